@@ -1,0 +1,298 @@
+/* SPDX-License-Identifier: GPL-2.0 OR BSD-3-Clause */
+/*
+ * What every traced call has in common: open it at entry, match its return by stack pointer, book count, time and error.
+ *
+ * A subject (cuda, nccl) defines four hooks, and CALL_PROGRAMS() makes its three programs of them:
+ *   remember()         at entry: what is only there now (arguments, memory that is about to be overwritten)
+ *   communicator_of()  at return: the ordinal of the communicator the call used, or 0
+ *   succeeded()        at return, when the call did not fail
+ *   failed()           at return, when it did; its error code is booked already
+ * Maps written: sums, histograms, errors. Reader: exporter/kernel/rows.py.
+ */
+#ifndef GPUSTALL_CALL_BPF_H
+#define GPUSTALL_CALL_BPF_H
+
+#include "hist.bpf.h"
+#include "process.bpf.h"
+#include "registers.bpf.h"
+#include "thread.bpf.h"
+
+#define COOKIE_FIELD(cookie, first, bits) ((u32)((cookie) >> (first)) & ((1U << (bits)) - 1))
+
+/* Not failures: cudaErrorNotReady of a query, ncclInProgress of a communicator that does not block. */
+#define CUDA_NOT_READY 600
+#define NCCL_IN_PROGRESS 7
+
+struct {
+	__uint(type, BPF_MAP_TYPE_HASH);
+	__uint(max_entries, 65536);
+	__uint(map_flags, BPF_F_NO_PREALLOC);
+	__type(key, struct operation_key);
+	__type(value, struct operation_sums);
+} sums SEC(".maps");
+
+struct {
+	__uint(type, BPF_MAP_TYPE_HASH);
+	__uint(max_entries, 32768);
+	__uint(map_flags, BPF_F_NO_PREALLOC);
+	__type(key, struct operation_key);
+	__type(value, struct histogram);
+} histograms SEC(".maps");
+
+struct {
+	__uint(type, BPF_MAP_TYPE_HASH);
+	__uint(max_entries, 16384);
+	__uint(map_flags, BPF_F_NO_PREALLOC);
+	__type(key, struct error_key);
+	__type(value, u64);
+} errors SEC(".maps");
+
+static const struct histogram empty_histogram;
+static const struct operation_sums empty_sums;
+
+static __always_inline u32 call_api(u64 cookie)
+{
+	return COOKIE_FIELD(cookie, COOKIE_API, 4);
+}
+
+static __always_inline u32 call_shape(u64 cookie)
+{
+	return COOKIE_FIELD(cookie, COOKIE_SHAPE, 8);
+}
+
+/* The row of (process, operation, communicator), made if missing; NULL when the table is full (counted). */
+static __always_inline struct operation_sums *sums_of(struct operation_key *key)
+{
+	struct operation_sums *row = bpf_map_lookup_elem(&sums, key);
+
+	if (row)
+		return row;
+	bpf_map_update_elem(&sums, key, &empty_sums, BPF_NOEXIST);
+	row = bpf_map_lookup_elem(&sums, key);
+	if (!row)
+		lose(LOSS_SUMS_FULL);
+	return row;
+}
+
+static __always_inline void add_to_histogram(struct operation_key *key, u64 duration_ns)
+{
+	struct histogram *row = bpf_map_lookup_elem(&histograms, key);
+
+	if (!row) {
+		bpf_map_update_elem(&histograms, key, &empty_histogram, BPF_NOEXIST);
+		row = bpf_map_lookup_elem(&histograms, key);
+		if (!row) {
+			lose(LOSS_HISTOGRAMS_FULL);
+			return;
+		}
+	}
+	u32 slot = hist_slot(duration_units(duration_ns));
+
+	if (slot < HIST_SLOTS) /* always; the verifier cannot know */
+		__sync_fetch_and_add(&row->slots[slot], 1);
+}
+
+static __always_inline void add_error(struct operation_key *operation, s32 code)
+{
+	struct error_key key = {.process = operation->process, .operation = operation->operation, .code = code};
+	u64 *count = bpf_map_lookup_elem(&errors, &key), one = 1;
+
+	if (!count) {
+		if (!bpf_map_update_elem(&errors, &key, &one, BPF_NOEXIST))
+			return;
+		count = bpf_map_lookup_elem(&errors, &key);
+		if (!count) {
+			lose(LOSS_ERRORS_FULL);
+			return;
+		}
+	}
+	__sync_fetch_and_add(count, 1);
+}
+
+/* The state of the current thread with its process number; NULL when it cannot be had (counted). */
+static __always_inline struct thread *current_thread(void)
+{
+	struct task_struct *task = bpf_get_current_task_btf();
+	struct thread *thread = bpf_task_storage_get(&threads, task, 0, BPF_LOCAL_STORAGE_GET_F_CREATE);
+
+	if (!thread) {
+		lose(LOSS_THREAD_STORAGE);
+		return NULL;
+	}
+	if (!thread->process)
+		thread->process = process_number(task);
+	return thread->process ? thread : NULL;
+}
+
+/*
+ * A frame whose stack pointer lies below that of the call now entered was left without a return (longjmp, an exception).
+ * At the same stack pointer it is the caller if it belongs to a shallower layer: a tail call from the runtime into the driver.
+ */
+static __always_inline bool is_abandoned(const struct call *call, u64 stack_pointer, u32 api)
+{
+	if (call->stack_pointer != stack_pointer)
+		return call->stack_pointer < stack_pointer;
+	return !(call_api(call->cookie) == API_RUNTIME && api == API_DRIVER);
+}
+
+static __always_inline void drop_abandoned(struct thread *thread, u64 stack_pointer, u32 api)
+{
+	for (int i = 0; i < CALL_DEPTH; i++) {
+		u32 depth = thread->depth;
+
+		if (depth == 0 || depth > CALL_DEPTH || !is_abandoned(&thread->calls[depth - 1], stack_pointer, api))
+			return;
+		thread->depth = depth - 1;
+		lose(LOSS_ABANDONED);
+	}
+}
+
+/* A driver call made by the runtime is counted, but its time is part of the runtime call's. */
+static __always_inline bool is_nested(const struct thread *thread, u32 api)
+{
+	u32 depth = thread->depth;
+
+	return api == API_DRIVER && depth > 0 && depth <= CALL_DEPTH &&
+	       call_api(thread->calls[depth - 1].cookie) == API_RUNTIME;
+}
+
+static __always_inline void count_untimed(const struct thread *thread, u64 cookie)
+{
+	struct operation_key key = {.process = thread->process, .operation = (u16)cookie};
+	struct operation_sums *row = sums_of(&key);
+
+	if (row)
+		__sync_fetch_and_add(&row->calls, 1);
+}
+
+/* Opens a call and returns its frame for remember(); NULL when its return is of no interest. */
+static __always_inline struct call *call_enter(struct thread *thread, struct pt_regs *regs, u64 cookie)
+{
+	u64 stack_pointer = STACK_POINTER(regs);
+
+	drop_abandoned(thread, stack_pointer, call_api(cookie));
+	if (is_nested(thread, call_api(cookie))) {
+		count_untimed(thread, cookie);
+		return NULL;
+	}
+	u32 depth = thread->depth;
+
+	if (depth >= CALL_DEPTH) {
+		lose(LOSS_NESTING);
+		return NULL;
+	}
+	thread->depth = depth + 1;
+
+	struct call *call = &thread->calls[depth];
+
+	call->stack_pointer = stack_pointer;
+	call->cookie = cookie;
+	return call;
+}
+
+/*
+ * Closes the call that this return belongs to and copies it out; false when none does: the exporter came late, the call
+ * was nested or too deep, or this is the child of a fork returning through its parent's frame.
+ */
+static __always_inline bool call_leave(struct thread *thread, struct pt_regs *regs, u64 cookie, struct call *call)
+{
+	u64 stack_pointer = STACK_POINTER(regs) - RETURN_POPS;
+
+	for (int i = 0; i < CALL_DEPTH; i++) {
+		u32 top = thread->depth - 1 - i;
+
+		if (top >= CALL_DEPTH)
+			return false;
+		*call = thread->calls[top];
+		if (call->stack_pointer == stack_pointer && (u16)call->cookie == (u16)cookie) {
+			for (int above = 0; above < i; above++)
+				lose(LOSS_ABANDONED);
+			thread->depth = top;
+			return true;
+		}
+	}
+	return false;
+}
+
+static __always_inline bool is_failure(u64 cookie, s32 code)
+{
+	return code && code != (call_api(cookie) == API_NCCL ? NCCL_IN_PROGRESS : CUDA_NOT_READY);
+}
+
+static __always_inline void remember(struct thread *thread, struct pt_regs *regs, struct call *call);
+static __always_inline u16 communicator_of(struct thread *thread, struct call *call);
+static __always_inline void succeeded(struct thread *thread, struct call *call, struct operation_sums *row);
+static __always_inline void failed(struct thread *thread, struct call *call);
+
+/* Returns 1 when the return of this call need not be seen: a session then skips it. */
+static __always_inline int on_enter(struct pt_regs *regs)
+{
+	struct thread *thread = current_thread();
+
+	if (!thread)
+		return 1;
+	struct call *call = call_enter(thread, regs, bpf_get_attach_cookie(regs));
+
+	if (!call)
+		return 1;
+	remember(thread, regs, call);
+	call->entry_ns = bpf_ktime_get_ns(); /* last: what this program itself took is not the call's */
+	return 0;
+}
+
+static __always_inline int on_exit(struct pt_regs *regs)
+{
+	u64 now_ns = bpf_ktime_get_ns();
+	struct thread *thread = bpf_task_storage_get(&threads, bpf_get_current_task_btf(), 0, 0);
+	struct call call;
+
+	if (!thread || !call_leave(thread, regs, bpf_get_attach_cookie(regs), &call))
+		return 0;
+	struct operation_key key = {
+		.process = thread->process,
+		.operation = (u16)call.cookie,
+		.communicator = communicator_of(thread, &call),
+	};
+	struct operation_sums *row = sums_of(&key);
+	s32 code = (s32)RETURN_VALUE(regs);
+
+	if (!row)
+		return 0;
+	__sync_fetch_and_add(&row->calls, 1);
+	__sync_fetch_and_add(&row->total_ns, now_ns - call.entry_ns);
+	add_to_histogram(&key, now_ns - call.entry_ns);
+	if (is_failure(call.cookie, code)) {
+		add_error(&key, code);
+		failed(thread, &call);
+	} else {
+		succeeded(thread, &call, row);
+	}
+	return 0;
+}
+
+extern bool bpf_session_is_return(void) __ksym __weak;
+
+/*
+ * `subject`_session: entry and return in one program (kernel 6.13 and later).
+ * `subject`_enter, `subject`_exit: the same in two, for uprobe_multi links and for one perf event per function.
+ * User space loads either the first or the other two.
+ */
+#define CALL_PROGRAMS(subject)                                                   \
+	SEC("uprobe")                                                            \
+	int subject##_session(struct pt_regs *regs)                              \
+	{                                                                        \
+		return bpf_session_is_return() ? on_exit(regs) : on_enter(regs); \
+	}                                                                        \
+	SEC("uprobe")                                                            \
+	int subject##_enter(struct pt_regs *regs)                                \
+	{                                                                        \
+		on_enter(regs);                                                  \
+		return 0;                                                        \
+	}                                                                        \
+	SEC("uretprobe")                                                         \
+	int subject##_exit(struct pt_regs *regs)                                 \
+	{                                                                        \
+		return on_exit(regs);                                            \
+	}
+
+#endif

@@ -1,0 +1,65 @@
+/* SPDX-License-Identifier: GPL-2.0 OR BSD-3-Clause */
+/*
+ * Durations to slots of an exponential histogram of scale 3, aligned to seconds.
+ * Its twin in Python is exporter/units.py; tests/kernel/test_hist.py compares the two over the whole range.
+ */
+#ifndef GPUSTALL_HIST_BPF_H
+#define GPUSTALL_HIST_BPF_H
+
+#include "kernel.bpf.h"
+#include "../abi.h"
+
+/*
+ * Nanoseconds to units of 2^-30 s, so that bucket edges are powers of 2 in seconds: 2^30 / 10^9 = 1.073741824 is
+ * taken as 1125900 / 2^20 (8e-8 too small). The clamp to 2^43 ns (2.4 hours, beyond the last edge) keeps the product below 2^64.
+ */
+static __always_inline u64 duration_units(u64 duration_ns)
+{
+	if (duration_ns > 1ULL << 43)
+		duration_ns = 1ULL << 43;
+	return duration_ns * 1125900 >> 20;
+}
+
+/*
+ * Slot k with 2^((k-1)/8) < units <= 2^(k/8): the octave is the top bit of units - 1, which makes the upper edge
+ * inclusive as `le` wants it; the eighth within it comes from integer compares with floor(2^(HIST_OCTAVES + j/8)).
+ */
+static __always_inline u32 hist_slot(u64 units)
+{
+	if (units <= 1)
+		return 0;
+	if (units > 1ULL << HIST_OCTAVES)
+		return HIST_SLOTS - 1;
+
+	u64 rest = units - 1;
+	u32 octave = 0;
+	if (rest >> 32) {
+		octave += 32;
+		rest >>= 32;
+	}
+	if (rest >> 16) {
+		octave += 16;
+		rest >>= 16;
+	}
+	if (rest >> 8) {
+		octave += 8;
+		rest >>= 8;
+	}
+	if (rest >> 4) {
+		octave += 4;
+		rest >>= 4;
+	}
+	if (rest >> 2) {
+		octave += 2;
+		rest >>= 2;
+	}
+	octave += rest >> 1;
+
+	u64 scaled = units << (HIST_OCTAVES - octave);
+	u32 eighth = (scaled > 4796103728980ULL) + (scaled > 5230188203117ULL) + (scaled > 5703560678794ULL) +
+		     (scaled > 6219777023950ULL) + (scaled > 6782714940072ULL) + (scaled > 7396603090612ULL) +
+		     (scaled > 8066052865769ULL);
+	return 8 * octave + eighth + 1;
+}
+
+#endif

@@ -1,0 +1,72 @@
+/* SPDX-License-Identifier: GPL-2.0 OR BSD-3-Clause */
+/*
+ * A process gets a number of its own at its first tracked call; every aggregate is keyed by that number, so a reused
+ * tgid is a new process. Its row carries what is counted per process.
+ */
+#ifndef GPUSTALL_PROCESS_BPF_H
+#define GPUSTALL_PROCESS_BPF_H
+
+#include "events.bpf.h"
+
+struct {
+	__uint(type, BPF_MAP_TYPE_HASH);
+	__uint(max_entries, 8192);
+	__uint(map_flags, BPF_F_NO_PREALLOC);
+	__type(key, u32); /* tgid */
+	__type(value, struct process_number);
+} process_numbers SEC(".maps");
+
+struct {
+	__uint(type, BPF_MAP_TYPE_HASH);
+	__uint(max_entries, 8192);
+	__uint(map_flags, BPF_F_NO_PREALLOC);
+	__type(key, u32); /* process number */
+	__type(value, struct process_row);
+} processes SEC(".maps");
+
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(max_entries, 1);
+	__type(key, u32);
+	__type(value, u64);
+} last_number SEC(".maps");
+
+/* The number of the current process, given now if it has none; 0 when the table is full (counted). */
+static __always_inline u32 process_number(struct task_struct *task)
+{
+	u32 tgid = bpf_get_current_pid_tgid() >> 32, zero = 0;
+	struct process_number *known = bpf_map_lookup_elem(&process_numbers, &tgid);
+	u64 start_ns = BPF_CORE_READ(task, group_leader, start_boottime);
+
+	if (known) {
+		if (known->start_ns == start_ns)
+			return known->number;
+		/* The exit of the last owner of this tgid was missed. */
+		bpf_map_delete_elem(&process_numbers, &tgid);
+	}
+	u64 *last = bpf_map_lookup_elem(&last_number, &zero);
+
+	if (!last)
+		return 0;
+	struct process_number own = {.number = __sync_fetch_and_add(last, 1) + 1, .start_ns = start_ns};
+	struct process_row row = {.tgid = tgid, .start_ns = start_ns, .cgroup_id = bpf_get_current_cgroup_id()};
+
+	BPF_CORE_READ_STR_INTO(&row.comm, task, group_leader, comm);
+	if (bpf_map_update_elem(&processes, &own.number, &row, BPF_NOEXIST)) {
+		lose(LOSS_PROCESSES_FULL);
+		return 0;
+	}
+	if (bpf_map_update_elem(&process_numbers, &tgid, &own, BPF_NOEXIST)) {
+		/* Another thread of the process was first, or the table is full. */
+		bpf_map_delete_elem(&processes, &own.number);
+		known = bpf_map_lookup_elem(&process_numbers, &tgid);
+		if (known && known->start_ns == start_ns)
+			return known->number;
+		lose(LOSS_PROCESSES_FULL);
+		return 0;
+	}
+	announce(EVENT_PROCESS_TRACKED, tgid, own.number);
+	return own.number;
+}
+
+#endif

@@ -1,0 +1,184 @@
+// SPDX-License-Identifier: GPL-2.0 OR BSD-3-Clause
+/*
+ * How long do NCCL calls take, how many bytes do they move, on which communicator, and which rank is this process in it?
+ * Attach points: exported functions of libnccl 2.x, also inside libtorch_cuda.so, listed in exporter/kernel/operations.py.
+ * Maps written: sums, histograms, errors, communicators; read by exporter/kernel/rows.py.
+ * Lost: what a full map or unreadable memory keeps out, counted in `losses` under LOSS_IN_NCCL.
+ * Cost per call: bpf/README.md, measured by `make bench`.
+ */
+#define LOSS_PROGRAM LOSS_IN_NCCL
+#include "lib/call.bpf.h"
+#include "lib/communicator.bpf.h"
+
+/* What remember() leaves in call->arguments for the return, by shape. */
+enum { COLLECTIVE_BYTES, COLLECTIVE_COMMUNICATOR };
+enum { MADE_WHERE, MADE_RANKS, MADE_RANK, MADE_HASH };
+enum { ASKED_COMMUNICATOR, ASKED_WHERE };
+
+static __always_inline u64 argument_at(struct pt_regs *regs, u32 position)
+{
+	u64 value = 0;
+
+	if (!read_argument(regs, position, &value))
+		lose(LOSS_READ_FAULT);
+	return value;
+}
+
+static __always_inline u64 argument(struct pt_regs *regs, u64 cookie, u32 field)
+{
+	return argument_at(regs, COOKIE_FIELD(cookie, field, 4));
+}
+
+/* ncclDataType_t -> bytes of an element; 0 for a type this program does not know. */
+static __always_inline u32 element_bytes(u32 type)
+{
+	switch (type) {
+	case 0: case 1:			 /* int8, uint8 */
+	case 10: case 11: return 1;	 /* float8e4m3, float8e5m2 */
+	case 6: case 9: return 2;	 /* float16, bfloat16 */
+	case 2: case 3: case 7: return 4; /* int32, uint32, float32 */
+	case 4: case 5: case 8: return 8; /* int64, uint64, float64 */
+	default: return 0;
+	}
+}
+
+/* ncclBcast calls ncclBroadcast: a call made by another NCCL call moves that call's bytes, not more. */
+static __always_inline bool is_inside_nccl(struct thread *thread)
+{
+	u32 depth = thread->depth; /* the call itself has been pushed */
+
+	return depth >= 2 && depth <= CALL_DEPTH && call_api(thread->calls[depth - 2].cookie) == API_NCCL;
+}
+
+static __always_inline void remember_made(struct call *call, u64 where, u32 ranks, s32 rank, u64 hash)
+{
+	call->arguments[MADE_WHERE] = where;
+	call->arguments[MADE_RANKS] = ranks;
+	call->arguments[MADE_RANK] = (u64)rank;
+	call->arguments[MADE_HASH] = hash;
+}
+
+static __always_inline void remember_split(struct thread *thread, struct pt_regs *regs, struct call *call)
+{
+	u64 cookie = call->cookie;
+	struct communicator_row *parent = known_communicator(thread->process, argument(regs, cookie, COOKIE_A));
+
+	remember_made(call, argument(regs, cookie, COOKIE_C), 0, RANK_UNKNOWN,
+		      child_hash(parent, argument(regs, cookie, COOKIE_B)));
+}
+
+static __always_inline void remember_shrink(struct thread *thread, struct pt_regs *regs, struct call *call)
+{
+	u64 cookie = call->cookie;
+	u64 excluded = argument(regs, cookie, COOKIE_B);
+	u32 excluded_ranks = argument(regs, cookie, COOKIE_C);
+	struct communicator_row *parent = known_communicator(thread->process, argument(regs, cookie, COOKIE_A));
+
+	remember_made(call, argument(regs, cookie, COOKIE_D), parent ? parent->ranks - excluded_ranks : 0,
+		      parent ? rank_after_shrink(parent->rank, excluded, excluded_ranks) : RANK_UNKNOWN,
+		      child_hash(parent, ~0ULL));
+}
+
+static __always_inline void remember(struct thread *thread, struct pt_regs *regs, struct call *call)
+{
+	u64 cookie = call->cookie;
+
+	switch (call_shape(cookie)) {
+	case SHAPE_COLLECTIVE:
+		call->arguments[COLLECTIVE_BYTES] = is_inside_nccl(thread) ?
+			0 : argument(regs, cookie, COOKIE_A) * element_bytes(argument(regs, cookie, COOKIE_B));
+		call->arguments[COLLECTIVE_COMMUNICATOR] = argument(regs, cookie, COOKIE_C);
+		break;
+	case SHAPE_INIT_RANK:
+		remember_made(call, argument(regs, cookie, COOKIE_A), argument(regs, cookie, COOKIE_B),
+			      argument_at(regs, COOKIE_FIELD(cookie, COOKIE_C, 4) + BY_VALUE_REGISTERS),
+			      unique_id_hash(third_argument_by_value(regs)));
+		break;
+	case SHAPE_INIT_SCALABLE:
+		remember_made(call, argument(regs, cookie, COOKIE_A), argument(regs, cookie, COOKIE_B),
+			      argument(regs, cookie, COOKIE_C), unique_id_hash(argument(regs, cookie, COOKIE_D)));
+		break;
+	case SHAPE_INIT_ALL:
+		remember_made(call, argument(regs, cookie, COOKIE_A), argument(regs, cookie, COOKIE_B), 0,
+			      mix(bpf_ktime_get_ns() ^ ((u64)thread->process << 32)));
+		break;
+	case SHAPE_SPLIT:
+		remember_split(thread, regs, call);
+		break;
+	case SHAPE_SHRINK:
+		remember_shrink(thread, regs, call);
+		break;
+	case SHAPE_COMM_COUNT:
+	case SHAPE_COMM_RANK:
+	case SHAPE_COMM_END:
+		call->arguments[ASKED_COMMUNICATOR] = argument(regs, cookie, COOKIE_A);
+		call->arguments[ASKED_WHERE] = call_shape(cookie) == SHAPE_COMM_END ? 0 :
+											argument(regs, cookie, COOKIE_B);
+		break;
+	}
+}
+
+static __always_inline u16 communicator_of(struct thread *thread, struct call *call)
+{
+	if (call_shape(call->cookie) != SHAPE_COLLECTIVE)
+		return 0;
+	return communicator_ordinal(thread->process, call->arguments[COLLECTIVE_COMMUNICATOR]);
+}
+
+/* ncclCommInitAll makes one communicator per device of this process; rank i is the i-th of the array. */
+static __always_inline void made_all(struct thread *thread, struct call *call)
+{
+	for (u32 i = 0; i < COMMUNICATOR_ORDINALS; i++) {
+		if (i >= (u32)call->arguments[MADE_RANKS])
+			return;
+		made_communicator(thread->process, call->arguments[MADE_WHERE] + 8 * i, call->arguments[MADE_HASH], i,
+				  call->arguments[MADE_RANKS]);
+	}
+}
+
+static __always_inline void asked(struct thread *thread, struct call *call)
+{
+	struct communicator_row *row = known_communicator(thread->process, call->arguments[ASKED_COMMUNICATOR]);
+	s32 answer;
+
+	if (!row || bpf_probe_read_user(&answer, sizeof(answer), (void *)call->arguments[ASKED_WHERE]))
+		return;
+	if (call_shape(call->cookie) == SHAPE_COMM_RANK)
+		row->rank = answer;
+	else
+		row->ranks = answer;
+}
+
+static __always_inline void succeeded(struct thread *thread, struct call *call, struct operation_sums *row)
+{
+	switch (call_shape(call->cookie)) {
+	case SHAPE_COLLECTIVE:
+		__sync_fetch_and_add(&row->bytes, call->arguments[COLLECTIVE_BYTES]);
+		break;
+	case SHAPE_INIT_RANK:
+	case SHAPE_INIT_SCALABLE:
+	case SHAPE_SPLIT:
+	case SHAPE_SHRINK:
+		made_communicator(thread->process, call->arguments[MADE_WHERE], call->arguments[MADE_HASH],
+				  call->arguments[MADE_RANK], call->arguments[MADE_RANKS]);
+		break;
+	case SHAPE_INIT_ALL:
+		made_all(thread, call);
+		break;
+	case SHAPE_COMM_COUNT:
+	case SHAPE_COMM_RANK:
+		asked(thread, call);
+		break;
+	case SHAPE_COMM_END:
+		forget_communicator(thread->process, call->arguments[ASKED_COMMUNICATOR]);
+		break;
+	}
+}
+
+static __always_inline void failed(struct thread *thread, struct call *call)
+{
+}
+
+CALL_PROGRAMS(nccl)
+
+char LICENSE[] SEC("license") = "Dual BSD/GPL";

@@ -1,0 +1,3 @@
+"""gpu-stall-exporter: says why a GPU waits, in measured nanoseconds."""
+
+__version__ = "0.1.0"

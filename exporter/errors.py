@@ -1,0 +1,52 @@
+"""Every exception the program raises on purpose, and the exit code each one ends with.
+
+    ExporterError               exit 1   anything below
+    ├── BadInput                exit 2   a flag, an address or a configuration value the user can correct
+    ├── NotPossibleHere         exit 3   this machine lacks what is needed: privilege, BTF, a library
+    ├── KernelRefused           exit 3   bpf(2) or perf_event_open(2) said no
+    ├── MalformedElf            skipped  a file that is not the ELF library it claims to be; counted
+    └── ProcessGone             skipped  a process ended between two reads of its /proc directory; counted
+
+Each carries a message that names the thing, and `remedy`: what the reader can do next.
+"""
+
+from __future__ import annotations
+
+
+class ExporterError(Exception):
+    """Root of the tree. `remedy` is one sentence or command, or empty."""
+
+    exit_code = 1
+
+    def __init__(self, message: str, *, remedy: str = "") -> None:
+        super().__init__(message)
+        self.remedy = remedy
+
+    def one_line(self) -> str:
+        """The message and its remedy on a single line, control characters escaped."""
+        text = f"{self}; {self.remedy}" if self.remedy else str(self)
+        return "".join(c if c.isprintable() else repr(c)[1:-1] for c in text)
+
+
+class BadInput(ExporterError):
+    """A flag, an address or a configuration value that the user can correct."""
+
+    exit_code = 2
+
+
+class NotPossibleHere(ExporterError):
+    """This machine lacks what the command needs."""
+
+    exit_code = 3
+
+
+class KernelRefused(NotPossibleHere):
+    """The kernel refused a program, a map or an attachment."""
+
+
+class MalformedElf(ExporterError):
+    """A file is not an ELF library, is cut short, or points outside of itself."""
+
+
+class ProcessGone(ExporterError):
+    """A process ended between two reads of its /proc directory."""

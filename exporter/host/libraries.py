@@ -1,0 +1,218 @@
+"""Which CUDA and NCCL libraries does a process run, and how are they opened without being fooled?
+
+In: the mappings of a process. Out: the libraries, each with a descriptor of the very file that is mapped, its identity
+and its symbols, or a reason why it was skipped. Names are only a first sieve: which functions a library defines is
+what elf.py says.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import enum
+import os
+import re
+import stat
+from collections.abc import Iterable
+from dataclasses import dataclass
+from types import TracebackType
+from typing import Final, NamedTuple, Self
+
+from exporter.errors import MalformedElf, NotPossibleHere, ProcessGone
+from exporter.host.elf import ElfFile, read_elf
+from exporter.host.mappings import Mapping, parse_executable_mappings
+from exporter.host.processes import Processes, translated
+
+_OVERLAYFS_MAGIC: Final = 0x794C7630
+_LIBC: Final = ctypes.CDLL(None)
+_STATFS_BYTES: Final = 256  # struct statfs has 120 on x86_64 and aarch64; its first long is f_type
+
+
+class LibraryKind(enum.Enum):
+    """What a library is good for: the CUDA runtime API, the CUDA driver API, or NCCL."""
+
+    RUNTIME = "runtime"
+    DRIVER = "driver"
+    NCCL = "nccl"
+
+
+class SkipReason(enum.Enum):
+    """Why a library was not opened."""
+
+    VANISHED = "vanished"  # the process, the mapping or the file is gone; usual, goes away by itself
+    DENIED = "denied"  # a privilege is missing
+    MALFORMED = "malformed"  # not the ELF file its name promises
+
+
+# auditwheel puts hexadecimal digits of the content into a name: libcudart-d0da41ae.so.11.0. The plugins of NCCL
+# (libnccl-net.so, -tuner, -profiler) stay outside: their words are no hexadecimal numbers.
+_NAMES: Final = {
+    LibraryKind.RUNTIME: re.compile(rb"libcudart(-[0-9a-f]{6,64})?\.so(\..*)?", re.DOTALL),
+    LibraryKind.DRIVER: re.compile(rb"libcuda\.so(\..*)?", re.DOTALL),
+    LibraryKind.NCCL: re.compile(rb"(libnccl(-[0-9a-f]{6,64})?|libtorch_cuda)\.so(\..*)?", re.DOTALL),
+}
+# One of these stands in every path that a pattern above accepts: most processes need no look at single lines.
+_MARKS: Final = (b"/libcudart", b"/libcuda.so", b"/libnccl", b"/libtorch_cuda.so")
+
+
+class FileId(NamedTuple):
+    """What two descriptors of one file share. A dictionary key, not for showing.
+
+    device is 0 and changed_ns is set for a file on overlayfs, where each container has a device number of its own but
+    the containers of one image share the file below, and a uprobe goes into the file below: attached once for each
+    container it would count each call several times. Elsewhere changed_ns is 0.
+    """
+
+    device: int
+    inode: int
+    changed_ns: int
+
+
+@dataclass(frozen=True, slots=True)
+class MappedLibrary:
+    """A library in one process; `mapping` has its path, device, inode and first executable address range."""
+
+    kind: LibraryKind
+    mapping: Mapping
+
+
+@dataclass(frozen=True, slots=True)
+class OpenedLibrary:
+    """A library that was opened and read. A context manager: `fd` is open until close(), and elf needs it."""
+
+    library: MappedLibrary
+    fd: int
+    file_id: FileId
+    elf: ElfFile
+
+    def close(self) -> None:
+        """Close the descriptor; once."""
+        os.close(self.fd)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        self.close()
+
+
+@dataclass(frozen=True, slots=True)
+class SkippedLibrary:
+    """A library that was not opened. detail: one sentence for the log, printable."""
+
+    library: MappedLibrary
+    reason: SkipReason
+    detail: str
+
+
+def kind_of(path: bytes) -> LibraryKind | None:
+    """The kind of library that the last part of a path names."""
+    name = path.rpartition(b"/")[2]
+    for kind, pattern in _NAMES.items():
+        if pattern.fullmatch(name):
+            return kind
+    return None
+
+
+def find(processes: Processes, tgid: int) -> list[MappedLibrary]:
+    """The CUDA libraries of one process by address, each file once. Raises ProcessGone, NotPossibleHere."""
+    maps = processes.maps(tgid)
+    if not any(mark in maps for mark in _MARKS):
+        return []
+    return among(parse_executable_mappings(maps))
+
+
+def among(mappings: Iterable[Mapping]) -> list[MappedLibrary]:
+    """The CUDA libraries among mappings; of several mappings of one file the first."""
+    found: dict[tuple[int, int, bytes], MappedLibrary] = {}
+    for mapping in mappings:
+        kind = kind_of(mapping.path)
+        if kind is not None:
+            found.setdefault((mapping.device, mapping.inode, mapping.path), MappedLibrary(kind, mapping))
+    return list(found.values())
+
+
+def open_library(processes: Processes, tgid: int, mapping: Mapping) -> int:
+    """A descriptor of the file behind a mapping: read-only, close-on-exec, a regular file; the caller closes it.
+
+    First /proc/TGID/map_files, which leads to the very file, deleted or in another mount namespace. It wants
+    CAP_CHECKPOINT_RESTORE or CAP_SYS_ADMIN; without, the path below /proc/TGID/root, if the inode is still the same.
+    Raises ProcessGone when the process, the mapping or the file is gone, NotPossibleHere when a privilege is missing,
+    MalformedElf for what is not a regular file.
+    """
+    directory = os.fsencode(processes.proc) + b"/%d" % tgid
+    try:
+        return _open_regular(b"%s/map_files/%x-%x" % (directory, mapping.start, mapping.end))
+    except OSError as error:
+        first = translated(error, tgid, "map_files")
+    try:
+        fd = _open_regular(directory + b"/root" + mapping.path)
+    except (OSError, ValueError) as error:
+        if isinstance(error, ValueError) or isinstance(translated(error, tgid, "root"), ProcessGone):
+            raise _cause_of_absence(processes, tgid, first) from error
+        raise translated(error, tgid, mapping.shown_path) from error
+    # Only the inode is compared: maps shows the device of the file system, which on btrfs, and on overlayfs of older
+    # kernels, is another number than that of stat(2).
+    if os.fstat(fd).st_ino != mapping.inode:
+        os.close(fd)
+        raise _cause_of_absence(processes, tgid, first)
+    return fd
+
+
+def _cause_of_absence(
+    processes: Processes, tgid: int, first: ProcessGone | NotPossibleHere
+) -> ProcessGone | NotPossibleHere:
+    """Why a file is not at its path: the process ended, or it was deleted and map_files would have had it."""
+    processes.stat(tgid)
+    return first
+
+
+def _open_regular(path: bytes) -> int:
+    """Opens in two steps: O_PATH touches nothing, so that a device or a pipe is recognised before it is opened.
+
+    The path is the observed process's: a symbolic link in it leads wherever that process likes, within our root.
+    """
+    handle = os.open(path, os.O_PATH | os.O_CLOEXEC)
+    try:
+        if not stat.S_ISREG(os.fstat(handle).st_mode):
+            raise MalformedElf("mapped by a library's name, but not a regular file")
+        return os.open(f"/proc/self/fd/{handle}", os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
+    finally:
+        os.close(handle)
+
+
+def file_id(fd: int) -> FileId:
+    """The identity of an open file. Raises MalformedElf when the descriptor is not open."""
+    try:
+        status = os.fstat(fd)
+    except OSError as error:
+        raise MalformedElf(f"cannot look at descriptor {fd}: {error.strerror}") from error
+    if _is_on_overlayfs(fd):
+        return FileId(0, status.st_ino, status.st_ctime_ns)
+    return FileId(status.st_dev, status.st_ino, 0)
+
+
+def _is_on_overlayfs(fd: int) -> bool:
+    """os.fstatvfs() does not give f_type, so the C library is asked."""
+    buffer = ctypes.create_string_buffer(_STATFS_BYTES)
+    if _LIBC.fstatfs(ctypes.c_int(fd), buffer) != 0:
+        return False
+    return int.from_bytes(buffer.raw[: ctypes.sizeof(ctypes.c_long)], "little") == _OVERLAYFS_MAGIC
+
+
+def inspect(processes: Processes, tgid: int, library: MappedLibrary) -> OpenedLibrary | SkippedLibrary:
+    """Opens and reads one library; the caller closes an OpenedLibrary and counts a SkippedLibrary by its reason."""
+    try:
+        fd = open_library(processes, tgid, library.mapping)
+    except ProcessGone as error:
+        return SkippedLibrary(library, SkipReason.VANISHED, error.one_line())
+    except NotPossibleHere as error:
+        return SkippedLibrary(library, SkipReason.DENIED, error.one_line())
+    except MalformedElf as error:
+        return SkippedLibrary(library, SkipReason.MALFORMED, f"{library.mapping.shown_path}: {error.one_line()}")
+    try:
+        return OpenedLibrary(library, fd, file_id(fd), read_elf(fd))
+    except MalformedElf as error:
+        os.close(fd)
+        return SkippedLibrary(library, SkipReason.MALFORMED, f"{library.mapping.shown_path}: {error.one_line()}")

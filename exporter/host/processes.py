@@ -1,0 +1,191 @@
+"""What does /proc say about one process?
+
+In: the /proc root (tests give a fake tree) and a tgid. Out: plain values, every text of them printable. All of it is
+written by the observed process or can be, so every read has an upper limit. A process may end between two reads.
+Source: proc(5); the kernel's fs/proc/array.c and fs/proc/base.c.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final, Literal, NamedTuple
+
+from exporter.errors import NotPossibleHere, ProcessGone
+from exporter.host.mappings import Mapping, parse_executable_mappings
+from exporter.host.printable_text import printable
+
+STAT_BYTES_MAX: Final = 4 * 1024
+STATUS_BYTES_MAX: Final = 64 * 1024
+CGROUP_BYTES_MAX: Final = 64 * 1024
+ENVIRON_BYTES_MAX: Final = 2 * 1024 * 1024
+MAPS_BYTES_MAX: Final = 32 * 1024 * 1024
+READ_BYTES: Final = 64 * 1024
+VALUE_CHARACTERS_MAX: Final = 256
+COMM_CHARACTERS_MAX: Final = 64
+
+_START_TIME_FIELD: Final = 19  # field 22 of stat(5); field 3 is the first one behind the command's parentheses
+
+
+class ProcessStat(NamedTuple):
+    """The part of /proc/TGID/stat that says which process this is: a tgid is reused, tgid and start time are not."""
+
+    comm: str
+    state: str
+    parent_tgid: int
+    start_time_ticks: int
+
+
+@dataclass(frozen=True, slots=True)
+class Processes:
+    """Reads one /proc tree. Methods raise ProcessGone for a process that ended, NotPossibleHere for a missing right."""
+
+    proc: Path = Path("/proc")
+
+    def tgids(self) -> list[int]:
+        """All processes, ascending."""
+        try:
+            with os.scandir(self.proc) as entries:
+                names = [entry.name for entry in entries]
+        except OSError as error:
+            raise NotPossibleHere(f"cannot list {self.proc}: {error.strerror}") from error
+        return sorted(int(name) for name in names if name.isascii() and name.isdecimal())
+
+    def stat(self, tgid: int) -> ProcessStat:
+        """Command, state, parent and start time. The command may hold spaces, parentheses and newlines."""
+        return parse_stat(tgid, self.read(tgid, "stat", STAT_BYTES_MAX))
+
+    def start_time_ticks(self, tgid: int) -> int:
+        """When the process started, in clock ticks since boot."""
+        return self.stat(tgid).start_time_ticks
+
+    def comm(self, tgid: int) -> str:
+        """The command's name, printable. Read from its own file: stat escapes it since Linux 4.18."""
+        return printable(self.read(tgid, "comm", STAT_BYTES_MAX).removesuffix(b"\n"), COMM_CHARACTERS_MAX)
+
+    def environ(self, tgid: int, names: frozenset[str]) -> dict[str, str]:
+        """The variables among `names`, as they were when the program started; setenv() later is not seen.
+
+        Beyond ENVIRON_BYTES_MAX nothing is read. Of a name set twice the first counts, as in getenv(3).
+        """
+        environment = self.read(tgid, "environ", ENVIRON_BYTES_MAX + 1)
+        return parse_environ(environment, names)
+
+    def cgroup(self, tgid: int) -> str:
+        """The lines of /proc/TGID/cgroup, for identity.container.parse_cgroup()."""
+        return self.read(tgid, "cgroup", CGROUP_BYTES_MAX).decode("utf-8", "replace")
+
+    def namespace_inode(self, tgid: int, kind: Literal["cgroup", "mnt", "net", "pid", "user"]) -> int:
+        """The number that two processes in the same namespace share."""
+        try:
+            target = str((self.proc / str(tgid) / "ns" / kind).readlink())
+        except OSError as error:
+            raise translated(error, tgid, f"ns/{kind}") from error
+        number = target.removeprefix(f"{kind}:[").removesuffix("]")
+        if not (number.isascii() and number.isdecimal() and len(number) <= 20):
+            raise ProcessGone(f"process {tgid}: ns/{kind} does not name a namespace")
+        return int(number)
+
+    def namespaced_tgid(self, tgid: int) -> int:
+        """The tgid that the process itself sees: the innermost one of NSpid. `tgid` when the kernel does not say."""
+        return parse_namespaced_tgid(tgid, self.read(tgid, "status", STATUS_BYTES_MAX))
+
+    def maps(self, tgid: int) -> bytes:
+        """/proc/TGID/maps as it stands, up to MAPS_BYTES_MAX: some 300,000 mappings. Empty for a kernel thread."""
+        return self.read(tgid, "maps", MAPS_BYTES_MAX)
+
+    def iter_executable_mappings(self, tgid: int) -> Iterator[Mapping]:
+        """The file-backed executable mappings, by address; all of them are read on the first step."""
+        yield from parse_executable_mappings(self.maps(tgid))
+
+    def read(self, tgid: int, name: str, limit_bytes: int) -> bytes:
+        """At most `limit_bytes` of /proc/TGID/name."""
+        try:
+            fd = os.open(f"{self.proc}/{tgid}/{name}", os.O_RDONLY | os.O_CLOEXEC)
+        except OSError as error:
+            raise translated(error, tgid, name) from error
+        try:
+            return _read_to_end(fd, limit_bytes)
+        except OSError as error:
+            raise translated(error, tgid, name) from error
+        finally:
+            os.close(fd)
+
+
+def _read_to_end(fd: int, limit_bytes: int) -> bytes:
+    """One read for most files; /proc gives at most a page or so per read of a long one."""
+    pieces = []
+    while limit_bytes > 0:
+        piece = os.read(fd, min(limit_bytes, READ_BYTES))
+        if not piece:
+            break
+        pieces.append(piece)
+        limit_bytes -= len(piece)
+    return b"".join(pieces)
+
+
+def translated(error: OSError, tgid: int, name: str) -> ProcessGone | NotPossibleHere:
+    """Our exception for what the kernel said: ProcessGone for "no such", NotPossibleHere for all else."""
+    if error.errno in (errno.ENOENT, errno.ESRCH):
+        return ProcessGone(f"process {tgid} ended")
+    remedy = ""
+    if error.errno in (errno.EACCES, errno.EPERM):
+        remedy = "run as root with CAP_SYS_PTRACE, outside of a user namespace"
+    return NotPossibleHere(f"cannot read {name} of process {tgid}: {error.strerror}", remedy=remedy)
+
+
+def parse_stat(tgid: int, text: bytes) -> ProcessStat:
+    """Before: b"7 (a) (b) S 1 ...". After: ProcessStat("a) (b", "S", 1, ...).
+
+    Raises ProcessGone for a text that ends early, as that of a process does which ends during the read.
+    """
+    before, separator, after = text.rpartition(b")")
+    comm = before.partition(b"(")[2]
+    fields = after.split()
+    try:
+        if not separator:
+            raise ValueError("no command in parentheses")
+        state, parent, start_time = fields[0], fields[1], fields[_START_TIME_FIELD]
+        return ProcessStat(
+            printable(comm, COMM_CHARACTERS_MAX), printable(state, 1), _number(parent), _number(start_time)
+        )
+    except (IndexError, ValueError) as error:
+        raise ProcessGone(f"process {tgid}: stat ends early") from error
+
+
+def parse_environ(environment: bytes, names: frozenset[str]) -> dict[str, str]:
+    """Before: b"RANK=3\\0PATH=/bin\\0", {"RANK"}. After: {"RANK": "3"}. What was cut at the limit is not used."""
+    if len(environment) > ENVIRON_BYTES_MAX:
+        environment = environment[: environment.rfind(b"\0", 0, ENVIRON_BYTES_MAX) + 1]
+    environment = b"\0" + environment
+    found = {}
+    for name in names:
+        key = b"\0" + name.encode("utf-8", "surrogateescape") + b"="
+        position = environment.find(key)
+        if position < 0:
+            continue
+        start = position + len(key)
+        end = environment.find(b"\0", start, start + 4 * VALUE_CHARACTERS_MAX)
+        value = environment[start : end if end >= 0 else start + 4 * VALUE_CHARACTERS_MAX]
+        found[name] = printable(value, VALUE_CHARACTERS_MAX)
+    return found
+
+
+def parse_namespaced_tgid(tgid: int, status: bytes) -> int:
+    """Before: b"...\\nNSpid:\\t4026\\t17\\n...". After: 17."""
+    line = (b"\n" + status).partition(b"\nNSpid:")[2].partition(b"\n")[0]
+    fields = line.split()
+    try:
+        return _number(fields[-1])
+    except (IndexError, ValueError):
+        return tgid
+
+
+def _number(digits: bytes) -> int:
+    """A kernel's decimal number; int() alone would take "1_0", "+1" and a million digits."""
+    if not (digits.isdigit() and len(digits) <= 20):
+        raise ValueError(f"{digits[:20]!r} is not a number")
+    return int(digits)

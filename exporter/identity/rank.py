@@ -1,0 +1,108 @@
+"""Which rank of a distributed job is a process?
+
+In: a few environment variables of the process, or the communicators it holds. Out: decimal text, "" for unknown.
+A rank is never guessed: what is malformed counts as absent, what contradicts itself is not used.
+
+Each launcher writes a family of variables. The first family with a valid rank decides, in the order of _FAMILIES: what
+is started later stands earlier, since torchrun inside of srun overrides what srun said. The size and the local rank come
+from the same family; if it lacks them, from another one that names the same rank.
+
+Slurm is special: it sets SLURM_PROCID=0 for a batch script as well, and everything started in the script inherits it.
+So it counts only inside of a step (SLURM_STEP_ID is set; for a batch script it is not) of two tasks or more: the single
+task of a step is most often a launcher, whose children are the ranks.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Final, NamedTuple
+
+NUMBER_MAX: Final = 10_000_000
+TEXT_CHARACTERS_MAX: Final = 128
+_NUMBER: Final = re.compile(r"[0-9]{1,8}")
+_JOB_ID: Final = re.compile(r"[0-9]{1,10}")
+
+
+class _Family(NamedTuple):
+    """The variables one launcher writes; the first valid one of each kind counts."""
+
+    rank: str
+    local_rank: tuple[str, ...]
+    world_size: tuple[str, ...]
+
+
+_SLURM: Final = _Family("SLURM_PROCID", ("SLURM_LOCALID",), ("SLURM_STEP_NUM_TASKS", "SLURM_NTASKS", "SLURM_NPROCS"))
+_FAMILIES: Final = (
+    # torchrun, DeepSpeed, accelerate, Kubeflow
+    _Family("RANK", ("LOCAL_RANK",), ("WORLD_SIZE",)),
+    _Family("HOROVOD_RANK", ("HOROVOD_LOCAL_RANK",), ("HOROVOD_SIZE",)),
+    # Open MPI
+    _Family("OMPI_COMM_WORLD_RANK", ("OMPI_COMM_WORLD_LOCAL_RANK",), ("OMPI_COMM_WORLD_SIZE",)),
+    # MVAPICH
+    _Family("MV2_COMM_WORLD_RANK", ("MV2_COMM_WORLD_LOCAL_RANK",), ("MV2_COMM_WORLD_SIZE",)),
+    # MPICH and Intel MPI
+    _Family("PMI_RANK", ("MPI_LOCALRANKID",), ("PMI_SIZE", "MPI_LOCALNRANKS_TOTAL")),
+    # IBM jsrun
+    _Family("JSM_NAMESPACE_RANK", ("JSM_NAMESPACE_LOCAL_RANK",), ("JSM_NAMESPACE_SIZE",)),
+    # HPE Cray PALS, Flux
+    _Family("PALS_RANKID", ("PALS_LOCAL_RANKID",), ()),
+    _Family("FLUX_TASK_RANK", ("FLUX_TASK_LOCAL_ID",), ("FLUX_JOB_SIZE",)),
+    # any launcher that speaks PMIx; Slurm's own plugin among them
+    _Family("PMIX_RANK", (), ()),
+    _SLURM,
+)
+_STEP_ID: Final = ("SLURM_STEP_ID", "SLURM_STEPID")
+_JOB: Final = ("SLURM_JOB_ID", "SLURM_JOBID")
+_RUN_ID: Final = "TORCHELASTIC_RUN_ID"
+_NODE: Final = "SLURMD_NODENAME"
+
+ENVIRONMENT_NAMES: Final[frozenset[str]] = frozenset(
+    name for family in _FAMILIES for name in (family.rank, *family.local_rank, *family.world_size)
+) | {*_STEP_ID, *_JOB, _RUN_ID, _NODE}
+
+
+@dataclass(frozen=True, slots=True)
+class Rank:
+    """What the environment of a process says about its place in a job; "" for each unknown.
+
+    rank, local_rank, world_size, slurm_job_id: decimal digits. source: the variable the rank was read from.
+    run_id, node: text that a user chose, printable and at most 128 characters.
+    """
+
+    rank: str = ""
+    local_rank: str = ""
+    world_size: str = ""
+    source: str = ""
+    run_id: str = ""
+    slurm_job_id: str = ""
+    node: str = ""
+
+
+class Communicator(NamedTuple):
+    """One row of the kernel's table of NCCL communicators."""
+
+    hash: int
+    rank: int
+    nranks: int
+    created_ns: int
+
+
+def rank_from_environment(environment: Mapping[str, str]) -> Rank:
+    """The rank that the environment names. Wants the variables of ENVIRONMENT_NAMES, none of them required."""
+    known = [(family, rank) for family in _FAMILIES if (rank := _rank(environment, family)) is not None]
+    run_id = _text(environment.get(_RUN_ID, ""))
+    job_id = next((environment[name] for name in _JOB if _JOB_ID.fullmatch(environment.get(name, ""))), "")
+    base = Rank(run_id="" if run_id == "none" else run_id, slurm_job_id=job_id, node=_text(environment.get(_NODE, "")))
+    if not known:
+        return base
+    rank = known[0][1]
+    agreeing = [family for family, other in known if other == rank]
+    local_names = [name for family in agreeing for name in family.local_rank]
+    size_names = [name for family in agreeing for name in family.world_size]
+    world_size = next((size for name in size_names if (size := _number(environment, name)) is not None and size > rank), None)
+    local_rank = next(
+        (local for name in local_names if (local := _number(environment, name)) is not None and local <= rank), None
+    )
+    return Rank()

@@ -1,0 +1,344 @@
+"""A small typed binding to the system's libbpf.so.1, and to the parts of bpf(2) that libbpf before 1.3 lacks.
+
+No Python package on PyPI can attach a uprobe to a chosen file; this module binds just what the exporter calls. Every failure
+becomes KernelRefused with the call, the errno and the last line libbpf logged; nothing else leaves this module.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import errno
+import os
+import platform
+from collections.abc import Callable, Iterator
+from ctypes import POINTER, byref, c_bool, c_char_p, c_int, c_long, c_size_t, c_uint32, c_uint64, c_void_p
+from pathlib import Path
+
+from exporter.errors import KernelRefused, NotPossibleHere
+
+BPF_LINK_CREATE = 28
+TRACE_UPROBE_MULTI = 48
+TRACE_UPROBE_SESSION = 57
+UPROBE_MULTI_RETURN = 1 << 0
+
+_SYS_BPF = {"x86_64": 321, "aarch64": 280}
+_LOG_LINES = 40
+
+_PrintCallback = ctypes.CFUNCTYPE(c_int, c_int, c_char_p, c_void_p)
+_RingCallback = ctypes.CFUNCTYPE(c_int, c_void_p, c_void_p, c_size_t)
+
+
+class _UprobeOptions(ctypes.Structure):
+    """`struct bpf_uprobe_opts` as of libbpf 1.1; later ones accept the shorter size."""
+
+    _fields_ = (
+        ("sz", c_size_t),
+        ("ref_ctr_offset", c_size_t),
+        ("bpf_cookie", c_uint64),
+        ("retprobe", c_bool),
+        ("func_name", c_char_p),
+    )
+
+
+class _ProgramInfo(ctypes.Structure):
+    """`struct bpf_prog_info` up to recursion_misses (kernel 5.12)."""
+
+    _fields_ = (
+        ("until_run_time", ctypes.c_ubyte * 192),
+        ("run_time_ns", c_uint64),
+        ("run_cnt", c_uint64),
+        ("recursion_misses", c_uint64),
+    )
+
+
+class _UprobeMultiAttributes(ctypes.Structure):
+    """`union bpf_attr` of BPF_LINK_CREATE for a uprobe_multi or uprobe_session link."""
+
+    _fields_ = (
+        ("prog_fd", c_uint32),
+        ("target_fd", c_uint32),
+        ("attach_type", c_uint32),
+        ("link_flags", c_uint32),
+        ("path", c_uint64),
+        ("offsets", c_uint64),
+        ("ref_ctr_offsets", c_uint64),
+        ("cookies", c_uint64),
+        ("cnt", c_uint32),
+        ("flags", c_uint32),
+        ("pid", c_uint32),
+        ("padding", c_uint32),
+    )
+
+
+class Libbpf:
+    """The loaded library. One per process: libbpf's log callback is global."""
+
+    def __init__(self) -> None:
+        try:
+            self._lib = ctypes.CDLL("libbpf.so.1", use_errno=True)
+        except OSError as error:
+            raise NotPossibleHere("libbpf.so.1 is not installed", remedy="apt-get install libbpf1") from error
+        self._libc = ctypes.CDLL(None, use_errno=True)
+        self._log: list[str] = []
+        self._declare()
+        self._callback = _PrintCallback(self._on_print)
+        self._lib.libbpf_set_print(self._callback)
+
+    def _declare(self) -> None:
+        pointer, number = c_void_p, c_int
+        for name, result, arguments in (
+            ("libbpf_set_print", pointer, (_PrintCallback,)),
+            ("libbpf_version_string", c_char_p, ()),
+            ("bpf_object__open_file", pointer, (c_char_p, pointer)),
+            ("bpf_object__load", number, (pointer,)),
+            ("bpf_object__close", None, (pointer,)),
+            ("bpf_object__next_program", pointer, (pointer, pointer)),
+            ("bpf_object__next_map", pointer, (pointer, pointer)),
+            ("bpf_program__name", c_char_p, (pointer,)),
+            ("bpf_program__fd", number, (pointer,)),
+            ("bpf_program__set_autoload", number, (pointer, c_bool)),
+            ("bpf_program__set_expected_attach_type", number, (pointer, number)),
+            ("bpf_program__attach", pointer, (pointer,)),
+            ("bpf_program__attach_uprobe_opts", pointer, (pointer, c_int, c_char_p, c_size_t, pointer)),
+            ("bpf_link__destroy", number, (pointer,)),
+            ("bpf_map__name", c_char_p, (pointer,)),
+            ("bpf_map__fd", number, (pointer,)),
+            ("bpf_map__reuse_fd", number, (pointer, c_int)),
+            ("bpf_map__set_max_entries", number, (pointer, c_uint32)),
+            ("bpf_map__max_entries", c_uint32, (pointer,)),
+            ("bpf_map__key_size", c_uint32, (pointer,)),
+            ("bpf_map__value_size", c_uint32, (pointer,)),
+            ("bpf_map_lookup_elem", number, (c_int, pointer, pointer)),
+            ("bpf_map_update_elem", number, (c_int, pointer, pointer, c_uint64)),
+            ("bpf_map_delete_elem", number, (c_int, pointer)),
+            ("bpf_map_lookup_batch", number, (c_int, pointer, pointer, pointer, pointer, POINTER(c_uint32), pointer)),
+            ("bpf_obj_get_info_by_fd", number, (c_int, pointer, POINTER(c_uint32))),
+            ("ring_buffer__new", pointer, (c_int, _RingCallback, pointer, pointer)),
+            ("ring_buffer__epoll_fd", number, (pointer,)),
+            ("ring_buffer__consume", number, (pointer,)),
+            ("ring_buffer__free", None, (pointer,)),
+        ):
+            function = getattr(self._lib, name)
+            function.restype, function.argtypes = result, arguments
+        self._libc.vsnprintf.argtypes = (c_char_p, c_size_t, c_char_p, c_void_p)
+        self._libc.syscall.restype = c_long
+
+    def _on_print(self, _level: int, pattern: bytes, arguments: int) -> int:
+        buffer = ctypes.create_string_buffer(2048)
+        self._libc.vsnprintf(buffer, len(buffer), pattern, arguments)
+        self._log.extend(buffer.value.decode(errors="replace").splitlines())
+        del self._log[:-_LOG_LINES]
+        return 0
+
+    def refused(self, what: str, code: int = 0) -> KernelRefused:
+        """The error to raise for a failed call. code: positive errno; 0 takes the thread's own."""
+        code = code or ctypes.get_errno()
+        said = next((line for line in reversed(self._log) if "libbpf" in line), "")
+        detail = f" ({said.strip()})" if said else ""
+        remedy = "run as root, or with CAP_BPF and CAP_PERFMON" if code in (errno.EPERM, errno.EACCES) else ""
+        return KernelRefused(f"{what}: {os.strerror(code)}{detail}", remedy=remedy)
+
+    def checked(self, what: str, result: int) -> int:
+        """`result` of a call that answers with a negative errno on failure."""
+        if result < 0:
+            raise self.refused(what, -result if result != -1 else 0)
+        return result
+
+    def version(self) -> str:
+        """Version of the library, such as `v1.1`."""
+        return str(self._lib.libbpf_version_string().decode())
+
+    # ---- objects and programs
+
+    def open_object(self, path: Path) -> int:
+        """Handle of an opened, not yet loaded object."""
+        handle = self._lib.bpf_object__open_file(str(path).encode(), None)
+        if not handle:
+            raise self.refused(f"cannot open {path.name}")
+        return int(handle)
+
+    def load_object(self, handle: int, name: str) -> None:
+        """Verify and load every program that is not switched off; maps are created."""
+        self._log.clear()
+        self.checked(f"cannot load {name}", self._lib.bpf_object__load(handle))
+
+    def close_object(self, handle: int) -> None:
+        """Unload programs and maps that nothing else holds."""
+        self._lib.bpf_object__close(handle)
+
+    def programs(self, handle: int) -> dict[str, int]:
+        """Program name -> handle."""
+        return {
+            self._lib.bpf_program__name(program).decode(): program
+            for program in self._each(self._lib.bpf_object__next_program, handle)
+        }
+
+    def maps(self, handle: int) -> dict[str, int]:
+        """Map name -> handle; .rodata and the like included."""
+        return {
+            self._lib.bpf_map__name(one).decode(): one for one in self._each(self._lib.bpf_object__next_map, handle)
+        }
+
+    @staticmethod
+    def _each(following: Callable[[int, int | None], int | None], handle: int) -> Iterator[int]:
+        item: int | None = None
+        while item := following(handle, item):
+            yield item
+
+    def set_autoload(self, program: int, wanted: bool) -> None:
+        """Whether load_object() is to load this program."""
+        self._lib.bpf_program__set_autoload(program, wanted)
+
+    def set_attach_type(self, program: int, attach_type: int) -> None:
+        """Expected attach type; sessions are recognised by it at load, before the verifier runs."""
+        self._lib.bpf_program__set_expected_attach_type(program, attach_type)
+
+    def program_fd(self, program: int) -> int:
+        """Descriptor of a loaded program, owned by libbpf."""
+        return int(self._lib.bpf_program__fd(program))
+
+    def recursion_misses(self, program_fd: int) -> int:
+        """Runs the kernel left out because the program was already running on that CPU."""
+        info, size = _ProgramInfo(), c_uint32(ctypes.sizeof(_ProgramInfo))
+        self.checked("cannot read program information", self._lib.bpf_obj_get_info_by_fd(program_fd, byref(info), size))
+        return int(info.recursion_misses)
+
+    # ---- links
+
+    def attach(self, program: int, name: str) -> int:
+        """Attach a program to the place its section names; returns a link handle for destroy_link()."""
+        link = self._lib.bpf_program__attach(program)
+        if not link:
+            raise self.refused(f"cannot attach {name}")
+        return int(link)
+
+    def attach_uprobe(self, program: int, path: str, offset: int, cookie: int, *, is_return: bool) -> int:
+        """One perf-event uprobe for all processes; returns a link handle for destroy_link()."""
+        options = _UprobeOptions(ctypes.sizeof(_UprobeOptions), 0, cookie, is_return, None)
+        link = self._lib.bpf_program__attach_uprobe_opts(program, -1, path.encode(), offset, byref(options))
+        if not link:
+            raise self.refused(f"cannot attach a uprobe to {path}+{offset:#x}")
+        return int(link)
+
+    def destroy_link(self, link: int) -> None:
+        """Detach."""
+        self._lib.bpf_link__destroy(link)
+
+    def knows_uprobe_links(self, program_fd: int, attach_type: int) -> bool:
+        """Whether this kernel has links of `attach_type`: asked to probe a directory, only one that has them answers EBADF."""
+        try:
+            os.close(self.link_uprobes(program_fd, attach_type, "/", [0], [0]))
+        except KernelRefused:
+            return ctypes.get_errno() == errno.EBADF
+        return True
+
+    def link_uprobes(
+        self, program_fd: int, attach_type: int, path: str, offsets: list[int], cookies: list[int], *, flags: int = 0
+    ) -> int:
+        """One link over many functions of one file; returns its descriptor, to be closed with os.close()."""
+        count = len(offsets)
+        c_offsets, c_cookies = (c_uint64 * count)(*offsets), (c_uint64 * count)(*cookies)
+        c_path = ctypes.create_string_buffer(os.fsencode(path))
+        attributes = _UprobeMultiAttributes(
+            prog_fd=program_fd,
+            attach_type=attach_type,
+            path=ctypes.addressof(c_path),
+            offsets=ctypes.addressof(c_offsets),
+            cookies=ctypes.addressof(c_cookies),
+            cnt=count,
+            flags=flags,
+        )
+        number = _SYS_BPF.get(platform.machine())
+        if number is None:
+            raise NotPossibleHere(f"machine {platform.machine()} is not supported", remedy="use x86-64 or arm64")
+        fd = int(self._libc.syscall(number, BPF_LINK_CREATE, byref(attributes), ctypes.sizeof(attributes)))
+        if fd < 0:
+            raise self.refused(f"cannot attach {count} uprobes to {path}")
+        return fd
+
+    # ---- maps
+
+    def map_fd(self, handle: int) -> int:
+        """Descriptor of a created map, owned by libbpf."""
+        return int(self._lib.bpf_map__fd(handle))
+
+    def reuse_map(self, handle: int, fd: int) -> None:
+        """Make a not yet loaded object use an existing map."""
+        self.checked("cannot share a map", self._lib.bpf_map__reuse_fd(handle, fd))
+
+    def set_max_entries(self, handle: int, entries: int) -> None:
+        """Capacity of a map that is not created yet."""
+        self.checked("cannot size a map", self._lib.bpf_map__set_max_entries(handle, entries))
+
+    def map_shape(self, handle: int) -> tuple[int, int, int]:
+        """Bytes of a key, bytes of a value, capacity."""
+        lib = self._lib
+        return lib.bpf_map__key_size(handle), lib.bpf_map__value_size(handle), lib.bpf_map__max_entries(handle)
+
+    def lookup(self, fd: int, key: bytes, value_size: int) -> bytes | None:
+        """The value of `key`, or None when there is none."""
+        value = ctypes.create_string_buffer(value_size)
+        if self._lib.bpf_map_lookup_elem(fd, key, value) < 0:
+            if ctypes.get_errno() == errno.ENOENT:
+                return None
+            raise self.refused("cannot read a map")
+        return value.raw
+
+    def update(self, fd: int, key: bytes, value: bytes) -> None:
+        """Insert or replace."""
+        self.checked("cannot write a map", self._lib.bpf_map_update_elem(fd, key, value, 0))
+
+    def delete(self, fd: int, key: bytes) -> None:
+        """Remove `key`; it may be gone already."""
+        if self._lib.bpf_map_delete_elem(fd, key) < 0 and ctypes.get_errno() != errno.ENOENT:
+            raise self.refused("cannot delete from a map")
+
+    def lookup_batch(
+        self, fd: int, position: ctypes.Array[ctypes.c_char], *, is_first: bool, keys: object, values: object, room: int
+    ) -> tuple[int, bool]:
+        """Up to `room` entries into the buffers. position: 8 bytes that carry the place between calls.
+
+        Returns (entries read, whether this was the end). (-1, False): one bucket holds more than `room`; ask with more.
+        """
+        count = c_uint32(room)
+        result = self._lib.bpf_map_lookup_batch(
+            fd, None if is_first else position, position, keys, values, byref(count), None
+        )
+        code = 0 if result >= 0 else ctypes.get_errno()
+        if code == errno.ENOSPC:
+            return -1, False
+        if code not in (0, errno.ENOENT):
+            raise self.refused("cannot read a map", code)
+        return count.value, code == errno.ENOENT
+
+    # ---- ring buffers
+
+    def open_ring(self, map_fd: int, receive: Callable[[bytes], None]) -> Ring:
+        """A reader of the ring buffer `map_fd`; every record goes to `receive`."""
+        return Ring(self, map_fd, receive)
+
+
+class Ring:
+    """A consumer of one ring buffer. fileno() becomes readable when there is something to consume()."""
+
+    def __init__(self, libbpf: Libbpf, map_fd: int, receive: Callable[[bytes], None]) -> None:
+        self._lib = libbpf._lib
+        self._callback = _RingCallback(lambda _context, data, size: receive(ctypes.string_at(data, size)) or 0)
+        handle = self._lib.ring_buffer__new(map_fd, self._callback, None, None)
+        if not handle:
+            raise libbpf.refused("cannot open the event ring")
+        self._handle: int | None = int(handle)
+
+    def fileno(self) -> int:
+        """Descriptor for select(), owned by libbpf."""
+        return int(self._lib.ring_buffer__epoll_fd(self._handle))
+
+    def consume(self) -> None:
+        """Deliver everything that waits."""
+        self._lib.ring_buffer__consume(self._handle)
+
+    def close(self) -> None:
+        """Free the reader; closing twice is harmless."""
+        if self._handle is not None:
+            self._lib.ring_buffer__free(self._handle)
+            self._handle = None

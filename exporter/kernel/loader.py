@@ -1,0 +1,175 @@
+"""Opens and loads the kernel programs, and picks the best way to attach uprobes that this kernel has.
+
+In: the objects built from bpf/*.bpf.c, map capacities. Out: a Kernel with programs to attach, maps to read, and what failed.
+Objects share maps of equal name: whichever is loaded first creates them.
+"""
+
+from __future__ import annotations
+
+import enum
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from exporter.errors import KernelRefused, NotPossibleHere
+from exporter.kernel import libbpf as bpf
+from exporter.kernel.libbpf import Libbpf, Ring
+from exporter.kernel.maps import KernelMap
+
+OBJECTS_DIR = Path(__file__).parent / "objects"
+SUBJECTS = ("process", "cuda", "nccl")
+CALL_SUBJECTS = ("cuda", "nccl")
+BTF = Path("/sys/kernel/btf/vmlinux")
+
+
+class AttachKind(enum.StrEnum):
+    """How function entries and returns are probed, best first."""
+
+    SESSION = "session"  # one program for both, one link a library; kernel 6.13
+    MULTI = "multi"  # two links a library; kernel 6.6
+    SINGLE = "single"  # two perf events a function; every kernel
+
+
+@dataclass(slots=True)
+class Kernel:
+    """Loaded programs and open maps. close() undoes everything; the kernel does so by itself when the process dies."""
+
+    libbpf: Libbpf
+    attach_kind: AttachKind
+    maps: dict[str, KernelMap]
+    programs: dict[str, int]
+    failures: dict[str, KernelRefused]
+    _objects: list[int] = field(default_factory=list)
+    _links: list[int] = field(default_factory=list)
+    _event_fd: int = -1
+
+    def open_events(self, receive: list[bytes]) -> Ring:
+        """A reader that appends raw `struct event` records to `receive`."""
+        return self.libbpf.open_ring(self._event_fd, receive.append)
+
+    def recursion_misses(self) -> dict[str, int]:
+        """Program name -> runs the kernel left out, for every loaded program."""
+        libbpf = self.libbpf
+        return {name: libbpf.recursion_misses(libbpf.program_fd(one)) for name, one in self.programs.items()}
+
+    def close(self) -> None:
+        """Detach and unload."""
+        for link in self._links:
+            self.libbpf.destroy_link(link)
+        for handle in self._objects:
+            self.libbpf.close_object(handle)
+        self._links.clear()
+        self._objects.clear()
+        self.programs.clear()
+
+
+def load(
+    *,
+    wanted: AttachKind | None = None,
+    subjects: Sequence[str] = SUBJECTS,
+    capacities: Mapping[str, int] | None = None,
+    objects_dir: Path = OBJECTS_DIR,
+    btf: Path = BTF,
+) -> Kernel:
+    """Load the programs of `subjects` and attach those with a fixed place in the kernel.
+
+    wanted: force an attachment kind; None takes the best that loads. capacities: max_entries by map name.
+    A subject that fails stands in `failures` and costs only itself. Raises NotPossibleHere when nothing could be loaded.
+    """
+    if not btf.exists():
+        raise NotPossibleHere(f"this kernel has no BTF at {btf}", remedy="use a kernel built with CONFIG_DEBUG_INFO_BTF")
+    libbpf = Libbpf()
+    kinds = (wanted,) if wanted else tuple(AttachKind)
+    refusal: KernelRefused | None = None
+    for kind in kinds:
+        kernel = Kernel(libbpf, kind, {}, {}, {})
+        for subject in subjects:
+            try:
+                _load_subject(kernel, subject, objects_dir, capacities or {})
+            except KernelRefused as error:
+                kernel.failures[subject] = error
+        calls_failed = [kernel.failures[s] for s in CALL_SUBJECTS if s in subjects and s in kernel.failures]
+        if not calls_failed and _is_supported(kernel):
+            _attach_fixed(kernel)
+            return kernel
+        refusal = calls_failed[0] if calls_failed else refusal
+        if calls_failed and kind is kinds[-1] and len(calls_failed) < len([s for s in CALL_SUBJECTS if s in subjects]):
+            _attach_fixed(kernel)
+            return kernel
+        kernel.close()
+    if refusal is None:
+        refusal = KernelRefused(f"this kernel cannot attach uprobes as {wanted}", remedy="use --probes.attach=auto")
+    raise refusal
+
+
+def _wanted_programs(subject: str, kind: AttachKind) -> dict[str, int]:
+    """Program name -> expected attach type, of the programs of a call subject that `kind` uses."""
+    if kind is AttachKind.SESSION:
+        return {f"{subject}_session": bpf.TRACE_UPROBE_SESSION}
+    attach_type = bpf.TRACE_UPROBE_MULTI if kind is AttachKind.MULTI else 0
+    return {f"{subject}_enter": attach_type, f"{subject}_exit": attach_type}
+
+
+def _load_subject(kernel: Kernel, subject: str, objects_dir: Path, capacities: Mapping[str, int]) -> None:
+    libbpf = kernel.libbpf
+    path = objects_dir / f"{subject}.bpf.o"
+    if not path.exists():
+        raise NotPossibleHere(f"the kernel program {path.name} is not built", remedy="run `make build`")
+    handle = libbpf.open_object(path)
+    try:
+        programs = libbpf.programs(handle)
+        if subject in CALL_SUBJECTS:
+            attach_types = _wanted_programs(subject, kernel.attach_kind)
+            for name, program in programs.items():
+                libbpf.set_autoload(program, name in attach_types)
+                libbpf.set_attach_type(program, attach_types.get(name, 0))
+            programs = {name: programs[name] for name in attach_types}
+        _share_maps(kernel, handle, capacities)
+        libbpf.load_object(handle, path.name)
+    except BaseException:
+        libbpf.close_object(handle)
+        raise
+    kernel._objects.append(handle)
+    kernel.programs.update(programs)
+    _collect_maps(kernel, handle)
+
+
+def _share_maps(kernel: Kernel, handle: int, capacities: Mapping[str, int]) -> None:
+    for name, one in kernel.libbpf.maps(handle).items():
+        if name == "events" and kernel._event_fd >= 0:
+            kernel.libbpf.reuse_map(one, kernel._event_fd)
+        elif name in kernel.maps:
+            kernel.libbpf.reuse_map(one, kernel.maps[name].fd)
+        elif name in capacities:
+            kernel.libbpf.set_max_entries(one, capacities[name])
+
+
+def _collect_maps(kernel: Kernel, handle: int) -> None:
+    libbpf = kernel.libbpf
+    for name, one in libbpf.maps(handle).items():
+        if "." in name or name in kernel.maps:  # .rodata and the like are an object's own
+            continue
+        if name == "events":
+            kernel._event_fd = libbpf.map_fd(one)
+        else:
+            kernel.maps[name] = KernelMap(libbpf, libbpf.map_fd(one), *libbpf.map_shape(one))
+
+
+def _is_supported(kernel: Kernel) -> bool:
+    """Whether links of this kind exist: `/` is no file to probe, and only a kernel that knows the kind says so (EBADF)."""
+    if kernel.attach_kind is AttachKind.SINGLE:
+        return True
+    subject = next((s for s in CALL_SUBJECTS if s not in kernel.failures), None)
+    if subject is None:
+        return False
+    name, attach_type = next(iter(_wanted_programs(subject, kernel.attach_kind).items()))
+    return kernel.libbpf.knows_uprobe_links(kernel.libbpf.program_fd(kernel.programs[name]), attach_type)
+
+
+def _attach_fixed(kernel: Kernel) -> None:
+    """Attach the programs whose place in the kernel their section names."""
+    for name in [n for n in kernel.programs if n.startswith("process_")]:
+        try:
+            kernel._links.append(kernel.libbpf.attach(kernel.programs[name], name))
+        except KernelRefused as error:
+            kernel.failures[name] = error

@@ -1,0 +1,87 @@
+"""Reading and pruning kernel maps: the boundary that tests replace with FakeMaps.
+
+In: the descriptor of a hash or array map. Out: raw keys and values; rows.py gives them meaning.
+"""
+
+from __future__ import annotations
+
+import ctypes
+from collections.abc import Iterator
+from typing import Protocol
+
+from exporter.kernel.libbpf import Libbpf
+
+_ROOM = 512  # entries per batch call to begin with; grows when one bucket holds more
+
+
+class MapReader(Protocol):
+    """What a collector needs of a map. Keys and values are bytes as the kernel lays them out."""
+
+    @property
+    def capacity(self) -> int:
+        """max_entries."""
+        ...
+
+    def items(self) -> Iterator[tuple[bytes, bytes]]:
+        """Every entry once, in no order; entries changed while reading may show either value."""
+        ...
+
+    def get(self, key: bytes) -> bytes | None:
+        """The value of one key."""
+        ...
+
+    def delete(self, key: bytes) -> None:
+        """Remove one key; it may be gone already."""
+        ...
+
+
+class KernelMap:
+    """A MapReader over a hash or array map in the kernel, read in batches of one system call each."""
+
+    def __init__(self, libbpf: Libbpf, fd: int, key_bytes: int, value_bytes: int, capacity: int) -> None:
+        self._libbpf = libbpf
+        self.fd = fd
+        self._key_bytes = key_bytes
+        self._value_bytes = value_bytes
+        self._capacity = capacity
+        self._room = min(_ROOM, capacity)
+
+    @property
+    def capacity(self) -> int:
+        """max_entries."""
+        return self._capacity
+
+    def items(self) -> Iterator[tuple[bytes, bytes]]:
+        """Every entry once; see MapReader."""
+        position = ctypes.create_string_buffer(8)
+        is_first = True
+        while True:
+            keys = ctypes.create_string_buffer(self._room * self._key_bytes)
+            values = ctypes.create_string_buffer(self._room * self._value_bytes)
+            count, is_last = self._libbpf.lookup_batch(
+                self.fd, position, is_first=is_first, keys=keys, values=values, room=self._room
+            )
+            if count < 0:
+                self._room = min(self._room * 2, self._capacity)
+                continue
+            raw_keys, raw_values = memoryview(keys), memoryview(values)
+            for i in range(count):
+                yield (
+                    bytes(raw_keys[i * self._key_bytes : (i + 1) * self._key_bytes]),
+                    bytes(raw_values[i * self._value_bytes : (i + 1) * self._value_bytes]),
+                )
+            if is_last:
+                return
+            is_first = False
+
+    def get(self, key: bytes) -> bytes | None:
+        """The value of one key."""
+        return self._libbpf.lookup(self.fd, key, self._value_bytes)
+
+    def delete(self, key: bytes) -> None:
+        """Remove one key."""
+        self._libbpf.delete(self.fd, key)
+
+    def put(self, key: bytes, value: bytes) -> None:
+        """Insert or replace."""
+        self._libbpf.update(self.fd, key, value)

@@ -1,0 +1,192 @@
+"""Every function that is hooked, once: its library, its operation name, and where its arguments stand.
+
+`operation` is the exported symbol without version and suffix; `symbols()` gives the exported spellings back. The number of
+an operation is its place in OPERATIONS and travels in the attach cookie, so that BPF needs no table of its own.
+Signatures: cuda_runtime_api.h and cuda.h of CUDA 11 to 13, nccl.h of NCCL 2.7 to 2.32.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from exporter.kernel.abi import Api, Cookie, Copy, Shape
+
+# `cuMemAlloc_v2`, `cudaMemcpyAsync_ptsz`, `cuMemcpyHtoD_v2_ptds`: ABI versions, and the per-thread default stream.
+_VERSIONS = ("", "_v2", "_v3")
+_STREAM_SUFFIXES = ("", "_ptsz", "_ptds")
+
+
+@dataclass(frozen=True, slots=True)
+class Operation:
+    """One hooked function. a, b, c, d: argument positions from 1 whose meaning the shape defines; 0 = absent."""
+
+    api: Api
+    name: str
+    shape: Shape = Shape.PLAIN
+    a: int = 0
+    b: int = 0
+    c: int = 0
+    d: int = 0
+    direction: Copy = Copy.HOST_TO_HOST
+    is_handle: bool = False
+
+    def symbols(self) -> Iterator[str]:
+        """The exported names this operation may have, the plain one first."""
+        if self.api is Api.NCCL:
+            yield self.name
+            return
+        for version in _VERSIONS:
+            for suffix in _STREAM_SUFFIXES:
+                yield self.name + version + suffix
+
+    def cookie(self, number: int) -> int:
+        """The 64-bit attach cookie that tells the program what to read. number: place in OPERATIONS."""
+        return (
+            number << Cookie.OPERATION
+            | self.shape << Cookie.SHAPE
+            | self.api << Cookie.API
+            | self.direction << Cookie.DIRECTION
+            | self.a << Cookie.A
+            | self.b << Cookie.B
+            | self.c << Cookie.C
+            | self.d << Cookie.D
+            | self.is_handle << Cookie.HANDLE
+        )
+
+
+def _runtime(name: str, shape: Shape = Shape.PLAIN, **arguments: int) -> Operation:
+    return _operation(Api.RUNTIME, "cuda" + name, shape, arguments)
+
+
+def _driver(name: str, shape: Shape = Shape.PLAIN, **arguments: int) -> Operation:
+    return _operation(Api.DRIVER, "cu" + name, shape, arguments)
+
+
+def _nccl(name: str, shape: Shape = Shape.PLAIN, **arguments: int) -> Operation:
+    return _operation(Api.NCCL, "nccl" + name, shape, arguments)
+
+
+def _operation(api: Api, name: str, shape: Shape, arguments: dict[str, int]) -> Operation:
+    direction = Copy(arguments.pop("direction", Copy.HOST_TO_HOST))
+    is_handle = bool(arguments.pop("is_handle", 0))
+    return Operation(api, name, shape, direction=direction, is_handle=is_handle, **arguments)
+
+
+_RUNTIME = (
+    _runtime("Malloc", Shape.ALLOCATE, a=1, b=2),
+    _runtime("MallocAsync", Shape.ALLOCATE, a=1, b=2),
+    _runtime("MallocFromPoolAsync", Shape.ALLOCATE, a=1, b=2),
+    _runtime("MallocManaged", Shape.ALLOCATE, a=1, b=2),
+    _runtime("MallocHost"),
+    _runtime("HostAlloc"),
+    _runtime("Free", Shape.FREE, a=1),
+    _runtime("FreeAsync", Shape.FREE, a=1),
+    _runtime("FreeHost"),
+    _runtime("LaunchKernel"),
+    _runtime("LaunchKernelExC"),
+    _runtime("LaunchCooperativeKernel"),
+    _runtime("Memcpy", Shape.COPY, a=3, b=4),
+    _runtime("MemcpyAsync", Shape.COPY, a=3, b=4),
+    _runtime("Memcpy2D", Shape.COPY_2D, a=5, b=7, c=6),
+    _runtime("Memcpy2DAsync", Shape.COPY_2D, a=5, b=7, c=6),
+    _runtime("MemcpyPeer", Shape.COPY, a=5, direction=Copy.PEER),
+    _runtime("MemcpyPeerAsync", Shape.COPY, a=5, direction=Copy.PEER),
+    _runtime("Memset"),
+    _runtime("MemsetAsync"),
+    _runtime("StreamSynchronize"),
+    _runtime("DeviceSynchronize"),
+    _runtime("EventSynchronize"),
+    _runtime("EventRecord"),
+    _runtime("EventRecordWithFlags"),
+    _runtime("EventQuery"),
+    _runtime("StreamQuery"),
+    _runtime("StreamWaitEvent"),
+    _runtime("EventDestroy"),
+    _runtime("StreamBeginCapture"),
+    _runtime("StreamEndCapture"),
+    _runtime("GraphInstantiate"),
+    _runtime("GraphInstantiateWithFlags"),
+    _runtime("GraphLaunch"),
+)
+
+_DRIVER = (
+    _driver("LaunchKernel"),
+    _driver("LaunchKernelEx"),
+    _driver("LaunchCooperativeKernel"),
+    _driver("Memcpy", Shape.COPY, a=3, direction=Copy.DEFAULT),
+    _driver("MemcpyAsync", Shape.COPY, a=3, direction=Copy.DEFAULT),
+    _driver("MemcpyHtoD", Shape.COPY, a=3, direction=Copy.HOST_TO_DEVICE),
+    _driver("MemcpyHtoDAsync", Shape.COPY, a=3, direction=Copy.HOST_TO_DEVICE),
+    _driver("MemcpyDtoH", Shape.COPY, a=3, direction=Copy.DEVICE_TO_HOST),
+    _driver("MemcpyDtoHAsync", Shape.COPY, a=3, direction=Copy.DEVICE_TO_HOST),
+    _driver("MemcpyDtoD", Shape.COPY, a=3, direction=Copy.DEVICE_TO_DEVICE),
+    _driver("MemcpyDtoDAsync", Shape.COPY, a=3, direction=Copy.DEVICE_TO_DEVICE),
+    _driver("MemAlloc", Shape.ALLOCATE, a=1, b=2),
+    _driver("MemAllocAsync", Shape.ALLOCATE, a=1, b=2),
+    _driver("MemAllocFromPoolAsync", Shape.ALLOCATE, a=1, b=2),
+    _driver("MemAllocManaged", Shape.ALLOCATE, a=1, b=2),
+    _driver("MemFree", Shape.FREE, a=1),
+    _driver("MemFreeAsync", Shape.FREE, a=1),
+    _driver("MemCreate", Shape.ALLOCATE, a=1, b=2, is_handle=1),
+    _driver("MemRelease", Shape.FREE, a=1, is_handle=1),
+    _driver("StreamSynchronize"),
+    _driver("CtxSynchronize"),
+    _driver("EventSynchronize"),
+    _driver("EventRecord"),
+    _driver("EventQuery"),
+    _driver("StreamQuery"),
+    _driver("StreamWaitEvent"),
+    _driver("GraphLaunch"),
+)
+
+_NCCL = (
+    _nccl("CommInitRank", Shape.INIT_RANK, a=1, b=2, c=3),
+    _nccl("CommInitRankConfig", Shape.INIT_RANK, a=1, b=2, c=3),
+    _nccl("CommInitRankScalable", Shape.INIT_SCALABLE, a=1, b=2, c=3, d=5),
+    _nccl("CommInitAll", Shape.INIT_ALL, a=1, b=2),
+    _nccl("CommSplit", Shape.SPLIT, a=1, b=2, c=4),
+    _nccl("CommShrink", Shape.SHRINK, a=1, b=2, c=3, d=4),
+    _nccl("CommGrow", Shape.INIT_SCALABLE, a=5, b=2, c=4, d=3),
+    _nccl("CommCount", Shape.COMM_COUNT, a=1, b=2),
+    _nccl("CommUserRank", Shape.COMM_RANK, a=1, b=2),
+    _nccl("CommFinalize"),
+    _nccl("CommDestroy", Shape.COMM_END, a=1),
+    _nccl("CommAbort", Shape.COMM_END, a=1),
+    _nccl("CommGetAsyncError"),
+    _nccl("GroupStart"),
+    _nccl("GroupEnd"),
+    # A trailing configuration pointer changes no position, so the ...Config forms of NCCL 2.29+ read alike.
+    *(
+        _nccl(name + form, Shape.COLLECTIVE, a=count, b=count + 1, c=communicator)
+        for name, count, communicator in (
+            ("AllReduce", 3, 6),
+            ("AllGather", 3, 5),
+            ("ReduceScatter", 3, 6),
+            ("Broadcast", 3, 6),
+            ("Bcast", 2, 5),
+            ("Reduce", 3, 7),
+            ("AlltoAll", 3, 5),
+            ("Gather", 3, 6),
+            ("Scatter", 3, 6),
+        )
+        for form in ("", "Config")
+    ),
+    _nccl("Send", Shape.COLLECTIVE, a=2, b=3, c=5),
+    _nccl("Recv", Shape.COLLECTIVE, a=2, b=3, c=5),
+)
+
+OPERATIONS: tuple[Operation, ...] = _RUNTIME + _DRIVER + _NCCL
+"""Row number = operation number in keys and cookies. Numbers mean something for one run only and may change freely."""
+
+NUMBERS: dict[str, int] = {operation.name: number for number, operation in enumerate(OPERATIONS)}
+
+
+def wanted_symbols(api: Api) -> dict[str, int]:
+    """Exported symbol -> attach cookie, for every spelling of every operation of one library."""
+    return {
+        symbol: operation.cookie(number)
+        for number, operation in enumerate(OPERATIONS)
+        if operation.api is api
+        for symbol in operation.symbols()
+    }
