@@ -258,9 +258,9 @@ static __always_inline int on_exit(struct pt_regs *regs)
 
 	if (!row)
 		return 0;
-	__sync_fetch_and_add(&row->calls, 1);
-	__sync_fetch_and_add(&row->total_ns, now_ns - call.entry_ns);
 	add_to_histogram(&key, now_ns - call.entry_ns);
+	__sync_fetch_and_add(&row->total_ns, now_ns - call.entry_ns);
+	__sync_fetch_and_add(&row->calls, 1); /* last: a reader that finds the count unmoved skips the histogram */
 	if (is_failure(call.cookie, code)) {
 		add_error(&key, code);
 		failed(thread, &call);

@@ -51,7 +51,7 @@ _NAMES: Final = {
     LibraryKind.NCCL: re.compile(rb"(libnccl(-[0-9a-f]{6,64})?|libtorch_cuda)\.so(\..*)?", re.DOTALL),
 }
 # One of these stands in every path that a pattern above accepts: most processes need no look at single lines.
-_MARKS: Final = (b"/libcudart", b"/libcuda.so", b"/libnccl", b"/libtorch_cuda.so")
+MARKS: Final = (b"/libcudart", b"/libcuda.so", b"/libnccl", b"/libtorch_cuda.so")
 
 
 class FileId(NamedTuple):
@@ -118,7 +118,7 @@ def kind_of(path: bytes) -> LibraryKind | None:
 def find(processes: Processes, tgid: int) -> list[MappedLibrary]:
     """The CUDA libraries of one process by address, each file once. Raises ProcessGone, NotPossibleHere."""
     maps = processes.maps(tgid)
-    if not any(mark in maps for mark in _MARKS):
+    if not any(mark in maps for mark in MARKS):
         return []
     return among(parse_executable_mappings(maps))
 

@@ -43,7 +43,9 @@ _PREFIXED: Final = re.compile(rf"(?P<runtime>crio|libpod|libpod-payload)-{_ID}")
 _PLAIN: Final = re.compile(_ID)
 _FARGATE: Final = re.compile(r"[0-9a-f]{32}-[0-9]{1,12}")
 _KUBEPODS: Final = re.compile(r"(?:.*-)?kubepods(?:\.slice)?")
-_POD_SLICE: Final = re.compile(rf"(?:.*-)?kubepods(?:-burstable|-besteffort)?-pod(?P<uid>{_UUID}|[0-9a-f]{{32}})\.slice")
+_POD_SLICE: Final = re.compile(
+    rf"(?:.*-)?kubepods(?:-burstable|-besteffort)?-pod(?P<uid>{_UUID}|[0-9a-f]{{32}})\.slice"
+)
 _POD: Final = re.compile(rf"pod(?P<uid>{_UUID}|[0-9a-f]{{32}})")
 _LXC_NAME: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,127}")
 _SLURM_ROOT: Final = re.compile(r"slurm(?:_[A-Za-z0-9_.-]+)?|(?:[A-Za-z0-9_.-]+_)?slurmstepd\.scope")
@@ -81,7 +83,9 @@ def parse_cgroup(text: str) -> Container:
     Every controller of cgroup v1 has a line of its own, and so has v2; they may disagree. Of equals the first counts.
     """
     best = NOWHERE
-    for line in text[:TEXT_CHARACTERS_MAX].split("\n"):
+    if len(text) > TEXT_CHARACTERS_MAX:
+        text = text[:TEXT_CHARACTERS_MAX].rpartition("\n")[0]  # half a path may look like a whole one
+    for line in text.split("\n"):
         parts = line.split(":", 2)
         if len(parts) != 3 or not parts[0].isdecimal() or not parts[2].startswith("/"):
             continue

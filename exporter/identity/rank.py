@@ -4,8 +4,8 @@ In: a few environment variables of the process, or the communicators it holds. O
 A rank is never guessed: what is malformed counts as absent, what contradicts itself is not used.
 
 Each launcher writes a family of variables. The first family with a valid rank decides, in the order of _FAMILIES: what
-is started later stands earlier, since torchrun inside of srun overrides what srun said. The size and the local rank come
-from the same family; if it lacks them, from another one that names the same rank.
+is started later stands earlier, since torchrun inside of srun overrides what srun said. The size and the local rank
+come from the same family; if it lacks them, from another one that names the same rank.
 
 Slurm is special: it sets SLURM_PROCID=0 for a batch script as well, and everything started in the script inherits it.
 So it counts only inside of a step (SLURM_STEP_ID is set; for a batch script it is not) of two tasks or more: the single
@@ -16,7 +16,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final, NamedTuple
 
 NUMBER_MAX: Final = 10_000_000
@@ -43,7 +43,7 @@ _FAMILIES: Final = (
     # MVAPICH
     _Family("MV2_COMM_WORLD_RANK", ("MV2_COMM_WORLD_LOCAL_RANK",), ("MV2_COMM_WORLD_SIZE",)),
     # MPICH and Intel MPI
-    _Family("PMI_RANK", ("MPI_LOCALRANKID",), ("PMI_SIZE", "MPI_LOCALNRANKS_TOTAL")),
+    _Family("PMI_RANK", ("MPI_LOCALRANKID",), ("PMI_SIZE",)),
     # IBM jsrun
     _Family("JSM_NAMESPACE_RANK", ("JSM_NAMESPACE_LOCAL_RANK",), ("JSM_NAMESPACE_SIZE",)),
     # HPE Cray PALS, Flux
@@ -81,7 +81,7 @@ class Rank:
 
 
 class Communicator(NamedTuple):
-    """One row of the kernel's table of NCCL communicators."""
+    """One NCCL communicator that a process holds. Plain tuples of these four serve as well."""
 
     hash: int
     rank: int
@@ -90,19 +90,67 @@ class Communicator(NamedTuple):
 
 
 def rank_from_environment(environment: Mapping[str, str]) -> Rank:
-    """The rank that the environment names. Wants the variables of ENVIRONMENT_NAMES, none of them required."""
-    known = [(family, rank) for family in _FAMILIES if (rank := _rank(environment, family)) is not None]
-    run_id = _text(environment.get(_RUN_ID, ""))
-    job_id = next((environment[name] for name in _JOB if _JOB_ID.fullmatch(environment.get(name, ""))), "")
-    base = Rank(run_id="" if run_id == "none" else run_id, slurm_job_id=job_id, node=_text(environment.get(_NODE, "")))
-    if not known:
-        return base
-    rank = known[0][1]
-    agreeing = [family for family, other in known if other == rank]
-    local_names = [name for family in agreeing for name in family.local_rank]
-    size_names = [name for family in agreeing for name in family.world_size]
-    world_size = next((size for name in size_names if (size := _number(environment, name)) is not None and size > rank), None)
-    local_rank = next(
-        (local for name in local_names if (local := _number(environment, name)) is not None and local <= rank), None
+    """The place in a job that the environment names. No variable of ENVIRONMENT_NAMES is required."""
+    run_id = _text(environment, _RUN_ID)
+    about_job = Rank(
+        run_id="" if run_id == "none" else run_id,  # torchrun's own word for a run without an id
+        slurm_job_id=next((environment[name] for name in _JOB if _JOB_ID.fullmatch(environment.get(name, ""))), ""),
+        node=_text(environment, _NODE),
     )
-    return Rank()
+    ranks = [(family, rank) for family in _FAMILIES if (rank := _family_rank(environment, family)) is not None]
+    if not ranks:
+        return about_job
+    first, rank = ranks[0]
+    agreeing = [family for family, other_rank in ranks if other_rank == rank]
+    return replace(
+        about_job,
+        rank=str(rank),
+        local_rank=_digits(_first_number(environment, [name for family in agreeing for name in family.local_rank])),
+        world_size=_digits(_first_number(environment, [name for family in agreeing for name in family.world_size])),
+        source=first.rank,
+    )
+
+
+def rank_from_communicators(communicators: Iterable[tuple[int, int, int, int]]) -> str:
+    """The rank in the communicator with the most ranks; of several such, in the earliest.
+
+    communicators: rows of (hash, rank, nranks, created_ns).
+    Returns "" without a valid row, and when the process is several ranks of one communicator: it drives several GPUs,
+    and none of the ranks is the rank of the process. Rows whose rank is not below nranks are left out.
+    """
+    rows = [Communicator(*row) for row in communicators]
+    rows = [row for row in rows if 0 <= row.rank < row.nranks <= NUMBER_MAX]
+    first_rank: dict[int, int] = {}
+    if not rows or any(first_rank.setdefault(row.hash, row.rank) != row.rank for row in rows):
+        return ""
+    return str(min(rows, key=lambda row: (-row.nranks, row.created_ns, row.hash)).rank)
+
+
+def _family_rank(environment: Mapping[str, str], family: _Family) -> int | None:
+    """The rank a family names; None without one, and where rank and size contradict each other."""
+    rank = _first_number(environment, [family.rank])
+    size = _first_number(environment, family.world_size)
+    if rank is None or (size is not None and rank >= size):
+        return None
+    if family is _SLURM:
+        is_in_step = any(_JOB_ID.fullmatch(environment.get(name, "")) for name in _STEP_ID)
+        if not is_in_step or size is None or size < 2:
+            return None
+    return rank
+
+
+def _first_number(environment: Mapping[str, str], names: Iterable[str]) -> int | None:
+    for name in names:
+        digits = environment.get(name, "")
+        if _NUMBER.fullmatch(digits) and int(digits) <= NUMBER_MAX:
+            return int(digits)
+    return None
+
+
+def _digits(number: int | None) -> str:
+    return "" if number is None else str(number)
+
+
+def _text(environment: Mapping[str, str], name: str) -> str:
+    value = environment.get(name, "")[:TEXT_CHARACTERS_MAX]
+    return "".join(c if c.isprintable() else "\ufffd" for c in value)

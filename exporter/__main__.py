@@ -1,0 +1,52 @@
+"""The command line: chooses a command, prints errors, decides the exit code. Nothing else prints errors or exits."""
+
+from __future__ import annotations
+
+import argparse
+import importlib
+import sys
+from collections.abc import Sequence
+from typing import NoReturn
+
+from exporter import __version__
+from exporter.errors import ExporterError
+
+PROGRAM = "gpu-stall-exporter"
+COMMANDS = ("run", "check", "standin")
+
+
+class _Parser(argparse.ArgumentParser):
+    """Bad usage is one line and exit code 2."""
+
+    def error(self, message: str) -> NoReturn:
+        self.exit(2, f"{self.prog}: {message}; see `{self.prog} --help`\n")
+
+
+def _parser() -> _Parser:
+    parser = _Parser(prog=PROGRAM, description="Says why a GPU waits: eBPF probes on CUDA and NCCL, served to Prometheus.")
+    parser.add_argument("--version", action="version", version=f"{PROGRAM} {__version__}")
+    commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND", parser_class=_Parser)
+    for name in COMMANDS:
+        module = importlib.import_module(f"exporter.commands.{name}")
+        command = commands.add_parser(name, help=module.HELP, description=module.__doc__, allow_abbrev=False)
+        module.add_arguments(command)
+        command.set_defaults(function=module.run)
+    return parser
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run one command; returns its exit code."""
+    arguments = _parser().parse_args(argv)
+    try:
+        return int(arguments.function(arguments))
+    except ExporterError as error:
+        print(f"{PROGRAM}: {error.one_line()}", file=sys.stderr)
+        return error.exit_code
+    except BrokenPipeError:
+        return 141  # 128 + SIGPIPE: the reader of our output went away
+    except KeyboardInterrupt:
+        return 130  # 128 + SIGINT
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,256 @@
+"""Every metric once: name, type, unit, labels and help. The README's table and the tests are made from it.
+
+A name serves two worlds: `otel_name` plus `unit` translates to `name` by the standard rule (dots to underscores, the unit
+spelled out, `_total` on counters).
+"""
+
+from __future__ import annotations
+
+import enum
+from dataclasses import dataclass
+
+COMMON_LABELS = ("node", "rank", "container", "namespace", "pod")
+"""On every workload metric, always written, empty included. The exporter's own metrics carry none of them."""
+
+
+class Kind(enum.StrEnum):
+    """Prometheus type."""
+
+    COUNTER = "counter"
+    GAUGE = "gauge"
+    HISTOGRAM = "histogram"
+    INFO = "info"
+
+
+@dataclass(frozen=True, slots=True)
+class Metric:
+    """One metric. name: as in a query, `_total` included. unit: UCUM, as OpenTelemetry writes it; "" for none."""
+
+    name: str
+    otel_name: str
+    unit: str
+    kind: Kind
+    labels: tuple[str, ...]
+    help: str
+    is_about_exporter: bool = False
+
+
+CUDA_OPERATION_DURATION = Metric(
+    "gpustall_cuda_operation_duration_seconds",
+    "gpustall.cuda.operation.duration",
+    "s",
+    Kind.HISTOGRAM,
+    ("api", "operation"),
+    "Host time from entry into to return from a CUDA call; for an asynchronous call the time to enqueue it, not the time on"
+    " the GPU. Runtime calls include the driver calls they make, so the two api values are never added.",
+)
+CUDA_OPERATIONS = Metric(
+    "gpustall_cuda_operations_total",
+    "gpustall.cuda.operations",
+    "{operation}",
+    Kind.COUNTER,
+    ("api", "operation"),
+    "CUDA calls that returned, including driver calls made by a runtime call, whose duration is not recorded separately.",
+)
+CUDA_OPERATION_ERRORS = Metric(
+    "gpustall_cuda_operation_errors_total",
+    "gpustall.cuda.operation.errors",
+    "{error}",
+    Kind.COUNTER,
+    ("api", "operation", "code"),
+    "CUDA calls that returned an error, by numeric code such as 2 for out of memory; not ready (600) is no error.",
+)
+CUDA_MEMCPY_BYTES = Metric(
+    "gpustall_cuda_memcpy_bytes_total",
+    "gpustall.cuda.memcpy",
+    "By",
+    Kind.COUNTER,
+    ("direction",),
+    "Bytes asked for by copies that returned without error; an asynchronous copy counts when it is enqueued.",
+)
+CUDA_MEMORY_LIVE = Metric(
+    "gpustall_cuda_memory_live_bytes",
+    "gpustall.cuda.memory.live",
+    "By",
+    Kind.GAUGE,
+    (),
+    "Device and managed memory allocated and not yet freed, of the allocations seen since the exporter started.",
+)
+CUDA_MEMORY_ALLOCATED = Metric(
+    "gpustall_cuda_memory_allocated_bytes_total",
+    "gpustall.cuda.memory.allocated",
+    "By",
+    Kind.COUNTER,
+    (),
+    "Bytes of device and managed memory allocated by calls that returned without error.",
+)
+CUDA_MEMORY_FREED = Metric(
+    "gpustall_cuda_memory_freed_bytes_total",
+    "gpustall.cuda.memory.freed",
+    "By",
+    Kind.COUNTER,
+    (),
+    "Bytes freed by calls that returned without error, of allocations whose size was seen.",
+)
+CUDA_MEMORY_UNKNOWN_FREES = Metric(
+    "gpustall_cuda_memory_unknown_frees_total",
+    "gpustall.cuda.memory.unknown_frees",
+    "{free}",
+    Kind.COUNTER,
+    (),
+    "Frees of addresses whose allocation was not seen; their size is unknown and subtracted from nothing.",
+)
+NCCL_OPERATION_DURATION = Metric(
+    "gpustall_nccl_operation_duration_seconds",
+    "gpustall.nccl.operation.duration",
+    "s",
+    Kind.HISTOGRAM,
+    ("operation", "communicator"),
+    "Host time from entry into to return from an NCCL call: the time to enqueue a collective, not the time it takes on the"
+    " GPU; inside a group the work is done by ncclGroupEnd.",
+)
+NCCL_OPERATION_BYTES = Metric(
+    "gpustall_nccl_operation_bytes_total",
+    "gpustall.nccl.operation",
+    "By",
+    Kind.COUNTER,
+    ("operation", "communicator"),
+    "Element count times element size of the NCCL calls that returned without error, as the caller passed them.",
+)
+NCCL_OPERATION_ERRORS = Metric(
+    "gpustall_nccl_operation_errors_total",
+    "gpustall.nccl.operation.errors",
+    "{error}",
+    Kind.COUNTER,
+    ("operation", "code"),
+    "NCCL calls that returned an error, by numeric code such as 2 for a system error; in progress (7) is no error.",
+)
+NCCL_COMMUNICATOR_INFO = Metric(
+    "gpustall_nccl_communicator_info",
+    "gpustall.nccl.communicator.info",
+    "",
+    Kind.INFO,
+    ("communicator", "hash", "communicator_rank", "nranks"),
+    "Communicators alive: the ordinal used as label, a hash of the unique id that is equal on every rank, this process's rank"
+    " in it and the number of ranks; empty when the making of it was not seen.",
+)
+WORKLOAD_INFO = Metric(
+    "gpustall_workload_info",
+    "gpustall.workload.info",
+    "",
+    Kind.INFO,
+    (
+        "pid",
+        "comm",
+        "local_rank",
+        "world_size",
+        "run_id",
+        "slurm_job_id",
+        "pod_uid",
+        "container_id",
+        "container_runtime",
+        "unit",
+    ),
+    "Traced processes alive, with everything else one may join on; pid is the process id (tgid) as the exporter sees it.",
+)
+
+WORKLOAD_METRICS = (
+    CUDA_OPERATION_DURATION,
+    CUDA_OPERATIONS,
+    CUDA_OPERATION_ERRORS,
+    CUDA_MEMCPY_BYTES,
+    CUDA_MEMORY_LIVE,
+    CUDA_MEMORY_ALLOCATED,
+    CUDA_MEMORY_FREED,
+    CUDA_MEMORY_UNKNOWN_FREES,
+    NCCL_OPERATION_DURATION,
+    NCCL_OPERATION_BYTES,
+    NCCL_OPERATION_ERRORS,
+    NCCL_COMMUNICATOR_INFO,
+    WORKLOAD_INFO,
+)
+
+
+def _own(name: str, unit: str, kind: Kind, labels: tuple[str, ...], text: str) -> Metric:
+    """A metric about the exporter itself. name: without prefix, unit and `_total`, words separated by dots."""
+    prometheus_unit = {"s": "_seconds", "By": "_bytes"}.get(unit, "")
+    suffix = "_total" if kind is Kind.COUNTER else ""
+    prometheus_name = "gpustall_exporter_" + name.replace(".", "_") + prometheus_unit + suffix
+    return Metric(prometheus_name, "gpustall.exporter." + name, unit, kind, labels, text, is_about_exporter=True)
+
+
+BUILD_INFO = _own(
+    "build_info",
+    "",
+    Kind.INFO,
+    ("version", "python", "libbpf", "kernel", "attach_kind"),
+    "The running exporter: its version, what it runs on, and how uprobes are attached.",
+)
+ATTACHMENTS = _own(
+    "attachments", "{library}", Kind.GAUGE, ("library", "kind"), "Library files probed now, by API and attachment kind."
+)
+ATTACHED_FUNCTIONS = _own(
+    "attached_functions", "{function}", Kind.GAUGE, ("library",), "Functions probed now, over all library files of an API."
+)
+ATTACH_FAILURES = _own(
+    "attach.failures",
+    "{library}",
+    Kind.COUNTER,
+    ("library", "reason"),
+    "Library files that could not be probed: malformed, denied, vanished, refused by the kernel, or without a wanted symbol.",
+)
+TRACKED_PROCESSES = _own(
+    "tracked_processes", "{process}", Kind.GAUGE, (), "Processes alive that have made a traced call."
+)
+MAP_ENTRIES = _own("map_entries", "{entry}", Kind.GAUGE, ("map",), "Entries in a kernel map when it was last read.")
+MAP_CAPACITY = _own("map_capacity", "{entry}", Kind.GAUGE, ("map",), "Entries a kernel map has room for.")
+LOSSES = _own(
+    "losses",
+    "{loss}",
+    Kind.COUNTER,
+    ("program", "reason"),
+    "What the kernel programs could not record, by program and reason; recursion: runs the kernel itself left out.",
+)
+TICK_DURATION = _own(
+    "tick_duration", "s", Kind.GAUGE, (), "Wall time of the last tick, from waking up to having handled all news."
+)
+TICKS = _own("ticks", "{tick}", Kind.COUNTER, (), "Ticks done.")
+TICK_TIME = _own("tick_time", "s", Kind.COUNTER, (), "CPU time spent in ticks.")
+PUBLISH_DURATION = _own(
+    "publish_duration", "s", Kind.GAUGE, (), "Wall time of the last reading of the kernel's tables into a snapshot."
+)
+RENDER_DURATION = _own(
+    "render_duration",
+    "s",
+    Kind.GAUGE,
+    ("format",),
+    "Wall time of rendering the last scrape, from having the snapshot to having the body, compression included.",
+)
+COLLECTOR_SUCCESS = _own(
+    "collector_success", "", Kind.GAUGE, ("collector",), "1 when the collector's last run succeeded, else 0."
+)
+COLLECTOR_ERRORS = _own(
+    "collector_errors", "{error}", Kind.COUNTER, ("collector",), "Runs of a collector that failed; its metrics are missing."
+)
+SERIES = _own("series", "{series}", Kind.GAUGE, (), "Workload series in the last snapshot; a histogram is one.")
+
+EXPORTER_METRICS = (
+    BUILD_INFO,
+    ATTACHMENTS,
+    ATTACHED_FUNCTIONS,
+    ATTACH_FAILURES,
+    TRACKED_PROCESSES,
+    MAP_ENTRIES,
+    MAP_CAPACITY,
+    LOSSES,
+    TICK_DURATION,
+    TICKS,
+    TICK_TIME,
+    PUBLISH_DURATION,
+    RENDER_DURATION,
+    COLLECTOR_SUCCESS,
+    COLLECTOR_ERRORS,
+    SERIES,
+)
+
+METRICS = WORKLOAD_METRICS + EXPORTER_METRICS

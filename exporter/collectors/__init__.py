@@ -1,0 +1,16 @@
+"""Kernel rows to cumulative totals of each process, one collector per question; none imports another.
+
+A collector takes a Reading and returns Totals. The list below is the order in which they run.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from exporter.collectors import cuda, nccl
+from exporter.collectors.totals import Totals
+from exporter.kernel.rows import Reading
+
+Collect = Callable[[Reading], Totals]
+
+COLLECTORS: dict[str, Collect] = {"cuda": cuda.collect, "nccl": nccl.collect}

@@ -1,0 +1,52 @@
+"""What do the NCCL calls of a process cost and move, on which communicator?
+
+In: a Reading of the tables that bpf/nccl.bpf.c fills. Out: Totals of each process.
+"""
+
+from __future__ import annotations
+
+from exporter import catalog
+from exporter.collectors.totals import HistogramTotal, Series, Totals, add, error_code_label
+from exporter.kernel.abi import COMMUNICATOR_OTHER, Api
+from exporter.kernel.operations import OPERATIONS
+from exporter.kernel.rows import Reading
+
+
+def communicator_label(ordinal: int) -> str:
+    """`0` for the first communicator of a process; `other` from the seventeenth on; "" for calls on none."""
+    if ordinal == COMMUNICATOR_OTHER:
+        return "other"
+    return str(ordinal - 1) if ordinal else ""
+
+
+def collect(reading: Reading) -> Totals:
+    """Durations, bytes, errors and communicators of every process that made an NCCL call."""
+    totals: Totals = {}
+    for key, sums in reading.sums.items():
+        operation = OPERATIONS[key.operation]
+        if operation.api is not Api.NCCL:
+            continue
+        labels = (operation.name, communicator_label(key.communicator))
+        if sums.bytes:
+            add(totals, key.process, catalog.NCCL_OPERATION_BYTES, labels, sums.bytes)
+        counts = reading.histograms.get(key)
+        if counts is not None:
+            series = Series(catalog.NCCL_OPERATION_DURATION, labels)
+            totals.setdefault(key.process, {})[series] = HistogramTotal(counts, sums.total_ns)
+    for error, count in reading.errors.items():
+        operation = OPERATIONS[error.operation]
+        if operation.api is Api.NCCL:
+            add(totals, error.process, catalog.NCCL_OPERATION_ERRORS, (operation.name, error_code_label(error.code)), count)
+    for process, communicators in reading.communicators.items():
+        for row in communicators:
+            if row.ordinal == COMMUNICATOR_OTHER:
+                continue
+            known = row.hash != 0
+            labels_of_info = (
+                communicator_label(row.ordinal),
+                f"{row.hash:016x}" if known else "",
+                str(row.rank) if row.rank >= 0 else "",
+                str(row.ranks) if row.ranks else "",
+            )
+            totals.setdefault(process, {})[Series(catalog.NCCL_COMMUNICATOR_INFO, labels_of_info)] = 1
+    return totals

@@ -1,0 +1,57 @@
+"""`gpu-stall-exporter check`: would `run` work here, and what would it see?"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import shutil
+import sys
+import textwrap
+from collections.abc import Sequence
+from dataclasses import asdict
+
+from exporter import __version__, config
+from exporter.preflight import Finding, State, findings
+
+HELP = "say whether `run` would work here, and what is missing"
+
+EXIT_NOT_POSSIBLE = 3
+_MARK = {State.OK: "ok", State.ABSENT: "--", State.FAILED: "FAILED"}
+_COLOUR = {State.OK: "32", State.ABSENT: "33", State.FAILED: "1;31"}
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """The settings of `run`, since they decide what is checked, and the form of the answer."""
+    parser.add_argument("--format", choices=("text", "json"), default="text", help="a table for people, or JSON [text]")
+    config.add_arguments(parser)
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Returns 0 when `run` would work, else 3."""
+    found = list(findings(config.load(vars(arguments))))
+    is_ok = all(finding.state is not State.FAILED for finding in found)
+    if arguments.format == "json":
+        print(json.dumps({"version": __version__, "ok": is_ok, "findings": [asdict(f) for f in found]}, indent=2))
+    else:
+        print(table(found, shutil.get_terminal_size((100, 24)).columns, is_coloured=sys.stdout.isatty()))
+        print("\n`run` will work here." if is_ok else "\n`run` will NOT work here; mend what FAILED, from the top.")
+    return 0 if is_ok else EXIT_NOT_POSSIBLE
+
+
+def table(found: Sequence[Finding], columns: int, *, is_coloured: bool) -> str:
+    """Subject, state, detail; the remedy below the detail."""
+    subject_width = max(len(finding.subject) for finding in found)
+    state_width = max(len(mark) for mark in _MARK.values())
+    indent = " " * (subject_width + state_width + 4)
+    lines = []
+    for finding in found:
+        mark = f"{_MARK[finding.state]:<{state_width}}"
+        if is_coloured:
+            mark = f"\033[{_COLOUR[finding.state]}m{mark}\033[0m"
+        width = max(columns - len(indent), 30)
+        detail = textwrap.wrap(finding.detail, width, break_on_hyphens=False) or [""]
+        if finding.remedy:
+            detail += textwrap.wrap(f"→ {finding.remedy}", width, break_on_hyphens=False)
+        lines.append(f"{finding.subject:<{subject_width}}  {mark}  {detail[0]}")
+        lines.extend(indent + line for line in detail[1:])
+    return "\n".join(lines)

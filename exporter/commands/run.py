@@ -1,0 +1,70 @@
+"""`gpu-stall-exporter run`: load, attach, serve until a signal comes."""
+
+from __future__ import annotations
+
+import argparse
+import ctypes
+import logging
+import signal
+import subprocess
+from contextlib import ExitStack
+
+from exporter import config, logs, standin
+from exporter.daemon import Daemon, stopped_by_signals
+
+HELP = "attach to CUDA and NCCL, and serve metrics"
+log = logging.getLogger(__name__)
+
+_PR_SET_PDEATHSIG = 1
+_STANDIN_PATIENCE_SECONDS = 5
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """All settings of the exporter."""
+    config.add_arguments(parser)
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Returns 0 after a stop by signal."""
+    settings = config.load(vars(arguments))
+    logs.set_up(settings.log_level, settings.log_format)
+    with ExitStack() as resources:
+        daemon = Daemon(settings, resources)
+        with stopped_by_signals(daemon):
+            host, port = daemon.server.server_address[:2]
+            shown_host = f"[{host!s}]" if ":" in str(host) else host
+            log.info("serving http://%s:%s%s", shown_host, port, settings.telemetry_path)
+            if not daemon.discovery.probed():
+                _without_libraries(settings.standin_if_idle, resources)
+            daemon.run()
+    log.info("stopped; every probe is removed")
+    return 0
+
+
+def _without_libraries(start_standin: bool, resources: ExitStack) -> None:
+    if not start_standin:
+        log.info("no process uses CUDA yet; libraries are probed as soon as one is loaded")
+        return
+    job = subprocess.Popen(
+        standin.trainer_command("--quiet"),
+        env=standin.environment(),
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.DEVNULL,
+        start_new_session=True,
+        preexec_fn=_die_with_parent,  # noqa: PLW1509 - one system call, before any thread of ours exists in the child
+    )
+    resources.callback(_stop, job)
+    log.info("no process uses CUDA: started the stand-in training job, pid %d (a CPU-only model of a GPU)", job.pid)
+
+
+def _die_with_parent() -> None:
+    ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGTERM, 0, 0, 0)
+
+
+def _stop(job: subprocess.Popen[bytes]) -> None:
+    job.terminate()
+    try:
+        job.wait(_STANDIN_PATIENCE_SECONDS)
+    except subprocess.TimeoutExpired:
+        job.kill()
+        job.wait()

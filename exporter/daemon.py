@@ -1,0 +1,219 @@
+"""Start, loop, stop. The only place that catches everything, and the only loop.
+
+A cycle: wait for news or the next tick, look at fresh mappings, walk a little further, let the publication tick.
+"""
+
+from __future__ import annotations
+
+import logging
+import platform
+import select
+import signal
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from types import FrameType
+
+from exporter import __version__, catalog
+from exporter.config import Config
+from exporter.discovery import API_LABEL, Discovery
+from exporter.errors import ExporterError, KernelRefused
+from exporter.host.libraries import MARKS
+from exporter.host.processes import Processes
+from exporter.kernel import loader
+from exporter.kernel.abi import Api, EventKind
+from exporter.kernel.loader import AttachKind, Kernel
+from exporter.kernel.mapping_watch import MappingWatch
+from exporter.kernel.rows import Tables, event_of
+from exporter.ledger import Ledger
+from exporter.output.own_metrics import OwnMetrics
+from exporter.output.web import Application, Server
+from exporter.publication import Publication
+from exporter.roster import Roster
+
+log = logging.getLogger(__name__)
+
+# Mappings come in bursts (a process start maps ten files): what is read at once costs one wake-up.
+COALESCE_SECONDS = 0.01
+APIS = {"cuda": (Api.RUNTIME, Api.DRIVER), "nccl": (Api.NCCL,)}
+
+
+class Daemon:
+    """The running exporter. Everything is in place when the constructor returns; run() loops until stop()."""
+
+    def __init__(self, config: Config, resources: ExitStack) -> None:
+        self._config = config
+        self._stopping = threading.Event()
+        self._has_ticked = False
+        self._next_roll_call_at = 0.0
+        self.own = OwnMetrics()
+        self.kernel = self._load(resources)
+        processes = Processes(config.procfs)
+        apis = frozenset(api for name in config.collectors for api in APIS[name])
+        self.discovery = Discovery(self.kernel, processes, apis, config.discovery_interval_seconds)
+        resources.callback(self.discovery.close)
+        self.tables = Tables(self.kernel.maps)
+        self.publication = Publication(
+            self.tables, Roster(processes, config.node), Ledger(config.series_ttl_seconds), self.own, config.collectors
+        )
+        self._records: list[bytes] = []
+        self._ring = self.kernel.open_events(self._records)
+        resources.callback(self._ring.close)
+        self._epoll = select.epoll()
+        resources.callback(self._epoll.close)
+        self._epoll.register(self._ring.fileno(), select.EPOLLIN)
+        self._watch = self._open_watch(resources)
+        self._mappings_lost = 0
+        self.server = Server(
+            config.listen_address,
+            Application(
+                self.publication.snapshot,
+                self.own,
+                lambda: self._has_ticked,
+                telemetry_path=config.telemetry_path,
+                with_exporter_metrics=config.with_exporter_metrics,
+            ),
+            config.max_requests,
+        )
+        resources.callback(self.server.server_close)
+        self._report_build()
+        self.discovery.walk_all()
+
+    def _load(self, resources: ExitStack) -> Kernel:
+        wanted = None if self._config.attach_kind == "auto" else AttachKind(self._config.attach_kind)
+        kernel = loader.load(wanted=wanted, subjects=("process", *self._config.collectors))
+        resources.callback(kernel.close)
+        for name, failure in kernel.failures.items():
+            log.error("%s is missing: %s", name, failure.one_line())
+        return kernel
+
+    def _open_watch(self, resources: ExitStack) -> MappingWatch | None:
+        """Fresh mappings as they happen; without them the walk finds libraries, later."""
+        try:
+            watch = MappingWatch(MARKS)
+        except KernelRefused as error:
+            log.warning("libraries are found by walking /proc only: %s", error.one_line())
+            return None
+        resources.callback(watch.close)
+        for fd in watch.filenos():
+            self._epoll.register(fd, select.EPOLLIN | select.EPOLLET)
+        return watch
+
+    def run(self) -> None:
+        """Serve and tick until stop()."""
+        thread = threading.Thread(target=self.server.serve_forever, name="web", daemon=True)
+        thread.start()
+        try:
+            next_tick_at = time.monotonic()
+            while not self._stopping.is_set():
+                self._wait(next_tick_at)
+                started_at, cpu_started_at = time.monotonic(), time.thread_time()
+                is_due = started_at >= next_tick_at
+                if is_due:
+                    next_tick_at = started_at + self._config.tick_interval_seconds
+                self._cycle(is_due=is_due)
+                self.own.set(catalog.TICK_DURATION, time.monotonic() - started_at)
+                self.own.add(catalog.TICK_TIME, time.thread_time() - cpu_started_at)
+        finally:
+            self.server.shutdown()
+            thread.join()
+
+    def stop(self) -> None:
+        """Make run() return; from any thread or a signal handler."""
+        self._stopping.set()
+
+    def _wait(self, until: float) -> None:
+        """Sleep until the time of the next tick, news, or a signal."""
+        remaining = until - time.monotonic()
+        if remaining > 0 and self._epoll.poll(remaining):
+            time.sleep(COALESCE_SECONDS)
+
+    def _cycle(self, *, is_due: bool) -> None:
+        """One round; whatever goes wrong costs this round only."""
+        try:
+            self._look_at_fresh_mappings()
+            self._ring.consume()
+            events = [event_of(record) for record in self._records]
+            self._records.clear()
+            if is_due:
+                self.discovery.step()
+            if is_due or events:
+                ended = [event.process for event in events if event.kind is EventKind.PROCESS_ENDED]
+                self.publication.tick([*ended, *self._missed_exits(started_at=time.monotonic())])
+            if is_due:
+                self._report_attachments()
+                self._report_losses()
+                self.own.add(catalog.TICKS, 1)
+                self._has_ticked = True
+        except ExporterError as error:
+            log.error("tick failed: %s", error.one_line())
+        except Exception:
+            log.exception("tick failed")
+
+    def _missed_exits(self, started_at: float) -> list[int]:
+        """Processes whose exit event was lost; looked for as often as /proc is walked."""
+        if started_at < self._next_roll_call_at:
+            return []
+        self._next_roll_call_at = started_at + self._config.discovery_interval_seconds
+        return self.publication.gone()
+
+    def _look_at_fresh_mappings(self) -> None:
+        if self._watch is None:
+            return
+        for tgid in self._watch.drain():
+            self.discovery.look_at(tgid)
+        if self._watch.lost > self._mappings_lost:
+            self._mappings_lost = self._watch.lost
+            self.discovery.hurry()
+
+    def _report_build(self) -> None:
+        self.own.set(
+            catalog.BUILD_INFO,
+            1,
+            __version__,
+            platform.python_version(),
+            self.kernel.libbpf.version(),
+            platform.release(),
+            self.kernel.attach_kind.value,
+        )
+
+    def _report_attachments(self) -> None:
+        files: dict[tuple[str, ...], float] = {}
+        functions: dict[tuple[str, ...], float] = {}
+        for probed in self.discovery.probed():
+            assert probed.attachment is not None  # noqa: S101 - that is what probed() selects
+            api = API_LABEL[probed.api]
+            kind = (api, probed.attachment.kind.value)
+            files[kind] = files.get(kind, 0) + 1
+            functions[api,] = functions.get((api,), 0) + len(probed.attachment.functions)
+        self.own.replace(catalog.ATTACHMENTS, files)
+        self.own.replace(catalog.ATTACHED_FUNCTIONS, functions)
+        self.own.replace(catalog.ATTACH_FAILURES, dict(self.discovery.failures))
+
+    def _report_losses(self) -> None:
+        losses: dict[tuple[str, ...], float] = {
+            (program.name.lower(), reason.name.lower()): count
+            for (program, reason), count in self.tables.losses().items()
+        }
+        for name, misses in self.kernel.recursion_misses().items():
+            key = (name.partition("_")[0], "recursion")
+            losses[key] = losses.get(key, 0) + misses
+        losses["mapping_watch", "ring_full"] = self._mappings_lost
+        self.own.replace(catalog.LOSSES, losses)
+
+
+@contextmanager
+def stopped_by_signals(daemon: Daemon) -> Iterator[None]:
+    """SIGINT and SIGTERM stop the daemon; the handlers of before come back afterwards."""
+
+    def handle(number: int, _frame: FrameType | None) -> None:
+        log.info("stopping on %s", signal.Signals(number).name)
+        daemon.stop()
+
+    before = {number: signal.signal(number, handle) for number in (signal.SIGINT, signal.SIGTERM)}
+    try:
+        yield
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)

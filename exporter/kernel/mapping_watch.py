@@ -1,0 +1,132 @@
+"""Which processes have just mapped a file with a CUDA-like name? Told by the kernel as it happens, machine-wide.
+
+Reads the side-band records that perf uses to follow shared libraries: one software event that counts nothing per CPU, with a
+record for every executable mapping (perf_event_open(2), PERF_RECORD_MMAP2). Nothing of the traced processes is touched.
+What a full ring lost is counted, and tells the caller to walk through /proc instead.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import mmap
+import os
+import platform
+import struct
+from collections.abc import Iterator
+from pathlib import Path
+
+from exporter.errors import KernelRefused
+
+_SYS_PERF_EVENT_OPEN = {"x86_64": 298, "aarch64": 241}
+_TYPE_SOFTWARE, _COUNT_SW_DUMMY = 1, 9
+_FLAG_MMAP, _FLAG_WATERMARK, _FLAG_MMAP2 = 1 << 8, 1 << 14, 1 << 23
+_OPEN_CLOEXEC = 1 << 3
+_ATTRIBUTES_BYTES = 112  # struct perf_event_attr up to and including aux_watermark and what follows; VER5
+_ATTRIBUTES = struct.Struct("=IIQQQQQI")  # type, size, config, period, sample_type, read_format, flags, wakeup_watermark
+
+_DATA_PAGES = 4
+_HEAD_OFFSET, _TAIL_OFFSET = 1024, 1032  # struct perf_event_mmap_page
+_HEADER = struct.Struct("=IHH")  # type, misc, size
+_TYPE_LOST, _TYPE_MMAP2 = 2, 10
+_TGID = struct.Struct("=I")
+_FILENAME_OFFSET = 72  # struct of PERF_RECORD_MMAP2
+
+
+class MappingWatch:
+    """Open on every online CPU. fileno() becomes readable when a mapping was made; close() when done.
+
+    marks: byte strings of which one must occur in the file's name. Raises KernelRefused when perf_event_open(2) is denied.
+    """
+
+    def __init__(self, marks: tuple[bytes, ...], *, online: Path = Path("/sys/devices/system/cpu/online")) -> None:
+        self._marks = marks
+        self._rings: list[_Ring] = []
+        self.lost = 0
+        try:
+            for cpu in cpu_numbers(online.read_text()):
+                self._rings.append(_Ring(cpu))
+        except BaseException:
+            self.close()
+            raise
+
+    def filenos(self) -> list[int]:
+        """Descriptors for epoll, one per CPU."""
+        return [ring.fd for ring in self._rings]
+
+    def drain(self) -> set[int]:
+        """tgids that mapped such a file since the last call, as the exporter's pid namespace shows them (0: not in it)."""
+        tgids: set[int] = set()
+        for ring in self._rings:
+            for kind, record in ring.records():
+                if kind == _TYPE_MMAP2:
+                    if any(mark in record for mark in self._marks):
+                        tgids.add(_TGID.unpack_from(record, _HEADER.size)[0])
+                elif kind == _TYPE_LOST:
+                    self.lost += int.from_bytes(record[16:24], "little")
+        tgids.discard(0)
+        return tgids
+
+    def close(self) -> None:
+        """Unmap and close every ring."""
+        while self._rings:
+            self._rings.pop().close()
+
+
+class _Ring:
+    """The event of one CPU and its ring of records."""
+
+    def __init__(self, cpu: int) -> None:
+        attributes = ctypes.create_string_buffer(
+            _ATTRIBUTES.pack(
+                _TYPE_SOFTWARE,
+                _ATTRIBUTES_BYTES,
+                _COUNT_SW_DUMMY,
+                0,
+                0,
+                0,
+                _FLAG_MMAP | _FLAG_MMAP2 | _FLAG_WATERMARK,
+                1,
+            ),
+            _ATTRIBUTES_BYTES,
+        )
+        libc = ctypes.CDLL(None, use_errno=True)
+        number = _SYS_PERF_EVENT_OPEN[platform.machine()]
+        self.fd = libc.syscall(number, attributes, -1, cpu, -1, _OPEN_CLOEXEC)
+        if self.fd < 0:
+            reason = os.strerror(ctypes.get_errno())
+            raise KernelRefused(f"cannot watch mappings on CPU {cpu}: {reason}", remedy="run as root or with CAP_PERFMON")
+        try:
+            self._pages = mmap.mmap(self.fd, (1 + _DATA_PAGES) * mmap.PAGESIZE)
+        except OSError as error:
+            os.close(self.fd)
+            raise KernelRefused(f"cannot map the ring of CPU {cpu}: {error.strerror}") from error
+
+    def records(self) -> Iterator[tuple[int, bytes]]:
+        """(type, whole record) of everything written since the last call; frees their room at the end."""
+        head, tail = struct.unpack_from("=QQ", self._pages, _HEAD_OFFSET)
+        data_bytes = _DATA_PAGES * mmap.PAGESIZE
+        while tail < head:
+            kind, _misc, size = _HEADER.unpack(self._read(tail, _HEADER.size, data_bytes))
+            if size < _HEADER.size:  # cannot be; never loop on it
+                break
+            yield kind, self._read(tail, size, data_bytes)
+            tail += size
+        struct.pack_into("=Q", self._pages, _TAIL_OFFSET, head)
+
+    def _read(self, position: int, size: int, data_bytes: int) -> bytes:
+        start = position % data_bytes
+        first = self._pages[mmap.PAGESIZE + start : mmap.PAGESIZE + min(start + size, data_bytes)]
+        return first + self._pages[mmap.PAGESIZE : mmap.PAGESIZE + size - len(first)]
+
+    def close(self) -> None:
+        self._pages.close()
+        os.close(self.fd)
+
+
+def cpu_numbers(ranges: str) -> list[int]:
+    """`0-3,8` -> [0, 1, 2, 3, 8], the kernel's list format."""
+    numbers: list[int] = []
+    for part in ranges.strip().split(","):
+        first, _, last = part.partition("-")
+        numbers.extend(range(int(first), int(last or first) + 1))
+    return numbers

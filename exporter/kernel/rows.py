@@ -1,0 +1,194 @@
+"""Kernel tables as rows: bytes in, named numbers out. The only place that knows which map holds what.
+
+In: MapReaders by map name (or FakeMaps in tests). Out: a Reading, cumulative since a process was first seen.
+A histogram is fetched again only when its operation's count has moved.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from exporter.kernel import abi
+from exporter.kernel.abi import EventKind, LossProgram, LossReason
+from exporter.kernel.maps import MapReader
+
+TABLES = ("processes", "sums", "histograms", "errors", "communicators", "allocations", "process_numbers")
+"""Maps with a capacity worth watching."""
+
+
+class OperationKey(NamedTuple):
+    """Key of `sums` and `histograms`. communicator: ordinal from 1; 0 = none."""
+
+    process: int
+    operation: int
+    communicator: int
+
+
+class Sums(NamedTuple):
+    """Value of `sums`."""
+
+    calls: int
+    total_ns: int
+    bytes: int
+
+
+class ErrorKey(NamedTuple):
+    """Key of `errors`."""
+
+    process: int
+    operation: int
+    code: int
+
+
+class ProcessRow(NamedTuple):
+    """Value of `processes`. copied_bytes: by abi.Copy. start_ns: CLOCK_BOOTTIME."""
+
+    tgid: int
+    start_ns: int
+    cgroup_id: int
+    copied_bytes: tuple[int, ...]
+    allocated_bytes: int
+    freed_bytes: int
+    unknown_frees: int
+    comm: bytes
+
+
+class CommunicatorRow(NamedTuple):
+    """Value of `communicators`. hash 0, rank -1, ranks 0: the making of it was not seen."""
+
+    hash: int
+    created_ns: int
+    rank: int
+    ranks: int
+    ordinal: int
+
+
+class Event(NamedTuple):
+    """One record of the event ring."""
+
+    kind: EventKind
+    tgid: int
+    process: int
+
+
+@dataclass(frozen=True, slots=True)
+class Reading:
+    """The tables as they were read, one after the other, within one publication."""
+
+    processes: Mapping[int, ProcessRow]
+    sums: Mapping[OperationKey, Sums]
+    histograms: Mapping[OperationKey, tuple[int, ...]]
+    errors: Mapping[ErrorKey, int]
+    communicators: Mapping[int, list[CommunicatorRow]]
+
+
+class Tables:
+    """Reads and prunes the tables. Keeps the histograms of the last reading, so that only moved ones are fetched."""
+
+    def __init__(self, maps: Mapping[str, MapReader]) -> None:
+        self._maps = maps
+        self._histograms: dict[OperationKey, tuple[int, tuple[int, ...]]] = {}
+        self.entries: dict[str, int] = {}
+
+    def read(self) -> Reading:
+        """Everything a publication needs."""
+        sums = self.read_sums()
+        return Reading(
+            processes=self.read_processes(),
+            sums=sums,
+            histograms=self._read_histograms(sums),
+            errors=self._read_errors(),
+            communicators=self.read_communicators(),
+        )
+
+    def read_processes(self) -> dict[int, ProcessRow]:
+        """Process number -> row."""
+        rows: dict[int, ProcessRow] = {}
+        for key, value in self._maps["processes"].items():
+            tgid, _, start_ns, cgroup_id, *rest = abi.PROCESS_ROW.unpack(value)
+            *copied, allocated, freed, unknown, comm = rest
+            rows[abi.NUMBER.unpack(key)[0]] = ProcessRow(
+                tgid, start_ns, cgroup_id, tuple(copied), allocated, freed, unknown, comm.split(b"\0", 1)[0]
+            )
+        self.entries["processes"] = len(rows)
+        return rows
+
+    def read_sums(self) -> dict[OperationKey, Sums]:
+        """Count, time and bytes of every operation of every process."""
+        unpack_key, unpack = abi.OPERATION_KEY.unpack, abi.OPERATION_SUMS.unpack
+        rows = {OperationKey(*unpack_key(key)): Sums(*unpack(value)) for key, value in self._maps["sums"].items()}
+        self.entries["sums"] = len(rows)
+        return rows
+
+    def read_communicators(self) -> dict[int, list[CommunicatorRow]]:
+        """Process number -> its communicators alive, in the order of their making."""
+        rows: dict[int, list[CommunicatorRow]] = {}
+        count = 0
+        for key, value in self._maps["communicators"].items():
+            process = abi.COMMUNICATOR_KEY.unpack(key)[0]
+            rows.setdefault(process, []).append(CommunicatorRow(*abi.COMMUNICATOR_ROW.unpack(value)[:5]))
+            count += 1
+        for communicators in rows.values():
+            communicators.sort(key=lambda row: row.created_ns)
+        self.entries["communicators"] = count
+        return rows
+
+    def _read_errors(self) -> dict[ErrorKey, int]:
+        rows = {}
+        for key, value in self._maps["errors"].items():
+            process, operation, _, code, _ = abi.ERROR_KEY.unpack(key)
+            rows[ErrorKey(process, operation, code)] = abi.COUNT.unpack(value)[0]
+        self.entries["errors"] = len(rows)
+        return rows
+
+    def _read_histograms(self, sums: Mapping[OperationKey, Sums]) -> dict[OperationKey, tuple[int, ...]]:
+        table = self._maps["histograms"]
+        fresh: dict[OperationKey, tuple[int, tuple[int, ...]]] = {}
+        for key, row in sums.items():
+            if row.total_ns == 0:  # only untimed calls so far
+                continue
+            known = self._histograms.get(key)
+            if known is None or known[0] != row.calls:
+                value = table.get(abi.OPERATION_KEY.pack(*key))
+                if value is None:  # the table was full; counted in the kernel
+                    continue
+                known = (row.calls, abi.HISTOGRAM.unpack(value))
+            fresh[key] = known
+        self._histograms = fresh
+        self.entries["histograms"] = len(fresh)
+        return {key: counts for key, (_, counts) in fresh.items()}
+
+    def losses(self) -> dict[tuple[LossProgram, LossReason], int]:
+        """Losses so far, by program and reason."""
+        reasons = len(LossReason)
+        return {
+            (LossProgram(index // reasons), LossReason(index % reasons)): abi.COUNT.unpack(value)[0]
+            for index, value in ((abi.NUMBER.unpack(key)[0], value) for key, value in self._maps["losses"].items())
+        }
+
+    def capacities(self) -> dict[str, int]:
+        """Map name -> entries it has room for."""
+        return {name: self._maps[name].capacity for name in TABLES}
+
+    def forget(self, processes: set[int]) -> None:
+        """Delete every row of processes that have ended, so that their room can be used again."""
+        for name, key_format in (
+            ("sums", abi.OPERATION_KEY),
+            ("histograms", abi.OPERATION_KEY),
+            ("errors", abi.ERROR_KEY),
+            ("communicators", abi.COMMUNICATOR_KEY),
+            ("allocations", abi.ALLOCATION_KEY),
+            ("processes", abi.NUMBER),
+        ):
+            table = self._maps[name]
+            for key in [key for key, _ in table.items() if key_format.unpack(key)[0] in processes]:
+                table.delete(key)
+        self._histograms = {key: value for key, value in self._histograms.items() if key.process not in processes}
+
+
+def event_of(record: bytes) -> Event:
+    """A record of the event ring."""
+    kind, tgid, process, _ = abi.EVENT.unpack(record[: abi.EVENT.size])
+    return Event(EventKind(kind), tgid, process)

@@ -1,0 +1,100 @@
+"""Who owns which total? Keeps what is exported monotone while processes come, are renamed and go.
+
+In: cumulative totals of each process, and the identity each is exported under. Out: the families of a Snapshot.
+Counters and histograms of an ended process stay in the sum of its identity until no process has had that identity for a TTL;
+gauges and infos end with the process. A process that is renamed leaves what it had under the old name and goes on from there.
+Totals are integers in the kernel's units until they leave here, so that folding never rounds.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from exporter import units
+from exporter.catalog import WORKLOAD_METRICS, Kind, Metric
+from exporter.collectors.totals import HistogramTotal, Series, Total, Totals
+from exporter.model import Family, Histogram, Identity, Point
+
+_KEPT = (Kind.COUNTER, Kind.HISTOGRAM)
+
+
+class Ledger:
+    """Totals by identity. ttl_seconds: how long totals outlive the last process of their identity."""
+
+    def __init__(self, ttl_seconds: float) -> None:
+        self._ttl_seconds = ttl_seconds
+        self._kept: dict[Identity, dict[Series, Total]] = {}
+        self._last_seen: dict[Identity, float] = {}
+        self._left_behind: dict[int, dict[Series, Total]] = {}
+
+    def rename(self, process: int, old: Identity, totals: Mapping[Series, Total]) -> None:
+        """From here on the process has another identity; what it has so far stays with `old`."""
+        self._keep(process, old, totals)
+        self._left_behind[process] = {s: total for s, total in totals.items() if s.metric.kind in _KEPT}
+
+    def retire(self, process: int, identity: Identity, totals: Mapping[Series, Total]) -> None:
+        """The process has ended; `totals` are its last."""
+        self._keep(process, identity, totals)
+        self._left_behind.pop(process, None)
+
+    def _keep(self, process: int, identity: Identity, totals: Mapping[Series, Total]) -> None:
+        kept = self._kept.setdefault(identity, {})
+        for series, total in totals.items():
+            if series.metric.kind in _KEPT:
+                _add(kept, series, self._since_rename(process, series, total))
+
+    def _since_rename(self, process: int, series: Series, total: Total) -> Total:
+        left_behind = self._left_behind.get(process)
+        earlier = left_behind.get(series) if left_behind else None
+        return total if earlier is None else _minus(total, earlier)
+
+    def families(self, totals: Totals, identities: Mapping[int, Identity], now: float) -> tuple[Family, ...]:
+        """Every series, by metric in catalogue order. identities: of processes to export; the others are held back.
+
+        now: CLOCK_MONOTONIC seconds, for the TTL.
+        """
+        sums: dict[Identity, dict[Series, Total]] = {}
+        for process, identity in identities.items():
+            self._last_seen[identity] = now
+            of_identity = sums.setdefault(identity, {})
+            for series, total in totals.get(process, {}).items():
+                _add(of_identity, series, self._since_rename(process, series, total))
+        self._expire(now)
+        for identity, kept in self._kept.items():
+            of_identity = sums.setdefault(identity, {})
+            for series, total in kept.items():
+                _add(of_identity, series, total)
+        points: dict[Metric, list[Point]] = {metric: [] for metric in WORKLOAD_METRICS}
+        for identity, of_identity in sums.items():
+            for series, total in of_identity.items():
+                value = min(total, 1) if series.metric.kind is Kind.INFO and isinstance(total, int) else total
+                points[series.metric].append(Point(identity, series.labels, _exported(value)))
+        return tuple(Family(metric, tuple(points[metric])) for metric in WORKLOAD_METRICS if points[metric])
+
+    def _expire(self, now: float) -> None:
+        for identity in [i for i in self._kept if now - self._last_seen.setdefault(i, now) > self._ttl_seconds]:
+            del self._kept[identity], self._last_seen[identity]
+
+
+def _add(into: dict[Series, Total], series: Series, total: Total) -> None:
+    earlier = into.get(series)
+    if earlier is None:
+        into[series] = total
+    elif isinstance(earlier, HistogramTotal) and isinstance(total, HistogramTotal):
+        into[series] = earlier.plus(total)
+    elif isinstance(earlier, int) and isinstance(total, int):
+        into[series] = earlier + total
+
+
+def _minus(total: Total, earlier: Total) -> Total:
+    if isinstance(total, HistogramTotal) and isinstance(earlier, HistogramTotal):
+        return total.minus(earlier)
+    assert isinstance(total, int)  # noqa: S101 - a metric is one kind of total throughout
+    assert isinstance(earlier, int)  # noqa: S101
+    return total - earlier
+
+
+def _exported(total: Total) -> int | Histogram:
+    if isinstance(total, HistogramTotal):
+        return Histogram(total.counts, units.seconds(total.sum_ns))
+    return total

@@ -1,0 +1,54 @@
+"""Log lines for machines that people read: logfmt or JSON, one line an event, on standard error."""
+
+from __future__ import annotations
+
+import json
+import logging
+import sys
+import time
+
+
+class _Formatter(logging.Formatter):
+    """One line per record; a traceback becomes a field, so that a line stays a line."""
+
+    def fields(self, record: logging.LogRecord) -> dict[str, str]:
+        """In the order in which they are written."""
+        moment = time.strftime("%Y-%m-%dT%H:%M:%S", time.gmtime(record.created))
+        fields = {
+            "ts": f"{moment}.{int(record.msecs):03d}Z",
+            "level": record.levelname.lower(),
+            "msg": record.getMessage(),
+        }
+        if record.exc_info:
+            fields["error"] = self.formatException(record.exc_info)
+        return fields
+
+
+class LogfmtFormatter(_Formatter):
+    """`ts=… level=info msg="attached to …"`."""
+
+    def format(self, record: logging.LogRecord) -> str:
+        """One logfmt line."""
+        return " ".join(f"{key}={_quoted(value)}" for key, value in self.fields(record).items())
+
+
+class JsonFormatter(_Formatter):
+    """`{"ts": …, "level": "info", "msg": …}`."""
+
+    def format(self, record: logging.LogRecord) -> str:
+        """One JSON line."""
+        return json.dumps(self.fields(record))
+
+
+def _quoted(value: str) -> str:
+    needs_quotes = not value or any(c in ' "=\\' or not c.isprintable() for c in value)
+    return json.dumps(value, ensure_ascii=False) if needs_quotes else value
+
+
+def set_up(level: str, fmt: str) -> None:
+    """Send the program's log to standard error."""
+    handler = logging.StreamHandler(sys.stderr)
+    handler.setFormatter(JsonFormatter() if fmt == "json" else LogfmtFormatter())
+    root = logging.getLogger()
+    root.handlers[:] = [handler]
+    root.setLevel(level.upper())

@@ -1,0 +1,54 @@
+"""Which format and which encoding does a client want? Reads Accept and Accept-Encoding with their q values. Pure.
+
+prometheus-client's choose_encoder() takes the first match and ignores q, so the order of equal offers decides here only.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from exporter.output.text import Format
+
+_MAX_HEADER_CHARACTERS = 4096
+
+
+def offers(header: str) -> list[tuple[float, str, dict[str, str]]]:
+    """`text/plain;version=0.0.4;q=0.5, */*` -> [(1.0, "*/*", {}), (0.5, "text/plain", {"version": "0.0.4"})].
+
+    Best first; equal q in the order given. A q that is no number in 0..1 makes the offer unusable (0).
+    """
+    found = []
+    for part in header[:_MAX_HEADER_CHARACTERS].split(","):
+        name, *parameters = (item.strip() for item in part.split(";"))
+        pairs = {key.strip().lower(): value.strip(' "') for key, _, value in (p.partition("=") for p in parameters)}
+        if name:
+            found.append((_quality(pairs.pop("q", "1")), name.lower(), pairs))
+    return sorted(found, key=lambda offer: -offer[0])
+
+
+def _quality(text: str) -> float:
+    try:
+        quality = float(text)
+    except ValueError:
+        return 0.0
+    return quality if 0.0 <= quality <= 1.0 else 0.0
+
+
+def choose_format(accept: str) -> Format:
+    """The best format both sides know; text 0.0.4 when the client names none that is known, as every exporter does."""
+    for quality, name, parameters in offers(accept):
+        if quality == 0.0:
+            continue
+        if name == "application/openmetrics-text" and parameters.get("version", "1.0.0") == "1.0.0":
+            return Format.OPENMETRICS
+        if name in ("text/plain", "text/*", "*/*") and parameters.get("version", "0.0.4") == "0.0.4":
+            return Format.TEXT
+    return Format.TEXT
+
+
+def accepts_gzip(headers: Mapping[str, str]) -> bool:
+    """Whether Accept-Encoding allows gzip: `gzip;q=0` does not, `*` does."""
+    for quality, name, _ in offers(headers.get("HTTP_ACCEPT_ENCODING", "")):
+        if name in ("gzip", "*"):
+            return quality > 0.0
+    return False

@@ -1,0 +1,74 @@
+"""The exporter's metrics about itself, through prometheus-client: what the daemon reports, and process_* of this process.
+
+In: numbers set by the daemon. Out: an exposition to put before the workload metrics. Carries no workload labels.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator
+
+from prometheus_client import CollectorRegistry, ProcessCollector
+from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, InfoMetricFamily
+from prometheus_client.exposition import generate_latest
+from prometheus_client.metrics_core import Metric as ClientFamily
+from prometheus_client.openmetrics.exposition import generate_latest as generate_openmetrics
+
+from exporter.catalog import EXPORTER_METRICS, Kind, Metric
+from exporter.output.text import Format
+
+_OPENMETRICS_END = b"# EOF\n"
+
+
+class OwnMetrics:
+    """Values by metric and labels; safe to set from one thread and render from others."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._values: dict[Metric, dict[tuple[str, ...], float]] = {}
+        self._registry = CollectorRegistry()
+        self._registry.register(self)
+        ProcessCollector(registry=self._registry)
+
+    def set(self, metric: Metric, value: float, *labels: str) -> None:
+        """Set one series."""
+        with self._lock:
+            self._values.setdefault(metric, {})[labels] = value
+
+    def replace(self, metric: Metric, values: dict[tuple[str, ...], float]) -> None:
+        """Set every series of a metric at once; those not named end."""
+        with self._lock:
+            self._values[metric] = dict(values)
+
+    def add(self, metric: Metric, amount: float, *labels: str) -> None:
+        """Add to one counter."""
+        with self._lock:
+            series = self._values.setdefault(metric, {})
+            series[labels] = series.get(labels, 0) + amount
+
+    def collect(self) -> Iterator[ClientFamily]:
+        """What prometheus-client asks of a Collector."""
+        with self._lock:
+            values = {metric: dict(series) for metric, series in self._values.items()}
+        for metric in EXPORTER_METRICS:
+            if series := values.get(metric):
+                yield _family(metric, series)
+
+    def render(self, fmt: Format) -> bytes:
+        """The exposition, without the `# EOF` that ends OpenMetrics."""
+        if fmt is Format.OPENMETRICS:
+            return generate_openmetrics(self._registry).removesuffix(_OPENMETRICS_END)
+        return generate_latest(self._registry)
+
+
+def _family(metric: Metric, series: dict[tuple[str, ...], float]) -> ClientFamily:
+    if metric.kind is Kind.INFO:
+        info = InfoMetricFamily(metric.name.removesuffix("_info"), metric.help)
+        for labels in series:
+            info.add_metric((), dict(zip(metric.labels, labels, strict=True)))
+        return info
+    family_type = CounterMetricFamily if metric.kind is Kind.COUNTER else GaugeMetricFamily
+    family = family_type(metric.name, metric.help, labels=metric.labels)
+    for labels, value in series.items():
+        family.add_metric(labels, value)
+    return family

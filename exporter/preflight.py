@@ -1,0 +1,215 @@
+"""Would `run` work here, and what would it see? Each check says ok, absent or failed, and what to do.
+
+In: this machine. Out: a list of Findings. `failed` keeps `run` from working; `absent` costs something that is named, no more.
+Nothing is left behind: programs that are loaded to see whether they load are unloaded again.
+"""
+
+from __future__ import annotations
+
+import enum
+import errno
+import os
+import platform
+import socket
+import subprocess
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from exporter import standin
+from exporter.config import Config
+from exporter.discovery import API_OF
+from exporter.errors import ExporterError, NotPossibleHere, ProcessGone
+from exporter.host import libraries
+from exporter.host.libraries import MARKS, MappedLibrary, SkippedLibrary
+from exporter.host.processes import Processes
+from exporter.kernel import loader
+from exporter.kernel.libbpf import Libbpf
+from exporter.kernel.loader import OBJECTS_DIR, SUBJECTS, AttachKind
+from exporter.kernel.mapping_watch import MappingWatch
+from exporter.kernel.operations import OPERATIONS, wanted_symbols
+
+KERNEL_FLOOR = (6, 1)
+_CAPABILITIES = {38: "CAP_PERFMON", 39: "CAP_BPF", 19: "CAP_SYS_PTRACE"}
+_BCC_PROBE = "import bcc; print(bcc.__version__)"
+_SYSTEM_PYTHON = "/usr/bin/python3"  # python3-bpfcc belongs to the distribution's interpreter, not to a virtual environment
+
+
+class State(enum.StrEnum):
+    """How a check came out."""
+
+    OK = "ok"
+    ABSENT = "absent"
+    FAILED = "failed"
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """One row. remedy: empty when state is ok. symbols: exported functions found, of a library."""
+
+    subject: str
+    state: State
+    detail: str
+    remedy: str = ""
+    symbols: tuple[str, ...] = ()
+
+
+def findings(config: Config) -> Iterator[Finding]:
+    """Every check, in the order in which one would fix what they find."""
+    yield _kernel()
+    yield _btf()
+    yield _capabilities()
+    yield _libbpf()
+    yield _objects()
+    yield _programs(config)
+    yield _mapping_watch()
+    yield _tracefs()
+    yield _driver()
+    yield from _libraries(config)
+    yield _bcc()
+    yield _standin()
+    yield _port(config)
+
+
+def _kernel() -> Finding:
+    release, machine = platform.release(), platform.machine()
+    detail = f"{release} on {machine}"
+    if machine not in ("x86_64", "aarch64"):
+        return Finding("kernel", State.FAILED, detail, "use x86-64 or arm64")
+    version = tuple(int(part) for part in release.split("-")[0].split(".")[:2] if part.isdigit())
+    if version < KERNEL_FLOOR:
+        return Finding("kernel", State.ABSENT, f"{detail}, older than what is tested", "use kernel 6.1 or newer")
+    return Finding("kernel", State.OK, detail)
+
+
+def _btf() -> Finding:
+    if loader.BTF.exists():
+        return Finding("BTF", State.OK, f"{loader.BTF}, {loader.BTF.stat().st_size:,} bytes")
+    return Finding("BTF", State.FAILED, f"no {loader.BTF}", "use a kernel built with CONFIG_DEBUG_INFO_BTF=y")
+
+
+def _capabilities() -> Finding:
+    status = Path("/proc/self/status").read_text(encoding="ascii", errors="replace")
+    effective = int(next(line.split()[1] for line in status.splitlines() if line.startswith("CapEff:")), 16)
+    missing = [name for bit, name in _CAPABILITIES.items() if not effective >> bit & 1]
+    if missing:
+        return Finding("capabilities", State.FAILED, f"missing {', '.join(missing)}", "run with sudo")
+    return Finding("capabilities", State.OK, ", ".join(_CAPABILITIES.values()))
+
+
+def _libbpf() -> Finding:
+    try:
+        return Finding("libbpf", State.OK, Libbpf().version())
+    except NotPossibleHere as error:
+        return Finding("libbpf", State.FAILED, str(error), error.remedy)
+
+
+def _objects() -> Finding:
+    missing = [f"{subject}.bpf.o" for subject in SUBJECTS if not (OBJECTS_DIR / f"{subject}.bpf.o").exists()]
+    if missing:
+        return Finding("BPF objects", State.FAILED, f"not built: {', '.join(missing)}", "run `make build`")
+    return Finding("BPF objects", State.OK, ", ".join(f"{subject}.bpf.o" for subject in SUBJECTS))
+
+
+def _programs(config: Config) -> Finding:
+    wanted = None if config.attach_kind == "auto" else AttachKind(config.attach_kind)
+    try:
+        kernel = loader.load(wanted=wanted, subjects=("process", *config.collectors))
+    except ExporterError as error:
+        return Finding("BPF programs", State.FAILED, str(error), error.remedy or "see the kernel's log")
+    try:
+        if kernel.failures:
+            reasons = "; ".join(f"{name}: {failure}" for name, failure in kernel.failures.items())
+            return Finding("BPF programs", State.FAILED, reasons, "report this with the output of `check --format json`")
+        return Finding("BPF programs", State.OK, f"{len(kernel.programs)} load, functions probed by {kernel.attach_kind}")
+    finally:
+        kernel.close()
+
+
+def _mapping_watch() -> Finding:
+    try:
+        MappingWatch(MARKS).close()
+    except ExporterError as error:
+        return Finding("perf events", State.ABSENT, f"{error}: new libraries are found only by walking /proc", error.remedy)
+    return Finding("perf events", State.OK, "new libraries are seen as they are mapped")
+
+
+def _tracefs() -> Finding:
+    for path in (Path("/sys/kernel/tracing"), Path("/sys/kernel/debug/tracing")):
+        if (path / "events").exists():
+            return Finding("tracefs", State.OK, str(path))
+    remedy = "mount -t tracefs tracefs /sys/kernel/tracing"
+    return Finding("tracefs", State.ABSENT, "not mounted; not needed for uprobes on this kernel", remedy)
+
+
+def _driver() -> Finding:
+    version = Path("/proc/driver/nvidia/version")
+    try:
+        return Finding("NVIDIA driver", State.OK, version.read_text(encoding="utf-8", errors="replace").splitlines()[0])
+    except (OSError, IndexError):
+        remedy = "none needed to try it out: `run --standin.if-idle` brings a job of its own"
+        return Finding("NVIDIA driver", State.ABSENT, "not loaded", remedy)
+
+
+def _libraries(config: Config) -> Iterator[Finding]:
+    """One row for each library file that some process maps."""
+    processes = Processes(config.procfs)
+    seen: set[tuple[int, int, bytes]] = set()
+    for tgid in processes.tgids():
+        try:
+            mapped = libraries.find(processes, tgid)
+        except (ProcessGone, NotPossibleHere):
+            continue
+        for library in mapped:
+            key = (library.mapping.device, library.mapping.inode, library.mapping.path)
+            if key not in seen:
+                seen.add(key)
+                yield _library(processes, tgid, library)
+    if not seen:
+        yield Finding("libraries", State.ABSENT, "no process uses CUDA or NCCL now", "start a job; it is found by itself")
+
+
+def _library(processes: Processes, tgid: int, library: MappedLibrary) -> Finding:
+    subject = f"{library.kind.value} library"
+    found = libraries.inspect(processes, tgid, library)
+    if isinstance(found, SkippedLibrary):
+        return Finding(subject, State.ABSENT, found.detail, "it will not be probed")
+    api = API_OF[library.kind]
+    with found:
+        symbols = tuple(sorted(found.elf.symbol_offsets(wanted_symbols(api))))
+    operations = [operation for operation in OPERATIONS if operation.api is api]
+    present = sum(any(symbol in symbols for symbol in operation.symbols()) for operation in operations)
+    detail = f"{library.mapping.shown_path}: {present} of {len(operations)} operations, {len(symbols)} functions"
+    if not symbols:
+        return Finding(subject, State.ABSENT, detail, "it will not be probed")
+    return Finding(subject, State.OK, detail, symbols=symbols)
+
+
+def _bcc() -> Finding:
+    """In the distribution's own interpreter; PyPI's package of that name is an unrelated one."""
+    try:
+        probe = subprocess.run(
+            [_SYSTEM_PYTHON, "-c", _BCC_PROBE], capture_output=True, text=True, timeout=20, check=True
+        )
+    except (OSError, subprocess.SubprocessError):
+        return Finding("bcc", State.ABSENT, "stacks of stuck calls stay unresolved", "apt-get install python3-bpfcc")
+    return Finding("bcc", State.OK, f"{probe.stdout.strip()} in {_SYSTEM_PYTHON}")
+
+
+def _standin() -> Finding:
+    if standin.is_built():
+        return Finding("stand-in", State.OK, "built")
+    return Finding("stand-in", State.ABSENT, "the stand-in GPU is not built", "run `make build`")
+
+
+def _port(config: Config) -> Finding:
+    host, port = config.listen_address
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    with socket.socket(family) as probe:
+        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            probe.bind((host, port))
+        except OSError as error:
+            reason = os.strerror(error.errno or errno.EIO)
+            return Finding("port", State.FAILED, f"{host}:{port}: {reason}", "choose another --web.listen-address")
+    return Finding("port", State.OK, f"{host}:{port} is free")

@@ -1,0 +1,104 @@
+"""From kernel tables to a Snapshot: reads, collects, names, keeps the books. One lock around all of it.
+
+In: Tables, Roster, Ledger. Out: Snapshots, shared by publications within SHARED_SECONDS; the two can be called from any thread.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+import time
+from collections.abc import Iterable, Mapping
+from functools import partial
+
+from exporter import catalog
+from exporter.collectors import COLLECTORS, Collect
+from exporter.collectors.totals import Totals, merged
+from exporter.kernel.rows import Reading, Tables
+from exporter.ledger import Ledger
+from exporter.model import Snapshot
+from exporter.output.own_metrics import OwnMetrics
+from exporter.roster import Roster
+
+log = logging.getLogger(__name__)
+
+SHARED_SECONDS = 0.2
+
+
+class Publication:
+    """Owns what is exported. collectors: names of those that run."""
+
+    def __init__(
+        self, tables: Tables, roster: Roster, ledger: Ledger, own: OwnMetrics, collectors: Iterable[str]
+    ) -> None:
+        self._tables = tables
+        self._roster = roster
+        self._ledger = ledger
+        self._own = own
+        self._collectors: Mapping[str, Collect] = {name: COLLECTORS[name] for name in collectors}
+        self._lock = threading.Lock()
+        self._latest: Snapshot | None = None
+        for name in self._collectors:
+            own.add(catalog.COLLECTOR_ERRORS, 0, name)
+
+    def tick(self, ended: Iterable[int]) -> None:
+        """Meet new processes, name those whose time has come, take leave of those that ended. Reads small rows only."""
+        with self._lock:
+            self._roster.admit(self._tables.read_processes())
+            ended = set(ended)
+            renames = self._roster.tick(self._tables.read_communicators())
+            if ended or renames:
+                totals = self._collect(self._tables.read())
+                for process, old in renames:
+                    self._ledger.rename(process, old, totals.get(process, {}))
+                self._retire(ended, totals)
+            self._own.set(catalog.TRACKED_PROCESSES, len(self._roster))
+
+    def _retire(self, ended: set[int], totals: Totals) -> None:
+        for process in ended:
+            identity = self._roster.dismiss(process)
+            if identity is not None:
+                self._ledger.retire(process, identity, totals.get(process, {}))
+        if ended:
+            self._tables.forget(ended)
+
+    def gone(self) -> list[int]:
+        """Processes that ended without the kernel's event having been seen."""
+        with self._lock:
+            return self._roster.gone()
+
+    def snapshot(self) -> Snapshot:
+        """The current numbers, or those of a moment ago."""
+        with self._lock:
+            now = time.monotonic()
+            if self._latest is None or now - self._latest.taken_at > SHARED_SECONDS:
+                self._latest = self._take(now)
+                self._report(time.monotonic() - now)
+            return self._latest
+
+    def _take(self, now: float) -> Snapshot:
+        totals = merged(iter((self._collect(self._tables.read()), self._roster.workload_info())))
+        return Snapshot(now, self._ledger.families(totals, self._roster.identities(), now))
+
+    def _collect(self, reading: Reading) -> Totals:
+        """Every collector that works; one that fails costs its own metrics."""
+        return merged(filter(None, (self._run(name, partial(c, reading)) for name, c in self._collectors.items())))
+
+    def _run(self, name: str, collect: partial[Totals]) -> Totals | None:
+        try:
+            totals = collect()
+        except Exception:  # a defect in one collector must not cost the others' metrics
+            log.exception("collector %s failed", name)
+            self._own.add(catalog.COLLECTOR_ERRORS, 1, name)
+            self._own.set(catalog.COLLECTOR_SUCCESS, 0, name)
+            return None
+        self._own.set(catalog.COLLECTOR_SUCCESS, 1, name)
+        return totals
+
+    def _report(self, duration_seconds: float) -> None:
+        assert self._latest is not None  # noqa: S101 - just taken
+        own, tables = self._own, self._tables
+        own.set(catalog.PUBLISH_DURATION, duration_seconds)
+        own.set(catalog.SERIES, sum(len(family.points) for family in self._latest.families))
+        own.replace(catalog.MAP_ENTRIES, {(name,): count for name, count in tables.entries.items()})
+        own.replace(catalog.MAP_CAPACITY, {(name,): count for name, count in tables.capacities().items()})

@@ -1,0 +1,145 @@
+"""Which process is who? Gives each tracked process an identity, holds it back until that is known, and notices its end.
+
+In: process rows and communicators from the kernel, /proc. Out: the identity to export each process under, what changed.
+An identity is frozen when first given. A process without a rank in its environment is held back for at most HOLD_BACK_TICKS
+ticks, in which NCCL may tell it; a rank that becomes known later is a new identity, and the caller moves the totals.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from exporter import catalog
+from exporter.collectors.totals import Series, Totals
+from exporter.errors import NotPossibleHere, ProcessGone
+from exporter.host.processes import Processes
+from exporter.identity.container import Container, parse_cgroup
+from exporter.identity.naming import name_process
+from exporter.identity.rank import ENVIRONMENT_NAMES, Communicator, Rank, rank_from_communicators, rank_from_environment
+from exporter.kernel.rows import CommunicatorRow, ProcessRow
+from exporter.model import Identity, label_value
+from exporter.units import BOOT_TICKS, NANOSECONDS
+
+HOLD_BACK_TICKS = 2
+
+
+class Rename(NamedTuple):
+    """A process that is exported under another identity from now on."""
+
+    process: int
+    old: Identity
+
+
+@dataclass(slots=True)
+class _Member:
+    """A tracked process alive."""
+
+    row: ProcessRow
+    rank: Rank
+    container: Container
+    communicator_rank: str = ""
+    identity: Identity | None = None
+    ticks_held_back: int = 0
+
+
+class Roster:
+    """The tracked processes alive, by process number. node: value of the `node` label."""
+
+    def __init__(self, processes: Processes, node: str) -> None:
+        self._processes = processes
+        self._node = node
+        self._members: dict[int, _Member] = {}
+
+    def __len__(self) -> int:
+        return len(self._members)
+
+    def admit(self, rows: Mapping[int, ProcessRow]) -> None:
+        """Meet the processes not yet known; reads their /proc once."""
+        for number, row in rows.items():
+            if number not in self._members:
+                self._members[number] = self._meet(row)
+
+    def _meet(self, row: ProcessRow) -> _Member:
+        """A process that is gone already, or whose tgid has another process by now, has neither rank nor container."""
+        processes, tgid = self._processes, row.tgid
+        try:
+            rank = rank_from_environment(processes.environ(tgid, ENVIRONMENT_NAMES))
+            container = parse_cgroup(processes.cgroup(tgid))
+            if abs(processes.start_time_ticks(tgid) - row.start_ns * BOOT_TICKS // NANOSECONDS) > 1:
+                return _Member(row, Rank(), Container())
+        except (ProcessGone, NotPossibleHere):
+            return _Member(row, Rank(), Container())
+        return _Member(row, rank, container)
+
+    def tick(self, communicators: Mapping[int, Sequence[CommunicatorRow]]) -> list[Rename]:
+        """Decide who is named now; returns those whose name has changed. Call once a tick."""
+        renames = []
+        for number, member in self._members.items():
+            rows = communicators.get(number, ())
+            known = [Communicator(row.hash, row.rank, row.ranks, row.created_ns) for row in rows if row.rank >= 0]
+            # A rank once known is kept when its communicator is destroyed.
+            member.communicator_rank = rank_from_communicators(known) or member.communicator_rank
+            has_rank = bool(member.rank.rank or member.communicator_rank)
+            if member.identity is None and not has_rank and member.ticks_held_back < HOLD_BACK_TICKS:
+                member.ticks_held_back += 1
+                continue
+            identity = name_process(
+                node=self._node,
+                rank=member.rank,
+                communicator_rank=member.communicator_rank,
+                container=member.container,
+            )
+            if member.identity not in (None, identity):
+                assert member.identity is not None  # noqa: S101 - `in` does not narrow
+                renames.append(Rename(number, member.identity))
+            member.identity = identity
+        return renames
+
+    def identities(self) -> dict[int, Identity]:
+        """Process number -> identity, of those that are exported."""
+        return {number: member.identity for number, member in self._members.items() if member.identity is not None}
+
+    def dismiss(self, process: int) -> Identity | None:
+        """The process has ended. Returns the identity its totals go to; None when it was never met."""
+        member = self._members.pop(process, None)
+        if member is None:
+            return None
+        return member.identity or name_process(
+            node=self._node, rank=member.rank, communicator_rank=member.communicator_rank, container=member.container
+        )
+
+    def gone(self) -> list[int]:
+        """Members whose /proc entry has ended or belongs to another process: an exit event was lost."""
+        return [number for number, member in self._members.items() if not self._is_alive(member.row)]
+
+    def _is_alive(self, row: ProcessRow) -> bool:
+        try:
+            started_ticks = self._processes.start_time_ticks(row.tgid)
+        except ProcessGone:
+            return False
+        except NotPossibleHere:
+            return True
+        return abs(started_ticks - row.start_ns * BOOT_TICKS // NANOSECONDS) <= 1
+
+    def workload_info(self) -> Totals:
+        """gpustall_workload_info of every member."""
+        return {number: {Series(catalog.WORKLOAD_INFO, _info_labels(m)): 1} for number, m in self._members.items()}
+
+
+def _info_labels(member: _Member) -> tuple[str, ...]:
+    """In the order of catalog.WORKLOAD_INFO.labels."""
+    values = (
+        str(member.row.tgid),
+        member.row.comm.decode("utf-8", "replace"),
+        member.rank.local_rank,
+        member.rank.world_size,
+        member.rank.run_id,
+        member.container.slurm_job_id or member.rank.slurm_job_id,
+        member.container.pod_uid,
+        member.container.id,
+        member.container.runtime,
+        member.container.unit,
+    )
+    return tuple(label_value(value) for value in values)

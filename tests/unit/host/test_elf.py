@@ -1,0 +1,309 @@
+"""elf: what a library defines and where, and what is refused."""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import shutil
+import struct
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from exporter.errors import MalformedElf
+from exporter.host.elf import SEGMENTS_MAX, read_elf
+from exporter.host.symbol_hash import gnu_hash, sysv_hash
+
+from .elf_image import DATA_SHIFT, IFUNC, OBJECT, TABLES_OFFSET, Image, Sym, opened
+
+CUDART = Path("/tmp/nv/nvidia_cuda_runtime_cu12-12.9.79/nvidia/cuda_runtime/lib/libcudart.so.12")
+NCCL = Path("/tmp/nv/nvidia_nccl_cu12-2.32.3/nvidia/nccl/lib/libnccl.so.2")
+needs_cc = pytest.mark.skipif(shutil.which("cc") is None, reason="no C compiler (cc)")
+
+
+def offsets_in(image: Image, *names: str) -> dict[str, int]:
+    with opened(image.bytes()) as fd:
+        return read_elf(fd).symbol_offsets(names)
+
+
+def refusal_of(content: bytes, *names: str) -> str:
+    with opened(content) as fd, pytest.raises(MalformedElf) as caught:
+        read_elf(fd).symbol_offsets(names)
+    return str(caught.value)
+
+
+def with_field(content: bytes, offset: int, layout: str, value: int) -> bytes:
+    changed = bytearray(content)
+    struct.pack_into(layout, changed, offset, value)
+    return bytes(changed)
+
+
+def compiled(folder: Path, source: str, *flags: str) -> Path:
+    library = folder / "libtest.so"
+    (folder / "test.c").write_text(source)
+    subprocess.run(["cc", "-shared", "-fPIC", *flags, "-o", library, folder / "test.c"], check=True)
+    return library
+
+
+class TestHeaders:
+    """What is said about the library as a whole."""
+
+    def test_soname_build_id_machine_and_size_are_read(self) -> None:
+        """The four attributes of a library."""
+        content = Image(soname="libcudart.so.12", build_id=b"\x01\xab").bytes()
+
+        with opened(content) as fd:
+            elf = read_elf(fd)
+
+        assert (elf.soname, elf.build_id, elf.machine) == ("libcudart.so.12", "01ab", "x86_64")
+        assert elf.size_bytes == len(content)
+
+    @pytest.mark.parametrize(("number", "name"), [(62, "x86_64"), (183, "aarch64"), (243, "other-243")])
+    def test_unknown_machines_are_named_by_number(self, number: int, name: str) -> None:
+        """Two machines have names, RISC-V does not."""
+        with opened(Image(machine=number).bytes()) as fd:
+            assert read_elf(fd).machine == name
+
+    def test_control_characters_of_a_soname_are_replaced(self) -> None:
+        """A soname is text that a stranger chose."""
+        with opened(Image(soname="lib\n\x1b[31m.so").bytes()) as fd:
+            assert read_elf(fd).soname == "lib\ufffd\ufffd[31m.so"
+
+    def test_broken_note_costs_the_build_id_only(self) -> None:
+        """A note that claims 4 GiB ends the search for a build id."""
+        content = Image(build_id=b"\x01" * 20).bytes()
+        note = content.rindex(b"GNU\0") - 12
+
+        with opened(with_field(content, note + 4, "<I", 0xFFFFFFFF)) as fd:
+            assert read_elf(fd).build_id == ""
+
+    def test_build_id_behind_another_note_is_found(self) -> None:
+        """Notes are padded to four bytes: a name of 5 and a description of 3 fill 8 and 4."""
+        content = Image(build_id=b"\x07" * 4).bytes()
+        note = content.rindex(b"GNU\0") - 12
+        other = struct.pack("<III8s4s", 5, 3, 1, b"Abcd\0", b"xyz")
+        size_field = 64 + 3 * 56 + 32
+
+        longer = with_field(content[:note] + other + content[note:], size_field, "<Q", len(other) + 20)
+
+        with opened(longer) as fd:
+            assert read_elf(fd).build_id == "07070707"
+
+
+class TestSymbols:
+    """Which functions are found, and at which file offset."""
+
+    @pytest.mark.parametrize("hash_style", ["gnu", "sysv"])
+    def test_offset_is_the_address_moved_by_the_executable_segment(self, hash_style: str) -> None:
+        """The segment maps file offset 0x100 to address 0x401000."""
+        image = Image([Sym("first", 0x401000), Sym("second", 0x401040)], hash_style=hash_style)
+
+        assert offsets_in(image, "first", "second", "third") == {"first": 0x100, "second": 0x140}
+
+    @pytest.mark.parametrize("hash_style", ["gnu", "sysv"])
+    @pytest.mark.parametrize(
+        "symbol",
+        [
+            Sym("f", section=0),
+            Sym("f", kind=OBJECT),
+            Sym("f", kind=IFUNC),
+            Sym("f", section=0xFFF1),
+            Sym("f", address=0),
+            Sym("f", address=0x401100),
+            Sym("f", address=TABLES_OFFSET + DATA_SHIFT),
+            Sym("ff"),
+        ],
+        ids=["import", "data", "ifunc", "absolute", "zero", "behind", "not executable", "longer name"],
+    )
+    def test_what_is_not_a_function_of_the_library_is_left_out(self, symbol: Sym, hash_style: str) -> None:
+        """Imports, data, resolvers, and addresses outside of the executable segment."""
+        assert offsets_in(Image([symbol], hash_style=hash_style), "f") == {}
+
+    def test_equal_hashes_are_told_apart_by_name(self) -> None:
+        """Two names with one hash stand in one chain."""
+        image = Image([Sym("a", 0x401010), Sym("b", 0x401020)], gnu_hashes={"a": gnu_hash(b"b")})
+
+        assert offsets_in(image, "b") == {"b": 0x120}
+
+    def test_default_version_wins_over_hidden_one(self) -> None:
+        """memcpy@GLIBC_2.2.5 stands before memcpy@@GLIBC_2.14."""
+        old, new = Sym("f", 0x401010, version=0x8002), Sym("f", 0x401020, version=3)
+
+        assert offsets_in(Image([old, new], with_versions=True), "f") == {"f": 0x120}
+
+    def test_hidden_version_serves_when_there_is_no_other(self) -> None:
+        """A function of which only an old version is left."""
+        assert offsets_in(Image([Sym("f", 0x401010, version=0x8002)], with_versions=True), "f") == {"f": 0x110}
+
+    def test_default_version_that_is_a_resolver_hides_the_old_function(self) -> None:
+        """Programs call what the default version resolves to, not the old function."""
+        old, new = Sym("f", 0x401010, version=0x8002), Sym("f", 0x401020, kind=IFUNC, version=3)
+
+        assert offsets_in(Image([old, new], with_versions=True), "f") == {}
+
+    def test_no_names_and_no_symbols_give_nothing(self) -> None:
+        """Both are usual."""
+        assert offsets_in(Image([Sym("f")])) == {}
+        assert offsets_in(Image([]), "f") == {}
+
+    def test_hash_functions_follow_their_definitions(self) -> None:
+        """Values from the gABI's and from glibc's definition: "ab" is ((5381 * 33) + 97) * 33 + 98."""
+        assert (gnu_hash(b""), gnu_hash(b"ab"), gnu_hash(b"printf")) == (5381, 5863208, 0x156B2BB8)
+        assert (sysv_hash(b""), sysv_hash(b"ab"), sysv_hash(b"printf")) == (0, 0x672, 0x077905A6)
+
+
+class TestRefusals:
+    """What is not a library is refused with a reason."""
+
+    @pytest.mark.parametrize(
+        "content",
+        [b"", b"\x7fELF", b"#!/bin/sh\n" * 20, b"\x7fELF\x01\x01\x01".ljust(100, b"\0"), b"\x7fELF\x02\x02\x01" * 20],
+        ids=["empty", "short", "script", "32 bits", "big-endian"],
+    )
+    def test_other_files_are_refused(self, content: bytes) -> None:
+        """Only 64-bit little-endian files are read."""
+        assert refusal_of(content)
+
+    @pytest.mark.parametrize(
+        ("offset", "layout", "value", "reason"),
+        [
+            (16, "<H", 1, "ELF type 1"),
+            (32, "<Q", 2**64 - 1, "outside of the file"),
+            (54, "<H", 32, "program headers of 32 bytes"),
+            (56, "<H", 0, "0 program headers"),
+            (56, "<H", SEGMENTS_MAX + 1, "program headers"),
+            (64 + 32, "<Q", 2**63, "cut short"),
+            (64 + 56 + 8, "<Q", 2**64 - 1, "cut short"),
+            (TABLES_OFFSET + 8, "<Q", 2**40, "soname lies outside"),
+            (TABLES_OFFSET + 16 + 8, "<Q", 0x10, "no segment holds"),
+        ],
+        ids=["object file", "table", "entry size", "none", "many", "long segment", "far segment", "soname", "strings"],
+    )
+    def test_field_that_points_outside_is_refused(self, offset: int, layout: str, value: int, reason: str) -> None:
+        """Each field that leads somewhere is checked where it is used."""
+        assert reason in refusal_of(with_field(Image([Sym("f")]).bytes(), offset, layout, value), "f")
+
+    def test_cut_library_is_refused(self) -> None:
+        """A download that stopped in the middle."""
+        content = Image([Sym("f")]).bytes()
+
+        assert "cut short" in refusal_of(content[: TABLES_OFFSET + 40])
+
+    @pytest.mark.parametrize(
+        ("word", "value", "reason"), [(2, 3, "power of two"), (2, 0, "power of two"), (1, 5, "before its first")]
+    )
+    def test_impossible_gnu_hash_is_refused(self, word: int, value: int, reason: str) -> None:
+        """Words 1 and 2 of the table are the first symbol and the size of the bloom filter."""
+        content = Image([Sym("f")]).bytes()
+        table = content.index(struct.pack("<IIIIQ", 1, 1, 1, 6, 2**64 - 1))
+
+        assert reason in refusal_of(with_field(content, table + 4 * word, "<I", value), "f")
+
+    def test_endless_gnu_chain_is_refused(self) -> None:
+        """No hash of the chain has its lowest bit set, 20,000 words long."""
+        image = Image([Sym(f"s{number}") for number in range(20_000)], gnu_hashes={"s19999": 0})
+        content = image.bytes()
+        last = content.index(struct.pack("<I", gnu_hash(b"s19998") & ~1) + struct.pack("<I", 1))
+
+        assert "longer than 4096" in refusal_of(with_field(content, last + 4, "<I", 0), "absent")
+
+    def test_sysv_chain_in_a_circle_is_refused(self) -> None:
+        """Symbol 2 leads to symbol 1, which leads to symbol 2."""
+        content = Image([Sym("a"), Sym("b")], hash_style="sysv").bytes()
+        table = content.index(struct.pack("<IIIIII", 1, 3, 1, 0, 2, 0))
+
+        assert "more reads" in refusal_of(with_field(content, table + 20, "<I", 1), "absent")
+
+    def test_file_changed_after_reading_is_refused(self) -> None:
+        """An update in place between the headers and the symbols."""
+        with opened(Image([Sym("f")]).bytes()) as fd:
+            elf = read_elf(fd)
+            os.ftruncate(fd, 700)
+
+            with pytest.raises(MalformedElf, match="changed"):
+                elf.symbol_offsets(["f"])
+
+    def test_pipes_directories_and_closed_descriptors_are_refused(self, tmp_path: Path) -> None:
+        """Reading a pipe would wait for its writer."""
+        reader, writer = os.pipe()
+        directory = os.open(tmp_path, os.O_RDONLY)
+        os.close(writer)
+        try:
+            for fd in (reader, directory, 2**30):
+                with pytest.raises(MalformedElf):
+                    read_elf(fd)
+        finally:
+            os.close(reader)
+            os.close(directory)
+
+
+class TestRealLibraries:
+    """The same on libraries that real linkers made."""
+
+    def test_functions_of_libc_lie_where_the_loader_put_them(self) -> None:
+        """The bytes at the offset equal the bytes that ctypes sees in memory."""
+        with Path("/proc/self/maps").open() as maps:
+            paths = {line.split()[-1] for line in maps if "/libc.so.6" in line or "/libc-2" in line}
+        if not paths:
+            pytest.skip("this Python does not run on glibc")
+        fd = os.open(paths.pop(), os.O_RDONLY)
+        try:
+            offsets = read_elf(fd).symbol_offsets(["getpid", "malloc", "cudaLaunchKernel"])
+            code = {name: os.pread(fd, 24, offset) for name, offset in offsets.items()}
+        finally:
+            os.close(fd)
+
+        assert code == {
+            name: ctypes.string_at(ctypes.cast(getattr(ctypes.CDLL(None), name), ctypes.c_void_p).value or 0, 24)
+            for name in ("getpid", "malloc")
+        }
+
+    @needs_cc
+    @pytest.mark.parametrize("style", ["gnu", "sysv", "both"])
+    def test_every_hash_style_of_the_linker_is_read(self, style: str, tmp_path: Path) -> None:
+        """A library at address 0x400000 whose function holds a number that stands nowhere else."""
+        source = "int other(void) { return 1; } long marked(void) { return 0x1122334455667788; }"
+        library = compiled(tmp_path, source, "-O1", f"-Wl,--hash-style={style}", "-Wl,-Ttext-segment=0x400000")
+
+        with opened(library.read_bytes()) as fd:
+            offsets = read_elf(fd).symbol_offsets(["marked", "printf"])
+
+        assert list(offsets) == ["marked"]
+        assert 0 <= library.read_bytes().index(bytes.fromhex("8877665544332211")) - offsets["marked"] < 16
+
+    @needs_cc
+    def test_static_program_defines_nothing(self, tmp_path: Path) -> None:
+        """A program with its CUDA runtime linked in has no dynamic hash table."""
+        source = tmp_path / "test.c"
+        source.write_text("void _start(void) {}")
+        subprocess.run(["cc", "-static", "-nostdlib", "-o", tmp_path / "program", source], check=True)
+
+        with opened((tmp_path / "program").read_bytes()) as fd:
+            elf = read_elf(fd)
+
+            assert (elf.soname, elf.symbol_offsets(["_start"])) == ("", {})
+
+    @pytest.mark.skipif(not CUDART.exists(), reason=f"{CUDART} is not on this machine")
+    def test_cuda_runtime_12_9(self) -> None:
+        """Values from `nm -D` and `readelf -n`."""
+        fd = os.open(CUDART, os.O_RDONLY)
+        try:
+            elf = read_elf(fd)
+            offsets = elf.symbol_offsets(["cudaLaunchKernel", "cudaStreamSynchronize_ptsz", "malloc"])
+        finally:
+            os.close(fd)
+
+        assert (elf.soname, elf.build_id) == ("libcudart.so.12", "dee4b68d7f29b160323eff1e31338d5ebf73d190")
+        assert offsets == {"cudaLaunchKernel": 0x7CE80, "cudaStreamSynchronize_ptsz": 0x53440}
+
+    @pytest.mark.skipif(not NCCL.exists(), reason=f"{NCCL} is not on this machine")
+    def test_nccl_2_32(self) -> None:
+        """Weak and strong names of one function, in a file of 473 MB."""
+        fd = os.open(NCCL, os.O_RDONLY)
+        try:
+            offsets = read_elf(fd).symbol_offsets(["ncclAllReduce", "pncclAllReduce", "dlopen"])
+        finally:
+            os.close(fd)
+
+        assert offsets == {"ncclAllReduce": 0xB6630, "pncclAllReduce": 0xB6630}
