@@ -41,8 +41,11 @@ class JsonFormatter(_Formatter):
 
 
 def _quoted(value: str) -> str:
-    needs_quotes = not value or any(c in ' "=\\' or not c.isprintable() for c in value)
-    return json.dumps(value, ensure_ascii=False) if needs_quotes else value
+    if value and value.isprintable() and not any(c in ' "=\\' for c in value):
+        return value
+    # json alone would leave DEL, the C1 controls and U+2028 as they are: a terminal or a log reader acts on them.
+    quoted = json.dumps(value, ensure_ascii=not value.isprintable())
+    return quoted.replace("\x7f", r"\u007f")
 
 
 def set_up(level: str, fmt: str) -> None:

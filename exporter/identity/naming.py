@@ -2,36 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, fields
-from typing import Final
-
 from exporter.identity.container import Container, container_label
 from exporter.identity.rank import Rank
-
-VALUE_CHARACTERS_MAX: Final = 128
-
-
-@dataclass(frozen=True, slots=True)
-class Identity:
-    """The labels every series of a process carries, always all of them; "" for unknown.
-
-    Whatever is passed in, the values are printable, encode as UTF-8 and have at most VALUE_CHARACTERS_MAX characters.
-    """
-
-    node: str = ""
-    rank: str = ""
-    container: str = ""
-    namespace: str = ""
-    pod: str = ""
-
-    def __post_init__(self) -> None:
-        for field in fields(self):
-            object.__setattr__(self, field.name, label_value(getattr(self, field.name)))
-
-
-def label_value(text: str) -> str:
-    """`text` cut to a label's length; control characters, newlines and lone surrogates become U+FFFD."""
-    return "".join(c if c.isprintable() else "\ufffd" for c in text[:VALUE_CHARACTERS_MAX])
+from exporter.model import Identity
 
 
 def name_process(*, node: str, rank: Rank, communicator_rank: str, container: Container) -> Identity:

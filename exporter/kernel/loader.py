@@ -102,8 +102,15 @@ def load(
     raise refusal
 
 
-def _wanted_programs(subject: str, kind: AttachKind) -> dict[str, int]:
-    """Program name -> expected attach type, of the programs of a call subject that `kind` uses."""
+def _wanted_programs(subject: str, kind: AttachKind) -> dict[str, int] | None:
+    """Program name -> expected attach type, of the programs of a call subject that `kind` uses; None for other subjects."""
+    if subject not in CALL_SUBJECTS:
+        return None
+    return call_programs(subject, kind)
+
+
+def call_programs(subject: str, kind: AttachKind) -> dict[str, int]:
+    """Program name -> expected attach type."""
     if kind is AttachKind.SESSION:
         return {f"{subject}_session": bpf.TRACE_UPROBE_SESSION}
     attach_type = bpf.TRACE_UPROBE_MULTI if kind is AttachKind.MULTI else 0
@@ -111,19 +118,23 @@ def _wanted_programs(subject: str, kind: AttachKind) -> dict[str, int]:
 
 
 def _load_subject(kernel: Kernel, subject: str, objects_dir: Path, capacities: Mapping[str, int]) -> None:
-    libbpf = kernel.libbpf
     path = objects_dir / f"{subject}.bpf.o"
     if not path.exists():
         raise NotPossibleHere(f"the kernel program {path.name} is not built", remedy="run `make build`")
+    load_object(kernel, path, _wanted_programs(subject, kernel.attach_kind), capacities)
+
+
+def load_object(kernel: Kernel, path: Path, wanted: Mapping[str, int] | None, capacities: Mapping[str, int]) -> None:
+    """Load one object into `kernel`. wanted: program name -> expected attach type; None: every program as its section says."""
+    libbpf = kernel.libbpf
     handle = libbpf.open_object(path)
     try:
         programs = libbpf.programs(handle)
-        if subject in CALL_SUBJECTS:
-            attach_types = _wanted_programs(subject, kernel.attach_kind)
+        if wanted is not None:
             for name, program in programs.items():
-                libbpf.set_autoload(program, name in attach_types)
-                libbpf.set_attach_type(program, attach_types.get(name, 0))
-            programs = {name: programs[name] for name in attach_types}
+                libbpf.set_autoload(program, name in wanted)
+                libbpf.set_attach_type(program, wanted.get(name, 0))
+            programs = {name: programs[name] for name in wanted}
         _share_maps(kernel, handle, capacities)
         libbpf.load_object(handle, path.name)
     except BaseException:
@@ -162,7 +173,7 @@ def _is_supported(kernel: Kernel) -> bool:
     subject = next((s for s in CALL_SUBJECTS if s not in kernel.failures), None)
     if subject is None:
         return False
-    name, attach_type = next(iter(_wanted_programs(subject, kernel.attach_kind).items()))
+    name, attach_type = next(iter(call_programs(subject, kernel.attach_kind).items()))
     return kernel.libbpf.knows_uprobe_links(kernel.libbpf.program_fd(kernel.programs[name]), attach_type)
 
 

@@ -60,6 +60,9 @@ struct begun {
 };
 ncclResult_t finish_or_queue(const struct begun *begun);
 // nccl_comm.c
+struct communicator *communicator_make(struct segment *segment, uint64_t shared, int rank, int device);
 ncclResult_t finish(const struct begun *begun);
+// nccl_split.c: the split's groups are dealt.
+ncclResult_t finish_split(const struct begun *begun);
 
 #endif

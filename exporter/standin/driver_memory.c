@@ -31,10 +31,10 @@ struct range {
 static struct range pinned, device_memory, managed;
 static struct block *in_use[BUCKETS];
 
-// Half as much again and again, for machines that limit address space.
+// A tebibyte, or half of it, or half of that, where address space is limited.
 static void reserve(struct range *range)
 {
-    for (size_t bytes = 1ul << 41; bytes >= 1ul << 28; bytes /= 2) {
+    for (size_t bytes = 1ul << 40; bytes >= 1ul << 28; bytes /= 2) {
         void *start = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
 
         if (start != MAP_FAILED) {

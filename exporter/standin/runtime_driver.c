@@ -79,7 +79,7 @@ static const struct {
     {900, "cudaErrorStreamCaptureUnsupported", "operation not permitted when stream is capturing"},
     {903, "cudaErrorStreamCaptureUnmatched", "the capture was not initiated in this stream"},
     {904, "cudaErrorStreamCaptureUnjoined", "capturing stream has unjoined work"},
-    {906, "cudaErrorStreamCaptureImplicit", "operation would make the legacy stream depend on a capturing blocking stream"},
+    {906, "cudaErrorStreamCaptureImplicit", "operation would make the legacy stream depend on a capturing one"},
     {907, "cudaErrorCapturedEvent", "operation not permitted on an event last recorded in a capturing stream"},
 };
 

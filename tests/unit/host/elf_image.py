@@ -30,7 +30,7 @@ class Sym:
 
 @dataclass
 class Image:
-    """The parts of a library; bytes() lays them out. Symbols are hashed into one bucket, so every chain is walked."""
+    """The parts of a library; content() lays them out. Symbols are hashed into one bucket, so every chain is walked."""
 
     symbols: list[Sym] = field(default_factory=list)
     soname: str = "libtest.so.1"
@@ -40,7 +40,7 @@ class Image:
     with_versions: bool = False
     gnu_hashes: dict[str, int] = field(default_factory=dict)
 
-    def bytes(self) -> bytes:
+    def content(self) -> bytes:
         """The whole file: headers, note, code, dynamic section, strings, symbols, hash table, versions."""
         strings = b"\0" + self.soname.encode() + b"\0"
         symbols = bytes(24)

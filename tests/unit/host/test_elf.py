@@ -23,7 +23,7 @@ needs_cc = pytest.mark.skipif(shutil.which("cc") is None, reason="no C compiler 
 
 
 def offsets_in(image: Image, *names: str) -> dict[str, int]:
-    with opened(image.bytes()) as fd:
+    with opened(image.content()) as fd:
         return read_elf(fd).symbol_offsets(names)
 
 
@@ -51,7 +51,7 @@ class TestHeaders:
 
     def test_soname_build_id_machine_and_size_are_read(self) -> None:
         """The four attributes of a library."""
-        content = Image(soname="libcudart.so.12", build_id=b"\x01\xab").bytes()
+        content = Image(soname="libcudart.so.12", build_id=b"\x01\xab").content()
 
         with opened(content) as fd:
             elf = read_elf(fd)
@@ -62,17 +62,17 @@ class TestHeaders:
     @pytest.mark.parametrize(("number", "name"), [(62, "x86_64"), (183, "aarch64"), (243, "other-243")])
     def test_unknown_machines_are_named_by_number(self, number: int, name: str) -> None:
         """Two machines have names, RISC-V does not."""
-        with opened(Image(machine=number).bytes()) as fd:
+        with opened(Image(machine=number).content()) as fd:
             assert read_elf(fd).machine == name
 
     def test_control_characters_of_a_soname_are_replaced(self) -> None:
         """A soname is text that a stranger chose."""
-        with opened(Image(soname="lib\n\x1b[31m.so").bytes()) as fd:
+        with opened(Image(soname="lib\n\x1b[31m.so").content()) as fd:
             assert read_elf(fd).soname == "lib\ufffd\ufffd[31m.so"
 
     def test_broken_note_costs_the_build_id_only(self) -> None:
         """A note that claims 4 GiB ends the search for a build id."""
-        content = Image(build_id=b"\x01" * 20).bytes()
+        content = Image(build_id=b"\x01" * 20).content()
         note = content.rindex(b"GNU\0") - 12
 
         with opened(with_field(content, note + 4, "<I", 0xFFFFFFFF)) as fd:
@@ -80,7 +80,7 @@ class TestHeaders:
 
     def test_build_id_behind_another_note_is_found(self) -> None:
         """Notes are padded to four bytes: a name of 5 and a description of 3 fill 8 and 4."""
-        content = Image(build_id=b"\x07" * 4).bytes()
+        content = Image(build_id=b"\x07" * 4).content()
         note = content.rindex(b"GNU\0") - 12
         other = struct.pack("<III8s4s", 5, 3, 1, b"Abcd\0", b"xyz")
         size_field = 64 + 3 * 56 + 32
@@ -182,11 +182,11 @@ class TestRefusals:
     )
     def test_field_that_points_outside_is_refused(self, offset: int, layout: str, value: int, reason: str) -> None:
         """Each field that leads somewhere is checked where it is used."""
-        assert reason in refusal_of(with_field(Image([Sym("f")]).bytes(), offset, layout, value), "f")
+        assert reason in refusal_of(with_field(Image([Sym("f")]).content(), offset, layout, value), "f")
 
     def test_cut_library_is_refused(self) -> None:
         """A download that stopped in the middle."""
-        content = Image([Sym("f")]).bytes()
+        content = Image([Sym("f")]).content()
 
         assert "cut short" in refusal_of(content[: TABLES_OFFSET + 40])
 
@@ -195,7 +195,7 @@ class TestRefusals:
     )
     def test_impossible_gnu_hash_is_refused(self, word: int, value: int, reason: str) -> None:
         """Words 1 and 2 of the table are the first symbol and the size of the bloom filter."""
-        content = Image([Sym("f")]).bytes()
+        content = Image([Sym("f")]).content()
         table = content.index(struct.pack("<IIIIQ", 1, 1, 1, 6, 2**64 - 1))
 
         assert reason in refusal_of(with_field(content, table + 4 * word, "<I", value), "f")
@@ -203,21 +203,21 @@ class TestRefusals:
     def test_endless_gnu_chain_is_refused(self) -> None:
         """No hash of the chain has its lowest bit set, 20,000 words long."""
         image = Image([Sym(f"s{number}") for number in range(20_000)], gnu_hashes={"s19999": 0})
-        content = image.bytes()
+        content = image.content()
         last = content.index(struct.pack("<I", gnu_hash(b"s19998") & ~1) + struct.pack("<I", 1))
 
         assert "longer than 4096" in refusal_of(with_field(content, last + 4, "<I", 0), "absent")
 
     def test_sysv_chain_in_a_circle_is_refused(self) -> None:
         """Symbol 2 leads to symbol 1, which leads to symbol 2."""
-        content = Image([Sym("a"), Sym("b")], hash_style="sysv").bytes()
+        content = Image([Sym("a"), Sym("b")], hash_style="sysv").content()
         table = content.index(struct.pack("<IIIIII", 1, 3, 1, 0, 2, 0))
 
         assert "more reads" in refusal_of(with_field(content, table + 20, "<I", 1), "absent")
 
     def test_file_changed_after_reading_is_refused(self) -> None:
         """An update in place between the headers and the symbols."""
-        with opened(Image([Sym("f")]).bytes()) as fd:
+        with opened(Image([Sym("f")]).content()) as fd:
             elf = read_elf(fd)
             os.ftruncate(fd, 700)
 

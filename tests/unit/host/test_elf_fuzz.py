@@ -19,7 +19,7 @@ from .elf_image import IFUNC, TABLES_OFFSET, Image, Sym, opened
 
 NAMES = ["cudaLaunchKernel", "ncclAllReduce", "f", "absent", "", "x" * 300]
 SYMBOLS = [Sym("cudaLaunchKernel"), Sym("ncclAllReduce", 0x401020), Sym("f", version=0x8002), Sym("f", kind=IFUNC)]
-IMAGES = [Image(SYMBOLS, hash_style=style, with_versions=True).bytes() for style in ("gnu", "sysv")]
+IMAGES = [Image(SYMBOLS, hash_style=style, with_versions=True).content() for style in ("gnu", "sysv")]
 EDGES = [0, 1, 2, 0x7F, 0x80, 0xFF, 0xFFFF, 2**31 - 1, 2**31, 2**32 - 1, 2**63 - 1, 2**63, 2**64 - 1]
 READS_MAX = READS_FOR_HEADERS_MAX + READS_FOR_NAMES_MAX + READS_PER_NAME_MAX * len(NAMES)
 
@@ -77,7 +77,7 @@ class TestHostileFiles:
         assert answer_to(content) is None
         answer_to(IMAGES[0][:64] + content)
 
-    @settings(max_examples=400, deadline=None)
+    @settings(max_examples=300, deadline=None)
     @given(images, flips)
     def test_flipped_bytes(self, image: bytes, changes: list[tuple[int, int]]) -> None:
         """Up to eight bytes of a valid library are replaced."""
@@ -87,7 +87,7 @@ class TestHostileFiles:
 
         answer_to(bytes(broken))
 
-    @settings(max_examples=400, deadline=None)
+    @settings(max_examples=300, deadline=None)
     @given(images, fields)
     def test_fields_set_to_edges(self, image: bytes, changes: list[tuple[int, int, str]]) -> None:
         """Aligned fields of two, four or eight bytes become zero, one, or the ends of a number's range."""

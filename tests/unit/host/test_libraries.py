@@ -114,7 +114,7 @@ class TestOpen:
         processes = process(tmp_path / "proc", 7)
         file = tmp_path / "proc/7/root" / os.fsdecode(PATH[1:])
         file.parent.mkdir(parents=True)
-        file.write_bytes(Image([Sym("cudaLaunchKernel")]).bytes())
+        file.write_bytes(Image([Sym("cudaLaunchKernel")]).content())
         (tmp_path / "proc/7/map_files").mkdir()
         status = file.stat()
         return processes, Mapping(0x1000, 0x2000, PATH, status.st_dev, inode or status.st_ino, False)

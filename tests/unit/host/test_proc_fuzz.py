@@ -85,7 +85,7 @@ class TestHostileText:
 
         assert shown.isprintable()
         assert len(shown) <= limit
-        assert shown.encode("utf-8")
+        assert shown.encode("utf-8").decode("utf-8") == shown
 
     @pytest.mark.parametrize("filler", [b"\0", b"A", b"RANK", b"RANK=", b"\0RANK", b"\0RAN=1", b"=\0"])
     def test_environment_of_2_mib_of_anything_is_searched_quickly(self, filler: bytes) -> None:

@@ -8,15 +8,16 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from exporter.identity.container import container_label, parse_cgroup
-from exporter.identity.naming import Identity
 from exporter.identity.rank import ENVIRONMENT_NAMES, rank_from_communicators, rank_from_environment
+from exporter.model import Identity
 
 HEX64 = "0123456789abcdef" * 4
 UID = "0a1b2c3d-1111-4222-8333-444455556666"
 PIECES = (
     f"/ docker {HEX64} {HEX64[:63]} docker-{HEX64}.scope kubepods burstable kubepods.slice pod{UID} slurm uid_0 job_1"
-    f" step_0 step_x .. lxc lxc.payload. libpod-{HEX64} crio-conmon-{HEX64}.scope user@1.service a.service ecs : 0:: \\x2f"
-    f" \\x2d \\x00 \n (deleted) kubepods-pod{UID.replace('-', '_')}.slice system.slice:docker:{HEX64} slurmstepd.scope"
+    f" step_0 step_x .. lxc lxc.payload. libpod-{HEX64} crio-conmon-{HEX64}.scope user@1.service a.service ecs : 0::"
+    f" \\x2f \\x2d \\x00 \n (deleted) kubepods-pod{UID.replace('-', '_')}.slice system.slice:docker:{HEX64}"
+    " slurmstepd.scope"
 ).split(" ")
 
 paths = st.lists(st.sampled_from(PIECES), max_size=25).map("/".join)
@@ -29,7 +30,7 @@ values = st.one_of(
 class TestHostileText:
     """What a process may make us read."""
 
-    @settings(max_examples=500, deadline=None)
+    @settings(max_examples=300, deadline=None)
     @given(texts)
     def test_cgroup_of_any_text_has_the_promised_form(self, text: str) -> None:
         """Each part is empty or of its own form."""
@@ -49,7 +50,7 @@ class TestHostileText:
         for piece in ("/", "a/", "kubepods-", "-kubepods-pod", "lxc/", "slurm/job_1/", "\\x2d", "0::/a\n", ":"):
             parse_cgroup("0::/" + piece * 10**6)
 
-    @settings(max_examples=400, deadline=None)
+    @settings(max_examples=250, deadline=None)
     @given(st.dictionaries(st.sampled_from(sorted(ENVIRONMENT_NAMES)), values))
     def test_rank_of_any_environment_is_a_number_below_its_size(self, environment: dict[str, str]) -> None:
         """Or empty."""

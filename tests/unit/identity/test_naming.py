@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from exporter.identity.container import Container
-from exporter.identity.naming import Identity, name_process
+from exporter.identity.naming import name_process
 from exporter.identity.rank import Rank
+from exporter.model import Identity
 
 NOWHERE, NO_RANK = Container(), Rank()
 

@@ -1,0 +1,75 @@
+# Two commands for a newcomer: `make run` and `make test`. `make help` lists the rest.
+PYTHON  ?= python3
+SUDO    := $(if $(filter 0,$(shell id -u)),,sudo)
+VENV    := .venv
+BIN     := $(VENV)/bin
+PYTEST  := $(BIN)/python -m pytest
+
+# What the build needs from the distribution, and what only the tests need: "command-or-file:package".
+BUILD_NEEDS := clang:clang llvm-strip:llvm cc:gcc /usr/include/bpf/bpf_helpers.h:libbpf-dev \
+               /usr/include/linux/bpf.h:linux-libc-dev /usr/include/stdlib.h:libc6-dev
+TEST_NEEDS  := prometheus:prometheus unzip:unzip
+
+run: build ## Build what is missing, attach, serve http://127.0.0.1:10478/metrics (a stand-in job if no GPU job runs)
+	$(SUDO) $(BIN)/gpu-stall-exporter run --standin.if-idle $(FLAGS)
+
+test: build $(VENV)/dev test-packages ## Every test, the ones in the running kernel included
+	$(MAKE) -s check-static
+	$(SUDO) $(PYTEST) tests/unit tests/contract tests/kernel tests/end_to_end -m "not nvidia"
+
+build: packages $(VENV)/run ## BPF objects, stand-in GPU, virtual environment with the program
+	$(MAKE) -s -C bpf
+	$(MAKE) -s -C exporter/standin
+
+check: build $(VENV)/dev check-static ## Without root, below a minute: lint, types, BPF with -Werror, unit tests
+	$(PYTEST) -q tests/unit tests/contract
+
+check-static: $(VENV)/dev
+	$(BIN)/ruff format --check .
+	$(BIN)/ruff check .
+	$(BIN)/mypy
+	$(MAKE) -s -C bpf
+	$(MAKE) -s -C bpf ARCH=arm64 OUT=../build/arm64
+
+test-nvidia: build $(VENV)/dev test-packages ## The probes on NVIDIA's own libraries, downloaded from the package index (350 MB)
+	$(SUDO) $(PYTEST) tests -m nvidia
+
+bench: build $(VENV)/dev ## The figures of docs/measurements.md, measured here and now
+	$(SUDO) $(BIN)/python -m tests.bench $(FLAGS)
+
+golden: $(VENV)/dev ## Rewrite the golden files and the generated parts of the documents
+	GOLDEN_REWRITE=1 $(PYTEST) -q tests/unit/output/test_golden.py tests/contract/test_readme.py
+
+format: $(VENV)/dev ## Format and mend what the linter can mend
+	$(BIN)/ruff check --fix-only -q .
+	$(BIN)/ruff format -q .
+
+packages:
+	@./deploy/packages.sh $(BUILD_NEEDS)
+
+test-packages:
+	@./deploy/packages.sh $(TEST_NEEDS)
+
+$(VENV)/python:
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { echo "Python 3.11 or newer is needed: make PYTHON=python3.12 …"; exit 1; }
+	@$(PYTHON) -c 'import ensurepip' 2>/dev/null || ./deploy/packages.sh /nonexistent:python3-venv
+	$(PYTHON) -m venv $(VENV)
+	@touch $@
+
+$(VENV)/run: $(VENV)/python pyproject.toml
+	$(BIN)/python -m pip install -q --disable-pip-version-check --root-user-action=ignore -e .
+	@touch $@
+
+$(VENV)/dev: $(VENV)/run
+	$(BIN)/python -m pip install -q --disable-pip-version-check --root-user-action=ignore -e '.[dev]'
+	@touch $@
+
+clean: ## Remove everything that was built
+	$(MAKE) -s -C bpf clean
+	$(MAKE) -s -C exporter/standin clean
+	rm -rf $(VENV) build dist *.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis
+
+help: ## This list
+	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/\1\t\2/p' $(MAKEFILE_LIST) | while IFS="$$(printf '\t')" read -r name text; do printf '  make %-12s %s\n' "$$name" "$$text"; done
+
+.PHONY: run test build check check-static test-nvidia bench golden format packages test-packages clean help

@@ -1,0 +1,42 @@
+"""Where the stand-in GPU is: libraries and programs for machines without one, built from the C sources beside this.
+
+What it models, and how a program tells it the length of a kernel, is written in standin.h.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from pathlib import Path
+
+LIBRARIES = ("libcuda.so.1", "libcudart.so.12", "libcudart_static.a", "libnccl.so.2", "libtorch_cuda.so")
+PROGRAMS = ("trainer", "trainer-static", "trainer-torch", "calls")
+
+
+def build_dir() -> Path:
+    """The folder the Makefile builds into."""
+    return Path(__file__).resolve().parent / "build"
+
+
+def is_built(folder: Path | None = None) -> bool:
+    """Every library and program is there."""
+    folder = folder or build_dir()
+    return all((folder / name).is_file() for name in LIBRARIES + PROGRAMS)
+
+
+def environment(base: Mapping[str, str] | None = None) -> dict[str, str]:
+    """`base`, or this process's environment, with the stand-in's libraries before all others."""
+    found = dict(os.environ if base is None else base)
+    others = found.get("LD_LIBRARY_PATH")
+    found["LD_LIBRARY_PATH"] = f"{build_dir()}:{others}" if others else str(build_dir())
+    return found
+
+
+def program(name: str) -> str | None:
+    """The path of a program of the stand-in, or None when it has none of that name."""
+    return str(build_dir() / name) if name in PROGRAMS else None
+
+
+def trainer_command(*flags: str) -> list[str]:
+    """The command line of the training job; `trainer --help` lists its flags."""
+    return [str(build_dir() / "trainer"), *flags]

@@ -1,0 +1,51 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// `calls`: a program that makes exactly the calls it is told to, and says what it made.
+#ifndef STANDIN_CALLS_H
+#define STANDIN_CALLS_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "counted.h"
+#include "driver_api.h"
+#include "nccl_api.h"
+#include "runtime_api.h"
+
+// One argument of the command line: name:count[:amount[:option]].
+struct order {
+    char name[48];
+    int64_t count;
+    int64_t amount; // bytes, or nanoseconds when written with ns, us, ms or s
+    char option[16];
+};
+
+enum { KEPT = 4096 };
+
+// What one thread works with.
+struct hands {
+    int rank, ranks;
+    cudaStream_t stream;
+    cudaEvent_t event;
+    cudaGraphExec_t graph;
+    char *device, *other_device, *pinned, *pageable;
+    // Allocated and not yet freed, for the calls that free.
+    void *kept[KEPT];
+    int keeps;
+    ncclComm_t comm;
+    int comm_rank, comm_ranks;
+};
+
+// calls_cuda.c. The buffers are as large as the largest order.
+void cuda_prepare(struct hands *hands, size_t bytes, int64_t kernel_ns);
+bool cuda_carry_out(struct hands *hands, const struct order *order);
+// calls_nccl.c
+enum comm_way { COMM_INIT_RANK, COMM_CONFIG, COMM_SCALABLE, COMM_ALL, COMM_SPLIT, COMM_SHRINK };
+void nccl_make(struct hands *hands, enum comm_way way, const ncclUniqueId *id, int colors);
+void nccl_make_all(ncclComm_t *comms, int ranks);
+void nccl_drop(struct hands *hands);
+bool nccl_carry_out(struct hands *hands, const struct order *order);
+bool is_nccl(const struct order *order);
+
+#endif

@@ -1,0 +1,318 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Orders for the runtime and the driver. Each says in its name which function is called; what else it must call for
+// that (a kernel before a synchronisation that shall last) is counted as well.
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#include "calls.h"
+#include "truth.h"
+
+static const dim3 one = {1, 1, 1};
+
+static CUdeviceptr as_device(const void *pointer)
+{
+    return (uintptr_t)pointer;
+}
+
+static void launch(struct hands *hands, int64_t amount)
+{
+    uint64_t duration_ns = (uint64_t)amount;
+    void *arguments[] = {&duration_ns};
+
+    CALL(cudaLaunchKernel, standin_timed_kernel(), one, one, arguments, 0, hands->stream);
+}
+
+void cuda_prepare(struct hands *hands, size_t bytes, int64_t kernel_ns)
+{
+    uint64_t duration_ns = (uint64_t)kernel_ns;
+    void *arguments[] = {&duration_ns};
+    cudaGraph_t graph;
+
+    bytes = bytes < 4096 ? 4096 : bytes;
+    CALL(cudaSetDevice, hands->rank % 8);
+    CALL(cudaStreamCreateWithFlags, &hands->stream, cudaStreamNonBlocking);
+    CALL(cudaEventCreate, &hands->event);
+    CALL(cudaMalloc, (void **)&hands->device, bytes);
+    CALL(cudaMalloc, (void **)&hands->other_device, bytes);
+    CALL(cudaMallocHost, (void **)&hands->pinned, bytes);
+    hands->pageable = calloc(1, bytes);
+    CALL(cudaStreamBeginCapture, hands->stream, cudaStreamCaptureModeThreadLocal);
+    CALL(cudaLaunchKernel, standin_timed_kernel(), one, one, arguments, 0, hands->stream);
+    CALL(cudaStreamEndCapture, hands->stream, &graph);
+    CALL(cudaGraphInstantiate, &hands->graph, graph, 0);
+}
+
+static void keep(struct hands *hands, int result, void *pointer)
+{
+    if (result == 0 && hands->keeps < KEPT)
+        hands->kept[hands->keeps++] = pointer;
+}
+
+static void *kept(struct hands *hands)
+{
+    return hands->keeps > 0 ? hands->kept[--hands->keeps] : NULL;
+}
+
+struct ends {
+    void *to;
+    const void *from;
+    int kind;
+    enum direction direction;
+};
+
+// Options: h2d (and if none is given), d2h, d2d, h2h; with a p behind the first or last letter the host side is
+// pageable: ph2d, d2ph.
+static struct ends ends_of(const struct hands *hands, const char *option)
+{
+    char *host = strchr(option, 'p') ? hands->pageable : hands->pinned;
+
+    if (strncmp(option, "d2d", 3) == 0)
+        return (struct ends){hands->other_device, hands->device, cudaMemcpyDeviceToDevice, D2D};
+    if (strncmp(option, "d2", 2) == 0)
+        return (struct ends){host, hands->device, cudaMemcpyDeviceToHost, D2H};
+    if (strcmp(option, "h2h") == 0)
+        return (struct ends){hands->pageable, hands->pinned, cudaMemcpyHostToHost, H2H};
+    return (struct ends){hands->device, host, cudaMemcpyHostToDevice, H2D};
+}
+
+static void copied(int result, enum direction direction, size_t bytes)
+{
+    if (result == 0)
+        counted_copy(direction, bytes);
+}
+
+static bool copy_once(struct hands *hands, const struct order *order)
+{
+    const char *name = order->name;
+    struct ends ends = ends_of(hands, order->option);
+    size_t bytes = (size_t)order->amount, row = bytes / 4;
+
+    if (strcmp(name, "cudaMemcpy") == 0)
+        copied(CALL(cudaMemcpy, ends.to, ends.from, bytes, ends.kind), ends.direction, bytes);
+    else if (strcmp(name, "cudaMemcpyAsync") == 0)
+        copied(CALL(cudaMemcpyAsync, ends.to, ends.from, bytes, ends.kind, hands->stream), ends.direction, bytes);
+    else if (strcmp(name, "cudaMemcpyAsync_ptsz") == 0)
+        copied(CALL(cudaMemcpyAsync_ptsz, ends.to, ends.from, bytes, ends.kind, NULL), ends.direction, bytes);
+    else if (strcmp(name, "cudaMemcpy2D") == 0)
+        copied(CALL(cudaMemcpy2D, ends.to, row, ends.from, row, row, 4, ends.kind), ends.direction, 4 * row);
+    else if (strcmp(name, "cudaMemcpy2DAsync") == 0)
+        copied(CALL(cudaMemcpy2DAsync, ends.to, row, ends.from, row, row, 4, ends.kind, hands->stream),
+               ends.direction, 4 * row);
+    else if (strcmp(name, "cudaMemcpyPeer") == 0)
+        copied(CALL(cudaMemcpyPeer, hands->other_device, 0, hands->device, 0, bytes), D2D, bytes);
+    else if (strcmp(name, "cudaMemcpyPeerAsync") == 0)
+        copied(CALL(cudaMemcpyPeerAsync, hands->other_device, 0, hands->device, 0, bytes, hands->stream), D2D, bytes);
+    else if (strcmp(name, "cudaMemset") == 0)
+        CALL(cudaMemset, hands->device, 0, bytes);
+    else if (strcmp(name, "cudaMemsetAsync") == 0)
+        CALL(cudaMemsetAsync, hands->device, 0, bytes, hands->stream);
+    else
+        return false;
+    return true;
+}
+
+static bool driver_copy_once(struct hands *hands, const struct order *order)
+{
+    const char *name = order->name;
+    size_t bytes = (size_t)order->amount;
+    CUdeviceptr device = as_device(hands->device), other = as_device(hands->other_device);
+
+    if (strcmp(name, "cuMemcpy") == 0)
+        copied(CALL(cuMemcpy, other, device, bytes), D2D, bytes);
+    else if (strcmp(name, "cuMemcpyAsync") == 0)
+        copied(CALL(cuMemcpyAsync, other, device, bytes, hands->stream), D2D, bytes);
+    else if (strcmp(name, "cuMemcpyHtoD_v2") == 0)
+        copied(CALL(cuMemcpyHtoD_v2, device, hands->pinned, bytes), H2D, bytes);
+    else if (strcmp(name, "cuMemcpyHtoDAsync_v2") == 0)
+        copied(CALL(cuMemcpyHtoDAsync_v2, device, hands->pinned, bytes, hands->stream), H2D, bytes);
+    else if (strcmp(name, "cuMemcpyDtoH_v2") == 0)
+        copied(CALL(cuMemcpyDtoH_v2, hands->pinned, device, bytes), D2H, bytes);
+    else if (strcmp(name, "cuMemcpyDtoHAsync_v2") == 0)
+        copied(CALL(cuMemcpyDtoHAsync_v2, hands->pinned, device, bytes, hands->stream), D2H, bytes);
+    else if (strcmp(name, "cuMemcpyDtoD_v2") == 0)
+        copied(CALL(cuMemcpyDtoD_v2, other, device, bytes), D2D, bytes);
+    else if (strcmp(name, "cuMemcpyDtoDAsync_v2") == 0)
+        copied(CALL(cuMemcpyDtoDAsync_v2, other, device, bytes, hands->stream), D2D, bytes);
+    else if (strcmp(name, "cuMemsetD8_v2") == 0)
+        CALL(cuMemsetD8_v2, device, 0, bytes);
+    else if (strcmp(name, "cuMemsetD8Async") == 0)
+        CALL(cuMemsetD8Async, device, 0, bytes, hands->stream);
+    else
+        return false;
+    return true;
+}
+
+static bool allocate_once(struct hands *hands, const struct order *order)
+{
+    const char *name = order->name;
+    size_t bytes = (size_t)order->amount;
+    void *pointer = NULL;
+    CUdeviceptr address = 0;
+
+    if (strcmp(name, "cudaMalloc") == 0)
+        keep(hands, CALL(cudaMalloc, &pointer, bytes), pointer);
+    else if (strcmp(name, "cudaMallocAsync") == 0)
+        keep(hands, CALL(cudaMallocAsync, &pointer, bytes, hands->stream), pointer);
+    else if (strcmp(name, "cudaMallocManaged") == 0)
+        keep(hands, CALL(cudaMallocManaged, &pointer, bytes, cudaMemAttachGlobal), pointer);
+    else if (strcmp(name, "cudaHostAlloc") == 0)
+        keep(hands, CALL(cudaHostAlloc, &pointer, bytes, 0), pointer);
+    else if (strcmp(name, "cudaMallocHost") == 0)
+        keep(hands, CALL(cudaMallocHost, &pointer, bytes), pointer);
+    else if (strcmp(name, "cudaFree") == 0)
+        CALL(cudaFree, kept(hands));
+    else if (strcmp(name, "cudaFreeAsync") == 0)
+        CALL(cudaFreeAsync, kept(hands), hands->stream);
+    else if (strcmp(name, "cudaFreeHost") == 0)
+        CALL(cudaFreeHost, kept(hands));
+    else if (strcmp(name, "cuMemAlloc_v2") == 0)
+        keep(hands, CALL(cuMemAlloc_v2, &address, bytes), (void *)(uintptr_t)address);
+    else if (strcmp(name, "cuMemAllocAsync") == 0)
+        keep(hands, CALL(cuMemAllocAsync, &address, bytes, hands->stream), (void *)(uintptr_t)address);
+    else if (strcmp(name, "cuMemAllocManaged") == 0)
+        keep(hands, CALL(cuMemAllocManaged, &address, bytes, 1), (void *)(uintptr_t)address);
+    else if (strcmp(name, "cuMemHostAlloc") == 0)
+        keep(hands, CALL(cuMemHostAlloc, &pointer, bytes, 0), pointer);
+    else if (strcmp(name, "cuMemFree_v2") == 0)
+        CALL(cuMemFree_v2, as_device(kept(hands)));
+    else if (strcmp(name, "cuMemFreeAsync") == 0)
+        CALL(cuMemFreeAsync, as_device(kept(hands)), hands->stream);
+    else if (strcmp(name, "cuMemFreeHost") == 0)
+        CALL(cuMemFreeHost, kept(hands));
+    else if (strcmp(name, "cuMemCreate") == 0)
+        keep(hands, CALL(cuMemCreate, (uint64_t *)&address, bytes, NULL, 0), (void *)(uintptr_t)address);
+    else if (strcmp(name, "cuMemRelease") == 0)
+        CALL(cuMemRelease, as_device(kept(hands)));
+    else
+        return false;
+    return true;
+}
+
+static bool launch_once(struct hands *hands, const struct order *order)
+{
+    const char *name = order->name;
+    uint64_t duration_ns = (uint64_t)order->amount;
+    void *arguments[] = {&duration_ns};
+    cudaLaunchConfig_t config = {one, one, 0, hands->stream, NULL, 0};
+    CUlaunchConfig driver_config = {1, 1, 1, 1, 1, 1, 0, hands->stream, NULL, 0};
+    const void *kernel = standin_timed_kernel();
+
+    if (strcmp(name, "cudaLaunchKernel") == 0)
+        launch(hands, order->amount);
+    else if (strcmp(name, "cudaLaunchKernel_ptsz") == 0)
+        CALL(cudaLaunchKernel_ptsz, kernel, one, one, arguments, 0, NULL);
+    else if (strcmp(name, "cudaLaunchKernelExC") == 0)
+        CALL(cudaLaunchKernelExC, &config, kernel, arguments);
+    else if (strcmp(name, "cudaLaunchCooperativeKernel") == 0)
+        CALL(cudaLaunchCooperativeKernel, kernel, one, one, arguments, 0, hands->stream);
+    else if (strcmp(name, "cudaGraphLaunch") == 0)
+        CALL(cudaGraphLaunch, hands->graph, hands->stream);
+    else if (strcmp(name, "cuGraphLaunch") == 0)
+        CALL(cuGraphLaunch, hands->graph, hands->stream);
+    else if (strcmp(name, "cuLaunchKernel") == 0)
+        CALL(cuLaunchKernel, (CUfunction)kernel, 1, 1, 1, 1, 1, 1, 0, hands->stream, arguments, NULL);
+    else if (strcmp(name, "cuLaunchKernel_ptsz") == 0)
+        CALL(cuLaunchKernel_ptsz, (CUfunction)kernel, 1, 1, 1, 1, 1, 1, 0, NULL, arguments, NULL);
+    else if (strcmp(name, "cuLaunchKernelEx") == 0)
+        CALL(cuLaunchKernelEx, &driver_config, (CUfunction)kernel, arguments, NULL);
+    else
+        return false;
+    return true;
+}
+
+static void capture_once(struct hands *hands, const struct order *order)
+{
+    cudaGraph_t graph = NULL;
+    cudaGraphExec_t exec = NULL;
+    int status;
+
+    CALL(cudaStreamBeginCapture, hands->stream, cudaStreamCaptureModeThreadLocal);
+    launch(hands, order->amount);
+    CALL(cudaStreamIsCapturing, hands->stream, &status);
+    CALL(cudaStreamEndCapture, hands->stream, &graph);
+    CALL(cudaGraphInstantiate, &exec, graph, 0);
+    CALL(cudaGraphExecDestroy, exec);
+    CALL(cudaGraphDestroy, graph);
+}
+
+// Waiting and asking. With an amount, a kernel of that length is launched before each, so that there is something to
+// wait for.
+static bool wait_once(struct hands *hands, const struct order *order)
+{
+    const char *name = order->name;
+
+    if (strstr(name, "Synchronize") && order->amount > 0)
+        launch(hands, order->amount);
+    if (strcmp(name, "cudaStreamSynchronize") == 0) {
+        CALL(cudaStreamSynchronize, hands->stream);
+    } else if (strcmp(name, "cudaStreamSynchronize_ptsz") == 0) {
+        CALL(cudaStreamSynchronize_ptsz, NULL);
+    } else if (strcmp(name, "cudaDeviceSynchronize") == 0) {
+        CALL(cudaDeviceSynchronize);
+    } else if (strcmp(name, "cudaEventSynchronize") == 0) {
+        CALL(cudaEventRecord, hands->event, hands->stream);
+        CALL(cudaEventSynchronize, hands->event);
+    } else if (strcmp(name, "cuStreamSynchronize") == 0) {
+        CALL(cuStreamSynchronize, hands->stream);
+    } else if (strcmp(name, "cuCtxSynchronize") == 0) {
+        CALL(cuCtxSynchronize);
+    } else if (strcmp(name, "cuEventSynchronize") == 0) {
+        CALL(cuEventRecord, hands->event, hands->stream);
+        CALL(cuEventSynchronize, hands->event);
+    } else if (strcmp(name, "cudaStreamQuery") == 0) {
+        CALL(cudaStreamQuery, hands->stream);
+    } else if (strcmp(name, "cudaEventQuery") == 0) {
+        CALL(cudaEventQuery, hands->event);
+    } else if (strcmp(name, "cudaEventRecord") == 0) {
+        CALL(cudaEventRecord, hands->event, hands->stream);
+    } else if (strcmp(name, "cudaStreamWaitEvent") == 0) {
+        CALL(cudaStreamWaitEvent, hands->stream, hands->event, 0);
+    } else if (strcmp(name, "cuStreamQuery") == 0) {
+        CALL(cuStreamQuery, hands->stream);
+    } else if (strcmp(name, "cuEventQuery") == 0) {
+        CALL(cuEventQuery, hands->event);
+    } else if (strcmp(name, "cuEventRecord") == 0) {
+        CALL(cuEventRecord, hands->event, hands->stream);
+    } else if (strcmp(name, "cuStreamWaitEvent") == 0) {
+        CALL(cuStreamWaitEvent, hands->stream, hands->event, 0);
+    } else {
+        return false;
+    }
+    return true;
+}
+
+static bool other_once(struct hands *hands, const struct order *order)
+{
+    struct timespec pause = {.tv_sec = order->amount / 1000000000, .tv_nsec = order->amount % 1000000000};
+    cudaStream_t stream;
+    cudaEvent_t event;
+
+    if (strcmp(order->name, "capture") == 0) {
+        capture_once(hands, order);
+    } else if (strcmp(order->name, "stream") == 0) {
+        if (CALL(cudaStreamCreate, &stream) == cudaSuccess)
+            CALL(cudaStreamDestroy, stream);
+    } else if (strcmp(order->name, "event") == 0) {
+        if (CALL(cudaEventCreate, &event) == cudaSuccess)
+            CALL(cudaEventDestroy, event);
+    } else if (strcmp(order->name, "sleep") == 0) {
+        nanosleep(&pause, NULL);
+    } else if (strcmp(order->name, "spin") == 0) {
+        wait_until(now_ns() + order->amount, WAIT_SPIN);
+    } else {
+        return false;
+    }
+    return true;
+}
+
+bool cuda_carry_out(struct hands *hands, const struct order *order)
+{
+    for (int64_t i = 0; i < order->count; i++)
+        if (!launch_once(hands, order) && !wait_once(hands, order) && !copy_once(hands, order) &&
+            !driver_copy_once(hands, order) && !allocate_once(hands, order) && !other_once(hands, order))
+            return false;
+    return true;
+}

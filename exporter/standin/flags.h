@@ -1,0 +1,23 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// --name=value flags from a table, for both programs.
+#ifndef STANDIN_FLAGS_H
+#define STANDIN_FLAGS_H
+
+#include <stdint.h>
+
+enum flag_kind { FLAG_NUMBER, FLAG_DECIMAL, FLAG_TEXT, FLAG_CHOICE, FLAG_SWITCH };
+
+struct flag {
+    const char *name;
+    enum flag_kind kind;
+    void *value; // int64_t, double, const char *, int (index of the choice), int (0 or 1)
+    const char *help;
+    const char *choices; // of FLAG_CHOICE, separated by |
+};
+
+// Sets what argv says and returns the index of the first argument that is no flag. --help prints the table and ends
+// with 0, anything unknown or malformed prints one line and ends with 2.
+int flags_read(const struct flag *flags, int argc, char **argv, const char *usage);
+
+#endif

@@ -1,0 +1,106 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// The trainer's flags and their defaults: a step of about 15 ms on the GPU.
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "flags.h"
+#include "trainer.h"
+
+struct settings settings = {
+    .ranks = 2,
+    .seed = 1,
+    .forward_kernels = 40,
+    .backward_kernels = 80,
+    .optimizer_kernels = 10,
+    .kernel_us = 100,
+    .backward_kernel_us = 100,
+    .optimizer_kernel_us = 50,
+    .buckets = 4,
+    .bucket_bytes = 25 << 20,
+    .collective_us = 500,
+    .loader_workers = 2,
+    .loader_compute_us = 2000,
+    .prefetch = 2,
+    .batch_bytes = 1 << 20,
+    .sync_every = 1,
+    .allocate_every = 10,
+    .evaluate_every = 50,
+    .watchdog_ms = 100,
+    .straggler_rank = 0,
+    .hang_rank = 0,
+    .slow_factor = 1,
+    .local_rank = -1,
+};
+
+static const struct flag table[] = {
+    {"ranks", FLAG_NUMBER, &settings.ranks, "rank processes to start", NULL},
+    {"steps", FLAG_NUMBER, &settings.steps, "steps to make, 0: for ever", NULL},
+    {"seed", FLAG_NUMBER, &settings.seed, "every random length follows from it", NULL},
+    {"rank-from", FLAG_CHOICE, &settings.rank_from, "where an observer can see the rank", "env|nccl"},
+    {"sync", FLAG_CHOICE, &settings.sync, "how a synchronising call waits", "spin|yield|block"},
+    {"quiet", FLAG_SWITCH, &settings.quiet, "print the final lines only", NULL},
+    {"keep-going", FLAG_SWITCH, &settings.keep_going, "when a rank dies, do not end the others", NULL},
+    {"forward-kernels", FLAG_NUMBER, &settings.forward_kernels, "kernels of a forward pass", NULL},
+    {"backward-kernels", FLAG_NUMBER, &settings.backward_kernels, "kernels of a backward pass", NULL},
+    {"optimizer-kernels", FLAG_NUMBER, &settings.optimizer_kernels, "kernels of the optimizer", NULL},
+    {"kernel-us", FLAG_NUMBER, &settings.kernel_us, "length of a forward kernel", NULL},
+    {"backward-kernel-us", FLAG_NUMBER, &settings.backward_kernel_us, "length of a backward kernel", NULL},
+    {"optimizer-kernel-us", FLAG_NUMBER, &settings.optimizer_kernel_us, "length of an optimizer kernel", NULL},
+    {"jitter-percent", FLAG_DECIMAL, &settings.jitter_percent, "kernels and batches vary by this much", NULL},
+    {"buckets", FLAG_NUMBER, &settings.buckets, "gradient buckets, one all-reduce each, at most 64", NULL},
+    {"bucket-bytes", FLAG_NUMBER, &settings.bucket_bytes, "bytes of a bucket", NULL},
+    {"collective-us", FLAG_NUMBER, &settings.collective_us, "length of a collective, 0: by its bytes", NULL},
+    {"loader-workers", FLAG_NUMBER, &settings.loader_workers, "DataLoader processes per rank, at most 64", NULL},
+    {"loader-compute-us", FLAG_NUMBER, &settings.loader_compute_us, "CPU time of a batch", NULL},
+    {"loader-sleep-us", FLAG_NUMBER, &settings.loader_sleep_us, "sleep of a batch, as for remote storage", NULL},
+    {"loader-read-bytes", FLAG_NUMBER, &settings.loader_read_bytes, "bytes read from --loader-file for a batch", NULL},
+    {"loader-file", FLAG_TEXT, &settings.loader_file, "the file to read from", NULL},
+    {"loader-direct", FLAG_SWITCH, &settings.loader_direct, "read past the page cache", NULL},
+    {"prefetch", FLAG_NUMBER, &settings.prefetch, "batches a worker makes ahead, at most 16", NULL},
+    {"batch-bytes", FLAG_NUMBER, &settings.batch_bytes, "bytes of a batch", NULL},
+    {"host-us", FLAG_NUMBER, &settings.host_us, "CPU time before each forward and optimizer launch", NULL},
+    {"pace-us", FLAG_NUMBER, &settings.pace_us, "a step lasts at least this long, sleeping", NULL},
+    {"sync-every", FLAG_NUMBER, &settings.sync_every, "read the loss every so many steps, 0: never", NULL},
+    {"allocate-every", FLAG_NUMBER, &settings.allocate_every, "allocate in the stream every so many steps", NULL},
+    {"evaluate-every", FLAG_NUMBER, &settings.evaluate_every, "make the rarer calls every so many steps", NULL},
+    {"watchdog-ms", FLAG_NUMBER, &settings.watchdog_ms, "the NCCL watchdog polls this often", NULL},
+    {"straggler-rank", FLAG_NUMBER, &settings.straggler_rank, "the rank that --straggler-us slows", NULL},
+    {"straggler-us", FLAG_NUMBER, &settings.straggler_us, "sleep before each backward pass of that rank", NULL},
+    {"hang-rank", FLAG_NUMBER, &settings.hang_rank, "the rank that --hang-step stops", NULL},
+    {"hang-step", FLAG_NUMBER, &settings.hang_step, "the step whose backward pass never comes, 0: none", NULL},
+    {"slow-factor", FLAG_DECIMAL, &settings.slow_factor, "GPU this much slower from --slow-from-step on", NULL},
+    {"slow-from-step", FLAG_NUMBER, &settings.slow_from_step, "first slow step, 0: none", NULL},
+    {"slow-to-step", FLAG_NUMBER, &settings.slow_to_step, "first fast step again, 0: none", NULL},
+    {"rank", FLAG_NUMBER, &settings.rank, "with --id-file: be this rank, start no others", NULL},
+    {"world-size", FLAG_NUMBER, &settings.world_size, "with --id-file: how many ranks there are", NULL},
+    {"local-rank", FLAG_NUMBER, &settings.local_rank, "with --id-file: the device", NULL},
+    {"id-file", FLAG_TEXT, &settings.id_file, "where rank 0 leaves the NCCL id for ranks started apart", NULL},
+    {NULL, FLAG_NUMBER, NULL, NULL, NULL},
+};
+
+static void refuse(const char *text)
+{
+    fprintf(stderr, "trainer: %s\n", text);
+    exit(2);
+}
+
+void settings_read(int argc, char **argv)
+{
+    if (flags_read(table, argc, argv, "trainer [--flag=value ...]") < argc)
+        refuse("takes flags only; --help lists them");
+    if (settings.ranks < 1 || settings.ranks > 64)
+        refuse("--ranks must be 1 to 64");
+    if (settings.buckets < 1 || settings.buckets > 64)
+        refuse("--buckets must be 1 to 64");
+    if (settings.loader_workers > 64 || settings.prefetch < 1 || settings.prefetch > 16)
+        refuse("--loader-workers must be at most 64, --prefetch 1 to 16");
+    if (settings.batch_bytes < 8)
+        refuse("--batch-bytes must be at least 8");
+    if (settings.loader_read_bytes && !settings.loader_file)
+        refuse("--loader-read-bytes needs --loader-file");
+    if (settings.id_file && (settings.world_size < 1 || settings.rank >= settings.world_size))
+        refuse("--id-file needs --world-size, and --rank below it");
+    if (settings.watchdog_ms < 1)
+        refuse("--watchdog-ms must be at least 1");
+}

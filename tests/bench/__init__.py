@@ -1,0 +1,1 @@
+"""`make bench`: how fast the exporter is, as ratios within one run."""

@@ -1,0 +1,81 @@
+"""Builds what is measured: a library of functions that return at once, and programs that call them."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+from pathlib import Path
+from types import TracebackType
+from typing import Self
+
+from exporter.kernel.abi import Api
+from exporter.kernel.operations import OPERATIONS
+
+HERE = Path(__file__).parent
+BUILD = HERE.parent.parent / "build" / "bench"
+LIBRARY = BUILD / "libcudart.so.12"
+# The first is the hot one; the rest make up "40 operations" (34 of the runtime, and some of their stream variants).
+FUNCTIONS = ("cudaEventQuery", *(o.name for o in OPERATIONS if o.api is Api.RUNTIME and o.name != "cudaEventQuery"))
+
+
+def build() -> None:
+    """Compile the library, the caller and the programs compared with; a second or two."""
+    BUILD.mkdir(parents=True, exist_ok=True)
+    source = BUILD / "library.c"
+    source.write_text("".join(f"int {name}(void) {{ return 0; }}\n" for name in FUNCTIONS))
+    # Not optimised, so that each begins with `push %rbp` as real functions do: the kernel emulates it. An instruction that it
+    # has to single-step costs 12 us on a virtual machine, which would hide everything else.
+    _run("cc", "-O0", "-shared", "-fPIC", "-Wl,-soname,libcudart.so.12", source, "-o", LIBRARY)
+    _run("cc", "-O2", "-Wall", "-Werror", HERE / "target.c", "-o", BUILD / "target", "-ldl")
+    multiarch = f"/usr/include/{os.uname().machine}-linux-gnu"
+    for name in ("empty", "record"):
+        _run(
+            *("clang", "-target", "bpf", "-mcpu=v3", "-g", "-O2", "-Wall", "-Werror", f"-I{multiarch}"),
+            *("-c", HERE / f"{name}.bpf.c", "-o", BUILD / f"{name}.bpf.o"),
+        )
+
+
+def _run(*command: str | Path) -> None:
+    subprocess.run([str(part) for part in command], check=True)
+
+
+class Target:
+    """A running caller."""
+
+    def __init__(self, **environment: str) -> None:
+        self._process = subprocess.Popen(
+            [str(BUILD / "target"), str(LIBRARY), *FUNCTIONS],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            text=True,
+            env={**os.environ, **environment},
+        )
+        self._answer()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        self._process.communicate(timeout=10)
+
+    def begin(self, order: str) -> None:
+        """Give an order; several targets can be given theirs before the first is waited for."""
+        assert self._process.stdin is not None
+        self._process.stdin.write(order + "\n")
+        self._process.stdin.flush()
+
+    def _answer(self) -> str:
+        assert self._process.stdout is not None
+        return self._process.stdout.readline()
+
+    def result(self) -> tuple[int, int]:
+        """(calls, ns) of the order given."""
+        calls, elapsed_ns = self._answer().split()
+        return int(calls), int(elapsed_ns)
+
+    def do(self, order: str) -> tuple[int, int]:
+        """Give an order and wait for it."""
+        self.begin(order)
+        return self.result()

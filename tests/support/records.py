@@ -1,0 +1,36 @@
+"""Builders of the frozen records: a snapshot from totals, an identity, a histogram."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from exporter import units
+from exporter.catalog import Metric
+from exporter.model import Family, Histogram, Identity, Point, Snapshot
+
+TRAINER = Identity(node="gpu7", rank="3", container="0123456789ab", namespace="", pod="")
+
+
+def histogram_of(slots: dict[int, int], sum_seconds: float = 0.0) -> Histogram:
+    """A histogram with these counts by slot."""
+    return Histogram(tuple(slots.get(slot, 0) for slot in range(units.SLOTS)), sum_seconds)
+
+
+def point(value: int | float | Histogram, *labels: str, identity: Identity = TRAINER) -> Point:
+    """One series."""
+    return Point(identity, labels, value)
+
+
+def snapshot_of(metric: Metric, *points: Point) -> Snapshot:
+    """A snapshot of one family, taken at 0 s."""
+    return Snapshot(0.0, (Family(metric, points),))
+
+
+def series_of(families: Iterable[Family], metric: Metric) -> dict[tuple[str, ...], int | float | Histogram]:
+    """(rank, *labels) -> value, of one metric."""
+    return {
+        (found.identity.rank, *found.labels): found.value
+        for family in families
+        if family.metric is metric
+        for found in family.points
+    }

@@ -1,0 +1,121 @@
+"""Kernel tables without a kernel: FakeMap stands where a KernelMap does, FakeTables packs rows into it as the programs do."""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Iterator, Mapping, Sequence
+
+from exporter.kernel import abi
+from exporter.kernel.operations import NUMBERS
+from exporter.units import slot_of
+
+
+class FakeMap:
+    """A MapReader over a dict. fetched, deleted: keys given to get() and delete(), in order."""
+
+    def __init__(self, capacity: int = 64) -> None:
+        self.rows: dict[bytes, bytes] = {}
+        self.fetched: list[bytes] = []
+        self.deleted: list[bytes] = []
+        self._capacity = capacity
+
+    @property
+    def capacity(self) -> int:
+        """max_entries."""
+        return self._capacity
+
+    def items(self) -> Iterator[tuple[bytes, bytes]]:
+        """Every entry once, in no particular order."""
+        yield from list(self.rows.items())
+
+    def get(self, key: bytes) -> bytes | None:
+        """The value of one key."""
+        self.fetched.append(key)
+        return self.rows.get(key)
+
+    def delete(self, key: bytes) -> None:
+        """Remove one key; it may be gone already."""
+        self.deleted.append(key)
+        self.rows.pop(key, None)
+
+
+class FakeTables:
+    """Builds the maps of exporter.kernel.rows.Tables call by call. Calls add up, as they do in the kernel."""
+
+    def __init__(self) -> None:
+        names = ("processes", "sums", "histograms", "errors", "communicators", "allocations", "process_numbers", "losses")
+        self.maps: dict[str, FakeMap] = {name: FakeMap() for name in names}
+
+    def process(
+        self,
+        number: int,
+        *,
+        tgid: int = 100,
+        comm: bytes = b"python",
+        start_ns: int = 47_110_000_000,
+        cgroup_id: int = 7,
+        copied_bytes: Mapping[abi.Copy, int] | None = None,
+        allocated_bytes: int = 0,
+        freed_bytes: int = 0,
+        unknown_frees: int = 0,
+    ) -> None:
+        """A row of `processes`; replaces the one before. The default start is tick 4711, as in host/process_tree.py."""
+        copied = [(copied_bytes or {}).get(direction, 0) for direction in abi.Copy]
+        self.maps["processes"].rows[abi.NUMBER.pack(number)] = abi.PROCESS_ROW.pack(
+            tgid, 0, start_ns, cgroup_id, *copied, allocated_bytes, freed_bytes, unknown_frees, comm
+        )
+
+    def call(
+        self,
+        process: int,
+        operation: str,
+        *,
+        durations_ns: Sequence[int] = (),
+        untimed: int = 0,
+        moved_bytes: int = 0,
+        communicator: int = 0,
+        is_histogram_kept: bool = True,
+    ) -> None:
+        """Calls that returned: one per duration, and `untimed` ones. is_histogram_kept False: the table was full."""
+        key = abi.OPERATION_KEY.pack(process, NUMBERS[operation], communicator)
+        before = self._unpacked("sums", abi.OPERATION_SUMS, key)
+        added = (len(durations_ns) + untimed, sum(durations_ns), moved_bytes)
+        self.maps["sums"].rows[key] = abi.OPERATION_SUMS.pack(*(a + b for a, b in zip(before, added, strict=True)))
+        if durations_ns and is_histogram_kept:
+            counts = list(self._unpacked("histograms", abi.HISTOGRAM, key))
+            for duration_ns in durations_ns:
+                counts[slot_of(duration_ns)] += 1
+            self.maps["histograms"].rows[key] = abi.HISTOGRAM.pack(*counts)
+
+    def error(self, process: int, operation: str, *, code: int, count: int = 1) -> None:
+        """Calls that failed with `code`."""
+        key = abi.ERROR_KEY.pack(process, NUMBERS[operation], 0, code, 0)
+        (before,) = self._unpacked("errors", abi.COUNT, key)
+        self.maps["errors"].rows[key] = abi.COUNT.pack(before + count)
+
+    def communicator(
+        self,
+        process: int,
+        *,
+        address: int = 0xC0,
+        digest: int = 0xABCDEF,
+        created_ns: int = 1,
+        rank: int = 0,
+        ranks: int = 2,
+        ordinal: int = 1,
+    ) -> None:
+        """A communicator alive. digest 0, rank -1, ranks 0: the making of it was not seen."""
+        key = abi.COMMUNICATOR_KEY.pack(process, 0, address)
+        self.maps["communicators"].rows[key] = abi.COMMUNICATOR_ROW.pack(digest, created_ns, rank, ranks, ordinal, 0)
+
+    def allocation(self, process: int, *, address: int, size_bytes: int) -> None:
+        """Memory allocated and not yet freed."""
+        self.maps["allocations"].rows[abi.ALLOCATION_KEY.pack(process, 0, address)] = abi.COUNT.pack(size_bytes)
+
+    def loss(self, program: abi.LossProgram, reason: abi.LossReason, count: int) -> None:
+        """What a program could not record so far."""
+        index = program * len(abi.LossReason) + reason
+        self.maps["losses"].rows[abi.NUMBER.pack(index)] = abi.COUNT.pack(count)
+
+    def _unpacked(self, name: str, row: struct.Struct, key: bytes) -> tuple[int, ...]:
+        return row.unpack(self.maps[name].rows.get(key, bytes(row.size)))

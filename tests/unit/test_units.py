@@ -1,0 +1,116 @@
+"""units: slot edges, and the classic buckets that are a subset of them."""
+
+from __future__ import annotations
+
+import pytest
+
+from exporter import units
+from exporter.kernel import abi
+
+UNITS_PER_SECOND = 2**30
+
+
+class TestSlots:
+    """Which slot a duration falls into."""
+
+    def test_number_of_slots_is_the_kernel_s(self) -> None:
+        """units and abi state it apart, so that units needs nothing of the kernel."""
+        assert units.SLOTS == abi.HIST_SLOTS == 338
+
+    @pytest.mark.parametrize(
+        ("duration_ns", "slot"),
+        [
+            (0, 0),  # 0 units
+            (1, 0),  # 1.07 units, cut to 1: the upper edge of slot 0
+            (2, 8),  # 2.15 -> 2 units: the upper edge of slot 8
+            (3, 13),  # 3.22 -> 3 units; 2^(12/8) = 2.83 < 3 <= 2^(13/8) = 3.08
+            (4, 16),  # 4.29 -> 4 units, a power of 2
+            (1_000, 81),  # 1,073 units; 2^10 = 1,024 < 1,073 <= 2^(81/8) = 1,116.7
+            (1_000_000, 161),  # 1.0737e6 units; 2^20 = 1.0486e6 < 1.0737e6 <= 2^(161/8) = 1.1435e6
+            (1_000_000_000, 240),  # 1 s is 2^30 units, less 8e-8: the upper edge of slot 240
+        ],
+    )
+    def test_duration_falls_into_its_slot(self, duration_ns: int, slot: int) -> None:
+        """Slot k holds (2^((k-1)/8), 2^(k/8)] units of 2^-30 s."""
+        assert units.slot_of(duration_ns) == slot
+
+    @pytest.mark.parametrize(("exponent", "slot"), [(-19, 88), (-9, 168), (-3, 216), (0, 240)])
+    def test_edges_are_inclusive(self, exponent: int, slot: int) -> None:
+        """The longest whole ns not beyond 2^e s is in slot 8 * (30 + e); what is a millionth longer is in the next."""
+        edge_ns = int(2.0**exponent * 1e9)
+        beyond_ns = edge_ns + max(2, edge_ns // 1_000_000)
+
+        assert (units.slot_of(edge_ns), units.slot_of(beyond_ns)) == (slot, slot + 1)
+
+    def test_longer_than_top_edge_counts_only_in_the_overflow_slot(self) -> None:
+        """The top edge is 2^42 units, 4,096 s."""
+        assert units.slot_of(4_096 * 10**9) == 336
+        assert units.slot_of(4_097 * 10**9) == 337
+
+    def test_absurdly_long_duration_is_overflow(self) -> None:
+        """A u64 of ns, clamped before it is multiplied."""
+        assert units.slot_of(2**64 - 1) == 337
+
+    def test_slots_never_go_back(self) -> None:
+        """A longer duration is in the same slot or a later one."""
+        slots = [units.slot_of(duration_ns) for duration_ns in range(5_000)]
+
+        assert slots == sorted(slots)
+
+
+class TestUpperEdges:
+    """The number written as `le`."""
+
+    @pytest.mark.parametrize(
+        ("slot", "edge_seconds"), [(0, 2.0**-30), (8, 2.0**-29), (240, 1.0), (244, 2.0**0.5), (336, 4096.0)]
+    )
+    def test_upper_edge_is_in_seconds(self, slot: int, edge_seconds: float) -> None:
+        """2^(k/8) units of 2^-30 s."""
+        assert units.upper_edge_seconds(slot) == edge_seconds
+
+    def test_overflow_has_no_edge(self) -> None:
+        """It is a part of le="+Inf" alone."""
+        assert units.upper_edge_seconds(337) == float("inf")
+
+
+class TestClassicBuckets:
+    """Ten cumulative buckets out of 338 slots."""
+
+    def test_classic_slots_have_the_classic_edges(self) -> None:
+        """Each `le` is the upper edge of a slot, so that nothing is interpolated."""
+        edges = [units.upper_edge_seconds(slot) for slot in units.CLASSIC_SLOTS]
+
+        assert edges == list(units.CLASSIC_EDGES_SECONDS)
+
+    def test_edges_are_powers_of_two_from_2_microseconds_to_1_second(self) -> None:
+        """Those the documentation names."""
+        expected = (2**-19, 2**-17, 2**-15, 2**-13, 2**-11, 2**-9, 2**-7, 2**-5, 2**-3, 1)
+
+        assert expected == units.CLASSIC_EDGES_SECONDS
+
+    def test_one_count_in_each_slot_adds_up_exactly(self) -> None:
+        """Below or at 2^-19 s lie slots 0 to 88; the last bucket holds all."""
+        assert units.cumulative([1] * 338) == [89, 105, 121, 137, 153, 169, 185, 201, 217, 241, 338]
+
+    def test_count_at_an_edge_is_in_that_bucket_and_beyond_it_in_the_next(self) -> None:
+        """Slot 240 ends at 1 s; slot 241 begins there."""
+        counts = [0] * 338
+        counts[240], counts[241] = 5, 7
+
+        assert units.cumulative(counts)[-2:] == [5, 12]
+
+    def test_overflow_counts_only_in_inf(self) -> None:
+        """No finite bucket may hold it."""
+        assert units.cumulative([0] * 337 + [3]) == [0] * 10 + [3]
+
+    def test_other_edges_can_be_asked_for(self) -> None:
+        """Any ascending slots."""
+        assert units.cumulative([1] * 338, (0, 8)) == [1, 9, 338]
+
+
+class TestSeconds:
+    """Out of nanoseconds."""
+
+    def test_nanoseconds_become_seconds(self) -> None:
+        """1.5 s."""
+        assert units.seconds(1_500_000_000) == 1.5
