@@ -2,7 +2,7 @@
 /*
  * How long do CUDA calls take, what do they copy and allocate, and how do they fail?
  * Attach points: exported functions of libcudart (11, 12, 13) and libcuda, listed in exporter/kernel/operations.py.
- * Maps written: sums, histograms, errors, processes, allocations; read by exporter/kernel/rows.py.
+ * Maps written: operations, errors, processes, allocations; read by exporter/kernel/rows.py.
  * Lost: what a full map or unreadable memory keeps out, counted in `losses` under LOSS_IN_CUDA.
  * Cost per call: bpf/README.md, measured by `make bench`.
  */
@@ -122,7 +122,7 @@ static __always_inline void copied(struct call *call, struct process_row *proces
 		__sync_fetch_and_add(&process->copied_bytes[direction], call->arguments[COPY_BYTES]);
 }
 
-static __always_inline void succeeded(struct thread *thread, struct call *call, struct operation_sums *row)
+static __always_inline void succeeded(struct thread *thread, struct call *call, struct operation_row *row)
 {
 	u32 shape = call_shape(call->cookie);
 

@@ -2,7 +2,7 @@
 /*
  * How long do NCCL calls take, how many bytes do they move, on which communicator, and which rank is this process in it?
  * Attach points: exported functions of libnccl 2.x, also inside libtorch_cuda.so, listed in exporter/kernel/operations.py.
- * Maps written: sums, histograms, errors, communicators; read by exporter/kernel/rows.py.
+ * Maps written: operations, errors, communicators; read by exporter/kernel/rows.py.
  * Lost: what a full map or unreadable memory keeps out, counted in `losses` under LOSS_IN_NCCL.
  * Cost per call: bpf/README.md, measured by `make bench`.
  */
@@ -149,7 +149,7 @@ static __always_inline void asked(struct thread *thread, struct call *call)
 		row->ranks = answer;
 }
 
-static __always_inline void succeeded(struct thread *thread, struct call *call, struct operation_sums *row)
+static __always_inline void succeeded(struct thread *thread, struct call *call, struct operation_row *row)
 {
 	switch (call_shape(call->cookie)) {
 	case SHAPE_COLLECTIVE:

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from typing import NoReturn
 
 from exporter import __version__
-from exporter.errors import ExporterError
+from exporter.errors import BadInput, ExporterError
 
 PROGRAM = "gpu-stall-exporter"
 COMMANDS = ("run", "check", "standin")
@@ -19,7 +19,8 @@ class _Parser(argparse.ArgumentParser):
     """Bad usage is one line and exit code 2."""
 
     def error(self, message: str) -> NoReturn:
-        self.exit(2, f"{self.prog}: {message}; see `{self.prog} --help`\n")
+        bad_usage = BadInput(message, remedy=f"see `{self.prog} --help`")
+        self.exit(bad_usage.exit_code, f"{self.prog}: {bad_usage.one_line()}\n")
 
 
 def _parser() -> _Parser:

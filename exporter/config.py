@@ -58,9 +58,12 @@ class Setting(NamedTuple):
 
 def _address(text: str) -> tuple[str, int]:
     host, colon, port = text.rpartition(":")
-    host = host.strip("[]") if host.startswith("[") else host
-    if not colon or not port.isascii() or not port.isdigit() or not 0 <= int(port) <= 65535:
+    is_port = port.isascii() and port.isdigit() and len(port) <= 5 and int(port) <= 65535
+    is_bracketed = host.startswith("[") and host.endswith("]")
+    # Brackets and IPv6 go together: in `::1:80` nobody can say where the address ends.
+    if not colon or not is_port or is_bracketed != (":" in host):
         raise ValueError("want HOST:PORT, such as 127.0.0.1:10478 or [::1]:10478; :10478 listens on every address")
+    host = host[1:-1] if is_bracketed else host
     if host and host != "localhost":
         try:
             ipaddress.ip_address(host)
@@ -105,10 +108,9 @@ def _one_of(*choices: str) -> Callable[[str], str]:
 
 
 def _existing_dir(text: str) -> Path:
-    path = Path(text)
-    if not path.is_dir():
-        raise ValueError("want a directory that exists")
-    return path
+    if text and Path(text).is_dir():
+        return Path(text)
+    raise ValueError("want a directory that exists")
 
 
 def _node(text: str) -> str:
@@ -168,7 +170,7 @@ def load(arguments: Mapping[str, Any], environment: Mapping[str, str] | None = N
     """The Config of parsed flags. Raises BadInput, naming the setting and where its value came from."""
     environment = os.environ if environment is None else environment
     file = arguments.get("config.file")
-    in_file = _read_file(Path(file)) if file else {}
+    in_file = {} if file is None else _read_file(Path(file))
     values: dict[str, Any] = {}
     for setting in SETTINGS:
         flag = setting.flag

@@ -39,6 +39,7 @@ class Ledger:
 
     def _keep(self, process: int, identity: Identity, totals: Mapping[Series, Total]) -> None:
         kept = self._kept.setdefault(identity, {})
+        self._last_seen.pop(identity, None)  # the TTL runs from the next publication, however long ago the last one was
         for series, total in totals.items():
             if series.metric.kind in _KEPT:
                 _add(kept, series, self._since_rename(process, series, total))

@@ -8,7 +8,7 @@ from __future__ import annotations
 import logging
 import threading
 import time
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from functools import partial
 
 from exporter import catalog
@@ -26,11 +26,19 @@ SHARED_SECONDS = 0.2
 
 
 class Publication:
-    """Owns what is exported. collectors: names of those that run."""
+    """Owns what is exported. collectors: names of those that run. clock: seconds that never go back."""
 
     def __init__(
-        self, tables: Tables, roster: Roster, ledger: Ledger, own: OwnMetrics, collectors: Iterable[str]
+        self,
+        tables: Tables,
+        roster: Roster,
+        ledger: Ledger,
+        own: OwnMetrics,
+        collectors: Iterable[str],
+        *,
+        clock: Callable[[], float] = time.monotonic,
     ) -> None:
+        self._clock = clock
         self._tables = tables
         self._roster = roster
         self._ledger = ledger
@@ -70,10 +78,10 @@ class Publication:
     def snapshot(self) -> Snapshot:
         """The current numbers, or those of a moment ago."""
         with self._lock:
-            now = time.monotonic()
+            now = self._clock()
             if self._latest is None or now - self._latest.taken_at > SHARED_SECONDS:
                 self._latest = self._take(now)
-                self._report(time.monotonic() - now)
+                self._report(self._clock() - now)
             return self._latest
 
     def _take(self, now: float) -> Snapshot:

@@ -7,7 +7,7 @@
  *   communicator_of()  at return: the ordinal of the communicator the call used, or 0
  *   succeeded()        at return, when the call did not fail
  *   failed()           at return, when it did; its error code is booked already
- * Maps written: sums, histograms, errors. Reader: exporter/kernel/rows.py.
+ * Maps written: operations, errors. Reader: exporter/kernel/rows.py.
  */
 #ifndef GPUSTALL_CALL_BPF_H
 #define GPUSTALL_CALL_BPF_H
@@ -25,19 +25,11 @@
 
 struct {
 	__uint(type, BPF_MAP_TYPE_HASH);
-	__uint(max_entries, 65536);
-	__uint(map_flags, BPF_F_NO_PREALLOC);
-	__type(key, struct operation_key);
-	__type(value, struct operation_sums);
-} sums SEC(".maps");
-
-struct {
-	__uint(type, BPF_MAP_TYPE_HASH);
 	__uint(max_entries, 32768);
 	__uint(map_flags, BPF_F_NO_PREALLOC);
 	__type(key, struct operation_key);
-	__type(value, struct histogram);
-} histograms SEC(".maps");
+	__type(value, struct operation_row);
+} operations SEC(".maps");
 
 struct {
 	__uint(type, BPF_MAP_TYPE_HASH);
@@ -47,8 +39,7 @@ struct {
 	__type(value, u64);
 } errors SEC(".maps");
 
-static const struct histogram empty_histogram;
-static const struct operation_sums empty_sums;
+static const struct operation_row empty_row;
 
 static __always_inline u32 call_api(u64 cookie)
 {
@@ -61,35 +52,26 @@ static __always_inline u32 call_shape(u64 cookie)
 }
 
 /* The row of (process, operation, communicator), made if missing; NULL when the table is full (counted). */
-static __always_inline struct operation_sums *sums_of(struct operation_key *key)
+static __always_inline struct operation_row *operation_row(struct operation_key *key)
 {
-	struct operation_sums *row = bpf_map_lookup_elem(&sums, key);
+	struct operation_row *row = bpf_map_lookup_elem(&operations, key);
 
 	if (row)
 		return row;
-	bpf_map_update_elem(&sums, key, &empty_sums, BPF_NOEXIST);
-	row = bpf_map_lookup_elem(&sums, key);
+	bpf_map_update_elem(&operations, key, &empty_row, BPF_NOEXIST);
+	row = bpf_map_lookup_elem(&operations, key);
 	if (!row)
-		lose(LOSS_SUMS_FULL);
+		lose(LOSS_OPERATIONS_FULL);
 	return row;
 }
 
-static __always_inline void add_to_histogram(struct operation_key *key, u64 duration_ns)
+static __always_inline void add_duration(struct operation_row *row, u64 duration_ns)
 {
-	struct histogram *row = bpf_map_lookup_elem(&histograms, key);
-
-	if (!row) {
-		bpf_map_update_elem(&histograms, key, &empty_histogram, BPF_NOEXIST);
-		row = bpf_map_lookup_elem(&histograms, key);
-		if (!row) {
-			lose(LOSS_HISTOGRAMS_FULL);
-			return;
-		}
-	}
 	u32 slot = hist_slot(duration_units(duration_ns));
 
 	if (slot < HIST_SLOTS) /* always; the verifier cannot know */
 		__sync_fetch_and_add(&row->slots[slot], 1);
+	__sync_fetch_and_add(&row->total_ns, duration_ns);
 }
 
 static __always_inline void add_error(struct operation_key *operation, s32 code)
@@ -159,7 +141,7 @@ static __always_inline bool is_nested(const struct thread *thread, u32 api)
 static __always_inline void count_untimed(const struct thread *thread, u64 cookie)
 {
 	struct operation_key key = {.process = thread->process, .operation = (u16)cookie};
-	struct operation_sums *row = sums_of(&key);
+	struct operation_row *row = operation_row(&key);
 
 	if (row)
 		__sync_fetch_and_add(&row->calls, 1);
@@ -191,10 +173,10 @@ static __always_inline struct call *call_enter(struct thread *thread, struct pt_
 }
 
 /*
- * Closes the call that this return belongs to and copies it out; false when none does: the exporter came late, the call
- * was nested or too deep, or this is the child of a fork returning through its parent's frame.
+ * Closes the call that this return belongs to; NULL when none does: the exporter came late, the call was nested or too
+ * deep, or this is the child of a fork returning through its parent's frame. The frame stays readable until the next entry.
  */
-static __always_inline bool call_leave(struct thread *thread, struct pt_regs *regs, u64 cookie, struct call *call)
+static __always_inline struct call *call_leave(struct thread *thread, struct pt_regs *regs)
 {
 	u64 stack_pointer = STACK_POINTER(regs) - RETURN_POPS;
 
@@ -202,16 +184,15 @@ static __always_inline bool call_leave(struct thread *thread, struct pt_regs *re
 		u32 top = thread->depth - 1 - i;
 
 		if (top >= CALL_DEPTH)
-			return false;
-		*call = thread->calls[top];
-		if (call->stack_pointer == stack_pointer && (u16)call->cookie == (u16)cookie) {
+			return NULL;
+		if (thread->calls[top].stack_pointer == stack_pointer) {
 			for (int above = 0; above < i; above++)
 				lose(LOSS_ABANDONED);
 			thread->depth = top;
-			return true;
+			return &thread->calls[top];
 		}
 	}
-	return false;
+	return NULL;
 }
 
 static __always_inline bool is_failure(u64 cookie, s32 code)
@@ -221,7 +202,7 @@ static __always_inline bool is_failure(u64 cookie, s32 code)
 
 static __always_inline void remember(struct thread *thread, struct pt_regs *regs, struct call *call);
 static __always_inline u16 communicator_of(struct thread *thread, struct call *call);
-static __always_inline void succeeded(struct thread *thread, struct call *call, struct operation_sums *row);
+static __always_inline void succeeded(struct thread *thread, struct call *call, struct operation_row *row);
 static __always_inline void failed(struct thread *thread, struct call *call);
 
 /* Returns 1 when the return of this call need not be seen: a session then skips it. */
@@ -244,28 +225,28 @@ static __always_inline int on_exit(struct pt_regs *regs)
 {
 	u64 now_ns = bpf_ktime_get_ns();
 	struct thread *thread = bpf_task_storage_get(&threads, bpf_get_current_task_btf(), 0, 0);
-	struct call call;
+	struct call *call = thread ? call_leave(thread, regs) : NULL;
 
-	if (!thread || !call_leave(thread, regs, bpf_get_attach_cookie(regs), &call))
+	if (!call)
 		return 0;
+	u64 duration_ns = now_ns - call->entry_ns;
 	struct operation_key key = {
 		.process = thread->process,
-		.operation = (u16)call.cookie,
-		.communicator = communicator_of(thread, &call),
+		.operation = (u16)call->cookie,
+		.communicator = communicator_of(thread, call),
 	};
-	struct operation_sums *row = sums_of(&key);
+	struct operation_row *row = operation_row(&key);
 	s32 code = (s32)RETURN_VALUE(regs);
 
 	if (!row)
 		return 0;
-	add_to_histogram(&key, now_ns - call.entry_ns);
-	__sync_fetch_and_add(&row->total_ns, now_ns - call.entry_ns);
-	__sync_fetch_and_add(&row->calls, 1); /* last: a reader that finds the count unmoved skips the histogram */
-	if (is_failure(call.cookie, code)) {
+	add_duration(row, duration_ns);
+	__sync_fetch_and_add(&row->calls, 1); /* last: a reader that finds the count unmoved skips the slots */
+	if (is_failure(call->cookie, code)) {
 		add_error(&key, code);
-		failed(thread, &call);
+		failed(thread, call);
 	} else {
-		succeeded(thread, &call, row);
+		succeeded(thread, call, row);
 	}
 	return 0;
 }

@@ -25,16 +25,15 @@ _DIRECTION_LABEL = {
 def collect(reading: Reading) -> Totals:
     """Durations, counts, errors, copied bytes and memory of every process that made a CUDA call."""
     totals: Totals = {process: _of_process(row) for process, row in reading.processes.items()}
-    for key, sums in reading.sums.items():
+    for key, row in reading.operations.items():
         operation = OPERATIONS[key.operation]
         of_process = totals.get(key.process)
         if operation.api is Api.NCCL or of_process is None:
             continue
         labels = (_API_LABEL[operation.api], operation.name)
-        of_process[Series(catalog.CUDA_OPERATIONS, labels)] = sums.calls
-        counts = reading.histograms.get(key)
-        if counts is not None:
-            of_process[Series(catalog.CUDA_OPERATION_DURATION, labels)] = HistogramTotal(counts, sums.total_ns)
+        of_process[Series(catalog.CUDA_OPERATIONS, labels)] = row.calls
+        if row.slots:
+            of_process[Series(catalog.CUDA_OPERATION_DURATION, labels)] = HistogramTotal(row.slots, row.total_ns)
     for error, count in reading.errors.items():
         operation = OPERATIONS[error.operation]
         if operation.api is not Api.NCCL:

@@ -22,31 +22,30 @@ def communicator_label(ordinal: int) -> str:
 def collect(reading: Reading) -> Totals:
     """Durations, bytes, errors and communicators of every process that made an NCCL call."""
     totals: Totals = {}
-    for key, sums in reading.sums.items():
+    for key, row in reading.operations.items():
         operation = OPERATIONS[key.operation]
         if operation.api is not Api.NCCL:
             continue
         labels = (operation.name, communicator_label(key.communicator))
-        if sums.bytes:
-            add(totals, key.process, catalog.NCCL_OPERATION_BYTES, labels, sums.bytes)
-        counts = reading.histograms.get(key)
-        if counts is not None:
+        if row.bytes:
+            add(totals, key.process, catalog.NCCL_OPERATION_BYTES, labels, row.bytes)
+        if row.slots:
             series = Series(catalog.NCCL_OPERATION_DURATION, labels)
-            totals.setdefault(key.process, {})[series] = HistogramTotal(counts, sums.total_ns)
+            totals.setdefault(key.process, {})[series] = HistogramTotal(row.slots, row.total_ns)
     for error, count in reading.errors.items():
         operation = OPERATIONS[error.operation]
         if operation.api is Api.NCCL:
             add(totals, error.process, catalog.NCCL_OPERATION_ERRORS, (operation.name, error_code_label(error.code)), count)
     for process, communicators in reading.communicators.items():
-        for row in communicators:
-            if row.ordinal == COMMUNICATOR_OTHER:
+        for one in communicators:
+            if one.ordinal == COMMUNICATOR_OTHER:
                 continue
-            known = row.hash != 0
+            known = one.hash != 0
             labels_of_info = (
-                communicator_label(row.ordinal),
-                f"{row.hash:016x}" if known else "",
-                str(row.rank) if row.rank >= 0 else "",
-                str(row.ranks) if row.ranks else "",
+                communicator_label(one.ordinal),
+                f"{one.hash:016x}" if known else "",
+                str(one.rank) if one.rank >= 0 else "",
+                str(one.ranks) if one.ranks else "",
             )
             totals.setdefault(process, {})[Series(catalog.NCCL_COMMUNICATOR_INFO, labels_of_info)] = 1
     return totals

@@ -29,13 +29,23 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(arguments: argparse.Namespace) -> int:
     """Returns 0 when `run` would work, else 3."""
     found = list(findings(config.load(vars(arguments))))
-    is_ok = all(finding.state is not State.FAILED for finding in found)
     if arguments.format == "json":
-        print(json.dumps({"version": __version__, "ok": is_ok, "findings": [asdict(f) for f in found]}, indent=2))
+        print(document(found))
     else:
         print(table(found, shutil.get_terminal_size((100, 24)).columns, is_coloured=sys.stdout.isatty()))
-        print("\n`run` will work here." if is_ok else "\n`run` will NOT work here; mend what FAILED, from the top.")
-    return 0 if is_ok else EXIT_NOT_POSSIBLE
+        verdict = "`run` will work here." if will_work(found) else "`run` will NOT work here; mend what FAILED, from the top."
+        print(f"\n{verdict}")
+    return 0 if will_work(found) else EXIT_NOT_POSSIBLE
+
+
+def will_work(found: Sequence[Finding]) -> bool:
+    """Whether nothing keeps `run` from working; what is absent does not."""
+    return all(finding.state is not State.FAILED for finding in found)
+
+
+def document(found: Sequence[Finding]) -> str:
+    """The answer for machines: version, ok, and every finding with all of its fields."""
+    return json.dumps({"version": __version__, "ok": will_work(found), "findings": [asdict(f) for f in found]}, indent=2)
 
 
 def table(found: Sequence[Finding], columns: int, *, is_coloured: bool) -> str:

@@ -11,9 +11,9 @@ import struct
 HIST_OCTAVES = 42
 HIST_SLOTS = 8 * HIST_OCTAVES + 2  # + slot 0 for (0, 1] unit + one overflow
 
-HISTOGRAM = struct.Struct(f"={HIST_SLOTS}Q")
 OPERATION_KEY = struct.Struct("=IHH")  # process, operation, communicator
-OPERATION_SUMS = struct.Struct("=QQQ")  # calls, total_ns, bytes
+OPERATION_SUMS = struct.Struct("=QQQ")  # the head of an operation row: calls, total_ns, bytes
+OPERATION_SLOTS = struct.Struct(f"={HIST_SLOTS}Q")  # what follows it
 ERROR_KEY = struct.Struct("=IHHiI")  # process, operation, padding, code, padding
 ALLOCATION_KEY = struct.Struct("=IIQ")  # process, is_handle, address
 PROCESS_NUMBER = struct.Struct("=IIQ")  # number, padding, start_ns
@@ -101,12 +101,11 @@ class LossReason(enum.IntEnum):
 
     THREAD_STORAGE = 0
     PROCESSES_FULL = 1
-    SUMS_FULL = 2
-    HISTOGRAMS_FULL = 3
-    ERRORS_FULL = 4
-    ALLOCATIONS_FULL = 5
-    COMMUNICATORS_FULL = 6
-    EVENTS_FULL = 7
-    NESTING = 8
-    READ_FAULT = 9
-    ABANDONED = 10
+    OPERATIONS_FULL = 2
+    ERRORS_FULL = 3
+    ALLOCATIONS_FULL = 4
+    COMMUNICATORS_FULL = 5
+    EVENTS_FULL = 6
+    NESTING = 7
+    READ_FAULT = 8
+    ABANDONED = 9

@@ -323,7 +323,12 @@ class Ring:
 
     def __init__(self, libbpf: Libbpf, map_fd: int, receive: Callable[[bytes], None]) -> None:
         self._lib = libbpf._lib
-        self._callback = _RingCallback(lambda _context, data, size: receive(ctypes.string_at(data, size)) or 0)
+
+        def deliver(_context: int, data: int, size: int) -> int:
+            receive(ctypes.string_at(data, size))
+            return 0
+
+        self._callback = _RingCallback(deliver)
         handle = self._lib.ring_buffer__new(map_fd, self._callback, None, None)
         if not handle:
             raise libbpf.refused("cannot open the event ring")

@@ -34,7 +34,7 @@ class Attachment:
         """Remove every probe; twice is harmless."""
         while self._descriptors:
             os.close(self._descriptors.pop())
-        while self._handles:
+        while self._handles:  # kernel 6.18 waits 0.1 s for each, one after the other; a link over many functions waits once
             self._kernel.libbpf.destroy_link(self._handles.pop())
 
 

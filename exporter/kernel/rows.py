@@ -1,7 +1,7 @@
 """Kernel tables as rows: bytes in, named numbers out. The only place that knows which map holds what.
 
 In: MapReaders by map name (or FakeMaps in tests). Out: a Reading, cumulative since a process was first seen.
-A histogram is fetched again only when its operation's count has moved.
+The slots of a row are unpacked again only when its sums have moved.
 """
 
 from __future__ import annotations
@@ -14,24 +14,25 @@ from exporter.kernel import abi
 from exporter.kernel.abi import EventKind, LossProgram, LossReason
 from exporter.kernel.maps import MapReader
 
-TABLES = ("processes", "sums", "histograms", "errors", "communicators", "allocations", "process_numbers")
+TABLES = ("processes", "operations", "errors", "communicators", "allocations", "process_numbers")
 """Maps with a capacity worth watching."""
 
 
 class OperationKey(NamedTuple):
-    """Key of `sums` and `histograms`. communicator: ordinal from 1; 0 = none."""
+    """Key of `operations`. communicator: ordinal from 1; 0 = none."""
 
     process: int
     operation: int
     communicator: int
 
 
-class Sums(NamedTuple):
-    """Value of `sums`."""
+class OperationRow(NamedTuple):
+    """Value of `operations`. slots: counts of an exponential histogram (units.SLOTS); empty while no call was timed."""
 
     calls: int
     total_ns: int
     bytes: int
+    slots: tuple[int, ...]
 
 
 class ErrorKey(NamedTuple):
@@ -78,27 +79,24 @@ class Reading:
     """The tables as they were read, one after the other, within one publication."""
 
     processes: Mapping[int, ProcessRow]
-    sums: Mapping[OperationKey, Sums]
-    histograms: Mapping[OperationKey, tuple[int, ...]]
+    operations: Mapping[OperationKey, OperationRow]
     errors: Mapping[ErrorKey, int]
     communicators: Mapping[int, list[CommunicatorRow]]
 
 
 class Tables:
-    """Reads and prunes the tables. Keeps the histograms of the last reading, so that only moved ones are fetched."""
+    """Reads and prunes the tables. Keeps the operations of the last reading, so that only moved ones are unpacked."""
 
     def __init__(self, maps: Mapping[str, MapReader]) -> None:
         self._maps = maps
-        self._histograms: dict[OperationKey, tuple[int, tuple[int, ...]]] = {}
+        self._operations: dict[OperationKey, OperationRow] = {}
         self.entries: dict[str, int] = {}
 
     def read(self) -> Reading:
         """Everything a publication needs."""
-        sums = self.read_sums()
         return Reading(
+            operations=self._read_operations(),
             processes=self.read_processes(),
-            sums=sums,
-            histograms=self._read_histograms(sums),
             errors=self._read_errors(),
             communicators=self.read_communicators(),
         )
@@ -115,11 +113,20 @@ class Tables:
         self.entries["processes"] = len(rows)
         return rows
 
-    def read_sums(self) -> dict[OperationKey, Sums]:
-        """Count, time and bytes of every operation of every process."""
-        unpack_key, unpack = abi.OPERATION_KEY.unpack, abi.OPERATION_SUMS.unpack
-        rows = {OperationKey(*unpack_key(key)): Sums(*unpack(value)) for key, value in self._maps["sums"].items()}
-        self.entries["sums"] = len(rows)
+    def _read_operations(self) -> dict[OperationKey, OperationRow]:
+        """Count, time, bytes and histogram of every operation of every process."""
+        unpack_key, unpack_sums = abi.OPERATION_KEY.unpack, abi.OPERATION_SUMS.unpack_from
+        known, rows = self._operations, {}
+        for raw_key, value in self._maps["operations"].items():
+            key = OperationKey(*unpack_key(raw_key))
+            calls, total_ns, moved_bytes = sums = unpack_sums(value)
+            row = known.get(key)
+            if row is None or row[:3] != sums:  # all three: the bytes of a call are added after it was counted
+                slots = abi.OPERATION_SLOTS.unpack_from(value, abi.OPERATION_SUMS.size) if total_ns else ()
+                row = OperationRow(calls, total_ns, moved_bytes, slots)
+            rows[key] = row
+        self._operations = rows
+        self.entries["operations"] = len(rows)
         return rows
 
     def read_communicators(self) -> dict[int, list[CommunicatorRow]]:
@@ -143,23 +150,6 @@ class Tables:
         self.entries["errors"] = len(rows)
         return rows
 
-    def _read_histograms(self, sums: Mapping[OperationKey, Sums]) -> dict[OperationKey, tuple[int, ...]]:
-        table = self._maps["histograms"]
-        fresh: dict[OperationKey, tuple[int, tuple[int, ...]]] = {}
-        for key, row in sums.items():
-            if row.total_ns == 0:  # only untimed calls so far
-                continue
-            known = self._histograms.get(key)
-            if known is None or known[0] != row.calls:
-                value = table.get(abi.OPERATION_KEY.pack(*key))
-                if value is None:  # the table was full; counted in the kernel
-                    continue
-                known = (row.calls, abi.HISTOGRAM.unpack(value))
-            fresh[key] = known
-        self._histograms = fresh
-        self.entries["histograms"] = len(fresh)
-        return {key: counts for key, (_, counts) in fresh.items()}
-
     def losses(self) -> dict[tuple[LossProgram, LossReason], int]:
         """Losses so far, by program and reason."""
         reasons = len(LossReason)
@@ -175,8 +165,7 @@ class Tables:
     def forget(self, processes: set[int]) -> None:
         """Delete every row of processes that have ended, so that their room can be used again."""
         for name, key_format in (
-            ("sums", abi.OPERATION_KEY),
-            ("histograms", abi.OPERATION_KEY),
+            ("operations", abi.OPERATION_KEY),
             ("errors", abi.ERROR_KEY),
             ("communicators", abi.COMMUNICATOR_KEY),
             ("allocations", abi.ALLOCATION_KEY),
@@ -185,7 +174,6 @@ class Tables:
             table = self._maps[name]
             for key in [key for key, _ in table.items() if key_format.unpack(key)[0] in processes]:
                 table.delete(key)
-        self._histograms = {key: value for key, value in self._histograms.items() if key.process not in processes}
 
 
 def event_of(record: bytes) -> Event:

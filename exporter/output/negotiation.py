@@ -47,8 +47,6 @@ def choose_format(accept: str) -> Format:
 
 
 def accepts_gzip(headers: Mapping[str, str]) -> bool:
-    """Whether Accept-Encoding allows gzip: `gzip;q=0` does not, `*` does."""
-    for quality, name, _ in offers(headers.get("HTTP_ACCEPT_ENCODING", "")):
-        if name in ("gzip", "*"):
-            return quality > 0.0
-    return False
+    """Whether Accept-Encoding allows gzip: `*` does, `gzip;q=0` does not, whatever `*` says beside it."""
+    qualities = {name: quality for quality, name, _ in reversed(offers(headers.get("HTTP_ACCEPT_ENCODING", "")))}
+    return qualities.get("gzip", qualities.get("*", 0.0)) > 0.0

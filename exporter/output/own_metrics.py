@@ -56,9 +56,9 @@ class OwnMetrics:
 
     def render(self, fmt: Format) -> bytes:
         """The exposition, without the `# EOF` that ends OpenMetrics."""
-        if fmt is Format.OPENMETRICS:
-            return generate_openmetrics(self._registry).removesuffix(_OPENMETRICS_END)
-        return generate_latest(self._registry)
+        generate = generate_openmetrics if fmt is Format.OPENMETRICS else generate_latest
+        body: bytes = generate(self._registry)
+        return body.removesuffix(_OPENMETRICS_END)
 
 
 def _family(metric: Metric, series: dict[tuple[str, ...], float]) -> ClientFamily:

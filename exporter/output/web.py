@@ -5,6 +5,7 @@ In: a function that gives a Snapshot. Out: responses; each request has a thread,
 
 from __future__ import annotations
 
+import contextlib
 import html
 import logging
 import socket
@@ -29,6 +30,10 @@ log = logging.getLogger(__name__)
 GZIP_LEVEL = 1  # level 9 costs 8 times the CPU for a sixth less (docs/measurements.md)
 CLIENT_PATIENCE_SECONDS = 10  # for a request line, and for a client to take its response
 _GZIP_WINDOW = 31  # zlib's way to say: gzip header, largest window
+_TURNED_AWAY = (
+    b"HTTP/1.0 503 Service Unavailable\r\nRetry-After: 1\r\nContent-Type: text/plain; charset=utf-8\r\n"
+    b"Content-Length: 18\r\n\r\ntoo many requests\n"
+)
 
 Environ = dict[str, Any]
 StartResponse = Callable[[str, list[tuple[str, str]]], Any]
@@ -53,9 +58,15 @@ class Application:
         self._with_exporter_metrics = with_exporter_metrics
 
     def __call__(self, environ: Environ, start_response: StartResponse) -> Iterable[bytes]:
-        """One request. HEAD is answered like GET; the server sends no body for it."""
-        if environ["REQUEST_METHOD"] not in ("GET", "HEAD"):
+        """One request. HEAD is answered with the headers of GET and without its body, which wsgiref would send."""
+        if environ["REQUEST_METHOD"] == "HEAD":
+            self._answer(environ, start_response)
+            return []
+        if environ["REQUEST_METHOD"] != "GET":
             return _plain(start_response, "405 Method Not Allowed", "only GET and HEAD\n", [("Allow", "GET, HEAD")])
+        return self._answer(environ, start_response)
+
+    def _answer(self, environ: Environ, start_response: StartResponse) -> Iterable[bytes]:
         path = environ.get("PATH_INFO", "/")
         if path == self._telemetry_path:
             return self._metrics(environ, start_response)
@@ -129,18 +140,22 @@ class _Response(ServerHandler):
 
     server_software = f"gpu-stall-exporter/{__version__}"
 
-
     def log_exception(self, exc_info: Any) -> None:
-        """Instead of a traceback on standard error."""
-        log.error("a request failed", exc_info=exc_info)
+        """Instead of a traceback on standard error. A client too slow to take its response is no defect and no news."""
+        if not isinstance(exc_info[1], TimeoutError):
+            log.error("a request failed", exc_info=exc_info)
 
 
 class _Request(WSGIRequestHandler):
     """One connection: quiet, impatient, and without a word about the Python that runs it."""
 
-    timeout = CLIENT_PATIENCE_SECONDS
     server_version = f"gpu-stall-exporter/{__version__}"
     sys_version = ""
+
+    def setup(self) -> None:
+        """Before the first byte is read: how long to wait for each."""
+        self.timeout = self.server.patience_seconds  # type: ignore[attr-defined] # it is a Server
+        super().setup()
 
     def handle(self) -> None:
         try:
@@ -151,7 +166,13 @@ class _Request(WSGIRequestHandler):
                 return
             if not self.parse_request():
                 return
-            handler = _Response(self.rfile, self.wfile, self.get_stderr(), self.get_environ(), multithread=True)
+            handler = _Response(
+                self.rfile,
+                self.wfile,  # type: ignore[arg-type] # a buffered writer is what wsgiref passes as well
+                self.get_stderr(),
+                self.get_environ(),
+                multithread=True,
+            )
             handler.request_handler = self  # type: ignore[attr-defined] # what wsgiref's own handle() does
             handler.run(self.server.get_app())  # type: ignore[attr-defined] # it is a WSGIServer
         except (TimeoutError, ConnectionError):
@@ -162,13 +183,23 @@ class _Request(WSGIRequestHandler):
 
 
 class Server(socketserver.ThreadingMixIn, WSGIServer):
-    """A WSGI server with a thread per request, at most `max_requests` at a time; one more is told to come again."""
+    """A WSGI server with a thread per request, at most `max_requests` at a time; one more is told to come again.
+
+    patience_seconds: how long a client may neither say nor take anything.
+    """
 
     daemon_threads = True
     block_on_close = False
     request_queue_size = 128
 
-    def __init__(self, address: tuple[str, int], application: Application, max_requests: int) -> None:
+    def __init__(
+        self,
+        address: tuple[str, int],
+        application: Application,
+        max_requests: int,
+        patience_seconds: float = CLIENT_PATIENCE_SECONDS,
+    ) -> None:
+        self.patience_seconds = patience_seconds
         self.address_family = socket.AF_INET6 if ":" in address[0] else socket.AF_INET
         self._room = threading.BoundedSemaphore(max_requests)
         try:
@@ -189,8 +220,11 @@ class Server(socketserver.ThreadingMixIn, WSGIServer):
         self.setup_environ()
 
     def process_request(self, request: Any, client_address: Any) -> None:
-        """Give the connection a thread, or close it when there are too many."""
+        """Give the connection a thread, or turn it away when there are too many."""
         if not self._room.acquire(blocking=False):
+            with contextlib.suppress(OSError):  # its buffer is empty: this neither waits nor fails, unless it is gone
+                request.setblocking(False)
+                request.send(_TURNED_AWAY)
             self.shutdown_request(request)
             return
         try:

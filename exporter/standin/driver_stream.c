@@ -211,7 +211,11 @@ static CUresult tail_of(CUstream handle, enum default_stream which, struct insta
     } else if (stream->capture || (is_legacy(stream) && captures_blocking_stream(stream->device))) {
         result = CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED;
     } else {
-        stream_tail(stream, tail);
+        // Waiting for a blocking stream does not wait for the legacy stream's later work: only enqueuing does.
+        if (is_legacy(stream))
+            stream_tail(stream, tail);
+        else
+            instant_copy(tail, &stream->tail);
         *device = stream->device;
     }
     pthread_mutex_unlock(&driver_lock);

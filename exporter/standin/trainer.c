@@ -15,7 +15,7 @@
 #include <time.h>
 #include <unistd.h>
 
-enum { MAX_RANKS = 64, GRACE_MS = 600 };
+enum { MAX_RANKS = 64, GRACE_MS = 800 };
 
 // rank,world size,read end,write end: how a rank process knows that it is one. An observer does not read it.
 static const char worker_variable[] = "STANDIN_TRAINER_WORKER";

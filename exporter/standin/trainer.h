@@ -40,7 +40,6 @@ extern struct settings settings;
 void settings_read(int argc, char **argv);
 
 // trainer_rank.c: one rank from beginning to end.
-
 struct place {
     int rank, world_size, local_rank;
     int id_pipe[2]; // rank 0 writes the NCCL id for each of the others; -1: settings.id_file

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import struct
 from collections.abc import Iterator, Mapping, Sequence
 
 from exporter.kernel import abi
@@ -11,12 +10,11 @@ from exporter.units import slot_of
 
 
 class FakeMap:
-    """A MapReader over a dict. fetched, deleted: keys given to get() and delete(), in order."""
+    """A MapReader over a dict. times_read: how often its entries were gone through."""
 
     def __init__(self, capacity: int = 64) -> None:
         self.rows: dict[bytes, bytes] = {}
-        self.fetched: list[bytes] = []
-        self.deleted: list[bytes] = []
+        self.times_read = 0
         self._capacity = capacity
 
     @property
@@ -26,16 +24,15 @@ class FakeMap:
 
     def items(self) -> Iterator[tuple[bytes, bytes]]:
         """Every entry once, in no particular order."""
+        self.times_read += 1
         yield from list(self.rows.items())
 
     def get(self, key: bytes) -> bytes | None:
         """The value of one key."""
-        self.fetched.append(key)
         return self.rows.get(key)
 
     def delete(self, key: bytes) -> None:
         """Remove one key; it may be gone already."""
-        self.deleted.append(key)
         self.rows.pop(key, None)
 
 
@@ -43,7 +40,7 @@ class FakeTables:
     """Builds the maps of exporter.kernel.rows.Tables call by call. Calls add up, as they do in the kernel."""
 
     def __init__(self) -> None:
-        names = ("processes", "sums", "histograms", "errors", "communicators", "allocations", "process_numbers", "losses")
+        names = ("processes", "operations", "errors", "communicators", "allocations", "process_numbers", "losses")
         self.maps: dict[str, FakeMap] = {name: FakeMap() for name in names}
 
     def process(
@@ -74,23 +71,22 @@ class FakeTables:
         untimed: int = 0,
         moved_bytes: int = 0,
         communicator: int = 0,
-        is_histogram_kept: bool = True,
     ) -> None:
-        """Calls that returned: one per duration, and `untimed` ones. is_histogram_kept False: the table was full."""
+        """Calls that returned: one per duration, and `untimed` ones, which a runtime call made."""
         key = abi.OPERATION_KEY.pack(process, NUMBERS[operation], communicator)
-        before = self._unpacked("sums", abi.OPERATION_SUMS, key)
-        added = (len(durations_ns) + untimed, sum(durations_ns), moved_bytes)
-        self.maps["sums"].rows[key] = abi.OPERATION_SUMS.pack(*(a + b for a, b in zip(before, added, strict=True)))
-        if durations_ns and is_histogram_kept:
-            counts = list(self._unpacked("histograms", abi.HISTOGRAM, key))
-            for duration_ns in durations_ns:
-                counts[slot_of(duration_ns)] += 1
-            self.maps["histograms"].rows[key] = abi.HISTOGRAM.pack(*counts)
+        before = self.maps["operations"].rows.get(key, bytes(abi.OPERATION_SUMS.size + abi.OPERATION_SLOTS.size))
+        calls, total_ns, bytes_before = abi.OPERATION_SUMS.unpack_from(before)
+        slots = list(abi.OPERATION_SLOTS.unpack_from(before, abi.OPERATION_SUMS.size))
+        for duration_ns in durations_ns:
+            slots[slot_of(duration_ns)] += 1
+        self.maps["operations"].rows[key] = abi.OPERATION_SUMS.pack(
+            calls + len(durations_ns) + untimed, total_ns + sum(durations_ns), bytes_before + moved_bytes
+        ) + abi.OPERATION_SLOTS.pack(*slots)
 
     def error(self, process: int, operation: str, *, code: int, count: int = 1) -> None:
         """Calls that failed with `code`."""
         key = abi.ERROR_KEY.pack(process, NUMBERS[operation], 0, code, 0)
-        (before,) = self._unpacked("errors", abi.COUNT, key)
+        (before,) = abi.COUNT.unpack(self.maps["errors"].rows.get(key, bytes(abi.COUNT.size)))
         self.maps["errors"].rows[key] = abi.COUNT.pack(before + count)
 
     def communicator(
@@ -116,6 +112,3 @@ class FakeTables:
         """What a program could not record so far."""
         index = program * len(abi.LossReason) + reason
         self.maps["losses"].rows[abi.NUMBER.pack(index)] = abi.COUNT.pack(count)
-
-    def _unpacked(self, name: str, row: struct.Struct, key: bytes) -> tuple[int, ...]:
-        return row.unpack(self.maps[name].rows.get(key, bytes(row.size)))

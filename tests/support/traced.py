@@ -1,0 +1,167 @@
+"""Runs a program under real probes: load, attach to the stand-in's libraries, run, read the tables."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import time
+from collections.abc import Collection, Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from exporter import standin
+from exporter.host.elf import read_elf
+from exporter.kernel import loader, probes
+from exporter.kernel.abi import Api
+from exporter.kernel.loader import AttachKind, Kernel
+from exporter.kernel.operations import NUMBERS, OPERATIONS, wanted_symbols
+from exporter.kernel.rows import ErrorKey, OperationRow, Reading, Tables
+
+STANDIN_LIBRARIES = {Api.RUNTIME: "libcudart.so.12", Api.DRIVER: "libcuda.so.1", Api.NCCL: "libnccl.so.2"}
+PATIENCE_SECONDS = 60
+
+
+@dataclass
+class Run:
+    """What one program did, by its own account (`truths`, a JSON object per process) and by ours (`reading`)."""
+
+    truths: list[dict[str, Any]]
+    reading: Reading
+    losses: dict[str, int]
+
+    def row(self, operation: str) -> OperationRow:
+        """The row of an operation, over all processes and communicators."""
+        rows = [row for key, row in self.reading.operations.items() if OPERATIONS[key.operation].name == operation]
+        calls, total_ns, moved = (sum(column) for column in zip(*((r.calls, r.total_ns, r.bytes) for r in rows), strict=True))
+        slots = tuple(map(sum, zip(*(row.slots for row in rows if row.slots), strict=True)))
+        return OperationRow(calls, total_ns, moved, slots)
+
+    def counts(self) -> dict[str, int]:
+        """Operation -> calls, over all processes."""
+        found: dict[str, int] = {}
+        for key, row in self.reading.operations.items():
+            name = OPERATIONS[key.operation].name
+            found[name] = found.get(name, 0) + row.calls
+        return found
+
+    def errors(self) -> dict[tuple[str, int], int]:
+        """(operation, code) -> errors, over all processes."""
+        found: dict[tuple[str, int], int] = {}
+        for key, count in self.reading.errors.items():
+            named = (OPERATIONS[key.operation].name, key.code)
+            found[named] = found.get(named, 0) + count
+        return found
+
+    def prepared(self, symbol: str, rank: int = 0) -> int:
+        """Calls the program made before those it was told to make."""
+        made: int = self.truths[rank]["setup"].get(symbol, 0)
+        return made
+
+    def truth(self, api: str, symbol: str, rank: int = 0) -> dict[str, int]:
+        """What the program counted itself: {"count", "errors", "sum_ns"}."""
+        counted: dict[str, int] = self.truths[rank]["calls"][api][symbol]
+        return counted
+
+
+@dataclass
+class Tracer:
+    """Loaded programs, attached to libraries."""
+
+    kernel: Kernel
+    tables: Tables
+    _attachments: list[probes.Attachment] = field(default_factory=list)
+
+    def attach(self, api: Api, library: Path, only: Collection[str] | None = None) -> probes.Attachment:
+        """Probe one library file. only: symbols to probe, instead of all that are wanted."""
+        fd = os.open(library, os.O_RDONLY | os.O_CLOEXEC)
+        try:
+            wanted = wanted_symbols(api) if only is None else only
+            attachment = probes.attach(self.kernel, api, fd, read_elf(fd).symbol_offsets(wanted))
+        finally:
+            os.close(fd)
+        self._attachments.append(attachment)
+        return attachment
+
+    def attach_standin(self, only: Collection[str] | None = None) -> None:
+        """Probe the three libraries of the stand-in."""
+        for api, name in STANDIN_LIBRARIES.items():
+            self.attach(api, standin.build_dir() / name, only)
+
+    def losses(self) -> dict[str, int]:
+        """`program reason` -> count, of those that are not zero, recursion misses included."""
+        found = {f"{p.name} {r.name}".lower(): count for (p, r), count in self.tables.losses().items()}
+        found |= {f"{name} recursion": misses for name, misses in self.kernel.recursion_misses().items()}
+        return {name: count for name, count in found.items() if count}
+
+    def run(self, *command: str, program: str = "calls", environment: Mapping[str, str] | None = None) -> Run:
+        """Run a stand-in program to its end and read the tables."""
+        path = standin.program(program)
+        assert path is not None, program
+        finished = subprocess.run(
+            [path, *command],
+            env=standin.environment({**os.environ, **(environment or {})}),
+            capture_output=True,
+            text=True,
+            timeout=PATIENCE_SECONDS,
+            check=True,
+        )
+        truths = [json.loads(line) for line in finished.stdout.splitlines() if line.startswith("{")]
+        finals = sorted((t for t in truths if t.get("type") == "final"), key=lambda truth: truth["rank"])
+        return Run(finals, self.tables.read(), self.losses())
+
+    @contextmanager
+    def asleep(self, *orders: str, environment: Mapping[str, str] | None = None) -> Iterator[subprocess.Popen[bytes]]:
+        """`calls` carrying out orders, of which the last should sleep; killed with its ranks at the end."""
+        process = subprocess.Popen(
+            [standin.build_dir() / "calls", *orders],
+            env=standin.environment({**os.environ, **(environment or {})}),
+            stdout=subprocess.DEVNULL,
+            start_new_session=True,
+        )
+        try:
+            yield process
+        finally:
+            os.killpg(process.pid, signal.SIGKILL)
+            process.wait()
+
+    def close(self) -> None:
+        """Detach and unload."""
+        for attachment in self._attachments:
+            attachment.detach()
+        self.kernel.close()
+
+
+@contextmanager
+def tracer(kind: AttachKind | None = None, capacities: Mapping[str, int] | None = None) -> Iterator[Tracer]:
+    """A Tracer with nothing attached yet."""
+    kernel = loader.load(wanted=kind, capacities=capacities)
+    found = Tracer(kernel, Tables(kernel.maps))
+    try:
+        yield found
+    finally:
+        found.close()
+
+
+def error_key(process: int, operation: str, code: int) -> ErrorKey:
+    """Key of an error by operation name."""
+    return ErrorKey(process, NUMBERS[operation], code)
+
+
+def eventually(condition: Any, what: str, patience_seconds: float = 20.0) -> Any:
+    """The first true value of condition(), asked again until then; fails the test when patience runs out."""
+    until = time.monotonic() + patience_seconds
+    while time.monotonic() < until:
+        if value := condition():
+            return value
+        time.sleep(0.02)
+    raise AssertionError(f"never happened within {patience_seconds} s: {what}")
+
+
+def only(items: Iterable[Any]) -> Any:
+    """The one item."""
+    (item,) = items
+    return item

@@ -1,0 +1,143 @@
+"""cuda: rows to totals of CUDA calls, copies and memory."""
+
+from __future__ import annotations
+
+from exporter import catalog
+from exporter.catalog import Metric
+from exporter.collectors import cuda
+from exporter.collectors.totals import HistogramTotal, Total
+from exporter.kernel.abi import Copy
+from exporter.kernel.rows import Tables
+from tests.support.tables import FakeTables
+
+
+def collected(kernel: FakeTables, metric: Metric, process: int = 1) -> dict[tuple[str, ...], Total]:
+    """Labels -> total, of one metric and process."""
+    totals = cuda.collect(Tables(kernel.maps).read()).get(process, {})
+    return {series.labels: total for series, total in totals.items() if series.metric is metric}
+
+
+def kernel_with_process(**row: object) -> FakeTables:
+    """Process 1."""
+    kernel = FakeTables()
+    kernel.process(1, **row)  # type: ignore[arg-type]
+    return kernel
+
+
+class TestOperations:
+    """Counts and durations."""
+
+    def test_calls_are_counted_by_api_and_operation(self) -> None:
+        """Runtime and driver are never one series."""
+        kernel = kernel_with_process()
+        kernel.call(1, "cudaMalloc", durations_ns=[10, 20])
+        kernel.call(1, "cuMemAlloc", durations_ns=[10])
+
+        assert collected(kernel, catalog.CUDA_OPERATIONS) == {("runtime", "cudaMalloc"): 2, ("driver", "cuMemAlloc"): 1}
+
+    def test_durations_are_a_histogram_with_its_sum(self) -> None:
+        """Two calls of 2 ns and one of 3: slots 8 and 13."""
+        kernel = kernel_with_process()
+        kernel.call(1, "cudaMalloc", durations_ns=[2, 2, 3])
+        total = collected(kernel, catalog.CUDA_OPERATION_DURATION)["runtime", "cudaMalloc"]
+
+        assert isinstance(total, HistogramTotal)
+        assert (total.counts[8], total.counts[13], sum(total.counts), total.sum_ns) == (2, 1, 3, 7)
+
+    def test_calls_never_timed_are_counted_without_a_histogram(self) -> None:
+        """Driver calls that the runtime made."""
+        kernel = kernel_with_process()
+        kernel.call(1, "cuMemAlloc", untimed=4)
+
+        assert collected(kernel, catalog.CUDA_OPERATIONS) == {("driver", "cuMemAlloc"): 4}
+        assert collected(kernel, catalog.CUDA_OPERATION_DURATION) == {}
+
+    def test_nccl_s_calls_are_left_out(self) -> None:
+        """They have a collector of their own."""
+        kernel = kernel_with_process()
+        kernel.call(1, "ncclAllReduce", durations_ns=[10], communicator=1)
+        kernel.error(1, "ncclAllReduce", code=2)
+
+        assert cuda.collect(Tables(kernel.maps).read()) == {1: {}}
+
+    def test_operations_of_an_unknown_process_are_left_out(self) -> None:
+        """Its row is deleted already: what is left of it was counted when it ended."""
+        kernel = FakeTables()
+        kernel.call(1, "cudaMalloc", durations_ns=[10])
+
+        assert cuda.collect(Tables(kernel.maps).read()) == {}
+
+
+class TestErrors:
+    """By operation and code."""
+
+    def test_errors_have_their_numeric_code(self) -> None:
+        """2: out of memory."""
+        kernel = kernel_with_process()
+        kernel.error(1, "cudaMalloc", code=2, count=3)
+
+        assert collected(kernel, catalog.CUDA_OPERATION_ERRORS) == {("runtime", "cudaMalloc", "2"): 3}
+
+    def test_codes_no_library_defines_are_other(self) -> None:
+        """Stray return values make no new series: 999 is the last code."""
+        kernel = kernel_with_process()
+        for code in (999, 1000, -1, 2**31 - 1):
+            kernel.error(1, "cudaFree", code=code)
+
+        assert collected(kernel, catalog.CUDA_OPERATION_ERRORS) == {
+            ("runtime", "cudaFree", "999"): 1,
+            ("runtime", "cudaFree", "other"): 3,
+        }
+
+
+class TestCopies:
+    """Bytes by direction."""
+
+    def test_bytes_are_by_direction(self) -> None:
+        """Every one has a label."""
+        kernel = kernel_with_process(copied_bytes={direction: 10 + direction for direction in Copy})
+
+        assert collected(kernel, catalog.CUDA_MEMCPY_BYTES) == {
+            ("h2h",): 10,
+            ("h2d",): 11,
+            ("d2h",): 12,
+            ("d2d",): 13,
+            ("default",): 14,
+            ("peer",): 15,
+        }
+
+    def test_direction_never_used_is_not_written(self) -> None:
+        """Five zeros for each process would be noise."""
+        kernel = kernel_with_process(copied_bytes={Copy.HOST_TO_DEVICE: 64})
+
+        assert collected(kernel, catalog.CUDA_MEMCPY_BYTES) == {("h2d",): 64}
+
+
+class TestMemory:
+    """Allocated, freed, live."""
+
+    def test_live_is_allocated_less_freed(self) -> None:
+        """1,000 allocated, 400 freed."""
+        kernel = kernel_with_process(allocated_bytes=1_000, freed_bytes=400)
+
+        assert collected(kernel, catalog.CUDA_MEMORY_ALLOCATED) == {(): 1_000}
+        assert collected(kernel, catalog.CUDA_MEMORY_FREED) == {(): 400}
+        assert collected(kernel, catalog.CUDA_MEMORY_LIVE) == {(): 600}
+
+    def test_all_freed_is_a_live_zero(self) -> None:
+        """It is known, and it is nothing."""
+        kernel = kernel_with_process(allocated_bytes=1_000, freed_bytes=1_000)
+
+        assert collected(kernel, catalog.CUDA_MEMORY_LIVE) == {(): 0}
+
+    def test_process_that_never_allocated_has_no_memory_series(self) -> None:
+        """Not a zero: nothing was seen."""
+        kernel = kernel_with_process()
+
+        assert cuda.collect(Tables(kernel.maps).read()) == {1: {}}
+
+    def test_unknown_frees_are_counted_apart(self) -> None:
+        """The exporter came late."""
+        kernel = kernel_with_process(unknown_frees=5)
+
+        assert collected(kernel, catalog.CUDA_MEMORY_UNKNOWN_FREES) == {(): 5}

@@ -1,0 +1,107 @@
+"""nccl: rows to totals of NCCL calls and communicators."""
+
+from __future__ import annotations
+
+import pytest
+
+from exporter import catalog
+from exporter.catalog import Metric
+from exporter.collectors import nccl
+from exporter.collectors.totals import HistogramTotal, Total
+from exporter.kernel.rows import Tables
+from tests.support.tables import FakeTables
+
+
+def collected(kernel: FakeTables, metric: Metric, process: int = 1) -> dict[tuple[str, ...], Total]:
+    """Labels -> total, of one metric and process."""
+    totals = nccl.collect(Tables(kernel.maps).read()).get(process, {})
+    return {series.labels: total for series, total in totals.items() if series.metric is metric}
+
+
+class TestOperations:
+    """Durations, bytes and errors."""
+
+    def test_durations_are_by_operation_and_communicator(self) -> None:
+        """Ordinal 1 is written 0."""
+        kernel = FakeTables()
+        kernel.call(1, "ncclAllReduce", durations_ns=[2, 3], communicator=1)
+        kernel.call(1, "ncclAllReduce", durations_ns=[2], communicator=2)
+        found = collected(kernel, catalog.NCCL_OPERATION_DURATION)
+
+        assert [*found] == [("ncclAllReduce", "0"), ("ncclAllReduce", "1")]
+        total = found["ncclAllReduce", "0"]
+        assert isinstance(total, HistogramTotal)
+        assert (total.counts[8], total.counts[13], total.sum_ns) == (1, 1, 5)
+
+    def test_bytes_are_by_operation_and_communicator(self) -> None:
+        """Elements times their size, as the kernel has multiplied them."""
+        kernel = FakeTables()
+        kernel.call(1, "ncclAllGather", durations_ns=[2], moved_bytes=4096, communicator=1)
+
+        assert collected(kernel, catalog.NCCL_OPERATION_BYTES) == {("ncclAllGather", "0"): 4096}
+
+    def test_operation_that_moves_nothing_has_no_bytes(self) -> None:
+        """ncclGroupEnd; its communicator is empty, since it works on all of them."""
+        kernel = FakeTables()
+        kernel.call(1, "ncclGroupEnd", durations_ns=[2])
+
+        assert collected(kernel, catalog.NCCL_OPERATION_BYTES) == {}
+        assert [*collected(kernel, catalog.NCCL_OPERATION_DURATION)] == [("ncclGroupEnd", "")]
+
+    def test_errors_are_by_operation_and_code(self) -> None:
+        """Beyond the largest code CUDA and NCCL define they are `other`."""
+        kernel = FakeTables()
+        kernel.error(1, "ncclAllReduce", code=2, count=3)
+        kernel.error(1, "ncclAllReduce", code=5000)
+        kernel.error(1, "ncclAllReduce", code=-5)
+
+        assert collected(kernel, catalog.NCCL_OPERATION_ERRORS) == {
+            ("ncclAllReduce", "2"): 3,
+            ("ncclAllReduce", "other"): 2,
+        }
+
+    def test_cuda_s_calls_are_left_out(self) -> None:
+        """They have a collector of their own."""
+        kernel = FakeTables()
+        kernel.process(1)
+        kernel.call(1, "cudaMalloc", durations_ns=[10])
+        kernel.error(1, "cudaMalloc", code=2)
+
+        assert nccl.collect(Tables(kernel.maps).read()) == {}
+
+
+class TestCommunicators:
+    """The ordinal as label, everything else on the info."""
+
+    @pytest.mark.parametrize(("ordinal", "label"), [(0, ""), (1, "0"), (16, "15"), (17, "other")])
+    def test_label_is_bounded(self, ordinal: int, label: str) -> None:
+        """Sixteen communicators of a process have one of their own."""
+        assert nccl.communicator_label(ordinal) == label
+
+    def test_info_has_hash_rank_and_ranks(self) -> None:
+        """The hash is equal on every rank and 16 digits long."""
+        kernel = FakeTables()
+        kernel.communicator(1, digest=0xABC, rank=3, ranks=8, ordinal=1)
+
+        assert collected(kernel, catalog.NCCL_COMMUNICATOR_INFO) == {("0", "0000000000000abc", "3", "8"): 1}
+
+    def test_rank_0_is_a_rank(self) -> None:
+        """Not an unknown one."""
+        kernel = FakeTables()
+        kernel.communicator(1, digest=1, rank=0, ranks=2, ordinal=1)
+
+        assert collected(kernel, catalog.NCCL_COMMUNICATOR_INFO) == {("0", "0000000000000001", "0", "2"): 1}
+
+    def test_communicator_whose_making_was_not_seen_has_empty_labels(self) -> None:
+        """Not a rank of -1 in a communicator of 0."""
+        kernel = FakeTables()
+        kernel.communicator(1, digest=0, rank=-1, ranks=0, ordinal=1)
+
+        assert collected(kernel, catalog.NCCL_COMMUNICATOR_INFO) == {("0", "", "", ""): 1}
+
+    def test_seventeenth_communicator_has_no_info(self) -> None:
+        """`other` is many."""
+        kernel = FakeTables()
+        kernel.communicator(1, ordinal=17)
+
+        assert collected(kernel, catalog.NCCL_COMMUNICATOR_INFO) == {}

@@ -1,0 +1,241 @@
+"""operations: where arguments stand, against the C signatures; which symbols are wanted."""
+
+from __future__ import annotations
+
+import itertools
+import re
+
+import pytest
+
+from exporter.kernel.abi import Api, Cookie, Copy, Shape
+from exporter.kernel.operations import NUMBERS, OPERATIONS, Operation, wanted_symbols
+
+SIGNATURES = """
+cudaMalloc(void **where, size_t bytes)
+cudaMallocAsync(void **where, size_t bytes, cudaStream_t stream)
+cudaMallocFromPoolAsync(void **where, size_t bytes, cudaMemPool_t pool, cudaStream_t stream)
+cudaMallocManaged(void **where, size_t bytes, unsigned flags)
+cudaFree(void *address)
+cudaFreeAsync(void *address, cudaStream_t stream)
+cudaMemcpy(void *dst, const void *src, size_t bytes, enum cudaMemcpyKind kind)
+cudaMemcpyAsync(void *dst, const void *src, size_t bytes, enum cudaMemcpyKind kind, cudaStream_t stream)
+cudaMemcpy2D(void *dst, size_t dpitch, const void *src, size_t spitch, size_t width, size_t height, enum cudaMemcpyKind kind)
+cudaMemcpy2DAsync(void *dst, size_t dpitch, const void *src, size_t spitch, size_t width, size_t height, enum cudaMemcpyKind kind, cudaStream_t stream)
+cudaMemcpyPeer(void *dst, int dstDevice, const void *src, int srcDevice, size_t bytes)
+cudaMemcpyPeerAsync(void *dst, int dstDevice, const void *src, int srcDevice, size_t bytes, cudaStream_t stream)
+cuMemcpy(CUdeviceptr dst, CUdeviceptr src, size_t bytes)
+cuMemcpyAsync(CUdeviceptr dst, CUdeviceptr src, size_t bytes, CUstream stream)
+cuMemcpyHtoD(CUdeviceptr dst, const void *src, size_t bytes)
+cuMemcpyHtoDAsync(CUdeviceptr dst, const void *src, size_t bytes, CUstream stream)
+cuMemcpyDtoH(void *dst, CUdeviceptr src, size_t bytes)
+cuMemcpyDtoHAsync(void *dst, CUdeviceptr src, size_t bytes, CUstream stream)
+cuMemcpyDtoD(CUdeviceptr dst, CUdeviceptr src, size_t bytes)
+cuMemcpyDtoDAsync(CUdeviceptr dst, CUdeviceptr src, size_t bytes, CUstream stream)
+cuMemAlloc(CUdeviceptr *where, size_t bytes)
+cuMemAllocAsync(CUdeviceptr *where, size_t bytes, CUstream stream)
+cuMemAllocFromPoolAsync(CUdeviceptr *where, size_t bytes, CUmemoryPool pool, CUstream stream)
+cuMemAllocManaged(CUdeviceptr *where, size_t bytes, unsigned flags)
+cuMemFree(CUdeviceptr address)
+cuMemFreeAsync(CUdeviceptr address, CUstream stream)
+cuMemCreate(CUmemGenericAllocationHandle *where, size_t bytes, const CUmemAllocationProp *prop, unsigned long long flags)
+cuMemRelease(CUmemGenericAllocationHandle address)
+ncclCommInitRank(ncclComm_t *newcomm, int nranks, ncclUniqueId by_value, int rank)
+ncclCommInitRankConfig(ncclComm_t *newcomm, int nranks, ncclUniqueId by_value, int rank, ncclConfig_t *config)
+ncclCommInitRankScalable(ncclComm_t *newcomm, int nranks, int rank, int nId, ncclUniqueId *ids, ncclConfig_t *config)
+ncclCommInitAll(ncclComm_t *newcomm, int ndev, const int *devlist)
+ncclCommSplit(ncclComm_t comm, int color, int key, ncclComm_t *newcomm, ncclConfig_t *config)
+ncclCommShrink(ncclComm_t comm, int *excluded, int excludedCount, ncclComm_t *newcomm, ncclConfig_t *config, int flags)
+ncclCommGrow(ncclComm_t comm, int nranks, const ncclUniqueId *ids, int rank, ncclComm_t *newcomm, ncclConfig_t *config)
+ncclCommCount(ncclComm_t comm, int *where)
+ncclCommUserRank(ncclComm_t comm, int *where)
+ncclCommDestroy(ncclComm_t comm)
+ncclCommAbort(ncclComm_t comm)
+ncclAllReduce(const void *send, void *recv, size_t count, ncclDataType_t type, ncclRedOp_t op, ncclComm_t comm, cudaStream_t stream)
+ncclAllGather(const void *send, void *recv, size_t count, ncclDataType_t type, ncclComm_t comm, cudaStream_t stream)
+ncclReduceScatter(const void *send, void *recv, size_t count, ncclDataType_t type, ncclRedOp_t op, ncclComm_t comm, cudaStream_t stream)
+ncclBroadcast(const void *send, void *recv, size_t count, ncclDataType_t type, int root, ncclComm_t comm, cudaStream_t stream)
+ncclBcast(void *buffer, size_t count, ncclDataType_t type, int root, ncclComm_t comm, cudaStream_t stream)
+ncclReduce(const void *send, void *recv, size_t count, ncclDataType_t type, ncclRedOp_t op, int root, ncclComm_t comm, cudaStream_t stream)
+ncclAlltoAll(const void *send, void *recv, size_t count, ncclDataType_t type, ncclComm_t comm, cudaStream_t stream)
+ncclGather(const void *send, void *recv, size_t count, ncclDataType_t type, int root, ncclComm_t comm, cudaStream_t stream)
+ncclScatter(const void *send, void *recv, size_t count, ncclDataType_t type, int root, ncclComm_t comm, cudaStream_t stream)
+ncclSend(const void *send, size_t count, ncclDataType_t type, int peer, ncclComm_t comm, cudaStream_t stream)
+ncclRecv(void *recv, size_t count, ncclDataType_t type, int peer, ncclComm_t comm, cudaStream_t stream)
+"""  # noqa: E501 - a signature is a line; names of parameters are those that PARAMETERS asks for
+
+PARAMETERS = {
+    Shape.ALLOCATE: ("where", "bytes", "", ""),
+    Shape.FREE: ("address", "", "", ""),
+    Shape.COPY: ("bytes", "kind", "", ""),
+    Shape.COPY_2D: ("width", "kind", "height", ""),
+    Shape.COLLECTIVE: ("count", "type", "comm", ""),
+    Shape.INIT_RANK: ("newcomm", "nranks", "rank", ""),
+    Shape.INIT_SCALABLE: ("newcomm", "nranks", "rank", "ids"),
+    Shape.INIT_ALL: ("newcomm", "ndev", "", ""),
+    Shape.SPLIT: ("comm", "color", "newcomm", ""),
+    Shape.SHRINK: ("comm", "excluded", "excludedCount", "newcomm"),
+    Shape.COMM_COUNT: ("comm", "where", "", ""),
+    Shape.COMM_RANK: ("comm", "where", "", ""),
+    Shape.COMM_END: ("comm", "", "", ""),
+}
+"""The parameter that each of a, b, c, d is, by shape: as bpf/abi.h says beside `enum call_shape`."""
+
+HOOKED_BY_DESIGN = """
+cudaMalloc cudaMallocAsync cudaMallocManaged cudaHostAlloc cudaFree cudaFreeAsync cudaLaunchKernel cudaLaunchKernelExC
+cudaLaunchCooperativeKernel cudaMemcpy cudaMemcpyAsync cudaMemcpy2D cudaMemcpy2DAsync cudaMemcpyPeer cudaMemcpyPeerAsync
+cudaMemset cudaMemsetAsync cudaStreamSynchronize cudaDeviceSynchronize cudaEventSynchronize cudaEventRecord cudaEventQuery
+cudaStreamQuery cudaStreamWaitEvent cudaEventDestroy cudaStreamBeginCapture cudaStreamEndCapture cudaGraphInstantiate
+cudaGraphLaunch
+cuLaunchKernel cuLaunchKernelEx cuMemcpyHtoD cuMemcpyDtoH cuMemcpyDtoD cuMemcpyAsync cuMemcpyHtoDAsync cuMemcpyDtoHAsync
+cuMemcpyDtoDAsync cuMemAlloc cuMemAllocAsync cuMemAllocManaged cuMemFree cuMemCreate cuStreamSynchronize cuCtxSynchronize
+cuEventSynchronize cuEventRecord cuEventQuery cuStreamWaitEvent cuGraphLaunch
+ncclCommInitRank ncclCommInitRankConfig ncclCommInitRankScalable ncclCommInitAll ncclCommSplit ncclCommDestroy ncclCommAbort
+ncclCommGetAsyncError ncclAllReduce ncclAllGather ncclReduceScatter ncclBroadcast ncclBcast ncclReduce ncclSend ncclRecv
+ncclAlltoAll ncclGroupStart ncclGroupEnd
+"""
+
+
+def operation(name: str) -> Operation:
+    """By name."""
+    return OPERATIONS[NUMBERS[name]]
+
+
+def positions() -> list[tuple[str, tuple[str, ...]]]:
+    """[("cudaMalloc", ("where", "bytes")), ...]; a struct by value is left out: it takes no register on x86-64."""
+    found = []
+    for line in SIGNATURES.strip().splitlines():
+        name, arguments = re.fullmatch(r"(\w+)\((.*)\)", line).groups()  # type: ignore[union-attr]
+        names = (re.split(r"[ *]", argument)[-1] for argument in arguments.split(", "))
+        found.append((name, tuple(name for name in names if name != "by_value")))
+    return found
+
+
+class TestPositions:
+    """Arguments count from 1."""
+
+    @pytest.mark.parametrize(("name", "parameters"), positions(), ids=lambda value: value if isinstance(value, str) else "")
+    def test_each_argument_stands_where_the_header_puts_it(self, name: str, parameters: tuple[str, ...]) -> None:
+        """Absent ones are 0."""
+        found = operation(name)
+        wanted = PARAMETERS[found.shape]
+
+        expected = tuple(parameters.index(one) + 1 if one in parameters else 0 for one in wanted)
+        assert (found.a, found.b, found.c, found.d) == expected
+
+    def test_every_operation_with_a_shape_has_its_signature_here(self) -> None:
+        """The ...Config forms of collectors read like the plain ones."""
+        shaped = {one.name.removesuffix("Config") for one in OPERATIONS if one.shape is not Shape.PLAIN}
+
+        assert shaped == {name.removesuffix("Config") for name, _ in positions()}
+
+    def test_config_forms_read_like_the_plain_ones(self) -> None:
+        """NCCL 2.29 added a pointer behind the stream."""
+        plain, config = operation("ncclAllReduce"), operation("ncclAllReduceConfig")
+
+        assert (config.shape, config.a, config.b, config.c) == (plain.shape, plain.a, plain.b, plain.c)
+
+    @pytest.mark.parametrize(
+        ("name", "direction"),
+        [
+            ("cudaMemcpyPeer", Copy.PEER),
+            ("cudaMemcpyPeerAsync", Copy.PEER),
+            ("cuMemcpy", Copy.DEFAULT),
+            ("cuMemcpyAsync", Copy.DEFAULT),
+            ("cuMemcpyHtoD", Copy.HOST_TO_DEVICE),
+            ("cuMemcpyHtoDAsync", Copy.HOST_TO_DEVICE),
+            ("cuMemcpyDtoH", Copy.DEVICE_TO_HOST),
+            ("cuMemcpyDtoHAsync", Copy.DEVICE_TO_HOST),
+            ("cuMemcpyDtoD", Copy.DEVICE_TO_DEVICE),
+            ("cuMemcpyDtoDAsync", Copy.DEVICE_TO_DEVICE),
+        ],
+    )
+    def test_copy_without_a_kind_has_its_direction_fixed(self, name: str, direction: Copy) -> None:
+        """By its name."""
+        assert operation(name).direction is direction
+
+    def test_only_physical_allocations_are_handles(self) -> None:
+        """cuMemCreate's handle may have the number of some address."""
+        assert {one.name for one in OPERATIONS if one.is_handle} == {"cuMemCreate", "cuMemRelease"}
+
+
+class TestSymbols:
+    """Exported spellings."""
+
+    def test_plain_name_comes_first(self) -> None:
+        """Of two symbols at one address the first is reported."""
+        assert next(operation("cuMemAlloc").symbols()) == "cuMemAlloc"
+
+    @pytest.mark.parametrize(
+        ("name", "symbol"),
+        [
+            ("cuMemAlloc", "cuMemAlloc_v2"),
+            ("cuMemcpyHtoDAsync", "cuMemcpyHtoDAsync_v2_ptsz"),
+            ("cuMemcpyDtoH", "cuMemcpyDtoH_v2_ptds"),
+            ("cudaMemcpyAsync", "cudaMemcpyAsync_ptsz"),
+            ("cudaMemcpy", "cudaMemcpy_ptds"),
+            ("ncclAllReduce", "ncclAllReduce"),
+        ],
+    )
+    def test_versions_and_per_thread_streams_are_spellings(self, name: str, symbol: str) -> None:
+        """ABI versions, and the per-thread default stream."""
+        spellings = list(operation(name).symbols())
+
+        assert symbol in spellings
+
+    def test_nccl_has_no_spellings(self) -> None:
+        """pncclAllReduce is the same address and probed once."""
+        assert list(operation("ncclAllReduce").symbols()) == ["ncclAllReduce"]
+
+    def test_no_two_operations_share_a_symbol(self) -> None:
+        """Else one of them would be counted as the other."""
+        symbols = list(itertools.chain.from_iterable(one.symbols() for one in OPERATIONS))
+
+        assert len(symbols) == len(set(symbols))
+
+    def test_wanted_symbols_are_those_of_one_library(self) -> None:
+        """libcudart does not export cuMemAlloc, and libtorch_cuda.so may export both."""
+        wanted = wanted_symbols(Api.RUNTIME)
+
+        assert "cudaMalloc" in wanted
+        assert not [symbol for symbol in wanted if not symbol.startswith("cuda")]
+
+    def test_names_follow_their_library(self) -> None:
+        """The prefix says which."""
+        prefixes = {Api.RUNTIME: "cuda", Api.DRIVER: "cu", Api.NCCL: "nccl"}
+
+        assert all(one.name.startswith(prefixes[one.api]) for one in OPERATIONS)
+        assert not [one.name for one in OPERATIONS if one.api is Api.DRIVER and one.name.startswith("cuda")]
+
+
+class TestCookies:
+    """64 bits that travel with each probe."""
+
+    def test_cookie_is_laid_out_as_in_the_header(self) -> None:
+        """Operation 0x1234, COPY_2D, driver, direction 2; a to d are 5, 7, 6, 15; a handle."""
+        made = Operation(
+            Api.DRIVER, "x", Shape.COPY_2D, a=5, b=7, c=6, d=15, direction=Copy.DEVICE_TO_HOST, is_handle=True
+        )
+
+        assert made.cookie(0x1234) == 0x0001_F675_2104_1234
+
+    def test_every_field_of_every_operation_fits(self) -> None:
+        """16 bits of operation, 8 of shape, 4 of everything else."""
+        assert len(OPERATIONS) <= 1 << (Cookie.SHAPE - Cookie.OPERATION)
+        assert max(Shape) < 1 << (Cookie.API - Cookie.SHAPE)
+        assert max(Api) < 1 << (Cookie.DIRECTION - Cookie.API)
+        assert max(Copy) < 1 << (Cookie.A - Cookie.DIRECTION)
+        assert max(max(one.a, one.b, one.c, one.d) for one in OPERATIONS) < 1 << 4
+
+    def test_number_is_the_place(self) -> None:
+        """And the low half-word of the cookie."""
+        assert [NUMBERS[one.name] for one in OPERATIONS] == list(range(len(OPERATIONS)))
+        assert wanted_symbols(Api.NCCL)["ncclSend"] & 0xFFFF == NUMBERS["ncclSend"]
+
+
+class TestCoverage:
+    """What design.md promises, section 4."""
+
+    @pytest.mark.parametrize("name", HOOKED_BY_DESIGN.split())
+    def test_operation_is_hooked(self, name: str) -> None:
+        """Under the name that users see."""
+        assert name in NUMBERS

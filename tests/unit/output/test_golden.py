@@ -1,0 +1,60 @@
+"""Whole expositions, compared with what is kept in tests/golden. `make golden` rewrites them."""
+
+from __future__ import annotations
+
+import os
+
+import pytest
+from prometheus_client.openmetrics.parser import text_string_to_metric_families as parse_openmetrics
+from prometheus_client.parser import text_string_to_metric_families as parse_text
+
+from exporter import catalog
+from exporter.output.text import Format
+from tests.support.golden import CASES, FILE_OF, FOLDER, exposition
+
+EVERY_CASE = pytest.mark.parametrize("case", CASES)
+
+
+class TestGolden:
+    """From tables to text."""
+
+    @EVERY_CASE
+    @pytest.mark.parametrize("fmt", Format, ids=lambda fmt: fmt.name)
+    def test_exposition_is_the_one_that_is_kept(self, case: str, fmt: Format) -> None:
+        """Byte for byte."""
+        path = FOLDER / case / FILE_OF[fmt]
+        text = exposition(CASES[case](), fmt)
+        if os.environ.get("GOLDEN_REWRITE") == "1":
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_text(text, encoding="utf-8")
+
+        assert path.read_text(encoding="utf-8") == text
+
+    @EVERY_CASE
+    def test_both_formats_say_the_same(self, case: str) -> None:
+        """Sample by sample; only `le="1"` is written 1.0 in OpenMetrics."""
+        snapshot = CASES[case]()
+        text = parse_text(exposition(snapshot, Format.TEXT))
+        openmetrics = parse_openmetrics(exposition(snapshot, Format.OPENMETRICS))
+
+        both = [
+            [
+                (s.name, {**s.labels, "le": float(s.labels.get("le", 0))}, s.value)
+                for family in families
+                for s in family.samples
+            ]
+            for families in (text, openmetrics)
+        ]
+        assert both[0] == both[1]
+
+    def test_training_has_every_workload_metric(self) -> None:
+        """So that none is without a golden line."""
+        families = CASES["training"]().families
+
+        assert [family.metric for family in families] == list(catalog.WORKLOAD_METRICS)
+
+    def test_no_line_of_the_hostile_case_is_forged(self) -> None:
+        """Every line is a comment or one of our samples."""
+        lines = exposition(CASES["hostile"](), Format.TEXT).splitlines()
+
+        assert [line for line in lines if not line.startswith(("# HELP gpustall_", "# TYPE gpustall_", "gpustall_"))] == []

@@ -1,0 +1,249 @@
+"""config: flags, file and environment to one Config, and what is wrong with each."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Mapping
+from pathlib import Path
+
+import pytest
+
+from exporter.config import SETTINGS, Config, add_arguments, load
+from exporter.errors import BadInput
+
+
+def loaded(*argv: str, environment: Mapping[str, str] | None = None) -> Config:
+    """The Config of a command line. Environment: only NODE_NAME=gpu7 unless given."""
+    parser = argparse.ArgumentParser()
+    add_arguments(parser)
+    return load(vars(parser.parse_args(argv)), {"NODE_NAME": "gpu7"} if environment is None else environment)
+
+
+def toml(folder: Path, text: str) -> str:
+    """The flag that names a file with this text."""
+    path = folder / "exporter.toml"
+    path.write_text(text, encoding="utf-8")
+    return f"--config.file={path}"
+
+
+class TestDefaults:
+    """Without a word from the user."""
+
+    def test_defaults_are_what_the_help_says(self) -> None:
+        """On loopback, every collector on."""
+        assert loaded() == Config(
+            listen_address=("127.0.0.1", 10478),
+            telemetry_path="/metrics",
+            max_requests=40,
+            with_exporter_metrics=True,
+            node="gpu7",
+            attach_kind="auto",
+            collectors=("cuda", "nccl"),
+            tick_interval_seconds=0.25,
+            discovery_interval_seconds=30.0,
+            series_ttl_seconds=900.0,
+            procfs=Path("/proc"),
+            standin_if_idle=False,
+            log_level="info",
+            log_format="logfmt",
+        )
+
+    @pytest.mark.parametrize("setting", [s for s in SETTINGS if s.flag != "node"], ids=lambda setting: setting.flag)
+    def test_every_default_is_valid(self, setting: object) -> None:
+        """node has none: it comes from the environment or is the host's name."""
+        setting.parse(setting.default)  # type: ignore[attr-defined]
+
+    def test_node_is_the_host_s_name_without_a_variable(self) -> None:
+        """Never empty."""
+        assert loaded(environment={}).node != ""
+
+
+class TestPrecedence:
+    """Flag, then file, then environment, then default."""
+
+    def test_flag_beats_file(self, tmp_path: Path) -> None:
+        """What was typed last counts."""
+        file = toml(tmp_path, 'node = "from-file"\n[tick]\ninterval = "1s"\n')
+
+        config = loaded(file, "--node=from-flag")
+
+        assert (config.node, config.tick_interval_seconds) == ("from-flag", 1.0)
+
+    def test_file_beats_environment(self, tmp_path: Path) -> None:
+        """NODE_NAME of the pod is a default."""
+        assert loaded(toml(tmp_path, 'node = "from-file"\n')).node == "from-file"
+
+    def test_environment_beats_default(self) -> None:
+        """NODE_NAME by the downward API."""
+        assert loaded(environment={"NODE_NAME": "worker-5"}).node == "worker-5"
+
+    def test_last_of_two_flags_counts(self) -> None:
+        """As everywhere."""
+        assert loaded("--no-collector.nccl", "--collector.nccl").collectors == ("cuda", "nccl")
+
+
+class TestFile:
+    """TOML: dots make tables."""
+
+    def test_every_setting_can_stand_in_the_file(self, tmp_path: Path) -> None:
+        """Strings, numbers and truth values."""
+        text = f"""
+            node = "n"
+            web = {{listen-address = "[::1]:9", telemetry-path = "/m", max-requests = 5, disable-exporter-metrics = true}}
+            probes.attach = "single"
+            collector = {{cuda = true, nccl = false}}
+            tick.interval = "100ms"
+            discovery.interval = "1m"
+            series.ttl = "1h"
+            path.procfs = "{tmp_path}"
+            standin.if-idle = true
+            log = {{level = "debug", format = "json"}}
+        """
+
+        assert loaded(toml(tmp_path, text)) == Config(
+            ("::1", 9), "/m", 5, False, "n", "single", ("cuda",), 0.1, 60.0, 3600.0, tmp_path, True, "debug", "json"
+        )
+
+    def test_unknown_key_is_refused(self, tmp_path: Path) -> None:
+        """A typo is never silently the default."""
+        with pytest.raises(BadInput, match=r"unknown key 'tick\.intervall'"):
+            loaded(toml(tmp_path, '[tick]\nintervall = "1s"\n'))
+
+    def test_unknown_table_is_refused(self, tmp_path: Path) -> None:
+        """Its first key is named."""
+        with pytest.raises(BadInput, match=r"unknown key 'ticks\.interval'"):
+            loaded(toml(tmp_path, '[ticks]\ninterval = "1s"\n'))
+
+    def test_list_is_refused(self, tmp_path: Path) -> None:
+        """No setting has several values."""
+        with pytest.raises(BadInput, match=r"node in .* must be a single value"):
+            loaded(toml(tmp_path, 'node = ["a", "b"]\n'))
+
+    @pytest.mark.parametrize("text", ["node = ", "node = 'a'\nnode = 'b'\n", "{}"])
+    def test_what_is_no_toml_is_refused(self, tmp_path: Path, text: str) -> None:
+        """The file is named."""
+        with pytest.raises(BadInput, match=r"--config\.file: .*exporter\.toml is not TOML"):
+            loaded(toml(tmp_path, text))
+
+    def test_what_is_no_utf_8_is_refused(self, tmp_path: Path) -> None:
+        """TOML is UTF-8."""
+        (tmp_path / "bad.toml").write_bytes(b'node = "\xff"\n')
+
+        with pytest.raises(BadInput, match="is not TOML"):
+            loaded(f"--config.file={tmp_path}/bad.toml")
+
+    @pytest.mark.parametrize("path", ["/nonexistent/exporter.toml", "/", ""])
+    def test_file_that_cannot_be_read_is_refused(self, path: str) -> None:
+        """Missing, a directory, or an empty name, which a shell makes of an unset variable."""
+        with pytest.raises(BadInput, match=r"--config\.file: cannot read"):
+            loaded(f"--config.file={path}")
+
+    def test_bad_value_in_the_file_names_key_and_file(self, tmp_path: Path) -> None:
+        """Not the flag, which the user did not give."""
+        with pytest.raises(BadInput, match=r"tick\.interval in .*exporter\.toml: '1'"):
+            loaded(toml(tmp_path, "tick.interval = 1\n"))
+
+
+class TestBadInput:
+    """Everything a user can get wrong is named, with what was wanted."""
+
+    @pytest.mark.parametrize(
+        ("flag", "value"),
+        [
+            ("web.listen-address", "10478"),
+            ("web.listen-address", "127.0.0.1"),
+            ("web.listen-address", "127.0.0.1:"),
+            ("web.listen-address", "127.0.0.1:65536"),
+            ("web.listen-address", "127.0.0.1:-1"),
+            ("web.listen-address", "127.0.0.1:http"),
+            ("web.listen-address", "127.0.0.1:٣"),
+            ("web.listen-address", "127.0.0.1:" + "9" * 5000),
+            ("web.listen-address", "example.org:80"),
+            ("web.listen-address", "256.0.0.1:80"),
+            ("web.listen-address", "::1:80"),
+            ("web.listen-address", "[::1:80"),
+            ("web.listen-address", "[]:80"),
+            ("web.listen-address", "[127.0.0.1]:80"),
+            ("web.telemetry-path", "metrics"),
+            ("web.telemetry-path", "/"),
+            ("web.telemetry-path", "/healthz"),
+            ("web.telemetry-path", "/a b"),
+            ("web.telemetry-path", "/a\n"),
+            ("web.max-requests", "0"),
+            ("web.max-requests", "-1"),
+            ("web.max-requests", "1e3"),
+            ("web.max-requests", "100001"),
+            ("web.disable-exporter-metrics", "maybe"),
+            ("node", ""),
+            ("node", "a\nb"),
+            ("node", "n" * 129),
+            ("probes.attach", "best"),
+            ("collector.cuda", "2"),
+            ("tick.interval", "0s"),
+            ("tick.interval", "-1s"),
+            ("tick.interval", "1"),
+            ("tick.interval", "1 s"),
+            ("tick.interval", "1s\n"),
+            ("tick.interval", "1d"),
+            ("tick.interval", "infs"),
+            ("discovery.interval", "9ms"),
+            ("series.ttl", "9999999h"),
+            ("series.ttl", "9" * 400 + "s"),
+            ("path.procfs", "/nonexistent"),
+            ("path.procfs", ""),
+            ("standin.if-idle", ""),
+            ("log.level", "INFO"),
+            ("log.format", "xml"),
+        ],
+    )
+    def test_bad_value_names_its_flag(self, flag: str, value: str) -> None:
+        """BadInput, whose exit code is 2; the flag and the value stand in front."""
+        with pytest.raises(BadInput) as raised:
+            loaded(f"--{flag}={value}")
+
+        assert str(raised.value).startswith(f"--{flag}: {value!r}: ")
+
+    def test_bad_variable_is_named(self) -> None:
+        """NODE_NAME is no flag."""
+        with pytest.raises(BadInput, match=r"^NODE_NAME: 'a\\nb'"):
+            loaded(environment={"NODE_NAME": "a\nb"})
+
+    def test_no_collector_at_all_is_refused(self) -> None:
+        """There would be nothing to serve."""
+        with pytest.raises(BadInput, match="every collector is switched off"):
+            loaded("--no-collector.cuda", "--no-collector.nccl")
+
+
+class TestValues:
+    """What is understood."""
+
+    @pytest.mark.parametrize(
+        ("text", "address"),
+        [
+            ("127.0.0.1:10478", ("127.0.0.1", 10478)),
+            ("0.0.0.0:0", ("0.0.0.0", 0)),
+            (":9100", ("0.0.0.0", 9100)),
+            ("localhost:9100", ("localhost", 9100)),
+            ("[::1]:10478", ("::1", 10478)),
+            ("[::]:65535", ("::", 65535)),
+        ],
+    )
+    def test_addresses_of_both_families(self, text: str, address: tuple[str, int]) -> None:
+        """IPv6 in brackets, as in a URL; a port alone listens on every IPv4 address."""
+        assert loaded(f"--web.listen-address={text}").listen_address == address
+
+    @pytest.mark.parametrize(
+        ("text", "seconds"), [("250ms", 0.25), ("10ms", 0.01), ("30s", 30.0), ("1.5m", 90.0), ("2h", 7200.0)]
+    )
+    def test_durations(self, text: str, seconds: float) -> None:
+        """A number and its unit."""
+        assert loaded(f"--series.ttl={text}").series_ttl_seconds == seconds
+
+    @pytest.mark.parametrize("flag", ["--no-collector.nccl", "--collector.nccl=false", "--collector.nccl=OFF"])
+    def test_collector_is_switched_off(self, flag: str) -> None:
+        """In the style of node_exporter, or spelled out."""
+        assert loaded(flag).collectors == ("cuda",)
+
+    def test_switch_without_a_value_is_on(self) -> None:
+        """--web.disable-exporter-metrics."""
+        assert not loaded("--web.disable-exporter-metrics").with_exporter_metrics

@@ -1,0 +1,93 @@
+"""__main__: the command line's manners: one line for an error, its exit code, nothing on standard output."""
+
+from __future__ import annotations
+
+import pytest
+
+from exporter import __version__
+from exporter.__main__ import COMMANDS, main
+
+
+def exit_code(*argv: str) -> int:
+    """Returned, or raised by argparse."""
+    try:
+        return main(argv)
+    except SystemExit as left:
+        assert isinstance(left.code, int)
+        return left.code
+
+
+class TestUsage:
+    """What the user got wrong."""
+
+    @pytest.mark.parametrize(
+        ("argv", "line"),
+        [
+            (
+                ["run", "--web.listen-adress=:1"],
+                "gpu-stall-exporter: unrecognized arguments: --web.listen-adress=:1; see `gpu-stall-exporter --help`",
+            ),
+            (["run", "--a\nb"], r"gpu-stall-exporter: unrecognized arguments: --a\nb; see `gpu-stall-exporter --help`"),
+            (
+                ["fly"],
+                "gpu-stall-exporter: argument COMMAND: invalid choice: 'fly' (choose from 'run', 'check', 'standin'); see"
+                " `gpu-stall-exporter --help`",
+            ),
+            (
+                [],
+                "gpu-stall-exporter: the following arguments are required: COMMAND; see `gpu-stall-exporter --help`",
+            ),
+            (
+                ["run", "--web.listen-address"],
+                "gpu-stall-exporter run: argument --web.listen-address: expected one argument; see"
+                " `gpu-stall-exporter run --help`",
+            ),
+            (
+                ["run", "--web.listen-address=nowhere"],
+                "gpu-stall-exporter: --web.listen-address: 'nowhere': want HOST:PORT, such as 127.0.0.1:10478 or"
+                " [::1]:10478; :10478 listens on every address",
+            ),
+            (
+                ["check", "--config.file=/nonexistent.toml"],
+                "gpu-stall-exporter: --config.file: cannot read /nonexistent.toml: No such file or directory",
+            ),
+        ],
+        ids=["unknown flag", "newline", "unknown command", "no command", "no value", "bad address", "no file"],
+    )
+    def test_bad_usage_is_one_line_and_exit_code_2(
+        self, argv: list[str], line: str, capsys: pytest.CaptureFixture[str]
+    ) -> None:
+        """On standard error; it says where to read on or what is wanted."""
+        code = exit_code(*argv)
+
+        output = capsys.readouterr()
+        assert (code, output.out, output.err) == (2, "", line + "\n")
+
+    def test_flag_is_not_abbreviated(self, capsys: pytest.CaptureFixture[str]) -> None:
+        """--node is one flag, --nod is none: a later flag must not change what a unit file means."""
+        assert exit_code("run", "--nod=x") == 2
+        assert "unrecognized arguments: --nod=x" in capsys.readouterr().err
+
+
+class TestHelp:
+    """What the program says of itself."""
+
+    def test_version(self, capsys: pytest.CaptureFixture[str]) -> None:
+        """Name and version on standard output."""
+        assert exit_code("--version") == 0
+        assert capsys.readouterr().out == f"gpu-stall-exporter {__version__}\n"
+
+    @pytest.mark.parametrize("command", COMMANDS)
+    def test_each_command_has_its_help(self, command: str, capsys: pytest.CaptureFixture[str]) -> None:
+        """And is named in that of the program."""
+        assert exit_code(command, "--help") == 0
+        assert capsys.readouterr().out.startswith(f"usage: gpu-stall-exporter {command}")
+        assert exit_code("--help") == 0
+        assert f"\n    {command} " in capsys.readouterr().out
+
+    def test_help_of_run_names_every_setting_and_its_default(self, capsys: pytest.CaptureFixture[str]) -> None:
+        """One example with brackets."""
+        exit_code("run", "--help")
+        text = " ".join(capsys.readouterr().out.split())
+
+        assert "--tick.interval DURATION how often news of the kernel are handled [250ms]" in text

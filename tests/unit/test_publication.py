@@ -1,0 +1,257 @@
+"""publication: from tables to snapshots, with real collectors, roster and ledger over fake maps and a fake /proc."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Iterator, Mapping
+from pathlib import Path
+
+import pytest
+from prometheus_client.parser import text_string_to_metric_families
+
+from exporter import catalog
+from exporter.kernel.rows import CommunicatorRow, Reading, Tables
+from exporter.ledger import Ledger
+from exporter.model import Histogram
+from exporter.output.own_metrics import OwnMetrics
+from exporter.output.text import Format
+from exporter.publication import Publication
+from exporter.roster import Roster
+from tests.support.records import series_of
+from tests.support.tables import FakeTables
+from tests.unit.host.process_tree import process
+
+
+class _BrokenCommunicators(dict[int, list[CommunicatorRow]]):
+    """Raises when the nccl collector goes through it; the cuda collector never does."""
+
+    def items(self) -> Iterator[tuple[int, list[CommunicatorRow]]]:  # type: ignore[override]
+        raise RuntimeError("a defect in a collector")
+
+
+class _TablesThatBreakNccl(Tables):
+    """Readings of which only the communicators are unusable."""
+
+    is_broken = True
+
+    def read(self) -> Reading:
+        """What Tables reads, with a trap in it."""
+        reading = super().read()
+        if not self.is_broken:
+            return reading
+        return Reading(reading.processes, reading.operations, reading.errors, _BrokenCommunicators())
+
+
+class Bench:
+    """A publication and what it stands on. now: the clock's time."""
+
+    def __init__(self, proc: Path, make_tables: Callable[[Mapping[str, object]], Tables] = Tables) -> None:  # type: ignore[assignment]
+        self.kernel = FakeTables()
+        self.tables = make_tables(self.kernel.maps)
+        self.own = OwnMetrics()
+        self.now = 100.0
+        self.processes = process(proc, 100, environ=b"RANK=3\0", cgroup=b"0::/\n")
+        roster = Roster(self.processes, "gpu7")
+        self.publication = Publication(
+            self.tables, roster, Ledger(900.0), self.own, ("cuda", "nccl"), clock=lambda: self.now
+        )
+
+    def exported(self, metric: catalog.Metric) -> dict[tuple[str, ...], int | float | Histogram]:
+        """The series of one metric in a fresh snapshot."""
+        self.now += 1.0
+        return series_of(self.publication.snapshot().families, metric)
+
+    def own_value(self, name: str, **labels: str) -> float | None:
+        """A sample of the exporter's own metrics."""
+        for family in text_string_to_metric_families(self.own.render(Format.TEXT).decode()):
+            for sample in family.samples:
+                if sample.name == name and sample.labels == labels:
+                    return sample.value
+        return None
+
+
+@pytest.fixture
+def bench(tmp_path: Path) -> Bench:
+    """Process 1, rank 3, has allocated twice."""
+    made = Bench(tmp_path)
+    made.kernel.process(1)
+    made.kernel.call(1, "cudaMalloc", durations_ns=[1_000, 2_000])
+    return made
+
+
+class TestSnapshots:
+    """What a scrape gets."""
+
+    def test_process_is_exported_after_its_first_tick(self, bench: Bench) -> None:
+        """With its rank, its operations and its info."""
+        bench.publication.tick([])
+
+        assert bench.exported(catalog.CUDA_OPERATIONS) == {("3", "runtime", "cudaMalloc"): 2}
+        assert list(bench.exported(catalog.WORKLOAD_INFO)) == [("3", "100", "python", *[""] * 8)]
+
+    def test_process_not_yet_met_is_not_exported(self, bench: Bench) -> None:
+        """A scrape before the tick knows no name for it."""
+        assert bench.publication.snapshot().families == ()
+
+    def test_snapshots_within_200_ms_are_shared(self, bench: Bench) -> None:
+        """Two Prometheus servers and a push cost one reading."""
+        first = bench.publication.snapshot()
+        bench.now += 0.19
+
+        assert bench.publication.snapshot() is first
+
+    def test_later_snapshot_is_taken_anew(self, bench: Bench) -> None:
+        """What was counted meanwhile is in it."""
+        bench.publication.tick([])
+        before = bench.publication.snapshot()
+        bench.kernel.call(1, "cudaMalloc", durations_ns=[500])
+        bench.now += 0.21
+        after = bench.publication.snapshot()
+
+        values = [series_of(s.families, catalog.CUDA_OPERATIONS)["3", "runtime", "cudaMalloc"] for s in (before, after)]
+        assert values == [2, 3]
+
+    def test_shared_snapshot_reads_no_table(self, bench: Bench) -> None:
+        """The operations are the expensive part."""
+        bench.publication.tick([])
+        bench.publication.snapshot()
+        bench.publication.snapshot()
+
+        assert bench.kernel.maps["operations"].times_read == 1
+
+    def test_tick_without_news_reads_small_rows_only(self, bench: Bench) -> None:
+        """A tick comes four times a second."""
+        bench.publication.tick([])
+        bench.publication.tick([])
+
+        assert bench.kernel.maps["operations"].times_read == 0
+
+
+class TestEndedProcesses:
+    """Folded, then deleted."""
+
+    def test_totals_outlive_the_process(self, bench: Bench) -> None:
+        """What it did since the last scrape is in its last totals."""
+        bench.publication.tick([])
+        bench.kernel.call(1, "cudaMalloc", durations_ns=[500])
+        bench.publication.tick([1])
+
+        assert bench.exported(catalog.CUDA_OPERATIONS) == {("3", "runtime", "cudaMalloc"): 3}
+
+    def test_info_ends_with_the_process(self, bench: Bench) -> None:
+        """It is no longer alive."""
+        bench.publication.tick([])
+        bench.publication.tick([1])
+
+        assert bench.exported(catalog.WORKLOAD_INFO) == {}
+
+    def test_rows_are_deleted_from_every_map(self, bench: Bench) -> None:
+        """So that their room can be used again; another process keeps its rows."""
+        bench.kernel.process(2, tgid=200)
+        bench.kernel.error(1, "cudaMalloc", code=2)
+        bench.kernel.communicator(1)
+        bench.kernel.allocation(1, address=4096, size_bytes=64)
+        bench.publication.tick([])
+        bench.publication.tick([1])
+
+        left = {name: len(table.rows) for name, table in bench.kernel.maps.items() if table.rows}
+        assert left == {"processes": 1}
+
+    def test_process_that_came_and_went_between_two_ticks_is_counted(self, bench: Bench) -> None:
+        """Met and dismissed in one tick."""
+        bench.publication.tick([1])
+
+        assert bench.exported(catalog.CUDA_OPERATIONS) == {("3", "runtime", "cudaMalloc"): 2}
+
+    def test_end_told_twice_counts_once(self, bench: Bench) -> None:
+        """By the kernel's event and by the roll call."""
+        bench.publication.tick([1, 1])
+        bench.publication.tick([1])
+
+        assert bench.exported(catalog.CUDA_OPERATIONS) == {("3", "runtime", "cudaMalloc"): 2}
+
+    def test_lost_exit_is_found_by_the_roll_call(self, bench: Bench) -> None:
+        """/proc has no such process."""
+        bench.kernel.process(2, tgid=200)
+        bench.publication.tick([])
+
+        assert bench.publication.gone() == [2]
+
+
+class TestRenaming:
+    """NCCL tells the rank after the process was exported without one."""
+
+    def test_totals_are_split_and_none_is_lost(self, bench: Bench, tmp_path: Path) -> None:
+        """10 calls without a rank, 3 with it."""
+        process(tmp_path, 200, environ=b"", cgroup=b"0::/\n")
+        bench.kernel.process(2, tgid=200)
+        bench.kernel.call(2, "cudaFree", durations_ns=[100] * 10)
+        for _ in range(3):
+            bench.publication.tick([])
+        bench.kernel.communicator(2, rank=5, ranks=8)
+        bench.publication.tick([])
+        bench.kernel.call(2, "cudaFree", durations_ns=[100] * 3)
+
+        found = bench.exported(catalog.CUDA_OPERATIONS)
+        assert (found["", "runtime", "cudaFree"], found["5", "runtime", "cudaFree"]) == (10, 3)
+
+
+class TestFailingCollector:
+    """A defect costs the metrics of the collector it is in."""
+
+    @pytest.fixture
+    def broken(self, tmp_path: Path, caplog: pytest.LogCaptureFixture) -> Bench:
+        """The nccl collector fails on every reading."""
+        caplog.set_level(logging.CRITICAL)
+        made = Bench(tmp_path, _TablesThatBreakNccl)  # type: ignore[arg-type]
+        made.kernel.process(1)
+        made.kernel.call(1, "cudaMalloc", durations_ns=[1_000])
+        made.kernel.call(1, "ncclAllReduce", durations_ns=[1_000], communicator=1)
+        made.publication.tick([])
+        return made
+
+    def test_other_collectors_metrics_are_there(self, broken: Bench) -> None:
+        """CUDA as ever, nothing of NCCL."""
+        assert broken.exported(catalog.CUDA_OPERATIONS) == {("3", "runtime", "cudaMalloc"): 1}
+        assert broken.exported(catalog.NCCL_OPERATION_DURATION) == {}
+
+    def test_failure_is_counted_by_collector(self, broken: Bench) -> None:
+        """One run, one error; success is 0 for it and 1 for the other."""
+        broken.publication.snapshot()
+
+        errors, success = "gpustall_exporter_collector_errors_total", "gpustall_exporter_collector_success"
+        assert (broken.own_value(errors, collector="nccl"), broken.own_value(errors, collector="cuda")) == (1, 0)
+        assert (broken.own_value(success, collector="nccl"), broken.own_value(success, collector="cuda")) == (0, 1)
+
+    def test_collector_that_works_again_is_exported_again(self, broken: Bench) -> None:
+        """Its totals are the kernel's: nothing was lost meanwhile."""
+        broken.publication.snapshot()
+        broken.tables.is_broken = False  # type: ignore[attr-defined]
+
+        assert list(broken.exported(catalog.NCCL_OPERATION_DURATION)) == [("3", "ncclAllReduce", "0")]
+        assert broken.own_value("gpustall_exporter_collector_success", collector="nccl") == 1
+
+
+class TestOwnMetrics:
+    """What a publication says about itself."""
+
+    def test_tracked_processes_are_counted(self, bench: Bench) -> None:
+        """Those alive."""
+        bench.publication.tick([])
+
+        assert bench.own_value("gpustall_exporter_tracked_processes") == 1
+
+    def test_map_entries_and_capacity_are_reported(self, bench: Bench) -> None:
+        """Entries as last read; capacity of every table."""
+        bench.publication.tick([])
+        bench.publication.snapshot()
+
+        assert bench.own_value("gpustall_exporter_map_entries", map="operations") == 1
+        assert bench.own_value("gpustall_exporter_map_capacity", map="allocations") == 64
+
+    def test_series_are_counted(self, bench: Bench) -> None:
+        """One histogram, one counter, one info."""
+        bench.publication.tick([])
+        bench.publication.snapshot()
+
+        assert bench.own_value("gpustall_exporter_series") == 3

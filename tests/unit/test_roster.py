@@ -1,0 +1,243 @@
+"""roster: when a process gets its name, which one, and who is alive."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+
+from exporter import catalog
+from exporter.host.processes import Processes
+from exporter.kernel.rows import CommunicatorRow, ProcessRow
+from exporter.model import Identity
+from exporter.roster import Rename, Roster
+from tests.unit.host.process_tree import process, stat_line
+
+START_NS = 47_110_000_000  # 47.11 s after boot is tick 4711, what stat_line() says
+DOCKER_ID = "0123456789ab" + "c" * 52
+CGROUP = f"0::/system.slice/docker-{DOCKER_ID}.scope\n".encode()
+NOBODY = {"environ": b"", "cgroup": b"0::/\n"}
+
+
+def row(tgid: int = 100, start_ns: int = START_NS, comm: bytes = b"python") -> ProcessRow:
+    """A process as the kernel's table has it."""
+    return ProcessRow(tgid, start_ns, 7, (0,) * 6, 0, 0, 0, comm)
+
+
+def communicator(rank: int, ranks: int, digest: int = 1, created_ns: int = 1) -> CommunicatorRow:
+    """A communicator of a process."""
+    return CommunicatorRow(digest, created_ns, rank, ranks, 1)
+
+
+def roster_of(proc: Path, **files: bytes) -> Roster:
+    """A roster on node gpu7 that has just met process 1, tgid 100, with these files in /proc."""
+    roster = Roster(process(proc, 100, **{**NOBODY, **files}), "gpu7")
+    roster.admit({1: row()})
+    return roster
+
+
+class TestHoldingBack:
+    """No identity before it is known, and no waiting for ever."""
+
+    def test_nobody_is_exported_before_a_tick(self, tmp_path: Path) -> None:
+        """A scrape between meeting and naming shows nothing of it."""
+        assert roster_of(tmp_path, environ=b"RANK=3\0").identities() == {}
+
+    def test_rank_of_the_environment_names_at_once(self, tmp_path: Path) -> None:
+        """The first tick."""
+        roster = roster_of(tmp_path, environ=b"RANK=3\0")
+        roster.tick({})
+
+        assert roster.identities() == {1: Identity(node="gpu7", rank="3")}
+
+    def test_process_without_a_rank_is_held_back_two_ticks_and_no_more(self, tmp_path: Path) -> None:
+        """Most CUDA processes have no rank at all."""
+        roster = roster_of(tmp_path)
+        exported = []
+        for _ in range(3):
+            roster.tick({})
+            exported.append(roster.identities())
+
+        assert exported == [{}, {}, {1: Identity(node="gpu7")}]
+
+    def test_rank_that_nccl_tells_in_time_names_at_once(self, tmp_path: Path) -> None:
+        """No rename: the first name is the right one."""
+        roster = roster_of(tmp_path)
+        roster.tick({})
+        renames = roster.tick({1: [communicator(5, 8)]})
+
+        assert (renames, roster.identities()) == ([], {1: Identity(node="gpu7", rank="5")})
+
+
+class TestRanks:
+    """Which rank, and when it changes."""
+
+    def test_environment_comes_before_nccl(self, tmp_path: Path) -> None:
+        """The communicator may be a part of the job."""
+        roster = roster_of(tmp_path, environ=b"RANK=11\0")
+        roster.tick({1: [communicator(3, 8)]})
+
+        assert roster.identities()[1].rank == "11"
+
+    def test_rank_that_comes_later_is_a_rename(self, tmp_path: Path) -> None:
+        """The caller moves the totals."""
+        roster = roster_of(tmp_path)
+        for _ in range(3):
+            roster.tick({})
+
+        assert roster.tick({1: [communicator(5, 8)]}) == [Rename(1, Identity(node="gpu7"))]
+        assert roster.identities() == {1: Identity(node="gpu7", rank="5")}
+
+    def test_rename_is_told_once(self, tmp_path: Path) -> None:
+        """The tick after it is quiet."""
+        roster = roster_of(tmp_path)
+        for communicators in ({}, {}, {}, {1: [communicator(5, 8)]}):
+            roster.tick(communicators)
+
+        assert roster.tick({1: [communicator(5, 8)]}) == []
+
+    def test_rank_outlives_its_communicator(self, tmp_path: Path) -> None:
+        """ncclCommDestroy at the end of a job must not rename it."""
+        roster = roster_of(tmp_path)
+        roster.tick({1: [communicator(5, 8)]})
+
+        assert roster.tick({}) == []
+        assert roster.identities()[1].rank == "5"
+
+    def test_smaller_communicator_made_later_changes_nothing(self, tmp_path: Path) -> None:
+        """A tensor-parallel group inside the world."""
+        roster = roster_of(tmp_path)
+        roster.tick({1: [communicator(5, 8)]})
+
+        assert roster.tick({1: [communicator(5, 8), communicator(1, 2, digest=2, created_ns=2)]}) == []
+
+    def test_communicator_whose_making_was_not_seen_says_nothing(self, tmp_path: Path) -> None:
+        """Rank -1: the exporter came late."""
+        roster = roster_of(tmp_path)
+        for _ in range(3):
+            roster.tick({1: [CommunicatorRow(0, 1, -1, 0, 1)]})
+
+        assert roster.identities()[1].rank == ""
+
+    def test_communicators_of_another_process_say_nothing(self, tmp_path: Path) -> None:
+        """Process 2's rank is not process 1's."""
+        roster = roster_of(tmp_path)
+        for _ in range(3):
+            roster.tick({2: [communicator(5, 8)]})
+
+        assert roster.identities()[1].rank == ""
+
+
+class TestMeeting:
+    """What /proc says of a process, if it is still that process."""
+
+    def test_container_is_read_from_the_cgroup(self, tmp_path: Path) -> None:
+        """Its first 12 digits."""
+        roster = roster_of(tmp_path, environ=b"RANK=3\0", cgroup=CGROUP)
+        roster.tick({})
+
+        assert roster.identities()[1] == Identity(node="gpu7", rank="3", container="0123456789ab")
+
+    def test_reused_tgid_gets_no_wrong_labels(self, tmp_path: Path) -> None:
+        """The tgid has another process by now, whose rank and container are not ours."""
+        stat = stat_line(100, start_time_ticks=9_999)
+        roster = roster_of(tmp_path, stat=stat, environ=b"RANK=3\0", cgroup=CGROUP)
+        for _ in range(3):
+            roster.tick({})
+
+        assert roster.identities()[1] == Identity(node="gpu7")
+
+    def test_start_one_tick_apart_is_the_same_process(self, tmp_path: Path) -> None:
+        """The kernel rounds ns to ticks its own way."""
+        roster = roster_of(tmp_path, stat=stat_line(100, start_time_ticks=4_712), environ=b"RANK=3\0")
+        roster.tick({})
+
+        assert roster.identities()[1].rank == "3"
+
+    def test_vanished_process_has_the_node_s_name_only(self, tmp_path: Path) -> None:
+        """It ended before anyone looked; its totals are exported all the same."""
+        roster = Roster(Processes(tmp_path), "gpu7")
+        roster.admit({1: row()})
+        for _ in range(3):
+            roster.tick({})
+
+        assert roster.identities() == {1: Identity(node="gpu7")}
+
+    def test_proc_is_read_once(self, tmp_path: Path) -> None:
+        """A process that is known keeps what was found when it was met."""
+        roster = roster_of(tmp_path, environ=b"RANK=3\0")
+        (tmp_path / "100" / "environ").write_bytes(b"RANK=4\0")
+        roster.admit({1: row()})
+        roster.tick({})
+
+        assert roster.identities()[1].rank == "3"
+
+    def test_info_has_everything_else_one_may_join_on(self, tmp_path: Path) -> None:
+        """In the order of the catalogue's labels."""
+        environ = b"RANK=3\0LOCAL_RANK=1\0WORLD_SIZE=8\0TORCHELASTIC_RUN_ID=night\0SLURM_JOB_ID=77\0"
+        roster = roster_of(tmp_path, environ=environ, cgroup=CGROUP)
+        ((series, value),) = roster.workload_info()[1].items()
+
+        assert (series.metric, value) == (catalog.WORKLOAD_INFO, 1)
+        assert dict(zip(series.metric.labels, series.labels, strict=True)) == {
+            "pid": "100",
+            "comm": "python",
+            "local_rank": "1",
+            "world_size": "8",
+            "run_id": "night",
+            "slurm_job_id": "77",
+            "pod_uid": "",
+            "container_id": DOCKER_ID,
+            "container_runtime": "docker",
+            "unit": f"docker-{DOCKER_ID}.scope",
+        }
+
+    def test_hostile_comm_is_made_printable(self, tmp_path: Path) -> None:
+        """prctl(PR_SET_NAME) takes any bytes."""
+        roster = Roster(process(tmp_path, 100, **NOBODY), "gpu7")
+        roster.admit({1: row(comm=b'a\n"\xff')})
+        (series,) = roster.workload_info()[1]
+
+        assert series.labels[1] == 'a\ufffd"\ufffd'
+
+
+class TestLeaving:
+    """The end of a process."""
+
+    def test_dismissed_process_is_no_longer_exported(self, tmp_path: Path) -> None:
+        """Its identity is handed over for its last totals."""
+        roster = roster_of(tmp_path, environ=b"RANK=3\0")
+        roster.tick({})
+
+        assert roster.dismiss(1) == Identity(node="gpu7", rank="3")
+        assert (roster.identities(), roster.workload_info(), len(roster)) == ({}, {}, 0)
+
+    def test_process_that_ends_while_held_back_gets_the_name_it_would_have_got(self, tmp_path: Path) -> None:
+        """Short jobs count too."""
+        roster = roster_of(tmp_path, cgroup=CGROUP)
+
+        assert roster.dismiss(1) == Identity(node="gpu7", container="0123456789ab")
+
+    def test_process_never_met_has_no_identity(self, tmp_path: Path) -> None:
+        """An exit told twice is harmless."""
+        roster = roster_of(tmp_path)
+        roster.dismiss(1)
+
+        assert roster.dismiss(1) is None
+
+    def test_process_alive_is_not_gone(self, tmp_path: Path) -> None:
+        """Same tgid, same start."""
+        assert roster_of(tmp_path).gone() == []
+
+    def test_process_without_a_proc_entry_is_gone(self, tmp_path: Path) -> None:
+        """Its exit event was lost."""
+        roster = roster_of(tmp_path)
+        shutil.rmtree(tmp_path / "100")
+
+        assert roster.gone() == [1]
+
+    def test_process_whose_tgid_was_reused_is_gone(self, tmp_path: Path) -> None:
+        """Another start time."""
+        roster = roster_of(tmp_path)
+        (tmp_path / "100" / "stat").write_bytes(stat_line(100, start_time_ticks=9_999))
+
+        assert roster.gone() == [1]
