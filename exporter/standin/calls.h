@@ -33,7 +33,7 @@ struct hands {
     // Allocated and not yet freed, for the calls that free.
     void *kept[KEPT];
     int keeps;
-    ncclComm_t comm;
+    ncclComm_t comm, parent; // parent: what comm was split or shrunk from
     int comm_rank, comm_ranks;
 };
 

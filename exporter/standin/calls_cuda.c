@@ -145,45 +145,57 @@ static bool driver_copy_once(struct hands *hands, const struct order *order)
     return true;
 }
 
-static bool allocate_once(struct hands *hands, const struct order *order)
+// Allocations of the runtime and the driver alike; what comes back is kept for the frees.
+static bool allocate_new(struct hands *hands, const struct order *order)
 {
     const char *name = order->name;
     size_t bytes = (size_t)order->amount;
     void *pointer = NULL;
     CUdeviceptr address = 0;
+    int result;
 
     if (strcmp(name, "cudaMalloc") == 0)
-        keep(hands, CALL(cudaMalloc, &pointer, bytes), pointer);
+        result = CALL(cudaMalloc, &pointer, bytes);
     else if (strcmp(name, "cudaMallocAsync") == 0)
-        keep(hands, CALL(cudaMallocAsync, &pointer, bytes, hands->stream), pointer);
+        result = CALL(cudaMallocAsync, &pointer, bytes, hands->stream);
     else if (strcmp(name, "cudaMallocManaged") == 0)
-        keep(hands, CALL(cudaMallocManaged, &pointer, bytes, cudaMemAttachGlobal), pointer);
+        result = CALL(cudaMallocManaged, &pointer, bytes, cudaMemAttachGlobal);
     else if (strcmp(name, "cudaHostAlloc") == 0)
-        keep(hands, CALL(cudaHostAlloc, &pointer, bytes, 0), pointer);
+        result = CALL(cudaHostAlloc, &pointer, bytes, 0);
     else if (strcmp(name, "cudaMallocHost") == 0)
-        keep(hands, CALL(cudaMallocHost, &pointer, bytes), pointer);
-    else if (strcmp(name, "cudaFree") == 0)
+        result = CALL(cudaMallocHost, &pointer, bytes);
+    else if (strcmp(name, "cuMemAlloc_v2") == 0)
+        result = CALL(cuMemAlloc_v2, &address, bytes);
+    else if (strcmp(name, "cuMemAllocAsync") == 0)
+        result = CALL(cuMemAllocAsync, &address, bytes, hands->stream);
+    else if (strcmp(name, "cuMemAllocManaged") == 0)
+        result = CALL(cuMemAllocManaged, &address, bytes, 1);
+    else if (strcmp(name, "cuMemHostAlloc") == 0)
+        result = CALL(cuMemHostAlloc, &pointer, bytes, 0);
+    else if (strcmp(name, "cuMemCreate") == 0)
+        result = CALL(cuMemCreate, (uint64_t *)&address, bytes, NULL, 0);
+    else
+        return false;
+    keep(hands, result, pointer ? pointer : (void *)(uintptr_t)address);
+    return true;
+}
+
+static bool free_kept(struct hands *hands, const struct order *order)
+{
+    const char *name = order->name;
+
+    if (strcmp(name, "cudaFree") == 0)
         CALL(cudaFree, kept(hands));
     else if (strcmp(name, "cudaFreeAsync") == 0)
         CALL(cudaFreeAsync, kept(hands), hands->stream);
     else if (strcmp(name, "cudaFreeHost") == 0)
         CALL(cudaFreeHost, kept(hands));
-    else if (strcmp(name, "cuMemAlloc_v2") == 0)
-        keep(hands, CALL(cuMemAlloc_v2, &address, bytes), (void *)(uintptr_t)address);
-    else if (strcmp(name, "cuMemAllocAsync") == 0)
-        keep(hands, CALL(cuMemAllocAsync, &address, bytes, hands->stream), (void *)(uintptr_t)address);
-    else if (strcmp(name, "cuMemAllocManaged") == 0)
-        keep(hands, CALL(cuMemAllocManaged, &address, bytes, 1), (void *)(uintptr_t)address);
-    else if (strcmp(name, "cuMemHostAlloc") == 0)
-        keep(hands, CALL(cuMemHostAlloc, &pointer, bytes, 0), pointer);
     else if (strcmp(name, "cuMemFree_v2") == 0)
         CALL(cuMemFree_v2, as_device(kept(hands)));
     else if (strcmp(name, "cuMemFreeAsync") == 0)
         CALL(cuMemFreeAsync, as_device(kept(hands)), hands->stream);
     else if (strcmp(name, "cuMemFreeHost") == 0)
         CALL(cuMemFreeHost, kept(hands));
-    else if (strcmp(name, "cuMemCreate") == 0)
-        keep(hands, CALL(cuMemCreate, (uint64_t *)&address, bytes, NULL, 0), (void *)(uintptr_t)address);
     else if (strcmp(name, "cuMemRelease") == 0)
         CALL(cuMemRelease, as_device(kept(hands)));
     else
@@ -312,7 +324,8 @@ bool cuda_carry_out(struct hands *hands, const struct order *order)
 {
     for (int64_t i = 0; i < order->count; i++)
         if (!launch_once(hands, order) && !wait_once(hands, order) && !copy_once(hands, order) &&
-            !driver_copy_once(hands, order) && !allocate_once(hands, order) && !other_once(hands, order))
+            !driver_copy_once(hands, order) && !allocate_new(hands, order) && !free_kept(hands, order) &&
+            !other_once(hands, order))
             return false;
     return true;
 }

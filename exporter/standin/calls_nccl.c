@@ -41,18 +41,19 @@ void nccl_make(struct hands *hands, enum comm_way way, const ncclUniqueId *id, i
         CALL(ncclCommSplit, parent, hands->rank % colors, hands->rank, &hands->comm, NULL);
     else if (way == COMM_SHRINK && hands->rank != last)
         CALL(ncclCommShrink, parent, &last, 1, &hands->comm, NULL, 0);
-    if (parent)
-        CALL(ncclCommDestroy, parent);
+    hands->parent = parent;
     if (hands->comm)
         look_up(hands);
 }
 
 void nccl_drop(struct hands *hands)
 {
-    if (!hands->comm)
-        return;
-    CALL(ncclCommFinalize, hands->comm);
-    CALL(ncclCommDestroy, hands->comm);
+    if (hands->comm) {
+        CALL(ncclCommFinalize, hands->comm);
+        CALL(ncclCommDestroy, hands->comm);
+    }
+    if (hands->parent)
+        CALL(ncclCommDestroy, hands->parent);
 }
 
 static void moved(enum counted_call call, int result, size_t count)

@@ -63,7 +63,7 @@ class TestCounting:
 class TestCommunicators:
     """Rank, number of ranks and hash, of communicators that are alive when the tables are read."""
 
-    @pytest.mark.parametrize("way", ["init_rank", "config", "scalable", "shrink"])
+    @pytest.mark.parametrize("way", ["init_rank", "config", "scalable"])
     def test_rank_and_size_are_known_whatever_way_it_was_made(self, best_traced: Tracer, way: str) -> None:
         """Three processes: each finds its own rank, all the same hash."""
         rows = _communicators_alive(best_traced, f"--comm={way}", ranks=3)
@@ -73,6 +73,15 @@ class TestCommunicators:
         assert sorted((row.rank, row.ranks) for row in largest) == [(0, 3), (1, 3), (2, 3)]
         assert len({row.hash for row in largest}) == 1
         assert largest[0].hash != 0
+
+    def test_a_shrunk_communicator_has_ranks_that_closed_up(self, best_traced: Tracer) -> None:
+        """Three ranks without the last: the other two find themselves in a communicator of two, under one new hash."""
+        rows = _communicators_alive(best_traced, "--comm=shrink", ranks=3, collectives=2)
+
+        children = [of_process[1] for of_process in rows if len(of_process) == 2]
+
+        assert sorted((row.rank, row.ranks) for row in children) == [(0, 2), (1, 2)]
+        assert len({row.hash for row in children} | {rows[0][0].hash}) == 2
 
     def test_a_split_has_one_hash_on_all_ranks_of_a_colour(self, best_traced: Tracer) -> None:
         """Four ranks, two colours: two hashes, each on two ranks, and neither is the parent's."""
@@ -118,10 +127,13 @@ class TestCommunicators:
         assert run.row("ncclAllReduce").calls == 23
 
 
-def _communicators_alive(traced: Tracer, *flags: str, ranks: int) -> list[list[CommunicatorRow]]:
+def _communicators_alive(
+    traced: Tracer, *flags: str, ranks: int, collectives: int | None = None
+) -> list[list[CommunicatorRow]]:
     """The communicators of each process, read after the first collective of every rank and before the end of any."""
     with traced.asleep(f"--ranks={ranks}", *flags, "ncclAllReduce:1:1024", "sleep:1:60s"):
-        eventually(lambda: _collectives(traced) == ranks, f"a collective of each of {ranks} ranks")
+        wanted = collectives or ranks
+        eventually(lambda: _collectives(traced) == wanted, f"{wanted} ranks make a collective")
         return list(traced.tables.read_communicators().values())
 
 

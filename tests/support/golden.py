@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from pathlib import Path
 
+from exporter.catalog import WORKLOAD_INFO
 from exporter.collectors import COLLECTORS
 from exporter.collectors.totals import Series, merged
-from exporter.catalog import WORKLOAD_INFO
 from exporter.kernel.abi import Copy
 from exporter.kernel.rows import Tables
 from exporter.ledger import Ledger

@@ -36,7 +36,9 @@ class Run:
     def row(self, operation: str) -> OperationRow:
         """The row of an operation, over all processes and communicators."""
         rows = [row for key, row in self.reading.operations.items() if OPERATIONS[key.operation].name == operation]
-        calls, total_ns, moved = (sum(column) for column in zip(*((r.calls, r.total_ns, r.bytes) for r in rows), strict=True))
+        calls, total_ns, moved = (
+            sum(column) for column in zip(*((r.calls, r.total_ns, r.bytes) for r in rows), strict=True)
+        )
         slots = tuple(map(sum, zip(*(row.slots for row in rows if row.slots), strict=True)))
         return OperationRow(calls, total_ns, moved, slots)
 

@@ -62,7 +62,9 @@ class TestAdding:
 
     def test_info_is_1_however_many_have_it(self) -> None:
         """An info says that something is, not how often."""
-        families = Ledger(TTL_SECONDS).families({1: {COMMUNICATOR: 1}, 2: {COMMUNICATOR: 1}}, {1: RANK_0, 2: RANK_0}, 0.0)
+        families = Ledger(TTL_SECONDS).families(
+            {1: {COMMUNICATOR: 1}, 2: {COMMUNICATOR: 1}}, {1: RANK_0, 2: RANK_0}, 0.0
+        )
 
         assert value_of(families, COMMUNICATOR) == 1
 
@@ -238,9 +240,7 @@ class TestExpiry:
 
 
 STEPS = st.lists(
-    st.tuples(
-        st.sampled_from(["work", "work", "admit", "rename", "retire"]), st.integers(0, 5), st.integers(0, 2)
-    ),
+    st.tuples(st.sampled_from(["work", "work", "admit", "rename", "retire"]), st.integers(0, 5), st.integers(0, 2)),
     max_size=25,
 )
 

@@ -51,7 +51,9 @@ class TestLogfmt:
         """Spaces, quotes, equal signs, backslashes, and nothing at all."""
         assert logs.LogfmtFormatter().format(record("%s", message)).partition("msg=")[2] == written
 
-    @pytest.mark.parametrize("control", ["\n", "\r", "\x1b[31m", "\x7f", "\x85", "\x9b31m", "\u2028", "\u202e", "\ud800"])
+    @pytest.mark.parametrize(
+        "control", ["\n", "\r", "\x1b[31m", "\x7f", "\x85", "\x9b31m", "\u2028", "\u202e", "\ud800"]
+    )
     def test_control_characters_are_escaped(self, control: str) -> None:
         """A path made by a traced process can neither start a new line nor colour a terminal."""
         line = logs.LogfmtFormatter().format(record("attached to %s", f"/tmp/{control}x"))

@@ -7,6 +7,7 @@ import pytest
 from exporter import units
 from exporter.kernel import abi
 
+
 class TestSlots:
     """Which slot a duration falls into."""
 

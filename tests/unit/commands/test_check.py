@@ -11,7 +11,9 @@ from exporter.preflight import Finding, State
 KERNEL = Finding("kernel", State.OK, "6.18.0 on x86_64")
 DRIVER = Finding("NVIDIA driver", State.ABSENT, "not loaded", "none needed to try it out")
 BTF = Finding("BTF", State.FAILED, "no /sys/kernel/btf/vmlinux", "use another kernel")
-LIBRARY = Finding("runtime library", State.OK, "/usr/lib/libcudart.so.12: 2 functions", symbols=("cudaFree", "cudaMalloc"))
+LIBRARY = Finding(
+    "runtime library", State.OK, "/usr/lib/libcudart.so.12: 2 functions", symbols=("cudaFree", "cudaMalloc")
+)
 
 
 class TestVerdict:

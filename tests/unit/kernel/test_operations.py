@@ -113,7 +113,9 @@ def positions() -> list[tuple[str, tuple[str, ...]]]:
 class TestPositions:
     """Arguments count from 1."""
 
-    @pytest.mark.parametrize(("name", "parameters"), positions(), ids=lambda value: value if isinstance(value, str) else "")
+    @pytest.mark.parametrize(
+        ("name", "parameters"), positions(), ids=lambda value: value if isinstance(value, str) else ""
+    )
     def test_each_argument_stands_where_the_header_puts_it(self, name: str, parameters: tuple[str, ...]) -> None:
         """Absent ones are 0."""
         found = operation(name)

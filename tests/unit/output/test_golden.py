@@ -57,4 +57,6 @@ class TestGolden:
         """Every line is a comment or one of our samples."""
         lines = exposition(CASES["hostile"](), Format.TEXT).splitlines()
 
-        assert [line for line in lines if not line.startswith(("# HELP gpustall_", "# TYPE gpustall_", "gpustall_"))] == []
+        assert [
+            line for line in lines if not line.startswith(("# HELP gpustall_", "# TYPE gpustall_", "gpustall_"))
+        ] == []

@@ -122,7 +122,11 @@ class TestHostileHeaders:
         assert choose_format(header) in Format
         assert accepts_gzip({"HTTP_ACCEPT_ENCODING": header}) in (True, False)
 
-    @given(st.lists(st.sampled_from(["text/plain", "*/*", ";", ",", "q=", "=", '"', "0.5", "version", "1e999", " ", "nan"])))
+    @given(
+        st.lists(
+            st.sampled_from(["text/plain", "*/*", ";", ",", "q=", "=", '"', "0.5", "version", "1e999", " ", "nan"])
+        )
+    )
     def test_any_pieces_have_qualities_from_0_to_1_best_first(self, pieces: list[str]) -> None:
         """Whatever they are put together to."""
         qualities = [quality for quality, _, _ in offers("".join(pieces))]

@@ -33,7 +33,10 @@ def rendered(snapshot: Snapshot, fmt: Format = Format.TEXT) -> str:
 def samples(text: str, fmt: Format = Format.TEXT) -> dict[tuple[str, tuple[tuple[str, str], ...]], float]:
     """(name, own labels) -> value, without the common labels."""
     return {
-        (one.name, tuple((key, value) for key, value in one.labels.items() if key not in catalog.COMMON_LABELS)): one.value
+        (
+            one.name,
+            tuple((key, value) for key, value in one.labels.items() if key not in catalog.COMMON_LABELS),
+        ): one.value
         for family in PARSERS[fmt](text)
         for one in family.samples
     }
@@ -74,7 +77,14 @@ class TestText:
         values = {name.replace(f'{COMMON},api="runtime",operation="cudaMalloc"', ""): value for name, value in lines}
 
         name = "gpustall_cuda_operation_duration_seconds"
-        edges = ["7.62939453125e-06", "3.0517578125e-05", "0.0001220703125", "0.00048828125", "0.001953125", "0.0078125"]
+        edges = [
+            "7.62939453125e-06",
+            "3.0517578125e-05",
+            "0.0001220703125",
+            "0.00048828125",
+            "0.001953125",
+            "0.0078125",
+        ]
         assert values == {
             f'{name}_bucket{{,le="1.9073486328125e-06"}}': "2",
             **{f'{name}_bucket{{,le="{edge}"}}': "5" for edge in (*edges, "0.03125", "0.125", "1")},
@@ -155,9 +165,7 @@ class TestReadBack:
     @FORMATS
     def test_all_five_common_labels_are_always_there(self, fmt: Format) -> None:
         """Empty ones included, on every sample: an omitted `pod` becomes the exporter's own under honor_labels."""
-        snapshot = Snapshot(
-            0.0, tuple(Family(f.metric, (point_without_a_name(f),)) for f in EVERYTHING.families)
-        )
+        snapshot = Snapshot(0.0, tuple(Family(f.metric, (point_without_a_name(f),)) for f in EVERYTHING.families))
 
         labels = [one.labels for family in PARSERS[fmt](rendered(snapshot, fmt)) for one in family.samples]
         assert all({"node", "rank", "container", "namespace", "pod"} <= one.keys() for one in labels)
@@ -197,14 +205,17 @@ class TestEscaping:
     """What may not stand as it is."""
 
     @pytest.mark.parametrize(
-        ("value", "written"), [("plain", "plain"), ('a"b', r"a\"b"), ("a\\b", r"a\\b"), ("a\nb", r"a\nb"), (r"\n", r"\\n")]
+        ("value", "written"),
+        [("plain", "plain"), ('a"b', r"a\"b"), ("a\\b", r"a\\b"), ("a\nb", r"a\nb"), (r"\n", r"\\n")],
     )
     def test_label(self, value: str, written: str) -> None:
         """Backslash, quote, newline; the backslash first."""
         assert escape_label(value) == written
 
     @pytest.mark.parametrize(
-        ("fmt", "written"), [(Format.TEXT, r'a\\b\n"c"'), (Format.OPENMETRICS, r"a\\b\n\"c\"")], ids=["text", "openmetrics"]
+        ("fmt", "written"),
+        [(Format.TEXT, r'a\\b\n"c"'), (Format.OPENMETRICS, r"a\\b\n\"c\"")],
+        ids=["text", "openmetrics"],
     )
     def test_help(self, fmt: Format, written: str) -> None:
         """OpenMetrics escapes quotes as well."""
@@ -226,7 +237,19 @@ class TestLint:
         """No camel case, no milliseconds, no type in the name."""
         assert re.fullmatch(r"[a-z][a-z0-9]*(_[a-z0-9]+)*", metric.name)
         words = set(metric.name.split("_"))
-        assert not words & {"ms", "us", "ns", "milliseconds", "minutes", "kb", "mb", "bits", "gauge", "counter", "histogram"}
+        assert not words & {
+            "ms",
+            "us",
+            "ns",
+            "milliseconds",
+            "minutes",
+            "kb",
+            "mb",
+            "bits",
+            "gauge",
+            "counter",
+            "histogram",
+        }
 
     @pytest.mark.parametrize("value", [histogram_of({}), histogram_of({0: 1}, 0.5)], ids=["empty", "one"])
     def test_histogram_has_every_bucket_or_is_not_there(self, value: Histogram) -> None:

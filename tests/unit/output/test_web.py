@@ -159,7 +159,9 @@ def serve() -> Iterator[Serve]:
     """Starts servers on free ports of the loopback interface; stops them afterwards."""
     started: list[tuple[Server, threading.Thread]] = []
 
-    def start(app: Application | None = None, *, max_requests: int = 5, patience_seconds: float = 5.0) -> tuple[str, int]:
+    def start(
+        app: Application | None = None, *, max_requests: int = 5, patience_seconds: float = 5.0
+    ) -> tuple[str, int]:
         server = Server(("127.0.0.1", 0), app or application(), max_requests, patience_seconds)
         thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01}, daemon=True)
         thread.start()
@@ -222,7 +224,9 @@ class TestServer:
         assert response.endswith(b"\r\n\r\n")
         assert b"Content-Length: 3\r\n" in response
 
-    @pytest.mark.parametrize("request_line", [b"GET /healthz HTTP/1.0", b"GET / HTTP/9.9", b"nonsense", b"POST / HTTP/1.0"])
+    @pytest.mark.parametrize(
+        "request_line", [b"GET /healthz HTTP/1.0", b"GET / HTTP/9.9", b"nonsense", b"POST / HTTP/1.0"]
+    )
     def test_server_header_says_nothing_of_python(self, serve: Serve, request_line: bytes) -> None:
         """Good and bad requests alike."""
         response = said(serve(), request_line + b"\r\n\r\n")
@@ -306,9 +310,7 @@ class TestServer:
     ) -> None:
         """A response larger than every socket buffer."""
         caplog.set_level(logging.DEBUG)
-        many = snapshot_of(
-            catalog.CUDA_OPERATIONS, *(point(n, "runtime", f"{n:0100}") for n in range(40_000))
-        )
+        many = snapshot_of(catalog.CUDA_OPERATIONS, *(point(n, "runtime", f"{n:0100}") for n in range(40_000)))
         address = serve(application(lambda: many, with_exporter_metrics=False), max_requests=1, patience_seconds=0.1)
         with socket.create_connection(address) as client:
             client.sendall(b"GET /metrics HTTP/1.0\r\n\r\n")
@@ -337,4 +339,3 @@ class TestServer:
             pytest.skip("this machine has no IPv6 loopback address")
         with server:
             assert server.address_family is socket.AF_INET6
-

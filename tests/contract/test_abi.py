@@ -1,0 +1,170 @@
+"""bpf/abi.h and exporter/kernel/abi.py say the same: constants, enums, and every row field by field."""
+
+from __future__ import annotations
+
+import enum
+import re
+import struct
+from pathlib import Path
+
+import pytest
+
+from exporter import units
+from exporter.kernel import abi, rows
+
+HEADER = re.sub(r"/\*.*?\*/", "", (Path(__file__).parents[2] / "bpf" / "abi.h").read_text(encoding="utf-8"), flags=re.S)
+
+ENUMS: dict[str, tuple[type[enum.IntEnum], str, str | None]] = {
+    # C name: the twin, prefix of the C names, C name that only counts the others
+    "call_api": (abi.Api, "API_", None),
+    "call_shape": (abi.Shape, "SHAPE_", None),
+    "cookie_field": (abi.Cookie, "COOKIE_", None),
+    "copy_direction": (abi.Copy, "COPY_", "COPY_DIRECTIONS"),
+    "event_kind": (abi.EventKind, "EVENT_", None),
+    "loss_program": (abi.LossProgram, "LOSS_IN_", "LOSS_PROGRAMS"),
+    "loss_reason": (abi.LossReason, "LOSS_", "LOSS_REASONS"),
+}
+
+STRUCTS: dict[str, tuple[tuple[struct.Struct, ...], type | None, tuple[str, ...]]] = {
+    # C name: the formats of its twin one behind the other, the NamedTuple that rows.py makes of it, members it leaves out
+    "operation_key": ((abi.OPERATION_KEY,), rows.OperationKey, ()),
+    "operation_row": ((abi.OPERATION_SUMS, abi.OPERATION_SLOTS), None, ()),
+    "error_key": ((abi.ERROR_KEY,), rows.ErrorKey, ("padding", "padding_2")),
+    "allocation_key": ((abi.ALLOCATION_KEY,), None, ()),
+    "process_number": ((abi.PROCESS_NUMBER,), None, ()),
+    "process_row": ((abi.PROCESS_ROW,), rows.ProcessRow, ("communicators",)),
+    "communicator_key": ((abi.COMMUNICATOR_KEY,), None, ()),
+    "communicator_row": ((abi.COMMUNICATOR_ROW,), rows.CommunicatorRow, ("splits",)),
+    "event": ((abi.EVENT,), rows.Event, ("padding",)),
+}
+CODES = {"__u64": "Q", "__u32": "I", "__u16": "H", "__s32": "i"}
+
+
+def constants() -> dict[str, int]:
+    """Every #define that is a number."""
+    known: dict[str, int] = {}
+    for name, value in re.findall(r"^#define (\w+)[ \t]+([^\n]+)$", HEADER, flags=re.M):
+        words = [str(known.get(word, word)) for word in re.findall(r"\w+|\S", value)]
+        if all(re.fullmatch(r"\d+|[-+*()]", word) for word in words):
+            known[name] = int(eval(" ".join(words)))  # noqa: S307 - digits, parentheses and + - * only
+    return known
+
+
+def enum_values(name: str) -> dict[str, int]:
+    """Members of an enum, by their C names."""
+    (body,) = re.findall(rf"enum {name} \{{(.*?)\}};", HEADER, flags=re.S)
+    return {member: int(value) for member, value in re.findall(r"(\w+) = (\d+),", body)}
+
+
+def members(name: str) -> list[tuple[str, str]]:
+    """[("process", "I"), ...]: the members of a struct with their format codes."""
+    (body,) = re.findall(rf"struct {name} \{{(.*?)\}};", HEADER, flags=re.S)
+    sizes = {**constants(), "COPY_DIRECTIONS": enum_values("copy_direction")["COPY_DIRECTIONS"]}
+    found = []
+    for c_type, member, count in re.findall(r"(\w+) (\w+)(?:\[(\w+)\])?;", body):
+        length = str(sizes.get(count, count))
+        found.append((member, f"{length}s" if c_type == "char" else CODES[c_type] * int(length or 1)))
+    return found
+
+
+class TestConstants:
+    """#define."""
+
+    def test_histogram_is_of_one_size_in_three_places(self) -> None:
+        """Kernel programs, abi, units."""
+        assert constants()["HIST_OCTAVES"] == abi.HIST_OCTAVES == 42
+        assert constants()["HIST_SLOTS"] == abi.HIST_SLOTS == units.SLOTS == 338
+
+    @pytest.mark.parametrize("name", ["RANK_UNKNOWN", "COMMUNICATOR_ORDINALS", "COMMUNICATOR_OTHER"])
+    def test_constant_is_equal(self, name: str) -> None:
+        """Same name, same number."""
+        assert constants()[name] == getattr(abi, name)
+
+    def test_no_constant_is_forgotten(self) -> None:
+        """A new one needs its line here."""
+        kernel_only = {"NCCL_UNIQUE_ID_BYTES"}
+
+        assert constants().keys() - kernel_only == {
+            "HIST_OCTAVES",
+            "HIST_SLOTS",
+            "RANK_UNKNOWN",
+            "COMMUNICATOR_ORDINALS",
+            "COMMUNICATOR_OTHER",
+        }
+
+
+class TestEnums:
+    """enum."""
+
+    @pytest.mark.parametrize("name", ENUMS)
+    def test_members_have_the_same_names_and_values(self, name: str) -> None:
+        """Both ways: none is missing on either side."""
+        twin, prefix, count = ENUMS[name]
+        values = {member: value for member, value in enum_values(name).items() if member != count}
+
+        assert {prefix + member.name: member.value for member in twin} == values
+
+    @pytest.mark.parametrize("name", [name for name, (_, _, count) in ENUMS.items() if count])
+    def test_count_is_the_number_of_the_others(self, name: str) -> None:
+        """It dimensions an array."""
+        twin, _, count = ENUMS[name]
+        assert count is not None
+
+        assert enum_values(name)[count] == len(twin)
+
+    def test_no_enum_is_forgotten(self) -> None:
+        """A new one needs its line here."""
+        assert set(re.findall(r"^enum (\w+) \{", HEADER, flags=re.M)) == set(ENUMS)
+
+
+class TestStructs:
+    """struct."""
+
+    @pytest.mark.parametrize("name", STRUCTS)
+    def test_members_have_the_format_s_codes_in_its_order(self, name: str) -> None:
+        """Field by field."""
+        formats, _, _ = STRUCTS[name]
+        spelled = "".join(
+            "".join(
+                code if code.endswith("s") else code[-1] * int(code[:-1] or 1)
+                for code in re.findall(r"\d*[a-zA-Z]", one.format)
+            )
+            for one in formats
+        )
+
+        assert "".join(code for _, code in members(name)) == spelled
+
+    @pytest.mark.parametrize("name", STRUCTS)
+    def test_size_is_the_asserted_one(self, name: str) -> None:
+        """The format pads nothing, and neither does the compiler."""
+        (asserted,) = re.findall(rf"ABI_SIZE\(struct {name}, (\d+)\)", HEADER)
+        formats, _, _ = STRUCTS[name]
+
+        assert sum(one.size for one in formats) == int(asserted)
+        assert all(one.format.startswith("=") for one in formats)
+
+    @pytest.mark.parametrize("name", STRUCTS)
+    def test_every_member_is_aligned_to_its_size(self, name: str) -> None:
+        """So that C puts no padding of its own in between."""
+        offset = 0
+        for member, code in members(name):
+            size = 1 if code.endswith("s") else struct.calcsize("=" + code[0])
+            assert offset % size == 0, member
+            offset += struct.calcsize("=" + code)
+
+    @pytest.mark.parametrize("name", [name for name, (_, row, _) in STRUCTS.items() if row])
+    def test_row_has_the_members_in_their_order(self, name: str) -> None:
+        """Without padding and what only the kernel needs."""
+        _, row, left_out = STRUCTS[name]
+
+        assert list(row._fields) == [member for member, _ in members(name) if member not in left_out]  # type: ignore[union-attr]
+
+    def test_operation_row_is_read_in_two_pieces(self) -> None:
+        """The sums are its head; rows.OperationRow names the bytes of calls alike."""
+        assert [member for member, _ in members("operation_row")] == ["calls", "total_ns", "bytes", "slots"]
+        assert rows.OperationRow._fields == ("calls", "total_ns", "bytes", "slots")
+
+    def test_no_struct_is_forgotten(self) -> None:
+        """Neither here nor among the asserted sizes."""
+        assert set(re.findall(r"^struct (\w+) \{", HEADER, flags=re.M)) == set(STRUCTS)
+        assert set(re.findall(r"^ABI_SIZE\(struct (\w+),", HEADER, flags=re.M)) == set(STRUCTS)

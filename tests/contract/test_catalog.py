@@ -1,0 +1,128 @@
+"""The catalogue's names, by the rules of Prometheus and OpenTelemetry."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+
+from exporter import catalog
+from exporter.catalog import COMMON_LABELS, EXPORTER_METRICS, METRICS, WORKLOAD_METRICS, Kind, Metric
+
+EVERY_METRIC = pytest.mark.parametrize("metric", METRICS, ids=lambda metric: metric.name)
+
+
+def prometheus_name(metric: Metric) -> str:
+    """The name that an OpenTelemetry Collector gives a metric on its way to Prometheus.
+
+    Dots become underscores, the unit is spelled out unless the name ends with it, an annotation in braces is left out,
+    a gauge of unit 1 is a ratio, a counter ends in _total.
+    """
+    name = metric.otel_name.replace(".", "_")
+    unit = {"s": "seconds", "By": "bytes", "1": "", "": ""}.get(metric.unit, "")
+    if metric.unit == "1" and metric.kind is Kind.GAUGE:
+        unit = "ratio"
+    if unit and not name.endswith(f"_{unit}"):
+        name += f"_{unit}"
+    if metric.kind is Kind.COUNTER and not name.endswith("_total"):
+        name += "_total"
+    return name
+
+
+class TestNames:
+    """One metric, two worlds."""
+
+    @EVERY_METRIC
+    def test_prometheus_name_is_the_translated_one(self, metric: Metric) -> None:
+        """Whichever way the number comes, a query finds it."""
+        assert metric.name == prometheus_name(metric)
+
+    def test_translation_is_the_standard_one(self) -> None:
+        """Examples written by hand from the specification."""
+        examples = {
+            "a_duration_seconds": Metric("", "a.duration", "s", Kind.HISTOGRAM, (), ""),
+            "a_copied_bytes_total": Metric("", "a.copied", "By", Kind.COUNTER, (), ""),
+            "a_calls_total": Metric("", "a.calls", "{call}", Kind.COUNTER, (), ""),
+            "a_share_ratio": Metric("", "a.share", "1", Kind.GAUGE, (), ""),
+            "a_info": Metric("", "a.info", "", Kind.INFO, (), ""),
+        }
+
+        assert {prometheus_name(metric): metric for metric in examples.values()} == examples
+
+    @EVERY_METRIC
+    def test_unit_is_one_that_the_translation_knows(self, metric: Metric) -> None:
+        """Seconds, bytes, an annotation, or none."""
+        assert metric.unit in ("s", "By", "1", "") or re.fullmatch(r"\{[a-z]+\}", metric.unit)
+
+    def test_names_are_unique(self) -> None:
+        """In both worlds."""
+        assert len({metric.name for metric in METRICS}) == len(METRICS)
+        assert len({metric.otel_name for metric in METRICS}) == len(METRICS)
+
+    def test_no_family_takes_a_name_that_another_s_samples_have(self) -> None:
+        """OpenMetrics names a family without its suffix; a histogram's samples add theirs."""
+        families = [re.sub("_(total|info)$", "", metric.name) for metric in METRICS]
+        samples = {
+            metric.name + suffix
+            for metric in METRICS
+            if metric.kind is Kind.HISTOGRAM
+            for suffix in ("_bucket", "_sum", "_count", "_created")
+        }
+
+        assert len(set(families)) == len(families)
+        assert not samples & {metric.name for metric in METRICS}
+
+    @EVERY_METRIC
+    def test_metrics_about_the_exporter_have_their_prefix(self, metric: Metric) -> None:
+        """And no other has it."""
+        assert metric.name.startswith("gpustall_exporter_") == metric.is_about_exporter
+        assert metric.name.startswith("gpustall_")
+
+    def test_every_metric_made_is_listed(self) -> None:
+        """One that is not would never be exported."""
+        made = {value for value in vars(catalog).values() if isinstance(value, Metric)}
+
+        assert made == set(METRICS)
+        assert {metric for metric in METRICS if metric.is_about_exporter} == set(EXPORTER_METRICS)
+        assert set(WORKLOAD_METRICS) | set(EXPORTER_METRICS) == set(METRICS)
+
+
+class TestLabels:
+    """Beside the five common ones."""
+
+    def test_common_labels_are_the_five(self) -> None:
+        """As the design names them."""
+        assert COMMON_LABELS == ("node", "rank", "container", "namespace", "pod")
+
+    @EVERY_METRIC
+    def test_own_labels_collide_with_nothing(self, metric: Metric) -> None:
+        """Neither with the common ones, nor with those of a format or of the scraper."""
+        assert not {*metric.labels} & {*COMMON_LABELS, "le", "quantile", "job", "instance"}
+        assert len(set(metric.labels)) == len(metric.labels)
+
+    @EVERY_METRIC
+    def test_label_names_are_in_snake_case(self, metric: Metric) -> None:
+        """Two underscores in front are Prometheus' own."""
+        assert all(re.fullmatch(r"[a-z]+(_[a-z]+)*", label) for label in metric.labels)
+
+
+class TestHelp:
+    """What a person reads under the name."""
+
+    @EVERY_METRIC
+    def test_help_is_a_sentence(self, metric: Metric) -> None:
+        """It begins with a capital or a digit and ends with a full stop; it is one line, neither empty nor a page."""
+        assert re.fullmatch(r"[A-Z0-9].*\.", metric.help)
+        assert "  " not in metric.help
+        assert len(metric.help) <= 300
+
+    @EVERY_METRIC
+    def test_help_does_not_repeat_another(self, metric: Metric) -> None:
+        """Each says what is its own."""
+        assert [other for other in METRICS if other.help == metric.help] == [metric]
+
+    @pytest.mark.parametrize("metric", [m for m in METRICS if m.kind is Kind.HISTOGRAM], ids=lambda metric: metric.name)
+    def test_help_of_a_duration_says_where_it_begins_and_ends_and_what_it_is_not(self, metric: Metric) -> None:
+        """A uprobe on an asynchronous call does not see the GPU."""
+        assert "from entry into to return from" in metric.help
+        assert "not the time" in metric.help

@@ -1,0 +1,166 @@
+"""Which module may import which: downwards only, siblings not at all, each external library in one place."""
+
+from __future__ import annotations
+
+import ast
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+PACKAGE = Path(__file__).parents[2] / "exporter"
+
+FLOORS = (
+    {"__init__", "errors", "units"},
+    {"config", "catalog", "model", "logs"},
+    {"kernel", "host"},
+    {"identity", "collectors", "ledger"},
+    {"output", "roster", "discovery", "standin"},
+    {"publication"},  # between its parts and the daemon: it holds roster, ledger and output's own metrics together
+    {"daemon", "preflight"},
+    {"commands"},
+    {"__main__"},
+)
+FLOOR_OF = {unit: floor for floor, units in enumerate(FLOORS) for unit in units}
+
+SIBLINGS = {
+    ("model", "catalog"): "a Family is a metric with its points; the catalogue knows nothing of points",
+    ("ledger", "collectors"): "what a Total is stands in collectors/totals.py, which imports the catalogue only",
+}
+"""Siblings that import each other all the same, with the reason."""
+
+FORBIDDEN = {
+    "output": {"kernel", "host", "collectors", "identity", "ledger"},  # a Snapshot is all it needs
+    "identity": {"kernel", "host"},  # pure: what was read is passed in
+    "collectors": {"host", "config"},
+    "ledger": {"kernel", "host", "config"},
+}
+"""Lower floors that are out of bounds even so."""
+
+EXTERNAL = {"prometheus_client": {"output/own_metrics.py"}}
+CTYPES = {
+    "kernel/libbpf.py": "the binding to libbpf and bpf(2)",
+    "kernel/maps.py": "buffers for batch look-ups",
+    "kernel/mapping_watch.py": "perf_event_open(2) has no wrapper in Python",
+    "host/libraries.py": "fstatfs(2): os.statvfs() leaves out the type of the file system",
+    "commands/run.py": "prctl(2): the stand-in job dies with the exporter",
+}
+"""Where ctypes is imported, and why."""
+
+
+def modules() -> list[Path]:
+    """Every module, relative to the package."""
+    return sorted(path.relative_to(PACKAGE) for path in PACKAGE.rglob("*.py"))
+
+
+def unit_of(module: Path) -> str:
+    """`kernel/rows.py` -> kernel, `daemon.py` -> daemon."""
+    return module.parts[0].removesuffix(".py")
+
+
+def imported(module: Path) -> Iterator[tuple[str, ...]]:
+    """Dotted names as tuples: `from exporter.host import elf` -> ("exporter", "host", "elf"). Type-checking ones included."""
+    tree = ast.parse((PACKAGE / module).read_text(encoding="utf-8"))
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Import):
+            yield from (tuple(alias.name.split(".")) for alias in node.names)
+        elif isinstance(node, ast.ImportFrom):
+            assert node.level == 0, f"{module} imports relatively"
+            assert node.module is not None
+            yield from ((*node.module.split("."), alias.name) for alias in node.names)
+
+
+def units_imported(module: Path) -> set[str]:
+    """Units of this package that a module imports, without its own. Names of exporter/__init__.py are `__init__`."""
+    found = {name[1] if name[1] in FLOOR_OF else "__init__" for name in imported(module) if name[0] == "exporter"}
+    return found - {unit_of(module)}
+
+
+EVERY_MODULE = pytest.mark.parametrize("module", modules(), ids=str)
+
+
+class TestFloors:
+    """The order in which one can read the program."""
+
+    def test_every_module_has_a_floor(self) -> None:
+        """And every floor's module is there."""
+        assert {unit_of(module) for module in modules()} == set(FLOOR_OF)
+
+    @EVERY_MODULE
+    def test_imports_go_downwards(self, module: Path) -> None:
+        """A sibling counts as upwards unless the exception has a reason."""
+        unit = unit_of(module)
+        upwards = {
+            other
+            for other in units_imported(module)
+            if FLOOR_OF[other] >= FLOOR_OF[unit] and (unit, other) not in SIBLINGS
+        }
+
+        assert upwards == set()
+
+    @EVERY_MODULE
+    def test_what_is_out_of_bounds_is_not_imported(self, module: Path) -> None:
+        """Outputs see a Snapshot, never a map; what is pure stays pure."""
+        assert units_imported(module) & FORBIDDEN.get(unit_of(module), set()) == set()
+
+    def test_exceptions_are_still_needed(self) -> None:
+        """One that is not is deleted."""
+        pairs = {(unit_of(module), other) for module in modules() for other in units_imported(module)}
+
+        assert set(SIBLINGS) <= pairs
+
+    def test_ledger_sees_only_the_totals_of_collectors(self) -> None:
+        """Which is what its exception says."""
+        names = {name[1:3] for name in imported(Path("ledger.py")) if name[:2] == ("exporter", "collectors")}
+
+        assert names == {("collectors", "totals")}
+
+    def test_collectors_do_not_import_each_other(self) -> None:
+        """Only the package's list names them all."""
+        subjects = {path.stem for path in modules() if path.parts[0] == "collectors"} - {"__init__", "totals"}
+        for subject in subjects:
+            names = {
+                name[2] for name in imported(Path(f"collectors/{subject}.py")) if name[:2] == ("exporter", "collectors")
+            }
+            assert names <= {"totals"}
+
+    def test_commands_do_not_import_each_other(self) -> None:
+        """__main__ finds them by name."""
+        for module in modules():
+            if module.parts[0] == "commands":
+                assert not [name for name in imported(module) if name[:2] == ("exporter", "commands")]
+
+
+class TestLibraries:
+    """What is not ours."""
+
+    def test_each_external_library_is_imported_in_one_place(self) -> None:
+        """A change of it is a change of one file."""
+        found: dict[str, set[str]] = {}
+        for module in modules():
+            for name in imported(module):
+                if name[0] != "exporter" and name[0] not in sys.stdlib_module_names:
+                    found.setdefault(name[0], set()).add(str(module))
+
+        assert found == EXTERNAL
+
+    def test_ctypes_is_imported_where_there_is_a_reason(self) -> None:
+        """Memory of our own making belongs to few modules."""
+        assert {str(module) for module in modules() if any(name[0] == "ctypes" for name in imported(module))} == set(
+            CTYPES
+        )
+
+    def test_only_main_exits(self) -> None:
+        """Everything else raises or returns."""
+        leaving = {
+            str(module)
+            for module in modules()
+            for node in ast.walk(ast.parse((PACKAGE / module).read_text(encoding="utf-8")))
+            if isinstance(node, ast.Attribute)
+            and node.attr in ("exit", "_exit")
+            and isinstance(node.value, ast.Name)
+            and node.value.id in ("sys", "os")
+        }
+
+        assert leaving <= {"__main__.py"}

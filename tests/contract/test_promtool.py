@@ -1,0 +1,50 @@
+"""promtool, of Prometheus itself, has nothing to say about our exposition."""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+
+import pytest
+
+from exporter import catalog
+from exporter.output.own_metrics import OwnMetrics
+from exporter.output.text import Format
+from tests.support.golden import CASES, FOLDER
+
+PROMTOOL = shutil.which("promtool")
+
+pytestmark = pytest.mark.skipif(PROMTOOL is None, reason="promtool is missing: install the package prometheus")
+
+
+def lint(exposition: bytes) -> tuple[int, str]:
+    """Exit code and words of `promtool check metrics`."""
+    assert PROMTOOL is not None
+    done = subprocess.run(
+        [PROMTOOL, "check", "metrics"], input=exposition, capture_output=True, timeout=60, check=False
+    )
+    return done.returncode, (done.stdout + done.stderr).decode()
+
+
+class TestPromtool:
+    """Exit code 0 and silence."""
+
+    @pytest.mark.parametrize("case", CASES)
+    def test_golden_exposition_is_clean(self, case: str) -> None:
+        """Every workload metric is in one of them."""
+        assert lint((FOLDER / case / "metrics.prom").read_bytes()) == (0, "")
+
+    def test_own_metrics_are_clean(self) -> None:
+        """One series of each; process_* come from prometheus-client."""
+        own = OwnMetrics()
+        for metric in catalog.EXPORTER_METRICS:
+            own.set(metric, 1, *("x" for _ in metric.labels))
+
+        assert lint(own.render(Format.TEXT)) == (0, "")
+
+    def test_promtool_would_complain(self) -> None:
+        """The check is one: a counter without _total is found."""
+        code, words = lint(b"# HELP x_bytes X.\n# TYPE x_bytes counter\nx_bytes 1\n")
+
+        assert code != 0
+        assert 'should have "_total" suffix' in words
