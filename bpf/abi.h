@@ -74,10 +74,10 @@ struct operation_key {
 };
 
 struct operation_row {
-	__u64 calls;	/* returned, or nested in a runtime call and not timed */
-	__u64 total_ns; /* of the timed ones */
+	__u64 untimed;	/* calls whose time was not taken: made by the driver's caller, the runtime */
+	__u64 total_ns; /* of the timed ones, which the slots count */
 	__u64 bytes;	/* NCCL: elements x element size, of calls that succeeded */
-	__u64 slots[HIST_SLOTS]; /* of the timed ones; in the same row, since a second look-up costs 57 ns a call */
+	__u64 slots[HIST_SLOTS]; /* in the same row, since a second look-up costs 57 ns a call */
 };
 
 struct error_key {

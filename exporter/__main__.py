@@ -24,7 +24,9 @@ class _Parser(argparse.ArgumentParser):
 
 
 def _parser() -> _Parser:
-    parser = _Parser(prog=PROGRAM, description="Says why a GPU waits: eBPF probes on CUDA and NCCL, served to Prometheus.")
+    parser = _Parser(
+        prog=PROGRAM, description="Says why a GPU waits: eBPF probes on CUDA and NCCL, served to Prometheus."
+    )
     parser.add_argument("--version", action="version", version=f"{PROGRAM} {__version__}")
     commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND", parser_class=_Parser)
     for name in COMMANDS:

@@ -123,7 +123,9 @@ SETTINGS = (
     Setting("web.listen-address", f"127.0.0.1:{DEFAULT_PORT}", _address, "HOST:PORT", "where to serve metrics"),
     Setting("web.telemetry-path", "/metrics", _path_of_url, "PATH", "path of the metrics"),
     Setting("web.max-requests", "40", _count, "N", "requests served at a time; one more is turned away"),
-    Setting("web.disable-exporter-metrics", "false", _flag_value, "BOOL", "leave out gpustall_exporter_* and process_*"),
+    Setting(
+        "web.disable-exporter-metrics", "false", _flag_value, "BOOL", "leave out gpustall_exporter_* and process_*"
+    ),
     Setting("node", "", _node, "NAME", "value of the node label (environment NODE_NAME, else the host name)"),
     Setting(
         "probes.attach",
@@ -149,7 +151,9 @@ _BY_FLAG = {setting.flag: setting for setting in SETTINGS}
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare every setting. Values stay text here; load() parses them, so that file and flag are read alike."""
-    parser.add_argument("--config.file", dest="config.file", metavar="FILE", help="TOML file with any of these settings")
+    parser.add_argument(
+        "--config.file", dest="config.file", metavar="FILE", help="TOML file with any of these settings"
+    )
     for setting in SETTINGS:
         is_switch = setting.parse is _flag_value
         parser.add_argument(
@@ -230,7 +234,9 @@ def _flatten(table: Mapping[str, Any], above: Sequence[str], found: dict[str, st
         if isinstance(value, Mapping):
             _flatten(value, (*above, key), found, path)
         elif flag not in _BY_FLAG:
-            raise BadInput(f"--config.file: {path} has the unknown key {flag!r}", remedy="see `run --help` for all settings")
+            raise BadInput(
+                f"--config.file: {path} has the unknown key {flag!r}", remedy="see `run --help` for all settings"
+            )
         elif isinstance(value, bool):
             found[flag] = "true" if value else "false"
         elif isinstance(value, str | int | float):

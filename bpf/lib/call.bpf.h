@@ -71,7 +71,7 @@ static __always_inline void add_duration(struct operation_row *row, u64 duration
 
 	if (slot < HIST_SLOTS) /* always; the verifier cannot know */
 		__sync_fetch_and_add(&row->slots[slot], 1);
-	__sync_fetch_and_add(&row->total_ns, duration_ns);
+	__sync_fetch_and_add(&row->total_ns, duration_ns); /* last: a reader that finds it unmoved skips the slots */
 }
 
 static __always_inline void add_error(struct operation_key *operation, s32 code)
@@ -91,12 +91,18 @@ static __always_inline void add_error(struct operation_key *operation, s32 code)
 	__sync_fetch_and_add(count, 1);
 }
 
-/* The state of the current thread with its process number; NULL when it cannot be had (counted). */
-static __always_inline struct thread *current_thread(void)
+static __always_inline struct thread *known_thread(void)
+{
+	return bpf_task_storage_get(&threads, bpf_get_current_task_btf(), 0, 0);
+}
+
+/* The state of the current thread with its process number, made if missing; NULL when it cannot be had (counted). */
+static __always_inline struct thread *numbered_thread(struct thread *thread)
 {
 	struct task_struct *task = bpf_get_current_task_btf();
-	struct thread *thread = bpf_task_storage_get(&threads, task, 0, BPF_LOCAL_STORAGE_GET_F_CREATE);
 
+	if (!thread)
+		thread = bpf_task_storage_get(&threads, task, 0, BPF_LOCAL_STORAGE_GET_F_CREATE);
 	if (!thread) {
 		lose(LOSS_THREAD_STORAGE);
 		return NULL;
@@ -117,6 +123,12 @@ static __always_inline bool is_abandoned(const struct call *call, u64 stack_poin
 	return !(call_api(call->cookie) == API_RUNTIME && api == API_DRIVER);
 }
 
+static __always_inline void abandoned(struct thread *thread)
+{
+	thread->has_abandoned = true;
+	lose(LOSS_ABANDONED);
+}
+
 static __always_inline void drop_abandoned(struct thread *thread, u64 stack_pointer, u32 api)
 {
 	for (int i = 0; i < CALL_DEPTH; i++) {
@@ -125,7 +137,7 @@ static __always_inline void drop_abandoned(struct thread *thread, u64 stack_poin
 		if (depth == 0 || depth > CALL_DEPTH || !is_abandoned(&thread->calls[depth - 1], stack_pointer, api))
 			return;
 		thread->depth = depth - 1;
-		lose(LOSS_ABANDONED);
+		abandoned(thread);
 	}
 }
 
@@ -144,7 +156,7 @@ static __always_inline void count_untimed(const struct thread *thread, u64 cooki
 	struct operation_row *row = operation_row(&key);
 
 	if (row)
-		__sync_fetch_and_add(&row->calls, 1);
+		__sync_fetch_and_add(&row->untimed, 1);
 }
 
 /* Opens a call and returns its frame for remember(); NULL when its return is of no interest. */
@@ -187,7 +199,7 @@ static __always_inline struct call *call_leave(struct thread *thread, struct pt_
 			return NULL;
 		if (thread->calls[top].stack_pointer == stack_pointer) {
 			for (int above = 0; above < i; above++)
-				lose(LOSS_ABANDONED);
+				abandoned(thread);
 			thread->depth = top;
 			return &thread->calls[top];
 		}
@@ -206,9 +218,9 @@ static __always_inline void succeeded(struct thread *thread, struct call *call, 
 static __always_inline void failed(struct thread *thread, struct call *call);
 
 /* Returns 1 when the return of this call need not be seen: a session then skips it. */
-static __always_inline int on_enter(struct pt_regs *regs)
+static __always_inline int on_enter(struct pt_regs *regs, struct thread *known)
 {
-	struct thread *thread = current_thread();
+	struct thread *thread = numbered_thread(known);
 
 	if (!thread)
 		return 1;
@@ -221,10 +233,8 @@ static __always_inline int on_enter(struct pt_regs *regs)
 	return 0;
 }
 
-static __always_inline int on_exit(struct pt_regs *regs)
+static __always_inline int on_exit(struct pt_regs *regs, struct thread *thread, u64 now_ns)
 {
-	u64 now_ns = bpf_ktime_get_ns();
-	struct thread *thread = bpf_task_storage_get(&threads, bpf_get_current_task_btf(), 0, 0);
 	struct call *call = thread ? call_leave(thread, regs) : NULL;
 
 	if (!call)
@@ -241,7 +251,6 @@ static __always_inline int on_exit(struct pt_regs *regs)
 	if (!row)
 		return 0;
 	add_duration(row, duration_ns);
-	__sync_fetch_and_add(&row->calls, 1); /* last: a reader that finds the count unmoved skips the slots */
 	if (is_failure(call->cookie, code)) {
 		add_error(&key, code);
 		failed(thread, call);
@@ -254,26 +263,56 @@ static __always_inline int on_exit(struct pt_regs *regs)
 extern bool bpf_session_is_return(void) __ksym __weak;
 
 /*
+ * Whether a session program runs for a return. The kernel would tell at 21 ns a time; where the stack pointer tells, and
+ * every open call of the thread is still on record, it is a return exactly when it stands where an open call will return to.
+ */
+static __always_inline bool is_return(struct thread *thread, struct pt_regs *regs)
+{
+	if (!STACK_TELLS_RETURNS || !thread || thread->has_abandoned)
+		return bpf_session_is_return();
+	u64 stack_pointer = STACK_POINTER(regs) - RETURN_POPS;
+
+	for (int i = 0; i < CALL_DEPTH; i++) {
+		u32 top = thread->depth - 1 - i;
+
+		if (top >= CALL_DEPTH)
+			return false;
+		if (thread->calls[top].stack_pointer == stack_pointer)
+			return true;
+	}
+	return false;
+}
+
+static __always_inline int on_session(struct pt_regs *regs)
+{
+	struct thread *thread = known_thread();
+
+	if (is_return(thread, regs))
+		return on_exit(regs, thread, bpf_ktime_get_ns());
+	return on_enter(regs, thread);
+}
+
+/*
  * `subject`_session: entry and return in one program (kernel 6.13 and later).
  * `subject`_enter, `subject`_exit: the same in two, for uprobe_multi links and for one perf event per function.
  * User space loads either the first or the other two.
  */
-#define CALL_PROGRAMS(subject)                                                   \
-	SEC("uprobe")                                                            \
-	int subject##_session(struct pt_regs *regs)                              \
-	{                                                                        \
-		return bpf_session_is_return() ? on_exit(regs) : on_enter(regs); \
-	}                                                                        \
-	SEC("uprobe")                                                            \
-	int subject##_enter(struct pt_regs *regs)                                \
-	{                                                                        \
-		on_enter(regs);                                                  \
-		return 0;                                                        \
-	}                                                                        \
-	SEC("uretprobe")                                                         \
-	int subject##_exit(struct pt_regs *regs)                                 \
-	{                                                                        \
-		return on_exit(regs);                                            \
+#define CALL_PROGRAMS(subject)                                             \
+	SEC("uprobe")                                                      \
+	int subject##_session(struct pt_regs *regs)                        \
+	{                                                                  \
+		return on_session(regs);                                   \
+	}                                                                  \
+	SEC("uprobe")                                                      \
+	int subject##_enter(struct pt_regs *regs)                          \
+	{                                                                  \
+		on_enter(regs, known_thread());                            \
+		return 0;                                                  \
+	}                                                                  \
+	SEC("uretprobe")                                                   \
+	int subject##_exit(struct pt_regs *regs)                           \
+	{                                                                  \
+		return on_exit(regs, known_thread(), bpf_ktime_get_ns());  \
 	}
 
 #endif

@@ -34,6 +34,11 @@ struct pt_regs { /* arch/x86/include/asm/ptrace.h: user-visible order, frozen */
 #define STACK_ARGUMENTS_OFFSET 8 /* the return address lies below them */
 #define RETURN_POPS 8		 /* at return, the stack pointer is above the return address */
 #define BY_VALUE_REGISTERS 0	 /* registers that a struct by value takes from the arguments behind it */
+/*
+ * Every function is entered with the stack pointer at 8 modulo 16 and left with it at 0 (System V ABI), so no entry has the
+ * stack pointer of a return.
+ */
+#define STACK_TELLS_RETURNS 1
 #define STACK_POINTER(regs) LOAD(regs, sp)
 #define RETURN_VALUE(regs) LOAD(regs, ax)
 
@@ -62,6 +67,7 @@ struct pt_regs { /* struct user_pt_regs, the head of the kernel's own */
 #define STACK_ARGUMENTS_OFFSET 0
 #define RETURN_POPS 0
 #define BY_VALUE_REGISTERS 1
+#define STACK_TELLS_RETURNS 0 /* entry and return have the same stack pointer */
 #define STACK_POINTER(regs) LOAD(regs, sp)
 #define RETURN_VALUE(regs) LOAD(regs, regs[0])
 

@@ -20,6 +20,7 @@ struct call {
 struct thread {
 	u32 process;
 	u32 depth;
+	bool has_abandoned; /* a call of this thread has been left without a return */
 	struct call calls[CALL_DEPTH];
 };
 

@@ -33,7 +33,9 @@ def run(arguments: argparse.Namespace) -> int:
         print(document(found))
     else:
         print(table(found, shutil.get_terminal_size((100, 24)).columns, is_coloured=sys.stdout.isatty()))
-        verdict = "`run` will work here." if will_work(found) else "`run` will NOT work here; mend what FAILED, from the top."
+        verdict = (
+            "`run` will work here." if will_work(found) else "`run` will NOT work here; mend what FAILED, from the top."
+        )
         print(f"\n{verdict}")
     return 0 if will_work(found) else EXIT_NOT_POSSIBLE
 
@@ -45,7 +47,9 @@ def will_work(found: Sequence[Finding]) -> bool:
 
 def document(found: Sequence[Finding]) -> str:
     """The answer for machines: version, ok, and every finding with all of its fields."""
-    return json.dumps({"version": __version__, "ok": will_work(found), "findings": [asdict(f) for f in found]}, indent=2)
+    return json.dumps(
+        {"version": __version__, "ok": will_work(found), "findings": [asdict(f) for f in found]}, indent=2
+    )
 
 
 def table(found: Sequence[Finding], columns: int, *, is_coloured: bool) -> str:

@@ -12,7 +12,7 @@ HIST_OCTAVES = 42
 HIST_SLOTS = 8 * HIST_OCTAVES + 2  # + slot 0 for (0, 1] unit + one overflow
 
 OPERATION_KEY = struct.Struct("=IHH")  # process, operation, communicator
-OPERATION_SUMS = struct.Struct("=QQQ")  # the head of an operation row: calls, total_ns, bytes
+OPERATION_SUMS = struct.Struct("=QQQ")  # the head of an operation row: untimed, total_ns, bytes
 OPERATION_SLOTS = struct.Struct(f"={HIST_SLOTS}Q")  # what follows it
 ERROR_KEY = struct.Struct("=IHHiI")  # process, operation, padding, code, padding
 ALLOCATION_KEY = struct.Struct("=IIQ")  # process, is_handle, address

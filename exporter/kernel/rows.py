@@ -27,12 +27,21 @@ class OperationKey(NamedTuple):
 
 
 class OperationRow(NamedTuple):
-    """Value of `operations`. slots: counts of an exponential histogram (units.SLOTS); empty while no call was timed."""
+    """Value of `operations`. untimed: calls whose time was not taken. total_ns, timed, slots: of the others.
 
-    calls: int
+    slots: counts of an exponential histogram (units.SLOTS), summing up to `timed`; empty while no call was timed.
+    """
+
+    untimed: int
     total_ns: int
     bytes: int
+    timed: int
     slots: tuple[int, ...]
+
+    @property
+    def calls(self) -> int:
+        """All calls that returned."""
+        return self.untimed + self.timed
 
 
 class ErrorKey(NamedTuple):
@@ -119,11 +128,11 @@ class Tables:
         known, rows = self._operations, {}
         for raw_key, value in self._maps["operations"].items():
             key = OperationKey(*unpack_key(raw_key))
-            calls, total_ns, moved_bytes = sums = unpack_sums(value)
+            untimed, total_ns, moved_bytes = sums = unpack_sums(value)
             row = known.get(key)
             if row is None or row[:3] != sums:  # all three: the bytes of a call are added after it was counted
                 slots = abi.OPERATION_SLOTS.unpack_from(value, abi.OPERATION_SUMS.size) if total_ns else ()
-                row = OperationRow(calls, total_ns, moved_bytes, slots)
+                row = OperationRow(untimed, total_ns, moved_bytes, sum(slots), slots)
             rows[key] = row
         self._operations = rows
         self.entries["operations"] = len(rows)

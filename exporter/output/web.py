@@ -113,9 +113,7 @@ class Application:
             '<li><a href="/readyz">/readyz</a>: probes are in place</li></ul></body></html>\n'
         )
         body = page.encode()
-        start_response(
-            "200 OK", [("Content-Type", "text/html; charset=utf-8"), ("Content-Length", str(len(body)))]
-        )
+        start_response("200 OK", [("Content-Type", "text/html; charset=utf-8"), ("Content-Length", str(len(body)))])
         return [body]
 
 
@@ -154,8 +152,8 @@ class _Request(WSGIRequestHandler):
 
     def setup(self) -> None:
         """Before the first byte is read: how long to wait for each."""
-        self.timeout = self.server.patience_seconds  # type: ignore[attr-defined] # it is a Server
         super().setup()
+        self.connection.settimeout(self.server.patience_seconds)  # type: ignore[attr-defined] # it is a Server
 
     def handle(self) -> None:
         try:

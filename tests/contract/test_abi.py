@@ -26,7 +26,7 @@ ENUMS: dict[str, tuple[type[enum.IntEnum], str, str | None]] = {
 }
 
 STRUCTS: dict[str, tuple[tuple[struct.Struct, ...], type | None, tuple[str, ...]]] = {
-    # C name: the formats of its twin one behind the other, the NamedTuple that rows.py makes of it, members it leaves out
+    # C name: the formats of its twin one behind the other, the NamedTuple of rows.py, members that it leaves out
     "operation_key": ((abi.OPERATION_KEY,), rows.OperationKey, ()),
     "operation_row": ((abi.OPERATION_SUMS, abi.OPERATION_SLOTS), None, ()),
     "error_key": ((abi.ERROR_KEY,), rows.ErrorKey, ("padding", "padding_2")),
@@ -160,9 +160,9 @@ class TestStructs:
         assert list(row._fields) == [member for member, _ in members(name) if member not in left_out]  # type: ignore[union-attr]
 
     def test_operation_row_is_read_in_two_pieces(self) -> None:
-        """The sums are its head; rows.OperationRow names the bytes of calls alike."""
-        assert [member for member, _ in members("operation_row")] == ["calls", "total_ns", "bytes", "slots"]
-        assert rows.OperationRow._fields == ("calls", "total_ns", "bytes", "slots")
+        """The sums are its head, the slots follow; rows.OperationRow adds how many calls the slots count."""
+        assert [member for member, _ in members("operation_row")] == ["untimed", "total_ns", "bytes", "slots"]
+        assert rows.OperationRow._fields == ("untimed", "total_ns", "bytes", "timed", "slots")
 
     def test_no_struct_is_forgotten(self) -> None:
         """Neither here nor among the asserted sizes."""

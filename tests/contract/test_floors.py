@@ -60,7 +60,7 @@ def unit_of(module: Path) -> str:
 
 
 def imported(module: Path) -> Iterator[tuple[str, ...]]:
-    """Dotted names as tuples: `from exporter.host import elf` -> ("exporter", "host", "elf"). Type-checking ones included."""
+    """Dotted names as tuples: `from exporter.host import elf` -> ("exporter", "host", "elf")."""
     tree = ast.parse((PACKAGE / module).read_text(encoding="utf-8"))
     for node in ast.walk(tree):
         if isinstance(node, ast.Import):

@@ -1,4 +1,4 @@
-"""Kernel tables without a kernel: FakeMap stands where a KernelMap does, FakeTables packs rows into it as the programs do."""
+"""Kernel tables without a kernel: FakeMap stands where a KernelMap does, FakeTables packs rows into it."""
 
 from __future__ import annotations
 
@@ -75,12 +75,12 @@ class FakeTables:
         """Calls that returned: one per duration, and `untimed` ones, which a runtime call made."""
         key = abi.OPERATION_KEY.pack(process, NUMBERS[operation], communicator)
         before = self.maps["operations"].rows.get(key, bytes(abi.OPERATION_SUMS.size + abi.OPERATION_SLOTS.size))
-        calls, total_ns, bytes_before = abi.OPERATION_SUMS.unpack_from(before)
+        untimed_before, total_ns, bytes_before = abi.OPERATION_SUMS.unpack_from(before)
         slots = list(abi.OPERATION_SLOTS.unpack_from(before, abi.OPERATION_SUMS.size))
         for duration_ns in durations_ns:
             slots[slot_of(duration_ns)] += 1
         self.maps["operations"].rows[key] = abi.OPERATION_SUMS.pack(
-            calls + len(durations_ns) + untimed, total_ns + sum(durations_ns), bytes_before + moved_bytes
+            untimed_before + untimed, total_ns + sum(durations_ns), bytes_before + moved_bytes
         ) + abi.OPERATION_SLOTS.pack(*slots)
 
     def error(self, process: int, operation: str, *, code: int, count: int = 1) -> None:

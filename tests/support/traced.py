@@ -36,11 +36,9 @@ class Run:
     def row(self, operation: str) -> OperationRow:
         """The row of an operation, over all processes and communicators."""
         rows = [row for key, row in self.reading.operations.items() if OPERATIONS[key.operation].name == operation]
-        calls, total_ns, moved = (
-            sum(column) for column in zip(*((r.calls, r.total_ns, r.bytes) for r in rows), strict=True)
-        )
+        untimed, total_ns, moved, timed = (sum(column) for column in zip(*(row[:4] for row in rows), strict=True))
         slots = tuple(map(sum, zip(*(row.slots for row in rows if row.slots), strict=True)))
-        return OperationRow(calls, total_ns, moved, slots)
+        return OperationRow(untimed, total_ns, moved, timed, slots)
 
     def counts(self) -> dict[str, int]:
         """Operation -> calls, over all processes."""

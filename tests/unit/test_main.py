@@ -13,8 +13,7 @@ def exit_code(*argv: str) -> int:
     try:
         return main(argv)
     except SystemExit as left:
-        assert isinstance(left.code, int)
-        return left.code
+        return int(left.code or 0)
 
 
 class TestUsage:
@@ -28,11 +27,6 @@ class TestUsage:
                 "gpu-stall-exporter: unrecognized arguments: --web.listen-adress=:1; see `gpu-stall-exporter --help`",
             ),
             (["run", "--a\nb"], r"gpu-stall-exporter: unrecognized arguments: --a\nb; see `gpu-stall-exporter --help`"),
-            (
-                ["fly"],
-                "gpu-stall-exporter: argument COMMAND: invalid choice: 'fly' (choose from 'run', 'check', 'standin'); see"
-                " `gpu-stall-exporter --help`",
-            ),
             (
                 [],
                 "gpu-stall-exporter: the following arguments are required: COMMAND; see `gpu-stall-exporter --help`",
@@ -52,7 +46,7 @@ class TestUsage:
                 "gpu-stall-exporter: --config.file: cannot read /nonexistent.toml: No such file or directory",
             ),
         ],
-        ids=["unknown flag", "newline", "unknown command", "no command", "no value", "bad address", "no file"],
+        ids=["unknown flag", "newline", "no command", "no value", "bad address", "no file"],
     )
     def test_bad_usage_is_one_line_and_exit_code_2(
         self, argv: list[str], line: str, capsys: pytest.CaptureFixture[str]
@@ -62,6 +56,15 @@ class TestUsage:
 
         output = capsys.readouterr()
         assert (code, output.out, output.err) == (2, "", line + "\n")
+
+    def test_unknown_command_is_one_line_that_names_the_known_ones(self, capsys: pytest.CaptureFixture[str]) -> None:
+        """In the words of argparse, which change from Python to Python."""
+        code = exit_code("fly")
+
+        words = capsys.readouterr().err
+        assert (code, words.count("\n")) == (2, 1)
+        assert words.startswith("gpu-stall-exporter: argument COMMAND: invalid choice: 'fly'")
+        assert all(command in words for command in COMMANDS)
 
     def test_flag_is_not_abbreviated(self, capsys: pytest.CaptureFixture[str]) -> None:
         """--node is one flag, --nod is none: a later flag must not change what a unit file means."""

@@ -26,7 +26,7 @@ class TestLabelValue:
         ],
     )
     def test_what_cannot_be_printed_is_replaced(self, text: str, value: str) -> None:
-        """Newlines, controls, direction marks and lone surrogates; quotes and backslashes are the renderer's business."""
+        """Newlines, controls, direction marks, lone surrogates; quotes and backslashes are the renderer's business."""
         assert label_value(text) == value
 
     def test_value_has_at_most_128_characters(self) -> None:

@@ -228,6 +228,10 @@ class TestLeaving:
         """Same tgid, same start."""
         assert roster_of(tmp_path).gone() == []
 
+    def test_start_one_tick_apart_is_not_gone(self, tmp_path: Path) -> None:
+        """The kernel rounds ns to ticks its own way."""
+        assert roster_of(tmp_path, stat=stat_line(100, start_time_ticks=4_710)).gone() == []
+
     def test_process_without_a_proc_entry_is_gone(self, tmp_path: Path) -> None:
         """Its exit event was lost."""
         roster = roster_of(tmp_path)

@@ -74,6 +74,13 @@ class TestReading:
 
         assert (row.calls, row.total_ns, row.bytes, row.slots[8], len(row.slots)) == (2, 4, 100, 2, 338)
 
+    def test_calls_are_the_timed_and_the_untimed_ones(self, kernel: FakeTables, tables: Tables) -> None:
+        """A driver call may be made by the program and by the runtime."""
+        kernel.call(1, "cuMemAlloc", durations_ns=[2, 3], untimed=5)
+        row = tables.read().operations[OperationKey(1, NUMBERS["cuMemAlloc"], 0)]
+
+        assert (row.untimed, row.timed, row.calls) == (5, 2, 7)
+
     def test_operation_never_timed_has_no_slots(self, kernel: FakeTables, tables: Tables) -> None:
         """Driver calls made by the runtime are counted only; no histogram of zeros is exported for them."""
         kernel.call(1, "cuMemAlloc", untimed=5)
@@ -135,7 +142,7 @@ class TestUnpackingOnce:
         assert tables.read().operations[MALLOC_OF_1].slots[8] == 2
 
     def test_bytes_that_come_after_the_count_are_not_missed(self, kernel: FakeTables, tables: Tables) -> None:
-        """The program counts a collective first and adds its bytes then; a reading may fall in between."""
+        """The program books the time of a collective first and its bytes then; a reading may fall in between."""
         kernel.call(1, "ncclAllReduce", durations_ns=[2], communicator=1)
         tables.read()
         kernel.call(1, "ncclAllReduce", moved_bytes=4096, communicator=1)

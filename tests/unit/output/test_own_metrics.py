@@ -59,7 +59,8 @@ class TestValues:
 
     def test_replacing_keeps_no_hold_of_the_caller_s_dict(self) -> None:
         """Another thread renders meanwhile."""
-        own, values = OwnMetrics(), {("operations",): 1.0}
+        own = OwnMetrics()
+        values: dict[tuple[str, ...], float] = {("operations",): 1.0}
         own.replace(catalog.MAP_ENTRIES, values)
         values["errors",] = 2.0
 
