@@ -190,7 +190,11 @@ ATTACHMENTS = _own(
     "attachments", "{library}", Kind.GAUGE, ("library", "kind"), "Library files probed now, by API and attachment kind."
 )
 ATTACHED_FUNCTIONS = _own(
-    "attached_functions", "{function}", Kind.GAUGE, ("library",), "Functions probed now, over all library files of an API."
+    "attached_functions",
+    "{function}",
+    Kind.GAUGE,
+    ("library",),
+    "Functions probed now, over all library files of an API.",
 )
 ATTACH_FAILURES = _own(
     "attach.failures",
@@ -230,7 +234,11 @@ COLLECTOR_SUCCESS = _own(
     "collector_success", "", Kind.GAUGE, ("collector",), "1 when the collector's last run succeeded, else 0."
 )
 COLLECTOR_ERRORS = _own(
-    "collector_errors", "{error}", Kind.COUNTER, ("collector",), "Runs of a collector that failed; its metrics are missing."
+    "collector_errors",
+    "{error}",
+    Kind.COUNTER,
+    ("collector",),
+    "Runs of a collector that failed; its metrics are missing.",
 )
 SERIES = _own("series", "{series}", Kind.GAUGE, (), "Workload series in the last snapshot; a histogram is one.")
 

@@ -189,7 +189,8 @@ class Daemon:
             functions[api,] = functions.get((api,), 0) + len(probed.attachment.functions)
         self.own.replace(catalog.ATTACHMENTS, files)
         self.own.replace(catalog.ATTACHED_FUNCTIONS, functions)
-        self.own.replace(catalog.ATTACH_FAILURES, {key: count for key, count in self.discovery.failures.items()})
+        failures: dict[tuple[str, ...], float] = dict(self.discovery.failures)
+        self.own.replace(catalog.ATTACH_FAILURES, failures)
 
     def _report_losses(self) -> None:
         losses: dict[tuple[str, ...], float] = {

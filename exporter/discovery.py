@@ -57,7 +57,7 @@ class Discovery:
         self._walk_number = 0
         self._walk: Iterator[int] | None = None
         self._next_walk_at = 0.0
-        self.failures: Counter[tuple[str, str]] = Counter()
+        self.failures: Counter[tuple[str, ...]] = Counter()
 
     def probed(self) -> list[Probed]:
         """Files that are probed now."""
@@ -115,7 +115,9 @@ class Discovery:
             if isinstance(found, SkippedLibrary):
                 if found.reason is not libraries.SkipReason.VANISHED:
                     # Remembered under a key of its own, so that it is not opened again at every walk.
-                    self._remember(FileId(*key[:2], hash(key)), key, Probed(mapping.shown_path, API_OF[library.kind], None))
+                    self._remember(
+                        FileId(*key[:2], hash(key)), key, Probed(mapping.shown_path, API_OF[library.kind], None)
+                    )
                 self._failed(library.kind.value, found.reason.value, found.detail)
                 return
             with found:

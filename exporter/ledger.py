@@ -12,8 +12,8 @@ from collections.abc import Mapping
 
 from exporter import units
 from exporter.catalog import WORKLOAD_METRICS, Kind, Metric
-from exporter.collectors.totals import HistogramTotal, Series, Total, Totals
 from exporter.model import Family, Histogram, Identity, Point
+from exporter.totals import HistogramTotal, Series, Total, Totals
 
 _KEPT = (Kind.COUNTER, Kind.HISTOGRAM)
 

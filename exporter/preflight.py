@@ -32,7 +32,9 @@ from exporter.kernel.operations import OPERATIONS, wanted_symbols
 KERNEL_FLOOR = (6, 1)
 _CAPABILITIES = {38: "CAP_PERFMON", 39: "CAP_BPF", 19: "CAP_SYS_PTRACE"}
 _BCC_PROBE = "import bcc; print(bcc.__version__)"
-_SYSTEM_PYTHON = "/usr/bin/python3"  # python3-bpfcc belongs to the distribution's interpreter, not to a virtual environment
+_SYSTEM_PYTHON = (
+    "/usr/bin/python3"  # python3-bpfcc belongs to the distribution's interpreter, not to a virtual environment
+)
 
 
 class State(enum.StrEnum):
@@ -120,8 +122,12 @@ def _programs(config: Config) -> Finding:
     try:
         if kernel.failures:
             reasons = "; ".join(f"{name}: {failure}" for name, failure in kernel.failures.items())
-            return Finding("BPF programs", State.FAILED, reasons, "report this with the output of `check --format json`")
-        return Finding("BPF programs", State.OK, f"{len(kernel.programs)} load, functions probed by {kernel.attach_kind}")
+            return Finding(
+                "BPF programs", State.FAILED, reasons, "report this with the output of `check --format json`"
+            )
+        return Finding(
+            "BPF programs", State.OK, f"{len(kernel.programs)} load, functions probed by {kernel.attach_kind}"
+        )
     finally:
         kernel.close()
 
@@ -130,7 +136,9 @@ def _mapping_watch() -> Finding:
     try:
         MappingWatch(MARKS).close()
     except ExporterError as error:
-        return Finding("perf events", State.ABSENT, f"{error}: new libraries are found only by walking /proc", error.remedy)
+        return Finding(
+            "perf events", State.ABSENT, f"{error}: new libraries are found only by walking /proc", error.remedy
+        )
     return Finding("perf events", State.OK, "new libraries are seen as they are mapped")
 
 
@@ -166,7 +174,9 @@ def _libraries(config: Config) -> Iterator[Finding]:
                 seen.add(key)
                 yield _library(processes, tgid, library)
     if not seen:
-        yield Finding("libraries", State.ABSENT, "no process uses CUDA or NCCL now", "start a job; it is found by itself")
+        yield Finding(
+            "libraries", State.ABSENT, "no process uses CUDA or NCCL now", "start a job; it is found by itself"
+        )
 
 
 def _library(processes: Processes, tgid: int, library: MappedLibrary) -> Finding:

@@ -13,12 +13,12 @@ from functools import partial
 
 from exporter import catalog
 from exporter.collectors import COLLECTORS, Collect
-from exporter.collectors.totals import Totals, merged
 from exporter.kernel.rows import Reading, Tables
 from exporter.ledger import Ledger
 from exporter.model import Snapshot
 from exporter.output.own_metrics import OwnMetrics
 from exporter.roster import Roster
+from exporter.totals import Totals, merged
 
 log = logging.getLogger(__name__)
 

@@ -12,7 +12,6 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from exporter import catalog
-from exporter.collectors.totals import Series, Totals
 from exporter.errors import NotPossibleHere, ProcessGone
 from exporter.host.processes import Processes
 from exporter.identity.container import Container, parse_cgroup
@@ -20,6 +19,7 @@ from exporter.identity.naming import name_process
 from exporter.identity.rank import ENVIRONMENT_NAMES, Communicator, Rank, rank_from_communicators, rank_from_environment
 from exporter.kernel.rows import CommunicatorRow, ProcessRow
 from exporter.model import Identity, label_value
+from exporter.totals import Series, Totals
 from exporter.units import BOOT_TICKS, NANOSECONDS
 
 HOLD_BACK_TICKS = 2

@@ -29,7 +29,8 @@ def seconds(duration_ns: int) -> float:
 
 def slot_of(duration_ns: int) -> int:
     """The slot that the kernel adds a duration to. Source: duration_units() and hist_slot() in bpf/lib/hist.bpf.h."""
-    units = min(duration_ns, 1 << 43) * 1125900 >> 20
+    clamped_ns = min(duration_ns, 1 << 43)
+    units = clamped_ns + (clamped_ns * 1237182 >> 24)
     if units <= 1:
         return 0
     if units > 1 << 42:

@@ -10,14 +10,15 @@
 #include "../abi.h"
 
 /*
- * Nanoseconds to units of 2^-30 s, so that bucket edges are powers of 2 in seconds: 2^30 / 10^9 = 1.073741824 is
- * taken as 1125900 / 2^20 (8e-8 too small). The clamp to 2^43 ns (2.4 hours, beyond the last edge) keeps the product below 2^64.
+ * Nanoseconds to units of 2^-30 s, so that bucket edges are powers of 2 in seconds: 2^30 / 10^9 = 1.073741824 is taken as
+ * 1 + 1237182 / 2^24. Never too large, so that exactly 1 s counts as le="1"; at most 3e-8 too small, and one unit. The
+ * clamp to 2^43 ns (2.4 hours, beyond the last edge) keeps the product below 2^64.
  */
 static __always_inline u64 duration_units(u64 duration_ns)
 {
 	if (duration_ns > 1ULL << 43)
 		duration_ns = 1ULL << 43;
-	return duration_ns * 1125900 >> 20;
+	return duration_ns + (duration_ns * 1237182 >> 24);
 }
 
 /*

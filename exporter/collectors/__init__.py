@@ -8,8 +8,8 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from exporter.collectors import cuda, nccl
-from exporter.collectors.totals import Totals
 from exporter.kernel.rows import Reading
+from exporter.totals import Totals
 
 Collect = Callable[[Reading], Totals]
 

@@ -6,10 +6,10 @@ In: a Reading of the tables that bpf/cuda.bpf.c fills. Out: Totals of each proce
 from __future__ import annotations
 
 from exporter import catalog
-from exporter.collectors.totals import HistogramTotal, Series, Total, Totals, add, error_code_label
 from exporter.kernel.abi import Api, Copy
 from exporter.kernel.operations import OPERATIONS
 from exporter.kernel.rows import ProcessRow, Reading
+from exporter.totals import HistogramTotal, Series, Total, Totals, add, error_code_label
 
 _API_LABEL = {Api.RUNTIME: "runtime", Api.DRIVER: "driver"}
 _DIRECTION_LABEL = {

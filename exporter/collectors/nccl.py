@@ -6,10 +6,10 @@ In: a Reading of the tables that bpf/nccl.bpf.c fills. Out: Totals of each proce
 from __future__ import annotations
 
 from exporter import catalog
-from exporter.collectors.totals import HistogramTotal, Series, Totals, add, error_code_label
 from exporter.kernel.abi import COMMUNICATOR_OTHER, Api
 from exporter.kernel.operations import OPERATIONS
 from exporter.kernel.rows import Reading
+from exporter.totals import HistogramTotal, Series, Totals, add, error_code_label
 
 
 def communicator_label(ordinal: int) -> str:
@@ -35,7 +35,13 @@ def collect(reading: Reading) -> Totals:
     for error, count in reading.errors.items():
         operation = OPERATIONS[error.operation]
         if operation.api is Api.NCCL:
-            add(totals, error.process, catalog.NCCL_OPERATION_ERRORS, (operation.name, error_code_label(error.code)), count)
+            add(
+                totals,
+                error.process,
+                catalog.NCCL_OPERATION_ERRORS,
+                (operation.name, error_code_label(error.code)),
+                count,
+            )
     for process, communicators in reading.communicators.items():
         for one in communicators:
             if one.ordinal == COMMUNICATOR_OTHER:

@@ -77,7 +77,9 @@ def load(
     A subject that fails stands in `failures` and costs only itself. Raises NotPossibleHere when nothing could be loaded.
     """
     if not btf.exists():
-        raise NotPossibleHere(f"this kernel has no BTF at {btf}", remedy="use a kernel built with CONFIG_DEBUG_INFO_BTF")
+        raise NotPossibleHere(
+            f"this kernel has no BTF at {btf}", remedy="use a kernel built with CONFIG_DEBUG_INFO_BTF"
+        )
     libbpf = Libbpf()
     kinds = (wanted,) if wanted else tuple(AttachKind)
     refusal: KernelRefused | None = None

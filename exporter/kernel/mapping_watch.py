@@ -22,7 +22,9 @@ _TYPE_SOFTWARE, _COUNT_SW_DUMMY = 1, 9
 _FLAG_MMAP, _FLAG_WATERMARK, _FLAG_MMAP2 = 1 << 8, 1 << 14, 1 << 23
 _OPEN_CLOEXEC = 1 << 3
 _ATTRIBUTES_BYTES = 112  # struct perf_event_attr up to and including aux_watermark and what follows; VER5
-_ATTRIBUTES = struct.Struct("=IIQQQQQI")  # type, size, config, period, sample_type, read_format, flags, wakeup_watermark
+_ATTRIBUTES = struct.Struct(
+    "=IIQQQQQI"
+)  # type, size, config, period, sample_type, read_format, flags, wakeup_watermark
 
 _DATA_PAGES = 4
 _HEAD_OFFSET, _TAIL_OFFSET = 1024, 1032  # struct perf_event_mmap_page
@@ -94,7 +96,9 @@ class _Ring:
         self.fd = libc.syscall(number, attributes, -1, cpu, -1, _OPEN_CLOEXEC)
         if self.fd < 0:
             reason = os.strerror(ctypes.get_errno())
-            raise KernelRefused(f"cannot watch mappings on CPU {cpu}: {reason}", remedy="run as root or with CAP_PERFMON")
+            raise KernelRefused(
+                f"cannot watch mappings on CPU {cpu}: {reason}", remedy="run as root or with CAP_PERFMON"
+            )
         try:
             self._pages = mmap.mmap(self.fd, (1 + _DATA_PAGES) * mmap.PAGESIZE)
         except OSError as error:

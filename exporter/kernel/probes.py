@@ -34,7 +34,9 @@ class Attachment:
         """Remove every probe; twice is harmless."""
         while self._descriptors:
             os.close(self._descriptors.pop())
-        while self._handles:  # kernel 6.18 waits 0.1 s for each, one after the other; a link over many functions waits once
+        while (
+            self._handles
+        ):  # kernel 6.18 waits 0.1 s for each, one after the other; a link over many functions waits once
             self._kernel.libbpf.destroy_link(self._handles.pop())
 
 
@@ -90,9 +92,7 @@ def _attach_single(attachment: Attachment, path: str, cookies: dict[int, int]) -
     for name, is_return in ((f"{subject}_exit", True), (f"{subject}_enter", False)):
         program = _program(kernel, name)
         for offset, cookie in cookies.items():
-            attachment._handles.append(
-                kernel.libbpf.attach_uprobe(program, path, offset, cookie, is_return=is_return)
-            )
+            attachment._handles.append(kernel.libbpf.attach_uprobe(program, path, offset, cookie, is_return=is_return))
 
 
 def _program(kernel: Kernel, name: str) -> int:

@@ -12,8 +12,8 @@ import pytest
 PACKAGE = Path(__file__).parents[2] / "exporter"
 
 FLOORS = (
-    {"__init__", "errors", "units"},
-    {"config", "catalog", "model", "logs"},
+    {"__init__", "errors", "units", "catalog"},
+    {"config", "model", "totals", "logs"},
     {"kernel", "host"},
     {"identity", "collectors", "ledger"},
     {"output", "roster", "discovery", "standin"},
@@ -24,17 +24,11 @@ FLOORS = (
 )
 FLOOR_OF = {unit: floor for floor, units in enumerate(FLOORS) for unit in units}
 
-SIBLINGS = {
-    ("model", "catalog"): "a Family is a metric with its points; the catalogue knows nothing of points",
-    ("ledger", "collectors"): "what a Total is stands in collectors/totals.py, which imports the catalogue only",
-}
-"""Siblings that import each other all the same, with the reason."""
-
 FORBIDDEN = {
     "output": {"kernel", "host", "collectors", "identity", "ledger"},  # a Snapshot is all it needs
     "identity": {"kernel", "host"},  # pure: what was read is passed in
     "collectors": {"host", "config"},
-    "ledger": {"kernel", "host", "config"},
+    "ledger": {"kernel", "host", "config", "collectors"},
 }
 """Lower floors that are out of bounds even so."""
 
@@ -89,13 +83,9 @@ class TestFloors:
 
     @EVERY_MODULE
     def test_imports_go_downwards(self, module: Path) -> None:
-        """A sibling counts as upwards unless the exception has a reason."""
+        """A sibling counts as upwards."""
         unit = unit_of(module)
-        upwards = {
-            other
-            for other in units_imported(module)
-            if FLOOR_OF[other] >= FLOOR_OF[unit] and (unit, other) not in SIBLINGS
-        }
+        upwards = {other for other in units_imported(module) if FLOOR_OF[other] >= FLOOR_OF[unit]}
 
         assert upwards == set()
 
@@ -104,26 +94,14 @@ class TestFloors:
         """Outputs see a Snapshot, never a map; what is pure stays pure."""
         assert units_imported(module) & FORBIDDEN.get(unit_of(module), set()) == set()
 
-    def test_exceptions_are_still_needed(self) -> None:
-        """One that is not is deleted."""
-        pairs = {(unit_of(module), other) for module in modules() for other in units_imported(module)}
-
-        assert set(SIBLINGS) <= pairs
-
-    def test_ledger_sees_only_the_totals_of_collectors(self) -> None:
-        """Which is what its exception says."""
-        names = {name[1:3] for name in imported(Path("ledger.py")) if name[:2] == ("exporter", "collectors")}
-
-        assert names == {("collectors", "totals")}
-
     def test_collectors_do_not_import_each_other(self) -> None:
         """Only the package's list names them all."""
-        subjects = {path.stem for path in modules() if path.parts[0] == "collectors"} - {"__init__", "totals"}
+        subjects = {path.stem for path in modules() if path.parts[0] == "collectors"} - {"__init__"}
         for subject in subjects:
             names = {
                 name[2] for name in imported(Path(f"collectors/{subject}.py")) if name[:2] == ("exporter", "collectors")
             }
-            assert names <= {"totals"}
+            assert names == set()
 
     def test_commands_do_not_import_each_other(self) -> None:
         """__main__ finds them by name."""

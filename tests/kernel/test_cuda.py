@@ -75,7 +75,8 @@ class TestErrors:
     def test_errors_are_counted_by_code(self, traced: Tracer) -> None:
         """Calls 3 and 5 of 23 fail with out of memory, call 7 with invalid value."""
         run = traced.run(
-            "cudaEventRecord:23", environment={"STANDIN_FAIL": "cudaEventRecord:2:3,cudaEventRecord:2:5,cudaEventRecord:1:7"}
+            "cudaEventRecord:23",
+            environment={"STANDIN_FAIL": "cudaEventRecord:2:3,cudaEventRecord:2:5,cudaEventRecord:1:7"},
         )
 
         assert run.errors() == {("cudaEventRecord", 2): 2, ("cudaEventRecord", 1): 1}
@@ -134,7 +135,10 @@ class TestMemory:
 
     def test_frees_are_subtracted_by_the_size_that_was_allocated(self, traced: Tracer) -> None:
         """23 blocks of 4 KiB, 20 of them freed."""
-        idle, process = _process_of(traced, "cudaEventRecord:1"), _process_of(traced, "cudaMalloc:23:4096", "cudaFree:20")
+        idle, process = (
+            _process_of(traced, "cudaEventRecord:1"),
+            _process_of(traced, "cudaMalloc:23:4096", "cudaFree:20"),
+        )
 
         assert process.allocated_bytes - idle.allocated_bytes == 23 * 4096
         assert process.freed_bytes - idle.freed_bytes == 20 * 4096

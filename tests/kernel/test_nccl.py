@@ -26,7 +26,15 @@ class TestCounting:
 
     @pytest.mark.parametrize(
         "operation",
-        ["ncclAllGather", "ncclReduceScatter", "ncclBroadcast", "ncclReduce", "ncclAlltoAll", "ncclGather", "ncclScatter"],
+        [
+            "ncclAllGather",
+            "ncclReduceScatter",
+            "ncclBroadcast",
+            "ncclReduce",
+            "ncclAlltoAll",
+            "ncclGather",
+            "ncclScatter",
+        ],
     )
     def test_each_collective_has_its_arguments_in_its_own_places(self, best_traced: Tracer, operation: str) -> None:
         """Bytes as the program counted them, and one communicator; ncclReduce's is its seventh argument."""
@@ -46,7 +54,9 @@ class TestCounting:
 
     def test_errors_are_counted_by_code(self, best_traced: Tracer) -> None:
         """Two of 23 fail with a system error."""
-        run = best_traced.run("ncclAllReduce:23:1024", environment={"STANDIN_FAIL": "ncclAllReduce:2:3,ncclAllReduce:2:4"})
+        run = best_traced.run(
+            "ncclAllReduce:23:1024", environment={"STANDIN_FAIL": "ncclAllReduce:2:3,ncclAllReduce:2:4"}
+        )
 
         assert run.errors() == {("ncclAllReduce", 2): 2}
         assert run.row("ncclAllReduce").bytes == 21 * 1024
@@ -98,7 +108,12 @@ class TestCommunicators:
         """The arguments of ncclCommSplit do not say them; ncclCommCount and ncclCommUserRank do."""
         rows = _communicators_alive(best_traced, "--comm=split", "--colors=2", ranks=4)
 
-        assert sorted((of_process[1].rank, of_process[1].ranks) for of_process in rows) == [(0, 2), (0, 2), (1, 2), (1, 2)]
+        assert sorted((of_process[1].rank, of_process[1].ranks) for of_process in rows) == [
+            (0, 2),
+            (0, 2),
+            (1, 2),
+            (1, 2),
+        ]
 
     def test_a_process_with_several_devices_has_no_one_rank(self, best_traced: Tracer) -> None:
         """ncclCommInitAll makes three ranks in one process: none of them is the process's."""

@@ -7,12 +7,12 @@ from pathlib import Path
 
 from exporter.catalog import WORKLOAD_INFO
 from exporter.collectors import COLLECTORS
-from exporter.collectors.totals import Series, merged
 from exporter.kernel.abi import Copy
 from exporter.kernel.rows import Tables
 from exporter.ledger import Ledger
 from exporter.model import Identity, Snapshot
 from exporter.output.text import Format, render
+from exporter.totals import Series, merged
 from tests.support.tables import FakeTables
 
 FOLDER = Path(__file__).parent.parent / "golden"

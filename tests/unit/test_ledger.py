@@ -6,9 +6,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from exporter import catalog, units
-from exporter.collectors.totals import HistogramTotal, Series, Total
 from exporter.ledger import Ledger
 from exporter.model import Family, Histogram, Identity
+from exporter.totals import HistogramTotal, Series, Total
 from tests.support.records import series_of
 
 TTL_SECONDS = 900.0

@@ -5,9 +5,9 @@ from __future__ import annotations
 from exporter import catalog
 from exporter.catalog import Metric
 from exporter.collectors import cuda
-from exporter.collectors.totals import HistogramTotal, Total
 from exporter.kernel.abi import Copy
 from exporter.kernel.rows import Tables
+from exporter.totals import HistogramTotal, Total
 from tests.support.tables import FakeTables
 
 

@@ -7,8 +7,8 @@ import pytest
 from exporter import catalog
 from exporter.catalog import Metric
 from exporter.collectors import nccl
-from exporter.collectors.totals import HistogramTotal, Total
 from exporter.kernel.rows import Tables
+from exporter.totals import HistogramTotal, Total
 from tests.support.tables import FakeTables
 
 
