@@ -58,6 +58,7 @@ class Daemon:
             self.tables, Roster(processes, config.node), Ledger(config.series_ttl_seconds), self.own, config.collectors
         )
         self._records: list[bytes] = []
+        self._ended: set[int] = set()
         self._ring = self.kernel.open_events(self._records)
         resources.callback(self._ring.close)
         self._epoll = select.epoll()
@@ -136,27 +137,29 @@ class Daemon:
             self._ring.consume()
             events = [event_of(record) for record in self._records]
             self._records.clear()
+            self._ended.update(event.process for event in events if event.kind is EventKind.PROCESS_ENDED)
             if is_due:
-                self.discovery.step()
-            if is_due or events:
-                ended = [event.process for event in events if event.kind is EventKind.PROCESS_ENDED]
-                self.publication.tick([*ended, *self._missed_exits(started_at=time.monotonic())])
-            if is_due:
-                self._report_attachments()
-                self._report_losses()
-                self.own.add(catalog.TICKS, 1)
-                self._has_ticked = True
+                self._tick()
+            elif events:
+                self.publication.admit()
         except ExporterError as error:
             log.error("tick failed: %s", error.one_line())
         except Exception:
             log.exception("tick failed")
 
-    def _missed_exits(self, started_at: float) -> list[int]:
-        """Processes whose exit event was lost; looked for as often as /proc is walked."""
-        if started_at < self._next_roll_call_at:
-            return []
-        self._next_roll_call_at = started_at + self._config.discovery_interval_seconds
-        return self.publication.gone()
+    def _tick(self) -> None:
+        """What is done at every interval, whether there is news or not."""
+        self.discovery.step()
+        now = time.monotonic()
+        if now >= self._next_roll_call_at:  # exit events may have been lost
+            self._next_roll_call_at = now + self._config.discovery_interval_seconds
+            self._ended.update(self.publication.gone())
+        self.publication.tick(self._ended)
+        self._ended.clear()
+        self._report_attachments()
+        self._report_losses()
+        self.own.add(catalog.TICKS, 1)
+        self._has_ticked = True
 
     def _look_at_fresh_mappings(self) -> None:
         if self._watch is None:

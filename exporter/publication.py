@@ -49,26 +49,28 @@ class Publication:
         for name in self._collectors:
             own.add(catalog.COLLECTOR_ERRORS, 0, name)
 
+    def admit(self) -> None:
+        """Meet new processes while their /proc is still there. Reads small rows only."""
+        with self._lock:
+            self._roster.admit(self._tables.read_processes())
+
     def tick(self, ended: Iterable[int]) -> None:
-        """Meet new processes, name those whose time has come, take leave of those that ended. Reads small rows only."""
+        """Name the processes whose time has come, take leave of those that ended; the tables are read only if need be."""
         with self._lock:
             self._roster.admit(self._tables.read_processes())
             ended = set(ended)
             renames = self._roster.tick(self._tables.read_communicators())
             if ended or renames:
-                totals = self._collect(self._tables.read())
+                reading = self._tables.read()
+                totals = self._collect(reading)
                 for process, old in renames:
                     self._ledger.rename(process, old, totals.get(process, {}))
-                self._retire(ended, totals)
+                for process in ended:
+                    identity = self._roster.dismiss(process)
+                    if identity is not None:
+                        self._ledger.retire(process, identity, totals.get(process, {}))
+                self._tables.forget(ended, reading)
             self._own.set(catalog.TRACKED_PROCESSES, len(self._roster))
-
-    def _retire(self, ended: set[int], totals: Totals) -> None:
-        for process in ended:
-            identity = self._roster.dismiss(process)
-            if identity is not None:
-                self._ledger.retire(process, identity, totals.get(process, {}))
-        if ended:
-            self._tables.forget(ended)
 
     def gone(self) -> list[int]:
         """Processes that ended without the kernel's event having been seen."""

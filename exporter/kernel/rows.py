@@ -6,6 +6,7 @@ The slots of a row are unpacked again only when its sums have moved.
 
 from __future__ import annotations
 
+import struct
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import NamedTuple
@@ -171,18 +172,27 @@ class Tables:
         """Map name -> entries it has room for."""
         return {name: self._maps[name].capacity for name in TABLES}
 
-    def forget(self, processes: set[int]) -> None:
-        """Delete every row of processes that have ended, so that their room can be used again."""
-        for name, key_format in (
-            ("operations", abi.OPERATION_KEY),
-            ("errors", abi.ERROR_KEY),
-            ("communicators", abi.COMMUNICATOR_KEY),
-            ("allocations", abi.ALLOCATION_KEY),
-            ("processes", abi.NUMBER),
-        ):
-            table = self._maps[name]
-            for key in [key for key, _ in table.items() if key_format.unpack(key)[0] in processes]:
-                table.delete(key)
+    def forget(self, processes: set[int], reading: Reading) -> None:
+        """Delete every row of processes that have ended, so that their room can be used again. reading: their last."""
+        for key in reading.operations:
+            if key.process in processes:
+                self._maps["operations"].delete(abi.OPERATION_KEY.pack(*key))
+        for error in reading.errors:
+            if error.process in processes:
+                self._maps["errors"].delete(abi.ERROR_KEY.pack(error.process, error.operation, 0, error.code, 0))
+        if processes & reading.communicators.keys():
+            self._delete_of("communicators", abi.COMMUNICATOR_KEY, processes)
+        rows = [reading.processes[process] for process in processes if process in reading.processes]
+        if any(row.allocated_bytes > row.freed_bytes for row in rows):
+            self._delete_of("allocations", abi.ALLOCATION_KEY, processes)
+        for process in processes:
+            self._maps["processes"].delete(abi.NUMBER.pack(process))
+
+    def _delete_of(self, name: str, key_format: struct.Struct, processes: set[int]) -> None:
+        """Walk a whole table for the keys of `processes`, the first member of a key."""
+        table = self._maps[name]
+        for key in [key for key, _ in table.items() if key_format.unpack(key)[0] in processes]:
+            table.delete(key)
 
 
 def event_of(record: bytes) -> Event:

@@ -14,18 +14,23 @@ from exporter.kernel.operations import OPERATIONS
 HERE = Path(__file__).parent
 BUILD = HERE.parent.parent / "build" / "bench"
 LIBRARY = BUILD / "libcudart.so.12"
-# The first is the hot one; the rest make up "40 operations" (34 of the runtime, and some of their stream variants).
-FUNCTIONS = ("cudaEventQuery", *(o.name for o in OPERATIONS if o.api is Api.RUNTIME and o.name != "cudaEventQuery"))
+DRIVER = BUILD / "libcuda.so.1"
+# The first is the hot one. All of the runtime's, and of the driver's as many as make 40 operations.
+RUNTIME_FUNCTIONS = (
+    "cudaEventQuery",
+    *(o.name for o in OPERATIONS if o.api is Api.RUNTIME and o.name != "cudaEventQuery"),
+)
+DRIVER_FUNCTIONS = tuple(o.name for o in OPERATIONS if o.api is Api.DRIVER)[: 40 - len(RUNTIME_FUNCTIONS)]
+FUNCTIONS = RUNTIME_FUNCTIONS + DRIVER_FUNCTIONS
 
 
 def build() -> None:
     """Compile the library, the caller and the programs compared with; a second or two."""
     BUILD.mkdir(parents=True, exist_ok=True)
-    source = BUILD / "library.c"
-    source.write_text("".join(f"int {name}(void) {{ return 0; }}\n" for name in FUNCTIONS))
-    # Not optimised, so that each begins with `push %rbp` as real functions do: the kernel emulates it. An instruction that it
-    # has to single-step costs 12 us on a virtual machine, which would hide everything else.
-    _run("cc", "-O0", "-shared", "-fPIC", "-Wl,-soname,libcudart.so.12", source, "-o", LIBRARY)
+    # Not optimised, so that each begins with `push %rbp` as real functions do: the kernel emulates it. An instruction that
+    # it has to single-step costs 12 us on a virtual machine, which would hide everything else.
+    _library(DRIVER, DRIVER_FUNCTIONS)
+    _library(LIBRARY, RUNTIME_FUNCTIONS, DRIVER, "-Wl,--no-as-needed", "-Wl,-rpath,$ORIGIN")
     _run("cc", "-O2", "-Wall", "-Werror", HERE / "target.c", "-o", BUILD / "target", "-ldl")
     multiarch = f"/usr/include/{os.uname().machine}-linux-gnu"
     for name in ("empty", "record"):
@@ -33,6 +38,12 @@ def build() -> None:
             *("clang", "-target", "bpf", "-mcpu=v3", "-g", "-O2", "-Wall", "-Werror", f"-I{multiarch}"),
             *("-c", HERE / f"{name}.bpf.c", "-o", BUILD / f"{name}.bpf.o"),
         )
+
+
+def _library(path: Path, functions: tuple[str, ...], *with_flags: str | Path) -> None:
+    source = path.with_suffix(".c")
+    source.write_text("".join(f"int {name}(void) {{ return 0; }}\n" for name in functions))
+    _run("cc", "-O0", "-shared", "-fPIC", f"-Wl,-soname,{path.name}", *reversed(with_flags), source, "-o", path)
 
 
 def _run(*command: str | Path) -> None:

@@ -129,7 +129,7 @@ class TestProcesses:
         """Two runs; the rows of the first are deleted."""
         odd("plain", 23)
         odd("plain", 5)
-        traced.tables.forget({1})
+        traced.tables.forget({1}, traced.tables.read())
 
         reading = traced.tables.read()
 

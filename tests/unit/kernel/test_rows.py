@@ -166,13 +166,13 @@ class TestForgetting:
     def test_every_row_of_the_process_is_deleted_and_no_other(self, kernel: FakeTables, tables: Tables) -> None:
         """Process 2 keeps one row in each table."""
         for process in (1, 2):
-            kernel.process(process)
+            kernel.process(process, allocated_bytes=64)
             kernel.call(process, "cudaMalloc", durations_ns=[2])
             kernel.call(process, "ncclAllReduce", durations_ns=[2], communicator=1)
             kernel.error(process, "cudaMalloc", code=2)
             kernel.communicator(process)
             kernel.allocation(process, address=4096, size_bytes=64)
-        tables.forget({1})
+        tables.forget({1}, tables.read())
 
         reading = tables.read()
         assert {key.process for key in reading.operations} == {2}
@@ -183,7 +183,7 @@ class TestForgetting:
     def test_losses_stay(self, kernel: FakeTables, tables: Tables) -> None:
         """They belong to no process."""
         kernel.loss(LossProgram.CUDA, LossReason.NESTING, 1)
-        tables.forget({0, 1})
+        tables.forget({0, 1}, tables.read())
 
         assert tables.losses() == {(LossProgram.CUDA, LossReason.NESTING): 1}
 

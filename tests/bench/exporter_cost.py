@@ -1,0 +1,150 @@
+"""What does the running exporter cost? Its CPU at rest, at the highest call rate and at a low one; its memory; its counting."""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+import sys
+import time
+import urllib.request
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import NamedTuple
+
+from tests.bench.target import FUNCTIONS, Target
+
+IDLE_PROCESSES = 8
+WINDOW_SECONDS = 10
+SCRAPE_EVERY_SECONDS = 1.0
+LOW_RATE, PACED_TARGETS = 1000, 2
+SERIES_WANTED = 10_000
+_TICKS_PER_SECOND = os.sysconf("SC_CLK_TCK")
+
+
+@dataclass
+class Running:
+    """An exporter in a process of its own."""
+
+    process: subprocess.Popen[str]
+    url: str
+
+    def scrape(self) -> str:
+        """The text exposition."""
+        with urllib.request.urlopen(self.url) as response:  # noqa: S310 - the loopback address it printed
+            return str(response.read().decode())
+
+    def cpu_seconds(self) -> float:
+        """User and system time so far, ended threads included, to the nanosecond: the process's own CPU clock."""
+        return time.clock_gettime(
+            (~self.process.pid << 3) | 2
+        )  # CPUCLOCK_SCHED of a process, include/linux/posix-timers.h
+
+    def rss_mib(self) -> float:
+        """Resident memory."""
+        statm = Path(f"/proc/{self.process.pid}/statm").read_text(encoding="ascii")
+        return int(statm.split()[1]) * os.sysconf("SC_PAGE_SIZE") / 2**20
+
+    def wait_until_attached(self) -> None:
+        """Until both libraries of the bench are probed; a program that maps them must run."""
+        while _total("gpustall_exporter_attached_functions", self.scrape()) < len(FUNCTIONS):
+            time.sleep(0.05)
+
+    def cpu_share_while(self, seconds: float, scrape_every_seconds: float = SCRAPE_EVERY_SECONDS) -> float:
+        """Share of a core used over a window in which it is scraped at an interval."""
+        started_at, cpu_started = time.monotonic(), self.cpu_seconds()
+        while (elapsed := time.monotonic() - started_at) < seconds:
+            self.scrape()
+            time.sleep(min(scrape_every_seconds, max(seconds - elapsed, 0)))
+        return (self.cpu_seconds() - cpu_started) / (time.monotonic() - started_at)
+
+
+@contextmanager
+def running(*flags: str) -> Iterator[Running]:
+    """An exporter on a free port."""
+    process = subprocess.Popen(
+        [sys.executable, "-m", "exporter", "run", "--web.listen-address=127.0.0.1:0", *flags],
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    try:
+        assert process.stderr is not None
+        found = next(filter(None, (re.search(r"serving (http://\S+?)\"?$", line) for line in process.stderr)))
+        yield Running(process, found[1])
+    finally:
+        process.terminate()
+        process.communicate()
+
+
+def idle_share() -> float:
+    """Share of a core: 8 processes that made 40 operations each, and rest; scraped every five seconds."""
+    with running() as exporter, ExitStack() as targets:
+        targets.enter_context(Target())
+        exporter.wait_until_attached()
+        for rank in range(IDLE_PROCESSES):
+            targets.enter_context(Target(RANK=str(rank))).do("each 1")
+        exporter.cpu_share_while(2)
+        return exporter.cpu_share_while(2 * WINDOW_SECONDS, 5)
+
+
+class ByRate(NamedTuple):
+    """Shares of a core, and what was counted. rate: calls per second at the highest."""
+
+    low_share: float
+    high_share: float
+    rate: float
+    made: int
+    counted: int
+    losses: int
+
+
+def share_by_rate() -> ByRate:
+    """The exporter's CPU at LOW_RATE and at the highest rate, with equal series in both.
+
+    Two processes call back to back for one window, against the same two calling LOW_RATE times a second together.
+    """
+    with running() as exporter, ExitStack() as stack:
+        targets = [stack.enter_context(Target(RANK=str(rank))) for rank in range(PACED_TARGETS)]
+        exporter.wait_until_attached()
+        made = sum(target.do("each 1")[0] for target in targets)
+        exporter.cpu_share_while(2)
+        for target in targets:
+            target.begin(f"paced {LOW_RATE // PACED_TARGETS} {WINDOW_SECONDS}")
+        low = exporter.cpu_share_while(WINDOW_SECONDS)
+        made += sum(target.result()[0] for target in targets)
+        calls, elapsed_ns = targets[0].do("burst 200000")
+        burst = int(calls * WINDOW_SECONDS * 1e9 / elapsed_ns)
+        for target in targets:
+            target.begin(f"burst {burst}")
+        high = exporter.cpu_share_while(WINDOW_SECONDS * 0.8)
+        results = [target.result() for target in targets]
+        made += calls + sum(done for done, _ in results)
+        rate = sum(done / elapsed_ns * 1e9 for done, elapsed_ns in results)
+        exposition = exporter.scrape()
+        return ByRate(low, high, rate, made, _total("gpustall_cuda_operations_total", exposition), losses(exposition))
+
+
+def _total(name: str, exposition: str) -> int:
+    """Sum over the series of a counter."""
+    lines = (line for line in exposition.splitlines() if line.startswith(name + "{"))
+    return sum(int(float(line.rpartition(" ")[2])) for line in lines)
+
+
+def losses(exposition: str) -> int:
+    """All losses, by whatever program and for whatever reason."""
+    return _total("gpustall_exporter_losses_total", exposition)
+
+
+def rss_at_10000_samples() -> tuple[int, float]:
+    """(samples of one scrape, MiB resident afterwards), with processes enough for 10,000 samples."""
+    samples_each = len(FUNCTIONS) * 14
+    with running() as exporter, ExitStack() as targets:
+        targets.enter_context(Target())
+        exporter.wait_until_attached()
+        for rank in range(SERIES_WANTED // samples_each + 1):
+            targets.enter_context(Target(RANK=str(rank))).do("each 1")
+        exporter.cpu_share_while(3)
+        samples = sum(not line.startswith("#") for line in exporter.scrape().splitlines())
+        return samples, exporter.rss_mib()
