@@ -111,6 +111,7 @@ struct process_row {
 	__u64 allocated_bytes;
 	__u64 freed_bytes;
 	__u64 unknown_frees;
+	__u64 live_allocations; /* rows of this process in the map `allocations` */
 	char comm[16];
 };
 
@@ -178,7 +179,7 @@ ABI_SIZE(struct operation_row, 2728);
 ABI_SIZE(struct error_key, 16);
 ABI_SIZE(struct allocation_key, 16);
 ABI_SIZE(struct process_number, 16);
-ABI_SIZE(struct process_row, 112);
+ABI_SIZE(struct process_row, 120);
 ABI_SIZE(struct communicator_key, 16);
 ABI_SIZE(struct communicator_row, 32);
 ABI_SIZE(struct event, 16);

@@ -104,14 +104,18 @@ static __always_inline void allocated(struct thread *thread, struct call *call, 
 		return;
 	}
 	__sync_fetch_and_add(&process->allocated_bytes, bytes);
+	if (!stale_bytes)
+		__sync_fetch_and_add(&process->live_allocations, 1);
 }
 
 static __always_inline void freed(struct call *call, struct process_row *process)
 {
-	if (call->arguments[FREE_IS_KNOWN])
+	if (call->arguments[FREE_IS_KNOWN]) {
 		__sync_fetch_and_add(&process->freed_bytes, call->arguments[FREE_BYTES]);
-	else if (call->arguments[FREE_ADDRESS]) /* freeing NULL is a no-op that initialises the context */
+		__sync_fetch_and_add(&process->live_allocations, -1);
+	} else if (call->arguments[FREE_ADDRESS]) { /* freeing NULL is a no-op that initialises the context */
 		__sync_fetch_and_add(&process->unknown_frees, 1);
+	}
 }
 
 static __always_inline void copied(struct call *call, struct process_row *process)

@@ -17,7 +17,7 @@ OPERATION_SLOTS = struct.Struct(f"={HIST_SLOTS}Q")  # what follows it
 ERROR_KEY = struct.Struct("=IHHiI")  # process, operation, padding, code, padding
 ALLOCATION_KEY = struct.Struct("=IIQ")  # process, is_handle, address
 PROCESS_NUMBER = struct.Struct("=IIQ")  # number, padding, start_ns
-PROCESS_ROW = struct.Struct("=IIQQ6QQQQ16s")
+PROCESS_ROW = struct.Struct("=IIQQ6QQQQQ16s")
 COMMUNICATOR_KEY = struct.Struct("=IIQ")  # process, padding, address
 COMMUNICATOR_ROW = struct.Struct("=QQiIII")  # hash, created_ns, rank, ranks, ordinal, splits
 EVENT = struct.Struct("=IIII")  # kind, tgid, process, padding

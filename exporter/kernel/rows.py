@@ -15,7 +15,7 @@ from exporter.kernel import abi
 from exporter.kernel.abi import EventKind, LossProgram, LossReason
 from exporter.kernel.maps import MapReader
 
-TABLES = ("processes", "operations", "errors", "communicators", "allocations", "process_numbers")
+TABLES = ("processes", "operations", "errors", "communicators", "allocations")
 """Maps with a capacity worth watching."""
 
 
@@ -63,6 +63,7 @@ class ProcessRow(NamedTuple):
     allocated_bytes: int
     freed_bytes: int
     unknown_frees: int
+    live_allocations: int
     comm: bytes
 
 
@@ -116,11 +117,12 @@ class Tables:
         rows: dict[int, ProcessRow] = {}
         for key, value in self._maps["processes"].items():
             tgid, _, start_ns, cgroup_id, *rest = abi.PROCESS_ROW.unpack(value)
-            *copied, allocated, freed, unknown, comm = rest
+            *copied, allocated, freed, unknown, live, comm = rest
             rows[abi.NUMBER.unpack(key)[0]] = ProcessRow(
-                tgid, start_ns, cgroup_id, tuple(copied), allocated, freed, unknown, comm.split(b"\0", 1)[0]
+                tgid, start_ns, cgroup_id, tuple(copied), allocated, freed, unknown, live, comm.split(b"\0", 1)[0]
             )
         self.entries["processes"] = len(rows)
+        self.entries["allocations"] = sum(row.live_allocations for row in rows.values())
         return rows
 
     def _read_operations(self) -> dict[OperationKey, OperationRow]:
@@ -183,7 +185,7 @@ class Tables:
         if processes & reading.communicators.keys():
             self._delete_of("communicators", abi.COMMUNICATOR_KEY, processes)
         rows = [reading.processes[process] for process in processes if process in reading.processes]
-        if any(row.allocated_bytes > row.freed_bytes for row in rows):
+        if any(row.live_allocations for row in rows):
             self._delete_of("allocations", abi.ALLOCATION_KEY, processes)
         for process in processes:
             self._maps["processes"].delete(abi.NUMBER.pack(process))

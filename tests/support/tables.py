@@ -55,11 +55,12 @@ class FakeTables:
         allocated_bytes: int = 0,
         freed_bytes: int = 0,
         unknown_frees: int = 0,
+        live_allocations: int = 0,
     ) -> None:
         """A row of `processes`; replaces the one before. The default start is tick 4711, as in host/process_tree.py."""
         copied = [(copied_bytes or {}).get(direction, 0) for direction in abi.Copy]
         self.maps["processes"].rows[abi.NUMBER.pack(number)] = abi.PROCESS_ROW.pack(
-            tgid, 0, start_ns, cgroup_id, *copied, allocated_bytes, freed_bytes, unknown_frees, comm
+            tgid, 0, start_ns, cgroup_id, *copied, allocated_bytes, freed_bytes, unknown_frees, live_allocations, comm
         )
 
     def call(

@@ -147,7 +147,7 @@ class TestEndedProcesses:
 
     def test_rows_are_deleted_from_every_map(self, bench: Bench) -> None:
         """So that their room can be used again; another process keeps its rows."""
-        bench.kernel.process(1, allocated_bytes=64)
+        bench.kernel.process(1, live_allocations=1)
         bench.kernel.process(2, tgid=200)
         bench.kernel.error(1, "cudaMalloc", code=2)
         bench.kernel.communicator(1)

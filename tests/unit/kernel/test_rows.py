@@ -46,13 +46,13 @@ class TestReading:
         assert (reading.processes, reading.operations, reading.errors, reading.communicators) == ({}, {}, {}, {})
 
     def test_process_row_is_laid_out_as_in_the_header(self, kernel: FakeTables, tables: Tables) -> None:
-        """Written out byte by byte: tgid, communicators, start, cgroup, six directions, three totals, comm."""
+        """Written out byte by byte: tgid, communicators, start, cgroup, six directions, four totals, comm."""
         kernel.maps["processes"].rows[b"\x07\0\0\0"] = struct.pack(
-            "<IIQQ6QQQQ16s", 4026, 2, 47, 99, 10, 11, 12, 13, 14, 15, 1000, 400, 3, b"python3"
+            "<IIQQ6QQQQQ16s", 4026, 2, 47, 99, 10, 11, 12, 13, 14, 15, 1000, 400, 3, 9, b"python3"
         )
 
         assert tables.read_processes() == {
-            7: ProcessRow(4026, 47, 99, (10, 11, 12, 13, 14, 15), 1000, 400, 3, b"python3")
+            7: ProcessRow(4026, 47, 99, (10, 11, 12, 13, 14, 15), 1000, 400, 3, 9, b"python3")
         }
 
     def test_copied_bytes_are_indexed_by_direction(self, kernel: FakeTables, tables: Tables) -> None:
@@ -114,12 +114,14 @@ class TestReading:
 
     def test_entries_and_capacities_are_known(self, kernel: FakeTables, tables: Tables) -> None:
         """Entries of what was read, capacities of every table worth watching."""
-        kernel.process(1)
+        kernel.process(1, live_allocations=7)
         kernel.call(1, "cudaMalloc", untimed=1)
         kernel.error(1, "cudaMalloc", code=2)
         tables.read()
 
-        assert tables.entries == {"processes": 1, "operations": 1, "errors": 1, "communicators": 0}
+        found = tables.entries
+
+        assert found == {"processes": 1, "operations": 1, "errors": 1, "communicators": 0, "allocations": 7}
         assert tables.capacities() == dict.fromkeys(TABLES, 64)
 
 
@@ -166,7 +168,7 @@ class TestForgetting:
     def test_every_row_of_the_process_is_deleted_and_no_other(self, kernel: FakeTables, tables: Tables) -> None:
         """Process 2 keeps one row in each table."""
         for process in (1, 2):
-            kernel.process(process, allocated_bytes=64)
+            kernel.process(process, live_allocations=1)
             kernel.call(process, "cudaMalloc", durations_ns=[2])
             kernel.call(process, "ncclAllReduce", durations_ns=[2], communicator=1)
             kernel.error(process, "cudaMalloc", code=2)

@@ -1,0 +1,145 @@
+"""The exporter as its users run it: a process of its own, scraped over the loopback interface."""
+
+from __future__ import annotations
+
+import ctypes
+import errno
+import gzip
+import os
+import platform
+import re
+import signal
+import subprocess
+import sys
+import tempfile
+import urllib.error
+import urllib.request
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import NamedTuple
+
+from tests.support import exposition
+from tests.support.exposition import Scrape
+from tests.support.traced import eventually
+
+COMMAND = (sys.executable, "-m", "exporter")
+OPENMETRICS = "application/openmetrics-text; version=1.0.0"
+PATIENCE_SECONDS = 30
+_BPF_SYSCALL = {"x86_64": 321, "aarch64": 280}
+# enum bpf_cmd: the commands that open a thing of the kernel by its number
+_BY_ID = {"prog": 13, "map": 14, "link": 30}
+_ID_LINE = re.compile(r"^(prog|map|link)_id:\s*(\d+)$", re.MULTILINE)
+
+
+class Response(NamedTuple):
+    """What came over the wire; the body as it was sent, compression included."""
+
+    status: int
+    headers: Mapping[str, str]
+    body: bytes
+
+
+@dataclass
+class Exporter:
+    """A running exporter. url: of its metrics."""
+
+    process: subprocess.Popen[bytes]
+    url: str
+    _log: Path
+
+    @property
+    def logs(self) -> str:
+        """What it has logged so far."""
+        return self._log.read_text()
+
+    def get(self, path: str = "", **headers: str) -> Response:
+        """One request, of the metrics or of another page. headers: Accept_Encoding="gzip"."""
+        url = self.url if not path else self.url.rpartition("/")[0] + path
+        request = urllib.request.Request(url, headers={k.replace("_", "-"): v for k, v in headers.items()})  # noqa: S310
+        try:
+            with urllib.request.urlopen(request, timeout=PATIENCE_SECONDS) as response:  # noqa: S310 - our own address
+                return Response(response.status, response.headers, response.read())
+        except urllib.error.HTTPError as error:
+            with error:
+                return Response(error.code, error.headers, error.read())
+
+    def scrape(self) -> Scrape:
+        """The metrics now, or those of a fifth of a second ago."""
+        return exposition.of_text(self.get().body.decode())
+
+    def scrape_openmetrics(self) -> Scrape:
+        """The same, negotiated as Prometheus does it: OpenMetrics, compressed."""
+        response = self.get(Accept=OPENMETRICS, Accept_Encoding="gzip")
+        return exposition.of_openmetrics(gzip.decompress(response.body).decode())
+
+    def kernel_things(self) -> set[tuple[str, int]]:
+        """("link", 17): what it holds in the kernel; links, programs and maps."""
+        found = set()
+        for info in Path(f"/proc/{self.process.pid}/fdinfo").iterdir():
+            try:
+                found |= {(kind, int(number)) for kind, number in _ID_LINE.findall(info.read_text())}
+            except FileNotFoundError:
+                continue  # a connection that was closed meanwhile
+        return found
+
+    def stop(self, number: signal.Signals = signal.SIGTERM) -> int:
+        """Send a signal; returns the exit code, as subprocess gives it."""
+        self.process.send_signal(number)
+        return self.process.wait(PATIENCE_SECONDS)
+
+
+@contextmanager
+def running(*flags: str, environment: Mapping[str, str] | None = None) -> Iterator[Exporter]:
+    """`gpu-stall-exporter run` with flags, on a free port of the loopback interface; ended when the block is left."""
+    with tempfile.TemporaryDirectory() as folder:
+        log = Path(folder, "log")
+        with log.open("wb") as to:
+            process = subprocess.Popen(
+                [*COMMAND, "run", "--web.listen-address=127.0.0.1:0", *flags],
+                env={**os.environ, **(environment or {})},
+                stdin=subprocess.DEVNULL,
+                stderr=to,
+                start_new_session=True,
+            )
+        try:
+            yield Exporter(process, _served_url(process, log), log)
+        finally:
+            _end(process)
+
+
+def _served_url(process: subprocess.Popen[bytes], log: Path) -> str:
+    """Told by the line `msg="serving http://127.0.0.1:41093/metrics"`."""
+
+    def served() -> re.Match[str] | None:
+        assert process.poll() is None, f"the exporter has ended: {log.read_text()}"
+        return re.search(r"serving (http://[^\s\"]+)", log.read_text())
+
+    found: re.Match[str] = eventually(served, "the exporter serves", PATIENCE_SECONDS)
+    return found[1]
+
+
+def _end(process: subprocess.Popen[bytes]) -> None:
+    process.terminate()
+    try:
+        process.wait(PATIENCE_SECONDS)
+    except subprocess.TimeoutExpired:
+        process.kill()
+        process.wait()
+
+
+def exists(thing: tuple[str, int]) -> bool:
+    """Whether the kernel still has a link, program or map. Needs root."""
+    kind, number = thing
+    attributes = ctypes.create_string_buffer(16)
+    attributes[0:4] = number.to_bytes(4, sys.byteorder)
+    libc = ctypes.CDLL(None, use_errno=True)
+    fd = libc.syscall(_BPF_SYSCALL[platform.machine()], _BY_ID[kind], attributes, len(attributes))
+    if fd < 0:
+        code = ctypes.get_errno()
+        if code == errno.ENOENT:
+            return False
+        raise OSError(code, os.strerror(code), f"{kind} {number}")
+    os.close(fd)
+    return True

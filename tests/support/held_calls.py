@@ -1,0 +1,113 @@
+"""Stand-in programs that make their calls when told to: an observer attaches first and reads last, without haste."""
+
+from __future__ import annotations
+
+import itertools
+import json
+import os
+import signal
+import subprocess
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from exporter import standin
+
+PATIENCE_SECONDS = 60
+# The environment of whoever runs the tests may name a rank.
+_NAMES_A_RANK = ("RANK", "SLURM_", "OMPI_", "PMI", "HOROVOD_", "MV2_", "JSM_", "PALS_", "FLUX_", "TORCHELASTIC_")
+_ranks = itertools.count(os.getpid() % 1_000_000 * 8)
+
+
+def fresh_rank() -> str:
+    """A rank no other process has: what an exporter shows of a process is told from all else on this machine by it."""
+    return str(next(_ranks))
+
+
+def without_rank() -> dict[str, str]:
+    """This process's environment, less what names a rank."""
+    return {name: value for name, value in os.environ.items() if not name.startswith(_NAMES_A_RANK)}
+
+
+@dataclass
+class HeldCalls:
+    """`calls --hold`, prepared and waiting. tgids: one for each rank."""
+
+    process: subprocess.Popen[str]
+    tgids: tuple[int, ...]
+    truths: list[dict[str, Any]] = field(default_factory=list)
+
+    def make(self) -> dict[str, Any]:
+        """Let it make its calls; returns when all are made, with what the first rank counted. The process lives on."""
+        assert self.process.stdin is not None
+        assert self.process.stdout is not None
+        self.process.stdin.write("\n")
+        self.process.stdin.flush()
+        self.truths = sorted(
+            (json.loads(self.process.stdout.readline()) for _ in self.tgids), key=lambda truth: truth["rank"]
+        )
+        return self.truths[0]
+
+    def end(self) -> None:
+        """Let it end."""
+        self.process.communicate("\n", timeout=PATIENCE_SECONDS)
+        assert self.process.returncode == 0
+
+
+@contextmanager
+def held_calls(
+    *orders: str,
+    rank: str | None = None,
+    environment: Mapping[str, str] | None = None,
+    program: Path | None = None,
+    libraries: Path | None = None,
+    **more: Any,
+) -> Iterator[HeldCalls]:
+    """`calls --hold` with orders; killed with its ranks when the block is left.
+
+    rank: in its environment. program: a copy of `calls`. libraries: a folder to load CUDA and NCCL from. more: of Popen.
+    """
+    variables = {**without_rank(), **(environment or {})}
+    if rank is not None:
+        variables["RANK"] = rank
+    if libraries is not None:
+        variables["LD_LIBRARY_PATH"] = str(libraries)
+    process = subprocess.Popen(
+        [program or standin.build_dir() / "calls", "--hold", *orders],
+        env=variables,
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
+        start_new_session=True,
+        **more,
+    )
+    assert process.stdout is not None
+    try:
+        said, *tgids = process.stdout.readline().split()
+        assert said == "ready"
+        yield HeldCalls(process, tuple(map(int, tgids)))
+    finally:
+        with process:
+            if process.poll() is None:
+                os.killpg(process.pid, signal.SIGKILL)
+
+
+@contextmanager
+def program(
+    name: str, *arguments: str, environment: Mapping[str, str] | None = None
+) -> Iterator[subprocess.Popen[bytes]]:
+    """A program of the stand-in, running; killed with all it started when the block is left."""
+    process = subprocess.Popen(
+        [standin.build_dir() / name, *arguments],
+        env={**without_rank(), **(environment or {})},
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.DEVNULL,
+        start_new_session=True,
+    )
+    try:
+        yield process
+    finally:
+        os.killpg(process.pid, signal.SIGKILL)
+        process.wait()
