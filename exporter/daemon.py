@@ -55,8 +55,14 @@ class Daemon:
         resources.callback(self.discovery.close)
         self.tables = Tables(self.kernel.maps)
         self.publication = Publication(
-            self.tables, Roster(processes, config.node), Ledger(config.series_ttl_seconds), self.own, config.collectors
+            self.tables,
+            Roster(processes, config.node),
+            Ledger(config.series_ttl_seconds),
+            self.own,
+            config.collectors,
+            recursion_misses=self.kernel.recursion_misses,
         )
+        resources.callback(self.publication.close)
         self._records: list[bytes] = []
         self._ended: set[int] = set()
         self._ring = self.kernel.open_events(self._records)
@@ -79,6 +85,7 @@ class Daemon:
         )
         resources.callback(self.server.server_close)
         self._report_build()
+        self.own.set(catalog.LOSSES, 0, "mapping_watch", "ring_full")
         self.discovery.walk_all()
 
     def _load(self, resources: ExitStack) -> Kernel:
@@ -157,7 +164,6 @@ class Daemon:
         self.publication.tick(self._ended)
         self._ended.clear()
         self._report_attachments()
-        self._report_losses()
         self.own.add(catalog.TICKS, 1)
         self._has_ticked = True
 
@@ -168,6 +174,7 @@ class Daemon:
             self.discovery.look_at(tgid)
         if self._watch.lost > self._mappings_lost:
             self._mappings_lost = self._watch.lost
+            self.own.set(catalog.LOSSES, self._mappings_lost, "mapping_watch", "ring_full")
             self.discovery.hurry()
 
     def _report_build(self) -> None:
@@ -194,17 +201,6 @@ class Daemon:
         self.own.replace(catalog.ATTACHED_FUNCTIONS, functions)
         failures: dict[tuple[str, ...], float] = dict(self.discovery.failures)
         self.own.replace(catalog.ATTACH_FAILURES, failures)
-
-    def _report_losses(self) -> None:
-        losses: dict[tuple[str, ...], float] = {
-            (program.name.lower(), reason.name.lower()): count
-            for (program, reason), count in self.tables.losses().items()
-        }
-        for name, misses in self.kernel.recursion_misses().items():
-            key = (name.partition("_")[0], "recursion")
-            losses[key] = losses.get(key, 0) + misses
-        losses["mapping_watch", "ring_full"] = self._mappings_lost
-        self.own.replace(catalog.LOSSES, losses)
 
 
 @contextmanager

@@ -8,6 +8,7 @@ from __future__ import annotations
 import logging
 import threading
 import time
+from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
 from functools import partial
 
@@ -26,7 +27,11 @@ SHARED_SECONDS = 0.2
 
 
 class Publication:
-    """Owns what is exported. collectors: names of those that run. clock: seconds that never go back."""
+    """Owns what is exported.
+
+    collectors: names of those that run. recursion_misses: asks the kernel, program name -> runs it left out.
+    clock: seconds that never go back.
+    """
 
     def __init__(
         self,
@@ -36,8 +41,10 @@ class Publication:
         own: OwnMetrics,
         collectors: Iterable[str],
         *,
+        recursion_misses: Callable[[], Mapping[str, int]] = dict,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
+        self._recursion_misses = recursion_misses
         self._clock = clock
         self._tables = tables
         self._roster = roster
@@ -46,6 +53,7 @@ class Publication:
         self._collectors: Mapping[str, Collect] = {name: COLLECTORS[name] for name in collectors}
         self._lock = threading.Lock()
         self._latest: Snapshot | None = None
+        self._is_closed = False
         for name in self._collectors:
             own.add(catalog.COLLECTOR_ERRORS, 0, name)
 
@@ -81,10 +89,17 @@ class Publication:
         """The current numbers, or those of a moment ago."""
         with self._lock:
             now = self._clock()
+            if self._is_closed:
+                return self._latest or Snapshot(now, ())
             if self._latest is None or now - self._latest.taken_at > SHARED_SECONDS:
                 self._latest = self._take(now)
                 self._report(self._clock() - now)
             return self._latest
+
+    def close(self) -> None:
+        """From here on the kernel is not asked again; a request still being served gets the last numbers."""
+        with self._lock:
+            self._is_closed = True
 
     def _take(self, now: float) -> Snapshot:
         totals = merged(iter((self._collect(self._tables.read()), self._roster.workload_info())))
@@ -112,3 +127,10 @@ class Publication:
         own.set(catalog.SERIES, sum(len(family.points) for family in self._latest.families))
         own.replace(catalog.MAP_ENTRIES, {(name,): count for name, count in tables.entries.items()})
         own.replace(catalog.MAP_CAPACITY, {(name,): count for name, count in tables.capacities().items()})
+        for (program, reason), count in tables.losses().items():
+            own.set(catalog.LOSSES, count, program.name.lower(), reason.name.lower())
+        recursions: Counter[str] = Counter()
+        for name, misses in self._recursion_misses().items():
+            recursions[name.partition("_")[0]] += misses
+        for subject, count in recursions.items():
+            own.set(catalog.LOSSES, count, subject, "recursion")

@@ -6,8 +6,9 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from prometheus_client import openmetrics, parser
+from prometheus_client import parser as text_parser
 from prometheus_client.metrics_core import Metric
+from prometheus_client.openmetrics import parser as openmetrics_parser
 
 COMMON_LABELS = {"node", "rank", "container", "namespace", "pod"}
 # Names of workload metrics begin so, and those about the exporter itself do not.
@@ -67,12 +68,12 @@ class Scrape:
 
 def of_text(body: str) -> Scrape:
     """A body in Prometheus's text format 0.0.4."""
-    return _scrape(parser.text_string_to_metric_families(body))
+    return _scrape(text_parser.text_string_to_metric_families(body))
 
 
 def of_openmetrics(body: str) -> Scrape:
     """A body in OpenMetrics 1.0.0; the parser is strict."""
-    return _scrape(openmetrics.parser.text_string_to_metric_families(body))
+    return _scrape(openmetrics_parser.text_string_to_metric_families(body))
 
 
 def _scrape(families: Iterable[Metric]) -> Scrape:

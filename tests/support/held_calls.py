@@ -39,16 +39,23 @@ class HeldCalls:
     tgids: tuple[int, ...]
     truths: list[dict[str, Any]] = field(default_factory=list)
 
-    def make(self) -> dict[str, Any]:
-        """Let it make its calls; returns when all are made, with what the first rank counted. The process lives on."""
+    def begin(self) -> None:
+        """Let it begin its calls."""
         assert self.process.stdin is not None
-        assert self.process.stdout is not None
         self.process.stdin.write("\n")
         self.process.stdin.flush()
-        self.truths = sorted(
-            (json.loads(self.process.stdout.readline()) for _ in self.tgids), key=lambda truth: truth["rank"]
-        )
+
+    def made(self) -> dict[str, Any]:
+        """Wait until all calls are made; returns what the first rank counted. The process lives on."""
+        assert self.process.stdout is not None
+        lines = [self.process.stdout.readline() for _ in self.tgids]
+        self.truths = sorted(map(json.loads, lines), key=lambda truth: truth["rank"])
         return self.truths[0]
+
+    def make(self) -> dict[str, Any]:
+        """Let it make all its calls."""
+        self.begin()
+        return self.made()
 
     def end(self) -> None:
         """Let it end."""

@@ -54,6 +54,6 @@ def cuda_users() -> list[int]:
 def need_no_cuda_users() -> None:
     """Nobody uses CUDA: only then is the stand-in job started. What an earlier test ended may take a moment to be gone."""
     try:
-        eventually(lambda: not cuda_users(), "no process uses CUDA")
+        eventually(lambda: not cuda_users(), "no process uses CUDA", patience_seconds=5)
     except AssertionError:
         pytest.skip(f"needs a machine on which no other process uses CUDA: {cuda_users()} do")

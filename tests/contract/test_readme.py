@@ -1,0 +1,89 @@
+"""The generated parts of the documents are current, and README says what it must. `make golden` rewrites the former."""
+
+from __future__ import annotations
+
+import os
+import re
+from pathlib import Path
+
+import pytest
+
+from exporter import config
+from exporter.catalog import COMMON_LABELS, METRICS
+from exporter.kernel.abi import LossReason
+from tests.support.documents import (
+    BEGIN,
+    COMMON_LABEL_MEANINGS,
+    DOCUMENTS,
+    END,
+    LABEL_MEANINGS,
+    LOSS_MEANINGS,
+    ROOT,
+    toml_defaults,
+)
+
+README = ROOT / "README.md"
+
+
+class TestGeneratedParts:
+    """Made by tests/support/documents.py."""
+
+    @pytest.mark.parametrize("name", DOCUMENTS)
+    def test_document_is_current(self, name: str) -> None:
+        """As the code would make it now."""
+        path = ROOT / name
+        if os.environ.get("GOLDEN_REWRITE") == "1":
+            before = path.read_text(encoding="utf-8") if path.exists() else ""
+            path.write_text(DOCUMENTS[name](before), encoding="utf-8")
+        text = path.read_text(encoding="utf-8")
+
+        assert DOCUMENTS[name](text) == text, "run `make golden`"
+
+    def test_readme_has_every_metric_once_in_its_table(self) -> None:
+        """In the order of the catalogue."""
+        generated = README.read_text(encoding="utf-8").split(BEGIN)[1].split(END)[0]
+
+        assert re.findall(r"^\| `(\w+)` \|", generated, flags=re.M) == [metric.name for metric in METRICS]
+
+    def test_every_common_label_has_a_meaning(self) -> None:
+        """And none that does not exist has one."""
+        assert tuple(COMMON_LABEL_MEANINGS) == COMMON_LABELS
+
+    def test_every_loss_has_a_meaning(self) -> None:
+        """So that a count above zero can be acted on."""
+        assert set(LOSS_MEANINGS) == set(LossReason)
+
+    def test_label_that_has_a_meaning_exists(self) -> None:
+        """On some metric."""
+        assert set(LABEL_MEANINGS) <= {label for metric in METRICS for label in metric.labels}
+
+
+class TestFileOfDefaults:
+    """The TOML of docs/flags.md."""
+
+    def test_it_says_what_the_defaults_say(self, tmp_path: Path) -> None:
+        """And is accepted."""
+        file = tmp_path / "exporter.toml"
+        file.write_text(toml_defaults(), encoding="utf-8")
+
+        assert config.load({"config.file": str(file)}, {"NODE_NAME": "gpu7"}) == config.load({}, {"NODE_NAME": "gpu7"})
+
+    def test_it_names_every_setting_but_the_one_without_a_default(self) -> None:
+        """Nobody has to look elsewhere for a key."""
+        assert toml_defaults().count(" = ") == len(config.SETTINGS) - 1
+
+
+class TestReadme:
+    """What a newcomer sees first."""
+
+    def test_the_two_commands_stand_before_everything_else_that_can_be_typed(self) -> None:
+        """make run, make test."""
+        first = re.findall(r"```sh\n(.*?)```", README.read_text(encoding="utf-8"), flags=re.S)[0]
+
+        assert [line.split("#")[0].strip() for line in first.splitlines()] == ["make run", "make test"]
+
+    def test_port_is_the_default_one(self) -> None:
+        """Wherever one is named."""
+        ports = set(re.findall(r":(\d{4,5})\b", README.read_text(encoding="utf-8")))
+
+        assert ports == {str(config.DEFAULT_PORT)}

@@ -1,0 +1,121 @@
+"""`run --standin.if-idle`: the training job that the exporter brings along, and what a stop leaves of both: nothing."""
+
+from __future__ import annotations
+
+import signal
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.support.exporter_process import Exporter, exists, running
+from tests.support.exposition import COMMON_LABELS
+from tests.support.requirements import cuda_users, need_command, need_no_cuda_users, need_tracing
+from tests.support.traced import eventually
+
+pytestmark = pytest.mark.end_to_end
+DURATIONS = ("gpustall_cuda_operation_duration_seconds", "gpustall_nccl_operation_duration_seconds")
+
+
+@pytest.fixture(autouse=True, scope="module")
+def _possible_here() -> None:
+    """Skip, naming what is missing."""
+    need_tracing()
+
+
+@pytest.fixture(scope="class")
+def busy() -> Iterator[Exporter]:
+    """An exporter with its own training job of two ranks."""
+    need_no_cuda_users()
+    with running("--standin.if-idle") as found:
+        eventually(lambda: operations_of(found, "1"), "rank 1 trains", 60)
+        yield found
+
+
+def operations_of(exporter: Exporter, rank: str) -> set[str]:
+    """Operations whose histograms have counts."""
+    scrape = exporter.scrape()
+    return {
+        operation
+        for metric in DURATIONS
+        for operation, count in scrape.by("operation", f"{metric}_count", rank=rank).items()
+        if count > 0
+    }
+
+
+class TestStandinJob:
+    """--standin.if-idle: something to look at on a machine where nothing uses CUDA."""
+
+    @pytest.mark.parametrize("rank", ["0", "1"])
+    def test_fifteen_operations_of_each_rank_have_histograms(self, busy: Exporter, rank: str) -> None:
+        """Runtime, driver and NCCL together."""
+        eventually(lambda: len(operations_of(busy, rank)) >= 15, f"15 operations of rank {rank}")
+
+    def test_every_workload_series_has_the_five_labels(self, busy: Exporter) -> None:
+        """Empty ones included."""
+        samples = busy.scrape().workload()
+
+        assert len(samples) > 100
+        assert [sample for sample in samples if not sample.labels.keys() >= COMMON_LABELS] == []
+
+    def test_nothing_is_lost(self, busy: Exporter) -> None:
+        """A training job at full speed."""
+        eventually(lambda: busy.scrape().total("gpustall_cuda_operations_total") > 10_000, "10,000 calls")
+
+        assert busy.scrape().losses() == {}
+
+    def test_promtool_has_nothing_to_say(self, busy: Exporter) -> None:
+        """`promtool check metrics` of a live scrape: exit code 0 and silence."""
+        promtool = need_command("promtool", "prometheus")
+        done = subprocess.run(
+            [promtool, "check", "metrics"], input=busy.get().body, capture_output=True, timeout=60, check=False
+        )
+
+        assert (done.returncode, done.stdout + done.stderr) == (0, b"")
+
+    def test_both_formats_name_the_same_series(self, busy: Exporter) -> None:
+        """Text and OpenMetrics, parsed by prometheus-client; exemplars and creation times are in neither."""
+        text, openmetrics = busy.scrape(), busy.scrape_openmetrics()
+        names = {sample.name for sample in text.workload()}
+
+        assert names == {sample.name for sample in openmetrics.workload()}
+        assert len(names) >= 15
+
+
+class TestStopping:
+    """By a signal, of which one cannot be handled."""
+
+    @pytest.mark.parametrize(
+        ("number", "exit_code"), [(signal.SIGTERM, 0), (signal.SIGINT, 0), (signal.SIGKILL, -signal.SIGKILL)]
+    )
+    def test_nothing_is_left(self, number: signal.Signals, exit_code: int) -> None:
+        """No link, program or map in the kernel, no process of the job, nothing shared, nothing pinned."""
+        need_no_cuda_users()
+        shared, pinned = _listed("/dev/shm"), _listed("/sys/fs/bpf")
+        with running("--standin.if-idle") as exporter:
+            eventually(lambda: len(exporter.scrape().matching("gpustall_workload_info")) >= 2, "both ranks are seen")
+            things, job = exporter.kernel_things(), cuda_users()
+            code = exporter.stop(number)
+            logs = exporter.logs
+
+        assert code == exit_code
+        assert {kind for kind, _ in things} == {"link", "prog", "map"}
+        assert len(job) >= 2
+        eventually(lambda: not any(_is_alive(tgid) for tgid in job), f"the job {job} has ended")
+        eventually(lambda: not [thing for thing in things if exists(thing)], "the kernel has forgotten everything")
+        assert _listed("/dev/shm") <= shared
+        assert _listed("/sys/fs/bpf") <= pinned
+        assert ("stopped; every probe is removed" in logs) == (exit_code == 0)
+
+
+def _listed(folder: str) -> set[Path]:
+    return set(Path(folder).iterdir()) if Path(folder).is_dir() else set()
+
+
+def _is_alive(tgid: int) -> bool:
+    """Alive, and not waiting for its parent to notice that it is not."""
+    try:
+        return Path(f"/proc/{tgid}/stat").read_text().rpartition(")")[2].split()[0] not in ("Z", "X")
+    except (FileNotFoundError, ProcessLookupError):
+        return False

@@ -1,0 +1,247 @@
+"""The parts of the documents that are made from the code: tables of metrics, labels and flags. `make golden` writes them.
+
+In: the catalogue, the settings, the list of operations. Out: Markdown. README.md has its table between two markers;
+docs/metrics.md and docs/flags.md are generated as a whole.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from pathlib import Path
+
+from exporter import config, units
+from exporter.catalog import COMMON_LABELS, EXPORTER_METRICS, WORKLOAD_METRICS, Kind, Metric
+from exporter.kernel.abi import COMMUNICATOR_ORDINALS, Api, LossReason
+from exporter.kernel.operations import OPERATIONS
+
+ROOT = Path(__file__).parents[2]
+BEGIN = "<!-- metrics: begin, made by `make golden` -->"
+END = "<!-- metrics: end -->"
+GENERATED = "<!-- Made by `make golden` from the code; edit tests/support/documents.py instead. -->"
+
+COMMON_LABEL_MEANINGS = {
+    "node": "`--node`, else the environment variable `NODE_NAME`, else the host name.",
+    "rank": "The rank in the job: from the environment that a launcher set (`RANK`, `OMPI_COMM_WORLD_RANK`, `SLURM_PROCID` in"
+    " a step, …), else from the NCCL communicator with the most ranks.",
+    "container": "The first 12 digits of the container id; else `job_N` of a Slurm job; else the systemd service.",
+    "namespace": "Always empty in this version.",
+    "pod": "Always empty in this version.",
+}
+LABEL_MEANINGS = {
+    "api": "`runtime` for libcudart, `driver` for libcuda. A runtime call calls the driver, so the two are never added.",
+    "operation": "The exported function without ABI version and stream suffix: `cuMemcpyHtoDAsync_v2_ptsz` counts as"
+    " `cuMemcpyHtoDAsync`. The functions are listed below.",
+    "code": "What the function returned, as a decimal number; `other` for a number that no library defines.",
+    "direction": "`h2d`, `d2h`, `d2d`, `h2h` as the caller asked; `default` where the addresses decide (`cudaMemcpyDefault`,"
+    " `cuMemcpy`); `peer` between two devices.",
+    "communicator": "`0` for the first communicator that the process made, and so on up to"
+    f" `{COMMUNICATOR_ORDINALS - 1}`; `other` for all later ones; empty for calls on no communicator.",
+    "hash": "64 bits made of the communicator's unique id: equal on every rank, different in every run.",
+    "communicator_rank": "The rank of this process in that communicator.",
+    "nranks": "The number of ranks of that communicator.",
+}
+LOSS_MEANINGS = {
+    LossReason.THREAD_STORAGE: "The state of a thread could not be allocated.",
+    LossReason.PROCESSES_FULL: "The table of processes was full.",
+    LossReason.OPERATIONS_FULL: "The table of operations was full: calls are missing.",
+    LossReason.ERRORS_FULL: "The table of errors was full.",
+    LossReason.ALLOCATIONS_FULL: "The table of live allocations was full: their bytes are not counted.",
+    LossReason.COMMUNICATORS_FULL: "The table of communicators was full: their calls count as `other`.",
+    LossReason.EVENTS_FULL: "The ring of events was full; a walk through /proc finds ended processes.",
+    LossReason.NESTING: "More calls inside one another than a thread's state has room for.",
+    LossReason.READ_FAULT: "Memory of the traced process could not be read.",
+    LossReason.ABANDONED: "A call was left without a return (longjmp, an exception); it is in no histogram.",
+}
+CODES = (
+    ("1", "invalid value", "unhandled CUDA error"),
+    ("2", "out of memory", "system error"),
+    ("3", "not initialised", "internal error"),
+    ("4", "", "invalid argument"),
+    ("5", "", "invalid usage"),
+    ("6", "", "remote error: a peer failed"),
+    ("7", "", "in progress: not counted as an error"),
+    ("35", "driver older than the runtime", ""),
+    ("98", "invalid device function", ""),
+    ("100", "no device", ""),
+    ("101", "invalid device", ""),
+    ("209", "no kernel image for this device", ""),
+    ("214", "uncorrectable ECC error", ""),
+    ("400", "invalid handle", ""),
+    ("600", "not ready: not counted as an error", ""),
+    ("700", "illegal address", ""),
+    ("701", "launch out of resources", ""),
+    ("702", "launch timed out", ""),
+    ("710", "assertion on the device", ""),
+    ("716", "misaligned address", ""),
+    ("719", "launch failed", ""),
+    ("999", "unknown", ""),
+)
+"""code, CUDA's meaning, NCCL's. Source: cuda.h, driver_types.h, nccl.h."""
+
+UNITS = {"s": "seconds", "By": "bytes", "": ""}
+
+
+def table(head: Iterable[str], rows: Iterable[Iterable[str]]) -> str:
+    """A Markdown table."""
+    head = list(head)
+    lines = [head, ["---"] * len(head), *rows]
+    return "\n".join("| " + " | ".join(cell.replace("|", r"\|") for cell in line) + " |" for line in lines)
+
+
+def code(words: Iterable[str]) -> str:
+    """`a`, `b`."""
+    return ", ".join(f"`{word}`" for word in words)
+
+
+def unit(metric: Metric) -> str:
+    """seconds, bytes, or what an annotation names: `{call}` -> call."""
+    return UNITS.get(metric.unit) or metric.unit.strip("{}")
+
+
+def readme_table() -> str:
+    """Name, type, own labels and help, of every metric."""
+    head = ("metric", "type", "labels", "meaning")
+    rows = ((f"`{m.name}`", m.kind.value, code(m.labels), m.help) for m in WORKLOAD_METRICS)
+    own = ((f"`{m.name}`", m.kind.value, code(m.labels), m.help) for m in EXPORTER_METRICS)
+    return (
+        f"About the traced processes; each also has the labels {code(COMMON_LABELS)}:\n\n{table(head, rows)}\n\n"
+        f"About the exporter itself, without those labels:\n\n{table(head, own)}"
+    )
+
+
+def readme(text: str) -> str:
+    """README.md with its table renewed. Raises ValueError when a marker is missing."""
+    before, rest = text.split(BEGIN)
+    _, after = rest.split(END)
+    return f"{before}{BEGIN}\n\n{readme_table()}\n\n{END}{after}"
+
+
+def metrics_page(_text: str = "") -> str:
+    """docs/metrics.md."""
+    return "\n\n".join(_metrics_sections()) + "\n"
+
+
+def _metrics_sections() -> Iterator[str]:
+    yield "# Metrics"
+    yield GENERATED
+    yield (
+        "Every metric of `/metrics`, made from `exporter/catalog.py`. The OpenTelemetry name and unit translate to the"
+        " Prometheus name by the standard rule. [The README](../README.md) has queries to begin with."
+    )
+    yield "## Common labels"
+    yield (
+        "Every metric about a traced process has these five labels. They are always written, also when empty; a value that"
+        " is not known for sure stays empty. Each has at most 128 characters."
+    )
+    yield table(("label", "meaning"), ((f"`{name}`", COMMON_LABEL_MEANINGS[name]) for name in COMMON_LABELS))
+    yield "## About the traced processes"
+    yield from (_metric_section(metric) for metric in WORKLOAD_METRICS)
+    yield "## About the exporter"
+    yield (
+        "Without the common labels. `--web.disable-exporter-metrics` leaves them out, and with them the `process_*` metrics"
+        " of the exporter's own process, which the Prometheus client library provides."
+    )
+    yield from (_metric_section(metric) for metric in EXPORTER_METRICS)
+    yield "## Labels"
+    yield table(("label", "meaning"), ((f"`{name}`", text) for name, text in LABEL_MEANINGS.items()))
+    yield "### `operation`"
+    yield "These functions are probed where a library exports them; an absent one is no failure."
+    for api, title in ((Api.RUNTIME, "libcudart"), (Api.DRIVER, "libcuda"), (Api.NCCL, "libnccl, libtorch_cuda")):
+        yield f"- {title}: {code(operation.name for operation in OPERATIONS if operation.api is api)}"
+    yield "### `code`"
+    yield "Codes one meets often. The libraries' headers have them all."
+    yield table(("code", "CUDA runtime and driver", "NCCL"), CODES)
+    yield "### `reason` of losses"
+    yield (
+        "Of `gpustall_exporter_losses_total`. Two more come from elsewhere: `recursion`, runs of a program that the kernel left"
+        " out because the program was running on that CPU already, and `ring_full`, news of fresh mappings that did not fit."
+    )
+    yield table(("reason", "what happened"), ((f"`{r.name.lower()}`", LOSS_MEANINGS[r]) for r in LossReason))
+    yield "## Buckets"
+    yield (
+        "The kernel counts durations in exponential buckets, eight to each doubling. `/metrics` shows a subset of their edges,"
+        " so every cumulative count is exact. The edges are powers of two, in seconds:"
+    )
+    edges = zip(units.CLASSIC_EXPONENTS, units.CLASSIC_EDGES_SECONDS, strict=True)
+    yield table(("`le`", "", "rounded"), ((f"`{edge!r}`", f"2^{e} s", _rounded(edge)) for e, edge in edges))
+    yield "A duration above the last edge counts in `+Inf` only. `_count` is the sum of the buckets that were read."
+
+
+def _rounded(edge: float) -> str:
+    for factor, name in ((1e6, "µs"), (1e3, "ms")):
+        if edge * factor < 1000:
+            return f"{edge * factor:.3g} {name}"
+    return f"{edge:.3g} s"
+
+
+def _metric_section(metric: Metric) -> str:
+    common = metric in WORKLOAD_METRICS
+    labels = code(metric.labels) or "none of its own"
+    facts = (
+        ("type", metric.kind.value + (", shown as gauge in the text format 0.0.4" if metric.kind is Kind.INFO else "")),
+        ("unit", unit(metric) or "none"),
+        ("labels", labels + (", and the common ones" if common else "")),
+        ("OpenTelemetry", f"`{metric.otel_name}`" + (f", unit `{metric.unit}`" if metric.unit else ", no unit")),
+    )
+    return f"### `{metric.name}`\n\n{metric.help}\n\n" + "\n".join(f"- {name}: {value}" for name, value in facts)
+
+
+def flags_page(_text: str = "") -> str:
+    """docs/flags.md."""
+    return "\n\n".join(_flags_sections()) + "\n"
+
+
+def _flags_sections() -> Iterator[str]:
+    yield "# Flags"
+    yield GENERATED
+    yield "The settings of `run`, made from `exporter/config.py`. `check` takes the same, since they decide what is checked."
+    rows = ((f"`--{s.flag}`", s.metavar, f"`{s.default}`" if s.default else "", s.help) for s in config.SETTINGS)
+    yield table(
+        ("flag", "value", "default", "meaning"),
+        (("`--config.file`", "FILE", "", "TOML file with any of these settings"), *rows),
+    )
+    yield (
+        "A BOOL may be left out: `--standin.if-idle` is `--standin.if-idle=true`. A DURATION is a number and one of `ms`, `s`,"
+        " `m`, `h`. `check` has one flag more: `--format=text` or `--format=json`."
+    )
+    yield "## File"
+    yield (
+        "`--config.file` names a TOML file. A key is the flag without its dashes, and a dot makes a table. An unknown key is"
+        " refused, so that a misspelt one does not pass in silence. Every default in the form of a file:"
+    )
+    yield f"```toml\n{toml_defaults()}```"
+    yield "## Precedence"
+    yield (
+        "A flag beats the file, the file beats the environment, the environment beats the default. One setting reads the"
+        " environment: `node`, from `NODE_NAME`; without that it is the host name."
+    )
+    yield "## Exit codes"
+    yield table(
+        ("code", "meaning"),
+        (
+            ("0", "`run`: stopped by SIGINT or SIGTERM. `check`: `run` would work"),
+            ("1", "any other error"),
+            ("2", "a flag, an address or a value in the file that you can correct"),
+            ("3", "this machine lacks something: a privilege, BTF, a library; `check` says what"),
+        ),
+    )
+
+
+def toml_defaults() -> str:
+    """A file that says what the defaults say; `node` has none and is left out."""
+    tables: dict[str, list[str]] = {}
+    for setting in config.SETTINGS:
+        name, dot, key = setting.flag.partition(".")
+        if dot:
+            plain = setting.default in ("true", "false") or setting.default.isdigit()
+            value = setting.default if plain else f'"{setting.default}"'
+            tables.setdefault(name, []).append(f"{key} = {value}\n")
+    return "\n".join(f"[{name}]\n" + "".join(lines) for name, lines in tables.items())
+
+
+DOCUMENTS: dict[str, Callable[[str], str]] = {
+    "README.md": readme,
+    "docs/metrics.md": metrics_page,
+    "docs/flags.md": flags_page,
+}
+"""File -> its text as it should be, made from its text as it is."""
