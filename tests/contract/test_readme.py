@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import json
 import os
 import re
+import shutil
+import subprocess
 from pathlib import Path
 
 import pytest
@@ -23,6 +26,21 @@ from tests.support.documents import (
 )
 
 README = ROOT / "README.md"
+PROMTOOL = shutil.which("promtool")
+NEEDS_PROMTOOL = pytest.mark.skipif(PROMTOOL is None, reason="promtool is missing: install the package prometheus")
+
+
+def blocks(language: str) -> list[str]:
+    """README's fenced blocks of one language."""
+    return re.findall(rf"^```{language}\n(.*?)^```", README.read_text(encoding="utf-8"), flags=re.M | re.S)
+
+
+def promtool(*arguments: str) -> str:
+    """What `promtool check` says; fails when it complains."""
+    assert PROMTOOL is not None
+    done = subprocess.run([PROMTOOL, "check", *arguments], capture_output=True, text=True, timeout=60, check=False)
+    assert done.returncode == 0, done.stdout + done.stderr
+    return done.stdout
 
 
 class TestGeneratedParts:
@@ -53,9 +71,9 @@ class TestGeneratedParts:
         """So that a count above zero can be acted on."""
         assert set(LOSS_MEANINGS) == set(LossReason)
 
-    def test_label_that_has_a_meaning_exists(self) -> None:
-        """On some metric."""
-        assert set(LABEL_MEANINGS) <= {label for metric in METRICS for label in metric.labels}
+    def test_every_label_has_a_meaning(self) -> None:
+        """And none that does not exist has one."""
+        assert set(LABEL_MEANINGS) == {label for metric in METRICS for label in metric.labels}
 
 
 class TestFileOfDefaults:
@@ -78,7 +96,7 @@ class TestReadme:
 
     def test_the_two_commands_stand_before_everything_else_that_can_be_typed(self) -> None:
         """make run, make test."""
-        first = re.findall(r"```sh\n(.*?)```", README.read_text(encoding="utf-8"), flags=re.S)[0]
+        first = blocks("sh")[0]
 
         assert [line.split("#")[0].strip() for line in first.splitlines()] == ["make run", "make test"]
 
@@ -87,3 +105,23 @@ class TestReadme:
         ports = set(re.findall(r":(\d{4,5})\b", README.read_text(encoding="utf-8")))
 
         assert ports == {str(config.DEFAULT_PORT)}
+
+    @NEEDS_PROMTOOL
+    def test_every_query_can_be_parsed(self, tmp_path: Path) -> None:
+        """By Prometheus itself, each as the expression of a rule."""
+        rules = [{"record": f"query:{number}", "expr": query} for number, query in enumerate(blocks("promql"))]
+        file = tmp_path / "rules.yaml"
+        file.write_text(json.dumps({"groups": [{"name": "readme", "rules": rules}]}), encoding="utf-8")  # JSON is YAML
+
+        assert len(rules) >= 5
+        assert f"{len(rules)} rules found" in promtool("rules", str(file))
+
+    @NEEDS_PROMTOOL
+    def test_scrape_configuration_is_valid(self, tmp_path: Path) -> None:
+        """And honours our labels."""
+        (configuration,) = blocks("yaml")
+        file = tmp_path / "prometheus.yaml"
+        file.write_text(configuration, encoding="utf-8")
+
+        assert "valid prometheus config" in promtool("config", str(file))
+        assert "honor_labels: true" in configuration

@@ -7,7 +7,7 @@ import json
 import os
 import signal
 import subprocess
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -68,13 +68,14 @@ def held_calls(
     *orders: str,
     rank: str | None = None,
     environment: Mapping[str, str] | None = None,
-    program: Path | None = None,
     libraries: Path | None = None,
+    before: Sequence[str] = (),
     **more: Any,
 ) -> Iterator[HeldCalls]:
     """`calls --hold` with orders; killed with its ranks when the block is left.
 
-    rank: in its environment. program: a copy of `calls`. libraries: a folder to load CUDA and NCCL from. more: of Popen.
+    rank: in its environment. libraries: a folder to load CUDA and NCCL from. before: a command that becomes the program.
+    more: of Popen.
     """
     variables = {**without_rank(), **(environment or {})}
     if rank is not None:
@@ -82,7 +83,7 @@ def held_calls(
     if libraries is not None:
         variables["LD_LIBRARY_PATH"] = str(libraries)
     process = subprocess.Popen(
-        [program or standin.build_dir() / "calls", "--hold", *orders],
+        [*before, standin.build_dir() / "calls", "--hold", *orders],
         env=variables,
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,

@@ -1,0 +1,166 @@
+"""What a user can get wrong, and machines that cannot do it: one line that names it, and an exit code."""
+
+from __future__ import annotations
+
+import os
+import socket
+import subprocess
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+import prometheus_client
+import pytest
+
+from exporter import standin
+from tests.support.exporter_process import COMMAND
+from tests.support.requirements import ROOT, need_command, need_tracing
+
+pytestmark = pytest.mark.end_to_end
+PATIENCE_SECONDS = 60
+NOBODY = 65534
+
+
+def run(*flags: str, before: Sequence[str] = (), command: Sequence[str] = COMMAND) -> subprocess.CompletedProcess[str]:
+    """`run` with flags, which must end by itself. before: a command that runs the exporter."""
+    return subprocess.run(
+        [*before, *command, "run", *flags],
+        capture_output=True,
+        text=True,
+        timeout=PATIENCE_SECONDS,
+        stdin=subprocess.DEVNULL,
+        check=False,
+    )
+
+
+class TestBadInput:
+    """Exit code 2, and one line on standard error."""
+
+    @pytest.mark.parametrize(
+        ("flags", "line"),
+        [
+            (
+                ["--no-such-flag"],
+                "unrecognized arguments: --no-such-flag; see `gpu-stall-exporter --help`",
+            ),
+            (
+                ["--web.listen-address=lo:80"],
+                "--web.listen-address: 'lo:80': 'lo' is no IP address",
+            ),
+            (
+                ["--tick.interval=fast"],
+                "--tick.interval: 'fast': want a positive duration such as 250ms, 30s or 15m",
+            ),
+            (
+                ["--config.file=/nonexistent.toml"],
+                "--config.file: cannot read /nonexistent.toml: No such file or directory",
+            ),
+        ],
+    )
+    def test_a_flag_is_named(self, flags: list[str], line: str) -> None:
+        """With what is wanted instead."""
+        done = run(*flags)
+
+        assert (done.returncode, done.stdout, done.stderr) == (2, "", f"gpu-stall-exporter: {line}\n")
+
+    def test_a_value_of_the_file_is_named_with_its_file(self, tmp_path: Path) -> None:
+        """Key and path."""
+        file = tmp_path / "exporter.toml"
+        file.write_text('[probes]\nattach = "magic"\n')
+        done = run(f"--config.file={file}")
+
+        assert (done.returncode, done.stdout, done.stderr) == (
+            2,
+            "",
+            f"gpu-stall-exporter: probes.attach in {file}: 'magic': want one of auto, session, multi, single\n",
+        )
+
+    def test_a_port_that_is_taken_is_named(self) -> None:
+        """Found when everything else is in place."""
+        need_tracing()
+        with socket.create_server(("127.0.0.1", 0)) as other:
+            port = other.getsockname()[1]
+            done = run(f"--web.listen-address=127.0.0.1:{port}")
+
+        assert (done.returncode, done.stdout, done.stderr) == (
+            2,
+            "",
+            f"gpu-stall-exporter: cannot listen on 127.0.0.1:{port}: Address already in use;"
+            " choose another --web.listen-address\n",
+        )
+
+
+class TestNotPossibleHere:
+    """Exit code 3, and one line with a remedy."""
+
+    def test_root_without_capabilities(self) -> None:
+        """A container that is not privileged: still user 0."""
+        need_tracing()
+        need_command("setpriv", "util-linux")
+        done = run(before=["setpriv", "--bounding-set=-all", "--inh-caps=-all"])
+
+        assert (done.returncode, done.stdout, done.stderr.count("\n")) == (3, "", 1)
+        assert "Operation not permitted" in done.stderr
+        assert done.stderr.endswith("; run as root, or with CAP_BPF and CAP_PERFMON\n")
+
+    def test_a_user_without_privilege(self) -> None:
+        """Nobody at all."""
+        need_tracing()
+        need_command("setpriv", "util-linux")
+        as_nobody = ["setpriv", f"--reuid={NOBODY}", f"--regid={NOBODY}", "--clear-groups"]
+        done = run(before=[*as_nobody, *_paths()], command=[_interpreter_of(as_nobody), "-m", "exporter"])
+
+        assert (done.returncode, done.stdout, done.stderr.count("\n")) == (3, "", 1)
+        assert "Operation not permitted" in done.stderr
+        assert done.stderr.endswith("; run as root, or with CAP_BPF and CAP_PERFMON\n")
+
+    def test_a_kernel_without_btf(self) -> None:
+        """An empty folder is mounted over /sys/kernel/btf, in a mount namespace of its own."""
+        need_tracing()
+        need_command("unshare", "util-linux")
+        hidden = ["unshare", "--mount", "sh", "-c", 'mount -t tmpfs none /sys/kernel/btf && exec "$@"', "sh"]
+        done = run(before=hidden)
+
+        assert (done.returncode, done.stdout, done.stderr) == (
+            3,
+            "",
+            "gpu-stall-exporter: this kernel has no BTF at /sys/kernel/btf/vmlinux;"
+            " use a kernel built with CONFIG_DEBUG_INFO_BTF\n",
+        )
+
+
+class TestStandin:
+    """`standin` with a program that is not there."""
+
+    def test_the_program_is_named(self) -> None:
+        """Exit code 2."""
+        if not standin.is_built():
+            need_tracing()
+        done = subprocess.run(
+            [*COMMAND, "standin", "--", "no-such-program"],
+            capture_output=True,
+            text=True,
+            timeout=PATIENCE_SECONDS,
+            check=False,
+        )
+
+        assert (done.returncode, done.stdout, done.stderr) == (
+            2,
+            "",
+            "gpu-stall-exporter: cannot run 'no-such-program': No such file or directory; name a program after `--`\n",
+        )
+
+
+def _paths() -> list[str]:
+    """Lets an interpreter outside of the virtual environment find the program and prometheus-client."""
+    packages = Path(prometheus_client.__file__).parent.parent
+    return ["env", f"PYTHONPATH={ROOT}{os.pathsep}{packages}"]
+
+
+def _interpreter_of(as_user: Sequence[str]) -> str:
+    """This interpreter, or the distribution's when this one lies in a folder that the user may not enter."""
+    for python in (sys.executable, "/usr/bin/python3"):
+        works = "import sys, exporter, prometheus_client; sys.exit(sys.version_info < (3, 11))"
+        if subprocess.run([*as_user, *_paths(), python, "-c", works], capture_output=True, check=False).returncode == 0:
+            return python
+    pytest.skip("needs Python 3.11 and this checkout where a user without privilege can read them")

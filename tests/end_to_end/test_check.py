@@ -1,0 +1,154 @@
+"""`check` on this machine: what `run` would say, without running it."""
+
+from __future__ import annotations
+
+import json
+import re
+import shutil
+import socket
+import subprocess
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from exporter import standin
+from tests.support import held_calls
+from tests.support.exporter_process import COMMAND
+from tests.support.requirements import ROOT, need_command, need_tracing
+from tests.support.traced import only
+
+pytestmark = pytest.mark.end_to_end
+PATIENCE_SECONDS = 60
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _possible_here() -> None:
+    """Skip, naming what is missing."""
+    need_tracing()
+
+
+def check(*flags: str, before: Sequence[str] = (), folder: Path = ROOT) -> subprocess.CompletedProcess[str]:
+    """`check` with flags, on a free port unless flags say otherwise. folder: of the program."""
+    return subprocess.run(
+        [*before, *COMMAND, "check", "--web.listen-address=127.0.0.1:0", *flags],
+        capture_output=True,
+        text=True,
+        timeout=PATIENCE_SECONDS,
+        cwd=folder,
+        check=False,
+    )
+
+
+def findings(done: subprocess.CompletedProcess[str]) -> dict[str, list[dict[str, Any]]]:
+    """Subject -> its rows."""
+    assert done.stderr == ""
+    found: dict[str, list[dict[str, Any]]] = {}
+    for row in json.loads(done.stdout)["findings"]:
+        found.setdefault(row["subject"], []).append(row)
+    return found
+
+
+class TestHere:
+    """On a machine where it works."""
+
+    def test_exit_code_is_0_and_the_last_line_says_so(self) -> None:
+        """For people."""
+        done = check()
+
+        assert (done.returncode, done.stderr) == (0, "")
+        assert done.stdout.splitlines()[-1] == "`run` will work here."
+
+    def test_the_document_has_every_subject(self) -> None:
+        """For machines; libraries come on top, and stand as one row when there are none."""
+        done = check("--format=json")
+        rows = findings(done)
+
+        assert done.returncode == 0
+        assert json.loads(done.stdout)["ok"] is True
+        assert [subject for subject in rows if not subject.endswith(("library", "libraries"))] == [
+            "kernel",
+            "BTF",
+            "capabilities",
+            "libbpf",
+            "BPF objects",
+            "BPF programs",
+            "perf events",
+            "tracefs",
+            "NVIDIA driver",
+            "bcc",
+            "stand-in",
+            "port",
+        ]
+        assert any(subject.endswith(("library", "libraries")) for subject in rows)
+
+    def test_libraries_of_a_running_job_are_listed_with_their_functions(self, tmp_path: Path) -> None:
+        """Three files that nothing else maps, and the functions that would be probed in each."""
+        for name in ("libcuda.so.1", "libcudart.so.12", "libnccl.so.2"):
+            shutil.copy(standin.build_dir() / name, tmp_path)
+        with held_calls.held_calls("ncclAllReduce:1:4096", libraries=tmp_path):
+            rows = findings(check("--format=json"))
+
+        symbols = {}
+        for kind in ("runtime", "driver", "nccl"):
+            row = only(row for row in rows[f"{kind} library"] if row["detail"].startswith(str(tmp_path)))
+            symbols[kind] = row["symbols"]
+            assert row["state"] == "ok"
+
+        assert {"cudaLaunchKernel", "cudaMemcpyAsync_ptsz", "cudaStreamSynchronize"} <= set(symbols["runtime"])
+        assert {"cuLaunchKernel", "cuMemcpyHtoD_v2"} <= set(symbols["driver"])
+        assert {"ncclAllReduce", "ncclCommInitRank"} <= set(symbols["nccl"])
+
+
+class TestNotHere:
+    """Exit code 3; what FAILED is named, and what to do."""
+
+    def test_port_taken(self) -> None:
+        """By another program."""
+        with socket.create_server(("127.0.0.1", 0)) as other:
+            port = other.getsockname()[1]
+            done = check("--format=json", f"--web.listen-address=127.0.0.1:{port}")
+
+        row = only(findings(done)["port"])
+
+        assert done.returncode == 3
+        assert (row["state"], row["detail"]) == ("failed", f"127.0.0.1:{port}: Address already in use")
+        assert row["remedy"] == "choose another --web.listen-address"
+
+    def test_objects_missing(self, tmp_path: Path) -> None:
+        """A checkout that was not built: a copy of the package without them."""
+        shutil.copytree(
+            ROOT / "exporter", tmp_path / "exporter", ignore=shutil.ignore_patterns("*.bpf.o", "build", "__pycache__")
+        )
+        done = check("--format=json", folder=tmp_path)
+        rows = findings(done)
+
+        assert done.returncode == 3
+        assert only(rows["BPF objects"])["detail"] == "not built: process.bpf.o, cuda.bpf.o, nccl.bpf.o"
+        assert only(rows["BPF objects"])["remedy"] == "run `make build`"
+        assert only(rows["BPF programs"])["state"] == "failed"
+        assert only(rows["stand-in"])["state"] == "absent"
+
+    def test_privilege_missing(self) -> None:
+        """Root without capabilities: every finding is there all the same."""
+        need_command("setpriv", "util-linux")
+        done = check("--format=json", before=["setpriv", "--bounding-set=-all", "--inh-caps=-all"])
+        rows = findings(done)
+
+        assert done.returncode == 3
+        assert only(rows["capabilities"])["detail"] == "missing CAP_PERFMON, CAP_BPF, CAP_SYS_PTRACE"
+        assert only(rows["BPF programs"])["state"] == "failed"
+        assert only(rows["port"])["state"] == "ok"
+
+    def test_the_table_says_what_to_do(self) -> None:
+        """In its last line, and beside the row that failed."""
+        need_command("unshare", "util-linux")
+        hidden = ["unshare", "--mount", "sh", "-c", 'mount -t tmpfs none /sys/kernel/btf && exec "$@"', "sh"]
+        done = check(before=hidden)
+
+        assert (done.returncode, done.stderr) == (3, "")
+        assert re.search(
+            r"^BTF +FAILED  no /sys/kernel/btf/vmlinux\n +→ use a kernel built with", done.stdout, re.MULTILINE
+        )
+        assert done.stdout.splitlines()[-1] == "`run` will NOT work here; mend what FAILED, from the top."

@@ -1,0 +1,335 @@
+"""Which library files are probed, in the running kernel: wherever they lie, once each, and no longer than they are used."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from exporter import standin
+from exporter.discovery import Discovery
+from exporter.host.processes import Processes
+from exporter.kernel.abi import Api
+from exporter.kernel.loader import AttachKind, Kernel
+from exporter.kernel.operations import NUMBERS, OPERATIONS
+from exporter.kernel.rows import Tables
+from tests.support.held_calls import held_calls, program, without_rank
+from tests.support.requirements import need_command
+from tests.support.traced import eventually, tracer
+
+LIBRARIES = ("libcuda.so.1", "libcudart.so.12", "libnccl.so.2")
+PATIENCE_SECONDS = 60
+# Maps a file as code, as the loader does, says so, and stays until its input ends.
+MAPS_AS_CODE = """
+import mmap, os, sys
+file = os.open(sys.argv[1], os.O_RDONLY)
+mapping = mmap.mmap(file, 0, mmap.MAP_PRIVATE, mmap.PROT_READ | mmap.PROT_EXEC)
+print("ready", flush=True)
+sys.stdin.read()
+"""
+
+
+@dataclass
+class Scene:
+    """A Discovery at work in this process."""
+
+    kernel: Kernel
+    tables: Tables
+    discovery: Discovery
+
+    def calls(self, tgid: int) -> dict[str, int]:
+        """Operation -> calls that were counted of one process."""
+        reading = self.tables.read()
+        numbers = [number for number, row in reading.processes.items() if row.tgid == tgid]
+        return {
+            OPERATIONS[key.operation].name: row.calls
+            for key, row in reading.operations.items()
+            if key.process in numbers
+        }
+
+    def probed(self, folder: Path) -> list[str]:
+        """Names of the files of a folder that are probed, each as often as it is."""
+        return sorted(Path(one.path).name for one in self.discovery.probed() if Path(one.path).parent == folder)
+
+    def losses(self) -> dict[str, int]:
+        """Losses that are not zero."""
+        return {f"{p.name} {r.name}".lower(): count for (p, r), count in self.tables.losses().items() if count}
+
+
+@contextmanager
+def _scene(kind: AttachKind | None = None) -> Iterator[Scene]:
+    with tracer(kind) as traced:
+        discovery = Discovery(traced.kernel, Processes(), frozenset(Api), interval_seconds=0)
+        try:
+            yield Scene(traced.kernel, traced.tables, discovery)
+        finally:
+            discovery.close()
+
+
+@pytest.fixture
+def scene() -> Iterator[Scene]:
+    """Nothing attached yet; by the best kind this kernel has."""
+    with _scene() as found:
+        yield found
+
+
+def _copied(folder: Path) -> Path:
+    """A folder with copies of the stand-in's libraries: other inodes than any file that is in use."""
+    folder.mkdir(parents=True)
+    for name in LIBRARIES:
+        shutil.copy(standin.build_dir() / name, folder)
+    return folder
+
+
+class TestWhere:
+    """What matters is which file is mapped, not where its path leads."""
+
+    @pytest.mark.parametrize("kind", [AttachKind.SESSION, AttachKind.MULTI])
+    def test_libraries_of_a_virtual_environment(self, kind: AttachKind, tmp_path: Path) -> None:
+        """Found in /proc by their names, attached by each kind that probes a whole library at once."""
+        folder = _copied(tmp_path / ".venv/lib/python3.11/site-packages/nvidia/lib")
+        with _scene(kind) as scene, held_calls("cudaEventRecord:23", libraries=folder) as calls:
+            scene.discovery.walk_all()
+            calls.make()
+
+            assert scene.calls(calls.tgids[0]) == {"cudaEventRecord": 23}
+            assert scene.probed(folder) == list(LIBRARIES)
+            assert {one.attachment.kind for one in scene.discovery.probed() if one.attachment} == {kind}
+            assert scene.losses() == {}
+
+    def test_two_copies_are_two_files(self, scene: Scene, tmp_path: Path) -> None:
+        """Two environments at once, each process's calls counted once."""
+        one, other = _copied(tmp_path / "one"), _copied(tmp_path / "other")
+        with (
+            held_calls("cudaEventRecord:23", libraries=one) as first,
+            held_calls("cudaEventRecord:29", libraries=other) as second,
+        ):
+            scene.discovery.walk_all()
+            first.make()
+            second.make()
+
+            assert scene.calls(first.tgids[0]) == {"cudaEventRecord": 23}
+            assert scene.calls(second.tgids[0]) == {"cudaEventRecord": 29}
+            assert (scene.probed(one), scene.probed(other)) == (list(LIBRARIES), list(LIBRARIES))
+
+    def test_a_hard_link_is_the_same_file(self, scene: Scene, tmp_path: Path) -> None:
+        """Package managers link instead of copying: attached once, so that 23 calls are 23."""
+        folder, linked = _copied(tmp_path / "cache"), tmp_path / "environment"
+        linked.mkdir()
+        for name in LIBRARIES:
+            (linked / name).hardlink_to(folder / name)
+        with (
+            held_calls("cudaEventRecord:23", libraries=folder) as first,
+            held_calls("cudaEventRecord:29", libraries=linked) as second,
+        ):
+            scene.discovery.walk_all()
+            first.make()
+            second.make()
+
+            assert scene.calls(first.tgids[0]) == {"cudaEventRecord": 23}
+            assert scene.calls(second.tgids[0]) == {"cudaEventRecord": 29}
+            assert sorted(scene.probed(folder) + scene.probed(linked)) == list(LIBRARIES)
+
+    def test_a_bind_mount_in_a_container_is_the_same_file(self, scene: Scene, tmp_path: Path) -> None:
+        """The driver's libraries are mounted into every container: another path, in another mount namespace."""
+        need_command("unshare", "util-linux")
+        folder, mounted = _copied(tmp_path / "host"), tmp_path / "container"
+        mounted.mkdir()
+        script = 'mount --bind "$0" "$1" && shift && exec "$@"'
+        inside = ("unshare", "--mount", "sh", "-c", script, str(folder), str(mounted))
+        with (
+            held_calls("cudaEventRecord:23", libraries=folder) as first,
+            held_calls("cudaEventRecord:29", libraries=mounted, before=inside) as second,
+        ):
+            scene.discovery.walk_all()
+            first.make()
+            second.make()
+
+            assert list(mounted.iterdir()) == []
+            assert scene.calls(first.tgids[0]) == {"cudaEventRecord": 23}
+            assert scene.calls(second.tgids[0]) == {"cudaEventRecord": 29}
+            assert sorted(scene.probed(folder) + scene.probed(mounted)) == list(LIBRARIES)
+
+    @pytest.mark.parametrize("is_replaced", [False, True])
+    def test_a_file_that_was_deleted_after_it_was_mapped(
+        self, scene: Scene, tmp_path: Path, *, is_replaced: bool
+    ) -> None:
+        """An upgrade under a running job: what is mapped is what is probed, whatever has taken its place."""
+        folder = _copied(tmp_path / "upgraded")
+        with held_calls("cudaEventRecord:23", libraries=folder) as calls:
+            for name in LIBRARIES:
+                (folder / name).unlink()
+                if is_replaced:
+                    (folder / name).write_text("half an upgrade")
+            scene.discovery.walk_all()
+            calls.make()
+
+            assert scene.calls(calls.tgids[0]) == {"cudaEventRecord": 23}
+
+
+class TestLinkage:
+    """Where the functions are that a program calls."""
+
+    def test_the_driver_sees_a_program_with_the_runtime_inside(self, scene: Scene) -> None:
+        """libcudart_static.a is in the executable: its launches arrive at libcuda, one for each."""
+        with held_calls("cudaEventRecord:1"):  # keeps the libraries mapped until the trainer has come and gone
+            scene.discovery.walk_all()
+            truth = _trained("trainer-static")
+            counted = scene.calls(truth["tgid"])
+
+        launches = truth["calls"]["runtime"]["cudaLaunchKernel"]["count"]
+
+        assert launches > 1000
+        assert counted["cuLaunchKernel"] == launches
+        assert "cudaLaunchKernel" not in counted
+
+    def test_nccl_is_found_inside_of_libtorch_cuda(self, scene: Scene) -> None:
+        """As in PyTorch's own wheels of some versions: every NCCL operation, as often as the program made it."""
+        with program("trainer-torch", "--ranks=1", "--quiet") as other:
+            eventually(lambda: self._attached(scene, "libtorch_cuda.so"), f"libtorch_cuda of {other.pid} is probed")
+            truth = _trained("trainer-torch")
+            counted = scene.calls(truth["tgid"])
+
+        made = {s: one["count"] for s, one in truth["calls"]["nccl"].items() if s in NUMBERS and one["count"]}
+
+        assert made["ncclAllReduce"] > 100
+        assert {operation: counted.get(operation) for operation in made} == made
+
+    @staticmethod
+    def _attached(scene: Scene, name: str) -> bool:
+        scene.discovery.walk_all()
+        return name in scene.probed(standin.build_dir())
+
+
+def _trained(trainer: str) -> dict[str, Any]:
+    """Thirty steps of one rank; returns what it counted."""
+    done = subprocess.run(
+        [standin.build_dir() / trainer, "--ranks=1", "--steps=30", "--quiet"],
+        env=without_rank(),
+        capture_output=True,
+        text=True,
+        timeout=PATIENCE_SECONDS,
+        check=True,
+    )
+    truth: dict[str, Any] = json.loads(done.stdout.splitlines()[-1])
+    return truth
+
+
+class TestImpostors:
+    """Files that have a library's name."""
+
+    @pytest.mark.parametrize(
+        ("content", "reason"),
+        [
+            (b"#!/bin/sh\n", "malformed"),
+            (b"\x7fELF" + bytes(8192), "malformed"),
+            ("cut", "malformed"),
+            ("libc", "no_symbols"),
+        ],
+    )
+    def test_what_cannot_be_probed_is_counted_once(
+        self, scene: Scene, tmp_path: Path, content: bytes | str, reason: str
+    ) -> None:
+        """By reason; not opened again at the next walk, and nothing else suffers."""
+        impostor, folder = tmp_path / "libcudart.so.12", _copied(tmp_path / "real")
+        impostor.write_bytes(self._content(content))
+        with _mapped(impostor), held_calls("cudaEventRecord:23", libraries=folder) as calls:
+            scene.discovery.walk_all()
+            scene.discovery.walk_all()
+            calls.make()
+
+            assert scene.discovery.failures["runtime", reason] == 1
+            assert scene.probed(tmp_path) == []
+            assert scene.calls(calls.tgids[0]) == {"cudaEventRecord": 23}
+
+    @staticmethod
+    def _content(content: bytes | str) -> bytes:
+        if content == "cut":  # a download that was interrupted
+            return (standin.build_dir() / "libcudart.so.12").read_bytes()[:20_000]
+        if content == "libc":  # a library, but not this one
+            maps = Path("/proc/self/maps").read_text()
+            return Path(next(line.split()[-1] for line in maps.splitlines() if "/libc.so" in line)).read_bytes()
+        assert isinstance(content, bytes)
+        return content
+
+
+@contextmanager
+def _mapped(file: Path) -> Iterator[subprocess.Popen[str]]:
+    """A process that maps a file as code."""
+    process = subprocess.Popen(
+        [sys.executable, "-c", MAPS_AS_CODE, str(file)], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+    )
+    assert process.stdout is not None
+    with process:
+        try:
+            assert process.stdout.readline() == "ready\n"
+            yield process
+        finally:
+            process.kill()
+
+
+class TestEnd:
+    """Files nobody maps any more."""
+
+    def test_two_walks_without_users_detach(self, scene: Scene, tmp_path: Path) -> None:
+        """Not one: a process may restart. What is mapped again is probed again."""
+        folder = _copied(tmp_path / "libraries")
+        with held_calls("cudaEventRecord:1", libraries=folder):
+            scene.discovery.walk_all()
+        scene.discovery.walk_all()
+        after_one = scene.probed(folder)
+        scene.discovery.walk_all()
+        after_two = scene.probed(folder)
+        with held_calls("cudaEventRecord:23", libraries=folder) as calls:
+            scene.discovery.walk_all()
+            calls.make()
+            counted = scene.calls(calls.tgids[0])
+
+        assert (after_one, after_two) == (list(LIBRARIES), [])
+        assert counted == {"cudaEventRecord": 23}
+
+    def test_descriptors_do_not_leak(self, scene: Scene, tmp_path: Path) -> None:
+        """Five rounds of coming and going, an impostor among them, leave as many open files as before."""
+        impostor = tmp_path / "libnccl.so.2"
+        impostor.write_bytes(b"\x7fELF" + bytes(8192))
+        folders = [_copied(tmp_path / f"round-{number}") for number in range(5)]
+        before = self._ours(scene, folders)
+        for folder in folders:
+            with held_calls("cudaEventRecord:1", libraries=folder), _mapped(impostor):
+                scene.discovery.walk_all()
+                while_mapped = self._ours(scene, folders)
+            scene.discovery.walk_all()
+            scene.discovery.walk_all()
+
+        assert while_mapped > before
+        assert self._ours(scene, folders) == before
+
+    @staticmethod
+    def _ours(scene: Scene, folders: list[Path]) -> int:
+        """Open descriptors of this process, less those of libraries that other processes of this machine map."""
+        foreign = sum(1 for one in scene.discovery.probed() if one.attachment and Path(one.path).parent not in folders)
+        return len(os.listdir("/proc/self/fd")) - foreign  # noqa: PTH208 - as short as it gets
+
+
+class TestClose:
+    """The end of the exporter."""
+
+    def test_nothing_is_probed_afterwards(self, tmp_path: Path) -> None:
+        """The process goes on, uncounted."""
+        folder = _copied(tmp_path / "libraries")
+        with _scene() as scene, held_calls("cudaEventRecord:23", libraries=folder) as calls:
+            scene.discovery.walk_all()
+            scene.discovery.close()
+            calls.make()
+
+            assert scene.calls(calls.tgids[0]) == {}
+            assert scene.discovery.probed() == []
