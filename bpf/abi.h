@@ -102,8 +102,14 @@ struct process_number {
 	__u64 start_ns; /* CLOCK_BOOTTIME at which the process started: a reused tgid has another */
 };
 
+/* What user space tells the programs, in the one entry of the map `settings`. */
+struct settings {
+	__u32 pid_namespace; /* inode number of the exporter's own */
+	__u32 padding;
+};
+
 struct process_row {
-	__u32 tgid;
+	__u32 tgid;	     /* as the exporter's pid namespace shows it; 0: not in it */
 	__u32 communicators; /* ordinals given so far */
 	__u64 start_ns;
 	__u64 cgroup_id;
@@ -146,9 +152,7 @@ enum event_kind {
 
 struct event {
 	__u32 kind;
-	__u32 tgid;
 	__u32 process;
-	__u32 padding;
 };
 
 enum loss_program {
@@ -179,9 +183,10 @@ ABI_SIZE(struct operation_row, 2728);
 ABI_SIZE(struct error_key, 16);
 ABI_SIZE(struct allocation_key, 16);
 ABI_SIZE(struct process_number, 16);
+ABI_SIZE(struct settings, 8);
 ABI_SIZE(struct process_row, 120);
 ABI_SIZE(struct communicator_key, 16);
 ABI_SIZE(struct communicator_row, 32);
-ABI_SIZE(struct event, 16);
+ABI_SIZE(struct event, 8);
 
 #endif

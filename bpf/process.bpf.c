@@ -20,7 +20,7 @@ static __always_inline void ended(u32 tgid)
 	u32 number = known->number;
 
 	bpf_map_delete_elem(&process_numbers, &tgid);
-	announce(EVENT_PROCESS_ENDED, tgid, number);
+	announce(EVENT_PROCESS_ENDED, number);
 }
 
 SEC("tp_btf/sched_process_exit")

@@ -31,7 +31,9 @@ def _parser() -> _Parser:
     commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND", parser_class=_Parser)
     for name in COMMANDS:
         module = importlib.import_module(f"exporter.commands.{name}")
-        command = commands.add_parser(name, help=module.HELP, description=module.__doc__, allow_abbrev=False)
+        command = commands.add_parser(
+            name, help=module.HELP, description=f"{module.HELP[0].upper()}{module.HELP[1:]}.", allow_abbrev=False
+        )
         module.add_arguments(command)
         command.set_defaults(function=module.run)
     return parser
@@ -39,7 +41,11 @@ def _parser() -> _Parser:
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run one command; returns its exit code."""
-    arguments = _parser().parse_args(argv)
+    parser = _parser()
+    arguments, unknown = parser.parse_known_args(argv)
+    if unknown:
+        parser.prog = f"{PROGRAM} {arguments.command}"  # whose --help lists the flags there are
+        parser.error(f"unrecognized arguments: {' '.join(unknown)}")
     try:
         return int(arguments.function(arguments))
     except ExporterError as error:

@@ -203,6 +203,13 @@ ATTACH_FAILURES = _own(
     ("library", "reason"),
     "Library files that could not be probed: malformed, denied, vanished, refused by the kernel, or without a wanted symbol.",
 )
+UNREADABLE_PROCESSES = _own(
+    "unreadable_processes",
+    "{process}",
+    Kind.GAUGE,
+    (),
+    "Processes whose mappings could not be read in the last walk through /proc; libraries that only they map are not probed.",
+)
 TRACKED_PROCESSES = _own(
     "tracked_processes", "{process}", Kind.GAUGE, (), "Processes alive that have made a traced call."
 )
@@ -247,6 +254,7 @@ EXPORTER_METRICS = (
     ATTACHMENTS,
     ATTACHED_FUNCTIONS,
     ATTACH_FAILURES,
+    UNREADABLE_PROCESSES,
     TRACKED_PROCESSES,
     MAP_ENTRIES,
     MAP_CAPACITY,

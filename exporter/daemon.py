@@ -197,6 +197,7 @@ class Daemon:
             kind = (api, probed.attachment.kind.value)
             files[kind] = files.get(kind, 0) + 1
             functions[api,] = functions.get((api,), 0) + len(probed.attachment.functions)
+        self.own.set(catalog.UNREADABLE_PROCESSES, self.discovery.unreadable_processes)
         self.own.replace(catalog.ATTACHMENTS, files)
         self.own.replace(catalog.ATTACHED_FUNCTIONS, functions)
         failures: dict[tuple[str, ...], float] = dict(self.discovery.failures)

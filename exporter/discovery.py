@@ -12,6 +12,7 @@ import time
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from pathlib import Path
 
 from exporter.errors import KernelRefused, NotPossibleHere, ProcessGone
 from exporter.host import libraries
@@ -57,6 +58,8 @@ class Discovery:
         self._walk_number = 0
         self._walk: Iterator[int] | None = None
         self._next_walk_at = 0.0
+        self._unreadable = 0
+        self.unreadable_processes = 0  # in the last whole walk
         self.failures: Counter[tuple[str, ...]] = Counter()
 
     def probed(self) -> list[Probed]:
@@ -86,11 +89,15 @@ class Discovery:
             if time.monotonic() - now > seconds:
                 return
         self._walk = None
+        if self._unreadable and self._unreadable != self.unreadable_processes:
+            log.info("permission denied for %d of the processes in /proc: what they run is not seen", self._unreadable)
+        self.unreadable_processes = self._unreadable
         self._next_walk_at = now + self._interval_seconds
         self._detach_unused()
 
     def _begin_walk(self) -> None:
         self._walk_number += 1
+        self._unreadable = 0
         self._walk = iter(self._processes.tgids())
 
     def look_at(self, tgid: int) -> None:
@@ -100,30 +107,39 @@ class Discovery:
         except ProcessGone:
             return
         except NotPossibleHere as error:
-            self._failed("unknown", "denied", error.one_line())
+            self._unreadable += 1
+            log.debug("not looked at: %s", error.one_line())
             return
         for library in mapped:
             if API_OF[library.kind] in self._apis:
                 self._meet(tgid, library)
+
+    def expect(self, path: Path, kind: LibraryKind) -> None:
+        """Probe a library that a process is about to map, so that not even its first call is missed."""
+        if API_OF[kind] in self._apis:
+            self._examine(libraries.inspect_file(path, kind))
 
     def _meet(self, tgid: int, library: MappedLibrary) -> None:
         mapping = library.mapping
         key = (mapping.device, mapping.inode, mapping.path)
         file = self._by_key.get(key)
         if file is None:
-            found = libraries.inspect(self._processes, tgid, library)
-            if isinstance(found, SkippedLibrary):
-                if found.reason is not libraries.SkipReason.VANISHED:
-                    # Remembered under a key of its own, so that it is not opened again at every walk.
-                    self._remember(
-                        FileId(*key[:2], hash(key)), key, Probed(mapping.shown_path, API_OF[library.kind], None)
-                    )
-                self._failed(library.kind.value, found.reason.value, found.detail)
-                return
+            self._examine(libraries.inspect(self._processes, tgid, library))
+        else:
+            file.last_used_walk = self._walk_number
+
+    def _examine(self, found: OpenedLibrary | SkippedLibrary) -> None:
+        """Probe a file that was opened, unless it is probed under another name; remember one that cannot be."""
+        mapping, kind = found.library.mapping, found.library.kind
+        key = (mapping.device, mapping.inode, mapping.path)
+        if isinstance(found, OpenedLibrary):
             with found:
-                file = self._files.get(found.file_id) or self._probe(found)
-            self._remember(found.file_id, key, file)
-        file.last_used_walk = self._walk_number
+                self._remember(found.file_id, key, self._files.get(found.file_id) or self._probe(found))
+            return
+        if found.reason is not libraries.SkipReason.VANISHED:
+            # Under a key of its own, so that it is not opened again at every walk.
+            self._remember(FileId(*key[:2], hash(key)), key, Probed(mapping.shown_path, API_OF[kind], None))
+        self._failed(kind.value, found.reason.value, found.detail)
 
     def _remember(self, file_id: FileId, key: _Key, file: Probed) -> None:
         file.last_used_walk = self._walk_number

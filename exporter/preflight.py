@@ -29,7 +29,8 @@ from exporter.kernel.loader import OBJECTS_DIR, SUBJECTS, AttachKind
 from exporter.kernel.mapping_watch import MappingWatch
 from exporter.kernel.operations import OPERATIONS, wanted_symbols
 
-KERNEL_FLOOR = (6, 1)
+KERNEL_FLOOR = (5, 15)  # bpf_get_attach_cookie() of a uprobe, task storage
+KERNEL_TESTED = (6, 18)
 _CAPABILITIES = {38: "CAP_PERFMON", 39: "CAP_BPF", 19: "CAP_SYS_PTRACE"}
 _BCC_PROBE = "import bcc; print(bcc.__version__)"
 _SYSTEM_PYTHON = (
@@ -80,7 +81,9 @@ def _kernel() -> Finding:
         return Finding("kernel", State.FAILED, detail, "use x86-64 or arm64")
     version = tuple(int(part) for part in release.split("-")[0].split(".")[:2] if part.isdigit())
     if version < KERNEL_FLOOR:
-        return Finding("kernel", State.ABSENT, f"{detail}, older than what is tested", "use kernel 6.1 or newer")
+        return Finding("kernel", State.FAILED, detail, "use kernel 5.15 or newer, with BTF")
+    if version < KERNEL_TESTED:
+        return Finding("kernel", State.OK, f"{detail}; older than 6.18, on which this is tested")
     return Finding("kernel", State.OK, detail)
 
 

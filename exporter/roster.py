@@ -62,8 +62,10 @@ class Roster:
                 self._members[number] = self._meet(row)
 
     def _meet(self, row: ProcessRow) -> _Member:
-        """A process that is gone already, or whose tgid has another process by now, has neither rank nor container."""
+        """A process out of sight, gone already, or whose tgid has another process by now, has neither rank nor container."""
         processes, tgid = self._processes, row.tgid
+        if not tgid:
+            return _Member(row, Rank(), Container())
         try:
             rank = rank_from_environment(processes.environ(tgid, ENVIRONMENT_NAMES))
             container = parse_cgroup(processes.cgroup(tgid))
@@ -115,6 +117,8 @@ class Roster:
         return [number for number, member in self._members.items() if not self._is_alive(member.row)]
 
     def _is_alive(self, row: ProcessRow) -> bool:
+        if not row.tgid:
+            return True  # in no pid namespace of ours; the kernel's exit event has to do
         try:
             started_ticks = self._processes.start_time_ticks(row.tgid)
         except ProcessGone:
@@ -131,7 +135,7 @@ class Roster:
 def _info_labels(member: _Member) -> tuple[str, ...]:
     """In the order of catalog.WORKLOAD_INFO.labels."""
     values = (
-        str(member.row.tgid),
+        str(member.row.tgid or ""),
         member.row.comm.decode("utf-8", "replace"),
         member.rank.local_rank,
         member.rank.world_size,

@@ -29,11 +29,30 @@ struct signal_struct {
 	atomic_t live;
 };
 
+struct ns_common {
+	unsigned int inum;
+};
+
+struct pid_namespace {
+	struct ns_common ns;
+};
+
+struct upid {
+	int nr;
+	struct pid_namespace *ns;
+};
+
+struct pid {
+	unsigned int level;
+	struct upid numbers[1]; /* one per level of nesting */
+};
+
 struct task_struct {
 	int pid;
 	int tgid;
 	u64 start_boottime;
 	struct task_struct *group_leader;
+	struct pid *thread_pid;
 	struct signal_struct *signal;
 	char comm[16];
 };

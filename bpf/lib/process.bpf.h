@@ -31,6 +31,38 @@ struct {
 	__type(value, u64);
 } last_number SEC(".maps");
 
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(max_entries, 1);
+	__type(key, u32);
+	__type(value, struct settings);
+} settings SEC(".maps");
+
+#define NAMESPACE_LEVELS 32 /* MAX_PID_NS_LEVEL of include/linux/pid_namespace.h */
+
+/*
+ * The tgid of a task as the exporter's pid namespace numbers it; 0 when it is not in that namespace. The helper
+ * bpf_get_ns_current_pid_tgid() fails for a task in a namespace below the given one: a pod seen from its node.
+ */
+static __always_inline u32 visible_tgid(struct task_struct *task)
+{
+	u32 zero = 0;
+	struct settings *own = bpf_map_lookup_elem(&settings, &zero);
+	struct pid *pid = BPF_CORE_READ(task, group_leader, thread_pid);
+	u32 level = BPF_CORE_READ(pid, level);
+
+	for (u32 i = 0; i < NAMESPACE_LEVELS; i++) {
+		struct upid *number = (void *)pid + bpf_core_field_offset(struct pid, numbers) +
+				      i * bpf_core_type_size(struct upid);
+
+		if (!own || i > level)
+			break;
+		if (BPF_CORE_READ(number, ns, ns.inum) == own->pid_namespace)
+			return BPF_CORE_READ(number, nr);
+	}
+	return 0;
+}
+
 /* The number of the current process, given now if it has none; 0 when the table is full (counted). */
 static __always_inline u32 process_number(struct task_struct *task)
 {
@@ -49,7 +81,11 @@ static __always_inline u32 process_number(struct task_struct *task)
 	if (!last)
 		return 0;
 	struct process_number own = {.number = __sync_fetch_and_add(last, 1) + 1, .start_ns = start_ns};
-	struct process_row row = {.tgid = tgid, .start_ns = start_ns, .cgroup_id = bpf_get_current_cgroup_id()};
+	struct process_row row = {
+		.tgid = visible_tgid(task),
+		.start_ns = start_ns,
+		.cgroup_id = bpf_get_current_cgroup_id(),
+	};
 
 	BPF_CORE_READ_STR_INTO(&row.comm, task, group_leader, comm);
 	if (bpf_map_update_elem(&processes, &own.number, &row, BPF_NOEXIST)) {
@@ -65,7 +101,7 @@ static __always_inline u32 process_number(struct task_struct *task)
 		lose(LOSS_PROCESSES_FULL);
 		return 0;
 	}
-	announce(EVENT_PROCESS_TRACKED, tgid, own.number);
+	announce(EVENT_PROCESS_TRACKED, own.number);
 	return own.number;
 }
 

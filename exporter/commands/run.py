@@ -11,6 +11,9 @@ from contextlib import ExitStack
 
 from exporter import config, logs, standin
 from exporter.daemon import Daemon, stopped_by_signals
+from exporter.discovery import Discovery
+from exporter.errors import NotPossibleHere
+from exporter.host.libraries import LibraryKind
 
 HELP = "attach to CUDA and NCCL, and serve metrics"
 log = logging.getLogger(__name__)
@@ -35,16 +38,20 @@ def run(arguments: argparse.Namespace) -> int:
             shown_host = f"[{host!s}]" if ":" in str(host) else host
             log.info("serving http://%s:%s%s", shown_host, port, settings.telemetry_path)
             if not daemon.discovery.probed():
-                _without_libraries(settings.standin_if_idle, resources)
+                _without_libraries(daemon.discovery, settings.standin_if_idle, resources)
             daemon.run()
     log.info("stopped; every probe is removed")
     return 0
 
 
-def _without_libraries(start_standin: bool, resources: ExitStack) -> None:
+def _without_libraries(discovery: Discovery, start_standin: bool, resources: ExitStack) -> None:
     if not start_standin:
         log.info("no process uses CUDA yet; libraries are probed as soon as one is loaded")
         return
+    if not standin.is_built():
+        raise NotPossibleHere(f"the stand-in GPU is not built in {standin.build_dir()}", remedy="run `make build`")
+    for name, kind in standin.PROBED.items():
+        discovery.expect(standin.build_dir() / name, LibraryKind(kind))
     job = subprocess.Popen(
         standin.trainer_command("--quiet"),
         env=standin.environment(),

@@ -14,6 +14,7 @@ import re
 import stat
 from collections.abc import Iterable
 from dataclasses import dataclass
+from pathlib import Path
 from types import TracebackType
 from typing import Final, NamedTuple, Self
 
@@ -211,6 +212,19 @@ def inspect(processes: Processes, tgid: int, library: MappedLibrary) -> OpenedLi
         return SkippedLibrary(library, SkipReason.DENIED, error.one_line())
     except MalformedElf as error:
         return SkippedLibrary(library, SkipReason.MALFORMED, f"{library.mapping.shown_path}: {error.one_line()}")
+    return _read(library, fd)
+
+
+def inspect_file(path: Path, kind: LibraryKind) -> OpenedLibrary | SkippedLibrary:
+    """Opens and reads a library before any process maps it. Raises OSError when there is none at `path`."""
+    fd = _open_regular(os.fsencode(path))
+    status = os.fstat(fd)
+    mapping = Mapping(0, 0, os.fsencode(path), status.st_dev, status.st_ino, is_deleted=False)
+    return _read(MappedLibrary(kind, mapping), fd)
+
+
+def _read(library: MappedLibrary, fd: int) -> OpenedLibrary | SkippedLibrary:
+    """Takes over `fd`."""
     try:
         return OpenedLibrary(library, fd, file_id(fd), read_elf(fd))
     except MalformedElf as error:

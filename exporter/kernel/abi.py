@@ -20,7 +20,8 @@ PROCESS_NUMBER = struct.Struct("=IIQ")  # number, padding, start_ns
 PROCESS_ROW = struct.Struct("=IIQQ6QQQQQ16s")
 COMMUNICATOR_KEY = struct.Struct("=IIQ")  # process, padding, address
 COMMUNICATOR_ROW = struct.Struct("=QQiIII")  # hash, created_ns, rank, ranks, ordinal, splits
-EVENT = struct.Struct("=IIII")  # kind, tgid, process, padding
+EVENT = struct.Struct("=II")  # kind, process
+SETTINGS = struct.Struct("=II")  # pid_namespace, padding
 COUNT = struct.Struct("=Q")
 NUMBER = struct.Struct("=I")
 

@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from exporter.errors import KernelRefused, NotPossibleHere
+from exporter.kernel import abi
 from exporter.kernel import libbpf as bpf
 from exporter.kernel.libbpf import Libbpf, Ring
 from exporter.kernel.maps import KernelMap
@@ -81,27 +82,29 @@ def load(
             f"this kernel has no BTF at {btf}", remedy="use a kernel built with CONFIG_DEBUG_INFO_BTF"
         )
     libbpf = Libbpf()
-    kinds = (wanted,) if wanted else tuple(AttachKind)
-    refusal: KernelRefused | None = None
-    for kind in kinds:
+    refusal = KernelRefused(f"this kernel cannot attach uprobes as {wanted}", remedy="use --probes.attach=auto")
+    for kind in (wanted,) if wanted else tuple(AttachKind):
         kernel = Kernel(libbpf, kind, {}, {}, {})
         for subject in subjects:
             try:
                 _load_subject(kernel, subject, objects_dir, capacities or {})
             except KernelRefused as error:
                 kernel.failures[subject] = error
-        calls_failed = [kernel.failures[s] for s in CALL_SUBJECTS if s in subjects and s in kernel.failures]
-        if not calls_failed and _is_supported(kernel):
+        loaded = [subject for subject in subjects if subject in CALL_SUBJECTS and subject not in kernel.failures]
+        if loaded and _is_supported(kernel, loaded[0]):
+            _tell_settings(kernel)
             _attach_fixed(kernel)
             return kernel
-        refusal = calls_failed[0] if calls_failed else refusal
-        if calls_failed and kind is kinds[-1] and len(calls_failed) < len([s for s in CALL_SUBJECTS if s in subjects]):
-            _attach_fixed(kernel)
-            return kernel
+        if not loaded:
+            refusal = next(kernel.failures[subject] for subject in subjects if subject in CALL_SUBJECTS)
         kernel.close()
-    if refusal is None:
-        refusal = KernelRefused(f"this kernel cannot attach uprobes as {wanted}", remedy="use --probes.attach=auto")
     raise refusal
+
+
+def _tell_settings(kernel: Kernel) -> None:
+    """Before anything is attached."""
+    pid_namespace = Path("/proc/self/ns/pid").stat().st_ino
+    kernel.maps["settings"].put(abi.NUMBER.pack(0), abi.SETTINGS.pack(pid_namespace, 0))
 
 
 def _wanted_programs(subject: str, kind: AttachKind) -> dict[str, int] | None:
@@ -168,13 +171,10 @@ def _collect_maps(kernel: Kernel, handle: int) -> None:
             kernel.maps[name] = KernelMap(libbpf, libbpf.map_fd(one), *libbpf.map_shape(one))
 
 
-def _is_supported(kernel: Kernel) -> bool:
+def _is_supported(kernel: Kernel, subject: str) -> bool:
     """Whether links of this kind exist: `/` is no file to probe, and only a kernel that knows the kind says so (EBADF)."""
     if kernel.attach_kind is AttachKind.SINGLE:
         return True
-    subject = next((s for s in CALL_SUBJECTS if s not in kernel.failures), None)
-    if subject is None:
-        return False
     name, attach_type = next(iter(call_programs(subject, kernel.attach_kind).items()))
     return kernel.libbpf.knows_uprobe_links(kernel.libbpf.program_fd(kernel.programs[name]), attach_type)
 

@@ -7,7 +7,7 @@ The slots of a row are unpacked again only when its sums have moved.
 from __future__ import annotations
 
 import struct
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -54,7 +54,10 @@ class ErrorKey(NamedTuple):
 
 
 class ProcessRow(NamedTuple):
-    """Value of `processes`. copied_bytes: by abi.Copy. start_ns: CLOCK_BOOTTIME."""
+    """Value of `processes`. tgid: as the exporter sees it, 0 = not at all. copied_bytes: by abi.Copy.
+
+    start_ns: CLOCK_BOOTTIME.
+    """
 
     tgid: int
     start_ns: int
@@ -81,7 +84,6 @@ class Event(NamedTuple):
     """One record of the event ring."""
 
     kind: EventKind
-    tgid: int
     process: int
 
 
@@ -103,6 +105,11 @@ class Tables:
         self._operations: dict[OperationKey, OperationRow] = {}
         self.entries: dict[str, int] = {}
 
+    def _rows(self, name: str) -> Iterator[tuple[bytes, bytes]]:
+        """Entries of a table; none when the collector that fills it is switched off or did not load."""
+        table = self._maps.get(name)
+        return table.items() if table else iter(())
+
     def read(self) -> Reading:
         """Everything a publication needs."""
         return Reading(
@@ -115,7 +122,7 @@ class Tables:
     def read_processes(self) -> dict[int, ProcessRow]:
         """Process number -> row."""
         rows: dict[int, ProcessRow] = {}
-        for key, value in self._maps["processes"].items():
+        for key, value in self._rows("processes"):
             tgid, _, start_ns, cgroup_id, *rest = abi.PROCESS_ROW.unpack(value)
             *copied, allocated, freed, unknown, live, comm = rest
             rows[abi.NUMBER.unpack(key)[0]] = ProcessRow(
@@ -129,7 +136,7 @@ class Tables:
         """Count, time, bytes and histogram of every operation of every process."""
         unpack_key, unpack_sums = abi.OPERATION_KEY.unpack, abi.OPERATION_SUMS.unpack_from
         known, rows = self._operations, {}
-        for raw_key, value in self._maps["operations"].items():
+        for raw_key, value in self._rows("operations"):
             key = OperationKey(*unpack_key(raw_key))
             untimed, total_ns, moved_bytes = sums = unpack_sums(value)
             row = known.get(key)
@@ -145,7 +152,7 @@ class Tables:
         """Process number -> its communicators alive, in the order of their making."""
         rows: dict[int, list[CommunicatorRow]] = {}
         count = 0
-        for key, value in self._maps["communicators"].items():
+        for key, value in self._rows("communicators"):
             process = abi.COMMUNICATOR_KEY.unpack(key)[0]
             rows.setdefault(process, []).append(CommunicatorRow(*abi.COMMUNICATOR_ROW.unpack(value)[:5]))
             count += 1
@@ -156,7 +163,7 @@ class Tables:
 
     def _read_errors(self) -> dict[ErrorKey, int]:
         rows = {}
-        for key, value in self._maps["errors"].items():
+        for key, value in self._rows("errors"):
             process, operation, _, code, _ = abi.ERROR_KEY.unpack(key)
             rows[ErrorKey(process, operation, code)] = abi.COUNT.unpack(value)[0]
         self.entries["errors"] = len(rows)
@@ -167,12 +174,12 @@ class Tables:
         reasons = len(LossReason)
         return {
             (LossProgram(index // reasons), LossReason(index % reasons)): abi.COUNT.unpack(value)[0]
-            for index, value in ((abi.NUMBER.unpack(key)[0], value) for key, value in self._maps["losses"].items())
+            for index, value in ((abi.NUMBER.unpack(key)[0], value) for key, value in self._rows("losses"))
         }
 
     def capacities(self) -> dict[str, int]:
         """Map name -> entries it has room for."""
-        return {name: self._maps[name].capacity for name in TABLES}
+        return {name: self._maps[name].capacity for name in TABLES if name in self._maps}
 
     def forget(self, processes: set[int], reading: Reading) -> None:
         """Delete every row of processes that have ended, so that their room can be used again. reading: their last."""
@@ -199,5 +206,5 @@ class Tables:
 
 def event_of(record: bytes) -> Event:
     """A record of the event ring."""
-    kind, tgid, process, _ = abi.EVENT.unpack(record[: abi.EVENT.size])
-    return Event(EventKind(kind), tgid, process)
+    kind, process = abi.EVENT.unpack(record[: abi.EVENT.size])
+    return Event(EventKind(kind), process)

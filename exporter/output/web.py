@@ -136,6 +136,7 @@ def _gzipped(pieces: Iterator[bytes]) -> Iterator[bytes]:
 class _Response(ServerHandler):
     """The response to one request. A defect of ours is logged once, in our format, and answered with 500."""
 
+    error_body = b"internal error; the exporter's log says more\n"
     server_software = f"gpu-stall-exporter/{__version__}"
 
     def log_exception(self, exc_info: Any) -> None:

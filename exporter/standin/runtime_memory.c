@@ -27,6 +27,10 @@ EXPORT cudaError_t cudaMalloc(void **pointer, size_t bytes)
 
     if (!driver)
         return driver_missing();
+    if (!error && bytes == 0) { // as NVIDIA's does: success, and no memory
+        *pointer = NULL;
+        return cudaSuccess;
+    }
     return noted(error ? error : driver->allocate((CUdeviceptr *)pointer, bytes));
 }
 

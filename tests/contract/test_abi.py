@@ -35,7 +35,8 @@ STRUCTS: dict[str, tuple[tuple[struct.Struct, ...], type | None, tuple[str, ...]
     "process_row": ((abi.PROCESS_ROW,), rows.ProcessRow, ("communicators",)),
     "communicator_key": ((abi.COMMUNICATOR_KEY,), None, ()),
     "communicator_row": ((abi.COMMUNICATOR_ROW,), rows.CommunicatorRow, ("splits",)),
-    "event": ((abi.EVENT,), rows.Event, ("padding",)),
+    "event": ((abi.EVENT,), rows.Event, ()),
+    "settings": ((abi.SETTINGS,), None, ()),
 }
 CODES = {"__u64": "Q", "__u32": "I", "__u16": "H", "__s32": "i"}
 

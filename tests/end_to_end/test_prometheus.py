@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import signal
 import socket
 import subprocess
@@ -80,15 +81,13 @@ def scraping(exporter: Exporter, folder: Path) -> Iterator[Prometheus]:
     binary = need_command("prometheus", "prometheus")
     target = exporter.url.removeprefix("http://").removesuffix("/metrics")
     (folder / "prometheus.yml").write_text(CONFIGURATION.format(target=target))
-    with socket.create_server(("127.0.0.1", 0)) as probe:
-        address = f"127.0.0.1:{probe.getsockname()[1]}"
     with (folder / "log").open("wb") as log:
         process = subprocess.Popen(
             [
                 binary,
                 f"--config.file={folder}/prometheus.yml",
                 f"--storage.tsdb.path={folder}/data",
-                f"--web.listen-address={address}",
+                "--web.listen-address=127.0.0.1:0",
             ],
             cwd=folder,
             stdin=subprocess.DEVNULL,
@@ -97,7 +96,7 @@ def scraping(exporter: Exporter, folder: Path) -> Iterator[Prometheus]:
             start_new_session=True,
         )
     try:
-        yield Prometheus(f"http://{address}", folder / "log")
+        yield Prometheus(f"http://{_address(process, folder / 'log')}", folder / "log")
     finally:
         process.send_signal(signal.SIGTERM)
         try:
@@ -105,6 +104,17 @@ def scraping(exporter: Exporter, folder: Path) -> Iterator[Prometheus]:
         except subprocess.TimeoutExpired:
             process.kill()
             process.wait()
+
+
+def _address(process: subprocess.Popen[bytes], log: Path) -> str:
+    """Told by the line `msg="Listening on" address=127.0.0.1:38875`."""
+
+    def listening() -> re.Match[str] | None:
+        assert process.poll() is None, f"Prometheus has ended: {log.read_text()[-2000:]}"
+        return re.search(r'msg="Listening on" address=(\S+)', log.read_text())
+
+    found: re.Match[str] = eventually(listening, "Prometheus listens", PATIENCE_SECONDS)
+    return found[1]
 
 
 @pytest.fixture(scope="module")

@@ -24,9 +24,13 @@ class TestUsage:
         [
             (
                 ["run", "--web.listen-adress=:1"],
-                "gpu-stall-exporter: unrecognized arguments: --web.listen-adress=:1; see `gpu-stall-exporter --help`",
+                "gpu-stall-exporter run: unrecognized arguments: --web.listen-adress=:1;"
+                " see `gpu-stall-exporter run --help`",
             ),
-            (["run", "--a\nb"], r"gpu-stall-exporter: unrecognized arguments: --a\nb; see `gpu-stall-exporter --help`"),
+            (
+                ["run", "--a\nb"],
+                r"gpu-stall-exporter run: unrecognized arguments: --a\nb; see `gpu-stall-exporter run --help`",
+            ),
             (
                 [],
                 "gpu-stall-exporter: the following arguments are required: COMMAND; see `gpu-stall-exporter --help`",

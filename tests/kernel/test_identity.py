@@ -1,0 +1,139 @@
+"""Processes in control groups named as container runtimes name them, exported under those names."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+from exporter import standin
+from tests.support.exporter_process import Exporter, running
+from tests.support.exposition import Sample
+from tests.support.held_calls import fresh_rank, held_calls
+from tests.support.traced import eventually, only
+
+# The first twelve digits are what is shown; they are this process's own, so that two runs of the tests do not meet.
+SHORT_ID = f"{os.getpid():012x}"
+ID = SHORT_ID + "ab" * 26
+POD_UID = f"{os.getpid():08x}-1c2d-4e5f-8a9b-0123456789ab"
+UNIT = f"gpustall-test-{os.getpid()}.service"
+
+
+@pytest.fixture(scope="module")
+def exporter() -> Iterator[Exporter]:
+    """Probes are in place: a program that never ends keeps the libraries mapped."""
+    with running() as found, held_calls("cudaEventRecord:1"):
+        path = standin.build_dir() / "libcudart.so.12"
+        eventually(lambda: f"attached to {path}" in found.logs, f"{path} is probed")
+        yield found
+
+
+def _hierarchies() -> dict[str, Path]:
+    """v2, and of v1 the memory controller, where they are mounted."""
+    found = {}
+    for line in Path("/proc/self/mounts").read_text().splitlines():
+        _, folder, kind, options, *_ = line.split()
+        if kind == "cgroup2":
+            found["v2"] = Path(folder)
+        elif kind == "cgroup" and "memory" in options.split(","):
+            found["v1"] = Path(folder)
+    return found
+
+
+@contextmanager
+def _cgroup(hierarchy: str, path: str) -> Iterator[Path]:
+    """A control group, made with all above it that is missing, and removed again."""
+    root = _hierarchies().get(hierarchy)
+    if root is None:
+        pytest.skip(f"needs control groups {hierarchy}, mounted")
+    made = []
+    folder = root
+    try:
+        for name in path.split("/"):
+            folder /= name
+            if not folder.exists():
+                try:
+                    folder.mkdir()
+                except OSError as error:
+                    pytest.skip(f"needs control groups that can be made: {folder}: {error.strerror}")
+                made.append(folder)
+        yield folder
+    finally:
+        *parents, leaf = made or [folder]
+        eventually(lambda: not leaf.exists() or _is_removed(leaf), f"{leaf} is removed")
+        for parent in reversed(parents):
+            _is_removed(parent)  # unless somebody else uses it by now
+
+
+def _is_removed(folder: Path) -> bool:
+    """Only when the last process in it is gone, which takes a moment after it was killed."""
+    try:
+        folder.rmdir()
+    except OSError:
+        return False
+    return True
+
+
+def _info(exporter: Exporter, cgroup: Path) -> Sample:
+    """gpustall_workload_info of a process that was started in a control group."""
+    rank = fresh_rank()
+    entered = ("sh", "-c", 'echo $$ > "$0/cgroup.procs" && exec "$@"', str(cgroup))
+    with held_calls("cudaEventRecord:1", rank=rank, before=entered):
+        found = eventually(lambda: exporter.scrape().matching("gpustall_workload_info", rank=rank), "it is exported")
+    sample: Sample = only(found)
+    return sample
+
+
+@pytest.mark.parametrize("hierarchy", ["v1", "v2"])
+class TestIdentity:
+    """In either version of control groups; on a machine with both the one that says more counts."""
+
+    def test_docker(self, exporter: Exporter, hierarchy: str) -> None:
+        """The container label is the short id, as `docker ps` shows it."""
+        with _cgroup(hierarchy, f"docker/{ID}") as cgroup:
+            labels = _info(exporter, cgroup).labels
+
+        assert labels["container"] == SHORT_ID
+        assert (labels["container_id"], labels["container_runtime"]) == (ID, "docker")
+
+    def test_pod_by_cgroupfs(self, exporter: Exporter, hierarchy: str) -> None:
+        """The pod's uid is in gpustall_workload_info, to be joined with kube-state-metrics."""
+        with _cgroup(hierarchy, f"kubepods/burstable/pod{POD_UID}/{ID}") as cgroup:
+            labels = _info(exporter, cgroup).labels
+
+        assert (labels["container"], labels["pod_uid"]) == (SHORT_ID, POD_UID)
+        assert (labels["container_runtime"], labels["namespace"], labels["pod"]) == ("kubernetes", "", "")
+
+    def test_pod_by_systemd(self, exporter: Exporter, hierarchy: str) -> None:
+        """As containerd with the systemd driver writes it: dashes of the uid become underscores."""
+        slices = "kubepods.slice/kubepods-besteffort.slice/kubepods-besteffort-pod" + POD_UID.replace("-", "_")
+        with _cgroup(hierarchy, f"{slices}.slice/cri-containerd-{ID}.scope") as cgroup:
+            labels = _info(exporter, cgroup).labels
+
+        assert (labels["container"], labels["pod_uid"]) == (SHORT_ID, POD_UID)
+        assert labels["container_runtime"] == "containerd"
+
+    def test_slurm(self, exporter: Exporter, hierarchy: str) -> None:
+        """The job's number stands for the container."""
+        with _cgroup(hierarchy, "slurm/uid_1000/job_4711/step_0/task_0") as cgroup:
+            labels = _info(exporter, cgroup).labels
+
+        assert (labels["container"], labels["slurm_job_id"]) == ("job_4711", "4711")
+
+    def test_service(self, exporter: Exporter, hierarchy: str) -> None:
+        """A systemd unit."""
+        with _cgroup(hierarchy, f"system.slice/{UNIT}") as cgroup:
+            labels = _info(exporter, cgroup).labels
+
+        assert (labels["container"], labels["unit"]) == (UNIT, UNIT)
+
+    def test_hexadecimal_digits_elsewhere_are_no_container(self, exporter: Exporter, hierarchy: str) -> None:
+        """Never guessed."""
+        with _cgroup(hierarchy, f"somebody/{ID}") as cgroup:
+            labels = _info(exporter, cgroup).labels
+
+        assert labels["container_id"] != ID
+        assert labels["container"] != SHORT_ID

@@ -1,0 +1,56 @@
+"""What is loaded: parts of the programs, and what they learn about the exporter's own pid namespace."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from exporter import standin
+from exporter.kernel import loader
+from exporter.kernel.rows import Tables
+from tests.support.traced import Tracer, eventually
+
+
+class TestSubjects:
+    """Each collector can be switched off."""
+
+    @pytest.mark.parametrize("subject", ["cuda", "nccl"])
+    def test_one_collector_alone_can_be_read(self, subject: str) -> None:
+        """The tables of the other are not there; reading, losses and capacities work without them."""
+        kernel = loader.load(subjects=("process", subject))
+        try:
+            tables = Tables(kernel.maps)
+            reading = tables.read()
+
+            assert (reading.operations, reading.communicators) == ({}, {})
+            assert set(tables.losses().values()) == {0}
+            assert "operations" in tables.capacities()
+        finally:
+            kernel.close()
+
+
+class TestPidNamespace:
+    """The tgid of a row is the one that the exporter's own /proc knows."""
+
+    def test_a_process_of_a_namespace_below_has_our_number(self, best_traced: Tracer) -> None:
+        """It calls itself 1; /proc here knows it under another number."""
+        orders = ("cudaEventRecord:1", "sleep:1:60s")
+        child = subprocess.Popen(
+            ["unshare", "--pid", "--fork", "--kill-child", standin.build_dir() / "calls", *orders],
+            env=standin.environment(),
+            stdout=subprocess.DEVNULL,
+            start_new_session=True,
+        )
+        try:
+            (row,) = eventually(best_traced.tables.read_processes, "the call is tracked").values()
+            status = Path(f"/proc/{row.tgid}/status").read_text(encoding="ascii")
+        finally:
+            os.killpg(child.pid, signal.SIGKILL)
+            child.wait()
+
+        assert "Name:\tcalls\n" in status
+        assert f"NSpid:\t{row.tgid}\t1\n" in status
