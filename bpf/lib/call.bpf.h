@@ -51,6 +51,11 @@ static __always_inline u32 call_shape(u64 cookie)
 	return COOKIE_FIELD(cookie, COOKIE_SHAPE, 8);
 }
 
+static __noinline void add_operation(struct operation_key *key)
+{
+	bpf_map_update_elem(&operations, key, &empty_row, BPF_NOEXIST);
+}
+
 /* The row of (process, operation, communicator), made if missing; NULL when the table is full (counted). */
 static __always_inline struct operation_row *operation_row(struct operation_key *key)
 {
@@ -58,7 +63,7 @@ static __always_inline struct operation_row *operation_row(struct operation_key 
 
 	if (row)
 		return row;
-	bpf_map_update_elem(&operations, key, &empty_row, BPF_NOEXIST);
+	add_operation(key);
 	row = bpf_map_lookup_elem(&operations, key);
 	if (!row)
 		lose(LOSS_OPERATIONS_FULL);
@@ -74,7 +79,7 @@ static __always_inline void add_duration(struct operation_row *row, u64 duration
 	__sync_fetch_and_add(&row->total_ns, duration_ns); /* last: a reader that finds it unmoved skips the slots */
 }
 
-static __always_inline void add_error(struct operation_key *operation, s32 code)
+static __noinline void add_error(struct operation_key *operation, s32 code)
 {
 	struct error_key key = {.process = operation->process, .operation = operation->operation, .code = code};
 	u64 *count = bpf_map_lookup_elem(&errors, &key), one = 1;
@@ -99,6 +104,8 @@ static __always_inline struct thread *known_thread(void)
 /* The state of the current thread with its process number, made if missing; NULL when it cannot be had (counted). */
 static __always_inline struct thread *numbered_thread(struct thread *thread)
 {
+	if (thread && thread->process)
+		return thread;
 	struct task_struct *task = bpf_get_current_task_btf();
 
 	if (!thread)
@@ -107,8 +114,7 @@ static __always_inline struct thread *numbered_thread(struct thread *thread)
 		lose(LOSS_THREAD_STORAGE);
 		return NULL;
 	}
-	if (!thread->process)
-		thread->process = process_number(task);
+	thread->process = process_number(task);
 	return thread->process ? thread : NULL;
 }
 
@@ -123,7 +129,7 @@ static __always_inline bool is_abandoned(const struct call *call, u64 stack_poin
 	return !(call_api(call->cookie) == API_RUNTIME && api == API_DRIVER);
 }
 
-static __always_inline void abandoned(struct thread *thread)
+static __noinline void abandoned(struct thread *thread)
 {
 	thread->has_abandoned = true;
 	lose(LOSS_ABANDONED);

@@ -22,8 +22,17 @@ static __always_inline u64 duration_units(u64 duration_ns)
 }
 
 /*
+ * floor(2^(HIST_OCTAVES + j/8)) for j = 1 .. 7: where the eighths of an octave end, scaled up. Cut linearly into eight, an
+ * octave has one of them in each of its first seven parts and none in the last.
+ */
+static const u64 eighth_ends[8] = {
+	4796103728980ULL, 5230188203117ULL, 5703560678794ULL, 6219777023950ULL,
+	6782714940072ULL, 7396603090612ULL, 8066052865769ULL, ~0ULL,
+};
+
+/*
  * Slot k with 2^((k-1)/8) < units <= 2^(k/8): the octave is the top bit of units - 1, which makes the upper edge
- * inclusive as `le` wants it; the eighth within it comes from integer compares with floor(2^(HIST_OCTAVES + j/8)).
+ * inclusive as `le` wants it; the eighth within it is the linear part, and one more beyond the end that lies in that part.
  */
 static __always_inline u32 hist_slot(u64 units)
 {
@@ -56,10 +65,10 @@ static __always_inline u32 hist_slot(u64 units)
 	}
 	octave += rest >> 1;
 
-	u64 scaled = units << (HIST_OCTAVES - octave);
-	u32 eighth = (scaled > 4796103728980ULL) + (scaled > 5230188203117ULL) + (scaled > 5703560678794ULL) +
-		     (scaled > 6219777023950ULL) + (scaled > 6782714940072ULL) + (scaled > 7396603090612ULL) +
-		     (scaled > 8066052865769ULL);
+	u64 scaled = units << (HIST_OCTAVES - octave); /* in (2^HIST_OCTAVES, 2^(HIST_OCTAVES + 1)] */
+	u32 part = (scaled - 1) >> (HIST_OCTAVES - 3) & 7;
+	u32 eighth = part + (scaled > eighth_ends[part]);
+
 	return 8 * octave + eighth + 1;
 }
 

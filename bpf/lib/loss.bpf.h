@@ -15,7 +15,8 @@ struct {
 	__type(value, u64);
 } losses SEC(".maps");
 
-static __always_inline void lose(enum loss_reason reason)
+/* Not inlined, like everything that is rare: the path of an ordinary call stays short. */
+static __noinline void lose(enum loss_reason reason)
 {
 	u32 index = LOSS_PROGRAM * LOSS_REASONS + reason;
 	u64 *count = bpf_map_lookup_elem(&losses, &index);

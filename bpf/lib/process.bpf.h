@@ -64,7 +64,7 @@ static __always_inline u32 visible_tgid(struct task_struct *task)
 }
 
 /* The number of the current process, given now if it has none; 0 when the table is full (counted). */
-static __always_inline u32 process_number(struct task_struct *task)
+static __noinline __attribute__((unused)) u32 process_number(struct task_struct *task)
 {
 	u32 tgid = bpf_get_current_pid_tgid() >> 32, zero = 0;
 	struct process_number *known = bpf_map_lookup_elem(&process_numbers, &tgid);

@@ -16,8 +16,8 @@ from exporter.kernel.loader import AttachKind, Kernel
 from exporter.kernel.operations import wanted_symbols
 from tests.bench.target import BUILD, LIBRARY, Target
 
-CALLS = 200_000
-ROUNDS = 7
+CALLS = 50_000
+ROUNDS = 31
 
 
 def _load_plain(name: str, kind: AttachKind) -> Kernel:

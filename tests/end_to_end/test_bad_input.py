@@ -40,10 +40,6 @@ class TestBadInput:
         ("flags", "line"),
         [
             (
-                ["--no-such-flag"],
-                "unrecognized arguments: --no-such-flag; see `gpu-stall-exporter --help`",
-            ),
-            (
                 ["--web.listen-address=lo:80"],
                 "--web.listen-address: 'lo:80': 'lo' is no IP address",
             ),
@@ -62,6 +58,16 @@ class TestBadInput:
         done = run(*flags)
 
         assert (done.returncode, done.stdout, done.stderr) == (2, "", f"gpu-stall-exporter: {line}\n")
+
+    def test_a_flag_that_does_not_exist_is_named(self) -> None:
+        """By the parser of the command that was given it."""
+        done = run("--no-such-flag")
+
+        assert (done.returncode, done.stdout, done.stderr) == (
+            2,
+            "",
+            "gpu-stall-exporter run: unrecognized arguments: --no-such-flag; see `gpu-stall-exporter run --help`\n",
+        )
 
     def test_a_value_of_the_file_is_named_with_its_file(self, tmp_path: Path) -> None:
         """Key and path."""

