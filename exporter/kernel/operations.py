@@ -164,7 +164,6 @@ _NCCL = (
             ("AllGather", 3, 5),
             ("ReduceScatter", 3, 6),
             ("Broadcast", 3, 6),
-            ("Bcast", 2, 5),
             ("Reduce", 3, 7),
             ("AlltoAll", 3, 5),
             ("Gather", 3, 6),
@@ -172,6 +171,7 @@ _NCCL = (
         )
         for form in ("", "Config")
     ),
+    _nccl("Bcast", Shape.COLLECTIVE, a=2, b=3, c=5),
     _nccl("Send", Shape.COLLECTIVE, a=2, b=3, c=5),
     _nccl("Recv", Shape.COLLECTIVE, a=2, b=3, c=5),
 )

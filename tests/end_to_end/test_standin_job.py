@@ -7,6 +7,7 @@ import re
 import signal
 import subprocess
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
@@ -17,7 +18,7 @@ from tests.support.exposition import COMMON_LABELS
 from tests.support.requirements import need_command, need_no_cuda_users, need_tracing
 from tests.support.traced import eventually
 
-pytestmark = pytest.mark.end_to_end
+pytestmark = [pytest.mark.end_to_end, pytest.mark.idle_machine]
 DURATIONS = ("gpustall_cuda_operation_duration_seconds", "gpustall_nccl_operation_duration_seconds")
 
 
@@ -27,11 +28,21 @@ def _possible_here() -> None:
     need_tracing()
 
 
+@contextmanager
+def with_job() -> Iterator[Exporter]:
+    """An exporter on an idle machine; skips when another process came to use CUDA just before it started."""
+    need_no_cuda_users()
+    with running("--standin.if-idle") as found:
+        found.scrape()  # answered when the job has been started, or not
+        if "attached to" in found.logs.partition("serving")[0]:
+            pytest.skip("needs a machine on which no other process uses CUDA: one does by now")
+        yield found
+
+
 @pytest.fixture(scope="class")
 def busy() -> Iterator[Exporter]:
     """An exporter with its own training job of two ranks."""
-    need_no_cuda_users()
-    with running("--standin.if-idle") as found:
+    with with_job() as found:
         eventually(lambda: operations_of(found, "1"), "rank 1 trains", 60)
         yield found
 
@@ -96,9 +107,8 @@ class TestStopping:
     )
     def test_nothing_is_left(self, number: signal.Signals, exit_code: int) -> None:
         """No link, program or map in the kernel, no process of the job, nothing shared, nothing pinned."""
-        need_no_cuda_users()
         shared, pinned = _listed("/dev/shm"), _listed("/sys/fs/bpf")
-        with running("--standin.if-idle") as exporter:
+        with with_job() as exporter:
             eventually(lambda: len(exporter.scrape().matching("gpustall_workload_info")) >= 2, "both ranks are seen")
             things, job = exporter.kernel_things(), _job_of(exporter)
             code = exporter.stop(number)
