@@ -17,8 +17,6 @@ from exporter.host.symbol_hash import gnu_hash, sysv_hash
 
 from .elf_image import DATA_SHIFT, IFUNC, OBJECT, TABLES_OFFSET, Image, Sym, opened
 
-CUDART = Path("/tmp/nv/nvidia_cuda_runtime_cu12-12.9.79/nvidia/cuda_runtime/lib/libcudart.so.12")
-NCCL = Path("/tmp/nv/nvidia_nccl_cu12-2.32.3/nvidia/nccl/lib/libnccl.so.2")
 needs_cc = pytest.mark.skipif(shutil.which("cc") is None, reason="no C compiler (cc)")
 
 
@@ -254,8 +252,10 @@ class TestRealLibraries:
         finally:
             os.close(fd)
 
+        libc = ctypes.CDLL("libc.so.6")  # not CDLL(None): the interpreter may have a jump of its own to malloc
+
         assert code == {
-            name: ctypes.string_at(ctypes.cast(getattr(ctypes.CDLL(None), name), ctypes.c_void_p).value or 0, 24)
+            name: ctypes.string_at(ctypes.cast(getattr(libc, name), ctypes.c_void_p).value or 0, 24)
             for name in ("getpid", "malloc")
         }
 
@@ -283,27 +283,3 @@ class TestRealLibraries:
             elf = read_elf(fd)
 
             assert (elf.soname, elf.symbol_offsets(["_start"])) == ("", {})
-
-    @pytest.mark.skipif(not CUDART.exists(), reason=f"{CUDART} is not on this machine")
-    def test_cuda_runtime_12_9(self) -> None:
-        """Values from `nm -D` and `readelf -n`."""
-        fd = os.open(CUDART, os.O_RDONLY)
-        try:
-            elf = read_elf(fd)
-            offsets = elf.symbol_offsets(["cudaLaunchKernel", "cudaStreamSynchronize_ptsz", "malloc"])
-        finally:
-            os.close(fd)
-
-        assert (elf.soname, elf.build_id) == ("libcudart.so.12", "dee4b68d7f29b160323eff1e31338d5ebf73d190")
-        assert offsets == {"cudaLaunchKernel": 0x7CE80, "cudaStreamSynchronize_ptsz": 0x53440}
-
-    @pytest.mark.skipif(not NCCL.exists(), reason=f"{NCCL} is not on this machine")
-    def test_nccl_2_32(self) -> None:
-        """Weak and strong names of one function, in a file of 473 MB."""
-        fd = os.open(NCCL, os.O_RDONLY)
-        try:
-            offsets = read_elf(fd).symbol_offsets(["ncclAllReduce", "pncclAllReduce", "dlopen"])
-        finally:
-            os.close(fd)
-
-        assert offsets == {"ncclAllReduce": 0xB6630, "pncclAllReduce": 0xB6630}
