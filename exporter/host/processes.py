@@ -9,13 +9,11 @@ from __future__ import annotations
 
 import errno
 import os
-from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Final, Literal, NamedTuple
+from typing import Final, NamedTuple
 
 from exporter.errors import NotPossibleHere, ProcessGone
-from exporter.host.mappings import Mapping, parse_executable_mappings
 from exporter.host.printable_text import printable
 
 STAT_BYTES_MAX: Final = 4 * 1024
@@ -78,28 +76,9 @@ class Processes:
         """The lines of /proc/TGID/cgroup, for identity.container.parse_cgroup()."""
         return self.read(tgid, "cgroup", CGROUP_BYTES_MAX).decode("utf-8", "replace")
 
-    def namespace_inode(self, tgid: int, kind: Literal["cgroup", "mnt", "net", "pid", "user"]) -> int:
-        """The number that two processes in the same namespace share."""
-        try:
-            target = str((self.proc / str(tgid) / "ns" / kind).readlink())
-        except OSError as error:
-            raise translated(error, tgid, f"ns/{kind}") from error
-        number = target.removeprefix(f"{kind}:[").removesuffix("]")
-        if not (number.isascii() and number.isdecimal() and len(number) <= 20):
-            raise ProcessGone(f"process {tgid}: ns/{kind} does not name a namespace")
-        return int(number)
-
-    def namespaced_tgid(self, tgid: int) -> int:
-        """The tgid that the process itself sees: the innermost one of NSpid. `tgid` when the kernel does not say."""
-        return parse_namespaced_tgid(tgid, self.read(tgid, "status", STATUS_BYTES_MAX))
-
     def maps(self, tgid: int) -> bytes:
         """/proc/TGID/maps as it stands, up to MAPS_BYTES_MAX: some 300,000 mappings. Empty for a kernel thread."""
         return self.read(tgid, "maps", MAPS_BYTES_MAX)
-
-    def iter_executable_mappings(self, tgid: int) -> Iterator[Mapping]:
-        """The file-backed executable mappings, by address; all of them are read on the first step."""
-        yield from parse_executable_mappings(self.maps(tgid))
 
     def read(self, tgid: int, name: str, limit_bytes: int) -> bytes:
         """At most `limit_bytes` of /proc/TGID/name."""
@@ -172,16 +151,6 @@ def parse_environ(environment: bytes, names: frozenset[str]) -> dict[str, str]:
         value = environment[start : end if end >= 0 else start + 4 * VALUE_CHARACTERS_MAX]
         found[name] = printable(value, VALUE_CHARACTERS_MAX)
     return found
-
-
-def parse_namespaced_tgid(tgid: int, status: bytes) -> int:
-    """Before: b"...\\nNSpid:\\t4026\\t17\\n...". After: 17."""
-    line = (b"\n" + status).partition(b"\nNSpid:")[2].partition(b"\n")[0]
-    fields = line.split()
-    try:
-        return _number(fields[-1])
-    except (IndexError, ValueError):
-        return tgid
 
 
 def _number(digits: bytes) -> int:

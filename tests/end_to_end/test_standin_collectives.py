@@ -6,25 +6,13 @@ import ctypes
 import threading
 import time
 from collections.abc import Iterator
-from pathlib import Path
 
 import pytest
 
-from tests.support.standin_gpu import MS, NOT_READY, TIMEOUT_SECONDS, Gpu, UniqueId, built, counts, run
+from tests.support.standin_gpu import MS, NOT_READY, TIMEOUT_SECONDS, Gpu, UniqueId, counts, run
 
-pytestmark = pytest.mark.end_to_end
+pytestmark = [pytest.mark.end_to_end, pytest.mark.usefixtures("build")]
 BUSY = 500 * MS  # a kernel that outlasts whatever keeps this test from enqueuing more behind it
-
-
-@pytest.fixture(scope="module", autouse=True)
-def build() -> Path:
-    """The build folder."""
-    return built()
-
-
-@pytest.fixture(scope="module")
-def gpu(build: Path) -> Gpu:
-    return Gpu(build)
 
 
 class TestCollectives:

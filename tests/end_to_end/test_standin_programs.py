@@ -13,15 +13,9 @@ from typing import Any
 import pytest
 
 from exporter import standin
-from tests.support.standin_gpu import MS, TIMEOUT_SECONDS, built, counts, run
+from tests.support.standin_gpu import MS, TIMEOUT_SECONDS, counts, run
 
-pytestmark = pytest.mark.end_to_end
-
-
-@pytest.fixture(scope="module", autouse=True)
-def build() -> Path:
-    """The build folder."""
-    return built()
+pytestmark = [pytest.mark.end_to_end, pytest.mark.usefixtures("build")]
 
 
 class TestCalls:

@@ -22,7 +22,7 @@ from exporter.host.libraries import (
     kind_of,
     open_library,
 )
-from exporter.host.mappings import Mapping
+from exporter.host.mappings import Mapping, parse_executable_mappings
 from exporter.host.processes import Processes
 
 from .elf_image import Image, Sym
@@ -201,7 +201,7 @@ class TestOpen:
     def test_own_mapped_file_is_opened_through_real_proc(self) -> None:
         """Python's own code, with map_files where this user may use it."""
         processes, tgid = Processes(), os.getpid()
-        mapping = next(m for m in processes.iter_executable_mappings(tgid) if not m.is_deleted)
+        mapping = next(m for m in parse_executable_mappings(processes.maps(tgid)) if not m.is_deleted)
 
         with_fd = inspect(processes, tgid, MappedLibrary(LibraryKind.RUNTIME, mapping))
 

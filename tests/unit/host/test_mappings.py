@@ -29,7 +29,7 @@ class TestMappings:
 
     def test_executable_files_are_kept_with_every_form_of_path(self, tmp_path: Path) -> None:
         """Plain, with spaces and deleted, a memfd, and a newline in the name."""
-        found = list(process(tmp_path, 7, maps=MAPS).iter_executable_mappings(7))
+        found = list(parse_executable_mappings(process(tmp_path, 7, maps=MAPS).maps(7)))
 
         assert found == [
             Mapping(0x55729B872000, 0x55729B877000, b"/usr/bin/cat", os.makedev(0xFE, 0), 247026, False),
@@ -65,7 +65,7 @@ class TestMappings:
 
     def test_own_mappings_lead_to_the_files_on_disk(self) -> None:
         """Python's own executable or library is among them."""
-        found = list(Processes().iter_executable_mappings(os.getpid()))
+        found = list(parse_executable_mappings(Processes().maps(os.getpid())))
 
         assert any(os.fsencode(Path(os.fsdecode(m.path)).resolve()) == m.path for m in found if not m.is_deleted)
         assert all(m.start < m.end and m.inode for m in found)

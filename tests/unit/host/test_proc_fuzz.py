@@ -10,7 +10,7 @@ from exporter.errors import ProcessGone
 from exporter.host.libraries import among
 from exporter.host.mappings import parse_executable_mappings
 from exporter.host.printable_text import printable
-from exporter.host.processes import parse_environ, parse_namespaced_tgid, parse_stat
+from exporter.host.processes import parse_environ, parse_stat
 
 from .process_tree import stat_line
 from .test_mappings import MAPS
@@ -70,12 +70,6 @@ class TestHostileText:
         assert set(found) <= names
         assert all(value.isprintable() and len(value) <= 256 for value in found.values())
         assert found["RANK"] == "3" or b"RANK=" in text
-
-    @settings(max_examples=100, deadline=None)
-    @given(texts)
-    def test_status_gives_a_number(self, text: bytes) -> None:
-        """Random bytes behind the name of the field."""
-        assert parse_namespaced_tgid(7, b"NSpid:\t" + text) >= 0
 
     @settings(max_examples=200, deadline=None)
     @given(st.binary(max_size=300), st.integers(1, 80))

@@ -118,30 +118,8 @@ class TestEnvironment:
         assert self.environ(tmp_path, b"RANK=" + b"1" * 3 * 2**20, "RANK") == {}
 
 
-class TestNamespaces:
-    """Numbers that say which processes share a view."""
-
-    def test_innermost_number_of_nspid_is_the_process_s_own(self, tmp_path: Path) -> None:
-        """A process in a container in a container."""
-        status = b"Name:\tNSpid:\t9\nTgid:\t4026\nNSpid:\t4026\t311\t17\nNSpgid:\t4026\t311\t17\n"
-
-        assert process(tmp_path, 4026, status=status).namespaced_tgid(4026) == 17
-
-    @pytest.mark.parametrize("status", [b"", b"NSpid:\n", b"NSpid:\tx\n", b"Name:\tpython\n"])
-    def test_without_nspid_it_is_the_same(self, status: bytes, tmp_path: Path) -> None:
-        """A kernel without namespaces."""
-        assert process(tmp_path, 7, status=status).namespaced_tgid(7) == 7
-
-    def test_namespace_number_is_read_from_the_link(self, tmp_path: Path) -> None:
-        """pid:[4026531836]."""
-        processes = process(tmp_path, 7)
-        (tmp_path / "7" / "ns").mkdir()
-        (tmp_path / "7" / "ns" / "pid").symlink_to("pid:[4026531836]")
-        (tmp_path / "7" / "ns" / "mnt").symlink_to("pid:[4026531836]")
-
-        assert processes.namespace_inode(7, "pid") == 4026531836
-        with pytest.raises(ProcessGone):
-            processes.namespace_inode(7, "mnt")
+class TestCgroup:
+    """What the parser in identity is given."""
 
     def test_cgroup_is_text_of_any_bytes(self, tmp_path: Path) -> None:
         """Read for the parser in identity."""
@@ -157,7 +135,6 @@ class TestRealProc:
 
         assert tgid in processes.tgids()
         assert processes.stat(tgid).parent_tgid == os.getppid()
-        assert processes.namespace_inode(tgid, "pid") == Path("/proc/self/ns/pid").stat().st_ino
         assert processes.cgroup(tgid) == Path("/proc/self/cgroup").read_text()
 
     def test_environment_of_a_child_is_read_whole(self) -> None:
