@@ -32,7 +32,6 @@ class Metric:
     kind: Kind
     labels: tuple[str, ...]
     help: str
-    is_about_exporter: bool = False
 
 
 CUDA_OPERATION_DURATION = Metric(
@@ -176,7 +175,7 @@ def _own(name: str, unit: str, kind: Kind, labels: tuple[str, ...], text: str) -
     prometheus_unit = {"s": "_seconds", "By": "_bytes"}.get(unit, "")
     suffix = "_total" if kind is Kind.COUNTER else ""
     prometheus_name = "gpustall_exporter_" + name.replace(".", "_") + prometheus_unit + suffix
-    return Metric(prometheus_name, "gpustall.exporter." + name, unit, kind, labels, text, is_about_exporter=True)
+    return Metric(prometheus_name, "gpustall.exporter." + name, unit, kind, labels, text)
 
 
 BUILD_INFO = _own(

@@ -50,7 +50,8 @@ class Daemon:
         self.own = OwnMetrics()
         self.kernel = self._load(resources)
         processes = Processes(config.procfs)
-        apis = frozenset(api for name in config.collectors for api in APIS[name])
+        collectors = [name for name in config.collectors if name not in self.kernel.failures]
+        apis = frozenset(api for name in collectors for api in APIS[name])
         self.discovery = Discovery(self.kernel, processes, apis, config.discovery_interval_seconds)
         resources.callback(self.discovery.close)
         self.tables = Tables(self.kernel.maps)
@@ -59,7 +60,7 @@ class Daemon:
             Roster(processes, config.node),
             Ledger(config.series_ttl_seconds),
             self.own,
-            config.collectors,
+            collectors,
             recursion_misses=self.kernel.recursion_misses,
         )
         resources.callback(self.publication.close)
@@ -94,6 +95,9 @@ class Daemon:
         resources.callback(kernel.close)
         for name, failure in kernel.failures.items():
             log.error("%s is missing: %s", name, failure.one_line())
+            if name in self._config.collectors:  # its metrics are missing for good
+                self.own.add(catalog.COLLECTOR_ERRORS, 1, name)
+                self.own.set(catalog.COLLECTOR_SUCCESS, 0, name)
         return kernel
 
     def _open_watch(self, resources: ExitStack) -> MappingWatch | None:

@@ -29,41 +29,10 @@ static bool is_empty(unsigned int x, unsigned int y, unsigned int z)
     return x == 0 || y == 0 || z == 0;
 }
 
-EXPORT CUresult cuLaunchKernel(CUfunction function, unsigned int grid_x, unsigned int grid_y, unsigned int grid_z,
-                               unsigned int block_x, unsigned int block_y, unsigned int block_z,
-                               unsigned int shared_bytes, CUstream stream, void **arguments, void **extra)
+static CUresult launch_configured(const char *name, const CUlaunchConfig *config, CUfunction function,
+                                  void **arguments, enum default_stream which)
 {
-    int code = failure_code("cuLaunchKernel");
-
-    (void)shared_bytes;
-    (void)extra;
-    if (code)
-        return code;
-    if (is_empty(grid_x, grid_y, grid_z) || is_empty(block_x, block_y, block_z))
-        return CUDA_ERROR_INVALID_VALUE;
-    return launch(function, stream, arguments, LEGACY);
-}
-
-EXPORT CUresult cuLaunchKernel_ptsz(CUfunction function, unsigned int grid_x, unsigned int grid_y,
-                                    unsigned int grid_z, unsigned int block_x, unsigned int block_y,
-                                    unsigned int block_z, unsigned int shared_bytes, CUstream stream,
-                                    void **arguments, void **extra)
-{
-    int code = failure_code("cuLaunchKernel");
-
-    (void)shared_bytes;
-    (void)extra;
-    if (code)
-        return code;
-    if (is_empty(grid_x, grid_y, grid_z) || is_empty(block_x, block_y, block_z))
-        return CUDA_ERROR_INVALID_VALUE;
-    return launch(function, stream, arguments, PER_THREAD);
-}
-
-static CUresult launch_configured(const CUlaunchConfig *config, CUfunction function, void **arguments,
-                                  enum default_stream which)
-{
-    int code = failure_code("cuLaunchKernelEx");
+    int code = failure_code(name);
 
     if (code)
         return code;
@@ -73,45 +42,56 @@ static CUresult launch_configured(const CUlaunchConfig *config, CUfunction funct
     return launch(function, config->hStream, arguments, which);
 }
 
+EXPORT CUresult cuLaunchKernel(CUfunction function, unsigned int grid_x, unsigned int grid_y, unsigned int grid_z,
+                               unsigned int block_x, unsigned int block_y, unsigned int block_z,
+                               unsigned int shared_bytes, CUstream stream, void **arguments, void **extra)
+{
+    (void)extra;
+    return launch_configured("cuLaunchKernel",
+                             &(CUlaunchConfig){grid_x, grid_y, grid_z, block_x, block_y, block_z, shared_bytes, stream,
+                                               NULL, 0},
+                             function, arguments, LEGACY);
+}
+
+EXPORT CUresult cuLaunchKernel_ptsz(CUfunction function, unsigned int grid_x, unsigned int grid_y, unsigned int grid_z,
+                                    unsigned int block_x, unsigned int block_y, unsigned int block_z,
+                                    unsigned int shared_bytes, CUstream stream, void **arguments, void **extra)
+{
+    (void)extra;
+    return launch_configured("cuLaunchKernel",
+                             &(CUlaunchConfig){grid_x, grid_y, grid_z, block_x, block_y, block_z, shared_bytes, stream,
+                                               NULL, 0},
+                             function, arguments, PER_THREAD);
+}
+
 EXPORT CUresult cuLaunchKernelEx(const CUlaunchConfig *config, CUfunction function, void **arguments, void **extra)
 {
     (void)extra;
-    return launch_configured(config, function, arguments, LEGACY);
+    return launch_configured("cuLaunchKernelEx", config, function, arguments, LEGACY);
 }
 
-EXPORT CUresult cuLaunchKernelEx_ptsz(const CUlaunchConfig *config, CUfunction function, void **arguments,
-                                      void **extra)
+EXPORT CUresult cuLaunchKernelEx_ptsz(const CUlaunchConfig *config, CUfunction function, void **arguments, void **extra)
 {
     (void)extra;
-    return launch_configured(config, function, arguments, PER_THREAD);
+    return launch_configured("cuLaunchKernelEx", config, function, arguments, PER_THREAD);
 }
 
-EXPORT CUresult cuLaunchCooperativeKernel(CUfunction function, unsigned int grid_x, unsigned int grid_y,
-                                          unsigned int grid_z, unsigned int block_x, unsigned int block_y,
-                                          unsigned int block_z, unsigned int shared_bytes, CUstream stream,
-                                          void **arguments)
+EXPORT CUresult cuLaunchCooperativeKernel(CUfunction function, unsigned int grid_x, unsigned int grid_y, unsigned int grid_z,
+                                          unsigned int block_x, unsigned int block_y, unsigned int block_z,
+                                          unsigned int shared_bytes, CUstream stream, void **arguments)
 {
-    int code = failure_code("cuLaunchCooperativeKernel");
-
-    (void)shared_bytes;
-    if (code)
-        return code;
-    if (is_empty(grid_x, grid_y, grid_z) || is_empty(block_x, block_y, block_z))
-        return CUDA_ERROR_INVALID_VALUE;
-    return launch(function, stream, arguments, LEGACY);
+    return launch_configured("cuLaunchCooperativeKernel",
+                             &(CUlaunchConfig){grid_x, grid_y, grid_z, block_x, block_y, block_z, shared_bytes, stream,
+                                               NULL, 0},
+                             function, arguments, LEGACY);
 }
 
-EXPORT CUresult cuLaunchCooperativeKernel_ptsz(CUfunction function, unsigned int grid_x, unsigned int grid_y,
-                                               unsigned int grid_z, unsigned int block_x, unsigned int block_y,
-                                               unsigned int block_z, unsigned int shared_bytes, CUstream stream,
-                                               void **arguments)
+EXPORT CUresult cuLaunchCooperativeKernel_ptsz(CUfunction function, unsigned int grid_x, unsigned int grid_y, unsigned int grid_z,
+                                               unsigned int block_x, unsigned int block_y, unsigned int block_z,
+                                               unsigned int shared_bytes, CUstream stream, void **arguments)
 {
-    int code = failure_code("cuLaunchCooperativeKernel");
-
-    (void)shared_bytes;
-    if (code)
-        return code;
-    if (is_empty(grid_x, grid_y, grid_z) || is_empty(block_x, block_y, block_z))
-        return CUDA_ERROR_INVALID_VALUE;
-    return launch(function, stream, arguments, PER_THREAD);
+    return launch_configured("cuLaunchCooperativeKernel",
+                             &(CUlaunchConfig){grid_x, grid_y, grid_z, block_x, block_y, block_z, shared_bytes, stream,
+                                               NULL, 0},
+                             function, arguments, PER_THREAD);
 }

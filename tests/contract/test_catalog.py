@@ -75,7 +75,7 @@ class TestNames:
     @EVERY_METRIC
     def test_metrics_about_the_exporter_have_their_prefix(self, metric: Metric) -> None:
         """And no other has it."""
-        assert metric.name.startswith("gpustall_exporter_") == metric.is_about_exporter
+        assert metric.name.startswith("gpustall_exporter_") == (metric in EXPORTER_METRICS)
         assert metric.name.startswith("gpustall_")
 
     def test_every_metric_made_is_listed(self) -> None:

@@ -32,6 +32,19 @@ class TestSubjects:
         finally:
             kernel.close()
 
+    def test_an_object_that_does_not_load_costs_only_itself(self, tmp_path: Path) -> None:
+        """The NCCL object is cut short: it stands in the failures, CUDA is loaded."""
+        for built in loader.OBJECTS_DIR.glob("*.bpf.o"):
+            (tmp_path / built.name).write_bytes(built.read_bytes())
+        (tmp_path / "nccl.bpf.o").write_bytes(b"\x7fELF")
+
+        kernel = loader.load(objects_dir=tmp_path)
+        try:
+            assert set(kernel.failures) == {"nccl"}
+            assert any(name.startswith("cuda_") for name in kernel.programs)
+        finally:
+            kernel.close()
+
 
 class TestPidNamespace:
     """The tgid of a row is the one that the exporter's own /proc knows."""
