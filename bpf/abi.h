@@ -73,10 +73,26 @@ struct operation_key {
 	__u16 communicator; /* ordinal from 1; 0: not a communicator's call */
 };
 
+/*
+ * One call that stands for many: the slowest of the window of 2^EXEMPLAR_WINDOW ns (8.6 s) it ended in. Two CPUs may want
+ * to write at once, and user space reads meanwhile: `closing` is odd while one writes, and a reader that finds the two
+ * versions different has read something in between.
+ */
+#define EXEMPLAR_WINDOW 33
+struct exemplar {
+	__u32 opening;
+	__u32 tid; /* as the exporter's pid namespace shows it; 0: not in it */
+	__u64 duration_ns;
+	__u64 ended_ns; /* CLOCK_MONOTONIC; 0: no call yet */
+	__u32 tgid;	/* like tid */
+	__u32 closing;
+};
+
 struct operation_row {
 	__u64 untimed;	/* calls whose time was not taken: made by the driver's caller, the runtime */
 	__u64 total_ns; /* of the timed ones, which the slots count */
 	__u64 bytes;	/* NCCL: elements x element size, of calls that succeeded */
+	struct exemplar slowest;
 	__u64 slots[HIST_SLOTS]; /* in the same row, since a second look-up costs 57 ns a call */
 };
 
@@ -179,7 +195,8 @@ enum loss_reason {
 /* Sizes: user space unpacks by them. */
 #define ABI_SIZE(type, bytes) _Static_assert(sizeof(type) == (bytes), #type)
 ABI_SIZE(struct operation_key, 8);
-ABI_SIZE(struct operation_row, 2728);
+ABI_SIZE(struct exemplar, 32);
+ABI_SIZE(struct operation_row, 2760);
 ABI_SIZE(struct error_key, 16);
 ABI_SIZE(struct allocation_key, 16);
 ABI_SIZE(struct process_number, 16);

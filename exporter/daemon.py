@@ -16,6 +16,7 @@ from contextlib import ExitStack, contextmanager
 from types import FrameType
 
 from exporter import __version__, catalog
+from exporter.clock import Clock
 from exporter.config import Config
 from exporter.discovery import API_LABEL, Discovery
 from exporter.errors import ExporterError, KernelRefused
@@ -55,12 +56,14 @@ class Daemon:
         self.discovery = Discovery(self.kernel, processes, apis, config.discovery_interval_seconds)
         resources.callback(self.discovery.close)
         self.tables = Tables(self.kernel.maps)
+        clock = Clock()
         self.publication = Publication(
             self.tables,
             Roster(processes, config.node),
-            Ledger(config.series_ttl_seconds),
+            Ledger(config.series_ttl_seconds, clock.now()),
             self.own,
             collectors,
+            clock=clock,
             recursion_misses=self.kernel.recursion_misses,
         )
         resources.callback(self.publication.close)

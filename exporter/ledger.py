@@ -3,7 +3,8 @@
 In: cumulative totals of each process, and the identity each is exported under. Out: the families of a Snapshot.
 Counters and histograms of an ended process stay in the sum of its identity until no process has had that identity for a TTL;
 gauges and infos end with the process. A process that is renamed leaves what it had under the old name and goes on from there.
-Totals are integers in the kernel's units until they leave here, so that folding never rounds.
+Totals are integers in the kernel's units until they leave here, so that folding never rounds. An identity whose totals have
+expired counts from then on if it returns.
 """
 
 from __future__ import annotations
@@ -12,19 +13,23 @@ from collections.abc import Mapping
 
 from exporter import units
 from exporter.catalog import WORKLOAD_METRICS, Kind, Metric
-from exporter.model import Family, Histogram, Identity, Point
-from exporter.totals import HistogramTotal, Series, Total, Totals
+from exporter.clock import Moment
+from exporter.model import Exemplar, Family, Histogram, Identity, Point, Snapshot
+from exporter.totals import Call, HistogramTotal, Series, Total, Totals
 
 _KEPT = (Kind.COUNTER, Kind.HISTOGRAM)
+_EXEMPLAR_SECONDS = 60  # an older call says nothing of what is slow now
 
 
 class Ledger:
-    """Totals by identity. ttl_seconds: how long totals outlive the last process of their identity."""
+    """Totals by identity. ttl_seconds: how long totals outlive the last process of their identity. opened_at: now."""
 
-    def __init__(self, ttl_seconds: float) -> None:
-        self._ttl_seconds = ttl_seconds
+    def __init__(self, ttl_seconds: float, opened_at: Moment) -> None:
+        self._ttl_ns = int(ttl_seconds * units.NANOSECONDS)
         self._kept: dict[Identity, dict[Series, Total]] = {}
-        self._last_seen: dict[Identity, float] = {}
+        self._last_seen_ns: dict[Identity, int] = {}
+        self._started_unix_ns: dict[Identity | None, int] = {None: opened_at.unix_ns}
+        self._emptied_unix_ns = opened_at.unix_ns  # since when an identity not among the above has counted nothing
         self._left_behind: dict[int, dict[Series, Total]] = {}
 
     def rename(self, process: int, old: Identity, totals: Mapping[Series, Total]) -> None:
@@ -39,7 +44,9 @@ class Ledger:
 
     def _keep(self, process: int, identity: Identity, totals: Mapping[Series, Total]) -> None:
         kept = self._kept.setdefault(identity, {})
-        self._last_seen.pop(identity, None)  # the TTL runs from the next publication, however long ago the last one was
+        self._last_seen_ns.pop(
+            identity, None
+        )  # the TTL runs from the next publication, however long ago the last one was
         for series, total in totals.items():
             if series.metric.kind in _KEPT:
                 _add(kept, series, self._since_rename(process, series, total))
@@ -49,14 +56,11 @@ class Ledger:
         earlier = left_behind.get(series) if left_behind else None
         return total if earlier is None else _minus(total, earlier)
 
-    def families(self, totals: Totals, identities: Mapping[int, Identity], now: float) -> tuple[Family, ...]:
-        """Every series, by metric in catalogue order. identities: of processes to export; the others are held back.
-
-        now: CLOCK_MONOTONIC seconds, for the TTL.
-        """
+    def snapshot(self, totals: Totals, identities: Mapping[int, Identity], now: Moment) -> Snapshot:
+        """Every series, by metric in catalogue order. identities: of processes to export; the others are held back."""
         sums: dict[Identity, dict[Series, Total]] = {}
         for process, identity in identities.items():
-            self._last_seen[identity] = now
+            self._last_seen_ns[identity] = now.monotonic_ns
             of_identity = sums.setdefault(identity, {})
             for series, total in totals.get(process, {}).items():
                 _add(of_identity, series, self._since_rename(process, series, total))
@@ -65,16 +69,22 @@ class Ledger:
             of_identity = sums.setdefault(identity, {})
             for series, total in kept.items():
                 _add(of_identity, series, total)
+        for identity in sums:
+            self._started_unix_ns.setdefault(identity, self._emptied_unix_ns)
         points: dict[Metric, list[Point]] = {metric: [] for metric in WORKLOAD_METRICS}
         for identity, of_identity in sums.items():
             for series, total in of_identity.items():
                 value = min(total, 1) if series.metric.kind is Kind.INFO and isinstance(total, int) else total
-                points[series.metric].append(Point(identity, series.labels, _exported(value)))
-        return tuple(Family(metric, tuple(points[metric])) for metric in WORKLOAD_METRICS if points[metric])
+                points[series.metric].append(Point(identity, series.labels, _exported(value, now)))
+        families = tuple(Family(metric, tuple(points[metric])) for metric in WORKLOAD_METRICS if points[metric])
+        return Snapshot(now, families, dict(self._started_unix_ns))
 
-    def _expire(self, now: float) -> None:
-        for identity in [i for i in self._kept if now - self._last_seen.setdefault(i, now) > self._ttl_seconds]:
-            del self._kept[identity], self._last_seen[identity]
+    def _expire(self, now: Moment) -> None:
+        seen_ns, now_ns = self._last_seen_ns, now.monotonic_ns
+        for identity in [i for i in self._kept if now_ns - seen_ns.setdefault(i, now_ns) > self._ttl_ns]:
+            del self._kept[identity], seen_ns[identity]
+            self._started_unix_ns.pop(identity, None)
+            self._emptied_unix_ns = now.unix_ns
 
 
 def _add(into: dict[Series, Total], series: Series, total: Total) -> None:
@@ -95,7 +105,14 @@ def _minus(total: Total, earlier: Total) -> Total:
     return total - earlier
 
 
-def _exported(total: Total) -> int | Histogram:
+def _exported(total: Total, now: Moment) -> int | Histogram:
     if isinstance(total, HistogramTotal):
-        return Histogram(total.counts, units.seconds(total.sum_ns))
+        return Histogram(total.counts, units.seconds(total.sum_ns), _exemplar(total.exemplar, now))
     return total
+
+
+def _exemplar(call: Call | None, now: Moment) -> Exemplar | None:
+    if call is None or now.monotonic_ns - call.ended_ns > _EXEMPLAR_SECONDS * units.NANOSECONDS:
+        return None
+    labels = (("pid", str(call.tgid)), ("tid", str(call.tid))) if call.tid else ()
+    return Exemplar(labels, units.seconds(call.duration_ns), now.unix_ns_of(call.ended_ns))

@@ -5,9 +5,11 @@ A Snapshot is all that an output needs: families in catalogue order, each with i
 
 from __future__ import annotations
 
-from dataclasses import dataclass, fields
+from collections.abc import Mapping
+from dataclasses import dataclass, field, fields
 
 from exporter.catalog import Metric
+from exporter.clock import Moment
 
 MAX_LABEL_CHARACTERS = 128
 
@@ -31,12 +33,21 @@ class Identity:
     pod: str = ""
 
     def __post_init__(self) -> None:
-        for field in fields(self):
-            object.__setattr__(self, field.name, label_value(getattr(self, field.name)))
+        for one in fields(self):
+            object.__setattr__(self, one.name, label_value(getattr(self, one.name)))
 
     def values(self) -> tuple[str, str, str, str, str]:
         """In the order of catalog.COMMON_LABELS."""
         return (self.node, self.rank, self.container, self.namespace, self.pod)
+
+
+@dataclass(frozen=True, slots=True)
+class Exemplar:
+    """One call that a histogram counted. labels: who made it. ended_unix_ns: when it returned."""
+
+    labels: tuple[tuple[str, str], ...]
+    duration_seconds: float
+    ended_unix_ns: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,13 +56,14 @@ class Histogram:
 
     counts: tuple[int, ...]
     sum_seconds: float
+    exemplar: Exemplar | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class Point:
-    """One series of a family. labels: values of the metric's own labels, in its order."""
+    """One series of a family. identity: None for the exporter itself. labels: values of the metric's own labels, in its order."""
 
-    identity: Identity
+    identity: Identity | None
     labels: tuple[str, ...]
     value: int | float | Histogram
 
@@ -66,7 +78,8 @@ class Family:
 
 @dataclass(frozen=True, slots=True)
 class Snapshot:
-    """What was known at one moment. taken_at: CLOCK_MONOTONIC seconds."""
+    """What was known at one moment. started_unix_ns: since when the counters and histograms of an identity count."""
 
-    taken_at: float
+    taken_at: Moment
     families: tuple[Family, ...]
+    started_unix_ns: Mapping[Identity | None, int] = field(default_factory=dict)

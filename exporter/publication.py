@@ -7,12 +7,12 @@ from __future__ import annotations
 
 import logging
 import threading
-import time
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
 from functools import partial
 
 from exporter import catalog
+from exporter.clock import Clock, Moment
 from exporter.collectors import COLLECTORS, Collect
 from exporter.kernel.rows import Reading, Tables
 from exporter.ledger import Ledger
@@ -20,17 +20,18 @@ from exporter.model import Snapshot
 from exporter.output.own_metrics import OwnMetrics
 from exporter.roster import Roster
 from exporter.totals import Totals, merged
+from exporter.units import NANOSECONDS, seconds
 
 log = logging.getLogger(__name__)
 
 SHARED_SECONDS = 0.2
+_SHARED_NS = int(SHARED_SECONDS * NANOSECONDS)
 
 
 class Publication:
     """Owns what is exported.
 
     collectors: names of those that run. recursion_misses: asks the kernel, program name -> runs it left out.
-    clock: seconds that never go back.
     """
 
     def __init__(
@@ -41,8 +42,8 @@ class Publication:
         own: OwnMetrics,
         collectors: Iterable[str],
         *,
+        clock: Clock,
         recursion_misses: Callable[[], Mapping[str, int]] = dict,
-        clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._recursion_misses = recursion_misses
         self._clock = clock
@@ -88,12 +89,12 @@ class Publication:
     def snapshot(self) -> Snapshot:
         """The current numbers, or those of a moment ago."""
         with self._lock:
-            now = self._clock()
+            now = self._clock.now()
             if self._is_closed:
                 return self._latest or Snapshot(now, ())
-            if self._latest is None or now - self._latest.taken_at > SHARED_SECONDS:
+            if self._latest is None or now.monotonic_ns - self._latest.taken_at.monotonic_ns > _SHARED_NS:
                 self._latest = self._take(now)
-                self._report(self._clock() - now)
+                self._report(seconds(self._clock.now().monotonic_ns - now.monotonic_ns))
             return self._latest
 
     def close(self) -> None:
@@ -101,9 +102,9 @@ class Publication:
         with self._lock:
             self._is_closed = True
 
-    def _take(self, now: float) -> Snapshot:
+    def _take(self, now: Moment) -> Snapshot:
         totals = merged(iter((self._collect(self._tables.read()), self._roster.workload_info())))
-        return Snapshot(now, self._ledger.families(totals, self._roster.identities(), now))
+        return self._ledger.snapshot(totals, self._roster.identities(), now)
 
     def _collect(self, reading: Reading) -> Totals:
         """Every collector that works; one that fails costs its own metrics."""

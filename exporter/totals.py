@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from operator import attrgetter
 from typing import NamedTuple
 
 from exporter.catalog import Metric
@@ -15,19 +16,37 @@ class Series(NamedTuple):
     labels: tuple[str, ...]
 
 
+class Call(NamedTuple):
+    """One call of a thread. tid, tgid: as the exporter sees them, 0 = not at all. ended_ns: CLOCK_MONOTONIC."""
+
+    tid: int
+    duration_ns: int
+    ended_ns: int
+    tgid: int
+
+
 class HistogramTotal(NamedTuple):
-    """A histogram so far. counts: one per slot of units.SLOTS."""
+    """A histogram so far. counts: one per slot of units.SLOTS. exemplar: a call of late; of several the latest."""
 
     counts: tuple[int, ...]
     sum_ns: int
+    exemplar: Call | None = None
 
     def plus(self, other: HistogramTotal) -> HistogramTotal:
         """Both together."""
-        return HistogramTotal(tuple(map(int.__add__, self.counts, other.counts)), self.sum_ns + other.sum_ns)
+        return HistogramTotal(
+            tuple(map(int.__add__, self.counts, other.counts)),
+            self.sum_ns + other.sum_ns,
+            max(filter(None, (self.exemplar, other.exemplar)), key=attrgetter("ended_ns"), default=None),
+        )
 
     def minus(self, earlier: HistogramTotal) -> HistogramTotal:
-        """What was added since `earlier`."""
-        return HistogramTotal(tuple(map(int.__sub__, self.counts, earlier.counts)), self.sum_ns - earlier.sum_ns)
+        """What was added since `earlier`; the exemplar only if it is new."""
+        return HistogramTotal(
+            tuple(map(int.__sub__, self.counts, earlier.counts)),
+            self.sum_ns - earlier.sum_ns,
+            None if self.exemplar == earlier.exemplar else self.exemplar,
+        )
 
 
 Total = int | HistogramTotal

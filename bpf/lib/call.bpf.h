@@ -79,6 +79,30 @@ static __always_inline void add_duration(struct operation_row *row, u64 duration
 	__sync_fetch_and_add(&row->total_ns, duration_ns); /* last: a reader that finds it unmoved skips the slots */
 }
 
+static __noinline void set_exemplar(struct exemplar *exemplar, u64 duration_ns, u64 ended_ns)
+{
+	struct task_struct *task = bpf_get_current_task_btf();
+	u32 version = exemplar->closing;
+
+	if (version & 1 || !__sync_bool_compare_and_swap(&exemplar->closing, version, version + 1))
+		return; /* another CPU is writing */
+	exemplar->tid = visible_tid(task);
+	exemplar->tgid = visible_tid(BPF_CORE_READ(task, group_leader));
+	exemplar->duration_ns = duration_ns;
+	exemplar->ended_ns = ended_ns;
+	barrier();
+	exemplar->opening = version + 2;
+	barrier();
+	exemplar->closing = version + 2;
+}
+
+/* Few calls are the slowest of their window so far: of n calls in random order about ln(n). */
+static __always_inline void offer_exemplar(struct exemplar *exemplar, u64 duration_ns, u64 ended_ns)
+{
+	if (duration_ns > exemplar->duration_ns || (exemplar->ended_ns ^ ended_ns) >> EXEMPLAR_WINDOW)
+		set_exemplar(exemplar, duration_ns, ended_ns);
+}
+
 static __noinline void add_error(struct operation_key *operation, s32 code)
 {
 	struct error_key key = {.process = operation->process, .operation = operation->operation, .code = code};
@@ -256,6 +280,7 @@ static __always_inline int on_exit(struct pt_regs *regs, struct thread *thread, 
 
 	if (!row)
 		return 0;
+	offer_exemplar(&row->slowest, duration_ns, now_ns);
 	add_duration(row, duration_ns);
 	if (is_failure(call->cookie, code)) {
 		add_error(&key, code);

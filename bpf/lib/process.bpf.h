@@ -41,14 +41,15 @@ struct {
 #define NAMESPACE_LEVELS 32 /* MAX_PID_NS_LEVEL of include/linux/pid_namespace.h */
 
 /*
- * The tgid of a task as the exporter's pid namespace numbers it; 0 when it is not in that namespace. The helper
- * bpf_get_ns_current_pid_tgid() fails for a task in a namespace below the given one: a pod seen from its node.
+ * The number of a task as the exporter's pid namespace shows it, a tgid for a group leader; 0 when it is not in that
+ * namespace. The helper bpf_get_ns_current_pid_tgid() fails for a task in a namespace below the given one: a pod seen
+ * from its node.
  */
-static __always_inline u32 visible_tgid(struct task_struct *task)
+static __noinline __attribute__((unused)) u32 visible_tid(struct task_struct *task)
 {
 	u32 zero = 0;
 	struct settings *own = bpf_map_lookup_elem(&settings, &zero);
-	struct pid *pid = BPF_CORE_READ(task, group_leader, thread_pid);
+	struct pid *pid = BPF_CORE_READ(task, thread_pid);
 	u32 level = BPF_CORE_READ(pid, level);
 
 	for (u32 i = 0; i < NAMESPACE_LEVELS; i++) {
@@ -82,7 +83,7 @@ static __noinline __attribute__((unused)) u32 process_number(struct task_struct 
 		return 0;
 	struct process_number own = {.number = __sync_fetch_and_add(last, 1) + 1, .start_ns = start_ns};
 	struct process_row row = {
-		.tgid = visible_tgid(task),
+		.tgid = visible_tid(BPF_CORE_READ(task, group_leader)),
 		.start_ns = start_ns,
 		.cgroup_id = bpf_get_current_cgroup_id(),
 	};

@@ -33,7 +33,8 @@ def collect(reading: Reading) -> Totals:
         labels = (_API_LABEL[operation.api], operation.name)
         of_process[Series(catalog.CUDA_OPERATIONS, labels)] = row.calls
         if row.slots:
-            of_process[Series(catalog.CUDA_OPERATION_DURATION, labels)] = HistogramTotal(row.slots, row.total_ns)
+            duration = HistogramTotal(row.slots, row.total_ns, row.slowest)
+            of_process[Series(catalog.CUDA_OPERATION_DURATION, labels)] = duration
     for error, count in reading.errors.items():
         operation = OPERATIONS[error.operation]
         if operation.api is not Api.NCCL:

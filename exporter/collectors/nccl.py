@@ -31,7 +31,7 @@ def collect(reading: Reading) -> Totals:
             add(totals, key.process, catalog.NCCL_OPERATION_BYTES, labels, row.bytes)
         if row.slots:
             series = Series(catalog.NCCL_OPERATION_DURATION, labels)
-            totals.setdefault(key.process, {})[series] = HistogramTotal(row.slots, row.total_ns)
+            totals.setdefault(key.process, {})[series] = HistogramTotal(row.slots, row.total_ns, row.slowest)
     for error, count in reading.errors.items():
         operation = OPERATIONS[error.operation]
         if operation.api is Api.NCCL:

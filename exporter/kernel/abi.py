@@ -13,7 +13,8 @@ HIST_SLOTS = 8 * HIST_OCTAVES + 2  # + slot 0 for (0, 1] unit + one overflow
 
 OPERATION_KEY = struct.Struct("=IHH")  # process, operation, communicator
 OPERATION_SUMS = struct.Struct("=QQQ")  # the head of an operation row: untimed, total_ns, bytes
-OPERATION_SLOTS = struct.Struct(f"={HIST_SLOTS}Q")  # what follows it
+EXEMPLAR = struct.Struct("=IIQQII")  # opening, tid, duration_ns, ended_ns, tgid, closing; what follows the sums
+OPERATION_SLOTS = struct.Struct(f"={HIST_SLOTS}Q")  # what follows the exemplar
 ERROR_KEY = struct.Struct("=IHHiI")  # process, operation, padding, code, padding
 ALLOCATION_KEY = struct.Struct("=IIQ")  # process, is_handle, address
 PROCESS_NUMBER = struct.Struct("=IIQ")  # number, padding, start_ns

@@ -14,9 +14,12 @@ from typing import NamedTuple
 from exporter.kernel import abi
 from exporter.kernel.abi import EventKind, LossProgram, LossReason
 from exporter.kernel.maps import MapReader
+from exporter.totals import Call
 
 TABLES = ("processes", "operations", "errors", "communicators", "allocations")
 """Maps with a capacity worth watching."""
+
+_SLOTS_AT = abi.OPERATION_SUMS.size + abi.EXEMPLAR.size
 
 
 class OperationKey(NamedTuple):
@@ -28,9 +31,10 @@ class OperationKey(NamedTuple):
 
 
 class OperationRow(NamedTuple):
-    """Value of `operations`. untimed: calls whose time was not taken. total_ns, timed, slots: of the others.
+    """Value of `operations`. untimed: calls whose time was not taken. total_ns, timed, slots, slowest: of the others.
 
     slots: counts of an exponential histogram (units.SLOTS), summing up to `timed`; empty while no call was timed.
+    slowest: of the last window of 8.6 s in which there were calls; None when it was being written.
     """
 
     untimed: int
@@ -38,6 +42,7 @@ class OperationRow(NamedTuple):
     bytes: int
     timed: int
     slots: tuple[int, ...]
+    slowest: Call | None = None
 
     @property
     def calls(self) -> int:
@@ -141,8 +146,8 @@ class Tables:
             untimed, total_ns, moved_bytes = sums = unpack_sums(value)
             row = known.get(key)
             if row is None or row[:3] != sums:  # all three: the bytes of a call are added after it was counted
-                slots = abi.OPERATION_SLOTS.unpack_from(value, abi.OPERATION_SUMS.size) if total_ns else ()
-                row = OperationRow(untimed, total_ns, moved_bytes, sum(slots), slots)
+                slots = abi.OPERATION_SLOTS.unpack_from(value, _SLOTS_AT) if total_ns else ()
+                row = OperationRow(untimed, total_ns, moved_bytes, sum(slots), slots, _slowest(value))
             rows[key] = row
         self._operations = rows
         self.entries["operations"] = len(rows)
@@ -202,6 +207,12 @@ class Tables:
         table = self._maps[name]
         for key in [key for key, _ in table.items() if key_format.unpack(key)[0] in processes]:
             table.delete(key)
+
+
+def _slowest(operation: bytes) -> Call | None:
+    opening, *call, closing = abi.EXEMPLAR.unpack_from(operation, abi.OPERATION_SUMS.size)
+    slowest = Call(*call)
+    return slowest if slowest.ended_ns and opening == closing else None
 
 
 def event_of(record: bytes) -> Event:

@@ -1,15 +1,27 @@
 """Which format and which encoding does a client want? Reads Accept and Accept-Encoding with their q values. Pure.
 
+Prometheus names its formats in the order of its liking: with native histograms on, protobuf comes first.
+
 prometheus-client's choose_encoder() takes the first match and ignores q, so the order of equal offers decides here only.
 """
 
 from __future__ import annotations
 
+import enum
 from collections.abc import Mapping
 
-from exporter.output.text import Format
-
 _MAX_HEADER_CHARACTERS = 4096
+
+
+class Format(enum.Enum):
+    """An exposition format and its content type."""
+
+    TEXT = "text/plain; version=0.0.4; charset=utf-8"
+    OPENMETRICS = "application/openmetrics-text; version=1.0.0; charset=utf-8"
+    PROTOBUF = "application/vnd.google.protobuf; proto=io.prometheus.client.MetricFamily; encoding=delimited"
+
+
+_PROTOBUF = {"proto": "io.prometheus.client.MetricFamily", "encoding": "delimited"}
 
 
 def offers(header: str) -> list[tuple[float, str, dict[str, str]]]:
@@ -39,6 +51,8 @@ def choose_format(accept: str) -> Format:
     for quality, name, parameters in offers(accept):
         if quality == 0.0:
             continue
+        if name == "application/vnd.google.protobuf" and _PROTOBUF.items() <= parameters.items():
+            return Format.PROTOBUF
         if name == "application/openmetrics-text" and parameters.get("version", "1.0.0") == "1.0.0":
             return Format.OPENMETRICS
         if name in ("text/plain", "text/*", "*/*") and parameters.get("version", "0.0.4") == "0.0.4":

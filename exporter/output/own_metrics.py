@@ -15,7 +15,9 @@ from prometheus_client.metrics_core import Metric as ClientFamily
 from prometheus_client.openmetrics.exposition import generate_latest as generate_openmetrics
 
 from exporter.catalog import EXPORTER_METRICS, Kind, Metric
-from exporter.output.text import Format
+from exporter.model import Family, Point
+from exporter.output import protobuf
+from exporter.output.negotiation import Format
 
 _OPENMETRICS_END = b"# EOF\n"
 
@@ -48,14 +50,24 @@ class OwnMetrics:
 
     def collect(self) -> Iterator[ClientFamily]:
         """What prometheus-client asks of a Collector."""
+        return (_family(metric, series) for metric, series in self._current())
+
+    def families(self) -> tuple[Family, ...]:
+        """The same as records of our own; process_* are prometheus-client's and not among them."""
+        return tuple(
+            Family(metric, tuple(Point(None, labels, value) for labels, value in series.items()))
+            for metric, series in self._current()
+        )
+
+    def _current(self) -> list[tuple[Metric, dict[tuple[str, ...], float]]]:
+        """Every metric that has a series, in catalogue order."""
         with self._lock:
-            values = {metric: dict(series) for metric, series in self._values.items()}
-        for metric in EXPORTER_METRICS:
-            if series := values.get(metric):
-                yield _family(metric, series)
+            return [(metric, dict(self._values[metric])) for metric in EXPORTER_METRICS if self._values.get(metric)]
 
     def render(self, fmt: Format) -> bytes:
         """The exposition, without the `# EOF` that ends OpenMetrics."""
+        if fmt is Format.PROTOBUF:
+            return b"".join(map(_protobuf_family, self._registry.collect()))
         generate = generate_openmetrics if fmt is Format.OPENMETRICS else generate_latest
         body: bytes = generate(self._registry)
         return body.removesuffix(_OPENMETRICS_END)
@@ -72,3 +84,17 @@ def _family(metric: Metric, series: dict[tuple[str, ...], float]) -> ClientFamil
     for labels, value in series.items():
         family.add_metric(labels, value)
     return family
+
+
+def _protobuf_family(client_family: ClientFamily) -> bytes:
+    """One family of the registry, all of whose samples have one name: counters, gauges and infos."""
+    type_number = protobuf.COUNTER if client_family.type == "counter" else protobuf.GAUGE
+    metrics = [
+        protobuf.metric(
+            protobuf.label_pairs(tuple(sample.labels), tuple(sample.labels.values())),
+            protobuf.number(type_number, sample.value),
+        )
+        for sample in client_family.samples
+    ]
+    name = client_family.samples[0].name if client_family.samples else client_family.name
+    return protobuf.family(name, client_family.documentation, type_number, metrics)

@@ -6,20 +6,12 @@ Collector (docs/measurements.md). tests/unit/output/test_text.py reads the resul
 
 from __future__ import annotations
 
-import enum
 from collections.abc import Iterator
 
 from exporter import units
 from exporter.catalog import COMMON_LABELS, Kind, Metric
-from exporter.model import Family, Histogram, Identity, Point, Snapshot
-
-
-class Format(enum.Enum):
-    """A text format and its content type."""
-
-    TEXT = "text/plain; version=0.0.4; charset=utf-8"
-    OPENMETRICS = "application/openmetrics-text; version=1.0.0; charset=utf-8"
-
+from exporter.model import Exemplar, Family, Histogram, Identity, Point, Snapshot
+from exporter.output.negotiation import Format
 
 _LE = tuple(f"{edge:g}" if edge >= 1 else repr(edge) for edge in units.CLASSIC_EDGES_SECONDS)
 _OPENMETRICS_LE = tuple(repr(edge) for edge in units.CLASSIC_EDGES_SECONDS)
@@ -39,18 +31,19 @@ def escape_help(text: str, fmt: Format) -> str:
 
 def render(snapshot: Snapshot, fmt: Format) -> Iterator[str]:
     """The exposition in pieces, a family each, without the `# EOF` that ends OpenMetrics."""
-    common: dict[Identity, str] = {}
+    common: dict[Identity | None, str] = {}
     for family in snapshot.families:
         yield "".join(_family(family, fmt, common))
 
 
-def _family(family: Family, fmt: Format, common: dict[Identity, str]) -> Iterator[str]:
+def _family(family: Family, fmt: Format, common: dict[Identity | None, str]) -> Iterator[str]:
     metric = family.metric
     yield _head(metric, fmt)
     if metric.kind is Kind.HISTOGRAM:
-        template = _histogram_template(metric.name, _OPENMETRICS_LE if fmt is Format.OPENMETRICS else _LE)
+        with_exemplars = fmt is Format.OPENMETRICS  # the older format would take them for a malformed number
+        template = _histogram_template(metric.name, _OPENMETRICS_LE if with_exemplars else _LE)
         for point in family.points:
-            yield _histogram(template, _label_pairs(metric, point, common), point)
+            yield _histogram(template, _label_pairs(metric, point, common), point, with_exemplars=with_exemplars)
         return
     for point in family.points:
         yield f"{metric.name}{{{_label_pairs(metric, point, common)}}} {point.value}\n"
@@ -67,9 +60,10 @@ def _head(metric: Metric, fmt: Format) -> str:
     return f"# HELP {name} {escape_help(metric.help, fmt)}\n# TYPE {name} {kind}\n"
 
 
-def _label_pairs(metric: Metric, point: Point, common: dict[Identity, str]) -> str:
+def _label_pairs(metric: Metric, point: Point, common: dict[Identity | None, str]) -> str:
     pairs = common.get(point.identity)
     if pairs is None:
+        assert point.identity is not None  # noqa: S101 - the exporter's own metrics are rendered by prometheus-client
         pairs = _pairs(COMMON_LABELS, point.identity.values())
         common[point.identity] = pairs
     if not metric.labels:
@@ -87,8 +81,20 @@ def _histogram_template(name: str, edges: tuple[str, ...]) -> str:
     return f"{buckets}{name}_sum{{{_LABELS_MARK}}} %r\n{name}_count{{{_LABELS_MARK}}} %d\n"
 
 
-def _histogram(template: str, labels: str, point: Point) -> str:
+def _histogram(template: str, labels: str, point: Point, *, with_exemplars: bool) -> str:
     histogram = point.value
     assert isinstance(histogram, Histogram)  # noqa: S101 - the kind of the metric says so
     cumulative = units.cumulative(histogram.counts)
-    return (template % (*cumulative, histogram.sum_seconds, cumulative[-1])).replace(_LABELS_MARK, labels)
+    text = (template % (*cumulative, histogram.sum_seconds, cumulative[-1])).replace(_LABELS_MARK, labels)
+    if with_exemplars and histogram.exemplar:
+        lines = text.splitlines(keepends=True)
+        bucket = units.classic_bucket(histogram.exemplar.duration_seconds)
+        lines[bucket] = f"{lines[bucket][:-1]} # {_exemplar(histogram.exemplar)}\n"
+        return "".join(lines)
+    return text
+
+
+def _exemplar(exemplar: Exemplar) -> str:
+    """`{pid="4026",tid="4031"} 0.25 1790000000.125`, the time in seconds to the millisecond."""
+    pairs = ",".join(f'{name}="{escape_label(value)}"' for name, value in exemplar.labels)
+    return f"{{{pairs}}} {exemplar.duration_seconds!r} {exemplar.ended_unix_ns / units.NANOSECONDS:.3f}"

@@ -20,10 +20,9 @@ from wsgiref.simple_server import ServerHandler, WSGIRequestHandler, WSGIServer
 from exporter import __version__, catalog
 from exporter.errors import BadInput
 from exporter.model import Snapshot
-from exporter.output import text
-from exporter.output.negotiation import accepts_gzip, choose_format
+from exporter.output import protobuf, text
+from exporter.output.negotiation import Format, accepts_gzip, choose_format
 from exporter.output.own_metrics import OwnMetrics
-from exporter.output.text import Format
 
 log = logging.getLogger(__name__)
 
@@ -98,6 +97,9 @@ class Application:
     def _pieces(self, snapshot: Snapshot, fmt: Format) -> Iterator[bytes]:
         if self._with_exporter_metrics:
             yield self._own.render(fmt)
+        if fmt is Format.PROTOBUF:
+            yield from protobuf.render(snapshot)
+            return
         for piece in text.render(snapshot, fmt):
             yield piece.encode()
         if fmt is Format.OPENMETRICS:

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from exporter import units
+from exporter import totals, units
 from exporter.kernel import abi, rows
 
 HEADER = re.sub(r"/\*.*?\*/", "", (Path(__file__).parents[2] / "bpf" / "abi.h").read_text(encoding="utf-8"), flags=re.S)
@@ -28,7 +28,8 @@ ENUMS: dict[str, tuple[type[enum.IntEnum], str, str | None]] = {
 STRUCTS: dict[str, tuple[tuple[struct.Struct, ...], type | None, tuple[str, ...]]] = {
     # C name: the formats of its twin one behind the other, the NamedTuple of rows.py, members that it leaves out
     "operation_key": ((abi.OPERATION_KEY,), rows.OperationKey, ()),
-    "operation_row": ((abi.OPERATION_SUMS, abi.OPERATION_SLOTS), None, ()),
+    "exemplar": ((abi.EXEMPLAR,), totals.Call, ("opening", "closing")),
+    "operation_row": ((abi.OPERATION_SUMS, abi.EXEMPLAR, abi.OPERATION_SLOTS), None, ()),
     "error_key": ((abi.ERROR_KEY,), rows.ErrorKey, ("padding", "padding_2")),
     "allocation_key": ((abi.ALLOCATION_KEY,), None, ()),
     "process_number": ((abi.PROCESS_NUMBER,), None, ()),
@@ -63,6 +64,9 @@ def members(name: str) -> list[tuple[str, str]]:
     sizes = {**constants(), "COPY_DIRECTIONS": enum_values("copy_direction")["COPY_DIRECTIONS"]}
     found = []
     for c_type, member, count in re.findall(r"(\w+) (\w+)(?:\[(\w+)\])?;", body):
+        if c_type in STRUCTS:
+            found += [(f"{member}.{inner}", code) for inner, code in members(c_type)]
+            continue
         length = str(sizes.get(count, count))
         found.append((member, f"{length}s" if c_type == "char" else CODES[c_type] * int(length or 1)))
     return found
@@ -83,7 +87,7 @@ class TestConstants:
 
     def test_no_constant_is_forgotten(self) -> None:
         """A new one needs its line here."""
-        kernel_only = {"NCCL_UNIQUE_ID_BYTES"}
+        kernel_only = {"NCCL_UNIQUE_ID_BYTES", "EXEMPLAR_WINDOW"}
 
         assert constants().keys() - kernel_only == {
             "HIST_OCTAVES",
@@ -160,10 +164,13 @@ class TestStructs:
 
         assert list(row._fields) == [member for member, _ in members(name) if member not in left_out]  # type: ignore[union-attr]
 
-    def test_operation_row_is_read_in_two_pieces(self) -> None:
-        """The sums are its head, the slots follow; rows.OperationRow adds how many calls the slots count."""
-        assert [member for member, _ in members("operation_row")] == ["untimed", "total_ns", "bytes", "slots"]
-        assert rows.OperationRow._fields == ("untimed", "total_ns", "bytes", "timed", "slots")
+    def test_operation_row_is_read_in_three_pieces(self) -> None:
+        """The sums are its head, an exemplar and the slots follow; rows.OperationRow adds how many calls the slots count."""
+        sums, slots = ["untimed", "total_ns", "bytes"], ["slots"]
+        exemplar = [f"slowest.{member}" for member, _ in members("exemplar")]
+
+        assert [member for member, _ in members("operation_row")] == sums + exemplar + slots
+        assert rows.OperationRow._fields == (*sums, "timed", "slots", "slowest")
 
     def test_no_struct_is_forgotten(self) -> None:
         """Neither here nor among the asserted sizes."""

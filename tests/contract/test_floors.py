@@ -13,7 +13,8 @@ PACKAGE = Path(__file__).parents[2] / "exporter"
 
 FLOORS = (
     {"__init__", "errors", "units", "catalog"},
-    {"config", "model", "totals", "logs"},
+    {"config", "clock", "logs", "totals"},
+    {"model"},
     {"kernel", "host"},
     {"identity", "collectors", "ledger"},
     {"output", "roster", "discovery", "standin"},

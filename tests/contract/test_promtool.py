@@ -8,8 +8,8 @@ import subprocess
 import pytest
 
 from exporter import catalog
+from exporter.output.negotiation import Format
 from exporter.output.own_metrics import OwnMetrics
-from exporter.output.text import Format
 from tests.support.golden import CASES, FOLDER
 
 PROMTOOL = shutil.which("promtool")

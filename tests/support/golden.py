@@ -11,8 +11,10 @@ from exporter.kernel.abi import Copy
 from exporter.kernel.rows import Tables
 from exporter.ledger import Ledger
 from exporter.model import Identity, Snapshot
-from exporter.output.text import Format, render
+from exporter.output.negotiation import Format
+from exporter.output.text import render
 from exporter.totals import Series, merged
+from tests.support.records import at
 from tests.support.tables import FakeTables
 
 FOLDER = Path(__file__).parent.parent / "golden"
@@ -78,4 +80,4 @@ def _snapshot(kernel: FakeTables, identities: dict[int, Identity]) -> Snapshot:
     for process, row in reading.processes.items():
         labels = (str(row.tgid), row.comm.decode(), *("" for _ in WORKLOAD_INFO.labels[2:]))
         totals[process][Series(WORKLOAD_INFO, labels)] = 1
-    return Snapshot(0.0, Ledger(900.0).families(totals, identities, 0.0))
+    return Ledger(900.0, at(0.0)).snapshot(totals, identities, at(1_000.0))

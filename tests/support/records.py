@@ -6,9 +6,19 @@ from collections.abc import Iterable
 
 from exporter import units
 from exporter.catalog import Metric
+from exporter.clock import Moment
 from exporter.model import Family, Histogram, Identity, Point, Snapshot
 
 TRAINER = Identity(node="gpu7", rank="3", container="0123456789ab", namespace="", pod="")
+
+
+STARTED_UNIX_NS = 1_790_000_000_000_000_000
+
+
+def at(monotonic_seconds: float) -> Moment:
+    """A moment after the start of everything; the day does not matter."""
+    elapsed_ns = int(monotonic_seconds * 1e9)
+    return Moment(elapsed_ns, STARTED_UNIX_NS + elapsed_ns)
 
 
 def histogram_of(slots: dict[int, int], sum_seconds: float = 0.0) -> Histogram:
@@ -23,13 +33,13 @@ def point(value: int | float | Histogram, *labels: str, identity: Identity = TRA
 
 def snapshot_of(metric: Metric, *points: Point) -> Snapshot:
     """A snapshot of one family, taken at 0 s."""
-    return Snapshot(0.0, (Family(metric, points),))
+    return Snapshot(at(0.0), (Family(metric, points),), {TRAINER: STARTED_UNIX_NS, None: STARTED_UNIX_NS})
 
 
 def series_of(families: Iterable[Family], metric: Metric) -> dict[tuple[str, ...], int | float | Histogram]:
     """(rank, *labels) -> value, of one metric."""
     return {
-        (found.identity.rank, *found.labels): found.value
+        (found.identity.rank if found.identity else "", *found.labels): found.value
         for family in families
         if family.metric is metric
         for found in family.points

@@ -8,6 +8,8 @@ from exporter.kernel import abi
 from exporter.kernel.operations import NUMBERS
 from exporter.units import slot_of
 
+_SLOTS_AT = abi.OPERATION_SUMS.size + abi.EXEMPLAR.size
+
 
 class FakeMap:
     """A MapReader over a dict. times_read: how often its entries were gone through."""
@@ -75,14 +77,34 @@ class FakeTables:
     ) -> None:
         """Calls that returned: one per duration, and `untimed` ones, which a runtime call made."""
         key = abi.OPERATION_KEY.pack(process, NUMBERS[operation], communicator)
-        before = self.maps["operations"].rows.get(key, bytes(abi.OPERATION_SUMS.size + abi.OPERATION_SLOTS.size))
+        before = self.maps["operations"].rows.get(key, bytes(_SLOTS_AT + abi.OPERATION_SLOTS.size))
         untimed_before, total_ns, bytes_before = abi.OPERATION_SUMS.unpack_from(before)
-        slots = list(abi.OPERATION_SLOTS.unpack_from(before, abi.OPERATION_SUMS.size))
+        slots = list(abi.OPERATION_SLOTS.unpack_from(before, _SLOTS_AT))
         for duration_ns in durations_ns:
             slots[slot_of(duration_ns)] += 1
-        self.maps["operations"].rows[key] = abi.OPERATION_SUMS.pack(
+        sums = abi.OPERATION_SUMS.pack(
             untimed_before + untimed, total_ns + sum(durations_ns), bytes_before + moved_bytes
-        ) + abi.OPERATION_SLOTS.pack(*slots)
+        )
+        exemplar = before[abi.OPERATION_SUMS.size : _SLOTS_AT]
+        self.maps["operations"].rows[key] = sums + exemplar + abi.OPERATION_SLOTS.pack(*slots)
+
+    def slowest(
+        self,
+        process: int,
+        operation: str,
+        *,
+        duration_ns: int,
+        ended_ns: int,
+        tid: int = 4711,
+        tgid: int = 4700,
+        communicator: int = 0,
+        is_being_written: bool = False,
+    ) -> None:
+        """The exemplar of an operation that has been called. is_being_written: by a program, at this very moment."""
+        key = abi.OPERATION_KEY.pack(process, NUMBERS[operation], communicator)
+        row = self.maps["operations"].rows[key]
+        exemplar = abi.EXEMPLAR.pack(2, tid, duration_ns, ended_ns, tgid, 3 if is_being_written else 2)
+        self.maps["operations"].rows[key] = row[: abi.OPERATION_SUMS.size] + exemplar + row[_SLOTS_AT:]
 
     def error(self, process: int, operation: str, *, code: int, count: int = 1) -> None:
         """Calls that failed with `code`."""

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from exporter import catalog, units
 from exporter.ledger import Ledger
 from exporter.model import Family, Histogram, Identity
-from exporter.totals import HistogramTotal, Series, Total
-from tests.support.records import series_of
+from exporter.totals import HistogramTotal, Series, Total, Totals
+from tests.support.records import at, series_of
 
 TTL_SECONDS = 900.0
 RANK_0, RANK_1, NO_RANK = Identity(rank="0"), Identity(rank="1"), Identity()
@@ -22,6 +24,18 @@ COMMUNICATOR = Series(catalog.NCCL_COMMUNICATOR_INFO, ("0", "abc", "0", "2"))
 def histogram(slot: int, count: int, sum_ns: int) -> HistogramTotal:
     """`count` calls in one slot."""
     return HistogramTotal(tuple(count if at == slot else 0 for at in range(units.SLOTS)), sum_ns)
+
+
+def opened() -> Ledger:
+    """A ledger opened at 0 s."""
+    return Ledger(TTL_SECONDS, at(0.0))
+
+
+def exported(
+    ledger: Ledger, totals: Totals, identities: Mapping[int, Identity], now_seconds: float
+) -> tuple[Family, ...]:
+    """The families of a snapshot."""
+    return ledger.snapshot(totals, identities, at(now_seconds)).families
 
 
 def calls_of(families: tuple[Family, ...]) -> dict[str, int]:
@@ -40,7 +54,7 @@ class TestAdding:
 
     def test_two_processes_of_one_identity_add_up(self) -> None:
         """Rank 0 and its data loader share their labels."""
-        families = Ledger(TTL_SECONDS).families({1: {CALLS: 3}, 2: {CALLS: 4}}, {1: RANK_0, 2: RANK_0}, 0.0)
+        families = exported(opened(), {1: {CALLS: 3}, 2: {CALLS: 4}}, {1: RANK_0, 2: RANK_0}, 0.0)
 
         assert calls_of(families) == {"0": 7}
 
@@ -49,40 +63,38 @@ class TestAdding:
         totals: dict[int, dict[Series, Total]]
         totals = {1: {DURATION: histogram(8, 2, 500_000_000)}, 2: {DURATION: histogram(9, 1, 1_000_000_000)}}
 
-        value = value_of(Ledger(TTL_SECONDS).families(totals, {1: RANK_0, 2: RANK_0}, 0.0), DURATION)
+        value = value_of(exported(opened(), totals, {1: RANK_0, 2: RANK_0}, 0.0), DURATION)
 
         assert isinstance(value, Histogram)
         assert (value.counts[8], value.counts[9], sum(value.counts), value.sum_seconds) == (2, 1, 3, 1.5)
 
     def test_gauges_add_up(self) -> None:
         """Memory live of both."""
-        families = Ledger(TTL_SECONDS).families({1: {LIVE: 100}, 2: {LIVE: 50}}, {1: RANK_0, 2: RANK_0}, 0.0)
+        families = exported(opened(), {1: {LIVE: 100}, 2: {LIVE: 50}}, {1: RANK_0, 2: RANK_0}, 0.0)
 
         assert value_of(families, LIVE) == 150
 
     def test_info_is_1_however_many_have_it(self) -> None:
         """An info says that something is, not how often."""
-        families = Ledger(TTL_SECONDS).families(
-            {1: {COMMUNICATOR: 1}, 2: {COMMUNICATOR: 1}}, {1: RANK_0, 2: RANK_0}, 0.0
-        )
+        families = exported(opened(), {1: {COMMUNICATOR: 1}, 2: {COMMUNICATOR: 1}}, {1: RANK_0, 2: RANK_0}, 0.0)
 
         assert value_of(families, COMMUNICATOR) == 1
 
     def test_identities_are_kept_apart(self) -> None:
         """One series each."""
-        families = Ledger(TTL_SECONDS).families({1: {CALLS: 3}, 2: {CALLS: 4}}, {1: RANK_0, 2: RANK_1}, 0.0)
+        families = exported(opened(), {1: {CALLS: 3}, 2: {CALLS: 4}}, {1: RANK_0, 2: RANK_1}, 0.0)
 
         assert calls_of(families) == {"0": 3, "1": 4}
 
     def test_process_without_an_identity_is_held_back(self) -> None:
         """Its name is not known yet."""
-        assert Ledger(TTL_SECONDS).families({1: {CALLS: 3}}, {}, 0.0) == ()
+        assert exported(opened(), {1: {CALLS: 3}}, {}, 0.0) == ()
 
     def test_families_are_in_the_catalogue_s_order(self) -> None:
         """Whatever the order of the totals."""
         totals: dict[int, dict[Series, Total]] = {1: {COMMUNICATOR: 1, LIVE: 5, CALLS: 3}}
 
-        families = Ledger(TTL_SECONDS).families(totals, {1: RANK_0}, 0.0)
+        families = exported(opened(), totals, {1: RANK_0}, 0.0)
 
         assert [family.metric for family in families] == [
             catalog.CUDA_OPERATIONS,
@@ -92,12 +104,12 @@ class TestAdding:
 
     def test_reading_twice_gives_the_same(self) -> None:
         """A publication changes no total."""
-        ledger = Ledger(TTL_SECONDS)
+        ledger = opened()
         ledger.retire(1, RANK_0, {CALLS: 3})
 
-        first = ledger.families({2: {CALLS: 4}}, {2: RANK_0}, 0.0)
+        first = exported(ledger, {2: {CALLS: 4}}, {2: RANK_0}, 0.0)
 
-        assert ledger.families({2: {CALLS: 4}}, {2: RANK_0}, 1.0) == first
+        assert exported(ledger, {2: {CALLS: 4}}, {2: RANK_0}, 1.0) == first
 
 
 class TestEnding:
@@ -105,10 +117,10 @@ class TestEnding:
 
     def test_counters_and_histograms_stay(self) -> None:
         """They go on counting for the identity."""
-        ledger = Ledger(TTL_SECONDS)
+        ledger = opened()
         ledger.retire(1, RANK_0, {CALLS: 3, DURATION: histogram(8, 3, 9)})
 
-        families = ledger.families({}, {}, 0.0)
+        families = exported(ledger, {}, {}, 0.0)
 
         value = value_of(families, DURATION)
         assert isinstance(value, Histogram)
@@ -116,25 +128,25 @@ class TestEnding:
 
     def test_gauges_and_infos_end(self) -> None:
         """Its memory is freed and its communicators are gone."""
-        ledger = Ledger(TTL_SECONDS)
+        ledger = opened()
         ledger.retire(1, RANK_0, {LIVE: 100, COMMUNICATOR: 1})
 
-        assert ledger.families({}, {}, 0.0) == ()
+        assert exported(ledger, {}, {}, 0.0) == ()
 
     def test_next_process_of_the_identity_goes_on_from_there(self) -> None:
         """A restarted rank is no counter reset."""
-        ledger = Ledger(TTL_SECONDS)
+        ledger = opened()
         ledger.retire(1, RANK_0, {CALLS: 3})
 
-        assert calls_of(ledger.families({2: {CALLS: 1}}, {2: RANK_0}, 60.0)) == {"0": 4}
+        assert calls_of(exported(ledger, {2: {CALLS: 1}}, {2: RANK_0}, 60.0)) == {"0": 4}
 
     def test_process_that_was_never_named_is_exported_once_it_ended(self) -> None:
         """A job shorter than the hold-back is not lost."""
-        ledger = Ledger(TTL_SECONDS)
-        ledger.families({1: {CALLS: 3}}, {}, 0.0)
+        ledger = opened()
+        exported(ledger, {1: {CALLS: 3}}, {}, 0.0)
         ledger.retire(1, NO_RANK, {CALLS: 3})
 
-        assert calls_of(ledger.families({}, {}, 1.0)) == {"": 3}
+        assert calls_of(exported(ledger, {}, {}, 1.0)) == {"": 3}
 
 
 class TestRenaming:
@@ -142,17 +154,17 @@ class TestRenaming:
 
     def test_old_series_stays_and_new_one_starts_from_there(self) -> None:
         """No call is counted twice."""
-        ledger = Ledger(TTL_SECONDS)
+        ledger = opened()
         ledger.rename(1, NO_RANK, {CALLS: 10})
 
-        assert calls_of(ledger.families({1: {CALLS: 13}}, {1: RANK_0}, 0.0)) == {"": 10, "0": 3}
+        assert calls_of(exported(ledger, {1: {CALLS: 13}}, {1: RANK_0}, 0.0)) == {"": 10, "0": 3}
 
     def test_histogram_is_split_too(self) -> None:
         """Counts and sum since the new name."""
-        ledger = Ledger(TTL_SECONDS)
+        ledger = opened()
         ledger.rename(1, NO_RANK, {DURATION: histogram(8, 10, 4_000_000_000)})
 
-        families = ledger.families({1: {DURATION: histogram(8, 13, 5_000_000_000)}}, {1: RANK_0}, 0.0)
+        families = exported(ledger, {1: {DURATION: histogram(8, 13, 5_000_000_000)}}, {1: RANK_0}, 0.0)
 
         old, new = value_of(families, DURATION, ""), value_of(families, DURATION, "0")
         assert isinstance(old, Histogram)
@@ -161,44 +173,44 @@ class TestRenaming:
 
     def test_gauge_moves_with_the_process(self) -> None:
         """Its memory is where it is."""
-        ledger = Ledger(TTL_SECONDS)
+        ledger = opened()
         ledger.rename(1, NO_RANK, {LIVE: 100})
 
-        families = ledger.families({1: {LIVE: 100}}, {1: RANK_0}, 0.0)
+        families = exported(ledger, {1: {LIVE: 100}}, {1: RANK_0}, 0.0)
 
         assert series_of(families, catalog.CUDA_MEMORY_LIVE) == {("0",): 100}
 
     def test_second_name_leaves_only_what_came_under_the_first(self) -> None:
         """10 calls, then 3, then 2."""
-        ledger = Ledger(TTL_SECONDS)
+        ledger = opened()
         ledger.rename(1, NO_RANK, {CALLS: 10})
         ledger.rename(1, RANK_0, {CALLS: 13})
 
-        assert calls_of(ledger.families({1: {CALLS: 15}}, {1: RANK_1}, 0.0)) == {"": 10, "0": 3, "1": 2}
+        assert calls_of(exported(ledger, {1: {CALLS: 15}}, {1: RANK_1}, 0.0)) == {"": 10, "0": 3, "1": 2}
 
     def test_returning_to_the_first_name_adds_to_it(self) -> None:
         """10 calls, 3 elsewhere, then 2."""
-        ledger = Ledger(TTL_SECONDS)
+        ledger = opened()
         ledger.rename(1, NO_RANK, {CALLS: 10})
         ledger.rename(1, RANK_0, {CALLS: 13})
 
-        assert calls_of(ledger.families({1: {CALLS: 15}}, {1: NO_RANK}, 0.0)) == {"": 12, "0": 3}
+        assert calls_of(exported(ledger, {1: {CALLS: 15}}, {1: NO_RANK}, 0.0)) == {"": 12, "0": 3}
 
     def test_renamed_process_leaves_its_share_when_it_ends(self) -> None:
         """3 calls since the new name."""
-        ledger = Ledger(TTL_SECONDS)
+        ledger = opened()
         ledger.rename(1, NO_RANK, {CALLS: 10})
         ledger.retire(1, RANK_0, {CALLS: 13})
 
-        assert calls_of(ledger.families({}, {}, 0.0)) == {"": 10, "0": 3}
+        assert calls_of(exported(ledger, {}, {}, 0.0)) == {"": 10, "0": 3}
 
     def test_next_process_of_the_number_owes_nothing(self) -> None:
         """What the one before left behind is forgotten with it."""
-        ledger = Ledger(TTL_SECONDS)
+        ledger = opened()
         ledger.rename(1, NO_RANK, {CALLS: 10})
         ledger.retire(1, RANK_0, {CALLS: 13})
 
-        assert calls_of(ledger.families({1: {CALLS: 1}}, {1: RANK_1}, 0.0)) == {"": 10, "0": 3, "1": 1}
+        assert calls_of(exported(ledger, {1: {CALLS: 1}}, {1: RANK_1}, 0.0)) == {"": 10, "0": 3, "1": 1}
 
 
 class TestExpiry:
@@ -206,45 +218,45 @@ class TestExpiry:
 
     def test_totals_stay_for_the_ttl(self) -> None:
         """Exactly as long still counts."""
-        ledger = Ledger(TTL_SECONDS)
+        ledger = opened()
         ledger.retire(1, RANK_0, {CALLS: 3})
-        ledger.families({}, {}, 100.0)
+        exported(ledger, {}, {}, 100.0)
 
-        assert calls_of(ledger.families({}, {}, 100.0 + TTL_SECONDS)) == {"0": 3}
+        assert calls_of(exported(ledger, {}, {}, 100.0 + TTL_SECONDS)) == {"0": 3}
 
     def test_totals_are_dropped_after_the_ttl(self) -> None:
         """No process has had the identity for that long."""
-        ledger = Ledger(TTL_SECONDS)
+        ledger = opened()
         ledger.retire(1, RANK_0, {CALLS: 3})
-        ledger.families({}, {}, 100.0)
+        exported(ledger, {}, {}, 100.0)
 
-        assert ledger.families({}, {}, 101.0 + TTL_SECONDS) == ()
+        assert exported(ledger, {}, {}, 101.0 + TTL_SECONDS) == ()
 
     def test_process_alive_keeps_the_totals_of_those_before_it(self) -> None:
         """A rank that restarted once must not fall back a TTL later."""
-        ledger = Ledger(TTL_SECONDS)
+        ledger = opened()
         ledger.retire(1, RANK_0, {CALLS: 3})
         for now in (0.0, 800.0, 1600.0, 2400.0):
-            families = ledger.families({2: {CALLS: 1}}, {2: RANK_0}, now)
+            families = exported(ledger, {2: {CALLS: 1}}, {2: RANK_0}, now)
 
         assert calls_of(families) == {"0": 4}
 
     def test_ttl_begins_with_the_end_also_when_nobody_scraped_before_it(self) -> None:
         """A job of ten hours whose Prometheus was away: its totals are there for a TTL once asked for."""
-        ledger = Ledger(TTL_SECONDS)
-        ledger.families({1: {CALLS: 3}}, {1: RANK_0}, 0.0)
+        ledger = opened()
+        exported(ledger, {1: {CALLS: 3}}, {1: RANK_0}, 0.0)
         ledger.retire(1, RANK_0, {CALLS: 30})
 
-        assert calls_of(ledger.families({}, {}, 36_000.0)) == {"0": 30}
+        assert calls_of(exported(ledger, {}, {}, 36_000.0)) == {"0": 30}
 
     def test_identity_that_returns_after_the_ttl_begins_at_zero(self) -> None:
         """Prometheus sees a counter reset."""
-        ledger = Ledger(TTL_SECONDS)
+        ledger = opened()
         ledger.retire(1, RANK_0, {CALLS: 3})
-        ledger.families({}, {}, 0.0)
-        ledger.families({}, {}, 2 * TTL_SECONDS)
+        exported(ledger, {}, {}, 0.0)
+        exported(ledger, {}, {}, 2 * TTL_SECONDS)
 
-        assert calls_of(ledger.families({2: {CALLS: 1}}, {2: RANK_0}, 3 * TTL_SECONDS)) == {"0": 1}
+        assert calls_of(exported(ledger, {2: {CALLS: 1}}, {2: RANK_0}, 3 * TTL_SECONDS)) == {"0": 1}
 
 
 STEPS = st.lists(
@@ -260,7 +272,7 @@ class TestNeverGoingBack:
     @given(STEPS)
     def test_no_series_decreases_and_no_call_is_lost_or_counted_twice(self, steps: list[tuple[str, int, int]]) -> None:
         """After each step the sum over all identities is every call that was made."""
-        ledger, names = Ledger(TTL_SECONDS), (RANK_0, RANK_1, NO_RANK)
+        ledger, names = opened(), (RANK_0, RANK_1, NO_RANK)
         identities: dict[int, Identity] = {}
         totals: dict[int, dict[Series, Total]] = {}
         made = 0
@@ -280,7 +292,7 @@ class TestNeverGoingBack:
                 identities[process] = names[name]
             elif act == "retire":
                 ledger.retire(process, identities.pop(process), totals.pop(process))
-            families = ledger.families(totals, identities, float(now))
+            families = exported(ledger, totals, identities, float(now))
             after = calls_of(families)
             durations = series_of(families, catalog.CUDA_OPERATION_DURATION).values()
             assert all(after[rank] >= value for rank, value in before.items())

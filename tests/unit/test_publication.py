@@ -10,14 +10,15 @@ import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
 from exporter import catalog
+from exporter.clock import Clock
 from exporter.kernel.rows import CommunicatorRow, Reading, Tables
 from exporter.ledger import Ledger
 from exporter.model import Histogram
+from exporter.output.negotiation import Format
 from exporter.output.own_metrics import OwnMetrics
-from exporter.output.text import Format
 from exporter.publication import Publication
 from exporter.roster import Roster
-from tests.support.records import series_of
+from tests.support.records import at, series_of
 from tests.support.tables import FakeTables
 from tests.unit.host.process_tree import process
 
@@ -50,11 +51,11 @@ class Bench:
         self.tables = make_tables(self.kernel.maps)
         self.own = OwnMetrics()
         self.now = 100.0
+        clock = Clock(lambda: at(self.now).monotonic_ns, lambda: at(self.now).unix_ns)
         self.processes = process(proc, 100, environ=b"RANK=3\0", cgroup=b"0::/\n")
         roster = Roster(self.processes, "gpu7")
-        self.publication = Publication(
-            self.tables, roster, Ledger(900.0), self.own, ("cuda", "nccl"), clock=lambda: self.now
-        )
+        ledger = Ledger(900.0, clock.now())
+        self.publication = Publication(self.tables, roster, ledger, self.own, ("cuda", "nccl"), clock=clock)
 
     def exported(self, metric: catalog.Metric) -> dict[tuple[str, ...], int | float | Histogram]:
         """The series of one metric in a fresh snapshot."""

@@ -9,7 +9,7 @@ from prometheus_client.openmetrics.parser import text_string_to_metric_families 
 from prometheus_client.parser import text_string_to_metric_families as parse_text
 
 from exporter import catalog
-from exporter.output.text import Format
+from exporter.output.negotiation import Format
 from tests.support.golden import CASES, FILE_OF, FOLDER, exposition
 
 EVERY_CASE = pytest.mark.parametrize("case", CASES)
@@ -19,7 +19,7 @@ class TestGolden:
     """From tables to text."""
 
     @EVERY_CASE
-    @pytest.mark.parametrize("fmt", Format, ids=lambda fmt: fmt.name)
+    @pytest.mark.parametrize("fmt", FILE_OF, ids=lambda fmt: fmt.name)
     def test_exposition_is_the_one_that_is_kept(self, case: str, fmt: Format) -> None:
         """Byte for byte."""
         path = FOLDER / case / FILE_OF[fmt]

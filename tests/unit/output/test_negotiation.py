@@ -6,10 +6,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from exporter.output.negotiation import accepts_gzip, choose_format, offers
-from exporter.output.text import Format
+from exporter.output.negotiation import Format, accepts_gzip, choose_format, offers
 
-TEXT, OPENMETRICS = Format.TEXT, Format.OPENMETRICS
+TEXT, OPENMETRICS, PROTOBUF = Format
 
 PROMETHEUS_2_42 = (
     "application/openmetrics-text;version=1.0.0,application/openmetrics-text;version=0.0.1;q=0.75,"
@@ -23,6 +22,11 @@ PROMETHEUS_3 = (
 PROMETHEUS_3_WITH_NATIVE_HISTOGRAMS = (
     "application/vnd.google.protobuf;proto=io.prometheus.client.MetricFamily;encoding=delimited;q=0.6," + PROMETHEUS_3
 )
+PROMETHEUS_2_42_WITH_NATIVE_HISTOGRAMS = (
+    "application/vnd.google.protobuf;proto=io.prometheus.client.MetricFamily;encoding=delimited,"
+    "application/openmetrics-text;version=1.0.0;q=0.8,application/openmetrics-text;version=0.0.1;q=0.75,"
+    "text/plain;version=0.0.4;q=0.5,*/*;q=0.1"
+)
 PROMETHEUS_3_TEXT_ONLY = "text/plain;version=1.0.0;escaping=allow-utf-8;q=0.3,text/plain;version=0.0.4;q=0.2,*/*;q=0.1"
 FIREFOX = "text/html,application/xhtml+xml,application/xml;q=0.9,*/*;q=0.8"
 
@@ -35,16 +39,17 @@ class TestFormats:
         [
             (PROMETHEUS_2_42, OPENMETRICS),
             (PROMETHEUS_3, OPENMETRICS),
-            (PROMETHEUS_3_WITH_NATIVE_HISTOGRAMS, OPENMETRICS),
+            (PROMETHEUS_2_42_WITH_NATIVE_HISTOGRAMS, PROTOBUF),
+            (PROMETHEUS_3_WITH_NATIVE_HISTOGRAMS, PROTOBUF),
             (PROMETHEUS_3_TEXT_ONLY, TEXT),
             (FIREFOX, TEXT),
             ("*/*", TEXT),
             ("", TEXT),
         ],
-        ids=["prometheus 2.42", "prometheus 3", "native histograms", "text only", "firefox", "curl", "none"],
+        ids=["2.42", "3", "2.42 native", "3 native", "text only", "firefox", "curl", "none"],
     )
     def test_real_clients(self, accept: str, fmt: Format) -> None:
-        """Prometheus gets OpenMetrics; people get text."""
+        """Prometheus gets OpenMetrics, or protobuf where it wants native histograms; people get text."""
         assert choose_format(accept) is fmt
 
     @pytest.mark.parametrize(
@@ -57,6 +62,9 @@ class TestFormats:
             ("application/openmetrics-text;version=2.0.0", TEXT),
             ("text/plain;version=1.0.0", TEXT),
             ("application/json", TEXT),
+            ("application/vnd.google.protobuf;proto=io.prometheus.client.MetricFamily;encoding=text", TEXT),
+            ("application/vnd.google.protobuf;proto=another.Message;encoding=delimited", TEXT),
+            ("application/vnd.google.protobuf", TEXT),
         ],
     )
     def test_version_counts(self, accept: str, fmt: Format) -> None:

@@ -7,8 +7,8 @@ from prometheus_client.openmetrics.parser import text_string_to_metric_families 
 from prometheus_client.parser import text_string_to_metric_families as parse_text
 
 from exporter import catalog
+from exporter.output.negotiation import Format
 from exporter.output.own_metrics import OwnMetrics
-from exporter.output.text import Format
 
 
 def samples(own: OwnMetrics) -> dict[tuple[str, tuple[tuple[str, str], ...]], float]:

@@ -14,11 +14,12 @@ from prometheus_client.parser import text_string_to_metric_families as parse_tex
 
 from exporter import catalog
 from exporter.model import Family, Histogram, Identity, Snapshot
-from exporter.output.text import Format, escape_help, escape_label, render
-from tests.support.records import TRAINER, histogram_of, point, snapshot_of
+from exporter.output.negotiation import Format
+from exporter.output.text import escape_help, escape_label, render
+from tests.support.records import TRAINER, at, histogram_of, point, snapshot_of
 
 COMMON = 'node="gpu7",rank="3",container="0123456789ab",namespace="",pod=""'
-FORMATS = pytest.mark.parametrize("fmt", Format, ids=lambda fmt: fmt.name)
+FORMATS = pytest.mark.parametrize("fmt", (Format.TEXT, Format.OPENMETRICS), ids=lambda fmt: fmt.name)
 PARSERS: dict[Format, Callable[[str], Iterable[ClientFamily]]] = {
     Format.TEXT: parse_text,
     Format.OPENMETRICS: parse_openmetrics,
@@ -48,7 +49,7 @@ DURATIONS = snapshot_of(
 )
 MEMORY = snapshot_of(catalog.CUDA_MEMORY_LIVE, point(600))
 COMMUNICATOR = snapshot_of(catalog.NCCL_COMMUNICATOR_INFO, point(1, "0", "00000000deadbeef", "3", "8"))
-EVERYTHING = Snapshot(0.0, tuple(s.families[0] for s in (DURATIONS, CALLS, MEMORY, COMMUNICATOR)))
+EVERYTHING = Snapshot(at(0.0), tuple(s.families[0] for s in (DURATIONS, CALLS, MEMORY, COMMUNICATOR)))
 
 
 class TestText:
@@ -95,7 +96,7 @@ class TestText:
 
     def test_snapshot_of_nothing_is_nothing(self) -> None:
         """No HELP for a metric without series."""
-        assert rendered(Snapshot(0.0, ())) == ""
+        assert rendered(Snapshot(at(0.0), ())) == ""
 
     def test_great_counts_keep_every_digit(self) -> None:
         """Beyond 2^53 the text is still exact."""
@@ -165,7 +166,7 @@ class TestReadBack:
     @FORMATS
     def test_all_five_common_labels_are_always_there(self, fmt: Format) -> None:
         """Empty ones included, on every sample: an omitted `pod` becomes the exporter's own under honor_labels."""
-        snapshot = Snapshot(0.0, tuple(Family(f.metric, (point_without_a_name(f),)) for f in EVERYTHING.families))
+        snapshot = Snapshot(at(0.0), tuple(Family(f.metric, (point_without_a_name(f),)) for f in EVERYTHING.families))
 
         labels = [one.labels for family in PARSERS[fmt](rendered(snapshot, fmt)) for one in family.samples]
         assert all({"node", "rank", "container", "namespace", "pod"} <= one.keys() for one in labels)
