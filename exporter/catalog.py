@@ -246,6 +246,48 @@ COLLECTOR_ERRORS = _own(
     ("collector",),
     "Runs of a collector that failed; its metrics are missing.",
 )
+PUSHES = _own(
+    "pushes",
+    "{push}",
+    Kind.COUNTER,
+    ("receiver", "outcome"),
+    "Pushes over OTLP by how they ended, after all retries; a push is all points of one moment, in one or more requests.",
+)
+PUSH_ATTEMPTS = _own(
+    "push.attempts", "{request}", Kind.COUNTER, ("receiver",), "Requests sent to a receiver, repeated ones included."
+)
+PUSHED_POINTS = _own("pushed_points", "{point}", Kind.COUNTER, ("receiver",), "Data points that a receiver has taken.")
+REJECTED_POINTS = _own(
+    "push.rejected_points",
+    "{point}",
+    Kind.COUNTER,
+    ("receiver",),
+    "Data points that a receiver said it had rejected from a request that it took otherwise.",
+)
+FORGOTTEN_POINTS = _own(
+    "push.forgotten_points",
+    "{point}",
+    Kind.COUNTER,
+    ("receiver",),
+    "Undelivered deltas of series that had ended, dropped because too many were waiting.",
+)
+PUSHED_BYTES = _own(
+    "pushed", "By", Kind.COUNTER, ("receiver",), "Bytes of the bodies sent to a receiver, after compression."
+)
+PUSH_DURATION = _own(
+    "push.duration",
+    "s",
+    Kind.GAUGE,
+    ("receiver",),
+    "Wall time of the last push, from taking the snapshot to the end of the last answer or of the last retry.",
+)
+PUSH_LAST_SUCCESS = _own(
+    "push.last_success_timestamp",
+    "s",
+    Kind.GAUGE,
+    ("receiver",),
+    "Time of day, in seconds since 1970, of the last push that was delivered whole; 0 before the first.",
+)
 SERIES = _own("series", "{series}", Kind.GAUGE, (), "Workload series in the last snapshot; a histogram is one.")
 
 EXPORTER_METRICS = (
@@ -265,6 +307,14 @@ EXPORTER_METRICS = (
     RENDER_DURATION,
     COLLECTOR_SUCCESS,
     COLLECTOR_ERRORS,
+    PUSHES,
+    PUSH_ATTEMPTS,
+    PUSHED_POINTS,
+    REJECTED_POINTS,
+    FORGOTTEN_POINTS,
+    PUSHED_BYTES,
+    PUSH_DURATION,
+    PUSH_LAST_SUCCESS,
     SERIES,
 )
 

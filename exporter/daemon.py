@@ -14,6 +14,7 @@ import time
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from types import FrameType
+from typing import TYPE_CHECKING
 
 from exporter import __version__, catalog
 from exporter.clock import Clock
@@ -28,10 +29,15 @@ from exporter.kernel.loader import AttachKind, Kernel
 from exporter.kernel.mapping_watch import MappingWatch
 from exporter.kernel.rows import Tables, event_of
 from exporter.ledger import Ledger
+from exporter.model import Snapshot
+from exporter.output.otlp.points import Origin
 from exporter.output.own_metrics import OwnMetrics
 from exporter.output.web import Application, Server
 from exporter.publication import Publication
 from exporter.roster import Roster
+
+if TYPE_CHECKING:
+    from exporter.output.otlp.delivery import Delivery
 
 log = logging.getLogger(__name__)
 
@@ -49,6 +55,7 @@ class Daemon:
         self._has_ticked = False
         self._next_roll_call_at = 0.0
         self.own = OwnMetrics()
+        self._deliveries = self._make_deliveries()
         self.kernel = self._load(resources)
         processes = Processes(config.procfs)
         collectors = [name for name in config.collectors if name not in self.kernel.failures]
@@ -92,6 +99,20 @@ class Daemon:
         self.own.set(catalog.LOSSES, 0, "mapping_watch", "ring_full")
         self.discovery.walk_all()
 
+    def _make_deliveries(self) -> list[Delivery]:
+        """One for each receiver."""
+        config = self._config
+        if not config.receivers:
+            return []
+        # Only for those who push: TLS, HTTP and retries take 10 MiB.
+        from exporter.output.otlp.delivery import Delivery  # noqa: PLC0415
+
+        origin = Origin(config.node, config.service_name, config.resource_attributes)
+        return [Delivery(one, self._snapshot, self.own, origin) for one in config.receivers]
+
+    def _snapshot(self) -> Snapshot:
+        return self.publication.snapshot()
+
     def _load(self, resources: ExitStack) -> Kernel:
         wanted = None if self._config.attach_kind == "auto" else AttachKind(self._config.attach_kind)
         kernel = loader.load(wanted=wanted, subjects=("process", *self._config.collectors))
@@ -119,6 +140,8 @@ class Daemon:
         """Serve and tick until stop()."""
         thread = threading.Thread(target=self.server.serve_forever, name="web", daemon=True)
         thread.start()
+        for delivery in self._deliveries:
+            delivery.start()
         try:
             next_tick_at = time.monotonic()
             while not self._stopping.is_set():
@@ -131,8 +154,16 @@ class Daemon:
                 self.own.set(catalog.TICK_DURATION, time.monotonic() - started_at)
                 self.own.add(catalog.TICK_TIME, time.thread_time() - cpu_started_at)
         finally:
+            self._flush()
             self.server.shutdown()
             thread.join()
+
+    def _flush(self) -> None:
+        """The last push to every receiver, to all at the same time."""
+        for delivery in self._deliveries:
+            delivery.stop()
+        for delivery in self._deliveries:
+            delivery.join()
 
     def stop(self) -> None:
         """Make run() return; from any thread or a signal handler."""

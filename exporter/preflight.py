@@ -72,6 +72,7 @@ def findings(config: Config) -> Iterator[Finding]:
     yield _bcc()
     yield _standin()
     yield _port(config)
+    yield from _receivers(config)
 
 
 def _kernel() -> Finding:
@@ -226,3 +227,22 @@ def _port(config: Config) -> Finding:
             reason = os.strerror(error.errno or errno.EIO)
             return Finding("port", State.FAILED, f"{host}:{port}: {reason}", "choose another --web.listen-address")
     return Finding("port", State.OK, f"{host}:{port} is free")
+
+
+def _receivers(config: Config) -> Iterator[Finding]:
+    """Whether each OTLP receiver takes a request without a point. One that is down now keeps `run` from nothing."""
+    if not config.receivers:
+        yield Finding("push", State.ABSENT, "no OTLP receiver is configured", "set --otlp.endpoint to push")
+        return
+    from exporter.output.otlp.delivery import probe  # noqa: PLC0415 - 10 MiB that only a push needs
+
+    for receiver in config.receivers:
+        result = probe(receiver)
+        subject = f"push {receiver.name}"
+        if result.is_taken:
+            yield Finding(subject, State.OK, f"{receiver.shown_url} takes {receiver.protocol}")
+        else:
+            detail = f"{receiver.shown_url}: {result.outcome.value.replace('_', ' ')}: {result.detail}"
+            yield Finding(
+                subject, State.ABSENT, detail, "start the receiver or correct --otlp.endpoint; `run` tries on"
+            )

@@ -1,0 +1,176 @@
+"""Flags, a TOML file and the environment become one frozen Config. Reads and checks; does nothing else.
+
+A flag beats the file, the file beats the environment, the environment beats the default. Keys of the file are the flags
+without dashes, dots making tables: `--web.listen-address` is `listen-address` in `[web]`. An unknown key is refused.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import socket
+import tomllib
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from exporter.config import otlp, settings
+from exporter.config.otlp import Receiver
+from exporter.config.settings import Setting
+from exporter.errors import BadInput
+
+DEFAULT_PORT = 10478  # G-P-U on a keypad
+COLLECTORS = ("cuda", "nccl")
+
+
+@dataclass(frozen=True, slots=True)
+class Config:
+    """What `run` was told. Durations in seconds."""
+
+    listen_address: tuple[str, int]
+    telemetry_path: str
+    max_requests: int
+    with_exporter_metrics: bool
+    node: str
+    attach_kind: str
+    collectors: tuple[str, ...]
+    tick_interval_seconds: float
+    discovery_interval_seconds: float
+    series_ttl_seconds: float
+    procfs: Path
+    receivers: tuple[Receiver, ...]
+    service_name: str
+    resource_attributes: tuple[tuple[str, str], ...]
+    standin_if_idle: bool
+    log_level: str
+    log_format: str
+
+
+SETTINGS = (
+    Setting("web.listen-address", f"127.0.0.1:{DEFAULT_PORT}", settings.address, "HOST:PORT", "where to serve metrics"),
+    Setting("web.telemetry-path", "/metrics", settings.path_of_url, "PATH", "path of the metrics"),
+    Setting("web.max-requests", "40", settings.count, "N", "requests served at a time; one more is turned away"),
+    Setting(
+        "web.disable-exporter-metrics", "false", settings.switch, "BOOL", "leave out gpustall_exporter_* and process_*"
+    ),
+    Setting(
+        "node", "", settings.name, "NAME", "value of the node label; else the host name", {"NODE_NAME": settings.name}
+    ),
+    Setting(
+        "probes.attach",
+        "auto",
+        settings.one_of("auto", "session", "multi", "single"),
+        "KIND",
+        "how functions are probed: session (kernel 6.13), multi (6.6), single (any), auto takes the best",
+    ),
+    *(
+        Setting(
+            f"collector.{name}", "true", settings.switch, "BOOL", f"the {name} collector (also --no-collector.{name})"
+        )
+        for name in COLLECTORS
+    ),
+    Setting("tick.interval", "250ms", settings.duration, "DURATION", "how often news of the kernel are handled"),
+    Setting(
+        "discovery.interval", "30s", settings.duration, "DURATION", "how often all of /proc is walked for libraries"
+    ),
+    Setting(
+        "series.ttl", "15m", settings.duration, "DURATION", "how long the totals of a workload outlive its last process"
+    ),
+    Setting("path.procfs", "/proc", settings.existing_dir, "DIR", "where procfs is mounted"),
+    *otlp.RECEIVER_SETTINGS,
+    *otlp.RESOURCE_SETTINGS,
+    Setting("standin.if-idle", "false", settings.switch, "BOOL", "start the stand-in job when no process uses CUDA"),
+    Setting(
+        "log.level", "info", settings.one_of("debug", "info", "warning", "error"), "LEVEL", "least severity to log"
+    ),
+    Setting("log.format", "logfmt", settings.one_of("logfmt", "json"), "FORMAT", "how log lines look"),
+)
+_BY_FLAG = {setting.flag: setting for setting in SETTINGS}
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Declare every setting. Values stay text here; load() parses them, so that file and flag are read alike."""
+    parser.add_argument(
+        "--config.file", dest="config.file", metavar="FILE", help="TOML file with any of these settings"
+    )
+    for setting in SETTINGS:
+        is_switch = setting.parse is settings.switch
+        parser.add_argument(
+            f"--{setting.flag}",
+            dest=setting.flag,
+            metavar=setting.metavar,
+            nargs="?" if is_switch else None,
+            const="true" if is_switch else None,
+            help=f"{setting.help} [{setting.default}]" if setting.default else setting.help,
+        )
+        if setting.flag.startswith("collector."):
+            parser.add_argument(
+                f"--no-{setting.flag}", dest=setting.flag, action="store_const", const="false", help=argparse.SUPPRESS
+            )
+
+
+def load(arguments: Mapping[str, Any], environment: Mapping[str, str] | None = None) -> Config:
+    """The Config of parsed flags. Raises BadInput, naming the setting and where its value came from."""
+    environment = os.environ if environment is None else environment
+    file = arguments.get("config.file")
+    texts = {} if file is None else {flag: (text, f"{flag} in {file}") for flag, text in _read_file(Path(file)).items()}
+    for flag in _BY_FLAG:
+        if (text := arguments.get(flag)) is not None:
+            texts[flag] = (text, f"--{flag}")
+    receivers = otlp.receivers(texts, environment)
+    others = [setting for setting in SETTINGS if setting not in otlp.RECEIVER_SETTINGS]
+    values = {setting.flag: setting.value(texts, environment) for setting in others}
+    collectors = tuple(name for name in COLLECTORS if values[f"collector.{name}"])
+    if not collectors:
+        raise BadInput("every collector is switched off", remedy="leave at least one --collector.NAME on")
+    return Config(
+        listen_address=values["web.listen-address"],
+        telemetry_path=values["web.telemetry-path"],
+        max_requests=values["web.max-requests"],
+        with_exporter_metrics=not values["web.disable-exporter-metrics"],
+        node=values["node"] or settings.name(socket.gethostname()),
+        attach_kind=values["probes.attach"],
+        collectors=collectors,
+        tick_interval_seconds=values["tick.interval"],
+        discovery_interval_seconds=values["discovery.interval"],
+        series_ttl_seconds=values["series.ttl"],
+        procfs=values["path.procfs"],
+        receivers=receivers,
+        service_name=values["otlp.service-name"],
+        resource_attributes=values["otlp.resource-attributes"] or (),
+        standin_if_idle=values["standin.if-idle"],
+        log_level=values["log.level"],
+        log_format=values["log.format"],
+    )
+
+
+def _read_file(path: Path) -> dict[str, str]:
+    """Flag -> text, of a TOML file."""
+    try:
+        content = tomllib.loads(path.read_text(encoding="utf-8"))
+    except OSError as error:
+        raise BadInput(f"--config.file: cannot read {path}: {error.strerror}") from None
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        raise BadInput(f"--config.file: {path} is not TOML: {error}") from None
+    found: dict[str, str] = {}
+    _flatten(content, (), found, path)
+    return found
+
+
+def _flatten(table: Mapping[str, Any], above: Sequence[str], found: dict[str, str], path: Path) -> None:
+    """`{"web": {"max-requests": 5}}` -> `{"web.max-requests": "5"}`."""
+    for key, value in table.items():
+        flag = ".".join((*above, key))
+        if isinstance(value, Mapping):
+            _flatten(value, (*above, key), found, path)
+        elif flag not in _BY_FLAG and not otlp.is_receiver_key(flag):
+            raise BadInput(
+                f"--config.file: {path} has the unknown key {flag!r}", remedy="see `run --help` for all settings"
+            )
+        elif isinstance(value, bool):
+            found[flag] = "true" if value else "false"
+        elif isinstance(value, str | int | float):
+            found[flag] = str(value)
+        else:
+            raise BadInput(f"--config.file: {flag} in {path} must be a single value")

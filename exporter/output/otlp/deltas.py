@@ -1,0 +1,103 @@
+"""What was counted since a receiver last took it: cumulative points become deltas, and wait until they are delivered.
+
+In: the cumulative points of each push, in its order. Out: deltas, of every series that has one. A delta that was not delivered
+stays, the next one is added to it, and both go out as one with the earlier start; also of a series that has ended meanwhile.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import NamedTuple
+
+from exporter.catalog import Kind, Metric
+from exporter.model import Histogram, Identity
+from exporter.output.otlp.points import DataPoint
+
+MAX_ENDED = 2000  # series that have ended and wait: 6 MiB of histograms
+
+Value = int | float | Histogram
+
+
+class _Key(NamedTuple):
+    metric: Metric
+    identity: Identity | None
+    labels: tuple[str, ...]
+
+
+class Deltas:
+    """The deltas of one receiver. started_unix_ns: since when the first ones count."""
+
+    def __init__(self) -> None:
+        self._cumulative: dict[_Key, Value] = {}
+        self._waiting: dict[_Key, DataPoint] = {}
+        self._collected_unix_ns = 0
+        self.forgotten = 0
+        """Points that were dropped because too many series had ended undelivered."""
+
+    def collect(self, points: Iterable[DataPoint], time_unix_ns: int) -> list[DataPoint]:
+        """Everything to be delivered now. points: cumulative, of this moment; gauges pass as they are."""
+        gauges, current = [], {}
+        for point in points:
+            if point.metric.kind not in (Kind.COUNTER, Kind.HISTOGRAM):
+                gauges.append(point)
+                continue
+            key = _Key(point.metric, point.identity, point.labels)
+            current[key] = point.value
+            self._add(key, point)
+        self._cumulative = current
+        self._collected_unix_ns = time_unix_ns
+        self._forget_ended()
+        return [*self._waiting.values(), *gauges]
+
+    def delivered(self, points: Iterable[DataPoint]) -> None:
+        """The receiver has taken these, which collect() gave."""
+        for point in points:
+            self._waiting.pop(_Key(point.metric, point.identity, point.labels), None)
+
+    def _add(self, key: _Key, point: DataPoint) -> None:
+        before = self._cumulative.get(key)
+        increase = point.value if before is None else _minus(point.value, before)
+        if _is_nothing(increase):
+            return
+        waiting = self._waiting.get(key)
+        if waiting is None:
+            # A series of which there was nothing at the last collection has been counting since then at the earliest.
+            self._waiting[key] = point._replace(
+                value=increase, start_unix_ns=max(point.start_unix_ns, self._collected_unix_ns)
+            )
+        else:
+            self._waiting[key] = waiting._replace(value=_plus(waiting.value, increase))
+
+    def _forget_ended(self) -> None:
+        ended = [key for key in self._waiting if key not in self._cumulative]
+        for key in ended[: max(len(ended) - MAX_ENDED, 0)]:
+            del self._waiting[key]
+            self.forgotten += 1
+
+
+def _minus(value: Value, before: Value) -> Value:
+    """The increase; all of `value` when the series began anew in between."""
+    if isinstance(value, Histogram) and isinstance(before, Histogram):
+        if value == before:
+            return Histogram((), 0.0)
+        counts = tuple(map(int.__sub__, value.counts, before.counts))
+        if min(counts) < 0:
+            return value
+        exemplar = None if value.exemplar == before.exemplar else value.exemplar
+        return Histogram(counts, max(value.sum_seconds - before.sum_seconds, 0.0), exemplar)
+    assert not isinstance(value, Histogram)  # noqa: S101 - a metric is one kind of value throughout
+    assert not isinstance(before, Histogram)  # noqa: S101
+    return value - before if value >= before else value
+
+
+def _plus(value: Value, increase: Value) -> Value:
+    if isinstance(value, Histogram) and isinstance(increase, Histogram):
+        counts = tuple(map(int.__add__, value.counts, increase.counts))
+        return Histogram(counts, value.sum_seconds + increase.sum_seconds, increase.exemplar or value.exemplar)
+    assert not isinstance(value, Histogram)  # noqa: S101 - as above
+    assert not isinstance(increase, Histogram)  # noqa: S101
+    return value + increase
+
+
+def _is_nothing(increase: Value) -> bool:
+    return not any(increase.counts) if isinstance(increase, Histogram) else not increase

@@ -1,0 +1,143 @@
+"""Data points as OTLP/JSON: the body of a request.
+
+Written by hand because it is the hot path of a push: the library's own encoder takes more than twice the time that a push
+may take (docs/measurements.md). tests/contract/test_otlp_bodies.py holds the result against the library's protobuf.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Iterable, Sequence
+
+from exporter import units
+from exporter.catalog import COMMON_LABELS, Kind, Metric
+from exporter.model import Exemplar, Histogram
+from exporter.output.otlp.points import (
+    CUMULATIVE,
+    DELTA,
+    FIRST_INDEX,
+    SCOPE,
+    DataPoint,
+    Form,
+    Origin,
+    encodable,
+    explicit_counts,
+    grouped,
+    is_sum,
+    number,
+)
+
+CONTENT_TYPE = "application/json"
+
+_SCOPE = f'"scope":{{"name":{json.dumps(SCOPE[0])},"version":{json.dumps(SCOPE[1])}}}'
+_EXPLICIT_BOUNDS = f'"explicitBounds":{json.dumps(units.CLASSIC_EDGES_SECONDS, separators=(",", ":"))}'
+
+
+def encode(request: Iterable[DataPoint], time_unix_ns: int, origin: Origin, form: Form) -> bytes:
+    """An ExportMetricsServiceRequest. request: as points.requests() gives it. time_unix_ns: of all points."""
+    writer = _Writer(time_unix_ns, form)
+    resources = [
+        f'{{"resource":{{"attributes":[{_key_values(origin.resource(identity).items())}]}},"scopeMetrics":[{{{_SCOPE},'
+        f'"metrics":[{",".join(writer.metric(metric, points) for metric, points in metrics)}]}}]}}'
+        for identity, metrics in grouped(request)
+    ]
+    return f'{{"resourceMetrics":[{",".join(resources)}]}}'.encode("ascii")
+
+
+def rejected(body: bytes) -> tuple[int, str]:
+    """What a receiver did not take: data points, and its word on it. Raises ValueError when this is no response."""
+    response = json.loads(body)
+    if not isinstance(response, dict):
+        raise ValueError("not a JSON object")
+    partial = response.get("partialSuccess") or {}
+    return int(partial.get("rejectedDataPoints") or 0), str(partial.get("errorMessage") or "")
+
+
+class _Writer:
+    """Writes the metrics of one request; remembers what it has escaped before."""
+
+    def __init__(self, time_unix_ns: int, form: Form) -> None:
+        self._form = form
+        self._time = f'"timeUnixNano":"{time_unix_ns}"'
+        self._temporality = f'"aggregationTemporality":{DELTA if form.is_delta else CUMULATIVE}'
+        self._written: dict[tuple[tuple[str, ...], tuple[str, ...]], str] = {}
+
+    def metric(self, metric: Metric, points: Iterable[DataPoint]) -> str:
+        """A metric with all of its points."""
+        if metric.kind is Kind.HISTOGRAM:
+            kind = "histogram" if self._form.with_explicit_buckets else "exponentialHistogram"
+            data = f'"{kind}":{{{self._temporality},"dataPoints":[{",".join(map(self._histogram, points))}]}}'
+        elif is_sum(metric):
+            data = f'"sum":{{{self._temporality},"isMonotonic":true,"dataPoints":[{",".join(map(self._sum, points))}]}}'
+        else:
+            data = f'"gauge":{{"dataPoints":[{",".join(map(self._gauge, points))}]}}'
+        return f'{{"name":"{metric.otel_name}","description":{json.dumps(metric.help)},"unit":"{metric.unit}",{data}}}'
+
+    def _histogram(self, point: DataPoint) -> str:
+        histogram = point.value
+        assert isinstance(histogram, Histogram)  # noqa: S101 - the kind of the metric says so
+        buckets = _explicit_buckets if self._form.with_explicit_buckets else _exponential_buckets
+        exemplars = f',"exemplars":[{_exemplar(histogram.exemplar)}]' if histogram.exemplar else ""
+        return (
+            f'{{{self._attributes(point)},"startTimeUnixNano":"{point.start_unix_ns}",{self._time},'
+            f'"count":"{sum(histogram.counts)}","sum":{histogram.sum_seconds!r},{buckets(histogram.counts)}{exemplars}}}'
+        )
+
+    def _sum(self, point: DataPoint) -> str:
+        start = f'"startTimeUnixNano":"{point.start_unix_ns}"'
+        return f"{{{self._attributes(point)},{start},{self._time},{_number(point)}}}"
+
+    def _gauge(self, point: DataPoint) -> str:
+        return f"{{{self._attributes(point)},{self._time},{_number(point)}}}"
+
+    def _attributes(self, point: DataPoint) -> str:
+        """What is common to a resource and what is a metric's own are written once each."""
+        own = self._remembered(point.metric.labels, point.labels)
+        if point.identity is None:
+            return f'"attributes":[{own}]'
+        common = self._remembered(COMMON_LABELS, point.identity.values())
+        return f'"attributes":[{common}{"," if own else ""}{own}]'
+
+    def _remembered(self, names: tuple[str, ...], values: tuple[str, ...]) -> str:
+        written = self._written.get((names, values))
+        if written is None:
+            written = self._written[names, values] = _key_values(zip(names, values, strict=True))
+        return written
+
+
+def _key_values(pairs: Iterable[tuple[str, str]]) -> str:
+    return ",".join(f'{{"key":{json.dumps(k)},"value":{{"stringValue":{json.dumps(encodable(v))}}}}}' for k, v in pairs)
+
+
+def _number(point: DataPoint) -> str:
+    value = number(point)
+    return f'"asInt":"{value}"' if isinstance(value, int) else f'"asDouble":{_double(value)}'
+
+
+def _double(value: float) -> str:
+    """JSON has no number for these three; the protocol writes them as strings."""
+    if math.isfinite(value):
+        return repr(value)
+    return '"NaN"' if math.isnan(value) else '"Infinity"' if value > 0 else '"-Infinity"'
+
+
+def _exponential_buckets(counts: Sequence[int]) -> str:
+    begin, end = units.occupied(counts)
+    buckets = '","'.join(map(str, counts[begin:end]))
+    buckets = (
+        f'"positive":{{"offset":{FIRST_INDEX + begin},"bucketCounts":["{buckets}"]}}' if buckets else '"positive":{}'
+    )
+    return f'"scale":{units.SCALE},{buckets}'
+
+
+def _explicit_buckets(counts: Sequence[int]) -> str:
+    buckets = '","'.join(map(str, explicit_counts(counts)))
+    return f'"bucketCounts":["{buckets}"],{_EXPLICIT_BOUNDS}'
+
+
+def _exemplar(exemplar: Exemplar) -> str:
+    return (
+        f'{{"filteredAttributes":[{_key_values(exemplar.labels)}],"timeUnixNano":"{exemplar.ended_unix_ns}",'
+        f'"asDouble":{exemplar.duration_seconds!r}}}'
+    )

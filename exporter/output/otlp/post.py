@@ -1,0 +1,204 @@
+"""One POST to a receiver: within its time, through its proxy, over its TLS. Redirects are not followed.
+
+In: a Receiver and a body. Out: an Answer, or NoAnswer with what went wrong. A connection serves one request, so that none is
+found dead by the next one; a clock beside it closes the connection when the time is up, however slowly the receiver speaks.
+"""
+
+from __future__ import annotations
+
+import base64
+import http.client
+import socket
+import ssl
+import threading
+import time
+import urllib.request
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from typing import NamedTuple
+from urllib.parse import SplitResult, unquote, urlsplit
+
+from exporter import __version__
+from exporter.config.otlp import Receiver
+from exporter.errors import BadInput, ExporterError
+
+MAX_ANSWER_BYTES = 65536
+_DEFAULT_PORTS = {"http": 80, "https": 443}
+
+
+class Answer(NamedTuple):
+    """What the receiver said. headers: by lower-case name. body: at most MAX_ANSWER_BYTES of it."""
+
+    status: int
+    headers: Mapping[str, str]
+    body: bytes
+
+
+class NoAnswer(ExporterError):
+    """There was no answer: no connection, or it broke."""
+
+
+class TimeIsUp(NoAnswer):
+    """There was no whole answer within the time."""
+
+
+class NotTrusted(NoAnswer):
+    """The receiver's certificate is not one to trust, or ours was not trusted."""
+
+
+class Poster:
+    """Posts to one receiver. Raises BadInput when its certificates or its proxy cannot be used."""
+
+    def __init__(self, receiver: Receiver) -> None:
+        self._target = urlsplit(receiver.url)
+        self._headers = {"User-Agent": f"gpu-stall-exporter/{__version__}", **dict(receiver.headers)}
+        self._tls = _tls_context(receiver) if self._target.scheme == "https" else None
+        self._proxy = _proxy_of(self._target)
+
+    def post(self, body: bytes, headers: Mapping[str, str], timeout_seconds: float) -> Answer:
+        """Raises NoAnswer. timeout_seconds: from the look-up of the name to the last byte of the answer."""
+        until = time.monotonic() + timeout_seconds
+        connection = self._connection(until)
+        with _closed_at(connection, until) as is_up:
+            try:
+                connection.request(
+                    "POST", self._request_target(), body, {**self._headers, **self._proxy_headers(), **headers}
+                )
+                response = connection.getresponse()
+                return Answer(
+                    response.status,
+                    {name.lower(): value for name, value in response.getheaders()},
+                    response.read(MAX_ANSWER_BYTES),
+                )
+            except (OSError, http.client.HTTPException) as error:
+                if is_up.is_set() or isinstance(error, TimeoutError):
+                    raise TimeIsUp(f"no whole answer within {timeout_seconds:.3g} s") from error
+                if isinstance(error, ssl.SSLCertVerificationError):
+                    raise NotTrusted(f"its certificate cannot be trusted: {error.verify_message}") from error
+                if isinstance(error, ssl.SSLError):
+                    raise NotTrusted(f"TLS failed: {error.reason or error}") from error
+                raise NoAnswer(_reason(error)) from error
+
+    def _connection(self, until: float) -> http.client.HTTPConnection:
+        host, port = _host_and_port(self._proxy or self._target)
+        connection = _Connection(host, port, until, self._tls, str(self._target.hostname))
+        if self._proxy and self._tls:
+            connection.set_tunnel(*_host_and_port(self._target), _credentials(self._proxy))
+        return connection
+
+    def _request_target(self) -> str:
+        """The path; all of the URL for a proxy that is no tunnel."""
+        if self._proxy and not self._tls:
+            return self._target.geturl()
+        return self._target._replace(scheme="", netloc="").geturl() or "/"
+
+    def _proxy_headers(self) -> dict[str, str]:
+        return _credentials(self._proxy) if self._proxy and not self._tls else {}
+
+
+class _Connection(http.client.HTTPConnection):
+    """A connection that can be broken off at any time: its socket is in its place before the TLS handshake begins.
+
+    until: CLOCK_MONOTONIC seconds.
+    """
+
+    def __init__(self, host: str, port: int, until: float, tls: ssl.SSLContext | None, server_name: str) -> None:
+        super().__init__(host, port, timeout=max(until - time.monotonic(), 0.001))
+        self._until = until
+        self._tls = tls
+        self._server_name = server_name
+
+    def connect(self) -> None:
+        """The connection, the tunnel through a proxy, TLS."""
+        super().connect()
+        if self._tls:
+            self.sock = self._tls.wrap_socket(
+                self.sock, server_hostname=self._server_name, do_handshake_on_connect=False
+            )
+        if time.monotonic() > self._until:  # nobody watches this socket any more
+            raise TimeoutError
+        if isinstance(self.sock, ssl.SSLSocket):
+            self.sock.do_handshake()
+
+
+@contextmanager
+def _closed_at(connection: http.client.HTTPConnection, until: float) -> Iterator[threading.Event]:
+    """Ends whatever waits for the connection when the time is up; the event says that this has happened."""
+    is_up = threading.Event()
+
+    def end() -> None:
+        is_up.set()
+        if connection.sock is not None:
+            try:
+                # Not the method of an SSLSocket, which takes away what the waiting thread works with.
+                socket.socket.shutdown(connection.sock, socket.SHUT_RDWR)
+            except OSError:
+                return  # it has ended by itself
+
+    timer = threading.Timer(max(until - time.monotonic(), 0), end)
+    timer.daemon = True
+    timer.start()
+    try:
+        yield is_up
+    finally:
+        timer.cancel()
+        connection.close()
+
+
+def _reason(error: Exception) -> str:
+    if isinstance(error, socket.gaierror):
+        return f"its name cannot be resolved: {error.strerror}"
+    if isinstance(error, http.client.RemoteDisconnected | http.client.IncompleteRead):
+        return "it closed the connection without a whole answer"
+    if isinstance(error, http.client.HTTPException):
+        return f"what it answers is not HTTP: {type(error).__name__}"
+    return getattr(error, "strerror", None) or str(error) or type(error).__name__
+
+
+def _tls_context(receiver: Receiver) -> ssl.SSLContext:
+    def no_passphrase() -> str:
+        raise ValueError("it needs a passphrase")  # and nobody is there to be asked
+
+    try:
+        context = ssl.create_default_context(cafile=receiver.ca_file)
+    except (OSError, ssl.SSLError) as error:
+        raise BadInput(f"OTLP receiver {receiver.name}: {receiver.ca_file} holds no certificates (PEM)") from error
+    if receiver.client_certificate_file:
+        certificate, key = receiver.client_certificate_file, receiver.client_key_file
+        try:
+            context.load_cert_chain(certificate, key, no_passphrase)
+        except (OSError, ValueError, ssl.SSLError) as error:
+            what = "does not match" if "MISMATCH" in str(error) else "cannot be used with"
+            raise BadInput(
+                f"OTLP receiver {receiver.name}: the client certificate {certificate} {what} the key {key or 'inside it'}",
+                remedy="give a certificate and its own key, both PEM, the key without a passphrase",
+            ) from error
+    return context
+
+
+def _proxy_of(target: SplitResult) -> SplitResult | None:
+    """What HTTP_PROXY, HTTPS_PROXY and NO_PROXY say, in capitals or not."""
+    url = urllib.request.getproxies_environment().get(target.scheme)
+    if not url or urllib.request.proxy_bypass(str(target.hostname)):
+        return None
+    proxy = urlsplit(url if "://" in url else f"http://{url}")
+    try:
+        is_usable = proxy.scheme == "http" and proxy.hostname and proxy.port != 0
+    except ValueError:
+        is_usable = False
+    if not is_usable:
+        raise BadInput(
+            f"{target.scheme.upper()}_PROXY does not name a proxy that can be used", remedy="want http://HOST:PORT"
+        )
+    return proxy
+
+
+def _credentials(proxy: SplitResult) -> dict[str, str]:
+    if proxy.username is None:
+        return {}
+    user = f"{unquote(proxy.username)}:{unquote(proxy.password or '')}"
+    return {"Proxy-Authorization": "Basic " + base64.b64encode(user.encode()).decode()}
+
+
+def _host_and_port(url: SplitResult) -> tuple[str, int]:
+    return str(url.hostname), url.port or _DEFAULT_PORTS[url.scheme]

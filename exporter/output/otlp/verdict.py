@@ -1,0 +1,108 @@
+"""What does an answer mean? Tells a delivery from everything that only looks like one, and when to try again. Pure.
+
+Source: the OTLP specification, OTLP/HTTP response: success is a 200 with a response message, four statuses may be retried,
+all others must not be, a partial success must not be either.
+"""
+
+from __future__ import annotations
+
+import enum
+from collections.abc import Callable
+from datetime import UTC, datetime
+from email.utils import parsedate_to_datetime
+from typing import NamedTuple
+
+from exporter.output.otlp.post import Answer, NoAnswer, NotTrusted, TimeIsUp
+
+MAX_RETRY_AFTER_SECONDS = 3600.0  # no receiver silences an exporter for longer by one word
+_SHOWN_CHARACTERS = 200
+_RETRYABLE_STATUSES = {429, 502, 503, 504}
+
+
+class Outcome(enum.StrEnum):
+    """How a push ended, the best first."""
+
+    DELIVERED = "delivered"
+    PARTIAL = "partial"  # taken, but for points that the receiver counts
+    REJECTED = "rejected"  # a status that says no
+    REDIRECTED = "redirected"  # elsewhere; not followed
+    NOT_OTLP = "not_otlp"  # a 200 of something else: a proxy's page, a login form
+    UNAVAILABLE = "unavailable"  # not now: 429, 502, 503, 504
+    NOT_TRUSTED = "not_trusted"  # TLS
+    TIMED_OUT = "timed_out"
+    NO_ANSWER = "no_answer"  # no connection, or it broke
+    FAILED = "failed"  # a defect of ours
+
+
+class Verdict(NamedTuple):
+    """What came of one request. detail: for the log. retry_after_seconds: what the receiver asked for, else 0."""
+
+    outcome: Outcome
+    detail: str = ""
+    rejected_points: int = 0
+    retry_after_seconds: float = 0.0
+
+    @property
+    def is_taken(self) -> bool:
+        """Whether sending the same again would count twice."""
+        return self.outcome in (Outcome.DELIVERED, Outcome.PARTIAL)
+
+    @property
+    def may_pass(self) -> bool:
+        """Whether the same request may succeed in a moment."""
+        return self.outcome in (Outcome.UNAVAILABLE, Outcome.TIMED_OUT, Outcome.NO_ANSWER)
+
+
+def of_answer(
+    answer: Answer, content_type: str, rejected: Callable[[bytes], tuple[int, str]], now: datetime | None = None
+) -> Verdict:
+    """content_type: of a response message. rejected: reads one, raising ValueError when it is none."""
+    status = answer.status
+    if 300 <= status < 400:
+        return Verdict(Outcome.REDIRECTED, f"status {status} to {_shown(answer.headers.get('location', 'nowhere'))}")
+    if status in _RETRYABLE_STATUSES:
+        seconds = retry_after_seconds(answer.headers.get("retry-after", ""), now or datetime.now(UTC))
+        return Verdict(Outcome.UNAVAILABLE, f"status {status}{_quoted(answer.body)}", 0, seconds)
+    if not 200 <= status < 300:
+        return Verdict(Outcome.REJECTED, f"status {status}{_quoted(answer.body)}")
+    if not answer.body:
+        return Verdict(Outcome.DELIVERED)  # in protobuf the empty message; several receivers send none in JSON either
+    answered_type = answer.headers.get("content-type", "").partition(";")[0].strip().lower()
+    if answered_type not in ("", content_type):
+        return Verdict(Outcome.NOT_OTLP, f"status {status} with {_shown(answered_type)} instead of {content_type}")
+    try:
+        points, message = rejected(answer.body)
+    except ValueError:
+        return Verdict(
+            Outcome.NOT_OTLP, f"status {status} with a body that is no response of OTLP{_quoted(answer.body)}"
+        )
+    if points > 0:
+        return Verdict(Outcome.PARTIAL, f"{points} points rejected: {_shown(message)}", points)
+    return Verdict(Outcome.DELIVERED, _shown(message))
+
+
+def of_no_answer(error: NoAnswer) -> Verdict:
+    """A request without an answer."""
+    if isinstance(error, TimeIsUp):
+        return Verdict(Outcome.TIMED_OUT, str(error))
+    return Verdict(Outcome.NOT_TRUSTED if isinstance(error, NotTrusted) else Outcome.NO_ANSWER, str(error))
+
+
+def retry_after_seconds(header: str, now: datetime) -> float:
+    """`120`, or a date of HTTP; 0 for anything else."""
+    if header.isascii() and header.isdigit():
+        return min(float(header), MAX_RETRY_AFTER_SECONDS)
+    try:
+        seconds = (parsedate_to_datetime(header) - now).total_seconds()
+    except (TypeError, ValueError):
+        return 0.0
+    return min(max(seconds, 0.0), MAX_RETRY_AFTER_SECONDS)
+
+
+def _shown(text: str) -> str:
+    return "".join(c if c.isprintable() else " " for c in text[:_SHOWN_CHARACTERS]).strip()
+
+
+def _quoted(body: bytes) -> str:
+    text = _shown(body.decode("utf-8", "replace"))
+    return f": {text}" if text else ""

@@ -1,0 +1,64 @@
+"""Certificates for tests over TLS: made anew, in files, by an authority that nobody else knows."""
+
+from __future__ import annotations
+
+import ssl
+from dataclasses import dataclass
+from pathlib import Path
+
+import trustme
+
+HOSTS = ("127.0.0.1", "localhost")
+
+
+@dataclass(frozen=True)
+class Certificates:
+    """Files in PEM.
+
+    authority: what a client must trust to reach the server. other_authority: one that has signed nothing here but the stranger.
+    server: key and certificate for 127.0.0.1 and localhost. wrong_host: the same for another host. client, client_key: what a
+    client shows. stranger, stranger_key: the same, signed by the other authority.
+    """
+
+    authority: Path
+    other_authority: Path
+    server: Path
+    wrong_host: Path
+    client: Path
+    client_key: Path
+    stranger: Path
+    stranger_key: Path
+
+    def server_context(self, *, is_wrong_host: bool = False, wants_client: bool = False) -> ssl.SSLContext:
+        """For a receiver. wants_client: it turns away who shows no certificate of the authority."""
+        context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+        context.load_cert_chain(self.wrong_host if is_wrong_host else self.server)
+        if wants_client:
+            context.verify_mode = ssl.CERT_REQUIRED
+            context.load_verify_locations(self.authority)
+        return context
+
+    def client_context(self, *, shows_certificate: bool = False) -> ssl.SSLContext:
+        """For a client that trusts the authority and nobody else."""
+        context = ssl.create_default_context(cafile=str(self.authority))
+        if shows_certificate:
+            context.load_cert_chain(self.client, self.client_key)
+        return context
+
+
+def issue(folder: Path) -> Certificates:
+    """All of them, in a folder. Takes some milliseconds: once a session is enough."""
+    authority, other = trustme.CA(), trustme.CA()
+    made = Certificates(*(folder / f"{name}.pem" for name in Certificates.__dataclass_fields__))
+    authority.cert_pem.write_to_path(str(made.authority))
+    other.cert_pem.write_to_path(str(made.other_authority))
+    authority.issue_cert(*HOSTS).private_key_and_cert_chain_pem.write_to_path(str(made.server))
+    authority.issue_cert("elsewhere.example").private_key_and_cert_chain_pem.write_to_path(str(made.wrong_host))
+    for issuer, certificate, key in (
+        (authority, made.client, made.client_key),
+        (other, made.stranger, made.stranger_key),
+    ):
+        shown = issuer.issue_cert("client.example")
+        shown.cert_chain_pems[0].write_to_path(str(certificate))
+        shown.private_key_pem.write_to_path(str(key))
+    return made

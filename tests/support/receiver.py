@@ -1,0 +1,478 @@
+"""A receiver of OTLP over HTTP as tests need it: a real socket that records what comes and answers as its script says.
+
+    with receiver([answer(503), drop()]) as found:
+        push_to(found.url)
+        first, second = found.awaited(2)
+
+Each request takes the next entry of the script, and the last one stays; without a script all is well. A thread serves each
+connection, which is kept alive as HTTP/1.1 has it. When the block is left every socket is closed, whoever waits on it. An error
+of the receiver itself fails the test then.
+"""
+
+from __future__ import annotations
+
+import gzip
+import http.client
+import json
+import select
+import socket
+import socketserver
+import ssl
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from email.message import Message
+from http.server import BaseHTTPRequestHandler
+from typing import Any, NamedTuple
+from urllib.parse import urlsplit
+
+from opentelemetry.proto.collector.metrics.v1.metrics_service_pb2 import (
+    ExportMetricsPartialSuccess,
+    ExportMetricsServiceResponse,
+)
+
+LOOPBACK = "127.0.0.1"
+PATIENCE_SECONDS = 30
+PROTOBUF = "application/x-protobuf"
+_CHUNK_BYTES = 65536
+
+
+@dataclass(frozen=True)
+class Request:
+    """What came. path: as in the request line. headers: whatever their case. connection: 1 for that of the first client.
+
+    body: as it was sent. arrived_seconds: of the monotonic clock, when its last byte was there.
+    """
+
+    method: str
+    path: str
+    headers: Message
+    body: bytes
+    connection: int
+    arrived_seconds: float
+
+    @property
+    def content(self) -> bytes:
+        """The body, unpacked."""
+        return gzip.decompress(self.body) if self.headers.get("Content-Encoding") == "gzip" else self.body
+
+    @property
+    def is_protobuf(self) -> bool:
+        """Whether the sender says so."""
+        return self.headers.get_content_type() == PROTOBUF
+
+
+# --- scripts
+
+
+class Entry(NamedTuple):
+    """How one request is met. say: what is done on the connection; None for nothing at all, not even reading."""
+
+    say: Callable[[_Connection, Request], object] | None
+
+
+def answer(
+    status: int = 200,
+    body: bytes | None = None,
+    headers: Mapping[str, str] | None = None,
+    content_type: str | None = None,
+) -> Entry:
+    """A response. Without a body: an empty message, in the format of the request. Without a type: that of the request."""
+
+    def say(connection: _Connection, request: Request) -> None:
+        connection.send(_response(request, status, body, headers, content_type))
+
+    return Entry(say)
+
+
+def partial(rejected: int, message: str = "") -> Entry:
+    """200, but of the points some were rejected; in the format of the request."""
+    outcome = {"rejectedDataPoints": str(rejected), "errorMessage": message}
+    in_json = json.dumps({"partialSuccess": outcome}).encode()
+    in_protobuf = ExportMetricsServiceResponse(
+        partial_success=ExportMetricsPartialSuccess(rejected_data_points=rejected, error_message=message)
+    ).SerializeToString()
+
+    def say(connection: _Connection, request: Request) -> None:
+        connection.send(_response(request, 200, in_protobuf if request.is_protobuf else in_json))
+
+    return Entry(say)
+
+
+def redirect(to: str, status: int = 307) -> Entry:
+    """Another address."""
+    return answer(status, headers={"Location": to})
+
+
+def html(status: int = 200) -> Entry:
+    """A page for people, as a log-in page or a wrong port would send it."""
+    return answer(status, b"<!doctype html><title>Hello</title>", content_type="text/html; charset=utf-8")
+
+
+def hang() -> Entry:
+    """No answer, until the test ends."""
+    return Entry(lambda connection, _: connection.wait_for_end())
+
+
+def drip(interval_seconds: float) -> Entry:
+    """A success, one byte at a time. No read waits for longer than the interval, and all of it takes long."""
+
+    def say(connection: _Connection, request: Request) -> None:
+        for byte in _response(request, 200):
+            connection.send(bytes([byte]))
+            if connection.wait_for_end(interval_seconds):
+                return
+
+    return Entry(say)
+
+
+def drop() -> Entry:
+    """The connection is closed, without an answer."""
+
+    def say(connection: _Connection, _: Request) -> None:
+        connection.close_connection = True
+
+    return Entry(say)
+
+
+def never_read() -> Entry:
+    """A connection that is accepted and never read, TLS handshake included. It is no request, so none is recorded.
+
+    Holds for a new connection; a request on one that is kept alive is read, and not answered.
+    """
+    return Entry(None)
+
+
+def _response(
+    request: Request,
+    status: int,
+    body: bytes | None = None,
+    headers: Mapping[str, str] | None = None,
+    content_type: str | None = None,
+) -> bytes:
+    if body is None:
+        body = b"" if request.is_protobuf else b"{}"
+    lines = {
+        "Content-Type": content_type or request.headers.get_content_type(),
+        "Content-Length": str(len(body)),
+        **(headers or {}),
+    }
+    head = f"HTTP/1.1 {status} {http.client.responses.get(status, 'Unknown')}\r\n"
+    return (head + "".join(f"{name}: {value}\r\n" for name, value in lines.items()) + "\r\n").encode() + body
+
+
+# --- servers
+
+
+class _Server(socketserver.ThreadingTCPServer):
+    """A server whose connections all end with it. is_ended: waited for by what would wait forever."""
+
+    block_on_close = True  # server_close() waits for the threads, which have all been woken
+    request_queue_size = 128
+
+    def __init__(self, handler: type[_Handler]) -> None:
+        super().__init__((LOOPBACK, 0), handler)
+        self.is_ended = threading.Event()
+        self.changed = threading.Condition()
+        self.connections = 0
+        self._open: set[socket.socket] = set()
+        self._errors: list[BaseException] = []
+
+    @property
+    def address(self) -> str:
+        """`127.0.0.1:41093`."""
+        return f"{LOOPBACK}:{self.server_address[1]}"
+
+    def enter(self, connection: socket.socket) -> int:
+        """Have a socket shut down at the end; returns how many there were."""
+        with self.changed:
+            self._open.add(connection)
+            if self.is_ended.is_set():
+                _shut_down(connection)
+            self.connections += 1
+            return self.connections
+
+    def leave(self, connection: socket.socket) -> None:
+        """Close it before."""
+        with self.changed:
+            self._open.discard(connection)
+            connection.close()
+
+    def handle_error(self, request: Any, client_address: Any) -> None:
+        """Keep it for the end, unless a socket failed: the client has left or refused the certificate, or all is over."""
+        error = sys.exc_info()[1]
+        if error is not None and not isinstance(error, OSError):
+            self._errors.append(error)
+
+    def end(self) -> None:
+        """Wake and close everything."""
+        self.is_ended.set()
+        self.shutdown()
+        with self.changed:
+            for connection in self._open:
+                _shut_down(connection)
+        self.server_close()
+        if self._errors:
+            raise self._errors[0]
+
+
+def _shut_down(connection: socket.socket) -> None:
+    with suppress(OSError):  # the client was faster
+        # Not the method of SSLSocket, which takes the TLS state away from the thread that is reading.
+        socket.socket.shutdown(connection, socket.SHUT_RDWR)
+
+
+class _Handler(BaseHTTPRequestHandler):
+    """What the receiver's connections and the proxy's have in common."""
+
+    protocol_version = "HTTP/1.1"
+    server: _Server
+
+    def log_message(self, *_: Any) -> None:
+        """Say nothing on standard error."""
+
+    def setup(self) -> None:
+        """Let the connection end with the server."""
+        self.number = self.server.enter(self.request)
+        super().setup()
+
+    def finish(self) -> None:
+        """Close."""
+        super().finish()
+        self.server.leave(self.connection)
+
+    def send(self, payload: bytes) -> None:
+        """Bytes, at once."""
+        self.wfile.write(payload)
+
+    def wait_for_end(self, seconds: float | None = None) -> bool:
+        """Whether the server has ended meanwhile; without a limit, when it has."""
+        is_ended = self.server.is_ended.wait(seconds)
+        if is_ended:
+            self.close_connection = True
+        return is_ended
+
+
+class _Connection(_Handler):
+    """One client of the receiver."""
+
+    server: _Receiver
+
+    def setup(self) -> None:
+        """With TLS, whose handshake comes later: a slow client keeps nobody else waiting."""
+        self._is_read = not self.server.takes_unread()
+        if self._is_read and self.server.tls is not None:
+            self.request = self.server.tls.wrap_socket(self.request, server_side=True, do_handshake_on_connect=False)
+        super().setup()
+
+    def handle(self) -> None:
+        """Serve until either side has had enough."""
+        if not self._is_read:
+            self.wait_for_end()
+            return
+        if isinstance(self.connection, ssl.SSLSocket):
+            self._shake_hands(self.connection)
+        super().handle()
+
+    def _shake_hands(self, connection: ssl.SSLSocket) -> None:
+        """A client that is turned away is told why: to close while it still sends would outrun the alert."""
+        try:
+            connection.do_handshake()
+        except ssl.SSLError:
+            socket.socket.shutdown(connection, socket.SHUT_WR)
+            while socket.socket.recv(connection, _CHUNK_BYTES):
+                pass
+            raise
+
+    def do_POST(self) -> None:
+        """Record, then do as the script says."""
+        if "Transfer-Encoding" in self.headers:
+            raise NotImplementedError("this receiver reads no chunks")
+        length = int(self.headers.get("Content-Length", 0))
+        body = self.rfile.read(length)
+        if len(body) < length:
+            raise ConnectionError("the client left in the middle of a body")
+        request = Request(self.command, self.path, self.headers, body, self.number, time.monotonic())
+        entry = self.server.record(request)
+        if entry.say is None:
+            self.wait_for_end()
+        else:
+            entry.say(self, request)
+
+    # What a redirection may make of it.
+    do_GET = do_POST  # noqa: N815 - the interface
+    do_PUT = do_POST  # noqa: N815 - the interface
+
+
+class _Receiver(_Server):
+    """The script, and what has come."""
+
+    def __init__(self, script: Sequence[Entry], tls: ssl.SSLContext | None) -> None:
+        super().__init__(_Connection)
+        self.tls = tls
+        self.requests: list[Request] = []
+        self._script = list(script)
+
+    def record(self, request: Request) -> Entry:
+        """Keep a request; returns how to meet it."""
+        with self.changed:
+            self.requests.append(request)
+            self.changed.notify_all()
+            return self._next()
+
+    def takes_unread(self) -> bool:
+        """Whether a new connection is not to be read."""
+        with self.changed:
+            return self._script[0].say is None and self._next().say is None
+
+    def _next(self) -> Entry:
+        return self._script.pop(0) if len(self._script) > 1 else self._script[0]
+
+
+@dataclass(frozen=True)
+class Receiver:
+    """A receiver that runs. url: of the endpoint, without a path."""
+
+    url: str
+    _server: _Receiver
+
+    @property
+    def requests(self) -> list[Request]:
+        """All that have come so far, in order."""
+        with self._server.changed:
+            return list(self._server.requests)
+
+    @property
+    def connections(self) -> int:
+        """How many were accepted, those that said nothing included."""
+        with self._server.changed:
+            return self._server.connections
+
+    def awaited(self, count: int) -> list[Request]:
+        """The requests, as soon as there are so many."""
+        with self._server.changed:
+            came = self._server.changed.wait_for(lambda: len(self._server.requests) >= count, PATIENCE_SECONDS)
+            assert came, f"{len(self._server.requests)} requests within {PATIENCE_SECONDS} s, and not {count}"
+            return list(self._server.requests)
+
+
+@contextmanager
+def receiver(script: Sequence[Entry] = (), tls: ssl.SSLContext | None = None) -> Iterator[Receiver]:
+    """A receiver on a free port of the loopback interface. tls: it speaks HTTPS."""
+    server = _Receiver(script or [answer()], tls)
+    with _serving(server):
+        yield Receiver(f"{'https' if tls else 'http'}://{server.address}", server)
+
+
+@contextmanager
+def _serving(server: _Server) -> Iterator[None]:
+    thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01})
+    thread.start()
+    try:
+        yield
+    finally:
+        server.end()
+        thread.join()
+
+
+@contextmanager
+def refused() -> Iterator[str]:
+    """The address of a port that nobody listens on, and that nobody else gets while the block runs."""
+    with socket.socket() as bound:
+        bound.bind((LOOPBACK, 0))
+        yield f"http://{LOOPBACK}:{bound.getsockname()[1]}"
+
+
+# --- the proxy
+
+
+class Proxied(NamedTuple):
+    """What a proxy was asked. line: `CONNECT 127.0.0.1:4318 HTTP/1.1`. authorization: None for no such header."""
+
+    line: str
+    authorization: str | None
+
+
+class _ProxyConnection(_Handler):
+    """One client of the proxy."""
+
+    server: _Proxy
+
+    def _record(self) -> None:
+        with self.server.changed:
+            self.server.requests.append(Proxied(self.requestline, self.headers.get("Proxy-Authorization")))
+
+    def do_CONNECT(self) -> None:
+        """A tunnel."""
+        self._record()
+        self._relay(self.path, b"", greeting=b"HTTP/1.1 200 Connection established\r\n\r\n")
+
+    def do_POST(self) -> None:
+        """One request, handed on without what is meant for the proxy."""
+        self._record()
+        target = urlsplit(self.path)
+        for name in ("Proxy-Authorization", "Proxy-Connection", "Connection"):
+            del self.headers[name]
+        self.headers["Connection"] = "close"
+        body = self.rfile.read(int(self.headers.get("Content-Length", 0)))
+        path = target._replace(scheme="", netloc="").geturl() or "/"
+        head = f"{self.command} {path} HTTP/1.1\r\n" + "".join(f"{k}: {v}\r\n" for k, v in self.headers.items())
+        self._relay(target.netloc, f"{head}\r\n".encode() + body)
+
+    do_GET = do_POST  # noqa: N815 - the interface
+
+    def _relay(self, target: str, request: bytes, greeting: bytes = b"") -> None:
+        """Connect, say both sides what they are to hear first, then carry bytes to and fro until one side ends."""
+        self.close_connection = True
+        host, _, port = target.rpartition(":")
+        try:
+            upstream = socket.create_connection((host, int(port)))
+        except OSError:
+            self.send(b"HTTP/1.1 502 Bad Gateway\r\nContent-Length: 0\r\nConnection: close\r\n\r\n")
+            return
+        self.server.enter(upstream)
+        try:
+            upstream.sendall(request)
+            self.send(greeting)
+            other = {self.connection: upstream, upstream: self.connection}
+            while True:
+                for side in select.select(list(other), [], [])[0]:
+                    chunk = side.recv(_CHUNK_BYTES)
+                    if not chunk:
+                        return
+                    other[side].sendall(chunk)
+        finally:
+            self.server.leave(upstream)
+
+
+class _Proxy(_Server):
+    """What has been asked."""
+
+    def __init__(self) -> None:
+        super().__init__(_ProxyConnection)
+        self.requests: list[Proxied] = []
+
+
+@dataclass(frozen=True)
+class Proxy:
+    """A proxy that runs. url: http, with nothing to log in with."""
+
+    url: str
+    _server: _Proxy
+
+    @property
+    def requests(self) -> list[Proxied]:
+        """All that it was asked so far, in order."""
+        with self._server.changed:
+            return list(self._server.requests)
+
+
+@contextmanager
+def proxy() -> Iterator[Proxy]:
+    """A forward proxy on a free port of the loopback interface: absolute addresses for http, tunnels for https."""
+    server = _Proxy()
+    with _serving(server):
+        yield Proxy(f"http://{server.address}", server)
