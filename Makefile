@@ -35,6 +35,12 @@ check-static: $(VENV)/dev
 test-nvidia: build $(VENV)/dev test-packages ## The probes on NVIDIA's own libraries, downloaded from the package index (350 MB)
 	$(SUDO) $(PYTEST) tests -m nvidia
 
+# Built by whoever asks, run as root: sudo has another home, so the cache is named. 3: there is no Go to build with.
+conformance: build $(VENV)/dev ## What we serve and push, checked by an OpenTelemetry Collector and Prometheus 3 (built once, needs Go)
+	@cache="$${XDG_CACHE_HOME:-$$HOME/.cache}"; $(BIN)/python -m tests.conformance.build; status=$$?; \
+	if [ $$status = 3 ]; then exit 0; elif [ $$status != 0 ]; then exit $$status; fi; \
+	$(SUDO) env XDG_CACHE_HOME="$$cache" $(PYTEST) -q tests/conformance
+
 bench: build $(VENV)/dev ## The figures of docs/measurements.md, measured here and now
 	$(SUDO) $(BIN)/python -m tests.bench $(FLAGS)
 
@@ -73,4 +79,4 @@ clean: ## Remove everything that was built
 help: ## This list
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/\1\t\2/p' $(MAKEFILE_LIST) | while IFS="$$(printf '\t')" read -r name text; do printf '  make %-12s %s\n' "$$name" "$$text"; done
 
-.PHONY: run test build check check-static test-nvidia bench golden format packages test-packages clean help
+.PHONY: run test build check check-static test-nvidia conformance bench golden format packages test-packages clean help

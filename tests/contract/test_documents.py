@@ -27,8 +27,8 @@ SAMPLES = {metric.name for metric in METRICS} | {
     for suffix in ("_bucket", "_sum", "_count")
 }
 OTHER_FLAGS = {"config.file", "format", "no-collector.cuda", "no-collector.nccl"}
-FOREIGN_FLAGS = {"pid", "variant", "write"}
-"""Of `docker run`, of debootstrap, of tests.bench."""
+FOREIGN_FLAGS = {"pid", "variant", "write", "web.enable-otlp-receiver"}
+"""Of `docker run`, of debootstrap, of tests.bench, of Prometheus."""
 
 
 def text_of(name: str) -> str:

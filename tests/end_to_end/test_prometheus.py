@@ -2,19 +2,10 @@
 
 from __future__ import annotations
 
-import json
-import re
-import signal
 import socket
-import subprocess
-import urllib.error
-import urllib.parse
-import urllib.request
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -22,12 +13,11 @@ from exporter import standin
 from tests.support import held_calls
 from tests.support.exporter_process import Exporter, running
 from tests.support.held_calls import fresh_rank
+from tests.support.prometheus_server import Prometheus, serving
 from tests.support.requirements import need_command, need_tracing
 from tests.support.traced import eventually, only
 
 pytestmark = pytest.mark.end_to_end
-# The first scrape comes some seconds after the start, spread by a hash of the target, and a busy machine adds to that.
-PATIENCE_SECONDS = 60
 CONFIGURATION = """\
 global:
   scrape_interval: 1s
@@ -42,79 +32,13 @@ RANK = fresh_rank()
 BUCKET_OF_5_MS = (0.001953125, 0.0078125)  # 2**-9 s and 2**-7 s, neighbours among the classic edges
 
 
-@dataclass
-class Prometheus:
-    """A running server. url: without a path."""
-
-    url: str
-    _log: Path
-
-    def get(self, path: str, **parameters: str) -> Any:
-        """`data` of an API response; None while it does not answer."""
-        try:
-            with urllib.request.urlopen(  # noqa: S310 - our own address
-                f"{self.url}{path}?{urllib.parse.urlencode(parameters)}", timeout=10
-            ) as response:
-                return json.load(response)["data"]
-        except urllib.error.HTTPError as error:
-            with error:
-                return None
-        except OSError:
-            return None
-
-    def query(self, expression: str) -> list[dict[str, Any]]:
-        """The series of an instant query: {"metric": labels, "value": [time, text]}."""
-        data = self.get("/api/v1/query", query=expression)
-        return data["result"] if data else []
-
-    def awaited(self, expression: str) -> list[dict[str, Any]]:
-        """The series, as soon as there is one."""
-        found: list[dict[str, Any]] = eventually(
-            lambda: self.query(expression), f"{expression}; {self._log.read_text()[-2000:]}", PATIENCE_SECONDS
-        )
-        return found
-
-
 @contextmanager
 def scraping(exporter: Exporter, folder: Path) -> Iterator[Prometheus]:
     """A server that scrapes an exporter every second."""
-    binary = need_command("prometheus", "prometheus")
     target = exporter.url.removeprefix("http://").removesuffix("/metrics")
-    (folder / "prometheus.yml").write_text(CONFIGURATION.format(target=target))
-    with (folder / "log").open("wb") as log:
-        process = subprocess.Popen(
-            [
-                binary,
-                f"--config.file={folder}/prometheus.yml",
-                f"--storage.tsdb.path={folder}/data",
-                "--web.listen-address=127.0.0.1:0",
-            ],
-            cwd=folder,
-            stdin=subprocess.DEVNULL,
-            stdout=log,
-            stderr=log,
-            start_new_session=True,
-        )
-    try:
-        yield Prometheus(f"http://{_address(process, folder / 'log')}", folder / "log")
-    finally:
-        process.send_signal(signal.SIGTERM)
-        try:
-            process.wait(PATIENCE_SECONDS)
-        except subprocess.TimeoutExpired:
-            process.kill()
-            process.wait()
-
-
-def _address(process: subprocess.Popen[bytes], log: Path) -> str:
-    """Told by the line `msg="Listening on" address=127.0.0.1:38875`."""
-
-    def listening() -> re.Match[str] | None:
-        assert process.poll() is None, f"Prometheus has ended: {log.read_text()[-2000:]}"
-        return re.search(r'msg="Listening on" address=(\S+)', log.read_text())
-
-    found: re.Match[str] = eventually(listening, "Prometheus listens", PATIENCE_SECONDS)
-    return found[1]
+    binary = need_command("prometheus", "prometheus")
+    with serving(binary, CONFIGURATION.format(target=target), folder) as server:
+        yield server
 
 
 @pytest.fixture(scope="module")

@@ -62,7 +62,11 @@ LABEL_MEANINGS = {
     "program": "`cuda`, `nccl` or `process`; `mapping_watch` for news of fresh mappings.",
     "map": "A kernel map; [bpf/README.md](../bpf/README.md) has them all.",
     "collector": "`cuda` or `nccl`.",
-    "format": "`text` or `openmetrics`.",
+    "format": "`text`, `openmetrics` or `protobuf`.",
+    "receiver": "An OTLP receiver: `default` for the one of the flags and the environment, else the name of its table in the file.",
+    "outcome": "How a push ended: `delivered`; `partial`, points were rejected; `rejected`, a status that says no; `redirected`,"
+    " not followed; `not_otlp`, an answer of something else, such as a page of HTML; `unavailable`, status 429, 502, 503 or 504;"
+    " `not_trusted`, TLS; `timed_out`; `no_answer`, no connection; `failed`, a defect of the exporter.",
 }
 LOSS_MEANINGS = {
     LossReason.THREAD_STORAGE: "The state of a thread could not be allocated.",
@@ -189,6 +193,17 @@ def _metrics_sections() -> Iterator[str]:
     edges = zip(units.CLASSIC_EXPONENTS, units.CLASSIC_EDGES_SECONDS, strict=True)
     yield table(("`le`", "", "rounded"), ((f"`{edge!r}`", f"2^{e} s", _rounded(edge)) for e, edge in edges))
     yield "A duration above the last edge counts in `+Inf` only. `_count` is the sum of the buckets that were read."
+    yield (
+        "All 338 buckets go out as a native histogram, where Prometheus asks for one, and over OTLP as an exponential histogram:"
+        " schema or scale 3, so that neighbouring edges are 9.05 % apart, from 2^-30 s to 2^12 s (4,096 s). What is longer counts in"
+        " the bucket above that, since these histograms know no `+Inf`."
+    )
+    yield "## Exemplars"
+    yield (
+        "A histogram shows one call as exemplar, in OpenMetrics, in protobuf and over OTLP: the slowest of the last 8.6 s in which"
+        " there were calls, with the labels `pid` and `tid` as the exporter sees them, its duration, and the time at which it"
+        " returned. One that is older than a minute is left out."
+    )
 
 
 def _rounded(edge: float) -> str:
@@ -218,7 +233,7 @@ def flags_page(_text: str = "") -> str:
 def _flags_sections() -> Iterator[str]:
     yield "# Flags"
     yield GENERATED
-    yield "The settings of `run`, made from `exporter/config.py`. `check` takes the same, since they decide what is checked."
+    yield "The settings of `run`, made from `exporter/config`. `check` takes the same, since they decide what is checked."
     rows = ((f"`--{s.flag}`", s.metavar, f"`{s.default}`" if s.default else "", s.help) for s in config.SETTINGS)
     yield table(
         ("flag", "value", "default", "meaning"),
@@ -234,11 +249,24 @@ def _flags_sections() -> Iterator[str]:
         " refused, so that a misspelt one does not pass in silence. Every default in the form of a file:"
     )
     yield f"```toml\n{toml_defaults()}```"
-    yield "## Precedence"
     yield (
-        "A flag beats the file, the file beats the environment, the environment beats the default. One setting reads the"
-        " environment: `node`, from `NODE_NAME`; without that it is the host name."
+        "More OTLP receivers than the one of the flags are tables of the file, `[otlp.receiver.NAME]`, with the keys of `[otlp]` that"
+        " concern a receiver: all but `service-name` and `resource-attributes`. [push.md](push.md) has an example."
     )
+    yield "## Environment"
+    yield "An empty variable counts as not set. Of two in a row, the first that is set counts."
+    yield table(
+        ("flag", "variable"),
+        ((f"`--{s.flag}`", code(s.environment)) for s in config.SETTINGS if s.environment),
+    )
+    yield (
+        "Durations are in milliseconds there, header and attribute values percent-encoded, and"
+        " `OTEL_EXPORTER_OTLP_HEADERS` holds the headers themselves: all as OpenTelemetry specifies it. With"
+        " `OTEL_SDK_DISABLED=true`, or an `OTEL_METRICS_EXPORTER` that does not name `otlp`, the variables of a receiver are not read."
+        " `HTTP_PROXY`, `HTTPS_PROXY` and `NO_PROXY` count for pushes."
+    )
+    yield "## Precedence"
+    yield "A flag beats the file, the file beats the environment, the environment beats the default."
     yield "## Exit codes"
     yield table(
         ("code", "meaning"),
@@ -252,11 +280,11 @@ def _flags_sections() -> Iterator[str]:
 
 
 def toml_defaults() -> str:
-    """A file that says what the defaults say; `node` has none and is left out."""
+    """A file that says what the defaults say; settings without a default are left out."""
     tables: dict[str, list[str]] = {}
     for setting in config.SETTINGS:
-        name, dot, key = setting.flag.partition(".")
-        if dot:
+        name, _, key = setting.flag.partition(".")
+        if setting.default:
             plain = setting.default in ("true", "false") or setting.default.isdigit()
             value = setting.default if plain else f'"{setting.default}"'
             tables.setdefault(name, []).append(f"{key} = {value}\n")

@@ -1,9 +1,11 @@
-"""The cases of tests/golden: tables as the kernel would hold them, and what a scrape of them says."""
+"""The cases of tests/golden: tables as the kernel would hold them, and what a scrape and a push of them say."""
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 from exporter.catalog import WORKLOAD_INFO
 from exporter.collectors import COLLECTORS
@@ -12,6 +14,8 @@ from exporter.kernel.rows import Tables
 from exporter.ledger import Ledger
 from exporter.model import Identity, Snapshot
 from exporter.output.negotiation import Format
+from exporter.output.otlp import json_body, points
+from exporter.output.otlp.points import Form, Origin
 from exporter.output.text import render
 from exporter.totals import Series, merged
 from tests.support.records import at
@@ -19,6 +23,9 @@ from tests.support.tables import FakeTables
 
 FOLDER = Path(__file__).parent.parent / "golden"
 FILE_OF = {Format.TEXT: "metrics.prom", Format.OPENMETRICS: "metrics.om"}
+OTLP_FILE = "otlp.json"
+ORIGIN = Origin("gpu7", "gpu-stall-exporter", (("deployment.environment.name", "prod"),))
+_LINE_CHARACTERS = 100
 
 Case = Callable[[], Snapshot]
 
@@ -39,6 +46,14 @@ def training() -> Snapshot:
         kernel.call(process, "cuMemAlloc", untimed=3)
         kernel.call(process, "cudaLaunchKernel", durations_ns=[4_000] * 23)
         kernel.call(process, "cudaStreamSynchronize", durations_ns=[2_000_000, 800_000_000, 1_200_000_000])
+        kernel.slowest(
+            process,
+            "cudaStreamSynchronize",
+            duration_ns=800_000_000,
+            ended_ns=990_000_000_000 + process,
+            tgid=tgid,
+            tid=tgid + 100,
+        )
         kernel.error(process, "cudaMalloc", code=2)
         kernel.call(process, "ncclCommInitRank", durations_ns=[300_000_000])
         kernel.communicator(process, digest=0x1234_5678_9ABC_DEF0, rank=process - 1, ranks=2, ordinal=1)
@@ -56,6 +71,7 @@ def hostile() -> Snapshot:
     kernel = FakeTables()
     kernel.process(1, tgid=1, comm=b"")
     kernel.call(1, "cudaFree", durations_ns=[0, 2**63])
+    kernel.slowest(1, "cudaFree", duration_ns=2**63, ended_ns=999_000_000_000, is_being_written=True)
     kernel.error(1, "cudaFree", code=-1)
     kernel.error(1, "cudaFree", code=2**31 - 1)
     kernel.process(2, tgid=2, comm=b'a"} 1\n# EOF')
@@ -72,6 +88,29 @@ CASES: dict[str, Case] = {"training": training, "hostile": hostile}
 def exposition(snapshot: Snapshot, fmt: Format) -> str:
     """As /metrics serves it, without the exporter's own metrics."""
     return "".join(render(snapshot, fmt)) + ("# EOF\n" if fmt is Format.OPENMETRICS else "")
+
+
+def otlp_document(snapshot: Snapshot) -> str:
+    """As it is pushed by default, without the exporter's own metrics; indented, so that a change can be read."""
+    form = Form(is_delta=False, with_explicit_buckets=False)
+    (request,) = points.requests(points.data_points(snapshot, ()))
+    return _indented(json.loads(json_body.encode(request, snapshot.taken_at.unix_ns, ORIGIN, form))) + "\n"
+
+
+def _indented(value: Any, margin: str = "") -> str:
+    """JSON: a short value stands in one line, and so does a list of counts; of all others each item has its own."""
+    line = json.dumps(value, ensure_ascii=False)
+    is_nested = isinstance(value, dict) or (isinstance(value, list) and isinstance(value[0], dict))
+    if not is_nested or len(line) <= _LINE_CHARACTERS:
+        return line
+    inner = f"{margin}  "
+    if isinstance(value, dict):
+        opened, closed = "{}"
+        items = [f"{json.dumps(key)}: {_indented(item, inner)}" for key, item in value.items()]
+    else:
+        opened, closed = "[]"
+        items = [_indented(item, inner) for item in value]
+    return f"{opened}\n{inner}" + f",\n{inner}".join(items) + f"\n{margin}{closed}"
 
 
 def _snapshot(kernel: FakeTables, identities: dict[int, Identity]) -> Snapshot:

@@ -34,11 +34,13 @@ class Run:
     losses: dict[str, int]
 
     def row(self, operation: str) -> OperationRow:
-        """The row of an operation, over all processes and communicators."""
+        """The row of an operation, over all processes and communicators; its exemplar is the latest of theirs."""
         rows = [row for key, row in self.reading.operations.items() if OPERATIONS[key.operation].name == operation]
         untimed, total_ns, moved, timed = (sum(column) for column in zip(*(row[:4] for row in rows), strict=True))
         slots = tuple(map(sum, zip(*(row.slots for row in rows if row.slots), strict=True)))
-        return OperationRow(untimed, total_ns, moved, timed, slots)
+        exemplars = (row.slowest for row in rows if row.slowest)
+        latest = max(exemplars, key=lambda call: call.ended_ns, default=None)
+        return OperationRow(untimed, total_ns, moved, timed, slots, latest)
 
     def counts(self) -> dict[str, int]:
         """Operation -> calls, over all processes."""

@@ -10,9 +10,18 @@ from prometheus_client.parser import text_string_to_metric_families as parse_tex
 
 from exporter import catalog
 from exporter.output.negotiation import Format
-from tests.support.golden import CASES, FILE_OF, FOLDER, exposition
+from tests.support.golden import CASES, FILE_OF, FOLDER, OTLP_FILE, exposition, otlp_document
 
 EVERY_CASE = pytest.mark.parametrize("case", CASES)
+
+
+def kept(case: str, name: str, current: str) -> str:
+    """A file of tests/golden; `make golden` first writes what is current into it."""
+    path = FOLDER / case / name
+    if os.environ.get("GOLDEN_REWRITE") == "1":
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(current, encoding="utf-8")
+    return path.read_text(encoding="utf-8")
 
 
 class TestGolden:
@@ -22,13 +31,16 @@ class TestGolden:
     @pytest.mark.parametrize("fmt", FILE_OF, ids=lambda fmt: fmt.name)
     def test_exposition_is_the_one_that_is_kept(self, case: str, fmt: Format) -> None:
         """Byte for byte."""
-        path = FOLDER / case / FILE_OF[fmt]
         text = exposition(CASES[case](), fmt)
-        if os.environ.get("GOLDEN_REWRITE") == "1":
-            path.parent.mkdir(parents=True, exist_ok=True)
-            path.write_text(text, encoding="utf-8")
 
-        assert path.read_text(encoding="utf-8") == text
+        assert kept(case, FILE_OF[fmt], text) == text
+
+    @EVERY_CASE
+    def test_push_is_the_one_that_is_kept(self, case: str) -> None:
+        """Every member of the JSON document, in its order."""
+        document = otlp_document(CASES[case]())
+
+        assert kept(case, OTLP_FILE, document) == document
 
     @EVERY_CASE
     def test_both_formats_say_the_same(self, case: str) -> None:

@@ -13,13 +13,13 @@ from prometheus_client.openmetrics.parser import text_string_to_metric_families 
 from prometheus_client.parser import text_string_to_metric_families as parse_text
 
 from exporter import catalog
-from exporter.model import Family, Histogram, Identity, Snapshot
+from exporter.model import Exemplar, Family, Histogram, Identity, Snapshot
 from exporter.output.negotiation import Format
 from exporter.output.text import escape_help, escape_label, render
 from tests.support.records import TRAINER, at, histogram_of, point, snapshot_of
 
 COMMON = 'node="gpu7",rank="3",container="0123456789ab",namespace="",pod=""'
-FORMATS = pytest.mark.parametrize("fmt", (Format.TEXT, Format.OPENMETRICS), ids=lambda fmt: fmt.name)
+FORMATS = pytest.mark.parametrize("fmt", [Format.TEXT, Format.OPENMETRICS], ids=lambda fmt: fmt.name)
 PARSERS: dict[Format, Callable[[str], Iterable[ClientFamily]]] = {
     Format.TEXT: parse_text,
     Format.OPENMETRICS: parse_openmetrics,
@@ -127,6 +127,42 @@ class TestOpenMetrics:
         text = rendered(DURATIONS, Format.OPENMETRICS)
 
         assert re.findall(r'le="(.*?)"', text)[-2:] == ["1.0", "+Inf"]
+
+
+class TestExemplars:
+    """One measured call, in OpenMetrics only."""
+
+    SNAPSHOT = snapshot_of(
+        catalog.CUDA_OPERATION_DURATION,
+        point(
+            Histogram(
+                histogram_of({220: 4}).counts,
+                1.0,
+                Exemplar((("pid", "4026"), ("tid", "4031")), 0.25, 1790000000125999999),
+            ),
+            "runtime",
+            "cudaMalloc",
+        ),
+    )
+
+    def test_bucket_that_counts_the_call_has_it(self) -> None:
+        """0.25 s lies between 2**-3 s and 1 s; the time is in seconds."""
+        lines = rendered(self.SNAPSHOT, Format.OPENMETRICS).splitlines()
+
+        (line,) = (line for line in lines if " # " in line)
+        assert 'le="1.0"} 4 # {pid="4026",tid="4031"} 0.25 1790000000.126' in line
+
+    def test_older_text_format_has_none(self) -> None:
+        """Its parsers would refuse the line."""
+        assert " # " not in rendered(self.SNAPSHOT).partition("TYPE")[2]
+
+    def test_parser_that_is_not_ours_reads_it(self) -> None:
+        """Labels, value and time."""
+        (family,) = parse_openmetrics(rendered(self.SNAPSHOT, Format.OPENMETRICS))
+
+        (exemplar,) = (sample.exemplar for sample in family.samples if sample.exemplar)
+        assert (exemplar.labels, exemplar.value) == ({"pid": "4026", "tid": "4031"}, 0.25)
+        assert float(exemplar.timestamp) == pytest.approx(1790000000.126, abs=1e-3)
 
 
 class TestReadBack:

@@ -18,6 +18,7 @@ from exporter.errors import BadInput
 from exporter.model import Snapshot
 from exporter.output.own_metrics import OwnMetrics
 from exporter.output.web import Application, Server
+from tests.support.prometheus_protobuf import of_delimited
 from tests.support.records import point, snapshot_of
 
 SNAPSHOT = snapshot_of(catalog.CUDA_OPERATIONS, point(12, "runtime", "cudaMalloc"))
@@ -66,6 +67,15 @@ class TestPages:
         assert answer.headers["Content-Type"] == "application/openmetrics-text; version=1.0.0; charset=utf-8"
         assert answer.text.endswith("\n# EOF\n")
         assert "gpustall_cuda_operations" in {family.name for family in parse_openmetrics(answer.text)}
+
+    def test_protobuf_is_served_when_asked_for(self) -> None:
+        """As Prometheus asks with native histograms on; own metrics included."""
+        wanted = "application/vnd.google.protobuf;proto=io.prometheus.client.MetricFamily;encoding=delimited"
+
+        answer = Answer(application(), accept=wanted)
+
+        assert answer.headers["Content-Type"].replace(" ", "") == wanted
+        assert {"gpustall_cuda_operations_total", "process_cpu_seconds_total"} <= of_delimited(answer.raw).keys()
 
     def test_body_is_compressed_when_allowed(self) -> None:
         """The same text after unpacking."""

@@ -1,0 +1,73 @@
+"""A Prometheus server, of whatever version, with the questions that tests ask it."""
+
+from __future__ import annotations
+
+import json
+import urllib.error
+import urllib.parse
+import urllib.request
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from tests.support.server_process import Server, listening
+from tests.support.traced import eventually
+
+# The first scrape comes some seconds after the start, spread by a hash of the target, and a busy machine adds to that.
+PATIENCE_SECONDS = 60
+# Which of the two it says first is not settled.
+ANNOUNCEMENT = r'\A(?=.*Server is ready to receive web requests).*msg="Listening on"[^\n]* address=(\S+)'
+
+
+@dataclass(frozen=True)
+class Prometheus:
+    """A running server."""
+
+    server: Server
+
+    @property
+    def url(self) -> str:
+        """Without a path."""
+        return f"http://{self.server.address}"
+
+    def get(self, path: str, **parameters: str) -> Any:
+        """`data` of an API response; None while it does not answer."""
+        try:
+            with urllib.request.urlopen(  # noqa: S310 - our own address
+                f"{self.url}{path}?{urllib.parse.urlencode(parameters)}", timeout=10
+            ) as response:
+                return json.load(response)["data"]
+        except urllib.error.HTTPError as error:
+            with error:
+                return None
+        except OSError:
+            return None
+
+    def query(self, expression: str) -> list[dict[str, Any]]:
+        """The series of an instant query: {"metric": labels, "value": [time, text]}, or "histogram" for "value"."""
+        data = self.get("/api/v1/query", query=expression)
+        return data["result"] if data else []
+
+    def awaited(self, expression: str) -> list[dict[str, Any]]:
+        """The series, as soon as there is one."""
+        found: list[dict[str, Any]] = eventually(
+            lambda: self.query(expression), f"{expression}; {self.server.logs[-2000:]}", PATIENCE_SECONDS
+        )
+        return found
+
+
+@contextmanager
+def serving(binary: str | Path, configuration: str, folder: Path, *flags: str) -> Iterator[Prometheus]:
+    """A server on a free port of the loopback interface; its files are in the folder."""
+    (folder / "prometheus.yml").write_text(configuration)
+    command = [
+        binary,
+        f"--config.file={folder}/prometheus.yml",
+        f"--storage.tsdb.path={folder}/data",
+        "--web.listen-address=127.0.0.1:0",
+        *flags,
+    ]
+    with listening(command, ANNOUNCEMENT, folder) as server:
+        yield Prometheus(server)
