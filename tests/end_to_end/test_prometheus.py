@@ -5,7 +5,9 @@ from __future__ import annotations
 import socket
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -13,7 +15,7 @@ from exporter import standin
 from tests.support import held_calls
 from tests.support.exporter_process import Exporter, running
 from tests.support.held_calls import fresh_rank
-from tests.support.prometheus_server import Prometheus, serving
+from tests.support.prometheus_server import PATIENCE_SECONDS, Prometheus, serving
 from tests.support.requirements import need_command, need_tracing
 from tests.support.traced import eventually, only
 
@@ -32,12 +34,18 @@ RANK = fresh_rank()
 BUCKET_OF_5_MS = (0.001953125, 0.0078125)  # 2**-9 s and 2**-7 s, neighbours among the classic edges
 
 
+NATIVE = "--enable-feature=native-histograms"
+# Evenly spread over the classic bucket of 2**-9 s to 2**-7 s, in which a quantile is interpolated linearly.
+SPREAD_MS = [2.05 + 0.2 * step for step in range(29)]
+CLOSE = 0.0905  # as far as neighbouring edges of schema 3 are apart
+
+
 @contextmanager
-def scraping(exporter: Exporter, folder: Path) -> Iterator[Prometheus]:
+def scraping(exporter: Exporter, folder: Path, *flags: str) -> Iterator[Prometheus]:
     """A server that scrapes an exporter every second."""
     target = exporter.url.removeprefix("http://").removesuffix("/metrics")
     binary = need_command("prometheus", "prometheus")
-    with serving(binary, CONFIGURATION.format(target=target), folder) as server:
+    with serving(binary, CONFIGURATION.format(target=target), folder, *flags) as server:
         yield server
 
 
@@ -50,11 +58,73 @@ def prometheus(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Prometheus]
         for name in ("libcuda.so.1", "libcudart.so.12", "libnccl.so.2"):
             path = standin.build_dir() / name
             eventually(lambda path=path: f"attached to {path}" in exporter.logs, f"{path} is probed")
-        with scraping(exporter, tmp_path_factory.mktemp("prometheus")) as server:
+        with scraping(exporter, tmp_path_factory.mktemp("prometheus"), "--enable-feature=exemplar-storage") as server:
             server.awaited("up == 1")
             calls.begin()
             server.awaited(f'gpustall_cuda_operations_total{{rank="{RANK}",operation="cudaStreamSynchronize"}} == 199')
             yield server
+
+
+@dataclass(frozen=True)
+class Spread:
+    """A program whose calls took SPREAD_MS each, seen by two servers."""
+
+    rank: str
+    classic: Prometheus
+    native: Prometheus
+
+    def labels(self) -> str:
+        """Of its calls."""
+        return f'{{rank="{self.rank}",operation="cudaStreamSynchronize"}}'
+
+    def quantiles_seconds(self, quantile: float) -> tuple[float, float]:
+        """By the classic buckets, by the native histogram."""
+        name = "gpustall_cuda_operation_duration_seconds"
+        both = ((self.classic, f"{name}_bucket"), (self.native, name))
+        classic, native = (
+            only(server.awaited(f"histogram_quantile({quantile}, {of}{self.labels()})"))["value"][1]
+            for server, of in both
+        )
+        return float(classic), float(native)
+
+
+@pytest.fixture(scope="module")
+def spread(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Spread]:
+    """Both servers have scraped it after its last call."""
+    need_tracing()
+    rank = fresh_rank()
+    orders = [f"cudaStreamSynchronize:3:{int(ms * 1000)}us" for ms in SPREAD_MS]
+    program = held_calls.held_calls("--sync=block", *orders, "sleep:1:600s", rank=rank)
+    with running() as exporter, program as calls:
+        path = standin.build_dir() / "libcudart.so.12"
+        eventually(lambda: f"attached to {path}" in exporter.logs, f"{path} is probed")
+        folders = [tmp_path_factory.mktemp(name) for name in ("classic", "native")]
+        with scraping(exporter, folders[0]) as classic, scraping(exporter, folders[1], NATIVE) as native:
+            calls.begin()
+            found = Spread(rank, classic, native)
+            for server in (classic, native):
+                server.awaited(f"gpustall_cuda_operations_total{found.labels()} == {3 * len(SPREAD_MS)}")
+            yield found
+
+
+class TestNativeHistograms:
+    """Two servers scrape one exporter, one of them with native histograms on, so that it asks for protobuf."""
+
+    @pytest.mark.parametrize("quantile", [0.25, 0.5, 0.75, 0.95])
+    def test_native_and_classic_quantiles_are_close_to_the_truth(self, spread: Spread, quantile: float) -> None:
+        """29 lengths from 2.05 to 7.65 ms, three calls each; a quantile is off by no more than a bucket is wide."""
+        truth_seconds = (SPREAD_MS[0] + quantile * (SPREAD_MS[-1] - SPREAD_MS[0])) / 1000
+        classic, native = spread.quantiles_seconds(quantile)
+
+        assert classic == pytest.approx(truth_seconds, rel=CLOSE)
+        assert native == pytest.approx(truth_seconds, rel=CLOSE)
+
+    def test_histogram_is_stored_as_one_series(self, spread: Spread) -> None:
+        """With its count and its schema's buckets instead of `le`."""
+        series = only(spread.native.awaited(f"gpustall_cuda_operation_duration_seconds{spread.labels()}"))
+
+        assert series["histogram"][1]["count"] == str(3 * len(SPREAD_MS))
+        assert len(series["histogram"][1]["buckets"]) > 10
 
 
 class TestPrometheus:
@@ -110,3 +180,15 @@ class TestPrometheus:
 
         assert kind["type"] == "histogram"
         assert kind["help"].startswith("Host time from entry into to return from a CUDA call")
+
+    def test_exemplar_is_stored(self, prometheus: Prometheus) -> None:
+        """The slowest call of its window, with its process and its thread."""
+        query = f'gpustall_cuda_operation_duration_seconds_bucket{{rank="{RANK}",operation="cudaStreamSynchronize"}}'
+
+        def exemplars() -> list[Any]:
+            data = prometheus.get("/api/v1/query_exemplars", query=query, start="0", end="4102444800")
+            return [exemplar for series in data or () for exemplar in series["exemplars"]]
+
+        exemplar = eventually(exemplars, "an exemplar", PATIENCE_SECONDS)[0]
+        assert set(exemplar["labels"]) == {"pid", "tid"}
+        assert 0.004 <= float(exemplar["value"]) < 1.0
