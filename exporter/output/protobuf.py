@@ -42,6 +42,8 @@ def varint(number: int) -> bytes:
     """An unsigned number, seven bits a byte, the lowest first."""
     if number < _SHORT_END:
         return _SHORT[number]
+    if number < 1 << 21:
+        return bytes((number & 127 | 128, number >> 7 & 127 | 128, number >> 14))
     groups = bytearray()
     while number > 127:
         groups.append(number & 127 | 128)
@@ -94,76 +96,84 @@ def timestamp(unix_ns: int) -> bytes:
 
 def render(snapshot: Snapshot) -> Iterator[bytes]:
     """The exposition in pieces, a family each."""
-    common: dict[Identity, bytes] = {}
-    for one in snapshot.families:
-        yield _family(one, snapshot.started_unix_ns, common)
+    writer = _Writer(snapshot.started_unix_ns)
+    return map(writer.family, snapshot.families)
 
 
-def _family(one: Family, started_unix_ns: Mapping[Identity | None, int], common: dict[Identity, bytes]) -> bytes:
-    of, type_number = one.metric, _TYPE[one.metric.kind]
-    own: dict[tuple[str, ...], bytes] = {}
-    metrics = []
-    identity, pairs, created = None, b"", b""
-    for point in one.points:
-        if point.identity is not identity:  # points of one identity stand together
-            identity = point.identity
-            pairs = _common_labels(identity, common)
-            created = timestamp(started_unix_ns[identity]) if identity in started_unix_ns else b""
-        own_pairs = own.get(point.labels)
-        if own_pairs is None:
-            own_pairs = own[point.labels] = label_pairs(of.labels, point.labels)
-        value = point.value
-        field = _histogram(value, created) if isinstance(value, Histogram) else number(type_number, value, created)
-        metrics.append(metric(pairs + own_pairs, field))
-    return family(of.name, of.help, type_number, metrics)
+class _Writer:
+    """Writes the families of one snapshot; remembers the labels it has written before."""
 
+    def __init__(self, started_unix_ns: Mapping[Identity | None, int]) -> None:
+        self._started_unix_ns = started_unix_ns
+        self._written: dict[tuple[Sequence[str], Sequence[str]], bytes] = {}
 
-def _common_labels(identity: Identity | None, common: dict[Identity, bytes]) -> bytes:
-    if identity is None:
-        return b""
-    if identity not in common:
-        common[identity] = label_pairs(COMMON_LABELS, identity.values())
-    return common[identity]
+    def family(self, one: Family) -> bytes:
+        """A delimited MetricFamily."""
+        of, type_number = one.metric, _TYPE[one.metric.kind]
+        metrics = []
+        identity, common, created = None, b"", b""
+        for point in one.points:
+            if point.identity is not identity:  # points of one identity stand together
+                identity, started_unix_ns = point.identity, self._started_unix_ns.get(point.identity)
+                common = self._labels(COMMON_LABELS, identity.values()) if identity else b""
+                created = timestamp(started_unix_ns) if started_unix_ns else b""
+            field = self._value(type_number, point.value, created)
+            metrics.append(metric(common + self._labels(of.labels, point.labels), field))
+        return family(of.name, of.help, type_number, metrics)
 
+    def _labels(self, names: tuple[str, ...], values: tuple[str, ...]) -> bytes:
+        written = self._written.get((names, values))
+        if written is None:
+            written = self._written[names, values] = label_pairs(names, values)
+        return written
 
-def _histogram(histogram: Histogram, created: bytes) -> bytes:
-    cumulative = units.cumulative(histogram.counts)
-    fields = [b"\x08", varint(cumulative[-1]), b"\x11", _DOUBLE(histogram.sum_seconds)]
-    exemplar, with_exemplar = b"", -1
-    if histogram.exemplar:
-        exemplar = _exemplar(histogram.exemplar)
-        with_exemplar = units.classic_bucket(histogram.exemplar.duration_seconds)
-    for bucket, count in enumerate(cumulative):
-        written = varint(count)
-        if bucket == with_exemplar:
-            fields.append(nested(b"\x1a", b"\x08" + written + _UPPER_BOUNDS[bucket] + nested(b"\x1a", exemplar)))
-        else:
-            fields += (_BUCKET_HEADS[len(written)], written, _UPPER_BOUNDS[bucket])
-    fields += (_SCHEMA_AND_ZERO_BUCKET, _native_buckets(histogram.counts))
-    if created:
-        fields.append(nested(b"\x7a", created))
-    if exemplar:
-        fields.append(nested(b"\x82\x01", exemplar))
-    return nested(b"\x3a", b"".join(fields))
+    def _value(self, type_number: int, value: float | Histogram, created: bytes) -> bytes:
+        return self._histogram(value, created) if isinstance(value, Histogram) else number(type_number, value, created)
 
+    def _histogram(self, histogram: Histogram, created: bytes) -> bytes:
+        cumulative = units.cumulative(histogram.counts)
+        fields = [b"\x08", varint(cumulative[-1]), b"\x11", _DOUBLE(histogram.sum_seconds)]
+        exemplar, with_exemplar = b"", -1
+        if histogram.exemplar:
+            exemplar = self._exemplar(histogram.exemplar)
+            with_exemplar = units.classic_bucket(histogram.exemplar.duration_seconds)
+        for bucket, count in enumerate(cumulative):
+            written = varint(count)
+            if bucket == with_exemplar:
+                fields.append(nested(b"\x1a", b"\x08" + written + _UPPER_BOUNDS[bucket] + nested(b"\x1a", exemplar)))
+            else:
+                fields += (_BUCKET_HEADS[len(written)], written, _UPPER_BOUNDS[bucket])
+        fields += (_SCHEMA_AND_ZERO_BUCKET, _native_buckets(histogram.counts))
+        if created:
+            fields.append(nested(b"\x7a", created))
+        if exemplar:
+            fields.append(nested(b"\x82\x01", exemplar))
+        return nested(b"\x3a", b"".join(fields))
 
-def _exemplar(exemplar: Exemplar) -> bytes:
-    names, values = [name for name, _ in exemplar.labels], [value for _, value in exemplar.labels]
-    moment = nested(b"\x1a", timestamp(exemplar.ended_unix_ns))
-    return label_pairs(names, values) + b"\x11" + _DOUBLE(exemplar.duration_seconds) + moment
+    def _exemplar(self, exemplar: Exemplar) -> bytes:
+        names, values = zip(*exemplar.labels, strict=True) if exemplar.labels else ((), ())
+        value = b"\x11" + _DOUBLE(exemplar.duration_seconds)
+        return self._labels(names, values) + value + nested(b"\x1a", timestamp(exemplar.ended_unix_ns))
 
 
 def _native_buckets(counts: Sequence[int]) -> bytes:
     """Spans of occupied buckets, and each count as its difference to the one before."""
     begin, end = units.occupied(counts)
-    spans = b""
-    written: list[int] = []
-    at = -FIRST_INDEX  # one behind the last bucket written, counted from slot 0
-    for run in _RUNS(bytes(map(bool, counts[begin:end]))):
-        first, behind = begin + run.start(), begin + run.end()
-        spans += nested(b"\x62", b"\x08" + zigzag(first - at) + b"\x10" + varint(behind - first))
-        written += counts[first:behind]
-        at = behind
+    spans, written = b"", counts[begin:end]
+    if 0 in written:
+        at = -FIRST_INDEX  # one behind the last bucket written, counted from slot 0
+        runs = [(begin + run.start(), begin + run.end()) for run in _RUNS(bytes(map(bool, written)))]
+        for first, behind in runs:
+            spans += _span(first - at, behind - first)
+            at = behind
+        written = [count for first, behind in runs for count in counts[first:behind]]
+    elif written:
+        spans = _span(begin + FIRST_INDEX, end - begin)
     deltas = map(operator.sub, written, (0, *written[:-1]))
     low, high = -_SHORT_SIGNED_END, _SHORT_SIGNED_END
     return spans + nested(b"\x6a", b"".join([_SHORT_SIGNED[d] if low <= d < high else zigzag(d) for d in deltas]))
+
+
+def _span(gap: int, length: int) -> bytes:
+    """gap: empty buckets before it; of the first span the index of its first bucket."""
+    return nested(b"\x62", b"\x08" + zigzag(gap) + b"\x10" + varint(length))

@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from tests.bench.target import FUNCTIONS, Target
+from tests.support.receiver import receiver
 
 IDLE_PROCESSES = 8
 WINDOW_SECONDS = 10
@@ -137,14 +138,22 @@ def losses(exposition: str) -> int:
     return _total("gpustall_exporter_losses_total", exposition)
 
 
-def rss_at_10000_samples() -> tuple[int, float]:
-    """(samples of one scrape, MiB resident afterwards), with processes enough for 10,000 samples."""
+def rss_at_10000_samples(push_protocol: str = "") -> tuple[int, float]:
+    """(samples of one scrape, MiB resident afterwards), with processes enough for 10,000 samples.
+
+    push_protocol: push to a receiver as well; "" for scrapes only.
+    """
     samples_each = len(FUNCTIONS) * 14
-    with running() as exporter, ExitStack() as targets:
+    with ExitStack() as targets:
+        flags: list[str] = []
+        if push_protocol:
+            to = targets.enter_context(receiver())
+            flags = [f"--otlp.endpoint={to.url}", "--otlp.interval=1s", f"--otlp.protocol={push_protocol}"]
+        exporter = targets.enter_context(running(*flags))
         targets.enter_context(Target())
         exporter.wait_until_attached()
         for rank in range(SERIES_WANTED // samples_each + 1):
             targets.enter_context(Target(RANK=str(rank))).do("each 1")
-        exporter.cpu_share_while(3)
+        exporter.cpu_share_while(5)
         samples = sum(not line.startswith("#") for line in exporter.scrape().splitlines())
         return samples, exporter.rss_mib()

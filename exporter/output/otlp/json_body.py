@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 
 from exporter import units
 from exporter.catalog import COMMON_LABELS, Kind, Metric
@@ -77,11 +77,15 @@ class _Writer:
     def _histogram(self, point: DataPoint) -> str:
         histogram = point.value
         assert isinstance(histogram, Histogram)  # noqa: S101 - the kind of the metric says so
-        buckets = _explicit_buckets if self._form.with_explicit_buckets else _exponential_buckets
-        exemplars = f',"exemplars":[{_exemplar(histogram.exemplar)}]' if histogram.exemplar else ""
+        begin, end = units.occupied(histogram.counts)
+        if self._form.with_explicit_buckets:
+            buckets = _explicit_buckets(histogram.counts)
+        else:
+            buckets = _exponential_buckets(begin, histogram.counts[begin:end])
+        exemplars = f',"exemplars":[{self._exemplar(histogram.exemplar)}]' if histogram.exemplar else ""
         return (
             f'{{{self._attributes(point)},"startTimeUnixNano":"{point.start_unix_ns}",{self._time},'
-            f'"count":"{sum(histogram.counts)}","sum":{histogram.sum_seconds!r},{buckets(histogram.counts)}{exemplars}}}'
+            f'"count":"{sum(histogram.counts[begin:end])}","sum":{histogram.sum_seconds!r},{buckets}{exemplars}}}'
         )
 
     def _sum(self, point: DataPoint) -> str:
@@ -90,6 +94,13 @@ class _Writer:
 
     def _gauge(self, point: DataPoint) -> str:
         return f"{{{self._attributes(point)},{self._time},{_number(point)}}}"
+
+    def _exemplar(self, exemplar: Exemplar) -> str:
+        names, values = zip(*exemplar.labels, strict=True) if exemplar.labels else ((), ())
+        return (
+            f'{{"filteredAttributes":[{self._remembered(names, values)}],"timeUnixNano":"{exemplar.ended_unix_ns}",'
+            f'"asDouble":{exemplar.duration_seconds!r}}}'
+        )
 
     def _attributes(self, point: DataPoint) -> str:
         """What is common to a resource and what is a metric's own are written once each."""
@@ -122,22 +133,15 @@ def _double(value: float) -> str:
     return '"NaN"' if math.isnan(value) else '"Infinity"' if value > 0 else '"-Infinity"'
 
 
-def _exponential_buckets(counts: Sequence[int]) -> str:
-    begin, end = units.occupied(counts)
-    buckets = '","'.join(map(str, counts[begin:end]))
-    buckets = (
-        f'"positive":{{"offset":{FIRST_INDEX + begin},"bucketCounts":["{buckets}"]}}' if buckets else '"positive":{}'
-    )
-    return f'"scale":{units.SCALE},{buckets}'
+def _exponential_buckets(first_slot: int, counts: tuple[int, ...]) -> str:
+    buckets = f'"offset":{FIRST_INDEX + first_slot},"bucketCounts":[{_strings(counts)}]' if counts else ""
+    return f'"scale":{units.SCALE},"positive":{{{buckets}}}'
 
 
-def _explicit_buckets(counts: Sequence[int]) -> str:
-    buckets = '","'.join(map(str, explicit_counts(counts)))
-    return f'"bucketCounts":["{buckets}"],{_EXPLICIT_BOUNDS}'
+def _explicit_buckets(counts: tuple[int, ...]) -> str:
+    return f'"bucketCounts":[{_strings(tuple(explicit_counts(counts)))}],{_EXPLICIT_BOUNDS}'
 
 
-def _exemplar(exemplar: Exemplar) -> str:
-    return (
-        f'{{"filteredAttributes":[{_key_values(exemplar.labels)}],"timeUnixNano":"{exemplar.ended_unix_ns}",'
-        f'"asDouble":{exemplar.duration_seconds!r}}}'
-    )
+def _strings(counts: tuple[int, ...]) -> str:
+    """(1, 20) -> "1","20": one format for all of them is a third faster than joining them."""
+    return ('"%d",' * len(counts) % counts)[:-1]

@@ -75,7 +75,7 @@ class Origin:
     def _instance_id(self, identity: Identity | None) -> str:
         """The same for the same labels, today and tomorrow; no label holds the separator, which is not printable."""
         name = f"exporter\n{self.node}" if identity is None else "\n".join(identity.values())
-        return str(uuid.uuid5(_INSTANCE_NAMESPACE, name))
+        return str(uuid.uuid5(_INSTANCE_NAMESPACE, encodable(name)))
 
 
 def encodable(text: str) -> str:
@@ -133,6 +133,6 @@ def number(point: DataPoint) -> int | float:
     """The value as the protocol has it: seconds as double, what is counted as int64 while it fits."""
     value = point.value
     assert not isinstance(value, Histogram)  # noqa: S101 - the kind of the metric says so
-    if point.metric.unit == "s" or value != int(value) or abs(value) > INT64_MAX:
+    if point.metric.unit == "s" or abs(value) > INT64_MAX or not float(value).is_integer():
         return float(value)
     return int(value)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import base64
 import http.client
+import io
 import socket
 import ssl
 import threading
@@ -15,7 +16,7 @@ import time
 import urllib.request
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from typing import NamedTuple
+from typing import Any, NamedTuple
 from urllib.parse import SplitResult, unquote, urlsplit
 
 from exporter import __version__
@@ -24,6 +25,7 @@ from exporter.errors import BadInput, ExporterError
 
 MAX_ANSWER_BYTES = 65536
 _DEFAULT_PORTS = {"http": 80, "https": 443}
+_TLS_ENDS = (ssl.SSLEOFError, ssl.SSLZeroReturnError)  # the other side has gone; it said nothing against us
 
 
 class Answer(NamedTuple):
@@ -64,22 +66,16 @@ class Poster:
                 connection.request(
                     "POST", self._request_target(), body, {**self._headers, **self._proxy_headers(), **headers}
                 )
-                response = connection.getresponse()
-                return Answer(
-                    response.status,
-                    {name.lower(): value for name, value in response.getheaders()},
-                    response.read(MAX_ANSWER_BYTES),
-                )
-            except (OSError, http.client.HTTPException) as error:
+                answer = _answer(connection.getresponse())
+                if is_up.is_set():  # what was broken off looks like the end of an answer of unknown length
+                    raise TimeoutError
+                return answer
+            except (OSError, http.client.HTTPException, UnicodeError) as error:
                 if is_up.is_set() or isinstance(error, TimeoutError):
                     raise TimeIsUp(f"no whole answer within {timeout_seconds:.3g} s") from error
-                if isinstance(error, ssl.SSLCertVerificationError):
-                    raise NotTrusted(f"its certificate cannot be trusted: {error.verify_message}") from error
-                if isinstance(error, ssl.SSLError):
-                    raise NotTrusted(f"TLS failed: {error.reason or error}") from error
-                raise NoAnswer(_reason(error)) from error
+                raise _no_answer(error) from error
 
-    def _connection(self, until: float) -> http.client.HTTPConnection:
+    def _connection(self, until: float) -> _Connection:
         host, port = _host_and_port(self._proxy or self._target)
         connection = _Connection(host, port, until, self._tls, str(self._target.hostname))
         if self._proxy and self._tls:
@@ -96,17 +92,39 @@ class Poster:
         return _credentials(self._proxy) if self._proxy and not self._tls else {}
 
 
+class _WholeLines(io.BufferedReader):
+    """Lines that end. http.client takes a connection that ends among the headers for the end of the headers."""
+
+    def readline(self, size: int | None = -1, /) -> bytes:
+        """A line, or as much of it as was asked for."""
+        line = super().readline(size)
+        if not line.endswith(b"\n") and len(line) != size:
+            raise http.client.RemoteDisconnected("in the middle of a line")
+        return line
+
+
+class _Response(http.client.HTTPResponse):
+    """A response that is read in whole lines."""
+
+    def __init__(self, sock: socket.socket, *arguments: Any, **more: Any) -> None:
+        super().__init__(sock, *arguments, **more)
+        self.fp = _WholeLines(self.fp.detach())
+
+
 class _Connection(http.client.HTTPConnection):
     """A connection that can be broken off at any time: its socket is in its place before the TLS handshake begins.
 
     until: CLOCK_MONOTONIC seconds.
     """
 
+    response_class = _Response
+
     def __init__(self, host: str, port: int, until: float, tls: ssl.SSLContext | None, server_name: str) -> None:
         super().__init__(host, port, timeout=max(until - time.monotonic(), 0.001))
         self._until = until
         self._tls = tls
         self._server_name = server_name
+        self._connected: socket.socket | None = None
 
     def connect(self) -> None:
         """The connection, the tunnel through a proxy, TLS."""
@@ -115,25 +133,31 @@ class _Connection(http.client.HTTPConnection):
             self.sock = self._tls.wrap_socket(
                 self.sock, server_hostname=self._server_name, do_handshake_on_connect=False
             )
+        self._connected = self.sock  # http.client forgets it when a response says that it ends the connection
         if time.monotonic() > self._until:  # nobody watches this socket any more
             raise TimeoutError
         if isinstance(self.sock, ssl.SSLSocket):
             self.sock.do_handshake()
 
+    def break_off(self) -> None:
+        """End whatever another thread waits for here."""
+        sock = self.sock or self._connected
+        if sock is not None:
+            try:
+                # Not the method of an SSLSocket, which takes away what the waiting thread works with.
+                socket.socket.shutdown(sock, socket.SHUT_RDWR)
+            except OSError:
+                return  # it has ended by itself
+
 
 @contextmanager
-def _closed_at(connection: http.client.HTTPConnection, until: float) -> Iterator[threading.Event]:
+def _closed_at(connection: _Connection, until: float) -> Iterator[threading.Event]:
     """Ends whatever waits for the connection when the time is up; the event says that this has happened."""
     is_up = threading.Event()
 
     def end() -> None:
         is_up.set()
-        if connection.sock is not None:
-            try:
-                # Not the method of an SSLSocket, which takes away what the waiting thread works with.
-                socket.socket.shutdown(connection.sock, socket.SHUT_RDWR)
-            except OSError:
-                return  # it has ended by itself
+        connection.break_off()
 
     timer = threading.Timer(max(until - time.monotonic(), 0), end)
     timer.daemon = True
@@ -145,10 +169,28 @@ def _closed_at(connection: http.client.HTTPConnection, until: float) -> Iterator
         connection.close()
 
 
+def _answer(response: http.client.HTTPResponse) -> Answer:
+    headers = {name.lower(): value for name, value in response.getheaders()}
+    body = response.read(MAX_ANSWER_BYTES)
+    if response.length and len(body) < MAX_ANSWER_BYTES:
+        raise http.client.IncompleteRead(body, response.length)
+    return Answer(response.status, headers, body)
+
+
+def _no_answer(error: Exception) -> NoAnswer:
+    if isinstance(error, ssl.SSLCertVerificationError):
+        return NotTrusted(f"its certificate cannot be trusted: {error.verify_message}")
+    if isinstance(error, ssl.SSLError) and not isinstance(error, _TLS_ENDS):
+        return NotTrusted(f"TLS failed: {error.reason or error}")
+    return NoAnswer(_reason(error))
+
+
 def _reason(error: Exception) -> str:
     if isinstance(error, socket.gaierror):
         return f"its name cannot be resolved: {error.strerror}"
-    if isinstance(error, http.client.RemoteDisconnected | http.client.IncompleteRead):
+    if isinstance(error, UnicodeError):
+        return "its name cannot be resolved: a part of it is empty or too long"
+    if isinstance(error, (http.client.RemoteDisconnected, http.client.IncompleteRead, *_TLS_ENDS)):
         return "it closed the connection without a whole answer"
     if isinstance(error, http.client.HTTPException):
         return f"what it answers is not HTTP: {type(error).__name__}"
@@ -181,16 +223,15 @@ def _proxy_of(target: SplitResult) -> SplitResult | None:
     url = urllib.request.getproxies_environment().get(target.scheme)
     if not url or urllib.request.proxy_bypass(str(target.hostname)):
         return None
-    proxy = urlsplit(url if "://" in url else f"http://{url}")
     try:
-        is_usable = proxy.scheme == "http" and proxy.hostname and proxy.port != 0
+        proxy = urlsplit(url if "://" in url else f"http://{url}")
+        if proxy.scheme == "http" and proxy.hostname and proxy.port != 0:
+            return proxy
     except ValueError:
-        is_usable = False
-    if not is_usable:
-        raise BadInput(
-            f"{target.scheme.upper()}_PROXY does not name a proxy that can be used", remedy="want http://HOST:PORT"
-        )
-    return proxy
+        pass  # what it holds may be a password, so nothing is said of it
+    raise BadInput(
+        f"{target.scheme.upper()}_PROXY does not name a proxy that can be used", remedy="want http://HOST:PORT"
+    )
 
 
 def _credentials(proxy: SplitResult) -> dict[str, str]:
