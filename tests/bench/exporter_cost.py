@@ -50,7 +50,7 @@ class Running:
 
     def wait_until_attached(self) -> None:
         """Until both libraries of the bench are probed; a program that maps them must run."""
-        while _total("gpustall_exporter_attached_functions", self.scrape()) < len(FUNCTIONS):
+        while total_of("gpustall_exporter_attached_functions", self.scrape()) < len(FUNCTIONS):
             time.sleep(0.05)
 
     def cpu_share_while(self, seconds: float, scrape_every_seconds: float = SCRAPE_EVERY_SECONDS) -> float:
@@ -124,18 +124,18 @@ def share_by_rate() -> ByRate:
         made += calls + sum(done for done, _ in results)
         rate = sum(done / elapsed_ns * 1e9 for done, elapsed_ns in results)
         exposition = exporter.scrape()
-        return ByRate(low, high, rate, made, _total("gpustall_cuda_operations_total", exposition), losses(exposition))
+        return ByRate(low, high, rate, made, total_of("gpustall_cuda_operations_total", exposition), losses(exposition))
 
 
-def _total(name: str, exposition: str) -> int:
+def total_of(name: str, exposition: str) -> int:
     """Sum over the series of a counter."""
-    lines = (line for line in exposition.splitlines() if line.startswith(name + "{"))
+    lines = (line for line in exposition.splitlines() if line.startswith((name + "{", name + " ")))
     return sum(int(float(line.rpartition(" ")[2])) for line in lines)
 
 
 def losses(exposition: str) -> int:
     """All losses, by whatever program and for whatever reason."""
-    return _total("gpustall_exporter_losses_total", exposition)
+    return total_of("gpustall_exporter_losses_total", exposition)
 
 
 def rss_at_10000_samples(push_protocol: str = "") -> tuple[int, float]:
