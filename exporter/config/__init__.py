@@ -119,8 +119,11 @@ def load(arguments: Mapping[str, Any], environment: Mapping[str, str] | None = N
         if (text := arguments.get(flag)) is not None:
             texts[flag] = (text, f"--{flag}")
     receivers = otlp.receivers(texts, environment)
-    others = [setting for setting in SETTINGS if setting not in otlp.RECEIVER_SETTINGS]
+    others = [setting for setting in SETTINGS if setting not in otlp.RECEIVER_SETTINGS + otlp.RESOURCE_SETTINGS]
     values = {setting.flag: setting.value(texts, environment) for setting in others}
+    # As with the receivers: what the environment says of a push that nobody asked for is no concern of ours.
+    of_pushes = environment if receivers else {}
+    values |= {setting.flag: setting.value(texts, of_pushes) for setting in otlp.RESOURCE_SETTINGS}
     collectors = tuple(name for name in COLLECTORS if values[f"collector.{name}"])
     if not collectors:
         raise BadInput("every collector is switched off", remedy="leave at least one --collector.NAME on")

@@ -64,17 +64,19 @@ class Receiver:
 
 
 def _url(text: str) -> str:
-    """A URL that can be posted to. Nothing of it is shown when it holds a password."""
+    """A URL that can be posted to. Nothing of it is shown when it may hold a password or a key."""
+    wanted = "want a URL such as http://localhost:4318"
+    error_type = SecretValueError if {"@", "?"} & set(text) else ValueError
     try:
         parts = urlsplit(text)
         has_port = parts.port is None or parts.port > 0
-    except ValueError as error:
-        raise ValueError(f"want a URL such as http://localhost:4318: {error}") from None
+    except ValueError:
+        raise error_type(wanted) from None
     if parts.username is not None or parts.password is not None:
         raise SecretValueError("a URL must not hold a user or a password; use --otlp.headers-file")
     is_plain = text.isascii() and text.isprintable() and " " not in text
     if parts.scheme not in ("http", "https") or not parts.hostname or not has_port or parts.fragment or not is_plain:
-        raise ValueError("want a URL such as http://localhost:4318")
+        raise error_type(wanted)
     return text
 
 
@@ -259,8 +261,7 @@ _RECEIVER_KEYS = {setting.flag.removeprefix("otlp."): setting for setting in REC
 
 def is_receiver_key(flag: str) -> bool:
     """Whether a dotted key of the file belongs to a table of a receiver: `otlp.receiver.datadog.endpoint`."""
-    _, table, rest = flag.partition(RECEIVER_TABLE)
-    return bool(table) and rest.partition(".")[2] in _RECEIVER_KEYS
+    return flag.startswith(RECEIVER_TABLE) and flag.removeprefix(RECEIVER_TABLE).partition(".")[2] in _RECEIVER_KEYS
 
 
 def receivers(texts: Mapping[str, tuple[str, str]], environment: Mapping[str, str]) -> tuple[Receiver, ...]:

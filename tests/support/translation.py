@@ -1,6 +1,7 @@
 """What a push becomes in Prometheus, by OpenTelemetry's standard rule: names out of names and units, samples out of points.
 
-In: what a receiver has got. Out: a sample's name and labels -> its value, as a scrape has them. Knows nothing of the catalogue.
+In: what a receiver has got. Out: a sample's name and labels -> its value, a double as Prometheus keeps it. Knows nothing of the
+catalogue.
 """
 
 from __future__ import annotations
@@ -42,13 +43,13 @@ def of_points(points: Iterable[Received]) -> Samples:
         for suffix, le, value in _parts(point.value):
             key = _key(name + suffix, point.attributes | le)
             assert key not in found, f"pushed twice: {key}"
-            found[key] = value
+            found[key] = float(value)
     return found
 
 
 def of_scrape(scrape: Scrape) -> Samples:
     """The samples of a scrape."""
-    found = {_key(sample.name, sample.labels): sample.value for sample in scrape.samples}
+    found = {_key(sample.name, sample.labels): float(sample.value) for sample in scrape.samples}
     assert len(found) == len(scrape.samples), "a sample stands there twice"
     return found
 

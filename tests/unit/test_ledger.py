@@ -9,9 +9,9 @@ from hypothesis import strategies as st
 
 from exporter import catalog, units
 from exporter.ledger import Ledger
-from exporter.model import Family, Histogram, Identity
-from exporter.totals import HistogramTotal, Series, Total, Totals
-from tests.support.records import at, series_of
+from exporter.model import Exemplar, Family, Histogram, Identity
+from exporter.totals import Call, HistogramTotal, Series, Total, Totals
+from tests.support.records import STARTED_UNIX_NS, at, series_of
 
 TTL_SECONDS = 900.0
 RANK_0, RANK_1, NO_RANK = Identity(rank="0"), Identity(rank="1"), Identity()
@@ -21,9 +21,9 @@ LIVE = Series(catalog.CUDA_MEMORY_LIVE, ())
 COMMUNICATOR = Series(catalog.NCCL_COMMUNICATOR_INFO, ("0", "abc", "0", "2"))
 
 
-def histogram(slot: int, count: int, sum_ns: int) -> HistogramTotal:
+def histogram(slot: int, count: int, sum_ns: int, exemplar: Call | None = None) -> HistogramTotal:
     """`count` calls in one slot."""
-    return HistogramTotal(tuple(count if at == slot else 0 for at in range(units.SLOTS)), sum_ns)
+    return HistogramTotal(tuple(count if at == slot else 0 for at in range(units.SLOTS)), sum_ns, exemplar)
 
 
 def opened() -> Ledger:
@@ -257,6 +257,145 @@ class TestExpiry:
         exported(ledger, {}, {}, 2 * TTL_SECONDS)
 
         assert calls_of(exported(ledger, {2: {CALLS: 1}}, {2: RANK_0}, 3 * TTL_SECONDS)) == {"0": 1}
+
+
+class TestStarts:
+    """Since when counters and histograms count, by identity."""
+
+    def started(self, ledger: Ledger, processes: Mapping[int, Identity], now_seconds: float) -> dict[str, float]:
+        """Rank -> seconds from the opening on, of an export; `own` for the exporter."""
+        totals: Totals = {process: {CALLS: 1} for process in processes}
+        found = ledger.snapshot(totals, processes, at(now_seconds)).started_unix_ns
+        return {
+            identity.rank if identity else "own": (started - STARTED_UNIX_NS) / 1e9
+            for identity, started in found.items()
+        }
+
+    def test_exporter_s_own_metrics_count_since_the_opening(self) -> None:
+        """They have no identity."""
+        assert self.started(Ledger(TTL_SECONDS, at(5.0)), {}, 60.0) == {"own": 5.0}
+
+    def test_identity_counts_since_the_opening(self) -> None:
+        """It had counted nothing before its first export, and nothing has been forgotten; to start early is not wrong."""
+        assert self.started(opened(), {1: RANK_0}, 60.0) == {"own": 0.0, "0": 0.0}
+
+    def test_start_is_fixed_from_the_first_export_on(self) -> None:
+        """A start that moves is a reset to a receiver."""
+        ledger = opened()
+        found = [self.started(ledger, {1: RANK_0}, now)["0"] for now in (60.0, 120.0, 180.0)]
+
+        assert found == [0.0, 0.0, 0.0]
+
+    def test_start_stays_when_the_process_has_ended(self) -> None:
+        """Its totals count on."""
+        ledger = opened()
+        self.started(ledger, {1: RANK_0}, 60.0)
+        ledger.retire(1, RANK_0, {CALLS: 1})
+
+        assert self.started(ledger, {}, 120.0)["0"] == 0.0
+
+    def test_start_ends_with_the_totals(self) -> None:
+        """Nothing is exported of the identity."""
+        ledger = opened()
+        ledger.retire(1, RANK_0, {CALLS: 1})
+        self.started(ledger, {}, 60.0)
+
+        assert self.started(ledger, {}, 61.0 + TTL_SECONDS) == {"own": 0.0}
+
+    def test_identity_that_returns_after_the_ttl_has_a_new_start(self) -> None:
+        """The moment at which its totals were forgotten: what it exports now was counted after that."""
+        ledger = opened()
+        ledger.retire(1, RANK_0, {CALLS: 1})
+        self.started(ledger, {}, 60.0)
+        self.started(ledger, {}, 1_000.0)
+
+        assert self.started(ledger, {2: RANK_0}, 2_000.0) == {"own": 0.0, "0": 1_000.0}
+
+    def test_expiry_of_one_identity_leaves_the_start_of_the_others(self) -> None:
+        """Rank 1 runs on."""
+        ledger = opened()
+        ledger.retire(1, RANK_0, {CALLS: 1})
+        self.started(ledger, {2: RANK_1}, 60.0)
+
+        assert self.started(ledger, {2: RANK_1}, 1_000.0) == {"own": 0.0, "1": 0.0}
+
+    def test_snapshot_keeps_its_starts(self) -> None:
+        """A later one does not change it under a push that is being written."""
+        ledger = opened()
+        ledger.retire(1, RANK_0, {CALLS: 1})
+        earlier = ledger.snapshot({}, {}, at(60.0))
+        ledger.snapshot({}, {}, at(1_000.0))
+
+        assert earlier.started_unix_ns == {None: STARTED_UNIX_NS, RANK_0: STARTED_UNIX_NS}
+
+
+class TestExemplars:
+    """A call of late, out of those that a histogram has counted."""
+
+    def exported(self, *calls: Call | None, now_seconds: float = 1_000.0) -> Exemplar | None:
+        """The exemplar of rank 0, whose processes have these."""
+        totals: Totals = {n: {DURATION: histogram(8, 1, 9, call)} for n, call in enumerate(calls)}
+        families = exported(opened(), totals, dict.fromkeys(totals, RANK_0), now_seconds)
+        value = value_of(families, DURATION)
+        assert isinstance(value, Histogram)
+        return value.exemplar
+
+    def test_exemplar_has_who_how_long_and_when(self) -> None:
+        """Seconds, and the time of day of its end."""
+        call = Call(tid=4031, duration_ns=250_000_000, ended_ns=990_000_000_001, tgid=4026)
+
+        assert self.exported(call) == Exemplar(
+            (("pid", "4026"), ("tid", "4031")), 0.25, STARTED_UNIX_NS + 990_000_000_001
+        )
+
+    def test_of_two_processes_the_latest_is_exported(self) -> None:
+        """Not the slowest: it is the one that matters now."""
+        earlier = Call(tid=4031, duration_ns=250_000_000, ended_ns=980_000_000_000, tgid=4026)
+        later = Call(tid=5031, duration_ns=125_000_000, ended_ns=990_000_000_000, tgid=5026)
+        expected = Exemplar((("pid", "5026"), ("tid", "5031")), 0.125, STARTED_UNIX_NS + 990_000_000_000)
+
+        assert self.exported(earlier, later) == self.exported(later, earlier, None) == expected
+
+    def test_without_one_there_is_none(self) -> None:
+        """The row was being written, or the driver's calls were only counted."""
+        assert self.exported(None, None) is None
+
+    def test_exemplar_of_a_minute_ago_is_the_last_that_is_shown(self) -> None:
+        """An older one says nothing of what is slow now."""
+        call = Call(tid=4031, duration_ns=250_000_000, ended_ns=900_000_000_000, tgid=4026)
+
+        assert self.exported(call, now_seconds=960.0) is not None
+        assert self.exported(call, now_seconds=960.000_001) is None
+
+    def test_thread_that_the_exporter_does_not_see_has_no_labels(self) -> None:
+        """It is in a pid namespace of its own; 0 is nobody."""
+        call = Call(tid=0, duration_ns=250_000_000, ended_ns=990_000_000_000, tgid=0)
+        found = self.exported(call)
+
+        assert found is not None
+        assert (found.labels, found.duration_seconds) == ((), 0.25)
+
+    def test_exemplar_outlives_its_process(self) -> None:
+        """The slowest call may be the one that it died of."""
+        ledger = opened()
+        call = Call(tid=4031, duration_ns=250_000_000, ended_ns=990_000_000_000, tgid=4026)
+        ledger.retire(1, RANK_0, {DURATION: histogram(8, 1, 9, call)})
+        value = value_of(exported(ledger, {}, {}, 1_000.0), DURATION)
+
+        assert isinstance(value, Histogram)
+        assert value.exemplar is not None
+
+    def test_renamed_process_leaves_its_exemplar_behind(self) -> None:
+        """The call was made under the old name."""
+        ledger = opened()
+        call = Call(tid=4031, duration_ns=250_000_000, ended_ns=990_000_000_000, tgid=4026)
+        ledger.rename(1, NO_RANK, {DURATION: histogram(8, 1, 9, call)})
+        families = exported(ledger, {1: {DURATION: histogram(8, 2, 18, call)}}, {1: RANK_0}, 1_000.0)
+
+        old, new = value_of(families, DURATION, ""), value_of(families, DURATION, "0")
+        assert isinstance(old, Histogram)
+        assert isinstance(new, Histogram)
+        assert (old.exemplar is None, new.exemplar is None) == (False, True)
 
 
 STEPS = st.lists(

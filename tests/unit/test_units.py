@@ -106,6 +106,51 @@ class TestClassicBuckets:
         assert units.cumulative([1] * 338, (0, 8)) == [1, 9, 338]
 
 
+class TestBucketOfADuration:
+    """Which of the eleven an exemplar belongs to."""
+
+    @pytest.mark.parametrize(
+        ("duration_seconds", "bucket"),
+        [
+            (0.0, 0),
+            (1e-9, 0),
+            (2.0**-19, 0),  # an edge belongs to the bucket that it ends
+            (2.0**-19 * 1.0001, 1),
+            (0.001, 5),  # 2^-11 = 0.000488 < 0.001 <= 2^-9 = 0.00195
+            (0.8, 9),  # 2^-3 = 0.125 < 0.8 <= 1
+            (1.0, 9),
+            (1.2, 10),
+            (9_223_372_036.0, 10),
+        ],
+    )
+    def test_bucket_is_the_first_whose_edge_is_not_below(self, duration_seconds: float, bucket: int) -> None:
+        """The eleventh is that of +Inf."""
+        assert units.classic_bucket(duration_seconds) == bucket
+
+
+class TestOccupied:
+    """Where a histogram holds something."""
+
+    @pytest.mark.parametrize(
+        ("counts", "range_of_slots"),
+        [
+            ([0] * 338, (0, 0)),
+            ([], (0, 0)),
+            ([1] + [0] * 337, (0, 1)),
+            ([0] * 337 + [1], (337, 338)),
+            ([0] * 8 + [2, 0, 0, 3] + [0] * 326, (8, 12)),
+            ([1] * 338, (0, 338)),
+            ([1] + [0] * 336 + [1], (0, 338)),
+        ],
+        ids=["empty", "no slots", "first", "last", "some", "all", "both ends"],
+    )
+    def test_range_begins_at_the_first_and_ends_behind_the_last(
+        self, counts: list[int], range_of_slots: tuple[int, int]
+    ) -> None:
+        """As a slice takes it; nothing is an empty slice."""
+        assert units.occupied(counts) == range_of_slots
+
+
 class TestSeconds:
     """Out of nanoseconds."""
 

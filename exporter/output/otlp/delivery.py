@@ -105,11 +105,11 @@ class Delivery:
         if time.monotonic() >= self._not_before:
             self._push(self._stop_by)
 
-    def _push(self, until: float) -> None:
-        """One push, whatever comes of it. until: when retries end."""
+    def _push(self, retry_until: float) -> None:
+        """One push, whatever comes of it. retry_until: CLOCK_MONOTONIC seconds; none begins later."""
         started_at = time.monotonic()
         try:
-            worst = self._push_all(until)
+            worst = self._push_all(retry_until)
         except _Stopped:
             return  # the last push is about to say the same, and more
         except Exception:  # a defect must not end all pushes
@@ -121,7 +121,7 @@ class Delivery:
             self._own.set(catalog.PUSH_LAST_SUCCESS, time.time(), self._receiver.name)
         self._report(worst)
 
-    def _push_all(self, until: float) -> Verdict:
+    def _push_all(self, retry_until: float) -> Verdict:
         """Every request of one moment; the worst of what came of them."""
         snapshot = self._snapshot()
         time_unix_ns = snapshot.taken_at.unix_ns
@@ -131,7 +131,7 @@ class Delivery:
             self._own.set(catalog.FORGOTTEN_POINTS, self._deltas.forgotten, self._receiver.name)
         worst = Verdict(Outcome.DELIVERED)
         for request in points.requests(wanted):
-            result = self._deliver(request, time_unix_ns, until)
+            result = self._deliver(request, time_unix_ns, retry_until)
             if result.is_taken:
                 self._took(request, result.rejected_points)
             worst = max(worst, result, key=lambda one: list(Outcome).index(one.outcome))
@@ -146,7 +146,7 @@ class Delivery:
         if self._deltas:
             self._deltas.delivered(request)  # a partial success must not be sent again
 
-    def _deliver(self, request: list[DataPoint], time_unix_ns: int, until: float) -> Verdict:
+    def _deliver(self, request: list[DataPoint], time_unix_ns: int, retry_until: float) -> Verdict:
         """One request with its retries."""
         body: bytes = self._body.encode(request, time_unix_ns, self._origin, self._form)
         headers = {"Content-Type": self._body.CONTENT_TYPE}
@@ -155,16 +155,18 @@ class Delivery:
             headers["Content-Encoding"] = "gzip"
         retrying = Retrying(
             retry=retry_if_result(lambda result: result.may_pass and not self._stopping.is_set()),
-            stop=stop_before_delay(max(until - time.monotonic(), 0)),
+            stop=stop_before_delay(max(retry_until - time.monotonic(), 0)),
             wait=_wait,
             sleep=self._sleep,
             retry_error_callback=_last_result,
         )
-        result: Verdict = retrying(self._attempt, body, headers, until)
+        result: Verdict = retrying(self._attempt, body, headers)
         return result
 
-    def _attempt(self, body: bytes, headers: Mapping[str, str], until: float) -> Verdict:
-        timeout_seconds = min(self._receiver.timeout_seconds, max(until - time.monotonic(), 0.05))
+    def _attempt(self, body: bytes, headers: Mapping[str, str]) -> Verdict:
+        timeout_seconds = self._receiver.timeout_seconds
+        if self._stopping.is_set():
+            timeout_seconds = min(timeout_seconds, max(self._stop_by - time.monotonic(), 0.05))
         self._own.add(catalog.PUSH_ATTEMPTS, 1, self._receiver.name)
         self._own.add(catalog.PUSHED_BYTES, len(body), self._receiver.name)
         try:

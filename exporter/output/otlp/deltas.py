@@ -25,7 +25,7 @@ class _Key(NamedTuple):
 
 
 class Deltas:
-    """The deltas of one receiver. started_unix_ns: since when the first ones count."""
+    """The deltas of one receiver. The first ones are all there has been since the start of each series."""
 
     def __init__(self) -> None:
         self._cumulative: dict[_Key, Value] = {}
@@ -36,14 +36,14 @@ class Deltas:
 
     def collect(self, points: Iterable[DataPoint], time_unix_ns: int) -> list[DataPoint]:
         """Everything to be delivered now. points: cumulative, of this moment; gauges pass as they are."""
+        self._set_back(time_unix_ns)
         gauges, current = [], {}
         for point in points:
             if point.metric.kind not in (Kind.COUNTER, Kind.HISTOGRAM):
                 gauges.append(point)
                 continue
             key = _Key(point.metric, point.identity, point.labels)
-            current[key] = point.value
-            self._add(key, point)
+            current[key] = self._add(key, point)
         self._cumulative = current
         self._collected_unix_ns = time_unix_ns
         self._forget_ended()
@@ -54,11 +54,20 @@ class Deltas:
         for point in points:
             self._waiting.pop(_Key(point.metric, point.identity, point.labels), None)
 
-    def _add(self, key: _Key, point: DataPoint) -> None:
+    def _set_back(self, time_unix_ns: int) -> None:
+        """The time of day may have been set back since the last collection; no point may end before it starts."""
+        if time_unix_ns < self._collected_unix_ns:
+            self._collected_unix_ns = time_unix_ns
+            for key, point in self._waiting.items():
+                self._waiting[key] = point._replace(start_unix_ns=min(point.start_unix_ns, time_unix_ns))
+
+    def _add(self, key: _Key, point: DataPoint) -> Value:
+        """Put what is new to what waits. Returns what the next increase is counted from."""
         before = self._cumulative.get(key)
         increase = point.value if before is None else _minus(point.value, before)
         if _is_nothing(increase):
-            return
+            # The time of a call is added after the call was counted. One that was read in between sends it with the next.
+            return point.value if before is None or _is_nothing(point.value) else before
         waiting = self._waiting.get(key)
         if waiting is None:
             # A series of which there was nothing at the last collection has been counting since then at the earliest.
@@ -67,6 +76,7 @@ class Deltas:
             )
         else:
             self._waiting[key] = waiting._replace(value=_plus(waiting.value, increase))
+        return point.value
 
     def _forget_ended(self) -> None:
         ended = [key for key in self._waiting if key not in self._cumulative]

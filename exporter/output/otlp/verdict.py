@@ -94,7 +94,7 @@ def retry_after_seconds(header: str, now: datetime) -> float:
         return min(float(header), MAX_RETRY_AFTER_SECONDS)
     try:
         seconds = (parsedate_to_datetime(header) - now).total_seconds()
-    except (TypeError, ValueError):
+    except (OverflowError, TypeError, ValueError):
         return 0.0
     return min(max(seconds, 0.0), MAX_RETRY_AFTER_SECONDS)
 

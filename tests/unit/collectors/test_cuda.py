@@ -7,7 +7,7 @@ from exporter.catalog import Metric
 from exporter.collectors import cuda
 from exporter.kernel.abi import Copy
 from exporter.kernel.rows import Tables
-from exporter.totals import HistogramTotal, Total
+from exporter.totals import Call, HistogramTotal, Total
 from tests.support.tables import FakeTables
 
 
@@ -43,6 +43,16 @@ class TestOperations:
 
         assert isinstance(total, HistogramTotal)
         assert (total.counts[8], total.counts[13], sum(total.counts), total.sum_ns) == (2, 1, 3, 7)
+
+    def test_slowest_call_goes_with_the_histogram(self) -> None:
+        """It becomes the exemplar."""
+        kernel = kernel_with_process()
+        kernel.call(1, "cudaMalloc", durations_ns=[2, 3])
+        kernel.slowest(1, "cudaMalloc", duration_ns=3, ended_ns=47, tid=4031, tgid=4026)
+        total = collected(kernel, catalog.CUDA_OPERATION_DURATION)["runtime", "cudaMalloc"]
+
+        assert isinstance(total, HistogramTotal)
+        assert total.exemplar == Call(tid=4031, duration_ns=3, ended_ns=47, tgid=4026)
 
     def test_calls_never_timed_are_counted_without_a_histogram(self) -> None:
         """Driver calls that the runtime made."""

@@ -8,7 +8,7 @@ from exporter import catalog
 from exporter.catalog import Metric
 from exporter.collectors import nccl
 from exporter.kernel.rows import Tables
-from exporter.totals import HistogramTotal, Total
+from exporter.totals import Call, HistogramTotal, Total
 from tests.support.tables import FakeTables
 
 
@@ -32,6 +32,19 @@ class TestOperations:
         total = found["ncclAllReduce", "0"]
         assert isinstance(total, HistogramTotal)
         assert (total.counts[8], total.counts[13], total.sum_ns) == (1, 1, 5)
+
+    def test_slowest_call_goes_with_the_histogram_of_its_communicator(self) -> None:
+        """It becomes the exemplar of that one alone."""
+        kernel = FakeTables()
+        for communicator in (1, 2):
+            kernel.call(1, "ncclAllReduce", durations_ns=[2, 3], communicator=communicator)
+        kernel.slowest(1, "ncclAllReduce", duration_ns=3, ended_ns=47, tid=4031, tgid=4026, communicator=2)
+        totals = collected(kernel, catalog.NCCL_OPERATION_DURATION).values()
+
+        assert [total.exemplar for total in totals if isinstance(total, HistogramTotal)] == [
+            None,
+            Call(tid=4031, duration_ns=3, ended_ns=47, tgid=4026),
+        ]
 
     def test_bytes_are_by_operation_and_communicator(self) -> None:
         """Elements times their size, as the kernel has multiplied them."""

@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from exporter.config import SETTINGS, Config, add_arguments, load
+from exporter.config.otlp import Receiver
 from exporter.errors import BadInput
 
 
@@ -104,10 +105,58 @@ class TestFile:
             path.procfs = "{tmp_path}"
             standin.if-idle = true
             log = {{level = "debug", format = "json"}}
+            [otlp]
+            endpoint = "https://otlp.example:4318"
+            protocol = "http/protobuf"
+            compression = "none"
+            interval = "1m"
+            timeout = "5s"
+            temporality = "delta"
+            histograms = "explicit"
+            headers-file = "{tmp_path}/headers"
+            ca-file = "{tmp_path}/ca.pem"
+            client-certificate-file = "{tmp_path}/client.pem"
+            client-key-file = "{tmp_path}/client.key"
+            service-name = "stalls"
+            resource-attributes = "team=a%20b"
         """
+        for name in ("ca.pem", "client.pem", "client.key"):
+            (tmp_path / name).touch()
+        (tmp_path / "headers").write_text("api-key=secret\n", encoding="ascii")
 
         assert loaded(toml(tmp_path, text)) == Config(
-            ("::1", 9), "/m", 5, False, "n", "single", ("cuda",), 0.1, 60.0, 3600.0, tmp_path, True, "debug", "json"
+            listen_address=("::1", 9),
+            telemetry_path="/m",
+            max_requests=5,
+            with_exporter_metrics=False,
+            node="n",
+            attach_kind="single",
+            collectors=("cuda",),
+            tick_interval_seconds=0.1,
+            discovery_interval_seconds=60.0,
+            series_ttl_seconds=3600.0,
+            procfs=tmp_path,
+            receivers=(
+                Receiver(
+                    name="default",
+                    url="https://otlp.example:4318/v1/metrics",
+                    protocol="http/protobuf",
+                    compression="none",
+                    timeout_seconds=5.0,
+                    interval_seconds=60.0,
+                    temporality="delta",
+                    histograms="explicit",
+                    headers=(("api-key", "secret"),),
+                    ca_file=tmp_path / "ca.pem",
+                    client_certificate_file=tmp_path / "client.pem",
+                    client_key_file=tmp_path / "client.key",
+                ),
+            ),
+            service_name="stalls",
+            resource_attributes=(("team", "a b"),),
+            standin_if_idle=True,
+            log_level="debug",
+            log_format="json",
         )
 
     def test_unknown_key_is_refused(self, tmp_path: Path) -> None:

@@ -18,6 +18,7 @@ from exporter.kernel.rows import (
     Tables,
     event_of,
 )
+from exporter.totals import Call
 from tests.support.tables import FakeTables
 
 MALLOC, ALL_REDUCE = NUMBERS["cudaMalloc"], NUMBERS["ncclAllReduce"]
@@ -123,6 +124,40 @@ class TestReading:
 
         assert found == {"processes": 1, "operations": 1, "errors": 1, "communicators": 0, "allocations": 7}
         assert tables.capacities() == dict.fromkeys(TABLES, 64)
+
+
+class TestSlowestCall:
+    """The exemplar that stands in an operation's row."""
+
+    def test_call_is_read(self, kernel: FakeTables, tables: Tables) -> None:
+        """Thread, duration, end on the monotonic clock, process."""
+        kernel.call(1, "cudaMalloc", durations_ns=[2_000])
+        kernel.slowest(1, "cudaMalloc", duration_ns=2_000, ended_ns=47_000_000_000, tid=4031, tgid=4026)
+
+        assert tables.read().operations[MALLOC_OF_1].slowest == Call(
+            tid=4031, duration_ns=2_000, ended_ns=47_000_000_000, tgid=4026
+        )
+
+    def test_call_is_laid_out_as_in_the_header(self, kernel: FakeTables, tables: Tables) -> None:
+        """Written out byte by byte: version, thread, duration, end, process, version; behind the three sums."""
+        exemplar = struct.pack("<IIQQII", 4, 4031, 2_000, 47_000_000_000, 4026, 4)
+        key = struct.pack("<IHH", 1, MALLOC, 0)
+        kernel.maps["operations"].rows[key] = struct.pack("<QQQ", 0, 2_000, 0) + exemplar + bytes(338 * 8)
+
+        assert tables.read().operations[MALLOC_OF_1].slowest == Call(4031, 2_000, 47_000_000_000, 4026)
+
+    def test_operation_without_one_has_none(self, kernel: FakeTables, tables: Tables) -> None:
+        """Zeros are no call: calls that are only counted leave no exemplar."""
+        kernel.call(1, "cudaMalloc", untimed=3)
+
+        assert tables.read().operations[MALLOC_OF_1].slowest is None
+
+    def test_call_that_is_being_written_is_none(self, kernel: FakeTables, tables: Tables) -> None:
+        """The two versions differ, so what stands between them may be of two calls."""
+        kernel.call(1, "cudaMalloc", durations_ns=[2_000])
+        kernel.slowest(1, "cudaMalloc", duration_ns=2_000, ended_ns=47_000_000_000, is_being_written=True)
+
+        assert tables.read().operations[MALLOC_OF_1].slowest is None
 
 
 class TestUnpackingOnce:

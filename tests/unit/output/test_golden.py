@@ -65,6 +65,20 @@ class TestGolden:
 
         assert [family.metric for family in families] == list(catalog.WORKLOAD_METRICS)
 
+    def test_training_shows_an_exemplar_of_each_rank(self) -> None:
+        """Both formats that have exemplars do."""
+        snapshot = CASES["training"]()
+
+        assert exposition(snapshot, Format.OPENMETRICS).count(' # {pid="') == 2
+        assert otlp_document(snapshot).count('"exemplars"') == 2
+
+    def test_hostile_shows_no_exemplar(self) -> None:
+        """Its only one was being written when the tables were read: half of it may be another call's."""
+        snapshot = CASES["hostile"]()
+
+        assert " # {" not in exposition(snapshot, Format.OPENMETRICS)
+        assert '"exemplars"' not in otlp_document(snapshot)
+
     def test_no_line_of_the_hostile_case_is_forged(self) -> None:
         """Every line is a comment or one of our samples."""
         lines = exposition(CASES["hostile"](), Format.TEXT).splitlines()

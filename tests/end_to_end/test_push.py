@@ -1,0 +1,516 @@
+"""`run --otlp.endpoint`, as its users run it: what is pushed is what is served, whatever the receivers do."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from exporter import standin
+from exporter.catalog import Kind
+from tests.conformance import series
+from tests.support import exporter_process, receiver
+from tests.support.exporter_process import Exporter
+from tests.support.exposition import Scrape
+from tests.support.held_calls import fresh_rank, held_calls
+from tests.support.otlp import Received, read_json, read_protobuf
+from tests.support.receiver import Entry, Request, answer, drip, drop, hang, refused
+from tests.support.requirements import need_tracing
+from tests.support.traced import eventually, only
+
+pytestmark = pytest.mark.end_to_end
+OPERATIONS = "gpustall.cuda.operations"
+ORDERS = (
+    "--sync=block",
+    "cudaStreamSynchronize:23:2ms",
+    "cudaMalloc:5:4096",
+    "cudaMemcpyAsync:17:4096:h2d",
+    "ncclAllReduce:11:4096",
+    "sleep:1:3600s",  # with its communicator, which would be gone after the last order
+)
+FAILING = {"STANDIN_FAIL": "cudaMemcpyAsync:2:3"}
+"""The third copy runs out of memory."""
+
+TOKEN = "b7c2d6a19e"
+CUMULATIVE = ("default", "binary")
+FLUSH_SECONDS = 2.0
+MARGIN_SECONDS = 3.0  # for a machine that has much to do
+QUICKLY_SECONDS = 2.0
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _possible_here() -> None:
+    """Skip, naming what is missing."""
+    need_tracing()
+
+
+def running(*flags: str) -> Any:
+    """An exporter on which the environment of the tests has no bearing: no proxy, nothing of OpenTelemetry's."""
+    foreign = dict.fromkeys((name for name in os.environ if name.startswith("OTEL_")), "")
+    return exporter_process.running(*flags, environment={**foreign, "NO_PROXY": "*", "no_proxy": "*"})
+
+
+def await_probes(exporter: Exporter) -> None:
+    """Wait until the stand-in's libraries are probed: some process has to use them."""
+    for name in standin.PROBED:
+        path = standin.build_dir() / name
+        eventually(lambda path=path: f"attached to {path}" in exporter.logs, f"{path} is probed")
+
+
+def await_process(exporter: Exporter, rank: str) -> None:
+    """Wait until a process is exported."""
+    eventually(lambda: exporter.scrape().matching("gpustall_workload_info", rank=rank), f"rank {rank} is exported")
+
+
+class Inbox:
+    """A receiver that meets every request in the way of the moment. Has the points of those that it took."""
+
+    def __init__(self, found: receiver.Receiver, taken: list[Request]) -> None:
+        self.url = found.url
+        self._found = found
+        self._taken = taken
+        self._points: list[Received] = []
+        self._read = 0
+
+    @property
+    def requests(self) -> list[Request]:
+        """All that have come, taken or not."""
+        return self._found.requests
+
+    def points(self, rank: str) -> list[Received]:
+        """Of one rank, of all requests that were taken, in order; every rule has been kept."""
+        while self._read < len(self._taken):
+            request = self._taken[self._read]
+            self._points += (read_protobuf if request.is_protobuf else read_json)(request.content)
+            self._read += 1
+        return [point for point in self._points if point.attributes.get("rank") == rank]
+
+    def values(self, rank: str, operation: str) -> list[int]:
+        """How often an operation was called, of every push."""
+        return [
+            p.value for p in self.points(rank) if (p.name, p.attributes.get("operation")) == (OPERATIONS, operation)
+        ]  # type: ignore[misc]
+
+
+@dataclass
+class Switch:
+    """How requests are met from now on. taken: those that were told so."""
+
+    well: Entry = field(default_factory=answer)
+    now: Entry | None = None
+    taken: list[Request] = field(default_factory=list)
+
+    def meet(self, connection: Any, request: Request) -> None:
+        """As the script of a receiver has it."""
+        if self.now is None:
+            self.taken.append(request)
+        entry = self.now or self.well
+        assert entry.say is not None
+        entry.say(connection, request)
+
+
+@contextmanager
+def inbox() -> Iterator[tuple[Inbox, Switch]]:
+    """A receiver, and how to break it."""
+    switch = Switch()
+    with receiver.receiver([Entry(switch.meet)]) as found:
+        yield Inbox(found, switch.taken), switch
+
+
+@dataclass(frozen=True)
+class Pushing:
+    """An exporter that pushes to several receivers. rank: of a program that has made all of its calls, and rests."""
+
+    exporter: Exporter
+    inboxes: Mapping[str, Inbox]
+    switches: Mapping[str, Switch]
+    rank: str
+
+
+@pytest.fixture(scope="module")
+def pushing(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Pushing]:
+    """Cumulative in JSON and in protobuf, deltas, one receiver that is down and one that denies."""
+    folder = tmp_path_factory.mktemp("push")
+    token, config, rank = folder / "token", folder / "exporter.toml", fresh_rank()
+    token.write_text(f"api-key={TOKEN}\n")
+    with ExitStack() as running_now:
+        boxes = {name: running_now.enter_context(inbox()) for name in (*CUMULATIVE, "delta")}
+        denying = running_now.enter_context(receiver.receiver([answer(401)]))
+        config.write_text(
+            _table("binary", boxes["binary"][0].url, protocol="http/protobuf", histograms="explicit", interval="200ms")
+            + f'headers-file = "{token}"\n'
+            + _table("delta", boxes["delta"][0].url, temporality="delta", interval="1s")
+            + _table("dead", running_now.enter_context(refused()), interval="200ms")
+            + _table("denying", f"{denying.url}?key={TOKEN}", interval="200ms")
+            + f'headers-file = "{token}"\n'
+        )
+        default = f"--otlp.endpoint={boxes['default'][0].url}"
+        exporter = running_now.enter_context(running(f"--config.file={config}", default, "--otlp.interval=200ms"))
+        running_now.enter_context(held_calls("ncclAllReduce:1:4096"))
+        await_probes(exporter)
+        calls = running_now.enter_context(held_calls(*ORDERS, rank=rank, environment=FAILING))
+        calls.begin()
+        last = {"operation": "ncclAllReduce", "rank": rank}
+        eventually(
+            lambda: exporter.scrape().total("gpustall_nccl_operation_duration_seconds_count", **last) == 11, "it rests"
+        )
+        yield Pushing(
+            exporter,
+            {name: box for name, (box, _) in boxes.items()},
+            {name: switch for name, (_, switch) in boxes.items()},
+            rank,
+        )
+
+
+def _table(name: str, url: str, **settings: str) -> str:
+    lines = (f'{key} = "{value}"\n' for key, value in {"endpoint": url, **settings}.items())
+    return f"[otlp.receiver.{name}]\n{''.join(lines)}"
+
+
+EVERY_KIND = pytest.mark.parametrize("kind", list(Kind))
+BOTH_FORMATS = pytest.mark.parametrize("name", CUMULATIVE)
+
+
+class TestNumbers:
+    """Of a program at rest: pushed and served are the same."""
+
+    @EVERY_KIND
+    @BOTH_FORMATS
+    def test_series_are_those_of_a_scrape(self, pushing: Pushing, name: str, kind: Kind) -> None:
+        """Names, labels and numbers; of a histogram the sum, the count and every classic bucket."""
+        scraped = series.of_scrape(pushing.exporter.scrape(), kind, rank=pushing.rank)
+        eventually(lambda: self._pushed(pushing, name, kind) == scraped, f"{name} has the same {kind}")
+
+        assert len(scraped) > 0
+
+    @staticmethod
+    def _pushed(pushing: Pushing, name: str, kind: Kind) -> series.Series:
+        return series.of_points(series.latest(pushing.inboxes[name].points(pushing.rank)), kind)
+
+    @BOTH_FORMATS
+    def test_calls_are_those_that_were_ordered(self, pushing: Pushing, name: str) -> None:
+        """So that it is not two empty things that are the same."""
+        found = pushing.inboxes[name]
+        eventually(lambda: found.values(pushing.rank, "ncclCommInitRank") is not None, "it has come")
+        latest = {
+            (point.name, point.attributes.get("operation") or point.attributes.get("direction")): point.value
+            for point in series.latest(found.points(pushing.rank))
+            if point.attributes.get("api") != "driver"
+        }
+
+        assert latest[OPERATIONS, "cudaStreamSynchronize"] == 23
+        assert latest["gpustall.cuda.memcpy", "h2d"] == 16 * 4096
+        assert latest["gpustall.cuda.operation.errors", "cudaMemcpyAsync"] == 1
+
+    def test_formats_are_those_that_were_configured(self, pushing: Pushing) -> None:
+        """JSON and exponential by default."""
+        forms = {
+            name: {
+                (request.is_protobuf, point.kind)
+                for request in found.requests[-1:]
+                for point in found.points(pushing.rank)
+                if point.name == "gpustall.cuda.operation.duration"
+            }
+            for name, found in pushing.inboxes.items()
+            if name in CUMULATIVE
+        }
+
+        assert forms == {"default": {(False, "exponential")}, "binary": {(True, "histogram")}}
+
+    def test_deltas_add_up_to_what_is_served(self, pushing: Pushing) -> None:
+        """Of every counter, from the first push on."""
+        scraped = series.of_scrape(pushing.exporter.scrape(), Kind.COUNTER, rank=pushing.rank)
+        scraped = {key: value for key, value in scraped.items() if value}
+        eventually(lambda: self._sums(pushing) == scraped, "the sums are those of the scrape")
+
+        assert len(scraped) > 0
+
+    @staticmethod
+    def _sums(pushing: Pushing) -> series.Series:
+        sums: series.Series = {}
+        for point in pushing.inboxes["delta"].points(pushing.rank):
+            for key, value in series.of_points([point], Kind.COUNTER).items():
+                sums[key] = sums.get(key, 0) + value
+        return sums
+
+    def test_a_receiver_that_is_down_is_counted(self, pushing: Pushing) -> None:
+        """And is no concern of the others."""
+        down = {"receiver": "dead", "outcome": "no_answer"}
+        eventually(lambda: pushing.exporter.scrape().total("gpustall_exporter_pushes_total", **down), "it is counted")
+
+        assert pushing.exporter.scrape().total("gpustall_exporter_pushed_points_total", receiver="dead") == 0
+
+
+class TestToken:
+    """A header of a file."""
+
+    def test_it_reaches_its_receiver_and_no_other(self, pushing: Pushing) -> None:
+        """Each receiver has headers of its own."""
+        sent = {name: found.requests[-1].headers["api-key"] for name, found in pushing.inboxes.items()}
+
+        assert sent == {"default": None, "binary": TOKEN, "delta": None}
+
+    def test_it_is_shown_nowhere(self, pushing: Pushing) -> None:
+        """Nor is the query of a URL: command line, log and metrics, of a receiver that denies."""
+        denied = {"receiver": "denying", "outcome": "rejected"}
+        eventually(lambda: pushing.exporter.scrape().total("gpustall_exporter_pushes_total", **denied), "it denies")
+        shown = {
+            "command line": Path(f"/proc/{pushing.exporter.process.pid}/cmdline").read_text(),
+            "log": pushing.exporter.logs,
+            "metrics": pushing.exporter.get().body.decode(),
+        }
+
+        assert "OTLP receiver denying" in shown["log"]
+        assert {where for where, text in shown.items() if TOKEN in text} == set()
+
+
+class TestHostileNames:
+    """A process may have any bytes for a name."""
+
+    def test_name_that_is_no_text_is_pushed_as_text(self, pushing: Pushing) -> None:
+        """`\\xffgpu` on its own; U+FFFD stands for what is no UTF-8, in either format."""
+        rank = fresh_rank()
+        with _named(b"\xffgpu", rank):
+            for name in CUMULATIVE:
+                found = pushing.inboxes[name]
+                eventually(lambda found=found: self._comms(found, rank), "it is pushed")
+
+                assert self._comms(found, rank) == {"\ufffdgpu"}
+
+    @staticmethod
+    def _comms(found: Inbox, rank: str) -> set[object]:
+        return {point.attributes["comm"] for point in found.points(rank) if point.name == "gpustall.workload.info"}
+
+
+@contextmanager
+def _named(comm: bytes, rank: str) -> Iterator[None]:
+    """A program of the stand-in, running under a name."""
+    import tempfile
+
+    with tempfile.TemporaryDirectory() as folder:
+        link = os.fsencode(folder) + b"/" + comm
+        os.symlink(os.fsencode(standin.build_dir() / "calls"), link)
+        # The shell is told the program's path by held_calls(), and starts it under the other.
+        renamed = ("sh", "-c", 'shift; exec "$PROGRAM" "$@"', "sh")
+        environment = {"PROGRAM": os.fsdecode(link)}
+        with held_calls("cudaEventRecord:1", rank=rank, environment=environment, before=renamed) as calls:
+            calls.make()
+            yield
+
+
+@dataclass(frozen=True)
+class Outage:
+    """What came of 23 calls that were made while no receiver took anything.
+
+    starts: of a program that had made its calls before; the first is that of before.
+    """
+
+    slowest_scrape_seconds: float
+    ticks: float
+    totals: list[int]
+    delta_sum: int
+    starts: list[int]
+
+
+OUTAGES = {"503": answer(503), "drop": drop(), "hang": hang(), "drip": drip(0.05)}
+
+
+@pytest.fixture(scope="module")
+def outages(pushing: Pushing) -> dict[str, Outage]:
+    """Each kind of it, one after the other."""
+    return {name: _outage(pushing, entry) for name, entry in OUTAGES.items()}
+
+
+def _outage(pushing: Pushing, entry: Entry) -> Outage:
+    """Begin, make the calls, wait for two pushes that come to nothing, end; and then for two that are delivered."""
+    exporter, default, delta = pushing.exporter, pushing.inboxes["default"], pushing.inboxes["delta"]
+    rank = fresh_rank()
+    with held_calls("cudaEventRecord:23", rank=rank) as calls:
+        await_process(exporter, rank)
+        start_before = _start(default, pushing.rank)
+        scrapes = _TimedScrapes(exporter)
+        for name in ("default", "delta"):
+            pushing.switches[name].now = entry
+        ticks_before, failed_before = scrapes.total("gpustall_exporter_ticks_total"), scrapes.failed_pushes()
+        calls.make()
+        eventually(
+            lambda: all(later >= before + 2 for later, before in zip(scrapes.failed_pushes(), failed_before)),
+            "it fails",
+        )
+        ticks = scrapes.total("gpustall_exporter_ticks_total") - ticks_before
+        for name in ("default", "delta"):
+            pushing.switches[name].now = None
+        eventually(lambda: default.values(rank, "cudaEventRecord")[-1:] == [23], "the total is pushed")
+        eventually(lambda: sum(delta.values(rank, "cudaEventRecord")) >= 23, "the deltas are pushed")
+        taken = len(pushing.switches["delta"].taken)
+        eventually(lambda: len(pushing.switches["delta"].taken) > taken, "another push")
+        return Outage(
+            scrapes.slowest_seconds,
+            ticks,
+            default.values(rank, "cudaEventRecord")[-1:],
+            sum(delta.values(rank, "cudaEventRecord")),
+            [start_before, _start(default, pushing.rank)],
+        )
+
+
+def _start(found: Inbox, rank: str) -> int:
+    eventually(lambda: found.values(rank, "cudaStreamSynchronize"), "it is pushed")
+    start: int = [p for p in found.points(rank) if p.name == OPERATIONS][-1].start_unix_ns
+    return start
+
+
+class _TimedScrapes:
+    """Scrapes, and remembers the slowest."""
+
+    def __init__(self, exporter: Exporter) -> None:
+        self._exporter = exporter
+        self.slowest_seconds = 0.0
+
+    def _scrape(self) -> Scrape:
+        began = time.monotonic()
+        scrape = self._exporter.scrape()
+        self.slowest_seconds = max(self.slowest_seconds, time.monotonic() - began)
+        return scrape
+
+    def total(self, name: str) -> float:
+        """Of a metric."""
+        return self._scrape().total(name)
+
+    def failed_pushes(self) -> list[float]:
+        """To the receivers with an outage."""
+        scrape = self._scrape()
+        return [
+            sum(
+                sample.value
+                for sample in scrape.matching("gpustall_exporter_pushes_total", receiver=name)
+                if sample.labels["outcome"] != "delivered"
+            )
+            for name in ("default", "delta")
+        ]
+
+
+@pytest.mark.parametrize("outage", OUTAGES)
+class TestOutage:
+    """No receiver takes anything for some pushes."""
+
+    def test_scrapes_are_answered(self, outages: dict[str, Outage], outage: str) -> None:
+        """They wait for no push."""
+        assert outages[outage].slowest_scrape_seconds < QUICKLY_SECONDS
+
+    def test_ticks_go_on(self, outages: dict[str, Outage], outage: str) -> None:
+        """Four a second; an outage lasts for two pushes to the receiver that gets one a second."""
+        assert outages[outage].ticks >= 2
+
+    def test_totals_are_right_afterwards(self, outages: dict[str, Outage], outage: str) -> None:
+        """Those of the calls that were made meanwhile included."""
+        assert outages[outage].totals == [23]
+
+    def test_start_is_that_of_before(self, outages: dict[str, Outage], outage: str) -> None:
+        """A receiver sees no reset."""
+        before, after = outages[outage].starts
+
+        assert after == before
+
+    def test_deltas_add_up(self, outages: dict[str, Outage], outage: str) -> None:
+        """Nothing is lost, and nothing comes twice."""
+        assert outages[outage].delta_sum == 23
+
+
+class TestMemory:
+    """Of an exporter whose receiver is down."""
+
+    def test_it_does_not_grow(self) -> None:
+        """Nothing is queued: 400 pushes that come to nothing take less than 4 MiB, of deltas, too."""
+        flags = ("--otlp.interval=10ms", "--otlp.temporality=delta")
+        with (
+            refused() as url,
+            running(f"--otlp.endpoint={url}", *flags) as exporter,
+            held_calls("ncclAllReduce:1:4096"),
+        ):
+            await_probes(exporter)
+            with held_calls(*ORDERS) as calls:
+                calls.begin()
+                _await_failures(exporter, 100)
+                before = _resident_bytes(exporter)
+                _await_failures(exporter, 500)
+                after = _resident_bytes(exporter)
+
+        assert after - before < 4 << 20
+
+
+def _await_failures(exporter: Exporter, count: int) -> None:
+    name, failed = "gpustall_exporter_pushes_total", {"outcome": "no_answer"}
+    eventually(lambda: exporter.scrape().total(name, **failed) >= count, f"{count} pushes come to nothing", 60)
+
+
+def _resident_bytes(exporter: Exporter) -> int:
+    pages = Path(f"/proc/{exporter.process.pid}/statm").read_text().split()[1]
+    return int(pages) * os.sysconf("SC_PAGESIZE")
+
+
+class TestStopping:
+    """SIGTERM."""
+
+    def test_last_push_has_the_last_calls(self) -> None:
+        """Though the next one was due in an hour."""
+        rank = fresh_rank()
+        with (
+            inbox() as (found, _),
+            running(f"--otlp.endpoint={found.url}", "--otlp.interval=1h") as exporter,
+            held_calls("ncclAllReduce:1:4096"),
+        ):
+            await_probes(exporter)
+            with held_calls("cudaEventRecord:23", rank=rank) as calls:
+                await_process(exporter, rank)
+                calls.make()
+                exit_code = exporter.stop()
+
+        assert exit_code == 0
+        assert found.values(rank, "cudaEventRecord") == [23]
+
+    def test_last_push_has_the_calls_of_a_process_that_has_just_begun(self) -> None:
+        """It was there for less than a tick."""
+        rank = fresh_rank()
+        with (
+            inbox() as (found, _),
+            running(f"--otlp.endpoint={found.url}", "--otlp.interval=1h", "--tick.interval=3s") as exporter,
+            held_calls("ncclAllReduce:1:4096"),
+        ):
+            await_probes(exporter)
+            with held_calls("cudaEventRecord:23", rank=rank) as calls:
+                calls.make()
+                exit_code = exporter.stop()
+
+        assert exit_code == 0
+        assert found.values(rank, "cudaEventRecord") == [23]
+
+    def test_receiver_that_hangs_keeps_no_one_waiting(self, tmp_path: Path) -> None:
+        """It has two seconds, and the other one gets its last push at the same time."""
+        rank = fresh_rank()
+        config = tmp_path / "exporter.toml"
+        with (
+            receiver.receiver([hang()]) as slow,
+            inbox() as (found, _),
+        ):
+            config.write_text(
+                _table("slow", slow.url, interval="200ms", timeout="30s") + _table("well", found.url, interval="1h")
+            )
+            with running(f"--config.file={config}") as exporter, held_calls("ncclAllReduce:1:4096"):
+                await_probes(exporter)
+                with held_calls("cudaEventRecord:23", rank=rank) as calls:
+                    calls.make()
+                    await_process(exporter, rank)
+                    slow.awaited(1)
+                    began = time.monotonic()
+                    exit_code = exporter.stop()
+                    seconds = time.monotonic() - began
+
+        assert exit_code == 0
+        assert seconds < FLUSH_SECONDS + MARGIN_SECONDS
+        assert found.values(rank, "cudaEventRecord") == [23]

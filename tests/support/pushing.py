@@ -1,0 +1,160 @@
+"""A delivery that runs: it pushes snapshots that are made up to a receiver with a script, and its first push comes at once.
+
+with pushing([answer(503), answer()], Source(1, 2)) as (found, push):
+    push.awaited(Outcome.DELIVERED)
+    first, second = found.requests
+"""
+
+from __future__ import annotations
+
+import random
+import threading
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+
+from exporter import catalog
+from exporter.catalog import Metric
+from exporter.config import otlp
+from exporter.config.otlp import Receiver
+from exporter.model import Family, Snapshot
+from exporter.output.otlp.delivery import Delivery
+from exporter.output.otlp.points import Origin
+from exporter.output.otlp.verdict import Outcome
+from exporter.output.own_metrics import OwnMetrics
+from tests.support import receiver
+from tests.support.otlp import Received, read_json, read_protobuf
+from tests.support.receiver import PATIENCE_SECONDS, Entry, Request
+from tests.support.records import STARTED_UNIX_NS, TRAINER, at, point
+from tests.support.traced import eventually, only
+
+ORIGIN = Origin("gpu7", "gpu-stall-exporter")
+ONCE, AGAIN_AND_AGAIN = "60s", "300ms"
+"""Intervals: only the first push of a test comes, besides that of the stop, or many do.
+
+A request is given no more time than what is left of its interval: a shorter one would be luck on a busy machine.
+"""
+
+_EARLY = 2401725  # with this seed the first push comes within 2 ms of a minute, and the back-offs are 0.5 s and 1 s
+_WORKLOAD = catalog.CUDA_OPERATIONS
+
+
+def target(url: str, **settings: object) -> Receiver:
+    """A receiver as flags would describe it: target(url, ca_file="authority.pem")."""
+    texts = {f"otlp.{key.replace('_', '-')}": (str(value), "a test") for key, value in settings.items()}
+    found: Receiver = only(otlp.receivers({"otlp.endpoint": (url, "a test"), **texts}, {}))
+    return found
+
+
+def snapshot(*totals: int, seconds: float = 1.0) -> Snapshot:
+    """A series for each total, of calls of cudaMalloc0, cudaMalloc1…"""
+    series = tuple(point(total, "runtime", f"cudaMalloc{n}") for n, total in enumerate(totals))
+    return Snapshot(at(seconds), (Family(_WORKLOAD, series),), {TRAINER: STARTED_UNIX_NS, None: STARTED_UNIX_NS})
+
+
+class Source:
+    """Gives each push its snapshot: one series, whose total at push n is totals[n - 1], and the last one from then on."""
+
+    def __init__(self, *totals: int) -> None:
+        self._totals = totals
+        self.taken_seconds: list[float] = []
+
+    def __call__(self) -> Snapshot:
+        """One second later than the one before."""
+        total = self._totals[min(len(self.taken_seconds), len(self._totals) - 1)]
+        self.taken_seconds.append(time.monotonic())
+        return snapshot(total, seconds=len(self.taken_seconds))
+
+    @property
+    def taken(self) -> int:
+        """How many pushes have begun."""
+        return len(self.taken_seconds)
+
+
+@dataclass(frozen=True)
+class Push:
+    """A delivery that runs."""
+
+    delivery: Delivery
+    own: OwnMetrics
+
+    def value(self, metric: Metric, *labels: str) -> float:
+        """Of the receiver `default`."""
+        return own_value(self.own, metric, *labels)
+
+    def pushes(self) -> dict[str, float]:
+        """Outcome -> how many pushes have ended so, of those that are not zero."""
+        counts = {outcome.value: self.value(catalog.PUSHES, outcome) for outcome in Outcome}
+        return {outcome: count for outcome, count in counts.items() if count}
+
+    def awaited(self, outcome: str, count: int = 1) -> None:
+        """Wait until so many pushes have ended so."""
+        eventually(lambda: self.value(catalog.PUSHES, outcome) >= count, f"{count} pushes are {outcome}")
+
+    def stopped_in(self) -> float:
+        """Stop; returns the seconds it took."""
+        began = time.monotonic()
+        self.delivery.stop()
+        self.delivery.join()
+        return time.monotonic() - began
+
+
+def own_value(own: OwnMetrics, metric: Metric, *labels: str) -> float:
+    """The value of a series about the receiver `default`."""
+    found = (
+        p.value for f in own.families() if f.metric is metric for p in f.points if p.labels == ("default", *labels)
+    )
+    value: float = only(found)
+    return value
+
+
+@contextmanager
+def delivering(to: Receiver, source: Callable[[], Snapshot] | None = None) -> Iterator[Push]:
+    """A delivery in its first push; told to stop when the block is left, which is another push."""
+    take = source or Source(1)
+    begun = threading.Event()
+
+    def taken() -> Snapshot:
+        begun.set()
+        return take()
+
+    own = OwnMetrics()
+    delivery = Delivery(to, taken, own, ORIGIN)
+    random.seed(_EARLY)
+    delivery.start()
+    try:
+        assert begun.wait(PATIENCE_SECONDS), "the first push does not begin"
+        yield Push(delivery, own)
+    finally:
+        delivery.stop()
+
+
+@contextmanager
+def pushing(
+    script: Sequence[Entry] = (),
+    source: Callable[[], Snapshot] | None = None,
+    interval: str = ONCE,
+    **settings: object,
+) -> Iterator[tuple[receiver.Receiver, Push]]:
+    """The same, to a receiver with a script."""
+    with (
+        receiver.receiver(script) as found,
+        delivering(target(found.url, interval=interval, **settings), source) as push,
+    ):
+        yield found, push
+
+
+def points(request: Request) -> list[Received]:
+    """Of a request, which keeps every rule."""
+    return (read_protobuf if request.is_protobuf else read_json)(request.content)
+
+
+def workload(request: Request) -> list[Received]:
+    """Those of the series that the snapshot had."""
+    return [point for point in points(request) if point.name == _WORKLOAD.otel_name]
+
+
+def totals(requests: Sequence[Request]) -> list[list[object]]:
+    """The values of the same, of each request."""
+    return [[point.value for point in workload(request)] for request in requests]

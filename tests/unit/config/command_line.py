@@ -1,0 +1,48 @@
+"""What flags, an environment and a file make of OTLP receivers."""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+
+import pytest
+
+from exporter.config import Config, add_arguments, load
+from exporter.config.otlp import Receiver
+from exporter.errors import BadInput
+
+BASE, METRICS = "OTEL_EXPORTER_OTLP_ENDPOINT", "OTEL_EXPORTER_OTLP_METRICS_ENDPOINT"
+LOCAL = "http://localhost:4318"
+SECRET = "s3cr3t"  # noqa: S105 - it must appear nowhere
+
+
+def loaded(*argv: str, **environment: str) -> Config:
+    """The Config of a command line and an environment."""
+    parser = argparse.ArgumentParser()
+    add_arguments(parser)
+    return load(vars(parser.parse_args(argv)), {"NODE_NAME": "gpu7", **environment})
+
+
+def receiver(*argv: str, **environment: str) -> Receiver:
+    """The only receiver."""
+    (found,) = loaded(*argv, **environment).receivers
+    return found
+
+
+def refused(*argv: str, **environment: str) -> str:
+    """The line that says what is wrong, and what to do."""
+    with pytest.raises(BadInput) as raised:
+        loaded(*argv, **environment)
+    return raised.value.one_line()
+
+
+def toml(folder: Path, text: str) -> str:
+    """The flag that names a file with this text."""
+    (folder / "exporter.toml").write_text(text, encoding="utf-8")
+    return f"--config.file={folder}/exporter.toml"
+
+
+def headers_file(folder: Path, text: str) -> str:
+    """The flag that names a file of headers with this text."""
+    (folder / "headers").write_text(text, encoding="utf-8")
+    return f"--otlp.headers-file={folder}/headers"

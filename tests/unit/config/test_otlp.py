@@ -1,0 +1,367 @@
+"""otlp: where to push to, as flags and OpenTelemetry's variables say it. Headers and tables have files of their own."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+
+import pytest
+
+from exporter.config.otlp import Receiver
+from tests.unit.config.command_line import BASE, LOCAL, METRICS, SECRET, loaded, receiver, refused
+
+
+class TestWhetherToPush:
+    """Only where somebody has said where to."""
+
+    def test_without_an_endpoint_there_is_no_receiver(self) -> None:
+        """Nothing leaves the machine unasked."""
+        assert loaded().receivers == ()
+
+    def test_endpoint_makes_a_receiver_with_the_defaults(self) -> None:
+        """Those that the help shows."""
+        assert receiver(f"--otlp.endpoint={LOCAL}") == Receiver(
+            name="default",
+            url="http://localhost:4318/v1/metrics",
+            protocol="http/json",
+            compression="gzip",
+            timeout_seconds=10.0,
+            interval_seconds=15.0,
+            temporality="cumulative",
+            histograms="exponential",
+            headers=(),
+            ca_file=None,
+            client_certificate_file=None,
+            client_key_file=None,
+        )
+
+    @pytest.mark.parametrize("variable", [BASE, METRICS])
+    def test_variable_makes_a_receiver(self, variable: str) -> None:
+        """As in every program that speaks OpenTelemetry."""
+        assert receiver(**{variable: f"{LOCAL}/v1/metrics"}).url == "http://localhost:4318/v1/metrics"
+
+    @pytest.mark.parametrize("variable", [BASE, METRICS])
+    def test_empty_variable_is_unset(self, variable: str) -> None:
+        """So the specification has it."""
+        assert loaded(**{variable: ""}).receivers == ()
+
+    @pytest.mark.parametrize(
+        "environment",
+        [
+            {"OTEL_SDK_DISABLED": "true"},
+            {"OTEL_SDK_DISABLED": "TRUE"},
+            {"OTEL_METRICS_EXPORTER": "none"},
+            {"OTEL_METRICS_EXPORTER": "prometheus, console"},
+        ],
+        ids=str,
+    )
+    def test_environment_can_switch_off_what_it_switched_on(self, environment: Mapping[str, str]) -> None:
+        """Its endpoint is often set for all that runs in a cluster."""
+        assert loaded(**{BASE: LOCAL}, **environment).receivers == ()
+
+    @pytest.mark.parametrize(
+        "environment",
+        [
+            {"OTEL_SDK_DISABLED": "false"},
+            {"OTEL_SDK_DISABLED": "1"},  # only `true` is true in OpenTelemetry
+            {"OTEL_METRICS_EXPORTER": ""},
+            {"OTEL_METRICS_EXPORTER": "otlp"},
+            {"OTEL_METRICS_EXPORTER": "console, otlp"},
+        ],
+        ids=str,
+    )
+    def test_environment_that_does_not_switch_off_leaves_it_on(self, environment: Mapping[str, str]) -> None:
+        """As the specification reads these."""
+        assert receiver(**{BASE: LOCAL}, **environment).name == "default"
+
+    def test_environment_cannot_switch_off_a_flag(self) -> None:
+        """Who typed it, means it; but none of the environment's settings goes with it."""
+        found = receiver(
+            f"--otlp.endpoint={LOCAL}", OTEL_SDK_DISABLED="true", OTEL_EXPORTER_OTLP_HEADERS=f"api-key={SECRET}"
+        )
+
+        assert (found.url, found.headers) == ("http://localhost:4318/v1/metrics", ())
+
+    @pytest.mark.parametrize(
+        "environment",
+        [
+            {"OTEL_EXPORTER_OTLP_PROTOCOL": "grpc"},
+            {"OTEL_EXPORTER_OTLP_TIMEOUT": "soon"},
+            {"OTEL_EXPORTER_OTLP_HEADERS": "no header"},
+            {"OTEL_EXPORTER_OTLP_CERTIFICATE": "/nonexistent"},
+            {"OTEL_RESOURCE_ATTRIBUTES": "no pair"},
+            {"OTEL_SERVICE_NAME": "a\nb"},
+        ],
+        ids=str,
+    )
+    def test_environment_of_a_push_that_nobody_wants_may_be_wrong(self, environment: Mapping[str, str]) -> None:
+        """It was made for other programs."""
+        assert loaded(**environment).receivers == ()
+
+    def test_flags_of_a_push_that_nobody_wants_may_not_be_wrong(self) -> None:
+        """They were made for this one."""
+        assert refused("--otlp.protocol=grpc").startswith("--otlp.protocol: 'grpc': gRPC is not spoken here")
+
+
+class TestEndpoint:
+    """A base, or the place of the metrics."""
+
+    @pytest.mark.parametrize(
+        ("base", "url"),
+        [
+            ("http://localhost:4318", "http://localhost:4318/v1/metrics"),
+            ("http://localhost:4318/", "http://localhost:4318/v1/metrics"),
+            ("https://otlp.example/api/otel", "https://otlp.example/api/otel/v1/metrics"),
+            ("https://otlp.example/api/otel/", "https://otlp.example/api/otel/v1/metrics"),
+            ("http://localhost:4318/v1/metrics", "http://localhost:4318/v1/metrics"),
+            ("http://localhost:4318/v1/metrics/", "http://localhost:4318/v1/metrics"),
+            ("http://[::1]:4318", "http://[::1]:4318/v1/metrics"),
+            ("https://otlp.example/?key=a", "https://otlp.example/v1/metrics?key=a"),
+        ],
+    )
+    def test_base_gets_the_path_of_the_metrics(self, base: str, url: str) -> None:
+        """In the flag as in the variable; once."""
+        assert receiver(f"--otlp.endpoint={base}").url == url
+        assert receiver(**{BASE: base}).url == url
+
+    @pytest.mark.parametrize("url", ["http://localhost:4318", "http://localhost:4318/", "https://otlp.example/put?a=b"])
+    def test_endpoint_of_the_metrics_is_as_it_is(self, url: str) -> None:
+        """No path is added."""
+        assert receiver(**{METRICS: url}).url == url
+
+    def test_endpoint_of_the_metrics_beats_the_base(self) -> None:
+        """Traces may go elsewhere."""
+        assert receiver(**{BASE: "http://a:4318", METRICS: "http://b:4318/put"}).url == "http://b:4318/put"
+
+    def test_flag_beats_both(self) -> None:
+        """And gets its path."""
+        url = receiver("--otlp.endpoint=http://c", **{BASE: "http://a", METRICS: "http://b"}).url
+
+        assert url == "http://c/v1/metrics"
+
+    @pytest.mark.parametrize(
+        "url",
+        [
+            "",
+            "localhost:4318",
+            "localhost",
+            "//localhost:4318",
+            "/v1/metrics",
+            "ftp://localhost",
+            "file:///etc/passwd",
+            "grpc://localhost:4317",
+            "http://",
+            "http://:4318",
+            "http:///v1/metrics",
+            "http://localhost:99999",
+            "http://localhost:0",
+            "http://localhost:-1",
+            "http://localhost:http",
+            "http://[::1:4318",
+            "http://local host:4318",
+            " http://localhost:4318",
+            "http://localhost:4318\n",
+            "http://localhost:4318/\x1b[2J",
+            "http://größe:4318",
+            "http://localhost:4318/#metrics",
+        ],
+    )
+    def test_what_is_no_url_is_refused(self, url: str) -> None:
+        """With its place, the text, and an example."""
+        found = refused(f"--otlp.endpoint={url}")
+
+        assert found.startswith(f"--otlp.endpoint: {url!r}: want a URL such as http://localhost:4318")
+
+    @pytest.mark.parametrize(
+        "url",
+        [
+            f"http://user:{SECRET}@localhost:4318",
+            f"http://{SECRET}@localhost:4318",
+            f"http://:{SECRET}@localhost:4318",
+            f"http://user:{SECRET}@localhost:99999",
+            f"http://user:{SECRET}/more@localhost:4318",
+            f"http://user:{SECRET}@[::1",
+            f"user:{SECRET}@localhost:4318",
+            f"ftp://user:{SECRET}@localhost",
+            f"ftp://localhost/?key={SECRET}",
+            f"http://localhost:99999/?key={SECRET}",
+        ],
+    )
+    @pytest.mark.parametrize("where", ["flag", BASE, METRICS])
+    def test_password_is_refused_and_not_shown(self, url: str, where: str) -> None:
+        """It would stand in every log line."""
+        found = refused(f"--otlp.endpoint={url}") if where == "flag" else refused(**{where: url})
+
+        assert found.startswith("--otlp.endpoint: " if where == "flag" else f"{where}: ")
+        assert SECRET not in found
+
+    def test_shown_url_has_no_query(self) -> None:
+        """Some receivers take their key there."""
+        found = receiver(**{METRICS: f"https://otlp.example/put?key={SECRET}"})
+
+        assert found.shown_url == "https://otlp.example/put"
+
+
+class TestVariables:
+    """Each of OpenTelemetry's, of all signals and of the metrics."""
+
+    @pytest.mark.parametrize(
+        ("name", "field", "of_all", "of_metrics"),
+        [
+            ("PROTOCOL", "protocol", ("http/protobuf", "http/protobuf"), ("http/json", "http/json")),
+            ("PROTOCOL", "protocol", ("HTTP/Protobuf", "http/protobuf"), ("http/JSON", "http/json")),
+            ("COMPRESSION", "compression", ("none", "none"), ("GZIP", "gzip")),
+            ("TIMEOUT", "timeout_seconds", ("2500", 2.5), ("500", 0.5)),
+            ("HEADERS", "headers", ("a=1", (("a", "1"),)), ("b=2", (("b", "2"),))),
+        ],
+    )
+    def test_variable_of_the_metrics_beats_that_of_all_signals(
+        self, name: str, field: str, of_all: tuple[str, object], of_metrics: tuple[str, object]
+    ) -> None:
+        """An empty one is unset. Headers are not put together: another receiver may stand behind each."""
+        all_signals, metrics = f"OTEL_EXPORTER_OTLP_{name}", f"OTEL_EXPORTER_OTLP_METRICS_{name}"
+        found = [
+            getattr(receiver(**{BASE: LOCAL}, **variables), field)
+            for variables in (
+                {all_signals: of_all[0]},
+                {all_signals: of_all[0], metrics: ""},
+                {metrics: of_metrics[0]},
+                {all_signals: of_all[0], metrics: of_metrics[0]},
+            )
+        ]
+
+        assert found == [of_all[1], of_all[1], of_metrics[1], of_metrics[1]]
+
+    @pytest.mark.parametrize(
+        ("name", "field"),
+        [
+            ("CERTIFICATE", "ca_file"),
+            ("CLIENT_CERTIFICATE", "client_certificate_file"),
+            ("CLIENT_KEY", "client_key_file"),
+        ],
+    )
+    def test_files_of_tls_can_be_named(self, tmp_path: Path, name: str, field: str) -> None:
+        """The metrics' own first."""
+        (tmp_path / "of_all").touch()
+        (tmp_path / "of_metrics").touch()
+        certificate = {"OTEL_EXPORTER_OTLP_CLIENT_CERTIFICATE": f"{tmp_path}/of_all"}
+        of_all = {BASE: LOCAL, **certificate, f"OTEL_EXPORTER_OTLP_{name}": f"{tmp_path}/of_all"}
+        of_metrics = {**of_all, f"OTEL_EXPORTER_OTLP_METRICS_{name}": f"{tmp_path}/of_metrics"}
+
+        assert getattr(receiver(**of_all), field) == tmp_path / "of_all"
+        assert getattr(receiver(**of_metrics), field) == tmp_path / "of_metrics"
+
+    @pytest.mark.parametrize(
+        ("variable", "text", "field", "value"),
+        [
+            ("OTEL_METRIC_EXPORT_INTERVAL", "60000", "interval_seconds", 60.0),
+            ("OTEL_EXPORTER_OTLP_METRICS_TEMPORALITY_PREFERENCE", "delta", "temporality", "delta"),
+            ("OTEL_EXPORTER_OTLP_METRICS_TEMPORALITY_PREFERENCE", "Cumulative", "temporality", "cumulative"),
+            ("OTEL_EXPORTER_OTLP_METRICS_TEMPORALITY_PREFERENCE", "LowMemory", "temporality", "delta"),
+            (
+                "OTEL_EXPORTER_OTLP_METRICS_DEFAULT_HISTOGRAM_AGGREGATION",
+                "explicit_bucket_histogram",
+                "histograms",
+                "explicit",
+            ),
+            (
+                "OTEL_EXPORTER_OTLP_METRICS_DEFAULT_HISTOGRAM_AGGREGATION",
+                "base2_exponential_bucket_histogram",
+                "histograms",
+                "exponential",
+            ),
+        ],
+    )
+    def test_variables_of_metrics_alone(self, variable: str, text: str, field: str, value: object) -> None:
+        """In the words of the specification."""
+        assert getattr(receiver(**{BASE: LOCAL, variable: text}), field) == value
+
+    @pytest.mark.parametrize(
+        ("variable", "text"),
+        [
+            ("OTEL_EXPORTER_OTLP_PROTOCOL", "http"),
+            ("OTEL_EXPORTER_OTLP_COMPRESSION", "zstd"),
+            ("OTEL_EXPORTER_OTLP_TIMEOUT", "10s"),
+            ("OTEL_EXPORTER_OTLP_TIMEOUT", "0"),
+            ("OTEL_EXPORTER_OTLP_TIMEOUT", "-1"),
+            ("OTEL_EXPORTER_OTLP_TIMEOUT", "1e3"),
+            ("OTEL_EXPORTER_OTLP_TIMEOUT", "٣٠٠"),
+            ("OTEL_EXPORTER_OTLP_TIMEOUT", "9" * 400),
+            ("OTEL_METRIC_EXPORT_INTERVAL", "9"),
+            ("OTEL_EXPORTER_OTLP_METRICS_TEMPORALITY_PREFERENCE", "sometimes"),
+            ("OTEL_EXPORTER_OTLP_METRICS_DEFAULT_HISTOGRAM_AGGREGATION", "explicit"),
+            ("OTEL_EXPORTER_OTLP_CERTIFICATE", "/nonexistent"),
+            ("OTEL_EXPORTER_OTLP_CERTIFICATE", "/"),
+            (BASE, "localhost:4318"),
+        ],
+    )
+    def test_wrong_variable_is_named(self, variable: str, text: str) -> None:
+        """With what it says."""
+        assert refused(**{BASE: LOCAL, variable: text}).startswith(f"{variable}: {text!r}: ")
+
+    @pytest.mark.parametrize("name", ["OTEL_EXPORTER_OTLP_PROTOCOL", "OTEL_EXPORTER_OTLP_METRICS_PROTOCOL"])
+    @pytest.mark.parametrize("text", ["grpc", "gRPC"])
+    def test_grpc_is_refused_with_what_to_do(self, name: str, text: str) -> None:
+        """It is the default of many programs, on another port."""
+        assert refused(**{BASE: LOCAL, name: text}) == (
+            f"{name}: {text!r}: gRPC is not spoken here; want http/protobuf or http/json, usually on port 4318"
+        )
+
+
+class TestClientCertificate:
+    """Certificate and key go together."""
+
+    def test_key_without_a_certificate_is_refused(self, tmp_path: Path) -> None:
+        """There would be nothing to show."""
+        (tmp_path / "key").touch()
+        found = refused(f"--otlp.endpoint={LOCAL}", f"--otlp.client-key-file={tmp_path}/key")
+
+        assert found.startswith("OTLP receiver default: a client key without a client certificate")
+
+    def test_certificate_may_hold_its_key(self, tmp_path: Path) -> None:
+        """Both in one file."""
+        (tmp_path / "both").touch()
+        found = receiver(f"--otlp.endpoint={LOCAL}", f"--otlp.client-certificate-file={tmp_path}/both")
+
+        assert (found.client_certificate_file, found.client_key_file) == (tmp_path / "both", None)
+
+
+class TestResource:
+    """What every resource says of itself."""
+
+    def test_service_name_is_the_program_s_unless_given(self) -> None:
+        """Flag before variable."""
+        names = [
+            loaded(f"--otlp.endpoint={LOCAL}").service_name,
+            loaded(**{BASE: LOCAL, "OTEL_SERVICE_NAME": "a"}).service_name,
+            loaded("--otlp.service-name=b", **{BASE: LOCAL, "OTEL_SERVICE_NAME": "a"}).service_name,
+        ]
+
+        assert names == ["gpu-stall-exporter", "a", "b"]
+
+    @pytest.mark.parametrize(
+        ("text", "attributes"),
+        [
+            ("deployment.environment.name=prod", (("deployment.environment.name", "prod"),)),
+            (" team = a%20b , k%3D=%2C ", (("team", "a b"), ("k=", ","))),
+            ("a=", (("a", ""),)),
+            ("a=1,,", (("a", "1"),)),
+        ],
+    )
+    def test_attributes_are_pairs_percent_encoded(self, text: str, attributes: object) -> None:
+        """In the variable as in the flag."""
+        assert loaded(**{BASE: LOCAL, "OTEL_RESOURCE_ATTRIBUTES": text}).resource_attributes == attributes
+        assert loaded(f"--otlp.resource-attributes={text}").resource_attributes == attributes
+
+    def test_flag_beats_the_variable(self) -> None:
+        """They are not put together."""
+        found = loaded("--otlp.resource-attributes=a=1", **{BASE: LOCAL, "OTEL_RESOURCE_ATTRIBUTES": "b=2"})
+
+        assert found.resource_attributes == (("a", "1"),)
+
+    @pytest.mark.parametrize("text", ["team", "=a", "a=1,b", "a=%0a", "a=\udcff", "a%00=1"])
+    def test_what_is_no_pair_is_refused(self, text: str) -> None:
+        """With the whole text: nothing of it is secret."""
+        found = refused(**{BASE: LOCAL, "OTEL_RESOURCE_ATTRIBUTES": text})
+
+        assert found.startswith(f"OTEL_RESOURCE_ATTRIBUTES: {text!r}: want key=value pairs with commas between them")

@@ -1,0 +1,106 @@
+"""otlp: headers of every request, which are tokens, mostly. They never stand in a message."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tests.unit.config.command_line import BASE, LOCAL, SECRET, headers_file, receiver, refused
+
+
+class TestHeaders:
+    """Tokens, mostly. They never stand in a message."""
+
+    @pytest.mark.parametrize(
+        ("text", "headers"),
+        [
+            ("api-key=secret", (("api-key", "secret"),)),
+            ("api-key=secret,x-scope=a", (("api-key", "secret"), ("x-scope", "a"))),
+            (" api-key = secret , x-scope = a ", (("api-key", "secret"), ("x-scope", "a"))),
+            ("authorization=Basic%20dXNlcjpwYXNz%3D%3D", (("authorization", "Basic dXNlcjpwYXNz=="),)),
+            ("authorization=Basic dXNlcjpwYXNz==", (("authorization", "Basic dXNlcjpwYXNz=="),)),
+            ("a=%2C%3D%25", (("a", ",=%"),)),
+            ("a=", (("a", ""),)),
+            ("a=1,,", (("a", "1"),)),
+            (",", ()),
+        ],
+    )
+    def test_variable_has_pairs_with_percent_encoded_values(self, text: str, headers: object) -> None:
+        """As OpenTelemetry's other programs read it."""
+        assert receiver(**{BASE: LOCAL, "OTEL_EXPORTER_OTLP_HEADERS": text}).headers == headers
+
+    def test_file_has_a_header_a_line_as_it_is(self, tmp_path: Path) -> None:
+        """Empty lines and comments are left out; nothing is decoded."""
+        text = "# the token of the team\n\n  api-key = a%20b,c=d \nx-scope=#1\r\n   # another\n"
+
+        found = receiver(f"--otlp.endpoint={LOCAL}", headers_file(tmp_path, text))
+        assert found.headers == (("api-key", "a%20b,c=d"), ("x-scope", "#1"))
+
+    def test_file_beats_the_variable(self, tmp_path: Path) -> None:
+        """They are not put together."""
+        flag = headers_file(tmp_path, "a=1\n")
+
+        found = receiver(flag, **{BASE: LOCAL, "OTEL_EXPORTER_OTLP_HEADERS": "b=2"})
+        assert found.headers == (("a", "1"),)
+
+    @pytest.mark.parametrize(
+        ("wrong", "why"),
+        [
+            (SECRET, "has no `=`; want name=value"),
+            (f"={SECRET}", "is no header's name"),
+            (f"a {SECRET}=b", "is no header's name"),
+            (f"{SECRET}é=b", "is no header's name"),
+            (f"{SECRET}:=b", "is no header's name"),
+            (f"a={SECRET}%0d%0ab: c", "has characters that no header may have"),
+            (f"a={SECRET}%00", "has characters that no header may have"),
+            (f"a={SECRET}é", "has characters that no header may have"),
+            (f"a={SECRET}%FF", "has characters that no header may have"),
+            (f"Content-Type={SECRET}", "sets content-type, which the exporter sets itself"),
+            (f"content-encoding={SECRET}", "sets content-encoding, which the exporter sets itself"),
+            (f"CONTENT-LENGTH={SECRET}", "sets content-length, which the exporter sets itself"),
+            (f"host={SECRET}", "sets host, which the exporter sets itself"),
+            (f"transfer-encoding={SECRET}", "sets transfer-encoding, which the exporter sets itself"),
+            (f"connection={SECRET}", "sets connection, which the exporter sets itself"),
+        ],
+    )
+    def test_wrong_header_of_the_variable_is_counted_out_and_not_shown(self, wrong: str, why: str) -> None:
+        """It is the second."""
+        found = refused(**{BASE: LOCAL, "OTEL_EXPORTER_OTLP_HEADERS": f"a=b,{wrong}"})
+
+        assert found.startswith("OTEL_EXPORTER_OTLP_HEADERS: ")
+        assert "header 2" in found
+        assert why in found
+        assert SECRET not in found
+
+    @pytest.mark.parametrize(
+        ("wrong", "why"),
+        [
+            (SECRET, "has no `=`; want name=value"),
+            (f"a b={SECRET}", "is no header's name"),
+            (f"a={SECRET}\x00", "has characters that no header may have"),
+            (f"host={SECRET}", "sets host, which the exporter sets itself"),
+        ],
+    )
+    def test_wrong_line_of_the_file_is_named_and_not_shown(self, tmp_path: Path, wrong: str, why: str) -> None:
+        """It is the third; the second is a comment."""
+        found = refused(f"--otlp.endpoint={LOCAL}", headers_file(tmp_path, f"a=b\n# comment\n{wrong}\n"))
+
+        assert found.startswith("--otlp.headers-file: ")
+        assert f"line 3 of {tmp_path}/headers" in found
+        assert why in found
+        assert SECRET not in found
+
+    def test_file_that_is_no_ascii_is_refused_and_not_shown(self, tmp_path: Path) -> None:
+        """Headers are ASCII."""
+        found = refused(f"--otlp.endpoint={LOCAL}", headers_file(tmp_path, f"a={SECRET}é\n"))
+
+        assert found.startswith(f"--otlp.headers-file: '{tmp_path}/headers': want ASCII")
+        assert SECRET not in found
+
+    @pytest.mark.parametrize("path", ["/nonexistent", "/"])
+    def test_file_that_cannot_be_read_is_refused(self, path: str) -> None:
+        """With the reason."""
+        found = refused(f"--otlp.endpoint={LOCAL}", f"--otlp.headers-file={path}")
+
+        assert found.startswith(f"--otlp.headers-file: '{path}': cannot read it: ")

@@ -1,0 +1,137 @@
+"""otlp: tables of the file, each a receiver for itself. Whose token goes where."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from tests.unit.config.command_line import BASE, SECRET, headers_file, loaded, receiver, refused, toml
+
+
+class TestTables:
+    """[otlp.receiver.NAME] of the file: more receivers, each for itself."""
+
+    def test_each_table_is_a_receiver(self, tmp_path: Path) -> None:
+        """The default one first, then by name."""
+        text = """
+            [otlp]
+            endpoint = "http://a:4318"
+            interval = "1m"
+            [otlp.receiver.datadog]
+            endpoint = "https://otlp.datadog.example"
+            temporality = "delta"
+            [otlp.receiver.a_team-2]
+            endpoint = "http://b:4318"
+            protocol = "http/protobuf"
+        """
+        found = loaded(toml(tmp_path, text)).receivers
+
+        assert [(one.name, one.url, one.protocol, one.temporality, one.interval_seconds) for one in found] == [
+            ("default", "http://a:4318/v1/metrics", "http/json", "cumulative", 60.0),
+            ("a_team-2", "http://b:4318/v1/metrics", "http/protobuf", "cumulative", 15.0),
+            ("datadog", "https://otlp.datadog.example/v1/metrics", "http/json", "delta", 15.0),
+        ]
+
+    def test_table_needs_no_default_receiver(self, tmp_path: Path) -> None:
+        """It stands for itself."""
+        found = receiver(toml(tmp_path, '[otlp.receiver.a]\nendpoint = "http://a"\n'))
+
+        assert (found.name, found.url) == ("a", "http://a/v1/metrics")
+
+    def test_nothing_of_the_environment_reaches_a_table_s_receiver(self, tmp_path: Path) -> None:
+        """No one's token goes to another's receiver."""
+        (tmp_path / "ca.pem").touch()
+        environment = {
+            BASE: "http://b:4318",
+            "OTEL_EXPORTER_OTLP_HEADERS": f"api-key={SECRET}",
+            "OTEL_EXPORTER_OTLP_METRICS_HEADERS": f"api-key={SECRET}",
+            "OTEL_EXPORTER_OTLP_PROTOCOL": "http/protobuf",
+            "OTEL_EXPORTER_OTLP_COMPRESSION": "none",
+            "OTEL_EXPORTER_OTLP_TIMEOUT": "1000",
+            "OTEL_METRIC_EXPORT_INTERVAL": "1000",
+            "OTEL_EXPORTER_OTLP_METRICS_TEMPORALITY_PREFERENCE": "delta",
+            "OTEL_EXPORTER_OTLP_METRICS_DEFAULT_HISTOGRAM_AGGREGATION": "explicit_bucket_histogram",
+            "OTEL_EXPORTER_OTLP_CERTIFICATE": f"{tmp_path}/ca.pem",
+            "OTEL_EXPORTER_OTLP_CLIENT_CERTIFICATE": f"{tmp_path}/ca.pem",
+            "OTEL_EXPORTER_OTLP_CLIENT_KEY": f"{tmp_path}/ca.pem",
+        }
+        file = toml(tmp_path, '[otlp.receiver.a]\nendpoint = "http://a"\n')
+        default, of_table = loaded(file, **environment).receivers
+
+        assert default.headers == (("api-key", SECRET),)
+        assert of_table == replace(receiver("--otlp.endpoint=http://a"), name="a")
+
+    def test_nothing_of_the_flags_reaches_a_table_s_receiver(self, tmp_path: Path) -> None:
+        """They describe the default one."""
+        file = toml(tmp_path, '[otlp.receiver.a]\nendpoint = "http://a"\n')
+        flags = ("--otlp.endpoint=http://b", "--otlp.interval=1m", headers_file(tmp_path, f"api-key={SECRET}\n"))
+        default, of_table = loaded(file, *flags).receivers
+
+        assert (default.interval_seconds, of_table.interval_seconds, of_table.headers) == (60.0, 15.0, ())
+
+    def test_environment_does_not_switch_off_a_table_s_receiver(self, tmp_path: Path) -> None:
+        """It switches off what it names itself."""
+        file = toml(tmp_path, '[otlp.receiver.a]\nendpoint = "http://a"\n')
+
+        assert receiver(file, **{BASE: "http://b", "OTEL_SDK_DISABLED": "true"}).name == "a"
+
+    @pytest.mark.parametrize(
+        ("text", "key"),
+        [
+            ('[otlp.receiver.a]\nendpoint = "http://a"\ntoken = "x"\n', "otlp.receiver.a.token"),
+            ('[otlp.receiver.a]\nservice-name = "x"\n', "otlp.receiver.a.service-name"),
+            ('[otlp.receiver.a]\nheaders = {a = "x"}\n', "otlp.receiver.a.headers.a"),
+            ('[otlp.receiver]\nendpoint = "http://a"\n', "otlp.receiver.endpoint"),
+            ('[otlp.receiver."a.b"]\nendpoint = "http://a"\n', "otlp.receiver.a.b.endpoint"),
+            ('[otlp.receivers.a]\nendpoint = "http://a"\n', "otlp.receivers.a.endpoint"),
+            ('[my.otlp.receiver.a]\nendpoint = "http://a"\n', "my.otlp.receiver.a.endpoint"),
+        ],
+    )
+    def test_unknown_key_is_refused(self, tmp_path: Path, text: str, key: str) -> None:
+        """A typo is never silently the default."""
+        assert f"has the unknown key '{key}'" in refused(toml(tmp_path, text))
+
+    @pytest.mark.parametrize("name", ["default", "", "A", "a b", "-a", "ä", "a/b", "a" * 32, 'a"', "a\\n"])
+    def test_bad_name_is_refused(self, tmp_path: Path, name: str) -> None:
+        """It is a label; and `default` is the one of the flags."""
+        quoted = name.replace('"', '\\"')
+        found = refused(toml(tmp_path, f'[otlp.receiver."{quoted}"]\nendpoint = "http://a"\n'))
+
+        assert "is no name for a receiver" in found
+        assert "small letters, digits, - and _, at most 31" in found
+
+    @pytest.mark.parametrize("name", ["a", "0", "a" * 31, "a-b_c9"])
+    def test_good_name_is_kept(self, tmp_path: Path, name: str) -> None:
+        """Up to 31 characters."""
+        assert receiver(toml(tmp_path, f'[otlp.receiver.{name}]\nendpoint = "http://a"\n')).name == name
+
+    def test_table_without_an_endpoint_is_refused(self, tmp_path: Path) -> None:
+        """Whoever wrote it, wanted a push."""
+        found = refused(toml(tmp_path, '[otlp.receiver.a]\ninterval = "1m"\n'))
+
+        assert found == '[otlp.receiver.a] has no endpoint; add `endpoint = "http://…:4318"`'
+
+    def test_bad_value_names_table_and_file(self, tmp_path: Path) -> None:
+        """Not the flag."""
+        found = refused(toml(tmp_path, '[otlp.receiver.a]\nendpoint = "http://a"\ntimeout = 10\n'))
+
+        assert found.startswith(f"otlp.receiver.a.timeout in {tmp_path}/exporter.toml: '10': want a positive duration")
+
+    def test_key_without_a_certificate_names_the_receiver(self, tmp_path: Path) -> None:
+        """Which of them it is."""
+        (tmp_path / "key").touch()
+        text = f'[otlp.receiver.a]\nendpoint = "http://a"\nclient-key-file = "{tmp_path}/key"\n'
+
+        assert refused(toml(tmp_path, text)).startswith("OTLP receiver a: a client key without a client certificate")
+
+    def test_eight_receivers_are_enough(self, tmp_path: Path) -> None:
+        """Each has a thread; the default one counts."""
+        seven = "".join(f'[otlp.receiver.r{n}]\nendpoint = "http://r{n}"\n' for n in range(7))
+        eight = seven + '[otlp.receiver.r7]\nendpoint = "http://r7"\n'
+
+        assert len(loaded(toml(tmp_path, seven), "--otlp.endpoint=http://a").receivers) == 8
+        assert refused(toml(tmp_path, eight), "--otlp.endpoint=http://a") == (
+            "9 OTLP receivers are too many; name at most 8"
+        )

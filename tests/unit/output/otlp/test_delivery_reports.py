@@ -1,0 +1,218 @@
+"""delivery: what is counted and logged of pushes."""
+
+from __future__ import annotations
+
+import logging
+import threading
+import time
+from collections.abc import Callable, Iterator
+
+import pytest
+
+from exporter import catalog
+from exporter.model import Snapshot
+from exporter.output.otlp.delivery import Delivery
+from exporter.output.own_metrics import OwnMetrics
+from tests.support import receiver as receivers
+from tests.support.pushing import (
+    AGAIN_AND_AGAIN,
+    ONCE,
+    ORIGIN,
+    Source,
+    delivering,
+    own_value,
+    pushing,
+    snapshot,
+    target,
+    totals,
+)
+from tests.support.receiver import answer, html, partial
+from tests.support.traced import eventually, only
+
+FIRST_OWN_POINTS = 16  # of the first push: ten outcomes, and six more counters and times
+
+
+@pytest.fixture(autouse=True)
+def _in_peace(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """No proxy; and each test waits for the threads it has started, whose last push may find nobody."""
+    monkeypatch.setenv("NO_PROXY", "*")
+    threads = set(threading.enumerate())
+    yield
+    eventually(lambda: set(threading.enumerate()) <= threads, "every thread has ended")
+
+
+class TestCounters:
+    """What is counted of pushes."""
+
+    def test_all_are_there_from_the_start(self) -> None:
+        """At 0: a rate over the first failure needs the 0 before it."""
+        own = OwnMetrics()
+        Delivery(target("http://127.0.0.1:4318"), Source(1), own, ORIGIN)
+        counters = (
+            catalog.PUSH_ATTEMPTS,
+            catalog.PUSHED_POINTS,
+            catalog.REJECTED_POINTS,
+            catalog.FORGOTTEN_POINTS,
+            catalog.PUSHED_BYTES,
+            catalog.PUSH_LAST_SUCCESS,
+        )
+
+        assert [own_value(own, counter) for counter in counters] == [0] * 6
+
+    @pytest.mark.parametrize(
+        "outcome",
+        [
+            "delivered",
+            "partial",
+            "rejected",
+            "redirected",
+            "not_otlp",
+            "unavailable",
+            "not_trusted",
+            "timed_out",
+            "no_answer",
+            "failed",
+        ],
+    )
+    def test_every_outcome_is_there_from_the_start(self, outcome: str) -> None:
+        """At 0, as above."""
+        own = OwnMetrics()
+        Delivery(target("http://127.0.0.1:4318"), Source(1), own, ORIGIN)
+
+        assert own_value(own, catalog.PUSHES, outcome) == 0
+
+    def test_points_that_were_taken(self) -> None:
+        """100 of the workload, and the exporter's own."""
+        with pushing([], lambda: snapshot(*range(100))) as (_, push):
+            push.awaited("delivered")
+
+            assert push.value(catalog.PUSHED_POINTS) == 100 + FIRST_OWN_POINTS
+            assert push.value(catalog.REJECTED_POINTS) == 0
+
+    def test_points_that_the_receiver_rejected(self) -> None:
+        """By its own account, of a request that it took otherwise."""
+        with pushing([partial(30)], lambda: snapshot(*range(100))) as (_, push):
+            push.awaited("partial")
+
+            assert push.value(catalog.PUSHED_POINTS) == 70 + FIRST_OWN_POINTS
+            assert push.value(catalog.REJECTED_POINTS) == 30
+
+    def test_points_that_were_not_taken_count_nowhere(self) -> None:
+        """They are in the next push."""
+        with pushing([answer(400)]) as (_, push):
+            push.awaited("rejected")
+
+            assert (push.value(catalog.PUSHED_POINTS), push.value(catalog.REJECTED_POINTS)) == (0, 0)
+
+    def test_bytes_are_those_of_the_bodies(self) -> None:
+        """Compressed."""
+        with pushing() as (found, push):
+            push.awaited("delivered")
+
+            assert push.value(catalog.PUSHED_BYTES) == len(only(found.requests).body)
+
+    def test_success_has_its_time(self) -> None:
+        """Of day, for an alert on what has been silent."""
+        before = time.time()
+        with pushing() as (_, push):
+            eventually(lambda: push.value(catalog.PUSH_LAST_SUCCESS), "the time is set")
+
+            assert before <= push.value(catalog.PUSH_LAST_SUCCESS) <= time.time()
+
+    def test_partial_success_is_no_success(self) -> None:
+        """Only a push that was delivered whole."""
+        with pushing([partial(1)]) as (_, push):
+            push.awaited("partial")
+            push.stopped_in()
+
+            assert push.value(catalog.PUSH_LAST_SUCCESS) == 0
+
+
+class TestLog:
+    """One line when something begins to go wrong, one when it is well again."""
+
+    def test_failure_is_logged_once_until_a_delivery(self, caplog: pytest.LogCaptureFixture) -> None:
+        """Two rejected pushes, one delivered, two rejected, one delivered."""
+        caplog.set_level(logging.INFO)
+        no = answer(400, b"no", content_type="text/plain")
+        with pushing([no, no, answer(), no, no, answer()], interval=AGAIN_AND_AGAIN) as (found, push):
+            push.awaited("delivered", 2)
+            push.stopped_in()
+        shown = f"OTLP receiver default ({found.url}/v1/metrics)"
+        failure = (
+            "WARNING",
+            f"{shown}: rejected: status 400: no; counted in gpustall_exporter_pushes_total, logged once until a push"
+            " is delivered",
+        )
+        recovery = ("INFO", f"{shown}: pushes are delivered again")
+
+        assert _lines(caplog) == [failure, recovery, failure, recovery]
+
+    def test_success_says_nothing(self, caplog: pytest.LogCaptureFixture) -> None:
+        """From the first push to the last."""
+        caplog.set_level(logging.DEBUG)
+        with pushing() as (_, push):
+            push.awaited("delivered")
+            push.stopped_in()
+
+        assert _lines(caplog) == []
+
+    def test_another_kind_of_failure_is_another_line(self, caplog: pytest.LogCaptureFixture) -> None:
+        """The first one is not said again when it returns."""
+        with pushing([answer(400), html(), answer(400)], interval=AGAIN_AND_AGAIN) as (_, push):
+            push.awaited("rejected", 2)
+            push.stopped_in()
+        kinds = [message.split(": ")[1] for _, message in _lines(caplog)]
+
+        assert kinds == ["rejected", "not otlp"]
+
+    def test_query_is_not_shown(self, caplog: pytest.LogCaptureFixture) -> None:
+        """It may be a key."""
+        with receivers.receiver([answer(400)]) as found:
+            with delivering(target(f"{found.url}?api-key=secret", interval=ONCE)) as push:
+                push.awaited("rejected")
+                push.stopped_in()
+
+            assert found.requests[0].path == "/v1/metrics?api-key=secret"
+            assert len(caplog.records) == 1
+            assert "secret" not in caplog.text
+
+
+def _lines(caplog: pytest.LogCaptureFixture) -> list[tuple[str, str]]:
+    """(level, message) of all so far."""
+    return [(record.levelname, record.getMessage()) for record in caplog.records]
+
+
+class TestDefect:
+    """A snapshot that cannot be taken."""
+
+    def test_push_is_counted_as_failed_and_the_next_one_works(self) -> None:
+        """The loop does not end."""
+        with pushing([], _failing_at_first(), AGAIN_AND_AGAIN) as (found, push):
+            request = found.awaited(1)[0]
+
+            assert push.pushes()["failed"] == 1
+            assert totals([request]) == [[2]]
+
+    def test_it_is_logged_with_its_cause(self, caplog: pytest.LogCaptureFixture) -> None:
+        """A traceback, for whoever is to mend it."""
+        with pushing([], _failing_at_first()) as (found, push):
+            push.awaited("failed")
+            push.stopped_in()
+        first = caplog.records[0]
+
+        assert first.getMessage() == f"OTLP receiver default ({found.url}/v1/metrics): a push failed"
+        assert first.exc_info is not None
+        assert str(first.exc_info[1]) == "the tables cannot be read"
+
+
+def _failing_at_first() -> Callable[[], Snapshot]:
+    source = Source(1, 2)
+
+    def take() -> Snapshot:
+        taken = source()
+        if source.taken == 1:
+            raise RuntimeError("the tables cannot be read")
+        return taken
+
+    return take

@@ -1,0 +1,308 @@
+"""points: what JSON and protobuf have in common: resources, values, and how points are cut into requests."""
+
+from __future__ import annotations
+
+import os
+import uuid
+
+import pytest
+
+from exporter import catalog
+from exporter.catalog import Metric
+from exporter.model import Family, Identity, Point, Snapshot
+from exporter.output.otlp import points
+from exporter.output.otlp.points import DataPoint, Origin
+from tests.support.records import STARTED_UNIX_NS, TRAINER, at, histogram_of, point
+
+NOW_UNIX_NS = STARTED_UNIX_NS + 60_000_000_000
+OTHER = Identity(node="gpu7", rank="4", container="0123456789ab")
+ORIGIN = Origin("gpu7", "gpu-stall-exporter")
+NOT_UTF_8 = os.fsdecode(b"a\xff")
+"""What os.environ has for bytes that are no UTF-8: a lone surrogate."""
+
+
+def calls(value: int, operation: str = "cudaMalloc", identity: Identity | None = TRAINER) -> DataPoint:
+    """A counter with two labels of its own."""
+    return DataPoint(catalog.CUDA_OPERATIONS, identity, ("runtime", operation), value, STARTED_UNIX_NS)
+
+
+def live(value: int, identity: Identity | None = TRAINER) -> DataPoint:
+    """A gauge."""
+    return DataPoint(catalog.CUDA_MEMORY_LIVE, identity, (), value, STARTED_UNIX_NS)
+
+
+def number_of(metric: Metric, value: float) -> int | float:
+    """What a value of this metric is sent as."""
+    return points.number(DataPoint(metric, None, (), value, 0))
+
+
+class TestDataPoints:
+    """Out of a snapshot and the exporter's own families."""
+
+    def test_every_series_is_a_point(self) -> None:
+        """Of the workload first, in the snapshot's order, then of the exporter."""
+        families = (
+            Family(catalog.CUDA_OPERATIONS, (point(3, "runtime", "cudaMalloc"), point(4, "driver", "cuMemAlloc"))),
+            Family(catalog.CUDA_MEMORY_LIVE, (point(5),)),
+        )
+        own = Family(catalog.TICKS, (Point(None, (), 6.0),))
+        started = {TRAINER: STARTED_UNIX_NS, None: STARTED_UNIX_NS + 1}
+
+        assert points.data_points(Snapshot(at(60.0), families, started), (own,)) == [
+            DataPoint(catalog.CUDA_OPERATIONS, TRAINER, ("runtime", "cudaMalloc"), 3, STARTED_UNIX_NS),
+            DataPoint(catalog.CUDA_OPERATIONS, TRAINER, ("driver", "cuMemAlloc"), 4, STARTED_UNIX_NS),
+            DataPoint(catalog.CUDA_MEMORY_LIVE, TRAINER, (), 5, STARTED_UNIX_NS),
+            DataPoint(catalog.TICKS, None, (), 6.0, STARTED_UNIX_NS + 1),
+        ]
+
+    def test_each_identity_has_its_own_start(self) -> None:
+        """A rank that came a minute later has counted for a minute less."""
+        family = Family(catalog.CUDA_MEMORY_FREED, (point(1), point(1, identity=OTHER)))
+        started = {TRAINER: STARTED_UNIX_NS, OTHER: STARTED_UNIX_NS + 30_000_000_000}
+        found = points.data_points(Snapshot(at(60.0), (family,), started), ())
+
+        assert [one.start_unix_ns for one in found] == [STARTED_UNIX_NS, STARTED_UNIX_NS + 30_000_000_000]
+
+    @pytest.mark.parametrize("started", [{}, {TRAINER: NOW_UNIX_NS + 1}], ids=["unknown", "in the future"])
+    def test_start_is_never_after_the_moment(self, started: dict[Identity | None, int]) -> None:
+        """The time of day may have been set back since; a receiver refuses such a point."""
+        snapshot = Snapshot(at(60.0), (Family(catalog.CUDA_MEMORY_FREED, (point(1),)),), started)
+
+        assert [one.start_unix_ns for one in points.data_points(snapshot, ())] == [NOW_UNIX_NS]
+
+
+class TestResources:
+    """Whose numbers: one resource per container's rank, and one of the exporter."""
+
+    def test_rank_in_a_container_has_its_conventional_attributes(self) -> None:
+        """container.id as its label has it, twelve digits; what is unknown is not there."""
+        found = ORIGIN.resource(TRAINER)
+
+        assert found.pop("service.instance.id")
+        assert found == {
+            "service.name": "gpu-stall-exporter",
+            "host.name": "gpu7",
+            "container.id": "0123456789ab",
+            "gpustall.rank": "3",
+        }
+
+    def test_pod_has_its_conventional_attributes(self) -> None:
+        """As Kubernetes' own components name them."""
+        found = ORIGIN.resource(Identity(node="gpu7", namespace="research", pod="train-0"))
+
+        assert found.pop("service.instance.id")
+        assert found == {
+            "service.name": "gpu-stall-exporter",
+            "host.name": "gpu7",
+            "k8s.namespace.name": "research",
+            "k8s.pod.name": "train-0",
+        }
+
+    def test_exporter_is_a_service_on_a_host(self) -> None:
+        """It has no rank."""
+        found = ORIGIN.resource(None)
+
+        assert found.pop("service.instance.id")
+        assert found == {"service.name": "gpu-stall-exporter", "host.name": "gpu7"}
+
+    @pytest.mark.parametrize("container", ["job-7", "0123456789AB", "0123456789abc", "0123456789a", ""])
+    def test_container_that_is_no_id_is_no_container_id(self, container: str) -> None:
+        """A label may hold a name; the attribute may not."""
+        assert "container.id" not in ORIGIN.resource(Identity(node="gpu7", container=container))
+
+    def test_user_s_attributes_are_on_every_resource(self) -> None:
+        """Beside ours."""
+        origin = Origin("gpu7", "stalls", (("deployment.environment.name", "prod"), ("team", "a b")))
+
+        for identity in (None, TRAINER):
+            found = origin.resource(identity)
+            assert (found["deployment.environment.name"], found["team"], found["service.name"]) == (
+                "prod",
+                "a b",
+                "stalls",
+            )
+
+    @pytest.mark.parametrize("identity", [None, TRAINER], ids=["exporter", "rank"])
+    def test_user_s_attributes_replace_none_of_ours(self, identity: Identity | None) -> None:
+        """With one service.instance.id for all, a receiver takes every rank for one and the same."""
+        ours = ORIGIN.resource(identity)
+        origin = Origin("gpu7", "gpu-stall-exporter", tuple((key, "stolen") for key in ours))
+
+        assert origin.resource(identity) == ours
+
+    def test_user_may_give_what_we_do_not_know(self) -> None:
+        """On a machine without Kubernetes' names."""
+        origin = Origin("gpu7", "gpu-stall-exporter", (("k8s.namespace.name", "research"),))
+
+        assert origin.resource(TRAINER)["k8s.namespace.name"] == "research"
+
+    def test_bytes_that_are_no_utf_8_become_question_marks(self) -> None:
+        """In keys, in values, in the node's and the service's names."""
+        origin = Origin(NOT_UTF_8, NOT_UTF_8, ((NOT_UTF_8, NOT_UTF_8),))
+        found = origin.resource(None)
+
+        assert (found["a?"], found["host.name"], found["service.name"]) == ("a?", "a?", "a?")
+
+
+class TestInstances:
+    """service.instance.id."""
+
+    def test_it_is_a_uuid(self) -> None:
+        """As the semantic conventions want it: version 5, of a name in their namespace."""
+        found = uuid.UUID(ORIGIN.resource(TRAINER)["service.instance.id"])
+
+        assert found == uuid.uuid5(uuid.UUID("4d63009a-8d0f-11ee-aad7-4c796ed8e320"), "gpu7\n3\n0123456789ab\n\n")
+        assert found.version == 5
+
+    def test_it_is_the_same_for_the_same_labels(self) -> None:
+        """Today and tomorrow, whatever else the user says of the resource."""
+        again = Identity(node="gpu7", rank="3", container="0123456789ab")
+        other_origin = Origin("gpu7", "stalls", (("team", "a"),))
+
+        assert ORIGIN.resource(TRAINER)["service.instance.id"] == other_origin.resource(again)["service.instance.id"]
+
+    def test_it_differs_with_every_label(self) -> None:
+        """Two containers with a rank 3, two ranks of a container, and what stands in another label, are different things."""
+        identities = [
+            TRAINER,
+            Identity(node="gpu8", rank="3", container="0123456789ab"),
+            Identity(node="gpu7", rank="4", container="0123456789ab"),
+            Identity(node="gpu7", rank="3", container="ba9876543210"),
+            Identity(node="gpu7", rank="3", container="0123456789ab", namespace="a"),
+            Identity(node="gpu7", rank="3", container="0123456789ab", pod="a"),
+            Identity(node="gpu7", rank="3", namespace="0123456789ab"),
+            Identity(node="exporter", rank="gpu7"),
+            Identity(),
+        ]
+        instances = {ORIGIN.resource(identity)["service.instance.id"] for identity in (None, *identities)}
+
+        assert len(instances) == 10
+
+    def test_exporter_s_own_differs_from_node_to_node(self) -> None:
+        """Each node has one."""
+        other = Origin("gpu8", "gpu-stall-exporter")
+
+        assert ORIGIN.resource(None)["service.instance.id"] != other.resource(None)["service.instance.id"]
+
+
+class TestAttributes:
+    """Of a point: what a scrape has as labels."""
+
+    def test_workload_has_the_five_labels_and_its_own(self) -> None:
+        """Empty ones included, in the order of a scrape."""
+        assert list(points.attributes(calls(1)).items()) == [
+            ("node", "gpu7"),
+            ("rank", "3"),
+            ("container", "0123456789ab"),
+            ("namespace", ""),
+            ("pod", ""),
+            ("api", "runtime"),
+            ("operation", "cudaMalloc"),
+        ]
+
+    def test_exporter_has_only_its_own(self) -> None:
+        """It is no workload."""
+        one = DataPoint(catalog.MAP_ENTRIES, None, ("operations",), 5, STARTED_UNIX_NS)
+
+        assert points.attributes(one) == {"map": "operations"}
+
+
+class TestNumbers:
+    """Integers and doubles."""
+
+    @pytest.mark.parametrize(
+        ("metric", "value", "sent"),
+        [
+            (catalog.CUDA_OPERATIONS, 3, 3),
+            (catalog.CUDA_MEMORY_LIVE, 0, 0),
+            (catalog.CUDA_MEMORY_LIVE, -1, -1),  # more freed than was seen allocated
+            (catalog.TICKS, 3.0, 3),  # own metrics are kept as floats
+            (catalog.PUSHED_BYTES, 0.5, 0.5),
+            (catalog.CUDA_MEMCPY_BYTES, 2**63 - 1, 2**63 - 1),
+            (catalog.CUDA_MEMCPY_BYTES, 2**63, 2.0**63),
+            (catalog.CUDA_MEMCPY_BYTES, 2**64 - 1, 2.0**64),
+            (catalog.TICK_TIME, 3, 3.0),
+            (catalog.TICK_TIME, 0, 0.0),
+        ],
+    )
+    def test_counted_is_an_integer_while_it_fits_and_seconds_are_a_double(
+        self, metric: Metric, value: float, sent: float
+    ) -> None:
+        """One series never changes its type, except beyond what an int64 holds."""
+        found = number_of(metric, value)
+
+        assert (found, type(found)) == (sent, type(sent))
+
+    @pytest.mark.parametrize("value", [float("inf"), float("-inf"), float("nan")])
+    @pytest.mark.parametrize("metric", [catalog.TICK_DURATION, catalog.TICKS], ids=["seconds", "counted"])
+    def test_what_is_no_finite_number_is_a_double(self, metric: Metric, value: float) -> None:
+        """An int has no such values, and one of them must not cost the whole push."""
+        found = number_of(metric, value)
+
+        assert repr(found) == repr(value)
+
+
+class TestExplicitCounts:
+    """The classic buckets, each without those below it."""
+
+    def test_counts_are_not_cumulative(self) -> None:
+        """Slot 88 ends at 2^-19 s, slot 89 begins there, slot 240 ends at 1 s, slot 337 is overflow."""
+        counts = histogram_of({0: 1, 88: 2, 89: 3, 240: 4, 241: 5, 337: 6}).counts
+
+        assert points.explicit_counts(counts) == [3, 3, 0, 0, 0, 0, 0, 0, 0, 4, 11]
+
+
+class TestRequests:
+    """Points in order, so many at a time."""
+
+    def test_points_of_a_resource_stand_together_and_in_it_those_of_a_metric(self) -> None:
+        """A snapshot has them by metric and then by rank; a request by rank and then by metric."""
+        given = [calls(1), calls(2, identity=OTHER), calls(3, "cudaFree"), live(4), live(5, OTHER)]
+        (request,) = points.requests(given)
+
+        assert [one.value for one in request] == [1, 3, 4, 2, 5]
+
+    def test_metric_has_all_its_points(self) -> None:
+        """One metric with three points, not three metrics of one name, which a receiver takes for duplicates."""
+        (request,) = points.requests([calls(1), live(2), calls(3, "cudaFree"), calls(4, "cudaHostAlloc")])
+        ((identity, metrics),) = [(identity, list(metrics)) for identity, metrics in points.grouped(request)]
+
+        assert identity == TRAINER
+        assert [(metric, [one.value for one in of]) for metric, of in metrics] == [
+            (catalog.CUDA_OPERATIONS, [1, 3, 4]),
+            (catalog.CUDA_MEMORY_LIVE, [2]),
+        ]
+
+    def test_nothing_is_no_request(self) -> None:
+        """A receiver is not asked to take nothing."""
+        assert list(points.requests([])) == []
+
+    @pytest.mark.parametrize(
+        ("count", "sizes"), [(1, [1]), (1000, [1000]), (1001, [1000, 1]), (2500, [1000, 1000, 500])]
+    )
+    def test_request_has_a_thousand_points_at_most(self, count: int, sizes: list[int]) -> None:
+        """About a megabyte."""
+        assert [len(one) for one in points.requests([calls(n) for n in range(count)])] == sizes
+
+    def test_cutting_keeps_every_point_once_and_in_order(self) -> None:
+        """Also where a metric, or a resource, is cut in two."""
+        ranks = [Identity(rank=str(rank)) for rank in range(5)]
+        given = [calls(n, str(n), rank) for n in range(300) for rank in ranks] + [
+            live(n, r) for n, r in enumerate(ranks)
+        ]
+        found = [one for request in points.requests(given) for one in request]
+
+        of_ranks = [[one for one in given if one.identity == rank] for rank in ranks]
+        assert found == [one for of_rank in of_ranks for one in of_rank]
+
+
+class TestEncodable:
+    """Text that UTF-8 can hold."""
+
+    @pytest.mark.parametrize(
+        ("text", "written"),
+        [("", ""), ("plain", "plain"), ("größe 🙂", "größe 🙂"), (NOT_UTF_8, "a?"), ("\ud83d", "?")],
+    )
+    def test_only_lone_surrogates_are_replaced(self, text: str, written: str) -> None:
+        """One of them would break a whole request."""
+        assert points.encodable(text) == written
