@@ -18,6 +18,7 @@ from exporter.model import Exemplar, Family, Histogram, Identity, Point, Snapsho
 from exporter.totals import Call, HistogramTotal, Series, Total, Totals
 
 _KEPT = (Kind.COUNTER, Kind.HISTOGRAM)
+_MAX_EXPIRED = 10_000  # identities whose expiry is remembered; one that returns after more than that starts too early
 _EXEMPLAR_SECONDS = 60  # an older call says nothing of what is slow now
 
 
@@ -28,8 +29,9 @@ class Ledger:
         self._ttl_ns = int(ttl_seconds * units.NANOSECONDS)
         self._kept: dict[Identity, dict[Series, Total]] = {}
         self._last_seen_ns: dict[Identity, int] = {}
+        self._opened_unix_ns = opened_at.unix_ns
         self._started_unix_ns: dict[Identity | None, int] = {None: opened_at.unix_ns}
-        self._emptied_unix_ns = opened_at.unix_ns  # since when an identity not among the above has counted nothing
+        self._expired_unix_ns: dict[Identity, int] = {}
         self._left_behind: dict[int, dict[Series, Total]] = {}
 
     def rename(self, process: int, old: Identity, totals: Mapping[Series, Total]) -> None:
@@ -70,7 +72,8 @@ class Ledger:
             for series, total in kept.items():
                 _add(of_identity, series, total)
         for identity in sums:
-            self._started_unix_ns.setdefault(identity, self._emptied_unix_ns)
+            if identity not in self._started_unix_ns:
+                self._started_unix_ns[identity] = self._expired_unix_ns.pop(identity, self._opened_unix_ns)
         points: dict[Metric, list[Point]] = {metric: [] for metric in WORKLOAD_METRICS}
         for identity, of_identity in sums.items():
             for series, total in of_identity.items():
@@ -84,7 +87,9 @@ class Ledger:
         for identity in [i for i in self._kept if now_ns - seen_ns.setdefault(i, now_ns) > self._ttl_ns]:
             del self._kept[identity], seen_ns[identity]
             self._started_unix_ns.pop(identity, None)
-            self._emptied_unix_ns = now.unix_ns
+            self._expired_unix_ns[identity] = now.unix_ns
+        for identity in list(self._expired_unix_ns)[:-_MAX_EXPIRED]:
+            del self._expired_unix_ns[identity]
 
 
 def _add(into: dict[Series, Total], series: Series, total: Total) -> None:

@@ -9,6 +9,7 @@ import logging
 import threading
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
+from dataclasses import replace
 from functools import partial
 
 from exporter import catalog
@@ -55,6 +56,7 @@ class Publication:
         self._lock = threading.Lock()
         self._latest: Snapshot | None = None
         self._is_closed = False
+        self._failed: set[str] = set()  # collectors whose last run failed
         for name in self._collectors:
             own.add(catalog.COLLECTOR_ERRORS, 0, name)
 
@@ -104,7 +106,12 @@ class Publication:
 
     def _take(self, now: Moment) -> Snapshot:
         totals = merged(iter((self._collect(self._tables.read()), self._roster.workload_info())))
-        return self._ledger.snapshot(totals, self._roster.identities(), now)
+        snapshot = self._ledger.snapshot(totals, self._roster.identities(), now)
+        # Without the living, a sum would be that of the dead, and go back: a metric is exported whole or not at all.
+        missing = tuple(f"gpustall_{name}_" for name in self._failed)
+        return replace(
+            snapshot, families=tuple(one for one in snapshot.families if not one.metric.name.startswith(missing))
+        )
 
     def _collect(self, reading: Reading) -> Totals:
         """Every collector that works; one that fails costs its own metrics."""
@@ -117,7 +124,9 @@ class Publication:
             log.exception("collector %s failed", name)
             self._own.add(catalog.COLLECTOR_ERRORS, 1, name)
             self._own.set(catalog.COLLECTOR_SUCCESS, 0, name)
+            self._failed.add(name)
             return None
+        self._failed.discard(name)
         self._own.set(catalog.COLLECTOR_SUCCESS, 1, name)
         return totals
 

@@ -124,6 +124,7 @@ def load(arguments: Mapping[str, Any], environment: Mapping[str, str] | None = N
     # As with the receivers: what the environment says of a push that nobody asked for is no concern of ours.
     of_pushes = environment if receivers else {}
     values |= {setting.flag: setting.value(texts, of_pushes) for setting in otlp.RESOURCE_SETTINGS}
+    attributes = dict(values["otlp.resource-attributes"] or ())
     collectors = tuple(name for name in COLLECTORS if values[f"collector.{name}"])
     if not collectors:
         raise BadInput("every collector is switched off", remedy="leave at least one --collector.NAME on")
@@ -132,7 +133,7 @@ def load(arguments: Mapping[str, Any], environment: Mapping[str, str] | None = N
         telemetry_path=values["web.telemetry-path"],
         max_requests=values["web.max-requests"],
         with_exporter_metrics=not values["web.disable-exporter-metrics"],
-        node=values["node"] or settings.name(socket.gethostname()),
+        node=values["node"] or _host_name(),
         attach_kind=values["probes.attach"],
         collectors=collectors,
         tick_interval_seconds=values["tick.interval"],
@@ -140,12 +141,19 @@ def load(arguments: Mapping[str, Any], environment: Mapping[str, str] | None = N
         series_ttl_seconds=values["series.ttl"],
         procfs=values["path.procfs"],
         receivers=receivers,
-        service_name=values["otlp.service-name"],
-        resource_attributes=values["otlp.resource-attributes"] or (),
+        service_name=values["otlp.service-name"] or attributes.get("service.name") or "gpu-stall-exporter",
+        resource_attributes=tuple(attributes.items()),
         standin_if_idle=values["standin.if-idle"],
         log_level=values["log.level"],
         log_format=values["log.format"],
     )
+
+
+def _host_name() -> str:
+    try:
+        return settings.name(socket.gethostname())
+    except ValueError as error:
+        raise BadInput(f"the host's name cannot be a label: {error}", remedy="set --node") from None
 
 
 def _read_file(path: Path) -> dict[str, str]:
@@ -166,6 +174,8 @@ def _flatten(table: Mapping[str, Any], above: Sequence[str], found: dict[str, st
     for key, value in table.items():
         flag = ".".join((*above, key))
         if isinstance(value, Mapping):
+            if not value and flag.startswith(otlp.RECEIVER_TABLE):
+                raise BadInput(f"--config.file: [{flag}] in {path} is empty", remedy="give it an endpoint")
             _flatten(value, (*above, key), found, path)
         elif flag not in _BY_FLAG and not otlp.is_receiver_key(flag):
             raise BadInput(

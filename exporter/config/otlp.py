@@ -239,10 +239,10 @@ RECEIVER_SETTINGS = (
 RESOURCE_SETTINGS = (
     Setting(
         "otlp.service-name",
-        "gpu-stall-exporter",
+        "",
         name,
         "NAME",
-        "service.name of everything that is pushed",
+        "service.name of everything that is pushed; else that of the attributes, else gpu-stall-exporter",
         {"OTEL_SERVICE_NAME": name},
     ),
     Setting(

@@ -63,7 +63,8 @@ LABEL_MEANINGS = {
     "map": "A kernel map; [bpf/README.md](../bpf/README.md) has them all.",
     "collector": "`cuda` or `nccl`.",
     "format": "`text`, `openmetrics` or `protobuf`.",
-    "receiver": "An OTLP receiver: `default` for the one of the flags and the environment, else the name of its table in the file.",
+    "receiver": "An OTLP receiver: `default` for the one of the flags and the environment, else the name of its table in the"
+    " file.",
     "outcome": "How a push ended: `delivered`; `partial`, points were rejected; `rejected`, a status that says no; `redirected`,"
     " not followed; `not_otlp`, an answer of something else, such as a page of HTML; `unavailable`, status 429, 502, 503 or 504;"
     " `not_trusted`, TLS; `timed_out`; `no_answer`, no connection; `failed`, a defect of the exporter.",
@@ -195,13 +196,13 @@ def _metrics_sections() -> Iterator[str]:
     yield "A duration above the last edge counts in `+Inf` only. `_count` is the sum of the buckets that were read."
     yield (
         "All 338 buckets go out as a native histogram, where Prometheus asks for one, and over OTLP as an exponential histogram:"
-        " schema or scale 3, so that neighbouring edges are 9.05 % apart, from 2^-30 s to 2^12 s (4,096 s). What is longer counts in"
-        " the bucket above that, since these histograms know no `+Inf`."
+        " schema or scale 3, so that neighbouring edges are 9.05 % apart, from 2^-30 s to 2^12 s (4,096 s). What is longer counts"
+        " in the bucket above that, since these histograms know no `+Inf`."
     )
     yield "## Exemplars"
     yield (
-        "A histogram shows one call as exemplar, in OpenMetrics, in protobuf and over OTLP: the slowest of the last 8.6 s in which"
-        " there were calls, with the labels `pid` and `tid` as the exporter sees them, its duration, and the time at which it"
+        "A histogram shows one call as exemplar, in OpenMetrics, in protobuf and over OTLP: the slowest of the last 8.6 s in"
+        " which there were calls, with the labels `pid` and `tid` as the exporter sees them, its duration, and the time at which it"
         " returned. One that is older than a minute is left out."
     )
 
@@ -250,8 +251,8 @@ def _flags_sections() -> Iterator[str]:
     )
     yield f"```toml\n{toml_defaults()}```"
     yield (
-        "More OTLP receivers than the one of the flags are tables of the file, `[otlp.receiver.NAME]`, with the keys of `[otlp]` that"
-        " concern a receiver: all but `service-name` and `resource-attributes`. [push.md](push.md) has an example."
+        "More OTLP receivers than the one of the flags are tables of the file, `[otlp.receiver.NAME]`, with the keys of `[otlp]`"
+        " that concern a receiver: all but `service-name` and `resource-attributes`. [push.md](push.md) has an example."
     )
     yield "## Environment"
     yield "An empty variable counts as not set. Of two in a row, the first that is set counts."
@@ -262,8 +263,8 @@ def _flags_sections() -> Iterator[str]:
     yield (
         "Durations are in milliseconds there, header and attribute values percent-encoded, and"
         " `OTEL_EXPORTER_OTLP_HEADERS` holds the headers themselves: all as OpenTelemetry specifies it. With"
-        " `OTEL_SDK_DISABLED=true`, or an `OTEL_METRICS_EXPORTER` that does not name `otlp`, the variables of a receiver are not read."
-        " `HTTP_PROXY`, `HTTPS_PROXY` and `NO_PROXY` count for pushes."
+        " `OTEL_SDK_DISABLED=true`, or an `OTEL_METRICS_EXPORTER` that does not name `otlp`, the variables of a receiver are not"
+        " read. `HTTP_PROXY`, `HTTPS_PROXY` and `NO_PROXY` count for pushes."
     )
     yield "## Precedence"
     yield "A flag beats the file, the file beats the environment, the environment beats the default."

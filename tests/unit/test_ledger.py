@@ -311,6 +311,14 @@ class TestStarts:
 
         assert self.started(ledger, {2: RANK_0}, 2_000.0) == {"own": 0.0, "0": 1_000.0}
 
+    def test_identity_first_exported_as_another_expires_has_counted_since_the_opening(self) -> None:
+        """Rank 1 made its calls before that moment."""
+        ledger = opened()
+        ledger.retire(1, RANK_0, {CALLS: 1})
+        self.started(ledger, {}, 60.0)
+
+        assert self.started(ledger, {2: RANK_1}, 1_000.0) == {"own": 0.0, "1": 0.0}
+
     def test_expiry_of_one_identity_leaves_the_start_of_the_others(self) -> None:
         """Rank 1 runs on."""
         ledger = opened()

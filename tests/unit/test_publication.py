@@ -217,6 +217,19 @@ class TestFailingCollector:
         assert broken.exported(catalog.CUDA_OPERATIONS) == {("3", "runtime", "cudaMalloc"): 1}
         assert broken.exported(catalog.NCCL_OPERATION_DURATION) == {}
 
+    def test_totals_of_ended_processes_are_not_exported_alone(self, broken: Bench) -> None:
+        """A counter that lacks the living would go back."""
+        broken.tables.is_broken = False  # type: ignore[attr-defined]
+        broken.publication.tick([1])
+        broken.kernel.process(2)
+        broken.kernel.call(2, "ncclAllReduce", durations_ns=[1_000], communicator=1)
+        broken.publication.tick([])
+        whole = broken.exported(catalog.NCCL_OPERATION_DURATION)
+        broken.tables.is_broken = True  # type: ignore[attr-defined]
+
+        assert [sum(value.counts) for value in whole.values() if isinstance(value, Histogram)] == [2]
+        assert broken.exported(catalog.NCCL_OPERATION_DURATION) == {}
+
     def test_failure_is_counted_by_collector(self, broken: Bench) -> None:
         """One run, one error; success is 0 for it and 1 for the other."""
         broken.publication.snapshot()

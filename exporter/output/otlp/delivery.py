@@ -133,7 +133,7 @@ class Delivery:
         for request in points.requests(wanted):
             result = self._deliver(request, time_unix_ns, retry_until)
             if result.is_taken:
-                self._took(request, result.rejected_points)
+                self._took(request, min(result.rejected_points, len(request)))
             worst = max(worst, result, key=lambda one: list(Outcome).index(one.outcome))
             if result.may_pass:
                 break  # the others would wait for the same receiver
@@ -141,7 +141,7 @@ class Delivery:
 
     def _took(self, request: list[DataPoint], rejected_points: int) -> None:
         name = self._receiver.name
-        self._own.add(catalog.PUSHED_POINTS, max(len(request) - rejected_points, 0), name)
+        self._own.add(catalog.PUSHED_POINTS, len(request) - rejected_points, name)
         self._own.add(catalog.REJECTED_POINTS, rejected_points, name)
         if self._deltas:
             self._deltas.delivered(request)  # a partial success must not be sent again

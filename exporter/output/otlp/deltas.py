@@ -13,7 +13,7 @@ from exporter.catalog import Kind, Metric
 from exporter.model import Histogram, Identity
 from exporter.output.otlp.points import DataPoint
 
-MAX_ENDED = 2000  # series that have ended and wait: 6 MiB of histograms
+MAX_ENDED = 2000  # series that have ended and of which something is kept: 6 MiB of histograms
 
 Value = int | float | Histogram
 
@@ -24,11 +24,18 @@ class _Key(NamedTuple):
     labels: tuple[str, ...]
 
 
+class _Counted(NamedTuple):
+    """What the next increase of a series is counted from, while it has the same start."""
+
+    value: Value
+    start_unix_ns: int
+
+
 class Deltas:
     """The deltas of one receiver. The first ones are all there has been since the start of each series."""
 
     def __init__(self) -> None:
-        self._cumulative: dict[_Key, Value] = {}
+        self._counted: dict[_Key, _Counted] = {}
         self._waiting: dict[_Key, DataPoint] = {}
         self._collected_unix_ns = 0
         self.forgotten = 0
@@ -37,16 +44,15 @@ class Deltas:
     def collect(self, points: Iterable[DataPoint], time_unix_ns: int) -> list[DataPoint]:
         """Everything to be delivered now. points: cumulative, of this moment; gauges pass as they are."""
         self._set_back(time_unix_ns)
-        gauges, current = [], {}
+        gauges, current = [], dict[_Key, _Counted]()
         for point in points:
             if point.metric.kind not in (Kind.COUNTER, Kind.HISTOGRAM):
                 gauges.append(point)
                 continue
             key = _Key(point.metric, point.identity, point.labels)
             current[key] = self._add(key, point)
-        self._cumulative = current
+        self._forget_ended(current)
         self._collected_unix_ns = time_unix_ns
-        self._forget_ended()
         return [*self._waiting.values(), *gauges]
 
     def delivered(self, points: Iterable[DataPoint]) -> None:
@@ -61,13 +67,15 @@ class Deltas:
             for key, point in self._waiting.items():
                 self._waiting[key] = point._replace(start_unix_ns=min(point.start_unix_ns, time_unix_ns))
 
-    def _add(self, key: _Key, point: DataPoint) -> Value:
+    def _add(self, key: _Key, point: DataPoint) -> _Counted:
         """Put what is new to what waits. Returns what the next increase is counted from."""
-        before = self._cumulative.get(key)
-        increase = point.value if before is None else _minus(point.value, before)
+        now, before = _Counted(point.value, point.start_unix_ns), self._counted.get(key)
+        if before is not None and before.start_unix_ns < now.start_unix_ns:
+            before = None  # the series has begun anew
+        increase = now.value if before is None else _minus(now.value, before.value)
         if _is_nothing(increase):
             # The time of a call is added after the call was counted. One that was read in between sends it with the next.
-            return point.value if before is None or _is_nothing(point.value) else before
+            return now if before is None or _is_nothing(now.value) else before
         waiting = self._waiting.get(key)
         if waiting is None:
             # A series of which there was nothing at the last collection has been counting since then at the earliest.
@@ -76,13 +84,16 @@ class Deltas:
             )
         else:
             self._waiting[key] = waiting._replace(value=_plus(waiting.value, increase))
-        return point.value
+        return now
 
-    def _forget_ended(self) -> None:
-        ended = [key for key in self._waiting if key not in self._cumulative]
+    def _forget_ended(self, current: dict[_Key, _Counted]) -> None:
+        """Of what is not there now so much is kept: deltas that wait, and counts of what may return (a collector failed)."""
+        ended = [key for key in self._waiting if key not in current]
         for key in ended[: max(len(ended) - MAX_ENDED, 0)]:
             del self._waiting[key]
             self.forgotten += 1
+        absent = [(key, counted) for key, counted in self._counted.items() if key not in current]
+        self._counted = dict(absent[-MAX_ENDED:]) | current
 
 
 def _minus(value: Value, before: Value) -> Value:

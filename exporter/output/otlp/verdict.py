@@ -77,7 +77,7 @@ def of_answer(
             Outcome.NOT_OTLP, f"status {status} with a body that is no response of OTLP{_quoted(answer.body)}"
         )
     if points > 0:
-        return Verdict(Outcome.PARTIAL, f"{points} points rejected: {_shown(message)}", points)
+        return Verdict(Outcome.PARTIAL, f"points rejected: {points}: {_shown(message)}", points)
     return Verdict(Outcome.DELIVERED, _shown(message))
 
 

@@ -339,6 +339,13 @@ class TestResource:
 
         assert names == ["gpu-stall-exporter", "a", "b"]
 
+    def test_service_name_among_the_attributes_counts_when_no_other_is_given(self) -> None:
+        """As OpenTelemetry specifies it."""
+        attributes = {BASE: LOCAL, "OTEL_RESOURCE_ATTRIBUTES": "service.name=c"}
+        names = [loaded(**attributes).service_name, loaded("--otlp.service-name=b", **attributes).service_name]
+
+        assert names == ["c", "b"]
+
     @pytest.mark.parametrize(
         ("text", "attributes"),
         [

@@ -107,6 +107,10 @@ class TestTables:
         """Up to 31 characters."""
         assert receiver(toml(tmp_path, f'[otlp.receiver.{name}]\nendpoint = "http://a"\n')).name == name
 
+    def test_empty_table_is_refused(self, tmp_path: Path) -> None:
+        """It would be a receiver that gets nothing."""
+        assert "[otlp.receiver.a] in" in refused(toml(tmp_path, "[otlp.receiver.a]\n"))
+
     def test_table_without_an_endpoint_is_refused(self, tmp_path: Path) -> None:
         """Whoever wrote it, wanted a push."""
         found = refused(toml(tmp_path, '[otlp.receiver.a]\ninterval = "1m"\n'))

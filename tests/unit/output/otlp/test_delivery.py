@@ -307,7 +307,7 @@ class TestRetryAfter:
     """A receiver that says when it wants to be asked again is left alone until then."""
 
     def test_it_is_kept_when_the_next_push_is_due(self) -> None:
-        """Across three intervals; then comes one push, with the numbers of then."""
+        """Across many intervals; then comes one push, with the numbers of then."""
         script = [answer(429, headers={"Retry-After": "1"}), answer()]
         with pushing(script, Source(1, 2), AGAIN_AND_AGAIN) as (found, _):
             first, second = found.awaited(2)[:2]

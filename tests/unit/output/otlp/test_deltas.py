@@ -237,11 +237,24 @@ class TestRestarts:
         assert counted(found) == [(histogram_of({8: 1, 9: 20}, 0.75), second(10))]
 
     def test_series_that_returns_counts_anew(self) -> None:
-        """It was away for a collection, so what it has is all new."""
+        """Its start is a new one, so what it has is all new."""
         deltas = delivering(([series(5)], 10), ([], 25))
         returned = series(7)._replace(start_unix_ns=second(30))
 
         assert counted(deltas.collect([returned], second(40))) == [(7, second(30))]
+
+    def test_series_that_returns_with_its_old_start_goes_on(self) -> None:
+        """Its collector had failed, and nothing of it is new but what came since."""
+        deltas = delivering(([series(5)], 10), ([], 25))
+
+        assert counted(deltas.collect([series(7)], second(40))) == [(2, second(25))]
+
+    def test_series_that_began_anew_unseen_is_told_by_its_start(self) -> None:
+        """It has more than before, and all of it is new."""
+        deltas = delivering(([series(5)], 10))
+        anew = series(8)._replace(start_unix_ns=second(12))
+
+        assert counted(deltas.collect([anew], second(25))) == [(8, second(12))]
 
     def test_series_that_went_down_to_zero_counts_from_there(self) -> None:
         """5, nothing, 5: ten in all."""
@@ -350,6 +363,7 @@ class TestEveryHistory:
     def test_delivered_and_waiting_are_what_was_counted(self, steps: list[tuple[str, str, int, set[str]]]) -> None:
         """Nothing is lost, nothing is counted twice."""
         deltas, totals, made = Deltas(), dict[str, int](), 0
+        starts = dict.fromkeys(OPERATIONS, STARTED_UNIX_NS)
         delivered: list[DataPoint] = []
         for number, (act, operation, amount, takes) in enumerate(steps):
             if act == "work":
@@ -357,10 +371,13 @@ class TestEveryHistory:
                 made += amount
             elif act == "end":
                 totals.pop(operation, None)
-            elif totals.get(operation, 0) > 1:
-                totals[operation] //= 2
-                made += totals[operation]
-            current = [point for name, count in totals.items() for point in both(name, count)]
+                starts[operation] = second(number)
+            elif operation in totals:
+                totals[operation] = amount
+                starts[operation] = second(number)
+                made += amount
+            points = [(name, point) for name, count in totals.items() for point in both(name, count)]
+            current = [point._replace(start_unix_ns=starts[name]) for name, point in points]
             found = deltas.collect(current, second(number))
             taken = [point for point in found if point.labels[1] in takes]
             deltas.delivered(taken)

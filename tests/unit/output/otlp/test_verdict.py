@@ -80,11 +80,11 @@ class TestPartial:
         """With the receiver's word for the log."""
         body = b'{"partialSuccess":{"rejectedDataPoints":' + count + b',"errorMessage":"too old"}}'
 
-        assert of_json(200, JSON, body) == Verdict(Outcome.PARTIAL, "3 points rejected: too old", 3)
+        assert of_json(200, JSON, body) == Verdict(Outcome.PARTIAL, "points rejected: 3: too old", 3)
 
     def test_rejected_points_are_counted_in_protobuf(self) -> None:
         """The same."""
-        assert of_protobuf(200, PROTOBUF, THREE_REJECTED) == Verdict(Outcome.PARTIAL, "3 points rejected: too old", 3)
+        assert of_protobuf(200, PROTOBUF, THREE_REJECTED) == Verdict(Outcome.PARTIAL, "points rejected: 3: too old", 3)
 
 
 class TestNotOtlp:
@@ -285,4 +285,4 @@ class TestHostileAnswers:
         """Nor a lone surrogate reach the log's encoder."""
         body = b'{"partialSuccess":{"rejectedDataPoints":1,"errorMessage":"a\\nb\\ud800' + b"x" * 500 + b'"}}'
 
-        assert of_json(200, JSON, body).detail == "1 points rejected: a b " + "x" * 196
+        assert of_json(200, JSON, body).detail == "points rejected: 1: a b " + "x" * 196
