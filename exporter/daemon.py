@@ -111,7 +111,8 @@ class Daemon:
         return [Delivery(one, self._snapshot, self.own, origin) for one in config.receivers]
 
     def _snapshot(self) -> Snapshot:
-        return self.publication.snapshot()
+        """Of this very moment when the exporter stops: no later push makes up for calls that are missing."""
+        return self.publication.snapshot(is_shared=not self._stopping.is_set())
 
     def _load(self, resources: ExitStack) -> Kernel:
         wanted = None if self._config.attach_kind == "auto" else AttachKind(self._config.attach_kind)
@@ -159,7 +160,9 @@ class Daemon:
             thread.join()
 
     def _flush(self) -> None:
-        """The last push to every receiver, to all at the same time."""
+        """The last push to every receiver, to all at the same time; with the processes that came since the last tick."""
+        if self._deliveries:
+            self._cycle(is_due=True)
         for delivery in self._deliveries:
             delivery.stop()
         for delivery in self._deliveries:

@@ -88,16 +88,17 @@ class Publication:
         with self._lock:
             return self._roster.gone()
 
-    def snapshot(self) -> Snapshot:
-        """The current numbers, or those of a moment ago."""
+    def snapshot(self, *, is_shared: bool = True) -> Snapshot:
+        """The current numbers; those of a moment ago will do where they are shared."""
         with self._lock:
             now = self._clock.now()
             if self._is_closed:
                 return self._latest or Snapshot(now, ())
-            if self._latest is None or now.monotonic_ns - self._latest.taken_at.monotonic_ns > _SHARED_NS:
-                self._latest = self._take(now)
+            latest = self._latest if is_shared else None
+            if latest is None or now.monotonic_ns - latest.taken_at.monotonic_ns > _SHARED_NS:
+                latest = self._latest = self._take(now)
                 self._report(seconds(self._clock.now().monotonic_ns - now.monotonic_ns))
-            return self._latest
+            return latest
 
     def close(self) -> None:
         """From here on the kernel is not asked again; a request still being served gets the last numbers."""

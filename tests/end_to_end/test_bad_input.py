@@ -6,25 +6,33 @@ import os
 import socket
 import subprocess
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import prometheus_client
 import pytest
 
 from exporter import standin
+from tests.support import certificates
 from tests.support.exporter_process import COMMAND
 from tests.support.requirements import ROOT, need_command, need_tracing
 
 pytestmark = pytest.mark.end_to_end
 PATIENCE_SECONDS = 60
+RECEIVER, SECURE_RECEIVER = "--otlp.endpoint=http://127.0.0.1:4318", "--otlp.endpoint=https://127.0.0.1:4318"
 NOBODY = 65534
 
 
-def run(*flags: str, before: Sequence[str] = (), command: Sequence[str] = COMMAND) -> subprocess.CompletedProcess[str]:
+def run(
+    *flags: str,
+    before: Sequence[str] = (),
+    command: Sequence[str] = COMMAND,
+    environment: Mapping[str, str] | None = None,
+) -> subprocess.CompletedProcess[str]:
     """`run` with flags, which must end by itself. before: a command that runs the exporter."""
     return subprocess.run(
         [*before, *command, "run", *flags],
+        env={**os.environ, **(environment or {})},
         capture_output=True,
         text=True,
         timeout=PATIENCE_SECONDS,
@@ -50,6 +58,14 @@ class TestBadInput:
             (
                 ["--config.file=/nonexistent.toml"],
                 "--config.file: cannot read /nonexistent.toml: No such file or directory",
+            ),
+            (
+                ["--otlp.endpoint=localhost:4318"],
+                "--otlp.endpoint: 'localhost:4318': want a URL such as http://localhost:4318",
+            ),
+            (
+                [RECEIVER, "--otlp.protocol=http/xml"],
+                "--otlp.protocol: 'http/xml': want one of http/json, http/protobuf",
             ),
         ],
     )
@@ -79,6 +95,63 @@ class TestBadInput:
             2,
             "",
             f"gpu-stall-exporter: probes.attach in {file}: 'magic': want one of auto, session, multi, single\n",
+        )
+
+    @pytest.mark.parametrize(
+        ("variable", "value", "line"),
+        [
+            (
+                "OTEL_EXPORTER_OTLP_PROTOCOL",
+                "grpc",
+                "'grpc': gRPC is not spoken here; want http/protobuf or http/json, usually on port 4318",
+            ),
+            ("OTEL_EXPORTER_OTLP_HEADERS", "b7c2d6a19e", "header 1 has no `=`; want name=value"),
+        ],
+    )
+    def test_a_variable_of_opentelemetry_is_named(self, variable: str, value: str, line: str) -> None:
+        """Once there is a receiver; a header, which may be a token, is not shown."""
+        done = run(RECEIVER, environment={variable: value})
+
+        assert (done.returncode, done.stdout, done.stderr) == (2, "", f"gpu-stall-exporter: {variable}: {line}\n")
+
+    def test_a_header_of_a_file_is_named_by_its_line(self, tmp_path: Path) -> None:
+        """It may be a token, and is not shown."""
+        file = tmp_path / "headers"
+        file.write_text("api-key=b7c2d6a19e\nb7c2d6a19e\n")
+        done = run(RECEIVER, f"--otlp.headers-file={file}")
+
+        assert (done.returncode, done.stdout, done.stderr) == (
+            2,
+            "",
+            f"gpu-stall-exporter: --otlp.headers-file: line 2 of {file} has no `=`; want name=value\n",
+        )
+
+    def test_a_certificate_and_a_key_of_different_pairs_are_named(self, tmp_path: Path) -> None:
+        """Before anything is loaded into the kernel."""
+        issued = certificates.issue(tmp_path)
+        done = run(
+            SECURE_RECEIVER,
+            f"--otlp.client-certificate-file={issued.client}",
+            f"--otlp.client-key-file={issued.stranger_key}",
+        )
+
+        assert (done.returncode, done.stdout, done.stderr) == (
+            2,
+            "",
+            f"gpu-stall-exporter: OTLP receiver default: the client certificate {issued.client} does not match the key"
+            f" {issued.stranger_key}; give a certificate and its own key, both PEM, the key without a passphrase\n",
+        )
+
+    def test_authorities_that_are_none_are_named(self, tmp_path: Path) -> None:
+        """A file that is no PEM."""
+        file = tmp_path / "authority.pem"
+        file.write_text("no certificate\n")
+        done = run(SECURE_RECEIVER, f"--otlp.ca-file={file}")
+
+        assert (done.returncode, done.stdout, done.stderr) == (
+            2,
+            "",
+            f"gpu-stall-exporter: OTLP receiver default: {file} holds no certificates (PEM)\n",
         )
 
     def test_a_port_that_is_taken_is_named(self) -> None:

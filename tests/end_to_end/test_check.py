@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import re
 import shutil
 import socket
@@ -16,6 +17,7 @@ import pytest
 from exporter import standin
 from tests.support import held_calls
 from tests.support.exporter_process import COMMAND
+from tests.support.receiver import answer, receiver, refused
 from tests.support.requirements import ROOT, need_command, need_tracing
 from tests.support.traced import only
 
@@ -37,6 +39,7 @@ def check(*flags: str, before: Sequence[str] = (), folder: Path = ROOT) -> subpr
         text=True,
         timeout=PATIENCE_SECONDS,
         cwd=folder,
+        env={**os.environ, "NO_PROXY": "*", "no_proxy": "*"},
         check=False,
     )
 
@@ -80,6 +83,7 @@ class TestHere:
             "bcc",
             "stand-in",
             "port",
+            "push",
         ]
         assert any(subject.endswith(("library", "libraries")) for subject in rows)
 
@@ -99,6 +103,38 @@ class TestHere:
         assert {"cudaLaunchKernel", "cudaMemcpyAsync_ptsz", "cudaStreamSynchronize"} <= set(symbols["runtime"])
         assert {"cuLaunchKernel", "cuMemcpyHtoD_v2"} <= set(symbols["driver"])
         assert {"ncclAllReduce", "ncclCommInitRank"} <= set(symbols["nccl"])
+
+
+class TestReceivers:
+    """A row for each OTLP receiver; one that is down now does not keep `run` from working."""
+
+    def test_without_one_it_is_said_how_to_push(self) -> None:
+        """Absent, as nobody asked for it."""
+        row = only(findings(check("--format=json"))["push"])
+
+        assert (row["state"], row["detail"]) == ("absent", "no OTLP receiver is configured")
+        assert row["remedy"] == "set --otlp.endpoint to push"
+
+    def test_each_has_a_row(self, tmp_path: Path) -> None:
+        """One that takes protobuf, one that nobody runs, one that denies; a query, which may be a key, is not shown."""
+        config = tmp_path / "exporter.toml"
+        with receiver() as well, refused() as gone, receiver([answer(401)]) as denying:
+            config.write_text(
+                f'[otlp]\nendpoint = "{well.url}"\nprotocol = "http/protobuf"\n'
+                f'[otlp.receiver.gone]\nendpoint = "{gone}"\n'
+                f'[otlp.receiver.denying]\nendpoint = "{denying.url}?key=b7c2d6a19e"\n'
+            )
+            done = check("--format=json", f"--config.file={config}")
+        rows = findings(done)
+        shown = {name: (row["state"], row["detail"]) for name, (row,) in rows.items() if name.startswith("push")}
+
+        assert done.returncode == 0
+        assert shown == {
+            "push default": ("ok", f"{well.url}/v1/metrics takes http/protobuf"),
+            "push denying": ("absent", f"{denying.url}/v1/metrics: rejected: status 401: {{}}"),
+            "push gone": ("absent", f"{gone}/v1/metrics: no answer: Connection refused"),
+        }
+        assert len(well.requests) == 1
 
 
 class TestNotHere:

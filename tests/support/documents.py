@@ -202,8 +202,8 @@ def _metrics_sections() -> Iterator[str]:
     yield "## Exemplars"
     yield (
         "A histogram shows one call as exemplar, in OpenMetrics, in protobuf and over OTLP: the slowest of the last 8.6 s in"
-        " which there were calls, with the labels `pid` and `tid` as the exporter sees them, its duration, and the time at which it"
-        " returned. One that is older than a minute is left out."
+        " which there were calls, with the labels `pid` and `tid` as the exporter sees them, its duration, and the time at which"
+        " it returned. One that is older than a minute is left out."
     )
 
 

@@ -89,12 +89,10 @@ class Push:
         """Wait until so many pushes have ended so."""
         eventually(lambda: self.value(catalog.PUSHES, outcome) >= count, f"{count} pushes are {outcome}")
 
-    def stopped_in(self) -> float:
-        """Stop; returns the seconds it took."""
-        began = time.monotonic()
+    def stop(self) -> None:
+        """The last push."""
         self.delivery.stop()
         self.delivery.join()
-        return time.monotonic() - began
 
 
 def own_value(own: OwnMetrics, metric: Metric, *labels: str) -> float:

@@ -112,9 +112,10 @@ class Delivery:
             worst = self._push_all(retry_until)
         except _Stopped:
             return  # the last push is about to say the same, and more
-        except Exception:  # a defect must not end all pushes
-            log.exception("%s: a push failed", self._shown)
-            worst = Verdict(Outcome.FAILED)
+        except Exception as error:  # a defect must not end all pushes
+            if Outcome.FAILED not in self._reported:
+                log.exception("%s: a push failed", self._shown)
+            worst = Verdict(Outcome.FAILED, f"{type(error).__name__} in the exporter")
         self._own.add(catalog.PUSHES, 1, self._receiver.name, worst.outcome.value)
         self._own.set(catalog.PUSH_DURATION, time.monotonic() - started_at, self._receiver.name)
         if worst.outcome is Outcome.DELIVERED:
@@ -209,7 +210,7 @@ def _body_module(protocol: str) -> ModuleType:
 
 
 def _wait(state: RetryCallState) -> float:
-    """Longer from one attempt to the next, never the same on two machines, and not before the receiver wants it."""
+    """Longer from one attempt to the next, with jitter, and not before the receiver wants it."""
     return max(_BACK_OFF(state), _last_result(state).retry_after_seconds)
 
 

@@ -53,12 +53,17 @@ class Poster:
 
     def __init__(self, receiver: Receiver) -> None:
         self._target = urlsplit(receiver.url)
-        self._headers = {"User-Agent": f"gpu-stall-exporter/{__version__}", **dict(receiver.headers)}
+        self._headers = dict(receiver.headers)
+        if "user-agent" not in {name.lower() for name in self._headers}:
+            self._headers["User-Agent"] = f"gpu-stall-exporter/{__version__}"
         self._tls = _tls_context(receiver) if self._target.scheme == "https" else None
         self._proxy = _proxy_of(self._target)
 
     def post(self, body: bytes, headers: Mapping[str, str], timeout_seconds: float) -> Answer:
-        """Raises NoAnswer. timeout_seconds: from the look-up of the name to the last byte of the answer."""
+        """Raises NoAnswer. timeout_seconds: from connecting to the last byte of the answer.
+
+        A look-up of the name that hangs ends when the system's resolver gives up.
+        """
         until = time.monotonic() + timeout_seconds
         connection = self._connection(until)
         with _closed_at(connection, until) as is_up:
@@ -121,6 +126,9 @@ class _Connection(http.client.HTTPConnection):
 
     def __init__(self, host: str, port: int, until: float, tls: ssl.SSLContext | None, server_name: str) -> None:
         super().__init__(host, port, timeout=max(until - time.monotonic(), 0.001))
+        self.default_port = _DEFAULT_PORTS[
+            "https" if tls else "http"
+        ]  # which is not written behind the name of the host
         self._until = until
         self._tls = tls
         self._server_name = server_name
@@ -221,7 +229,7 @@ def _tls_context(receiver: Receiver) -> ssl.SSLContext:
 def _proxy_of(target: SplitResult) -> SplitResult | None:
     """What HTTP_PROXY, HTTPS_PROXY and NO_PROXY say, in capitals or not."""
     url = urllib.request.getproxies_environment().get(target.scheme)
-    if not url or urllib.request.proxy_bypass(str(target.hostname)):
+    if not url or urllib.request.proxy_bypass("{}:{}".format(*_host_and_port(target))):
         return None
     try:
         proxy = urlsplit(url if "://" in url else f"http://{url}")

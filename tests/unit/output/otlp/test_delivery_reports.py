@@ -35,7 +35,8 @@ FIRST_OWN_POINTS = 16  # of the first push: ten outcomes, and six more counters 
 @pytest.fixture(autouse=True)
 def _in_peace(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     """No proxy; and each test waits for the threads it has started, whose last push may find nobody."""
-    monkeypatch.setenv("NO_PROXY", "*")
+    for name in ("NO_PROXY", "no_proxy"):
+        monkeypatch.setenv(name, "*")
     threads = set(threading.enumerate())
     yield
     eventually(lambda: set(threading.enumerate()) <= threads, "every thread has ended")
@@ -123,7 +124,7 @@ class TestCounters:
         """Only a push that was delivered whole."""
         with pushing([partial(1)]) as (_, push):
             push.awaited("partial")
-            push.stopped_in()
+            push.stop()
 
             assert push.value(catalog.PUSH_LAST_SUCCESS) == 0
 
@@ -137,7 +138,7 @@ class TestLog:
         no = answer(400, b"no", content_type="text/plain")
         with pushing([no, no, answer(), no, no, answer()], interval=AGAIN_AND_AGAIN) as (found, push):
             push.awaited("delivered", 2)
-            push.stopped_in()
+            push.stop()
         shown = f"OTLP receiver default ({found.url}/v1/metrics)"
         failure = (
             "WARNING",
@@ -153,7 +154,7 @@ class TestLog:
         caplog.set_level(logging.DEBUG)
         with pushing() as (_, push):
             push.awaited("delivered")
-            push.stopped_in()
+            push.stop()
 
         assert _lines(caplog) == []
 
@@ -161,7 +162,7 @@ class TestLog:
         """The first one is not said again when it returns."""
         with pushing([answer(400), html(), answer(400)], interval=AGAIN_AND_AGAIN) as (_, push):
             push.awaited("rejected", 2)
-            push.stopped_in()
+            push.stop()
         kinds = [message.split(": ")[1] for _, message in _lines(caplog)]
 
         assert kinds == ["rejected", "not otlp"]
@@ -171,7 +172,7 @@ class TestLog:
         with receivers.receiver([answer(400)]) as found:
             with delivering(target(f"{found.url}?api-key=secret", interval=ONCE)) as push:
                 push.awaited("rejected")
-                push.stopped_in()
+                push.stop()
 
             assert found.requests[0].path == "/v1/metrics?api-key=secret"
             assert len(caplog.records) == 1
@@ -198,7 +199,7 @@ class TestDefect:
         """A traceback, for whoever is to mend it."""
         with pushing([], _failing_at_first()) as (found, push):
             push.awaited("failed")
-            push.stopped_in()
+            push.stop()
         first = caplog.records[0]
 
         assert first.getMessage() == f"OTLP receiver default ({found.url}/v1/metrics): a push failed"
