@@ -71,6 +71,7 @@ class Ledger:
             of_identity = sums.setdefault(identity, {})
             for series, total in kept.items():
                 _add(of_identity, series, total)
+        self._set_back(now)
         for identity in sums:
             if identity not in self._started_unix_ns:
                 self._started_unix_ns[identity] = self._expired_unix_ns.pop(identity, self._opened_unix_ns)
@@ -81,6 +82,13 @@ class Ledger:
                 points[series.metric].append(Point(identity, series.labels, _exported(value, now)))
         families = tuple(Family(metric, tuple(points[metric])) for metric in WORKLOAD_METRICS if points[metric])
         return Snapshot(now, families, dict(self._started_unix_ns))
+
+    def _set_back(self, now: Moment) -> None:
+        """The time of day may have been set back. A start that lies ahead is moved once, and stays where it is then."""
+        if now.unix_ns < max(self._opened_unix_ns, *self._started_unix_ns.values()):
+            self._opened_unix_ns = min(self._opened_unix_ns, now.unix_ns)
+            for identity, started in self._started_unix_ns.items():
+                self._started_unix_ns[identity] = min(started, now.unix_ns)
 
     def _expire(self, now: Moment) -> None:
         seen_ns, now_ns = self._last_seen_ns, now.monotonic_ns
@@ -117,7 +125,8 @@ def _exported(total: Total, now: Moment) -> int | Histogram:
 
 
 def _exemplar(call: Call | None, now: Moment) -> Exemplar | None:
-    if call is None or now.monotonic_ns - call.ended_ns > _EXEMPLAR_SECONDS * units.NANOSECONDS:
+    # One that ended while the tables were read belongs to the next snapshot.
+    if call is None or not 0 <= now.monotonic_ns - call.ended_ns <= _EXEMPLAR_SECONDS * units.NANOSECONDS:
         return None
     labels = (("pid", str(call.tgid)), ("tid", str(call.tid))) if call.tid else ()
     return Exemplar(labels, units.seconds(call.duration_ns), now.unix_ns_of(call.ended_ns))

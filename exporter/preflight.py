@@ -32,6 +32,7 @@ from exporter.kernel.operations import OPERATIONS, wanted_symbols
 KERNEL_FLOOR = (5, 15)  # bpf_get_attach_cookie() of a uprobe, task storage
 KERNEL_TESTED = (6, 18)
 _CAPABILITIES = {38: "CAP_PERFMON", 39: "CAP_BPF", 19: "CAP_SYS_PTRACE"}
+_PUSH_REMEDY = "start the receiver, or correct --otlp.endpoint (HTTP is usually on port 4318); `run` tries on"
 _BCC_PROBE = "import bcc; print(bcc.__version__)"
 _SYSTEM_PYTHON = (
     "/usr/bin/python3"  # python3-bpfcc belongs to the distribution's interpreter, not to a virtual environment
@@ -244,5 +245,8 @@ def _receivers(config: Config) -> Iterator[Finding]:
         else:
             detail = f"{receiver.shown_url}: {result.outcome.value.replace('_', ' ')}: {result.detail}"
             yield Finding(
-                subject, State.ABSENT, detail, "start the receiver or correct --otlp.endpoint; `run` tries on"
+                subject,
+                State.ABSENT,
+                detail,
+                _PUSH_REMEDY,
             )

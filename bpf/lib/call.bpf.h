@@ -90,10 +90,9 @@ static __noinline void set_exemplar(struct exemplar *exemplar, u64 duration_ns, 
 	exemplar->tgid = visible_tid(BPF_CORE_READ(task, group_leader));
 	exemplar->duration_ns = duration_ns;
 	exemplar->ended_ns = ended_ns;
-	barrier();
-	exemplar->opening = version + 2;
-	barrier();
-	exemplar->closing = version + 2;
+	/* Atomic, and so in this order on every CPU: what was written, then that it is whole, then that it may be written again. */
+	__sync_lock_test_and_set(&exemplar->opening, version + 2);
+	__sync_lock_test_and_set(&exemplar->closing, version + 2);
 }
 
 /* Few calls are the slowest of their window so far: of n calls in random order about ln(n). */

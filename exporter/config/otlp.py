@@ -13,6 +13,7 @@ from pathlib import Path
 from urllib.parse import unquote, urlsplit
 
 from exporter.config.settings import (
+    Parse,
     SecretValueError,
     Setting,
     duration,
@@ -27,13 +28,17 @@ from exporter.errors import BadInput
 DEFAULT_RECEIVER = "default"
 RECEIVER_TABLE = "otlp.receiver."
 MAX_RECEIVERS = 8
+MIN_INTERVAL_SECONDS = 0.2
 SIGNAL_PATH = "/v1/metrics"
 
 Headers = tuple[tuple[str, str], ...]
 
 _RECEIVER_NAME = re.compile(r"[a-z0-9][a-z0-9_-]{0,30}")
 _HEADER_NAME = re.compile(r"[A-Za-z0-9!#$%&'*+.^_`|~-]+")
-_OUR_HEADERS = {"connection", "content-encoding", "content-length", "content-type", "host", "transfer-encoding"}
+_OUR_HEADERS = {
+    *("accept-encoding", "connection", "content-encoding", "content-length", "content-type"),
+    *("expect", "host", "proxy-authorization", "transfer-encoding"),
+}
 _ONE_PROTOCOL = one_of("http/json", "http/protobuf")
 _ONE_COMPRESSION = one_of("gzip", "none")
 _ONE_TEMPORALITY = one_of("cumulative", "delta", "lowmemory")
@@ -139,6 +144,18 @@ def _attributes(text: str) -> Headers:
     return tuple(found)
 
 
+def _interval(parse: Parse) -> Parse:
+    """A parser that takes no time in which snapshots are shared: two pushes would tell the same moment."""
+
+    def parse_interval(text: str) -> float:
+        seconds = float(parse(text))
+        if seconds < MIN_INTERVAL_SECONDS:
+            raise ValueError("want at least 200 milliseconds")
+        return seconds
+
+    return parse_interval
+
+
 def _variables(suffix: str) -> tuple[str, str]:
     """The variable of the metrics, which goes first, and the one of all signals."""
     return f"OTEL_EXPORTER_OTLP_METRICS_{suffix}", f"OTEL_EXPORTER_OTLP_{suffix}"
@@ -172,10 +189,10 @@ RECEIVER_SETTINGS = (
     Setting(
         "otlp.interval",
         "15s",
-        duration,
+        _interval(duration),
         "DURATION",
-        "time between pushes",
-        {"OTEL_METRIC_EXPORT_INTERVAL": milliseconds},
+        "time between pushes, at least 200ms",
+        {"OTEL_METRIC_EXPORT_INTERVAL": _interval(milliseconds)},
     ),
     Setting(
         "otlp.timeout",

@@ -368,8 +368,8 @@ class TestMemory:
     """Of an exporter whose receiver is down."""
 
     def test_it_does_not_grow(self) -> None:
-        """Nothing is queued: 400 pushes that come to nothing take less than 4 MiB, of deltas, too."""
-        flags = ("--otlp.interval=10ms", "--otlp.temporality=delta")
+        """Nothing is queued: 60 pushes that come to nothing take less than 4 MiB, of deltas, too."""
+        flags = ("--otlp.interval=200ms", "--otlp.temporality=delta")
         with (
             refused() as url,
             running(f"--otlp.endpoint={url}", *flags) as exporter,
@@ -378,9 +378,9 @@ class TestMemory:
             await_probes(exporter)
             with held_calls(*ORDERS) as calls:
                 calls.begin()
-                _await_failures(exporter, 100)
+                _await_failures(exporter, 20)
                 before = _resident_bytes(exporter)
-                _await_failures(exporter, 500)
+                _await_failures(exporter, 80)
                 after = _resident_bytes(exporter)
 
         assert after - before < 4 << 20

@@ -30,8 +30,8 @@ from tests.support.records import STARTED_UNIX_NS, TRAINER, at, point
 from tests.support.traced import eventually, only
 
 ORIGIN = Origin("gpu7", "gpu-stall-exporter")
-ONCE, AGAIN_AND_AGAIN = "60s", "50ms"
-"""Intervals: only the first push of a test comes, besides that of the stop, or many do."""
+ONCE, AGAIN_AND_AGAIN = "60s", "200ms"
+"""Intervals: only the first push of a test comes, besides that of the stop, or many do, as fast as a flag allows."""
 
 _EARLY = 2401725  # with this seed the first push comes within 2 ms of a minute, and the back-offs are 0.5 s and 1 s
 _WORKLOAD = catalog.CUDA_OPERATIONS

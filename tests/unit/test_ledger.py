@@ -319,6 +319,13 @@ class TestStarts:
 
         assert self.started(ledger, {2: RANK_1}, 1_000.0) == {"own": 0.0, "1": 0.0}
 
+    def test_start_that_lies_ahead_is_moved_once(self) -> None:
+        """The time of day was set back by an hour: a start that moved on with each export would be a reset each time."""
+        ledger = Ledger(TTL_SECONDS, at(3_600.0))
+        found = [self.started(ledger, {1: RANK_0}, now)["0"] for now in (3_660.0, 60.0, 75.0, 90.0)]
+
+        assert found == [3_600.0, 60.0, 60.0, 60.0]
+
     def test_expiry_of_one_identity_leaves_the_start_of_the_others(self) -> None:
         """Rank 1 runs on."""
         ledger = opened()
@@ -374,6 +381,12 @@ class TestExemplars:
 
         assert self.exported(call, now_seconds=960.0) is not None
         assert self.exported(call, now_seconds=960.000_001) is None
+
+    def test_call_that_ended_while_the_tables_were_read_is_shown_next_time(self) -> None:
+        """A point has no exemplar from after its own time."""
+        call = Call(tid=4031, duration_ns=250_000_000, ended_ns=1_000_000_000_001, tgid=4026)
+
+        assert self.exported(call, now_seconds=1_000.0) is None
 
     def test_thread_that_the_exporter_does_not_see_has_no_labels(self) -> None:
         """It is in a pid namespace of its own; 0 is nobody."""

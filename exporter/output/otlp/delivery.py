@@ -41,8 +41,9 @@ def probe(receiver: Receiver) -> Verdict:
     """What the receiver says to a request without a point, which it has to take. Raises BadInput like Poster."""
     body_module = _body_module(receiver.protocol)
     body = body_module.encode([], 0, Origin("", ""), Form(is_delta=False, with_explicit_buckets=False))
+    body, headers = _packed(body, receiver.compression, body_module.CONTENT_TYPE)
     try:
-        answer = Poster(receiver).post(body, {"Content-Type": body_module.CONTENT_TYPE}, receiver.timeout_seconds)
+        answer = Poster(receiver).post(body, headers, receiver.timeout_seconds)
     except NoAnswer as error:
         return verdict.of_no_answer(error)
     return verdict.of_answer(answer, body_module.CONTENT_TYPE, body_module.rejected)
@@ -68,6 +69,7 @@ class Delivery:
         self._stop_by = 0.0
         self._not_before = 0.0  # CLOCK_MONOTONIC seconds: until then the receiver wants to be left alone
         self._reported: set[Outcome] = set()
+        self._last_said = ""  # with a delivery: a warning
         self._thread = threading.Thread(target=self._run, name=f"push {receiver.name}", daemon=True)
         self._shown = f"OTLP receiver {receiver.name} ({receiver.shown_url})"
         for outcome in Outcome:
@@ -135,7 +137,7 @@ class Delivery:
             result = self._deliver(request, time_unix_ns, retry_until)
             if result.is_taken:
                 self._took(request, min(result.rejected_points, len(request)))
-            worst = max(worst, result, key=lambda one: list(Outcome).index(one.outcome))
+            worst = max(result, worst, key=lambda one: list(Outcome).index(one.outcome))
             if result.may_pass:
                 break  # the others would wait for the same receiver
         return worst
@@ -150,10 +152,7 @@ class Delivery:
     def _deliver(self, request: list[DataPoint], time_unix_ns: int, retry_until: float) -> Verdict:
         """One request with its retries."""
         body: bytes = self._body.encode(request, time_unix_ns, self._origin, self._form)
-        headers = {"Content-Type": self._body.CONTENT_TYPE}
-        if self._receiver.compression == "gzip":
-            body = zlib.compress(body, _GZIP_LEVEL, _GZIP_WINDOW)
-            headers["Content-Encoding"] = "gzip"
+        body, headers = _packed(body, self._receiver.compression, self._body.CONTENT_TYPE)
         retrying = Retrying(
             retry=retry_if_result(lambda result: result.may_pass and not self._stopping.is_set()),
             stop=stop_before_delay(max(retry_until - time.monotonic(), 0)),
@@ -176,6 +175,8 @@ class Delivery:
             return verdict.of_no_answer(error)
         result = verdict.of_answer(answer, self._body.CONTENT_TYPE, self._body.rejected)
         if result.retry_after_seconds:
+            # All that were sent away in one moment should not come back in one.
+            result = result._replace(retry_after_seconds=result.retry_after_seconds * random.uniform(1.0, 1.1))  # noqa: S311
             self._not_before = time.monotonic() + result.retry_after_seconds
         return result
 
@@ -189,6 +190,9 @@ class Delivery:
             if self._reported:
                 log.info("%s: pushes are delivered again", self._shown)
             self._reported.clear()
+            if worst.detail and worst.detail != self._last_said:
+                log.warning("%s: delivered, and it says: %s", self._shown, worst.detail)
+            self._last_said = worst.detail
         elif worst.outcome not in self._reported:
             self._reported.add(worst.outcome)
             log.warning(
@@ -204,9 +208,17 @@ def _body_module(protocol: str) -> ModuleType:
     """What encodes bodies and reads responses: encode(), rejected() and CONTENT_TYPE."""
     if protocol == "http/json":
         return json_body
-    from exporter.output.otlp import protobuf_body  # noqa: PLC0415 - 12 MiB for those who want it
+    from exporter.output.otlp import protobuf_body  # noqa: PLC0415 - 6 MiB for those who want it
 
     return protobuf_body
+
+
+def _packed(body: bytes, compression: str, content_type: str) -> tuple[bytes, dict[str, str]]:
+    """The body as it is sent, and the headers that say so."""
+    if compression == "gzip":
+        packed = zlib.compress(body, _GZIP_LEVEL, _GZIP_WINDOW)
+        return packed, {"Content-Type": content_type, "Content-Encoding": "gzip"}
+    return body, {"Content-Type": content_type}
 
 
 def _wait(state: RetryCallState) -> float:

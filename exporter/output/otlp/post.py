@@ -9,6 +9,7 @@ from __future__ import annotations
 import base64
 import http.client
 import io
+import ipaddress
 import socket
 import ssl
 import threading
@@ -24,6 +25,7 @@ from exporter.config.otlp import Receiver
 from exporter.errors import BadInput, ExporterError
 
 MAX_ANSWER_BYTES = 65536
+_SHOWN_CHARACTERS = 200
 _DEFAULT_PORTS = {"http": 80, "https": 443}
 _TLS_ENDS = (ssl.SSLEOFError, ssl.SSLZeroReturnError)  # the other side has gone; it said nothing against us
 
@@ -68,9 +70,7 @@ class Poster:
         connection = self._connection(until)
         with _closed_at(connection, until) as is_up:
             try:
-                connection.request(
-                    "POST", self._request_target(), body, {**self._headers, **self._proxy_headers(), **headers}
-                )
+                _send(connection, self._request_target(), body, {**self._headers, **self._proxy_headers(), **headers})
                 answer = _answer(connection.getresponse())
                 if is_up.is_set():  # what was broken off looks like the end of an answer of unknown length
                     raise TimeoutError
@@ -97,12 +97,26 @@ class Poster:
         return _credentials(self._proxy) if self._proxy and not self._tls else {}
 
 
+def _send(connection: http.client.HTTPConnection, target: str, body: bytes, headers: Mapping[str, str]) -> None:
+    """Send all of it, or as much as the receiver takes before it answers: a refusal need not wait for the body."""
+    try:
+        connection.request("POST", target, body, dict(headers))
+    except (BrokenPipeError, ConnectionResetError):
+        if connection.sock is None:
+            raise
+
+
 class _WholeLines(io.BufferedReader):
-    """Lines that end. http.client takes a connection that ends among the headers for the end of the headers."""
+    """Lines that end, and not too many: http.client takes a connection that ends among the headers for their end."""
+
+    _left_bytes = MAX_ANSWER_BYTES
 
     def readline(self, size: int | None = -1, /) -> bytes:
         """A line, or as much of it as was asked for."""
         line = super().readline(size)
+        self._left_bytes -= len(line)
+        if self._left_bytes < 0:
+            raise http.client.LineTooLong("head of an answer")
         if not line.endswith(b"\n") and len(line) != size:
             raise http.client.RemoteDisconnected("in the middle of a line")
         return line
@@ -133,6 +147,20 @@ class _Connection(http.client.HTTPConnection):
         self._tls = tls
         self._server_name = server_name
         self._connected: socket.socket | None = None
+        self._create_connection = self._dial
+
+    def _dial(self, address: tuple[str, int], *_ignored: object) -> socket.socket:
+        """Each address of a name has the time that those before it have left."""
+        failure: OSError = TimeoutError()
+        for *_kinds, found in socket.getaddrinfo(*address, type=socket.SOCK_STREAM):
+            left_seconds = self._until - time.monotonic()
+            if left_seconds <= 0:
+                break
+            try:
+                return socket.create_connection((str(found[0]), int(found[1])), left_seconds)
+            except OSError as error:
+                failure = error
+        raise failure
 
     def connect(self) -> None:
         """The connection, the tunnel through a proxy, TLS."""
@@ -202,7 +230,7 @@ def _reason(error: Exception) -> str:
         return "it closed the connection without a whole answer"
     if isinstance(error, http.client.HTTPException):
         return f"what it answers is not HTTP: {type(error).__name__}"
-    return getattr(error, "strerror", None) or str(error) or type(error).__name__
+    return getattr(error, "strerror", None) or str(error)[:_SHOWN_CHARACTERS] or type(error).__name__
 
 
 def _tls_context(receiver: Receiver) -> ssl.SSLContext:
@@ -228,8 +256,10 @@ def _tls_context(receiver: Receiver) -> ssl.SSLContext:
 
 def _proxy_of(target: SplitResult) -> SplitResult | None:
     """What HTTP_PROXY, HTTPS_PROXY and NO_PROXY say, in capitals or not."""
-    url = urllib.request.getproxies_environment().get(target.scheme)
-    if not url or urllib.request.proxy_bypass("{}:{}".format(*_host_and_port(target))):
+    proxies = urllib.request.getproxies_environment()
+    url = proxies.get(target.scheme)
+    is_bypassed = urllib.request.proxy_bypass("{}:{}".format(*_host_and_port(target)))
+    if not url or is_bypassed or _is_in_network(str(target.hostname), proxies.get("no", "")):
         return None
     try:
         proxy = urlsplit(url if "://" in url else f"http://{url}")
@@ -240,6 +270,21 @@ def _proxy_of(target: SplitResult) -> SplitResult | None:
     raise BadInput(
         f"{target.scheme.upper()}_PROXY does not name a proxy that can be used", remedy="want http://HOST:PORT"
     )
+
+
+def _is_in_network(host: str, no_proxy: str) -> bool:
+    """Whether a host is an address in a network that NO_PROXY lists, such as 10.0.0.0/8: urllib knows names only."""
+    try:
+        address = ipaddress.ip_address(host)
+    except ValueError:
+        return False
+    for entry in no_proxy.split(","):
+        try:
+            if "/" in entry and address in ipaddress.ip_network(entry.strip(), strict=False):
+                return True
+        except ValueError:
+            continue
+    return False
 
 
 def _credentials(proxy: SplitResult) -> dict[str, str]:

@@ -12,6 +12,7 @@ from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
 from typing import NamedTuple
 
+from exporter.output.otlp import json_body
 from exporter.output.otlp.post import Answer, NoAnswer, NotTrusted, TimeIsUp
 
 MAX_RETRY_AFTER_SECONDS = 3600.0  # no receiver silences an exporter for longer by one word
@@ -68,7 +69,9 @@ def of_answer(
     if not answer.body:
         return Verdict(Outcome.DELIVERED)  # in protobuf the empty message; several receivers send none in JSON either
     answered_type = answer.headers.get("content-type", "").partition(";")[0].strip().lower()
-    if answered_type not in ("", content_type):
+    if answered_type == json_body.CONTENT_TYPE:
+        rejected = json_body.rejected  # some answer everything in JSON
+    elif answered_type not in ("", content_type):
         return Verdict(Outcome.NOT_OTLP, f"status {status} with {_shown(answered_type)} instead of {content_type}")
     try:
         points, message = rejected(answer.body)

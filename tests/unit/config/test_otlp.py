@@ -372,3 +372,13 @@ class TestResource:
         found = refused(**{BASE: LOCAL, "OTEL_RESOURCE_ATTRIBUTES": text})
 
         assert found.startswith(f"OTEL_RESOURCE_ATTRIBUTES: {text!r}: want key=value pairs with commas between them")
+
+
+class TestInterval:
+    """Time between pushes."""
+
+    def test_a_fifth_of_a_second_is_the_least(self) -> None:
+        """Two pushes in less would tell the same moment."""
+        assert receiver(f"--otlp.endpoint={LOCAL}", "--otlp.interval=200ms").interval_seconds == 0.2
+        assert "'199ms': want at least 200 milliseconds" in refused(f"--otlp.endpoint={LOCAL}", "--otlp.interval=199ms")
+        assert "'199': want at least" in refused(**{BASE: LOCAL, "OTEL_METRIC_EXPORT_INTERVAL": "199"})

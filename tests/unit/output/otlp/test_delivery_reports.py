@@ -158,6 +158,14 @@ class TestLog:
 
         assert _lines(caplog) == []
 
+    def test_warning_of_a_receiver_that_takes_all_is_logged_once(self, caplog: pytest.LogCaptureFixture) -> None:
+        """The protocol uses the message of a partial success without a rejected point for it."""
+        with pushing([partial(0, "old format")] * 3, interval=AGAIN_AND_AGAIN) as (_, push):
+            push.awaited("delivered", 3)
+            push.stop()
+
+        assert [message.partition(": ")[2] for _, message in _lines(caplog)] == ["delivered, and it says: old format"]
+
     def test_another_kind_of_failure_is_another_line(self, caplog: pytest.LogCaptureFixture) -> None:
         """The first one is not said again when it returns."""
         with pushing([answer(400), html(), answer(400)], interval=AGAIN_AND_AGAIN) as (_, push):

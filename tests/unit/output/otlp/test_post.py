@@ -143,6 +143,20 @@ class TestRequest:
         assert headers["Host"] == urlsplit(found.url).netloc
         assert headers["Content-Length"] == "2"
 
+    @pytest.mark.parametrize("name", ["User-Agent", "user-agent"])
+    def test_sender_may_be_named_otherwise(self, name: str) -> None:
+        """And is named once."""
+        with receiver() as found:
+            Poster(replace(target(found.url), headers=((name, "us"),))).post(b"{}", JSON, PATIENCE_SECONDS)
+
+            assert only(found.requests).headers.get_all("User-Agent") == ["us"]
+
+    def test_head_without_an_end_is_cut(self) -> None:
+        """A receiver must not fill the memory."""
+        endless = {f"X-{number}": "x" * 60_000 for number in range(3)}
+        with receiver([answer(200, headers=endless)]) as found, pytest.raises(NoAnswer, match="not HTTP: LineTooLong"):
+            posted(found.url)
+
     def test_headers_of_the_configuration_are_sent(self) -> None:
         """With every request."""
         with receiver() as found:
@@ -602,6 +616,16 @@ class TestProxy:
             posted(found.url)
 
             assert len(between.requests) == 1
+
+    @pytest.mark.parametrize("networks", ["127.0.0.0/8", "10.0.0.0/8, 127.0.0.1/32", "nonsense/x,127.0.0.0/30"])
+    def test_networks_are_reached_without_it(self, monkeypatch: pytest.MonkeyPatch, networks: str) -> None:
+        """As clusters write them."""
+        with receiver() as found, proxy() as between:
+            monkeypatch.setenv("HTTP_PROXY", between.url)
+            monkeypatch.setenv("NO_PROXY", networks)
+            posted(found.url)
+
+            assert (len(found.requests), between.requests) == (1, [])
 
     def test_proxy_of_one_scheme_is_not_used_for_the_other(self, monkeypatch: pytest.MonkeyPatch) -> None:
         """HTTPS_PROXY is for https alone."""

@@ -114,12 +114,19 @@ class TestNotOtlp:
 
     @pytest.mark.parametrize(
         ("content_type", "body"),
-        [(JSON, b"{}"), ("text/html", b"<html>"), (PROTOBUF, b"<html>"), (PROTOBUF, b"\x0a\x03\x12\x01\xff")],
-        ids=["json", "html", "html called protobuf", "no UTF-8"],
+        [(JSON, b"<html>"), ("text/html", b"<html>"), (PROTOBUF, b"<html>"), (PROTOBUF, b"\x0a\x03\x12\x01\xff")],
+        ids=["html called json", "html", "html called protobuf", "no UTF-8"],
     )
     def test_what_is_no_protobuf_is_no_delivery(self, content_type: str, body: bytes) -> None:
         """Of a receiver that was sent protobuf."""
         assert of_protobuf(200, content_type, body).outcome is Outcome.NOT_OTLP
+
+    def test_json_of_a_receiver_that_was_sent_protobuf_is_a_delivery(self) -> None:
+        """Some answer everything in JSON; to send the same deltas again would count twice."""
+        body = b'{"partialSuccess": {"rejectedDataPoints": "3", "errorMessage": "too old"}}'
+
+        assert of_protobuf(200, JSON, b"{}") == Verdict(Outcome.DELIVERED)
+        assert of_protobuf(200, JSON, body) == Verdict(Outcome.PARTIAL, "points rejected: 3: too old", 3)
 
 
 class TestRefused:
