@@ -290,7 +290,7 @@ class _Connection(_Handler):
     def do_POST(self) -> None:
         """Record, then do as the script says."""
         if "Transfer-Encoding" in self.headers:
-            raise NotImplementedError("this receiver reads no chunks")
+            raise AssertionError("this receiver reads no chunks")
         length = int(self.headers.get("Content-Length", 0))
         body = self.rfile.read(length)
         if len(body) < length:

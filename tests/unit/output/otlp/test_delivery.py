@@ -6,7 +6,6 @@ import gzip
 import json
 import threading
 import time
-from collections.abc import Iterator
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from itertools import chain, pairwise
@@ -40,16 +39,6 @@ FLUSH_SECONDS = 2.0
 MARGIN_SECONDS = 3.0  # for a machine that has much to do
 FIRST_OWN_POINTS = 16  # of the first push: ten outcomes, and six more counters and times
 NOT_FOR_AN_HOUR = {"Retry-After": "3600"}
-
-
-@pytest.fixture(autouse=True)
-def _in_peace(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    """No proxy; and each test waits for the threads it has started, whose last push may find nobody."""
-    for name in ("NO_PROXY", "no_proxy"):
-        monkeypatch.setenv(name, "*")
-    threads = set(threading.enumerate())
-    yield
-    eventually(lambda: set(threading.enumerate()) <= threads, "every thread has ended")
 
 
 class TestInterval:
@@ -511,8 +500,6 @@ class TestBadInput:
 
     def test_proxy_that_is_none(self, monkeypatch: pytest.MonkeyPatch) -> None:
         """A daemon does not begin with it."""
-        for name in ("NO_PROXY", "no_proxy"):
-            monkeypatch.delenv(name)
         monkeypatch.setenv("http_proxy", "socks5://127.0.0.1:1080")
         with pytest.raises(BadInput, match=r"^HTTP_PROXY does not name a proxy that can be used$"):
             Delivery(target("http://collector.invalid:4318"), Source(1), OwnMetrics(), ORIGIN)

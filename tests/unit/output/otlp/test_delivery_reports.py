@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import logging
-import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 
 import pytest
 
@@ -30,16 +29,6 @@ from tests.support.receiver import answer, html, partial
 from tests.support.traced import eventually, only
 
 FIRST_OWN_POINTS = 16  # of the first push: ten outcomes, and six more counters and times
-
-
-@pytest.fixture(autouse=True)
-def _in_peace(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    """No proxy; and each test waits for the threads it has started, whose last push may find nobody."""
-    for name in ("NO_PROXY", "no_proxy"):
-        monkeypatch.setenv(name, "*")
-    threads = set(threading.enumerate())
-    yield
-    eventually(lambda: set(threading.enumerate()) <= threads, "every thread has ended")
 
 
 class TestCounters:
