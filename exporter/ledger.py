@@ -46,9 +46,8 @@ class Ledger:
 
     def _keep(self, process: int, identity: Identity, totals: Mapping[Series, Total]) -> None:
         kept = self._kept.setdefault(identity, {})
-        self._last_seen_ns.pop(
-            identity, None
-        )  # the TTL runs from the next publication, however long ago the last one was
+        # The TTL runs from the next publication, however long ago the last one was.
+        self._last_seen_ns.pop(identity, None)
         for series, total in totals.items():
             if series.metric.kind in _KEPT:
                 _add(kept, series, self._since_rename(process, series, total))
@@ -71,10 +70,10 @@ class Ledger:
             of_identity = sums.setdefault(identity, {})
             for series, total in kept.items():
                 _add(of_identity, series, total)
-        self._set_back(now)
         for identity in sums:
             if identity not in self._started_unix_ns:
                 self._started_unix_ns[identity] = self._expired_unix_ns.pop(identity, self._opened_unix_ns)
+        self._set_back(now)
         points: dict[Metric, list[Point]] = {metric: [] for metric in WORKLOAD_METRICS}
         for identity, of_identity in sums.items():
             for series, total in of_identity.items():

@@ -17,7 +17,6 @@ from exporter.errors import NotPossibleHere, ProcessGone
 from exporter.host.printable_text import printable
 
 STAT_BYTES_MAX: Final = 4 * 1024
-STATUS_BYTES_MAX: Final = 64 * 1024
 CGROUP_BYTES_MAX: Final = 64 * 1024
 ENVIRON_BYTES_MAX: Final = 2 * 1024 * 1024
 MAPS_BYTES_MAX: Final = 32 * 1024 * 1024

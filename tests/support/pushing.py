@@ -33,6 +33,7 @@ ORIGIN = Origin("gpu7", "gpu-stall-exporter")
 ONCE, AGAIN_AND_AGAIN = "60s", "200ms"
 """Intervals: only the first push of a test comes, besides that of the stop, or many do, as fast as a flag allows."""
 
+FIRST_OWN_POINTS = 16  # of the first push: ten outcomes, and six more counters and times
 _EARLY = 2401725  # with this seed the first push comes within 2 ms of a minute, and the back-offs are 0.5 s and 1 s
 _WORKLOAD = catalog.CUDA_OPERATIONS
 

@@ -8,6 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from exporter import catalog, units
+from exporter.clock import Moment
 from exporter.ledger import Ledger
 from exporter.model import Exemplar, Family, Histogram, Identity
 from exporter.totals import Call, HistogramTotal, Series, Total, Totals
@@ -310,6 +311,17 @@ class TestStarts:
         self.started(ledger, {}, 1_000.0)
 
         assert self.started(ledger, {2: RANK_0}, 2_000.0) == {"own": 0.0, "0": 1_000.0}
+
+    def test_start_of_an_identity_that_returns_does_not_lie_ahead(self) -> None:
+        """Its totals were forgotten at a time of day that is yet to come again."""
+        ledger = opened()
+        ledger.retire(1, RANK_0, {CALLS: 1})
+        self.started(ledger, {}, 60.0)
+        self.started(ledger, {}, 1_000.0)
+        set_back = [Moment(at(now).monotonic_ns, at(now - 900.0).unix_ns) for now in (1_060.0, 1_075.0)]
+        found = [ledger.snapshot({2: {CALLS: 1}}, {2: RANK_0}, now).started_unix_ns[RANK_0] for now in set_back]
+
+        assert found == [STARTED_UNIX_NS + 160_000_000_000] * 2
 
     def test_identity_first_exported_as_another_expires_has_counted_since_the_opening(self) -> None:
         """Rank 1 made its calls before that moment."""

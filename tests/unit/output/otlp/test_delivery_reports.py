@@ -15,6 +15,7 @@ from exporter.output.own_metrics import OwnMetrics
 from tests.support import receiver as receivers
 from tests.support.pushing import (
     AGAIN_AND_AGAIN,
+    FIRST_OWN_POINTS,
     ONCE,
     ORIGIN,
     Source,
@@ -27,8 +28,6 @@ from tests.support.pushing import (
 )
 from tests.support.receiver import answer, html, partial
 from tests.support.traced import eventually, only
-
-FIRST_OWN_POINTS = 16  # of the first push: ten outcomes, and six more counters and times
 
 
 class TestCounters:
