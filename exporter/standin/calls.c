@@ -18,9 +18,11 @@
 
 #include "flags.h"
 #include "truth.h"
+#include "usage.h"
 
 enum { MAX_ORDERS = 256, MAX_RANKS = 64 };
 enum { AS_PROCESSES, AS_THREADS };
+enum { SYNC_SPIN, SYNC_YIELD, SYNC_BLOCK };
 
 static int hold, untimed, sync_mode, ranks_as, comm_way;
 static int64_t ranks = 1, colors = 1, collective_us, kernel_us = 100;
@@ -108,14 +110,20 @@ static void read_order(const char *argument)
 // A dry order: a name that nothing answers to is found before anything starts.
 static void check_names(void)
 {
+    int processes = ranks_as == AS_PROCESSES ? (int)ranks : 1;
+
     for (int i = 0; i < order_count; i++) {
-        bool is_known = is_nccl(&orders[i]) || strncmp(orders[i].name, "cu", 2) == 0;
-        static const char *const others[] = {"capture", "stream", "event", "sleep", "spin"};
+        const struct order *order = &orders[i];
+        bool is_known = is_nccl(order) || is_host(order) || is_wait(order) || strncmp(order->name, "cu", 2) == 0;
+        static const char *const others[] = {"capture", "stream", "event"};
 
         for (size_t j = 0; j < sizeof(others) / sizeof(others[0]); j++)
-            is_known |= strcmp(orders[i].name, others[j]) == 0;
+            is_known |= strcmp(order->name, others[j]) == 0;
         if (!is_known)
-            refuse("unknown call", orders[i].name);
+            refuse("unknown call", order->name);
+        const char *refusal = refusal_of_wait(order, sync_mode == SYNC_BLOCK, processes);
+        if (refusal)
+            refuse(order->name, refusal);
     }
 }
 
@@ -158,13 +166,17 @@ static void carry_out(struct hands *hands)
         }
         nccl_make(hands, (enum comm_way)comm_way, &id, (int)colors);
     }
-    for (int i = 0; i < order_count; i++)
-        if (!(is_nccl(&orders[i]) ? nccl_carry_out(hands, &orders[i]) : cuda_carry_out(hands, &orders[i])))
-            refuse("unknown call", orders[i].name);
+    for (int i = 0; i < order_count; i++) {
+        const struct order *order = &orders[i];
+
+        if (!wait_carry_out(hands, order) && !host_carry_out(order) &&
+            !(is_nccl(order) ? nccl_carry_out(hands, order) : cuda_carry_out(hands, order)))
+            refuse("unknown call", order->name);
+    }
     nccl_drop(hands);
 }
 
-static void report(int rank)
+void report(int rank)
 {
     char *line = NULL;
     size_t length = 0;
@@ -172,6 +184,10 @@ static void report(int rank)
 
     fprintf(to, "{\"type\":\"final\",\"rank\":%d,\"tgid\":%d,", rank, (int)getpid());
     counted_json(to);
+    fputs(",", to);
+    waits_json(to);
+    fputs(",", to);
+    usage_json(to);
     fputs("}\n", to);
     fclose(to);
     if (write(STDOUT_FILENO, line, length) < 0)
@@ -196,6 +212,7 @@ static void *rank_thread(void *argument)
     pthread_barrier_wait(&barrier); // the calls may start
     carry_out(hands);
     pthread_barrier_wait(&barrier); // all are made
+    pthread_barrier_wait(&barrier); // and reported, while their threads are there
     return NULL;
 }
 
@@ -222,6 +239,7 @@ static void run_threads(void)
     carry_out(&hands[0]);
     pthread_barrier_wait(&barrier);
     report(0);
+    pthread_barrier_wait(&barrier);
     wait_for_line();
 }
 

@@ -40,6 +40,20 @@ struct hands {
 // calls_cuda.c. The buffers are as large as the largest order.
 void cuda_prepare(struct hands *hands, size_t bytes, int64_t kernel_ns);
 bool cuda_carry_out(struct hands *hands, const struct order *order);
+// A kernel of this many nanoseconds.
+void launch_timed(struct hands *hands, int64_t amount);
+// calls_host.c
+bool is_host(const struct order *order);
+bool host_carry_out(const struct order *order);
+// calls_wait.c
+bool is_wait(const struct order *order);
+// Why this order cannot be carried out, NULL: it can.
+const char *refusal_of_wait(const struct order *order, bool is_blocking, int processes);
+bool wait_carry_out(struct hands *hands, const struct order *order);
+// Members "waits" and "jumps" of a JSON object, without the braces around them.
+void waits_json(FILE *to);
+// calls.c: prints the final line.
+void report(int rank);
 // calls_nccl.c
 enum comm_way { COMM_INIT_RANK, COMM_CONFIG, COMM_SCALABLE, COMM_ALL, COMM_SPLIT, COMM_SHRINK };
 void nccl_make(struct hands *hands, enum comm_way way, const ncclUniqueId *id, int colors);

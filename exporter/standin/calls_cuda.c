@@ -5,7 +5,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
 #include "calls.h"
 #include "truth.h"
@@ -17,7 +16,7 @@ static CUdeviceptr as_device(const void *pointer)
     return (uintptr_t)pointer;
 }
 
-static void launch(struct hands *hands, int64_t amount)
+void launch_timed(struct hands *hands, int64_t amount)
 {
     uint64_t duration_ns = (uint64_t)amount;
     void *arguments[] = {&duration_ns};
@@ -213,7 +212,7 @@ static bool launch_once(struct hands *hands, const struct order *order)
     const void *kernel = standin_timed_kernel();
 
     if (strcmp(name, "cudaLaunchKernel") == 0)
-        launch(hands, order->amount);
+        launch_timed(hands, order->amount);
     else if (strcmp(name, "cudaLaunchKernel_ptsz") == 0)
         CALL(cudaLaunchKernel_ptsz, kernel, one, one, arguments, 0, NULL);
     else if (strcmp(name, "cudaLaunchKernelExC") == 0)
@@ -242,7 +241,7 @@ static void capture_once(struct hands *hands, const struct order *order)
     int status;
 
     CALL(cudaStreamBeginCapture, hands->stream, cudaStreamCaptureModeThreadLocal);
-    launch(hands, order->amount);
+    launch_timed(hands, order->amount);
     CALL(cudaStreamIsCapturing, hands->stream, &status);
     CALL(cudaStreamEndCapture, hands->stream, &graph);
     CALL(cudaGraphInstantiate, &exec, graph, 0);
@@ -257,7 +256,7 @@ static bool wait_once(struct hands *hands, const struct order *order)
     const char *name = order->name;
 
     if (strstr(name, "Synchronize") && order->amount > 0)
-        launch(hands, order->amount);
+        launch_timed(hands, order->amount);
     if (strcmp(name, "cudaStreamSynchronize") == 0) {
         CALL(cudaStreamSynchronize, hands->stream);
     } else if (strcmp(name, "cudaStreamSynchronize_ptsz") == 0) {
@@ -298,7 +297,6 @@ static bool wait_once(struct hands *hands, const struct order *order)
 
 static bool other_once(struct hands *hands, const struct order *order)
 {
-    struct timespec pause = {.tv_sec = order->amount / 1000000000, .tv_nsec = order->amount % 1000000000};
     cudaStream_t stream;
     cudaEvent_t event;
 
@@ -310,10 +308,6 @@ static bool other_once(struct hands *hands, const struct order *order)
     } else if (strcmp(order->name, "event") == 0) {
         if (CALL(cudaEventCreate, &event) == cudaSuccess)
             CALL(cudaEventDestroy, event);
-    } else if (strcmp(order->name, "sleep") == 0) {
-        nanosleep(&pause, NULL);
-    } else if (strcmp(order->name, "spin") == 0) {
-        wait_until(now_ns() + order->amount, WAIT_SPIN);
     } else {
         return false;
     }

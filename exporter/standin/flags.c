@@ -26,7 +26,7 @@ static void print_help(const struct flag *flags, const char *usage)
 
         snprintf(left, sizeof(left), flag->kind == FLAG_SWITCH ? "--%s" : "--%s=X", flag->name);
         printf("  %-26s %s", left, flag->help);
-        if (flag->kind == FLAG_NUMBER)
+        if (flag->kind == FLAG_NUMBER || flag->kind == FLAG_SIGNED)
             printf(" (%jd)", (intmax_t) * (int64_t *)flag->value);
         if (flag->kind == FLAG_DECIMAL)
             printf(" (%g)", *(double *)flag->value);
@@ -70,6 +70,7 @@ static bool set_value(const struct flag *flag, const char *text)
     case FLAG_CHOICE:
         return text && set_choice(flag, text);
     case FLAG_NUMBER:
+    case FLAG_SIGNED:
         if (text)
             *(int64_t *)flag->value = strtoll(text, &end, 10);
         break;
@@ -78,7 +79,7 @@ static bool set_value(const struct flag *flag, const char *text)
             *(double *)flag->value = strtod(text, &end);
         break;
     }
-    return text && *text && end && !*end && !errno && text[0] != '-';
+    return text && *text && end && !*end && !errno && (text[0] != '-' || flag->kind == FLAG_SIGNED);
 }
 
 int flags_read(const struct flag *flags, int argc, char **argv, const char *usage)

@@ -6,12 +6,12 @@
 
 #include <stdint.h>
 
-enum flag_kind { FLAG_NUMBER, FLAG_DECIMAL, FLAG_TEXT, FLAG_CHOICE, FLAG_SWITCH };
+enum flag_kind { FLAG_NUMBER, FLAG_SIGNED, FLAG_DECIMAL, FLAG_TEXT, FLAG_CHOICE, FLAG_SWITCH };
 
 struct flag {
     const char *name;
     enum flag_kind kind;
-    void *value; // int64_t, double, const char *, int (index of the choice), int (0 or 1)
+    void *value; // int64_t, int64_t, double, const char *, int (index of the choice), int (0 or 1)
     const char *help;
     const char *choices; // of FLAG_CHOICE, separated by |
 };

@@ -74,8 +74,23 @@ bool instant_settle(struct instant *instant)
     return kept == 0;
 }
 
+// True when the instant has passed within spin_ns of looking.
+static bool has_passed_while_spinning(struct instant *instant, int64_t spin_ns)
+{
+    int64_t began_ns = now_ns();
+
+    while (now_ns() < began_ns + spin_ns) {
+        if (instant_settle(instant) && now_ns() >= instant->at_ns)
+            return true;
+        wait_one_turn(WAIT_SPIN);
+    }
+    return false;
+}
+
 void instant_wait(struct instant *instant, enum wait_mode mode)
 {
+    if (has_passed_while_spinning(instant, spin_before_blocking_ns(mode)))
+        return;
     while (!instant_settle(instant))
         instant->term[0].source->wait(instant->term[0].source, instant->term[0].sequence, mode);
     wait_until(instant->at_ns, mode);

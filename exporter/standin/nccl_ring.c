@@ -4,14 +4,17 @@
 //
 // A rank's ready time is published as an expression over ends in the same segment. One that depends on another
 // segment's collectives (two communicators from two ids), or on more than ENTRY_TERMS of them, cannot be; it waits
-// here, and is published when this process next enqueues, or at the latest POLL_NS after it can be while any of this
-// process's threads waits for a collective.
+// here, and is published when this process next enqueues, or at the latest SLOWEST_LOOK_NS after it can be while any of
+// this process's threads waits for a collective.
+//
+// A thread that blocks until a peer has come sleeps in poll() like every blocking wait, and looks again more and more
+// rarely, at last every SLOWEST_LOOK_NS: most collectives last longer, so that it knows their end before it comes.
 #include <stdlib.h>
 
 #include "communicator.h"
 #include "waiting.h"
 
-enum { POLL_NS = 100000 };
+enum { FIRST_LOOK_NS = 20000, SLOWEST_LOOK_NS = 250000 };
 
 struct deferred {
     struct ring_view *view;
@@ -103,20 +106,17 @@ static void defer(struct ring_view *view, const struct instant *ready, const str
 
 static void wait(struct source *source, uint64_t sequence, enum wait_mode mode)
 {
-    struct ring_view *view = (struct ring_view *)source;
-    struct ring *ring = segment_at(view->segment, view->ring);
-    int64_t end_ns;
+    int64_t look_ns = FIRST_LOOK_NS, end_ns;
 
     for (;;) {
-        uint32_t seen = atomic_load(&ring->changes);
-
         publish_deferred();
         if (end_known(source, sequence, &end_ns))
             return;
         if (mode == WAIT_BLOCK)
-            sleep_while(&ring->changes, seen, atomic_load(&deferred_count) ? POLL_NS : 0);
+            block_once(now_ns() + look_ns);
         else
             wait_one_turn(mode);
+        look_ns = look_ns < SLOWEST_LOOK_NS / 2 ? look_ns * 2 : SLOWEST_LOOK_NS;
     }
 }
 
@@ -167,11 +167,7 @@ void ring_view_enqueue(struct ring_view *view, const struct instant *ready, int6
 
 void ring_view_abort(struct ring_view *view)
 {
-    struct ring *ring = segment_at(view->segment, view->ring);
-
     atomic_store(&view->aborted_ns, now_ns());
-    atomic_fetch_add(&ring->changes, 1);
-    wake_all(&ring->changes);
 }
 
 void ring_view_drain(struct ring_view *view)

@@ -226,8 +226,6 @@ static bool advance(struct segment *segment, struct ring *ring)
         return false;
     ring->end_ns[sequence % RING_ENDS] = ready_ns + duration_ns;
     atomic_store_explicit(&ring->resolved, sequence, memory_order_release);
-    atomic_fetch_add(&ring->changes, 1);
-    wake_all(&ring->changes);
     return true;
 }
 

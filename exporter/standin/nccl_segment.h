@@ -35,12 +35,10 @@ struct entry {
 };
 
 struct ring {
-    _Atomic uint32_t changes; // futex: collectives resolved, and aborts
-    uint32_t participants;
     _Atomic uint64_t resolved; // collectives whose end is known; they are numbered from 1
     uint64_t arrivals;
+    uint32_t participants;
     uint32_t is_pending;
-    uint32_t padding;
     int64_t end_ns[RING_ENDS];
     struct entry entry[]; // [RING_SLOTS][participants]
 };

@@ -16,6 +16,8 @@
 //     STANDIN_GPU_SLOWDOWN   factor on every length: kernels, copies, collectives (1.0)
 //     STANDIN_COPY_BYTES     copies up to this length really move their bytes; longer ones only take time (65536)
 //     STANDIN_NCCL_NS        length of every collective, 0: by its bytes (0)
+//     STANDIN_SPIN_US        a wait that blocks spins this long first (0)
+//     STANDIN_POLL_US        instead of blocking in poll(), a wait sleeps this long between two looks; 0: it blocks (0)
 //     STANDIN_FAIL           errors on demand: name:code:call[,...], the call counted from 1 in each process, or * for
 //                            every call, e.g. cudaMalloc:2:3,ncclAllReduce:2:*. The name is that of the exported
 //                            function without _v2, _ptsz, _ptds.

@@ -25,14 +25,34 @@ struct settings {
     int loader_direct;
     const char *loader_file;
     int64_t host_us, pace_us, sync_every, allocate_every, evaluate_every, watchdog_ms;
-    int64_t straggler_rank, straggler_us, hang_rank, hang_step;
-    double slow_factor;
-    int64_t slow_from_step, slow_to_step;
+    int64_t touch_bytes, map_bytes;
+    const char *map_file;
+    int fault, fault_holder;
+    int64_t fault_from_step, fault_to_step, fault_rank, fault_us, fault_threads, fault_bytes;
+    double fault_factor;
     int64_t rank, world_size, local_rank;
     const char *id_file;
 };
 enum { RANK_FROM_ENV, RANK_FROM_NCCL };
 enum { SYNC_SPIN, SYNC_YIELD, SYNC_BLOCK };
+enum { HOLDER_SLEEPS, HOLDER_BURNS };
+enum fault {
+    FAULT_NONE,
+    FAULT_LOADER_COMPUTE,
+    FAULT_LOADER_SLEEP,
+    FAULT_LOADER_READ,
+    FAULT_LOCK,
+    FAULT_SPINNERS,
+    FAULT_COPY,
+    FAULT_GPU,
+    FAULT_STRAGGLER,
+    FAULT_HANG,
+    FAULT_PHASE,
+    FAULT_OOM,
+    FAULT_OOM_RETRY,
+    FAULT_HOST,
+    FAULT_SWITCHES,
+};
 
 extern struct settings settings;
 
@@ -53,7 +73,9 @@ const char *data_receive(void);
 // The batch is used: its worker may make the next one.
 void data_release(void);
 // Makes a batch in this thread, for --loader-workers=0.
-void data_make(char *batch, uint64_t number);
+void data_make(char *batch, int rank, uint64_t number);
+// Reads this much of --loader-file, at a place that follows from the number.
+void data_read(int64_t bytes, uint64_t number);
 
 // trainer_threads.c: the other threads of a rank and how the step thread meets them.
 struct rank {
@@ -68,8 +90,10 @@ struct rank {
 };
 void threads_start(struct rank *rank);
 // One batch in pinned memory, from the pin-memory thread; give it back when it is copied.
-char *pinned_take(void);
+char *pinned_take(int rank);
 void pinned_give(char *batch);
+// A thread that outlives the rank's work.
+void thread_start(const char *name, void *(*body)(void *), struct rank *rank);
 // Has the autograd thread launch the backward pass of this step, and waits until it has.
 void backward_run(uint64_t step);
 // The event that bucket `bucket` of the last backward pass is reduced.
@@ -82,8 +106,20 @@ void step_run(struct rank *rank, uint64_t step);
 void step_backward(struct rank *rank, uint64_t step, cudaEvent_t *ready, cudaEvent_t *done);
 void print_final(const struct rank *rank);
 
-// Pseudo-random numbers: splitmix64, so that every number follows from the seed and its place alone.
-uint64_t random_of(uint64_t seed, uint64_t place);
+// trainer_memory.c
+void memory_prepare(void);
+void memory_use(uint64_t step);
+
+// trainer_fault.c: --fault
+bool fault_is_on(enum fault fault, int rank, uint64_t step);
+void fault_prepare(struct rank *rank);
+void fault_before_step(struct rank *rank, uint64_t step);
+void fault_before_backward(struct rank *rank, uint64_t step);
+// While the batch of this step is made.
+void fault_in_batch(int rank, uint64_t step);
+// How many kernels the step launches where the flags say `kernels`.
+int64_t fault_kernels(const struct rank *rank, uint64_t step, int64_t kernels);
+
 // Uses the CPU for this long, as Python and decoding do; slower when others take the CPU.
 void burn_us(int64_t us);
 

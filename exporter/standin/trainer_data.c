@@ -13,6 +13,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "random.h"
 #include "trainer.h"
 #include "waiting.h"
 
@@ -22,15 +23,6 @@ static struct worker {
 } *worker;
 static uint64_t received;
 static int read_file = -1;
-
-uint64_t random_of(uint64_t seed, uint64_t place)
-{
-    uint64_t x = seed * 0x9e3779b97f4a7c15u + place + 0x9e3779b97f4a7c15u;
-
-    x = (x ^ (x >> 30)) * 0xbf58476d1ce4e5b9u;
-    x = (x ^ (x >> 27)) * 0x94d049bb133111ebu;
-    return x ^ (x >> 31);
-}
 
 void burn_us(int64_t us)
 {
@@ -46,21 +38,23 @@ void burn_us(int64_t us)
     while (used.tv_sec * 1000000000LL + used.tv_nsec < end_ns);
 }
 
-static void read_some(uint64_t number)
+void data_read(int64_t bytes, uint64_t number)
 {
     static char *buffer;
-    // O_DIRECT wants both in whole blocks.
-    int64_t bytes = (settings.loader_read_bytes + 4095) / 4096 * 4096;
+    static int64_t room;
     int64_t file_bytes;
 
     if (bytes == 0)
         return;
+    bytes = (bytes + 4095) / 4096 * 4096; // O_DIRECT wants whole blocks
     if (read_file < 0)
         read_file = open(settings.loader_file, O_RDONLY | O_CLOEXEC | (settings.loader_direct ? O_DIRECT : 0));
-    if (!buffer && posix_memalign((void **)&buffer, 4096, (size_t)bytes) != 0)
-        buffer = NULL;
+    if (bytes > room) {
+        free(buffer);
+        room = posix_memalign((void **)&buffer, 4096, (size_t)bytes) == 0 ? bytes : 0;
+    }
     file_bytes = read_file < 0 ? -1 : lseek(read_file, 0, SEEK_END);
-    if (file_bytes < 0 || !buffer) {
+    if (file_bytes < 0 || !room) {
         perror(settings.loader_file);
         _exit(1);
     }
@@ -72,18 +66,18 @@ static void read_some(uint64_t number)
     }
 }
 
-void data_make(char *batch, uint64_t number)
+void data_make(char *batch, int rank, uint64_t number)
 {
     int64_t spread = (int64_t)((double)settings.loader_compute_us * settings.jitter_percent / 100);
-    uint64_t random = random_of((uint64_t)settings.seed + 7, number);
-    int64_t jitter_us = (int64_t)(random % (uint64_t)(2 * spread + 1)) - spread;
+    uint64_t place = number + ((uint64_t)rank << 40), random = random_of((uint64_t)settings.seed + 7, place);
     struct timespec pause = {.tv_sec = settings.loader_sleep_us / 1000000,
                              .tv_nsec = settings.loader_sleep_us % 1000000 * 1000};
 
-    read_some(number);
+    data_read(settings.loader_read_bytes, place);
     if (settings.loader_sleep_us)
         nanosleep(&pause, NULL);
-    burn_us(settings.loader_compute_us + jitter_us);
+    burn_us((int64_t)spread_around((uint64_t)settings.loader_compute_us, (uint64_t)spread, random));
+    fault_in_batch(rank, number + 1); // steps are numbered from 1
     memcpy(batch, &number, sizeof(number));
 }
 
@@ -99,7 +93,7 @@ static void work(struct worker *self, pid_t parent, int rank)
     while (read(self->ask[0], &number, sizeof(number)) == sizeof(number)) {
         uint64_t slot = number / (uint64_t)settings.loader_workers % (uint64_t)settings.prefetch;
 
-        data_make(self->slots + slot * (uint64_t)settings.batch_bytes, number + ((uint64_t)rank << 40));
+        data_make(self->slots + slot * (uint64_t)settings.batch_bytes, rank, number);
         if (write(self->answer[1], &number, sizeof(number)) != sizeof(number))
             break;
     }
@@ -134,6 +128,9 @@ void data_start_workers(int rank)
             perror("trainer: fork");
             exit(1);
         }
+        // The worker's ends: while they are open here, its death is not seen.
+        close(worker[i].ask[0]);
+        close(worker[i].answer[1]);
     }
     for (int64_t number = 0; number < settings.prefetch * settings.loader_workers; number++)
         ask((uint64_t)number);

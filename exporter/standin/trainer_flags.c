@@ -27,9 +27,12 @@ struct settings settings = {
     .allocate_every = 10,
     .evaluate_every = 50,
     .watchdog_ms = 100,
-    .straggler_rank = 0,
-    .hang_rank = 0,
-    .slow_factor = 1,
+    .map_bytes = 4 << 20,
+    .fault_rank = -1,
+    .fault_us = 20000,
+    .fault_threads = 2,
+    .fault_bytes = 64 << 20,
+    .fault_factor = 2,
     .local_rank = -1,
 };
 
@@ -65,13 +68,20 @@ static const struct flag table[] = {
     {"allocate-every", FLAG_NUMBER, &settings.allocate_every, "allocate in the stream every so many steps", NULL},
     {"evaluate-every", FLAG_NUMBER, &settings.evaluate_every, "make the rarer calls every so many steps", NULL},
     {"watchdog-ms", FLAG_NUMBER, &settings.watchdog_ms, "the NCCL watchdog polls this often", NULL},
-    {"straggler-rank", FLAG_NUMBER, &settings.straggler_rank, "the rank that --straggler-us slows", NULL},
-    {"straggler-us", FLAG_NUMBER, &settings.straggler_us, "sleep before each backward pass of that rank", NULL},
-    {"hang-rank", FLAG_NUMBER, &settings.hang_rank, "the rank that --hang-step stops", NULL},
-    {"hang-step", FLAG_NUMBER, &settings.hang_step, "the step whose backward pass never comes, 0: none", NULL},
-    {"slow-factor", FLAG_DECIMAL, &settings.slow_factor, "GPU this much slower from --slow-from-step on", NULL},
-    {"slow-from-step", FLAG_NUMBER, &settings.slow_from_step, "first slow step, 0: none", NULL},
-    {"slow-to-step", FLAG_NUMBER, &settings.slow_to_step, "first fast step again, 0: none", NULL},
+    {"touch-bytes", FLAG_NUMBER, &settings.touch_bytes, "new memory that the step thread fills in each step", NULL},
+    {"map-file", FLAG_TEXT, &settings.map_file, "a file mapped into memory, read in each step", NULL},
+    {"map-bytes", FLAG_NUMBER, &settings.map_bytes, "how much of --map-file, as single pages", NULL},
+    {"fault", FLAG_CHOICE, &settings.fault, "what goes wrong",
+     "none|loader-compute|loader-sleep|loader-read|lock|spinners|copy|gpu|straggler|hang|phase|oom|oom-retry|host|"
+     "switches"},
+    {"fault-from-step", FLAG_NUMBER, &settings.fault_from_step, "the first step with the fault, 0: never", NULL},
+    {"fault-to-step", FLAG_NUMBER, &settings.fault_to_step, "the first step without it again, 0: none", NULL},
+    {"fault-rank", FLAG_SIGNED, &settings.fault_rank, "the rank that has it, -1: all", NULL},
+    {"fault-us", FLAG_NUMBER, &settings.fault_us, "how long, where a fault has a length", NULL},
+    {"fault-bytes", FLAG_NUMBER, &settings.fault_bytes, "how much: loader-read, copy", NULL},
+    {"fault-factor", FLAG_DECIMAL, &settings.fault_factor, "gpu: so much slower; phase: so many kernels more", NULL},
+    {"fault-threads", FLAG_NUMBER, &settings.fault_threads, "spinners, switches: how many", NULL},
+    {"fault-holder", FLAG_CHOICE, &settings.fault_holder, "lock: what its holder does meanwhile", "sleep|burn"},
     {"rank", FLAG_NUMBER, &settings.rank, "with --id-file: be this rank, start no others", NULL},
     {"world-size", FLAG_NUMBER, &settings.world_size, "with --id-file: how many ranks there are", NULL},
     {"local-rank", FLAG_NUMBER, &settings.local_rank, "with --id-file: the device", NULL},
@@ -99,6 +109,10 @@ void settings_read(int argc, char **argv)
         refuse("--batch-bytes must be at least 8");
     if (settings.loader_read_bytes && !settings.loader_file)
         refuse("--loader-read-bytes needs --loader-file");
+    if (settings.fault_threads > 64 || settings.fault_factor <= 0)
+        refuse("--fault-threads must be at most 64, --fault-factor above 0");
+    if (settings.fault == FAULT_LOADER_READ && !settings.loader_file)
+        refuse("--fault=loader-read needs --loader-file");
     if (settings.id_file && (settings.world_size < 1 || settings.rank >= settings.world_size))
         refuse("--id-file needs --world-size, and --rank below it");
     if (settings.watchdog_ms < 1)

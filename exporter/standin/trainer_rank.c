@@ -15,6 +15,7 @@
 #include "counted.h"
 #include "trainer.h"
 #include "truth.h"
+#include "usage.h"
 
 volatile sig_atomic_t must_stop;
 
@@ -94,6 +95,8 @@ void print_final(const struct rank *rank)
     fprintf(to, "{\"type\":\"final\",\"rank\":%d,\"tgid\":%d,\"steps\":%ju,", rank->place.rank, (int)getpid(),
             (uintmax_t)atomic_load(&rank->steps_done));
     counted_json(to);
+    fputs(",", to);
+    usage_json(to);
     fputs("}\n", to);
     fclose(to);
     for (size_t done = 0; done < length;) {
@@ -116,9 +119,9 @@ int rank_main(const struct place *place)
 
     sigaction(SIGTERM, &action, NULL);
     sigaction(SIGINT, &action, NULL);
+    signal(SIGPIPE, SIG_IGN); // who has gone is noticed where it is written to
     data_start_workers(place->rank);
     rank.place = *place;
-    rank.random = random_of((uint64_t)settings.seed, (uint64_t)place->rank);
     CALL(cudaSetDeviceFlags, schedule[settings.sync]);
     CALL(cudaSetDevice, place->local_rank);
     CALL(cudaSetDeviceFlags, schedule[settings.sync]);
@@ -130,7 +133,9 @@ int rank_main(const struct place *place)
     exchange_id(place, &id);
     CALL(ncclCommInitRank, &rank.comm, place->world_size, id, place->rank);
     step_prepare(&rank);
+    memory_prepare();
     threads_start(&rank);
+    fault_prepare(&rank);
     for (uint64_t step = 1; settings.steps == 0 || step <= (uint64_t)settings.steps; step++) {
         step_run(&rank, step);
         atomic_store(&rank.steps_done, step);

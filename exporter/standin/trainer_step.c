@@ -3,12 +3,13 @@
 // One training step as the GPU and the probes see it.
 #include <signal.h>
 #include <stdio.h>
-#include <time.h>
 #include <unistd.h>
 
 #include "counted.h"
+#include "random.h"
 #include "trainer.h"
 #include "truth.h"
+#include "usage.h"
 
 static const dim3 grid = {256, 1, 1}, block = {256, 1, 1};
 
@@ -18,7 +19,7 @@ static uint64_t length_ns(struct rank *rank, int64_t us)
     uint64_t spread = (uint64_t)((double)us * 10 * settings.jitter_percent); // us * 1000 * percent / 100
 
     rank->random = random_of(rank->random, 1);
-    return spread ? (uint64_t)us * 1000 - spread + rank->random % (2 * spread + 1) : (uint64_t)us * 1000;
+    return spread_around((uint64_t)us * 1000, spread, rank->random);
 }
 
 static void launch(struct rank *rank, int64_t us)
@@ -41,13 +42,6 @@ static void copy(void *to, const void *from, size_t bytes, int kind, enum direct
 {
     if (CALL(cudaMemcpyAsync, to, from, bytes, kind, NULL) == cudaSuccess)
         counted_copy(direction, bytes);
-}
-
-static void sleep_us(int64_t us)
-{
-    struct timespec pause = {.tv_sec = us / 1000000, .tv_nsec = us % 1000000 * 1000};
-
-    nanosleep(&pause, NULL);
 }
 
 static void capture_graph(struct rank *rank)
@@ -84,15 +78,13 @@ void step_backward(struct rank *rank, uint64_t step, cudaEvent_t *ready, cudaEve
 {
     size_t floats = (size_t)settings.bucket_bytes / 4;
 
-    while (settings.hang_step && step >= (uint64_t)settings.hang_step && rank->place.rank == settings.hang_rank)
-        pause();
-    if (settings.straggler_us && rank->place.rank == settings.straggler_rank)
-        sleep_us(settings.straggler_us);
+    int64_t all = fault_kernels(rank, step, settings.backward_kernels);
+
+    fault_before_backward(rank, step);
     for (int64_t bucket = 0; bucket < settings.buckets; bucket++) {
         char *gradients = rank->device_gradients + bucket * settings.bucket_bytes;
         // Bucket b has the kernels from b * n / buckets to (b + 1) * n / buckets.
-        int64_t kernels = (bucket + 1) * settings.backward_kernels / settings.buckets -
-                          bucket * settings.backward_kernels / settings.buckets;
+        int64_t kernels = (bucket + 1) * all / settings.buckets - bucket * all / settings.buckets;
 
         for (int64_t i = 0; i < kernels; i++)
             launch(rank, settings.backward_kernel_us);
@@ -170,6 +162,7 @@ static void evaluate(struct rank *rank)
 
 struct step_truth {
     int64_t start_ns, batch_ns, sync_start_ns, gpu_end_ns, sync_return_ns;
+    int64_t cpu_ns, runnable_ns; // of the step thread, at the start
 };
 
 static void read_loss(struct rank *rank, struct step_truth *truth)
@@ -183,17 +176,19 @@ static void read_loss(struct rank *rank, struct step_truth *truth)
 
 static void print_step(const struct rank *rank, uint64_t step, const struct step_truth *truth)
 {
-    char line[512];
+    char line[768];
     int length = snprintf(
         line, sizeof(line),
         "{\"type\":\"step\",\"rank\":%d,\"step\":%ju,\"start_ns\":%jd,\"end_ns\":%jd,\"loader_wait_ns\":%jd,"
-        "\"sync_start_ns\":%jd,\"gpu_end_ns\":%jd,\"sync_return_ns\":%jd,\"delay_ns\":%jd,\"calls\":%ju}\n",
+        "\"sync_start_ns\":%jd,\"gpu_end_ns\":%jd,\"sync_return_ns\":%jd,\"delay_ns\":%jd,\"cpu_ns\":%jd,"
+        "\"runnable_ns\":%jd,\"calls\":%ju}\n",
         rank->place.rank, (uintmax_t)step, (intmax_t)truth->start_ns, (intmax_t)now_ns(),
         (intmax_t)(truth->batch_ns - truth->start_ns), (intmax_t)truth->sync_start_ns, (intmax_t)truth->gpu_end_ns,
         (intmax_t)truth->sync_return_ns,
         // An end before the call began delays nothing that the call could have told earlier.
         (intmax_t)(truth->sync_return_ns -
                    (truth->gpu_end_ns > truth->sync_start_ns ? truth->gpu_end_ns : truth->sync_start_ns)),
+        (intmax_t)(thread_cpu_ns() - truth->cpu_ns), (intmax_t)(thread_runnable_ns() - truth->runnable_ns),
         (uintmax_t)counted_total());
 
     if (write(STDOUT_FILENO, line, (size_t)length) < 0)
@@ -207,20 +202,20 @@ static bool is_due(uint64_t step, int64_t every)
 
 void step_run(struct rank *rank, uint64_t step)
 {
-    struct step_truth truth = {.start_ns = now_ns()};
-    char *batch = pinned_take();
+    struct step_truth truth = {
+        .start_ns = now_ns(), .cpu_ns = thread_cpu_ns(), .runnable_ns = thread_runnable_ns()};
+    char *batch = pinned_take(rank->place.rank);
 
     truth.batch_ns = now_ns();
-    if (settings.slow_from_step && step == (uint64_t)settings.slow_from_step)
-        slow_the_gpu(settings.slow_factor);
-    if (settings.slow_to_step && step == (uint64_t)settings.slow_to_step)
-        slow_the_gpu(1);
+    rank->random = random_of((uint64_t)settings.seed + (uint64_t)rank->place.rank, step);
+    memory_use(step);
+    fault_before_step(rank, step);
     copy(rank->device_batch, batch, (size_t)settings.batch_bytes, cudaMemcpyHostToDevice, H2D);
-    launch_many(rank, settings.forward_kernels, settings.kernel_us);
+    launch_many(rank, fault_kernels(rank, step, settings.forward_kernels), settings.kernel_us);
     backward_run(step);
     for (int bucket = 0; bucket < settings.buckets; bucket++)
         CALL(cudaStreamWaitEvent, NULL, bucket_done(bucket), 0);
-    launch_many(rank, settings.optimizer_kernels, settings.optimizer_kernel_us);
+    launch_many(rank, fault_kernels(rank, step, settings.optimizer_kernels), settings.optimizer_kernel_us);
     if (is_due(step, settings.allocate_every))
         allocate_in_stream(rank);
     if (is_due(step, settings.sync_every))
@@ -229,7 +224,7 @@ void step_run(struct rank *rank, uint64_t step)
         evaluate(rank);
     pinned_give(batch);
     if (settings.pace_us)
-        wait_until(truth.start_ns + settings.pace_us * 1000, WAIT_BLOCK);
+        sleep_until(truth.start_ns + settings.pace_us * 1000);
     if (!settings.quiet)
         print_step(rank, step, &truth);
 }

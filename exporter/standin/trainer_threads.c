@@ -78,7 +78,7 @@ static void *pin_memory(void *argument)
     return NULL;
 }
 
-char *pinned_take(void)
+char *pinned_take(int rank)
 {
     static uint64_t made;
     char *batch;
@@ -86,7 +86,7 @@ char *pinned_take(void)
     if (settings.loader_workers)
         return get(&filled);
     batch = get(&empty);
-    data_make(batch, made++);
+    data_make(batch, rank, made++);
     return batch;
 }
 
@@ -173,7 +173,7 @@ static void *watchdog(void *argument)
     _exit(0);
 }
 
-static void start(const char *name, void *(*body)(void *), struct rank *rank)
+void thread_start(const char *name, void *(*body)(void *), struct rank *rank)
 {
     pthread_t thread;
 
@@ -201,7 +201,7 @@ void threads_start(struct rank *rank)
     for (int i = 0; i < WORKS; i++)
         CALL(cudaEventCreateWithFlags, &works.event[i], cudaEventDisableTiming);
     if (settings.loader_workers)
-        start("pin_memory", pin_memory, rank);
-    start("pt_autograd_0", autograd, rank);
-    start("pt_nccl_watchdg", watchdog, rank);
+        thread_start("pin_memory", pin_memory, rank);
+    thread_start("pt_autograd_0", autograd, rank);
+    thread_start("pt_nccl_watchdg", watchdog, rank);
 }

@@ -1,0 +1,240 @@
+"""How the stand-in waits: asleep in poll() as a real driver is, and what its programs say about it."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+from exporter import standin
+from tests.support.standin_gpu import MS, TIMEOUT_SECONDS, Gpu, counts, run
+
+pytestmark = [pytest.mark.end_to_end, pytest.mark.usefixtures("build")]
+FORKED = """
+import os, sys, time
+from pathlib import Path
+from tests.support.standin_gpu import MS, Gpu
+
+gpu = Gpu(Path(sys.argv[1]))
+stream = gpu.stream()
+gpu.launch(stream, MS)
+gpu("cudaStreamSynchronize", stream)
+child = os.fork()
+length_ns = 2000 * MS if child else 500 * MS
+end_ns = time.monotonic_ns() + length_ns
+gpu.launch(stream, length_ns)
+gpu("cudaStreamSynchronize", stream)
+if child == 0:
+    print(time.monotonic_ns() - end_ns, flush=True)
+    os._exit(0)
+os.waitpid(child, 0)
+"""
+
+
+@contextmanager
+def waiting(**variables: str) -> Iterator[subprocess.Popen[bytes]]:
+    """A program that waits for a kernel of a minute, blocking; killed at the end."""
+    with subprocess.Popen(
+        [str(standin.build_dir() / "calls"), "--sync=block", "sync:1:60s"],
+        env={**os.environ, **variables},
+        stdout=subprocess.DEVNULL,
+    ) as process:
+        try:
+            yield process
+        finally:
+            process.kill()
+
+
+def comes_true(condition: Callable[[], bool]) -> bool:
+    """Whether it is true within a minute."""
+    deadline = time.monotonic() + TIMEOUT_SECONDS
+    while not condition() and time.monotonic() < deadline:
+        time.sleep(0.01)
+    return condition()
+
+
+def sleeps_in(tgid: int, function: str) -> bool:
+    """Whether the main thread comes to sleep in a kernel function with this in its name."""
+    return comes_true(lambda: function in Path(f"/proc/{tgid}/wchan").read_text())
+
+
+def timers(tgid: int | str) -> int:
+    """Descriptors of timers that a process has open."""
+    found = 0
+    for path in Path(f"/proc/{tgid}/fd").iterdir():
+        try:
+            found += str(path.readlink()) == "anon_inode:[timerfd]"
+        except FileNotFoundError:
+            continue
+    return found
+
+
+class TestBlocking:
+    """A wait with cudaDeviceScheduleBlockingSync."""
+
+    def test_it_sleeps_in_poll_on_a_timer(self) -> None:
+        """The kernel sees a thread that polls a descriptor, not one that sleeps for a time."""
+        with waiting() as process:
+            assert sleeps_in(process.pid, "poll")
+            assert timers(process.pid) == 1
+
+    def test_polling_sleeps_for_a_time(self) -> None:
+        """With STANDIN_POLL_US no descriptor is waited for."""
+        with waiting(STANDIN_POLL_US="1000") as process:
+            assert sleeps_in(process.pid, "nanosleep")
+            assert timers(process.pid) == 0
+
+    def test_spinning_first_can_make_sleeping_needless(self) -> None:
+        """101 waits of a millisecond each sleep once; with STANDIN_SPIN_US beyond their length they do not sleep."""
+        (blocked,) = run("calls", "--sync=block", "wait:101:1ms")
+        (spun,) = run("calls", "--sync=block", "wait:101:1ms", STANDIN_SPIN_US="1000000")
+
+        assert blocked["threads"]["calls"]["nvcsw"] >= 101
+        assert spun["threads"]["calls"]["nvcsw"] < 50
+
+    def test_polling_looks_again_and_again(self) -> None:
+        """5 waits of 100 ms with a look each millisecond: at least 100 sleeps, and no end is told too early."""
+        (final,) = run("calls", "--sync=block", "wait:5:100ms", STANDIN_POLL_US="1000")
+
+        assert final["threads"]["calls"]["nvcsw"] >= 100
+        assert final["waits"]["delay_ns"] >= 0
+
+    def test_a_thread_takes_its_timer_with_it(self, gpu: Gpu) -> None:
+        """Ten threads wait and end: as many descriptors as before."""
+        stream = gpu.stream()
+        before = timers("self")
+
+        def wait() -> None:
+            gpu.launch(stream, MS)
+            gpu("cudaStreamSynchronize", stream)
+
+        for _ in range(10):
+            thread = threading.Thread(target=wait)
+            thread.start()
+            thread.join()
+
+        # Python joins a thread a moment before it ends.
+        assert comes_true(lambda: timers("self") == before)
+
+    def test_a_child_does_not_set_the_timer_of_its_parent(self, build: Path) -> None:
+        """After fork() a child waits half a second while its parent waits for two: it is on time."""
+        done = subprocess.run(
+            [sys.executable, "-c", FORKED, str(build)],
+            capture_output=True,
+            text=True,
+            timeout=TIMEOUT_SECONDS,
+            check=True,
+        )
+
+        assert 0 <= int(done.stdout) < 1000 * MS
+
+
+class TestWaits:
+    """`wait`: waits that the program measures itself."""
+
+    def test_23_waits_are_23(self) -> None:
+        """Each is a launch and a synchronisation."""
+        (final,) = run("calls", "--sync=block", "wait:23:1ms")
+
+        assert final["waits"]["count"] == 23
+        assert counts(final, "runtime") == {"cudaLaunchKernel": 23, "cudaStreamSynchronize": 23}
+
+    def test_the_wall_time_is_the_kernels_and_the_delay(self) -> None:
+        """What is not delay was waited for on the GPU: at most the kernels, less what passes before each wait."""
+        (final,) = run("calls", "--sync=spin", "wait:23:5ms")
+        waits = final["waits"]
+
+        assert 0 <= waits["wall_ns"] - waits["delay_ns"] <= 23 * 5 * MS
+        assert waits["wall_ns"] <= final["calls"]["runtime"]["cudaStreamSynchronize"]["sum_ns"] + 23 * 5 * MS
+
+    def test_a_spinning_wait_is_late_only_for_want_of_a_cpu(self) -> None:
+        """The best of five runs: below 0.2 ms each, beside the time in which the thread had no CPU."""
+
+        def late_ns() -> int:
+            (final,) = run("calls", "--sync=spin", "wait:23:2ms")
+            return int(final["waits"]["delay_ns"] - final["threads"]["calls"]["run_delay_ns"])
+
+        assert min(late_ns() for _ in range(5)) < 23 * MS // 5
+
+    def test_jitter_stays_within_its_percentage(self) -> None:
+        """101 kernels of 1 ms, give or take 50 %: their sum is between half and one and a half times 101 ms."""
+        (final,) = run("calls", "--sync=spin", "wait:101:1ms:50")
+        gpu_ns = final["waits"]["wall_ns"] - final["waits"]["delay_ns"]
+
+        assert gpu_ns <= 101 * MS * 3 // 2
+
+    def test_waits_of_all_threads_are_summed(self) -> None:
+        """Three ranks in one process, five waits each; their threads are still there to be read."""
+        (final,) = run("calls", "--ranks=3", "--ranks-as=threads", "wait:5:100us")
+
+        assert final["waits"]["count"] == 15
+        assert final["threads"]["calls"]["wall_ns"] > 0
+
+
+class TestBesideTheCalls:
+    """Orders that make no call, or leave one unusually."""
+
+    @pytest.mark.parametrize("order", ["pipe:23", "fork:5", "yield:1000", "spin:3:1ms", "sleep:3:1ms"])
+    def test_they_call_nothing(self, order: str) -> None:
+        """Only the preparation is counted."""
+        (final,) = run("calls", order)
+
+        assert final["calls"] == {"runtime": {}, "driver": {}, "nccl": {}}
+
+    def test_round_trips_give_up_the_cpu(self) -> None:
+        """Not each of 1,009 answers is there before it is waited for."""
+        (final,) = run("calls", "pipe:1009")
+
+        assert final["threads"]["calls"]["nvcsw"] >= 23
+
+    def test_spinning_uses_the_cpu_and_sleeping_does_not(self) -> None:
+        """300 ms of each."""
+        (spun,), (slept,) = run("calls", "spin:3:100ms"), run("calls", "sleep:3:100ms")
+
+        assert spun["threads"]["calls"]["cpu_ns"] > slept["threads"]["calls"]["cpu_ns"]
+        assert slept["threads"]["calls"]["wall_ns"] >= 290 * MS
+        assert slept["threads"]["calls"]["cpu_ns"] < 100 * MS
+
+    def test_a_call_that_is_jumped_out_of_never_returns(self) -> None:
+        """3 launches, 3 jumps, and no synchronisation that came back; the next call works."""
+        (final,) = run("calls", "--sync=block", "jump:3:500ms", "cudaMalloc:1:64")
+
+        assert final["jumps"] == 3
+        assert counts(final, "runtime") == {"cudaLaunchKernel": 3, "cudaMalloc": 1}
+
+    def test_a_process_can_end_within_a_call(self) -> None:
+        """Long before the kernel, and with a final line."""
+        (final,) = run("calls", "--sync=block", "exitcall:1:3600s")
+
+        assert counts(final, "runtime") == {"cudaLaunchKernel": 1}
+
+    def test_ending_within_a_call_needs_no_second_line(self) -> None:
+        """With --hold, the line that starts the calls is the last one that is read."""
+        with subprocess.Popen(
+            [str(standin.build_dir() / "calls"), "--hold", "--sync=block", "exitcall:1:3600s"],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            text=True,
+        ) as held:
+            answer, _ = held.communicate("\n", timeout=TIMEOUT_SECONDS)
+
+        assert held.returncode == 0
+        assert json.loads(answer.splitlines()[-1])["type"] == "final"
+
+    def test_a_strange_name_is_told_as_bytes(self, tmp_path: Path) -> None:
+        """A quote, a backslash and a byte that is no text, each as \\u00XX."""
+        link = tmp_path / os.fsdecode(b'q"\\\xff')
+        link.symlink_to(standin.build_dir() / "calls")
+        done = subprocess.run(
+            [os.fsencode(link), "yield:1"], env=standin.environment(), capture_output=True, check=True
+        )
+
+        assert list(json.loads(done.stdout)["threads"]) == ['q"\\\xff']
