@@ -1,0 +1,6 @@
+"""Labelled faults with paired truth: what a diagnosis of a waiting GPU is measured against.
+
+An episode (episode.py) is a training job on the stand-in GPU and one thing that goes wrong in a window of its steps.
+The job is run twice with the same seed, without and with the fault; what the steps took longer is the truth (truth.py).
+`python -m tests.faults --list` names the episodes, `python -m tests.faults NAME` prints one's truth.
+"""

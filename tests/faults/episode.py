@@ -1,0 +1,122 @@
+"""The episodes: a job, one thing that goes wrong in a window of its steps, and the label of what it is.
+
+A label is the cause that a right diagnosis names; `none` is right for a decoy, which must not be blamed on anything.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from contextlib import AbstractContextManager, nullcontext
+from dataclasses import dataclass
+from enum import StrEnum
+
+from tests.faults.job import Injector, Place, Window
+
+
+class Cause(StrEnum):
+    """What can be wrong."""
+
+    CPU_CONTENTION = "cpu_contention"
+    CPU_QUOTA = "cpu_quota"
+    CPU_OVERSUBSCRIBED = "cpu_oversubscribed"
+    BLOCK_IO = "block_io"
+    MEMORY_RECLAIM = "memory_reclaim"
+    MAJOR_FAULT = "major_fault"
+    LOCK = "lock"
+    DATALOADER = "dataloader"
+    PAUSED = "paused"
+    SLOW_RANK = "slow_rank"
+    NCCL_HANG = "nccl_hang"
+    NOT_HOST = "not_host"
+    CUDA_OOM = "cuda_oom"
+    NONE = "none"
+
+
+class End(StrEnum):
+    """How the run with the fault ends."""
+
+    WHOLE = "whole"  # all steps are made
+    DIES = "dies"  # the job exits with an error
+    HANGS = "hangs"  # no step is finished any more, until somebody ends it
+
+
+ANYWHERE = Place()
+MIDDLE = Window(60, 100)
+
+
+@dataclass(frozen=True)
+class Scene:
+    """What must be there for a run, with the fault or without: made anew for each.
+
+    flags: of the trainer, that depend on the scene. injector: brings the fault about from outside, None: the
+    trainer's own --fault does.
+    """
+
+    flags: tuple[str, ...] = ()
+    place: Place = ANYWHERE
+    injector: Injector | None = None
+
+
+SceneMaker = Callable[[], AbstractContextManager[Scene]]
+
+
+def plain() -> AbstractContextManager[Scene]:
+    """Nothing special."""
+    return nullcontext(Scene())
+
+
+@dataclass(frozen=True)
+class Episode:
+    """One labelled fault.
+
+    culprit: the comm of who is to blame, "" when nobody is or the comm does not say it; culprit_rank: the rank, where
+    it is one. also: causes that are as true as the first one.
+    flags: of both runs. fault: flags of the faulty run only, to which the window's are added.
+    ranks: of the job; the truth is told for each. period: steps that are alike come this often (--sync-every).
+    is_decoy: looks like a fault to who counts events, and delays nothing that matters.
+    hang_seconds: how long a run that hangs is left alone before it is ended.
+    """
+
+    name: str
+    says: str
+    cause: Cause
+    culprit: str = ""
+    culprit_rank: int | None = None
+    also: tuple[Cause, ...] = ()
+    flags: tuple[str, ...] = ()
+    fault: tuple[str, ...] = ()
+    scene: SceneMaker = plain
+    ranks: int = 1
+    steps: int = 160
+    window: Window = MIDDLE
+    period: int = 1
+    end: End = End.WHOLE
+    is_decoy: bool = False
+    hang_seconds: float = 8.0
+
+    def common_flags(self) -> tuple[str, ...]:
+        """Of both runs: the seed, the length, and no step that is unlike the others."""
+        return (
+            "--seed=1",
+            f"--ranks={self.ranks}",
+            f"--steps={self.steps}",
+            "--evaluate-every=0",
+            "--allocate-every=0",
+            *self.flags,
+        )
+
+    def fault_flags(self) -> tuple[str, ...]:
+        """Of the faulty run only."""
+        if not self.fault:
+            return ()
+        to_step = [] if self.end is End.HANGS else [f"--fault-to-step={self.window.end}"]
+        return (*self.fault, f"--fault-from-step={self.window.first}", *to_step)
+
+
+# Shapes of a job: where its time goes decides what can delay it.
+GPU_BOUND = ("--sync=block", "--jitter-percent=5")
+"""13 ms of kernels in a step; the host is done with launching long before."""
+HOST_BOUND = ("--sync=block", "--jitter-percent=5", "--kernel-us=20", "--backward-kernel-us=20", "--host-us=200")
+"""10 ms of Python in a step, and kernels that are shorter than what launches them."""
+LOADER_BOUND = ("--sync=block", "--kernel-us=20", "--backward-kernel-us=20", "--loader-workers=1")
+"""A step of 3 ms, with one worker that needs 2 ms for a batch."""

@@ -1,0 +1,140 @@
+"""Control groups of version 1 or 2, whichever has the controller: made for one fault, removed with it."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+from tests.faults.injectors import NotPossible
+
+MOUNTS = Path("/proc/self/mounts")
+PREFIX = "gpu-stall-fault"
+PATIENCE_SECONDS = 10.0
+
+
+@dataclass(frozen=True)
+class Group:
+    """A control group with one controller: its folder, and the version of the hierarchy it is in."""
+
+    path: Path
+    version: int
+
+    def write(self, name: str, value: str | int) -> None:
+        """Set a file of the controller."""
+        try:
+            (self.path / name).write_text(str(value))
+        except OSError as error:
+            raise NotPossible(f"{self.path.name}: cannot write {value} to {name}: {error.strerror}") from error
+
+    def read(self, name: str) -> str:
+        """What a file of the controller says."""
+        return (self.path / name).read_text().strip()
+
+    def tgids(self) -> list[int]:
+        """Processes that are in it."""
+        return [int(word) for word in self.read("cgroup.procs").split()]
+
+
+def hierarchy(controller: str, mounts: Path = MOUNTS) -> tuple[Path, int]:
+    """The root folder and version of the mounted hierarchy that has this controller.
+
+    Raises NotPossible when none has.
+    """
+    for line in mounts.read_text().splitlines():
+        _, folder, kind, options, *_ = line.split()
+        if kind == "cgroup" and controller in options.split(","):
+            return Path(folder), 1
+        if kind == "cgroup2" and controller in _words(Path(folder) / "cgroup.controllers"):
+            return Path(folder), 2
+    raise NotPossible(f"no mounted cgroup hierarchy has the controller {controller!r}")
+
+
+@contextmanager
+def group(controller: str, purpose: str) -> Iterator[Group]:
+    """A new, empty group; at the end whoever is still in it goes back to the root, and it is removed.
+
+    controller: the name of version 1; `blkio` is `io` in version 2.
+    """
+    if os.geteuid() != 0:
+        raise NotPossible("control groups are made by root")
+    root, version = _root_of(controller)
+    path = root / f"{PREFIX}-{os.getpid()}-{purpose}"
+    with _delegated(root, version, "io" if controller == "blkio" else controller):
+        try:
+            path.mkdir()
+        except OSError as error:
+            raise NotPossible(f"cannot make {path}: {error.strerror}") from error
+        try:
+            yield Group(path, version)
+        finally:
+            _remove(path, root)
+
+
+def left_behind() -> list[Path]:
+    """Groups of this process that were not removed."""
+    found = []
+    for line in MOUNTS.read_text().splitlines():
+        _, folder, kind, *_ = line.split()
+        if kind in ("cgroup", "cgroup2"):
+            found += list(Path(folder).glob(f"{PREFIX}-{os.getpid()}-*"))
+    return found
+
+
+def _root_of(controller: str) -> tuple[Path, int]:
+    if controller != "blkio":
+        return hierarchy(controller)
+    try:
+        return hierarchy("blkio")
+    except NotPossible:
+        return hierarchy("io")
+
+
+def _words(path: Path) -> list[str]:
+    return path.read_text().split() if path.is_file() else []
+
+
+@contextmanager
+def _delegated(root: Path, version: int, controller: str) -> Iterator[None]:
+    """In version 2 the root must hand the controller down to its children."""
+    switch = root / "cgroup.subtree_control"
+    if version == 1 or controller in _words(switch):
+        yield
+        return
+    try:
+        switch.write_text(f"+{controller}")
+    except OSError as error:
+        raise NotPossible(f"cannot enable {controller} in {switch}: {error.strerror}") from error
+    try:
+        yield
+    finally:
+        switch.write_text(f"-{controller}")
+
+
+def _remove(path: Path, root: Path) -> None:
+    """Removes the group; a process that has just ended leaves it a moment later."""
+    deadline = time.monotonic() + PATIENCE_SECONDS
+    while True:
+        for tgid in _words(path / "cgroup.procs"):
+            _move(int(tgid), root)
+        try:
+            path.rmdir()
+        except FileNotFoundError:
+            return
+        except OSError:
+            if time.monotonic() > deadline:
+                raise
+            time.sleep(0.02)
+        else:
+            return
+
+
+def _move(tgid: int, root: Path) -> None:
+    try:
+        (root / "cgroup.procs").write_text(str(tgid))
+    except OSError as error:
+        if not isinstance(error, ProcessLookupError):
+            raise

@@ -1,0 +1,49 @@
+"""Too little memory in the job's own control group: reclaim on allocation, and pages that are gone when needed."""
+
+from __future__ import annotations
+
+import subprocess
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from tests.faults.injectors.cgroups import Group
+from tests.faults.injectors.cpu import in_groups, named_shell
+
+WRITER = "fault-writer"
+
+
+def used_bytes(group: Group) -> int:
+    """What the group has now, page cache included."""
+    return int(group.read("memory.usage_in_bytes" if group.version == 1 else "memory.current"))
+
+
+@contextmanager
+def limit(group: Group, size_bytes: int) -> Iterator[None]:
+    """No more than this for the group."""
+    file = "memory.limit_in_bytes" if group.version == 1 else "memory.max"
+    before = group.read(file)
+    group.write(file, size_bytes)
+    try:
+        yield
+    finally:
+        # Version 1 tells its "no limit" as a number that it takes back as well.
+        group.write(file, before)
+
+
+@contextmanager
+def reclaim(group: Group, path: Path, spare_bytes: int) -> Iterator[None]:
+    """A neighbour in the group fills it with pages to be written, so that a new page must wait for an old one's place.
+
+    path: where it writes, up to twice spare_bytes, which is what the group may have beyond what it has now.
+    """
+    count = 2 * spare_bytes >> 20
+    write = f"dd if=/dev/zero of={path} bs=1M count={count} conv=notrunc 2>/dev/null"
+    script = f'while kill -0 "$1" 2>/dev/null; do {write}; done'
+    with limit(group, used_bytes(group) + spare_bytes), named_shell(WRITER, script, groups=[group.path]):
+        yield
+
+
+def fill_cache(group: Group, path: Path) -> None:
+    """Have the file in the page cache, at the group's expense."""
+    subprocess.run([*in_groups([group.path]), "cat", path], stdout=subprocess.DEVNULL, check=True)

@@ -1,0 +1,195 @@
+"""One run of the training job: started where a scene says, watched step by step, ended in any case."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import threading
+import time
+from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager, ExitStack
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from exporter import standin
+from tests.faults.injectors.cpu import in_groups
+
+COMM = "trainer"
+
+
+@dataclass(frozen=True)
+class Step:
+    """What the trainer says about a step, in ns; which field begins and ends where is written in trainer_step.c.
+
+    start_ns, end_ns: CLOCK_MONOTONIC.
+    """
+
+    rank: int
+    number: int
+    start_ns: int
+    end_ns: int
+    loader_wait_ns: int
+    delay_ns: int
+    cpu_ns: int
+    runnable_ns: int
+
+    @property
+    def wall_ns(self) -> int:
+        """How long it lasted."""
+        return self.end_ns - self.start_ns
+
+
+@dataclass(frozen=True)
+class Result:
+    """A run that is over.
+
+    finals: the final line of each rank, as it is. code: the exit code, None when it had to be ended.
+    injected_ns: from when to when an injector was at work, CLOCK_MONOTONIC; None when there was none.
+    """
+
+    steps: tuple[Step, ...]
+    finals: tuple[dict[str, Any], ...]
+    code: int | None
+    said: str
+    injected_ns: tuple[int, int] | None = None
+
+    def walls_ns(self, rank: int) -> dict[int, int]:
+        """How long each step of a rank lasted, by number."""
+        return {step.number: step.wall_ns for step in self.steps if step.rank == rank}
+
+
+@dataclass
+class Job:
+    """A run that goes on, as an injector sees it."""
+
+    process: subprocess.Popen[str]
+    steps: list[Step] = field(default_factory=list)
+
+    def rank_tgid(self, rank: int) -> int:
+        """The process of a rank: the parent starts them in order. Raises RuntimeError when the job is over."""
+        tgid = self.process.pid
+        ranks = Path(f"/proc/{tgid}/task/{tgid}/children").read_text().split()
+        if rank >= len(ranks):
+            raise RuntimeError("the job was over before the fault came")
+        return int(ranks[rank])
+
+
+Injector = Callable[[Job], AbstractContextManager[None]]
+
+
+@dataclass(frozen=True)
+class Window:
+    """The steps from `first` on and before `end`, as rank 0 makes them."""
+
+    first: int
+    end: int
+
+    def __contains__(self, step: object) -> bool:
+        return isinstance(step, int) and self.first <= step < self.end
+
+    def __len__(self) -> int:
+        return self.end - self.first
+
+
+@dataclass
+class Watch:
+    """Enters and leaves an injector as the steps come, and remembers when."""
+
+    window: Window
+    injector: Injector | None
+    start_ns: int | None = None
+    end_ns: int | None = None
+
+    def follow(self, job: Job) -> list[dict[str, Any]]:
+        """Reads the job's lines to their end: the steps into the job, the final lines as they are."""
+        finals = []
+        assert job.process.stdout is not None
+        with ExitStack() as injected:
+            for text in job.process.stdout:
+                line = json.loads(text)
+                if line["type"] == "final":
+                    finals.append(line)
+                    continue
+                step = _step(line)
+                job.steps.append(step)
+                if step.rank == 0:
+                    self._advance(job, step.number, injected)
+        self._note_end()
+        return finals
+
+    def injected_ns(self) -> tuple[int, int] | None:
+        """From just before the injector was entered to just after it was left."""
+        return None if self.start_ns is None or self.end_ns is None else (self.start_ns, self.end_ns)
+
+    def _advance(self, job: Job, number: int, injected: ExitStack) -> None:
+        if self.injector is not None and number == self.window.first - 1:
+            self.start_ns = time.monotonic_ns()
+            injected.enter_context(self.injector(job))
+        if number == self.window.end - 1:
+            injected.close()
+            self._note_end()
+
+    def _note_end(self) -> None:
+        if self.start_ns is not None and self.end_ns is None:
+            self.end_ns = time.monotonic_ns()
+
+
+@dataclass(frozen=True)
+class Place:
+    """Where a job runs: control groups (folders), and CPUs as taskset takes them."""
+
+    groups: tuple[Path, ...] = ()
+    cpus: str = ""
+
+
+def run(
+    flags: Sequence[str],
+    window: Window,
+    *,
+    place: Place | None = None,
+    injector: Injector | None = None,
+    patience_seconds: float = 60.0,
+) -> Result:
+    """Make a run to its end, or to the end of patience.
+
+    injector: entered when the step before the window is over, left when the last one of the window is.
+    """
+    place = place or Place()
+    line = in_groups(place.groups)
+    line += ["taskset", "-c", place.cpus] if place.cpus else []
+    line += standin.trainer_command(*flags)
+    with subprocess.Popen(
+        line, env=standin.environment(), stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    ) as process:
+        job, watch, is_late = Job(process), Watch(window, injector), threading.Event()
+
+        def end() -> None:
+            is_late.set()
+            process.terminate()
+
+        patience = threading.Timer(patience_seconds, end)
+        patience.start()
+        try:
+            finals = watch.follow(job)
+            assert process.stderr is not None
+            said = process.stderr.read()
+            code = process.wait()
+        finally:
+            patience.cancel()
+            if process.poll() is None:
+                process.kill()
+    return Result(tuple(job.steps), tuple(finals), None if is_late.is_set() else code, said, watch.injected_ns())
+
+
+def _step(line: dict[str, Any]) -> Step:
+    return Step(
+        rank=line["rank"],
+        number=line["step"],
+        start_ns=line["start_ns"],
+        end_ns=line["end_ns"],
+        loader_wait_ns=line["loader_wait_ns"],
+        delay_ns=line["delay_ns"],
+        cpu_ns=line["cpu_ns"],
+        runnable_ns=line["runnable_ns"],
+    )

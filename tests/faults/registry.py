@@ -1,0 +1,251 @@
+"""All episodes, by name."""
+
+from __future__ import annotations
+
+from tests.faults import scenes
+from tests.faults.episode import GPU_BOUND, HOST_BOUND, LOADER_BOUND, Cause, End, Episode
+from tests.faults.injectors.cpu import HOG
+from tests.faults.job import COMM, Window
+
+WORKER = "pt_data_worker"
+SLOW_LOADER = (*LOADER_BOUND, "--prefetch=2")
+
+_CPU = (
+    Episode(
+        name="cpu-neighbour",
+        says="hogs of another control group take the CPU from a step thread that launches all the time",
+        cause=Cause.CPU_CONTENTION,
+        culprit=HOG,
+        flags=HOST_BOUND,
+        scene=scenes.neighbours,
+    ),
+    Episode(
+        name="own-quota",
+        says="the job's own control group may use 40 % of a CPU",
+        cause=Cause.CPU_QUOTA,
+        flags=HOST_BOUND,
+        scene=scenes.own_quota,
+    ),
+    Episode(
+        name="quota-and-neighbour",
+        says="the job's own quota and hogs of another control group at once",
+        cause=Cause.CPU_QUOTA,
+        also=(Cause.CPU_CONTENTION,),
+        culprit=HOG,
+        flags=HOST_BOUND,
+        scene=scenes.quota_and_neighbours,
+    ),
+    Episode(
+        name="own-threads",
+        says="four busy threads of the job's own process take the CPU from its step thread",
+        cause=Cause.CPU_OVERSUBSCRIBED,
+        culprit="pt_spinner",
+        flags=HOST_BOUND,
+        fault=("--fault=spinners", "--fault-threads=4"),
+    ),
+)
+
+_MEMORY_AND_DISK = (
+    Episode(
+        name="slow-disk",
+        says="the loader waits for a disk whose reads are throttled",
+        cause=Cause.BLOCK_IO,
+        also=(Cause.DATALOADER,),
+        culprit=WORKER,
+        flags=LOADER_BOUND,
+        scene=scenes.slow_disk,
+    ),
+    Episode(
+        name="reclaim",
+        says="each new page of the step thread needs another one's place in a full control group",
+        cause=Cause.MEMORY_RECLAIM,
+        flags=GPU_BOUND,
+        scene=scenes.full_group,
+    ),
+    Episode(
+        name="major-faults",
+        says="the step thread reads mapped pages that its control group can no longer hold",
+        cause=Cause.MAJOR_FAULT,
+        flags=GPU_BOUND,
+        scene=scenes.pages_gone,
+    ),
+)
+
+_INSIDE = (
+    Episode(
+        name="lock-holder-sleeps",
+        says="another thread holds the step thread's mutex and sleeps, 20 ms in each step",
+        cause=Cause.LOCK,
+        culprit="pt_holder",
+        flags=GPU_BOUND,
+        fault=("--fault=lock", "--fault-us=20000"),
+    ),
+    Episode(
+        name="lock-holder-computes",
+        says="another thread holds the step thread's mutex and computes, 20 ms in each step",
+        cause=Cause.LOCK,
+        culprit="pt_holder",
+        flags=GPU_BOUND,
+        fault=("--fault=lock", "--fault-us=20000", "--fault-holder=burn"),
+    ),
+    Episode(
+        name="loader-computes",
+        says="the only worker computes 20 ms longer for each batch",
+        cause=Cause.DATALOADER,
+        culprit=WORKER,
+        flags=SLOW_LOADER,
+        fault=("--fault=loader-compute", "--fault-us=20000"),
+    ),
+    Episode(
+        name="loader-sleeps",
+        says="the only worker waits 20 ms for each batch, as for remote storage",
+        cause=Cause.DATALOADER,
+        culprit=WORKER,
+        flags=SLOW_LOADER,
+        fault=("--fault=loader-sleep", "--fault-us=20000"),
+    ),
+    Episode(
+        name="loader-reads",
+        says="the only worker reads 96 MiB more from the page cache for each batch",
+        cause=Cause.DATALOADER,
+        culprit=WORKER,
+        flags=SLOW_LOADER,
+        fault=("--fault=loader-read", f"--fault-bytes={96 << 20}"),
+        scene=scenes.loader_file,
+    ),
+    Episode(
+        name="stopped",
+        says="SIGSTOP, and SIGCONT half a second later",
+        cause=Cause.PAUSED,
+        flags=GPU_BOUND,
+        scene=scenes.stop,
+    ),
+)
+
+_RANKS = (
+    Episode(
+        name="slow-rank",
+        says="rank 1 of 2 comes 20 ms late to each backward pass",
+        cause=Cause.SLOW_RANK,
+        culprit=COMM,
+        culprit_rank=1,
+        flags=GPU_BOUND,
+        fault=("--fault=straggler", "--fault-rank=1", "--fault-us=20000"),
+        ranks=2,
+    ),
+    Episode(
+        name="hung-rank",
+        says="rank 1 of 2 never comes to a backward pass",
+        cause=Cause.NCCL_HANG,
+        culprit=COMM,
+        culprit_rank=1,
+        flags=GPU_BOUND,
+        fault=("--fault=hang", "--fault-rank=1"),
+        ranks=2,
+        end=End.HANGS,
+    ),
+)
+
+_GPU = (
+    Episode(
+        name="slow-gpu",
+        says="the GPU itself takes twice as long",
+        cause=Cause.NOT_HOST,
+        flags=GPU_BOUND,
+        fault=("--fault=gpu", "--fault-factor=2"),
+    ),
+    Episode(
+        name="slow-copy",
+        says="a synchronous copy of 256 MiB of pageable memory in each step",
+        cause=Cause.NOT_HOST,
+        flags=GPU_BOUND,
+        fault=("--fault=copy", f"--fault-bytes={256 << 20}"),
+    ),
+    Episode(
+        name="out-of-memory",
+        says="an allocation fails and the job exits",
+        cause=Cause.CUDA_OOM,
+        flags=GPU_BOUND,
+        fault=("--fault=oom",),
+        end=End.DIES,
+    ),
+    Episode(
+        name="out-of-memory-survived",
+        says="an allocation fails once and a smaller one does not",
+        cause=Cause.CUDA_OOM,
+        flags=GPU_BOUND,
+        fault=("--fault=oom-retry",),
+    ),
+)
+
+_DECOYS = (
+    Episode(
+        name="quiet",
+        says="nothing at all",
+        cause=Cause.NONE,
+        flags=GPU_BOUND,
+        is_decoy=True,
+    ),
+    Episode(
+        name="phase-change",
+        says="the job launches twice as many kernels, because it is meant to",
+        cause=Cause.NONE,
+        flags=GPU_BOUND,
+        fault=("--fault=phase", "--fault-factor=2"),
+        is_decoy=True,
+    ),
+    Episode(
+        name="warm-up",
+        says="the first steps compute on the host: there is nothing yet to be slower than",
+        cause=Cause.NONE,
+        flags=GPU_BOUND,
+        fault=("--fault=host", "--fault-us=20000"),
+        window=Window(1, 21),
+        is_decoy=True,
+    ),
+    Episode(
+        name="hogs-elsewhere",
+        says="hogs on CPUs that the job does not use",
+        cause=Cause.NONE,
+        flags=GPU_BOUND,
+        scene=scenes.hogs_elsewhere,
+        is_decoy=True,
+    ),
+    Episode(
+        name="unrelated-reads",
+        says="a neighbour reads a disk that the job does not",
+        cause=Cause.NONE,
+        flags=GPU_BOUND,
+        scene=scenes.unrelated_reads,
+        is_decoy=True,
+    ),
+    Episode(
+        name="hidden-preemption",
+        says="weak hogs on the job's CPU run while it waits for the GPU anyway",
+        cause=Cause.NONE,
+        flags=(*GPU_BOUND, "--sync-every=4"),
+        scene=scenes.weak_hogs,
+        period=4,
+        is_decoy=True,
+    ),
+    Episode(
+        name="many-switches",
+        says="two threads of the job sleep 50 us, again and again: thousands of voluntary switches in a second",
+        cause=Cause.NONE,
+        flags=GPU_BOUND,
+        fault=("--fault=switches", "--fault-threads=2", "--fault-us=50"),
+        is_decoy=True,
+    ),
+    Episode(
+        name="idle-thread",
+        says="hogs everywhere, and a job that does little and then sleeps for most of a step",
+        cause=Cause.NONE,
+        flags=(*LOADER_BOUND, "--pace-us=60000"),
+        scene=scenes.crowd,
+        steps=60,
+        window=Window(20, 45),
+        is_decoy=True,
+    ),
+)
+
+EPISODES = {episode.name: episode for episode in (*_CPU, *_MEMORY_AND_DISK, *_INSIDE, *_RANKS, *_GPU, *_DECOYS)}

@@ -1,0 +1,142 @@
+"""Scenes of the episodes whose fault comes from outside: where the job is placed, and what is done to it there."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from contextlib import AbstractContextManager, contextmanager
+
+from tests.faults.episode import Scene
+from tests.faults.injectors import cgroups, cpu, decoys, disk, memory, quota, signals
+from tests.faults.job import Job, Place
+
+MIB = 1 << 20
+HOGS_PER_CPU = 2
+QUOTA_PERCENT = 40
+DISK_BYTES = 64 * MIB
+READ_BYTES = 256 << 10
+SLOW_BYTES_PER_SECOND = 8 * MIB
+CACHED_BYTES = 128 * MIB
+TOUCHED_BYTES = 16 * MIB
+SPARE_BYTES = 64 * MIB  # for the neighbour's pages: when too few can be reclaimed, the kernel kills instead
+STOPPED_SECONDS = 0.5
+
+
+@contextmanager
+def small_share() -> Iterator[cgroups.Group]:
+    """A group for the job that has a fifth of the CPUs when a group of the usual weight wants the others."""
+    with cgroups.group("cpu", "job") as job:
+        if job.version == 1:
+            job.write("cpu.shares", 1024 // 4)
+        else:
+            job.write("cpu.weight", 100 // 4)
+        yield job
+
+
+@contextmanager
+def neighbours() -> Iterator[Scene]:
+    """Two hogs for each CPU, in a control group beside the job's."""
+    count = HOGS_PER_CPU * (os.cpu_count() or 1)
+    with small_share() as job:
+        yield Scene(place=Place((job.path,)), injector=lambda _: cpu.hogs(count))
+
+
+@contextmanager
+def own_quota() -> Iterator[Scene]:
+    """The job's own group may use 40 % of a CPU."""
+    with cgroups.group("cpu", "job") as job:
+        yield Scene(place=Place((job.path,)), injector=lambda _: quota.quota(job, QUOTA_PERCENT))
+
+
+@contextmanager
+def quota_and_neighbours() -> Iterator[Scene]:
+    """Both at once."""
+    count = HOGS_PER_CPU * (os.cpu_count() or 1)
+    with small_share() as job:
+
+        @contextmanager
+        def both(_: Job) -> Iterator[None]:
+            with quota.quota(job, QUOTA_PERCENT), cpu.hogs(count):
+                yield
+
+        yield Scene(place=Place((job.path,)), injector=both)
+
+
+@contextmanager
+def slow_disk() -> Iterator[Scene]:
+    """The loader reads 256 KiB for each batch from a disk that becomes as slow as 8 MiB in a second."""
+    with cgroups.group("blkio", "job") as job, disk.loop_device(DISK_BYTES) as device:
+        yield Scene(
+            flags=("--loader-direct", f"--loader-file={device}", f"--loader-read-bytes={READ_BYTES}"),
+            place=Place((job.path,)),
+            injector=lambda _: disk.slow_reads(job, device, SLOW_BYTES_PER_SECOND),
+        )
+
+
+@contextmanager
+def full_group() -> Iterator[Scene]:
+    """The step thread needs 16 MiB of new memory in each step, in a group that a writer keeps full."""
+    with cgroups.group("memory", "job") as job, disk.file_of(MIB) as path:
+        yield Scene(
+            flags=(f"--touch-bytes={TOUCHED_BYTES}",),
+            place=Place((job.path,)),
+            injector=lambda _: memory.reclaim(job, path, TOUCHED_BYTES + SPARE_BYTES),
+        )
+
+
+@contextmanager
+def pages_gone() -> Iterator[Scene]:
+    """The step thread reads 128 pages of a mapped file in each step, of which three quarters no longer fit."""
+    with cgroups.group("memory", "job") as job, disk.file_of(CACHED_BYTES) as path:
+        disk.forget_pages(path)
+        memory.fill_cache(job, path)
+        yield Scene(
+            flags=(f"--map-file={path}", f"--map-bytes={128 * 4096}"),
+            place=Place((job.path,)),
+            injector=lambda _: memory.limit(job, memory.used_bytes(job) - CACHED_BYTES * 3 // 4),
+        )
+
+
+@contextmanager
+def loader_file() -> Iterator[Scene]:
+    """A file for the loader, in the page cache."""
+    with disk.file_of(CACHED_BYTES) as path:
+        yield Scene(flags=(f"--loader-file={path}",))
+
+
+@contextmanager
+def stop() -> Iterator[Scene]:
+    """Rank 0 is stopped for half a second."""
+
+    def stopped(job: Job) -> AbstractContextManager[None]:
+        return signals.stopped(job.rank_tgid(0), STOPPED_SECONDS)
+
+    yield Scene(injector=stopped)
+
+
+@contextmanager
+def hogs_elsewhere() -> Iterator[Scene]:
+    """The job has CPU 0 for itself, the hogs have the others."""
+    own, others = decoys.one_cpu_of_two(os.cpu_count() or 1)
+    yield Scene(place=Place(cpus=own), injector=lambda _: decoys.hogs_elsewhere(2, others))
+
+
+@contextmanager
+def unrelated_reads() -> Iterator[Scene]:
+    """A neighbour reads a disk that the job has nothing to do with."""
+    with disk.loop_device(DISK_BYTES) as device:
+        yield Scene(injector=lambda _: decoys.unrelated_reads(device))
+
+
+@contextmanager
+def weak_hogs() -> Iterator[Scene]:
+    """The job and hogs of the lowest priority share CPU 0."""
+    own, _ = decoys.one_cpu_of_two(os.cpu_count() or 1)
+    yield Scene(place=Place(cpus=own), injector=lambda _: decoys.weak_hogs(2, own))
+
+
+@contextmanager
+def crowd() -> Iterator[Scene]:
+    """As many hogs as for a real contention."""
+    count = HOGS_PER_CPU * (os.cpu_count() or 1)
+    yield Scene(injector=lambda _: cpu.hogs(count))
