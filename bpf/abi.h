@@ -55,6 +55,17 @@ enum cookie_field {
 	COOKIE_C = 40,
 	COOKIE_D = 44,
 	COOKIE_HANDLE = 48, /* 1 bit: the "address" is a handle (cuMemCreate), in a number space of its own */
+	COOKIE_ROLE = 52,   /* 4 bits: enum call_role */
+};
+
+/* What a call says about the thread that makes it. */
+enum call_role {
+	ROLE_OTHER = 0,
+	ROLE_LAUNCH = 1, /* gives the GPU work */
+	ROLE_SYNC = 2,	 /* returns when the GPU has done what it was given */
+	ROLE_COPY = 3,	 /* a copy that may wait for the stream before it */
+	ROLE_QUERY = 4,	 /* asks and does not wait */
+	ROLE_EVENT_SYNC = 5, /* returns when an event has come; the GPU may have work behind it */
 };
 
 enum copy_direction { /* cudaMemcpyKind, and one more for copies between devices */
@@ -88,13 +99,176 @@ struct exemplar {
 	__u32 closing;
 };
 
+/*
+ * What a thread does at a moment: one closed set. The class of a sleep is fixed when it begins.
+ * Running: on the CPU, or there in direct reclaim. Waiting for a CPU: runnable, or throttled by the quota of its own group.
+ */
+enum thread_state {
+	STATE_ON_CPU = 0,
+	STATE_RECLAIM = 1,
+	STATE_GPU_WAIT = 2, /* blocked on the GPU's device */
+	STATE_RUNNABLE = 3,
+	STATE_THROTTLED = 4,
+	STATE_IO = 5,
+	STATE_MEMORY = 6,
+	STATE_FAULT = 7,
+	STATE_LOCK = 8,
+	STATE_PIPE = 9,
+	STATE_SOCKET = 10,
+	STATE_POLL = 11,
+	STATE_SLEEP = 12,
+	STATE_CHILD = 13,
+	STATE_STOPPED = 14,
+	STATE_OTHER = 15,
+	THREAD_STATES = 16,
+};
+
+/*
+ * Runnable time that delayed the return of a synchronising call. Exact: since the last wake-up, after a sleep that the GPU
+ * may have ended. Otherwise (spinning, polling with time-outs) the GPU may have been done at any moment of the last wait for
+ * a CPU: `max_ns` bounds it, and user space narrows the bound by what such calls take when nothing came between.
+ */
+struct exposure {
+	__u64 exact_ns;
+	__u64 max_ns;
+	__u64 calls;	/* of which the bound is part */
+	__u64 total_ns; /* their duration */
+	__u64 clean_calls; /* synchronising calls without any wait for a CPU */
+	__u64 clean_ns;
+};
+
 struct operation_row {
 	__u64 untimed;	/* calls whose time was not taken: made by the driver's caller, the runtime */
 	__u64 total_ns; /* of the timed ones, which the slots count */
 	__u64 bytes;	/* NCCL: elements x element size, of calls that succeeded */
+	__u64 states_ns[THREAD_STATES]; /* of the calls that no other traced call encloses */
+	struct exposure exposure;
 	struct exemplar slowest;
 	__u64 slots[HIST_SLOTS]; /* in the same row, since a second look-up costs 57 ns a call */
 };
+
+/* Where the time of a thread goes that is in no call. */
+enum interval_kind {
+	INTERVAL_GAP = 0,	/* between two calls of a thread that launches or synchronises: a step thread */
+	INTERVAL_OTHER_GAP = 1, /* between two calls of any other thread */
+	INTERVAL_IDLE = 2,	/* what a gap has beyond settings.idle_ns */
+	INTERVAL_ABANDONED = 3, /* in calls that never returned */
+	INTERVAL_WORKER = 4,	/* threads of the job, and processes forked from it, that have made no call */
+	INTERVAL_KINDS = 5,
+};
+
+struct interval_key {
+	__u32 process;
+	__u32 kind;
+};
+
+/* Time of threads that have ended; that of the living is read from the threads themselves (struct thread_row). */
+struct interval_row {
+	__u64 states_ns[THREAD_STATES];
+	__u64 voluntary; /* switches away from the CPU into a sleep */
+	__u64 involuntary;
+};
+
+/* What the slowest calls waited for: calls by the power of two of their length in ns. */
+#define TAIL_FIRST_OCTAVE 17 /* 131 us: shorter calls wait for nothing worth telling */
+#define TAIL_OCTAVES 16	     /* the last one takes what is longer than 4.3 s */
+struct tail_key {
+	__u32 process;
+	__u16 operation;
+	__u16 octave;
+};
+
+struct tail_row {
+	__u64 calls;
+	__u64 states_ns[THREAD_STATES];
+};
+
+/* Who held the CPU while a tracked thread was ready to run. */
+enum culprit_kind {
+	CULPRIT_TASK = 0,    /* a process outside the job */
+	CULPRIT_OWN = 1,     /* the process itself, or one forked from it */
+	CULPRIT_IDLE = 2,    /* nobody: the time a wake-up takes */
+	CULPRIT_IRQ = 3,     /* interrupts, whoever was interrupted */
+	CULPRIT_UNKNOWN = 4, /* more switches than were remembered, or a missed event */
+};
+
+/* Whose waiting it was. */
+enum victim_kind {
+	VICTIM_STEP = 0, /* a step thread: it launches or synchronises */
+	VICTIM_OTHER = 1,
+	VICTIM_WORKER = 2, /* a thread of the job, or of a process forked from it, that has made no call */
+};
+
+struct blame_key {
+	__u32 process; /* the victim's number; of a worker, its parent's */
+	__u16 victim;
+	__u16 culprit;
+	__u32 tgid; /* of the culprit, the kernel's own number; 0 where it is not a task */
+	__u32 padding;
+	__u64 cgroup_id; /* on cgroup v1 of the cpu controller's hierarchy */
+	char comm[16];	 /* of the culprit's process when it was charged first */
+};
+
+/*
+ * The feeding timeline of a process: it is stalled while none of its step threads is on a CPU or waits for the GPU. A stall
+ * is booked to the states of the thread that ends it, so that a lock held by another step thread is that thread's doing. The
+ * GPU is dry from the return of a synchronising call to the next launch: what stalls then is lost in full; what stalls later
+ * (`late`) only as far as the next wait is not shorter for it.
+ * One place of an array for each process; place = process number % FEEDING_PLACES.
+ */
+#define FEEDING_PLACES 4096
+struct feeding_row {
+	__u32 process; /* whose place this is; 0: nobody's */
+	__s32 feeding; /* step threads that feed the GPU now */
+	__u64 stalled_since_ns; /* 0: not stalled */
+	__u32 is_dry;
+	__u32 padding;
+	__u64 dry_ns[THREAD_STATES];
+	__u64 late_ns[THREAD_STATES];
+	__u64 cycle_late_ns; /* since the last synchronising call */
+	__u64 clean_waits;   /* synchronising calls that ended a cycle without stalls worth mentioning */
+	__u64 clean_wait_ns;
+	__u64 stalled_waits;
+	__u64 stalled_wait_ns;
+	__u64 stalled_late_ns; /* late stalls of the cycles that the stalled waits ended */
+};
+
+/* What whoever ended a sleep did meanwhile: of threads in gaps that were woken by a thread of the same job. */
+struct chain_key {
+	__u32 process;
+	__u16 victim; /* enum victim_kind of the sleeper */
+	__u16 state;  /* of the sleeper */
+};
+
+struct chain_row {
+	__u64 windows;
+	__u64 resolved_ns; /* split over `states_ns` */
+	__u64 abstained_ns; /* the waker was not watched the whole time, or was not of the job */
+	__u64 states_ns[THREAD_STATES];
+};
+
+/* One living thread, as the iterator program tells it. Everything up to the moment `read_ns`. */
+struct thread_row {
+	__u32 process;
+	__u32 tid; /* as the exporter's pid namespace shows it */
+	__u32 tgid;
+	__u32 victim;	  /* enum victim_kind */
+	__u32 state;
+	__u32 operation;  /* of the outermost open call; OPERATION_NONE in a gap */
+	__u64 read_ns;
+	__u64 opened_ns;  /* when the open call or gap began */
+	__u64 calls;	  /* that this thread has entered, nested ones included */
+	__u64 voluntary;
+	__u64 involuntary;
+	__u64 wakes;
+	__u64 run_delay_ns;  /* the kernel's own sum, since the thread is tracked */
+	__u64 open_ns[THREAD_STATES];	 /* of the open call or gap */
+	__u64 gaps_ns[THREAD_STATES];	 /* of all gaps, the open one included, without what was idle */
+	__u64 idle_ns[THREAD_STATES];
+	__u64 booked_ns[THREAD_STATES]; /* everything since the thread is tracked */
+	char comm[16];
+};
+#define OPERATION_NONE 0xffff
 
 struct error_key {
 	__u32 process;
@@ -119,9 +293,15 @@ struct process_number {
 };
 
 /* What user space tells the programs, in the one entry of the map `settings`. */
+#define GPU_MAJORS 4
 struct settings {
 	__u32 pid_namespace; /* inode number of the exporter's own */
 	__u32 padding;
+	__u64 idle_ns;	     /* a gap longer than this is idle from then on */
+	__s64 preempt_count_offset; /* of the variable from this CPU's run queue, in the per-CPU section; 0: unknown */
+	__u32 is_cpu_cgroup_v1;	    /* the cpu controller has a hierarchy of its own */
+	__u32 gpu_majors[GPU_MAJORS]; /* of character devices that are the GPU's; 0: none */
+	__u32 padding_2;
 };
 
 struct process_row {
@@ -134,6 +314,7 @@ struct process_row {
 	__u64 freed_bytes;
 	__u64 unknown_frees;
 	__u64 live_allocations; /* rows of this process in the map `allocations` */
+	__u64 unblamed_ns;	/* waits for a CPU for which the map `blame` had no room */
 	char comm[16];
 };
 
@@ -175,7 +356,8 @@ enum loss_program {
 	LOSS_IN_CUDA = 0,
 	LOSS_IN_NCCL = 1,
 	LOSS_IN_PROCESS = 2,
-	LOSS_PROGRAMS = 3,
+	LOSS_IN_SCHED = 3,
+	LOSS_PROGRAMS = 4,
 };
 
 enum loss_reason {
@@ -189,19 +371,35 @@ enum loss_reason {
 	LOSS_NESTING = 7,   /* more than CALL_DEPTH calls inside one another */
 	LOSS_READ_FAULT = 8, /* memory of the traced process could not be read */
 	LOSS_ABANDONED = 9, /* a call that never returned: longjmp, an exception through C */
-	LOSS_REASONS = 10,
+	LOSS_INTERVALS_FULL = 10,
+	LOSS_TAIL_FULL = 11,
+	LOSS_BLAME_FULL = 12,
+	LOSS_GROUPS_FULL = 13,
+	LOSS_CHAINS_FULL = 14,
+	LOSS_HEALED = 15, /* a switch or wake-up that the programs did not see, mended from the kernel's own clocks */
+	LOSS_REASONS = 16,
 };
 
 /* Sizes: user space unpacks by them. */
 #define ABI_SIZE(type, bytes) _Static_assert(sizeof(type) == (bytes), #type)
 ABI_SIZE(struct operation_key, 8);
 ABI_SIZE(struct exemplar, 32);
-ABI_SIZE(struct operation_row, 2760);
+ABI_SIZE(struct exposure, 48);
+ABI_SIZE(struct operation_row, 2936);
+ABI_SIZE(struct interval_key, 8);
+ABI_SIZE(struct interval_row, 144);
+ABI_SIZE(struct tail_key, 8);
+ABI_SIZE(struct tail_row, 136);
+ABI_SIZE(struct blame_key, 40);
+ABI_SIZE(struct feeding_row, 328);
+ABI_SIZE(struct chain_key, 8);
+ABI_SIZE(struct chain_row, 152);
+ABI_SIZE(struct thread_row, 608);
 ABI_SIZE(struct error_key, 16);
 ABI_SIZE(struct allocation_key, 16);
 ABI_SIZE(struct process_number, 16);
-ABI_SIZE(struct settings, 8);
-ABI_SIZE(struct process_row, 120);
+ABI_SIZE(struct settings, 48);
+ABI_SIZE(struct process_row, 128);
 ABI_SIZE(struct communicator_key, 16);
 ABI_SIZE(struct communicator_row, 32);
 ABI_SIZE(struct event, 8);

@@ -133,6 +133,42 @@ NCCL_COMMUNICATOR_INFO = Metric(
     "Communicators alive: the ordinal used as label, a hash of the unique id that is equal on every rank, this process's rank"
     " in it and the number of ranks; empty when the making of it was not seen.",
 )
+THREAD_TIME = Metric(
+    "gpustall_thread_time_seconds_total",
+    "gpustall.thread.time",
+    "s",
+    Kind.COUNTER,
+    ("operation", "state"),
+    "Time of traced threads from their first traced call until now, by the outermost call they were in or the gap between two"
+    " calls, and by what they did; in a synchronising call gpu_wait includes spinning and polling for the GPU.",
+)
+LOST = Metric(
+    "gpustall_lost_seconds_total",
+    "gpustall.lost",
+    "s",
+    Kind.COUNTER,
+    ("cause",),
+    "Time the host made the GPU wait, by cause: from the last step thread's stop until one runs again, without what the GPU's"
+    " own work hid, and from the end of that work to the return of the call that waited for it.",
+)
+CULPRIT = Metric(
+    "gpustall_culprit_seconds_total",
+    "gpustall.culprit",
+    "s",
+    Kind.COUNTER,
+    ("cause", "culprit"),
+    "The same time as gpustall_lost_seconds_total, also by the program that held the CPU; the culprit is empty where a cause"
+    " has none.",
+)
+WAIT_CHAIN = Metric(
+    "gpustall_wait_chain_seconds_total",
+    "gpustall.wait_chain",
+    "s",
+    Kind.COUNTER,
+    ("blocked_on", "state"),
+    "Time step threads slept between two calls until a thread of the same job woke them, by what they slept on and by what"
+    " that one did from the beginning of the sleep to its end.",
+)
 WORKLOAD_INFO = Metric(
     "gpustall_workload_info",
     "gpustall.workload.info",
@@ -153,26 +189,38 @@ WORKLOAD_INFO = Metric(
     "Traced processes alive, with everything else one may join on; pid is the process id (tgid) as the exporter sees it.",
 )
 
-WORKLOAD_METRICS = (
-    CUDA_OPERATION_DURATION,
-    CUDA_OPERATIONS,
-    CUDA_OPERATION_ERRORS,
-    CUDA_MEMCPY_BYTES,
-    CUDA_MEMORY_LIVE,
-    CUDA_MEMORY_ALLOCATED,
-    CUDA_MEMORY_FREED,
-    CUDA_MEMORY_UNKNOWN_FREES,
-    NCCL_OPERATION_DURATION,
-    NCCL_OPERATION_BYTES,
-    NCCL_OPERATION_ERRORS,
-    NCCL_COMMUNICATOR_INFO,
-    WORKLOAD_INFO,
-)
+METRICS_OF_COLLECTOR: dict[str, tuple[Metric, ...]] = {
+    "cuda": (
+        CUDA_OPERATION_DURATION,
+        CUDA_OPERATIONS,
+        CUDA_OPERATION_ERRORS,
+        CUDA_MEMCPY_BYTES,
+        CUDA_MEMORY_LIVE,
+        CUDA_MEMORY_ALLOCATED,
+        CUDA_MEMORY_FREED,
+        CUDA_MEMORY_UNKNOWN_FREES,
+    ),
+    "nccl": (
+        NCCL_OPERATION_DURATION,
+        NCCL_OPERATION_BYTES,
+        NCCL_OPERATION_ERRORS,
+        NCCL_COMMUNICATOR_INFO,
+    ),
+    "sched": (
+        THREAD_TIME,
+        LOST,
+        CULPRIT,
+        WAIT_CHAIN,
+    ),
+}
+"""What is missing when a collector is switched off or fails."""
+
+WORKLOAD_METRICS = (*(metric for metrics in METRICS_OF_COLLECTOR.values() for metric in metrics), WORKLOAD_INFO)
 
 
 def _own(name: str, unit: str, kind: Kind, labels: tuple[str, ...], text: str) -> Metric:
     """A metric about the exporter itself. name: without prefix, unit and `_total`, words separated by dots."""
-    prometheus_unit = {"s": "_seconds", "By": "_bytes"}.get(unit, "")
+    prometheus_unit = {"s": "_seconds", "By": "_bytes", "1": "_ratio"}.get(unit, "")
     suffix = "_total" if kind is Kind.COUNTER else ""
     prometheus_name = "gpustall_exporter_" + name.replace(".", "_") + prometheus_unit + suffix
     return Metric(prometheus_name, "gpustall.exporter." + name, unit, kind, labels, text)
@@ -220,6 +268,13 @@ LOSSES = _own(
     Kind.COUNTER,
     ("program", "reason"),
     "What the kernel programs could not record, by program and reason; recursion: runs the kernel itself left out.",
+)
+ACCOUNTING_ERROR = _own(
+    "accounting_error",
+    "1",
+    Kind.GAUGE,
+    ("figure",),
+    "How far the booked time of threads is off, as a share of what was measured since the exporter started; 0 is perfect.",
 )
 TICK_DURATION = _own(
     "tick_duration", "s", Kind.GAUGE, (), "Wall time of the last tick, from waking up to having handled all news."
@@ -300,6 +355,7 @@ EXPORTER_METRICS = (
     MAP_ENTRIES,
     MAP_CAPACITY,
     LOSSES,
+    ACCOUNTING_ERROR,
     TICK_DURATION,
     TICKS,
     TICK_TIME,

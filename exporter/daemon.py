@@ -43,7 +43,7 @@ log = logging.getLogger(__name__)
 
 # Mappings come in bursts (a process start maps ten files): what is read at once costs one wake-up.
 COALESCE_SECONDS = 0.01
-APIS = {"cuda": (Api.RUNTIME, Api.DRIVER), "nccl": (Api.NCCL,)}
+APIS = {"cuda": (Api.RUNTIME, Api.DRIVER), "nccl": (Api.NCCL,), "sched": ()}
 
 
 class Daemon:
@@ -58,11 +58,12 @@ class Daemon:
         self._deliveries = self._make_deliveries()
         self.kernel = self._load(resources)
         processes = Processes(config.procfs)
-        collectors = [name for name in config.collectors if name not in self.kernel.failures]
+        failed = {_collector_of(name) for name in self.kernel.failures}
+        collectors = [name for name in config.collectors if name not in failed]
         apis = frozenset(api for name in collectors for api in APIS[name])
         self.discovery = Discovery(self.kernel, processes, apis, config.discovery_interval_seconds)
         resources.callback(self.discovery.close)
-        self.tables = Tables(self.kernel.maps)
+        self.tables = Tables(self.kernel.maps, self.kernel.iterate)
         clock = Clock()
         self.publication = Publication(
             self.tables,
@@ -116,13 +117,15 @@ class Daemon:
 
     def _load(self, resources: ExitStack) -> Kernel:
         wanted = None if self._config.attach_kind == "auto" else AttachKind(self._config.attach_kind)
-        kernel = loader.load(wanted=wanted, subjects=("process", *self._config.collectors))
+        collectors = self._config.collectors
+        subjects = [subject for name in collectors for subject in loader.SUBJECTS_OF.get(name, (name,))]
+        kernel = loader.load(wanted=wanted, subjects=("process", *subjects))
         resources.callback(kernel.close)
         for name, failure in kernel.failures.items():
             log.error("%s is missing: %s", name, failure.one_line())
-            if name in self._config.collectors:  # its metrics are missing for good
-                self.own.add(catalog.COLLECTOR_ERRORS, 1, name)
-                self.own.set(catalog.COLLECTOR_SUCCESS, 0, name)
+            if _collector_of(name) in collectors:  # its metrics are missing for good
+                self.own.add(catalog.COLLECTOR_ERRORS, 1, _collector_of(name))
+                self.own.set(catalog.COLLECTOR_SUCCESS, 0, _collector_of(name))
         return kernel
 
     def _open_watch(self, resources: ExitStack) -> MappingWatch | None:
@@ -243,6 +246,11 @@ class Daemon:
         self.own.replace(catalog.ATTACHED_FUNCTIONS, functions)
         failures: dict[tuple[str, ...], float] = dict(self.discovery.failures)
         self.own.replace(catalog.ATTACH_FAILURES, failures)
+
+
+def _collector_of(failure: str) -> str:
+    """`sched` for the object `sched` and for its program `sched_switch`."""
+    return failure.partition("_")[0]
 
 
 @contextmanager

@@ -78,7 +78,7 @@ class Ledger:
         for identity, of_identity in sums.items():
             for series, total in of_identity.items():
                 value = min(total, 1) if series.metric.kind is Kind.INFO and isinstance(total, int) else total
-                points[series.metric].append(Point(identity, series.labels, _exported(value, now)))
+                points[series.metric].append(Point(identity, series.labels, _exported(series.metric, value, now)))
         families = tuple(Family(metric, tuple(points[metric])) for metric in WORKLOAD_METRICS if points[metric])
         return Snapshot(now, families, dict(self._started_unix_ns))
 
@@ -117,10 +117,10 @@ def _minus(total: Total, earlier: Total) -> Total:
     return total - earlier
 
 
-def _exported(total: Total, now: Moment) -> int | Histogram:
+def _exported(metric: Metric, total: Total, now: Moment) -> int | float | Histogram:
     if isinstance(total, HistogramTotal):
         return Histogram(total.counts, units.seconds(total.sum_ns), _exemplar(total.exemplar, now))
-    return total
+    return units.seconds(total) if metric.unit == "s" else total
 
 
 def _exemplar(call: Call | None, now: Moment) -> Exemplar | None:

@@ -121,7 +121,8 @@ def _objects() -> Finding:
 def _programs(config: Config) -> Finding:
     wanted = None if config.attach_kind == "auto" else AttachKind(config.attach_kind)
     try:
-        kernel = loader.load(wanted=wanted, subjects=("process", *config.collectors))
+        subjects = [subject for name in config.collectors for subject in loader.SUBJECTS_OF.get(name, (name,))]
+        kernel = loader.load(wanted=wanted, subjects=("process", *subjects))
     except ExporterError as error:
         return Finding("BPF programs", State.FAILED, str(error), error.remedy or "see the kernel's log")
     try:

@@ -8,14 +8,16 @@ from __future__ import annotations
 import logging
 import threading
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Collection, Hashable, Iterable, Mapping
 from dataclasses import replace
 from functools import partial
+from typing import TypeVar
 
 from exporter import catalog
 from exporter.clock import Clock, Moment
 from exporter.collectors import COLLECTORS, Collect
-from exporter.kernel.rows import Reading, Tables
+from exporter.collectors.sched import Sched
+from exporter.kernel.rows import ProcessRow, Reading, Tables
 from exporter.ledger import Ledger
 from exporter.model import Snapshot
 from exporter.output.own_metrics import OwnMetrics
@@ -27,6 +29,9 @@ log = logging.getLogger(__name__)
 
 SHARED_SECONDS = 0.2
 _SHARED_NS = int(SHARED_SECONDS * NANOSECONDS)
+_SCHED = "sched"
+
+T = TypeVar("T")
 
 
 class Publication:
@@ -52,12 +57,14 @@ class Publication:
         self._roster = roster
         self._ledger = ledger
         self._own = own
-        self._collectors: Mapping[str, Collect] = {name: COLLECTORS[name] for name in collectors}
+        names = tuple(collectors)
+        self._collectors: Mapping[str, Collect] = {name: COLLECTORS[name] for name in names if name != _SCHED}
+        self._sched = Sched(tables) if _SCHED in names else None
         self._lock = threading.Lock()
         self._latest: Snapshot | None = None
         self._is_closed = False
         self._failed: set[str] = set()  # collectors whose last run failed
-        for name in self._collectors:
+        for name in names:
             own.add(catalog.COLLECTOR_ERRORS, 0, name)
 
     def admit(self) -> None:
@@ -66,14 +73,18 @@ class Publication:
             self._roster.admit(self._tables.read_processes())
 
     def tick(self, ended: Iterable[int]) -> None:
-        """Name the processes whose time has come, take leave of those that ended; the tables are read only if need be."""
+        """Book what the GPU lost, name the processes whose time has come, take leave of those that ended.
+
+        The whole tables are read only if need be.
+        """
         with self._lock:
-            self._roster.admit(self._tables.read_processes())
+            processes = self._tables.read_processes()
+            self._roster.admit(processes)
             ended = set(ended)
             renames = self._roster.tick(self._tables.read_communicators())
             if ended or renames:
                 reading = self._tables.read()
-                totals = self._collect(reading)
+                totals = self._collect(reading, ended)
                 for process, old in renames:
                     self._ledger.rename(process, old, totals.get(process, {}))
                 for process in ended:
@@ -81,6 +92,10 @@ class Publication:
                     if identity is not None:
                         self._ledger.retire(process, identity, totals.get(process, {}))
                 self._tables.forget(ended, reading)
+                if self._sched:
+                    self._sched.forget(ended)
+            else:
+                self._book(processes)
             self._own.set(catalog.TRACKED_PROCESSES, len(self._roster))
 
     def gone(self) -> list[int]:
@@ -109,18 +124,31 @@ class Publication:
         totals = merged(iter((self._collect(self._tables.read()), self._roster.workload_info())))
         snapshot = self._ledger.snapshot(totals, self._roster.identities(), now)
         # Without the living, a sum would be that of the dead, and go back: a metric is exported whole or not at all.
-        missing = tuple(f"gpustall_{name}_" for name in self._failed)
-        return replace(
-            snapshot, families=tuple(one for one in snapshot.families if not one.metric.name.startswith(missing))
-        )
+        missing = {metric for name in self._failed for metric in catalog.METRICS_OF_COLLECTOR[name]}
+        return replace(snapshot, families=tuple(one for one in snapshot.families if one.metric not in missing))
 
-    def _collect(self, reading: Reading) -> Totals:
-        """Every collector that works; one that fails costs its own metrics."""
-        return merged(filter(None, (self._run(name, partial(c, reading)) for name, c in self._collectors.items())))
+    def _book(self, processes: Mapping[int, ProcessRow]) -> None:
+        """What was lost since the last tick, as collecting does."""
+        if self._sched:
+            now_ns = self._clock.now().monotonic_ns
+            self._run(_SCHED, partial(self._sched.tick, self._owners(processes), now_ns))
 
-    def _run(self, name: str, collect: partial[Totals]) -> Totals | None:
+    def _owners(self, processes: Mapping[int, ProcessRow]) -> dict[int, Hashable]:
+        """The identity of each process; itself while it has none."""
+        identities = self._roster.identities()
+        return {process: identities.get(process, process) for process in processes}
+
+    def _collect(self, reading: Reading, ended: Collection[int] = ()) -> Totals:
+        """Every collector that works; one that fails costs its own metrics. ended: processes that are read for the last time."""
+        runs = {name: partial(collect, reading) for name, collect in self._collectors.items()}
+        if self._sched:
+            now_ns = self._clock.now().monotonic_ns
+            runs[_SCHED] = partial(self._sched.collect, self._owners(reading.processes), now_ns, ended)
+        return merged(filter(None, (self._run(name, collect) for name, collect in runs.items())))
+
+    def _run(self, name: str, collect: partial[T]) -> T | None:
         try:
-            totals = collect()
+            result = collect()
         except Exception:  # a defect in one collector must not cost the others' metrics
             log.exception("collector %s failed", name)
             self._own.add(catalog.COLLECTOR_ERRORS, 1, name)
@@ -129,7 +157,7 @@ class Publication:
             return None
         self._failed.discard(name)
         self._own.set(catalog.COLLECTOR_SUCCESS, 1, name)
-        return totals
+        return result
 
     def _report(self, duration_seconds: float) -> None:
         assert self._latest is not None  # noqa: S101 - just taken
@@ -140,6 +168,8 @@ class Publication:
         own.replace(catalog.MAP_CAPACITY, {(name,): count for name, count in tables.capacities().items()})
         for (program, reason), count in tables.losses().items():
             own.set(catalog.LOSSES, count, program.name.lower(), reason.name.lower())
+        for figure, error in (self._sched.errors() if self._sched else {}).items():
+            own.set(catalog.ACCOUNTING_ERROR, error, figure)
         recursions: Counter[str] = Counter()
         for name, misses in self._recursion_misses().items():
             recursions[name.partition("_")[0]] += misses

@@ -1,4 +1,6 @@
-"""Totals: what a collector says of each process, cumulative since the process was first seen, in the kernel's own units."""
+"""Totals: what a collector says of each process, cumulative since the process was first seen, in the kernel's own units:
+those of a metric in seconds are nanoseconds, so that sums never round.
+"""
 
 from __future__ import annotations
 

@@ -7,13 +7,14 @@
  *   communicator_of()  at return: the ordinal of the communicator the call used, or 0
  *   succeeded()        at return, when the call did not fail
  *   failed()           at return, when it did; its error code is booked already
- * Maps written: operations, errors. Reader: exporter/kernel/rows.py.
+ * Maps written: operations, errors, tail, intervals, feeding. Reader: exporter/kernel/rows.py.
  */
 #ifndef GPUSTALL_CALL_BPF_H
 #define GPUSTALL_CALL_BPF_H
 
+#include "feeding.bpf.h"
 #include "hist.bpf.h"
-#include "process.bpf.h"
+#include "interval.bpf.h"
 #include "registers.bpf.h"
 #include "thread.bpf.h"
 
@@ -39,7 +40,16 @@ struct {
 	__type(value, u64);
 } errors SEC(".maps");
 
+struct {
+	__uint(type, BPF_MAP_TYPE_HASH);
+	__uint(max_entries, 16384);
+	__uint(map_flags, BPF_F_NO_PREALLOC);
+	__type(key, struct tail_key);
+	__type(value, struct tail_row);
+} tail SEC(".maps");
+
 static const struct operation_row empty_row;
+static const struct tail_row empty_tail;
 
 static __always_inline u32 call_api(u64 cookie)
 {
@@ -124,6 +134,24 @@ static __always_inline struct thread *known_thread(void)
 	return bpf_task_storage_get(&threads, bpf_get_current_task_btf(), 0, 0);
 }
 
+/* The first call of a thread. What it did before, as a worker of the job or nothing at all, ends here. */
+static __noinline void adopt_as_caller(struct thread *thread, struct task_struct *task, u32 process)
+{
+	if (thread->is_tracked) {
+		struct states states = {};
+		struct interval_row *row = interval_row(thread->group, INTERVAL_WORKER);
+
+		settle(thread, bpf_ktime_get_ns(), &states);
+		if (row)
+			add_states(row->states_ns, &states);
+	} else {
+		begin_account(thread, task, STATE_ON_CPU);
+	}
+	thread->group = process;
+	thread->process = process;
+	thread->is_inside = true;
+}
+
 /* The state of the current thread with its process number, made if missing; NULL when it cannot be had (counted). */
 static __always_inline struct thread *numbered_thread(struct thread *thread)
 {
@@ -137,8 +165,11 @@ static __always_inline struct thread *numbered_thread(struct thread *thread)
 		lose(LOSS_THREAD_STORAGE);
 		return NULL;
 	}
-	thread->process = process_number(task);
-	return thread->process ? thread : NULL;
+	u32 process = process_number(task);
+
+	if (process)
+		adopt_as_caller(thread, task, process);
+	return process ? thread : NULL;
 }
 
 /*
@@ -152,10 +183,15 @@ static __always_inline bool is_abandoned(const struct call *call, u64 stack_poin
 	return !(call_api(call->cookie) == API_RUNTIME && api == API_DRIVER);
 }
 
-static __noinline void abandoned(struct thread *thread)
+__noinline int abandoned(struct thread *thread)
 {
+	if (!thread)
+		return 0;
 	thread->has_abandoned = true;
+	if (thread->depth == 0)
+		end_abandoned(thread, bpf_ktime_get_ns());
 	lose(LOSS_ABANDONED);
+	return 0;
 }
 
 static __always_inline void drop_abandoned(struct thread *thread, u64 stack_pointer, u32 api)
@@ -188,12 +224,23 @@ static __always_inline void count_untimed(const struct thread *thread, u64 cooki
 		__sync_fetch_and_add(&row->untimed, 1);
 }
 
+/* What the call says about its thread, and about the GPU. */
+static __always_inline void note_role(struct thread *thread, enum call_role role)
+{
+	if (role == ROLE_LAUNCH || role == ROLE_SYNC || role == ROLE_EVENT_SYNC)
+		thread->is_step = true;
+	if (role == ROLE_LAUNCH)
+		launched(thread->process);
+}
+
 /* Opens a call and returns its frame for remember(); NULL when its return is of no interest. */
 static __always_inline struct call *call_enter(struct thread *thread, struct pt_regs *regs, u64 cookie)
 {
 	u64 stack_pointer = STACK_POINTER(regs);
 
 	drop_abandoned(thread, stack_pointer, call_api(cookie));
+	thread->entered++;
+	note_role(thread, role_of(cookie));
 	if (is_nested(thread, call_api(cookie))) {
 		count_untimed(thread, cookie);
 		return NULL;
@@ -236,6 +283,114 @@ static __always_inline struct call *call_leave(struct thread *thread, struct pt_
 	return NULL;
 }
 
+/*
+ * A wait for a CPU delayed the return only if it ended not long before it: a thread that spun on afterwards was still waiting
+ * for the GPU. It notices within a turn of its loop; the return through the kernel is in these 50 us as well.
+ */
+#define NOTICES_WITHIN_NS 50000
+
+/* At most so much of it came after the GPU was done. */
+static __always_inline u64 bound_ns(const struct account *account, u64 now_ns)
+{
+	return elapsed_ns(account->resumed_ns, now_ns) < NOTICES_WITHIN_NS ? account->last_wait_ns : 0;
+}
+
+/* How much of a synchronising call the GPU had nothing to do with (struct exposure). Returns what is known of it. */
+static __always_inline u64 expose(const struct thread *thread, struct exposure *exposure, u64 waited_ns, u64 duration_ns,
+				  bool has_slept, u64 now_ns)
+{
+	const struct account *account = &thread->account;
+	struct feeding_row *cycle = feeding_row(thread->process);
+
+	if (has_slept && account->sleep_state != STATE_SLEEP) {
+		__sync_fetch_and_add(&exposure->exact_ns, account->since_wake_ns);
+		return account->since_wake_ns;
+	}
+	if (cycle && is_late(cycle, duration_ns)) {
+		/* It was entered late, and is shorter for it: what it lost is told together with the cycle's late stalls. */
+		if (waited_ns)
+			add_late(cycle, STATE_RUNNABLE, bound_ns(account, now_ns));
+		return 0;
+	}
+	if (!waited_ns) {
+		__sync_fetch_and_add(&exposure->clean_calls, 1);
+		__sync_fetch_and_add(&exposure->clean_ns, duration_ns);
+		return 0;
+	}
+	__sync_fetch_and_add(&exposure->calls, 1);
+	__sync_fetch_and_add(&exposure->total_ns, duration_ns);
+	__sync_fetch_and_add(&exposure->max_ns, bound_ns(account, now_ns));
+	return 0;
+}
+
+static __always_inline void add_tail(const struct operation_key *operation, u64 duration_ns, struct states *states)
+{
+	struct tail_key key = {.process = operation->process, .operation = operation->operation};
+	u64 rest = duration_ns >> (TAIL_FIRST_OCTAVE + 1);
+
+	while (rest && key.octave < TAIL_OCTAVES - 1) {
+		rest >>= 1;
+		key.octave++;
+	}
+	struct tail_row *row = bpf_map_lookup_elem(&tail, &key);
+
+	if (!row) {
+		bpf_map_update_elem(&tail, &key, &empty_tail, BPF_NOEXIST);
+		row = bpf_map_lookup_elem(&tail, &key);
+	}
+	if (!row) {
+		lose(LOSS_TAIL_FULL);
+		return;
+	}
+	__sync_fetch_and_add(&row->calls, 1);
+	add_states(row->states_ns, states);
+}
+
+/* The outermost call returned, and has been asleep or waiting for a CPU, or took long. */
+__noinline int end_switched_call(struct thread *thread, struct call *call, struct operation_key *key, struct operation_row *row,
+			u64 now_ns)
+{
+	if (!thread || !call || !key)
+		return 0;
+	u64 duration_ns = now_ns - call->entry_ns;
+	struct states states = {};
+	bool has_slept = thread->account.sleep_ns > thread->mark_ns;
+	enum call_role role = role_of(call->cookie);
+
+	settle(thread, now_ns, &states);
+	if (!row)
+		return 0;
+	add_states(row->states_ns, &states);
+	if (duration_ns >> TAIL_FIRST_OCTAVE)
+		add_tail(key, duration_ns, &states);
+	if (role != ROLE_SYNC && role != ROLE_EVENT_SYNC && role != ROLE_COPY)
+		return 0;
+	u64 waited_ns = states.ns[STATE_RUNNABLE] + states.ns[STATE_THROTTLED];
+	u64 exposed_ns = expose(thread, &row->exposure, waited_ns, duration_ns, has_slept, now_ns);
+
+	if (role != ROLE_EVENT_SYNC && thread->is_step)
+		waited(thread->process, elapsed_ns(exposed_ns, duration_ns));
+	return 0;
+}
+
+/* The outermost call returned: its time is booked and a gap begins. */
+static __always_inline void end_call(struct thread *thread, struct call *call, struct operation_key *key,
+				     struct operation_row *row, u64 now_ns)
+{
+	u32 zero = 0, state;
+	u64 ns;
+	struct settings *own = bpf_map_lookup_elem(&settings, &zero);
+	enum call_role role = role_of(call->cookie);
+	bool is_simple = role == ROLE_LAUNCH || role == ROLE_QUERY || role == ROLE_OTHER;
+
+	if (is_simple && (now_ns - call->entry_ns) >> TAIL_FIRST_OCTAVE == 0 && row &&
+	    settle_unswitched(thread, now_ns, &state, &ns))
+		__sync_fetch_and_add(&row->states_ns[state], ns);
+	else
+		end_switched_call(thread, call, key, row, now_ns);
+	thread->idle_at_ns = own ? now_ns + own->idle_ns : 0;
+}
+
 static __always_inline bool is_failure(u64 cookie, s32 code)
 {
 	return code && code != (call_api(cookie) == API_NCCL ? NCCL_IN_PROGRESS : CUDA_NOT_READY);
@@ -258,7 +413,11 @@ static __always_inline int on_enter(struct pt_regs *regs, struct thread *known)
 	if (!call)
 		return 1;
 	remember(thread, regs, call);
-	call->entry_ns = bpf_ktime_get_ns(); /* last: what this program itself took is not the call's */
+	u64 now_ns = bpf_ktime_get_ns(); /* late: what this program itself took is not the call's */
+
+	call->entry_ns = now_ns;
+	if (thread->depth == 1)
+		end_gap(thread, now_ns);
 	return 0;
 }
 
@@ -277,6 +436,8 @@ static __always_inline int on_exit(struct pt_regs *regs, struct thread *thread, 
 	struct operation_row *row = operation_row(&key);
 	s32 code = (s32)RETURN_VALUE(regs);
 
+	if (thread->depth == 0)
+		end_call(thread, call, &key, row, now_ns);
 	if (!row)
 		return 0;
 	offer_exemplar(&row->slowest, duration_ns, now_ns);
@@ -298,7 +459,8 @@ extern bool bpf_session_is_return(void) __ksym __weak;
  */
 static __always_inline bool is_return(struct thread *thread, struct pt_regs *regs)
 {
-	if (!STACK_TELLS_RETURNS || !thread || thread->has_abandoned)
+	/* A thread without a number has made no call, but may be the child of a fork that returns through its parent's. */
+	if (!STACK_TELLS_RETURNS || !thread || !thread->process || thread->has_abandoned)
 		return bpf_session_is_return();
 	u64 stack_pointer = STACK_POINTER(regs) - RETURN_POPS;
 

@@ -47,14 +47,103 @@ struct pid {
 	struct upid numbers[1]; /* one per level of nesting */
 };
 
+struct inode {
+	unsigned short i_mode;
+	u32 i_rdev;
+};
+
+struct file {
+	struct inode *f_inode;
+};
+
+struct fdtable {
+	unsigned int max_fds;
+	struct file **fd;
+};
+
+struct files_struct {
+	struct fdtable *fdt;
+};
+
+struct kernfs_node {
+	u64 id;
+};
+
+struct cgroup {
+	struct kernfs_node *kn;
+};
+
+struct cgroup_subsys_state {
+	struct cgroup *cgroup;
+};
+
+enum cgroup_subsys_id {
+	cpu_cgrp_id = 1, /* relocated: a kernel built with other controllers has another number */
+};
+
+struct css_set {
+	struct cgroup_subsys_state *subsys[2];
+	struct cgroup *dfl_cgrp;
+};
+
+struct task_struct;
+
+struct rq {
+	struct task_struct *curr;
+	u64 clock;
+};
+
+struct cfs_rq {
+	struct rq *rq;
+	u64 throttled_clock_self;
+	u64 throttled_clock_self_time; /* 6.6 */
+	int throttle_count;
+};
+
+struct sched_entity {
+	struct cfs_rq *cfs_rq;
+};
+
+struct sched_info {
+	unsigned long long run_delay;
+	unsigned long long last_queued;
+};
+
+struct thread_info {
+	u32 cpu;
+};
+
+struct bpf_local_storage;
+
 struct task_struct {
+	struct thread_info thread_info;
+	unsigned int flags;
+	struct sched_entity se;
+	struct sched_info sched_info;
+	unsigned int in_iowait : 1;
+	unsigned int in_memstall : 1;
 	int pid;
 	int tgid;
 	u64 start_boottime;
+	struct task_struct *real_parent;
 	struct task_struct *group_leader;
 	struct pid *thread_pid;
 	struct signal_struct *signal;
+	struct files_struct *files;
+	struct css_set *cgroups;
+	struct bpf_local_storage *bpf_storage;
 	char comm[16];
+};
+
+struct seq_file;
+
+struct bpf_iter_meta {
+	struct seq_file *seq;
+};
+
+struct bpf_iter__task {
+	struct bpf_iter_meta *meta;
+	struct task_struct *task;
 };
 
 #pragma clang attribute pop

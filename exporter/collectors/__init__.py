@@ -1,6 +1,7 @@
 """Kernel rows to cumulative totals of each process, one collector per question; none imports another.
 
-A collector takes a Reading and returns Totals. The list below is the order in which they run.
+Most take a Reading and return Totals: the list below is the order in which they run. `sched` comes after them; it remembers
+the last tick, and so it is an object.
 """
 
 from __future__ import annotations

@@ -21,7 +21,8 @@ from exporter.config.settings import Setting
 from exporter.errors import BadInput
 
 DEFAULT_PORT = 10478  # G-P-U on a keypad
-COLLECTORS = ("cuda", "nccl")
+CALL_COLLECTORS = ("cuda", "nccl")
+COLLECTORS = (*CALL_COLLECTORS, "sched")
 
 
 @dataclass(frozen=True, slots=True)
@@ -126,8 +127,11 @@ def load(arguments: Mapping[str, Any], environment: Mapping[str, str] | None = N
     values |= {setting.flag: setting.value(texts, of_pushes) for setting in otlp.RESOURCE_SETTINGS}
     attributes = dict(values["otlp.resource-attributes"] or ())
     collectors = tuple(name for name in COLLECTORS if values[f"collector.{name}"])
-    if not collectors:
-        raise BadInput("every collector is switched off", remedy="leave at least one --collector.NAME on")
+    if not set(collectors) & set(CALL_COLLECTORS):
+        raise BadInput(
+            "no calls would be traced: both --collector.cuda and --collector.nccl are off",
+            remedy="leave at least one of the two on",
+        )
     return Config(
         listen_address=values["web.listen-address"],
         telemetry_path=values["web.telemetry-path"],

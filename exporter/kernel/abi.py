@@ -11,18 +11,37 @@ import struct
 HIST_OCTAVES = 42
 HIST_SLOTS = 8 * HIST_OCTAVES + 2  # + slot 0 for (0, 1] unit + one overflow
 
+THREAD_STATES = 16
+TAIL_FIRST_OCTAVE = 17  # 2**17 ns = 131 us
+TAIL_OCTAVES = 16
+FEEDING_PLACES = 4096
+OPERATION_NONE = 0xFFFF
+GPU_MAJORS = 4
+
+STATES = struct.Struct(f"={THREAD_STATES}Q")  # nanoseconds by ThreadState
 OPERATION_KEY = struct.Struct("=IHH")  # process, operation, communicator
-OPERATION_SUMS = struct.Struct("=QQQ")  # the head of an operation row: untimed, total_ns, bytes
-EXEMPLAR = struct.Struct("=IIQQII")  # opening, tid, duration_ns, ended_ns, tgid, closing; what follows the sums
+OPERATION_SUMS = struct.Struct("=QQQ")  # the head of an operation row: untimed, total_ns, bytes; STATES follow
+EXPOSURE = struct.Struct("=QQQQQQ")  # exact_ns, max_ns, calls, total_ns, clean_calls, clean_ns; what follows the states
+EXEMPLAR = struct.Struct("=IIQQII")  # opening, tid, duration_ns, ended_ns, tgid, closing; what follows the exposure
 OPERATION_SLOTS = struct.Struct(f"={HIST_SLOTS}Q")  # what follows the exemplar
+INTERVAL_KEY = struct.Struct("=II")  # process, kind
+INTERVAL_ROW = struct.Struct(f"={THREAD_STATES}QQQ")  # states_ns, voluntary, involuntary
+TAIL_KEY = struct.Struct("=IHH")  # process, operation, octave
+TAIL_ROW = struct.Struct(f"=Q{THREAD_STATES}Q")  # calls, states_ns
+BLAME_KEY = struct.Struct("=IHHIIQ16s")  # process, victim, culprit, tgid, padding, cgroup_id, comm
+FEEDING_ROW = struct.Struct(f"=IiQII{THREAD_STATES}Q{THREAD_STATES}QQQQQQQ")
+CHAIN_KEY = struct.Struct("=IHH")  # process, victim, state
+CHAIN_ROW = struct.Struct(f"=QQQ{THREAD_STATES}Q")  # windows, resolved_ns, abstained_ns, states_ns
+THREAD_ROW = struct.Struct(f"=IIIIIIQQQQQQQ{4 * THREAD_STATES}Q16s")
 ERROR_KEY = struct.Struct("=IHHiI")  # process, operation, padding, code, padding
 ALLOCATION_KEY = struct.Struct("=IIQ")  # process, is_handle, address
 PROCESS_NUMBER = struct.Struct("=IIQ")  # number, padding, start_ns
-PROCESS_ROW = struct.Struct("=IIQQ6QQQQQ16s")
+PROCESS_ROW = struct.Struct("=IIQQ6QQQQQQ16s")
 COMMUNICATOR_KEY = struct.Struct("=IIQ")  # process, padding, address
 COMMUNICATOR_ROW = struct.Struct("=QQiIII")  # hash, created_ns, rank, ranks, ordinal, splits
 EVENT = struct.Struct("=II")  # kind, process
-SETTINGS = struct.Struct("=II")  # pid_namespace, padding
+SETTINGS = struct.Struct(f"=IIQqI{GPU_MAJORS}II")
+"""pid_namespace, padding, idle_ns, preempt_count_offset, is_cpu_cgroup_v1, gpu_majors, padding."""
 COUNT = struct.Struct("=Q")
 NUMBER = struct.Struct("=I")
 
@@ -70,6 +89,18 @@ class Cookie(enum.IntEnum):
     C = 40
     D = 44
     HANDLE = 48
+    ROLE = 52
+
+
+class Role(enum.IntEnum):
+    """`enum call_role`: what a call says about the thread that makes it."""
+
+    OTHER = 0
+    LAUNCH = 1
+    SYNC = 2
+    COPY = 3
+    QUERY = 4
+    EVENT_SYNC = 5
 
 
 class Copy(enum.IntEnum):
@@ -81,6 +112,55 @@ class Copy(enum.IntEnum):
     DEVICE_TO_DEVICE = 3
     DEFAULT = 4
     PEER = 5
+
+
+class ThreadState(enum.IntEnum):
+    """`enum thread_state`: what a thread does at a moment."""
+
+    ON_CPU = 0
+    RECLAIM = 1
+    GPU_WAIT = 2
+    RUNNABLE = 3
+    THROTTLED = 4
+    IO = 5
+    MEMORY = 6
+    FAULT = 7
+    LOCK = 8
+    PIPE = 9
+    SOCKET = 10
+    POLL = 11
+    SLEEP = 12
+    CHILD = 13
+    STOPPED = 14
+    OTHER = 15
+
+
+class IntervalKind(enum.IntEnum):
+    """`enum interval_kind`: where the time of a thread goes that is in no call."""
+
+    GAP = 0
+    OTHER_GAP = 1
+    IDLE = 2
+    ABANDONED = 3
+    WORKER = 4
+
+
+class Culprit(enum.IntEnum):
+    """`enum culprit_kind`: who held the CPU while a tracked thread was ready to run."""
+
+    TASK = 0
+    OWN = 1
+    IDLE = 2
+    IRQ = 3
+    UNKNOWN = 4
+
+
+class Victim(enum.IntEnum):
+    """`enum victim_kind`: whose waiting it was."""
+
+    STEP = 0
+    OTHER = 1
+    WORKER = 2
 
 
 class EventKind(enum.IntEnum):
@@ -96,6 +176,7 @@ class LossProgram(enum.IntEnum):
     CUDA = 0
     NCCL = 1
     PROCESS = 2
+    SCHED = 3
 
 
 class LossReason(enum.IntEnum):
@@ -111,3 +192,9 @@ class LossReason(enum.IntEnum):
     NESTING = 7
     READ_FAULT = 8
     ABANDONED = 9
+    INTERVALS_FULL = 10
+    TAIL_FULL = 11
+    BLAME_FULL = 12
+    GROUPS_FULL = 13
+    CHAINS_FULL = 14
+    HEALED = 15

@@ -10,6 +10,7 @@ import ctypes
 import errno
 import os
 import platform
+import struct
 from collections.abc import Callable, Iterator
 from ctypes import POINTER, byref, c_bool, c_char_p, c_int, c_long, c_size_t, c_uint32, c_uint64, c_void_p
 from pathlib import Path
@@ -113,6 +114,14 @@ class Libbpf:
             ("bpf_map_delete_elem", number, (c_int, pointer)),
             ("bpf_map_lookup_batch", number, (c_int, pointer, pointer, pointer, pointer, POINTER(c_uint32), pointer)),
             ("bpf_obj_get_info_by_fd", number, (c_int, pointer, POINTER(c_uint32))),
+            ("bpf_program__attach_iter", pointer, (pointer, pointer)),
+            ("bpf_link__fd", number, (pointer,)),
+            ("bpf_iter_create", number, (c_int,)),
+            ("btf__load_vmlinux_btf", pointer, ()),
+            ("btf__free", None, (pointer,)),
+            ("btf__find_by_name_kind", c_int, (pointer, c_char_p, c_uint32)),
+            ("btf__type_by_id", pointer, (pointer, c_uint32)),
+            ("btf__name_by_offset", c_char_p, (pointer, c_uint32)),
             ("ring_buffer__new", pointer, (c_int, _RingCallback, pointer, pointer)),
             ("ring_buffer__epoll_fd", number, (pointer,)),
             ("ring_buffer__consume", number, (pointer,)),
@@ -212,6 +221,19 @@ class Libbpf:
             raise self.refused(f"cannot attach {name}")
         return int(link)
 
+    def attach_iterator(self, program: int, name: str) -> int:
+        """Make an iterator program runnable; returns a link handle for run_iterator() and destroy_link()."""
+        link = self._lib.bpf_program__attach_iter(program, None)
+        if not link:
+            raise self.refused(f"cannot attach {name}")
+        return int(link)
+
+    def run_iterator(self, link: int) -> bytes:
+        """Run an attached iterator once; returns all that it writes."""
+        fd = self.checked("cannot run an iterator", self._lib.bpf_iter_create(self._lib.bpf_link__fd(link)))
+        with os.fdopen(fd, "rb", buffering=0) as output:
+            return output.readall() or b""
+
     def attach_uprobe(self, program: int, path: str, offset: int, cookie: int, *, is_return: bool) -> int:
         """One perf-event uprobe for all processes; returns a link handle for destroy_link()."""
         options = _UprobeOptions(ctypes.sizeof(_UprobeOptions), 0, cookie, is_return, None)
@@ -255,6 +277,15 @@ class Libbpf:
         if fd < 0:
             raise self.refused(f"cannot attach {count} uprobes to {path}")
         return fd
+
+    # ---- type information
+
+    def kernel_types(self) -> KernelTypes:
+        """The kernel's own BTF; close() it after use, it takes megabytes."""
+        handle = self._lib.btf__load_vmlinux_btf()
+        if not handle:
+            raise self.refused("cannot read the kernel's type information")
+        return KernelTypes(self._lib, int(handle))
 
     # ---- maps
 
@@ -316,6 +347,60 @@ class Libbpf:
     def open_ring(self, map_fd: int, receive: Callable[[bytes], None]) -> Ring:
         """A reader of the ring buffer `map_fd`; every record goes to `receive`."""
         return Ring(self, map_fd, receive)
+
+
+_BTF_STRUCT, _BTF_DATASEC = 4, 15
+_BTF_TYPE = struct.Struct("=III")  # name, info (number of members in the low 16 bits), size or type
+_BTF_PART = struct.Struct("=III")  # a member: name, type, offset in bits; a variable of a section: type, offset, size
+
+
+class KernelTypes:
+    """What the kernel's BTF says about where things lie."""
+
+    def __init__(self, library: ctypes.CDLL, handle: int) -> None:
+        self._lib = library
+        self._handle = handle
+
+    def _type(self, number: int) -> tuple[str, int, int]:
+        """Name, number of parts, address of the first part."""
+        address = self._lib.btf__type_by_id(self._handle, number)
+        name, info, _ = _BTF_TYPE.unpack(ctypes.string_at(address, _BTF_TYPE.size))
+        return self._name(name), info & 0xFFFF, address + _BTF_TYPE.size
+
+    def _name(self, offset: int) -> str:
+        return str(self._lib.btf__name_by_offset(self._handle, offset).decode())
+
+    def _parts(self, address: int, count: int) -> Iterator[tuple[int, ...]]:
+        for i in range(count):
+            yield _BTF_PART.unpack(ctypes.string_at(address + i * _BTF_PART.size, _BTF_PART.size))
+
+    def per_cpu_offsets(self, wanted: set[str]) -> dict[str, int]:
+        """Variable -> offset in the per-CPU section, of those that are there."""
+        section = self._lib.btf__find_by_name_kind(self._handle, b".data..percpu", _BTF_DATASEC)
+        if section < 0:
+            return {}
+        _, count, first = self._type(section)
+        named = ((self._type(variable)[0], offset) for variable, offset, _ in self._parts(first, count))
+        return {name: offset for name, offset in named if name in wanted}
+
+    def member_offset(self, struct_name: str, member: str) -> int | None:
+        """Bytes from the beginning of a struct to a member, also in the nameless structs inside; None when there is none."""
+        number = self._lib.btf__find_by_name_kind(self._handle, struct_name.encode(), _BTF_STRUCT)
+        bits = self._member_bits(number, member) if number >= 0 else None
+        return None if bits is None else bits // 8
+
+    def _member_bits(self, number: int, member: str) -> int | None:
+        _, count, first = self._type(number)
+        for name, inner, bits in self._parts(first, count):
+            if self._name(name) == member:
+                return bits
+            if not name and (within := self._member_bits(inner, member)) is not None:
+                return bits + within
+        return None
+
+    def close(self) -> None:
+        """Free it."""
+        self._lib.btf__free(self._handle)
 
 
 class Ring:

@@ -14,11 +14,16 @@ from pathlib import Path
 from exporter.errors import KernelRefused, NotPossibleHere
 from exporter.kernel import abi
 from exporter.kernel import libbpf as bpf
+from exporter.kernel.facts import KernelFacts, kernel_facts
 from exporter.kernel.libbpf import Libbpf, Ring
 from exporter.kernel.maps import KernelMap
+from exporter.units import NANOSECONDS
 
 OBJECTS_DIR = Path(__file__).parent / "objects"
-SUBJECTS = ("process", "cuda", "nccl")
+SUBJECTS_OF = {"sched": ("sched", "reclaim", "interrupt", "threads")}
+"""Collector -> its objects, where they are not one of the same name."""
+SUBJECTS = ("process", "cuda", "nccl", *SUBJECTS_OF["sched"])
+IDLE_SECONDS = 60
 CALL_SUBJECTS = ("cuda", "nccl")
 BTF = Path("/sys/kernel/btf/vmlinux")
 
@@ -42,11 +47,17 @@ class Kernel:
     failures: dict[str, KernelRefused]
     _objects: list[int] = field(default_factory=list)
     _links: list[int] = field(default_factory=list)
+    _iterators: dict[str, int] = field(default_factory=dict)
     _event_fd: int = -1
 
     def open_events(self, receive: list[bytes]) -> Ring:
         """A reader that appends raw `struct event` records to `receive`."""
         return self.libbpf.open_ring(self._event_fd, receive.append)
+
+    def iterate(self, name: str) -> bytes:
+        """Run an iterator program; returns what it wrote, nothing when it is not loaded."""
+        link = self._iterators.get(name)
+        return self.libbpf.run_iterator(link) if link else b""
 
     def recursion_misses(self) -> dict[str, int]:
         """Program name -> runs the kernel left out, for every loaded program."""
@@ -55,11 +66,12 @@ class Kernel:
 
     def close(self) -> None:
         """Detach and unload."""
-        for link in self._links:
+        for link in (*self._links, *self._iterators.values()):
             self.libbpf.destroy_link(link)
         for handle in self._objects:
             self.libbpf.close_object(handle)
         self._links.clear()
+        self._iterators.clear()
         self._objects.clear()
         self.programs.clear()
 
@@ -69,12 +81,14 @@ def load(
     wanted: AttachKind | None = None,
     subjects: Sequence[str] = SUBJECTS,
     capacities: Mapping[str, int] | None = None,
+    idle_ns: int = IDLE_SECONDS * NANOSECONDS,
     objects_dir: Path = OBJECTS_DIR,
     btf: Path = BTF,
 ) -> Kernel:
     """Load the programs of `subjects` and attach those with a fixed place in the kernel.
 
-    wanted: force an attachment kind; None takes the best that loads. capacities: max_entries by map name.
+    wanted: force an attachment kind; None takes the best that loads. capacities: max_entries by map name. idle_ns: a gap
+    between calls that is longer is idle from then on.
     A subject that fails stands in `failures` and costs only itself. Raises NotPossibleHere when nothing could be loaded.
     """
     if not btf.exists():
@@ -82,18 +96,20 @@ def load(
             f"this kernel has no BTF at {btf}", remedy="use a kernel built with CONFIG_DEBUG_INFO_BTF"
         )
     libbpf = Libbpf()
+    facts = kernel_facts(libbpf)
+    capacities = {"cpu_runs": facts.cpus, **(capacities or {})}
     refusal = KernelRefused(f"this kernel cannot attach uprobes as {wanted}", remedy="use --probes.attach=auto")
     for kind in (wanted,) if wanted else tuple(AttachKind):
         kernel = Kernel(libbpf, kind, {}, {}, {})
         for subject in subjects:
             try:
-                _load_subject(kernel, subject, objects_dir, capacities or {})
+                _load_subject(kernel, subject, objects_dir, capacities)
             except KernelRefused as error:
                 kernel.failures[subject] = error
         loaded = [subject for subject in subjects if subject in CALL_SUBJECTS and subject not in kernel.failures]
         if loaded and _is_supported(kernel, loaded[0]):
-            _tell_settings(kernel)
-            _attach_fixed(kernel)
+            _tell_settings(kernel, facts, idle_ns)
+            attach_fixed(kernel)
             return kernel
         if not loaded:
             refusal = next(kernel.failures[subject] for subject in subjects if subject in CALL_SUBJECTS)
@@ -101,10 +117,12 @@ def load(
     raise refusal
 
 
-def _tell_settings(kernel: Kernel) -> None:
+def _tell_settings(kernel: Kernel, facts: KernelFacts, idle_ns: int) -> None:
     """Before anything is attached."""
     pid_namespace = Path("/proc/self/ns/pid").stat().st_ino
-    kernel.maps["settings"].put(abi.NUMBER.pack(0), abi.SETTINGS.pack(pid_namespace, 0))
+    majors = (*facts.gpu_majors, *(0,) * abi.GPU_MAJORS)[: abi.GPU_MAJORS]
+    row = abi.SETTINGS.pack(pid_namespace, 0, idle_ns, facts.preempt_count_offset, facts.is_cpu_cgroup_v1, *majors, 0)
+    kernel.maps["settings"].put(abi.NUMBER.pack(0), row)
 
 
 def _wanted_programs(subject: str, kind: AttachKind) -> dict[str, int] | None:
@@ -179,10 +197,14 @@ def _is_supported(kernel: Kernel, subject: str) -> bool:
     return kernel.libbpf.knows_uprobe_links(kernel.libbpf.program_fd(kernel.programs[name]), attach_type)
 
 
-def _attach_fixed(kernel: Kernel) -> None:
+def attach_fixed(kernel: Kernel) -> None:
     """Attach the programs whose place in the kernel their section names."""
-    for name in [n for n in kernel.programs if n.startswith("process_")]:
+    calls = {name for subject in CALL_SUBJECTS for name in call_programs(subject, kernel.attach_kind)}
+    for name, program in kernel.programs.items():
         try:
-            kernel._links.append(kernel.libbpf.attach(kernel.programs[name], name))
+            if name.startswith("threads_"):
+                kernel._iterators[name] = kernel.libbpf.attach_iterator(program, name)
+            elif name not in calls:
+                kernel._links.append(kernel.libbpf.attach(program, name))
         except KernelRefused as error:
             kernel.failures[name] = error

@@ -30,6 +30,10 @@ class MapReader(Protocol):
         """The value of one key."""
         ...
 
+    def put(self, key: bytes, value: bytes) -> None:
+        """Insert or replace."""
+        ...
+
     def delete(self, key: bytes) -> None:
         """Remove one key; it may be gone already."""
         ...

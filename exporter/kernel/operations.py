@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from exporter.kernel.abi import Api, Cookie, Copy, Shape
+from exporter.kernel.abi import Api, Cookie, Copy, Role, Shape
 
 # `cuMemAlloc_v2`, `cudaMemcpyAsync_ptsz`, `cuMemcpyHtoD_v2_ptds`: ABI versions, and the per-thread default stream.
 _VERSIONS = ("", "_v2", "_v3")
@@ -30,6 +30,7 @@ class Operation:
     d: int = 0
     direction: Copy = Copy.HOST_TO_HOST
     is_handle: bool = False
+    role: Role = Role.OTHER
 
     def symbols(self) -> Iterator[str]:
         """The exported names this operation may have, the plain one first."""
@@ -52,6 +53,7 @@ class Operation:
             | self.c << Cookie.C
             | self.d << Cookie.D
             | self.is_handle << Cookie.HANDLE
+            | self.role << Cookie.ROLE
         )
 
 
@@ -70,7 +72,24 @@ def _nccl(name: str, shape: Shape = Shape.PLAIN, **arguments: int) -> Operation:
 def _operation(api: Api, name: str, shape: Shape, arguments: dict[str, int]) -> Operation:
     direction = Copy(arguments.pop("direction", Copy.HOST_TO_HOST))
     is_handle = bool(arguments.pop("is_handle", 0))
-    return Operation(api, name, shape, direction=direction, is_handle=is_handle, **arguments)
+    role = _role(api, name, shape)
+    return Operation(api, name, shape, direction=direction, is_handle=is_handle, role=role, **arguments)
+
+
+def _role(api: Api, name: str, shape: Shape) -> Role:
+    """By the name, since CUDA's names say it: what ends in Async is given to the GPU, a plain Memcpy may wait for it."""
+    verb = name.removeprefix("cuda").removeprefix("cu")
+    if api is Api.NCCL:
+        if name == "ncclCommGetAsyncError":
+            return Role.QUERY
+        return Role.LAUNCH if shape is Shape.COLLECTIVE or name == "ncclGroupEnd" else Role.OTHER
+    if verb.startswith(("Launch", "GraphLaunch")):
+        return Role.LAUNCH
+    if verb.startswith(("Memcpy", "Memset")):
+        return Role.LAUNCH if verb.endswith("Async") else Role.COPY
+    if verb.endswith("Synchronize"):
+        return Role.EVENT_SYNC if verb.startswith("Event") else Role.SYNC
+    return Role.QUERY if verb.endswith("Query") else Role.OTHER
 
 
 _RUNTIME = (

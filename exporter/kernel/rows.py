@@ -1,25 +1,45 @@
 """Kernel tables as rows: bytes in, named numbers out. The only place that knows which map holds what.
 
-In: MapReaders by map name (or FakeMaps in tests). Out: a Reading, cumulative since a process was first seen.
-The slots of a row are unpacked again only when its sums have moved.
+In: MapReaders by map name (or FakeMaps in tests). Out: a Reading and Accounts for a publication, Waits for a tick, all
+cumulative since a process was first seen. Rows are unpacked again only when their sums have moved, their slots when asked for.
 """
 
 from __future__ import annotations
 
-import struct
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
 from exporter.kernel import abi
 from exporter.kernel.abi import EventKind, LossProgram, LossReason
 from exporter.kernel.maps import MapReader
+from exporter.kernel.thread_rows import (
+    BlameKey,
+    ChainKey,
+    ChainRow,
+    FeedingRow,
+    IntervalKey,
+    IntervalRow,
+    Iterate,
+    States,
+    TailKey,
+    TailRow,
+    ThreadRow,
+    ThreadTables,
+    delete_of,
+)
 from exporter.totals import Call
 
-TABLES = ("processes", "operations", "errors", "communicators", "allocations")
+TABLES = ("processes", "operations", "errors", "communicators", "allocations", "intervals", "blame", "chains")
 """Maps with a capacity worth watching."""
 
-_SLOTS_AT = abi.OPERATION_SUMS.size + abi.EXEMPLAR.size
+STATES_AT = abi.OPERATION_SUMS.size
+EXPOSURE_AT = STATES_AT + abi.STATES.size
+EXEMPLAR_AT = EXPOSURE_AT + abi.EXPOSURE.size
+SLOTS_AT = EXEMPLAR_AT + abi.EXEMPLAR.size
+"""Where the pieces of an operation row begin."""
+
+_MAX_REUSES = 4  # of operations already read: one second of ticks
 
 
 class OperationKey(NamedTuple):
@@ -30,19 +50,59 @@ class OperationKey(NamedTuple):
     communicator: int
 
 
-class OperationRow(NamedTuple):
-    """Value of `operations`. untimed: calls whose time was not taken. total_ns, timed, slots, slowest: of the others.
+class Exposure(NamedTuple):
+    """Waiting for a CPU that delayed the return of synchronising calls: exact_ns surely, of max_ns an unknown part.
 
-    slots: counts of an exponential histogram (units.SLOTS), summing up to `timed`; empty while no call was timed.
-    slowest: of the last window of 8.6 s in which there were calls; None when it was being written.
+    calls, total_ns: of which max_ns is part. clean_calls, clean_ns: calls without any wait for a CPU.
     """
 
-    untimed: int
+    exact_ns: int
+    max_ns: int
+    calls: int
     total_ns: int
-    bytes: int
-    timed: int
-    slots: tuple[int, ...]
-    slowest: Call | None = None
+    clean_calls: int
+    clean_ns: int
+
+
+class OperationRow:
+    """Value of `operations`, seen through its bytes. untimed: calls whose time was not taken; all else is of the others."""
+
+    __slots__ = ("_raw", "_slots", "_timed", "bytes", "exposure", "states_ns", "total_ns", "untimed")
+
+    def __init__(self, raw: bytes) -> None:
+        self.untimed: int
+        self.total_ns: int
+        self.bytes: int
+        self.untimed, self.total_ns, self.bytes = abi.OPERATION_SUMS.unpack_from(raw)
+        self.states_ns: States = abi.STATES.unpack_from(raw, STATES_AT)
+        self.exposure = Exposure(*abi.EXPOSURE.unpack_from(raw, EXPOSURE_AT))
+        self._raw = raw
+        self._slots: tuple[int, ...] | None = None
+        self._timed = 0
+
+    def has_sums_of(self, raw: bytes) -> bool:
+        """Whether nothing was added since; all sums count, because a call adds to one after the other."""
+        return self._raw[:EXEMPLAR_AT] == raw[:EXEMPLAR_AT]
+
+    @property
+    def slots(self) -> tuple[int, ...]:
+        """Counts of an exponential histogram (units.SLOTS), summing up to `timed`; empty while no call was timed."""
+        if self._slots is None:
+            self._slots = abi.OPERATION_SLOTS.unpack_from(self._raw, SLOTS_AT) if self.total_ns else ()
+            self._timed = sum(self._slots)
+        return self._slots
+
+    @property
+    def slowest(self) -> Call | None:
+        """Of the last window of 8.6 s in which there were calls; None when it was being written."""
+        opening, *call, closing = abi.EXEMPLAR.unpack_from(self._raw, EXEMPLAR_AT)
+        slowest = Call(*call)
+        return slowest if slowest.ended_ns and opening == closing else None
+
+    @property
+    def timed(self) -> int:
+        """Calls that the slots count."""
+        return self._timed if self.slots else 0
 
     @property
     def calls(self) -> int:
@@ -61,7 +121,7 @@ class ErrorKey(NamedTuple):
 class ProcessRow(NamedTuple):
     """Value of `processes`. tgid: as the exporter sees it, 0 = not at all. copied_bytes: by abi.Copy.
 
-    start_ns: CLOCK_BOOTTIME.
+    start_ns: CLOCK_BOOTTIME. unblamed_ns: waits for a CPU that the full table `blame` could charge to nobody.
     """
 
     tgid: int
@@ -72,6 +132,7 @@ class ProcessRow(NamedTuple):
     freed_bytes: int
     unknown_frees: int
     live_allocations: int
+    unblamed_ns: int
     comm: bytes
 
 
@@ -102,13 +163,52 @@ class Reading:
     communicators: Mapping[int, list[CommunicatorRow]]
 
 
-class Tables:
-    """Reads and prunes the tables. Keeps the operations of the last reading, so that only moved ones are unpacked."""
+@dataclass(frozen=True)
+class Waits:
+    """What cost the GPU time, and what explains it: little to read, for every tick.
 
-    def __init__(self, maps: Mapping[str, MapReader]) -> None:
+    In the order of reading: what explains a loss is read after it, since it is written before.
+    """
+
+    operations: Mapping[OperationKey, OperationRow]
+    feeding: Mapping[int, FeedingRow]
+    chains: Mapping[ChainKey, ChainRow]
+    blame: Mapping[BlameKey, int]
+
+
+@dataclass(frozen=True)
+class Accounts(Waits):
+    """Where all the time of threads went up to now: rows of what has ended, and the threads that are alive.
+
+    A call that ended while the tables were read is in none of them, and in the operations of the next reading.
+    """
+
+    intervals: Mapping[IntervalKey, IntervalRow]
+    threads: Sequence[ThreadRow]
+
+
+def _no_threads(_program: str) -> bytes:
+    return b""
+
+
+class Tables:
+    """Reads and prunes the tables. Keeps the operations of the last reading, so that only moved ones are unpacked.
+
+    iterate: runs a kernel iterator program by its name and returns its output; without it no living thread is known.
+    """
+
+    def __init__(self, maps: Mapping[str, MapReader], iterate: Iterate = _no_threads) -> None:
         self._maps = maps
+        self._time = ThreadTables(maps, iterate)
         self._operations: dict[OperationKey, OperationRow] = {}
-        self.entries: dict[str, int] = {}
+        self._feeding: dict[int, FeedingRow] = {}
+        self._reuses = 0
+        self._entries: dict[str, int] = {}
+
+    @property
+    def entries(self) -> dict[str, int]:
+        """Map name -> entries when it was last read."""
+        return self._entries | {name: count for name, count in self._time.entries.items() if name in TABLES}
 
     def _rows(self, name: str) -> Iterator[tuple[bytes, bytes]]:
         """Entries of a table; none when the collector that fills it is switched off or did not load."""
@@ -129,29 +229,52 @@ class Tables:
         rows: dict[int, ProcessRow] = {}
         for key, value in self._rows("processes"):
             tgid, _, start_ns, cgroup_id, *rest = abi.PROCESS_ROW.unpack(value)
-            *copied, allocated, freed, unknown, live, comm = rest
+            *copied, allocated, freed, unknown, live, unblamed_ns, comm = rest
+            sums = (allocated, freed, unknown, live, unblamed_ns)
             rows[abi.NUMBER.unpack(key)[0]] = ProcessRow(
-                tgid, start_ns, cgroup_id, tuple(copied), allocated, freed, unknown, live, comm.split(b"\0", 1)[0]
+                tgid, start_ns, cgroup_id, tuple(copied), *sums, comm.split(b"\0", 1)[0]
             )
-        self.entries["processes"] = len(rows)
-        self.entries["allocations"] = sum(row.live_allocations for row in rows.values())
+        self._entries["processes"] = len(rows)
+        self._entries["allocations"] = sum(row.live_allocations for row in rows.values())
         return rows
 
     def _read_operations(self) -> dict[OperationKey, OperationRow]:
         """Count, time, bytes and histogram of every operation of every process."""
-        unpack_key, unpack_sums = abi.OPERATION_KEY.unpack, abi.OPERATION_SUMS.unpack_from
         known, rows = self._operations, {}
         for raw_key, value in self._rows("operations"):
-            key = OperationKey(*unpack_key(raw_key))
-            untimed, total_ns, moved_bytes = sums = unpack_sums(value)
+            key = OperationKey(*abi.OPERATION_KEY.unpack(raw_key))
             row = known.get(key)
-            if row is None or row[:3] != sums:  # all three: the bytes of a call are added after it was counted
-                slots = abi.OPERATION_SLOTS.unpack_from(value, _SLOTS_AT) if total_ns else ()
-                row = OperationRow(untimed, total_ns, moved_bytes, sum(slots), slots, _slowest(value))
-            rows[key] = row
+            rows[key] = row if row is not None and row.has_sums_of(value) else OperationRow(value)
         self._operations = rows
-        self.entries["operations"] = len(rows)
+        self._entries["operations"] = len(rows)
         return rows
+
+    def read_waits(self, processes: Iterable[int]) -> Waits:
+        """What cost the GPU time. processes: those alive.
+
+        The operations are most of the bytes. Their exposure moves when a thread has waited for the GPU, and so does the
+        feeding timeline; where it does not, because events were waited for, they are read at every fourth time.
+        """
+        feeding = self._time.feeding(processes)
+        self._reuses += 1
+        if feeding != self._feeding or self._reuses >= _MAX_REUSES:
+            self._read_operations()
+            self._feeding, self._reuses = feeding, 0
+        return Waits(self._operations, feeding, self._time.chains(), self._time.blame())
+
+    def read_accounts(self, processes: Iterable[int]) -> Accounts:
+        """Where all the time went. processes: those alive.
+
+        What has ended is read before what goes on: a call that ends in between is then missing for a moment, and not
+        counted twice.
+        """
+        operations, intervals = self._read_operations(), self._time.intervals()
+        feeding, chains, blame = self._time.feeding(processes), self._time.chains(), self._time.blame()
+        return Accounts(operations, feeding, chains, blame, intervals, self._time.threads())
+
+    def read_tail(self) -> dict[TailKey, TailRow]:
+        """What long calls waited for. Thousands of rows: not for every tick."""
+        return self._time.tail()
 
     def read_communicators(self) -> dict[int, list[CommunicatorRow]]:
         """Process number -> its communicators alive, in the order of their making."""
@@ -163,7 +286,7 @@ class Tables:
             count += 1
         for communicators in rows.values():
             communicators.sort(key=lambda row: row.created_ns)
-        self.entries["communicators"] = count
+        self._entries["communicators"] = count
         return rows
 
     def _read_errors(self) -> dict[ErrorKey, int]:
@@ -171,7 +294,7 @@ class Tables:
         for key, value in self._rows("errors"):
             process, operation, _, code, _ = abi.ERROR_KEY.unpack(key)
             rows[ErrorKey(process, operation, code)] = abi.COUNT.unpack(value)[0]
-        self.entries["errors"] = len(rows)
+        self._entries["errors"] = len(rows)
         return rows
 
     def losses(self) -> dict[tuple[LossProgram, LossReason], int]:
@@ -195,24 +318,14 @@ class Tables:
             if error.process in processes:
                 self._maps["errors"].delete(abi.ERROR_KEY.pack(error.process, error.operation, 0, error.code, 0))
         if processes & reading.communicators.keys():
-            self._delete_of("communicators", abi.COMMUNICATOR_KEY, processes)
+            delete_of(self._maps["communicators"], abi.COMMUNICATOR_KEY, processes)
         rows = [reading.processes[process] for process in processes if process in reading.processes]
         if any(row.live_allocations for row in rows):
-            self._delete_of("allocations", abi.ALLOCATION_KEY, processes)
+            delete_of(self._maps["allocations"], abi.ALLOCATION_KEY, processes)
+        self._time.forget(processes)
+        self._operations = {key: row for key, row in self._operations.items() if key.process not in processes}
         for process in processes:
             self._maps["processes"].delete(abi.NUMBER.pack(process))
-
-    def _delete_of(self, name: str, key_format: struct.Struct, processes: set[int]) -> None:
-        """Walk a whole table for the keys of `processes`, the first member of a key."""
-        table = self._maps[name]
-        for key in [key for key, _ in table.items() if key_format.unpack(key)[0] in processes]:
-            table.delete(key)
-
-
-def _slowest(operation: bytes) -> Call | None:
-    opening, *call, closing = abi.EXEMPLAR.unpack_from(operation, abi.OPERATION_SUMS.size)
-    slowest = Call(*call)
-    return slowest if slowest.ended_ns and opening == closing else None
 
 
 def event_of(record: bytes) -> Event:

@@ -32,8 +32,9 @@ def build() -> None:
     _library(DRIVER, DRIVER_FUNCTIONS)
     _library(LIBRARY, RUNTIME_FUNCTIONS, DRIVER, "-Wl,--no-as-needed", "-Wl,-rpath,$ORIGIN")
     _run("cc", "-O2", "-Wall", "-Werror", HERE / "target.c", "-o", BUILD / "target", "-ldl")
+    _run("cc", "-O2", "-Wall", "-Werror", HERE / "switches.c", "-o", BUILD / "switches")
     multiarch = f"/usr/include/{os.uname().machine}-linux-gnu"
-    for name in ("empty", "record"):
+    for name in ("empty", "record", "empty_sched"):
         _run(
             *("clang", "-target", "bpf", "-mcpu=v3", "-g", "-O2", "-Wall", "-Werror", f"-I{multiarch}"),
             *("-c", HERE / f"{name}.bpf.c", "-o", BUILD / f"{name}.bpf.o"),

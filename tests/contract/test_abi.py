@@ -10,16 +10,21 @@ from pathlib import Path
 import pytest
 
 from exporter import totals, units
-from exporter.kernel import abi, rows
+from exporter.kernel import abi, rows, thread_rows
 
 HEADER = re.sub(r"/\*.*?\*/", "", (Path(__file__).parents[2] / "bpf" / "abi.h").read_text(encoding="utf-8"), flags=re.S)
 
 ENUMS: dict[str, tuple[type[enum.IntEnum], str, str | None]] = {
     # C name: the twin, prefix of the C names, C name that only counts the others
     "call_api": (abi.Api, "API_", None),
+    "call_role": (abi.Role, "ROLE_", None),
     "call_shape": (abi.Shape, "SHAPE_", None),
     "cookie_field": (abi.Cookie, "COOKIE_", None),
     "copy_direction": (abi.Copy, "COPY_", "COPY_DIRECTIONS"),
+    "thread_state": (abi.ThreadState, "STATE_", "THREAD_STATES"),
+    "interval_kind": (abi.IntervalKind, "INTERVAL_", "INTERVAL_KINDS"),
+    "culprit_kind": (abi.Culprit, "CULPRIT_", None),
+    "victim_kind": (abi.Victim, "VICTIM_", None),
     "event_kind": (abi.EventKind, "EVENT_", None),
     "loss_program": (abi.LossProgram, "LOSS_IN_", "LOSS_PROGRAMS"),
     "loss_reason": (abi.LossReason, "LOSS_", "LOSS_REASONS"),
@@ -29,7 +34,21 @@ STRUCTS: dict[str, tuple[tuple[struct.Struct, ...], type | None, tuple[str, ...]
     # C name: the formats of its twin one behind the other, the NamedTuple of rows.py, members that it leaves out
     "operation_key": ((abi.OPERATION_KEY,), rows.OperationKey, ()),
     "exemplar": ((abi.EXEMPLAR,), totals.Call, ("opening", "closing")),
-    "operation_row": ((abi.OPERATION_SUMS, abi.EXEMPLAR, abi.OPERATION_SLOTS), None, ()),
+    "exposure": ((abi.EXPOSURE,), rows.Exposure, ()),
+    "operation_row": (
+        (abi.OPERATION_SUMS, abi.STATES, abi.EXPOSURE, abi.EXEMPLAR, abi.OPERATION_SLOTS),
+        None,
+        (),
+    ),
+    "interval_key": ((abi.INTERVAL_KEY,), thread_rows.IntervalKey, ()),
+    "interval_row": ((abi.INTERVAL_ROW,), thread_rows.IntervalRow, ()),
+    "tail_key": ((abi.TAIL_KEY,), thread_rows.TailKey, ()),
+    "tail_row": ((abi.TAIL_ROW,), thread_rows.TailRow, ()),
+    "blame_key": ((abi.BLAME_KEY,), thread_rows.BlameKey, ("padding",)),
+    "feeding_row": ((abi.FEEDING_ROW,), thread_rows.FeedingRow, ("padding",)),
+    "chain_key": ((abi.CHAIN_KEY,), thread_rows.ChainKey, ()),
+    "chain_row": ((abi.CHAIN_ROW,), thread_rows.ChainRow, ()),
+    "thread_row": ((abi.THREAD_ROW,), thread_rows.ThreadRow, ()),
     "error_key": ((abi.ERROR_KEY,), rows.ErrorKey, ("padding", "padding_2")),
     "allocation_key": ((abi.ALLOCATION_KEY,), None, ()),
     "process_number": ((abi.PROCESS_NUMBER,), None, ()),
@@ -39,7 +58,7 @@ STRUCTS: dict[str, tuple[tuple[struct.Struct, ...], type | None, tuple[str, ...]
     "event": ((abi.EVENT,), rows.Event, ()),
     "settings": ((abi.SETTINGS,), None, ()),
 }
-CODES = {"__u64": "Q", "__u32": "I", "__u16": "H", "__s32": "i"}
+CODES = {"__u64": "Q", "__s64": "q", "__u32": "I", "__u16": "H", "__s32": "i"}
 
 
 def constants() -> dict[str, int]:
@@ -47,7 +66,7 @@ def constants() -> dict[str, int]:
     known: dict[str, int] = {}
     for name, value in re.findall(r"^#define (\w+)[ \t]+([^\n]+)$", HEADER, flags=re.M):
         words = [str(known.get(word, word)) for word in re.findall(r"\w+|\S", value)]
-        if all(re.fullmatch(r"\d+|[-+*()]", word) for word in words):
+        if all(re.fullmatch(r"0x[0-9a-f]+|\d+|[-+*()]", word) for word in words):
             known[name] = int(eval(" ".join(words)))  # noqa: S307 - digits, parentheses and + - * only
     return known
 
@@ -61,7 +80,8 @@ def enum_values(name: str) -> dict[str, int]:
 def members(name: str) -> list[tuple[str, str]]:
     """[("process", "I"), ...]: the members of a struct with their format codes."""
     (body,) = re.findall(rf"struct {name} \{{(.*?)\}};", HEADER, flags=re.S)
-    sizes = {**constants(), "COPY_DIRECTIONS": enum_values("copy_direction")["COPY_DIRECTIONS"]}
+    counts = {count: enum_values(enum_name)[count] for enum_name, (_, _, count) in ENUMS.items() if count}
+    sizes = {**constants(), **counts}
     found = []
     for c_type, member, count in re.findall(r"(\w+) (\w+)(?:\[(\w+)\])?;", body):
         if c_type in STRUCTS:
@@ -80,7 +100,19 @@ class TestConstants:
         assert constants()["HIST_OCTAVES"] == abi.HIST_OCTAVES == 42
         assert constants()["HIST_SLOTS"] == abi.HIST_SLOTS == units.SLOTS == 338
 
-    @pytest.mark.parametrize("name", ["RANK_UNKNOWN", "COMMUNICATOR_ORDINALS", "COMMUNICATOR_OTHER"])
+    @pytest.mark.parametrize(
+        "name",
+        [
+            "RANK_UNKNOWN",
+            "COMMUNICATOR_ORDINALS",
+            "COMMUNICATOR_OTHER",
+            "TAIL_FIRST_OCTAVE",
+            "TAIL_OCTAVES",
+            "FEEDING_PLACES",
+            "OPERATION_NONE",
+            "GPU_MAJORS",
+        ],
+    )
     def test_constant_is_equal(self, name: str) -> None:
         """Same name, same number."""
         assert constants()[name] == getattr(abi, name)
@@ -95,7 +127,16 @@ class TestConstants:
             "RANK_UNKNOWN",
             "COMMUNICATOR_ORDINALS",
             "COMMUNICATOR_OTHER",
+            "TAIL_FIRST_OCTAVE",
+            "TAIL_OCTAVES",
+            "FEEDING_PLACES",
+            "OPERATION_NONE",
+            "GPU_MAJORS",
         }
+
+    def test_states_are_as_many_as_a_row_has(self) -> None:
+        """The enum's count, the formats, the enum's members."""
+        assert enum_values("thread_state")["THREAD_STATES"] == abi.THREAD_STATES == len(abi.ThreadState) == 16
 
 
 class TestEnums:
@@ -164,13 +205,14 @@ class TestStructs:
 
         assert list(row._fields) == [member for member, _ in members(name) if member not in left_out]  # type: ignore[union-attr]
 
-    def test_operation_row_is_read_in_three_pieces(self) -> None:
-        """The sums are its head, an exemplar and the slots follow; rows.OperationRow adds how many calls the slots count."""
-        sums, slots = ["untimed", "total_ns", "bytes"], ["slots"]
+    def test_operation_row_is_read_in_pieces(self) -> None:
+        """The sums are its head; the states, the exposure, an exemplar and the slots follow."""
+        sums = ["untimed", "total_ns", "bytes", "states_ns"]
+        exposure = [f"exposure.{member}" for member in rows.Exposure._fields]
         exemplar = [f"slowest.{member}" for member, _ in members("exemplar")]
 
-        assert [member for member, _ in members("operation_row")] == sums + exemplar + slots
-        assert rows.OperationRow._fields == (*sums, "timed", "slots", "slowest")
+        assert [member for member, _ in members("operation_row")] == [*sums, *exposure, *exemplar, "slots"]
+        assert (rows.STATES_AT, rows.EXPOSURE_AT, rows.EXEMPLAR_AT, rows.SLOTS_AT) == (24, 152, 200, 232)
 
     def test_no_struct_is_forgotten(self) -> None:
         """Neither here nor among the asserted sizes."""

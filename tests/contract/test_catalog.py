@@ -6,7 +6,7 @@ import re
 
 import pytest
 
-from exporter import catalog
+from exporter import catalog, config
 from exporter.catalog import COMMON_LABELS, EXPORTER_METRICS, METRICS, WORKLOAD_METRICS, Kind, Metric
 from tests.support.translation import prometheus_name
 
@@ -74,6 +74,20 @@ class TestNames:
         assert made == set(METRICS)
         assert not set(WORKLOAD_METRICS) & set(EXPORTER_METRICS)
         assert set(WORKLOAD_METRICS) | set(EXPORTER_METRICS) == set(METRICS)
+
+
+class TestCollectors:
+    """Which of them a metric is missing with."""
+
+    def test_every_workload_metric_is_of_one_collector(self) -> None:
+        """But the info, which is there whenever a process is."""
+        listed = [metric for metrics in catalog.METRICS_OF_COLLECTOR.values() for metric in metrics]
+
+        assert [*listed, catalog.WORKLOAD_INFO] == list(WORKLOAD_METRICS)
+
+    def test_collectors_are_those_that_can_be_switched_off(self) -> None:
+        """By the same names."""
+        assert tuple(catalog.METRICS_OF_COLLECTOR) == config.COLLECTORS
 
 
 class TestLabels:

@@ -16,7 +16,8 @@ FLOORS = (
     {"config", "clock", "logs", "totals"},
     {"model"},
     {"kernel", "host"},
-    {"identity", "collectors", "ledger"},
+    {"identity", "accounting", "ledger"},
+    {"collectors"},  # above the books that one of them keeps
     {"output", "roster", "discovery", "standin"},
     {"publication"},  # between its parts and the daemon: it holds roster, ledger and output's own metrics together
     {"daemon", "preflight"},
@@ -26,10 +27,11 @@ FLOORS = (
 FLOOR_OF = {unit: floor for floor, units in enumerate(FLOORS) for unit in units}
 
 FORBIDDEN = {
-    "output": {"kernel", "host", "collectors", "identity", "ledger"},  # a Snapshot is all it needs
+    "output": {"kernel", "host", "collectors", "identity", "ledger", "accounting"},  # a Snapshot is all it needs
     "identity": {"kernel", "host"},  # pure: what was read is passed in
     "collectors": {"host", "config"},
-    "ledger": {"kernel", "host", "config", "collectors"},
+    "accounting": {"host", "config", "clock", "logs", "model"},  # pure: rows and the time are passed in
+    "ledger": {"kernel", "host", "config"},
 }
 """Lower floors that are out of bounds even so."""
 
@@ -108,6 +110,18 @@ class TestFloors:
                 name[2] for name in imported(Path(f"collectors/{subject}.py")) if name[:2] == ("exporter", "collectors")
             }
             assert names == set()
+
+    def test_accounting_sees_rows_and_no_map(self) -> None:
+        """Whatever it books can be given to it by hand."""
+        seen = {
+            name[2]
+            for module in modules()
+            if module.parts[0] == "accounting"
+            for name in imported(module)
+            if name[:2] == ("exporter", "kernel")
+        }
+
+        assert seen == {"abi", "operations", "rows", "thread_rows"}
 
     def test_commands_do_not_import_each_other(self) -> None:
         """__main__ finds them by name."""

@@ -11,6 +11,7 @@ import pytest
 
 from exporter import standin
 from exporter.kernel.loader import BTF, OBJECTS_DIR, AttachKind
+from tests.support.accounts import compiled
 from tests.support.traced import Tracer, tracer
 
 ROOT = Path(__file__).parent.parent.parent
@@ -46,6 +47,25 @@ def traced(request: pytest.FixtureRequest) -> Iterator[Tracer]:
     """Probes on the stand-in's libraries, by each attachment kind in turn; at least on the functions in FEW."""
     with tracer(request.param) as found:
         found.attach_standin(FEW if request.param is AttachKind.SINGLE else None)
+        yield found
+
+
+@pytest.fixture(scope="session")
+def waits_program(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Waits in known ways; exports the functions it is probed on."""
+    return compiled(Path(__file__).with_name("waits.c"), tmp_path_factory.mktemp("waits"))
+
+
+@pytest.fixture(scope="session")
+def chains_program(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A step thread that waits for others; exports the functions it is probed on."""
+    return compiled(Path(__file__).with_name("chains.c"), tmp_path_factory.mktemp("chains"))
+
+
+@pytest.fixture
+def account_tracer() -> Iterator[Tracer]:
+    """All programs, attached to nothing yet."""
+    with tracer() as found:
         yield found
 
 

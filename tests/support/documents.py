@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 
 from exporter import config, units
+from exporter.accounting.naming import MAX_CULPRITS
 from exporter.catalog import COMMON_LABELS, EXPORTER_METRICS, WORKLOAD_METRICS, Kind, Metric
 from exporter.kernel.abi import COMMUNICATOR_ORDINALS, Api, LossReason
 from exporter.kernel.operations import OPERATIONS
@@ -30,10 +31,21 @@ COMMON_LABEL_MEANINGS = {
 LABEL_MEANINGS = {
     "api": "`runtime` for libcudart, `driver` for libcuda. A runtime call calls the driver, so the two are never added.",
     "operation": "The exported function without ABI version and stream suffix: `cuMemcpyHtoDAsync_v2_ptsz` counts as"
-    " `cuMemcpyHtoDAsync`. The functions are listed below.",
+    " `cuMemcpyHtoDAsync`. The functions are listed below. Of thread time also `gap`, between two calls of a thread that launches"
+    " or synchronises, `other_gap` of any other thread, `idle`, what a gap has beyond a minute, `abandoned`, in a call that"
+    " never returned, and `worker`, threads of the job that make no call.",
     "code": "What the function returned, as a decimal number; `other` for a number that no library defines.",
     "direction": "`h2d`, `d2h`, `d2d`, `h2h` as the caller asked; `default` where the addresses decide (`cudaMemcpyDefault`,"
     " `cuMemcpy`); `peer` between two devices.",
+    "state": "What a thread does: `on_cpu`; `reclaim`, on the CPU freeing memory; `gpu_wait`; `runnable`, ready and without a"
+    " CPU; `throttled` by the quota of its cgroup; asleep for `io`, `memory`, a major `fault`, a `lock`, a `pipe`, a `socket`,"
+    " `poll`, a time-out (`sleep`), a `child`; `stopped`; `other`. Of a wait chain also `unresolved`.",
+    "cause": "Why the GPU had to wait: see [accounting.md](accounting.md).",
+    "culprit": f"The name of the program that held the CPU, at most {MAX_CULPRITS} for one workload, `other` for the rest;"
+    " `outside` for one that may not be named; empty where a cause has no culprit.",
+    "blocked_on": "What a step thread slept on: `lock`, `pipe`, `socket`, `poll` or `other`.",
+    "figure": "`runnable`: waits for a CPU against the kernel's own sums. `wall`: all states together against the time that went"
+    " by.",
     "communicator": "`0` for the first communicator that the process made, and so on up to"
     f" `{COMMUNICATOR_ORDINALS - 1}`; `other` for all later ones; empty for calls on no communicator.",
     "hash": "64 bits made of the communicator's unique id: equal on every rank, different in every run.",
@@ -59,9 +71,10 @@ LABEL_MEANINGS = {
     "library": "`runtime`, `driver` or `nccl`; `unknown` where the mappings of a process could not be read.",
     "reason": "Of a failure to attach: `denied` (a right is missing), `malformed` (not the ELF file its name promises),"
     " `vanished` (process or file gone), `no_symbols` (nothing in it to probe), `refused` (by the kernel). Of a loss: see below.",
-    "program": "`cuda`, `nccl` or `process`; `mapping_watch` for news of fresh mappings.",
+    "program": "`cuda`, `nccl`, `process` or `sched`; of recursion also `reclaim`, `interrupt` and `threads`;"
+    " `mapping_watch` for news of fresh mappings.",
     "map": "A kernel map; [bpf/README.md](../bpf/README.md) has them all.",
-    "collector": "`cuda` or `nccl`.",
+    "collector": "`cuda`, `nccl` or `sched`.",
     "format": "`text`, `openmetrics` or `protobuf`.",
     "receiver": "An OTLP receiver: `default` for the one of the flags and the environment, else the name of its table in the"
     " file.",
@@ -80,6 +93,12 @@ LOSS_MEANINGS = {
     LossReason.NESTING: "More calls inside one another than a thread's state has room for.",
     LossReason.READ_FAULT: "Memory of the traced process could not be read.",
     LossReason.ABANDONED: "A call was left without a return (longjmp, an exception); it is in no histogram.",
+    LossReason.INTERVALS_FULL: "The table of time outside of calls was full: that of ended threads is missing.",
+    LossReason.TAIL_FULL: "The table of what long calls waited for was full.",
+    LossReason.BLAME_FULL: "The table of who held the CPU was full: culprits are missing, the loss is shared by the others.",
+    LossReason.GROUPS_FULL: "The table of jobs was full: sleeps in them are not traced to their wakers.",
+    LossReason.CHAINS_FULL: "The table of what wakers did was full.",
+    LossReason.HEALED: "A switch or wake-up that the programs did not see; its time was taken from the kernel's own clocks.",
 }
 CODES = (
     ("1", "invalid value", "unhandled CUDA error"),

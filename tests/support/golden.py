@@ -9,8 +9,9 @@ from typing import Any
 
 from exporter.catalog import WORKLOAD_INFO
 from exporter.collectors import COLLECTORS
-from exporter.kernel.abi import Copy
-from exporter.kernel.rows import Tables
+from exporter.collectors.sched import Sched
+from exporter.kernel.abi import Copy, Culprit, IntervalKind, ThreadState, Victim
+from exporter.kernel.rows import Exposure, Tables
 from exporter.ledger import Ledger
 from exporter.model import Identity, Snapshot
 from exporter.output.negotiation import Format
@@ -59,11 +60,30 @@ def training() -> Snapshot:
         kernel.communicator(process, digest=0x1234_5678_9ABC_DEF0, rank=process - 1, ranks=2, ordinal=1)
         kernel.call(process, "ncclAllReduce", durations_ns=[20_000] * 7, moved_bytes=7 * 4_194_304, communicator=1)
     kernel.error(2, "ncclAllReduce", code=6)
+    _add_waits(kernel)
     identities = {
         1: Identity(node="gpu7", rank="0", container="0123456789ab"),
         2: Identity(node="gpu7", rank="1", container="0123456789ab"),
     }
     return _snapshot(kernel, identities)
+
+
+def _add_waits(kernel: FakeTables) -> None:
+    """Rank 1: its step thread and a worker wait for CPUs behind `stress` and each other; a worker reads from a slow disk."""
+    on_cpu, runnable, pipe = ThreadState.ON_CPU, ThreadState.RUNNABLE, ThreadState.PIPE
+    kernel.call(
+        2,
+        "cudaStreamSynchronize",
+        states_ns={on_cpu: 1_500_000_000, ThreadState.GPU_WAIT: 400_000_000, runnable: 102_000_000},
+        exposure=Exposure(60_000_000, 40_000_000, 3, 330_000_000, 10, 1_000_000_000),
+    )
+    kernel.feeding(2, dry_ns={pipe: 800_000_000, runnable: 50_000_000, ThreadState.THROTTLED: 25_000_000})
+    kernel.chain(2, pipe, {on_cpu: 100_000_000, runnable: 200_000_000, ThreadState.IO: 500_000_000})
+    kernel.blame(2, 300_000_000, comm=b"stress")
+    kernel.blame(2, 100_000_000, culprit=Culprit.IDLE, comm=b"", tgid=0)
+    kernel.blame(2, 200_000_000, victim=Victim.WORKER, culprit=Culprit.OWN, comm=b"python")
+    kernel.interval(2, IntervalKind.WORKER, {on_cpu: 2_000_000_000, ThreadState.IO: 500_000_000})
+    kernel.thread(2, 4127, tgid=4027, gaps_ns={on_cpu: 700_000_000, pipe: 800_000_000, runnable: 50_000_000})
 
 
 def hostile() -> Snapshot:
@@ -78,6 +98,10 @@ def hostile() -> Snapshot:
     kernel.call(2, "ncclGroupEnd", durations_ns=[1])
     kernel.call(2, "ncclSend", durations_ns=[1], moved_bytes=2**64 - 1, communicator=17)
     kernel.communicator(2, digest=0, rank=-1, ranks=0, ordinal=1)
+    kernel.feeding(2, dry_ns={ThreadState.RUNNABLE: 7})
+    kernel.blame(2, 30_000_000, comm=b'x"} 1\n# EOF')
+    kernel.blame(2, 20_000_000, comm=b"\xff\xfe\x80", tgid=667)
+    kernel.blame(2, 20_000_000, comm=b"", tgid=668)
     identities = {1: Identity(), 2: Identity(node='no"de\\', container="a\nb", pod='",le="1"} 7')}
     return _snapshot(kernel, identities)
 
@@ -114,8 +138,10 @@ def _indented(value: Any, margin: str = "") -> str:
 
 
 def _snapshot(kernel: FakeTables, identities: dict[int, Identity]) -> Snapshot:
-    reading = Tables(kernel.maps).read()
-    totals = merged(collect(reading) for collect in COLLECTORS.values())
+    tables = Tables(kernel.maps, kernel.iterate)
+    reading = tables.read()
+    of_threads = Sched(tables).collect(identities, 1_000_000_000)
+    totals = merged(iter([*(collect(reading) for collect in COLLECTORS.values()), of_threads]))
     for process, row in reading.processes.items():
         labels = (str(row.tgid), row.comm.decode(), *("" for _ in WORKLOAD_INFO.labels[2:]))
         totals[process][Series(WORKLOAD_INFO, labels)] = 1

@@ -6,9 +6,20 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from exporter.kernel import abi
 from exporter.kernel.operations import NUMBERS
+from exporter.kernel.rows import EXEMPLAR_AT, EXPOSURE_AT, SLOTS_AT, STATES_AT, Exposure
+from exporter.kernel.thread_rows import THREADS_READ, feeding_place
 from exporter.units import slot_of
 
-_SLOTS_AT = abi.OPERATION_SUMS.size + abi.EXEMPLAR.size
+By = Mapping[abi.ThreadState, int]
+"""Nanoseconds by state; the others are 0."""
+
+_NOTHING: By = {}
+_NO_EXPOSURE = Exposure(0, 0, 0, 0, 0, 0)
+
+
+def states_of(states_ns: By) -> tuple[int, ...]:
+    """As a row has them."""
+    return tuple(states_ns.get(state, 0) for state in abi.ThreadState)
 
 
 class FakeMap:
@@ -33,6 +44,10 @@ class FakeMap:
         """The value of one key."""
         return self.rows.get(key)
 
+    def put(self, key: bytes, value: bytes) -> None:
+        """Insert or replace."""
+        self.rows[key] = value
+
     def delete(self, key: bytes) -> None:
         """Remove one key; it may be gone already."""
         self.rows.pop(key, None)
@@ -43,7 +58,13 @@ class FakeTables:
 
     def __init__(self) -> None:
         names = ("processes", "operations", "errors", "communicators", "allocations", "process_numbers", "losses")
-        self.maps: dict[str, FakeMap] = {name: FakeMap() for name in names}
+        names_of_time = ("intervals", "tail", "blame", "feeding", "groups", "chains")
+        self.maps: dict[str, FakeMap] = {name: FakeMap() for name in names + names_of_time}
+        self.threads: dict[int, bytes] = {}
+
+    def iterate(self, program: str) -> bytes:
+        """What the kernel's iterator over threads would write."""
+        return b"".join(self.threads.values()) if program == THREADS_READ else b""
 
     def process(
         self,
@@ -58,11 +79,13 @@ class FakeTables:
         freed_bytes: int = 0,
         unknown_frees: int = 0,
         live_allocations: int = 0,
+        unblamed_ns: int = 0,
     ) -> None:
         """A row of `processes`; replaces the one before. The default start is tick 4711, as in host/process_tree.py."""
         copied = [(copied_bytes or {}).get(direction, 0) for direction in abi.Copy]
+        sums = (allocated_bytes, freed_bytes, unknown_frees, live_allocations, unblamed_ns)
         self.maps["processes"].rows[abi.NUMBER.pack(number)] = abi.PROCESS_ROW.pack(
-            tgid, 0, start_ns, cgroup_id, *copied, allocated_bytes, freed_bytes, unknown_frees, live_allocations, comm
+            tgid, 0, start_ns, cgroup_id, *copied, *sums, comm
         )
 
     def call(
@@ -74,19 +97,23 @@ class FakeTables:
         untimed: int = 0,
         moved_bytes: int = 0,
         communicator: int = 0,
+        states_ns: By = _NOTHING,
+        exposure: Exposure = _NO_EXPOSURE,
     ) -> None:
         """Calls that returned: one per duration, and `untimed` ones, which a runtime call made."""
         key = abi.OPERATION_KEY.pack(process, NUMBERS[operation], communicator)
-        before = self.maps["operations"].rows.get(key, bytes(_SLOTS_AT + abi.OPERATION_SLOTS.size))
+        before = self.maps["operations"].rows.get(key, bytes(SLOTS_AT + abi.OPERATION_SLOTS.size))
         untimed_before, total_ns, bytes_before = abi.OPERATION_SUMS.unpack_from(before)
-        slots = list(abi.OPERATION_SLOTS.unpack_from(before, _SLOTS_AT))
+        slots = list(abi.OPERATION_SLOTS.unpack_from(before, SLOTS_AT))
         for duration_ns in durations_ns:
             slots[slot_of(duration_ns)] += 1
         sums = abi.OPERATION_SUMS.pack(
             untimed_before + untimed, total_ns + sum(durations_ns), bytes_before + moved_bytes
         )
-        exemplar = before[abi.OPERATION_SUMS.size : _SLOTS_AT]
-        self.maps["operations"].rows[key] = sums + exemplar + abi.OPERATION_SLOTS.pack(*slots)
+        time = abi.STATES.pack(*map(int.__add__, abi.STATES.unpack_from(before, STATES_AT), states_of(states_ns)))
+        exposed = abi.EXPOSURE.pack(*map(int.__add__, abi.EXPOSURE.unpack_from(before, EXPOSURE_AT), exposure))
+        exemplar = before[EXEMPLAR_AT:SLOTS_AT]
+        self.maps["operations"].rows[key] = sums + time + exposed + exemplar + abi.OPERATION_SLOTS.pack(*slots)
 
     def slowest(
         self,
@@ -104,7 +131,7 @@ class FakeTables:
         key = abi.OPERATION_KEY.pack(process, NUMBERS[operation], communicator)
         row = self.maps["operations"].rows[key]
         exemplar = abi.EXEMPLAR.pack(2, tid, duration_ns, ended_ns, tgid, 3 if is_being_written else 2)
-        self.maps["operations"].rows[key] = row[: abi.OPERATION_SUMS.size] + exemplar + row[_SLOTS_AT:]
+        self.maps["operations"].rows[key] = row[:EXEMPLAR_AT] + exemplar + row[SLOTS_AT:]
 
     def error(self, process: int, operation: str, *, code: int, count: int = 1) -> None:
         """Calls that failed with `code`."""
@@ -135,3 +162,90 @@ class FakeTables:
         """What a program could not record so far."""
         index = program * len(abi.LossReason) + reason
         self.maps["losses"].rows[abi.NUMBER.pack(index)] = abi.COUNT.pack(count)
+
+    def interval(
+        self, process: int, kind: abi.IntervalKind, states_ns: By, *, voluntary: int = 0, involuntary: int = 0
+    ) -> None:
+        """Time outside of calls, of threads that have ended; replaces what was there."""
+        value = abi.INTERVAL_ROW.pack(*states_of(states_ns), voluntary, involuntary)
+        self.maps["intervals"].rows[abi.INTERVAL_KEY.pack(process, kind)] = value
+
+    def tail(self, process: int, operation: str, *, octave: int, calls: int, states_ns: By) -> None:
+        """Long calls of one length."""
+        key = abi.TAIL_KEY.pack(process, NUMBERS[operation], octave)
+        self.maps["tail"].rows[key] = abi.TAIL_ROW.pack(calls, *states_of(states_ns))
+
+    def blame(
+        self,
+        process: int,
+        waited_ns: int,
+        *,
+        victim: abi.Victim = abi.Victim.STEP,
+        culprit: abi.Culprit = abi.Culprit.TASK,
+        comm: bytes = b"hog",
+        tgid: int = 666,
+        cgroup_id: int = 7,
+    ) -> None:
+        """Waits for a CPU that somebody held; they add up."""
+        key = abi.BLAME_KEY.pack(process, victim, culprit, tgid, 0, cgroup_id, comm)
+        (before,) = abi.COUNT.unpack(self.maps["blame"].rows.get(key, bytes(abi.COUNT.size)))
+        self.maps["blame"].rows[key] = abi.COUNT.pack(before + waited_ns)
+
+    def feeding(
+        self,
+        process: int,
+        *,
+        dry_ns: By = _NOTHING,
+        late_ns: By = _NOTHING,
+        clean: tuple[int, int] = (0, 0),
+        stalled: tuple[int, int, int] = (0, 0, 0),
+        place: int | None = None,
+    ) -> None:
+        """The feeding timeline. clean: waits, their ns. stalled: waits, their ns, late ns of their cycles."""
+        value = abi.FEEDING_ROW.pack(process, 0, 0, 0, 0, *states_of(dry_ns), *states_of(late_ns), 0, *clean, *stalled)
+        self.maps["feeding"].rows[feeding_place(process if place is None else place)] = value
+
+    def chain(
+        self,
+        process: int,
+        state: abi.ThreadState,
+        states_ns: By,
+        *,
+        victim: abi.Victim = abi.Victim.STEP,
+        windows: int = 1,
+        abstained_ns: int = 0,
+    ) -> None:
+        """What the wakers did while threads slept in `state`; replaces what was there."""
+        resolved_ns = sum(states_ns.values())
+        value = abi.CHAIN_ROW.pack(windows, resolved_ns, abstained_ns, *states_of(states_ns))
+        self.maps["chains"].rows[abi.CHAIN_KEY.pack(process, victim, state)] = value
+
+    def thread(
+        self,
+        process: int,
+        tid: int,
+        *,
+        tgid: int = 100,
+        victim: abi.Victim = abi.Victim.STEP,
+        state: abi.ThreadState = abi.ThreadState.ON_CPU,
+        operation: str = "",
+        read_ns: int = 0,
+        opened_ns: int = 0,
+        calls: int = 0,
+        voluntary: int = 0,
+        involuntary: int = 0,
+        wakes: int = 0,
+        run_delay_ns: int = 0,
+        open_ns: By = _NOTHING,
+        gaps_ns: By = _NOTHING,
+        idle_ns: By = _NOTHING,
+        booked_ns: By = _NOTHING,
+        comm: bytes = b"python",
+    ) -> None:
+        """A living thread; replaces the one with the same tid. operation: "" in a gap."""
+        number = NUMBERS[operation] if operation else abi.OPERATION_NONE
+        counts = (calls, voluntary, involuntary, wakes, run_delay_ns)
+        times = [one for by in (open_ns, gaps_ns, idle_ns, booked_ns) for one in states_of(by)]
+        self.threads[tid] = abi.THREAD_ROW.pack(
+            process, tid, tgid, victim, state, number, read_ns, opened_ns, *counts, *times, comm
+        )

@@ -75,6 +75,13 @@ class TestAdding:
 
         assert value_of(families, LIVE) == 150
 
+    def test_counter_in_seconds_is_counted_in_nanoseconds(self) -> None:
+        """0.1 s and 0.2 s are 0.3 s, which they are not in floating point."""
+        lost = Series(catalog.LOST, ("block_io",))
+        totals: Totals = {1: {lost: 100_000_000}, 2: {lost: 200_000_000}}
+
+        assert value_of(exported(opened(), totals, {1: RANK_0, 2: RANK_0}, 0.0), lost) == 0.3
+
     def test_info_is_1_however_many_have_it(self) -> None:
         """An info says that something is, not how often."""
         families = exported(opened(), {1: {COMMUNICATOR: 1}, 2: {COMMUNICATOR: 1}}, {1: RANK_0, 2: RANK_0}, 0.0)

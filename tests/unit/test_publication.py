@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -11,6 +11,8 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from exporter import catalog
 from exporter.clock import Clock
+from exporter.kernel import abi
+from exporter.kernel.abi import ThreadState
 from exporter.kernel.rows import CommunicatorRow, Reading, Tables
 from exporter.ledger import Ledger
 from exporter.model import Histogram
@@ -46,16 +48,16 @@ class _TablesThatBreakNccl(Tables):
 class Bench:
     """A publication and what it stands on. now: the clock's time."""
 
-    def __init__(self, proc: Path, make_tables: Callable[[Mapping[str, object]], Tables] = Tables) -> None:  # type: ignore[assignment]
+    def __init__(self, proc: Path, make_tables: type[Tables] = Tables) -> None:
         self.kernel = FakeTables()
-        self.tables = make_tables(self.kernel.maps)
+        self.tables = make_tables(self.kernel.maps, self.kernel.iterate)
         self.own = OwnMetrics()
         self.now = 100.0
         clock = Clock(lambda: at(self.now).monotonic_ns, lambda: at(self.now).unix_ns)
         self.processes = process(proc, 100, environ=b"RANK=3\0", cgroup=b"0::/\n")
         roster = Roster(self.processes, "gpu7")
         ledger = Ledger(900.0, clock.now())
-        self.publication = Publication(self.tables, roster, ledger, self.own, ("cuda", "nccl"), clock=clock)
+        self.publication = Publication(self.tables, roster, ledger, self.own, ("cuda", "nccl", "sched"), clock=clock)
 
     def exported(self, metric: catalog.Metric) -> dict[tuple[str, ...], int | float | Histogram]:
         """The series of one metric in a fresh snapshot."""
@@ -115,10 +117,12 @@ class TestSnapshots:
     def test_shared_snapshot_reads_no_table(self, bench: Bench) -> None:
         """The operations are the expensive part."""
         bench.publication.tick([])
+        before = bench.kernel.maps["operations"].times_read
         bench.publication.snapshot()
         bench.publication.snapshot()
+        read = bench.kernel.maps["operations"].times_read - before
 
-        assert bench.kernel.maps["operations"].times_read == 1
+        assert read == 2  # for the calls, and for the time of threads
 
     def test_tick_without_news_reads_small_rows_only(self, bench: Bench) -> None:
         """A tick comes four times a second."""
@@ -205,7 +209,7 @@ class TestFailingCollector:
     def broken(self, tmp_path: Path, caplog: pytest.LogCaptureFixture) -> Bench:
         """The nccl collector fails on every reading."""
         caplog.set_level(logging.CRITICAL)
-        made = Bench(tmp_path, _TablesThatBreakNccl)  # type: ignore[arg-type]
+        made = Bench(tmp_path, _TablesThatBreakNccl)
         made.kernel.process(1)
         made.kernel.call(1, "cudaMalloc", durations_ns=[1_000])
         made.kernel.call(1, "ncclAllReduce", durations_ns=[1_000], communicator=1)
@@ -245,6 +249,71 @@ class TestFailingCollector:
 
         assert list(broken.exported(catalog.NCCL_OPERATION_DURATION)) == [("3", "ncclAllReduce", "0")]
         assert broken.own_value("gpustall_exporter_collector_success", collector="nccl") == 1
+
+
+class TestLosses:
+    """Booked at every tick, exported with everything else."""
+
+    @pytest.fixture
+    def stalled(self, bench: Bench) -> Bench:
+        """Process 1 has lost 1.5 s behind `stress`."""
+        bench.kernel.feeding(1, dry_ns={ThreadState.RUNNABLE: 1_500_000_000})
+        bench.kernel.blame(1, 2_000_000_000, comm=b"stress")
+        bench.publication.tick([])
+        return bench
+
+    def test_loss_is_exported_in_seconds(self, stalled: Bench) -> None:
+        """By cause, and by culprit."""
+        assert stalled.exported(catalog.LOST) == {("3", "cpu_contention"): 1.5}
+        assert stalled.exported(catalog.CULPRIT) == {("3", "cpu_contention", "stress"): 1.5}
+
+    def test_loss_is_charged_tick_by_tick(self, stalled: Bench) -> None:
+        """Without a publication in between: 1.5 s behind the first program, 0.5 s behind the second."""
+        stalled.kernel.feeding(1, dry_ns={ThreadState.RUNNABLE: 2_000_000_000})
+        stalled.kernel.blame(1, 9_000_000_000, comm=b"cc1", tgid=667)
+        stalled.publication.tick([])
+
+        assert stalled.exported(catalog.CULPRIT) == {
+            ("3", "cpu_contention", "stress"): 1.5,
+            ("3", "cpu_contention", "cc1"): 0.5,
+        }
+
+    def test_loss_outlives_the_process(self, stalled: Bench) -> None:
+        """With what came since the last tick, and with what nobody was charged with."""
+        stalled.kernel.feeding(1, dry_ns={ThreadState.RUNNABLE: 1_500_000_000, ThreadState.IO: 250_000_000})
+        stalled.publication.tick([1])
+
+        assert stalled.exported(catalog.LOST) == {("3", "cpu_contention"): 1.5, ("3", "block_io"): 0.25}
+        assert not stalled.kernel.maps["blame"].rows
+
+    def test_loss_without_a_culprit_is_unknown_when_the_process_ends(self, bench: Bench) -> None:
+        """It waits for its charges no longer."""
+        bench.kernel.feeding(1, dry_ns={ThreadState.RUNNABLE: 1_500_000_000})
+        bench.publication.tick([])
+        before = bench.exported(catalog.LOST)
+        bench.publication.tick([1])
+
+        assert (before, bench.exported(catalog.LOST)) == ({}, {("3", "unknown"): 1.5})
+
+    def test_defect_costs_these_metrics_only(self, stalled: Bench, caplog: pytest.LogCaptureFixture) -> None:
+        """A state that does not exist; calls are counted as ever."""
+        caplog.set_level(logging.CRITICAL)
+        key = abi.CHAIN_KEY.pack(1, 0, 99)
+        stalled.kernel.maps["chains"].rows[key] = bytes(abi.CHAIN_ROW.size)
+        stalled.publication.tick([])
+
+        assert stalled.exported(catalog.LOST) == {}
+        assert stalled.exported(catalog.CUDA_OPERATIONS) == {("3", "runtime", "cudaMalloc"): 2}
+        assert stalled.own_value("gpustall_exporter_collector_success", collector="sched") == 0
+
+    def test_error_of_the_accounting_is_reported(self, stalled: Bench) -> None:
+        """A thread of which a quarter of a second in one is missing."""
+        stalled.kernel.thread(1, 11, read_ns=0)
+        stalled.exported(catalog.LOST)
+        stalled.kernel.thread(1, 11, read_ns=1_000_000_000, booked_ns={ThreadState.ON_CPU: 750_000_000})
+        stalled.exported(catalog.LOST)
+
+        assert stalled.own_value("gpustall_exporter_accounting_error_ratio", figure="wall") == 0.25
 
 
 class TestOwnMetrics:

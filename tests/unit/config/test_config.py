@@ -39,7 +39,7 @@ class TestDefaults:
             with_exporter_metrics=True,
             node="gpu7",
             attach_kind="auto",
-            collectors=("cuda", "nccl"),
+            collectors=("cuda", "nccl", "sched"),
             tick_interval_seconds=0.25,
             discovery_interval_seconds=30.0,
             series_ttl_seconds=900.0,
@@ -83,7 +83,7 @@ class TestPrecedence:
 
     def test_last_of_two_flags_counts(self) -> None:
         """As everywhere."""
-        assert loaded("--no-collector.nccl", "--collector.nccl").collectors == ("cuda", "nccl")
+        assert loaded("--no-collector.nccl", "--collector.nccl").collectors == ("cuda", "nccl", "sched")
 
 
 class TestFile:
@@ -98,7 +98,7 @@ class TestFile:
             web.max-requests = 5
             web.telemetry-path = "/m"
             probes.attach = "single"
-            collector = {{cuda = true, nccl = false}}
+            collector = {{cuda = true, nccl = false, sched = false}}
             tick.interval = "100ms"
             discovery.interval = "1m"
             series.ttl = "1h"
@@ -265,7 +265,7 @@ class TestBadInput:
 
     def test_no_collector_at_all_is_refused(self) -> None:
         """There would be nothing to serve."""
-        with pytest.raises(BadInput, match="every collector is switched off"):
+        with pytest.raises(BadInput, match="no calls would be traced"):
             loaded("--no-collector.cuda", "--no-collector.nccl")
 
 
@@ -297,7 +297,11 @@ class TestValues:
     @pytest.mark.parametrize("flag", ["--no-collector.nccl", "--collector.nccl=false", "--collector.nccl=OFF"])
     def test_collector_is_switched_off(self, flag: str) -> None:
         """In the style of node_exporter, or spelled out."""
-        assert loaded(flag).collectors == ("cuda",)
+        assert loaded(flag).collectors == ("cuda", "sched")
+
+    def test_calls_are_traced_without_the_scheduler(self) -> None:
+        """Durations and counts need no program in it."""
+        assert loaded("--no-collector.sched").collectors == ("cuda", "nccl")
 
     def test_switch_without_a_value_is_on(self) -> None:
         """--web.disable-exporter-metrics."""

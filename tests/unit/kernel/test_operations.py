@@ -7,7 +7,7 @@ import re
 
 import pytest
 
-from exporter.kernel.abi import Api, Cookie, Copy, Shape
+from exporter.kernel.abi import Api, Cookie, Copy, Role, Shape
 from exporter.kernel.operations import NUMBERS, OPERATIONS, Operation, wanted_symbols
 
 SIGNATURES = """
@@ -241,3 +241,33 @@ class TestCoverage:
     def test_operation_is_hooked(self, name: str) -> None:
         """Under the name that users see."""
         assert name in NUMBERS
+
+
+ROLES = {
+    Role.LAUNCH: """
+cudaLaunchKernel cudaLaunchKernelExC cudaLaunchCooperativeKernel cudaGraphLaunch cudaMemcpyAsync cudaMemcpy2DAsync
+cudaMemcpyPeerAsync cudaMemsetAsync cuLaunchKernel cuLaunchKernelEx cuLaunchCooperativeKernel cuGraphLaunch cuMemcpyAsync
+cuMemcpyHtoDAsync cuMemcpyDtoHAsync cuMemcpyDtoDAsync ncclGroupEnd ncclAllReduce ncclAllReduceConfig ncclAllGather
+ncclAllGatherConfig ncclReduceScatter ncclReduceScatterConfig ncclBroadcast ncclBroadcastConfig ncclBcast ncclReduce
+ncclReduceConfig ncclAlltoAll ncclAlltoAllConfig ncclGather ncclGatherConfig ncclScatter ncclScatterConfig ncclSend ncclRecv
+""",
+    Role.SYNC: "cudaStreamSynchronize cudaDeviceSynchronize cuStreamSynchronize cuCtxSynchronize",
+    Role.EVENT_SYNC: "cudaEventSynchronize cuEventSynchronize",
+    Role.COPY: "cudaMemcpy cudaMemcpy2D cudaMemcpyPeer cudaMemset cuMemcpy cuMemcpyHtoD cuMemcpyDtoH cuMemcpyDtoD",
+    Role.QUERY: "cudaEventQuery cudaStreamQuery cuEventQuery cuStreamQuery ncclCommGetAsyncError",
+}
+
+
+class TestRoles:
+    """What a call says about the thread that makes it."""
+
+    @pytest.mark.parametrize("role", ROLES, ids=lambda role: role.name)
+    def test_these_have_the_role_and_no_other(self, role: Role) -> None:
+        """Written out: what is not here allocates, records, asks for a communicator, ..."""
+        assert {one.name for one in OPERATIONS if one.role is role} == set(ROLES[role].split())
+
+    def test_role_travels_in_the_cookie(self) -> None:
+        """Four bits from bit 52."""
+        number = NUMBERS["cudaEventSynchronize"]
+
+        assert OPERATIONS[number].cookie(number) >> 52 & 15 == 5

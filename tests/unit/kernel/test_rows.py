@@ -47,13 +47,13 @@ class TestReading:
         assert (reading.processes, reading.operations, reading.errors, reading.communicators) == ({}, {}, {}, {})
 
     def test_process_row_is_laid_out_as_in_the_header(self, kernel: FakeTables, tables: Tables) -> None:
-        """Written out byte by byte: tgid, communicators, start, cgroup, six directions, four totals, comm."""
+        """Written out byte by byte: tgid, communicators, start, cgroup, six directions, five totals, comm."""
         kernel.maps["processes"].rows[b"\x07\0\0\0"] = struct.pack(
-            "<IIQQ6QQQQQ16s", 4026, 2, 47, 99, 10, 11, 12, 13, 14, 15, 1000, 400, 3, 9, b"python3"
+            "<IIQQ6QQQQQQ16s", 4026, 2, 47, 99, 10, 11, 12, 13, 14, 15, 1000, 400, 3, 9, 88, b"python3"
         )
 
         assert tables.read_processes() == {
-            7: ProcessRow(4026, 47, 99, (10, 11, 12, 13, 14, 15), 1000, 400, 3, 9, b"python3")
+            7: ProcessRow(4026, 47, 99, (10, 11, 12, 13, 14, 15), 1000, 400, 3, 9, 88, b"python3")
         }
 
     def test_copied_bytes_are_indexed_by_direction(self, kernel: FakeTables, tables: Tables) -> None:
@@ -139,10 +139,12 @@ class TestSlowestCall:
         )
 
     def test_call_is_laid_out_as_in_the_header(self, kernel: FakeTables, tables: Tables) -> None:
-        """Written out byte by byte: version, thread, duration, end, process, version; behind the three sums."""
+        """Written out byte by byte: version, thread, duration, end, process, version; behind 25 other members."""
         exemplar = struct.pack("<IIQQII", 4, 4031, 2_000, 47_000_000_000, 4026, 4)
         key = struct.pack("<IHH", 1, MALLOC, 0)
-        kernel.maps["operations"].rows[key] = struct.pack("<QQQ", 0, 2_000, 0) + exemplar + bytes(338 * 8)
+        kernel.maps["operations"].rows[key] = (
+            struct.pack("<QQQ", 0, 2_000, 0) + bytes(22 * 8) + exemplar + bytes(338 * 8)
+        )
 
         assert tables.read().operations[MALLOC_OF_1].slowest == Call(4031, 2_000, 47_000_000_000, 4026)
 
@@ -161,7 +163,7 @@ class TestSlowestCall:
 
 
 class TestUnpackingOnce:
-    """The slots, which are 2,704 bytes of a row of 2,728."""
+    """The slots, which are 2,704 bytes of a row of 2,936."""
 
     def test_row_that_did_not_move_is_the_same_object(self, kernel: FakeTables, tables: Tables) -> None:
         """Nothing was unpacked again."""

@@ -1,0 +1,93 @@
+/* SPDX-License-Identifier: GPL-2.0 OR BSD-3-Clause */
+/*
+ * Booking a thread's time: every nanosecond goes to the state the thread was in.
+ */
+#ifndef GPUSTALL_ACCOUNT_BPF_H
+#define GPUSTALL_ACCOUNT_BPF_H
+
+#include "process.bpf.h"
+#include "thread.bpf.h"
+
+#define barrier() asm volatile("" ::: "memory")
+/* No unrolling: the verifier walks a small loop faster than sixteen copies of its body. */
+#define EACH_STATE(i) _Pragma("clang loop unroll(disable)") for (u32 i = 0; i < THREAD_STATES; i++)
+
+/* An array with a length, so that functions which the verifier looks at once, apart from their callers, can be given one. */
+struct states {
+	u64 ns[THREAD_STATES];
+};
+
+static __always_inline u64 elapsed_ns(u64 since_ns, u64 now_ns)
+{
+	return (s64)(now_ns - since_ns) > 0 ? now_ns - since_ns : 0;
+}
+
+/*
+ * The account as it stands at `now_ns`, into `total`. The scheduler programs may run in between, on a kernel that preempts
+ * here; then it is read again.
+ */
+__noinline int read_account(struct account *account, u64 now_ns, struct states *total)
+{
+	if (!account || !total)
+		return 0;
+	_Pragma("clang loop unroll(disable)") for (int attempt = 0; attempt < 3; attempt++)
+	{
+		u32 version = account->version;
+
+		barrier();
+		EACH_STATE(i)
+			total->ns[i] = account->total_ns[i];
+		total->ns[state_index(account->state)] += elapsed_ns(account->since_ns, now_ns);
+		barrier();
+		if (version == account->version && !(version & 1))
+			break;
+	}
+	return 0;
+}
+
+/* The gap that began at thread->mark_ns has become idle, at idle_at_ns: what is booked up to there is kept. */
+__noinline int begin_idle(struct thread *thread)
+{
+	if (!thread)
+		return 0;
+	struct account *account = &thread->account;
+
+	EACH_STATE(i)
+		account->idle_total_ns[i] = account->total_ns[i];
+	account->idle_total_ns[state_index(account->state)] += elapsed_ns(account->since_ns, thread->idle_at_ns);
+	account->idle_of_ns = thread->mark_ns;
+	return 0;
+}
+
+static __always_inline void book(struct thread *thread, u64 now_ns)
+{
+	struct account *account = &thread->account;
+	u64 idle_at_ns = thread->idle_at_ns;
+
+	if (idle_at_ns && now_ns >= idle_at_ns && account->since_ns < idle_at_ns && account->idle_of_ns != thread->mark_ns)
+		begin_idle(thread);
+	account->version++;
+	barrier();
+	account->total_ns[state_index(account->state)] += elapsed_ns(account->since_ns, now_ns);
+	account->since_ns = now_ns;
+	barrier();
+	account->version++;
+}
+
+/* The thread is watched from here on; it runs. */
+static __always_inline void begin_account(struct thread *thread, struct task_struct *task, u32 state)
+{
+	u64 now_ns = bpf_ktime_get_ns();
+
+	thread->account.state = state;
+	thread->account.running_state = STATE_ON_CPU;
+	thread->account.since_ns = now_ns;
+	thread->account.sleep_ns = now_ns;
+	thread->account.sleep_state = STATE_OTHER;
+	thread->account.run_delay_ns = BPF_CORE_READ(task, sched_info.run_delay);
+	thread->account.first_run_delay_ns = thread->account.run_delay_ns;
+	thread->mark_ns = now_ns;
+	thread->is_tracked = true;
+}
+
+#endif

@@ -1,0 +1,160 @@
+/* SPDX-License-Identifier: GPL-2.0 OR BSD-3-Clause */
+/*
+ * What does a thread wait for when it goes to sleep? By the system call it is in, the kind of file it waits for, and the
+ * flags the kernel itself keeps. Decided once, at the switch away.
+ */
+#ifndef GPUSTALL_BLOCKED_BPF_H
+#define GPUSTALL_BLOCKED_BPF_H
+
+#include "process.bpf.h"
+
+#define PF_MEMALLOC 0x800	    /* include/linux/sched.h: allocating memory to free memory */
+#define TASK_STOPPED_OR_TRACED 0x0c /* __TASK_STOPPED | __TASK_TRACED; sleep states carry other flags beside */
+
+#define FILE_TYPE 0170000 /* S_IFMT of linux/stat.h */
+#define FILE_PIPE 0010000
+#define FILE_DEVICE 0020000
+#define FILE_DIRECTORY 0040000
+#define FILE_BLOCKS 0060000
+#define FILE_REGULAR 0100000
+#define FILE_SOCKET 0140000
+
+/* Not states: the first argument is a descriptor that tells; or it points to a struct pollfd whose first one does. */
+#define BY_DESCRIPTOR 16
+#define BY_POLLED 17
+
+#if defined(__TARGET_ARCH_x86)
+#define SYSCALL_NUMBER(task) (((struct syscall_registers *)bpf_task_pt_regs(task))->orig_ax)
+#define FIRST_ARGUMENT(task) (((struct syscall_registers *)bpf_task_pt_regs(task))->di)
+struct syscall_registers { /* struct pt_regs */
+	unsigned long r15, r14, r13, r12, bp, bx, r11, r10, r9, r8, ax, cx, dx, si, di;
+	long orig_ax;
+};
+#define FIRST_SYSCALL 0
+
+/* arch/x86/entry/syscalls/syscall_64.tbl */
+static const u8 sleep_class[512] = {
+	[0] = BY_DESCRIPTOR, [1] = BY_DESCRIPTOR, /* read, write */
+	[19] = BY_DESCRIPTOR, [20] = BY_DESCRIPTOR, /* readv, writev */
+	[16] = BY_DESCRIPTOR, /* ioctl */
+	[275] = BY_DESCRIPTOR, [40] = BY_DESCRIPTOR, /* splice, sendfile */
+	[7] = BY_POLLED, [271] = BY_POLLED, /* poll, ppoll */
+	[23] = STATE_POLL, [270] = STATE_POLL, /* select, pselect6 */
+	[232] = STATE_POLL, [281] = STATE_POLL, [441] = STATE_POLL, /* epoll_wait, epoll_pwait, epoll_pwait2 */
+	[208] = STATE_IO, [333] = STATE_IO, [426] = STATE_IO, /* io_getevents, io_pgetevents, io_uring_enter */
+	[17] = STATE_IO, [18] = STATE_IO, [295] = STATE_IO, [296] = STATE_IO, /* pread64 ... pwritev */
+	[327] = STATE_IO, [328] = STATE_IO, /* preadv2, pwritev2 */
+	[26] = STATE_IO, [74] = STATE_IO, [75] = STATE_IO, [162] = STATE_IO, /* msync, fsync, fdatasync, sync */
+	[277] = STATE_IO, [306] = STATE_IO, [285] = STATE_IO, [187] = STATE_IO, /* sync_file_range ... readahead */
+	[2] = STATE_IO, [3] = STATE_IO, [4] = STATE_IO, [6] = STATE_IO, /* open, close, stat, lstat */
+	[78] = STATE_IO, [217] = STATE_IO, [257] = STATE_IO, [262] = STATE_IO, /* getdents ... newfstatat */
+	[332] = STATE_IO, [326] = STATE_IO, [437] = STATE_IO, /* statx, copy_file_range, openat2 */
+	[76] = STATE_IO, [77] = STATE_IO, [258] = STATE_IO, [263] = STATE_IO, [316] = STATE_IO, /* truncate ... renameat2 */
+	[202] = STATE_LOCK, [449] = STATE_LOCK, [454] = STATE_LOCK, [455] = STATE_LOCK, [456] = STATE_LOCK, /* futex */
+	[65] = STATE_LOCK, [220] = STATE_LOCK, [73] = STATE_LOCK, [72] = STATE_LOCK, /* semop, semtimedop, flock, fcntl */
+	[9] = STATE_LOCK, [10] = STATE_LOCK, [11] = STATE_LOCK, [12] = STATE_LOCK, /* mmap ... brk: the lock of the address space */
+	[25] = STATE_LOCK, [28] = STATE_LOCK, /* mremap, madvise */
+	[42] = STATE_SOCKET, [43] = STATE_SOCKET, [44] = STATE_SOCKET, [45] = STATE_SOCKET, /* connect ... recvfrom */
+	[46] = STATE_SOCKET, [47] = STATE_SOCKET, [288] = STATE_SOCKET, /* sendmsg, recvmsg, accept4 */
+	[299] = STATE_SOCKET, [307] = STATE_SOCKET, /* recvmmsg, sendmmsg */
+	[69] = STATE_PIPE, [70] = STATE_PIPE, [242] = STATE_PIPE, [243] = STATE_PIPE, /* message queues */
+	[35] = STATE_SLEEP, [230] = STATE_SLEEP, [219] = STATE_SLEEP, /* nanosleep, clock_nanosleep, restart_syscall */
+	[61] = STATE_CHILD, [247] = STATE_CHILD, /* wait4, waitid */
+};
+#elif defined(__TARGET_ARCH_arm64)
+#define SYSCALL_NUMBER(task) (((struct syscall_registers *)bpf_task_pt_regs(task))->syscallno)
+#define FIRST_ARGUMENT(task) (((struct syscall_registers *)bpf_task_pt_regs(task))->orig_x0)
+struct syscall_registers { /* struct pt_regs behind struct user_pt_regs; orig_x0 holds the first argument */
+	u64 regs[31], sp, pc, pstate;
+	u64 orig_x0;
+	s32 syscallno;
+};
+
+/* include/uapi/asm-generic/unistd.h */
+static const u8 sleep_class[512] = {
+	[63] = BY_DESCRIPTOR, [64] = BY_DESCRIPTOR, [65] = BY_DESCRIPTOR, [66] = BY_DESCRIPTOR, /* read ... writev */
+	[29] = BY_DESCRIPTOR, [76] = BY_DESCRIPTOR, [71] = BY_DESCRIPTOR, /* ioctl, splice, sendfile */
+	[73] = BY_POLLED, /* ppoll */
+	[72] = STATE_POLL, [22] = STATE_POLL, [441] = STATE_POLL, /* pselect6, epoll_pwait, epoll_pwait2 */
+	[4] = STATE_IO, [292] = STATE_IO, [426] = STATE_IO, /* io_getevents, io_pgetevents, io_uring_enter */
+	[67] = STATE_IO, [68] = STATE_IO, [69] = STATE_IO, [70] = STATE_IO, [286] = STATE_IO, [287] = STATE_IO, /* pread64 ... */
+	[227] = STATE_IO, [82] = STATE_IO, [83] = STATE_IO, [81] = STATE_IO, [84] = STATE_IO, [267] = STATE_IO, /* msync ... */
+	[47] = STATE_IO, [213] = STATE_IO, [56] = STATE_IO, [57] = STATE_IO, [61] = STATE_IO, [79] = STATE_IO, /* fallocate ... */
+	[291] = STATE_IO, [285] = STATE_IO, [437] = STATE_IO, [45] = STATE_IO, [46] = STATE_IO, /* statx ... ftruncate */
+	[34] = STATE_IO, [35] = STATE_IO, [276] = STATE_IO, /* mkdirat, unlinkat, renameat2 */
+	[98] = STATE_LOCK, [449] = STATE_LOCK, [454] = STATE_LOCK, [455] = STATE_LOCK, [456] = STATE_LOCK, /* futex */
+	[193] = STATE_LOCK, [192] = STATE_LOCK, [32] = STATE_LOCK, [25] = STATE_LOCK, /* semop, semtimedop, flock, fcntl */
+	[222] = STATE_LOCK, [226] = STATE_LOCK, [215] = STATE_LOCK, [214] = STATE_LOCK, /* mmap, mprotect, munmap, brk */
+	[216] = STATE_LOCK, [233] = STATE_LOCK, /* mremap, madvise */
+	[203] = STATE_SOCKET, [202] = STATE_SOCKET, [206] = STATE_SOCKET, [207] = STATE_SOCKET, /* connect ... recvfrom */
+	[211] = STATE_SOCKET, [212] = STATE_SOCKET, [242] = STATE_SOCKET, [243] = STATE_SOCKET, [269] = STATE_SOCKET,
+	[188] = STATE_PIPE, [189] = STATE_PIPE, [182] = STATE_PIPE, [183] = STATE_PIPE, /* message queues */
+	[101] = STATE_SLEEP, [115] = STATE_SLEEP, [128] = STATE_SLEEP, /* nanosleep, clock_nanosleep, restart_syscall */
+	[260] = STATE_CHILD, [95] = STATE_CHILD, /* wait4, waitid */
+};
+#endif
+
+static __always_inline bool is_gpu(u32 device)
+{
+	u32 zero = 0, major = device >> 20; /* MAJOR() of linux/kdev_t.h */
+	struct settings *own = bpf_map_lookup_elem(&settings, &zero);
+
+	if (!own || !major)
+		return false;
+	for (int i = 0; i < GPU_MAJORS; i++)
+		if (own->gpu_majors[i] == major)
+			return true;
+	return false;
+}
+
+/* The state in which a thread waits for this descriptor; `else_state` for a file that tells nothing, such as a timer. */
+static __noinline u32 state_by_descriptor(struct task_struct *task, u64 descriptor, u32 else_state)
+{
+	struct file **files = BPF_CORE_READ(task, files, fdt, fd), *file = NULL;
+	u32 most = BPF_CORE_READ(task, files, fdt, max_fds);
+
+	if (descriptor >= most || bpf_probe_read_kernel(&file, sizeof(file), files + descriptor) || !file)
+		return else_state;
+	switch (BPF_CORE_READ(file, f_inode, i_mode) & FILE_TYPE) {
+	case FILE_PIPE: return STATE_PIPE;
+	case FILE_SOCKET: return STATE_SOCKET;
+	case FILE_REGULAR: case FILE_BLOCKS: case FILE_DIRECTORY: return STATE_IO;
+	case FILE_DEVICE: return is_gpu(BPF_CORE_READ(file, f_inode, i_rdev)) ? STATE_GPU_WAIT : else_state;
+	default: return else_state;
+	}
+}
+
+static __always_inline u32 state_by_polled(struct task_struct *task, u64 address)
+{
+	s32 descriptor; /* of struct pollfd the first member */
+
+	if (bpf_probe_read_user(&descriptor, sizeof(descriptor), (void *)address) || descriptor < 0)
+		return STATE_POLL;
+	return state_by_descriptor(task, descriptor, STATE_POLL) == STATE_GPU_WAIT ? STATE_GPU_WAIT : STATE_POLL;
+}
+
+/* `task` is current and about to sleep. */
+static __always_inline u32 sleep_state(struct task_struct *task, u32 task_state)
+{
+	if (task_state & TASK_STOPPED_OR_TRACED)
+		return STATE_STOPPED;
+	if (task->flags & PF_MEMALLOC || BPF_CORE_READ_BITFIELD(task, in_memstall))
+		return STATE_MEMORY;
+	s64 number = SYSCALL_NUMBER(task);
+
+	if (number < 0) /* no system call: an exception, which for a user task that sleeps is a page fault */
+		return STATE_FAULT;
+	if (BPF_CORE_READ_BITFIELD(task, in_iowait))
+		return STATE_IO;
+	if (number >= 512)
+		return STATE_OTHER;
+	u32 class = sleep_class[number];
+
+	if (class == BY_DESCRIPTOR)
+		return state_by_descriptor(task, FIRST_ARGUMENT(task), STATE_OTHER);
+	if (class == BY_POLLED)
+		return state_by_polled(task, FIRST_ARGUMENT(task));
+	return class ? class : STATE_OTHER;
+}
+
+#endif

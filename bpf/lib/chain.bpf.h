@@ -1,0 +1,261 @@
+/* SPDX-License-Identifier: GPL-2.0 OR BSD-3-Clause */
+/*
+ * A thread sleeps until another one of its job wakes it: what did that one do meanwhile? A thread that leads (one of the
+ * traced process itself, asleep outside a call) opens a window by raising its epoch. Every other thread of the job compares epochs at its own next change
+ * of state, and copies its account as it was when the window opened; the one that wakes the leader subtracts. Work per change
+ * of state is constant, and nothing is searched for.
+ *
+ * A helper in between (a feeder thread, a pin-memory thread) that was itself woken by a third one carries on what the third
+ * one did in place of its sleep: since the window opened or, where it fell asleep later, since then.
+ */
+#ifndef GPUSTALL_CHAIN_BPF_H
+#define GPUSTALL_CHAIN_BPF_H
+
+#include "account.bpf.h"
+#include "interval.bpf.h"
+
+struct leader {
+	u64 epoch;
+	u64 since_ns; /* when the window opened */
+	u32 is_open;
+	u32 padding;
+};
+
+struct group {
+	u32 process;
+	u32 leaders_given;
+	struct leader leaders[LEADERS];
+};
+
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(max_entries, FEEDING_PLACES);
+	__type(key, u32);
+	__type(value, struct group);
+} groups SEC(".maps");
+
+struct {
+	__uint(type, BPF_MAP_TYPE_HASH);
+	__uint(max_entries, 8192); /* preallocated: written by scheduler programs */
+	__type(key, struct chain_key);
+	__type(value, struct chain_row);
+} chains SEC(".maps");
+
+/* Where a split is made: the stack has no room for it beside everything else. */
+struct {
+	__uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
+	__uint(max_entries, 1);
+	__type(key, u32);
+	__type(value, struct states);
+} split_scratch SEC(".maps");
+
+static const struct chain_row empty_chain;
+
+static __always_inline struct group *group_of(u32 process)
+{
+	u32 place = process & (FEEDING_PLACES - 1);
+	struct group *group = bpf_map_lookup_elem(&groups, &place);
+
+	if (!group || !process)
+		return NULL;
+	if (group->process != process) {
+		if (group->process || !__sync_bool_compare_and_swap(&group->process, 0, process))
+			return NULL;
+	}
+	return group;
+}
+
+static __always_inline struct chain_row *chain_row(const struct thread *thread)
+{
+	struct chain_key key = {
+		.process = thread->group,
+		.victim = victim_kind(thread),
+		.state = thread->account.sleep_state,
+	};
+	struct chain_row *row = bpf_map_lookup_elem(&chains, &key);
+
+	if (row)
+		return row;
+	bpf_map_update_elem(&chains, &key, &empty_chain, BPF_NOEXIST);
+	row = bpf_map_lookup_elem(&chains, &key);
+	if (!row)
+		lose(LOSS_CHAINS_FULL);
+	return row;
+}
+
+/* Before the account of a thread is booked: keep it as it was when a window opened, for every window opened since. */
+__noinline int keep_bases(struct thread *thread)
+{
+	if (!thread)
+		return 0;
+	struct account *account = &thread->account;
+	struct group *group = group_of(thread->group);
+
+	if (!group)
+		return 0;
+	_Pragma("clang loop unroll(disable)") for (u32 l = 0; l < LEADERS; l++)
+	{
+		struct leader *leader = &group->leaders[l];
+		struct chain_base *base = &account->bases[l];
+
+		if (leader->epoch == base->epoch)
+			continue;
+		EACH_STATE(i)
+			base->total_ns[i] = account->total_ns[i];
+		base->total_ns[state_index(account->state)] += elapsed_ns(account->since_ns, leader->since_ns);
+		base->epoch = leader->epoch;
+	}
+	return 0;
+}
+
+/* A thread of the traced process fell asleep outside a call: if somebody of its job is to wake it, its window opens. */
+__noinline int begin_chain(struct thread *thread, u64 now_ns)
+{
+	if (!thread)
+		return 0;
+	struct account *account = &thread->account;
+	u32 state = account->state;
+
+	account->is_leading = false;
+	account->is_resolved = false;
+	if (!thread->is_inside || thread->depth ||
+	    !(state == STATE_LOCK || state == STATE_PIPE || state == STATE_SOCKET || state == STATE_POLL || state == STATE_OTHER))
+		return 0;
+	struct group *group = group_of(thread->group);
+
+	if (!group)
+		return 0;
+	if (!account->leader) {
+		u32 given = __sync_fetch_and_add(&group->leaders_given, 1);
+
+		account->leader = given < LEADERS ? given + 1 : NO_LEADER;
+	}
+	u32 place = account->leader - 1;
+
+	if (place >= LEADERS)
+		return 0;
+	struct leader *leader = &group->leaders[place];
+
+	leader->since_ns = now_ns;
+	barrier();
+	leader->epoch++;
+	leader->is_open = true;
+	account->bases[place].epoch = leader->epoch; /* its own sleep is no part of anything */
+	account->is_leading = true;
+	return 0;
+}
+
+/* What `waker`, which runs, has done since window `l` opened, into the scratch; returns its length, 0: not known. */
+__noinline u64 split_of(struct thread *waker, struct leader *leader, u32 l, u64 now_ns, struct states *split)
+{
+	if (!waker || !leader || !split)
+		return 0;
+	struct account *account = &waker->account;
+	struct chain_base *base = &account->bases[l < LEADERS ? l : 0];
+	bool is_based = base->epoch == leader->epoch, is_resolved = base->resolved_epoch == leader->epoch;
+	u64 window_ns = elapsed_ns(leader->since_ns, now_ns), sum_ns = 0;
+
+	if (!is_based && account->since_ns > leader->since_ns)
+		return 0; /* it was not watched when the window opened */
+	EACH_STATE(i)
+	{
+		s64 ns = is_based ? account->total_ns[i] - base->total_ns[i] : 0;
+
+		if (i == state_index(account->state))
+			ns += elapsed_ns(is_based ? account->since_ns : leader->since_ns, now_ns);
+		if (is_resolved)
+			ns += base->resolved_ns[i];
+		split->ns[i] = ns > 0 ? ns : 0;
+		sum_ns += split->ns[i];
+	}
+	return sum_ns && sum_ns <= window_ns + window_ns / 64 + 1000 ? sum_ns : 0;
+}
+
+/* `sleeper` slept through window `l`, or from before it: its sleep is replaced by what its waker did. */
+__noinline int carry_on(struct thread *sleeper, struct leader *leader, u32 l, struct states *split, u64 sum_ns)
+{
+	if (!sleeper || !leader || !split)
+		return 0;
+	struct chain_base *base = &sleeper->account.bases[l < LEADERS ? l : 0];
+	u32 own = state_index(sleeper->account.state);
+
+	if (base->resolved_epoch != leader->epoch) {
+		EACH_STATE(i)
+			base->resolved_ns[i] = 0;
+		base->resolved_epoch = leader->epoch;
+	}
+	EACH_STATE(i)
+		base->resolved_ns[i] += split->ns[i];
+	base->resolved_ns[own] -= sum_ns;
+	return 0;
+}
+
+/* `waker`, the current thread, is about to wake `sleeper`, of the same job. */
+__noinline int resolve_chain(struct thread *sleeper, struct thread *waker, u64 now_ns)
+{
+	u32 zero = 0;
+	struct states *split = bpf_map_lookup_elem(&split_scratch, &zero);
+
+	if (!sleeper || !waker || !split)
+		return 0;
+	struct group *group = group_of(sleeper->group);
+	u32 state = sleeper->account.state;
+
+	if (!group || state == STATE_ON_CPU || state == STATE_RECLAIM || state == STATE_RUNNABLE)
+		return 0;
+	_Pragma("clang loop unroll(disable)") for (u32 l = 0; l < LEADERS; l++)
+	{
+		struct leader *leader = &group->leaders[l];
+		u32 own = sleeper->account.leader - 1, from = l;
+		bool is_own = sleeper->account.is_leading && own == l;
+
+		if (!leader->is_open)
+			continue;
+		if (!is_own && sleeper->account.sleep_ns > leader->since_ns) {
+			if (!sleeper->account.is_leading || own >= LEADERS)
+				continue;
+			from = own;
+		}
+		u64 sum_ns = split_of(waker, &group->leaders[from], from, now_ns, split);
+
+		if (!sum_ns)
+			continue;
+		if (!is_own) {
+			carry_on(sleeper, leader, l, split, sum_ns);
+			continue;
+		}
+		struct chain_row *row = sleeper->account.is_resolved || !sleeper->process ? NULL : chain_row(sleeper);
+
+		if (!row)
+			continue;
+		__sync_fetch_and_add(&row->windows, 1);
+		__sync_fetch_and_add(&row->resolved_ns, sum_ns);
+		add_states(row->states_ns, split);
+		sleeper->account.is_resolved = true;
+	}
+	return 0;
+}
+
+/* The leader wakes up: its window closes. */
+__noinline int end_chain(struct thread *thread, u64 now_ns)
+{
+	if (!thread)
+		return 0;
+	struct account *account = &thread->account;
+	struct group *group = group_of(thread->group);
+	u32 place = account->leader - 1;
+
+	account->is_leading = false;
+	if (!group || place >= LEADERS)
+		return 0;
+	group->leaders[place].is_open = false;
+	if (account->is_resolved || !thread->process)
+		return 0;
+	struct chain_row *row = chain_row(thread);
+
+	if (row)
+		__sync_fetch_and_add(&row->abstained_ns, elapsed_ns(group->leaders[place].since_ns, now_ns));
+	return 0;
+}
+
+#endif

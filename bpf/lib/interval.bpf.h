@@ -1,0 +1,185 @@
+/* SPDX-License-Identifier: GPL-2.0 OR BSD-3-Clause */
+/*
+ * Where one call or gap ends and the next begins. The time of gaps is kept in the thread, and goes to the map `intervals`
+ * when the thread ends; a hash look-up per call is not needed.
+ */
+#ifndef GPUSTALL_INTERVAL_BPF_H
+#define GPUSTALL_INTERVAL_BPF_H
+
+#include "account.bpf.h"
+
+struct {
+	__uint(type, BPF_MAP_TYPE_HASH);
+	__uint(max_entries, 16384);
+	__uint(map_flags, BPF_F_NO_PREALLOC);
+	__type(key, struct interval_key);
+	__type(value, struct interval_row);
+} intervals SEC(".maps");
+
+static const struct interval_row empty_interval;
+
+static __noinline struct interval_row *interval_row(u32 process, enum interval_kind kind)
+{
+	struct interval_key key = {.process = process, .kind = kind};
+	struct interval_row *row = bpf_map_lookup_elem(&intervals, &key);
+
+	if (row)
+		return row;
+	bpf_map_update_elem(&intervals, &key, &empty_interval, BPF_NOEXIST);
+	row = bpf_map_lookup_elem(&intervals, &key);
+	if (!row)
+		lose(LOSS_INTERVALS_FULL);
+	return row;
+}
+
+__noinline int add_some(struct states *to, struct states *states)
+{
+	if (!to || !states)
+		return 0;
+	EACH_STATE(i)
+		if (states->ns[i])
+			__sync_fetch_and_add(&to->ns[i], states->ns[i]);
+	return 0;
+}
+
+/* to_ns: THREAD_STATES sums of a row. */
+static __always_inline void add_states(u64 *to_ns, struct states *states)
+{
+	add_some((struct states *)to_ns, states);
+}
+
+/* Ends the open call or gap at `now_ns`, begins the next, and says where the time of the ended one went. */
+__noinline int settle(struct thread *thread, u64 now_ns, struct states *states)
+{
+	if (!thread || !states)
+		return 0;
+	struct states total = {};
+
+	thread->mark_version = thread->account.version; /* before the account is read: it may change meanwhile */
+	barrier();
+	read_account(&thread->account, now_ns, &total);
+	EACH_STATE(i)
+	{
+		states->ns[i] = total.ns[i] - thread->mark_total_ns[i];
+		thread->mark_total_ns[i] = total.ns[i];
+	}
+	thread->mark_ns = now_ns;
+	return 0;
+}
+
+/*
+ * The same where the thread has not left the CPU since mark_ns, which is so for most calls: all the time went to one state.
+ * False when it has, and settle() must do it.
+ */
+static __always_inline bool settle_unswitched(struct thread *thread, u64 now_ns, u32 *state, u64 *ns)
+{
+	if (thread->mark_version != thread->account.version)
+		return false;
+	*state = state_index(thread->account.state);
+	*ns = elapsed_ns(thread->mark_ns, now_ns);
+	thread->mark_total_ns[*state] += *ns;
+	thread->mark_ns = now_ns;
+	return true;
+}
+
+/* The part of an open gap that is idle is moved from `gap_ns` to thread->idle_ns. Before settle(), which moves the mark. */
+__noinline int split_idle(struct thread *thread, u64 now_ns)
+{
+	if (!thread)
+		return 0;
+	struct account *account = &thread->account;
+
+	/* Nothing was booked since the gap became idle: the thread has been running all the time. */
+	if (account->idle_of_ns != thread->mark_ns)
+		begin_idle(thread);
+	struct states total = {};
+
+	read_account(account, now_ns, &total);
+	EACH_STATE(i)
+	{
+		u64 idle_ns = total.ns[i] - account->idle_total_ns[i];
+
+		thread->idle_ns[i] += idle_ns;
+		thread->mark_total_ns[i] += idle_ns; /* so that settle() finds the rest */
+	}
+	return 0;
+}
+
+__noinline int end_switched_gap(struct thread *thread, u64 now_ns)
+{
+	if (!thread)
+		return 0;
+	struct states states = {};
+
+	if (thread->idle_at_ns && now_ns >= thread->idle_at_ns)
+		split_idle(thread, now_ns);
+	settle(thread, now_ns, &states);
+	EACH_STATE(i)
+		thread->gaps_ns[i] += states.ns[i];
+	thread->idle_at_ns = 0;
+	return 0;
+}
+
+/* The first call after a gap begins. */
+static __always_inline void end_gap(struct thread *thread, u64 now_ns)
+{
+	u32 state;
+	u64 ns;
+
+	if (thread->idle_at_ns <= now_ns || !settle_unswitched(thread, now_ns, &state, &ns)) {
+		end_switched_gap(thread, now_ns);
+		return;
+	}
+	thread->gaps_ns[state] += ns;
+	thread->idle_at_ns = 0;
+}
+
+/* A call was left without a return: its time is known to be no call's. */
+__noinline int end_abandoned(struct thread *thread, u64 now_ns)
+{
+	if (!thread)
+		return 0;
+	struct states states = {};
+	struct interval_row *row = interval_row(thread->process, INTERVAL_ABANDONED);
+
+	settle(thread, now_ns, &states);
+	if (row)
+		add_states(row->states_ns, &states);
+	return 0;
+}
+
+/* The thread ends. */
+__noinline int end_thread(struct thread *thread, u64 now_ns)
+{
+	if (!thread || !thread->is_tracked)
+		return 0;
+	struct interval_row *row;
+	struct states states = {};
+
+	if (!thread->process) {
+		row = interval_row(thread->group, INTERVAL_WORKER);
+		settle(thread, now_ns, &states);
+		if (row)
+			add_states(row->states_ns, &states);
+	} else {
+		if (thread->depth)
+			end_abandoned(thread, now_ns);
+		else
+			end_gap(thread, now_ns);
+		thread->depth = 0;
+		row = interval_row(thread->process, INTERVAL_IDLE);
+		if (row)
+			add_states(row->states_ns, (struct states *)thread->idle_ns);
+		row = interval_row(thread->process, thread->is_step ? INTERVAL_GAP : INTERVAL_OTHER_GAP);
+		if (row)
+			add_states(row->states_ns, (struct states *)thread->gaps_ns);
+	}
+	if (row) {
+		__sync_fetch_and_add(&row->voluntary, thread->account.voluntary);
+		__sync_fetch_and_add(&row->involuntary, thread->account.involuntary);
+	}
+	thread->is_tracked = false;
+	return 0;
+}
+
+#endif

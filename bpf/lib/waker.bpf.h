@@ -1,0 +1,29 @@
+/* SPDX-License-Identifier: GPL-2.0 OR BSD-3-Clause */
+/*
+ * Is `current` the one who wakes somebody, or was it interrupted by what does? The preemption count tells. It is a per-CPU
+ * variable whose address a program cannot have on a kernel without all symbols; so it is found by its distance from this
+ * CPU's run queue, which user space takes from BTF.
+ */
+#ifndef GPUSTALL_WAKER_BPF_H
+#define GPUSTALL_WAKER_BPF_H
+
+#include "process.bpf.h"
+
+#define HARD_IRQ_BITS 0xf0000 /* HARDIRQ_MASK of include/linux/preempt.h */
+#define SOFT_IRQ_BIT 0x100    /* serving one; a multiple of 0x200: only kept off */
+
+/* Whether a wake-up happening now is the doing of the current task; false when that cannot be told. */
+static __always_inline bool is_by_current(struct task_struct *current)
+{
+	u32 zero = 0, count = 0;
+	struct settings *own = bpf_map_lookup_elem(&settings, &zero);
+	struct rq *queue = BPF_CORE_READ(current, se.cfs_rq, rq);
+
+	if (!own || !own->preempt_count_offset || !queue)
+		return false;
+	if (bpf_probe_read_kernel(&count, sizeof(count), (void *)queue + own->preempt_count_offset))
+		return false;
+	return !(count & (HARD_IRQ_BITS | SOFT_IRQ_BIT));
+}
+
+#endif

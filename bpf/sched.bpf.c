@@ -1,0 +1,402 @@
+// SPDX-License-Identifier: GPL-2.0 OR BSD-3-Clause
+/*
+ * Where does the time of a traced job's threads go: running, waiting for a CPU behind whom, asleep for what, woken by whom?
+ * Attach points: tp_btf sched_switch, sched_waking, sched_wakeup, sched_wakeup_new, sched_migrate_task, sched_process_fork.
+ * Maps written: threads, blame, feeding, chains, cpu_runs; read by exporter/kernel/rows.py.
+ * Lost: what a full map keeps out, and events that the kernel did not show, counted in `losses` under LOSS_IN_SCHED.
+ * Cost: a switch between unrelated tasks, and one between watched threads: bpf/README.md, measured by `make bench`.
+ */
+#define LOSS_PROGRAM LOSS_IN_SCHED
+#include "lib/account.bpf.h"
+#include "lib/blame.bpf.h"
+#include "lib/blocked.bpf.h"
+#include "lib/chain.bpf.h"
+#include "lib/feeding.bpf.h"
+#include "lib/waker.bpf.h"
+
+static __always_inline struct thread *watched(struct task_struct *task)
+{
+	struct thread *thread;
+
+	if (!task->bpf_storage) /* spares an unrelated task 66 ns */
+		return NULL;
+	thread = bpf_task_storage_get(&threads, task, 0, 0);
+	return thread && thread->is_tracked ? thread : NULL;
+}
+
+/* What an event says of its thread, in a form that functions can be given which the verifier looks at apart. */
+struct turn {
+	u64 now_ns;
+	u64 run_delay_ns;
+	u64 queue; /* address of the run queue of the thread's own group */
+	u32 cpu;
+	u32 tgid;
+	u32 state; /* the one that begins */
+	u32 padding;
+};
+
+static __always_inline struct turn turn_of(struct task_struct *task, u32 cpu, u64 now_ns, u32 state)
+{
+	return (struct turn){
+		.now_ns = now_ns,
+		.run_delay_ns = task->sched_info.run_delay,
+		.queue = (u64)task->se.cfs_rq,
+		.cpu = cpu,
+		.tgid = task->tgid,
+		.state = state,
+	};
+}
+
+/* ---- waiting for a CPU ---- */
+
+static __always_inline u64 throttled_time_ns(struct cfs_rq *queue)
+{
+	if (!bpf_core_field_exists(queue->throttled_clock_self_time))
+		return 0;
+	return BPF_CORE_READ(queue, throttled_clock_self_time);
+}
+
+/* The run queue of the thread's own group knows how long it was throttled: what it says now is what lies before the wait. */
+static __always_inline void begin_throttle_watch(struct account *account, u64 address)
+{
+	struct cfs_rq *queue = (void *)address;
+
+	account->throttled_queue = address;
+	account->throttled_ns = throttled_time_ns(queue);
+	account->throttled_before_ns = 0;
+	if (!bpf_core_field_exists(queue->throttled_clock_self))
+		return;
+	u64 throttled_at_ns = BPF_CORE_READ(queue, throttled_clock_self);
+
+	if (throttled_at_ns)
+		account->throttled_before_ns = elapsed_ns(throttled_at_ns, BPF_CORE_READ(queue, rq, clock));
+}
+
+/* Of a wait of wait_ns that ends now: how much of it the own quota took, whoever ran meanwhile. */
+static __always_inline u64 throttled_of_wait(struct account *account, u64 address, u64 wait_ns)
+{
+	u64 before_ns = account->throttled_ns + account->throttled_before_ns;
+
+	if (address != account->throttled_queue)
+		return 0;
+	u64 throttled_ns = elapsed_ns(before_ns, throttled_time_ns((void *)address));
+
+	return throttled_ns < wait_ns ? throttled_ns : wait_ns;
+}
+
+static __always_inline void begin_wait(struct account *account, u64 queue, u32 cpu, u64 now_ns)
+{
+	struct cpu_runs *runs = runs_of(cpu);
+
+	account->runnable_ns = now_ns;
+	account->blame_ns = now_ns;
+	account->wait_cpu = cpu;
+	if (runs && !account->is_waiting) {
+		account->is_waiting = true;
+		if (__sync_fetch_and_add(&runs->waiters, 1) == 0)
+			runs->irq_ns = 0; /* of before somebody waited */
+	}
+	begin_throttle_watch(account, queue);
+}
+
+static __always_inline void end_wait(struct account *account)
+{
+	struct cpu_runs *runs = runs_of(account->wait_cpu);
+
+	if (runs && account->is_waiting)
+		__sync_fetch_and_add(&runs->waiters, -1);
+	account->is_waiting = false;
+}
+
+/* ---- switches ---- */
+
+/*
+ * Going by what is booked the thread is not on the CPU it now leaves: its switch-in was not seen. The kernel's own sum says
+ * how much of the time it waited for a CPU; the rest it ran, or slept.
+ */
+__noinline int heal_running(struct thread *thread, u64 run_delay_ns, u64 now_ns)
+{
+	if (!thread)
+		return 0;
+	struct account *account = &thread->account;
+	u64 missed_ns = elapsed_ns(account->since_ns, now_ns), waited_ns = elapsed_ns(account->run_delay_ns, run_delay_ns);
+
+	if (waited_ns > missed_ns)
+		waited_ns = missed_ns;
+	account->version++;
+	barrier();
+	account->total_ns[STATE_RUNNABLE] += waited_ns;
+	if (account->state == STATE_RUNNABLE)
+		account->total_ns[STATE_ON_CPU] += missed_ns - waited_ns;
+	else
+		account->total_ns[state_index(account->state)] += missed_ns - waited_ns;
+	account->since_ns = now_ns;
+	account->state = account->running_state;
+	barrier();
+	account->version++;
+	charge_nobody(thread, CULPRIT_UNKNOWN, waited_ns);
+	lose(LOSS_HEALED);
+	return 0;
+}
+
+static __always_inline bool is_running(const struct account *account)
+{
+	return account->state == STATE_ON_CPU || account->state == STATE_RECLAIM;
+}
+
+__noinline int switched_out(struct thread *thread, struct turn *turn)
+{
+	if (!thread || !turn)
+		return 0;
+	struct account *account = &thread->account;
+	u64 now_ns = turn->now_ns;
+
+	keep_bases(thread);
+	if (account->is_unknown) {
+		account->is_unknown = false;
+	} else if (!is_running(account)) {
+		end_wait(account);
+		heal_running(thread, turn->run_delay_ns, now_ns);
+	}
+	book(thread, now_ns);
+	account->run_delay_ns = turn->run_delay_ns;
+	account->state = turn->state;
+	if (turn->state == STATE_RUNNABLE) {
+		account->involuntary++;
+		begin_wait(account, turn->queue, turn->cpu, now_ns);
+	} else {
+		account->sleep_state = turn->state;
+		account->sleep_ns = now_ns;
+		account->since_wake_ns = 0;
+		account->voluntary++;
+		begin_chain(thread, now_ns);
+	}
+	if (thread->is_step && !is_waiting_for_gpu(thread) && account->state != STATE_GPU_WAIT)
+		stop_feeding(thread, now_ns);
+	return 0;
+}
+
+__noinline int switched_in(struct thread *thread, struct turn *turn)
+{
+	if (!thread || !turn)
+		return 0;
+	struct account *account = &thread->account;
+	u64 now_ns = turn->now_ns, throttled_ns = 0, runnable_ns = account->runnable_ns;
+
+	if (is_running(account)) /* its switch-out was not seen: nothing is known of what lies between */
+		return 0;
+	keep_bases(thread);
+	if (account->is_unknown) {
+		account->is_unknown = false;
+		account->runnable_ns = account->blame_ns = runnable_ns = now_ns;
+	} else if (account->state != STATE_RUNNABLE) {
+		/* Its wake-up was not seen: the kernel knows when it was queued. */
+		u64 queued_ns = turn->run_delay_ns - account->run_delay_ns;
+
+		if (queued_ns > elapsed_ns(account->since_ns, now_ns))
+			queued_ns = 0;
+		book(thread, now_ns - queued_ns);
+		account->wakes++;
+		account->state = STATE_RUNNABLE;
+		account->blame_ns = account->runnable_ns = runnable_ns = now_ns - queued_ns;
+		if (account->is_leading)
+			end_chain(thread, runnable_ns);
+		lose(LOSS_HEALED);
+	} else {
+		throttled_ns = throttled_of_wait(account, turn->queue, elapsed_ns(account->since_ns, now_ns));
+	}
+	u64 wait_ns = elapsed_ns(runnable_ns, now_ns), since_ns = account->since_ns + throttled_ns;
+
+	account->version++;
+	barrier();
+	account->total_ns[STATE_THROTTLED] += throttled_ns;
+	account->since_ns = since_ns;
+	barrier();
+	account->version++;
+	book(thread, now_ns);
+	account->state = account->running_state;
+	account->since_wake_ns += wait_ns;
+	account->last_wait_ns = wait_ns;
+	account->resumed_ns = now_ns;
+	account->run_delay_ns = turn->run_delay_ns;
+	if (account->blame_ns + throttled_ns < now_ns)
+		charge_wait(thread, runs_of(turn->cpu), account->blame_ns + throttled_ns, now_ns, turn->tgid);
+	end_wait(account);
+	if (thread->is_step && account->is_member && account->running_state == STATE_ON_CPU)
+		resume_feeding(thread, runnable_ns, throttled_ns, now_ns);
+	return 0;
+}
+
+SEC("tp_btf/sched_switch")
+int sched_switch(u64 *context)
+{
+	bool is_preempted = context[0];
+	struct task_struct *previous = (void *)context[1], *next = (void *)context[2];
+	u32 cpu = bpf_get_smp_processor_id();
+	struct cpu_runs *runs = runs_of(cpu);
+	u64 now_ns = 0;
+
+	if (!runs)
+		return 0;
+	struct thread *leaving = watched(previous), *coming = watched(next);
+
+	if (runs->waiters) {
+		now_ns = bpf_ktime_get_ns();
+		write_run(runs, previous, leaving ? leaving->group : 0, now_ns);
+	}
+	if (leaving) {
+		if (!now_ns)
+			now_ns = bpf_ktime_get_ns();
+		/* Preemption on the way to user mode is no preemption by this flag: the state tells. */
+		u32 state = context[3];
+		bool is_runnable = is_preempted || !state;
+		struct turn turn = turn_of(previous, cpu, now_ns, is_runnable ? STATE_RUNNABLE : sleep_state(previous, state));
+
+		switched_out(leaving, &turn);
+	}
+	if (coming) {
+		if (!now_ns)
+			now_ns = bpf_ktime_get_ns();
+		struct turn turn = turn_of(next, cpu, now_ns, STATE_ON_CPU);
+
+		switched_in(coming, &turn);
+	}
+	return 0;
+}
+
+/* ---- wake-ups ---- */
+
+/* Somebody is about to wake a thread: who is known here, and not at sched_wakeup, which may run on another CPU. */
+SEC("tp_btf/sched_waking")
+int sched_waking(u64 *context)
+{
+	struct task_struct *task = (void *)context[0];
+	struct thread *thread = watched(task);
+
+	if (!thread)
+		return 0;
+	u64 now_ns = bpf_ktime_get_ns();
+
+	thread->account.waking_ns = now_ns;
+	struct task_struct *current = bpf_get_current_task_btf();
+	struct thread *waker = watched(current);
+
+	if (waker && waker != thread && waker->group == thread->group && is_by_current(current))
+		resolve_chain(thread, waker, now_ns);
+	return 0;
+}
+
+__noinline int woken(struct thread *thread, struct turn *turn)
+{
+	if (!thread || !turn)
+		return 0;
+	struct account *account = &thread->account;
+
+	if (is_running(account) || account->state == STATE_RUNNABLE)
+		return 0; /* woken before it was asleep */
+	u64 now_ns = turn->now_ns, at_ns = account->waking_ns;
+
+	if (at_ns <= account->since_ns || at_ns > now_ns)
+		at_ns = now_ns;
+	account->waking_ns = 0;
+	account->is_unknown = false;
+	keep_bases(thread);
+	book(thread, at_ns);
+	if (account->is_leading)
+		end_chain(thread, at_ns);
+	account->state = STATE_RUNNABLE;
+	account->since_wake_ns = 0;
+	account->wakes++;
+	account->run_delay_ns = turn->run_delay_ns;
+	begin_wait(account, turn->queue, turn->cpu, at_ns);
+	return 0;
+}
+
+static __always_inline int on_wakeup(struct task_struct *task)
+{
+	struct thread *thread = watched(task);
+
+	if (thread) {
+		struct turn turn = turn_of(task, task->thread_info.cpu, bpf_ktime_get_ns(), STATE_RUNNABLE);
+
+		woken(thread, &turn);
+	}
+	return 0;
+}
+
+SEC("tp_btf/sched_wakeup")
+int sched_wakeup(u64 *context)
+{
+	return on_wakeup((void *)context[0]);
+}
+
+SEC("tp_btf/sched_wakeup_new")
+int sched_wakeup_new(u64 *context)
+{
+	return on_wakeup((void *)context[0]);
+}
+
+/* A thread that waits is moved to another CPU: what it has waited for so far is charged here. */
+SEC("tp_btf/sched_migrate_task")
+int sched_migrate_task(u64 *context)
+{
+	struct task_struct *task = (void *)context[0];
+	u32 to = context[1];
+	struct thread *thread = watched(task);
+
+	if (!thread || thread->account.state != STATE_RUNNABLE || !thread->account.is_waiting)
+		return 0;
+	struct account *account = &thread->account;
+	struct cpu_runs *from = runs_of(account->wait_cpu);
+	u64 now_ns = bpf_ktime_get_ns();
+
+	if (from) {
+		struct task_struct *running = BPF_CORE_READ(task, se.cfs_rq, rq, curr);
+		u64 last_ns = from->runs[(from->written - 1) & (RUNS - 1)].end_ns;
+		struct run run = {.tgid = BPF_CORE_READ(running, tgid)};
+
+		if (last_ns < account->blame_ns || last_ns > now_ns)
+			last_ns = account->blame_ns;
+		if (run.tgid) {
+			run.cgroup_id = cgroup_of(running);
+			BPF_CORE_READ_STR_INTO(&run.comm, running, group_leader, comm);
+		}
+		charge_run(thread, &run, elapsed_ns(last_ns, now_ns), task->tgid);
+		if (last_ns > account->blame_ns)
+			charge_wait(thread, from, account->blame_ns, last_ns, task->tgid);
+		account->blame_ns = now_ns;
+	}
+	end_wait(account);
+	struct cpu_runs *runs = runs_of(to);
+
+	account->wait_cpu = to;
+	if (runs) {
+		account->is_waiting = true;
+		__sync_fetch_and_add(&runs->waiters, 1);
+	}
+	return 0;
+}
+
+/* ---- births ---- */
+
+/* What a watched process forks belongs to the job: a thread of it, or a process that works for it. */
+SEC("tp_btf/sched_process_fork")
+int sched_process_fork(u64 *context)
+{
+	struct task_struct *parent = (void *)context[0], *child = (void *)context[1];
+	struct thread *thread = watched(parent), *born;
+
+	if (!thread)
+		return 0;
+	born = bpf_task_storage_get(&threads, child, 0, BPF_LOCAL_STORAGE_GET_F_CREATE);
+	if (!born) {
+		lose(LOSS_THREAD_STORAGE);
+		return 0;
+	}
+	born->group = thread->group;
+	born->is_inside = thread->is_inside && child->tgid == parent->tgid;
+	begin_account(born, child, STATE_OTHER); /* until sched_wakeup_new */
+	return 0;
+}
+
+char LICENSE[] SEC("license") = "Dual BSD/GPL";

@@ -1,0 +1,93 @@
+"""How much waiting for a CPU delayed the return of synchronising calls? Waiting while the GPU was busy anyway delays nothing.
+
+In: the rows of a process's operations. Out: nanoseconds lost since the last time, waiting for a CPU or throttled. Partner in
+C: expose() in bpf/lib/call.bpf.h, which knows some of it exactly and of the rest an upper bound.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import NamedTuple
+
+from exporter.accounting.baseline import Baseline
+from exporter.accounting.sharing import shared
+from exporter.kernel.abi import ThreadState
+from exporter.kernel.rows import Exposure, OperationKey, OperationRow
+from exporter.kernel.thread_rows import signed
+
+_NONE = Exposure(0, 0, 0, 0, 0, 0)
+_WAITS = (ThreadState.RUNNABLE, ThreadState.THROTTLED)
+
+
+class Exposed(NamedTuple):
+    """Lost since the last time: ready to run, and kept from it by the quota of the own group."""
+
+    runnable_ns: int = 0
+    throttled_ns: int = 0
+
+
+class _Operation:
+    """One operation of one process."""
+
+    def __init__(self) -> None:
+        self._row: OperationRow | None = None
+        self._before = _NONE
+        self._waited_before = (0, 0)
+        self._baseline = Baseline()
+        self._bounded_calls = self._bounded_ns = self._max_ns = 0
+        self._waited = [0, 0]
+
+    def update(self, row: OperationRow) -> Exposed:
+        if row is self._row:  # nothing was added
+            return Exposed()
+        self._row = row
+        grown = Exposure(*(max(now - then, 0) for now, then in zip(row.exposure, self._before, strict=True)))
+        self._before = row.exposure
+        waited = (signed(row.states_ns[_WAITS[0]]), signed(row.states_ns[_WAITS[1]]))
+        self._waited = [
+            sum_ns + max(now - then, 0)
+            for sum_ns, now, then in zip(self._waited, waited, self._waited_before, strict=True)
+        ]
+        self._waited_before = waited
+        self._baseline.see(grown.clean_calls, grown.clean_ns)
+        self._bounded_calls += grown.calls
+        self._bounded_ns += grown.total_ns
+        self._max_ns += grown.max_ns
+        return self._split(grown.exact_ns + self._of_the_bound())
+
+    def _of_the_bound(self) -> int:
+        """What the calls took longer than clean ones. Without enough of those it stays open, and is decided later."""
+        if not self._baseline.is_known:
+            return 0
+        excess_ns = self._bounded_ns - self._baseline.expected_ns(self._bounded_calls)
+        lost_ns = min(max(excess_ns, 0), self._max_ns)
+        self._bounded_calls = self._bounded_ns = self._max_ns = 0
+        return lost_ns
+
+    def _split(self, lost_ns: int) -> Exposed:
+        """The kernel's bound knows no quota; the states of the same calls do."""
+        if not lost_ns:
+            return Exposed()
+        weights = dict(zip(_WAITS, self._waited, strict=True))
+        self._waited = [0, 0]
+        if not any(weights.values()):
+            return Exposed(lost_ns)
+        parts = shared(lost_ns, weights)
+        return Exposed(parts[_WAITS[0]], parts[_WAITS[1]])
+
+
+class ExposedLoss:
+    """Of one process."""
+
+    def __init__(self) -> None:
+        self._operations: dict[OperationKey, _Operation] = {}
+
+    def update(self, rows: Iterable[tuple[OperationKey, OperationRow]]) -> Exposed:
+        """What was lost since the last time. rows: of operations that have an exposure; the others say nothing."""
+        runnable_ns = throttled_ns = 0
+        for key, row in rows:
+            if row.exposure != _NONE:
+                lost = self._operations.setdefault(key, _Operation()).update(row)
+                runnable_ns += lost.runnable_ns
+                throttled_ns += lost.throttled_ns
+        return Exposed(runnable_ns, throttled_ns)

@@ -1,0 +1,158 @@
+"""Why did the GPU wait, and whose fault was it? Every lost nanosecond has one cause and one culprit, and none gets lost.
+
+In: what was lost since the last time by state, and what explains it: who held CPUs, what wakers did. Out: cumulative
+nanoseconds by (cause, culprit). They add up to the loss, and none of them ever goes back.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+
+from exporter.accounting.exposed import Exposed
+from exporter.accounting.naming import (
+    CAUSE_OF_CULPRIT,
+    CAUSE_OF_STATE,
+    CAUSE_OF_UNRESOLVED,
+    CAUSE_OF_WAKER_STATE,
+    NOBODY,
+    Cause,
+    culprit_name,
+)
+from exporter.accounting.sharing import MEMORY_NS, Growth, Weights, shared
+from exporter.kernel.abi import ThreadState, Victim
+from exporter.kernel.thread_rows import BlameKey, ChainRow
+
+Label = Callable[[str, int], str]
+"""The name of a program, and what was charged to it since the last time, to the value of the label."""
+
+CHAINED = (ThreadState.LOCK, ThreadState.PIPE, ThreadState.SOCKET, ThreadState.POLL, ThreadState.OTHER)
+"""Sleeps that somebody ends; source: begin_chain() in bpf/lib/chain.bpf.h."""
+
+
+class _Blame:
+    """Lost waits for a CPU, on their way to those who held it. They wait for MEMORY_NS, then they are of cause `unknown`."""
+
+    def __init__(self) -> None:
+        self._weights: Weights[tuple[Cause, str]] = Weights()
+        self._waiting_ns = 0
+        self._since_ns = 0
+
+    def see(self, charges: Mapping[tuple[Cause, str], int], now_ns: int) -> None:
+        self._weights.see(charges, now_ns)
+
+    def share(self, lost_ns: int, now_ns: int, *, others: _Blame | None = None) -> dict[tuple[Cause, str], int]:
+        """To those who held CPUs of late; if nobody is known, to those that `others` knows of."""
+        if not self._waiting_ns:
+            self._since_ns = now_ns
+        amount_ns, self._waiting_ns = self._waiting_ns + lost_ns, 0
+        if not amount_ns:
+            return {}
+        weights = self._weights.current() or (others._weights.current() if others else {})
+        if weights:
+            return shared(amount_ns, weights)
+        if now_ns - self._since_ns > MEMORY_NS:
+            return {(Cause.UNKNOWN, NOBODY): amount_ns}
+        self._waiting_ns = amount_ns
+        return {}
+
+    def give_up(self) -> int:
+        waiting_ns, self._waiting_ns = self._waiting_ns, 0
+        return waiting_ns
+
+
+class _Wakers:
+    """What those did who ended the sleeps in one state."""
+
+    def __init__(self) -> None:
+        self._row: ChainRow | None = None
+        self._growth: Growth[ThreadState | None] = Growth()
+        self._weights: Weights[ThreadState | None] = Weights()
+
+    def see(self, row: ChainRow | None, now_ns: int) -> None:
+        grown: dict[ThreadState | None, int] = {}
+        if row is not None and row is not self._row:
+            states: dict[ThreadState | None, int] = dict(zip(ThreadState, row.states_ns, strict=True))
+            grown = self._growth.since(states | {None: row.abstained_ns})
+        self._row = row
+        self._weights.see(grown, now_ns)
+
+    def share(self, lost_ns: int) -> dict[ThreadState | None, int]:
+        """By their states; None for what is not known."""
+        return shared(lost_ns, self._weights.current() or {None: 1})
+
+
+class Loss:
+    """Of one process. label: makes labels of the names of its culprits."""
+
+    def __init__(self, label: Label) -> None:
+        self._label = label
+        self._lost: dict[tuple[Cause, str], int] = {}
+        self._blame = {victim: _Blame() for victim in Victim}
+        self._wakers = {state: _Wakers() for state in CHAINED}
+
+    def update(
+        self,
+        exposed: Exposed,
+        stalled_ns: Mapping[ThreadState, int],
+        chains: Mapping[ThreadState, ChainRow],
+        charges: Mapping[BlameKey, int],
+        now_ns: int,
+    ) -> None:
+        """Book what was lost since the last time.
+
+        chains: by the state of the step threads that slept, cumulative. charges: what was added to the blame.
+        """
+        self._see(chains, charges, now_ns)
+        runnable_ns, of_wakers_ns = exposed.runnable_ns, 0
+        self._book(Cause.CPU_QUOTA, exposed.throttled_ns)
+        for state, lost_ns in stalled_ns.items():
+            if state is ThreadState.RUNNABLE:
+                runnable_ns += lost_ns
+            elif state in self._wakers:
+                of_wakers_ns += self._book_chained(state, lost_ns)
+            else:
+                self._book(CAUSE_OF_STATE[state], lost_ns)
+        step, others, workers = (self._blame[victim] for victim in Victim)
+        for (cause, culprit), part_ns in step.share(runnable_ns, now_ns).items():
+            self._book(cause, part_ns, culprit)
+        for (cause, culprit), part_ns in workers.share(of_wakers_ns, now_ns, others=others).items():
+            self._book(cause, part_ns, culprit)
+
+    def finish(self) -> None:
+        """The process has ended: what still waits for its culprit has none."""
+        self._book(Cause.UNKNOWN, sum(blame.give_up() for blame in self._blame.values()))
+
+    def lost(self) -> Mapping[tuple[Cause, str], int]:
+        """Nanoseconds so far, by cause and culprit."""
+        return self._lost
+
+    def _see(self, chains: Mapping[ThreadState, ChainRow], charges: Mapping[BlameKey, int], now_ns: int) -> None:
+        by_name: dict[str, int] = {}
+        for key, charged_ns in charges.items():
+            name = culprit_name(key)
+            by_name[name] = by_name.get(name, 0) + charged_ns
+        labels = {name: self._label(name, charged_ns) if name else NOBODY for name, charged_ns in by_name.items()}
+        by_victim: dict[Victim, dict[tuple[Cause, str], int]] = {victim: {} for victim in Victim}
+        for key, charged_ns in charges.items():
+            of_victim, charged = by_victim[key.victim], (CAUSE_OF_CULPRIT[key.culprit], labels[culprit_name(key)])
+            of_victim[charged] = of_victim.get(charged, 0) + charged_ns
+        for victim, known in self._blame.items():
+            known.see(by_victim[victim], now_ns)
+        for state, wakers in self._wakers.items():
+            wakers.see(chains.get(state), now_ns)
+
+    def _book_chained(self, state: ThreadState, lost_ns: int) -> int:
+        """A stall in which somebody was waited for; returns the part in which that one waited for a CPU itself."""
+        runnable_ns = 0
+        for waker_state, part_ns in self._wakers[state].share(lost_ns).items():
+            if waker_state is ThreadState.RUNNABLE:
+                runnable_ns = part_ns
+            elif waker_state in CAUSE_OF_WAKER_STATE:
+                self._book(CAUSE_OF_WAKER_STATE[waker_state], part_ns)
+            else:
+                self._book(CAUSE_OF_UNRESOLVED[state], part_ns)
+        return runnable_ns
+
+    def _book(self, cause: Cause, lost_ns: int, culprit: str = NOBODY) -> None:
+        if lost_ns:
+            self._lost[cause, culprit] = self._lost.get((cause, culprit), 0) + lost_ns

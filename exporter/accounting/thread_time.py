@@ -1,0 +1,84 @@
+"""Where did the time of a process's threads go? By the call they were in, or the gap between calls, and by state.
+
+In: Accounts. Out: nanoseconds since the process was first seen, of the ended and the open calls, the gaps and the workers.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from exporter.accounting.naming import STATE_LABEL
+from exporter.kernel.abi import OPERATION_NONE, IntervalKind, Role, ThreadState, Victim
+from exporter.kernel.operations import OPERATIONS
+from exporter.kernel.rows import Accounts
+from exporter.kernel.thread_rows import States, ThreadRow, signed
+
+Times = dict[tuple[str, str], int]
+"""Nanoseconds by (operation, state), as labels."""
+
+INTERVAL_LABEL = {kind: kind.name.lower() for kind in IntervalKind}
+
+_SPINS_FOR_GPU = (ThreadState.ON_CPU, ThreadState.POLL, ThreadState.SLEEP)
+_SLEEPS_FOR_GPU = (ThreadState.POLL, ThreadState.SLEEP)
+_WAITS_OF_ROLE = {Role.SYNC: _SPINS_FOR_GPU, Role.EVENT_SYNC: _SPINS_FOR_GPU, Role.COPY: _SLEEPS_FOR_GPU}
+_AS_THEY_ARE = {state: STATE_LABEL[state] for state in ThreadState}
+_LABELS_OF_ROLE = {
+    role: _AS_THEY_ARE | dict.fromkeys(_WAITS_OF_ROLE.get(role, ()), STATE_LABEL[ThreadState.GPU_WAIT]) for role in Role
+}
+"""In a synchronising call, spinning, polling and sleeping with a time-out are ways of waiting for the GPU. A copy works, too."""
+
+
+def times_by_process(accounts: Accounts) -> dict[int, Times]:
+    """Process -> its times. What is zero is left out. One that was mended may be below zero for a moment."""
+    times: dict[int, Times] = {}
+    for key, row in accounts.operations.items():
+        _add_call(times.setdefault(key.process, {}), key.operation, row.states_ns)
+    for interval, ended in accounts.intervals.items():
+        _add(times.setdefault(interval.process, {}), INTERVAL_LABEL[interval.kind], ended.states_ns)
+    for thread in accounts.threads:
+        _add_thread(times.setdefault(thread.process, {}), thread)
+    return times
+
+
+def _add_thread(times: Times, thread: ThreadRow) -> None:
+    if thread.victim is Victim.WORKER:
+        _add(times, INTERVAL_LABEL[IntervalKind.WORKER], thread.booked_ns)
+        return
+    gap = IntervalKind.GAP if thread.victim is Victim.STEP else IntervalKind.OTHER_GAP
+    _add(times, INTERVAL_LABEL[gap], thread.gaps_ns)
+    _add(times, INTERVAL_LABEL[IntervalKind.IDLE], thread.idle_ns)
+    if thread.operation != OPERATION_NONE:
+        _add_call(times, thread.operation, thread.open_ns)
+
+
+def _add_call(times: Times, number: int, states_ns: States) -> None:
+    operation = OPERATIONS[number]
+    _add(times, operation.name, states_ns, _LABELS_OF_ROLE[operation.role])
+
+
+def _add(times: Times, operation: str, states_ns: States, labels: Mapping[ThreadState, str] = _AS_THEY_ARE) -> None:
+    for state, label in labels.items():
+        if states_ns[state]:
+            times[operation, label] = times.get((operation, label), 0) + signed(states_ns[state])
+
+
+class ThreadTime:
+    """What was given of one process so far; no value of it ever goes back.
+
+    The tables are read one after the other while threads run: a call that ends in between is missing for a moment, and a
+    thread that makes its first launch takes its gaps with it from `other_gap` to `gap`. A value that would go back stays
+    where it is until the sum has caught up, so that a counter never seems to have been reset.
+    """
+
+    def __init__(self) -> None:
+        self._given: Times = {}
+
+    def update(self, times: Times) -> None:
+        """The times as they were read last."""
+        for key, value in times.items():
+            if value > self._given.get(key, 0):
+                self._given[key] = value
+
+    def given(self) -> Mapping[tuple[str, str], int]:
+        """Nanoseconds by (operation, state)."""
+        return self._given

@@ -1,0 +1,60 @@
+"""Where does the time of a job's threads go, how much of it does the GPU lose, and through whose fault?
+
+In: the tables that bpf/sched.bpf.c fills, read at every tick, and the Accountant that they are booked by. Out: Totals of each
+process, in nanoseconds.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Iterable, Mapping
+
+from exporter import catalog
+from exporter.accounting.accountant import Accountant, ProcessTime
+from exporter.kernel.rows import Tables
+from exporter.totals import Series, Total, Totals
+
+
+class Sched:
+    """A collector with a memory: what was lost is decided tick by tick."""
+
+    def __init__(self, tables: Tables) -> None:
+        self._tables = tables
+        self._accountant = Accountant()
+
+    def tick(self, owners: Mapping[int, Hashable], now_ns: int) -> None:
+        """Book what was lost since the last time. owners: process -> whose label values it shares, of those in the tables."""
+        self._accountant.update(self._tables.read_waits(owners), owners, now_ns)
+
+    def collect(self, owners: Mapping[int, Hashable], now_ns: int, ended: Iterable[int] = ()) -> Totals:
+        """Everything there is of every process. ended: those of which these are the last totals: nothing stays open."""
+        accounts = self._tables.read_accounts(owners)
+        self._accountant.update(accounts, owners, now_ns)
+        self._accountant.update_threads(accounts)
+        self._accountant.finish(ended)
+        return totals_of(self._accountant.times())
+
+    def forget(self, processes: Iterable[int]) -> None:
+        """Their last totals have been collected."""
+        self._accountant.forget(processes)
+
+    def errors(self) -> dict[str, float]:
+        """Figure -> how far the accounting is off."""
+        return self._accountant.errors()
+
+
+def totals_of(times: Mapping[int, ProcessTime]) -> Totals:
+    """One series for each label value that has a time."""
+    return {process: _of_process(one) for process, one in times.items()}
+
+
+def _of_process(times: ProcessTime) -> dict[Series, Total]:
+    by_cause: dict[str, int] = {}
+    for (cause, _), lost_ns in times.lost.items():
+        by_cause[cause.value] = by_cause.get(cause.value, 0) + lost_ns
+    of_process: dict[Series, Total] = {Series(catalog.THREAD_TIME, key): ns for key, ns in times.threads.items()}
+    of_process |= {Series(catalog.LOST, (cause,)): ns for cause, ns in by_cause.items()}
+    of_process |= {
+        Series(catalog.CULPRIT, (cause.value, culprit)): lost_ns for (cause, culprit), lost_ns in times.lost.items()
+    }
+    of_process |= {Series(catalog.WAIT_CHAIN, key): ns for key, ns in times.chains.items()}
+    return of_process

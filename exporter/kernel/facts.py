@@ -1,0 +1,84 @@
+"""What the programs must be told about this kernel, because they cannot see it themselves.
+
+In: the kernel's BTF, /proc and /sys. Out: KernelFacts, which the loader writes into the map `settings` and sizes maps by.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+from exporter.kernel.abi import GPU_MAJORS
+from exporter.kernel.libbpf import KernelTypes, Libbpf
+
+
+@dataclass(frozen=True, slots=True)
+class KernelFacts:
+    """preempt_count_offset: from a CPU's run queue to its preemption count, 0 when unknown (wait chains then abstain).
+
+    gpu_majors: device numbers of the GPU driver, at most GPU_MAJORS. cpus: possible ones.
+    """
+
+    preempt_count_offset: int
+    is_cpu_cgroup_v1: bool
+    gpu_majors: tuple[int, ...]
+    cpus: int
+
+
+def kernel_facts(libbpf: Libbpf, procfs: Path = Path("/proc"), sysfs: Path = Path("/sys")) -> KernelFacts:
+    """The facts of the running kernel. Raises KernelRefused when its type information cannot be read."""
+    types = libbpf.kernel_types()
+    try:
+        offset = preempt_count_offset(types)
+    finally:
+        types.close()
+    return KernelFacts(
+        preempt_count_offset=offset,
+        is_cpu_cgroup_v1=has_cpu_cgroup_v1(_text(procfs / "cgroups")),
+        gpu_majors=gpu_majors(_text(procfs / "devices")),
+        cpus=possible_cpus(_text(sysfs / "devices/system/cpu/possible")),
+    )
+
+
+def _text(path: Path) -> str:
+    try:
+        return path.read_text(encoding="ascii")
+    except OSError:
+        return ""
+
+
+def preempt_count_offset(types: KernelTypes) -> int:
+    """Distance in the per-CPU section; the count is a variable of its own, or from 6.2 to 6.14 in struct pcpu_hot."""
+    offsets = types.per_cpu_offsets({"runqueues", "__preempt_count", "pcpu_hot"})
+    if "runqueues" not in offsets:
+        return 0
+    if "__preempt_count" in offsets:
+        return offsets["__preempt_count"] - offsets["runqueues"]
+    member = types.member_offset("pcpu_hot", "preempt_count")
+    if "pcpu_hot" in offsets and member is not None:
+        return offsets["pcpu_hot"] + member - offsets["runqueues"]
+    return 0
+
+
+def has_cpu_cgroup_v1(cgroups: str) -> bool:
+    """/proc/cgroups: `cpu 3 41 1` is a controller with hierarchy 3; those of cgroup v2 all have 0."""
+    for line in cgroups.splitlines():
+        name, *rest = line.split()
+        if name == "cpu" and rest:
+            return rest[0] != "0"
+    return False
+
+
+def gpu_majors(devices: str) -> tuple[int, ...]:
+    """/proc/devices: `195 nvidia` under `Character devices:`; nvidia, nvidia-uvm and what else the driver registers."""
+    characters = devices.partition("Block devices:")[0]
+    found = (line.split() for line in characters.splitlines())
+    return tuple(int(words[0]) for words in found if len(words) == 2 and words[1].startswith("nvidia"))[:GPU_MAJORS]
+
+
+def possible_cpus(possible: str) -> int:
+    """/sys/devices/system/cpu/possible: `0-191` is 192; a range that cannot be read is taken as the most that is usual."""
+    try:
+        return int(possible.strip().rpartition(",")[2].rpartition("-")[2]) + 1
+    except ValueError:
+        return 1024

@@ -1,0 +1,285 @@
+"""Where the time of threads went, as rows: the tables that bpf/sched.bpf.c and the ends of calls fill. Bytes in, numbers out.
+
+In: MapReaders by map name, and a way to run the kernel's iterator over threads. Out: rows by key, cumulative nanoseconds.
+A map that is not there, because the programs that fill it did not load, is an empty one.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any, NamedTuple, TypeVar, cast
+
+from exporter.kernel import abi
+from exporter.kernel.abi import Culprit, IntervalKind, ThreadState, Victim
+from exporter.kernel.maps import MapReader
+
+Iterate = Callable[[str], bytes]
+"""Runs a kernel iterator program by its name and returns what it wrote."""
+
+THREADS_READ = "threads_read"
+
+States = tuple[int, ...]
+"""Nanoseconds by abi.ThreadState."""
+
+_COMM_BYTES = 16
+
+
+class IntervalKey(NamedTuple):
+    """Key of `intervals`."""
+
+    process: int
+    kind: IntervalKind
+
+
+class IntervalRow(NamedTuple):
+    """Value of `intervals`. voluntary, involuntary: switches of the threads that have ended."""
+
+    states_ns: States
+    voluntary: int
+    involuntary: int
+
+
+class TailKey(NamedTuple):
+    """Key of `tail`. octave: of the calls' length, from 2**abi.TAIL_FIRST_OCTAVE ns on."""
+
+    process: int
+    operation: int
+    octave: int
+
+
+class TailRow(NamedTuple):
+    """Value of `tail`."""
+
+    calls: int
+    states_ns: States
+
+
+class BlameKey(NamedTuple):
+    """Key of `blame`, whose value is nanoseconds. tgid: the kernel's own number, 0 = not a task. comm: up to its NUL."""
+
+    process: int
+    victim: Victim
+    culprit: Culprit
+    tgid: int
+    cgroup_id: int
+    comm: bytes
+
+
+class FeedingRow(NamedTuple):
+    """A place of `feeding`: the feeding timeline of one process. feeding: step threads that feed the GPU now.
+
+    dry_ns: stalls while the GPU had nothing to do, late_ns: while it may have had something.
+    clean_*: waits for the GPU that ended a cycle without stalls; stalled_*: those that ended one with late stalls.
+    """
+
+    process: int
+    feeding: int
+    stalled_since_ns: int
+    is_dry: int
+    dry_ns: States
+    late_ns: States
+    cycle_late_ns: int
+    clean_waits: int
+    clean_wait_ns: int
+    stalled_waits: int
+    stalled_wait_ns: int
+    stalled_late_ns: int
+
+
+class ChainKey(NamedTuple):
+    """Key of `chains`: whose sleeps, in which state."""
+
+    process: int
+    victim: Victim
+    state: ThreadState
+
+
+class ChainRow(NamedTuple):
+    """Value of `chains`. resolved_ns: time asleep that is split over states_ns, those of whoever ended the sleep."""
+
+    windows: int
+    resolved_ns: int
+    abstained_ns: int
+    states_ns: States
+
+
+class ThreadRow(NamedTuple):
+    """One living thread up to the moment read_ns. operation: of the outermost open call, abi.OPERATION_NONE in a gap.
+
+    open_ns: of the open call or gap, which began at opened_ns. gaps_ns: of all gaps, the open one included. booked_ns: all.
+    """
+
+    process: int
+    tid: int
+    tgid: int
+    victim: Victim
+    state: int
+    operation: int
+    read_ns: int
+    opened_ns: int
+    calls: int
+    voluntary: int
+    involuntary: int
+    wakes: int
+    run_delay_ns: int
+    open_ns: States
+    gaps_ns: States
+    idle_ns: States
+    booked_ns: States
+    comm: bytes
+
+
+KEY_FORMATS = {
+    "intervals": abi.INTERVAL_KEY,
+    "tail": abi.TAIL_KEY,
+    "blame": abi.BLAME_KEY,
+    "chains": abi.CHAIN_KEY,
+}
+"""Hash maps whose keys begin with the number of a process, and nothing else is done when it ends than to delete them."""
+
+PLACED = ("feeding", "groups")
+"""Arrays of abi.FEEDING_PLACES; a place belongs to the process whose number it begins with. `groups` is the programs' own."""
+
+T = TypeVar("T")
+
+_N = abi.THREAD_STATES
+_ARRAYS_AT = 13  # members of a thread_row in front of its arrays
+
+
+class ThreadTables:
+    """Reads the tables of time. iterate: see Iterate; without it there are no living threads."""
+
+    def __init__(self, maps: Mapping[str, MapReader], iterate: Iterate) -> None:
+        self._maps = maps
+        self._iterate = iterate
+        self._last: dict[str, tuple[list[tuple[bytes, bytes]], Any]] = {}
+        self._blamed: dict[bytes, BlameKey] = {}
+        self.entries: dict[str, int] = {}
+
+    def _unpacked(self, name: str, unpack: Callable[[list[tuple[bytes, bytes]]], T]) -> T:
+        """A table; the very object of the last reading when nothing has moved since."""
+        table = self._maps.get(name)
+        rows = list(table.items()) if table else []
+        self.entries[name] = len(rows)
+        last_rows, last = self._last.get(name, (None, None))
+        if rows != last_rows:
+            last = unpack(rows)
+            self._last[name] = (rows, last)
+        return cast(T, last)
+
+    def intervals(self) -> dict[IntervalKey, IntervalRow]:
+        """Time outside of calls, of threads that have ended; abandoned calls also of living ones."""
+        return self._unpacked("intervals", _intervals_of)
+
+    def tail(self) -> dict[TailKey, TailRow]:
+        """What long calls waited for, by length. Thousands of rows: not for every tick."""
+        return self._unpacked("tail", _tail_of)
+
+    def blame(self) -> dict[BlameKey, int]:
+        """Nanoseconds by victim and culprit."""
+        return self._unpacked("blame", self._blame_of)
+
+    def chains(self) -> dict[ChainKey, ChainRow]:
+        """What the wakers of sleeping threads did meanwhile."""
+        return self._unpacked("chains", _chains_of)
+
+    def _blame_of(self, raw: list[tuple[bytes, bytes]]) -> dict[BlameKey, int]:
+        """A machine may have thousands of culprits: each key is unpacked once."""
+        rows: dict[BlameKey, int] = {}
+        known, self._blamed = self._blamed, {}
+        for raw_key, value in raw:
+            key = self._blamed[raw_key] = known.get(raw_key) or _blame_key(raw_key)
+            rows[key] = rows.get(key, 0) + abi.COUNT.unpack(value)[0]
+        return rows
+
+    def feeding(self, processes: Iterable[int]) -> dict[int, FeedingRow]:
+        """The rows of these processes; a place that another process holds is no row."""
+        table = self._maps.get("feeding")
+        rows: dict[int, FeedingRow] = {}
+        for process in processes if table else ():
+            value = table.get(feeding_place(process)) if table else None
+            if value is None:
+                continue
+            owner, feeding, since_ns, is_dry, _, *rest = abi.FEEDING_ROW.unpack(value)
+            if owner == process:
+                dry_ns, late_ns, sums = tuple(rest[:_N]), tuple(rest[_N : 2 * _N]), rest[2 * _N :]
+                rows[process] = FeedingRow(owner, feeding, since_ns, is_dry, dry_ns, late_ns, *sums)
+        return rows
+
+    def threads(self) -> list[ThreadRow]:
+        """Every living thread that is tracked, as the kernel's iterator tells them."""
+        told = memoryview(self._iterate(THREADS_READ))
+        whole = len(told) - len(told) % abi.THREAD_ROW.size
+        return [_thread_of(values) for values in abi.THREAD_ROW.iter_unpack(told[:whole])]
+
+    def forget(self, processes: set[int]) -> None:
+        """Delete the rows of processes that have ended, and give their places back."""
+        for name, key_format in KEY_FORMATS.items():
+            if name in self._maps:
+                delete_of(self._maps[name], key_format, processes)
+        for table in (self._maps[name] for name in PLACED if name in self._maps):
+            for place, process in ((feeding_place(process), process) for process in processes):
+                value = table.get(place)
+                if value is not None and abi.NUMBER.unpack_from(value)[0] == process:
+                    table.put(place, bytes(len(value)))
+
+
+def feeding_place(process: int) -> bytes:
+    """Key of the place that a process has in the maps of PLACED."""
+    return abi.NUMBER.pack(process % abi.FEEDING_PLACES)
+
+
+def signed(time_ns: int) -> int:
+    """A sum of the kernel's that may be below zero.
+
+    When a switch was missed, the time up to its mending was taken from one state and given to another: also time that a call
+    or gap had been told of before.
+    """
+    return time_ns - (1 << 64) if time_ns >> 63 else time_ns
+
+
+def delete_of(table: MapReader, key_format: struct.Struct, processes: set[int]) -> None:
+    """Walk a whole table for the keys of `processes`, the first member of a key."""
+    for key in [key for key, _ in table.items() if key_format.unpack(key)[0] in processes]:
+        table.delete(key)
+
+
+def _intervals_of(raw: list[tuple[bytes, bytes]]) -> dict[IntervalKey, IntervalRow]:
+    rows = {}
+    for key, value in raw:
+        process, kind = abi.INTERVAL_KEY.unpack(key)
+        *states_ns, voluntary, involuntary = abi.INTERVAL_ROW.unpack(value)
+        rows[IntervalKey(process, IntervalKind(kind))] = IntervalRow(tuple(states_ns), voluntary, involuntary)
+    return rows
+
+
+def _tail_of(raw: list[tuple[bytes, bytes]]) -> dict[TailKey, TailRow]:
+    rows = {}
+    for key, value in raw:
+        calls, *states_ns = abi.TAIL_ROW.unpack(value)
+        rows[TailKey(*abi.TAIL_KEY.unpack(key))] = TailRow(calls, tuple(states_ns))
+    return rows
+
+
+def _chains_of(raw: list[tuple[bytes, bytes]]) -> dict[ChainKey, ChainRow]:
+    rows = {}
+    for key, value in raw:
+        process, victim, state = abi.CHAIN_KEY.unpack(key)
+        windows, resolved_ns, abstained_ns, *states_ns = abi.CHAIN_ROW.unpack(value)
+        row = ChainRow(windows, resolved_ns, abstained_ns, tuple(states_ns))
+        rows[ChainKey(process, Victim(victim), ThreadState(state))] = row
+    return rows
+
+
+def _blame_key(raw: bytes) -> BlameKey:
+    process, victim, culprit, tgid, _, cgroup_id, comm = abi.BLAME_KEY.unpack(raw)
+    # Without what stands behind the NUL: the kernel leaves rests of longer names there, and two keys may become one.
+    return BlameKey(process, Victim(victim), Culprit(culprit), tgid, cgroup_id, comm.split(b"\0", 1)[0])
+
+
+def _thread_of(values: tuple[Any, ...]) -> ThreadRow:
+    """Any: struct.unpack() knows no types; sixteen codes each for four arrays, and a name, follow the single members."""
+    process, tid, tgid, victim, *singles = values[:_ARRAYS_AT]
+    arrays = (values[at : at + abi.THREAD_STATES] for at in range(_ARRAYS_AT, len(values) - 1, abi.THREAD_STATES))
+    return ThreadRow._make((process, tid, tgid, Victim(victim), *singles, *arrays, values[-1].split(b"\0", 1)[0]))

@@ -1,0 +1,161 @@
+// SPDX-License-Identifier: Apache-2.0
+/*
+ * A step thread that waits for data in every gap, and says in JSON how long. Usage: chains WORK TIMES MICROSECONDS [helper]
+ * A worker process makes the data when asked through a pipe: burn (uses the CPU), nap, or both (half of the time each).
+ * With `helper`, a thread of the step thread's process takes the data from the worker and hands it on, as a queue does.
+ * With `alone`, a timer ends the wait: there is nobody to wait for.
+ */
+#define _GNU_SOURCE
+#include <poll.h>
+#include <pthread.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/prctl.h>
+#include <time.h>
+#include <unistd.h>
+
+#define HOOKED __attribute__((noinline, visibility("default")))
+
+static long long work_us;
+static int ask[2], answer[2];
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+static pthread_cond_t changed = PTHREAD_COND_INITIALIZER;
+static int asked, ready;
+static volatile long long *worker_cpu_ns; /* from having been asked to answering */
+
+HOOKED int cudaEventRecord(void)
+{
+	__asm__ volatile("");
+	return 0;
+}
+
+HOOKED int cudaStreamSynchronize(void)
+{
+	__asm__ volatile("");
+	return 0;
+}
+
+HOOKED int cudaLaunchKernel(void)
+{
+	__asm__ volatile("");
+	return 0;
+}
+
+static long long clock_ns(clockid_t clock)
+{
+	struct timespec now;
+
+	clock_gettime(clock, &now);
+	return now.tv_sec * 1000000000LL + now.tv_nsec;
+}
+
+static void burn(long long us)
+{
+	long long end_ns = clock_ns(CLOCK_THREAD_CPUTIME_ID) + us * 1000;
+
+	while (clock_ns(CLOCK_THREAD_CPUTIME_ID) < end_ns)
+		continue;
+}
+
+static void nap(long long us)
+{
+	struct timespec pause = {.tv_sec = us / 1000000, .tv_nsec = us % 1000000 * 1000};
+
+	nanosleep(&pause, NULL);
+}
+
+static void work(const char *kind)
+{
+	char byte;
+
+	prctl(PR_SET_PDEATHSIG, SIGKILL);
+	while (read(ask[0], &byte, 1) == 1) {
+		long long before_ns = clock_ns(CLOCK_THREAD_CPUTIME_ID);
+
+		if (strcmp(kind, "burn") == 0)
+			burn(work_us);
+		else if (strcmp(kind, "nap") == 0)
+			nap(work_us);
+		else {
+			burn(work_us / 2);
+			nap(work_us / 2);
+		}
+		*worker_cpu_ns += clock_ns(CLOCK_THREAD_CPUTIME_ID) - before_ns;
+		if (write(answer[1], &byte, 1) != 1)
+			break;
+	}
+	_exit(0);
+}
+
+static void fetch(void)
+{
+	char byte = 0;
+
+	if (write(ask[1], &byte, 1) != 1 || read(answer[0], &byte, 1) != 1)
+		exit(1);
+}
+
+static void *helper(void *argument)
+{
+	for (;;) {
+		pthread_mutex_lock(&lock);
+		while (!asked)
+			pthread_cond_wait(&changed, &lock);
+		asked = 0;
+		pthread_mutex_unlock(&lock);
+		fetch();
+		pthread_mutex_lock(&lock);
+		ready = 1;
+		pthread_cond_broadcast(&changed);
+		pthread_mutex_unlock(&lock);
+	}
+	return argument;
+}
+
+static void take_from_helper(void)
+{
+	pthread_mutex_lock(&lock);
+	asked = 1;
+	pthread_cond_broadcast(&changed);
+	while (!ready)
+		pthread_cond_wait(&changed, &lock);
+	ready = 0;
+	pthread_mutex_unlock(&lock);
+}
+
+int main(int argc, char **argv)
+{
+	long long gap_ns = 0, before_ns;
+	const char *how = argc > 4 ? argv[4] : "";
+	pthread_t one;
+
+	if (argc < 4 || pipe(ask) < 0 || pipe(answer) < 0)
+		return 2;
+	work_us = atoll(argv[3]);
+	worker_cpu_ns = mmap(NULL, 4096, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+	if (worker_cpu_ns == MAP_FAILED)
+		return 1;
+	cudaLaunchKernel(); /* what is forked from here on belongs to the job */
+	if (fork() == 0)
+		work(argv[1]);
+	if (strcmp(how, "helper") == 0 && pthread_create(&one, NULL, helper, NULL) != 0)
+		return 1;
+	nap(10000);
+	for (int i = 0; i < atoi(argv[2]); i++) {
+		cudaStreamSynchronize();
+		before_ns = clock_ns(CLOCK_MONOTONIC);
+		if (strcmp(how, "helper") == 0)
+			take_from_helper();
+		else if (strcmp(how, "alone") == 0)
+			poll(NULL, 0, (int)(work_us / 1000));
+		else
+			fetch();
+		gap_ns += clock_ns(CLOCK_MONOTONIC) - before_ns;
+		cudaLaunchKernel();
+	}
+	printf("{\"gap_ns\":%lld,\"worker_cpu_ns\":%lld}\n", gap_ns, *worker_cpu_ns);
+	return 0;
+}

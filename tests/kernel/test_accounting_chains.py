@@ -1,0 +1,92 @@
+"""What others of the job did while a thread waited for them: the wait is split, conserved, or left alone."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from exporter.kernel.abi import ThreadState
+from tests.support import accounts
+from tests.support.accounts import Account
+from tests.support.traced import Tracer
+
+MS = 1_000_000
+GAPS = 30
+
+Chains = Callable[..., Account]
+
+
+@pytest.fixture
+def chains(account_tracer: Tracer, chains_program: Path) -> Chains:
+    """Runs the program: GAPS gaps, in each of which somebody works for so long."""
+    accounts.probe(account_tracer, chains_program)
+
+    def run(work: str, us: int, *how: str) -> Account:
+        return accounts.run(account_tracer, "taskset", "-c", "1", chains_program, work, str(GAPS), str(us), *how)
+
+    return run
+
+
+def split_ns(account: Account, state: ThreadState) -> dict[ThreadState, int]:
+    """What the sleeps in a state were made of."""
+    return dict(zip(ThreadState, account.chain(state).states_ns, strict=True))
+
+
+class TestWorker:
+    """A process that makes the data: depth 1."""
+
+    def test_split_adds_up_to_the_sleep(self, chains: Chains) -> None:
+        """Every window was resolved, and nothing abstained."""
+        row = chains("both", 4000).chain(ThreadState.PIPE)
+
+        assert sum(row.states_ns) == row.resolved_ns
+        assert row.windows >= GAPS - 1
+        assert row.abstained_ns <= row.resolved_ns * 0.1
+
+    def test_worker_that_computes_is_on_the_cpu(self, chains: Chains) -> None:
+        """As much CPU time as the kernel says it used."""
+        account = chains("burn", 4000)
+        split = split_ns(account, ThreadState.PIPE)
+
+        assert split[ThreadState.ON_CPU] == pytest.approx(account.truth["worker_cpu_ns"], rel=0.1)
+
+    def test_worker_that_sleeps_is_asleep(self, chains: Chains) -> None:
+        """30 times 4 ms and what timers come too late."""
+        split = split_ns(chains("nap", 4000), ThreadState.PIPE)
+
+        assert GAPS * 3.9 * MS <= split[ThreadState.SLEEP] <= GAPS * 8 * MS
+
+    def test_worker_beside_hogs_waits_for_its_cpu(self, chains: Chains) -> None:
+        """Two hogs on the same CPU: it computes no longer than before, and waits for longer than it computes."""
+        with accounts.hogs(2, cpu=1):
+            account = chains("burn", 4000)
+        split = split_ns(account, ThreadState.PIPE)
+
+        assert split[ThreadState.ON_CPU] == pytest.approx(account.truth["worker_cpu_ns"], rel=0.15)
+        assert split[ThreadState.RUNNABLE] > split[ThreadState.ON_CPU]
+
+
+class TestHelper:
+    """A thread between the worker and the step thread: depth 2."""
+
+    def test_what_the_worker_did_comes_through(self, chains: Chains) -> None:
+        """The step thread waits for a lock, the helper for the worker, which computes for 2 ms and sleeps for 2."""
+        account = chains("both", 4000, "helper")
+        split = split_ns(account, ThreadState.LOCK)
+
+        assert split[ThreadState.ON_CPU] == pytest.approx(account.truth["worker_cpu_ns"], rel=0.3)
+        assert GAPS * 1.5 * MS <= split[ThreadState.SLEEP] <= GAPS * 6 * MS
+        assert split[ThreadState.PIPE] < 0.2 * account.truth["gap_ns"]
+
+
+class TestAbstaining:
+    """Nobody of the job ended the wait."""
+
+    def test_time_out_is_nobodys_doing(self, chains: Chains) -> None:
+        """A timer's interrupt wakes the thread, whoever was interrupted by it."""
+        row = chains("burn", 4000, "alone").chain(ThreadState.POLL)
+
+        assert row.windows == 0
+        assert row.abstained_ns >= (GAPS - 1) * 3 * MS

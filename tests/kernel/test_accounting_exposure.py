@@ -1,0 +1,82 @@
+"""How much of a wait for the GPU was the host's: waits whose true end the stand-in GPU knows."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from exporter import standin
+from exporter.kernel.abi import Api
+from exporter.kernel.rows import Exposure
+from tests.support import accounts
+from tests.support.traced import STANDIN_LIBRARIES, Tracer
+
+WAITS = 40
+MS = 1_000_000
+
+Waits = Callable[..., tuple[dict[str, Any], Exposure]]
+
+
+@pytest.fixture(scope="module")
+def own_standin(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The stand-in's libraries and `calls`, as files that nobody else maps."""
+    folder = tmp_path_factory.mktemp("standin")
+    for name in (*STANDIN_LIBRARIES.values(), "calls"):
+        subprocess.run(["cp", standin.build_dir() / name, folder], check=True)
+    return folder
+
+
+@pytest.fixture
+def waits(account_tracer: Tracer, own_standin: Path) -> Waits:
+    """Runs `calls` on CPU 1 and reads what is exposed; the program says by how much its waits were too long."""
+    account_tracer.attach(Api.RUNTIME, own_standin / STANDIN_LIBRARIES[Api.RUNTIME])
+
+    def run(sync: str, hogs: int) -> tuple[dict[str, Any], Exposure]:
+        command = ["taskset", "-c", "1", own_standin / "calls", f"--sync={sync}", f"wait:{WAITS}:6ms"]
+        with accounts.hogs(hogs, cpu=1):
+            done = subprocess.run(command, check=True, capture_output=True, text=True, timeout=60)
+        truth = json.loads(done.stdout)["waits"]
+        return truth, accounts.read(account_tracer, truth).exposure("cudaStreamSynchronize")
+
+    return run
+
+
+class TestBlocking:
+    """Asleep until the GPU is done, then ready to run and not running."""
+
+    def test_exposed_is_the_delay(self, waits: Waits) -> None:
+        """With two hogs; what the timer that plays the GPU's interrupt comes too late by is not the host's."""
+        truth, exposure = waits("block", 2)
+
+        assert exposure.exact_ns <= truth["delay_ns"] * 1.02 + MS
+        assert exposure.exact_ns >= truth["delay_ns"] * 0.7 - WAITS * 400_000
+
+    def test_nothing_is_bounded_where_all_is_known(self, waits: Waits) -> None:
+        """Every wait slept, or returned at once."""
+        _, exposure = waits("block", 0)
+
+        assert (exposure.max_ns, exposure.calls) == (0, 0)
+
+
+class TestSpinning:
+    """On the CPU all the time, as far as others let it."""
+
+    def test_delay_is_within_the_bound(self, waits: Waits) -> None:
+        """Preempted before the GPU was done is not exposed: the bound is less than all waiting for the CPU."""
+        truth, exposure = waits("spin", 2)
+
+        assert exposure.exact_ns == 0
+        assert exposure.calls + exposure.clean_calls == truth["count"]
+        assert exposure.max_ns >= truth["delay_ns"] * 0.6 - WAITS * 50_000
+
+    def test_calls_that_never_waited_for_a_cpu_are_the_baseline(self, waits: Waits) -> None:
+        """The kernels take 6 ms."""
+        _, exposure = waits("spin", 0)
+
+        assert exposure.clean_calls > 0
+        assert 6 * MS <= exposure.clean_ns / exposure.clean_calls <= 7 * MS

@@ -1,0 +1,147 @@
+"""Where a thread's time goes: every nanosecond once, in the state the program was in."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from exporter.kernel.abi import IntervalKind, ThreadState
+from tests.support import accounts
+from tests.support.accounts import Account, share
+from tests.support.traced import Tracer, tracer
+
+WAITS = 23
+MS = 1_000_000
+PROBE_NS = 20_000  # what the probes of one call take outside of it, on a machine that is busy
+
+Waits = Callable[..., Account]
+
+
+@pytest.fixture
+def waits(account_tracer: Tracer, waits_program: Path) -> Waits:
+    """Runs the program in one way, WAITS times, and reads the accounts."""
+    accounts.probe(account_tracer, waits_program)
+
+    def run(place: str, way: str, us: int = 2000, times: int = WAITS, cpu: str = "0,1") -> Account:
+        file = {"WAITS_FILE": str(waits_program)}
+        return accounts.run(
+            account_tracer, "taskset", "-c", cpu, waits_program, place, way, str(times), str(us), environment=file
+        )
+
+    return run
+
+
+class TestClasses:
+    """Waits of 2 ms, each in one system call, inside a hooked call."""
+
+    @pytest.mark.parametrize(
+        ("way", "state"),
+        [
+            ("nap", ThreadState.SLEEP),
+            ("poll", ThreadState.POLL),
+            ("select", ThreadState.POLL),
+            ("epoll", ThreadState.POLL),
+            ("futex", ThreadState.LOCK),
+            ("timerfd", ThreadState.OTHER),
+            ("pipe", ThreadState.PIPE),
+            ("socket", ThreadState.SOCKET),
+            ("child", ThreadState.CHILD),
+            ("stopped", ThreadState.STOPPED),
+        ],
+    )
+    def test_time_asleep_is_of_the_class_of_the_call(self, waits: Waits, way: str, state: ThreadState) -> None:
+        """Of what is neither running nor waiting for a CPU, nine tenths; the rest is the end of the child that helps."""
+        states_ns = waits("call", way).call_ns("cudaEventRecord")
+        asleep = {s: ns for s, ns in states_ns.items() if s not in (ThreadState.ON_CPU, ThreadState.RUNNABLE)}
+
+        assert share(asleep, state) > 0.9
+        assert asleep[state] > WAITS * 1.8 * MS
+
+    def test_reading_past_the_page_cache_is_io(self, waits: Waits) -> None:
+        """O_DIRECT; nothing else puts the thread to sleep."""
+        states_ns = waits("call", "reads").call_ns("cudaEventRecord")
+        asleep = {s: ns for s, ns in states_ns.items() if s not in (ThreadState.ON_CPU, ThreadState.RUNNABLE)}
+
+        assert share(asleep, ThreadState.IO) > 0.9
+
+    def test_spinning_is_on_the_cpu(self, waits: Waits) -> None:
+        """Or waiting for it, where others want it too; asleep never."""
+        states_ns = waits("call", "spin").call_ns("cudaEventRecord")
+
+        assert set(states_ns) <= {ThreadState.ON_CPU, ThreadState.RUNNABLE}
+
+    def test_yielding_is_no_sleep(self, waits: Waits) -> None:
+        """sched_yield() leaves the thread ready to run, and the switch counts as involuntary."""
+        account = waits("call", "yields")
+
+        assert set(account.call_ns("cudaEventRecord")) <= {ThreadState.ON_CPU, ThreadState.RUNNABLE}
+        assert account.switches()[0] == account.truth["voluntary"]
+
+    def test_being_preempted_is_no_sleep(self, waits: Waits) -> None:
+        """Beside a hog on the same CPU: neither the flag of the switch nor the state alone tells."""
+        with accounts.hogs(1, cpu=1):
+            states_ns = waits("call", "spin", 100_000, 5, cpu="1").call_ns("cudaEventRecord")
+
+        assert set(states_ns) <= {ThreadState.ON_CPU, ThreadState.RUNNABLE}
+        assert states_ns[ThreadState.RUNNABLE] > 0.3 * sum(states_ns.values())
+
+
+class TestConservation:
+    """Against what the program measures of itself."""
+
+    @pytest.mark.parametrize("way", ["spin", "nap", "pipe", "yields"])
+    def test_states_add_up_to_the_time_in_the_call(self, waits: Waits, way: str) -> None:
+        """All of it but what the probes take, and what passes between them and the program's own reading of the clock."""
+        account = waits("call", way)
+        beyond_ns = account.truth["wall_ns"] - sum(account.call_ns("cudaEventRecord").values())
+
+        assert 0 <= beyond_ns <= WAITS * PROBE_NS + sum(account.interval_ns(IntervalKind.GAP).values())
+
+    def test_states_add_up_to_the_time_in_the_gap(self, waits: Waits) -> None:
+        """The gap that the program waits in, and the two short ones around it."""
+        account = waits("gap", "nap")
+        gaps_ns = account.interval_ns(IntervalKind.GAP)
+
+        assert gaps_ns[ThreadState.SLEEP] >= WAITS * 2 * MS
+        assert sum(gaps_ns.values()) >= account.truth["wall_ns"] - WAITS * PROBE_NS
+
+    @pytest.mark.parametrize("way", ["nap", "pipe", "spin"])
+    def test_switches_are_those_the_kernel_counts(self, waits: Waits, way: str) -> None:
+        """voluntary_ctxt_switches; one more or less for every event that this kernel did not show."""
+        account = waits("call", way)
+        voluntary, _ = account.switches()
+
+        assert abs(voluntary - account.truth["voluntary"]) <= account.healed
+
+    def test_waiting_for_a_cpu_is_what_the_kernel_calls_run_delay(self, waits: Waits) -> None:
+        """Under contention without wake-ups the two agree; an event that was not shown costs a slice at most."""
+        with accounts.hogs(1, cpu=1):
+            account = waits("call", "spin", 100_000, 5, cpu="1")
+        runnable_ns = account.call_ns("cudaEventRecord")[ThreadState.RUNNABLE]
+
+        assert runnable_ns == pytest.approx(account.truth["run_delay_ns"], rel=0.02, abs=account.healed * 8 * MS)
+
+    def test_wake_ups_make_it_more_than_run_delay_and_never_less(self, waits: Waits) -> None:
+        """The kernel leaves out what passes from the waking to its own clock's next update."""
+        account = waits("call", "nap")
+        runnable_ns = account.call_ns("cudaEventRecord")[ThreadState.RUNNABLE]
+
+        assert runnable_ns >= account.truth["run_delay_ns"] * 0.99 - (account.healed + 1) * MS
+
+
+class TestIdle:
+    """A gap beyond `idle_ns` is idle from then on."""
+
+    def test_gap_is_cut_where_it_became_idle(self, waits_program: Path) -> None:
+        """Three gaps of 300 ms where 100 ms make idle: 300 ms are gap, 600 ms idle."""
+        with tracer(idle_ns=100 * MS) as found:
+            accounts.probe(found, waits_program)
+            account = accounts.run(found, waits_program, "gap", "nap", "3", "300000")
+
+        gap_ns = sum(account.interval_ns(IntervalKind.GAP).values())
+        idle_ns = sum(account.interval_ns(IntervalKind.IDLE).values())
+
+        assert 300 * MS <= gap_ns <= 330 * MS
+        assert gap_ns + idle_ns >= account.truth["wall_ns"] - 3 * PROBE_NS

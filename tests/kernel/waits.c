@@ -1,0 +1,345 @@
+// SPDX-License-Identifier: Apache-2.0
+/*
+ * Waits in known ways, inside a hooked call or between two, and says in JSON what it measured of itself.
+ * Usage: waits PLACE WAY TIMES [MICROSECONDS]. PLACE: call (cudaEventRecord), sync (cudaStreamSynchronize), gap.
+ * WAITS_WATCH=TGID[,TGID...]: it also says how long those ran meanwhile.
+ * It exports the names it is probed under (-rdynamic). A gap follows a synchronising call and ends with a launch.
+ */
+#define _GNU_SOURCE
+#include <fcntl.h>
+#include <linux/futex.h>
+#include <poll.h>
+#include <pthread.h>
+#include <sched.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/epoll.h>
+#include <sys/mman.h>
+#include <sys/resource.h>
+#include <sys/select.h>
+#include <sys/socket.h>
+#include <sys/syscall.h>
+#include <sys/timerfd.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+#define HOOKED __attribute__((noinline, visibility("default")))
+
+static long long wait_us = 1000;
+static int pair[2];
+static char *page;
+
+static long long now_ns(void)
+{
+	struct timespec now;
+
+	clock_gettime(CLOCK_MONOTONIC, &now);
+	return now.tv_sec * 1000000000LL + now.tv_nsec;
+}
+
+HOOKED int cudaEventRecord(void (*inside)(void))
+{
+	inside();
+	__asm__ volatile("");
+	return 0;
+}
+
+HOOKED int cudaStreamSynchronize(void (*inside)(void))
+{
+	if (inside)
+		inside();
+	__asm__ volatile("");
+	return 0;
+}
+
+HOOKED int cudaLaunchKernel(void)
+{
+	__asm__ volatile("");
+	return 0;
+}
+
+static void spin(void)
+{
+	long long end_ns = now_ns() + wait_us * 1000;
+
+	while (now_ns() < end_ns)
+		continue;
+}
+
+/* Uses the CPU for so long, however long that takes. */
+static void burn(void)
+{
+	struct timespec used;
+	long long end_ns;
+
+	clock_gettime(CLOCK_THREAD_CPUTIME_ID, &used);
+	end_ns = used.tv_sec * 1000000000LL + used.tv_nsec + wait_us * 1000;
+	do
+		clock_gettime(CLOCK_THREAD_CPUTIME_ID, &used);
+	while (used.tv_sec * 1000000000LL + used.tv_nsec < end_ns);
+}
+
+static void nap(void)
+{
+	struct timespec pause = {.tv_sec = wait_us / 1000000, .tv_nsec = wait_us % 1000000 * 1000};
+
+	nanosleep(&pause, NULL);
+}
+
+static void in_poll(void)
+{
+	poll(NULL, 0, (int)(wait_us / 1000));
+}
+
+static void in_select(void)
+{
+	struct timeval timeout = {.tv_sec = wait_us / 1000000, .tv_usec = wait_us % 1000000};
+
+	select(0, NULL, NULL, NULL, &timeout);
+}
+
+static void in_epoll(void)
+{
+	struct epoll_event event;
+	int set = epoll_create1(0);
+
+	epoll_wait(set, &event, 1, (int)(wait_us / 1000));
+	close(set);
+}
+
+static void in_futex(void)
+{
+	struct timespec pause = {.tv_sec = wait_us / 1000000, .tv_nsec = wait_us % 1000000 * 1000};
+	unsigned int word = 0;
+
+	syscall(SYS_futex, &word, FUTEX_WAIT_PRIVATE, 0, &pause, NULL, 0);
+}
+
+static void in_timerfd(void)
+{
+	struct itimerspec in = {.it_value = {.tv_sec = wait_us / 1000000, .tv_nsec = wait_us % 1000000 * 1000}};
+	int timer = timerfd_create(CLOCK_MONOTONIC, 0);
+	unsigned long long times;
+
+	timerfd_settime(timer, 0, &in, NULL);
+	if (read(timer, &times, sizeof(times)) < 0)
+		exit(1);
+	close(timer);
+}
+
+static void child_naps_and_writes(int from)
+{
+	pid_t child = fork();
+	char byte = 0;
+
+	if (child == 0) {
+		nap();
+		_exit(write(pair[1], &byte, 1) != 1);
+	}
+	if (read(from, &byte, 1) != 1)
+		exit(1);
+	waitpid(child, NULL, 0);
+}
+
+static void in_pipe(void)
+{
+	if (pipe(pair) < 0)
+		exit(1);
+	child_naps_and_writes(pair[0]);
+	close(pair[0]);
+	close(pair[1]);
+}
+
+static void in_socket(void)
+{
+	if (socketpair(AF_UNIX, SOCK_STREAM, 0, pair) < 0)
+		exit(1);
+	child_naps_and_writes(pair[0]);
+	close(pair[0]);
+	close(pair[1]);
+}
+
+static void in_child(void)
+{
+	pid_t child = fork();
+
+	if (child == 0) {
+		nap();
+		_exit(0);
+	}
+	waitpid(child, NULL, 0);
+}
+
+static void stopped(void)
+{
+	pid_t child = fork(), parent = getppid();
+
+	(void)parent;
+	if (child == 0) {
+		nap();
+		kill(getppid(), SIGCONT);
+		_exit(0);
+	}
+	raise(SIGSTOP);
+	waitpid(child, NULL, 0);
+}
+
+static void yields(void)
+{
+	long long end_ns = now_ns() + wait_us * 1000;
+
+	while (now_ns() < end_ns)
+		sched_yield();
+}
+
+static void forks(void)
+{
+	pid_t child = fork();
+
+	if (child == 0)
+		return; /* and through the call's return, as the parent does later */
+	waitpid(child, NULL, 0);
+}
+
+static void reads(void)
+{
+	static int file = -1;
+
+	if (file < 0) {
+		file = open(getenv("WAITS_FILE"), O_RDONLY | O_DIRECT);
+		if (file < 0 || posix_memalign((void **)&page, 4096, 1 << 20) != 0)
+			exit(1);
+	}
+	if (pread(file, page, 1 << 20, 0) < 0)
+		exit(1);
+}
+
+static void ends(void)
+{
+	nap();
+	_exit(0);
+}
+
+static void dies(void)
+{
+	nap();
+	raise(SIGKILL);
+}
+
+static void *thread(void *argument)
+{
+	cudaEventRecord(nap);
+	return argument;
+}
+
+static void threads(void)
+{
+	pthread_t one;
+
+	if (pthread_create(&one, NULL, thread, NULL) != 0)
+		exit(1);
+	pthread_join(one, NULL);
+}
+
+static const struct {
+	const char *name;
+	void (*wait)(void);
+} ways[] = {
+	{"spin", spin},	      {"burn", burn},	{"nap", nap},	      {"poll", in_poll},    {"select", in_select},
+	{"epoll", in_epoll},  {"futex", in_futex}, {"timerfd", in_timerfd}, {"pipe", in_pipe},  {"socket", in_socket},
+	{"child", in_child},  {"stopped", stopped}, {"yields", yields}, {"forks", forks},   {"reads", reads},
+	{"ends", ends},	      {"dies", dies},	{"threads", threads},
+};
+
+/* /proc/.../schedstat: time running, and time ready to run and not running. */
+static void read_schedstat(const char *path, long long *ran_ns, long long *waited_ns)
+{
+	FILE *file = fopen(path, "r");
+
+	if (!file || fscanf(file, "%lld %lld", ran_ns, waited_ns) != 2)
+		exit(1);
+	fclose(file);
+}
+
+static long long run_delay_ns(void)
+{
+	long long ran_ns, waited_ns;
+
+	read_schedstat("/proc/thread-self/schedstat", &ran_ns, &waited_ns);
+	return waited_ns;
+}
+
+enum { MOST_WATCHED = 16 };
+
+static int ran_of_watched_ns(long long *ran_ns)
+{
+	const char *rest = getenv("WAITS_WATCH");
+	int count = 0;
+
+	for (; rest && *rest && count < MOST_WATCHED; count++) {
+		char path[64];
+		char *end;
+		long long waited_ns;
+
+		snprintf(path, sizeof(path), "/proc/%ld/schedstat", strtol(rest, &end, 10));
+		read_schedstat(path, &ran_ns[count], &waited_ns);
+		rest = *end ? end + 1 : end;
+	}
+	return count;
+}
+
+int main(int argc, char **argv)
+{
+	void (*way)(void) = NULL;
+	long long wall_ns = 0, before_ns, started_ns, delay_before_ns;
+	long long watched_before_ns[MOST_WATCHED], watched_after_ns[MOST_WATCHED];
+	int watched;
+	struct rusage before, after;
+	pid_t self = getpid();
+
+	if (argc < 4)
+		return 2;
+	for (size_t i = 0; i < sizeof(ways) / sizeof(ways[0]); i++)
+		if (strcmp(ways[i].name, argv[2]) == 0)
+			way = ways[i].wait;
+	if (!way)
+		return 2;
+	if (argc > 4)
+		wait_us = atoll(argv[4]);
+	cudaLaunchKernel();
+	getrusage(RUSAGE_THREAD, &before);
+	watched = ran_of_watched_ns(watched_before_ns);
+	delay_before_ns = run_delay_ns();
+	started_ns = now_ns();
+	for (int i = 0; i < atoi(argv[3]); i++) {
+		if (strcmp(argv[1], "gap") == 0)
+			cudaStreamSynchronize(NULL);
+		before_ns = now_ns();
+		if (strcmp(argv[1], "call") == 0)
+			cudaEventRecord(way);
+		else if (strcmp(argv[1], "sync") == 0)
+			cudaStreamSynchronize(way);
+		else
+			way();
+		wall_ns += now_ns() - before_ns;
+		if (getpid() != self)
+			_exit(0);
+		cudaLaunchKernel();
+	}
+	long long total_ns = now_ns() - started_ns;
+
+	ran_of_watched_ns(watched_after_ns);
+	getrusage(RUSAGE_THREAD, &after);
+	printf("{\"watched_ns\":[");
+	for (int i = 0; i < watched; i++)
+		printf("%s%lld", i ? "," : "", watched_after_ns[i] - watched_before_ns[i]);
+	printf("],\"wall_ns\":%lld,\"total_ns\":%lld,\"run_delay_ns\":%lld,\"voluntary\":%ld,\"involuntary\":%ld,\"cpu_ns\":%lld}\n",
+	       wall_ns, total_ns, run_delay_ns() - delay_before_ns, after.ru_nvcsw - before.ru_nvcsw,
+	       after.ru_nivcsw - before.ru_nivcsw,
+	       (after.ru_utime.tv_sec - before.ru_utime.tv_sec + after.ru_stime.tv_sec - before.ru_stime.tv_sec) * 1000000000LL +
+		       (after.ru_utime.tv_usec - before.ru_utime.tv_usec + after.ru_stime.tv_usec - before.ru_stime.tv_usec) * 1000LL);
+	return 0;
+}

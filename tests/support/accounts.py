@@ -1,0 +1,147 @@
+"""Programs of known waits under the scheduler programs, probed on functions of their own: nothing else is traced."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from exporter.kernel.abi import Api, Culprit, IntervalKind, ThreadState, Victim
+from exporter.kernel.operations import OPERATIONS
+from exporter.kernel.rows import Accounts, Exposure
+from exporter.kernel.thread_rows import ChainRow, FeedingRow
+from tests.support.traced import Tracer, eventually
+
+FUNCTIONS = ("cudaEventRecord", "cudaStreamSynchronize", "cudaLaunchKernel")
+TIMEOUT_SECONDS = 60
+
+
+def compiled(source: Path, folder: Path) -> Path:
+    """A program of its own inode, which exports the functions it is probed on."""
+    program = folder / source.stem
+    subprocess.run(["cc", "-O2", "-Wall", "-Werror", "-rdynamic", "-pthread", source, "-o", program], check=True)
+    return program
+
+
+@dataclass
+class Account:
+    """What one program did: `truth` by its own word, the rest by ours."""
+
+    truth: dict[str, Any]
+    accounts: Accounts
+    healed: int
+
+    def call_ns(self, operation: str) -> dict[ThreadState, int]:
+        """State -> nanoseconds in calls of an operation."""
+        found: dict[ThreadState, int] = {}
+        for key, row in self.accounts.operations.items():
+            if OPERATIONS[key.operation].name == operation:
+                _add(found, row.states_ns)
+        return found
+
+    def interval_ns(self, *kinds: IntervalKind) -> dict[ThreadState, int]:
+        """State -> nanoseconds outside calls, of threads that have ended."""
+        found: dict[ThreadState, int] = {}
+        for key, row in self.accounts.intervals.items():
+            if key.kind in kinds:
+                _add(found, row.states_ns)
+        return found
+
+    def exposure(self, operation: str) -> Exposure:
+        """Of the one process that made such calls."""
+        (row,) = (row for key, row in self.accounts.operations.items() if OPERATIONS[key.operation].name == operation)
+        return row.exposure
+
+    def switches(self) -> tuple[int, int]:
+        """Voluntary and involuntary ones, of threads in gaps and calls that have ended."""
+        rows = [row for key, row in self.accounts.intervals.items() if key.kind is IntervalKind.GAP]
+        return sum(row.voluntary for row in rows), sum(row.involuntary for row in rows)
+
+    def blame_ns(self, *victims: Victim) -> dict[tuple[Culprit, bytes], int]:
+        """(kind, comm) -> nanoseconds that victims of these kinds, or any, waited for them."""
+        found: dict[tuple[Culprit, bytes], int] = {}
+        for key, ns in self.accounts.blame.items():
+            if not victims or key.victim in victims:
+                found[key.culprit, key.comm] = found.get((key.culprit, key.comm), 0) + ns
+        return found
+
+    def blame_by_tgid_ns(self) -> dict[int, int]:
+        """Kernel's tgid -> nanoseconds."""
+        found: dict[int, int] = {}
+        for key, ns in self.accounts.blame.items():
+            found[key.tgid] = found.get(key.tgid, 0) + ns
+        return found
+
+    def chain(self, state: ThreadState) -> ChainRow:
+        """Of step threads asleep in a state."""
+        (row,) = (row for key, row in self.accounts.chains.items() if key.victim is Victim.STEP and key.state is state)
+        return row
+
+    @property
+    def feeding(self) -> FeedingRow:
+        """The timeline of the one process."""
+        (row,) = self.accounts.feeding.values()
+        return row
+
+
+def _add(found: dict[ThreadState, int], states_ns: Sequence[int]) -> None:
+    for state, ns in zip(ThreadState, states_ns, strict=True):
+        if ns:
+            found[state] = found.get(state, 0) + ns
+
+
+def share(states_ns: dict[ThreadState, int], *states: ThreadState) -> float:
+    """Of the whole."""
+    return sum(states_ns.get(state, 0) for state in states) / sum(states_ns.values())
+
+
+def probe(tracer: Tracer, program: Path) -> None:
+    """Attach to the functions a program exports."""
+    tracer.attach(Api.RUNTIME, program, FUNCTIONS)
+
+
+def run(tracer: Tracer, *command: str | Path, environment: dict[str, str] | None = None) -> Account:
+    """Run a program to its end, which may be a violent one, and read the tables."""
+    done = subprocess.run(
+        command,
+        check=False,
+        env={**os.environ, **(environment or {})},
+        capture_output=True,
+        text=True,
+        timeout=TIMEOUT_SECONDS,
+    )
+    assert done.returncode in {0, -9}, done.stderr
+    lines = [line for line in done.stdout.splitlines() if line.startswith("{")]
+    return read(tracer, json.loads(lines[-1]) if lines else {})
+
+
+def read(tracer: Tracer, truth: dict[str, Any]) -> Account:
+    """The tables now."""
+    accounts = tracer.tables.read_accounts(tracer.tables.read_processes())
+    healed = sum(count for (_, reason), count in tracer.tables.losses().items() if reason.name == "HEALED")
+    return Account(truth, accounts, healed)
+
+
+@contextmanager
+def hogs(count: int, cpu: int) -> Iterator[list[int]]:
+    """Processes that do nothing but use a CPU; their tgids. They run when the block is entered."""
+    started = [subprocess.Popen(["taskset", "-c", str(cpu), "sh", "-c", "while :; do :; done"]) for _ in range(count)]
+    try:
+        for one in started:
+            eventually(lambda one=one: _used_ticks(one.pid) > 0, "the hog runs")
+        yield [one.pid for one in started]
+    finally:
+        for one in started:
+            one.kill()
+        for one in started:
+            one.wait()
+
+
+def _used_ticks(tgid: int) -> int:
+    fields = Path(f"/proc/{tgid}/stat").read_text(encoding="ascii").rpartition(")")[2].split()
+    return int(fields[11]) + int(fields[12])

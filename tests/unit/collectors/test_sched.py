@@ -1,0 +1,93 @@
+"""sched: what the accountant knows, as totals."""
+
+from __future__ import annotations
+
+import pytest
+
+from exporter import catalog
+from exporter.catalog import Metric
+from exporter.collectors.sched import Sched
+from exporter.kernel.abi import ThreadState
+from exporter.kernel.rows import Tables
+from exporter.totals import Series
+from tests.support.tables import FakeTables
+
+ON_CPU, RUNNABLE, IO, PIPE = ThreadState.ON_CPU, ThreadState.RUNNABLE, ThreadState.IO, ThreadState.PIPE
+
+
+@pytest.fixture
+def kernel() -> FakeTables:
+    """A stall of 60 behind two programs, one of 30 behind a disk; a step thread with a gap."""
+    tables = FakeTables()
+    tables.feeding(1, dry_ns={RUNNABLE: 60, PIPE: 30})
+    tables.blame(1, 20_000_000, comm=b"stress")
+    tables.blame(1, 10_000_000, comm=b"cc1", tgid=667)
+    tables.chain(1, PIPE, {IO: 900})
+    tables.thread(1, 11, gaps_ns={ON_CPU: 5})
+    return tables
+
+
+def collected(kernel: FakeTables, metric: Metric, process: int = 1) -> dict[tuple[str, ...], object]:
+    """The totals of one metric."""
+    totals = Sched(Tables(kernel.maps, kernel.iterate)).collect({1: "rank 0"}, 0)
+    return {series.labels: total for series, total in totals[process].items() if series.metric is metric}
+
+
+class TestTotals:
+    """Nanoseconds, by the labels of the catalogue."""
+
+    def test_thread_time_is_by_operation_and_state(self, kernel: FakeTables) -> None:
+        """Whole nanoseconds."""
+        assert collected(kernel, catalog.THREAD_TIME) == {("gap", "on_cpu"): 5}
+
+    def test_loss_is_by_cause(self, kernel: FakeTables) -> None:
+        """Its culprits together."""
+        assert collected(kernel, catalog.LOST) == {("cpu_contention",): 60, ("block_io",): 30}
+
+    def test_culprits_of_a_cause_add_up_to_it(self, kernel: FakeTables) -> None:
+        """Also where there is none."""
+        assert collected(kernel, catalog.CULPRIT) == {
+            ("cpu_contention", "stress"): 40,
+            ("cpu_contention", "cc1"): 20,
+            ("block_io", ""): 30,
+        }
+
+    def test_chains_are_by_sleep_and_state(self, kernel: FakeTables) -> None:
+        """What was slept on, what was done meanwhile."""
+        assert collected(kernel, catalog.WAIT_CHAIN) == {("pipe", "io"): 900}
+
+    def test_every_series_is_of_this_collector(self, kernel: FakeTables) -> None:
+        """As the catalogue lists them."""
+        totals = Sched(Tables(kernel.maps, kernel.iterate)).collect({1: 1}, 0)
+
+        assert {series.metric for series in totals[1]} == set(catalog.METRICS_OF_COLLECTOR["sched"])
+
+
+class TestTicks:
+    """What happens between two collections."""
+
+    def test_ticks_and_collections_share_their_books(self, kernel: FakeTables) -> None:
+        """Nothing is lost twice."""
+        sched = Sched(Tables(kernel.maps, kernel.iterate))
+        sched.tick({1: 1}, 0)
+        sched.collect({1: 1}, 1)
+        totals = sched.collect({1: 1}, 2)
+
+        assert totals[1][Series(catalog.LOST, ("block_io",))] == 30
+
+    def test_nothing_stays_open_of_a_process_that_has_ended(self, kernel: FakeTables) -> None:
+        """A wait that nobody was charged with; of the other process it still may be."""
+        kernel.feeding(2, dry_ns={RUNNABLE: 7})
+        kernel.feeding(3, dry_ns={RUNNABLE: 7})
+        totals = Sched(Tables(kernel.maps, kernel.iterate)).collect({2: 2, 3: 3}, 0, [2])
+
+        lost = Series(catalog.LOST, ("unknown",))
+        assert (totals[2].get(lost), totals[3].get(lost)) == (7, None)
+
+    def test_forgotten_process_is_not_collected(self, kernel: FakeTables) -> None:
+        """Its rows are gone by then."""
+        sched = Sched(Tables(kernel.maps, kernel.iterate))
+        sched.tick({1: 1}, 0)
+        sched.forget([1])
+
+        assert sched.collect({}, 1) == {}

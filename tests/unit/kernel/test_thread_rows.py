@@ -1,0 +1,273 @@
+"""thread_rows: where the time of threads went, from bytes to named numbers."""
+
+from __future__ import annotations
+
+import struct
+
+import pytest
+
+from exporter.kernel.abi import Culprit, IntervalKind, ThreadState, Victim
+from exporter.kernel.operations import NUMBERS
+from exporter.kernel.rows import Exposure, OperationKey, Tables
+from exporter.kernel.thread_rows import (
+    THREADS_READ,
+    BlameKey,
+    ChainKey,
+    ChainRow,
+    FeedingRow,
+    IntervalKey,
+    IntervalRow,
+    TailKey,
+    TailRow,
+    ThreadRow,
+)
+from tests.support.tables import FakeTables
+
+SYNC = OperationKey(1, NUMBERS["cudaStreamSynchronize"], 0)
+SIXTEEN = tuple(range(100, 116))
+
+
+@pytest.fixture
+def kernel() -> FakeTables:
+    """Empty tables."""
+    return FakeTables()
+
+
+@pytest.fixture
+def tables(kernel: FakeTables) -> Tables:
+    """What reads them."""
+    return Tables(kernel.maps, kernel.iterate)
+
+
+class TestLayout:
+    """Written out byte by byte, as the header has it."""
+
+    def test_operation_has_states_and_exposure(self, kernel: FakeTables, tables: Tables) -> None:
+        """Three sums, sixteen states, six of exposure, the exemplar, the slots."""
+        key = struct.pack("<IHH", *SYNC)
+        value = struct.pack("<3Q16Q6Q", 0, 0, 0, *SIXTEEN, 1, 2, 3, 4, 5, 6)
+        kernel.maps["operations"].rows[key] = value + bytes(32 + 338 * 8)
+        row = tables.read().operations[SYNC]
+
+        assert (row.states_ns, row.exposure) == (SIXTEEN, Exposure(1, 2, 3, 4, 5, 6))
+
+    def test_interval(self, kernel: FakeTables, tables: Tables) -> None:
+        """Process, kind; sixteen states, two counts."""
+        kernel.maps["intervals"].rows[struct.pack("<II", 7, 4)] = struct.pack("<18Q", *SIXTEEN, 8, 9)
+
+        assert tables.read_accounts([]).intervals == {
+            IntervalKey(7, IntervalKind.WORKER): IntervalRow(SIXTEEN, voluntary=8, involuntary=9)
+        }
+
+    def test_tail(self, kernel: FakeTables, tables: Tables) -> None:
+        """Process, operation, octave; calls, sixteen states."""
+        kernel.maps["tail"].rows[struct.pack("<IHH", 7, 3, 11)] = struct.pack("<17Q", 5, *SIXTEEN)
+
+        assert tables.read_tail() == {TailKey(7, 3, 11): TailRow(5, SIXTEEN)}
+
+    def test_blame(self, kernel: FakeTables, tables: Tables) -> None:
+        """Process, victim, culprit, tgid, padding, cgroup, name up to its NUL; nanoseconds."""
+        key = struct.pack("<IHHIIQ16s", 7, 2, 1, 4026, 0, 99, b"stress\0left")
+        kernel.maps["blame"].rows[key] = struct.pack("<Q", 55)
+
+        assert tables.read_waits([]).blame == {BlameKey(7, Victim.WORKER, Culprit.OWN, 4026, 99, b"stress"): 55}
+
+    def test_feeding(self, kernel: FakeTables, tables: Tables) -> None:
+        """Process, threads that feed, since when it is stalled, dry, padding; two times sixteen states; six sums."""
+        late = tuple(range(200, 216))
+        value = struct.pack("<IiQII32Q6Q", 7, -1, 12, 1, 0, *SIXTEEN, *late, 21, 22, 23, 24, 25, 26)
+        kernel.maps["feeding"].rows[struct.pack("<I", 7)] = value
+
+        assert tables.read_waits([7]).feeding == {7: FeedingRow(7, -1, 12, 1, SIXTEEN, late, 21, 22, 23, 24, 25, 26)}
+
+    def test_chain(self, kernel: FakeTables, tables: Tables) -> None:
+        """Process, victim, state; windows, resolved, abstained, sixteen states."""
+        kernel.maps["chains"].rows[struct.pack("<IHH", 7, 0, 9)] = struct.pack("<19Q", 1, 2, 3, *SIXTEEN)
+
+        assert tables.read_waits([]).chains == {
+            ChainKey(7, Victim.STEP, ThreadState.PIPE): ChainRow(
+                windows=1, resolved_ns=2, abstained_ns=3, states_ns=SIXTEEN
+            )
+        }
+
+    def test_thread(self, kernel: FakeTables, tables: Tables) -> None:
+        """Six numbers, seven sums, four times sixteen states, a name."""
+        times = tuple(range(64))
+        kernel.threads[11] = struct.pack(
+            "<6I7Q64Q16s", 7, 11, 10, 1, 3, 0xFFFF, 21, 22, 23, 24, 25, 26, 27, *times, b"pt_autograd_0\0x"
+        )
+
+        assert tables.read_accounts([]).threads == [
+            ThreadRow(
+                process=7,
+                tid=11,
+                tgid=10,
+                victim=Victim.OTHER,
+                state=3,
+                operation=0xFFFF,
+                read_ns=21,
+                opened_ns=22,
+                calls=23,
+                voluntary=24,
+                involuntary=25,
+                wakes=26,
+                run_delay_ns=27,
+                open_ns=times[:16],
+                gaps_ns=times[16:32],
+                idle_ns=times[32:48],
+                booked_ns=times[48:],
+                comm=b"pt_autograd_0",
+            )
+        ]
+
+
+class TestReading:
+    """Of what is not as usual."""
+
+    def test_tables_that_are_not_there_are_empty(self) -> None:
+        """The programs that fill them did not load."""
+        accounts = Tables({}).read_accounts([1])
+
+        assert (accounts.intervals, accounts.blame, accounts.feeding, accounts.chains) == ({}, {}, {}, {})
+        assert (accounts.threads, Tables({}).read_tail()) == ([], {})
+
+    def test_iterator_is_run_by_its_name(self) -> None:
+        """And only when the threads are asked for."""
+        ran: list[str] = []
+
+        def iterate(program: str) -> bytes:
+            ran.append(program)
+            return b""
+
+        tables = Tables({}, iterate)
+        tables.read_waits([1])
+        before = list(ran)
+        tables.read_accounts([1])
+
+        assert (before, ran) == ([], [THREADS_READ])
+
+    def test_row_that_was_cut_short_is_left_out(self, kernel: FakeTables) -> None:
+        """What the iterator wrote is as long as it is."""
+        kernel.thread(1, 11)
+        kernel.thread(1, 12)
+        tables = Tables(kernel.maps, lambda program: kernel.iterate(program)[:-1])
+
+        assert [thread.tid for thread in tables.read_accounts([1]).threads] == [11]
+
+    def test_names_that_differ_behind_their_nul_are_one_culprit(self, kernel: FakeTables, tables: Tables) -> None:
+        """Their time is added up."""
+        kernel.blame(1, 5, comm=b"make\0x")
+        kernel.blame(1, 6, comm=b"make\0y")
+
+        assert list(tables.read_waits([1]).blame.values()) == [11]
+
+    def test_place_of_another_process_is_no_row(self, kernel: FakeTables, tables: Tables) -> None:
+        """4,096 processes later the places are given again."""
+        kernel.feeding(1, place=1)
+
+        assert tables.read_waits([1, 4097]).feeding.keys() == {1}
+
+    def test_entries_are_known(self, kernel: FakeTables, tables: Tables) -> None:
+        """Of the hash maps, when they were read last."""
+        kernel.interval(1, IntervalKind.GAP, {})
+        kernel.blame(1, 5)
+        kernel.chain(1, ThreadState.PIPE, {})
+        tables.read_accounts([1])
+
+        assert {name: tables.entries[name] for name in ("intervals", "blame", "chains")} == {
+            "intervals": 1,
+            "blame": 1,
+            "chains": 1,
+        }
+
+
+class TestReadingSeldom:
+    """A tick comes four times a second."""
+
+    def test_operations_are_not_read_while_nobody_has_waited_for_the_gpu(
+        self, kernel: FakeTables, tables: Tables
+    ) -> None:
+        """Three of four ticks: of nine the first, the fifth, the ninth."""
+        kernel.feeding(1)
+        for _ in range(9):
+            tables.read_waits([1])
+
+        assert kernel.maps["operations"].times_read == 3
+
+    def test_operations_are_read_when_the_timeline_has_moved(self, kernel: FakeTables, tables: Tables) -> None:
+        """At once."""
+        kernel.feeding(1)
+        tables.read_waits([1])
+        kernel.call(1, "cudaStreamSynchronize", exposure=Exposure(5, 0, 0, 0, 0, 0))
+        kernel.feeding(1, clean=(1, 100))
+
+        assert tables.read_waits([1]).operations[SYNC].exposure.exact_ns == 5
+
+    def test_exposure_of_an_event_is_found_without_the_timeline(self, kernel: FakeTables, tables: Tables) -> None:
+        """Waiting for an event ends no cycle."""
+        kernel.feeding(1)
+        tables.read_waits([1])
+        kernel.call(1, "cudaEventSynchronize", exposure=Exposure(5, 0, 0, 0, 0, 0))
+        found = [len(tables.read_waits([1]).operations) for _ in range(4)]
+
+        assert found == [0, 0, 0, 1]
+
+    def test_table_that_did_not_move_is_the_same_object(self, kernel: FakeTables, tables: Tables) -> None:
+        """Nothing was unpacked again; with one more nanosecond it is."""
+        kernel.blame(1, 5)
+        first, again = tables.read_waits([1]).blame, tables.read_waits([1]).blame
+        kernel.blame(1, 1)
+
+        assert again is first
+        assert list(tables.read_waits([1]).blame.values()) == [6]
+
+    def test_row_whose_states_moved_is_unpacked(self, kernel: FakeTables, tables: Tables) -> None:
+        """The program adds the time of a call to one sum after the other."""
+        kernel.call(1, "cudaStreamSynchronize", durations_ns=[5])
+        tables.read()
+        kernel.call(1, "cudaStreamSynchronize", states_ns={ThreadState.ON_CPU: 5})
+
+        assert tables.read().operations[SYNC].states_ns[0] == 5
+
+
+class TestForgetting:
+    """Processes that have ended."""
+
+    def test_rows_of_the_process_are_deleted_and_no_other(self, kernel: FakeTables, tables: Tables) -> None:
+        """Process 2 keeps its own."""
+        for process in (1, 2):
+            kernel.process(process)
+            kernel.interval(process, IntervalKind.GAP, {})
+            kernel.tail(process, "cudaFree", octave=3, calls=1, states_ns={})
+            kernel.blame(process, 5)
+            kernel.chain(process, ThreadState.PIPE, {})
+            kernel.feeding(process)
+        tables.forget({1}, tables.read())
+
+        accounts = tables.read_accounts([1, 2])
+        assert [key.process for key in (*accounts.intervals, *accounts.blame, *accounts.chains)] == [2, 2, 2]
+        assert [key.process for key in tables.read_tail()] == [2]
+        assert accounts.feeding.keys() == {2}
+
+    def test_place_is_given_back(self, kernel: FakeTables, tables: Tables) -> None:
+        """All zeros: the next process finds nothing of the last one in it."""
+        kernel.feeding(1, dry_ns={ThreadState.IO: 5})
+        tables.forget({1}, tables.read())
+
+        assert kernel.maps["feeding"].rows[struct.pack("<I", 1)] == bytes(328)
+
+    def test_place_among_the_jobs_is_given_back_too(self, kernel: FakeTables, tables: Tables) -> None:
+        """Its value is the kernel programs' own, but for the number it begins with."""
+        groups = kernel.maps["groups"].rows
+        groups[struct.pack("<I", 1)] = struct.pack("<II", 1, 3)
+        groups[struct.pack("<I", 2)] = struct.pack("<II", 2, 3)
+        tables.forget({1}, tables.read())
+
+        assert groups == {struct.pack("<I", 1): bytes(8), struct.pack("<I", 2): struct.pack("<II", 2, 3)}
+
+    def test_place_of_another_process_is_left_alone(self, kernel: FakeTables, tables: Tables) -> None:
+        """It had none."""
+        kernel.feeding(1, dry_ns={ThreadState.IO: 5})
+        tables.forget({4097}, tables.read())
+
+        assert tables.read_waits([1]).feeding[1].dry_ns[ThreadState.IO] == 5
