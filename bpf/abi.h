@@ -234,10 +234,13 @@ struct feeding_row {
 };
 
 /* What whoever ended a sleep did meanwhile: of threads in gaps that were woken by a thread of the same job. */
+#define WAKER_NOBODY 3 /* of the job */
 struct chain_key {
 	__u32 process;
 	__u16 victim; /* enum victim_kind of the sleeper */
 	__u16 state;  /* of the sleeper */
+	__u16 waker;  /* enum victim_kind of who ended the sleep, or WAKER_NOBODY */
+	__u16 padding;
 };
 
 struct chain_row {
@@ -392,7 +395,7 @@ ABI_SIZE(struct tail_key, 8);
 ABI_SIZE(struct tail_row, 136);
 ABI_SIZE(struct blame_key, 40);
 ABI_SIZE(struct feeding_row, 328);
-ABI_SIZE(struct chain_key, 8);
+ABI_SIZE(struct chain_key, 12);
 ABI_SIZE(struct chain_row, 152);
 ABI_SIZE(struct thread_row, 608);
 ABI_SIZE(struct error_key, 16);

@@ -166,8 +166,8 @@ WAIT_CHAIN = Metric(
     "s",
     Kind.COUNTER,
     ("blocked_on", "state"),
-    "Time step threads slept between two calls until a thread of the same job woke them, by what they slept on and by what"
-    " that one did from the beginning of the sleep to its end.",
+    "Time step threads slept between two calls until a worker or another thread of the job that is no step thread woke them,"
+    " by what they slept on and by what that one did from the beginning of the sleep to its end.",
 )
 WORKLOAD_INFO = Metric(
     "gpustall_workload_info",
@@ -276,6 +276,14 @@ ACCOUNTING_ERROR = _own(
     ("figure",),
     "How far the booked time of threads is off, as a share of what was measured since the exporter started; 0 is perfect.",
 )
+HEALED_SWITCHES = _own(
+    "healed_switches",
+    "{switch}",
+    Kind.COUNTER,
+    (),
+    "Switches and wake-ups of traced threads that the kernel did not show to the programs; the time in between was mended from"
+    " the kernel's own sums.",
+)
 TICK_DURATION = _own(
     "tick_duration", "s", Kind.GAUGE, (), "Wall time of the last tick, from waking up to having handled all news."
 )
@@ -355,6 +363,7 @@ EXPORTER_METRICS = (
     MAP_ENTRIES,
     MAP_CAPACITY,
     LOSSES,
+    HEALED_SWITCHES,
     ACCOUNTING_ERROR,
     TICK_DURATION,
     TICKS,

@@ -28,6 +28,7 @@ from exporter.kernel.abi import Api, EventKind
 from exporter.kernel.loader import AttachKind, Kernel
 from exporter.kernel.mapping_watch import MappingWatch
 from exporter.kernel.rows import Tables, event_of
+from exporter.kernel.thread_rows import THREADS_ADOPT
 from exporter.ledger import Ledger
 from exporter.model import Snapshot
 from exporter.output.otlp.points import Origin
@@ -189,6 +190,8 @@ class Daemon:
             events = [event_of(record) for record in self._records]
             self._records.clear()
             self._ended.update(event.process for event in events if event.kind is EventKind.PROCESS_ENDED)
+            if any(event.kind is EventKind.PROCESS_TRACKED for event in events):
+                self.kernel.iterate(THREADS_ADOPT)  # its threads and workers from before it made a call
             if is_due:
                 self._tick()
             elif events:

@@ -168,6 +168,7 @@ class Publication:
         own.replace(catalog.MAP_CAPACITY, {(name,): count for name, count in tables.capacities().items()})
         for (program, reason), count in tables.losses().items():
             own.set(catalog.LOSSES, count, program.name.lower(), reason.name.lower())
+        own.set(catalog.HEALED_SWITCHES, tables.healed())
         for figure, error in (self._sched.errors() if self._sched else {}).items():
             own.set(catalog.ACCOUNTING_ERROR, error, figure)
         recursions: Counter[str] = Counter()

@@ -65,12 +65,13 @@ static __always_inline struct group *group_of(u32 process)
 	return group;
 }
 
-static __always_inline struct chain_row *chain_row(const struct thread *thread)
+static __always_inline struct chain_row *chain_row(const struct thread *thread, u32 waker)
 {
 	struct chain_key key = {
 		.process = thread->group,
 		.victim = victim_kind(thread),
 		.state = thread->account.sleep_state,
+		.waker = waker,
 	};
 	struct chain_row *row = bpf_map_lookup_elem(&chains, &key);
 
@@ -224,7 +225,7 @@ __noinline int resolve_chain(struct thread *sleeper, struct thread *waker, u64 n
 			carry_on(sleeper, leader, l, split, sum_ns);
 			continue;
 		}
-		struct chain_row *row = sleeper->account.is_resolved || !sleeper->process ? NULL : chain_row(sleeper);
+		struct chain_row *row = sleeper->account.is_resolved || !sleeper->process ? NULL : chain_row(sleeper, victim_kind(waker));
 
 		if (!row)
 			continue;
@@ -251,7 +252,7 @@ __noinline int end_chain(struct thread *thread, u64 now_ns)
 	group->leaders[place].is_open = false;
 	if (account->is_resolved || !thread->process)
 		return 0;
-	struct chain_row *row = chain_row(thread);
+	struct chain_row *row = chain_row(thread, WAKER_NOBODY);
 
 	if (row)
 		__sync_fetch_and_add(&row->abstained_ns, elapsed_ns(group->leaders[place].since_ns, now_ns));

@@ -27,8 +27,10 @@ static __always_inline struct feeding_row *feeding_row(u32 process)
 	if (!row || !process)
 		return NULL;
 	if (row->process != process) {
-		if (row->process || !__sync_bool_compare_and_swap(&row->process, 0, process))
+		if (row->process || !__sync_bool_compare_and_swap(&row->process, 0, process)) {
+			lose(LOSS_GROUPS_FULL);
 			return NULL;
+		}
 	}
 	return row;
 }

@@ -63,8 +63,11 @@ class Accountant:
                 operations.setdefault(item[0].process, []).append(item)
         chains: dict[int, dict[ThreadState, ChainRow]] = {}
         for key, row in waits.chains.items():
-            if key.victim is Victim.STEP:
-                chains.setdefault(key.process, {})[key.state] = row
+            # What a step thread did was feeding the GPU: a sleep that it ended delayed nothing, and explains no stall.
+            if key.victim is Victim.STEP and key.waker != Victim.STEP:
+                of_process = chains.setdefault(key.process, {})
+                known = of_process.get(key.state)
+                of_process[key.state] = known.plus(row) if known else row
         charges: dict[int, dict[BlameKey, int]] = {}
         for blamed, charged_ns in self._charged.since(waits.blame).items():
             charges.setdefault(blamed.process, {})[blamed] = charged_ns

@@ -70,7 +70,7 @@ class _Wakers:
 
     def see(self, row: ChainRow | None, now_ns: int) -> None:
         grown: dict[ThreadState | None, int] = {}
-        if row is not None and row is not self._row:
+        if row is not None and row != self._row:
             states: dict[ThreadState | None, int] = dict(zip(ThreadState, row.states_ns, strict=True))
             grown = self._growth.since(states | {None: row.abstained_ns})
         self._row = row

@@ -16,6 +16,7 @@ TAIL_FIRST_OCTAVE = 17  # 2**17 ns = 131 us
 TAIL_OCTAVES = 16
 FEEDING_PLACES = 4096
 OPERATION_NONE = 0xFFFF
+WAKER_NOBODY = 3
 GPU_MAJORS = 4
 
 STATES = struct.Struct(f"={THREAD_STATES}Q")  # nanoseconds by ThreadState
@@ -30,7 +31,7 @@ TAIL_KEY = struct.Struct("=IHH")  # process, operation, octave
 TAIL_ROW = struct.Struct(f"=Q{THREAD_STATES}Q")  # calls, states_ns
 BLAME_KEY = struct.Struct("=IHHIIQ16s")  # process, victim, culprit, tgid, padding, cgroup_id, comm
 FEEDING_ROW = struct.Struct(f"=IiQII{THREAD_STATES}Q{THREAD_STATES}QQQQQQQ")
-CHAIN_KEY = struct.Struct("=IHH")  # process, victim, state
+CHAIN_KEY = struct.Struct("=IHHHH")  # process, victim, state, waker, padding
 CHAIN_ROW = struct.Struct(f"=QQQ{THREAD_STATES}Q")  # windows, resolved_ns, abstained_ns, states_ns
 THREAD_ROW = struct.Struct(f"=IIIIIIQQQQQQQ{4 * THREAD_STATES}Q16s")
 ERROR_KEY = struct.Struct("=IHHiI")  # process, operation, padding, code, padding

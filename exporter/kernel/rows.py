@@ -298,12 +298,18 @@ class Tables:
         return rows
 
     def losses(self) -> dict[tuple[LossProgram, LossReason], int]:
-        """Losses so far, by program and reason."""
+        """Losses so far, by program and reason; what could be mended is none."""
+        return {key: count for key, count in self._counts() if key[1] is not LossReason.HEALED}
+
+    def healed(self) -> int:
+        """Switches and wake-ups so far that the programs did not see, mended from the kernel's own clocks."""
+        return sum(count for (_, reason), count in self._counts() if reason is LossReason.HEALED)
+
+    def _counts(self) -> Iterator[tuple[tuple[LossProgram, LossReason], int]]:
         reasons = len(LossReason)
-        return {
-            (LossProgram(index // reasons), LossReason(index % reasons)): abi.COUNT.unpack(value)[0]
-            for index, value in ((abi.NUMBER.unpack(key)[0], value) for key, value in self._rows("losses"))
-        }
+        for key, value in self._rows("losses"):
+            program, reason = divmod(abi.NUMBER.unpack(key)[0], reasons)
+            yield (LossProgram(program), LossReason(reason)), abi.COUNT.unpack(value)[0]
 
     def capacities(self) -> dict[str, int]:
         """Map name -> entries it has room for."""

@@ -17,7 +17,8 @@ from exporter.kernel.maps import MapReader
 Iterate = Callable[[str], bytes]
 """Runs a kernel iterator program by its name and returns what it wrote."""
 
-THREADS_READ = "threads_read"
+THREADS_READ, THREADS_ADOPT = "threads_read", "threads_adopt"
+"""The programs of bpf/threads.bpf.c."""
 
 States = tuple[int, ...]
 """Nanoseconds by abi.ThreadState."""
@@ -88,11 +89,12 @@ class FeedingRow(NamedTuple):
 
 
 class ChainKey(NamedTuple):
-    """Key of `chains`: whose sleeps, in which state."""
+    """Key of `chains`: whose sleeps, in which state. waker: who ended them, a Victim, or abi.WAKER_NOBODY of the job."""
 
     process: int
     victim: Victim
     state: ThreadState
+    waker: int
 
 
 class ChainRow(NamedTuple):
@@ -102,6 +104,11 @@ class ChainRow(NamedTuple):
     resolved_ns: int
     abstained_ns: int
     states_ns: States
+
+    def plus(self, other: ChainRow) -> ChainRow:
+        """Both together."""
+        sums = (mine + others for mine, others in zip(self[:3], other[:3], strict=True))
+        return ChainRow(*sums, tuple(map(int.__add__, self.states_ns, other.states_ns)))
 
 
 class ThreadRow(NamedTuple):
@@ -265,10 +272,10 @@ def _tail_of(raw: list[tuple[bytes, bytes]]) -> dict[TailKey, TailRow]:
 def _chains_of(raw: list[tuple[bytes, bytes]]) -> dict[ChainKey, ChainRow]:
     rows = {}
     for key, value in raw:
-        process, victim, state = abi.CHAIN_KEY.unpack(key)
+        process, victim, state, waker, _ = abi.CHAIN_KEY.unpack(key)
         windows, resolved_ns, abstained_ns, *states_ns = abi.CHAIN_ROW.unpack(value)
         row = ChainRow(windows, resolved_ns, abstained_ns, tuple(states_ns))
-        rows[ChainKey(process, Victim(victim), ThreadState(state))] = row
+        rows[ChainKey(process, Victim(victim), ThreadState(state), waker)] = row
     return rows
 
 

@@ -10,6 +10,7 @@ import math
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
+from exporter import catalog
 from exporter.catalog import METRICS, Kind, Metric
 from tests.support.exposition import Scrape
 from tests.support.otlp import HistogramValue, Received
@@ -21,10 +22,18 @@ CLASSIC_EXPONENTS = (-19, -17, -15, -13, -11, -9, -7, -5, -3, 0)
 """Of the classic edges, in powers of 2 s; by hand, from docs/metrics.md."""
 
 
+GOES_ON = frozenset({catalog.THREAD_TIME})
+"""What grows while a program rests: its threads rest in time. Two readings of it are never the same, and are left out."""
+
+SILENT = frozenset({catalog.LOST, catalog.CULPRIT, catalog.WAIT_CHAIN})
+"""What a program need not have that nobody kept from the GPU."""
+
+
 def of_scrape(scrape: Scrape, kind: Kind, **labels: str) -> Series:
     """The catalogue's series of one kind that have the labels."""
     suffixes = ("_bucket", "_sum", "_count") if kind is Kind.HISTOGRAM else ("",)
-    names = {metric.name + suffix for metric in METRICS if metric.kind is kind for suffix in suffixes}
+    still = (metric for metric in METRICS if metric.kind is kind and metric not in GOES_ON)
+    names = {metric.name + suffix for metric in still for suffix in suffixes}
     return {
         (sample.name, frozenset((name, _number(name, value)) for name, value in sample.labels.items())): sample.value
         for sample in scrape.samples
@@ -37,7 +46,7 @@ def of_points(points: Iterable[Received], kind: Kind, **labels: str) -> Series:
     found: Series = {}
     for point in points:
         metric = BY_OTEL_NAME[point.name]
-        if metric.kind is kind and labels.items() <= point.attributes.items():
+        if metric.kind is kind and metric not in GOES_ON and labels.items() <= point.attributes.items():
             for name, own, value in _lines(metric, point.value):
                 key = name, frozenset({**point.attributes, **own}.items())
                 assert key not in found, f"pushed twice: {key}"

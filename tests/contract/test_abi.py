@@ -46,7 +46,7 @@ STRUCTS: dict[str, tuple[tuple[struct.Struct, ...], type | None, tuple[str, ...]
     "tail_row": ((abi.TAIL_ROW,), thread_rows.TailRow, ()),
     "blame_key": ((abi.BLAME_KEY,), thread_rows.BlameKey, ("padding",)),
     "feeding_row": ((abi.FEEDING_ROW,), thread_rows.FeedingRow, ("padding",)),
-    "chain_key": ((abi.CHAIN_KEY,), thread_rows.ChainKey, ()),
+    "chain_key": ((abi.CHAIN_KEY,), thread_rows.ChainKey, ("padding",)),
     "chain_row": ((abi.CHAIN_ROW,), thread_rows.ChainRow, ()),
     "thread_row": ((abi.THREAD_ROW,), thread_rows.ThreadRow, ()),
     "error_key": ((abi.ERROR_KEY,), rows.ErrorKey, ("padding", "padding_2")),
@@ -110,6 +110,7 @@ class TestConstants:
             "TAIL_OCTAVES",
             "FEEDING_PLACES",
             "OPERATION_NONE",
+            "WAKER_NOBODY",
             "GPU_MAJORS",
         ],
     )
@@ -131,6 +132,7 @@ class TestConstants:
             "TAIL_OCTAVES",
             "FEEDING_PLACES",
             "OPERATION_NONE",
+            "WAKER_NOBODY",
             "GPU_MAJORS",
         }
 

@@ -161,7 +161,9 @@ class TestNotHere:
         rows = findings(done)
 
         assert done.returncode == 3
-        assert only(rows["BPF objects"])["detail"] == "not built: process.bpf.o, cuda.bpf.o, nccl.bpf.o"
+        assert only(rows["BPF objects"])["detail"] == "not built: " + ", ".join(
+            f"{subject}.bpf.o" for subject in ("process", "cuda", "nccl", "sched", "reclaim", "interrupt", "threads")
+        )
         assert only(rows["BPF objects"])["remedy"] == "run `make build`"
         assert only(rows["BPF programs"])["state"] == "failed"
         assert only(rows["stand-in"])["state"] == "absent"

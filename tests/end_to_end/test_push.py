@@ -128,12 +128,14 @@ class TestNumbers:
     @BOTH_FORMATS
     def test_series_are_those_of_a_scrape(self, pushing: Pushing, name: str, kind: Kind) -> None:
         """Names, labels and numbers; of a histogram the sum, the count and every classic bucket."""
-        scraped = series.of_scrape(pushing.exporter.scrape(), kind, rank=pushing.rank)
-        eventually(
-            lambda: self._pushed(pushing, name, kind) == scraped, f"{name} has the same {kind}", PATIENCE_SECONDS
-        )
 
-        assert len(scraped) > 0
+        def both() -> tuple[series.Series, series.Series]:
+            scraped = series.of_scrape(pushing.exporter.scrape(), kind, rank=pushing.rank)
+            return scraped, self._pushed(pushing, name, kind)
+
+        eventually(lambda: both()[0] == both()[1], f"{name} has the same {kind}", PATIENCE_SECONDS)
+
+        assert len(both()[0]) > 0
 
     @staticmethod
     def _pushed(pushing: Pushing, name: str, kind: Kind) -> series.Series:
@@ -169,11 +171,19 @@ class TestNumbers:
 
     def test_deltas_add_up_to_what_is_served(self, pushing: Pushing) -> None:
         """Of every counter, from the first push on."""
-        scraped = series.of_scrape(pushing.exporter.scrape(), Kind.COUNTER, rank=pushing.rank)
-        scraped = {key: value for key, value in scraped.items() if value}
-        eventually(lambda: self._sums(pushing) == scraped, "the sums are those of the scrape", PATIENCE_SECONDS)
 
-        assert len(scraped) > 0
+        def scraped() -> series.Series:
+            found = series.of_scrape(pushing.exporter.scrape(), Kind.COUNTER, rank=pushing.rank)
+            return {key: value for key, value in found.items() if value}
+
+        # Sums of seconds are rounded once a delta.
+        eventually(
+            lambda: self._sums(pushing) == pytest.approx(scraped(), rel=1e-9, abs=1e-9),
+            "the sums are those of the scrape",
+            PATIENCE_SECONDS,
+        )
+
+        assert len(scraped()) > 0
 
     @staticmethod
     def _sums(pushing: Pushing) -> series.Series:

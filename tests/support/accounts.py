@@ -8,6 +8,7 @@ import subprocess
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import reduce
 from pathlib import Path
 from typing import Any
 
@@ -78,9 +79,9 @@ class Account:
         return found
 
     def chain(self, state: ThreadState) -> ChainRow:
-        """Of step threads asleep in a state."""
-        (row,) = (row for key, row in self.accounts.chains.items() if key.victim is Victim.STEP and key.state is state)
-        return row
+        """Of step threads asleep in a state, whoever woke them."""
+        rows = (row for key, row in self.accounts.chains.items() if (key.victim, key.state) == (Victim.STEP, state))
+        return reduce(ChainRow.plus, rows)
 
     @property
     def feeding(self) -> FeedingRow:
@@ -123,8 +124,7 @@ def run(tracer: Tracer, *command: str | Path, environment: dict[str, str] | None
 def read(tracer: Tracer, truth: dict[str, Any]) -> Account:
     """The tables now."""
     accounts = tracer.tables.read_accounts(tracer.tables.read_processes())
-    healed = sum(count for (_, reason), count in tracer.tables.losses().items() if reason.name == "HEALED")
-    return Account(truth, accounts, healed)
+    return Account(truth, accounts, tracer.tables.healed())
 
 
 @contextmanager

@@ -98,7 +98,6 @@ LOSS_MEANINGS = {
     LossReason.BLAME_FULL: "The table of who held the CPU was full: culprits are missing, the loss is shared by the others.",
     LossReason.GROUPS_FULL: "The table of jobs was full: sleeps in them are not traced to their wakers.",
     LossReason.CHAINS_FULL: "The table of what wakers did was full.",
-    LossReason.HEALED: "A switch or wake-up that the programs did not see; its time was taken from the kernel's own clocks.",
 }
 CODES = (
     ("1", "invalid value", "unhandled CUDA error"),
@@ -204,7 +203,7 @@ def _metrics_sections() -> Iterator[str]:
         "Of `gpustall_exporter_losses_total`. Two more come from elsewhere: `recursion`, runs of a program that the kernel left"
         " out because the program was running on that CPU already, and `ring_full`, news of fresh mappings that did not fit."
     )
-    yield table(("reason", "what happened"), ((f"`{r.name.lower()}`", LOSS_MEANINGS[r]) for r in LossReason))
+    yield table(("reason", "what happened"), ((f"`{r.name.lower()}`", LOSS_MEANINGS[r]) for r in LOSS_MEANINGS))
     yield "## Buckets"
     yield (
         "The kernel counts durations in exponential buckets, eight to each doubling. `/metrics` shows a subset of their edges,"

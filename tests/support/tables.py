@@ -212,13 +212,14 @@ class FakeTables:
         states_ns: By,
         *,
         victim: abi.Victim = abi.Victim.STEP,
+        waker: int = abi.Victim.WORKER,
         windows: int = 1,
         abstained_ns: int = 0,
     ) -> None:
         """What the wakers did while threads slept in `state`; replaces what was there."""
         resolved_ns = sum(states_ns.values())
         value = abi.CHAIN_ROW.pack(windows, resolved_ns, abstained_ns, *states_of(states_ns))
-        self.maps["chains"].rows[abi.CHAIN_KEY.pack(process, victim, state)] = value
+        self.maps["chains"].rows[abi.CHAIN_KEY.pack(process, victim, state, waker, 0)] = value
 
     def thread(
         self,

@@ -298,7 +298,7 @@ class TestLosses:
     def test_defect_costs_these_metrics_only(self, stalled: Bench, caplog: pytest.LogCaptureFixture) -> None:
         """A state that does not exist; calls are counted as ever."""
         caplog.set_level(logging.CRITICAL)
-        key = abi.CHAIN_KEY.pack(1, 0, 99)
+        key = abi.CHAIN_KEY.pack(1, 0, 99, 2, 0)
         stalled.kernel.maps["chains"].rows[key] = bytes(abi.CHAIN_ROW.size)
         stalled.publication.tick([])
 

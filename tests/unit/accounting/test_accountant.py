@@ -8,7 +8,7 @@ import pytest
 
 from exporter.accounting.accountant import Accountant, ProcessTime
 from exporter.accounting.naming import Cause
-from exporter.kernel.abi import Culprit, ThreadState, Victim
+from exporter.kernel.abi import WAKER_NOBODY, Culprit, ThreadState, Victim
 from exporter.kernel.rows import Exposure, Tables
 from tests.support.tables import FakeTables
 
@@ -89,6 +89,20 @@ class TestLosses:
 
 class TestChains:
     """As the kernel has them."""
+
+    def test_sleep_that_a_step_thread_ended_explains_nothing(self, bench: Bench) -> None:
+        """That one fed the GPU meanwhile."""
+        bench.kernel.chain(1, PIPE, {IO: 500}, waker=Victim.STEP)
+
+        assert bench.tick(1)[1].chains == {}
+
+    def test_wakers_are_added_up(self, bench: Bench) -> None:
+        """A worker, another thread, and nobody of the job."""
+        bench.kernel.chain(1, PIPE, {IO: 500}, waker=Victim.WORKER)
+        bench.kernel.chain(1, PIPE, {IO: 20, ON_CPU: 3}, waker=Victim.OTHER)
+        bench.kernel.chain(1, PIPE, {}, waker=WAKER_NOBODY, abstained_ns=7)
+
+        assert bench.tick(1)[1].chains == {("pipe", "io"): 520, ("pipe", "on_cpu"): 3, ("pipe", "unresolved"): 7}
 
     def test_chain_is_told_by_sleep_and_state(self, bench: Bench) -> None:
         """And what is not known has a name."""

@@ -81,11 +81,11 @@ class TestLayout:
         assert tables.read_waits([7]).feeding == {7: FeedingRow(7, -1, 12, 1, SIXTEEN, late, 21, 22, 23, 24, 25, 26)}
 
     def test_chain(self, kernel: FakeTables, tables: Tables) -> None:
-        """Process, victim, state; windows, resolved, abstained, sixteen states."""
-        kernel.maps["chains"].rows[struct.pack("<IHH", 7, 0, 9)] = struct.pack("<19Q", 1, 2, 3, *SIXTEEN)
+        """Process, victim, state, waker, padding; windows, resolved, abstained, sixteen states."""
+        kernel.maps["chains"].rows[struct.pack("<IHHHH", 7, 0, 9, 2, 0)] = struct.pack("<19Q", 1, 2, 3, *SIXTEEN)
 
         assert tables.read_waits([]).chains == {
-            ChainKey(7, Victim.STEP, ThreadState.PIPE): ChainRow(
+            ChainKey(7, Victim.STEP, ThreadState.PIPE, Victim.WORKER): ChainRow(
                 windows=1, resolved_ns=2, abstained_ns=3, states_ns=SIXTEEN
             )
         }
