@@ -203,7 +203,7 @@ struct blame_key {
 	__u32 process; /* the victim's number; of a worker, its parent's */
 	__u16 victim;
 	__u16 culprit;
-	__u32 tgid; /* of the culprit, the kernel's own number; 0 where it is not a task */
+	__u32 tgid; /* of CULPRIT_TASK, the kernel's own number; else 0 */
 	__u32 padding;
 	__u64 cgroup_id; /* on cgroup v1 of the cpu controller's hierarchy */
 	char comm[16];	 /* of the culprit's process when it was charged first */

@@ -60,11 +60,12 @@ __noinline int charge_run(struct thread *thread, struct run *run, u64 ns, u32 tg
 		return charge_nobody(thread, CULPRIT_IDLE, ns);
 	if (!ns)
 		return 0;
+	bool is_own = run->tgid == tgid || run->group == thread->group;
 	struct blame_key key = {
 		.process = thread->group,
 		.victim = victim_kind(thread),
-		.culprit = run->tgid == tgid || run->group == thread->group ? CULPRIT_OWN : CULPRIT_TASK,
-		.tgid = run->tgid,
+		.culprit = is_own ? CULPRIT_OWN : CULPRIT_TASK,
+		.tgid = is_own ? 0 : run->tgid, /* dozens of workers make one row */
 		.cgroup_id = run->cgroup_id,
 	};
 

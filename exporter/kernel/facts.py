@@ -7,9 +7,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Protocol
 
 from exporter.kernel.abi import GPU_MAJORS
-from exporter.kernel.libbpf import KernelTypes, Libbpf
+from exporter.kernel.libbpf import Libbpf
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,7 +48,15 @@ def _text(path: Path) -> str:
         return ""
 
 
-def preempt_count_offset(types: KernelTypes) -> int:
+class Types(Protocol):
+    """What is asked of the kernel's type information; see KernelTypes of libbpf.py."""
+
+    def per_cpu_offsets(self, wanted: set[str]) -> dict[str, int]: ...
+
+    def member_offset(self, struct_name: str, member: str) -> int | None: ...
+
+
+def preempt_count_offset(types: Types) -> int:
     """Distance in the per-CPU section; the count is a variable of its own, or from 6.2 to 6.14 in struct pcpu_hot."""
     offsets = types.per_cpu_offsets({"runqueues", "__preempt_count", "pcpu_hot"})
     if "runqueues" not in offsets:

@@ -12,6 +12,7 @@ from typing import Protocol
 from exporter.kernel.libbpf import Libbpf
 
 _ROOM = 512  # entries per batch call to begin with; grows when one bucket holds more
+_ROOM_BYTES = 1 << 20  # of the buffer, where entries are large
 
 
 class MapReader(Protocol):
@@ -48,7 +49,8 @@ class KernelMap:
         self._key_bytes = key_bytes
         self._value_bytes = value_bytes
         self._capacity = capacity
-        self._room = min(_ROOM, capacity)
+        self._room = min(_ROOM, max(_ROOM_BYTES // value_bytes, 1), capacity)
+        self._buffers: tuple[ctypes.Array[ctypes.c_char], ctypes.Array[ctypes.c_char]] | None = None
 
     @property
     def capacity(self) -> int:
@@ -60,23 +62,26 @@ class KernelMap:
         position = ctypes.create_string_buffer(8)
         is_first = True
         while True:
-            keys = ctypes.create_string_buffer(self._room * self._key_bytes)
-            values = ctypes.create_string_buffer(self._room * self._value_bytes)
+            # Taken, and given back: two threads, or a reading within a reading, never share them.
+            (keys, values), self._buffers = self._buffers or self._new_buffers(), None
             count, is_last = self._libbpf.lookup_batch(
                 self.fd, position, is_first=is_first, keys=keys, values=values, room=self._room
             )
             if count < 0:
                 self._room = min(self._room * 2, self._capacity)
                 continue
-            raw_keys, raw_values = memoryview(keys), memoryview(values)
-            for i in range(count):
-                yield (
-                    bytes(raw_keys[i * self._key_bytes : (i + 1) * self._key_bytes]),
-                    bytes(raw_values[i * self._value_bytes : (i + 1) * self._value_bytes]),
-                )
+            raw_keys, raw_values = keys.raw[: count * self._key_bytes], values.raw[: count * self._value_bytes]
+            self._buffers = (keys, values)
+            yield from zip(_cut(raw_keys, self._key_bytes), _cut(raw_values, self._value_bytes), strict=True)
             if is_last:
                 return
             is_first = False
+
+    def _new_buffers(self) -> tuple[ctypes.Array[ctypes.c_char], ctypes.Array[ctypes.c_char]]:
+        room = self._room
+        return ctypes.create_string_buffer(room * self._key_bytes), ctypes.create_string_buffer(
+            room * self._value_bytes
+        )
 
     def get(self, key: bytes) -> bytes | None:
         """The value of one key."""
@@ -89,3 +94,7 @@ class KernelMap:
     def put(self, key: bytes, value: bytes) -> None:
         """Insert or replace."""
         self._libbpf.update(self.fd, key, value)
+
+
+def _cut(raw: bytes, size_bytes: int) -> Iterator[bytes]:
+    return (raw[at : at + size_bytes] for at in range(0, len(raw), size_bytes))

@@ -201,7 +201,8 @@ class Tables:
         self._maps = maps
         self._time = ThreadTables(maps, iterate)
         self._operations: dict[OperationKey, OperationRow] = {}
-        self._feeding: dict[int, FeedingRow] = {}
+        self._waits: dict[int, int] = {}
+        self._blame: dict[BlameKey, int] = {}
         self._reuses = 0
         self._entries: dict[str, int] = {}
 
@@ -252,15 +253,21 @@ class Tables:
     def read_waits(self, processes: Iterable[int]) -> Waits:
         """What cost the GPU time. processes: those alive.
 
-        The operations are most of the bytes. Their exposure moves when a thread has waited for the GPU, and so does the
-        feeding timeline; where it does not, because events were waited for, they are read at every fourth time.
+        The operations are most of the bytes. Their exposure moves when a thread has waited for the GPU, which the feeding
+        timeline counts; where it does not, because events were waited for, they are read at every fourth time. So is the
+        blame: a full node has thousands of rows, and shares of a second do as well.
         """
         feeding = self._time.feeding(processes)
+        waits = {process: row.clean_waits + row.stalled_waits for process, row in feeding.items()}
         self._reuses += 1
-        if feeding != self._feeding or self._reuses >= _MAX_REUSES:
+        is_due = self._reuses >= _MAX_REUSES
+        if waits != self._waits or is_due:
             self._read_operations()
-            self._feeding, self._reuses = feeding, 0
-        return Waits(self._operations, feeding, self._time.chains(), self._time.blame())
+            self._waits = waits
+        if is_due:
+            self._blame = self._time.blame()
+            self._reuses = 0
+        return Waits(self._operations, feeding, self._time.chains(), self._blame)
 
     def read_accounts(self, processes: Iterable[int]) -> Accounts:
         """Where all the time went. processes: those alive.
@@ -269,8 +276,8 @@ class Tables:
         counted twice.
         """
         operations, intervals = self._read_operations(), self._time.intervals()
-        feeding, chains, blame = self._time.feeding(processes), self._time.chains(), self._time.blame()
-        return Accounts(operations, feeding, chains, blame, intervals, self._time.threads())
+        feeding, chains, self._blame = self._time.feeding(processes), self._time.chains(), self._time.blame()
+        return Accounts(operations, feeding, chains, self._blame, intervals, self._time.threads())
 
     def read_tail(self) -> dict[TailKey, TailRow]:
         """What long calls waited for. Thousands of rows: not for every tick."""

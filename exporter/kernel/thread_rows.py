@@ -108,7 +108,9 @@ class ChainRow(NamedTuple):
     def plus(self, other: ChainRow) -> ChainRow:
         """Both together."""
         sums = (mine + others for mine, others in zip(self[:3], other[:3], strict=True))
-        return ChainRow(*sums, tuple(map(int.__add__, self.states_ns, other.states_ns)))
+        windows, resolved_ns, abstained_ns = sums
+        states_ns = tuple(map(int.__add__, self.states_ns, other.states_ns))
+        return ChainRow(windows, resolved_ns, abstained_ns, states_ns)
 
 
 class ThreadRow(NamedTuple):
@@ -148,6 +150,9 @@ KEY_FORMATS = {
 PLACED = ("feeding", "groups")
 """Arrays of abi.FEEDING_PLACES; a place belongs to the process whose number it begins with. `groups` is the programs' own."""
 
+_PRUNE_EVERY = 5  # readings, of which a running exporter makes one a second
+_BLAME_KEPT = 128  # rows that are few enough to be left alone
+
 T = TypeVar("T")
 
 _N = abi.THREAD_STATES
@@ -162,6 +167,8 @@ class ThreadTables:
         self._iterate = iterate
         self._last: dict[str, tuple[list[tuple[bytes, bytes]], Any]] = {}
         self._blamed: dict[bytes, BlameKey] = {}
+        self._before_prune: dict[bytes, bytes] = {}
+        self._readings = 0
         self.entries: dict[str, int] = {}
 
     def _unpacked(self, name: str, unpack: Callable[[list[tuple[bytes, bytes]]], T]) -> T:
@@ -184,8 +191,20 @@ class ThreadTables:
         return self._unpacked("tail", _tail_of)
 
     def blame(self) -> dict[BlameKey, int]:
-        """Nanoseconds by victim and culprit."""
-        return self._unpacked("blame", self._blame_of)
+        """Nanoseconds by victim and culprit, of those that were charged of late."""
+        rows = self._unpacked("blame", self._blame_of)
+        self._readings += 1
+        if self._readings % _PRUNE_EVERY == 0:
+            self._prune_blame()
+        return rows
+
+    def _prune_blame(self) -> None:
+        """Delete what has not moved for long: every process that ever ran beside a job has a row, and most have ended."""
+        raw = dict(self._last["blame"][0])
+        if len(raw) > _BLAME_KEPT:
+            for key in [key for key, value in raw.items() if self._before_prune.get(key) == value]:
+                self._maps["blame"].delete(key)
+        self._before_prune = raw
 
     def chains(self) -> dict[ChainKey, ChainRow]:
         """What the wakers of sleeping threads did meanwhile."""

@@ -133,6 +133,11 @@ def total_of(name: str, exposition: str) -> int:
     return sum(int(float(line.rpartition(" ")[2])) for line in lines)
 
 
+def value_of(name: str, exposition: str) -> float:
+    """Of a metric with one series; 0 when it is not there."""
+    return next((float(line.split()[1]) for line in exposition.splitlines() if line.startswith(name + " ")), 0.0)
+
+
 def losses(exposition: str) -> int:
     """All losses, by whatever program and for whatever reason."""
     return total_of("gpustall_exporter_losses_total", exposition)

@@ -12,6 +12,7 @@ from tests.support import accounts
 from tests.support.traced import Tracer, eventually
 
 MS = 1_000_000
+CPU_CONTROLLER = Path("/sys/fs/cgroup/cpu")
 
 
 @pytest.fixture
@@ -57,6 +58,28 @@ class TestCrowds:
 
         assert account.call_ns("cudaEventRecord")[ThreadState.SLEEP] >= 500 * MS // 10
         assert {name for name in probed.losses() if name.startswith(("sched", "process"))} == set()
+
+
+class TestMoved:
+    """A program that changes its group while it runs."""
+
+    def test_sums_hold(self, probed: Tracer, waits_program: Path) -> None:
+        """Ten times to another group of the cpu controller and back, in which its run queue is another one."""
+        if not (CPU_CONTROLLER / "cpu.shares").exists():
+            pytest.skip(f"needs the cpu controller of cgroup v1 at {CPU_CONTROLLER}")
+        group = CPU_CONTROLLER / "gpustall-test-moved"
+        group.mkdir()
+        try:
+            move = f"for i in 1 2 3 4 5; do sleep .05; echo $P > {group}/cgroup.procs; sleep .05; echo $P > {CPU_CONTROLLER}/cgroup.procs; done"
+            command = f"P=$$; ({move}) & exec taskset -c 1 {waits_program} call spin 10 100000"
+            with accounts.hogs(1, cpu=1):
+                account = accounts.run(probed, "sh", "-c", command)
+        finally:
+            eventually(lambda: not (group / "cgroup.procs").read_text(), "the group is empty")
+            group.rmdir()
+        beyond_ns = account.truth["wall_ns"] - sum(account.call_ns("cudaEventRecord").values())
+
+        assert 0 <= beyond_ns <= 2 * MS + sum(account.interval_ns(IntervalKind.GAP).values())
 
 
 class TestLateStart:

@@ -268,9 +268,16 @@ class TestLosses:
         assert stalled.exported(catalog.CULPRIT) == {("3", "cpu_contention", "stress"): 1.5}
 
     def test_loss_is_charged_tick_by_tick(self, stalled: Bench) -> None:
-        """Without a publication in between: 1.5 s behind the first program, 0.5 s behind the second."""
-        stalled.kernel.feeding(1, dry_ns={ThreadState.RUNNABLE: 2_000_000_000})
+        """Without a publication in between: 1.5 s behind the first program, 0.5 s behind the second.
+
+        Who held CPUs is read at every fourth tick.
+        """
+        for _ in range(4):
+            stalled.publication.tick([])
         stalled.kernel.blame(1, 9_000_000_000, comm=b"cc1", tgid=667)
+        for _ in range(4):
+            stalled.publication.tick([])
+        stalled.kernel.feeding(1, dry_ns={ThreadState.RUNNABLE: 2_000_000_000})
         stalled.publication.tick([])
 
         assert stalled.exported(catalog.CULPRIT) == {
