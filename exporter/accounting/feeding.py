@@ -2,12 +2,12 @@
 
 In: the feeding timeline of a process (struct feeding_row). Out: nanoseconds lost since the last time, by state. A stall while
 the GPU is dry is lost in full. One that comes later may be hidden behind the work the GPU has: as far as the next wait for it
-is shorter than usual.
+is shorter than usual. What is usual of a job that stalls in every cycle is only known to be no more than a ceiling.
 """
 
 from __future__ import annotations
 
-from exporter.accounting.baseline import Baseline
+from exporter.accounting.baseline import MIN_CLEAN, Baseline, Ceiling
 from exporter.accounting.sharing import shared
 from exporter.kernel.abi import THREAD_STATES, ThreadState
 from exporter.kernel.thread_rows import FeedingRow, States
@@ -22,7 +22,9 @@ class FeedingLoss:
     def __init__(self) -> None:
         self._before = _NONE
         self._baseline = Baseline()
-        self._late_ns = list(_ZEROS)  # since a late loss was last booked
+        self._ceiling = Ceiling()
+        self._late_ns = list(_ZEROS)  # of the stalls that are not decided
+        self._waits = self._waited_ns = self._stalled_ns = 0  # that are not decided
 
     def update(self, row: FeedingRow) -> dict[ThreadState, int]:
         """What was lost since the last time; states without a loss are left out."""
@@ -33,26 +35,30 @@ class FeedingLoss:
         for state in ThreadState:
             self._late_ns[state] += _grown(row.late_ns[state], before.late_ns[state])
         self._baseline.see(_grown(row.clean_waits, before.clean_waits), _grown(row.clean_wait_ns, before.clean_wait_ns))
-        late_ns = self._late(
-            _grown(row.stalled_waits, before.stalled_waits),
-            _grown(row.stalled_wait_ns, before.stalled_wait_ns),
-            _grown(row.stalled_late_ns, before.stalled_late_ns),
-        )
-        if late_ns:
-            weights = dict(zip(ThreadState, self._late_ns, strict=True))
-            if not any(weights.values()):
-                weights[ThreadState.OTHER] = 1
-            for state, part_ns in shared(late_ns, weights).items():
+        self._waits += _grown(row.stalled_waits, before.stalled_waits)
+        self._waited_ns += _grown(row.stalled_wait_ns, before.stalled_wait_ns)
+        self._stalled_ns += _grown(row.stalled_late_ns, before.stalled_late_ns)
+        if self._waits >= (1 if self._baseline.is_known else MIN_CLEAN):
+            for state, part_ns in self._decide(row.cycle_late_ns).items():
                 lost[state] += part_ns
-            self._late_ns = list(_ZEROS)
         return {state: lost[state] for state in ThreadState if lost[state]}
 
-    def _late(self, waits: int, waited_ns: int, stalled_ns: int) -> int:
-        """The late stalls that the GPU's work did not hide. Nothing while too little is known of waits without stalls."""
-        if not self._baseline.is_known:
-            return 0
-        hidden_ns = min(max(self._baseline.expected_ns(waits) - waited_ns, 0), stalled_ns)
-        return stalled_ns - hidden_ns
+    def _decide(self, open_ns: int) -> dict[ThreadState, int]:
+        """The late stalls that the GPU's work did not hide, by state. open_ns: late stalls whose wait is still to come."""
+        weights = dict(zip(ThreadState, self._late_ns, strict=True))
+        if not any(weights.values()):
+            weights[ThreadState.OTHER] = 1
+        late_ns = self._late()
+        self._waits = self._waited_ns = self._stalled_ns = 0
+        kept = shared(min(open_ns, sum(self._late_ns)), weights)
+        self._late_ns = [kept[state] for state in ThreadState]
+        return shared(late_ns, weights)
+
+    def _late(self) -> int:
+        self._ceiling.see(self._waits, self._waited_ns, self._stalled_ns)
+        usual = self._baseline if self._baseline.is_known else self._ceiling
+        hidden_ns = max(usual.expected_ns(self._waits) - self._waited_ns, 0)
+        return max(self._stalled_ns - hidden_ns, 0)
 
 
 def _grown(now: int, then: int) -> int:

@@ -51,9 +51,13 @@ def _text(path: Path) -> str:
 class Types(Protocol):
     """What is asked of the kernel's type information; see KernelTypes of libbpf.py."""
 
-    def per_cpu_offsets(self, wanted: set[str]) -> dict[str, int]: ...
+    def per_cpu_offsets(self, wanted: set[str]) -> dict[str, int]:
+        """Variable -> offset in the per-CPU section, of those that are there."""
+        ...
 
-    def member_offset(self, struct_name: str, member: str) -> int | None: ...
+    def member_offset(self, struct_name: str, member: str) -> int | None:
+        """Bytes from the beginning of a struct to a member; None when there is none."""
+        ...
 
 
 def preempt_count_offset(types: Types) -> int:

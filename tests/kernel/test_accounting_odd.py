@@ -70,7 +70,8 @@ class TestMoved:
         group = CPU_CONTROLLER / "gpustall-test-moved"
         group.mkdir()
         try:
-            move = f"for i in 1 2 3 4 5; do sleep .05; echo $P > {group}/cgroup.procs; sleep .05; echo $P > {CPU_CONTROLLER}/cgroup.procs; done"
+            there, back = (f"echo $P > {one}/cgroup.procs; sleep .05" for one in (group, CPU_CONTROLLER))
+            move = f"for i in 1 2 3 4 5; do sleep .05; {there}; {back}; done"
             command = f"P=$$; ({move}) & exec taskset -c 1 {waits_program} call spin 10 100000"
             with accounts.hogs(1, cpu=1):
                 account = accounts.run(probed, "sh", "-c", command)
