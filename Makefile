@@ -16,6 +16,7 @@ run: build ## Build what is missing, attach, serve http://127.0.0.1:10478/metric
 test: build $(VENV)/dev test-packages ## Every test, the ones in the running kernel included
 	$(MAKE) -s check-static
 	$(SUDO) $(PYTEST) -q tests/unit tests/contract tests/kernel tests/end_to_end -m "not nvidia and not idle_machine"
+	$(SUDO) $(PYTEST) -q tests/faults
 	$(SUDO) $(PYTEST) -q tests/end_to_end -m idle_machine
 
 build: packages $(VENV)/run ## BPF objects, stand-in GPU, virtual environment with the program

@@ -33,7 +33,7 @@ enum call_shape {
 	SHAPE_FREE = 2,		  /* A: address */
 	SHAPE_COPY = 3,		  /* A: bytes; B: cudaMemcpyKind, or 0 and the direction is fixed */
 	SHAPE_COPY_2D = 4,	  /* A: width in bytes, B: cudaMemcpyKind, C: height */
-	SHAPE_COLLECTIVE = 5,	  /* A: element count, B: ncclDataType_t, C: communicator */
+	SHAPE_COLLECTIVE = 5,	  /* A: element count, B: ncclDataType_t, C: communicator, D: stream; all ranks call it */
 	SHAPE_INIT_RANK = 6,	  /* A: newcomm, B: nranks, C: rank; before C stands the unique id, by value */
 	SHAPE_INIT_SCALABLE = 7,  /* A: newcomm, B: nranks, C: rank, D: pointer to the first unique id */
 	SHAPE_INIT_ALL = 8,	  /* A: communicators, B: ndev */
@@ -41,7 +41,18 @@ enum call_shape {
 	SHAPE_SHRINK = 10,	  /* A: parent, B: excluded ranks, C: their number, D: newcomm */
 	SHAPE_COMM_COUNT = 11,	  /* A: communicator, B: where the number of ranks is stored */
 	SHAPE_COMM_RANK = 12,	  /* A: communicator, B: where the rank is stored */
-	SHAPE_COMM_END = 13,	  /* A: communicator */
+	SHAPE_COMM_DESTROY = 13,  /* A: communicator, which has done what it was given */
+	SHAPE_COMM_ABORT = 14,	  /* A: communicator */
+	SHAPE_SEND_RECEIVE = 15,  /* like a collective, but between two ranks */
+	SHAPE_EVENT_RECORD = 16,  /* A: event, B: stream */
+	SHAPE_STREAM_WAIT = 17,	  /* A: stream, B: event that it is to wait for */
+	SHAPE_STREAM_DONE = 18,	  /* A: stream; 0 is returned when all that was enqueued before the call is done */
+	SHAPE_EVENT_DONE = 19,	  /* A: event; likewise */
+	SHAPE_DEVICE_DONE = 20,	  /* likewise, of all streams of a device */
+	SHAPE_STREAM_DESTROY = 21, /* A: stream */
+	SHAPE_EVENT_DESTROY = 22, /* A: event */
+	SHAPE_CAPTURE_BEGIN = 23, /* from here on nothing is done, but put into a graph */
+	SHAPE_CAPTURE_END = 24,
 };
 
 /* First bit of each field of the 64-bit attach cookie. */
@@ -222,7 +233,7 @@ struct feeding_row {
 	__s32 feeding; /* step threads that feed the GPU now */
 	__u64 stalled_since_ns; /* 0: not stalled */
 	__u32 is_dry;
-	__u32 padding;
+	__u32 has_collectives; /* bits of lib/progress.bpf.h; 0: nothing need be looked up */
 	__u64 dry_ns[THREAD_STATES];
 	__u64 late_ns[THREAD_STATES];
 	__u64 cycle_late_ns; /* since the last synchronising call */
@@ -272,6 +283,8 @@ struct thread_row {
 	char comm[16];
 };
 #define OPERATION_NONE 0xffff
+/* In keys of the map `operations`: synchronising calls that had an NCCL operation of the communicator ahead of them. */
+#define OPERATION_NCCL_WAIT 0xfffe
 
 struct error_key {
 	__u32 process;
@@ -343,6 +356,37 @@ struct communicator_row {
 	__u32 splits; /* communicators made from it so far; equal on every rank */
 };
 
+/*
+ * NCCL operations of a communicator are numbered from 1 as their calls return. What is ahead of a stream or an event is a
+ * set of such numbers, one of each communicator: all up to it are done when the stream or event is.
+ */
+struct progress_key {
+	__u32 process;
+	__u32 communicator; /* ordinal */
+};
+
+struct progress_row {
+	__u64 enqueued;	    /* calls that returned without error; inside a group as well */
+	__u64 completed;    /* the highest number that was seen done */
+	__u64 enqueued_ns;  /* when the last one was, CLOCK_MONOTONIC */
+	__u64 completed_ns; /* when `completed` was raised last */
+	__u64 collectives;  /* of the enqueued ones those that all ranks take part in, and by which ranks are compared */
+	__u64 lag_ns;	    /* from the entry of the node's first rank into a collective to the entry of this one */
+	__u64 late_arrivals; /* collectives that another rank of the node had entered before */
+};
+
+enum frontier_kind {
+	FRONTIER_STREAM = 0,
+	FRONTIER_EVENT = 1,
+};
+
+/* Key of the map `frontiers`, whose values are the programs' own. */
+struct frontier_key {
+	__u32 process;
+	__u32 kind;
+	__u64 address;
+};
+
 /* ---- events and losses ------------------------------------------------------------------------------------- */
 
 enum event_kind {
@@ -380,7 +424,11 @@ enum loss_reason {
 	LOSS_GROUPS_FULL = 13,
 	LOSS_CHAINS_FULL = 14,
 	LOSS_HEALED = 15, /* a switch or wake-up that the programs did not see, mended from the kernel's own clocks */
-	LOSS_REASONS = 16,
+	LOSS_FRONTIERS_FULL = 16, /* streams and events that have NCCL operations ahead of them */
+	LOSS_FRONTIER_PAIRS = 17, /* operations of more communicators ahead of one stream than it has room for */
+	LOSS_PROGRESS_FULL = 18,
+	LOSS_ARRIVALS_FULL = 19,
+	LOSS_REASONS = 20,
 };
 
 /* Sizes: user space unpacks by them. */
@@ -405,6 +453,9 @@ ABI_SIZE(struct settings, 48);
 ABI_SIZE(struct process_row, 128);
 ABI_SIZE(struct communicator_key, 16);
 ABI_SIZE(struct communicator_row, 32);
+ABI_SIZE(struct progress_key, 8);
+ABI_SIZE(struct progress_row, 56);
+ABI_SIZE(struct frontier_key, 16);
 ABI_SIZE(struct event, 8);
 
 #endif

@@ -1,17 +1,19 @@
 // SPDX-License-Identifier: GPL-2.0 OR BSD-3-Clause
 /*
- * How long do NCCL calls take, how many bytes do they move, on which communicator, and which rank is this process in it?
+ * How long do NCCL calls take, how many bytes do they move, on which communicator, which rank is this process in it, and how
+ *   late does it come?
  * Attach points: exported functions of libnccl 2.x, also inside libtorch_cuda.so, listed in exporter/kernel/operations.py.
- * Maps written: operations, errors, communicators; read by exporter/kernel/rows.py.
+ * Maps written: operations, errors, communicators, progress; read by exporter/kernel/rows.py. And frontiers, arrivals.
  * Lost: what a full map or unreadable memory keeps out, counted in `losses` under LOSS_IN_NCCL.
  * Cost per call: bpf/README.md, measured by `make bench`.
  */
 #define LOSS_PROGRAM LOSS_IN_NCCL
 #include "lib/call.bpf.h"
 #include "lib/communicator.bpf.h"
+#include "lib/progress.bpf.h"
 
 /* What remember() leaves in call->arguments for the return, by shape. */
-enum { COLLECTIVE_BYTES, COLLECTIVE_COMMUNICATOR };
+enum { ENQUEUED_BYTES, ENQUEUED_COMMUNICATOR, ENQUEUED_STREAM, ENQUEUED_IS_INNER };
 enum { MADE_WHERE, MADE_RANKS, MADE_RANK, MADE_HASH };
 enum { ASKED_COMMUNICATOR, ASKED_WHERE };
 
@@ -42,12 +44,29 @@ static __always_inline u32 element_bytes(u32 type)
 	}
 }
 
-/* ncclBcast calls ncclBroadcast: a call made by another NCCL call moves that call's bytes, not more. */
+/* ncclBcast calls ncclBroadcast: a call made by another NCCL call is that call's doing, and not one more. */
 static __always_inline bool is_inside_nccl(struct thread *thread)
 {
 	u32 depth = thread->depth; /* the call itself has been pushed */
 
 	return depth >= 2 && depth <= CALL_DEPTH && call_api(thread->calls[depth - 2].cookie) == API_NCCL;
+}
+
+static __always_inline bool is_enqueuing(u32 shape)
+{
+	return shape == SHAPE_COLLECTIVE || shape == SHAPE_SEND_RECEIVE;
+}
+
+static __always_inline void remember_enqueued(struct thread *thread, struct pt_regs *regs, struct call *call)
+{
+	u64 cookie = call->cookie;
+	bool is_inner = is_inside_nccl(thread);
+
+	call->arguments[ENQUEUED_BYTES] =
+		is_inner ? 0 : argument(regs, cookie, COOKIE_A) * element_bytes(argument(regs, cookie, COOKIE_B));
+	call->arguments[ENQUEUED_COMMUNICATOR] = argument(regs, cookie, COOKIE_C);
+	call->arguments[ENQUEUED_STREAM] = argument(regs, cookie, COOKIE_D);
+	call->arguments[ENQUEUED_IS_INNER] = is_inner;
 }
 
 static __always_inline void remember_made(struct call *call, u64 where, u32 ranks, s32 rank, u64 hash)
@@ -85,9 +104,8 @@ static __always_inline void remember(struct thread *thread, struct pt_regs *regs
 
 	switch (call_shape(cookie)) {
 	case SHAPE_COLLECTIVE:
-		call->arguments[COLLECTIVE_BYTES] = is_inside_nccl(thread) ?
-			0 : argument(regs, cookie, COOKIE_A) * element_bytes(argument(regs, cookie, COOKIE_B));
-		call->arguments[COLLECTIVE_COMMUNICATOR] = argument(regs, cookie, COOKIE_C);
+	case SHAPE_SEND_RECEIVE:
+		remember_enqueued(thread, regs, call);
 		break;
 	case SHAPE_INIT_RANK:
 		remember_made(call, argument(regs, cookie, COOKIE_A), argument(regs, cookie, COOKIE_B),
@@ -110,19 +128,21 @@ static __always_inline void remember(struct thread *thread, struct pt_regs *regs
 		break;
 	case SHAPE_COMM_COUNT:
 	case SHAPE_COMM_RANK:
-	case SHAPE_COMM_END:
 		call->arguments[ASKED_COMMUNICATOR] = argument(regs, cookie, COOKIE_A);
-		call->arguments[ASKED_WHERE] = call_shape(cookie) == SHAPE_COMM_END ? 0 :
-											argument(regs, cookie, COOKIE_B);
+		call->arguments[ASKED_WHERE] = argument(regs, cookie, COOKIE_B);
+		break;
+	case SHAPE_COMM_DESTROY:
+	case SHAPE_COMM_ABORT:
+		call->arguments[ASKED_COMMUNICATOR] = argument(regs, cookie, COOKIE_A);
 		break;
 	}
 }
 
 static __always_inline u16 communicator_of(struct thread *thread, struct call *call)
 {
-	if (call_shape(call->cookie) != SHAPE_COLLECTIVE)
+	if (!is_enqueuing(call_shape(call->cookie)))
 		return 0;
-	return communicator_ordinal(thread->process, call->arguments[COLLECTIVE_COMMUNICATOR]);
+	return communicator_ordinal(thread->process, call->arguments[ENQUEUED_COMMUNICATOR]);
 }
 
 /* ncclCommInitAll makes one communicator per device of this process; rank i is the i-th of the array. */
@@ -149,11 +169,45 @@ static __always_inline void asked(struct thread *thread, struct call *call)
 		row->ranks = answer;
 }
 
-static __always_inline void succeeded(struct thread *thread, struct call *call, struct operation_row *row)
+/* An operation has been given to the GPU, or to the group that will do so at its end. */
+__noinline int given(struct thread *thread, struct call *call, u64 now_ns)
+{
+	if (!thread || !call)
+		return 0;
+	u32 process = thread->process;
+	struct communicator_row *communicator = known_communicator(process, call->arguments[ENQUEUED_COMMUNICATOR]);
+	struct progress_row *row = communicator ? progress_row(process, communicator->ordinal) : NULL;
+
+	if (!row)
+		return 0;
+	enqueued(row, process, communicator->ordinal, call->arguments[ENQUEUED_STREAM], now_ns);
+	/* Ranks do not send and receive equally often; and communicators that share a row do not go in step. */
+	if (call_shape(call->cookie) == SHAPE_COLLECTIVE && communicator->ordinal != COMMUNICATOR_OTHER)
+		arrive(row, process, communicator->hash, call->entry_ns);
+	return 0;
+}
+
+/* Work for a communicator that is destroyed must be done before. Communicators that share a row do not end together. */
+static __always_inline void destroyed(u32 process, u64 address, u64 now_ns)
+{
+	struct communicator_row *communicator = known_communicator(process, address);
+	struct progress_row *row = communicator && communicator->ordinal != COMMUNICATOR_OTHER ?
+					   known_progress(process, communicator->ordinal) : NULL;
+
+	if (row)
+		complete(row, row->enqueued, now_ns);
+	forget_communicator(process, address);
+}
+
+static __always_inline void succeeded(struct thread *thread, struct call *call, struct operation_row *row, s32 code,
+				      u64 now_ns)
 {
 	switch (call_shape(call->cookie)) {
 	case SHAPE_COLLECTIVE:
-		__sync_fetch_and_add(&row->bytes, call->arguments[COLLECTIVE_BYTES]);
+	case SHAPE_SEND_RECEIVE:
+		__sync_fetch_and_add(&row->bytes, call->arguments[ENQUEUED_BYTES]);
+		if (!call->arguments[ENQUEUED_IS_INNER] && !is_capturing(thread->process))
+			given(thread, call, now_ns);
 		break;
 	case SHAPE_INIT_RANK:
 	case SHAPE_INIT_SCALABLE:
@@ -169,7 +223,10 @@ static __always_inline void succeeded(struct thread *thread, struct call *call, 
 	case SHAPE_COMM_RANK:
 		asked(thread, call);
 		break;
-	case SHAPE_COMM_END:
+	case SHAPE_COMM_DESTROY:
+		destroyed(thread->process, call->arguments[ASKED_COMMUNICATOR], now_ns);
+		break;
+	case SHAPE_COMM_ABORT:
 		forget_communicator(thread->process, call->arguments[ASKED_COMMUNICATOR]);
 		break;
 	}

@@ -133,6 +133,43 @@ NCCL_COMMUNICATOR_INFO = Metric(
     "Communicators alive: the ordinal used as label, a hash of the unique id that is equal on every rank, this process's rank"
     " in it and the number of ranks; empty when the making of it was not seen.",
 )
+NCCL_ENQUEUED = Metric(
+    "gpustall_nccl_enqueued_total",
+    "gpustall.nccl.enqueued",
+    "{collective}",
+    Kind.COUNTER,
+    ("communicator",),
+    "Collectives, sends and receives whose NCCL call returned without error, inside a group as well, but not while a CUDA graph"
+    " is captured; what a graph does when it is replayed is no call.",
+)
+NCCL_COMPLETED = Metric(
+    "gpustall_nccl_completed_total",
+    "gpustall.nccl.completed",
+    "{collective}",
+    Kind.COUNTER,
+    ("communicator",),
+    "Of the enqueued ones, those up to the last that a CUDA call has found done, asking or waiting for an event, stream or device"
+    " behind it; never more than the GPU has done, and less until somebody asks. Not told of communicator `other`.",
+)
+NCCL_WAIT = Metric(
+    "gpustall_nccl_wait_seconds",
+    "gpustall.nccl.wait",
+    "s",
+    Kind.HISTOGRAM,
+    ("communicator",),
+    "Host time from entry into to return from a synchronising CUDA call that had a collective of the communicator ahead of it,"
+    " directly or through events, not known to be done at entry; not the time on the GPU. A call that waits for two communicators"
+    " counts for both.",
+)
+NCCL_ARRIVAL_LAG = Metric(
+    "gpustall_nccl_arrival_lag_seconds_total",
+    "gpustall.nccl.arrival_lag",
+    "s",
+    Kind.COUNTER,
+    ("communicator",),
+    "Time from the moment the first rank on this node entered a collective's NCCL call until this rank entered it, summed over"
+    " collectives; the slowest rank has the most. 0 where a rank is alone on its node or the communicator's making was not seen.",
+)
 THREAD_TIME = Metric(
     "gpustall_thread_time_seconds_total",
     "gpustall.thread.time",
@@ -205,6 +242,10 @@ METRICS_OF_COLLECTOR: dict[str, tuple[Metric, ...]] = {
         NCCL_OPERATION_BYTES,
         NCCL_OPERATION_ERRORS,
         NCCL_COMMUNICATOR_INFO,
+        NCCL_ENQUEUED,
+        NCCL_COMPLETED,
+        NCCL_WAIT,
+        NCCL_ARRIVAL_LAG,
     ),
     "sched": (
         THREAD_TIME,

@@ -5,7 +5,7 @@
  * A subject (cuda, nccl) defines four hooks, and CALL_PROGRAMS() makes its three programs of them:
  *   remember()         at entry: what is only there now (arguments, memory that is about to be overwritten)
  *   communicator_of()  at return: the ordinal of the communicator the call used, or 0
- *   succeeded()        at return, when the call did not fail
+ *   succeeded()        at return, when the call did not fail; its code may still say that something is not ready
  *   failed()           at return, when it did; its error code is booked already
  * Maps written: operations, errors, tail, intervals, feeding. Reader: exporter/kernel/rows.py.
  */
@@ -398,7 +398,8 @@ static __always_inline bool is_failure(u64 cookie, s32 code)
 
 static __always_inline void remember(struct thread *thread, struct pt_regs *regs, struct call *call);
 static __always_inline u16 communicator_of(struct thread *thread, struct call *call);
-static __always_inline void succeeded(struct thread *thread, struct call *call, struct operation_row *row);
+static __always_inline void succeeded(struct thread *thread, struct call *call, struct operation_row *row, s32 code,
+				      u64 now_ns);
 static __always_inline void failed(struct thread *thread, struct call *call);
 
 /* Returns 1 when the return of this call need not be seen: a session then skips it. */
@@ -446,7 +447,7 @@ static __always_inline int on_exit(struct pt_regs *regs, struct thread *thread, 
 		add_error(&key, code);
 		failed(thread, call);
 	} else {
-		succeeded(thread, call, row);
+		succeeded(thread, call, row, code, now_ns);
 	}
 	return 0;
 }

@@ -53,6 +53,7 @@ class Accountant:
         self._oracle = Oracle()
         self._charged: Growth[BlameKey] = Growth()
         self._operations: Mapping[OperationKey, OperationRow] = {}
+        self._blame: Mapping[BlameKey, int] = {}
 
     def update(self, waits: Waits, owners: Mapping[int, Hashable], now_ns: int) -> None:
         """Book what was lost since the last time. owners: process -> whose label values it shares, of those alive."""
@@ -68,6 +69,8 @@ class Accountant:
                 of_process = chains.setdefault(key.process, {})
                 known = of_process.get(key.state)
                 of_process[key.state] = known.plus(row) if known else row
+        is_blame_read = isinstance(waits, Accounts) or waits.blame is not self._blame
+        self._blame = waits.blame
         charges: dict[int, dict[BlameKey, int]] = {}
         for blamed, charged_ns in self._charged.since(waits.blame).items():
             charges.setdefault(blamed.process, {})[blamed] = charged_ns
@@ -84,6 +87,7 @@ class Accountant:
                 process.chains,
                 charges.get(number, {}),
                 now_ns,
+                is_blame_read=is_blame_read,
             )
 
     def update_threads(self, accounts: Accounts) -> None:

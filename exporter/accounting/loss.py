@@ -21,6 +21,7 @@ from exporter.accounting.naming import (
 from exporter.accounting.sharing import MEMORY_NS, Growth, Weights, shared
 from exporter.kernel.abi import ThreadState, Victim
 from exporter.kernel.thread_rows import BlameKey, ChainRow
+from exporter.units import NANOSECONDS
 
 Label = Callable[[str, int], str]
 """The name of a program, and what was charged to it since the last time, to the value of the label."""
@@ -29,35 +30,61 @@ CHAINED = (ThreadState.LOCK, ThreadState.PIPE, ThreadState.SOCKET, ThreadState.P
 """Sleeps that somebody ends; source: begin_chain() in bpf/lib/chain.bpf.h."""
 
 
+PATIENCE_NS = 2 * NANOSECONDS
+"""How long a lost wait for a CPU waits for the charges to be read: what has not moved looks as if it had not been read."""
+
+_NOBODY_KNOWN = (Cause.UNKNOWN, NOBODY)
+
+
 class _Blame:
-    """Lost waits for a CPU, on their way to those who held it. They wait for MEMORY_NS, then they are of cause `unknown`."""
+    """Lost waits for a CPU, on their way to those who held it.
+
+    They wait until the charges have been read again, which is done less often than reading what was lost. Where nobody was
+    charged of late, they wait for MEMORY_NS, then they are of cause `unknown`.
+    """
 
     def __init__(self) -> None:
         self._weights: Weights[tuple[Cause, str]] = Weights()
+        self._older: Mapping[tuple[Cause, str], int] = {}
+        self._is_read = False
         self._waiting_ns = 0
         self._since_ns = 0
 
-    def see(self, charges: Mapping[tuple[Cause, str], int], now_ns: int) -> None:
+    def see(self, charges: Mapping[tuple[Cause, str], int], now_ns: int, *, is_read: bool) -> None:
+        self._is_read = is_read
+        if charges:
+            self._older = self._weights.current()
         self._weights.see(charges, now_ns)
 
     def share(self, lost_ns: int, now_ns: int, *, others: _Blame | None = None) -> dict[tuple[Cause, str], int]:
-        """To those who held CPUs of late; if nobody is known, to those that `others` knows of."""
+        """To those who held CPUs meanwhile; if nobody is known, to those that `others` knows of."""
         if not self._waiting_ns:
             self._since_ns = now_ns
         amount_ns, self._waiting_ns = self._waiting_ns + lost_ns, 0
         if not amount_ns:
             return {}
-        weights = self._weights.current() or (others._weights.current() if others else {})
-        if weights:
-            return shared(amount_ns, weights)
-        if now_ns - self._since_ns > MEMORY_NS:
-            return {(Cause.UNKNOWN, NOBODY): amount_ns}
+        known = self if self._weights.current() or others is None else others
+        waited_ns = now_ns - self._since_ns
+        if known._weights.current() and (self._is_read or waited_ns > PATIENCE_NS):
+            return shared(amount_ns, known._explaining(amount_ns))
+        if waited_ns > MEMORY_NS:
+            return {_NOBODY_KNOWN: amount_ns}
         self._waiting_ns = amount_ns
         return {}
 
-    def give_up(self) -> int:
-        waiting_ns, self._waiting_ns = self._waiting_ns, 0
-        return waiting_ns
+    def finish(self) -> dict[tuple[Cause, str], int]:
+        """To those who held CPUs last: there will be no more charges."""
+        amount_ns, self._waiting_ns = self._waiting_ns, 0
+        if not amount_ns:
+            return {}
+        return shared(amount_ns, self._explaining(amount_ns)) if self._weights.current() else {_NOBODY_KNOWN: amount_ns}
+
+    def _explaining(self, amount_ns: int) -> Mapping[tuple[Cause, str], int]:
+        """The last charges, and those before them where the last are too few for such a loss."""
+        latest = self._weights.current()
+        if sum(latest.values()) >= amount_ns:
+            return latest
+        return {key: latest.get(key, 0) + self._older.get(key, 0) for key in latest.keys() | self._older.keys()}
 
 
 class _Wakers:
@@ -97,12 +124,15 @@ class Loss:
         chains: Mapping[ThreadState, ChainRow],
         charges: Mapping[BlameKey, int],
         now_ns: int,
+        *,
+        is_blame_read: bool = True,
     ) -> None:
         """Book what was lost since the last time.
 
-        chains: by the state of the step threads that slept, cumulative. charges: what was added to the blame.
+        chains: by the state of the step threads that slept, cumulative. charges: what was added to the blame; nothing, unless
+        is_blame_read.
         """
-        self._see(chains, charges, now_ns)
+        self._see(chains, charges, now_ns, is_blame_read=is_blame_read)
         runnable_ns, of_wakers_ns = exposed.runnable_ns, 0
         self._book(Cause.CPU_QUOTA, exposed.throttled_ns)
         for state, lost_ns in stalled_ns.items():
@@ -119,14 +149,23 @@ class Loss:
             self._book(cause, part_ns, culprit)
 
     def finish(self) -> None:
-        """The process has ended: what still waits for its culprit has none."""
-        self._book(Cause.UNKNOWN, sum(blame.give_up() for blame in self._blame.values()))
+        """The process has ended: nothing waits for its culprit any more."""
+        for blame in self._blame.values():
+            for (cause, culprit), part_ns in blame.finish().items():
+                self._book(cause, part_ns, culprit)
 
     def lost(self) -> Mapping[tuple[Cause, str], int]:
         """Nanoseconds so far, by cause and culprit."""
         return self._lost
 
-    def _see(self, chains: Mapping[ThreadState, ChainRow], charges: Mapping[BlameKey, int], now_ns: int) -> None:
+    def _see(
+        self,
+        chains: Mapping[ThreadState, ChainRow],
+        charges: Mapping[BlameKey, int],
+        now_ns: int,
+        *,
+        is_blame_read: bool,
+    ) -> None:
         by_name: dict[str, int] = {}
         for key, charged_ns in charges.items():
             name = culprit_name(key)
@@ -137,7 +176,7 @@ class Loss:
             of_victim, charged = by_victim[key.victim], (CAUSE_OF_CULPRIT[key.culprit], labels[culprit_name(key)])
             of_victim[charged] = of_victim.get(charged, 0) + charged_ns
         for victim, known in self._blame.items():
-            known.see(by_victim[victim], now_ns)
+            known.see(by_victim[victim], now_ns, is_read=is_blame_read)
         for state, wakers in self._wakers.items():
             wakers.see(chains.get(state), now_ns)
 

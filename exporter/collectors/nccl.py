@@ -1,6 +1,6 @@
-"""What do the NCCL calls of a process cost and move, on which communicator?
+"""What do the NCCL calls of a process cost and move, on which communicator, how far has it come, and who waits for it?
 
-In: a Reading of the tables that bpf/nccl.bpf.c fills. Out: Totals of each process.
+In: a Reading of the tables that bpf/nccl.bpf.c and bpf/lib/progress.bpf.h fill. Out: Totals of each process.
 """
 
 from __future__ import annotations
@@ -54,4 +54,21 @@ def collect(reading: Reading) -> Totals:
                 str(one.ranks) if one.ranks else "",
             )
             totals.setdefault(process, {})[Series(catalog.NCCL_COMMUNICATOR_INFO, labels_of_info)] = 1
+    _add_progress(totals, reading)
     return totals
+
+
+def _add_progress(totals: Totals, reading: Reading) -> None:
+    for key, progress in reading.progress.items():
+        of_process = totals.setdefault(key.process, {})
+        labels = (communicator_label(key.communicator),)
+        of_process[Series(catalog.NCCL_ENQUEUED, labels)] = progress.enqueued
+        # Communicators that share a number do not go in step, and so neither says anything of the other.
+        if key.communicator != COMMUNICATOR_OTHER:
+            of_process[Series(catalog.NCCL_ARRIVAL_LAG, labels)] = progress.lag_ns
+            if reading.sees_completion:
+                of_process[Series(catalog.NCCL_COMPLETED, labels)] = progress.completed
+    for key, row in reading.nccl_waits.items():
+        if row.slots:
+            series = Series(catalog.NCCL_WAIT, (communicator_label(key.communicator),))
+            totals.setdefault(key.process, {})[series] = HistogramTotal(row.slots, row.total_ns, row.slowest)

@@ -16,6 +16,7 @@ TAIL_FIRST_OCTAVE = 17  # 2**17 ns = 131 us
 TAIL_OCTAVES = 16
 FEEDING_PLACES = 4096
 OPERATION_NONE = 0xFFFF
+OPERATION_NCCL_WAIT = 0xFFFE
 WAKER_NOBODY = 3
 GPU_MAJORS = 4
 
@@ -40,6 +41,9 @@ PROCESS_NUMBER = struct.Struct("=IIQ")  # number, padding, start_ns
 PROCESS_ROW = struct.Struct("=IIQQ6QQQQQQ16s")
 COMMUNICATOR_KEY = struct.Struct("=IIQ")  # process, padding, address
 COMMUNICATOR_ROW = struct.Struct("=QQiIII")  # hash, created_ns, rank, ranks, ordinal, splits
+PROGRESS_KEY = struct.Struct("=II")  # process, communicator
+PROGRESS_ROW = struct.Struct("=QQQQQQQ")
+FRONTIER_KEY = struct.Struct("=IIQ")  # process, kind, address
 EVENT = struct.Struct("=II")  # kind, process
 SETTINGS = struct.Struct(f"=IIQqI{GPU_MAJORS}II")
 """pid_namespace, padding, idle_ns, preempt_count_offset, is_cpu_cgroup_v1, gpu_majors, padding."""
@@ -75,7 +79,18 @@ class Shape(enum.IntEnum):
     SHRINK = 10
     COMM_COUNT = 11
     COMM_RANK = 12
-    COMM_END = 13
+    COMM_DESTROY = 13
+    COMM_ABORT = 14
+    SEND_RECEIVE = 15
+    EVENT_RECORD = 16
+    STREAM_WAIT = 17
+    STREAM_DONE = 18
+    EVENT_DONE = 19
+    DEVICE_DONE = 20
+    STREAM_DESTROY = 21
+    EVENT_DESTROY = 22
+    CAPTURE_BEGIN = 23
+    CAPTURE_END = 24
 
 
 class Cookie(enum.IntEnum):
@@ -164,6 +179,13 @@ class Victim(enum.IntEnum):
     WORKER = 2
 
 
+class Frontier(enum.IntEnum):
+    """`enum frontier_kind`: what NCCL operations may be ahead of."""
+
+    STREAM = 0
+    EVENT = 1
+
+
 class EventKind(enum.IntEnum):
     """`enum event_kind`."""
 
@@ -199,3 +221,7 @@ class LossReason(enum.IntEnum):
     GROUPS_FULL = 13
     CHAINS_FULL = 14
     HEALED = 15
+    FRONTIERS_FULL = 16
+    FRONTIER_PAIRS = 17
+    PROGRESS_FULL = 18
+    ARRIVALS_FULL = 19

@@ -82,7 +82,8 @@ def _role(api: Api, name: str, shape: Shape) -> Role:
     if api is Api.NCCL:
         if name == "ncclCommGetAsyncError":
             return Role.QUERY
-        return Role.LAUNCH if shape is Shape.COLLECTIVE or name == "ncclGroupEnd" else Role.OTHER
+        enqueues = shape in {Shape.COLLECTIVE, Shape.SEND_RECEIVE} or name == "ncclGroupEnd"
+        return Role.LAUNCH if enqueues else Role.OTHER
     if verb.startswith(("Launch", "GraphLaunch")):
         return Role.LAUNCH
     if verb.startswith(("Memcpy", "Memset")):
@@ -113,17 +114,18 @@ _RUNTIME = (
     _runtime("MemcpyPeerAsync", Shape.COPY, a=5, direction=Copy.PEER),
     _runtime("Memset"),
     _runtime("MemsetAsync"),
-    _runtime("StreamSynchronize"),
-    _runtime("DeviceSynchronize"),
-    _runtime("EventSynchronize"),
-    _runtime("EventRecord"),
-    _runtime("EventRecordWithFlags"),
-    _runtime("EventQuery"),
-    _runtime("StreamQuery"),
-    _runtime("StreamWaitEvent"),
-    _runtime("EventDestroy"),
-    _runtime("StreamBeginCapture"),
-    _runtime("StreamEndCapture"),
+    _runtime("StreamSynchronize", Shape.STREAM_DONE, a=1),
+    _runtime("DeviceSynchronize", Shape.DEVICE_DONE),
+    _runtime("EventSynchronize", Shape.EVENT_DONE, a=1),
+    _runtime("EventRecord", Shape.EVENT_RECORD, a=1, b=2),
+    _runtime("EventRecordWithFlags", Shape.EVENT_RECORD, a=1, b=2),
+    _runtime("EventQuery", Shape.EVENT_DONE, a=1),
+    _runtime("StreamQuery", Shape.STREAM_DONE, a=1),
+    _runtime("StreamWaitEvent", Shape.STREAM_WAIT, a=1, b=2),
+    _runtime("StreamDestroy", Shape.STREAM_DESTROY, a=1),
+    _runtime("EventDestroy", Shape.EVENT_DESTROY, a=1),
+    _runtime("StreamBeginCapture", Shape.CAPTURE_BEGIN),
+    _runtime("StreamEndCapture", Shape.CAPTURE_END),
     _runtime("GraphInstantiate"),
     _runtime("GraphInstantiateWithFlags"),
     _runtime("GraphLaunch"),
@@ -149,13 +151,17 @@ _DRIVER = (
     _driver("MemFreeAsync", Shape.FREE, a=1),
     _driver("MemCreate", Shape.ALLOCATE, a=1, b=2, is_handle=1),
     _driver("MemRelease", Shape.FREE, a=1, is_handle=1),
-    _driver("StreamSynchronize"),
-    _driver("CtxSynchronize"),
-    _driver("EventSynchronize"),
-    _driver("EventRecord"),
-    _driver("EventQuery"),
-    _driver("StreamQuery"),
-    _driver("StreamWaitEvent"),
+    _driver("StreamSynchronize", Shape.STREAM_DONE, a=1),
+    _driver("CtxSynchronize", Shape.DEVICE_DONE),
+    _driver("EventSynchronize", Shape.EVENT_DONE, a=1),
+    _driver("EventRecord", Shape.EVENT_RECORD, a=1, b=2),
+    _driver("EventQuery", Shape.EVENT_DONE, a=1),
+    _driver("StreamQuery", Shape.STREAM_DONE, a=1),
+    _driver("StreamWaitEvent", Shape.STREAM_WAIT, a=1, b=2),
+    _driver("StreamDestroy", Shape.STREAM_DESTROY, a=1),
+    _driver("EventDestroy", Shape.EVENT_DESTROY, a=1),
+    _driver("StreamBeginCapture", Shape.CAPTURE_BEGIN),
+    _driver("StreamEndCapture", Shape.CAPTURE_END),
     _driver("GraphLaunch"),
 )
 
@@ -170,14 +176,14 @@ _NCCL = (
     _nccl("CommCount", Shape.COMM_COUNT, a=1, b=2),
     _nccl("CommUserRank", Shape.COMM_RANK, a=1, b=2),
     _nccl("CommFinalize"),
-    _nccl("CommDestroy", Shape.COMM_END, a=1),
-    _nccl("CommAbort", Shape.COMM_END, a=1),
+    _nccl("CommDestroy", Shape.COMM_DESTROY, a=1),
+    _nccl("CommAbort", Shape.COMM_ABORT, a=1),
     _nccl("CommGetAsyncError"),
     _nccl("GroupStart"),
     _nccl("GroupEnd"),
     # A trailing configuration pointer changes no position, so the ...Config forms of NCCL 2.29+ read alike.
     *(
-        _nccl(name + form, Shape.COLLECTIVE, a=count, b=count + 1, c=communicator)
+        _nccl(name + form, Shape.COLLECTIVE, a=count, b=count + 1, c=communicator, d=communicator + 1)
         for name, count, communicator in (
             ("AllReduce", 3, 6),
             ("AllGather", 3, 5),
@@ -190,9 +196,9 @@ _NCCL = (
         )
         for form in ("", "Config")
     ),
-    _nccl("Bcast", Shape.COLLECTIVE, a=2, b=3, c=5),
-    _nccl("Send", Shape.COLLECTIVE, a=2, b=3, c=5),
-    _nccl("Recv", Shape.COLLECTIVE, a=2, b=3, c=5),
+    _nccl("Bcast", Shape.COLLECTIVE, a=2, b=3, c=5, d=6),
+    _nccl("Send", Shape.SEND_RECEIVE, a=2, b=3, c=5, d=6),
+    _nccl("Recv", Shape.SEND_RECEIVE, a=2, b=3, c=5, d=6),
 )
 
 OPERATIONS: tuple[Operation, ...] = _RUNTIME + _DRIVER + _NCCL

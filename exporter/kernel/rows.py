@@ -13,6 +13,7 @@ from typing import NamedTuple
 from exporter.kernel import abi
 from exporter.kernel.abi import EventKind, LossProgram, LossReason
 from exporter.kernel.maps import MapReader
+from exporter.kernel.progress_rows import ProgressKey, ProgressRow, forget_progress, read_progress
 from exporter.kernel.thread_rows import (
     BlameKey,
     ChainKey,
@@ -30,7 +31,17 @@ from exporter.kernel.thread_rows import (
 )
 from exporter.totals import Call
 
-TABLES = ("processes", "operations", "errors", "communicators", "allocations", "intervals", "blame", "chains")
+TABLES = (
+    "processes",
+    "operations",
+    "errors",
+    "communicators",
+    "allocations",
+    "progress",
+    "intervals",
+    "blame",
+    "chains",
+)
 """Maps with a capacity worth watching."""
 
 STATES_AT = abi.OPERATION_SUMS.size
@@ -155,12 +166,19 @@ class Event(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Reading:
-    """The tables as they were read, one after the other, within one publication."""
+    """The tables as they were read, one after the other, within one publication.
+
+    operations: calls; nccl_waits: the rows of the same table that count calls a second time, by what they waited for.
+    sees_completion: the programs on CUDA's calls, which see what is done, are loaded.
+    """
 
     processes: Mapping[int, ProcessRow]
     operations: Mapping[OperationKey, OperationRow]
     errors: Mapping[ErrorKey, int]
     communicators: Mapping[int, list[CommunicatorRow]]
+    progress: Mapping[ProgressKey, ProgressRow]
+    nccl_waits: Mapping[ProgressKey, OperationRow]
+    sees_completion: bool
 
 
 @dataclass(frozen=True)
@@ -201,6 +219,7 @@ class Tables:
         self._maps = maps
         self._time = ThreadTables(maps, iterate)
         self._operations: dict[OperationKey, OperationRow] = {}
+        self._nccl_waits: dict[ProgressKey, OperationRow] = {}
         self._waits: dict[int, int] = {}
         self._blame: dict[BlameKey, int] = {}
         self._reuses = 0
@@ -223,6 +242,9 @@ class Tables:
             processes=self.read_processes(),
             errors=self._read_errors(),
             communicators=self.read_communicators(),
+            progress=self._read_progress(),
+            nccl_waits=self._nccl_waits,
+            sees_completion="allocations" in self._maps,
         )
 
     def read_processes(self) -> dict[int, ProcessRow]:
@@ -242,12 +264,21 @@ class Tables:
     def _read_operations(self) -> dict[OperationKey, OperationRow]:
         """Count, time, bytes and histogram of every operation of every process."""
         known, rows = self._operations, {}
+        known_waits, waits = self._nccl_waits, {}
         for raw_key, value in self._rows("operations"):
             key = OperationKey(*abi.OPERATION_KEY.unpack(raw_key))
-            row = known.get(key)
-            rows[key] = row if row is not None and row.has_sums_of(value) else OperationRow(value)
-        self._operations = rows
-        self._entries["operations"] = len(rows)
+            if key.operation == abi.OPERATION_NCCL_WAIT:
+                wait = ProgressKey(key.process, key.communicator)
+                waits[wait] = _unpacked(value, known_waits.get(wait))
+            else:
+                rows[key] = _unpacked(value, known.get(key))
+        self._operations, self._nccl_waits = rows, waits
+        self._entries["operations"] = len(rows) + len(waits)
+        return rows
+
+    def _read_progress(self) -> dict[ProgressKey, ProgressRow]:
+        rows = read_progress(self._maps.get("progress"))
+        self._entries["progress"] = len(rows)
         return rows
 
     def read_waits(self, processes: Iterable[int]) -> Waits:
@@ -327,6 +358,10 @@ class Tables:
         for key in reading.operations:
             if key.process in processes:
                 self._maps["operations"].delete(abi.OPERATION_KEY.pack(*key))
+        for wait in reading.nccl_waits:
+            if wait.process in processes:
+                key_of_wait = (wait.process, abi.OPERATION_NCCL_WAIT, wait.communicator)
+                self._maps["operations"].delete(abi.OPERATION_KEY.pack(*key_of_wait))
         for error in reading.errors:
             if error.process in processes:
                 self._maps["errors"].delete(abi.ERROR_KEY.pack(error.process, error.operation, 0, error.code, 0))
@@ -335,10 +370,18 @@ class Tables:
         rows = [reading.processes[process] for process in processes if process in reading.processes]
         if any(row.live_allocations for row in rows):
             delete_of(self._maps["allocations"], abi.ALLOCATION_KEY, processes)
+        if any(progress.process in processes for progress in reading.progress):
+            forget_progress(self._maps, processes)
         self._time.forget(processes)
         self._operations = {key: row for key, row in self._operations.items() if key.process not in processes}
+        self._nccl_waits = {key: row for key, row in self._nccl_waits.items() if key.process not in processes}
         for process in processes:
             self._maps["processes"].delete(abi.NUMBER.pack(process))
+
+
+def _unpacked(value: bytes, known: OperationRow | None) -> OperationRow:
+    """The known row itself, where nothing was added since."""
+    return known if known is not None and known.has_sums_of(value) else OperationRow(value)
 
 
 def event_of(record: bytes) -> Event:

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from exporter import totals, units
-from exporter.kernel import abi, rows, thread_rows
+from exporter.kernel import abi, progress_rows, rows, thread_rows
 
 HEADER = re.sub(r"/\*.*?\*/", "", (Path(__file__).parents[2] / "bpf" / "abi.h").read_text(encoding="utf-8"), flags=re.S)
 
@@ -25,6 +25,7 @@ ENUMS: dict[str, tuple[type[enum.IntEnum], str, str | None]] = {
     "interval_kind": (abi.IntervalKind, "INTERVAL_", "INTERVAL_KINDS"),
     "culprit_kind": (abi.Culprit, "CULPRIT_", None),
     "victim_kind": (abi.Victim, "VICTIM_", None),
+    "frontier_kind": (abi.Frontier, "FRONTIER_", None),
     "event_kind": (abi.EventKind, "EVENT_", None),
     "loss_program": (abi.LossProgram, "LOSS_IN_", "LOSS_PROGRAMS"),
     "loss_reason": (abi.LossReason, "LOSS_", "LOSS_REASONS"),
@@ -45,7 +46,7 @@ STRUCTS: dict[str, tuple[tuple[struct.Struct, ...], type | None, tuple[str, ...]
     "tail_key": ((abi.TAIL_KEY,), thread_rows.TailKey, ()),
     "tail_row": ((abi.TAIL_ROW,), thread_rows.TailRow, ()),
     "blame_key": ((abi.BLAME_KEY,), thread_rows.BlameKey, ("padding",)),
-    "feeding_row": ((abi.FEEDING_ROW,), thread_rows.FeedingRow, ("padding",)),
+    "feeding_row": ((abi.FEEDING_ROW,), thread_rows.FeedingRow, ("has_collectives",)),
     "chain_key": ((abi.CHAIN_KEY,), thread_rows.ChainKey, ("padding",)),
     "chain_row": ((abi.CHAIN_ROW,), thread_rows.ChainRow, ()),
     "thread_row": ((abi.THREAD_ROW,), thread_rows.ThreadRow, ()),
@@ -55,6 +56,9 @@ STRUCTS: dict[str, tuple[tuple[struct.Struct, ...], type | None, tuple[str, ...]
     "process_row": ((abi.PROCESS_ROW,), rows.ProcessRow, ("communicators",)),
     "communicator_key": ((abi.COMMUNICATOR_KEY,), None, ()),
     "communicator_row": ((abi.COMMUNICATOR_ROW,), rows.CommunicatorRow, ("splits",)),
+    "progress_key": ((abi.PROGRESS_KEY,), progress_rows.ProgressKey, ()),
+    "progress_row": ((abi.PROGRESS_ROW,), progress_rows.ProgressRow, ()),
+    "frontier_key": ((abi.FRONTIER_KEY,), None, ()),
     "event": ((abi.EVENT,), rows.Event, ()),
     "settings": ((abi.SETTINGS,), None, ()),
 }
@@ -110,6 +114,7 @@ class TestConstants:
             "TAIL_OCTAVES",
             "FEEDING_PLACES",
             "OPERATION_NONE",
+            "OPERATION_NCCL_WAIT",
             "WAKER_NOBODY",
             "GPU_MAJORS",
         ],
@@ -132,6 +137,7 @@ class TestConstants:
             "TAIL_OCTAVES",
             "FEEDING_PLACES",
             "OPERATION_NONE",
+            "OPERATION_NCCL_WAIT",
             "WAKER_NOBODY",
             "GPU_MAJORS",
         }

@@ -98,6 +98,10 @@ LOSS_MEANINGS = {
     LossReason.BLAME_FULL: "The table of who held the CPU was full: culprits are missing, the loss is shared by the others.",
     LossReason.GROUPS_FULL: "The table of jobs was full: sleeps in them are not traced to their wakers.",
     LossReason.CHAINS_FULL: "The table of what wakers did was full.",
+    LossReason.FRONTIERS_FULL: "The table of streams and events behind NCCL operations was full: what they find done is missed.",
+    LossReason.FRONTIER_PAIRS: "A stream waited for more communicators at once than are followed: one is missing behind it.",
+    LossReason.PROGRESS_FULL: "The table of communicators' progress was full: their operations are not counted as enqueued.",
+    LossReason.ARRIVALS_FULL: "A rank's arrival could not be kept: others are not compared with it.",
 }
 CODES = (
     ("1", "invalid value", "unhandled CUDA error"),

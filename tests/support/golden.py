@@ -20,7 +20,7 @@ from exporter.output.otlp.points import Form, Origin
 from exporter.output.text import render
 from exporter.totals import Series, merged
 from tests.support.records import at
-from tests.support.tables import FakeTables
+from tests.support.tables import NCCL_WAIT, FakeTables
 
 FOLDER = Path(__file__).parent.parent / "golden"
 FILE_OF = {Format.TEXT: "metrics.prom", Format.OPENMETRICS: "metrics.om"}
@@ -59,6 +59,8 @@ def training() -> Snapshot:
         kernel.call(process, "ncclCommInitRank", durations_ns=[300_000_000])
         kernel.communicator(process, digest=0x1234_5678_9ABC_DEF0, rank=process - 1, ranks=2, ordinal=1)
         kernel.call(process, "ncclAllReduce", durations_ns=[20_000] * 7, moved_bytes=7 * 4_194_304, communicator=1)
+        kernel.progress(process, enqueued=7, completed=9 - 2 * process, lag_ns=3_000_000 * process)
+        kernel.call(process, NCCL_WAIT, durations_ns=[2_000_000, 30_000_000], communicator=1)
     kernel.error(2, "ncclAllReduce", code=6)
     _add_waits(kernel)
     identities = {
@@ -98,6 +100,7 @@ def hostile() -> Snapshot:
     kernel.call(2, "ncclGroupEnd", durations_ns=[1])
     kernel.call(2, "ncclSend", durations_ns=[1], moved_bytes=2**64 - 1, communicator=17)
     kernel.communicator(2, digest=0, rank=-1, ranks=0, ordinal=1)
+    kernel.progress(2, communicator=17, enqueued=2**64 - 1, completed=2**63)
     kernel.feeding(2, dry_ns={ThreadState.RUNNABLE: 7})
     kernel.blame(2, 30_000_000, comm=b'x"} 1\n# EOF')
     kernel.blame(2, 20_000_000, comm=b"\xff\xfe\x80", tgid=667)

@@ -13,6 +13,9 @@ from exporter.units import slot_of
 By = Mapping[abi.ThreadState, int]
 """Nanoseconds by state; the others are 0."""
 
+NCCL_WAIT = "NCCL wait"
+"""Stands for abi.OPERATION_NCCL_WAIT where an operation is named."""
+
 _NOTHING: By = {}
 _NO_EXPOSURE = Exposure(0, 0, 0, 0, 0, 0)
 
@@ -20,6 +23,10 @@ _NO_EXPOSURE = Exposure(0, 0, 0, 0, 0, 0)
 def states_of(states_ns: By) -> tuple[int, ...]:
     """As a row has them."""
     return tuple(states_ns.get(state, 0) for state in abi.ThreadState)
+
+
+def _number_of(operation: str) -> int:
+    return abi.OPERATION_NCCL_WAIT if operation == NCCL_WAIT else NUMBERS[operation]
 
 
 class FakeMap:
@@ -58,8 +65,9 @@ class FakeTables:
 
     def __init__(self) -> None:
         names = ("processes", "operations", "errors", "communicators", "allocations", "process_numbers", "losses")
+        names_of_progress = ("progress", "frontiers")
         names_of_time = ("intervals", "tail", "blame", "feeding", "groups", "chains")
-        self.maps: dict[str, FakeMap] = {name: FakeMap() for name in names + names_of_time}
+        self.maps: dict[str, FakeMap] = {name: FakeMap() for name in names + names_of_progress + names_of_time}
         self.threads: dict[int, bytes] = {}
 
     def iterate(self, program: str) -> bytes:
@@ -100,8 +108,8 @@ class FakeTables:
         states_ns: By = _NOTHING,
         exposure: Exposure = _NO_EXPOSURE,
     ) -> None:
-        """Calls that returned: one per duration, and `untimed` ones, which a runtime call made."""
-        key = abi.OPERATION_KEY.pack(process, NUMBERS[operation], communicator)
+        """Calls that returned: one per duration, and `untimed` ones, which a runtime call made. operation: or NCCL_WAIT."""
+        key = abi.OPERATION_KEY.pack(process, _number_of(operation), communicator)
         before = self.maps["operations"].rows.get(key, bytes(SLOTS_AT + abi.OPERATION_SLOTS.size))
         untimed_before, total_ns, bytes_before = abi.OPERATION_SUMS.unpack_from(before)
         slots = list(abi.OPERATION_SLOTS.unpack_from(before, SLOTS_AT))
@@ -128,7 +136,7 @@ class FakeTables:
         is_being_written: bool = False,
     ) -> None:
         """The exemplar of an operation that has been called. is_being_written: by a program, at this very moment."""
-        key = abi.OPERATION_KEY.pack(process, NUMBERS[operation], communicator)
+        key = abi.OPERATION_KEY.pack(process, _number_of(operation), communicator)
         row = self.maps["operations"].rows[key]
         exemplar = abi.EXEMPLAR.pack(2, tid, duration_ns, ended_ns, tgid, 3 if is_being_written else 2)
         self.maps["operations"].rows[key] = row[:EXEMPLAR_AT] + exemplar + row[SLOTS_AT:]
@@ -153,6 +161,27 @@ class FakeTables:
         """A communicator alive. digest 0, rank -1, ranks 0: the making of it was not seen."""
         key = abi.COMMUNICATOR_KEY.pack(process, 0, address)
         self.maps["communicators"].rows[key] = abi.COMMUNICATOR_ROW.pack(digest, created_ns, rank, ranks, ordinal, 0)
+
+    def progress(
+        self,
+        process: int,
+        *,
+        communicator: int = 1,
+        enqueued: int = 0,
+        completed: int = 0,
+        enqueued_ns: int = 0,
+        completed_ns: int = 0,
+        collectives: int = 0,
+        lag_ns: int = 0,
+        late_arrivals: int = 0,
+    ) -> None:
+        """How far a communicator has come; replaces what was there."""
+        sums = (enqueued, completed, enqueued_ns, completed_ns, collectives, lag_ns, late_arrivals)
+        self.maps["progress"].rows[abi.PROGRESS_KEY.pack(process, communicator)] = abi.PROGRESS_ROW.pack(*sums)
+
+    def frontier(self, process: int, *, address: int, kind: abi.Frontier = abi.Frontier.EVENT) -> None:
+        """A stream or event that something is ahead of."""
+        self.maps["frontiers"].rows[abi.FRONTIER_KEY.pack(process, kind, address)] = bytes(24)
 
     def allocation(self, process: int, *, address: int, size_bytes: int) -> None:
         """Memory allocated and not yet freed."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -42,7 +43,7 @@ class _TablesThatBreakNccl(Tables):
         reading = super().read()
         if not self.is_broken:
             return reading
-        return Reading(reading.processes, reading.operations, reading.errors, _BrokenCommunicators())
+        return replace(reading, communicators=_BrokenCommunicators())
 
 
 class Bench:
@@ -274,11 +275,10 @@ class TestLosses:
         """
         for _ in range(4):
             stalled.publication.tick([])
+        stalled.kernel.feeding(1, dry_ns={ThreadState.RUNNABLE: 2_000_000_000})
         stalled.kernel.blame(1, 9_000_000_000, comm=b"cc1", tgid=667)
         for _ in range(4):
             stalled.publication.tick([])
-        stalled.kernel.feeding(1, dry_ns={ThreadState.RUNNABLE: 2_000_000_000})
-        stalled.publication.tick([])
 
         assert stalled.exported(catalog.CULPRIT) == {
             ("3", "cpu_contention", "stress"): 1.5,

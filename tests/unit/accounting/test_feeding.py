@@ -76,13 +76,66 @@ class TestLate:
 
         assert loss.update(later) == {IO: 60}
 
-    def test_without_enough_clean_waits_nothing_is_said(self, loss: FeedingLoss) -> None:
-        """Neither now nor later: a job that always stalls has no usual wait."""
+    def test_without_enough_clean_waits_it_is_put_off(self, loss: FeedingLoss) -> None:
+        """The fifth one says that 10 of 60 were hidden: a wait of 90 instead of 100."""
         first = loss.update(row(late_ns={IO: 60}, clean=(4, 400), stalled=(1, 90, 60)))
         second = loss.update(row(late_ns={IO: 60}, clean=(5, 500), stalled=(1, 90, 60)))
 
-        assert (first, second) == ({}, {})
+        assert (first, second) == ({}, {IO: 50})
+
+    def test_hidden_stall_says_nothing_of_later_ones(self, loss: FeedingLoss) -> None:
+        """A lock that cost nothing, then a disk."""
+        loss.update(row(late_ns={LOCK: 60}, clean=(10, 1_000), stalled=(1, 40, 60)))
+
+        assert loss.update(row(late_ns={LOCK: 60, IO: 60}, clean=(10, 1_000), stalled=(2, 140, 120))) == {IO: 60}
+
+    def test_stall_of_the_open_cycle_keeps_its_state(self, loss: FeedingLoss) -> None:
+        """Two stalls of 60; the wait behind the second one is of the next tick."""
+        loss.update(row(late_ns={IO: 120}, clean=(10, 1_000), stalled=(1, 100, 60))._replace(cycle_late_ns=60))
+
+        assert loss.update(row(late_ns={IO: 120}, clean=(10, 1_000), stalled=(2, 200, 120))) == {IO: 60}
 
     def test_dry_and_late_add_up(self, loss: FeedingLoss) -> None:
         """They are of different times."""
         assert loss.update(row({PIPE: 7}, {PIPE: 60}, clean=(10, 1_000), stalled=(1, 100, 60))) == {PIPE: 67}
+
+
+class TestAlwaysLate:
+    """A job that stalls in every cycle: what its waits take is only known to be no more than a ceiling."""
+
+    def test_stalls_as_usual_are_not_lost(self, loss: FeedingLoss) -> None:
+        """Ten cycles with stalls of 8 and waits of 3: 11 may be what such waits take."""
+        assert loss.update(row(late_ns={LOCK: 80}, stalled=(10, 30, 80))) == {}
+
+    def test_longer_stalls_are_lost_but_for_the_ceiling(self, loss: FeedingLoss) -> None:
+        """Then ten of 1,000: no more than 11 - 3 of each were hidden."""
+        loss.update(row(late_ns={LOCK: 80}, stalled=(10, 30, 80)))
+        later = row(late_ns={LOCK: 80, RUNNABLE: 10_000}, stalled=(20, 60, 10_080))
+
+        assert loss.update(later) == {RUNNABLE: 10_000 - 80}
+
+    def test_a_quieter_time_lowers_the_ceiling(self, loss: FeedingLoss) -> None:
+        """Stalls of 1,000 from the start on, then ten of 8, then of 1,000 again."""
+        loss.update(row(late_ns={IO: 10_000}, stalled=(10, 30, 10_000)))
+        quiet = loss.update(row(late_ns={IO: 10_080}, stalled=(20, 60, 10_080)))
+
+        assert quiet == {}
+        assert loss.update(row(late_ns={IO: 20_080}, stalled=(30, 90, 20_080))) == {IO: 10_000 - 80}
+
+    def test_longer_waits_raise_it(self, loss: FeedingLoss) -> None:
+        """The job gives the GPU more to do: waits of 500 after stalls of 100 are nothing to worry about, nor the next."""
+        loss.update(row(late_ns={LOCK: 80}, stalled=(10, 30, 80)))
+        loss.update(row(late_ns={LOCK: 1_080}, stalled=(20, 5_030, 1_080)))
+
+        assert loss.update(row(late_ns={LOCK: 2_080}, stalled=(30, 10_030, 2_080))) == {}
+
+    def test_variation_is_no_loss(self, loss: FeedingLoss) -> None:
+        """Waits and stalls of 110 together, then of 115: within a sixteenth."""
+        loss.update(row(late_ns={LOCK: 100}, stalled=(10, 1_000, 100)))
+
+        assert loss.update(row(late_ns={LOCK: 200}, stalled=(20, 2_050, 200))) == {}
+
+    def test_fewer_than_five_cycles_are_put_off(self, loss: FeedingLoss) -> None:
+        """Four say nothing yet; with the fifth they are the ceiling."""
+        assert loss.update(row(late_ns={IO: 400}, stalled=(4, 4, 400))) == {}
+        assert loss.update(row(late_ns={IO: 500}, stalled=(5, 5, 500))) == {}

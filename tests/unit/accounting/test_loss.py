@@ -46,11 +46,12 @@ class Books:
         *,
         exposed: Exposed = _NOT_EXPOSED,
         at: float = 0.0,
+        is_blame_read: bool = True,
     ) -> dict[tuple[str, str], int]:
         """One tick; returns all that is lost so far."""
-        self.loss.update(
-            exposed, stalled_ns or {}, self.chains, self._charged.since(dict(self.blame)), int(at * SECOND)
-        )
+        charged = self._charged.since(dict(self.blame)) if is_blame_read else {}
+        now_ns = int(at * SECOND)
+        self.loss.update(exposed, stalled_ns or {}, self.chains, charged, now_ns, is_blame_read=is_blame_read)
         return self.lost()
 
     def lost(self) -> dict[tuple[str, str], int]:
@@ -111,6 +112,33 @@ class TestWaitsForACpu:
 
         assert books.book({RUNNABLE: 30}, at=1.25) == {("cpu_contention", "stress"): 30}
 
+    def test_loss_waits_until_the_blame_is_read(self, books: Books) -> None:
+        """At every fourth tick: who held the CPU a second ago says nothing of now."""
+        books.charge(IDLE, 300)
+        books.book(at=1.0)
+        books.book({RUNNABLE: 30}, at=1.25, is_blame_read=False)
+        books.book({RUNNABLE: 30}, at=1.5, is_blame_read=False)
+        books.charge(STRESS, 60)
+
+        assert books.book(at=2.0) == {("cpu_contention", "stress"): 60}
+
+    def test_loss_does_not_wait_for_blame_that_never_moves(self, books: Books) -> None:
+        """After two seconds the last charges are taken."""
+        books.charge(STRESS, 300)
+        books.book(at=1.0)
+        before = books.book({RUNNABLE: 30}, at=1.25, is_blame_read=False)
+
+        assert before == {}
+        assert books.book(at=3.5, is_blame_read=False) == {("cpu_contention", "stress"): 30}
+
+    def test_charges_too_few_for_the_loss_are_joined_by_those_before(self, books: Books) -> None:
+        """A wait of 300, the late return of the call it delayed, and a moment's wait for an idle CPU."""
+        books.charge(STRESS, 300)
+        books.book(at=1.0)
+        books.charge(IDLE, 1)
+
+        assert books.book({RUNNABLE: 301}, at=2.0) == {("cpu_contention", "stress"): 300, ("wakeup_latency", ""): 1}
+
     def test_loss_waits_for_its_charges(self, books: Books) -> None:
         """They come a tick later."""
         before = books.book({RUNNABLE: 30}, at=1.0)
@@ -138,6 +166,15 @@ class TestWaitsForACpu:
         books.loss.finish()
 
         assert books.lost() == {("unknown", ""): 30}
+
+    def test_loss_of_a_process_that_ends_has_the_last_charges(self, books: Books) -> None:
+        """No more will come."""
+        books.charge(STRESS, 300)
+        books.book(at=1.0)
+        books.book({RUNNABLE: 30}, at=1.25, is_blame_read=False)
+        books.loss.finish()
+
+        assert books.lost() == {("cpu_contention", "stress"): 30}
 
     def test_charges_of_threads_that_do_not_feed_say_nothing(self, books: Books) -> None:
         """A watchdog may wait as long as it likes."""

@@ -9,7 +9,7 @@ from exporter.catalog import Metric
 from exporter.collectors import nccl
 from exporter.kernel.rows import Tables
 from exporter.totals import Call, HistogramTotal, Total
-from tests.support.tables import FakeTables
+from tests.support.tables import NCCL_WAIT, FakeTables
 
 
 def collected(kernel: FakeTables, metric: Metric, process: int = 1) -> dict[tuple[str, ...], Total]:
@@ -118,3 +118,63 @@ class TestCommunicators:
         kernel.communicator(1, ordinal=17)
 
         assert collected(kernel, catalog.NCCL_COMMUNICATOR_INFO) == {}
+
+
+class TestProgress:
+    """How far each communicator has come, and who waited for it."""
+
+    def test_enqueued_and_completed_are_by_communicator(self) -> None:
+        """Each has its own."""
+        kernel = FakeTables()
+        kernel.progress(1, communicator=1, enqueued=23, completed=22)
+        kernel.progress(1, communicator=2, enqueued=5)
+
+        assert collected(kernel, catalog.NCCL_ENQUEUED) == {("0",): 23, ("1",): 5}
+        assert collected(kernel, catalog.NCCL_COMPLETED) == {("0",): 22, ("1",): 0}
+
+    def test_lag_is_in_nanoseconds_until_the_ledger(self) -> None:
+        """A rank that is always first has 0 of it."""
+        kernel = FakeTables()
+        kernel.progress(1, enqueued=2, collectives=2, lag_ns=50_000_000, late_arrivals=1)
+        kernel.progress(2, enqueued=2, collectives=2)
+
+        assert collected(kernel, catalog.NCCL_ARRIVAL_LAG) == {("0",): 50_000_000}
+        assert collected(kernel, catalog.NCCL_ARRIVAL_LAG, process=2) == {("0",): 0}
+
+    def test_communicators_that_share_a_label_are_only_counted(self) -> None:
+        """The seventeenth and all later ones: one being done says nothing of the others."""
+        kernel = FakeTables()
+        kernel.progress(1, communicator=17, enqueued=9, completed=8, lag_ns=7)
+
+        assert collected(kernel, catalog.NCCL_ENQUEUED) == {("other",): 9}
+        assert collected(kernel, catalog.NCCL_COMPLETED) == collected(kernel, catalog.NCCL_ARRIVAL_LAG) == {}
+
+    def test_completed_is_unknown_without_cuda_s_programs(self) -> None:
+        """They are what sees it: 0 would look like a hang."""
+        kernel = FakeTables()
+        kernel.progress(1, enqueued=23)
+        del kernel.maps["allocations"]
+
+        assert collected(kernel, catalog.NCCL_ENQUEUED) == {("0",): 23}
+        assert collected(kernel, catalog.NCCL_COMPLETED) == {}
+
+    def test_waits_are_a_histogram_by_communicator(self) -> None:
+        """With the slowest as exemplar; 2 ns are in slot 8, 3 ns in slot 13."""
+        kernel = FakeTables()
+        kernel.call(1, NCCL_WAIT, durations_ns=[2, 3, 3], communicator=2)
+        kernel.slowest(1, NCCL_WAIT, duration_ns=3, ended_ns=47, tid=4031, tgid=4026, communicator=2)
+        found = collected(kernel, catalog.NCCL_WAIT)
+
+        total = found["1",]
+        assert isinstance(total, HistogramTotal)
+        assert (total.counts[8], total.counts[13], sum(total.counts), total.sum_ns) == (1, 2, 3, 8)
+        assert total.exemplar == Call(tid=4031, duration_ns=3, ended_ns=47, tgid=4026)
+
+    def test_waits_are_no_calls(self) -> None:
+        """The same calls have their durations under CUDA."""
+        kernel = FakeTables()
+        kernel.process(1)
+        kernel.call(1, NCCL_WAIT, durations_ns=[2], communicator=1)
+        totals = nccl.collect(Tables(kernel.maps).read())
+
+        assert [series.metric for series in totals[1]] == [catalog.NCCL_WAIT]

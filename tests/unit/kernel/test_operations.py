@@ -39,6 +39,29 @@ cuMemFree(CUdeviceptr address)
 cuMemFreeAsync(CUdeviceptr address, CUstream stream)
 cuMemCreate(CUmemGenericAllocationHandle *where, size_t bytes, const CUmemAllocationProp *prop, unsigned long long flags)
 cuMemRelease(CUmemGenericAllocationHandle address)
+cudaStreamSynchronize(cudaStream_t stream)
+cudaStreamQuery(cudaStream_t stream)
+cudaStreamWaitEvent(cudaStream_t stream, cudaEvent_t event, unsigned flags)
+cudaStreamDestroy(cudaStream_t stream)
+cudaDeviceSynchronize(void)
+cudaEventSynchronize(cudaEvent_t event)
+cudaEventRecord(cudaEvent_t event, cudaStream_t stream)
+cudaEventRecordWithFlags(cudaEvent_t event, cudaStream_t stream, unsigned flags)
+cudaEventQuery(cudaEvent_t event)
+cudaEventDestroy(cudaEvent_t event)
+cudaStreamBeginCapture(cudaStream_t stream, enum cudaStreamCaptureMode mode)
+cudaStreamEndCapture(cudaStream_t stream, cudaGraph_t *graph)
+cuStreamBeginCapture(CUstream stream, CUstreamCaptureMode mode)
+cuStreamEndCapture(CUstream stream, CUgraph *graph)
+cuStreamSynchronize(CUstream stream)
+cuStreamQuery(CUstream stream)
+cuStreamWaitEvent(CUstream stream, CUevent event, unsigned flags)
+cuStreamDestroy(CUstream stream)
+cuCtxSynchronize(void)
+cuEventSynchronize(CUevent event)
+cuEventRecord(CUevent event, CUstream stream)
+cuEventQuery(CUevent event)
+cuEventDestroy(CUevent event)
 ncclCommInitRank(ncclComm_t *newcomm, int nranks, ncclUniqueId by_value, int rank)
 ncclCommInitRankConfig(ncclComm_t *newcomm, int nranks, ncclUniqueId by_value, int rank, ncclConfig_t *config)
 ncclCommInitRankScalable(ncclComm_t *newcomm, int nranks, int rank, int nId, ncclUniqueId *ids, ncclConfig_t *config)
@@ -68,7 +91,8 @@ PARAMETERS = {
     Shape.FREE: ("address", "", "", ""),
     Shape.COPY: ("bytes", "kind", "", ""),
     Shape.COPY_2D: ("width", "kind", "height", ""),
-    Shape.COLLECTIVE: ("count", "type", "comm", ""),
+    Shape.COLLECTIVE: ("count", "type", "comm", "stream"),
+    Shape.SEND_RECEIVE: ("count", "type", "comm", "stream"),
     Shape.INIT_RANK: ("newcomm", "nranks", "rank", ""),
     Shape.INIT_SCALABLE: ("newcomm", "nranks", "rank", "ids"),
     Shape.INIT_ALL: ("newcomm", "ndev", "", ""),
@@ -76,7 +100,17 @@ PARAMETERS = {
     Shape.SHRINK: ("comm", "excluded", "excludedCount", "newcomm"),
     Shape.COMM_COUNT: ("comm", "where", "", ""),
     Shape.COMM_RANK: ("comm", "where", "", ""),
-    Shape.COMM_END: ("comm", "", "", ""),
+    Shape.COMM_DESTROY: ("comm", "", "", ""),
+    Shape.COMM_ABORT: ("comm", "", "", ""),
+    Shape.EVENT_RECORD: ("event", "stream", "", ""),
+    Shape.STREAM_WAIT: ("stream", "event", "", ""),
+    Shape.STREAM_DONE: ("stream", "", "", ""),
+    Shape.EVENT_DONE: ("event", "", "", ""),
+    Shape.DEVICE_DONE: ("", "", "", ""),
+    Shape.STREAM_DESTROY: ("stream", "", "", ""),
+    Shape.EVENT_DESTROY: ("event", "", "", ""),
+    Shape.CAPTURE_BEGIN: ("", "", "", ""),
+    Shape.CAPTURE_END: ("", "", "", ""),
 }
 """The parameter that each of a, b, c, d is, by shape: as bpf/abi.h says beside `enum call_shape`."""
 
@@ -135,6 +169,7 @@ class TestPositions:
         plain, config = operation("ncclAllReduce"), operation("ncclAllReduceConfig")
 
         assert (config.shape, config.a, config.b, config.c) == (plain.shape, plain.a, plain.b, plain.c)
+        assert config.d == plain.d == 7
 
     @pytest.mark.parametrize(
         ("name", "direction"),

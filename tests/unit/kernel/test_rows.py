@@ -8,6 +8,7 @@ import pytest
 
 from exporter.kernel.abi import Copy, EventKind, LossProgram, LossReason
 from exporter.kernel.operations import NUMBERS
+from exporter.kernel.progress_rows import ProgressKey
 from exporter.kernel.rows import (
     TABLES,
     CommunicatorRow,
@@ -19,7 +20,7 @@ from exporter.kernel.rows import (
     event_of,
 )
 from exporter.totals import Call
-from tests.support.tables import FakeTables
+from tests.support.tables import NCCL_WAIT, FakeTables
 
 MALLOC, ALL_REDUCE = NUMBERS["cudaMalloc"], NUMBERS["ncclAllReduce"]
 MALLOC_OF_1 = OperationKey(1, MALLOC, 0)
@@ -122,8 +123,40 @@ class TestReading:
 
         found = tables.entries
 
-        assert found == {"processes": 1, "operations": 1, "errors": 1, "communicators": 0, "allocations": 7}
+        counts = {"processes": 1, "operations": 1, "errors": 1, "communicators": 0, "allocations": 7, "progress": 0}
+        assert found == counts
         assert tables.capacities() == dict.fromkeys(TABLES, 64)
+
+
+class TestNcclWaits:
+    """Rows of `operations` that count calls a second time."""
+
+    def test_they_are_kept_apart_from_the_calls(self, kernel: FakeTables, tables: Tables) -> None:
+        """Their number is no place in the list of operations."""
+        kernel.call(1, "cudaMalloc", durations_ns=[2])
+        kernel.call(1, NCCL_WAIT, durations_ns=[2, 3], communicator=4)
+        reading = tables.read()
+
+        assert list(reading.operations) == list(tables.read_accounts([]).operations) == [MALLOC_OF_1]
+        assert {key: row.calls for key, row in reading.nccl_waits.items()} == {ProgressKey(1, 4): 2}
+        assert tables.entries["operations"] == 2
+
+    def test_a_row_that_has_not_moved_is_the_same_object(self, kernel: FakeTables, tables: Tables) -> None:
+        """Its slots have been unpacked already."""
+        kernel.call(1, NCCL_WAIT, durations_ns=[2])
+        before = tables.read().nccl_waits[1, 0]
+
+        assert tables.read().nccl_waits[1, 0] is before
+        kernel.call(1, NCCL_WAIT, durations_ns=[2])
+        assert tables.read().nccl_waits[1, 0].calls == 2
+
+    def test_they_are_forgotten_with_their_process(self, kernel: FakeTables, tables: Tables) -> None:
+        """And those of others stay."""
+        for process in (1, 2):
+            kernel.call(process, NCCL_WAIT, durations_ns=[2], communicator=1)
+        tables.forget({1}, tables.read())
+
+        assert list(tables.read().nccl_waits) == [ProgressKey(2, 1)]
 
 
 class TestSlowestCall:

@@ -1,0 +1,71 @@
+"""progress_rows: bytes of the tables of NCCL progress to named numbers."""
+
+from __future__ import annotations
+
+import struct
+
+from exporter.kernel.progress_rows import ProgressKey, ProgressRow, read_progress
+from exporter.kernel.rows import Tables
+from tests.support.tables import FakeTables
+
+
+class TestReading:
+    """The table `progress`."""
+
+    def test_row_is_laid_out_as_in_the_header(self) -> None:
+        """Written out byte by byte: counts, times, collectives, lag, late arrivals."""
+        kernel = FakeTables()
+        kernel.maps["progress"].rows[struct.pack("<II", 7, 2)] = struct.pack("<7Q", 23, 22, 470, 471, 21, 50, 3)
+
+        assert read_progress(kernel.maps["progress"]) == {ProgressKey(7, 2): ProgressRow(23, 22, 470, 471, 21, 50, 3)}
+
+    def test_missing_table_is_an_empty_one(self) -> None:
+        """NCCL's collector is switched off."""
+        assert read_progress(None) == {}
+
+    def test_entries_are_counted(self) -> None:
+        """The table may be full."""
+        kernel = FakeTables()
+        tables = Tables(kernel.maps)
+        kernel.progress(1, communicator=1)
+        kernel.progress(1, communicator=2)
+        tables.read()
+
+        assert tables.entries["progress"] == 2
+
+
+class TestForgetting:
+    """Processes that have ended."""
+
+    def test_rows_of_the_ended_are_deleted_and_others_stay(self) -> None:
+        """Progress, and what was ahead of their streams and events."""
+        kernel = FakeTables()
+        tables = Tables(kernel.maps)
+        for process in (1, 2):
+            kernel.progress(process, enqueued=23)
+            kernel.frontier(process, address=0xE0)
+        tables.forget({1}, tables.read())
+
+        assert list(tables.read().progress) == [ProgressKey(2, 1)]
+        assert len(kernel.maps["frontiers"].rows) == 1
+
+    def test_streams_and_events_are_not_gone_through_for_a_process_without_collectives(self) -> None:
+        """There may be tens of thousands, of others."""
+        kernel = FakeTables()
+        tables = Tables(kernel.maps)
+        kernel.process(1)
+        kernel.progress(2, enqueued=1)
+        tables.forget({1}, tables.read())
+
+        assert kernel.maps["frontiers"].times_read == 0
+
+    def test_tables_that_were_never_loaded_are_no_error(self) -> None:
+        """CUDA alone: it has both tables too, but a build may lack them."""
+        kernel = FakeTables()
+        kernel.progress(1)
+        tables = Tables(kernel.maps)
+        reading = tables.read()
+        del kernel.maps["frontiers"]
+        tables.forget({1}, reading)
+
+        assert kernel.maps["progress"].rows == {}
