@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 import threading
 import time
@@ -150,18 +151,19 @@ def run(
     place: Place | None = None,
     injector: Injector | None = None,
     patience_seconds: float = 60.0,
+    folder: Path | None = None,
 ) -> Result:
     """Make a run to its end, or to the end of patience.
 
     injector: entered when the step before the window is over, left when the last one of the window is.
+    folder: of the trainer and its libraries, when they are not those of the build.
     """
-    place = place or Place()
+    place, folder = place or Place(), folder or standin.build_dir()
     line = in_groups(place.groups)
     line += ["taskset", "-c", place.cpus] if place.cpus else []
-    line += standin.trainer_command(*flags)
-    with subprocess.Popen(
-        line, env=standin.environment(), stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
-    ) as process:
+    line += [str(folder / "trainer"), *flags]
+    environment = {**os.environ, "LD_LIBRARY_PATH": str(folder)}
+    with subprocess.Popen(line, env=environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
         job, watch, is_late = Job(process), Watch(window, injector), threading.Event()
 
         def end() -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from statistics import median
 
 from tests.faults.episode import End, Episode
@@ -113,11 +114,12 @@ def measure(episode: Episode, clean_runs: int = 1) -> Truth:
 
     Raises NotPossible when this machine cannot have the fault, RuntimeError when a run ends as it should not.
     """
-    clean = [_run(episode, is_faulty=False) for _ in range(clean_runs)]
-    return pair(clean, _run(episode, is_faulty=True), episode.window, range(episode.ranks), episode.period)
+    clean = [make(episode, is_faulty=False) for _ in range(clean_runs)]
+    return pair(clean, make(episode, is_faulty=True), episode.window, range(episode.ranks), episode.period)
 
 
-def _run(episode: Episode, *, is_faulty: bool) -> Result:
+def make(episode: Episode, *, is_faulty: bool, folder: Path | None = None) -> Result:
+    """One run of an episode. folder: see run(). Raises what measure() does."""
     with episode.scene() as scene:
         flags = (*episode.common_flags(), *scene.flags, *(episode.fault_flags() if is_faulty else ()))
         result = run(
@@ -126,6 +128,7 @@ def _run(episode: Episode, *, is_faulty: bool) -> Result:
             place=scene.place,
             injector=scene.injector if is_faulty else None,
             patience_seconds=episode.hang_seconds if is_faulty and episode.end is End.HANGS else PATIENCE_SECONDS,
+            folder=folder,
         )
     end = End.WHOLE if result.code == 0 else End.HANGS if result.code is None else End.DIES
     expected = episode.end if is_faulty else End.WHOLE
