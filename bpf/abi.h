@@ -245,12 +245,18 @@ struct feeding_row {
 };
 
 /* What whoever ended a sleep did meanwhile: of threads in gaps that were woken by a thread of the same job. */
-#define WAKER_NOBODY 3 /* of the job */
+enum chain_waker {
+	WAKER_STEP = 0,	   /* another step thread: it was feeding the GPU meanwhile */
+	WAKER_THREAD = 1,  /* another thread of the same process */
+	WAKER_PROCESS = 2, /* a process that works for it, or a thread that was itself woken by one */
+	WAKER_NOBODY = 3,  /* of the job */
+};
+
 struct chain_key {
 	__u32 process;
 	__u16 victim; /* enum victim_kind of the sleeper */
 	__u16 state;  /* of the sleeper */
-	__u16 waker;  /* enum victim_kind of who ended the sleep, or WAKER_NOBODY */
+	__u16 waker;  /* who ended the sleep */
 	__u16 padding;
 };
 

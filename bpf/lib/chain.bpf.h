@@ -173,7 +173,7 @@ __noinline u64 split_of(struct thread *waker, struct leader *leader, u32 l, u64 
 }
 
 /* `sleeper` slept through window `l`, or from before it: its sleep is replaced by what its waker did. */
-__noinline int carry_on(struct thread *sleeper, struct leader *leader, u32 l, struct states *split, u64 sum_ns)
+__noinline int carry_on(struct thread *sleeper, struct leader *leader, u32 l, struct states *split, u32 is_by_process)
 {
 	if (!sleeper || !leader || !split)
 		return 0;
@@ -184,11 +184,26 @@ __noinline int carry_on(struct thread *sleeper, struct leader *leader, u32 l, st
 		EACH_STATE(i)
 			base->resolved_ns[i] = 0;
 		base->resolved_epoch = leader->epoch;
+		base->is_by_process = false;
 	}
 	EACH_STATE(i)
+	{
 		base->resolved_ns[i] += split->ns[i];
-	base->resolved_ns[own] -= sum_ns;
+		base->resolved_ns[own] -= split->ns[i];
+	}
+	if (is_by_process)
+		base->is_by_process = true;
 	return 0;
+}
+
+static __always_inline enum chain_waker waker_kind(const struct thread *waker, const struct leader *leader, u32 l)
+{
+	const struct chain_base *base = &waker->account.bases[l < LEADERS ? l : 0];
+
+	if (victim_kind(waker) == VICTIM_STEP)
+		return WAKER_STEP;
+	return !waker->is_inside || (base->resolved_epoch == leader->epoch && base->is_by_process) ? WAKER_PROCESS :
+												     WAKER_THREAD;
 }
 
 /* `waker`, the current thread, is about to wake `sleeper`, of the same job. */
@@ -221,11 +236,13 @@ __noinline int resolve_chain(struct thread *sleeper, struct thread *waker, u64 n
 
 		if (!sum_ns)
 			continue;
+		enum chain_waker kind = waker_kind(waker, &group->leaders[from], from);
+
 		if (!is_own) {
-			carry_on(sleeper, leader, l, split, sum_ns);
+			carry_on(sleeper, leader, l, split, kind == WAKER_PROCESS);
 			continue;
 		}
-		struct chain_row *row = sleeper->account.is_resolved || !sleeper->process ? NULL : chain_row(sleeper, victim_kind(waker));
+		struct chain_row *row = sleeper->account.is_resolved || !sleeper->process ? NULL : chain_row(sleeper, kind);
 
 		if (!row)
 			continue;

@@ -27,6 +27,7 @@ struct call {
 struct chain_base {
 	u64 epoch; /* of the leader's sleep */
 	u64 resolved_epoch;
+	u64 is_by_process; /* what is resolved was a worker process's doing */
 	u64 total_ns[THREAD_STATES];
 	s64 resolved_ns[THREAD_STATES]; /* what its own sleeps were made of, in place of the sleeps: sums to zero */
 };

@@ -7,15 +7,16 @@ from __future__ import annotations
 
 from collections.abc import Hashable, Iterable, Mapping
 from dataclasses import dataclass
+from functools import reduce
 
 from exporter.accounting.exposed import ExposedLoss
 from exporter.accounting.feeding import FeedingLoss
-from exporter.accounting.loss import Loss
+from exporter.accounting.loss import Chains, Loss
 from exporter.accounting.naming import STATE_LABEL, UNRESOLVED, Cause, Culprits
 from exporter.accounting.oracle import Oracle
 from exporter.accounting.sharing import Growth
 from exporter.accounting.thread_time import ThreadTime, times_by_process
-from exporter.kernel.abi import ThreadState, Victim
+from exporter.kernel.abi import ThreadState, Victim, Waker
 from exporter.kernel.rows import Accounts, OperationKey, OperationRow, Waits
 from exporter.kernel.thread_rows import BlameKey, ChainRow
 
@@ -41,7 +42,7 @@ class _Process:
         self.feeding = FeedingLoss()
         self.loss = Loss(lambda name, charged_ns: culprits.label(self.owner, name, charged_ns))
         self.threads = ThreadTime()
-        self.chains: dict[ThreadState, ChainRow] = {}
+        self.chains: Chains = {}
 
 
 class Accountant:
@@ -62,13 +63,11 @@ class Accountant:
             self._operations = waits.operations
             for item in waits.operations.items():
                 operations.setdefault(item[0].process, []).append(item)
-        chains: dict[int, dict[ThreadState, ChainRow]] = {}
+        chains: dict[int, Chains] = {}
         for key, row in waits.chains.items():
             # What a step thread did was feeding the GPU: a sleep that it ended delayed nothing, and explains no stall.
-            if key.victim is Victim.STEP and key.waker != Victim.STEP:
-                of_process = chains.setdefault(key.process, {})
-                known = of_process.get(key.state)
-                of_process[key.state] = known.plus(row) if known else row
+            if key.victim is Victim.STEP and key.waker is not Waker.STEP:
+                chains.setdefault(key.process, {}).setdefault(key.state, {})[key.waker] = row
         is_blame_read = isinstance(waits, Accounts) or waits.blame is not self._blame
         self._blame = waits.blame
         charges: dict[int, dict[BlameKey, int]] = {}
@@ -120,9 +119,10 @@ class Accountant:
         return self._oracle.errors()
 
 
-def _chain_times(chains: Mapping[ThreadState, ChainRow]) -> dict[tuple[str, str], int]:
+def _chain_times(chains: Chains) -> dict[tuple[str, str], int]:
     times = {}
-    for slept, row in chains.items():
+    for slept, by_waker in chains.items():
+        row = reduce(ChainRow.plus, by_waker.values())
         for state in ThreadState:
             if row.states_ns[state]:
                 times[STATE_LABEL[slept], STATE_LABEL[state]] = row.states_ns[state]

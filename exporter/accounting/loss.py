@@ -19,7 +19,7 @@ from exporter.accounting.naming import (
     culprit_name,
 )
 from exporter.accounting.sharing import MEMORY_NS, Growth, Weights, shared
-from exporter.kernel.abi import ThreadState, Victim
+from exporter.kernel.abi import ThreadState, Victim, Waker
 from exporter.kernel.thread_rows import BlameKey, ChainRow
 from exporter.units import NANOSECONDS
 
@@ -87,24 +87,32 @@ class _Blame:
         return {key: latest.get(key, 0) + self._older.get(key, 0) for key in latest.keys() | self._older.keys()}
 
 
+Chains = dict[ThreadState, dict[Waker, ChainRow]]
+"""What was done meanwhile, by the state of the step threads that slept and by who woke them; cumulative."""
+
+_Did = tuple[Waker, ThreadState]
+
+
 class _Wakers:
     """What those did who ended the sleeps in one state."""
 
     def __init__(self) -> None:
-        self._row: ChainRow | None = None
-        self._growth: Growth[ThreadState | None] = Growth()
-        self._weights: Weights[ThreadState | None] = Weights()
+        self._rows: dict[Waker, ChainRow] = {}
+        self._growth: Growth[_Did | None] = Growth()
+        self._weights: Weights[_Did | None] = Weights()
 
-    def see(self, row: ChainRow | None, now_ns: int) -> None:
-        grown: dict[ThreadState | None, int] = {}
-        if row is not None and row != self._row:
-            states: dict[ThreadState | None, int] = dict(zip(ThreadState, row.states_ns, strict=True))
-            grown = self._growth.since(states | {None: row.abstained_ns})
-        self._row = row
+    def see(self, rows: dict[Waker, ChainRow], now_ns: int) -> None:
+        grown: dict[_Did | None, int] = {}
+        if rows != self._rows:
+            did: dict[_Did | None, int] = {None: sum(row.abstained_ns for row in rows.values())}
+            for waker, row in rows.items():
+                did |= {(waker, state): row.states_ns[state] for state in ThreadState if row.states_ns[state]}
+            grown = self._growth.since(did)
+        self._rows = rows
         self._weights.see(grown, now_ns)
 
-    def share(self, lost_ns: int) -> dict[ThreadState | None, int]:
-        """By their states; None for what is not known."""
+    def share(self, lost_ns: int) -> dict[_Did | None, int]:
+        """By who they are and what they did; None for what is not known."""
         return shared(lost_ns, self._weights.current() or {None: 1})
 
 
@@ -121,7 +129,7 @@ class Loss:
         self,
         exposed: Exposed,
         stalled_ns: Mapping[ThreadState, int],
-        chains: Mapping[ThreadState, ChainRow],
+        chains: Chains,
         charges: Mapping[BlameKey, int],
         now_ns: int,
         *,
@@ -129,7 +137,7 @@ class Loss:
     ) -> None:
         """Book what was lost since the last time.
 
-        chains: by the state of the step threads that slept, cumulative. charges: what was added to the blame; nothing, unless
+        charges: what was added to the blame; nothing, unless
         is_blame_read.
         """
         self._see(chains, charges, now_ns, is_blame_read=is_blame_read)
@@ -160,7 +168,7 @@ class Loss:
 
     def _see(
         self,
-        chains: Mapping[ThreadState, ChainRow],
+        chains: Chains,
         charges: Mapping[BlameKey, int],
         now_ns: int,
         *,
@@ -178,16 +186,19 @@ class Loss:
         for victim, known in self._blame.items():
             known.see(by_victim[victim], now_ns, is_read=is_blame_read)
         for state, wakers in self._wakers.items():
-            wakers.see(chains.get(state), now_ns)
+            wakers.see(chains.get(state, {}), now_ns)
 
     def _book_chained(self, state: ThreadState, lost_ns: int) -> int:
         """A stall in which somebody was waited for; returns the part in which that one waited for a CPU itself."""
         runnable_ns = 0
-        for waker_state, part_ns in self._wakers[state].share(lost_ns).items():
+        for did, part_ns in self._wakers[state].share(lost_ns).items():
+            waker, waker_state = did or (Waker.NOBODY, ThreadState.OTHER)
             if waker_state is ThreadState.RUNNABLE:
-                runnable_ns = part_ns
+                runnable_ns += part_ns
             elif waker_state in CAUSE_OF_WAKER_STATE:
                 self._book(CAUSE_OF_WAKER_STATE[waker_state], part_ns)
+            elif waker is Waker.PROCESS:
+                self._book(Cause.DATALOADER, part_ns)
             else:
                 self._book(CAUSE_OF_UNRESOLVED[state], part_ns)
         return runnable_ns

@@ -59,7 +59,6 @@ CAUSE_OF_STATE = dict.fromkeys(ThreadState, Cause.OTHER) | {
 """Of a state that nothing more is known about. Waiting for a CPU is of the cause of whoever held it."""
 
 CAUSE_OF_WAKER_STATE = {
-    ThreadState.ON_CPU: Cause.DATALOADER,
     ThreadState.PIPE: Cause.DATALOADER,
     **{
         state: CAUSE_OF_STATE[state]
@@ -76,7 +75,8 @@ CAUSE_OF_WAKER_STATE = {
 }
 """Of what a thread of the job did while a thread that feeds the GPU waited for it.
 
-One that slept on a lock, a time-out or nothing known explains nothing: the sleep that it ended keeps its own cause.
+One that did anything else explains no more than who it is: a worker process is the data loader, and where a thread of the same
+process computed or slept, the sleep that it ended keeps its own cause.
 """
 
 CAUSE_OF_UNRESOLVED = CAUSE_OF_STATE | {ThreadState.PIPE: Cause.DATALOADER}

@@ -17,7 +17,6 @@ TAIL_OCTAVES = 16
 FEEDING_PLACES = 4096
 OPERATION_NONE = 0xFFFF
 OPERATION_NCCL_WAIT = 0xFFFE
-WAKER_NOBODY = 3
 GPU_MAJORS = 4
 
 STATES = struct.Struct(f"={THREAD_STATES}Q")  # nanoseconds by ThreadState
@@ -169,6 +168,15 @@ class Culprit(enum.IntEnum):
     IDLE = 2
     IRQ = 3
     UNKNOWN = 4
+
+
+class Waker(enum.IntEnum):
+    """`enum chain_waker`: who ended a sleep."""
+
+    STEP = 0
+    THREAD = 1
+    PROCESS = 2
+    NOBODY = 3
 
 
 class Victim(enum.IntEnum):

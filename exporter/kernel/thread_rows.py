@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import Any, NamedTuple, TypeVar, cast
 
 from exporter.kernel import abi
-from exporter.kernel.abi import Culprit, IntervalKind, ThreadState, Victim
+from exporter.kernel.abi import Culprit, IntervalKind, ThreadState, Victim, Waker
 from exporter.kernel.maps import MapReader
 
 Iterate = Callable[[str], bytes]
@@ -89,12 +89,12 @@ class FeedingRow(NamedTuple):
 
 
 class ChainKey(NamedTuple):
-    """Key of `chains`: whose sleeps, in which state. waker: who ended them, a Victim, or abi.WAKER_NOBODY of the job."""
+    """Key of `chains`: whose sleeps, in which state, and who ended them."""
 
     process: int
     victim: Victim
     state: ThreadState
-    waker: int
+    waker: Waker
 
 
 class ChainRow(NamedTuple):
@@ -194,17 +194,23 @@ class ThreadTables:
         """Nanoseconds by victim and culprit, of those that were charged of late."""
         rows = self._unpacked("blame", self._blame_of)
         self._readings += 1
-        if self._readings % _PRUNE_EVERY == 0:
-            self._prune_blame()
-        return rows
+        return self._pruned_blame() if self._readings % _PRUNE_EVERY == 0 else rows
 
-    def _prune_blame(self) -> None:
-        """Delete what has not moved for long: every process that ever ran beside a job has a row, and most have ended."""
+    def _pruned_blame(self) -> dict[BlameKey, int]:
+        """Without what has not moved for long: every process that ever ran beside a job has a row, and most have ended.
+
+        One that comes again counts from zero, for whoever compares with what is returned here as in its row.
+        """
         raw = dict(self._last["blame"][0])
         if len(raw) > _BLAME_KEPT:
             for key in [key for key, value in raw.items() if self._before_prune.get(key) == value]:
                 self._maps["blame"].delete(key)
+                del raw[key]
         self._before_prune = raw
+        left = list(raw.items())
+        rows = self._blame_of(left)
+        self._last["blame"] = (left, rows)
+        return rows
 
     def chains(self) -> dict[ChainKey, ChainRow]:
         """What the wakers of sleeping threads did meanwhile."""
@@ -294,7 +300,7 @@ def _chains_of(raw: list[tuple[bytes, bytes]]) -> dict[ChainKey, ChainRow]:
         process, victim, state, waker, _ = abi.CHAIN_KEY.unpack(key)
         windows, resolved_ns, abstained_ns, *states_ns = abi.CHAIN_ROW.unpack(value)
         row = ChainRow(windows, resolved_ns, abstained_ns, tuple(states_ns))
-        rows[ChainKey(process, Victim(victim), ThreadState(state), waker)] = row
+        rows[ChainKey(process, Victim(victim), ThreadState(state), Waker(waker))] = row
     return rows
 
 

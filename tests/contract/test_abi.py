@@ -25,6 +25,7 @@ ENUMS: dict[str, tuple[type[enum.IntEnum], str, str | None]] = {
     "interval_kind": (abi.IntervalKind, "INTERVAL_", "INTERVAL_KINDS"),
     "culprit_kind": (abi.Culprit, "CULPRIT_", None),
     "victim_kind": (abi.Victim, "VICTIM_", None),
+    "chain_waker": (abi.Waker, "WAKER_", None),
     "frontier_kind": (abi.Frontier, "FRONTIER_", None),
     "event_kind": (abi.EventKind, "EVENT_", None),
     "loss_program": (abi.LossProgram, "LOSS_IN_", "LOSS_PROGRAMS"),
@@ -115,7 +116,6 @@ class TestConstants:
             "FEEDING_PLACES",
             "OPERATION_NONE",
             "OPERATION_NCCL_WAIT",
-            "WAKER_NOBODY",
             "GPU_MAJORS",
         ],
     )
@@ -138,7 +138,6 @@ class TestConstants:
             "FEEDING_PLACES",
             "OPERATION_NONE",
             "OPERATION_NCCL_WAIT",
-            "WAKER_NOBODY",
             "GPU_MAJORS",
         }
 

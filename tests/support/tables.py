@@ -241,7 +241,7 @@ class FakeTables:
         states_ns: By,
         *,
         victim: abi.Victim = abi.Victim.STEP,
-        waker: int = abi.Victim.WORKER,
+        waker: abi.Waker = abi.Waker.PROCESS,
         windows: int = 1,
         abstained_ns: int = 0,
     ) -> None:

@@ -8,7 +8,7 @@ import pytest
 
 from exporter.accounting.accountant import Accountant, ProcessTime
 from exporter.accounting.naming import Cause
-from exporter.kernel.abi import WAKER_NOBODY, Culprit, ThreadState, Victim
+from exporter.kernel.abi import Culprit, ThreadState, Victim, Waker
 from exporter.kernel.rows import Exposure, Tables
 from tests.support.tables import FakeTables
 
@@ -92,15 +92,15 @@ class TestChains:
 
     def test_sleep_that_a_step_thread_ended_explains_nothing(self, bench: Bench) -> None:
         """That one fed the GPU meanwhile."""
-        bench.kernel.chain(1, PIPE, {IO: 500}, waker=Victim.STEP)
+        bench.kernel.chain(1, PIPE, {IO: 500}, waker=Waker.STEP)
 
         assert bench.tick(1)[1].chains == {}
 
     def test_wakers_are_added_up(self, bench: Bench) -> None:
         """A worker, another thread, and nobody of the job."""
-        bench.kernel.chain(1, PIPE, {IO: 500}, waker=Victim.WORKER)
-        bench.kernel.chain(1, PIPE, {IO: 20, ON_CPU: 3}, waker=Victim.OTHER)
-        bench.kernel.chain(1, PIPE, {}, waker=WAKER_NOBODY, abstained_ns=7)
+        bench.kernel.chain(1, PIPE, {IO: 500}, waker=Waker.PROCESS)
+        bench.kernel.chain(1, PIPE, {IO: 20, ON_CPU: 3}, waker=Waker.THREAD)
+        bench.kernel.chain(1, PIPE, {}, waker=Waker.NOBODY, abstained_ns=7)
 
         assert bench.tick(1)[1].chains == {("pipe", "io"): 520, ("pipe", "on_cpu"): 3, ("pipe", "unresolved"): 7}
 

@@ -7,9 +7,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from exporter.accounting.exposed import Exposed
-from exporter.accounting.loss import CHAINED, Loss
+from exporter.accounting.loss import CHAINED, Chains, Loss
 from exporter.accounting.sharing import Growth
-from exporter.kernel.abi import Culprit, ThreadState, Victim
+from exporter.kernel.abi import Culprit, ThreadState, Victim, Waker
 from exporter.kernel.thread_rows import BlameKey, ChainRow
 from tests.support.tables import By, states_of
 
@@ -30,15 +30,16 @@ class Books:
         self.loss = Loss(lambda name, _: name)
         self.blame: dict[BlameKey, int] = {}
         self._charged: Growth[BlameKey] = Growth()
-        self.chains: dict[ThreadState, ChainRow] = {}
+        self.chains: Chains = {}
 
     def charge(self, key: BlameKey, charged_ns: int) -> None:
         """A wait for a CPU."""
         self.blame[key] = self.blame.get(key, 0) + charged_ns
 
-    def chain(self, state: ThreadState, states_ns: By, abstained_ns: int = 0) -> None:
+    def chain(self, state: ThreadState, states_ns: By, abstained_ns: int = 0, *, waker: Waker = Waker.PROCESS) -> None:
         """What the wakers of sleeps in `state` have done so far."""
-        self.chains[state] = ChainRow(1, sum(states_ns.values()), abstained_ns, states_of(states_ns))
+        row = ChainRow(1, sum(states_ns.values()), abstained_ns, states_of(states_ns))
+        self.chains[state] = {**self.chains.get(state, {}), waker: row}
 
     def book(
         self,
@@ -239,10 +240,29 @@ class TestChains:
         assert books.book({ThreadState[state]: 50}) == {(cause, ""): 50}
 
     def test_waker_that_slept_itself_leaves_the_cause_to_the_sleep(self, books: Books) -> None:
-        """The holder of a lock slept with it."""
-        books.chain(LOCK, {ThreadState.SLEEP: 100, ThreadState.POLL: 100})
+        """The holder of a lock, a thread of the same process, slept with it."""
+        books.chain(LOCK, {ThreadState.SLEEP: 100, ThreadState.POLL: 100}, waker=Waker.THREAD)
 
         assert books.book({LOCK: 50}) == {("lock", ""): 50}
+
+    def test_holder_that_computes_leaves_the_cause_to_the_sleep(self, books: Books) -> None:
+        """It is no worker."""
+        books.chain(LOCK, {ON_CPU: 100}, waker=Waker.THREAD)
+
+        assert books.book({LOCK: 50}) == {("lock", ""): 50}
+
+    def test_worker_behind_a_lock_is_the_dataloader(self, books: Books) -> None:
+        """A thread of the process handed its data on; whether it computed or slept."""
+        books.chain(LOCK, {ON_CPU: 100, ThreadState.SLEEP: 100}, waker=Waker.PROCESS)
+
+        assert books.book({LOCK: 50}) == {("dataloader", ""): 50}
+
+    def test_wakers_share_by_what_they_did(self, books: Books) -> None:
+        """A worker that computed for three quarters of the time, a holder for one."""
+        books.chain(LOCK, {ON_CPU: 300}, waker=Waker.PROCESS)
+        books.chain(LOCK, {ON_CPU: 100}, waker=Waker.THREAD)
+
+        assert books.book({LOCK: 80}) == {("dataloader", ""): 60, ("lock", ""): 20}
 
     def test_only_what_is_new_of_a_chain_counts(self, books: Books) -> None:
         """First the disk, then the CPU."""

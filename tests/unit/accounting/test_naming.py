@@ -73,15 +73,16 @@ class TestStates:
         """Where nothing more is known."""
         assert CAUSE_OF_STATE[ThreadState[state]].value == cause
 
-    def test_worker_that_computes_is_the_dataloader(self) -> None:
-        """And one that waits for a pipe, because another worker stands behind it."""
+    def test_waker_that_waits_for_a_pipe_is_the_dataloader(self) -> None:
+        """Because a worker stands behind it."""
         found = {state for state, cause in CAUSE_OF_WAKER_STATE.items() if cause is Cause.DATALOADER}
 
-        assert found == {ThreadState.ON_CPU, ThreadState.PIPE}
+        assert found == {ThreadState.PIPE}
 
-    def test_waker_that_slept_itself_explains_nothing(self) -> None:
+    def test_waker_that_computed_or_slept_explains_only_who_it_is(self) -> None:
         """On a lock, in poll, for a time-out, for a child, for the GPU; waiting for a CPU is told by who held it."""
         assert {state.name for state in ThreadState if state not in CAUSE_OF_WAKER_STATE} == {
+            "ON_CPU",
             "GPU_WAIT",
             "RUNNABLE",
             "LOCK",

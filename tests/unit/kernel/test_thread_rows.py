@@ -6,7 +6,7 @@ import struct
 
 import pytest
 
-from exporter.kernel.abi import Culprit, IntervalKind, ThreadState, Victim
+from exporter.kernel.abi import Culprit, IntervalKind, ThreadState, Victim, Waker
 from exporter.kernel.operations import NUMBERS
 from exporter.kernel.rows import Exposure, OperationKey, Tables
 from exporter.kernel.thread_rows import (
@@ -85,7 +85,7 @@ class TestLayout:
         kernel.maps["chains"].rows[struct.pack("<IHHHH", 7, 0, 9, 2, 0)] = struct.pack("<19Q", 1, 2, 3, *SIXTEEN)
 
         assert tables.read_waits([]).chains == {
-            ChainKey(7, Victim.STEP, ThreadState.PIPE, Victim.WORKER): ChainRow(
+            ChainKey(7, Victim.STEP, ThreadState.PIPE, Waker.PROCESS): ChainRow(
                 windows=1, resolved_ns=2, abstained_ns=3, states_ns=SIXTEEN
             )
         }
