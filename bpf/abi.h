@@ -267,6 +267,18 @@ struct chain_row {
 	__u64 states_ns[THREAD_STATES];
 };
 
+/* What recurs in every step of a training job: collectives and copies to the device, the last BEATS of a process. */
+#define BEATS 128
+struct beat {
+	__u64 at_ns; /* when the call returned */
+	__u64 signature;
+};
+
+struct cadence_row {
+	__u64 beats; /* so far; beat n lies at last[n % BEATS] */
+	struct beat last[BEATS];
+};
+
 /* One living thread, as the iterator program tells it. Everything up to the moment `read_ns`. */
 struct thread_row {
 	__u32 process;
@@ -434,7 +446,8 @@ enum loss_reason {
 	LOSS_FRONTIER_PAIRS = 17, /* operations of more communicators ahead of one stream than it has room for */
 	LOSS_PROGRESS_FULL = 18,
 	LOSS_ARRIVALS_FULL = 19,
-	LOSS_REASONS = 20,
+	LOSS_CADENCE_FULL = 20,
+	LOSS_REASONS = 21,
 };
 
 /* Sizes: user space unpacks by them. */
@@ -449,6 +462,8 @@ ABI_SIZE(struct tail_key, 8);
 ABI_SIZE(struct tail_row, 136);
 ABI_SIZE(struct blame_key, 40);
 ABI_SIZE(struct feeding_row, 328);
+ABI_SIZE(struct beat, 16);
+ABI_SIZE(struct cadence_row, 2056);
 ABI_SIZE(struct chain_key, 12);
 ABI_SIZE(struct chain_row, 152);
 ABI_SIZE(struct thread_row, 608);

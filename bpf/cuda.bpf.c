@@ -8,6 +8,7 @@
  */
 #define LOSS_PROGRAM LOSS_IN_CUDA
 #include "lib/call.bpf.h"
+#include "lib/cadence.bpf.h"
 #include "lib/progress.bpf.h"
 
 struct {
@@ -190,12 +191,16 @@ static __always_inline void freed(struct call *call, struct process_row *process
 	}
 }
 
-static __always_inline void copied(struct call *call, struct process_row *process)
+static __always_inline void copied(struct thread *thread, struct call *call, struct process_row *process, u64 now_ns)
 {
 	u32 direction = copy_direction(call);
+	u64 bytes = call->arguments[COPY_WHAT] >> COPY_DIRECTION_BITS;
+
+	if (direction == COPY_HOST_TO_DEVICE)
+		add_beat(thread->process, beat_signature(call->cookie, bytes, 0), now_ns);
 
 	if (direction < COPY_DIRECTIONS)
-		__sync_fetch_and_add(&process->copied_bytes[direction], call->arguments[COPY_WHAT] >> COPY_DIRECTION_BITS);
+		__sync_fetch_and_add(&process->copied_bytes[direction], bytes);
 }
 
 /* A call that asks returned 0, or one that waits returned. */
@@ -260,7 +265,7 @@ static __always_inline void succeeded(struct thread *thread, struct call *call, 
 	else if (shape == SHAPE_FREE)
 		freed(call, process);
 	else
-		copied(call, process);
+		copied(thread, call, process, now_ns);
 	if ((shape == SHAPE_COPY || shape == SHAPE_COPY_2D) && is_synchronising_copy(call))
 		pending_done(thread, call, now_ns);
 }

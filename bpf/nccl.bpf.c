@@ -10,6 +10,7 @@
 #define LOSS_PROGRAM LOSS_IN_NCCL
 #include "lib/call.bpf.h"
 #include "lib/communicator.bpf.h"
+#include "lib/cadence.bpf.h"
 #include "lib/progress.bpf.h"
 
 /* What remember() leaves in call->arguments for the return, by shape. */
@@ -181,6 +182,7 @@ __noinline int given(struct thread *thread, struct call *call, u64 now_ns)
 	if (!row)
 		return 0;
 	enqueued(row, process, communicator->ordinal, call->arguments[ENQUEUED_STREAM], now_ns);
+	add_beat(process, beat_signature(call->cookie, call->arguments[ENQUEUED_BYTES], communicator->ordinal), now_ns);
 	/* Ranks do not send and receive equally often; and communicators that share a row do not go in step. */
 	if (call_shape(call->cookie) == SHAPE_COLLECTIVE && communicator->ordinal != COMMUNICATOR_OTHER)
 		arrive(row, process, communicator->hash, call->entry_ns);

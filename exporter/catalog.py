@@ -206,6 +206,15 @@ WAIT_CHAIN = Metric(
     "Time step threads slept between two calls until a worker or another thread of the job that is no step thread woke them,"
     " by what they slept on and by what that one did from the beginning of the sleep to its end.",
 )
+STEP_DURATION = Metric(
+    "gpustall_step_duration_seconds",
+    "gpustall.step.duration",
+    "s",
+    Kind.HISTOGRAM,
+    (),
+    "Time from one training step to the next, found by the shortest period in which a process's collectives and copies to the"
+    " device recur, from the return of one such call to that of its like a step later; nothing while there is no such rhythm.",
+)
 WORKLOAD_INFO = Metric(
     "gpustall_workload_info",
     "gpustall.workload.info",
@@ -252,6 +261,7 @@ METRICS_OF_COLLECTOR: dict[str, tuple[Metric, ...]] = {
         LOST,
         CULPRIT,
         WAIT_CHAIN,
+        STEP_DURATION,
     ),
 }
 """What is missing when a collector is switched off or fails."""

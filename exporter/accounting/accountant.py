@@ -9,6 +9,7 @@ from collections.abc import Hashable, Iterable, Mapping
 from dataclasses import dataclass
 from functools import reduce
 
+from exporter.accounting.cadence import Cadence
 from exporter.accounting.exposed import ExposedLoss
 from exporter.accounting.feeding import FeedingLoss
 from exporter.accounting.loss import Chains, Loss
@@ -19,18 +20,21 @@ from exporter.accounting.thread_time import ThreadTime, times_by_process
 from exporter.kernel.abi import ThreadState, Victim, Waker
 from exporter.kernel.rows import Accounts, OperationKey, OperationRow, Waits
 from exporter.kernel.thread_rows import BlameKey, ChainRow
+from exporter.totals import HistogramTotal
 
 
 @dataclass(frozen=True, slots=True)
 class ProcessTime:
     """Nanoseconds of one process since it was first seen.
 
-    threads: by (operation, state). lost: by (cause, culprit). chains: by (state of the sleeper, state of the waker).
+    threads: by (operation, state). lost: by (cause, culprit). chains: by (state of the sleeper, state of the waker). steps: how
+    long they took, None while there is no rhythm.
     """
 
     threads: Mapping[tuple[str, str], int]
     lost: Mapping[tuple[Cause, str], int]
     chains: Mapping[tuple[str, str], int]
+    steps: HistogramTotal | None = None
 
 
 class _Process:
@@ -42,6 +46,7 @@ class _Process:
         self.feeding = FeedingLoss()
         self.loss = Loss(lambda name, charged_ns: culprits.label(self.owner, name, charged_ns))
         self.threads = ThreadTime()
+        self.cadence = Cadence()
         self.chains: Chains = {}
 
 
@@ -79,6 +84,8 @@ class Accountant:
             process = self._processes[number]
             process.owner = owner
             process.chains = chains.get(number, {})
+            if number in waits.cadence:
+                process.cadence.update(waits.cadence[number])
             feeding = waits.feeding.get(number)
             process.loss.update(
                 process.exposed.update(operations.get(number, ())),
@@ -110,7 +117,9 @@ class Accountant:
     def times(self) -> dict[int, ProcessTime]:
         """Process -> all that is known of it."""
         return {
-            number: ProcessTime(process.threads.given(), process.loss.lost(), _chain_times(process.chains))
+            number: ProcessTime(
+                process.threads.given(), process.loss.lost(), _chain_times(process.chains), process.cadence.steps()
+            )
             for number, process in self._processes.items()
         }
 

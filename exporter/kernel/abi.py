@@ -18,6 +18,7 @@ FEEDING_PLACES = 4096
 OPERATION_NONE = 0xFFFF
 OPERATION_NCCL_WAIT = 0xFFFE
 GPU_MAJORS = 4
+BEATS = 128
 
 STATES = struct.Struct(f"={THREAD_STATES}Q")  # nanoseconds by ThreadState
 OPERATION_KEY = struct.Struct("=IHH")  # process, operation, communicator
@@ -31,6 +32,8 @@ TAIL_KEY = struct.Struct("=IHH")  # process, operation, octave
 TAIL_ROW = struct.Struct(f"=Q{THREAD_STATES}Q")  # calls, states_ns
 BLAME_KEY = struct.Struct("=IHHIIQ16s")  # process, victim, culprit, tgid, padding, cgroup_id, comm
 FEEDING_ROW = struct.Struct(f"=IiQII{THREAD_STATES}Q{THREAD_STATES}QQQQQQQ")
+BEAT = struct.Struct("=QQ")  # at_ns, signature
+CADENCE_ROW = struct.Struct(f"=Q{2 * BEATS}Q")  # beats, then the ring of them
 CHAIN_KEY = struct.Struct("=IHHHH")  # process, victim, state, waker, padding
 CHAIN_ROW = struct.Struct(f"=QQQ{THREAD_STATES}Q")  # windows, resolved_ns, abstained_ns, states_ns
 THREAD_ROW = struct.Struct(f"=IIIIIIQQQQQQQ{4 * THREAD_STATES}Q16s")
@@ -233,3 +236,4 @@ class LossReason(enum.IntEnum):
     FRONTIER_PAIRS = 17
     PROGRESS_FULL = 18
     ARRIVALS_FULL = 19
+    CADENCE_FULL = 20

@@ -12,6 +12,7 @@ from typing import NamedTuple
 
 from exporter.kernel import abi
 from exporter.kernel.abi import EventKind, LossProgram, LossReason
+from exporter.kernel.cadence_rows import CadenceRow, read_cadence
 from exporter.kernel.maps import MapReader
 from exporter.kernel.progress_rows import ProgressKey, ProgressRow, forget_progress, read_progress
 from exporter.kernel.thread_rows import (
@@ -192,6 +193,7 @@ class Waits:
     feeding: Mapping[int, FeedingRow]
     chains: Mapping[ChainKey, ChainRow]
     blame: Mapping[BlameKey, int]
+    cadence: Mapping[int, CadenceRow]
 
 
 @dataclass(frozen=True)
@@ -298,7 +300,8 @@ class Tables:
         if is_due:
             self._blame = self._time.blame()
             self._reuses = 0
-        return Waits(self._operations, feeding, self._time.chains(), self._blame)
+        cadence = read_cadence(self._maps.get("cadence"), processes)
+        return Waits(self._operations, feeding, self._time.chains(), self._blame, cadence)
 
     def read_accounts(self, processes: Iterable[int]) -> Accounts:
         """Where all the time went. processes: those alive.
@@ -308,7 +311,8 @@ class Tables:
         """
         operations, intervals = self._read_operations(), self._time.intervals()
         feeding, chains, self._blame = self._time.feeding(processes), self._time.chains(), self._time.blame()
-        return Accounts(operations, feeding, chains, self._blame, intervals, self._time.threads())
+        cadence = read_cadence(self._maps.get("cadence"), processes)
+        return Accounts(operations, feeding, chains, self._blame, cadence, intervals, self._time.threads())
 
     def read_tail(self) -> dict[TailKey, TailRow]:
         """What long calls waited for. Thousands of rows: not for every tick."""
@@ -377,6 +381,8 @@ class Tables:
         self._nccl_waits = {key: row for key, row in self._nccl_waits.items() if key.process not in processes}
         for process in processes:
             self._maps["processes"].delete(abi.NUMBER.pack(process))
+            if "cadence" in self._maps:
+                self._maps["cadence"].delete(abi.NUMBER.pack(process))
 
 
 def _unpacked(value: bytes, known: OperationRow | None) -> OperationRow:

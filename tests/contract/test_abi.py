@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from exporter import totals, units
-from exporter.kernel import abi, progress_rows, rows, thread_rows
+from exporter.kernel import abi, cadence_rows, progress_rows, rows, thread_rows
 
 HEADER = re.sub(r"/\*.*?\*/", "", (Path(__file__).parents[2] / "bpf" / "abi.h").read_text(encoding="utf-8"), flags=re.S)
 
@@ -50,6 +50,8 @@ STRUCTS: dict[str, tuple[tuple[struct.Struct, ...], type | None, tuple[str, ...]
     "feeding_row": ((abi.FEEDING_ROW,), thread_rows.FeedingRow, ("has_collectives",)),
     "chain_key": ((abi.CHAIN_KEY,), thread_rows.ChainKey, ("padding",)),
     "chain_row": ((abi.CHAIN_ROW,), thread_rows.ChainRow, ()),
+    "beat": ((abi.BEAT,), cadence_rows.Beat, ()),
+    "cadence_row": ((abi.CADENCE_ROW,), None, ()),
     "thread_row": ((abi.THREAD_ROW,), thread_rows.ThreadRow, ()),
     "error_key": ((abi.ERROR_KEY,), rows.ErrorKey, ("padding", "padding_2")),
     "allocation_key": ((abi.ALLOCATION_KEY,), None, ()),
@@ -89,10 +91,10 @@ def members(name: str) -> list[tuple[str, str]]:
     sizes = {**constants(), **counts}
     found = []
     for c_type, member, count in re.findall(r"(\w+) (\w+)(?:\[(\w+)\])?;", body):
-        if c_type in STRUCTS:
-            found += [(f"{member}.{inner}", code) for inner, code in members(c_type)]
-            continue
         length = str(sizes.get(count, count))
+        if c_type in STRUCTS:
+            found += [(f"{member}.{inner}", code) for inner, code in members(c_type)] * int(length or 1)
+            continue
         found.append((member, f"{length}s" if c_type == "char" else CODES[c_type] * int(length or 1)))
     return found
 
@@ -115,6 +117,7 @@ class TestConstants:
             "TAIL_OCTAVES",
             "FEEDING_PLACES",
             "OPERATION_NONE",
+            "BEATS",
             "OPERATION_NCCL_WAIT",
             "GPU_MAJORS",
         ],
@@ -137,6 +140,7 @@ class TestConstants:
             "TAIL_OCTAVES",
             "FEEDING_PLACES",
             "OPERATION_NONE",
+            "BEATS",
             "OPERATION_NCCL_WAIT",
             "GPU_MAJORS",
         }

@@ -102,6 +102,7 @@ LOSS_MEANINGS = {
     LossReason.FRONTIER_PAIRS: "A stream waited for more communicators at once than are followed: one is missing behind it.",
     LossReason.PROGRESS_FULL: "The table of communicators' progress was full: their operations are not counted as enqueued.",
     LossReason.ARRIVALS_FULL: "A rank's arrival could not be kept: others are not compared with it.",
+    LossReason.CADENCE_FULL: "The table of what recurs in steps was full: steps of a process are not found.",
 }
 CODES = (
     ("1", "invalid value", "unhandled CUDA error"),

@@ -81,6 +81,7 @@ def _add_waits(kernel: FakeTables) -> None:
     )
     kernel.feeding(2, dry_ns={pipe: 800_000_000, runnable: 50_000_000, ThreadState.THROTTLED: 25_000_000})
     kernel.chain(2, pipe, {on_cpu: 100_000_000, runnable: 200_000_000, ThreadState.IO: 500_000_000})
+    kernel.beats(2, [(120_000_000 * number, 7) for number in range(1, 17)])
     kernel.blame(2, 300_000_000, comm=b"stress")
     kernel.blame(2, 100_000_000, culprit=Culprit.IDLE, comm=b"", tgid=0)
     kernel.blame(2, 200_000_000, victim=Victim.WORKER, culprit=Culprit.OWN, comm=b"python")

@@ -66,7 +66,7 @@ class FakeTables:
     def __init__(self) -> None:
         names = ("processes", "operations", "errors", "communicators", "allocations", "process_numbers", "losses")
         names_of_progress = ("progress", "frontiers")
-        names_of_time = ("intervals", "tail", "blame", "feeding", "groups", "chains")
+        names_of_time = ("intervals", "tail", "blame", "feeding", "groups", "chains", "cadence")
         self.maps: dict[str, FakeMap] = {name: FakeMap() for name in names + names_of_progress + names_of_time}
         self.threads: dict[int, bytes] = {}
 
@@ -233,6 +233,14 @@ class FakeTables:
         """The feeding timeline. clean: waits, their ns. stalled: waits, their ns, late ns of their cycles."""
         value = abi.FEEDING_ROW.pack(process, 0, 0, 0, 0, *states_of(dry_ns), *states_of(late_ns), 0, *clean, *stalled)
         self.maps["feeding"].rows[feeding_place(process if place is None else place)] = value
+
+    def beats(self, process: int, beats: Sequence[tuple[int, int]], *, before: int = 0) -> None:
+        """(at_ns, signature) of the last beats, behind `before` others; replaces what was there."""
+        ring = [0] * (2 * abi.BEATS)
+        for number, beat in enumerate(beats, before):
+            ring[number % abi.BEATS * 2 : number % abi.BEATS * 2 + 2] = beat
+        value = abi.CADENCE_ROW.pack(before + len(beats), *ring)
+        self.maps["cadence"].rows[abi.NUMBER.pack(process)] = value
 
     def chain(
         self,

@@ -9,7 +9,7 @@ from exporter.catalog import Metric
 from exporter.collectors.sched import Sched
 from exporter.kernel.abi import ThreadState
 from exporter.kernel.rows import Tables
-from exporter.totals import Series
+from exporter.totals import HistogramTotal, Series
 from tests.support.tables import FakeTables
 
 ON_CPU, RUNNABLE, IO, PIPE = ThreadState.ON_CPU, ThreadState.RUNNABLE, ThreadState.IO, ThreadState.PIPE
@@ -17,13 +17,14 @@ ON_CPU, RUNNABLE, IO, PIPE = ThreadState.ON_CPU, ThreadState.RUNNABLE, ThreadSta
 
 @pytest.fixture
 def kernel() -> FakeTables:
-    """A stall of 60 behind two programs, one of 30 behind a disk; a step thread with a gap."""
+    """A stall of 60 behind two programs, one of 30 behind a disk; a step thread with a gap; a beat every 40 ms."""
     tables = FakeTables()
     tables.feeding(1, dry_ns={RUNNABLE: 60, PIPE: 30})
     tables.blame(1, 20_000_000, comm=b"stress")
     tables.blame(1, 10_000_000, comm=b"cc1", tgid=667)
     tables.chain(1, PIPE, {IO: 900})
     tables.thread(1, 11, gaps_ns={ON_CPU: 5})
+    tables.beats(1, [(40_000_000 * number, 7) for number in range(1, 13)])
     return tables
 
 
@@ -55,6 +56,13 @@ class TestTotals:
     def test_chains_are_by_sleep_and_state(self, kernel: FakeTables) -> None:
         """What was slept on, what was done meanwhile."""
         assert collected(kernel, catalog.WAIT_CHAIN) == {("pipe", "io"): 900}
+
+    def test_steps_are_a_histogram(self, kernel: FakeTables) -> None:
+        """From the second beat to the twelfth."""
+        (steps,) = collected(kernel, catalog.STEP_DURATION).values()
+
+        assert isinstance(steps, HistogramTotal)
+        assert (sum(steps.counts), steps.sum_ns) == (10, 400_000_000)
 
     def test_every_series_is_of_this_collector(self, kernel: FakeTables) -> None:
         """As the catalogue lists them."""

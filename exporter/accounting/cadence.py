@@ -1,0 +1,111 @@
+"""How long does a step of the job take? Nothing of the job says so; what it gives the GPU again and again does.
+
+In: the beats of a process (bpf/lib/cadence.bpf.h): collectives and copies to the device, in the order of their return. Out: a
+histogram of the time from one step to the next, empty while there is no rhythm.
+
+A step makes the same beats every time. The shortest period that has come three times in a row is the step, and a pair of beats
+that comes once in it is the anchor: from one anchor to the next is one step. An anchor is kept while it goes on coming, so that
+an evaluation or a checkpoint in between makes one long step and no gap.
+"""
+
+from __future__ import annotations
+
+from collections import Counter, deque
+from collections.abc import Sequence
+from itertools import pairwise
+
+from exporter.kernel.cadence_rows import Beat, CadenceRow
+from exporter.totals import HistogramTotal
+from exporter.units import SLOTS, slot_of
+
+MAX_PERIOD = 64
+"""Beats of a step; where there are more, nothing is said."""
+
+REPEATS = 3
+MIN_BEATS = 12  # that repeat: a handful of copies at the start of a program is no rhythm
+LOOK_EVERY = 8  # updates, while there is an anchor: two seconds
+
+_Anchor = tuple[int, int]
+"""Signatures of two beats in a row."""
+
+
+class Cadence:
+    """Of one process."""
+
+    def __init__(self) -> None:
+        self._read = 0
+        self._beats: deque[Beat] = deque(maxlen=(REPEATS + 1) * MAX_PERIOD)
+        self._anchor: _Anchor | None = None
+        self._anchored_at_ns = 0
+        self._updates = 0
+        self._counts = [0] * SLOTS
+        self._sum_ns = 0
+
+    def update(self, row: CadenceRow) -> None:
+        """The last beats. Where some were missed because there were too many, the step they belong to is left out."""
+        beats, is_whole = row.since(self._read)
+        if not is_whole:
+            self._beats.clear()
+            self._anchored_at_ns = 0
+        self._read = max(self._read, row.oldest) + len(beats)
+        for beat in beats:
+            self._take(beat)
+        self._updates += 1
+        if beats and (self._anchor is None or self._updates % LOOK_EVERY == 0):
+            self._look()
+
+    def _take(self, beat: Beat) -> None:
+        before = self._beats[-1] if self._beats else None
+        self._beats.append(beat)
+        if before is not None and (before.signature, beat.signature) == self._anchor:
+            self._step_ends(beat)
+
+    def _step_ends(self, beat: Beat) -> None:
+        if self._anchored_at_ns:
+            step_ns = max(beat.at_ns - self._anchored_at_ns, 0)
+            self._counts[slot_of(step_ns)] += 1
+            self._sum_ns += step_ns
+        self._anchored_at_ns = beat.at_ns
+
+    def _look(self) -> None:
+        signatures = [beat.signature for beat in self._beats]
+        period = shortest_period(signatures)
+        once = anchors(signatures, period)
+        known = self._anchor
+        if known in once or (known and not once and known in pairwise(signatures)):
+            return
+        self._anchor, self._anchored_at_ns = min(once, default=None), 0
+        # The steps that made it known count as well.
+        for before, beat in pairwise(list(self._beats)[-repeated(period) :] if period else ()):
+            if (before.signature, beat.signature) == self._anchor:
+                self._step_ends(beat)
+
+    def steps(self) -> HistogramTotal | None:
+        """Durations so far; None while there were none."""
+        return HistogramTotal(tuple(self._counts), self._sum_ns) if self._sum_ns else None
+
+
+def shortest_period(signatures: Sequence[int]) -> int:
+    """Of the last beats, that have come REPEATS times; 0 when there is none."""
+    last = signatures[::-1]
+    for period in range(1, MAX_PERIOD + 1):
+        length = repeated(period)
+        if length > len(last):
+            return 0
+        if all(last[i] == last[i + period] for i in range(length - period)):
+            return period
+    return 0
+
+
+def repeated(period: int) -> int:
+    """How many beats must repeat, so that this is a period."""
+    return max(REPEATS * period, MIN_BEATS)
+
+
+def anchors(signatures: Sequence[int], period: int) -> set[_Anchor]:
+    """The pairs that come exactly once in a period."""
+    if not period:
+        return set()
+    around = signatures[-period - 1 :]
+    pairs = Counter(pairwise(around))
+    return {pair for pair, count in pairs.items() if count == 1}

@@ -1,0 +1,49 @@
+"""Steps of a real job, found without its help."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import time
+from pathlib import Path
+
+import pytest
+
+from exporter import standin
+from exporter.accounting.cadence import Cadence
+from tests.support.traced import STANDIN_LIBRARIES, Tracer
+
+STEPS = 80
+
+
+@pytest.fixture(scope="module")
+def own_trainer(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The stand-in job and its libraries, as files that nobody else maps."""
+    folder = tmp_path_factory.mktemp("trainer")
+    for name in (*STANDIN_LIBRARIES.values(), "trainer"):
+        subprocess.run(["cp", standin.build_dir() / name, folder], check=True)
+    return folder / "trainer"
+
+
+def test_steps_are_those_that_the_job_made(account_tracer: Tracer, own_trainer: Path) -> None:
+    """Number and length, within the few until the rhythm is found; an evaluation comes in between."""
+    for api, name in STANDIN_LIBRARIES.items():
+        account_tracer.attach(api, own_trainer.parent / name)
+    flags = ["--ranks=1", f"--steps={STEPS}", "--pace-us=40000", "--evaluate-every=30", "--sync=block"]
+    cadence = Cadence()
+    environment = {**os.environ, "LD_LIBRARY_PATH": str(own_trainer.parent)}
+    with subprocess.Popen([own_trainer, *flags], env=environment, stdout=subprocess.PIPE, text=True) as job:
+        while job.poll() is None:
+            time.sleep(0.1)
+            for row in account_tracer.tables.read_waits([1]).cadence.values():
+                cadence.update(row)
+        assert job.stdout is not None
+        lines = [json.loads(line) for line in job.stdout]
+    starts_ns = [line["start_ns"] for line in lines if line["type"] == "step"]
+    mean_ns = (starts_ns[-1] - starts_ns[0]) / (len(starts_ns) - 1)
+    found = cadence.steps()
+
+    assert found is not None
+    assert STEPS - 12 <= sum(found.counts) <= STEPS
+    assert found.sum_ns / sum(found.counts) == pytest.approx(mean_ns, rel=0.2)

@@ -1,0 +1,151 @@
+"""The step of a job, found in what it gives the GPU again and again."""
+
+from __future__ import annotations
+
+import pytest
+
+from exporter.accounting.cadence import Cadence, anchors, shortest_period
+from exporter.kernel import abi
+from exporter.kernel.cadence_rows import CadenceRow
+from exporter.units import slot_of
+
+MS = 1_000_000
+COPY, REDUCE, OTHER = 7, 8, 9
+
+
+class Job:
+    """A process and what is known of its rhythm."""
+
+    def __init__(self) -> None:
+        self.cadence = Cadence()
+        self.now_ns = 1000 * MS
+        self._beats = 0
+        self._ring = [0] * (2 * abi.BEATS)
+
+    def beat(self, signature: int, after_ms: int = 0) -> None:
+        """One more, so long after the last."""
+        self.now_ns += after_ms * MS
+        at = self._beats % abi.BEATS * 2
+        self._ring[at : at + 2] = self.now_ns, signature
+        self._beats += 1
+
+    def step(self, length_ms: int = 40, *, buckets: int = 4, copies: int = 1) -> None:
+        """Copies first, at the end of `length_ms` the reductions."""
+        for number in range(copies):
+            self.beat(COPY, 0 if number else 1)
+        for number in range(buckets):
+            self.beat(REDUCE, 0 if number else length_ms - 1)
+
+    def tick(self) -> None:
+        """The exporter reads."""
+        self.cadence.update(CadenceRow(self._beats, tuple(self._ring)))
+
+    def steps(self) -> tuple[int, int]:
+        """(how many, milliseconds together)."""
+        found = self.cadence.steps()
+        return (sum(found.counts), found.sum_ns // MS) if found else (0, 0)
+
+
+@pytest.fixture
+def job() -> Job:
+    """Nothing has been seen of it."""
+    return Job()
+
+
+class TestRhythm:
+    """Three times the same, and twelve beats at the least."""
+
+    @pytest.mark.parametrize(
+        ("signatures", "period"),
+        [
+            ([1] * 12, 1),
+            ([1] * 11, 0),
+            ([1, 2, 2] * 4, 3),
+            ([9, 9, 9] + [1, 2] * 6, 2),
+            ([1, 2, 3, 4, 5, 6] * 3, 6),
+            ([1, 2, 3, 4, 5, 6] * 2, 0),
+            (list(range(40)), 0),
+            ([], 0),
+        ],
+    )
+    def test_shortest_period_of_the_last_beats(self, signatures: list[int], period: int) -> None:
+        """Whatever came before."""
+        assert shortest_period(signatures) == period
+
+    def test_anchor_comes_once_in_a_period(self) -> None:
+        """Of a copy and four reductions: into the first reduction, and into the copy."""
+        assert anchors([COPY, REDUCE, REDUCE, REDUCE, REDUCE] * 3, 5) == {(COPY, REDUCE), (REDUCE, COPY)}
+
+
+class TestSteps:
+    """Their number and their length."""
+
+    @pytest.mark.parametrize(("buckets", "copies"), [(4, 1), (1, 1), (0, 1), (4, 8)])
+    def test_step_is_from_anchor_to_anchor(self, job: Job, buckets: int, copies: int) -> None:
+        """Whatever it consists of; with eight copies it accumulates gradients."""
+        for _ in range(20):
+            job.step(40, buckets=buckets, copies=copies)
+            job.tick()
+        before = job.steps()
+        for _ in range(5):
+            job.step(40 if buckets else 1, buckets=buckets, copies=copies)
+            job.tick()
+
+        assert job.steps() == (before[0] + 5, before[1] + (200 if buckets else 5))
+
+    def test_lengths_go_to_their_buckets(self, job: Job) -> None:
+        """One of 400 ms among those of 40."""
+        for length_ms in [40] * 10 + [400] + [40] * 5:
+            job.step(length_ms)
+            job.tick()
+        steps = job.cadence.steps()
+
+        assert steps is not None
+        assert steps.counts[slot_of(400 * MS)] == 1
+
+    def test_nothing_is_said_without_a_rhythm(self, job: Job) -> None:
+        """Copies of ever other sizes."""
+        for signature in range(100):
+            job.beat(signature, 10)
+            job.tick()
+
+        assert job.cadence.steps() is None
+
+    def test_evaluation_in_between_is_one_long_step(self, job: Job) -> None:
+        """Other collectives for 200 ms; the anchor is kept."""
+        for _ in range(20):
+            job.step()
+            job.tick()
+        count, together_ms = job.steps()
+        for _ in range(6):
+            job.beat(OTHER, 30)
+        job.tick()
+        job.step(40)
+        job.tick()
+
+        assert job.steps() == (count + 1, together_ms + 6 * 30 + 40)
+
+    def test_step_with_missing_beats_is_left_out(self, job: Job) -> None:
+        """More came between two readings than there is room for."""
+        for _ in range(20):
+            job.step()
+            job.tick()
+        count, _ = job.steps()
+        for _ in range(60):
+            job.step()
+        job.tick()
+
+        # Of 300 beats the last 128 are there: 25 whole steps and their 24 distances, or 25.
+        assert 24 <= job.steps()[0] - count <= 25
+
+    def test_another_rhythm_has_another_anchor(self, job: Job) -> None:
+        """The job goes on with steps of its own kind."""
+        for _ in range(20):
+            job.step()
+            job.tick()
+        count, _ = job.steps()
+        for _ in range(100):
+            job.beat(OTHER, 10)
+            job.tick()
+
+        assert job.steps()[0] > count + 20
