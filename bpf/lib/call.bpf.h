@@ -12,10 +12,11 @@
 #ifndef GPUSTALL_CALL_BPF_H
 #define GPUSTALL_CALL_BPF_H
 
-#include "feeding.bpf.h"
+#include "exposure.bpf.h"
 #include "hist.bpf.h"
 #include "interval.bpf.h"
 #include "registers.bpf.h"
+#include "tail.bpf.h"
 #include "thread.bpf.h"
 
 #define COOKIE_FIELD(cookie, first, bits) ((u32)((cookie) >> (first)) & ((1U << (bits)) - 1))
@@ -40,16 +41,7 @@ struct {
 	__type(value, u64);
 } errors SEC(".maps");
 
-struct {
-	__uint(type, BPF_MAP_TYPE_HASH);
-	__uint(max_entries, 16384);
-	__uint(map_flags, BPF_F_NO_PREALLOC);
-	__type(key, struct tail_key);
-	__type(value, struct tail_row);
-} tail SEC(".maps");
-
 static const struct operation_row empty_row;
-static const struct tail_row empty_tail;
 
 static __always_inline u32 call_api(u64 cookie)
 {
@@ -281,69 +273,6 @@ static __always_inline struct call *call_leave(struct thread *thread, struct pt_
 		}
 	}
 	return NULL;
-}
-
-/*
- * A wait for a CPU delayed the return only if it ended not long before it: a thread that spun on afterwards was still waiting
- * for the GPU. It notices within a turn of its loop; the return through the kernel is in these 50 us as well.
- */
-#define NOTICES_WITHIN_NS 50000
-
-/* At most so much of it came after the GPU was done. */
-static __always_inline u64 bound_ns(const struct account *account, u64 now_ns)
-{
-	return elapsed_ns(account->resumed_ns, now_ns) < NOTICES_WITHIN_NS ? account->last_wait_ns : 0;
-}
-
-/* How much of a synchronising call the GPU had nothing to do with (struct exposure). Returns what is known of it. */
-static __always_inline u64 expose(const struct thread *thread, struct exposure *exposure, u64 waited_ns, u64 duration_ns,
-				  bool has_slept, u64 now_ns)
-{
-	const struct account *account = &thread->account;
-	struct feeding_row *cycle = feeding_row(thread->process);
-
-	if (has_slept && account->sleep_state != STATE_SLEEP) {
-		__sync_fetch_and_add(&exposure->exact_ns, account->since_wake_ns);
-		return account->since_wake_ns;
-	}
-	if (cycle && is_late(cycle, duration_ns)) {
-		/* It was entered late, and is shorter for it: what it lost is told together with the cycle's late stalls. */
-		if (waited_ns)
-			add_late(cycle, STATE_RUNNABLE, bound_ns(account, now_ns));
-		return 0;
-	}
-	if (!waited_ns) {
-		__sync_fetch_and_add(&exposure->clean_calls, 1);
-		__sync_fetch_and_add(&exposure->clean_ns, duration_ns);
-		return 0;
-	}
-	__sync_fetch_and_add(&exposure->calls, 1);
-	__sync_fetch_and_add(&exposure->total_ns, duration_ns);
-	__sync_fetch_and_add(&exposure->max_ns, bound_ns(account, now_ns));
-	return 0;
-}
-
-static __always_inline void add_tail(const struct operation_key *operation, u64 duration_ns, struct states *states)
-{
-	struct tail_key key = {.process = operation->process, .operation = operation->operation};
-	u64 rest = duration_ns >> (TAIL_FIRST_OCTAVE + 1);
-
-	while (rest && key.octave < TAIL_OCTAVES - 1) {
-		rest >>= 1;
-		key.octave++;
-	}
-	struct tail_row *row = bpf_map_lookup_elem(&tail, &key);
-
-	if (!row) {
-		bpf_map_update_elem(&tail, &key, &empty_tail, BPF_NOEXIST);
-		row = bpf_map_lookup_elem(&tail, &key);
-	}
-	if (!row) {
-		lose(LOSS_TAIL_FULL);
-		return;
-	}
-	__sync_fetch_and_add(&row->calls, 1);
-	add_states(row->states_ns, states);
 }
 
 /* The outermost call returned, and has been asleep or waiting for a CPU, or took long. */

@@ -23,6 +23,7 @@ MAX_PERIOD = 64
 
 REPEATS = 3
 MIN_BEATS = 12  # that repeat: a handful of copies at the start of a program is no rhythm
+MIN_STEP_NS = 1_000_000
 LOOK_EVERY = 8  # updates, while there is an anchor: two seconds
 
 _Anchor = tuple[int, int]
@@ -70,13 +71,16 @@ class Cadence:
     def _look(self) -> None:
         signatures = [beat.signature for beat in self._beats]
         period = shortest_period(signatures)
+        repeating = list(self._beats)[-repeated(period) :] if period else []
+        if repeating and is_burst(repeating, period):
+            period, repeating = 0, []
         once = anchors(signatures, period)
         known = self._anchor
         if known in once or (known and not once and known in pairwise(signatures)):
             return
         self._anchor, self._anchored_at_ns = min(once, default=None), 0
         # The steps that made it known count as well.
-        for before, beat in pairwise(list(self._beats)[-repeated(period) :] if period else ()):
+        for before, beat in pairwise(repeating):
             if (before.signature, beat.signature) == self._anchor:
                 self._step_ends(beat)
 
@@ -95,6 +99,11 @@ def shortest_period(signatures: Sequence[int]) -> int:
         if all(last[i] == last[i + period] for i in range(length - period)):
             return period
     return 0
+
+
+def is_burst(beats: Sequence[Beat], period: int) -> bool:
+    """Whether a period lasts too short for a step: a large batch is copied in many pieces of one size."""
+    return (beats[-1].at_ns - beats[0].at_ns) * period < MIN_STEP_NS * (len(beats) - 1)
 
 
 def repeated(period: int) -> int:

@@ -111,6 +111,15 @@ class TestSteps:
 
         assert job.cadence.steps() is None
 
+    def test_burst_is_no_rhythm(self, job: Job) -> None:
+        """A batch copied in a hundred pieces."""
+        for _ in range(100):
+            job.now_ns += 20_000
+            job.beat(COPY)
+        job.tick()
+
+        assert job.cadence.steps() is None
+
     def test_evaluation_in_between_is_one_long_step(self, job: Job) -> None:
         """Other collectives for 200 ms; the anchor is kept."""
         for _ in range(20):
