@@ -49,7 +49,7 @@ class KernelMap:
         self._key_bytes = key_bytes
         self._value_bytes = value_bytes
         self._capacity = capacity
-        self._room = min(_ROOM, max(_ROOM_BYTES // value_bytes, 1), capacity)
+        self._room = min(_ROOM, max(_ROOM_BYTES // max(value_bytes, 1), 1), capacity)  # a ring has no values
         self._buffers: tuple[ctypes.Array[ctypes.c_char], ctypes.Array[ctypes.c_char]] | None = None
 
     @property

@@ -11,8 +11,8 @@ from exporter.kernel.libbpf import Libbpf
 from exporter.kernel.loader import Kernel
 from tests.bench.target import BUILD
 
-ROUND_TRIPS = 20_000
-ROUNDS = 25
+ROUND_TRIPS = 60_000
+ROUNDS = 15
 
 
 class SwitchCosts(NamedTuple):
@@ -34,8 +34,12 @@ def switch_costs() -> SwitchCosts:
         _switch_ns(process)
         rounds = [_round(process, is_reversed=bool(number % 2)) for number in range(ROUNDS)]
         process.communicate()
-    untraced, empty, ours = (statistics.median(column) for column in zip(*rounds, strict=True))
-    return SwitchCosts(untraced, empty - untraced, ours - untraced)
+    # Within a round, since what a switch costs drifts by more than the programs add.
+    return SwitchCosts(
+        statistics.median(untraced for untraced, _, _ in rounds),
+        statistics.median(empty - untraced for untraced, empty, _ in rounds),
+        statistics.median(ours - untraced for untraced, _, ours in rounds),
+    )
 
 
 def _round(process: subprocess.Popen[str], *, is_reversed: bool) -> tuple[float, float, float]:
