@@ -10,6 +10,14 @@
 #define LOSS_PROGRAM LOSS_IN_PROCESS
 #include "lib/feeding.bpf.h"
 #include "lib/interval.bpf.h"
+#include "lib/runs.bpf.h"
+
+static __always_inline void leave(struct thread *thread)
+{
+	leave_feeding(thread);
+	end_wait(&thread->account);
+	end_thread(thread, bpf_ktime_get_ns());
+}
 
 static __always_inline void ended(u32 tgid)
 {
@@ -29,10 +37,8 @@ int process_exit(u64 *context)
 	struct task_struct *task = (void *)context[0];
 	struct thread *thread = bpf_task_storage_get(&threads, task, 0, 0);
 
-	if (thread) {
-		leave_feeding(thread);
-		end_thread(thread, bpf_ktime_get_ns());
-	}
+	if (thread)
+		leave(thread);
 	/* Only the last thread; `live` is lowered before the tracepoint. (Its group_dead argument exists since 6.16 only.) */
 	if (BPF_CORE_READ(task, signal, live.counter) == 0)
 		ended(BPF_CORE_READ(task, tgid));
@@ -46,8 +52,7 @@ int process_exec(u64 *context)
 	struct thread *thread = bpf_task_storage_get(&threads, bpf_get_current_task_btf(), 0, 0);
 
 	if (thread) {
-		leave_feeding(thread);
-		end_thread(thread, bpf_ktime_get_ns());
+		leave(thread);
 		thread->process = 0;
 		thread->group = 0;
 	}

@@ -99,15 +99,6 @@ static __always_inline void begin_wait(struct account *account, u64 queue, u32 c
 	begin_throttle_watch(account, queue);
 }
 
-static __always_inline void end_wait(struct account *account)
-{
-	struct cpu_runs *runs = runs_of(account->wait_cpu);
-
-	if (runs && account->is_waiting)
-		__sync_fetch_and_add(&runs->waiters, -1);
-	account->is_waiting = false;
-}
-
 /* ---- switches ---- */
 
 /*

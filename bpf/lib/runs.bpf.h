@@ -41,6 +41,16 @@ static __always_inline struct cpu_runs *runs_of(u32 cpu)
 	return bpf_map_lookup_elem(&cpu_runs, &cpu);
 }
 
+/* A thread waits for its CPU no longer: it has got it, is moved, or ends without its having been seen to get it. */
+static __always_inline void end_wait(struct account *account)
+{
+	struct cpu_runs *runs = runs_of(account->wait_cpu);
+
+	if (runs && account->is_waiting)
+		__sync_fetch_and_add(&runs->waiters, -1);
+	account->is_waiting = false;
+}
+
 /* On cgroup v1 a task's place in the cpu controller's hierarchy is what one can act on, else the one hierarchy there is. */
 static __always_inline u64 cgroup_of(struct task_struct *task)
 {
