@@ -119,8 +119,7 @@ class Daemon:
     def _load(self, resources: ExitStack) -> Kernel:
         wanted = None if self._config.attach_kind == "auto" else AttachKind(self._config.attach_kind)
         collectors = self._config.collectors
-        subjects = [subject for name in collectors for subject in loader.SUBJECTS_OF.get(name, (name,))]
-        kernel = loader.load(wanted=wanted, subjects=("process", *subjects))
+        kernel = loader.load(wanted=wanted, subjects=loader.subjects_of(collectors))
         resources.callback(kernel.close)
         for name, failure in kernel.failures.items():
             log.error("%s is missing: %s", name, failure.one_line())

@@ -121,8 +121,7 @@ def _objects() -> Finding:
 def _programs(config: Config) -> Finding:
     wanted = None if config.attach_kind == "auto" else AttachKind(config.attach_kind)
     try:
-        subjects = [subject for name in config.collectors for subject in loader.SUBJECTS_OF.get(name, (name,))]
-        kernel = loader.load(wanted=wanted, subjects=("process", *subjects))
+        kernel = loader.load(wanted=wanted, subjects=loader.subjects_of(config.collectors))
     except ExporterError as error:
         return Finding("BPF programs", State.FAILED, str(error), error.remedy or "see the kernel's log")
     try:

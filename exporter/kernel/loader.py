@@ -7,7 +7,7 @@ Objects share maps of equal name: whichever is loaded first creates them.
 from __future__ import annotations
 
 import enum
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -26,6 +26,11 @@ SUBJECTS = ("process", "cuda", "nccl", *SUBJECTS_OF["sched"])
 IDLE_SECONDS = 60
 CALL_SUBJECTS = ("cuda", "nccl")
 BTF = Path("/sys/kernel/btf/vmlinux")
+
+
+def subjects_of(collectors: Iterable[str]) -> tuple[str, ...]:
+    """The objects to load for these collectors; who comes and goes is needed by all of them."""
+    return ("process", *(subject for name in collectors for subject in SUBJECTS_OF.get(name, (name,))))
 
 
 class AttachKind(enum.StrEnum):

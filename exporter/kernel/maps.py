@@ -70,7 +70,8 @@ class KernelMap:
             if count < 0:
                 self._room = min(self._room * 2, self._capacity)
                 continue
-            raw_keys, raw_values = keys.raw[: count * self._key_bytes], values.raw[: count * self._value_bytes]
+            raw_keys = ctypes.string_at(keys, count * self._key_bytes)
+            raw_values = ctypes.string_at(values, count * self._value_bytes)
             self._buffers = (keys, values)
             yield from zip(_cut(raw_keys, self._key_bytes), _cut(raw_values, self._value_bytes), strict=True)
             if is_last:

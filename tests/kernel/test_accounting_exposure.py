@@ -50,14 +50,14 @@ class TestBlocking:
     """Asleep until the GPU is done, then ready to run and not running."""
 
     def test_exposed_is_the_delay(self, waits: Waits) -> None:
-        """With two hogs; what the timer that plays the GPU's interrupt comes too late by is not the host's.
+        """With eight hogs, so that the delay is well above what the timer that plays the GPU's interrupt comes too late by.
 
         How right it is on a quiet machine is measured by `make bench`.
         """
-        truth, exposure = waits("block", 2)
+        truth, exposure = waits("block", 8)
 
-        assert exposure.exact_ns <= truth["delay_ns"] * 1.1 + 2 * MS
-        assert exposure.exact_ns >= truth["delay_ns"] * 0.5 - WAITS * 400_000
+        assert exposure.exact_ns <= truth["delay_ns"] * 1.02 + MS
+        assert exposure.exact_ns >= truth["delay_ns"] * 0.7 - WAITS * 100_000
 
     def test_nothing_is_bounded_where_all_is_known(self, waits: Waits) -> None:
         """Every wait slept, or returned at once."""
