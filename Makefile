@@ -9,15 +9,16 @@ PYTEST  := $(BIN)/python -m pytest
 BUILD_NEEDS := clang:clang llvm-strip:llvm cc:gcc /usr/include/bpf/bpf_helpers.h:libbpf-dev \
                /usr/include/linux/bpf.h:linux-libc-dev /usr/include/stdlib.h:libc6-dev
 TEST_NEEDS  := prometheus:prometheus unzip:unzip
+KERNEL_NEEDS := qemu-system-x86_64:qemu-system-x86 /usr/sbin/mke2fs:e2fsprogs
 
 run: build ## Build what is missing, attach, serve http://127.0.0.1:10478/metrics (a stand-in job if no GPU job runs)
 	$(SUDO) $(BIN)/gpu-stall-exporter run --standin.if-idle $(FLAGS)
 
 test: build $(VENV)/dev test-packages ## Every test, the ones in the running kernel included
 	$(MAKE) -s check-static
-	$(SUDO) $(PYTEST) -q tests/unit tests/contract tests/kernel tests/end_to_end -m "not nvidia and not idle_machine"
+	$(SUDO) $(PYTEST) -q tests/unit tests/contract tests/kernel tests/end_to_end -m "not nvidia and not idle_machine and not soak"
 	$(SUDO) $(PYTEST) -q tests/faults
-	$(SUDO) $(PYTEST) -q tests/end_to_end -m idle_machine
+	$(SUDO) $(PYTEST) -q tests/kernel tests/end_to_end -m idle_machine
 
 build: packages $(VENV)/run ## BPF objects, stand-in GPU, virtual environment with the program
 	$(MAKE) -s -C bpf
@@ -35,6 +36,14 @@ check-static: $(VENV)/dev
 
 test-nvidia: build $(VENV)/dev test-packages ## The probes on NVIDIA's own libraries, downloaded from the package index (350 MB)
 	$(SUDO) $(PYTEST) tests -m nvidia
+
+# KERNEL=6.1: only that one; PYTEST_FLAGS: handed on to the guest's pytest, files to run instead of the listed ones included.
+test-kernels: build $(VENV)/dev ## Tests in the other kernels we support, emulated, no root: KERNEL=6.1 for one of them
+	@./deploy/packages.sh $(KERNEL_NEEDS)
+	$(BIN)/python -m tests.kernels $(if $(KERNEL),--kernel $(KERNEL)) $(PYTEST_FLAGS)
+
+soak: build $(VENV)/dev ## Tests that take minutes: the exporter killed 200 times beside a job
+	$(SUDO) $(PYTEST) -q tests -m soak --timeout=1800
 
 # Built by whoever asks, run as root: sudo has another home, so the cache is named. 3: there is no Go to build with.
 conformance: build $(VENV)/dev ## What we serve and push, checked by an OpenTelemetry Collector and Prometheus 3 (built once, needs Go)
@@ -80,4 +89,4 @@ clean: ## Remove everything that was built
 help: ## This list
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/\1\t\2/p' $(MAKEFILE_LIST) | while IFS="$$(printf '\t')" read -r name text; do printf '  make %-12s %s\n' "$$name" "$$text"; done
 
-.PHONY: run test build check check-static test-nvidia conformance bench golden format packages test-packages clean help
+.PHONY: run test build check check-static soak test-nvidia test-kernels conformance bench golden format packages test-packages clean help

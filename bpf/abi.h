@@ -67,6 +67,7 @@ enum cookie_field {
 	COOKIE_D = 44,
 	COOKIE_HANDLE = 48, /* 1 bit: the "address" is a handle (cuMemCreate), in a number space of its own */
 	COOKIE_ROLE = 52,   /* 4 bits: enum call_role */
+	COOKIE_ATTACHMENT = 56, /* 8 bits: number of the attachment, from 1; 0: it has none */
 };
 
 /* What a call says about the thread that makes it. */
@@ -146,6 +147,8 @@ struct exposure {
 	__u64 total_ns; /* their duration */
 	__u64 clean_calls; /* synchronising calls without any wait for a CPU */
 	__u64 clean_ns;
+	__u64 runnable_ns; /* of all of them: what exact_ns and max_ns were made of */
+	__u64 throttled_ns;
 };
 
 struct operation_row {
@@ -153,7 +156,6 @@ struct operation_row {
 	__u64 total_ns; /* of the timed ones, which the slots count */
 	__u64 bytes;	/* NCCL: elements x element size, of calls that succeeded */
 	__u64 states_ns[THREAD_STATES]; /* of the calls that no other traced call encloses */
-	struct exposure exposure;
 	struct exemplar slowest;
 	__u64 slots[HIST_SLOTS]; /* in the same row, since a second look-up costs 57 ns a call */
 };
@@ -201,6 +203,7 @@ enum culprit_kind {
 	CULPRIT_IDLE = 2,    /* nobody: the time a wake-up takes */
 	CULPRIT_IRQ = 3,     /* interrupts, whoever was interrupted */
 	CULPRIT_UNKNOWN = 4, /* more switches than were remembered, or a missed event */
+	CULPRIT_OUTSIDE = 5, /* a process that the exporter's pid namespace does not show: another pod's, or the kernel's */
 };
 
 /* Whose waiting it was. */
@@ -242,7 +245,13 @@ struct feeding_row {
 	__u64 stalled_waits;
 	__u64 stalled_wait_ns;
 	__u64 stalled_late_ns; /* late stalls of the cycles that the stalled waits ended */
+	__u64 other_waits;     /* synchronising calls that ended no cycle: for an event, or by a thread that never launched */
+	/* What the probes were hit for, in whole COUNTED_TOGETHER of each thread. */
+	__u64 timed_calls;
+	__u64 counted_calls;	/* that were not timed */
+	__u64 left_out_launches; /* of those, launches that would have been timed but for their sampling */
 };
+#define COUNTED_TOGETHER 64
 
 /* What whoever ended a sleep did meanwhile: of threads in gaps that were woken by a thread of the same job. */
 enum chain_waker {
@@ -326,16 +335,24 @@ struct process_number {
 	__u64 start_ns; /* CLOCK_BOOTTIME at which the process started: a reused tgid has another */
 };
 
+/*
+ * How often the launches of a process are timed. Written by user space alone: a place of an array, as those of feeding_row.
+ */
+struct launch_sampling {
+	__u32 process; /* whom it is for */
+	__u32 mask;    /* one launch in mask + 1 is timed, the others are only counted; 0: all are */
+};
+
 /* What user space tells the programs, in the one entry of the map `settings`. */
 #define GPU_MAJORS 4
 struct settings {
 	__u32 pid_namespace; /* inode number of the exporter's own */
-	__u32 padding;
+	__u32 has_no_launches; /* they are not probed: nobody knows when the GPU runs dry */
 	__u64 idle_ns;	     /* a gap longer than this is idle from then on */
 	__s64 preempt_count_offset; /* of the variable from this CPU's run queue, in the per-CPU section; 0: unknown */
 	__u32 is_cpu_cgroup_v1;	    /* the cpu controller has a hierarchy of its own */
 	__u32 gpu_majors[GPU_MAJORS]; /* of character devices that are the GPU's; 0: none */
-	__u32 padding_2;
+	__u32 is_confined; /* the pid namespace is not the machine's: what it does not show is none of our business */
 };
 
 struct process_row {
@@ -405,16 +422,40 @@ struct frontier_key {
 	__u64 address;
 };
 
+/* ---- mappings ---------------------------------------------------------------------------------------------- */
+
+/* One mapping of a file, as the iterator program tells it: the file that uprobes are put into, behind every overlay. */
+struct mapping_row {
+	__u64 start;
+	__u64 end;
+	__u64 address; /* of the kernel's own inode, which is what a uprobe is bound to; not another's as long as that one is held */
+	__u64 inode;
+	__u32 generation; /* of the inode number, where the file system has one */
+	__u32 device;	  /* as the kernel numbers it */
+	__u32 is_own;	  /* of the process that reads */
+	__u32 padding;
+};
+
 /* ---- events and losses ------------------------------------------------------------------------------------- */
 
 enum event_kind {
 	EVENT_PROCESS_TRACKED = 1, /* first call seen */
 	EVENT_PROCESS_ENDED = 2,   /* exit, or exec of another program */
+	EVENT_ATTACHMENT_SURPLUS = 3, /* a call was seen through two attachments; told once of each that came second */
 };
 
 struct event {
 	__u32 kind;
 	__u32 process;
+	__u32 attachment; /* the surplus one, and the one that saw the call first; else 0 */
+	__u32 first;
+};
+
+/* One number of an attachment. is_live is written by user space, before the probes are put in and after they are removed. */
+#define ATTACHMENTS 256
+struct attachment_row {
+	__u64 echoes; /* calls that another attachment had seen: not counted again */
+	__u64 is_live;
 };
 
 enum loss_program {
@@ -447,21 +488,22 @@ enum loss_reason {
 	LOSS_PROGRESS_FULL = 18,
 	LOSS_ARRIVALS_FULL = 19,
 	LOSS_CADENCE_FULL = 20,
-	LOSS_REASONS = 21,
+	LOSS_EXPOSURES_FULL = 21,
+	LOSS_REASONS = 22,
 };
 
 /* Sizes: user space unpacks by them. */
 #define ABI_SIZE(type, bytes) _Static_assert(sizeof(type) == (bytes), #type)
 ABI_SIZE(struct operation_key, 8);
 ABI_SIZE(struct exemplar, 32);
-ABI_SIZE(struct exposure, 48);
-ABI_SIZE(struct operation_row, 2936);
+ABI_SIZE(struct exposure, 64);
+ABI_SIZE(struct operation_row, 2888);
 ABI_SIZE(struct interval_key, 8);
 ABI_SIZE(struct interval_row, 144);
 ABI_SIZE(struct tail_key, 8);
 ABI_SIZE(struct tail_row, 136);
 ABI_SIZE(struct blame_key, 40);
-ABI_SIZE(struct feeding_row, 328);
+ABI_SIZE(struct feeding_row, 360);
 ABI_SIZE(struct beat, 16);
 ABI_SIZE(struct cadence_row, 2056);
 ABI_SIZE(struct chain_key, 12);
@@ -470,6 +512,7 @@ ABI_SIZE(struct thread_row, 608);
 ABI_SIZE(struct error_key, 16);
 ABI_SIZE(struct allocation_key, 16);
 ABI_SIZE(struct process_number, 16);
+ABI_SIZE(struct launch_sampling, 8);
 ABI_SIZE(struct settings, 48);
 ABI_SIZE(struct process_row, 128);
 ABI_SIZE(struct communicator_key, 16);
@@ -477,6 +520,8 @@ ABI_SIZE(struct communicator_row, 32);
 ABI_SIZE(struct progress_key, 8);
 ABI_SIZE(struct progress_row, 56);
 ABI_SIZE(struct frontier_key, 16);
-ABI_SIZE(struct event, 8);
+ABI_SIZE(struct mapping_row, 48);
+ABI_SIZE(struct event, 16);
+ABI_SIZE(struct attachment_row, 16);
 
 #endif

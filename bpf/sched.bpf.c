@@ -49,11 +49,31 @@ static __always_inline struct turn turn_of(struct task_struct *task, u32 cpu, u6
 
 /* ---- waiting for a CPU ---- */
 
+/*
+ * How long a run queue has been throttled, up to the last time it ceased to be. Before kernel 6.6 it only knows this by the
+ * clock of its load average, which is right while the CPU runs at its full speed or is idle, and else too slow.
+ */
 static __always_inline u64 throttled_time_ns(struct cfs_rq *queue)
 {
-	if (!bpf_core_field_exists(queue->throttled_clock_self_time))
-		return 0;
-	return BPF_CORE_READ(queue, throttled_clock_self_time);
+	if (bpf_core_field_exists(queue->throttled_clock_self_time))
+		return BPF_CORE_READ(queue, throttled_clock_self_time);
+	if (bpf_core_field_exists(queue->throttled_clock_pelt_time))
+		return BPF_CORE_READ(queue, throttled_clock_pelt_time);
+	return 0;
+}
+
+/* How long it has been throttled since then; 0 when it is not. By the same clock. */
+static __always_inline u64 throttled_until_now_ns(struct cfs_rq *queue)
+{
+	if (bpf_core_field_exists(queue->throttled_clock_self_time)) {
+		u64 since_ns = BPF_CORE_READ(queue, throttled_clock_self);
+
+		return since_ns ? elapsed_ns(since_ns, BPF_CORE_READ(queue, rq, clock)) : 0;
+	}
+	if (bpf_core_field_exists(queue->throttled_clock_pelt) && BPF_CORE_READ(queue, throttle_count))
+		return elapsed_ns(BPF_CORE_READ(queue, throttled_clock_pelt),
+				  BPF_CORE_READ(queue, rq, clock_pelt) - BPF_CORE_READ(queue, rq, lost_idle_time));
+	return 0;
 }
 
 /* The run queue of the thread's own group knows how long it was throttled: what it says now is what lies before the wait. */
@@ -63,13 +83,7 @@ static __always_inline void begin_throttle_watch(struct account *account, u64 ad
 
 	account->throttled_queue = address;
 	account->throttled_ns = throttled_time_ns(queue);
-	account->throttled_before_ns = 0;
-	if (!bpf_core_field_exists(queue->throttled_clock_self))
-		return;
-	u64 throttled_at_ns = BPF_CORE_READ(queue, throttled_clock_self);
-
-	if (throttled_at_ns)
-		account->throttled_before_ns = elapsed_ns(throttled_at_ns, BPF_CORE_READ(queue, rq, clock));
+	account->throttled_before_ns = throttled_until_now_ns(queue);
 }
 
 /* Of a wait of wait_ns that ends now: how much of it the own quota took, whoever ran meanwhile. */
@@ -114,6 +128,13 @@ __noinline int heal_running(struct thread *thread, u64 run_delay_ns, u64 now_ns)
 
 	if (waited_ns > missed_ns)
 		waited_ns = missed_ns;
+	/* It has been feeding since it ran, or woke up: what it is stalled for now begins now. */
+	if (thread->is_step && account->is_member && account->running_state == STATE_ON_CPU) {
+		if (account->state == STATE_RUNNABLE)
+			resume_feeding(thread, account->runnable_ns, 0, account->since_ns + waited_ns);
+		else
+			resume_feeding(thread, now_ns - waited_ns, 0, now_ns);
+	}
 	account->version++;
 	barrier();
 	account->total_ns[STATE_RUNNABLE] += waited_ns;
@@ -344,14 +365,11 @@ int sched_migrate_task(u64 *context)
 	if (from) {
 		struct task_struct *running = BPF_CORE_READ(task, se.cfs_rq, rq, curr);
 		u64 last_ns = from->runs[(from->written - 1) & (RUNS - 1)].end_ns;
-		struct run run = {.tgid = BPF_CORE_READ(running, tgid)};
+		struct run run = {};
 
 		if (last_ns < account->blame_ns || last_ns > now_ns)
 			last_ns = account->blame_ns;
-		if (run.tgid) {
-			run.cgroup_id = cgroup_of(running);
-			BPF_CORE_READ_STR_INTO(&run.comm, running, group_leader, comm);
-		}
+		describe(&run, running, BPF_CORE_READ(running, tgid));
 		charge_run(thread, &run, elapsed_ns(last_ns, now_ns), task->tgid);
 		if (last_ns > account->blame_ns)
 			charge_wait(thread, from, account->blame_ns, last_ns, task->tgid);

@@ -33,6 +33,11 @@ class Metric:
     labels: tuple[str, ...]
     help: str
 
+    @property
+    def is_fractional(self) -> bool:
+        """Whether its totals are billionths of its unit: nanoseconds, and shares."""
+        return self.unit in ("s", "1")
+
 
 CUDA_OPERATION_DURATION = Metric(
     "gpustall_cuda_operation_duration_seconds",
@@ -49,7 +54,8 @@ CUDA_OPERATIONS = Metric(
     "{operation}",
     Kind.COUNTER,
     ("api", "operation"),
-    "CUDA calls that returned, including driver calls made by a runtime call, whose duration is not recorded separately.",
+    "CUDA calls that returned, or that began where returns are not probed, including driver calls made by a runtime call, whose"
+    " duration is not recorded separately.",
 )
 CUDA_OPERATION_ERRORS = Metric(
     "gpustall_cuda_operation_errors_total",
@@ -234,6 +240,26 @@ WORKLOAD_INFO = Metric(
     ),
     "Traced processes alive, with everything else one may join on; pid is the process id (tgid) as the exporter sees it.",
 )
+OVERHEAD = Metric(
+    "gpustall_exporter_overhead_ratio",
+    "gpustall.exporter.overhead",
+    "1",
+    Kind.GAUGE,
+    (),
+    "What the probes cost the traced processes: seconds of CPU time per second over the last ten, from their calls and from what"
+    " a call was measured to cost when the exporter started; without the scheduler programs.",
+)
+SAMPLED_PROCESSES = Metric(
+    "gpustall_exporter_sampled_processes",
+    "gpustall.exporter.sampled_processes",
+    "{process}",
+    Kind.GAUGE,
+    (),
+    "Processes of which only one kernel launch in 64 is timed, because more would cost them too much or it was asked for; all"
+    " launches are counted.",
+)
+COST_METRICS = (OVERHEAD, SAMPLED_PROCESSES)
+"""What the exporter does to each workload: about the exporter, and labelled like the workload."""
 
 METRICS_OF_COLLECTOR: dict[str, tuple[Metric, ...]] = {
     "cuda": (
@@ -266,7 +292,11 @@ METRICS_OF_COLLECTOR: dict[str, tuple[Metric, ...]] = {
 }
 """What is missing when a collector is switched off or fails."""
 
-WORKLOAD_METRICS = (*(metric for metrics in METRICS_OF_COLLECTOR.values() for metric in metrics), WORKLOAD_INFO)
+WORKLOAD_METRICS = (
+    *(metric for metrics in METRICS_OF_COLLECTOR.values() for metric in metrics),
+    WORKLOAD_INFO,
+    *COST_METRICS,
+)
 
 
 def _own(name: str, unit: str, kind: Kind, labels: tuple[str, ...], text: str) -> Metric:
@@ -284,6 +314,13 @@ BUILD_INFO = _own(
     ("version", "python", "libbpf", "kernel", "attach_kind"),
     "The running exporter: its version, what it runs on, and how uprobes are attached.",
 )
+PROBES_ENABLED = _own(
+    "probes_enabled",
+    "",
+    Kind.GAUGE,
+    (),
+    "1 while libraries are probed as they are found; 0 once SIGUSR1 has removed every probe, or where probes were never allowed.",
+)
 ATTACHMENTS = _own(
     "attachments", "{library}", Kind.GAUGE, ("library", "kind"), "Library files probed now, by API and attachment kind."
 )
@@ -299,7 +336,16 @@ ATTACH_FAILURES = _own(
     "{library}",
     Kind.COUNTER,
     ("library", "reason"),
-    "Library files that could not be probed: malformed, denied, vanished, refused by the kernel, or without a wanted symbol.",
+    "Library files that could not be probed: malformed, denied, vanished, hidden behind an overlay's later"
+    " copy, refused by the kernel, or without a wanted symbol.",
+)
+SURPLUS_ATTACHMENTS = _own(
+    "surplus_attachments",
+    "{library}",
+    Kind.COUNTER,
+    ("library",),
+    "Attachments whose calls another one had seen, so that both were on one file or a call passed through two; each call was"
+    " counted once.",
 )
 UNREADABLE_PROCESSES = _own(
     "unreadable_processes",
@@ -351,7 +397,11 @@ RENDER_DURATION = _own(
     "Wall time of rendering the last scrape, from having the snapshot to having the body, compression included.",
 )
 COLLECTOR_SUCCESS = _own(
-    "collector_success", "", Kind.GAUGE, ("collector",), "1 when the collector's last run succeeded, else 0."
+    "collector_success",
+    "",
+    Kind.GAUGE,
+    ("collector",),
+    "1 when the collector's last run succeeded with all of its kernel programs, else 0.",
 )
 COLLECTOR_ERRORS = _own(
     "collector_errors",
@@ -406,9 +456,11 @@ SERIES = _own("series", "{series}", Kind.GAUGE, (), "Workload series in the last
 
 EXPORTER_METRICS = (
     BUILD_INFO,
+    PROBES_ENABLED,
     ATTACHMENTS,
     ATTACHED_FUNCTIONS,
     ATTACH_FAILURES,
+    SURPLUS_ATTACHMENTS,
     UNREADABLE_PROCESSES,
     TRACKED_PROCESSES,
     MAP_ENTRIES,

@@ -6,13 +6,16 @@ A cycle: wait for news or the next tick, look at fresh mappings, walk a little f
 from __future__ import annotations
 
 import logging
+import math
+import os
 import platform
 import select
 import signal
+import sys
 import threading
 import time
-from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack, contextmanager, nullcontext
 from types import FrameType
 from typing import TYPE_CHECKING
 
@@ -20,11 +23,14 @@ from exporter import __version__, catalog
 from exporter.clock import Clock
 from exporter.config import Config
 from exporter.discovery import API_LABEL, Discovery
-from exporter.errors import ExporterError, KernelRefused
+from exporter.errors import ExporterError, KernelRefused, NotPossibleHere
+from exporter.governor import Governor
 from exporter.host.libraries import MARKS
 from exporter.host.processes import Processes
-from exporter.kernel import loader
+from exporter.kernel import hazards, loader
 from exporter.kernel.abi import Api, EventKind
+from exporter.kernel.calibration import calibrate
+from exporter.kernel.grace_periods import expedited
 from exporter.kernel.loader import AttachKind, Kernel
 from exporter.kernel.mapping_watch import MappingWatch
 from exporter.kernel.rows import Tables, event_of
@@ -44,35 +50,48 @@ log = logging.getLogger(__name__)
 
 # Mappings come in bursts (a process start maps ten files): what is read at once costs one wake-up.
 COALESCE_SECONDS = 0.01
+# A tick makes dozens of system calls, and gets the interpreter back so long after each while a large scrape is rendered.
+SWITCH_SECONDS = 0.0005
 APIS = {"cuda": (Api.RUNTIME, Api.DRIVER), "nccl": (Api.NCCL,), "sched": ()}
 
 
 class Daemon:
     """The running exporter. Everything is in place when the constructor returns; run() loops until stop()."""
 
-    def __init__(self, config: Config, resources: ExitStack) -> None:
+    def __init__(self, config: Config, resources: ExitStack, machine: str = platform.machine()) -> None:
         self._config = config
         self._stopping = threading.Event()
         self._has_ticked = False
         self._next_roll_call_at = 0.0
         self.own = OwnMetrics()
         self._deliveries = self._make_deliveries()
-        self.kernel = self._load(resources)
+        with_returns, wanted_collectors = _what_to_probe(config)
+        self.kernel = self._load(resources, wanted_collectors, with_returns=with_returns)
         processes = Processes(config.procfs)
-        failed = {_collector_of(name) for name in self.kernel.failures}
-        collectors = [name for name in config.collectors if name not in failed]
+        failed = {loader.subject_of(name) for name in self.kernel.failures}
+        collectors = [name for name in wanted_collectors if name not in failed]
         apis = frozenset(api for name in collectors for api in APIS[name])
-        self.discovery = Discovery(self.kernel, processes, apis, config.discovery_interval_seconds)
-        resources.callback(self.discovery.close)
         self.tables = Tables(self.kernel.maps, self.kernel.iterate)
+        cost = calibrate(self.kernel)
+        self.tables.forget(set(self.tables.read_processes()), self.tables.read())  # what that was measured on
+        has_launches = config.launch_mode != "off"
+        self.discovery = Discovery(
+            self.kernel, processes, apis, config.discovery_interval_seconds, with_launches=has_launches
+        )
+        resources.callback(self.discovery.close)
         clock = Clock()
         self.publication = Publication(
             self.tables,
-            Roster(processes, config.node),
+            Roster(processes, config.node, config.max_workloads),
             Ledger(config.series_ttl_seconds, clock.now()),
             self.own,
             collectors,
             clock=clock,
+            # Where returns are not probed, there is no launch to be timed less often.
+            governor=Governor(
+                cost, config.overhead_limit if with_returns else math.inf, is_duty=config.launch_mode == "duty"
+            ),
+            impaired={loader.collector_of(subject) for subject in failed},
             recursion_misses=self.kernel.recursion_misses,
         )
         resources.callback(self.publication.close)
@@ -83,6 +102,9 @@ class Daemon:
         self._epoll = select.epoll()
         resources.callback(self._epoll.close)
         self._epoll.register(self._ring.fileno(), select.EPOLLIN)
+        self._wake_fd = os.eventfd(0, os.EFD_CLOEXEC | os.EFD_NONBLOCK)
+        resources.callback(os.close, self._wake_fd)
+        self._epoll.register(self._wake_fd, select.EPOLLIN)
         self._watch = self._open_watch(resources)
         self._mappings_lost = 0
         self.server = Server(
@@ -99,6 +121,15 @@ class Daemon:
         resources.callback(self.server.server_close)
         self._report_build()
         self.own.set(catalog.LOSSES, 0, "mapping_watch", "ring_full")
+        self.own.set(catalog.PROBES_ENABLED, 1)
+        self._is_probing = True
+        if hazards.may_single_step_wrongly(machine):
+            if config.probes_on_arm64:
+                log.warning("libraries are probed as --probes.on-arm64 says, although %s", hazards.ARM64_FAULT)
+            else:
+                log.warning("nothing is probed: %s; --probes.on-arm64 probes even so", hazards.ARM64_FAULT)
+                self.discovery.disable()
+                self._remove_probes()
         self.discovery.walk_all()
 
     def _make_deliveries(self) -> list[Delivery]:
@@ -116,16 +147,21 @@ class Daemon:
         """Of this very moment when the exporter stops: no later push makes up for calls that are missing."""
         return self.publication.snapshot(is_shared=not self._stopping.is_set())
 
-    def _load(self, resources: ExitStack) -> Kernel:
+    def _load(self, resources: ExitStack, collectors: Sequence[str], *, with_returns: bool) -> Kernel:
         wanted = None if self._config.attach_kind == "auto" else AttachKind(self._config.attach_kind)
-        collectors = self._config.collectors
-        kernel = loader.load(wanted=wanted, subjects=loader.subjects_of(collectors))
+        kernel = loader.load(
+            wanted=wanted,
+            subjects=loader.subjects_of(collectors),
+            with_launches=self._config.launch_mode != "off",
+            with_returns=with_returns,
+        )
         resources.callback(kernel.close)
         for name, failure in kernel.failures.items():
             log.error("%s is missing: %s", name, failure.one_line())
-            if _collector_of(name) in collectors:  # its metrics are missing for good
-                self.own.add(catalog.COLLECTOR_ERRORS, 1, _collector_of(name))
-                self.own.set(catalog.COLLECTOR_SUCCESS, 0, _collector_of(name))
+            collector = loader.collector_of(loader.subject_of(name))
+            if collector in collectors:  # its metrics are missing, or some of what they tell, for good
+                self.own.add(catalog.COLLECTOR_ERRORS, 1, collector)
+                self.own.set(catalog.COLLECTOR_SUCCESS, 0, collector)
         return kernel
 
     def _open_watch(self, resources: ExitStack) -> MappingWatch | None:
@@ -142,6 +178,7 @@ class Daemon:
 
     def run(self) -> None:
         """Serve and tick until stop()."""
+        sys.setswitchinterval(SWITCH_SECONDS)
         thread = threading.Thread(target=self.server.serve_forever, name="web", daemon=True)
         thread.start()
         for delivery in self._deliveries:
@@ -174,21 +211,59 @@ class Daemon:
     def stop(self) -> None:
         """Make run() return; from any thread or a signal handler."""
         self._stopping.set()
+        os.eventfd_write(self._wake_fd, 1)
+
+    def disable_probes(self) -> None:
+        """Make run() remove every probe and attach none any more; from any thread or a signal handler."""
+        self.discovery.disable()
+        os.eventfd_write(self._wake_fd, 1)
 
     def _wait(self, until: float) -> None:
         """Sleep until the time of the next tick, news, or a signal."""
         remaining = until - time.monotonic()
-        if remaining > 0 and self._epoll.poll(remaining):
+        woken_by = {fd for fd, _ in self._epoll.poll(remaining)} if remaining > 0 else set()
+        if self._wake_fd in woken_by:
+            os.eventfd_read(self._wake_fd)
+        elif woken_by:
             time.sleep(COALESCE_SECONDS)
+
+    def _switch_off(self) -> None:
+        """What SIGUSR1 asks for. What was counted until now is exported as that of processes that have ended."""
+        started_at = time.monotonic()
+        files = len(self.discovery.probed())
+        with expedited() if self.kernel.attach_kind is AttachKind.SINGLE else nullcontext():
+            self._remove_probes()
+        log.warning(
+            "every probe is removed, of %d library files in %.2f s; none is attached any more until a restart",
+            files,
+            time.monotonic() - started_at,
+        )
+        self.publication.take_leave()
+
+    def _remove_probes(self) -> None:
+        """The job first, then the machine."""
+        self._is_probing = False
+        self.discovery.close()
+        self.kernel.detach()
+        if self._watch is not None:
+            self._watch.close()
+            self._watch = None
+        self.own.set(catalog.PROBES_ENABLED, 0)
+        self._report_attachments()
 
     def _cycle(self, *, is_due: bool) -> None:
         """One round; whatever goes wrong costs this round only."""
         try:
+            if self._is_probing and not self.discovery.is_enabled:
+                self._switch_off()
             self._look_at_fresh_mappings()
             self._ring.consume()
             events = [event_of(record) for record in self._records]
             self._records.clear()
             self._ended.update(event.process for event in events if event.kind is EventKind.PROCESS_ENDED)
+            for event in events:
+                if event.kind is EventKind.ATTACHMENT_SURPLUS:
+                    self.discovery.resolve_surplus(event.attachment, event.first)
             if any(event.kind is EventKind.PROCESS_TRACKED for event in events):
                 self.kernel.iterate(THREADS_ADOPT)  # its threads and workers from before it made a call
             if is_due:
@@ -231,7 +306,7 @@ class Daemon:
             platform.python_version(),
             self.kernel.libbpf.version(),
             platform.release(),
-            self.kernel.attach_kind.value,
+            self.kernel.kind_label,
         )
 
     def _report_attachments(self) -> None:
@@ -240,7 +315,7 @@ class Daemon:
         for probed in self.discovery.probed():
             assert probed.attachment is not None  # noqa: S101 - that is what probed() selects
             api = API_LABEL[probed.api]
-            kind = (api, probed.attachment.kind.value)
+            kind = (api, probed.attachment.kind_label)
             files[kind] = files.get(kind, 0) + 1
             functions[api,] = functions.get((api,), 0) + len(probed.attachment.functions)
         self.own.set(catalog.UNREADABLE_PROCESSES, self.discovery.unreadable_processes)
@@ -248,22 +323,44 @@ class Daemon:
         self.own.replace(catalog.ATTACHED_FUNCTIONS, functions)
         failures: dict[tuple[str, ...], float] = dict(self.discovery.failures)
         self.own.replace(catalog.ATTACH_FAILURES, failures)
+        surplus: dict[tuple[str, ...], float] = dict(self.discovery.surplus)
+        self.own.replace(catalog.SURPLUS_ATTACHMENTS, surplus)
 
 
-def _collector_of(failure: str) -> str:
-    """`sched` for the object `sched` and for its program `sched_switch`."""
-    return failure.partition("_")[0]
+def _what_to_probe(config: Config) -> tuple[bool, Sequence[str]]:
+    """Whether returns are probed, and the collectors that then have something to tell. Raises NotPossibleHere if none has."""
+    if config.returns == "never":
+        why = "--probes.returns=never"
+    else:
+        judgement = hazards.judge_returns()
+        if config.returns == "always" and not judgement.is_safe:
+            log.warning("returns are probed as --probes.returns=always says, although %s", judgement.why)
+        if config.returns == "always" or judgement.is_safe:
+            return True, config.collectors
+        why = judgement.why
+    log.warning("returns are not probed (%s): %s", why, hazards.WITHOUT_RETURNS)
+    collectors = [name for name in config.collectors if name in hazards.COLLECTORS_WITHOUT_RETURNS]
+    if not collectors:
+        raise NotPossibleHere(
+            f"nothing could be told: returns are not probed ({why}), and the cuda collector is off",
+            remedy="leave --collector.cuda on",
+        )
+    return False, collectors
 
 
 @contextmanager
-def stopped_by_signals(daemon: Daemon) -> Iterator[None]:
-    """SIGINT and SIGTERM stop the daemon; the handlers of before come back afterwards."""
+def obeying_signals(daemon: Daemon) -> Iterator[None]:
+    """SIGINT and SIGTERM stop the daemon, SIGUSR1 removes the probes; the handlers of before come back afterwards."""
 
-    def handle(number: int, _frame: FrameType | None) -> None:
+    def stop(number: int, _frame: FrameType | None) -> None:
         log.info("stopping on %s", signal.Signals(number).name)
         daemon.stop()
 
-    before = {number: signal.signal(number, handle) for number in (signal.SIGINT, signal.SIGTERM)}
+    def disable_probes(_number: int, _frame: FrameType | None) -> None:
+        daemon.disable_probes()
+
+    handlers = {signal.SIGINT: stop, signal.SIGTERM: stop, signal.SIGUSR1: disable_probes}
+    before = {number: signal.signal(number, handler) for number, handler in handlers.items()}
     try:
         yield
     finally:

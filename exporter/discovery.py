@@ -1,6 +1,8 @@
 """Which library files are probed? Attaches to every CUDA and NCCL library that some process maps, and detaches when none does.
 
 In: a loaded Kernel, /proc, and the kernel's news of fresh mappings. Out: attachments, and what was skipped, counted.
+A file is what a uprobe is bound to: the inode below every overlay, which the kernel names (kernel/mapped_files.py). Where it
+cannot, files are told by what stat(2) says, and an attachment too many is found by its calls (surplus()).
 A walk through /proc goes a little further at every tick, so that a node with thousands of processes never stalls the loop;
 fresh mappings are looked at right away. A file that no process mapped during two whole walks is detached.
 """
@@ -13,14 +15,16 @@ from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import NamedTuple
 
-from exporter.errors import KernelRefused, NotPossibleHere, ProcessGone
+from exporter.errors import KernelRefused, MalformedElf, NotPossibleHere, ProcessGone
 from exporter.host import libraries
 from exporter.host.libraries import FileId, LibraryKind, MappedLibrary, OpenedLibrary, SkippedLibrary
 from exporter.host.processes import Processes
 from exporter.kernel import probes
 from exporter.kernel.abi import Api
 from exporter.kernel.loader import Kernel
+from exporter.kernel.mapped_files import MappedFiles, RealFile
 from exporter.kernel.operations import wanted_symbols
 from exporter.kernel.probes import Attachment
 
@@ -32,39 +36,67 @@ STEP_SECONDS = 0.005
 WALKS_UNUSED = 2
 
 _Key = tuple[int, int, bytes]  # device, inode and path of a mapping: enough to know it again without opening it
+_Identity = RealFile | FileId | _Key
 
 
-@dataclass(slots=True)
+class Likeness(NamedTuple):
+    """What is equal in two files that may be one: build, size, and where each function begins."""
+
+    build: str
+    size_bytes: int
+    offsets: frozenset[tuple[str, int]]
+
+
+@dataclass(slots=True, eq=False)
 class Probed:
-    """One library file. attachment None: examined and left alone (malformed, or it has nothing to probe)."""
+    """One library file. attachment None: examined and left alone (malformed, or it has nothing to probe).
+
+    identities: under which it was met. likeness: of a file that was read.
+    """
 
     path: str
     api: Api
     attachment: Attachment | None
-    keys: set[_Key] = field(default_factory=set)
+    likeness: Likeness | None = None
+    identities: set[_Identity] = field(default_factory=set)
     last_used_walk: int = 0
 
 
 class Discovery:
-    """The library files known, and the walk that finds more. apis: which ones to probe."""
+    """The library files known, and the walk that finds more. apis: which ones to probe. with_launches: all of their functions."""
 
-    def __init__(self, kernel: Kernel, processes: Processes, apis: frozenset[Api], interval_seconds: float) -> None:
+    def __init__(
+        self,
+        kernel: Kernel,
+        processes: Processes,
+        apis: frozenset[Api],
+        interval_seconds: float,
+        *,
+        with_launches: bool = True,
+    ) -> None:
         self._kernel = kernel
         self._processes = processes
         self._apis = apis
         self._interval_seconds = interval_seconds
-        self._files: dict[FileId, Probed] = {}
-        self._by_key: dict[_Key, Probed] = {}
+        self._with_launches = with_launches
+        self._mapped_files = MappedFiles(kernel)
+        self._files: dict[_Identity, Probed] = {}
         self._walk_number = 0
         self._walk: Iterator[int] | None = None
         self._next_walk_at = 0.0
         self._unreadable = 0
+        self._is_enabled = True
         self.unreadable_processes = 0  # in the last whole walk
         self.failures: Counter[tuple[str, ...]] = Counter()
+        self.surplus: Counter[tuple[str, ...]] = Counter()
 
     def probed(self) -> list[Probed]:
         """Files that are probed now."""
-        return [file for file in self._files.values() if file.attachment]
+        return [file for file in self._known() if file.attachment]
+
+    def _known(self) -> list[Probed]:
+        """Every file once."""
+        return list(dict.fromkeys(self._files.values()))
 
     def walk_all(self) -> None:
         """One whole walk, at once; what start-up does."""
@@ -72,12 +104,24 @@ class Discovery:
         while self._walk is not None:
             self.step(float("inf"))
 
+    @property
+    def is_enabled(self) -> bool:
+        """Whether libraries that are found are probed."""
+        return self._is_enabled
+
+    def disable(self) -> None:
+        """Attach to nothing any more, from now on; close() detaches. From a signal handler too."""
+        self._is_enabled = False
+
     def hurry(self) -> None:
         """News were lost: begin the next walk at the next step."""
         self._next_walk_at = 0.0
 
     def step(self, seconds: float = STEP_SECONDS) -> None:
         """Go on with the walk for about `seconds`, or begin one when the interval has passed."""
+        if not self._is_enabled:
+            self._walk = None
+            return
         now = time.monotonic()
         if self._walk is None:
             if now < self._next_walk_at:
@@ -110,56 +154,94 @@ class Discovery:
             self._unreadable += 1
             log.debug("not looked at: %s", error.one_line())
             return
-        for library in mapped:
-            if API_OF[library.kind] in self._apis:
-                self._meet(tgid, library)
+        wanted = [library for library in mapped if API_OF[library.kind] in self._apis]
+        real_files = self._mapped_files.of_process(tgid) if wanted else {}
+        for library in wanted:
+            if not self._is_enabled:
+                return
+            self._meet(tgid, library, real_files.get((library.mapping.start, library.mapping.end)))
 
     def expect(self, path: Path, kind: LibraryKind) -> None:
         """Probe a library that a process is about to map, so that not even its first call is missed."""
-        if API_OF[kind] in self._apis:
-            self._examine(libraries.inspect_file(path, kind))
+        if self._is_enabled and API_OF[kind] in self._apis:
+            self._examine(libraries.inspect_file(path, kind), None)
 
-    def _meet(self, tgid: int, library: MappedLibrary) -> None:
-        mapping = library.mapping
-        key = (mapping.device, mapping.inode, mapping.path)
-        file = self._by_key.get(key)
+    def _meet(self, tgid: int, library: MappedLibrary, real: RealFile | None) -> None:
+        """real: what is mapped, where the kernel tells."""
+        file = self._files.get(real or _key(library))
         if file is None:
-            self._examine(libraries.inspect(self._processes, tgid, library))
+            self._examine(self._open(tgid, library, real), real)
         else:
             file.last_used_walk = self._walk_number
 
-    def _examine(self, found: OpenedLibrary | SkippedLibrary) -> None:
+    def _open(self, tgid: int, library: MappedLibrary, real: RealFile | None) -> OpenedLibrary | SkippedLibrary:
+        """The file that is mapped, and not a copy that an overlay has put in its place since."""
+        found = libraries.inspect(self._processes, tgid, library)
+        if real is None or not isinstance(found, OpenedLibrary) or self._leads_to(found.fd, real):
+            return found
+        found.close()
+        return libraries.inspect_layers(
+            self._processes, tgid, library, lambda fd: self._mapped_files.of_descriptor(fd) == real
+        )
+
+    def _leads_to(self, fd: int, real: RealFile) -> bool:
+        """Also where it cannot be told."""
+        return self._mapped_files.of_descriptor(fd) in (real, None)
+
+    def _examine(self, found: OpenedLibrary | SkippedLibrary, real: RealFile | None) -> None:
         """Probe a file that was opened, unless it is probed under another name; remember one that cannot be."""
-        mapping, kind = found.library.mapping, found.library.kind
-        key = (mapping.device, mapping.inode, mapping.path)
+        met = real or _key(found.library)
         if isinstance(found, OpenedLibrary):
             with found:
-                self._remember(found.file_id, key, self._files.get(found.file_id) or self._probe(found))
+                own = self._mapped_files.of_descriptor(found.fd) or found.file_id
+                self._remember(self._files.get(own) or self._probe(found), {met, own})
             return
-        if found.reason is not libraries.SkipReason.VANISHED:
-            # Under a key of its own, so that it is not opened again at every walk.
-            self._remember(FileId(*key[:2], hash(key)), key, Probed(mapping.shown_path, API_OF[kind], None))
-        self._failed(kind.value, found.reason.value, found.detail)
+        if found.reason is not libraries.SkipReason.VANISHED:  # not to be opened again at every walk
+            mapping, kind = found.library.mapping, found.library.kind
+            self._remember(Probed(mapping.shown_path, API_OF[kind], None), {met})
+        self._failed(found.library.kind.value, found.reason.value, found.detail)
 
-    def _remember(self, file_id: FileId, key: _Key, file: Probed) -> None:
+    def _remember(self, file: Probed, identities: set[_Identity]) -> None:
         file.last_used_walk = self._walk_number
-        file.keys.add(key)
-        self._files[file_id] = file
-        self._by_key[key] = file
+        file.identities |= identities
+        self._files |= dict.fromkeys(identities, file)
 
     def _probe(self, opened: OpenedLibrary) -> Probed:
         api, path = API_OF[opened.library.kind], opened.library.mapping.shown_path
-        offsets = opened.elf.symbol_offsets(wanted_symbols(api))
+        try:
+            offsets = opened.elf.symbol_offsets(wanted_symbols(api))
+            likeness = Likeness(opened.elf.build(), opened.elf.size_bytes, frozenset(offsets.items()))
+        except MalformedElf as error:
+            self._failed(API_LABEL[api], libraries.SkipReason.MALFORMED.value, f"{path}: {error.one_line()}")
+            return Probed(path, api, None)
         if not offsets:
             self._failed(API_LABEL[api], "no_symbols", f"{path}: none of the wanted functions is in it")
             return Probed(path, api, None)
         try:
-            attachment = probes.attach(self._kernel, api, opened.fd, offsets)
+            attachment = probes.attach(self._kernel, api, opened.fd, offsets, with_launches=self._with_launches)
         except KernelRefused as error:
             self._failed(API_LABEL[api], "refused", f"{path}: {error.one_line()}")
             return Probed(path, api, None)
-        log.info("attached to %s: %d functions, %s", path, len(attachment.functions), attachment.kind.value)
-        return Probed(path, api, attachment)
+        log.info("attached to %s: %d functions, %s", path, len(attachment.functions), attachment.kind_label)
+        return Probed(path, api, attachment, likeness)
+
+    def resolve_surplus(self, number: int, first: int) -> None:
+        """The attachment `number` sees calls that the attachment `first` has seen: remove it when both are on one file.
+
+        It is the one whose view is not counted, so that no open call is lost with it. Between two different files a call is
+        passed on by a jump; both stay, since either may be called directly as well.
+        """
+        by_number = {file.attachment.number: file for file in self.probed() if file.attachment}
+        file, other = by_number.get(number), by_number.get(first)
+        if file is None or other is None or file.attachment is None:
+            return  # detached since
+        self.surplus[(API_LABEL[file.api],)] += 1
+        if file.likeness != other.likeness:
+            log.info("calls of %s go on in %s: they are counted once", other.path, file.path)
+            return
+        file.attachment.detach()
+        log.info("detached from %s: it is the same file as %s", file.path, other.path)
+        self._remember(other, file.identities)
 
     def _failed(self, library: str, reason: str, detail: str) -> None:
         if not self.failures[library, reason]:
@@ -167,20 +249,20 @@ class Discovery:
         self.failures[library, reason] += 1
 
     def _detach_unused(self) -> None:
-        for file_id, file in list(self._files.items()):
+        for file in self._known():
             if self._walk_number - file.last_used_walk < WALKS_UNUSED:
                 continue
             if file.attachment:
                 file.attachment.detach()
                 log.info("detached from %s: no process maps it any more", file.path)
-            del self._files[file_id]
-            for key in file.keys:
-                self._by_key.pop(key, None)
+            for identity in file.identities:
+                del self._files[identity]
 
     def close(self) -> None:
         """Detach everything."""
-        for file in self._files.values():
-            if file.attachment:
-                file.attachment.detach()
+        probes.detach_all(file.attachment for file in self._known() if file.attachment)
         self._files.clear()
-        self._by_key.clear()
+
+
+def _key(library: MappedLibrary) -> _Key:
+    return library.mapping.device, library.mapping.inode, library.mapping.path

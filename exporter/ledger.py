@@ -9,7 +9,7 @@ expired counts from then on if it returns.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 
 from exporter import units
 from exporter.catalog import WORKLOAD_METRICS, Kind, Metric
@@ -56,6 +56,10 @@ class Ledger:
         left_behind = self._left_behind.get(process)
         earlier = left_behind.get(series) if left_behind else None
         return total if earlier is None else _minus(total, earlier)
+
+    def kept(self) -> Collection[Identity]:
+        """Identities with totals of processes that have ended."""
+        return self._kept.keys()
 
     def snapshot(self, totals: Totals, identities: Mapping[int, Identity], now: Moment) -> Snapshot:
         """Every series, by metric in catalogue order. identities: of processes to export; the others are held back."""
@@ -120,7 +124,7 @@ def _minus(total: Total, earlier: Total) -> Total:
 def _exported(metric: Metric, total: Total, now: Moment) -> int | float | Histogram:
     if isinstance(total, HistogramTotal):
         return Histogram(total.counts, units.seconds(total.sum_ns), _exemplar(total.exemplar, now))
-    return units.seconds(total) if metric.unit == "s" else total
+    return units.seconds(total) if metric.is_fractional else total
 
 
 def _exemplar(call: Call | None, now: Moment) -> Exemplar | None:

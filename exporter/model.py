@@ -10,6 +10,7 @@ from dataclasses import dataclass, field, fields
 
 from exporter.catalog import Metric
 from exporter.clock import Moment
+from exporter.totals import Counts
 
 MAX_LABEL_CHARACTERS = 128
 
@@ -52,9 +53,9 @@ class Exemplar:
 
 @dataclass(frozen=True, slots=True)
 class Histogram:
-    """An exponential histogram. counts: one per slot of units.SLOTS; `_count` is their sum."""
+    """An exponential histogram. `_count` is the sum of its counts."""
 
-    counts: tuple[int, ...]
+    counts: Counts
     sum_seconds: float
     exemplar: Exemplar | None = None
 

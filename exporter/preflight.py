@@ -23,14 +23,14 @@ from exporter.errors import ExporterError, NotPossibleHere, ProcessGone
 from exporter.host import libraries
 from exporter.host.libraries import MARKS, MappedLibrary, SkippedLibrary
 from exporter.host.processes import Processes
-from exporter.kernel import loader
+from exporter.kernel import hazards, loader
 from exporter.kernel.libbpf import Libbpf
 from exporter.kernel.loader import OBJECTS_DIR, SUBJECTS, AttachKind
 from exporter.kernel.mapping_watch import MappingWatch
 from exporter.kernel.operations import OPERATIONS, wanted_symbols
 
 KERNEL_FLOOR = (5, 15)  # bpf_get_attach_cookie() of a uprobe, task storage
-KERNEL_TESTED = (6, 18)
+KERNEL_TESTED = (6, 1)  # the oldest that the tests run in; see tests/kernels
 _CAPABILITIES = {38: "CAP_PERFMON", 39: "CAP_BPF", 19: "CAP_SYS_PTRACE"}
 _PUSH_REMEDY = "start the receiver, or correct --otlp.endpoint (HTTP is usually on port 4318); `run` tries on"
 _BCC_PROBE = "import bcc; print(bcc.__version__)"
@@ -58,14 +58,17 @@ class Finding:
     symbols: tuple[str, ...] = ()
 
 
-def findings(config: Config) -> Iterator[Finding]:
+def findings(config: Config, machine: str = platform.machine()) -> Iterator[Finding]:
     """Every check, in the order in which one would fix what they find."""
     yield _kernel()
     yield _btf()
     yield _capabilities()
     yield _libbpf()
     yield _objects()
-    yield _programs(config)
+    returns = _return_probes(config)
+    yield returns
+    yield from _arm64_probes(config, machine)
+    yield _programs(config, with_returns=returns.state is State.OK or config.returns == "always")
     yield _mapping_watch()
     yield _tracefs()
     yield _driver()
@@ -85,7 +88,7 @@ def _kernel() -> Finding:
     if version < KERNEL_FLOOR:
         return Finding("kernel", State.FAILED, detail, "use kernel 5.15 or newer, with BTF")
     if version < KERNEL_TESTED:
-        return Finding("kernel", State.OK, f"{detail}; older than 6.18, on which this is tested")
+        return Finding("kernel", State.OK, f"{detail}; older than 6.1, the oldest on which this is tested")
     return Finding("kernel", State.OK, detail)
 
 
@@ -118,10 +121,49 @@ def _objects() -> Finding:
     return Finding("BPF objects", State.OK, ", ".join(f"{subject}.bpf.o" for subject in SUBJECTS))
 
 
-def _programs(config: Config) -> Finding:
+def _return_probes(config: Config) -> Finding:
+    """Whether a job under a seccomp filter survives them here, tried out on a child; and what is lost without them."""
+    subject = "return probes"
+    if config.returns == "never":
+        return Finding(
+            subject,
+            State.ABSENT,
+            f"left out by --probes.returns=never: {hazards.WITHOUT_RETURNS}",
+            "leave --probes.returns at auto",
+        )
+    judgement = hazards.judge_returns()
+    if judgement.is_safe:
+        return Finding(subject, State.OK, judgement.why)
+    if config.returns == "always":
+        detail = f"{judgement.why}; they are used all the same, as --probes.returns=always says"
+        return Finding(subject, State.ABSENT, detail, "use --probes.returns=auto unless no job has a filter")
+    detail = f"left out: {judgement.why}; {hazards.WITHOUT_RETURNS}"
+    return Finding(subject, State.ABSENT, detail, hazards.RETURNS_REMEDY)
+
+
+def _arm64_probes(config: Config, machine: str) -> Iterator[Finding]:
+    if not hazards.may_single_step_wrongly(machine):
+        return
+    subject = "arm64 probes"
+    if config.probes_on_arm64:
+        remedy = "watch the jobs, or leave --probes.on-arm64 out"
+        yield Finding(subject, State.ABSENT, f"{hazards.ARM64_FAULT}; they are used all the same", remedy)
+    else:
+        yield Finding(
+            subject, State.ABSENT, f"nothing is probed: {hazards.ARM64_FAULT}", "--probes.on-arm64 probes even so"
+        )
+
+
+def _programs(config: Config, *, with_returns: bool) -> Finding:
     wanted = None if config.attach_kind == "auto" else AttachKind(config.attach_kind)
+    collectors = config.collectors
+    if not with_returns:
+        collectors = tuple(name for name in collectors if name in hazards.COLLECTORS_WITHOUT_RETURNS)
+        if not collectors:
+            detail = "nothing could be told without return probes while the cuda collector is off"
+            return Finding("BPF programs", State.FAILED, detail, "leave --collector.cuda on")
     try:
-        kernel = loader.load(wanted=wanted, subjects=loader.subjects_of(config.collectors))
+        kernel = loader.load(wanted=wanted, subjects=loader.subjects_of(collectors), with_returns=with_returns)
     except ExporterError as error:
         return Finding("BPF programs", State.FAILED, str(error), error.remedy or "see the kernel's log")
     try:
@@ -130,9 +172,8 @@ def _programs(config: Config) -> Finding:
             return Finding(
                 "BPF programs", State.FAILED, reasons, "report this with the output of `check --format json`"
             )
-        return Finding(
-            "BPF programs", State.OK, f"{len(kernel.programs)} load, functions probed by {kernel.attach_kind}"
-        )
+        means = kernel.attach_kind if with_returns else f"{kernel.attach_kind}, entries alone"
+        return Finding("BPF programs", State.OK, f"{len(kernel.programs)} load, functions probed by {means}")
     finally:
         kernel.close()
 

@@ -1,4 +1,4 @@
-"""From kernel tables to a Snapshot: reads, collects, names, keeps the books. One lock around all of it.
+"""From kernel tables to a Snapshot: reads, collects, names, keeps the books. Ticks go on while a snapshot is taken.
 
 In: Tables, Roster, Ledger. Out: Snapshots, shared by publications within SHARED_SECONDS; the two can be called from any thread.
 """
@@ -14,10 +14,12 @@ from functools import partial
 from typing import TypeVar
 
 from exporter import catalog
+from exporter.accounting.thread_time import times_by_process
 from exporter.clock import Clock, Moment
 from exporter.collectors import COLLECTORS, Collect
 from exporter.collectors.sched import Sched
-from exporter.kernel.rows import ProcessRow, Reading, Tables
+from exporter.governor import Governor
+from exporter.kernel.rows import Accounts, ProcessRow, Reading, Tables
 from exporter.ledger import Ledger
 from exporter.model import Snapshot
 from exporter.output.own_metrics import OwnMetrics
@@ -37,7 +39,8 @@ T = TypeVar("T")
 class Publication:
     """Owns what is exported.
 
-    collectors: names of those that run. recursion_misses: asks the kernel, program name -> runs it left out.
+    collectors: names of those that run. impaired: those of which a kernel program is missing; they run, and are no success.
+    recursion_misses: asks the kernel, program name -> runs it left out.
     """
 
     def __init__(
@@ -49,20 +52,29 @@ class Publication:
         collectors: Iterable[str],
         *,
         clock: Clock,
+        governor: Governor,
+        impaired: Collection[str] = (),
         recursion_misses: Callable[[], Mapping[str, int]] = dict,
     ) -> None:
+        self._impaired = impaired
         self._recursion_misses = recursion_misses
         self._clock = clock
         self._tables = tables
         self._roster = roster
         self._ledger = ledger
+        self._governor = governor
         self._own = own
         names = tuple(collectors)
         self._collectors: Mapping[str, Collect] = {name: COLLECTORS[name] for name in names if name != _SCHED}
         self._sched = Sched(tables) if _SCHED in names else None
-        self._lock = threading.Lock()
+        self._publishing = threading.Lock()  # one snapshot at a time
+        self._books = (
+            threading.Lock()
+        )  # names and kept totals stay as they are; whoever waits for it must not hold _lock
+        self._lock = threading.Lock()  # the accounting and the roster
         self._latest: Snapshot | None = None
         self._is_closed = False
+        self._ended: set[int] = set()  # processes whose totals have not been kept yet
         self._failed: set[str] = set()  # collectors whose last run failed
         for name in names:
             own.add(catalog.COLLECTOR_ERRORS, 0, name)
@@ -75,28 +87,54 @@ class Publication:
     def tick(self, ended: Iterable[int]) -> None:
         """Book what the GPU lost, name the processes whose time has come, take leave of those that ended.
 
-        The whole tables are read only if need be.
+        While a publication keeps the books, names and leave-taking are put off to the next tick.
         """
         with self._lock:
+            self._ended.update(ended)
             processes = self._tables.read_processes()
             self._roster.admit(processes)
-            ended = set(ended)
-            renames = self._roster.tick(self._tables.read_communicators())
-            if ended or renames:
-                reading = self._tables.read()
-                totals = self._collect(reading, ended)
-                for process, old in renames:
-                    self._ledger.rename(process, old, totals.get(process, {}))
-                for process in ended:
-                    identity = self._roster.dismiss(process)
-                    if identity is not None:
-                        self._ledger.retire(process, identity, totals.get(process, {}))
-                self._tables.forget(ended, reading)
-                if self._sched:
-                    self._sched.forget(ended)
+            if self._books.acquire(blocking=False):
+                try:
+                    self._settle(processes)
+                finally:
+                    self._books.release()
             else:
                 self._book(processes)
+            self._govern(processes.keys() - self._ended)
+            self._ended &= processes.keys()
             self._own.set(catalog.TRACKED_PROCESSES, len(self._roster))
+
+    def _settle(self, processes: Mapping[int, ProcessRow]) -> None:
+        """Names, and totals that stay. Needs the lock and the books."""
+        ended = set(self._ended)
+        renames = self._roster.tick(self._tables.read_communicators())
+        if not ended and not renames:
+            self._book(processes)
+            return
+        reading = self._tables.read_of({*ended, *(process for process, _ in renames)})
+        totals = self._collect(reading)
+        if self._sched and (accounts := self._update(reading)):
+            totals = merged(iter((totals, self._run(_SCHED, partial(self._totals, accounts, ended)) or {})))
+        for process, old in renames:
+            self._ledger.rename(process, old, totals.get(process, {}))
+        for process in ended:
+            identity = self._roster.dismiss(process)
+            if identity is not None:
+                self._ledger.retire(process, identity, totals.get(process, {}))
+        self._tables.forget(ended, reading)
+        self._governor.forget(ended)
+        if self._sched:
+            self._sched.forget(ended)
+        self._ended.clear()
+
+    def take_leave(self) -> None:
+        """Nothing is traced any more: of every process these are the last totals, as if it had ended.
+
+        While a publication keeps the books, at the next tick.
+        """
+        with self._lock:
+            processes = list(self._tables.read_processes())
+        self.tick(processes)
 
     def gone(self) -> list[int]:
         """Processes that ended without the kernel's event having been seen."""
@@ -105,7 +143,7 @@ class Publication:
 
     def snapshot(self, *, is_shared: bool = True) -> Snapshot:
         """The current numbers; those of a moment ago will do where they are shared."""
-        with self._lock:
+        with self._publishing:
             now = self._clock.now()
             if self._is_closed:
                 return self._latest or Snapshot(now, ())
@@ -117,15 +155,43 @@ class Publication:
 
     def close(self) -> None:
         """From here on the kernel is not asked again; a request still being served gets the last numbers."""
-        with self._lock:
+        with self._publishing, self._lock:
             self._is_closed = True
 
     def _take(self, now: Moment) -> Snapshot:
-        totals = merged(iter((self._collect(self._tables.read()), self._roster.workload_info())))
-        snapshot = self._ledger.snapshot(totals, self._roster.identities(), now)
+        """Most of the work is done without the lock, so that ticks go on: a full node has twenty thousand histograms.
+
+        A process that ends meanwhile is not exported from this reading: its totals have been kept by then.
+        """
+        reading = self._tables.read()
+        parts: list[Totals] = [self._collect(reading)]
+        with self._books:
+            if self._sched:
+                with self._lock:
+                    accounts = self._update(reading)
+                times = times_by_process(accounts) if accounts else {}
+            with self._lock:
+                if self._sched and accounts:
+                    parts.append(self._run(_SCHED, partial(self._sched.totals, accounts, times)) or {})
+                parts += (self._roster.workload_info(), self._governor.totals())
+                identities = self._roster.identities()
+            snapshot = self._ledger.snapshot(merged(iter(parts)), identities, now)
+            with self._lock:
+                self._roster.make_room(self._ledger.kept())
         # Without the living, a sum would be that of the dead, and go back: a metric is exported whole or not at all.
         missing = {metric for name in self._failed for metric in catalog.METRICS_OF_COLLECTOR[name]}
         return replace(snapshot, families=tuple(one for one in snapshot.families if one.metric not in missing))
+
+    def _update(self, reading: Reading) -> Accounts | None:
+        """The accounts, of the processes that are known. None: the accounting has failed."""
+        assert self._sched is not None  # noqa: S101 - who asks has looked
+        known = {number: row for number, row in reading.processes.items() if number in self._roster}
+        now_ns = self._clock.now().monotonic_ns
+        return self._run(_SCHED, partial(self._sched.update, self._owners(known), now_ns, reading))
+
+    def _totals(self, accounts: Accounts, ended: Collection[int]) -> Totals:
+        assert self._sched is not None  # noqa: S101 - as above
+        return self._sched.totals(accounts, times_by_process(accounts), ended)
 
     def _book(self, processes: Mapping[int, ProcessRow]) -> None:
         """What was lost since the last tick, as collecting does."""
@@ -133,17 +199,22 @@ class Publication:
             now_ns = self._clock.now().monotonic_ns
             self._run(_SCHED, partial(self._sched.tick, self._owners(processes), now_ns))
 
+    def _govern(self, processes: Collection[int]) -> None:
+        """Time fewer launches of those that the probes cost too much."""
+        now_ns = self._clock.now().monotonic_ns
+        if not self._governor.is_due(now_ns):
+            return
+        for process, mask in self._governor.update(self._tables.read_feeding(processes), now_ns).items():
+            self._tables.sample_launches(process, mask)
+
     def _owners(self, processes: Mapping[int, ProcessRow]) -> dict[int, Hashable]:
         """The identity of each process; itself while it has none."""
         identities = self._roster.identities()
         return {process: identities.get(process, process) for process in processes}
 
-    def _collect(self, reading: Reading, ended: Collection[int] = ()) -> Totals:
-        """Every collector that works; one that fails costs its own metrics. ended: processes that are read for the last time."""
+    def _collect(self, reading: Reading) -> Totals:
+        """Every collector without a memory that works; one that fails costs its own metrics."""
         runs = {name: partial(collect, reading) for name, collect in self._collectors.items()}
-        if self._sched:
-            now_ns = self._clock.now().monotonic_ns
-            runs[_SCHED] = partial(self._sched.collect, self._owners(reading.processes), now_ns, ended)
         return merged(filter(None, (self._run(name, collect) for name, collect in runs.items())))
 
     def _run(self, name: str, collect: partial[T]) -> T | None:
@@ -156,7 +227,7 @@ class Publication:
             self._failed.add(name)
             return None
         self._failed.discard(name)
-        self._own.set(catalog.COLLECTOR_SUCCESS, 1, name)
+        self._own.set(catalog.COLLECTOR_SUCCESS, name not in self._impaired, name)
         return result
 
     def _report(self, duration_seconds: float) -> None:

@@ -7,7 +7,7 @@ ticks, in which NCCL may tell it; a rank that becomes known later is a new ident
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -23,6 +23,8 @@ from exporter.totals import Series, Totals
 from exporter.units import BOOT_TICKS, NANOSECONDS
 
 HOLD_BACK_TICKS = 2
+OTHER = "other"
+"""Rank and container of all workloads that there was no room for."""
 
 
 class Rename(NamedTuple):
@@ -40,20 +42,26 @@ class _Member:
     rank: Rank
     container: Container
     communicator_rank: str = ""
+    named_communicator_rank: str = ""
     identity: Identity | None = None
     ticks_held_back: int = 0
 
 
 class Roster:
-    """The tracked processes alive, by process number. node: value of the `node` label."""
+    """The tracked processes alive, by process number. node: value of the `node` label. max_workloads: identities at a time."""
 
-    def __init__(self, processes: Processes, node: str) -> None:
+    def __init__(self, processes: Processes, node: str, max_workloads: int) -> None:
         self._processes = processes
         self._node = node
+        self._max_workloads = max_workloads
         self._members: dict[int, _Member] = {}
+        self._admitted: set[Identity] = set()
 
     def __len__(self) -> int:
         return len(self._members)
+
+    def __contains__(self, process: int) -> bool:
+        return process in self._members
 
     def admit(self, rows: Mapping[int, ProcessRow]) -> None:
         """Meet the processes not yet known; reads their /proc once."""
@@ -87,17 +95,30 @@ class Roster:
             if member.identity is None and not has_rank and member.ticks_held_back < HOLD_BACK_TICKS:
                 member.ticks_held_back += 1
                 continue
-            identity = name_process(
-                node=self._node,
-                rank=member.rank,
-                communicator_rank=member.communicator_rank,
-                container=member.container,
-            )
+            if member.identity is None or member.communicator_rank != member.named_communicator_rank:
+                identity = self._named(member)
+            else:
+                identity = member.identity
             if member.identity not in (None, identity):
                 assert member.identity is not None  # noqa: S101 - `in` does not narrow
                 renames.append(Rename(number, member.identity))
             member.identity = identity
         return renames
+
+    def _named(self, member: _Member) -> Identity:
+        """Its identity, while there is room for one more; all that come too late share one."""
+        member.named_communicator_rank = member.communicator_rank
+        identity = name_process(
+            node=self._node, rank=member.rank, communicator_rank=member.communicator_rank, container=member.container
+        )
+        if identity not in self._admitted and len(self._admitted) >= self._max_workloads:
+            return Identity(self._node, rank=OTHER, container=OTHER)
+        self._admitted.add(identity)
+        return identity
+
+    def make_room(self, kept: Iterable[Identity]) -> None:
+        """Identities that neither a process alive nor a total that is kept has are gone. kept: those with totals."""
+        self._admitted &= {*kept, *self.identities().values()}
 
     def identities(self) -> dict[int, Identity]:
         """Process number -> identity, of those that are exported."""
@@ -108,9 +129,7 @@ class Roster:
         member = self._members.pop(process, None)
         if member is None:
             return None
-        return member.identity or name_process(
-            node=self._node, rank=member.rank, communicator_rank=member.communicator_rank, container=member.container
-        )
+        return member.identity or self._named(member)
 
     def gone(self) -> list[int]:
         """Members whose /proc entry has ended or belongs to another process: an exit event was lost."""
@@ -128,8 +147,12 @@ class Roster:
         return abs(started_ticks - row.start_ns * BOOT_TICKS // NANOSECONDS) <= 1
 
     def workload_info(self) -> Totals:
-        """gpustall_workload_info of every member."""
-        return {number: {Series(catalog.WORKLOAD_INFO, _info_labels(m)): 1} for number, m in self._members.items()}
+        """gpustall_workload_info of every member but those that there was no room for."""
+        return {
+            number: {Series(catalog.WORKLOAD_INFO, _info_labels(member)): 1}
+            for number, member in self._members.items()
+            if member.identity is None or member.identity.rank != OTHER
+        }
 
 
 def _info_labels(member: _Member) -> tuple[str, ...]:

@@ -1,13 +1,16 @@
 """Totals: what a collector says of each process, cumulative since the process was first seen, in the kernel's own units:
-those of a metric in seconds are nanoseconds, so that sums never round.
+those of a metric in seconds or of a share are billionths, so that sums never round.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import operator
+from collections.abc import Callable, Iterator, Sequence
+from itertools import repeat
 from operator import attrgetter
-from typing import NamedTuple
+from typing import NamedTuple, Self, overload
 
+from exporter import units
 from exporter.catalog import Metric
 
 
@@ -27,17 +30,105 @@ class Call(NamedTuple):
     tgid: int
 
 
-class HistogramTotal(NamedTuple):
-    """A histogram so far. counts: one per slot of units.SLOTS. exemplar: a call of late; of several the latest."""
+class Counts(Sequence[int]):
+    """Of an exponential histogram: one per slot of units.SLOTS, of which only those from the first to the last call are kept.
 
-    counts: tuple[int, ...]
+    A node has twenty thousand histograms, and each of them a few dozen slots that hold something.
+    """
+
+    __slots__ = ("begin", "held")
+
+    def __init__(self, begin: int = 0, held: tuple[int, ...] = ()) -> None:
+        """held: from slot `begin` on; neither the first nor the last is 0."""
+        self.begin = begin
+        self.held = held
+
+    @classmethod
+    def of(cls, counts: Sequence[int], begin: int = 0) -> Self:
+        """From counts that may begin and end with zeros. begin: slot of the first."""
+        first = next((at for at, count in enumerate(counts) if count), None)
+        if first is None:
+            return cls()
+        end = next(at for at in range(len(counts), 0, -1) if counts[at - 1])
+        return cls(begin + first, tuple(counts[first:end]))
+
+    def __len__(self) -> int:
+        return units.SLOTS
+
+    def __iter__(self) -> Iterator[int]:
+        yield from repeat(0, self.begin)
+        yield from self.held
+        yield from repeat(0, units.SLOTS - self.begin - len(self.held))
+
+    @overload
+    def __getitem__(self, at: int) -> int: ...
+    @overload
+    def __getitem__(self, at: slice) -> tuple[int, ...]: ...
+    def __getitem__(self, at: int | slice) -> int | tuple[int, ...]:
+        return tuple(self)[at]
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Counts) and (self.begin, self.held) == (other.begin, other.held)
+
+    def __hash__(self) -> int:
+        return hash((self.begin, self.held))
+
+    def __repr__(self) -> str:
+        return f"Counts({self.begin}, {self.held})"
+
+    @property
+    def total(self) -> int:
+        """All calls."""
+        return sum(self.held)
+
+    def plus(self, other: Counts) -> Counts:
+        """Both together."""
+        if not (self.held and other.held):
+            return self if self.held else other
+        return self._with(other, operator.add)
+
+    def minus(self, earlier: Counts) -> Counts:
+        """What was added since."""
+        return self._with(earlier, operator.sub) if earlier.held else self
+
+    def _with(self, other: Counts, combine: Callable[[int, int], int]) -> Counts:
+        begin = min(self.begin, other.begin) if self.held else other.begin
+        end = max(self.begin + len(self.held), other.begin + len(other.held))
+        return Counts.of(tuple(map(combine, self._window(begin, end), other._window(begin, end))), begin)
+
+    def _window(self, begin: int, end: int) -> tuple[int, ...]:
+        if not self.held:
+            return (0,) * (end - begin)
+        return (0,) * (self.begin - begin) + self.held + (0,) * (end - self.begin - len(self.held))
+
+    def cumulative(self, edges: Sequence[int] = units.CLASSIC_SLOTS) -> list[int]:
+        """Cumulative counts at classic bucket edges.
+
+        edges: slot numbers, ascending; each becomes one `le`. Returns len(edges) + 1 counts, the last one +Inf. Exact: every
+        edge is a slot's upper edge.
+        """
+        totals: list[int] = []
+        total = start = 0
+        for edge in edges:
+            end = max(edge + 1 - self.begin, 0)
+            total += sum(self.held[start:end])
+            totals.append(total)
+            start = end
+        totals.append(total + sum(self.held[start:]))
+        return totals
+
+
+class HistogramTotal(NamedTuple):
+    """A histogram so far. exemplar: a call of late; of several the latest."""
+
+    counts: Counts
     sum_ns: int
     exemplar: Call | None = None
 
     def plus(self, other: HistogramTotal) -> HistogramTotal:
         """Both together."""
         return HistogramTotal(
-            tuple(map(int.__add__, self.counts, other.counts)),
+            self.counts.plus(other.counts),
             self.sum_ns + other.sum_ns,
             max(filter(None, (self.exemplar, other.exemplar)), key=attrgetter("ended_ns"), default=None),
         )
@@ -45,7 +136,7 @@ class HistogramTotal(NamedTuple):
     def minus(self, earlier: HistogramTotal) -> HistogramTotal:
         """What was added since `earlier`; the exemplar only if it is new."""
         return HistogramTotal(
-            tuple(map(int.__sub__, self.counts, earlier.counts)),
+            self.counts.minus(earlier.counts),
             self.sum_ns - earlier.sum_ns,
             None if self.exemplar == earlier.exemplar else self.exemplar,
         )

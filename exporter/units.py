@@ -7,8 +7,6 @@ bpf/lib/hist.bpf.h. Both OpenTelemetry's exponential buckets and Prometheus' nat
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections.abc import Sequence
-from itertools import compress
 
 SCALE = 3
 SLOTS = 338  # exporter.kernel.abi.HIST_SLOTS; a test compares them
@@ -19,8 +17,6 @@ CLASSIC_EXPONENTS = (-19, -17, -15, -13, -11, -9, -7, -5, -3, 0)
 
 CLASSIC_SLOTS = tuple((exponent - UNIT_EXPONENT) << SCALE for exponent in CLASSIC_EXPONENTS)
 CLASSIC_EDGES_SECONDS = tuple(2.0**exponent for exponent in CLASSIC_EXPONENTS)
-
-_ASCENDING, _DESCENDING = range(SLOTS), range(SLOTS - 1, -1, -1)
 
 NANOSECONDS = 1_000_000_000
 BOOT_TICKS = 100  # USER_HZ: what /proc/PID/stat counts start times in, on every architecture supported
@@ -56,25 +52,3 @@ def upper_edge_seconds(slot: int) -> float:
 def classic_bucket(duration_seconds: float) -> int:
     """Which of the classic buckets holds a duration; len(CLASSIC_SLOTS) for the one of +Inf."""
     return bisect_left(CLASSIC_EDGES_SECONDS, duration_seconds)
-
-
-def occupied(counts: Sequence[int]) -> tuple[int, int]:
-    """The first slot that holds something and the one behind the last; (0, 0) when none does."""
-    first = next(compress(_ASCENDING, counts), None)
-    return (0, 0) if first is None else (first, next(compress(_DESCENDING, reversed(counts))) + 1)
-
-
-def cumulative(counts: Sequence[int], edges: Sequence[int] = CLASSIC_SLOTS) -> list[int]:
-    """Cumulative counts of an exponential histogram at classic bucket edges.
-
-    counts: one per slot, SLOTS long. edges: slot numbers, ascending; each becomes one `le`.
-    Returns len(edges) + 1 counts, the last one +Inf. Exact: every edge is a slot's upper edge.
-    """
-    totals: list[int] = []
-    total = start = 0
-    for edge in edges:
-        total += sum(counts[start : edge + 1])
-        totals.append(total)
-        start = edge + 1
-    totals.append(total + sum(counts[start:]))
-    return totals

@@ -58,6 +58,8 @@ __noinline int charge_run(struct thread *thread, struct run *run, u64 ns, u32 tg
 	ns -= irq_ns;
 	if (!run->tgid)
 		return charge_nobody(thread, CULPRIT_IDLE, ns);
+	if (run->tgid == OUTSIDE)
+		return charge_nobody(thread, CULPRIT_OUTSIDE, ns);
 	if (!ns)
 		return 0;
 	bool is_own = run->tgid == tgid || run->group == thread->group;
@@ -85,14 +87,13 @@ __noinline int charge_wait(struct thread *thread, struct cpu_runs *cpu, u64 sinc
 	u32 written = cpu->written;
 	u64 until_ns = now_ns;
 
-	_Pragma("clang loop unroll(disable)") for (u32 i = 1; i <= RUNS; i++)
+	/* Without the oldest: when that one began is no longer known. */
+	_Pragma("clang loop unroll(disable)") for (u32 i = 1; i < RUNS; i++)
 	{
 		struct run *run = &cpu->runs[(written - i) & (RUNS - 1)];
-		u64 begin_ns = i < RUNS ? cpu->runs[(written - i - 1) & (RUNS - 1)].end_ns : since_ns;
+		u64 begin_ns = cpu->runs[(written - i - 1) & (RUNS - 1)].end_ns;
 
 		if (until_ns <= since_ns || run->end_ns <= since_ns)
-			break;
-		if (i == RUNS) /* when this one began is no longer known */
 			break;
 		if (begin_ns < since_ns)
 			begin_ns = since_ns;

@@ -2,7 +2,7 @@
 /*
  * What every traced call has in common: open it at entry, match its return by stack pointer, book count, time and error.
  *
- * A subject (cuda, nccl) defines four hooks, and CALL_PROGRAMS() makes its three programs of them:
+ * A subject (cuda, nccl) defines four hooks, and CALL_PROGRAMS() makes its programs of them:
  *   remember()         at entry: what is only there now (arguments, memory that is about to be overwritten)
  *   communicator_of()  at return: the ordinal of the communicator the call used, or 0
  *   succeeded()        at return, when the call did not fail; its code may still say that something is not ready
@@ -12,14 +12,14 @@
 #ifndef GPUSTALL_CALL_BPF_H
 #define GPUSTALL_CALL_BPF_H
 
+#include "echo.bpf.h"
 #include "exposure.bpf.h"
 #include "hist.bpf.h"
 #include "interval.bpf.h"
 #include "registers.bpf.h"
+#include "sampling.bpf.h"
 #include "tail.bpf.h"
 #include "thread.bpf.h"
-
-#define COOKIE_FIELD(cookie, first, bits) ((u32)((cookie) >> (first)) & ((1U << (bits)) - 1))
 
 /* Not failures: cudaErrorNotReady of a query, ncclInProgress of a communicator that does not block. */
 #define CUDA_NOT_READY 600
@@ -41,17 +41,15 @@ struct {
 	__type(value, u64);
 } errors SEC(".maps");
 
+/* Of threads whose calls are only counted. */
+struct {
+	__uint(type, BPF_MAP_TYPE_TASK_STORAGE);
+	__uint(map_flags, BPF_F_NO_PREALLOC);
+	__type(key, int);
+	__type(value, struct counted_call);
+} counted_calls SEC(".maps");
+
 static const struct operation_row empty_row;
-
-static __always_inline u32 call_api(u64 cookie)
-{
-	return COOKIE_FIELD(cookie, COOKIE_API, 4);
-}
-
-static __always_inline u32 call_shape(u64 cookie)
-{
-	return COOKIE_FIELD(cookie, COOKIE_SHAPE, 8);
-}
 
 static __noinline void add_operation(struct operation_key *key)
 {
@@ -151,6 +149,8 @@ static __always_inline struct thread *numbered_thread(struct thread *thread)
 		return thread;
 	struct task_struct *task = bpf_get_current_task_btf();
 
+	if (!thread && is_outside(task))
+		return NULL;
 	if (!thread)
 		thread = bpf_task_storage_get(&threads, task, 0, BPF_LOCAL_STORAGE_GET_F_CREATE);
 	if (!thread) {
@@ -164,15 +164,10 @@ static __always_inline struct thread *numbered_thread(struct thread *thread)
 	return process ? thread : NULL;
 }
 
-/*
- * A frame whose stack pointer lies below that of the call now entered was left without a return (longjmp, an exception).
- * At the same stack pointer it is the caller if it belongs to a shallower layer: a tail call from the runtime into the driver.
- */
-static __always_inline bool is_abandoned(const struct call *call, u64 stack_pointer, u32 api)
+/* At the same stack pointer a frame is the caller's if it is of a shallower layer: a tail call from the runtime into the driver. */
+static __always_inline bool is_tail_call(const struct call *caller, u64 cookie)
 {
-	if (call->stack_pointer != stack_pointer)
-		return call->stack_pointer < stack_pointer;
-	return !(call_api(call->cookie) == API_RUNTIME && api == API_DRIVER);
+	return call_api(caller->cookie) == API_RUNTIME && call_api(cookie) == API_DRIVER;
 }
 
 __noinline int abandoned(struct thread *thread)
@@ -186,34 +181,69 @@ __noinline int abandoned(struct thread *thread)
 	return 0;
 }
 
-static __always_inline void drop_abandoned(struct thread *thread, u64 stack_pointer, u32 api)
+/*
+ * A frame whose stack pointer lies below that of the call now entered was left without a return (longjmp, an exception). So
+ * was one at the same stack pointer, unless it is the caller's, or that of the very call. Returns whether it is the latter.
+ */
+static __always_inline bool drop_abandoned(struct thread *thread, u64 stack_pointer, u64 cookie)
 {
 	for (int i = 0; i < CALL_DEPTH; i++) {
-		u32 depth = thread->depth;
+		u32 top = thread->depth - 1;
 
-		if (depth == 0 || depth > CALL_DEPTH || !is_abandoned(&thread->calls[depth - 1], stack_pointer, api))
-			return;
-		thread->depth = depth - 1;
+		if (top >= CALL_DEPTH)
+			return false;
+		struct call *call = &thread->calls[top];
+
+		if (call->stack_pointer > stack_pointer)
+			return false;
+		if (call->stack_pointer == stack_pointer) {
+			if (is_tail_call(call, cookie))
+				return false;
+			if (is_echo(thread->process, call->cookie, &call->echoes, cookie))
+				return true;
+		}
+		thread->depth = top;
 		abandoned(thread);
 	}
+	return false;
 }
 
 /* A driver call made by the runtime is counted, but its time is part of the runtime call's. */
 static __always_inline bool is_nested(const struct thread *thread, u32 api)
 {
-	u32 depth = thread->depth;
+	u32 top = thread->depth - 1;
 
-	return api == API_DRIVER && depth > 0 && depth <= CALL_DEPTH &&
-	       call_api(thread->calls[depth - 1].cookie) == API_RUNTIME;
+	return api == API_DRIVER && top < CALL_DEPTH && call_api(thread->calls[top].cookie) == API_RUNTIME;
 }
 
-static __always_inline void count_untimed(const struct thread *thread, u64 cookie)
+static __always_inline void count_call(u32 process, u64 cookie)
 {
-	struct operation_key key = {.process = thread->process, .operation = (u16)cookie};
+	struct operation_key key = {.process = process, .operation = (u16)cookie};
 	struct operation_row *row = operation_row(&key);
 
 	if (row)
 		__sync_fetch_and_add(&row->untimed, 1);
+}
+
+/* A probe was hit that timed nothing. */
+static __always_inline void count_hit(struct thread *thread)
+{
+	if (++thread->counted >= COUNTED_TOGETHER)
+		add_hits(thread);
+}
+
+static __always_inline void count_untimed(struct thread *thread, u64 stack_pointer, u64 cookie)
+{
+	count_call(thread->process, cookie);
+	note_counted(&thread->last_counted, thread->entered, stack_pointer, cookie);
+	count_hit(thread);
+}
+
+/* Whether this call is on record already, seen through another attachment. Those that were left without a return are dropped. */
+static __always_inline bool is_on_record(struct thread *thread, u64 stack_pointer, u64 cookie)
+{
+	return drop_abandoned(thread, stack_pointer, cookie) ||
+	       is_counted(&thread->last_counted, thread->process, thread->entered, stack_pointer, cookie);
 }
 
 /* What the call says about its thread, and about the GPU. */
@@ -230,11 +260,14 @@ static __always_inline struct call *call_enter(struct thread *thread, struct pt_
 {
 	u64 stack_pointer = STACK_POINTER(regs);
 
-	drop_abandoned(thread, stack_pointer, call_api(cookie));
+	if (is_on_record(thread, stack_pointer, cookie)) {
+		count_hit(thread);
+		return NULL;
+	}
 	thread->entered++;
 	note_role(thread, role_of(cookie));
-	if (is_nested(thread, call_api(cookie))) {
-		count_untimed(thread, cookie);
+	if (is_nested(thread, call_api(cookie)) || is_sampled_out(thread, stack_pointer, cookie)) {
+		count_untimed(thread, stack_pointer, cookie);
 		return NULL;
 	}
 	u32 depth = thread->depth;
@@ -249,6 +282,7 @@ static __always_inline struct call *call_enter(struct thread *thread, struct pt_
 
 	call->stack_pointer = stack_pointer;
 	call->cookie = cookie;
+	call->echoes = 0;
 	return call;
 }
 
@@ -294,11 +328,12 @@ __noinline int end_switched_call(struct thread *thread, struct call *call, struc
 		add_tail(key, duration_ns, &states);
 	if (role != ROLE_SYNC && role != ROLE_EVENT_SYNC && role != ROLE_COPY)
 		return 0;
-	u64 waited_ns = states.ns[STATE_RUNNABLE] + states.ns[STATE_THROTTLED];
-	u64 exposed_ns = expose(thread, &row->exposure, waited_ns, duration_ns, has_slept, now_ns);
+	u64 exposed_ns = expose(thread, key, &states, duration_ns, has_slept, now_ns);
 
 	if (role != ROLE_EVENT_SYNC && thread->is_step)
 		waited(thread->process, elapsed_ns(exposed_ns, duration_ns));
+	else
+		waited_within(thread->process);
 	return 0;
 }
 
@@ -348,6 +383,8 @@ static __always_inline int on_enter(struct pt_regs *regs, struct thread *known)
 	call->entry_ns = now_ns;
 	if (thread->depth == 1)
 		end_gap(thread, now_ns);
+	if (++thread->timed >= COUNTED_TOGETHER)
+		add_hits(thread);
 	return 0;
 }
 
@@ -378,6 +415,31 @@ static __always_inline int on_exit(struct pt_regs *regs, struct thread *thread, 
 	} else {
 		succeeded(thread, call, row, code, now_ns);
 	}
+	return 0;
+}
+
+/*
+ * Where returns are not probed a call counts as it begins, and nothing of it stays open. The thread is not accounted for: its
+ * waits for the GPU would be taken for gaps.
+ */
+static __always_inline int on_count(struct pt_regs *regs, u64 cookie)
+{
+	struct task_struct *task = bpf_get_current_task_btf();
+	u32 process = is_outside(task) ? 0 : process_number(task);
+
+	if (!process)
+		return 0;
+	struct feeding_row *row = feeding_row(process);
+	struct counted_call *last = bpf_task_storage_get(&counted_calls, task, 0, BPF_LOCAL_STORAGE_GET_F_CREATE);
+
+	bool is_new = !last || !is_counted(last, process, 0, STACK_POINTER(regs), cookie);
+
+	if (is_new)
+		count_call(process, cookie);
+	if (is_new && last)
+		note_counted(last, 0, STACK_POINTER(regs), cookie);
+	if (row)
+		__sync_fetch_and_add(&row->counted_calls, 1);
 	return 0;
 }
 
@@ -417,7 +479,8 @@ static __always_inline int on_session(struct pt_regs *regs)
 /*
  * `subject`_session: entry and return in one program (kernel 6.13 and later).
  * `subject`_enter, `subject`_exit: the same in two, for uprobe_multi links and for one perf event per function.
- * User space loads either the first or the other two.
+ * `subject`_count: entry alone, where a return probe could hurt the process (exporter/kernel/hazards.py).
+ * User space loads either the first, or the next two, or the last.
  */
 #define CALL_PROGRAMS(subject)                                             \
 	SEC("uprobe")                                                      \
@@ -435,6 +498,11 @@ static __always_inline int on_session(struct pt_regs *regs)
 	int subject##_exit(struct pt_regs *regs)                           \
 	{                                                                  \
 		return on_exit(regs, known_thread(), bpf_ktime_get_ns());  \
+	}                                                                  \
+	SEC("uprobe")                                                      \
+	int subject##_count(struct pt_regs *regs)                          \
+	{                                                                  \
+		return on_count(regs, bpf_get_attach_cookie(regs));              \
 	}
 
 #endif

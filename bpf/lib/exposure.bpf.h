@@ -13,6 +13,30 @@
  */
 #define NOTICES_WITHIN_NS 50000
 
+struct {
+	__uint(type, BPF_MAP_TYPE_HASH);
+	__uint(max_entries, 16384);
+	__uint(map_flags, BPF_F_NO_PREALLOC);
+	__type(key, struct operation_key);
+	__type(value, struct exposure);
+} exposures SEC(".maps"); /* apart from `operations`, which is too large to be read at every tick */
+
+static const struct exposure empty_exposure;
+
+static __noinline struct exposure *exposure_row(struct operation_key *key)
+{
+	struct operation_key own = *key; /* up to kernel 6.1 what a function that is not static was given is no key */
+	struct exposure *row = bpf_map_lookup_elem(&exposures, &own);
+
+	if (row)
+		return row;
+	bpf_map_update_elem(&exposures, &own, &empty_exposure, BPF_NOEXIST);
+	row = bpf_map_lookup_elem(&exposures, &own);
+	if (!row)
+		lose(LOSS_EXPOSURES_FULL);
+	return row;
+}
+
 /* At most so much of it came after the GPU was done. */
 static __always_inline u64 bound_ns(const struct account *account, u64 now_ns)
 {
@@ -20,12 +44,20 @@ static __always_inline u64 bound_ns(const struct account *account, u64 now_ns)
 }
 
 /* How much of a synchronising call the GPU had nothing to do with (struct exposure). Returns what is known of it. */
-static __always_inline u64 expose(const struct thread *thread, struct exposure *exposure, u64 waited_ns, u64 duration_ns,
-				  bool has_slept, u64 now_ns)
+static __always_inline u64 expose(const struct thread *thread, struct operation_key *key, const struct states *states,
+				  u64 duration_ns, bool has_slept, u64 now_ns)
 {
 	const struct account *account = &thread->account;
 	struct feeding_row *cycle = feeding_row(thread->process);
+	struct exposure *exposure = exposure_row(key);
+	u64 waited_ns = states->ns[STATE_RUNNABLE] + states->ns[STATE_THROTTLED];
 
+	if (!exposure)
+		return 0;
+	if (waited_ns) {
+		__sync_fetch_and_add(&exposure->runnable_ns, states->ns[STATE_RUNNABLE]);
+		__sync_fetch_and_add(&exposure->throttled_ns, states->ns[STATE_THROTTLED]);
+	}
 	if (has_slept && account->sleep_state != STATE_SLEEP) {
 		__sync_fetch_and_add(&exposure->exact_ns, account->since_wake_ns);
 		return account->since_wake_ns;

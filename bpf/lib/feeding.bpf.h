@@ -94,14 +94,18 @@ __noinline int resume_feeding(struct thread *thread, u64 runnable_ns, u64 thrott
 	account->is_feeding = true;
 	if (__sync_fetch_and_add(&row->feeding, 1) != 0)
 		return 0;
-	u64 since_ns = row->stalled_since_ns;
+	u64 since_ns = row->stalled_since_ns, until_ns = now_ns;
 
 	row->stalled_since_ns = 0;
-	if (!since_ns || since_ns >= now_ns)
+	if (thread->idle_at_ns && thread->idle_at_ns < now_ns)
+		until_ns = thread->idle_at_ns; /* nobody waits for the GPU any more */
+	if (!since_ns || since_ns >= until_ns)
 		return 0;
 	if (runnable_ns < since_ns)
 		runnable_ns = since_ns;
-	u64 wait_ns = elapsed_ns(runnable_ns, now_ns);
+	if (runnable_ns > until_ns)
+		runnable_ns = until_ns;
+	u64 wait_ns = elapsed_ns(runnable_ns, until_ns);
 
 	if (throttled_ns > wait_ns)
 		throttled_ns = wait_ns;
@@ -150,8 +154,20 @@ static __always_inline void waited(u32 process, u64 wait_ns)
 		__sync_fetch_and_add(&row->clean_waits, 1);
 		__sync_fetch_and_add(&row->clean_wait_ns, wait_ns);
 	}
+	u32 zero = 0;
+	struct settings *own = bpf_map_lookup_elem(&settings, &zero);
+
 	row->cycle_late_ns = 0;
-	row->is_dry = true;
+	row->is_dry = own && !own->has_no_launches;
+}
+
+/* A synchronising call returned that ends no cycle. User space looks for what it lost when it sees the count move. */
+static __always_inline void waited_within(u32 process)
+{
+	struct feeding_row *row = feeding_row(process);
+
+	if (row)
+		__sync_fetch_and_add(&row->other_waits, 1);
 }
 
 #endif

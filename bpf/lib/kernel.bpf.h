@@ -47,9 +47,16 @@ struct pid {
 	struct upid numbers[1]; /* one per level of nesting */
 };
 
+struct super_block {
+	u32 s_dev;
+};
+
 struct inode {
 	unsigned short i_mode;
 	u32 i_rdev;
+	struct super_block *i_sb;
+	unsigned long i_ino;
+	u32 i_generation;
 };
 
 struct file {
@@ -91,12 +98,16 @@ struct task_struct;
 struct rq {
 	struct task_struct *curr;
 	u64 clock;
+	u64 clock_pelt;
+	unsigned long lost_idle_time;
 };
 
 struct cfs_rq {
 	struct rq *rq;
 	u64 throttled_clock_self;
 	u64 throttled_clock_self_time; /* 6.6 */
+	u64 throttled_clock_pelt;
+	u64 throttled_clock_pelt_time; /* 5.19 */
 	int throttle_count;
 };
 
@@ -144,6 +155,19 @@ struct bpf_iter_meta {
 struct bpf_iter__task {
 	struct bpf_iter_meta *meta;
 	struct task_struct *task;
+};
+
+struct vm_area_struct {
+	unsigned long vm_start;
+	unsigned long vm_end;
+	unsigned long vm_flags;
+	struct file *vm_file;
+};
+
+struct bpf_iter__task_vma {
+	struct bpf_iter_meta *meta;
+	struct task_struct *task;
+	struct vm_area_struct *vma;
 };
 
 #pragma clang attribute pop

@@ -64,6 +64,15 @@ static __noinline __attribute__((unused)) u32 visible_tid(struct task_struct *ta
 	return 0;
 }
 
+/* Whether a task is of those that a sidecar must leave alone. Nothing may be written about it. */
+static __always_inline bool is_outside(struct task_struct *task)
+{
+	u32 zero = 0;
+	struct settings *own = bpf_map_lookup_elem(&settings, &zero);
+
+	return own && own->is_confined && !visible_tid(task);
+}
+
 /* The number of the current process, given now if it has none; 0 when the table is full (counted). */
 static __noinline __attribute__((unused)) u32 process_number(struct task_struct *task)
 {

@@ -172,8 +172,12 @@ static __always_inline void add_frontier(struct frontier_key *key, struct fronti
 
 __noinline int forget_frontier(struct frontier_key *key)
 {
-	if (key && bpf_map_lookup_elem(&frontiers, key)) /* a delete that finds nothing costs more than this */
-		bpf_map_delete_elem(&frontiers, key);
+	if (!key)
+		return 0;
+	struct frontier_key own = *key; /* up to kernel 6.1 what a function that is not static was given is no key */
+
+	if (bpf_map_lookup_elem(&frontiers, &own)) /* a delete that finds nothing costs more than this */
+		bpf_map_delete_elem(&frontiers, &own);
 	return 0;
 }
 
@@ -327,13 +331,14 @@ __noinline int find_pending(struct frontier_key *key, struct frontier *pending)
 {
 	if (!key || !pending)
 		return 0;
-	struct frontier *ahead = bpf_map_lookup_elem(&frontiers, key);
+	struct frontier_key own = *key; /* see forget_frontier() */
+	struct frontier *ahead = bpf_map_lookup_elem(&frontiers, &own);
 
 	EACH_PAIR(i)
 	{
 		u64 one = ahead ? ahead->ahead[i] : 0;
 
-		pending->ahead[i] = one && is_pending(key->process, one) ? one : 0;
+		pending->ahead[i] = one && is_pending(own.process, one) ? one : 0;
 	}
 	return 0;
 }

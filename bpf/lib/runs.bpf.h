@@ -10,12 +10,13 @@
 #include "thread.bpf.h"
 
 #define RUNS 64
+#define OUTSIDE (~0U) /* tgid of whoever is_outside() */
 
 struct run {
 	u64 end_ns;
 	u64 irq_ns; /* of interrupts meanwhile */
 	u64 cgroup_id;
-	u32 tgid;  /* 0: the CPU was idle */
+	u32 tgid;  /* 0: the CPU was idle; or OUTSIDE */
 	u32 group; /* the job it belongs to, 0: none that is watched */
 	char comm[16];
 };
@@ -68,6 +69,20 @@ static __always_inline u64 cgroup_of(struct task_struct *task)
 	return BPF_CORE_READ(controller, cgroup, kn, id);
 }
 
+/* The parts of a run that tell who it was. */
+static __always_inline void describe(struct run *run, struct task_struct *task, u32 tgid)
+{
+	run->tgid = tgid;
+	if (!tgid)
+		return;
+	if (is_outside(task)) {
+		run->tgid = OUTSIDE;
+		return;
+	}
+	run->cgroup_id = cgroup_of(task);
+	BPF_CORE_READ_STR_INTO(&run->comm, task, group_leader, comm);
+}
+
 /* `task` has run on this CPU until now. */
 static __always_inline void write_run(struct cpu_runs *cpu, struct task_struct *task, u32 group, u64 now_ns)
 {
@@ -76,12 +91,8 @@ static __always_inline void write_run(struct cpu_runs *cpu, struct task_struct *
 	run->end_ns = now_ns;
 	run->irq_ns = cpu->irq_ns;
 	cpu->irq_ns = 0;
-	run->tgid = task->tgid;
 	run->group = group;
-	if (run->tgid) {
-		run->cgroup_id = cgroup_of(task);
-		BPF_CORE_READ_STR_INTO(&run->comm, task, group_leader, comm);
-	}
+	describe(run, task, task->tgid);
 	barrier();
 	cpu->written++;
 }

@@ -20,7 +20,16 @@ struct call {
 	u64 entry_ns;
 	u64 stack_pointer; /* at entry: what a return is matched by */
 	u64 cookie;
+	u64 echoes; /* other attachments that have seen it as well: bit (number % 64) */
 	u64 arguments[CALL_ARGUMENTS]; /* A, B, C, D of the cookie, or what the shape made of them */
+};
+
+/* The last call that was counted only: its return is not seen, so nobody knows for how long it is open. */
+struct counted_call {
+	u64 stack_pointer;
+	u64 cookie;
+	u64 echoes;
+	u64 entered; /* calls of the thread, with this one */
 };
 
 /* A thread's time at the moment a leader of its job fell asleep (lib/chain.bpf.h). */
@@ -78,11 +87,17 @@ struct thread {
 	u64 entered; /* calls */
 	u64 mark_ns; /* when the open call or gap began */
 	u32 mark_version; /* of the account at mark_ns */
+	u32 launches;	  /* while they are sampled */
+	u32 timed;	  /* calls, counted_calls and left_out_launches that feeding_row has not been told of */
+	u32 counted;
+	u32 left_out;
 	u32 padding;
+	u64 unopened_launch; /* stack pointer of a runtime launch that is only counted: the driver launch in it is as well */
 	u64 idle_at_ns; /* when the open gap becomes idle; 0 in a call */
 	u64 mark_total_ns[THREAD_STATES]; /* the account at mark_ns */
 	u64 gaps_ns[THREAD_STATES];	  /* of all gaps that have ended */
 	u64 idle_ns[THREAD_STATES];
+	struct counted_call last_counted;
 	struct call calls[CALL_DEPTH];
 	struct account account;
 };
@@ -98,6 +113,18 @@ struct {
 static __always_inline u32 state_index(u32 state)
 {
 	return state & (THREAD_STATES - 1);
+}
+
+#define COOKIE_FIELD(cookie, first, bits) ((u32)((cookie) >> (first)) & ((1U << (bits)) - 1))
+
+static __always_inline u32 call_api(u64 cookie)
+{
+	return COOKIE_FIELD(cookie, COOKIE_API, 4);
+}
+
+static __always_inline u32 call_shape(u64 cookie)
+{
+	return COOKIE_FIELD(cookie, COOKIE_SHAPE, 8);
 }
 
 static __always_inline enum call_role role_of(u64 cookie)

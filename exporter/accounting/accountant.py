@@ -5,21 +5,31 @@ In: Waits at every tick, Accounts at a publication. Out: what is known of each p
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterable, Mapping
+from collections.abc import Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import reduce
+from typing import NamedTuple
 
 from exporter.accounting.cadence import Cadence
 from exporter.accounting.exposed import ExposedLoss
-from exporter.accounting.feeding import FeedingLoss
+from exporter.accounting.feeding import FeedingLoss, OpenStall
 from exporter.accounting.loss import Chains, Loss
 from exporter.accounting.naming import STATE_LABEL, UNRESOLVED, Cause, Culprits
 from exporter.accounting.oracle import Oracle
 from exporter.accounting.sharing import Growth
-from exporter.accounting.thread_time import ThreadTime, times_by_process
-from exporter.kernel.abi import ThreadState, Victim, Waker
-from exporter.kernel.rows import Accounts, OperationKey, OperationRow, Waits
-from exporter.kernel.thread_rows import BlameKey, ChainRow
+from exporter.accounting.thread_time import ThreadTime, Times
+from exporter.kernel.abi import OPERATION_NONE, ThreadState, Victim, Waker
+from exporter.kernel.rows import Accounts, Waits
+from exporter.kernel.thread_rows import (
+    IDLE_NS,
+    BlameKey,
+    ChainKey,
+    ChainRow,
+    Exposure,
+    ExposureKey,
+    FeedingRow,
+    ThreadRow,
+)
 from exporter.totals import HistogramTotal
 
 
@@ -37,6 +47,16 @@ class ProcessTime:
     steps: HistogramTotal | None = None
 
 
+class _News(NamedTuple):
+    """What was read of one process. exposures: those that have moved. charges: what was added to the blame."""
+
+    exposures: list[tuple[ExposureKey, Exposure]]
+    feeding: FeedingRow | None
+    stall: OpenStall | None
+    chains: Chains
+    charges: dict[BlameKey, int]
+
+
 class _Process:
     """The books of one process."""
 
@@ -48,6 +68,22 @@ class _Process:
         self.threads = ThreadTime()
         self.cadence = Cadence()
         self.chains: Chains = {}
+        self._feeding: FeedingRow | None = None
+
+    def update(self, news: _News, now_ns: int, *, is_blame_read: bool) -> None:
+        """Book what was lost. Most processes of a full node rest."""
+        is_resting = news.feeding is self._feeding and not news.exposures and not news.charges and not news.stall
+        if is_resting and news.chains == self.chains and self.loss.is_at_rest:
+            return
+        self._feeding, self.chains = news.feeding, news.chains
+        self.loss.update(
+            self.exposed.update(news.exposures),
+            self.feeding.update(news.feeding, news.stall) if news.feeding else {},
+            news.chains,
+            news.charges,
+            now_ns,
+            is_blame_read=is_blame_read,
+        )
 
 
 class Accountant:
@@ -58,50 +94,62 @@ class Accountant:
         self._culprits = Culprits()
         self._oracle = Oracle()
         self._charged: Growth[BlameKey] = Growth()
-        self._operations: Mapping[OperationKey, OperationRow] = {}
+        self._waits: Waits | None = None
+        self._exposures: Mapping[ExposureKey, Exposure] = {}
+        self._chain_rows: Mapping[ChainKey, ChainRow] = {}
+        self._chains: dict[int, Chains] = {}
         self._blame: Mapping[BlameKey, int] = {}
 
     def update(self, waits: Waits, owners: Mapping[int, Hashable], now_ns: int) -> None:
         """Book what was lost since the last time. owners: process -> whose label values it shares, of those alive."""
-        operations: dict[int, list[tuple[OperationKey, OperationRow]]] = {}
-        if waits.operations is not self._operations:  # else they were not read again
-            self._operations = waits.operations
-            for item in waits.operations.items():
-                operations.setdefault(item[0].process, []).append(item)
-        chains: dict[int, Chains] = {}
-        for key, row in waits.chains.items():
-            # What a step thread did was feeding the GPU: a sleep that it ended delayed nothing, and explains no stall.
-            if key.victim is Victim.STEP and key.waker is not Waker.STEP:
-                chains.setdefault(key.process, {}).setdefault(key.state, {})[key.waker] = row
+        if waits is self._waits:  # nothing has moved
+            return
+        self._waits = waits
+        exposures: dict[int, list[tuple[ExposureKey, Exposure]]] = {}
+        if waits.exposures is not self._exposures:
+            for key, exposure in waits.exposures.items():
+                if exposure is not self._exposures.get(key):
+                    exposures.setdefault(key.process, []).append((key, exposure))
+            self._exposures = waits.exposures
+        chains = self._chains_of(waits.chains)
         is_blame_read = isinstance(waits, Accounts) or waits.blame is not self._blame
         self._blame = waits.blame
         charges: dict[int, dict[BlameKey, int]] = {}
         for blamed, charged_ns in self._charged.since(waits.blame).items():
             charges.setdefault(blamed.process, {})[blamed] = charged_ns
+        stalls = _open_stalls(waits.threads) if isinstance(waits, Accounts) else {}
         for number, owner in owners.items():
             if number not in self._processes:
                 self._processes[number] = _Process(number, self._culprits)
             process = self._processes[number]
             process.owner = owner
-            process.chains = chains.get(number, {})
             if number in waits.cadence:
                 process.cadence.update(waits.cadence[number])
-            feeding = waits.feeding.get(number)
-            process.loss.update(
-                process.exposed.update(operations.get(number, ())),
-                process.feeding.update(feeding) if feeding else {},
-                process.chains,
+            news = _News(
+                exposures.get(number, []),
+                waits.feeding.get(number),
+                stalls.get(number),
+                chains.get(number, {}),
                 charges.get(number, {}),
-                now_ns,
-                is_blame_read=is_blame_read,
             )
+            process.update(news, now_ns, is_blame_read=is_blame_read)
 
-    def update_threads(self, accounts: Accounts) -> None:
+    def _chains_of(self, rows: Mapping[ChainKey, ChainRow]) -> dict[int, Chains]:
+        """By process."""
+        if rows is not self._chain_rows:
+            self._chain_rows, self._chains = rows, {}
+            for key, row in rows.items():
+                # What a step thread did was feeding the GPU: a sleep that it ended delayed nothing, and explains no stall.
+                if key.victim is Victim.STEP and key.waker is not Waker.STEP:
+                    self._chains.setdefault(key.process, {}).setdefault(key.state, {})[key.waker] = row
+        return self._chains
+
+    def update_threads(self, times: Mapping[int, Times], threads: Sequence[ThreadRow]) -> None:
         """Book where all the time went. Before a publication, since only that asks for it."""
-        for number, times in times_by_process(accounts).items():
+        for number, of_process in times.items():
             if number in self._processes:
-                self._processes[number].threads.update(times)
-        self._oracle.update(accounts.threads)
+                self._processes[number].threads.update(of_process)
+        self._oracle.update(threads)
 
     def finish(self, processes: Iterable[int]) -> None:
         """They have ended, and what was read last was their last: nothing is left open."""
@@ -126,6 +174,20 @@ class Accountant:
     def errors(self) -> dict[str, float]:
         """Figure -> how far the accounting is off."""
         return self._oracle.errors()
+
+
+def _open_stalls(threads: Iterable[ThreadRow]) -> dict[int, OpenStall]:
+    """Process -> what the step thread does that made its last call last: the one the GPU waits for, if the process is stalled."""
+    latest: dict[int, ThreadRow] = {}
+    for thread in threads:
+        if thread.victim is Victim.STEP and thread.operation == OPERATION_NONE:
+            known = latest.get(thread.process)
+            if known is None or thread.opened_ns > known.opened_ns:
+                latest[thread.process] = thread
+    return {
+        process: OpenStall(ThreadState(thread.state), min(thread.read_ns, thread.opened_ns + IDLE_NS))
+        for process, thread in latest.items()
+    }
 
 
 def _chain_times(chains: Chains) -> dict[tuple[str, str], int]:

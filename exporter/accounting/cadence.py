@@ -15,7 +15,7 @@ from collections.abc import Sequence
 from itertools import pairwise
 
 from exporter.kernel.cadence_rows import Beat, CadenceRow
-from exporter.totals import HistogramTotal
+from exporter.totals import Counts, HistogramTotal
 from exporter.units import SLOTS, slot_of
 
 MAX_PERIOD = 64
@@ -86,7 +86,7 @@ class Cadence:
 
     def steps(self) -> HistogramTotal | None:
         """Durations so far; None while there were none."""
-        return HistogramTotal(tuple(self._counts), self._sum_ns) if self._sum_ns else None
+        return HistogramTotal(Counts.of(self._counts), self._sum_ns) if self._sum_ns else None
 
 
 def shortest_period(signatures: Sequence[int]) -> int:

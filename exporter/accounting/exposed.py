@@ -1,6 +1,6 @@
 """How much waiting for a CPU delayed the return of synchronising calls? Waiting while the GPU was busy anyway delays nothing.
 
-In: the rows of a process's operations. Out: nanoseconds lost since the last time, waiting for a CPU or throttled. Partner in
+In: the exposures of a process's operations. Out: nanoseconds lost since the last time, waiting for a CPU or throttled. Partner in
 C: expose() in bpf/lib/call.bpf.h, which knows some of it exactly and of the rest an upper bound.
 """
 
@@ -12,11 +12,9 @@ from typing import NamedTuple
 from exporter.accounting.baseline import Baseline
 from exporter.accounting.sharing import shared
 from exporter.kernel.abi import ThreadState
-from exporter.kernel.rows import Exposure, OperationKey, OperationRow
-from exporter.kernel.thread_rows import signed
+from exporter.kernel.thread_rows import Exposure, ExposureKey
 
-_NONE = Exposure(0, 0, 0, 0, 0, 0)
-_WAITS = (ThreadState.RUNNABLE, ThreadState.THROTTLED)
+_NONE = Exposure(0, 0, 0, 0, 0, 0, 0, 0)
 
 
 class Exposed(NamedTuple):
@@ -30,25 +28,16 @@ class _Operation:
     """One operation of one process."""
 
     def __init__(self) -> None:
-        self._row: OperationRow | None = None
         self._before = _NONE
-        self._waited_before = (0, 0)
         self._baseline = Baseline()
         self._bounded_calls = self._bounded_ns = self._max_ns = 0
-        self._waited = [0, 0]
+        self._runnable_ns = self._throttled_ns = 0
 
-    def update(self, row: OperationRow) -> Exposed:
-        if row is self._row:  # nothing was added
-            return Exposed()
-        self._row = row
-        grown = Exposure(*(max(now - then, 0) for now, then in zip(row.exposure, self._before, strict=True)))
-        self._before = row.exposure
-        waited = (signed(row.states_ns[_WAITS[0]]), signed(row.states_ns[_WAITS[1]]))
-        self._waited = [
-            sum_ns + max(now - then, 0)
-            for sum_ns, now, then in zip(self._waited, waited, self._waited_before, strict=True)
-        ]
-        self._waited_before = waited
+    def update(self, row: Exposure) -> Exposed:
+        grown = Exposure(*(max(now - then, 0) for now, then in zip(row, self._before, strict=True)))
+        self._before = row
+        self._runnable_ns += grown.runnable_ns
+        self._throttled_ns += grown.throttled_ns
         self._baseline.see(grown.clean_calls, grown.clean_ns)
         self._bounded_calls += grown.calls
         self._bounded_ns += grown.total_ns
@@ -65,29 +54,28 @@ class _Operation:
         return lost_ns
 
     def _split(self, lost_ns: int) -> Exposed:
-        """The kernel's bound knows no quota; the states of the same calls do."""
+        """The kernel's bound knows no quota; the waits of the same calls do."""
         if not lost_ns:
             return Exposed()
-        weights = dict(zip(_WAITS, self._waited, strict=True))
-        self._waited = [0, 0]
+        weights = {ThreadState.RUNNABLE: self._runnable_ns, ThreadState.THROTTLED: self._throttled_ns}
+        self._runnable_ns = self._throttled_ns = 0
         if not any(weights.values()):
             return Exposed(lost_ns)
         parts = shared(lost_ns, weights)
-        return Exposed(parts[_WAITS[0]], parts[_WAITS[1]])
+        return Exposed(parts[ThreadState.RUNNABLE], parts[ThreadState.THROTTLED])
 
 
 class ExposedLoss:
     """Of one process."""
 
     def __init__(self) -> None:
-        self._operations: dict[OperationKey, _Operation] = {}
+        self._operations: dict[ExposureKey, _Operation] = {}
 
-    def update(self, rows: Iterable[tuple[OperationKey, OperationRow]]) -> Exposed:
-        """What was lost since the last time. rows: of operations that have an exposure; the others say nothing."""
+    def update(self, rows: Iterable[tuple[ExposureKey, Exposure]]) -> Exposed:
+        """What was lost since the last time. rows: those that have moved."""
         runnable_ns = throttled_ns = 0
         for key, row in rows:
-            if row.exposure != _NONE:
-                lost = self._operations.setdefault(key, _Operation()).update(row)
-                runnable_ns += lost.runnable_ns
-                throttled_ns += lost.throttled_ns
+            lost = self._operations.setdefault(key, _Operation()).update(row)
+            runnable_ns += lost.runnable_ns
+            throttled_ns += lost.throttled_ns
         return Exposed(runnable_ns, throttled_ns)

@@ -3,9 +3,13 @@
 In: the feeding timeline of a process (struct feeding_row). Out: nanoseconds lost since the last time, by state. A stall while
 the GPU is dry is lost in full. One that comes later may be hidden behind the work the GPU has: as far as the next wait for it
 is shorter than usual. What is usual of a job that stalls in every cycle is only known to be no more than a ceiling.
+
+The kernel books a stall when it ends. What of an open one is lost for sure is advanced, and taken off the next losses.
 """
 
 from __future__ import annotations
+
+from typing import NamedTuple
 
 from exporter.accounting.baseline import MIN_CLEAN, Baseline, Ceiling
 from exporter.accounting.sharing import shared
@@ -13,7 +17,14 @@ from exporter.kernel.abi import THREAD_STATES, ThreadState
 from exporter.kernel.thread_rows import FeedingRow, States
 
 _ZEROS: States = (0,) * THREAD_STATES
-_NONE = FeedingRow(0, 0, 0, 0, _ZEROS, _ZEROS, 0, 0, 0, 0, 0, 0)
+_NONE = FeedingRow(0, 0, 0, 0, _ZEROS, _ZEROS, *(0,) * 10)
+
+
+class OpenStall(NamedTuple):
+    """A stall that goes on. state: of the thread that is waited for. until_ns: now, or when it became idle."""
+
+    state: ThreadState
+    until_ns: int
 
 
 class FeedingLoss:
@@ -25,9 +36,29 @@ class FeedingLoss:
         self._ceiling = Ceiling()
         self._late_ns = list(_ZEROS)  # of the stalls that are not decided
         self._waits = self._waited_ns = self._stalled_ns = 0  # that are not decided
+        self._advanced_ns = 0
 
-    def update(self, row: FeedingRow) -> dict[ThreadState, int]:
-        """What was lost since the last time; states without a loss are left out."""
+    def update(self, row: FeedingRow, stall: OpenStall | None = None) -> dict[ThreadState, int]:
+        """What was lost since the last time; states without a loss are left out. stall: None where it is not asked for."""
+        lost = self._of_ended(row)
+        for state, lost_ns in lost.items():
+            returned_ns = min(lost_ns, self._advanced_ns)
+            self._advanced_ns -= returned_ns
+            lost[state] -= returned_ns
+        if stall is not None and row.stalled_since_ns:
+            more_ns = max(self._surely_lost_ns(row, stall.until_ns) - self._advanced_ns, 0)
+            self._advanced_ns += more_ns
+            lost[stall.state] = lost.get(stall.state, 0) + more_ns
+        return {state: lost_ns for state, lost_ns in lost.items() if lost_ns}
+
+    def _surely_lost_ns(self, row: FeedingRow, until_ns: int) -> int:
+        """Of the open stall: behind it the GPU may still have the work of one usual wait."""
+        open_ns = max(until_ns - row.stalled_since_ns, 0)
+        if row.is_dry:
+            return open_ns
+        return max(open_ns - self._baseline.expected_ns(1), 0) if self._baseline.is_known else 0
+
+    def _of_ended(self, row: FeedingRow) -> dict[ThreadState, int]:
         before, self._before = self._before, row
         if row == before:
             return {}
@@ -41,7 +72,7 @@ class FeedingLoss:
         if self._waits >= (1 if self._baseline.is_known else MIN_CLEAN):
             for state, part_ns in self._decide(row.cycle_late_ns).items():
                 lost[state] += part_ns
-        return {state: lost[state] for state in ThreadState if lost[state]}
+        return dict(zip(ThreadState, lost, strict=True))
 
     def _decide(self, open_ns: int) -> dict[ThreadState, int]:
         """The late stalls that the GPU's work did not hide, by state. open_ns: late stalls whose wait is still to come."""

@@ -55,6 +55,13 @@ class _Blame:
         if charges:
             self._older = self._weights.current()
         self._weights.see(charges, now_ns)
+        if not self._weights.current():
+            self._older = {}
+
+    @property
+    def is_at_rest(self) -> bool:
+        """Nothing waits for its culprit, and nothing is remembered that could be forgotten."""
+        return not self._waiting_ns and not self._weights.current()
 
     def share(self, lost_ns: int, now_ns: int, *, others: _Blame | None = None) -> dict[tuple[Cause, str], int]:
         """To those who held CPUs meanwhile; if nobody is known, to those that `others` knows of."""
@@ -111,6 +118,11 @@ class _Wakers:
         self._rows = rows
         self._weights.see(grown, now_ns)
 
+    @property
+    def is_at_rest(self) -> bool:
+        """Nothing is remembered that could be forgotten."""
+        return not self._weights.current()
+
     def share(self, lost_ns: int) -> dict[_Did | None, int]:
         """By who they are and what they did; None for what is not known."""
         return shared(lost_ns, self._weights.current() or {None: 1})
@@ -161,6 +173,12 @@ class Loss:
         for blame in self._blame.values():
             for (cause, culprit), part_ns in blame.finish().items():
                 self._book(cause, part_ns, culprit)
+
+    @property
+    def is_at_rest(self) -> bool:
+        """Whether an update() without anything new would change nothing."""
+        blames, wakers = self._blame.values(), self._wakers.values()
+        return all(one.is_at_rest for one in blames) and all(one.is_at_rest for one in wakers)
 
     def lost(self) -> Mapping[tuple[Cause, str], int]:
         """Nanoseconds so far, by cause and culprit."""

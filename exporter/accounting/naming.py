@@ -19,7 +19,7 @@ NOBODY = ""
 """Culprit of a cause that has none."""
 
 OUTSIDE = "outside"
-"""A program that the exporter may not name: it belongs to another tenant."""
+"""Whoever does not belong to the exporter's pid namespace: another pod, or the kernel itself."""
 
 OTHER = "other"
 MAX_CULPRITS = 16  # names admitted for one workload
@@ -88,6 +88,7 @@ CAUSE_OF_CULPRIT = {
     Culprit.IDLE: Cause.WAKEUP_LATENCY,
     Culprit.IRQ: Cause.IRQ,
     Culprit.UNKNOWN: Cause.UNKNOWN,
+    Culprit.OUTSIDE: Cause.CPU_CONTENTION,
 }
 
 
@@ -103,7 +104,12 @@ class Culprits:
         self._admitted: dict[Hashable, set[str]] = {}
 
     def label(self, owner: Hashable, name: str, charged_ns: int) -> str:
-        """The name, or `other`. owner: whose labels they are. charged_ns: to this name, since the last time."""
+        """The name, or `other`. `outside` needs no admission.
+
+        owner: whose labels they are. charged_ns: to this name, since the last time.
+        """
+        if name == OUTSIDE:
+            return name
         admitted = self._admitted[owner] = self._admitted.pop(owner, set())
         if len(self._admitted) > _MAX_OWNERS:
             del self._admitted[next(iter(self._admitted))]
@@ -114,14 +120,16 @@ class Culprits:
 
 def culprit_name(blamed: BlameKey) -> str:
     """Of the program that held the CPU; NOBODY where none did."""
+    if blamed.culprit is Culprit.OUTSIDE:
+        return OUTSIDE
     return program_name(blamed.comm) if blamed.culprit in (Culprit.TASK, Culprit.OWN) else NOBODY
 
 
 def program_name(comm: bytes) -> str:
-    """As a label: what cannot be printed becomes U+FFFD; `outside` for a program without a name.
+    """As a label: what cannot be printed becomes U+FFFD; `other` for a program that has taken its name away.
 
     The kernel has a thread of a kind for each CPU: `ksoftirqd/0` and `ksoftirqd/1` are both `ksoftirqd`.
     """
     text = comm.decode(errors="replace")
     text = text.partition("/")[0] or text
-    return "".join(c if c.isprintable() else "\ufffd" for c in text) or OUTSIDE
+    return "".join(c if c.isprintable() else "\ufffd" for c in text) or OTHER

@@ -35,6 +35,8 @@ class Oracle:
         for thread in threads:
             key = (thread.process, thread.tid)
             earlier = before.get(key)
+            if earlier is not None and sum(thread.booked_ns) < sum(earlier.booked_ns):
+                earlier = None  # another thread was given the same number
             if thread.state in _WAITING:
                 if earlier is not None:
                     self._before[key] = earlier

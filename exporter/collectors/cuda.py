@@ -32,7 +32,7 @@ def collect(reading: Reading) -> Totals:
             continue
         labels = (_API_LABEL[operation.api], operation.name)
         of_process[Series(catalog.CUDA_OPERATIONS, labels)] = row.calls
-        if row.slots:
+        if row.timed:
             duration = HistogramTotal(row.slots, row.total_ns, row.slowest)
             of_process[Series(catalog.CUDA_OPERATION_DURATION, labels)] = duration
     for error, count in reading.errors.items():

@@ -29,7 +29,7 @@ def collect(reading: Reading) -> Totals:
         labels = (operation.name, communicator_label(key.communicator))
         if row.bytes:
             add(totals, key.process, catalog.NCCL_OPERATION_BYTES, labels, row.bytes)
-        if row.slots:
+        if row.timed:
             series = Series(catalog.NCCL_OPERATION_DURATION, labels)
             totals.setdefault(key.process, {})[series] = HistogramTotal(row.slots, row.total_ns, row.slowest)
     for error, count in reading.errors.items():
@@ -69,6 +69,6 @@ def _add_progress(totals: Totals, reading: Reading) -> None:
             if reading.sees_completion:
                 of_process[Series(catalog.NCCL_COMPLETED, labels)] = progress.completed
     for key, row in reading.nccl_waits.items():
-        if row.slots:
+        if row.timed:
             series = Series(catalog.NCCL_WAIT, (communicator_label(key.communicator),))
             totals.setdefault(key.process, {})[series] = HistogramTotal(row.slots, row.total_ns, row.slowest)

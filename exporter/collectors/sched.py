@@ -10,7 +10,8 @@ from collections.abc import Hashable, Iterable, Mapping
 
 from exporter import catalog
 from exporter.accounting.accountant import Accountant, ProcessTime
-from exporter.kernel.rows import Tables
+from exporter.accounting.thread_time import Times
+from exporter.kernel.rows import Accounts, Reading, Tables
 from exporter.totals import Series, Total, Totals
 
 
@@ -25,11 +26,18 @@ class Sched:
         """Book what was lost since the last time. owners: process -> whose label values it shares, of those in the tables."""
         self._accountant.update(self._tables.read_waits(owners), owners, now_ns)
 
-    def collect(self, owners: Mapping[int, Hashable], now_ns: int, ended: Iterable[int] = ()) -> Totals:
-        """Everything there is of every process. ended: those of which these are the last totals: nothing stays open."""
-        accounts = self._tables.read_accounts(owners)
+    def update(self, owners: Mapping[int, Hashable], now_ns: int, reading: Reading) -> Accounts:
+        """Book everything up to now. Returns what totals() needs; what lies between the two needs no lock."""
+        accounts = self._tables.read_accounts(owners, reading.operations)
         self._accountant.update(accounts, owners, now_ns)
-        self._accountant.update_threads(accounts)
+        return accounts
+
+    def totals(self, accounts: Accounts, times: Mapping[int, Times], ended: Iterable[int] = ()) -> Totals:
+        """Everything there is of every process.
+
+        times: times_by_process() of the accounts. ended: those of which these are the last totals: nothing stays open.
+        """
+        self._accountant.update_threads(times, accounts.threads)
         self._accountant.finish(ended)
         return totals_of(self._accountant.times())
 

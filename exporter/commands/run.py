@@ -10,7 +10,7 @@ import subprocess
 from contextlib import ExitStack
 
 from exporter import config, logs, standin
-from exporter.daemon import Daemon, stopped_by_signals
+from exporter.daemon import Daemon, obeying_signals
 from exporter.discovery import Discovery
 from exporter.errors import NotPossibleHere
 from exporter.host.libraries import LibraryKind
@@ -33,7 +33,7 @@ def run(arguments: argparse.Namespace) -> int:
     logs.set_up(settings.log_level, settings.log_format)
     with ExitStack() as resources:
         daemon = Daemon(settings, resources)
-        with stopped_by_signals(daemon):
+        with obeying_signals(daemon):
             host, port = daemon.server.server_address[:2]
             shown_host = f"[{host!s}]" if ":" in str(host) else host
             log.info("serving http://%s:%s%s", shown_host, port, settings.telemetry_path)

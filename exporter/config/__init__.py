@@ -35,10 +35,15 @@ class Config:
     with_exporter_metrics: bool
     node: str
     attach_kind: str
+    launch_mode: str
+    overhead_limit: float
+    returns: str
+    probes_on_arm64: bool
     collectors: tuple[str, ...]
     tick_interval_seconds: float
     discovery_interval_seconds: float
     series_ttl_seconds: float
+    max_workloads: int
     procfs: Path
     receivers: tuple[Receiver, ...]
     service_name: str
@@ -65,6 +70,35 @@ SETTINGS = (
         "KIND",
         "how functions are probed: session (kernel 6.13), multi (6.6), single (any), auto takes the best",
     ),
+    Setting(
+        "probes.launch",
+        "full",
+        settings.one_of("full", "duty", "off"),
+        "MODE",
+        "kernel launches: full times all of them while --probes.overhead-limit allows it, duty one in 64, off sees none",
+    ),
+    Setting(
+        "probes.overhead-limit",
+        "1%",
+        settings.share,
+        "SHARE",
+        "share of a CPU that probes may cost a process for ten seconds before only one launch in 64 is timed",
+    ),
+    Setting(
+        "probes.returns",
+        "auto",
+        settings.one_of("auto", "always", "never"),
+        "WHEN",
+        "whether returns of functions are probed; auto: unless this kernel may end a job under a seccomp filter at one."
+        " Without them CUDA calls are counted, and nothing else is told of them",
+    ),
+    Setting(
+        "probes.on-arm64",
+        "false",
+        settings.switch,
+        "BOOL",
+        "probe on arm64, where a fault of the kernel has been reported to crash probed programs",
+    ),
     *(
         Setting(
             f"collector.{name}", "true", settings.switch, "BOOL", f"the {name} collector (also --no-collector.{name})"
@@ -77,6 +111,13 @@ SETTINGS = (
     ),
     Setting(
         "series.ttl", "15m", settings.duration, "DURATION", "how long the totals of a workload outlive its last process"
+    ),
+    Setting(
+        "series.max-workloads",
+        "256",
+        settings.count,
+        "N",
+        "workloads (ranks in containers) told apart at a time; those beyond are rank and container `other`",
     ),
     Setting("path.procfs", "/proc", settings.existing_dir, "DIR", "where procfs is mounted"),
     *otlp.RECEIVER_SETTINGS,
@@ -103,7 +144,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
             metavar=setting.metavar,
             nargs="?" if is_switch else None,
             const="true" if is_switch else None,
-            help=f"{setting.help} [{setting.default}]" if setting.default else setting.help,
+            help=(f"{setting.help} [{setting.default}]" if setting.default else setting.help).replace("%", "%%"),
         )
         if setting.flag.startswith("collector."):
             parser.add_argument(
@@ -139,10 +180,15 @@ def load(arguments: Mapping[str, Any], environment: Mapping[str, str] | None = N
         with_exporter_metrics=not values["web.disable-exporter-metrics"],
         node=values["node"] or _host_name(),
         attach_kind=values["probes.attach"],
+        launch_mode=values["probes.launch"],
+        overhead_limit=values["probes.overhead-limit"],
+        returns=values["probes.returns"],
+        probes_on_arm64=values["probes.on-arm64"],
         collectors=collectors,
         tick_interval_seconds=values["tick.interval"],
         discovery_interval_seconds=values["discovery.interval"],
         series_ttl_seconds=values["series.ttl"],
+        max_workloads=values["series.max-workloads"],
         procfs=values["path.procfs"],
         receivers=receivers,
         service_name=values["otlp.service-name"] or attributes.get("service.name") or "gpu-stall-exporter",

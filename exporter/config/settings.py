@@ -93,6 +93,14 @@ def milliseconds(text: str) -> float:
     return int(text) / 1000
 
 
+def share(text: str) -> float:
+    """A part of one."""
+    match = re.fullmatch(r"([0-9]{1,3}(?:\.[0-9]{1,6})?)%", text, re.ASCII)
+    if match and 0 < float(match[1]) <= 100:
+        return float(match[1]) / 100
+    raise ValueError("want a share such as 1% or 0.5%")
+
+
 def path_of_url(text: str) -> str:
     """The path of a page of ours."""
     if not re.fullmatch(r"/[A-Za-z0-9._~/-]{1,200}", text) or text in ("/healthz", "/readyz"):

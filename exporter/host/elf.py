@@ -8,13 +8,14 @@ Source: the gABI, chapters 4 and 5; uprobes want the file offset, Documentation/
 
 from __future__ import annotations
 
+import hashlib
 import struct
 from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Final
 
 from exporter.errors import MalformedElf
-from exporter.host.bounded_file import BoundedFile, FileState, file_state
+from exporter.host.bounded_file import PIECE_BYTES_MAX, BoundedFile, FileState, file_state
 from exporter.host.printable_text import printable
 from exporter.host.symbol_hash import SymbolTables, defined_function_address
 
@@ -88,6 +89,17 @@ class ElfFile:
             if offset is not None:
                 offsets[name] = offset
         return offsets
+
+    def build(self) -> str:
+        """Which build of the library it is: its build id; lacking one, a hash of the names of its dynamic symbols.
+
+        "" for a file that has neither. Raises MalformedElf when the names lie outside of the file.
+        """
+        if self.build_id or self.tables is None:
+            return self.build_id
+        file = BoundedFile(self.fd, self.size_bytes, reads_left=1)
+        names = file.read_up_to(self.tables.strings_offset, min(self.tables.strings_size_bytes, PIECE_BYTES_MAX))
+        return "names-" + hashlib.sha256(names).hexdigest()
 
 
 def read_elf(fd: int) -> ElfFile:

@@ -12,7 +12,7 @@ import enum
 import os
 import re
 import stat
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
@@ -20,11 +20,13 @@ from typing import Final, NamedTuple, Self
 
 from exporter.errors import MalformedElf, NotPossibleHere, ProcessGone
 from exporter.host.elf import ElfFile, read_elf
+from exporter.host.layers import paths_in_layers
 from exporter.host.mappings import Mapping, parse_executable_mappings
 from exporter.host.processes import Processes, translated
 
 _OVERLAYFS_MAGIC: Final = 0x794C7630
 _LIBC: Final = ctypes.CDLL(None)
+MOUNTINFO_BYTES_MAX: Final = 4 * 1024 * 1024
 _STATFS_BYTES: Final = 256  # struct statfs has 120 on x86_64 and aarch64; its first long is f_type
 
 
@@ -42,6 +44,7 @@ class SkipReason(enum.Enum):
     VANISHED = "vanished"  # the process, the mapping or the file is gone; usual, goes away by itself
     DENIED = "denied"  # a privilege is missing
     MALFORMED = "malformed"  # not the ELF file its name promises
+    HIDDEN = "hidden"  # an overlay has a copy in its place, made after it was mapped
 
 
 # auditwheel puts hexadecimal digits of the content into a name: libcudart-d0da41ae.so.11.0. The plugins of NCCL
@@ -213,6 +216,32 @@ def inspect(processes: Processes, tgid: int, library: MappedLibrary) -> OpenedLi
     except MalformedElf as error:
         return SkippedLibrary(library, SkipReason.MALFORMED, f"{library.mapping.shown_path}: {error.one_line()}")
     return _read(library, fd)
+
+
+def inspect_layers(
+    processes: Processes, tgid: int, library: MappedLibrary, is_mapped: Callable[[int], bool]
+) -> OpenedLibrary | SkippedLibrary:
+    """The same for a library that an overlay hides behind a copy. is_mapped: whether a descriptor is of the mapped file.
+
+    Its layers are looked for as this process sees them, the first process of the machine, and the mapping one.
+    """
+    path = library.mapping.path
+    try:
+        mountinfo = processes.read(tgid, "mountinfo", MOUNTINFO_BYTES_MAX)
+    except (ProcessGone, NotPossibleHere) as error:
+        return SkippedLibrary(library, SkipReason.VANISHED, error.one_line())
+    roots = (b"", *(os.fsencode(processes.proc) + b"/%d/root" % number for number in (1, tgid)))
+    for layered in paths_in_layers(mountinfo, path):
+        for root in roots:
+            try:
+                fd = _open_regular(root + layered)
+            except (OSError, ValueError, MalformedElf):
+                continue  # one guess among several
+            if is_mapped(fd):
+                return _read(library, fd)
+            os.close(fd)
+    detail = f"{library.mapping.shown_path}: copied in an overlay after it was mapped, and its layer is out of reach"
+    return SkippedLibrary(library, SkipReason.HIDDEN, detail)
 
 
 def inspect_file(path: Path, kind: LibraryKind) -> OpenedLibrary | SkippedLibrary:

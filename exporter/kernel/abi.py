@@ -19,19 +19,22 @@ OPERATION_NONE = 0xFFFF
 OPERATION_NCCL_WAIT = 0xFFFE
 GPU_MAJORS = 4
 BEATS = 128
+ATTACHMENTS = 256
 
 STATES = struct.Struct(f"={THREAD_STATES}Q")  # nanoseconds by ThreadState
 OPERATION_KEY = struct.Struct("=IHH")  # process, operation, communicator
 OPERATION_SUMS = struct.Struct("=QQQ")  # the head of an operation row: untimed, total_ns, bytes; STATES follow
-EXPOSURE = struct.Struct("=QQQQQQ")  # exact_ns, max_ns, calls, total_ns, clean_calls, clean_ns; what follows the states
-EXEMPLAR = struct.Struct("=IIQQII")  # opening, tid, duration_ns, ended_ns, tgid, closing; what follows the exposure
+EXEMPLAR = struct.Struct("=IIQQII")  # opening, tid, duration_ns, ended_ns, tgid, closing; what follows the states
 OPERATION_SLOTS = struct.Struct(f"={HIST_SLOTS}Q")  # what follows the exemplar
+EXPOSURE = struct.Struct(
+    "=QQQQQQQQ"
+)  # exact_ns, max_ns, calls, total_ns, clean_calls, clean_ns, runnable_ns, throttled_ns
 INTERVAL_KEY = struct.Struct("=II")  # process, kind
 INTERVAL_ROW = struct.Struct(f"={THREAD_STATES}QQQ")  # states_ns, voluntary, involuntary
 TAIL_KEY = struct.Struct("=IHH")  # process, operation, octave
 TAIL_ROW = struct.Struct(f"=Q{THREAD_STATES}Q")  # calls, states_ns
 BLAME_KEY = struct.Struct("=IHHIIQ16s")  # process, victim, culprit, tgid, padding, cgroup_id, comm
-FEEDING_ROW = struct.Struct(f"=IiQII{THREAD_STATES}Q{THREAD_STATES}QQQQQQQ")
+FEEDING_ROW = struct.Struct(f"=IiQII{THREAD_STATES}Q{THREAD_STATES}QQQQQQQQQQQ")
 BEAT = struct.Struct("=QQ")  # at_ns, signature
 CADENCE_ROW = struct.Struct(f"=Q{2 * BEATS}Q")  # beats, then the ring of them
 CHAIN_KEY = struct.Struct("=IHHHH")  # process, victim, state, waker, padding
@@ -46,12 +49,16 @@ COMMUNICATOR_ROW = struct.Struct("=QQiIII")  # hash, created_ns, rank, ranks, or
 PROGRESS_KEY = struct.Struct("=II")  # process, communicator
 PROGRESS_ROW = struct.Struct("=QQQQQQQ")
 FRONTIER_KEY = struct.Struct("=IIQ")  # process, kind, address
-EVENT = struct.Struct("=II")  # kind, process
+EVENT = struct.Struct("=IIII")  # kind, process, attachment, first
+ATTACHMENT_ROW = struct.Struct("=QQ")  # echoes, is_live
+MAPPING_ROW = struct.Struct("=QQQQIIII")  # start, end, address, inode, generation, device, is_own, padding
+LAUNCH_SAMPLING = struct.Struct("=II")  # process, mask
 SETTINGS = struct.Struct(f"=IIQqI{GPU_MAJORS}II")
-"""pid_namespace, padding, idle_ns, preempt_count_offset, is_cpu_cgroup_v1, gpu_majors, padding."""
+"""pid_namespace, has_no_launches, idle_ns, preempt_count_offset, is_cpu_cgroup_v1, gpu_majors, is_confined."""
 COUNT = struct.Struct("=Q")
 NUMBER = struct.Struct("=I")
 
+PID_NAMESPACE_OF_MACHINE = 0xEFFFFFFC  # PROC_PID_INIT_INO, include/linux/proc_ns.h
 RANK_UNKNOWN = -1
 COMMUNICATOR_ORDINALS = 16
 COMMUNICATOR_OTHER = COMMUNICATOR_ORDINALS + 1
@@ -108,6 +115,7 @@ class Cookie(enum.IntEnum):
     D = 44
     HANDLE = 48
     ROLE = 52
+    ATTACHMENT = 56
 
 
 class Role(enum.IntEnum):
@@ -171,6 +179,7 @@ class Culprit(enum.IntEnum):
     IDLE = 2
     IRQ = 3
     UNKNOWN = 4
+    OUTSIDE = 5
 
 
 class Waker(enum.IntEnum):
@@ -202,6 +211,7 @@ class EventKind(enum.IntEnum):
 
     PROCESS_TRACKED = 1
     PROCESS_ENDED = 2
+    ATTACHMENT_SURPLUS = 3
 
 
 class LossProgram(enum.IntEnum):
@@ -237,3 +247,4 @@ class LossReason(enum.IntEnum):
     PROGRESS_FULL = 18
     ARRIVALS_FULL = 19
     CADENCE_FULL = 20
+    EXPOSURES_FULL = 21

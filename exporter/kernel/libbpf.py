@@ -23,6 +23,8 @@ TRACE_UPROBE_SESSION = 57
 UPROBE_MULTI_RETURN = 1 << 0
 
 _SYS_BPF = {"x86_64": 321, "aarch64": 280}
+_PROG_TYPE_KPROBE = 2
+_RETURN_0 = bytes.fromhex("b700000000000000 9500000000000000")  # r0 = 0; exit
 _LOG_LINES = 40
 
 _PrintCallback = ctypes.CFUNCTYPE(c_int, c_int, c_char_p, c_void_p)
@@ -39,6 +41,24 @@ class _UprobeOptions(ctypes.Structure):
         ("retprobe", c_bool),
         ("func_name", c_char_p),
     )
+
+
+class _LoadOptions(ctypes.Structure):
+    """`struct bpf_prog_load_opts` up to expected_attach_type; what is left out is zero."""
+
+    _fields_ = (("sz", c_size_t), ("attempts", c_int), ("expected_attach_type", c_int))
+
+
+class _IteratorTarget(ctypes.Structure):
+    """`union bpf_iter_link_info` of an iterator over tasks."""
+
+    _fields_ = (("tid", c_uint32), ("pid", c_uint32), ("pid_fd", c_uint32), ("padding", c_uint32))
+
+
+class _IteratorOptions(ctypes.Structure):
+    """`struct bpf_iter_attach_opts`."""
+
+    _fields_ = (("sz", c_size_t), ("link_info", c_void_p), ("link_info_len", c_uint32))
 
 
 class _ProgramInfo(ctypes.Structure):
@@ -99,6 +119,7 @@ class Libbpf:
             ("bpf_program__fd", number, (pointer,)),
             ("bpf_program__set_autoload", number, (pointer, c_bool)),
             ("bpf_program__set_expected_attach_type", number, (pointer, number)),
+            ("bpf_prog_load", number, (number, c_char_p, c_char_p, c_char_p, c_size_t, pointer)),
             ("bpf_program__attach", pointer, (pointer,)),
             ("bpf_program__attach_uprobe_opts", pointer, (pointer, c_int, c_char_p, c_size_t, pointer)),
             ("bpf_link__destroy", number, (pointer,)),
@@ -221,9 +242,14 @@ class Libbpf:
             raise self.refused(f"cannot attach {name}")
         return int(link)
 
-    def attach_iterator(self, program: int, name: str) -> int:
-        """Make an iterator program runnable; returns a link handle for run_iterator() and destroy_link()."""
-        link = self._lib.bpf_program__attach_iter(program, None)
+    def attach_iterator(self, program: int, name: str, *, tid: int = 0) -> int:
+        """Make an iterator program runnable; returns a link handle for run_iterator() and destroy_link().
+
+        tid: the only thread it is to see; kernels before 6.1 show every thread even so.
+        """
+        target = _IteratorTarget(tid=tid)
+        options = _IteratorOptions(ctypes.sizeof(_IteratorOptions), ctypes.addressof(target), ctypes.sizeof(target))
+        link = self._lib.bpf_program__attach_iter(program, byref(options) if tid else None)
         if not link:
             raise self.refused(f"cannot attach {name}")
         return int(link)
@@ -246,12 +272,20 @@ class Libbpf:
         """Detach."""
         self._lib.bpf_link__destroy(link)
 
-    def knows_uprobe_links(self, program_fd: int, attach_type: int) -> bool:
+    def knows_uprobe_links(self, attach_type: int) -> bool:
         """Whether this kernel has links of `attach_type`: asked to probe a directory, only one that has them answers EBADF."""
+        options = _LoadOptions(sz=ctypes.sizeof(_LoadOptions), expected_attach_type=attach_type)
+        program_fd = self._lib.bpf_prog_load(
+            _PROG_TYPE_KPROBE, b"nothing", b"Dual BSD/GPL", _RETURN_0, len(_RETURN_0) // 8, byref(options)
+        )
+        if program_fd < 0:
+            return False
         try:
             os.close(self.link_uprobes(program_fd, attach_type, "/", [0], [0]))
         except KernelRefused:
             return ctypes.get_errno() == errno.EBADF
+        finally:
+            os.close(program_fd)
         return True
 
     def link_uprobes(

@@ -14,46 +14,79 @@ from pathlib import Path
 from exporter.errors import KernelRefused, NotPossibleHere
 from exporter.kernel import abi
 from exporter.kernel import libbpf as bpf
+from exporter.kernel.attachment_numbers import AttachmentNumbers
 from exporter.kernel.facts import KernelFacts, kernel_facts
 from exporter.kernel.libbpf import Libbpf, Ring
 from exporter.kernel.maps import KernelMap
-from exporter.units import NANOSECONDS
+from exporter.kernel.thread_rows import IDLE_NS
 
 OBJECTS_DIR = Path(__file__).parent / "objects"
 SUBJECTS_OF = {"sched": ("sched", "reclaim", "interrupt", "threads")}
 """Collector -> its objects, where they are not one of the same name."""
-SUBJECTS = ("process", "cuda", "nccl", *SUBJECTS_OF["sched"])
-IDLE_SECONDS = 60
+ALWAYS = ("process", "mappings")
+"""Who comes and goes, and what they run: needed by all collectors."""
+SUBJECTS = (*ALWAYS, "cuda", "nccl", *SUBJECTS_OF["sched"])
 CALL_SUBJECTS = ("cuda", "nccl")
 BTF = Path("/sys/kernel/btf/vmlinux")
 
 
 def subjects_of(collectors: Iterable[str]) -> tuple[str, ...]:
-    """The objects to load for these collectors; who comes and goes is needed by all of them."""
-    return ("process", *(subject for name in collectors for subject in SUBJECTS_OF.get(name, (name,))))
+    """The objects to load for these collectors."""
+    return (*ALWAYS, *(subject for name in collectors for subject in SUBJECTS_OF.get(name, (name,))))
+
+
+def subject_of(failure: str) -> str:
+    """A key of Kernel.failures to its object: `sched` for the object itself and for its program `sched_switch`."""
+    return failure.partition("_")[0]
+
+
+def collector_of(subject: str) -> str:
+    """The collector that an object belongs to."""
+    return next((name for name, subjects in SUBJECTS_OF.items() if subject in subjects), subject)
+
+
+ENTRY_LABEL = "entry"
+"""What is shown for the attachment kind where only entries are probed."""
 
 
 class AttachKind(enum.StrEnum):
-    """How function entries and returns are probed, best first."""
+    """How function entries and returns are probed, best first. Entries alone: as MULTI or SINGLE, with one of their two."""
 
     SESSION = "session"  # one program for both, one link a library; kernel 6.13
     MULTI = "multi"  # two links a library; kernel 6.6
     SINGLE = "single"  # two perf events a function; every kernel
 
 
+_ATTACH_TYPES = {
+    AttachKind.SESSION: bpf.TRACE_UPROBE_SESSION,
+    AttachKind.MULTI: bpf.TRACE_UPROBE_MULTI,
+    AttachKind.SINGLE: 0,
+}
+
+
 @dataclass(slots=True)
 class Kernel:
-    """Loaded programs and open maps. close() undoes everything; the kernel does so by itself when the process dies."""
+    """Loaded programs and open maps. close() undoes everything; the kernel does so by itself when the process dies.
+
+    with_returns: whether the returns of functions are probed. Without, calls are counted as they begin, and no more is told.
+    """
 
     libbpf: Libbpf
     attach_kind: AttachKind
     maps: dict[str, KernelMap]
     programs: dict[str, int]
     failures: dict[str, KernelRefused]
+    with_returns: bool = True
+    numbers: AttachmentNumbers = field(default_factory=AttachmentNumbers)
     _objects: list[int] = field(default_factory=list)
     _links: list[int] = field(default_factory=list)
     _iterators: dict[str, int] = field(default_factory=dict)
     _event_fd: int = -1
+
+    @property
+    def kind_label(self) -> str:
+        """The attachment kind as it is shown."""
+        return self.attach_kind.value if self.with_returns else ENTRY_LABEL
 
     def open_events(self, receive: list[bytes]) -> Ring:
         """A reader that appends raw `struct event` records to `receive`."""
@@ -64,18 +97,34 @@ class Kernel:
         link = self._iterators.get(name)
         return self.libbpf.run_iterator(link) if link else b""
 
+    def iterate_thread(self, name: str, tid: int) -> bytes:
+        """Run an iterator program on one thread alone; nothing when it is not loaded. Raises KernelRefused."""
+        program = self.programs.get(name)
+        if program is None:
+            return b""
+        link = self.libbpf.attach_iterator(program, name, tid=tid)
+        try:
+            return self.libbpf.run_iterator(link)
+        finally:
+            self.libbpf.destroy_link(link)
+
     def recursion_misses(self) -> dict[str, int]:
         """Program name -> runs the kernel left out, for every loaded program."""
         libbpf = self.libbpf
         return {name: libbpf.recursion_misses(libbpf.program_fd(one)) for name, one in self.programs.items()}
 
+    def detach(self) -> None:
+        """Detach the programs whose place is fixed: none of them runs any more. What they have written can still be read."""
+        while self._links:
+            self.libbpf.destroy_link(self._links.pop())
+
     def close(self) -> None:
         """Detach and unload."""
-        for link in (*self._links, *self._iterators.values()):
+        self.detach()
+        for link in self._iterators.values():
             self.libbpf.destroy_link(link)
         for handle in self._objects:
             self.libbpf.close_object(handle)
-        self._links.clear()
         self._iterators.clear()
         self._objects.clear()
         self.programs.clear()
@@ -86,14 +135,17 @@ def load(
     wanted: AttachKind | None = None,
     subjects: Sequence[str] = SUBJECTS,
     capacities: Mapping[str, int] | None = None,
-    idle_ns: int = IDLE_SECONDS * NANOSECONDS,
+    idle_ns: int = IDLE_NS,
+    with_launches: bool = True,
+    with_returns: bool = True,
     objects_dir: Path = OBJECTS_DIR,
     btf: Path = BTF,
 ) -> Kernel:
     """Load the programs of `subjects` and attach those with a fixed place in the kernel.
 
     wanted: force an attachment kind; None takes the best that loads. capacities: max_entries by map name. idle_ns: a gap
-    between calls that is longer is idle from then on.
+    between calls that is longer is idle from then on. with_launches: whether they will be probed. with_returns: False loads
+    programs that see entries only.
     A subject that fails stands in `failures` and costs only itself. Raises NotPossibleHere when nothing could be loaded.
     """
     if not btf.exists():
@@ -104,52 +156,65 @@ def load(
     facts = kernel_facts(libbpf)
     capacities = {"cpu_runs": facts.cpus, **(capacities or {})}
     refusal = KernelRefused(f"this kernel cannot attach uprobes as {wanted}", remedy="use --probes.attach=auto")
-    for kind in (wanted,) if wanted else tuple(AttachKind):
-        kernel = Kernel(libbpf, kind, {}, {}, {})
+    for kind in _kinds(wanted, with_returns=with_returns):
+        if not _is_supported(libbpf, kind):
+            continue
+        kernel = Kernel(libbpf, kind, {}, {}, {}, with_returns)
         for subject in subjects:
             try:
                 _load_subject(kernel, subject, objects_dir, capacities)
             except KernelRefused as error:
                 kernel.failures[subject] = error
         loaded = [subject for subject in subjects if subject in CALL_SUBJECTS and subject not in kernel.failures]
-        if loaded and _is_supported(kernel, loaded[0]):
-            _tell_settings(kernel, facts, idle_ns)
+        if loaded:
+            _tell_settings(kernel, facts, idle_ns, with_launches=with_launches)
             attach_fixed(kernel)
             return kernel
-        if not loaded:
-            refusal = next(kernel.failures[subject] for subject in subjects if subject in CALL_SUBJECTS)
+        refusal = next(kernel.failures[subject] for subject in subjects if subject in CALL_SUBJECTS)
         kernel.close()
     raise refusal
 
 
-def _tell_settings(kernel: Kernel, facts: KernelFacts, idle_ns: int) -> None:
+def _kinds(wanted: AttachKind | None, *, with_returns: bool) -> tuple[AttachKind, ...]:
+    """What to try, in this order. A session sees entry and return or nothing; whoever has them has uprobe_multi as well."""
+    kinds = (wanted,) if wanted else tuple(AttachKind)
+    if with_returns:
+        return kinds
+    return tuple(kind for kind in kinds if kind is not AttachKind.SESSION) or (AttachKind.MULTI,)
+
+
+def _tell_settings(kernel: Kernel, facts: KernelFacts, idle_ns: int, *, with_launches: bool) -> None:
     """Before anything is attached."""
     pid_namespace = Path("/proc/self/ns/pid").stat().st_ino
+    is_confined = pid_namespace != abi.PID_NAMESPACE_OF_MACHINE
     majors = (*facts.gpu_majors, *(0,) * abi.GPU_MAJORS)[: abi.GPU_MAJORS]
-    row = abi.SETTINGS.pack(pid_namespace, 0, idle_ns, facts.preempt_count_offset, facts.is_cpu_cgroup_v1, *majors, 0)
+    told = (pid_namespace, not with_launches, idle_ns, facts.preempt_count_offset, facts.is_cpu_cgroup_v1)
+    row = abi.SETTINGS.pack(*told, *majors, is_confined)
     kernel.maps["settings"].put(abi.NUMBER.pack(0), row)
 
 
-def _wanted_programs(subject: str, kind: AttachKind) -> dict[str, int] | None:
-    """Program name -> expected attach type, of the programs of a call subject that `kind` uses; None for other subjects."""
+def _wanted_programs(kernel: Kernel, subject: str) -> dict[str, int] | None:
+    """Program name -> expected attach type, of the programs of a call subject that are used; None for other subjects."""
     if subject not in CALL_SUBJECTS:
         return None
-    return call_programs(subject, kind)
+    return call_programs(subject, kernel.attach_kind, with_returns=kernel.with_returns)
 
 
-def call_programs(subject: str, kind: AttachKind) -> dict[str, int]:
-    """Program name -> expected attach type."""
+def call_programs(subject: str, kind: AttachKind, *, with_returns: bool = True) -> dict[str, int]:
+    """Program name -> expected attach type, in the order to attach: an entry without its return would leave a call open."""
+    attach_type = _ATTACH_TYPES[kind]
     if kind is AttachKind.SESSION:
-        return {f"{subject}_session": bpf.TRACE_UPROBE_SESSION}
-    attach_type = bpf.TRACE_UPROBE_MULTI if kind is AttachKind.MULTI else 0
-    return {f"{subject}_enter": attach_type, f"{subject}_exit": attach_type}
+        return {f"{subject}_session": attach_type}
+    if not with_returns:
+        return {f"{subject}_count": attach_type}
+    return {f"{subject}_exit": attach_type, f"{subject}_enter": attach_type}
 
 
 def _load_subject(kernel: Kernel, subject: str, objects_dir: Path, capacities: Mapping[str, int]) -> None:
     path = objects_dir / f"{subject}.bpf.o"
     if not path.exists():
         raise NotPossibleHere(f"the kernel program {path.name} is not built", remedy="run `make build`")
-    load_object(kernel, path, _wanted_programs(subject, kernel.attach_kind), capacities)
+    load_object(kernel, path, _wanted_programs(kernel, subject), capacities)
 
 
 def load_object(kernel: Kernel, path: Path, wanted: Mapping[str, int] | None, capacities: Mapping[str, int]) -> None:
@@ -194,22 +259,19 @@ def _collect_maps(kernel: Kernel, handle: int) -> None:
             kernel.maps[name] = KernelMap(libbpf, libbpf.map_fd(one), *libbpf.map_shape(one))
 
 
-def _is_supported(kernel: Kernel, subject: str) -> bool:
-    """Whether links of this kind exist: `/` is no file to probe, and only a kernel that knows the kind says so (EBADF)."""
-    if kernel.attach_kind is AttachKind.SINGLE:
-        return True
-    name, attach_type = next(iter(call_programs(subject, kernel.attach_kind).items()))
-    return kernel.libbpf.knows_uprobe_links(kernel.libbpf.program_fd(kernel.programs[name]), attach_type)
+def _is_supported(libbpf: Libbpf, kind: AttachKind) -> bool:
+    """Whether this kernel has links of this kind. Asked before anything is loaded for it, which takes ten times as long."""
+    return kind is AttachKind.SINGLE or libbpf.knows_uprobe_links(_ATTACH_TYPES[kind])
 
 
 def attach_fixed(kernel: Kernel) -> None:
     """Attach the programs whose place in the kernel their section names."""
-    calls = {name for subject in CALL_SUBJECTS for name in call_programs(subject, kernel.attach_kind)}
+    calls = {name for subject in CALL_SUBJECTS for name in _wanted_programs(kernel, subject) or ()}
     for name, program in kernel.programs.items():
         try:
             if name.startswith("threads_"):
                 kernel._iterators[name] = kernel.libbpf.attach_iterator(program, name)
-            elif name not in calls:
+            elif name not in calls and not name.startswith("mappings_"):  # those are run on one process at a time
                 kernel._links.append(kernel.libbpf.attach(program, name))
         except KernelRefused as error:
             kernel.failures[name] = error

@@ -32,6 +32,11 @@ class Operation:
     is_handle: bool = False
     role: Role = Role.OTHER
 
+    @property
+    def can_be_sampled(self) -> bool:
+        """Whether its return tells nothing but the time. Partner in C: can_be_sampled() in bpf/lib/sampling.bpf.h."""
+        return self.role is Role.LAUNCH and self.shape is Shape.PLAIN and self.api is not Api.NCCL
+
     def symbols(self) -> Iterator[str]:
         """The exported names this operation may have, the plain one first."""
         if self.api is Api.NCCL:
@@ -207,11 +212,14 @@ OPERATIONS: tuple[Operation, ...] = _RUNTIME + _DRIVER + _NCCL
 NUMBERS: dict[str, int] = {operation.name: number for number, operation in enumerate(OPERATIONS)}
 
 
-def wanted_symbols(api: Api) -> dict[str, int]:
-    """Exported symbol -> attach cookie, for every spelling of every operation of one library."""
+def wanted_symbols(api: Api, *, with_launches: bool = True) -> dict[str, int]:
+    """Exported symbol -> attach cookie, for every spelling of every operation of one library.
+
+    with_launches: False leaves out what can be sampled.
+    """
     return {
         symbol: operation.cookie(number)
         for number, operation in enumerate(OPERATIONS)
-        if operation.api is api
+        if operation.api is api and (with_launches or not operation.can_be_sampled)
         for symbol in operation.symbols()
     }

@@ -6,19 +6,23 @@ cumulative since a process was first seen. Rows are unpacked again only when the
 
 from __future__ import annotations
 
+import struct
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
 from exporter.kernel import abi
-from exporter.kernel.abi import EventKind, LossProgram, LossReason
+from exporter.kernel.abi import Api, EventKind, LossProgram, LossReason
 from exporter.kernel.cadence_rows import CadenceRow, read_cadence
 from exporter.kernel.maps import MapReader
+from exporter.kernel.operations import OPERATIONS
 from exporter.kernel.progress_rows import ProgressKey, ProgressRow, forget_progress, read_progress
 from exporter.kernel.thread_rows import (
     BlameKey,
     ChainKey,
     ChainRow,
+    Exposure,
+    ExposureKey,
     FeedingRow,
     IntervalKey,
     IntervalRow,
@@ -29,8 +33,9 @@ from exporter.kernel.thread_rows import (
     ThreadRow,
     ThreadTables,
     delete_of,
+    feeding_place,
 )
-from exporter.totals import Call
+from exporter.totals import Call, Counts
 
 TABLES = (
     "processes",
@@ -39,6 +44,7 @@ TABLES = (
     "communicators",
     "allocations",
     "progress",
+    "exposures",
     "intervals",
     "blame",
     "chains",
@@ -46,12 +52,12 @@ TABLES = (
 """Maps with a capacity worth watching."""
 
 STATES_AT = abi.OPERATION_SUMS.size
-EXPOSURE_AT = STATES_AT + abi.STATES.size
-EXEMPLAR_AT = EXPOSURE_AT + abi.EXPOSURE.size
+EXEMPLAR_AT = STATES_AT + abi.STATES.size
 SLOTS_AT = EXEMPLAR_AT + abi.EXEMPLAR.size
 """Where the pieces of an operation row begin."""
 
-_MAX_REUSES = 4  # of operations already read: one second of ticks
+_COUNT_BYTES = abi.COUNT.size
+_READ_ALL_EVERY = 4  # ticks: one second
 
 
 class OperationKey(NamedTuple):
@@ -62,64 +68,49 @@ class OperationKey(NamedTuple):
     communicator: int
 
 
-class Exposure(NamedTuple):
-    """Waiting for a CPU that delayed the return of synchronising calls: exact_ns surely, of max_ns an unknown part.
+class OperationRow:
+    """Value of `operations`. untimed: calls whose time was not taken; all else is of the others.
 
-    calls, total_ns: of which max_ns is part. clean_calls, clean_ns: calls without any wait for a CPU.
+    slots: counts of an exponential histogram. slowest: of the last window of 8.6 s in which there were calls; None when it was
+    being written.
     """
 
-    exact_ns: int
-    max_ns: int
-    calls: int
-    total_ns: int
-    clean_calls: int
-    clean_ns: int
-
-
-class OperationRow:
-    """Value of `operations`, seen through its bytes. untimed: calls whose time was not taken; all else is of the others."""
-
-    __slots__ = ("_raw", "_slots", "_timed", "bytes", "exposure", "states_ns", "total_ns", "untimed")
+    __slots__ = ("_raw", "bytes", "slots", "slowest", "timed", "total_ns", "untimed")
 
     def __init__(self, raw: bytes) -> None:
         self.untimed: int
         self.total_ns: int
         self.bytes: int
         self.untimed, self.total_ns, self.bytes = abi.OPERATION_SUMS.unpack_from(raw)
-        self.states_ns: States = abi.STATES.unpack_from(raw, STATES_AT)
-        self.exposure = Exposure(*abi.EXPOSURE.unpack_from(raw, EXPOSURE_AT))
-        self._raw = raw
-        self._slots: tuple[int, ...] | None = None
-        self._timed = 0
+        self.slots = _counts_of(raw[SLOTS_AT:])
+        self.timed = self.slots.total
+        opening, *call, closing = abi.EXEMPLAR.unpack_from(raw, EXEMPLAR_AT)
+        slowest = Call(*call)
+        self.slowest = slowest if slowest.ended_ns and opening == closing else None
+        self._raw = raw[:EXEMPLAR_AT]
+
+    @property
+    def states_ns(self) -> States:
+        """Nanoseconds by abi.ThreadState. Unpacked anew each time: twenty thousand rows are kept."""
+        return abi.STATES.unpack_from(self._raw, STATES_AT)
 
     def has_sums_of(self, raw: bytes) -> bool:
         """Whether nothing was added since; all sums count, because a call adds to one after the other."""
-        return self._raw[:EXEMPLAR_AT] == raw[:EXEMPLAR_AT]
-
-    @property
-    def slots(self) -> tuple[int, ...]:
-        """Counts of an exponential histogram (units.SLOTS), summing up to `timed`; empty while no call was timed."""
-        if self._slots is None:
-            self._slots = abi.OPERATION_SLOTS.unpack_from(self._raw, SLOTS_AT) if self.total_ns else ()
-            self._timed = sum(self._slots)
-        return self._slots
-
-    @property
-    def slowest(self) -> Call | None:
-        """Of the last window of 8.6 s in which there were calls; None when it was being written."""
-        opening, *call, closing = abi.EXEMPLAR.unpack_from(self._raw, EXEMPLAR_AT)
-        slowest = Call(*call)
-        return slowest if slowest.ended_ns and opening == closing else None
-
-    @property
-    def timed(self) -> int:
-        """Calls that the slots count."""
-        return self._timed if self.slots else 0
+        return self._raw == raw[:EXEMPLAR_AT]
 
     @property
     def calls(self) -> int:
         """All calls that returned."""
         return self.untimed + self.timed
+
+
+def _counts_of(raw: bytes) -> Counts:
+    """Of the slots of a row, without the zeros on either side."""
+    end = (len(raw.rstrip(b"\0")) + _COUNT_BYTES - 1) // _COUNT_BYTES
+    begin = (len(raw) - len(raw.lstrip(b"\0"))) // _COUNT_BYTES
+    if not end:
+        return Counts()
+    return Counts(begin, struct.unpack_from(f"={end - begin}Q", raw, begin * _COUNT_BYTES))
 
 
 class ErrorKey(NamedTuple):
@@ -159,10 +150,12 @@ class CommunicatorRow(NamedTuple):
 
 
 class Event(NamedTuple):
-    """One record of the event ring."""
+    """One record of the event ring. attachment: number of the surplus one; first: of the one that saw the call first."""
 
     kind: EventKind
     process: int
+    attachment: int = 0
+    first: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -189,7 +182,7 @@ class Waits:
     In the order of reading: what explains a loss is read after it, since it is written before.
     """
 
-    operations: Mapping[OperationKey, OperationRow]
+    exposures: Mapping[ExposureKey, Exposure]
     feeding: Mapping[int, FeedingRow]
     chains: Mapping[ChainKey, ChainRow]
     blame: Mapping[BlameKey, int]
@@ -203,8 +196,12 @@ class Accounts(Waits):
     A call that ended while the tables were read is in none of them, and in the operations of the next reading.
     """
 
+    operations: Mapping[OperationKey, OperationRow]
     intervals: Mapping[IntervalKey, IntervalRow]
     threads: Sequence[ThreadRow]
+
+
+_NO_WAITS = Waits({}, {}, {}, {}, {})
 
 
 def _no_threads(_program: str) -> bytes:
@@ -222,9 +219,8 @@ class Tables:
         self._time = ThreadTables(maps, iterate)
         self._operations: dict[OperationKey, OperationRow] = {}
         self._nccl_waits: dict[ProgressKey, OperationRow] = {}
-        self._waits: dict[int, int] = {}
-        self._blame: dict[BlameKey, int] = {}
-        self._reuses = 0
+        self._waits = _NO_WAITS
+        self._ticks = 0
         self._entries: dict[str, int] = {}
 
     @property
@@ -239,13 +235,46 @@ class Tables:
 
     def read(self) -> Reading:
         """Everything a publication needs."""
+        return self._reading(self._read_operations(), self._nccl_waits)
+
+    def read_of(self, processes: Iterable[int]) -> Reading:
+        """The same with the operations of these processes only, key by key: a full node has tens of thousands."""
+        operations: dict[OperationKey, OperationRow] = {}
+        waits: dict[ProgressKey, OperationRow] = {}
+        table = self._maps.get("operations")
+        for key in self._possible_operations(processes) if table else ():
+            value = table.get(abi.OPERATION_KEY.pack(*key)) if table else None
+            if value is None:
+                continue
+            if key.operation == abi.OPERATION_NCCL_WAIT:
+                waits[ProgressKey(key.process, key.communicator)] = OperationRow(value)
+            else:
+                operations[key] = OperationRow(value)
+        return self._reading(operations, waits)
+
+    def _possible_operations(self, processes: Iterable[int]) -> Iterator[OperationKey]:
+        """Those of NCCL once for each communicator that the process has had, and once without one."""
+        table = self._maps.get("processes")
+        for process in processes if table else ():
+            value = table.get(abi.NUMBER.pack(process)) if table else None
+            given = abi.PROCESS_ROW.unpack(value)[1] if value else 0
+            ordinals = (*range(min(given, abi.COMMUNICATOR_ORDINALS) + 1), abi.COMMUNICATOR_OTHER)
+            for number, operation in enumerate(OPERATIONS):
+                for ordinal in ordinals if operation.api is Api.NCCL else (0,):
+                    yield OperationKey(process, number, ordinal)
+            for ordinal in ordinals:
+                yield OperationKey(process, abi.OPERATION_NCCL_WAIT, ordinal)
+
+    def _reading(
+        self, operations: Mapping[OperationKey, OperationRow], nccl_waits: Mapping[ProgressKey, OperationRow]
+    ) -> Reading:
         return Reading(
-            operations=self._read_operations(),
+            operations=operations,
             processes=self.read_processes(),
             errors=self._read_errors(),
             communicators=self.read_communicators(),
             progress=self._read_progress(),
-            nccl_waits=self._nccl_waits,
+            nccl_waits=nccl_waits,
             sees_completion="allocations" in self._maps,
         )
 
@@ -284,35 +313,51 @@ class Tables:
         return rows
 
     def read_waits(self, processes: Iterable[int]) -> Waits:
-        """What cost the GPU time. processes: those alive.
+        """What cost the GPU time. processes: those alive. The very object of the last time where nothing has moved.
 
-        The operations are most of the bytes. Their exposure moves when a thread has waited for the GPU, which the feeding
-        timeline counts; where it does not, because events were waited for, they are read at every fourth time. So is the
-        blame: a full node has thousands of rows, and shares of a second do as well.
+        Every loss shows in the feeding timeline, and nothing else is read while that stands still; but for every fourth time,
+        because workers wait for CPUs without it. Exposures are read when a wait for the GPU has ended, which the timeline
+        counts, and beats of the processes whose calls it has counted. The blame of a full node has thousands of rows, and shares
+        of a second do as well: it is read at every fourth time.
         """
         feeding = self._time.feeding(processes)
-        waits = {process: row.clean_waits + row.stalled_waits for process, row in feeding.items()}
-        self._reuses += 1
-        is_due = self._reuses >= _MAX_REUSES
-        if waits != self._waits or is_due:
-            self._read_operations()
-            self._waits = waits
-        if is_due:
-            self._blame = self._time.blame()
-            self._reuses = 0
-        cadence = read_cadence(self._maps.get("cadence"), processes)
-        return Waits(self._operations, feeding, self._time.chains(), self._blame, cadence)
+        is_due = self._ticks % _READ_ALL_EVERY == 0
+        self._ticks += 1
+        if not is_due and feeding == self._waits.feeding:
+            return self._waits
+        before = self._waits.feeding
+        moved = [process for process, row in feeding.items() if row is not before.get(process)]
+        has_waited = any(feeding[process].waits != before[process].waits for process in moved if process in before)
+        exposures = self._time.exposures() if has_waited or feeding.keys() - before.keys() else self._waits.exposures
+        blame = self._time.blame() if is_due else self._waits.blame
+        cadence = read_cadence(self._maps.get("cadence"), moved)
+        self._waits = Waits(exposures, feeding, self._time.chains(), blame, cadence)
+        return self._waits
 
-    def read_accounts(self, processes: Iterable[int]) -> Accounts:
-        """Where all the time went. processes: those alive.
+    def read_accounts(
+        self, processes: Iterable[int], operations: Mapping[OperationKey, OperationRow] | None = None
+    ) -> Accounts:
+        """Where all the time went. processes: those alive. operations: as they were read just before; None reads them.
 
         What has ended is read before what goes on: a call that ends in between is then missing for a moment, and not
         counted twice.
         """
-        operations, intervals = self._read_operations(), self._time.intervals()
-        feeding, chains, self._blame = self._time.feeding(processes), self._time.chains(), self._time.blame()
-        cadence = read_cadence(self._maps.get("cadence"), processes)
-        return Accounts(operations, feeding, chains, self._blame, cadence, intervals, self._time.threads())
+        if operations is None:
+            operations = self._read_operations()
+        intervals, exposures = self._time.intervals(), self._time.exposures()
+        feeding, chains, blame = self._time.feeding(processes), self._time.chains(), self._time.blame()
+        cadence = read_cadence(self._maps.get("cadence"), feeding)
+        self._waits = Waits(exposures, feeding, chains, blame, cadence)
+        return Accounts(exposures, feeding, chains, blame, cadence, operations, intervals, self._time.threads())
+
+    def read_feeding(self, processes: Iterable[int]) -> dict[int, FeedingRow]:
+        """The feeding timelines. processes: those alive; a row that has not moved is the very object of the last time."""
+        return self._time.feeding(processes)
+
+    def sample_launches(self, process: int, mask: int) -> None:
+        """From here on one launch in mask + 1 of the process is timed; all are counted. mask: 2**n - 1."""
+        if "launch_sampling" in self._maps:
+            self._maps["launch_sampling"].put(feeding_place(process), abi.LAUNCH_SAMPLING.pack(process, mask))
 
     def read_tail(self) -> dict[TailKey, TailRow]:
         """What long calls waited for. Thousands of rows: not for every tick."""
@@ -392,5 +437,5 @@ def _unpacked(value: bytes, known: OperationRow | None) -> OperationRow:
 
 def event_of(record: bytes) -> Event:
     """A record of the event ring."""
-    kind, process = abi.EVENT.unpack(record[: abi.EVENT.size])
-    return Event(EventKind(kind), process)
+    kind, *about = abi.EVENT.unpack(record[: abi.EVENT.size])
+    return Event(EventKind(kind), *about)

@@ -7,15 +7,19 @@ A map that is not there, because the programs that fill it did not load, is an e
 from __future__ import annotations
 
 import struct
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any, NamedTuple, TypeVar, cast
 
 from exporter.kernel import abi
 from exporter.kernel.abi import Culprit, IntervalKind, ThreadState, Victim, Waker
 from exporter.kernel.maps import MapReader
+from exporter.units import NANOSECONDS
 
 Iterate = Callable[[str], bytes]
 """Runs a kernel iterator program by its name and returns what it wrote."""
+
+IDLE_NS = 60 * NANOSECONDS
+"""A thread waits for the GPU for so long after a call; then its gap is idle."""
 
 THREADS_READ, THREADS_ADOPT = "threads_read", "threads_adopt"
 """The programs of bpf/threads.bpf.c."""
@@ -67,11 +71,38 @@ class BlameKey(NamedTuple):
     comm: bytes
 
 
+class ExposureKey(NamedTuple):
+    """Key of `exposures`."""
+
+    process: int
+    operation: int
+
+
+class Exposure(NamedTuple):
+    """Waiting for a CPU that delayed the return of synchronising calls: exact_ns surely, of max_ns an unknown part.
+
+    calls, total_ns: of which max_ns is part. clean_calls, clean_ns: calls without any wait for a CPU. runnable_ns, throttled_ns:
+    what all of them waited.
+    """
+
+    exact_ns: int
+    max_ns: int
+    calls: int
+    total_ns: int
+    clean_calls: int
+    clean_ns: int
+    runnable_ns: int
+    throttled_ns: int
+
+
 class FeedingRow(NamedTuple):
     """A place of `feeding`: the feeding timeline of one process. feeding: step threads that feed the GPU now.
 
     dry_ns: stalls while the GPU had nothing to do, late_ns: while it may have had something.
+    stalled_since_ns: when the open stall began; 0 while there is none, and nothing of it is in the sums.
     clean_*: waits for the GPU that ended a cycle without stalls; stalled_*: those that ended one with late stalls.
+    other_waits: those that ended none. timed_calls, counted_calls: what the probes were hit for; left_out_launches: of the
+    counted ones those that would have been timed but for their sampling.
     """
 
     process: int
@@ -86,6 +117,15 @@ class FeedingRow(NamedTuple):
     stalled_waits: int
     stalled_wait_ns: int
     stalled_late_ns: int
+    other_waits: int
+    timed_calls: int
+    counted_calls: int
+    left_out_launches: int
+
+    @property
+    def waits(self) -> int:
+        """All of them: no exposure has moved where this has not."""
+        return self.clean_waits + self.stalled_waits + self.other_waits
 
 
 class ChainKey(NamedTuple):
@@ -140,6 +180,7 @@ class ThreadRow(NamedTuple):
 
 
 KEY_FORMATS = {
+    "exposures": abi.OPERATION_KEY,
     "intervals": abi.INTERVAL_KEY,
     "tail": abi.TAIL_KEY,
     "blame": abi.BLAME_KEY,
@@ -147,10 +188,11 @@ KEY_FORMATS = {
 }
 """Hash maps whose keys begin with the number of a process, and nothing else is done when it ends than to delete them."""
 
-PLACED = ("feeding", "groups")
+PLACED = ("feeding", "groups", "launch_sampling")
 """Arrays of abi.FEEDING_PLACES; a place belongs to the process whose number it begins with. `groups` is the programs' own."""
 
 _PRUNE_EVERY = 5  # readings, of which a running exporter makes one a second
+_FEW = 64  # look-ups of one place that cost less than reading all of them
 _BLAME_KEPT = 128  # rows that are few enough to be left alone
 
 T = TypeVar("T")
@@ -166,6 +208,8 @@ class ThreadTables:
         self._maps = maps
         self._iterate = iterate
         self._last: dict[str, tuple[list[tuple[bytes, bytes]], Any]] = {}
+        self._exposures: dict[bytes, tuple[bytes, ExposureKey, Exposure]] = {}
+        self._feeding: dict[int, tuple[bytes, FeedingRow]] = {}
         self._blamed: dict[bytes, BlameKey] = {}
         self._before_prune: dict[bytes, bytes] = {}
         self._readings = 0
@@ -181,6 +225,21 @@ class ThreadTables:
             last = unpack(rows)
             self._last[name] = (rows, last)
         return cast(T, last)
+
+    def exposures(self) -> dict[ExposureKey, Exposure]:
+        """Of every synchronising operation; one that has not moved is the very object of the last time."""
+        table = self._maps.get("exposures")
+        known, self._exposures = self._exposures, {}
+        for raw_key, value in table.items() if table else ():
+            before = known.get(raw_key)
+            if before is None or before[0] != value:
+                process, operation, _ = abi.OPERATION_KEY.unpack(raw_key)
+                *sums, runnable_ns, throttled_ns = abi.EXPOSURE.unpack(value)
+                waited = (signed(runnable_ns), signed(throttled_ns))
+                before = (value, ExposureKey(process, operation), Exposure._make((*sums, *waited)))
+            self._exposures[raw_key] = before
+        self.entries["exposures"] = len(self._exposures)
+        return {key: row for _, key, row in self._exposures.values()}
 
     def intervals(self) -> dict[IntervalKey, IntervalRow]:
         """Time outside of calls, of threads that have ended; abandoned calls also of living ones."""
@@ -226,18 +285,33 @@ class ThreadTables:
         return rows
 
     def feeding(self, processes: Iterable[int]) -> dict[int, FeedingRow]:
-        """The rows of these processes; a place that another process holds is no row."""
-        table = self._maps.get("feeding")
-        rows: dict[int, FeedingRow] = {}
-        for process in processes if table else ():
-            value = table.get(feeding_place(process)) if table else None
-            if value is None:
-                continue
-            owner, feeding, since_ns, is_dry, _, *rest = abi.FEEDING_ROW.unpack(value)
-            if owner == process:
+        """The rows of these processes, the very object of the last time where nothing has moved.
+
+        A place that another process holds is no row.
+        """
+        known, self._feeding = self._feeding, {}
+        for process, value in self._places("feeding", processes):
+            before = known.get(process)
+            if before is None or before[0] != value:
+                owner, feeding, since_ns, is_dry, _, *rest = abi.FEEDING_ROW.unpack(value)
+                if owner != process:
+                    continue
                 dry_ns, late_ns, sums = tuple(rest[:_N]), tuple(rest[_N : 2 * _N]), rest[2 * _N :]
-                rows[process] = FeedingRow(owner, feeding, since_ns, is_dry, dry_ns, late_ns, *sums)
-        return rows
+                before = (value, FeedingRow(owner, feeding, since_ns, is_dry, dry_ns, late_ns, *sums))
+            self._feeding[process] = before
+        return {process: row for process, (_, row) in self._feeding.items()}
+
+    def _places(self, name: str, processes: Iterable[int]) -> Iterator[tuple[int, bytes]]:
+        """Each process and what is at its place: one by one, or out of the whole array where they are many."""
+        table, wanted = self._maps.get(name), list(processes)
+        if table is None:
+            return
+        all_places = dict(table.items()) if len(wanted) > _FEW else None
+        for process in wanted:
+            place = feeding_place(process)
+            value = table.get(place) if all_places is None else all_places.get(place)
+            if value is not None:
+                yield process, value
 
     def threads(self) -> list[ThreadRow]:
         """Every living thread that is tracked, as the kernel's iterator tells them."""

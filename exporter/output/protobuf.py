@@ -14,6 +14,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from exporter import units
 from exporter.catalog import COMMON_LABELS, Kind
 from exporter.model import Exemplar, Family, Histogram, Identity, Snapshot
+from exporter.totals import Counts
 
 COUNTER, GAUGE, HISTOGRAM = 0, 1, 4
 """MetricType."""
@@ -131,7 +132,7 @@ class _Writer:
         return self._histogram(value, created) if isinstance(value, Histogram) else number(type_number, value, created)
 
     def _histogram(self, histogram: Histogram, created: bytes) -> bytes:
-        cumulative = units.cumulative(histogram.counts)
+        cumulative = histogram.counts.cumulative()
         fields = [b"\x08", varint(cumulative[-1]), b"\x11", _DOUBLE(histogram.sum_seconds)]
         exemplar, with_exemplar = b"", -1
         if histogram.exemplar:
@@ -156,20 +157,20 @@ class _Writer:
         return self._labels(names, values) + value + nested(b"\x1a", timestamp(exemplar.ended_unix_ns))
 
 
-def _native_buckets(counts: Sequence[int]) -> bytes:
+def _native_buckets(counts: Counts) -> bytes:
     """Spans of occupied buckets, and each count as its difference to the one before."""
-    begin, end = units.occupied(counts)
-    spans, written = b"", counts[begin:end]
+    begin, held = counts.begin, counts.held
+    spans, written = b"", list(held)
     if 0 in written:
         at = -FIRST_INDEX  # one behind the last bucket written, counted from slot 0
         runs = [(begin + run.start(), begin + run.end()) for run in _RUNS(bytes(map(bool, written)))]
         for first, behind in runs:
             spans += _span(first - at, behind - first)
             at = behind
-        written = [count for first, behind in runs for count in counts[first:behind]]
+        written = [count for first, behind in runs for count in held[first - begin : behind - begin]]
     elif written:
-        spans = _span(begin + FIRST_INDEX, end - begin)
-    deltas = map(operator.sub, written, (0, *written[:-1]))
+        spans = _span(begin + FIRST_INDEX, len(held))
+    deltas = map(operator.sub, written, [0, *written[:-1]])
     low, high = -_SHORT_SIGNED_END, _SHORT_SIGNED_END
     return spans + nested(b"\x6a", b"".join([_SHORT_SIGNED[d] if low <= d < high else zigzag(d) for d in deltas]))
 

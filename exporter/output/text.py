@@ -7,6 +7,7 @@ Collector (docs/measurements.md). tests/unit/output/test_text.py reads the resul
 from __future__ import annotations
 
 from collections.abc import Iterator
+from itertools import islice
 
 from exporter import units
 from exporter.catalog import COMMON_LABELS, Kind, Metric
@@ -15,6 +16,7 @@ from exporter.output.negotiation import Format
 
 _LE = tuple(f"{edge:g}" if edge >= 1 else repr(edge) for edge in units.CLASSIC_EDGES_SECONDS)
 _OPENMETRICS_LE = tuple(repr(edge) for edge in units.CLASSIC_EDGES_SECONDS)
+_PIECE = 256
 _LABELS_MARK = "\0"  # no label value holds it: they are printable
 
 
@@ -30,10 +32,12 @@ def escape_help(text: str, fmt: Format) -> str:
 
 
 def render(snapshot: Snapshot, fmt: Format) -> Iterator[str]:
-    """The exposition in pieces, a family each, without the `# EOF` that ends OpenMetrics."""
+    """The exposition in pieces of at most _PIECE series, without the `# EOF` that ends OpenMetrics."""
     common: dict[Identity | None, str] = {}
     for family in snapshot.families:
-        yield "".join(_family(family, fmt, common))
+        lines = _family(family, fmt, common)
+        while piece := "".join(islice(lines, _PIECE)):
+            yield piece
 
 
 def _family(family: Family, fmt: Format, common: dict[Identity | None, str]) -> Iterator[str]:
@@ -84,7 +88,7 @@ def _histogram_template(name: str, edges: tuple[str, ...]) -> str:
 def _histogram(template: str, labels: str, point: Point, *, with_exemplars: bool) -> str:
     histogram = point.value
     assert isinstance(histogram, Histogram)  # noqa: S101 - the kind of the metric says so
-    cumulative = units.cumulative(histogram.counts)
+    cumulative = histogram.counts.cumulative()
     text = (template % (*cumulative, histogram.sum_seconds, cumulative[-1])).replace(_LABELS_MARK, labels)
     if with_exemplars and histogram.exemplar:
         lines = text.splitlines(keepends=True)

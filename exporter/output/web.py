@@ -28,6 +28,7 @@ log = logging.getLogger(__name__)
 
 GZIP_LEVEL = 1  # level 9 costs 8 times the CPU for a sixth less (docs/measurements.md)
 CLIENT_PATIENCE_SECONDS = 10  # for a request line, and for a client to take its response
+_BLOCK_BYTES = 1 << 16
 _GZIP_WINDOW = 31  # zlib's way to say: gzip header, largest window
 _TURNED_AWAY = (
     b"HTTP/1.0 503 Service Unavailable\r\nRetry-After: 1\r\nContent-Type: text/plain; charset=utf-8\r\n"
@@ -88,11 +89,11 @@ class Application:
         if accepts_gzip(environ):
             headers.append(("Content-Encoding", "gzip"))
             pieces = _gzipped(pieces)
-        body = b"".join(pieces)
+        body = list(_blocks(pieces))
         self._own.set(catalog.RENDER_DURATION, time.monotonic() - started_at, fmt.name.lower())
-        headers.append(("Content-Length", str(len(body))))
+        headers.append(("Content-Length", str(sum(map(len, body)))))
         start_response("200 OK", headers)
-        return [body]
+        return body
 
     def _pieces(self, snapshot: Snapshot, fmt: Format) -> Iterator[bytes]:
         if self._with_exporter_metrics:
@@ -126,6 +127,20 @@ def _plain(
     headers = [("Content-Type", "text/plain; charset=utf-8"), ("Content-Length", str(len(body)))]
     start_response(status, headers + (extra or []))
     return [body]
+
+
+def _blocks(pieces: Iterator[bytes]) -> Iterator[bytes]:
+    """Joined to what is worth a system call; never all of them, which may be tens of megabytes."""
+    held: list[bytes] = []
+    size_bytes = 0
+    for piece in pieces:
+        held.append(piece)
+        size_bytes += len(piece)
+        if size_bytes >= _BLOCK_BYTES:
+            yield b"".join(held)
+            held, size_bytes = [], 0
+    if held:
+        yield b"".join(held)
 
 
 def _gzipped(pieces: Iterator[bytes]) -> Iterator[bytes]:

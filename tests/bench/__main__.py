@@ -12,7 +12,17 @@ from pathlib import Path
 
 from exporter.kernel import loader
 from exporter.kernel.libbpf import Libbpf
-from tests.bench import accuracy, call_cost, exporter_cost, render_cost, switch_cost, target, tick_cost
+from tests.bench import (
+    accuracy,
+    call_cost,
+    exporter_cost,
+    pause,
+    render_cost,
+    step_time,
+    switch_cost,
+    target,
+    tick_cost,
+)
 
 DOCUMENT = Path(__file__).parents[2] / "docs" / "measurements.md"
 BEGIN, END = "<!-- bench: begin -->", "<!-- bench: end -->"
@@ -45,7 +55,9 @@ def _table() -> Iterator[str]:
     yield "| figure | measured | bar | |"
     yield "|---|---|---|---|"
     yield from _call_rows(kind)
+    yield from _pause_rows()
     yield from _switch_rows()
+    yield from _step_rows()
     yield from _exporter_rows()
     yield from _render_rows()
     yield from _accuracy_rows()
@@ -76,6 +88,19 @@ def _call_rows(kind: loader.AttachKind) -> Iterator[str]:
     )
 
 
+def _pause_rows() -> Iterator[str]:
+    for kind in loader.AttachKind:
+        found = pause.pause(kind)
+        largest_us = max(found.attaching_us, found.detaching_us)
+        yield _row(
+            f"largest pause of a running job while {len(pause.FUNCTIONS)} functions are probed ({kind}), and set free again",
+            f"{found.attaching_us:,.0f} us within {found.attach_seconds * 1000:.0f} ms, {found.detaching_us:,.0f} us within "
+            f"{found.detach_seconds:.2f} s; {found.neither_us:,.0f} us when nothing happens",
+            "≤ 1,000 us",
+            is_met=largest_us <= 1000,
+        )
+
+
 def _switch_rows() -> Iterator[str]:
     costs = switch_cost.switch_costs()
     yield _row(
@@ -92,6 +117,18 @@ def _switch_rows() -> Iterator[str]:
         "≤ 10 ms",
         is_met=tick_ms <= 10,
     )
+
+
+def _step_rows() -> Iterator[str]:
+    bars = {"off": 0.003, "duty": 0.01, "full": None}
+    for one in step_time.step_times():
+        bar = bars[one.mode]
+        yield _row(
+            f"steps of a job that makes {one.calls_per_second:,.0f} calls/s, traced against untraced, --probes.launch={one.mode}",
+            f"{one.longer:+.2%} (pairs {one.ratios[0] - 1:+.1%} to {one.ratios[-1] - 1:+.1%})",
+            f"≤ {bar * 100:g} %" if bar else "for comparison",
+            is_met=one.longer <= bar if bar else None,
+        )
 
 
 def _exporter_rows() -> Iterator[str]:

@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 
 from exporter import standin
 from exporter.kernel.abi import Api, Culprit, IntervalKind, ThreadState
-from exporter.kernel.rows import Exposure
+from exporter.kernel.thread_rows import Exposure
 from tests.support import accounts
 from tests.support.accounts import Account
 from tests.support.traced import STANDIN_LIBRARIES, Tracer, tracer

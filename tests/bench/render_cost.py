@@ -16,6 +16,7 @@ from exporter.output import protobuf, text
 from exporter.output.negotiation import Format
 from exporter.output.otlp import json_body, protobuf_body
 from exporter.output.otlp.points import Form, Origin, data_points, requests
+from exporter.totals import Counts
 
 SAMPLES_WANTED = 10_000
 POINTS_WANTED = 1_000
@@ -37,10 +38,10 @@ def _snapshot(series: int) -> tuple[Snapshot, int]:
     return Snapshot(now, families, dict.fromkeys(identities, now.unix_ns)), series * _SAMPLES_EACH
 
 
-def _bell() -> tuple[int, ...]:
+def _bell() -> Counts:
     """A million calls around 30 us, as a log-normal distribution has them: 64 slots, eight octaves, are occupied."""
     weights = [math.exp(-(((slot - 120) / 12) ** 2) / 2) if 88 <= slot < 152 else 0.0 for slot in range(units.SLOTS)]
-    return tuple(math.ceil(weight * 1e6 / sum(weights)) for weight in weights)
+    return Counts.of([math.ceil(weight * 1e6 / sum(weights)) for weight in weights])
 
 
 class RenderCosts(NamedTuple):

@@ -29,8 +29,8 @@ def build() -> None:
     BUILD.mkdir(parents=True, exist_ok=True)
     # Not optimised, so that each begins with `push %rbp` as real functions do: the kernel emulates it. An instruction that
     # it has to single-step costs 12 us on a virtual machine, which would hide everything else.
-    _library(DRIVER, DRIVER_FUNCTIONS)
-    _library(LIBRARY, RUNTIME_FUNCTIONS, DRIVER, "-Wl,--no-as-needed", "-Wl,-rpath,$ORIGIN")
+    library(DRIVER, DRIVER_FUNCTIONS)
+    library(LIBRARY, RUNTIME_FUNCTIONS, DRIVER, "-Wl,--no-as-needed", "-Wl,-rpath,$ORIGIN")
     _run("cc", "-O2", "-Wall", "-Werror", HERE / "target.c", "-o", BUILD / "target", "-ldl")
     _run("cc", "-O2", "-Wall", "-Werror", HERE / "switches.c", "-o", BUILD / "switches")
     multiarch = f"/usr/include/{os.uname().machine}-linux-gnu"
@@ -41,7 +41,8 @@ def build() -> None:
         )
 
 
-def _library(path: Path, functions: tuple[str, ...], *with_flags: str | Path) -> None:
+def library(path: Path, functions: tuple[str, ...], *with_flags: str | Path) -> None:
+    """Compile a library of functions that return 0."""
     source = path.with_suffix(".c")
     source.write_text("".join(f"int {name}(void) {{ return 0; }}\n" for name in functions))
     _run("cc", "-O0", "-shared", "-fPIC", f"-Wl,-soname,{path.name}", *reversed(with_flags), source, "-o", path)

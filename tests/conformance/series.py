@@ -22,9 +22,9 @@ CLASSIC_EXPONENTS = (-19, -17, -15, -13, -11, -9, -7, -5, -3, 0)
 """Of the classic edges, in powers of 2 s; by hand, from docs/metrics.md."""
 
 
-GOES_ON = frozenset({catalog.THREAD_TIME, catalog.LOST, catalog.CULPRIT})
-"""What grows while a program rests: its threads rest in time, and what was lost finds its culprit up to five seconds later. Two
-readings need not be the same, and are left out.
+GOES_ON = frozenset({catalog.THREAD_TIME, catalog.LOST, catalog.CULPRIT, catalog.OVERHEAD})
+"""What moves while a program rests: its threads rest in time, what was lost finds its culprit up to five seconds later, and what
+probes cost is a mean of the last ten. Two readings need not be the same, and are left out.
 """
 
 SILENT = frozenset({catalog.LOST, catalog.CULPRIT, catalog.WAIT_CHAIN, catalog.NCCL_WAIT, catalog.STEP_DURATION})

@@ -23,6 +23,7 @@ from tests.support.traced import eventually, only
 
 pytestmark = pytest.mark.conformance
 PATIENCE_SECONDS = 60
+OWN_NAMES = {metric.name for metric in EXPORTER_METRICS}
 OPERATIONS = "gpustall.cuda.operations"
 LIVE = "gpustall.cuda.memory.live"  # a gauge: also pushed when it has not changed
 FORM_OF = {
@@ -122,8 +123,8 @@ class TestNumbers:
             scrape, points = pushed.scrape(), pushed.points()
             found = set()
             for kind in (Kind.COUNTER, Kind.GAUGE, Kind.INFO):
-                own = {key for key in series.of_scrape(scrape, kind) if key[0].startswith("gpustall_exporter_")}
-                sent = {key for key in series.of_points(points, kind) if key[0].startswith("gpustall_exporter_")}
+                own = {key for key in series.of_scrape(scrape, kind) if key[0] in OWN_NAMES}
+                sent = {key for key in series.of_points(points, kind) if key[0] in OWN_NAMES}
                 assert own != set()
                 found |= own ^ sent
             return found

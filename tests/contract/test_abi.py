@@ -14,6 +14,23 @@ from exporter.kernel import abi, cadence_rows, progress_rows, rows, thread_rows
 
 HEADER = re.sub(r"/\*.*?\*/", "", (Path(__file__).parents[2] / "bpf" / "abi.h").read_text(encoding="utf-8"), flags=re.S)
 
+CONSTANTS = (
+    "HIST_OCTAVES",
+    "HIST_SLOTS",
+    "RANK_UNKNOWN",
+    "COMMUNICATOR_ORDINALS",
+    "COMMUNICATOR_OTHER",
+    "TAIL_FIRST_OCTAVE",
+    "TAIL_OCTAVES",
+    "FEEDING_PLACES",
+    "OPERATION_NONE",
+    "BEATS",
+    "ATTACHMENTS",
+    "OPERATION_NCCL_WAIT",
+    "GPU_MAJORS",
+)
+KERNEL_ONLY = ("NCCL_UNIQUE_ID_BYTES", "EXEMPLAR_WINDOW", "COUNTED_TOGETHER")
+
 ENUMS: dict[str, tuple[type[enum.IntEnum], str, str | None]] = {
     # C name: the twin, prefix of the C names, C name that only counts the others
     "call_api": (abi.Api, "API_", None),
@@ -36,9 +53,9 @@ STRUCTS: dict[str, tuple[tuple[struct.Struct, ...], type | None, tuple[str, ...]
     # C name: the formats of its twin one behind the other, the NamedTuple of rows.py, members that it leaves out
     "operation_key": ((abi.OPERATION_KEY,), rows.OperationKey, ()),
     "exemplar": ((abi.EXEMPLAR,), totals.Call, ("opening", "closing")),
-    "exposure": ((abi.EXPOSURE,), rows.Exposure, ()),
+    "exposure": ((abi.EXPOSURE,), thread_rows.Exposure, ()),
     "operation_row": (
-        (abi.OPERATION_SUMS, abi.STATES, abi.EXPOSURE, abi.EXEMPLAR, abi.OPERATION_SLOTS),
+        (abi.OPERATION_SUMS, abi.STATES, abi.EXEMPLAR, abi.OPERATION_SLOTS),
         None,
         (),
     ),
@@ -63,6 +80,9 @@ STRUCTS: dict[str, tuple[tuple[struct.Struct, ...], type | None, tuple[str, ...]
     "progress_row": ((abi.PROGRESS_ROW,), progress_rows.ProgressRow, ()),
     "frontier_key": ((abi.FRONTIER_KEY,), None, ()),
     "event": ((abi.EVENT,), rows.Event, ()),
+    "attachment_row": ((abi.ATTACHMENT_ROW,), None, ()),
+    "mapping_row": ((abi.MAPPING_ROW,), None, ()),
+    "launch_sampling": ((abi.LAUNCH_SAMPLING,), None, ()),
     "settings": ((abi.SETTINGS,), None, ()),
 }
 CODES = {"__u64": "Q", "__s64": "q", "__u32": "I", "__u16": "H", "__s32": "i"}
@@ -107,43 +127,14 @@ class TestConstants:
         assert constants()["HIST_OCTAVES"] == abi.HIST_OCTAVES == 42
         assert constants()["HIST_SLOTS"] == abi.HIST_SLOTS == units.SLOTS == 338
 
-    @pytest.mark.parametrize(
-        "name",
-        [
-            "RANK_UNKNOWN",
-            "COMMUNICATOR_ORDINALS",
-            "COMMUNICATOR_OTHER",
-            "TAIL_FIRST_OCTAVE",
-            "TAIL_OCTAVES",
-            "FEEDING_PLACES",
-            "OPERATION_NONE",
-            "BEATS",
-            "OPERATION_NCCL_WAIT",
-            "GPU_MAJORS",
-        ],
-    )
+    @pytest.mark.parametrize("name", CONSTANTS)
     def test_constant_is_equal(self, name: str) -> None:
         """Same name, same number."""
         assert constants()[name] == getattr(abi, name)
 
     def test_no_constant_is_forgotten(self) -> None:
         """A new one needs its line here."""
-        kernel_only = {"NCCL_UNIQUE_ID_BYTES", "EXEMPLAR_WINDOW"}
-
-        assert constants().keys() - kernel_only == {
-            "HIST_OCTAVES",
-            "HIST_SLOTS",
-            "RANK_UNKNOWN",
-            "COMMUNICATOR_ORDINALS",
-            "COMMUNICATOR_OTHER",
-            "TAIL_FIRST_OCTAVE",
-            "TAIL_OCTAVES",
-            "FEEDING_PLACES",
-            "OPERATION_NONE",
-            "BEATS",
-            "OPERATION_NCCL_WAIT",
-            "GPU_MAJORS",
-        }
+        assert constants().keys() == {*CONSTANTS, *KERNEL_ONLY}
 
     def test_states_are_as_many_as_a_row_has(self) -> None:
         """The enum's count, the formats, the enum's members."""
@@ -217,13 +208,12 @@ class TestStructs:
         assert list(row._fields) == [member for member, _ in members(name) if member not in left_out]  # type: ignore[union-attr]
 
     def test_operation_row_is_read_in_pieces(self) -> None:
-        """The sums are its head; the states, the exposure, an exemplar and the slots follow."""
+        """The sums are its head; the states, an exemplar and the slots follow."""
         sums = ["untimed", "total_ns", "bytes", "states_ns"]
-        exposure = [f"exposure.{member}" for member in rows.Exposure._fields]
         exemplar = [f"slowest.{member}" for member, _ in members("exemplar")]
 
-        assert [member for member, _ in members("operation_row")] == [*sums, *exposure, *exemplar, "slots"]
-        assert (rows.STATES_AT, rows.EXPOSURE_AT, rows.EXEMPLAR_AT, rows.SLOTS_AT) == (24, 152, 200, 232)
+        assert [member for member, _ in members("operation_row")] == [*sums, *exemplar, "slots"]
+        assert (rows.STATES_AT, rows.EXEMPLAR_AT, rows.SLOTS_AT) == (24, 152, 184)
 
     def test_no_struct_is_forgotten(self) -> None:
         """Neither here nor among the asserted sizes."""

@@ -65,7 +65,8 @@ class TestNames:
     @EVERY_METRIC
     def test_metrics_about_the_exporter_have_their_prefix(self, metric: Metric) -> None:
         """And no other has it."""
-        assert metric.name.startswith("gpustall_exporter_") == (metric in EXPORTER_METRICS)
+        is_about_it = metric in EXPORTER_METRICS + catalog.COST_METRICS
+        assert metric.name.startswith("gpustall_exporter_") == is_about_it
         assert metric.name.startswith("gpustall_")
 
     def test_every_metric_made_is_listed(self) -> None:
@@ -81,10 +82,10 @@ class TestCollectors:
     """Which of them a metric is missing with."""
 
     def test_every_workload_metric_is_of_one_collector(self) -> None:
-        """But the info, which is there whenever a process is."""
+        """But the info and what the probes cost, which are there whenever a process is."""
         listed = [metric for metrics in catalog.METRICS_OF_COLLECTOR.values() for metric in metrics]
 
-        assert [*listed, catalog.WORKLOAD_INFO] == list(WORKLOAD_METRICS)
+        assert [*listed, catalog.WORKLOAD_INFO, *catalog.COST_METRICS] == list(WORKLOAD_METRICS)
 
     def test_collectors_are_those_that_can_be_switched_off(self) -> None:
         """By the same names."""

@@ -60,7 +60,7 @@ class TestNames:
     @EVERY_DOCUMENT
     def test_every_flag_exists(self, name: str) -> None:
         """Of `run` or `check`."""
-        flags = set(re.findall(r"(?<![\w-])--([a-z][a-z.-]*[a-z])", text_of(name)))
+        flags = set(re.findall(r"(?<![\w-])--([a-z][a-z0-9.-]*[a-z0-9])", text_of(name)))
 
         assert flags - {setting.flag for setting in SETTINGS} - OTHER_FLAGS - FOREIGN_FLAGS == set()
 

@@ -18,7 +18,7 @@ FLOORS = (
     {"kernel", "host"},
     {"identity", "accounting", "ledger"},
     {"collectors"},  # above the books that one of them keeps
-    {"output", "roster", "discovery", "standin"},
+    {"output", "roster", "discovery", "standin", "governor"},
     {"publication"},  # between its parts and the daemon: it holds roster, ledger and output's own metrics together
     {"daemon", "preflight"},
     {"commands"},
@@ -42,8 +42,11 @@ EXTERNAL = {
     "tenacity": {"output/otlp/delivery.py"},
 }
 CTYPES = {
+    "kernel/calibration.py": "machine code of our own, and where it is mapped",
     "kernel/libbpf.py": "the binding to libbpf and bpf(2)",
+    "kernel/mapped_files.py": "mmap(2): the module mmap hides where its mappings are",
     "kernel/maps.py": "buffers for batch look-ups",
+    "kernel/filtered_child.py": "seccomp, perf_event_open(2), and machine code that is called",
     "kernel/mapping_watch.py": "perf_event_open(2) has no wrapper in Python",
     "host/libraries.py": "fstatfs(2): os.statvfs() leaves out the type of the file system",
     "commands/run.py": "prctl(2): the stand-in job dies with the exporter",

@@ -7,6 +7,7 @@ from collections.abc import Iterable
 import pytest
 
 from exporter import catalog
+from exporter.catalog import EXPORTER_METRICS
 from exporter.model import Family
 from exporter.output.negotiation import Format
 from exporter.output.otlp import json_body, points, protobuf_body
@@ -125,7 +126,8 @@ class TestAgainstTheScrape:
         scraped = translation.of_scrape(scrape)
         wanted = points.data_points(CASES["training"](), own.families())
 
-        pushed = translation.of_points(point for point in received_json(wanted, form) if "exporter" in point.name)
+        own_names = {metric.otel_name for metric in EXPORTER_METRICS}
+        pushed = translation.of_points(point for point in received_json(wanted, form) if point.name in own_names)
         assert pushed == {key: value for key, value in scraped.items() if not key[0].startswith("process_")}
 
     @EVERY_CASE

@@ -15,6 +15,8 @@ from typing import Any
 import pytest
 
 from exporter import standin
+from exporter.kernel import hazards
+from exporter.kernel.hazards import Fate
 from tests.support import held_calls
 from tests.support.exporter_process import COMMAND
 from tests.support.receiver import answer, receiver, refused
@@ -76,6 +78,7 @@ class TestHere:
             "capabilities",
             "libbpf",
             "BPF objects",
+            "return probes",
             "BPF programs",
             "perf events",
             "tracefs",
@@ -103,6 +106,42 @@ class TestHere:
         assert {"cudaLaunchKernel", "cudaMemcpyAsync_ptsz", "cudaStreamSynchronize"} <= set(symbols["runtime"])
         assert {"cuLaunchKernel", "cuMemcpyHtoD_v2"} <= set(symbols["driver"])
         assert {"ncclAllReduce", "ncclCommInitRank"} <= set(symbols["nccl"])
+
+
+class TestReturnProbes:
+    """Whether a job under a seccomp filter survives them is tried out on a child of `check`."""
+
+    def test_the_experiment_is_reported(self) -> None:
+        """This kernel's word for it; where it ends the child, what is lost without return probes."""
+        row = only(findings(check("--format=json"))["return probes"])
+
+        if hazards.fate_by_experiment() is Fate.SURVIVES:
+            assert (row["state"], row["detail"]) == ("ok", "a child under a strict seccomp filter has survived them")
+        else:
+            assert row["state"] == "absent"
+            assert row["detail"].endswith(hazards.WITHOUT_RETURNS)
+
+    def test_without_them_the_loss_is_stated(self) -> None:
+        """On demand; entries alone are loaded then, and `run` works."""
+        done = check("--format=json", "--probes.returns=never")
+        rows = findings(done)
+        row = only(rows["return probes"])
+
+        assert done.returncode == 0
+        assert row["state"] == "absent"
+        assert row["detail"] == (
+            "left out by --probes.returns=never: CUDA calls are counted by operation as they begin, and that is all: no"
+            " durations, errors, bytes or memory, nothing of NCCL, and no thread time or lost time"
+        )
+        assert only(rows["BPF programs"])["detail"].endswith("entries alone")
+
+    def test_without_them_the_cuda_collector_is_needed(self) -> None:
+        """Nothing else has anything to tell."""
+        done = check("--format=json", "--probes.returns=never", "--no-collector.cuda")
+        row = only(findings(done)["BPF programs"])
+
+        assert done.returncode == 3
+        assert (row["state"], row["remedy"]) == ("failed", "leave --collector.cuda on")
 
 
 class TestReceivers:
@@ -162,7 +201,8 @@ class TestNotHere:
 
         assert done.returncode == 3
         assert only(rows["BPF objects"])["detail"] == "not built: " + ", ".join(
-            f"{subject}.bpf.o" for subject in ("process", "cuda", "nccl", "sched", "reclaim", "interrupt", "threads")
+            f"{subject}.bpf.o"
+            for subject in ("process", "mappings", "cuda", "nccl", "sched", "reclaim", "interrupt", "threads")
         )
         assert only(rows["BPF objects"])["remedy"] == "run `make build`"
         assert only(rows["BPF programs"])["state"] == "failed"

@@ -12,6 +12,7 @@ from itertools import pairwise
 
 from exporter.accounting.accountant import Accountant
 from exporter.accounting.naming import Cause
+from exporter.accounting.thread_time import times_by_process
 from exporter.kernel.rows import Tables
 from tests.faults.episode import Episode
 from tests.faults.recording import RecordedRun, Recording, Replay
@@ -42,7 +43,7 @@ def books(run: RecordedRun, scrapes: Collection[int] = ()) -> tuple[Entry, ...]:
         if number in scrapes or number == len(run.ticks) - 1:
             accounts = tables.read_accounts(processes)
             accountant.update(accounts, owners, now_ns)
-            accountant.update_threads(accounts)
+            accountant.update_threads(times_by_process(accounts), accounts.threads)
         else:
             accountant.update(tables.read_waits(processes), owners, now_ns)
         if number == len(run.ticks) - 1:

@@ -20,7 +20,7 @@ from tests.faults.job import Result, Step
 from tests.support.tables import FakeMap
 
 SUFFIX = ".jsonl.xz"
-MAPS = ("processes", "operations", "intervals", "feeding", "chains", "blame")
+MAPS = ("processes", "operations", "exposures", "intervals", "feeding", "chains", "blame")
 """Maps that Tables.read_waits() and read_accounts() need, in an order in which what explains a loss is read after it."""
 THREADS = "threads"
 """Beside the maps: the output of the iterator over living threads, as if each were a row of a map."""
@@ -32,6 +32,7 @@ Moved = Mapping[str, Mapping[bytes, bytes | None]]
 LAYOUT = [
     *(row.size for row in (abi.PROCESS_ROW, abi.INTERVAL_ROW, abi.FEEDING_ROW, abi.CHAIN_ROW, abi.THREAD_ROW)),
     *(key.size for key in (abi.OPERATION_KEY, abi.INTERVAL_KEY, abi.CHAIN_KEY, abi.BLAME_KEY)),
+    abi.EXPOSURE.size,
     EXEMPLAR_AT,
 ]
 """Sizes by which a recording's rows can be told from those of other kernel programs."""

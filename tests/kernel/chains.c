@@ -1,14 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * A step thread that waits for data in every gap, and says in JSON how long. Usage: chains WORK TIMES MICROSECONDS [helper]
+ * A step thread that waits for data in every gap, and says in JSON how long. Usage: chains WORK TIMES MICROSECONDS [HOW...]
  * A worker process makes the data when asked through a pipe: burn (uses the CPU), nap, or both (half of the time each).
  * With `helper`, a thread of the step thread's process takes the data from the worker and hands it on, as a queue does.
  * With `alone`, a timer ends the wait: there is nobody to wait for.
+ * With `busy`, another process of the job never stops using the CPU. With `apart`, these processes run on CPU 0.
+ * With `early`, the step thread asks, computes for 1 ms, and waits then.
  */
 #define _GNU_SOURCE
 #include <poll.h>
 #include <pthread.h>
+#include <sched.h>
 #include <signal.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -90,11 +94,31 @@ static void work(const char *kind)
 	_exit(0);
 }
 
-static void fetch(void)
+static void busy(void)
+{
+	prctl(PR_SET_PDEATHSIG, SIGKILL);
+	for (;;)
+		burn(1000000);
+}
+
+static void move_apart(void)
+{
+	cpu_set_t first;
+
+	CPU_ZERO(&first);
+	CPU_SET(0, &first);
+	if (sched_setaffinity(0, sizeof(first), &first) < 0)
+		_exit(1);
+}
+
+static void fetch(long long early_us)
 {
 	char byte = 0;
 
-	if (write(ask[1], &byte, 1) != 1 || read(answer[0], &byte, 1) != 1)
+	if (write(ask[1], &byte, 1) != 1)
+		exit(1);
+	burn(early_us);
+	if (read(answer[0], &byte, 1) != 1)
 		exit(1);
 }
 
@@ -106,7 +130,7 @@ static void *helper(void *argument)
 			pthread_cond_wait(&changed, &lock);
 		asked = 0;
 		pthread_mutex_unlock(&lock);
-		fetch();
+		fetch(0);
 		pthread_mutex_lock(&lock);
 		ready = 1;
 		pthread_cond_broadcast(&changed);
@@ -126,10 +150,18 @@ static void take_from_helper(void)
 	pthread_mutex_unlock(&lock);
 }
 
+static bool has(char **words, const char *wanted)
+{
+	for (; *words; words++)
+		if (strcmp(*words, wanted) == 0)
+			return true;
+	return false;
+}
+
 int main(int argc, char **argv)
 {
 	long long gap_ns = 0, before_ns;
-	const char *how = argc > 4 ? argv[4] : "";
+	char **how = argv + 4;
 	pthread_t one;
 
 	if (argc < 4 || pipe(ask) < 0 || pipe(answer) < 0)
@@ -139,20 +171,28 @@ int main(int argc, char **argv)
 	if (worker_cpu_ns == MAP_FAILED)
 		return 1;
 	cudaLaunchKernel(); /* what is forked from here on belongs to the job */
-	if (fork() == 0)
+	if (fork() == 0) {
+		if (has(how, "apart"))
+			move_apart();
 		work(argv[1]);
-	if (strcmp(how, "helper") == 0 && pthread_create(&one, NULL, helper, NULL) != 0)
+	}
+	if (has(how, "busy") && fork() == 0) {
+		if (has(how, "apart"))
+			move_apart();
+		busy();
+	}
+	if (has(how, "helper") && pthread_create(&one, NULL, helper, NULL) != 0)
 		return 1;
 	nap(10000);
 	for (int i = 0; i < atoi(argv[2]); i++) {
 		cudaStreamSynchronize();
 		before_ns = clock_ns(CLOCK_MONOTONIC);
-		if (strcmp(how, "helper") == 0)
+		if (has(how, "helper"))
 			take_from_helper();
-		else if (strcmp(how, "alone") == 0)
+		else if (has(how, "alone"))
 			poll(NULL, 0, (int)(work_us / 1000));
 		else
-			fetch();
+			fetch(has(how, "early") ? 1000 : 0);
 		gap_ns += clock_ns(CLOCK_MONOTONIC) - before_ns;
 		cudaLaunchKernel();
 	}

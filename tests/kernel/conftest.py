@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import platform
 import subprocess
 from collections.abc import Iterator
 from pathlib import Path
@@ -10,9 +11,13 @@ from pathlib import Path
 import pytest
 
 from exporter import standin
+from exporter.kernel.abi import Api
 from exporter.kernel.loader import BTF, OBJECTS_DIR, AttachKind
+from exporter.kernel.operations import wanted_symbols
+from tests.faults.injectors import NotPossible, cgroups
+from tests.support import told_process
 from tests.support.accounts import compiled
-from tests.support.traced import Tracer, tracer
+from tests.support.traced import STANDIN_LIBRARIES, Tracer, tracer
 
 ROOT = Path(__file__).parent.parent.parent
 
@@ -37,16 +42,29 @@ def _possible_here() -> None:
         subprocess.run(["make", "-s", "-C", str(ROOT / "bpf")], check=True)
 
 
-# This kernel takes 0.1 s to remove a perf event, two of which make a single probe: only what these tests call is probed so.
+# A kernel takes 0.1 s to remove a perf event, two of which make a single probe: only what these tests call is probed so.
 FEW = ("cudaEventRecord", "cudaStreamSynchronize", "cudaLaunchKernel", "cudaMalloc", "cudaFree", "cuLaunchKernel",
        "cuStreamQuery", "ncclCommInitRank", "ncclAllReduce")  # fmt: skip
 
+SINCE = {AttachKind.SESSION: (6, 13), AttachKind.MULTI: (6, 6), AttachKind.SINGLE: (0, 0)}
+"""The kernel that brought a kind of attachment."""
+
 
 @pytest.fixture(params=list(AttachKind))
-def traced(request: pytest.FixtureRequest) -> Iterator[Tracer]:
+def attach_kind(request: pytest.FixtureRequest) -> AttachKind:
+    """Each attachment kind in turn that a kernel of this version has to have."""
+    kind: AttachKind = request.param
+    major, minor = platform.release().split(".")[:2]
+    if (int(major), int(minor)) < SINCE[kind]:
+        pytest.skip("needs kernel {}.{}, which brought this kind of probe".format(*SINCE[kind]))
+    return kind
+
+
+@pytest.fixture
+def traced(attach_kind: AttachKind) -> Iterator[Tracer]:
     """Probes on the stand-in's libraries, by each attachment kind in turn; at least on the functions in FEW."""
-    with tracer(request.param) as found:
-        found.attach_standin(FEW if request.param is AttachKind.SINGLE else None)
+    with tracer(attach_kind) as found:
+        found.attach_standin(FEW if attach_kind is AttachKind.SINGLE else None)
         yield found
 
 
@@ -63,6 +81,16 @@ def chains_program(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture
+def cpu_group() -> Iterator[cgroups.Group]:
+    """A group of the cpu controller, in whichever hierarchy has it."""
+    try:
+        with cgroups.group("cpu", "accounting") as found:
+            yield found
+    except NotPossible as reason:
+        pytest.skip(str(reason))
+
+
+@pytest.fixture
 def account_tracer() -> Iterator[Tracer]:
     """All programs, attached to nothing yet."""
     with tracer() as found:
@@ -70,8 +98,31 @@ def account_tracer() -> Iterator[Tracer]:
 
 
 @pytest.fixture
-def best_traced() -> Iterator[Tracer]:
-    """Probes on the stand-in's libraries, by the best kind this kernel has."""
+def best_traced(request: pytest.FixtureRequest) -> Iterator[Tracer]:
+    """Probes on the stand-in's libraries, by the best kind this kernel has; single ones on what the test's file names."""
     with tracer() as found:
-        found.attach_standin()
+        found.attach_standin(_named(request.path) if found.kernel.attach_kind is AttachKind.SINGLE else None)
         yield found
+
+
+def _named(file: Path) -> set[str]:
+    """The symbols whose names occur in a file, and what makes communicators, of which the stand-in has several ways."""
+    text = file.read_text(encoding="utf-8")
+    symbols = {symbol for api in Api for symbol in wanted_symbols(api)}
+    return {symbol for symbol in symbols if symbol in text or symbol.startswith("ncclComm")}
+
+
+@pytest.fixture(scope="session")
+def own_standin(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The stand-in's libraries and `calls`, as files that nobody else maps."""
+    folder = tmp_path_factory.mktemp("standin")
+    for name in (*STANDIN_LIBRARIES.values(), "calls"):
+        subprocess.run(["cp", standin.build_dir() / name, folder], check=True)
+    return folder
+
+
+@pytest.fixture
+def own_traced(account_tracer: Tracer, own_standin: Path) -> Tracer:
+    """Probes on these libraries, by the best kind this kernel has."""
+    told_process.attach(account_tracer, own_standin)
+    return account_tracer

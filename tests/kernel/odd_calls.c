@@ -43,6 +43,19 @@ HOOKED int cudaLaunchKernel(int x)
 	return cuLaunchKernel(x); /* with -O2: a jump */
 }
 
+/* Of another library with the same functions. */
+HOOKED int other_cudaStreamSynchronize(void)
+{
+	__asm__ volatile("");
+	return 0;
+}
+
+HOOKED int other_cudaLaunchKernel(void)
+{
+	__asm__ volatile("");
+	return 0;
+}
+
 HOOKED int cudaMemcpy(void *to, void *from, unsigned long bytes, int kind)
 {
 	(void)to, (void)from, (void)bytes, (void)kind;
@@ -70,6 +83,18 @@ static void fork_here(int level)
 
 	if (child > 0)
 		waitpid(child, NULL, 0);
+}
+
+static void hold_once(int level)
+{
+	static int is_done;
+	char byte;
+
+	(void)level;
+	if (is_done++)
+		return;
+	if (write(STDOUT_FILENO, "x", 1) != 1 || read(STDIN_FILENO, &byte, 1) != 1)
+		_exit(1);
 }
 
 static void leave(int level)
@@ -104,6 +129,18 @@ int main(int argc, char **argv)
 			cudaStreamSynchronize(fork_here, 0);
 			if (getpid() != parent)
 				_exit(0);
+		} else if (!strcmp(way, "longjmp-other")) {
+			if (i == 0 && !setjmp(home))
+				cudaStreamSynchronize(jump, 0);
+			other_cudaStreamSynchronize();
+		} else if (!strcmp(way, "launch-other")) {
+			cudaEventRecord();
+			hold_once(0);
+			cudaLaunchKernel(0);
+			cudaEventRecord();
+			other_cudaLaunchKernel();
+		} else if (!strcmp(way, "hold")) {
+			cudaStreamSynchronize(hold_once, 0);
 		} else if (!strcmp(way, "exit")) {
 			cudaEventRecord();
 			cudaStreamSynchronize(leave, 0);

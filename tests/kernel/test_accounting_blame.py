@@ -2,19 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
 
 from exporter.kernel.abi import Culprit, IntervalKind, ThreadState
+from tests.faults.injectors import cgroups
+from tests.faults.injectors.quota import quota
 from tests.support import accounts
 from tests.support.accounts import Account
-from tests.support.traced import Tracer
+from tests.support.traced import Tracer, only, tracer
 
 MS = 1_000_000
-CPU_CONTROLLER = Path("/sys/fs/cgroup/cpu")
 
 
 def runnable_ns(account: Account) -> int:
@@ -71,24 +70,10 @@ class TestNeighbours:
         assert waiters == [0] * len(waiters)
 
 
-@contextmanager
-def quota(percent: int) -> Iterator[Path]:
-    """A group of the cpu controller with a quota of one CPU's percentage."""
-    if not (CPU_CONTROLLER / "cpu.cfs_quota_us").exists() and not (CPU_CONTROLLER / "cpu.shares").exists():
-        pytest.skip(f"needs the cpu controller of cgroup v1 at {CPU_CONTROLLER}")
-    group = CPU_CONTROLLER / f"gpustall-test-{percent}"
-    group.mkdir()
-    try:
-        (group / "cpu.cfs_period_us").write_text("100000")
-        (group / "cpu.cfs_quota_us").write_text(str(percent * 1000))
-        yield group
-    finally:
-        group.rmdir()
-
-
-def throttled_ns(group: Path) -> int:
+def throttled_ns(group: cgroups.Group) -> int:
     """What the kernel says."""
-    return int(dict(line.split() for line in (group / "cpu.stat").read_text().splitlines())["throttled_time"])
+    said = dict(line.split() for line in group.read("cpu.stat").splitlines())
+    return int(said["throttled_time"]) if group.version == 1 else int(said["throttled_usec"]) * 1000
 
 
 class TestQuota:
@@ -96,14 +81,32 @@ class TestQuota:
 
     @pytest.mark.parametrize("neighbours", [0, 1])
     def test_throttled_time_is_the_kernels_whoever_runs_meanwhile(
-        self, probed: Tracer, waits_program: Path, neighbours: int
+        self, probed: Tracer, waits_program: Path, cpu_group: cgroups.Group, neighbours: int
     ) -> None:
         """cpu.stat, within 2 %: one thread in the group, so that its sum is the thread's."""
-        with quota(40) as group, accounts.hogs(neighbours, cpu=1):
-            enter = f"echo $$ > {group}/cgroup.procs; exec taskset -c 1 {waits_program} call burn 8 50000"
-            account = accounts.run(probed, "sh", "-c", enter)
-            expected_ns = throttled_ns(group)
+        command = ("taskset", "-c", "1", waits_program, "call", "burn", "8", "50000")
+        with quota(cpu_group, percent=40), accounts.hogs(neighbours, cpu=1):
+            account = accounts.run(probed, *command, environment={"WAITS_GROUP": str(cpu_group.path)})
+            expected_ns = throttled_ns(cpu_group)
         found_ns = account.call_ns("cudaEventRecord").get(ThreadState.THROTTLED, 0)
 
         assert found_ns == pytest.approx(expected_ns, rel=0.02, abs=(1 + 100 * account.healed) * MS)
         assert sum(account.blame_ns().values()) == pytest.approx(runnable_ns(account), rel=0.01, abs=2 * MS)
+
+
+class TestFullTable:
+    """Room for one culprit."""
+
+    def test_what_has_no_room_is_told_as_unblamed(self, waits_program: Path) -> None:
+        """Two hogs: the waits behind the second are in no row, are counted as a loss, and are missing nowhere else."""
+        with tracer(capacities={"blame": 1}) as small, accounts.hogs(2, cpu=1):
+            accounts.probe(small, waits_program)
+            account = accounts.run(small, "taskset", "-c", "1", waits_program, "call", "spin", "5", "60000")
+            unblamed_ns = only(small.tables.read_processes().values()).unblamed_ns
+            losses = small.losses()
+
+        assert len(account.accounts.blame) == 1
+        assert losses["sched blame_full"] > 0
+        assert sum(account.blame_ns().values()) + unblamed_ns == pytest.approx(
+            runnable_ns(account), rel=0.01, abs=2 * MS
+        )

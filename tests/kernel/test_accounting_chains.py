@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from exporter.kernel.abi import ThreadState
+from exporter.kernel.abi import ThreadState, Waker
 from tests.support import accounts
 from tests.support.accounts import Account
 from tests.support.traced import Tracer
@@ -90,3 +90,39 @@ class TestAbstaining:
 
         assert row.windows == 0
         assert row.abstained_ns >= (GAPS - 1) * 3 * MS
+
+
+class TestInterrupts:
+    """Whoever is interrupted by what wakes a thread did not wake it: another process of the job, busy on the same CPU."""
+
+    def test_busy_process_is_no_waker_of_a_thread_whose_time_is_up(self, chains: Chains) -> None:
+        """The step thread's own 30 time-outs of 4 ms: nobody ended them."""
+        row = chains("nap", 4000, "alone", "busy").chain(ThreadState.POLL)
+
+        assert row.windows == 0
+        assert row.abstained_ns >= (GAPS - 1) * 3 * MS
+
+    def test_busy_process_is_no_waker_of_a_worker_that_naps(self, chains: Chains) -> None:
+        """The worker's nap stays a nap, and does not become what the busy process did.
+
+        30 of 8 ms, of which the first one is over when the step thread falls asleep: it sees a quarter at least.
+        """
+        split = split_ns(chains("nap", 8000, "early", "apart", "busy"), ThreadState.PIPE)
+
+        assert split[ThreadState.SLEEP] >= GAPS * 2 * MS
+        assert split[ThreadState.ON_CPU] < 0.5 * split[ThreadState.SLEEP]
+
+
+class TestAcrossCpus:
+    """The worker writes on CPU 0, the step thread is woken on CPU 1, by an interrupt from the other one."""
+
+    @pytest.mark.hardware_speed
+    def test_writer_is_the_waker(self, chains: Chains) -> None:
+        """Always: every sleep is split over what the worker did, which computed; an event that was not shown costs one."""
+        account = chains("burn", 4000, "apart")
+        wakers = {key.waker for key in account.accounts.chains if key.state is ThreadState.PIPE}
+        row = account.chain(ThreadState.PIPE)
+
+        assert wakers <= {Waker.PROCESS, Waker.NOBODY}
+        assert row.windows >= GAPS - 1 - account.healed
+        assert row.states_ns[ThreadState.ON_CPU] == pytest.approx(account.truth["worker_cpu_ns"], rel=0.15)

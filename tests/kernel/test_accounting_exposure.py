@@ -10,9 +10,8 @@ from typing import Any
 
 import pytest
 
-from exporter import standin
 from exporter.kernel.abi import Api
-from exporter.kernel.rows import Exposure
+from exporter.kernel.thread_rows import Exposure
 from tests.support import accounts
 from tests.support.traced import STANDIN_LIBRARIES, Tracer
 
@@ -20,15 +19,6 @@ WAITS = 40
 MS = 1_000_000
 
 Waits = Callable[..., tuple[dict[str, Any], Exposure]]
-
-
-@pytest.fixture(scope="module")
-def own_standin(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The stand-in's libraries and `calls`, as files that nobody else maps."""
-    folder = tmp_path_factory.mktemp("standin")
-    for name in (*STANDIN_LIBRARIES.values(), "calls"):
-        subprocess.run(["cp", standin.build_dir() / name, folder], check=True)
-    return folder
 
 
 @pytest.fixture
@@ -49,6 +39,7 @@ def waits(account_tracer: Tracer, own_standin: Path) -> Waits:
 class TestBlocking:
     """Asleep until the GPU is done, then ready to run and not running."""
 
+    @pytest.mark.hardware_speed
     def test_exposed_is_the_delay(self, waits: Waits) -> None:
         """With eight hogs, so that the delay is well above what the timer that plays the GPU's interrupt comes too late by.
 
@@ -69,6 +60,7 @@ class TestBlocking:
 class TestSpinning:
     """On the CPU all the time, as far as others let it."""
 
+    @pytest.mark.hardware_speed
     def test_delay_is_within_the_bound(self, waits: Waits) -> None:
         """Preempted before the GPU was done is not exposed: the bound is less than all waiting for the CPU."""
         truth, exposure = waits("spin", 2)
@@ -77,6 +69,7 @@ class TestSpinning:
         assert exposure.calls + exposure.clean_calls == truth["count"]
         assert exposure.max_ns >= truth["delay_ns"] * 0.6 - WAITS * 50_000
 
+    @pytest.mark.hardware_speed
     def test_calls_that_never_waited_for_a_cpu_are_the_baseline(self, waits: Waits) -> None:
         """The kernels take 6 ms."""
         _, exposure = waits("spin", 0)

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import time
 from pathlib import Path
 
+from exporter.accounting.accountant import Accountant
+from exporter.accounting.naming import Cause
 from exporter.kernel.abi import ThreadState
+from exporter.kernel.rows import Accounts
 from tests.support import accounts
-from tests.support.traced import Tracer
+from tests.support.traced import Tracer, eventually, tracer
 
 MS = 1_000_000
 GAPS = 20
@@ -45,6 +49,25 @@ class TestStalls:
 
         assert sum(row.dry_ns) + sum(row.late_ns) < GAPS * MS
 
+    def test_gap_that_has_become_idle_is_a_stall_no_longer(self, waits_program: Path) -> None:
+        """Three naps of 100 ms, where a gap is idle after 20."""
+        with tracer(idle_ns=20 * MS) as traced:
+            accounts.probe(traced, waits_program)
+            row = accounts.run(traced, waits_program, "gap", "nap", "3", "100000").feeding
+
+        assert 3 * 15 * MS <= row.dry_ns[ThreadState.SLEEP] <= 3 * 20 * MS
+
+    def test_open_stall_is_lost_up_to_the_moment_of_reading(self, account_tracer: Tracer, waits_program: Path) -> None:
+        """A nap of a minute, looked at while it lasts."""
+        accounts.probe(account_tracer, waits_program)
+        with accounts.running(waits_program, "gap", "nap", "1", "60000000"):
+            read = eventually(lambda: _stalled(accounts.read(account_tracer, {}).accounts), "the nap has begun")
+        accountant = Accountant()
+        accountant.update(read, {1: "job"}, time.monotonic_ns())
+        (thread,) = read.threads
+
+        assert accountant.times()[1].lost == {(Cause.OTHER, ""): thread.read_ns - read.feeding[1].stalled_since_ns}
+
     def test_place_is_free_after_the_process_is_forgotten(self, account_tracer: Tracer, waits_program: Path) -> None:
         """Or the 4,096 places would be used up."""
         accounts.probe(account_tracer, waits_program)
@@ -53,3 +76,10 @@ class TestStalls:
 
         assert account_tracer.kernel.maps["feeding"].get((1).to_bytes(4, "little"))[:4] == bytes(4)
         assert account_tracer.kernel.maps["groups"].get((1).to_bytes(4, "little"))[:4] == bytes(4)
+
+
+def _stalled(read: Accounts) -> Accounts | None:
+    """Where the one process is stalled, dry, and its thread asleep."""
+    is_asleep = [thread.state for thread in read.threads] == [ThreadState.SLEEP]
+    is_stalled = [bool(row.stalled_since_ns and row.is_dry) for row in read.feeding.values()] == [True]
+    return read if is_asleep and is_stalled else None

@@ -4,29 +4,24 @@ from __future__ import annotations
 
 import json
 import os
-import shutil
 import subprocess
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from exporter import standin
-from exporter.discovery import Discovery
-from exporter.host.processes import Processes
-from exporter.kernel.abi import Api
-from exporter.kernel.loader import AttachKind, Kernel
-from exporter.kernel.operations import NUMBERS, OPERATIONS
-from exporter.kernel.rows import Tables
+from exporter.host.elf import read_elf
+from exporter.kernel.loader import AttachKind
+from exporter.kernel.operations import NUMBERS
+from tests.support.discovering import LIBRARIES, Scene, copied, discovering, recorded
 from tests.support.held_calls import held_calls, program, without_rank
 from tests.support.requirements import need_command
-from tests.support.traced import eventually, tracer
+from tests.support.traced import eventually
 
-LIBRARIES = ("libcuda.so.1", "libcudart.so.12", "libnccl.so.2")
 PATIENCE_SECONDS = 60
 # Maps a file as code, as the loader does, says so, and stays until its input ends.
 MAPS_AS_CODE = """
@@ -38,61 +33,11 @@ sys.stdin.read()
 """
 
 
-@dataclass
-class Scene:
-    """A Discovery at work in this process."""
-
-    kernel: Kernel
-    tables: Tables
-    discovery: Discovery
-
-    def calls(self, tgid: int) -> dict[str, int]:
-        """Operation -> calls that were counted of one process."""
-        reading = self.tables.read()
-        numbers = [number for number, row in reading.processes.items() if row.tgid == tgid]
-        return {
-            OPERATIONS[key.operation].name: row.calls
-            for key, row in reading.operations.items()
-            if key.process in numbers
-        }
-
-    def probed(self, folder: Path) -> list[str]:
-        """Names of the files of a folder that are probed, each as often as it is."""
-        return sorted(Path(one.path).name for one in self.discovery.probed() if Path(one.path).parent == folder)
-
-    def losses(self) -> dict[str, int]:
-        """Losses that are not zero."""
-        return {f"{p.name} {r.name}".lower(): count for (p, r), count in self.tables.losses().items() if count}
-
-
-@contextmanager
-def _scene(kind: AttachKind | None = None) -> Iterator[Scene]:
-    with tracer(kind) as traced:
-        discovery = Discovery(traced.kernel, Processes(), frozenset(Api), interval_seconds=0)
-        try:
-            yield Scene(traced.kernel, traced.tables, discovery)
-        finally:
-            discovery.close()
-
-
 @pytest.fixture
 def scene() -> Iterator[Scene]:
     """Nothing attached yet; by the best kind this kernel has."""
-    with _scene() as found:
+    with discovering() as found:
         yield found
-
-
-def _copied(folder: Path) -> Path:
-    """A folder with copies of the stand-in's libraries: other inodes than any file that is in use."""
-    folder.mkdir(parents=True)
-    for name in LIBRARIES:
-        shutil.copy(standin.build_dir() / name, folder)
-    return folder
-
-
-def _recorded(count: int) -> dict[str, int]:
-    """What is counted of events recorded: the runtime does it through the driver."""
-    return {"cudaEventRecord": count, "cuEventRecord": count}
 
 
 class TestWhere:
@@ -101,19 +46,19 @@ class TestWhere:
     @pytest.mark.parametrize("kind", [AttachKind.SESSION, AttachKind.MULTI])
     def test_libraries_of_a_virtual_environment(self, kind: AttachKind, tmp_path: Path) -> None:
         """Found in /proc by their names, attached by each kind that probes a whole library at once."""
-        folder = _copied(tmp_path / ".venv/lib/python3.11/site-packages/nvidia/lib")
-        with _scene(kind) as scene, held_calls("cudaEventRecord:23", libraries=folder) as calls:
+        folder = copied(tmp_path / ".venv/lib/python3.11/site-packages/nvidia/lib")
+        with discovering(kind) as scene, held_calls("cudaEventRecord:23", libraries=folder) as calls:
             scene.discovery.walk_all()
             calls.make()
 
-            assert scene.calls(calls.tgids[0]) == _recorded(23)
+            assert scene.calls(calls.tgids[0]) == recorded(23)
             assert scene.probed(folder) == list(LIBRARIES)
             assert {one.attachment.kind for one in scene.discovery.probed() if one.attachment} == {kind}
             assert scene.losses() == {}
 
     def test_two_copies_are_two_files(self, scene: Scene, tmp_path: Path) -> None:
         """Two environments at once, each process's calls counted once."""
-        one, other = _copied(tmp_path / "one"), _copied(tmp_path / "other")
+        one, other = copied(tmp_path / "one"), copied(tmp_path / "other")
         with (
             held_calls("cudaEventRecord:23", libraries=one) as first,
             held_calls("cudaEventRecord:29", libraries=other) as second,
@@ -122,13 +67,13 @@ class TestWhere:
             first.make()
             second.make()
 
-            assert scene.calls(first.tgids[0]) == _recorded(23)
-            assert scene.calls(second.tgids[0]) == _recorded(29)
+            assert scene.calls(first.tgids[0]) == recorded(23)
+            assert scene.calls(second.tgids[0]) == recorded(29)
             assert (scene.probed(one), scene.probed(other)) == (list(LIBRARIES), list(LIBRARIES))
 
     def test_a_hard_link_is_the_same_file(self, scene: Scene, tmp_path: Path) -> None:
         """Package managers link instead of copying: attached once, so that 23 calls are 23."""
-        folder, linked = _copied(tmp_path / "cache"), tmp_path / "environment"
+        folder, linked = copied(tmp_path / "cache"), tmp_path / "environment"
         linked.mkdir()
         for name in LIBRARIES:
             (linked / name).hardlink_to(folder / name)
@@ -140,14 +85,14 @@ class TestWhere:
             first.make()
             second.make()
 
-            assert scene.calls(first.tgids[0]) == _recorded(23)
-            assert scene.calls(second.tgids[0]) == _recorded(29)
+            assert scene.calls(first.tgids[0]) == recorded(23)
+            assert scene.calls(second.tgids[0]) == recorded(29)
             assert sorted(scene.probed(folder) + scene.probed(linked)) == list(LIBRARIES)
 
     def test_a_bind_mount_in_a_container_is_the_same_file(self, scene: Scene, tmp_path: Path) -> None:
         """The driver's libraries are mounted into every container: another path, in another mount namespace."""
         need_command("unshare", "util-linux")
-        folder, mounted = _copied(tmp_path / "host"), tmp_path / "container"
+        folder, mounted = copied(tmp_path / "host"), tmp_path / "container"
         mounted.mkdir()
         script = 'mount --bind "$0" "$1" && shift && exec "$@"'
         inside = ("unshare", "--mount", "sh", "-c", script, str(folder), str(mounted))
@@ -160,8 +105,8 @@ class TestWhere:
             second.make()
 
             assert list(mounted.iterdir()) == []
-            assert scene.calls(first.tgids[0]) == _recorded(23)
-            assert scene.calls(second.tgids[0]) == _recorded(29)
+            assert scene.calls(first.tgids[0]) == recorded(23)
+            assert scene.calls(second.tgids[0]) == recorded(29)
             assert sorted(scene.probed(folder) + scene.probed(mounted)) == list(LIBRARIES)
 
     @pytest.mark.parametrize("is_replaced", [False, True])
@@ -169,7 +114,7 @@ class TestWhere:
         self, scene: Scene, tmp_path: Path, *, is_replaced: bool
     ) -> None:
         """An upgrade under a running job: what is mapped is what is probed, whatever has taken its place."""
-        folder = _copied(tmp_path / "upgraded")
+        folder = copied(tmp_path / "upgraded")
         with held_calls("cudaEventRecord:23", libraries=folder) as calls:
             for name in LIBRARIES:
                 (folder / name).unlink()
@@ -178,7 +123,7 @@ class TestWhere:
             scene.discovery.walk_all()
             calls.make()
 
-            assert scene.calls(calls.tgids[0]) == _recorded(23)
+            assert scene.calls(calls.tgids[0]) == recorded(23)
 
 
 class TestLinkage:
@@ -238,6 +183,7 @@ class TestImpostors:
             (b"#!/bin/sh\n", "malformed"),
             (b"\x7fELF" + bytes(8192), "malformed"),
             ("cut", "malformed"),
+            ("broken", "malformed"),
             ("libc", "no_symbols"),
         ],
     )
@@ -245,7 +191,7 @@ class TestImpostors:
         self, scene: Scene, tmp_path: Path, content: bytes | str, reason: str
     ) -> None:
         """By reason; not opened again at the next walk, and nothing else suffers."""
-        impostor, folder = tmp_path / "libcudart.so.12", _copied(tmp_path / "real")
+        impostor, folder = tmp_path / "libcudart.so.12", copied(tmp_path / "real")
         impostor.write_bytes(self._content(content))
         with _mapped(impostor), held_calls("cudaEventRecord:23", libraries=folder) as calls:
             scene.discovery.walk_all()
@@ -254,12 +200,21 @@ class TestImpostors:
 
             assert scene.discovery.failures["runtime", reason] == 1
             assert scene.probed(tmp_path) == []
-            assert scene.calls(calls.tgids[0]) == _recorded(23)
+            assert scene.calls(calls.tgids[0]) == recorded(23)
 
     @staticmethod
     def _content(content: bytes | str) -> bytes:
         if content == "cut":  # a download that was interrupted
             return (standin.build_dir() / "libcudart.so.12").read_bytes()[:20_000]
+        if content == "broken":  # its headers are good, the hash table of its symbols is not
+            library = standin.build_dir() / "libcudart.so.12"
+            with library.open("rb") as file:
+                tables = read_elf(file.fileno()).tables
+            assert tables is not None
+            assert tables.gnu_hash_offset is not None
+            words_at = tables.gnu_hash_offset + 8
+            whole = library.read_bytes()
+            return whole[:words_at] + (3).to_bytes(4, "little") + whole[words_at + 4 :]
         if content == "libc":  # a library, but not this one
             maps = Path("/proc/self/maps").read_text()
             return Path(next(line.split()[-1] for line in maps.splitlines() if "/libc.so" in line)).read_bytes()
@@ -287,7 +242,7 @@ class TestEnd:
 
     def test_two_walks_without_users_detach(self, scene: Scene, tmp_path: Path) -> None:
         """Not one: a process may restart. What is mapped again is probed again."""
-        folder = _copied(tmp_path / "libraries")
+        folder = copied(tmp_path / "libraries")
         with held_calls("cudaEventRecord:1", libraries=folder):
             scene.discovery.walk_all()
         scene.discovery.walk_all()
@@ -300,13 +255,13 @@ class TestEnd:
             counted = scene.calls(calls.tgids[0])
 
         assert (after_one, after_two) == (list(LIBRARIES), [])
-        assert counted == _recorded(23)
+        assert counted == recorded(23)
 
     def test_descriptors_do_not_leak(self, scene: Scene, tmp_path: Path) -> None:
         """Five rounds of coming and going, an impostor among them, leave as many open files as before."""
         impostor = tmp_path / "libnccl.so.2"
         impostor.write_bytes(b"\x7fELF" + bytes(8192))
-        folders = [_copied(tmp_path / f"round-{number}") for number in range(5)]
+        folders = [copied(tmp_path / f"round-{number}") for number in range(5)]
         before = self._ours(scene, folders)
         for folder in folders:
             with held_calls("cudaEventRecord:1", libraries=folder), _mapped(impostor):
@@ -330,8 +285,8 @@ class TestClose:
 
     def test_nothing_is_probed_afterwards(self, tmp_path: Path) -> None:
         """The process goes on, uncounted."""
-        folder = _copied(tmp_path / "libraries")
-        with _scene() as scene, held_calls("cudaEventRecord:23", libraries=folder) as calls:
+        folder = copied(tmp_path / "libraries")
+        with discovering() as scene, held_calls("cudaEventRecord:23", libraries=folder) as calls:
             scene.discovery.walk_all()
             scene.discovery.close()
             calls.make()

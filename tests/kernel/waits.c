@@ -2,12 +2,15 @@
 /*
  * Waits in known ways, inside a hooked call or between two, and says in JSON what it measured of itself.
  * Usage: waits PLACE WAY TIMES [MICROSECONDS]. PLACE: call (cudaEventRecord), sync (cudaStreamSynchronize), gap.
+ * WAITS_TID=TID: it does it in a child of this tid, and ends with 77 when that cannot be had.
  * WAITS_WATCH=TGID[,TGID...]: it also says how long those ran meanwhile.
+ * WAITS_GROUP=FOLDER: it is in this cgroup while it waits, and neither before nor afterwards.
  * It exports the names it is probed under (-rdynamic). A gap follows a synchronising call and ends with a launch.
  */
 #define _GNU_SOURCE
 #include <fcntl.h>
 #include <linux/futex.h>
+#include <linux/sched.h>
 #include <poll.h>
 #include <pthread.h>
 #include <sched.h>
@@ -31,6 +34,10 @@
 static long long wait_us = 1000;
 static int pair[2];
 static char *page;
+
+enum { CROWD = 50 };
+static long long least_ns; /* of a crowd, from when each is known to be there to the last it says itself: it lived longer */
+static long long most_ns;  /* from before the start of each to after its end: it lived no longer */
 
 static long long now_ns(void)
 {
@@ -217,6 +224,24 @@ static void reads(void)
 		exit(1);
 }
 
+/* From end to end, a page at a time. */
+static void maps(void)
+{
+	static volatile char *mapped;
+	static off_t size;
+
+	if (!mapped) {
+		int file = open(getenv("WAITS_FILE"), O_RDONLY);
+
+		size = lseek(file, 0, SEEK_END);
+		mapped = mmap(NULL, size, PROT_READ, MAP_SHARED, file, 0);
+		if (size < 0 || mapped == MAP_FAILED)
+			exit(1);
+	}
+	for (off_t at = 0; at < size; at += 4096)
+		(void)mapped[at];
+}
+
 static void ends(void)
 {
 	nap();
@@ -229,9 +254,18 @@ static void dies(void)
 	raise(SIGKILL);
 }
 
+struct life {
+	long long began_ns, ended_ns;
+};
+
 static void *thread(void *argument)
 {
+	struct life *own = argument;
+	long long began_ns = now_ns();
+
 	cudaEventRecord(nap);
+	if (own)
+		*own = (struct life){.began_ns = began_ns, .ended_ns = now_ns()};
 	return argument;
 }
 
@@ -244,6 +278,26 @@ static void threads(void)
 	pthread_join(one, NULL);
 }
 
+/* As many at once. */
+static void crowd(void)
+{
+	pthread_t all[CROWD];
+	struct life lives[CROWD];
+	long long before_ns[CROWD], after_ns[CROWD];
+
+	for (int i = 0; i < CROWD; i++) {
+		before_ns[i] = now_ns();
+		if (pthread_create(&all[i], NULL, thread, &lives[i]) != 0)
+			exit(1);
+		after_ns[i] = now_ns();
+	}
+	for (int i = 0; i < CROWD; i++) {
+		pthread_join(all[i], NULL);
+		most_ns += now_ns() - before_ns[i];
+		least_ns += lives[i].ended_ns - (lives[i].began_ns < after_ns[i] ? lives[i].began_ns : after_ns[i]);
+	}
+}
+
 static const struct {
 	const char *name;
 	void (*wait)(void);
@@ -251,7 +305,7 @@ static const struct {
 	{"spin", spin},	      {"burn", burn},	{"nap", nap},	      {"poll", in_poll},    {"select", in_select},
 	{"epoll", in_epoll},  {"futex", in_futex}, {"timerfd", in_timerfd}, {"pipe", in_pipe},  {"socket", in_socket},
 	{"child", in_child},  {"stopped", stopped}, {"yields", yields}, {"forks", forks},   {"reads", reads},
-	{"ends", ends},	      {"dies", dies},	{"threads", threads},
+	{"ends", ends},	      {"dies", dies},	{"threads", threads},  {"crowd", crowd},	    {"maps", maps},
 };
 
 /* /proc/.../schedstat: time running, and time ready to run and not running. */
@@ -264,12 +318,34 @@ static void read_schedstat(const char *path, long long *ran_ns, long long *waite
 	fclose(file);
 }
 
+/* Opened once: what passes between such a reading and a call is in the one and not in the other. */
 static long long run_delay_ns(void)
 {
+	static int file = -1;
 	long long ran_ns, waited_ns;
+	char text[128] = "";
 
-	read_schedstat("/proc/thread-self/schedstat", &ran_ns, &waited_ns);
+	if (file < 0)
+		file = open("/proc/thread-self/schedstat", O_RDONLY);
+	if (pread(file, text, sizeof(text) - 1, 0) < 0 || sscanf(text, "%lld %lld", &ran_ns, &waited_ns) != 2)
+		exit(1);
 	return waited_ns;
+}
+
+/* Moves to the group of WAITS_GROUP, or to one beside or above it. */
+static void enter(const char *relative)
+{
+	const char *group = getenv("WAITS_GROUP");
+	char path[256];
+	int file;
+
+	if (!group)
+		return;
+	snprintf(path, sizeof(path), "%s/%scgroup.procs", group, relative);
+	file = open(path, O_WRONLY);
+	if (write(file, "0", 1) != 1)
+		exit(1);
+	close(file);
 }
 
 enum { MOST_WATCHED = 16 };
@@ -291,17 +367,36 @@ static int ran_of_watched_ns(long long *ran_ns)
 	return count;
 }
 
+/* Goes on in a child of this tid, as whose end the program ends. */
+static void become(pid_t tid)
+{
+	struct clone_args wanted = {.exit_signal = SIGCHLD, .set_tid = (unsigned long)&tid, .set_tid_size = 1};
+	long child = syscall(SYS_clone3, &wanted, sizeof(wanted));
+	int status;
+
+	if (child == 0)
+		return;
+	if (child < 0)
+		perror("clone3 with set_tid");
+	else if (waitpid(child, &status, 0) == child && WIFEXITED(status))
+		exit(WEXITSTATUS(status));
+	exit(child < 0 ? 77 : 1);
+}
+
 int main(int argc, char **argv)
 {
 	void (*way)(void) = NULL;
-	long long wall_ns = 0, before_ns, started_ns, delay_before_ns;
+	long long wall_ns = 0, before_ns, started_ns, delay_before_ns, delay_ns;
 	long long watched_before_ns[MOST_WATCHED], watched_after_ns[MOST_WATCHED];
 	int watched;
 	struct rusage before, after;
-	pid_t self = getpid();
+	pid_t self;
 
 	if (argc < 4)
 		return 2;
+	if (getenv("WAITS_TID"))
+		become(atoi(getenv("WAITS_TID")));
+	self = getpid();
 	for (size_t i = 0; i < sizeof(ways) / sizeof(ways[0]); i++)
 		if (strcmp(ways[i].name, argv[2]) == 0)
 			way = ways[i].wait;
@@ -310,6 +405,8 @@ int main(int argc, char **argv)
 	if (argc > 4)
 		wait_us = atoll(argv[4]);
 	cudaLaunchKernel();
+	enter("");
+	run_delay_ns();
 	getrusage(RUSAGE_THREAD, &before);
 	watched = ran_of_watched_ns(watched_before_ns);
 	delay_before_ns = run_delay_ns();
@@ -331,13 +428,16 @@ int main(int argc, char **argv)
 	}
 	long long total_ns = now_ns() - started_ns;
 
+	delay_ns = run_delay_ns() - delay_before_ns;
 	ran_of_watched_ns(watched_after_ns);
 	getrusage(RUSAGE_THREAD, &after);
+	enter("../");
 	printf("{\"watched_ns\":[");
 	for (int i = 0; i < watched; i++)
 		printf("%s%lld", i ? "," : "", watched_after_ns[i] - watched_before_ns[i]);
-	printf("],\"wall_ns\":%lld,\"total_ns\":%lld,\"run_delay_ns\":%lld,\"voluntary\":%ld,\"involuntary\":%ld,\"cpu_ns\":%lld}\n",
-	       wall_ns, total_ns, run_delay_ns() - delay_before_ns, after.ru_nvcsw - before.ru_nvcsw,
+	printf("],\"least_ns\":%lld,\"most_ns\":%lld", least_ns, most_ns);
+	printf(",\"wall_ns\":%lld,\"total_ns\":%lld,\"run_delay_ns\":%lld,\"voluntary\":%ld,\"involuntary\":%ld,\"cpu_ns\":%lld}\n",
+	       wall_ns, total_ns, delay_ns, after.ru_nvcsw - before.ru_nvcsw,
 	       after.ru_nivcsw - before.ru_nivcsw,
 	       (after.ru_utime.tv_sec - before.ru_utime.tv_sec + after.ru_stime.tv_sec - before.ru_stime.tv_sec) * 1000000000LL +
 		       (after.ru_utime.tv_usec - before.ru_utime.tv_usec + after.ru_stime.tv_usec - before.ru_stime.tv_usec) * 1000LL);

@@ -14,8 +14,8 @@ from typing import Any
 
 from exporter.kernel.abi import Api, Culprit, IntervalKind, ThreadState, Victim
 from exporter.kernel.operations import OPERATIONS
-from exporter.kernel.rows import Accounts, Exposure
-from exporter.kernel.thread_rows import ChainRow, FeedingRow
+from exporter.kernel.rows import Accounts
+from exporter.kernel.thread_rows import ChainRow, Exposure, FeedingRow, signed
 from tests.support.traced import Tracer, eventually
 
 FUNCTIONS = ("cudaEventRecord", "cudaStreamSynchronize", "cudaLaunchKernel")
@@ -55,8 +55,8 @@ class Account:
 
     def exposure(self, operation: str) -> Exposure:
         """Of the one process that made such calls."""
-        (row,) = (row for key, row in self.accounts.operations.items() if OPERATIONS[key.operation].name == operation)
-        return row.exposure
+        (row,) = (row for key, row in self.accounts.exposures.items() if OPERATIONS[key.operation].name == operation)
+        return row
 
     def switches(self) -> tuple[int, int]:
         """Voluntary and involuntary ones, of threads in gaps and calls that have ended."""
@@ -93,7 +93,7 @@ class Account:
 def _add(found: dict[ThreadState, int], states_ns: Sequence[int]) -> None:
     for state, ns in zip(ThreadState, states_ns, strict=True):
         if ns:
-            found[state] = found.get(state, 0) + ns
+            found[state] = found.get(state, 0) + signed(ns)
 
 
 def share(states_ns: dict[ThreadState, int], *states: ThreadState) -> float:
@@ -119,6 +119,16 @@ def run(tracer: Tracer, *command: str | Path, environment: dict[str, str] | None
     assert done.returncode in {0, -9}, done.stderr
     lines = [line for line in done.stdout.splitlines() if line.startswith("{")]
     return read(tracer, json.loads(lines[-1]) if lines else {})
+
+
+@contextmanager
+def running(*command: str | Path) -> Iterator[subprocess.Popen[str]]:
+    """A program beside the test; killed, and gone, when the block is left."""
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
+        try:
+            yield process
+        finally:
+            process.kill()
 
 
 def read(tracer: Tracer, truth: dict[str, Any]) -> Account:

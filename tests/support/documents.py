@@ -66,11 +66,12 @@ LABEL_MEANINGS = {
     "python": "The interpreter's version.",
     "libbpf": "The library's version.",
     "kernel": "The kernel's release.",
-    "attach_kind": "The kind that was chosen at the start: `session`, `multi` or `single`.",
+    "attach_kind": "The kind that was chosen at the start: `session`, `multi` or `single`; `entry` where returns are not probed.",
     "kind": "The kind of this attachment: the same values.",
     "library": "`runtime`, `driver` or `nccl`; `unknown` where the mappings of a process could not be read.",
     "reason": "Of a failure to attach: `denied` (a right is missing), `malformed` (not the ELF file its name promises),"
-    " `vanished` (process or file gone), `no_symbols` (nothing in it to probe), `refused` (by the kernel). Of a loss: see below.",
+    " `vanished` (process or file gone), `hidden` (an overlay has a later copy in its place, and its layer is out of reach),"
+    " `no_symbols` (nothing in it to probe), `refused` (by the kernel). Of a loss: see below.",
     "program": "`cuda`, `nccl`, `process` or `sched`; of recursion also `reclaim`, `interrupt` and `threads`;"
     " `mapping_watch` for news of fresh mappings.",
     "map": "A kernel map; [bpf/README.md](../bpf/README.md) has them all.",
@@ -102,6 +103,7 @@ LOSS_MEANINGS = {
     LossReason.FRONTIER_PAIRS: "A stream waited for more communicators at once than are followed: one is missing behind it.",
     LossReason.PROGRESS_FULL: "The table of communicators' progress was full: their operations are not counted as enqueued.",
     LossReason.ARRIVALS_FULL: "A rank's arrival could not be kept: others are not compared with it.",
+    LossReason.EXPOSURES_FULL: "The table of synchronising calls was full: what they lost by waiting for a CPU is not told.",
     LossReason.CADENCE_FULL: "The table of what recurs in steps was full: steps of a process are not found.",
 }
 CODES = (

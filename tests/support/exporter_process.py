@@ -14,7 +14,7 @@ import sys
 import tempfile
 import urllib.error
 import urllib.request
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -77,13 +77,7 @@ class Exporter:
 
     def kernel_things(self) -> set[tuple[str, int]]:
         """("link", 17): what it holds in the kernel; links, programs and maps."""
-        found = set()
-        for info in Path(f"/proc/{self.process.pid}/fdinfo").iterdir():
-            try:
-                found |= {(kind, int(number)) for kind, number in _ID_LINE.findall(info.read_text())}
-            except FileNotFoundError:
-                continue  # a connection that was closed meanwhile
-        return found
+        return kernel_things(self.process.pid)
 
     def stop(self, number: signal.Signals = signal.SIGTERM) -> int:
         """Send a signal; returns the exit code, as subprocess gives it."""
@@ -91,14 +85,28 @@ class Exporter:
         return self.process.wait(STOP_SECONDS)
 
 
+def kernel_things(tgid: int) -> set[tuple[str, int]]:
+    """What a process holds in the kernel: links, programs and maps."""
+    found = set()
+    for info in Path(f"/proc/{tgid}/fdinfo").iterdir():
+        try:
+            found |= {(kind, int(number)) for kind, number in _ID_LINE.findall(info.read_text())}
+        except FileNotFoundError:
+            continue  # a connection that was closed meanwhile
+    return found
+
+
 @contextmanager
-def running(*flags: str, environment: Mapping[str, str] | None = None) -> Iterator[Exporter]:
-    """`gpu-stall-exporter run` with flags, on a free port of the loopback interface; ended when the block is left."""
+def running(*flags: str, environment: Mapping[str, str] | None = None, under: Sequence[str] = ()) -> Iterator[Exporter]:
+    """`gpu-stall-exporter run` with flags, on a free port of the loopback interface; ended when the block is left.
+
+    under: a command that runs it, as `unshare --pid --fork`.
+    """
     with tempfile.TemporaryDirectory() as folder:
         log = Path(folder, "log")
         with log.open("wb") as to:
             process = subprocess.Popen(
-                [*COMMAND, "run", "--web.listen-address=127.0.0.1:0", *flags],
+                [*under, *COMMAND, "run", "--web.listen-address=127.0.0.1:0", *flags],
                 env={**os.environ, **(environment or {})},
                 stdin=subprocess.DEVNULL,
                 stderr=to,

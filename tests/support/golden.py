@@ -7,11 +7,14 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+from exporter.accounting.thread_time import times_by_process
 from exporter.catalog import WORKLOAD_INFO
 from exporter.collectors import COLLECTORS
 from exporter.collectors.sched import Sched
+from exporter.governor import Governor
 from exporter.kernel.abi import Copy, Culprit, IntervalKind, ThreadState, Victim
-from exporter.kernel.rows import Exposure, Tables
+from exporter.kernel.calibration import CallCost
+from exporter.kernel.rows import Tables
 from exporter.ledger import Ledger
 from exporter.model import Identity, Snapshot
 from exporter.output.negotiation import Format
@@ -77,9 +80,17 @@ def _add_waits(kernel: FakeTables) -> None:
         2,
         "cudaStreamSynchronize",
         states_ns={on_cpu: 1_500_000_000, ThreadState.GPU_WAIT: 400_000_000, runnable: 102_000_000},
-        exposure=Exposure(60_000_000, 40_000_000, 3, 330_000_000, 10, 1_000_000_000),
     )
-    kernel.feeding(2, dry_ns={pipe: 800_000_000, runnable: 50_000_000, ThreadState.THROTTLED: 25_000_000})
+    kernel.exposure(
+        2,
+        "cudaStreamSynchronize",
+        exact_ns=60_000_000,
+        bounded=(3, 330_000_000, 40_000_000),
+        clean=(10, 1_000_000_000),
+        runnable_ns=102_000_000,
+    )
+    dry_ns = {pipe: 800_000_000, runnable: 50_000_000, ThreadState.THROTTLED: 25_000_000}
+    kernel.feeding(2, dry_ns=dry_ns, hits=(6_400, 64, 64))
     kernel.chain(2, pipe, {on_cpu: 100_000_000, runnable: 200_000_000, ThreadState.IO: 500_000_000})
     kernel.beats(2, [(120_000_000 * number, 7) for number in range(1, 17)])
     kernel.blame(2, 300_000_000, comm=b"stress")
@@ -102,7 +113,8 @@ def hostile() -> Snapshot:
     kernel.call(2, "ncclSend", durations_ns=[1], moved_bytes=2**64 - 1, communicator=17)
     kernel.communicator(2, digest=0, rank=-1, ranks=0, ordinal=1)
     kernel.progress(2, communicator=17, enqueued=2**64 - 1, completed=2**63)
-    kernel.feeding(2, dry_ns={ThreadState.RUNNABLE: 7})
+    kernel.feeding(1)
+    kernel.feeding(2, dry_ns={ThreadState.RUNNABLE: 7}, hits=(64, 64, 0))
     kernel.blame(2, 30_000_000, comm=b'x"} 1\n# EOF')
     kernel.blame(2, 20_000_000, comm=b"\xff\xfe\x80", tgid=667)
     kernel.blame(2, 20_000_000, comm=b"", tgid=668)
@@ -144,8 +156,14 @@ def _indented(value: Any, margin: str = "") -> str:
 def _snapshot(kernel: FakeTables, identities: dict[int, Identity]) -> Snapshot:
     tables = Tables(kernel.maps, kernel.iterate)
     reading = tables.read()
-    of_threads = Sched(tables).collect(identities, 1_000_000_000)
-    totals = merged(iter([*(collect(reading) for collect in COLLECTORS.values()), of_threads]))
+    sched = Sched(tables)
+    accounts = sched.update(identities, 1_000_000_000, reading)
+    of_threads = sched.totals(accounts, times_by_process(accounts))
+    governor = Governor(CallCost(timed_ns=2_000.0, counted_ns=500.0), limit=0.01, is_duty=True)
+    feeding = tables.read_feeding(identities)
+    governor.update({process: row._replace(timed_calls=0) for process, row in feeding.items()}, 0)
+    governor.update(feeding, 1_000_000_000)
+    totals = merged(iter([*(collect(reading) for collect in COLLECTORS.values()), of_threads, governor.totals()]))
     for process, row in reading.processes.items():
         labels = (str(row.tgid), row.comm.decode(), *("" for _ in WORKLOAD_INFO.labels[2:]))
         totals[process][Series(WORKLOAD_INFO, labels)] = 1

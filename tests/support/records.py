@@ -8,6 +8,7 @@ from exporter import units
 from exporter.catalog import Metric
 from exporter.clock import Moment
 from exporter.model import Family, Histogram, Identity, Point, Snapshot
+from exporter.totals import Counts
 
 TRAINER = Identity(node="gpu7", rank="3", container="0123456789ab", namespace="", pod="")
 
@@ -23,7 +24,7 @@ def at(monotonic_seconds: float) -> Moment:
 
 def histogram_of(slots: dict[int, int], sum_seconds: float = 0.0) -> Histogram:
     """A histogram with these counts by slot."""
-    return Histogram(tuple(slots.get(slot, 0) for slot in range(units.SLOTS)), sum_seconds)
+    return Histogram(Counts.of([slots.get(slot, 0) for slot in range(units.SLOTS)]), sum_seconds)
 
 
 def point(value: int | float | Histogram, *labels: str, identity: Identity = TRAINER) -> Point:

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from exporter.kernel import abi
 from exporter.kernel.operations import NUMBERS
-from exporter.kernel.rows import EXEMPLAR_AT, EXPOSURE_AT, SLOTS_AT, STATES_AT, Exposure
+from exporter.kernel.rows import EXEMPLAR_AT, SLOTS_AT, STATES_AT
 from exporter.kernel.thread_rows import THREADS_READ, feeding_place
 from exporter.units import slot_of
 
@@ -17,7 +17,6 @@ NCCL_WAIT = "NCCL wait"
 """Stands for abi.OPERATION_NCCL_WAIT where an operation is named."""
 
 _NOTHING: By = {}
-_NO_EXPOSURE = Exposure(0, 0, 0, 0, 0, 0)
 
 
 def states_of(states_ns: By) -> tuple[int, ...]:
@@ -64,9 +63,18 @@ class FakeTables:
     """Builds the maps of exporter.kernel.rows.Tables call by call. Calls add up, as they do in the kernel."""
 
     def __init__(self) -> None:
-        names = ("processes", "operations", "errors", "communicators", "allocations", "process_numbers", "losses")
+        names = (
+            "processes",
+            "operations",
+            "errors",
+            "communicators",
+            "allocations",
+            "process_numbers",
+            "losses",
+            "exposures",
+        )
         names_of_progress = ("progress", "frontiers")
-        names_of_time = ("intervals", "tail", "blame", "feeding", "groups", "chains", "cadence")
+        names_of_time = ("intervals", "tail", "blame", "feeding", "groups", "chains", "cadence", "exposures")
         self.maps: dict[str, FakeMap] = {name: FakeMap() for name in names + names_of_progress + names_of_time}
         self.threads: dict[int, bytes] = {}
 
@@ -88,12 +96,13 @@ class FakeTables:
         unknown_frees: int = 0,
         live_allocations: int = 0,
         unblamed_ns: int = 0,
+        communicators: int = 0,
     ) -> None:
         """A row of `processes`; replaces the one before. The default start is tick 4711, as in host/process_tree.py."""
         copied = [(copied_bytes or {}).get(direction, 0) for direction in abi.Copy]
         sums = (allocated_bytes, freed_bytes, unknown_frees, live_allocations, unblamed_ns)
         self.maps["processes"].rows[abi.NUMBER.pack(number)] = abi.PROCESS_ROW.pack(
-            tgid, 0, start_ns, cgroup_id, *copied, *sums, comm
+            tgid, communicators, start_ns, cgroup_id, *copied, *sums, comm
         )
 
     def call(
@@ -106,7 +115,6 @@ class FakeTables:
         moved_bytes: int = 0,
         communicator: int = 0,
         states_ns: By = _NOTHING,
-        exposure: Exposure = _NO_EXPOSURE,
     ) -> None:
         """Calls that returned: one per duration, and `untimed` ones, which a runtime call made. operation: or NCCL_WAIT."""
         key = abi.OPERATION_KEY.pack(process, _number_of(operation), communicator)
@@ -119,9 +127,26 @@ class FakeTables:
             untimed_before + untimed, total_ns + sum(durations_ns), bytes_before + moved_bytes
         )
         time = abi.STATES.pack(*map(int.__add__, abi.STATES.unpack_from(before, STATES_AT), states_of(states_ns)))
-        exposed = abi.EXPOSURE.pack(*map(int.__add__, abi.EXPOSURE.unpack_from(before, EXPOSURE_AT), exposure))
         exemplar = before[EXEMPLAR_AT:SLOTS_AT]
-        self.maps["operations"].rows[key] = sums + time + exposed + exemplar + abi.OPERATION_SLOTS.pack(*slots)
+        self.maps["operations"].rows[key] = sums + time + exemplar + abi.OPERATION_SLOTS.pack(*slots)
+
+    def exposure(
+        self,
+        process: int,
+        operation: str,
+        *,
+        exact_ns: int = 0,
+        bounded: tuple[int, int, int] = (0, 0, 0),
+        clean: tuple[int, int] = (0, 0),
+        runnable_ns: int = 0,
+        throttled_ns: int = 0,
+    ) -> None:
+        """More synchronising calls. bounded: their number, their time, the bound. clean: number and time."""
+        key = abi.OPERATION_KEY.pack(process, NUMBERS[operation], 0)
+        calls, total_ns, max_ns = bounded
+        more = (exact_ns, max_ns, calls, total_ns, *clean, runnable_ns, throttled_ns)
+        before = abi.EXPOSURE.unpack(self.maps["exposures"].rows.get(key, bytes(abi.EXPOSURE.size)))
+        self.maps["exposures"].rows[key] = abi.EXPOSURE.pack(*map(int.__add__, before, more))
 
     def slowest(
         self,
@@ -228,10 +253,18 @@ class FakeTables:
         late_ns: By = _NOTHING,
         clean: tuple[int, int] = (0, 0),
         stalled: tuple[int, int, int] = (0, 0, 0),
+        other_waits: int = 0,
+        hits: tuple[int, int, int] = (0, 0, 0),
+        stalled_since_ns: int = 0,
+        is_dry: bool = False,
         place: int | None = None,
     ) -> None:
-        """The feeding timeline. clean: waits, their ns. stalled: waits, their ns, late ns of their cycles."""
-        value = abi.FEEDING_ROW.pack(process, 0, 0, 0, 0, *states_of(dry_ns), *states_of(late_ns), 0, *clean, *stalled)
+        """The feeding timeline. clean: waits, their ns. stalled: waits, their ns, late ns of their cycles.
+
+        hits: timed calls, counted ones, launches left out of the timing.
+        """
+        sums = (*states_of(dry_ns), *states_of(late_ns), 0, *clean, *stalled, other_waits, *hits)
+        value = abi.FEEDING_ROW.pack(process, 0, stalled_since_ns, is_dry, 0, *sums)
         self.maps["feeding"].rows[feeding_place(process if place is None else place)] = value
 
     def beats(self, process: int, beats: Sequence[tuple[int, int]], *, before: int = 0) -> None:

@@ -19,9 +19,8 @@ from exporter.kernel import loader, probes
 from exporter.kernel.abi import Api
 from exporter.kernel.loader import AttachKind, Kernel
 from exporter.kernel.operations import NUMBERS, OPERATIONS, wanted_symbols
-from exporter.kernel.rows import ErrorKey, Exposure, Reading, Tables
+from exporter.kernel.rows import ErrorKey, Event, Reading, Tables, event_of
 from exporter.totals import Call
-from exporter.units import NANOSECONDS
 
 STANDIN_LIBRARIES = {Api.RUNTIME: "libcudart.so.12", Api.DRIVER: "libcuda.so.1", Api.NCCL: "libnccl.so.2"}
 PATIENCE_SECONDS = 60
@@ -36,7 +35,6 @@ class OperationSum(NamedTuple):
     timed: int
     slots: tuple[int, ...]
     states_ns: tuple[int, ...]
-    exposure: Exposure
     slowest: Call | None
 
     @property
@@ -63,9 +61,8 @@ class Run:
         exemplars = (row.slowest for row in rows if row.slowest)
         return OperationSum(
             *_added((row.untimed, row.total_ns, row.bytes, row.timed) for row in rows),
-            slots=_added(row.slots for row in rows if row.slots),
+            slots=_added(row.slots for row in rows),
             states_ns=_added(row.states_ns for row in rows),
-            exposure=Exposure(*_added(row.exposure for row in rows)),
             slowest=max(exemplars, key=lambda call: call.ended_ns, default=None),
         )
 
@@ -108,8 +105,16 @@ class Tracer:
         """Probe one library file. only: symbols to probe, instead of all that are wanted."""
         fd = os.open(library, os.O_RDONLY | os.O_CLOEXEC)
         try:
-            wanted = wanted_symbols(api) if only is None else only
-            attachment = probes.attach(self.kernel, api, fd, read_elf(fd).symbol_offsets(wanted))
+            offsets = read_elf(fd).symbol_offsets(wanted_symbols(api) if only is None else only)
+        finally:
+            os.close(fd)
+        return self.attach_at(api, library, offsets)
+
+    def attach_at(self, api: Api, library: Path, offsets: Mapping[str, int]) -> probes.Attachment:
+        """Probe places of a file as if these functions were there."""
+        fd = os.open(library, os.O_RDONLY | os.O_CLOEXEC)
+        try:
+            attachment = probes.attach(self.kernel, api, fd, offsets)
         finally:
             os.close(fd)
         self._attachments.append(attachment)
@@ -167,16 +172,26 @@ class Tracer:
 @contextmanager
 def tracer(
     kind: AttachKind | None = None,
-    capacities: Mapping[str, int] | None = None,
-    idle_ns: int = loader.IDLE_SECONDS * NANOSECONDS,
+    **options: Any,
 ) -> Iterator[Tracer]:
-    """A Tracer with nothing attached yet."""
-    kernel = loader.load(wanted=kind, capacities=capacities, idle_ns=idle_ns)
+    """A Tracer with nothing attached yet. options: of loader.load()."""
+    kernel = loader.load(wanted=kind, **options)
     found = Tracer(kernel, Tables(kernel.maps, kernel.iterate))
     try:
         yield found
     finally:
         found.close()
+
+
+def told(kernel: Kernel) -> list[Event]:
+    """The news since the last time."""
+    records: list[bytes] = []
+    ring = kernel.open_events(records)
+    try:
+        ring.consume()
+    finally:
+        ring.close()
+    return list(map(event_of, records))
 
 
 def error_key(process: int, operation: str, code: int) -> ErrorKey:

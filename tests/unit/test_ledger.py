@@ -7,11 +7,11 @@ from collections.abc import Mapping
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from exporter import catalog, units
+from exporter import catalog
 from exporter.clock import Moment
 from exporter.ledger import Ledger
 from exporter.model import Exemplar, Family, Histogram, Identity
-from exporter.totals import Call, HistogramTotal, Series, Total, Totals
+from exporter.totals import Call, Counts, HistogramTotal, Series, Total, Totals
 from tests.support.records import STARTED_UNIX_NS, at, series_of
 
 TTL_SECONDS = 900.0
@@ -24,7 +24,7 @@ COMMUNICATOR = Series(catalog.NCCL_COMMUNICATOR_INFO, ("0", "abc", "0", "2"))
 
 def histogram(slot: int, count: int, sum_ns: int, exemplar: Call | None = None) -> HistogramTotal:
     """`count` calls in one slot."""
-    return HistogramTotal(tuple(count if at == slot else 0 for at in range(units.SLOTS)), sum_ns, exemplar)
+    return HistogramTotal(Counts.of([count], begin=slot), sum_ns, exemplar)
 
 
 def opened() -> Ledger:

@@ -3,20 +3,25 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterator
+import threading
+from collections.abc import Collection, Iterable, Iterator
+from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
 from exporter import catalog
 from exporter.clock import Clock
+from exporter.governor import Governor
 from exporter.kernel import abi
 from exporter.kernel.abi import ThreadState
+from exporter.kernel.calibration import CallCost
 from exporter.kernel.rows import CommunicatorRow, Reading, Tables
 from exporter.ledger import Ledger
-from exporter.model import Histogram
+from exporter.model import Histogram, Snapshot
 from exporter.output.negotiation import Format
 from exporter.output.own_metrics import OwnMetrics
 from exporter.publication import Publication
@@ -24,6 +29,8 @@ from exporter.roster import Roster
 from tests.support.records import at, series_of
 from tests.support.tables import FakeTables
 from tests.unit.host.process_tree import process
+
+PATIENCE_SECONDS = 20
 
 
 class _BrokenCommunicators(dict[int, list[CommunicatorRow]]):
@@ -40,25 +47,45 @@ class _TablesThatBreakNccl(Tables):
 
     def read(self) -> Reading:
         """What Tables reads, with a trap in it."""
-        reading = super().read()
-        if not self.is_broken:
-            return reading
-        return replace(reading, communicators=_BrokenCommunicators())
+        return self._trapped(super().read())
+
+    def read_of(self, processes: Iterable[int]) -> Reading:
+        """So is this."""
+        return self._trapped(super().read_of(processes))
+
+    def _trapped(self, reading: Reading) -> Reading:
+        return replace(reading, communicators=_BrokenCommunicators()) if self.is_broken else reading
 
 
 class Bench:
     """A publication and what it stands on. now: the clock's time."""
 
-    def __init__(self, proc: Path, make_tables: type[Tables] = Tables) -> None:
+    def __init__(
+        self,
+        proc: Path,
+        make_tables: type[Tables] = Tables,
+        impaired: Collection[str] = (),
+        make_ledger: type[Ledger] = Ledger,
+    ) -> None:
         self.kernel = FakeTables()
         self.tables = make_tables(self.kernel.maps, self.kernel.iterate)
         self.own = OwnMetrics()
         self.now = 100.0
         clock = Clock(lambda: at(self.now).monotonic_ns, lambda: at(self.now).unix_ns)
         self.processes = process(proc, 100, environ=b"RANK=3\0", cgroup=b"0::/\n")
-        roster = Roster(self.processes, "gpu7")
-        ledger = Ledger(900.0, clock.now())
-        self.publication = Publication(self.tables, roster, ledger, self.own, ("cuda", "nccl", "sched"), clock=clock)
+        roster = Roster(self.processes, "gpu7", 256)
+        self.ledger = make_ledger(900.0, clock.now())
+        collectors = ("cuda", "nccl", "sched")
+        self.publication = Publication(
+            self.tables,
+            roster,
+            self.ledger,
+            self.own,
+            collectors,
+            clock=clock,
+            governor=Governor(CallCost(timed_ns=2000.0, counted_ns=500.0), limit=0.01),
+            impaired=impaired,
+        )
 
     def exported(self, metric: catalog.Metric) -> dict[tuple[str, ...], int | float | Histogram]:
         """The series of one metric in a fresh snapshot."""
@@ -123,7 +150,7 @@ class TestSnapshots:
         bench.publication.snapshot()
         read = bench.kernel.maps["operations"].times_read - before
 
-        assert read == 2  # for the calls, and for the time of threads
+        assert read == 1
 
     def test_tick_without_news_reads_small_rows_only(self, bench: Bench) -> None:
         """A tick comes four times a second."""
@@ -211,7 +238,7 @@ class TestFailingCollector:
         """The nccl collector fails on every reading."""
         caplog.set_level(logging.CRITICAL)
         made = Bench(tmp_path, _TablesThatBreakNccl)
-        made.kernel.process(1)
+        made.kernel.process(1, communicators=1)
         made.kernel.call(1, "cudaMalloc", durations_ns=[1_000])
         made.kernel.call(1, "ncclAllReduce", durations_ns=[1_000], communicator=1)
         made.publication.tick([])
@@ -250,6 +277,82 @@ class TestFailingCollector:
 
         assert list(broken.exported(catalog.NCCL_OPERATION_DURATION)) == [("3", "ncclAllReduce", "0")]
         assert broken.own_value("gpustall_exporter_collector_success", collector="nccl") == 1
+
+
+class _HeldTables(Tables):
+    """A reading waits until it is let go. is_reading: it waits."""
+
+    def __init__(self, *arguments: Any) -> None:
+        super().__init__(*arguments)
+        self.is_reading, self.may_go_on = threading.Event(), threading.Event()
+
+    def read(self) -> Reading:
+        """What Tables reads, a while later."""
+        reading = super().read()
+        self.is_reading.set()
+        assert self.may_go_on.wait(PATIENCE_SECONDS)
+        return reading
+
+
+class _HeldLedger(Ledger):
+    """A snapshot waits until it is let go."""
+
+    def __init__(self, *arguments: Any) -> None:
+        super().__init__(*arguments)
+        self.is_busy, self.may_go_on = threading.Event(), threading.Event()
+
+    def snapshot(self, *arguments: Any) -> Snapshot:
+        """What Ledger makes, a while later."""
+        self.is_busy.set()
+        assert self.may_go_on.wait(PATIENCE_SECONDS)
+        return super().snapshot(*arguments)
+
+
+class TestBesidePublications:
+    """Ticks go on while a snapshot is taken."""
+
+    @contextmanager
+    def taking(self, bench: Bench) -> Iterator[None]:
+        """A snapshot, in a thread of its own; over when the block is left."""
+        thread = threading.Thread(target=bench.publication.snapshot, daemon=True)
+        thread.start()
+        yield
+        thread.join(PATIENCE_SECONDS)
+
+    def test_process_that_ends_while_tables_are_read_counts_once(self, tmp_path: Path) -> None:
+        """Its two calls were read, and kept before they were exported."""
+        bench = Bench(tmp_path, _HeldTables)
+        bench.kernel.process(1)
+        bench.kernel.call(1, "cudaMalloc", durations_ns=[1_000] * 2)
+        bench.publication.tick([])
+        held = bench.tables
+        assert isinstance(held, _HeldTables)
+        with self.taking(bench):
+            assert held.is_reading.wait(PATIENCE_SECONDS)
+            bench.publication.tick([1])
+            held.may_go_on.set()
+
+        assert series_of(bench.publication.snapshot().families, catalog.CUDA_OPERATIONS) == {
+            ("3", "runtime", "cudaMalloc"): 2
+        }
+
+    def test_leave_is_taken_at_the_next_tick_while_the_books_are_kept(self, tmp_path: Path) -> None:
+        """The tick returns at once; nothing is lost, nothing counts twice."""
+        bench = Bench(tmp_path, make_ledger=_HeldLedger)
+        bench.kernel.process(1)
+        bench.kernel.call(1, "cudaMalloc", durations_ns=[1_000] * 2)
+        bench.publication.tick([])
+        held = bench.ledger
+        assert isinstance(held, _HeldLedger)
+        with self.taking(bench):
+            assert held.is_busy.wait(PATIENCE_SECONDS)
+            bench.publication.tick([1])
+            still_there = bool(bench.kernel.maps["operations"].rows)
+            held.may_go_on.set()
+        bench.publication.tick([])
+
+        assert (still_there, bench.kernel.maps["operations"].rows) == (True, {})
+        assert bench.exported(catalog.CUDA_OPERATIONS) == {("3", "runtime", "cudaMalloc"): 2}
 
 
 class TestLosses:
@@ -312,6 +415,17 @@ class TestLosses:
         assert stalled.exported(catalog.LOST) == {}
         assert stalled.exported(catalog.CUDA_OPERATIONS) == {("3", "runtime", "cudaMalloc"): 2}
         assert stalled.own_value("gpustall_exporter_collector_success", collector="sched") == 0
+
+    def test_collector_that_lacks_a_kernel_program_is_no_success(self, tmp_path: Path) -> None:
+        """What it knows is exported all the same."""
+        bench = Bench(tmp_path, impaired={"sched"})
+        bench.kernel.process(1)
+        bench.kernel.feeding(1, dry_ns={ThreadState.IO: 250_000_000})
+        for _ in range(3):
+            bench.publication.tick([])
+
+        assert bench.exported(catalog.LOST) == {("3", "block_io"): 0.25}
+        assert bench.own_value("gpustall_exporter_collector_success", collector="sched") == 0
 
     def test_error_of_the_accounting_is_reported(self, stalled: Bench) -> None:
         """A thread of which a quarter of a second in one is missing."""

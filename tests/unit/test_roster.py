@@ -30,7 +30,7 @@ def communicator(rank: int, ranks: int, digest: int = 1, created_ns: int = 1) ->
 
 def roster_of(proc: Path, **files: bytes) -> Roster:
     """A roster on node gpu7 that has just met process 1, tgid 100, with these files in /proc."""
-    roster = Roster(process(proc, 100, **{**NOBODY, **files}), "gpu7")
+    roster = Roster(process(proc, 100, **{**NOBODY, **files}), "gpu7", 256)
     roster.admit({1: row()})
     return roster
 
@@ -155,7 +155,7 @@ class TestMeeting:
 
     def test_vanished_process_has_the_node_s_name_only(self, tmp_path: Path) -> None:
         """It ended before anyone looked; its totals are exported all the same."""
-        roster = Roster(Processes(tmp_path), "gpu7")
+        roster = Roster(Processes(tmp_path), "gpu7", 256)
         roster.admit({1: row()})
         for _ in range(3):
             roster.tick({})
@@ -193,7 +193,7 @@ class TestMeeting:
 
     def test_hostile_comm_is_made_printable(self, tmp_path: Path) -> None:
         """prctl(PR_SET_NAME) takes any bytes."""
-        roster = Roster(process(tmp_path, 100, **NOBODY), "gpu7")
+        roster = Roster(process(tmp_path, 100, **NOBODY), "gpu7", 256)
         roster.admit({1: row(comm=b'a\n"\xff')})
         (series,) = roster.workload_info()[1]
 
@@ -245,3 +245,67 @@ class TestLeaving:
         (tmp_path / "100" / "stat").write_bytes(stat_line(100, start_time_ticks=9_999))
 
         assert roster.gone() == [1]
+
+
+class TestRoom:
+    """For so many workloads at a time."""
+
+    OTHER = Identity(node="gpu7", rank="other", container="other")
+
+    def roster(self, proc: Path) -> Roster:
+        """For two; ranks 0, 1 and 2 have come, in this order."""
+        for rank in range(3):
+            process(proc, 100 + rank, environ=b"RANK=%d\0" % rank, cgroup=b"0::/\n")
+        roster = Roster(Processes(proc), "gpu7", 2)
+        for rank in range(3):
+            roster.admit({rank: row(tgid=100 + rank)})
+            roster.tick({})
+        return roster
+
+    def test_who_comes_too_late_is_other(self, tmp_path: Path) -> None:
+        """The first two keep their names."""
+        names = self.roster(tmp_path).identities()
+
+        assert [names[process] for process in (0, 1, 2)] == [
+            Identity(node="gpu7", rank="0"),
+            Identity(node="gpu7", rank="1"),
+            self.OTHER,
+        ]
+
+    def test_name_stays_when_there_is_room_again(self, tmp_path: Path) -> None:
+        """A series that has begun goes on."""
+        roster = self.roster(tmp_path)
+        roster.dismiss(0)
+        roster.make_room(())
+        roster.tick({})
+
+        assert roster.identities()[2] == self.OTHER
+
+    def test_room_is_given_again_when_no_totals_are_kept(self, tmp_path: Path) -> None:
+        """Rank 0 has ended; while its totals are exported its room is taken."""
+        roster = self.roster(tmp_path)
+        ended = roster.dismiss(0)
+        assert ended is not None
+        process(tmp_path, 103, environ=b"RANK=3\0", cgroup=b"0::/\n")
+        process(tmp_path, 104, environ=b"RANK=4\0", cgroup=b"0::/\n")
+        roster.make_room([ended])
+        roster.admit({3: row(tgid=103)})
+        roster.tick({})
+        roster.make_room(())
+        roster.admit({4: row(tgid=104)})
+        roster.tick({})
+
+        assert (roster.identities()[3], roster.identities()[4]) == (self.OTHER, Identity(node="gpu7", rank="4"))
+
+    def test_further_processes_of_a_workload_need_no_room(self, tmp_path: Path) -> None:
+        """Rank 0 comes again."""
+        roster = self.roster(tmp_path)
+        process(tmp_path, 105, environ=b"RANK=0\0", cgroup=b"0::/\n")
+        roster.admit({5: row(tgid=105)})
+        roster.tick({})
+
+        assert roster.identities()[5] == Identity(node="gpu7", rank="0")
+
+    def test_others_have_no_info(self, tmp_path: Path) -> None:
+        """There may be thousands, and each would be a series."""
+        assert self.roster(tmp_path).workload_info().keys() == {0, 1}

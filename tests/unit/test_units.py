@@ -86,25 +86,6 @@ class TestClassicBuckets:
 
         assert expected == units.CLASSIC_EDGES_SECONDS
 
-    def test_one_count_in_each_slot_adds_up_exactly(self) -> None:
-        """Below or at 2^-19 s lie slots 0 to 88; the last bucket holds all."""
-        assert units.cumulative([1] * 338) == [89, 105, 121, 137, 153, 169, 185, 201, 217, 241, 338]
-
-    def test_count_at_an_edge_is_in_that_bucket_and_beyond_it_in_the_next(self) -> None:
-        """Slot 240 ends at 1 s; slot 241 begins there."""
-        counts = [0] * 338
-        counts[240], counts[241] = 5, 7
-
-        assert units.cumulative(counts)[-2:] == [5, 12]
-
-    def test_overflow_counts_only_in_inf(self) -> None:
-        """No finite bucket may hold it."""
-        assert units.cumulative([0] * 337 + [3]) == [0] * 10 + [3]
-
-    def test_other_edges_can_be_asked_for(self) -> None:
-        """Any ascending slots."""
-        assert units.cumulative([1] * 338, (0, 8)) == [1, 9, 338]
-
 
 class TestBucketOfADuration:
     """Which of the eleven an exemplar belongs to."""
@@ -126,29 +107,6 @@ class TestBucketOfADuration:
     def test_bucket_is_the_first_whose_edge_is_not_below(self, duration_seconds: float, bucket: int) -> None:
         """The eleventh is that of +Inf."""
         assert units.classic_bucket(duration_seconds) == bucket
-
-
-class TestOccupied:
-    """Where a histogram holds something."""
-
-    @pytest.mark.parametrize(
-        ("counts", "range_of_slots"),
-        [
-            ([0] * 338, (0, 0)),
-            ([], (0, 0)),
-            ([1] + [0] * 337, (0, 1)),
-            ([0] * 337 + [1], (337, 338)),
-            ([0] * 8 + [2, 0, 0, 3] + [0] * 326, (8, 12)),
-            ([1] * 338, (0, 338)),
-            ([1] + [0] * 336 + [1], (0, 338)),
-        ],
-        ids=["empty", "no slots", "first", "last", "some", "all", "both ends"],
-    )
-    def test_range_begins_at_the_first_and_ends_behind_the_last(
-        self, counts: list[int], range_of_slots: tuple[int, int]
-    ) -> None:
-        """As a slice takes it; nothing is an empty slice."""
-        assert units.occupied(counts) == range_of_slots
 
 
 class TestSeconds:

@@ -12,6 +12,7 @@ from typing import NamedTuple
 from exporter.catalog import Kind, Metric
 from exporter.model import Histogram, Identity
 from exporter.output.otlp.points import DataPoint
+from exporter.totals import Counts
 
 MAX_ENDED = 2000  # series that have ended and of which something is kept: 6 MiB of histograms
 
@@ -100,9 +101,9 @@ def _minus(value: Value, before: Value) -> Value:
     """The increase; all of `value` when the series began anew in between."""
     if isinstance(value, Histogram) and isinstance(before, Histogram):
         if value == before:
-            return Histogram((), 0.0)
-        counts = tuple(map(int.__sub__, value.counts, before.counts))
-        if min(counts) < 0:
+            return Histogram(Counts(), 0.0)
+        counts = value.counts.minus(before.counts)
+        if min(counts.held, default=0) < 0:
             return value
         exemplar = None if value.exemplar == before.exemplar else value.exemplar
         return Histogram(counts, max(value.sum_seconds - before.sum_seconds, 0.0), exemplar)
@@ -113,12 +114,15 @@ def _minus(value: Value, before: Value) -> Value:
 
 def _plus(value: Value, increase: Value) -> Value:
     if isinstance(value, Histogram) and isinstance(increase, Histogram):
-        counts = tuple(map(int.__add__, value.counts, increase.counts))
-        return Histogram(counts, value.sum_seconds + increase.sum_seconds, increase.exemplar or value.exemplar)
+        return Histogram(
+            value.counts.plus(increase.counts),
+            value.sum_seconds + increase.sum_seconds,
+            increase.exemplar or value.exemplar,
+        )
     assert not isinstance(value, Histogram)  # noqa: S101 - as above
     assert not isinstance(increase, Histogram)  # noqa: S101
     return value + increase
 
 
 def _is_nothing(increase: Value) -> bool:
-    return not any(increase.counts) if isinstance(increase, Histogram) else not increase
+    return not increase.counts.held if isinstance(increase, Histogram) else not increase

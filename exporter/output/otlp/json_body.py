@@ -28,6 +28,7 @@ from exporter.output.otlp.points import (
     is_sum,
     number,
 )
+from exporter.totals import Counts
 
 CONTENT_TYPE = "application/json"
 
@@ -81,15 +82,15 @@ class _Writer:
     def _histogram(self, point: DataPoint) -> str:
         histogram = point.value
         assert isinstance(histogram, Histogram)  # noqa: S101 - the kind of the metric says so
-        begin, end = units.occupied(histogram.counts)
+        counts = histogram.counts
         if self._form.with_explicit_buckets:
-            buckets = _explicit_buckets(histogram.counts)
+            buckets = _explicit_buckets(counts)
         else:
-            buckets = _exponential_buckets(begin, histogram.counts[begin:end])
+            buckets = _exponential_buckets(counts.begin, counts.held)
         exemplars = f',"exemplars":[{self._exemplar(histogram.exemplar)}]' if histogram.exemplar else ""
         return (
             f'{{{self._attributes(point)},"startTimeUnixNano":"{point.start_unix_ns}",{self._time},'
-            f'"count":"{sum(histogram.counts[begin:end])}","sum":{histogram.sum_seconds!r},{buckets}{exemplars}}}'
+            f'"count":"{counts.total}","sum":{histogram.sum_seconds!r},{buckets}{exemplars}}}'
         )
 
     def _sum(self, point: DataPoint) -> str:
@@ -142,7 +143,7 @@ def _exponential_buckets(first_slot: int, counts: tuple[int, ...]) -> str:
     return f'"scale":{units.SCALE},"positive":{{{buckets}}}'
 
 
-def _explicit_buckets(counts: tuple[int, ...]) -> str:
+def _explicit_buckets(counts: Counts) -> str:
     return f'"bucketCounts":[{_strings(tuple(explicit_counts(counts)))}],{_EXPLICIT_BOUNDS}'
 
 

@@ -16,6 +16,7 @@ from typing import NamedTuple
 from exporter import __version__, units
 from exporter.catalog import COMMON_LABELS, Kind, Metric
 from exporter.model import Family, Histogram, Identity, Snapshot
+from exporter.totals import Counts
 
 SCOPE = ("gpu-stall-exporter", __version__)
 CUMULATIVE, DELTA = 2, 1
@@ -123,9 +124,9 @@ def is_sum(metric: Metric) -> bool:
     return metric.kind is Kind.COUNTER
 
 
-def explicit_counts(counts: Sequence[int]) -> list[int]:
+def explicit_counts(counts: Counts) -> list[int]:
     """Counts of the classic buckets, each without those below it; the last one is for what is above all edges."""
-    cumulative = units.cumulative(counts)
+    cumulative = counts.cumulative()
     return list(map(operator.sub, cumulative, (0, *cumulative[:-1])))
 
 
@@ -133,6 +134,6 @@ def number(point: DataPoint) -> int | float:
     """The value as the protocol has it: seconds as double, what is counted as int64 while it fits."""
     value = point.value
     assert not isinstance(value, Histogram)  # noqa: S101 - the kind of the metric says so
-    if point.metric.unit == "s" or abs(value) > INT64_MAX or not float(value).is_integer():
+    if point.metric.is_fractional or abs(value) > INT64_MAX or not float(value).is_integer():
         return float(value)
     return int(value)

@@ -98,16 +98,16 @@ def _attributes(point: DataPoint) -> dict[str, str]:
 
 def _exponential(point: DataPoint, time_unix_ns: int) -> ExponentialHistogramDataPoint:
     histogram = _histogram(point)
-    begin, end = units.occupied(histogram.counts)
+    counts = histogram.counts
     return ExponentialHistogramDataPoint(
         attributes=_attributes(point),
         start_time_unix_nano=point.start_unix_ns,
         time_unix_nano=time_unix_ns,
-        count=sum(histogram.counts),
+        count=histogram.counts.total,
         sum=histogram.sum_seconds,
         scale=units.SCALE,
         zero_count=0,
-        positive=Buckets(FIRST_INDEX + begin, histogram.counts[begin:end]),
+        positive=Buckets(FIRST_INDEX + counts.begin, counts.held),
         negative=Buckets(0, ()),
         flags=0,
         min=None,  # type: ignore[arg-type] # not known; the protocol and the encoder have it optional
@@ -122,7 +122,7 @@ def _explicit(point: DataPoint, time_unix_ns: int) -> HistogramDataPoint:
         attributes=_attributes(point),
         start_time_unix_nano=point.start_unix_ns,
         time_unix_nano=time_unix_ns,
-        count=sum(histogram.counts),
+        count=histogram.counts.total,
         sum=histogram.sum_seconds,
         bucket_counts=explicit_counts(histogram.counts),
         explicit_bounds=units.CLASSIC_EDGES_SECONDS,

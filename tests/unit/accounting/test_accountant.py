@@ -8,8 +8,9 @@ import pytest
 
 from exporter.accounting.accountant import Accountant, ProcessTime
 from exporter.accounting.naming import Cause
+from exporter.accounting.thread_time import times_by_process
 from exporter.kernel.abi import Culprit, ThreadState, Victim, Waker
-from exporter.kernel.rows import Exposure, Tables
+from exporter.kernel.rows import Tables
 from tests.support.tables import FakeTables
 
 ON_CPU, RUNNABLE, IO, PIPE = ThreadState.ON_CPU, ThreadState.RUNNABLE, ThreadState.IO, ThreadState.PIPE
@@ -30,7 +31,7 @@ class Bench:
         owners = {process: process if owner is None else owner for process in processes}
         accounts = self._tables.read_accounts(owners)
         self.accountant.update(accounts, owners, self._now_ns)
-        self.accountant.update_threads(accounts)
+        self.accountant.update_threads(times_by_process(accounts), accounts.threads)
         return self.accountant.times()
 
 
@@ -46,7 +47,7 @@ class TestLosses:
     def test_stall_late_return_chain_and_blame_come_together(self, bench: Bench) -> None:
         """A pipe of 80 (half disk, half waiting for a CPU), a stall of 6 and a late return of 4 without one."""
         bench.kernel.feeding(1, dry_ns={PIPE: 80, RUNNABLE: 6})
-        bench.kernel.call(1, "cudaStreamSynchronize", exposure=Exposure(4, 0, 0, 0, 0, 0))
+        bench.kernel.exposure(1, "cudaStreamSynchronize", exact_ns=4)
         bench.kernel.chain(1, PIPE, {IO: 500, RUNNABLE: 500})
         bench.kernel.blame(1, 10_000_000, comm=b"stress")
         bench.kernel.blame(1, 10_000_000, victim=Victim.WORKER, culprit=Culprit.OWN, comm=b"python")
@@ -56,6 +57,22 @@ class TestLosses:
             (Cause.CPU_OVERSUBSCRIBED, "python"): 40,
             (Cause.CPU_CONTENTION, "stress"): 10,
         }
+
+    def test_open_stall_is_lost_as_its_thread_waits(self, bench: Bench) -> None:
+        """The step thread whose gap began last: since 100 the disk. The other one sleeps in a call."""
+        bench.kernel.feeding(1, stalled_since_ns=100, is_dry=True)
+        bench.kernel.thread(1, 11, state=PIPE, opened_ns=80, read_ns=170)
+        bench.kernel.thread(1, 12, state=IO, opened_ns=90, read_ns=170)
+        bench.kernel.thread(1, 13, state=PIPE, opened_ns=95, read_ns=170, operation="cudaMalloc")
+
+        assert bench.tick(1)[1].lost == {(Cause.BLOCK_IO, ""): 70}
+
+    def test_open_stall_ends_where_its_thread_becomes_idle(self, bench: Bench) -> None:
+        """A minute after its last call, of which 10 ns had gone by when the stall began."""
+        bench.kernel.feeding(1, stalled_since_ns=100, is_dry=True)
+        bench.kernel.thread(1, 12, state=IO, opened_ns=90, read_ns=200_000_000_000)
+
+        assert bench.tick(1)[1].lost == {(Cause.BLOCK_IO, ""): 59_999_999_990}
 
     def test_processes_are_kept_apart(self, bench: Bench) -> None:
         """Each has culprits of its own."""

@@ -5,8 +5,7 @@ from __future__ import annotations
 import pytest
 
 from exporter.accounting.exposed import Exposed, ExposedLoss
-from exporter.kernel.abi import ThreadState
-from exporter.kernel.rows import Exposure, Tables
+from exporter.kernel.rows import Tables
 from tests.support.tables import FakeTables
 
 SYNC = "cudaStreamSynchronize"
@@ -30,14 +29,16 @@ class Calls:
         throttled_ns: int = 0,
     ) -> Exposed:
         """After these calls. bounded: their number, their time, the bound. clean: number and time."""
-        calls, total_ns, max_ns = bounded
-        self.kernel.call(
+        self.kernel.exposure(
             1,
             SYNC,
-            states_ns={ThreadState.RUNNABLE: runnable_ns, ThreadState.THROTTLED: throttled_ns},
-            exposure=Exposure(exact_ns, max_ns, calls, total_ns, *clean),
+            exact_ns=exact_ns,
+            bounded=bounded,
+            clean=clean,
+            runnable_ns=runnable_ns,
+            throttled_ns=throttled_ns,
         )
-        return self._loss.update(self._tables.read_accounts([1]).operations.items())
+        return self._loss.update(self._tables.read_accounts([1]).exposures.items())
 
 
 @pytest.fixture
@@ -118,12 +119,6 @@ class TestOperations:
 
     def test_operations_are_added_up(self, calls: Calls) -> None:
         """Of one process."""
-        calls.kernel.call(1, "cudaDeviceSynchronize", exposure=Exposure(5, 0, 0, 0, 0, 0))
+        calls.kernel.exposure(1, "cudaDeviceSynchronize", exact_ns=5)
 
         assert calls.lost(exact_ns=70) == Exposed(75, 0)
-
-    def test_operation_without_an_exposure_says_nothing(self, calls: Calls) -> None:
-        """A launch may wait for a CPU as long as it likes."""
-        calls.kernel.call(1, "cudaLaunchKernel", durations_ns=[9], states_ns={ThreadState.RUNNABLE: 900})
-
-        assert calls.lost() == Exposed(0, 0)

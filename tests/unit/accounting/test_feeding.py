@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from exporter.accounting.feeding import FeedingLoss
+from exporter.accounting.feeding import FeedingLoss, OpenStall
 from exporter.kernel.abi import ThreadState
 from exporter.kernel.thread_rows import FeedingRow
 from tests.support.tables import By, states_of
@@ -17,9 +17,14 @@ def row(
     late_ns: By | None = None,
     clean: tuple[int, int] = (0, 0),
     stalled: tuple[int, int, int] = (0, 0, 0),
+    *,
+    since_ns: int = 0,
+    is_dry: bool = False,
 ) -> FeedingRow:
     """A cumulative row. clean: waits, their time. stalled: waits, their time, the late stalls before them."""
-    return FeedingRow(1, 0, 0, 0, states_of(dry_ns or {}), states_of(late_ns or {}), 0, *clean, *stalled)
+    return FeedingRow(
+        1, 0, since_ns, is_dry, states_of(dry_ns or {}), states_of(late_ns or {}), 0, *clean, *stalled, *(0,) * 4
+    )
 
 
 @pytest.fixture
@@ -139,3 +144,46 @@ class TestAlwaysLate:
         """Four say nothing yet; with the fifth they are the ceiling."""
         assert loss.update(row(late_ns={IO: 400}, stalled=(4, 4, 400))) == {}
         assert loss.update(row(late_ns={IO: 500}, stalled=(5, 5, 500))) == {}
+
+
+class TestOpen:
+    """A stall that has not ended: the kernel has booked nothing of it."""
+
+    def test_it_is_lost_as_it_goes_on(self, loss: FeedingLoss) -> None:
+        """Since 100; at 130, then at 150."""
+        stalled = row(since_ns=100, is_dry=True)
+
+        assert loss.update(stalled, OpenStall(IO, 130)) == {IO: 30}
+        assert loss.update(stalled, OpenStall(IO, 150)) == {IO: 20}
+
+    def test_it_is_lost_once_when_it_ends(self, loss: FeedingLoss) -> None:
+        """30 were advanced of 35."""
+        loss.update(row(since_ns=100, is_dry=True), OpenStall(IO, 130))
+
+        assert loss.update(row(dry_ns={IO: 35})) == {IO: 5}
+
+    def test_what_was_advanced_is_taken_off_whatever_it_turns_out_to_be(self, loss: FeedingLoss) -> None:
+        """It was waiting for the disk when looked at; in the end 20 were for the disk, and 15 for a CPU."""
+        loss.update(row(since_ns=100, is_dry=True), OpenStall(IO, 130))
+
+        assert sum(loss.update(row(dry_ns={IO: 20, RUNNABLE: 15})).values()) == 5
+
+    def test_next_one_is_lost_as_well(self, loss: FeedingLoss) -> None:
+        """30 of one that ended at 135, then 10 of the next."""
+        loss.update(row(since_ns=100, is_dry=True), OpenStall(IO, 130))
+
+        assert loss.update(row(dry_ns={IO: 35}, since_ns=200, is_dry=True), OpenStall(IO, 210)) == {IO: 15}
+
+    def test_behind_the_gpu_s_work_it_begins_after_a_usual_wait(self, loss: FeedingLoss) -> None:
+        """Waits take 100: of 130 the GPU may have worked for 100."""
+        loss.update(row(clean=(10, 1_000)))
+
+        assert loss.update(row(clean=(10, 1_000), since_ns=100), OpenStall(LOCK, 230)) == {LOCK: 30}
+
+    def test_nothing_is_advanced_where_nobody_knows_what_the_gpu_does(self, loss: FeedingLoss) -> None:
+        """It may work for hours."""
+        assert loss.update(row(since_ns=100), OpenStall(LOCK, 10_000)) == {}
+
+    def test_idle_thread_loses_nothing(self, loss: FeedingLoss) -> None:
+        """It became idle before the stall began."""
+        assert loss.update(row(since_ns=100, is_dry=True), OpenStall(LOCK, 90)) == {}

@@ -106,6 +106,7 @@ class TestStates:
             "IDLE": "wakeup_latency",
             "IRQ": "irq",
             "UNKNOWN": "unknown",
+            "OUTSIDE": "cpu_contention",
         }
 
 
@@ -116,7 +117,7 @@ class TestProgramName:
         ("comm", "name"),
         [
             (b"stress-ng", "stress-ng"),
-            (b"", "outside"),
+            (b"", "other"),
             (b"kworker/u8:6-ev", "kworker"),
             (b"ksoftirqd/0", "ksoftirqd"),
             (b"/init", "/init"),
@@ -126,7 +127,7 @@ class TestProgramName:
         ],
     )
     def test_name_is_printable(self, comm: bytes, name: str) -> None:
-        """And one that is kept from us is `outside`."""
+        """Whatever the program calls itself."""
         assert program_name(comm) == name
 
 
@@ -136,6 +137,10 @@ class TestCulpritName:
     def test_programs_have_a_name(self) -> None:
         """Others, and the job's own."""
         assert {culprit_name(blamed(b"stress", one)) for one in (Culprit.TASK, Culprit.OWN)} == {"stress"}
+
+    def test_who_is_not_of_the_pod_is_outside(self) -> None:
+        """Its name is kept from us."""
+        assert culprit_name(blamed(b"", Culprit.OUTSIDE)) == "outside"
 
     def test_nobody_is_named_for_what_no_program_did(self) -> None:
         """Interrupts, idle CPUs, what is not known."""
@@ -159,6 +164,10 @@ class TestCulprits:
         """No series stops in favour of a new one."""
         assert culprits.label("rank 0", "hog16", MUCH_NS) == "other"
         assert culprits.label("rank 0", "hog0", 1) == "hog0"
+
+    def test_outside_needs_no_room(self, culprits: Culprits) -> None:
+        """Nor 10 ms."""
+        assert culprits.label("rank 0", "outside", 1) == "outside"
 
     def test_owners_do_not_share_their_room(self, culprits: Culprits) -> None:
         """Sixteen each."""

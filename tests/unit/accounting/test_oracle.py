@@ -71,6 +71,13 @@ class TestWall:
 
         assert watched.errors(2_000, on_cpu_ns=booked_ns)["wall"] == 0.1
 
+    def test_next_thread_with_the_same_number_is_another(self, watched: Watched) -> None:
+        """The first had booked nine times as much: it is not compared with it, and then with itself."""
+        watched.errors(9_000, on_cpu_ns=9_000)
+
+        assert watched.errors(10_000, on_cpu_ns=500)["wall"] == 0.0
+        assert watched.errors(11_000, on_cpu_ns=1_400)["wall"] == 0.1
+
     def test_error_is_one_of_everything_measured(self, watched: Watched) -> None:
         """A tenth of the first half is a twentieth."""
         watched.errors(1_000)

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Hashable, Iterable, Mapping
+
 import pytest
 
 from exporter import catalog
+from exporter.accounting.thread_time import times_by_process
 from exporter.catalog import Metric
 from exporter.collectors.sched import Sched
 from exporter.kernel.abi import ThreadState
 from exporter.kernel.rows import Tables
-from exporter.totals import HistogramTotal, Series
+from exporter.totals import HistogramTotal, Series, Totals
 from tests.support.tables import FakeTables
 
 ON_CPU, RUNNABLE, IO, PIPE = ThreadState.ON_CPU, ThreadState.RUNNABLE, ThreadState.IO, ThreadState.PIPE
@@ -28,9 +31,23 @@ def kernel() -> FakeTables:
     return tables
 
 
+def totals_of(kernel: FakeTables, owners: Mapping[int, Hashable], ended: Iterable[int] = ()) -> Totals:
+    """Of a first collection."""
+    tables = Tables(kernel.maps, kernel.iterate)
+    return collect(Sched(tables), tables, owners, 0, ended)
+
+
+def collect(
+    sched: Sched, tables: Tables, owners: Mapping[int, Hashable], now_ns: int, ended: Iterable[int] = ()
+) -> Totals:
+    """As a publication does it."""
+    accounts = sched.update(owners, now_ns, tables.read())
+    return sched.totals(accounts, times_by_process(accounts), ended)
+
+
 def collected(kernel: FakeTables, metric: Metric, process: int = 1) -> dict[tuple[str, ...], object]:
     """The totals of one metric."""
-    totals = Sched(Tables(kernel.maps, kernel.iterate)).collect({1: "rank 0"}, 0)
+    totals = totals_of(kernel, {1: "rank 0"})
     return {series.labels: total for series, total in totals[process].items() if series.metric is metric}
 
 
@@ -66,7 +83,7 @@ class TestTotals:
 
     def test_every_series_is_of_this_collector(self, kernel: FakeTables) -> None:
         """As the catalogue lists them."""
-        totals = Sched(Tables(kernel.maps, kernel.iterate)).collect({1: 1}, 0)
+        totals = totals_of(kernel, {1: 1})
 
         assert {series.metric for series in totals[1]} == set(catalog.METRICS_OF_COLLECTOR["sched"])
 
@@ -76,10 +93,11 @@ class TestTicks:
 
     def test_ticks_and_collections_share_their_books(self, kernel: FakeTables) -> None:
         """Nothing is lost twice."""
-        sched = Sched(Tables(kernel.maps, kernel.iterate))
+        tables = Tables(kernel.maps, kernel.iterate)
+        sched = Sched(tables)
         sched.tick({1: 1}, 0)
-        sched.collect({1: 1}, 1)
-        totals = sched.collect({1: 1}, 2)
+        collect(sched, tables, {1: 1}, 1)
+        totals = collect(sched, tables, {1: 1}, 2)
 
         assert totals[1][Series(catalog.LOST, ("block_io",))] == 30
 
@@ -87,15 +105,16 @@ class TestTicks:
         """A wait that nobody was charged with; of the other process it still may be."""
         kernel.feeding(2, dry_ns={RUNNABLE: 7})
         kernel.feeding(3, dry_ns={RUNNABLE: 7})
-        totals = Sched(Tables(kernel.maps, kernel.iterate)).collect({2: 2, 3: 3}, 0, [2])
+        totals = totals_of(kernel, {2: 2, 3: 3}, [2])
 
         lost = Series(catalog.LOST, ("unknown",))
         assert (totals[2].get(lost), totals[3].get(lost)) == (7, None)
 
     def test_forgotten_process_is_not_collected(self, kernel: FakeTables) -> None:
         """Its rows are gone by then."""
-        sched = Sched(Tables(kernel.maps, kernel.iterate))
+        tables = Tables(kernel.maps, kernel.iterate)
+        sched = Sched(tables)
         sched.tick({1: 1}, 0)
         sched.forget([1])
 
-        assert sched.collect({}, 1) == {}
+        assert collect(sched, tables, {}, 1) == {}

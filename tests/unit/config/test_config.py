@@ -39,10 +39,15 @@ class TestDefaults:
             with_exporter_metrics=True,
             node="gpu7",
             attach_kind="auto",
+            launch_mode="full",
+            overhead_limit=0.01,
+            returns="auto",
+            probes_on_arm64=False,
             collectors=("cuda", "nccl", "sched"),
             tick_interval_seconds=0.25,
             discovery_interval_seconds=30.0,
             series_ttl_seconds=900.0,
+            max_workloads=256,
             procfs=Path("/proc"),
             receivers=(),
             service_name="gpu-stall-exporter",
@@ -97,11 +102,11 @@ class TestFile:
             web.listen-address = "[::1]:9"
             web.max-requests = 5
             web.telemetry-path = "/m"
-            probes.attach = "single"
+            probes = {{attach = "single", launch = "duty", overhead-limit = "2.5%", returns = "never", on-arm64 = true}}
             collector = {{cuda = true, nccl = false, sched = false}}
             tick.interval = "100ms"
             discovery.interval = "1m"
-            series.ttl = "1h"
+            series = {{ttl = "1h", max-workloads = 7}}
             path.procfs = "{tmp_path}"
             standin.if-idle = true
             log = {{level = "debug", format = "json"}}
@@ -131,10 +136,15 @@ class TestFile:
             with_exporter_metrics=False,
             node="n",
             attach_kind="single",
+            launch_mode="duty",
+            overhead_limit=0.025,
+            returns="never",
+            probes_on_arm64=True,
             collectors=("cuda",),
             tick_interval_seconds=0.1,
             discovery_interval_seconds=60.0,
             series_ttl_seconds=3600.0,
+            max_workloads=7,
             procfs=tmp_path,
             receivers=(
                 Receiver(
@@ -233,6 +243,10 @@ class TestBadInput:
             ("node", "a\nb"),
             ("node", "n" * 129),
             ("probes.attach", "best"),
+            ("probes.launch", "half"),
+            ("probes.overhead-limit", "0%"),
+            ("probes.overhead-limit", "0.01"),
+            ("probes.overhead-limit", "101%"),
             ("collector.cuda", "2"),
             ("tick.interval", "0s"),
             ("tick.interval", "-1s"),

@@ -68,6 +68,18 @@ class TestHeaders:
         with opened(Image(soname="lib\n\x1b[31m.so").content()) as fd:
             assert read_elf(fd).soname == "lib\ufffd\ufffd[31m.so"
 
+    def test_build_is_the_build_id_or_the_names(self) -> None:
+        """Lacking one, libraries of other functions are of other builds."""
+        builds = []
+        for names in (["cudaMalloc"], ["cudaMalloc"], ["cudaFree"]):
+            with opened(Image([Sym(name) for name in names], build_id=b"").content()) as fd:
+                builds.append(read_elf(fd).build())
+        with opened(Image(build_id=b"\x01\xab").content()) as fd:
+            known = read_elf(fd).build()
+
+        assert builds[0] == builds[1] != builds[2]
+        assert known == "01ab"
+
     def test_broken_note_costs_the_build_id_only(self) -> None:
         """A note that claims 4 GiB ends the search for a build id."""
         content = Image(build_id=b"\x01" * 20).content()

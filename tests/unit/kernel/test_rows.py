@@ -88,7 +88,7 @@ class TestReading:
         kernel.call(1, "cuMemAlloc", untimed=5)
         row = tables.read().operations[OperationKey(1, NUMBERS["cuMemAlloc"], 0)]
 
-        assert (row.calls, row.slots) == (5, ())
+        assert (row.calls, row.timed) == (5, 0)
 
     def test_errors_are_keyed_by_code_which_may_be_negative(self, kernel: FakeTables, tables: Tables) -> None:
         """A function that returns something else than an error code."""
@@ -159,6 +159,41 @@ class TestNcclWaits:
         assert list(tables.read().nccl_waits) == [ProgressKey(2, 1)]
 
 
+class TestReadingOfAFew:
+    """The last totals of processes that have ended."""
+
+    def test_it_has_every_operation_of_theirs_and_no_other(self, kernel: FakeTables, tables: Tables) -> None:
+        """Those on communicators that are gone as well, and what they waited for collectives."""
+        for process in (1, 2):
+            kernel.process(process, communicators=2)
+            kernel.call(process, "cudaMalloc", durations_ns=[5])
+            kernel.call(process, "cuMemAlloc", untimed=3)
+            kernel.call(process, "ncclGroupEnd", durations_ns=[5])
+            kernel.call(process, "ncclAllReduce", durations_ns=[5], communicator=1)
+            kernel.call(process, "ncclCommDestroy", durations_ns=[5], communicator=2)
+            kernel.call(process, NCCL_WAIT, durations_ns=[7], communicator=2)
+        whole, part = tables.read(), tables.read_of([1])
+
+        assert part.operations.keys() == {key for key in whole.operations if key.process == 1}
+        assert len(part.operations) == 5
+        assert part.nccl_waits.keys() == {ProgressKey(1, 2)}
+        assert part.processes.keys() == {1, 2}
+
+    def test_more_communicators_than_have_a_number_share_one(self, kernel: FakeTables, tables: Tables) -> None:
+        """The seventeenth."""
+        kernel.process(1, communicators=400)
+        kernel.call(1, "ncclAllReduce", durations_ns=[5], communicator=17)
+
+        assert [key.communicator for key in tables.read_of([1]).operations] == [17]
+
+    def test_the_whole_table_is_not_gone_through(self, kernel: FakeTables, tables: Tables) -> None:
+        """It has tens of thousands of rows on a full node."""
+        kernel.process(1)
+        tables.read_of([1])
+
+        assert kernel.maps["operations"].times_read == 0
+
+
 class TestSlowestCall:
     """The exemplar that stands in an operation's row."""
 
@@ -172,11 +207,11 @@ class TestSlowestCall:
         )
 
     def test_call_is_laid_out_as_in_the_header(self, kernel: FakeTables, tables: Tables) -> None:
-        """Written out byte by byte: version, thread, duration, end, process, version; behind 25 other members."""
+        """Written out byte by byte: version, thread, duration, end, process, version; behind 19 other members."""
         exemplar = struct.pack("<IIQQII", 4, 4031, 2_000, 47_000_000_000, 4026, 4)
         key = struct.pack("<IHH", 1, MALLOC, 0)
         kernel.maps["operations"].rows[key] = (
-            struct.pack("<QQQ", 0, 2_000, 0) + bytes(22 * 8) + exemplar + bytes(338 * 8)
+            struct.pack("<QQQ", 0, 2_000, 0) + bytes(16 * 8) + exemplar + bytes(338 * 8)
         )
 
         assert tables.read().operations[MALLOC_OF_1].slowest == Call(4031, 2_000, 47_000_000_000, 4026)
@@ -265,9 +300,9 @@ class TestEvents:
 
     def test_event_is_unpacked(self) -> None:
         """Kind, process."""
-        assert event_of(struct.pack("<II", 2, 7)) == Event(EventKind.PROCESS_ENDED, 7)
+        assert event_of(struct.pack("<IIII", 3, 7, 2, 1)) == Event(EventKind.ATTACHMENT_SURPLUS, 7, 2, 1)
 
     def test_unknown_kind_is_an_error(self) -> None:
         """Programs and user space are of one build."""
         with pytest.raises(ValueError, match="9 is not a valid EventKind"):
-            event_of(struct.pack("<II", 9, 0))
+            event_of(struct.pack("<IIII", 9, 0, 0, 0))

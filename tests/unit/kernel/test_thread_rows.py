@@ -3,17 +3,21 @@
 from __future__ import annotations
 
 import struct
+from typing import Any
 
 import pytest
 
+from exporter.kernel import abi
 from exporter.kernel.abi import Culprit, IntervalKind, ThreadState, Victim, Waker
 from exporter.kernel.operations import NUMBERS
-from exporter.kernel.rows import Exposure, OperationKey, Tables
+from exporter.kernel.rows import OperationKey, Tables
 from exporter.kernel.thread_rows import (
     THREADS_READ,
     BlameKey,
     ChainKey,
     ChainRow,
+    Exposure,
+    ExposureKey,
     FeedingRow,
     IntervalKey,
     IntervalRow,
@@ -42,14 +46,19 @@ def tables(kernel: FakeTables) -> Tables:
 class TestLayout:
     """Written out byte by byte, as the header has it."""
 
-    def test_operation_has_states_and_exposure(self, kernel: FakeTables, tables: Tables) -> None:
-        """Three sums, sixteen states, six of exposure, the exemplar, the slots."""
+    def test_operation_has_states(self, kernel: FakeTables, tables: Tables) -> None:
+        """Three sums, sixteen states, the exemplar, the slots."""
         key = struct.pack("<IHH", *SYNC)
-        value = struct.pack("<3Q16Q6Q", 0, 0, 0, *SIXTEEN, 1, 2, 3, 4, 5, 6)
-        kernel.maps["operations"].rows[key] = value + bytes(32 + 338 * 8)
-        row = tables.read().operations[SYNC]
+        kernel.maps["operations"].rows[key] = struct.pack("<3Q16Q", 0, 0, 0, *SIXTEEN) + bytes(32 + 338 * 8)
 
-        assert (row.states_ns, row.exposure) == (SIXTEEN, Exposure(1, 2, 3, 4, 5, 6))
+        assert tables.read().operations[SYNC].states_ns == SIXTEEN
+
+    def test_exposure(self, kernel: FakeTables, tables: Tables) -> None:
+        """The key of an operation; eight sums, of which the last two may be below zero."""
+        value = struct.pack("<6Q2q", 1, 2, 3, 4, 5, 6, -7, -8)
+        kernel.maps["exposures"].rows[struct.pack("<IHH", *SYNC)] = value
+
+        assert tables.read_accounts([]).exposures == {ExposureKey(*SYNC[:2]): Exposure(1, 2, 3, 4, 5, 6, -7, -8)}
 
     def test_interval(self, kernel: FakeTables, tables: Tables) -> None:
         """Process, kind; sixteen states, two counts."""
@@ -75,10 +84,10 @@ class TestLayout:
     def test_feeding(self, kernel: FakeTables, tables: Tables) -> None:
         """Process, threads that feed, since when it is stalled, dry, padding; two times sixteen states; six sums."""
         late = tuple(range(200, 216))
-        value = struct.pack("<IiQII32Q6Q", 7, -1, 12, 1, 0, *SIXTEEN, *late, 21, 22, 23, 24, 25, 26)
+        value = struct.pack("<IiQII32Q10Q", 7, -1, 12, 1, 0, *SIXTEEN, *late, *range(21, 31))
         kernel.maps["feeding"].rows[struct.pack("<I", 7)] = value
 
-        assert tables.read_waits([7]).feeding == {7: FeedingRow(7, -1, 12, 1, SIXTEEN, late, 21, 22, 23, 24, 25, 26)}
+        assert tables.read_waits([7]).feeding == {7: FeedingRow(7, -1, 12, 1, SIXTEEN, late, *range(21, 31))}
 
     def test_chain(self, kernel: FakeTables, tables: Tables) -> None:
         """Process, victim, state, waker, padding; windows, resolved, abstained, sixteen states."""
@@ -184,33 +193,63 @@ class TestReading:
 class TestReadingSeldom:
     """A tick comes four times a second."""
 
-    def test_operations_are_not_read_while_nobody_has_waited_for_the_gpu(
-        self, kernel: FakeTables, tables: Tables
-    ) -> None:
-        """Three of four ticks: of nine the first, the fifth, the ninth."""
+    def test_nothing_is_read_while_the_timeline_stands_still(self, kernel: FakeTables, tables: Tables) -> None:
+        """But for the timeline itself, and at every fourth time what moves without it: of nine the first, fifth and ninth."""
         kernel.feeding(1)
         for _ in range(9):
             tables.read_waits([1])
 
-        assert kernel.maps["operations"].times_read == 3
+        assert [kernel.maps[name].times_read for name in ("chains", "blame")] == [3, 3]
 
-    def test_operations_are_read_when_the_timeline_has_moved(self, kernel: FakeTables, tables: Tables) -> None:
-        """At once."""
-        kernel.feeding(1)
-        tables.read_waits([1])
-        kernel.call(1, "cudaStreamSynchronize", exposure=Exposure(5, 0, 0, 0, 0, 0))
+    def test_waits_are_the_same_object_while_the_timeline_stands_still(
+        self, kernel: FakeTables, tables: Tables
+    ) -> None:
+        """So that nobody looks at them again."""
         kernel.feeding(1, clean=(1, 100))
+        first, again = tables.read_waits([1]), tables.read_waits([1])
 
-        assert tables.read_waits([1]).operations[SYNC].exposure.exact_ns == 5
+        assert again is first
 
-    def test_exposure_of_an_event_is_found_without_the_timeline(self, kernel: FakeTables, tables: Tables) -> None:
-        """Waiting for an event ends no cycle."""
+    def test_exposures_are_not_read_while_nobody_has_waited_for_the_gpu(
+        self, kernel: FakeTables, tables: Tables
+    ) -> None:
+        """Stalls alone move nothing of them."""
+        for stalled_ns in range(9):
+            kernel.feeding(1, dry_ns={ThreadState.IO: stalled_ns}, clean=(1, 100))
+            tables.read_waits([1])
+
+        assert kernel.maps["exposures"].times_read == 1
+
+    @pytest.mark.parametrize("ended", [{"clean": (1, 100)}, {"stalled": (1, 40, 60)}, {"other_waits": 1}])
+    def test_exposures_are_read_when_a_wait_has_ended(
+        self, kernel: FakeTables, tables: Tables, ended: dict[str, Any]
+    ) -> None:
+        """At once, also when it was a wait for an event, which ends no cycle."""
         kernel.feeding(1)
         tables.read_waits([1])
-        kernel.call(1, "cudaEventSynchronize", exposure=Exposure(5, 0, 0, 0, 0, 0))
-        found = [len(tables.read_waits([1]).operations) for _ in range(4)]
+        kernel.exposure(1, "cudaStreamSynchronize", exact_ns=5)
+        kernel.feeding(1, **ended)
 
-        assert found == [0, 0, 1, 1]
+        assert tables.read_waits([1]).exposures[ExposureKey(*SYNC[:2])].exact_ns == 5
+
+    def test_operations_are_too_large_to_be_read_at_a_tick(self, kernel: FakeTables, tables: Tables) -> None:
+        """They are for publications."""
+        for waits in range(9):
+            kernel.feeding(1, clean=(waits, 100))
+            tables.read_waits([1])
+
+        assert kernel.maps["operations"].times_read == 0
+
+    def test_many_places_are_read_at_once(self, kernel: FakeTables, tables: Tables) -> None:
+        """A hundred processes; the row of each is the very object of the last time while it has not moved."""
+        for process in range(1, 101):
+            kernel.feeding(process)
+        first = tables.read_feeding(range(1, 101))
+        kernel.feeding(7, other_waits=1)
+        again = tables.read_feeding(range(1, 101))
+
+        assert kernel.maps["feeding"].times_read == 2
+        assert [process for process in again if again[process] is not first[process]] == [7]
 
     def test_table_that_did_not_move_is_the_same_object(self, kernel: FakeTables, tables: Tables) -> None:
         """Nothing was unpacked again; with one more nanosecond it is."""
@@ -223,6 +262,7 @@ class TestReadingSeldom:
 
     def test_blame_is_read_at_every_fourth_time(self, kernel: FakeTables, tables: Tables) -> None:
         """A full node has thousands of rows."""
+        tables.read_waits([1])
         kernel.blame(1, 5)
         found = [len(tables.read_waits([1]).blame) for _ in range(4)]
 
@@ -273,7 +313,7 @@ class TestForgetting:
         kernel.feeding(1, dry_ns={ThreadState.IO: 5})
         tables.forget({1}, tables.read())
 
-        assert kernel.maps["feeding"].rows[struct.pack("<I", 1)] == bytes(328)
+        assert kernel.maps["feeding"].rows[struct.pack("<I", 1)] == bytes(abi.FEEDING_ROW.size)
 
     def test_place_among_the_jobs_is_given_back_too(self, kernel: FakeTables, tables: Tables) -> None:
         """Its value is the kernel programs' own, but for the number it begins with."""

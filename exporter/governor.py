@@ -1,0 +1,134 @@
+"""What do the probes cost each process, and is that too much? Then only some of its launches are timed.
+
+In: how often the probes of a process were hit, what a call costs here, the time. Out: how often each process's launches are to
+be timed, and the metrics that say so. Launches are the hot path; all of them are counted whatever is decided, so that no
+counter bends.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections import deque
+from collections.abc import Iterable, Mapping
+from typing import NamedTuple
+
+from exporter import catalog
+from exporter.kernel.calibration import CallCost
+from exporter.kernel.thread_rows import FeedingRow
+from exporter.totals import Series, Totals
+from exporter.units import NANOSECONDS
+
+log = logging.getLogger(__name__)
+
+SAMPLED_MASK = 63
+"""One launch in 64 is timed."""
+
+EVERY_NS = NANOSECONDS
+WINDOW_NS = 10 * NANOSECONDS
+"""Over which the cost is a mean, and for which it must have been too much."""
+CALM_NS = 60 * NANOSECONDS
+CALM_SHARE = 0.5
+"""For CALM_NS all launches would have cost less than this share of the limit: they are timed again."""
+
+
+class Spent(NamedTuple):
+    """Nanoseconds that probes have cost a process so far. in_full: had all its launches been timed."""
+
+    ns: float
+    in_full_ns: float
+
+
+def spent(row: FeedingRow, cost: CallCost) -> Spent:
+    """By one process."""
+    ns = row.timed_calls * cost.timed_ns + row.counted_calls * cost.counted_ns
+    return Spent(ns, ns + row.left_out_launches * (cost.timed_ns - cost.counted_ns))
+
+
+class _Process:
+    """What one process has spent of late. now_ns: when it was met."""
+
+    def __init__(self, *, is_sampled: bool) -> None:
+        self.is_sampled = is_sampled
+        self.history: deque[tuple[int, Spent]] = deque()
+
+    def see(self, at: Spent, now_ns: int) -> None:
+        self.history.append((now_ns, at))
+        while now_ns - self.history[0][0] > CALM_NS and now_ns - self.history[1][0] >= CALM_NS:
+            self.history.popleft()
+
+    def share(self, *, in_full: bool = False, window_ns: int = WINDOW_NS) -> float:
+        """Of one CPU, over the last window_ns or as long as there is something known."""
+        now_ns, now = self.history[-1]
+        then_ns, then = next(one for one in self.history if now_ns - one[0] <= window_ns)
+        if now_ns == then_ns:
+            return 0.0
+        spent_ns = now.in_full_ns - then.in_full_ns if in_full else now.ns - then.ns
+        return max(spent_ns, 0.0) / (now_ns - then_ns)
+
+    def covers(self, window_ns: int) -> bool:
+        return self.history[-1][0] - self.history[0][0] >= window_ns
+
+
+class Governor:
+    """Decides for every process. is_duty: all are sampled from the start. limit: share of one CPU that probes may cost each."""
+
+    def __init__(self, cost: CallCost, limit: float, *, is_duty: bool = False) -> None:
+        self._cost = cost
+        self._limit = limit
+        self._is_duty = is_duty
+        self._processes: dict[int, _Process] = {}
+        self._next_at_ns = 0
+
+    def is_due(self, now_ns: int) -> bool:
+        """Whether it is time for update()."""
+        return now_ns >= self._next_at_ns
+
+    def update(self, feeding: Mapping[int, FeedingRow], now_ns: int) -> dict[int, int]:
+        """Look at the processes alive. Returns process -> mask, of those whose launches are to be sampled otherwise."""
+        self._next_at_ns = now_ns + EVERY_NS
+        changes: dict[int, int] = {}
+        for number, row in feeding.items():
+            if number not in self._processes:
+                self._processes[number] = _Process(is_sampled=self._is_duty)
+                if self._is_duty:
+                    changes[number] = SAMPLED_MASK
+            process = self._processes[number]
+            process.see(spent(row, self._cost), now_ns)
+            if not self._is_duty and self._decide(number, process):
+                changes[number] = SAMPLED_MASK if process.is_sampled else 0
+        return changes
+
+    def _decide(self, number: int, process: _Process) -> bool:
+        """Whether something changed."""
+        if not process.is_sampled and process.covers(WINDOW_NS) and process.share() > self._limit:
+            what = "one launch in %d is timed from here on"
+            log.warning(
+                f"probes cost process %d %.1f %% of a CPU: {what}", number, process.share() * 100, SAMPLED_MASK + 1
+            )
+        elif (
+            process.is_sampled
+            and process.covers(CALM_NS)
+            and (process.share(in_full=True, window_ns=CALM_NS) < CALM_SHARE * self._limit)
+        ):
+            log.info("every launch of process %d is timed again", number)
+        else:
+            return False
+        process.is_sampled = not process.is_sampled
+        process.history = deque([process.history[-1]])
+        return True
+
+    def forget(self, processes: Iterable[int]) -> None:
+        """They have ended."""
+        for number in processes:
+            self._processes.pop(number, None)
+
+    def totals(self) -> Totals:
+        """What the metrics say; shares in billionths."""
+        return {
+            number: {
+                Series(catalog.OVERHEAD, ()): int(process.share() * NANOSECONDS),
+                Series(catalog.SAMPLED_PROCESSES, ()): int(process.is_sampled),
+            }
+            for number, process in self._processes.items()
+            if process.history
+        }

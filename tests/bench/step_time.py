@@ -1,0 +1,109 @@
+"""How much longer do the steps of a training job take while the exporter traces it? By launch mode, in ABBA pairs.
+
+One job goes on all the time; the exporter comes and goes. A pair is a block of steps with it and one without, in turns first and
+second, so that a drift of the machine cancels out.
+"""
+
+from __future__ import annotations
+
+import json
+import statistics
+import subprocess
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import NamedTuple
+
+from exporter import standin
+from tests.bench.exporter_cost import running, total_of
+
+MODES = ("off", "duty", "full")
+PAIRS = 8
+BLOCK_SECONDS = 3.0
+SETTLE_SECONDS = 0.5
+# About 17,000 calls a second of one rank, of which most launch kernels; the GPU is busy all the time, as it should be.
+FLAGS = ("--ranks=1", "--kernel-us=60", "--backward-kernel-us=60", "--optimizer-kernel-us=30", "--loader-workers=1")
+
+
+class StepTime(NamedTuple):
+    """ratios: traced against untraced, of each pair, sorted. calls_per_second: of the job, as the exporter counted them."""
+
+    mode: str
+    ratios: list[float]
+    calls_per_second: float
+
+    @property
+    def longer(self) -> float:
+        """By which part steps are longer: the median of the pairs."""
+        return statistics.median(self.ratios) - 1
+
+
+class _Job:
+    """The running trainer. walls_ns: of the steps since the last clear()."""
+
+    def __init__(self, process: subprocess.Popen[str]) -> None:
+        self._process = process
+        self._walls_ns: list[int] = []
+        self._lock = threading.Lock()
+        threading.Thread(target=self._follow, daemon=True).start()
+
+    def _follow(self) -> None:
+        assert self._process.stdout is not None
+        for line in self._process.stdout:
+            said = json.loads(line)
+            if said["type"] == "step":
+                with self._lock:
+                    self._walls_ns.append(said["end_ns"] - said["start_ns"])
+
+    def median_step_ns(self) -> float:
+        """Over the next BLOCK_SECONDS."""
+        with self._lock:
+            self._walls_ns.clear()
+        time.sleep(BLOCK_SECONDS)
+        with self._lock:
+            return statistics.median(self._walls_ns)
+
+
+@contextmanager
+def _job() -> Iterator[_Job]:
+    process = subprocess.Popen(
+        standin.trainer_command(*FLAGS), env=standin.environment(), stdout=subprocess.PIPE, text=True
+    )
+    try:
+        yield _Job(process)
+    finally:
+        process.terminate()
+        process.wait()
+
+
+def step_times() -> Iterator[StepTime]:
+    """Of every mode; about a minute each."""
+    with _job() as job:
+        for mode in MODES:
+            ratios, rates = [], []
+            for pair in range(PAIRS):
+                if pair % 2:
+                    untraced_ns = job.median_step_ns()
+                traced_ns, rate = _traced(job, mode)
+                if not pair % 2:
+                    untraced_ns = job.median_step_ns()
+                ratios.append(traced_ns / untraced_ns)
+                rates.append(rate)
+            yield StepTime(mode, sorted(ratios), statistics.median(rates))
+
+
+def _traced(job: _Job, mode: str) -> tuple[float, float]:
+    """(median step in ns, calls counted per second)."""
+    with running(f"--probes.launch={mode}") as exporter:
+        while not total_of("gpustall_exporter_attached_functions", exporter.scrape()):
+            time.sleep(0.05)
+        time.sleep(SETTLE_SECONDS)
+        before, started_at = _calls(exporter.scrape()), time.monotonic()
+        traced_ns = job.median_step_ns()
+        rate = (_calls(exporter.scrape()) - before) / (time.monotonic() - started_at)
+        return traced_ns, rate
+
+
+def _calls(exposition: str) -> int:
+    return total_of("gpustall_cuda_operations_total", exposition)

@@ -1,0 +1,178 @@
+"""SIGKILL at any moment: of the exporter nothing is left, in the kernel, in the job, among files and processes."""
+
+from __future__ import annotations
+
+import json
+import os
+import random
+import shutil
+import signal
+import subprocess
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+from exporter import standin
+from tests.support.breakpoints import patched
+from tests.support.exporter_process import COMMAND, exists, kernel_things
+from tests.support.held_calls import without_rank
+from tests.support.requirements import need_tracing
+from tests.support.traced import STANDIN_LIBRARIES, eventually
+
+pytestmark = pytest.mark.end_to_end
+TIMES = 12
+SOAK_TIMES = 200
+PATIENCE_SECONDS = 30
+PINNED = Path("/sys/fs/bpf")
+TRACEFS_PROBES = Path("/sys/kernel/tracing/uprobe_events")
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _possible_here() -> None:
+    """Skip, naming what is missing."""
+    need_tracing()
+
+
+@dataclass
+class Job:
+    """A training job on libraries of its own. tgid: of its one rank."""
+
+    process: subprocess.Popen[str]
+    tgid: int
+    libraries: Path
+
+    def patched(self) -> set[str]:
+        """Functions that bear a probe in its memory."""
+        return {
+            symbol
+            for api, name in STANDIN_LIBRARIES.items()
+            for symbol in patched(self.tgid, self.libraries / name, api)
+        }
+
+    def end(self) -> tuple[int, int]:
+        """Ask it to end; its exit code, and the calls of the runtime that failed by its own account."""
+        self.process.terminate()
+        said, _ = self.process.communicate(timeout=PATIENCE_SECONDS)
+        finals = [json.loads(line) for line in said.splitlines() if '"final"' in line]
+        assert len(finals) == 1
+        return self.process.returncode, sum(one["errors"] for one in finals[0]["calls"]["runtime"].values())
+
+
+@contextmanager
+def _job(libraries: Path) -> Iterator[Job]:
+    for name in STANDIN_LIBRARIES.values():
+        shutil.copy(standin.build_dir() / name, libraries)
+    process = subprocess.Popen(
+        [standin.build_dir() / "trainer", "--ranks=1", "--loader-workers=1", "--sync=block", "--quiet"],
+        env={**without_rank(), "LD_LIBRARY_PATH": str(libraries)},
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        text=True,
+        start_new_session=True,
+    )
+    try:
+        yield Job(process, eventually(lambda: _rank_of(process.pid, libraries), "its rank has begun"), libraries)
+    finally:
+        with process:
+            if process.poll() is None:
+                os.killpg(process.pid, signal.SIGKILL)
+
+
+def _rank_of(tgid: int, libraries: Path) -> int | None:
+    """The child that has loaded all libraries."""
+    for child in Path(f"/proc/{tgid}/task/{tgid}/children").read_text().split():
+        maps = Path(f"/proc/{child}/maps").read_text()
+        if all(f"{libraries}/{name}" in maps for name in STANDIN_LIBRARIES.values()):
+            return int(child)
+    return None
+
+
+class _Killer:
+    """Starts exporters in a folder of their own and kills them. seconds: how long one takes until it serves."""
+
+    def __init__(self, job: Job, folder: Path) -> None:
+        self._job, self._folder = job, folder
+        self._random = random.Random(2187)
+        self._pins = _names(PINNED)
+        started_at = time.monotonic()
+        process = self._start(subprocess.PIPE)
+        assert process.stderr is not None
+        assert any(b"serving http" in line for line in process.stderr)
+        self._seconds = time.monotonic() - started_at
+        assert job.patched()
+        self._kill(process)
+
+    def _start(self, stderr: int = subprocess.DEVNULL) -> subprocess.Popen[bytes]:
+        return subprocess.Popen(
+            [*COMMAND, "run", "--web.listen-address=127.0.0.1:0"],
+            env={**os.environ, "TMPDIR": str(self._folder)},
+            cwd=self._folder,
+            stdin=subprocess.DEVNULL,
+            stderr=stderr,
+            start_new_session=True,
+        )
+
+    def _kill(self, process: subprocess.Popen[bytes]) -> None:
+        with process:
+            things = kernel_things(process.pid)
+            process.kill()
+        assert process.returncode == -signal.SIGKILL
+        self._awaited(lambda: not {thing for thing in things if exists(thing)}, f"the kernel has none of {things}")
+        self._awaited(lambda: not self._job.patched(), "the job bears no probe")
+        self._awaited(lambda: not _session(process.pid), "it has left no process")
+        assert list(self._folder.iterdir()) == []
+        assert _names(PINNED) <= self._pins
+        assert not TRACEFS_PROBES.exists() or str(self._job.libraries) not in TRACEFS_PROBES.read_text()
+
+    @staticmethod
+    def _awaited(condition: object, what: str) -> None:
+        eventually(condition, what, PATIENCE_SECONDS)
+
+    def once(self) -> bool:
+        """At a random moment between its start and somewhat after it serves. True when the job bore probes then."""
+        process = self._start()
+        time.sleep(self._random.uniform(0, 1.3 * self._seconds))
+        had_probes = bool(self._job.patched())
+        self._kill(process)
+        return had_probes
+
+
+def _names(folder: Path) -> set[str]:
+    return {path.name for path in folder.iterdir()} if folder.exists() else set()
+
+
+def _session(session: int) -> list[int]:
+    """Processes that still belong to it."""
+    found = []
+    for folder in Path("/proc").iterdir():
+        if folder.name.isdigit():
+            try:
+                fields = (folder / "stat").read_text().rpartition(")")[2].split()
+            except (FileNotFoundError, ProcessLookupError):
+                continue
+            if int(fields[3]) == session and fields[0] != "Z":
+                found.append(int(folder.name))
+    return found
+
+
+class TestKilled:
+    """While a job trains that it probes."""
+
+    @pytest.mark.parametrize(
+        "times", [pytest.param(TIMES, id="few"), pytest.param(SOAK_TIMES, id="many", marks=pytest.mark.soak)]
+    )
+    def test_nothing_is_left_and_the_job_goes_on(self, tmp_path: Path, times: int) -> None:
+        """Whatever it was doing: loading, attaching, serving. The job ends as it is asked to, without a failed call."""
+        (tmp_path / "libraries").mkdir()
+        (tmp_path / "folder").mkdir()
+        with _job(tmp_path / "libraries") as job:
+            killer = _Killer(job, tmp_path / "folder")
+            had_probes = [killer.once() for _ in range(times)]
+            exit_code, errors = job.end()
+
+        assert set(had_probes) == {False, True}
+        assert (exit_code, errors) == (0, 0)

@@ -1,0 +1,47 @@
+"""`run` with two libraries that see the same calls."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tests.support import passing_on
+from tests.support.exporter_process import Exporter, running
+from tests.support.exposition import Scrape
+from tests.support.held_calls import fresh_rank, without_rank
+from tests.support.requirements import need_tracing
+from tests.support.traced import eventually
+
+pytestmark = pytest.mark.end_to_end
+OPERATIONS = "gpustall_cuda_operations_total"
+SURPLUS = "gpustall_exporter_surplus_attachments_total"
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _possible_here() -> None:
+    """Skip, naming what is missing."""
+    need_tracing()
+
+
+class TestPassedOn:
+    """One library passes its calls on to the other."""
+
+    def test_calls_are_counted_once_and_it_is_told(self, tmp_path: Path) -> None:
+        """23 calls; both libraries stay attached, and one attachment is told of as surplus."""
+        program, rank = passing_on.compiled(tmp_path), fresh_rank()
+        with running() as exporter, passing_on.caller(program, 23, {**without_rank(), "RANK": rank}) as caller:
+            for name in (passing_on.FIRST, passing_on.SECOND):
+                eventually(lambda name=name: f"attached to {tmp_path / name}" in exporter.logs, f"{name} is probed")
+            caller.make()
+            scrape = eventually(lambda: self._with_calls(exporter, rank), "calls are exported, and the surplus is told")
+
+            assert scrape.total(OPERATIONS, operation="cudaEventRecord", rank=rank) == 23
+            assert scrape.total(SURPLUS, library="runtime") == 1
+            assert f"detached from {tmp_path}" not in exporter.logs
+            assert f"calls of {tmp_path / passing_on.FIRST} go on in {tmp_path / passing_on.SECOND}" in exporter.logs
+
+    @staticmethod
+    def _with_calls(exporter: Exporter, rank: str) -> Scrape | None:
+        scrape = exporter.scrape()
+        return scrape if scrape.total(OPERATIONS, rank=rank) and scrape.total(SURPLUS) else None

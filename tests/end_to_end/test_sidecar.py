@@ -1,0 +1,97 @@
+"""In the pid namespace of a pod: what it does not show is not traced, not counted and not named."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+
+import pytest
+
+from exporter import standin
+from tests.support import accounts, exporter_process
+from tests.support.exporter_process import Exporter
+from tests.support.exposition import Scrape
+from tests.support.traced import eventually
+
+pytestmark = pytest.mark.kernel
+
+POD = ("unshare", "--pid", "--fork", "--kill-child", "--mount-proc")
+JOB = ("--ranks=1", "--quiet", "--rank-from=env")
+
+
+def _inside(exporter: Exporter) -> tuple[str, ...]:
+    """A command that enters the pod."""
+    tgid = exporter.process.pid
+    (child,) = Path(f"/proc/{tgid}/task/{tgid}/children").read_text(encoding="ascii").split()
+    return ("nsenter", f"--target={child}", "--pid", "--mount")
+
+
+@contextmanager
+def _job(trainer: Path, *around: str) -> Iterator[int]:
+    """A trainer of one rank on CPU 1, which calls itself after its file; its tgid as this test sees it."""
+    command = [*around, "taskset", "-c", "1", trainer, *JOB]
+    process = subprocess.Popen(command, env=standin.environment(), stdout=subprocess.DEVNULL, start_new_session=True)
+    try:
+        yield process.pid
+    finally:
+        os.killpg(process.pid, signal.SIGKILL)
+        process.wait()
+
+
+@pytest.fixture(scope="module")
+def pod(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Exporter, Scrape]]:
+    """A sidecar beside its job, another tenant's job on the same libraries, and a program of the node on the same CPU."""
+    with ExitStack() as stack:
+        exporter = stack.enter_context(exporter_process.running(under=POD))
+        trainer = Path(standin.trainer_command()[0])
+        tenant = tmp_path_factory.mktemp("tenant") / "tenant"
+        tenant.symlink_to(trainer)
+        stack.enter_context(_job(tenant))
+        stack.enter_context(accounts.hogs(2, cpu=1))
+        stack.enter_context(_job(trainer, *_inside(exporter)))
+
+        def waited() -> Scrape | None:
+            scrape = exporter.scrape()
+            return scrape if scrape.total("gpustall_culprit_seconds_total", cause="cpu_contention") > 0.05 else None
+
+        yield exporter, eventually(waited, "the job has waited for the CPU", 60)
+
+
+class TestSidecar:
+    """All of it at once: starting a pod takes seconds."""
+
+    def test_only_processes_of_the_pod_are_tracked(self, pod: tuple[Exporter, Scrape]) -> None:
+        """One rank; the other tenant's makes the same calls."""
+        _, scrape = pod
+
+        assert scrape.total("gpustall_exporter_tracked_processes") == 1
+        assert scrape.total("gpustall_exporter_map_entries", map="processes") == 1
+
+    def test_pid_is_the_pod_s(self, pod: tuple[Exporter, Scrape]) -> None:
+        """The node's number of it is larger: the pod is young."""
+        exporter, scrape = pod
+        (pid,) = scrape.by("pid", "gpustall_workload_info")
+        comm = subprocess.run(
+            [*_inside(exporter), "cat", f"/proc/{pid}/comm"], check=True, capture_output=True, text=True
+        )
+
+        assert comm.stdout == "trainer\n"
+        assert int(pid) < exporter.process.pid
+
+    def test_culprits_outside_are_not_named(self, pod: tuple[Exporter, Scrape]) -> None:
+        """Neither the other tenant's trainer nor the node's shell."""
+        _, scrape = pod
+        named = scrape.by("culprit", "gpustall_culprit_seconds_total").keys()
+
+        assert "outside" in named
+        assert not {"tenant", "sh"} & named
+
+    def test_nothing_is_lost(self, pod: tuple[Exporter, Scrape]) -> None:
+        """What the other tenant does is no loss."""
+        _, scrape = pod
+
+        assert scrape.losses() == {}

@@ -1,0 +1,49 @@
+"""The account is the same by every means of attachment."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from exporter.kernel.abi import IntervalKind, ThreadState
+from exporter.kernel.loader import AttachKind
+from tests.support import accounts
+from tests.support.traced import Tracer, tracer
+
+NAPS = 23
+MS = 1_000_000
+
+
+@pytest.fixture
+def probed(attach_kind: AttachKind, waits_program: Path) -> Iterator[Tracer]:
+    """Probes on the three functions of the program that waits, by each attachment kind in turn."""
+    with tracer(attach_kind) as found:
+        accounts.probe(found, waits_program)
+        assert found.kernel.attach_kind is attach_kind
+        yield found
+
+
+class TestLinks:
+    """Session links, multi links, single perf events."""
+
+    def test_states_add_up_to_the_time_that_went_by(self, probed: Tracer, waits_program: Path) -> None:
+        """From the first call to the end of the thread there is nothing between one call or gap and the next.
+
+        The program looks at its clock when that has begun and before it ends.
+        """
+        account = accounts.run(probed, waits_program, "call", "nap", str(NAPS), "2000")
+        calls_ns = [sum(account.call_ns(name).values()) for name in accounts.FUNCTIONS]
+        gaps_ns = sum(account.interval_ns(IntervalKind.GAP).values())
+
+        assert sum(calls_ns) + gaps_ns >= account.truth["total_ns"]
+        assert sum(account.call_ns("cudaEventRecord").values()) <= account.truth["wall_ns"]
+
+    def test_naps_in_calls_are_asleep_there(self, probed: Tracer, waits_program: Path) -> None:
+        """23 of 2 ms; in the gaps between them there is no sleep, unless an event that was not shown left some of one there."""
+        account = accounts.run(probed, waits_program, "call", "nap", str(NAPS), "2000")
+
+        assert account.call_ns("cudaEventRecord")[ThreadState.SLEEP] >= NAPS * 2 * MS
+        assert account.interval_ns(IntervalKind.GAP).get(ThreadState.SLEEP, 0) <= account.healed * MS
+        assert probed.losses() == {}

@@ -1,0 +1,68 @@
+"""Freeing memory is work, not sleep: a program whose pages do not fit into its control group."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from exporter.kernel.abi import ThreadState
+from tests.faults.injectors import NotPossible, cgroups, cpu, disk, memory
+from tests.support import accounts
+from tests.support.traced import Tracer
+
+MS = 1_000_000
+MIB = 1 << 20
+PAGES_BYTES = 64 * MIB
+PASSES = 5
+
+
+@pytest.fixture
+def group() -> Iterator[cgroups.Group]:
+    """A control group that has half as much memory as the pages need."""
+    try:
+        with cgroups.group("memory", "reclaim") as found, memory.limit(found, PAGES_BYTES // 2):
+            yield found
+    except NotPossible as reason:
+        pytest.skip(str(reason))
+
+
+@pytest.fixture
+def pages() -> Iterator[Path]:
+    """A file on the disk, none of it in the page cache."""
+    with disk.file_of(PAGES_BYTES) as path:
+        disk.forget_pages(path)
+        yield path
+
+
+class TestReclaim:
+    """A file of 64 MiB, mapped and read from end to end five times."""
+
+    def test_pages_beyond_the_limit_are_reclaimed_on_the_cpu(
+        self, account_tracer: Tracer, waits_program: Path, group: cgroups.Group, pages: Path
+    ) -> None:
+        """Each pass has to free what the last one read, 32 MiB or 8,192 pages at least, at no less than 0.1 us a page.
+
+        Whoever looks for that among the sleeps finds nothing: the disk is waited for, and memory is not. An empty call in
+        between frees nothing.
+        """
+        accounts.probe(account_tracer, waits_program)
+        enter = cpu.in_groups([group.path])
+        environment = {"WAITS_FILE": str(pages)}
+        account = accounts.run(
+            account_tracer, *enter, waits_program, "call", "maps", str(PASSES), environment=environment
+        )
+        states_ns = account.call_ns("cudaEventRecord")
+
+        assert states_ns[ThreadState.RECLAIM] > PASSES * 8192 * 100
+        assert states_ns.get(ThreadState.MEMORY, 0) < 0.1 * states_ns[ThreadState.RECLAIM]
+        assert ThreadState.RECLAIM not in account.call_ns("cudaLaunchKernel")
+
+    def test_pages_that_fit_are_not(self, account_tracer: Tracer, waits_program: Path, pages: Path) -> None:
+        """The same program without a limit."""
+        accounts.probe(account_tracer, waits_program)
+        environment = {"WAITS_FILE": str(pages)}
+        account = accounts.run(account_tracer, waits_program, "call", "maps", str(PASSES), environment=environment)
+
+        assert ThreadState.RECLAIM not in account.call_ns("cudaEventRecord")

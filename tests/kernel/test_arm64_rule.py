@@ -1,0 +1,72 @@
+"""On arm64 nothing is probed unless it is asked for. Which machine this is, is told; everything else is as it is."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import ExitStack
+
+import pytest
+
+from exporter import config, standin
+from exporter.daemon import Daemon
+from exporter.host.libraries import LibraryKind
+from exporter.preflight import State, findings
+from tests.support import held_calls
+
+FLAGS = {"web.listen-address": "127.0.0.1:0"}
+ON_ARM64 = {**FLAGS, "probes.on-arm64": "true"}
+
+
+@pytest.fixture
+def resources() -> Iterator[ExitStack]:
+    """What a daemon holds."""
+    with ExitStack() as found:
+        yield found
+
+
+def _probed(daemon: Daemon) -> set[str]:
+    daemon.discovery.expect(standin.build_dir() / "libcuda.so.1", LibraryKind.DRIVER)
+    return {probed.path.rpartition("/")[2] for probed in daemon.discovery.probed()}
+
+
+class TestRun:
+    """While a job runs."""
+
+    def test_nothing_is_probed(self, resources: ExitStack, caplog: pytest.LogCaptureFixture) -> None:
+        """And a warning says how it would be."""
+        resources.enter_context(held_calls.held_calls("cudaEventRecord:1"))
+        daemon = Daemon(config.load(FLAGS), resources, machine="aarch64")
+
+        assert _probed(daemon) == set()
+        assert "nothing is probed: on arm64 a fault of the kernel" in caplog.text
+        assert "--probes.on-arm64 probes even so" in caplog.text
+
+    def test_who_asks_for_it_gets_it_with_a_warning(
+        self, resources: ExitStack, caplog: pytest.LogCaptureFixture
+    ) -> None:
+        """The flag."""
+        daemon = Daemon(config.load(ON_ARM64), resources, machine="aarch64")
+
+        assert "libcuda.so.1" in _probed(daemon)
+        assert "although on arm64 a fault of the kernel" in caplog.text
+
+
+class TestCheck:
+    """A row of its own, on that machine only."""
+
+    @pytest.mark.parametrize(
+        ("flags", "detail"),
+        [
+            (FLAGS, "nothing is probed: on arm64 a fault of the kernel has been reported to"),
+            (ON_ARM64, "on arm64 a fault of the kernel has been reported to"),
+        ],
+    )
+    def test_it_is_said(self, flags: dict[str, str], detail: str) -> None:
+        """Absent: it keeps `run` from nothing else."""
+        rows = [row for row in findings(config.load(flags), machine="aarch64") if row.subject == "arm64 probes"]
+
+        assert [(row.state, row.detail.startswith(detail)) for row in rows] == [(State.ABSENT, True)]
+
+    def test_elsewhere_there_is_no_such_row(self) -> None:
+        """On x86-64."""
+        assert "arm64 probes" not in {row.subject for row in findings(config.load(FLAGS), machine="x86_64")}

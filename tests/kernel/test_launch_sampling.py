@@ -1,0 +1,109 @@
+"""Launches of which one in 64 is timed: every one is counted all the same."""
+
+from __future__ import annotations
+
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from exporter import standin
+from exporter.governor import SAMPLED_MASK
+from exporter.kernel.abi import Copy, ThreadState
+from tests.support import accounts
+from tests.support.traced import Tracer, eventually, only, tracer
+
+FIRST = 1  # number of the first process that makes a call
+MS = 1_000_000
+
+
+class TestSampled:
+    """From the first launch on."""
+
+    def test_all_are_counted_and_one_in_64_is_timed(self, traced: Tracer) -> None:
+        """999 launches, and the one the program begins with: the first, the 65th, ..., the 961st."""
+        traced.tables.sample_launches(FIRST, SAMPLED_MASK)
+        run = traced.run("cudaLaunchKernel:999")
+        row = run.row("cudaLaunchKernel")
+
+        assert run.prepared("cudaLaunchKernel") == 1
+        assert (row.calls, row.timed) == (1000, 16)
+
+    def test_driver_launch_inside_a_launch_that_is_left_out_is_counted_only(self, traced: Tracer) -> None:
+        """As it is inside one that is timed."""
+        traced.tables.sample_launches(FIRST, SAMPLED_MASK)
+        row = traced.run("cudaLaunchKernel:999").row("cuLaunchKernel")
+
+        assert (row.calls, row.timed) == (1000, 0)
+
+    def test_driver_launches_by_themselves_are_sampled_too(self, traced: Tracer) -> None:
+        """A program with a static runtime makes only those. The one it begins with is the runtime's, and the first of 64."""
+        traced.tables.sample_launches(FIRST, SAMPLED_MASK)
+        row = traced.run("cuLaunchKernel:999").row("cuLaunchKernel")
+
+        assert (row.calls, row.timed) == (1000, 15)
+
+    def test_copies_are_not_sampled(self, best_traced: Tracer) -> None:
+        """Their returns tell how much was copied."""
+        best_traced.tables.sample_launches(FIRST, SAMPLED_MASK)
+        run = best_traced.run("cudaMemcpyAsync:23:65536:h2d")
+
+        assert run.row("cudaMemcpyAsync").timed == 23
+        assert only(run.reading.processes.values()).copied_bytes[Copy.HOST_TO_DEVICE] == 23 * 65536
+
+    def test_other_processes_are_not_sampled(self, best_traced: Tracer) -> None:
+        """The place is of the process whose number stands in it."""
+        best_traced.tables.sample_launches(FIRST + 4096, SAMPLED_MASK)
+
+        assert best_traced.run("cudaLaunchKernel:999").row("cudaLaunchKernel").timed == 1000
+
+    def test_nothing_is_lost(self, best_traced: Tracer) -> None:
+        """No call is left open, none abandoned."""
+        best_traced.tables.sample_launches(FIRST, SAMPLED_MASK)
+
+        assert best_traced.run("cudaLaunchKernel:1000", "cudaStreamSynchronize:3").losses == {}
+
+
+class TestChanges:
+    """While the program runs."""
+
+    @pytest.mark.parametrize("calls", [300_000])
+    def test_change_bends_no_counter(self, best_traced: Tracer, calls: int) -> None:
+        """Sampled and not, as often as the program lasts."""
+        program = standin.program("calls")
+        assert program is not None
+        command = [program, f"cudaLaunchKernel:{calls}"]
+        masks = [SAMPLED_MASK, 0]
+        with subprocess.Popen(command, env=standin.environment(), stdout=subprocess.DEVNULL) as running:
+            changes = 0
+            while running.poll() is None:
+                best_traced.tables.sample_launches(FIRST, masks[changes % 2])
+                changes += 1
+        rows = best_traced.tables.read().operations
+        counted = [row.calls for row in rows.values() if row.calls >= calls]
+
+        assert changes > 2
+        assert counted == [calls + 1, calls + 1]  # runtime and driver launches, and the one the program begins with
+
+
+class TestWithoutLaunches:
+    """They are not probed at all."""
+
+    def test_nobody_knows_when_the_gpu_runs_dry(self, waits_program: Path) -> None:
+        """Stalls after a synchronising call may be hidden behind work that was not seen."""
+        with tracer(with_launches=False) as traced:
+            accounts.probe(traced, waits_program)
+            row = accounts.run(traced, waits_program, "gap", "nap", "20", "3000").feeding
+
+        assert row.dry_ns[ThreadState.SLEEP] == 0
+        assert row.late_ns[ThreadState.SLEEP] >= 20 * 3 * MS
+
+
+def test_place_is_free_after_the_process_is_forgotten(best_traced: Tracer) -> None:
+    """The next process with it begins with all launches timed."""
+    best_traced.tables.sample_launches(FIRST, SAMPLED_MASK)
+    best_traced.run("cudaLaunchKernel:1")
+    eventually(lambda: FIRST in best_traced.tables.read_processes(), "the process is known")
+    best_traced.tables.forget({FIRST}, best_traced.tables.read())
+
+    assert best_traced.kernel.maps["launch_sampling"].get(FIRST.to_bytes(4, "little")) == bytes(8)

@@ -1,0 +1,130 @@
+"""mapped_files: which inode a process runs code from, asked of the running kernel."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from contextlib import ExitStack
+from pathlib import Path
+
+import pytest
+
+from exporter.host.libraries import LibraryKind, find
+from exporter.host.mappings import parse_executable_mappings
+from exporter.host.processes import Processes
+from exporter.kernel.mapped_files import MappedFiles, RealFile
+from tests.support.discovering import copied
+from tests.support.held_calls import held_calls
+from tests.support.mounts import mount_namespace
+from tests.support.traced import tracer
+
+
+@pytest.fixture(scope="module")
+def mapped_files() -> Iterator[MappedFiles]:
+    """With the program loaded."""
+    with tracer() as traced:
+        yield MappedFiles(traced.kernel)
+
+
+def _of(mapped_files: MappedFiles, path: Path) -> RealFile | None:
+    """What a path leads to."""
+    fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+    try:
+        return mapped_files.of_descriptor(fd)
+    finally:
+        os.close(fd)
+
+
+class TestProcess:
+    """What is mapped."""
+
+    def test_every_executable_mapping_is_told(self, mapped_files: MappedFiles) -> None:
+        """At the addresses that /proc shows, with the inode numbers it shows: there is no overlay here."""
+        parent = os.getppid()
+        shown = {(one.start, one.end): one.inode for one in parse_executable_mappings(Processes().maps(parent))}
+        found = mapped_files.of_process(parent)
+
+        assert shown
+        assert {place: file.inode for place, file in found.items()} == shown
+
+    def test_a_process_that_ended_maps_nothing(self, mapped_files: MappedFiles) -> None:
+        """No error."""
+        child = os.fork()
+        if child == 0:
+            os._exit(0)
+        os.waitpid(child, 0)
+
+        assert mapped_files.of_process(child) == {}
+
+
+class TestOverlay:
+    """What a container maps."""
+
+    def test_the_layer_s_file_before_and_its_copy_after(self, mapped_files: MappedFiles, tmp_path: Path) -> None:
+        """Two jobs by one path, between them chmod: the first one's file is the layer's, the second one's that of the path."""
+        layer = copied(tmp_path / "layer")
+        with mount_namespace() as inside, ExitStack() as jobs:
+            merged = inside.overlay("merged", layer, tmp_path)
+            told = []
+            for _ in range(2):
+                job = jobs.enter_context(held_calls(libraries=merged, before=inside.enter))
+                told.append(self._of_runtime(mapped_files, job.tgids[0]))
+                inside.run("chmod", "0700", merged / "libcudart.so.12")
+            below = _of(mapped_files, layer / "libcudart.so.12")
+            now = _of(mapped_files, inside.seen(merged / "libcudart.so.12"))
+
+        assert None not in (below, now)
+        assert told == [below, now]
+        assert below != now
+
+    @staticmethod
+    def _of_runtime(mapped_files: MappedFiles, tgid: int) -> RealFile:
+        (library,) = (one for one in find(Processes(), tgid) if one.kind is LibraryKind.RUNTIME)
+        return mapped_files.of_process(tgid)[library.mapping.start, library.mapping.end]
+
+
+class TestDescriptor:
+    """What a probe would be put into."""
+
+    def test_two_names_and_a_copy(self, mapped_files: MappedFiles, tmp_path: Path) -> None:
+        """A hard link is the same file, a copy is another."""
+        one, link, copy = (tmp_path / name for name in ("one", "link", "copy"))
+        one.write_bytes(b"content")
+        link.hardlink_to(one)
+        copy.write_bytes(b"content")
+        files = [_of(mapped_files, path) for path in (one, link, copy)]
+
+        assert files[0] is not None
+        assert files[0] == files[1]
+        assert files[0] != files[2]
+        assert files[0].inode == one.stat().st_ino
+
+    def test_what_cannot_be_mapped_is_not_told(self, mapped_files: MappedFiles) -> None:
+        """A pipe."""
+        reading, writing = os.pipe()
+        try:
+            assert mapped_files.of_descriptor(reading) is None
+        finally:
+            os.close(reading)
+            os.close(writing)
+
+    def test_nothing_stays_mapped(self, mapped_files: MappedFiles, tmp_path: Path) -> None:
+        """The page is given back."""
+        file = tmp_path / "file"
+        file.write_bytes(b"content")
+        _of(mapped_files, file)
+
+        assert str(file) not in Path("/proc/self/maps").read_text()
+
+
+class TestWithoutTheProgram:
+    """A kernel that cannot load it."""
+
+    def test_nothing_is_known(self) -> None:
+        """And nothing fails."""
+        with tracer(subjects=("process", "cuda")) as traced:
+            mapped_files = MappedFiles(traced.kernel)
+
+            assert not mapped_files.is_possible
+            assert mapped_files.of_process(os.getpid()) == {}
+            assert mapped_files.of_descriptor(0) is None

@@ -1,0 +1,92 @@
+"""Which rank of a node comes to a collective last, and how late: two processes in one communicator."""
+
+from __future__ import annotations
+
+from contextlib import ExitStack
+from pathlib import Path
+
+from tests.support.told_process import ToldProcess, attach, told_process
+from tests.support.traced import Tracer, only, tracer
+
+MS = 1_000_000
+
+
+class TestArrival:
+    """Which rank of the node is the last to come."""
+
+    def test_rank_that_comes_50_ms_late_has_that_lag(
+        self, own_traced: Tracer, own_standin: Path, tmp_path: Path
+    ) -> None:
+        """Once; the other one has none. In the second collective they come in the other order, 20 ms apart."""
+        with ExitStack() as stack:
+            early, late = self._joined(own_standin, stack, tmp_path)
+            early("gpu.all_reduce(comm, nccl)")
+            late("time.sleep(0.05); gpu.all_reduce(comm, nccl)")
+            before = self._lags(own_traced)
+            late("gpu.all_reduce(comm, nccl)")
+            early("time.sleep(0.02); gpu.all_reduce(comm, nccl)")
+            after = self._lags(own_traced)
+
+        assert [arrivals for _, arrivals in before] == [0, 1]
+        assert before[0][0] == 0
+        assert 50 * MS <= before[1][0] <= 550 * MS
+        assert [arrivals for _, arrivals in after] == [1, 1]
+        assert 20 * MS <= after[0][0] <= 520 * MS
+        assert after[1] == before[1]
+
+    def test_places_are_used_again(self, own_traced: Tracer, own_standin: Path, tmp_path: Path) -> None:
+        """1,100 collectives, more than there are places: to each, one of the two comes second, however close they are."""
+        with ExitStack() as stack:
+            ranks = self._joined(own_standin, stack, tmp_path)
+            for one in ranks:
+                one("gpu.nccl.standin_set_collective_ns(c_uint64(1000))")
+            for one in ranks:
+                one.begin("for _ in range(1100): gpu.all_reduce(comm, nccl); gpu('cudaStreamSynchronize', nccl)")
+            for one in ranks:
+                one.finish()
+            lags = self._lags(own_traced)
+
+        assert sum(arrivals for _, arrivals in lags) == 1_100
+
+    def test_sends_are_not_compared(self, best_traced: Tracer) -> None:
+        """Two ranks; a collective of each is."""
+        best_traced.run("--ranks=2", "ncclSend:5:1024", "ncclAllReduce:1:1024")
+        rows = [row for row in best_traced.tables.read().progress.values() if row.enqueued]
+
+        assert sum(row.late_arrivals for row in rows) == 1
+
+    def test_communicator_whose_making_was_not_seen_is_not_compared(self, own_standin: Path, tmp_path: Path) -> None:
+        """Its ranks cannot be told to be of one."""
+        with tracer() as blind, ExitStack() as stack:
+            attach(blind, own_standin, only=("ncclAllReduce",))
+            for one in self._joined(own_standin, stack, tmp_path):
+                one("gpu.all_reduce(comm, nccl)")
+            rows = blind.tables.read().progress.values()
+
+            assert [(row.enqueued, row.late_arrivals) for row in rows] == [(1, 0), (1, 0)]
+
+    @staticmethod
+    def _joined(own_standin: Path, stack: ExitStack, folder: Path) -> tuple[ToldProcess, ToldProcess]:
+        """Two processes in one communicator, rank 0 first."""
+        ranks = tuple(stack.enter_context(told_process(own_standin)) for _ in range(2))
+        unique = folder / "unique"
+        ranks[0](
+            f"unique = UniqueId(); gpu('ncclGetUniqueId', byref(unique)); Path({str(unique)!r}).write_bytes(bytes(unique))"
+        )
+        for rank, one in enumerate(ranks):
+            one(
+                f"unique = UniqueId.from_buffer_copy(Path({str(unique)!r}).read_bytes())",
+                "nccl, made = gpu.stream(), c_void_p()",
+            )
+            one.begin(f"gpu('ncclCommInitRank', byref(made), 2, unique, {rank}); comm = made.value")
+        for one in ranks:
+            one.finish()
+        return ranks[0], ranks[1]
+
+    @staticmethod
+    def _lags(own_traced: Tracer) -> list[tuple[int, int]]:
+        """Lag and late arrivals of each rank."""
+        reading = own_traced.tables.read()
+        ranks = {process: only(rows).rank for process, rows in reading.communicators.items()}
+        rows = sorted(reading.progress.items(), key=lambda item: ranks[item[0].process])
+        return [(row.lag_ns, row.late_arrivals) for _, row in rows]

@@ -1,0 +1,85 @@
+"""A machine of two CPUs, emulated, that boots a kernel with this machine's user space and runs one command in it.
+
+In: an unpacked kernel package and a command. Out: what the command says, live, and its exit status. The guest sees this
+machine's files as they are, without being able to change them: what it writes goes to a disk that is thrown away.
+"""
+
+from __future__ import annotations
+
+import os
+import shlex
+import shutil
+import subprocess
+import tempfile
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+from tests.kernels import initramfs
+from tests.kernels.packages import NotHere, unpacked
+
+MEMORY_MIB = 3072
+DISK_BYTES = 4 << 30
+LIMIT_SECONDS = 1800
+INIT = Path(__file__).with_name("init")
+
+# rcu_expedited: else each of the hundreds of perf events of single probes takes 0.1 s to remove. tsc=reliable: what the kernel
+# would compare this clock with is emulated as well, and slower.
+COMMAND_LINE = "console=ttyS0 quiet panic=-1 rcupdate.rcu_expedited=1 mitigations=off tsc=reliable"
+
+
+def run(kernel: Path, command: Sequence[str], folder: Path, environment: Mapping[str, str]) -> int:
+    """Boot, run `command` in `folder`, power off. Returns its exit status; NotHere when the guest does not get that far."""
+    with tempfile.TemporaryDirectory() as temporary:
+        initrd, disk, status = (Path(temporary, name) for name in ("initramfs", "disk", "status"))
+        initrd.write_bytes(_initramfs(kernel, command, folder, environment))
+        _make_disk(disk)
+        (image,) = (kernel / "boot").glob("vmlinuz-*")
+        try:
+            subprocess.run(
+                _qemu(image, initrd, disk, status), stdin=subprocess.DEVNULL, check=True, timeout=LIMIT_SECONDS
+            )
+        except subprocess.TimeoutExpired as error:
+            raise NotHere(f"the guest did not end within {LIMIT_SECONDS} s") from error
+        except subprocess.CalledProcessError as error:
+            raise NotHere(f"the emulator ended with exit status {error.returncode}") from error
+        said = status.read_text(encoding="ascii").strip() if status.exists() else ""
+        if not said.isdigit():
+            raise NotHere("the guest ended without saying how its tests came out: see above")
+        return int(said)
+
+
+def _initramfs(kernel: Path, command: Sequence[str], folder: Path, environment: Mapping[str, str]) -> bytes:
+    busybox = unpacked("busybox-static", lambda path: path.name == "busybox") / "bin/busybox"
+    exports = "".join(f"export {name}={shlex.quote(value)}\n" for name, value in environment.items())
+    job = f"{exports}cd {shlex.quote(str(folder))} && {shlex.join(command)} </dev/null\n"
+    job += "echo $? >/dev/ttyS1\necho o >/proc/sysrq-trigger\nwhile :; do :; done\n"
+    return initramfs.archive(
+        {
+            "init": (0o755, INIT.read_bytes()),
+            "bin/busybox": (0o755, busybox.read_bytes()),
+            "job": (0o644, job.encode()),
+            **{f"modules/{i:02}": (0o644, content) for i, content in enumerate(initramfs.modules(kernel))},
+        }
+    )
+
+
+def _make_disk(path: Path) -> None:
+    tool = shutil.which("mke2fs", path=f"{os.environ['PATH']}:/usr/sbin:/sbin")
+    if tool is None:
+        raise NotHere("mke2fs is not installed")
+    with path.open("wb") as disk:
+        disk.truncate(DISK_BYTES)
+    subprocess.run([tool, "-q", "-t", "ext4", "-E", "lazy_itable_init=1", path], check=True)
+
+
+def _qemu(image: Path, initrd: Path, disk: Path, status: Path) -> list[str | Path]:
+    if shutil.which("qemu-system-x86_64") is None:
+        raise NotHere("qemu-system-x86_64 is not installed")
+    return [
+        *("qemu-system-x86_64", "-accel", "tcg,thread=multi"),
+        *("-cpu", "max", "-smp", "2", "-m", str(MEMORY_MIB), "-no-reboot", "-nodefaults", "-display", "none"),
+        *("-kernel", image, "-initrd", initrd, "-append", COMMAND_LINE),
+        *("-virtfs", "local,path=/,mount_tag=machine,security_model=none,readonly=on,multidevs=remap"),
+        *("-drive", f"file={disk},format=raw,if=virtio,cache=unsafe"),
+        *("-serial", "stdio", "-serial", f"file:{status}"),
+    ]

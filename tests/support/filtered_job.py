@@ -1,0 +1,51 @@
+"""A job under a strict seccomp filter: tests/kernel/filtered.c, and orders to it."""
+
+from __future__ import annotations
+
+import subprocess
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+FUNCTIONS = ("cudaEventRecord", "cudaEventQuery", "cudaLaunchKernel", "cudaStreamSynchronize")
+PATIENCE_SECONDS = 60
+
+
+@dataclass
+class FilteredJob:
+    """The running program. Calls are made of each of FUNCTIONS in turn."""
+
+    process: subprocess.Popen[str]
+
+    def begin(self, order: str | int) -> None:
+        """Give an order."""
+        assert self.process.stdin is not None
+        self.process.stdin.write(f"{order}\n")
+        self.process.stdin.flush()
+
+    def finish(self) -> bool:
+        """Wait for the answer; False when the job has ended instead."""
+        assert self.process.stdout is not None
+        return self.process.stdout.readline() == "done\n"
+
+    def do(self, order: str | int) -> bool:
+        """Both."""
+        self.begin(order)
+        return self.finish()
+
+    def end(self) -> int:
+        """Let it end; its exit code, negative for the signal it died of."""
+        self.process.communicate(timeout=PATIENCE_SECONDS)
+        return self.process.returncode
+
+
+@contextmanager
+def filtered_job(program: Path) -> Iterator[FilteredJob]:
+    """A job without a filter yet: `f` sets it. Killed when the block is left."""
+    process = subprocess.Popen([program], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+    try:
+        yield FilteredJob(process)
+    finally:
+        with process:
+            process.kill()
