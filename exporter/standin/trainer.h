@@ -89,6 +89,8 @@ struct rank {
     _Atomic uint64_t steps_done;
 };
 void threads_start(struct rank *rank);
+// Before the communicator is destroyed and the calls are told: the watchdog makes none from here on.
+void watchdog_look_no_more(void);
 // One batch in pinned memory, from the pin-memory thread; give it back when it is copied.
 char *pinned_take(int rank);
 void pinned_give(char *batch);

@@ -141,6 +141,7 @@ int rank_main(const struct place *place)
         atomic_store(&rank.steps_done, step);
     }
     CALL(cudaDeviceSynchronize);
+    watchdog_look_no_more();
     CALL(ncclCommDestroy, rank.comm);
     print_final(&rank);
     _exit(0);

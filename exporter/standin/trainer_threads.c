@@ -38,6 +38,8 @@ static struct {
     uint64_t enqueued, seen_done;
 } works = {.lock = PTHREAD_MUTEX_INITIALIZER};
 
+static pthread_mutex_t looking = PTHREAD_MUTEX_INITIALIZER; // the watchdog, at the communicator and its works
+
 static cudaEvent_t ready_event[MAX_BUCKETS];
 static cudaEvent_t done_event[MAX_BUCKETS];
 extern volatile sig_atomic_t must_stop;
@@ -167,10 +169,18 @@ static void *watchdog(void *argument)
     CALL(cudaSetDevice, rank->place.local_rank);
     while (!must_stop) {
         nanosleep(&pause, NULL);
-        look_for_done(rank);
+        if (pthread_mutex_trylock(&looking) == 0) {
+            look_for_done(rank);
+            pthread_mutex_unlock(&looking);
+        }
     }
     print_final(rank);
     _exit(0);
+}
+
+void watchdog_look_no_more(void)
+{
+    pthread_mutex_lock(&looking);
 }
 
 void thread_start(const char *name, void *(*body)(void *), struct rank *rank)
