@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import statistics
 import subprocess
+from contextlib import closing
 from typing import NamedTuple
 
 from exporter.kernel import loader
@@ -11,8 +12,10 @@ from exporter.kernel.libbpf import Libbpf
 from exporter.kernel.loader import Kernel
 from tests.bench.target import BUILD
 
-ROUND_TRIPS = 60_000
-ROUNDS = 15
+# A switch drifts by more than the programs add, and within less than a second: many short measurements, in turn.
+ROUND_TRIPS = 3_000
+ROUNDS = 600
+SUBJECTS = [subject for subject in loader.SUBJECTS if subject != "threads"]  # all but the iterator, which has no events
 
 
 class SwitchCosts(NamedTuple):
@@ -29,40 +32,39 @@ class SwitchCosts(NamedTuple):
 
 
 def switch_costs() -> SwitchCosts:
-    """Loads the programs anew for each measurement: what is attached to the scheduler is so for the whole machine."""
-    with subprocess.Popen([BUILD / "switches"], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as process:
-        _switch_ns(process)
-        rounds = [_round(process, is_reversed=bool(number % 2)) for number in range(ROUNDS)]
+    """Both sets of programs stay loaded; what is attached to the scheduler is so for the whole machine."""
+    with (
+        subprocess.Popen([BUILD / "switches"], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as process,
+        closing(_empty()) as empty,
+        closing(loader.load(subjects=SUBJECTS)) as ours,
+    ):
+        for kernel in (empty, ours):
+            kernel.detach()
+        rounds = [_round(process, empty, ours, is_reversed=bool(number % 2)) for number in range(ROUNDS)]
         process.communicate()
-    # Within a round, since what a switch costs drifts by more than the programs add.
     return SwitchCosts(
         statistics.median(untraced for untraced, _, _ in rounds),
-        statistics.median(empty - untraced for untraced, empty, _ in rounds),
-        statistics.median(ours - untraced for untraced, _, ours in rounds),
+        statistics.median(with_empty - untraced for untraced, with_empty, _ in rounds),
+        statistics.median(with_ours - untraced for untraced, _, with_ours in rounds),
     )
 
 
-def _round(process: subprocess.Popen[str], *, is_reversed: bool) -> tuple[float, float, float]:
+def _round(
+    process: subprocess.Popen[str], empty: Kernel, ours: Kernel, *, is_reversed: bool
+) -> tuple[float, float, float]:
     untraced = _switch_ns(process)
     costs = {}
-    for load in (_ours, _empty) if is_reversed else (_empty, _ours):
-        kernel = load()
-        try:
-            costs[load] = _switch_ns(process)
-        finally:
-            kernel.close()
-    return untraced, costs[_empty], costs[_ours]
+    for kernel in (ours, empty) if is_reversed else (empty, ours):
+        loader.attach_fixed(kernel)
+        costs[kernel is ours] = _switch_ns(process)
+        kernel.detach()
+    return untraced, costs[False], costs[True]
 
 
 def _empty() -> Kernel:
     kernel = Kernel(Libbpf(), loader.AttachKind.SESSION, {}, {}, {})
     loader.load_object(kernel, BUILD / "empty_sched.bpf.o", None, {})
-    loader.attach_fixed(kernel)
     return kernel
-
-
-def _ours() -> Kernel:
-    return loader.load()
 
 
 def _switch_ns(process: subprocess.Popen[str]) -> float:
