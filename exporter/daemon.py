@@ -291,8 +291,10 @@ class Daemon:
     def _look_at_fresh_mappings(self) -> None:
         if self._watch is None:
             return
-        for tgid in self._watch.drain():
+        fresh = self._watch.drain()
+        for tgid in {mapped.tgid for mapped in fresh}:
             self.discovery.look_at(tgid)
+        self.discovery.note_use({(mapped.inode, mapped.path) for mapped in fresh})
         if self._watch.lost > self._mappings_lost:
             self._mappings_lost = self._watch.lost
             self.own.set(catalog.LOSSES, self._mappings_lost, "mapping_watch", "ring_full")

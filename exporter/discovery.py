@@ -12,7 +12,7 @@ from __future__ import annotations
 import logging
 import time
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import NamedTuple
@@ -51,10 +51,11 @@ class Likeness(NamedTuple):
 class Probed:
     """One library file. attachment None: examined and left alone (malformed, or it has nothing to probe).
 
-    identities: under which it was met. likeness: of a file that was read.
+    identities: under which it was met. first_met: inode and path of the mapping. likeness: of a file that was read.
     """
 
     path: str
+    first_met: tuple[int, bytes]
     api: Api
     attachment: Attachment | None
     likeness: Likeness | None = None
@@ -161,6 +162,13 @@ class Discovery:
                 return
             self._meet(tgid, library, real_files.get((library.mapping.start, library.mapping.end)))
 
+    def note_use(self, files: Collection[tuple[int, bytes]]) -> None:
+        """Some process has just mapped these, inode and path: programs that end at once keep their library probed too."""
+        if files:
+            for file in self._known():
+                if file.first_met in files:
+                    file.last_used_walk = self._walk_number
+
     def expect(self, path: Path, kind: LibraryKind) -> None:
         """Probe a library that a process is about to map, so that not even its first call is missed."""
         if self._is_enabled and API_OF[kind] in self._apis:
@@ -198,7 +206,7 @@ class Discovery:
             return
         if found.reason is not libraries.SkipReason.VANISHED:  # not to be opened again at every walk
             mapping, kind = found.library.mapping, found.library.kind
-            self._remember(Probed(mapping.shown_path, API_OF[kind], None), {met})
+            self._remember(Probed(mapping.shown_path, (mapping.inode, mapping.path), API_OF[kind], None), {met})
         self._failed(found.library.kind.value, found.reason.value, found.detail)
 
     def _remember(self, file: Probed, identities: set[_Identity]) -> None:
@@ -207,23 +215,24 @@ class Discovery:
         self._files |= dict.fromkeys(identities, file)
 
     def _probe(self, opened: OpenedLibrary) -> Probed:
-        api, path = API_OF[opened.library.kind], opened.library.mapping.shown_path
+        api, mapping = API_OF[opened.library.kind], opened.library.mapping
+        path, first_met = mapping.shown_path, (mapping.inode, mapping.path)
         try:
             offsets = opened.elf.symbol_offsets(wanted_symbols(api))
             likeness = Likeness(opened.elf.build(), opened.elf.size_bytes, frozenset(offsets.items()))
         except MalformedElf as error:
             self._failed(API_LABEL[api], libraries.SkipReason.MALFORMED.value, f"{path}: {error.one_line()}")
-            return Probed(path, api, None)
+            return Probed(path, first_met, api, None)
         if not offsets:
             self._failed(API_LABEL[api], "no_symbols", f"{path}: none of the wanted functions is in it")
-            return Probed(path, api, None)
+            return Probed(path, first_met, api, None)
         try:
             attachment = probes.attach(self._kernel, api, opened.fd, offsets, with_launches=self._with_launches)
         except KernelRefused as error:
             self._failed(API_LABEL[api], "refused", f"{path}: {error.one_line()}")
-            return Probed(path, api, None)
+            return Probed(path, first_met, api, None)
         log.info("attached to %s: %d functions, %s", path, len(attachment.functions), attachment.kind_label)
-        return Probed(path, api, attachment, likeness)
+        return Probed(path, first_met, api, attachment, likeness)
 
     def resolve_surplus(self, number: int, first: int) -> None:
         """The attachment `number` sees calls that the attachment `first` has seen: remove it when both are on one file.
@@ -249,11 +258,10 @@ class Discovery:
         self.failures[library, reason] += 1
 
     def _detach_unused(self) -> None:
-        for file in self._known():
-            if self._walk_number - file.last_used_walk < WALKS_UNUSED:
-                continue
+        unused = [file for file in self._known() if self._walk_number - file.last_used_walk >= WALKS_UNUSED]
+        probes.detach_all(file.attachment for file in unused if file.attachment)
+        for file in unused:
             if file.attachment:
-                file.attachment.detach()
                 log.info("detached from %s: no process maps it any more", file.path)
             for identity in file.identities:
                 del self._files[identity]

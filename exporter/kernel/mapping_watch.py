@@ -14,6 +14,7 @@ import platform
 import struct
 from collections.abc import Iterator
 from pathlib import Path
+from typing import NamedTuple
 
 from exporter.errors import KernelRefused
 
@@ -31,7 +32,16 @@ _HEAD_OFFSET, _TAIL_OFFSET = 1024, 1032  # struct perf_event_mmap_page
 _HEADER = struct.Struct("=IHH")  # type, misc, size
 _TYPE_LOST, _TYPE_MMAP2 = 2, 10
 _TGID = struct.Struct("=I")
-_FILENAME_OFFSET = 72  # struct of PERF_RECORD_MMAP2
+_INODE = struct.Struct("=Q")
+_INODE_OFFSET, _FILENAME_OFFSET = 48, 72  # struct of PERF_RECORD_MMAP2
+
+
+class Mapped(NamedTuple):
+    """A fresh mapping. tgid: as the exporter's pid namespace shows it. inode, path: of the file, as /proc/PID/maps has them."""
+
+    tgid: int
+    inode: int
+    path: bytes
 
 
 class MappingWatch:
@@ -55,18 +65,19 @@ class MappingWatch:
         """Descriptors for epoll, one per CPU."""
         return [ring.fd for ring in self._rings]
 
-    def drain(self) -> set[int]:
-        """tgids that mapped such a file since the last call, as the exporter's pid namespace shows them (0: not in it)."""
-        tgids: set[int] = set()
+    def drain(self) -> set[Mapped]:
+        """Mappings of such files since the last call, by processes in the exporter's pid namespace."""
+        found: set[Mapped] = set()
         for ring in self._rings:
             for kind, record in ring.records():
                 if kind == _TYPE_MMAP2:
-                    if any(mark in record for mark in self._marks):
-                        tgids.add(_TGID.unpack_from(record, _HEADER.size)[0])
+                    path = record[_FILENAME_OFFSET:].split(b"\0", 1)[0]
+                    tgid = _TGID.unpack_from(record, _HEADER.size)[0]
+                    if tgid and any(mark in path for mark in self._marks):
+                        found.add(Mapped(tgid, _INODE.unpack_from(record, _INODE_OFFSET)[0], path))
                 elif kind == _TYPE_LOST:
                     self.lost += int.from_bytes(record[16:24], "little")
-        tgids.discard(0)
-        return tgids
+        return found
 
     def close(self) -> None:
         """Unmap and close every ring."""

@@ -1,0 +1,102 @@
+"""The exporter comes when eight threads are inside of calls: nothing is invented, and what is not known is called unknown."""
+
+from __future__ import annotations
+
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from exporter.kernel.abi import OPERATION_NONE, ThreadState
+from exporter.kernel.loader import AttachKind
+from exporter.kernel.thread_rows import ThreadRow
+from tests.support import accounts
+from tests.support.traced import Run, Tracer, tracer
+
+SOURCE = Path(__file__).with_name("late.c")
+THREADS = 8
+
+
+@pytest.fixture(scope="module")
+def program(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The compiled program."""
+    return accounts.compiled(SOURCE, tmp_path_factory.mktemp("late"))
+
+
+class _Late:
+    """The program, its threads inside of their calls."""
+
+    def __init__(self, process: subprocess.Popen[str]) -> None:
+        self._process = process
+        assert self._line() == "inside"
+
+    def _line(self) -> str:
+        assert self._process.stdout is not None
+        return self._process.stdout.readline().strip()
+
+    def let_return(self, threads: int) -> None:
+        """So many leave their call, and make six more."""
+        assert self._process.stdin is not None
+        self._process.stdin.write("x" * threads)
+        self._process.stdin.flush()
+        assert [self._line() for _ in range(threads)] == ["returned"] * threads
+
+
+@pytest.fixture(params=[AttachKind.SESSION, AttachKind.MULTI, AttachKind.SINGLE])
+def traced(request: pytest.FixtureRequest) -> Iterator[Tracer]:
+    """Attached to nothing yet."""
+    with tracer(request.param) as found:
+        yield found
+
+
+@pytest.fixture
+def late(program: Path) -> Iterator[_Late]:
+    """The program is there before the probes."""
+    with subprocess.Popen([program], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as process:
+        try:
+            yield _Late(process)
+        finally:
+            process.kill()
+
+
+class TestLateStart:
+    """Of every kind of probes."""
+
+    def test_calls_that_began_before_are_not_counted(self, traced: Tracer, late: _Late, program: Path) -> None:
+        """Eight returns without an entry; then five records and a launch of each thread."""
+        accounts.probe(traced, program)
+        late.let_return(THREADS)
+        run = Run([], traced.tables.read(), traced.losses())
+
+        assert run.counts() == {"cudaEventRecord": 5 * THREADS, "cudaLaunchKernel": THREADS}
+        assert run.losses == {}
+
+    def test_what_a_thread_does_since_before_is_unknown(self, traced: Tracer, late: _Late, program: Path) -> None:
+        """One thread makes calls; the seven inside of theirs are in no known state, and in no call that was seen."""
+        accounts.probe(traced, program)
+        late.let_return(1)
+        traced.kernel.iterate("threads_adopt")
+        threads = accounts.read(traced, {}).accounts.threads
+        inside = [thread for thread in threads if not thread.calls]
+
+        assert len(inside) == THREADS - 1 + 1  # and the main thread
+        assert {thread.operation for thread in inside} == {OPERATION_NONE}
+        assert {state for thread in inside for state in _booked(thread)} == {ThreadState.OTHER}
+
+    def test_the_time_of_such_a_call_is_no_wait_for_the_gpu(self, traced: Tracer, late: _Late, program: Path) -> None:
+        """From the adoption on every nanosecond is booked, and none of them as what was not seen to begin."""
+        accounts.probe(traced, program)
+        late.let_return(1)
+        traced.kernel.iterate("threads_adopt")
+        late.let_return(THREADS - 1)
+        account = accounts.read(traced, {})
+        booked = {state for thread in account.accounts.threads for state in _booked(thread)}
+
+        assert ThreadState.GPU_WAIT not in booked
+        assert account.feeding.waits == 0
+
+
+def _booked(thread: ThreadRow) -> set[ThreadState]:
+    """The states it has spent time in."""
+    return {state for state in ThreadState if thread.booked_ns[state]}
