@@ -52,9 +52,13 @@ class _Process:
         self.history: deque[tuple[int, Spent]] = deque()
 
     def see(self, at: Spent, now_ns: int) -> None:
-        self.history.append((now_ns, at))
-        while now_ns - self.history[0][0] > CALM_NS and now_ns - self.history[1][0] >= CALM_NS:
-            self.history.popleft()
+        history = self.history
+        if len(history) > 1 and history[-2][1] == history[-1][1] == at:
+            history.pop()  # of a rest its begin and its end are enough: there are a thousand processes, and most rest
+        history.append((now_ns, at))
+        needed_ns = CALM_NS if self.is_sampled else WINDOW_NS
+        while now_ns - history[0][0] > needed_ns and now_ns - history[1][0] >= needed_ns:
+            history.popleft()
 
     def share(self, *, in_full: bool = False, window_ns: int = WINDOW_NS) -> float:
         """Of one CPU, over the last window_ns or as long as there is something known."""

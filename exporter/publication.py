@@ -114,7 +114,7 @@ class Publication:
         reading = self._tables.read_of({*ended, *(process for process, _ in renames)})
         totals = self._collect(reading)
         if self._sched and (accounts := self._update(reading)):
-            totals = merged(iter((totals, self._run(_SCHED, partial(self._totals, accounts, ended)) or {})))
+            totals = merged((totals, self._run(_SCHED, partial(self._totals, accounts, ended)) or {}))
         for process, old in renames:
             self._ledger.rename(process, old, totals.get(process, {}))
         for process in ended:
@@ -149,7 +149,8 @@ class Publication:
                 return self._latest or Snapshot(now, ())
             latest = self._latest if is_shared else None
             if latest is None or now.monotonic_ns - latest.taken_at.monotonic_ns > _SHARED_NS:
-                latest = self._latest = self._take(now)
+                self._latest = latest = None  # of a full node the last one and the next take 10 MiB each
+                self._latest = latest = self._take(now)
                 self._report(seconds(self._clock.now().monotonic_ns - now.monotonic_ns))
             return latest
 
@@ -164,23 +165,31 @@ class Publication:
         A process that ends meanwhile is not exported from this reading: its totals have been kept by then.
         """
         reading = self._tables.read()
-        parts: list[Totals] = [self._collect(reading)]
+        totals = self._collect(reading)
         with self._books:
-            if self._sched:
-                with self._lock:
-                    accounts = self._update(reading)
-                times = times_by_process(accounts) if accounts else {}
+            totals = merged((totals, self._of_threads(reading)))
+            del reading
             with self._lock:
-                if self._sched and accounts:
-                    parts.append(self._run(_SCHED, partial(self._sched.totals, accounts, times)) or {})
-                parts += (self._roster.workload_info(), self._governor.totals())
+                totals = merged((totals, self._roster.workload_info(), self._governor.totals()))
                 identities = self._roster.identities()
-            snapshot = self._ledger.snapshot(merged(iter(parts)), identities, now)
+            snapshot = self._ledger.snapshot(totals, identities, now)
             with self._lock:
                 self._roster.make_room(self._ledger.kept())
         # Without the living, a sum would be that of the dead, and go back: a metric is exported whole or not at all.
         missing = {metric for name in self._failed for metric in catalog.METRICS_OF_COLLECTOR[name]}
         return replace(snapshot, families=tuple(one for one in snapshot.families if one.metric not in missing))
+
+    def _of_threads(self, reading: Reading) -> Totals:
+        """What the accounting says; nothing where it is off, or has failed."""
+        if self._sched is None:
+            return {}
+        with self._lock:
+            accounts = self._update(reading)
+        if accounts is None:
+            return {}
+        times = times_by_process(accounts)
+        with self._lock:
+            return self._run(_SCHED, partial(self._sched.totals, accounts, times)) or {}
 
     def _update(self, reading: Reading) -> Accounts | None:
         """The accounts, of the processes that are known. None: the accounting has failed."""

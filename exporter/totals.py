@@ -5,7 +5,7 @@ those of a metric in seconds or of a share are billionths, so that sums never ro
 from __future__ import annotations
 
 import operator
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import repeat
 from operator import attrgetter
 from typing import NamedTuple, Self, overload
@@ -164,10 +164,12 @@ def add(totals: Totals, process: int, metric: Metric, labels: tuple[str, ...], v
     of_process[series] = earlier + value
 
 
-def merged(parts: Iterator[Totals]) -> Totals:
-    """The totals of several collectors, whose metrics are disjoint."""
+def merged(parts: Iterable[Totals]) -> Totals:
+    """The totals of several collectors, whose metrics are disjoint; they are taken over, and not to be used any more."""
     result: Totals = {}
     for part in parts:
         for process, series in part.items():
-            result.setdefault(process, {}).update(series)
+            known = result.setdefault(process, series)
+            if known is not series:
+                known |= series
     return result

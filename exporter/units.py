@@ -12,8 +12,8 @@ SCALE = 3
 SLOTS = 338  # exporter.kernel.abi.HIST_SLOTS; a test compares them
 UNIT_EXPONENT = -30  # a slot's unit is 2**-30 s
 
-CLASSIC_EXPONENTS = (-19, -17, -15, -13, -11, -9, -7, -5, -3, 0)
-"""Classic buckets: `le` = 2**e seconds, 1.9 us to 1 s, a factor of 4 apart and 8 at the top. Subset of the slots' edges."""
+CLASSIC_EXPONENTS = (-19, -16, -13, -10, -7, -5, -3, 0)
+"""Classic buckets: `le` = 2**e seconds, 1.9 us to 1 s, a factor of 8 apart, of 4 where steps are. Subset of the slots' edges."""
 
 CLASSIC_SLOTS = tuple((exponent - UNIT_EXPONENT) << SCALE for exponent in CLASSIC_EXPONENTS)
 CLASSIC_EDGES_SECONDS = tuple(2.0**exponent for exponent in CLASSIC_EXPONENTS)

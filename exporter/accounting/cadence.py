@@ -16,7 +16,7 @@ from itertools import pairwise
 
 from exporter.kernel.cadence_rows import Beat, CadenceRow
 from exporter.totals import Counts, HistogramTotal
-from exporter.units import SLOTS, slot_of
+from exporter.units import slot_of
 
 MAX_PERIOD = 64
 """Beats of a step; where there are more, nothing is said."""
@@ -39,7 +39,7 @@ class Cadence:
         self._anchor: _Anchor | None = None
         self._anchored_at_ns = 0
         self._updates = 0
-        self._counts = [0] * SLOTS
+        self._counts: Counter[int] = Counter()  # by slot
         self._sum_ns = 0
 
     def update(self, row: CadenceRow) -> None:
@@ -86,7 +86,10 @@ class Cadence:
 
     def steps(self) -> HistogramTotal | None:
         """Durations so far; None while there were none."""
-        return HistogramTotal(Counts.of(self._counts), self._sum_ns) if self._sum_ns else None
+        if not self._sum_ns:
+            return None
+        begin, end = min(self._counts), max(self._counts) + 1
+        return HistogramTotal(Counts(begin, tuple(self._counts[slot] for slot in range(begin, end))), self._sum_ns)
 
 
 def shortest_period(signatures: Sequence[int]) -> int:

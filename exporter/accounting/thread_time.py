@@ -5,7 +5,8 @@ In: Accounts. Out: nanoseconds since the process was first seen, of the ended an
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
+from functools import cache
 
 from exporter.accounting.naming import STATE_LABEL
 from exporter.kernel.abi import OPERATION_NONE, IntervalKind, Role, ThreadState, Victim
@@ -32,9 +33,9 @@ def times_by_process(accounts: Accounts) -> dict[int, Times]:
     """Process -> its times. What is zero is left out. One that was mended may be below zero for a moment."""
     times: dict[int, Times] = {}
     for key, row in accounts.operations.items():
-        _add_call(times.setdefault(key.process, {}), key.operation, row.states_ns)
+        _add(times.setdefault(key.process, {}), _keys_of_call(key.operation), row.states_ns)
     for interval, ended in accounts.intervals.items():
-        _add(times.setdefault(interval.process, {}), INTERVAL_LABEL[interval.kind], ended.states_ns)
+        _add(times.setdefault(interval.process, {}), _keys_of_interval(interval.kind), ended.states_ns)
     for thread in accounts.threads:
         _add_thread(times.setdefault(thread.process, {}), thread)
     return times
@@ -42,24 +43,31 @@ def times_by_process(accounts: Accounts) -> dict[int, Times]:
 
 def _add_thread(times: Times, thread: ThreadRow) -> None:
     if thread.victim is Victim.WORKER:
-        _add(times, INTERVAL_LABEL[IntervalKind.WORKER], thread.booked_ns)
+        _add(times, _keys_of_interval(IntervalKind.WORKER), thread.booked_ns)
         return
     gap = IntervalKind.GAP if thread.victim is Victim.STEP else IntervalKind.OTHER_GAP
-    _add(times, INTERVAL_LABEL[gap], thread.gaps_ns)
-    _add(times, INTERVAL_LABEL[IntervalKind.IDLE], thread.idle_ns)
+    _add(times, _keys_of_interval(gap), thread.gaps_ns)
+    _add(times, _keys_of_interval(IntervalKind.IDLE), thread.idle_ns)
     if thread.operation != OPERATION_NONE:
-        _add_call(times, thread.operation, thread.open_ns)
+        _add(times, _keys_of_call(thread.operation), thread.open_ns)
 
 
-def _add_call(times: Times, number: int, states_ns: States) -> None:
+# The very same keys for every process: there may be fifty thousand.
+@cache
+def _keys_of_call(number: int) -> tuple[tuple[ThreadState, tuple[str, str]], ...]:
     operation = OPERATIONS[number]
-    _add(times, operation.name, states_ns, _LABELS_OF_ROLE[operation.role])
+    return tuple((state, (operation.name, label)) for state, label in _LABELS_OF_ROLE[operation.role].items())
 
 
-def _add(times: Times, operation: str, states_ns: States, labels: Mapping[ThreadState, str] = _AS_THEY_ARE) -> None:
-    for state, label in labels.items():
+@cache
+def _keys_of_interval(kind: IntervalKind) -> tuple[tuple[ThreadState, tuple[str, str]], ...]:
+    return tuple((state, (INTERVAL_LABEL[kind], label)) for state, label in _AS_THEY_ARE.items())
+
+
+def _add(times: Times, keys: Iterable[tuple[ThreadState, tuple[str, str]]], states_ns: States) -> None:
+    for state, key in keys:
         if states_ns[state]:
-            times[operation, label] = times.get((operation, label), 0) + signed(states_ns[state])
+            times[key] = times.get(key, 0) + signed(states_ns[state])
 
 
 class ThreadTime:

@@ -22,6 +22,17 @@ _DIRECTION_LABEL = {
 }
 
 
+# The very same for every process: a node may have forty thousand.
+_SERIES = tuple(
+    tuple(
+        Series(metric, (_API_LABEL.get(operation.api, ""), operation.name))
+        for metric in (catalog.CUDA_OPERATIONS, catalog.CUDA_OPERATION_DURATION)
+    )
+    for operation in OPERATIONS
+)
+"""By operation number: of its calls, and of their time."""
+
+
 def collect(reading: Reading) -> Totals:
     """Durations, counts, errors, copied bytes and memory of every process that made a CUDA call."""
     totals: Totals = {process: _of_process(row) for process, row in reading.processes.items()}
@@ -30,11 +41,10 @@ def collect(reading: Reading) -> Totals:
         of_process = totals.get(key.process)
         if operation.api is Api.NCCL or of_process is None:
             continue
-        labels = (_API_LABEL[operation.api], operation.name)
-        of_process[Series(catalog.CUDA_OPERATIONS, labels)] = row.calls
+        calls, duration = _SERIES[key.operation]
+        of_process[calls] = row.calls
         if row.timed:
-            duration = HistogramTotal(row.slots, row.total_ns, row.slowest)
-            of_process[Series(catalog.CUDA_OPERATION_DURATION, labels)] = duration
+            of_process[duration] = HistogramTotal(row.slots, row.total_ns, row.slowest)
     for error, count in reading.errors.items():
         operation = OPERATIONS[error.operation]
         if operation.api is not Api.NCCL:

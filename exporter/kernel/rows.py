@@ -69,39 +69,57 @@ class OperationKey(NamedTuple):
 
 
 class OperationRow:
-    """Value of `operations`. untimed: calls whose time was not taken; all else is of the others.
+    """Value of `operations`. slots: counts of an exponential histogram. timed: those calls; all but `untimed` is of them.
 
-    slots: counts of an exponential histogram. slowest: of the last window of 8.6 s in which there were calls; None when it was
-    being written.
+    The rest is unpacked anew each time it is asked for: twenty thousand rows are kept.
     """
 
-    __slots__ = ("_raw", "bytes", "slots", "slowest", "timed", "total_ns", "untimed")
+    __slots__ = ("_raw", "slots", "timed")
 
     def __init__(self, raw: bytes) -> None:
-        self.untimed: int
-        self.total_ns: int
-        self.bytes: int
-        self.untimed, self.total_ns, self.bytes = abi.OPERATION_SUMS.unpack_from(raw)
+        self._raw = raw[:SLOTS_AT]
         self.slots = _counts_of(raw[SLOTS_AT:])
         self.timed = self.slots.total
-        opening, *call, closing = abi.EXEMPLAR.unpack_from(raw, EXEMPLAR_AT)
-        slowest = Call(*call)
-        self.slowest = slowest if slowest.ended_ns and opening == closing else None
-        self._raw = raw[:EXEMPLAR_AT]
-
-    @property
-    def states_ns(self) -> States:
-        """Nanoseconds by abi.ThreadState. Unpacked anew each time: twenty thousand rows are kept."""
-        return abi.STATES.unpack_from(self._raw, STATES_AT)
 
     def has_sums_of(self, raw: bytes) -> bool:
         """Whether nothing was added since; all sums count, because a call adds to one after the other."""
-        return self._raw == raw[:EXEMPLAR_AT]
+        return self._raw.startswith(raw[:EXEMPLAR_AT])
+
+    @property
+    def untimed(self) -> int:
+        """Calls whose time was not taken."""
+        return self._sums()[0]
+
+    @property
+    def total_ns(self) -> int:
+        """Of the timed calls."""
+        return self._sums()[1]
+
+    @property
+    def bytes(self) -> int:
+        """That they moved."""
+        return self._sums()[2]
+
+    def _sums(self) -> tuple[int, int, int]:
+        untimed, total_ns, moved = abi.OPERATION_SUMS.unpack_from(self._raw)
+        return untimed, total_ns, moved
 
     @property
     def calls(self) -> int:
         """All calls that returned."""
         return self.untimed + self.timed
+
+    @property
+    def states_ns(self) -> States:
+        """Nanoseconds by abi.ThreadState."""
+        return abi.STATES.unpack_from(self._raw, STATES_AT)
+
+    @property
+    def slowest(self) -> Call | None:
+        """Of the last window of 8.6 s in which there were calls; None when it was being written."""
+        opening, *call, closing = abi.EXEMPLAR.unpack_from(self._raw, EXEMPLAR_AT)
+        slowest = Call(*call)
+        return slowest if slowest.ended_ns and opening == closing else None
 
 
 def _counts_of(raw: bytes) -> Counts:

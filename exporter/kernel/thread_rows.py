@@ -306,12 +306,16 @@ class ThreadTables:
         table, wanted = self._maps.get(name), list(processes)
         if table is None:
             return
-        all_places = dict(table.items()) if len(wanted) > _FEW else None
-        for process in wanted:
-            place = feeding_place(process)
-            value = table.get(place) if all_places is None else all_places.get(place)
-            if value is not None:
-                yield process, value
+        if len(wanted) <= _FEW:
+            for process in wanted:
+                value = table.get(feeding_place(process))
+                if value is not None:
+                    yield process, value
+            return
+        at = {feeding_place(process): process for process in wanted}
+        for place, value in table.items():
+            if place in at:
+                yield at[place], value
 
     def threads(self) -> list[ThreadRow]:
         """Every living thread that is tracked, as the kernel's iterator tells them."""

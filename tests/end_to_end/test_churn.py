@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import itertools
-import os
 import shutil
 import statistics
 import subprocess
@@ -121,7 +120,7 @@ class _Holdings:
     def of(cls, exporter: Exporter) -> _Holdings:
         folder = Path(f"/proc/{exporter.process.pid}")
         rss = next(line for line in (folder / "status").read_text().splitlines() if line.startswith("VmRSS"))
-        return cls(len(os.listdir(folder / "fd")), len(exporter.kernel_things()), int(rss.split()[1]))
+        return cls(sum(1 for _ in (folder / "fd").iterdir()), len(exporter.kernel_things()), int(rss.split()[1]))
 
 
 def _held_by(exporter: Exporter) -> tuple[int, int]:

@@ -73,6 +73,13 @@ class TestStandinJob:
         assert len(samples) > 100
         assert [sample for sample in samples if not sample.labels.keys() >= COMMON_LABELS] == []
 
+    @pytest.mark.parametrize("rank", ["0", "1"])
+    def test_a_rank_has_at_most_600_series(self, busy: Exporter, rank: str) -> None:
+        """Every line of it, buckets included; after an evaluation, with which every operation of the job has been seen."""
+        eventually(lambda: "ncclBroadcast" in operations_of(busy, rank), f"rank {rank} has evaluated", 60)
+
+        assert 100 < sum(sample.labels.get("rank") == rank for sample in busy.scrape().samples) <= 600
+
     def test_nothing_is_lost(self, busy: Exporter) -> None:
         """A training job at full speed."""
         eventually(lambda: busy.scrape().total("gpustall_cuda_operations_total") > 10_000, "10,000 calls")

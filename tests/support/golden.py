@@ -163,7 +163,7 @@ def _snapshot(kernel: FakeTables, identities: dict[int, Identity]) -> Snapshot:
     feeding = tables.read_feeding(identities)
     governor.update({process: row._replace(timed_calls=0) for process, row in feeding.items()}, 0)
     governor.update(feeding, 1_000_000_000)
-    totals = merged(iter([*(collect(reading) for collect in COLLECTORS.values()), of_threads, governor.totals()]))
+    totals = merged([*(collect(reading) for collect in COLLECTORS.values()), of_threads, governor.totals()])
     for process, row in reading.processes.items():
         labels = (str(row.tgid), row.comm.decode(), *("" for _ in WORKLOAD_INFO.labels[2:]))
         totals[process][Series(WORKLOAD_INFO, labels)] = 1

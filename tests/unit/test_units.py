@@ -72,7 +72,7 @@ class TestUpperEdges:
 
 
 class TestClassicBuckets:
-    """Ten cumulative buckets out of 338 slots."""
+    """Eight cumulative buckets out of 338 slots."""
 
     def test_classic_slots_have_the_classic_edges(self) -> None:
         """Each `le` is the upper edge of a slot, so that nothing is interpolated."""
@@ -82,13 +82,13 @@ class TestClassicBuckets:
 
     def test_edges_are_powers_of_two_from_2_microseconds_to_1_second(self) -> None:
         """Those the documentation names."""
-        expected = (2**-19, 2**-17, 2**-15, 2**-13, 2**-11, 2**-9, 2**-7, 2**-5, 2**-3, 1)
+        expected = (2**-19, 2**-16, 2**-13, 2**-10, 2**-7, 2**-5, 2**-3, 1)
 
         assert expected == units.CLASSIC_EDGES_SECONDS
 
 
 class TestBucketOfADuration:
-    """Which of the eleven an exemplar belongs to."""
+    """Which of the nine an exemplar belongs to."""
 
     @pytest.mark.parametrize(
         ("duration_seconds", "bucket"),
@@ -97,15 +97,15 @@ class TestBucketOfADuration:
             (1e-9, 0),
             (2.0**-19, 0),  # an edge belongs to the bucket that it ends
             (2.0**-19 * 1.0001, 1),
-            (0.001, 5),  # 2^-11 = 0.000488 < 0.001 <= 2^-9 = 0.00195
-            (0.8, 9),  # 2^-3 = 0.125 < 0.8 <= 1
-            (1.0, 9),
-            (1.2, 10),
-            (9_223_372_036.0, 10),
+            (0.001, 4),  # 2^-10 = 0.000977 < 0.001 <= 2^-7 = 0.00781
+            (0.8, 7),  # 2^-3 = 0.125 < 0.8 <= 1
+            (1.0, 7),
+            (1.2, 8),
+            (9_223_372_036.0, 8),
         ],
     )
     def test_bucket_is_the_first_whose_edge_is_not_below(self, duration_seconds: float, bucket: int) -> None:
-        """The eleventh is that of +Inf."""
+        """The ninth is that of +Inf."""
         assert units.classic_bucket(duration_seconds) == bucket
 
 

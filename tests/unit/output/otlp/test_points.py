@@ -249,7 +249,7 @@ class TestExplicitCounts:
         """Slot 88 ends at 2^-19 s, slot 89 begins there, slot 240 ends at 1 s, slot 337 is overflow."""
         counts = histogram_of({0: 1, 88: 2, 89: 3, 240: 4, 241: 5, 337: 6}).counts
 
-        assert points.explicit_counts(counts) == [3, 3, 0, 0, 0, 0, 0, 0, 0, 4, 11]
+        assert points.explicit_counts(counts) == [3, 3, 0, 0, 0, 0, 0, 4, 11]
 
 
 class TestRequests:
