@@ -31,11 +31,11 @@ scrape_configs:
         labels: {{namespace: monitoring, pod: exporter-0}}
 """
 RANK = fresh_rank()
-BUCKET_OF_5_MS = (0.001953125, 0.0078125)  # 2**-9 s and 2**-7 s, neighbours among the classic edges
+BUCKET_OF_5_MS = (0.0009765625, 0.0078125)  # 2**-10 s and 2**-7 s, neighbours among the classic edges
 
 
 NATIVE = "--enable-feature=native-histograms"
-# Evenly spread over the classic bucket of 2**-9 s to 2**-7 s, in which a quantile is interpolated linearly.
+# Evenly spread over the classic bucket of 2**-7 s to 2**-5 s, in which a quantile is interpolated linearly.
 SPREAD_MS = [8.2 + 0.8 * step for step in range(29)]
 CLOSE = 0.0905  # as far as neighbouring edges of schema 3 are apart
 
