@@ -42,8 +42,8 @@ test-kernels: build $(VENV)/dev ## Tests in the other kernels we support, emulat
 	@./deploy/packages.sh $(KERNEL_NEEDS)
 	$(BIN)/python -m tests.kernels $(if $(KERNEL),--kernel $(KERNEL)) $(PYTEST_FLAGS)
 
-soak: build $(VENV)/dev ## Tests that take minutes: the exporter killed 200 times beside a job
-	$(SUDO) $(PYTEST) -q tests -m soak --timeout=1800
+soak: build $(VENV)/dev ## Tests that take minutes: half an hour of churn, and the exporter killed 200 times
+	$(SUDO) $(PYTEST) -q tests -m soak --timeout=3600
 
 # Built by whoever asks, run as root: sudo has another home, so the cache is named. 3: there is no Go to build with.
 conformance: build $(VENV)/dev ## What we serve and push, checked by an OpenTelemetry Collector and Prometheus 3 (built once, needs Go)

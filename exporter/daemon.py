@@ -192,7 +192,9 @@ class Daemon:
                 if is_due:
                     next_tick_at = started_at + self._config.tick_interval_seconds
                 self._cycle(is_due=is_due)
-                self.own.set(catalog.TICK_DURATION, time.monotonic() - started_at)
+                took_seconds = time.monotonic() - started_at
+                log.debug("a tick took %.1f ms", took_seconds * 1000)
+                self.own.set(catalog.TICK_DURATION, took_seconds)
                 self.own.add(catalog.TICK_TIME, time.thread_time() - cpu_started_at)
         finally:
             self._flush()
@@ -363,6 +365,7 @@ def obeying_signals(daemon: Daemon) -> Iterator[None]:
 
     handlers = {signal.SIGINT: stop, signal.SIGTERM: stop, signal.SIGUSR1: disable_probes}
     before = {number: signal.signal(number, handler) for number, handler in handlers.items()}
+    signal.pthread_sigmask(signal.SIG_UNBLOCK, handlers)
     try:
         yield
     finally:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import ctypes
 import logging
+import resource
 import signal
 import subprocess
 from contextlib import ExitStack
@@ -20,6 +21,7 @@ log = logging.getLogger(__name__)
 
 _PR_SET_PDEATHSIG = 1
 _STANDIN_PATIENCE_SECONDS = 5
+_DESCRIPTORS = 65_536  # without multi links each function takes two perf events: a hundred libraries' worth
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -31,6 +33,8 @@ def run(arguments: argparse.Namespace) -> int:
     """Returns 0 after a stop by signal."""
     settings = config.load(vars(arguments))
     logs.set_up(settings.log_level, settings.log_format)
+    signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGUSR1})  # until it can be obeyed, or it would end the process
+    _allow_descriptors()
     with ExitStack() as resources:
         daemon = Daemon(settings, resources)
         with obeying_signals(daemon):
@@ -42,6 +46,14 @@ def run(arguments: argparse.Namespace) -> int:
             daemon.run()
     log.info("stopped; every probe is removed")
     return 0
+
+
+def _allow_descriptors() -> None:
+    """As many as the hard limit and _DESCRIPTORS allow; service managers start with 1,024, which select(2) asks for."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    wanted = _DESCRIPTORS if hard == resource.RLIM_INFINITY else min(_DESCRIPTORS, hard)
+    if soft != resource.RLIM_INFINITY and soft < wanted:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, hard))
 
 
 def _without_libraries(discovery: Discovery, start_standin: bool, resources: ExitStack) -> None:

@@ -2,19 +2,20 @@
 
 from __future__ import annotations
 
+import gzip
 import os
 import re
-import subprocess
-import sys
+import statistics
 import time
-import urllib.request
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import NamedTuple
 
 from tests.bench.target import FUNCTIONS, Target
+from tests.support import exporter_process
+from tests.support.exporter_process import Exporter
 from tests.support.receiver import receiver
 
 IDLE_PROCESSES = 8
@@ -22,30 +23,28 @@ WINDOW_SECONDS = 10
 SCRAPE_EVERY_SECONDS = 1.0
 LOW_RATE, PACED_TARGETS = 1000, 2
 SERIES_WANTED = 10_000
+CROWD_SCRAPES, CROWD_SCRAPED_EVERY_SECONDS = 12, 5
 _TICKS_PER_SECOND = os.sysconf("SC_CLK_TCK")
 
 
 @dataclass
 class Running:
-    """An exporter in a process of its own."""
+    """An exporter in a process of its own. tgid: as this process sees it, whatever runs it."""
 
-    process: subprocess.Popen[str]
-    url: str
+    exporter: Exporter
+    tgid: int
 
     def scrape(self) -> str:
-        """The text exposition."""
-        with urllib.request.urlopen(self.url) as response:  # noqa: S310 - the loopback address it printed
-            return str(response.read().decode())
+        """The text exposition, compressed on the way, as Prometheus asks for it."""
+        return gzip.decompress(self.exporter.get(Accept_Encoding="gzip").body).decode()
 
     def cpu_seconds(self) -> float:
         """User and system time so far, ended threads included, to the nanosecond: the process's own CPU clock."""
-        return time.clock_gettime(
-            (~self.process.pid << 3) | 2
-        )  # CPUCLOCK_SCHED of a process, include/linux/posix-timers.h
+        return time.clock_gettime((~self.tgid << 3) | 2)  # CPUCLOCK_SCHED of a process, include/linux/posix-timers.h
 
     def rss_mib(self) -> float:
         """Resident memory."""
-        statm = Path(f"/proc/{self.process.pid}/statm").read_text(encoding="ascii")
+        statm = Path(f"/proc/{self.tgid}/statm").read_text(encoding="ascii")
         return int(statm.split()[1]) * os.sysconf("SC_PAGE_SIZE") / 2**20
 
     def wait_until_attached(self) -> None:
@@ -63,20 +62,12 @@ class Running:
 
 
 @contextmanager
-def running(*flags: str) -> Iterator[Running]:
-    """An exporter on a free port."""
-    process = subprocess.Popen(
-        [sys.executable, "-m", "exporter", "run", "--web.listen-address=127.0.0.1:0", *flags],
-        stderr=subprocess.PIPE,
-        text=True,
-    )
-    try:
-        assert process.stderr is not None
-        found = next(filter(None, (re.search(r"serving (http://\S+?)\"?$", line) for line in process.stderr)))
-        yield Running(process, found[1])
-    finally:
-        process.terminate()
-        process.communicate()
+def running(*flags: str, under: Sequence[str] = ()) -> Iterator[Running]:
+    """An exporter on a free port. under: a command that starts it as its only child."""
+    with exporter_process.running(*flags, under=under) as exporter:
+        tgid = exporter.process.pid
+        children = Path(f"/proc/{tgid}/task/{tgid}/children").read_text(encoding="ascii")
+        yield Running(exporter, int(children) if under else tgid)
 
 
 def idle_share() -> float:
@@ -141,6 +132,34 @@ def value_of(name: str, exposition: str) -> float:
 def losses(exposition: str) -> int:
     """All losses, by whatever program and for whatever reason."""
     return total_of("gpustall_exporter_losses_total", exposition)
+
+
+class Crowd(NamedTuple):
+    """A node full of processes, scraped as Prometheus does. ticks_ms: from the first scrape on, sorted."""
+
+    samples: int
+    rss_mib: float
+    ticks_ms: list[float]
+    scrape_seconds: float
+
+
+def crowd(processes: int, operations: int) -> Crowd:
+    """So many processes that made so many operations each, over a minute."""
+    functions = FUNCTIONS[:operations]
+    with running("--log.level=debug") as exporter, ExitStack() as stack:
+        stack.enter_context(Target(functions))
+        exporter.wait_until_attached()
+        for rank in range(processes):
+            stack.enter_context(Target(functions, RANK=str(rank))).do("each 1")
+        exporter.scrape()
+        before, durations = len(exporter.exporter.logs), []
+        for _ in range(CROWD_SCRAPES):
+            started_at = time.monotonic()
+            samples = sum(not line.startswith("#") for line in exporter.scrape().splitlines())
+            durations.append(time.monotonic() - started_at)
+            time.sleep(CROWD_SCRAPED_EVERY_SECONDS)
+        ticks_ms = map(float, re.findall(r"a tick took (\S+) ms", exporter.exporter.logs[before:]))
+        return Crowd(samples, exporter.rss_mib(), sorted(ticks_ms), statistics.median(durations))
 
 
 def rss_at_10000_samples(push_protocol: str = "") -> tuple[int, float]:

@@ -52,11 +52,11 @@ def switch_costs() -> SwitchCosts:
 def _round(
     process: subprocess.Popen[str], empty: Kernel, ours: Kernel, *, is_reversed: bool
 ) -> tuple[float, float, float]:
-    untraced = _switch_ns(process)
+    untraced = switch_ns(process)
     costs = {}
     for kernel in (ours, empty) if is_reversed else (empty, ours):
         loader.attach_fixed(kernel)
-        costs[kernel is ours] = _switch_ns(process)
+        costs[kernel is ours] = switch_ns(process)
         kernel.detach()
     return untraced, costs[False], costs[True]
 
@@ -67,7 +67,8 @@ def _empty() -> Kernel:
     return kernel
 
 
-def _switch_ns(process: subprocess.Popen[str]) -> float:
+def switch_ns(process: subprocess.Popen[str]) -> float:
+    """Nanoseconds of a switch, over ROUND_TRIPS of the program `switches`."""
     assert process.stdin is not None
     assert process.stdout is not None
     process.stdin.write(f"{ROUND_TRIPS}\n")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import subprocess
+from collections.abc import Sequence
 from pathlib import Path
 from types import TracebackType
 from typing import Self
@@ -53,11 +54,11 @@ def _run(*command: str | Path) -> None:
 
 
 class Target:
-    """A running caller."""
+    """A running caller. around: a command that starts it."""
 
-    def __init__(self, **environment: str) -> None:
+    def __init__(self, functions: Sequence[str] = FUNCTIONS, *, around: Sequence[str] = (), **environment: str) -> None:
         self._process = subprocess.Popen(
-            [str(BUILD / "target"), str(LIBRARY), *FUNCTIONS],
+            [*around, str(BUILD / "target"), str(LIBRARY), *functions],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             text=True,

@@ -165,6 +165,8 @@ class TestChurn:
                     churn.counted()
                     held.append(_Holdings.of(exporter))
                 minutes.append(held)
+                with capsys.disabled():
+                    print(len(minutes), churn.made, held[-1])
             churn.settle()
             eventually(lambda: churn.counted() == churn.made, f"{churn.made} calls are counted", PATIENCE_SECONDS)
             eventually(lambda: _all_zero(exporter), "the tables are empty", PATIENCE_SECONDS)
@@ -172,8 +174,6 @@ class TestChurn:
             losses = exporter.scrape().losses()
         starts_per_second = churn.made / 23 / (time.monotonic() - begun_at)
         with capsys.disabled():
-            for held in minutes:
-                print(*held, sep="\n")
             print(f"{churn.made} calls, {starts_per_second:.1f} programs a second, losses {losses}")
 
         assert losses == {}

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import re
 import shutil
 import signal
 import time
@@ -69,6 +71,17 @@ def all_patched(calls: HeldCalls, libraries: Path) -> set[str]:
     return {
         symbol for api, name in STANDIN_LIBRARIES.items() for symbol in patched(calls.tgids[0], libraries / name, api)
     }
+
+
+def _switch_off_as_soon_as_possible(tgid: int) -> None:
+    """Once it holds the signal back: Python itself has to begin first."""
+
+    def is_held_back() -> bool:
+        (mask,) = re.findall(r"^SigBlk:\s*([0-9a-f]+)$", Path(f"/proc/{tgid}/status").read_text(), re.MULTILINE)
+        return bool(int(mask, 16) >> (signal.SIGUSR1 - 1) & 1)
+
+    eventually(is_held_back, "SIGUSR1 is held back")
+    os.kill(tgid, signal.SIGUSR1)
 
 
 class TestSwitchedOff:
@@ -144,6 +157,19 @@ class TestSwitchedOff:
 
         assert f"attached to {libraries}" not in logs
         assert logs.count(REMOVED) == 1
+        assert exit_code == 0
+
+    def test_a_signal_before_it_serves_is_obeyed_when_it_does(self, libraries: Path) -> None:
+        """It comes while programs are loaded: held back, and not lost."""
+        with (
+            held_calls.held_calls("cudaEventRecord:23", libraries=libraries) as calls,
+            running(before_it_serves=_switch_off_as_soon_as_possible) as exporter,
+        ):
+            eventually(lambda: REMOVED in exporter.logs, "the probes are removed")
+            after = all_patched(calls, libraries)
+            exit_code = exporter.stop()
+
+        assert after == set()
         assert exit_code == 0
 
     def test_a_slow_tick_does_not_delay_it(self, libraries: Path) -> None:

@@ -14,7 +14,7 @@ import sys
 import tempfile
 import urllib.error
 import urllib.request
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -97,10 +97,15 @@ def kernel_things(tgid: int) -> set[tuple[str, int]]:
 
 
 @contextmanager
-def running(*flags: str, environment: Mapping[str, str] | None = None, under: Sequence[str] = ()) -> Iterator[Exporter]:
+def running(
+    *flags: str,
+    environment: Mapping[str, str] | None = None,
+    under: Sequence[str] = (),
+    before_it_serves: Callable[[int], None] | None = None,
+) -> Iterator[Exporter]:
     """`gpu-stall-exporter run` with flags, on a free port of the loopback interface; ended when the block is left.
 
-    under: a command that runs it, as `unshare --pid --fork`.
+    under: a command that runs it, as `unshare --pid --fork`. before_it_serves: is given the process as soon as it has begun.
     """
     with tempfile.TemporaryDirectory() as folder:
         log = Path(folder, "log")
@@ -113,6 +118,8 @@ def running(*flags: str, environment: Mapping[str, str] | None = None, under: Se
                 start_new_session=True,
             )
         try:
+            if before_it_serves:
+                before_it_serves(process.pid)
             yield Exporter(process, _served_url(process, log), log)
         finally:
             _end(process)
