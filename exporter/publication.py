@@ -111,10 +111,9 @@ class Publication:
         if not ended and not renames:
             self._book(processes)
             return
-        reading = self._tables.read_of({*ended, *(process for process, _ in renames)})
-        totals = self._collect(reading)
-        if self._sched and (accounts := self._update(reading)):
-            totals = merged((totals, self._run(_SCHED, partial(self._totals, accounts, ended)) or {}))
+        wanted = ended.union(process for process, _ in renames)
+        reading = self._tables.read_of({number: row for number, row in processes.items() if number in wanted})
+        totals = merged((self._collect(reading), self._last_of_threads(reading, processes, ended)))
         for process, old in renames:
             self._ledger.rename(process, old, totals.get(process, {}))
         for process in ended:
@@ -184,23 +183,32 @@ class Publication:
         if self._sched is None:
             return {}
         with self._lock:
-            accounts = self._update(reading)
+            accounts = self._update(reading, reading.processes)
         if accounts is None:
             return {}
         times = times_by_process(accounts)
         with self._lock:
             return self._run(_SCHED, partial(self._sched.totals, accounts, times)) or {}
 
-    def _update(self, reading: Reading) -> Accounts | None:
+    def _last_of_threads(self, reading: Reading, processes: Mapping[int, ProcessRow], ended: Collection[int]) -> Totals:
+        """The same of the processes of the reading, all others being booked on the way. Needs the lock."""
+        if self._sched is None:
+            return {}
+        of = reading.processes.keys()
+        accounts = self._update(reading, processes, with_threads=not of <= set(ended))
+        if accounts is None:
+            return {}
+        times = times_by_process(accounts, of)
+        return self._run(_SCHED, partial(self._sched.totals, accounts, times, ended, of)) or {}
+
+    def _update(
+        self, reading: Reading, processes: Mapping[int, ProcessRow], *, with_threads: bool = True
+    ) -> Accounts | None:
         """The accounts, of the processes that are known. None: the accounting has failed."""
         assert self._sched is not None  # noqa: S101 - who asks has looked
-        known = {number: row for number, row in reading.processes.items() if number in self._roster}
+        owners = self._owners({number: row for number, row in processes.items() if number in self._roster})
         now_ns = self._clock.now().monotonic_ns
-        return self._run(_SCHED, partial(self._sched.update, self._owners(known), now_ns, reading))
-
-    def _totals(self, accounts: Accounts, ended: Collection[int]) -> Totals:
-        assert self._sched is not None  # noqa: S101 - as above
-        return self._sched.totals(accounts, times_by_process(accounts), ended)
+        return self._run(_SCHED, partial(self._sched.update, owners, now_ns, reading, with_threads=with_threads))
 
     def _book(self, processes: Mapping[int, ProcessRow]) -> None:
         """What was lost since the last tick, as collecting does."""

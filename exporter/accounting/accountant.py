@@ -5,7 +5,7 @@ In: Waits at every tick, Accounts at a publication. Out: what is known of each p
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterable, Mapping, Sequence
+from collections.abc import Container, Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import reduce
 from typing import NamedTuple
@@ -68,14 +68,10 @@ class _Process:
         self.threads = ThreadTime()
         self.cadence = Cadence()
         self.chains: Chains = {}
-        self._feeding: FeedingRow | None = None
 
     def update(self, news: _News, now_ns: int, *, is_blame_read: bool) -> None:
-        """Book what was lost. Most processes of a full node rest."""
-        is_resting = news.feeding is self._feeding and not news.exposures and not news.charges and not news.stall
-        if is_resting and news.chains == self.chains and self.loss.is_at_rest:
-            return
-        self._feeding, self.chains = news.feeding, news.chains
+        """Book what was lost."""
+        self.chains = news.chains
         self.loss.update(
             self.exposed.update(news.exposures),
             self.feeding.update(news.feeding, news.stall) if news.feeding else {},
@@ -98,7 +94,9 @@ class Accountant:
         self._exposures: Mapping[ExposureKey, Exposure] = {}
         self._chain_rows: Mapping[ChainKey, ChainRow] = {}
         self._chains: dict[int, Chains] = {}
+        self._feeding: Mapping[int, FeedingRow] = {}
         self._blame: Mapping[BlameKey, int] = {}
+        self._restless: set[int] = set()  # processes of which something changes with the time
 
     def update(self, waits: Waits, owners: Mapping[int, Hashable], now_ns: int) -> None:
         """Book what was lost since the last time. owners: process -> whose label values it shares, of those alive."""
@@ -111,7 +109,8 @@ class Accountant:
                 if exposure is not self._exposures.get(key):
                     exposures.setdefault(key.process, []).append((key, exposure))
             self._exposures = waits.exposures
-        chains = self._chains_of(waits.chains)
+        before, self._chains = self._chains, self._chains_of(waits.chains)
+        chains = self._chains
         is_blame_read = isinstance(waits, Accounts) or waits.blame is not self._blame
         self._blame = waits.blame
         charges: dict[int, dict[BlameKey, int]] = {}
@@ -121,10 +120,15 @@ class Accountant:
         for number, owner in owners.items():
             if number not in self._processes:
                 self._processes[number] = _Process(number, self._culprits)
-            process = self._processes[number]
-            process.owner = owner
-            if number in waits.cadence:
-                process.cadence.update(waits.cadence[number])
+            self._processes[number].owner = owner
+        for number in waits.cadence.keys() & owners.keys():
+            self._processes[number].cadence.update(waits.cadence[number])
+        # Most processes of a full node rest.
+        busy = self._restless.union(exposures, stalls, charges, _moved(waits.feeding, self._feeding))
+        if chains is not before:
+            busy.update(number for number, of in chains.items() if of != before.get(number))
+        self._feeding = waits.feeding
+        for number in busy & owners.keys():
             news = _News(
                 exposures.get(number, []),
                 waits.feeding.get(number),
@@ -132,24 +136,28 @@ class Accountant:
                 chains.get(number, {}),
                 charges.get(number, {}),
             )
-            process.update(news, now_ns, is_blame_read=is_blame_read)
+            self._processes[number].update(news, now_ns, is_blame_read=is_blame_read)
+        self._restless = {number for number in busy & owners.keys() if not self._processes[number].loss.is_at_rest}
 
     def _chains_of(self, rows: Mapping[ChainKey, ChainRow]) -> dict[int, Chains]:
-        """By process."""
-        if rows is not self._chain_rows:
-            self._chain_rows, self._chains = rows, {}
-            for key, row in rows.items():
-                # What a step thread did was feeding the GPU: a sleep that it ended delayed nothing, and explains no stall.
-                if key.victim is Victim.STEP and key.waker is not Waker.STEP:
-                    self._chains.setdefault(key.process, {}).setdefault(key.state, {})[key.waker] = row
-        return self._chains
+        """By process; the very object of the last time where nothing has moved."""
+        if rows is self._chain_rows:
+            return self._chains
+        self._chain_rows = rows
+        chains: dict[int, Chains] = {}
+        for key, row in rows.items():
+            # What a step thread did was feeding the GPU: a sleep that it ended delayed nothing, and explains no stall.
+            if key.victim is Victim.STEP and key.waker is not Waker.STEP:
+                chains.setdefault(key.process, {}).setdefault(key.state, {})[key.waker] = row
+        return chains
 
     def update_threads(self, times: Mapping[int, Times], threads: Sequence[ThreadRow]) -> None:
         """Book where all the time went. Before a publication, since only that asks for it."""
         for number, of_process in times.items():
             if number in self._processes:
                 self._processes[number].threads.update(of_process)
-        self._oracle.update(threads)
+        if threads:
+            self._oracle.update(threads)
 
     def finish(self, processes: Iterable[int]) -> None:
         """They have ended, and what was read last was their last: nothing is left open."""
@@ -162,18 +170,24 @@ class Accountant:
         for number in processes:
             self._processes.pop(number, None)
 
-    def times(self) -> dict[int, ProcessTime]:
-        """Process -> all that is known of it."""
+    def times(self, of: Container[int] | None = None) -> dict[int, ProcessTime]:
+        """Process -> all that is known of it. of: only these; None for all."""
         return {
             number: ProcessTime(
                 process.threads.given(), process.loss.lost(), _chain_times(process.chains), process.cadence.steps()
             )
             for number, process in self._processes.items()
+            if of is None or number in of
         }
 
     def errors(self) -> dict[str, float]:
         """Figure -> how far the accounting is off."""
         return self._oracle.errors()
+
+
+def _moved(rows: Mapping[int, FeedingRow], before: Mapping[int, FeedingRow]) -> Iterator[int]:
+    """A row that has not moved is the very object of the last time."""
+    return (number for number, row in rows.items() if row is not before.get(number))
 
 
 def _open_stalls(threads: Iterable[ThreadRow]) -> dict[int, OpenStall]:

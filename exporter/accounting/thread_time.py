@@ -5,7 +5,7 @@ In: Accounts. Out: nanoseconds since the process was first seen, of the ended an
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Container, Iterable, Mapping
 from functools import cache
 
 from exporter.accounting.naming import STATE_LABEL
@@ -29,15 +29,21 @@ _LABELS_OF_ROLE = {
 """In a synchronising call, spinning, polling and sleeping with a time-out are ways of waiting for the GPU. A copy works, too."""
 
 
-def times_by_process(accounts: Accounts) -> dict[int, Times]:
-    """Process -> its times. What is zero is left out. One that was mended may be below zero for a moment."""
+def times_by_process(accounts: Accounts, of: Container[int] | None = None) -> dict[int, Times]:
+    """Process -> its times. What is zero is left out. One that was mended may be below zero for a moment.
+
+    of: only these; None for all.
+    """
     times: dict[int, Times] = {}
     for key, row in accounts.operations.items():
-        _add(times.setdefault(key.process, {}), _keys_of_call(key.operation), row.states_ns)
+        if of is None or key.process in of:
+            _add(times.setdefault(key.process, {}), _keys_of_call(key.operation), row.states_ns)
     for interval, ended in accounts.intervals.items():
-        _add(times.setdefault(interval.process, {}), _keys_of_interval(interval.kind), ended.states_ns)
+        if of is None or interval.process in of:
+            _add(times.setdefault(interval.process, {}), _keys_of_interval(interval.kind), ended.states_ns)
     for thread in accounts.threads:
-        _add_thread(times.setdefault(thread.process, {}), thread)
+        if of is None or thread.process in of:
+            _add_thread(times.setdefault(thread.process, {}), thread)
     return times
 
 

@@ -6,7 +6,7 @@ process, in nanoseconds.
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterable, Mapping
+from collections.abc import Container, Hashable, Iterable, Mapping
 
 from exporter import catalog
 from exporter.accounting.accountant import Accountant, ProcessTime
@@ -26,20 +26,31 @@ class Sched:
         """Book what was lost since the last time. owners: process -> whose label values it shares, of those in the tables."""
         self._accountant.update(self._tables.read_waits(owners), owners, now_ns)
 
-    def update(self, owners: Mapping[int, Hashable], now_ns: int, reading: Reading) -> Accounts:
-        """Book everything up to now. Returns what totals() needs; what lies between the two needs no lock."""
-        accounts = self._tables.read_accounts(owners, reading.operations)
+    def update(
+        self, owners: Mapping[int, Hashable], now_ns: int, reading: Reading, *, with_threads: bool = True
+    ) -> Accounts:
+        """Book everything up to now. Returns what totals() needs; what lies between the two needs no lock.
+
+        with_threads: False when only those that have ended are asked for.
+        """
+        accounts = self._tables.read_accounts(owners, reading.operations, with_threads=with_threads)
         self._accountant.update(accounts, owners, now_ns)
         return accounts
 
-    def totals(self, accounts: Accounts, times: Mapping[int, Times], ended: Iterable[int] = ()) -> Totals:
-        """Everything there is of every process.
+    def totals(
+        self,
+        accounts: Accounts,
+        times: Mapping[int, Times],
+        ended: Iterable[int] = (),
+        of: Container[int] | None = None,
+    ) -> Totals:
+        """Everything there is of every process, or `of` these.
 
         times: times_by_process() of the accounts. ended: those of which these are the last totals: nothing stays open.
         """
         self._accountant.update_threads(times, accounts.threads)
         self._accountant.finish(ended)
-        return totals_of(self._accountant.times())
+        return totals_of(self._accountant.times(of))
 
     def forget(self, processes: Iterable[int]) -> None:
         """Their last totals have been collected."""

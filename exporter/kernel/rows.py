@@ -253,10 +253,18 @@ class Tables:
 
     def read(self) -> Reading:
         """Everything a publication needs."""
-        return self._reading(self._read_operations(), self._nccl_waits)
+        return Reading(
+            operations=self._read_operations(),
+            processes=self.read_processes(),
+            errors=self._read_errors(),
+            communicators=self.read_communicators(),
+            progress=self._read_progress(),
+            nccl_waits=self._nccl_waits,
+            sees_completion=self._sees_completion,
+        )
 
-    def read_of(self, processes: Iterable[int]) -> Reading:
-        """The same with the operations of these processes only, key by key: a full node has tens of thousands."""
+    def read_of(self, processes: Mapping[int, ProcessRow]) -> Reading:
+        """The same of these processes only, key by key: a full node has tens of thousands of operations."""
         operations: dict[OperationKey, OperationRow] = {}
         waits: dict[ProgressKey, OperationRow] = {}
         table = self._maps.get("operations")
@@ -268,7 +276,16 @@ class Tables:
                 waits[ProgressKey(key.process, key.communicator)] = OperationRow(value)
             else:
                 operations[key] = OperationRow(value)
-        return self._reading(operations, waits)
+        communicators, progress = self.read_communicators(), self._read_progress()
+        return Reading(
+            operations=operations,
+            processes=processes,
+            errors={key: count for key, count in self._read_errors().items() if key.process in processes},
+            communicators={process: communicators[process] for process in processes if process in communicators},
+            progress={key: row for key, row in progress.items() if key.process in processes},
+            nccl_waits=waits,
+            sees_completion=self._sees_completion,
+        )
 
     def _possible_operations(self, processes: Iterable[int]) -> Iterator[OperationKey]:
         """Those of NCCL once for each communicator that the process has had, and once without one."""
@@ -283,18 +300,9 @@ class Tables:
             for ordinal in ordinals:
                 yield OperationKey(process, abi.OPERATION_NCCL_WAIT, ordinal)
 
-    def _reading(
-        self, operations: Mapping[OperationKey, OperationRow], nccl_waits: Mapping[ProgressKey, OperationRow]
-    ) -> Reading:
-        return Reading(
-            operations=operations,
-            processes=self.read_processes(),
-            errors=self._read_errors(),
-            communicators=self.read_communicators(),
-            progress=self._read_progress(),
-            nccl_waits=nccl_waits,
-            sees_completion="allocations" in self._maps,
-        )
+    @property
+    def _sees_completion(self) -> bool:
+        return "allocations" in self._maps
 
     def read_processes(self) -> dict[int, ProcessRow]:
         """Process number -> row."""
@@ -353,9 +361,15 @@ class Tables:
         return self._waits
 
     def read_accounts(
-        self, processes: Iterable[int], operations: Mapping[OperationKey, OperationRow] | None = None
+        self,
+        processes: Iterable[int],
+        operations: Mapping[OperationKey, OperationRow] | None = None,
+        *,
+        with_threads: bool = True,
     ) -> Accounts:
         """Where all the time went. processes: those alive. operations: as they were read just before; None reads them.
+
+        with_threads: also that of living threads, which those that have ended do not need.
 
         What has ended is read before what goes on: a call that ends in between is then missing for a moment, and not
         counted twice.
@@ -366,7 +380,8 @@ class Tables:
         feeding, chains, blame = self._time.feeding(processes), self._time.chains(), self._time.blame()
         cadence = read_cadence(self._maps.get("cadence"), feeding)
         self._waits = Waits(exposures, feeding, chains, blame, cadence)
-        return Accounts(exposures, feeding, chains, blame, cadence, operations, intervals, self._time.threads())
+        threads = self._time.threads() if with_threads else []
+        return Accounts(exposures, feeding, chains, blame, cadence, operations, intervals, threads)
 
     def read_feeding(self, processes: Iterable[int]) -> dict[int, FeedingRow]:
         """The feeding timelines. processes: those alive; a row that has not moved is the very object of the last time."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gzip
 import itertools
+import re
 import shutil
 import socket
 import threading
@@ -282,6 +283,17 @@ class TestPages:
         assert response.headers["Content-Encoding"] == "gzip"
         assert body.startswith(b"# HELP gpustall_")
         assert len(response.body) < len(body) / 2
+
+
+class TestLimits:
+    """What service managers start programs with."""
+
+    def test_as_many_descriptors_are_allowed_as_may_be(self) -> None:
+        """Without multi links a job's libraries take 500 of them: more than a soft limit of 256, not than a hard one of 4,096."""
+        with running(under=("prlimit", "--nofile=256:4096")) as exporter:
+            limits = Path(f"/proc/{exporter.process.pid}/limits").read_text()
+
+        assert re.search(r"^Max open files +4096 +4096 ", limits, re.MULTILINE)
 
 
 class TestStopping:

@@ -43,10 +43,10 @@ class _Late:
         assert [self._line() for _ in range(threads)] == ["returned"] * threads
 
 
-@pytest.fixture(params=[AttachKind.SESSION, AttachKind.MULTI, AttachKind.SINGLE])
-def traced(request: pytest.FixtureRequest) -> Iterator[Tracer]:
+@pytest.fixture
+def traced(attach_kind: AttachKind) -> Iterator[Tracer]:
     """Attached to nothing yet."""
-    with tracer(request.param) as found:
+    with tracer(attach_kind) as found:
         yield found
 
 

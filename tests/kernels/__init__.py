@@ -13,8 +13,10 @@ TESTS = (
     "tests/kernel/test_loading.py",
     "tests/kernel/test_cuda.py",
     "tests/kernel/test_nccl.py",
+    "tests/kernel/test_late_start.py",
     "tests/kernel/test_mapped_files.py",
     "tests/kernel/test_one_call_once.py",
+    "tests/kernel/test_seccomp.py",
     *(f"tests/kernel/{path.name}" for path in sorted(_KERNEL.glob("test_accounting_*.py"))),
 )
 """Files, or single tests by pytest's names. Those marked `hardware_speed` are left out."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 import threading
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Collection, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
@@ -19,7 +19,7 @@ from exporter.governor import Governor
 from exporter.kernel import abi
 from exporter.kernel.abi import ThreadState
 from exporter.kernel.calibration import CallCost
-from exporter.kernel.rows import CommunicatorRow, Reading, Tables
+from exporter.kernel.rows import CommunicatorRow, ProcessRow, Reading, Tables
 from exporter.ledger import Ledger
 from exporter.model import Histogram, Snapshot
 from exporter.output.negotiation import Format
@@ -49,7 +49,7 @@ class _TablesThatBreakNccl(Tables):
         """What Tables reads, with a trap in it."""
         return self._trapped(super().read())
 
-    def read_of(self, processes: Iterable[int]) -> Reading:
+    def read_of(self, processes: Mapping[int, ProcessRow]) -> Reading:
         """So is this."""
         return self._trapped(super().read_of(processes))
 
