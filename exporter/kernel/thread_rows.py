@@ -312,10 +312,12 @@ class ThreadTables:
                 if value is not None:
                     yield process, value
             return
-        at = {feeding_place(process): process for process in wanted}
+        at: dict[bytes, list[int]] = {}
+        for process in wanted:
+            at.setdefault(feeding_place(process), []).append(process)
         for place, value in table.items():
-            if place in at:
-                yield at[place], value
+            for process in at.get(place, ()):
+                yield process, value
 
     def threads(self) -> list[ThreadRow]:
         """Every living thread that is tracked, as the kernel's iterator tells them."""

@@ -73,6 +73,15 @@ class TestCost:
         assert watched.value(catalog.OVERHEAD) == 0
 
 
+    def test_a_long_rest_is_part_of_the_ten_seconds_after_it(self, watched: Watched) -> None:
+        """A minute without a call, then 4,000 of 2 us a second for five seconds: half of 0.8 %."""
+        watched.step(seconds=5, timed=4_000)
+        watched.step(seconds=60)
+        watched.step(seconds=5, timed=4_000)
+
+        assert watched.value(catalog.OVERHEAD) == 4_000_000
+
+
 class TestTooMuch:
     """More than 1 % of a CPU: 5,000 timed calls a second."""
 

@@ -176,6 +176,19 @@ class TestReading:
 
         assert tables.read_waits([1, 4097]).feeding.keys() == {1}
 
+    def test_it_is_none_either_where_the_whole_table_is_read(self, kernel: FakeTables, tables: Tables) -> None:
+        """With more processes than are worth asking for one by one."""
+        kernel.feeding(1, place=1)
+        others = range(2, 1002)
+
+        assert tables.read_waits([1, 4097, *others]).feeding.keys() == {1}
+
+    def test_threads_are_not_asked_for_where_they_are_of_no_use(self, kernel: FakeTables, tables: Tables) -> None:
+        """Those of processes that have ended are in the intervals."""
+        kernel.thread(1, 11)
+
+        assert tables.read_accounts([1], with_threads=False).threads == []
+
     def test_entries_are_known(self, kernel: FakeTables, tables: Tables) -> None:
         """Of the hash maps, when they were read last."""
         kernel.interval(1, IntervalKind.GAP, {})
