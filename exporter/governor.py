@@ -63,7 +63,10 @@ class _Process:
     def share(self, *, in_full: bool = False, window_ns: int = WINDOW_NS) -> float:
         """Of one CPU, over the last window_ns or as long as there is something known."""
         now_ns, now = self.history[-1]
-        then_ns, then = next(one for one in self.history if now_ns - one[0] <= window_ns)
+        first = next(place for place, (at_ns, _) in enumerate(self.history) if now_ns - at_ns <= window_ns)
+        then_ns, then = self.history[first]
+        if first and self.history[first - 1][1] == then:  # it has rested since before
+            then_ns = now_ns - window_ns
         if now_ns == then_ns:
             return 0.0
         spent_ns = now.in_full_ns - then.in_full_ns if in_full else now.ns - then.ns
