@@ -72,7 +72,6 @@ class TestCost:
 
         assert watched.value(catalog.OVERHEAD) == 0
 
-
     def test_a_long_rest_is_part_of_the_ten_seconds_after_it(self, watched: Watched) -> None:
         """A minute without a call, then 4,000 of 2 us a second for five seconds: half of 0.8 %."""
         watched.step(seconds=5, timed=4_000)
