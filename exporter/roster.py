@@ -65,22 +65,23 @@ class Roster:
 
     def admit(self, rows: Mapping[int, ProcessRow]) -> None:
         """Meet the processes not yet known; reads their /proc once."""
+        newest = {row.tgid: number for number, row in sorted(rows.items())}
         for number, row in rows.items():
             if number not in self._members:
-                self._members[number] = self._meet(row)
+                self._members[number] = self._meet(row) if newest[row.tgid] == number else _stranger(row)
 
     def _meet(self, row: ProcessRow) -> _Member:
         """A process out of sight, gone already, or whose tgid has another process by now, has neither rank nor container."""
         processes, tgid = self._processes, row.tgid
         if not tgid:
-            return _Member(row, Rank(), Container())
+            return _stranger(row)
         try:
             rank = rank_from_environment(processes.environ(tgid, ENVIRONMENT_NAMES))
             container = parse_cgroup(processes.cgroup(tgid))
-            if abs(processes.start_time_ticks(tgid) - row.start_ns * BOOT_TICKS // NANOSECONDS) > 1:
-                return _Member(row, Rank(), Container())
+            if not _has_started(row, processes.start_time_ticks(tgid)):
+                return _stranger(row)
         except (ProcessGone, NotPossibleHere):
-            return _Member(row, Rank(), Container())
+            return _stranger(row)
         return _Member(row, rank, container)
 
     def tick(self, communicators: Mapping[int, Sequence[CommunicatorRow]]) -> list[Rename]:
@@ -144,7 +145,7 @@ class Roster:
             return False
         except NotPossibleHere:
             return True
-        return abs(started_ticks - row.start_ns * BOOT_TICKS // NANOSECONDS) <= 1
+        return _has_started(row, started_ticks)
 
     def workload_info(self) -> Totals:
         """gpustall_workload_info of every member but those that there was no room for."""
@@ -153,6 +154,16 @@ class Roster:
             for number, member in self._members.items()
             if member.identity is None or member.identity.rank != OTHER
         }
+
+
+def _stranger(row: ProcessRow) -> _Member:
+    """A process of which nothing can be read."""
+    return _Member(row, Rank(), Container())
+
+
+def _has_started(row: ProcessRow, at_ticks: int) -> bool:
+    """Whether a process that /proc shows is this one: it tells starts to a hundredth of a second, rounded."""
+    return abs(at_ticks - row.start_ns * BOOT_TICKS // NANOSECONDS) <= 1
 
 
 def _info_labels(member: _Member) -> tuple[str, ...]:

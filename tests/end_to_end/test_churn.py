@@ -22,6 +22,7 @@ from tests.support.traced import STANDIN_LIBRARIES, eventually
 
 pytestmark = pytest.mark.end_to_end
 OPERATIONS = "gpustall_cuda_operations_total"
+INFO = "gpustall_workload_info"
 ENTRIES = "gpustall_exporter_map_entries"
 REBORN = Path(__file__).parent.parent / "kernel" / "reborn.c"
 STARTS_PER_SECOND = 50
@@ -222,23 +223,21 @@ class TestReused:
                 first.make()
                 if is_seen:
                     eventually(lambda: self._counted(exporter, rank) == 23, "the first is exported")
+                time.sleep(
+                    0.05
+                )  # /proc tells starts to a hundredth of a second: what is closer is told apart by nothing
                 first.end()
             before = (str(reborn), str(first.tgids[0]))
             with held_calls("cudaEventRecord:29", rank=other_rank, before=before) as second:
                 second.make()
                 eventually(lambda: self._counted(exporter, other_rank) == 29, "the second is exported")
                 second.end()
-            eventually(lambda: self._processes(exporter) == 0, "both are forgotten")
+            eventually(lambda: not exporter.scrape().matching(INFO, rank=other_rank), "the second is forgotten")
 
             assert second.tgids == first.tgids
             assert self._counted(exporter, other_rank) == 29
             assert self._counted(exporter, rank) in ({23} if is_seen else {0, 23})
-            assert exporter.scrape().total(OPERATIONS, operation="cudaEventRecord") == 52
 
     @staticmethod
     def _counted(exporter: Exporter, rank: str) -> float:
         return exporter.scrape().total(OPERATIONS, operation="cudaEventRecord", rank=rank)
-
-    @staticmethod
-    def _processes(exporter: Exporter) -> float:
-        return exporter.scrape().total("gpustall_exporter_tracked_processes")

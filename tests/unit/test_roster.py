@@ -153,6 +153,15 @@ class TestMeeting:
 
         assert roster.identities()[1].rank == "3"
 
+    def test_of_two_with_one_tgid_the_older_is_not_there(self, tmp_path: Path) -> None:
+        """It has ended, and what /proc says is of the other, even if that one began at the same moment."""
+        roster = Roster(process(tmp_path, 100, **{**NOBODY, "environ": b"RANK=3\0"}), "gpu7", 256)
+        roster.admit({1: row(), 2: row()})
+        for _ in range(3):
+            roster.tick({})
+
+        assert roster.identities() == {1: Identity(node="gpu7"), 2: Identity(node="gpu7", rank="3")}
+
     def test_vanished_process_has_the_node_s_name_only(self, tmp_path: Path) -> None:
         """It ended before anyone looked; its totals are exported all the same."""
         roster = Roster(Processes(tmp_path), "gpu7", 256)
