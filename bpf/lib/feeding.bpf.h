@@ -27,7 +27,9 @@ static __always_inline struct feeding_row *feeding_row(u32 process)
 	if (!row || !process)
 		return NULL;
 	if (row->process != process) {
-		if (row->process || !__sync_bool_compare_and_swap(&row->process, 0, process)) {
+		u32 owner = __sync_val_compare_and_swap(&row->process, 0, process);
+
+		if (owner && owner != process) { /* another thread of the process may have been first */
 			lose(LOSS_GROUPS_FULL);
 			return NULL;
 		}
