@@ -5,6 +5,7 @@ A cycle: wait for news or the next tick, look at fresh mappings, walk a little f
 
 from __future__ import annotations
 
+import gc
 import logging
 import math
 import os
@@ -50,8 +51,12 @@ log = logging.getLogger(__name__)
 
 # Mappings come in bursts (a process start maps ten files): what is read at once costs one wake-up.
 COALESCE_SECONDS = 0.01
-# A tick makes dozens of system calls, and gets the interpreter back so long after each while a large scrape is rendered.
-SWITCH_SECONDS = 0.0005
+# A tick makes hundreds of system calls on a full node, and gets the interpreter back so long after each while a large scrape is
+# rendered.
+SWITCH_SECONDS = 0.00002
+# Whatever is garbage by cycles waits so long. A full collection goes through a full node's histograms for a tenth of a second.
+COLLECT_SECONDS = 60.0
+_NEVER = 1 << 30
 APIS = {"cuda": (Api.RUNTIME, Api.DRIVER), "nccl": (Api.NCCL,), "sched": ()}
 
 
@@ -179,12 +184,13 @@ class Daemon:
     def run(self) -> None:
         """Serve and tick until stop()."""
         sys.setswitchinterval(SWITCH_SECONDS)
+        _leave_full_collections_to_the_loop()
         thread = threading.Thread(target=self.server.serve_forever, name="web", daemon=True)
         thread.start()
         for delivery in self._deliveries:
             delivery.start()
         try:
-            next_tick_at = time.monotonic()
+            next_tick_at = next_collection_at = time.monotonic()
             while not self._stopping.is_set():
                 self._wait(next_tick_at)
                 started_at, cpu_started_at = time.monotonic(), time.thread_time()
@@ -196,6 +202,9 @@ class Daemon:
                 log.debug("a tick took %.1f ms", took_seconds * 1000)
                 self.own.set(catalog.TICK_DURATION, took_seconds)
                 self.own.add(catalog.TICK_TIME, time.thread_time() - cpu_started_at)
+                if started_at >= next_collection_at:  # now, when the next tick is farthest
+                    gc.collect()
+                    next_collection_at = started_at + COLLECT_SECONDS
         finally:
             self._flush()
             self.server.shutdown()
@@ -283,7 +292,8 @@ class Daemon:
         now = time.monotonic()
         if now >= self._next_roll_call_at:  # exit events may have been lost
             self._next_roll_call_at = now + self._config.discovery_interval_seconds
-            self._ended.update(self.publication.gone())
+            self.publication.call_roll()
+        self._ended.update(self.publication.gone())
         self.publication.tick(self._ended)
         self._ended.clear()
         self._report_attachments()
@@ -350,6 +360,13 @@ def _what_to_probe(config: Config) -> tuple[bool, Sequence[str]]:
             remedy="leave --collector.cuda on",
         )
     return False, collectors
+
+
+def _leave_full_collections_to_the_loop() -> None:
+    """What lives by now stays, and is not gone through any more."""
+    gc.freeze()
+    young, middle, _ = gc.get_threshold()
+    gc.set_threshold(young, middle, _NEVER)
 
 
 @contextmanager

@@ -49,6 +49,7 @@ class _Process:
 
     def __init__(self, *, is_sampled: bool) -> None:
         self.is_sampled = is_sampled
+        self.row: FeedingRow | None = None
         self.history: deque[tuple[int, Spent]] = deque()
 
     def see(self, at: Spent, now_ns: int) -> None:
@@ -100,6 +101,10 @@ class Governor:
                 if self._is_duty:
                     changes[number] = SAMPLED_MASK
             process = self._processes[number]
+            if row is process.row and not process.is_sampled:
+                process.see(process.history[-1][1], now_ns)  # nothing spent, nothing to decide
+                continue
+            process.row = row
             process.see(spent(row, self._cost), now_ns)
             if not self._is_duty and self._decide(number, process):
                 changes[number] = SAMPLED_MASK if process.is_sampled else 0

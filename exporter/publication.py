@@ -19,7 +19,7 @@ from exporter.clock import Clock, Moment
 from exporter.collectors import COLLECTORS, Collect
 from exporter.collectors.sched import Sched
 from exporter.governor import Governor
-from exporter.kernel.rows import Accounts, ProcessRow, Reading, Tables
+from exporter.kernel.rows import ProcessRow, Reading, Tables
 from exporter.ledger import Ledger
 from exporter.model import Snapshot
 from exporter.output.own_metrics import OwnMetrics
@@ -68,10 +68,9 @@ class Publication:
         self._collectors: Mapping[str, Collect] = {name: COLLECTORS[name] for name in names if name != _SCHED}
         self._sched = Sched(tables) if _SCHED in names else None
         self._publishing = threading.Lock()  # one snapshot at a time
-        self._books = (
-            threading.Lock()
-        )  # names and kept totals stay as they are; whoever waits for it must not hold _lock
-        self._lock = threading.Lock()  # the accounting and the roster
+        # The accounting; names and kept totals stay as they are. Whoever waits for it must not hold _lock.
+        self._books = threading.Lock()
+        self._lock = threading.Lock()  # the roster and the governor; never held for long
         self._latest: Snapshot | None = None
         self._is_closed = False
         self._ended: set[int] = set()  # processes whose totals have not been kept yet
@@ -87,7 +86,7 @@ class Publication:
     def tick(self, ended: Iterable[int]) -> None:
         """Book what the GPU lost, name the processes whose time has come, take leave of those that ended.
 
-        While a publication keeps the books, names and leave-taking are put off to the next tick.
+        While a publication keeps the books, this is put off to the next tick: it books what was lost itself.
         """
         with self._lock:
             self._ended.update(ended)
@@ -98,14 +97,12 @@ class Publication:
                     self._settle(processes)
                 finally:
                     self._books.release()
-            else:
-                self._book(processes)
             self._govern(processes.keys() - self._ended)
             self._ended &= processes.keys()
             self._own.set(catalog.TRACKED_PROCESSES, len(self._roster))
 
     def _settle(self, processes: Mapping[int, ProcessRow]) -> None:
-        """Names, and totals that stay. Needs the lock and the books."""
+        """What was lost, names, and totals that stay. Needs the lock and the books."""
         ended = set(self._ended)
         renames = self._roster.tick(self._tables.read_communicators())
         if not ended and not renames:
@@ -135,8 +132,13 @@ class Publication:
             processes = list(self._tables.read_processes())
         self.tick(processes)
 
+    def call_roll(self) -> None:
+        """From here on gone() goes through the processes once."""
+        with self._lock:
+            self._roster.call_roll()
+
     def gone(self) -> list[int]:
-        """Processes that ended without the kernel's event having been seen."""
+        """Of the next few processes those that ended without the kernel's event having been seen."""
         with self._lock:
             return self._roster.gone()
 
@@ -169,8 +171,12 @@ class Publication:
             totals = merged((totals, self._of_threads(reading)))
             del reading
             with self._lock:
-                totals = merged((totals, self._roster.workload_info(), self._governor.totals()))
-                identities = self._roster.identities()
+                info, overhead, identities = (
+                    self._roster.workload_info(),
+                    self._governor.totals(),
+                    self._roster.identities(),
+                )
+            totals = merged((totals, info, overhead))
             snapshot = self._ledger.snapshot(totals, identities, now)
             with self._lock:
                 self._roster.make_room(self._ledger.kept())
@@ -179,55 +185,54 @@ class Publication:
         return replace(snapshot, families=tuple(one for one in snapshot.families if one.metric not in missing))
 
     def _of_threads(self, reading: Reading) -> Totals:
-        """What the accounting says; nothing where it is off, or has failed."""
+        """What the accounting says; nothing where it is off, or has failed. Needs the books."""
         if self._sched is None:
             return {}
         with self._lock:
-            accounts = self._update(reading, reading.processes)
+            owners = self._owners(reading.processes)
+        accounts = self._run(_SCHED, partial(self._sched.update, owners, self._now_ns(), reading))
         if accounts is None:
             return {}
-        times = times_by_process(accounts)
-        with self._lock:
-            return self._run(_SCHED, partial(self._sched.totals, accounts, times)) or {}
+        return self._run(_SCHED, partial(self._sched.totals, accounts, times_by_process(accounts))) or {}
 
     def _last_of_threads(self, reading: Reading, processes: Mapping[int, ProcessRow], ended: Collection[int]) -> Totals:
-        """The same of the processes of the reading, all others being booked on the way. Needs the lock."""
+        """The same of the processes of the reading, all others being booked on the way. Needs the lock and the books."""
         if self._sched is None:
             return {}
         of = reading.processes.keys()
-        accounts = self._update(reading, processes, with_threads=not of <= set(ended))
+        with_threads = not of <= set(ended)
+        update = partial(
+            self._sched.update, self._owners(processes), self._now_ns(), reading, with_threads=with_threads
+        )
+        accounts = self._run(_SCHED, update)
         if accounts is None:
             return {}
         times = times_by_process(accounts, of)
         return self._run(_SCHED, partial(self._sched.totals, accounts, times, ended, of)) or {}
 
-    def _update(
-        self, reading: Reading, processes: Mapping[int, ProcessRow], *, with_threads: bool = True
-    ) -> Accounts | None:
-        """The accounts, of the processes that are known. None: the accounting has failed."""
-        assert self._sched is not None  # noqa: S101 - who asks has looked
-        owners = self._owners({number: row for number, row in processes.items() if number in self._roster})
-        now_ns = self._clock.now().monotonic_ns
-        return self._run(_SCHED, partial(self._sched.update, owners, now_ns, reading, with_threads=with_threads))
-
     def _book(self, processes: Mapping[int, ProcessRow]) -> None:
         """What was lost since the last tick, as collecting does."""
         if self._sched:
-            now_ns = self._clock.now().monotonic_ns
-            self._run(_SCHED, partial(self._sched.tick, self._owners(processes), now_ns))
+            self._run(_SCHED, partial(self._sched.tick, self._owners(processes), self._now_ns()))
 
     def _govern(self, processes: Collection[int]) -> None:
         """Time fewer launches of those that the probes cost too much."""
-        now_ns = self._clock.now().monotonic_ns
+        now_ns = self._now_ns()
         if not self._governor.is_due(now_ns):
             return
-        for process, mask in self._governor.update(self._tables.read_feeding(processes), now_ns).items():
+        feeding = self._tables.waits.feeding if self._sched else self._tables.read_feeding(processes)
+        alive = {process: row for process, row in feeding.items() if process in processes}
+        for process, mask in self._governor.update(alive, now_ns).items():
             self._tables.sample_launches(process, mask)
 
     def _owners(self, processes: Mapping[int, ProcessRow]) -> dict[int, Hashable]:
-        """The identity of each process; itself while it has none."""
+        """The identity of each process that is known; itself while it has none."""
         identities = self._roster.identities()
-        return {process: identities.get(process, process) for process in processes}
+        return {process: identities.get(process, process) for process in processes if process in self._roster}
+
+    def _now_ns(self) -> int:
+        """CLOCK_MONOTONIC."""
+        return self._clock.now().monotonic_ns
 
     def _collect(self, reading: Reading) -> Totals:
         """Every collector without a memory that works; one that fails costs its own metrics."""

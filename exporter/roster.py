@@ -23,6 +23,7 @@ from exporter.totals import Series, Totals
 from exporter.units import BOOT_TICKS, NANOSECONDS
 
 HOLD_BACK_TICKS = 2
+CALLED_AT_ONCE = 16
 OTHER = "other"
 """Rank and container of all workloads that there was no room for."""
 
@@ -45,6 +46,7 @@ class _Member:
     named_communicator_rank: str = ""
     identity: Identity | None = None
     ticks_held_back: int = 0
+    communicators: Sequence[CommunicatorRow] = ()
 
 
 class Roster:
@@ -56,6 +58,7 @@ class Roster:
         self._max_workloads = max_workloads
         self._members: dict[int, _Member] = {}
         self._admitted: set[Identity] = set()
+        self._uncalled: list[int] = []
 
     def __len__(self) -> int:
         return len(self._members)
@@ -65,10 +68,11 @@ class Roster:
 
     def admit(self, rows: Mapping[int, ProcessRow]) -> None:
         """Meet the processes not yet known; reads their /proc once."""
-        newest = {row.tgid: number for number, row in sorted(rows.items())}
-        for number, row in rows.items():
-            if number not in self._members:
-                self._members[number] = self._meet(row) if newest[row.tgid] == number else _stranger(row)
+        unknown = rows.keys() - self._members.keys()
+        newest = {row.tgid: number for number, row in sorted(rows.items())} if unknown else {}
+        for number in sorted(unknown):
+            row = rows[number]
+            self._members[number] = self._meet(row) if newest[row.tgid] == number else _stranger(row)
 
     def _meet(self, row: ProcessRow) -> _Member:
         """A process out of sight, gone already, or whose tgid has another process by now, has neither rank nor container."""
@@ -89,6 +93,9 @@ class Roster:
         renames = []
         for number, member in self._members.items():
             rows = communicators.get(number, ())
+            if member.identity is not None and rows == member.communicators:
+                continue
+            member.communicators = rows
             known = [Communicator(row.hash, row.rank, row.ranks, row.created_ns) for row in rows if row.rank >= 0]
             # A rank once known is kept when its communicator is destroyed.
             member.communicator_rank = rank_from_communicators(known) or member.communicator_rank
@@ -132,9 +139,18 @@ class Roster:
             return None
         return member.identity or self._named(member)
 
+    def call_roll(self) -> None:
+        """From here on gone() looks at each member once."""
+        self._uncalled = list(self._members)
+
     def gone(self) -> list[int]:
-        """Members whose /proc entry has ended or belongs to another process: an exit event was lost."""
-        return [number for number, member in self._members.items() if not self._is_alive(member.row)]
+        """Of the next few members those whose /proc entry has ended or belongs to another process: an exit event was lost.
+
+        Few at a time: each costs three system calls, and a full node has a thousand.
+        """
+        called, self._uncalled = self._uncalled[:CALLED_AT_ONCE], self._uncalled[CALLED_AT_ONCE:]
+        known = [(number, self._members[number].row) for number in called if number in self._members]
+        return [number for number, row in known if not self._is_alive(row)]
 
     def _is_alive(self, row: ProcessRow) -> bool:
         if not row.tgid:

@@ -235,6 +235,7 @@ class Tables:
     def __init__(self, maps: Mapping[str, MapReader], iterate: Iterate = _no_threads) -> None:
         self._maps = maps
         self._time = ThreadTables(maps, iterate)
+        self._processes: dict[bytes, tuple[bytes, int, ProcessRow]] = {}
         self._operations: dict[OperationKey, OperationRow] = {}
         self._nccl_waits: dict[ProgressKey, OperationRow] = {}
         self._waits = _NO_WAITS
@@ -306,14 +307,10 @@ class Tables:
 
     def read_processes(self) -> dict[int, ProcessRow]:
         """Process number -> row."""
-        rows: dict[int, ProcessRow] = {}
-        for key, value in self._rows("processes"):
-            tgid, _, start_ns, cgroup_id, *rest = abi.PROCESS_ROW.unpack(value)
-            *copied, allocated, freed, unknown, live, unblamed_ns, comm = rest
-            sums = (allocated, freed, unknown, live, unblamed_ns)
-            rows[abi.NUMBER.unpack(key)[0]] = ProcessRow(
-                tgid, start_ns, cgroup_id, tuple(copied), *sums, comm.split(b"\0", 1)[0]
-            )
+        known = self._processes
+        raw = dict(self._rows("processes"))
+        self._processes = found = {key: _process_of(key, value, known.get(key)) for key, value in raw.items()}
+        rows = {number: row for _, number, row in found.values()}
         self._entries["processes"] = len(rows)
         self._entries["allocations"] = sum(row.live_allocations for row in rows.values())
         return rows
@@ -382,6 +379,11 @@ class Tables:
         self._waits = Waits(exposures, feeding, chains, blame, cadence)
         threads = self._time.threads() if with_threads else []
         return Accounts(exposures, feeding, chains, blame, cadence, operations, intervals, threads)
+
+    @property
+    def waits(self) -> Waits:
+        """As they were read last."""
+        return self._waits
 
     def read_feeding(self, processes: Iterable[int]) -> dict[int, FeedingRow]:
         """The feeding timelines. processes: those alive; a row that has not moved is the very object of the last time."""
@@ -461,6 +463,19 @@ class Tables:
             self._maps["processes"].delete(abi.NUMBER.pack(process))
             if "cadence" in self._maps:
                 self._maps["cadence"].delete(abi.NUMBER.pack(process))
+
+
+def _process_of(
+    raw_key: bytes, value: bytes, known: tuple[bytes, int, ProcessRow] | None
+) -> tuple[bytes, int, ProcessRow]:
+    """Its value, number and row; what is known, where nothing has moved since."""
+    if known is not None and known[0] == value:
+        return known
+    tgid, _, start_ns, cgroup_id, *rest = abi.PROCESS_ROW.unpack(value)
+    *copied, allocated, freed, unknown, live, unblamed_ns, comm = rest
+    sums = (allocated, freed, unknown, live, unblamed_ns)
+    row = ProcessRow(tgid, start_ns, cgroup_id, tuple(copied), *sums, comm.split(b"\0", 1)[0])
+    return value, abi.NUMBER.unpack(raw_key)[0], row
 
 
 def _unpacked(value: bytes, known: OperationRow | None) -> OperationRow:

@@ -289,7 +289,7 @@ class ThreadTables:
 
         A place that another process holds is no row.
         """
-        known, self._feeding = self._feeding, {}
+        known, rows = self._feeding, {}
         for process, value in self._places("feeding", processes):
             before = known.get(process)
             if before is None or before[0] != value:
@@ -298,8 +298,9 @@ class ThreadTables:
                     continue
                 dry_ns, late_ns, sums = tuple(rest[:_N]), tuple(rest[_N : 2 * _N]), rest[2 * _N :]
                 before = (value, FeedingRow(owner, feeding, since_ns, is_dry, dry_ns, late_ns, *sums))
-            self._feeding[process] = before
-        return {process: row for process, (_, row) in self._feeding.items()}
+            rows[process] = before
+        self._feeding = rows
+        return {process: row for process, (_, row) in rows.items()}
 
     def _places(self, name: str, processes: Iterable[int]) -> Iterator[tuple[int, bytes]]:
         """Each process and what is at its place: one by one, or out of the whole array where they are many."""

@@ -19,7 +19,7 @@ from exporter.governor import Governor
 from exporter.kernel import abi
 from exporter.kernel.abi import ThreadState
 from exporter.kernel.calibration import CallCost
-from exporter.kernel.rows import CommunicatorRow, ProcessRow, Reading, Tables
+from exporter.kernel.rows import Accounts, CommunicatorRow, ProcessRow, Reading, Tables
 from exporter.ledger import Ledger
 from exporter.model import Histogram, Snapshot
 from exporter.output.negotiation import Format
@@ -208,6 +208,7 @@ class TestEndedProcesses:
         """/proc has no such process."""
         bench.kernel.process(2, tgid=200)
         bench.publication.tick([])
+        bench.publication.call_roll()
 
         assert bench.publication.gone() == [2]
 
@@ -294,6 +295,21 @@ class _HeldTables(Tables):
         return reading
 
 
+class _HeldAccounts(Tables):
+    """Reads where the time of threads went, and returns a while later."""
+
+    def __init__(self, *arguments: Any) -> None:
+        super().__init__(*arguments)
+        self.is_reading, self.may_go_on = threading.Event(), threading.Event()
+
+    def read_accounts(self, *arguments: Any, **named: Any) -> Accounts:
+        """What Tables reads."""
+        accounts = super().read_accounts(*arguments, **named)
+        self.is_reading.set()
+        assert self.may_go_on.wait(PATIENCE_SECONDS)
+        return accounts
+
+
 class _HeldLedger(Ledger):
     """A snapshot waits until it is let go."""
 
@@ -335,6 +351,25 @@ class TestBesidePublications:
         assert series_of(bench.publication.snapshot().families, catalog.CUDA_OPERATIONS) == {
             ("3", "runtime", "cudaMalloc"): 2
         }
+
+    def test_tick_does_not_wait_while_the_books_are_kept(self, tmp_path: Path) -> None:
+        """It meets a process; what was lost meanwhile is booked once, at the tick after."""
+        bench = Bench(tmp_path, _HeldAccounts)
+        bench.kernel.process(1)
+        bench.kernel.feeding(1, dry_ns={ThreadState.IO: 250_000_000})
+        bench.publication.tick([])
+        held = bench.tables
+        assert isinstance(held, _HeldAccounts)
+        with self.taking(bench):
+            assert held.is_reading.wait(PATIENCE_SECONDS)
+            bench.kernel.process(2, tgid=200)
+            bench.kernel.feeding(1, dry_ns={ThreadState.IO: 750_000_000})
+            bench.publication.tick([])
+            tracked = bench.own_value("gpustall_exporter_tracked_processes")
+            held.may_go_on.set()
+        bench.publication.tick([])
+
+        assert (tracked, bench.exported(catalog.LOST)) == (2, {("3", "block_io"): 0.75})
 
     def test_leave_is_taken_at_the_next_tick_while_the_books_are_kept(self, tmp_path: Path) -> None:
         """The tick returns at once; nothing is lost, nothing counts twice."""

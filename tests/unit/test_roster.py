@@ -235,16 +235,23 @@ class TestLeaving:
 
     def test_process_alive_is_not_gone(self, tmp_path: Path) -> None:
         """Same tgid, same start."""
-        assert roster_of(tmp_path).gone() == []
+        roster = roster_of(tmp_path)
+        roster.call_roll()
+
+        assert roster.gone() == []
 
     def test_start_one_tick_apart_is_not_gone(self, tmp_path: Path) -> None:
         """The kernel rounds ns to ticks its own way."""
-        assert roster_of(tmp_path, stat=stat_line(100, start_time_ticks=4_710)).gone() == []
+        roster = roster_of(tmp_path, stat=stat_line(100, start_time_ticks=4_710))
+        roster.call_roll()
+
+        assert roster.gone() == []
 
     def test_process_without_a_proc_entry_is_gone(self, tmp_path: Path) -> None:
         """Its exit event was lost."""
         roster = roster_of(tmp_path)
         shutil.rmtree(tmp_path / "100")
+        roster.call_roll()
 
         assert roster.gone() == [1]
 
@@ -252,8 +259,19 @@ class TestLeaving:
         """Another start time."""
         roster = roster_of(tmp_path)
         (tmp_path / "100" / "stat").write_bytes(stat_line(100, start_time_ticks=9_999))
+        roster.call_roll()
 
         assert roster.gone() == [1]
+
+    def test_roll_is_called_sixteen_at_a_time(self, tmp_path: Path) -> None:
+        """Of seventeen, all without a /proc entry; whoever has taken leave meanwhile is not called."""
+        roster = Roster(Processes(tmp_path), "gpu7", 256)
+        roster.admit({number: row(tgid=1000 + number) for number in range(1, 19)})
+        roster.call_roll()
+        first = roster.gone()
+        roster.dismiss(17)
+
+        assert (first, roster.gone(), roster.gone()) == (list(range(1, 17)), [18], [])
 
 
 class TestRoom:
