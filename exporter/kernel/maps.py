@@ -97,5 +97,5 @@ class KernelMap:
         self._libbpf.update(self.fd, key, value)
 
 
-def _cut(raw: bytes, size_bytes: int) -> Iterator[bytes]:
-    return (raw[at : at + size_bytes] for at in range(0, len(raw), size_bytes))
+def _cut(raw: bytes, size_bytes: int) -> list[bytes]:
+    return [raw[at : at + size_bytes] for at in range(0, len(raw), size_bytes)]

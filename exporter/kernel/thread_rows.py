@@ -303,7 +303,7 @@ class ThreadTables:
         return {process: row for process, (_, row) in rows.items()}
 
     def _places(self, name: str, processes: Iterable[int]) -> Iterator[tuple[int, bytes]]:
-        """Each process and what is at its place: one by one, or out of the whole array where they are many."""
+        """Each process and what is at its place: one by one, or out of the array up to the last where they are many."""
         table, wanted = self._maps.get(name), list(processes)
         if table is None:
             return
@@ -316,9 +316,11 @@ class ThreadTables:
         at: dict[bytes, list[int]] = {}
         for process in wanted:
             at.setdefault(feeding_place(process), []).append(process)
-        for place, value in table.items():
-            for process in at.get(place, ()):
+        for place, value in table.items():  # an array, in the order of its places
+            for process in at.pop(place, ()):
                 yield process, value
+            if not at:
+                return
 
     def threads(self) -> list[ThreadRow]:
         """Every living thread that is tracked, as the kernel's iterator tells them."""
