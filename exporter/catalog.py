@@ -221,6 +221,48 @@ STEP_DURATION = Metric(
     "Time from one training step to the next, found by the shortest period in which a process's collectives and copies to the"
     " device recur, from the return of one such call to that of its like a step later; nothing while there is no such rhythm.",
 )
+CHAINS = Metric(
+    "gpustall_chains_total",
+    "gpustall.chains",
+    "{chain}",
+    Kind.COUNTER,
+    ("cause", "effect", "severity"),
+    "Causal chains opened: episodes in which a workload was slower than usual, by the reason, by what took longer, and by how bad"
+    " it was when the chain was opened.",
+)
+CHAIN_ESCALATIONS = Metric(
+    "gpustall_chain_escalations_total",
+    "gpustall.chain.escalations",
+    "{escalation}",
+    Kind.COUNTER,
+    ("cause", "effect", "severity"),
+    "Causal chains that became worse, by the severity that they have since then.",
+)
+CHAIN_ACTIVE = Metric(
+    "gpustall_chain_active",
+    "gpustall.chain.active",
+    "",
+    Kind.GAUGE,
+    ("cause", "effect"),
+    "1 while a causal chain is open; 0 from its end to that of the process.",
+)
+CHAIN_SEVERITY = Metric(
+    "gpustall_chain_severity",
+    "gpustall.chain.severity",
+    "",
+    Kind.GAUGE,
+    ("cause", "effect"),
+    "How bad the open causal chain is: 1 low, 2 medium, 3 high, 4 critical; 0 when it is resolved.",
+)
+CHAIN_INFO = Metric(
+    "gpustall_chain_info",
+    "gpustall.chain.info",
+    "",
+    Kind.INFO,
+    ("chain_id", "cause", "culprit"),
+    "Causal chains that are open, at most 64: the id, which is a trace id as well, and the program or rank that is most to blame,"
+    " empty where none is known.",
+)
 WORKLOAD_INFO = Metric(
     "gpustall_workload_info",
     "gpustall.workload.info",
@@ -258,6 +300,9 @@ SAMPLED_PROCESSES = Metric(
     "Processes of which only one kernel launch in 64 is timed, because more would cost them too much or it was asked for; all"
     " launches are counted.",
 )
+LEVELS = (CHAIN_ACTIVE, CHAIN_SEVERITY)
+"""Of several processes of one workload the highest counts, not the sum."""
+
 COST_METRICS = (OVERHEAD, SAMPLED_PROCESSES)
 """What the exporter does to each workload: about the exporter, and labelled like the workload."""
 
@@ -288,6 +333,13 @@ METRICS_OF_COLLECTOR: dict[str, tuple[Metric, ...]] = {
         CULPRIT,
         WAIT_CHAIN,
         STEP_DURATION,
+    ),
+    "chains": (
+        CHAINS,
+        CHAIN_ESCALATIONS,
+        CHAIN_ACTIVE,
+        CHAIN_SEVERITY,
+        CHAIN_INFO,
     ),
 }
 """What is missing when a collector is switched off or fails."""

@@ -38,6 +38,7 @@ from exporter.kernel.rows import Tables, event_of
 from exporter.kernel.thread_rows import THREADS_ADOPT
 from exporter.ledger import Ledger
 from exporter.model import Snapshot
+from exporter.narration import Narrator
 from exporter.output.otlp.points import Origin
 from exporter.output.own_metrics import OwnMetrics
 from exporter.output.web import Application, Server
@@ -57,7 +58,7 @@ SWITCH_SECONDS = 0.00002
 # Whatever is garbage by cycles waits so long. A full collection goes through a full node's histograms for a tenth of a second.
 COLLECT_SECONDS = 60.0
 _NEVER = 1 << 30
-APIS = {"cuda": (Api.RUNTIME, Api.DRIVER), "nccl": (Api.NCCL,), "sched": ()}
+APIS = {"cuda": (Api.RUNTIME, Api.DRIVER), "nccl": (Api.NCCL,), "sched": (), "chains": ()}
 
 
 class Daemon:
@@ -93,6 +94,7 @@ class Daemon:
             collectors,
             clock=clock,
             # Where returns are not probed, there is no launch to be timed less often.
+            tell=Narrator(processes).tell,
             governor=Governor(
                 cost, config.overhead_limit if with_returns else math.inf, is_duty=config.launch_mode == "duty"
             ),

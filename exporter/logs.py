@@ -9,7 +9,7 @@ import time
 
 
 class _Formatter(logging.Formatter):
-    """One line per record; a traceback becomes a field, so that a line stays a line."""
+    """One line per record; a traceback becomes a field, so that a line stays a line. So does what is passed as extra "fields"."""
 
     def fields(self, record: logging.LogRecord) -> dict[str, str]:
         """In the order in which they are written."""
@@ -19,6 +19,7 @@ class _Formatter(logging.Formatter):
             "level": record.levelname.lower(),
             "msg": record.getMessage(),
         }
+        fields |= getattr(record, "fields", {})
         if record.exc_info:
             fields["error"] = self.formatException(record.exc_info)
         return fields

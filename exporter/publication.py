@@ -8,20 +8,22 @@ from __future__ import annotations
 import logging
 import threading
 from collections import Counter
-from collections.abc import Callable, Collection, Hashable, Iterable, Mapping
+from collections.abc import Callable, Collection, Hashable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from typing import TypeVar
 
 from exporter import catalog
 from exporter.accounting.thread_time import times_by_process
+from exporter.chains.chain import Transition
 from exporter.clock import Clock, Moment
 from exporter.collectors import COLLECTORS, Collect
 from exporter.collectors.sched import Sched
+from exporter.diagnosis import Diagnosis
 from exporter.governor import Governor
-from exporter.kernel.rows import ProcessRow, Reading, Tables
+from exporter.kernel.rows import CommunicatorRow, ProcessRow, Reading, Tables
 from exporter.ledger import Ledger
-from exporter.model import Snapshot
+from exporter.model import Identity, Snapshot
 from exporter.output.own_metrics import OwnMetrics
 from exporter.roster import Roster
 from exporter.totals import Totals, merged
@@ -31,15 +33,23 @@ log = logging.getLogger(__name__)
 
 SHARED_SECONDS = 0.2
 _SHARED_NS = int(SHARED_SECONDS * NANOSECONDS)
-_SCHED = "sched"
+_SCHED, _CHAINS = "sched", "chains"
 
 T = TypeVar("T")
+
+Tell = Callable[[Transition, Identity | None, int, tuple[int, ...]], None]
+"""Of a process: its identity, None while it is held back; its tgid, 0 out of sight; tgids of those most to blame."""
+
+
+def _say_nothing(_transition: Transition, _identity: Identity | None, _tgid: int, _culprits: tuple[int, ...]) -> None:
+    pass
 
 
 class Publication:
     """Owns what is exported.
 
     collectors: names of those that run. impaired: those of which a kernel program is missing; they run, and are no success.
+    tell: what happens to chains, as it happens.
     recursion_misses: asks the kernel, program name -> runs it left out.
     """
 
@@ -53,9 +63,11 @@ class Publication:
         *,
         clock: Clock,
         governor: Governor,
+        tell: Tell = _say_nothing,
         impaired: Collection[str] = (),
         recursion_misses: Callable[[], Mapping[str, int]] = dict,
     ) -> None:
+        self._tell = tell
         self._impaired = impaired
         self._recursion_misses = recursion_misses
         self._clock = clock
@@ -65,8 +77,9 @@ class Publication:
         self._governor = governor
         self._own = own
         names = tuple(collectors)
-        self._collectors: Mapping[str, Collect] = {name: COLLECTORS[name] for name in names if name != _SCHED}
+        self._collectors: Mapping[str, Collect] = {name: COLLECTORS[name] for name in names if name in COLLECTORS}
         self._sched = Sched(tables) if _SCHED in names else None
+        self._diagnosis = Diagnosis(tables, self._sched.standing) if self._sched and _CHAINS in names else None
         self._publishing = threading.Lock()  # one snapshot at a time
         # The accounting; names and kept totals stay as they are. Whoever waits for it must not hold _lock.
         self._books = threading.Lock()
@@ -104,13 +117,17 @@ class Publication:
     def _settle(self, processes: Mapping[int, ProcessRow]) -> None:
         """What was lost, names, and totals that stay. Needs the lock and the books."""
         ended = set(self._ended)
-        renames = self._roster.tick(self._tables.read_communicators())
+        communicators = self._tables.read_communicators()
+        renames = self._roster.tick(communicators)
         if not ended and not renames:
             self._book(processes)
+            self._diagnose(processes, communicators)
             return
         wanted = ended.union(process for process, _ in renames)
         reading = self._tables.read_of({number: row for number, row in processes.items() if number in wanted})
-        totals = merged((self._collect(reading), self._last_of_threads(reading, processes, ended)))
+        of_threads = self._last_of_threads(reading, processes, ended)
+        self._diagnose(processes, communicators, ended)
+        totals = merged((self._collect(reading), of_threads, self._of_chains(wanted)))
         for process, old in renames:
             self._ledger.rename(process, old, totals.get(process, {}))
         for process in ended:
@@ -121,6 +138,8 @@ class Publication:
         self._governor.forget(ended)
         if self._sched:
             self._sched.forget(ended)
+        if self._diagnosis:
+            self._diagnosis.forget(ended)
         self._ended.clear()
 
     def take_leave(self) -> None:
@@ -168,7 +187,7 @@ class Publication:
         reading = self._tables.read()
         totals = self._collect(reading)
         with self._books:
-            totals = merged((totals, self._of_threads(reading)))
+            totals = merged((totals, self._of_threads(reading), self._of_chains(reading.processes)))
             del reading
             with self._lock:
                 info, overhead, identities = (
@@ -213,7 +232,40 @@ class Publication:
     def _book(self, processes: Mapping[int, ProcessRow]) -> None:
         """What was lost since the last tick, as collecting does."""
         if self._sched:
-            self._run(_SCHED, partial(self._sched.tick, self._owners(processes), self._now_ns()))
+            is_urgent = self._diagnosis is not None and self._diagnosis.is_urgent
+            book = partial(self._sched.tick, self._owners(processes), self._now_ns(), is_urgent=is_urgent)
+            self._run(_SCHED, book)
+
+    def _diagnose(
+        self,
+        processes: Mapping[int, ProcessRow],
+        communicators: Mapping[int, Sequence[CommunicatorRow]],
+        ended: Collection[int] = (),
+    ) -> None:
+        """Chains that open and close. ended: of the processes; theirs close. Needs the books, and that they are up to date."""
+        if self._diagnosis is None or self._sched is None:
+            return
+        known = {number: row for number, row in processes.items() if number in self._roster}
+        steps = [partial(self._diagnosis.tick, known, communicators, self._sched.moved, self._now_ns())]
+        if ended:
+            steps.append(partial(self._diagnosis.end, ended, self._now_ns()))
+        transitions = [transition for step in steps for transition in self._run(_CHAINS, step) or ()]
+        for transition in transitions:
+            self._narrate(transition)
+
+    def _narrate(self, transition: Transition) -> None:
+        """Say what has happened, while it is still known whose it is."""
+        assert self._sched is not None  # noqa: S101 - chains stand on it
+        chain = transition.chain
+        culprit_tgids = self._sched.tgids_of(chain.process, chain.culprits[0][0]) if chain.culprits else ()
+        identity = self._roster.identities().get(chain.process)
+        self._tell(transition, identity, self._roster.tgid(chain.process), culprit_tgids)
+
+    def _of_chains(self, processes: Iterable[int]) -> Totals:
+        """What is said of these processes; nothing where the engine is off, or has failed. Needs the books."""
+        if self._diagnosis is None:
+            return {}
+        return self._run(_CHAINS, partial(self._diagnosis.totals, tuple(processes))) or {}
 
     def _govern(self, processes: Collection[int]) -> None:
         """Time fewer launches of those that the probes cost too much."""

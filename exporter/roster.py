@@ -128,6 +128,11 @@ class Roster:
         """Identities that neither a process alive nor a total that is kept has are gone. kept: those with totals."""
         self._admitted &= {*kept, *self.identities().values()}
 
+    def tgid(self, process: int) -> int:
+        """As the exporter sees it; 0 where it does not."""
+        member = self._members.get(process)
+        return member.row.tgid if member else 0
+
     def identities(self) -> dict[int, Identity]:
         """Process number -> identity, of those that are exported."""
         return {number: member.identity for number, member in self._members.items() if member.identity is not None}

@@ -14,9 +14,10 @@ from exporter.accounting.cadence import Cadence
 from exporter.accounting.exposed import ExposedLoss
 from exporter.accounting.feeding import FeedingLoss, OpenStall
 from exporter.accounting.loss import Chains, Loss
-from exporter.accounting.naming import STATE_LABEL, UNRESOLVED, Cause, Culprits
+from exporter.accounting.naming import STATE_LABEL, UNRESOLVED, Cause, Culprits, culprit_name
 from exporter.accounting.oracle import Oracle
 from exporter.accounting.sharing import Growth
+from exporter.accounting.standing import NOWHERE, Standing
 from exporter.accounting.thread_time import ThreadTime, Times
 from exporter.kernel.abi import OPERATION_NONE, ThreadState, Victim, Waker
 from exporter.kernel.rows import Accounts, Waits
@@ -31,6 +32,8 @@ from exporter.kernel.thread_rows import (
     ThreadRow,
 )
 from exporter.totals import HistogramTotal
+
+_MAX_TGIDS = 5
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,12 +71,15 @@ class _Process:
         self.threads = ThreadTime()
         self.cadence = Cadence()
         self.chains: Chains = {}
+        self.exposed_ns = 0
 
     def update(self, news: _News, now_ns: int, *, is_blame_read: bool) -> None:
         """Book what was lost."""
         self.chains = news.chains
+        exposed = self.exposed.update(news.exposures)
+        self.exposed_ns += exposed.runnable_ns + exposed.throttled_ns
         self.loss.update(
-            self.exposed.update(news.exposures),
+            exposed,
             self.feeding.update(news.feeding, news.stall) if news.feeding else {},
             news.chains,
             news.charges,
@@ -97,9 +103,11 @@ class Accountant:
         self._feeding: Mapping[int, FeedingRow] = {}
         self._blame: Mapping[BlameKey, int] = {}
         self._restless: set[int] = set()  # processes of which something changes with the time
+        self.moved: frozenset[int] = frozenset()  # by the last update
 
     def update(self, waits: Waits, owners: Mapping[int, Hashable], now_ns: int) -> None:
         """Book what was lost since the last time. owners: process -> whose label values it shares, of those alive."""
+        self.moved = frozenset()
         if waits is self._waits:  # nothing has moved
             return
         self._waits = waits
@@ -137,6 +145,7 @@ class Accountant:
                 charges.get(number, {}),
             )
             self._processes[number].update(news, now_ns, is_blame_read=is_blame_read)
+        self.moved = frozenset(busy.union(waits.cadence))
         self._restless = {number for number in busy & owners.keys() if not self._processes[number].loss.is_at_rest}
 
     def _chains_of(self, rows: Mapping[ChainKey, ChainRow]) -> dict[int, Chains]:
@@ -179,6 +188,29 @@ class Accountant:
             for number, process in self._processes.items()
             if of is None or number in of
         }
+
+    def standing(self, number: int) -> Standing:
+        """How far a process has come, as of the last update()."""
+        process, feeding = self._processes.get(number), self._feeding.get(number)
+        if process is None:
+            return NOWHERE
+        calls = feeding.timed_calls + feeding.counted_calls if feeding else 0
+        return Standing(
+            process.loss.lost(),
+            process.exposed_ns,
+            process.loss.undecided_ns(),
+            *process.cadence.rhythm(),
+            calls,
+            feeding.stalled_since_ns if feeding else 0,
+        )
+
+    def tgids_of(self, number: int, culprit: str) -> tuple[int, ...]:
+        """Processes of a culprit's name that held CPUs which this process waited for, the worst first; a few."""
+        charged: dict[int, int] = {}
+        for key, ns in self._blame.items():
+            if key.process == number and key.tgid and culprit_name(key) == culprit:
+                charged[key.tgid] = charged.get(key.tgid, 0) + ns
+        return tuple(sorted(charged, key=lambda tgid: -charged[tgid])[:_MAX_TGIDS])
 
     def errors(self) -> dict[str, float]:
         """Figure -> how far the accounting is off."""

@@ -13,6 +13,7 @@ from __future__ import annotations
 from collections import Counter, deque
 from collections.abc import Sequence
 from itertools import pairwise
+from typing import NamedTuple
 
 from exporter.kernel.cadence_rows import Beat, CadenceRow
 from exporter.totals import Counts, HistogramTotal
@@ -30,6 +31,18 @@ _Anchor = tuple[int, int]
 """Signatures of two beats in a row."""
 
 
+class Rhythm(NamedTuple):
+    """steps: that were seen to end. sum_ns: what they took. step_began_ns: CLOCK_MONOTONIC; 0 while there is no rhythm.
+
+    missed_beats: how many came too fast to be seen; the steps that they belong to are not counted.
+    """
+
+    steps: int
+    sum_ns: int
+    step_began_ns: int
+    missed_beats: int
+
+
 class Cadence:
     """Of one process."""
 
@@ -40,6 +53,8 @@ class Cadence:
         self._anchored_at_ns = 0
         self._updates = 0
         self._counts: Counter[int] = Counter()  # by slot
+        self._missed = 0
+        self._steps = 0
         self._sum_ns = 0
 
     def update(self, row: CadenceRow) -> None:
@@ -48,6 +63,7 @@ class Cadence:
         if not is_whole:
             self._beats.clear()
             self._anchored_at_ns = 0
+            self._missed += row.oldest - self._read
         self._read = max(self._read, row.oldest) + len(beats)
         for beat in beats:
             self._take(beat)
@@ -65,6 +81,7 @@ class Cadence:
         if self._anchored_at_ns:
             step_ns = max(beat.at_ns - self._anchored_at_ns, 0)
             self._counts[slot_of(step_ns)] += 1
+            self._steps += 1
             self._sum_ns += step_ns
         self._anchored_at_ns = beat.at_ns
 
@@ -83,6 +100,10 @@ class Cadence:
         for before, beat in pairwise(repeating):
             if (before.signature, beat.signature) == self._anchor:
                 self._step_ends(beat)
+
+    def rhythm(self) -> Rhythm:
+        """How far the job has come."""
+        return Rhythm(self._steps, self._sum_ns, self._anchored_at_ns if self._anchor else 0, self._missed)
 
     def steps(self) -> HistogramTotal | None:
         """Durations so far; None while there were none."""

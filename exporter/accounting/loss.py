@@ -59,6 +59,11 @@ class _Blame:
             self._older = {}
 
     @property
+    def waiting_ns(self) -> int:
+        """What waits."""
+        return self._waiting_ns
+
+    @property
     def is_at_rest(self) -> bool:
         """Nothing waits for its culprit, and nothing is remembered that could be forgotten."""
         return not self._waiting_ns and not self._weights.current()
@@ -134,6 +139,7 @@ class Loss:
     def __init__(self, label: Label) -> None:
         self._label = label
         self._lost: dict[tuple[Cause, str], int] = {}
+        self._given: Mapping[tuple[Cause, str], int] | None = None  # a copy, until something is booked
         self._blame = {victim: _Blame() for victim in Victim}
         self._wakers = {state: _Wakers() for state in CHAINED}
 
@@ -181,8 +187,14 @@ class Loss:
         return all(one.is_at_rest for one in blames) and all(one.is_at_rest for one in wakers)
 
     def lost(self) -> Mapping[tuple[Cause, str], int]:
-        """Nanoseconds so far, by cause and culprit."""
-        return self._lost
+        """Nanoseconds so far, by cause and culprit; the very object of the last time while nothing was booked."""
+        if self._given is None:
+            self._given = dict(self._lost)
+        return self._given
+
+    def undecided_ns(self) -> int:
+        """Lost as well, waiting for CPUs of which it is not known yet who held them."""
+        return sum(blame.waiting_ns for blame in self._blame.values())
 
     def _see(
         self,
@@ -224,3 +236,4 @@ class Loss:
     def _book(self, cause: Cause, lost_ns: int, culprit: str = NOBODY) -> None:
         if lost_ns:
             self._lost[cause, culprit] = self._lost.get((cause, culprit), 0) + lost_ns
+            self._given = None

@@ -10,6 +10,7 @@ from collections.abc import Container, Hashable, Iterable, Mapping
 
 from exporter import catalog
 from exporter.accounting.accountant import Accountant, ProcessTime
+from exporter.accounting.standing import Standing
 from exporter.accounting.thread_time import Times
 from exporter.kernel.rows import Accounts, Reading, Tables
 from exporter.totals import Series, Total, Totals
@@ -22,9 +23,16 @@ class Sched:
         self._tables = tables
         self._accountant = Accountant()
 
-    def tick(self, owners: Mapping[int, Hashable], now_ns: int) -> None:
-        """Book what was lost since the last time. owners: process -> whose label values it shares, of those in the tables."""
-        self._accountant.update(self._tables.read_waits(owners), owners, now_ns)
+    def tick(self, owners: Mapping[int, Hashable], now_ns: int, *, is_urgent: bool = False) -> None:
+        """Book what was lost since the last time. owners: process -> whose label values it shares, of those in the tables.
+
+        is_urgent: somebody waits to know who held CPUs.
+        """
+        self._accountant.update(self._tables.read_waits(owners, is_urgent=is_urgent), owners, now_ns)
+
+    def standing(self, process: int) -> Standing:
+        """How far it has come, and what it has lost."""
+        return self._accountant.standing(process)
 
     def update(
         self, owners: Mapping[int, Hashable], now_ns: int, reading: Reading, *, with_threads: bool = True
@@ -36,6 +44,15 @@ class Sched:
         accounts = self._tables.read_accounts(owners, reading.operations, with_threads=with_threads)
         self._accountant.update(accounts, owners, now_ns)
         return accounts
+
+    @property
+    def moved(self) -> frozenset[int]:
+        """Processes of which the last tick has booked something."""
+        return self._accountant.moved
+
+    def tgids_of(self, process: int, culprit: str) -> tuple[int, ...]:
+        """Of the programs of this name that held CPUs which the process waited for."""
+        return self._accountant.tgids_of(process, culprit)
 
     def totals(
         self,

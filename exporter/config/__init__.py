@@ -22,7 +22,7 @@ from exporter.errors import BadInput
 
 DEFAULT_PORT = 10478  # G-P-U on a keypad
 CALL_COLLECTORS = ("cuda", "nccl")
-COLLECTORS = (*CALL_COLLECTORS, "sched")
+COLLECTORS = (*CALL_COLLECTORS, "sched", "chains")
 
 
 @dataclass(frozen=True, slots=True)
@@ -168,6 +168,8 @@ def load(arguments: Mapping[str, Any], environment: Mapping[str, str] | None = N
     values |= {setting.flag: setting.value(texts, of_pushes) for setting in otlp.RESOURCE_SETTINGS}
     attributes = dict(values["otlp.resource-attributes"] or ())
     collectors = tuple(name for name in COLLECTORS if values[f"collector.{name}"])
+    if "sched" not in collectors:  # which chains are made of
+        collectors = tuple(name for name in collectors if name != "chains")
     if not set(collectors) & set(CALL_COLLECTORS):
         raise BadInput(
             "no calls would be traced: both --collector.cuda and --collector.nccl are off",

@@ -21,7 +21,7 @@ from exporter.kernel.maps import KernelMap
 from exporter.kernel.thread_rows import IDLE_NS
 
 OBJECTS_DIR = Path(__file__).parent / "objects"
-SUBJECTS_OF = {"sched": ("sched", "reclaim", "interrupt", "threads")}
+SUBJECTS_OF: dict[str, tuple[str, ...]] = {"sched": ("sched", "reclaim", "interrupt", "threads"), "chains": ()}
 """Collector -> its objects, where they are not one of the same name."""
 ALWAYS = ("process", "mappings")
 """Who comes and goes, and what they run: needed by all collectors."""

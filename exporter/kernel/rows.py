@@ -257,9 +257,9 @@ class Tables:
         return Reading(
             operations=self._read_operations(),
             processes=self.read_processes(),
-            errors=self._read_errors(),
+            errors=self.read_errors(),
             communicators=self.read_communicators(),
-            progress=self._read_progress(),
+            progress=self.read_progress(),
             nccl_waits=self._nccl_waits,
             sees_completion=self._sees_completion,
         )
@@ -277,11 +277,11 @@ class Tables:
                 waits[ProgressKey(key.process, key.communicator)] = OperationRow(value)
             else:
                 operations[key] = OperationRow(value)
-        communicators, progress = self.read_communicators(), self._read_progress()
+        communicators, progress = self.read_communicators(), self.read_progress()
         return Reading(
             operations=operations,
             processes=processes,
-            errors={key: count for key, count in self._read_errors().items() if key.process in processes},
+            errors={key: count for key, count in self.read_errors().items() if key.process in processes},
             communicators={process: communicators[process] for process in processes if process in communicators},
             progress={key: row for key, row in progress.items() if key.process in processes},
             nccl_waits=waits,
@@ -330,21 +330,22 @@ class Tables:
         self._entries["operations"] = len(rows) + len(waits)
         return rows
 
-    def _read_progress(self) -> dict[ProgressKey, ProgressRow]:
+    def read_progress(self) -> dict[ProgressKey, ProgressRow]:
+        """How far each communicator has come."""
         rows = read_progress(self._maps.get("progress"))
         self._entries["progress"] = len(rows)
         return rows
 
-    def read_waits(self, processes: Iterable[int]) -> Waits:
+    def read_waits(self, processes: Iterable[int], *, is_urgent: bool = False) -> Waits:
         """What cost the GPU time. processes: those alive. The very object of the last time where nothing has moved.
 
         Every loss shows in the feeding timeline, and nothing else is read while that stands still; but for every fourth time,
         because workers wait for CPUs without it. Exposures are read when a wait for the GPU has ended, which the timeline
         counts, and beats of the processes whose calls it has counted. The blame of a full node has thousands of rows, and shares
-        of a second do as well: it is read at every fourth time.
+        of a second do as well: it is read at every fourth time, or when it is urgent.
         """
         feeding = self._time.feeding(processes)
-        is_due = self._ticks % _READ_ALL_EVERY == 0
+        is_due = is_urgent or self._ticks % _READ_ALL_EVERY == 0
         self._ticks += 1
         if not is_due and feeding == self._waits.feeding:
             return self._waits
@@ -411,7 +412,8 @@ class Tables:
         self._entries["communicators"] = count
         return rows
 
-    def _read_errors(self) -> dict[ErrorKey, int]:
+    def read_errors(self) -> dict[ErrorKey, int]:
+        """Calls that failed, by code."""
         rows = {}
         for key, value in self._rows("errors"):
             process, operation, _, code, _ = abi.ERROR_KEY.unpack(key)

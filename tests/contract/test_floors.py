@@ -17,8 +17,8 @@ FLOORS = (
     {"model"},
     {"kernel", "host"},
     {"identity", "accounting", "ledger"},
-    {"collectors"},  # above the books that one of them keeps
-    {"output", "roster", "discovery", "standin", "governor"},
+    {"collectors", "chains"},  # above the books that one of them keeps, and the other reads
+    {"output", "roster", "discovery", "standin", "governor", "diagnosis", "narration"},
     {"publication"},  # between its parts and the daemon: it holds roster, ledger and output's own metrics together
     {"daemon", "preflight"},
     {"commands"},
@@ -30,6 +30,15 @@ FORBIDDEN = {
     "output": {"kernel", "host", "collectors", "identity", "ledger", "accounting"},  # a Snapshot is all it needs
     "identity": {"kernel", "host"},  # pure: what was read is passed in
     "collectors": {"host", "config"},
+    "chains": {
+        "kernel",
+        "host",
+        "config",
+        "clock",
+        "logs",
+        "identity",
+        "ledger",
+    },  # pure: books and the time are passed in
     "accounting": {"host", "config", "clock", "logs", "model"},  # pure: rows and the time are passed in
     "ledger": {"kernel", "host", "config"},
 }

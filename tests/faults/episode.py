@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import StrEnum
 
 from tests.faults.job import Injector, Place, Window
@@ -74,7 +74,7 @@ class Episode:
     flags: of both runs. fault: flags of the faulty run only, to which the window's are added.
     ranks: of the job; the truth is told for each. period: steps that are alike come this often (--sync-every).
     is_decoy: looks like a fault to who counts events, and delays nothing that matters.
-    hang_seconds: how long a run that hangs is left alone before it is ended.
+    hang_seconds: how long a run that hangs is left alone before it is ended. step_seconds: about, without the fault.
     """
 
     name: str
@@ -93,6 +93,14 @@ class Episode:
     end: End = End.WHOLE
     is_decoy: bool = False
     hang_seconds: float = 8.0
+    step_seconds: float = 0.0135
+
+    def lasting(self, before_seconds: float, fault_seconds: float, after_seconds: float) -> Episode:
+        """The same fault for so long, and the job for so long before and after it."""
+        first, fault, after = (
+            round(seconds / self.step_seconds) for seconds in (before_seconds, fault_seconds, after_seconds)
+        )
+        return replace(self, window=Window(first, first + fault), steps=first + fault + after)
 
     def common_flags(self) -> tuple[str, ...]:
         """Of both runs: the seed, the length, and no step that is unlike the others."""

@@ -20,8 +20,20 @@ from tests.faults.job import Result, Step
 from tests.support.tables import FakeMap
 
 SUFFIX = ".jsonl.xz"
-MAPS = ("processes", "operations", "exposures", "intervals", "feeding", "chains", "blame")
-"""Maps that Tables.read_waits() and read_accounts() need, in an order in which what explains a loss is read after it."""
+MAPS = (
+    "processes",
+    "operations",
+    "errors",
+    "communicators",
+    "progress",
+    "exposures",
+    "intervals",
+    "feeding",
+    "chains",
+    "blame",
+    "cadence",
+)
+"""Maps that accounting and chains need, in an order in which what explains a loss is read after it."""
 THREADS = "threads"
 """Beside the maps: the output of the iterator over living threads, as if each were a row of a map."""
 

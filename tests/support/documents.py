@@ -40,7 +40,13 @@ LABEL_MEANINGS = {
     "state": "What a thread does: `on_cpu`; `reclaim`, on the CPU freeing memory; `gpu_wait`; `runnable`, ready and without a"
     " CPU; `throttled` by the quota of its cgroup; asleep for `io`, `memory`, a major `fault`, a `lock`, a `pipe`, a `socket`,"
     " `poll`, a time-out (`sleep`), a `child`; `stopped`; `other`. Of a wait chain also `unresolved`.",
-    "cause": "Why the GPU had to wait: see [accounting.md](accounting.md).",
+    "cause": "Why the GPU had to wait: see [accounting.md](accounting.md). Of a chain also `peer_rank`, this rank waits for"
+    " another one; `slow_rank`, the others wait for this one; `nccl_hang`, it never comes; `cuda_oom`; `not_host`, no resource of"
+    " the host explains it.",
+    "effect": "What takes longer: `gap`, the time between two calls; `sync`; `collective`; `alloc`.",
+    "severity": "`low`, `medium`, `high` or `critical`: from 5, 10, 25 and 50 % of the time lost, as far as the cause"
+    " explains it.",
+    "chain_id": "32 hexadecimal digits, the trace id of the episode.",
     "culprit": f"The name of the program that held the CPU, at most {MAX_CULPRITS} for one workload, `other` for the rest;"
     " `outside` for one that may not be named; empty where a cause has no culprit.",
     "blocked_on": "What a step thread slept on: `lock`, `pipe`, `socket`, `poll` or `other`.",
@@ -75,7 +81,7 @@ LABEL_MEANINGS = {
     "program": "`cuda`, `nccl`, `process` or `sched`; of recursion also `reclaim`, `interrupt` and `threads`;"
     " `mapping_watch` for news of fresh mappings.",
     "map": "A kernel map; [bpf/README.md](../bpf/README.md) has them all.",
-    "collector": "`cuda`, `nccl` or `sched`.",
+    "collector": "`cuda`, `nccl`, `sched` or `chains`.",
     "format": "`text`, `openmetrics` or `protobuf`.",
     "receiver": "An OTLP receiver: `default` for the one of the flags and the environment, else the name of its table in the"
     " file.",

@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from exporter.accounting.thread_time import times_by_process
 from exporter.catalog import WORKLOAD_INFO
+from exporter.chains.chain import Cause, Chain, Change, End, Severity, Transition
+from exporter.chains.engine import Engine, Observation
 from exporter.collectors import COLLECTORS
 from exporter.collectors.sched import Sched
+from exporter.diagnosis import Diagnosis
 from exporter.governor import Governor
 from exporter.kernel.abi import Copy, Culprit, IntervalKind, ThreadState, Victim
 from exporter.kernel.calibration import CallCost
@@ -22,6 +26,7 @@ from exporter.output.otlp import json_body, points
 from exporter.output.otlp.points import Form, Origin
 from exporter.output.text import render
 from exporter.totals import Series, merged
+from tests.support.chains import a_chain
 from tests.support.records import at
 from tests.support.tables import NCCL_WAIT, FakeTables
 
@@ -122,6 +127,22 @@ def hostile() -> Snapshot:
     return _snapshot(kernel, identities)
 
 
+class _Scripted(Engine):
+    """One chain of process 2, which becomes worse; another one that is over."""
+
+    def update(self, processes: Mapping[int, Observation], now_ns: int) -> list[Transition]:
+        """What there is to say."""
+        opened = a_chain(process=2, culprits=(('x"} 1\n# EOF', 1.0),), severity=Severity.MEDIUM)
+        self._open = replace(opened, severity=Severity.HIGH)
+        over = a_chain(process=2, id="2" * 32, cause=Cause.BLOCK_IO, severity=Severity.LOW)
+        told = (Change.OPENED, opened), (Change.ESCALATED, self._open), (Change.OPENED, over)
+        return [*(Transition(*one) for one in told), over.resolved(now_ns, End.RECOVERED)]
+
+    def open_chains(self) -> list[Chain]:
+        """The first."""
+        return [self._open]
+
+
 CASES: dict[str, Case] = {"training": training, "hostile": hostile}
 
 
@@ -163,7 +184,10 @@ def _snapshot(kernel: FakeTables, identities: dict[int, Identity]) -> Snapshot:
     feeding = tables.read_feeding(identities)
     governor.update({process: row._replace(timed_calls=0) for process, row in feeding.items()}, 0)
     governor.update(feeding, 1_000_000_000)
-    totals = merged([*(collect(reading) for collect in COLLECTORS.values()), of_threads, governor.totals()])
+    diagnosis = Diagnosis(tables, sched.standing, _Scripted())
+    diagnosis.tick(reading.processes, {}, frozenset(), 1_000_000_000)
+    of_chains = diagnosis.totals(identities)
+    totals = merged([*(collect(reading) for collect in COLLECTORS.values()), of_threads, of_chains, governor.totals()])
     for process, row in reading.processes.items():
         labels = (str(row.tgid), row.comm.decode(), *("" for _ in WORKLOAD_INFO.labels[2:]))
         totals[process][Series(WORKLOAD_INFO, labels)] = 1

@@ -43,7 +43,7 @@ class TestDefaults:
             overhead_limit=0.01,
             returns="auto",
             probes_on_arm64=False,
-            collectors=("cuda", "nccl", "sched"),
+            collectors=("cuda", "nccl", "sched", "chains"),
             tick_interval_seconds=0.25,
             discovery_interval_seconds=30.0,
             series_ttl_seconds=900.0,
@@ -88,7 +88,7 @@ class TestPrecedence:
 
     def test_last_of_two_flags_counts(self) -> None:
         """As everywhere."""
-        assert loaded("--no-collector.nccl", "--collector.nccl").collectors == ("cuda", "nccl", "sched")
+        assert loaded("--no-collector.nccl", "--collector.nccl").collectors == ("cuda", "nccl", "sched", "chains")
 
 
 class TestFile:
@@ -311,7 +311,7 @@ class TestValues:
     @pytest.mark.parametrize("flag", ["--no-collector.nccl", "--collector.nccl=false", "--collector.nccl=OFF"])
     def test_collector_is_switched_off(self, flag: str) -> None:
         """In the style of node_exporter, or spelled out."""
-        assert loaded(flag).collectors == ("cuda", "sched")
+        assert loaded(flag).collectors == ("cuda", "sched", "chains")
 
     def test_calls_are_traced_without_the_scheduler(self) -> None:
         """Durations and counts need no program in it."""

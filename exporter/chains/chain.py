@@ -1,0 +1,126 @@
+"""What is a causal chain? One episode in which a job is slower than it was: who, since when, how bad, why, and through whom.
+
+A Chain is frozen: the engine makes a new one of the same id when there is more to say.
+"""
+
+from __future__ import annotations
+
+import enum
+from dataclasses import dataclass, replace
+from typing import NamedTuple
+
+
+class Cause(enum.StrEnum):
+    """The reason a chain names."""
+
+    CPU_CONTENTION = "cpu_contention"
+    CPU_OVERSUBSCRIBED = "cpu_oversubscribed"
+    CPU_QUOTA = "cpu_quota"
+    IRQ = "irq"
+    BLOCK_IO = "block_io"
+    MEMORY_RECLAIM = "memory_reclaim"
+    MAJOR_FAULT = "major_fault"
+    LOCK = "lock"
+    DATALOADER = "dataloader"
+    NETWORK = "network"
+    PEER_RANK = "peer_rank"  # this rank waits for another one
+    SLOW_RANK = "slow_rank"  # the others wait for this one
+    NCCL_HANG = "nccl_hang"
+    CUDA_OOM = "cuda_oom"
+    ALLOCATION_CHURN = "allocation_churn"
+    PAUSED = "paused"
+    NOT_HOST = "not_host"
+
+
+class Effect(enum.StrEnum):
+    """What takes longer than it did."""
+
+    LAUNCH = "launch"
+    SYNC = "sync"
+    MEMCPY = "memcpy"
+    ALLOC = "alloc"
+    COLLECTIVE = "collective"
+    GAP = "gap"  # between two calls
+
+
+class Severity(enum.IntEnum):
+    """By the part of the time that is lost; the numbers are those of gpustall_chain_severity."""
+
+    NONE = 0
+    LOW = 1
+    MEDIUM = 2
+    HIGH = 3
+    CRITICAL = 4
+
+
+class State(enum.StrEnum):
+    """Of an episode."""
+
+    OPEN = "open"
+    RESOLVED = "resolved"
+
+
+class End(enum.StrEnum):
+    """Why a chain is resolved."""
+
+    RECOVERED = "recovered"
+    JOB_ENDED = "job_ended"
+    NEW_NORMAL = "new_normal"  # it has been so for long, and is no fault of the host
+
+
+@dataclass(frozen=True, slots=True)
+class Chain:
+    """One episode of one process.
+
+    id: 32 hexadecimal digits, a trace id as well. Times are of CLOCK_MONOTONIC. began_ns: since when it is slower; opened_ns:
+    when that was certain. resolved_ns: 0 while it is open.
+    slowdown: by which part a step takes longer than usual, 1.0 for twice as long; None without a rhythm of steps or while none
+    ends. usual_step_ns: 0 without a rhythm. lost_share: of the wall time since it began, what was lost beyond the usual.
+    contribution: the part of that which has this cause. shares: the same of every cause, largest first. culprits: the programs
+    that the time of this cause is charged to, with their parts of it, largest first.
+    peer: the rank that is waited for, "" where there is none. is_chronic: it has been so for as long as it is known.
+    """
+
+    id: str
+    process: int
+    cause: Cause
+    effect: Effect
+    severity: Severity
+    began_ns: int
+    opened_ns: int
+    updated_ns: int
+    slowdown: float | None
+    usual_step_ns: int
+    lost_share: float
+    contribution: float
+    shares: tuple[tuple[str, float], ...] = ()
+    culprits: tuple[tuple[str, float], ...] = ()
+    peer: str = ""
+    is_chronic: bool = False
+    resolved_ns: int = 0
+    end: End | None = None
+
+    @property
+    def state(self) -> State:
+        """Open until it is resolved."""
+        return State.RESOLVED if self.resolved_ns else State.OPEN
+
+    def resolved(self, resolved_ns: int, end: End) -> Transition:
+        """It is over."""
+        chain = replace(self, resolved_ns=resolved_ns, updated_ns=max(resolved_ns, self.updated_ns), end=end)
+        return Transition(Change.RESOLVED, chain)
+
+
+class Change(enum.StrEnum):
+    """What happened to a chain."""
+
+    OPENED = "opened"
+    ESCALATED = "escalated"
+    RESOLVED = "resolved"
+
+
+class Transition(NamedTuple):
+    """A chain, and what has just happened to it."""
+
+    change: Change
+    chain: Chain

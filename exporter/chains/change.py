@@ -1,0 +1,40 @@
+"""Is a job slower than it was? Page's cumulative sum of what was lost beyond an allowance.
+
+In: nanoseconds lost against the usual, tick by tick, negative where the job was faster. Out: whether it has changed, since when.
+"""
+
+from __future__ import annotations
+
+from exporter.chains.thresholds import ALARM_NS, ALLOWANCE, SPREADS_ALLOWED, SPREADS_TO_ALARM
+from exporter.units import NANOSECONDS
+
+
+class ChangeTest:
+    """Of one job. began_ns: CLOCK_MONOTONIC since when it is slower, if it is."""
+
+    def __init__(self) -> None:
+        self.began_ns = 0
+        self._sum_ns = 0.0
+        self._alarm_ns = float(ALARM_NS)
+
+    def see(self, excess_ns: float, wall_ns: int, now_ns: int, *, spread: float) -> None:
+        """One tick more. spread: standard deviation of the part of a second that is lost while nothing is wrong."""
+        if not self._sum_ns:
+            self.began_ns = now_ns - wall_ns
+        allowed_ns = max(ALLOWANCE, SPREADS_ALLOWED * spread) * wall_ns
+        self._alarm_ns = max(ALARM_NS, SPREADS_TO_ALARM * spread * NANOSECONDS)
+        self._sum_ns = max(self._sum_ns + excess_ns - allowed_ns, 0.0)
+
+    @property
+    def is_calm(self) -> bool:
+        """Whether nothing is on its way to an alarm."""
+        return self._sum_ns < self._alarm_ns / 2
+
+    @property
+    def is_alarm(self) -> bool:
+        """Whether it is slower, beyond what its own variation explains."""
+        return self._sum_ns >= self._alarm_ns
+
+    def reset(self) -> None:
+        """As if nothing had been lost."""
+        self._sum_ns = 0.0

@@ -1,0 +1,72 @@
+"""Which rank do the others wait for, and which one never comes? By the order in which the ranks of a node reach a collective.
+
+In: the Collectives of every process. Out: nanoseconds waited for each rank, and the ranks that a communicator hangs for.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import NamedTuple
+
+from exporter.chains.span import Collective, Span
+
+
+class Missing(NamedTuple):
+    """A rank that has not come to a collective in which the others of its node wait. since_ns: of the last arrival of all."""
+
+    process: int
+    rank: int
+    since_ns: int
+
+
+class _Arrivals(NamedTuple):
+    """of: collectives that each process has entered. since_ns: when the last of them was entered."""
+
+    of: Mapping[int, int]
+    since_ns: int
+
+
+class Communicators:
+    """All of a node, by hash."""
+
+    def __init__(self) -> None:
+        self._arrivals: dict[int, _Arrivals] = {}
+
+    def update(self, collectives: Mapping[int, Mapping[int, Collective]], now_ns: int) -> list[Missing]:
+        """collectives: process -> communicator's hash -> its place there. Returns who is missing, whatever for how long."""
+        members: dict[int, dict[int, Collective]] = {}
+        for process, of_process in collectives.items():
+            for number, one in of_process.items():
+                members.setdefault(number, {})[process] = one
+        before, self._arrivals = self._arrivals, {}
+        missing = []
+        for number, of_communicator in members.items():
+            arrived = {process: one.arrived for process, one in of_communicator.items()}
+            known = before.get(number)
+            since_ns = known.since_ns if known is not None and known.of == arrived else now_ns
+            self._arrivals[number] = _Arrivals(arrived, since_ns)
+            last, first = min(arrived.values()), max(arrived.values())
+            if last < first:
+                late = [process for process, count in arrived.items() if count == last]
+                missing += [Missing(process, of_communicator[process].rank, since_ns) for process in late]
+        return missing
+
+
+def waited_ns(span: Span, others: Iterable[Span]) -> dict[str, int]:
+    """By rank, how much longer a process waited for it. others: the same span of the node's other processes."""
+    own = span.now.collectives
+    waited: dict[str, int] = {}
+    for other in others:
+        for number, late in other.now.collectives.items():
+            if number not in own:
+                continue
+            lag_ns = late.lag_ns - _lag_ns(other, number) - (own[number].lag_ns - _lag_ns(span, number))
+            if lag_ns > 0:
+                rank = str(late.rank)
+                waited[rank] = waited.get(rank, 0) + lag_ns
+    return waited
+
+
+def _lag_ns(span: Span, number: int) -> int:
+    known = span.then.collectives.get(number)
+    return known.lag_ns if known is not None else 0

@@ -1,0 +1,228 @@
+"""What is to be done about it? One sentence of what happens, and commands that a person can paste, with the real numbers in them.
+
+In: a Chain and what is known of its process. Out: text. Nothing is run.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from exporter.chains.chain import Cause, Chain
+
+
+class Place(NamedTuple):
+    """Where a process is. tgid: 0 where it cannot be seen. cgroup: path below /sys/fs/cgroup, "" if not known. cpus: its CPUs.
+
+    culprit_tgids: of the programs that are to blame, where they are known.
+    """
+
+    tgid: int = 0
+    cgroup: str = ""
+    cpus: str = ""
+    culprit_tgids: tuple[int, ...] = ()
+
+
+class Remedy(NamedTuple):
+    """what: to do, in one sentence. commands: to look, and to act."""
+
+    what: str
+    commands: tuple[str, ...]
+
+
+def remedy_of(chain: Chain, place: Place) -> Remedy:
+    """Of the chain's cause."""
+    make = _REMEDIES[chain.cause]
+    return make(chain, _Words(place))
+
+
+class _Words:
+    """Parts of command lines; what is not known stays a word in capitals."""
+
+    def __init__(self, place: Place) -> None:
+        self.tgid = str(place.tgid) if place.tgid else "PID"
+        self.cpus = place.cpus or "CPUS"
+        self.cgroup = place.cgroup or "CGROUP"
+        self.culprits = ",".join(map(str, place.culprit_tgids)) or "CULPRIT_PID"
+
+
+def _contention(chain: Chain, of: _Words) -> Remedy:
+    name = chain.culprits[0][0] if chain.culprits else "another program"
+    return Remedy(
+        f"{name} takes the CPUs that the job's threads need: keep it off them, or give the job CPUs of its own.",
+        (
+            f"ps -o pid,psr,pcpu,cgroup,args -p {of.culprits}",
+            f"taskset -acp {of.cpus} {of.tgid}",
+            f"renice -n 19 -p {of.culprits.replace(',', ' ')}",
+        ),
+    )
+
+
+def _oversubscribed(_chain: Chain, of: _Words) -> Remedy:
+    return Remedy(
+        "The job's own threads take the CPU from the one that feeds the GPU: start fewer workers and compute threads, or allow"
+        " more CPUs.",
+        (
+            f"ps -L -o tid,psr,pcpu,comm -p {of.tgid} --sort=-pcpu",
+            f"taskset -cp {of.tgid}",
+            "export OMP_NUM_THREADS=1  # in the job; and fewer num_workers of its DataLoader",
+        ),
+    )
+
+
+def _quota(_chain: Chain, of: _Words) -> Remedy:
+    return Remedy(
+        "The job has used up the CPU time that its control group may use: raise the limit, or remove it.",
+        (
+            f"cat /sys/fs/cgroup{of.cgroup}/cpu.max /sys/fs/cgroup{of.cgroup}/cpu.stat",
+            "kubectl get pod POD -o jsonpath='{.spec.containers[*].resources.limits.cpu}'",
+        ),
+    )
+
+
+def _irq(_chain: Chain, of: _Words) -> Remedy:
+    return Remedy(
+        "Interrupts run on the job's CPUs: move them, or the job.",
+        ("grep . /proc/interrupts /proc/softirqs | less", f"taskset -cp {of.tgid}", "systemctl status irqbalance"),
+    )
+
+
+def _block_io(_chain: Chain, of: _Words) -> Remedy:
+    return Remedy(
+        "What feeds the GPU waits for a disk: stage the data on a faster one or in memory, or raise its limit.",
+        (
+            "iostat -xz 1 3",
+            f"grep . /proc/{of.tgid}/io",
+            f"cat /sys/fs/cgroup{of.cgroup}/io.max /sys/fs/cgroup{of.cgroup}/io.pressure",
+        ),
+    )
+
+
+def _reclaim(_chain: Chain, of: _Words) -> Remedy:
+    return Remedy(
+        "The job's control group or the machine is full, and each new page must be freed first: raise the memory limit, or use"
+        " less.",
+        (
+            f"cat /sys/fs/cgroup{of.cgroup}/memory.max /sys/fs/cgroup{of.cgroup}/memory.current",
+            f"cat /sys/fs/cgroup{of.cgroup}/memory.pressure",
+            "grep -E 'MemAvailable|Swap' /proc/meminfo",
+        ),
+    )
+
+
+def _major_fault(_chain: Chain, of: _Words) -> Remedy:
+    return Remedy(
+        "Mapped files or swapped pages are read back from disk: they do not fit into memory any more.",
+        (
+            f"grep -E 'VmSwap|RssFile' /proc/{of.tgid}/status",
+            f"cat /sys/fs/cgroup{of.cgroup}/memory.max /sys/fs/cgroup{of.cgroup}/memory.stat",
+        ),
+    )
+
+
+def _lock(_chain: Chain, of: _Words) -> Remedy:
+    return Remedy(
+        "The thread that feeds the GPU waits for a lock that another thread of the job holds; in Python often the interpreter's.",
+        (f"py-spy dump --pid {of.tgid}", f"ps -L -o tid,stat,wchan:24,comm -p {of.tgid}"),
+    )
+
+
+def _dataloader(_chain: Chain, of: _Words) -> Remedy:
+    return Remedy(
+        "The GPU waits for the next batch: more workers, more prefetching, or cheaper samples.",
+        (
+            f"ps -o pid,stat,pcpu,wchan:24,comm --ppid {of.tgid}",
+            "py-spy dump --pid WORKER_PID",
+        ),
+    )
+
+
+def _network(_chain: Chain, of: _Words) -> Remedy:
+    return Remedy(
+        "What feeds the GPU waits for a socket: remote data or a remote rank.",
+        (f"ss -tinp | grep -A1 pid={of.tgid},", "nstat -z TcpRetransSegs"),
+    )
+
+
+def _peer(chain: Chain, _of: _Words) -> Remedy:
+    return Remedy(
+        f"This rank waits for rank {chain.peer}: look at the chains of that rank.",
+        (f"gpu-stall-exporter explain --workload rank={chain.peer}",),
+    )
+
+
+def _slow_rank(_chain: Chain, of: _Words) -> Remedy:
+    return Remedy(
+        "The other ranks wait for this one, and no resource of the host is the reason: its input, its code or its GPU is slower.",
+        (
+            f"py-spy dump --pid {of.tgid}",
+            "nvidia-smi --query-gpu=index,clocks.sm,clocks_event_reasons.active --format=csv",
+        ),
+    )
+
+
+def _hang(chain: Chain, of: _Words) -> Remedy:
+    return Remedy(
+        f"Rank {chain.peer} never came to a collective that the others wait in.",
+        (f"py-spy dump --pid {of.tgid}", f"cat /proc/{of.tgid}/task/*/stack", f"ls -l /proc/{of.tgid}/fd | head"),
+    )
+
+
+def _oom(_chain: Chain, of: _Words) -> Remedy:
+    return Remedy(
+        "The GPU has no memory left, and no later allocation worked: a smaller batch, or who else uses this GPU?",
+        (
+            "nvidia-smi --query-compute-apps=pid,used_memory --format=csv",
+            f"cat /proc/{of.tgid}/environ | tr '\\0' '\\n' | grep ALLOC",
+        ),
+    )
+
+
+def _churn(_chain: Chain, _of: _Words) -> Remedy:
+    return Remedy(
+        "The job allocates and frees GPU memory in every step, and waits for it: use the framework's caching allocator.",
+        (
+            "env | grep PYTORCH  # in the job: neither PYTORCH_NO_CUDA_MEMORY_CACHING nor torch.cuda.empty_cache() in the loop",
+        ),
+    )
+
+
+def _paused(_chain: Chain, of: _Words) -> Remedy:
+    return Remedy(
+        "The job was stopped by a signal, a debugger or the freezer.",
+        (
+            f"grep -E 'State|TracerPid' /proc/{of.tgid}/status",
+            f"cat /sys/fs/cgroup{of.cgroup}/cgroup.freeze",
+            f"kill -CONT {of.tgid}",
+        ),
+    )
+
+
+def _not_host(_chain: Chain, _of: _Words) -> Remedy:
+    return Remedy(
+        "Nothing of the host explains it: the GPU itself, the library or the job's own code is slower.",
+        (
+            "nvidia-smi --query-gpu=index,clocks.sm,temperature.gpu,clocks_event_reasons.active --format=csv",
+            "dmesg | grep -i xid",
+        ),
+    )
+
+
+_REMEDIES = {
+    Cause.CPU_CONTENTION: _contention,
+    Cause.CPU_OVERSUBSCRIBED: _oversubscribed,
+    Cause.CPU_QUOTA: _quota,
+    Cause.IRQ: _irq,
+    Cause.BLOCK_IO: _block_io,
+    Cause.MEMORY_RECLAIM: _reclaim,
+    Cause.MAJOR_FAULT: _major_fault,
+    Cause.LOCK: _lock,
+    Cause.DATALOADER: _dataloader,
+    Cause.NETWORK: _network,
+    Cause.PEER_RANK: _peer,
+    Cause.SLOW_RANK: _slow_rank,
+    Cause.NCCL_HANG: _hang,
+    Cause.CUDA_OOM: _oom,
+    Cause.ALLOCATION_CHURN: _churn,
+    Cause.PAUSED: _paused,
+    Cause.NOT_HOST: _not_host,
+}

@@ -1,0 +1,103 @@
+"""What happened to a process between two moments? Differences of what is cumulative."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import NamedTuple
+
+from exporter.accounting.naming import Cause as LossCause
+from exporter.accounting.standing import Standing
+
+
+class Collective(NamedTuple):
+    """A process's place in a communicator. Counts since it was made; lag_ns: behind the node's first rank, in sum."""
+
+    rank: int
+    ranks: int
+    enqueued: int
+    completed: int
+    arrived: int
+    lag_ns: int
+
+
+class Seen(NamedTuple):
+    """A process at a moment. now_ns: CLOCK_MONOTONIC. collectives: by the communicator's hash."""
+
+    now_ns: int
+    standing: Standing
+    collectives: Mapping[int, Collective] = {}
+
+    def progress(self, usual_step_ns: float) -> float:
+        """Steps made; the open one counts by its age, and never for more than one."""
+        if not self.standing.step_began_ns:
+            return float(self.standing.steps)
+        age_ns = max(self.now_ns - self.standing.step_began_ns, 0)
+        return self.standing.steps + min(age_ns / usual_step_ns, 1.0)
+
+
+class Span(NamedTuple):
+    """From one moment to another."""
+
+    then: Seen
+    now: Seen
+
+    @property
+    def wall_ns(self) -> int:
+        """Between them; at least one."""
+        return max(self.now.now_ns - self.then.now_ns, 1)
+
+    @property
+    def steps(self) -> int:
+        """That ended."""
+        return self.now.standing.steps - self.then.standing.steps
+
+    @property
+    def steps_ns(self) -> int:
+        """What those took."""
+        return self.now.standing.steps_ns - self.then.standing.steps_ns
+
+    @property
+    def calls(self) -> int:
+        """That were made."""
+        return self.now.standing.calls - self.then.standing.calls
+
+    @property
+    def exposed_ns(self) -> int:
+        """Of what was lost, in synchronising calls."""
+        return self.now.standing.exposed_ns - self.then.standing.exposed_ns
+
+    def slower(self, usual_step_ns: float) -> float | None:
+        """The part of it that the same progress usually does not take: 0.5 where steps take twice as long, below 0 where less.
+
+        None where that cannot be told.
+        """
+        then, now = self.then.standing, self.now.standing
+        if now.missed_beats != then.missed_beats:
+            return 1.0 - usual_step_ns * self.steps / self.steps_ns if self.steps else None
+        if not (now.step_began_ns and then.step_began_ns):
+            return None
+        made = self.now.progress(usual_step_ns) - self.then.progress(usual_step_ns)
+        return 1.0 - made * usual_step_ns / self.wall_ns
+
+    def lost_ns(self) -> dict[tuple[LossCause, str], int]:
+        """By cause and culprit, what has grown."""
+        before, now = self.then.standing.lost_ns, self.now.standing.lost_ns
+        if now is before:
+            return {}
+        return {key: ns - before.get(key, 0) for key, ns in now.items() if ns > before.get(key, 0)}
+
+    def lost_of_all_ns(self) -> int:
+        """Of all causes, and what no cause is known of yet."""
+        return _all_lost_ns(self.now.standing) - _all_lost_ns(self.then.standing)
+
+    def lag_ns(self) -> int:
+        """By how much longer the others had to wait for this process."""
+        before = self.then.collectives
+        return sum(
+            max(one.lag_ns - (before[number].lag_ns if number in before else 0), 0)
+            for number, one in self.now.collectives.items()
+        )
+
+
+def _all_lost_ns(standing: Standing) -> int:
+    return sum(standing.lost_ns.values()) + standing.undecided_ns

@@ -1,0 +1,85 @@
+"""Every number that a verdict depends on, each with its reason."""
+
+from __future__ import annotations
+
+from exporter.units import NANOSECONDS
+
+# ---- what is usual
+
+WINDOW_NS = NANOSECONDS
+"""Of which the usual is made: long enough for the blame of CPUs, which is read once a second."""
+
+WINDOWS_KEPT = 60
+"""A minute: a job that gets slower over hours is a new normal, one that does over seconds is not."""
+
+WINDOWS_NEEDED = 5
+"""Fewer say nothing of the spread."""
+
+STEPS_NEEDED = 10
+"""In these windows: first steps are unlike those that follow, and a median of a few is luck."""
+
+FASTER = 0.10
+"""A job that is faster than usual by this part, window after window, has ended its warm-up: what was learned is of no use."""
+
+# ---- is it slower
+
+ALLOWANCE = 0.02
+"""Of the wall time, that may be lost without a word: the accounting itself is right to a few percent (docs/measurements.md)."""
+
+ALARM_NS = 120_000_000
+"""Lost beyond the allowance, in sum: two ticks of a job twice as slow, one second at 20 %, five at 5 %."""
+
+SPREADS_ALLOWED = 1.5
+SPREADS_TO_ALARM = 6.0
+"""Of a job whose seconds differ: as many standard deviations of a second may be lost, and must have been lost in sum. With
+normal deviations a false alarm is as likely as exp(-2 * 1.5 * 6), once in two years of ticks."""
+
+LASTING_NS = 400_000_000
+"""In sum, before anything is said: half a second lost once is worth a line, a shorter hitch is not."""
+
+JUDGED_NS = 10 * NANOSECONDS
+"""What a verdict looks back on at most."""
+
+# ---- why
+
+MAIN_SHARE = 0.5
+TWO_SHARES = 0.7
+"""One cause explains half of what is lost, or two explain 0.7 of it: else the host is not the reason."""
+
+UNDECIDED_SHARE = 0.3
+PATIENCE_NS = 2 * NANOSECONDS
+"""Waits for a CPU of which it is not yet known who held it: so much of the loss is worth waiting for, and for so long."""
+
+NOT_HOST_NS = 3 * NANOSECONDS
+NOT_HOST_STEPS = 8
+"""Before the host is acquitted: late stalls are decided when the waits behind them are over. A job that makes no more steps at
+all has ended or evaluates."""
+
+PHASE_CHANGE = 0.10
+"""Calls of a step more or fewer by this part: the job does something else, which is no fault."""
+
+NEW_NORMAL_NS = 300 * NANOSECONDS
+"""A job that is slower for so long without the host's doing has another model, batch or clock."""
+
+CHRONIC_NS = 30 * NANOSECONDS
+CHRONIC_SHARE = 0.25
+"""A job that was never better: a quarter of the time, lost to one cause of the host over half a minute."""
+
+HANG_NS = 2 * NANOSECONDS
+HANG_STEPS = 10
+UNKNOWN_HANG_NS = 30 * NANOSECONDS
+"""Without a step, while a rank is behind in a collective: both, since a step may take minutes; and where no step is known."""
+
+RETRY_NS = 5 * NANOSECONDS
+"""An allocation that failed and is not followed by one that worked within this time is out of memory."""
+
+# ---- how bad, and for how long
+
+SEVERITY_SHARES = (0.05, 0.10, 0.25, 0.50)
+"""Of the time lost: low, medium, high, critical."""
+
+RECENT_NS = 2 * NANOSECONDS
+"""How bad it is now."""
+
+CALM_NS = 5 * NANOSECONDS
+"""So long nothing was lost: then it is over. Contention comes in waves, and each is not an episode of its own."""

@@ -1,0 +1,174 @@
+"""Why is the job slower, and how bad is that? Shares of what was lost beyond the usual, by who or what is the reason.
+
+In: a Span of it, and what is usual. Out: a Verdict, or None while it is too early for one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import NamedTuple
+
+from exporter.accounting.naming import Cause as LossCause
+from exporter.chains.chain import Cause, Effect, Severity
+from exporter.chains.span import Span
+from exporter.chains.thresholds import (
+    MAIN_SHARE,
+    NOT_HOST_NS,
+    NOT_HOST_STEPS,
+    PATIENCE_NS,
+    PHASE_CHANGE,
+    SEVERITY_SHARES,
+    TWO_SHARES,
+    UNDECIDED_SHARE,
+)
+from exporter.chains.usual import Usual, lost_shares
+
+OF_THE_HOST = {Cause(cause): cause for cause in LossCause if cause.value in set(Cause)}
+"""Causes that a resource of the host can be: what else is booked as lost is the job's own doing, or nobody knows."""
+
+# A rank that waits for another one of its node is told of through that one's own chain.
+_ONLY_SO_BAD = {Cause.NOT_HOST: Severity.MEDIUM, Cause.PEER_RANK: Severity.MEDIUM}
+_ALWAYS = {Cause.NCCL_HANG: Severity.CRITICAL, Cause.CUDA_OOM: Severity.CRITICAL}
+_EFFECTS = dict.fromkeys(OF_THE_HOST, (Effect.GAP, Effect.SYNC)) | {
+    Cause.PEER_RANK: (Effect.COLLECTIVE,),
+    Cause.SLOW_RANK: (Effect.COLLECTIVE,),
+    Cause.NCCL_HANG: (Effect.COLLECTIVE,),
+    Cause.CUDA_OOM: (Effect.ALLOC,),
+    Cause.NOT_HOST: (Effect.SYNC,),
+}
+
+
+class Findings(NamedTuple):
+    """What was lost in a span beyond the usual, as parts of its wall time.
+
+    slower: by how much the job is slower, 0.5 where it takes twice as long; None without a rhythm of steps. lost: by cause of the
+    host. other: lost to what is no cause of the host. undecided: waits for CPUs that are not explained yet. exposed: of all that,
+    in synchronising calls. calls: of a step, against the usual. peers: by rank, how long this one waited for it. lateness: how
+    long the others waited for this one.
+    """
+
+    wall_ns: int
+    steps: int
+    slower: float | None
+    lost: Mapping[Cause, float]
+    other: float
+    undecided: float
+    exposed: float
+    calls: float
+    peers: Mapping[str, float]
+    lateness: float
+
+    @property
+    def lost_of_all(self) -> float:
+        """Whatever the reason."""
+        return sum(self.lost.values()) + self.other + max(self.undecided, 0.0)
+
+    @property
+    def total(self) -> float:
+        """What is to be explained."""
+        return self.lost_of_all if self.slower is None else self.slower
+
+
+class Verdict(NamedTuple):
+    """contribution: the part of the total that has this cause; shares: of every reason, largest first. peer: a rank."""
+
+    cause: Cause
+    effect: Effect
+    contribution: float
+    shares: tuple[tuple[str, float], ...]
+    peer: str = ""
+
+
+def find(span: Span, usual: Usual, peers: Mapping[str, int], *, is_chronic: bool = False) -> Findings:
+    """What there is to explain in a span. peers: by rank, nanoseconds that this process waited for it.
+
+    is_chronic: nothing is usual; the job was never better.
+    """
+    shares = lost_shares(span)
+    slowness = None if is_chronic or not usual.step_ns else span.slower(usual.step_ns)
+    # What is usual is lost step by step: a job that makes fewer of them loses less of it.
+    usually = 0.0 if is_chronic else 1.0 - max(slowness or 0.0, 0.0)
+    beyond = {cause: share - usual.lost.get(cause, 0.0) * usually for cause, share in shares.items()}
+    lost = {cause: beyond[of] for cause, of in OF_THE_HOST.items() if beyond.get(of, 0.0) > 0}
+    others = set(shares) - set(OF_THE_HOST.values())
+    undecided = (span.now.standing.undecided_ns - span.then.standing.undecided_ns) / span.wall_ns
+    calls_per_step = span.calls / span.steps if span.steps else 0.0
+    return Findings(
+        span.wall_ns,
+        span.steps,
+        slowness,
+        lost,
+        sum(max(beyond[cause], 0.0) for cause in others),
+        undecided,
+        span.exposed_ns / span.wall_ns,
+        calls_per_step / usual.calls_per_step if calls_per_step and usual.calls_per_step else 1.0,
+        {rank: ns / span.wall_ns for rank, ns in peers.items()},
+        span.lag_ns() / span.wall_ns,
+    )
+
+
+def judge(found: Findings) -> Verdict | None:
+    """None: too early, or no fault at all."""
+    total = found.total
+    if total <= 0:
+        return None
+    shares = _shares(found, total)
+    (first, share), second = shares[0] if shares else (None, 0.0), shares[1][1] if len(shares) > 1 else 0.0
+    if first and (share >= MAIN_SHARE or share + second >= TWO_SHARES):
+        return Verdict(first, _effect(first, found), share, _named(shares, found, total), _peer(first, found))
+    if found.undecided / total >= UNDECIDED_SHARE and found.wall_ns < PATIENCE_NS:
+        return None
+    if found.slower is None or found.wall_ns < NOT_HOST_NS or found.steps < NOT_HOST_STEPS or is_another_phase(found):
+        return None
+    unexplained = max(1.0 - sum(part for _, part in shares), 0.0)
+    return Verdict(Cause.NOT_HOST, Effect.SYNC, unexplained, _named(shares, found, total))
+
+
+def is_another_phase(found: Findings) -> bool:
+    """Whether a step is made of more or fewer calls than it was."""
+    return abs(found.calls - 1.0) > PHASE_CHANGE
+
+
+def severity_of(cause: Cause, lost_share: float, contribution: float) -> Severity:
+    """Impact times confidence. A chain that is open is never without a severity."""
+    if cause in _ALWAYS:
+        return _ALWAYS[cause]
+    impact = lost_share * min(contribution, 1.0)
+    found = Severity(max(sum(impact >= least for least in SEVERITY_SHARES), Severity.LOW))
+    return min(found, _ONLY_SO_BAD.get(cause, Severity.CRITICAL))
+
+
+def possible() -> tuple[tuple[Cause, Effect, Severity], ...]:
+    """What a chain can be when it is opened, with its main effect."""
+    return tuple(
+        (cause, effects[0], severity)
+        for cause, effects in _EFFECTS.items()
+        for severity in (Severity.LOW, Severity.MEDIUM, Severity.HIGH, Severity.CRITICAL)
+        if _ALWAYS.get(cause, severity) is severity and severity <= _ONLY_SO_BAD.get(cause, severity)
+    )
+
+
+def _shares(found: Findings, total: float) -> list[tuple[Cause, float]]:
+    """Of the total, at most all of it each, largest first. Who comes last himself does not wait for others as well."""
+    parts = {cause: min(part / total, 1.0) for cause, part in found.lost.items()}
+    explained = sum(parts.values())
+    if explained < MAIN_SHARE:
+        parts[Cause.PEER_RANK] = min(max(found.peers.values(), default=0.0) / total, 1.0)
+        parts[Cause.SLOW_RANK] = min(found.lateness / total, 1.0)
+    return sorted(((cause, part) for cause, part in parts.items() if part > 0), key=lambda item: -item[1])
+
+
+def _named(shares: list[tuple[Cause, float]], found: Findings, total: float) -> tuple[tuple[str, float], ...]:
+    named = [(cause.value, part) for cause, part in shares]
+    if found.other > 0:
+        named.append(("other", min(found.other / total, 1.0)))
+    return tuple(sorted(named, key=lambda item: -item[1]))
+
+
+def _effect(cause: Cause, found: Findings) -> Effect:
+    usual, *other = _EFFECTS[cause]
+    return other[0] if other and found.exposed > found.lost_of_all / 2 else usual
+
+
+def _peer(cause: Cause, found: Findings) -> str:
+    return max(found.peers, key=lambda rank: found.peers[rank]) if cause is Cause.PEER_RANK else ""

@@ -1,0 +1,284 @@
+"""Is there something wrong with this process, since when, and is it over? One episode at a time.
+
+In: what was seen of it at every tick. Out: Transitions of its chain.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+
+from exporter.accounting.naming import NOBODY
+from exporter.chains import verdict
+from exporter.chains.chain import Cause, Chain, Change, Effect, End, Severity, Transition
+from exporter.chains.change import ChangeTest
+from exporter.chains.ranks import Missing
+from exporter.chains.span import Seen, Span
+from exporter.chains.thresholds import (
+    ALLOWANCE,
+    CALM_NS,
+    CHRONIC_NS,
+    CHRONIC_SHARE,
+    HANG_NS,
+    HANG_STEPS,
+    JUDGED_NS,
+    LASTING_NS,
+    NEW_NORMAL_NS,
+    RECENT_NS,
+    SPREADS_ALLOWED,
+    UNKNOWN_HANG_NS,
+    WINDOW_NS,
+)
+from exporter.chains.usual import Usual
+from exporter.chains.verdict import OF_THE_HOST, Findings, Verdict
+
+_KEPT_CULPRITS = 5
+
+Waited = Callable[[Span], Mapping[str, int]]
+"""By rank, nanoseconds that a process waited for it in a span."""
+
+
+class Watch:
+    """Of one process. new_id: makes the id of a chain."""
+
+    def __init__(self, process: int, new_id: Callable[[], str]) -> None:
+        self._process = process
+        self._new_id = new_id
+        self._usual = Usual()
+        self._change = ChangeTest()
+        self._seen: deque[Seen] = deque()  # the last JUDGED_NS
+        self._marks: deque[Seen] = deque()  # one a second, the last CHRONIC_NS
+        self._began: Seen | None = None  # where the open chain begins
+        self._calm_since_ns = 0
+        self.chain: Chain | None = None
+        self.is_undecided = False
+
+    @property
+    def has_rhythm(self) -> bool:
+        """Whether it is known how long its steps usually take."""
+        return self._usual.is_known and self._usual.step_ns > 0
+
+    def see(self, seen: Seen) -> None:
+        """What is known at a tick."""
+        if self._seen and self.chain is None and self._usual.is_known:
+            tick = Span(self._seen[-1], seen)
+            self._change.see(self._excess_ns(tick), tick.wall_ns, seen.now_ns, spread=self._usual.spread)
+        if len(self._seen) > 1 and self._seen[-1].standing == self._seen[-2].standing == seen.standing:
+            self._seen.pop()  # of a rest its begin and its end are enough
+        self._seen.append(seen)
+        while len(self._seen) > 2 and seen.now_ns - self._seen[1].now_ns >= JUDGED_NS:
+            self._seen.popleft()
+        if not self._marks or seen.now_ns - self._marks[-1].now_ns >= WINDOW_NS:
+            self._mark(seen)
+
+    def update(self, waited: Waited, missing: Missing | None) -> Transition | None:
+        """What follows from it. missing: this process is, in a collective."""
+        seen = self._seen[-1]
+        self.is_undecided = seen.standing.undecided_ns > ALLOWANCE * WINDOW_NS
+        if missing is not None and self._is_hang(missing, seen.now_ns):
+            return self._hang(missing, seen)
+        if self.chain is not None:
+            return self._follow(self.chain, seen, waited)
+        return self._suspect(seen, waited) if self._change.is_alarm else self._complain(seen, waited)
+
+    def span(self, like: Span) -> Span:
+        """Between the same two moments, as far as this process is known."""
+        return Span(self._since(like.then.now_ns), self._since(like.now.now_ns))
+
+    def end(self, now_ns: int) -> Transition | None:
+        """The process has ended."""
+        return None if self.chain is None else self._resolve(self.chain, now_ns, End.JOB_ENDED)
+
+    def _mark(self, seen: Seen) -> None:
+        if self._marks and self.chain is None and self._change.is_calm:
+            self._usual.see(Span(self._marks[-1], seen))
+        self._marks.append(seen)
+        while len(self._marks) > 2 and seen.now_ns - self._marks[1].now_ns >= CHRONIC_NS:
+            self._marks.popleft()
+
+    def _is_hang(self, missing: Missing, now_ns: int) -> bool:
+        for_ns = now_ns - missing.since_ns
+        if not self._usual.is_known or not self._usual.step_ns:
+            return for_ns >= UNKNOWN_HANG_NS
+        return for_ns >= max(HANG_NS, HANG_STEPS * self._usual.step_ns)
+
+    def _hang(self, missing: Missing, seen: Seen) -> Transition | None:
+        """The others wait for this process, and it does not come."""
+        open_chain = self.chain
+        if open_chain is not None and open_chain.cause is Cause.NCCL_HANG:
+            self.chain = replace(open_chain, updated_ns=seen.now_ns)
+            return None
+        self._began = self._began or self._since(missing.since_ns)
+        self._calm_since_ns = 0
+        self.chain = Chain(
+            id=open_chain.id if open_chain else self._new_id(),
+            process=self._process,
+            cause=Cause.NCCL_HANG,
+            effect=Effect.COLLECTIVE,
+            severity=Severity.CRITICAL,
+            began_ns=missing.since_ns,
+            opened_ns=open_chain.opened_ns if open_chain else seen.now_ns,
+            updated_ns=seen.now_ns,
+            slowdown=None,
+            usual_step_ns=round(self._usual.step_ns),
+            lost_share=1.0,
+            contribution=1.0,
+            peer=str(missing.rank),
+        )
+        return Transition(Change.ESCALATED if open_chain else Change.OPENED, self.chain)
+
+    def _excess_ns(self, span: Span) -> float:
+        """Lost against the usual."""
+        slower = span.slower(self._usual.step_ns) if self._usual.step_ns else None
+        if slower is not None:
+            return slower * span.wall_ns
+        return span.lost_of_all_ns() - self._usual.lost_of_all * span.wall_ns
+
+    def _since(self, began_ns: int) -> Seen:
+        """The latest moment not after this one, or the first that is known; within a rest this one itself."""
+        later = self._seen[-1]
+        for seen in reversed(self._seen):
+            if seen.now_ns <= began_ns:
+                return seen._replace(now_ns=began_ns) if seen.standing == later.standing else seen
+            later = seen
+        return later
+
+    def _allowed(self) -> float:
+        return max(ALLOWANCE, SPREADS_ALLOWED * self._usual.spread)
+
+    def _suspect(self, seen: Seen, waited: Waited) -> Transition | None:
+        """It is slower: is that going on, and why?"""
+        recent = Span(self._since(seen.now_ns - WINDOW_NS), seen)
+        if self._excess_ns(recent) < self._allowed() * recent.wall_ns:
+            self._change.reset()
+            return None
+        began = self._since(self._change.began_ns)
+        span = Span(began, seen)
+        if self._excess_ns(span) < LASTING_NS:
+            return None
+        found = verdict.find(span, self._usual, waited(span))
+        reason = verdict.judge(found)
+        if reason is not None and reason.cause is Cause.NOT_HOST:
+            tick = Span(self._seen[-2], seen)
+            if self._excess_ns(tick) < found.total * tick.wall_ns / 2:
+                return None  # a pause is over: slow steps are slow in every tick
+        if reason is None:
+            if verdict.is_another_phase(found) and found.steps and not found.lost:
+                self._usual.forget()
+                self._change.reset()
+            return None
+        return self._open(began, seen, found, reason)
+
+    def _complain(self, seen: Seen, waited: Waited) -> Transition | None:
+        """It was never better, and that is the host's doing."""
+        began = self._marks[0]
+        if seen.now_ns - began.now_ns < CHRONIC_NS:
+            return None
+        span = Span(began, seen)
+        if span.lost_of_all_ns() < CHRONIC_SHARE * span.wall_ns:
+            return None
+        found = verdict.find(span, self._usual, waited(span), is_chronic=True)
+        reason = verdict.judge(found)
+        if reason is None or found.lost.get(reason.cause, 0.0) < CHRONIC_SHARE:
+            return None
+        return self._open(began, seen, found, reason, is_chronic=True)
+
+    def _open(
+        self, began: Seen, seen: Seen, found: Findings, reason: Verdict, *, is_chronic: bool = False
+    ) -> Transition:
+        self._began, self._calm_since_ns = began, 0
+        lost_share = _lost_share(found, reason.cause)
+        severity = verdict.severity_of(reason.cause, lost_share, reason.contribution)
+        self.chain = Chain(
+            id=self._new_id(),
+            process=self._process,
+            cause=reason.cause,
+            effect=reason.effect,
+            severity=min(severity, Severity.MEDIUM) if is_chronic else severity,
+            began_ns=began.now_ns,
+            opened_ns=seen.now_ns,
+            updated_ns=seen.now_ns,
+            slowdown=_slowdown(found),
+            usual_step_ns=round(self._usual.step_ns),
+            lost_share=lost_share,
+            contribution=reason.contribution,
+            shares=reason.shares,
+            culprits=_culprits(Span(began, seen), reason.cause),
+            peer=reason.peer,
+            is_chronic=is_chronic,
+        )
+        return Transition(Change.OPENED, self.chain)
+
+    def _follow(self, chain: Chain, seen: Seen, waited: Waited) -> Transition | None:
+        """How bad is it now, and is it over?"""
+        recent = Span(self._since(seen.now_ns - WINDOW_NS), seen)
+        if self._is_calm(chain, recent):
+            self._calm_since_ns = self._calm_since_ns or recent.then.now_ns
+            if seen.now_ns - self._calm_since_ns >= CALM_NS:
+                return self._resolve(chain, self._calm_since_ns, End.RECOVERED)
+            return None
+        self._calm_since_ns = 0
+        if chain.cause is Cause.NOT_HOST and seen.now_ns - chain.began_ns >= NEW_NORMAL_NS:
+            return self._resolve(chain, seen.now_ns, End.NEW_NORMAL)
+        assert self._began is not None  # noqa: S101 - a chain is open
+        whole = Span(self._began, seen)
+        found = verdict.find(whole, self._usual, waited(whole), is_chronic=chain.is_chronic)
+        reason = verdict.judge(found)
+        contribution = dict(reason.shares).get(chain.cause.value, 0.0) if reason else chain.contribution
+        latest = Span(self._since(seen.now_ns - RECENT_NS), seen)
+        now = verdict.find(latest, self._usual, waited(latest), is_chronic=chain.is_chronic)
+        severity = verdict.severity_of(chain.cause, _lost_share(now, chain.cause), max(contribution, 0.5))
+        if chain.is_chronic:
+            severity = min(severity, Severity.MEDIUM)
+        self.chain = replace(
+            chain,
+            severity=max(severity, chain.severity),
+            updated_ns=seen.now_ns,
+            slowdown=_slowdown(found),
+            lost_share=_lost_share(found, chain.cause),
+            contribution=contribution,
+            shares=reason.shares if reason else chain.shares,
+            culprits=_culprits(whole, chain.cause),
+            peer=reason.peer if reason and reason.peer else chain.peer,
+        )
+        return Transition(Change.ESCALATED, self.chain) if severity > chain.severity else None
+
+    def _is_calm(self, chain: Chain, recent: Span) -> bool:
+        if chain.is_chronic:
+            return recent.lost_of_all_ns() < CHRONIC_SHARE / 2 * recent.wall_ns
+        return self._excess_ns(recent) < self._allowed() * recent.wall_ns
+
+    def _resolve(self, chain: Chain, resolved_ns: int, end: End) -> Transition:
+        self.chain = self._began = None
+        self._change.reset()
+        self._marks.clear()
+        self._marks.append(self._seen[-1])
+        if end is End.NEW_NORMAL:
+            self._usual.forget()
+        return chain.resolved(resolved_ns, end)
+
+
+def _lost_share(found: Findings, cause: Cause) -> float:
+    """Of the feeding timeline: what the host lost, or, where that is not the reason, what steps took longer."""
+    of_the_host = cause in OF_THE_HOST
+    return min(max(found.lost_of_all if of_the_host else found.total, 0.0), 1.0)
+
+
+def _slowdown(found: Findings) -> float | None:
+    """1.0 for twice as long."""
+    if found.slower is None or found.slower >= 1.0:
+        return None
+    return max(1.0 / (1.0 - found.slower) - 1.0, 0.0)
+
+
+def _culprits(span: Span, cause: Cause) -> tuple[tuple[str, float], ...]:
+    """Of the time of this cause in a span, largest first."""
+    of = OF_THE_HOST.get(cause)
+    charged: dict[str, int] = {}
+    for (lost_to, culprit), ns in span.lost_ns().items():
+        if lost_to is of and culprit != NOBODY:
+            charged[culprit] = charged.get(culprit, 0) + ns
+    whole = sum(charged.values())
+    largest = sorted(charged.items(), key=lambda item: -item[1])[:_KEPT_CULPRITS]
+    return tuple((culprit, ns / whole) for culprit, ns in largest)

@@ -1,0 +1,138 @@
+"""Keeps the engine of chains fed, and the count of what it says.
+
+In: Tables, what the accounting knows of each process. Out: Transitions at every tick; Totals of each process.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Collection, Iterable, Mapping, Set
+
+from exporter import catalog
+from exporter.accounting.standing import Standing
+from exporter.chains import verdict
+from exporter.chains.chain import Cause, Chain, Change, Effect, Severity, State, Transition
+from exporter.chains.engine import Engine, Observation
+from exporter.chains.memory import Allocations
+from exporter.chains.span import Collective
+from exporter.kernel import abi
+from exporter.kernel.abi import Shape
+from exporter.kernel.operations import OPERATIONS
+from exporter.kernel.progress_rows import ProgressKey
+from exporter.kernel.rows import CommunicatorRow, ProcessRow, Tables
+from exporter.totals import Series, Total, Totals
+
+MAX_INFOS = 64
+_OUT_OF_MEMORY = 2  # cudaErrorMemoryAllocation, CUDA_ERROR_OUT_OF_MEMORY
+# A rate needs a 0 to start from.
+_POSSIBLE = tuple(
+    Series(catalog.CHAINS, (cause.value, effect.value, severity.name.lower()))
+    for cause, effect, severity in verdict.possible()
+)
+
+
+class Diagnosis:
+    """Owns the engine. standing: of one process, from the books."""
+
+    def __init__(self, tables: Tables, standing: Callable[[int], Standing], engine: Engine | None = None) -> None:
+        self._tables = tables
+        self._standing = standing
+        self._engine = engine or Engine()
+        self._opened: dict[int, Counter[tuple[Cause, Effect, Severity]]] = {}
+        self._escalated: dict[int, Counter[tuple[Cause, Effect, Severity]]] = {}
+        self._chains: dict[int, dict[tuple[Cause, Effect], Chain]] = {}  # the last of each kind
+
+    @property
+    def is_urgent(self) -> bool:
+        """Whether a verdict waits to know who held CPUs."""
+        return self._engine.is_undecided
+
+    def tick(
+        self,
+        processes: Mapping[int, ProcessRow],
+        communicators: Mapping[int, Iterable[CommunicatorRow]],
+        moved: Set[int],
+        now_ns: int,
+    ) -> list[Transition]:
+        """What has happened since the last time. processes: those alive. moved: of those, in the books since then."""
+        failed = self._failed_allocations()
+        collectives = self._collectives(communicators)
+        news = moved | collectives.keys() | failed.keys()
+        observed = {
+            number: Observation(
+                self._standing(number),
+                collectives.get(number, {}),
+                Allocations(failed[number], row.allocated_bytes),
+            )
+            for number, row in processes.items()
+            if number in news or self._engine.is_watched(number)
+        }
+        return self._counted(self._engine.update(observed, now_ns))
+
+    def end(self, processes: Collection[int], now_ns: int) -> list[Transition]:
+        """They have ended."""
+        return self._counted(self._engine.end(processes, now_ns))
+
+    def totals(self, of: Collection[int]) -> Totals:
+        """Of these processes."""
+        totals = {number: self._of_process(number) for number in of}
+        for chain in self._engine.open_chains()[:MAX_INFOS]:
+            if chain.process in totals:
+                culprit = chain.peer or next((name for name, _ in chain.culprits), "")
+                totals[chain.process][Series(catalog.CHAIN_INFO, (chain.id, chain.cause.value, culprit))] = 1
+        return totals
+
+    def forget(self, processes: Iterable[int]) -> None:
+        """Their last totals have been collected."""
+        for number in processes:
+            for known in (self._opened, self._escalated, self._chains):
+                known.pop(number, None)
+
+    def _of_process(self, number: int) -> dict[Series, Total]:
+        # Once something can be said of it: a node may have a thousand processes that make no steps.
+        series: dict[Series, Total] = dict.fromkeys(_POSSIBLE, 0) if self._engine.is_watched(number) else {}
+        for metric, counts in ((catalog.CHAINS, self._opened), (catalog.CHAIN_ESCALATIONS, self._escalated)):
+            for (cause, effect, severity), count in counts.get(number, Counter()).items():
+                series[Series(metric, (cause.value, effect.value, severity.name.lower()))] = count
+        for (cause, effect), chain in self._chains.get(number, {}).items():
+            is_open = chain.state is State.OPEN
+            labels = (cause.value, effect.value)
+            series[Series(catalog.CHAIN_ACTIVE, labels)] = int(is_open)
+            series[Series(catalog.CHAIN_SEVERITY, labels)] = int(chain.severity) if is_open else 0
+        return series
+
+    def _counted(self, transitions: list[Transition]) -> list[Transition]:
+        for change, chain in transitions:
+            kind = (chain.cause, chain.effect, chain.severity)
+            if change is Change.OPENED:
+                self._opened.setdefault(chain.process, Counter())[kind] += 1
+            elif change is Change.ESCALATED:
+                self._escalated.setdefault(chain.process, Counter())[kind] += 1
+            kinds = self._chains.setdefault(chain.process, {})
+            for known, before in list(kinds.items()):
+                if before.id == chain.id and known != (chain.cause, chain.effect):
+                    del kinds[known]  # it is of another kind now
+            kinds[chain.cause, chain.effect] = chain
+        return transitions
+
+    def _failed_allocations(self) -> Counter[int]:
+        failed: Counter[int] = Counter()
+        for key, count in self._tables.read_errors().items():
+            if key.code == _OUT_OF_MEMORY and OPERATIONS[key.operation].shape is Shape.ALLOCATE:
+                failed[key.process] += count
+        return failed
+
+    def _collectives(self, communicators: Mapping[int, Iterable[CommunicatorRow]]) -> dict[int, dict[int, Collective]]:
+        """Process -> communicator's hash -> its place; of those whose making was seen, and that have a count of their own."""
+        progress = self._tables.read_progress() if communicators else {}
+        found: dict[int, dict[int, Collective]] = {}
+        for process, rows in communicators.items():
+            for row in rows:
+                known = progress.get(ProgressKey(process, row.ordinal))
+                if known is None or row.rank < 0 or not row.hash or row.ordinal == abi.COMMUNICATOR_OTHER:
+                    continue
+                place = Collective(
+                    row.rank, row.ranks, known.enqueued, known.completed, known.collectives, known.lag_ns
+                )
+                found.setdefault(process, {})[row.hash] = place
+        return found

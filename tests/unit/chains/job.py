@@ -1,0 +1,109 @@
+"""A job that is described second by second, as the engine sees it at every tick."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from exporter.accounting.naming import Cause as LossCause
+from exporter.accounting.standing import Standing
+from exporter.chains.chain import Change, Transition
+from exporter.chains.engine import Engine, Observation
+from exporter.chains.memory import Allocations
+from exporter.chains.span import Collective
+
+TICKS = 4  # a second
+SECOND = 1_000_000_000
+TICK_NS = SECOND // TICKS
+Loss = Mapping[tuple[LossCause, str], float]
+
+
+class Job:
+    """A process whose steps take 10 ms, with 50 calls each. lost: by (cause, culprit), shares of the wall time."""
+
+    def __init__(self, process: int = 1, *, has_rhythm: bool = True) -> None:
+        self.process = process
+        self.steps = 0.0
+        self.calls = 0.0
+        self.lost_ns: dict[tuple[LossCause, str], int] = {}
+        self.exposed_ns = 0
+        self.undecided_ns = 0
+        self.lag_ns = 0
+        self.arrived = 0
+        self.allocations = Allocations()
+        self._has_rhythm = has_rhythm
+        self._steps_ns = 0
+        self._began_ns = 1
+
+    def tick(
+        self,
+        now_ns: int,
+        *,
+        step_ms: float | None = 10.0,
+        calls_per_step: int = 50,
+        lost: Loss | None = None,
+        exposed: float = 0.0,
+        late: float = 0.0,
+    ) -> None:
+        """A quarter of a second in which steps take so long; None for no step at all. late: the others wait so long for it."""
+        if step_ms is not None:
+            step_ns, made = step_ms * 1e6, TICK_NS / (step_ms * 1e6)
+            self._steps_ns += round((int(self.steps + made) - int(self.steps)) * step_ns)
+            self.steps += made
+            self.calls += made * calls_per_step
+            self.arrived += round(made)
+            self._began_ns = now_ns - round((self.steps - int(self.steps)) * step_ns)
+        for key, share in (lost or {}).items():
+            self.lost_ns = {**self.lost_ns, key: self.lost_ns.get(key, 0) + round(share * TICK_NS)}
+        self.exposed_ns += round(exposed * TICK_NS)
+        self.lag_ns += round(late * TICK_NS)
+
+    def observation(self, rank: int | None = None) -> Observation:
+        """As it is now. rank: in a communicator of two."""
+        standing = Standing(
+            self.lost_ns,
+            self.exposed_ns,
+            self.undecided_ns,
+            int(self.steps) if self._has_rhythm else 0,
+            self._steps_ns if self._has_rhythm else 0,
+            self._began_ns if self._has_rhythm else 0,
+            0,
+            int(self.calls),
+            0,
+        )
+        places = (
+            {} if rank is None else {77: Collective(rank, 2, self.arrived, self.arrived, self.arrived, self.lag_ns)}
+        )
+        return Observation(standing, places, self.allocations)
+
+
+class Scene:
+    """Jobs and the engine that watches them. told: what it has said, with the second in which it did."""
+
+    def __init__(self, *jobs: Job, has_ranks: bool = False) -> None:
+        self.jobs = jobs or (Job(),)
+        self.engine = Engine(new_id=self._new_id)
+        self.now_ns = 1_000 * SECOND
+        self.told: list[Transition] = []
+        self._has_ranks = has_ranks
+        self._ids = 0
+
+    def _new_id(self) -> str:
+        self._ids += 1
+        return f"{self._ids:032x}"
+
+    def go_on(self, seconds: float, *each: Mapping[str, object], **all_jobs: object) -> list[Transition]:
+        """What is told in these seconds. each: how every single job goes on; else all_jobs for all of them."""
+        before = len(self.told)
+        for _ in range(round(seconds * TICKS)):
+            self.now_ns += TICK_NS
+            for job, how in zip(self.jobs, each or [all_jobs] * len(self.jobs), strict=True):
+                job.tick(self.now_ns, **how)  # type: ignore[arg-type]
+            observed = {
+                job.process: job.observation(rank if self._has_ranks else None) for rank, job in enumerate(self.jobs)
+            }
+            self.told += self.engine.update(observed, self.now_ns)
+        return self.told[before:]
+
+    def opened(self) -> list[Transition]:
+        """Of all that was told."""
+        return [transition for transition in self.told if transition.change is Change.OPENED]

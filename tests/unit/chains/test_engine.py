@@ -1,0 +1,333 @@
+"""engine: episodes of jobs whose steps usually take 10 ms, told second by second."""
+
+from __future__ import annotations
+
+from itertools import pairwise
+
+import pytest
+
+from exporter.accounting.naming import NOBODY
+from exporter.accounting.naming import Cause as LossCause
+from exporter.chains.chain import Cause, Change, Effect, End, Severity, Transition
+from exporter.chains.memory import Allocations
+from tests.unit.chains.job import SECOND, Job, Scene
+
+HOG = (LossCause.CPU_CONTENTION, "stress-ng")
+DISK = (LossCause.BLOCK_IO, NOBODY)
+OWN_SLEEP = (LossCause.OTHER, NOBODY)
+
+
+def told(transitions: list[Transition]) -> list[tuple[Change, Cause]]:
+    """What happened to which chains."""
+    return [(change, chain.cause) for change, chain in transitions]
+
+
+@pytest.fixture
+def scene() -> Scene:
+    """A job that has run for twenty seconds, and nothing was said."""
+    scene = Scene()
+    assert scene.go_on(20) == []
+    return scene
+
+
+class TestOpening:
+    """It is slower, and the host explains it."""
+
+    def test_twice_as_slow_is_told_within_a_second(self, scene: Scene) -> None:
+        """Steps of 20 ms, half of the time lost to the disk."""
+        (opened,) = scene.go_on(1, step_ms=20.0, lost={DISK: 0.5})
+
+        assert (opened.change, opened.chain.cause, opened.chain.effect) == (Change.OPENED, Cause.BLOCK_IO, Effect.GAP)
+        assert opened.chain.severity is Severity.CRITICAL
+        assert opened.chain.slowdown == pytest.approx(1.0, abs=0.05)
+        assert opened.chain.lost_share == pytest.approx(0.5, abs=0.02)
+        assert opened.chain.contribution == pytest.approx(1.0, abs=0.05)
+        assert opened.chain.began_ns == 1_020 * SECOND
+
+    def test_a_fifth_slower_is_told_within_three_seconds(self, scene: Scene) -> None:
+        """A sixth of the time."""
+        (opened,) = scene.go_on(3, step_ms=12.0, lost={DISK: 1 / 6})
+
+        assert (opened.chain.cause, opened.chain.severity) == (Cause.BLOCK_IO, Severity.MEDIUM)
+
+    def test_a_twentieth_slower_is_told_within_fifteen_seconds(self, scene: Scene) -> None:
+        """A twenty-first of the time."""
+        (opened,) = scene.go_on(15, step_ms=10.5, lost={DISK: 0.0476})
+
+        assert (opened.chain.cause, opened.chain.severity) == (Cause.BLOCK_IO, Severity.LOW)
+
+    def test_one_episode_is_one_chain(self, scene: Scene) -> None:
+        """However long it lasts."""
+        assert told(scene.go_on(120, step_ms=20.0, lost={DISK: 0.5})) == [(Change.OPENED, Cause.BLOCK_IO)]
+
+    def test_culprits_are_named_with_their_parts(self, scene: Scene) -> None:
+        """Three quarters of it are stress-ng's."""
+        (opened,) = scene.go_on(2, step_ms=20.0, lost={HOG: 0.375, (LossCause.CPU_CONTENTION, "python"): 0.125})
+
+        assert [(name, round(part, 2)) for name, part in opened.chain.culprits] == [
+            ("stress-ng", 0.75),
+            ("python", 0.25),
+        ]
+
+    def test_what_is_lost_in_waits_for_the_gpu_is_of_effect_sync(self, scene: Scene) -> None:
+        """The call that waits comes back late."""
+        (opened,) = scene.go_on(2, step_ms=20.0, lost={HOG: 0.5}, exposed=0.5)
+
+        assert opened.chain.effect is Effect.SYNC
+
+    def test_half_a_second_without_a_step_is_told(self, scene: Scene) -> None:
+        """A signal stopped the job; that is booked when it goes on."""
+        scene.go_on(0.5, step_ms=None)
+        (opened,) = scene.go_on(0.25, lost={(LossCause.PAUSED, NOBODY): 2.0})
+
+        assert (opened.chain.cause, opened.chain.slowdown) == (Cause.PAUSED, pytest.approx(2.0, abs=0.1))
+
+    def test_a_hitch_is_not_told(self, scene: Scene) -> None:
+        """A quarter of a second, once."""
+        scene.go_on(0.25, step_ms=None, lost={DISK: 1.0})
+
+        assert scene.go_on(20) == []
+
+    def test_job_without_a_rhythm_is_judged_by_what_it_lost(self) -> None:
+        """No step is known, so that nothing can be said of how long it takes."""
+        scene = Scene(Job(has_rhythm=False))
+        scene.go_on(20, lost={DISK: 0.05})
+        (opened,) = scene.go_on(3, lost={DISK: 0.35})
+
+        assert (opened.chain.cause, opened.chain.slowdown, opened.chain.usual_step_ns) == (Cause.BLOCK_IO, None, 0)
+        assert opened.chain.lost_share == pytest.approx(0.3, abs=0.02)
+
+    def test_loss_that_is_usual_is_no_news(self) -> None:
+        """A fifth of the time from the beginning, and steps no slower for it."""
+        scene = Scene()
+
+        assert scene.go_on(60, lost={DISK: 0.2}) == []
+
+
+class TestAbstaining:
+    """The host is not the reason, or nothing is wrong."""
+
+    def test_slower_without_a_loss_is_not_the_host(self, scene: Scene) -> None:
+        """After three seconds; never above medium."""
+        before = scene.go_on(2.75, step_ms=20.0)
+        (opened,) = scene.go_on(1, step_ms=20.0)
+
+        assert (before, opened.chain.cause, opened.chain.severity) == ([], Cause.NOT_HOST, Severity.MEDIUM)
+
+    def test_loss_that_explains_little_is_not_the_host(self, scene: Scene) -> None:
+        """A tenth of the time was lost, a half is to be explained."""
+        (opened,) = scene.go_on(5, step_ms=20.0, lost={DISK: 0.1})
+
+        assert opened.chain.cause is Cause.NOT_HOST
+        assert dict(opened.chain.shares)["block_io"] == pytest.approx(0.2, abs=0.02)
+
+    def test_more_work_in_a_step_is_another_phase(self, scene: Scene) -> None:
+        """Twice the calls, and twice the time: that is the usual from then on."""
+        assert scene.go_on(60, step_ms=20.0, calls_per_step=100) == []
+
+    def test_job_that_makes_no_more_steps_has_done_its_work(self, scene: Scene) -> None:
+        """Or evaluates; nothing is lost."""
+        assert scene.go_on(60, step_ms=None) == []
+
+    def test_pause_between_epochs_is_no_fault(self, scene: Scene) -> None:
+        """Ten seconds without a step, then as before."""
+        scene.go_on(10, step_ms=None)
+        scene.go_on(60)
+
+        assert scene.told == []
+
+    def test_warm_up_is_no_fault(self) -> None:
+        """The first ten seconds are slower, and what comes then is the usual."""
+        scene = Scene()
+        scene.go_on(10, step_ms=20.0)
+        scene.go_on(10)
+        (opened,) = scene.go_on(2, step_ms=14.0, lost={DISK: 0.3})
+
+        assert opened.chain.usual_step_ns == pytest.approx(10e6, rel=0.02)
+
+    def test_nothing_is_said_before_the_usual_is_known(self) -> None:
+        """Of the first seconds nobody knows what they should be like."""
+        assert Scene().go_on(4, step_ms=20.0, lost={DISK: 0.5}) == []
+
+    def test_what_stays_so_is_a_new_normal(self, scene: Scene) -> None:
+        """Five minutes slower, and no resource of the host is the reason."""
+        scene.go_on(310, step_ms=20.0)
+        scene.go_on(60, step_ms=20.0)
+
+        assert told(scene.told) == [(Change.OPENED, Cause.NOT_HOST), (Change.RESOLVED, Cause.NOT_HOST)]
+        assert scene.told[-1].chain.end is End.NEW_NORMAL
+
+    def test_job_that_was_never_better_is_told_of(self) -> None:
+        """Starved from the beginning: half of the time, for half a minute; never above medium."""
+        scene = Scene()
+        (opened,) = scene.go_on(40, lost={(LossCause.DATALOADER, NOBODY): 0.5})
+
+        assert (opened.chain.cause, opened.chain.severity) == (Cause.DATALOADER, Severity.MEDIUM)
+        assert opened.chain.is_chronic
+
+
+class TestCourse:
+    """What becomes of an open chain."""
+
+    def test_it_escalates_once_for_each_level(self, scene: Scene) -> None:
+        """A tenth of the time, then more than half of it."""
+        scene.go_on(5, step_ms=11.2, lost={DISK: 0.11})
+        scene.go_on(10, step_ms=30.0, lost={DISK: 0.67})
+
+        assert [(change, chain.severity) for change, chain in scene.told] == [
+            (Change.OPENED, Severity.MEDIUM),
+            (Change.ESCALATED, Severity.HIGH),
+            (Change.ESCALATED, Severity.CRITICAL),
+        ]
+
+    def test_it_is_resolved_when_it_was_calm_for_five_seconds(self, scene: Scene) -> None:
+        """As of the beginning of the calm; under the same id."""
+        scene.go_on(10, step_ms=20.0, lost={DISK: 0.5})
+        before = scene.go_on(4.75)
+        (resolved,) = scene.go_on(2)
+
+        assert (before, resolved.change, resolved.chain.end) == ([], Change.RESOLVED, End.RECOVERED)
+        assert resolved.chain.resolved_ns == 1_030 * SECOND
+        assert resolved.chain.id == scene.opened()[0].chain.id
+
+    def test_waves_are_one_episode(self, scene: Scene) -> None:
+        """Two seconds of it, three of calm, again and again."""
+        for _ in range(10):
+            scene.go_on(2, step_ms=20.0, lost={DISK: 0.5})
+            scene.go_on(3)
+
+        assert told(scene.told) == [(Change.OPENED, Cause.BLOCK_IO)]
+
+    def test_second_episode_is_a_second_chain(self, scene: Scene) -> None:
+        """Against the same usual: what happened in the first has not become part of it."""
+        for _ in range(2):
+            scene.go_on(20, step_ms=20.0, lost={DISK: 0.5})
+            scene.go_on(20)
+        first, second = scene.opened()
+
+        assert first.chain.id != second.chain.id
+        assert second.chain.usual_step_ns == pytest.approx(10e6, rel=0.02)
+
+    def test_job_that_ends_resolves_its_chain(self, scene: Scene) -> None:
+        """And leaves nothing open."""
+        scene.go_on(5, step_ms=20.0, lost={DISK: 0.5})
+        (resolved,) = scene.engine.end([1], scene.now_ns)
+
+        assert (resolved.change, resolved.chain.end) == (Change.RESOLVED, End.JOB_ENDED)
+        assert scene.engine.open_chains() == []
+
+    def test_undecided_waits_for_a_cpu_are_waited_for(self, scene: Scene) -> None:
+        """Lost, and it is not known yet through whom: no verdict is better than a wrong one."""
+        scene.jobs[0].undecided_ns = SECOND // 2
+        before = scene.go_on(1, step_ms=20.0)
+        is_undecided = scene.engine.is_undecided
+        scene.jobs[0].undecided_ns = 0
+        (opened,) = scene.go_on(0.25, step_ms=20.0, lost={HOG: 2.5})
+
+        assert (before, is_undecided, opened.chain.cause) == ([], True, Cause.CPU_CONTENTION)
+
+
+class TestRanks:
+    """Two ranks in one communicator."""
+
+    def test_rank_that_comes_late_and_the_one_that_waits(self) -> None:
+        """Both are half as fast; rank 1 sleeps for a reason of its own, rank 0 waits for it."""
+        scene = Scene(Job(1), Job(2), has_ranks=True)
+        scene.go_on(20)
+        late = {"step_ms": 20.0, "lost": {OWN_SLEEP: 0.5}, "late": 0.5}
+        scene.go_on(3, {"step_ms": 20.0}, late)
+
+        assert sorted((chain.process, chain.cause, chain.peer) for _, chain in scene.told) == [
+            (1, Cause.PEER_RANK, "1"),
+            (2, Cause.SLOW_RANK, ""),
+        ]
+        assert {chain.process: chain.severity for _, chain in scene.told}[1] is Severity.MEDIUM
+
+    def test_late_rank_with_a_cause_has_that_cause(self) -> None:
+        """It waits for its disk."""
+        scene = Scene(Job(1), Job(2), has_ranks=True)
+        scene.go_on(20)
+        scene.go_on(3, {"step_ms": 20.0}, {"step_ms": 20.0, "lost": {DISK: 0.5}, "late": 0.5})
+
+        assert {chain.process: chain.cause for _, chain in scene.told} == {1: Cause.PEER_RANK, 2: Cause.BLOCK_IO}
+
+    def test_rank_that_never_arrives_is_named(self) -> None:
+        """Rank 0 has entered one more collective, and neither goes on: one chain, of rank 1."""
+        scene = Scene(Job(1), Job(2), has_ranks=True)
+        scene.go_on(20)
+        scene.jobs[0].arrived += 1
+        scene.go_on(3, step_ms=None)
+
+        ((change, chain),) = scene.told
+        assert (change, chain.process, chain.cause, chain.peer) == (Change.OPENED, 2, Cause.NCCL_HANG, "1")
+        assert chain.severity is Severity.CRITICAL
+
+    def test_rank_that_comes_after_all_ends_the_hang(self) -> None:
+        """Everything goes on."""
+        scene = Scene(Job(1), Job(2), has_ranks=True)
+        scene.go_on(20)
+        scene.jobs[0].arrived += 1
+        scene.go_on(5, step_ms=None)
+        scene.jobs[1].arrived += 1
+        scene.go_on(10)
+
+        assert told(scene.told) == [(Change.OPENED, Cause.NCCL_HANG), (Change.RESOLVED, Cause.NCCL_HANG)]
+
+
+class TestMemory:
+    """An allocation failed."""
+
+    def test_without_a_later_success_it_is_out_of_memory(self, scene: Scene) -> None:
+        """After five seconds."""
+        scene.jobs[0].allocations = Allocations(failed=1)
+        before = scene.go_on(5)
+        (opened,) = scene.go_on(0.25)
+
+        assert (before, opened.chain.cause, opened.chain.severity) == ([], Cause.CUDA_OOM, Severity.CRITICAL)
+
+    def test_retry_that_works_is_none(self, scene: Scene) -> None:
+        """Two seconds later."""
+        scene.jobs[0].allocations = Allocations(failed=1)
+        scene.go_on(2)
+        scene.jobs[0].allocations = Allocations(failed=1, allocated_bytes=4096)
+
+        assert scene.go_on(20) == []
+
+    def test_job_that_dies_of_it_is_told_of(self, scene: Scene) -> None:
+        """At its end, opened and resolved."""
+        scene.jobs[0].allocations = Allocations(failed=1)
+        scene.go_on(1)
+
+        assert told(scene.engine.end([1], scene.now_ns)) == [
+            (Change.OPENED, Cause.CUDA_OOM),
+            (Change.RESOLVED, Cause.CUDA_OOM),
+        ]
+
+    def test_later_success_resolves_it(self, scene: Scene) -> None:
+        """It went on for ten seconds without one."""
+        scene.jobs[0].allocations = Allocations(failed=1)
+        scene.go_on(10)
+        scene.jobs[0].allocations = Allocations(failed=1, allocated_bytes=4096)
+        (resolved,) = scene.go_on(0.25)
+
+        assert (resolved.change, resolved.chain.end) == (Change.RESOLVED, End.RECOVERED)
+
+
+class TestTime:
+    """Clocks and loads that are not as they should be."""
+
+    def test_two_ticks_at_one_moment_are_harmless(self, scene: Scene) -> None:
+        """No time has passed."""
+        scene.now_ns -= SECOND // 4
+        scene.go_on(0.25)
+
+        assert scene.go_on(10) == []
+
+    def test_transitions_come_in_the_order_of_time(self, scene: Scene) -> None:
+        """Whatever happens."""
+        for step_ms, share in ((20.0, 0.5), (10.0, 0.0), (12.0, 0.17), (10.0, 0.0)):
+            scene.go_on(15, step_ms=step_ms, lost={DISK: share})
+        moments = [chain.resolved_ns or chain.updated_ns for _, chain in scene.told]
+
+        assert len(moments) >= 4
+        assert all(before <= after for before, after in pairwise(moments))
