@@ -169,7 +169,7 @@ def _hang(chain: Chain, of: _Words) -> Remedy:
 
 def _oom(_chain: Chain, of: _Words) -> Remedy:
     return Remedy(
-        "The GPU has no memory left, and no later allocation worked: a smaller batch, or who else uses this GPU?",
+        "The GPU has no memory left, and no later allocation worked: make the batch smaller, or see who else uses this GPU.",
         (
             "nvidia-smi --query-compute-apps=pid,used_memory --format=csv",
             f"cat /proc/{of.tgid}/environ | tr '\\0' '\\n' | grep ALLOC",

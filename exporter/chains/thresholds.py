@@ -81,5 +81,9 @@ SEVERITY_SHARES = (0.05, 0.10, 0.25, 0.50)
 RECENT_NS = 2 * NANOSECONDS
 """How bad it is now."""
 
+OVER_SHARE = 0.2
+"""A job that is still slower, of which the cause of the chain explains less than this part: that episode is over, and what keeps
+it slow is another one."""
+
 CALM_NS = 5 * NANOSECONDS
 """So long nothing was lost: then it is over. Contention comes in waves, and each is not an episode of its own."""

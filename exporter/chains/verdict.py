@@ -26,6 +26,8 @@ from exporter.chains.usual import Usual, lost_shares
 OF_THE_HOST = {Cause(cause): cause for cause in LossCause if cause.value in set(Cause)}
 """Causes that a resource of the host can be: what else is booked as lost is the job's own doing, or nobody knows."""
 
+_OF_CPUS = {Cause.CPU_CONTENTION, Cause.CPU_OVERSUBSCRIBED, Cause.CPU_QUOTA, Cause.IRQ}
+
 # A rank that waits for another one of its node is told of through that one's own chain.
 _ONLY_SO_BAD = {Cause.NOT_HOST: Severity.MEDIUM, Cause.PEER_RANK: Severity.MEDIUM}
 _ALWAYS = {Cause.NCCL_HANG: Severity.CRITICAL, Cause.CUDA_OOM: Severity.CRITICAL}
@@ -122,6 +124,17 @@ def judge(found: Findings) -> Verdict | None:
         return None
     unexplained = max(1.0 - sum(part for _, part in shares), 0.0)
     return Verdict(Cause.NOT_HOST, Effect.SYNC, unexplained, _named(shares, found, total))
+
+
+def part_of(cause: Cause, found: Findings) -> float:
+    """Of the wall time, what this cause took. A wait for a CPU that is not explained yet may be of any of those who hold CPUs."""
+    if cause is Cause.PEER_RANK:
+        return max(found.peers.values(), default=0.0)
+    if cause is Cause.SLOW_RANK:
+        return found.lateness
+    if cause in OF_THE_HOST:
+        return found.lost.get(cause, 0.0) + (max(found.undecided, 0.0) if cause in _OF_CPUS else 0.0)
+    return max(found.total - sum(found.lost.values()), 0.0)
 
 
 def is_another_phase(found: Findings) -> bool:

@@ -25,6 +25,7 @@ from exporter.chains.thresholds import (
     JUDGED_NS,
     LASTING_NS,
     NEW_NORMAL_NS,
+    OVER_SHARE,
     RECENT_NS,
     SPREADS_ALLOWED,
     UNKNOWN_HANG_NS,
@@ -213,7 +214,7 @@ class Watch:
     def _follow(self, chain: Chain, seen: Seen, waited: Waited) -> Transition | None:
         """How bad is it now, and is it over?"""
         recent = Span(self._since(seen.now_ns - WINDOW_NS), seen)
-        if self._is_calm(chain, recent):
+        if self._is_calm(chain, recent, waited):
             self._calm_since_ns = self._calm_since_ns or recent.then.now_ns
             if seen.now_ns - self._calm_since_ns >= CALM_NS:
                 return self._resolve(chain, self._calm_since_ns, End.RECOVERED)
@@ -244,10 +245,14 @@ class Watch:
         )
         return Transition(Change.ESCALATED, self.chain) if severity > chain.severity else None
 
-    def _is_calm(self, chain: Chain, recent: Span) -> bool:
+    def _is_calm(self, chain: Chain, recent: Span, waited: Waited) -> bool:
+        """Whether it is over, or something else is the reason by now."""
         if chain.is_chronic:
             return recent.lost_of_all_ns() < CHRONIC_SHARE / 2 * recent.wall_ns
-        return self._excess_ns(recent) < self._allowed() * recent.wall_ns
+        if self._excess_ns(recent) < self._allowed() * recent.wall_ns:
+            return True
+        found = verdict.find(recent, self._usual, waited(recent))
+        return verdict.part_of(chain.cause, found) < OVER_SHARE * found.total
 
     def _resolve(self, chain: Chain, resolved_ns: int, end: End) -> Transition:
         self.chain = self._began = None

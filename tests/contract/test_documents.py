@@ -26,7 +26,14 @@ SAMPLES = {metric.name for metric in METRICS} | {
     if metric.kind is Kind.HISTOGRAM
     for suffix in ("_bucket", "_sum", "_count")
 }
-OTHER_FLAGS = {"config.file", "format", "no-collector.cuda", "no-collector.nccl", "no-collector.sched", "no-collector.chains"}
+OTHER_FLAGS = {
+    "config.file",
+    "format",
+    "no-collector.cuda",
+    "no-collector.nccl",
+    "no-collector.sched",
+    "no-collector.chains",
+}
 FOREIGN_FLAGS = {"pid", "variant", "write", "web.enable-otlp-receiver"}
 """Of `docker run`, of debootstrap, of tests.bench, of Prometheus."""
 

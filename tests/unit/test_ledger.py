@@ -53,6 +53,16 @@ def value_of(families: tuple[Family, ...], series: Series, rank: str = "0") -> i
 class TestAdding:
     """Processes alive."""
 
+    def test_worst_severity_of_two_processes_counts(self) -> None:
+        """3 and 2 are not 5; an active chain and a resolved one are an active one."""
+        severity, active = (
+            Series(metric, ("block_io", "gap")) for metric in (catalog.CHAIN_SEVERITY, catalog.CHAIN_ACTIVE)
+        )
+        totals: Totals = {1: {severity: 3, active: 1}, 2: {severity: 2, active: 0}}
+        families = exported(opened(), totals, {1: RANK_0, 2: RANK_0}, 0.0)
+
+        assert (value_of(families, severity), value_of(families, active)) == (3, 1)
+
     def test_two_processes_of_one_identity_add_up(self) -> None:
         """Rank 0 and its data loader share their labels."""
         families = exported(opened(), {1: {CALLS: 3}, 2: {CALLS: 4}}, {1: RANK_0, 2: RANK_0}, 0.0)

@@ -69,6 +69,20 @@ class TestLogfmt:
         assert "\n" not in line
 
 
+class TestFields:
+    """What machines read of a record."""
+
+    def test_they_follow_the_message(self) -> None:
+        """In both formats."""
+        made = record("chain opened")
+        made.__dict__["fields"] = {"cause": "block_io", "commands": "iostat -x 1; ps"}
+
+        assert (
+            logs.LogfmtFormatter().format(made).endswith('msg="chain opened" cause=block_io commands="iostat -x 1; ps"')
+        )
+        assert json.loads(logs.JsonFormatter().format(made))["cause"] == "block_io"
+
+
 class TestJson:
     """The same fields as an object."""
 

@@ -14,6 +14,7 @@ import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
 from exporter import catalog
+from exporter.chains.chain import Transition
 from exporter.clock import Clock
 from exporter.governor import Governor
 from exporter.kernel import abi
@@ -21,7 +22,7 @@ from exporter.kernel.abi import ThreadState
 from exporter.kernel.calibration import CallCost
 from exporter.kernel.rows import Accounts, CommunicatorRow, ProcessRow, Reading, Tables
 from exporter.ledger import Ledger
-from exporter.model import Histogram, Snapshot
+from exporter.model import Histogram, Identity, Snapshot
 from exporter.output.negotiation import Format
 from exporter.output.own_metrics import OwnMetrics
 from exporter.publication import Publication
@@ -75,7 +76,8 @@ class Bench:
         self.processes = process(proc, 100, environ=b"RANK=3\0", cgroup=b"0::/\n")
         roster = Roster(self.processes, "gpu7", 256)
         self.ledger = make_ledger(900.0, clock.now())
-        collectors = ("cuda", "nccl", "sched")
+        collectors = ("cuda", "nccl", "sched", "chains")
+        self.said: list[tuple[Transition, Identity | None, int, tuple[int, ...]]] = []
         self.publication = Publication(
             self.tables,
             roster,
@@ -85,6 +87,7 @@ class Bench:
             clock=clock,
             governor=Governor(CallCost(timed_ns=2000.0, counted_ns=500.0), limit=0.01),
             impaired=impaired,
+            tell=lambda *said: self.said.append(said),
         )
 
     def exported(self, metric: catalog.Metric) -> dict[tuple[str, ...], int | float | Histogram]:
@@ -470,6 +473,37 @@ class TestLosses:
         stalled.exported(catalog.LOST)
 
         assert stalled.own_value("gpustall_exporter_accounting_error_ratio", figure="wall") == 0.25
+
+
+class TestChains:
+    """Said at ticks, exported with everything else."""
+
+    def told(self, bench: Bench) -> list[tuple[str, str, int]]:
+        """(what happened, rank, tgid) of every transition."""
+        return [(one.change, identity.rank if identity else "", tgid) for one, identity, tgid, _ in bench.said]
+
+    def starve(self, bench: Bench, seconds: int) -> None:
+        """Half of the time is lost to the disk from the beginning."""
+        for tick in range(1, seconds * 4 + 1):
+            bench.now += 0.25
+            bench.kernel.feeding(1, dry_ns={ThreadState.IO: tick * 125_000_000})
+            bench.publication.tick([])
+
+    def test_chain_is_told_and_exported(self, bench: Bench) -> None:
+        """Chronic: half a minute of it."""
+        self.starve(bench, 31)
+
+        assert self.told(bench) == [("opened", "3", 100)]
+        assert bench.exported(catalog.CHAIN_SEVERITY) == {("3", "block_io", "gap"): 2}
+
+    def test_chain_ends_with_its_process(self, bench: Bench) -> None:
+        """What was opened stays counted."""
+        self.starve(bench, 31)
+        bench.publication.tick([1])
+
+        assert self.told(bench) == [("opened", "3", 100), ("resolved", "3", 100)]
+        assert bench.exported(catalog.CHAINS) == {("3", "block_io", "gap", "medium"): 1}
+        assert bench.exported(catalog.CHAIN_ACTIVE) == {}
 
 
 class TestOwnMetrics:

@@ -8,6 +8,7 @@ import pytest
 
 from exporter.accounting.accountant import Accountant, ProcessTime
 from exporter.accounting.naming import Cause
+from exporter.accounting.standing import Standing
 from exporter.accounting.thread_time import times_by_process
 from exporter.kernel.abi import Culprit, ThreadState, Victim, Waker
 from exporter.kernel.rows import Tables
@@ -170,3 +171,53 @@ class TestEnds:
         bench.tick(1)
 
         assert bench.accountant.errors() == {"runnable": 0.0, "wall": 0.5}
+
+
+class TestStanding:
+    """What a diagnosis asks at every tick."""
+
+    def test_losses_and_what_is_undecided(self, bench: Bench) -> None:
+        """A stall of 6 waits for its culprit, a late return of 4 as well; the disk needs none. 64 calls were made."""
+        bench.kernel.feeding(1, dry_ns={RUNNABLE: 6, IO: 3}, hits=(64, 0, 0))
+        bench.kernel.exposure(1, "cudaStreamSynchronize", exact_ns=4)
+        bench.tick(1)
+
+        assert bench.accountant.standing(1) == Standing({(Cause.BLOCK_IO, ""): 3}, 4, 10, calls=64)
+
+    def test_losses_are_the_very_object_while_nothing_is_booked(self, bench: Bench) -> None:
+        """And another one when something was; the old one stays as it is."""
+        bench.kernel.feeding(1, dry_ns={IO: 3})
+        bench.tick(1)
+        first = bench.accountant.standing(1).lost_ns
+        bench.tick(1)
+        again = bench.accountant.standing(1).lost_ns
+        bench.kernel.feeding(1, dry_ns={IO: 5})
+        bench.tick(1)
+
+        assert again is first == {(Cause.BLOCK_IO, ""): 3}
+        assert bench.accountant.standing(1).lost_ns == {(Cause.BLOCK_IO, ""): 5}
+
+    def test_process_without_books_is_nowhere(self, bench: Bench) -> None:
+        """It has not come yet."""
+        assert bench.accountant.standing(7) == Standing({})
+
+    def test_those_that_moved_are_known(self, bench: Bench) -> None:
+        """Process 2 rests."""
+        bench.kernel.feeding(1)
+        bench.kernel.feeding(2)
+        bench.tick(1, 2)
+        bench.kernel.feeding(1, dry_ns={IO: 3})
+        bench.tick(1, 2)
+
+        assert bench.accountant.moved == {1}
+
+    def test_culprits_are_known_by_their_tgids(self, bench: Bench) -> None:
+        """The worst first; one that another process waited for is none."""
+        bench.kernel.feeding(1)
+        bench.kernel.blame(1, 1_000, comm=b"stress", tgid=667)
+        bench.kernel.blame(1, 2_000, comm=b"stress", tgid=668)
+        bench.kernel.blame(1, 9_000, comm=b"cc1", tgid=669)
+        bench.kernel.blame(2, 9_000, comm=b"stress", tgid=670)
+        bench.tick(1, 2)
+
+        assert bench.accountant.tgids_of(1, "stress") == (668, 667)

@@ -158,3 +158,37 @@ class TestSteps:
             job.tick()
 
         assert job.steps()[0] > count + 20
+
+
+class TestProgress:
+    """How far the job has come."""
+
+    def test_open_step_began_at_its_anchor(self, job: Job) -> None:
+        """Steps of 40 ms; the first ones made the rhythm known, and count as well."""
+        for _ in range(10):
+            job.step()
+        job.tick()
+        rhythm = job.cadence.rhythm()
+
+        assert rhythm.steps == job.steps()[0] > 0
+        assert rhythm.sum_ns == rhythm.steps * 40 * MS
+        assert rhythm.step_began_ns > job.now_ns - 40 * MS
+        assert rhythm.missed_beats == 0
+
+    def test_without_a_rhythm_no_step_is_open(self, job: Job) -> None:
+        """One step is none."""
+        job.step()
+        job.tick()
+
+        assert job.cadence.rhythm() == (0, 0, 0, 0)
+
+    def test_beats_that_came_too_fast_are_counted(self, job: Job) -> None:
+        """Forty steps of five beats between two ticks: the ring holds 128 of the 200."""
+        for _ in range(10):
+            job.step()
+        job.tick()
+        for _ in range(40):
+            job.step()
+        job.tick()
+
+        assert job.cadence.rhythm().missed_beats == 200 - 128

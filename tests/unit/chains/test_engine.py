@@ -198,6 +198,17 @@ class TestCourse:
 
         assert told(scene.told) == [(Change.OPENED, Cause.BLOCK_IO)]
 
+    def test_another_cause_is_another_episode(self, scene: Scene) -> None:
+        """The disk is well again, and the job as slow as before, for want of a CPU."""
+        scene.go_on(10, step_ms=20.0, lost={DISK: 0.5})
+        scene.go_on(10, step_ms=20.0, lost={HOG: 0.5})
+
+        assert told(scene.told) == [
+            (Change.OPENED, Cause.BLOCK_IO),
+            (Change.RESOLVED, Cause.BLOCK_IO),
+            (Change.OPENED, Cause.CPU_CONTENTION),
+        ]
+
     def test_second_episode_is_a_second_chain(self, scene: Scene) -> None:
         """Against the same usual: what happened in the first has not become part of it."""
         for _ in range(2):

@@ -223,6 +223,14 @@ class TestReadingSeldom:
 
         assert again is first
 
+    def test_blame_is_read_at_once_when_somebody_waits_for_it(self, kernel: FakeTables, tables: Tables) -> None:
+        """A verdict does."""
+        tables.read_waits([1])
+        kernel.blame(1, 5, comm=b"stress")
+        before = tables.read_waits([1]).blame
+
+        assert (before, list(tables.read_waits([1], is_urgent=True).blame.values())) == ({}, [5])
+
     def test_exposures_are_not_read_while_nobody_has_waited_for_the_gpu(
         self, kernel: FakeTables, tables: Tables
     ) -> None:
