@@ -12,7 +12,7 @@ from exporter import catalog
 from exporter.accounting.standing import Standing
 from exporter.chains import verdict
 from exporter.chains.chain import Cause, Chain, Change, Effect, Severity, State, Transition
-from exporter.chains.engine import Engine, Observation
+from exporter.chains.engine import Engine, Observation, Wanted
 from exporter.chains.memory import Allocations
 from exporter.chains.span import Collective
 from exporter.kernel import abi
@@ -43,9 +43,9 @@ class Diagnosis:
         self._chains: dict[int, dict[tuple[Cause, Effect], Chain]] = {}  # the last of each kind
 
     @property
-    def is_urgent(self) -> bool:
-        """Whether a verdict waits to know who held CPUs."""
-        return self._engine.is_undecided
+    def wanted(self) -> Wanted:
+        """What a verdict waits for."""
+        return self._engine.wanted
 
     def tick(
         self,

@@ -16,6 +16,7 @@ from typing import TypeVar
 from exporter import catalog
 from exporter.accounting.thread_time import times_by_process
 from exporter.chains.chain import Transition
+from exporter.chains.engine import NOTHING
 from exporter.clock import Clock, Moment
 from exporter.collectors import COLLECTORS, Collect
 from exporter.collectors.sched import Sched
@@ -232,9 +233,9 @@ class Publication:
     def _book(self, processes: Mapping[int, ProcessRow]) -> None:
         """What was lost since the last tick, as collecting does."""
         if self._sched:
-            is_urgent = self._diagnosis is not None and self._diagnosis.is_urgent
-            book = partial(self._sched.tick, self._owners(processes), self._now_ns(), is_urgent=is_urgent)
-            self._run(_SCHED, book)
+            wanted = self._diagnosis.wanted if self._diagnosis else NOTHING
+            owners = self._owners(processes)
+            self._run(_SCHED, partial(self._sched.tick, owners, self._now_ns(), **wanted._asdict()))
 
     def _diagnose(
         self,

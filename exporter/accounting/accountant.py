@@ -103,12 +103,19 @@ class Accountant:
         self._feeding: Mapping[int, FeedingRow] = {}
         self._blame: Mapping[BlameKey, int] = {}
         self._restless: set[int] = set()  # processes of which something changes with the time
+        self._stopped: Mapping[int, int] = {}
         self.moved: frozenset[int] = frozenset()  # by the last update
 
-    def update(self, waits: Waits, owners: Mapping[int, Hashable], now_ns: int) -> None:
-        """Book what was lost since the last time. owners: process -> whose label values it shares, of those alive."""
+    def update(
+        self, waits: Waits, owners: Mapping[int, Hashable], now_ns: int, threads: Sequence[ThreadRow] = ()
+    ) -> None:
+        """Book what was lost since the last time. owners: process -> whose label values it shares, of those alive.
+
+        threads: where they were asked for, for what goes on.
+        """
         self.moved = frozenset()
-        if waits is self._waits:  # nothing has moved
+        self._stopped = _stopped_ns(threads)
+        if waits is self._waits and not threads:  # nothing has moved
             return
         self._waits = waits
         exposures: dict[int, list[tuple[ExposureKey, Exposure]]] = {}
@@ -124,7 +131,7 @@ class Accountant:
         charges: dict[int, dict[BlameKey, int]] = {}
         for blamed, charged_ns in self._charged.since(waits.blame).items():
             charges.setdefault(blamed.process, {})[blamed] = charged_ns
-        stalls = _open_stalls(waits.threads) if isinstance(waits, Accounts) else {}
+        stalls = _open_stalls(waits.threads if isinstance(waits, Accounts) else threads)
         for number, owner in owners.items():
             if number not in self._processes:
                 self._processes[number] = _Process(number, self._culprits)
@@ -202,6 +209,7 @@ class Accountant:
             *process.cadence.rhythm(),
             calls,
             feeding.stalled_since_ns if feeding else 0,
+            self._stopped.get(number, 0),
         )
 
     def tgids_of(self, number: int, culprit: str) -> tuple[int, ...]:
@@ -234,6 +242,15 @@ def _open_stalls(threads: Iterable[ThreadRow]) -> dict[int, OpenStall]:
         process: OpenStall(ThreadState(thread.state), min(thread.read_ns, thread.opened_ns + IDLE_NS))
         for process, thread in latest.items()
     }
+
+
+def _stopped_ns(threads: Iterable[ThreadRow]) -> dict[int, int]:
+    """Process -> how long a thread that feeds the GPU has been stopped by now; only those that are."""
+    stopped: dict[int, int] = {}
+    for thread in threads:
+        if thread.victim is Victim.STEP and thread.state == ThreadState.STOPPED:
+            stopped[thread.process] = max(stopped.get(thread.process, 0), thread.open_ns[ThreadState.STOPPED])
+    return stopped
 
 
 def _chain_times(chains: Chains) -> dict[tuple[str, str], int]:

@@ -27,6 +27,19 @@ class Observation(NamedTuple):
     allocations: Allocations = Allocations()
 
 
+class Wanted(NamedTuple):
+    """What is to be read at the next tick, because a verdict waits for it.
+
+    is_urgent: who held CPUs. with_threads: what threads do right now.
+    """
+
+    is_urgent: bool = False
+    with_threads: bool = False
+
+
+NOTHING = Wanted()
+
+
 class Engine:
     """Owns the open chains. new_id: 32 hexadecimal digits, never all zero."""
 
@@ -36,7 +49,7 @@ class Engine:
         self._memory: dict[int, OutOfMemory] = {}
         self._communicators = Communicators()
         self._failures: dict[int, Chain] = {}  # out of memory
-        self.is_undecided = False
+        self.wanted = NOTHING
 
     def update(self, processes: Mapping[int, Observation], now_ns: int) -> list[Transition]:
         """One tick more, of the processes of which there may be news."""
@@ -52,7 +65,8 @@ class Engine:
             transition = self._watches[number].update(self._waited_by(number), absent.get(number))
             transitions += [transition] if transition else []
             transitions += self._look_at_memory(number, observed.allocations, now_ns)
-        self.is_undecided = any(watch.is_undecided for watch in self._watches.values())
+        watches = self._watches.values()
+        self.wanted = Wanted(any(one.is_undecided for one in watches), any(one.is_stuck for one in watches))
         return transitions
 
     def end(self, processes: Iterable[int], now_ns: int) -> list[Transition]:

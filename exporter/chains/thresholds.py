@@ -50,6 +50,9 @@ UNDECIDED_SHARE = 0.3
 PATIENCE_NS = 2 * NANOSECONDS
 """Waits for a CPU of which it is not yet known who held it: so much of the loss is worth waiting for, and for so long."""
 
+STUCK_NS = 400_000_000
+"""Without a step that usually takes less than half of this: time to look at the threads, which costs milliseconds."""
+
 NOT_HOST_NS = 3 * NANOSECONDS
 NOT_HOST_STEPS = 8
 """Before the host is acquitted: late stalls are decided when the waits behind them are over. A job that makes no more steps at

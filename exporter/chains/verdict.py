@@ -92,6 +92,9 @@ def find(span: Span, usual: Usual, peers: Mapping[str, int], *, is_chronic: bool
     usually = 0.0 if is_chronic else 1.0 - max(slowness or 0.0, 0.0)
     beyond = {cause: share - usual.lost.get(cause, 0.0) * usually for cause, share in shares.items()}
     lost = {cause: beyond[of] for cause, of in OF_THE_HOST.items() if beyond.get(of, 0.0) > 0}
+    paused = (span.now.standing.stopped_ns - span.then.standing.stopped_ns) / span.wall_ns
+    if paused > lost.get(Cause.PAUSED, 0.0):
+        lost[Cause.PAUSED] = min(paused, 1.0)
     others = set(shares) - set(OF_THE_HOST.values())
     undecided = (span.now.standing.undecided_ns - span.then.standing.undecided_ns) / span.wall_ns
     calls_per_step = span.calls / span.steps if span.steps else 0.0

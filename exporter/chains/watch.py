@@ -28,6 +28,7 @@ from exporter.chains.thresholds import (
     OVER_SHARE,
     RECENT_NS,
     SPREADS_ALLOWED,
+    STUCK_NS,
     UNKNOWN_HANG_NS,
     WINDOW_NS,
 )
@@ -54,6 +55,7 @@ class Watch:
         self._calm_since_ns = 0
         self.chain: Chain | None = None
         self.is_undecided = False
+        self.is_stuck = False
 
     @property
     def has_rhythm(self) -> bool:
@@ -77,6 +79,7 @@ class Watch:
         """What follows from it. missing: this process is, in a collective."""
         seen = self._seen[-1]
         self.is_undecided = seen.standing.undecided_ns > ALLOWANCE * WINDOW_NS
+        self.is_stuck = self._is_stuck(seen)
         if missing is not None and self._is_hang(missing, seen.now_ns):
             return self._hang(missing, seen)
         if self.chain is not None:
@@ -97,6 +100,13 @@ class Watch:
         self._marks.append(seen)
         while len(self._marks) > 2 and seen.now_ns - self._marks[1].now_ns >= CHRONIC_NS:
             self._marks.popleft()
+
+    def _is_stuck(self, seen: Seen) -> bool:
+        """Whether no step has ended for two ticks, in a job that makes many: what threads do is booked when they go on."""
+        if not self.has_rhythm or not (self._change.is_alarm or self.chain is not None):
+            return False
+        before = self._since(seen.now_ns - STUCK_NS)
+        return before.standing.steps == seen.standing.steps and self._usual.step_ns * 2 < STUCK_NS
 
     def _is_hang(self, missing: Missing, now_ns: int) -> bool:
         for_ns = now_ns - missing.since_ns

@@ -23,12 +23,15 @@ class Sched:
         self._tables = tables
         self._accountant = Accountant()
 
-    def tick(self, owners: Mapping[int, Hashable], now_ns: int, *, is_urgent: bool = False) -> None:
+    def tick(
+        self, owners: Mapping[int, Hashable], now_ns: int, *, is_urgent: bool = False, with_threads: bool = False
+    ) -> None:
         """Book what was lost since the last time. owners: process -> whose label values it shares, of those in the tables.
 
-        is_urgent: somebody waits to know who held CPUs.
+        is_urgent: somebody waits to know who held CPUs. with_threads: or what threads do right now.
         """
-        self._accountant.update(self._tables.read_waits(owners, is_urgent=is_urgent), owners, now_ns)
+        waits = self._tables.read_waits(owners, is_urgent=is_urgent)
+        self._accountant.update(waits, owners, now_ns, self._tables.read_threads() if with_threads else ())
 
     def standing(self, process: int) -> Standing:
         """How far it has come, and what it has lost."""

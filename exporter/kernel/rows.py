@@ -381,6 +381,10 @@ class Tables:
         threads = self._time.threads() if with_threads else []
         return Accounts(exposures, feeding, chains, blame, cadence, operations, intervals, threads)
 
+    def read_threads(self) -> list[ThreadRow]:
+        """Every living thread that is tracked: milliseconds on a full node, and not for every tick."""
+        return self._time.threads()
+
     @property
     def waits(self) -> Waits:
         """As they were read last."""

@@ -27,6 +27,7 @@ class Job:
         self.lost_ns: dict[tuple[LossCause, str], int] = {}
         self.exposed_ns = 0
         self.undecided_ns = 0
+        self.stopped_ns = 0
         self.lag_ns = 0
         self.arrived = 0
         self.allocations = Allocations()
@@ -69,6 +70,7 @@ class Job:
             0,
             int(self.calls),
             0,
+            self.stopped_ns,
         )
         places = (
             {} if rank is None else {77: Collective(rank, 2, self.arrived, self.arrived, self.arrived, self.lag_ns)}

@@ -82,6 +82,15 @@ class TestOpening:
 
         assert (opened.chain.cause, opened.chain.slowdown) == (Cause.PAUSED, pytest.approx(2.0, abs=0.1))
 
+    def test_stopped_job_is_told_of_while_it_is_stopped(self, scene: Scene) -> None:
+        """Its threads are asked for once no step has come for a while; nothing of it is booked yet."""
+        before = scene.go_on(0.75, step_ms=None)
+        wanted = scene.engine.wanted
+        scene.jobs[0].stopped_ns = SECOND
+        (opened,) = scene.go_on(0.25, step_ms=None)
+
+        assert (before, wanted.with_threads, opened.chain.cause) == ([], True, Cause.PAUSED)
+
     def test_a_hitch_is_not_told(self, scene: Scene) -> None:
         """A quarter of a second, once."""
         scene.go_on(0.25, step_ms=None, lost={DISK: 1.0})
@@ -231,7 +240,7 @@ class TestCourse:
         """Lost, and it is not known yet through whom: no verdict is better than a wrong one."""
         scene.jobs[0].undecided_ns = SECOND // 2
         before = scene.go_on(1, step_ms=20.0)
-        is_undecided = scene.engine.is_undecided
+        is_undecided = scene.engine.wanted.is_urgent
         scene.jobs[0].undecided_ns = 0
         (opened,) = scene.go_on(0.25, step_ms=20.0, lost={HOG: 2.5})
 

@@ -1,0 +1,153 @@
+"""What the engine says of a recorded run, and whether that is right.
+
+In: a RecordedRun, with its cadence. Out: what was told, when, of which rank; per episode a Finding.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from exporter.accounting.accountant import Accountant
+from exporter.chains.chain import Chain, Change, Transition
+from exporter.chains.engine import Engine
+from exporter.diagnosis import Diagnosis
+from exporter.kernel.rows import Tables
+from tests.faults.episode import Cause, End, Episode
+from tests.faults.job import Window
+from tests.faults.recording import RecordedRun, Recording, Replay
+from tests.faults.truth import Truth, pair
+
+GRACE_NS = 5_000_000_000
+"""Behind the fault, in which a chain may still be opened for it."""
+
+IMPACT = 0.04
+"""A step must be longer by this part, or the fault is none: whatever was injected."""
+
+ACCEPTED = {
+    Cause.NOT_HOST: {"not_host"},
+    Cause.SLOW_RANK: {"slow_rank"},
+    Cause.NCCL_HANG: {"nccl_hang"},
+    Cause.CUDA_OOM: {"cuda_oom"},
+}
+"""Causes of an episode that a chain may name, where they are not those of the same name."""
+
+
+class Told(NamedTuple):
+    """One transition. rank: -1 for a process that is no rank."""
+
+    now_ns: int
+    rank: int
+    change: Change
+    chain: Chain
+
+
+def diagnose(run: RecordedRun) -> list[Told]:
+    """What the exporter would have told, tick by tick."""
+    replay, ids = Replay(run.ticks), itertools.count(1)
+    tables, accountant = Tables(replay.maps, replay.iterate), Accountant()
+    diagnosis = Diagnosis(tables, accountant.standing, Engine(lambda: f"{next(ids):032x}"))
+    ranks = {tgid: rank for rank, tgid in run.tgids.items()}
+    told: list[Told] = []
+    tgids: dict[int, int] = {}
+    for now_ns in replay.ticks():
+        processes = tables.read_processes()
+        tgids = {number: row.tgid for number, row in processes.items()}
+        waits = tables.read_waits(processes, is_urgent=diagnosis.wanted.is_urgent)
+        threads = tables.read_threads() if diagnosis.wanted.with_threads else ()
+        accountant.update(waits, {process: process for process in processes}, now_ns, threads)
+        transitions = diagnosis.tick(processes, tables.read_communicators(), accountant.moved, now_ns)
+        told += _told(transitions, now_ns, tgids, ranks)
+    return told + list(_told(diagnosis.end(tuple(tgids), run.ticks[-1].now_ns), run.ticks[-1].now_ns, tgids, ranks))
+
+
+def _told(transitions: list[Transition], now_ns: int, tgids: dict[int, int], ranks: dict[int, int]) -> Iterator[Told]:
+    for change, chain in transitions:
+        yield Told(now_ns, ranks.get(tgids.get(chain.process, 0), -1), change, chain)
+
+
+@dataclass(frozen=True)
+class Finding:
+    """One episode. impact: by which part its steps were longer in the median; None where none ended.
+
+    opened: chains of the faulty run, in order; false_alarms: those before the fault, and those of the clean run.
+    """
+
+    episode: Episode
+    impact: float | None
+    began_ns: int
+    ended_ns: int
+    opened: tuple[Told, ...]
+    false_alarms: tuple[Told, ...]
+
+    @property
+    def is_positive(self) -> bool:
+        """Whether something is to be said of it."""
+        if self.episode.cause is Cause.NONE:
+            return False
+        return self.impact is None or self.impact >= IMPACT
+
+    @property
+    def accepted(self) -> set[str]:
+        """Causes that are right."""
+        return set().union(*(ACCEPTED.get(cause, {cause.value}) for cause in (self.episode.cause, *self.episode.also)))
+
+    @property
+    def first(self) -> Told | None:
+        """What was said first of a rank that has the fault; of waiting for a peer only where nothing else was."""
+        mine = [told for told in self.opened if told.chain.cause.value != "peer_rank"]
+        return next(iter(mine or self.opened), None)
+
+    @property
+    def detected_after_ns(self) -> int | None:
+        """Since the fault began."""
+        return self.first.now_ns - self.began_ns if self.first else None
+
+    def complaints(self) -> list[str]:
+        """What is wrong; nothing when all is right."""
+        found = [f"false alarm: {told.chain.cause.value}" for told in self.false_alarms]
+        if not self.is_positive:
+            return found + [f"not silent: {told.chain.cause.value}" for told in self.opened]
+        if self.first is None:
+            return found if self.episode.cause is Cause.NOT_HOST else [*found, "missed"]
+        if self.first.chain.cause.value not in self.accepted:
+            found.append(f"cause {self.first.chain.cause.value}")
+        by_rank = [told.rank for told in self.opened]
+        if len(by_rank) != len(set(by_rank)):
+            found.append(f"{len(by_rank)} chains")
+        return found
+
+
+def find(episode: Episode, recording: Recording) -> Finding:
+    """Of a recorded pair."""
+    truth = pair(
+        [recording.clean.result()], recording.faulty.result(), episode.window, range(episode.ranks), episode.period
+    )
+    began_ns, ended_ns = _times(episode, recording.faulty, truth.window)
+    opened = [told for told in diagnose(recording.faulty) if told.change is Change.OPENED]
+    clean = [told for told in diagnose(recording.clean) if told.change is Change.OPENED]
+    of_fault = tuple(told for told in opened if began_ns <= told.now_ns <= ended_ns + GRACE_NS)
+    others = tuple(told for told in opened if told not in of_fault)
+    return Finding(episode, _impact(episode, truth), began_ns, ended_ns, of_fault, (*others, *clean))
+
+
+def _times(episode: Episode, run: RecordedRun, window: Window) -> tuple[int, int]:
+    """From the first step with the fault to the last one."""
+    steps = [step for step in run.steps if step.number in window]
+    last = run.ticks[-1].now_ns
+    if run.injected_ns is not None:
+        return run.injected_ns
+    began_ns = min((step.start_ns for step in steps), default=max(step.end_ns for step in run.steps))
+    if episode.end is not End.WHOLE:
+        return began_ns, last
+    return began_ns, max((step.end_ns for step in steps), default=last)
+
+
+def _impact(episode: Episode, truth: Truth) -> float | None:
+    if episode.end is not End.WHOLE:
+        return None
+    rank = episode.culprit_rank or 0
+    clean_ns = truth.clean_ns(rank)
+    return truth.lost_ns(rank) / clean_ns if clean_ns else None
