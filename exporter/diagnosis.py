@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Mapping, Set
+from functools import partial
 
 from exporter import catalog
 from exporter.accounting.standing import Standing
@@ -16,8 +17,8 @@ from exporter.chains.engine import Engine, Observation, Wanted
 from exporter.chains.memory import Allocations
 from exporter.chains.span import Collective
 from exporter.kernel import abi
-from exporter.kernel.abi import Shape
-from exporter.kernel.operations import OPERATIONS
+from exporter.kernel.abi import Api, Role, Shape
+from exporter.kernel.operations import OPERATIONS, Operation
 from exporter.kernel.progress_rows import ProgressKey
 from exporter.kernel.rows import CommunicatorRow, ProcessRow, Tables
 from exporter.totals import Series, Total, Totals
@@ -31,13 +32,38 @@ _POSSIBLE = tuple(
 )
 
 
+def call_times(tables: Tables, number: int) -> dict[Effect, int]:
+    """Nanoseconds that a process has spent in calls of each kind so far; calls of the driver within others are in those."""
+    row = tables.read_processes().get(number)
+    times: dict[Effect, int] = {}
+    for key, operation in tables.read_of({number: row}).operations.items() if row else ():
+        effect = _effect_of(OPERATIONS[key.operation])
+        if effect is not None:
+            times[effect] = times.get(effect, 0) + operation.total_ns
+    return times
+
+
+_OF_ROLE = {
+    Role.LAUNCH: Effect.LAUNCH,
+    Role.SYNC: Effect.SYNC,
+    Role.EVENT_SYNC: Effect.SYNC,
+    Role.COPY: Effect.MEMCPY,
+}
+
+
+def _effect_of(operation: Operation) -> Effect | None:
+    if operation.shape in (Shape.ALLOCATE, Shape.FREE):
+        return Effect.ALLOC
+    return Effect.COLLECTIVE if operation.api is Api.NCCL else _OF_ROLE.get(operation.role)
+
+
 class Diagnosis:
     """Owns the engine. standing: of one process, from the books."""
 
     def __init__(self, tables: Tables, standing: Callable[[int], Standing], engine: Engine | None = None) -> None:
         self._tables = tables
         self._standing = standing
-        self._engine = engine or Engine()
+        self._engine = engine or Engine(call_times=partial(call_times, tables))
         self._opened: dict[int, Counter[tuple[Cause, Effect, Severity]]] = {}
         self._escalated: dict[int, Counter[tuple[Cause, Effect, Severity]]] = {}
         self._chains: dict[int, dict[tuple[Cause, Effect], Chain]] = {}  # the last of each kind

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import secrets
 from collections.abc import Callable, Iterable, Mapping
+from functools import partial
 from typing import NamedTuple
 
 from exporter.accounting.standing import Standing
@@ -41,10 +42,18 @@ NOTHING = Wanted()
 
 
 class Engine:
-    """Owns the open chains. new_id: 32 hexadecimal digits, never all zero."""
+    """Owns the open chains.
 
-    def __init__(self, new_id: Callable[[], str] = lambda: secrets.token_hex(_ID_BYTES)) -> None:
+    new_id: 32 hexadecimal digits, never all zero. call_times: of a process, nanoseconds in calls of each kind so far.
+    """
+
+    def __init__(
+        self,
+        new_id: Callable[[], str] = lambda: secrets.token_hex(_ID_BYTES),
+        call_times: Callable[[int], Mapping[Effect, int]] = lambda _process: {},
+    ) -> None:
         self._new_id = new_id
+        self._call_times = call_times
         self._watches: dict[int, Watch] = {}
         self._memory: dict[int, OutOfMemory] = {}
         self._communicators = Communicators()
@@ -62,7 +71,9 @@ class Engine:
         missing = self._communicators.update({number: one.collectives for number, one in processes.items()}, now_ns)
         absent = {one.process: one for one in missing}
         for number, observed in processes.items():
-            transition = self._watches[number].update(self._waited_by(number), absent.get(number))
+            transition = self._watches[number].update(
+                self._waited_by(number), absent.get(number), partial(self._call_times, number)
+            )
             transitions += [transition] if transition else []
             transitions += self._look_at_memory(number, observed.allocations, now_ns)
         watches = self._watches.values()

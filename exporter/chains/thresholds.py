@@ -38,7 +38,10 @@ LASTING_NS = 400_000_000
 """In sum, before anything is said: half a second lost once is worth a line, a shorter hitch is not."""
 
 JUDGED_NS = 10 * NANOSECONDS
-"""What a verdict looks back on at most."""
+JUDGED_MAX_NS = 600 * NANOSECONDS
+JUDGED_MOMENTS = 80
+"""What a verdict looks back on: the steps that it needs, also if they take four times as long as usual, and of that so many
+moments at most. A job that makes a step a minute is not seen four times a second, but every 7.5 s."""
 
 # ---- why
 

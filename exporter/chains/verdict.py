@@ -36,7 +36,8 @@ _EFFECTS = dict.fromkeys(OF_THE_HOST, (Effect.GAP, Effect.SYNC)) | {
     Cause.SLOW_RANK: (Effect.COLLECTIVE,),
     Cause.NCCL_HANG: (Effect.COLLECTIVE,),
     Cause.CUDA_OOM: (Effect.ALLOC,),
-    Cause.NOT_HOST: (Effect.SYNC,),
+    Cause.ALLOCATION_CHURN: (Effect.ALLOC,),
+    Cause.NOT_HOST: (Effect.SYNC, Effect.MEMCPY, Effect.LAUNCH, Effect.ALLOC, Effect.COLLECTIVE),
 }
 
 
@@ -129,6 +130,16 @@ def judge(found: Findings) -> Verdict | None:
     return Verdict(Cause.NOT_HOST, Effect.SYNC, unexplained, _named(shares, found, total))
 
 
+def by_calls(reason: Verdict, found: Findings, grown: Mapping[Effect, float]) -> Verdict:
+    """A verdict that acquits the host, with what takes longer. grown: time in calls beyond the usual, parts of the wall time."""
+    effect = max(grown, key=lambda one: grown[one], default=Effect.SYNC)
+    part = min(grown.get(effect, 0.0) / found.total, 1.0)
+    if effect is Effect.ALLOC and part >= MAIN_SHARE:
+        shares = ((Cause.ALLOCATION_CHURN.value, part), *reason.shares)
+        return Verdict(Cause.ALLOCATION_CHURN, effect, part, shares)
+    return reason._replace(effect=effect) if part >= MAIN_SHARE else reason
+
+
 def part_of(cause: Cause, found: Findings) -> float:
     """Of the wall time, what this cause took. A wait for a CPU that is not explained yet may be of any of those who hold CPUs."""
     if cause is Cause.PEER_RANK:
@@ -141,8 +152,8 @@ def part_of(cause: Cause, found: Findings) -> float:
 
 
 def is_another_phase(found: Findings) -> bool:
-    """Whether a step is made of more or fewer calls than it was."""
-    return abs(found.calls - 1.0) > PHASE_CHANGE
+    """Whether a step is made of more or fewer calls than it was. Spans begin and end within a step, which may be one too many."""
+    return found.steps > 0 and abs(found.calls - 1.0) > PHASE_CHANGE + 1 / found.steps
 
 
 def severity_of(cause: Cause, lost_share: float, contribution: float) -> Severity:

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Callable, Mapping
 from dataclasses import replace
+from typing import NamedTuple
 
 from exporter.accounting.naming import NOBODY
 from exporter.chains import verdict
@@ -22,9 +23,12 @@ from exporter.chains.thresholds import (
     CHRONIC_SHARE,
     HANG_NS,
     HANG_STEPS,
+    JUDGED_MAX_NS,
+    JUDGED_MOMENTS,
     JUDGED_NS,
     LASTING_NS,
     NEW_NORMAL_NS,
+    NOT_HOST_STEPS,
     OVER_SHARE,
     RECENT_NS,
     SPREADS_ALLOWED,
@@ -37,8 +41,18 @@ from exporter.chains.verdict import OF_THE_HOST, Findings, Verdict
 
 _KEPT_CULPRITS = 5
 
+CallTimes = Callable[[], Mapping[Effect, int]]
+"""Nanoseconds that a process has spent in calls of each kind so far. Asked for when it matters: it is a reading of its own."""
+
 Waited = Callable[[Span], Mapping[str, int]]
 """By rank, nanoseconds that a process waited for it in a span."""
+
+
+class _Spent(NamedTuple):
+    """In calls of each kind, up to a moment."""
+
+    at: Seen
+    times_ns: Mapping[Effect, int]
 
 
 class Watch:
@@ -49,10 +63,12 @@ class Watch:
         self._new_id = new_id
         self._usual = Usual()
         self._change = ChangeTest()
-        self._seen: deque[Seen] = deque()  # the last JUDGED_NS
+        self._seen: deque[Seen] = deque()  # what a verdict looks back on
         self._marks: deque[Seen] = deque()  # one a second, the last CHRONIC_NS
+        self._learning: Seen | None = None  # where the window begins of which the usual is made
         self._began: Seen | None = None  # where the open chain begins
         self._calm_since_ns = 0
+        self._spent: _Spent | None = None  # in calls, when the alarm came
         self.chain: Chain | None = None
         self.is_undecided = False
         self.is_stuck = False
@@ -67,15 +83,14 @@ class Watch:
         if self._seen and self.chain is None and self._usual.is_known:
             tick = Span(self._seen[-1], seen)
             self._change.see(self._excess_ns(tick), tick.wall_ns, seen.now_ns, spread=self._usual.spread)
-        if len(self._seen) > 1 and self._seen[-1].standing == self._seen[-2].standing == seen.standing:
-            self._seen.pop()  # of a rest its begin and its end are enough
-        self._seen.append(seen)
-        while len(self._seen) > 2 and seen.now_ns - self._seen[1].now_ns >= JUDGED_NS:
-            self._seen.popleft()
+        self._keep(seen)
+        self._learn(seen)
         if not self._marks or seen.now_ns - self._marks[-1].now_ns >= WINDOW_NS:
-            self._mark(seen)
+            self._marks.append(seen)
+        while len(self._marks) > 2 and seen.now_ns - self._marks[1].now_ns >= CHRONIC_NS:
+            self._marks.popleft()
 
-    def update(self, waited: Waited, missing: Missing | None) -> Transition | None:
+    def update(self, waited: Waited, missing: Missing | None, call_times: CallTimes) -> Transition | None:
         """What follows from it. missing: this process is, in a collective."""
         seen = self._seen[-1]
         self.is_undecided = seen.standing.undecided_ns > ALLOWANCE * WINDOW_NS
@@ -84,7 +99,11 @@ class Watch:
             return self._hang(missing, seen)
         if self.chain is not None:
             return self._follow(self.chain, seen, waited)
-        return self._suspect(seen, waited) if self._change.is_alarm else self._complain(seen, waited)
+        if not self._change.is_alarm:
+            self._spent = None
+            return self._complain(seen, waited)
+        self._spent = self._spent or _Spent(seen, call_times())
+        return self._suspect(seen, waited, call_times)
 
     def span(self, like: Span) -> Span:
         """Between the same two moments, as far as this process is known."""
@@ -94,12 +113,37 @@ class Watch:
         """The process has ended."""
         return None if self.chain is None else self._resolve(self.chain, now_ns, End.JOB_ENDED)
 
-    def _mark(self, seen: Seen) -> None:
-        if self._marks and self.chain is None and self._change.is_calm:
-            self._usual.see(Span(self._marks[-1], seen))
-        self._marks.append(seen)
-        while len(self._marks) > 2 and seen.now_ns - self._marks[1].now_ns >= CHRONIC_NS:
-            self._marks.popleft()
+    def _keep(self, seen: Seen) -> None:
+        """As much as a verdict needs, and of that only so many moments: steps may take minutes."""
+        judged_ns = max(JUDGED_NS, min(4 * NOT_HOST_STEPS * self._pace_ns(), JUDGED_MAX_NS))
+        if len(self._seen) > 1:
+            last, before = self._seen[-1], self._seen[-2]
+            # Of a rest its begin and its end are enough.
+            is_rest = before.standing == last.standing == seen.standing
+            if is_rest or seen.now_ns - before.now_ns < judged_ns / JUDGED_MOMENTS:
+                self._seen.pop()
+        self._seen.append(seen)
+        while len(self._seen) > 2 and seen.now_ns - self._seen[1].now_ns >= judged_ns:
+            self._seen.popleft()
+
+    def _learn(self, seen: Seen) -> None:
+        """What is usual, while nothing is wrong: of a second at the least, and a step where there are steps."""
+        if self.chain is not None or not self._change.is_calm:
+            self._learning = None
+            return
+        self._learning = self._learning or seen
+        window = Span(self._learning, seen)
+        if window.wall_ns >= WINDOW_NS and (window.steps or not seen.standing.step_began_ns):
+            self._usual.see(window)
+            self._learning = seen
+
+    def _pace_ns(self) -> int:
+        """A usual step; 0 without a rhythm."""
+        return round(self._usual.step_ns) if self.has_rhythm else 0
+
+    def _recent(self, seen: Seen, least_ns: int = WINDOW_NS) -> Span:
+        """So long, and two steps at the least."""
+        return Span(self._since(seen.now_ns - max(least_ns, 2 * self._pace_ns())), seen)
 
     def _is_stuck(self, seen: Seen) -> bool:
         """Whether no step has ended for two ticks, in a job that makes many: what threads do is booked when they go on."""
@@ -158,9 +202,9 @@ class Watch:
     def _allowed(self) -> float:
         return max(ALLOWANCE, SPREADS_ALLOWED * self._usual.spread)
 
-    def _suspect(self, seen: Seen, waited: Waited) -> Transition | None:
+    def _suspect(self, seen: Seen, waited: Waited, call_times: CallTimes) -> Transition | None:
         """It is slower: is that going on, and why?"""
-        recent = Span(self._since(seen.now_ns - WINDOW_NS), seen)
+        recent = self._recent(seen)
         if self._excess_ns(recent) < self._allowed() * recent.wall_ns:
             self._change.reset()
             return None
@@ -174,12 +218,24 @@ class Watch:
             tick = Span(self._seen[-2], seen)
             if self._excess_ns(tick) < found.total * tick.wall_ns / 2:
                 return None  # a pause is over: slow steps are slow in every tick
+            reason = verdict.by_calls(reason, found, self._grown(seen, call_times()))
         if reason is None:
-            if verdict.is_another_phase(found) and found.steps and not found.lost:
+            if verdict.is_another_phase(found) and not found.lost:
                 self._usual.forget()
                 self._change.reset()
             return None
         return self._open(began, seen, found, reason)
+
+    def _grown(self, seen: Seen, times_ns: Mapping[Effect, int]) -> dict[Effect, float]:
+        """Time in calls since the alarm, beyond what as many steps usually spend there; as parts of the wall time."""
+        assert self._spent is not None  # noqa: S101 - there was an alarm
+        then, spent_ns = self._spent
+        span = Span(then, seen)
+        usual_steps = max(then.standing.steps, 1)
+        return {
+            effect: (ns - spent_ns.get(effect, 0) - spent_ns.get(effect, 0) * span.steps / usual_steps) / span.wall_ns
+            for effect, ns in times_ns.items()
+        }
 
     def _complain(self, seen: Seen, waited: Waited) -> Transition | None:
         """It was never better, and that is the host's doing."""
@@ -223,10 +279,10 @@ class Watch:
 
     def _follow(self, chain: Chain, seen: Seen, waited: Waited) -> Transition | None:
         """How bad is it now, and is it over?"""
-        recent = Span(self._since(seen.now_ns - WINDOW_NS), seen)
+        recent = self._recent(seen)
         if self._is_calm(chain, recent, waited):
             self._calm_since_ns = self._calm_since_ns or recent.then.now_ns
-            if seen.now_ns - self._calm_since_ns >= CALM_NS:
+            if seen.now_ns - self._calm_since_ns >= max(CALM_NS, 2 * self._pace_ns()):
                 return self._resolve(chain, self._calm_since_ns, End.RECOVERED)
             return None
         self._calm_since_ns = 0
@@ -237,7 +293,7 @@ class Watch:
         found = verdict.find(whole, self._usual, waited(whole), is_chronic=chain.is_chronic)
         reason = verdict.judge(found)
         contribution = dict(reason.shares).get(chain.cause.value, 0.0) if reason else chain.contribution
-        latest = Span(self._since(seen.now_ns - RECENT_NS), seen)
+        latest = self._recent(seen, RECENT_NS)
         now = verdict.find(latest, self._usual, waited(latest), is_chronic=chain.is_chronic)
         severity = verdict.severity_of(chain.cause, _lost_share(now, chain.cause), max(contribution, 0.5))
         if chain.is_chronic:

@@ -1,24 +1,32 @@
-"""What the engine says of a recorded run, and whether that is right.
+"""`python -m tests.faults.diagnosed --out DIR [NAME...]`: what the engine says of episodes, and whether that is right.
 
-In: a RecordedRun, with its cadence. Out: what was told, when, of which rank; per episode a Finding.
+In: recorded runs, with their cadence. Out: what was told, when, of which rank; a Finding for each episode.
 """
 
 from __future__ import annotations
 
+import argparse
 import itertools
+import sys
+import tempfile
 from collections.abc import Iterator
 from dataclasses import dataclass
+from pathlib import Path
 from typing import NamedTuple
 
 from exporter.accounting.accountant import Accountant
 from exporter.chains.chain import Chain, Change, Transition
 from exporter.chains.engine import Engine
-from exporter.diagnosis import Diagnosis
+from exporter.diagnosis import Diagnosis, call_times
 from exporter.kernel.rows import Tables
+from exporter.units import NANOSECONDS
 from tests.faults.episode import Cause, End, Episode
+from tests.faults.injectors import NotPossible
 from tests.faults.job import Window
-from tests.faults.recording import RecordedRun, Recording, Replay
+from tests.faults.recording import SUFFIX, RecordedRun, Recording, Replay, load
+from tests.faults.registry import EPISODES
 from tests.faults.truth import Truth, pair
+from tests.support.standin_gpu import built
 
 GRACE_NS = 5_000_000_000
 """Behind the fault, in which a chain may still be opened for it."""
@@ -48,7 +56,8 @@ def diagnose(run: RecordedRun) -> list[Told]:
     """What the exporter would have told, tick by tick."""
     replay, ids = Replay(run.ticks), itertools.count(1)
     tables, accountant = Tables(replay.maps, replay.iterate), Accountant()
-    diagnosis = Diagnosis(tables, accountant.standing, Engine(lambda: f"{next(ids):032x}"))
+    engine = Engine(lambda: f"{next(ids):032x}", lambda number: call_times(tables, number))
+    diagnosis = Diagnosis(tables, accountant.standing, engine)
     ranks = {tgid: rank for rank, tgid in run.tgids.items()}
     told: list[Told] = []
     tgids: dict[int, int] = {}
@@ -151,3 +160,68 @@ def _impact(episode: Episode, truth: Truth) -> float | None:
     rank = episode.culprit_rank or 0
     clean_ns = truth.clean_ns(rank)
     return truth.lost_ns(rank) / clean_ns if clean_ns else None
+
+
+HEAD = (
+    "| episode | impact | expected | after s | told | severity | contribution | culprit | verdict |\n"
+    "| --- | ---: | --- | ---: | --- | --- | ---: | --- | --- |"
+)
+
+
+def row(found: Finding) -> str:
+    """One line of the table."""
+    first, after_ns = found.first, found.detected_after_ns
+    chain = first.chain if first else None
+    cells = (
+        found.episode.name,
+        "-" if found.impact is None else f"{100 * found.impact:+.0f} %",
+        "+".join(sorted(found.accepted)) if found.is_positive else "silence",
+        "" if after_ns is None else f"{after_ns / NANOSECONDS:.2f}",
+        ", ".join(f"{told.chain.cause.value} of rank {told.rank}" for told in found.opened) or "nothing",
+        chain.severity.name.lower() if chain else "",
+        f"{chain.contribution:.2f}" if chain else "",
+        chain.culprits[0][0] if chain and chain.culprits else "",
+        "; ".join(found.complaints()) or "right",
+    )
+    return f"| {' | '.join(cells)} |"
+
+
+def main() -> int:
+    """Exit code 0: the table is a figure, not a test."""
+    parser = argparse.ArgumentParser(prog="python -m tests.faults.diagnosed", description=__doc__)
+    where = parser.add_mutually_exclusive_group(required=True)
+    where.add_argument("--out", type=Path, metavar="DIR", help="run the episodes, and keep the recordings there")
+    where.add_argument("--replay", type=Path, metavar="DIR", help="judge the recordings there")
+    parser.add_argument(
+        "--seconds", default="8,6,8", metavar="BEFORE,FAULT,AFTER", help="how long each part of a run lasts (8,6,8)"
+    )
+    parser.add_argument("names", nargs="*", metavar="NAME", help="episodes; all, or all that are there")
+    asked = parser.parse_args()
+    before, fault, after = map(float, asked.seconds.split(","))
+    print(HEAD, flush=True)
+    for name in asked.names or EPISODES:
+        episode = EPISODES[name].lasting(before, fault, after)
+        path = (asked.replay or asked.out) / f"{name}{SUFFIX}"
+        if asked.out is not None:
+            try:
+                _record(episode, asked.out)
+            except (NotPossible, RuntimeError) as reason:
+                print(f"| {name} | not possible here: {reason} |", flush=True)
+                continue
+        if path.exists():
+            print(row(find(episode, load(path))), flush=True)
+    return 0
+
+
+def _record(episode: Episode, folder: Path) -> None:
+    from tests.faults.recorder import private_standin, record  # the rest runs without the kernel's programs
+
+    built()
+    folder.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory() as libraries:
+        private_standin(Path(libraries))
+        record(episode, Path(libraries)).save(folder)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -100,7 +100,12 @@ class Episode:
         first, fault, after = (
             round(seconds / self.step_seconds) for seconds in (before_seconds, fault_seconds, after_seconds)
         )
-        return replace(self, window=Window(first, first + fault), steps=first + fault + after)
+        return replace(
+            self,
+            window=Window(first, first + fault),
+            steps=first + fault + after,
+            hang_seconds=before_seconds + fault_seconds,
+        )
 
     def common_flags(self) -> tuple[str, ...]:
         """Of both runs: the seed, the length, and no step that is unlike the others."""

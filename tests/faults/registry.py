@@ -9,6 +9,7 @@ from tests.faults.job import COMM, Window
 
 WORKER = "pt_data_worker"
 SLOW_LOADER = (*LOADER_BOUND, "--prefetch=2")
+LOADER_STEP_SECONDS = 0.0045
 
 _CPU = (
     Episode(
@@ -53,6 +54,7 @@ _MEMORY_AND_DISK = (
         also=(Cause.DATALOADER,),
         culprit=WORKER,
         flags=LOADER_BOUND,
+        step_seconds=LOADER_STEP_SECONDS,
         scene=scenes.slow_disk,
     ),
     Episode(
@@ -94,6 +96,7 @@ _INSIDE = (
         cause=Cause.DATALOADER,
         culprit=WORKER,
         flags=SLOW_LOADER,
+        step_seconds=LOADER_STEP_SECONDS,
         fault=("--fault=loader-compute", "--fault-us=20000"),
     ),
     Episode(
@@ -102,6 +105,7 @@ _INSIDE = (
         cause=Cause.DATALOADER,
         culprit=WORKER,
         flags=SLOW_LOADER,
+        step_seconds=LOADER_STEP_SECONDS,
         fault=("--fault=loader-sleep", "--fault-us=20000"),
     ),
     Episode(
@@ -110,6 +114,7 @@ _INSIDE = (
         cause=Cause.DATALOADER,
         culprit=WORKER,
         flags=SLOW_LOADER,
+        step_seconds=LOADER_STEP_SECONDS,
         fault=("--fault=loader-read", f"--fault-bytes={96 << 20}"),
         scene=scenes.loader_file,
     ),
@@ -243,6 +248,7 @@ _DECOYS = (
         flags=(*LOADER_BOUND, "--pace-us=60000"),
         scene=scenes.crowd,
         steps=60,
+        step_seconds=0.06,
         window=Window(20, 45),
         is_decoy=True,
     ),

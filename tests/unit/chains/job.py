@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 from exporter.accounting.naming import Cause as LossCause
 from exporter.accounting.standing import Standing
-from exporter.chains.chain import Change, Transition
+from exporter.chains.chain import Change, Effect, Transition
 from exporter.chains.engine import Engine, Observation
 from exporter.chains.memory import Allocations
 from exporter.chains.span import Collective
@@ -31,6 +31,7 @@ class Job:
         self.lag_ns = 0
         self.arrived = 0
         self.allocations = Allocations()
+        self.call_times_ns: dict[Effect, int] = {}
         self._has_rhythm = has_rhythm
         self._steps_ns = 0
         self._began_ns = 1
@@ -44,8 +45,12 @@ class Job:
         lost: Loss | None = None,
         exposed: float = 0.0,
         late: float = 0.0,
+        in_calls: Mapping[Effect, float] | None = None,
     ) -> None:
-        """A quarter of a second in which steps take so long; None for no step at all. late: the others wait so long for it."""
+        """A quarter of a second in which steps take so long; None for no step at all. late: the others wait so long for it.
+
+        in_calls: time spent in calls of a kind, as a share of the wall time.
+        """
         if step_ms is not None:
             step_ns, made = step_ms * 1e6, TICK_NS / (step_ms * 1e6)
             self._steps_ns += round((int(self.steps + made) - int(self.steps)) * step_ns)
@@ -57,6 +62,8 @@ class Job:
             self.lost_ns = {**self.lost_ns, key: self.lost_ns.get(key, 0) + round(share * TICK_NS)}
         self.exposed_ns += round(exposed * TICK_NS)
         self.lag_ns += round(late * TICK_NS)
+        for effect, share in (in_calls or {}).items():
+            self.call_times_ns[effect] = self.call_times_ns.get(effect, 0) + round(share * TICK_NS)
 
     def observation(self, rank: int | None = None) -> Observation:
         """As it is now. rank: in a communicator of two."""
@@ -83,7 +90,7 @@ class Scene:
 
     def __init__(self, *jobs: Job, has_ranks: bool = False) -> None:
         self.jobs = jobs or (Job(),)
-        self.engine = Engine(new_id=self._new_id)
+        self.engine = Engine(new_id=self._new_id, call_times=lambda process: dict(self.jobs[process - 1].call_times_ns))
         self.now_ns = 1_000 * SECOND
         self.told: list[Transition] = []
         self._has_ranks = has_ranks

@@ -123,6 +123,22 @@ class TestAbstaining:
 
         assert (before, opened.chain.cause, opened.chain.severity) == ([], Cause.NOT_HOST, Severity.MEDIUM)
 
+    @pytest.mark.parametrize("effect", [Effect.SYNC, Effect.MEMCPY, Effect.LAUNCH])
+    def test_what_takes_longer_is_named(self, effect: Effect) -> None:
+        """Of calls that usually take a tenth of the time, and now 0.6 of it in steps twice as long."""
+        scene = Scene()
+        scene.go_on(20, in_calls={Effect.SYNC: 0.1, effect: 0.1})
+        (opened,) = scene.go_on(5, step_ms=20.0, in_calls={Effect.SYNC: 0.05, effect: 0.6})
+
+        assert (opened.chain.cause, opened.chain.effect) == (Cause.NOT_HOST, effect)
+
+    def test_allocations_in_every_step_are_churn(self, scene: Scene) -> None:
+        """Half of the time is spent in them."""
+        (opened,) = scene.go_on(5, step_ms=20.0, in_calls={Effect.ALLOC: 0.5})
+
+        assert (opened.chain.cause, opened.chain.effect) == (Cause.ALLOCATION_CHURN, Effect.ALLOC)
+        assert opened.chain.contribution == pytest.approx(1.0, abs=0.05)
+
     def test_loss_that_explains_little_is_not_the_host(self, scene: Scene) -> None:
         """A tenth of the time was lost, a half is to be explained."""
         (opened,) = scene.go_on(5, step_ms=20.0, lost={DISK: 0.1})
@@ -173,6 +189,38 @@ class TestAbstaining:
 
         assert (opened.chain.cause, opened.chain.severity) == (Cause.DATALOADER, Severity.MEDIUM)
         assert opened.chain.is_chronic
+
+
+class TestLongSteps:
+    """A minute each, of a job that usually takes ten seconds."""
+
+    @pytest.fixture
+    def slow(self) -> Scene:
+        """It has made thirty steps of ten seconds."""
+        scene = Scene()
+        assert scene.go_on(300, step_ms=10_000.0) == []
+        return scene
+
+    def test_cause_of_the_host_is_told_within_two_steps(self, slow: Scene) -> None:
+        """The disk takes half of the time."""
+        (opened,) = slow.go_on(21, step_ms=20_000.0, lost={DISK: 0.5})
+
+        assert opened.chain.cause is Cause.BLOCK_IO
+
+    def test_it_is_resolved_once(self, slow: Scene) -> None:
+        """While it lasts it does not come and go with the steps."""
+        slow.go_on(300, step_ms=20_000.0, lost={DISK: 0.5})
+        slow.go_on(60, step_ms=10_000.0)
+
+        changes = [change for change, _ in slow.told if change is not Change.ESCALATED]
+        assert changes == [Change.OPENED, Change.RESOLVED]
+
+    def test_what_is_not_the_host_is_told_after_eight_steps(self, slow: Scene) -> None:
+        """Not before."""
+        before = slow.go_on(150, step_ms=20_000.0)
+        (opened,) = slow.go_on(50, step_ms=20_000.0)
+
+        assert (before, opened.chain.cause) == ([], Cause.NOT_HOST)
 
 
 class TestCourse:
