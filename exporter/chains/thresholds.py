@@ -58,8 +58,9 @@ STUCK_NS = 400_000_000
 
 NOT_HOST_NS = 3 * NANOSECONDS
 NOT_HOST_STEPS = 8
+NOT_HOST_SHARE = 0.10
 """Before the host is acquitted: late stalls are decided when the waits behind them are over. A job that makes no more steps at
-all has ended or evaluates."""
+all has ended or evaluates. And of a job that is a little slower for no reason that the host knows, nobody needs to be told."""
 
 PHASE_CHANGE = 0.10
 """Calls of a step more or fewer by this part: the job does something else, which is no fault."""

@@ -14,6 +14,7 @@ from exporter.chains.span import Span
 from exporter.chains.thresholds import (
     MAIN_SHARE,
     NOT_HOST_NS,
+    NOT_HOST_SHARE,
     NOT_HOST_STEPS,
     PATIENCE_NS,
     PHASE_CHANGE,
@@ -124,7 +125,9 @@ def judge(found: Findings) -> Verdict | None:
         return Verdict(first, _effect(first, found), share, _named(shares, found, total), _peer(first, found))
     if found.undecided / total >= UNDECIDED_SHARE and found.wall_ns < PATIENCE_NS:
         return None
-    if found.slower is None or found.wall_ns < NOT_HOST_NS or found.steps < NOT_HOST_STEPS or is_another_phase(found):
+    if found.slower is None or found.slower < NOT_HOST_SHARE or is_another_phase(found):
+        return None
+    if found.wall_ns < NOT_HOST_NS or found.steps < NOT_HOST_STEPS:
         return None
     unexplained = max(1.0 - sum(part for _, part in shares), 0.0)
     return Verdict(Cause.NOT_HOST, Effect.SYNC, unexplained, _named(shares, found, total))

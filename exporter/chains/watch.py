@@ -97,6 +97,8 @@ class Watch:
         self.is_stuck = self._is_stuck(seen)
         if missing is not None and self._is_hang(missing, seen.now_ns):
             return self._hang(missing, seen)
+        if missing is not None and self.chain is None and self._has_stood_still(missing.since_ns, seen):
+            return None  # it may be on its way, or never come: the next seconds tell
         if self.chain is not None:
             return self._follow(self.chain, seen, waited)
         if not self._change.is_alarm:
@@ -151,6 +153,11 @@ class Watch:
             return False
         before = self._since(seen.now_ns - STUCK_NS)
         return before.standing.steps == seen.standing.steps and self._usual.step_ns * 2 < STUCK_NS
+
+    def _has_stood_still(self, since_ns: int, seen: Seen) -> bool:
+        """For two usual steps or more."""
+        is_long = self.has_rhythm and seen.now_ns - since_ns > 2 * self._pace_ns()
+        return is_long and self._since(since_ns).standing.steps == seen.standing.steps
 
     def _is_hang(self, missing: Missing, now_ns: int) -> bool:
         for_ns = now_ns - missing.since_ns
@@ -216,8 +223,8 @@ class Watch:
         reason = verdict.judge(found)
         if reason is not None and reason.cause is Cause.NOT_HOST:
             tick = Span(self._seen[-2], seen)
-            if self._excess_ns(tick) < found.total * tick.wall_ns / 2:
-                return None  # a pause is over: slow steps are slow in every tick
+            if not recent.steps or self._excess_ns(tick) < found.total * tick.wall_ns / 2:
+                return None  # a pause that goes on, or is over: slow steps are steps, and slow in every tick
             reason = verdict.by_calls(reason, found, self._grown(seen, call_times()))
         if reason is None:
             if verdict.is_another_phase(found) and not found.lost:

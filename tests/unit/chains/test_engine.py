@@ -146,6 +146,10 @@ class TestAbstaining:
         assert opened.chain.cause is Cause.NOT_HOST
         assert dict(opened.chain.shares)["block_io"] == pytest.approx(0.2, abs=0.02)
 
+    def test_a_little_slower_without_a_reason_is_not_worth_a_word(self, scene: Scene) -> None:
+        """Eight percent."""
+        assert scene.go_on(60, step_ms=10.8) == []
+
     def test_more_work_in_a_step_is_another_phase(self, scene: Scene) -> None:
         """Twice the calls, and twice the time: that is the usual from then on."""
         assert scene.go_on(60, step_ms=20.0, calls_per_step=100) == []
@@ -329,6 +333,15 @@ class TestRanks:
         ((change, chain),) = scene.told
         assert (change, chain.process, chain.cause, chain.peer) == (Change.OPENED, 2, Cause.NCCL_HANG, "1")
         assert chain.severity is Severity.CRITICAL
+
+    def test_rank_that_is_stuck_in_a_lock_for_good_hangs(self) -> None:
+        """What holds it up is booked as lost; that the others wait for it is the news, and the only one."""
+        scene = Scene(Job(1), Job(2), has_ranks=True)
+        scene.go_on(20)
+        scene.jobs[0].arrived += 1
+        scene.go_on(10, {"step_ms": None}, {"step_ms": None, "lost": {(LossCause.LOCK, NOBODY): 1.0}})
+
+        assert [(chain.process, chain.cause) for _, chain in scene.told] == [(2, Cause.NCCL_HANG)]
 
     def test_rank_that_comes_after_all_ends_the_hang(self) -> None:
         """Everything goes on."""
