@@ -105,8 +105,11 @@ class Engine:
 
     def _waited_by(self, number: int) -> Callable[[Span], Mapping[str, int]]:
         def waited(span: Span) -> Mapping[str, int]:
-            others = (watch.span(span) for other, watch in self._watches.items() if other != number)
-            return waited_ns(span, others)
+            own = span.now.collectives.keys()
+            if not own:
+                return {}
+            others = (watch for other, watch in self._watches.items() if other != number and watch.communicators & own)
+            return waited_ns(span, (watch.span(span) for watch in others))
 
         return waited
 

@@ -6,7 +6,7 @@ In: what was seen of it at every tick. Out: Transitions of its chain.
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Set
 from dataclasses import replace
 from typing import NamedTuple
 
@@ -78,6 +78,11 @@ class Watch:
         """Whether it is known how long its steps usually take."""
         return self._usual.is_known and self._usual.step_ns > 0
 
+    @property
+    def communicators(self) -> Set[int]:
+        """The hashes of those that it is in."""
+        return self._seen[-1].collectives.keys() if self._seen else frozenset()
+
     def see(self, seen: Seen) -> None:
         """What is known at a tick."""
         if self._seen and self.chain is None and self._usual.is_known:
@@ -121,7 +126,7 @@ class Watch:
         if len(self._seen) > 1:
             last, before = self._seen[-1], self._seen[-2]
             # Of a rest its begin and its end are enough.
-            is_rest = before.standing == last.standing == seen.standing
+            is_rest = before[1:] == last[1:] == seen[1:]
             if is_rest or seen.now_ns - before.now_ns < judged_ns / JUDGED_MOMENTS:
                 self._seen.pop()
         self._seen.append(seen)

@@ -56,9 +56,11 @@ def waiting(**variables: str) -> Iterator[subprocess.Popen[bytes]]:
 def comes_true(condition: Callable[[], bool]) -> bool:
     """Whether it is true within a minute."""
     deadline = time.monotonic() + TIMEOUT_SECONDS
-    while not condition() and time.monotonic() < deadline:
+    while time.monotonic() < deadline:
+        if condition():  # asked once: a moment later it may be over
+            return True
         time.sleep(0.01)
-    return condition()
+    return False
 
 
 def sleeps_in(tgid: int, function: str) -> bool:
