@@ -27,7 +27,9 @@ GOES_ON = frozenset({catalog.THREAD_TIME, catalog.LOST, catalog.CULPRIT, catalog
 probes cost is a mean of the last ten. Two readings need not be the same, and are left out.
 """
 
-SILENT = frozenset({catalog.LOST, catalog.CULPRIT, catalog.WAIT_CHAIN, catalog.NCCL_WAIT, catalog.STEP_DURATION})
+SILENT = frozenset({catalog.LOST, catalog.CULPRIT, catalog.WAIT_CHAIN, catalog.NCCL_WAIT, catalog.STEP_DURATION}).union(
+    catalog.METRICS_OF_COLLECTOR["chains"]
+)
 """What a program need not have that nobody kept from the GPU, that waits for no collective and makes no steps."""
 
 

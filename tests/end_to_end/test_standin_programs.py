@@ -95,11 +95,13 @@ def is_running(tgid: int) -> bool:
 
 
 def wait_until(condition: Callable[[], bool]) -> bool:
-    """The condition's last answer, at most a minute later."""
+    """Whether it is true within a minute."""
     deadline = time.monotonic() + TIMEOUT_SECONDS
-    while not condition() and time.monotonic() < deadline:
+    while time.monotonic() < deadline:
+        if condition():  # asked once: a moment later it may be over
+            return True
         time.sleep(0.01)
-    return condition()
+    return False
 
 
 def shared_memory_files() -> list[str]:
