@@ -157,8 +157,6 @@ class Diagnosis:
                 known = progress.get(ProgressKey(process, row.ordinal))
                 if known is None or row.rank < 0 or not row.hash or row.ordinal == abi.COMMUNICATOR_OTHER:
                     continue
-                place = Collective(
-                    row.rank, row.ranks, known.enqueued, known.completed, known.collectives, known.lag_ns
-                )
+                place = Collective(row.rank, known.collectives, known.lag_ns)
                 found.setdefault(process, {})[row.hash] = place
         return found

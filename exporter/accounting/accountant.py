@@ -208,7 +208,6 @@ class Accountant:
             process.loss.undecided_ns(),
             *process.cadence.rhythm(),
             calls,
-            feeding.stalled_since_ns if feeding else 0,
             self._stopped.get(number, 0),
         )
 

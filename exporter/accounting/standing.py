@@ -15,8 +15,8 @@ class Standing(NamedTuple):
     CPUs of which it is not known yet who held them.
     steps: of its rhythm, seen to end. steps_ns: what they took. step_began_ns: CLOCK_MONOTONIC when the open one began, 0 while
     there is no rhythm. missed_beats: steps were not seen where this has grown. calls: that the probes were hit for, in whole
-    dozens. stalled_since_ns: when the GPU's feeding stopped; 0 while it goes on. stopped_ns: how long the thread that feeds the
-    GPU has been stopped by a signal in its open call or gap; 0 where threads were not asked for.
+    dozens. stopped_ns: how long the thread that feeds the GPU has been stopped by a signal in its open call or gap; 0 where
+    threads were not asked for.
     """
 
     lost_ns: Mapping[tuple[Cause, str], int]
@@ -27,7 +27,6 @@ class Standing(NamedTuple):
     step_began_ns: int = 0
     missed_beats: int = 0
     calls: int = 0
-    stalled_since_ns: int = 0
     stopped_ns: int = 0
 
 

@@ -10,12 +10,9 @@ from exporter.accounting.standing import Standing
 
 
 class Collective(NamedTuple):
-    """A process's place in a communicator. Counts since it was made; lag_ns: behind the node's first rank, in sum."""
+    """A process's place in a communicator. arrived: at collectives so far; lag_ns: behind the node's first rank, in sum."""
 
     rank: int
-    ranks: int
-    enqueued: int
-    completed: int
     arrived: int
     lag_ns: int
 

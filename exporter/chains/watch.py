@@ -27,6 +27,7 @@ from exporter.chains.thresholds import (
     JUDGED_MOMENTS,
     JUDGED_NS,
     LASTING_NS,
+    MAIN_SHARE,
     NEW_NORMAL_NS,
     NOT_HOST_STEPS,
     OVER_SHARE,
@@ -166,7 +167,7 @@ class Watch:
 
     def _is_hang(self, missing: Missing, now_ns: int) -> bool:
         for_ns = now_ns - missing.since_ns
-        if not self._usual.is_known or not self._usual.step_ns:
+        if not self.has_rhythm:
             return for_ns >= UNKNOWN_HANG_NS
         return for_ns >= max(HANG_NS, HANG_STEPS * self._usual.step_ns)
 
@@ -307,7 +308,7 @@ class Watch:
         contribution = dict(reason.shares).get(chain.cause.value, 0.0) if reason else chain.contribution
         latest = self._recent(seen, RECENT_NS)
         now = verdict.find(latest, self._usual, waited(latest), is_chronic=chain.is_chronic)
-        severity = verdict.severity_of(chain.cause, _lost_share(now, chain.cause), max(contribution, 0.5))
+        severity = verdict.severity_of(chain.cause, _lost_share(now, chain.cause), max(contribution, MAIN_SHARE))
         if chain.is_chronic:
             severity = min(severity, Severity.MEDIUM)
         self.chain = replace(

@@ -99,7 +99,7 @@ class TestObservations:
         bench.kernel.progress(1, communicator=1, enqueued=12, completed=10, collectives=11, lag_ns=5)
         bench.kernel.progress(1, communicator=2, enqueued=3)
 
-        assert bench.tick()[1].collectives == {77: Collective(3, 8, 12, 10, 11, 5)}
+        assert bench.tick()[1].collectives == {77: Collective(3, 11, 5)}
 
     def test_allocations_that_failed_for_want_of_memory_are_counted(self, bench: Bench) -> None:
         """Code 2 of an allocation, and nothing else."""

@@ -76,12 +76,9 @@ class Job:
             self._began_ns if self._has_rhythm else 0,
             0,
             int(self.calls),
-            0,
             self.stopped_ns,
         )
-        places = (
-            {} if rank is None else {77: Collective(rank, 2, self.arrived, self.arrived, self.arrived, self.lag_ns)}
-        )
+        places = {} if rank is None else {77: Collective(rank, self.arrived, self.lag_ns)}
         return Observation(standing, places, self.allocations)
 
 
