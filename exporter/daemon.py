@@ -38,7 +38,7 @@ from exporter.kernel.rows import Tables, event_of
 from exporter.kernel.thread_rows import THREADS_ADOPT
 from exporter.ledger import Ledger
 from exporter.model import Snapshot
-from exporter.narration import Narrator
+from exporter.narration import Narrator, write_to_log
 from exporter.output.otlp.points import Origin
 from exporter.output.own_metrics import OwnMetrics
 from exporter.output.web import Application, Server
@@ -94,7 +94,7 @@ class Daemon:
             collectors,
             clock=clock,
             # Where returns are not probed, there is no launch to be timed less often.
-            tell=Narrator(processes).tell,
+            tell=Narrator(processes, [write_to_log]).tell,
             governor=Governor(
                 cost, config.overhead_limit if with_returns else math.inf, is_duty=config.launch_mode == "duty"
             ),

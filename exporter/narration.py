@@ -1,18 +1,20 @@
-"""What is said of a chain: a line of the log when it opens, becomes worse, or is over.
+"""Makes a Report of what has happened to a chain, and says it to all who want to hear it; the log is one of them.
 
-In: Transitions, and whose they are. Out: log records with fields that machines read.
+In: Transitions, and whose they are. Out: Reports; log records with fields that machines read.
 """
 
 from __future__ import annotations
 
 import logging
+from collections.abc import Iterable
 
-from exporter.chains.chain import Chain, Change, Transition
-from exporter.chains.remedies import Place, remedy_of
+from exporter.chains.chain import Change, Transition
+from exporter.chains.remedies import Place
+from exporter.clock import Moment
 from exporter.errors import NotPossibleHere, ProcessGone
 from exporter.host.processes import Processes
 from exporter.model import Identity, label_value
-from exporter.units import seconds
+from exporter.report import Hear, Report
 
 log = logging.getLogger(__name__)
 
@@ -20,22 +22,24 @@ _STATUS_BYTES = 16 * 1024
 
 
 class Narrator:
-    """processes: of /proc, where commands that help get their numbers."""
+    """processes: of /proc, where commands that help get their numbers. hearers: called in this order."""
 
-    def __init__(self, processes: Processes) -> None:
+    def __init__(self, processes: Processes, hearers: Iterable[Hear]) -> None:
         self._processes = processes
+        self._hearers = tuple(hearers)
 
     def tell(
-        self, transition: Transition, identity: Identity | None, tgid: int, culprit_tgids: tuple[int, ...]
+        self,
+        transition: Transition,
+        identity: Identity | None,
+        tgid: int,
+        culprit_tgids: tuple[int, ...],
+        now: Moment,
     ) -> None:
-        """One line. identity: None while the process is held back. tgid: 0 where it is out of sight."""
-        change, chain = transition
-        told = fields(chain, identity, tgid)
-        if change is Change.OPENED:
-            remedy = remedy_of(chain, self._place(tgid, culprit_tgids))
-            told |= {"remedy": remedy.what, "commands": "; ".join(remedy.commands)}
-        level = logging.INFO if change is Change.RESOLVED else logging.WARNING
-        log.log(level, f"chain {change.value}: %s", sentence(chain), extra={"fields": told})
+        """identity: None while the process is held back. tgid: 0 where it is out of sight."""
+        report = Report.of(transition, identity, self._place(tgid, culprit_tgids), now)
+        for hear in self._hearers:
+            hear(report)
 
     def _place(self, tgid: int, culprit_tgids: tuple[int, ...]) -> Place:
         try:
@@ -46,39 +50,13 @@ class Narrator:
         return Place(tgid, cgroup, _allowed_cpus(status), culprit_tgids)
 
 
-def sentence(chain: Chain) -> str:
-    """`cpu_contention: steps take 1.9 times as long, 46% of the time is lost, 97% of it to stress-ng`."""
-    told = []
-    if chain.slowdown is not None:
-        told.append(f"steps take {1 + chain.slowdown:.1f} times as long")
-    if chain.lost_share:
-        told.append(f"{chain.lost_share:.0%} of the time is lost")
-    if chain.culprits:
-        culprit, part = chain.culprits[0]
-        told.append(f"{part:.0%} of it to {culprit}")
-    if chain.peer:
-        told.append(f"rank {chain.peer} is late")
-    return f"{chain.cause.value}: {', '.join(told)}" if told else chain.cause.value
-
-
-def fields(chain: Chain, identity: Identity | None, tgid: int) -> dict[str, str]:
-    """Of a log record. Empty ones are left out."""
-    known = {
-        "chain_id": chain.id,
-        "cause": chain.cause.value,
-        "effect": chain.effect.value,
-        "severity": chain.severity.name.lower(),
-        "rank": identity.rank if identity else "",
-        "container": identity.container if identity else "",
-        "pid": str(tgid or ""),
-        "culprit": chain.culprits[0][0] if chain.culprits else "",
-        "peer": chain.peer,
-        "lost_share": f"{chain.lost_share:.3f}",
-        "contribution": f"{chain.contribution:.3f}",
-        "open_seconds": f"{seconds((chain.resolved_ns or chain.updated_ns) - chain.began_ns):.2f}",
-        "end": chain.end.value if chain.end else "",
-    }
-    return {name: value for name, value in known.items() if value}
+def write_to_log(report: Report) -> None:
+    """One line; with what to do when something has begun."""
+    told = report.fields()
+    if report.change is Change.OPENED:
+        told |= {"remedy": report.remedy, "commands": "; ".join(report.commands)}
+    level = logging.INFO if report.change is Change.RESOLVED else logging.WARNING
+    log.log(level, f"chain {report.change.value}: %s", report.sentence, extra={"fields": told})
 
 
 def _cgroup_path(text: str) -> str:

@@ -38,11 +38,13 @@ _SCHED, _CHAINS = "sched", "chains"
 
 T = TypeVar("T")
 
-Tell = Callable[[Transition, Identity | None, int, tuple[int, ...]], None]
-"""Of a process: its identity, None while it is held back; its tgid, 0 out of sight; tgids of those most to blame."""
+Tell = Callable[[Transition, Identity | None, int, tuple[int, ...], Moment], None]
+"""Of a process: its identity, None while it is held back; its tgid, 0 out of sight; tgids of those most to blame; and now."""
 
 
-def _say_nothing(_transition: Transition, _identity: Identity | None, _tgid: int, _culprits: tuple[int, ...]) -> None:
+def _say_nothing(
+    _transition: Transition, _identity: Identity | None, _tgid: int, _culprits: tuple[int, ...], _now: Moment
+) -> None:
     pass
 
 
@@ -260,7 +262,7 @@ class Publication:
         chain = transition.chain
         culprit_tgids = self._sched.tgids_of(chain.process, chain.culprits[0][0]) if chain.culprits else ()
         identity = self._roster.identities().get(chain.process)
-        self._tell(transition, identity, self._roster.tgid(chain.process), culprit_tgids)
+        self._tell(transition, identity, self._roster.tgid(chain.process), culprit_tgids, self._clock.now())
 
     def _of_chains(self, processes: Iterable[int]) -> Totals:
         """What is said of these processes; nothing where the engine is off, or has failed. Needs the books."""

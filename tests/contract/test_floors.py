@@ -18,6 +18,7 @@ FLOORS = (
     {"kernel", "host"},
     {"identity", "accounting", "ledger"},
     {"collectors", "chains"},  # above the books that one of them keeps, and the other reads
+    {"report"},  # what the engine says, in the form that every output of chains takes
     {"output", "roster", "discovery", "standin", "governor", "diagnosis", "narration"},
     {"publication"},  # between its parts and the daemon: it holds roster, ledger and output's own metrics together
     {"daemon", "preflight"},

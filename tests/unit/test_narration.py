@@ -8,12 +8,14 @@ from pathlib import Path
 import pytest
 
 from exporter.chains.chain import Cause, Change, End, Transition
+from exporter.clock import Moment
 from exporter.model import Identity
-from exporter.narration import Narrator, sentence
+from exporter.narration import Narrator, write_to_log
 from tests.support.chains import SECOND, a_chain
 from tests.unit.host.process_tree import process
 
 RANK = Identity(node="gpu7", rank="3", container="0123456789ab")
+NOW = Moment(monotonic_ns=11 * SECOND, unix_ns=1_800_000_000 * SECOND)
 CGROUPS = b"7:cpu,cpuacct:/docker/abc/\n1:memory:/other\n0::/unified\n"
 
 
@@ -24,7 +26,7 @@ def told(
     caplog.set_level(logging.INFO)
     processes = process(proc, 100, cgroup=CGROUPS)
     (proc / "100" / "status").write_text("Name:\tpython\nCpus_allowed_list:\t0-3,8\n")
-    Narrator(processes).tell(transition, identity, 100, (777,))
+    Narrator(processes, [write_to_log]).tell(transition, identity, 100, (777,), NOW)
     (record,) = caplog.records
     return record
 
@@ -78,22 +80,6 @@ class TestLine:
 
     def test_process_that_is_gone_has_no_place(self, caplog: pytest.LogCaptureFixture, tmp_path: Path) -> None:
         """What is not known stays a word."""
-        Narrator(process(tmp_path, 100)).tell(Transition(Change.OPENED, a_chain()), RANK, 101, ())
+        Narrator(process(tmp_path, 100), [write_to_log]).tell(Transition(Change.OPENED, a_chain()), RANK, 101, (), NOW)
 
         assert "taskset -acp CPUS 101" in caplog.records[0].__dict__["fields"]["commands"]
-
-
-class TestSentence:
-    """What is known, and nothing else."""
-
-    def test_missing_rank_is_named(self) -> None:
-        """No step ends, so that nothing can be said of how long they take."""
-        chain = a_chain(cause=Cause.NCCL_HANG, slowdown=None, lost_share=1.0, culprits=(), peer="3")
-
-        assert sentence(chain) == "nccl_hang: 100% of the time is lost, rank 3 is late"
-
-    def test_cause_alone_is_enough(self) -> None:
-        """Out of memory."""
-        chain = a_chain(cause=Cause.CUDA_OOM, slowdown=None, lost_share=0.0, culprits=())
-
-        assert sentence(chain) == "cuda_oom"

@@ -480,7 +480,7 @@ class TestChains:
 
     def told(self, bench: Bench) -> list[tuple[str, str, int]]:
         """(what happened, rank, tgid) of every transition."""
-        return [(one.change, identity.rank if identity else "", tgid) for one, identity, tgid, _ in bench.said]
+        return [(one.change, identity.rank if identity else "", tgid) for one, identity, tgid, _, _ in bench.said]
 
     def starve(self, bench: Bench, seconds: int) -> None:
         """Half of the time is lost to the disk from the beginning."""

@@ -1,0 +1,148 @@
+"""What is said of a chain at a moment: whose it is, in the time of day, with the remedy. All outputs of chains take this form.
+
+In: a Transition, and what is known of its process. Out: a Report, which becomes a document of JSON and comes back from one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import asdict, dataclass
+from typing import Any, Self
+
+from exporter.chains.chain import Cause, Change, Effect, End, Severity, Transition
+from exporter.chains.remedies import Place, Remedy, remedy_of
+from exporter.clock import Moment
+from exporter.model import Identity
+from exporter.units import seconds
+
+Parts = tuple[tuple[str, float], ...]
+"""Names with their parts of one, largest first."""
+
+
+@dataclass(frozen=True, slots=True)
+class Report:
+    """One transition. Times of day are those that belong to the clock as it was set when this was said.
+
+    duration_ns: from the begin of the episode to its end, or to this moment; of a clock that is never set. identity: None while
+    the process is held back. pid: 0 where it is out of sight. The other fields are those of a Chain, a Place and a Remedy.
+    """
+
+    change: Change
+    at_unix_ns: int
+    chain_id: str
+    cause: Cause
+    effect: Effect
+    severity: Severity
+    began_unix_ns: int
+    duration_ns: int
+    slowdown: float | None
+    usual_step_ns: int
+    lost_share: float
+    contribution: float
+    shares: Parts
+    culprits: Parts
+    peer: str
+    is_chronic: bool
+    end: End | None
+    identity: Identity | None
+    pid: int
+    cgroup: str
+    culprit_pids: tuple[int, ...]
+    remedy: str
+    commands: tuple[str, ...]
+
+    @classmethod
+    def of(cls, transition: Transition, identity: Identity | None, place: Place, now: Moment) -> Self:
+        """now: the moment of the transition."""
+        change, chain = transition
+        remedy: Remedy = remedy_of(chain, place)
+        return cls(
+            change=change,
+            at_unix_ns=now.unix_ns,
+            chain_id=chain.id,
+            cause=chain.cause,
+            effect=chain.effect,
+            severity=chain.severity,
+            began_unix_ns=now.unix_ns_of(chain.began_ns),
+            duration_ns=(chain.resolved_ns or chain.updated_ns) - chain.began_ns,
+            slowdown=chain.slowdown,
+            usual_step_ns=chain.usual_step_ns,
+            lost_share=chain.lost_share,
+            contribution=chain.contribution,
+            shares=chain.shares,
+            culprits=chain.culprits,
+            peer=chain.peer,
+            is_chronic=chain.is_chronic,
+            end=chain.end,
+            identity=identity,
+            pid=place.tgid,
+            cgroup=place.cgroup,
+            culprit_pids=place.culprit_tgids,
+            remedy=remedy.what,
+            commands=remedy.commands,
+        )
+
+    @property
+    def sentence(self) -> str:
+        """`cpu_contention: steps take 1.9 times as long, 46% of the time is lost, 97% of it to stress-ng`."""
+        told = []
+        if self.slowdown is not None:
+            told.append(f"steps take {1 + self.slowdown:.1f} times as long")
+        if self.lost_share:
+            told.append(f"{self.lost_share:.0%} of the time is lost")
+        if self.culprits:
+            culprit, part = self.culprits[0]
+            told.append(f"{part:.0%} of it to {culprit}")
+        if self.peer:
+            told.append(f"rank {self.peer} is late")
+        return f"{self.cause.value}: {', '.join(told)}" if told else self.cause.value
+
+    def fields(self) -> dict[str, str]:
+        """As attributes of a record, for machines. Empty ones are left out; so is the remedy, which is no value to group by."""
+        known = {
+            "chain_id": self.chain_id,
+            "cause": self.cause.value,
+            "effect": self.effect.value,
+            "severity": self.severity.name.lower(),
+            "rank": self.identity.rank if self.identity else "",
+            "container": self.identity.container if self.identity else "",
+            "pid": str(self.pid or ""),
+            "culprit": self.culprits[0][0] if self.culprits else "",
+            "peer": self.peer,
+            "lost_share": f"{self.lost_share:.3f}",
+            "contribution": f"{self.contribution:.3f}",
+            "open_seconds": f"{seconds(self.duration_ns):.2f}",
+            "end": self.end.value if self.end else "",
+        }
+        return {name: value for name, value in known.items() if value}
+
+    def document(self) -> dict[str, Any]:
+        """What JSON can hold. The severity is its name."""
+        return asdict(self) | {"severity": self.severity.name.lower()}
+
+    @classmethod
+    def of_document(cls, document: Mapping[str, Any]) -> Self:
+        """The Report that became this document, once through JSON. Raises KeyError, TypeError or ValueError if none did."""
+        known = dict(document)
+        known["severity"] = str(known["severity"])
+        known |= {
+            "change": Change(known["change"]),
+            "cause": Cause(known["cause"]),
+            "effect": Effect(known["effect"]),
+            "severity": Severity[known["severity"].upper()],
+            "shares": _parts(known["shares"]),
+            "culprits": _parts(known["culprits"]),
+            "end": End(known["end"]) if known["end"] else None,
+            "identity": Identity(**known["identity"]) if known["identity"] else None,
+            "culprit_pids": tuple(map(int, known["culprit_pids"])),
+            "commands": tuple(map(str, known["commands"])),
+        }
+        return cls(**known)
+
+
+Hear = Callable[[Report], None]
+"""Takes a Report. It is called at a tick: it must not wait for anything."""
+
+
+def _parts(pairs: Any) -> Parts:
+    return tuple((str(name), float(part)) for name, part in pairs)
