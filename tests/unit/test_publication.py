@@ -77,7 +77,7 @@ class Bench:
         roster = Roster(self.processes, "gpu7", 256)
         self.ledger = make_ledger(900.0, clock.now())
         collectors = ("cuda", "nccl", "sched", "chains")
-        self.said: list[tuple[Transition, Identity | None, int, tuple[int, ...]]] = []
+        self.said: list[tuple[Transition, Identity | None, int, tuple[int, ...], Moment]] = []
         self.publication = Publication(
             self.tables,
             roster,
