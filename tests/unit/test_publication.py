@@ -15,7 +15,7 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from exporter import catalog
 from exporter.chains.chain import Transition
-from exporter.clock import Clock
+from exporter.clock import Clock, Moment
 from exporter.governor import Governor
 from exporter.kernel import abi
 from exporter.kernel.abi import ThreadState
