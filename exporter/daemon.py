@@ -17,10 +17,14 @@ import threading
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager, nullcontext
+from pathlib import Path
 from types import FrameType
 from typing import TYPE_CHECKING
 
 from exporter import __version__, catalog
+from exporter.capsule.file import Subject
+from exporter.capsule.flight import FlightRecorder
+from exporter.capsule.keeper import Keeper
 from exporter.clock import Clock
 from exporter.config import Config
 from exporter.discovery import API_LABEL, Discovery
@@ -38,7 +42,7 @@ from exporter.kernel.rows import Tables, event_of
 from exporter.kernel.thread_rows import THREADS_ADOPT
 from exporter.ledger import Ledger
 from exporter.model import Snapshot
-from exporter.narration import Narrator, write_to_log
+from exporter.narration import Narrator, place_of, write_to_log
 from exporter.output.otlp.points import Origin
 from exporter.output.own_metrics import OwnMetrics
 from exporter.output.web import Application, Server
@@ -77,7 +81,9 @@ class Daemon:
         failed = {loader.subject_of(name) for name in self.kernel.failures}
         collectors = [name for name in wanted_collectors if name not in failed]
         apis = frozenset(api for name in collectors for api in APIS[name])
-        self.tables = Tables(self.kernel.maps, self.kernel.iterate)
+        self._clock = clock = Clock()
+        self._capsules = self._keep_capsules(config.capsules, processes) if "chains" in collectors else None
+        self.tables = self._open_tables()
         cost = calibrate(self.kernel)
         self.tables.forget(set(self.tables.read_processes()), self.tables.read())  # what that was measured on
         has_launches = config.launch_mode != "off"
@@ -85,7 +91,7 @@ class Daemon:
             self.kernel, processes, apis, config.discovery_interval_seconds, with_launches=has_launches
         )
         resources.callback(self.discovery.close)
-        clock = Clock()
+        hearers = [write_to_log, *([self._capsules.hear] if self._capsules else [])]
         self.publication = Publication(
             self.tables,
             Roster(processes, config.node, config.max_workloads),
@@ -94,7 +100,7 @@ class Daemon:
             collectors,
             clock=clock,
             # Where returns are not probed, there is no launch to be timed less often.
-            tell=Narrator(processes, [write_to_log]).tell,
+            tell=Narrator(processes, hearers).tell,
             governor=Governor(
                 cost, config.overhead_limit if with_returns else math.inf, is_duty=config.launch_mode == "duty"
             ),
@@ -106,12 +112,9 @@ class Daemon:
         self._ended: set[int] = set()
         self._ring = self.kernel.open_events(self._records)
         resources.callback(self._ring.close)
-        self._epoll = select.epoll()
-        resources.callback(self._epoll.close)
-        self._epoll.register(self._ring.fileno(), select.EPOLLIN)
         self._wake_fd = os.eventfd(0, os.EFD_CLOEXEC | os.EFD_NONBLOCK)
         resources.callback(os.close, self._wake_fd)
-        self._epoll.register(self._wake_fd, select.EPOLLIN)
+        self._epoll = self._open_epoll(resources)
         self._watch = self._open_watch(resources)
         self._mappings_lost = 0
         self.server = Server(
@@ -138,6 +141,25 @@ class Daemon:
                 self.discovery.disable()
                 self._remove_probes()
         self.discovery.walk_all()
+
+    def _keep_capsules(self, directory: Path | None, processes: Processes) -> Keeper | None:
+        if directory is None:
+            return None
+
+        def subjects() -> dict[int, Subject]:
+            found = {}
+            for number, (identity, tgid) in self.publication.workloads().items():
+                place = place_of(processes, tgid)
+                found[number] = Subject(identity, tgid, place.cgroup, place.cpus)
+            return found
+
+        return Keeper(directory, self._config.node, FlightRecorder(), subjects)
+
+    def _open_tables(self) -> Tables:
+        maps, iterate = self.kernel.maps, self.kernel.iterate
+        if self._capsules is None:
+            return Tables(maps, iterate)
+        return Tables(self._capsules.flight.tapped(maps), self._capsules.flight.tapped_iterator(iterate))
 
     def _make_deliveries(self) -> list[Delivery]:
         """One for each receiver."""
@@ -170,6 +192,14 @@ class Daemon:
                 self.own.add(catalog.COLLECTOR_ERRORS, 1, collector)
                 self.own.set(catalog.COLLECTOR_SUCCESS, 0, collector)
         return kernel
+
+    def _open_epoll(self, resources: ExitStack) -> select.epoll:
+        """News of the kernel, and of those who want the loop to end."""
+        epoll = select.epoll()
+        resources.callback(epoll.close)
+        for descriptor in (self._ring.fileno(), self._wake_fd):
+            epoll.register(descriptor, select.EPOLLIN)
+        return epoll
 
     def _open_watch(self, resources: ExitStack) -> MappingWatch | None:
         """Fresh mappings as they happen; without them the walk finds libraries, later."""
@@ -209,6 +239,8 @@ class Daemon:
                     next_collection_at = started_at + COLLECT_SECONDS
         finally:
             self._flush()
+            if self._capsules:
+                self._capsules.close(self._clock.now())
             self.server.shutdown()
             thread.join()
 
@@ -298,6 +330,8 @@ class Daemon:
         self._ended.update(self.publication.gone())
         self.publication.tick(self._ended)
         self._ended.clear()
+        if self._capsules:
+            self._capsules.tick(self._clock.now())
         self._report_attachments()
         self.own.add(catalog.TICKS, 1)
         self._has_ticked = True

@@ -37,17 +37,20 @@ class Narrator:
         now: Moment,
     ) -> None:
         """identity: None while the process is held back. tgid: 0 where it is out of sight."""
-        report = Report.of(transition, identity, self._place(tgid, culprit_tgids), now)
+        place = place_of(self._processes, tgid)._replace(culprit_tgids=culprit_tgids)
+        report = Report.of(transition, identity, place, now)
         for hear in self._hearers:
             hear(report)
 
-    def _place(self, tgid: int, culprit_tgids: tuple[int, ...]) -> Place:
-        try:
-            cgroup = _cgroup_path(self._processes.cgroup(tgid))
-            status = self._processes.read(tgid, "status", _STATUS_BYTES)
-        except (ProcessGone, NotPossibleHere):
-            return Place(tgid, culprit_tgids=culprit_tgids)
-        return Place(tgid, cgroup, _allowed_cpus(status), culprit_tgids)
+
+def place_of(processes: Processes, tgid: int) -> Place:
+    """Of a process; where it is not there, no more than its number."""
+    try:
+        cgroup = _cgroup_path(processes.cgroup(tgid))
+        status = processes.read(tgid, "status", _STATUS_BYTES)
+    except (ProcessGone, NotPossibleHere):
+        return Place(tgid)
+    return Place(tgid, cgroup, _allowed_cpus(status))
 
 
 def write_to_log(report: Report) -> None:

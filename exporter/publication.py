@@ -177,6 +177,12 @@ class Publication:
                 self._report(seconds(self._clock.now().monotonic_ns - now.monotonic_ns))
             return latest
 
+    def workloads(self) -> dict[int, tuple[Identity | None, int]]:
+        """Of each process that is known: its identity, None while it is held back; its tgid, 0 out of sight."""
+        with self._lock:
+            identities = self._roster.identities()
+            return {number: (identities.get(number), tgid) for number, tgid in self._roster.tgids().items()}
+
     def close(self) -> None:
         """From here on the kernel is not asked again; a request still being served gets the last numbers."""
         with self._publishing, self._lock:

@@ -133,6 +133,10 @@ class Roster:
         member = self._members.get(process)
         return member.row.tgid if member else 0
 
+    def tgids(self) -> dict[int, int]:
+        """Process number -> tgid as the exporter sees it, 0 where it does not."""
+        return {number: member.row.tgid for number, member in self._members.items()}
+
     def identities(self) -> dict[int, Identity]:
         """Process number -> identity, of those that are exported."""
         return {number: member.identity for number, member in self._members.items() if member.identity is not None}

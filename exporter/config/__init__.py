@@ -45,6 +45,7 @@ class Config:
     series_ttl_seconds: float
     max_workloads: int
     procfs: Path
+    capsules: Path | None
     receivers: tuple[Receiver, ...]
     service_name: str
     resource_attributes: tuple[tuple[str, str], ...]
@@ -120,6 +121,13 @@ SETTINGS = (
         "workloads (ranks in containers) told apart at a time; those beyond are rank and container `other`",
     ),
     Setting("path.procfs", "/proc", settings.existing_dir, "DIR", "where procfs is mounted"),
+    Setting(
+        "capsule.directory",
+        "/var/lib/gpu-stall-exporter/capsules",
+        settings.path_or_none,
+        "DIR",
+        "where the kernel's rows around each chain are kept, at most 64 MiB; none keeps no capsules",
+    ),
     *otlp.RECEIVER_SETTINGS,
     *otlp.RESOURCE_SETTINGS,
     Setting("standin.if-idle", "false", settings.switch, "BOOL", "start the stand-in job when no process uses CUDA"),
@@ -192,6 +200,7 @@ def load(arguments: Mapping[str, Any], environment: Mapping[str, str] | None = N
         series_ttl_seconds=values["series.ttl"],
         max_workloads=values["series.max-workloads"],
         procfs=values["path.procfs"],
+        capsules=values["capsule.directory"],
         receivers=receivers,
         service_name=values["otlp.service-name"] or attributes.get("service.name") or "gpu-stall-exporter",
         resource_attributes=tuple(attributes.items()),

@@ -145,6 +145,15 @@ def existing_dir(text: str) -> Path:
     raise ValueError("want a directory that exists")
 
 
+def path_or_none(text: str) -> Path | None:
+    """An absolute path, which need not be there yet; None for the word `none`."""
+    if text == "none":
+        return None
+    if text.startswith("/"):
+        return Path(text)
+    raise ValueError("want a path that begins with /, or none")
+
+
 def readable_file(text: str) -> Path:
     """A file."""
     try:

@@ -19,8 +19,10 @@ FLOORS = (
     {"identity", "accounting", "ledger"},
     {"collectors", "chains"},  # above the books that one of them keeps, and the other reads
     {"report"},  # what the engine says, in the form that every output of chains takes
-    {"output", "roster", "discovery", "standin", "governor", "diagnosis", "narration"},
-    {"publication"},  # between its parts and the daemon: it holds roster, ledger and output's own metrics together
+    {"output", "roster", "discovery", "standin", "governor", "diagnosis", "narration", "capsule"},
+    # Between its parts and the daemon: publication holds roster, ledger and output's own metrics together, replay the engine
+    # and what it was recorded on.
+    {"publication", "replay"},
     {"daemon", "preflight"},
     {"commands"},
     {"__main__"},

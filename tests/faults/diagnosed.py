@@ -6,24 +6,19 @@ In: recorded runs, with their cadence. Out: what was told, when, of which rank; 
 from __future__ import annotations
 
 import argparse
-import itertools
 import sys
 import tempfile
-from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import NamedTuple
 
-from exporter.accounting.accountant import Accountant
-from exporter.chains.chain import Chain, Change, Transition
-from exporter.chains.engine import Engine
-from exporter.diagnosis import Diagnosis, call_times
-from exporter.kernel.rows import Tables
+from exporter.chains.chain import Chain, Change
+from exporter.replay import replay
 from exporter.units import NANOSECONDS
 from tests.faults.episode import Cause, End, Episode
 from tests.faults.injectors import NotPossible
 from tests.faults.job import Window
-from tests.faults.recording import SUFFIX, RecordedRun, Recording, Replay, load
+from tests.faults.recording import SUFFIX, RecordedRun, Recording, load
 from tests.faults.registry import EPISODES
 from tests.faults.truth import Truth, pair
 from tests.support.standin_gpu import built
@@ -54,27 +49,11 @@ class Told(NamedTuple):
 
 def diagnose(run: RecordedRun) -> list[Told]:
     """What the exporter would have told, tick by tick."""
-    replay, ids = Replay(run.ticks), itertools.count(1)
-    tables, accountant = Tables(replay.maps, replay.iterate), Accountant()
-    engine = Engine(lambda: f"{next(ids):032x}", lambda number: call_times(tables, number))
-    diagnosis = Diagnosis(tables, accountant.standing, engine)
     ranks = {tgid: rank for rank, tgid in run.tgids.items()}
-    told: list[Told] = []
-    tgids: dict[int, int] = {}
-    for now_ns in replay.ticks():
-        processes = tables.read_processes()
-        tgids = {number: row.tgid for number, row in processes.items()}
-        waits = tables.read_waits(processes, is_urgent=diagnosis.wanted.is_urgent)
-        threads = tables.read_threads() if diagnosis.wanted.with_threads else ()
-        accountant.update(waits, {process: process for process in processes}, now_ns, threads)
-        transitions = diagnosis.tick(processes, tables.read_communicators(), accountant.moved, now_ns)
-        told += _told(transitions, now_ns, tgids, ranks)
-    return told + list(_told(diagnosis.end(tuple(tgids), run.ticks[-1].now_ns), run.ticks[-1].now_ns, tgids, ranks))
-
-
-def _told(transitions: list[Transition], now_ns: int, tgids: dict[int, int], ranks: dict[int, int]) -> Iterator[Told]:
-    for change, chain in transitions:
-        yield Told(now_ns, ranks.get(tgids.get(chain.process, 0), -1), change, chain)
+    return [
+        Told(said.now_ns, ranks.get(said.tgid, -1), said.transition.change, said.transition.chain)
+        for said in replay(run.ticks)
+    ]
 
 
 @dataclass(frozen=True)

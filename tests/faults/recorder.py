@@ -12,23 +12,14 @@ from dataclasses import replace
 from pathlib import Path
 
 from exporter import standin
+from exporter.capsule.tape import MAPS, THREADS, Rows, Tick, difference, thread_rows, without_slots
 from exporter.kernel import abi
 from exporter.kernel.abi import EventKind
 from exporter.kernel.loader import Kernel
 from exporter.kernel.rows import event_of
 from exporter.kernel.thread_rows import THREADS_ADOPT, THREADS_READ, feeding_place
 from tests.faults.episode import Episode
-from tests.faults.recording import (
-    MAPS,
-    THREADS,
-    RecordedRun,
-    Recording,
-    Rows,
-    Tick,
-    difference,
-    thread_rows,
-    without_slots,
-)
+from tests.faults.recording import RecordedRun, Recording
 from tests.faults.truth import make
 from tests.support.traced import STANDIN_LIBRARIES, tracer
 

@@ -44,11 +44,12 @@ class Response(NamedTuple):
 
 @dataclass
 class Exporter:
-    """A running exporter. url: of its metrics."""
+    """A running exporter. url: of its metrics. capsules: the directory that it keeps them in."""
 
     process: subprocess.Popen[bytes]
     url: str
     _log: Path
+    capsules: Path
 
     @property
     def logs(self) -> str:
@@ -109,9 +110,10 @@ def running(
     """
     with tempfile.TemporaryDirectory() as folder:
         log = Path(folder, "log")
+        own = ("--web.listen-address=127.0.0.1:0", f"--capsule.directory={folder}/capsules")
         with log.open("wb") as to:
             process = subprocess.Popen(
-                [*under, *COMMAND, "run", "--web.listen-address=127.0.0.1:0", *flags],
+                [*under, *COMMAND, "run", *own, *flags],
                 env={**os.environ, **(environment or {})},
                 stdin=subprocess.DEVNULL,
                 stderr=to,
@@ -120,7 +122,7 @@ def running(
         try:
             if before_it_serves:
                 before_it_serves(process.pid)
-            yield Exporter(process, _served_url(process, log), log)
+            yield Exporter(process, _served_url(process, log), log, Path(folder, "capsules"))
         finally:
             _end(process)
 

@@ -8,12 +8,13 @@ from dataclasses import replace
 import pytest
 
 from exporter.accounting.naming import Cause as Named
+from exporter.capsule.tape import MAPS, Rows, Tick, difference
 from exporter.kernel.abi import ThreadState
 from tests.faults.books import Excess, books, excess, first_after, goes_back, last_before, truth_of
 from tests.faults.episode import Cause, Episode
 from tests.faults.job import Step, Window
 from tests.faults.judge import Judgement, judge
-from tests.faults.recording import MAPS, RecordedRun, Recording, Rows, Tick, difference
+from tests.faults.recording import RecordedRun, Recording
 from tests.support.tables import By, FakeTables
 
 MS = 1_000_000

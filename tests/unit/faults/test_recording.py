@@ -7,22 +7,13 @@ from pathlib import Path
 
 import pytest
 
+from exporter.capsule.tape import OtherLayout, Replay, Tick, difference, thread_rows, without_slots
 from exporter.kernel import abi
 from exporter.kernel.abi import ThreadState
 from exporter.kernel.rows import EXEMPLAR_AT, Tables
 from exporter.kernel.thread_rows import THREADS_ADOPT, THREADS_READ
 from tests.faults.job import Step
-from tests.faults.recording import (
-    OtherLayout,
-    RecordedRun,
-    Recording,
-    Replay,
-    Tick,
-    difference,
-    load,
-    thread_rows,
-    without_slots,
-)
+from tests.faults.recording import RecordedRun, Recording, load
 from tests.support.tables import FakeTables
 
 ON_CPU = ThreadState.ON_CPU
