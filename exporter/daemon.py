@@ -22,7 +22,7 @@ from types import FrameType
 from typing import TYPE_CHECKING
 
 from exporter import __version__, catalog
-from exporter.capsule.file import Subject
+from exporter.capsule.file import Capsule, Subject
 from exporter.capsule.flight import FlightRecorder
 from exporter.capsule.keeper import Keeper
 from exporter.clock import Clock
@@ -47,6 +47,7 @@ from exporter.output.otlp.points import Origin
 from exporter.output.own_metrics import OwnMetrics
 from exporter.output.web import Application, Server
 from exporter.publication import Publication
+from exporter.report import Hear, Report
 from exporter.roster import Roster
 
 if TYPE_CHECKING:
@@ -66,9 +67,20 @@ APIS = {"cuda": (Api.RUNTIME, Api.DRIVER), "nccl": (Api.NCCL,), "sched": (), "ch
 
 
 class Daemon:
-    """The running exporter. Everything is in place when the constructor returns; run() loops until stop()."""
+    """The running exporter. Everything is in place when the constructor returns; run() loops until stop().
 
-    def __init__(self, config: Config, resources: ExitStack, machine: str = platform.machine()) -> None:
+    hearers: of what happens to chains. only_in: the directory of the libraries that are probed; None for all.
+    """
+
+    def __init__(
+        self,
+        config: Config,
+        resources: ExitStack,
+        *,
+        machine: str = platform.machine(),
+        hearers: Sequence[Hear] = (write_to_log,),
+        only_in: Path | None = None,
+    ) -> None:
         self._config = config
         self._stopping = threading.Event()
         self._has_ticked = False
@@ -88,10 +100,15 @@ class Daemon:
         self.tables.forget(set(self.tables.read_processes()), self.tables.read())  # what that was measured on
         has_launches = config.launch_mode != "off"
         self.discovery = Discovery(
-            self.kernel, processes, apis, config.discovery_interval_seconds, with_launches=has_launches
+            self.kernel,
+            processes,
+            apis,
+            config.discovery_interval_seconds,
+            with_launches=has_launches,
+            only_in=only_in,
         )
         resources.callback(self.discovery.close)
-        hearers = [write_to_log, *([self._capsules.hear] if self._capsules else [])]
+        hearers = (*hearers, *([self._capsules.hear] if self._capsules else []))
         self.publication = Publication(
             self.tables,
             Roster(processes, config.node, config.max_workloads),
@@ -252,6 +269,10 @@ class Daemon:
             delivery.stop()
         for delivery in self._deliveries:
             delivery.join()
+
+    def capsule(self, reports: Sequence[Report]) -> Capsule | None:
+        """The last minute, with these; None where no capsules are kept. From any thread, while run() has ended or not begun."""
+        return self._capsules.capsule(tuple(reports), self._clock.now()) if self._capsules else None
 
     def stop(self) -> None:
         """Make run() return; from any thread or a signal handler."""

@@ -64,7 +64,10 @@ class Probed:
 
 
 class Discovery:
-    """The library files known, and the walk that finds more. apis: which ones to probe. with_launches: all of their functions."""
+    """The library files known, and the walk that finds more.
+
+    apis: which ones to probe. with_launches: all of their functions. only_in: the directory of those that are; None for all.
+    """
 
     def __init__(
         self,
@@ -74,7 +77,9 @@ class Discovery:
         interval_seconds: float,
         *,
         with_launches: bool = True,
+        only_in: Path | None = None,
     ) -> None:
+        self._only_in = only_in
         self._kernel = kernel
         self._processes = processes
         self._apis = apis
@@ -155,12 +160,15 @@ class Discovery:
             self._unreadable += 1
             log.debug("not looked at: %s", error.one_line())
             return
-        wanted = [library for library in mapped if API_OF[library.kind] in self._apis]
+        wanted = [library for library in mapped if API_OF[library.kind] in self._apis and self._is_in_scope(library)]
         real_files = self._mapped_files.of_process(tgid) if wanted else {}
         for library in wanted:
             if not self._is_enabled:
                 return
             self._meet(tgid, library, real_files.get((library.mapping.start, library.mapping.end)))
+
+    def _is_in_scope(self, library: MappedLibrary) -> bool:
+        return self._only_in is None or Path(library.mapping.shown_path).parent == self._only_in
 
     def note_use(self, files: Collection[tuple[int, bytes]]) -> None:
         """Some process has just mapped these, inode and path: programs that end at once keep their library probed too."""

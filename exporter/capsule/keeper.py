@@ -59,6 +59,10 @@ class Keeper:
         if self._reports and now.monotonic_ns >= self._due_ns and is_idle:
             self._take(now)
 
+    def capsule(self, reports: tuple[Report, ...], now: Moment) -> Capsule:
+        """Of this moment; without ticks where more moves than is kept."""
+        return Capsule(__version__, self._node, now, self._subjects(), reports, tuple(self.flight.taken()))
+
     def close(self, now: Moment) -> None:
         """Nothing is left behind that was due."""
         if self._writing is not None:
@@ -70,11 +74,10 @@ class Keeper:
 
     def _take(self, now: Moment) -> None:
         reports, self._reports, self._due_ns = tuple(self._reports), [], 0
-        packed = tuple(self.flight.taken())
-        if not packed:
+        capsule = self.capsule(reports, now)
+        if not capsule.packed:
             log.warning("no capsule of chain %s: more rows move on this node than are kept", reports[0].chain_id)
             return
-        capsule = Capsule(__version__, self._node, now, self._subjects(), reports, packed)
         self._writing = threading.Thread(target=self._write, args=(capsule,), name="capsule", daemon=True)
         self._writing.start()
 
