@@ -28,7 +28,7 @@ struct settings {
     int64_t touch_bytes, map_bytes;
     const char *map_file;
     int fault, fault_holder;
-    int64_t fault_from_step, fault_to_step, fault_rank, fault_us, fault_threads, fault_bytes;
+    int64_t fault_from_step, fault_to_step, fault_every, fault_rank, fault_us, fault_threads, fault_bytes;
     double fault_factor;
     int64_t rank, world_size, local_rank;
     const char *id_file;

@@ -22,11 +22,21 @@ static sem_t may_hold, is_held;
 static _Atomic uint32_t are_busy; // the spinners, or the switchers
 static char *copied_to, *copied_from;
 
+// --fault-every: the window comes again and again.
+static bool is_in_window(uint64_t step)
+{
+    uint64_t from = (uint64_t)settings.fault_from_step, to = (uint64_t)settings.fault_to_step;
+
+    if (from == 0 || step < from)
+        return false;
+    if (settings.fault_every > 0)
+        step = from + (step - from) % (uint64_t)settings.fault_every;
+    return to == 0 || step < to;
+}
+
 bool fault_is_on(enum fault fault, int rank, uint64_t step)
 {
-    return settings.fault == (int)fault && (settings.fault_rank < 0 || settings.fault_rank == rank) &&
-           settings.fault_from_step > 0 && step >= (uint64_t)settings.fault_from_step &&
-           (settings.fault_to_step == 0 || step < (uint64_t)settings.fault_to_step);
+    return settings.fault == (int)fault && (settings.fault_rank < 0 || settings.fault_rank == rank) && is_in_window(step);
 }
 
 // Whether the fault will ever come to this rank.

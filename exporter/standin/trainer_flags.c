@@ -76,6 +76,7 @@ static const struct flag table[] = {
      "switches"},
     {"fault-from-step", FLAG_NUMBER, &settings.fault_from_step, "the first step with the fault, 0: never", NULL},
     {"fault-to-step", FLAG_NUMBER, &settings.fault_to_step, "the first step without it again, 0: none", NULL},
+    {"fault-every", FLAG_NUMBER, &settings.fault_every, "steps from one window to the next, 0: there is one", NULL},
     {"fault-rank", FLAG_SIGNED, &settings.fault_rank, "the rank that has it, -1: all", NULL},
     {"fault-us", FLAG_NUMBER, &settings.fault_us, "how long, where a fault has a length", NULL},
     {"fault-bytes", FLAG_NUMBER, &settings.fault_bytes, "how much: loader-read, copy", NULL},

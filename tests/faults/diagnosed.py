@@ -125,8 +125,8 @@ def _times(episode: Episode, run: RecordedRun, window: Window) -> tuple[int, int
     """From the first step with the fault to the last one."""
     steps = [step for step in run.steps if step.number in window]
     last = run.ticks[-1].now_ns
-    if run.injected_ns is not None:
-        return run.injected_ns
+    if run.injections_ns:
+        return run.injections_ns[0]
     began_ns = min((step.start_ns for step in steps), default=max(step.end_ns for step in run.steps))
     if episode.end is not End.WHOLE:
         return began_ns, last

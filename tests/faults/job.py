@@ -46,14 +46,14 @@ class Result:
     """A run that is over.
 
     finals: the final line of each rank, as it is. code: the exit code, None when it had to be ended.
-    injected_ns: from when to when an injector was at work, CLOCK_MONOTONIC; None when there was none.
+    injections_ns: from when to when an injector was at work, CLOCK_MONOTONIC; for each window, none when there was no injector.
     """
 
     steps: tuple[Step, ...]
     finals: tuple[dict[str, Any], ...]
     code: int | None
     said: str
-    injected_ns: tuple[int, int] | None = None
+    injections_ns: tuple[tuple[int, int], ...] = ()
 
     def walls_ns(self, rank: int) -> dict[int, int]:
         """How long each step of a rank lasted, by number."""
@@ -95,12 +95,12 @@ class Window:
 
 @dataclass
 class Watch:
-    """Enters and leaves an injector as the steps come, and remembers when."""
+    """Enters and leaves an injector as the steps come, and remembers when. windows: in order."""
 
-    window: Window
+    windows: Sequence[Window]
     injector: Injector | None
-    start_ns: int | None = None
-    end_ns: int | None = None
+    injections_ns: list[tuple[int, int]] = field(default_factory=list)
+    _start_ns: int | None = None
 
     def follow(self, job: Job) -> list[dict[str, Any]]:
         """Reads the job's lines to their end: the steps into the job, the final lines as they are."""
@@ -114,26 +114,25 @@ class Watch:
                     continue
                 step = _step(line)
                 job.steps.append(step)
-                if step.rank == 0:
+                if step.rank == 0 and self.injector is not None:
                     self._advance(job, step.number, injected)
         self._note_end()
         return finals
 
-    def injected_ns(self) -> tuple[int, int] | None:
-        """From just before the injector was entered to just after it was left."""
-        return None if self.start_ns is None or self.end_ns is None else (self.start_ns, self.end_ns)
-
     def _advance(self, job: Job, number: int, injected: ExitStack) -> None:
-        if self.injector is not None and number == self.window.first - 1:
-            self.start_ns = time.monotonic_ns()
-            injected.enter_context(self.injector(job))
-        if number == self.window.end - 1:
+        assert self.injector is not None
+        if any(number == window.end - 1 for window in self.windows) and self._start_ns is not None:
             injected.close()
             self._note_end()
+        if any(number == window.first - 1 for window in self.windows):
+            # From just before the injector is entered to just after it was left.
+            self._start_ns = time.monotonic_ns()
+            injected.enter_context(self.injector(job))
 
     def _note_end(self) -> None:
-        if self.start_ns is not None and self.end_ns is None:
-            self.end_ns = time.monotonic_ns()
+        if self._start_ns is not None:
+            self.injections_ns.append((self._start_ns, time.monotonic_ns()))
+            self._start_ns = None
 
 
 @dataclass(frozen=True)
@@ -146,7 +145,7 @@ class Place:
 
 def run(
     flags: Sequence[str],
-    window: Window,
+    windows: Sequence[Window],
     *,
     place: Place | None = None,
     injector: Injector | None = None,
@@ -155,7 +154,7 @@ def run(
 ) -> Result:
     """Make a run to its end, or to the end of patience.
 
-    injector: entered when the step before the window is over, left when the last one of the window is.
+    injector: entered when the step before a window is over, left when the last one of the window is.
     folder: of the trainer and its libraries, when they are not those of the build.
     """
     place, folder = place or Place(), folder or standin.build_dir()
@@ -164,7 +163,7 @@ def run(
     line += [str(folder / "trainer"), *flags]
     environment = {**os.environ, "LD_LIBRARY_PATH": str(folder)}
     with subprocess.Popen(line, env=environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
-        job, watch, is_late = Job(process), Watch(window, injector), threading.Event()
+        job, watch, is_late = Job(process), Watch(windows, injector), threading.Event()
 
         def end() -> None:
             is_late.set()
@@ -181,7 +180,7 @@ def run(
             patience.cancel()
             if process.poll() is None:
                 process.kill()
-    return Result(tuple(job.steps), tuple(finals), None if is_late.is_set() else code, said, watch.injected_ns())
+    return Result(tuple(job.steps), tuple(finals), None if is_late.is_set() else code, said, tuple(watch.injections_ns))
 
 
 def _step(line: dict[str, Any]) -> Step:

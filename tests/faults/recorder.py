@@ -48,7 +48,7 @@ def _recorded(episode: Episode, folder: Path, *, is_faulty: bool) -> RecordedRun
     tgids = {final["rank"]: final["tgid"] for final in result.finals}
     # What Step has beyond its times is not recorded.
     steps = tuple(replace(step, loader_wait_ns=0, delay_ns=0, cpu_ns=0, runnable_ns=0) for step in result.steps)
-    return RecordedRun(steps, result.injected_ns, tgids, tuple(ticks))
+    return RecordedRun(steps, result.injections_ns, tgids, tuple(ticks))
 
 
 @contextmanager

@@ -20,13 +20,13 @@ class RecordedRun:
     """A run and its ticks, of which the last came when it was over. tgids: of each rank, as far as they said."""
 
     steps: tuple[Step, ...]
-    injected_ns: tuple[int, int] | None
+    injections_ns: tuple[tuple[int, int], ...]
     tgids: Mapping[int, int]
     ticks: tuple[Tick, ...]
 
     def result(self) -> Result:
         """As the arithmetic of the truth takes it."""
-        return Result(self.steps, (), 0, "", self.injected_ns)
+        return Result(self.steps, (), 0, "", self.injections_ns)
 
     def of(self, rank: int) -> list[Step]:
         """The steps of a rank, in order."""
@@ -46,7 +46,7 @@ class Recording:
         lines: list[dict[str, Any]] = [{"name": self.name, "layout": LAYOUT}]
         for run in (self.clean, self.faulty):
             steps = [(step.rank, step.number, step.start_ns, step.end_ns) for step in run.steps]
-            lines.append({"steps": steps, "injected_ns": run.injected_ns, "tgids": dict(run.tgids)})
+            lines.append({"steps": steps, "injections_ns": run.injections_ns, "tgids": dict(run.tgids)})
             lines[-1]["ticks"] = [_written(tick) for tick in run.ticks]
         text = "".join(json.dumps(line, separators=(",", ":")) + "\n" for line in lines)
         path = folder / f"{self.name}{SUFFIX}"
@@ -73,9 +73,9 @@ def _written(tick: Tick) -> dict[str, Any]:
 
 def _run_of(line: dict[str, Any]) -> RecordedRun:
     steps = (Step(rank, number, start_ns, end_ns, 0, 0, 0, 0) for rank, number, start_ns, end_ns in line["steps"])
-    injected_ns = (int(line["injected_ns"][0]), int(line["injected_ns"][1])) if line["injected_ns"] else None
+    injections_ns = tuple((int(begin), int(end)) for begin, end in line["injections_ns"])
     tgids = {int(rank): int(tgid) for rank, tgid in line["tgids"].items()}
-    return RecordedRun(tuple(steps), injected_ns, tgids, tuple(_ticks_of(line["ticks"])))
+    return RecordedRun(tuple(steps), injections_ns, tgids, tuple(_ticks_of(line["ticks"])))
 
 
 def _ticks_of(written: Iterable[dict[str, Any]]) -> Iterator[Tick]:

@@ -87,7 +87,7 @@ class TestPair:
 
     def test_the_window_is_where_the_injector_was(self) -> None:
         """At work from 255 to 310 ns: steps 26 to 31 of 10 ns each, late for the window that was planned."""
-        faulty = replace(self.CLEAN, injected_ns=(255, 310))
+        faulty = replace(self.CLEAN, injections_ns=((255, 310),))
 
         assert met(faulty, self.WINDOW) == Window(26, 32)
         assert pair([self.CLEAN], faulty, self.WINDOW, [0]).window == Window(26, 32)
@@ -98,7 +98,7 @@ class TestPair:
 
     def test_an_injector_after_the_last_step_met_nothing(self) -> None:
         """The planned window stays: it will show no loss."""
-        assert met(replace(self.CLEAN, injected_ns=(500, 600)), self.WINDOW) == self.WINDOW
+        assert met(replace(self.CLEAN, injections_ns=((500, 600),)), self.WINDOW) == self.WINDOW
 
     def test_ranks_are_paired_with_themselves(self) -> None:
         """Rank 1 is slower in both runs."""

@@ -88,9 +88,9 @@ def baselines(runs: Sequence[Mapping[int, int]], period: int = 1) -> dict[int, i
 
 def met(result: Result, planned: Window) -> Window:
     """The steps of rank 0 during which the injector was at work: it learns of a step from a line, and may be late."""
-    if result.injected_ns is None:
+    if not result.injections_ns:
         return planned
-    start_ns, end_ns = result.injected_ns
+    start_ns, end_ns = result.injections_ns[0]
     numbers = [s.number for s in result.steps if s.rank == 0 and s.end_ns > start_ns and s.start_ns < end_ns]
     return Window(min(numbers), max(numbers) + 1) if numbers else planned
 
@@ -124,7 +124,7 @@ def make(episode: Episode, *, is_faulty: bool, folder: Path | None = None) -> Re
         flags = (*episode.common_flags(), *scene.flags, *(episode.fault_flags() if is_faulty else ()))
         result = run(
             flags,
-            episode.window,
+            [episode.window],
             place=scene.place,
             injector=scene.injector if is_faulty else None,
             patience_seconds=episode.hang_seconds if is_faulty and episode.end is End.HANGS else PATIENCE_SECONDS,

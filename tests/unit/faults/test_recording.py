@@ -19,11 +19,11 @@ class TestFile:
 
     RUN = RecordedRun(
         (Step(0, 1, 10, 20, 0, 0, 0, 0), Step(1, 1, 11, 21, 0, 0, 0, 0)),
-        (12, 18),
+        ((12, 18),),
         {0: 4711, 1: 4712},
         (Tick(5, {"blame": {A: b"\x01"}}), Tick(9, {}), Tick(13, {"blame": {A: None}})),
     )
-    RECORDING = Recording("quiet", RecordedRun((), None, {}, ()), RUN)
+    RECORDING = Recording("quiet", RecordedRun((), (), {}, ()), RUN)
 
     def test_it_comes_back(self, tmp_path: Path) -> None:
         """Both runs."""
