@@ -24,6 +24,7 @@ FLOORS = (
     # and what it was recorded on.
     {"publication", "replay"},
     {"daemon", "preflight"},
+    {"demo"},  # a daemon, and a job for it
     {"commands"},
     {"__main__"},
 )

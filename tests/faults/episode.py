@@ -72,7 +72,8 @@ class Episode:
     culprit: the comm of who is to blame, "" when nobody is or the comm does not say it; culprit_rank: the rank, where
     it is one. also: causes that are as true as the first one.
     flags: of both runs. fault: flags of the faulty run only, to which the window's are added.
-    ranks: of the job; the truth is told for each. period: steps that are alike come this often (--sync-every).
+    every, repeats: steps from one window to the next, and how many there are. ranks: of the job; the truth is told for each.
+    period: steps that are alike come this often (--sync-every).
     is_decoy: looks like a fault to who counts events, and delays nothing that matters.
     hang_seconds: how long a run that hangs is left alone before it is ended. step_seconds: about, without the fault.
     """
@@ -89,11 +90,19 @@ class Episode:
     ranks: int = 1
     steps: int = 160
     window: Window = MIDDLE
+    every: int = 0
+    repeats: int = 1
     period: int = 1
     end: End = End.WHOLE
     is_decoy: bool = False
     hang_seconds: float = 8.0
     step_seconds: float = 0.0135
+
+    @property
+    def windows(self) -> tuple[Window, ...]:
+        """In order."""
+        starts = (number * self.every for number in range(self.repeats))
+        return tuple(Window(self.window.first + start, self.window.end + start) for start in starts)
 
     def lasting(self, before_seconds: float, fault_seconds: float, after_seconds: float) -> Episode:
         """The same fault for so long, and the job for so long before and after it."""
@@ -123,7 +132,8 @@ class Episode:
         if not self.fault:
             return ()
         to_step = [] if self.end is End.HANGS else [f"--fault-to-step={self.window.end}"]
-        return (*self.fault, f"--fault-from-step={self.window.first}", *to_step)
+        again = [f"--fault-every={self.every}"] if self.repeats > 1 else []
+        return (*self.fault, f"--fault-from-step={self.window.first}", *to_step, *again)
 
 
 # Shapes of a job: where its time goes decides what can delay it.

@@ -43,7 +43,7 @@ def _recorded(episode: Episode, folder: Path, *, is_faulty: bool) -> RecordedRun
     with tracer() as traced:
         for api, name in STANDIN_LIBRARIES.items():
             traced.attach(api, folder / name)
-        with _ticking(traced.kernel) as ticks:
+        with ticking(traced.kernel) as ticks:
             result = make(episode, is_faulty=is_faulty, folder=folder)
     tgids = {final["rank"]: final["tgid"] for final in result.finals}
     # What Step has beyond its times is not recorded.
@@ -52,7 +52,7 @@ def _recorded(episode: Episode, folder: Path, *, is_faulty: bool) -> RecordedRun
 
 
 @contextmanager
-def _ticking(kernel: Kernel) -> Iterator[list[Tick]]:
+def ticking(kernel: Kernel) -> Iterator[list[Tick]]:
     """Ticks every TICK_SECONDS, and one when the block is left; failures of the reader end the block."""
     reader = _Reader(kernel)
     reader.start()
@@ -97,7 +97,7 @@ class _Reader(threading.Thread):
                 self._tick()
             finally:
                 ring.close()
-        except Exception as error:  # told by _ticking()
+        except Exception as error:  # told by ticking()
             self.failure = error
 
     def _adopt(self) -> None:

@@ -44,10 +44,7 @@ class Recording:
     def save(self, folder: Path) -> Path:
         """Write the file of the episode; equal recordings make equal files."""
         lines: list[dict[str, Any]] = [{"name": self.name, "layout": LAYOUT}]
-        for run in (self.clean, self.faulty):
-            steps = [(step.rank, step.number, step.start_ns, step.end_ns) for step in run.steps]
-            lines.append({"steps": steps, "injections_ns": run.injections_ns, "tgids": dict(run.tgids)})
-            lines[-1]["ticks"] = [_written(tick) for tick in run.ticks]
+        lines += [written(run) for run in (self.clean, self.faulty)]
         text = "".join(json.dumps(line, separators=(",", ":")) + "\n" for line in lines)
         path = folder / f"{self.name}{SUFFIX}"
         path.write_bytes(lzma.compress(text.encode(), preset=9 | lzma.PRESET_EXTREME))
@@ -60,7 +57,14 @@ def load(path: Path) -> Recording:
         head, clean, faulty = map(json.loads, file)
     if tuple(head["layout"]) != LAYOUT:
         raise OtherLayout(f"{path.name}: make it anew: python -m tests.faults.judge {head['name']} --out {path.parent}")
-    return Recording(head["name"], _run_of(clean), _run_of(faulty))
+    return Recording(head["name"], run_of(clean), run_of(faulty))
+
+
+def written(run: RecordedRun) -> dict[str, Any]:
+    """As JSON can hold it."""
+    steps = [(step.rank, step.number, step.start_ns, step.end_ns) for step in run.steps]
+    line: dict[str, Any] = {"steps": steps, "injections_ns": run.injections_ns, "tgids": dict(run.tgids)}
+    return line | {"ticks": [_written(tick) for tick in run.ticks]}
 
 
 def _written(tick: Tick) -> dict[str, Any]:
@@ -71,7 +75,8 @@ def _written(tick: Tick) -> dict[str, Any]:
     return {"now_ns": tick.now_ns, "moved": tables}
 
 
-def _run_of(line: dict[str, Any]) -> RecordedRun:
+def run_of(line: dict[str, Any]) -> RecordedRun:
+    """The run that was written so."""
     steps = (Step(rank, number, start_ns, end_ns, 0, 0, 0, 0) for rank, number, start_ns, end_ns in line["steps"])
     injections_ns = tuple((int(begin), int(end)) for begin, end in line["injections_ns"])
     tgids = {int(rank): int(tgid) for rank, tgid in line["tgids"].items()}

@@ -20,6 +20,7 @@ CACHED_BYTES = 128 * MIB
 TOUCHED_BYTES = 16 * MIB
 SPARE_BYTES = 64 * MIB  # for the neighbour's pages: when too few can be reclaimed, the kernel kills instead
 STOPPED_SECONDS = 0.5
+MAPPED_PAGES = 128
 
 
 @contextmanager
@@ -34,18 +35,18 @@ def small_share() -> Iterator[cgroups.Group]:
 
 
 @contextmanager
-def neighbours() -> Iterator[Scene]:
+def neighbours(per_cpu: float = HOGS_PER_CPU) -> Iterator[Scene]:
     """Two hogs for each CPU, in a control group beside the job's."""
-    count = HOGS_PER_CPU * (os.cpu_count() or 1)
+    count = round(per_cpu * (os.cpu_count() or 1))
     with small_share() as job:
         yield Scene(place=Place((job.path,)), injector=lambda _: cpu.hogs(count))
 
 
 @contextmanager
-def own_quota() -> Iterator[Scene]:
-    """The job's own group may use 40 % of a CPU."""
+def own_quota(percent: int = QUOTA_PERCENT) -> Iterator[Scene]:
+    """The job's own group may use so much of a CPU."""
     with cgroups.group("cpu", "job") as job:
-        yield Scene(place=Place((job.path,)), injector=lambda _: quota.quota(job, QUOTA_PERCENT))
+        yield Scene(place=Place((job.path,)), injector=lambda _: quota.quota(job, percent))
 
 
 @contextmanager
@@ -63,37 +64,44 @@ def quota_and_neighbours() -> Iterator[Scene]:
 
 
 @contextmanager
-def slow_disk() -> Iterator[Scene]:
-    """The loader reads 256 KiB for each batch from a disk that becomes as slow as 8 MiB in a second."""
+def slow_disk(bytes_per_second: int = SLOW_BYTES_PER_SECOND) -> Iterator[Scene]:
+    """The loader reads 256 KiB for each batch from a disk that becomes so slow."""
     with cgroups.group("blkio", "job") as job, disk.loop_device(DISK_BYTES) as device:
         yield Scene(
             flags=("--loader-direct", f"--loader-file={device}", f"--loader-read-bytes={READ_BYTES}"),
             place=Place((job.path,)),
-            injector=lambda _: disk.slow_reads(job, device, SLOW_BYTES_PER_SECOND),
+            injector=lambda _: disk.slow_reads(job, device, bytes_per_second),
         )
 
 
 @contextmanager
-def full_group() -> Iterator[Scene]:
-    """The step thread needs 16 MiB of new memory in each step, in a group that a writer keeps full."""
+def full_group(touched_bytes: int = TOUCHED_BYTES) -> Iterator[Scene]:
+    """The step thread needs so much new memory in each step, in a group that a writer keeps full."""
     with cgroups.group("memory", "job") as job, disk.file_of(MIB) as path:
         yield Scene(
-            flags=(f"--touch-bytes={TOUCHED_BYTES}",),
+            flags=(f"--touch-bytes={touched_bytes}",),
             place=Place((job.path,)),
-            injector=lambda _: memory.reclaim(job, path, TOUCHED_BYTES + SPARE_BYTES),
+            injector=lambda _: memory.reclaim(job, path, touched_bytes + SPARE_BYTES),
         )
 
 
 @contextmanager
-def pages_gone() -> Iterator[Scene]:
-    """The step thread reads 128 pages of a mapped file in each step, of which three quarters no longer fit."""
+def pages_gone(pages: int = MAPPED_PAGES) -> Iterator[Scene]:
+    """The step thread reads so many pages of a mapped file in each step, of which three quarters no longer fit for a while."""
     with cgroups.group("memory", "job") as job, disk.file_of(CACHED_BYTES) as path:
         disk.forget_pages(path)
         memory.fill_cache(job, path)
+
+        @contextmanager
+        def gone(_: Job) -> Iterator[None]:
+            with memory.limit(job, memory.used_bytes(job) - CACHED_BYTES * 3 // 4):
+                yield
+            memory.fill_cache(job, path)
+
         yield Scene(
-            flags=(f"--map-file={path}", f"--map-bytes={128 * 4096}"),
+            flags=(f"--map-file={path}", f"--map-bytes={pages * 4096}"),
             place=Place((job.path,)),
-            injector=lambda _: memory.limit(job, memory.used_bytes(job) - CACHED_BYTES * 3 // 4),
+            injector=gone,
         )
 
 
@@ -105,11 +113,11 @@ def loader_file() -> Iterator[Scene]:
 
 
 @contextmanager
-def stop() -> Iterator[Scene]:
-    """Rank 0 is stopped for half a second."""
+def stop(seconds: float = STOPPED_SECONDS) -> Iterator[Scene]:
+    """Rank 0 is stopped for so long."""
 
     def stopped(job: Job) -> AbstractContextManager[None]:
-        return signals.stopped(job.rank_tgid(0), STOPPED_SECONDS)
+        return signals.stopped(job.rank_tgid(0), seconds)
 
     yield Scene(injector=stopped)
 

@@ -124,10 +124,10 @@ def make(episode: Episode, *, is_faulty: bool, folder: Path | None = None) -> Re
         flags = (*episode.common_flags(), *scene.flags, *(episode.fault_flags() if is_faulty else ()))
         result = run(
             flags,
-            [episode.window],
+            episode.windows,
             place=scene.place,
             injector=scene.injector if is_faulty else None,
-            patience_seconds=episode.hang_seconds if is_faulty and episode.end is End.HANGS else PATIENCE_SECONDS,
+            patience_seconds=_patience_seconds(episode, is_faulty=is_faulty),
             folder=folder,
         )
     end = End.WHOLE if result.code == 0 else End.HANGS if result.code is None else End.DIES
@@ -136,3 +136,10 @@ def make(episode: Episode, *, is_faulty: bool, folder: Path | None = None) -> Re
         which = "faulty" if is_faulty else "clean"
         raise RuntimeError(f"{episode.name}: the {which} run {end}, code {result.code}: {result.said.strip()}")
     return result
+
+
+def _patience_seconds(episode: Episode, *, is_faulty: bool) -> float:
+    """Faults make steps longer, and so do slow machines."""
+    if is_faulty and episode.end is End.HANGS:
+        return episode.hang_seconds
+    return max(PATIENCE_SECONDS, 4 * episode.steps * episode.step_seconds)

@@ -1,0 +1,104 @@
+"""`python -m tests.faults.campaign --short|--long|--replay DIR`: episodes, live, and what the engine says of them.
+
+`--out DIR` keeps the sessions. Exit code of --short: 1 when there was a false alarm, a wrong cause, or more than one miss.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+import tempfile
+import time
+from collections.abc import Iterable, Iterator, Mapping
+from pathlib import Path
+
+from tests.faults.campaign.plan import episodes_of, long_sessions, short_sessions
+from tests.faults.campaign.score import Scored, score
+from tests.faults.campaign.session import SUFFIX, Session, load, play, save
+from tests.faults.campaign.table import CASE_HEAD, case_row, figures
+from tests.faults.episode import Episode
+from tests.faults.injectors import NotPossible
+from tests.faults.recorder import private_standin
+
+MISSES_ALLOWED = 1
+
+
+Plan = Mapping[str, Episode]
+"""By the name of the session."""
+
+
+def planned(sessions: Iterable[Episode], only: str | None) -> Plan:
+    """All, or those of one episode."""
+    named = {f"{number:03}-{episode.name}": episode for number, episode in enumerate(sessions)}
+    return {name: episode for name, episode in named.items() if only in (None, episode.name)}
+
+
+def live(plan: Plan, out: Path | None) -> Iterator[Session]:
+    """One after the other; those that this machine cannot have are named and left out."""
+    with tempfile.TemporaryDirectory() as folder:
+        private_standin(Path(folder))
+        for name, episode in plan.items():
+            try:
+                session = play(episode, Path(folder))
+            except (NotPossible, RuntimeError) as reason:
+                print(f"| {name} | not possible here: {reason} |", flush=True)
+                continue
+            if out is not None:
+                save(session, out / f"{name}{SUFFIX}")
+            yield session
+
+
+def replayed(plan: Plan, folder: Path) -> Iterator[Session]:
+    """Those that were kept."""
+    for name, episode in plan.items():
+        path = folder / f"{name}{SUFFIX}"
+        if path.exists():
+            yield load(path, episode)
+
+
+def main() -> int:
+    """Prints the tables."""
+    parser = argparse.ArgumentParser(prog="python -m tests.faults.campaign", description=__doc__)
+    which = parser.add_mutually_exclusive_group(required=True)
+    which.add_argument("--short", action="store_true", help="about fifteen episodes, in five minutes")
+    which.add_argument("--long", action="store_true", help="240 and more, in an hour and a half")
+    which.add_argument("--replay", type=Path, metavar="DIR", help="sessions that --long has kept")
+    parser.add_argument("--out", type=Path, metavar="DIR", help="keep the sessions there")
+    parser.add_argument("--only", metavar="NAME", help="sessions of this episode")
+    asked = parser.parse_args()
+    if asked.out is not None:
+        asked.out.mkdir(parents=True, exist_ok=True)
+    plan = planned(short_sessions() if asked.short else long_sessions(), asked.only)
+    if asked.replay is not None:
+        sessions = replayed(plan, asked.replay)
+        print(f"Replay of what was recorded in {asked.replay.name}: no program runs.\n")
+    else:
+        sessions = live(plan, asked.out)
+        print(f"{episodes_of(plan.values())} episodes in {len(plan)} sessions, live.\n")
+    began_at = time.monotonic()
+    scored = []
+    print(CASE_HEAD, flush=True)
+    for session in sessions:
+        one = score(session)
+        scored.append(one)
+        for case in one.cases:
+            print(case_row(case), flush=True)
+        for told in one.false_alarms:
+            print(
+                f"| {session.episode.name} | | silence | | {told.chain.cause.value} of rank {told.rank} | | false alarm |"
+            )
+    print(f"\n{figures(scored)}\n\nin {(time.monotonic() - began_at) / 60:.1f} min")
+    return 1 if asked.short and not is_good(scored) else 0
+
+
+def is_good(scored: Iterable[Scored]) -> bool:
+    """No false alarm, every cause right, at most one miss, of faults that cost a fifth or more."""
+    found = list(scored)
+    strong = [case for one in found for case in one.cases if case.is_strong]
+    misses = sum(case.first is None and case.is_of_the_host for case in strong)
+    wrong = sum(case.first is not None and not case.is_right for case in strong)
+    return not wrong and misses <= MISSES_ALLOWED and not any(one.false_alarms for one in found)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,270 @@
+"""What was said of each window of a session, against what the job's own steps say of it.
+
+In: a Session. Out: a Case for each window, and what was said while nothing was wrong.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from statistics import fmean, median
+from typing import NamedTuple
+
+from exporter.chains.chain import Chain, Change
+from exporter.units import NANOSECONDS
+from tests.faults.campaign.co_occurrence import Alarm, alarms
+from tests.faults.campaign.plan import is_last
+from tests.faults.campaign.session import Session
+from tests.faults.diagnosed import ACCEPTED, GRACE_NS, Told, diagnose
+from tests.faults.episode import Cause, Episode
+from tests.faults.job import COMM, Step, Window
+from tests.faults.recording import RecordedRun
+from tests.faults.truth import AFTERMATH
+
+IMPACT = 0.04
+"""A step must be longer by this part, or the fault is none: whatever was injected."""
+STRONG, WEAK = 0.2, (0.04, 0.1)
+BASE_NS = 6 * NANOSECONDS
+"""Quiet steps before a window, that say how long it would have been."""
+SETTLED_NS = 5 * NANOSECONDS
+"""Of a job: its first steps are not compared."""
+Z = 1.96  # 95 %, two-sided
+_OF_A_RANK = {Cause.SLOW_RANK, Cause.NCCL_HANG}
+
+
+@dataclass(frozen=True)
+class Case:
+    """One window. impact: by which part its steps were longer; None where none ended.
+
+    opened: chains from its begin to GRACE_NS behind its end, in order. last: the same, as they were when resolved.
+    alarms: of the other rules, in the same time.
+    """
+
+    episode: Episode
+    impact: float | None
+    began_ns: int
+    ended_ns: int
+    opened: tuple[Told, ...]
+    last: tuple[Chain, ...]
+    alarms: tuple[Alarm, ...]
+
+    @property
+    def is_positive(self) -> bool:
+        """Whether something is to be said of it."""
+        return self.episode.cause is not Cause.NONE and (self.impact is None or self.impact >= IMPACT)
+
+    @property
+    def is_strong(self) -> bool:
+        """Whether it is to be found within seconds."""
+        return self.is_positive and (self.impact is None or self.impact >= STRONG)
+
+    @property
+    def is_weak(self) -> bool:
+        """Whether it is one of those that are hard to find."""
+        return self.is_positive and self.impact is not None and WEAK[0] <= self.impact < WEAK[1]
+
+    @property
+    def is_of_the_host(self) -> bool:
+        """Whether silence would be a miss."""
+        return self.is_positive and self.episode.cause is not Cause.NOT_HOST
+
+    @property
+    def accepted(self) -> set[str]:
+        """Causes that are right."""
+        causes = (self.episode.cause, *self.episode.also)
+        return set().union(*(ACCEPTED.get(cause, {cause.value}) for cause in causes))
+
+    @property
+    def first(self) -> Told | None:
+        """What was said first; of waiting for a peer only where nothing else was."""
+        mine = [told for told in self.opened if told.chain.cause.value != "peer_rank"]
+        return next(iter(mine or self.opened), None)
+
+    @property
+    def is_right(self) -> bool:
+        """The cause, said first."""
+        return self.first is not None and self.first.chain.cause.value in self.accepted
+
+    @property
+    def detected_after_ns(self) -> int | None:
+        """Since the fault began."""
+        return self.first.now_ns - self.began_ns if self.first else None
+
+    @property
+    def names_culprit(self) -> bool | None:
+        """Whether it is the right one; None where there is none to be named, or nothing was said."""
+        if self.first is None:
+            return None
+        if self.episode.cause in _OF_A_RANK:
+            return self.first.rank == self.episode.culprit_rank
+        wanted = {Cause.CPU_CONTENTION: self.episode.culprit, Cause.CPU_OVERSUBSCRIBED: COMM}.get(self.episode.cause)
+        if wanted is None:
+            return None
+        chain = next((chain for chain in self.last if chain.id == self.first.chain.id), self.first.chain)
+        return bool(chain.culprits) and chain.culprits[0][0] == wanted
+
+    @property
+    def chains_of_a_rank(self) -> int:
+        """The most that any rank has."""
+        ranks = [told.rank for told in self.opened]
+        return max((ranks.count(rank) for rank in set(ranks)), default=0)
+
+    @property
+    def contribution_error(self) -> float | None:
+        """How far the share of the time that is told lies from the true one; None where no step tells it."""
+        told = self.first
+        if told is None or self.impact is None or not self.is_right:
+            return None
+        chain = next((chain for chain in self.last if chain.id == told.chain.id), told.chain)
+        if chain.slowdown is None:
+            return None
+        parts = sum(part for cause, part in chain.shares if cause in self.accepted) or chain.contribution
+        said = min(parts, 1.0) * chain.slowdown / (1 + chain.slowdown)
+        return abs(said - self.impact / (1 + self.impact))
+
+
+class Scored(NamedTuple):
+    """A session. false_alarms: chains that were opened while its steps were as long as ever. disturbed: while they were longer,
+    and nobody had injected anything: this machine's own doing. noise: by how much windows without a fault are off.
+    false_rules: moments at which one of the other rules held that had not held before, in quiet times.
+    """
+
+    cases: tuple[Case, ...]
+    false_alarms: tuple[Told, ...]
+    disturbed: tuple[Told, ...]
+    quiet_ns: int
+    noise: tuple[float, ...]
+    false_rules: tuple[Alarm, ...]
+
+
+def score(session: Session) -> Scored:
+    """Of every window."""
+    told = diagnose(session.run)
+    opened = [one for one in told if one.change is Change.OPENED]
+    resolved = {one.chain.id: one.chain for one in told if one.change is Change.RESOLVED}
+    rules = list(alarms(session.gauges))
+    cases = []
+    for began_ns, ended_ns in _spans(session):
+        until_ns = ended_ns + GRACE_NS
+        mine = tuple(one for one in opened if began_ns <= one.now_ns <= until_ns)
+        cases.append(
+            Case(
+                session.episode,
+                None if is_last(session.episode) else _impact(session, began_ns, ended_ns),
+                began_ns,
+                ended_ns,
+                mine,
+                tuple(resolved[one.chain.id] for one in mine if one.chain.id in resolved),
+                tuple(rule for rule in rules if began_ns <= rule.now_ns <= until_ns),
+            )
+        )
+    others = [one for one in opened if not any(one in case.opened for case in cases)]
+    # A fault that nobody felt is none, and neither is a decoy: what is said of them is wrong.
+    others += [one for case in cases if not case.is_positive for one in case.opened]
+    disturbed = tuple(one for one in others if _is_slower(session.run, one))
+    run_ns = session.run.ticks[-1].now_ns - session.run.ticks[0].now_ns
+    positive_ns = sum(case.ended_ns + GRACE_NS - case.began_ns for case in cases if case.is_positive)
+    return Scored(
+        tuple(case for case in cases if case.is_positive),
+        tuple(one for one in others if one not in disturbed),
+        disturbed,
+        max(run_ns - positive_ns, 0),
+        tuple(_noise(session)),
+        tuple(_fresh(rules, [(case.began_ns, case.ended_ns) for case in cases if case.is_positive])),
+    )
+
+
+def _spans(session: Session) -> Iterator[tuple[int, int]]:
+    """From the first step with the fault to the last one; of an injector, while it was at work."""
+    if session.run.injections_ns:
+        yield from session.run.injections_ns
+        return
+    last_ns = session.run.ticks[-1].now_ns
+    steps = session.run.of(0)
+    for window in session.episode.windows:
+        mine = [step for step in steps if step.number in window]
+        if mine:
+            yield mine[0].start_ns, last_ns if is_last(session.episode) else mine[-1].end_ns
+        elif is_last(session.episode):
+            yield steps[-1].end_ns, last_ns
+
+
+def _impact(session: Session, began_ns: int, ended_ns: int) -> float | None:
+    """Of the rank that has the fault."""
+    steps = session.run.of(session.episode.culprit_rank or 0)
+    of_fault = [step for step in steps if step.end_ns > began_ns and step.start_ns < ended_ns]
+    if not of_fault:
+        return None
+    paid = Window(of_fault[0].number, of_fault[-1].number + 1 + AFTERMATH)
+    base_ns = _base_ns(steps, began_ns, session.episode.period)
+    lost_ns = sum(step.wall_ns - base_ns for step in steps if step.number in paid)
+    return lost_ns / (base_ns * len(of_fault)) if base_ns else None
+
+
+def _base_ns(steps: Sequence[Step], before_ns: int, period: int = 1) -> float:
+    """The mean of whole periods; steps that a hiccup of the machine made longer than twice the median count as that."""
+    walls = [step.wall_ns for step in steps if before_ns - BASE_NS <= step.start_ns and step.end_ns <= before_ns]
+    if not walls:
+        return 0.0
+    usual = median(walls)
+    return fmean(min(wall, 2 * usual) if period == 1 else wall for wall in walls)
+
+
+def _is_slower(run: RecordedRun, told: Told) -> bool:
+    """Whether the job's own steps say so as well, between the begin of the chain and its opening."""
+    steps = run.of(max(told.rank, 0))
+    during = [step.wall_ns for step in steps if step.end_ns > told.chain.began_ns and step.start_ns < told.now_ns]
+    base_ns = _base_ns(steps, told.chain.began_ns)
+    return bool(during) and base_ns > 0 and fmean(during) / base_ns - 1 >= IMPACT
+
+
+def _noise(session: Session) -> Iterator[float]:
+    """Of a session in which nothing is injected: what its windows took longer than the steps before them."""
+    if session.episode.fault or session.run.injections_ns:
+        return
+    steps = session.run.of(0)
+    for window in session.episode.windows:
+        mine = [step for step in steps if step.number in window]
+        base_ns = _base_ns(steps, mine[0].start_ns, session.episode.period) if mine else 0.0
+        if base_ns:
+            impact = fmean(step.wall_ns for step in mine) / base_ns - 1
+            yield abs(impact / (1 + impact))
+
+
+def _fresh(rules: Sequence[Alarm], faults: Sequence[tuple[int, int]]) -> Iterator[Alarm]:
+    """Once for each rule and each time that it begins to hold, outside of faults and the ten seconds that rules look back on."""
+    last_ns: dict[str, int] = {}
+    for rule in rules:
+        is_new = rule.now_ns - last_ns.get(rule.rule, 0) > 3 * NANOSECONDS
+        last_ns[rule.rule] = rule.now_ns
+        in_fault = any(began_ns <= rule.now_ns <= ended_ns + 2 * GRACE_NS for began_ns, ended_ns in faults)
+        if is_new and not in_fault:
+            yield rule
+
+
+class Share(NamedTuple):
+    """So many of so many."""
+
+    right: int
+    of: int
+
+    @property
+    def value(self) -> float:
+        """The share itself; 1 of nothing."""
+        return self.right / self.of if self.of else 1.0
+
+    def bounds(self) -> tuple[float, float]:
+        """Wilson's, at 95 %."""
+        if not self.of:
+            return 0.0, 1.0
+        p, n = self.value, self.of
+        centre = (p + Z * Z / (2 * n)) / (1 + Z * Z / n)
+        half = Z / (1 + Z * Z / n) * math.sqrt(p * (1 - p) / n + Z * Z / (4 * n * n))
+        return max(centre - half, 0.0), min(centre + half, 1.0)
+
+
+def share(cases: Iterable[bool]) -> Share:
+    """Of those that are true."""
+    found = list(cases)
+    return Share(sum(found), len(found))

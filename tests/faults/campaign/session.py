@@ -1,0 +1,80 @@
+"""One session, live: a job under the kernel's programs, whose fault comes again and again; and its file."""
+
+from __future__ import annotations
+
+import json
+import lzma
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from exporter.kernel.rows import Tables
+from tests.faults.campaign.gauges import Gauge, read
+from tests.faults.episode import Episode
+from tests.faults.recorder import ticking
+from tests.faults.recording import RecordedRun, run_of, written
+from tests.faults.truth import make
+from tests.support.standin_gpu import built
+from tests.support.traced import STANDIN_LIBRARIES, Tracer, tracer
+
+SUFFIX = ".session.xz"
+GAUGE_SECONDS = 1.0
+
+
+@dataclass(frozen=True)
+class Session:
+    """A job that is over."""
+
+    episode: Episode
+    run: RecordedRun
+    gauges: tuple[Gauge, ...]
+
+
+def play(episode: Episode, folder: Path) -> Session:
+    """folder: of private_standin(). Raises what truth.make() does."""
+    built()
+    with tracer() as traced:
+        for api, name in STANDIN_LIBRARIES.items():
+            traced.attach(api, folder / name)
+        with ticking(traced.kernel) as ticks, _gauging(traced) as gauges:
+            result = make(episode, is_faulty=True, folder=folder)
+    tgids = {final["rank"]: final["tgid"] for final in result.finals}
+    steps = tuple(replace(step, loader_wait_ns=0, delay_ns=0, cpu_ns=0, runnable_ns=0) for step in result.steps)
+    run = RecordedRun(steps, result.injections_ns, tgids, tuple(ticks))
+    return Session(episode, run, tuple(gauges))
+
+
+@contextmanager
+def _gauging(traced: Tracer) -> Iterator[list[Gauge]]:
+    tables = Tables(traced.kernel.maps, traced.kernel.iterate)
+    gauges: list[Gauge] = []
+    stopping = threading.Event()
+
+    def gauge() -> None:
+        while not stopping.wait(GAUGE_SECONDS):
+            gauges.append(read(tables, time.monotonic_ns()))
+
+    thread = threading.Thread(target=gauge, name="gauges", daemon=True)
+    thread.start()
+    try:
+        yield gauges
+    finally:
+        stopping.set()
+        thread.join()
+
+
+def save(session: Session, path: Path) -> None:
+    """Everything but the episode, which the plan has."""
+    lines = [written(session.run), {"gauges": session.gauges}]
+    text = "".join(json.dumps(line, separators=(",", ":")) + "\n" for line in lines)
+    path.write_bytes(lzma.compress(text.encode(), preset=1))
+
+
+def load(path: Path, episode: Episode) -> Session:
+    """A session from its file."""
+    with lzma.open(path, "rt", encoding="ascii") as file:
+        run, rest = map(json.loads, file)
+    return Session(episode, run_of(run), tuple(Gauge(*gauge) for gauge in rest["gauges"]))

@@ -1,0 +1,152 @@
+"""The figures of a campaign as tables of Markdown, beside those of the other rules."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from statistics import fmean, quantiles
+
+from exporter.chains.chain import Cause as ChainCause
+from exporter.units import NANOSECONDS, seconds
+from tests.faults.campaign.score import STRONG, WEAK, Case, Scored, Share, share
+from tests.faults.episode import Cause
+
+HOUR_SECONDS = 3600
+
+CASE_HEAD = (
+    "| episode | impact | expected | after s | told | contribution off by | verdict |\n"
+    "| --- | ---: | --- | ---: | --- | ---: | --- |"
+)
+
+
+def complaints(case: Case) -> list[str]:
+    """What is wrong; nothing when all is right."""
+    if case.first is None:
+        return ["missed"] if case.is_of_the_host else []
+    found = [] if case.is_right else [f"cause {case.first.chain.cause.value}"]
+    if case.names_culprit is False:
+        found.append("culprit")
+    if case.chains_of_a_rank > 1:
+        found.append(f"{case.chains_of_a_rank} chains")
+    return found
+
+
+def case_row(case: Case) -> str:
+    """One line."""
+    after_ns, error = case.detected_after_ns, case.contribution_error
+    cells = (
+        case.episode.name,
+        "-" if case.impact is None else f"{case.impact:+.0%}",
+        "+".join(sorted(case.accepted)),
+        "" if after_ns is None else f"{seconds(after_ns):.2f}",
+        ", ".join(f"{told.chain.cause.value} of rank {told.rank}" for told in case.opened) or "nothing",
+        "" if error is None else f"{100 * error:.0f} pp",
+        "; ".join(complaints(case)) or "right",
+    )
+    return f"| {' | '.join(cells)} |"
+
+
+def figures(scored: Sequence[Scored]) -> str:
+    """The table of a whole campaign."""
+    cases = [case for one in scored for case in one.cases]
+    of_host = [case for case in cases if case.is_of_the_host]
+    strong = [case for case in of_host if case.is_strong]
+    weak = [case for case in of_host if case.is_weak]
+    found = [case for case in cases if case.first]
+    false_alarms = [told for one in scored for told in one.false_alarms]
+    disturbed = sum(len(one.disturbed) for one in scored)
+    quiet_hours = seconds(sum(one.quiet_ns for one in scored)) / HOUR_SECONDS
+    of_gpu = [case for case in cases if case.episode.cause is Cause.NOT_HOST]
+    right = sum(len(case.opened) > 0 for case in cases)
+    noise = [share for one in scored for share in one.noise]
+    errors = [case.contribution_error for case in strong if case.contribution_error is not None]
+    rules = [rule for one in scored for rule in one.false_rules]
+    rows = [
+        ("episodes with an impact", str(len(cases)), ""),
+        (
+            "precision",
+            _text(Share(right, right + len(false_alarms))),
+            _text(share([True] * sum(map(_is_ruled, cases)) + [False] * len(rules))),
+        ),
+        (
+            f"recall at {STRONG:.0%} and more",
+            _text(share(map(_is_found, strong))),
+            _text(share(map(_is_ruled, strong))),
+        ),
+        (
+            f"recall from {WEAK[0]:.0%} to {WEAK[1]:.0%}",
+            _text(share(map(_is_found, weak))),
+            _text(share(map(_is_ruled, weak))),
+        ),
+        (
+            "right cause first",
+            _text(share(case.is_right for case in of_host if case.first)),
+            _text(share(_is_ruled_right(case) for case in of_host if case.alarms)),
+        ),
+        (
+            "right culprit",
+            _text(share(bool(case.names_culprit) for case in cases if case.names_culprit is not None)),
+            "names none",
+        ),
+        (f"time to detect at {STRONG:.0%} and more", _times(strong), _rule_times(strong)),
+        (f"time to detect from {WEAK[0]:.0%} to {WEAK[1]:.0%}", _times(weak), _rule_times(weak)),
+        (
+            "blames no resource of the host for a slow GPU",
+            _text(share(case.first is None or case.first.chain.cause is ChainCause.NOT_HOST for case in of_gpu)),
+            _text(share(not case.alarms for case in of_gpu)),
+        ),
+        (
+            "chains of a rank and episode",
+            f"{fmean(case.chains_of_a_rank for case in found):.2f}" if found else "-",
+            f"{fmean(len({rule.rule for rule in case.alarms}) for case in cases):.1f}" if cases else "-",
+        ),
+        (
+            "false alarms in an hour",
+            f"{len(false_alarms) / quiet_hours:.1f} ({len(false_alarms)} in {quiet_hours:.2f} h)"
+            if quiet_hours
+            else "-",
+            f"{len(rules) / quiet_hours:.0f}" if quiet_hours else "-",
+        ),
+        (
+            f"contribution, mean error at {STRONG:.0%} and more",
+            f"{100 * fmean(errors):.1f} pp of {len(errors)}" if errors else "-",
+            "tells none",
+        ),
+        ("the same of pairs without a fault", f"{100 * fmean(noise):.1f} pp of {len(noise)}" if noise else "-", ""),
+        ("chains while nobody injected anything and steps were longer", str(disturbed), ""),
+    ]
+    head = "| figure | chains | rules of co-occurrence |\n| --- | ---: | ---: |"
+    return "\n".join([head, *(f"| {' | '.join(row)} |" for row in rows)])
+
+
+def _is_found(case: Case) -> bool:
+    return case.first is not None
+
+
+def _is_ruled(case: Case) -> bool:
+    return bool(case.alarms)
+
+
+def _is_ruled_right(case: Case) -> bool:
+    """Whether the cause is among those that the first alarm names."""
+    return bool(case.accepted & set(case.alarms[0].causes))
+
+
+def _text(one: Share) -> str:
+    """`0.986 (0.95 to 1.00), 142 of 144`."""
+    low, high = one.bounds()
+    return f"{one.value:.3f} ({low:.2f} to {high:.2f}), {one.right} of {one.of}"
+
+
+def _times(cases: Iterable[Case]) -> str:
+    return _quantiles([case.detected_after_ns / NANOSECONDS for case in cases if case.detected_after_ns is not None])
+
+
+def _rule_times(cases: Iterable[Case]) -> str:
+    return _quantiles([(case.alarms[0].now_ns - case.began_ns) / NANOSECONDS for case in cases if case.alarms])
+
+
+def _quantiles(values: Sequence[float]) -> str:
+    if len(values) < 2:
+        return "-"
+    cuts = quantiles(values, n=20, method="inclusive")
+    return f"p50 {cuts[9]:.2f} s, p95 {cuts[18]:.2f} s"

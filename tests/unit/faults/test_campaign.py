@@ -1,0 +1,158 @@
+"""campaign: how episodes are counted, and the rules that they are compared with."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from exporter.chains.chain import Cause as ChainCause
+from exporter.chains.chain import Change
+from exporter.totals import Counts
+from exporter.units import slot_of
+from tests.faults.campaign.co_occurrence import Alarm, alarms
+from tests.faults.campaign.gauges import Gauge
+from tests.faults.campaign.plan import QUIET_SECONDS, again, episodes_of, long_sessions, short_sessions
+from tests.faults.campaign.score import Case, Share
+from tests.faults.campaign.table import complaints
+from tests.faults.diagnosed import Told
+from tests.faults.job import Window
+from tests.faults.registry import EPISODES
+from tests.support.chains import SECOND, a_chain
+
+LOCK = EPISODES["lock-holder-sleeps"]
+MS = 1_000_000
+
+
+def told(cause: ChainCause = ChainCause.LOCK, *, rank: int = 0, **changes: Any) -> Told:
+    """A chain that was opened a second after the fault began."""
+    return Told(11 * SECOND, rank, Change.OPENED, a_chain(cause=cause, **changes))
+
+
+def case(*opened: Told, name: str = LOCK.name, impact: float | None = 1.0, rules: tuple[Alarm, ...] = ()) -> Case:
+    """Of a fault from the tenth second to the fifteenth."""
+    last = tuple(one.chain for one in opened)
+    return Case(EPISODES[name], impact, 10 * SECOND, 15 * SECOND, opened, last, rules)
+
+
+class TestCase:
+    """One window."""
+
+    @pytest.mark.parametrize(("impact", "is_positive"), [(0.03, False), (0.05, True), (None, True)])
+    def test_what_nobody_felt_is_no_fault(self, impact: float | None, is_positive: bool) -> None:
+        """A hang has no impact that can be measured, and is one."""
+        assert case(impact=impact).is_positive is is_positive
+
+    def test_silence_is_a_miss(self) -> None:
+        """But not where the host had nothing to do with it."""
+        assert complaints(case()) == ["missed"]
+        assert complaints(case(name="slow-gpu")) == []
+
+    def test_first_cause_counts(self) -> None:
+        """Of the rank that has the fault: who waits for it is said as well, and may be said first."""
+        waits = told(ChainCause.PEER_RANK, rank=0)
+
+        assert complaints(case(told(ChainCause.NOT_HOST), told())) == ["cause not_host", "2 chains"]
+        assert complaints(case(waits, told(ChainCause.SLOW_RANK, rank=1), name="slow-rank")) == []
+
+    def test_late_rank_must_be_the_right_one(self) -> None:
+        """Rank 1 of 2."""
+        assert complaints(case(told(ChainCause.SLOW_RANK, rank=0), name="slow-rank")) == ["culprit"]
+
+    def test_program_that_holds_the_cpus_must_be_named(self) -> None:
+        """As it is when the chain is over: at first others may have been there as well."""
+        chain = told(ChainCause.CPU_CONTENTION, culprits=(("stress-ng", 1.0),))
+        over = a_chain(cause=ChainCause.CPU_CONTENTION, culprits=(("fault-hog", 0.8), ("stress-ng", 0.2)))
+
+        assert case(chain, name="cpu-neighbour").names_culprit is False
+        assert replace(case(chain, name="cpu-neighbour"), last=(over,)).names_culprit is True
+
+    def test_contribution_is_compared_as_a_share_of_the_time(self) -> None:
+        """Steps took twice as long, and half of the time is told to be lost by 0.9 of it: 45 % against 50."""
+        chain = told(slowdown=1.0, contribution=0.9, shares=(("lock", 0.9), ("irq", 0.1)))
+
+        assert case(chain).contribution_error == pytest.approx(0.05)
+
+    def test_wrong_cause_has_no_contribution(self) -> None:
+        """It is counted as wrong already."""
+        assert case(told(ChainCause.IRQ)).contribution_error is None
+
+
+class TestShare:
+    """With Wilson's bounds."""
+
+    def test_bounds_of_nine_in_ten(self) -> None:
+        """As in any table: 0.596 to 0.982."""
+        low, high = Share(9, 10).bounds()
+
+        assert (round(low, 3), round(high, 3)) == (0.596, 0.982)
+
+    def test_nothing_says_nothing(self) -> None:
+        """No case at all."""
+        assert Share(0, 0).bounds() == (0.0, 1.0)
+
+
+class TestPlan:
+    """Sessions."""
+
+    def test_long_form_has_enough_episodes(self) -> None:
+        """At least 240, and decoys beside them."""
+        sessions = list(long_sessions())
+
+        assert episodes_of(sessions) >= 240
+        assert sum(one.is_decoy for one in sessions) >= 5
+
+    def test_short_form_is_short(self) -> None:
+        """About fifteen."""
+        assert 12 <= episodes_of(short_sessions()) <= 18
+
+    def test_windows_leave_time_to_recover(self) -> None:
+        """A chain is resolved five seconds behind its fault."""
+        session = again(LOCK, 1.0, 3)
+        first, second, third = session.windows
+
+        assert (second.first - first.end) * session.step_seconds == pytest.approx(QUIET_SECONDS, abs=0.02)
+        assert third.end <= session.steps
+        assert session.fault_flags()[-3:] == (
+            f"--fault-from-step={first.first}",
+            f"--fault-to-step={first.end}",
+            f"--fault-every={second.first - first.first}",
+        )
+
+    def test_one_window_is_as_before(self) -> None:
+        """No flag says that it comes again."""
+        assert LOCK.windows == (LOCK.window,)
+        assert LOCK.window == Window(60, 100)
+
+
+def gauges(*walls_ms: list[float], switches: int = 100, busy: float = 0.2) -> list[Gauge]:
+    """One for each second, with calls of these lengths more in it."""
+    found, counts = [], Counts()
+    for number, walls in enumerate(walls_ms):
+        for wall in walls:
+            slot = slot_of(round(wall * MS))
+            counts = counts.plus(Counts(slot, (1,)))
+        calls = {"cudaStreamSynchronize": (counts.begin, counts.held)}
+        found.append(Gauge(number * SECOND, busy * number, number, 0.5, 0, 1.0, 0, 0.0, switches * number, calls))
+    return found
+
+
+class TestCoOccurrence:
+    """Rules of others."""
+
+    def test_long_tail_and_a_few_switches_are_an_alarm(self) -> None:
+        """Any thread switches a few times in ten seconds."""
+        found = list(alarms(gauges([], [10.0] * 50, [10.0] * 40 + [50.0] * 10)))
+
+        assert found == [Alarm(2 * SECOND, "tail-cudaStreamSynchronize", ("cpu_contention",))]
+
+    def test_calls_that_are_all_alike_are_none(self) -> None:
+        """Whatever the host does."""
+        assert list(alarms(gauges([], [10.0] * 50, [10.0] * 50, busy=0.99))) == []
+
+    def test_rate_that_drops_is_an_alarm(self) -> None:
+        """To less than 0.6 of the most that there was, from the sixth second on."""
+        walls = [[10.0] * 50] * 6 + [[10.0] * 20]
+
+        assert [one.rule for one in alarms(gauges(*walls))] == ["drop-cudaStreamSynchronize"]
