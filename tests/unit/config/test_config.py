@@ -49,6 +49,7 @@ class TestDefaults:
             series_ttl_seconds=900.0,
             max_workloads=256,
             procfs=Path("/proc"),
+            capsules=Path("/var/lib/gpu-stall-exporter/capsules"),
             receivers=(),
             service_name="gpu-stall-exporter",
             resource_attributes=(),
@@ -108,6 +109,7 @@ class TestFile:
             discovery.interval = "1m"
             series = {{ttl = "1h", max-workloads = 7}}
             path.procfs = "{tmp_path}"
+            capsule.directory = "none"
             standin.if-idle = true
             log = {{level = "debug", format = "json"}}
             [otlp]
@@ -146,6 +148,7 @@ class TestFile:
             series_ttl_seconds=3600.0,
             max_workloads=7,
             procfs=tmp_path,
+            capsules=None,
             receivers=(
                 Receiver(
                     name="default",
@@ -260,6 +263,8 @@ class TestBadInput:
             ("series.ttl", "9" * 400 + "s"),
             ("path.procfs", "/nonexistent"),
             ("path.procfs", ""),
+            ("capsule.directory", "relative"),
+            ("capsule.directory", ""),
             ("standin.if-idle", ""),
             ("log.level", "INFO"),
             ("log.format", "xml"),
