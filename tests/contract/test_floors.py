@@ -19,7 +19,7 @@ FLOORS = (
     {"identity", "accounting", "ledger"},
     {"collectors", "chains"},  # above the books that one of them keeps, and the other reads
     {"report"},  # what the engine says, in the form that every output of chains takes
-    {"output", "roster", "discovery", "standin", "governor", "diagnosis", "narration"},
+    {"output", "roster", "discovery", "standin", "governor", "diagnosis", "narration", "top"},
     {"publication"},  # between its parts and the daemon: it holds roster, ledger and output's own metrics together
     {"daemon", "preflight"},
     {"commands"},
@@ -29,6 +29,15 @@ FLOOR_OF = {unit: floor for floor, units in enumerate(FLOORS) for unit in units}
 
 FORBIDDEN = {
     "output": {"kernel", "host", "collectors", "identity", "ledger", "accounting"},  # a Snapshot is all it needs
+    "top": {
+        "kernel",
+        "host",
+        "collectors",
+        "identity",
+        "ledger",
+        "accounting",
+        "config",
+    },  # it has nothing but an address
     "identity": {"kernel", "host"},  # pure: what was read is passed in
     "collectors": {"host", "config"},
     "chains": {
@@ -46,7 +55,7 @@ FORBIDDEN = {
 """Lower floors that are out of bounds even so."""
 
 EXTERNAL = {
-    "google": {"output/otlp/protobuf_body.py"},
+    "google": {"output/otlp/protobuf_body.py", "top/exposition.py"},
     "opentelemetry": {"output/otlp/protobuf_body.py"},
     "prometheus_client": {"output/own_metrics.py"},
     "tenacity": {"output/otlp/delivery.py"},
