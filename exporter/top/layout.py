@@ -62,11 +62,15 @@ class Column(NamedTuple):
 
 
 class Rest(NamedTuple):
-    """What fills the width that columns leave. heading, cells: for a number of columns. columns_min: as much must be left."""
+    """What fills the width that columns leave. heading, cells: for a number of columns. columns_min: as much must
+    be left, and columns_wanted at the cost of columns that are no more important than `spared`.
+    """
 
     heading: Callable[[int], str]
     cells: Callable[[int], Sequence[Line]]
     columns_min: int
+    columns_wanted: int
+    spared: int
 
 
 def text_of(line: Line) -> str:
@@ -100,10 +104,15 @@ def restyled(line: Line, style: Style) -> Line:
 def table(columns: Iterable[Column], width: int, glyphs: Glyphs, rest: Rest | None = None) -> tuple[Line, ...]:
     """A heading and the rows, each at most `width` wide."""
     kept = list(columns)
-    needed = rest.columns_min + GAP if rest else 0
-    while len(kept) > 1 and sum(column.columns + GAP for column in kept) - GAP + needed > width:
-        kept.remove(min(kept, key=lambda column: column.importance))
-    left = width - sum(column.columns + GAP for column in kept)
+    while len(kept) > 1:
+        least = min(kept, key=lambda column: column.importance)
+        needed = 0
+        if rest:
+            needed = GAP + (rest.columns_wanted if least.importance <= rest.spared else rest.columns_min)
+        if _columns_of(kept) + needed <= width:
+            break
+        kept.remove(least)
+    left = width - _columns_of(kept) - GAP
     rows = range(max((len(column.cells) for column in kept), default=0))
     heading = [Span(_aligned(column.title, column, glyphs), Style.HEADING) for column in kept]
     lines = [[Span(_aligned(c.cells[row].text, c, glyphs), c.cells[row].style) for c in kept] for row in rows]
@@ -111,6 +120,10 @@ def table(columns: Iterable[Column], width: int, glyphs: Glyphs, rest: Rest | No
     title = (Span(rest.heading(left), Style.HEADING),) if rest and left > 0 else ()
     made = [(*_spaced(line), *_behind(more)) for line, more in zip([heading, *lines], [title, *behind], strict=True)]
     return tuple(clipped(line, width, glyphs) for line in made)
+
+
+def _columns_of(columns: Sequence[Column]) -> int:
+    return sum(column.columns + GAP for column in columns) - GAP
 
 
 def _aligned(text: str, column: Column, glyphs: Glyphs) -> str:

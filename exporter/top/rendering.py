@@ -18,7 +18,8 @@ from exporter.top.view import OpenChain, View, Workload
 from exporter.top.wording import Glyphs
 from exporter.top.workload_table import CAUSE_STYLES, SEVERITY_STYLES, workload_table
 
-_LOW_SCREEN: Final = 12  # lines below which there is only the table of workloads
+_LOW_SCREEN: Final = 12  # lines below which nothing is kept free between tables, or for operations
+_LINES_WITH_FOOTER: Final = 8
 _OPERATION_LINES: Final = 5  # heading, names of columns, three rows
 _KEYS: Final = "q quit  s sort  / filter  Enter detail  p pause  h help"
 _HELP: Final = (
@@ -32,11 +33,12 @@ _HELP: Final = (
     "p               pause",
     "q  Ctrl-C       quit",
     "",
-    "LOST  time the GPU waited for the host, as a part of the wall time",
-    "WHY   its causes, the largest first, and who held the CPU; the bar has the same order, its whole width is all of the time",
-    "STEP  mean length of a training step; ~ where none has ended in the interval",
-    "LATE  by which a rank enters collectives after the first rank of the node, on average",
-    "TIME  time in calls of an operation, added over threads; a synchronising call waits for the GPU, which is no loss",
+    "LOST  part of the time that the GPU waited for the host; the sum of processes",
+    "WHY   causes, the largest first (and who held the CPU); the bar has their order",
+    "STEP  mean length of a training step; ~ if none has ended in the interval",
+    "LATE  time by which it enters a collective after the node's first rank, mean",
+    "TIME  part of the time in such calls, added over threads; to synchronise is to",
+    "      wait for the GPU, and no loss",
 )
 
 
@@ -54,15 +56,15 @@ def lines_of(view: View, screen: Screen, status: Status, size: tuple[int, int], 
     """What to show on a terminal. size: columns and lines."""
     width, height = max(size[0], 1), max(size[1], 1)
     head = [_title(view, screen, status, width, glyphs), *_messages(view, screen, status, glyphs)]
-    foot = [_footer(screen, width)] if height >= _LOW_SCREEN // 2 or screen.typed is not None else []
+    foot = [_footer(screen, width)] if height >= _LINES_WITH_FOOTER or screen.typed is not None else []
     left = max(height - len(head) - len(foot), 0)
     if screen.is_help:
-        body: list[Line] = [(Span(line),) for line in _HELP][:left]
+        body = _help()[:left]
     elif screen.is_detail and (chosen := selected_of(screen, arranged(screen, view))):
         body = _detail(view, chosen, screen.scroll, (width, left), glyphs)
     else:
         body = _overview(view, screen, width, left, glyphs)
-    blank: list[Line] = [() for _ in range(left - len(body))]
+    blank: list[Line] = [()] * (left - len(body))
     whole = [*head[: max(height - len(foot), 0)], *body[:left], *(blank if foot else []), *foot]
     return tuple(clipped(line, width, glyphs) for line in whole)
 
@@ -93,11 +95,11 @@ def _title(view: View, screen: Screen, status: Status, width: int, glyphs: Glyph
     rates = "since start" if view.window_seconds is None else f"last {wording.duration(view.window_seconds, glyphs)}"
     at = time.strftime("%H:%M:%S", time.localtime(view.at_unix_seconds))
     nodes = sorted({workload.identity.node for workload in view.workloads if workload.identity.node})
-    count = len(view.workloads)
     facts = [
         rates,
         "PAUSED" if screen.is_paused else "",
-        f"{count} workload{'' if count == 1 else 's'}",
+        _counted(len(view.chains), "open chain") if view.chains else "",
+        _counted(len(view.workloads), "workload"),
         f"node {nodes[0]}" if len(nodes) == 1 else f"{len(nodes)} nodes" if nodes else "",
         at,
         f"by {screen.sort}{' reversed' if screen.is_reversed else ''}",
@@ -111,6 +113,10 @@ def _title(view: View, screen: Screen, status: Status, width: int, glyphs: Glyph
             break
         text = longer
     return padded((Span(text, Style.TITLE),), width, Style.TITLE)
+
+
+def _counted(count: int, what: str) -> str:
+    return f"{count} {what}{'' if count == 1 else 's'}"
 
 
 def _has_nodes(view: View) -> bool:
@@ -137,6 +143,10 @@ def _footer(screen: Screen, width: int) -> Line:
     return (Span("Esc back  Up Down scroll  q quit" if screen.is_detail else _KEYS, Style.DIM),)
 
 
+def _help() -> list[Line]:
+    return [(Span(line),) for line in _HELP]
+
+
 # --- the overview
 
 
@@ -159,7 +169,7 @@ def _overview(view: View, screen: Screen, width: int, height: int, glyphs: Glyph
         *(padded(restyled(row, Style.SELECTED), width, Style.SELECTED) if is_it else row for row, is_it in seen),
     ]
     left = height - len(lines) - len(blank)
-    if chosen and not is_low and left >= _OPERATION_LINES - 1:
+    if chosen and left >= _OPERATION_LINES - 1:
         lines += [
             *blank,
             operations_title(chosen, glyphs, with_node=_has_nodes(view)),
@@ -216,10 +226,9 @@ def _detail(view: View, workload: Workload, scroll: int, size: tuple[int, int], 
     for chain in view.chains:
         if chain.identity == workload.identity:
             style = SEVERITY_STYLES[chain.severity]
-            said = (
-                f"chain {chain.cause} {glyphs.leads_to} longer {chain.effect}{_through(chain)}  {' '.join(chain.ids)}"
-            )
+            said = f"chain {chain.cause} {glyphs.leads_to} longer {chain.effect}{_through(chain)}"
             lines.append((Span(f"{chain.severity.name:<8}  ", style), Span(said)))
+            lines += [(Span(f"{'':<8}  id {chain_id}", Style.DIM),) for chain_id in chain.ids]
     for number, loss in enumerate(workload.lost or ()):
         style = CAUSE_STYLES[min(number, len(CAUSE_STYLES) - 1)]
         culprits = "  ".join(f"{name} {wording.share(part, glyphs)}" for name, part in loss.culprits)

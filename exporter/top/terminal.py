@@ -59,8 +59,8 @@ _COLOURS: Final = {
     Style.MEDIUM: curses.COLOR_YELLOW,
     Style.HIGH: curses.COLOR_RED,
     Style.CRITICAL: curses.COLOR_RED,
-    Style.CAUSE_1: curses.COLOR_RED,
-    Style.CAUSE_2: curses.COLOR_YELLOW,
+    Style.CAUSE_1: curses.COLOR_YELLOW,
+    Style.CAUSE_2: curses.COLOR_CYAN,
     Style.CAUSE_3: curses.COLOR_MAGENTA,
     Style.CAUSE_4: curses.COLOR_BLUE,
 }

@@ -33,6 +33,8 @@ _BAR_COLUMNS_MAX: Final = 40
 _BAR_COLUMNS_MIN: Final = 8
 _WHY_COLUMNS: Final = 24
 _REST_COLUMNS_MIN: Final = 8
+_REST_COLUMNS_WANTED: Final = 48
+_SPARED: Final = 3  # the importance of a column that is worth less than seeing two causes
 _NAME_COLUMNS_MAX: Final = 24
 
 
@@ -46,7 +48,12 @@ def workload_table(rows: Sequence[Workload], width: int, glyphs: Glyphs) -> tupl
         bar = _bar_columns(columns)
         return f"{'OF ALL TIME':<{bar}.{bar}}  WHY" if bar else "WHY"
 
-    return table(_workload_columns(rows, glyphs), width, glyphs, Rest(heading, why, _REST_COLUMNS_MIN))
+    return table(
+        _workload_columns(rows, glyphs),
+        width,
+        glyphs,
+        Rest(heading, why, _REST_COLUMNS_MIN, _REST_COLUMNS_WANTED, _SPARED),
+    )
 
 
 def _workload_columns(rows: Sequence[Workload], glyphs: Glyphs) -> list[Column]:
