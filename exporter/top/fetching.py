@@ -65,7 +65,13 @@ def target_of(text: str) -> Target:
     if url.scheme not in ("http", "https") or not host or not text.isascii() or not text.isprintable() or " " in text:
         raise BadInput("--url is not a URL of http or https", remedy=WANTED)
     where = f"[{host}]" if ":" in host else host
-    plain = SplitResult(url.scheme, f"{where}:{port}" if port else where, "/metrics" if url.path in ("", "/") else url.path, url.query, "")
+    plain = SplitResult(
+        url.scheme,
+        f"{where}:{port}" if port else where,
+        "/metrics" if url.path in ("", "/") else url.path,
+        url.query,
+        "",
+    )
     authorization = ""
     if url.username is not None:
         name_and_password = f"{unquote(url.username)}:{unquote(url.password or '')}"

@@ -64,6 +64,7 @@ class _Window:
         self._numbers: dict[str, dict[Identity | None, dict[tuple[str, ...], float]]] = {}
         self._distributions: dict[str, dict[Identity | None, dict[tuple[str, ...], Distribution]]] = {}
         self._since_unix_ns = _beginnings(now)
+        self._missing = _missing(before) if before else frozenset[str]()
 
     def seconds_of(self, identity: Identity) -> float | None:
         """What an identity's differences are over: less than the window where it has been counted for less."""
@@ -84,7 +85,7 @@ class _Window:
             found = self._numbers[metric.name] = defaultdict(dict)
             before = self._before.numbers_of(metric) if self._before else {}
             for key, number in self._now.numbers_of(metric).items():
-                if self._is_told(key, number.since_unix_ns, bool(before)):
+                if self._is_told(metric, key, number.since_unix_ns):
                     found[key[0]][key[1]] = _gained(number, before.get(key))
         return found.get(identity, {})
 
@@ -95,18 +96,28 @@ class _Window:
             found = self._distributions[metric.name] = defaultdict(dict)
             before = self._before.distributions_of(metric) if self._before else {}
             for key, one in self._now.distributions_of(metric).items():
-                if self._is_told(key, one.since_unix_ns, bool(before)):
+                if self._is_told(metric, key, one.since_unix_ns):
                     found[key[0]][key[1]] = _grown(one, before.get(key))
         return found.get(identity, {})
 
-    def _is_told(self, key: Key, since_unix_ns: int, was_there: bool) -> bool:
-        """Whether a difference can be made: not where the whole metric was missing, as when its collector had failed.
+    def _is_told(self, metric: Metric, key: Key, since_unix_ns: int) -> bool:
+        """Whether a difference can be made: not where the metric's collector had failed before.
 
         The totals of a workload that is older than the earlier scrape would all count as news.
         """
-        if was_there or self._before is None or key[0] is None:
+        if self._before is None or metric.name not in self._missing:
             return True
-        return since_unix_ns >= self._before.at.unix_ns
+        return key[0] is None or since_unix_ns >= self._before.at.unix_ns
+
+
+def _missing(scrape: Scrape) -> frozenset[str]:
+    """Metrics of collectors that tell nothing at all."""
+    return frozenset(
+        metric.name
+        for metrics in catalog.METRICS_OF_COLLECTOR.values()
+        if not any(scrape.numbers_of(metric) or scrape.distributions_of(metric) for metric in metrics)
+        for metric in metrics
+    )
 
 
 def _beginnings(scrape: Scrape) -> dict[Identity, int]:
