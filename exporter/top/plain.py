@@ -70,7 +70,8 @@ class TextWriter:
     def view(self, view: View) -> None:
         """A table."""
         glyphs = wording.glyphs_for(self._encoding)
-        self._write(plain_lines_of(view, self._screen, Status(self._shown_url), self._width, glyphs))
+        status = Status(self._shown_url, wording.time_of_day(view.at_unix_seconds))
+        self._write(plain_lines_of(view, self._screen, status, self._width, glyphs))
 
     def failure(self, failure: str) -> None:
         """A line that says why there is no table."""

@@ -6,7 +6,6 @@ the figures, open chains, which workload loses time and why, and the calls of th
 
 from __future__ import annotations
 
-import time
 from collections.abc import Sequence
 from typing import Final, NamedTuple
 
@@ -18,7 +17,7 @@ from exporter.top.view import OpenChain, View, Workload
 from exporter.top.wording import Glyphs
 from exporter.top.workload_table import CAUSE_STYLES, SEVERITY_STYLES, workload_table
 
-_LOW_SCREEN: Final = 12  # lines below which nothing is kept free between tables, or for operations
+_LOW_SCREEN: Final = 10  # lines below which nothing is kept free between tables, or for operations
 _LINES_WITH_FOOTER: Final = 8
 _OPERATION_LINES: Final = 5  # heading, names of columns, three rows
 _KEYS: Final = "q quit  s sort  / filter  Enter detail  p pause  h help"
@@ -43,11 +42,13 @@ _HELP: Final = (
 
 
 class Status(NamedTuple):
-    """What is known of the scraping. shown_url: where from. failure: of the last scrape, "" for none; stale_seconds: the age of
-    the figures then.
+    """What is known of the scraping. shown_url: where from. time_of_day: of the figures, as it is to be read.
+
+    failure: of the last scrape, "" for none; stale_seconds: the age of the figures then.
     """
 
     shown_url: str
+    time_of_day: str
     failure: str = ""
     stale_seconds: float = 0.0
 
@@ -55,7 +56,7 @@ class Status(NamedTuple):
 def lines_of(view: View, screen: Screen, status: Status, size: tuple[int, int], glyphs: Glyphs) -> tuple[Line, ...]:
     """What to show on a terminal. size: columns and lines."""
     width, height = max(size[0], 1), max(size[1], 1)
-    head = [_title(view, screen, status, width, glyphs), *_messages(view, screen, status, glyphs)]
+    head = [_title(view, screen, status, width, glyphs), *_messages(view, screen, status)]
     foot = [_footer(screen, width)] if height >= _LINES_WITH_FOOTER or screen.typed is not None else []
     left = max(height - len(head) - len(foot), 0)
     if screen.is_help:
@@ -74,7 +75,7 @@ def plain_lines_of(view: View, screen: Screen, status: Status, width: int, glyph
     rows = arranged(screen, view)
     lines = [
         _title(view, screen, status, width, glyphs),
-        *_messages(view, screen, status, glyphs),
+        *_messages(view, screen, status),
         *_chains(view, width, glyphs),
     ]
     lines += [(), *workload_table(rows, width, glyphs)]
@@ -93,17 +94,16 @@ def plain_lines_of(view: View, screen: Screen, status: Status, width: int, glyph
 def _title(view: View, screen: Screen, status: Status, width: int, glyphs: Glyphs) -> Line:
     """As much as fits, the most important first."""
     rates = "since start" if view.window_seconds is None else f"last {wording.duration(view.window_seconds, glyphs)}"
-    at = time.strftime("%H:%M:%S", time.localtime(view.at_unix_seconds))
     nodes = sorted({workload.identity.node for workload in view.workloads if workload.identity.node})
     facts = [
         rates,
         "PAUSED" if screen.is_paused else "",
+        f"filter {screen.filter}" if screen.filter else "",
         _counted(len(view.chains), "open chain") if view.chains else "",
         _counted(len(view.workloads), "workload"),
         f"node {nodes[0]}" if len(nodes) == 1 else f"{len(nodes)} nodes" if nodes else "",
-        at,
+        status.time_of_day,
         f"by {screen.sort}{' reversed' if screen.is_reversed else ''}",
-        f"filter {screen.filter}" if screen.filter else "",
         status.shown_url,
     ]
     text = "top"
@@ -124,13 +124,12 @@ def _has_nodes(view: View) -> bool:
     return len({workload.identity.node for workload in view.workloads}) > 1
 
 
-def _messages(view: View, screen: Screen, status: Status, glyphs: Glyphs) -> list[Line]:
+def _messages(view: View, screen: Screen, status: Status) -> list[Line]:
     lines: list[Line] = []
     if status.failure:
-        age = wording.duration(max(status.stale_seconds, 0.0) // 1, glyphs)
-        lines.append((Span(f"STALE for {age}: {status.failure}", Style.WARNING),))
+        lines.append((Span(f"STALE for {status.stale_seconds:.0f} s: {status.failure}", Style.WARNING),))
     lines += [(Span(note, Style.WARNING),) for note in view.notes]
-    if not lines and view.workloads and not arranged(screen, view):
+    if view.workloads and not arranged(screen, view):
         lines.append((Span("no workload matches the filter", Style.WARNING),))
     return lines
 
@@ -151,7 +150,7 @@ def _help() -> list[Line]:
 
 
 def _overview(view: View, screen: Screen, width: int, height: int, glyphs: Glyphs) -> list[Line]:
-    """Shares the height: chains take a quarter, operations what the workloads leave, but three rows if there is room."""
+    """Shares the height: chains take a quarter, operations what the workloads leave, but three rows if half is left."""
     rows = arranged(screen, view)
     chosen = selected_of(screen, rows)
     is_low = height < _LOW_SCREEN
@@ -163,7 +162,7 @@ def _overview(view: View, screen: Screen, width: int, height: int, glyphs: Glyph
     room = height - len(lines)
     of_operations = 0 if is_low or not rows else _OPERATION_LINES + len(blank)
     heading, *table_rows = workload_table(rows, width, glyphs)
-    seen = _scrolled(table_rows, rows.index(chosen) if chosen else 0, max(room - 1 - of_operations, 1))
+    seen = _scrolled(table_rows, rows.index(chosen) if chosen else 0, max(room - 1 - of_operations, room // 2, 1))
     lines += [
         heading,
         *(padded(restyled(row, Style.SELECTED), width, Style.SELECTED) if is_it else row for row, is_it in seen),

@@ -150,7 +150,9 @@ class _Terminal:
                 screen = after
             if news or key is not None or self._now() - drawn_at >= 1:
                 drawn_at = self._now()
-                self._draw(view, screen, Status(shown_url, failure, drawn_at - fresh_at))
+                at = wording.time_of_day(view.at_unix_seconds)
+                status = Status(shown_url, at, failure, drawn_at - fresh_at)
+                self._draw(view, screen, status)
 
     def _key(self) -> str | None:
         """None for none in time; "" for one that only asks for a new picture."""

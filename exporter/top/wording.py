@@ -5,6 +5,7 @@ In: seconds, shares, rates, Identities. Out: text without control characters. Gl
 
 from __future__ import annotations
 
+import time
 import unicodedata
 from typing import Final, NamedTuple
 
@@ -69,12 +70,19 @@ def fitted(text: str, columns: int, glyphs: Glyphs) -> str:
     return "".join(kept) + glyphs.ellipsis if columns > 0 else ""
 
 
+def time_of_day(unix_seconds: float) -> str:
+    """On this machine."""
+    return time.strftime("%H:%M:%S", time.localtime(unix_seconds))
+
+
 def duration(length_seconds: float | None, glyphs: Glyphs) -> str:
     """`850ns`, `2.17µs`, `13.1ms`, `1.24s`, `2m03s`, `1h02m`: three digits, no blanks."""
     if length_seconds is None:
         return glyphs.nothing
     if length_seconds == float("inf"):
         return ">68m"  # beyond the last edge of the kernel's buckets, 4,096 s
+    if length_seconds <= 0:
+        return "0s"
     for unit, of_seconds in (("ns", 1e-9), (f"{glyphs.micro}s", 1e-6), ("ms", 1e-3), ("s", 1.0)):
         value = length_seconds / of_seconds
         if value < (59.95 if unit == "s" else 999.5):
@@ -86,7 +94,7 @@ def duration(length_seconds: float | None, glyphs: Glyphs) -> str:
 
 
 def _three_digits(value: float) -> str:
-    return f"{value:.0f}" if value == 0 or value >= 99.95 else f"{value:.1f}" if value >= 9.995 else f"{value:.2f}"
+    return f"{value:.0f}" if value >= 99.95 else f"{value:.1f}" if value >= 9.995 else f"{value:.2f}"
 
 
 def share(part: float | None, glyphs: Glyphs) -> str:

@@ -16,7 +16,7 @@ class TestFigures:
         ("length_seconds", "text"),
         [
             (None, "—"),
-            (0.0, "0ns"),
+            (0.0, "0s"),
             (850e-9, "850ns"),
             (2.17e-6, "2.17µs"),
             (999.4e-6, "999µs"),
