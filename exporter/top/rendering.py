@@ -154,7 +154,7 @@ def _overview(view: View, screen: Screen, width: int, height: int, glyphs: Glyph
     rows = arranged(screen, view)
     chosen = selected_of(screen, rows)
     is_low = height < _LOW_SCREEN
-    chains = _shortened(_chains(view, width, glyphs), max(height // 4, 1), len(view.chains))
+    chains = _shortened(_chains(view, screen, width, glyphs), max(height // 4, 1))
     if is_low and not view.chains:
         chains = []
     blank: list[Line] = [] if is_low else [()]
@@ -183,22 +183,25 @@ def _scrolled(rows: Sequence[Line], selected: int, height: int) -> list[tuple[Li
     return [(row, number == selected) for number, row in enumerate(rows)][first : first + height]
 
 
-def _shortened(lines: list[Line], height: int, chains: int) -> list[Line]:
+def _shortened(lines: list[Line], height: int) -> list[Line]:
     if len(lines) <= height:
         return lines
     kept = lines[: max(height - 1, 1)]
-    missing = chains - len(kept)
+    missing = len(lines) - len(kept)
     return [*kept, (Span(f"and {missing} more open chains", Style.DIM),)] if height > 1 else kept
 
 
-def _chains(view: View, width: int, glyphs: Glyphs) -> list[Line]:
-    """A line for each: how bad, whose, why, what takes longer, through whom."""
-    if not view.chains:
+def _chains(view: View, screen: Screen, width: int, glyphs: Glyphs) -> list[Line]:
+    """A line for each that the filter lets through: how bad, whose, why, what takes longer, through whom."""
+    shown = {workload.identity for workload in arranged(screen, view)}
+    is_filtered = bool(screen.filter or screen.typed)
+    chains = [chain for chain in view.chains if not is_filtered or chain.identity in shown]
+    if not chains:
         return [(Span("no open chain", Style.DIM),)]
-    names = [wording.name_of(chain.identity, with_node=_has_nodes(view)) for chain in view.chains]
+    names = [wording.name_of(chain.identity, with_node=_has_nodes(view)) for chain in chains]
     name_columns = min(max(map(wording.width_of, names)), max(width // 3, 6))
     lines: list[Line] = []
-    for chain, name in zip(view.chains, names, strict=True):
+    for chain, name in zip(chains, names, strict=True):
         style = SEVERITY_STYLES[chain.severity]
         cut = wording.fitted(name, name_columns, glyphs)
         blanks = " " * (name_columns - wording.width_of(cut))

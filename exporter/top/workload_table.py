@@ -32,7 +32,7 @@ SHOWN_FROM: Final = 0.0005
 _BAR_COLUMNS_MAX: Final = 40
 _BAR_COLUMNS_MIN: Final = 8
 _WHY_COLUMNS: Final = 24
-_REST_COLUMNS_MIN: Final = 8
+_REST_COLUMNS_MIN: Final = 6
 _REST_COLUMNS_WANTED: Final = 48
 _SPARED: Final = 3  # the importance of a column that is worth less than seeing two causes
 _NAME_COLUMNS_MAX: Final = 24
@@ -67,7 +67,7 @@ def _workload_columns(rows: Sequence[Workload], glyphs: Glyphs) -> list[Column]:
     steps = [Span(_step(row, glyphs), Style.DIM if row.is_step_old else Style.PLAIN) for row in rows]
     nodes = [row.identity.node for row in rows]
     return [
-        *names("RANK", 9, [row.identity.rank for row in rows], is_kept=True),
+        *names("RANK", 11, [row.identity.rank for row in rows], is_kept=True),
         *(names("NODE", 6, nodes) if len(set(nodes)) > 1 else []),  # a single one stands in the title
         *names("NAMESPACE", 2, [row.identity.namespace for row in rows]),
         *names("POD", 5, [row.identity.pod for row in rows]),

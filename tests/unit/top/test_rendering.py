@@ -140,6 +140,13 @@ class TestOverview:
         assert [line.split()[3] for line in shown[1:3]] == ["cause_0", "cause_1"]
         assert shown[3:6] == ["and 7 more open chains", "", "RANK    STEP  LOST  OF ALL TIME           WHY"]
 
+    def test_a_filter_hides_the_chains_of_others(self) -> None:
+        """As it hides their rows."""
+        chains = (CHAIN, CHAIN._replace(identity=FINE.identity, cause="lock"))
+        shown = screen_of(replace(JOB, chains=chains), (80, 14), Screen(filter="rank=1"))
+
+        assert shown[1:3] == ["HIGH      rank 1  lock → longer gap, through stress-ng", ""]
+
     def test_errors_have_a_column_where_there_are_some(self) -> None:
         """Nobody looks for them else."""
         failing = replace(SLOW, operations=(LAUNCH._replace(errors_per_second=2.0),))
