@@ -76,7 +76,7 @@ def plain_lines_of(view: View, screen: Screen, status: Status, width: int, glyph
     lines = [
         _title(view, screen, status, width, glyphs),
         *_messages(view, screen, status),
-        *_chains(view, width, glyphs),
+        *_chains(view, screen, width, glyphs),
     ]
     lines += [(), *workload_table(rows, width, glyphs)]
     if rows:
