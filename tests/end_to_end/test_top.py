@@ -150,6 +150,7 @@ class TestEnd:
             shows(found, job)
             found.types("\x1a")
             eventually(lambda: (tmp_path / "stopped").exists() and (tmp_path / "stopped").read_text(), "it is stopped")
+            found.forgets()
             found.types("\n")
             shows(found, job)
             found.types("h")

@@ -165,6 +165,11 @@ class Seat:
             raise AssertionError(f"never seen: {texts} without {tuple(without)}; instead:\n{self.picture}") from None
         return self.picture
 
+    def forgets(self) -> None:
+        """Wipe the screen, so that what is seen next is drawn from now on."""
+        with self._lock:
+            self._picture.resize(self._picture.columns, self._picture.lines)
+
     def types(self, text: str) -> None:
         """Keys; Ctrl-C is "\\x03"."""
         os.write(self._ours, text.encode())
