@@ -1,0 +1,143 @@
+"""How do columns share the width of a terminal? Pure.
+
+In: Columns of cells. Out: Lines of styled Spans, none wider than asked for. Columns that do not fit are left out, the least
+important first; one without anything to tell is not there.
+"""
+
+from __future__ import annotations
+
+import enum
+from collections.abc import Callable, Iterable, Sequence
+from itertools import count
+from typing import Final, NamedTuple
+
+from exporter.top.wording import Glyphs, fitted, width_of
+
+GAP: Final = 2
+
+
+class Style(enum.Enum):
+    """What a piece of text is; a terminal decides what that looks like, and plain text ignores it."""
+
+    PLAIN = enum.auto()
+    DIM = enum.auto()
+    BOLD = enum.auto()
+    TITLE = enum.auto()
+    HEADING = enum.auto()
+    SELECTED = enum.auto()
+    WARNING = enum.auto()
+    LOW = enum.auto()
+    MEDIUM = enum.auto()
+    HIGH = enum.auto()
+    CRITICAL = enum.auto()
+    CAUSE_1 = enum.auto()
+    CAUSE_2 = enum.auto()
+    CAUSE_3 = enum.auto()
+    CAUSE_4 = enum.auto()
+
+
+class Span(NamedTuple):
+    """A piece of a line."""
+
+    text: str
+    style: Style = Style.PLAIN
+
+
+Line = tuple[Span, ...]
+
+
+class Column(NamedTuple):
+    """cells: a Span for each row. importance: columns with less are left out first. is_number: stands to the right."""
+
+    title: str
+    cells: Sequence[Span]
+    importance: int
+    is_number: bool = False
+    columns_max: int = 1 << 30
+
+    @property
+    def columns(self) -> int:
+        """What its widest cell takes."""
+        return min(max(map(width_of, (self.title, *(cell.text for cell in self.cells)))), self.columns_max)
+
+
+class Rest(NamedTuple):
+    """What fills the width that columns leave. heading, cells: for a number of columns. columns_min: as much must
+    be left, and columns_wanted at the cost of columns that are no more important than `spared`.
+    """
+
+    heading: Callable[[int], str]
+    cells: Callable[[int], Sequence[Line]]
+    columns_min: int
+    columns_wanted: int
+    spared: int
+
+
+def text_of(line: Line) -> str:
+    """Without styles."""
+    return "".join(span.text for span in line)
+
+
+def clipped(line: Line, columns: int, glyphs: Glyphs) -> Line:
+    """At most so many columns of a line."""
+    kept: list[Span] = []
+    left = columns
+    for span in line:
+        kept.append(Span(fitted(span.text, left, glyphs), span.style))
+        left -= width_of(span.text)
+        if left < 0:
+            break
+    return tuple(kept)
+
+
+def padded(line: Line, columns: int, style: Style) -> Line:
+    """Filled with blanks of a style."""
+    missing = columns - width_of(text_of(line))
+    return (*line, Span(" " * missing, style)) if missing > 0 else line
+
+
+def restyled(line: Line, style: Style) -> Line:
+    """All of it in one style."""
+    return (Span(text_of(line), style),)
+
+
+def table(columns: Iterable[Column], width: int, glyphs: Glyphs, rest: Rest | None = None) -> tuple[Line, ...]:
+    """A heading and the rows, each at most `width` wide."""
+    kept = list(columns)
+    while len(kept) > 1:
+        least = min(kept, key=lambda column: column.importance)
+        needed = 0
+        if rest:
+            needed = GAP + (rest.columns_wanted if least.importance <= rest.spared else rest.columns_min)
+        if _columns_of(kept) + needed <= width:
+            break
+        kept.remove(least)
+    left = width - _columns_of(kept) - GAP
+    rows = range(max((len(column.cells) for column in kept), default=0))
+    heading = [Span(_aligned(column.title, column, glyphs), Style.HEADING) for column in kept]
+    lines = [[Span(_aligned(c.cells[row].text, c, glyphs), c.cells[row].style) for c in kept] for row in rows]
+    behind: Sequence[Line] = rest.cells(left) if rest and left > 0 else [() for _ in rows]
+    title = (Span(rest.heading(left), Style.HEADING),) if rest and left > 0 else ()
+    made = [(*_spaced(line), *_behind(more)) for line, more in zip([heading, *lines], [title, *behind], strict=True)]
+    return tuple(clipped(line, width, glyphs) for line in made)
+
+
+def _columns_of(columns: Sequence[Column]) -> int:
+    return sum(column.columns + GAP for column in columns) - GAP
+
+
+def _aligned(text: str, column: Column, glyphs: Glyphs) -> str:
+    cut = fitted(text, column.columns, glyphs)
+    blanks = " " * (column.columns - width_of(cut))
+    return blanks + cut if column.is_number else cut + blanks
+
+
+def _spaced(spans: Sequence[Span]) -> Line:
+    found: list[Span] = []
+    for number, span in zip(count(), spans):
+        found += [Span(" " * GAP), span] if number else [span]
+    return tuple(found)
+
+
+def _behind(line: Line) -> Line:
+    return (Span(" " * GAP), *line) if line else ()

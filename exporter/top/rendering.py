@@ -1,0 +1,246 @@
+"""What stands on the screen? A View and the user's choices become lines for a width and a height. Pure.
+
+In: View, Screen, Status. Out: at most `height` Lines of at most `width` columns. From the top: what it is of, what is wrong with
+the figures, open chains, which workload loses time and why, and the calls of the selected one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Final, NamedTuple
+
+from exporter.top import wording
+from exporter.top.layout import Line, Span, Style, clipped, padded, restyled, text_of
+from exporter.top.operation_table import operation_table, operations_title
+from exporter.top.screen import Screen, arranged, selected_of
+from exporter.top.view import OpenChain, View, Workload
+from exporter.top.wording import Glyphs
+from exporter.top.workload_table import CAUSE_STYLES, SEVERITY_STYLES, workload_table
+
+_LOW_SCREEN: Final = 10  # lines below which nothing is kept free between tables, or for operations
+_LINES_WITH_FOOTER: Final = 8
+_OPERATION_LINES: Final = 5  # heading, names of columns, three rows
+_KEYS: Final = "q quit  s sort  / filter  Enter detail  p pause  h help"
+_HELP: Final = (
+    "Up Down j k     select a workload, or scroll its operations",
+    "PgUp PgDn g G   ten at a time; first, last",
+    "Enter  Esc      operations of the workload; back",
+    "s               next order: lost, step, late, calls, rank, node",
+    "l t a c r n     order by lost, step time, lateness, calls, rank, node",
+    "R               the other way round",
+    "/               filter: part of a label, a program, a cause or a culprit",
+    "p               pause",
+    "q  Ctrl-C       quit",
+    "",
+    "LOST  part of the time that the GPU waited for the host; the sum of processes",
+    "WHY   causes, the largest first (and who held the CPU); the bar has their order",
+    "STEP  mean length of a training step; ~ if none has ended in the interval",
+    "LATE  time by which it enters a collective after the node's first rank, mean",
+    "TIME  part of the time in such calls, added over threads; to synchronise is to",
+    "      wait for the GPU, and no loss",
+)
+
+
+class Status(NamedTuple):
+    """What is known of the scraping. shown_url: where from. time_of_day: of the figures, as it is to be read.
+
+    failure: of the last scrape, "" for none; stale_seconds: the age of the figures then.
+    """
+
+    shown_url: str
+    time_of_day: str
+    failure: str = ""
+    stale_seconds: float = 0.0
+
+
+def lines_of(view: View, screen: Screen, status: Status, size: tuple[int, int], glyphs: Glyphs) -> tuple[Line, ...]:
+    """What to show on a terminal. size: columns and lines."""
+    width, height = max(size[0], 1), max(size[1], 1)
+    head = [_title(view, screen, status, width, glyphs), *_messages(view, screen, status)]
+    foot = [_footer(screen, width)] if height >= _LINES_WITH_FOOTER or screen.typed is not None else []
+    left = max(height - len(head) - len(foot), 0)
+    if screen.is_help:
+        body = _help()[:left]
+    elif screen.is_detail and (chosen := selected_of(screen, arranged(screen, view))):
+        body = _detail(view, chosen, screen.scroll, (width, left), glyphs)
+    else:
+        body = _overview(view, screen, width, left, glyphs)
+    blank: list[Line] = [()] * (left - len(body))
+    whole = [*head[: max(height - len(foot), 0)], *body[:left], *(blank if foot else []), *foot]
+    return tuple(clipped(line, width, glyphs) for line in whole)
+
+
+def plain_lines_of(view: View, screen: Screen, status: Status, width: int, glyphs: Glyphs) -> tuple[str, ...]:
+    """The same for a file or a pipe: every chain and every workload, nothing that only a terminal can show."""
+    rows = arranged(screen, view)
+    lines = [
+        _title(view, screen, status, width, glyphs),
+        *_messages(view, screen, status),
+        *_chains(view, screen, width, glyphs),
+    ]
+    lines += [(), *workload_table(rows, width, glyphs)]
+    if rows:
+        lines += [
+            (),
+            operations_title(rows[0], glyphs, with_node=_has_nodes(view)),
+            *operation_table(rows[0], width, glyphs)[: 2 * _OPERATION_LINES + 1],
+        ]
+    return tuple(text_of(clipped(line, width, glyphs)).rstrip() for line in lines)
+
+
+# --- what it is of
+
+
+def _title(view: View, screen: Screen, status: Status, width: int, glyphs: Glyphs) -> Line:
+    """As much as fits, the most important first."""
+    rates = "since start" if view.window_seconds is None else f"last {wording.duration(view.window_seconds, glyphs)}"
+    nodes = sorted({workload.identity.node for workload in view.workloads if workload.identity.node})
+    facts = [
+        rates,
+        "PAUSED" if screen.is_paused else "",
+        f"filter {screen.filter}" if screen.filter else "",
+        _counted(len(view.chains), "open chain") if view.chains else "",
+        _counted(len(view.workloads), "workload"),
+        f"node {nodes[0]}" if len(nodes) == 1 else f"{len(nodes)} nodes" if nodes else "",
+        status.time_of_day,
+        f"by {screen.sort}{' reversed' if screen.is_reversed else ''}",
+        status.shown_url,
+    ]
+    text = "top"
+    for fact in filter(None, facts):
+        longer = f"{text} {glyphs.dot} {fact}"
+        if wording.width_of(longer) > width:
+            break
+        text = longer
+    return padded((Span(text, Style.TITLE),), width, Style.TITLE)
+
+
+def _counted(count: int, what: str) -> str:
+    return f"{count} {what}{'' if count == 1 else 's'}"
+
+
+def _has_nodes(view: View) -> bool:
+    """Whether a name says something only together with its node."""
+    return len({workload.identity.node for workload in view.workloads}) > 1
+
+
+def _messages(view: View, screen: Screen, status: Status) -> list[Line]:
+    lines: list[Line] = []
+    if status.failure:
+        lines.append((Span(f"STALE for {status.stale_seconds:.0f} s: {status.failure}", Style.WARNING),))
+    lines += [(Span(note, Style.WARNING),) for note in view.notes]
+    if view.workloads and not arranged(screen, view):
+        lines.append((Span("no workload matches the filter", Style.WARNING),))
+    return lines
+
+
+def _footer(screen: Screen, width: int) -> Line:
+    if screen.typed is not None:
+        return (Span(f"filter: {screen.typed}_", Style.BOLD),)
+    if screen.is_help:
+        return padded((Span("any key: back", Style.DIM),), width, Style.DIM)
+    return (Span("Esc back  Up Down scroll  q quit" if screen.is_detail else _KEYS, Style.DIM),)
+
+
+def _help() -> list[Line]:
+    return [(Span(line),) for line in _HELP]
+
+
+# --- the overview
+
+
+def _overview(view: View, screen: Screen, width: int, height: int, glyphs: Glyphs) -> list[Line]:
+    """Shares the height: chains take a quarter, operations what the workloads leave, but three rows if half is left."""
+    rows = arranged(screen, view)
+    chosen = selected_of(screen, rows)
+    is_low = height < _LOW_SCREEN
+    chains = _shortened(_chains(view, screen, width, glyphs), max(height // 4, 1))
+    if is_low and not view.chains:
+        chains = []
+    blank: list[Line] = [] if is_low else [()]
+    lines = [*chains, *blank]
+    room = height - len(lines)
+    of_operations = 0 if is_low or not rows else _OPERATION_LINES + len(blank)
+    heading, *table_rows = workload_table(rows, width, glyphs)
+    seen = _scrolled(table_rows, rows.index(chosen) if chosen else 0, max(room - 1 - of_operations, room // 2, 1))
+    lines += [
+        heading,
+        *(padded(restyled(row, Style.SELECTED), width, Style.SELECTED) if is_it else row for row, is_it in seen),
+    ]
+    left = height - len(lines) - len(blank)
+    if chosen and left >= _OPERATION_LINES - 1:
+        lines += [
+            *blank,
+            operations_title(chosen, glyphs, with_node=_has_nodes(view)),
+            *operation_table(chosen, width, glyphs)[: left - 1],
+        ]
+    return lines
+
+
+def _scrolled(rows: Sequence[Line], selected: int, height: int) -> list[tuple[Line, bool]]:
+    """So many rows around the selected one, and whether each is it."""
+    first = min(max(selected - height // 2, 0), max(len(rows) - height, 0))
+    return [(row, number == selected) for number, row in enumerate(rows)][first : first + height]
+
+
+def _shortened(lines: list[Line], height: int) -> list[Line]:
+    if len(lines) <= height:
+        return lines
+    kept = lines[: max(height - 1, 1)]
+    missing = len(lines) - len(kept)
+    return [*kept, (Span(f"and {missing} more open chains", Style.DIM),)] if height > 1 else kept
+
+
+def _chains(view: View, screen: Screen, width: int, glyphs: Glyphs) -> list[Line]:
+    """A line for each that the filter lets through: how bad, whose, why, what takes longer, through whom."""
+    shown = {workload.identity for workload in arranged(screen, view)}
+    is_filtered = bool(screen.filter or screen.typed)
+    chains = [chain for chain in view.chains if not is_filtered or chain.identity in shown]
+    if not chains:
+        return [(Span("no open chain", Style.DIM),)]
+    names = [wording.name_of(chain.identity, with_node=_has_nodes(view)) for chain in chains]
+    name_columns = min(max(map(wording.width_of, names)), max(width // 3, 6))
+    lines: list[Line] = []
+    for chain, name in zip(chains, names, strict=True):
+        style = SEVERITY_STYLES[chain.severity]
+        cut = wording.fitted(name, name_columns, glyphs)
+        blanks = " " * (name_columns - wording.width_of(cut))
+        lines.append(
+            (
+                Span(f"{chain.severity.name:<8}  ", style),
+                Span(f"{cut}{blanks}  "),
+                Span(f"{chain.cause} {glyphs.leads_to} longer {chain.effect}", Style.BOLD),
+                Span(_through(chain)),
+            )
+        )
+    return lines
+
+
+def _through(chain: OpenChain) -> str:
+    return f", through {', '.join(chain.culprits)}" if chain.culprits else ""
+
+
+def _detail(view: View, workload: Workload, scroll: int, size: tuple[int, int], glyphs: Glyphs) -> list[Line]:
+    """One workload: its row, its chains with their ids, every cause with its culprits, every operation."""
+    width, height = size
+    heading, row = workload_table([workload], width, glyphs)
+    lines: list[Line] = [heading, row, ()]
+    for chain in view.chains:
+        if chain.identity == workload.identity:
+            style = SEVERITY_STYLES[chain.severity]
+            said = f"chain {chain.cause} {glyphs.leads_to} longer {chain.effect}{_through(chain)}"
+            lines.append((Span(f"{chain.severity.name:<8}  ", style), Span(said)))
+            lines += [(Span(f"{'':<8}  id {chain_id}", Style.DIM),) for chain_id in chain.ids]
+    for number, loss in enumerate(workload.lost or ()):
+        style = CAUSE_STYLES[min(number, len(CAUSE_STYLES) - 1)]
+        culprits = "  ".join(f"{name} {wording.share(part, glyphs)}" for name, part in loss.culprits)
+        lines.append(
+            (Span(f"{wording.share(loss.share, glyphs):>5}  "), Span(f"{loss.cause:<18}  ", style), Span(culprits))
+        )
+    lines = lines[: max(height - _OPERATION_LINES - 1, 2)]
+    processes = ", ".join(f"{process.comm} {process.pid}" for process in workload.processes)
+    title = (*operations_title(workload, glyphs, with_node=True), Span(f"  {processes}", Style.DIM))
+    names, *operations = operation_table(workload, width, glyphs)
+    lines += [(), title, names]
+    first = min(scroll, max(len(operations) - 1, 0))
+    return [*lines, *operations[first : first + max(height - len(lines), 0)]]

@@ -1,0 +1,94 @@
+"""What is there to show? The frozen records that rates makes of two scrapes, and that rendering turns into lines.
+
+Shares are parts of the wall time: 1 is all of it. A figure that is not known is None, never 0.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from exporter.chains.chain import Severity
+from exporter.model import Identity
+
+
+class Loss(NamedTuple):
+    """Time lost to one cause. culprits: who is to blame, the worst first, with their shares; empty where a cause has none."""
+
+    cause: str
+    share: float
+    culprits: tuple[tuple[str, float], ...] = ()
+
+
+class Process(NamedTuple):
+    """A process of a workload. pid: as the exporter sees it."""
+
+    pid: str
+    comm: str
+
+
+class OpenChain(NamedTuple):
+    """A causal chain, or those of several processes of one workload that have the same cause and effect."""
+
+    identity: Identity
+    cause: str
+    effect: str
+    severity: Severity
+    culprits: tuple[str, ...] = ()
+    ids: tuple[str, ...] = ()
+
+
+class Operation(NamedTuple):
+    """Calls of one function. communicator: of NCCL, else "". busy_share: time in timed calls, added over threads.
+
+    quantiles_seconds: p50, p95, p99; None where no call was timed.
+    """
+
+    name: str
+    communicator: str
+    calls_per_second: float
+    busy_share: float
+    quantiles_seconds: tuple[float, float, float] | None
+    errors_per_second: float = 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class Workload:
+    """One identity. window_seconds: what the rates are over, None where that cannot be told, and they with it.
+
+    step_seconds: mean length of the steps that ended in the window, else the last one known (is_step_old).
+    lost: the most first; None where the exporter does no accounting. late_seconds: by which it enters a
+    collective after the first rank, on average. operations: those that took the most time first. is_sampled: one launch in 64 is
+    timed.
+    """
+
+    identity: Identity
+    processes: tuple[Process, ...]
+    window_seconds: float | None
+    step_seconds: float | None = None
+    is_step_old: bool = False
+    lost: tuple[Loss, ...] | None = None
+    late_seconds: float | None = None
+    calls_per_second: float = 0.0
+    operations: tuple[Operation, ...] = ()
+    is_sampled: bool = False
+
+    @property
+    def lost_share(self) -> float | None:
+        """Over all causes."""
+        return None if self.lost is None else sum(loss.share for loss in self.lost)
+
+
+@dataclass(frozen=True, slots=True)
+class View:
+    """All there is to show of one moment. window_seconds: between the two scrapes; None: since the counting began.
+
+    at_unix_seconds: by the exporter's clock. workloads: in the order of their labels. chains: the worst first.
+    notes: what one has to know to read the figures, a line each.
+    """
+
+    at_unix_seconds: float
+    window_seconds: float | None
+    workloads: tuple[Workload, ...]
+    chains: tuple[OpenChain, ...]
+    notes: tuple[str, ...] = ()

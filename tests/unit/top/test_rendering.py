@@ -1,0 +1,280 @@
+"""rendering: whole screens, as somebody at the terminal sees them, written out."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from exporter.chains.chain import Severity
+from exporter.model import Identity
+from exporter.top.layout import Span, Style, text_of
+from exporter.top.rendering import Status, lines_of, plain_lines_of
+from exporter.top.screen import Screen
+from exporter.top.view import OpenChain, View, Workload
+from exporter.top.wording import ASCII, UNICODE, Glyphs, width_of
+from tests.support.views import CHAIN, FINE, JOB, LAUNCH, RANK_0, SLOW
+
+STATUS = Status("http://gpu7:10478/metrics", "03:14:15")
+
+
+def screen_of(
+    view: View, size: tuple[int, int], screen: Screen | None = None, status: Status = STATUS, glyphs: Glyphs = UNICODE
+) -> list[str]:
+    """What a terminal of this size shows, without blanks at the ends of lines."""
+    return [text_of(line).rstrip() for line in lines_of(view, screen or Screen(), status, size, glyphs)]
+
+
+class TestOverview:
+    """Which rank loses time, and why?"""
+
+    def test_on_a_wide_terminal(self) -> None:
+        """Every column, and the bars one below the other."""
+        assert screen_of(JOB, (120, 14)) == [
+            "top · last 2.00s · 1 open chain · 2 workloads · node gpu7 · 03:14:15 · by lost · http://gpu7:10478/metrics",
+            "HIGH      rank 0  cpu_contention → longer gap, through stress-ng",
+            "",
+            "RANK  PROCESS         STEP    LATE  LOST  OF ALL TIME                 WHY",
+            "0     trainer 4026  19.1ms  2.40ms   46%  ██████████▓▓··············  cpu_contention 40% (stress-ng)  lock 6.0%",
+            "1     trainer 4027  19.0ms      0s  0.1%  ▏·························  irq 0.1%",
+            "",
+            "rank 0 · 8.50k calls/s",
+            "OPERATION              CALLS/S   TIME     P50     P95     P99",
+            "cudaStreamSynchronize     53.1    85%  13.1ms  25.8ms  56.8ms",
+            "cudaLaunchKernel         6.91k  <0.1%  2.08µs  3.72µs  5.82µs",
+            "cuLaunchKernel           6.91k      —       —       —       —",
+            "",
+            "q quit  s sort  / filter  Enter detail  p pause  h help",
+        ]
+
+    def test_on_an_old_terminal_in_ascii(self) -> None:
+        """80 columns and 24 lines, of which the last is kept: what matters less makes room for the causes."""
+        assert screen_of(JOB, (80, 13), glyphs=ASCII)[:8] == [
+            "top | last 2.00s | 1 open chain | 2 workloads | node gpu7 | 03:14:15 | by lost",
+            "HIGH      rank 0  cpu_contention -> longer gap, through stress-ng",
+            "",
+            "RANK    STEP  LOST  OF ALL TIME           WHY",
+            "0     19.1ms   46%  ########=...........  cpu_contention 40% (stress-ng)  lock ~",
+            "1     19.0ms  0.1%  |...................  irq 0.1%",
+            "",
+            "rank 0 | 8.50k calls/s",
+        ]
+
+    def test_on_a_tiny_terminal(self) -> None:
+        """The rank, what it loses and the cause are the last to go."""
+        assert screen_of(JOB, (20, 5)) == [
+            "top · last 2.00s",
+            "HIGH      rank 0  c…",
+            "RANK  LOST  WHY",
+            "0      46%  cpu_con…",
+            "1     0.1%  irq 0.1%",
+        ]
+
+    @pytest.mark.parametrize("glyphs", [UNICODE, ASCII])
+    @pytest.mark.parametrize(
+        "screen", [Screen(), Screen(is_detail=True, scroll=99), Screen(is_help=True), Screen(typed="rank")]
+    )
+    def test_no_size_is_too_small_or_too_large(self, screen: Screen, glyphs: Glyphs) -> None:
+        """Nothing is wider or longer than the terminal; names are wide ones."""
+        wide = replace(SLOW, identity=Identity(node="机" * 128, rank="机" * 128, pod="机" * 128))
+        view = replace(JOB, workloads=(wide, *JOB.workloads * 5), notes=("a note " * 20,))
+        for columns in (*range(1, 30, 2), 40, 47, 60, 80, 200):
+            for lines in (1, 2, 3, 4, 5, 7, 8, 9, 12, 13, 24, 60):
+                shown = lines_of(view, screen, STATUS._replace(failure="it failed"), (columns, lines), glyphs)
+
+                assert len(shown) <= lines
+                assert all(width_of(text_of(line)) <= columns for line in shown)
+
+    def test_node_has_a_column_where_there_are_several(self) -> None:
+        """In names as well."""
+        view = replace(JOB, workloads=(SLOW, replace(FINE, identity=Identity(node="gpu8", rank="1"))))
+        shown = screen_of(view, (100, 12))
+
+        assert shown[1] == "HIGH      rank 0 on gpu7  cpu_contention → longer gap, through stress-ng"
+        assert shown[3].startswith("RANK  NODE  PROCESS         STEP    LATE  LOST")
+        assert shown[5].startswith("1     gpu8  trainer 4027  19.0ms      0s  0.1%")
+
+    def test_pod_and_container_have_columns_where_they_differ(self) -> None:
+        """What all rows share is in nobody's way."""
+        rows = [
+            replace(SLOW, identity=Identity("gpu7", rank, "0123456789ab", "ml", f"trainer-{rank}"))
+            for rank in ("0", "1")
+        ]
+        shown = screen_of(replace(JOB, workloads=tuple(rows)), (140, 12))
+
+        assert shown[3].startswith("RANK  POD          STEP    LATE  LOST")
+
+    def test_a_step_of_before_is_marked(self) -> None:
+        """None has ended in the interval."""
+        shown = screen_of(replace(JOB, workloads=(replace(SLOW, is_step_old=True),)), (60, 12))
+
+        assert shown[4].startswith("0     ~19.1ms   46%")
+
+    def test_what_is_not_known_is_a_dash(self) -> None:
+        """Without accounting, and without a rank."""
+        shown = screen_of(View(0.0, None, (Workload(Identity(), (), 9.0),), ()), (60, 12))
+
+        assert shown[:5] == [
+            "top · since start · 1 workload · 03:14:15 · by lost",
+            "no open chain",
+            "",
+            "RANK  STEP  LOST  OF ALL TIME     WHY",
+            "—        —     —  ··············",
+        ]
+
+    def test_many_workloads_scroll_with_the_selection(self) -> None:
+        """Three operations stay in sight."""
+        rows = tuple(replace(SLOW, identity=Identity("gpu7", str(rank))) for rank in range(40))
+        screen = Screen(selected=rows[39].identity)
+        shown = screen_of(replace(JOB, workloads=rows), (60, 20), screen)
+
+        assert [line.split()[0] for line in shown[4:13]] == ["31", "32", "33", "34", "35", "36", "37", "38", "39"]
+        assert shown[14] == "rank 39 · 8.50k calls/s"
+        assert shown[16].startswith("cudaStreamSynch")
+
+    def test_many_chains_leave_room_for_the_workloads(self) -> None:
+        """How many there are is said; the worst come first."""
+        chains = tuple(CHAIN._replace(cause=f"cause_{number}") for number in range(9))
+        shown = screen_of(replace(JOB, chains=chains), (80, 14))
+
+        assert [line.split()[3] for line in shown[1:3]] == ["cause_0", "cause_1"]
+        assert shown[3:6] == ["and 7 more open chains", "", "RANK    STEP  LOST  OF ALL TIME           WHY"]
+
+    def test_a_filter_hides_the_chains_of_others(self) -> None:
+        """As it hides their rows."""
+        chains = (CHAIN, CHAIN._replace(identity=FINE.identity, cause="lock"))
+        shown = screen_of(replace(JOB, chains=chains), (80, 14), Screen(filter="rank=1"))
+
+        assert shown[1:3] == ["HIGH      rank 1  lock → longer gap, through stress-ng", ""]
+
+    def test_errors_have_a_column_where_there_are_some(self) -> None:
+        """Nobody looks for them else."""
+        failing = replace(SLOW, operations=(LAUNCH._replace(errors_per_second=2.0),))
+        shown = screen_of(replace(JOB, workloads=(failing,)), (90, 12))
+
+        assert shown[7] == "OPERATION         CALLS/S   TIME     P50     P95     P99  ERRORS/S"
+        assert shown[8] == "cudaLaunchKernel    6.91k  <0.1%  2.08µs  3.72µs  5.82µs      2.00"
+
+    def test_a_communicator_stands_behind_its_operation(self) -> None:
+        """The same call on two of them has two rows."""
+        reducing = replace(SLOW, operations=(LAUNCH._replace(name="ncclAllReduce", communicator="1"),))
+
+        assert screen_of(replace(JOB, workloads=(reducing,)), (90, 12))[8].startswith("ncclAllReduce [1]")
+
+
+class TestMessages:
+    """What is wrong with the figures."""
+
+    def test_a_scrape_that_failed_leaves_the_table(self) -> None:
+        """Marked as stale, with the reason."""
+        failed = STATUS._replace(failure="http://gpu7:10478/metrics: connection refused", stale_seconds=12.4)
+        shown = screen_of(JOB, (100, 14), status=failed)
+
+        assert shown[1] == "STALE for 12 s: http://gpu7:10478/metrics: connection refused"
+        assert shown[5].startswith("0     trainer 4026  19.1ms")
+
+    def test_notes_stand_below_the_title(self) -> None:
+        """A line each."""
+        assert screen_of(replace(JOB, notes=("one", "two")), (60, 12))[1:3] == ["one", "two"]
+
+    def test_a_filter_that_nothing_matches_is_said(self) -> None:
+        """An empty table would be a riddle; the title has the filter."""
+        shown = screen_of(JOB, (70, 12), Screen(filter="nobody"))
+
+        assert shown[0].startswith("top · last 2.00s · filter nobody")
+        assert shown[1] == "no workload matches the filter"
+
+    def test_a_pause_is_said(self) -> None:
+        """The figures stand still."""
+        assert "PAUSED" in screen_of(JOB, (60, 12), Screen(is_paused=True))[0]
+
+    def test_the_filter_is_seen_while_it_is_typed(self) -> None:
+        """In the last line, on low terminals as well."""
+        assert screen_of(JOB, (40, 5), Screen(typed="rank"))[-1] == "filter: rank_"
+
+
+class TestDetail:
+    """One workload."""
+
+    def test_it_has_chains_with_ids_causes_with_culprits_and_all_operations(self) -> None:
+        """From the second operation on, as it was scrolled."""
+        assert screen_of(JOB, (70, 16), Screen(selected=RANK_0, is_detail=True, scroll=1)) == [
+            "top · last 2.00s · 1 open chain · 2 workloads · node gpu7 · 03:14:15",
+            "RANK    STEP  LOST  OF ALL TIME       WHY",
+            "0     19.1ms   46%  ██████▓·········  cpu_contention 40% (stress-ng) …",
+            "",
+            "HIGH      chain cpu_contention → longer gap, through stress-ng",
+            "          id cddab23d5395645d094238308ffe087b",
+            "  40%  cpu_contention      stress-ng 38%  other 2.0%",
+            " 6.0%  lock",
+            "",
+            "rank 0 on gpu7 · 8.50k calls/s  trainer 4026",
+            "OPERATION              CALLS/S   TIME     P50     P95     P99",
+            "cudaLaunchKernel         6.91k  <0.1%  2.08µs  3.72µs  5.82µs",
+            "cuLaunchKernel           6.91k      —       —       —       —",
+            "",
+            "",
+            "Esc back  Up Down scroll  q quit",
+        ]
+
+    def test_a_workload_that_has_gone_gives_way_to_the_overview(self) -> None:
+        """With its last row the detail has nothing to show."""
+        shown = screen_of(View(0.0, 2.0, (), ()), (60, 12), Screen(selected=RANK_0, is_detail=True))
+
+        assert shown[1] == "no open chain"
+
+
+class TestStyles:
+    """What a terminal may colour."""
+
+    def test_the_selected_row_is_in_one_style_to_the_edge(self) -> None:
+        """The first one, where none is selected."""
+        row = lines_of(JOB, Screen(), STATUS, (80, 14), UNICODE)[4]
+
+        assert {span.style for span in row} == {Style.SELECTED}
+        assert width_of(text_of(row)) == 80
+
+    def test_lost_time_is_as_bad_as_a_chain_of_it_would_be(self) -> None:
+        """5 % low, 10 % medium, 25 % high, 50 % critical."""
+        shares = (0.04, 0.05, 0.10, 0.25, 0.50)
+        rows = tuple(
+            replace(
+                SLOW,
+                identity=Identity(rank=str(rank)),
+                lost=(SLOW.lost or ())[:1] and ((SLOW.lost or ())[0]._replace(share=part),),
+            )
+            for rank, part in enumerate(shares)
+        )
+        shown = lines_of(View(0.0, 2.0, (*rows, FINE), ()), Screen(selected=FINE.identity), STATUS, (80, 30), UNICODE)
+        styles = {span.text.strip(): span.style for line in shown for span in line if span.text.strip().endswith("%")}
+
+        assert [styles[text] for text in ("4.0%", "5.0%", "10%", "25%", "50%")] == [
+            Style.PLAIN,
+            Style.LOW,
+            Style.MEDIUM,
+            Style.HIGH,
+            Style.CRITICAL,
+        ]
+
+    @pytest.mark.parametrize("severity", [Severity.LOW, Severity.MEDIUM, Severity.HIGH, Severity.CRITICAL])
+    def test_a_chain_has_the_style_of_its_severity(self, severity: Severity) -> None:
+        """And says it."""
+        view = replace(JOB, chains=(OpenChain(RANK_0, "lock", "gap", severity),))
+        first = lines_of(view, Screen(), STATUS, (80, 14), UNICODE)[1][0]
+
+        assert first == Span(f"{severity.name:<8}  ", Style[severity.name])
+
+
+class TestPlain:
+    """For a file or a pipe."""
+
+    def test_it_has_every_chain_and_every_workload(self) -> None:
+        """No keys, nothing cut for want of lines; the operations of the first."""
+        rows = tuple(replace(FINE, identity=Identity("gpu7", str(rank))) for rank in range(100))
+        chains = tuple(CHAIN._replace(cause=f"cause_{number}") for number in range(9))
+        shown = plain_lines_of(View(0.0, 2.0, rows, chains), Screen(), STATUS, 100, UNICODE)
+
+        assert [line.split()[3] for line in shown[1:10]] == [f"cause_{number}" for number in range(9)]
+        assert [line.split()[0] for line in shown[12:112]] == [str(rank) for rank in range(100)]
+        assert shown[113] == "rank 0 · 8.49k calls/s"
+        assert len(shown) == 116
