@@ -436,6 +436,33 @@ struct mapping_row {
 	__u32 padding;
 };
 
+/* ---- stacks ------------------------------------------------------------------------------------------------ */
+
+#define STACK_FRAMES 64
+#define STACK_RETURNS 8
+struct stack_frame {
+	__u64 slot;    /* where the return address lies on the stack */
+	__u64 address; /* the return address: just behind the call */
+};
+
+/* Where one thread is in its program, as the iterator program tells it. */
+struct stack_row {
+	__u32 tid; /* as the exporter's pid namespace shows it */
+	__u32 tgid;
+	__u32 operation;  /* of the outermost open call; OPERATION_NONE in a gap */
+	__u32 is_running; /* on a CPU: what is told is of its last entry into the kernel */
+	__u64 read_ns;
+	__u64 opened_ns;     /* when the open call or gap began */
+	__u64 call_slot;     /* where the return address of the open call lies; 0 in a gap */
+	__u64 instruction;   /* where it is */
+	__u32 frame_count;
+	__u32 caller_count;
+	struct stack_frame frames[STACK_FRAMES];   /* by frame pointers, from where it is */
+	struct stack_frame callers[STACK_FRAMES];  /* the same, from the entry of the open call; none on arm64 */
+	struct stack_frame returns[STACK_RETURNS]; /* what lay in slots that a return probe has taken; the rest is 0 */
+	char comm[16];
+};
+
 /* ---- events and losses ------------------------------------------------------------------------------------- */
 
 enum event_kind {
@@ -521,6 +548,8 @@ ABI_SIZE(struct progress_key, 8);
 ABI_SIZE(struct progress_row, 56);
 ABI_SIZE(struct frontier_key, 16);
 ABI_SIZE(struct mapping_row, 48);
+ABI_SIZE(struct stack_frame, 16);
+ABI_SIZE(struct stack_row, 2248);
 ABI_SIZE(struct event, 16);
 ABI_SIZE(struct attachment_row, 16);
 

@@ -25,9 +25,11 @@ from exporter.clock import Clock
 from exporter.config import Config
 from exporter.discovery import API_LABEL, Discovery
 from exporter.errors import ExporterError, KernelRefused, NotPossibleHere
+from exporter.evidence.witness import RESULTS, Witness
 from exporter.governor import Governor
 from exporter.host.libraries import MARKS
 from exporter.host.processes import Processes
+from exporter.host.symbols import Symbols
 from exporter.kernel import hazards, loader
 from exporter.kernel.abi import Api, EventKind
 from exporter.kernel.calibration import calibrate
@@ -35,6 +37,7 @@ from exporter.kernel.grace_periods import expedited
 from exporter.kernel.loader import AttachKind, Kernel
 from exporter.kernel.mapping_watch import MappingWatch
 from exporter.kernel.rows import Tables, event_of
+from exporter.kernel.stacks import Stacks
 from exporter.kernel.thread_rows import THREADS_ADOPT
 from exporter.ledger import Ledger
 from exporter.model import Snapshot
@@ -86,6 +89,7 @@ class Daemon:
         )
         resources.callback(self.discovery.close)
         clock = Clock()
+        narrator = Narrator(processes, [write_to_log])
         self.publication = Publication(
             self.tables,
             Roster(processes, config.node, config.max_workloads),
@@ -94,7 +98,9 @@ class Daemon:
             collectors,
             clock=clock,
             # Where returns are not probed, there is no launch to be timed less often.
-            tell=Narrator(processes, [write_to_log]).tell,
+            tell=narrator.tell,
+            witness=self._open_witness(resources, processes),
+            tell_evidence=narrator.tell_evidence,
             governor=Governor(
                 cost, config.overhead_limit if with_returns else math.inf, is_duty=config.launch_mode == "duty"
             ),
@@ -170,6 +176,19 @@ class Daemon:
                 self.own.add(catalog.COLLECTOR_ERRORS, 1, collector)
                 self.own.set(catalog.COLLECTOR_SUCCESS, 0, collector)
         return kernel
+
+    def _open_witness(self, resources: ExitStack, processes: Processes) -> Witness | None:
+        """None where its program is not wanted, or has not been loaded, which is counted among what is missing."""
+        stacks = Stacks(self.kernel)
+        if not stacks.is_possible:
+            return None
+        for result in RESULTS:
+            self.own.add(catalog.STACKS, 0, result)
+        witness = Witness(
+            self.tables.read_threads, stacks, Symbols(processes), lambda result: self.own.add(catalog.STACKS, 1, result)
+        )
+        resources.callback(witness.close)
+        return witness
 
     def _open_watch(self, resources: ExitStack) -> MappingWatch | None:
         """Fresh mappings as they happen; without them the walk finds libraries, later."""

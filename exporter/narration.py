@@ -8,10 +8,11 @@ from __future__ import annotations
 import logging
 from collections.abc import Iterable
 
-from exporter.chains.chain import Change, Transition
+from exporter.chains.chain import Chain, Change, Transition
 from exporter.chains.remedies import Place
 from exporter.clock import Moment
 from exporter.errors import NotPossibleHere, ProcessGone
+from exporter.evidence.witness import Whose
 from exporter.host.processes import Processes
 from exporter.model import Identity, label_value
 from exporter.report import Hear, Report
@@ -37,7 +38,15 @@ class Narrator:
         now: Moment,
     ) -> None:
         """identity: None while the process is held back. tgid: 0 where it is out of sight."""
-        report = Report.of(transition, identity, self._place(tgid, culprit_tgids), now)
+        self._say(Report.of(transition, identity, self._place(tgid, culprit_tgids), now))
+
+    def tell_evidence(self, chain: Chain, whose: Whose, lines: tuple[str, ...], now: Moment) -> None:
+        """lines: see Report.evidence."""
+        identity, tgid, culprit_tgids = whose
+        transition = Transition(Change.EVIDENCE, chain)
+        self._say(Report.of(transition, identity, self._place(tgid, culprit_tgids), now, lines))
+
+    def _say(self, report: Report) -> None:
         for hear in self._hearers:
             hear(report)
 
@@ -51,8 +60,10 @@ class Narrator:
 
 
 def write_to_log(report: Report) -> None:
-    """One line; with what to do when something has begun."""
+    """One line; with what to do when something has begun, and where it is stuck when that is known."""
     told = report.fields()
+    if report.change is Change.EVIDENCE:
+        told["evidence"] = "; ".join(line.strip() for line in report.evidence)
     if report.change is Change.OPENED:
         told |= {"remedy": report.remedy, "commands": "; ".join(report.commands)}
     level = logging.INFO if report.change is Change.RESOLVED else logging.WARNING
