@@ -48,6 +48,59 @@ static __always_inline u32 walk(struct task_struct *task, u64 frame, struct stac
 	return count;
 }
 
+/* What the callbacks of helpers are given. */
+struct window {
+	struct task_struct *task;
+	u64 bottom; /* of the stack, as far as it is of interest */
+	u64 first;  /* word of the row */
+};
+
+static long tell_whether_code(struct task_struct *task, struct vm_area_struct *vma, bool *is_code)
+{
+	*is_code = vma->vm_flags & VM_EXEC;
+	return 0;
+}
+
+/* What a program keeps on its stack is none of our business, but for where it has come from. */
+static long blank_out(u32 i, struct window *window)
+{
+	u32 zero = 0, at = (u32)window->first + i;
+	bool is_code = false;
+	struct stack_row *row = bpf_map_lookup_elem(&stack_scratch, &zero);
+
+	if (!row || at >= STACK_ALL_WORDS)
+		return 1;
+	u64 word = row->words[at];
+
+	if (word - window->bottom < STACK_SPAN)
+		return 0;
+	if (word >> 12)
+		bpf_find_vma(window->task, word, tell_whether_code, &is_code, 0);
+	if (!is_code)
+		row->words[at] = 0;
+	return 0;
+}
+
+#define PIECE_WORDS 128 /* of a window: what lies above the end of a stack cannot be read, and nothing of a piece that ends there */
+
+/* One window of the stack. Whoever knows how the code uses its stack can follow it without frame pointers. */
+static __always_inline void fill_window(struct task_struct *task, struct stack_row *row, u32 number, u64 slot)
+{
+	struct window window = {.task = task, .bottom = row->stack_pointer, .first = number * STACK_WORDS};
+	u64 *words = row->words + number * STACK_WORDS;
+	bool is_over = !slot || slot & 7;
+
+	row->window_slots[number] = is_over ? 0 : slot;
+	_Pragma("clang loop unroll(disable)") for (u32 i = 0; i < STACK_WORDS; i += PIECE_WORDS)
+	{
+		if (!is_over)
+			is_over = bpf_copy_from_user_task(words + i, PIECE_WORDS * sizeof(u64), (void *)(slot + i * sizeof(u64)), task, 0);
+		if (is_over)
+			__builtin_memset(words + i, 0, PIECE_WORDS * sizeof(u64));
+	}
+	bpf_loop(STACK_WORDS, blank_out, &window, 0);
+}
+
 static __always_inline void fill_returns(struct task_struct *task, struct stack_row *row)
 {
 	struct return_instance *probed = BPF_CORE_READ(task, utask, return_instances);
@@ -86,8 +139,16 @@ int stacks_read(struct bpf_iter__task *context)
 	row->opened_ns = thread->mark_ns;
 	row->call_slot = call_slot;
 	row->instruction = INSTRUCTION_POINTER(registers);
+	row->stack_pointer = STACK_POINTER_OF(registers);
+	row->frame_pointer = FRAME_POINTER(registers);
 	row->frame_count = walk(task, FRAME_POINTER(registers), row->frames);
 	row->caller_count = call_slot && FRAME_AT_ENTRY(call_slot) ? walk(task, FRAME_AT_ENTRY(call_slot), row->callers) : 0;
+	/* Those from the call begin with the frame pointer that a function may have pushed at its entry. */
+	u64 outer = call_slot ? call_slot - sizeof(u64) : row->stack_pointer + STACK_WORDS * sizeof(u64);
+
+	fill_window(task, row, 0, row->stack_pointer);
+	fill_window(task, row, 1, outer);
+	fill_window(task, row, 2, outer + STACK_WORDS * sizeof(u64));
 	fill_returns(task, row);
 	BPF_CORE_READ_STR_INTO(&row->comm, task, comm);
 	bpf_seq_write(context->meta->seq, row, sizeof(*row));

@@ -17,6 +17,7 @@ import threading
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager, nullcontext
+from functools import partial
 from types import FrameType
 from typing import TYPE_CHECKING
 
@@ -27,6 +28,7 @@ from exporter.discovery import API_LABEL, Discovery
 from exporter.errors import ExporterError, KernelRefused, NotPossibleHere
 from exporter.evidence.witness import RESULTS, Witness
 from exporter.governor import Governor
+from exporter.host.frame_rules import FrameRules
 from exporter.host.libraries import MARKS
 from exporter.host.processes import Processes
 from exporter.host.symbols import Symbols
@@ -185,7 +187,11 @@ class Daemon:
         for result in RESULTS:
             self.own.add(catalog.STACKS, 0, result)
         witness = Witness(
-            self.tables.read_threads, stacks, Symbols(processes), lambda result: self.own.add(catalog.STACKS, 1, result)
+            self.tables.read_threads,
+            stacks,
+            partial(FrameRules, processes),
+            Symbols(processes),
+            lambda result: self.own.add(catalog.STACKS, 1, result),
         )
         resources.callback(witness.close)
         return witness

@@ -63,11 +63,22 @@ def write_to_log(report: Report) -> None:
     """One line; with what to do when something has begun, and where it is stuck when that is known."""
     told = report.fields()
     if report.change is Change.EVIDENCE:
-        told["evidence"] = "; ".join(line.strip() for line in report.evidence)
+        told["evidence"] = _on_one_line(report.evidence)
     if report.change is Change.OPENED:
         told |= {"remedy": report.remedy, "commands": "; ".join(report.commands)}
     level = logging.INFO if report.change is Change.RESOLVED else logging.WARNING
     log.log(level, f"chain {report.change.value}: %s", report.sentence, extra={"fields": told})
+
+
+def _on_one_line(evidence: Iterable[str]) -> str:
+    """("called by", "  inner", "  outer", "it is at", "  read") -> `called by inner < outer; it is at read`."""
+    told = ""
+    was_frame = True
+    for line in evidence:
+        is_frame = line.startswith(" ")
+        told += (" < " if was_frame else " ") + line.strip() if is_frame else f"; {line}"
+        was_frame = is_frame
+    return told.removeprefix("; ")
 
 
 def _cgroup_path(text: str) -> str:

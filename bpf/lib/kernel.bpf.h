@@ -172,6 +172,8 @@ struct bpf_iter__task {
 	struct task_struct *task;
 };
 
+#define VM_EXEC 0x4 /* include/linux/mm.h; the same on every architecture */
+
 struct vm_area_struct {
 	unsigned long vm_start;
 	unsigned long vm_end;

@@ -1,6 +1,7 @@
 """Takes the stacks of threads and names what is on them, in a thread of its own: a tick asks, and a later one is told.
 
-In: Suspects; Stacks and Symbols. Out: Evidence. One process at a time; the thread ends when there is no more to do.
+In: Suspects; Stacks, the rules of functions, Symbols. Out: Evidence, of one process after the other. The thread ends when there is
+no more to do.
 """
 
 from __future__ import annotations
@@ -9,12 +10,15 @@ import logging
 import queue
 import threading
 from collections.abc import Callable, Collection, Iterable, Iterator
+from contextlib import AbstractContextManager
 from typing import NamedTuple, Protocol
 
 from exporter.chains.chain import Chain, Transition
 from exporter.errors import NotPossibleHere, ProcessGone
 from exporter.evidence.suspects import Inquiry, Suspects
+from exporter.evidence.unwinding import Way, way_of
 from exporter.evidence.wording import lines_of, unnamed
+from exporter.host.frame_rules import Rule
 from exporter.host.symbols import Named, Place
 from exporter.kernel.stacks import Stack
 from exporter.kernel.thread_rows import ThreadRow
@@ -71,6 +75,17 @@ class NamesPlaces(Protocol):
         """End what is going on."""
 
 
+class KnowsRules(Protocol):
+    """exporter.host.frame_rules.FrameRules."""
+
+    def at(self, address: int) -> Rule | None:
+        """Of an address in the process."""
+
+
+RulesOf = Callable[[int], AbstractContextManager[KnowsRules]]
+"""Of a process, by its tgid."""
+
+
 class _Case(NamedTuple):
     suspects: Suspects
     whose: Whose
@@ -79,9 +94,17 @@ class _Case(NamedTuple):
 class Witness:
     """One for all chains. tick() and close() are called from one thread."""
 
-    def __init__(self, read_threads: ReadThreads, stacks: TakesStacks, symbols: NamesPlaces, count: Count) -> None:
+    def __init__(
+        self,
+        read_threads: ReadThreads,
+        stacks: TakesStacks,
+        rules_of: RulesOf,
+        symbols: NamesPlaces,
+        count: Count,
+    ) -> None:
         self._read_threads = read_threads
         self._stacks = stacks
+        self._rules_of = rules_of
         self._symbols = symbols
         self._count = count
         self._inquiry = Inquiry()
@@ -152,22 +175,25 @@ class Witness:
             self._count(FAILED)
         if not stacks:
             return
+        with self._rules_of(tgid) as rules:
+            ways = [way_of(stack, rules.at) for stack in stacks]
+        seen = list(zip(stacks, ways, strict=True))
         try:
-            named = self._symbols.name(tgid, (place for stack in stacks for place in _places(stack)))
+            named = self._symbols.name(tgid, (place for stack, way in seen for place in _places(stack, way)))
         except (ProcessGone, NotPossibleHere):
             lines = [line for stack in stacks for line in unnamed(stack)]
             result = UNNAMED
         else:
-            lines = [line for stack in stacks for line in lines_of(stack, named.texts)]
+            lines = [line for stack, way in seen for line in lines_of(stack, way, named.texts)]
             result = NAMED if named.by_bcc else LOCATED
         for _ in stacks:
             self._count(result)
         self._told.put(Evidence(chain, case.whose, tuple(lines)))
 
 
-def _places(stack: Stack) -> Iterator[Place]:
+def _places(stack: Stack, way: Way) -> Iterator[Place]:
     yield Place(stack.instruction, is_return=False)
-    for address in (*stack.within, *stack.callers):
+    for address in (*way.within, *way.callers):
         yield Place(address, is_return=True)
 
 

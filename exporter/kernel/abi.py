@@ -22,6 +22,9 @@ BEATS = 128
 ATTACHMENTS = 256
 STACK_FRAMES = 64
 STACK_RETURNS = 8
+STACK_WORDS = 1024
+STACK_WINDOWS = 3
+STACK_ALL_WORDS = STACK_WINDOWS * STACK_WORDS
 
 STATES = struct.Struct(f"={THREAD_STATES}Q")  # nanoseconds by ThreadState
 OPERATION_KEY = struct.Struct("=IHH")  # process, operation, communicator
@@ -55,8 +58,8 @@ EVENT = struct.Struct("=IIII")  # kind, process, attachment, first
 ATTACHMENT_ROW = struct.Struct("=QQ")  # echoes, is_live
 MAPPING_ROW = struct.Struct("=QQQQIIII")  # start, end, address, inode, generation, device, is_own, padding
 STACK_FRAME = struct.Struct("=QQ")  # slot, address
-STACK_HEAD = struct.Struct("=IIIIQQQQII")  # of a stack row; the frames, the callers and the returns follow, then comm
-STACK_COMM = struct.Struct("=16s")
+STACK_HEAD = struct.Struct(f"=IIIIQQQQQQII{STACK_WINDOWS}Q")  # of a stack row; frames, callers and returns follow
+STACK_TAIL = struct.Struct(f"=16s{STACK_ALL_WORDS}Q")  # comm, words
 LAUNCH_SAMPLING = struct.Struct("=II")  # process, mask
 SETTINGS = struct.Struct(f"=IIQqI{GPU_MAJORS}II")
 """pid_namespace, has_no_launches, idle_ns, preempt_count_offset, is_cpu_cgroup_v1, gpu_majors, is_confined."""

@@ -5,7 +5,8 @@ In: a loaded Kernel and a tid; bytes of the program stacks_read. Out: a Stack, o
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping
+from itertools import pairwise
 from typing import NamedTuple
 
 from exporter.errors import KernelRefused
@@ -14,25 +15,27 @@ from exporter.kernel.loader import Kernel
 
 PROGRAM = "stacks_read"
 
+WORD_BYTES = 8
 _FRAMES_BYTES = abi.STACK_FRAMES * abi.STACK_FRAME.size
 _RETURNS_BYTES = abi.STACK_RETURNS * abi.STACK_FRAME.size
-_ROW_BYTES = abi.STACK_HEAD.size + 2 * _FRAMES_BYTES + _RETURNS_BYTES + abi.STACK_COMM.size
+_ROW_BYTES = abi.STACK_HEAD.size + 2 * _FRAMES_BYTES + _RETURNS_BYTES + abi.STACK_TAIL.size
 
 
 class Frame(NamedTuple):
-    """A return address, and where on the stack it lies."""
+    """A return address, just behind a call, and where on the stack it lies."""
 
     slot: int
     address: int
 
 
 class Stack(NamedTuple):
-    """Of one thread, at read_ns of CLOCK_MONOTONIC. Addresses are return addresses, innermost first: just behind a call.
+    """Of one thread, at read_ns of CLOCK_MONOTONIC.
 
     operation: of the outermost open call, abi.OPERATION_NONE outside of calls. opened_ns: when the call, or the time outside,
     began. is_running: on a CPU, so that what is told is of its last entry into the kernel.
-    instruction: where it is; no return address. within: from there on outwards, up to the entry of the open call.
-    callers: of the open call; empty where they could not be had, and then `within` goes on as far as it can be followed.
+    instruction, stack_pointer, frame_pointer: its registers. call_slot: where the return address of the open call lies, or 0.
+    memory: of its stack, by address, what leads on: addresses of code and of the stack itself. Return addresses are those
+    that were there before a probe took their place.
     """
 
     tid: int
@@ -43,8 +46,10 @@ class Stack(NamedTuple):
     read_ns: int
     is_running: bool
     instruction: int
-    within: tuple[int, ...]
-    callers: tuple[int, ...]
+    stack_pointer: int
+    frame_pointer: int
+    call_slot: int
+    memory: Mapping[int, int]
 
 
 class Stacks:
@@ -74,35 +79,42 @@ def stacks_of(written: bytes) -> list[Stack]:
 
 
 def _stack_of(row: bytes) -> Stack:
-    tid, tgid, operation, is_running, read_ns, opened_ns, call_slot, instruction, *counts = abi.STACK_HEAD.unpack_from(
-        row
-    )
-    frame_count, caller_count = counts
+    tid, tgid, operation, is_running, read_ns, opened_ns, call_slot, *more = abi.STACK_HEAD.unpack_from(row)
+    instruction, stack_pointer, frame_pointer, frame_count, caller_count, *windows = more
     frames_at = abi.STACK_HEAD.size
     callers_at, returns_at = frames_at + _FRAMES_BYTES, frames_at + 2 * _FRAMES_BYTES
-    comm_at = returns_at + _RETURNS_BYTES
-    probed = dict(abi.STACK_FRAME.iter_unpack(row[returns_at:comm_at]))
-    frames = _frames(row[frames_at:callers_at], frame_count)
-    callers = _frames(row[callers_at:returns_at], caller_count)
-    within = [frame for frame in frames if frame.slot < call_slot] if callers else frames
+    tail_at = returns_at + _RETURNS_BYTES
+    comm, *words = abi.STACK_TAIL.unpack_from(row, tail_at)
+    memory = {
+        slot + i * WORD_BYTES: word
+        for number, slot in enumerate(windows)
+        if slot
+        for i, word in enumerate(words[number * abi.STACK_WORDS : (number + 1) * abi.STACK_WORDS])
+        if word
+    }
+    memory |= _linked(row[frames_at:callers_at], frame_count)
+    memory |= _linked(row[callers_at:returns_at], caller_count)
+    memory |= {slot: address for slot, address in abi.STACK_FRAME.iter_unpack(row[returns_at:tail_at]) if slot}
     return Stack(
         tid=tid,
         tgid=tgid,
-        comm=abi.STACK_COMM.unpack(row[comm_at:])[0].split(b"\0", 1)[0],
+        comm=comm.split(b"\0", 1)[0],
         operation=operation,
         opened_ns=opened_ns,
         read_ns=read_ns,
         is_running=bool(is_running),
         instruction=instruction,
-        within=_addresses(within, probed),
-        callers=_addresses(callers, probed),
+        stack_pointer=stack_pointer,
+        frame_pointer=frame_pointer,
+        call_slot=call_slot,
+        memory=memory,
     )
 
 
-def _frames(raw: bytes, count: int) -> list[Frame]:
-    return [Frame(*pair) for pair in abi.STACK_FRAME.iter_unpack(raw)][: min(count, abi.STACK_FRAMES)]
-
-
-def _addresses(frames: Sequence[Frame], probed: dict[int, int]) -> tuple[int, ...]:
-    """A probe on a function's return has put itself into the slot: what lay there is meant."""
-    return tuple(probed.get(slot, address) for slot, address in frames)
+def _linked(raw: bytes, count: int) -> dict[int, int]:
+    """What a walk along frame pointers has seen: return addresses, and below each of them where the next frame is."""
+    frames = [Frame(*pair) for pair in abi.STACK_FRAME.iter_unpack(raw)][: min(count, abi.STACK_FRAMES)]
+    seen = {frame.slot: frame.address for frame in frames}
+    for frame, following in pairwise(frames):
+        seen[frame.slot - WORD_BYTES] = following.slot - WORD_BYTES
+    return seen

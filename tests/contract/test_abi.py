@@ -28,6 +28,9 @@ CONSTANTS = (
     "ATTACHMENTS",
     "STACK_FRAMES",
     "STACK_RETURNS",
+    "STACK_WORDS",
+    "STACK_WINDOWS",
+    "STACK_ALL_WORDS",
     "OPERATION_NCCL_WAIT",
     "GPU_MAJORS",
 )
@@ -88,7 +91,7 @@ STRUCTS: dict[str, tuple[tuple[struct.Struct, ...], type | None, tuple[str, ...]
     "settings": ((abi.SETTINGS,), None, ()),
     "stack_frame": ((abi.STACK_FRAME,), stacks.Frame, ()),
     "stack_row": (
-        (abi.STACK_HEAD, *(abi.STACK_FRAME,) * (2 * abi.STACK_FRAMES + abi.STACK_RETURNS), abi.STACK_COMM),
+        (abi.STACK_HEAD, *(abi.STACK_FRAME,) * (2 * abi.STACK_FRAMES + abi.STACK_RETURNS), abi.STACK_TAIL),
         None,
         (),
     ),
