@@ -1,7 +1,7 @@
 """Takes the stacks of threads and names what is on them, in a thread of its own: a tick asks, and a later one is told.
 
-In: Suspects; Stacks, the rules of functions, Symbols. Out: Evidence, of one process after the other. The thread ends when there is
-no more to do.
+In: Suspects; Stacks, the rules of functions, Symbols. Out: Evidence, of one process after the other. The thread ends
+when there is no more to do.
 """
 
 from __future__ import annotations

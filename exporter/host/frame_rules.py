@@ -86,7 +86,7 @@ class FrameRules:
             return None
         try:
             return rule_in(file, address - mapping.start + mapping.offset)
-        except (MalformedElf, IndexError, struct.error):
+        except MalformedElf:
             return None
 
     def _opened(self, mapping: Mapping) -> ElfFile | None:
@@ -108,7 +108,7 @@ class FrameRules:
 
 
 def rule_in(file: ElfFile, offset: int) -> Rule | None:
-    """Of the instruction at an offset of the file. Raises MalformedElf, IndexError, struct.error for broken rules."""
+    """Of the instruction at an offset of the file. Raises MalformedElf for broken rules."""
     segment = next((one for one in file.segments if 0 <= offset - one.offset < one.size_bytes), None)
     if file.machine != "x86_64" or file.frame_index is None or segment is None:
         return None
@@ -260,6 +260,8 @@ class _Function:
                     raise MalformedElf("rules keep too many states")
                 kept.append(state.copy())
             elif operation == 0x0B:  # restore_state
+                if not kept:
+                    raise MalformedElf("rules go back to a state that was not kept")
                 last = kept.pop()
                 state.cfa_register, state.cfa_offset, state.saved = last.cfa_register, last.cfa_offset, last.saved
             else:
