@@ -436,6 +436,40 @@ struct mapping_row {
 	__u32 padding;
 };
 
+/* ---- stacks ------------------------------------------------------------------------------------------------ */
+
+#define STACK_FRAMES 64
+#define STACK_RETURNS 8
+#define STACK_WORDS 1024				/* of a window */
+#define STACK_WINDOWS 3					/* one from where the thread is, two from its open call */
+#define STACK_ALL_WORDS (STACK_WINDOWS * STACK_WORDS)
+struct stack_frame {
+	__u64 slot;    /* where the return address lies on the stack */
+	__u64 address; /* the return address: just behind the call */
+};
+
+/* Where one thread is in its program, as the iterator program tells it. */
+struct stack_row {
+	__u32 tid; /* as the exporter's pid namespace shows it */
+	__u32 tgid;
+	__u32 operation;  /* of the outermost open call; OPERATION_NONE in a gap */
+	__u32 is_running; /* on a CPU: what is told is of its last entry into the kernel */
+	__u64 read_ns;
+	__u64 opened_ns;     /* when the open call or gap began */
+	__u64 call_slot;     /* where the return address of the open call lies; 0 in a gap */
+	__u64 instruction;   /* where it is */
+	__u64 stack_pointer;
+	__u64 frame_pointer;
+	__u32 frame_count;
+	__u32 caller_count;
+	__u64 window_slots[STACK_WINDOWS]; /* of the first word of each window; 0: not told */
+	struct stack_frame frames[STACK_FRAMES];   /* by frame pointers, from where it is */
+	struct stack_frame callers[STACK_FRAMES];  /* the same, from the entry of the open call; none on arm64 */
+	struct stack_frame returns[STACK_RETURNS]; /* what lay in slots that a return probe has taken; the rest is 0 */
+	char comm[16];
+	__u64 words[STACK_ALL_WORDS]; /* of all windows: of the stack what is an address in it or in code, the rest is 0 */
+};
+
 /* ---- events and losses ------------------------------------------------------------------------------------- */
 
 enum event_kind {
@@ -521,6 +555,8 @@ ABI_SIZE(struct progress_key, 8);
 ABI_SIZE(struct progress_row, 56);
 ABI_SIZE(struct frontier_key, 16);
 ABI_SIZE(struct mapping_row, 48);
+ABI_SIZE(struct stack_frame, 16);
+ABI_SIZE(struct stack_row, 26864);
 ABI_SIZE(struct event, 16);
 ABI_SIZE(struct attachment_row, 16);
 

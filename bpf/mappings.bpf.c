@@ -10,8 +10,6 @@
 #include "lib/kernel.bpf.h"
 #include "abi.h"
 
-#define VM_EXEC 0x4 /* include/linux/mm.h; the same on every architecture */
-
 SEC("iter/task_vma")
 int mappings_read(struct bpf_iter__task_vma *context)
 {

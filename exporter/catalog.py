@@ -504,6 +504,14 @@ PUSH_LAST_SUCCESS = _own(
     ("receiver",),
     "Time of day, in seconds since 1970, of the last push that was delivered whole; 0 before the first.",
 )
+STACKS = _own(
+    "stacks",
+    "{stack}",
+    Kind.COUNTER,
+    ("result",),
+    "Stacks of threads of open chains by what became of them: functions named with bcc, located in files alone, unnamed since the"
+    " process had ended, failed, or left_out because too many were waiting.",
+)
 SERIES = _own("series", "{series}", Kind.GAUGE, (), "Workload series in the last snapshot; a histogram is one.")
 
 EXPORTER_METRICS = (
@@ -527,6 +535,7 @@ EXPORTER_METRICS = (
     RENDER_DURATION,
     COLLECTOR_SUCCESS,
     COLLECTOR_ERRORS,
+    STACKS,
     PUSHES,
     PUSH_ATTEMPTS,
     PUSHED_POINTS,

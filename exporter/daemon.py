@@ -17,6 +17,7 @@ import threading
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager, nullcontext
+from functools import partial
 from pathlib import Path
 from types import FrameType
 from typing import TYPE_CHECKING
@@ -29,9 +30,12 @@ from exporter.clock import Clock
 from exporter.config import Config
 from exporter.discovery import API_LABEL, Discovery
 from exporter.errors import ExporterError, KernelRefused, NotPossibleHere
+from exporter.evidence.witness import RESULTS, Witness
 from exporter.governor import Governor
+from exporter.host.frame_rules import FrameRules
 from exporter.host.libraries import MARKS
 from exporter.host.processes import Processes
+from exporter.host.symbols import Symbols
 from exporter.kernel import hazards, loader
 from exporter.kernel.abi import Api, EventKind
 from exporter.kernel.calibration import calibrate
@@ -39,6 +43,7 @@ from exporter.kernel.grace_periods import expedited
 from exporter.kernel.loader import AttachKind, Kernel
 from exporter.kernel.mapping_watch import MappingWatch
 from exporter.kernel.rows import Tables, event_of
+from exporter.kernel.stacks import Stacks
 from exporter.kernel.thread_rows import THREADS_ADOPT
 from exporter.ledger import Ledger
 from exporter.model import Snapshot
@@ -108,7 +113,7 @@ class Daemon:
             only_in=only_in,
         )
         resources.callback(self.discovery.close)
-        hearers = (*hearers, *([self._capsules.hear] if self._capsules else []))
+        narrator = Narrator(processes, (*hearers, *([self._capsules.hear] if self._capsules else [])))
         self.publication = Publication(
             self.tables,
             Roster(processes, config.node, config.max_workloads),
@@ -117,7 +122,9 @@ class Daemon:
             collectors,
             clock=clock,
             # Where returns are not probed, there is no launch to be timed less often.
-            tell=Narrator(processes, hearers).tell,
+            tell=narrator.tell,
+            witness=self._open_witness(resources, processes),
+            tell_evidence=narrator.tell_evidence,
             governor=Governor(
                 cost, config.overhead_limit if with_returns else math.inf, is_duty=config.launch_mode == "duty"
             ),
@@ -217,6 +224,23 @@ class Daemon:
         for descriptor in (self._ring.fileno(), self._wake_fd):
             epoll.register(descriptor, select.EPOLLIN)
         return epoll
+
+    def _open_witness(self, resources: ExitStack, processes: Processes) -> Witness | None:
+        """None where its program is not wanted, or has not been loaded, which is counted among what is missing."""
+        stacks = Stacks(self.kernel)
+        if not stacks.is_possible:
+            return None
+        for result in RESULTS:
+            self.own.add(catalog.STACKS, 0, result)
+        witness = Witness(
+            self.tables.read_threads,
+            stacks,
+            partial(FrameRules, processes),
+            Symbols(processes),
+            lambda result: self.own.add(catalog.STACKS, 1, result),
+        )
+        resources.callback(witness.close)
+        return witness
 
     def _open_watch(self, resources: ExitStack) -> MappingWatch | None:
         """Fresh mappings as they happen; without them the walk finds libraries, later."""

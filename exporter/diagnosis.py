@@ -99,6 +99,10 @@ class Diagnosis:
         """They have ended."""
         return self._counted(self._engine.end(processes, now_ns))
 
+    def open_chains(self) -> list[Chain]:
+        """Of all processes, as they stand."""
+        return self._engine.open_chains()
+
     def totals(self, of: Collection[int]) -> Totals:
         """Of these processes."""
         totals = {number: self._of_process(number) for number in of}

@@ -8,10 +8,11 @@ from __future__ import annotations
 import logging
 from collections.abc import Iterable
 
-from exporter.chains.chain import Change, Transition
+from exporter.chains.chain import Chain, Change, Transition
 from exporter.chains.remedies import Place
 from exporter.clock import Moment
 from exporter.errors import NotPossibleHere, ProcessGone
+from exporter.evidence.witness import Whose
 from exporter.host.processes import Processes
 from exporter.model import Identity, label_value
 from exporter.report import Hear, Report
@@ -38,7 +39,15 @@ class Narrator:
     ) -> None:
         """identity: None while the process is held back. tgid: 0 where it is out of sight."""
         place = place_of(self._processes, tgid)._replace(culprit_tgids=culprit_tgids)
-        report = Report.of(transition, identity, place, now)
+        self._say(Report.of(transition, identity, place, now))
+
+    def tell_evidence(self, chain: Chain, whose: Whose, lines: tuple[str, ...], now: Moment) -> None:
+        """lines: see Report.evidence."""
+        identity, tgid, culprit_tgids = whose
+        place = place_of(self._processes, tgid)._replace(culprit_tgids=culprit_tgids)
+        self._say(Report.of(Transition(Change.EVIDENCE, chain), identity, place, now, lines))
+
+    def _say(self, report: Report) -> None:
         for hear in self._hearers:
             hear(report)
 
@@ -54,12 +63,25 @@ def place_of(processes: Processes, tgid: int) -> Place:
 
 
 def write_to_log(report: Report) -> None:
-    """One line; with what to do when something has begun."""
+    """One line; with what to do when something has begun, and where it is stuck when that is known."""
     told = report.fields()
+    if report.change is Change.EVIDENCE:
+        told["evidence"] = _on_one_line(report.evidence)
     if report.change is Change.OPENED:
         told |= {"remedy": report.remedy, "commands": "; ".join(report.commands)}
     level = logging.INFO if report.change is Change.RESOLVED else logging.WARNING
     log.log(level, f"chain {report.change.value}: %s", report.sentence, extra={"fields": told})
+
+
+def _on_one_line(evidence: Iterable[str]) -> str:
+    """("called by", "  inner", "  outer", "it is at", "  read") -> `called by inner < outer; it is at read`."""
+    told = ""
+    was_frame = True
+    for line in evidence:
+        is_frame = line.startswith(" ")
+        told += (" < " if was_frame else " ") + line.strip() if is_frame else f"; {line}"
+        was_frame = is_frame
+    return told.removeprefix("; ")
 
 
 def _cgroup_path(text: str) -> str:

@@ -23,6 +23,7 @@ from exporter.errors import ExporterError, NotPossibleHere, ProcessGone
 from exporter.host import libraries
 from exporter.host.libraries import MARKS, MappedLibrary, SkippedLibrary
 from exporter.host.processes import Processes
+from exporter.host.symbols import SYSTEM_PYTHON
 from exporter.kernel import hazards, loader
 from exporter.kernel.libbpf import Libbpf
 from exporter.kernel.loader import OBJECTS_DIR, SUBJECTS, AttachKind
@@ -34,9 +35,6 @@ KERNEL_TESTED = (6, 1)  # the oldest that the tests run in; see tests/kernels
 _CAPABILITIES = {38: "CAP_PERFMON", 39: "CAP_BPF", 19: "CAP_SYS_PTRACE"}
 _PUSH_REMEDY = "start the receiver, or correct --otlp.endpoint (HTTP is usually on port 4318); `run` tries on"
 _BCC_PROBE = "import bcc; print(bcc.__version__)"
-_SYSTEM_PYTHON = (
-    "/usr/bin/python3"  # python3-bpfcc belongs to the distribution's interpreter, not to a virtual environment
-)
 
 
 class State(enum.StrEnum):
@@ -245,11 +243,16 @@ def _bcc() -> Finding:
     """In the distribution's own interpreter; PyPI's package of that name is an unrelated one."""
     try:
         probe = subprocess.run(
-            [_SYSTEM_PYTHON, "-c", _BCC_PROBE], capture_output=True, text=True, timeout=20, check=True
+            [SYSTEM_PYTHON, "-I", "-c", _BCC_PROBE], capture_output=True, text=True, timeout=20, check=True
         )
     except (OSError, subprocess.SubprocessError):
-        return Finding("bcc", State.ABSENT, "stacks of stuck calls stay unresolved", "apt-get install python3-bpfcc")
-    return Finding("bcc", State.OK, f"{probe.stdout.strip()} in {_SYSTEM_PYTHON}")
+        return Finding(
+            "bcc",
+            State.ABSENT,
+            "whoever makes a stuck call is told by file and offset, not by function",
+            "apt-get install python3-bpfcc",
+        )
+    return Finding("bcc", State.OK, f"{probe.stdout.strip()} in {SYSTEM_PYTHON}: names the functions of stuck threads")
 
 
 def _standin() -> Finding:

@@ -15,12 +15,13 @@ from typing import TypeVar
 
 from exporter import catalog
 from exporter.accounting.thread_time import times_by_process
-from exporter.chains.chain import Transition
+from exporter.chains.chain import Chain, Transition
 from exporter.chains.engine import NOTHING
 from exporter.clock import Clock, Moment
 from exporter.collectors import COLLECTORS, Collect
 from exporter.collectors.sched import Sched
 from exporter.diagnosis import Diagnosis
+from exporter.evidence.witness import Whose, Witness
 from exporter.governor import Governor
 from exporter.kernel.rows import CommunicatorRow, ProcessRow, Reading, Tables
 from exporter.ledger import Ledger
@@ -48,11 +49,20 @@ def _say_nothing(
     pass
 
 
+TellEvidence = Callable[[Chain, Whose, tuple[str, ...], Moment], None]
+"""What a witness says of the threads of a chain."""
+
+
+def _say_no_evidence(_chain: Chain, _whose: Whose, _lines: tuple[str, ...], _now: Moment) -> None:
+    pass
+
+
 class Publication:
     """Owns what is exported.
 
     collectors: names of those that run. impaired: those of which a kernel program is missing; they run, and are no success.
     tell: what happens to chains, as it happens.
+    witness: looks at threads of open chains, None where there is no living process to look at; tell_evidence: what it says.
     recursion_misses: asks the kernel, program name -> runs it left out.
     """
 
@@ -67,10 +77,14 @@ class Publication:
         clock: Clock,
         governor: Governor,
         tell: Tell = _say_nothing,
+        witness: Witness | None = None,
+        tell_evidence: TellEvidence = _say_no_evidence,
         impaired: Collection[str] = (),
         recursion_misses: Callable[[], Mapping[str, int]] = dict,
     ) -> None:
         self._tell = tell
+        self._witness = witness
+        self._tell_evidence = tell_evidence
         self._impaired = impaired
         self._recursion_misses = recursion_misses
         self._clock = clock
@@ -261,14 +275,24 @@ class Publication:
         transitions = [transition for step in steps for transition in self._run(_CHAINS, step) or ()]
         for transition in transitions:
             self._narrate(transition)
+        self._run(_CHAINS, partial(self._hear_witness, transitions))
 
     def _narrate(self, transition: Transition) -> None:
         """Say what has happened, while it is still known whose it is."""
+        self._tell(transition, *self._whose(transition.chain), self._clock.now())
+
+    def _whose(self, chain: Chain) -> Whose:
         assert self._sched is not None  # noqa: S101 - chains stand on it
-        chain = transition.chain
         culprit_tgids = self._sched.tgids_of(chain.process, chain.culprits[0][0]) if chain.culprits else ()
-        identity = self._roster.identities().get(chain.process)
-        self._tell(transition, identity, self._roster.tgid(chain.process), culprit_tgids, self._clock.now())
+        return Whose(self._roster.identities().get(chain.process), self._roster.tgid(chain.process), culprit_tgids)
+
+    def _hear_witness(self, transitions: Sequence[Transition]) -> None:
+        """Have threads looked at, and say what has become known of others."""
+        if self._witness is None or self._diagnosis is None:
+            return
+        now = self._clock.now()
+        for one in self._witness.tick(self._diagnosis.open_chains(), transitions, self._whose, now.monotonic_ns):
+            self._tell_evidence(one.chain, one.whose, one.lines, now)
 
     def _of_chains(self, processes: Iterable[int]) -> Totals:
         """What is said of these processes; nothing where the engine is off, or has failed. Needs the books."""

@@ -25,6 +25,7 @@ class Report:
 
     duration_ns: from the begin of the episode to its end, or to this moment; of a clock that is never set. identity: None while
     the process is held back. pid: 0 where it is out of sight. The other fields are those of a Chain, a Place and a Remedy.
+    evidence: lines of Change.EVIDENCE, to be read one below the other: where threads are, and who called; else empty.
     """
 
     change: Change
@@ -50,9 +51,17 @@ class Report:
     culprit_pids: tuple[int, ...]
     remedy: str
     commands: tuple[str, ...]
+    evidence: tuple[str, ...] = ()
 
     @classmethod
-    def of(cls, transition: Transition, identity: Identity | None, place: Place, now: Moment) -> Self:
+    def of(
+        cls,
+        transition: Transition,
+        identity: Identity | None,
+        place: Place,
+        now: Moment,
+        evidence: tuple[str, ...] = (),
+    ) -> Self:
         """now: the moment of the transition."""
         change, chain = transition
         remedy: Remedy = remedy_of(chain, place)
@@ -80,6 +89,7 @@ class Report:
             culprit_pids=place.culprit_tgids,
             remedy=remedy.what,
             commands=remedy.commands,
+            evidence=evidence,
         )
 
     @property
@@ -136,6 +146,7 @@ class Report:
             "identity": Identity(**known["identity"]) if known["identity"] else None,
             "culprit_pids": tuple(map(int, known["culprit_pids"])),
             "commands": tuple(map(str, known["commands"])),
+            "evidence": tuple(map(str, known.get("evidence", ()))),
         }
         return cls(**known)
 

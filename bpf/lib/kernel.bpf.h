@@ -126,9 +126,22 @@ struct thread_info {
 
 struct bpf_local_storage;
 
+struct return_instance {
+	unsigned long stack; /* the stack pointer at the entry of a function whose return is probed */
+	unsigned long orig_ret_vaddr;
+	struct return_instance *next;
+};
+
+struct uprobe_task {
+	struct return_instance *return_instances; /* the innermost one */
+};
+
+struct mm_struct;
+
 struct task_struct {
 	struct thread_info thread_info;
 	unsigned int flags;
+	int on_cpu; /* not on a kernel for one CPU */
 	struct sched_entity se;
 	struct sched_info sched_info;
 	unsigned int in_iowait : 1;
@@ -140,6 +153,8 @@ struct task_struct {
 	struct task_struct *group_leader;
 	struct pid *thread_pid;
 	struct signal_struct *signal;
+	struct mm_struct *mm;
+	struct uprobe_task *utask;
 	struct files_struct *files;
 	struct css_set *cgroups;
 	struct bpf_local_storage *bpf_storage;
@@ -156,6 +171,8 @@ struct bpf_iter__task {
 	struct bpf_iter_meta *meta;
 	struct task_struct *task;
 };
+
+#define VM_EXEC 0x4 /* include/linux/mm.h; the same on every architecture */
 
 struct vm_area_struct {
 	unsigned long vm_start;

@@ -41,6 +41,12 @@ struct pt_regs { /* arch/x86/include/asm/ptrace.h: user-visible order, frozen */
 #define STACK_TELLS_RETURNS 1
 #define STACK_POINTER(regs) LOAD(regs, sp)
 #define RETURN_VALUE(regs) LOAD(regs, ax)
+/* Of a copy of the registers. */
+#define INSTRUCTION_POINTER(copy) ((copy).ip)
+#define STACK_POINTER_OF(copy) ((copy).sp)
+#define FRAME_POINTER(copy) ((copy).bp)
+/* A function that begins with `push %rbp` makes a frame of it and the return address. 0: not to be had from the entry. */
+#define FRAME_AT_ENTRY(stack_pointer) ((stack_pointer)-8)
 
 static __always_inline u64 register_argument(struct pt_regs *regs, u32 position)
 {
@@ -70,6 +76,10 @@ struct pt_regs { /* struct user_pt_regs, the head of the kernel's own */
 #define STACK_TELLS_RETURNS 0 /* entry and return have the same stack pointer */
 #define STACK_POINTER(regs) LOAD(regs, sp)
 #define RETURN_VALUE(regs) LOAD(regs, regs[0])
+#define INSTRUCTION_POINTER(copy) ((copy).pc)
+#define STACK_POINTER_OF(copy) ((copy).sp)
+#define FRAME_POINTER(copy) ((copy).regs[29])
+#define FRAME_AT_ENTRY(stack_pointer) 0 /* the return address is in a register then, and lies who knows where later */
 
 static __always_inline u64 register_argument(struct pt_regs *regs, u32 position)
 {

@@ -117,6 +117,7 @@ class Change(enum.StrEnum):
     OPENED = "opened"
     ESCALATED = "escalated"
     RESOLVED = "resolved"
+    EVIDENCE = "evidence"  # nothing new of the chain itself, but where its threads are stuck
 
 
 class Transition(NamedTuple):

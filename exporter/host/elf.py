@@ -36,6 +36,7 @@ _SEGMENT: Final = struct.Struct("<IIQQQQQQ")  # Elf64_Phdr: type, flags, offset,
 _ELF64_LITTLE_ENDIAN: Final = b"\x7fELF\x02\x01\x01"
 _ET_EXEC, _ET_DYN = 2, 3
 _PT_LOAD, _PT_DYNAMIC, _PT_NOTE = 1, 2, 4
+_PT_GNU_EH_FRAME: Final = 0x6474E550
 _PF_X: Final = 1
 _NT_GNU_BUILD_ID: Final = 3
 _DT_NULL, _DT_HASH, _DT_STRTAB, _DT_SYMTAB, _DT_STRSZ, _DT_SONAME = 0, 4, 5, 6, 10, 14
@@ -57,6 +58,7 @@ class LoadSegment:
 class ElfFile:
     """One library. The descriptor stays the caller's: open while symbol_offsets() is used, closed by the caller.
 
+    frame_index: where .eh_frame_hdr lies, which leads to the rules by which stacks are unwound; None without one.
     machine: "x86_64", "aarch64" or "other-N". build_id: hexadecimal, "" for none. soname: printable, "" for none.
     """
 
@@ -68,6 +70,7 @@ class ElfFile:
     state: FileState
     segments: tuple[LoadSegment, ...]
     tables: SymbolTables | None
+    frame_index: LoadSegment | None = None
 
     def symbol_offsets(self, names: Iterable[str]) -> dict[str, int]:
         """File offsets of the functions among `names` that this library defines; the others are left out.
@@ -85,7 +88,7 @@ class ElfFile:
         offsets = {}
         for name in wanted:
             address = defined_function_address(file, self.tables, name.encode("utf-8", "replace"))
-            offset = None if address is None else _file_offset(self.segments, address, executable=True)
+            offset = None if address is None else file_offset(self.segments, address, executable=True)
             if offset is not None:
                 offsets[name] = offset
         return offsets
@@ -132,6 +135,7 @@ def read_elf(fd: int) -> ElfFile:
         state=state,
         segments=segments,
         tables=tables,
+        frame_index=_frame_index(headers),
     )
 
 
@@ -146,7 +150,14 @@ def _load_segments(headers: Iterable[tuple[int, ...]], size_bytes: int) -> tuple
     return tuple(segments)
 
 
-def _file_offset(segments: Iterable[LoadSegment], address: int, *, executable: bool = False) -> int | None:
+def _frame_index(headers: Iterable[tuple[int, ...]]) -> LoadSegment | None:
+    for kind, _flags, offset, address, _paddr, segment_bytes, _memsz, _align in headers:
+        if kind == _PT_GNU_EH_FRAME:
+            return LoadSegment(offset, address, segment_bytes, is_executable=False)
+    return None
+
+
+def file_offset(segments: Iterable[LoadSegment], address: int, *, executable: bool = False) -> int | None:
     """Where in the file the byte at a virtual address lies; None where no (executable) segment holds it."""
     for segment in segments:
         if executable and not segment.is_executable:
@@ -178,7 +189,7 @@ def _symbol_tables(dynamic: dict[int, int], segments: Iterable[LoadSegment]) -> 
         address = dynamic.get(tag)
         if address is None:
             return None
-        offset = _file_offset(segments, address)
+        offset = file_offset(segments, address)
         if offset is None:
             raise MalformedElf(f"dynamic entry {tag:#x} points to {address:#x}, which no segment holds")
         return offset

@@ -19,7 +19,7 @@ PATH_CHARACTERS_MAX: Final = 4096
 _DELETED: Final = b" (deleted)"
 # start-end, permissions with x, offset, major:minor, inode, path; the newline keeps out a line cut at a limit
 _EXECUTABLE_FILE: Final = re.compile(
-    rb"^([0-9a-f]{1,16})-([0-9a-f]{1,16}) ..x. [0-9a-f]{1,16} "
+    rb"^([0-9a-f]{1,16})-([0-9a-f]{1,16}) ..x. ([0-9a-f]{1,16}) "
     rb"([0-9a-f]{1,3}):([0-9a-f]{1,5}) ([0-9]{1,20}) +(/[^\n]*)\n",
     re.MULTILINE,
 )
@@ -31,6 +31,7 @@ class Mapping:
 
     start, end: addresses in the process. path: bytes, as the process sees it, without " (deleted)".
     device: as os.stat() numbers it. is_deleted: the file has no name any more, or never had one (memfd).
+    offset: where in the file it begins, in bytes.
     """
 
     start: int
@@ -39,6 +40,7 @@ class Mapping:
     device: int
     inode: int
     is_deleted: bool
+    offset: int = 0
 
     @property
     def shown_path(self) -> str:
@@ -50,10 +52,10 @@ def parse_executable_mappings(maps: bytes) -> Iterator[Mapping]:
     r"""Mappings in the order of the file; lines of any other form are passed over.
 
     Before: b"7f00-7f10 r-xp 00000000 fe:00 26      /lib/x\012y.so (deleted)\n".
-    After: Mapping(0x7F00, 0x7F10, b"/lib/x\ny.so", os.makedev(0xFE, 0), 26, True).
+    After: Mapping(0x7F00, 0x7F10, b"/lib/x\ny.so", os.makedev(0xFE, 0), 26, True, 0).
     """
     for found in _EXECUTABLE_FILE.finditer(maps):
-        start, end, major, minor, inode, path = found.groups()
+        start, end, offset, major, minor, inode, path = found.groups()
         if int(inode) == 0:
             continue
         yield Mapping(
@@ -63,4 +65,5 @@ def parse_executable_mappings(maps: bytes) -> Iterator[Mapping]:
             device=os.makedev(int(major, 16), int(minor, 16)),
             inode=int(inode),
             is_deleted=path.endswith(_DELETED),
+            offset=int(offset, 16),
         )

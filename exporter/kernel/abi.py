@@ -20,6 +20,11 @@ OPERATION_NCCL_WAIT = 0xFFFE
 GPU_MAJORS = 4
 BEATS = 128
 ATTACHMENTS = 256
+STACK_FRAMES = 64
+STACK_RETURNS = 8
+STACK_WORDS = 1024
+STACK_WINDOWS = 3
+STACK_ALL_WORDS = STACK_WINDOWS * STACK_WORDS
 
 STATES = struct.Struct(f"={THREAD_STATES}Q")  # nanoseconds by ThreadState
 OPERATION_KEY = struct.Struct("=IHH")  # process, operation, communicator
@@ -52,6 +57,9 @@ FRONTIER_KEY = struct.Struct("=IIQ")  # process, kind, address
 EVENT = struct.Struct("=IIII")  # kind, process, attachment, first
 ATTACHMENT_ROW = struct.Struct("=QQ")  # echoes, is_live
 MAPPING_ROW = struct.Struct("=QQQQIIII")  # start, end, address, inode, generation, device, is_own, padding
+STACK_FRAME = struct.Struct("=QQ")  # slot, address
+STACK_HEAD = struct.Struct(f"=IIIIQQQQQQII{STACK_WINDOWS}Q")  # of a stack row; frames, callers and returns follow
+STACK_TAIL = struct.Struct(f"=16s{STACK_ALL_WORDS}Q")  # comm, words
 LAUNCH_SAMPLING = struct.Struct("=II")  # process, mask
 SETTINGS = struct.Struct(f"=IIQqI{GPU_MAJORS}II")
 """pid_namespace, has_no_launches, idle_ns, preempt_count_offset, is_cpu_cgroup_v1, gpu_majors, is_confined."""

@@ -21,11 +21,13 @@ from exporter.kernel.maps import KernelMap
 from exporter.kernel.thread_rows import IDLE_NS
 
 OBJECTS_DIR = Path(__file__).parent / "objects"
-SUBJECTS_OF: dict[str, tuple[str, ...]] = {"sched": ("sched", "reclaim", "interrupt", "threads"), "chains": ()}
+SUBJECTS_OF: dict[str, tuple[str, ...]] = {"sched": ("sched", "reclaim", "interrupt", "threads"), "chains": ("stacks",)}
 """Collector -> its objects, where they are not one of the same name."""
 ALWAYS = ("process", "mappings")
 """Who comes and goes, and what they run: needed by all collectors."""
-SUBJECTS = (*ALWAYS, "cuda", "nccl", *SUBJECTS_OF["sched"])
+SUBJECTS = (*ALWAYS, "cuda", "nccl", *SUBJECTS_OF["sched"], *SUBJECTS_OF["chains"])
+_ON_ONE_TASK = ("mappings_", "stacks_")
+"""Iterators that are run on one task at a time."""
 CALL_SUBJECTS = ("cuda", "nccl")
 BTF = Path("/sys/kernel/btf/vmlinux")
 
@@ -271,7 +273,7 @@ def attach_fixed(kernel: Kernel) -> None:
         try:
             if name.startswith("threads_"):
                 kernel._iterators[name] = kernel.libbpf.attach_iterator(program, name)
-            elif name not in calls and not name.startswith("mappings_"):  # those are run on one process at a time
+            elif name not in calls and not name.startswith(_ON_ONE_TASK):
                 kernel._links.append(kernel.libbpf.attach(program, name))
         except KernelRefused as error:
             kernel.failures[name] = error

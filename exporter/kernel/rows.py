@@ -7,7 +7,7 @@ cumulative since a process was first seen. Rows are unpacked again only when the
 from __future__ import annotations
 
 import struct
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -381,9 +381,9 @@ class Tables:
         threads = self._time.threads() if with_threads else []
         return Accounts(exposures, feeding, chains, blame, cadence, operations, intervals, threads)
 
-    def read_threads(self) -> list[ThreadRow]:
-        """Every living thread that is tracked: milliseconds on a full node, and not for every tick."""
-        return self._time.threads()
+    def read_threads(self, of: Container[int] | None = None) -> list[ThreadRow]:
+        """Every living thread that is tracked, or those of some processes: milliseconds on a full node, not for every tick."""
+        return self._time.threads(of)
 
     @property
     def waits(self) -> Waits:

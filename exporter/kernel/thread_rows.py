@@ -7,7 +7,7 @@ A map that is not there, because the programs that fill it did not load, is an e
 from __future__ import annotations
 
 import struct
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Container, Iterable, Iterator, Mapping
 from typing import Any, NamedTuple, TypeVar, cast
 
 from exporter.kernel import abi
@@ -322,11 +322,14 @@ class ThreadTables:
             if not at:
                 return
 
-    def threads(self) -> list[ThreadRow]:
-        """Every living thread that is tracked, as the kernel's iterator tells them."""
+    def threads(self, of: Container[int] | None = None) -> list[ThreadRow]:
+        """Every living thread that is tracked, as the kernel's iterator tells them; or only those of some processes."""
         told = memoryview(self._iterate(THREADS_READ))
-        whole = len(told) - len(told) % abi.THREAD_ROW.size
-        return [_thread_of(values) for values in abi.THREAD_ROW.iter_unpack(told[:whole])]
+        size = abi.THREAD_ROW.size
+        rows = (told[at : at + size] for at in range(0, len(told) - size + 1, size))
+        if of is not None:
+            rows = (row for row in rows if abi.NUMBER.unpack_from(row)[0] in of)
+        return [_thread_of(abi.THREAD_ROW.unpack(row)) for row in rows]
 
     def forget(self, processes: set[int]) -> None:
         """Delete the rows of processes that have ended, and give their places back."""

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from exporter import totals, units
-from exporter.kernel import abi, cadence_rows, progress_rows, rows, thread_rows
+from exporter.kernel import abi, cadence_rows, progress_rows, rows, stacks, thread_rows
 
 HEADER = re.sub(r"/\*.*?\*/", "", (Path(__file__).parents[2] / "bpf" / "abi.h").read_text(encoding="utf-8"), flags=re.S)
 
@@ -26,6 +26,11 @@ CONSTANTS = (
     "OPERATION_NONE",
     "BEATS",
     "ATTACHMENTS",
+    "STACK_FRAMES",
+    "STACK_RETURNS",
+    "STACK_WORDS",
+    "STACK_WINDOWS",
+    "STACK_ALL_WORDS",
     "OPERATION_NCCL_WAIT",
     "GPU_MAJORS",
 )
@@ -84,6 +89,12 @@ STRUCTS: dict[str, tuple[tuple[struct.Struct, ...], type | None, tuple[str, ...]
     "mapping_row": ((abi.MAPPING_ROW,), None, ()),
     "launch_sampling": ((abi.LAUNCH_SAMPLING,), None, ()),
     "settings": ((abi.SETTINGS,), None, ()),
+    "stack_frame": ((abi.STACK_FRAME,), stacks.Frame, ()),
+    "stack_row": (
+        (abi.STACK_HEAD, *(abi.STACK_FRAME,) * (2 * abi.STACK_FRAMES + abi.STACK_RETURNS), abi.STACK_TAIL),
+        None,
+        (),
+    ),
 }
 CODES = {"__u64": "Q", "__s64": "q", "__u32": "I", "__u16": "H", "__s32": "i"}
 

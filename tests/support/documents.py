@@ -85,6 +85,7 @@ LABEL_MEANINGS = {
     "format": "`text`, `openmetrics` or `protobuf`.",
     "receiver": "An OTLP receiver: `default` for the one of the flags and the environment, else the name of its table in the"
     " file.",
+    "result": "What became of a stack: `named`, `located`, `unnamed`, `failed` or `left_out`.",
     "outcome": "How a push ended: `delivered`; `partial`, points were rejected; `rejected`, a status that says no; `redirected`,"
     " not followed; `not_otlp`, an answer of something else, such as a page of HTML; `unavailable`, status 429, 502, 503 or 504;"
     " `not_trusted`, TLS; `timed_out`; `no_answer`, no connection; `failed`, a defect of the exporter.",

@@ -9,6 +9,7 @@ import pytest
 
 from exporter.chains.chain import Cause, Change, End, Transition
 from exporter.clock import Moment
+from exporter.evidence.witness import Whose
 from exporter.model import Identity
 from exporter.narration import Narrator, write_to_log
 from tests.support.chains import SECOND, a_chain
@@ -68,6 +69,26 @@ class TestLine:
         record = told(caplog, tmp_path, Transition(Change.OPENED, a_chain(cause=Cause.CPU_QUOTA, culprits=())))
 
         assert "/sys/fs/cgroup/docker/abc/cpu.max" in record.__dict__["fields"]["commands"]
+
+    def test_evidence_is_one_line(self, caplog: pytest.LogCaptureFixture, tmp_path: Path) -> None:
+        """Callers one behind the other; two threads, of which the second is in no function that is known."""
+        lines = (
+            "thread 1 has been in ncclAllReduce for 2.3 s, called by",
+            "  inner",
+            "  outer",
+            "inside of it it is at",
+        )
+        more = ("  read", "thread 2 is at", "  0x1000")
+        narrator = Narrator(process(tmp_path, 100, cgroup=CGROUPS), [write_to_log])
+        narrator.tell_evidence(a_chain(), Whose(RANK, 100, (777,)), lines + more, NOW)
+        (record,) = caplog.records
+
+        assert record.levelname == "WARNING"
+        assert record.getMessage().startswith("chain evidence: cpu_contention: steps take")
+        assert record.__dict__["fields"]["evidence"] == (
+            "thread 1 has been in ncclAllReduce for 2.3 s, called by inner < outer; inside of it it is at read;"
+            " thread 2 is at 0x1000"
+        )
 
     def test_end_is_information(self, caplog: pytest.LogCaptureFixture, tmp_path: Path) -> None:
         """How long it was, and why it is over; nothing is to be done."""

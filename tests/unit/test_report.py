@@ -56,12 +56,20 @@ class TestDocument:
             a_report(identity=None),
             a_report(a_chain().resolved(25 * SECOND, End.RECOVERED).chain, Change.RESOLVED),
             a_report(a_chain(cause=Cause.NCCL_HANG, slowdown=None, culprits=(), peer="3")),
+            Report.of(Transition(Change.EVIDENCE, a_chain()), RANK, PLACE, NOW, ("called by", "  step+0x1 (trainer)")),
         ],
-        ids=["opened", "held back", "resolved", "without a slowdown"],
+        ids=["opened", "held back", "resolved", "without a slowdown", "evidence"],
     )
     def test_comes_back_from_json_as_it_was(self, report: Report) -> None:
         """Nothing is lost on the way."""
         assert Report.of_document(json.loads(json.dumps(report.document()))) == report
+
+    def test_document_of_before_there_was_evidence_has_none(self) -> None:
+        """Files are older than the program that reads them."""
+        document = a_report().document()
+        del document["evidence"]
+
+        assert Report.of_document(document) == a_report()
 
     @pytest.mark.parametrize("change", [{"cause": "bad_luck"}, {"severity": 3}, {"shares": "lock"}, {"new_field": 1}])
     def test_what_no_report_became_is_refused(self, change: dict[str, object]) -> None:

@@ -32,9 +32,15 @@ class TestMappings:
         found = list(parse_executable_mappings(process(tmp_path, 7, maps=MAPS).maps(7)))
 
         assert found == [
-            Mapping(0x55729B872000, 0x55729B877000, b"/usr/bin/cat", os.makedev(0xFE, 0), 247026, False),
+            Mapping(0x55729B872000, 0x55729B877000, b"/usr/bin/cat", os.makedev(0xFE, 0), 247026, False, 0x2000),
             Mapping(
-                0x7F5E89D3F000, 0x7F5E89E95000, b"/opt/my libs/libcudart.so.12", os.makedev(0x103, 2), 326269, True
+                0x7F5E89D3F000,
+                0x7F5E89E95000,
+                b"/opt/my libs/libcudart.so.12",
+                os.makedev(0x103, 2),
+                326269,
+                True,
+                0x26000,
             ),
             Mapping(0x7F5E89F0C000, 0x7F5E89F0E000, b"/memfd:jit code", os.makedev(0, 1), 2050, True),
             Mapping(0x7F5E89F10000, 0x7F5E89F11000, b"/tmp/a\nb.so", os.makedev(0, 0x2B), 9, False),

@@ -1,0 +1,135 @@
+"""In which functions do addresses of a process lie?
+
+In: a tgid and addresses. Out: texts such as `train_step+0x41 (trainer)`, by bcc where the distribution's interpreter has it;
+`libtorch_cuda.so+0x1234`, from /proc/TGID/maps, where it does not or knows no function. Everything that is read is chosen by the
+process: it is bounded and made printable.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import subprocess
+import threading
+from bisect import bisect_right
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import Any, Final, NamedTuple
+
+from exporter.errors import ProcessGone
+from exporter.host import mappings
+from exporter.host.printable_text import printable
+from exporter.host.processes import Processes
+
+SYSTEM_PYTHON: Final = "/usr/bin/python3"
+"""python3-bpfcc belongs to the distribution's interpreter, and not to a virtual environment."""
+
+BCC_PROGRAM: Final = Path(__file__).with_name("bcc_symbols.py")
+TIMEOUT_SECONDS: Final = 20.0
+ANSWER_BYTES_MAX: Final = 1 << 20
+FUNCTION_CHARACTERS_MAX: Final = 120
+MODULE_CHARACTERS_MAX: Final = 64
+
+
+class Place(NamedTuple):
+    """An address. is_return: just behind a call, and the call is meant."""
+
+    address: int
+    is_return: bool
+
+
+class Named(NamedTuple):
+    """Address -> text. by_bcc: whether functions were looked up; otherwise the files are all that is known."""
+
+    texts: Mapping[int, str]
+    by_bcc: bool
+
+
+class Symbols:
+    """Looks up one process at a time. close() ends a look-up from another thread; there is none after it."""
+
+    def __init__(
+        self, processes: Processes, python: str = SYSTEM_PYTHON, timeout_seconds: float = TIMEOUT_SECONDS
+    ) -> None:
+        self._processes = processes
+        self._command = (python, "-I", str(BCC_PROGRAM))
+        self._timeout_seconds = timeout_seconds
+        self._lock = threading.Lock()
+        self._child: subprocess.Popen[bytes] | None = None
+        self._is_closed = False
+
+    def name(self, tgid: int, places: Iterable[Place]) -> Named:
+        """Of every address that lies in a file, or in a function. Raises ProcessGone, NotPossibleHere."""
+        wanted = tuple(dict.fromkeys(places))
+        started_ticks = self._processes.start_time_ticks(tgid)
+        texts = by_files(self._processes.maps(tgid), (place.address for place in wanted))
+        answer = self._ask_bcc(tgid, wanted)
+        if self._processes.start_time_ticks(tgid) != started_ticks:
+            raise ProcessGone(f"process {tgid} ended")
+        return Named(texts | by_functions(answer, wanted), by_bcc=answer is not None)
+
+    def close(self) -> None:
+        """End the program that is running."""
+        with self._lock:
+            self._is_closed = True
+            if self._child is not None:
+                self._child.kill()
+
+    def _ask_bcc(self, tgid: int, places: Sequence[Place]) -> Any:
+        """What the program answers; None when it does not, as where there is no bcc."""
+        with self._lock:
+            if self._is_closed:
+                return None
+            try:
+                child = self._child = subprocess.Popen(
+                    self._command,
+                    stdin=subprocess.PIPE,
+                    stdout=subprocess.PIPE,
+                    stderr=subprocess.DEVNULL,
+                    cwd="/",
+                    env={"LANG": "C.UTF-8"},
+                )
+            except OSError:
+                return None
+        with child:
+            try:
+                output, _ = child.communicate(
+                    json.dumps({"tgid": tgid, "places": places}).encode(), timeout=self._timeout_seconds
+                )
+                answer = json.loads(output) if len(output) <= ANSWER_BYTES_MAX and child.returncode == 0 else None
+            except (OSError, ValueError, subprocess.TimeoutExpired):
+                answer = None
+            finally:
+                child.kill()
+        with self._lock:
+            self._child = None
+        return answer
+
+
+def by_functions(answer: Any, places: Sequence[Place]) -> dict[int, str]:
+    """Of the addresses whose function is named in the answer; Any: nothing is taken for granted of it."""
+    texts = {}
+    with contextlib.suppress(TypeError, ValueError):
+        for place, (name, offset, module) in zip(places, answer or (), strict=True):
+            if isinstance(name, str) and name and isinstance(offset, int):
+                function = printable(name.encode("utf-8", "replace"), FUNCTION_CHARACTERS_MAX)
+                of = f" ({_base_name(module.encode('utf-8', 'replace'))})" if isinstance(module, str) and module else ""
+                texts[place.address] = f"{function}+{offset:#x}{of}"
+    return texts
+
+
+def by_files(maps: bytes, addresses: Iterable[int]) -> dict[int, str]:
+    """Of the addresses that lie in executable mappings of files: `libc.so.6+0x8ce9d`, with the place in the file."""
+    mapped = list(mappings.parse_executable_mappings(maps))  # ascending
+    starts = [one.start for one in mapped]
+    texts = {}
+    for address in addresses:
+        at = bisect_right(starts, address) - 1
+        if at >= 0 and address < mapped[at].end:
+            one = mapped[at]
+            texts[address] = f"{_base_name(one.path)}+{address - one.start + one.offset:#x}"
+    return texts
+
+
+def _base_name(path: bytes) -> str:
+    return printable(path.rpartition(b"/")[2], MODULE_CHARACTERS_MAX)

@@ -1,0 +1,259 @@
+"""Stacks of threads that are stuck in known functions, with frame pointers and without; nothing is mocked."""
+
+from __future__ import annotations
+
+import os
+import platform
+import signal
+import subprocess
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import NamedTuple
+
+import pytest
+
+from exporter.evidence.unwinding import Way, way_of
+from exporter.host.frame_rules import FrameRules
+from exporter.host.processes import Processes
+from exporter.host.symbols import Place, Symbols
+from exporter.kernel.abi import OPERATION_NONE
+from exporter.kernel.operations import OPERATIONS
+from exporter.kernel.stacks import Stack, Stacks
+from tests.support import accounts
+from tests.support.traced import Tracer, eventually, tracer
+
+SOURCE = Path(__file__).with_name("stuck.c")
+BCC = Path("/usr/lib/python3/dist-packages/bcc")
+
+pytestmark = pytest.mark.skipif(platform.machine() != "x86_64", reason="callers are known on x86-64 alone")
+
+
+@pytest.fixture(scope="module", params=["-fno-omit-frame-pointer", "-fomit-frame-pointer"])
+def program(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The compiled program."""
+    path = tmp_path_factory.mktemp("stuck") / "stuck"
+    options = ("-O2", "-Wall", "-Werror", "-rdynamic", "-pthread", request.param)
+    subprocess.run(["cc", *options, SOURCE, "-o", path], check=True)
+    return path
+
+
+@pytest.fixture
+def traced(program: Path) -> Iterator[Tracer]:
+    """Probes on its functions."""
+    with tracer() as found:
+        accounts.probe(found, program)
+        yield found
+
+
+class Seen(NamedTuple):
+    """One thread. within, callers: names of functions."""
+
+    stack: Stack
+    within: list[str]
+    callers: list[str]
+
+
+@contextmanager
+def stuck(program: Path, manner: str, threads: int = 1) -> Iterator[int]:
+    """The program, when its threads are where they stay; its tgid."""
+    process = subprocess.Popen([program, manner], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+    assert process.stdout is not None
+    try:
+        for _ in range(threads):
+            assert process.stdout.readline() == "inside\n"
+        yield process.pid
+    finally:
+        process.kill()
+        process.communicate()
+
+
+def look(traced: Tracer, tgid: int, tid: int) -> Seen:
+    """As the witness does it; functions without their offsets."""
+    stack = Stacks(traced.kernel).take(tid)
+    assert stack is not None
+    with FrameRules(Processes(), tgid) as rules:
+        way = way_of(stack, rules.at)
+    return Seen(stack, _named(tgid, (stack.instruction, *way.within)), _named(tgid, way.callers))
+
+
+def _named(tgid: int, addresses: tuple[int, ...]) -> list[str]:
+    texts = Symbols(Processes()).name(tgid, [Place(address, is_return=True) for address in addresses]).texts
+    return [texts.get(address, "?").partition("+")[0] for address in addresses]
+
+
+def only_own(names: list[str]) -> list[str]:
+    """Without libc's, whose names differ from one version to the next."""
+    own = ("wait_for_a_byte", "cudaStreamSynchronize", "inner", "middle", "outer", "main", "second")
+    return [name for name in names if name in own or name.startswith(("other_", "odd_", "inner_", "outer_"))]
+
+
+needs_bcc = pytest.mark.skipif(not BCC.exists(), reason="no bcc: apt-get install python3-bpfcc")
+
+
+@needs_bcc
+class TestCallers:
+    """Function by function, in their order, and none in between."""
+
+    def test_call_names_its_callers(self, program: Path, traced: Tracer) -> None:
+        """Whoever waits in cudaStreamSynchronize was sent there by inner, middle, outer and main; and where it is now."""
+        with stuck(program, "call") as tgid:
+            seen = look(traced, tgid, tgid)
+
+        assert seen.callers[:4] == ["inner", "middle", "outer", "main"]
+        assert only_own(seen.callers) == ["inner", "middle", "outer", "main"]
+        assert only_own(seen.within) == ["wait_for_a_byte", "cudaStreamSynchronize"]
+        assert OPERATIONS[seen.stack.operation].name == "cudaStreamSynchronize"
+        assert not seen.stack.is_running
+
+    def test_each_thread_has_its_own(self, program: Path, traced: Tracer) -> None:
+        """Two, in the same call by different ways."""
+        with stuck(program, "two", threads=2) as tgid:
+            (other,) = (int(tid) for tid in os.listdir(f"/proc/{tgid}/task") if int(tid) != tgid)  # noqa: PTH208
+            seen = {tid: look(traced, tgid, tid) for tid in (tgid, other)}
+
+        assert only_own(seen[tgid].callers) == ["inner", "middle", "outer", "main"]
+        assert only_own(seen[other].callers) == ["other_inner", "other_outer", "second"]
+
+    def test_thread_outside_of_calls_is_told_by_where_it_is(self, program: Path, traced: Tracer) -> None:
+        """It has made one call, and waits elsewhere."""
+        with stuck(program, "gap") as tgid:
+            seen = look(traced, tgid, tgid)
+
+        assert seen.stack.operation == OPERATION_NONE
+        assert only_own(seen.within) == ["wait_for_a_byte", "inner_gap", "outer_gap", "main"]
+        assert seen.callers == []
+
+    def test_thread_on_a_cpu_has_callers_too(self, program: Path, traced: Tracer) -> None:
+        """And is told to be there."""
+        with stuck(program, "spin") as tgid:
+            seen = eventually(
+                lambda: next((one for one in [look(traced, tgid, tgid)] if one.stack.is_running), None), "it runs"
+            )
+
+        assert only_own(seen.callers) == ["inner", "middle", "outer", "main"]
+
+    def test_frame_pointers_that_lead_nowhere_end_the_way(self, program: Path, traced: Tracer) -> None:
+        """After the caller, of which no rule is known either."""
+        with stuck(program, "odd") as tgid:
+            seen = look(traced, tgid, tgid)
+
+        assert seen.callers == ["odd_outer"]
+        assert only_own(seen.within) == ["wait_for_a_byte", "cudaStreamSynchronize"]
+
+
+class TestFiles:
+    """Without bcc."""
+
+    def test_callers_are_located(self, program: Path, traced: Tracer) -> None:
+        """In the program, at four places."""
+        with stuck(program, "call") as tgid:
+            stack = Stacks(traced.kernel).take(tgid)
+            assert stack is not None
+            with FrameRules(Processes(), tgid) as rules:
+                way = way_of(stack, rules.at)
+            named = Symbols(Processes(), "/nonexistent").name(tgid, [Place(one, True) for one in way.callers])
+            texts = [named.texts[address] for address in way.callers]
+
+        assert not named.by_bcc
+        assert all(text.startswith("stuck+0x") for text in texts[:4])
+        assert len(set(texts[:4])) == 4
+
+
+class TestPrivacy:
+    """What leaves the kernel."""
+
+    def test_words_that_are_no_addresses_are_not_told(self, program: Path, traced: Tracer) -> None:
+        """Everything that is told lies in the stack, or in code."""
+        with stuck(program, "call") as tgid:
+            stack = Stacks(traced.kernel).take(tgid)
+            assert stack is not None
+            maps = [line.split() for line in Path(f"/proc/{tgid}/maps").read_text().splitlines()]
+            places = [(*(int(part, 16) for part in one[0].split("-")), "x" in one[1]) for one in maps]
+        strangers = [
+            word
+            for word in stack.memory.values()
+            if not 0 <= word - stack.stack_pointer < 8 << 20
+            and not any(first <= word < end and is_code for first, end, is_code in places)
+        ]
+
+        assert len(stack.memory) > 10
+        assert strangers == []
+
+
+class TestEnds:
+    """Threads that are not there."""
+
+    def test_thread_that_ended_has_no_stack(self, program: Path, traced: Tracer) -> None:
+        """And no error."""
+        with stuck(program, "call") as tgid:
+            pass
+
+        assert Stacks(traced.kernel).take(tgid) is None
+
+    def test_zombie_has_no_stack(self, program: Path, traced: Tracer) -> None:
+        """It has no memory any more."""
+        process = subprocess.Popen([program, "call"], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+        assert process.stdout is not None
+        assert process.stdout.readline() == "inside\n"
+        process.send_signal(signal.SIGKILL)
+        eventually(lambda: " Z " in Path(f"/proc/{process.pid}/stat").read_text(), "it is a zombie")
+        stack = Stacks(traced.kernel).take(process.pid)
+        process.communicate()
+
+        assert stack is None
+
+    def test_thread_that_is_not_traced_has_none(self, traced: Tracer) -> None:
+        """This test itself."""
+        assert Stacks(traced.kernel).take(os.getpid()) is None
+
+    def test_process_that_ends_while_it_is_looked_at_costs_nothing(self, program: Path, traced: Tracer) -> None:
+        """Fifty of them, killed at some moment of twenty looks; whatever is told is of that thread."""
+        stacks = Stacks(traced.kernel)
+        for number in range(50):
+            with stuck(program, "call") as tgid:
+                for attempt in range(20):
+                    if attempt == number % 20:
+                        os.kill(tgid, signal.SIGKILL)
+                    stack = stacks.take(tgid)
+                    assert stack is None or stack.tid == tgid
+                    assert stack is None or isinstance(way_of(stack, lambda _address: None), Way)
+
+
+class TestDuration:
+    """Of the open call."""
+
+    def test_it_is_open_since_it_was_entered(self, program: Path, traced: Tracer) -> None:
+        """Between two readings of the clock."""
+        before_ns = time.monotonic_ns()
+        with stuck(program, "call") as tgid:
+            stack = Stacks(traced.kernel).take(tgid)
+            after_ns = time.monotonic_ns()
+        assert stack is not None
+
+        assert before_ns <= stack.opened_ns <= stack.read_ns <= after_ns
+
+
+class TestKinds:
+    """Of probes: each of them may put itself into the place of a return address."""
+
+    @needs_bcc
+    def test_callers_are_the_same(self, program: Path, attach_kind: object) -> None:
+        """However the call is probed."""
+        with tracer(attach_kind) as found:  # type: ignore[arg-type]
+            accounts.probe(found, program)
+            with stuck(program, "call") as tgid:
+                seen = look(found, tgid, tgid)
+
+        assert only_own(seen.callers) == ["inner", "middle", "outer", "main"]
+
+
+class TestWithoutTheProgram:
+    """A kernel that cannot load it."""
+
+    def test_nothing_is_told_and_nothing_fails(self) -> None:
+        """Everything else goes on."""
+        with tracer(subjects=("process", "cuda", "sched")) as found:
+            assert not Stacks(found.kernel).is_possible
+            assert Stacks(found.kernel).take(os.getpid()) is None

@@ -1,0 +1,174 @@
+"""symbols: the functions that addresses lie in; a program in place of the distribution's interpreter answers for bcc."""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+import threading
+import time
+from pathlib import Path
+
+import pytest
+
+from exporter.errors import ProcessGone
+from exporter.host.processes import Processes
+from exporter.host.symbols import Named, Place, Symbols, by_files, by_functions
+
+from .process_tree import process, stat_line
+
+MAPS = b"""55729b872000-55729b877000 r-xp 00002000 fe:00 247026                     /usr/bin/trainer
+7f5e89d3f000-7f5e89e95000 r-xp 00026000 103:00002 326269                 /opt/my libs/libtorch_cuda.so (deleted)
+7f5e89f10000-7f5e89f11000 r-xp 00000000 00:2b 9                          /tmp/a\x1bb.so
+"""
+STEP, TORCH = 0x55729B872041, 0x7F5E89D3F100
+PATIENCE_SECONDS = 20
+
+
+@pytest.fixture
+def processes(tmp_path: Path) -> Processes:
+    """Process 7, with these mappings."""
+    return process(tmp_path / "proc", 7, maps=MAPS)
+
+
+def answering(folder: Path, script: str) -> str:
+    """An interpreter that does not run what it is given, but this."""
+    python = folder / "python"
+    python.write_text(f"#!{sys.executable}\nimport json, sys, time\n{script}\n")
+    python.chmod(0o755)
+    return str(python)
+
+
+class TestFiles:
+    """What /proc/TGID/maps tells."""
+
+    def test_file_and_place_in_it(self) -> None:
+        """The mapping begins somewhere in the file."""
+        assert by_files(MAPS, [STEP, TORCH]) == {STEP: "trainer+0x2041", TORCH: "libtorch_cuda.so+0x26100"}
+
+    def test_address_in_no_file_has_no_text(self) -> None:
+        """Below the first, between two, at the end of one, above the last."""
+        assert by_files(MAPS, [0x1000, 0x55729B877000, 0x7F5E89E95000, 0x7FFFFFFFF000]) == {}
+
+    def test_name_is_made_printable(self) -> None:
+        """A path is of the process's choice."""
+        assert by_files(MAPS, [0x7F5E89F10010]) == {0x7F5E89F10010: "a\ufffdb.so+0x10"}
+
+
+class TestFunctions:
+    """What bcc answers, of which nothing is taken for granted."""
+
+    def test_function_offset_and_library(self) -> None:
+        """The last part of its path."""
+        answer = [["train_step", 0x41, "/usr/bin/trainer"], ["malloc", 16, None]]
+
+        assert by_functions(answer, [Place(1, False), Place(2, True)]) == {
+            1: "train_step+0x41 (trainer)",
+            2: "malloc+0x10",
+        }
+
+    def test_address_without_a_function_is_left_to_the_files(self) -> None:
+        """bcc says where in the file it lies, and so do we."""
+        assert by_functions([[None, 0x26100, "/opt/libtorch_cuda.so"]], [Place(1, False)]) == {}
+
+    def test_names_are_printable_and_short(self) -> None:
+        """The symbols of a file are a stranger's."""
+        (told,) = by_functions([["a\x1b[2J" + "b" * 500, 1, "/x/c\nd"]], [Place(1, False)]).values()
+
+        assert told == "a\ufffd[2J" + "b" * 115 + "+0x1 (c\ufffdd)"
+
+    @pytest.mark.parametrize(
+        "answer", [None, 7, "text", [7], [[]], [["f", "1", None]], [["f", 1, "m", 2]], {"a": 1}, []]
+    )
+    def test_any_other_answer_names_nothing(self, answer: object) -> None:
+        """And raises nothing."""
+        assert by_functions(answer, [Place(1, False)]) == {}
+
+
+class TestLookUp:
+    """A process of its own, for one request."""
+
+    def test_functions_win_over_files(self, processes: Processes, tmp_path: Path) -> None:
+        """Of the address that has no function the file is told."""
+        python = answering(tmp_path, 'print(json.dumps([["train_step", 65, "/usr/bin/trainer"], [None, 1, None]]))')
+
+        assert Symbols(processes, python).name(7, [Place(STEP, True), Place(TORCH, True)]) == Named(
+            {STEP: "train_step+0x41 (trainer)", TORCH: "libtorch_cuda.so+0x26100"}, by_bcc=True
+        )
+
+    def test_it_is_asked_for_each_address_once(self, processes: Processes, tmp_path: Path) -> None:
+        """With the tgid, and whether a call is meant that lies before."""
+        asked = tmp_path / "asked"
+        python = answering(tmp_path, f"open({str(asked)!r}, 'w').write(sys.stdin.read())")
+        Symbols(processes, python).name(7, [Place(STEP, False), Place(TORCH, True), Place(STEP, False)])
+
+        assert json.loads(asked.read_text()) == {"tgid": 7, "places": [[STEP, False], [TORCH, True]]}
+
+    @pytest.mark.parametrize(
+        "script",
+        ["sys.exit(1)", "print('no JSON')", "print('[' * 2_000_000)", "time.sleep(60)"],
+        ids=["no bcc", "no answer", "too much", "too late"],
+    )
+    def test_without_an_answer_the_files_are_told(self, processes: Processes, tmp_path: Path, script: str) -> None:
+        """And it is said that functions were not looked up."""
+        symbols = Symbols(processes, answering(tmp_path, script), timeout_seconds=1.0)
+
+        assert symbols.name(7, [Place(STEP, True)]) == Named({STEP: "trainer+0x2041"}, by_bcc=False)
+
+    def test_without_an_interpreter_the_files_are_told(self, processes: Processes, tmp_path: Path) -> None:
+        """As in an image without one."""
+        assert not Symbols(processes, str(tmp_path / "none")).name(7, [Place(STEP, True)]).by_bcc
+
+    def test_process_that_ended_is_told(self, processes: Processes) -> None:
+        """Before its mappings were read."""
+        with pytest.raises(ProcessGone):
+            Symbols(processes).name(8, [Place(STEP, True)])
+
+    def test_answer_about_another_process_of_that_number_is_no_answer(
+        self, processes: Processes, tmp_path: Path
+    ) -> None:
+        """The tgid was given anew while bcc read."""
+        stat = tmp_path / "proc" / "7" / "stat"
+        line = stat_line(7, start_time_ticks=9999)
+        python = answering(tmp_path, f"open({str(stat)!r}, 'wb').write({line!r}); print('[null]')")
+
+        with pytest.raises(ProcessGone):
+            Symbols(processes, python).name(7, [Place(STEP, True)])
+
+    def test_close_ends_it(self, processes: Processes, tmp_path: Path) -> None:
+        """From another thread; and nothing is started any more."""
+        begun = tmp_path / "begun"
+        python = answering(tmp_path, f"open({str(begun)!r}, 'w').close(); time.sleep(60)")
+        symbols = Symbols(processes, python, timeout_seconds=50)
+        found: list[Named] = []
+        thread = threading.Thread(target=lambda: found.append(symbols.name(7, [Place(STEP, True)])))
+        thread.start()
+        until = time.monotonic() + PATIENCE_SECONDS
+        while not begun.exists() and time.monotonic() < until:
+            time.sleep(0.01)
+        symbols.close()
+        thread.join(PATIENCE_SECONDS)
+        begun.unlink()
+
+        assert [one.by_bcc for one in found] == [False]
+        assert not symbols.name(7, [Place(STEP, True)]).by_bcc
+        assert not begun.exists()
+
+
+class TestRealProgram:
+    """The program that is run, in the distribution's interpreter, where that has bcc."""
+
+    def test_function_of_this_process_is_named(self) -> None:
+        """Of libc: the address of getpid(), by its own loader."""
+        pytest.importorskip("ctypes")
+        import ctypes
+
+        if not Path("/usr/lib/python3/dist-packages/bcc").exists():
+            pytest.skip("no bcc: apt-get install python3-bpfcc")
+        address = ctypes.cast(ctypes.CDLL(None).getppid, ctypes.c_void_p).value
+        assert address is not None
+        named = Symbols(Processes()).name(os.getpid(), [Place(address, False), Place(address + 1, True)])
+
+        assert named.by_bcc
+        assert named.texts[address].partition("+")[0].endswith("getppid")
+        assert "+0x1 (libc" in named.texts[address + 1]
