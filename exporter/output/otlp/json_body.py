@@ -25,6 +25,7 @@ from exporter.output.otlp.points import (
     encodable,
     explicit_counts,
     grouped,
+    ids,
     is_sum,
     number,
 )
@@ -87,7 +88,7 @@ class _Writer:
             buckets = _explicit_buckets(counts)
         else:
             buckets = _exponential_buckets(counts.begin, counts.held)
-        exemplars = f',"exemplars":[{self._exemplar(histogram.exemplar)}]' if histogram.exemplar else ""
+        exemplars = self._exemplars(histogram.exemplar)
         return (
             f'{{{self._attributes(point)},"startTimeUnixNano":"{point.start_unix_ns}",{self._time},'
             f'"count":"{counts.total}","sum":{histogram.sum_seconds!r},{buckets}{exemplars}}}'
@@ -95,16 +96,21 @@ class _Writer:
 
     def _sum(self, point: DataPoint) -> str:
         start = f'"startTimeUnixNano":"{point.start_unix_ns}"'
-        return f"{{{self._attributes(point)},{start},{self._time},{_number(point)}}}"
+        return f"{{{self._attributes(point)},{start},{self._time},{_number(point)}{self._exemplars(point.exemplar)}}}"
 
     def _gauge(self, point: DataPoint) -> str:
         return f"{{{self._attributes(point)},{self._time},{_number(point)}}}"
 
-    def _exemplar(self, exemplar: Exemplar) -> str:
-        names, values = zip(*exemplar.labels, strict=True) if exemplar.labels else ((), ())
+    def _exemplars(self, exemplar: Exemplar | None) -> str:
+        """The field, of one or of none."""
+        if exemplar is None:
+            return ""
+        trace_id, span_id, labels = ids(exemplar)
+        names, values = zip(*labels, strict=True) if labels else ((), ())
+        trace = f',"traceId":"{trace_id}","spanId":"{span_id}"' if trace_id else ""
         return (
-            f'{{"filteredAttributes":[{self._remembered(names, values)}],"timeUnixNano":"{exemplar.ended_unix_ns}",'
-            f'"asDouble":{exemplar.duration_seconds!r}}}'
+            f',"exemplars":[{{"filteredAttributes":[{self._remembered(names, values)}],'
+            f'"timeUnixNano":"{exemplar.at_unix_ns}","asDouble":{exemplar.seconds!r}{trace}}}]'
         )
 
     def _attributes(self, point: DataPoint) -> str:
