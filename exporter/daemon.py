@@ -43,9 +43,11 @@ from exporter.output.otlp.points import Origin
 from exporter.output.own_metrics import OwnMetrics
 from exporter.output.web import Application, Server
 from exporter.publication import Publication
+from exporter.report import Hear
 from exporter.roster import Roster
 
 if TYPE_CHECKING:
+    from exporter.output.otlp.announcer import Announcer
     from exporter.output.otlp.delivery import Delivery
 
 log = logging.getLogger(__name__)
@@ -70,6 +72,7 @@ class Daemon:
         self._has_ticked = False
         self._next_roll_call_at = 0.0
         self.own = OwnMetrics()
+        self._hearers: list[Hear] = [write_to_log]
         self._deliveries = self._make_deliveries()
         with_returns, wanted_collectors = _what_to_probe(config)
         self.kernel = self._load(resources, wanted_collectors, with_returns=with_returns)
@@ -94,7 +97,7 @@ class Daemon:
             collectors,
             clock=clock,
             # Where returns are not probed, there is no launch to be timed less often.
-            tell=Narrator(processes, [write_to_log]).tell,
+            tell=Narrator(processes, self._hearers).tell,
             governor=Governor(
                 cost, config.overhead_limit if with_returns else math.inf, is_duty=config.launch_mode == "duty"
             ),
@@ -139,16 +142,23 @@ class Daemon:
                 self._remove_probes()
         self.discovery.walk_all()
 
-    def _make_deliveries(self) -> list[Delivery]:
-        """One for each receiver."""
+    def _make_deliveries(self) -> list[Delivery | Announcer]:
+        """One of numbers for each receiver, and one of chains for all of them."""
         config = self._config
         if not config.receivers:
             return []
         # Only for those who push: TLS, HTTP and retries take 10 MiB.
+        from exporter.output.otlp.announcer import Announcer  # noqa: PLC0415
         from exporter.output.otlp.delivery import Delivery  # noqa: PLC0415
 
         origin = Origin(config.node, config.service_name, config.resource_attributes)
-        return [Delivery(one, self._snapshot, self.own, origin) for one in config.receivers]
+        deliveries: list[Delivery | Announcer]
+        deliveries = [Delivery(one, self._snapshot, self.own, origin) for one in config.receivers]
+        if "chains" in config.collectors:
+            announcer = Announcer(config.receivers, self.own, origin)
+            self._hearers.append(announcer.hear)
+            deliveries.append(announcer)
+        return deliveries
 
     def _snapshot(self) -> Snapshot:
         """Of this very moment when the exporter stops: no later push makes up for calls that are missing."""

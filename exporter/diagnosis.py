@@ -13,7 +13,7 @@ from operator import attrgetter
 from exporter import catalog
 from exporter.accounting.standing import Standing
 from exporter.chains import verdict
-from exporter.chains.chain import Cause, Chain, Change, Effect, Severity, State, Transition
+from exporter.chains.chain import Cause, Chain, Change, Effect, Severity, State, Transition, span_id
 from exporter.chains.engine import Engine, Observation, Wanted
 from exporter.chains.memory import Allocations
 from exporter.chains.span import Collective
@@ -116,7 +116,7 @@ class Diagnosis:
         found: dict[int, dict[Series, Trace]] = {}
         for chain in sorted(known.values(), key=attrgetter("updated_ns")):
             if chain.process in of and chain.lost_ns:
-                trace = Trace(chain.id, chain.span_id, chain.lost_ns, chain.updated_ns)
+                trace = Trace(chain.id, span_id(chain.id), chain.lost_ns, chain.updated_ns)
                 found.setdefault(chain.process, {})[Series(catalog.LOST, (verdict.OF_THE_HOST[chain.cause].value,))] = (
                     trace
                 )

@@ -68,6 +68,12 @@ class End(enum.StrEnum):
     NEW_NORMAL = "new_normal"  # it has been so for long, and is no fault of the host
 
 
+def span_id(chain_id: str) -> str:
+    """Of the one span of the trace that a chain's id names: 16 hexadecimal digits, not all of them 0, since the id's are not."""
+    first, second = chain_id[:16], chain_id[16:]
+    return first if first.strip("0") else second
+
+
 @dataclass(frozen=True, slots=True)
 class Chain:
     """One episode of one process.
@@ -101,12 +107,6 @@ class Chain:
     lost_ns: int = 0
     resolved_ns: int = 0
     end: End | None = None
-
-    @property
-    def span_id(self) -> str:
-        """Of the one span of the trace: 16 hexadecimal digits, not all of them 0, as the id has no other half that is."""
-        first, second = self.id[:16], self.id[16:]
-        return first if first.strip("0") else second
 
     @property
     def state(self) -> State:

@@ -32,6 +32,7 @@ from exporter.output.otlp.points import (
 from exporter.totals import Counts
 
 CONTENT_TYPE = "application/json"
+_REJECTED = ("rejectedDataPoints", "rejectedLogRecords", "rejectedSpans")
 
 _SCOPE = f'"scope":{{"name":{json.dumps(SCOPE[0])},"version":{json.dumps(SCOPE[1])}}}'
 _EXPLICIT_BOUNDS = f'"explicitBounds":{json.dumps(units.CLASSIC_EDGES_SECONDS, separators=(",", ":"))}'
@@ -49,15 +50,19 @@ def encode(request: Iterable[DataPoint], time_unix_ns: int, origin: Origin, form
 
 
 def rejected(body: bytes) -> tuple[int, str]:
-    """What a receiver did not take: data points, and its word on it. Raises ValueError when this is no response."""
+    """How many points, log records or spans a receiver did not take, and its word on it.
+
+    The responses of the three services differ in one name. Raises ValueError when this is none.
+    """
     try:
         partial = json.loads(body).get("partialSuccess") or {}
-        points, message = int(partial.get("rejectedDataPoints") or 0), str(partial.get("errorMessage") or "")
+        count = int(next((partial[name] for name in _REJECTED if partial.get(name)), 0))
+        message = str(partial.get("errorMessage") or "")
     except (AttributeError, OverflowError, RecursionError, TypeError) as error:
         raise ValueError("not a response in JSON") from error
-    if abs(points) > INT64_MAX:
+    if abs(count) > INT64_MAX:
         raise ValueError("not an int64")
-    return points, message
+    return count, message
 
 
 class _Writer:

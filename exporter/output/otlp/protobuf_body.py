@@ -66,7 +66,10 @@ def encode(request: Iterable[DataPoint], time_unix_ns: int, origin: Origin, form
 
 
 def rejected(body: bytes) -> tuple[int, str]:
-    """What a receiver did not take: data points, and its word on it. Raises ValueError when this is no response."""
+    """How many points, log records or spans a receiver did not take, and its word on it.
+
+    The responses of the three services have the same two fields. Raises ValueError when this is none.
+    """
     try:
         partial = ExportMetricsServiceResponse.FromString(body).partial_success
     except DecodeError as error:
