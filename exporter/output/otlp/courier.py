@@ -44,7 +44,7 @@ class Courier(Generic[R]):
     """Brings records to a target until stop().
 
     signal: logs or traces. encode: makes the body of a request. retry_seconds: what was not brought is tried again so much later.
-    Raises BadInput like Poster.
+    absent_seconds: so long a receiver without a place for them is left alone. Raises BadInput like Poster.
     """
 
     def __init__(
@@ -56,12 +56,14 @@ class Courier(Generic[R]):
         own: OwnMetrics,
         *,
         retry_seconds: float,
+        absent_seconds: float = ABSENT_SECONDS,
     ) -> None:
         self._labels = (target.name, signal)
         self._signal = signal
         self._encode = encode
         self._own = own
         self._retry_seconds = retry_seconds
+        self._absent_seconds = absent_seconds
         self._sender = Sender(target, wire, own, signal, catalog.RECORD_PUSHES)
         self._waiting: deque[R] = deque()
         self._lock = threading.Lock()  # of what waits; held for a moment only
@@ -161,7 +163,7 @@ class Courier(Generic[R]):
 
     def _leave_alone(self) -> None:
         """For so long that nobody is bothered."""
-        self._absent_until = time.monotonic() + ABSENT_SECONDS
+        self._absent_until = time.monotonic() + self._absent_seconds
         while taken := self._take():
             self._count(REJECTED, len(taken))
 
