@@ -487,6 +487,20 @@ FORGOTTEN_POINTS = _own(
     ("receiver",),
     "Undelivered deltas of series that had ended, dropped because too many were waiting.",
 )
+RECORD_PUSHES = _own(
+    "record.pushes",
+    "{push}",
+    Kind.COUNTER,
+    ("receiver", "signal", "outcome"),
+    "Pushes of log records or of spans about causal chains by how they ended, after all retries.",
+)
+RECORDS = _own(
+    "records",
+    "{record}",
+    Kind.COUNTER,
+    ("receiver", "signal", "fate"),
+    "Log records and spans about causal chains by what has become of them.",
+)
 PUSHED_BYTES = _own(
     "pushed", "By", Kind.COUNTER, ("receiver",), "Bytes of the bodies sent to a receiver, after compression."
 )
@@ -541,6 +555,8 @@ EXPORTER_METRICS = (
     PUSHED_POINTS,
     REJECTED_POINTS,
     FORGOTTEN_POINTS,
+    RECORD_PUSHES,
+    RECORDS,
     PUSHED_BYTES,
     PUSH_DURATION,
     PUSH_LAST_SUCCESS,

@@ -56,6 +56,7 @@ from exporter.report import Hear, Report
 from exporter.roster import Roster
 
 if TYPE_CHECKING:
+    from exporter.output.otlp.announcer import Announcer
     from exporter.output.otlp.delivery import Delivery
 
 log = logging.getLogger(__name__)
@@ -91,6 +92,7 @@ class Daemon:
         self._has_ticked = False
         self._next_roll_call_at = 0.0
         self.own = OwnMetrics()
+        self._hearers = list(hearers)
         self._deliveries = self._make_deliveries()
         with_returns, wanted_collectors = _what_to_probe(config)
         self.kernel = self._load(resources, wanted_collectors, with_returns=with_returns)
@@ -113,7 +115,9 @@ class Daemon:
             only_in=only_in,
         )
         resources.callback(self.discovery.close)
-        narrator = Narrator(processes, (*hearers, *([self._capsules.hear] if self._capsules else [])))
+        if self._capsules:
+            self._hearers.append(self._capsules.hear)
+        narrator = Narrator(processes, self._hearers)
         self.publication = Publication(
             self.tables,
             Roster(processes, config.node, config.max_workloads),
@@ -185,16 +189,23 @@ class Daemon:
             return Tables(maps, iterate)
         return Tables(self._capsules.flight.tapped(maps), self._capsules.flight.tapped_iterator(iterate))
 
-    def _make_deliveries(self) -> list[Delivery]:
-        """One for each receiver."""
+    def _make_deliveries(self) -> list[Delivery | Announcer]:
+        """One of numbers for each receiver, and one of chains for all of them."""
         config = self._config
         if not config.receivers:
             return []
         # Only for those who push: TLS, HTTP and retries take 10 MiB.
+        from exporter.output.otlp.announcer import Announcer  # noqa: PLC0415
         from exporter.output.otlp.delivery import Delivery  # noqa: PLC0415
 
         origin = Origin(config.node, config.service_name, config.resource_attributes)
-        return [Delivery(one, self._snapshot, self.own, origin) for one in config.receivers]
+        deliveries: list[Delivery | Announcer]
+        deliveries = [Delivery(one, self._snapshot, self.own, origin) for one in config.receivers]
+        if "chains" in config.collectors:
+            announcer = Announcer(config.receivers, self.own, origin)
+            self._hearers.append(announcer.hear)
+            deliveries.append(announcer)
+        return deliveries
 
     def _snapshot(self) -> Snapshot:
         """Of this very moment when the exporter stops: no later push makes up for calls that are missing."""

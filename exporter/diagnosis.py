@@ -8,11 +8,12 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Mapping, Set
 from functools import partial
+from operator import attrgetter
 
 from exporter import catalog
 from exporter.accounting.standing import Standing
 from exporter.chains import verdict
-from exporter.chains.chain import Cause, Chain, Change, Effect, Severity, State, Transition
+from exporter.chains.chain import Cause, Chain, Change, Effect, Severity, State, Transition, span_id
 from exporter.chains.engine import Engine, Observation, Wanted
 from exporter.chains.memory import Allocations
 from exporter.chains.span import Collective
@@ -21,7 +22,7 @@ from exporter.kernel.abi import Api, Role, Shape
 from exporter.kernel.operations import OPERATIONS, Operation
 from exporter.kernel.progress_rows import ProgressKey
 from exporter.kernel.rows import CommunicatorRow, ProcessRow, Tables
-from exporter.totals import Series, Total, Totals
+from exporter.totals import Series, Total, Totals, Trace
 
 MAX_INFOS = 64
 _OUT_OF_MEMORY = 2  # cudaErrorMemoryAllocation, CUDA_ERROR_OUT_OF_MEMORY
@@ -111,6 +112,19 @@ class Diagnosis:
                 culprit = chain.peer or next((name for name, _ in chain.culprits), "")
                 totals[chain.process][Series(catalog.CHAIN_INFO, (chain.id, chain.cause.value, culprit))] = 1
         return totals
+
+    def traces(self, of: Collection[int]) -> dict[int, dict[Series, Trace]]:
+        """Of these processes: what they lost in the last episode of each cause, be it open or over."""
+        known = {chain.id: chain for number in of for chain in self._chains.get(number, {}).values()}
+        known |= {chain.id: chain for chain in self._engine.open_chains()}  # as they are now
+        found: dict[int, dict[Series, Trace]] = {}
+        for chain in sorted(known.values(), key=attrgetter("updated_ns")):
+            if chain.process in of and chain.lost_ns:
+                trace = Trace(chain.id, span_id(chain.id), chain.lost_ns, chain.updated_ns)
+                found.setdefault(chain.process, {})[Series(catalog.LOST, (verdict.OF_THE_HOST[chain.cause].value,))] = (
+                    trace
+                )
+        return found
 
     def forget(self, processes: Iterable[int]) -> None:
         """Their last totals have been collected."""

@@ -10,16 +10,21 @@ expired counts from then on if it returns.
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
+from types import MappingProxyType
+from typing import Any
 
 from exporter import units
 from exporter.catalog import LEVELS, WORKLOAD_METRICS, Kind, Metric
 from exporter.clock import Moment
 from exporter.model import Exemplar, Family, Histogram, Identity, Point, Snapshot
-from exporter.totals import Call, HistogramTotal, Series, Total, Totals
+from exporter.totals import Call, HistogramTotal, Series, Total, Totals, Trace, Traces
 
 _KEPT = (Kind.COUNTER, Kind.HISTOGRAM)
 _MAX_EXPIRED = 10_000  # identities whose expiry is remembered; one that returns after more than that starts too early
-_EXEMPLAR_SECONDS = 60  # an older call says nothing of what is slow now
+_EXEMPLAR_NS = 60 * units.NANOSECONDS  # an older one says nothing of what is slow now
+
+
+_NOTHING: Mapping[Any, Any] = MappingProxyType({})
 
 
 class Ledger:
@@ -33,15 +38,23 @@ class Ledger:
         self._started_unix_ns: dict[Identity | None, int] = {None: opened_at.unix_ns}
         self._expired_unix_ns: dict[Identity, int] = {}
         self._left_behind: dict[int, dict[Series, Total]] = {}
+        self._traces: dict[tuple[Identity, Series], Trace] = {}
 
     def rename(self, process: int, old: Identity, totals: Mapping[Series, Total]) -> None:
         """From here on the process has another identity; what it has so far stays with `old`."""
         self._keep(process, old, totals)
         self._left_behind[process] = {s: total for s, total in totals.items() if s.metric.kind in _KEPT}
 
-    def retire(self, process: int, identity: Identity, totals: Mapping[Series, Total]) -> None:
-        """The process has ended; `totals` are its last."""
+    def retire(
+        self,
+        process: int,
+        identity: Identity,
+        totals: Mapping[Series, Total],
+        traces: Mapping[Series, Trace] = _NOTHING,
+    ) -> None:
+        """The process has ended; `totals` and `traces` are its last."""
         self._keep(process, identity, totals)
+        self._note(identity, traces)
         self._left_behind.pop(process, None)
 
     def _keep(self, process: int, identity: Identity, totals: Mapping[Series, Total]) -> None:
@@ -52,6 +65,13 @@ class Ledger:
             if series.metric.kind in _KEPT:
                 _add(kept, series, self._since_rename(process, series, total))
 
+    def _note(self, identity: Identity, traces: Mapping[Series, Trace]) -> None:
+        """Of several the latest."""
+        for series, trace in traces.items():
+            noted = self._traces.get((identity, series))
+            if noted is None or noted.at_ns <= trace.at_ns:
+                self._traces[identity, series] = trace
+
     def _since_rename(self, process: int, series: Series, total: Total) -> Total:
         left_behind = self._left_behind.get(process)
         earlier = left_behind.get(series) if left_behind else None
@@ -61,10 +81,13 @@ class Ledger:
         """Identities with totals of processes that have ended."""
         return self._kept.keys()
 
-    def snapshot(self, totals: Totals, identities: Mapping[int, Identity], now: Moment) -> Snapshot:
+    def snapshot(
+        self, totals: Totals, identities: Mapping[int, Identity], now: Moment, traces: Traces = _NOTHING
+    ) -> Snapshot:
         """Every series, by metric in catalogue order. identities: of processes to export; the others are held back."""
         sums: dict[Identity, dict[Series, Total]] = {}
         for process, identity in identities.items():
+            self._note(identity, traces.get(process, _NOTHING))
             self._last_seen_ns[identity] = now.monotonic_ns
             of_identity = sums.setdefault(identity, {})
             for series, total in totals.get(process, {}).items():
@@ -83,8 +106,27 @@ class Ledger:
             for series, total in of_identity.items():
                 value = min(total, 1) if series.metric.kind is Kind.INFO and isinstance(total, int) else total
                 points[series.metric].append(Point(identity, series.labels, _exported(series.metric, value, now)))
-        families = tuple(Family(metric, tuple(points[metric])) for metric in WORKLOAD_METRICS if points[metric])
+        exemplars = self._exemplars(now)
+        families = tuple(
+            Family(metric, tuple(points[metric]), exemplars.get(metric, _NOTHING))
+            for metric in WORKLOAD_METRICS
+            if points[metric]
+        )
         return Snapshot(now, families, dict(self._started_unix_ns))
+
+    def _exemplars(self, now: Moment) -> dict[Metric, dict[tuple[Identity | None, tuple[str, ...]], Exemplar]]:
+        """Of counters; those that are too old are forgotten."""
+        self._traces = {
+            key: trace for key, trace in self._traces.items() if now.monotonic_ns - trace.at_ns <= _EXEMPLAR_NS
+        }
+        found: dict[Metric, dict[tuple[Identity | None, tuple[str, ...]], Exemplar]] = {}
+        for (identity, series), trace in self._traces.items():
+            labels = (("trace_id", trace.trace_id), ("span_id", trace.span_id))
+            exemplar = Exemplar(
+                labels, units.seconds(trace.amount_ns), now.unix_ns_of(min(trace.at_ns, now.monotonic_ns))
+            )
+            found.setdefault(series.metric, {})[identity, series.labels] = exemplar
+        return found
 
     def _set_back(self, now: Moment) -> None:
         """The time of day may have been set back. A start that lies ahead is moved once, and stays where it is then."""
@@ -129,7 +171,7 @@ def _exported(metric: Metric, total: Total, now: Moment) -> int | float | Histog
 
 def _exemplar(call: Call | None, now: Moment) -> Exemplar | None:
     # One that ended while the tables were read belongs to the next snapshot.
-    if call is None or not 0 <= now.monotonic_ns - call.ended_ns <= _EXEMPLAR_SECONDS * units.NANOSECONDS:
+    if call is None or not 0 <= now.monotonic_ns - call.ended_ns <= _EXEMPLAR_NS:
         return None
     labels = (("pid", str(call.tgid)), ("tid", str(call.tid))) if call.tid else ()
     return Exemplar(labels, units.seconds(call.duration_ns), now.unix_ns_of(call.ended_ns))

@@ -44,11 +44,11 @@ class Identity:
 
 @dataclass(frozen=True, slots=True)
 class Exemplar:
-    """One call that a histogram counted. labels: who made it. ended_unix_ns: when it returned."""
+    """One of those that a series counted: a call of a histogram, an episode of a counter. labels: which. at_unix_ns: its end."""
 
     labels: tuple[tuple[str, str], ...]
-    duration_seconds: float
-    ended_unix_ns: int
+    seconds: float
+    at_unix_ns: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,10 +71,11 @@ class Point:
 
 @dataclass(frozen=True, slots=True)
 class Family:
-    """All series of one metric."""
+    """All series of one metric. exemplars: of a counter's, by identity and labels; a histogram holds its own."""
 
     metric: Metric
     points: tuple[Point, ...]
+    exemplars: Mapping[tuple[Identity | None, tuple[str, ...]], Exemplar] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)

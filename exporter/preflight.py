@@ -15,9 +15,11 @@ import subprocess
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from exporter import standin
 from exporter.config import Config
+from exporter.config.otlp import LOGS, TRACES, Target
 from exporter.discovery import API_OF
 from exporter.errors import ExporterError, NotPossibleHere, ProcessGone
 from exporter.host import libraries
@@ -29,6 +31,9 @@ from exporter.kernel.libbpf import Libbpf
 from exporter.kernel.loader import OBJECTS_DIR, SUBJECTS, AttachKind
 from exporter.kernel.mapping_watch import MappingWatch
 from exporter.kernel.operations import OPERATIONS, wanted_symbols
+
+if TYPE_CHECKING:
+    from exporter.output.otlp.verdict import Verdict
 
 KERNEL_FLOOR = (5, 15)  # bpf_get_attach_cookie() of a uprobe, task storage
 KERNEL_TESTED = (6, 1)  # the oldest that the tests run in; see tests/kernels
@@ -279,18 +284,22 @@ def _receivers(config: Config) -> Iterator[Finding]:
     if not config.receivers:
         yield Finding("push", State.ABSENT, "no OTLP receiver is configured", "set --otlp.endpoint to push")
         return
-    from exporter.output.otlp.delivery import probe  # noqa: PLC0415 - 10 MiB that only a push needs
+    from exporter.output.otlp import announcer, delivery  # noqa: PLC0415 - 10 MiB that only a push needs
 
     for receiver in config.receivers:
-        result = probe(receiver)
-        subject = f"push {receiver.name}"
-        if result.is_taken:
-            yield Finding(subject, State.OK, f"{receiver.shown_url} takes {receiver.protocol}")
-        else:
-            detail = f"{receiver.shown_url}: {result.outcome.value.replace('_', ' ')}: {result.detail}"
-            yield Finding(
-                subject,
-                State.ABSENT,
-                detail,
-                _PUSH_REMEDY,
-            )
+        result = delivery.probe(receiver)
+        yield _answer(f"push {receiver.name}", receiver, result, _PUSH_REMEDY)
+        if result.may_pass or "chains" not in config.collectors:
+            continue  # whoever is not there need not be asked three times
+        for signal, target in ((LOGS, receiver.logs), (TRACES, receiver.traces)):
+            if target is not None:
+                remedy = f"--otlp.{signal}=false if this receiver takes none"
+                yield _answer(f"push {receiver.name} {signal}", target, announcer.probe(target, signal), remedy)
+
+
+def _answer(subject: str, target: Target, result: Verdict, remedy: str) -> Finding:
+    """What a receiver has said to an empty request."""
+    if result.is_taken:
+        return Finding(subject, State.OK, f"{target.shown_url} takes {target.protocol}")
+    detail = f"{target.shown_url}: {result.outcome.value.replace('_', ' ')}: {result.detail}"
+    return Finding(subject, State.ABSENT, detail, remedy)

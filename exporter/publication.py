@@ -28,7 +28,7 @@ from exporter.ledger import Ledger
 from exporter.model import Identity, Snapshot
 from exporter.output.own_metrics import OwnMetrics
 from exporter.roster import Roster
-from exporter.totals import Totals, merged
+from exporter.totals import Totals, Traces, merged
 from exporter.units import NANOSECONDS, seconds
 
 log = logging.getLogger(__name__)
@@ -145,12 +145,13 @@ class Publication:
         of_threads = self._last_of_threads(reading, processes, ended)
         self._diagnose(processes, communicators, ended)
         totals = merged((self._collect(reading), of_threads, self._of_chains(wanted)))
+        traces = self._traces(ended)
         for process, old in renames:
             self._ledger.rename(process, old, totals.get(process, {}))
         for process in ended:
             identity = self._roster.dismiss(process)
             if identity is not None:
-                self._ledger.retire(process, identity, totals.get(process, {}))
+                self._ledger.retire(process, identity, totals.get(process, {}), traces.get(process, {}))
         self._tables.forget(ended, reading)
         self._governor.forget(ended)
         if self._sched:
@@ -211,6 +212,7 @@ class Publication:
         totals = self._collect(reading)
         with self._books:
             totals = merged((totals, self._of_threads(reading), self._of_chains(reading.processes)))
+            traces = self._traces(reading.processes)
             del reading
             with self._lock:
                 info, overhead, identities = (
@@ -219,7 +221,7 @@ class Publication:
                     self._roster.identities(),
                 )
             totals = merged((totals, info, overhead))
-            snapshot = self._ledger.snapshot(totals, identities, now)
+            snapshot = self._ledger.snapshot(totals, identities, now, traces)
             with self._lock:
                 self._roster.make_room(self._ledger.kept())
         # Without the living, a sum would be that of the dead, and go back: a metric is exported whole or not at all.
@@ -299,6 +301,12 @@ class Publication:
         if self._diagnosis is None:
             return {}
         return self._run(_CHAINS, partial(self._diagnosis.totals, tuple(processes))) or {}
+
+    def _traces(self, processes: Collection[int]) -> Traces:
+        """In which episodes these processes lose time, or did of late. Needs the books."""
+        if self._diagnosis is None:
+            return {}
+        return self._run(_CHAINS, partial(self._diagnosis.traces, processes)) or {}
 
     def _govern(self, processes: Collection[int]) -> None:
         """Time fewer launches of those that the probes cost too much."""

@@ -5,7 +5,7 @@ those of a metric in seconds or of a share are billionths, so that sums never ro
 from __future__ import annotations
 
 import operator
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from itertools import repeat
 from operator import attrgetter
 from typing import NamedTuple, Self, overload
@@ -28,6 +28,15 @@ class Call(NamedTuple):
     duration_ns: int
     ended_ns: int
     tgid: int
+
+
+class Trace(NamedTuple):
+    """What came to a counter in one episode. trace_id, span_id: in hexadecimal digits. at_ns: CLOCK_MONOTONIC, up to when."""
+
+    trace_id: str
+    span_id: str
+    amount_ns: int
+    at_ns: int
 
 
 class Counts(Sequence[int]):
@@ -145,6 +154,9 @@ class HistogramTotal(NamedTuple):
 Total = int | HistogramTotal
 Totals = dict[int, dict[Series, Total]]
 """Process number -> series -> total."""
+
+Traces = Mapping[int, Mapping[Series, Trace]]
+"""Process number -> counter -> the episode that it grows by, or grew by of late."""
 
 
 MAX_ERROR_CODE = 999  # cudaErrorUnknown, the largest that CUDA and NCCL define

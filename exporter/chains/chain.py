@@ -68,6 +68,12 @@ class End(enum.StrEnum):
     NEW_NORMAL = "new_normal"  # it has been so for long, and is no fault of the host
 
 
+def span_id(chain_id: str) -> str:
+    """Of the one span of the trace that a chain's id names: 16 hexadecimal digits, not all of them 0, since the id's are not."""
+    first, second = chain_id[:16], chain_id[16:]
+    return first if first.strip("0") else second
+
+
 @dataclass(frozen=True, slots=True)
 class Chain:
     """One episode of one process.
@@ -77,7 +83,8 @@ class Chain:
     slowdown: by which part a step takes longer than usual, 1.0 for twice as long; None without a rhythm of steps or while none
     ends. usual_step_ns: 0 without a rhythm. lost_share: of the wall time since it began, what was lost beyond the usual.
     contribution: the part of that which has this cause. shares: the same of every cause, largest first. culprits: the programs
-    that the time of this cause is charged to, with their parts of it, largest first.
+    that the time of this cause is charged to, with their parts of it, largest first. lost_ns: what gpustall_lost_seconds_total
+    has grown by under this cause since it began; 0 of a cause that is not among its own.
     peer: the rank that is waited for, "" where there is none. is_chronic: it has been so for as long as it is known.
     """
 
@@ -97,6 +104,7 @@ class Chain:
     culprits: tuple[tuple[str, float], ...] = ()
     peer: str = ""
     is_chronic: bool = False
+    lost_ns: int = 0
     resolved_ns: int = 0
     end: End | None = None
 

@@ -287,6 +287,7 @@ class Watch:
             culprits=_culprits(Span(began, seen), reason.cause),
             peer=reason.peer,
             is_chronic=is_chronic,
+            lost_ns=_lost_ns(Span(began, seen), reason.cause),
         )
         return Transition(Change.OPENED, self.chain)
 
@@ -320,6 +321,7 @@ class Watch:
             contribution=contribution,
             shares=reason.shares if reason else chain.shares,
             culprits=_culprits(whole, chain.cause),
+            lost_ns=_lost_ns(whole, chain.cause),
             peer=reason.peer if reason and reason.peer else chain.peer,
         )
         return Transition(Change.ESCALATED, self.chain) if severity > chain.severity else None
@@ -347,6 +349,12 @@ def _lost_share(found: Findings, cause: Cause) -> float:
     """Of the feeding timeline: what the host lost, or, where that is not the reason, what steps took longer."""
     of_the_host = cause in OF_THE_HOST
     return min(max(found.lost_of_all if of_the_host else found.total, 0.0), 1.0)
+
+
+def _lost_ns(span: Span, cause: Cause) -> int:
+    """To this cause, the usual included."""
+    of = OF_THE_HOST.get(cause)
+    return sum(ns for (lost_to, _), ns in span.lost_ns().items() if lost_to is of)
 
 
 def _slowdown(found: Findings) -> float | None:

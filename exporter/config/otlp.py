@@ -2,6 +2,7 @@
 
 The flags and the variables of OpenTelemetry describe the receiver `default`; the file may have more, each in a table of its
 own, `[otlp.receiver.NAME]`. A receiver of the file takes nothing from the environment: no one's token reaches another.
+A receiver is where metrics go; logs and traces go beside them, or where their own variables say.
 """
 
 from __future__ import annotations
@@ -10,6 +11,7 @@ import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 from urllib.parse import unquote, urlsplit
 
 from exporter.config.settings import (
@@ -22,6 +24,7 @@ from exporter.config.settings import (
     name,
     one_of,
     readable_file,
+    switch,
 )
 from exporter.errors import BadInput
 
@@ -29,7 +32,7 @@ DEFAULT_RECEIVER = "default"
 RECEIVER_TABLE = "otlp.receiver."
 MAX_RECEIVERS = 8
 MIN_INTERVAL_SECONDS = 0.2
-SIGNAL_PATH = "/v1/metrics"
+METRICS, LOGS, TRACES = "metrics", "logs", "traces"
 
 Headers = tuple[tuple[str, str], ...]
 
@@ -45,18 +48,15 @@ _ONE_TEMPORALITY = one_of("cumulative", "delta", "lowmemory")
 _AGGREGATIONS = {"explicit_bucket_histogram": "explicit", "base2_exponential_bucket_histogram": "exponential"}
 
 
-@dataclass(frozen=True, slots=True)
-class Receiver:
-    """One place to push to. name: its label. url: of the metrics. timeout_seconds: of one request, from connecting on."""
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Target:
+    """Where one signal goes, and how. name: of the receiver. timeout_seconds: of one request, from connecting on."""
 
     name: str
     url: str
     protocol: str
     compression: str
     timeout_seconds: float
-    interval_seconds: float
-    temporality: str
-    histograms: str
     headers: Headers
     ca_file: Path | None
     client_certificate_file: Path | None
@@ -66,6 +66,17 @@ class Receiver:
     def shown_url(self) -> str:
         """The URL without its query, which may hold a key."""
         return urlsplit(self.url)._replace(query="").geturl()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Receiver(Target):
+    """One place to push to. name: its label. As a Target it is that of the metrics. logs, traces: None where it gets none."""
+
+    interval_seconds: float
+    temporality: str
+    histograms: str
+    logs: Target | None
+    traces: Target | None
 
 
 def _url(text: str) -> str:
@@ -85,11 +96,22 @@ def _url(text: str) -> str:
     return text
 
 
-def _base_url(text: str) -> str:
-    """The URL of the metrics below a base: http://localhost:4318 -> http://localhost:4318/v1/metrics."""
-    parts = urlsplit(_url(text))
-    path = parts.path.rstrip("/")
-    return parts._replace(path=path if path.endswith(SIGNAL_PATH) else path + SIGNAL_PATH).geturl()
+def _below(signal: str) -> Parse:
+    """A parser for the URL of a signal below a base: http://localhost:4318 -> http://localhost:4318/v1/metrics.
+
+    A base that ends in the path of the metrics has that of another signal in its place.
+    """
+
+    def parse(text: str) -> str:
+        parts = urlsplit(_url(text))
+        path = parts.path.rstrip("/").removesuffix(_path_of(METRICS))
+        return parts._replace(path=path + _path_of(signal)).geturl()
+
+    return parse
+
+
+def _path_of(signal: str) -> str:
+    return f"/v1/{signal}"
 
 
 def _protocol(text: str) -> str:
@@ -144,6 +166,11 @@ def _attributes(text: str) -> Headers:
     return tuple(found)
 
 
+def _names_otlp(text: str) -> bool:
+    """Whether a list of exporters names this protocol: `otlp`, `console,otlp`; not `none`."""
+    return "otlp" in (one.strip() for one in text.split(","))
+
+
 def _interval(parse: Parse) -> Parse:
     """A parser that takes no time in which snapshots are shared: two pushes would tell the same moment."""
 
@@ -165,10 +192,26 @@ RECEIVER_SETTINGS = (
     Setting(
         "otlp.endpoint",
         "",
-        _base_url,
+        _below(METRICS),
         "URL",
-        "push to this OTLP/HTTP receiver, such as http://localhost:4318; /v1/metrics is added",
-        dict(zip(_variables("ENDPOINT"), (_url, _base_url), strict=True)),
+        "push to this OTLP/HTTP receiver, such as http://localhost:4318; /v1/metrics is added, and /v1/logs and /v1/traces",
+        dict(zip(_variables("ENDPOINT"), (_url, _below(METRICS)), strict=True)),
+    ),
+    Setting(
+        "otlp.logs",
+        "true",
+        switch,
+        "BOOL",
+        "push a log record when a causal chain opens, escalates or is resolved",
+        {"OTEL_LOGS_EXPORTER": _names_otlp},
+    ),
+    Setting(
+        "otlp.traces",
+        "true",
+        switch,
+        "BOOL",
+        "push a span for each causal chain that is over",
+        {"OTEL_TRACES_EXPORTER": _names_otlp},
     ),
     Setting(
         "otlp.protocol",
@@ -309,9 +352,9 @@ def _all(texts: Mapping[str, tuple[str, str]], environment: Mapping[str, str]) -
 
 def _is_switched_off(environment: Mapping[str, str]) -> bool:
     """Whether the environment that names a receiver also says not to use it."""
-    exporters = [one.strip() for one in environment.get("OTEL_METRICS_EXPORTER", "").split(",") if one.strip()]
+    exporters = environment.get("OTEL_METRICS_EXPORTER", "").strip(", ")
     is_disabled = environment.get("OTEL_SDK_DISABLED", "").lower() == "true"
-    return is_disabled or (bool(exporters) and "otlp" not in exporters)
+    return is_disabled or (bool(exporters) and not _names_otlp(exporters))
 
 
 def _receiver(
@@ -323,19 +366,55 @@ def _receiver(
     values = {key: setting.value(texts, environment) for key, setting in _RECEIVER_KEYS.items()}
     if not has_endpoint:
         return None
-    if values["client-key-file"] and not values["client-certificate-file"]:
-        raise BadInput(f"OTLP receiver {receiver_name}: a client key without a client certificate")
+    metrics = _target(receiver_name, values)
+    logs, traces = (
+        _beside(metrics, signal, texts, environment) if values[signal] else None for signal in (LOGS, TRACES)
+    )
     return Receiver(
-        name=receiver_name,
-        url=values["endpoint"],
-        protocol=values["protocol"],
-        compression=values["compression"],
-        timeout_seconds=values["timeout"],
+        **metrics,
         interval_seconds=values["interval"],
         temporality="cumulative" if values["temporality"] == "cumulative" else "delta",
         histograms=values["histograms"],
-        headers=values["headers-file"] or (),
-        ca_file=values["ca-file"],
-        client_certificate_file=values["client-certificate-file"],
-        client_key_file=values["client-key-file"],
+        logs=logs,
+        traces=traces,
     )
+
+
+def _target(receiver_name: str, values: Mapping[str, Any]) -> dict[str, Any]:
+    """The fields of a Target."""
+    if values["client-key-file"] and not values["client-certificate-file"]:
+        raise BadInput(f"OTLP receiver {receiver_name}: a client key without a client certificate")
+    return {
+        "name": receiver_name,
+        "url": values["endpoint"],
+        "protocol": values["protocol"],
+        "compression": values["compression"],
+        "timeout_seconds": values["timeout"],
+        "headers": values["headers-file"] or (),
+        "ca_file": values["ca-file"],
+        "client_certificate_file": values["client-certificate-file"],
+        "client_key_file": values["client-key-file"],
+    }
+
+
+def _beside(
+    metrics: Mapping[str, Any], signal: str, texts: Mapping[str, tuple[str, str]], environment: Mapping[str, str]
+) -> Target | None:
+    """Where another signal goes. None: the variable of the metrics has named the receiver, by a path of no known form."""
+    settings = {key: _of_signal(setting, signal) for key, setting in _RECEIVER_KEYS.items()}
+    values = {key: setting.value(texts, environment) for key, setting in settings.items()}
+    if values["endpoint"]:
+        return Target(**_target(metrics["name"], values))
+    if not urlsplit(metrics["url"]).path.rstrip("/").endswith(_path_of(METRICS)):
+        return None
+    return Target(**{**metrics, "url": _below(signal)(metrics["url"])})
+
+
+def _of_signal(setting: Setting, signal: str) -> Setting:
+    """A setting with the variable of another signal in the place of that of the metrics."""
+    of_metrics, of_signal = f"_{METRICS.upper()}_", f"_{signal.upper()}_"
+    variables = {name.replace(of_metrics, of_signal): parse for name, parse in setting.environment.items()}
+    if setting.flag != "otlp.endpoint":
+        return setting._replace(environment=variables)
+    parsers = (_url, _below(signal))
+    return setting._replace(parse=_below(signal), environment=dict(zip(variables, parsers, strict=True)))

@@ -82,10 +82,11 @@ def label_pairs(names: Sequence[str], values: Sequence[str]) -> bytes:
     )
 
 
-def number(type_number: int, value: float, created: bytes = b"") -> bytes:
-    """The value of a counter or a gauge. created: timestamp() of a counter's start."""
+def number(type_number: int, value: float, created: bytes = b"", exemplar: bytes = b"") -> bytes:
+    """The value of a counter or a gauge. created: timestamp() of a counter's start. exemplar: of a counter, as a message."""
     if type_number == COUNTER:
-        return nested(b"\x1a", b"\x09" + _DOUBLE(value) + (nested(b"\x1a", created) if created else b""))
+        more = (nested(b"\x12", exemplar) if exemplar else b"") + (nested(b"\x1a", created) if created else b"")
+        return nested(b"\x1a", b"\x09" + _DOUBLE(value) + more)
     return nested(b"\x12", b"\x09" + _DOUBLE(value))
 
 
@@ -118,7 +119,8 @@ class _Writer:
                 identity, started_unix_ns = point.identity, self._started_unix_ns.get(point.identity)
                 common = self._labels(COMMON_LABELS, identity.values()) if identity else b""
                 created = timestamp(started_unix_ns) if started_unix_ns else b""
-            field = self._value(type_number, point.value, created)
+            exemplar = one.exemplars.get((identity, point.labels)) if one.exemplars else None
+            field = self._value(type_number, point.value, created, self._exemplar(exemplar) if exemplar else b"")
             metrics.append(metric(common + self._labels(of.labels, point.labels), field))
         return family(of.name, of.help, type_number, metrics)
 
@@ -128,8 +130,10 @@ class _Writer:
             written = self._written[names, values] = label_pairs(names, values)
         return written
 
-    def _value(self, type_number: int, value: float | Histogram, created: bytes) -> bytes:
-        return self._histogram(value, created) if isinstance(value, Histogram) else number(type_number, value, created)
+    def _value(self, type_number: int, value: float | Histogram, created: bytes, exemplar: bytes) -> bytes:
+        if isinstance(value, Histogram):
+            return self._histogram(value, created)
+        return number(type_number, value, created, exemplar)
 
     def _histogram(self, histogram: Histogram, created: bytes) -> bytes:
         cumulative = histogram.counts.cumulative()
@@ -137,7 +141,7 @@ class _Writer:
         exemplar, with_exemplar = b"", -1
         if histogram.exemplar:
             exemplar = self._exemplar(histogram.exemplar)
-            with_exemplar = units.classic_bucket(histogram.exemplar.duration_seconds)
+            with_exemplar = units.classic_bucket(histogram.exemplar.seconds)
         for bucket, count in enumerate(cumulative):
             written = varint(count)
             if bucket == with_exemplar:
@@ -153,8 +157,8 @@ class _Writer:
 
     def _exemplar(self, exemplar: Exemplar) -> bytes:
         names, values = zip(*exemplar.labels, strict=True) if exemplar.labels else ((), ())
-        value = b"\x11" + _DOUBLE(exemplar.duration_seconds)
-        return self._labels(names, values) + value + nested(b"\x1a", timestamp(exemplar.ended_unix_ns))
+        value = b"\x11" + _DOUBLE(exemplar.seconds)
+        return self._labels(names, values) + value + nested(b"\x1a", timestamp(exemplar.at_unix_ns))
 
 
 def _native_buckets(counts: Counts) -> bytes:

@@ -49,8 +49,12 @@ def _family(family: Family, fmt: Format, common: dict[Identity | None, str]) -> 
         for point in family.points:
             yield _histogram(template, _label_pairs(metric, point, common), point, with_exemplars=with_exemplars)
         return
+    exemplars = family.exemplars if fmt is Format.OPENMETRICS else {}
     for point in family.points:
-        yield f"{metric.name}{{{_label_pairs(metric, point, common)}}} {point.value}\n"
+        line = f"{metric.name}{{{_label_pairs(metric, point, common)}}} {point.value}\n"
+        if exemplars and (exemplar := exemplars.get((point.identity, point.labels))):
+            line = f"{line[:-1]} # {_exemplar(exemplar)}\n"
+        yield line
 
 
 def _head(metric: Metric, fmt: Format) -> str:
@@ -92,7 +96,7 @@ def _histogram(template: str, labels: str, point: Point, *, with_exemplars: bool
     text = (template % (*cumulative, histogram.sum_seconds, cumulative[-1])).replace(_LABELS_MARK, labels)
     if with_exemplars and histogram.exemplar:
         lines = text.splitlines(keepends=True)
-        bucket = units.classic_bucket(histogram.exemplar.duration_seconds)
+        bucket = units.classic_bucket(histogram.exemplar.seconds)
         lines[bucket] = f"{lines[bucket][:-1]} # {_exemplar(histogram.exemplar)}\n"
         return "".join(lines)
     return text
@@ -101,4 +105,4 @@ def _histogram(template: str, labels: str, point: Point, *, with_exemplars: bool
 def _exemplar(exemplar: Exemplar) -> str:
     """`{pid="4026",tid="4031"} 0.25 1790000000.125`, the time in seconds to the millisecond."""
     pairs = ",".join(f'{name}="{escape_label(value)}"' for name, value in exemplar.labels)
-    return f"{{{pairs}}} {exemplar.duration_seconds!r} {exemplar.ended_unix_ns / units.NANOSECONDS:.3f}"
+    return f"{{{pairs}}} {exemplar.seconds!r} {exemplar.at_unix_ns / units.NANOSECONDS:.3f}"

@@ -26,6 +26,12 @@ exporters:
   file:
     path: received.jsonl
     flush_interval: 50ms
+  file/logs:
+    path: logs.jsonl
+    flush_interval: 50ms
+  file/traces:
+    path: traces.jsonl
+    flush_interval: 50ms
 service:
   telemetry:
     metrics:
@@ -34,6 +40,12 @@ service:
     metrics:
       receivers: [otlp]
       exporters: [file]
+    logs:
+      receivers: [otlp]
+      exporters: [file/logs]
+    traces:
+      receivers: [otlp]
+      exporters: [file/traces]
 """
 ANNOUNCEMENT = r'Starting HTTP server[^\n]*"endpoint": "([^"]+)".*Everything is ready'
 PROMETHEUS = """\
@@ -52,19 +64,19 @@ PROMETHEUS_FLAGS = ("--web.enable-otlp-receiver", "--enable-feature=exemplar-sto
 
 @dataclass(frozen=True)
 class Collector:
-    """A running Collector. received_file: one export request a line, in OTLP/JSON."""
+    """A running Collector. folder: with a file for each signal, in it one export request a line, in OTLP/JSON."""
 
     server: Server
-    received_file: Path
+    folder: Path
 
     @property
     def endpoint(self) -> str:
         """For `--otlp.endpoint`."""
         return f"http://{self.server.address}"
 
-    def received(self) -> list[dict[str, Any]]:
-        """The export requests so far, in their order."""
-        lines = self.received_file.read_text(encoding="utf-8").splitlines(keepends=True)
+    def received(self, file: str = "received.jsonl") -> list[dict[str, Any]]:
+        """The export requests so far, in their order; of metrics, unless the file is that of `logs.jsonl` or `traces.jsonl`."""
+        lines = (self.folder / file).read_text(encoding="utf-8").splitlines(keepends=True)
         return [json.loads(line) for line in lines if line.endswith("\n")]
 
 
@@ -100,7 +112,7 @@ def collector(folder: Path) -> Iterator[Collector]:
     """A Collector that receives OTLP over HTTP on a free port of the loopback interface."""
     (folder / "collector.yml").write_text(COLLECTOR)
     with listening([need_partner("collector"), "--config=collector.yml"], ANNOUNCEMENT, folder) as server:
-        yield Collector(server, folder / "received.jsonl")
+        yield Collector(server, folder)
 
 
 @contextmanager

@@ -58,9 +58,9 @@ FORBIDDEN = {
 EXTERNAL = {
     "bcc": {"host/bcc_symbols.py"},  # run by the distribution's interpreter, and imported by nobody
     "google": {"output/otlp/protobuf_body.py", "top/exposition.py"},
-    "opentelemetry": {"output/otlp/protobuf_body.py"},
+    "opentelemetry": {"output/otlp/protobuf_body.py", "output/otlp/protobuf_records.py"},
     "prometheus_client": {"output/own_metrics.py"},
-    "tenacity": {"output/otlp/delivery.py"},
+    "tenacity": {"output/otlp/sending.py"},
 }
 CTYPES = {
     "kernel/calibration.py": "machine code of our own, and where it is mapped",

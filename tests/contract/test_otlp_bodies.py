@@ -17,6 +17,7 @@ from exporter.output.own_metrics import OwnMetrics
 from tests.support import translation
 from tests.support.exposition import of_openmetrics
 from tests.support.golden import CASES, ORIGIN, exposition
+from tests.support.otlp import Exemplar as ReceivedExemplar
 from tests.support.otlp import Received, read_json, read_protobuf
 from tests.support.records import STARTED_UNIX_NS
 
@@ -138,7 +139,11 @@ class TestAgainstTheScrape:
         form = CUMULATIVE[0]
 
         exemplars = [one for point in received_json(points_of(case, form), form) for one in point.exemplars]
-        assert scraped == {
-            f'{{pid="{one.attributes["pid"]}",tid="{one.attributes["tid"]}"}} {one.value} {one.time_unix_ns / 1e9:.3f}'
-            for one in exemplars
-        }
+        assert scraped == {f"{{{_labels(one)}}} {one.value} {one.time_unix_ns / 1e9:.3f}" for one in exemplars}
+
+
+def _labels(one: ReceivedExemplar) -> str:
+    """As a scrape has them: of a call its thread, of an episode its ids."""
+    if one.trace_id:
+        return f'trace_id="{one.trace_id}",span_id="{one.span_id}"'
+    return f'pid="{one.attributes["pid"]}",tid="{one.attributes["tid"]}"'

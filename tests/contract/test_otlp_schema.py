@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from google.protobuf.descriptor import Descriptor, FieldDescriptor
+from opentelemetry.proto.collector.logs.v1.logs_service_pb2 import ExportLogsServiceRequest
 from opentelemetry.proto.collector.metrics.v1.metrics_service_pb2 import ExportMetricsServiceRequest
+from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
 
 from tests.support.otlp_schema import MESSAGES
 
@@ -35,6 +37,7 @@ _TYPES = {
     FieldDescriptor.TYPE_INT64: "int64",
     FieldDescriptor.TYPE_UINT64: "uint64",
     FieldDescriptor.TYPE_FIXED64: "fixed64",
+    FieldDescriptor.TYPE_FIXED32: "fixed32",
     FieldDescriptor.TYPE_SFIXED64: "sfixed64",
 }
 
@@ -42,7 +45,8 @@ _TYPES = {
 def _descriptors() -> list[Descriptor]:
     """Every message that a request can hold."""
     found: dict[str, Descriptor] = {}
-    pending: list[Descriptor] = [ExportMetricsServiceRequest.DESCRIPTOR]
+    requests = (ExportMetricsServiceRequest, ExportLogsServiceRequest, ExportTraceServiceRequest)
+    pending: list[Descriptor] = [request.DESCRIPTOR for request in requests]
     while pending:
         descriptor = pending.pop()
         if descriptor.name not in found:
@@ -56,6 +60,6 @@ def _fields(descriptor: Descriptor) -> dict[str, str]:
 
 
 def _type(field: FieldDescriptor) -> str:
-    of_ids = {"trace_id": "trace id", "span_id": "span id"}
+    of_ids = {"trace_id": "trace id", "span_id": "span id", "parent_span_id": "span id"}
     named = field.message_type or field.enum_type
     return of_ids.get(field.name) or (str(named.name) if named else _TYPES[field.type])

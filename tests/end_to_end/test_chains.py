@@ -1,23 +1,33 @@
-"""A job that becomes slower under the running exporter: what is said of it, and that it is over when it is."""
+"""A job that becomes slower under the running exporter: what is said of it, everywhere, and that it is over when it is."""
 
 from __future__ import annotations
 
 import json
+import re
 import subprocess
 import threading
 from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any
 
 import pytest
 
 from exporter import standin
 from tests.support.exporter_process import Exporter, running
+from tests.support.otlp import Received, read_json
+from tests.support.otlp_records import ReceivedLog, ReceivedSpan, read_logs_json, read_spans_json
+from tests.support.prometheus_server import scraping
+from tests.support.receiver import Receiver, Request, receiver
+from tests.support.requirements import need_tracing
 from tests.support.standin_gpu import built
-from tests.support.traced import eventually
+from tests.support.traced import eventually, only
 
 FAULT_FROM, FAULT_TO = 700, 1_100
 """Steps of 14 ms without the fault: ten seconds in which the usual is learned, then as long again with 20 ms for a lock."""
 
 PATIENCE_SECONDS = 60.0
+LOST = 'gpustall_lost_seconds_total{cause="lock"}'
 
 
 class Job:
@@ -48,13 +58,15 @@ class Job:
         eventually(lambda: self.step >= number, f"step {number}", PATIENCE_SECONDS)
 
 
-@pytest.fixture
-def job() -> Iterator[Job]:
+@contextmanager
+def a_job() -> Iterator[Job]:
     """It begins at once."""
     built()
     job = Job()
-    yield job
-    job.end()
+    try:
+        yield job
+    finally:
+        job.end()
 
 
 def severity(exporter: Exporter, cause: str) -> float | None:
@@ -63,20 +75,111 @@ def severity(exporter: Exporter, cause: str) -> float | None:
     return found.get(cause)
 
 
+@dataclass(frozen=True)
+class Episode:
+    """All that was told of one. lines: of the log, by what happened. exemplars: that Prometheus has stored.
+
+    Others, of whatever else runs on this machine, are left out.
+    """
+
+    chain_id: str
+    lines: dict[str, list[str]]
+    logs: list[ReceivedLog]
+    spans: list[ReceivedSpan]
+    points: list[Received]
+    exemplars: list[dict[str, Any]]
+
+
+@pytest.fixture(scope="module")
+def episode(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Episode]:
+    """Of a lock that another thread of the job holds, to its end."""
+    need_tracing()
+    folder = tmp_path_factory.mktemp("prometheus")
+    without_proxy = {"NO_PROXY": "*", "no_proxy": "*"}
+    with (
+        receiver() as found,
+        running(f"--otlp.endpoint={found.url}", "--otlp.interval=1s", environment=without_proxy) as exporter,
+        scraping(exporter, folder, "--enable-feature=exemplar-storage") as prometheus,
+        a_job() as job,
+    ):
+        job.wait_for_step(FAULT_FROM)
+        eventually(lambda: severity(exporter, "lock"), "a chain is open", PATIENCE_SECONDS)
+        stored = eventually(lambda: prometheus.exemplars(LOST), "an exemplar is stored", PATIENCE_SECONDS)
+        job.wait_for_step(FAULT_TO)
+        eventually(lambda: severity(exporter, "lock") == 0, "it is resolved", PATIENCE_SECONDS)
+        lines = {
+            change: [line for line in exporter.logs.splitlines() if f'msg="chain {change}: lock' in line]
+            for change in ("opened", "resolved")
+        }
+        (chain_id,) = re.findall(r" chain_id=([0-9a-f]{32}) ", only(lines["opened"]))
+
+        def spans() -> list[ReceivedSpan]:
+            every = (one for request in sent(found, "/v1/traces") for one in read_spans_json(request.content))
+            return [one for one in every if one.trace_id == chain_id]
+
+        def logs() -> list[ReceivedLog]:
+            every = (one for request in sent(found, "/v1/logs") for one in read_logs_json(request.content))
+            return [one for one in every if one.trace_id == chain_id]
+
+        eventually(spans, "its span is pushed", PATIENCE_SECONDS)
+        eventually(lambda: len(logs()) >= 2, "its end is pushed", PATIENCE_SECONDS)
+        points = [one for request in sent(found, "/v1/metrics") for one in read_json(request.content)]
+        yield Episode(chain_id, lines, logs(), spans(), points, stored)
+
+
+def sent(found: Receiver, path: str) -> list[Request]:
+    """What has come to a path."""
+    return [request for request in found.requests if request.path == path]
+
+
 @pytest.mark.end_to_end
 class TestChain:
     """Of a lock that another thread of the job holds."""
 
-    def test_it_opens_with_its_cause_and_is_resolved(self, job: Job) -> None:
+    def test_it_opens_with_its_cause_and_is_resolved(self, episode: Episode) -> None:
         """One chain, high or critical, told in the log with what to do; nothing else is blamed."""
-        with running() as exporter:
-            job.wait_for_step(FAULT_FROM)
-            eventually(lambda: severity(exporter, "lock"), "a chain is open", PATIENCE_SECONDS)
-            job.wait_for_step(FAULT_TO)
-            assert severity(exporter, "lock") in (3, 4)
-            opened = [line for line in exporter.logs.splitlines() if 'msg="chain opened: lock' in line]
-            eventually(lambda: severity(exporter, "lock") == 0, "it is resolved", PATIENCE_SECONDS)
-            resolved = [line for line in exporter.logs.splitlines() if 'msg="chain resolved: lock' in line]
+        severities = {
+            point.value
+            for point in episode.points
+            if (point.name, point.attributes.get("cause")) == ("gpustall.chain.severity", "lock")
+        }
 
-        assert (len(opened), len(resolved)) == (1, 1)
-        assert 'remedy="The thread that feeds the GPU waits for a lock' in opened[0]
+        assert max(severities) in (3, 4)
+        assert (len(episode.lines["opened"]), len(episode.lines["resolved"])) == (1, 1)
+        assert 'remedy="The thread that feeds the GPU waits for a lock' in episode.lines["opened"][0]
+
+    def test_log_records_tell_it_to_a_receiver(self, episode: Episode) -> None:
+        """From its opening to its end, all of one trace."""
+        names = [one.event_name for one in episode.logs]
+        opened, *_, resolved = episode.logs
+
+        assert (names[0], names[-1]) == ("gpustall.chain.opened", "gpustall.chain.resolved")
+        assert set(names[1:-1]) <= {"gpustall.chain.escalated"}
+        assert (opened.attributes["gpustall.chain.cause"], opened.severity[1]) == ("lock", "ERROR")
+        assert opened.body.startswith("lock: steps take ")
+        assert resolved.severity == (9, "INFO")
+        assert opened.time_unix_ns < resolved.time_unix_ns
+
+    def test_span_is_the_episode(self, episode: Episode) -> None:
+        """400 steps of 20 ms of waiting at the least, of the resource that the metrics of the rank have."""
+        span = only(episode.spans)
+        lasted_seconds = (span.end_unix_ns - span.start_unix_ns) / 1e9
+
+        assert (span.name, span.attributes["gpustall.chain.end"]) == ("lock", "recovered")
+        assert lasted_seconds > (FAULT_TO - FAULT_FROM) * 0.02 * 0.9
+        assert span.status[0] == 2
+        assert span.events[0].name == "gpustall.chain.opened"
+        assert span.resource in [point.resource for point in episode.points if point.name == "gpustall.chain.active"]
+
+    def test_lost_seconds_lead_to_it(self, episode: Episode) -> None:
+        """By an exemplar, in what is scraped and in what is pushed: both name the span, and so much time."""
+        pushed = {
+            (one.trace_id, one.span_id): one.value
+            for point in episode.points
+            if (point.name, point.attributes.get("cause")) == ("gpustall.lost", "lock")
+            for one in point.exemplars
+        }
+        ids = (episode.chain_id, only(episode.spans).span_id)
+
+        assert ids in [(one["labels"]["trace_id"], one["labels"]["span_id"]) for one in episode.exemplars]
+        assert pushed[ids] > (FAULT_TO - FAULT_FROM) * 0.02 * 0.5

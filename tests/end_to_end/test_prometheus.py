@@ -4,32 +4,19 @@ from __future__ import annotations
 
 import socket
 from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass
-from pathlib import Path
-from typing import Any
 
 import pytest
 
 from exporter import standin
 from tests.support import held_calls
-from tests.support.exporter_process import Exporter, running
+from tests.support.exporter_process import running
 from tests.support.held_calls import fresh_rank
-from tests.support.prometheus_server import PATIENCE_SECONDS, Prometheus, serving
-from tests.support.requirements import need_command, need_tracing
+from tests.support.prometheus_server import PATIENCE_SECONDS, Prometheus, scraping
+from tests.support.requirements import need_tracing
 from tests.support.traced import eventually, only
 
 pytestmark = pytest.mark.end_to_end
-CONFIGURATION = """\
-global:
-  scrape_interval: 1s
-scrape_configs:
-  - job_name: gpustall
-    honor_labels: true
-    static_configs:
-      - targets: ["{target}"]
-        labels: {{namespace: monitoring, pod: exporter-0}}
-"""
 RANK = fresh_rank()
 BUCKET_OF_5_MS = (0.0009765625, 0.0078125)  # 2**-10 s and 2**-7 s, neighbours among the classic edges
 
@@ -39,15 +26,6 @@ NATIVE = "--enable-feature=native-histograms"
 # stay so far below its edge that a busy machine does not carry a twentieth of the calls across it.
 SPREAD_MS = [32.8 + 3.2 * step for step in range(29)]
 CLOSE = 0.0905  # as far as neighbouring edges of schema 3 are apart
-
-
-@contextmanager
-def scraping(exporter: Exporter, folder: Path, *flags: str) -> Iterator[Prometheus]:
-    """A server that scrapes an exporter every second."""
-    target = exporter.url.removeprefix("http://").removesuffix("/metrics")
-    binary = need_command("prometheus", "prometheus")
-    with serving(binary, CONFIGURATION.format(target=target), folder, *flags) as server:
-        yield server
 
 
 @pytest.fixture(scope="module")
@@ -185,11 +163,6 @@ class TestPrometheus:
     def test_exemplar_is_stored(self, prometheus: Prometheus) -> None:
         """The slowest call of its window, with its process and its thread."""
         query = f'gpustall_cuda_operation_duration_seconds_bucket{{rank="{RANK}",operation="cudaStreamSynchronize"}}'
-
-        def exemplars() -> list[Any]:
-            data = prometheus.get("/api/v1/query_exemplars", query=query, start="0", end="4102444800")
-            return [exemplar for series in data or () for exemplar in series["exemplars"]]
-
-        exemplar = eventually(exemplars, "an exemplar", PATIENCE_SECONDS)[0]
+        exemplar = eventually(lambda: prometheus.exemplars(query), "an exemplar", PATIENCE_SECONDS)[0]
         assert set(exemplar["labels"]) == {"pid", "tid"}
         assert 0.004 <= float(exemplar["value"]) < 1.0

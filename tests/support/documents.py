@@ -86,9 +86,12 @@ LABEL_MEANINGS = {
     "receiver": "An OTLP receiver: `default` for the one of the flags and the environment, else the name of its table in the"
     " file.",
     "result": "What became of a stack: `named`, `located`, `unnamed`, `failed` or `left_out`.",
-    "outcome": "How a push ended: `delivered`; `partial`, points were rejected; `rejected`, a status that says no; `redirected`,"
-    " not followed; `not_otlp`, an answer of something else, such as a page of HTML; `unavailable`, status 429, 502, 503 or 504;"
-    " `not_trusted`, TLS; `timed_out`; `no_answer`, no connection; `failed`, a defect of the exporter.",
+    "signal": "`logs` or `traces`.",
+    "fate": "Of a log record or a span: `delivered`; `rejected`, by a receiver that does not want it, or none of its kind;"
+    " `dropped`, because too many were waiting.",
+    "outcome": "How a push ended: `delivered`; `partial`, points or records were rejected; `rejected`, a status that says no;"
+    " `redirected`, not followed; `not_otlp`, an answer of something else, such as a page of HTML; `unavailable`, status 429,"
+    " 502, 503 or 504; `not_trusted`, TLS; `timed_out`; `no_answer`, no connection; `failed`, a defect of the exporter.",
 }
 LOSS_MEANINGS = {
     LossReason.THREAD_STORAGE: "The state of a thread could not be allocated.",

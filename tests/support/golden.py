@@ -75,7 +75,7 @@ def training() -> Snapshot:
         1: Identity(node="gpu7", rank="0", container="0123456789ab"),
         2: Identity(node="gpu7", rank="1", container="0123456789ab"),
     }
-    return _snapshot(kernel, identities)
+    return _snapshot(kernel, identities, lost_ns=100_000_000)
 
 
 def _add_waits(kernel: FakeTables) -> None:
@@ -128,11 +128,16 @@ def hostile() -> Snapshot:
 
 
 class _Scripted(Engine):
-    """One chain of process 2, which becomes worse; another one that is over."""
+    """One chain of process 2, which becomes worse; another one that is over. lost_ns: in the first."""
+
+    def __init__(self, lost_ns: int) -> None:
+        super().__init__()
+        self._lost_ns = lost_ns
 
     def update(self, processes: Mapping[int, Observation], now_ns: int) -> list[Transition]:
         """What there is to say."""
-        opened = a_chain(process=2, culprits=(('x"} 1\n# EOF', 1.0),), severity=Severity.MEDIUM)
+        until = {"updated_ns": 990_000_000_000, "lost_ns": self._lost_ns}
+        opened = a_chain(process=2, culprits=(('x"} 1\n# EOF', 1.0),), severity=Severity.MEDIUM, **until)
         self._open = replace(opened, severity=Severity.HIGH)
         over = a_chain(process=2, id="2" * 32, cause=Cause.BLOCK_IO, severity=Severity.LOW)
         told = (Change.OPENED, opened), (Change.ESCALATED, self._open), (Change.OPENED, over)
@@ -161,7 +166,7 @@ def otlp_document(snapshot: Snapshot) -> str:
 def _indented(value: Any, margin: str = "") -> str:
     """JSON: a short value stands in one line, and so does a list of counts; of all others each item has its own."""
     line = json.dumps(value, ensure_ascii=False)
-    is_nested = isinstance(value, dict) or (isinstance(value, list) and isinstance(value[0], dict))
+    is_nested = isinstance(value, dict) or (isinstance(value, list) and isinstance((value or [None])[0], dict))
     if not is_nested or len(line) <= _LINE_CHARACTERS:
         return line
     inner = f"{margin}  "
@@ -174,7 +179,8 @@ def _indented(value: Any, margin: str = "") -> str:
     return f"{opened}\n{inner}" + f",\n{inner}".join(items) + f"\n{margin}{closed}"
 
 
-def _snapshot(kernel: FakeTables, identities: dict[int, Identity]) -> Snapshot:
+def _snapshot(kernel: FakeTables, identities: dict[int, Identity], lost_ns: int = 0) -> Snapshot:
+    """lost_ns: to the cause of an open chain of process 2."""
     tables = Tables(kernel.maps, kernel.iterate)
     reading = tables.read()
     sched = Sched(tables)
@@ -184,11 +190,11 @@ def _snapshot(kernel: FakeTables, identities: dict[int, Identity]) -> Snapshot:
     feeding = tables.read_feeding(identities)
     governor.update({process: row._replace(timed_calls=0) for process, row in feeding.items()}, 0)
     governor.update(feeding, 1_000_000_000)
-    diagnosis = Diagnosis(tables, sched.standing, _Scripted())
+    diagnosis = Diagnosis(tables, sched.standing, _Scripted(lost_ns))
     diagnosis.tick(reading.processes, {}, frozenset(), 1_000_000_000)
     of_chains = diagnosis.totals(identities)
     totals = merged([*(collect(reading) for collect in COLLECTORS.values()), of_threads, of_chains, governor.totals()])
     for process, row in reading.processes.items():
         labels = (str(row.tgid), row.comm.decode(), *("" for _ in WORKLOAD_INFO.labels[2:]))
         totals[process][Series(WORKLOAD_INFO, labels)] = 1
-    return Ledger(900.0, at(0.0)).snapshot(totals, identities, at(1_000.0))
+    return Ledger(900.0, at(0.0)).snapshot(totals, identities, at(1_000.0), diagnosis.traces(identities))

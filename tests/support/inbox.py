@@ -20,7 +20,7 @@ from tests.support.traced import eventually
 
 
 class Inbox:
-    """What was taken. url: of the endpoint.
+    """What was taken of metrics; chains are told to other paths. url: of the endpoint.
 
     Only requests that name a rank are read: the exporter sees every program of this machine, and reading is strict and slow.
     """
@@ -34,7 +34,7 @@ class Inbox:
     def meet(self, connection: Any, request: Request) -> None:
         """As the script of a receiver has it."""
         entry = self._entry or answer()
-        if self._entry is None:
+        if self._entry is None and request.path == "/v1/metrics":
             self.taken.append(request)
         assert entry.say is not None
         entry.say(connection, request)

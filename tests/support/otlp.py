@@ -100,7 +100,7 @@ def read_protobuf(body: bytes) -> list[Received]:
         request.ParseFromString(body)
     except DecodeError as error:
         raise NotOtlp("body", str(error)) from error
-    _refuse_unknown_fields(request, "")
+    refuse_unknown_fields(request, "")
     return list(_of_request(walk(json_format.MessageToDict(request, use_integers_for_enums=True), CONVERTED)))
 
 
@@ -109,49 +109,60 @@ def read_document(document: Tree) -> list[Received]:
     return list(_of_request(walk(document, RETOLD)))
 
 
-def _refuse_unknown_fields(message: Message, path: str) -> None:
+def refuse_unknown_fields(message: Message, path: str) -> None:
+    """Whatever the .proto files do not have."""
     for unknown in UnknownFieldSet(message):
         raise NotOtlp(path or "body", f"{message.DESCRIPTOR.name} has no field {unknown.field_number} of this type")
     for field, value in message.ListFields():
         here = below(path, field.json_name)
         if field.message_type and field.is_repeated:
             for index, item in enumerate(value):
-                _refuse_unknown_fields(item, f"{here}[{index}]")
+                refuse_unknown_fields(item, f"{here}[{index}]")
         elif field.message_type:
-            _refuse_unknown_fields(value, here)
+            refuse_unknown_fields(value, here)
+
+
+def resources_of(request: Tree, key: str) -> list[tuple[str, Tree]]:
+    """What hangs from each resource, with its path. Each says which instance it is, and is no other."""
+    resources = each(request, key)
+    for path, item in resources:
+        instance = item["resource"]["attributes"].get(INSTANCE)
+        is_told = bool(instance) and isinstance(instance, str)
+        demand(is_told, f"{path}.resource.attributes", f"no {INSTANCE}, or no string")
+    # So the sets of attributes differ too.
+    differ((f"{path}.resource.attributes", item["resource"]["attributes"][INSTANCE]) for path, item in resources)
+    return resources
+
+
+def scopes_of(resource: Tree, key: str, path: str) -> list[tuple[str, Tree]]:
+    """What hangs from each scope of a resource, with its path; they differ."""
+    scopes = each(resource, key, path)
+    differ((f"{scope_path}.scope", scope_identity(scope["scope"])) for scope_path, scope in scopes)
+    return scopes
 
 
 # --- from the request down to its points
 
 
 def _of_request(request: Tree) -> Iterator[Received]:
-    resources = _each(request, "resourceMetrics")
-    for path, item in resources:
-        instance = item["resource"]["attributes"].get(INSTANCE)
-        is_told = bool(instance) and isinstance(instance, str)
-        _demand(is_told, f"{path}.resource.attributes", f"no {INSTANCE}, or no string")
-    # So the sets of attributes differ too.
-    _differ((f"{path}.resource.attributes", item["resource"]["attributes"][INSTANCE]) for path, item in resources)
-    for path, item in resources:
+    for path, item in resources_of(request, "resourceMetrics"):
         yield from _of_resource(item, path)
 
 
 def _of_resource(item: Tree, path: str) -> Iterator[Received]:
-    scopes = _each(item, "scopeMetrics", path)
-    _differ((f"{scope_path}.scope", _scope_identity(scope["scope"])) for scope_path, scope in scopes)
-    for scope_path, scope in scopes:
-        metrics = _each(scope, "metrics", scope_path)
-        _differ((f"{metric_path}.name", metric["name"]) for metric_path, metric in metrics)
+    for scope_path, scope in scopes_of(item, "scopeMetrics", path):
+        metrics = each(scope, "metrics", scope_path)
+        differ((f"{metric_path}.name", metric["name"]) for metric_path, metric in metrics)
         for metric_path, metric in metrics:
             yield from _of_metric(item["resource"]["attributes"], scope["scope"]["name"], metric, metric_path)
 
 
 def _of_metric(resource: Tree, scope: str, metric: Tree, path: str) -> Iterator[Received]:
-    _demand(bool(_NAME.fullmatch(metric["name"])), f"{path}.name", f"{metric['name']!r} is no name")
+    demand(bool(_NAME.fullmatch(metric["name"])), f"{path}.name", f"{metric['name']!r} is no name")
     field = next(key for key in _KINDS if key in metric)
     data = metric[field]
-    points = _each(data, "dataPoints", below(path, field))
-    _differ((f"{point_path}.attributes", _identity(point.get("attributes", {}))) for point_path, point in points)
+    points = each(data, "dataPoints", below(path, field))
+    differ((f"{point_path}.attributes", _identity(point.get("attributes", {}))) for point_path, point in points)
     for point_path, point in points:
         _check_point(point, point_path, has_start=field != "gauge")
         yield Received(
@@ -174,11 +185,11 @@ def _of_metric(resource: Tree, scope: str, metric: Tree, path: str) -> Iterator[
 def _check_point(point: Tree, path: str, *, has_start: bool) -> None:
     """What holds for the points of every kind."""
     start_ns = point.get("startTimeUnixNano", 0)
-    _demand(start_ns > 0 or not has_start, f"{path}.startTimeUnixNano", "is missing, or 0")
-    _demand(point["timeUnixNano"] >= start_ns, f"{path}.timeUnixNano", "is before the start")
-    _demand(not point.get("flags"), f"{path}.flags", "a point without a value is not sent")
+    demand(start_ns > 0 or not has_start, f"{path}.startTimeUnixNano", "is missing, or 0")
+    demand(point["timeUnixNano"] >= start_ns, f"{path}.timeUnixNano", "is before the start")
+    demand(not point.get("flags"), f"{path}.flags", "a point without a value is not sent")
     for index, key in enumerate(point.get("attributes", {})):
-        _demand(bool(_NAME.fullmatch(key)), f"{path}.attributes[{index}].key", f"{key!r} is no name")
+        demand(bool(_NAME.fullmatch(key)), f"{path}.attributes[{index}].key", f"{key!r} is no name")
 
 
 def _exemplar(item: Tree) -> Exemplar:
@@ -206,19 +217,19 @@ def _gauge(point: Tree, _data: Tree, _path: str) -> int | float:
 def _sum(point: Tree, data: Tree, path: str) -> int | float:
     value = _either(point)
     where = below(path, "asInt" if "asInt" in point else "asDouble")
-    _demand(not math.isnan(value), where, "a sum is a number")
-    _demand(value >= 0 or not data.get("isMonotonic"), where, f"{value} is below 0, and the sum only grows")
+    demand(not math.isnan(value), where, "a sum is a number")
+    demand(value >= 0 or not data.get("isMonotonic"), where, f"{value} is below 0, and the sum only grows")
     return value
 
 
 def _explicit(point: Tree, _data: Tree, path: str) -> HistogramValue:
     bounds, counts = point.get("explicitBounds", []), point.get("bucketCounts", [])
     _check_distribution(point, path)
-    _demand(all(map(math.isfinite, bounds)), f"{path}.explicitBounds", "a bound is not finite")
-    _demand(all(low < high for low, high in pairwise(bounds)), f"{path}.explicitBounds", "they do not ascend")
+    demand(all(map(math.isfinite, bounds)), f"{path}.explicitBounds", "a bound is not finite")
+    demand(all(low < high for low, high in pairwise(bounds)), f"{path}.explicitBounds", "they do not ascend")
     if counts or bounds:  # neither: the sender knows no distribution
         why = f"{len(counts)} counts with {len(bounds)} bounds"
-        _demand(len(counts) == len(bounds) + 1, f"{path}.bucketCounts", why)
+        demand(len(counts) == len(bounds) + 1, f"{path}.bucketCounts", why)
         _check_count(point, sum(counts), path)
     return HistogramValue(
         point.get("count", 0), point.get("sum"), None, 0, dict(zip((*bounds, math.inf), counts, strict=False))
@@ -230,10 +241,10 @@ def _exponential(point: Tree, _data: Tree, path: str) -> HistogramValue:
     positive, negative = point.get("positive", {}), point.get("negative", {})
     counts = positive.get("bucketCounts", [])
     _check_distribution(point, path)
-    _demand(scale in SCALES, f"{path}.scale", f"{scale} is not within {SCALES.start} to {SCALES.stop - 1}")
+    demand(scale in SCALES, f"{path}.scale", f"{scale} is not within {SCALES.start} to {SCALES.stop - 1}")
     threshold = point.get("zeroThreshold", 0.0)
-    _demand(0 <= threshold < math.inf, f"{path}.zeroThreshold", f"{threshold} is no width")
-    _demand(not any(negative.get("bucketCounts", [])), f"{path}.negative", "nothing measured here is below 0")
+    demand(0 <= threshold < math.inf, f"{path}.zeroThreshold", f"{threshold} is no width")
+    demand(not any(negative.get("bucketCounts", [])), f"{path}.negative", "nothing measured here is below 0")
     _check_count(point, sum(counts) + zero_count, path)
     buckets = {index: count for index, count in enumerate(counts, positive.get("offset", 0)) if count}
     return HistogramValue(point.get("count", 0), point.get("sum"), scale, zero_count, buckets)
@@ -242,14 +253,14 @@ def _exponential(point: Tree, _data: Tree, path: str) -> HistogramValue:
 def _check_distribution(point: Tree, path: str) -> None:
     """What holds for both kinds of histogram."""
     total = point.get("sum", 0.0)
-    _demand(total >= 0, f"{path}.sum", f"{total} is not 0 or more")
-    _demand(total == 0 or point.get("count", 0) > 0, f"{path}.sum", f"{total} is the sum of nothing")
-    _demand(not point.get("min", -math.inf) > point.get("max", math.inf), f"{path}.min", "is above max")
+    demand(total >= 0, f"{path}.sum", f"{total} is not 0 or more")
+    demand(total == 0 or point.get("count", 0) > 0, f"{path}.sum", f"{total} is the sum of nothing")
+    demand(not point.get("min", -math.inf) > point.get("max", math.inf), f"{path}.min", "is above max")
 
 
 def _check_count(point: Tree, counted: int, path: str) -> None:
     count = point.get("count", 0)
-    _demand(count == counted, f"{path}.count", f"{count}, and {counted} in the buckets")
+    demand(count == counted, f"{path}.count", f"{count}, and {counted} in the buckets")
 
 
 _VALUES: dict[str, Callable[[Tree, Tree, str], int | float | HistogramValue]] = {
@@ -263,20 +274,21 @@ _VALUES: dict[str, Callable[[Tree, Tree, str], int | float | HistogramValue]] = 
 # --- rules
 
 
-def _demand(holds: bool, path: str, why: str) -> None:
+def demand(holds: bool, path: str, why: str) -> None:
+    """Refuse what breaks a rule."""
     if not holds:
         raise NotOtlp(path, why)
 
 
-def _differ(identities: Iterable[tuple[str, Hashable]]) -> None:
+def differ(identities: Iterable[tuple[str, Hashable]]) -> None:
     """Refuse the second of two that are the same."""
     first: dict[Hashable, str] = {}
     for path, identity in identities:
-        _demand(identity not in first, path, f"is the same as {first.get(identity)}")
+        demand(identity not in first, path, f"is the same as {first.get(identity)}")
         first[identity] = path
 
 
-def _each(parent: Tree, key: str, path: str = "") -> list[tuple[str, Tree]]:
+def each(parent: Tree, key: str, path: str = "") -> list[tuple[str, Tree]]:
     """The items of a list with their paths."""
     return [(f"{below(path, key)}[{index}]", item) for index, item in enumerate(parent[key])]
 
@@ -286,5 +298,6 @@ def _identity(attributes: Tree) -> Hashable:
     return frozenset((key, repr(value)) for key, value in attributes.items())
 
 
-def _scope_identity(scope: Tree) -> Hashable:
+def scope_identity(scope: Tree) -> Hashable:
+    """Whether two scopes are one."""
     return scope["name"], scope.get("version", ""), _identity(scope.get("attributes", {}))

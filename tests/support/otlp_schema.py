@@ -1,9 +1,9 @@
-"""Does a document have the form of an OTLP/JSON metrics request? Its messages stand here as a table, field by field.
+"""Does a document have the form of a request of OTLP/JSON? Its messages stand here as a table, field by field.
 
 In: a body, or a document that something else has parsed. Out: the same tree in Python's own types: a 64-bit integer is an int,
 a list of attributes is a dict, an id is lowercase hex. What has another form is refused, with its path.
 
-Sources: docs/specification.md ("JSON Protobuf Encoding"), metrics.proto, common.proto and resource.proto of opentelemetry-proto,
+Sources: docs/specification.md ("JSON Protobuf Encoding"), the .proto files of opentelemetry-proto for metrics, logs and traces,
 and the JSON mapping of proto3. tests/contract/test_otlp_oracle.py compares the table with the generated classes.
 """
 
@@ -157,6 +157,80 @@ MESSAGES = {
     "AnyValue": Message(_VALUES, one_of=tuple(_VALUES), shape=lambda found: next(iter(found.values()))),
     "ArrayValue": Message({"values": "AnyValue[]"}, shape=lambda found: found.get("values", [])),
     "KeyValueList": Message({"values": "KeyValue[]"}, shape=lambda found: found.get("values", {})),
+    "ExportLogsServiceRequest": Message({"resourceLogs": "ResourceLogs[]"}, required=("resourceLogs",)),
+    "ResourceLogs": Message(
+        {"resource": "Resource", "scopeLogs": "ScopeLogs[]", "schemaUrl": "string"}, required=("resource", "scopeLogs")
+    ),
+    "ScopeLogs": Message(
+        {"scope": "InstrumentationScope", "logRecords": "LogRecord[]", "schemaUrl": "string"},
+        required=("scope", "logRecords"),
+    ),
+    "LogRecord": Message(
+        {
+            "timeUnixNano": "fixed64",
+            "observedTimeUnixNano": "fixed64",
+            "severityNumber": "SeverityNumber",
+            "severityText": "string",
+            "body": "AnyValue",
+            "attributes": "KeyValue[]",
+            "droppedAttributesCount": "uint32",
+            "flags": "fixed32",
+            "traceId": "trace id",
+            "spanId": "span id",
+            "eventName": "string",
+        },
+        required=("timeUnixNano", "observedTimeUnixNano", "severityNumber", "body"),
+    ),
+    "ExportTraceServiceRequest": Message({"resourceSpans": "ResourceSpans[]"}, required=("resourceSpans",)),
+    "ResourceSpans": Message(
+        {"resource": "Resource", "scopeSpans": "ScopeSpans[]", "schemaUrl": "string"},
+        required=("resource", "scopeSpans"),
+    ),
+    "ScopeSpans": Message(
+        {"scope": "InstrumentationScope", "spans": "Span[]", "schemaUrl": "string"}, required=("scope", "spans")
+    ),
+    "Span": Message(
+        {
+            "traceId": "trace id",
+            "spanId": "span id",
+            "traceState": "string",
+            "parentSpanId": "span id",
+            "flags": "fixed32",
+            "name": "string",
+            "kind": "SpanKind",
+            "startTimeUnixNano": "fixed64",
+            "endTimeUnixNano": "fixed64",
+            "attributes": "KeyValue[]",
+            "droppedAttributesCount": "uint32",
+            "events": "Event[]",
+            "droppedEventsCount": "uint32",
+            "links": "Link[]",
+            "droppedLinksCount": "uint32",
+            "status": "Status",
+        },
+        required=("traceId", "spanId", "name", "kind", "startTimeUnixNano", "endTimeUnixNano"),
+    ),
+    "Event": Message(
+        {
+            "timeUnixNano": "fixed64",
+            "name": "string",
+            "attributes": "KeyValue[]",
+            "droppedAttributesCount": "uint32",
+        },
+        required=("timeUnixNano", "name"),
+    ),
+    "Link": Message(
+        {
+            "traceId": "trace id",
+            "spanId": "span id",
+            "traceState": "string",
+            "attributes": "KeyValue[]",
+            "droppedAttributesCount": "uint32",
+            "flags": "fixed32",
+        },
+        required=("traceId", "spanId"),
+    ),
+    "Status": Message({"message": "string", "code": "StatusCode"}),
 }
 """Left out, and so refused: `summary`, which is for old formats alone, and the `…Strindex` fields, which are for profiles."""
 
@@ -225,6 +299,17 @@ def _temporality(value: Any) -> str:
     return ("", "delta", "cumulative")[value]
 
 
+def _number_within(least: int, most: int) -> Reader:
+    """Of an enumeration: a number, as the JSON encoding of OTLP has it, and not a name."""
+
+    def read(value: Any) -> int:
+        if type(value) is not int or not least <= value <= most:
+            raise ValueError(f"{value!r} is no number from {least} to {most}")
+        return value
+
+    return read
+
+
 def _base64(value: Any) -> bytes:
     return base64.b64decode(_string(value), validate=True)
 
@@ -242,6 +327,7 @@ WRITTEN: dict[str, Reader] = {
     "string": _string,
     "bool": _boolean,
     "uint32": _short_integer(is_signed=False),
+    "fixed32": _short_integer(is_signed=False),
     "sint32": _short_integer(is_signed=True),
     "uint64": _long_integer(is_signed=False),
     "fixed64": _long_integer(is_signed=False),
@@ -252,6 +338,9 @@ WRITTEN: dict[str, Reader] = {
     "trace id": _id(32),
     "span id": _id(16),
     "AggregationTemporality": _temporality,
+    "SeverityNumber": _number_within(1, 24),
+    "SpanKind": _number_within(1, 5),
+    "StatusCode": _number_within(0, 2),
 }
 """How a sender writes each type in JSON."""
 
@@ -304,9 +393,12 @@ def _object(pairs: list[tuple[str, Any]]) -> Tree:
     return found
 
 
-def walk(document: Any, readers: Mapping[str, Reader] = WRITTEN) -> Tree:
+METRICS, LOGS, TRACES = "ExportMetricsServiceRequest", "ExportLogsServiceRequest", "ExportTraceServiceRequest"
+
+
+def walk(document: Any, readers: Mapping[str, Reader] = WRITTEN, request: str = METRICS) -> Tree:
     """The tree of a parsed request. Raises NotOtlp at the first thing that has not the form."""
-    tree: Tree = _message("ExportMetricsServiceRequest", document, "", readers)
+    tree: Tree = _message(request, document, "", readers)
     return tree
 
 

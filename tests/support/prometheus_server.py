@@ -12,6 +12,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from tests.support.exporter_process import Exporter
+from tests.support.requirements import need_command
 from tests.support.server_process import Server, listening
 from tests.support.traced import eventually
 
@@ -19,6 +21,17 @@ from tests.support.traced import eventually
 PATIENCE_SECONDS = 60
 # Which of the two it says first is not settled.
 ANNOUNCEMENT = r'\A(?=.*Server is ready to receive web requests).*msg="Listening on"[^\n]* address=(\S+)'
+
+CONFIGURATION = """\
+global:
+  scrape_interval: 1s
+scrape_configs:
+  - job_name: gpustall
+    honor_labels: true
+    static_configs:
+      - targets: ["{target}"]
+        labels: {{namespace: monitoring, pod: exporter-0}}
+"""
 
 
 @dataclass(frozen=True)
@@ -50,6 +63,11 @@ class Prometheus:
         data = self.get("/api/v1/query", query=expression)
         return data["result"] if data else []
 
+    def exemplars(self, expression: str) -> list[dict[str, Any]]:
+        """Of all series of a query, so far: {"labels": …, "value": text, "timestamp": seconds}."""
+        data = self.get("/api/v1/query_exemplars", query=expression, start="0", end="4102444800")
+        return [exemplar for series in data or () for exemplar in series["exemplars"]]
+
     def awaited(self, expression: str) -> list[dict[str, Any]]:
         """The series, as soon as there is one."""
         found: list[dict[str, Any]] = eventually(
@@ -71,3 +89,12 @@ def serving(binary: str | Path, configuration: str, folder: Path, *flags: str) -
     ]
     with listening(command, ANNOUNCEMENT, folder) as server:
         yield Prometheus(server)
+
+
+@contextmanager
+def scraping(exporter: Exporter, folder: Path, *flags: str) -> Iterator[Prometheus]:
+    """Prometheus as Debian packages it, which scrapes an exporter every second."""
+    target = exporter.url.removeprefix("http://").removesuffix("/metrics")
+    binary = need_command("prometheus", "prometheus")
+    with serving(binary, CONFIGURATION.format(target=target), folder, *flags) as server:
+        yield server

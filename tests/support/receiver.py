@@ -88,9 +88,9 @@ def answer(
     return Entry(say)
 
 
-def partial(rejected: int, message: str = "") -> Entry:
-    """200, but of the points some were rejected; in the format of the request."""
-    outcome = {"rejectedDataPoints": str(rejected), "errorMessage": message}
+def partial(rejected: int, message: str = "", field: str = "rejectedDataPoints") -> Entry:
+    """200, but some were rejected; in the format of the request. field: of JSON; in protobuf one number is that of all three."""
+    outcome = {field: str(rejected), "errorMessage": message}
     in_json = json.dumps({"partialSuccess": outcome}).encode()
     in_protobuf = ExportMetricsServiceResponse(
         partial_success=ExportMetricsPartialSuccess(rejected_data_points=rejected, error_message=message)

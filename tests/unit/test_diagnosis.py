@@ -9,17 +9,18 @@ import pytest
 
 from exporter import catalog
 from exporter.accounting.standing import Standing
-from exporter.chains.chain import Cause, Chain, Change, End, Severity, Transition
+from exporter.chains.chain import Cause, Chain, Change, Effect, End, Severity, Transition
 from exporter.chains.engine import Engine, Observation
 from exporter.chains.memory import Allocations
 from exporter.chains.span import Collective
 from exporter.diagnosis import MAX_INFOS, Diagnosis
 from exporter.kernel.rows import Tables
-from exporter.totals import Series, Total
-from tests.support.chains import a_chain
+from exporter.totals import Series, Total, Trace
+from tests.support.chains import SECOND, a_chain
 from tests.support.tables import FakeTables
 
 GAP = ("cpu_contention", "gap")
+LOST = Series(catalog.LOST, ("cpu_contention",))
 
 
 class _Scripted(Engine):
@@ -137,6 +138,38 @@ class TestMetrics:
             Series(catalog.CHAIN_ACTIVE, GAP): 0,
             Series(catalog.CHAIN_SEVERITY, GAP): 0,
         }
+
+    def test_open_chain_is_the_trace_of_what_is_lost_to_its_cause(self, bench: Bench) -> None:
+        """With the numbers that it has by now."""
+        chain = a_chain(lost_ns=485_000_000)
+        bench.tick(says=(Transition(Change.OPENED, chain),))
+        bench.engine.open = [replace(chain, lost_ns=900_000_000, updated_ns=12 * SECOND)]
+
+        assert bench.diagnosis.traces([1]) == {
+            1: {LOST: Trace("1" * 32, "1" * 16, 900_000_000, 12 * SECOND)},
+        }
+
+    def test_resolved_chain_is_the_trace_until_another_one_opens(self, bench: Bench) -> None:
+        """Of the same cause, whatever its effect."""
+        chain = a_chain(lost_ns=485_000_000)
+        bench.tick(says=(Transition(Change.OPENED, chain), chain.resolved(12 * SECOND, End.RECOVERED)))
+        first = bench.diagnosis.traces([1])[1][LOST]
+        bench.engine.open = [a_chain(id="2" * 32, effect=Effect.SYNC, lost_ns=1, updated_ns=20 * SECOND)]
+
+        assert (first.trace_id, first.at_ns) == ("1" * 32, 12 * SECOND)
+        assert bench.diagnosis.traces([1])[1][LOST].trace_id == "2" * 32
+
+    def test_chain_that_lost_nothing_to_a_cause_of_the_host_is_no_trace(self, bench: Bench) -> None:
+        """There is no counter that it could be found by."""
+        bench.engine.open = [a_chain(cause=Cause.NOT_HOST)]
+
+        assert bench.diagnosis.traces([1]) == {}
+
+    def test_chain_of_another_process_is_not_asked_for(self, bench: Bench) -> None:
+        """Process 1's."""
+        bench.engine.open = [a_chain(lost_ns=5)]
+
+        assert bench.diagnosis.traces([2]) == {}
 
     def test_escalation_is_counted_as_what_it_has_become(self, bench: Bench) -> None:
         """And no second chain."""

@@ -11,7 +11,7 @@ from exporter import catalog
 from exporter.clock import Moment
 from exporter.ledger import Ledger
 from exporter.model import Exemplar, Family, Histogram, Identity
-from exporter.totals import Call, Counts, HistogramTotal, Series, Total, Totals
+from exporter.totals import Call, Counts, HistogramTotal, Series, Total, Totals, Trace
 from tests.support.records import STARTED_UNIX_NS, at, series_of
 
 TTL_SECONDS = 900.0
@@ -423,7 +423,7 @@ class TestExemplars:
         found = self.exported(call)
 
         assert found is not None
-        assert (found.labels, found.duration_seconds) == ((), 0.25)
+        assert (found.labels, found.seconds) == ((), 0.25)
 
     def test_exemplar_outlives_its_process(self) -> None:
         """The slowest call may be the one that it died of."""
@@ -452,6 +452,61 @@ STEPS = st.lists(
     st.tuples(st.sampled_from(["work", "work", "admit", "rename", "retire"]), st.integers(0, 2), st.integers(0, 2)),
     max_size=25,
 )
+
+
+class TestTraces:
+    """The episode that a counter grows by."""
+
+    LOST = Series(catalog.LOST, ("lock",))
+
+    def trace(self, digit: str = "1", at_seconds: float = 990.0) -> Trace:
+        """Of a quarter of a second."""
+        return Trace(digit * 32, digit * 16, 250_000_000, at(at_seconds).monotonic_ns)
+
+    def exemplars(self, ledger: Ledger, traces: Mapping[int, Trace], now_seconds: float = 1_000.0) -> list[Exemplar]:
+        """Of the lost seconds of rank 0, whose processes have these traces."""
+        totals: Totals = {n: {self.LOST: 5} for n in traces}
+        given = {n: {self.LOST: trace} for n, trace in traces.items()}
+        families = ledger.snapshot(totals, dict.fromkeys(totals, RANK_0), at(now_seconds), given).families
+        return [
+            exemplar
+            for family in families
+            for key, exemplar in family.exemplars.items()
+            if (family.metric, key) == (catalog.LOST, (RANK_0, ("lock",)))
+        ]
+
+    def test_exemplar_names_the_trace_and_what_was_lost(self) -> None:
+        """In seconds, with the time of day until which they were counted."""
+        assert self.exemplars(opened(), {1: self.trace()}) == [
+            Exemplar((("trace_id", "1" * 32), ("span_id", "1" * 16)), 0.25, STARTED_UNIX_NS + 990_000_000_000)
+        ]
+
+    def test_of_two_processes_the_latest_is_exported(self) -> None:
+        """Of one identity, in either order."""
+        earlier, later = self.trace("1", 980.0), self.trace("2", 990.0)
+        found = [self.exemplars(opened(), traces) for traces in ({1: earlier, 2: later}, {1: later, 2: earlier})]
+
+        assert [one.labels[0] for (one,) in found] == [("trace_id", "2" * 32)] * 2
+
+    def test_episode_of_a_minute_ago_is_the_last_that_is_shown(self) -> None:
+        """It may have been over between two scrapes."""
+        ledger = opened()
+
+        assert self.exemplars(ledger, {1: self.trace(at_seconds=940.0)}) != []
+        assert self.exemplars(ledger, {1: self.trace(at_seconds=940.0)}, 1_000.000_001) == []
+
+    def test_episode_outlives_its_process(self) -> None:
+        """As the counter does."""
+        ledger = opened()
+        ledger.retire(1, RANK_0, {self.LOST: 5}, {self.LOST: self.trace()})
+
+        assert self.exemplars(ledger, {}) == self.exemplars(opened(), {1: self.trace()})
+
+    def test_no_exemplar_is_of_later_than_its_point(self) -> None:
+        """A tick may have booked more while the tables were read."""
+        (found,) = self.exemplars(opened(), {1: self.trace(at_seconds=1_001.0)})
+
+        assert found.at_unix_ns == at(1_000.0).unix_ns
 
 
 class TestNeverGoingBack:

@@ -22,13 +22,14 @@ from exporter.kernel.abi import ThreadState
 from exporter.kernel.calibration import CallCost
 from exporter.kernel.rows import Accounts, CommunicatorRow, ProcessRow, Reading, Tables
 from exporter.ledger import Ledger
-from exporter.model import Histogram, Identity, Snapshot
+from exporter.model import Exemplar, Histogram, Identity, Snapshot
 from exporter.output.negotiation import Format
 from exporter.output.own_metrics import OwnMetrics
 from exporter.publication import Publication
 from exporter.roster import Roster
 from tests.support.records import at, series_of
 from tests.support.tables import FakeTables
+from tests.support.traced import only
 from tests.unit.host.process_tree import process
 
 PATIENCE_SECONDS = 20
@@ -495,6 +496,24 @@ class TestChains:
 
         assert self.told(bench) == [("opened", "3", 100)]
         assert bench.exported(catalog.CHAIN_SEVERITY) == {("3", "block_io", "gap"): 2}
+
+    def test_lost_time_names_the_chain(self, bench: Bench) -> None:
+        """Half of every second, since the chain began; also when the job has ended in it."""
+        self.starve(bench, 31)
+        open_, chain = self.exemplar(bench), bench.said[0][0].chain
+        bench.publication.tick([1])
+        over = self.exemplar(bench)
+
+        assert open_.labels == over.labels == (("trace_id", chain.id), ("span_id", chain.id[:16]))
+        assert open_.seconds == pytest.approx((chain.updated_ns - chain.began_ns) / 2e9, abs=0.5)
+        assert over.at_unix_ns >= open_.at_unix_ns
+
+    def exemplar(self, bench: Bench) -> Exemplar:
+        """Of what was lost to the disk."""
+        bench.now += 1.0
+        families = bench.publication.snapshot().families
+        found: Exemplar = only(one for family in families for one in family.exemplars.values())
+        return found
 
     def test_chain_ends_with_its_process(self, bench: Bench) -> None:
         """What was opened stays counted."""

@@ -80,11 +80,15 @@ class Deltas:
         waiting = self._waiting.get(key)
         if waiting is None:
             # A series of which there was nothing at the last collection has been counting since then at the earliest.
+            start_unix_ns = max(point.start_unix_ns, self._collected_unix_ns)
+            is_new = point.exemplar is not None and point.exemplar.at_unix_ns >= start_unix_ns
             self._waiting[key] = point._replace(
-                value=increase, start_unix_ns=max(point.start_unix_ns, self._collected_unix_ns)
+                value=increase, start_unix_ns=start_unix_ns, exemplar=point.exemplar if is_new else None
             )
         else:
-            self._waiting[key] = waiting._replace(value=_plus(waiting.value, increase))
+            self._waiting[key] = waiting._replace(
+                value=_plus(waiting.value, increase), exemplar=point.exemplar or waiting.exemplar
+            )
         return now
 
     def _forget_ended(self, current: dict[_Key, _Counted]) -> None:

@@ -25,12 +25,14 @@ from exporter.output.otlp.points import (
     encodable,
     explicit_counts,
     grouped,
+    ids,
     is_sum,
     number,
 )
 from exporter.totals import Counts
 
 CONTENT_TYPE = "application/json"
+_REJECTED = ("rejectedDataPoints", "rejectedLogRecords", "rejectedSpans")
 
 _SCOPE = f'"scope":{{"name":{json.dumps(SCOPE[0])},"version":{json.dumps(SCOPE[1])}}}'
 _EXPLICIT_BOUNDS = f'"explicitBounds":{json.dumps(units.CLASSIC_EDGES_SECONDS, separators=(",", ":"))}'
@@ -48,15 +50,19 @@ def encode(request: Iterable[DataPoint], time_unix_ns: int, origin: Origin, form
 
 
 def rejected(body: bytes) -> tuple[int, str]:
-    """What a receiver did not take: data points, and its word on it. Raises ValueError when this is no response."""
+    """How many points, log records or spans a receiver did not take, and its word on it.
+
+    The responses of the three services differ in one name. Raises ValueError when this is none.
+    """
     try:
         partial = json.loads(body).get("partialSuccess") or {}
-        points, message = int(partial.get("rejectedDataPoints") or 0), str(partial.get("errorMessage") or "")
+        count = int(next((partial[name] for name in _REJECTED if partial.get(name)), 0))
+        message = str(partial.get("errorMessage") or "")
     except (AttributeError, OverflowError, RecursionError, TypeError) as error:
         raise ValueError("not a response in JSON") from error
-    if abs(points) > INT64_MAX:
+    if abs(count) > INT64_MAX:
         raise ValueError("not an int64")
-    return points, message
+    return count, message
 
 
 class _Writer:
@@ -87,7 +93,7 @@ class _Writer:
             buckets = _explicit_buckets(counts)
         else:
             buckets = _exponential_buckets(counts.begin, counts.held)
-        exemplars = f',"exemplars":[{self._exemplar(histogram.exemplar)}]' if histogram.exemplar else ""
+        exemplars = self._exemplars(histogram.exemplar)
         return (
             f'{{{self._attributes(point)},"startTimeUnixNano":"{point.start_unix_ns}",{self._time},'
             f'"count":"{counts.total}","sum":{histogram.sum_seconds!r},{buckets}{exemplars}}}'
@@ -95,16 +101,21 @@ class _Writer:
 
     def _sum(self, point: DataPoint) -> str:
         start = f'"startTimeUnixNano":"{point.start_unix_ns}"'
-        return f"{{{self._attributes(point)},{start},{self._time},{_number(point)}}}"
+        return f"{{{self._attributes(point)},{start},{self._time},{_number(point)}{self._exemplars(point.exemplar)}}}"
 
     def _gauge(self, point: DataPoint) -> str:
         return f"{{{self._attributes(point)},{self._time},{_number(point)}}}"
 
-    def _exemplar(self, exemplar: Exemplar) -> str:
-        names, values = zip(*exemplar.labels, strict=True) if exemplar.labels else ((), ())
+    def _exemplars(self, exemplar: Exemplar | None) -> str:
+        """The field, of one or of none."""
+        if exemplar is None:
+            return ""
+        trace_id, span_id, labels = ids(exemplar)
+        names, values = zip(*labels, strict=True) if labels else ((), ())
+        trace = f',"traceId":"{trace_id}","spanId":"{span_id}"' if trace_id else ""
         return (
-            f'{{"filteredAttributes":[{self._remembered(names, values)}],"timeUnixNano":"{exemplar.ended_unix_ns}",'
-            f'"asDouble":{exemplar.duration_seconds!r}}}'
+            f',"exemplars":[{{"filteredAttributes":[{self._remembered(names, values)}],'
+            f'"timeUnixNano":"{exemplar.at_unix_ns}","asDouble":{exemplar.seconds!r}{trace}}}]'
         )
 
     def _attributes(self, point: DataPoint) -> str:

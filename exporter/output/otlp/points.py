@@ -15,7 +15,7 @@ from typing import NamedTuple
 
 from exporter import __version__, units
 from exporter.catalog import COMMON_LABELS, Kind, Metric
-from exporter.model import Family, Histogram, Identity, Snapshot
+from exporter.model import Exemplar, Family, Histogram, Identity, Snapshot
 from exporter.totals import Counts
 
 SCOPE = ("gpu-stall-exporter", __version__)
@@ -34,13 +34,14 @@ _CONTAINER_ID = re.compile(r"[0-9a-f]{12}")
 
 
 class DataPoint(NamedTuple):
-    """One series at one time. start_unix_ns: since when a counter or a histogram counts."""
+    """One series at one time. start_unix_ns: since when a counter or a histogram counts. exemplar: of a counter."""
 
     metric: Metric
     identity: Identity | None
     labels: tuple[str, ...]
     value: int | float | Histogram
     start_unix_ns: int
+    exemplar: Exemplar | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,7 +89,14 @@ def data_points(snapshot: Snapshot, own: Iterable[Family]) -> list[DataPoint]:
     """Every series of the workloads and of the exporter itself."""
     started, now = snapshot.started_unix_ns, snapshot.taken_at.unix_ns
     return [
-        DataPoint(family.metric, point.identity, point.labels, point.value, min(started.get(point.identity, now), now))
+        DataPoint(
+            family.metric,
+            point.identity,
+            point.labels,
+            point.value,
+            min(started.get(point.identity, now), now),
+            family.exemplars.get((point.identity, point.labels)) if family.exemplars else None,
+        )
         for family in (*snapshot.families, *own)
         for point in family.points
     ]
@@ -117,6 +125,13 @@ def attributes(point: DataPoint) -> dict[str, str]:
     """The five labels, except of the exporter itself, and the metric's own."""
     common = {} if point.identity is None else dict(zip(COMMON_LABELS, point.identity.values(), strict=True))
     return common | dict(zip(point.metric.labels, point.labels, strict=True))
+
+
+def ids(exemplar: Exemplar) -> tuple[str, str, tuple[tuple[str, str], ...]]:
+    """Its trace id and its span id, "" where it has none, for which the protocol has fields; and its other labels."""
+    by_name = dict(exemplar.labels)
+    trace_id, span_id = by_name.pop("trace_id", ""), by_name.pop("span_id", "")
+    return trace_id, span_id, tuple(by_name.items())
 
 
 def is_sum(metric: Metric) -> bool:

@@ -21,7 +21,7 @@ from typing import Any, NamedTuple
 from urllib.parse import SplitResult, unquote, urlsplit
 
 from exporter import __version__
-from exporter.config.otlp import Receiver
+from exporter.config.otlp import Target
 from exporter.errors import BadInput, ExporterError
 
 MAX_ANSWER_BYTES = 65536
@@ -53,7 +53,7 @@ class NotTrusted(NoAnswer):
 class Poster:
     """Posts to one receiver. Raises BadInput when its certificates or its proxy cannot be used."""
 
-    def __init__(self, receiver: Receiver) -> None:
+    def __init__(self, receiver: Target) -> None:
         self._target = urlsplit(receiver.url)
         self._headers = dict(receiver.headers)
         if "user-agent" not in {name.lower() for name in self._headers}:
@@ -233,7 +233,7 @@ def _reason(error: Exception) -> str:
     return getattr(error, "strerror", None) or str(error)[:_SHOWN_CHARACTERS] or type(error).__name__
 
 
-def _tls_context(receiver: Receiver) -> ssl.SSLContext:
+def _tls_context(receiver: Target) -> ssl.SSLContext:
     def no_passphrase() -> str:
         raise ValueError("it needs a passphrase")  # and nobody is there to be asked
 

@@ -31,7 +31,7 @@ from opentelemetry.sdk.util.instrumentation import InstrumentationScope
 
 from exporter import units
 from exporter.catalog import Kind, Metric
-from exporter.model import Histogram
+from exporter.model import Exemplar, Histogram
 from exporter.output.otlp.points import (
     FIRST_INDEX,
     SCOPE,
@@ -42,6 +42,7 @@ from exporter.output.otlp.points import (
     encodable,
     explicit_counts,
     grouped,
+    ids,
     is_sum,
     number,
 )
@@ -65,7 +66,10 @@ def encode(request: Iterable[DataPoint], time_unix_ns: int, origin: Origin, form
 
 
 def rejected(body: bytes) -> tuple[int, str]:
-    """What a receiver did not take: data points, and its word on it. Raises ValueError when this is no response."""
+    """How many points, log records or spans a receiver did not take, and its word on it.
+
+    The responses of the three services have the same two fields. Raises ValueError when this is none.
+    """
     try:
         partial = ExportMetricsServiceResponse.FromString(body).partial_success
     except DecodeError as error:
@@ -89,7 +93,13 @@ def _metric(metric: Metric, points: Sequence[DataPoint], time_unix_ns: int, form
 
 
 def _number(point: DataPoint, start_unix_ns: int | None, time_unix_ns: int) -> NumberDataPoint:
-    return NumberDataPoint(_attributes(point), start_unix_ns, time_unix_ns, number(point))  # type: ignore[arg-type] # a gauge has no start
+    return NumberDataPoint(
+        _attributes(point),
+        start_unix_ns,  # type: ignore[arg-type] # a gauge has no start
+        time_unix_ns,
+        number(point),
+        _exemplars(point.exemplar),
+    )
 
 
 def _attributes(point: DataPoint) -> dict[str, str]:
@@ -112,7 +122,7 @@ def _exponential(point: DataPoint, time_unix_ns: int) -> ExponentialHistogramDat
         flags=0,
         min=None,  # type: ignore[arg-type] # not known; the protocol and the encoder have it optional
         max=None,  # type: ignore[arg-type]
-        exemplars=_exemplars(histogram),
+        exemplars=_exemplars(histogram.exemplar),
     )
 
 
@@ -128,7 +138,7 @@ def _explicit(point: DataPoint, time_unix_ns: int) -> HistogramDataPoint:
         explicit_bounds=units.CLASSIC_EDGES_SECONDS,
         min=None,  # type: ignore[arg-type] # as above
         max=None,  # type: ignore[arg-type]
-        exemplars=_exemplars(histogram),
+        exemplars=_exemplars(histogram.exemplar),
     )
 
 
@@ -137,6 +147,9 @@ def _histogram(point: DataPoint) -> Histogram:
     return point.value
 
 
-def _exemplars(histogram: Histogram) -> list[SdkExemplar]:
-    one = histogram.exemplar
-    return [] if one is None else [SdkExemplar(dict(one.labels), one.duration_seconds, one.ended_unix_ns)]
+def _exemplars(one: Exemplar | None) -> list[SdkExemplar]:
+    if one is None:
+        return []
+    trace_id, span_id, labels = ids(one)
+    numbers = (int(span_id, 16), int(trace_id, 16)) if trace_id else (None, None)
+    return [SdkExemplar(dict(labels), one.seconds, one.at_unix_ns, *numbers)]

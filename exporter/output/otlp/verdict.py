@@ -18,13 +18,14 @@ from exporter.output.otlp.post import Answer, NoAnswer, NotTrusted, TimeIsUp
 MAX_RETRY_AFTER_SECONDS = 3600.0  # no receiver silences an exporter for longer by one word
 _SHOWN_CHARACTERS = 200
 _RETRYABLE_STATUSES = {429, 502, 503, 504}
+_ABSENT_STATUSES = {404, 405, 501}
 
 
 class Outcome(enum.StrEnum):
     """How a push ended, the best first."""
 
     DELIVERED = "delivered"
-    PARTIAL = "partial"  # taken, but for points that the receiver counts
+    PARTIAL = "partial"  # taken, but for what the receiver counts
     REJECTED = "rejected"  # a status that says no
     REDIRECTED = "redirected"  # elsewhere; not followed
     NOT_OTLP = "not_otlp"  # a 200 of something else: a proxy's page, a login form
@@ -36,12 +37,21 @@ class Outcome(enum.StrEnum):
 
 
 class Verdict(NamedTuple):
-    """What came of one request. detail: for the log. retry_after_seconds: what the receiver asked for, else 0."""
+    """What came of one request. detail: for the log. rejected: points, log records or spans.
+
+    retry_after_seconds: what the receiver asked for, else 0. is_absent: it has nothing at this address that takes them.
+    """
 
     outcome: Outcome
     detail: str = ""
-    rejected_points: int = 0
+    rejected: int = 0
     retry_after_seconds: float = 0.0
+    is_absent: bool = False
+
+    @property
+    def rank(self) -> int:
+        """The larger the worse."""
+        return list(Outcome).index(self.outcome)
 
     @property
     def is_taken(self) -> bool:
@@ -65,7 +75,8 @@ def of_answer(
         seconds = retry_after_seconds(answer.headers.get("retry-after", ""), now or datetime.now(UTC))
         return Verdict(Outcome.UNAVAILABLE, f"status {status}{_quoted(answer.body)}", 0, seconds)
     if not 200 <= status < 300:
-        return Verdict(Outcome.REJECTED, f"status {status}{_quoted(answer.body)}")
+        is_absent = status in _ABSENT_STATUSES
+        return Verdict(Outcome.REJECTED, f"status {status}{_quoted(answer.body)}", is_absent=is_absent)
     if not answer.body:
         return Verdict(Outcome.DELIVERED)  # in protobuf the empty message; several receivers send none in JSON either
     answered_type = answer.headers.get("content-type", "").partition(";")[0].strip().lower()
@@ -74,13 +85,13 @@ def of_answer(
     elif answered_type not in ("", content_type):
         return Verdict(Outcome.NOT_OTLP, f"status {status} with {_shown(answered_type)} instead of {content_type}")
     try:
-        points, message = rejected(answer.body)
+        count, message = rejected(answer.body)
     except ValueError:
         return Verdict(
             Outcome.NOT_OTLP, f"status {status} with a body that is no response of OTLP{_quoted(answer.body)}"
         )
-    if points > 0:
-        return Verdict(Outcome.PARTIAL, f"points rejected: {points}: {_shown(message)}", points)
+    if count > 0:
+        return Verdict(Outcome.PARTIAL, f"rejected: {count}: {_shown(message)}", count)
     return Verdict(Outcome.DELIVERED, _shown(message))
 
 

@@ -69,6 +69,15 @@ class TestOpening:
             ("python", 0.25),
         ]
 
+    def test_what_was_lost_to_its_cause_is_told(self, scene: Scene) -> None:
+        """Half of every second since it began, by whomever; at its opening as ten seconds later."""
+        (opened,) = scene.go_on(2, step_ms=20.0, lost={HOG: 0.375, (LossCause.CPU_CONTENTION, "python"): 0.125})
+        scene.go_on(10, step_ms=20.0, lost={HOG: 0.5})
+        (later,) = scene.engine.open_chains()
+
+        for chain in (opened.chain, later):
+            assert chain.lost_ns == pytest.approx((chain.updated_ns - chain.began_ns) / 2, abs=0.3e9)
+
     def test_what_is_lost_in_waits_for_the_gpu_is_of_effect_sync(self, scene: Scene) -> None:
         """The call that waits comes back late."""
         (opened,) = scene.go_on(2, step_ms=20.0, lost={HOG: 0.5}, exposed=0.5)

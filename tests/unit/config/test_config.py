@@ -5,11 +5,12 @@ from __future__ import annotations
 import argparse
 from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from exporter.config import SETTINGS, Config, add_arguments, load
-from exporter.config.otlp import Receiver
+from exporter.config.otlp import Receiver, Target
 from exporter.errors import BadInput
 
 
@@ -114,6 +115,8 @@ class TestFile:
             log = {{level = "debug", format = "json"}}
             [otlp]
             endpoint = "https://otlp.example:4318"
+            logs = true
+            traces = false
             protocol = "http/protobuf"
             compression = "none"
             interval = "1m"
@@ -131,6 +134,16 @@ class TestFile:
             (tmp_path / name).touch()
         (tmp_path / "headers").write_text("api-key=secret\n", encoding="ascii")
 
+        target: Mapping[str, Any] = {
+            "name": "default",
+            "protocol": "http/protobuf",
+            "compression": "none",
+            "timeout_seconds": 5.0,
+            "headers": (("api-key", "secret"),),
+            "ca_file": tmp_path / "ca.pem",
+            "client_certificate_file": tmp_path / "client.pem",
+            "client_key_file": tmp_path / "client.key",
+        }
         assert loaded(toml(tmp_path, text)) == Config(
             listen_address=("::1", 9),
             telemetry_path="/m",
@@ -151,18 +164,13 @@ class TestFile:
             capsules=None,
             receivers=(
                 Receiver(
-                    name="default",
                     url="https://otlp.example:4318/v1/metrics",
-                    protocol="http/protobuf",
-                    compression="none",
-                    timeout_seconds=5.0,
                     interval_seconds=60.0,
                     temporality="delta",
                     histograms="explicit",
-                    headers=(("api-key", "secret"),),
-                    ca_file=tmp_path / "ca.pem",
-                    client_certificate_file=tmp_path / "client.pem",
-                    client_key_file=tmp_path / "client.key",
+                    logs=Target(url="https://otlp.example:4318/v1/logs", **target),
+                    traces=None,
+                    **target,
                 ),
             ),
             service_name="stalls",

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
 import pytest
 
-from exporter.config.otlp import Receiver
+from exporter.config.otlp import Receiver, Target
 from tests.unit.config.command_line import BASE, LOCAL, METRICS, SECRET, loaded, receiver, refused
 
 
@@ -20,19 +21,24 @@ class TestWhetherToPush:
 
     def test_endpoint_makes_a_receiver_with_the_defaults(self) -> None:
         """Those that the help shows."""
+        target: Mapping[str, Any] = {
+            "name": "default",
+            "protocol": "http/json",
+            "compression": "gzip",
+            "timeout_seconds": 10.0,
+            "headers": (),
+            "ca_file": None,
+            "client_certificate_file": None,
+            "client_key_file": None,
+        }
         assert receiver(f"--otlp.endpoint={LOCAL}") == Receiver(
-            name="default",
             url="http://localhost:4318/v1/metrics",
-            protocol="http/json",
-            compression="gzip",
-            timeout_seconds=10.0,
             interval_seconds=15.0,
             temporality="cumulative",
             histograms="exponential",
-            headers=(),
-            ca_file=None,
-            client_certificate_file=None,
-            client_key_file=None,
+            logs=Target(url="http://localhost:4318/v1/logs", **target),
+            traces=Target(url="http://localhost:4318/v1/traces", **target),
+            **target,
         )
 
     @pytest.mark.parametrize("variable", [BASE, METRICS])

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -47,6 +46,8 @@ class TestTables:
             BASE: "http://b:4318",
             "OTEL_EXPORTER_OTLP_HEADERS": f"api-key={SECRET}",
             "OTEL_EXPORTER_OTLP_METRICS_HEADERS": f"api-key={SECRET}",
+            "OTEL_EXPORTER_OTLP_LOGS_HEADERS": f"api-key={SECRET}",
+            "OTEL_EXPORTER_OTLP_LOGS_ENDPOINT": "http://c/v1/logs",
             "OTEL_EXPORTER_OTLP_PROTOCOL": "http/protobuf",
             "OTEL_EXPORTER_OTLP_COMPRESSION": "none",
             "OTEL_EXPORTER_OTLP_TIMEOUT": "1000",
@@ -61,7 +62,10 @@ class TestTables:
         default, of_table = loaded(file, **environment).receivers
 
         assert default.headers == (("api-key", SECRET),)
-        assert of_table == replace(receiver("--otlp.endpoint=http://a"), name="a")
+        assert of_table == receiver(toml(tmp_path, '[otlp.receiver.a]\nendpoint = "http://a"\n'))
+        assert (of_table.headers, of_table.protocol, of_table.ca_file) == ((), "http/json", None)
+        assert of_table.logs is not None
+        assert (of_table.logs.url, of_table.logs.headers) == ("http://a/v1/logs", ())
 
     def test_nothing_of_the_flags_reaches_a_table_s_receiver(self, tmp_path: Path) -> None:
         """They describe the default one."""

@@ -65,12 +65,13 @@ class TestGolden:
 
         assert [family.metric for family in families] == list(catalog.WORKLOAD_METRICS)
 
-    def test_training_shows_an_exemplar_of_each_rank(self) -> None:
+    def test_training_shows_an_exemplar_of_each_rank_and_of_its_chain(self) -> None:
         """Both formats that have exemplars do."""
         snapshot = CASES["training"]()
+        text, pushed = exposition(snapshot, Format.OPENMETRICS), otlp_document(snapshot)
 
-        assert exposition(snapshot, Format.OPENMETRICS).count(' # {pid="') == 2
-        assert otlp_document(snapshot).count('"exemplars"') == 2
+        assert (text.count(' # {pid="'), text.count(' # {trace_id="')) == (2, 1)
+        assert (pushed.count('"exemplars"'), pushed.count('"traceId"')) == (3, 1)
 
     def test_hostile_shows_no_exemplar(self) -> None:
         """Its only one was being written when the tables were read: half of it may be another call's."""

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from prometheus_client.openmetrics.parser import text_string_to_metric_families as parse_openmetrics
 
 from exporter import catalog, units
-from exporter.model import Exemplar, Histogram, Identity, Snapshot
+from exporter.model import Exemplar, Family, Histogram, Identity, Snapshot
 from exporter.output.negotiation import Format
 from exporter.output.own_metrics import OwnMetrics
 from exporter.output.protobuf import render, varint, zigzag
@@ -263,6 +263,23 @@ class TestExemplars:
         hang = Exemplar((), 5_000.0, 1)
 
         assert [b.upper_bound for b in self.metric(hang).histogram.bucket if b.HasField("exemplar")] == [math.inf]
+
+
+class TestTraces:
+    """The episode that a counter grows by."""
+
+    def test_counter_has_it_beside_its_value(self) -> None:
+        """And its start; a series without one has none."""
+        episode = Exemplar((("trace_id", "a" * 32), ("span_id", "b" * 16)), 0.5, 1_790_000_000_125_000_000)
+        family = Family(catalog.LOST, (point(1.5, "lock"), point(2.5, "irq")), {(TRAINER, ("lock",)): episode})
+        snapshot = Snapshot(at(0.0), (family,), {TRAINER: STARTED_UNIX_NS})
+        lock, irq = families_of(snapshot)["gpustall_lost_seconds_total"].metric
+        found = lock.counter.exemplar
+
+        assert (lock.counter.value, lock.counter.HasField("created_timestamp")) == (1.5, True)
+        assert labels_of(found) == {"trace_id": "a" * 32, "span_id": "b" * 16}
+        assert (found.value, found.timestamp.seconds, found.timestamp.nanos) == (0.5, 1_790_000_000, 125_000_000)
+        assert not irq.counter.HasField("exemplar")
 
 
 class TestAgreement:

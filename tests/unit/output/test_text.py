@@ -158,6 +158,37 @@ class TestExemplars:
         assert float(exemplar.timestamp) == pytest.approx(1790000000.126, abs=1e-3)
 
 
+class TestTraces:
+    """The episode that a counter grows by, in OpenMetrics only."""
+
+    EPISODE = Exemplar(
+        (("trace_id", "0af7651916cd43dd8448eb211c80319c"), ("span_id", "0af7651916cd43dd")), 0.5, 1790000000125999999
+    )
+    FAMILY = Family(catalog.LOST, (point(1.5, "lock"), point(2.5, "irq")), {(TRAINER, ("lock",)): EPISODE})
+    SNAPSHOT = Snapshot(at(0.0), (FAMILY,))
+
+    def test_counter_has_it_behind_its_value(self) -> None:
+        """The other series has none."""
+        lines = rendered(self.SNAPSHOT, Format.OPENMETRICS).splitlines()
+
+        assert [line for line in lines if line.startswith("gpustall_lost_seconds_total")] == [
+            f'gpustall_lost_seconds_total{{{COMMON},cause="lock"}} 1.5'
+            ' # {trace_id="0af7651916cd43dd8448eb211c80319c",span_id="0af7651916cd43dd"} 0.5 1790000000.126',
+            f'gpustall_lost_seconds_total{{{COMMON},cause="irq"}} 2.5',
+        ]
+
+    def test_older_format_knows_no_exemplars(self) -> None:
+        """It would take them for a timestamp."""
+        assert " # " not in rendered(self.SNAPSHOT, Format.TEXT)
+
+    def test_parser_reads_it_back(self) -> None:
+        """Which refuses labels of more than 128 characters."""
+        (family,) = parse_openmetrics(rendered(self.SNAPSHOT, Format.OPENMETRICS))
+
+        (exemplar,) = (sample.exemplar for sample in family.samples if sample.exemplar)
+        assert (exemplar.labels, exemplar.value) == (dict(self.EPISODE.labels), 0.5)
+
+
 class TestReadBack:
     """A parser that is not ours finds what was put in."""
 

@@ -38,6 +38,11 @@ def durations(counts: dict[int, int], sum_seconds: float, exemplar: Exemplar | N
     )
 
 
+def episode(at_second: float) -> Exemplar:
+    """Of a counter."""
+    return Exemplar((("trace_id", "1" * 32), ("span_id", "1" * 16)), 0.25, second(at_second))
+
+
 def counted(points: Iterable[DataPoint]) -> list[tuple[Value, int]]:
     """Value and start of each."""
     return [(point.value, point.start_unix_ns) for point in points]
@@ -184,6 +189,24 @@ class TestHistograms:
         assert isinstance(later.value, Histogram)
         assert isinstance(latest.value, Histogram)
         assert (later.value.exemplar, latest.value.exemplar) == (SLOW, SLOWER)
+
+    def test_exemplar_of_a_counter_goes_with_its_delta(self) -> None:
+        """Unless it is of before the delta's time: that has been told."""
+        deltas = delivering(([series(5)._replace(exemplar=episode(10))], 10))
+        (later,) = deltas.collect([series(6)._replace(exemplar=episode(9))], second(25))
+        (latest,) = deltas.collect([series(7)._replace(exemplar=episode(30))], second(40))
+
+        assert (later.value, later.exemplar) == (1, None)
+        assert (latest.value, latest.exemplar) == (2, episode(30))
+
+    def test_waiting_exemplar_of_a_counter_stays_until_a_newer_one_comes(self) -> None:
+        """Both deltas are one by then."""
+        deltas = Deltas()
+        deltas.collect([series(5)._replace(exemplar=episode(1))], second(10))
+        (later,) = deltas.collect([series(6)], second(25))
+        (latest,) = deltas.collect([series(7)._replace(exemplar=episode(30))], second(40))
+
+        assert (later.exemplar, latest.exemplar) == (episode(1), episode(30))
 
     def test_exemplar_alone_is_no_delta(self) -> None:
         """That one has grown too old to be shown is nothing that was counted."""

@@ -312,6 +312,22 @@ class TestExemplars:
             {"filteredAttributes": [], "timeUnixNano": "1790000000000000005", "asDouble": 0.25}
         ]
 
+    def test_episode_of_a_counter_has_its_ids_in_the_fields_for_them(self) -> None:
+        """Which a receiver knows how to follow."""
+        labels = (("trace_id", "0af7651916cd43dd8448eb211c80319c"), ("span_id", "b7ad6b7169203331"))
+        exemplar = Exemplar(labels, 0.25, STARTED_UNIX_NS + 5)
+        point = DataPoint(catalog.LOST, TRAINER, ("lock",), 1.5, STARTED_UNIX_NS, exemplar)
+
+        assert sent(point)["exemplars"] == [
+            {
+                "filteredAttributes": [],
+                "timeUnixNano": "1790000000000000005",
+                "asDouble": 0.25,
+                "traceId": "0af7651916cd43dd8448eb211c80319c",
+                "spanId": "b7ad6b7169203331",
+            }
+        ]
+
 
 class TestResponses:
     """What a receiver says it has not taken."""

@@ -80,11 +80,11 @@ class TestPartial:
         """With the receiver's word for the log."""
         body = b'{"partialSuccess":{"rejectedDataPoints":' + count + b',"errorMessage":"too old"}}'
 
-        assert of_json(200, JSON, body) == Verdict(Outcome.PARTIAL, "points rejected: 3: too old", 3)
+        assert of_json(200, JSON, body) == Verdict(Outcome.PARTIAL, "rejected: 3: too old", 3)
 
     def test_rejected_points_are_counted_in_protobuf(self) -> None:
         """The same."""
-        assert of_protobuf(200, PROTOBUF, THREE_REJECTED) == Verdict(Outcome.PARTIAL, "points rejected: 3: too old", 3)
+        assert of_protobuf(200, PROTOBUF, THREE_REJECTED) == Verdict(Outcome.PARTIAL, "rejected: 3: too old", 3)
 
 
 class TestNotOtlp:
@@ -126,7 +126,7 @@ class TestNotOtlp:
         body = b'{"partialSuccess": {"rejectedDataPoints": "3", "errorMessage": "too old"}}'
 
         assert of_protobuf(200, JSON, b"{}") == Verdict(Outcome.DELIVERED)
-        assert of_protobuf(200, JSON, body) == Verdict(Outcome.PARTIAL, "points rejected: 3: too old", 3)
+        assert of_protobuf(200, JSON, body) == Verdict(Outcome.PARTIAL, "rejected: 3: too old", 3)
 
 
 class TestRefused:
@@ -146,7 +146,14 @@ class TestRefused:
     @pytest.mark.parametrize("status", [400, 401, 403, 404, 405, 408, 413, 415, 422, 500, 501, 505, 599, 100, 999])
     def test_other_statuses_say_no(self, status: int) -> None:
         """500 too: the specification names four that may be retried."""
-        assert of_json(status, "text/plain", b"no") == Verdict(Outcome.REJECTED, f"status {status}: no")
+        assert of_json(status, "text/plain", b"no")[:2] == (Outcome.REJECTED, f"status {status}: no")
+
+    @pytest.mark.parametrize(
+        ("status", "is_absent"), [(404, True), (405, True), (501, True), (400, False), (500, False)]
+    )
+    def test_three_statuses_say_that_nothing_there_takes_it(self, status: int, is_absent: bool) -> None:
+        """Such as logs that are sent to a receiver of metrics."""
+        assert of_json(status).is_absent is is_absent
 
     def test_retry_after_of_a_refusal_is_nothing_to_go_by(self) -> None:
         """It is no reason to send the same again."""
@@ -292,4 +299,4 @@ class TestHostileAnswers:
         """Nor a lone surrogate reach the log's encoder."""
         body = b'{"partialSuccess":{"rejectedDataPoints":1,"errorMessage":"a\\nb\\ud800' + b"x" * 500 + b'"}}'
 
-        assert of_json(200, JSON, body).detail == "points rejected: 1: a b " + "x" * 196
+        assert of_json(200, JSON, body).detail == "rejected: 1: a b " + "x" * 196

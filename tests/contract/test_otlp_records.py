@@ -1,0 +1,115 @@
+"""What is told of chains keeps the protocol, and is the same in both encodings."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import pytest
+
+from exporter import __version__
+from exporter.chains.chain import Change, Severity
+from exporter.model import Identity
+from exporter.output.otlp import json_records, protobuf_records
+from exporter.output.otlp.episodes import Episodes, LogRecord, Span, log_record
+from exporter.output.otlp.points import Origin
+from exporter.report import Report
+from tests.support.otlp_records import read_logs_json, read_logs_protobuf, read_spans_json, read_spans_protobuf
+from tests.support.reports import BEGAN_UNIX_NS, CHAIN_ID, RANK, SECOND, SENTENCE, SPAN_ID, a_report
+
+ORIGIN = Origin("gpu7", "gpu-stall-exporter", (("deployment.environment.name", "prod"),))
+HOSTILE = Identity(node='no"de\\', container="a\nb", pod='",le="1"} 7')
+OPENED = a_report()
+RESOLVED = a_report(Change.RESOLVED, 15.0)
+OTHERS: dict[str, Report] = {
+    "another rank": a_report(chain_id="1" * 32, identity=Identity(node="gpu7", rank="4")),
+    "held back": a_report(chain_id="2" * 32, identity=None, pid=0),
+    "hostile": a_report(
+        chain_id="3" * 32, identity=HOSTILE, culprits=(('x"} 1\ud800\n', 1.0),), commands=("rm 'ä\x00'", "")
+    ),
+    "bare": a_report(
+        chain_id="4" * 32, slowdown=None, lost_share=0.0, contribution=1, culprits=(), commands=(), remedy=""
+    ),
+}
+EVERY = [OPENED, *OTHERS.values(), RESOLVED]
+
+
+def spans_of(*reports: Report) -> list[Span]:
+    """Those that are over, and then those that are left open."""
+    episodes = Episodes()
+    over = [episodes.hear(report) for report in reports]
+    return [span for span in over if span] + episodes.left_open(BEGAN_UNIX_NS + 60 * SECOND)
+
+
+LOGS: Sequence[LogRecord] = [log_record(report) for report in EVERY]
+SPANS: Sequence[Span] = spans_of(*EVERY)
+
+
+class TestEncodings:
+    """Both are read by a reader that refuses whatever breaks a rule."""
+
+    def test_both_say_the_same_in_logs(self) -> None:
+        """Record by record, those of one rank in one resource."""
+        from_json = read_logs_json(json_records.encode_logs(LOGS, ORIGIN))
+
+        assert len(from_json) == len(LOGS)
+        assert from_json == read_logs_protobuf(protobuf_records.encode_logs(LOGS, ORIGIN))
+
+    def test_both_say_the_same_in_spans(self) -> None:
+        """As above."""
+        from_json = read_spans_json(json_records.encode_spans(SPANS, ORIGIN))
+
+        assert len(from_json) == len(SPANS) == 5
+        assert from_json == read_spans_protobuf(protobuf_records.encode_spans(SPANS, ORIGIN))
+
+    @pytest.mark.parametrize("name", OTHERS)
+    def test_text_that_is_no_text_can_be_sent(self, name: str) -> None:
+        """Whatever programs call themselves."""
+        for read, encode in (
+            (read_logs_json, json_records.encode_logs),
+            (read_logs_protobuf, protobuf_records.encode_logs),
+        ):
+            (found,) = read(encode([log_record(OTHERS[name])], ORIGIN))
+
+            assert found.trace_id == OTHERS[name].chain_id
+
+
+class TestContent:
+    """What a receiver has in the end."""
+
+    def test_log_record(self) -> None:
+        """With the types that it was told in; of the resource that the metrics of the rank have."""
+        found, *_ = read_logs_json(json_records.encode_logs(LOGS, ORIGIN))
+
+        assert (found.event_name, found.body, found.severity) == ("gpustall.chain.opened", SENTENCE, (17, "ERROR"))
+        assert (found.trace_id, found.span_id) == (CHAIN_ID, SPAN_ID)
+        assert (found.attributes["process.pid"], found.attributes["gpustall.chain.lost_share"]) == (100, 0.5)
+        assert found.attributes["gpustall.chain.commands"] == ["taskset -acp 0-3 100", "renice -n 19 -p 777"]
+        assert found.resource == ORIGIN.resource(RANK)
+        assert found.scope == "gpu-stall-exporter"
+
+    def test_span(self) -> None:
+        """A root of kind internal, in error, with its events."""
+        found, *_ = read_spans_json(json_records.encode_spans(SPANS, ORIGIN))
+
+        assert (found.trace_id, found.span_id, found.name, found.kind) == (CHAIN_ID, SPAN_ID, "cpu_contention", 1)
+        assert (found.end_unix_ns - found.start_unix_ns, found.status) == (15 * SECOND, (2, SENTENCE))
+        assert [event.name for event in found.events] == ["gpustall.chain.opened"]
+        assert found.resource == ORIGIN.resource(RANK)
+
+    def test_span_of_a_low_chain_has_no_status(self) -> None:
+        """In both encodings."""
+        low = spans_of(a_report(severity=Severity.LOW), a_report(Change.RESOLVED, severity=Severity.LOW))
+        in_json = read_spans_json(json_records.encode_spans(low, ORIGIN))
+        in_protobuf = read_spans_protobuf(protobuf_records.encode_spans(low, ORIGIN))
+
+        assert [span.status for span in (*in_json, *in_protobuf)] == [(0, ""), (0, "")]
+
+    def test_what_is_held_back_is_told_by_the_exporter(self) -> None:
+        """It has no name of its own yet."""
+        (found,) = read_logs_json(json_records.encode_logs([log_record(OTHERS["held back"])], ORIGIN))
+
+        assert found.resource == ORIGIN.resource(None)
+
+    def test_scope_has_the_version(self) -> None:
+        """As that of the metrics."""
+        assert f'"version":"{__version__}"'.encode() in json_records.encode_spans(SPANS, ORIGIN)
