@@ -46,6 +46,7 @@ from exporter.publication import Publication
 from exporter.roster import Roster
 
 if TYPE_CHECKING:
+    from exporter.history.recorder import Recorder
     from exporter.output.otlp.delivery import Delivery
 
 log = logging.getLogger(__name__)
@@ -86,6 +87,8 @@ class Daemon:
         )
         resources.callback(self.discovery.close)
         clock = Clock()
+        self._history = self._make_history(clock, collectors)
+        hearers = [write_to_log] if self._history is None else [write_to_log, self._history.hear]
         self.publication = Publication(
             self.tables,
             Roster(processes, config.node, config.max_workloads),
@@ -93,8 +96,9 @@ class Daemon:
             self.own,
             collectors,
             clock=clock,
+            tell=Narrator(processes, hearers).tell,
+            onlooker=self._history,
             # Where returns are not probed, there is no launch to be timed less often.
-            tell=Narrator(processes, [write_to_log]).tell,
             governor=Governor(
                 cost, config.overhead_limit if with_returns else math.inf, is_duty=config.launch_mode == "duty"
             ),
@@ -150,6 +154,18 @@ class Daemon:
         origin = Origin(config.node, config.service_name, config.resource_attributes)
         return [Delivery(one, self._snapshot, self.own, origin) for one in config.receivers]
 
+    def _make_history(self, clock: Clock, collectors: Sequence[str]) -> Recorder | None:
+        """None where none is wanted."""
+        config = self._config
+        if config.history_path is None:
+            return None
+        from exporter.history.recorder import Recorder, Settings  # noqa: PLC0415 - SQLite, only for those who keep one
+
+        settings = Settings(
+            config.history_path, config.history_max_bytes, config.history_retention_seconds, "chains" in collectors
+        )
+        return Recorder(settings, self.own, clock)
+
     def _snapshot(self) -> Snapshot:
         """Of this very moment when the exporter stops: no later push makes up for calls that are missing."""
         return self.publication.snapshot(is_shared=not self._stopping.is_set())
@@ -191,6 +207,8 @@ class Daemon:
         thread.start()
         for delivery in self._deliveries:
             delivery.start()
+        if self._history:
+            self._history.start(self.publication.look)
         try:
             next_tick_at = next_collection_at = time.monotonic()
             while not self._stopping.is_set():
@@ -209,6 +227,8 @@ class Daemon:
                     next_collection_at = started_at + COLLECT_SECONDS
         finally:
             self._flush()
+            if self._history:
+                self._history.stop()
             self.server.shutdown()
             thread.join()
 

@@ -87,7 +87,7 @@ class TestNames:
     @EVERY_DOCUMENT
     def test_every_file_exists(self, name: str) -> None:
         """That is named with a folder of this tree in front."""
-        found = set(re.findall(r"(?<![\w/.])((?:exporter|bpf|tests|docs|\.venv)/[\w./-]*)", quoted(text_of(name))))
+        found = set(re.findall(r"(?<![\w/.-])((?:exporter|bpf|tests|docs|\.venv)/[\w./-]*)", quoted(text_of(name))))
 
         assert {path for path in found - MADE_LATER if not (ROOT / path).exists()} == set()
 

@@ -103,7 +103,9 @@ def running(
     under: Sequence[str] = (),
     before_it_serves: Callable[[int], None] | None = None,
 ) -> Iterator[Exporter]:
-    """`gpu-stall-exporter run` with flags, on a free port of the loopback interface; ended when the block is left.
+    """`gpu-stall-exporter run` with flags, on a free port of the loopback interface, by default without a history.
+
+    It is ended when the block is left.
 
     under: a command that runs it, as `unshare --pid --fork`. before_it_serves: is given the process as soon as it has begun.
     """
@@ -111,7 +113,7 @@ def running(
         log = Path(folder, "log")
         with log.open("wb") as to:
             process = subprocess.Popen(
-                [*under, *COMMAND, "run", "--web.listen-address=127.0.0.1:0", *flags],
+                [*under, *COMMAND, "run", "--web.listen-address=127.0.0.1:0", "--history.path=none", *flags],
                 env={**os.environ, **(environment or {})},
                 stdin=subprocess.DEVNULL,
                 stderr=to,
