@@ -16,6 +16,7 @@ import zlib
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 from exporter.errors import NotPossibleHere
 from exporter.history.place import BESIDE
@@ -38,7 +39,7 @@ class History:
         rows = self._rows(
             "select id, began_unix_ns, seen_unix_ns, ended_unix_ns, version, has_chains, cut_seconds from runs order by id"
         )
-        return [Run(*row[:5], bool(row[5]), row[6]) for row in rows]
+        return [Run(*row)._replace(has_chains=bool(row[5])) for row in rows]
 
     def told(self, since_unix_ns: int) -> list[Told]:
         """Everything that was said of the chains that something has been said of since then, or that are not resolved."""
@@ -62,7 +63,7 @@ class History:
                 windows = unpacked(blob, began_unix_ns, ended_unix_ns)
             yield Seen(run, began_unix_ns, ended_unix_ns, windows)
 
-    def _rows(self, query: str, *values: int) -> Iterator[tuple[object, ...]]:
+    def _rows(self, query: str, *values: int) -> Iterator[tuple[Any, ...]]:
         with self._refusing_damage():
             yield from self._connection.execute(query, values)
 

@@ -129,6 +129,7 @@ class Recorder:
             self._thread.join(STOP_SECONDS)
 
     def _run(self, look: Callable[[], None]) -> None:
+        self._news.set()  # begin the file at once
         while not self._stopping.is_set():
             self._news.wait(self._seconds_until_own_reading())
             self._news.clear()

@@ -77,8 +77,9 @@ LABEL_MEANINGS = {
     "library": "`runtime`, `driver` or `nccl`; `unknown` where the mappings of a process could not be read.",
     "reason": "Of a failure to attach: `denied` (a right is missing), `malformed` (not the ELF file its name promises),"
     " `vanished` (process or file gone), `hidden` (an overlay has a later copy in its place, and its layer is out of reach),"
-    " `no_symbols` (nothing in it to probe), `refused` (by the kernel). Of a loss: see below. Of the history: `queue_full` (the disk is slower than what"
-    " happens), `not_written` (a write failed), `too_many_processes` (more than 256 at a time).",
+    " `no_symbols` (nothing in it to probe), `refused` (by the kernel). Of a loss: see below. Of the history:"
+    " `queue_full` (the disk is slower than what happens), `not_written` (a write failed), `too_many_processes` (more than 256"
+    " at a time).",
     "program": "`cuda`, `nccl`, `process` or `sched`; of recursion also `reclaim`, `interrupt` and `threads`;"
     " `mapping_watch` for news of fresh mappings.",
     "map": "A kernel map; [bpf/README.md](../bpf/README.md) has them all.",
