@@ -58,9 +58,15 @@ class Settings(NamedTuple):
 
 
 class Recorder:
-    """hear(), is_due(), see() and retire() may be called from any thread, the others from the one that made it."""
+    """hear(), is_due(), see() and retire() may be called from any thread, the others from the one that made it.
 
-    def __init__(self, settings: Settings, own: OwnMetrics, clock: Clock) -> None:
+    retry_seconds: until a file that could not be opened is tried again.
+    """
+
+    def __init__(
+        self, settings: Settings, own: OwnMetrics, clock: Clock, *, retry_seconds: float = RETRY_SECONDS
+    ) -> None:
+        self._retry_seconds = retry_seconds
         self._settings = settings
         self._own = own
         self._clock = clock
@@ -139,7 +145,7 @@ class Recorder:
                 self._write()
             except Exception:  # a defect here must cost the history only
                 log.exception("history failed")
-                self._next_attempt_at = time.monotonic() + RETRY_SECONDS
+                self._next_attempt_at = time.monotonic() + self._retry_seconds
                 self._stopping.wait(1.0)
         self._end()
 
@@ -161,6 +167,8 @@ class Recorder:
                 self._store = None
         except (sqlite3.DatabaseError, CorruptError) as error:
             log.warning("history: the end could not be written: %s", error)
+        finally:
+            self._release()
 
     # ---- writing
 
@@ -240,13 +248,13 @@ class Recorder:
             self._release()
         if time.monotonic() < self._next_attempt_at:
             return False
-        self._next_attempt_at = time.monotonic() + RETRY_SECONDS
+        self._next_attempt_at = time.monotonic() + self._retry_seconds
         try:
             self._open()
         except CorruptError as error:
             self._abandon(error)
         except Busy as error:
-            self._next_attempt_at = time.monotonic() + BUSY_RETRY_SECONDS
+            self._next_attempt_at = time.monotonic() + min(BUSY_RETRY_SECONDS, self._retry_seconds)
             self._say(f"is off: {error.one_line()}")
         except Unusable as error:
             self._say(f"is off: {error.one_line()}")

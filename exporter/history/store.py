@@ -21,6 +21,8 @@ SCHEMA_VERSION: Final = 1
 APPLICATION_ID: Final = 0x67707573  # "gpus"; tells our files from other databases
 MAGIC: Final = b"SQLite format 3\0"
 
+_FRACTIONS: Final = b"\x40\x20\x20"  # in the header of every sound file; https://www.sqlite.org/fileformat2.html
+
 MIN_BYTES: Final = 2 << 20
 _PAGE_BYTES: Final = 4096
 _WAL_SHARE: Final = 8  # one part in so many of what the files may take is for the write-ahead log
@@ -191,7 +193,9 @@ class Store:
                     break
                 self._delete_oldest(keep)
             if self._pages("page_count") * _PAGE_BYTES > self._limits.pages_bytes:  # of an earlier, larger limit
-                self._connection.execute("pragma incremental_vacuum").fetchall()
+                # A page at every step, which only executescript() goes on with: there are no rows to ask for.
+                self._connection.executescript("pragma incremental_vacuum")
+                self.checkpoint()
         except sqlite3.DatabaseError as error:
             raise _translated(error) from error
 
@@ -273,7 +277,7 @@ def _refuse_foreign(path: Path) -> None:
         return
     except OSError as error:
         raise Unusable(f"cannot read {path}: {error.strerror}") from error
-    if not header.startswith(MAGIC) or len(header) < 100:
+    if not header.startswith(MAGIC) or len(header) < 100 or header[21:24] != _FRACTIONS:
         return  # empty, or broken: SQLite says which
     version, application = (int.from_bytes(header[at : at + 4], "big") for at in (60, 68))
     if version > SCHEMA_VERSION and application == APPLICATION_ID:
