@@ -50,7 +50,7 @@ def time_of_day(unix_ns: int, now_unix_ns: int, zone: tzinfo | None, *, with_zon
 
 def ranks(numbers: Iterable[str]) -> str:
     """`rank 3`, `ranks 0-2, 4`."""
-    known = set(numbers)
+    known = set(filter(None, numbers))
     counted = sorted(int(number) for number in known if number.isascii() and number.isdigit())
     spans: list[list[int]] = []
     for number in counted:

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import json
+import re
 import subprocess
 import threading
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 
 from exporter import standin
-from tests.support.exporter_process import Exporter, running
+from tests.support.exporter_process import COMMAND, Exporter, running
 from tests.support.standin_gpu import built
 from tests.support.traced import eventually
 
@@ -63,20 +65,41 @@ def severity(exporter: Exporter, cause: str) -> float | None:
     return found.get(cause)
 
 
+def explained(history: Path, opened: str) -> list[str]:
+    """What `explain` says of the process of a line of the log."""
+    pid = re.search(r" pid=(\d+)", opened)
+    assert pid is not None
+    command = [*COMMAND, "explain", f"--history.path={history}", f"--workload=pid={pid[1]}"]
+    return subprocess.run(
+        command, check=True, capture_output=True, text=True, timeout=PATIENCE_SECONDS
+    ).stdout.splitlines()
+
+
 @pytest.mark.end_to_end
 class TestChain:
     """Of a lock that another thread of the job holds."""
 
-    def test_it_opens_with_its_cause_and_is_resolved(self, job: Job) -> None:
-        """One chain, high or critical, told in the log with what to do; nothing else is blamed."""
-        with running() as exporter:
+    def test_it_opens_with_its_cause_and_is_resolved(self, job: Job, tmp_path: Path) -> None:
+        """One chain, high or critical, told in the log and by `explain` with what to do; nothing else is blamed."""
+        history = tmp_path / "state" / "history.sqlite"
+        with running(f"--history.path={history}") as exporter:
             job.wait_for_step(FAULT_FROM)
             eventually(lambda: severity(exporter, "lock"), "a chain is open", PATIENCE_SECONDS)
             job.wait_for_step(FAULT_TO)
             assert severity(exporter, "lock") in (3, 4)
             opened = [line for line in exporter.logs.splitlines() if 'msg="chain opened: lock' in line]
+            while_open = explained(history, opened[0])
             eventually(lambda: severity(exporter, "lock") == 0, "it is resolved", PATIENCE_SECONDS)
             resolved = [line for line in exporter.logs.splitlines() if 'msg="chain resolved: lock' in line]
 
+        afterwards = explained(history, opened[0])
+
+        assert re.match(
+            r"rank 0 \(pid \d+\) loses .* lock, since .*, (high|critical)\. Still going on\.$", while_open[0]
+        )
+        assert any("steps take" in line and "times as long" in line for line in while_open)
+        assert any("py-spy dump --pid" in line for line in while_open)
+        assert afterwards[0].startswith("The exporter stopped at ")
+        assert re.match(r"Nothing is wrong now\. .* lost .* lock, from .* It recovered\.$", afterwards[1])
         assert (len(opened), len(resolved)) == (1, 1)
         assert 'remedy="The thread that feeds the GPU waits for a lock' in opened[0]
