@@ -29,6 +29,9 @@ SAMPLES = {metric.name for metric in METRICS} | {
 OTHER_FLAGS = {
     "config.file",
     "format",
+    "per-process",
+    "since",
+    "workload",
     "no-collector.cuda",
     "no-collector.nccl",
     "no-collector.sched",
@@ -66,7 +69,7 @@ class TestNames:
 
     @EVERY_DOCUMENT
     def test_every_flag_exists(self, name: str) -> None:
-        """Of `run` or `check`."""
+        """Of `run`, `check` or `explain`."""
         flags = set(re.findall(r"(?<![\w-])--([a-z][a-z0-9.-]*[a-z0-9])", text_of(name)))
 
         assert flags - {setting.flag for setting in SETTINGS} - OTHER_FLAGS - FOREIGN_FLAGS == set()

@@ -276,6 +276,7 @@ def _flags_sections() -> Iterator[str]:
     yield (
         "A BOOL may be left out: `--standin.if-idle` is `--standin.if-idle=true`. A DURATION is a number and one of `ms`, `s`,"
         " `m`, `h`; a SIZE one of `KiB`, `MiB`, `GiB`. `check` has one flag more: `--format=text` or `--format=json`."
+        " `explain` takes `--history.path`, and flags of its own: [history.md](history.md)."
     )
     yield "## File"
     yield (
@@ -305,10 +306,10 @@ def _flags_sections() -> Iterator[str]:
     yield table(
         ("code", "meaning"),
         (
-            ("0", "`run`: stopped by SIGINT or SIGTERM. `check`: `run` would work"),
+            ("0", "`run`: stopped by SIGINT or SIGTERM. `check`: `run` would work. `explain`: whatever was found"),
             ("1", "any other error"),
             ("2", "a flag, an address or a value in the file that you can correct"),
-            ("3", "this machine lacks something: a privilege, BTF, a library; `check` says what"),
+            ("3", "this machine lacks something: a privilege, BTF, a library, a history; `check` says what"),
         ),
     )
 
