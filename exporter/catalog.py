@@ -526,6 +526,24 @@ STACKS = _own(
     "Stacks of threads of open chains by what became of them: functions named with bcc, located in files alone, unnamed since the"
     " process had ended, failed, or left_out because too many were waiting.",
 )
+HISTORY_SUCCESS = _own(
+    "history_success",
+    "",
+    Kind.GAUGE,
+    (),
+    "1 when the last write of the history succeeded, 0 when it did not or the file cannot be used; missing where none is kept.",
+)
+HISTORY_BYTES = _own("history", "By", Kind.GAUGE, (), "What the history takes on disk, its log included.")
+HISTORY_WRITE_FAILURES = _own(
+    "history.write_failures", "{write}", Kind.COUNTER, (), "Writes of the history that failed, such as on a full disk."
+)
+HISTORY_DROPPED = _own(
+    "history.dropped",
+    "{record}",
+    Kind.COUNTER,
+    ("reason",),
+    "Windows of processes and changes of chains that are not in the history.",
+)
 SERIES = _own("series", "{series}", Kind.GAUGE, (), "Workload series in the last snapshot; a histogram is one.")
 
 EXPORTER_METRICS = (
@@ -560,6 +578,10 @@ EXPORTER_METRICS = (
     PUSHED_BYTES,
     PUSH_DURATION,
     PUSH_LAST_SUCCESS,
+    HISTORY_SUCCESS,
+    HISTORY_BYTES,
+    HISTORY_WRITE_FAILURES,
+    HISTORY_DROPPED,
     SERIES,
 )
 

@@ -56,6 +56,7 @@ from exporter.report import Hear, Report
 from exporter.roster import Roster
 
 if TYPE_CHECKING:
+    from exporter.history.recorder import Recorder
     from exporter.output.otlp.announcer import Announcer
     from exporter.output.otlp.delivery import Delivery
 
@@ -115,8 +116,8 @@ class Daemon:
             only_in=only_in,
         )
         resources.callback(self.discovery.close)
-        if self._capsules:
-            self._hearers.append(self._capsules.hear)
+        self._history = self._make_history(clock, collectors)
+        self._hearers += [one.hear for one in (self._capsules, self._history) if one]
         narrator = Narrator(processes, self._hearers)
         self.publication = Publication(
             self.tables,
@@ -125,6 +126,7 @@ class Daemon:
             self.own,
             collectors,
             clock=clock,
+            onlooker=self._history,
             # Where returns are not probed, there is no launch to be timed less often.
             tell=narrator.tell,
             witness=self._open_witness(resources, processes),
@@ -207,6 +209,18 @@ class Daemon:
             deliveries.append(announcer)
         return deliveries
 
+    def _make_history(self, clock: Clock, collectors: Sequence[str]) -> Recorder | None:
+        """None where none is wanted."""
+        config = self._config
+        if config.history_path is None:
+            return None
+        from exporter.history.recorder import Recorder, Settings  # noqa: PLC0415 - SQLite, only for those who keep one
+
+        settings = Settings(
+            config.history_path, config.history_max_bytes, config.history_retention_seconds, "chains" in collectors
+        )
+        return Recorder(settings, self.own, clock)
+
     def _snapshot(self) -> Snapshot:
         """Of this very moment when the exporter stops: no later push makes up for calls that are missing."""
         return self.publication.snapshot(is_shared=not self._stopping.is_set())
@@ -273,6 +287,8 @@ class Daemon:
         thread.start()
         for delivery in self._deliveries:
             delivery.start()
+        if self._history:
+            self._history.start(self.publication.look)
         try:
             next_tick_at = next_collection_at = time.monotonic()
             while not self._stopping.is_set():
@@ -293,6 +309,8 @@ class Daemon:
             self._flush()
             if self._capsules:
                 self._capsules.close(self._clock.now())
+            if self._history:
+                self._history.stop()
             self.server.shutdown()
             thread.join()
 

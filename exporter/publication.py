@@ -8,10 +8,11 @@ from __future__ import annotations
 import logging
 import threading
 from collections import Counter
-from collections.abc import Callable, Collection, Hashable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Hashable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import replace
 from functools import partial
-from typing import TypeVar
+from typing import NamedTuple, TypeVar
 
 from exporter import catalog
 from exporter.accounting.thread_time import times_by_process
@@ -23,12 +24,14 @@ from exporter.collectors.sched import Sched
 from exporter.diagnosis import Diagnosis
 from exporter.evidence.witness import Whose, Witness
 from exporter.governor import Governor
+from exporter.history.cutting import Onlooker, Taken
+from exporter.history.window import NO_SWITCHES, Member, Switches
 from exporter.kernel.rows import CommunicatorRow, ProcessRow, Reading, Tables
 from exporter.ledger import Ledger
-from exporter.model import Identity, Snapshot
+from exporter.model import Identity, Snapshot, label_value
 from exporter.output.own_metrics import OwnMetrics
 from exporter.roster import Roster
-from exporter.totals import Totals, Traces, merged
+from exporter.totals import Series, Total, Totals, Traces, merged
 from exporter.units import NANOSECONDS, seconds
 
 log = logging.getLogger(__name__)
@@ -57,11 +60,20 @@ def _say_no_evidence(_chain: Chain, _whose: Whose, _lines: tuple[str, ...], _now
     pass
 
 
+class _Known(NamedTuple):
+    """Of the processes in the tables at a moment. identities: of those that are exported."""
+
+    totals: Totals
+    rows: Mapping[int, ProcessRow]
+    identities: Mapping[int, Identity]
+    switches: Mapping[int, tuple[int, int]]
+
+
 class Publication:
     """Owns what is exported.
 
     collectors: names of those that run. impaired: those of which a kernel program is missing; they run, and are no success.
-    tell: what happens to chains, as it happens.
+    tell: what happens to chains, as it happens. onlooker: sees what is read, by process.
     witness: looks at threads of open chains, None where there is no living process to look at; tell_evidence: what it says.
     recursion_misses: asks the kernel, program name -> runs it left out.
     """
@@ -79,12 +91,14 @@ class Publication:
         tell: Tell = _say_nothing,
         witness: Witness | None = None,
         tell_evidence: TellEvidence = _say_no_evidence,
+        onlooker: Onlooker | None = None,
         impaired: Collection[str] = (),
         recursion_misses: Callable[[], Mapping[str, int]] = dict,
     ) -> None:
         self._tell = tell
         self._witness = witness
         self._tell_evidence = tell_evidence
+        self._onlooker = onlooker
         self._impaired = impaired
         self._recursion_misses = recursion_misses
         self._clock = clock
@@ -152,6 +166,7 @@ class Publication:
             identity = self._roster.dismiss(process)
             if identity is not None:
                 self._ledger.retire(process, identity, totals.get(process, {}), traces.get(process, {}))
+                self._show_last(process, identity, processes.get(process), totals.get(process, {}))
         self._tables.forget(ended, reading)
         self._governor.forget(ended)
         if self._sched:
@@ -208,25 +223,58 @@ class Publication:
 
         A process that ends meanwhile is not exported from this reading: its totals have been kept by then.
         """
+        with self._reading() as known:
+            with self._lock:
+                info, overhead = self._roster.workload_info(), self._governor.totals()
+            totals = merged((known.totals, info, overhead))
+            snapshot = self._ledger.snapshot(totals, known.identities, now, self._traces(known.rows))
+            with self._lock:
+                self._roster.make_room(self._ledger.kept())
+        self._show(known, now)
+        # Without the living, a sum would be that of the dead, and go back: a metric is exported whole or not at all.
+        missing = {metric for name in self._failed for metric in catalog.METRICS_OF_COLLECTOR[name]}
+        return replace(snapshot, families=tuple(one for one in snapshot.families if one.metric not in missing))
+
+    @contextmanager
+    def _reading(self) -> Iterator[_Known]:
+        """What is known now. The books are kept while the block lasts."""
         reading = self._tables.read()
         totals = self._collect(reading)
         with self._books:
             totals = merged((totals, self._of_threads(reading), self._of_chains(reading.processes)))
-            traces = self._traces(reading.processes)
+            rows = reading.processes
             del reading
             with self._lock:
-                info, overhead, identities = (
-                    self._roster.workload_info(),
-                    self._governor.totals(),
-                    self._roster.identities(),
-                )
-            totals = merged((totals, info, overhead))
-            snapshot = self._ledger.snapshot(totals, identities, now, traces)
-            with self._lock:
-                self._roster.make_room(self._ledger.kept())
-        # Without the living, a sum would be that of the dead, and go back: a metric is exported whole or not at all.
-        missing = {metric for name in self._failed for metric in catalog.METRICS_OF_COLLECTOR[name]}
-        return replace(snapshot, families=tuple(one for one in snapshot.families if one.metric not in missing))
+                identities = self._roster.identities()
+            yield _Known(totals, rows, identities, self._switches())
+
+    def look(self) -> None:
+        """Read what a snapshot would, for the onlooker alone: where nobody scrapes it would not see anything."""
+        with self._publishing:
+            if self._is_closed:
+                return
+            now = self._clock.now()
+            with self._reading() as known:
+                pass
+            self._show(known, now)
+
+    def _show(self, known: _Known, now: Moment) -> None:
+        if self._onlooker is None or not self._onlooker.is_due(now):
+            return
+        named = known.identities.keys() & known.rows.keys()
+        members = {number: _member(known.identities[number], known.rows[number]) for number in named}
+        switches = {number: Switches(*both) for number, both in known.switches.items()}
+        self._onlooker.see(Taken(now, known.totals, members, switches))
+
+    def _show_last(
+        self, process: int, identity: Identity, row: ProcessRow | None, totals: Mapping[Series, Total]
+    ) -> None:
+        if self._onlooker is not None and row is not None:
+            switches = Switches(*self._switches().get(process, NO_SWITCHES))
+            self._onlooker.retire(process, _member(identity, row), totals, switches)
+
+    def _switches(self) -> Mapping[int, tuple[int, int]]:
+        return self._sched.switches if self._sched else {}
 
     def _of_threads(self, reading: Reading) -> Totals:
         """What the accounting says; nothing where it is off, or has failed. Needs the books."""
@@ -362,3 +410,7 @@ class Publication:
             recursions[name.partition("_")[0]] += misses
         for subject, count in recursions.items():
             own.set(catalog.LOSSES, count, subject, "recursion")
+
+
+def _member(identity: Identity, row: ProcessRow) -> Member:
+    return Member(identity, row.tgid, label_value(row.comm.decode("utf-8", "replace")))

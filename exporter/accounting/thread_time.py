@@ -12,7 +12,7 @@ from exporter.accounting.naming import STATE_LABEL
 from exporter.kernel.abi import OPERATION_NONE, IntervalKind, Role, ThreadState, Victim
 from exporter.kernel.operations import OPERATIONS
 from exporter.kernel.rows import Accounts
-from exporter.kernel.thread_rows import States, ThreadRow, signed
+from exporter.kernel.thread_rows import IntervalRow, States, ThreadRow, signed
 
 Times = dict[tuple[str, str], int]
 """Nanoseconds by (operation, state), as labels."""
@@ -45,6 +45,23 @@ def times_by_process(accounts: Accounts, of: Container[int] | None = None) -> di
         if of is None or thread.process in of:
             _add_thread(times.setdefault(thread.process, {}), thread)
     return times
+
+
+def switches_by_process(accounts: Accounts) -> dict[int, tuple[int, int]]:
+    """Process -> voluntary and involuntary switches of its threads that made calls, those that have ended included."""
+    switches: dict[int, tuple[int, int]] = {}
+    for interval, ended in accounts.intervals.items():
+        if interval.kind is not IntervalKind.WORKER:
+            _add_switches(switches, interval.process, ended)
+    for thread in accounts.threads:
+        if thread.victim is not Victim.WORKER:
+            _add_switches(switches, thread.process, thread)
+    return switches
+
+
+def _add_switches(switches: dict[int, tuple[int, int]], process: int, row: IntervalRow | ThreadRow) -> None:
+    voluntary, involuntary = switches.get(process, (0, 0))
+    switches[process] = (voluntary + row.voluntary, involuntary + row.involuntary)
 
 
 def _add_thread(times: Times, thread: ThreadRow) -> None:

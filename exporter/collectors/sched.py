@@ -11,7 +11,7 @@ from collections.abc import Container, Hashable, Iterable, Mapping
 from exporter import catalog
 from exporter.accounting.accountant import Accountant, ProcessTime
 from exporter.accounting.standing import Standing
-from exporter.accounting.thread_time import Times
+from exporter.accounting.thread_time import Times, switches_by_process
 from exporter.kernel.rows import Accounts, Reading, Tables
 from exporter.totals import Series, Total, Totals
 
@@ -22,6 +22,7 @@ class Sched:
     def __init__(self, tables: Tables) -> None:
         self._tables = tables
         self._accountant = Accountant()
+        self._switches: Mapping[int, tuple[int, int]] = {}
 
     def tick(
         self, owners: Mapping[int, Hashable], now_ns: int, *, is_urgent: bool = False, with_threads: bool = False
@@ -53,6 +54,11 @@ class Sched:
         """Processes of which the last tick has booked something."""
         return self._accountant.moved
 
+    @property
+    def switches(self) -> Mapping[int, tuple[int, int]]:
+        """Process -> voluntary and involuntary switches so far, of what totals() was given last."""
+        return self._switches
+
     def tgids_of(self, process: int, culprit: str) -> tuple[int, ...]:
         """Of the programs of this name that held CPUs which the process waited for."""
         return self._accountant.tgids_of(process, culprit)
@@ -69,6 +75,7 @@ class Sched:
         times: times_by_process() of the accounts. ended: those of which these are the last totals: nothing stays open.
         """
         self._accountant.update_threads(times, accounts.threads)
+        self._switches = switches_by_process(accounts)
         self._accountant.finish(ended)
         return totals_of(self._accountant.times(of))
 

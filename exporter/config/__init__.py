@@ -46,6 +46,9 @@ class Config:
     max_workloads: int
     procfs: Path
     capsules: Path | None
+    history_path: Path | None
+    history_max_bytes: int
+    history_retention_seconds: float
     receivers: tuple[Receiver, ...]
     service_name: str
     resource_attributes: tuple[tuple[str, str], ...]
@@ -54,6 +57,13 @@ class Config:
     log_format: str
 
 
+HISTORY_PATH = Setting(
+    "history.path",
+    "/var/lib/gpu-stall-exporter/history.sqlite",
+    settings.file_or_none,
+    "FILE",
+    "where the history is kept that `explain` reads, FILE.sqlite; none to keep none",
+)
 SETTINGS = (
     Setting("web.listen-address", f"127.0.0.1:{DEFAULT_PORT}", settings.address, "HOST:PORT", "where to serve metrics"),
     Setting("web.telemetry-path", "/metrics", settings.path_of_url, "PATH", "path of the metrics"),
@@ -120,6 +130,15 @@ SETTINGS = (
         "N",
         "workloads (ranks in containers) told apart at a time; those beyond are rank and container `other`",
     ),
+    HISTORY_PATH,
+    Setting(
+        "history.max-bytes",
+        "64MiB",
+        settings.size,
+        "SIZE",
+        "how much the history may take, its log included; from 2MiB on",
+    ),
+    Setting("history.retention", "24h", settings.duration, "DURATION", "how far the history goes back"),
     Setting("path.procfs", "/proc", settings.existing_dir, "DIR", "where procfs is mounted"),
     Setting(
         "capsule.directory",
@@ -201,6 +220,9 @@ def load(arguments: Mapping[str, Any], environment: Mapping[str, str] | None = N
         max_workloads=values["series.max-workloads"],
         procfs=values["path.procfs"],
         capsules=values["capsule.directory"],
+        history_path=values["history.path"],
+        history_max_bytes=values["history.max-bytes"],
+        history_retention_seconds=values["history.retention"],
         receivers=receivers,
         service_name=values["otlp.service-name"] or attributes.get("service.name") or "gpu-stall-exporter",
         resource_attributes=tuple(attributes.items()),

@@ -15,6 +15,7 @@ from exporter.errors import BadInput
 
 _DURATION = re.compile(r"(\d+(?:\.\d+)?)(ms|s|m|h)")
 _SECONDS = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0}
+_BYTES = {"KiB": 1 << 10, "MiB": 1 << 20, "GiB": 1 << 30}
 _TRUE, _FALSE = ("true", "yes", "on", "1"), ("false", "no", "off", "0")
 
 Parse = Callable[[str], Any]
@@ -120,6 +121,25 @@ def count(text: str) -> int:
     if text.isascii() and text.isdigit() and 1 <= int(text) <= 100_000:
         return int(text)
     raise ValueError("want a whole number from 1 to 100000")
+
+
+def size(text: str) -> int:
+    """Bytes."""
+    match = re.fullmatch(r"([0-9]{1,9})(KiB|MiB|GiB)", text, re.ASCII)
+    size_bytes = int(match[1]) * _BYTES[match[2]] if match else 0
+    if not _BYTES["MiB"] * 2 <= size_bytes <= _BYTES["GiB"] * 64:
+        raise ValueError("want a size from 2MiB to 64GiB, such as 64MiB")
+    return size_bytes
+
+
+def file_or_none(text: str) -> Path | None:
+    """A file that we make, and move aside when it is damaged: not one that is something else already. None for `none`."""
+    if text == "none":
+        return None
+    path = Path(text)
+    if path.is_absolute() and path.suffix == ".sqlite" and "\0" not in text:
+        return path
+    raise ValueError("want an absolute path that ends in .sqlite, or none")
 
 
 def one_of(*choices: str) -> Parse:

@@ -6,6 +6,7 @@ import gzip
 import os
 import re
 import statistics
+import tempfile
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
@@ -63,8 +64,11 @@ class Running:
 
 @contextmanager
 def running(*flags: str, under: Sequence[str] = ()) -> Iterator[Running]:
-    """An exporter on a free port. under: a command that starts it as its only child."""
-    with exporter_process.running(*flags, under=under) as exporter:
+    """An exporter on a free port, with a history. under: a command that starts it as its only child."""
+    with (
+        tempfile.TemporaryDirectory() as folder,
+        exporter_process.running(f"--history.path={folder}/history.sqlite", *flags, under=under) as exporter,
+    ):
         tgid = exporter.process.pid
         children = Path(f"/proc/{tgid}/task/{tgid}/children").read_text(encoding="ascii")
         yield Running(exporter, int(children) if under else tgid)

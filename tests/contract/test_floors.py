@@ -20,7 +20,9 @@ FLOORS = (
     {"collectors", "chains"},  # above the books that one of them keeps, and the other reads
     {"report", "evidence"},  # what the engine says, in the form that every output of chains takes; what it cannot see
     {"output", "roster", "discovery", "standin", "governor", "diagnosis", "narration", "capsule", "top"},
-    {"publication"},  # between its parts and the daemon: it holds roster, ledger and output's own metrics together
+    {"history"},  # a reader of what passes by, which counts what it drops among output's own metrics
+    # between its parts and the daemon: it holds roster, ledger and output's own metrics together
+    {"publication", "explanation"},
     {"daemon", "preflight", "replay"},
     {"demo"},  # a daemon, and a job for it
     {"commands"},
@@ -52,6 +54,20 @@ FORBIDDEN = {
     },  # pure: books and the time are passed in
     "accounting": {"host", "config", "clock", "logs", "model"},  # pure: rows and the time are passed in
     "ledger": {"kernel", "host", "config"},
+    "history": {"kernel", "host", "collectors", "identity", "ledger", "accounting", "config"},
+    # pure: what was recorded and the time are passed in
+    "explanation": {
+        "kernel",
+        "host",
+        "collectors",
+        "identity",
+        "ledger",
+        "accounting",
+        "config",
+        "clock",
+        "logs",
+        "output",
+    },
 }
 """Lower floors that are out of bounds even so."""
 

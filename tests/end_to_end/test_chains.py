@@ -9,12 +9,13 @@ import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 from exporter import standin
-from tests.support.exporter_process import Exporter, running
+from tests.support.exporter_process import COMMAND, Exporter, running
 from tests.support.otlp import Received, read_json
 from tests.support.otlp_records import ReceivedLog, ReceivedSpan, read_logs_json, read_spans_json
 from tests.support.prometheus_server import scraping
@@ -78,6 +79,7 @@ def severity(exporter: Exporter, cause: str) -> float | None:
 @dataclass(frozen=True)
 class Episode:
     """All that was told of one. lines: of the log, by what happened. exemplars: that Prometheus has stored.
+    explained_open, explained_over: by `explain`, while it was open and when the exporter had stopped.
 
     Others, of whatever else runs on this machine, are left out.
     """
@@ -88,6 +90,8 @@ class Episode:
     spans: list[ReceivedSpan]
     points: list[Received]
     exemplars: list[dict[str, Any]]
+    explained_open: list[str]
+    explained_over: list[str]
 
 
 @pytest.fixture(scope="module")
@@ -95,10 +99,13 @@ def episode(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Episode]:
     """Of a lock that another thread of the job holds, to its end."""
     need_tracing()
     folder = tmp_path_factory.mktemp("prometheus")
+    history = tmp_path_factory.mktemp("state") / "history.sqlite"
     without_proxy = {"NO_PROXY": "*", "no_proxy": "*"}
     with (
         receiver() as found,
-        running(f"--otlp.endpoint={found.url}", "--otlp.interval=1s", environment=without_proxy) as exporter,
+        running(
+            f"--otlp.endpoint={found.url}", "--otlp.interval=1s", f"--history.path={history}", environment=without_proxy
+        ) as exporter,
         scraping(exporter, folder, "--enable-feature=exemplar-storage") as prometheus,
         a_job() as job,
     ):
@@ -106,6 +113,8 @@ def episode(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Episode]:
         eventually(lambda: severity(exporter, "lock"), "a chain is open", PATIENCE_SECONDS)
         stored = eventually(lambda: prometheus.exemplars(LOST), "an exemplar is stored", PATIENCE_SECONDS)
         job.wait_for_step(FAULT_TO)
+        opened = [line for line in exporter.logs.splitlines() if 'msg="chain opened: lock' in line]
+        explained_open = explained(history, opened[0])
         eventually(lambda: severity(exporter, "lock") == 0, "it is resolved", PATIENCE_SECONDS)
         lines = {
             change: [line for line in exporter.logs.splitlines() if f'msg="chain {change}: lock' in line]
@@ -124,12 +133,23 @@ def episode(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Episode]:
         eventually(spans, "its span is pushed", PATIENCE_SECONDS)
         eventually(lambda: len(logs()) >= 2, "its end is pushed", PATIENCE_SECONDS)
         points = [one for request in sent(found, "/v1/metrics") for one in read_json(request.content)]
-        yield Episode(chain_id, lines, logs(), spans(), points, stored)
+        exporter.stop()
+        yield Episode(chain_id, lines, logs(), spans(), points, stored, explained_open, explained(history, opened[0]))
 
 
 def sent(found: Receiver, path: str) -> list[Request]:
     """What has come to a path."""
     return [request for request in found.requests if request.path == path]
+
+
+def explained(history: Path, opened: str) -> list[str]:
+    """What `explain` says of the process of a line of the log."""
+    pid = re.search(r" pid=(\d+)", opened)
+    assert pid is not None
+    command = [*COMMAND, "explain", f"--history.path={history}", f"--workload=pid={pid[1]}"]
+    return subprocess.run(
+        command, check=True, capture_output=True, text=True, timeout=PATIENCE_SECONDS
+    ).stdout.splitlines()
 
 
 @pytest.mark.end_to_end
@@ -183,3 +203,18 @@ class TestChain:
 
         assert ids in [(one["labels"]["trace_id"], one["labels"]["span_id"]) for one in episode.exemplars]
         assert pushed[ids] > (FAULT_TO - FAULT_FROM) * 0.02 * 0.5
+
+    def test_explain_tells_it_while_it_goes_on(self, episode: Episode) -> None:
+        """With what it costs and what to do."""
+        first, *rest = episode.explained_open
+
+        assert re.match(r"rank 0 \(pid \d+\) loses .* lock, since .*, (high|critical)\. Still going on\.$", first)
+        assert any("steps take" in line and "times as long" in line for line in rest)
+        assert any("py-spy dump --pid" in line for line in rest)
+
+    def test_explain_tells_it_afterwards(self, episode: Episode) -> None:
+        """When nobody records any more."""
+        first, second, *_ = episode.explained_over
+
+        assert first.startswith("The exporter stopped at ")
+        assert re.match(r"Nothing is wrong now\. .* lost .* lock, from .* It recovered\.$", second)

@@ -77,7 +77,9 @@ LABEL_MEANINGS = {
     "library": "`runtime`, `driver` or `nccl`; `unknown` where the mappings of a process could not be read.",
     "reason": "Of a failure to attach: `denied` (a right is missing), `malformed` (not the ELF file its name promises),"
     " `vanished` (process or file gone), `hidden` (an overlay has a later copy in its place, and its layer is out of reach),"
-    " `no_symbols` (nothing in it to probe), `refused` (by the kernel). Of a loss: see below.",
+    " `no_symbols` (nothing in it to probe), `refused` (by the kernel). Of a loss: see below. Of the history:"
+    " `queue_full` (the disk is slower than what happens), `not_written` (a write failed), `too_many_processes` (more than 256"
+    " at a time).",
     "program": "`cuda`, `nccl`, `process` or `sched`; of recursion also `reclaim`, `interrupt` and `threads`;"
     " `mapping_watch` for news of fresh mappings.",
     "map": "A kernel map; [bpf/README.md](../bpf/README.md) has them all.",
@@ -277,7 +279,8 @@ def _flags_sections() -> Iterator[str]:
     )
     yield (
         "A BOOL may be left out: `--standin.if-idle` is `--standin.if-idle=true`. A DURATION is a number and one of `ms`, `s`,"
-        " `m`, `h`. `check` has one flag more: `--format=text` or `--format=json`."
+        " `m`, `h`; a SIZE one of `KiB`, `MiB`, `GiB`. `check` has one flag more: `--format=text` or `--format=json`."
+        " `explain` takes `--history.path`, and flags of its own: [history.md](history.md)."
     )
     yield "## File"
     yield (
@@ -307,10 +310,10 @@ def _flags_sections() -> Iterator[str]:
     yield table(
         ("code", "meaning"),
         (
-            ("0", "`run`: stopped by SIGINT or SIGTERM. `check`: `run` would work"),
+            ("0", "`run`: stopped by SIGINT or SIGTERM. `check`: `run` would work. `explain`: whatever was found"),
             ("1", "any other error"),
             ("2", "a flag, an address or a value in the file that you can correct"),
-            ("3", "this machine lacks something: a privilege, BTF, a library; `check` says what"),
+            ("3", "this machine lacks something: a privilege, BTF, a library, a history; `check` says what"),
         ),
     )
 

@@ -104,13 +104,15 @@ def running(
     under: Sequence[str] = (),
     before_it_serves: Callable[[int], None] | None = None,
 ) -> Iterator[Exporter]:
-    """`gpu-stall-exporter run` with flags, on a free port of the loopback interface; ended when the block is left.
+    """`gpu-stall-exporter run` with flags, on a free port of the loopback interface, by default without a history.
+
+    It is ended when the block is left.
 
     under: a command that runs it, as `unshare --pid --fork`. before_it_serves: is given the process as soon as it has begun.
     """
     with tempfile.TemporaryDirectory() as folder:
         log = Path(folder, "log")
-        own = ("--web.listen-address=127.0.0.1:0", f"--capsule.directory={folder}/capsules")
+        own = ("--web.listen-address=127.0.0.1:0", f"--capsule.directory={folder}/capsules", "--history.path=none")
         with log.open("wb") as to:
             process = subprocess.Popen(
                 [*under, *COMMAND, "run", *own, *flags],

@@ -1,0 +1,118 @@
+"""Which episodes were there, how bad, and which of them are one? What was said of chains in, Episodes out, the worst first.
+
+Ranks that wait for another rank of theirs are told with that one's episode, where it has one.
+"""
+
+from __future__ import annotations
+
+import enum
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, replace
+
+from exporter.chains.chain import Cause, Change
+from exporter.history.run import Run, Told
+from exporter.report import Report
+
+
+class State(enum.StrEnum):
+    """Of an episode, as far as it is known."""
+
+    GOING_ON = "going_on"
+    OVER = "over"
+    LEFT = "left"  # it went on when the exporter stopped
+
+
+@dataclass(frozen=True, slots=True)
+class Episode:
+    """report: what was said last. known_until_unix_ns: its end, or up to when it is known to have gone on.
+
+    waiting: episodes of ranks that waited for this one.
+    """
+
+    run: int
+    report: Report
+    state: State
+    known_until_unix_ns: int
+    waiting: tuple[Episode, ...] = ()
+
+    @property
+    def duration_ns(self) -> int:
+        """Of what is known."""
+        if self.state is State.OVER:
+            return self.report.duration_ns
+        return max(self.known_until_unix_ns - self.report.began_unix_ns, self.report.duration_ns)
+
+    @property
+    def rank(self) -> str:
+        """Empty where it has none."""
+        return self.report.identity.rank if self.report.identity else ""
+
+
+def episodes_of(
+    told: Iterable[Told], runs: Mapping[int, Run], live_run: int | None, since_unix_ns: int, now_unix_ns: int
+) -> list[Episode]:
+    """Those that went on at some time since then. live_run: the run that goes on, None where none does."""
+    last: dict[str, Told] = {one.report.chain_id: one for one in told}
+    episodes = []
+    for run, report in last.values():
+        if report.change is Change.RESOLVED:
+            episode = Episode(run, report, State.OVER, report.began_unix_ns + report.duration_ns)
+        elif run == live_run:
+            episode = Episode(run, report, State.GOING_ON, now_unix_ns)
+        else:
+            known = runs.get(run)
+            episode = Episode(run, report, State.LEFT, known.seen_unix_ns if known else report.at_unix_ns)
+        if episode.known_until_unix_ns >= since_unix_ns:
+            episodes.append(episode)
+    return sorted(_folded(episodes), key=_badness)
+
+
+def _badness(episode: Episode) -> tuple[object, ...]:
+    report = episode.report
+    return (
+        list(State).index(episode.state) if episode.state is not State.LEFT else 0,
+        -report.severity,
+        report.cause in (Cause.PEER_RANK, Cause.NOT_HOST),
+        -len(episode.waiting),
+        -report.lost_share * max(report.contribution, 0.1),
+        -report.began_unix_ns,
+    )
+
+
+def _folded(episodes: list[Episode]) -> list[Episode]:
+    """Episodes that wait for another one's rank are put below that one."""
+    heads = {id(episode): _head_of(episode, episodes) for episode in episodes}
+    waiting: dict[int, list[Episode]] = {}
+    for episode in episodes:
+        head = heads[id(episode)]
+        if head is not episode:
+            waiting.setdefault(id(head), []).append(episode)
+    return [
+        replace(episode, waiting=tuple(waiting.get(id(episode), ())))
+        for episode in episodes
+        if heads[id(episode)] is episode
+    ]
+
+
+def _head_of(episode: Episode, episodes: list[Episode]) -> Episode:
+    """Whom it waits for in the end: rank 1 for rank 2, which waits for rank 3. Two that wait for each other stay as they are."""
+    seen = [episode]
+    while seen[-1].report.cause is Cause.PEER_RANK:
+        found = [one for one in episodes if _is_of_peer(one, seen[-1])]
+        if not found:
+            break
+        # One that has a reason of its own, before one that waits as well.
+        best = min(found, key=lambda one: (one.report.cause is Cause.PEER_RANK, -one.report.severity))
+        if best in seen:
+            return episode
+        seen.append(best)
+    return seen[-1]
+
+
+def _is_of_peer(one: Episode, waiting: Episode) -> bool:
+    """Whether it is an episode of the rank that is waited for, at the same time."""
+    overlaps = (
+        one.report.began_unix_ns <= waiting.known_until_unix_ns
+        and waiting.report.began_unix_ns <= one.known_until_unix_ns
+    )
+    return one.run == waiting.run and one.rank == waiting.report.peer != "" and overlaps

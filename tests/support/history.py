@@ -1,0 +1,103 @@
+"""Windows, reports and runs for tests of the history and of what is told of it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from exporter.chains.chain import Cause, Change, Effect, End, Severity
+from exporter.history.run import Run
+from exporter.history.window import Member, OperationTime, Switches, Window
+from exporter.model import Identity
+from exporter.report import Report
+from exporter.totals import Counts, HistogramTotal
+
+SECOND = 1_000_000_000
+NOON = 1_800_000_000 * SECOND
+"""2027-01-15 08:00:00 UTC."""
+
+MS = 1_000_000
+
+
+def times(count: int, each_ns: int, slot: int = 190) -> HistogramTotal:
+    """So many, all in one slot."""
+    return HistogramTotal(Counts.of([count], begin=slot), count * each_ns)
+
+
+def member(rank: str = "3", pid: int = 100, **labels: str) -> Member:
+    """A rank of a job in Python."""
+    return Member(Identity(node="gpu7", rank=rank, **labels), pid, "python")
+
+
+def a_window(ended_seconds: float = 10.0, **changes: Any) -> Window:
+    """Ten seconds of rank 3, after NOON: 500 steps of 20 ms, a second lost. ended_seconds: after NOON."""
+    ended_unix_ns = NOON + int(ended_seconds * SECOND)
+    known: dict[str, Any] = {
+        "process": 1,
+        "member": member(),
+        "began_unix_ns": ended_unix_ns - 10 * SECOND,
+        "ended_unix_ns": ended_unix_ns,
+        "steps": times(500, 20 * MS),
+        "lost_ns": {"cpu_contention": 900 * MS, "lock": 100 * MS},
+        "culprits_ns": (("cpu_contention", "stress-ng", 900 * MS),),
+        "states_ns": {"on_cpu": 4 * SECOND, "gpu_wait": 5 * SECOND, "runnable": 900 * MS, "lock": 100 * MS},
+        "switches": Switches(900, 100),
+        "operations": (OperationTime("runtime", "cudaStreamSynchronize", 500, 0, times(500, 10 * MS)),),
+    }
+    return Window(**(known | changes))
+
+
+def a_report(began_seconds: float = 0.0, **changes: Any) -> Report:
+    """Opened a second after it began: rank 3 loses 46 % of its time to stress-ng. began_seconds: after NOON."""
+    began_unix_ns = NOON + int(began_seconds * SECOND)
+    known: dict[str, Any] = {
+        "change": Change.OPENED,
+        "at_unix_ns": began_unix_ns + SECOND,
+        "chain_id": "1" * 32,
+        "cause": Cause.CPU_CONTENTION,
+        "effect": Effect.GAP,
+        "severity": Severity.HIGH,
+        "began_unix_ns": began_unix_ns,
+        "duration_ns": SECOND,
+        "slowdown": 0.9,
+        "usual_step_ns": 14 * MS,
+        "lost_share": 0.46,
+        "contribution": 0.97,
+        "shares": (("cpu_contention", 0.97), ("cpu_oversubscribed", 0.02)),
+        "culprits": (("stress-ng", 0.94), ("cron", 0.04)),
+        "peer": "",
+        "is_chronic": False,
+        "end": None,
+        "identity": Identity(node="gpu7", rank="3", pod="trainer-0"),
+        "pid": 100,
+        "cgroup": "/job",
+        "culprit_pids": (777,),
+        "remedy": "stress-ng takes the CPUs: keep it off them.",
+        "commands": ("taskset -acp 0-3 100", "renice -n 19 -p 777"),
+    }
+    return Report(**(known | changes))
+
+
+def resolved(report: Report, duration_seconds: float, end: End = End.RECOVERED) -> Report:
+    """The same, over."""
+    changes: Mapping[str, Any] = {
+        "change": Change.RESOLVED,
+        "at_unix_ns": report.began_unix_ns + int(duration_seconds * SECOND),
+        "duration_ns": int(duration_seconds * SECOND),
+        "end": end,
+    }
+    return Report(**({name: getattr(report, name) for name in report.__slots__} | changes))
+
+
+def a_run(began_seconds: float = -600.0, seen_seconds: float = 200.0, **changes: Any) -> Run:
+    """Of the exporter, which goes on. began_seconds, seen_seconds: after NOON."""
+    known: dict[str, Any] = {
+        "id": 1,
+        "began_unix_ns": NOON + int(began_seconds * SECOND),
+        "seen_unix_ns": NOON + int(seen_seconds * SECOND),
+        "ended_unix_ns": None,
+        "version": "1.0",
+        "has_chains": True,
+        "cut_seconds": 10.0,
+    }
+    return Run(**(known | changes))
