@@ -12,7 +12,7 @@ from exporter import __version__
 from exporter.errors import BadInput, ExporterError
 
 PROGRAM = "gpu-stall-exporter"
-COMMANDS = ("run", "check", "explain", "top", "standin")
+COMMANDS = ("run", "check", "explain", "top", "demo", "standin")
 
 
 class _Parser(argparse.ArgumentParser):

@@ -8,6 +8,7 @@ import time
 from collections.abc import Sequence
 from pathlib import Path
 
+from exporter.capsule.file import read
 from exporter.config import HISTORY_PATH, settings
 from exporter.errors import BadInput
 from exporter.explanation import text
@@ -17,6 +18,7 @@ from exporter.explanation.selection import Selection
 from exporter.explanation.table import rows
 from exporter.explanation.verdict import who
 from exporter.history.reader import opened
+from exporter.replay import recall
 from exporter.units import NANOSECONDS
 
 HELP = "say what was slow of late, why, and what to do; needs no root"
@@ -36,6 +38,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--per-process", action="store_true", help="a table of what each process did")
     parser.add_argument("--format", choices=("text", "json"), default="text", help="text for people, or JSON [text]")
     parser.add_argument(
+        "--capsule",
+        metavar="FILE",
+        help="explain the rows of a capsule instead of the history; --since does not count then",
+    )
+    parser.add_argument(
         "--history.path",
         dest="history.path",
         default=HISTORY_PATH.default,
@@ -46,6 +53,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """Returns 0, whatever was found."""
+    if arguments.capsule is not None:
+        return _explain_capsule(Path(arguments.capsule), arguments)
     since_seconds = _duration(arguments.since)
     selection = Selection.of(arguments.workload)
     is_json = arguments.format == "json"
@@ -72,11 +81,25 @@ def run(arguments: argparse.Namespace) -> int:
                 now_unix_ns=now_unix_ns,
             )
             raise BadInput(f"--workload: no process is {arguments.workload!r}", remedy=_known(everybody))
-    if is_json:
-        print(json.dumps(document(found), indent=2))
-        return 0
-    print("\n".join(_lines(found, per_process=arguments.per_process)))
+    _print(found, arguments)
     return 0
+
+
+def _explain_capsule(path: Path, arguments: argparse.Namespace) -> int:
+    """The rows of a capsule, through the engine again; times are those of then."""
+    try:
+        found = recall(read(path), Selection.of(arguments.workload)).explanation
+    except ValueError as error:
+        raise BadInput(f"{path} cannot be replayed: {error}") from None
+    _print(found, arguments)
+    return 0
+
+
+def _print(found: Explanation, arguments: argparse.Namespace) -> None:
+    if arguments.format == "json":
+        print(json.dumps(document(found), indent=2))
+    else:
+        print("\n".join(_lines(found, per_process=arguments.per_process)))
 
 
 def _lines(found: Explanation, *, per_process: bool) -> Sequence[str]:

@@ -18,6 +18,10 @@ from exporter.chains.chain import Change
 from exporter.daemon import Daemon
 from exporter.demo.scenarios import Scenario
 from exporter.demo.stage import Parts, Progress, Stage, private_libraries, staged
+from exporter.explanation.finding import Explanation, explain
+from exporter.explanation.selection import Selection
+from exporter.history.reader import opened
+from exporter.history.run import Told
 from exporter.host.libraries import LibraryKind
 from exporter.report import Report
 
@@ -32,11 +36,10 @@ See = Callable[[Progress, list[Report]], None]
 
 
 class Shown(NamedTuple):
-    """A scenario that has been played. capsule: of its last minute."""
+    """A scenario that has been played. explanation: as of its last moment. capsule: of its last minute."""
 
-    reports: tuple[Report, ...]
+    explanation: Explanation
     capsule: Capsule | None
-    progress: Progress
 
 
 class _Hearer:
@@ -77,20 +80,40 @@ def play(scenario: Scenario, duration_seconds: float, see: See) -> Shown:
     hearer = _Hearer()
     with ExitStack() as resources:
         folder = resources.enter_context(private_libraries())
-        daemon = _daemon(folder, hearer, resources)
-        with _running(daemon):
-            with staged(scenario, parts, folder) as stage:
-                hearer.follow(stage)
-                _watch(stage, parts, hearer, see)
-            progress = stage.progress
-            time.sleep(2 * LOOK_SECONDS)  # the last tick after the job's end
-            see(progress, hearer.fresh())
-        return Shown(tuple(hearer.reports), daemon.capsule(hearer.reports), progress)
+        history = folder / "history.sqlite"
+        daemon = _daemon(folder, history, hearer, resources)
+        with _running(daemon), staged(scenario, parts, folder) as stage:
+            hearer.follow(stage)
+            _watch(stage, parts, hearer, see)
+            reports = tuple(hearer.reports)
+            return Shown(_explained(history, reports), daemon.capsule(reports))
 
 
-def _daemon(folder: Path, hearer: _Hearer, resources: ExitStack) -> Daemon:
+def _explained(history: Path, reports: tuple[Report, ...]) -> Explanation:
+    """What was said, and what the windows that are written by now say of the job."""
+    now_unix_ns = time.time_ns()
+    with opened(history) as read:
+        runs = read.runs()
+        told = [Told(runs[-1].id, report) for report in reports]
+        return explain(
+            runs,
+            told,
+            read.seen(0),
+            selection=Selection(),
+            since_unix_ns=runs[-1].began_unix_ns,
+            now_unix_ns=now_unix_ns,
+        )
+
+
+def _daemon(folder: Path, history: Path, hearer: _Hearer, resources: ExitStack) -> Daemon:
     settings = config.load(
-        {"web.listen-address": "127.0.0.1:0", "node": "demo", "capsule.directory": str(folder / "capsules")}, {}
+        {
+            "web.listen-address": "127.0.0.1:0",
+            "node": "demo",
+            "capsule.directory": str(folder / "capsules"),
+            "history.path": str(history),
+        },
+        {},
     )
     daemon = Daemon(settings, resources, hearers=(hearer.hear,), only_in=folder)
     for name, kind in standin.PROBED.items():

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from exporter.chains.chain import Chain, Change
-from exporter.replay import replay
+from exporter.replay import Rerun
 from exporter.units import NANOSECONDS
 from tests.faults.episode import Cause, End, Episode
 from tests.faults.injectors import NotPossible
@@ -52,7 +52,7 @@ def diagnose(run: RecordedRun) -> list[Told]:
     ranks = {tgid: rank for rank, tgid in run.tgids.items()}
     return [
         Told(said.now_ns, ranks.get(said.tgid, -1), said.transition.change, said.transition.chain)
-        for said in replay(run.ticks)
+        for said in Rerun(run.ticks).play()
     ]
 
 
