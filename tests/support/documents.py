@@ -241,8 +241,8 @@ def _metrics_sections() -> Iterator[str]:
     )
     yield (
         "A series of `gpustall_lost_seconds_total` shows the causal chain in which the time was lost, of late or still: the"
-        " labels `trace_id` and `span_id`, the seconds lost to this cause since the chain began, and the time until which they were"
-        " counted. [chains.md](chains.md) says what a chain is, [push.md](push.md) where its span comes from."
+        " labels `trace_id` and `span_id`, the seconds lost to this cause since the chain began, and the time until which they"
+        " were counted. [chains.md](chains.md) says what a chain is, [push.md](push.md) where its span comes from."
     )
 
 
