@@ -120,7 +120,7 @@ def episode(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Episode]:
             change: [line for line in exporter.logs.splitlines() if f'msg="chain {change}: lock' in line]
             for change in ("opened", "resolved")
         }
-        (chain_id,) = re.findall(r" chain_id=([0-9a-f]{32}) ", only(lines["opened"]))
+        (chain_id,) = re.findall(r" chain_id=([0-9a-f]{32}) ", lines["opened"][0])
 
         def spans() -> list[ReceivedSpan]:
             every = (one for request in sent(found, "/v1/traces") for one in read_spans_json(request.content))

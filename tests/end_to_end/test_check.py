@@ -165,15 +165,20 @@ class TestReceivers:
             )
             done = check("--format=json", f"--config.file={config}")
         rows = findings(done)
-        shown = {name: (row["state"], row["detail"]) for name, (row,) in rows.items() if name.startswith("push")}
+        pushes = {name: only(found) for name, found in rows.items() if name.startswith("push")}
+        shown = {name: (row["state"], row["detail"]) for name, row in pushes.items()}
 
         assert done.returncode == 0
         assert shown == {
             "push default": ("ok", f"{well.url}/v1/metrics takes http/protobuf"),
+            "push default logs": ("ok", f"{well.url}/v1/logs takes http/protobuf"),
+            "push default traces": ("ok", f"{well.url}/v1/traces takes http/protobuf"),
             "push denying": ("absent", f"{denying.url}/v1/metrics: rejected: status 401: {{}}"),
+            "push denying logs": ("absent", f"{denying.url}/v1/logs: rejected: status 401: {{}}"),
+            "push denying traces": ("absent", f"{denying.url}/v1/traces: rejected: status 401: {{}}"),
             "push gone": ("absent", f"{gone}/v1/metrics: no answer: Connection refused"),
         }
-        assert len(well.requests) == 1
+        assert [request.path for request in well.requests] == ["/v1/metrics", "/v1/logs", "/v1/traces"]
 
 
 class TestNotHere:

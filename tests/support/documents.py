@@ -242,6 +242,11 @@ def _metrics_sections() -> Iterator[str]:
         " which there were calls, with the labels `pid` and `tid` as the exporter sees them, its duration, and the time at which"
         " it returned. One that is older than a minute is left out."
     )
+    yield (
+        "A series of `gpustall_lost_seconds_total` shows the causal chain in which the time was lost, of late or still: the"
+        " labels `trace_id` and `span_id`, the seconds lost to this cause since the chain began, and the time until which they"
+        " were counted. [chains.md](chains.md) says what a chain is, [push.md](push.md) where its span comes from."
+    )
 
 
 def _rounded(edge: float) -> str:
@@ -302,7 +307,8 @@ def _flags_sections() -> Iterator[str]:
         "Durations are in milliseconds there, header and attribute values percent-encoded, and"
         " `OTEL_EXPORTER_OTLP_HEADERS` holds the headers themselves: all as OpenTelemetry specifies it. With"
         " `OTEL_SDK_DISABLED=true`, or an `OTEL_METRICS_EXPORTER` that does not name `otlp`, the variables of a receiver are not"
-        " read. `HTTP_PROXY`, `HTTPS_PROXY` and `NO_PROXY` count for pushes."
+        " read. For logs and traces the variables with `LOGS` and `TRACES` in the place of `METRICS` count."
+        " `HTTP_PROXY`, `HTTPS_PROXY` and `NO_PROXY` count for pushes."
     )
     yield "## Precedence"
     yield "A flag beats the file, the file beats the environment, the environment beats the default."
