@@ -36,8 +36,8 @@ WINDOW_SECONDS: Final = 11.0
 that comes every five or ten seconds.
 """
 
-COST_SHARE: Final = 0.01
-"""Of a CPU, at most, for readings of our own: on a node so full that one takes longer, windows are longer."""
+COST_SHARE: Final = 0.002
+"""Of a CPU, at most, for readings of our own: where one takes more than 22 ms, windows are longer."""
 
 QUEUE_MAX: Final = 256
 BACKLOG_MAX: Final = 256
