@@ -130,24 +130,26 @@ class Cutter:
 
 def _sums_of(totals: Mapping[Series, Total], switches: Switches) -> _Sums:
     sums = _nothing()._replace(switches=switches)
+    states_ns, calls, timed = sums.states_ns, sums.calls, sums.timed
     for (metric, labels), total in totals.items():
-        if metric is catalog.STEP_DURATION and isinstance(total, HistogramTotal):
-            sums = sums._replace(steps=total)
-        elif isinstance(total, HistogramTotal):
+        if isinstance(total, HistogramTotal):
+            if metric is catalog.STEP_DURATION:
+                sums = sums._replace(steps=total)
+                continue
             key = _timed_key(metric, labels)
             if key is not None:
-                known = sums.timed.get(key)
-                sums.timed[key] = known.plus(total) if known else total
-        elif metric is catalog.THREAD_TIME:
+                known = timed.get(key)
+                timed[key] = known.plus(total) if known else total
+        elif metric is catalog.THREAD_TIME:  # most of them are
             operation, state = labels
             if operation not in _UNTOLD:
-                sums.states_ns[state] += total
+                states_ns[state] += total
+        elif metric is catalog.CUDA_OPERATIONS:
+            calls[labels[0], labels[1]] = total
         elif metric is catalog.LOST:
             sums.lost_ns[labels[0]] += total
         elif metric is catalog.CULPRIT:
             sums.culprits_ns[labels[0], labels[1]] += total
-        elif metric is catalog.CUDA_OPERATIONS:
-            sums.calls[labels[0], labels[1]] += total
         elif metric is catalog.CUDA_OPERATION_ERRORS:
             sums.errors[labels[0], labels[1]] += total
         elif metric is catalog.NCCL_OPERATION_ERRORS:
@@ -184,29 +186,48 @@ def _window(number: int, member: Member, before: _Sums, now: _Sums, span: _Span)
     )
 
 
+class _Grown(NamedTuple):
+    """What an operation's totals have grown by, but for its histogram, which few are asked for."""
+
+    key: tuple[str, str]
+    calls: int
+    errors: int
+    sum_ns: int
+
+
 def _operations(before: _Sums, now: _Sums) -> tuple[OperationTime, ...]:
-    """Those that failed and those that took most time; the rest is one. Most have not moved, and are the very same as before."""
+    """Those that failed and those that took most time; the rest is one, without a histogram."""
     grown = []
-    for api, name in now.calls.keys() | now.timed.keys() | now.errors.keys():
-        key = (api, name)
-        timed, timed_before = now.timed.get(key), before.timed.get(key)
-        if timed is None:
-            timed = _NO_TIME
-        elif timed_before is not None:
-            timed = _NO_TIME if timed.counts == timed_before.counts else timed.minus(timed_before)
+    for key, timed in now.timed.items():
+        timed_before = before.timed.get(key, _NO_TIME)
+        sum_ns = timed.sum_ns - timed_before.sum_ns
         # Of NCCL all calls are timed, and counted nowhere else.
-        calls = max(now.calls[key] - before.calls[key], timed.counts.total)
-        errors = now.errors[key] - before.errors[key]
+        calls = now.calls[key] - before.calls[key] if key in now.calls else 0
+        if sum_ns and not calls:
+            calls = timed.counts.total - timed_before.counts.total
+        errors = now.errors[key] - before.errors[key] if now.errors else 0
         if calls or errors:
-            grown.append(OperationTime(api, name, calls, errors, _without_call(timed)))
-    grown.sort(key=lambda one: (one.errors == 0, -one.timed.sum_ns, -one.calls, one.api, one.name))
-    told, rest = grown[:MAX_OPERATIONS], grown[MAX_OPERATIONS:]
+            grown.append(_Grown(key, calls, errors, sum_ns))
+    for key in (now.calls.keys() | now.errors.keys()) - now.timed.keys():
+        calls, errors = now.calls[key] - before.calls[key], now.errors[key] - before.errors[key]
+        if calls or errors:
+            grown.append(_Grown(key, calls, errors, 0))
+    grown.sort(key=lambda one: (one.errors == 0, -one.sum_ns, -one.calls, one.key))
+    told = tuple(
+        OperationTime(*key, calls, errors, _added(before.timed.get(key), now.timed.get(key)))
+        for key, calls, errors, _ in grown[:MAX_OPERATIONS]
+    )
+    rest = grown[MAX_OPERATIONS:]
     if not rest:
-        return tuple(told)
-    timed = _NO_TIME
-    for one in rest:
-        timed = timed.plus(one.timed)
+        return told
+    timed = HistogramTotal(Counts(), sum(one.sum_ns for one in rest))
     return (*told, OperationTime("", OTHER, sum(one.calls for one in rest), sum(one.errors for one in rest), timed))
+
+
+def _added(before: HistogramTotal | None, now: HistogramTotal | None) -> HistogramTotal:
+    if now is None:
+        return _NO_TIME
+    return _without_call(now if before is None else now.minus(before))
 
 
 def _without_call(total: HistogramTotal) -> HistogramTotal:

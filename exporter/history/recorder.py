@@ -31,11 +31,13 @@ from exporter.units import NANOSECONDS, seconds
 log = logging.getLogger(__name__)
 
 SHARED_SECONDS: Final = 7.5
-WINDOW_SECONDS: Final = 10.0
-"""A window ends when somebody scrapes so long after the last one ended, or else by a reading of our own."""
+WINDOW_SECONDS: Final = 11.0
+"""A window ends when somebody scrapes so long after the last one ended, or else by a reading of our own: later than a scrape
+that comes every five or ten seconds.
+"""
 
-COST_SHARE: Final = 0.01
-"""Of a CPU, at most, for readings of our own: on a node so full that one takes longer, windows are longer."""
+COST_SHARE: Final = 0.002
+"""Of a CPU, at most, for readings of our own: where one takes more than 22 ms, windows are longer."""
 
 QUEUE_MAX: Final = 256
 BACKLOG_MAX: Final = 256

@@ -17,6 +17,8 @@ from exporter import catalog
 from exporter.chains.chain import Transition
 from exporter.clock import Clock, Moment
 from exporter.governor import Governor
+from exporter.history.cutting import Cutter, Taken
+from exporter.history.window import Member, Switches, Window
 from exporter.kernel import abi
 from exporter.kernel.abi import ThreadState
 from exporter.kernel.calibration import CallCost
@@ -27,6 +29,7 @@ from exporter.output.negotiation import Format
 from exporter.output.own_metrics import OwnMetrics
 from exporter.publication import Publication
 from exporter.roster import Roster
+from exporter.totals import Series, Total
 from tests.support.records import at, series_of
 from tests.support.tables import FakeTables
 from tests.support.traced import only
@@ -59,6 +62,28 @@ class _TablesThatBreakNccl(Tables):
         return replace(reading, communicators=_BrokenCommunicators()) if self.is_broken else reading
 
 
+class _Onlooker:
+    """Cuts windows whenever something is read. is_curious: whether it wants to see it."""
+
+    def __init__(self) -> None:
+        self.is_curious = True
+        self.taken: list[Taken] = []
+        self._cutter = Cutter(at(0))
+
+    def is_due(self, now: Moment) -> bool:
+        return self.is_curious
+
+    def see(self, taken: Taken) -> None:
+        self.taken.append(taken)
+
+    def retire(self, process: int, member: Member, totals: Mapping[Series, Total], switches: Switches) -> None:
+        self._cutter.retire(process, member, totals, switches)
+
+    def windows(self) -> list[Window]:
+        """Of the last reading."""
+        return self._cutter.cut(self.taken[-1])
+
+
 class Bench:
     """A publication and what it stands on. now: the clock's time."""
 
@@ -79,12 +104,14 @@ class Bench:
         self.ledger = make_ledger(900.0, clock.now())
         collectors = ("cuda", "nccl", "sched", "chains")
         self.said: list[tuple[Transition, Identity | None, int, tuple[int, ...], Moment]] = []
+        self.onlooker = _Onlooker()
         self.publication = Publication(
-            self.tables,
-            roster,
-            self.ledger,
-            self.own,
-            collectors,
+            onlooker=self.onlooker,
+            tables=self.tables,
+            roster=roster,
+            ledger=self.ledger,
+            own=self.own,
+            collectors=collectors,
             clock=clock,
             governor=Governor(CallCost(timed_ns=2000.0, counted_ns=500.0), limit=0.01),
             impaired=impaired,
@@ -548,3 +575,49 @@ class TestOwnMetrics:
         bench.publication.snapshot()
 
         assert bench.own_value("gpustall_exporter_series") == 3
+
+
+class TestOnlooker:
+    """Who sees what is read, by process."""
+
+    def test_scrape_shows_what_it_has_read(self, bench: Bench) -> None:
+        """With who each process is."""
+        bench.publication.tick([])
+        bench.publication.snapshot()
+        (window,) = bench.onlooker.windows()
+
+        assert (window.member.identity.rank, window.member.pid, window.member.comm) == ("3", 100, "python")
+        assert [(one.name, one.calls) for one in window.operations] == [("cudaMalloc", 2)]
+
+    def test_without_scrapes_it_is_shown_on_request(self, bench: Bench) -> None:
+        """And no snapshot is made for it."""
+        bench.publication.tick([])
+        bench.publication.look()
+
+        assert [one.calls for one in bench.onlooker.windows()[0].operations] == [2]
+        assert bench.own_value("gpustall_exporter_series") is None
+
+    def test_nothing_is_shown_that_nobody_wants_to_see(self, bench: Bench) -> None:
+        """A scrape every second is more than it needs."""
+        bench.onlooker.is_curious = False
+        bench.publication.tick([])
+        bench.publication.snapshot()
+
+        assert bench.onlooker.taken == []
+
+    def test_nothing_is_read_once_it_is_closed(self, bench: Bench) -> None:
+        """The programs are gone."""
+        bench.publication.close()
+        bench.publication.look()
+
+        assert bench.onlooker.taken == []
+
+    def test_last_totals_of_a_process_are_shown(self, bench: Bench) -> None:
+        """With the tick that takes leave of it."""
+        bench.publication.tick([])
+        bench.kernel.call(1, "cudaMalloc", durations_ns=[500])
+        bench.publication.tick([1])
+        bench.publication.look()
+        (window,) = bench.onlooker.windows()
+
+        assert (window.process, window.operations[0].calls) == (1, 3)

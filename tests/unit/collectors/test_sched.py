@@ -10,7 +10,7 @@ from exporter import catalog
 from exporter.accounting.thread_time import times_by_process
 from exporter.catalog import Metric
 from exporter.collectors.sched import Sched
-from exporter.kernel.abi import ThreadState
+from exporter.kernel.abi import IntervalKind, ThreadState
 from exporter.kernel.rows import Tables
 from exporter.totals import HistogramTotal, Series, Totals
 from tests.support.tables import FakeTables
@@ -118,3 +118,19 @@ class TestTicks:
         sched.forget([1])
 
         assert collect(sched, tables, {}, 1) == {}
+
+
+class TestSwitches:
+    """Of the threads that make calls."""
+
+    def test_threads_that_ended_and_that_live_are_added(self) -> None:
+        """Those of workers are not."""
+        kernel = FakeTables()
+        kernel.interval(1, IntervalKind.GAP, {ON_CPU: 5}, voluntary=7, involuntary=2)
+        kernel.interval(1, IntervalKind.OTHER_GAP, {ON_CPU: 5}, voluntary=10, involuntary=1)
+        kernel.interval(1, IntervalKind.WORKER, {ON_CPU: 5}, voluntary=1000, involuntary=1000)
+        tables = Tables(kernel.maps, kernel.iterate)
+        sched = Sched(tables)
+        collect(sched, tables, {1: "rank 0"}, 0)
+
+        assert sched.switches == {1: (17, 3)}

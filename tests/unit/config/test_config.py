@@ -49,6 +49,9 @@ class TestDefaults:
             discovery_interval_seconds=30.0,
             series_ttl_seconds=900.0,
             max_workloads=256,
+            history_path=Path("/var/lib/gpu-stall-exporter/history.sqlite"),
+            history_max_bytes=64 * 1024 * 1024,
+            history_retention_seconds=86_400.0,
             procfs=Path("/proc"),
             capsules=Path("/var/lib/gpu-stall-exporter/capsules"),
             receivers=(),
@@ -109,6 +112,7 @@ class TestFile:
             tick.interval = "100ms"
             discovery.interval = "1m"
             series = {{ttl = "1h", max-workloads = 7}}
+            history = {{path = "none", max-bytes = "3MiB", retention = "90m"}}
             path.procfs = "{tmp_path}"
             capsule.directory = "none"
             standin.if-idle = true
@@ -160,6 +164,9 @@ class TestFile:
             discovery_interval_seconds=60.0,
             series_ttl_seconds=3600.0,
             max_workloads=7,
+            history_path=None,
+            history_max_bytes=3 * 1024 * 1024,
+            history_retention_seconds=5400.0,
             procfs=tmp_path,
             capsules=None,
             receivers=(
@@ -269,6 +276,13 @@ class TestBadInput:
             ("discovery.interval", "9ms"),
             ("series.ttl", "9999999h"),
             ("series.ttl", "9" * 400 + "s"),
+            ("history.path", ""),
+            ("history.path", "history.sqlite"),
+            ("history.path", "/etc/passwd"),
+            ("history.max-bytes", "1MiB"),
+            ("history.max-bytes", "64"),
+            ("history.max-bytes", "65GiB"),
+            ("history.retention", "0s"),
             ("path.procfs", "/nonexistent"),
             ("path.procfs", ""),
             ("capsule.directory", "relative"),

@@ -137,18 +137,18 @@ class TestWindows:
         assert bench.recorder.is_due(at(7.5))
 
     def test_scrape_spares_a_reading(self, bench: Bench) -> None:
-        """Ten seconds after a window that a scrape has cut, and not before, the next one is cut."""
+        """Eleven seconds after a window that a scrape has cut, and not before, the next one is cut."""
         bench.now_seconds = 8.0
         bench.see()
-        bench.now_seconds = 17.9
+        bench.now_seconds = 18.9
         bench.recorder.start(bench.look)
         bench.wait_for(a_report(chain_id="f" * 32))
 
         assert (bench.looks, bench.windows()) == (0, 1)
 
     def test_without_scrapes_it_reads_itself(self, bench: Bench) -> None:
-        """Every ten seconds."""
-        bench.now_seconds = 10.0
+        """A little later than somebody would who scrapes every ten seconds."""
+        bench.now_seconds = 11.0
         bench.recorder.start(bench.look)
         bench.wait_for(a_report(chain_id="f" * 32))
 
@@ -162,7 +162,7 @@ class TestWindows:
         def broken() -> None:
             raise RuntimeError("a defect")
 
-        bench.now_seconds = 10.0
+        bench.now_seconds = 11.0
         bench.recorder.start(broken)
         bench.wait_for(a_report(chain_id="f" * 32))
 
@@ -244,7 +244,7 @@ class TestTroubles:
     def test_windows_that_are_not_written_are_counted(self, bench: Bench) -> None:
         """By process."""
         bench.path.mkdir(parents=True)
-        bench.now_seconds = 10.0
+        bench.now_seconds = 11.0
         bench.recorder.start(bench.look)
 
         def dropped() -> bool:
@@ -285,9 +285,9 @@ class TestTroubles:
     def test_time_of_day_is_that_of_the_clock(self, bench: Bench) -> None:
         """Windows are where scrapes were."""
         bench.recorder.start(bench.look)
-        bench.now_seconds = 10.0
+        bench.now_seconds = 11.0
         bench.wait_for(a_report(chain_id="f" * 32))
         with reader.opened(bench.path) as history:
             (seen,) = history.seen(0)
 
-        assert (seen.began_unix_ns, seen.ended_unix_ns) == (STARTED_UNIX_NS, STARTED_UNIX_NS + 10 * SECOND)
+        assert (seen.began_unix_ns, seen.ended_unix_ns) == (STARTED_UNIX_NS, STARTED_UNIX_NS + 11 * SECOND)
