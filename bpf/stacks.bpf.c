@@ -4,11 +4,12 @@
  * Attach points: none; user space runs the sleepable iterator iter.s/task stacks_read on one thread.
  * Maps written: stack_scratch, its own; what the program writes is read by exporter/kernel/stacks.py.
  * Lost: nothing. A walk ends at the first frame that cannot be one, or that cannot be read; nothing but addresses is told.
- * Cost: see docs/measurements.md; it waits for the memory map of the thread, so that no tick should wait for it.
+ * Cost: 0.2 ms a thread; it waits for whoever holds the memory map of the process, so that no tick may wait for it.
  *
  * Two walks along frame pointers. The first begins where the thread is, and often ends soon: libc is built without them. The
  * second begins at the stack pointer that the outermost open call was entered with. A probe on the return of a function takes
- * the place of its return address; the kernel keeps what lay there.
+ * the place of its return address; the kernel keeps what lay there. And the words of the stack around both: exporter/host/frame_rules.py
+ * knows how code without frame pointers leaves its stack to its caller.
  */
 #define LOSS_PROGRAM LOSS_IN_SCHED
 #include "lib/process.bpf.h"
