@@ -15,6 +15,7 @@ import pytest
 
 from exporter import standin
 from tests.support.exporter_process import Exporter, running
+from tests.support.held_calls import held_calls
 from tests.support.standin_gpu import built
 from tests.support.traced import eventually
 
@@ -59,7 +60,7 @@ class Job:
 
 @contextmanager
 def hanging_job() -> Iterator[Job]:
-    """It begins at once. The exporter has to be there before: it must see the communicator being made."""
+    """It begins at once. The libraries have to be probed before: the exporter must see the communicator being made."""
     built()
     job = Job()
     try:
@@ -82,7 +83,7 @@ class TestEvidence:
     @pytest.mark.skipif(not BCC.exists(), reason="no bcc: apt-get install python3-bpfcc")
     def test_hung_rank_names_its_caller(self) -> None:
         """Backward's thread in fault_before_backward(), called by step_backward(); the step's thread waits in backward_run()."""
-        with running("--log.format=json") as exporter, hanging_job() as job:
+        with held_calls(), running("--log.format=json") as exporter, hanging_job() as job:
             eventually(lambda: job.step >= HANGS_AT - 1, "it hangs", PATIENCE_SECONDS)
             tgid = job.hung_tgid
 
