@@ -165,7 +165,8 @@ class TestReceivers:
             )
             done = check("--format=json", f"--config.file={config}")
         rows = findings(done)
-        shown = {name: (row["state"], row["detail"]) for name, (row,) in rows.items() if name.startswith("push")}
+        pushes = {name: only(found) for name, found in rows.items() if name.startswith("push")}
+        shown = {name: (row["state"], row["detail"]) for name, row in pushes.items()}
 
         assert done.returncode == 0
         assert shown == {
@@ -202,7 +203,7 @@ class TestNotHere:
         assert done.returncode == 3
         assert only(rows["BPF objects"])["detail"] == "not built: " + ", ".join(
             f"{subject}.bpf.o"
-            for subject in ("process", "mappings", "cuda", "nccl", "sched", "reclaim", "interrupt", "threads")
+            for subject in ("process", "mappings", "cuda", "nccl", "sched", "reclaim", "interrupt", "threads", "stacks")
         )
         assert only(rows["BPF objects"])["remedy"] == "run `make build`"
         assert only(rows["BPF programs"])["state"] == "failed"
