@@ -8,7 +8,7 @@ PYTEST  := $(BIN)/python -m pytest
 # What the build needs from the distribution, and what only the tests need: "command-or-file:package".
 BUILD_NEEDS := clang:clang llvm-strip:llvm cc:gcc /usr/include/bpf/bpf_helpers.h:libbpf-dev \
                /usr/include/linux/bpf.h:linux-libc-dev /usr/include/stdlib.h:libc6-dev
-TEST_NEEDS  := prometheus:prometheus unzip:unzip
+TEST_NEEDS  := prometheus:prometheus unzip:unzip /usr/lib/python3/dist-packages/bcc:python3-bpfcc
 KERNEL_NEEDS := qemu-system-x86_64:qemu-system-x86 /usr/sbin/mke2fs:e2fsprogs
 
 run: build ## Build what is missing, attach, serve http://127.0.0.1:10478/metrics (a stand-in job if no GPU job runs)

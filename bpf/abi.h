@@ -456,7 +456,7 @@ struct stack_row {
 	__u32 is_running; /* on a CPU: what is told is of its last entry into the kernel */
 	__u64 read_ns;
 	__u64 opened_ns;     /* when the open call or gap began */
-	__u64 call_slot;     /* where the return address of the open call lies; 0 in a gap */
+	__u64 call_slot;     /* where the return address of the open call lies; 0 in a gap, and on arm64 */
 	__u64 instruction;   /* where it is */
 	__u64 stack_pointer;
 	__u64 frame_pointer;

@@ -4,11 +4,12 @@
  * Attach points: none; user space runs the sleepable iterator iter.s/task stacks_read on one thread.
  * Maps written: stack_scratch, its own; what the program writes is read by exporter/kernel/stacks.py.
  * Lost: nothing. A walk ends at the first frame that cannot be one, or that cannot be read; nothing but addresses is told.
- * Cost: see docs/measurements.md; it waits for the memory map of the thread, so that no tick should wait for it.
+ * Cost: 0.2 ms a thread; it waits for whoever holds the memory map of the process, so that no tick may wait for it.
  *
  * Two walks along frame pointers. The first begins where the thread is, and often ends soon: libc is built without them. The
  * second begins at the stack pointer that the outermost open call was entered with. A probe on the return of a function takes
- * the place of its return address; the kernel keeps what lay there.
+ * the place of its return address; the kernel keeps what lay there. And the words of the stack around both: exporter/host/frame_rules.py
+ * knows how code without frame pointers leaves its stack to its caller.
  */
 #define LOSS_PROGRAM LOSS_IN_SCHED
 #include "lib/process.bpf.h"
@@ -106,7 +107,7 @@ static __always_inline void fill_returns(struct task_struct *task, struct stack_
 	struct return_instance *probed = BPF_CORE_READ(task, utask, return_instances);
 
 	for (u32 i = 0; i < STACK_RETURNS; i++) {
-		row->returns[i].slot = probed ? BPF_CORE_READ(probed, stack) : 0;
+		row->returns[i].slot = probed ? return_slot(BPF_CORE_READ(probed, stack)) : 0;
 		row->returns[i].address = probed ? BPF_CORE_READ(probed, orig_ret_vaddr) : 0;
 		probed = probed ? BPF_CORE_READ(probed, next) : NULL;
 	}
@@ -129,7 +130,7 @@ int stacks_read(struct bpf_iter__task *context)
 	if (bpf_probe_read_kernel(&registers, sizeof(registers), (void *)bpf_task_pt_regs(task)))
 		return 0;
 	struct call *call = thread->depth ? &thread->calls[0] : NULL;
-	u64 call_slot = call ? call->stack_pointer : 0;
+	u64 call_slot = call ? return_slot(call->stack_pointer) : 0;
 
 	row->tid = visible_tid(task);
 	row->tgid = visible_tid(BPF_CORE_READ(task, group_leader));
@@ -142,8 +143,8 @@ int stacks_read(struct bpf_iter__task *context)
 	row->stack_pointer = STACK_POINTER_OF(registers);
 	row->frame_pointer = FRAME_POINTER(registers);
 	row->frame_count = walk(task, FRAME_POINTER(registers), row->frames);
-	row->caller_count = call_slot && FRAME_AT_ENTRY(call_slot) ? walk(task, FRAME_AT_ENTRY(call_slot), row->callers) : 0;
-	/* Those from the call begin with the frame pointer that a function may have pushed at its entry. */
+	/* A function that begins with `push %rbp` makes a frame of it and the return address. */
+	row->caller_count = call_slot ? walk(task, call_slot - sizeof(u64), row->callers) : 0;
 	u64 outer = call_slot ? call_slot - sizeof(u64) : row->stack_pointer + STACK_WORDS * sizeof(u64);
 
 	fill_window(task, row, 0, row->stack_pointer);

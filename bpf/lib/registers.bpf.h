@@ -45,8 +45,12 @@ struct pt_regs { /* arch/x86/include/asm/ptrace.h: user-visible order, frozen */
 #define INSTRUCTION_POINTER(copy) ((copy).ip)
 #define STACK_POINTER_OF(copy) ((copy).sp)
 #define FRAME_POINTER(copy) ((copy).bp)
-/* A function that begins with `push %rbp` makes a frame of it and the return address. 0: not to be had from the entry. */
-#define FRAME_AT_ENTRY(stack_pointer) ((stack_pointer)-8)
+
+/* Where the return address lies, by the stack pointer at the entry of a function; 0: who knows where. */
+static __always_inline u64 return_slot(u64 stack_pointer)
+{
+	return stack_pointer;
+}
 
 static __always_inline u64 register_argument(struct pt_regs *regs, u32 position)
 {
@@ -79,7 +83,12 @@ struct pt_regs { /* struct user_pt_regs, the head of the kernel's own */
 #define INSTRUCTION_POINTER(copy) ((copy).pc)
 #define STACK_POINTER_OF(copy) ((copy).sp)
 #define FRAME_POINTER(copy) ((copy).regs[29])
-#define FRAME_AT_ENTRY(stack_pointer) 0 /* the return address is in a register then, and lies who knows where later */
+
+/* It is in a register at the entry; the function puts it where it likes. */
+static __always_inline u64 return_slot(u64 stack_pointer)
+{
+	return 0;
+}
 
 static __always_inline u64 register_argument(struct pt_regs *regs, u32 position)
 {

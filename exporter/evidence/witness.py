@@ -186,9 +186,9 @@ class Witness:
         else:
             lines = [line for stack, way in seen for line in lines_of(stack, way, named.texts)]
             result = NAMED if named.by_bcc else LOCATED
+        self._told.put(Evidence(chain, case.whose, tuple(lines)))
         for _ in stacks:
             self._count(result)
-        self._told.put(Evidence(chain, case.whose, tuple(lines)))
 
 
 def _places(stack: Stack, way: Way) -> Iterator[Place]:

@@ -8,12 +8,14 @@ import signal
 import subprocess
 import threading
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
 
 from exporter import standin
 from tests.support.exporter_process import Exporter, running
+from tests.support.held_calls import held_calls
 from tests.support.standin_gpu import built
 from tests.support.traced import eventually
 
@@ -56,13 +58,15 @@ class Job:
         self._follower.join()
 
 
-@pytest.fixture
-def job() -> Iterator[Job]:
-    """It begins at once."""
+@contextmanager
+def hanging_job() -> Iterator[Job]:
+    """It begins at once. The libraries have to be probed before: the exporter must see the communicator being made."""
     built()
     job = Job()
-    yield job
-    job.end()
+    try:
+        yield job
+    finally:
+        job.end()
 
 
 def lines_about(exporter: Exporter, tgid: int, what: str) -> list[dict[str, str]]:
@@ -77,9 +81,9 @@ class TestEvidence:
 
     @pytest.mark.skipif(os.uname().machine != "x86_64", reason="callers are known on x86-64 alone")
     @pytest.mark.skipif(not BCC.exists(), reason="no bcc: apt-get install python3-bpfcc")
-    def test_hung_rank_names_its_caller(self, job: Job) -> None:
+    def test_hung_rank_names_its_caller(self) -> None:
         """Backward's thread in fault_before_backward(), called by step_backward(); the step's thread waits in backward_run()."""
-        with running("--log.format=json") as exporter:
+        with held_calls(), running("--log.format=json") as exporter, hanging_job() as job:
             eventually(lambda: job.step >= HANGS_AT - 1, "it hangs", PATIENCE_SECONDS)
             tgid = job.hung_tgid
 

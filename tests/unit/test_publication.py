@@ -14,8 +14,9 @@ import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
 from exporter import catalog
-from exporter.chains.chain import Transition
+from exporter.chains.chain import Chain, Transition
 from exporter.clock import Clock, Moment
+from exporter.evidence.witness import Whose
 from exporter.governor import Governor
 from exporter.history.cutting import Cutter, Taken
 from exporter.history.window import Member, Switches, Window
@@ -32,7 +33,8 @@ from exporter.roster import Roster
 from exporter.totals import Series, Total
 from tests.support.records import at, series_of
 from tests.support.tables import FakeTables
-from tests.support.traced import only
+from tests.support.traced import eventually, only
+from tests.support.witnessing import STUCK, Scene
 from tests.unit.host.process_tree import process
 
 PATIENCE_SECONDS = 20
@@ -105,6 +107,8 @@ class Bench:
         collectors = ("cuda", "nccl", "sched", "chains")
         self.said: list[tuple[Transition, Identity | None, int, tuple[int, ...], Moment]] = []
         self.onlooker = _Onlooker()
+        self.scene = Scene(STUCK)
+        self.evidence: list[tuple[Chain, Whose, tuple[str, ...], Moment]] = []
         self.publication = Publication(
             onlooker=self.onlooker,
             tables=self.tables,
@@ -116,6 +120,8 @@ class Bench:
             governor=Governor(CallCost(timed_ns=2000.0, counted_ns=500.0), limit=0.01),
             impaired=impaired,
             tell=lambda *said: self.said.append(said),
+            witness=self.scene.witness,
+            tell_evidence=lambda *evidence: self.evidence.append(evidence),
         )
 
     def exported(self, metric: catalog.Metric) -> dict[tuple[str, ...], int | float | Histogram]:
@@ -550,6 +556,31 @@ class TestChains:
         assert self.told(bench) == [("opened", "3", 100), ("resolved", "3", 100)]
         assert bench.exported(catalog.CHAINS) == {("3", "block_io", "gap", "medium"): 1}
         assert bench.exported(catalog.CHAIN_ACTIVE) == {}
+
+    def test_evidence_is_told_of_an_open_chain(self, bench: Bench) -> None:
+        """Once, with whose it is; the chain is counted once."""
+        self.starve(bench, 31)
+        eventually(lambda: bench.scene.results, "the stack is taken")
+        for _ in range(2):
+            bench.now += 0.25
+            bench.publication.tick([])
+        ((chain, whose, lines, _),) = bench.evidence
+
+        assert (chain.cause, whose.tgid, whose.identity and whose.identity.rank) == ("block_io", 100, "3")
+        assert lines[:2] == (
+            "thread 4711 (pt_main_thread) has been in cudaStreamSynchronize for 2.3 s, called by",
+            "  f3005",
+        )
+        assert self.told(bench) == [("opened", "3", 100)]
+
+    def test_defect_of_the_witness_costs_no_chain(self, bench: Bench, caplog: pytest.LogCaptureFixture) -> None:
+        """It is logged and counted."""
+        caplog.set_level(logging.CRITICAL)
+        bench.scene.is_unreadable = True
+        self.starve(bench, 31)
+
+        assert self.told(bench) == [("opened", "3", 100)]
+        assert bench.own_value("gpustall_exporter_collector_errors_total", collector="chains")
 
 
 class TestOwnMetrics:
