@@ -53,6 +53,9 @@ UNDECIDED_SHARE = 0.3
 PATIENCE_NS = 2 * NANOSECONDS
 """Waits for a CPU of which it is not yet known who held it: so much of the loss is worth waiting for, and for so long."""
 
+ACQUITTAL_NS = 10 * NANOSECONDS
+"""Nobody is acquitted while that much is not known; but who holds CPUs is told within a second or two, or never."""
+
 STUCK_NS = 400_000_000
 """Without a step that usually takes less than half of this: time to look at the threads, which costs milliseconds."""
 

@@ -12,6 +12,7 @@ from exporter.accounting.naming import Cause as LossCause
 from exporter.chains.chain import Cause, Effect, Severity
 from exporter.chains.span import Span
 from exporter.chains.thresholds import (
+    ACQUITTAL_NS,
     MAIN_SHARE,
     NOT_HOST_NS,
     NOT_HOST_SHARE,
@@ -129,6 +130,8 @@ def judge(found: Findings) -> Verdict | None:
         return None
     if found.wall_ns < NOT_HOST_NS or found.steps < NOT_HOST_STEPS:
         return None
+    if found.undecided / total >= UNDECIDED_SHARE and found.wall_ns < ACQUITTAL_NS:
+        return None
     unexplained = max(1.0 - sum(part for _, part in shares), 0.0)
     return Verdict(Cause.NOT_HOST, Effect.SYNC, unexplained, _named(shares, found, total))
 
@@ -141,6 +144,11 @@ def by_calls(reason: Verdict, found: Findings, grown: Mapping[Effect, float]) ->
         shares = ((Cause.ALLOCATION_CHURN.value, part), *reason.shares)
         return Verdict(Cause.ALLOCATION_CHURN, effect, part, shares)
     return reason._replace(effect=effect) if part >= MAIN_SHARE else reason
+
+
+def contribution_of(cause: Cause, reason: Verdict) -> float:
+    """Of a cause that need not be the one that is the verdict by now: the host's acquittal is no share."""
+    return reason.contribution if cause is reason.cause else dict(reason.shares).get(cause.value, 0.0)
 
 
 def part_of(cause: Cause, found: Findings) -> float:

@@ -306,7 +306,9 @@ class Watch:
         whole = Span(self._began, seen)
         found = verdict.find(whole, self._usual, waited(whole), is_chronic=chain.is_chronic)
         reason = verdict.judge(found)
-        contribution = dict(reason.shares).get(chain.cause.value, 0.0) if reason else chain.contribution
+        if chain.cause is Cause.NOT_HOST and reason is not None and reason.cause in OF_THE_HOST:
+            return self._convict(chain, seen, found, reason)
+        contribution = verdict.contribution_of(chain.cause, reason) if reason else chain.contribution
         latest = self._recent(seen, RECENT_NS)
         now = verdict.find(latest, self._usual, waited(latest), is_chronic=chain.is_chronic)
         severity = verdict.severity_of(chain.cause, _lost_share(now, chain.cause), max(contribution, MAIN_SHARE))
@@ -325,6 +327,27 @@ class Watch:
             peer=reason.peer if reason and reason.peer else chain.peer,
         )
         return Transition(Change.ESCALATED, self.chain) if severity > chain.severity else None
+
+    def _convict(self, chain: Chain, seen: Seen, found: Findings, reason: Verdict) -> Transition:
+        """The host was acquitted too soon: what is known by now explains it. It is the same episode."""
+        assert self._began is not None  # noqa: S101 - a chain is open
+        lost_share = _lost_share(found, reason.cause)
+        severity = verdict.severity_of(reason.cause, lost_share, reason.contribution)
+        whole = Span(self._began, seen)
+        self.chain = replace(
+            chain,
+            cause=reason.cause,
+            effect=reason.effect,
+            severity=max(severity, chain.severity),
+            updated_ns=seen.now_ns,
+            slowdown=_slowdown(found),
+            lost_share=lost_share,
+            contribution=reason.contribution,
+            shares=reason.shares,
+            culprits=_culprits(whole, reason.cause),
+            lost_ns=_lost_ns(whole, reason.cause),
+        )
+        return Transition(Change.ESCALATED, self.chain)
 
     def _is_calm(self, chain: Chain, recent: Span, waited: Waited) -> bool:
         """Whether it is over, or something else is the reason by now."""

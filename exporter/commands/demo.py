@@ -151,8 +151,9 @@ class _ProgressLine:
 
 
 def _told(report: Report, elapsed_seconds: float) -> str:
-    """`12.3 s  chain opened: lock: …`."""
-    return f"{elapsed_seconds:5.1f} s  chain {report.change.value}: {report.sentence}"
+    """`12.3 s  chain opened: lock: …`; of evidence, which thread it is of."""
+    told = report.evidence[0] if report.evidence else report.sentence
+    return f"{elapsed_seconds:5.1f} s  chain {report.change.value}: {told}"
 
 
 # ---- recorded

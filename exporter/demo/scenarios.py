@@ -25,7 +25,7 @@ class Neighbours(enum.Enum):
     NONE = "none"
     STEADY = "steady"
     PULSES = "pulses"  # for a second, every third one
-    LATER = "later"  # in the second half of the fault
+    LATER = "later"  # in the second half of the fault, when that of the job itself is over
 
 
 @dataclass(frozen=True)
@@ -63,8 +63,10 @@ SCENARIOS = {
             says="the DataLoader becomes slow, and then other programs come onto the job's CPUs",
             teaches="Two causes, one after the other: the chain says which of them costs what, and both are known by name.",
             flags=HOST_BOUND,
-            fault=("--fault=loader-compute", "--fault-us=30000"),
+            fault=("--fault=loader-sleep", "--fault-us=50000"),
             neighbours=Neighbours.LATER,
+            step_seconds=0.0115,
+            slow_step_seconds=0.022,
         ),
         Scenario(
             name="cold-start",
@@ -86,6 +88,8 @@ SCENARIOS = {
             teaches="What comes back every few seconds is one episode, and one page, not one a spike.",
             flags=HOST_BOUND,
             neighbours=Neighbours.PULSES,
+            step_seconds=0.0115,
+            slow_step_seconds=0.018,
         ),
         Scenario(
             name="cpu-contention",
@@ -93,6 +97,7 @@ SCENARIOS = {
             teaches="The GPU looks busy in every dashboard; the chain names the program that holds the CPUs.",
             flags=HOST_BOUND,
             neighbours=Neighbours.STEADY,
+            step_seconds=0.0115,
         ),
         Scenario(
             name="gpu-steal",

@@ -142,7 +142,7 @@ def staged(scenario: Scenario, parts: Parts, folder: Path) -> Iterator[Stage]:
         end = 1 << 31
     flags = [f"--ranks={scenario.ranks}", "--seed=1", "--evaluate-every=0", "--allocate-every=0", *scenario.flags]
     if scenario.fault:
-        until = 0 if scenario.is_last else end
+        until = 0 if scenario.is_last else (first + end) // 2 if scenario.neighbours is Neighbours.LATER else end
         flags += [*scenario.fault, f"--fault-from-step={first}", f"--fault-to-step={until}"]
     environment = {**os.environ, "LD_LIBRARY_PATH": str(folder)}
     with ExitStack() as stack:

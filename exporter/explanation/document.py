@@ -73,7 +73,8 @@ def _episode(episode: Episode) -> dict[str, Any]:
         "culprit_pids": list(report.culprit_pids),
         "peer_rank": report.peer,
         "remedy": report.remedy,
-        "commands": list(report.commands),
+        "commands": list(episode.advice),
+        "evidence": list(episode.evidence),
         "waiting": [_episode(one) for one in episode.waiting],
     }
 

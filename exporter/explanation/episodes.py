@@ -26,7 +26,8 @@ class State(enum.StrEnum):
 class Episode:
     """report: what was said last. known_until_unix_ns: its end, or up to when it is known to have gone on.
 
-    waiting: episodes of ranks that waited for this one.
+    waiting: episodes of ranks that waited for this one. advice: the commands of the last report that knew the culprits' numbers.
+    evidence: where its threads were, as it was told last.
     """
 
     run: int
@@ -34,6 +35,8 @@ class Episode:
     state: State
     known_until_unix_ns: int
     waiting: tuple[Episode, ...] = ()
+    advice: tuple[str, ...] = ()
+    evidence: tuple[str, ...] = ()
 
     @property
     def duration_ns(self) -> int:
@@ -52,16 +55,23 @@ def episodes_of(
     told: Iterable[Told], runs: Mapping[int, Run], live_run: int | None, since_unix_ns: int, now_unix_ns: int
 ) -> list[Episode]:
     """Those that went on at some time since then. live_run: the run that goes on, None where none does."""
-    last: dict[str, Told] = {one.report.chain_id: one for one in told}
+    chains: dict[str, list[Told]] = {}
+    for one in told:
+        chains.setdefault(one.report.chain_id, []).append(one)
     episodes = []
-    for run, report in last.values():
+    for chain in chains.values():
+        run, report = chain[-1]
+        reports = [one.report for one in chain]
+        advice = next((one for one in reversed(reports) if one.culprit_pids), report).commands
+        evidence = next((one.evidence for one in reversed(reports) if one.evidence), ())
         if report.change is Change.RESOLVED:
-            episode = Episode(run, report, State.OVER, report.began_unix_ns + report.duration_ns)
+            state, until_unix_ns = State.OVER, report.began_unix_ns + report.duration_ns
         elif run == live_run:
-            episode = Episode(run, report, State.GOING_ON, now_unix_ns)
+            state, until_unix_ns = State.GOING_ON, now_unix_ns
         else:
             known = runs.get(run)
-            episode = Episode(run, report, State.LEFT, known.seen_unix_ns if known else report.at_unix_ns)
+            state, until_unix_ns = State.LEFT, known.seen_unix_ns if known else report.at_unix_ns
+        episode = Episode(run, report, state, until_unix_ns, advice=advice, evidence=evidence)
         if episode.known_until_unix_ns >= since_unix_ns:
             episodes.append(episode)
     return sorted(_folded(episodes), key=_badness)

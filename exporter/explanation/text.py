@@ -140,8 +140,10 @@ def _details(view: _View, episode: Episode) -> Iterator[str]:
     for number, reason in enumerate(_reasons(report)):
         yield _field("why" if number == 0 else "", reason)
     yield _field("do", report.remedy)
-    for command in report.commands:
+    for command in episode.advice:
         yield _field("", f"  {command}")
+    for number, line in enumerate(episode.evidence):
+        yield _field("stuck" if number == 0 else "", line)
     yield _field("where", _where(report, process))
 
 
@@ -177,8 +179,8 @@ def _reasons(report: Report) -> Iterator[str]:
             f"{slower_calls(report)} take longer, and CPUs, memory, disks, locks and input of this host explain"
             f" {percent(max(1 - report.contribution, 0.0))} of it"
         )
-        if report.shares:
-            yield f"of it {parts(report.shares)}"
+        if told := parts(report.shares):
+            yield f"of it {told}"
         yield "so the GPU (clocks, errors, another user of it), the library, a rank of another node, or the job's own code"
         return
     if report.cause is Cause.NCCL_HANG:

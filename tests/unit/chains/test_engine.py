@@ -132,6 +132,22 @@ class TestAbstaining:
 
         assert (before, opened.chain.cause, opened.chain.severity) == ([], Cause.NOT_HOST, Severity.MEDIUM)
 
+    def test_acquittal_that_was_too_soon_is_taken_back(self, scene: Scene) -> None:
+        """Four slow seconds without a loss, which is booked later: the same episode, with its reason."""
+        scene.go_on(4, step_ms=20.0)
+        scene.go_on(0.25, step_ms=20.0, lost={DISK: 10.0})
+        scene.go_on(2, step_ms=20.0)
+
+        assert told(scene.told) == [(Change.OPENED, Cause.NOT_HOST), (Change.ESCALATED, Cause.BLOCK_IO)]
+        assert len({transition.chain.id for transition in scene.told}) == 1
+
+    def test_contribution_of_what_no_host_explains_stays(self, scene: Scene) -> None:
+        """As long as it goes on."""
+        scene.go_on(10, step_ms=20.0)
+        (chain,) = scene.engine.open_chains()
+
+        assert (chain.cause, chain.contribution) == (Cause.NOT_HOST, pytest.approx(1.0, abs=0.05))
+
     @pytest.mark.parametrize("effect", [Effect.SYNC, Effect.MEMCPY, Effect.LAUNCH])
     def test_what_takes_longer_is_named(self, effect: Effect) -> None:
         """Of calls that usually take a tenth of the time, and now 0.6 of it in steps twice as long."""
