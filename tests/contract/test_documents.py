@@ -37,13 +37,15 @@ OTHER_FLAGS = {
     "per-process",
     "since",
     "workload",
+    "capsule",
+    "replay",
     "no-collector.cuda",
     "no-collector.nccl",
     "no-collector.sched",
     "no-collector.chains",
 }
-FOREIGN_FLAGS = {"pid", "variant", "write", "web.enable-otlp-receiver"}
-"""Of `docker run`, of debootstrap, of tests.bench, of Prometheus."""
+FOREIGN_FLAGS = {"long", "pid", "variant", "write", "web.enable-otlp-receiver"}
+"""Of tests.faults, of `docker run`, of debootstrap, of tests.bench, of Prometheus."""
 
 
 def text_of(name: str) -> str:
