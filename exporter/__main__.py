@@ -12,7 +12,15 @@ from exporter import __version__
 from exporter.errors import BadInput, ExporterError
 
 PROGRAM = "gpu-stall-exporter"
-COMMANDS = ("run", "check", "explain", "top", "demo", "standin")
+COMMANDS = {
+    "run": "attach to CUDA and NCCL, and serve metrics",
+    "check": "say whether `run` would work here, and what is missing",
+    "explain": "say what was slow of late, why, and what to do; needs no root",
+    "top": "a live table of a running exporter: which rank loses time, and why",
+    "demo": "show what the exporter says of a job under a real fault",
+    "standin": "run a training job, or a program of yours, on a stand-in GPU",
+}
+"""What each is for. Only the module of the one that is asked for is imported: `run` lives long, and needs no other."""
 
 
 class _Parser(argparse.ArgumentParser):
@@ -23,25 +31,28 @@ class _Parser(argparse.ArgumentParser):
         self.exit(bad_usage.exit_code, f"{self.prog}: {bad_usage.one_line()}\n")
 
 
-def _parser() -> _Parser:
+def _parser(argv: Sequence[str]) -> _Parser:
     parser = _Parser(
         prog=PROGRAM, description="Says why a GPU waits: eBPF probes on CUDA and NCCL, served to Prometheus."
     )
     parser.add_argument("--version", action="version", version=f"{PROGRAM} {__version__}")
     commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND", parser_class=_Parser)
-    for name in COMMANDS:
-        module = importlib.import_module(f"exporter.commands.{name}")
+    chosen = next((word for word in argv if word in COMMANDS), None)
+    for name, purpose in COMMANDS.items():
         command = commands.add_parser(
-            name, help=module.HELP, description=f"{module.HELP[0].upper()}{module.HELP[1:]}.", allow_abbrev=False
+            name, help=purpose, description=f"{purpose[0].upper()}{purpose[1:]}.", allow_abbrev=False
         )
-        module.add_arguments(command)
-        command.set_defaults(function=module.run)
+        if name == chosen:
+            module = importlib.import_module(f"exporter.commands.{name}")
+            module.add_arguments(command)
+            command.set_defaults(function=module.run)
     return parser
 
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run one command; returns its exit code."""
-    parser = _parser()
+    argv = sys.argv[1:] if argv is None else argv
+    parser = _parser(argv)
     arguments, unknown = parser.parse_known_args(argv)
     if unknown:
         parser.prog = f"{PROGRAM} {arguments.command}"  # whose --help lists the flags there are

@@ -126,6 +126,8 @@ class Change(enum.StrEnum):
     ESCALATED = "escalated"
     RESOLVED = "resolved"
     EVIDENCE = "evidence"  # nothing new of the chain itself, but where its threads are stuck
+    CONFIRMED = "confirmed"  # by an intervention: without the culprit the job was as fast as usual
+    REFUTED = "refuted"
 
 
 class Transition(NamedTuple):

@@ -1,1 +1,1 @@
-"""One module per command, each with HELP, add_arguments(parser) and run(arguments) -> exit code."""
+"""One module per command, each with add_arguments(parser) and run(arguments) -> exit code."""

@@ -13,8 +13,6 @@ from dataclasses import asdict
 from exporter import __version__, config
 from exporter.preflight import Finding, State, findings
 
-HELP = "say whether `run` would work here, and what is missing"
-
 EXIT_NOT_POSSIBLE = 3
 _MARK = {State.OK: "ok", State.ABSENT: "--", State.FAILED: "FAILED"}
 _COLOUR = {State.OK: "32", State.ABSENT: "33", State.FAILED: "1;31"}

@@ -21,8 +21,6 @@ from exporter.explanation.finding import Explanation
 from exporter.replay import recall
 from exporter.report import Report
 
-HELP = "show what the exporter says of a job under a real fault"
-
 DEFAULT_SECONDS = 30.0
 LEAST_SECONDS, MOST_SECONDS = 22.0, 55.0
 """Less does not leave eight seconds to learn what is usual; a capsule holds the last minute."""

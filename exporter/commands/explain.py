@@ -4,26 +4,37 @@ from __future__ import annotations
 
 import argparse
 import json
+import os
+import sys
 import time
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 
 from exporter.capsule.file import read
-from exporter.config import HISTORY_PATH, settings
-from exporter.errors import BadInput
+from exporter.chains.chain import Change
+from exporter.config import DEFAULT_PORT, HISTORY_PATH, settings
+from exporter.confirmation.intervention import How
+from exporter.confirmation.recovery import Outcome
+from exporter.errors import BadInput, NotPossibleHere, ProcessGone
 from exporter.explanation import text
 from exporter.explanation.document import document
+from exporter.explanation.episodes import Episode, State
 from exporter.explanation.finding import Explanation, explain
 from exporter.explanation.selection import Selection
 from exporter.explanation.table import rows
 from exporter.explanation.verdict import who
 from exporter.history.reader import opened
+from exporter.history.stamping import stamp
+from exporter.host.processes import Processes
 from exporter.replay import recall
+from exporter.top.fetching import target_of
 from exporter.units import NANOSECONDS
 
-HELP = "say what was slow of late, why, and what to do; needs no root"
+DEFAULT_URL = f"http://127.0.0.1:{DEFAULT_PORT}/metrics"
 
 _MAX_NAMED = 12
+_LEAST_OF_ID = 4
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -43,6 +54,16 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="explain the rows of a capsule instead of the history; --since does not count then",
     )
     parser.add_argument(
+        "--confirm",
+        metavar="CHAIN",
+        help="prove it: hold the culprit of an open chain for two seconds, see whether the job recovers; asks first, needs root",
+    )
+    parser.add_argument(
+        "--by", choices=[how.value for how in How], help="how it is held [what works on its control group]"
+    )
+    parser.add_argument("--yes", action="store_true", help="agree to --confirm beforehand")
+    parser.add_argument("--url", default=DEFAULT_URL, help=f"of the exporter's metrics, for --confirm [{DEFAULT_URL}]")
+    parser.add_argument(
         "--history.path",
         dest="history.path",
         default=HISTORY_PATH.default,
@@ -55,6 +76,8 @@ def run(arguments: argparse.Namespace) -> int:
     """Returns 0, whatever was found."""
     if arguments.capsule is not None:
         return _explain_capsule(Path(arguments.capsule), arguments)
+    if arguments.confirm is not None:
+        return _confirm(arguments)
     since_seconds = _duration(arguments.since)
     selection = Selection.of(arguments.workload)
     is_json = arguments.format == "json"
@@ -93,6 +116,64 @@ def _explain_capsule(path: Path, arguments: argparse.Namespace) -> int:
         raise BadInput(f"{path} cannot be replayed: {error}") from None
     _print(found, arguments)
     return 0
+
+
+def _confirm(arguments: argparse.Namespace) -> int:
+    """Returns 0 when it was tried, whatever it has shown."""
+    # It reads the exporter's metrics, for which protobuf is imported: nothing for the other commands.
+    from exporter.confirmation.confirming import HELD_SECONDS, choose, consent_text, names, prove  # noqa: PLC0415
+
+    path, target = _path(getattr(arguments, "history.path")), target_of(arguments.url)
+    now_unix_ns = time.time_ns()
+    with opened(path) as history:
+        found = explain(
+            history.runs(),
+            history.told(now_unix_ns),
+            (),
+            selection=Selection(),
+            since_unix_ns=now_unix_ns,
+            now_unix_ns=now_unix_ns,
+        )
+    episode = _open_episode(found, arguments.confirm)
+    if os.geteuid() != 0:
+        raise NotPossibleHere("only root may hold the programs of others", remedy="run it with sudo")
+    assert episode.advice is not None  # noqa: S101 - _open_episode() has seen to it
+    processes = Processes()
+    try:
+        chosen = choose(episode.advice, processes, How(arguments.by) if arguments.by else None)
+    except ProcessGone:
+        raise BadInput(f"the job of chain {arguments.confirm} has ended") from None
+    print("\n".join(consent_text(chosen)))
+    if not arguments.yes:
+        _ask()
+    proof = prove(episode.advice, chosen, target)
+    print(f"{proof.outcome.value}: {proof.told}")
+    if proof.outcome is not Outcome.UNDECIDED:
+        told = f"{names(chosen.subjects)} held by {chosen.how.value} for {HELD_SECONDS:g} s: {proof.told}"
+        change = Change(proof.outcome.value)
+        stamp(path, episode.run, replace(episode.report, change=change, at_unix_ns=time.time_ns(), evidence=(told,)))
+    return 0
+
+
+def _open_episode(found: Explanation, given: str) -> Episode:
+    going_on = [episode for episode in found.episodes if episode.state is State.GOING_ON]
+    chosen = [one for one in going_on if len(given) >= _LEAST_OF_ID and one.report.chain_id.startswith(given)]
+    if len(chosen) != 1:
+        known = ", ".join(f"{one.report.chain_id[:8]} ({one.report.cause.value})" for one in going_on)
+        raise BadInput(
+            f"--confirm: no open chain begins with {given!r}", remedy=f"open are {known}" if known else "none is open"
+        )
+    (episode,) = chosen
+    if episode.advice is None or not episode.advice.culprit_pids:
+        raise BadInput(f"chain {given} is {episode.report.cause.value}, and names no program that could be held")
+    return episode
+
+
+def _ask() -> None:
+    if not sys.stdin.isatty():
+        raise BadInput("nobody is there to agree", remedy="give --yes")
+    if input("Type yes to go on: ").strip() != "yes":
+        raise BadInput("not agreed: nothing was done")
 
 
 def _print(found: Explanation, arguments: argparse.Namespace) -> None:

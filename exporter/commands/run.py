@@ -16,7 +16,6 @@ from exporter.discovery import Discovery
 from exporter.errors import NotPossibleHere
 from exporter.host.libraries import LibraryKind
 
-HELP = "attach to CUDA and NCCL, and serve metrics"
 log = logging.getLogger(__name__)
 
 _PR_SET_PDEATHSIG = 1

@@ -9,8 +9,6 @@ from collections.abc import Sequence
 from exporter import standin
 from exporter.errors import BadInput, NotPossibleHere
 
-HELP = "run a training job, or a program of yours, on a stand-in GPU"
-
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """The program and its arguments, after `--`."""

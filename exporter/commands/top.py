@@ -11,8 +11,6 @@ from exporter.config import DEFAULT_PORT, settings
 from exporter.errors import BadInput
 from exporter.top.screen import Screen, Sort
 
-HELP = "a live table of a running exporter: which rank loses time, and why"
-
 _DEFAULT_URL = f"http://127.0.0.1:{DEFAULT_PORT}/metrics"
 _INTERVAL_SECONDS_MIN = 0.5  # an exporter serves one snapshot for 0.2 s
 _PLAIN_COLUMNS = 120

@@ -13,6 +13,7 @@ from exporter.explanation.sums import ProcessSum, quantile_ns
 from exporter.explanation.table import top
 from exporter.explanation.text import lines
 from exporter.history.window import OperationTime
+from exporter.report import Report
 from exporter.units import seconds
 
 VERSION = 1
@@ -48,6 +49,12 @@ def document(explanation: Explanation) -> dict[str, Any]:
     }
 
 
+def _proof(proof: Report | None) -> dict[str, Any] | None:
+    if proof is None:
+        return None
+    return {"result": proof.change.value, "at_unix_seconds": seconds(proof.at_unix_ns), "told": list(proof.evidence)}
+
+
 def _episode(episode: Episode) -> dict[str, Any]:
     report = episode.report
     return {
@@ -73,8 +80,9 @@ def _episode(episode: Episode) -> dict[str, Any]:
         "culprit_pids": list(report.culprit_pids),
         "peer_rank": report.peer,
         "remedy": report.remedy,
-        "commands": list(episode.advice),
+        "commands": list(episode.commands),
         "evidence": list(episode.evidence),
+        "proof": _proof(episode.proof),
         "waiting": [_episode(one) for one in episode.waiting],
     }
 

@@ -13,6 +13,8 @@ from exporter.chains.chain import Cause, Change
 from exporter.history.run import Run, Told
 from exporter.report import Report
 
+PROOFS = (Change.CONFIRMED, Change.REFUTED)
+
 
 class State(enum.StrEnum):
     """Of an episode, as far as it is known."""
@@ -26,8 +28,8 @@ class State(enum.StrEnum):
 class Episode:
     """report: what was said last. known_until_unix_ns: its end, or up to when it is known to have gone on.
 
-    waiting: episodes of ranks that waited for this one. advice: the commands of the last report that knew the culprits' numbers.
-    evidence: where its threads were, as it was told last.
+    waiting: episodes of ranks that waited for this one. advice: the last report that knew the culprits' numbers.
+    evidence: where its threads were, as it was told last. proof: what an intervention has shown, None where there was none.
     """
 
     run: int
@@ -35,8 +37,14 @@ class Episode:
     state: State
     known_until_unix_ns: int
     waiting: tuple[Episode, ...] = ()
-    advice: tuple[str, ...] = ()
+    advice: Report | None = None
     evidence: tuple[str, ...] = ()
+    proof: Report | None = None
+
+    @property
+    def commands(self) -> tuple[str, ...]:
+        """That help, with the culprits' numbers where they were ever known."""
+        return (self.advice or self.report).commands
 
     @property
     def duration_ns(self) -> int:
@@ -60,9 +68,12 @@ def episodes_of(
         chains.setdefault(one.report.chain_id, []).append(one)
     episodes = []
     for chain in chains.values():
-        run, report = chain[-1]
-        reports = [one.report for one in chain]
-        advice = next((one for one in reversed(reports) if one.culprit_pids), report).commands
+        if all(one.report.change in PROOFS for one in chain):
+            continue  # of which everything else was pruned
+        proof = next((one.report for one in reversed(chain) if one.report.change in PROOFS), None)
+        run, report = next(one for one in reversed(chain) if one.report.change not in PROOFS)
+        reports = [one.report for one in chain if one.report.change not in PROOFS]
+        advice = next((one for one in reversed(reports) if one.culprit_pids), report)
         evidence = next((one.evidence for one in reversed(reports) if one.evidence), ())
         if report.change is Change.RESOLVED:
             state, until_unix_ns = State.OVER, report.began_unix_ns + report.duration_ns
@@ -71,7 +82,7 @@ def episodes_of(
         else:
             known = runs.get(run)
             state, until_unix_ns = State.LEFT, known.seen_unix_ns if known else report.at_unix_ns
-        episode = Episode(run, report, state, until_unix_ns, advice=advice, evidence=evidence)
+        episode = Episode(run, report, state, until_unix_ns, advice=advice, evidence=evidence, proof=proof)
         if episode.known_until_unix_ns >= since_unix_ns:
             episodes.append(episode)
     return sorted(_folded(episodes), key=_badness)

@@ -139,8 +139,11 @@ def _details(view: _View, episode: Episode) -> Iterator[str]:
         yield _field("waiting", waiting)
     for number, reason in enumerate(_reasons(report)):
         yield _field("why" if number == 0 else "", reason)
+    if episode.proof is not None:
+        what = f"{episode.proof.change.value} by intervention at {view.time(episode.proof.at_unix_ns)}"
+        yield _field("proof", f"{what}: {'; '.join(episode.proof.evidence)}")
     yield _field("do", report.remedy)
-    for command in episode.advice:
+    for command in episode.commands:
         yield _field("", f"  {command}")
     for number, line in enumerate(episode.evidence):
         yield _field("stuck" if number == 0 else "", line)

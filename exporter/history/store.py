@@ -145,11 +145,7 @@ class Store:
         """All of it or nothing."""
         try:
             with self._connection as transaction:
-                transaction.executemany(
-                    "insert into reports (run, chain_id, change, at_unix_ns, rank, container, severity, document)"
-                    " values (?, ?, ?, ?, ?, ?, ?, ?)",
-                    (self._report_row(report) for report in reports),
-                )
+                transaction.executemany(INSERT_REPORT, (report_row(self._run, report) for report in reports))
                 for cut in cuts:
                     self._write_cut(transaction, cut)
                 transaction.execute("update runs set seen_unix_ns = ? where id = ?", (now_unix_ns, self._run))
@@ -157,19 +153,6 @@ class Store:
             self._connection.execute("select id from runs limit 1").fetchone()
         except sqlite3.DatabaseError as error:
             raise _translated(error) from error
-
-    def _report_row(self, report: Report) -> tuple[object, ...]:
-        identity = report.identity
-        return (
-            self._run,
-            report.chain_id,
-            report.change.value,
-            report.at_unix_ns,
-            identity.rank if identity else "",
-            identity.container if identity else "",
-            report.severity.name.lower(),
-            json.dumps(report.document(), separators=(",", ":")),
-        )
 
     def _write_cut(self, transaction: sqlite3.Connection, cut: Cut) -> None:
         transaction.execute(
@@ -247,6 +230,27 @@ class Store:
             raise _translated(error) from error
         finally:
             self._connection.close()
+
+
+INSERT_REPORT: Final = (
+    "insert into reports (run, chain_id, change, at_unix_ns, rank, container, severity, document)"
+    " values (?, ?, ?, ?, ?, ?, ?, ?)"
+)
+
+
+def report_row(run: int, report: Report) -> tuple[object, ...]:
+    """For INSERT_REPORT."""
+    identity = report.identity
+    return (
+        run,
+        report.chain_id,
+        report.change.value,
+        report.at_unix_ns,
+        identity.rank if identity else "",
+        identity.container if identity else "",
+        report.severity.name.lower(),
+        json.dumps(report.document(), separators=(",", ":")),
+    )
 
 
 _RENAME = "give this one another --history.path"

@@ -173,6 +173,7 @@ def _workload(
         identity,
         processes,
         elapsed,
+        steps=round(step.calls),
         step_seconds=step.sum_seconds / step.calls if step.calls else last_step_seconds,
         is_step_old=not step.calls and last_step_seconds is not None,
         lost=_lost(identity, window, elapsed),

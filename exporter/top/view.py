@@ -56,7 +56,7 @@ class Operation(NamedTuple):
 class Workload:
     """One identity. window_seconds: what the rates are over, None where that cannot be told, and they with it.
 
-    step_seconds: mean length of the steps that ended in the window, else the last one known (is_step_old).
+    steps: that ended in the window. step_seconds: their mean length, else the last one known (is_step_old).
     lost: the most first; None where the exporter does no accounting. late_seconds: by which it enters a
     collective after the first rank, on average. operations: those that took the most time first. is_sampled: one launch in 64 is
     timed.
@@ -72,6 +72,7 @@ class Workload:
     calls_per_second: float = 0.0
     operations: tuple[Operation, ...] = ()
     is_sampled: bool = False
+    steps: int = 0
 
     @property
     def lost_share(self) -> float | None:

@@ -31,12 +31,21 @@ class Watcher:
         self._look = look
         self._interval_seconds = interval_seconds
         self._news: queue.SimpleQueue[News | Exception] = queue.SimpleQueue()
+        self._stopping = threading.Event()
         # Nobody waits for its end: it may hang in a request, and has nothing to lose.
         self._thread = threading.Thread(target=self._run, name="scrape", daemon=True)
 
     def start(self) -> None:
         """Begin."""
         self._thread.start()
+
+    def stop(self) -> None:
+        """No scrape begins any more."""
+        self._stopping.set()
+
+    def join(self) -> None:
+        """Until it has ended."""
+        self._thread.join()
 
     def latest(self) -> News | None:
         """The last news that nobody has been told of; None for none. Raises what broke the watching, a defect of ours."""
@@ -52,8 +61,10 @@ class Watcher:
         signal.pthread_sigmask(signal.SIG_BLOCK, signal.valid_signals())
         due = time.monotonic()
         while True:
-            due = max(due + self._interval_seconds, time.monotonic())
-            time.sleep(due - time.monotonic() if due > time.monotonic() else 0)
+            now = time.monotonic()
+            due = max(due + self._interval_seconds, now)
+            if self._stopping.wait(due - now):
+                return
             try:
                 self._news.put(News(self._look()))
             except ExporterError as error:

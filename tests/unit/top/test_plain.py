@@ -158,6 +158,7 @@ class TestDocument:
                     "late_seconds": 0.0024,
                     "calls_per_second": 8496.0,
                     "is_sampled": False,
+                    "steps": 0,
                     "processes": [{"pid": "4026", "comm": "trainer"}],
                     "lost": [
                         {"cause": "cpu_contention", "share": 0.4, "culprits": {"stress-ng": 0.38, "other": 0.02}},

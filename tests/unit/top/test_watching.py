@@ -36,6 +36,7 @@ class TestWatcher:
         assert eventually(watcher.latest, "news") == News(JOB)
         go_on.set()
         failed = eventually(lambda: (news := watcher.latest()) and not news.view and news, "a failure")
+        watcher.stop()
         assert failed == News(None, "over")
 
     def test_a_look_that_hangs_holds_nobody_up(self) -> None:
@@ -50,6 +51,7 @@ class TestWatcher:
         watcher.start()
 
         assert watcher.latest() is None
+        watcher.stop()
         is_over.set()
 
     def test_a_defect_is_raised_where_the_news_are_asked_for(self) -> None:
@@ -63,3 +65,18 @@ class TestWatcher:
 
         with pytest.raises(ZeroDivisionError):
             eventually(watcher.latest, "the defect")
+
+    def test_stop_ends_it(self) -> None:
+        """After a look that goes on, no other begins."""
+        looks = []
+
+        def look() -> View:
+            looks.append(1)
+            watcher.stop()
+            raise NoAnswer("over")
+
+        watcher = Watcher(look, INTERVAL_SECONDS)
+        watcher.start()
+        watcher.join()
+
+        assert len(looks) == 1
