@@ -5,13 +5,14 @@ In: every table as it is read for a tick. Out: the ticks of the last minute, of 
 
 from __future__ import annotations
 
+import threading
 import zlib
 from collections import deque
 from collections.abc import Iterator, Mapping
 
-from exporter.capsule.tape import MAPS, THREADS, Rows, Tick, difference, thread_rows, without_slots
+from exporter.capsule.tape import MAPS, THREADS, Moved, Rows, Tick, difference, thread_rows, without_slots
 from exporter.kernel.maps import MapReader
-from exporter.kernel.thread_rows import THREADS_READ, Iterate
+from exporter.kernel.thread_rows import PLACED, THREADS_READ, Iterate
 from exporter.units import NANOSECONDS
 
 KEPT_SECONDS = 60
@@ -20,11 +21,13 @@ SEGMENT_SECONDS = 15
 MAX_BYTES = 6 << 20
 """Compressed; of more, the oldest segments are thrown away sooner."""
 MAX_TICK_BYTES = 512 << 10
-"""That moved between two ticks: on a node where more does, keeping them would cost too much of a tick."""
+MAX_WHOLE_BYTES = 2 << 20
+"""Of rows that moved between two ticks, and of all rows. On a node where there are more, keeping them would cost too much of a
+tick: nothing is kept for a minute, and then it is tried again."""
 _LEVEL = 1  # of zlib: what is compressed is zeros for the most part
 
-_READ_WHOLE = tuple(name for name in MAPS if name not in ("operations", "intervals"))
-"""Ticks read these; of operations only single rows, and intervals are for publications."""
+_NOT_OF_TICKS = ("operations", "intervals")
+"""Publications go through these; of operations ticks read single rows."""
 
 
 class _Tap:
@@ -41,17 +44,27 @@ class _Tap:
         return self._table.capacity
 
     def items(self) -> Iterator[tuple[bytes, bytes]]:
-        """Every entry once."""
-        if self._name not in _READ_WHOLE:
-            return self._table.items()
-        rows = list(self._table.items())
-        self._flight.note_all(self._name, dict(rows))
-        return iter(rows)
+        """Every entry once. Of an array whoever reads may stop when he has seen enough: then the others are as they were."""
+        if self._name in _NOT_OF_TICKS:
+            yield from self._table.items()
+            return
+        rows: dict[bytes, bytes] = {}
+        is_whole = False
+        try:
+            for key, value in self._table.items():
+                rows[key] = value
+                yield key, value
+            is_whole = self._name not in PLACED
+        finally:
+            if is_whole:
+                self._flight.note_all(self._name, rows)
+            else:
+                self._flight.note_some(self._name, rows)
 
     def get(self, key: bytes) -> bytes | None:
         """The value of one key."""
         value = self._table.get(key)
-        self._flight.note(self._name, key, value)
+        self._flight.note_some(self._name, {key: None if value is None else without_slots(self._name, value)})
         return value
 
     def put(self, key: bytes, value: bytes) -> None:
@@ -67,12 +80,13 @@ class FlightRecorder:
     """Owns the last minute. Readings may come from any thread; tick() and taken() belong to the loop."""
 
     def __init__(self) -> None:
+        self._lock = threading.Lock()  # of the next two
         self._whole: dict[str, Rows] = {}  # read since the last tick, whole
         self._single: dict[str, dict[bytes, bytes | None]] = {}  # and row by row
         self._known: dict[str, Rows] = {}  # as of the last tick
         self._segments: deque[list[bytes]] = deque()
         self._segment_began_ns = 0
-        self.is_overrun = False  # more moved than can be kept
+        self._paused_until_ns = 0  # there is more than can be kept
 
     def tapped(self, maps: Mapping[str, MapReader]) -> dict[str, MapReader]:
         """The same maps, whose readings become ticks."""
@@ -91,29 +105,34 @@ class FlightRecorder:
 
     def note_all(self, name: str, rows: Rows) -> None:
         """A table has been read."""
-        self._whole[name] = rows
+        with self._lock:
+            self._whole[name] = rows
 
-    def note(self, name: str, key: bytes, value: bytes | None) -> None:
-        """A row has been read."""
-        self._single.setdefault(name, {})[key] = None if value is None else without_slots(name, value)
+    def note_some(self, name: str, rows: Mapping[bytes, bytes | None]) -> None:
+        """Some rows of a table have been read. None: there is none of that key."""
+        with self._lock:
+            self._single.setdefault(name, {}).update(rows)
 
     def tick(self, now_ns: int) -> None:
         """Everything that was read since the last time belongs to this tick."""
-        whole, self._whole = self._whole, {}
-        single, self._single = self._single, {}
+        with self._lock:
+            whole, self._whole = self._whole, {}
+            single, self._single = self._single, {}
+        if now_ns < self._paused_until_ns:
+            return
         now = self._known | whole
         for name, rows in single.items():
             # An array has a row at every place; those that nobody holds are left out.
-            held = {key: value for key, value in rows.items() if value is not None and any(value)}
+            held = {key: value for key, value in rows.items() if value is not None and value.strip(b"\0")}
             now[name] = {key: row for key, row in now.get(name, {}).items() if key not in rows} | held
         moved = difference(self._known, now)
         self._known = now
-        moved_bytes = sum(len(value or b"") for rows in moved.values() for value in rows.values())
-        self.is_overrun = moved_bytes > MAX_TICK_BYTES and bool(self._segments)
-        if self.is_overrun:
-            self._segments.clear()
-            return
         is_whole = not self._segments or now_ns - self._segment_began_ns >= SEGMENT_SECONDS * NANOSECONDS
+        if _row_bytes(now if is_whole else moved) > (MAX_WHOLE_BYTES if is_whole else MAX_TICK_BYTES):
+            self._segments.clear()
+            self._known = {}
+            self._paused_until_ns = now_ns + KEPT_SECONDS * NANOSECONDS
+            return
         if is_whole:
             self._segments.append([])
             self._segment_began_ns = now_ns
@@ -129,3 +148,7 @@ class FlightRecorder:
         most = KEPT_SECONDS // SEGMENT_SECONDS + 1
         while len(self._segments) > most or (len(self._segments) > 1 and sum(map(len, self.taken())) > MAX_BYTES):
             self._segments.popleft()
+
+
+def _row_bytes(tables: Moved) -> int:
+    return sum(len(value or b"") for rows in tables.values() for value in rows.values())

@@ -103,6 +103,8 @@ def difference(before: Mapping[str, Rows], now: Mapping[str, Rows]) -> Moved:
     moved: dict[str, dict[bytes, bytes | None]] = {}
     for name, rows in now.items():
         known = before.get(name, {})
+        if rows is known or rows == known:
+            continue
         changes: dict[bytes, bytes | None] = {
             key: _xor(value, known.get(key, b"")) for key, value in rows.items() if value != known.get(key)
         }

@@ -48,7 +48,7 @@ for number in range(1 << 20):
 AS_NOBODY = f"""
 import os, sys
 from exporter import __main__ as program
-program._parser()
+program._parser(["explain"])
 os.setgroups([int(group) for group in sys.argv[1].split(",") if group])
 os.setgid({NOBODY})
 os.setuid({NOBODY})

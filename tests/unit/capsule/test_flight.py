@@ -5,7 +5,16 @@ from __future__ import annotations
 import random
 import zlib
 
-from exporter.capsule.flight import KEPT_SECONDS, MAX_BYTES, MAX_TICK_BYTES, SEGMENT_SECONDS, FlightRecorder
+import pytest
+
+from exporter.capsule.flight import (
+    KEPT_SECONDS,
+    MAX_BYTES,
+    MAX_TICK_BYTES,
+    MAX_WHOLE_BYTES,
+    SEGMENT_SECONDS,
+    FlightRecorder,
+)
 from exporter.capsule.tape import Replay, Tick
 from exporter.kernel.thread_rows import THREADS_READ
 from exporter.units import NANOSECONDS
@@ -18,10 +27,15 @@ class Bench:
     """A recorder before two maps and an iterator."""
 
     def __init__(self) -> None:
-        self.blame, self.cadence, self.operations = FakeMap(), FakeMap(), FakeMap()
+        self.blame, self.cadence, self.operations, self.feeding = FakeMap(), FakeMap(), FakeMap(), FakeMap()
         self.threads = b""
         self.flight = FlightRecorder()
-        maps = {"blame": self.blame, "cadence": self.cadence, "operations": self.operations}
+        maps = {
+            "blame": self.blame,
+            "cadence": self.cadence,
+            "operations": self.operations,
+            "feeding": self.feeding,
+        }
         self.tapped = self.flight.tapped(maps)
         self.iterate = self.flight.tapped_iterator(lambda _program: self.threads)
         self.second = 0
@@ -82,6 +96,18 @@ class TestReadings:
 
         assert bench.replayed("cadence") == [{A: b"\x01", B: b"\x02"}, {B: b"\x02"}, {}]
 
+    def test_reader_of_an_array_may_stop(self) -> None:
+        """Places that he did not come to are as they were, and none is read ahead of him."""
+        bench = Bench()
+        bench.feeding.rows = {A: b"\x01", B: b"\x02"}
+        list(bench.tapped["feeding"].items())
+        bench.tick()
+        bench.feeding.rows = {A: b"\x03", B: b"\x04"}
+        next(bench.tapped["feeding"].items())
+        bench.tick()
+
+        assert bench.replayed("feeding") == [{A: b"\x01", B: b"\x02"}, {A: b"\x03", B: b"\x02"}]
+
     def test_reader_gets_what_is_there(self) -> None:
         """Listening changes nothing."""
         bench = Bench()
@@ -130,14 +156,25 @@ class TestRoom:
 
         assert sum(map(len, bench.flight.taken())) <= MAX_BYTES + SEGMENT_SECONDS * MAX_TICK_BYTES
 
-    def test_node_on_which_too_much_moves_is_not_recorded(self) -> None:
-        """Until it is calmer again."""
+    @pytest.mark.parametrize("size_bytes", [MAX_TICK_BYTES + 1, MAX_WHOLE_BYTES + 1])
+    def test_node_on_which_too_much_moves_is_not_recorded(self, size_bytes: int) -> None:
+        """For a minute; then it is tried again."""
         bench = Bench()
         bench.tick()
-        bench.blame.rows = {A: bytes(MAX_TICK_BYTES + 1)}
+        bench.blame.rows = {A: bytes(size_bytes)}
+        bench.tick()
+        bench.blame.rows = {A: b"\x01"}
+        bench.tick(KEPT_SECONDS - 1)
+        meanwhile = bench.flight.taken()
         bench.tick()
 
-        assert bench.flight.is_overrun
-        assert bench.flight.taken() == []
+        assert meanwhile == []
+        assert bench.replayed("blame") == [{A: b"\x01"}]
+
+    def test_node_that_has_too_much_from_the_start_is_not_recorded(self) -> None:
+        """Nothing has moved yet, and all of it would be kept."""
+        bench = Bench()
+        bench.blame.rows = {A: bytes(MAX_WHOLE_BYTES + 1)}
         bench.tick()
-        assert len(bench.flight.taken()) == 1
+
+        assert bench.flight.taken() == []
