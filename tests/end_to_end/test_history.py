@@ -46,7 +46,7 @@ for number in range(1 << 20):
 
 # A user without rights may not even reach the interpreter: all of it is loaded before they are given up.
 AS_NOBODY = f"""
-import os, sys
+import heapq, os, sys
 from exporter import __main__ as program
 program._parser(["explain"])
 os.setgroups([int(group) for group in sys.argv[1].split(",") if group])
@@ -162,8 +162,8 @@ class TestReaders:
         assert refused.stderr == (
             f"gpu-stall-exporter: you may not read {path}; ask as root, or as a member of the group {GROUP}\n"
         )
-        assert "rank 0" in after_kill.stdout
-        assert "rank 0" in after_end.stdout
+        assert "rank 0" in after_kill.stdout, after_kill.stdout + after_kill.stderr
+        assert "rank 0" in after_end.stdout, after_end.stdout + after_end.stderr
         assert after_end.stdout.startswith("The exporter stopped at ")
         assert numbers_of(path)[0] == "ok"
 
