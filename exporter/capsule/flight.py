@@ -45,7 +45,7 @@ class _Tap:
 
     def items(self) -> Iterator[tuple[bytes, bytes]]:
         """Every entry once. Of an array whoever reads may stop when he has seen enough: then the others are as they were."""
-        if self._name in _NOT_OF_TICKS:
+        if self._name in _NOT_OF_TICKS or self._flight.is_paused:
             yield from self._table.items()
             return
         rows: dict[bytes, bytes] = {}
@@ -64,6 +64,8 @@ class _Tap:
     def get(self, key: bytes) -> bytes | None:
         """The value of one key."""
         value = self._table.get(key)
+        if self._flight.is_paused:
+            return value
         self._flight.note_some(self._name, {key: None if value is None else without_slots(self._name, value)})
         return value
 
@@ -86,7 +88,8 @@ class FlightRecorder:
         self._known: dict[str, Rows] = {}  # as of the last tick
         self._segments: deque[list[bytes]] = deque()
         self._segment_began_ns = 0
-        self._paused_until_ns = 0  # there is more than can be kept
+        self.is_paused = False  # there is more than can be kept
+        self._paused_until_ns = 0
 
     def tapped(self, maps: Mapping[str, MapReader]) -> dict[str, MapReader]:
         """The same maps, whose readings become ticks."""
@@ -97,7 +100,7 @@ class FlightRecorder:
 
         def iterate_and_note(program: str) -> bytes:
             told = iterate(program)
-            if program == THREADS_READ:
+            if program == THREADS_READ and not self.is_paused:
                 self.note_all(THREADS, thread_rows(told))
             return told
 
@@ -118,7 +121,8 @@ class FlightRecorder:
         with self._lock:
             whole, self._whole = self._whole, {}
             single, self._single = self._single, {}
-        if now_ns < self._paused_until_ns:
+        if self.is_paused:
+            self.is_paused = now_ns < self._paused_until_ns
             return
         now = self._known | whole
         for name, rows in single.items():
@@ -131,7 +135,7 @@ class FlightRecorder:
         if _row_bytes(now if is_whole else moved) > (MAX_WHOLE_BYTES if is_whole else MAX_TICK_BYTES):
             self._segments.clear()
             self._known = {}
-            self._paused_until_ns = now_ns + KEPT_SECONDS * NANOSECONDS
+            self.is_paused, self._paused_until_ns = True, now_ns + KEPT_SECONDS * NANOSECONDS
             return
         if is_whole:
             self._segments.append([])

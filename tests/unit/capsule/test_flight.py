@@ -165,6 +165,7 @@ class TestRoom:
         bench.tick()
         bench.blame.rows = {A: b"\x01"}
         bench.tick(KEPT_SECONDS - 1)
+        bench.tick()
         meanwhile = bench.flight.taken()
         bench.tick()
 
