@@ -28,6 +28,7 @@ FAULT_FROM, FAULT_TO = 700, 1_100
 """Steps of 14 ms without the fault: ten seconds in which the usual is learned, then as long again with 20 ms for a lock."""
 
 PATIENCE_SECONDS = 60.0
+TRIES = 3
 LOST = 'gpustall_lost_seconds_total{cause="lock"}'
 
 
@@ -95,11 +96,17 @@ class Episode:
 
 
 @pytest.fixture(scope="module")
-def episode(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Episode]:
-    """Of a lock that another thread of the job holds, to its end."""
+def episode(tmp_path_factory: pytest.TempPathFactory) -> Episode:
+    """Of a lock that another thread of the job holds, to its end. A machine that was disturbed gets another try."""
     need_tracing()
-    folder = tmp_path_factory.mktemp("prometheus")
-    history = tmp_path_factory.mktemp("state") / "history.sqlite"
+    found = next(filter(None, (observed(tmp_path_factory.mktemp("episode")) for _ in range(TRIES))), None)
+    assert found is not None, f"the job was slow for another reason before the lock, {TRIES} times"
+    return found
+
+
+def observed(folder: Path) -> Episode | None:
+    """None where a chain was opened before there was anything to open it for."""
+    history = folder / "state" / "history.sqlite"
     without_proxy = {"NO_PROXY": "*", "no_proxy": "*"}
     with (
         receiver() as found,
@@ -110,6 +117,8 @@ def episode(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Episode]:
         a_job() as job,
     ):
         job.wait_for_step(FAULT_FROM)
+        if "chain opened" in exporter.logs:
+            return None
         eventually(lambda: severity(exporter, "lock"), "a chain is open", PATIENCE_SECONDS)
         stored = eventually(lambda: prometheus.exemplars(LOST), "an exemplar is stored", PATIENCE_SECONDS)
         opened = [line for line in exporter.logs.splitlines() if 'msg="chain opened: lock' in line]
@@ -134,7 +143,7 @@ def episode(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Episode]:
         eventually(lambda: len(logs()) >= 2, "its end is pushed", PATIENCE_SECONDS)
         points = [one for request in sent(found, "/v1/metrics") for one in read_json(request.content)]
         exporter.stop()
-        yield Episode(chain_id, lines, logs(), spans(), points, stored, explained_open, explained(history, opened[0]))
+        return Episode(chain_id, lines, logs(), spans(), points, stored, explained_open, explained(history, opened[0]))
 
 
 def sent(found: Receiver, path: str) -> list[Request]:
