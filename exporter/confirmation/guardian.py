@@ -11,12 +11,14 @@ import os
 import select
 import signal
 import sys
+import time
 from contextlib import suppress
 from pathlib import Path
 from types import FrameType
 
 _START_TIME_FIELD = 19
 _STATE_FIELD = 0
+_SETTLE_SECONDS = 1.0
 _CAN_COME_BACK = (os.SCHED_OTHER, os.SCHED_BATCH, os.SCHED_FIFO, os.SCHED_RR)
 """Policies that a thread can be given again."""
 
@@ -34,6 +36,7 @@ class Frozen:
 
     def __init__(self) -> None:
         self._held: list[int] = []  # pidfds, which never mean another process
+        self._told: list[int] = []
 
     def hold(self, tgid: int, start_time_ticks: int) -> None:
         """Nothing happens to a process that has ended, or whose number another one has by now."""
@@ -45,6 +48,13 @@ class Frozen:
                 return
             self._held.append(pidfd)  # before it is stopped: to go on does no harm
             signal.pidfd_send_signal(pidfd, signal.SIGSTOP)
+            self._told.append(tgid)
+
+    def settle(self) -> None:
+        """A process that runs on another CPU takes a moment to stop."""
+        until = time.monotonic() + _SETTLE_SECONDS
+        while time.monotonic() < until and not all(map(_has_stopped, self._told)):
+            time.sleep(0.001)
 
     def adopt(self, tgid: int, start_time_ticks: int) -> None:
         """Somebody else has stopped it."""
@@ -79,6 +89,9 @@ class Lightened:
                         before[tid] = (policy, os.sched_getparam(tid))
                         os.sched_setscheduler(tid, os.SCHED_IDLE, os.sched_param(0))
 
+    def settle(self) -> None:
+        """It is so at once."""
+
     def adopt(self, tgid: int, start_time_ticks: int) -> None:
         """Somebody else has done so, and what its threads were is not known: they become ordinary ones."""
         with suppress(OSError, IndexError, ValueError):
@@ -93,6 +106,14 @@ class Lightened:
                 with suppress(OSError):
                     if os.sched_getscheduler(tid) & ~os.SCHED_RESET_ON_FORK == os.SCHED_IDLE:
                         os.sched_setscheduler(tid, *before.get(tid, usual))
+
+
+def _has_stopped(tgid: int) -> bool:
+    """Or ended."""
+    try:
+        return _stat(tgid)[_STATE_FIELD] in "TtZX"
+    except (OSError, IndexError):
+        return True
 
 
 def _tids(tgid: int) -> list[int]:
@@ -115,6 +136,7 @@ def main() -> None:
     try:
         for tgid, start_time_ticks in asked["processes"]:
             holder.hold(tgid, start_time_ticks)
+        holder.settle()
         print("held", flush=True)
         select.select([sys.stdin], [], [], asked["seconds"])  # an end of file is news as well
     except (_Told, BrokenPipeError):
