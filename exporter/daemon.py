@@ -324,7 +324,7 @@ class Daemon:
             delivery.join()
 
     def capsule(self, reports: Sequence[Report]) -> Capsule | None:
-        """The last minute, with these; None where no capsules are kept. From any thread, while run() has ended or not begun."""
+        """The last minute, with these; None where no capsules are kept. From any thread."""
         return self._capsules.capsule(tuple(reports), self._clock.now()) if self._capsules else None
 
     def stop(self) -> None:

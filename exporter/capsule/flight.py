@@ -79,10 +79,10 @@ class _Tap:
 
 
 class FlightRecorder:
-    """Owns the last minute. Readings may come from any thread; tick() and taken() belong to the loop."""
+    """Owns the last minute. Readings may come from any thread, and taken() be asked by any; tick() belongs to the loop."""
 
     def __init__(self) -> None:
-        self._lock = threading.Lock()  # of the next two
+        self._lock = threading.RLock()  # of what was read, and of what is kept
         self._whole: dict[str, Rows] = {}  # read since the last tick, whole
         self._single: dict[str, dict[bytes, bytes | None]] = {}  # and row by row
         self._known: dict[str, Rows] = {}  # as of the last tick
@@ -133,20 +133,24 @@ class FlightRecorder:
         self._known = now
         is_whole = not self._segments or now_ns - self._segment_began_ns >= SEGMENT_SECONDS * NANOSECONDS
         if _row_bytes(now if is_whole else moved) > (MAX_WHOLE_BYTES if is_whole else MAX_TICK_BYTES):
-            self._segments.clear()
+            with self._lock:
+                self._segments.clear()
             self._known = {}
             self.is_paused, self._paused_until_ns = True, now_ns + KEPT_SECONDS * NANOSECONDS
             return
-        if is_whole:
-            self._segments.append([])
-            self._segment_began_ns = now_ns
         tick = Tick(now_ns, difference({}, now) if is_whole else moved, is_whole)
-        self._segments[-1].append(zlib.compress(tick.encoded(), _LEVEL))
-        self._make_room()
+        packed = zlib.compress(tick.encoded(), _LEVEL)
+        with self._lock:
+            if is_whole:
+                self._segments.append([])
+                self._segment_began_ns = now_ns
+            self._segments[-1].append(packed)
+            self._make_room()
 
     def taken(self) -> list[bytes]:
         """Ticks, encoded and compressed, oldest first."""
-        return [tick for segment in self._segments for tick in segment]
+        with self._lock:
+            return [tick for segment in self._segments for tick in segment]
 
     def _make_room(self) -> None:
         most = KEPT_SECONDS // SEGMENT_SECONDS + 1

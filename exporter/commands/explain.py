@@ -13,7 +13,7 @@ from pathlib import Path
 
 from exporter.capsule.file import read
 from exporter.chains.chain import Change
-from exporter.config import DEFAULT_PORT, HISTORY_PATH, settings
+from exporter.config import DEFAULT_URL, HISTORY_PATH, settings
 from exporter.confirmation.intervention import How
 from exporter.confirmation.recovery import Outcome
 from exporter.errors import BadInput, NotPossibleHere, ProcessGone
@@ -30,8 +30,6 @@ from exporter.host.processes import Processes
 from exporter.replay import recall
 from exporter.top.fetching import target_of
 from exporter.units import NANOSECONDS
-
-DEFAULT_URL = f"http://127.0.0.1:{DEFAULT_PORT}/metrics"
 
 _MAX_NAMED = 12
 _LEAST_OF_ID = 4

@@ -7,11 +7,10 @@ import os
 import shutil
 import sys
 
-from exporter.config import DEFAULT_PORT, settings
+from exporter.config import DEFAULT_URL, settings
 from exporter.errors import BadInput
 from exporter.top.screen import Screen, Sort
 
-_DEFAULT_URL = f"http://127.0.0.1:{DEFAULT_PORT}/metrics"
 _INTERVAL_SECONDS_MIN = 0.5  # an exporter serves one snapshot for 0.2 s
 _PLAIN_COLUMNS = 120
 
@@ -20,9 +19,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     """What to ask, how often, and what to show of it."""
     parser.add_argument(
         "--url",
-        default=_DEFAULT_URL,
+        default=DEFAULT_URL,
         metavar="URL",
-        help=f"the exporter's metrics; HOST:PORT is enough [{_DEFAULT_URL}]",
+        help=f"the exporter's metrics; HOST:PORT is enough [{DEFAULT_URL}]",
     )
     parser.add_argument("--interval", default="2s", metavar="DURATION", help="time between two scrapes [2s]")
     parser.add_argument(

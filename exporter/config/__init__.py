@@ -21,6 +21,8 @@ from exporter.config.settings import Setting
 from exporter.errors import BadInput
 
 DEFAULT_PORT = 10478  # G-P-U on a keypad
+DEFAULT_URL = f"http://127.0.0.1:{DEFAULT_PORT}/metrics"
+"""Where the commands look that ask a running exporter."""
 CALL_COLLECTORS = ("cuda", "nccl")
 COLLECTORS = (*CALL_COLLECTORS, "sched", "chains")
 

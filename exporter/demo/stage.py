@@ -29,7 +29,7 @@ NEIGHBOUR = "noisy-neighbour"
 _PER_CPU = 2
 _PULSE_SECONDS, _PULSE_EVERY_SECONDS = 1.0, 3.0
 # A shell that looks now and then whether the one who started it is still there.
-_SPIN = 'while kill -0 "$1" 2>/dev/null; do i=0; while [ $i -lt 100000 ]; do i=$((i+1)); done; done'
+SPIN = 'while kill -0 "$1" 2>/dev/null; do i=0; while [ $i -lt 100000 ]; do i=$((i+1)); done; done'
 _RECENT_STEPS = 50
 _LOOK_SECONDS = 0.05
 
@@ -195,7 +195,7 @@ def _visit(kind: Neighbours, stage: Stage, folder: Path, stopping: threading.Eve
                 shell = folder / NEIGHBOUR
                 if not shell.exists():
                     shell.symlink_to(shutil.which("sh") or "/bin/sh")
-                command = [str(shell), "-c", _SPIN, NEIGHBOUR, str(os.getpid())]
+                command = [str(shell), "-c", SPIN, NEIGHBOUR, str(os.getpid())]
                 stack.enter_context(_alone(command, dict(os.environ)))
             if kind is Neighbours.PULSES:
                 stopping.wait(_PULSE_SECONDS)

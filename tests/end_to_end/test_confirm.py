@@ -18,10 +18,11 @@ import pytest
 from exporter import standin
 from exporter.confirmation.intervention import GUARDIAN, How, held
 from exporter.confirmation.subjects import facts_of
+from exporter.demo.scenarios import HOST_BOUND
+from exporter.demo.stage import SPIN
 from exporter.host.processes import Processes
-from tests.faults.episode import HOST_BOUND
 from tests.faults.injectors import cgroups
-from tests.faults.injectors.cpu import SPIN, named_shell
+from tests.faults.injectors.cpu import named_shell
 from tests.support.exporter_process import COMMAND, running
 from tests.support.requirements import need_tracing
 from tests.support.standin_gpu import built

@@ -136,10 +136,5 @@ class Episode:
         return (*self.fault, f"--fault-from-step={self.window.first}", *to_step, *again)
 
 
-# Shapes of a job: where its time goes decides what can delay it.
-GPU_BOUND = ("--sync=block", "--jitter-percent=5")
-"""13 ms of kernels in a step; the host is done with launching long before."""
-HOST_BOUND = ("--sync=block", "--jitter-percent=5", "--kernel-us=20", "--backward-kernel-us=20", "--host-us=200")
-"""10 ms of Python in a step, and kernels that are shorter than what launches them."""
 LOADER_BOUND = ("--sync=block", "--kernel-us=20", "--backward-kernel-us=20", "--loader-workers=1")
 """A step of 3 ms, with one worker that needs 2 ms for a batch."""

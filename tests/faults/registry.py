@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from exporter.demo.scenarios import GPU_BOUND, HOST_BOUND
 from tests.faults import scenes
-from tests.faults.episode import GPU_BOUND, HOST_BOUND, LOADER_BOUND, Cause, End, Episode
+from tests.faults.episode import LOADER_BOUND, Cause, End, Episode
 from tests.faults.injectors.cpu import HOG
 from tests.faults.job import COMM, Window
 

@@ -11,11 +11,10 @@ from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
+from exporter.demo.stage import SPIN
 from tests.faults.injectors import NotPossible, cgroups
 
 HOG = "fault-hog"
-# A shell that looks now and then whether the one who started it is still there.
-SPIN = 'while kill -0 "$1" 2>/dev/null; do i=0; while [ $i -lt 100000 ]; do i=$((i+1)); done; done'
 
 
 @contextmanager
