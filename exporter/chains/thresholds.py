@@ -95,5 +95,11 @@ OVER_SHARE = 0.2
 """A job that is still slower, of which the cause of the chain explains less than this part: that episode is over, and what keeps
 it slow is another one."""
 
+FADED_SHARE = 0.2
+"""Of what an episode has cost a second: a job that was three times as slow and is a little slower has recovered from that."""
+
+OVERTAKING = 1.5
+"""So much more is lost than before, and the host is the reason now: what was before it was another episode."""
+
 CALM_NS = 5 * NANOSECONDS
 """So long nothing was lost: then it is over. Contention comes in waves, and each is not an episode of its own."""

@@ -8,10 +8,11 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Callable, Mapping, Set
 from dataclasses import replace
+from itertools import pairwise
 from typing import NamedTuple
 
 from exporter.accounting.naming import NOBODY
-from exporter.chains import verdict
+from exporter.chains import extent, verdict
 from exporter.chains.chain import Cause, Chain, Change, Effect, End, Severity, Transition
 from exporter.chains.change import ChangeTest
 from exporter.chains.ranks import Missing
@@ -21,6 +22,7 @@ from exporter.chains.thresholds import (
     CALM_NS,
     CHRONIC_NS,
     CHRONIC_SHARE,
+    FADED_SHARE,
     HANG_NS,
     HANG_STEPS,
     JUDGED_MAX_NS,
@@ -31,6 +33,7 @@ from exporter.chains.thresholds import (
     NEW_NORMAL_NS,
     NOT_HOST_STEPS,
     OVER_SHARE,
+    OVERTAKING,
     RECENT_NS,
     SPREADS_ALLOWED,
     STUCK_NS,
@@ -68,6 +71,7 @@ class Watch:
         self._marks: deque[Seen] = deque()  # one a second, the last CHRONIC_NS
         self._learning: Seen | None = None  # where the window begins of which the usual is made
         self._began: Seen | None = None  # where the open chain begins
+        self._core: Span | None = None  # of the open chain, while it is as bad as it is on the whole
         self._calm_since_ns = 0
         self._spent: _Spent | None = None  # in calls, when the alarm came
         self.chain: Chain | None = None
@@ -87,8 +91,7 @@ class Watch:
     def see(self, seen: Seen) -> None:
         """What is known at a tick."""
         if self._seen and self.chain is None and self._usual.is_known:
-            tick = Span(self._seen[-1], seen)
-            self._change.see(self._excess_ns(tick), tick.wall_ns, seen.now_ns, spread=self._usual.spread)
+            self._try(Span(self._seen[-1], seen))
         self._keep(seen)
         self._learn(seen)
         if not self._marks or seen.now_ns - self._marks[-1].now_ns >= WINDOW_NS:
@@ -222,15 +225,17 @@ class Watch:
             self._change.reset()
             return None
         began = self._since(self._change.began_ns)
-        span = Span(began, seen)
-        if self._excess_ns(span) < LASTING_NS:
+        if self._excess_ns(Span(began, seen)) < LASTING_NS:
             return None
+        began = self._begin(began, seen, seen.now_ns)
+        span = Span(began, seen)
         found = verdict.find(span, self._usual, waited(span))
         reason = verdict.judge(found)
         if reason is not None and reason.cause is Cause.NOT_HOST:
             tick = Span(self._seen[-2], seen)
-            if not recent.steps or self._excess_ns(tick) < found.total * tick.wall_ns / 2:
-                return None  # a pause that goes on, or is over: slow steps are steps, and slow in every tick
+            slow_ns = found.total * tick.wall_ns
+            if not recent.steps or not slow_ns / 2 <= self._excess_ns(tick) <= slow_ns * 2:
+                return None  # a pause that goes on, or is over, or a fault that begins: slow steps are as slow in every tick
             reason = verdict.by_calls(reason, found, self._grown(seen, call_times()))
         if reason is None:
             if verdict.is_another_phase(found) and not found.lost:
@@ -238,6 +243,12 @@ class Watch:
                 self._change.reset()
             return None
         return self._open(began, seen, found, reason)
+
+    def _begin(self, earliest: Seen, seen: Seen, latest_ns: int) -> Seen:
+        """The likeliest begin of what is lost up to now, which is enough to be told."""
+        latest_ns = min(latest_ns, seen.now_ns - max(2 * self._pace_ns(), 1))  # half a step loses nothing, or all of it
+        later = [one for one in self._seen if earliest.now_ns < one.now_ns <= latest_ns]
+        return extent.begin([earliest, *later], seen, self._excess_ns, LASTING_NS)
 
     def _grown(self, seen: Seen, times_ns: Mapping[Effect, int]) -> dict[Effect, float]:
         """Time in calls since the alarm, beyond what as many steps usually spend there; as parts of the wall time."""
@@ -268,6 +279,7 @@ class Watch:
         self, began: Seen, seen: Seen, found: Findings, reason: Verdict, *, is_chronic: bool = False
     ) -> Transition:
         self._began, self._calm_since_ns = began, 0
+        self._core = Span(began, seen)
         lost_share = _lost_share(found, reason.cause)
         severity = verdict.severity_of(reason.cause, lost_share, reason.contribution)
         self.chain = Chain(
@@ -293,7 +305,11 @@ class Watch:
 
     def _follow(self, chain: Chain, seen: Seen, waited: Waited) -> Transition | None:
         """How bad is it now, and is it over?"""
-        recent = self._recent(seen)
+        assert self._began is not None  # noqa: S101 - a chain is open
+        whole = Span(self._began, seen)
+        recent = min(self._recent(seen), whole, key=lambda span: span.wall_ns)
+        if chain.cause is Cause.NOT_HOST and (worse := self._worse(whole, waited)):
+            return self._give_way(chain, worse)
         if self._is_calm(chain, recent, waited):
             self._calm_since_ns = self._calm_since_ns or recent.then.now_ns
             if seen.now_ns - self._calm_since_ns >= max(CALM_NS, 2 * self._pace_ns()):
@@ -302,8 +318,11 @@ class Watch:
         self._calm_since_ns = 0
         if chain.cause is Cause.NOT_HOST and seen.now_ns - chain.began_ns >= NEW_NORMAL_NS:
             return self._resolve(chain, seen.now_ns, End.NEW_NORMAL)
-        assert self._began is not None  # noqa: S101 - a chain is open
-        whole = Span(self._began, seen)
+        if self._is_young(chain, whole):
+            whole = Span(self._begin(self._began, seen, chain.opened_ns), seen)
+            self._began, self._core = whole.then, self._core and Span(whole.then, self._core.now)
+        if self._core is None or chain.is_chronic or self._likelihood(whole) >= self._likelihood(self._core):
+            self._core = whole
         found = verdict.find(whole, self._usual, waited(whole), is_chronic=chain.is_chronic)
         reason = verdict.judge(found)
         if chain.cause is Cause.NOT_HOST and reason is not None and reason.cause in OF_THE_HOST:
@@ -314,12 +333,14 @@ class Watch:
         severity = verdict.severity_of(chain.cause, _lost_share(now, chain.cause), max(contribution, MAIN_SHARE))
         if chain.is_chronic:
             severity = min(severity, Severity.MEDIUM)
+        core = verdict.find(self._core, self._usual, waited(self._core), is_chronic=chain.is_chronic)
         self.chain = replace(
             chain,
             severity=max(severity, chain.severity),
+            began_ns=whole.then.now_ns,
             updated_ns=seen.now_ns,
-            slowdown=_slowdown(found),
-            lost_share=_lost_share(found, chain.cause),
+            slowdown=_slowdown(core),
+            lost_share=_lost_share(core, chain.cause),
             contribution=contribution,
             shares=reason.shares if reason else chain.shares,
             culprits=_culprits(whole, chain.cause),
@@ -327,6 +348,36 @@ class Watch:
             peer=reason.peer if reason and reason.peer else chain.peer,
         )
         return Transition(Change.ESCALATED, self.chain) if severity > chain.severity else None
+
+    def _is_young(self, chain: Chain, whole: Span) -> bool:
+        """Whether what came before it is still known, so that its begin may be seen more clearly now than when it was opened."""
+        is_known = self._seen[0].now_ns <= whole.then.now_ns
+        return is_known and not chain.is_chronic and self._excess_ns(whole) >= LASTING_NS
+
+    def _likelihood(self, span: Span) -> float:
+        return extent.likelihood(self._excess_ns(span), span.wall_ns)
+
+    def _worse(self, whole: Span, waited: Waited) -> Span | None:
+        """The last moments, where the job is much slower than it was before and the host is the reason of them."""
+        latest = self._recent(whole.now, RECENT_NS)
+        before = Span(whole.then, latest.then)
+        if self._excess_ns(latest) / latest.wall_ns < OVERTAKING * self._excess_ns(before) / before.wall_ns:
+            return None
+        reason = verdict.judge(verdict.find(latest, self._usual, waited(latest)))
+        return latest if reason is not None and reason.cause in OF_THE_HOST else None
+
+    def _give_way(self, chain: Chain, worse: Span) -> Transition:
+        """Another episode has begun, which is counted from its own begin."""
+        moments = [one for one in self._seen if worse.then.now_ns <= one.now_ns < worse.now.now_ns]
+        began = extent.begin(moments, worse.now, self._excess_ns, 0)
+        transition = self._resolve(chain, began.now_ns, End.RECOVERED)
+        for then, now in pairwise(one for one in self._seen if one.now_ns >= began.now_ns):
+            self._try(Span(then, now))
+        return transition
+
+    def _try(self, tick: Span) -> None:
+        """Whether this tick makes a change more likely."""
+        self._change.see(self._excess_ns(tick), tick.wall_ns, tick.now.now_ns, spread=self._usual.spread)
 
     def _convict(self, chain: Chain, seen: Seen, found: Findings, reason: Verdict) -> Transition:
         """The host was acquitted too soon: what is known by now explains it. It is the same episode."""
@@ -353,13 +404,14 @@ class Watch:
         """Whether it is over, or something else is the reason by now."""
         if chain.is_chronic:
             return recent.lost_of_all_ns() < CHRONIC_SHARE / 2 * recent.wall_ns
-        if self._excess_ns(recent) < self._allowed() * recent.wall_ns:
+        core_rate = self._excess_ns(self._core) / self._core.wall_ns if self._core else 0.0
+        if self._excess_ns(recent) < max(self._allowed(), FADED_SHARE * core_rate) * recent.wall_ns:
             return True
         found = verdict.find(recent, self._usual, waited(recent))
         return verdict.part_of(chain.cause, found) < OVER_SHARE * found.total
 
     def _resolve(self, chain: Chain, resolved_ns: int, end: End) -> Transition:
-        self.chain = self._began = None
+        self.chain = self._began = self._core = None
         self._change.reset()
         self._marks.clear()
         self._marks.append(self._seen[-1])

@@ -27,6 +27,8 @@ IMPACT = 0.04
 STRONG, WEAK = 0.2, (0.04, 0.1)
 BASE_NS = 6 * NANOSECONDS
 """Quiet steps before a window, that say how long it would have been."""
+BEFORE_NS = NANOSECONDS
+"""So much may the begin of a chain lie before that of the fault: four ticks."""
 SETTLED_NS = 5 * NANOSECONDS
 """Of a job: its first steps are not compared."""
 Z = 1.96  # 95 %, two-sided
@@ -147,7 +149,8 @@ def score(session: Session) -> Scored:
     cases = []
     for began_ns, ended_ns in _spans(session):
         until_ns = ended_ns + GRACE_NS
-        mine = tuple(one for one in opened if began_ns <= one.now_ns <= until_ns)
+        during = [one for one in opened if began_ns <= one.now_ns <= until_ns]
+        mine = tuple(one for one in during if _is_of(resolved.get(one.chain.id, one.chain), began_ns))
         cases.append(
             Case(
                 session.episode,
@@ -173,6 +176,11 @@ def score(session: Session) -> Scored:
         tuple(_noise(session)),
         tuple(_fresh(rules, [(case.began_ns, case.ended_ns) for case in cases if case.is_positive])),
     )
+
+
+def _is_of(chain: Chain, began_ns: int) -> bool:
+    """Whether it says to have begun with this fault, and not before it."""
+    return chain.began_ns >= began_ns - BEFORE_NS
 
 
 def _spans(session: Session) -> Iterator[tuple[int, int]]:
