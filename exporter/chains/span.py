@@ -18,11 +18,16 @@ class Collective(NamedTuple):
 
 
 class Seen(NamedTuple):
-    """A process at a moment. now_ns: CLOCK_MONOTONIC. collectives: by the communicator's hash."""
+    """A process at a moment.
+
+    now_ns: CLOCK_MONOTONIC. collectives: by the communicator's hash. late_ns: by how much longer everything took so far than it
+    usually does, tick by tick.
+    """
 
     now_ns: int
     standing: Standing
     collectives: Mapping[int, Collective] = {}
+    late_ns: float = 0.0
 
     def progress(self, usual_step_ns: float) -> float:
         """Steps made; the open one counts by its age, and never for more than one."""
@@ -62,6 +67,16 @@ class Span(NamedTuple):
     def exposed_ns(self) -> int:
         """Of what was lost, in synchronising calls."""
         return self.now.standing.exposed_ns - self.then.standing.exposed_ns
+
+    @property
+    def late_ns(self) -> float:
+        """By how much longer it took than usual; negative where the job was faster."""
+        return self.now.late_ns - self.then.late_ns
+
+    @property
+    def late_share(self) -> float:
+        """The same, as a part of the wall time."""
+        return self.late_ns / self.wall_ns
 
     def slower(self, usual_step_ns: float) -> float | None:
         """The part of it that the same progress usually does not take: 0.5 where steps take twice as long, below 0 where less.

@@ -19,7 +19,8 @@ STEPS_NEEDED = 10
 """In these windows: first steps are unlike those that follow, and a median of a few is luck."""
 
 FASTER = 0.10
-"""A job that is faster than usual by this part, window after window, has ended its warm-up: what was learned is of no use."""
+"""A job that is faster than usual by this part has ended its warm-up: of what was learned only as much is kept as is needed, so
+that a few such windows are the usual."""
 
 # ---- is it slower
 
@@ -65,6 +66,10 @@ NOT_HOST_SHARE = 0.10
 """Before the host is acquitted: late stalls are decided when the waits behind them are over. A job that makes no more steps at
 all has ended or evaluates. And of a job that is a little slower for no reason that the host knows, nobody needs to be told."""
 
+UNSTEADY_BELOW, UNSTEADY_ABOVE = 0.5, 2.0
+"""Of what is lost on the whole, so much is lost now: less is a pause that is over, more is a fault that has just begun. Neither
+is what the host is acquitted of."""
+
 PHASE_CHANGE = 0.10
 """Calls of a step more or fewer by this part: the job does something else, which is no fault."""
 
@@ -95,7 +100,7 @@ OVER_SHARE = 0.2
 """A job that is still slower, of which the cause of the chain explains less than this part: that episode is over, and what keeps
 it slow is another one."""
 
-FADED_SHARE = 0.2
+FADED_SHARE = 0.25
 """Of what an episode has cost a second: a job that was three times as slow and is a little slower has recovered from that."""
 
 OVERTAKING = 1.5

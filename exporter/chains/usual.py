@@ -6,7 +6,7 @@ In: Spans of a second. Out: how long a step takes, how many calls it makes, whic
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from statistics import median
 from typing import NamedTuple
 
@@ -41,8 +41,7 @@ class Usual:
     def see(self, span: Span) -> None:
         """A second in which nothing was wrong."""
         steps = span.steps
-        if self._has_become_faster(span):
-            self._windows.clear()
+        is_faster = self._has_become_faster(span)
         self._windows.append(
             _Window(
                 steps,
@@ -52,6 +51,8 @@ class Usual:
                 span.lost_of_all_ns() / span.wall_ns,
             )
         )
+        while is_faster and self._is_enough(list(self._windows)[1:]):
+            self._windows.popleft()
         self._sum_up()
 
     def forget(self) -> None:
@@ -62,9 +63,12 @@ class Usual:
     @property
     def is_known(self) -> bool:
         """Whether there was enough of it."""
-        if len(self._windows) < WINDOWS_NEEDED:
+        return self._is_enough(self._windows)
+
+    def _is_enough(self, windows: Collection[_Window]) -> bool:
+        if len(windows) < WINDOWS_NEEDED:
             return False
-        return not self.step_ns or sum(window.steps for window in self._windows) >= STEPS_NEEDED
+        return not self.step_ns or sum(window.steps for window in windows) >= STEPS_NEEDED
 
     def _has_become_faster(self, span: Span) -> bool:
         return bool(self.step_ns and span.steps and span.steps_ns / span.steps < self.step_ns * (1 - FASTER))

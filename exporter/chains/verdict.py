@@ -90,7 +90,8 @@ def find(span: Span, usual: Usual, peers: Mapping[str, int], *, is_chronic: bool
     is_chronic: nothing is usual; the job was never better.
     """
     shares = lost_shares(span)
-    slowness = None if is_chronic or not usual.step_ns else span.slower(usual.step_ns)
+    is_paced = not is_chronic and usual.step_ns and span.slower(usual.step_ns) is not None
+    slowness = span.late_share if is_paced else None
     # What is usual is lost step by step: a job that makes fewer of them loses less of it.
     usually = 0.0 if is_chronic else 1.0 - max(slowness or 0.0, 0.0)
     beyond = {cause: share - usual.lost.get(cause, 0.0) * usually for cause, share in shares.items()}

@@ -38,6 +38,8 @@ from exporter.chains.thresholds import (
     SPREADS_ALLOWED,
     STUCK_NS,
     UNKNOWN_HANG_NS,
+    UNSTEADY_ABOVE,
+    UNSTEADY_BELOW,
     WINDOW_NS,
 )
 from exporter.chains.usual import Usual
@@ -90,8 +92,12 @@ class Watch:
 
     def see(self, seen: Seen) -> None:
         """What is known at a tick."""
-        if self._seen and self.chain is None and self._usual.is_known:
-            self._try(Span(self._seen[-1], seen))
+        if self._seen:
+            seen = seen._replace(late_ns=self._seen[-1].late_ns)
+            if self._usual.is_known:
+                seen = seen._replace(late_ns=seen.late_ns + self._excess_ns(Span(self._seen[-1], seen)))
+            if self.chain is None and self._usual.is_known:
+                self._try(Span(self._seen[-1], seen))
         self._keep(seen)
         self._learn(seen)
         if not self._marks or seen.now_ns - self._marks[-1].now_ns >= WINDOW_NS:
@@ -130,7 +136,7 @@ class Watch:
         if len(self._seen) > 1:
             last, before = self._seen[-1], self._seen[-2]
             # Of a rest its begin and its end are enough.
-            is_rest = before[1:] == last[1:] == seen[1:]
+            is_rest = before[1:3] == last[1:3] == seen[1:3]
             if is_rest or seen.now_ns - before.now_ns < judged_ns / JUDGED_MOMENTS:
                 self._seen.pop()
         self._seen.append(seen)
@@ -211,9 +217,17 @@ class Watch:
         later = self._seen[-1]
         for seen in reversed(self._seen):
             if seen.now_ns <= began_ns:
-                return seen._replace(now_ns=began_ns) if seen.standing == later.standing else seen
+                return _at(began_ns, seen, later) if seen.standing == later.standing else seen
             later = seen
         return later
+
+    def _is_steady(self, span: Span, tick: Span) -> bool:
+        """Whether it is as slow now, and was so in the later half of it, as it was on the whole."""
+        middle = self._since(span.then.now_ns + span.wall_ns // 2)
+        return all(
+            UNSTEADY_BELOW <= one.late_share / span.late_share <= UNSTEADY_ABOVE
+            for one in (tick, Span(middle, span.now))
+        )
 
     def _allowed(self) -> float:
         return max(ALLOWANCE, SPREADS_ALLOWED * self._usual.spread)
@@ -221,11 +235,11 @@ class Watch:
     def _suspect(self, seen: Seen, waited: Waited, call_times: CallTimes) -> Transition | None:
         """It is slower: is that going on, and why?"""
         recent = self._recent(seen)
-        if self._excess_ns(recent) < self._allowed() * recent.wall_ns:
+        if recent.late_share < self._allowed():
             self._change.reset()
             return None
         began = self._since(self._change.began_ns)
-        if self._excess_ns(Span(began, seen)) < LASTING_NS:
+        if Span(began, seen).late_ns < LASTING_NS:
             return None
         began = self._begin(began, seen, seen.now_ns)
         span = Span(began, seen)
@@ -233,8 +247,7 @@ class Watch:
         reason = verdict.judge(found)
         if reason is not None and reason.cause is Cause.NOT_HOST:
             tick = Span(self._seen[-2], seen)
-            slow_ns = found.total * tick.wall_ns
-            if not recent.steps or not slow_ns / 2 <= self._excess_ns(tick) <= slow_ns * 2:
+            if not recent.steps or not self._is_steady(span, tick):
                 return None  # a pause that goes on, or is over, or a fault that begins: slow steps are as slow in every tick
             reason = verdict.by_calls(reason, found, self._grown(seen, call_times()))
         if reason is None:
@@ -248,7 +261,7 @@ class Watch:
         """The likeliest begin of what is lost up to now, which is enough to be told."""
         latest_ns = min(latest_ns, seen.now_ns - max(2 * self._pace_ns(), 1))  # half a step loses nothing, or all of it
         later = [one for one in self._seen if earliest.now_ns < one.now_ns <= latest_ns]
-        return extent.begin([earliest, *later], seen, self._excess_ns, LASTING_NS)
+        return extent.begin([earliest, *later], seen, LASTING_NS)
 
     def _grown(self, seen: Seen, times_ns: Mapping[Effect, int]) -> dict[Effect, float]:
         """Time in calls since the alarm, beyond what as many steps usually spend there; as parts of the wall time."""
@@ -308,7 +321,7 @@ class Watch:
         assert self._began is not None  # noqa: S101 - a chain is open
         whole = Span(self._began, seen)
         recent = min(self._recent(seen), whole, key=lambda span: span.wall_ns)
-        if chain.cause is Cause.NOT_HOST and (worse := self._worse(whole, waited)):
+        if not chain.is_chronic and (worse := self._worse(chain, whole, waited)):
             return self._give_way(chain, worse)
         if self._is_calm(chain, recent, waited):
             self._calm_since_ns = self._calm_since_ns or recent.then.now_ns
@@ -321,7 +334,7 @@ class Watch:
         if self._is_young(chain, whole):
             whole = Span(self._begin(self._began, seen, chain.opened_ns), seen)
             self._began, self._core = whole.then, self._core and Span(whole.then, self._core.now)
-        if self._core is None or chain.is_chronic or self._likelihood(whole) >= self._likelihood(self._core):
+        if self._core is None or chain.is_chronic or extent.likelihood(whole) >= extent.likelihood(self._core):
             self._core = whole
         found = verdict.find(whole, self._usual, waited(whole), is_chronic=chain.is_chronic)
         reason = verdict.judge(found)
@@ -352,24 +365,23 @@ class Watch:
     def _is_young(self, chain: Chain, whole: Span) -> bool:
         """Whether what came before it is still known, so that its begin may be seen more clearly now than when it was opened."""
         is_known = self._seen[0].now_ns <= whole.then.now_ns
-        return is_known and not chain.is_chronic and self._excess_ns(whole) >= LASTING_NS
+        return is_known and not chain.is_chronic and whole.late_ns >= LASTING_NS
 
-    def _likelihood(self, span: Span) -> float:
-        return extent.likelihood(self._excess_ns(span), span.wall_ns)
-
-    def _worse(self, whole: Span, waited: Waited) -> Span | None:
-        """The last moments, where the job is much slower than it was before and the host is the reason of them."""
+    def _worse(self, chain: Chain, whole: Span, waited: Waited) -> Span | None:
+        """The last moments, where the job is much slower than it was before and something else of the host is the reason."""
         latest = self._recent(whole.now, RECENT_NS)
         before = Span(whole.then, latest.then)
-        if self._excess_ns(latest) / latest.wall_ns < OVERTAKING * self._excess_ns(before) / before.wall_ns:
+        if before.now.now_ns <= before.then.now_ns:
+            return None
+        if latest.late_share < OVERTAKING * before.late_share:
             return None
         reason = verdict.judge(verdict.find(latest, self._usual, waited(latest)))
-        return latest if reason is not None and reason.cause in OF_THE_HOST else None
+        return latest if reason is not None and reason.cause in OF_THE_HOST.keys() - {chain.cause} else None
 
     def _give_way(self, chain: Chain, worse: Span) -> Transition:
         """Another episode has begun, which is counted from its own begin."""
         moments = [one for one in self._seen if worse.then.now_ns <= one.now_ns < worse.now.now_ns]
-        began = extent.begin(moments, worse.now, self._excess_ns, 0)
+        began = extent.begin(moments, worse.now, 0)
         transition = self._resolve(chain, began.now_ns, End.RECOVERED)
         for then, now in pairwise(one for one in self._seen if one.now_ns >= began.now_ns):
             self._try(Span(then, now))
@@ -377,7 +389,7 @@ class Watch:
 
     def _try(self, tick: Span) -> None:
         """Whether this tick makes a change more likely."""
-        self._change.see(self._excess_ns(tick), tick.wall_ns, tick.now.now_ns, spread=self._usual.spread)
+        self._change.see(tick.late_ns, tick.wall_ns, tick.now.now_ns, spread=self._usual.spread)
 
     def _convict(self, chain: Chain, seen: Seen, found: Findings, reason: Verdict) -> Transition:
         """The host was acquitted too soon: what is known by now explains it. It is the same episode."""
@@ -404,8 +416,7 @@ class Watch:
         """Whether it is over, or something else is the reason by now."""
         if chain.is_chronic:
             return recent.lost_of_all_ns() < CHRONIC_SHARE / 2 * recent.wall_ns
-        core_rate = self._excess_ns(self._core) / self._core.wall_ns if self._core else 0.0
-        if self._excess_ns(recent) < max(self._allowed(), FADED_SHARE * core_rate) * recent.wall_ns:
+        if recent.late_share < max(self._allowed(), FADED_SHARE * (self._core.late_share if self._core else 0.0)):
             return True
         found = verdict.find(recent, self._usual, waited(recent))
         return verdict.part_of(chain.cause, found) < OVER_SHARE * found.total
@@ -418,6 +429,12 @@ class Watch:
         if end is End.NEW_NORMAL:
             self._usual.forget()
         return chain.resolved(resolved_ns, end)
+
+
+def _at(now_ns: int, before: Seen, after: Seen) -> Seen:
+    """Within a rest, between two moments."""
+    part = (now_ns - before.now_ns) / max(after.now_ns - before.now_ns, 1)
+    return before._replace(now_ns=now_ns, late_ns=before.late_ns + part * (after.late_ns - before.late_ns))
 
 
 def _lost_share(found: Findings, cause: Cause) -> float:

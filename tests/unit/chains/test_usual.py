@@ -56,6 +56,12 @@ class TestUsual:
 
         assert (usual.is_known, usual.step_ns) == (True, 10e6)
 
+    def test_it_stays_known_meanwhile(self) -> None:
+        """The first faster second is one of five, the third one is in the middle of them."""
+        first, third = learned(*[20.0] * 30, 10.0), learned(*[20.0] * 30, *[10.0] * 3)
+
+        assert (first.is_known, first.step_ns, third.is_known, third.step_ns) == (True, 20e6, True, 10e6)
+
     def test_only_the_last_minute_counts(self) -> None:
         """Of a job that becomes slower by and by."""
         assert learned(*[10.0] * 100, *[10.9] * 60).step_ns == 10.9e6
