@@ -28,7 +28,8 @@ static __always_inline struct thread *watched(struct task_struct *task)
 struct turn {
 	u64 now_ns;
 	u64 run_delay_ns;
-	u64 queue; /* address of the run queue of the thread's own group */
+	u64 queue;   /* address of the run queue of the thread's own group */
+	u64 allowed; /* address of the mask of the CPUs that it may use */
 	u32 cpu;
 	u32 tgid;
 	u32 state; /* the one that begins */
@@ -41,6 +42,7 @@ static __always_inline struct turn turn_of(struct task_struct *task, u32 cpu, u6
 		.now_ns = now_ns,
 		.run_delay_ns = task->sched_info.run_delay,
 		.queue = (u64)task->se.cfs_rq,
+		.allowed = (u64)task->cpus_ptr,
 		.cpu = cpu,
 		.tgid = task->tgid,
 		.state = state,
@@ -231,8 +233,17 @@ __noinline int switched_in(struct thread *thread, struct turn *turn)
 	account->last_wait_ns = wait_ns;
 	account->resumed_ns = now_ns;
 	account->run_delay_ns = turn->run_delay_ns;
-	if (account->blame_ns + throttled_ns < now_ns)
-		charge_wait(thread, runs_of(turn->cpu), account->blame_ns + throttled_ns, now_ns, turn->tgid);
+	if (account->blame_ns + throttled_ns < now_ns) {
+		struct wait wait = {
+			.since_ns = account->blame_ns + throttled_ns,
+			.until_ns = now_ns,
+			.allowed = turn->allowed,
+			.cpu = turn->cpu,
+			.tgid = turn->tgid,
+		};
+
+		charge_wait(thread, runs_of(turn->cpu), &wait);
+	}
 	end_wait(account);
 	if (thread->is_step && account->is_member && account->running_state == STATE_ON_CPU)
 		resume_feeding(thread, runnable_ns, throttled_ns, now_ns);
@@ -273,6 +284,8 @@ int sched_switch(u64 *context)
 
 		switched_in(coming, &turn);
 	}
+	runs->task = (u64)next;
+	runs->task_group = coming ? coming->group : 0;
 	return 0;
 }
 
@@ -365,14 +378,23 @@ int sched_migrate_task(u64 *context)
 	if (from) {
 		struct task_struct *running = BPF_CORE_READ(task, se.cfs_rq, rq, curr);
 		u64 last_ns = from->runs[(from->written - 1) & (RUNS - 1)].end_ns;
-		struct run run = {};
+		struct run run = {.group = from->task_group};
 
 		if (last_ns < account->blame_ns || last_ns > now_ns)
 			last_ns = account->blame_ns;
 		describe(&run, running, BPF_CORE_READ(running, tgid));
-		charge_run(thread, &run, elapsed_ns(last_ns, now_ns), task->tgid);
-		if (last_ns > account->blame_ns)
-			charge_wait(thread, from, account->blame_ns, last_ns, task->tgid);
+		charge_run(thread, &run, elapsed_ns(last_ns, now_ns), task->tgid, NULL);
+		if (last_ns > account->blame_ns) {
+			struct wait wait = {
+				.since_ns = account->blame_ns,
+				.until_ns = last_ns,
+				.allowed = (u64)task->cpus_ptr,
+				.cpu = account->wait_cpu,
+				.tgid = task->tgid,
+			};
+
+			charge_wait(thread, from, &wait);
+		}
 		account->blame_ns = now_ns;
 	}
 	end_wait(account);

@@ -2,6 +2,9 @@
 /*
  * Who held the CPU while a watched thread waited for it: the wait is charged to the runs it spans, so that the charges add up
  * to the wait. What the ring no longer holds is charged to nobody known.
+ *
+ * A job whose threads stand in each other's way has too many of them, or has been crowded out of other CPUs: where a stranger
+ * holds one that the thread might have used, he is charged for what threads of the job took here.
  */
 #ifndef GPUSTALL_BLAME_BPF_H
 #define GPUSTALL_BLAME_BPF_H
@@ -48,7 +51,52 @@ __noinline int charge_nobody(struct thread *thread, u32 culprit, u64 ns)
 	return 0;
 }
 
-__noinline int charge_run(struct thread *thread, struct run *run, u64 ns, u32 tgid)
+#define PF_KTHREAD 0x00200000 /* include/linux/sched.h */
+#define NEIGHBOURS 16	    /* CPUs that are looked at: those of the same aligned block of so many */
+#define LEAST_WAIT_NS 20000 /* shorter waits are not worth the look */
+
+/* A wait for a CPU, or a part of one. */
+struct wait {
+	u64 since_ns;
+	u64 until_ns;
+	u64 allowed; /* address of the mask of the CPUs that the thread may use */
+	u32 cpu;
+	u32 tgid; /* of the thread */
+};
+
+static __always_inline bool is_allowed(u64 mask, u32 cpu)
+{
+	u64 word = 0;
+
+	bpf_probe_read_kernel(&word, sizeof(word), (void *)mask + cpu / 64 * 8);
+	return word >> (cpu % 64) & 1;
+}
+
+/* Who holds another CPU that the thread may use, and is neither of its job nor the kernel; returns whether anybody does. */
+__noinline int find_stranger(struct thread *thread, struct wait *wait, struct run *found)
+{
+	if (!thread || !wait || !found)
+		return 0;
+	_Pragma("clang loop unroll(disable)") for (u32 i = 1; i < NEIGHBOURS; i++)
+	{
+		u32 other = wait->cpu ^ i;
+		struct cpu_runs *runs = runs_of(other);
+
+		if (!runs || !runs->task || runs->task_group == thread->group || !is_allowed(wait->allowed, other))
+			continue;
+		struct task_struct *task = (void *)runs->task;
+		u32 tgid = BPF_CORE_READ(task, tgid);
+
+		if (!tgid || tgid == wait->tgid || BPF_CORE_READ(task, flags) & PF_KTHREAD)
+			continue;
+		describe(found, task, tgid);
+		return 1;
+	}
+	return 0;
+}
+
+/* stranger: who is charged for what the job's own threads took; NULL for nobody. */
+__noinline int charge_run(struct thread *thread, struct run *run, u64 ns, u32 tgid, struct run *stranger)
 {
 	if (!thread || !run)
 		return 0;
@@ -63,6 +111,13 @@ __noinline int charge_run(struct thread *thread, struct run *run, u64 ns, u32 tg
 	if (!ns)
 		return 0;
 	bool is_own = run->tgid == tgid || run->group == thread->group;
+
+	if (is_own && stranger && stranger->tgid) {
+		if (stranger->tgid == OUTSIDE)
+			return charge_nobody(thread, CULPRIT_OUTSIDE, ns);
+		run = stranger;
+		is_own = false;
+	}
 	struct blame_key key = {
 		.process = thread->group,
 		.victim = victim_kind(thread),
@@ -77,16 +132,19 @@ __noinline int charge_run(struct thread *thread, struct run *run, u64 ns, u32 tg
 }
 
 /*
- * Charges the time from `since_ns` until `now_ns`, in which the thread waited for this CPU, going back through the runs.
- * The oldest run is cut at `since_ns`: whatever ran then had been running before. tgid: the victim's.
+ * Charges a wait for this CPU, going back through the runs. The oldest run is cut where the wait began: whatever ran then had
+ * been running before.
  */
-__noinline int charge_wait(struct thread *thread, struct cpu_runs *cpu, u64 since_ns, u64 now_ns, u32 tgid)
+__noinline int charge_wait(struct thread *thread, struct cpu_runs *cpu, struct wait *wait)
 {
-	if (!thread || !cpu)
+	if (!thread || !cpu || !wait)
 		return 0;
 	u32 written = cpu->written;
-	u64 until_ns = now_ns;
+	u64 since_ns = wait->since_ns, until_ns = wait->until_ns;
+	struct run stranger = {};
 
+	if (until_ns - since_ns >= LEAST_WAIT_NS)
+		find_stranger(thread, wait, &stranger);
 	/* Without the oldest: when that one began is no longer known. */
 	_Pragma("clang loop unroll(disable)") for (u32 i = 1; i < RUNS; i++)
 	{
@@ -98,7 +156,7 @@ __noinline int charge_wait(struct thread *thread, struct cpu_runs *cpu, u64 sinc
 		if (begin_ns < since_ns)
 			begin_ns = since_ns;
 		if (begin_ns < until_ns) {
-			charge_run(thread, run, until_ns - begin_ns, tgid);
+			charge_run(thread, run, until_ns - begin_ns, wait->tgid, &stranger);
 			until_ns = begin_ns;
 		}
 	}

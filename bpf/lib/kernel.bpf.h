@@ -137,6 +137,7 @@ struct uprobe_task {
 };
 
 struct mm_struct;
+struct cpumask;
 
 struct task_struct {
 	struct thread_info thread_info;
@@ -144,6 +145,7 @@ struct task_struct {
 	int on_cpu; /* not on a kernel for one CPU */
 	struct sched_entity se;
 	struct sched_info sched_info;
+	const struct cpumask *cpus_ptr; /* those that it may use */
 	unsigned int in_iowait : 1;
 	unsigned int in_memstall : 1;
 	int pid;

@@ -24,6 +24,9 @@ struct run {
 struct cpu_runs {
 	u32 waiters; /* watched threads that are ready to run here */
 	u32 written;
+	u64 task;	/* address of the one that runs here now; 0: no switch was seen yet */
+	u32 task_group; /* the job it belongs to, 0: none that is watched */
+	u32 padding;
 	u64 irq_ns;	  /* since the last run was written */
 	u64 hard_irq_at_ns; /* when the one that runs began; 0: none */
 	u64 soft_irq_at_ns;

@@ -100,7 +100,7 @@ OVER_SHARE = 0.2
 """A job that is still slower, of which the cause of the chain explains less than this part: that episode is over, and what keeps
 it slow is another one."""
 
-FADED_SHARE = 0.25
+FADED_SHARE = 0.3
 """Of what an episode has cost a second: a job that was three times as slow and is a little slower has recovered from that."""
 
 OVERTAKING = 1.5

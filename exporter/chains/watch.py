@@ -324,7 +324,8 @@ class Watch:
         if not chain.is_chronic and (worse := self._worse(chain, whole, waited)):
             return self._give_way(chain, worse)
         if self._is_calm(chain, recent, waited):
-            self._calm_since_ns = self._calm_since_ns or recent.then.now_ns
+            core_end_ns = self._core.now.now_ns if self._core else 0
+            self._calm_since_ns = self._calm_since_ns or max(recent.then.now_ns, core_end_ns)
             if seen.now_ns - self._calm_since_ns >= max(CALM_NS, 2 * self._pace_ns()):
                 return self._resolve(chain, self._calm_since_ns, End.RECOVERED)
             return None
@@ -336,13 +337,15 @@ class Watch:
             self._began, self._core = whole.then, self._core and Span(whole.then, self._core.now)
         if self._core is None or chain.is_chronic or extent.likelihood(whole) >= extent.likelihood(self._core):
             self._core = whole
-        found = verdict.find(whole, self._usual, waited(whole), is_chronic=chain.is_chronic)
-        reason = verdict.judge(found)
-        if chain.cause is Cause.NOT_HOST and reason is not None and reason.cause in OF_THE_HOST:
-            return self._convict(chain, seen, found, reason)
-        contribution = verdict.contribution_of(chain.cause, reason) if reason else chain.contribution
         latest = self._recent(seen, RECENT_NS)
+        found = verdict.find(whole, self._usual, waited(whole), is_chronic=chain.is_chronic)
         now = verdict.find(latest, self._usual, waited(latest), is_chronic=chain.is_chronic)
+        reason = verdict.judge(found)
+        for known in (found, now) if chain.cause is Cause.NOT_HOST else ():
+            guilty = verdict.judge(known)
+            if guilty is not None and guilty.cause in OF_THE_HOST:
+                return self._convict(chain, seen, known, guilty)
+        contribution = verdict.contribution_of(chain.cause, reason) if reason else chain.contribution
         severity = verdict.severity_of(chain.cause, _lost_share(now, chain.cause), max(contribution, MAIN_SHARE))
         if chain.is_chronic:
             severity = min(severity, Severity.MEDIUM)
@@ -392,7 +395,7 @@ class Watch:
         self._change.see(tick.late_ns, tick.wall_ns, tick.now.now_ns, spread=self._usual.spread)
 
     def _convict(self, chain: Chain, seen: Seen, found: Findings, reason: Verdict) -> Transition:
-        """The host was acquitted too soon: what is known by now explains it. It is the same episode."""
+        """The host was acquitted too soon: what is known by now explains it, or what goes on. It is the same episode."""
         assert self._began is not None  # noqa: S101 - a chain is open
         lost_share = _lost_share(found, reason.cause)
         severity = verdict.severity_of(reason.cause, lost_share, reason.contribution)

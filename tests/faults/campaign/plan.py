@@ -17,6 +17,8 @@ from tests.faults.registry import EPISODES
 LEARN_SECONDS = 9.0
 """Before the first window: the engine wants five quiet seconds, and the first of a job are not."""
 FAULT_SECONDS = 5.0
+WEAK, WEAK_FAULT_SECONDS = 0.2, 20.0
+"""A fault that makes steps longer by less is given more time: what is lost has to come to half a second before it is told."""
 QUIET_SECONDS = 9.0
 """Behind each window: five seconds until a chain is resolved, and some to be quiet in."""
 WINDOWS = 5
@@ -48,7 +50,7 @@ def _faults() -> Iterator[tuple[Episode, float]]:
     for mib_per_second in (32, 16, 8):
         yield _with("slow-disk", 40 / mib_per_second, scene=partial(scenes.slow_disk, mib_per_second * _MIB))
     for mib in (4, 16):
-        yield _with("reclaim", 0.5, scene=partial(scenes.full_group, mib * _MIB))
+        yield _with("reclaim", 0.1, scene=partial(scenes.full_group, mib * _MIB))
     for pages in (32, 128):
         yield _with("major-faults", pages / 64, scene=partial(scenes.pages_gone, pages))
     yield from _of_length("lock-holder-sleeps", 0.05, 0.1, 0.25, 0.6, 1.5)
@@ -56,7 +58,7 @@ def _faults() -> Iterator[tuple[Episode, float]]:
     yield from _of_length("loader-sleeps", 1.0, 3.0)
     yield from _of_length("loader-computes", 1.0, 3.0)
     yield _with("loader-reads", 3.0)
-    for seconds in (0.5, 1.5):
+    for seconds in (1.0, 2.0):
         yield _with("stopped", seconds / FAULT_SECONDS, scene=partial(scenes.stop, seconds))
     yield from _of_length("slow-rank", 0.1, 0.3, 0.6, 1.0)
     for factor in (1.1, 1.3, 2.0, 3.0):
@@ -92,9 +94,10 @@ SHORT = (
 
 
 def again(episode: Episode, slower: float, windows: int) -> Episode:
-    """The same fault for so many windows of FAULT_SECONDS each. slower: by which part a step of them, about."""
+    """The same fault for so many windows. slower: by which part a step of them takes longer, about."""
     step = episode.step_seconds
-    first, fault = round(LEARN_SECONDS / step), max(round(FAULT_SECONDS / step / (1 + slower)), 5)
+    fault_seconds = WEAK_FAULT_SECONDS if 0 < slower < WEAK else FAULT_SECONDS
+    first, fault = round(LEARN_SECONDS / step), max(round(fault_seconds / step / (1 + slower)), 5)
     every = fault + round(QUIET_SECONDS / step)
     return replace(
         episode, window=Window(first, first + fault), every=every, repeats=windows, steps=first + every * windows

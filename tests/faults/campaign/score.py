@@ -6,8 +6,9 @@ In: a Session. Out: a Case for each window, and what was said while nothing was 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from itertools import pairwise
 from statistics import fmean, median
 from typing import NamedTuple
 
@@ -40,6 +41,7 @@ class Case:
     """One window. impact: by which part its steps were longer; None where none ended.
 
     opened: chains from its begin to GRACE_NS behind its end, in order. last: the same, as they were when resolved.
+    told_impact: the impact between the moments at which the first of them says that it began and ended.
     alarms: of the other rules, in the same time.
     """
 
@@ -49,6 +51,7 @@ class Case:
     ended_ns: int
     opened: tuple[Told, ...]
     last: tuple[Chain, ...]
+    told_impact: float | None
     alarms: tuple[Alarm, ...]
 
     @property
@@ -80,8 +83,7 @@ class Case:
     @property
     def first(self) -> Told | None:
         """What was said first; of waiting for a peer only where nothing else was."""
-        mine = [told for told in self.opened if told.chain.cause.value != "peer_rank"]
-        return next(iter(mine or self.opened), None)
+        return _first(self.opened)
 
     @property
     def is_right(self) -> bool:
@@ -103,7 +105,7 @@ class Case:
         wanted = {Cause.CPU_CONTENTION: self.episode.culprit, Cause.CPU_OVERSUBSCRIBED: COMM}.get(self.episode.cause)
         if wanted is None:
             return None
-        chain = next((chain for chain in self.last if chain.id == self.first.chain.id), self.first.chain)
+        chain = _latest(self.first, self.last)
         return bool(chain.culprits) and chain.culprits[0][0] == wanted
 
     @property
@@ -115,15 +117,24 @@ class Case:
     @property
     def contribution_error(self) -> float | None:
         """How far the share of the time that is told lies from the true one; None where no step tells it."""
-        told = self.first
-        if told is None or self.impact is None or not self.is_right:
+        if self.first is None or self.told_impact is None or not self.is_right:
             return None
-        chain = next((chain for chain in self.last if chain.id == told.chain.id), told.chain)
+        chain = _latest(self.first, self.last)
         if chain.slowdown is None:
             return None
         parts = sum(part for cause, part in chain.shares if cause in self.accepted) or chain.contribution
         said = min(parts, 1.0) * chain.slowdown / (1 + chain.slowdown)
-        return abs(said - self.impact / (1 + self.impact))
+        return abs(said - self.told_impact / (1 + self.told_impact))
+
+
+def _first(opened: Iterable[Told]) -> Told | None:
+    found = list(opened)
+    return next(iter([told for told in found if told.chain.cause.value != "peer_rank"] or found), None)
+
+
+def _latest(told: Told, last: Iterable[Chain]) -> Chain:
+    """As it was when it was resolved, or else opened."""
+    return next((chain for chain in last if chain.id == told.chain.id), told.chain)
 
 
 class Scored(NamedTuple):
@@ -159,6 +170,7 @@ def score(session: Session) -> Scored:
                 ended_ns,
                 mine,
                 tuple(resolved[one.chain.id] for one in mine if one.chain.id in resolved),
+                _told_impact(session, began_ns, _first(mine), resolved),
                 tuple(rule for rule in rules if began_ns <= rule.now_ns <= until_ns),
             )
         )
@@ -198,9 +210,25 @@ def _spans(session: Session) -> Iterator[tuple[int, int]]:
             yield steps[-1].end_ns, last_ns
 
 
+def _cycles(run: RecordedRun, rank: int) -> list[Step]:
+    """Steps from the end of the one before: what is lost between two of them is lost."""
+    steps = run.of(rank)
+    return [*steps[:1], *(replace(after, start_ns=before.end_ns) for before, after in pairwise(steps))]
+
+
+def _told_impact(session: Session, began_ns: int, told: Told | None, resolved: Mapping[str, Chain]) -> float | None:
+    chain = told and resolved.get(told.chain.id)
+    if chain is None or is_last(session.episode):
+        return None
+    steps = _cycles(session.run, session.episode.culprit_rank or 0)
+    base_ns = _base_ns(steps, began_ns, session.episode.period)
+    walls = [step.wall_ns for step in steps if step.end_ns > chain.began_ns and step.start_ns < chain.resolved_ns]
+    return fmean(walls) / base_ns - 1 if walls and base_ns else None
+
+
 def _impact(session: Session, began_ns: int, ended_ns: int) -> float | None:
     """Of the rank that has the fault."""
-    steps = session.run.of(session.episode.culprit_rank or 0)
+    steps = _cycles(session.run, session.episode.culprit_rank or 0)
     of_fault = [step for step in steps if step.end_ns > began_ns and step.start_ns < ended_ns]
     if not of_fault:
         return None
@@ -221,7 +249,7 @@ def _base_ns(steps: Sequence[Step], before_ns: int, period: int = 1) -> float:
 
 def _is_slower(run: RecordedRun, told: Told) -> bool:
     """Whether the job's own steps say so as well, between the begin of the chain and its opening."""
-    steps = run.of(max(told.rank, 0))
+    steps = _cycles(run, max(told.rank, 0))
     during = [step.wall_ns for step in steps if step.end_ns > told.chain.began_ns and step.start_ns < told.now_ns]
     base_ns = _base_ns(steps, told.chain.began_ns)
     return bool(during) and base_ns > 0 and fmean(during) / base_ns - 1 >= IMPACT

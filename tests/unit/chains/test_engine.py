@@ -10,7 +10,7 @@ from exporter.accounting.naming import NOBODY
 from exporter.accounting.naming import Cause as LossCause
 from exporter.chains.chain import Cause, Change, Effect, End, Severity, Transition
 from exporter.chains.memory import Allocations
-from tests.unit.chains.job import SECOND, Job, Scene
+from tests.unit.chains.job import SECOND, Job, Loss, Scene
 
 HOG = (LossCause.CPU_CONTENTION, "stress-ng")
 DISK = (LossCause.BLOCK_IO, NOBODY)
@@ -141,6 +141,19 @@ class TestAbstaining:
         assert told(scene.told) == [(Change.OPENED, Cause.NOT_HOST), (Change.ESCALATED, Cause.BLOCK_IO)]
         assert len({transition.chain.id for transition in scene.told}) == 1
 
+    def test_burst_that_is_over_is_not_what_the_host_is_acquitted_of(self, scene: Scene) -> None:
+        """A second of it, and a few that are hardly slower: steps were slow, and no longer are."""
+        scene.go_on(1, step_ms=20.0)
+
+        assert scene.go_on(6, step_ms=10.4) == []
+
+    def test_fault_that_has_just_begun_is_not_what_the_host_is_acquitted_of(self, scene: Scene) -> None:
+        """The first ticks of it, of which the reason is not known yet."""
+        scene.go_on(2.75, step_ms=12.0)
+        scene.jobs[0].undecided_ns = SECOND // 10
+
+        assert scene.go_on(0.5, step_ms=40.0) == []
+
     def test_contribution_of_what_no_host_explains_stays(self, scene: Scene) -> None:
         """As long as it goes on."""
         scene.go_on(10, step_ms=20.0)
@@ -252,6 +265,34 @@ class TestLongSteps:
         assert (before, opened.chain.cause) == ([], Cause.NOT_HOST)
 
 
+class TestExtent:
+    """From when to when, and how bad it was meanwhile: what came before and after does not water it down."""
+
+    def test_it_begins_with_the_fault_and_not_with_the_noise_before(self, scene: Scene) -> None:
+        """Two seconds that are a little slower, then three times as slow."""
+        scene.go_on(2, step_ms=10.5)
+        opened, *_ = scene.go_on(1, step_ms=30.0, lost={DISK: 0.67})
+
+        assert opened.chain.began_ns == 1_022 * SECOND
+        assert opened.chain.slowdown == pytest.approx(2.0, abs=0.05)
+
+    def test_its_begin_is_seen_more_clearly_later(self, scene: Scene) -> None:
+        """A weak fault is told with the noise before it; three seconds later it is the likelier begin."""
+        scene.go_on(2, step_ms=10.8, lost={DISK: 0.04})
+        scene.go_on(4, step_ms=12.5, lost={DISK: 0.2})
+
+        assert scene.engine.open_chains()[0].began_ns == 1_022 * SECOND
+
+    def test_slowdown_is_of_the_time_in_which_it_was_slow(self, scene: Scene) -> None:
+        """Five seconds, then calm until it is resolved."""
+        scene.go_on(5, step_ms=20.0, lost={DISK: 0.5})
+        (resolved,) = scene.go_on(8, step_ms=10.1)
+
+        assert resolved.chain.slowdown == pytest.approx(1.0, abs=0.02)
+        assert resolved.chain.lost_share == pytest.approx(0.5, abs=0.02)
+        assert resolved.chain.resolved_ns == 1_025 * SECOND
+
+
 class TestCourse:
     """What becomes of an open chain."""
 
@@ -293,6 +334,33 @@ class TestCourse:
             (Change.OPENED, Cause.BLOCK_IO),
             (Change.RESOLVED, Cause.BLOCK_IO),
             (Change.OPENED, Cause.CPU_CONTENTION),
+        ]
+
+    @pytest.mark.parametrize(("before", "cause"), [({}, Cause.NOT_HOST), ({HOG: 0.17}, Cause.CPU_CONTENTION)])
+    def test_much_worse_for_another_reason_is_another_episode(self, scene: Scene, before: Loss, cause: Cause) -> None:
+        """A fifth slower, then for the disk three times: told at once, as of when the disk came."""
+        scene.go_on(5, step_ms=12.0, lost=before)
+        scene.go_on(2, step_ms=30.0, lost={DISK: 0.67})
+
+        assert told(scene.told) == [(Change.OPENED, cause), (Change.RESOLVED, cause), (Change.OPENED, Cause.BLOCK_IO)]
+        assert scene.told[1].chain.resolved_ns == scene.told[2].chain.began_ns == 1_025 * SECOND
+
+    def test_much_worse_for_the_same_reason_is_the_same_episode(self, scene: Scene) -> None:
+        """It escalates."""
+        scene.go_on(5, step_ms=12.0, lost={DISK: 0.17})
+        scene.go_on(5, step_ms=30.0, lost={DISK: 0.67})
+
+        assert len(scene.opened()) == 1
+
+    def test_what_is_left_of_it_does_not_keep_it_open(self, scene: Scene) -> None:
+        """Three times as slow, then a tenth slower: recovered from that, and the tenth is told for itself."""
+        scene.go_on(5, step_ms=30.0, lost={DISK: 0.67})
+        scene.go_on(15, step_ms=11.0, lost={DISK: 0.09})
+
+        assert [(change, chain.severity) for change, chain in scene.told if change is not Change.ESCALATED] == [
+            (Change.OPENED, Severity.CRITICAL),
+            (Change.RESOLVED, Severity.CRITICAL),
+            (Change.OPENED, Severity.LOW),
         ]
 
     def test_second_episode_is_a_second_chain(self, scene: Scene) -> None:
