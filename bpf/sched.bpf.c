@@ -163,7 +163,7 @@ __noinline int switched_out(struct thread *thread, struct turn *turn)
 	if (!thread || !turn)
 		return 0;
 	struct account *account = &thread->account;
-	u64 now_ns = turn->now_ns;
+	u64 now_ns = turn->now_ns, stopped_ns = now_ns;
 
 	keep_bases(thread);
 	if (account->is_unknown) {
@@ -171,6 +171,10 @@ __noinline int switched_out(struct thread *thread, struct turn *turn)
 	} else if (!is_running(account)) {
 		end_wait(account);
 		heal_running(thread, turn->run_delay_ns, now_ns);
+	} else if (turn->state == STATE_FAULT && account->fault_ns > account->since_ns && account->fault_ns < now_ns) {
+		stopped_ns = account->fault_ns; /* what it has done since then it did for the page */
+		book(thread, stopped_ns);
+		account->state = STATE_FAULT;
 	}
 	book(thread, now_ns);
 	account->run_delay_ns = turn->run_delay_ns;
@@ -186,7 +190,7 @@ __noinline int switched_out(struct thread *thread, struct turn *turn)
 		begin_chain(thread, now_ns);
 	}
 	if (thread->is_step && !is_waiting_for_gpu(thread) && account->state != STATE_GPU_WAIT)
-		stop_feeding(thread, now_ns);
+		stop_feeding(thread, stopped_ns);
 	return 0;
 }
 

@@ -21,7 +21,10 @@ from exporter.kernel.maps import KernelMap
 from exporter.kernel.thread_rows import IDLE_NS
 
 OBJECTS_DIR = Path(__file__).parent / "objects"
-SUBJECTS_OF: dict[str, tuple[str, ...]] = {"sched": ("sched", "reclaim", "interrupt", "threads"), "chains": ("stacks",)}
+SUBJECTS_OF: dict[str, tuple[str, ...]] = {
+    "sched": ("sched", "reclaim", "fault", "interrupt", "threads"),
+    "chains": ("stacks",),
+}
 """Collector -> its objects, where they are not one of the same name."""
 ALWAYS = ("process", "mappings")
 """Who comes and goes, and what they run: needed by all collectors."""

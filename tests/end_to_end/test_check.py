@@ -207,7 +207,18 @@ class TestNotHere:
         assert done.returncode == 3
         assert only(rows["BPF objects"])["detail"] == "not built: " + ", ".join(
             f"{subject}.bpf.o"
-            for subject in ("process", "mappings", "cuda", "nccl", "sched", "reclaim", "interrupt", "threads", "stacks")
+            for subject in (
+                "process",
+                "mappings",
+                "cuda",
+                "nccl",
+                "sched",
+                "reclaim",
+                "fault",
+                "interrupt",
+                "threads",
+                "stacks",
+            )
         )
         assert only(rows["BPF objects"])["remedy"] == "run `make build`"
         assert only(rows["BPF programs"])["state"] == "failed"

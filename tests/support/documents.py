@@ -80,7 +80,7 @@ LABEL_MEANINGS = {
     " `no_symbols` (nothing in it to probe), `refused` (by the kernel). Of a loss: see below. Of the history:"
     " `queue_full` (the disk is slower than what happens), `not_written` (a write failed), `too_many_processes` (more than 256"
     " at a time).",
-    "program": "`cuda`, `nccl`, `process` or `sched`; of recursion also `reclaim`, `interrupt` and `threads`;"
+    "program": "`cuda`, `nccl`, `process` or `sched`; of recursion also `reclaim`, `fault`, `interrupt` and `threads`;"
     " `mapping_watch` for news of fresh mappings.",
     "map": "A kernel map; [bpf/README.md](../bpf/README.md) has them all.",
     "collector": "`cuda`, `nccl`, `sched` or `chains`.",

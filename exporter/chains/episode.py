@@ -1,0 +1,175 @@
+"""An open chain, tick by tick: how bad is it, is it still the same, and is it over?
+
+In: what was seen of its process. Out: Transitions of the chain.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+
+from exporter.chains import extent, figures, verdict
+from exporter.chains.chain import Cause, Chain, Change, Effect, End, Severity, Transition
+from exporter.chains.past import Past
+from exporter.chains.ranks import Missing
+from exporter.chains.span import Seen, Span
+from exporter.chains.thresholds import (
+    CALM_NS,
+    CHRONIC_SHARE,
+    FADED_SHARE,
+    LASTING_NS,
+    MAIN_SHARE,
+    NEW_NORMAL_NS,
+    OVER_SHARE,
+    OVERTAKING,
+    RECENT_NS,
+)
+from exporter.chains.verdict import OF_THE_HOST, Findings, Verdict
+
+Waited = Callable[[Span], Mapping[str, int]]
+"""By rank, nanoseconds that a process waited for it in a span."""
+
+
+class Episode:
+    """Of one process. chain: as it is now."""
+
+    def __init__(self, past: Past, chain: Chain, began: Seen) -> None:
+        self.chain = chain
+        self._past = past
+        self._began = began
+        self._core = Span(began, past.last)  # while it is as bad as it is on the whole
+        self._calm_since_ns = 0
+
+    def hang(self, missing: Missing) -> Transition | None:
+        """The others wait for this process, and it does not come: whatever it was before, that is what it is now."""
+        now_ns = self._past.last.now_ns
+        self._calm_since_ns = 0
+        if self.chain.cause is Cause.NCCL_HANG:
+            self.chain = replace(self.chain, updated_ns=now_ns)
+            return None
+        self.chain = hang_of(self.chain.id, self._past, missing, opened_ns=self.chain.opened_ns)
+        return Transition(Change.ESCALATED, self.chain)
+
+    def overtaken_at(self, waited: Waited) -> int | None:
+        """When another episode began, where the job is much slower than it was before and that has another reason."""
+        latest = self._past.recent(RECENT_NS)
+        before = Span(self._began, latest.then)
+        if self.chain.is_chronic or before.now.now_ns <= before.then.now_ns:
+            return None
+        if latest.late_share < OVERTAKING * before.late_share:
+            return None
+        reason = verdict.judge(self._find(latest, waited))
+        if reason is None or reason.cause not in OF_THE_HOST.keys() - {self.chain.cause}:
+            return None
+        moments = [tick.then for tick in self._past.ticks(latest.then.now_ns)]
+        return extent.begin(moments or [latest.then], latest.now, 0).now_ns
+
+    def follow(self, waited: Waited) -> Transition | None:
+        """One tick more."""
+        past, chain, now_ns = self._past, self.chain, self._past.last.now_ns
+        whole = Span(self._began, past.last)
+        recent = min(past.recent(), whole, key=lambda span: span.wall_ns)
+        if self._is_calm(recent, waited):
+            self._calm_since_ns = self._calm_since_ns or max(recent.then.now_ns, self._core.now.now_ns)
+            if now_ns - self._calm_since_ns >= max(CALM_NS, 2 * past.pace_ns):
+                return self.resolve(self._calm_since_ns, End.RECOVERED)
+            return None
+        self._calm_since_ns = 0
+        if chain.cause is Cause.NOT_HOST and now_ns - chain.began_ns >= NEW_NORMAL_NS:
+            return self.resolve(now_ns, End.NEW_NORMAL)
+        whole = self._extend(whole)
+        return self._tell(whole, waited)
+
+    def resolve(self, resolved_ns: int, end: End) -> Transition:
+        """It is over."""
+        return self.chain.resolved(resolved_ns, end)
+
+    def _find(self, span: Span, waited: Waited) -> Findings:
+        return verdict.find(span, self._past.usual, waited(span), is_chronic=self.chain.is_chronic)
+
+    def _is_calm(self, recent: Span, waited: Waited) -> bool:
+        """Whether it is over, or something else is the reason by now."""
+        if self.chain.is_chronic:
+            return recent.lost_of_all_ns() < CHRONIC_SHARE / 2 * recent.wall_ns
+        if recent.late_share < max(self._past.allowed, FADED_SHARE * self._core.late_share):
+            return True
+        found = self._find(recent, waited)
+        return verdict.part_of(self.chain.cause, found) < OVER_SHARE * found.total
+
+    def _extend(self, whole: Span) -> Span:
+        """Up to now. While it is known what came before, its begin may be seen more clearly than when it was opened."""
+        is_young = self._past.first.now_ns <= whole.then.now_ns and whole.late_ns >= LASTING_NS
+        if is_young and not self.chain.is_chronic:
+            self._began = self._past.begin(self._began, self.chain.opened_ns)
+            whole, self._core = Span(self._began, whole.now), Span(self._began, self._core.now)
+        if self.chain.is_chronic or extent.likelihood(whole) >= extent.likelihood(self._core):
+            self._core = whole
+        return whole
+
+    def _tell(self, whole: Span, waited: Waited) -> Transition | None:
+        """What there is to be said of it by now."""
+        chain = self.chain
+        found, now = self._find(whole, waited), self._find(self._past.recent(RECENT_NS), waited)
+        reason = verdict.judge(found)
+        for known in (found, now) if chain.cause is Cause.NOT_HOST else ():
+            guilty = verdict.judge(known)
+            if guilty is not None and guilty.cause in OF_THE_HOST:
+                return self._convict(whole, known, guilty)
+        contribution = verdict.contribution_of(chain.cause, reason) if reason else chain.contribution
+        lost_share = figures.lost_share(now, chain.cause)
+        severity = verdict.severity_of(chain.cause, lost_share, max(contribution, MAIN_SHARE))
+        if chain.is_chronic:
+            severity = min(severity, Severity.MEDIUM)
+        core = self._find(self._core, waited)
+        self.chain = replace(
+            chain,
+            severity=max(severity, chain.severity),
+            began_ns=whole.then.now_ns,
+            updated_ns=whole.now.now_ns,
+            slowdown=figures.slowdown(core),
+            lost_share=figures.lost_share(core, chain.cause),
+            contribution=contribution,
+            shares=reason.shares if reason else chain.shares,
+            culprits=figures.culprits(whole, chain.cause),
+            lost_ns=figures.lost_ns(whole, chain.cause),
+            peer=reason.peer if reason and reason.peer else chain.peer,
+        )
+        return Transition(Change.ESCALATED, self.chain) if severity > chain.severity else None
+
+    def _convict(self, whole: Span, found: Findings, reason: Verdict) -> Transition:
+        """The host was acquitted too soon: what is known by now explains it, or what goes on. It is the same episode."""
+        lost_share = figures.lost_share(found, reason.cause)
+        severity = verdict.severity_of(reason.cause, lost_share, reason.contribution)
+        self.chain = replace(
+            self.chain,
+            cause=reason.cause,
+            effect=reason.effect,
+            severity=max(severity, self.chain.severity),
+            updated_ns=whole.now.now_ns,
+            slowdown=figures.slowdown(found),
+            lost_share=lost_share,
+            contribution=reason.contribution,
+            shares=reason.shares,
+            culprits=figures.culprits(whole, reason.cause),
+            lost_ns=figures.lost_ns(whole, reason.cause),
+        )
+        return Transition(Change.ESCALATED, self.chain)
+
+
+def hang_of(chain_id: str, past: Past, missing: Missing, *, opened_ns: int) -> Chain:
+    """The others wait for this process since missing.since_ns."""
+    return Chain(
+        id=chain_id,
+        process=missing.process,
+        cause=Cause.NCCL_HANG,
+        effect=Effect.COLLECTIVE,
+        severity=Severity.CRITICAL,
+        began_ns=missing.since_ns,
+        opened_ns=opened_ns,
+        updated_ns=past.last.now_ns,
+        slowdown=None,
+        usual_step_ns=round(past.usual.step_ns),
+        lost_share=1.0,
+        contribution=1.0,
+        peer=str(missing.rank),
+    )
