@@ -1,6 +1,7 @@
 """`python -m tests.faults.campaign --short|--long|--replay DIR`: episodes, live, and what the engine says of them.
 
-`--out DIR` keeps the sessions. Exit code of --short: 1 when there was a false alarm, a wrong cause, or more than one miss.
+`--out DIR` keeps the sessions. Exit code of --short: 1 when there was a false alarm, a wrong cause, or more than one miss. A session
+in which something is wrong is played again when the machine had other work, which the steps outside of the faults tell.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 
 from tests.faults.campaign.plan import episodes_of, long_sessions, short_sessions
-from tests.faults.campaign.score import Scored, score
+from tests.faults.campaign.score import Scored, is_disturbed, score
 from tests.faults.campaign.session import SUFFIX, Session, load, play, save
 from tests.faults.campaign.table import CASE_HEAD, case_row, figures
 from tests.faults.episode import Episode
@@ -21,6 +22,8 @@ from tests.faults.injectors import NotPossible
 from tests.faults.recorder import private_standin
 
 MISSES_ALLOWED = 1
+PLAYS = 3
+"""Of a session on a machine that has other work."""
 
 
 Plan = Mapping[str, Episode]
@@ -33,19 +36,29 @@ def planned(sessions: Iterable[Episode], only: str | None) -> Plan:
     return {name: episode for name, episode in named.items() if only in (None, episode.name)}
 
 
-def live(plan: Plan, out: Path | None) -> Iterator[Session]:
-    """One after the other; those that this machine cannot have are named and left out."""
+def live(plan: Plan, out: Path | None, plays: int) -> Iterator[Session]:
+    """One after the other; those that this machine cannot have are named and left out. plays: of one, at most."""
     with tempfile.TemporaryDirectory() as folder:
         private_standin(Path(folder))
         for name, episode in plan.items():
             try:
-                session = play(episode, Path(folder))
+                session = undisturbed(episode, Path(folder), plays)
             except (NotPossible, RuntimeError) as reason:
                 print(f"| {name} | not possible here: {reason} |", flush=True)
                 continue
             if out is not None:
                 save(session, out / f"{name}{SUFFIX}")
             yield session
+
+
+def undisturbed(episode: Episode, folder: Path, plays: int) -> Session:
+    """The first one that is good, or bad without an excuse, or the last. Raises what play() does."""
+    for _ in range(plays - 1):
+        session = play(episode, folder)
+        if not is_disturbed(session) or is_good([score(session)], misses_allowed=0):
+            return session
+        print(f"| {episode.name} | played again: the machine had other work |", flush=True)
+    return play(episode, folder)
 
 
 def replayed(plan: Plan, folder: Path) -> Iterator[Session]:
@@ -73,7 +86,7 @@ def main() -> int:
         sessions = replayed(plan, asked.replay)
         print(f"Replay of what was recorded in {asked.replay.name}: no program runs.\n")
     else:
-        sessions = live(plan, asked.out)
+        sessions = live(plan, asked.out, PLAYS if asked.short else 1)
         print(f"{episodes_of(plan.values())} episodes in {len(plan)} sessions, live.\n")
     began_at = time.monotonic()
     scored = []
@@ -91,13 +104,13 @@ def main() -> int:
     return 1 if asked.short and not is_good(scored) else 0
 
 
-def is_good(scored: Iterable[Scored]) -> bool:
-    """No false alarm, every cause right, at most one miss, of faults that cost a fifth or more."""
+def is_good(scored: Iterable[Scored], misses_allowed: int = MISSES_ALLOWED) -> bool:
+    """No false alarm, every cause right, hardly a miss, of faults that cost a fifth or more."""
     found = list(scored)
     strong = [case for one in found for case in one.cases if case.is_strong]
     misses = sum(case.first is None and case.is_of_the_host for case in strong)
     wrong = sum(case.first is not None and not case.is_right for case in strong)
-    return not wrong and misses <= MISSES_ALLOWED and not any(one.false_alarms for one in found)
+    return not wrong and misses <= misses_allowed and not any(one.false_alarms for one in found)
 
 
 if __name__ == "__main__":

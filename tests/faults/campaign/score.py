@@ -32,6 +32,8 @@ BEFORE_NS = NANOSECONDS
 """So much may the begin of a chain lie before that of the fault: four ticks."""
 SETTLED_NS = 5 * NANOSECONDS
 """Of a job: its first steps are not compared."""
+DISTURBED = 0.1
+"""Seconds in which nothing was injected and half of the steps were longer by this part: the machine has other work."""
 Z = 1.96  # 95 %, two-sided
 _OF_A_RANK = {Cause.SLOW_RANK, Cause.NCCL_HANG}
 
@@ -253,6 +255,20 @@ def _is_slower(run: RecordedRun, told: Told) -> bool:
     during = [step.wall_ns for step in steps if step.end_ns > told.chain.began_ns and step.start_ns < told.now_ns]
     base_ns = _base_ns(steps, told.chain.began_ns)
     return bool(during) and base_ns > 0 and fmean(during) / base_ns - 1 >= IMPACT
+
+
+def is_disturbed(session: Session) -> bool:
+    """Whether something else than the fault made steps longer."""
+    faults = [(began_ns, ended_ns + GRACE_NS) for began_ns, ended_ns in _spans(session)]
+    steps = _cycles(session.run, session.episode.culprit_rank or 0)
+    settled_ns = steps[0].start_ns + SETTLED_NS if steps else 0
+    by_second: dict[int, list[int]] = {}
+    for step in steps:
+        is_quiet = not any(began_ns <= step.end_ns and step.start_ns <= ended_ns for began_ns, ended_ns in faults)
+        if is_quiet and step.start_ns >= settled_ns:
+            by_second.setdefault(step.end_ns // NANOSECONDS, []).append(step.wall_ns)
+    medians = [median(walls) for walls in by_second.values()]
+    return bool(medians) and max(medians) > (1 + DISTURBED) * median(medians)
 
 
 def _noise(session: Session) -> Iterator[float]:
