@@ -1,7 +1,7 @@
 """`python -m tests.faults.campaign --short|--long|--replay DIR`: episodes, live, and what the engine says of them.
 
-`--out DIR` keeps the sessions. Exit code of --short: 1 when there was a false alarm, a wrong cause, or more than one miss. A session
-in which something is wrong is played again when the machine had other work, which the steps outside of the faults tell.
+`--out DIR` keeps the sessions. Exit code of --short: 1 when there was a false alarm, a wrong cause, or more than one miss. A
+session in which something is wrong is played again when the machine had other work, which the steps outside of the faults tell.
 """
 
 from __future__ import annotations
