@@ -235,8 +235,12 @@ class Daemon:
         )
         resources.callback(kernel.close)
         for name, failure in kernel.failures.items():
+            subject = loader.subject_of(name)
+            if subject in loader.OPTIONAL:
+                log.warning("%s is missing, so that %s: %s", name, loader.OPTIONAL[subject], failure.one_line())
+                continue
             log.error("%s is missing: %s", name, failure.one_line())
-            collector = loader.collector_of(loader.subject_of(name))
+            collector = loader.collector_of(subject)
             if collector in collectors:  # its metrics are missing, or some of what they tell, for good
                 self.own.add(catalog.COLLECTOR_ERRORS, 1, collector)
                 self.own.set(catalog.COLLECTOR_SUCCESS, 0, collector)

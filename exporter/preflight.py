@@ -22,6 +22,7 @@ from exporter.config import Config
 from exporter.config.otlp import LOGS, TRACES, Target
 from exporter.discovery import API_OF
 from exporter.errors import ExporterError, NotPossibleHere, ProcessGone
+from exporter.history import place
 from exporter.host import libraries
 from exporter.host.libraries import MARKS, MappedLibrary, SkippedLibrary
 from exporter.host.processes import Processes
@@ -78,6 +79,7 @@ def findings(config: Config, machine: str = platform.machine()) -> Iterator[Find
     yield from _libraries(config)
     yield _bcc()
     yield _standin()
+    yield _history(config)
     yield _port(config)
     yield from _receivers(config)
 
@@ -170,7 +172,13 @@ def _programs(config: Config, *, with_returns: bool) -> Finding:
     except ExporterError as error:
         return Finding("BPF programs", State.FAILED, str(error), error.remedy or "see the kernel's log")
     try:
-        if kernel.failures:
+        lacking = {loader.subject_of(failure) for failure in kernel.failures}
+        if lacking and lacking <= set(loader.OPTIONAL):
+            costs = "; ".join(loader.OPTIONAL[subject] for subject in sorted(lacking))
+            return Finding(
+                "BPF programs", State.ABSENT, f"this kernel has not every tracepoint: {costs}", "none needed"
+            )
+        if lacking:
             reasons = "; ".join(f"{name}: {failure}" for name, failure in kernel.failures.items())
             return Finding(
                 "BPF programs", State.FAILED, reasons, "report this with the output of `check --format json`"
@@ -264,6 +272,25 @@ def _standin() -> Finding:
     if standin.is_built():
         return Finding("stand-in", State.OK, "built")
     return Finding("stand-in", State.ABSENT, "the stand-in GPU is not built", "run `make build`")
+
+
+def _history(config: Config) -> Finding:
+    """Nothing is written."""
+    if config.history_path is None:
+        return Finding(
+            "history",
+            State.ABSENT,
+            "none is kept, as --history.path=none says",
+            "leave --history.path out: `explain` reads it",
+        )
+    try:
+        place.look(config.history_path)
+    except place.Unusable as error:
+        return Finding("history", State.ABSENT, str(error), error.remedy or "mend that; `run` tries on")
+    bounds = (
+        f"{config.history_max_bytes / (1 << 20):.3g} MiB and {config.history_retention_seconds / 3600:.3g} h at most"
+    )
+    return Finding("history", State.OK, f"{config.history_path}: {bounds}")
 
 
 def _port(config: Config) -> Finding:

@@ -118,6 +118,17 @@ def claim(path: Path) -> Place:
     return Place(path, fd)
 
 
+def look(path: Path) -> None:
+    """Whether claim() would work, as far as that can be told without leaving anything behind. Raises Unusable."""
+    directory = path.parent
+    nearest = next(parent for parent in (directory, *directory.parents) if parent.exists())
+    if nearest == directory:
+        _refuse_unsafe(directory)
+        _refuse_strange(path)
+    if not os.access(nearest, os.W_OK | os.X_OK):
+        raise Unusable(f"cannot write to {nearest}", remedy="name another file in --history.path")
+
+
 def _ensure_directory(directory: Path) -> None:
     """It exists, and only its owner writes there: whoever else did could put a link where SQLite will write."""
     try:
@@ -128,9 +139,17 @@ def _ensure_directory(directory: Path) -> None:
             pass
         else:
             _give_to_group(directory)
-        found = directory.stat()
     except OSError as error:
         raise Unusable(f"cannot make the directory {directory}: {error.strerror}") from error
+    _refuse_unsafe(directory)
+
+
+def _refuse_unsafe(directory: Path) -> None:
+    """It is one, and nobody else writes there."""
+    try:
+        found = directory.stat()
+    except OSError as error:
+        raise Unusable(f"cannot look at {directory}: {error.strerror}") from error
     if not stat.S_ISDIR(found.st_mode):
         raise Unusable(f"{directory} is no directory")
     if found.st_uid not in (0, os.geteuid()) or found.st_mode & 0o022:

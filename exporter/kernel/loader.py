@@ -29,6 +29,8 @@ SUBJECTS_OF: dict[str, tuple[str, ...]] = {
 ALWAYS = ("process", "mappings")
 """Who comes and goes, and what they run: needed by all collectors."""
 SUBJECTS = (*ALWAYS, "cuda", "nccl", *SUBJECTS_OF["sched"], *SUBJECTS_OF["chains"])
+OPTIONAL = {"fault": "what a thread does for a page before it sleeps counts as running"}
+"""Objects whose tracepoint not every architecture has, and what is lost without."""
 _ON_ONE_TASK = ("mappings_", "stacks_")
 """Iterators that are run on one task at a time."""
 CALL_SUBJECTS = ("cuda", "nccl")

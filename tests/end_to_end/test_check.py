@@ -85,6 +85,7 @@ class TestHere:
             "NVIDIA driver",
             "bcc",
             "stand-in",
+            "history",
             "port",
             "push",
         ]
@@ -142,6 +143,33 @@ class TestReturnProbes:
 
         assert done.returncode == 3
         assert (row["state"], row["remedy"]) == ("failed", "leave --collector.cuda on")
+
+
+class TestHistory:
+    """Whether `run` could keep one there, without leaving anything behind."""
+
+    def test_place_and_bounds_are_told(self, tmp_path: Path) -> None:
+        """In a directory that `run` would make."""
+        path = tmp_path / "new" / "history.sqlite"
+        row = only(findings(check("--format=json", f"--history.path={path}", "--history.max-bytes=8MiB"))["history"])
+
+        assert (row["state"], row["detail"]) == ("ok", f"{path}: 8 MiB and 24 h at most")
+        assert not path.parent.exists()
+
+    def test_without_one_it_is_said_what_that_costs(self) -> None:
+        """On demand."""
+        row = only(findings(check("--format=json", "--history.path=none"))["history"])
+
+        assert (row["state"], row["detail"]) == ("absent", "none is kept, as --history.path=none says")
+
+    def test_unsafe_place_keeps_run_from_nothing(self, tmp_path: Path) -> None:
+        """A directory that everybody writes to: `run` works, and keeps none."""
+        tmp_path.chmod(0o777)
+        done = check("--format=json", f"--history.path={tmp_path}/history.sqlite")
+        row = only(findings(done)["history"])
+
+        assert (done.returncode, row["state"]) == (0, "absent")
+        assert row["detail"] == f"others may write to the directory {tmp_path}"
 
 
 class TestReceivers:

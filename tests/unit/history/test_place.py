@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from exporter.history.place import Busy, Unusable, claim
+from exporter.history.place import Busy, Unusable, claim, look
 
 
 @pytest.fixture
@@ -52,6 +52,27 @@ class TestRights:
         path.parent.chmod(writable)
         with pytest.raises(Unusable, match="others may write"):
             claim(path)
+
+
+class TestLook:
+    """Whether a claim would work, before anything is made."""
+
+    def test_nothing_is_left_behind(self, path: Path) -> None:
+        """Neither the directory nor a lock."""
+        look(path)
+
+        assert not path.parent.exists()
+
+    def test_what_a_claim_would_refuse_is_refused(self, path: Path) -> None:
+        """In the same words."""
+        path.parent.mkdir()
+        path.parent.chmod(0o777)
+        with pytest.raises(Unusable) as looked:
+            look(path)
+        with pytest.raises(Unusable) as claimed:
+            claim(path)
+
+        assert str(looked.value) == str(claimed.value)
 
 
 class TestStrangeFiles:

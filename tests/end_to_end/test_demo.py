@@ -1,0 +1,35 @@
+"""`demo` live: a real job, real probes and a real fault on this machine, and what the engine says of it."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+
+import pytest
+
+from tests.support.exporter_process import COMMAND
+from tests.support.requirements import need_tracing
+from tests.support.traced import only
+
+pytestmark = pytest.mark.end_to_end
+PATIENCE_SECONDS = 120
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _possible_here() -> None:
+    """Skip, naming what is missing."""
+    need_tracing()
+
+
+class TestLive:
+    """The shortest run of the fault that no other work of the machine can look like."""
+
+    def test_rank_that_never_comes_is_named(self) -> None:
+        """Live, and no recording: it ends in one chain, of the rank that hangs."""
+        command = [*COMMAND, "demo", "hang", "--duration=22s", "--format=json"]
+        done = subprocess.run(command, capture_output=True, text=True, timeout=PATIENCE_SECONDS, check=True)
+        document = json.loads(done.stdout)
+        hangs = [chain for chain in document["chains"] if chain["cause"] == "nccl_hang"]
+
+        assert "Live: a training job on a stand-in GPU, real probes, a real fault" in done.stderr
+        assert only(hangs)["rank"] == "1"
