@@ -204,6 +204,7 @@ enum culprit_kind {
 	CULPRIT_IRQ = 3,     /* interrupts, whoever was interrupted */
 	CULPRIT_UNKNOWN = 4, /* more switches than were remembered, or a missed event */
 	CULPRIT_OUTSIDE = 5, /* a process that the exporter's pid namespace does not show: another pod's, or the kernel's */
+	CULPRIT_HYPERVISOR = 6, /* nobody of this machine: what the virtual CPU runs on was given to another one */
 };
 
 /* Whose waiting it was. */
@@ -302,7 +303,7 @@ struct thread_row {
 	__u64 voluntary;
 	__u64 involuntary;
 	__u64 wakes;
-	__u64 run_delay_ns;  /* the kernel's own sum, since the thread is tracked */
+	__u64 run_delay_ns;  /* the kernel's own sum, since the thread is tracked, and what the hypervisor took */
 	__u64 open_ns[THREAD_STATES];	 /* of the open call or gap */
 	__u64 gaps_ns[THREAD_STATES];	 /* of all gaps, the open one included, without what was idle */
 	__u64 idle_ns[THREAD_STATES];

@@ -12,6 +12,7 @@
 #include "lib/blocked.bpf.h"
 #include "lib/chain.bpf.h"
 #include "lib/feeding.bpf.h"
+#include "lib/stolen.bpf.h"
 #include "lib/waker.bpf.h"
 
 static __always_inline struct thread *watched(struct task_struct *task)
@@ -173,8 +174,11 @@ __noinline int switched_out(struct thread *thread, struct turn *turn)
 		heal_running(thread, turn->run_delay_ns, now_ns);
 	} else if (turn->state == STATE_FAULT && account->fault_ns > account->since_ns && account->fault_ns < now_ns) {
 		stopped_ns = account->fault_ns; /* what it has done since then it did for the page */
+		book_stolen(thread, turn->queue, stopped_ns);
 		book(thread, stopped_ns);
 		account->state = STATE_FAULT;
+	} else {
+		book_stolen(thread, turn->queue, now_ns);
 	}
 	book(thread, now_ns);
 	account->run_delay_ns = turn->run_delay_ns;
@@ -237,6 +241,7 @@ __noinline int switched_in(struct thread *thread, struct turn *turn)
 	account->last_wait_ns = wait_ns;
 	account->resumed_ns = now_ns;
 	account->run_delay_ns = turn->run_delay_ns;
+	account->stolen_before_ns = stolen_time_ns((void *)turn->queue);
 	if (account->blame_ns + throttled_ns < now_ns) {
 		struct wait wait = {
 			.since_ns = account->blame_ns + throttled_ns,

@@ -74,6 +74,14 @@ static __always_inline void book(struct thread *thread, u64 now_ns)
 	account->version++;
 }
 
+/* How long the hypervisor has let others have the CPU of this run queue; 0 on hardware of one's own. */
+static __always_inline u64 stolen_time_ns(struct cfs_rq *queue)
+{
+	struct rq *cpu = BPF_CORE_READ(queue, rq);
+
+	return bpf_core_field_exists(cpu->prev_steal_time_rq) ? BPF_CORE_READ(cpu, prev_steal_time_rq) : 0;
+}
+
 /* The thread is watched from here on; it runs. */
 static __always_inline void begin_account(struct thread *thread, struct task_struct *task, u32 state)
 {
@@ -86,6 +94,7 @@ static __always_inline void begin_account(struct thread *thread, struct task_str
 	thread->account.sleep_state = STATE_OTHER;
 	thread->account.run_delay_ns = BPF_CORE_READ(task, sched_info.run_delay);
 	thread->account.first_run_delay_ns = thread->account.run_delay_ns;
+	thread->account.stolen_before_ns = stolen_time_ns(task->se.cfs_rq);
 	thread->mark_ns = now_ns;
 	thread->is_tracked = true;
 }

@@ -100,6 +100,7 @@ struct rq {
 	u64 clock;
 	u64 clock_pelt;
 	unsigned long lost_idle_time;
+	u64 prev_steal_time_rq; /* with CONFIG_PARAVIRT_TIME_ACCOUNTING */
 };
 
 struct cfs_rq {

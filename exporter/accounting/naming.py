@@ -21,6 +21,9 @@ NOBODY = ""
 OUTSIDE = "outside"
 """Whoever does not belong to the exporter's pid namespace: another pod, or the kernel itself."""
 
+HYPERVISOR = "hypervisor"
+"""Who runs this machine, where it is a virtual one: he gave its CPU to another machine meanwhile. Known as steal."""
+
 OTHER = "other"
 MAX_CULPRITS = 16  # names admitted for one workload
 ADMISSION_NS = 10_000_000
@@ -89,6 +92,7 @@ CAUSE_OF_CULPRIT = {
     Culprit.IRQ: Cause.IRQ,
     Culprit.UNKNOWN: Cause.UNKNOWN,
     Culprit.OUTSIDE: Cause.CPU_CONTENTION,
+    Culprit.HYPERVISOR: Cause.CPU_CONTENTION,
 }
 
 
@@ -104,11 +108,11 @@ class Culprits:
         self._admitted: dict[Hashable, set[str]] = {}
 
     def label(self, owner: Hashable, name: str, charged_ns: int) -> str:
-        """The name, or `other`. `outside` needs no admission.
+        """The name, or `other`. `outside` and `hypervisor` need no admission.
 
         owner: whose labels they are. charged_ns: to this name, since the last time.
         """
-        if name == OUTSIDE:
+        if name in (OUTSIDE, HYPERVISOR):
             return name
         admitted = self._admitted[owner] = self._admitted.pop(owner, set())
         if len(self._admitted) > _MAX_OWNERS:
@@ -122,6 +126,8 @@ def culprit_name(blamed: BlameKey) -> str:
     """Of the program that held the CPU; NOBODY where none did."""
     if blamed.culprit is Culprit.OUTSIDE:
         return OUTSIDE
+    if blamed.culprit is Culprit.HYPERVISOR:
+        return HYPERVISOR
     return program_name(blamed.comm) if blamed.culprit in (Culprit.TASK, Culprit.OWN) else NOBODY
 
 

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
+from exporter.accounting.naming import HYPERVISOR
 from exporter.chains.chain import Cause, Chain
 
 
@@ -47,6 +48,12 @@ class _Words:
 
 def _contention(chain: Chain, of: _Words) -> Remedy:
     name = chain.culprits[0][0] if chain.culprits else "another program"
+    if name == HYPERVISOR:
+        return Remedy(
+            "The hypervisor gives this machine's CPUs to other machines (steal): nothing inside of this one helps. Move it to a"
+            " host that is not oversold, or reserve its CPUs there.",
+            ("vmstat 1 5  # column st", "mpstat -P ALL 1 5  # %steal of each CPU"),
+        )
     return Remedy(
         f"{name} takes the CPUs that the job's threads need: keep it off them, or give the job CPUs of its own.",
         (

@@ -188,6 +188,7 @@ class Culprit(enum.IntEnum):
     IRQ = 3
     UNKNOWN = 4
     OUTSIDE = 5
+    HYPERVISOR = 6
 
 
 class Waker(enum.IntEnum):

@@ -94,6 +94,26 @@ class TestQuota:
         assert sum(account.blame_ns().values()) == pytest.approx(runnable_ns(account), rel=0.01, abs=2 * MS)
 
 
+def stolen_ns(cpu: int) -> int:
+    """What the kernel says that the hypervisor has taken from a CPU so far, by the hundredth of a second."""
+    with Path("/proc/stat").open(encoding="ascii") as stat:
+        fields = next(line.split() for line in stat if line.startswith(f"cpu{cpu} "))
+    return int(fields[8]) * 10 * MS
+
+
+class TestHypervisor:
+    """A virtual machine whose CPU was given to another one did not run, whatever its own clocks say."""
+
+    def test_what_it_took_is_charged_to_it(self, probed: Tracer, waits_program: Path) -> None:
+        """From the one thread that computes on this CPU, which is most of what it took there; on real hardware nothing."""
+        before_ns = stolen_ns(cpu=1)
+        account = accounts.run(probed, "taskset", "-c", "1", waits_program, "call", "spin", "20", "100000")
+        taken_ns = stolen_ns(cpu=1) - before_ns
+        charged_ns = account.blame_ns().get((Culprit.HYPERVISOR, b""), 0)
+
+        assert 0.5 * taken_ns - 50 * MS <= charged_ns <= taken_ns + 50 * MS
+
+
 class TestFullTable:
     """Room for one culprit."""
 

@@ -7,15 +7,14 @@ from pathlib import Path
 
 import pytest
 
-from exporter.kernel.abi import ThreadState
-from exporter.kernel.loader import SUBJECTS
+from exporter.kernel.abi import IntervalKind, ThreadState
 from tests.faults.injectors import disk
 from tests.support import accounts
 from tests.support.accounts import Account
 from tests.support.traced import tracer
 
 PAGES_BYTES = 64 << 20
-WITHOUT = tuple(subject for subject in SUBJECTS if subject != "fault")
+ATTEMPTS = 12
 
 
 @pytest.fixture
@@ -25,36 +24,39 @@ def pages() -> Iterator[Path]:
         yield path
 
 
-def read_once(program: Path, pages: Path, subjects: tuple[str, ...]) -> Account:
-    """The program maps the file, of which nothing is in the page cache, and reads it from end to end in one call."""
-    disk.forget_pages(pages)
-    with tracer(subjects=subjects) as found:
+def read_once(program: Path, pages: Path) -> Account:
+    """The program maps the file, and reads a page in sixteen in one call."""
+    with tracer() as found:
         accounts.probe(found, program)
-        return accounts.run(found, program, "call", "maps", "1", environment={"WAITS_FILE": str(pages)})
+        return accounts.run(found, program, "call", "pages", "1", environment={"WAITS_FILE": str(pages)})
+
+
+def slept_for_most(program: Path, pages: Path) -> Account:
+    """One in which most of the pages were slept for."""
+    for _ in range(ATTEMPTS):
+        disk.forget_pages(pages)
+        account = read_once(program, pages)
+        if account.truth["voluntary"] > 700:
+            return account
+    pytest.skip(f"this disk brings its pages without a sleep, {ATTEMPTS} times")
 
 
 class TestFault:
-    """64 MiB of a mapped file, read once."""
+    """1,024 pages of a mapped file, each asked for by itself."""
 
     def test_asking_for_a_page_is_part_of_its_fault(self, waits_program: Path, pages: Path) -> None:
-        """Without the program that sees faults begin, the thread would run while it asks: the same call, more of it running."""
-        seen = read_once(waits_program, pages, SUBJECTS).call_ns("cudaEventRecord")
-        unseen = read_once(waits_program, pages, WITHOUT).call_ns("cudaEventRecord")
+        """By the kernel's own sum the thread ran longer than it was running: in each fault that it slept in, for 20 us and more.
 
-        assert _fault_share(seen) > _fault_share(unseen) + 0.05
-        assert seen[ThreadState.ON_CPU] > 0
+        Of a virtual disk pages often come while they are asked for: then nothing sleeps, and it is tried again.
+        """
+        account = slept_for_most(waits_program, pages)
+        running = account.call_ns("cudaEventRecord"), account.interval_ns(*IntervalKind)
+        running_ns = sum(part.get(ThreadState.ON_CPU, 0) + part.get(ThreadState.RECLAIM, 0) for part in running)
+
+        assert account.truth["cpu_ns"] - running_ns > account.truth["voluntary"] * 20_000
 
     def test_pages_that_are_there_are_no_fault(self, waits_program: Path, pages: Path) -> None:
         """The second time they come from the page cache: many faults, and no sleep in any of them."""
-        read_once(waits_program, pages, SUBJECTS)
-        with tracer() as found:
-            accounts.probe(found, waits_program)
-            account = accounts.run(found, waits_program, "call", "maps", "1", environment={"WAITS_FILE": str(pages)})
+        read_once(waits_program, pages)
 
-        assert account.call_ns("cudaEventRecord").get(ThreadState.FAULT, 0) == 0
-
-
-def _fault_share(states_ns: dict[ThreadState, int]) -> float:
-    """Of what the thread did that was not waiting for a CPU."""
-    fault_ns = states_ns[ThreadState.FAULT]
-    return fault_ns / (fault_ns + states_ns[ThreadState.ON_CPU])
+        assert read_once(waits_program, pages).call_ns("cudaEventRecord").get(ThreadState.FAULT, 0) == 0

@@ -224,22 +224,40 @@ static void reads(void)
 		exit(1);
 }
 
+static volatile char *mapped(off_t *size)
+{
+	static volatile char *found;
+	int file;
+
+	if (!found) {
+		file = open(getenv("WAITS_FILE"), O_RDONLY);
+		*size = lseek(file, 0, SEEK_END);
+		found = mmap(NULL, *size, PROT_READ, MAP_SHARED, file, 0);
+		if (*size < 0 || found == MAP_FAILED)
+			exit(1);
+	}
+	return found;
+}
+
 /* From end to end, a page at a time. */
 static void maps(void)
 {
-	static volatile char *mapped;
 	static off_t size;
+	volatile char *pages = mapped(&size);
 
-	if (!mapped) {
-		int file = open(getenv("WAITS_FILE"), O_RDONLY);
-
-		size = lseek(file, 0, SEEK_END);
-		mapped = mmap(NULL, size, PROT_READ, MAP_SHARED, file, 0);
-		if (size < 0 || mapped == MAP_FAILED)
-			exit(1);
-	}
 	for (off_t at = 0; at < size; at += 4096)
-		(void)mapped[at];
+		(void)pages[at];
+}
+
+/* Every sixteenth page, none of them read ahead. */
+static void pages(void)
+{
+	static off_t size;
+	volatile char *pages = mapped(&size);
+
+	madvise((void *)pages, size, MADV_RANDOM);
+	for (off_t at = 0; at < size; at += 16 * 4096)
+		(void)pages[at];
 }
 
 static void ends(void)
@@ -305,7 +323,7 @@ static const struct {
 	{"spin", spin},	      {"burn", burn},	{"nap", nap},	      {"poll", in_poll},    {"select", in_select},
 	{"epoll", in_epoll},  {"futex", in_futex}, {"timerfd", in_timerfd}, {"pipe", in_pipe},  {"socket", in_socket},
 	{"child", in_child},  {"stopped", stopped}, {"yields", yields}, {"forks", forks},   {"reads", reads},
-	{"ends", ends},	      {"dies", dies},	{"threads", threads},  {"crowd", crowd},	    {"maps", maps},
+	{"ends", ends},	      {"dies", dies},	{"threads", threads},  {"crowd", crowd},	    {"maps", maps},	    {"pages", pages},
 };
 
 /* /proc/.../schedstat: time running, and time ready to run and not running. */

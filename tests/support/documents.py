@@ -48,7 +48,8 @@ LABEL_MEANINGS = {
     " explains it.",
     "chain_id": "32 hexadecimal digits, the trace id of the episode.",
     "culprit": f"The name of the program that held the CPU, at most {MAX_CULPRITS} for one workload, `other` for the rest;"
-    " `outside` for one that may not be named; empty where a cause has no culprit.",
+    " `outside` for one that may not be named; `hypervisor` for what a virtual machine was not given (steal); empty where a"
+    " cause has no culprit.",
     "blocked_on": "What a step thread slept on: `lock`, `pipe`, `socket`, `poll` or `other`.",
     "figure": "`runnable`: waits for a CPU against the kernel's own sums. `wall`: all states together against the time that went"
     " by.",

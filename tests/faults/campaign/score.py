@@ -179,7 +179,7 @@ def score(session: Session) -> Scored:
     others = [one for one in opened if not any(one in case.opened for case in cases)]
     # A fault that nobody felt is none, and neither is a decoy: what is said of them is wrong.
     others += [one for case in cases if not case.is_positive for one in case.opened]
-    disturbed = tuple(one for one in others if _is_slower(session.run, one))
+    disturbed = tuple(one for one in others if _is_slower(session, one))
     run_ns = session.run.ticks[-1].now_ns - session.run.ticks[0].now_ns
     positive_ns = sum(case.ended_ns + GRACE_NS - case.began_ns for case in cases if case.is_positive)
     return Scored(
@@ -249,23 +249,28 @@ def _base_ns(steps: Sequence[Step], before_ns: int, period: int = 1) -> float:
     return fmean(min(wall, 2 * usual) if period == 1 else wall for wall in walls)
 
 
-def _is_slower(run: RecordedRun, told: Told) -> bool:
+def _is_slower(session: Session, told: Told) -> bool:
     """Whether the job's own steps say so as well, between the begin of the chain and its opening."""
-    steps = _cycles(run, max(told.rank, 0))
+    steps = _cycles(session.run, max(told.rank, 0))
     during = [step.wall_ns for step in steps if step.end_ns > told.chain.began_ns and step.start_ns < told.now_ns]
-    base_ns = _base_ns(steps, told.chain.began_ns)
+    base_ns = _base_ns([step for step in steps if not _is_faulty(session, step)], told.chain.began_ns)
     return bool(during) and base_ns > 0 and fmean(during) / base_ns - 1 >= IMPACT
+
+
+def _is_faulty(session: Session, step: Step) -> bool:
+    """Whether a fault was injected while it lasted, or just before."""
+    return any(
+        began_ns <= step.end_ns and step.start_ns <= ended_ns + BEFORE_NS for began_ns, ended_ns in _spans(session)
+    )
 
 
 def is_disturbed(session: Session) -> bool:
     """Whether something else than the fault made steps longer."""
-    faults = [(began_ns, ended_ns + GRACE_NS) for began_ns, ended_ns in _spans(session)]
     steps = _cycles(session.run, session.episode.culprit_rank or 0)
     settled_ns = steps[0].start_ns + SETTLED_NS if steps else 0
     by_second: dict[int, list[int]] = {}
     for step in steps:
-        is_quiet = not any(began_ns <= step.end_ns and step.start_ns <= ended_ns for began_ns, ended_ns in faults)
-        if is_quiet and step.start_ns >= settled_ns:
+        if step.start_ns >= settled_ns and not _is_faulty(session, step):
             by_second.setdefault(step.end_ns // NANOSECONDS, []).append(step.wall_ns)
     medians = [median(walls) for walls in by_second.values()]
     return bool(medians) and max(medians) > (1 + DISTURBED) * median(medians)

@@ -107,6 +107,7 @@ class TestStates:
             "IRQ": "irq",
             "UNKNOWN": "unknown",
             "OUTSIDE": "cpu_contention",
+            "HYPERVISOR": "cpu_contention",
         }
 
 
@@ -141,6 +142,12 @@ class TestCulpritName:
     def test_who_is_not_of_the_pod_is_outside(self) -> None:
         """Its name is kept from us."""
         assert culprit_name(blamed(b"", Culprit.OUTSIDE)) == "outside"
+
+    def test_who_runs_the_machine_has_a_name(self) -> None:
+        """Which needs no admission: there is one of him."""
+        name = culprit_name(blamed(b"", Culprit.HYPERVISOR))
+
+        assert (name, Culprits().label("owner", name, 1)) == ("hypervisor", "hypervisor")
 
     def test_nobody_is_named_for_what_no_program_did(self) -> None:
         """Interrupts, idle CPUs, what is not known."""

@@ -47,3 +47,10 @@ class TestRemedies:
     def test_what_is_not_known_stays_a_word(self) -> None:
         """Of a process out of sight."""
         assert remedy_of(a_chain(), Place()).commands[0] == "ps -o pid,psr,pcpu,cgroup,args -p CULPRIT_PID"
+
+    def test_nothing_is_done_to_a_process_for_what_the_hypervisor_took(self) -> None:
+        """The place to act is another machine's."""
+        remedy = remedy_of(a_chain(culprits=(("hypervisor", 0.9),)), TRAINER)
+
+        assert "other machines (steal)" in remedy.what
+        assert not any("4027" in command for command in remedy.commands)

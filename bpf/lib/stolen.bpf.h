@@ -1,0 +1,53 @@
+/* SPDX-License-Identifier: GPL-2.0 OR BSD-3-Clause */
+/*
+ * What the hypervisor took of a virtual machine's CPU while a thread was on it (steal): the thread did not run then, it waited.
+ * That is booked where the thread leaves the CPU, and where a call or gap ends that lasted long enough to have been interrupted,
+ * never for more than the open one: what an ended one was told to have run, it has run.
+ */
+#ifndef GPUSTALL_STOLEN_BPF_H
+#define GPUSTALL_STOLEN_BPF_H
+
+#include "blame.bpf.h"
+#include "feeding.bpf.h"
+
+#define LEAST_STOLEN_NS 500000 /* hypervisors give a CPU away for milliseconds */
+
+/* queue: address of the run queue of the thread's own group. Returns whether anything was booked. */
+__noinline int book_stolen(struct thread *thread, u64 queue, u64 now_ns)
+{
+	if (!thread)
+		return 0;
+	struct account *account = &thread->account;
+	u64 since_ns = account->since_ns > thread->mark_ns ? account->since_ns : thread->mark_ns;
+	u64 taken_ns = stolen_time_ns((void *)queue), stolen_ns = elapsed_ns(account->stolen_before_ns, taken_ns);
+	u64 open_ns = elapsed_ns(since_ns, now_ns);
+
+	if (!stolen_ns || account->state != STATE_ON_CPU || (thread->idle_at_ns && now_ns >= thread->idle_at_ns))
+		return 0;
+	account->stolen_before_ns = taken_ns;
+	if (stolen_ns > open_ns)
+		stolen_ns = open_ns;
+	account->stolen_ns += stolen_ns;
+	account->version++;
+	barrier();
+	account->total_ns[STATE_RUNNABLE] += stolen_ns;
+	account->since_ns += stolen_ns;
+	barrier();
+	account->version++;
+	charge_nobody(thread, CULPRIT_HYPERVISOR, stolen_ns);
+	if (thread->is_step && !is_waiting_for_gpu(thread))
+		stall_feeding(thread, stolen_ns);
+	return 1;
+}
+
+/* The same for the thread that runs here, where a call or gap of its ends. */
+static __always_inline bool book_stolen_here(struct thread *thread, u64 now_ns)
+{
+	if (elapsed_ns(thread->mark_ns, now_ns) < LEAST_STOLEN_NS)
+		return false;
+	struct task_struct *task = bpf_get_current_task_btf();
+
+	return book_stolen(thread, (u64)BPF_CORE_READ(task, se.cfs_rq), now_ns);
+}
+
+#endif
