@@ -61,8 +61,8 @@ class Episode:
         reason = verdict.judge(self._find(latest, waited))
         if reason is None or reason.cause not in OF_THE_HOST.keys() - {self.chain.cause}:
             return None
-        moments = [tick.then for tick in self._past.ticks(latest.then.now_ns)]
-        return extent.begin(moments or [latest.then], latest.now, 0).now_ns
+        moments = [latest.then, *(tick.then for tick in self._past.ticks(latest.then.now_ns))]
+        return extent.begin(moments, latest.now, 0).now_ns
 
     def follow(self, waited: Waited) -> Transition | None:
         """One tick more."""

@@ -18,6 +18,7 @@ def likelihood(span: Span) -> float:
 
 
 def begin(moments: Iterable[Seen], now: Seen, least_ns: float) -> Seen:
-    """The moment since when it is slower, likeliest: of those since which least_ns were lost, which one of them is."""
+    """The moment since when it is slower, likeliest: one of those since which least_ns were lost; the first where none is."""
     spans = [Span(then, now) for then in moments]
-    return max((span for span in spans if span.late_ns >= least_ns), key=likelihood).then
+    enough = [span for span in spans if span.late_ns >= least_ns]
+    return max(enough, key=likelihood, default=spans[0]).then

@@ -35,7 +35,7 @@ from exporter.history.place import claim
 from exporter.history.store import Cut, Store
 from tests.support.history import NOON, SECOND, a_report, a_window
 store = Store(claim(Path(sys.argv[1])), 2 << 20, began_unix_ns=NOON, version="1.0", has_chains=True)
-for number in range(1 << 20):
+for number in range(int(sys.argv[2]), 1 << 20):
     ended = 10.0 * number
     window = a_window(ended)
     store.write([a_report(ended)], [Cut(window.began_unix_ns, window.ended_unix_ns, [window] * 20)], window.ended_unix_ns)
@@ -126,16 +126,18 @@ class TestKilled:
         """Twenty times the same file goes on, each time killed in the middle of some write."""
         path = tmp_path / "state" / "history.sqlite"
         rng = random.Random(7561)
+        last = -1
         for _ in range(KILLS):
+            first = last + 1  # of what is older than the rest the oldest goes
             writer = subprocess.Popen(
-                [sys.executable, "-c", WRITER, str(path)], stdout=subprocess.PIPE, text=True, cwd=ROOT
+                [sys.executable, "-c", WRITER, str(path), str(first)], stdout=subprocess.PIPE, text=True, cwd=ROOT
             )
             assert writer.stdout is not None
-            assert writer.stdout.readline() == "0\n"
+            assert writer.stdout.readline() == f"{first}\n"
             time.sleep(rng.uniform(0, 0.2))
             writer.kill()
             said, _ = writer.communicate()
-            last = max(map(int, said.split("\n")[:-1]), default=0)  # the last line may be half a number
+            last = max(map(int, said.split("\n")[:-1]), default=first)  # the last line may be half a number
             sound, ends = numbers_of(path)
 
             assert sound == "ok"

@@ -33,7 +33,7 @@ def told(cause: ChainCause = ChainCause.LOCK, *, rank: int = 0, **changes: Any) 
 def case(*opened: Told, name: str = LOCK.name, impact: float | None = 1.0, rules: tuple[Alarm, ...] = ()) -> Case:
     """Of a fault from the tenth second to the fifteenth."""
     last = tuple(one.chain for one in opened)
-    return Case(EPISODES[name], impact, 10 * SECOND, 15 * SECOND, opened, last, rules)
+    return Case(EPISODES[name], impact, 10 * SECOND, 15 * SECOND, opened, last, impact, rules)
 
 
 class TestCase:
