@@ -7,7 +7,6 @@
 #define GPUSTALL_INTERVAL_BPF_H
 
 #include "account.bpf.h"
-#include "stolen.bpf.h"
 
 struct {
 	__uint(type, BPF_MAP_TYPE_HASH);
@@ -56,7 +55,6 @@ __noinline int settle(struct thread *thread, u64 now_ns, struct states *states)
 		return 0;
 	struct states total = {};
 
-	book_stolen_here(thread, now_ns);
 	thread->mark_version = thread->account.version; /* before the account is read: it may change meanwhile */
 	barrier();
 	read_account(&thread->account, now_ns, &total);
@@ -75,7 +73,7 @@ __noinline int settle(struct thread *thread, u64 now_ns, struct states *states)
  */
 static __always_inline bool settle_unswitched(struct thread *thread, u64 now_ns, u32 *state, u64 *ns)
 {
-	if (thread->mark_version != thread->account.version || book_stolen_here(thread, now_ns))
+	if (thread->mark_version != thread->account.version)
 		return false;
 	*state = state_index(thread->account.state);
 	*ns = elapsed_ns(thread->mark_ns, now_ns);

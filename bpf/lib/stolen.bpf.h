@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0 OR BSD-3-Clause */
 /*
  * What the hypervisor took of a virtual machine's CPU while a thread was on it (steal): the thread did not run then, it waited.
- * That is booked where the thread leaves the CPU, and where a call or gap ends that lasted long enough to have been interrupted,
- * never for more than the open one: what an ended one was told to have run, it has run.
+ * That is booked where the thread leaves the CPU, and never for more than the open call or gap: what an ended one was told to
+ * have run, it has run.
  */
 #ifndef GPUSTALL_STOLEN_BPF_H
 #define GPUSTALL_STOLEN_BPF_H
@@ -10,9 +10,7 @@
 #include "blame.bpf.h"
 #include "feeding.bpf.h"
 
-#define LEAST_STOLEN_NS 500000 /* hypervisors give a CPU away for milliseconds */
-
-/* queue: address of the run queue of the thread's own group. Returns whether anything was booked. */
+/* queue: address of the run queue of the thread's own group. */
 __noinline int book_stolen(struct thread *thread, u64 queue, u64 now_ns)
 {
 	if (!thread)
@@ -37,17 +35,7 @@ __noinline int book_stolen(struct thread *thread, u64 queue, u64 now_ns)
 	charge_nobody(thread, CULPRIT_HYPERVISOR, stolen_ns);
 	if (thread->is_step && !is_waiting_for_gpu(thread))
 		stall_feeding(thread, stolen_ns);
-	return 1;
-}
-
-/* The same for the thread that runs here, where a call or gap of its ends. */
-static __always_inline bool book_stolen_here(struct thread *thread, u64 now_ns)
-{
-	if (elapsed_ns(thread->mark_ns, now_ns) < LEAST_STOLEN_NS)
-		return false;
-	struct task_struct *task = bpf_get_current_task_btf();
-
-	return book_stolen(thread, (u64)BPF_CORE_READ(task, se.cfs_rq), now_ns);
+	return 0;
 }
 
 #endif
