@@ -253,15 +253,18 @@ def _is_slower(session: Session, told: Told) -> bool:
     """Whether the job's own steps say so as well, between the begin of the chain and its opening."""
     steps = _cycles(session.run, max(told.rank, 0))
     during = [step.wall_ns for step in steps if step.end_ns > told.chain.began_ns and step.start_ns < told.now_ns]
-    base_ns = _base_ns([step for step in steps if not _is_faulty(session, step)], told.chain.began_ns)
+    base_ns = _base_ns(_quiet(session, steps), told.chain.began_ns)
     return bool(during) and base_ns > 0 and fmean(during) / base_ns - 1 >= IMPACT
 
 
-def _is_faulty(session: Session, step: Step) -> bool:
-    """Whether a fault was injected while it lasted, or just before."""
-    return any(
-        began_ns <= step.end_ns and step.start_ns <= ended_ns + BEFORE_NS for began_ns, ended_ns in _spans(session)
-    )
+def _quiet(session: Session, steps: Iterable[Step]) -> list[Step]:
+    """Those in which no fault was injected, nor just before."""
+    faults = [(began_ns, ended_ns + BEFORE_NS) for began_ns, ended_ns in _spans(session)]
+    return [
+        step
+        for step in steps
+        if not any(began_ns <= step.end_ns and step.start_ns <= ended_ns for began_ns, ended_ns in faults)
+    ]
 
 
 def is_disturbed(session: Session) -> bool:
@@ -269,8 +272,8 @@ def is_disturbed(session: Session) -> bool:
     steps = _cycles(session.run, session.episode.culprit_rank or 0)
     settled_ns = steps[0].start_ns + SETTLED_NS if steps else 0
     by_second: dict[int, list[int]] = {}
-    for step in steps:
-        if step.start_ns >= settled_ns and not _is_faulty(session, step):
+    for step in _quiet(session, steps):
+        if step.start_ns >= settled_ns:
             by_second.setdefault(step.end_ns // NANOSECONDS, []).append(step.wall_ns)
     medians = [median(walls) for walls in by_second.values()]
     return bool(medians) and max(medians) > (1 + DISTURBED) * median(medians)
