@@ -95,9 +95,9 @@ class TestBlocking:
             assert timers(process.pid) == 0
 
     def test_spinning_first_can_make_sleeping_needless(self) -> None:
-        """101 waits of a millisecond each sleep once; with STANDIN_SPIN_US beyond their length they do not sleep."""
-        (blocked,) = run("calls", "--sync=block", "wait:101:1ms")
-        (spun,) = run("calls", "--sync=block", "wait:101:1ms", STANDIN_SPIN_US="1000000")
+        """101 waits of 10 ms each sleep once; with STANDIN_SPIN_US beyond their length they do not sleep."""
+        (blocked,) = run("calls", "--sync=block", "wait:101:10ms")
+        (spun,) = run("calls", "--sync=block", "wait:101:10ms", STANDIN_SPIN_US="1000000")
 
         assert blocked["threads"]["calls"]["nvcsw"] >= 101
         assert spun["threads"]["calls"]["nvcsw"] < 50

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import ctypes
+import mmap
 import os
 import shutil
 import subprocess
@@ -35,6 +37,20 @@ def forget_pages(path: Path) -> None:
     with path.open("rb") as file:
         os.fsync(file.fileno())
         os.posix_fadvise(file.fileno(), 0, 0, os.POSIX_FADV_DONTNEED)
+
+
+@contextmanager
+def held_pages(path: Path) -> Iterator[None]:
+    """The page cache keeps a whole file, whatever a kernel that reclaims in advance (DAMON) thinks of it."""
+    c_library = ctypes.CDLL(None, use_errno=True)
+    with path.open("r+b") as file, mmap.mmap(file.fileno(), 0) as pages:
+        first = ctypes.c_char.from_buffer(pages)
+        try:
+            if c_library.mlock(ctypes.byref(first), ctypes.c_size_t(len(pages))) != 0:
+                raise NotPossible(f"mlock: {os.strerror(ctypes.get_errno())}")
+            yield
+        finally:
+            del first
 
 
 @contextmanager
