@@ -242,6 +242,7 @@ __noinline int switched_in(struct thread *thread, struct turn *turn)
 	account->resumed_ns = now_ns;
 	account->run_delay_ns = turn->run_delay_ns;
 	account->stolen_before_ns = stolen_time_ns((void *)turn->queue);
+	account->fault_run_ns = 0;
 	if (account->blame_ns + throttled_ns < now_ns) {
 		struct wait wait = {
 			.since_ns = account->blame_ns + throttled_ns,

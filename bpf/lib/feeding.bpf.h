@@ -117,15 +117,15 @@ __noinline int resume_feeding(struct thread *thread, u64 runnable_ns, u64 thrott
 	return 0;
 }
 
-/* A step thread fed all the time, but for stolen_ns that the hypervisor took; when it is the only one, the GPU was fed by nobody. */
-__noinline int stall_feeding(struct thread *thread, u64 stolen_ns)
+/* A step thread was on its CPU all the time, but did not feed for so long; when it is the only one, the GPU was fed by nobody. */
+__noinline int stall_feeding(struct thread *thread, u32 state, u64 stalled_ns)
 {
 	if (!thread)
 		return 0;
 	struct feeding_row *row = feeding_row(thread->process);
 
 	if (row && thread->account.is_member && thread->account.is_feeding && row->feeding == 1)
-		add_stall(row, STATE_RUNNABLE, stolen_ns);
+		add_stall(row, state, stalled_ns);
 	return 0;
 }
 

@@ -41,6 +41,7 @@ struct pt_regs { /* arch/x86/include/asm/ptrace.h: user-visible order, frozen */
 #define STACK_TELLS_RETURNS 1
 #define STACK_POINTER(regs) LOAD(regs, sp)
 #define RETURN_VALUE(regs) LOAD(regs, ax)
+#define IS_USER_MODE(regs) ((LOAD(regs, cs) & 3) == 3)
 /* Of a copy of the registers. */
 #define INSTRUCTION_POINTER(copy) ((copy).ip)
 #define STACK_POINTER_OF(copy) ((copy).sp)
@@ -80,6 +81,7 @@ struct pt_regs { /* struct user_pt_regs, the head of the kernel's own */
 #define STACK_TELLS_RETURNS 0 /* entry and return have the same stack pointer */
 #define STACK_POINTER(regs) LOAD(regs, sp)
 #define RETURN_VALUE(regs) LOAD(regs, regs[0])
+#define IS_USER_MODE(regs) ((LOAD(regs, pstate) & 15) == 0)
 #define INSTRUCTION_POINTER(copy) ((copy).pc)
 #define STACK_POINTER_OF(copy) ((copy).sp)
 #define FRAME_POINTER(copy) ((copy).regs[29])

@@ -18,6 +18,8 @@ __noinline int book_stolen(struct thread *thread, u64 queue, u64 now_ns)
 	struct account *account = &thread->account;
 	u64 since_ns = account->since_ns > thread->mark_ns ? account->since_ns : thread->mark_ns;
 	u64 taken_ns = stolen_time_ns((void *)queue), stolen_ns = elapsed_ns(account->stolen_before_ns, taken_ns);
+
+	stolen_ns = elapsed_ns(account->fault_run_ns, stolen_ns); /* what it did for a disk of this machine is booked as a fault */
 	u64 open_ns = elapsed_ns(since_ns, now_ns);
 
 	if (!stolen_ns || account->state != STATE_ON_CPU || (thread->idle_at_ns && now_ns >= thread->idle_at_ns))
@@ -34,7 +36,7 @@ __noinline int book_stolen(struct thread *thread, u64 queue, u64 now_ns)
 	account->version++;
 	charge_nobody(thread, CULPRIT_HYPERVISOR, stolen_ns);
 	if (thread->is_step && !is_waiting_for_gpu(thread))
-		stall_feeding(thread, stolen_ns);
+		stall_feeding(thread, STATE_RUNNABLE, stolen_ns);
 	return 0;
 }
 

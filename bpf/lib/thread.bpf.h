@@ -59,7 +59,8 @@ struct account {
 	u64 last_wait_ns;  /* how long it was */
 	u64 since_wake_ns; /* waits for a CPU since the last wake-up */
 	u64 waking_ns;	   /* when somebody began to wake the thread; 0: nobody has */
-	u64 fault_ns;	   /* when the last page fault began */
+	u64 fault_ns;	   /* when the last page fault began; 0: it is known to be over */
+	u64 fault_run_ns;  /* spent in major faults without a sleep, since the thread came onto its CPU */
 	u64 wakes;
 	u64 voluntary;
 	u64 involuntary;

@@ -26,6 +26,11 @@ class ChangeTest:
         self._sum_ns = max(self._sum_ns + excess_ns - allowed_ns, 0.0)
 
     @property
+    def is_suspect(self) -> bool:
+        """Whether more was lost lately than is allowed."""
+        return self._sum_ns > 0
+
+    @property
     def is_calm(self) -> bool:
         """Whether nothing is on its way to an alarm."""
         return self._sum_ns < self._alarm_ns / 2

@@ -21,6 +21,7 @@ from exporter.chains.thresholds import (
     NOT_HOST_STEPS,
     SPREADS_ALLOWED,
     WINDOW_NS,
+    WINDOWS_KEPT,
 )
 from exporter.chains.usual import Usual
 
@@ -33,6 +34,7 @@ class Past:
         self._seen: deque[Seen] = deque()
         self._marks: deque[Seen] = deque()  # one a second, the last CHRONIC_NS
         self._learning: Seen | None = None  # where the window begins of which the usual is made
+        self._withheld: deque[Span] = deque(maxlen=WINDOWS_KEPT)  # windows that may be the begin of an episode
 
     # ---- what is added
 
@@ -52,17 +54,22 @@ class Past:
             self._marks.popleft()
         return tick
 
-    def learn(self, *, is_quiet: bool) -> None:
-        """What is usual, while nothing is wrong: of a second at the least, and a step where there are steps."""
+    def learn(self, *, is_quiet: bool, is_suspect: bool) -> None:
+        """What is usual, while nothing is wrong: of a second at the least, and a step where there are steps. Of seconds that are
+        suspect it has to turn out first that they were nothing, or slowness that comes gradually would itself become usual.
+        """
         if not is_quiet:
             self._learning = None
+            self._withheld.clear()
             return
         seen = self.last
         self._learning = self._learning or seen
         window = Span(self._learning, seen)
         if window.wall_ns >= WINDOW_NS and (window.steps or not seen.standing.step_began_ns):
-            self.usual.see(window)
+            self._withheld.append(window)
             self._learning = seen
+        while self._withheld and not is_suspect:
+            self.usual.see(self._withheld.popleft())
 
     def begin_anew(self) -> None:
         """What was before is no reason to complain of what comes."""

@@ -74,7 +74,8 @@ class Watch:
         tick = self._past.see(seen)
         if tick is not None and self._episode is None:
             self._try(tick)
-        self._past.learn(is_quiet=self._episode is None and self._change.is_calm)
+        is_quiet = self._episode is None and self._change.is_calm
+        self._past.learn(is_quiet=is_quiet, is_suspect=self._change.is_suspect)
 
     def update(self, waited: Waited, missing: Missing | None, call_times: CallTimes) -> Transition | None:
         """What follows from it. missing: this process is, in a collective."""

@@ -122,6 +122,7 @@ class Libbpf:
             ("bpf_prog_load", number, (number, c_char_p, c_char_p, c_char_p, c_size_t, pointer)),
             ("bpf_program__attach", pointer, (pointer,)),
             ("bpf_program__attach_uprobe_opts", pointer, (pointer, c_int, c_char_p, c_size_t, pointer)),
+            ("bpf_program__attach_perf_event", pointer, (pointer, c_int)),
             ("bpf_link__destroy", number, (pointer,)),
             ("bpf_map__name", c_char_p, (pointer,)),
             ("bpf_map__fd", number, (pointer,)),
@@ -266,6 +267,14 @@ class Libbpf:
         link = self._lib.bpf_program__attach_uprobe_opts(program, -1, path.encode(), offset, byref(options))
         if not link:
             raise self.refused(f"cannot attach a uprobe to {path}+{offset:#x}")
+        return int(link)
+
+    def attach_perf_event(self, program: int, name: str, fd: int) -> int:
+        """Run a program whenever an event happens; returns a link handle for destroy_link(), which closes the event as well."""
+        link = self._lib.bpf_program__attach_perf_event(program, fd)
+        if not link:
+            os.close(fd)
+            raise self.refused(f"cannot attach {name}")
         return int(link)
 
     def destroy_link(self, link: int) -> None:

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from exporter.errors import KernelRefused, NotPossibleHere
-from exporter.kernel import abi
+from exporter.kernel import abi, perf_events
 from exporter.kernel import libbpf as bpf
 from exporter.kernel.attachment_numbers import AttachmentNumbers
 from exporter.kernel.facts import KernelFacts, kernel_facts
@@ -29,8 +29,10 @@ SUBJECTS_OF: dict[str, tuple[str, ...]] = {
 ALWAYS = ("process", "mappings")
 """Who comes and goes, and what they run: needed by all collectors."""
 SUBJECTS = (*ALWAYS, "cuda", "nccl", *SUBJECTS_OF["sched"], *SUBJECTS_OF["chains"])
-OPTIONAL = {"fault": "what a thread does for a page before it sleeps counts as running"}
-"""Objects whose tracepoint not every architecture has, and what is lost without."""
+OPTIONAL = {"fault": "what a thread does for a page but sleep counts as running"}
+"""Objects whose events not every architecture has, and what is lost without."""
+_ON_EVENTS = {"fault_end": perf_events.MAJOR_FAULTS}
+"""Programs that run at each of these events, on any CPU."""
 _ON_ONE_TASK = ("mappings_", "stacks_")
 """Iterators that are run on one task at a time."""
 CALL_SUBJECTS = ("cuda", "nccl")
@@ -272,13 +274,29 @@ def _is_supported(libbpf: Libbpf, kind: AttachKind) -> bool:
 
 
 def attach_fixed(kernel: Kernel) -> None:
-    """Attach the programs whose place in the kernel their section names."""
+    """Attach the programs whose place in the kernel is known beforehand."""
     calls = {name for subject in CALL_SUBJECTS for name in _wanted_programs(kernel, subject) or ()}
     for name, program in kernel.programs.items():
         try:
-            if name.startswith("threads_"):
+            if name in _ON_EVENTS:
+                _attach_to_event(kernel, name)
+            elif name.startswith("threads_"):
                 kernel._iterators[name] = kernel.libbpf.attach_iterator(program, name)
             elif name not in calls and not name.startswith(_ON_ONE_TASK):
                 kernel._links.append(kernel.libbpf.attach(program, name))
         except KernelRefused as error:
             kernel.failures[name] = error
+
+
+def _attach_to_event(kernel: Kernel, name: str) -> None:
+    """On all CPUs or on none."""
+    links: list[int] = []
+    try:
+        for cpu in perf_events.online_cpus():
+            fd = perf_events.opened(_ON_EVENTS[name], cpu, period=1)
+            links.append(kernel.libbpf.attach_perf_event(kernel.programs[name], name, fd))
+    except KernelRefused:
+        for link in links:
+            kernel.libbpf.destroy_link(link)
+        raise
+    kernel._links.extend(links)

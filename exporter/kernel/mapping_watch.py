@@ -7,25 +7,17 @@ What a full ring lost is counted, and tells the caller to walk through /proc ins
 
 from __future__ import annotations
 
-import ctypes
 import mmap
 import os
-import platform
 import struct
 from collections.abc import Iterator
 from pathlib import Path
 from typing import NamedTuple
 
 from exporter.errors import KernelRefused
+from exporter.kernel import perf_events
 
-_SYS_PERF_EVENT_OPEN = {"x86_64": 298, "aarch64": 241}
-_TYPE_SOFTWARE, _COUNT_SW_DUMMY = 1, 9
 _FLAG_MMAP, _FLAG_WATERMARK, _FLAG_MMAP2 = 1 << 8, 1 << 14, 1 << 23
-_OPEN_CLOEXEC = 1 << 3
-_ATTRIBUTES_BYTES = 112  # struct perf_event_attr up to and including aux_watermark and what follows; VER5
-_ATTRIBUTES = struct.Struct(
-    "=IIQQQQQI"
-)  # type, size, config, period, sample_type, read_format, flags, wakeup_watermark
 
 _DATA_PAGES = 4
 _HEAD_OFFSET, _TAIL_OFFSET = 1024, 1032  # struct perf_event_mmap_page
@@ -50,12 +42,12 @@ class MappingWatch:
     marks: byte strings of which one must occur in the file's name. Raises KernelRefused when perf_event_open(2) is denied.
     """
 
-    def __init__(self, marks: tuple[bytes, ...], *, online: Path = Path("/sys/devices/system/cpu/online")) -> None:
+    def __init__(self, marks: tuple[bytes, ...], *, online: Path = perf_events.ONLINE) -> None:
         self._marks = marks
         self._rings: list[_Ring] = []
         self.lost = 0
         try:
-            for cpu in cpu_numbers(online.read_text()):
+            for cpu in perf_events.online_cpus(online):
                 self._rings.append(_Ring(cpu))
         except BaseException:
             self.close()
@@ -89,27 +81,9 @@ class _Ring:
     """The event of one CPU and its ring of records."""
 
     def __init__(self, cpu: int) -> None:
-        attributes = ctypes.create_string_buffer(
-            _ATTRIBUTES.pack(
-                _TYPE_SOFTWARE,
-                _ATTRIBUTES_BYTES,
-                _COUNT_SW_DUMMY,
-                0,
-                0,
-                0,
-                _FLAG_MMAP | _FLAG_MMAP2 | _FLAG_WATERMARK,
-                1,
-            ),
-            _ATTRIBUTES_BYTES,
+        self.fd = perf_events.opened(
+            perf_events.DUMMY, cpu, flags=_FLAG_MMAP | _FLAG_MMAP2 | _FLAG_WATERMARK, watermark=1
         )
-        libc = ctypes.CDLL(None, use_errno=True)
-        number = _SYS_PERF_EVENT_OPEN[platform.machine()]
-        self.fd = libc.syscall(number, attributes, -1, cpu, -1, _OPEN_CLOEXEC)
-        if self.fd < 0:
-            reason = os.strerror(ctypes.get_errno())
-            raise KernelRefused(
-                f"cannot watch mappings on CPU {cpu}: {reason}", remedy="run as root or with CAP_PERFMON"
-            )
         try:
             self._pages = mmap.mmap(self.fd, (1 + _DATA_PAGES) * mmap.PAGESIZE)
         except OSError as error:
@@ -136,12 +110,3 @@ class _Ring:
     def close(self) -> None:
         self._pages.close()
         os.close(self.fd)
-
-
-def cpu_numbers(ranges: str) -> list[int]:
-    """`0-3,8` -> [0, 1, 2, 3, 8], the kernel's list format."""
-    numbers: list[int] = []
-    for part in ranges.strip().split(","):
-        first, _, last = part.partition("-")
-        numbers.extend(range(int(first), int(last or first) + 1))
-    return numbers

@@ -84,7 +84,7 @@ CTYPES = {
     "kernel/mapped_files.py": "mmap(2): the module mmap hides where its mappings are",
     "kernel/maps.py": "buffers for batch look-ups",
     "kernel/filtered_child.py": "seccomp, perf_event_open(2), and machine code that is called",
-    "kernel/mapping_watch.py": "perf_event_open(2) has no wrapper in Python",
+    "kernel/perf_events.py": "perf_event_open(2) has no wrapper in Python",
     "host/libraries.py": "fstatfs(2): os.statvfs() leaves out the type of the file system",
     "commands/run.py": "prctl(2): the stand-in job dies with the exporter",
 }

@@ -40,8 +40,8 @@ def _of_length(name: str, *shares: float) -> Iterator[tuple[Episode, float]]:
 
 
 def _faults() -> Iterator[tuple[Episode, float]]:
-    for per_cpu in (0.5, 1, 2, 3):
-        yield _with("cpu-neighbour", per_cpu, scene=partial(scenes.neighbours, per_cpu))
+    for per_cpu, slower in ((0.5, 0.15), (1, 1.0), (2, 2.0), (3, 3.0)):  # half of the CPUs are free of the single one
+        yield _with("cpu-neighbour", slower, scene=partial(scenes.neighbours, per_cpu))
     for percent, slower in ((70, 0.2), (55, 0.5), (40, 1.0), (30, 2.0)):
         yield _with("own-quota", slower, scene=partial(scenes.own_quota, percent))
     yield _with("quota-and-neighbour", 2.0)

@@ -9,6 +9,7 @@ from pathlib import Path
 
 from tests.faults.injectors.cgroups import Group
 from tests.faults.injectors.cpu import in_groups, named_shell
+from tests.faults.injectors.disk import forget_pages
 
 WRITER = "fault-writer"
 
@@ -35,8 +36,10 @@ def limit(group: Group, size_bytes: int) -> Iterator[None]:
 def reclaim(group: Group, path: Path, spare_bytes: int) -> Iterator[None]:
     """A neighbour in the group fills it with pages to be written, so that a new page must wait for an old one's place.
 
-    path: where it writes, up to twice spare_bytes, which is what the group may have beyond what it has now.
+    path: where it writes, up to twice spare_bytes, which is what the group may have beyond what it has now. What it wrote
+    before is forgotten: the group would have those pages to give away, and nobody would wait.
     """
+    forget_pages(path)
     count = 2 * spare_bytes >> 20
     write = f"dd if=/dev/zero of={path} bs=1M count={count} conv=notrunc 2>/dev/null"
     script = f'while kill -0 "$1" 2>/dev/null; do {write}; done'

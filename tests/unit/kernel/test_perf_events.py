@@ -1,10 +1,10 @@
-"""mapping_watch: the kernel's list of CPUs. The rings themselves are tested in tests/kernel."""
+"""perf_events: the kernel's list of CPUs. The events themselves are tested in tests/kernel."""
 
 from __future__ import annotations
 
 import pytest
 
-from exporter.kernel.mapping_watch import cpu_numbers
+from exporter.kernel.perf_events import cpu_numbers
 
 
 class TestCpuNumbers:
