@@ -127,9 +127,13 @@ def judge(found: Findings) -> Verdict | None:
         return Verdict(first, _effect(first, found), share, _named(shares, found, total), _peer(first, found))
     if found.undecided / total >= UNDECIDED_SHARE and found.wall_ns < PATIENCE_NS:
         return None
-    if found.slower is None or found.slower < NOT_HOST_SHARE or is_another_phase(found):
+    if found.slower is None or is_another_phase(found):
         return None
     if found.wall_ns < NOT_HOST_NS or found.steps < NOT_HOST_STEPS:
+        return None
+    if first in OF_THE_HOST and sum(part for cause, part in shares if cause in OF_THE_HOST) >= MAIN_SHARE:
+        return Verdict(first, _effect(first, found), share, _named(shares, found, total))
+    if found.slower < NOT_HOST_SHARE:
         return None
     if found.undecided / total >= UNDECIDED_SHARE and found.wall_ns < ACQUITTAL_NS:
         return None

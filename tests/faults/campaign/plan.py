@@ -50,7 +50,7 @@ def _faults() -> Iterator[tuple[Episode, float]]:
     for mib_per_second in (32, 16, 8):
         yield _with("slow-disk", 40 / mib_per_second, scene=partial(scenes.slow_disk, mib_per_second * _MIB))
     for mib in (4, 16):
-        yield _with("reclaim", 0.1, scene=partial(scenes.full_group, mib * _MIB))
+        yield _with("reclaim", 0.7, scene=partial(scenes.full_group, mib * _MIB))
     for pages in (32, 128):
         yield _with("major-faults", pages / 64, scene=partial(scenes.pages_gone, pages))
     yield from _of_length("lock-holder-sleeps", 0.05, 0.1, 0.25, 0.6, 1.5)

@@ -132,6 +132,21 @@ class TestAbstaining:
 
         assert (before, opened.chain.cause, opened.chain.severity) == ([], Cause.NOT_HOST, Severity.MEDIUM)
 
+    def test_host_that_explains_it_in_small_parts_is_not_acquitted(self, scene: Scene) -> None:
+        """Of half of the time a disk took 0.3, a hog 0.2 and a lock 0.2: the largest, after as long as an acquittal takes."""
+        lost = {DISK: 0.15, HOG: 0.1, (LossCause.LOCK, NOBODY): 0.1}
+        before = scene.go_on(2.75, step_ms=20.0, lost=lost)
+        (opened,) = scene.go_on(1, step_ms=20.0, lost=lost)
+
+        assert (before, opened.chain.cause) == ([], Cause.BLOCK_IO)
+        assert opened.chain.contribution == pytest.approx(0.3, abs=0.02)
+
+    def test_host_that_explains_less_than_half_of_it_in_small_parts_is_acquitted(self, scene: Scene) -> None:
+        """0.15 each for three of them."""
+        (opened,) = scene.go_on(5, step_ms=20.0, lost={DISK: 0.075, HOG: 0.075, (LossCause.LOCK, NOBODY): 0.075})
+
+        assert (opened.chain.cause, opened.chain.contribution) == (Cause.NOT_HOST, pytest.approx(0.55, abs=0.02))
+
     def test_acquittal_that_was_too_soon_is_taken_back(self, scene: Scene) -> None:
         """Four slow seconds without a loss, which is booked later: the same episode, with its reason."""
         scene.go_on(4, step_ms=20.0)
