@@ -48,7 +48,7 @@ moments at most. A job that makes a step a minute is not seen four times a secon
 
 MAIN_SHARE = 0.5
 TWO_SHARES = 0.7
-"""One cause explains half of what is lost, or two explain 0.7 of it, or many explain half of it for as long as an acquittal takes:
+"""One cause explains half of what is lost, or two explain 0.7 of it, or many explain half of it for as long as acquittals take:
 then the largest is told. Where all of the host's explain less than half, the host is not the reason."""
 
 UNDECIDED_SHARE = 0.3
