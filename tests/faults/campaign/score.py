@@ -179,7 +179,8 @@ def score(session: Session) -> Scored:
     others = [one for one in opened if not any(one in case.opened for case in cases)]
     # A fault that nobody felt is none, and neither is a decoy: what is said of them is wrong.
     others += [one for case in cases if not case.is_positive for one in case.opened]
-    disturbed = tuple(one for one in others if _is_slower(session, one))
+    # Of a decoy that is no excuse: its steps may be longer, and nothing is wrong.
+    disturbed = tuple(one for one in others if not session.episode.is_decoy and is_slower(session, one))
     run_ns = session.run.ticks[-1].now_ns - session.run.ticks[0].now_ns
     positive_ns = sum(case.ended_ns + GRACE_NS - case.began_ns for case in cases if case.is_positive)
     return Scored(
@@ -202,14 +203,13 @@ def _spans(session: Session) -> Iterator[tuple[int, int]]:
     if session.run.injections_ns:
         yield from session.run.injections_ns
         return
-    last_ns = session.run.ticks[-1].now_ns
     steps = session.run.of(0)
     for window in session.episode.windows:
         mine = [step for step in steps if step.number in window]
-        if mine:
-            yield mine[0].start_ns, last_ns if is_last(session.episode) else mine[-1].end_ns
-        elif is_last(session.episode):
-            yield steps[-1].end_ns, last_ns
+        if is_last(session.episode):
+            yield mine[0].start_ns if mine else steps[-1].end_ns, session.run.ticks[-1].now_ns
+        elif mine:
+            yield mine[0].start_ns, mine[-1].end_ns
 
 
 def _cycles(run: RecordedRun, rank: int) -> list[Step]:
@@ -249,12 +249,16 @@ def _base_ns(steps: Sequence[Step], before_ns: int, period: int = 1) -> float:
     return fmean(min(wall, 2 * usual) if period == 1 else wall for wall in walls)
 
 
-def _is_slower(session: Session, told: Told) -> bool:
-    """Whether the job's own steps say so as well, between the begin of the chain and its opening."""
+def is_slower(session: Session, told: Told) -> bool:
+    """Whether the job's own steps were longer than in quiet times, between the begin of the chain and its opening.
+
+    Quiet times of the whole session: what a fault leaves behind it slows steps down for a while, and nobody injects it.
+    """
     steps = _cycles(session.run, max(told.rank, 0))
     during = [step.wall_ns for step in steps if step.end_ns > told.chain.began_ns and step.start_ns < told.now_ns]
-    base_ns = _base_ns(_quiet(session, steps), told.chain.began_ns)
-    return bool(during) and base_ns > 0 and fmean(during) / base_ns - 1 >= IMPACT
+    settled_ns = steps[0].start_ns + SETTLED_NS if steps else 0
+    quiet = [step.wall_ns for step in _quiet(session, steps) if step.start_ns >= settled_ns]
+    return bool(during and quiet) and fmean(during) / median(quiet) - 1 >= IMPACT
 
 
 def _quiet(session: Session, steps: Iterable[Step]) -> list[Step]:

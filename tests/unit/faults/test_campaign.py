@@ -14,10 +14,12 @@ from exporter.units import slot_of
 from tests.faults.campaign.co_occurrence import Alarm, alarms
 from tests.faults.campaign.gauges import Gauge
 from tests.faults.campaign.plan import QUIET_SECONDS, again, episodes_of, long_sessions, short_sessions
-from tests.faults.campaign.score import Case, Share
+from tests.faults.campaign.score import Case, Share, is_slower
+from tests.faults.campaign.session import Session
 from tests.faults.campaign.table import complaints
 from tests.faults.diagnosed import Told
-from tests.faults.job import Window
+from tests.faults.job import Step, Window
+from tests.faults.recording import RecordedRun
 from tests.faults.registry import EPISODES
 from tests.support.chains import SECOND, a_chain
 
@@ -77,6 +79,31 @@ class TestCase:
     def test_wrong_cause_has_no_contribution(self) -> None:
         """It is counted as wrong already."""
         assert case(told(ChainCause.IRQ)).contribution_error is None
+
+
+def session_of(*walls_ms: tuple[int, int]) -> Session:
+    """Rank 0 makes so many steps of so many milliseconds, without a fault."""
+    steps, now_ns = [], 0
+    for count, wall_ms in walls_ms:
+        for _ in range(count):
+            times = {"start_ns": now_ns, "end_ns": now_ns + wall_ms * MS}
+            steps.append(
+                Step(number=len(steps), rank=0, loader_wait_ns=0, delay_ns=0, cpu_ns=0, runnable_ns=0, **times)
+            )
+            now_ns += wall_ms * MS
+    return Session(EPISODES["quiet"], RecordedRun(tuple(steps), (), {0: 0}, ()), ())
+
+
+class TestDisturbance:
+    """Is a chain that nobody expected a false alarm, or was the job slower?"""
+
+    @pytest.mark.parametrize(("wall_ms", "is_so"), [(10, False), (11, True)])
+    def test_steps_are_compared_with_all_quiet_times(self, wall_ms: int, is_so: bool) -> None:
+        """Ten seconds of 10 ms, then ten in which a chain is opened, also where those just before it were slow as well."""
+        chain = a_chain(cause=ChainCause.NOT_HOST, began_ns=18 * SECOND)
+        session = session_of((1500, 10), (500, wall_ms))
+
+        assert is_slower(session, Told(19 * SECOND, 0, Change.OPENED, chain)) is is_so
 
 
 class TestShare:
