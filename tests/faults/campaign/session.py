@@ -14,6 +14,7 @@ from pathlib import Path
 from exporter.kernel.rows import Tables
 from tests.faults.campaign.gauges import Gauge, read
 from tests.faults.episode import Episode
+from tests.faults.job import Window
 from tests.faults.recorder import ticking
 from tests.faults.recording import RecordedRun, run_of, written
 from tests.faults.truth import make
@@ -67,14 +68,18 @@ def _gauging(traced: Tracer) -> Iterator[list[Gauge]]:
 
 
 def save(session: Session, path: Path) -> None:
-    """Everything but the episode, which the plan has."""
-    lines = [written(session.run), {"gauges": session.gauges}]
+    """With the episode's windows: of its other parts the plan knows."""
+    episode = session.episode
+    windows = (episode.window.first, episode.window.end, episode.every, episode.repeats)
+    lines = [written(session.run), {"gauges": session.gauges, "windows": windows}]
     text = "".join(json.dumps(line, separators=(",", ":")) + "\n" for line in lines)
     path.write_bytes(lzma.compress(text.encode(), preset=1))
 
 
 def load(path: Path, episode: Episode) -> Session:
-    """A session from its file."""
+    """A session from its file. episode: of which it is; its windows are those it had when it was played."""
     with lzma.open(path, "rt", encoding="ascii") as file:
         run, rest = map(json.loads, file)
-    return Session(episode, run_of(run), tuple(Gauge(*gauge) for gauge in rest["gauges"]))
+    first, end, every, repeats = rest["windows"]
+    played = replace(episode, window=Window(first, end), every=every, repeats=repeats)
+    return Session(played, run_of(run), tuple(Gauge(*gauge) for gauge in rest["gauges"]))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -15,7 +16,7 @@ from tests.faults.campaign.co_occurrence import Alarm, alarms
 from tests.faults.campaign.gauges import Gauge
 from tests.faults.campaign.plan import QUIET_SECONDS, again, episodes_of, long_sessions, short_sessions
 from tests.faults.campaign.score import Case, Share, is_slower
-from tests.faults.campaign.session import Session
+from tests.faults.campaign.session import Session, load, save
 from tests.faults.campaign.table import complaints
 from tests.faults.diagnosed import Told
 from tests.faults.job import Step, Window
@@ -92,6 +93,19 @@ def session_of(*walls_ms: tuple[int, int]) -> Session:
             )
             now_ns += wall_ms * MS
     return Session(EPISODES["quiet"], RecordedRun(tuple(steps), (), {0: 0}, ()), ())
+
+
+class TestFile:
+    """What is kept of a session."""
+
+    def test_windows_are_those_it_was_played_with(self, tmp_path: Path) -> None:
+        """Whatever the plan has by now."""
+        path = tmp_path / "one.session.xz"
+        session = session_of((100, 10))
+        save(session, path)
+
+        kept = load(path, again(EPISODES["quiet"], 0.0, 7))
+        assert (kept.run, kept.episode.windows) == (session.run, session.episode.windows)
 
 
 class TestDisturbance:
