@@ -1,0 +1,102 @@
+"""alerts/: Prometheus takes the rules, each alert has its tests and its place in the runbook, and metrics are those we export."""
+
+from __future__ import annotations
+
+import re
+import shutil
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from exporter.catalog import METRICS
+from tests.support.documents import ROOT
+
+ALERTS = ROOT / "alerts"
+RULE_FILES = sorted(ALERTS.glob("*.rules.yaml"))
+TESTS = sorted((ROOT / "tests" / "alerts").glob("*.test.yaml"))
+RUNBOOK = (ALERTS / "runbook.md").read_text(encoding="utf-8")
+RULES = "".join(path.read_text(encoding="utf-8") for path in RULE_FILES)
+NAMES = re.findall(r"^ +- alert: (\w+)$", RULES, flags=re.M)
+PROMTOOL = shutil.which("promtool")
+NEEDS_PROMTOOL = pytest.mark.skipif(PROMTOOL is None, reason="promtool is missing: install the package prometheus")
+
+SUFFIXES = ("_bucket", "_sum", "_count", "")
+
+
+def promtool(*arguments: str | Path) -> None:
+    """Fails when it complains."""
+    assert PROMTOOL is not None
+    done = subprocess.run([PROMTOOL, *arguments], capture_output=True, text=True, timeout=120, check=False)
+    assert done.returncode == 0, done.stdout + done.stderr
+
+
+@NEEDS_PROMTOOL
+class TestRules:
+    """By Prometheus' own tool."""
+
+    @pytest.mark.parametrize("path", RULE_FILES, ids=lambda path: path.name)
+    def test_prometheus_takes_them(self, path: Path) -> None:
+        """Without a complaint of its linter."""
+        promtool("check", "rules", "--lint=all", "--lint-fatal", path)
+
+    @pytest.mark.parametrize("path", TESTS, ids=lambda path: path.name)
+    def test_they_do_what_they_are_for(self, path: Path) -> None:
+        """Series go in by hand; what fires, and what is recorded, is compared."""
+        promtool("test", "rules", path)
+
+
+class TestAlerts:
+    """Each of them."""
+
+    def test_names_are_unique(self) -> None:
+        """There are some."""
+        assert len(NAMES) == len(set(NAMES)) > 10
+
+    @pytest.mark.parametrize("name", NAMES)
+    def test_it_is_tested_to_fire_and_to_stay_silent(self, name: str) -> None:
+        """Both, somewhere in tests/alerts."""
+        texts = "".join(path.read_text(encoding="utf-8") for path in TESTS)
+        expected = re.findall(rf"alertname: {name}\n +exp_alerts:(.*)\n", texts)
+
+        assert any(one.strip() == "" for one in expected), "never fires in a test"
+        assert any(one.strip() == "[]" for one in expected), "is never silent in a test"
+
+    @pytest.mark.parametrize("name", NAMES)
+    def test_it_links_to_its_own_section_of_the_runbook(self, name: str) -> None:
+        """Which says what it means, where to look and what to do."""
+        section = re.search(rf"^## {name}\n(.*?)(?=^## |\Z)", RUNBOOK, flags=re.M | re.S)
+
+        assert f"runbook.md#{name.lower()}\n" in RULES
+        assert section is not None
+        assert "**Meaning.**" in section[1]
+        assert re.search(r"\*\*First look( and first act)?\.\*\*", section[1])
+
+    def test_runbook_has_no_section_of_an_alert_that_is_gone(self) -> None:
+        """But its introduction."""
+        assert set(re.findall(r"^## (GpuStall\w+)$", RUNBOOK, flags=re.M)) == set(NAMES)
+
+
+class TestMetrics:
+    """Names in rules and in the runbook."""
+
+    def test_every_metric_is_one_that_is_exported(self) -> None:
+        """Or recorded by these rules."""
+        exported = {metric.name + suffix for metric in METRICS for suffix in SUFFIXES}
+        used = set(re.findall(r"(?<![:\w])gpustall_\w+(?![:\w])", RULES + RUNBOOK))
+
+        assert used - exported == set()
+
+    def test_every_recorded_series_that_is_used_is_recorded(self) -> None:
+        """`level:metric:operation`."""
+        recorded = set(re.findall(r"^ +- record: (\S+)$", RULES, flags=re.M))
+        used = set(re.findall(r"(?<!record: )\b\w+:gpustall_\w+:\w+", RULES + RUNBOOK))
+
+        assert used - recorded == set()
+
+    def test_series_of_a_process_are_those_of_its_info_metric(self) -> None:
+        """What is summed over where a GPU is counted."""
+        (info,) = (metric for metric in METRICS if metric.name == "gpustall_workload_info")
+
+        for labels in re.findall(r"(?:count|group) without \(\s*(?:rank, )?(pid, [^)]*?)\s*\) \(", RULES):
+            assert tuple(re.split(r",\s*", labels)) == info.labels
