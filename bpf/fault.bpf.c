@@ -14,16 +14,6 @@
 #include "lib/feeding.bpf.h"
 #include "lib/registers.bpf.h"
 
-static __always_inline struct thread *watched(struct task_struct *task)
-{
-	struct thread *thread;
-
-	if (!task->bpf_storage) /* spares unrelated tasks the look-up */
-		return NULL;
-	thread = bpf_task_storage_get(&threads, task, 0, 0);
-	return thread && thread->is_tracked ? thread : NULL;
-}
-
 SEC("tp_btf/page_fault_user")
 int fault_begin(u64 *context)
 {

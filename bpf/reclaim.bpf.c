@@ -12,13 +12,9 @@
 
 static __always_inline int change(u32 running_state)
 {
-	struct task_struct *task = bpf_get_current_task_btf();
+	struct thread *thread = watched(bpf_get_current_task_btf());
 
-	if (!task->bpf_storage)
-		return 0;
-	struct thread *thread = bpf_task_storage_get(&threads, task, 0, 0);
-
-	if (!thread || !thread->is_tracked)
+	if (!thread)
 		return 0;
 	struct account *account = &thread->account;
 	u64 now_ns = bpf_ktime_get_ns();

@@ -15,16 +15,6 @@
 #include "lib/stolen.bpf.h"
 #include "lib/waker.bpf.h"
 
-static __always_inline struct thread *watched(struct task_struct *task)
-{
-	struct thread *thread;
-
-	if (!task->bpf_storage) /* spares an unrelated task 66 ns */
-		return NULL;
-	thread = bpf_task_storage_get(&threads, task, 0, 0);
-	return thread && thread->is_tracked ? thread : NULL;
-}
-
 /* What an event says of its thread, in a form that functions can be given which the verifier looks at apart. */
 struct turn {
 	u64 now_ns;

@@ -121,11 +121,11 @@ int stacks_read(struct bpf_iter__task *context)
 	struct stack_row *row = bpf_map_lookup_elem(&stack_scratch, &zero);
 	struct pt_regs registers;
 
-	if (!task || !row || !task->mm || !task->bpf_storage)
+	if (!task || !row || !task->mm)
 		return 0;
-	struct thread *thread = bpf_task_storage_get(&threads, task, 0, 0);
+	struct thread *thread = watched(task);
 
-	if (!thread || !thread->is_tracked)
+	if (!thread)
 		return 0;
 	if (bpf_probe_read_kernel(&registers, sizeof(registers), (void *)bpf_task_pt_regs(task)))
 		return 0;

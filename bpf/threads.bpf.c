@@ -72,11 +72,11 @@ int threads_read(struct bpf_iter__task *context)
 	u32 zero = 0;
 	struct thread_row *row = bpf_map_lookup_elem(&row_scratch, &zero);
 
-	if (!task || !row || !task->bpf_storage)
+	if (!task || !row)
 		return 0;
-	struct thread *thread = bpf_task_storage_get(&threads, task, 0, 0);
+	struct thread *thread = watched(task);
 
-	if (!thread || !thread->is_tracked)
+	if (!thread)
 		return 0;
 	fill(thread, row);
 	row->tid = visible_tid(task);

@@ -24,9 +24,8 @@ _SYS_PERF_EVENT_OPEN = {"x86_64": 298, "aarch64": 241}
 _TYPE_SOFTWARE = 1
 _OPEN_CLOEXEC = 1 << 3
 _ATTRIBUTES_BYTES = 112  # struct perf_event_attr up to and including aux_watermark and what follows; VER5
-_ATTRIBUTES = struct.Struct(
-    "=IIQQQQQI"
-)  # type, size, config, period, sample_type, read_format, flags, wakeup_watermark
+# type, size, config, period, sample_type, read_format, flags, wakeup_watermark
+_ATTRIBUTES = struct.Struct("=IIQQQQQI")
 
 
 def opened(event: int, cpu: int, *, period: int = 0, flags: int = 0, watermark: int = 0) -> int:

@@ -34,10 +34,7 @@ class TestFault:
     """1,024 pages of a mapped file, each asked for by itself."""
 
     def test_all_of_a_fault_is_of_the_fault(self, waits_program: Path, pages: Path) -> None:
-        """Asking for a page, the sleep, and no sleep at all where a virtual disk answers at once: hardly anything is left.
-
-        Before, what is no sleep was time on the CPU, 20 us and more of each fault.
-        """
+        """Asking for a page, the sleep, and no sleep at all where a virtual disk answers at once: hardly anything is left."""
         disk.forget_pages(pages)
         states_ns = read_once(waits_program, pages).call_ns("cudaEventRecord")
 

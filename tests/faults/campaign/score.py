@@ -256,29 +256,28 @@ def is_slower(session: Session, told: Told) -> bool:
     """
     steps = _cycles(session.run, max(told.rank, 0))
     during = [step.wall_ns for step in steps if step.end_ns > told.chain.began_ns and step.start_ns < told.now_ns]
-    settled_ns = steps[0].start_ns + SETTLED_NS if steps else 0
-    quiet = [step.wall_ns for step in _quiet(session, steps) if step.start_ns >= settled_ns]
+    quiet = [step.wall_ns for step in _quiet(session, steps)]
     return bool(during and quiet) and fmean(during) / median(quiet) - 1 >= IMPACT
 
 
-def _quiet(session: Session, steps: Iterable[Step]) -> list[Step]:
-    """Those in which no fault was injected, nor just before."""
+def _quiet(session: Session, steps: Sequence[Step]) -> list[Step]:
+    """Those in which no fault was injected, nor just before; nor while the job had just begun."""
+    settled_ns = steps[0].start_ns + SETTLED_NS if steps else 0
     faults = [(began_ns, ended_ns + BEFORE_NS) for began_ns, ended_ns in _spans(session)]
     return [
         step
         for step in steps
-        if not any(began_ns <= step.end_ns and step.start_ns <= ended_ns for began_ns, ended_ns in faults)
+        if step.start_ns >= settled_ns
+        and not any(began_ns <= step.end_ns and step.start_ns <= ended_ns for began_ns, ended_ns in faults)
     ]
 
 
 def is_disturbed(session: Session) -> bool:
     """Whether something else than the fault made steps longer."""
     steps = _cycles(session.run, session.episode.culprit_rank or 0)
-    settled_ns = steps[0].start_ns + SETTLED_NS if steps else 0
     by_second: dict[int, list[int]] = {}
     for step in _quiet(session, steps):
-        if step.start_ns >= settled_ns:
-            by_second.setdefault(step.end_ns // NANOSECONDS, []).append(step.wall_ns)
+        by_second.setdefault(step.end_ns // NANOSECONDS, []).append(step.wall_ns)
     medians = [median(walls) for walls in by_second.values()]
     return bool(medians) and max(medians) > (1 + DISTURBED) * median(medians)
 
