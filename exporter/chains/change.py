@@ -40,6 +40,11 @@ class ChangeTest:
         """Whether it is slower, beyond what its own variation explains."""
         return self._sum_ns >= self._alarm_ns
 
+    def accuse(self, began_ns: int) -> None:
+        """Others have lost enough since then, and say that it is this job's doing."""
+        if not self.is_alarm:
+            self.began_ns, self._sum_ns = began_ns, self._alarm_ns
+
     def reset(self) -> None:
         """As if nothing had been lost."""
         self._sum_ns = 0.0

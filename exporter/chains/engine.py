@@ -70,9 +70,13 @@ class Engine:
             self._watches[number].see(Seen(now_ns, observed.standing, observed.collectives))
         missing = self._communicators.update({number: one.collectives for number, one in processes.items()}, now_ns)
         absent = {one.process: one for one in missing}
+        awaited = self._awaited()
         for number, observed in processes.items():
             transition = self._watches[number].update(
-                self._waited_by(number), absent.get(number), partial(self._call_times, number)
+                self._waited_by(number),
+                absent.get(number),
+                partial(self._call_times, number),
+                awaited_since_ns=awaited.get(number, 0),
             )
             transitions += [transition] if transition else []
             transitions += self._look_at_memory(number, observed.allocations, now_ns)
@@ -108,10 +112,25 @@ class Engine:
             own = span.now.collectives.keys()
             if not own:
                 return {}
-            others = (watch for other, watch in self._watches.items() if other != number and watch.communicators & own)
+            others = (watch for other, watch in self._watches.items() if other != number and watch.ranks.keys() & own)
             return waited_ns(span, (watch.span(span) for watch in others))
 
         return waited
+
+    def _awaited(self) -> dict[int, int]:
+        """Processes that an open chain of another one names as the rank it waits for, and since when."""
+        awaited: dict[int, int] = {}
+        for waiting in self._watches.values():
+            chain = waiting.chain
+            if chain is None or chain.cause is not Cause.PEER_RANK:
+                continue
+            own = waiting.ranks.keys()
+            for number, watch in self._watches.items():
+                if watch is not waiting and any(
+                    str(rank) == chain.peer for at, rank in watch.ranks.items() if at in own
+                ):
+                    awaited[number] = min(awaited.get(number, chain.began_ns), chain.began_ns)
+        return awaited
 
     def _look_at_memory(self, number: int, allocations: Allocations, now_ns: int) -> list[Transition]:
         memory = self._memory[number]

@@ -111,10 +111,8 @@ class Episode:
         chain = self.chain
         found, now = self._find(whole, waited), self._find(self._past.recent(RECENT_NS), waited)
         reason = verdict.judge(found)
-        for known in (found, now) if chain.cause is Cause.NOT_HOST else ():
-            guilty = verdict.judge(known)
-            if guilty is not None and guilty.cause in OF_THE_HOST:
-                return self._convict(whole, known, guilty)
+        if chain.cause is Cause.NOT_HOST and reason is not None and reason.cause in OF_THE_HOST:
+            return self._convict(whole, found, reason)
         contribution = verdict.contribution_of(chain.cause, reason) if reason else chain.contribution
         lost_share = figures.lost_share(now, chain.cause)
         severity = verdict.severity_of(chain.cause, lost_share, max(contribution, MAIN_SHARE))

@@ -6,7 +6,7 @@ In: Seen, one at a tick. Out: Spans of it.
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterator, Set
+from collections.abc import Iterator
 from itertools import pairwise
 
 from exporter.chains import extent
@@ -27,7 +27,7 @@ from exporter.chains.usual import Usual
 
 
 class Past:
-    """Of one process. Nothing may be asked of it before something was seen, but communicators."""
+    """Of one process. Nothing may be asked of it before something was seen, but its ranks."""
 
     def __init__(self) -> None:
         self.usual = Usual()
@@ -114,9 +114,9 @@ class Past:
         return max(ALLOWANCE, SPREADS_ALLOWED * self.usual.spread)
 
     @property
-    def communicators(self) -> Set[int]:
-        """The hashes of those that it is in."""
-        return self._seen[-1].collectives.keys() if self._seen else frozenset()
+    def ranks(self) -> dict[int, int]:
+        """The one it has in each communicator, by hash."""
+        return {number: one.rank for number, one in self._seen[-1].collectives.items()} if self._seen else {}
 
     # ---- moments and spans
 

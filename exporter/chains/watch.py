@@ -5,7 +5,7 @@ In: what was seen of it at every tick. Out: Transitions of its chain.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Set
+from collections.abc import Callable, Mapping
 from typing import NamedTuple
 
 from exporter.chains import figures, verdict
@@ -65,9 +65,9 @@ class Watch:
         return self._past.has_rhythm
 
     @property
-    def communicators(self) -> Set[int]:
-        """The hashes of those that it is in."""
-        return self._past.communicators
+    def ranks(self) -> Mapping[int, int]:
+        """The one it has in each communicator, by hash."""
+        return self._past.ranks
 
     def see(self, seen: Seen) -> None:
         """What is known at a tick."""
@@ -77,8 +77,12 @@ class Watch:
         is_quiet = self._episode is None and self._change.is_calm
         self._past.learn(is_quiet=is_quiet, is_suspect=self._change.is_suspect)
 
-    def update(self, waited: Waited, missing: Missing | None, call_times: CallTimes) -> Transition | None:
-        """What follows from it. missing: this process is, in a collective."""
+    def update(
+        self, waited: Waited, missing: Missing | None, call_times: CallTimes, *, awaited_since_ns: int = 0
+    ) -> Transition | None:
+        """What follows from it. missing: this process is, in a collective. awaited_since_ns: since when others say that they wait
+        for it; 0 if nobody does.
+        """
         seen = self._past.last
         self.is_undecided = seen.standing.undecided_ns > ALLOWANCE * WINDOW_NS
         self.is_stuck = self._is_stuck(seen)
@@ -88,6 +92,8 @@ class Watch:
             return self._follow(self._episode, waited)
         if missing is not None and self._has_stood_still(missing.since_ns, seen):
             return None  # it may be on its way, or never come: the next seconds tell
+        if awaited_since_ns:
+            self._change.accuse(awaited_since_ns)
         if not self._change.is_alarm:
             self._spent = None
             return self._complain(waited)

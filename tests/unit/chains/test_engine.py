@@ -361,6 +361,17 @@ class TestCourse:
         assert told(scene.told) == [(Change.OPENED, cause), (Change.RESOLVED, cause), (Change.OPENED, Cause.BLOCK_IO)]
         assert scene.told[1].chain.resolved_ns == scene.told[2].chain.began_ns == 1_025 * SECOND
 
+    def test_host_is_not_convicted_of_what_was_before(self, scene: Scene) -> None:
+        """A fifth slower for no reason of the host, and then a disk takes a fifth as well: that is a chain of its own."""
+        scene.go_on(10, step_ms=12.0)
+        scene.go_on(3, step_ms=14.0, lost={DISK: 0.2})
+
+        assert told(scene.told)[:3] == [
+            (Change.OPENED, Cause.NOT_HOST),
+            (Change.RESOLVED, Cause.NOT_HOST),
+            (Change.OPENED, Cause.BLOCK_IO),
+        ]
+
     def test_much_worse_for_the_same_reason_is_the_same_episode(self, scene: Scene) -> None:
         """It escalates."""
         scene.go_on(5, step_ms=12.0, lost={DISK: 0.17})
@@ -423,6 +434,19 @@ class TestRanks:
             (2, Cause.SLOW_RANK, ""),
         ]
         assert {chain.process: chain.severity for _, chain in scene.told}[1] is Severity.MEDIUM
+
+    def test_rank_that_another_one_waits_for_is_judged_although_its_own_steps_vary(self) -> None:
+        """By four percent every other second: of itself its nine percent would be news only later."""
+        scene = Scene(Job(1), Job(2), has_ranks=True)
+        for _ in range(12):
+            for step_ms in (9.6, 10.0, 10.4):
+                scene.go_on(2, {"step_ms": 10.0}, {"step_ms": step_ms})
+        scene.go_on(4.75, {"step_ms": 11.0}, {"step_ms": 11.0, "late": 0.09})
+
+        assert [(chain.process, chain.cause) for _, chain in scene.opened()] == [
+            (1, Cause.PEER_RANK),
+            (2, Cause.SLOW_RANK),
+        ]
 
     def test_late_rank_with_a_cause_has_that_cause(self) -> None:
         """It waits for its disk."""
