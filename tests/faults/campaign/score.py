@@ -30,6 +30,8 @@ BASE_NS = 6 * NANOSECONDS
 """Quiet steps before a window, that say how long it would have been."""
 BEFORE_NS = NANOSECONDS
 """So much may the begin of a chain lie before that of the fault: four ticks."""
+ONSET_NS = 2 * NANOSECONDS
+"""What begins of itself so shortly before a fault cannot be told from it, by nobody: such a window proves nothing."""
 SETTLED_NS = 5 * NANOSECONDS
 """Of a job: its first steps are not compared."""
 DISTURBED = 0.1
@@ -141,13 +143,15 @@ def _latest(told: Told, last: Iterable[Chain]) -> Chain:
 
 class Scored(NamedTuple):
     """A session. false_alarms: chains that were opened while its steps were as long as ever. disturbed: while they were longer,
-    and nobody had injected anything: this machine's own doing. noise: by how much windows without a fault are off.
+    and nobody had injected anything: this machine's own doing. unsettled: windows that are left out, since that had begun just before
+    them. noise: by how much windows without a fault are off.
     false_rules: moments at which one of the other rules held that had not held before, in quiet times.
     """
 
     cases: tuple[Case, ...]
     false_alarms: tuple[Told, ...]
     disturbed: tuple[Told, ...]
+    unsettled: int
     quiet_ns: int
     noise: tuple[float, ...]
     false_rules: tuple[Alarm, ...]
@@ -176,6 +180,7 @@ def score(session: Session) -> Scored:
                 tuple(rule for rule in rules if began_ns <= rule.now_ns <= until_ns),
             )
         )
+    settled = [case for case in cases if not case.is_positive or is_settled(session, case.began_ns)]
     others = [one for one in opened if not any(one in case.opened for case in cases)]
     # A fault that nobody felt is none, and neither is a decoy: what is said of them is wrong.
     others += [one for case in cases if not case.is_positive for one in case.opened]
@@ -184,9 +189,10 @@ def score(session: Session) -> Scored:
     run_ns = session.run.ticks[-1].now_ns - session.run.ticks[0].now_ns
     positive_ns = sum(case.ended_ns + GRACE_NS - case.began_ns for case in cases if case.is_positive)
     return Scored(
-        tuple(case for case in cases if case.is_positive),
+        tuple(case for case in settled if case.is_positive),
         tuple(one for one in others if one not in disturbed),
         disturbed,
+        len(cases) - len(settled),
         max(run_ns - positive_ns, 0),
         tuple(_noise(session)),
         tuple(_fresh(rules, [(case.began_ns, case.ended_ns) for case in cases if case.is_positive])),
@@ -247,6 +253,20 @@ def _base_ns(steps: Sequence[Step], before_ns: int, period: int = 1) -> float:
         return 0.0
     usual = median(walls)
     return fmean(min(wall, 2 * usual) if period == 1 else wall for wall in walls)
+
+
+def is_settled(session: Session, began_ns: int) -> bool:
+    """Whether the steps of the rank that has the fault were as long just before it as in the seconds before that."""
+    steps = _cycles(session.run, session.episode.culprit_rank or 0)
+    base = [step for step in steps if began_ns - BASE_NS <= step.start_ns and step.end_ns <= began_ns]
+    if not base:
+        return True
+    usual = median(step.wall_ns for step in base)
+    seconds_of = [
+        [step.wall_ns for step in base if from_ns <= step.end_ns < from_ns + NANOSECONDS]
+        for from_ns in range(began_ns - ONSET_NS, began_ns, NANOSECONDS)
+    ]
+    return all(median(walls) <= (1 + DISTURBED) * usual for walls in seconds_of if walls)
 
 
 def is_slower(session: Session, told: Told) -> bool:

@@ -54,6 +54,7 @@ def figures(scored: Sequence[Scored]) -> str:
     found = [case for case in cases if case.first]
     false_alarms = [told for one in scored for told in one.false_alarms]
     disturbed = sum(len(one.disturbed) for one in scored)
+    unsettled = sum(one.unsettled for one in scored)
     quiet_hours = seconds(sum(one.quiet_ns for one in scored)) / HOUR_SECONDS
     of_gpu = [case for case in cases if case.episode.cause is Cause.NOT_HOST]
     right = sum(len(case.opened) > 0 for case in cases)
@@ -112,6 +113,7 @@ def figures(scored: Sequence[Scored]) -> str:
             "tells none",
         ),
         ("the same of pairs without a fault", f"{100 * fmean(noise):.1f} pp of {len(noise)}" if noise else "-", ""),
+        ("episodes left out: steps had become longer of themselves just before", str(unsettled), ""),
         ("chains while nobody injected anything and steps were longer", str(disturbed), ""),
     ]
     head = "| figure | chains | rules of co-occurrence |\n| --- | ---: | ---: |"

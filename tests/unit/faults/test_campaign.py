@@ -15,7 +15,7 @@ from exporter.units import slot_of
 from tests.faults.campaign.co_occurrence import Alarm, alarms
 from tests.faults.campaign.gauges import Gauge
 from tests.faults.campaign.plan import QUIET_SECONDS, again, episodes_of, long_sessions, short_sessions
-from tests.faults.campaign.score import Case, Share, is_slower
+from tests.faults.campaign.score import Case, Share, is_settled, is_slower
 from tests.faults.campaign.session import Session, load, save
 from tests.faults.campaign.table import complaints
 from tests.faults.diagnosed import Told
@@ -118,6 +118,22 @@ class TestDisturbance:
         session = session_of((1500, 10), (500, wall_ms))
 
         assert is_slower(session, Told(19 * SECOND, 0, Change.OPENED, chain)) is is_so
+
+
+class TestOnset:
+    """A fault that comes just after steps have become longer of themselves proves nothing."""
+
+    def test_fault_after_quiet_seconds_counts(self) -> None:
+        """Steps are what they were."""
+        assert is_settled(session_of((1000, 10)), 10 * SECOND)
+
+    def test_fault_within_two_seconds_of_a_disturbance_does_not(self) -> None:
+        """A second of steps that are half longer."""
+        assert not is_settled(session_of((900, 10), (67, 15)), 10 * SECOND)
+
+    def test_fault_in_a_job_that_has_been_slow_for_long_counts(self) -> None:
+        """It is slower than it was half a minute ago, and steady."""
+        assert is_settled(session_of((1000, 10), (1000, 15)), 25 * SECOND)
 
 
 class TestShare:
