@@ -8,7 +8,8 @@ PYTEST  := $(BIN)/python -m pytest
 # What the build needs from the distribution, and what only the tests need: "command-or-file:package".
 BUILD_NEEDS := clang:clang llvm-strip:llvm cc:gcc /usr/include/bpf/bpf_helpers.h:libbpf-dev \
                /usr/include/linux/bpf.h:linux-libc-dev /usr/include/stdlib.h:libc6-dev
-TEST_NEEDS  := prometheus:prometheus unzip:unzip /usr/lib/python3/dist-packages/bcc:python3-bpfcc
+TEST_NEEDS  := prometheus:prometheus prometheus-alertmanager:prometheus-alertmanager unzip:unzip \
+               /usr/lib/python3/dist-packages/bcc:python3-bpfcc
 KERNEL_NEEDS := qemu-system-x86_64:qemu-system-x86 /usr/sbin/mke2fs:e2fsprogs
 
 run: build ## Build what is missing, attach, serve http://127.0.0.1:10478/metrics (a stand-in job if no GPU job runs)
@@ -58,6 +59,9 @@ faults: build $(VENV)/dev ## Real faults, and whether the chains say so: fifteen
 bench: build $(VENV)/dev ## The figures of docs/measurements.md, measured here and now
 	$(SUDO) $(BIN)/python -m tests.bench $(FLAGS)
 
+pictures: build $(VENV)/dev test-packages ## The boards of the documents, drawn from jobs under faults that run meanwhile
+	$(SUDO) $(BIN)/python -m tests.pictures
+
 golden: $(VENV)/dev ## Rewrite the golden files and the generated parts of the documents
 	GOLDEN_REWRITE=1 $(PYTEST) -q tests/unit/output/test_golden.py tests/contract/test_readme.py
 
@@ -93,4 +97,4 @@ clean: ## Remove everything that was built
 help: ## This list
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/\1\t\2/p' $(MAKEFILE_LIST) | while IFS="$$(printf '\t')" read -r name text; do printf '  make %-12s %s\n' "$$name" "$$text"; done
 
-.PHONY: run test build check check-static soak test-nvidia test-kernels conformance bench golden format packages test-packages clean help
+.PHONY: run test build check check-static soak test-nvidia test-kernels conformance bench pictures golden format packages test-packages clean help

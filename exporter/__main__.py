@@ -17,6 +17,7 @@ COMMANDS = {
     "check": "say whether `run` would work here, and what is missing",
     "explain": "say what was slow of late, why, and what to do; needs no root",
     "top": "a live table of a running exporter: which rank loses time, and why",
+    "rates": "make rules for Prometheus of what GPUs cost",
     "demo": "show what the exporter says of a job under a real fault",
     "standin": "run a training job, or a program of yours, on a stand-in GPU",
 }

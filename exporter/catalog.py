@@ -366,6 +366,14 @@ BUILD_INFO = _own(
     ("version", "python", "libbpf", "kernel", "attach_kind"),
     "The running exporter: its version, what it runs on, and how uprobes are attached.",
 )
+GPU_INFO = Metric(
+    "gpustall_gpu_info",
+    "gpustall.gpu.info",
+    "",
+    Kind.INFO,
+    ("gpu_uuid", "model"),
+    "GPUs of this machine, by the driver's list in /proc; none without an NVIDIA driver.",
+)
 PROBES_ENABLED = _own(
     "probes_enabled",
     "",
@@ -546,6 +554,9 @@ HISTORY_DROPPED = _own(
 )
 SERIES = _own("series", "{series}", Kind.GAUGE, (), "Workload series in the last snapshot; a histogram is one.")
 
+MACHINE_METRICS = (GPU_INFO,)
+"""About the machine that the exporter runs on."""
+
 EXPORTER_METRICS = (
     BUILD_INFO,
     PROBES_ENABLED,
@@ -585,4 +596,7 @@ EXPORTER_METRICS = (
     SERIES,
 )
 
-METRICS = WORKLOAD_METRICS + EXPORTER_METRICS
+OWN_METRICS = MACHINE_METRICS + EXPORTER_METRICS
+"""Without the common labels: what the exporter tells in its own name."""
+
+METRICS = WORKLOAD_METRICS + OWN_METRICS

@@ -33,6 +33,7 @@ from exporter.errors import ExporterError, KernelRefused, NotPossibleHere
 from exporter.evidence.witness import RESULTS, Witness
 from exporter.governor import Governor
 from exporter.host.frame_rules import FrameRules
+from exporter.host.gpus import gpus
 from exporter.host.libraries import MARKS
 from exporter.host.processes import Processes
 from exporter.host.symbols import Symbols
@@ -160,6 +161,7 @@ class Daemon:
         )
         resources.callback(self.server.server_close)
         self._report_build()
+        self.own.replace(catalog.GPU_INFO, dict.fromkeys(gpus(), 1.0))
         self.own.set(catalog.LOSSES, 0, "mapping_watch", "ring_full")
         self.own.set(catalog.PROBES_ENABLED, 1)
         self._is_probing = True

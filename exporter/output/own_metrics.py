@@ -14,7 +14,7 @@ from prometheus_client.exposition import generate_latest
 from prometheus_client.metrics_core import Metric as ClientFamily
 from prometheus_client.openmetrics.exposition import generate_latest as generate_openmetrics
 
-from exporter.catalog import EXPORTER_METRICS, Kind, Metric
+from exporter.catalog import OWN_METRICS, Kind, Metric
 from exporter.model import Family, Point
 from exporter.output import protobuf
 from exporter.output.negotiation import Format
@@ -62,7 +62,7 @@ class OwnMetrics:
     def _current(self) -> list[tuple[Metric, dict[tuple[str, ...], float]]]:
         """Every metric that has a series, in catalogue order."""
         with self._lock:
-            return [(metric, dict(self._values[metric])) for metric in EXPORTER_METRICS if self._values.get(metric)]
+            return [(metric, dict(self._values[metric])) for metric in OWN_METRICS if self._values.get(metric)]
 
     def render(self, fmt: Format) -> bytes:
         """The exposition, without the `# EOF` that ends OpenMetrics."""

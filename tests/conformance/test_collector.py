@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from exporter.catalog import EXPORTER_METRICS, METRICS, WORKLOAD_METRICS, Kind
+from exporter.catalog import METRICS, OWN_METRICS, WORKLOAD_METRICS, Kind
 from tests.conformance import partners, series
 from tests.conformance.job import Job, at_rest
 from tests.conformance.partners import Collector
@@ -23,7 +23,7 @@ from tests.support.traced import eventually, only
 
 pytestmark = pytest.mark.conformance
 PATIENCE_SECONDS = 60
-OWN_NAMES = {metric.name for metric in EXPORTER_METRICS}
+OWN_NAMES = {metric.name for metric in OWN_METRICS}
 OPERATIONS = "gpustall.cuda.operations"
 LIVE = "gpustall.cuda.memory.live"  # a gauge: also pushed when it has not changed
 FORM_OF = {
@@ -187,7 +187,7 @@ class TestForm:
     def test_labels_are_those_of_the_catalogue(self, pushed: Pushed) -> None:
         """The job's with the five common ones, the exporter's own without; an empty one is sent empty."""
         wanted = {metric.otel_name: COMMON_LABELS | set(metric.labels) for metric in WORKLOAD_METRICS}
-        wanted |= {metric.otel_name: set(metric.labels) for metric in EXPORTER_METRICS}
+        wanted |= {metric.otel_name: set(metric.labels) for metric in OWN_METRICS}
 
         assert [point for point in pushed.points() if set(point.attributes) != wanted[point.name]] == []
         assert {point.attributes["namespace"] for point in pushed.workload()} == {""}
@@ -234,7 +234,7 @@ class TestResources:
 
     def test_own_metrics_have_a_resource_to_themselves(self, pushed: Pushed) -> None:
         """One, and nothing about a job hangs from it."""
-        own = {metric.otel_name for metric in EXPORTER_METRICS}
+        own = {metric.otel_name for metric in OWN_METRICS}
         instances = {point.resource["service.instance.id"] for point in pushed.points() if point.name in own}
 
         assert {p.name for p in pushed.points() if p.resource["service.instance.id"] == only(instances)} <= own

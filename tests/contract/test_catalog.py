@@ -7,7 +7,16 @@ import re
 import pytest
 
 from exporter import catalog, config
-from exporter.catalog import COMMON_LABELS, EXPORTER_METRICS, METRICS, STEP_DURATION, WORKLOAD_METRICS, Kind, Metric
+from exporter.catalog import (
+    COMMON_LABELS,
+    EXPORTER_METRICS,
+    METRICS,
+    OWN_METRICS,
+    STEP_DURATION,
+    WORKLOAD_METRICS,
+    Kind,
+    Metric,
+)
 from tests.support.translation import prometheus_name
 
 CALL_DURATIONS = [m for m in METRICS if m.kind is Kind.HISTOGRAM and m is not STEP_DURATION]  # a step is no call
@@ -74,8 +83,8 @@ class TestNames:
         made = {value for value in vars(catalog).values() if isinstance(value, Metric)}
 
         assert made == set(METRICS)
-        assert not set(WORKLOAD_METRICS) & set(EXPORTER_METRICS)
-        assert set(WORKLOAD_METRICS) | set(EXPORTER_METRICS) == set(METRICS)
+        assert not set(WORKLOAD_METRICS) & set(OWN_METRICS)
+        assert set(WORKLOAD_METRICS) | set(OWN_METRICS) == set(METRICS)
 
 
 class TestCollectors:

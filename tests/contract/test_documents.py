@@ -42,6 +42,8 @@ OTHER_FLAGS = {
     "by",
     "yes",
     "replay",
+    "rates",
+    "output",
     "no-collector.cuda",
     "no-collector.nccl",
     "no-collector.sched",

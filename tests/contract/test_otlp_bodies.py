@@ -7,7 +7,7 @@ from collections.abc import Iterable
 import pytest
 
 from exporter import catalog
-from exporter.catalog import EXPORTER_METRICS
+from exporter.catalog import OWN_METRICS
 from exporter.model import Family
 from exporter.output.negotiation import Format
 from exporter.output.otlp import json_body, points, protobuf_body
@@ -41,7 +41,7 @@ EVERY_CUMULATIVE_FORM = pytest.mark.parametrize("form", CUMULATIVE, ids=named)
 def own_metrics() -> OwnMetrics:
     """Every metric of the exporter's own with two series, one of which is 0."""
     own = OwnMetrics()
-    for number, metric in enumerate(catalog.EXPORTER_METRICS):
+    for number, metric in enumerate(catalog.OWN_METRICS):
         value = 1.0 if metric.kind is catalog.Kind.INFO else number + 0.5
         own.set(metric, value, *(f'a "{label}"\\' for label in metric.labels))
         if metric.labels and metric.kind is not catalog.Kind.INFO:
@@ -127,7 +127,7 @@ class TestAgainstTheScrape:
         scraped = translation.of_scrape(scrape)
         wanted = points.data_points(CASES["training"](), own.families())
 
-        own_names = {metric.otel_name for metric in EXPORTER_METRICS}
+        own_names = {metric.otel_name for metric in OWN_METRICS}
         pushed = translation.of_points(point for point in received_json(wanted, form) if point.name in own_names)
         assert pushed == {key: value for key, value in scraped.items() if not key[0].startswith("process_")}
 

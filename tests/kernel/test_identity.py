@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
@@ -13,6 +12,7 @@ from exporter import standin
 from tests.support.exporter_process import Exporter, running
 from tests.support.exposition import Sample
 from tests.support.held_calls import fresh_rank, held_calls
+from tests.support.named_cgroup import named_cgroup
 from tests.support.traced import eventually, only
 
 # The first twelve digits are what is shown; they are this process's own, so that two runs of the tests do not meet.
@@ -31,52 +31,6 @@ def exporter() -> Iterator[Exporter]:
         yield found
 
 
-def _hierarchies() -> dict[str, Path]:
-    """v2, and of v1 the memory controller, where they are mounted."""
-    found = {}
-    for line in Path("/proc/self/mounts").read_text().splitlines():
-        _, folder, kind, options, *_ = line.split()
-        if kind == "cgroup2":
-            found["v2"] = Path(folder)
-        elif kind == "cgroup" and "memory" in options.split(","):
-            found["v1"] = Path(folder)
-    return found
-
-
-@contextmanager
-def _cgroup(hierarchy: str, path: str) -> Iterator[Path]:
-    """A control group, made with all above it that is missing, and removed again."""
-    root = _hierarchies().get(hierarchy)
-    if root is None:
-        pytest.skip(f"needs control groups {hierarchy}, mounted")
-    made = []
-    folder = root
-    try:
-        for name in path.split("/"):
-            folder /= name
-            if not folder.exists():
-                try:
-                    folder.mkdir()
-                except OSError as error:
-                    pytest.skip(f"needs control groups that can be made: {folder}: {error.strerror}")
-                made.append(folder)
-        yield folder
-    finally:
-        *parents, leaf = made or [folder]
-        eventually(lambda: not leaf.exists() or _is_removed(leaf), f"{leaf} is removed")
-        for parent in reversed(parents):
-            _is_removed(parent)  # unless somebody else uses it by now
-
-
-def _is_removed(folder: Path) -> bool:
-    """Only when the last process in it is gone, which takes a moment after it was killed."""
-    try:
-        folder.rmdir()
-    except OSError:
-        return False
-    return True
-
-
 def _info(exporter: Exporter, cgroup: Path) -> Sample:
     """gpustall_workload_info of a process that was started in a control group."""
     rank = fresh_rank()
@@ -93,7 +47,7 @@ class TestIdentity:
 
     def test_docker(self, exporter: Exporter, hierarchy: str) -> None:
         """The container label is the short id, as `docker ps` shows it."""
-        with _cgroup(hierarchy, f"docker/{ID}") as cgroup:
+        with named_cgroup(hierarchy, f"docker/{ID}") as cgroup:
             labels = _info(exporter, cgroup).labels
 
         assert labels["container"] == SHORT_ID
@@ -101,7 +55,7 @@ class TestIdentity:
 
     def test_pod_by_cgroupfs(self, exporter: Exporter, hierarchy: str) -> None:
         """The pod's uid is in gpustall_workload_info, to be joined with kube-state-metrics."""
-        with _cgroup(hierarchy, f"kubepods/burstable/pod{POD_UID}/{ID}") as cgroup:
+        with named_cgroup(hierarchy, f"kubepods/burstable/pod{POD_UID}/{ID}") as cgroup:
             labels = _info(exporter, cgroup).labels
 
         assert (labels["container"], labels["pod_uid"]) == (SHORT_ID, POD_UID)
@@ -110,7 +64,7 @@ class TestIdentity:
     def test_pod_by_systemd(self, exporter: Exporter, hierarchy: str) -> None:
         """As containerd with the systemd driver writes it: dashes of the uid become underscores."""
         slices = "kubepods.slice/kubepods-besteffort.slice/kubepods-besteffort-pod" + POD_UID.replace("-", "_")
-        with _cgroup(hierarchy, f"{slices}.slice/cri-containerd-{ID}.scope") as cgroup:
+        with named_cgroup(hierarchy, f"{slices}.slice/cri-containerd-{ID}.scope") as cgroup:
             labels = _info(exporter, cgroup).labels
 
         assert (labels["container"], labels["pod_uid"]) == (SHORT_ID, POD_UID)
@@ -118,21 +72,21 @@ class TestIdentity:
 
     def test_slurm(self, exporter: Exporter, hierarchy: str) -> None:
         """The job's number stands for the container."""
-        with _cgroup(hierarchy, "slurm/uid_1000/job_4711/step_0/task_0") as cgroup:
+        with named_cgroup(hierarchy, "slurm/uid_1000/job_4711/step_0/task_0") as cgroup:
             labels = _info(exporter, cgroup).labels
 
         assert (labels["container"], labels["slurm_job_id"]) == ("job_4711", "4711")
 
     def test_service(self, exporter: Exporter, hierarchy: str) -> None:
         """A systemd unit."""
-        with _cgroup(hierarchy, f"system.slice/{UNIT}") as cgroup:
+        with named_cgroup(hierarchy, f"system.slice/{UNIT}") as cgroup:
             labels = _info(exporter, cgroup).labels
 
         assert (labels["container"], labels["unit"]) == (UNIT, UNIT)
 
     def test_hexadecimal_digits_elsewhere_are_no_container(self, exporter: Exporter, hierarchy: str) -> None:
         """Never guessed."""
-        with _cgroup(hierarchy, f"somebody/{ID}") as cgroup:
+        with named_cgroup(hierarchy, f"somebody/{ID}") as cgroup:
             labels = _info(exporter, cgroup).labels
 
         assert labels["container_id"] != ID

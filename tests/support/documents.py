@@ -1,19 +1,23 @@
-"""The parts of the documents that are made from the code: tables of metrics, labels and flags. `make golden` writes them.
+"""The parts of the documents that are made from the code: tables of metrics, labels and flags, rules. `make golden` writes them.
 
-In: the catalogue, the settings, the list of operations. Out: Markdown. README.md has its table between two markers;
-docs/metrics.md and docs/flags.md are generated as a whole.
+In: the catalogue, the settings, the list of operations, the rule files, the boards. Out: Markdown, YAML and JSON. README.md has
+its table between two markers; the others are generated as a whole.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
+from functools import partial
 from pathlib import Path
 
-from exporter import config, units
+from dashboards.__main__ import BOARDS, file_of, text_of
+from dashboards.boards import Board
+from exporter import config, rates, units
 from exporter.accounting.naming import MAX_CULPRITS
-from exporter.catalog import COMMON_LABELS, EXPORTER_METRICS, WORKLOAD_METRICS, Kind, Metric
+from exporter.catalog import COMMON_LABELS, OWN_METRICS, WORKLOAD_METRICS, Kind, Metric
 from exporter.kernel.abi import COMMUNICATOR_ORDINALS, Api, LossReason
 from exporter.kernel.operations import OPERATIONS
+from exporter.prometheus_rule import prometheus_rule
 
 ROOT = Path(__file__).parents[2]
 BEGIN = "<!-- metrics: begin, made by `make golden` -->"
@@ -69,6 +73,8 @@ LABEL_MEANINGS = {
     "container_runtime": "`docker`, `containerd`, `crio`, `podman`, `kubernetes` (a pod whose runtime the path does not name),"
     " `lxc`, `slurm` or `systemd`.",
     "unit": "The innermost systemd unit of the cgroup.",
+    "gpu_uuid": "As `nvidia-smi -L` shows it.",
+    "model": "Of a GPU, the name that the driver gives it, such as `NVIDIA H100 80GB HBM3`.",
     "version": "Of the exporter.",
     "python": "The interpreter's version.",
     "libbpf": "The library's version.",
@@ -169,10 +175,10 @@ def readme_table() -> str:
     """Name, type, own labels and help, of every metric."""
     head = ("metric", "type", "labels", "meaning")
     rows = ((f"`{m.name}`", m.kind.value, code(m.labels), m.help) for m in WORKLOAD_METRICS)
-    own = ((f"`{m.name}`", m.kind.value, code(m.labels), m.help) for m in EXPORTER_METRICS)
+    own = ((f"`{m.name}`", m.kind.value, code(m.labels), m.help) for m in OWN_METRICS)
     return (
         f"About the traced processes; each also has the labels {code(COMMON_LABELS)}:\n\n{table(head, rows)}\n\n"
-        f"About the exporter itself, without those labels:\n\n{table(head, own)}"
+        f"About the exporter itself and its machine, without those labels:\n\n{table(head, own)}"
     )
 
 
@@ -203,12 +209,12 @@ def _metrics_sections() -> Iterator[str]:
     yield table(("label", "meaning"), ((f"`{name}`", COMMON_LABEL_MEANINGS[name]) for name in COMMON_LABELS))
     yield "## About the traced processes"
     yield from (_metric_section(metric) for metric in WORKLOAD_METRICS)
-    yield "## About the exporter"
+    yield "## About the exporter and its machine"
     yield (
         "Without the common labels. `--web.disable-exporter-metrics` leaves them out, and with them the `process_*` metrics"
         " of the exporter's own process, which the Prometheus client library provides."
     )
-    yield from (_metric_section(metric) for metric in EXPORTER_METRICS)
+    yield from (_metric_section(metric) for metric in OWN_METRICS)
     yield "## Labels"
     yield table(("label", "meaning"), ((f"`{name}`", text) for name, text in LABEL_MEANINGS.items()))
     yield "### `operation`"
@@ -337,9 +343,50 @@ def toml_defaults() -> str:
     return "\n".join(f"[{name}]\n" + "".join(lines) for name, lines in tables.items())
 
 
+def rules_for_kubernetes(_text: str = "") -> str:
+    """alerts/prometheusrule.yaml: the rule files, but for that of prices, which everybody makes from his own."""
+    files = sorted(path for path in (ROOT / "alerts").glob("*.rules.yaml") if path.name != "rates.rules.yaml")
+    comment = "# Made by `make golden` from the rule files beside this; edit those instead."
+    return prometheus_rule("gpu-stall-exporter", comment, (path.read_text(encoding="utf-8") for path in files))
+
+
+def rules_of_prices(_text: str = "") -> str:
+    """alerts/rates.rules.yaml: what `gpu-stall-exporter rates` makes of the prices beside it."""
+    path = ROOT / "alerts" / "rates.toml"
+    return rates.rules(rates.read(path), path.name)
+
+
+def datadog_mapping(_text: str = "") -> str:
+    """deploy/datadog/openmetrics.d/conf.yaml: for Datadog's OpenMetrics check, which wants counters without `_total`."""
+    lines = [
+        "# Made by `make golden`. For the Datadog Agent: conf.d/openmetrics.d/conf.yaml. Names are the same as over OTLP.",
+        "# Every metric here is a custom metric, by which Datadog bills: leave out what you do not look at.",
+        "init_config: {}",
+        "instances:",
+        "  - openmetrics_endpoint: http://127.0.0.1:10478/metrics",
+        "    namespace: gpustall",
+        "    histogram_buckets_as_distributions: true # quantiles by Datadog, from the ten edges of the text format",
+        "    max_returned_metrics: 20000",
+        "    metrics:",
+    ]
+    for metric in (*WORKLOAD_METRICS, *OWN_METRICS):
+        if metric.kind is not Kind.INFO:
+            lines.append(f"      - {metric.name.removesuffix('_total')}: {metric.otel_name.removeprefix('gpustall.')}")
+    return "\n".join(lines) + "\n"
+
+
+def board_of(board: Board, _text: str = "") -> str:
+    """A file of dashboards/grafana."""
+    return text_of(board)
+
+
 DOCUMENTS: dict[str, Callable[[str], str]] = {
     "README.md": readme,
+    "alerts/prometheusrule.yaml": rules_for_kubernetes,
+    "alerts/rates.rules.yaml": rules_of_prices,
     "docs/metrics.md": metrics_page,
+    "deploy/datadog/openmetrics.d/conf.yaml": datadog_mapping,
     "docs/flags.md": flags_page,
+    **{str(file_of(board).relative_to(ROOT)): partial(board_of, board) for board in BOARDS},
 }
 """File -> its text as it should be, made from its text as it is."""

@@ -143,8 +143,8 @@ def _latest(told: Told, last: Iterable[Chain]) -> Chain:
 
 class Scored(NamedTuple):
     """A session. false_alarms: chains that were opened while its steps were as long as ever. disturbed: while they were longer,
-    and nobody had injected anything: this machine's own doing. unsettled: windows that are left out, since that had begun just before
-    them. noise: by how much windows without a fault are off.
+    and nobody had injected anything: this machine's own doing. unsettled: windows that are left out, since that had begun just
+    before them. noise: by how much windows without a fault are off.
     false_rules: moments at which one of the other rules held that had not held before, in quiet times.
     """
 

@@ -24,7 +24,7 @@ def samples(own: OwnMetrics) -> dict[tuple[str, tuple[tuple[str, str], ...]], fl
 def filled() -> OwnMetrics:
     """One series of every metric of the catalogue."""
     own = OwnMetrics()
-    for metric in catalog.EXPORTER_METRICS:
+    for metric in catalog.OWN_METRICS:
         own.set(metric, 1, *(f"a {name}" for name in metric.labels))
     return own
 
@@ -86,7 +86,7 @@ class TestFormats:
         """Under its name, with its labels."""
         found = {name: tuple(sorted(key for key, _ in labels)) for name, labels in samples(filled())}
 
-        assert found == {metric.name: tuple(sorted(metric.labels)) for metric in catalog.EXPORTER_METRICS}
+        assert found == {metric.name: tuple(sorted(metric.labels)) for metric in catalog.OWN_METRICS}
 
     @pytest.mark.parametrize("common", catalog.COMMON_LABELS)
     def test_no_metric_carries_workload_labels(self, common: str) -> None:

@@ -1,0 +1,35 @@
+"""Every board, and the files they are in. `python -m dashboards` writes them; `make golden` does, too."""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+
+from dashboards import chains, cost, exporter, fleet, ranks, workload
+from dashboards.boards import Board
+
+FOLDER = Path(__file__).parent / "grafana"
+BOARDS = (fleet.BOARD, workload.BOARD, ranks.BOARD, chains.BOARD, cost.BOARD, exporter.BOARD)
+"""In the order in which one goes from one to the next."""
+
+
+def file_of(board: Board) -> Path:
+    """gpustall-fleet -> grafana/fleet.json."""
+    return FOLDER / f"{board.uid.removeprefix('gpustall-')}.json"
+
+
+def text_of(board: Board) -> str:
+    """What stands in it."""
+    return json.dumps(board.document(), indent=2, ensure_ascii=False) + "\n"
+
+
+def main() -> int:
+    """Write all of them; returns the exit status."""
+    for board in BOARDS:
+        file_of(board).write_text(text_of(board), encoding="utf-8")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

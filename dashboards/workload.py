@@ -1,0 +1,169 @@
+"""Where does the time of these ranks go? For whoever owns the job, and whoever was paged for it."""
+
+from __future__ import annotations
+
+from dashboards.boards import Board, Row, of_workloads, or_zero
+from dashboards.panels import Query, bars, graph, stat
+
+FEEDING = 'operation!~"other_gap|worker|idle|abandoned"'
+"""Thread time of the threads that launch and synchronise: in their calls, and between them."""
+
+_LOST = of_workloads("gpustall_lost_seconds_total")
+_CULPRIT = of_workloads("gpustall_culprit_seconds_total", 'culprit!=""')
+_TIME = of_workloads("gpustall_thread_time_seconds_total", FEEDING)
+_PROCESSES = of_workloads("gpustall_workload_info")
+_RUNTIME = 'api="runtime"'
+
+
+def of_steps(quantile: float) -> str:
+    """Of the duration of steps, whichever kind of histogram Prometheus has of it."""
+    return quantile_of(quantile, "gpustall_step_duration_seconds")
+
+
+def quantile_of(quantile: float, metric: str, *by: str, matchers: tuple[str, ...] = ()) -> str:
+    """Of a classic histogram, or of a native one where it has no buckets with `le`."""
+    classic, native = of_workloads(f"{metric}_bucket", *matchers), of_workloads(metric, *matchers)
+    grouped = f" by ({', '.join(by)})" if by else ""
+    return (
+        f"histogram_quantile({quantile}, sum by ({', '.join(('le', *by))}) (rate({classic}[$__rate_interval])))"
+        f" or histogram_quantile({quantile}, sum{grouped} (rate({native}[$__rate_interval])))"
+    )
+
+
+_NUMBERS = (
+    stat("Ranks", "Processes that are chosen above.", f"count({_PROCESSES})"),
+    stat(
+        "GPU time lost",
+        "Part of the time in which the host made the GPU wait.",
+        f"sum(rate({_LOST}[$__rate_interval])) / count({_PROCESSES})",
+        "percentunit",
+        decimals=1,
+        thresholds=((None, "green"), (0.05, "yellow"), (0.25, "orange"), (0.5, "red")),
+    ),
+    stat("Step, median", "From one training step to the next.", of_steps(0.5), "s", decimals=2),
+    stat("Step, 99th percentile", "Of a hundred steps one takes longer.", of_steps(0.99), "s", decimals=2),
+    stat(
+        "Worst open chain",
+        "1 low, 2 medium, 3 high, 4 critical.",
+        or_zero(f"max({of_workloads('gpustall_chain_severity')})", _PROCESSES),
+        thresholds=((None, "green"), (2, "yellow"), (3, "orange"), (4, "red")),
+    ),
+    stat(
+        "GPU memory",
+        "Allocated and not yet freed, of the allocations that the exporter saw.",
+        f"sum({of_workloads('gpustall_cuda_memory_live_bytes')})",
+        "bytes",
+    ),
+)
+
+_WHERE = (
+    graph(
+        "Where the time goes",
+        "Every second of the threads that feed the GPU, by what they did; the parts add up to the number of these threads."
+        " gpu_wait is the GPU at work, or a thread that waits for it; everything else is the host.",
+        Query(f"sum by (state) (rate({_TIME}[$__rate_interval]))", "{{state}}"),
+        is_stacked=True,
+        height=11,
+    ),
+    graph(
+        "GPU time lost, by cause",
+        "Of that, what made the GPU wait, as a number of GPUs.",
+        Query(f"sum by (cause) (rate({_LOST}[$__rate_interval]))", "{{cause}}"),
+        is_stacked=True,
+        height=11,
+    ),
+    graph(
+        "In which calls",
+        "The same threads by the call they were in; gap is the time between two calls.",
+        Query(f"sum by (operation) (rate({_TIME}[$__rate_interval]))", "{{operation}}"),
+        is_stacked=True,
+    ),
+    bars(
+        "Culprits",
+        "Who took it: programs that held the CPU instead, over the range of time that is shown.",
+        Query(f"sort_desc(sum by (cause, culprit) (rate({_CULPRIT}[$__range])) > 0)", "{{cause}}: {{culprit}}"),
+        "short",
+    ),
+)
+
+_STEPS = (
+    graph(
+        "Step duration",
+        "Quantiles over the ranks that are chosen.",
+        Query(of_steps(0.5), "median"),
+        Query(of_steps(0.99), "99th percentile"),
+        unit="s",
+    ),
+    graph(
+        "What the feeding thread slept for",
+        "Between two calls, until another thread or process of the job woke it: what that one did meanwhile. The DataLoader's own"
+        " reason is here.",
+        Query(
+            f"sum by (blocked_on, state) (rate({of_workloads('gpustall_wait_chain_seconds_total')}[$__rate_interval]))",
+            "{{blocked_on}}: {{state}}",
+        ),
+        is_stacked=True,
+    ),
+)
+
+_CUDA = (
+    graph(
+        "CUDA calls",
+        "Calls of the runtime in a second.",
+        Query(
+            f"sum by (operation) (rate({of_workloads('gpustall_cuda_operations_total', _RUNTIME)}[$__rate_interval]))",
+            "{{operation}}",
+        ),
+        unit="ops",
+    ),
+    graph(
+        "CUDA calls, 99th percentile",
+        "Host time from entry to return; an asynchronous call only enqueues.",
+        Query(
+            quantile_of(0.99, "gpustall_cuda_operation_duration_seconds", "operation", matchers=(_RUNTIME,)),
+            "{{operation}}",
+        ),
+        unit="s",
+    ),
+    graph(
+        "Copies",
+        "Bytes asked for in a second, by direction.",
+        Query(
+            f"sum by (direction) (rate({of_workloads('gpustall_cuda_memcpy_bytes_total')}[$__rate_interval]))",
+            "{{direction}}",
+        ),
+        unit="Bps",
+    ),
+    graph(
+        "CUDA errors",
+        "Calls that returned an error; 2 is out of memory.",
+        Query(
+            "sum by (operation, code)"
+            f" (rate({of_workloads('gpustall_cuda_operation_errors_total', _RUNTIME)}[$__rate_interval]))",
+            "{{operation}}: {{code}}",
+        ),
+        unit="ops",
+    ),
+    graph(
+        "GPU memory",
+        "Allocated and not yet freed, by rank.",
+        Query(f"sum by (rank) ({of_workloads('gpustall_cuda_memory_live_bytes')})", "rank {{rank}}"),
+        unit="bytes",
+    ),
+    graph(
+        "GPU memory, allocated and freed",
+        "Bytes in a second. As much of both, and a lot of it: an allocator that returns what it needs again in the next step.",
+        Query(
+            f"sum(rate({of_workloads('gpustall_cuda_memory_allocated_bytes_total')}[$__rate_interval]))", "allocated"
+        ),
+        Query(f"sum(rate({of_workloads('gpustall_cuda_memory_freed_bytes_total')}[$__rate_interval]))", "freed"),
+        unit="Bps",
+    ),
+)
+
+BOARD = Board(
+    "gpustall-workload",
+    "GPU stalls / Workload",
+    "Where does the time of these ranks go?",
+    (Row("Now", _NUMBERS), Row("Where the time goes", _WHERE), Row("Steps", _STEPS), Row("CUDA", _CUDA)),
+)

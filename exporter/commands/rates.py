@@ -1,0 +1,41 @@
+"""`gpu-stall-exporter rates`: prices of GPUs become rules for Prometheus, which say what lost GPU time costs."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from pathlib import Path
+
+from exporter import rates
+from exporter.errors import BadInput
+from exporter.prometheus_rule import prometheus_rule
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """The file of prices, and where the rules go."""
+    parser.add_argument("--rates", type=Path, default=Path("rates.toml"), metavar="FILE", help="prices [rates.toml]")
+    parser.add_argument(
+        "--format",
+        choices=("rules", "kubernetes"),
+        default="rules",
+        help="a file for Prometheus, or a PrometheusRule for its operator in Kubernetes [rules]",
+    )
+    parser.add_argument("--output", type=Path, metavar="FILE", help="where the rules go [standard output]")
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Writes the rules whole or not at all."""
+    text = rates.rules(rates.read(arguments.rates), arguments.rates.name)
+    if arguments.format == "kubernetes":
+        text = prometheus_rule("gpu-stall-exporter-rates", f"# {rates.MADE_BY}", [text])
+    if arguments.output is None:
+        sys.stdout.write(text)
+        return 0
+    temporary: Path = arguments.output.with_name(f".{arguments.output.name}.new")
+    try:
+        temporary.write_text(text, encoding="utf-8")
+        temporary.replace(arguments.output)
+    except OSError as error:
+        temporary.unlink(missing_ok=True)
+        raise BadInput(f"cannot write {arguments.output}: {error.strerror}") from None
+    return 0

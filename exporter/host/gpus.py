@@ -1,0 +1,37 @@
+"""Which GPUs does this machine have, by the NVIDIA driver's own list in /proc? Nothing of the driver's libraries is loaded.
+
+In: /proc/driver/nvidia/gpus. Out: Gpu, in the order of their PCI addresses; none where there is no such driver.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import NamedTuple
+
+GPUS = Path("/proc/driver/nvidia/gpus")
+MAX_GPUS = 64
+
+
+class Gpu(NamedTuple):
+    """uuid: such as `GPU-1f0a…`. model: such as `NVIDIA H100 80GB HBM3`."""
+
+    uuid: str
+    model: str
+
+
+def gpus(path: Path = GPUS) -> list[Gpu]:
+    """Those that can be read. One that fell off the bus may be listed without a name, or not at all."""
+    return list(_read(path))[:MAX_GPUS]
+
+
+def _read(path: Path) -> Iterator[Gpu]:
+    for information in sorted(path.glob("*/information")):
+        try:
+            text = information.read_text(errors="replace")
+        except OSError:
+            continue
+        facts = dict(line.split(":", 1) for line in text.splitlines() if ":" in line)
+        gpu = Gpu(facts.get("GPU UUID", "").strip(), facts.get("Model", "").strip())
+        if gpu.model:
+            yield gpu

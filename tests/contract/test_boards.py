@@ -1,0 +1,166 @@
+"""dashboards/: every board is one that Grafana and the linter of dashboards take, and asks for nothing that does not exist.
+
+The rules are those of Grafana's dashboard-linter, which `make conformance` runs; these run without Go.
+"""
+
+from __future__ import annotations
+
+import itertools
+import re
+from typing import Any
+
+import pytest
+
+from dashboards.__main__ import BOARDS
+from dashboards.boards import Board
+from dashboards.panels import COLUMNS, Panel, Query
+from exporter.catalog import COMMON_LABELS, METRICS, Kind
+from tests.support.documents import ROOT
+
+EVERY_BOARD = pytest.mark.parametrize("board", BOARDS, ids=lambda board: board.uid)
+PANELS = [(board, panel) for board in BOARDS for panel in board.panels()]
+EVERY_PANEL = pytest.mark.parametrize(
+    ("board", "panel"), PANELS, ids=lambda one: getattr(one, "title", None) or one.uid
+)
+QUERIES = [(panel, query) for _, panel in PANELS for query in panel.queries]
+EVERY_QUERY = pytest.mark.parametrize(("panel", "query"), QUERIES, ids=lambda one: getattr(one, "title", ""))
+
+UNITS = {"short", "none", "percentunit", "s", "bytes", "Bps", "ops", "cps", "currencyUSD"}
+"""Of Grafana's, those that we use. Source: its valueFormats/categories.ts."""
+
+RECORDED = set(
+    re.findall(r"record: (\S+)", "".join(path.read_text() for path in (ROOT / "alerts").glob("*.rules.yaml")))
+)
+PROMETHEUS_OWN = {"up", "process_cpu_seconds_total", "process_resident_memory_bytes"}
+SELECTOR = re.compile(r"([a-zA-Z_:][\w:]*)\{([^}]*)\}")
+COUNTERS = {metric.name for metric in METRICS if metric.kind is Kind.COUNTER} | {"process_cpu_seconds_total"}
+
+
+def panels_of(document: dict[str, Any]) -> list[dict[str, Any]]:
+    """Those of collapsed rows as well, rows included."""
+    return list(itertools.chain.from_iterable((one, *one.get("panels", ())) for one in document["panels"]))
+
+
+def selectors(query: Query) -> list[tuple[str, str]]:
+    """(metric, matchers)."""
+    return SELECTOR.findall(query.expr)
+
+
+class TestBoards:
+    """Each of them."""
+
+    def test_uids_and_titles_are_unique(self) -> None:
+        """A uid has 40 characters at the most."""
+        assert len({board.uid for board in BOARDS}) == len({board.title for board in BOARDS}) == len(BOARDS) == 6
+        assert max(len(board.uid) for board in BOARDS) <= 40
+
+    @EVERY_BOARD
+    def test_numbers_of_panels_are_unique(self, board: Board) -> None:
+        """Those in collapsed rows as well."""
+        numbers = [panel["id"] for panel in panels_of(board.document())]
+
+        assert len(numbers) == len(set(numbers))
+
+    @EVERY_BOARD
+    def test_panels_lie_side_by_side(self, board: Board) -> None:
+        """None covers another one, or reaches over the edge."""
+        covered: set[tuple[int, int]] = set()
+        for panel in panels_of(board.document()):
+            at = panel["gridPos"]
+            cells = set(itertools.product(range(at["x"], at["x"] + at["w"]), range(at["y"], at["y"] + at["h"])))
+            assert not cells & covered, panel["title"]
+            assert at["x"] + at["w"] <= COLUMNS
+            covered |= cells
+
+    @EVERY_BOARD
+    def test_every_line_is_full(self, board: Board) -> None:
+        """A gap in the grid looks as if something were missing."""
+        lines: dict[int, int] = {}
+        for panel in panels_of(board.document()):
+            at = panel["gridPos"]
+            lines[at["y"]] = lines.get(at["y"], 0) + at["w"]
+
+        assert set(lines.values()) == {COLUMNS}
+
+    @EVERY_BOARD
+    def test_it_cannot_be_edited_in_place(self, board: Board) -> None:
+        """What is provisioned would not last."""
+        assert board.document()["editable"] is False
+
+    @EVERY_BOARD
+    def test_variables_are_those_that_everybody_knows(self, board: Board) -> None:
+        """Data source, job and instance first."""
+        variables = board.document()["templating"]["list"]
+        more = ["node", "namespace", "pod", "rank"] if board.is_of_workloads else []
+
+        assert [one["name"] for one in variables] == ["datasource", "job", "instance", "cluster", *more]
+        assert all(one["multi"] and one["includeAll"] and one["refresh"] == 2 for one in variables[1:])
+        assert [one["allValue"] for one in variables[1:3]] == [".+", ".+"]
+
+    def test_links_between_boards_lead_somewhere(self) -> None:
+        """/d/UID."""
+        texts = "".join(str(board.document()) for board in BOARDS)
+
+        assert set(re.findall(r"/d/([\w-]+)", texts)) <= {board.uid for board in BOARDS}
+
+
+class TestPanels:
+    """Each of them."""
+
+    @EVERY_PANEL
+    def test_it_says_what_it_shows(self, board: Board, panel: Panel) -> None:
+        """A title, and a description that is a sentence."""
+        assert board.title
+        assert panel.title
+        assert re.fullmatch(r".+[.!?]", panel.description)
+
+    @EVERY_PANEL
+    def test_its_unit_is_one_of_grafanas(self, board: Board, panel: Panel) -> None:
+        """And so are those of a table's columns."""
+        columns = [p["value"] for one in panel.overrides for p in one["properties"] if p["id"] == "unit"]
+
+        assert {panel.unit, *columns} <= UNITS, board.title
+
+    @EVERY_PANEL
+    def test_its_columns_are_labels_or_values(self, board: Board, panel: Panel) -> None:
+        """Of a table."""
+        labels = {*COMMON_LABELS, "instance", "training_job", *(label for one in METRICS for label in one.labels)}
+        values = {"Value", *(f"Value #{chr(ord('A') + place)}" for place in range(len(panel.queries)))}
+        for one in panel.transformations:
+            named = set(one["options"].get("include", {}).get("names", ()))
+            assert named <= labels | values, board.title
+
+
+class TestQueries:
+    """Each of them."""
+
+    @EVERY_QUERY
+    def test_its_metrics_exist(self, panel: Panel, query: Query) -> None:
+        """They are exported, recorded by our rules, or Prometheus' own."""
+        exported = {metric.name + suffix for metric in METRICS for suffix in ("", "_bucket", "_sum", "_count")}
+        named = {metric for metric, _ in selectors(query)}
+
+        assert named, panel.title
+        assert named <= exported | RECORDED | PROMETHEUS_OWN
+
+    @EVERY_QUERY
+    def test_it_asks_for_the_chosen_ones_only(self, panel: Panel, query: Query) -> None:
+        """In every selector."""
+        for metric, matchers in selectors(query):
+            assert matchers.startswith('job=~"$job", instance=~"$instance", cluster=~"$cluster"'), (panel.title, metric)
+
+    @EVERY_QUERY
+    def test_it_looks_as_far_back_as_grafana_says(self, panel: Panel, query: Query) -> None:
+        """Whatever the scrape interval is."""
+        ranges = set(re.findall(r"\[([^\]]+)\]", query.expr))
+
+        assert ranges <= {"$__rate_interval", "$__range", "$__range:1m"}, panel.title
+
+    @EVERY_QUERY
+    def test_counters_are_looked_at_by_their_growth(self, panel: Panel, query: Query) -> None:
+        """But for collectives that are not done: the difference of two counters."""
+        if panel.title == "Collectives that are not done":
+            return
+        for metric, _ in selectors(query):
+            if metric in COUNTERS:
+                assert re.search(rf"\b(rate|increase)\({metric}\{{", query.expr), panel.title

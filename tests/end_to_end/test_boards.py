@@ -1,0 +1,64 @@
+"""Every query of every board, asked of a real Prometheus that scrapes jobs under a fault, returns data."""
+
+from __future__ import annotations
+
+import re
+import time
+from collections.abc import Iterator
+from xml.etree import ElementTree as ET
+
+import pytest
+
+from dashboards.__main__ import BOARDS
+from dashboards.boards import Board
+from dashboards.data import Span, filled_in
+from dashboards.drawing import draw
+from dashboards.panels import Panel
+from tests.support.requirements import need_command, need_tracing
+from tests.support.standin_gpu import built
+from tests.support.traced import eventually
+from tests.support.watched_jobs import PATIENCE_SECONDS, Servers, watched
+
+PANELS = [(board, panel) for board in BOARDS for panel in board.panels()]
+NATIVE_ONLY, CLASSIC_ONLY = "Native histograms", "Classic histograms"
+RANGE_SECONDS = 180.0
+
+
+@pytest.fixture(scope="module")
+def servers(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Servers]:
+    """One for all queries."""
+    need_tracing()
+    need_command("prometheus", "prometheus")
+    built()
+    with watched(tmp_path_factory.mktemp("boards")) as found:
+        yield found
+
+
+def row_of(board: Board, panel: Panel) -> str:
+    """Its title."""
+    return next(row.title for row in board.rows if panel in row.panels)
+
+
+class TestBoards:
+    """Each panel, by each of its queries."""
+
+    @pytest.mark.parametrize(("board", "panel"), PANELS, ids=lambda one: getattr(one, "uid", None) or one.title)
+    def test_panel_has_data(self, servers: Servers, board: Board, panel: Panel) -> None:
+        """With both kinds of histograms, but heatmaps, of which each shows one kind. Legends name labels that are there."""
+        row = row_of(board, panel)
+        asked = [servers.native] * (row != CLASSIC_ONLY) + [servers.classic] * (row != NATIVE_ONLY)
+        for prometheus in asked:
+            for query in panel.queries:
+                expression = filled_in(query.expr, RANGE_SECONDS)
+                found = eventually(lambda: prometheus.query(expression), expression, PATIENCE_SECONDS)  # noqa: B023
+                legend = set(re.findall(r"{{(\w+)}}", query.legend)) - {"le"}
+                assert any(legend <= set(series["metric"]) for series in found), query.legend
+
+    @pytest.mark.parametrize("board", BOARDS, ids=lambda board: board.uid)
+    def test_it_can_be_drawn(self, servers: Servers, board: Board) -> None:
+        """As well-formed SVG that has the title of every panel which is not hidden."""
+        end = time.time()
+        picture = draw(board, servers.native.url, Span(end - 60, end, 1.0))
+
+        texts = {element.text for element in ET.fromstring(picture).iter() if element.text}  # noqa: S314 - our own
+        assert {panel.title for row in board.rows if not row.is_collapsed for panel in row.panels} <= texts

@@ -1,0 +1,96 @@
+"""From a real fault to a page: a job, hogs that take its CPU, the exporter, Prometheus with our rules, Alertmanager with ours."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import time
+from dataclasses import dataclass
+from pathlib import Path
+
+from exporter import standin
+from exporter.demo.scenarios import HOST_BOUND
+from exporter.demo.stage import SPIN
+from tests.faults.injectors.cpu import HOG, named_shell
+from tests.support.alertmanager_server import Notification, alerting, notifications
+from tests.support.exporter_process import Exporter, running
+from tests.support.prometheus_server import Prometheus, serving
+from tests.support.receiver import receiver
+from tests.support.requirements import ROOT, need_command
+from tests.support.traced import eventually
+
+SCRAPE_SECONDS = 5
+LEARN_SECONDS = 12
+"""Until it is known what is usual of the job."""
+HOGS_PER_CPU = 3
+PATIENCE_SECONDS = 120.0
+CRITICAL = "GpuStallChainCritical"
+
+_CONFIGURATION = """\
+global:
+  scrape_interval: {seconds}s
+  evaluation_interval: {seconds}s
+rule_files: ["{rules}/*.rules.yaml"]
+alerting:
+  alertmanagers:
+    - static_configs: [{{targets: ["{alertmanager}"]}}]
+scrape_configs:
+  - job_name: gpu-stall-exporter
+    honor_labels: true
+    static_configs: [{{targets: ["{exporter}"]}}]
+"""
+
+
+@dataclass(frozen=True)
+class Page:
+    """seconds: from the fault's begin to the page. told: all that receivers got, until the resolution. logs: the exporter's."""
+
+    culprit: str
+    seconds: float
+    told: list[Notification]
+    logs: str
+
+    def paged(self) -> list[Notification]:
+        """What the pager got of critical chains."""
+        return [one for one in self.told if one.receiver == "pager" and CRITICAL in one.names]
+
+
+def page(folder: Path) -> Page:
+    """Waits for the page and for its resolution: about two minutes."""
+    command = standin.trainer_command("--ranks=1", "--seed=1", "--quiet", *HOST_BOUND)
+    with receiver() as found, running() as exporter, alerting(found, folder / "alertmanager") as alertmanager:
+        text = _CONFIGURATION.format(
+            seconds=SCRAPE_SECONDS,
+            rules=ROOT / "alerts",
+            alertmanager=alertmanager.address,
+            exporter=_address(exporter),
+        )
+        (folder / "prometheus").mkdir()
+        with serving(need_command("prometheus", "prometheus"), text, folder / "prometheus") as prometheus:
+            _await_a_scrape(prometheus)
+            job = subprocess.Popen(command, env=standin.environment(), stdout=subprocess.DEVNULL)
+            try:
+                time.sleep(LEARN_SECONDS)
+                with named_shell(HOG, SPIN, count=HOGS_PER_CPU * (os.cpu_count() or 1)):
+                    began_seconds = time.monotonic()
+                    first: Notification = eventually(
+                        lambda: next(iter(_paged(notifications(found), "firing")), None), "a page", PATIENCE_SECONDS
+                    )
+                eventually(lambda: _paged(notifications(found), "resolved"), "its resolution", PATIENCE_SECONDS)
+            finally:
+                job.kill()
+                job.wait()
+        return Page(HOG, first.arrived_seconds - began_seconds, notifications(found), exporter.logs)
+
+
+def _paged(told: list[Notification], status: str) -> list[Notification]:
+    return [one for one in told if one.receiver == "pager" and one.status == status and CRITICAL in one.names]
+
+
+def _address(exporter: Exporter) -> str:
+    return exporter.url.removeprefix("http://").removesuffix("/metrics")
+
+
+def _await_a_scrape(prometheus: Prometheus) -> None:
+    """The first one comes at a moment of Prometheus' own choice."""
+    prometheus.awaited("up == 1")

@@ -1,0 +1,96 @@
+"""Jobs under faults, the exporter, and two Prometheus servers that scrape it every second and evaluate our rules.
+
+One stores native histograms, the other one classic ones, as users have either.
+"""
+
+from __future__ import annotations
+
+import os
+import subprocess
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+from exporter import standin
+from exporter.demo.stage import SPIN
+from tests.faults.injectors.cpu import in_groups, named_shell
+from tests.support.exporter_process import running
+from tests.support.held_calls import fresh_rank, held_calls
+from tests.support.named_cgroup import named_cgroup
+from tests.support.prometheus_server import Prometheus, serving
+from tests.support.receiver import receiver
+from tests.support.requirements import ROOT, need_command
+from tests.support.traced import eventually
+
+PATIENCE_SECONDS = 100.0
+FAULT_FROM_STEP = 900
+"""Steps of 14 ms until then: in a dozen seconds the usual is learned."""
+HOG = "rsync-backup"
+
+_CONFIGURATION = """\
+global: {{scrape_interval: 1s, evaluation_interval: 2s}}
+rule_files: ["{rules}/*.rules.yaml"]
+scrape_configs:
+  - job_name: gpu-stall-exporter
+    honor_labels: true
+    static_configs: [{{targets: ["{target}"]}}]
+"""
+_SLOW_RANK = (
+    *("--ranks=2", "--sync=block", "--seed=1", "--quiet", "--jitter-percent=5"),
+    *("--fault=straggler", "--fault-us=15000", "--fault-rank=1", f"--fault-from-step={FAULT_FROM_STEP}"),
+)
+_SHORT_OF_MEMORY = (
+    *("--ranks=1", "--sync=block", "--seed=2", "--quiet", "--jitter-percent=5"),
+    *("--fault=oom-retry", "--fault-from-step=100", "--fault-to-step=101", "--fault-every=100"),
+)
+_JOBS = {4711: _SLOW_RANK, 4712: _SHORT_OF_MEMORY}
+"""By the number that a batch system would have given them."""
+
+
+@dataclass(frozen=True)
+class Servers:
+    """The same data in both."""
+
+    native: Prometheus
+    classic: Prometheus
+
+
+@contextmanager
+def watched(folder: Path) -> Iterator[Servers]:
+    """Two ranks of which one is slow, a job that runs out of GPU memory and tries again, and, once a chain is open, CPU hogs."""
+    binary = need_command("prometheus", "prometheus")
+    with ExitStack() as stack:
+        found = stack.enter_context(receiver())
+        history = folder / "state" / "history.sqlite"
+        exporter = stack.enter_context(
+            running(f"--otlp.endpoint={found.url}", "--otlp.interval=1s", f"--history.path={history}", "--node=gpu-17")
+        )
+        target = exporter.url.removeprefix("http://").removesuffix("/metrics")
+        text = _CONFIGURATION.format(rules=ROOT / "alerts", target=target)
+        servers = []
+        for name, flags in (("native", ["--enable-feature=native-histograms"]), ("classic", [])):
+            (folder / name).mkdir()
+            servers.append(stack.enter_context(serving(binary, text, folder / name, *flags)))
+        stack.enter_context(held_calls("ncclAllReduce:1:4096", rank=fresh_rank()))
+        for library in standin.PROBED:  # from the first call of a job on, with which it makes its communicator
+            path = standin.build_dir() / library
+            eventually(lambda path=path: f"attached to {path}" in exporter.logs, f"{path} is probed")
+        for number, flags in _JOBS.items():
+            stack.enter_context(_job(number, flags))
+        eventually(lambda: servers[0].query("gpustall_chain_info"), "a chain is open", PATIENCE_SECONDS)
+        stack.enter_context(named_shell(HOG, SPIN, count=2 * (os.cpu_count() or 1)))
+        yield Servers(*servers)
+
+
+@contextmanager
+def _job(number: int, flags: Sequence[str]) -> Iterator[None]:
+    """In a control group as SLURM makes them."""
+    with named_cgroup("v1", f"slurm/uid_1000/job_{number}/step_0") as group:
+        command = [*in_groups([group]), *standin.trainer_command(*flags)]
+        process = subprocess.Popen(command, env=standin.environment(), stdout=subprocess.DEVNULL)
+        try:
+            yield
+        finally:
+            process.kill()
+            process.wait()
