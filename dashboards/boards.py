@@ -109,7 +109,7 @@ class Board:
             "label": "Data source",
             "type": "datasource",
             "query": "prometheus",
-            "current": {},
+            "current": {"selected": False, "text": "default", "value": "default"},
             "hide": 0,
             "includeAll": False,
             "multi": False,
@@ -119,8 +119,8 @@ class Board:
             "skipUrlSync": False,
         }
         exporters = "gpustall_exporter_build_info"
-        yield _variable("job", "job", exporters, _SOME)
-        yield _variable("instance", "instance", f'{exporters}{{job=~"$job"}}', _SOME)
+        yield _variable("job", "Job", exporters, _SOME)
+        yield _variable("instance", "Instance", f'{exporters}{{job=~"$job"}}', _SOME)
         yield _variable("cluster", "Cluster", f'{exporters}{{job=~"$job", instance=~"$instance"}}', _ANY)
         if not self.is_of_workloads:
             return
@@ -151,7 +151,6 @@ def _variable(name: str, label: str, metric: str, all_value: str, order: int = _
         "label": label,
         "type": "query",
         "datasource": DATASOURCE,
-        "definition": query,
         "query": {"query": query, "refId": f"Variable{name.capitalize()}"},
         "allValue": all_value,
         "includeAll": True,

@@ -110,6 +110,8 @@ def stat(
         "graphMode": "area",
         "justifyMode": "auto",
         "orientation": "auto",
+        "percentChangeColorMode": "standard",
+        "showPercentChange": False,
         "textMode": "auto",
         "wideLayout": True,
     }
@@ -175,7 +177,7 @@ def table(
     options = {
         "showHeader": True,
         "cellHeight": "sm",
-        "footer": {"show": False, "reducer": ["sum"], "countRows": False, "fields": ""},
+        "frameIndex": 0,
         "sortBy": [{"displayName": sort[0], "desc": sort[1]}],
     }
     named = [column.source for column in columns]
@@ -256,6 +258,7 @@ def bars(title: str, description: str, query: Query, unit: str, *, width: int = 
         "orientation": "horizontal",
         "reduceOptions": _reduced(),
         "showUnfilled": True,
+        "legend": {"displayMode": "list", "placement": "bottom", "showLegend": False, "calcs": []},
         "valueMode": "color",
         "namePlacement": "auto",
         "sizing": "auto",
@@ -281,7 +284,7 @@ def severities(title: str, description: str, query: Query, *, width: int = 24, h
         "tooltip": {"mode": "single", "sort": "none"},
     }
     defaults = {
-        "custom": {"fillOpacity": 80, "lineWidth": 0, "spanNulls": False},
+        "custom": {"fillOpacity": 80, "lineWidth": 0},
         "color": {"mode": "thresholds"},
         "thresholds": _steps((None, "transparent"), (1, "green"), (2, "yellow"), (3, "orange"), (4, "red")),
         **_severity(),

@@ -1,6 +1,6 @@
-"""Builds from source the programs that our output is checked with: an OpenTelemetry Collector and Prometheus 3.
+"""Builds from source the programs that our output is checked with: an OpenTelemetry Collector, Prometheus 3, and two linters.
 
-In: the folders `collector` and `prometheus` beside this. Their go.mod and go.sum pin every source by version and checksum.
+In: folders of their names beside this. Their go.mod and go.sum pin every source by version and checksum.
 Out: programs in the user's cache, in folders named after what they were made from, so that nothing is built twice.
 
 To raise a version: in a copy of the folder change it in go.mod (and builder.yaml), remove go.sum and what is indirect, and run
@@ -28,6 +28,8 @@ COMMANDS = {
         *("go", "build", "-tags=remove_all_sd", "-ldflags=-s -w", "-o=prometheus"),
         "github.com/prometheus/prometheus/cmd/prometheus",
     ),
+    "pint": ("go", "build", "-ldflags=-s -w", "-o=pint", "github.com/cloudflare/pint/cmd/pint"),
+    "dashboard-linter": ("go", "build", "-ldflags=-s -w", "-o=dashboard-linter", "github.com/grafana/dashboard-linter"),
 }
 """Partner -> what makes a program of that name in a copy of the folder of that name."""
 
