@@ -7,7 +7,6 @@ from dashboards.panels import Column, Query, bars, graph, heatmap, stat, table
 from dashboards.workload import quantile_of
 
 _WAIT = "gpustall_nccl_wait_seconds"
-_LAG = of_workloads("gpustall_nccl_arrival_lag_seconds_total")
 _LOST = of_workloads("gpustall_lost_seconds_total")
 _COMMUNICATORS = of_workloads("gpustall_nccl_communicator_info")
 _RANK = "cluster, node, namespace, pod, container, rank"
@@ -21,6 +20,15 @@ def _waits(by: str) -> str:
         f"sum by ({by}) (rate({classic}[$__rate_interval]))"
         f" or histogram_sum(sum by ({by}) (rate({native}[$__rate_interval])))"
     )
+
+
+def _lag(span: str) -> str:
+    """Seconds that a rank comes later to a collective than the first one of its node, on the average."""
+    lag, enqueued = (
+        f"sum by ({_RANK}) (rate({of_workloads(name)}[{span}]))"
+        for name in ("gpustall_nccl_arrival_lag_seconds_total", "gpustall_nccl_enqueued_total")
+    )
+    return f"{lag} / ({enqueued} > 0)"
 
 
 _NUMBERS = (
@@ -40,12 +48,12 @@ _NUMBERS = (
     ),
     stat(
         "Furthest behind",
-        "Of all ranks of a node the one that comes last: how much of the time the first one is ahead of it.",
-        f"max(rate({_LAG}[$__rate_interval]))",
-        "percentunit",
+        "How much later the last rank comes to a collective than the first one of its node, on the average.",
+        f"max({_lag('$__rate_interval')})",
+        "s",
         decimals=1,
         width=8,
-        thresholds=((None, "green"), (0.1, "yellow"), (0.25, "red")),
+        thresholds=((None, "green"), (0.001, "yellow"), (0.01, "red")),
     ),
 )
 
@@ -55,7 +63,7 @@ _WHO = (
         "A late rank waits least, comes last, and loses time to its own host. Where it loses nothing, look at its GPU.",
         [
             Query(_waits(_RANK)),
-            Query(f"sum by ({_RANK}) (rate({_LAG}[$__rate_interval]))"),
+            Query(_lag("$__rate_interval")),
             Query(f"sum by ({_RANK}) (rate({_LOST}[$__rate_interval]))"),
             Query(quantile_of(0.5, "gpustall_step_duration_seconds", _RANK)),
         ],
@@ -65,7 +73,7 @@ _WHO = (
             Column("pod", "Pod"),
             Column("container", "Container"),
             Column("Value #A", "Waits", "percentunit"),
-            Column("Value #B", "Behind the first", "percentunit"),
+            Column("Value #B", "Behind first", "s"),
             Column("Value #C", "Lost to host", "percentunit"),
             Column("Value #D", "Step, median", "s"),
         ],
@@ -75,9 +83,9 @@ _WHO = (
     ),
     bars(
         "Comes later than the first",
-        "Of the ranks of each node. The last one is whom the others wait for.",
-        Query(f"sort_desc(sum by ({_RANK}) (rate({_LAG}[$__range])))", "rank {{rank}} on {{node}}"),
-        "percentunit",
+        "To a collective, on the average. The last one of a node is whom its other ranks wait for.",
+        Query(f"sort_desc({_lag('$__range')})", "rank {{rank}} on {{node}}"),
+        "s",
         width=8,
         height=10,
     ),

@@ -24,7 +24,7 @@ def main() -> int:
         begin = time.time()
         with watched(Path(folder)) as servers:
             time.sleep(max(begin + SECONDS - time.time(), 0))
-            span = Span(begin + 10, time.time(), 1.0)
+            span = Span(begin + 10, time.time(), 2.0)
             for board in BOARDS:
                 path = FOLDER / f"{board.uid.removeprefix('gpustall-')}.svg"
                 path.write_text(draw(board, servers.native.url, span), encoding="utf-8")

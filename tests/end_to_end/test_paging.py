@@ -14,6 +14,9 @@ from tests.support.standin_gpu import built
 from tests.support.traced import only
 
 
+pytestmark = pytest.mark.end_to_end
+
+
 @pytest.fixture(scope="module")
 def paged(tmp_path_factory: pytest.TempPathFactory) -> Page:
     """From the hogs' begin to the resolution."""

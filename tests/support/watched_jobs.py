@@ -37,8 +37,8 @@ scrape_configs:
     static_configs: [{{targets: ["{target}"]}}]
 """
 _SLOW_RANK = (
-    *("--ranks=2", "--sync=block", "--seed=1", "--quiet", "--jitter-percent=5"),
-    *("--fault=straggler", "--fault-us=15000", "--fault-rank=1", f"--fault-from-step={FAULT_FROM_STEP}"),
+    *("--ranks=4", "--sync=block", "--seed=1", "--quiet", "--jitter-percent=5"),
+    *("--fault=straggler", "--fault-us=15000", "--fault-rank=2", f"--fault-from-step={FAULT_FROM_STEP}"),
 )
 _SHORT_OF_MEMORY = (
     *("--ranks=1", "--sync=block", "--seed=2", "--quiet", "--jitter-percent=5"),
@@ -58,7 +58,7 @@ class Servers:
 
 @contextmanager
 def watched(folder: Path) -> Iterator[Servers]:
-    """Two ranks of which one is slow, a job that runs out of GPU memory and tries again, and, once a chain is open, CPU hogs."""
+    """Four ranks of which one is slow, a job that runs out of GPU memory and tries again, and, once a chain is open, CPU hogs."""
     binary = need_command("prometheus", "prometheus")
     with ExitStack() as stack:
         found = stack.enter_context(receiver())
