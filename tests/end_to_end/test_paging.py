@@ -13,7 +13,6 @@ from tests.support.requirements import need_command, need_tracing
 from tests.support.standin_gpu import built
 from tests.support.traced import only
 
-
 pytestmark = pytest.mark.end_to_end
 
 
