@@ -49,14 +49,21 @@ class _Tap:
             yield from self._table.items()
             return
         rows: dict[bytes, bytes] = {}
+        room_bytes = MAX_WHOLE_BYTES
         is_whole = False
         try:
             for key, value in self._table.items():
-                rows[key] = value
+                room_bytes -= len(value)
+                if room_bytes >= 0:
+                    rows[key] = value
+                else:
+                    rows.clear()
                 yield key, value
             is_whole = self._name not in PLACED
         finally:
-            if is_whole:
+            if room_bytes < 0:
+                self._flight.give_up()
+            elif is_whole:
                 self._flight.note_all(self._name, rows)
             else:
                 self._flight.note_some(self._name, rows)
@@ -89,6 +96,7 @@ class FlightRecorder:
         self._segments: deque[list[bytes]] = deque()
         self._segment_began_ns = 0
         self.is_paused = False  # there is more than can be kept
+        self._is_too_much = False  # as was found since the last tick
         self._paused_until_ns = 0
 
     def tapped(self, maps: Mapping[str, MapReader]) -> dict[str, MapReader]:
@@ -106,23 +114,36 @@ class FlightRecorder:
 
         return iterate_and_note
 
+    def give_up(self) -> None:
+        """One table alone has more than can be kept."""
+        with self._lock:
+            self._is_too_much = True
+            self._whole.clear()
+            self._single.clear()
+
     def note_all(self, name: str, rows: Rows) -> None:
         """A table has been read."""
         with self._lock:
-            self._whole[name] = rows
+            if not self._is_too_much:
+                self._whole[name] = rows
 
     def note_some(self, name: str, rows: Mapping[bytes, bytes | None]) -> None:
         """Some rows of a table have been read. None: there is none of that key."""
         with self._lock:
-            self._single.setdefault(name, {}).update(rows)
+            if not self._is_too_much:
+                self._single.setdefault(name, {}).update(rows)
 
     def tick(self, now_ns: int) -> None:
         """Everything that was read since the last time belongs to this tick."""
         with self._lock:
             whole, self._whole = self._whole, {}
             single, self._single = self._single, {}
+            is_too_much, self._is_too_much = self._is_too_much, False
         if self.is_paused:
             self.is_paused = now_ns < self._paused_until_ns
+            return
+        if is_too_much:
+            self._pause(now_ns)
             return
         now = self._known | whole
         for name, rows in single.items():
@@ -133,10 +154,7 @@ class FlightRecorder:
         self._known = now
         is_whole = not self._segments or now_ns - self._segment_began_ns >= SEGMENT_SECONDS * NANOSECONDS
         if _row_bytes(now if is_whole else moved) > (MAX_WHOLE_BYTES if is_whole else MAX_TICK_BYTES):
-            with self._lock:
-                self._segments.clear()
-            self._known = {}
-            self.is_paused, self._paused_until_ns = True, now_ns + KEPT_SECONDS * NANOSECONDS
+            self._pause(now_ns)
             return
         tick = Tick(now_ns, difference({}, now) if is_whole else moved, is_whole)
         packed = zlib.compress(tick.encoded(), _LEVEL)
@@ -151,6 +169,12 @@ class FlightRecorder:
         """Ticks, encoded and compressed, oldest first."""
         with self._lock:
             return [tick for segment in self._segments for tick in segment]
+
+    def _pause(self, now_ns: int) -> None:
+        with self._lock:
+            self._segments.clear()
+        self._known = {}
+        self.is_paused, self._paused_until_ns = True, now_ns + KEPT_SECONDS * NANOSECONDS
 
     def _make_room(self) -> None:
         most = KEPT_SECONDS // SEGMENT_SECONDS + 1

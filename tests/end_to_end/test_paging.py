@@ -4,14 +4,17 @@ from __future__ import annotations
 
 import re
 import subprocess
+from pathlib import Path
+from typing import Any
 
 import pytest
 
-from tests.support.alertmanager_server import SHIPPED
+from tests.support.alertmanager_server import SHIPPED, Notification, alerting, fire, notifications
 from tests.support.paging import CRITICAL, Page, page
+from tests.support.receiver import receiver
 from tests.support.requirements import need_command, need_tracing
 from tests.support.standin_gpu import built
-from tests.support.traced import only
+from tests.support.traced import eventually, only
 
 pytestmark = pytest.mark.end_to_end
 
@@ -51,8 +54,32 @@ class TestPage:
         assert [one.status for one in paged.told if one.receiver == "webhook"] == ["firing", "resolved"]
 
 
+CHAIN = {"alertname": CRITICAL, "severity": "critical", "node": "a", "container": "c", "cause": "lock"}
+BURNS = {"alertname": "GpuStallLostTime", "severity": "critical", "node": "a", "container": "c"}
+ACQUITTED = {"alertname": "GpuStallNotHost", "severity": "warning", "node": "b", "container": "c", "cause": "not_host"}
+BURNS_ELSEWHERE = BURNS | {"node": "b"}
+
+
+def both(told: list[Notification]) -> list[dict[str, Any]]:
+    """The alerts that were paged, once two of them were."""
+    paged = [alert for one in told if one.receiver == "pager" for alert in one.alerts]
+    return paged if len(paged) > 1 else []
+
+
 class TestConfiguration:
     """alerts/alertmanager.yaml."""
+
+    def test_chain_keeps_the_page_of_its_own_burn_rate_back(self, tmp_path: Path) -> None:
+        """And of no other: that of another node pages, although a chain there acquits the host."""
+        with receiver() as found, alerting(found, tmp_path / "alertmanager") as server:
+            fire(server, CHAIN, ACQUITTED)  # a chain is known long before an hour's mean is
+            fire(server, BURNS, BURNS_ELSEWHERE)
+            paged = eventually(lambda: both(notifications(found)), "the chain and the other one are paged")
+
+        assert sorted((alert["labels"]["alertname"], alert["labels"]["node"]) for alert in paged) == [
+            (CRITICAL, "a"),
+            ("GpuStallLostTime", "b"),
+        ]
 
     def test_alertmanager_takes_it(self) -> None:
         """By its own tool."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import urllib.request
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -58,6 +59,18 @@ def alerting(found: Receiver, folder: Path) -> Iterator[Server]:
     ]
     with listening(command, ANNOUNCEMENT, folder) as server:
         yield server
+
+
+def fire(server: Server, *alerts: dict[str, str]) -> None:
+    """As Prometheus would: alerts with these labels fire from now on."""
+    document = [{"labels": labels, "annotations": {"description": labels["alertname"]}} for labels in alerts]
+    request = urllib.request.Request(
+        f"http://{server.address}/api/v2/alerts",
+        data=json.dumps(document).encode(),
+        headers={"Content-Type": "application/json"},
+    )
+    with urllib.request.urlopen(request, timeout=10):  # noqa: S310 - the same
+        pass
 
 
 def notifications(found: Receiver) -> list[Notification]:

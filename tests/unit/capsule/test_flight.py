@@ -179,3 +179,12 @@ class TestRoom:
         bench.tick()
 
         assert bench.flight.taken() == []
+
+    def test_reader_gets_all_of_a_table_that_is_too_large_to_be_kept(self) -> None:
+        """In memory it is not even held until the tick."""
+        bench = Bench()
+        bench.blame.rows = {A: bytes(MAX_WHOLE_BYTES), B: b"\x01"}
+
+        assert dict(bench.tapped["blame"].items()) == bench.blame.rows
+        bench.tick()
+        assert bench.flight.is_paused
