@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
@@ -16,6 +17,17 @@ MS = 1_000_000
 GAPS = 30
 
 Chains = Callable[..., Account]
+
+
+@dataclass(frozen=True)
+class Between:
+    """From one bound to the other."""
+
+    lowest: float
+    highest: float
+
+    def __contains__(self, value: float) -> bool:
+        return self.lowest <= value <= self.highest
 
 
 @pytest.fixture
@@ -34,6 +46,12 @@ def split_ns(account: Account, state: ThreadState) -> dict[ThreadState, int]:
     return dict(zip(ThreadState, account.chain(state).states_ns, strict=True))
 
 
+def ran_ns(account: Account, tolerance: float) -> Between:
+    """From the CPU time the worker had to the time it was on a CPU: what a hypervisor takes is booked when it leaves it."""
+    cpu_ns, on_cpu_ns = account.truth["worker_cpu_ns"], account.truth["worker_ran_ns"]
+    return Between(cpu_ns * (1 - tolerance), max(cpu_ns, on_cpu_ns) * (1 + tolerance))
+
+
 class TestWorker:
     """A process that makes the data: depth 1."""
 
@@ -50,7 +68,7 @@ class TestWorker:
         account = chains("burn", 4000)
         split = split_ns(account, ThreadState.PIPE)
 
-        assert split[ThreadState.ON_CPU] == pytest.approx(account.truth["worker_cpu_ns"], rel=0.1)
+        assert split[ThreadState.ON_CPU] in ran_ns(account, 0.1)
 
     def test_worker_that_sleeps_is_asleep(self, chains: Chains) -> None:
         """30 times 4 ms and what timers come too late."""
@@ -64,7 +82,7 @@ class TestWorker:
             account = chains("burn", 4000)
         split = split_ns(account, ThreadState.PIPE)
 
-        assert split[ThreadState.ON_CPU] == pytest.approx(account.truth["worker_cpu_ns"], rel=0.15)
+        assert split[ThreadState.ON_CPU] in ran_ns(account, 0.15)
         assert split[ThreadState.RUNNABLE] > split[ThreadState.ON_CPU]
 
 
@@ -76,7 +94,7 @@ class TestHelper:
         account = chains("both", 4000, "helper")
         split = split_ns(account, ThreadState.LOCK)
 
-        assert split[ThreadState.ON_CPU] == pytest.approx(account.truth["worker_cpu_ns"], rel=0.3)
+        assert split[ThreadState.ON_CPU] in ran_ns(account, 0.3)
         assert GAPS * 1.5 * MS <= split[ThreadState.SLEEP] <= GAPS * 6 * MS
         assert split[ThreadState.PIPE] < 0.2 * account.truth["gap_ns"]
 
@@ -125,4 +143,4 @@ class TestAcrossCpus:
 
         assert wakers <= {Waker.PROCESS, Waker.NOBODY}
         assert row.windows >= GAPS - 1 - account.healed
-        assert row.states_ns[ThreadState.ON_CPU] == pytest.approx(account.truth["worker_cpu_ns"], rel=0.15)
+        assert row.states_ns[ThreadState.ON_CPU] in ran_ns(account, 0.1)
