@@ -117,16 +117,29 @@ class _Killer:
         )
 
     def _kill(self, process: subprocess.Popen[bytes]) -> None:
+        leaks = _leaks()
         with process:
             things = kernel_things(process.pid)
             process.kill()
         assert process.returncode == -signal.SIGKILL
         self._awaited(lambda: not {thing for thing in things if exists(thing)}, f"the kernel has none of {things}")
+        if _leaks() > leaks and self._job.patched():
+            self._stop_another()
         self._awaited(lambda: not self._job.patched(), "the job bears no probe")
         self._awaited(lambda: not _session(process.pid), "it has left no process")
         assert list(self._folder.iterdir()) == []
         assert _names(PINNED) <= self._pins
         assert not TRACEFS_PROBES.exists() or str(self._job.libraries) not in TRACEFS_PROBES.read_text()
+
+    def _stop_another(self) -> None:
+        """Killed in the middle of attaching, the kernel may fail to take out what it had put in, and says so in its log.
+
+        The next exporter finds these probes in place, and takes them out when it stops.
+        """
+        with self._start(subprocess.PIPE) as process:
+            assert process.stderr is not None
+            assert any(b"serving http" in line for line in process.stderr)
+            process.terminate()
 
     @staticmethod
     def _awaited(condition: object, what: str) -> None:
@@ -139,6 +152,22 @@ class _Killer:
         had_probes = bool(self._job.patched())
         self._kill(process)
         return had_probes
+
+
+def _leaks() -> int:
+    """How many probes the kernel has said so far that it failed to take out."""
+    log = os.open("/dev/kmsg", os.O_RDONLY | os.O_NONBLOCK)
+    found = 0
+    try:
+        while True:
+            try:
+                found += b"leaking uprobe" in os.read(log, 8192)
+            except BrokenPipeError:  # this record has been written over
+                continue
+    except BlockingIOError:
+        return found
+    finally:
+        os.close(log)
 
 
 def _names(folder: Path) -> set[str]:

@@ -17,7 +17,7 @@ from tests.support.exporter_process import COMMAND, Exporter, running
 from tests.support.held_calls import fresh_rank
 from tests.support.pseudo_terminal import Seat, seat
 from tests.support.requirements import need_command, need_tracing
-from tests.support.traced import eventually
+from tests.support.traced import STANDIN_LIBRARIES, eventually
 
 pytestmark = pytest.mark.end_to_end
 PATIENCE_SECONDS = 60
@@ -175,6 +175,7 @@ class TestExporterGone:
         """The reason stands above them, and keys work."""
         need_tracing()
         with running() as exporter, held_calls.held_calls("ncclAllReduce:1:4096", rank=fresh_rank()) as calls:
+            eventually(lambda: exporter.logs.count("attached to") == len(STANDIN_LIBRARIES), "the libraries are probed")
             calls.make()
             eventually(lambda: exporter.scrape().matching("gpustall_workload_info"), "somebody is exported")
             with seat([*COMMAND, "top", f"--url={exporter.url}", "--interval=500ms"]) as found:
