@@ -12,6 +12,7 @@ from typing import NamedTuple
 
 import pytest
 
+from exporter import standin
 from tests.support import held_calls
 from tests.support.exporter_process import COMMAND, Exporter, running
 from tests.support.held_calls import fresh_rank
@@ -175,7 +176,9 @@ class TestExporterGone:
         """The reason stands above them, and keys work."""
         need_tracing()
         with running() as exporter, held_calls.held_calls("ncclAllReduce:1:4096", rank=fresh_rank()) as calls:
-            eventually(lambda: exporter.logs.count("attached to") == len(STANDIN_LIBRARIES), "the libraries are probed")
+            for name in STANDIN_LIBRARIES.values():
+                path = standin.build_dir() / name
+                eventually(lambda path=path: f"attached to {path}" in exporter.logs, f"{path} is probed")
             calls.make()
             eventually(lambda: exporter.scrape().matching("gpustall_workload_info"), "somebody is exported")
             with seat([*COMMAND, "top", f"--url={exporter.url}", "--interval=500ms"]) as found:
