@@ -51,7 +51,10 @@ from exporter.model import Snapshot
 from exporter.narration import Narrator, place_of, write_to_log
 from exporter.output.otlp.points import Origin
 from exporter.output.own_metrics import OwnMetrics
-from exporter.output.web import Application, Server
+from exporter.output.web import listeners
+from exporter.output.web.gate import Gatekeeper
+from exporter.output.web.pages import Pages
+from exporter.output.web.server import Limits, Server
 from exporter.publication import Publication
 from exporter.report import Hear, Report
 from exporter.roster import Roster
@@ -148,18 +151,8 @@ class Daemon:
         self._epoll = self._open_epoll(resources)
         self._watch = self._open_watch(resources)
         self._mappings_lost = 0
-        self.server = Server(
-            config.listen_address,
-            Application(
-                self.publication.snapshot,
-                self.own,
-                lambda: self._has_ticked,
-                telemetry_path=config.telemetry_path,
-                with_exporter_metrics=config.with_exporter_metrics,
-            ),
-            config.max_requests,
-        )
-        resources.callback(self.server.server_close)
+        self.server = self._make_server()
+        resources.callback(self.server.close)
         self._report_build()
         self.own.replace(catalog.GPU_INFO, dict.fromkeys(gpus(), 1.0))
         self.own.set(catalog.LOSSES, 0, "mapping_watch", "ring_full")
@@ -173,6 +166,22 @@ class Daemon:
                 self.discovery.disable()
                 self._remove_probes()
         self.discovery.walk_all()
+
+    def _make_server(self) -> Server:
+        config = self._config
+        gatekeeper = Gatekeeper(config.web_config_file)
+        pages = Pages(
+            self.publication.snapshot,
+            self.own,
+            lambda: self._has_ticked,
+            telemetry_path=config.telemetry_path,
+            with_exporter_metrics=config.with_exporter_metrics,
+        )
+        sockets = (
+            listeners.handed_over(os.environ) if config.with_systemd_sockets else listeners.listening(config.listen_addresses)
+        )
+        limits = Limits(max_requests=config.max_requests)
+        return Server(sockets, pages, gatekeeper, limits, is_health_open=config.is_health_open)
 
     def _keep_capsules(self, directory: Path | None, processes: Processes) -> Keeper | None:
         if directory is None:
@@ -289,8 +298,7 @@ class Daemon:
         """Serve and tick until stop()."""
         sys.setswitchinterval(SWITCH_SECONDS)
         _leave_full_collections_to_the_loop()
-        thread = threading.Thread(target=self.server.serve_forever, name="web", daemon=True)
-        thread.start()
+        self.server.start()
         for delivery in self._deliveries:
             delivery.start()
         if self._history:
@@ -317,8 +325,7 @@ class Daemon:
                 self._capsules.close(self._clock.now())
             if self._history:
                 self._history.stop()
-            self.server.shutdown()
-            thread.join()
+            self.server.close()
 
     def _flush(self) -> None:
         """The last push to every receiver, to all at the same time; with the processes that came since the last tick."""

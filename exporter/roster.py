@@ -2,20 +2,22 @@
 
 In: process rows and communicators from the kernel, /proc. Out: the identity to export each process under, what changed.
 An identity is frozen when first given. A process without a rank in its environment is held back for at most HOLD_BACK_TICKS
-ticks, in which NCCL may tell it; a rank that becomes known later is a new identity, and the caller moves the totals.
+ticks, in which NCCL may tell it, and one whose container has no name yet for NAME_TICKS, in which an orchestrator may. What
+becomes known later is a new identity, and the caller moves the totals.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import NamedTuple, Protocol
 
 from exporter import catalog
 from exporter.errors import NotPossibleHere, ProcessGone
 from exporter.host.processes import Processes
 from exporter.identity.container import Container, parse_cgroup
 from exporter.identity.naming import name_process
+from exporter.identity.place import Place
 from exporter.identity.rank import ENVIRONMENT_NAMES, Communicator, Rank, rank_from_communicators, rank_from_environment
 from exporter.kernel.rows import CommunicatorRow, ProcessRow
 from exporter.model import Identity, label_value
@@ -23,6 +25,7 @@ from exporter.totals import Series, Totals
 from exporter.units import BOOT_TICKS, NANOSECONDS
 
 HOLD_BACK_TICKS = 2
+NAME_TICKS = 20
 CALLED_AT_ONCE = 16
 OTHER = "other"
 """Rank and container of all workloads that there was no room for."""
@@ -47,15 +50,31 @@ class _Member:
     identity: Identity | None = None
     ticks_held_back: int = 0
     communicators: Sequence[CommunicatorRow] = ()
+    place: Place | None = None
+
+
+class Names(Protocol):
+    """What an orchestrator calls its containers."""
+
+    def place(self, container: Container) -> Place | None:
+        """None while nothing has been heard of it."""
+
+    @property
+    def is_worth_waiting_for(self) -> bool:
+        """Whether a container without a name will soon have one."""
 
 
 class Roster:
-    """The tracked processes alive, by process number. node: value of the `node` label. max_workloads: identities at a time."""
+    """The tracked processes alive, by process number.
 
-    def __init__(self, processes: Processes, node: str, max_workloads: int) -> None:
+    node: value of the `node` label. max_workloads: identities at a time. names: None where no orchestrator is asked.
+    """
+
+    def __init__(self, processes: Processes, node: str, max_workloads: int, names: Names | None = None) -> None:
         self._processes = processes
         self._node = node
         self._max_workloads = max_workloads
+        self._names = names
         self._members: dict[int, _Member] = {}
         self._admitted: set[Identity] = set()
         self._uncalled: list[int] = []
@@ -93,17 +112,20 @@ class Roster:
         renames = []
         for number, member in self._members.items():
             rows = communicators.get(number, ())
-            if member.identity is not None and rows == member.communicators:
+            # A name once known is kept when the pod is gone before its last process.
+            place = (self._names.place(member.container) if self._names else None) or member.place
+            if member.identity is not None and rows == member.communicators and place == member.place:
                 continue
+            is_named = place != member.place
+            member.place = place
             member.communicators = rows
             known = [Communicator(row.hash, row.rank, row.ranks, row.created_ns) for row in rows if row.rank >= 0]
             # A rank once known is kept when its communicator is destroyed.
             member.communicator_rank = rank_from_communicators(known) or member.communicator_rank
-            has_rank = bool(member.rank.rank or member.communicator_rank)
-            if member.identity is None and not has_rank and member.ticks_held_back < HOLD_BACK_TICKS:
+            if member.identity is None and member.ticks_held_back < self._patience_ticks(member):
                 member.ticks_held_back += 1
                 continue
-            if member.identity is None or member.communicator_rank != member.named_communicator_rank:
+            if member.identity is None or is_named or member.communicator_rank != member.named_communicator_rank:
                 identity = self._named(member)
             else:
                 identity = member.identity
@@ -113,11 +135,23 @@ class Roster:
             member.identity = identity
         return renames
 
+    def _patience_ticks(self, member: _Member) -> int:
+        """How long it may be held back, for what may still be heard of it."""
+        has_rank = bool(member.rank.rank or member.communicator_rank)
+        lacks_name = bool(member.container.id or member.container.pod_uid) and not (member.place and member.place.container)
+        if lacks_name and self._names and self._names.is_worth_waiting_for:
+            return NAME_TICKS
+        return 0 if has_rank else HOLD_BACK_TICKS
+
     def _named(self, member: _Member) -> Identity:
         """Its identity, while there is room for one more; all that come too late share one."""
         member.named_communicator_rank = member.communicator_rank
         identity = name_process(
-            node=self._node, rank=member.rank, communicator_rank=member.communicator_rank, container=member.container
+            node=self._node,
+            rank=member.rank,
+            communicator_rank=member.communicator_rank,
+            container=member.container,
+            place=member.place,
         )
         if identity not in self._admitted and len(self._admitted) >= self._max_workloads:
             return Identity(self._node, rank=OTHER, container=OTHER)

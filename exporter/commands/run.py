@@ -37,9 +37,8 @@ def run(arguments: argparse.Namespace) -> int:
     with ExitStack() as resources:
         daemon = Daemon(settings, resources)
         with obeying_signals(daemon):
-            host, port = daemon.server.server_address[:2]
-            shown_host = f"[{host!s}]" if ":" in str(host) else host
-            log.info("serving http://%s:%s%s", shown_host, port, settings.telemetry_path)
+            for url in daemon.server.urls():
+                log.info("serving %s%s", url, settings.telemetry_path)
             if not daemon.discovery.probed():
                 _without_libraries(daemon.discovery, settings.standin_if_idle, resources)
             daemon.run()

@@ -31,7 +31,11 @@ COLLECTORS = (*CALL_COLLECTORS, "sched", "chains")
 class Config:
     """What `run` was told. Durations in seconds."""
 
-    listen_address: tuple[str, int]
+    listen_addresses: tuple[tuple[str, int], ...]
+    with_systemd_sockets: bool
+    web_config_file: Path | None
+    is_health_open: bool
+    with_reload: bool
     telemetry_path: str
     max_requests: int
     with_exporter_metrics: bool
@@ -67,7 +71,32 @@ HISTORY_PATH = Setting(
     "where the history is kept that `explain` reads, FILE.sqlite; none to keep none",
 )
 SETTINGS = (
-    Setting("web.listen-address", f"127.0.0.1:{DEFAULT_PORT}", settings.address, "HOST:PORT", "where to serve metrics"),
+    Setting(
+        "web.listen-address",
+        f"127.0.0.1:{DEFAULT_PORT}",
+        settings.addresses,
+        "HOST:PORT",
+        "where to serve metrics; may be given several times",
+        is_repeated=True,
+    ),
+    Setting(
+        "web.systemd-socket",
+        "false",
+        settings.switch,
+        "BOOL",
+        "serve on the sockets that systemd hands over, and not on --web.listen-address",
+    ),
+    Setting(
+        "web.config.file",
+        "",
+        settings.absolute_file,
+        "FILE",
+        "TLS, users, headers and rate limit, as Prometheus' exporter-toolkit has them; read again whenever it changes",
+    ),
+    Setting(
+        "web.open-health", "false", settings.switch, "BOOL", "answer /healthz and /readyz without a password all the same"
+    ),
+    Setting("web.enable-lifecycle", "false", settings.switch, "BOOL", "let POST /-/reload read --config.file again"),
     Setting("web.telemetry-path", "/metrics", settings.path_of_url, "PATH", "path of the metrics"),
     Setting("web.max-requests", "40", settings.count, "N", "requests served at a time; one more is turned away"),
     Setting(
@@ -171,8 +200,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
             f"--{setting.flag}",
             dest=setting.flag,
             metavar=setting.metavar,
-            nargs="?" if is_switch else None,
-            const="true" if is_switch else None,
+            action="append" if setting.is_repeated else "store",
+            **({"nargs": "?", "const": "true"} if is_switch else {}),
             help=(f"{setting.help} [{setting.default}]" if setting.default else setting.help).replace("%", "%%"),
         )
         if setting.flag.startswith("collector."):
@@ -188,7 +217,7 @@ def load(arguments: Mapping[str, Any], environment: Mapping[str, str] | None = N
     texts = {} if file is None else {flag: (text, f"{flag} in {file}") for flag, text in _read_file(Path(file)).items()}
     for flag in _BY_FLAG:
         if (text := arguments.get(flag)) is not None:
-            texts[flag] = (text, f"--{flag}")
+            texts[flag] = (",".join(text) if isinstance(text, list) else text, f"--{flag}")
     receivers = otlp.receivers(texts, environment)
     others = [setting for setting in SETTINGS if setting not in otlp.RECEIVER_SETTINGS + otlp.RESOURCE_SETTINGS]
     values = {setting.flag: setting.value(texts, environment) for setting in others}
@@ -205,7 +234,11 @@ def load(arguments: Mapping[str, Any], environment: Mapping[str, str] | None = N
             remedy="leave at least one of the two on",
         )
     return Config(
-        listen_address=values["web.listen-address"],
+        listen_addresses=values["web.listen-address"],
+        with_systemd_sockets=values["web.systemd-socket"],
+        web_config_file=values["web.config.file"],
+        is_health_open=values["web.open-health"],
+        with_reload=values["web.enable-lifecycle"],
         telemetry_path=values["web.telemetry-path"],
         max_requests=values["web.max-requests"],
         with_exporter_metrics=not values["web.disable-exporter-metrics"],
@@ -270,5 +303,7 @@ def _flatten(table: Mapping[str, Any], above: Sequence[str], found: dict[str, st
             found[flag] = "true" if value else "false"
         elif isinstance(value, str | int | float):
             found[flag] = str(value)
+        elif isinstance(value, list) and flag in _BY_FLAG and _BY_FLAG[flag].is_repeated:
+            found[flag] = ",".join(map(str, value))
         else:
             raise BadInput(f"--config.file: {flag} in {path} must be a single value")

@@ -28,7 +28,8 @@ class SecretValueError(ValueError):
 class Setting(NamedTuple):
     """One flag. parse: reads the text of flag and file. default: "" for none.
 
-    environment: variable -> how its text is read; the first that is set and not empty counts.
+    environment: variable -> how its text is read; the first that is set and not empty counts. is_repeated: it may be given
+    several times, and its text is all of them with commas between.
     """
 
     flag: str
@@ -37,6 +38,7 @@ class Setting(NamedTuple):
     metavar: str
     help: str
     environment: Mapping[str, Parse] = {}
+    is_repeated: bool = False
 
     def value(self, texts: Mapping[str, tuple[str, str]], environment: Mapping[str, str]) -> Any:
         """What was said of it: in a flag or the file, else in the environment, else by default; None for nothing.
@@ -78,6 +80,15 @@ def address(text: str) -> tuple[str, int]:
     return host or "0.0.0.0", int(port)  # noqa: S104 - asked for by leaving the host out
 
 
+def addresses(text: str) -> tuple[tuple[str, int], ...]:
+    """`127.0.0.1:10478,[::1]:10478`: each once, but for port 0, which is another one each time."""
+    found = tuple(map(address, text.split(",")))
+    named = [one for one in found if one[1]]
+    if len(set(named)) < len(named):
+        raise ValueError("one address is given twice")
+    return found
+
+
 def duration(text: str) -> float:
     """Seconds."""
     match = _DURATION.fullmatch(text)
@@ -104,7 +115,7 @@ def share(text: str) -> float:
 
 def path_of_url(text: str) -> str:
     """The path of a page of ours."""
-    if not re.fullmatch(r"/[A-Za-z0-9._~/-]{1,200}", text) or text in ("/healthz", "/readyz"):
+    if not re.fullmatch(r"/[A-Za-z0-9._~/-]{1,200}", text) or text in ("/healthz", "/readyz", "/-/reload"):
         raise ValueError("want a path such as /metrics that is not taken by another page")
     return text
 
@@ -172,6 +183,11 @@ def path_or_none(text: str) -> Path | None:
     if text.startswith("/"):
         return Path(text)
     raise ValueError("want a path that begins with /, or none")
+
+
+def absolute_file(text: str) -> Path:
+    """A file, whatever directory it is named from."""
+    return readable_file(text).absolute()
 
 
 def readable_file(text: str) -> Path:

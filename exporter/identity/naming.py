@@ -3,15 +3,24 @@
 from __future__ import annotations
 
 from exporter.identity.container import Container, container_label
+from exporter.identity.place import Place
 from exporter.identity.rank import Rank
 from exporter.model import Identity
 
 
-def name_process(*, node: str, rank: Rank, communicator_rank: str, container: Container) -> Identity:
+def name_process(
+    *, node: str, rank: Rank, communicator_rank: str, container: Container, place: Place | None = None
+) -> Identity:
     """The identity of one process.
 
     rank: from the environment; it comes first, since it holds for the whole life of the process and for the whole job.
     communicator_rank: from NCCL; its largest communicator may still be a part of the job when the question is asked.
-    namespace and pod stay empty: only the kubelet knows them for sure; a process may set POD_NAME to anything.
+    place: what the orchestrator calls the container; without it namespace and pod stay empty, whatever a process says of itself
+    in POD_NAME.
     """
-    return Identity(node=node, rank=rank.rank or communicator_rank, container=container_label(container))
+    number, label = rank.rank or communicator_rank, container_label(container)
+    if place is None:
+        return Identity(node=node, rank=number, container=label)
+    return Identity(
+        node=node, rank=number, container=place.container or label, namespace=place.namespace, pod=place.pod
+    )

@@ -62,5 +62,5 @@ def choose_format(accept: str) -> Format:
 
 def accepts_gzip(headers: Mapping[str, str]) -> bool:
     """Whether Accept-Encoding allows gzip: `*` does, `gzip;q=0` does not, whatever `*` says beside it."""
-    qualities = {name: quality for quality, name, _ in reversed(offers(headers.get("HTTP_ACCEPT_ENCODING", "")))}
+    qualities = {name: quality for quality, name, _ in reversed(offers(headers.get("accept-encoding", "")))}
     return qualities.get("gzip", qualities.get("*", 0.0)) > 0.0

@@ -1,0 +1,86 @@
+"""Asks an orchestrator for its containers, round after round, in a thread of its own.
+
+What goes wrong is said when it begins and when it is over, and tried again after a time that doubles. Meanwhile processes keep
+the names they have, and new ones have ids.
+"""
+
+from __future__ import annotations
+
+import logging
+import random
+import threading
+import time
+from collections.abc import Callable
+from typing import Protocol
+
+from exporter.orchestrators.directory import Directory
+from exporter.orchestrators.http_json import Unanswered
+
+log = logging.getLogger(__name__)
+
+FIRST_RETRY_SECONDS, LAST_RETRY_SECONDS = 1.0, 60.0
+DENIED_RETRY_SECONDS = 300.0
+LONG_SECONDS = 5.0
+"""A round that lasts as long was worth it, and the next one may follow soon."""
+_FORBIDDEN = 403
+
+
+class Source(Protocol):
+    """Kubernetes or ECS, by one of the ways in which they tell."""
+
+    def round(self, stopping: threading.Event, worked: Callable[[], None]) -> None:
+        """Fill a directory; returns when another round is due. worked: to be called whenever it is up to date."""
+
+
+class Enquirer:
+    """directory: the one that the source fills. report: is told whether it is up to date."""
+
+    def __init__(self, source: Source, directory: Directory, report: Callable[[bool], None]) -> None:
+        self.directory = directory
+        self._source = source
+        self._report = report
+        self._stopping = threading.Event()
+        self._is_failing = False
+        self._thread = threading.Thread(target=self._run, name="names", daemon=True)
+
+    def start(self) -> None:
+        """From here on the directory fills."""
+        self._report(False)
+        self._thread.start()
+
+    def stop(self) -> None:
+        """Does not wait for a server that hangs: the thread ends with the process."""
+        self._stopping.set()
+
+    def _run(self) -> None:
+        retry_seconds = FIRST_RETRY_SECONDS
+        while not self._stopping.is_set():
+            began_at = time.monotonic()
+            pause_seconds = retry_seconds
+            try:
+                self._source.round(self._stopping, self._worked)
+            except Unanswered as error:
+                self._failed(error)
+                if error.status == _FORBIDDEN:
+                    pause_seconds = DENIED_RETRY_SECONDS
+            except Exception:
+                log.exception("pods cannot be read")
+                pause_seconds = LAST_RETRY_SECONDS
+            lasted_seconds = time.monotonic() - began_at
+            retry_seconds = FIRST_RETRY_SECONDS if lasted_seconds >= LONG_SECONDS else min(retry_seconds * 2, LAST_RETRY_SECONDS)
+            self._stopping.wait(pause_seconds * random.uniform(0.8, 1.2))  # noqa: S311 - so that nodes do not march in step
+
+    def _worked(self) -> None:
+        if self._is_failing:
+            log.info("pods have their names again")
+        self._is_failing = False
+        self.directory.is_worth_waiting_for = True
+        self._report(True)
+
+    def _failed(self, error: Unanswered) -> None:
+        if not self._is_failing:
+            remedy = "; grant get, list and watch of pods to its service account" if error.status == _FORBIDDEN else ""
+            log.warning("new containers have ids for names, until their pods can be read: %s%s", error.one_line(), remedy)
+        self._is_failing = True
+        self.directory.is_worth_waiting_for = False
+        self._report(False)

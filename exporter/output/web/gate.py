@@ -1,0 +1,107 @@
+"""Who may come in: the web configuration file as it is now, made into what connections and requests are judged by.
+
+The file, and those it names, are looked at whenever somebody comes. What cannot be used is logged once, and changes nothing.
+"""
+
+from __future__ import annotations
+
+import logging
+import ssl
+import time
+from dataclasses import dataclass
+from pathlib import Path
+
+from exporter.config import web
+from exporter.config.web import RateLimit, WebConfig
+from exporter.errors import BadInput
+from exporter.output.web import tls
+from exporter.output.web.rate_limit import Bucket
+from exporter.output.web.users import Users
+
+log = logging.getLogger(__name__)
+
+CERTIFICATE_CHECK_SECONDS = 3600.0
+
+
+@dataclass(frozen=True, slots=True)
+class Gate:
+    """One state of the file. context: None where TLS is not spoken. bucket: None where nobody counts."""
+
+    config: WebConfig
+    context: ssl.SSLContext | None
+    users: Users
+    bucket: Bucket | None
+
+    def lets_in(self, peer: ssl.SSLObject | None) -> bool:
+        """Whether the names of a client's certificate are among those that may come in."""
+        return self.config.tls is None or tls.is_allowed(self.config.tls, peer.getpeercert() if peer else None)
+
+
+OPEN_GATE = Gate(WebConfig(), None, Users({}), None)
+
+
+class Gatekeeper:
+    """path: of the file; None: there is none, and everybody comes in. Raises BadInput when it cannot be used from the start."""
+
+    def __init__(self, path: Path | None) -> None:
+        self._path = path
+        self._gate = OPEN_GATE
+        self._looked_at: dict[Path, bytes | str] = {}
+        self._certificate_due_at = 0.0
+        self._objection: str | None = None
+        if path is not None:
+            self._gate = self._made(path)
+            self._look_at_certificate()
+
+    def gate(self) -> Gate:
+        """The one in force."""
+        if self._path is None:
+            return self._gate
+        if any(_content(path) != content for path, content in self._looked_at.items()):
+            try:
+                self._gate = self._made(self._path)
+                self._certificate_due_at = 0.0
+                log.info("%s has changed, and is in force", self._path)
+            except BadInput as error:
+                log.error("the web configuration stays as it was: %s", error.one_line())
+        if time.monotonic() >= self._certificate_due_at:
+            self._look_at_certificate()
+        return self._gate
+
+    def _made(self, path: Path) -> Gate:
+        looked_at: dict[Path, bytes | str] = {}
+
+        def read(file: Path) -> bytes:
+            content = looked_at[file] = _content(file)
+            return web.read_file(file) if isinstance(content, str) else content
+
+        try:
+            config = web.load(path, read)
+            context = tls.context_of(config.tls) if config.tls else None
+            if config.tls:
+                tls.objection(config.tls)
+        finally:
+            self._looked_at = looked_at
+        return Gate(config, context, Users(config.users), self._bucket(config.rate_limit))
+
+    def _bucket(self, limit: RateLimit | None) -> Bucket | None:
+        """The one there was, as empty as it is, where the limit is the same."""
+        if limit == self._gate.config.rate_limit:
+            return self._gate.bucket
+        return Bucket(limit, time.monotonic()) if limit else None
+
+    def _look_at_certificate(self) -> None:
+        self._certificate_due_at = time.monotonic() + CERTIFICATE_CHECK_SECONDS
+        config = self._gate.config
+        objection = tls.objection(config.tls) if config.tls else None
+        if objection and objection != self._objection:
+            log.warning("clients will refuse the certificate of %s: %s", self._path, objection)
+        self._objection = objection
+
+
+def _content(path: Path) -> bytes | str:
+    """Or why there is none."""
+    try:
+        return web.read_file(path)
+    except (OSError, ValueError) as error:
+        return str(error)

@@ -1,0 +1,77 @@
+"""The sockets that clients connect to: of our own at addresses, or those that systemd holds for us."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import socket
+from collections.abc import Mapping, Sequence
+
+from exporter.errors import BadInput
+
+_BACKLOG = 128
+_FIRST_DESCRIPTOR = 3  # where systemd puts the first one: SD_LISTEN_FDS_START
+
+
+def listening(addresses: Sequence[tuple[str, int]]) -> list[socket.socket]:
+    """One for each address. Raises BadInput; none is left open then."""
+    found: list[socket.socket] = []
+    try:
+        for address in addresses:
+            found.append(_listening(address))
+    except BaseException:
+        for one in found:
+            one.close()
+        raise
+    return found
+
+
+def _listening(address: tuple[str, int]) -> socket.socket:
+    host, port = address
+    try:
+        # An address of the family IPv6 does not take the port of the same number of IPv4, which may be asked for as well.
+        family = socket.AF_INET6 if ":" in host else socket.AF_INET
+        return socket.create_server(address, family=family, backlog=_BACKLOG)
+    except (OSError, OverflowError) as error:
+        raise BadInput(
+            f"cannot listen on {shown(host, port)}: {getattr(error, 'strerror', None) or error}",
+            remedy="choose another --web.listen-address",
+        ) from error
+
+
+def handed_over(environment: Mapping[str, str]) -> list[socket.socket]:
+    """Those that a service manager opened before it started us. Raises BadInput if there is none that listens."""
+    count = environment.get("LISTEN_FDS", "")
+    if environment.get("LISTEN_PID") != str(os.getpid()) or not count.isascii() or not count.isdigit():
+        raise BadInput(
+            "--web.systemd-socket: no socket was handed over (LISTEN_PID and LISTEN_FDS are not of this process)",
+            remedy="start it by a systemd .socket unit, or leave the flag out",
+        )
+    found: list[socket.socket] = []
+    for descriptor in range(_FIRST_DESCRIPTOR, _FIRST_DESCRIPTOR + int(count)):
+        with contextlib.suppress(OSError):
+            one = socket.socket(fileno=descriptor)
+            if one.type == socket.SOCK_STREAM and one.getsockopt(socket.SOL_SOCKET, socket.SO_ACCEPTCONN):
+                one.set_inheritable(False)
+                found.append(one)
+            else:
+                one.detach()
+    if not found:
+        raise BadInput(
+            f"--web.systemd-socket: of {count} descriptors none is a stream socket that listens",
+            remedy="want ListenStream= in the .socket unit",
+        )
+    return found
+
+
+def url_of(listener: socket.socket, *, is_tls: bool) -> str:
+    """`https://[::1]:10478`, `unix:/run/socket`."""
+    name = listener.getsockname()
+    if listener.family == socket.AF_UNIX:
+        return f"unix:{name}"
+    return f"{'https' if is_tls else 'http'}://{shown(name[0], name[1])}"
+
+
+def shown(host: str, port: int) -> str:
+    """`127.0.0.1:80`, `[::1]:80`."""
+    return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"

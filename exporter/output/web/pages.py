@@ -1,0 +1,143 @@
+"""The pages: /, /metrics, /healthz, /readyz, /-/reload.
+
+In: a function that gives a Snapshot. Out: Responses. Knows nothing of sockets, and asks nobody who they are.
+"""
+
+from __future__ import annotations
+
+import html
+import time
+import zlib
+from collections.abc import Callable, Iterable, Iterator
+from typing import Protocol
+
+from exporter import __version__, catalog
+from exporter.errors import ExporterError
+from exporter.model import Snapshot
+from exporter.output import protobuf, text
+from exporter.output.negotiation import Format, accepts_gzip, choose_format
+from exporter.output.own_metrics import OwnMetrics
+from exporter.output.web.messages import Request, Response, plain
+
+GZIP_LEVEL = 1  # level 9 costs 8 times the CPU for a sixth less (docs/measurements.md)
+HEALTH, READINESS, RELOAD = "/healthz", "/readyz", "/-/reload"
+_BLOCK_BYTES = 1 << 16
+_GZIP_WINDOW = 31  # zlib's way to say: gzip header, largest window
+
+
+class Reload(Protocol):
+    """Reads the configuration again; returns when it is in force. Raises ExporterError when it is not."""
+
+    def __call__(self) -> None:
+        """Now."""
+
+
+class Pages:
+    """snapshot: gives the current numbers. is_ready: whether probes are attached and ticking. reload: None: not offered."""
+
+    def __init__(
+        self,
+        snapshot: Callable[[], Snapshot],
+        own: OwnMetrics,
+        is_ready: Callable[[], bool],
+        *,
+        telemetry_path: str = "/metrics",
+        with_exporter_metrics: bool = True,
+        reload: Reload | None = None,
+    ) -> None:
+        self._snapshot = snapshot
+        self._own = own
+        self._is_ready = is_ready
+        self._telemetry_path = telemetry_path
+        self._with_exporter_metrics = with_exporter_metrics
+        self._reload = reload
+
+    def work(self, request: Request) -> tuple[object, ...] | None:
+        """None for a page that is ready at once. Of two requests at a time with the same work, one is enough."""
+        if request.path == self._telemetry_path and request.method in ("GET", "HEAD"):
+            return choose_format(request.headers.get("accept", "")), accepts_gzip(request.headers)
+        if request.path == RELOAD and request.method in ("POST", "PUT"):
+            return (RELOAD,)
+        return None
+
+    def answer(self, request: Request) -> Response:
+        """The response to GET for HEAD too: whoever sends it leaves the body out."""
+        if request.path == RELOAD:
+            return self._reloaded(request)
+        if request.method not in ("GET", "HEAD"):
+            return plain(405, "only GET and HEAD\n", ("Allow", "GET, HEAD"))
+        if request.path == self._telemetry_path:
+            return self._metrics(request)
+        if request.path == HEALTH:
+            return plain(200, "ok\n")
+        if request.path == READINESS:
+            return plain(200, "ready\n") if self._is_ready() else plain(503, "not ready: no tick has finished yet\n")
+        if request.path == "/":
+            return self._landing()
+        return plain(404, f"not found; metrics are at {self._telemetry_path}\n")
+
+    def _metrics(self, request: Request) -> Response:
+        fmt = choose_format(request.headers.get("accept", ""))
+        snapshot = self._snapshot()
+        started_at = time.monotonic()
+        headers = [("Content-Type", fmt.value), ("Vary", "Accept, Accept-Encoding")]
+        pieces = self._pieces(snapshot, fmt)
+        if accepts_gzip(request.headers):
+            headers.append(("Content-Encoding", "gzip"))
+            pieces = _gzipped(pieces)
+        body = tuple(_blocks(pieces))
+        self._own.set(catalog.RENDER_DURATION, time.monotonic() - started_at, fmt.name.lower())
+        return Response(200, tuple(headers), body)
+
+    def _pieces(self, snapshot: Snapshot, fmt: Format) -> Iterator[bytes]:
+        if self._with_exporter_metrics:
+            yield self._own.render(fmt)
+        if fmt is Format.PROTOBUF:
+            yield from protobuf.render(snapshot)
+            return
+        for piece in text.render(snapshot, fmt):
+            yield piece.encode()
+        if fmt is Format.OPENMETRICS:
+            yield b"# EOF\n"
+
+    def _reloaded(self, request: Request) -> Response:
+        if self._reload is None:
+            return plain(403, "not offered; --web.enable-lifecycle offers it\n")
+        if request.method not in ("POST", "PUT"):
+            return plain(405, "only POST and PUT\n", ("Allow", "POST, PUT"))
+        try:
+            self._reload()
+        except ExporterError as error:
+            return plain(500, f"not reloaded, all stays as it was: {error.one_line()}\n")
+        return plain(200, "reloaded\n")
+
+    def _landing(self) -> Response:
+        path = html.escape(self._telemetry_path)
+        page = (
+            '<!doctype html><html lang="en"><head><meta charset="utf-8"><title>gpu-stall-exporter</title>'
+            "<style>body{font-family:sans-serif;margin:3em;max-width:40em}li{margin:.4em 0}</style></head><body>"
+            f"<h1>gpu-stall-exporter</h1><p>Says why a GPU waits. Version {__version__}.</p><ul>"
+            f'<li><a href="{path}">{path}</a>: metrics</li><li><a href="{HEALTH}">{HEALTH}</a>: the process answers</li>'
+            f'<li><a href="{READINESS}">{READINESS}</a>: probes are in place</li></ul></body></html>\n'
+        )
+        return Response(200, (("Content-Type", "text/html; charset=utf-8"),), (page.encode(),))
+
+
+def _blocks(pieces: Iterable[bytes]) -> Iterator[bytes]:
+    held: list[bytes] = []
+    size_bytes = 0
+    for piece in pieces:
+        held.append(piece)
+        size_bytes += len(piece)
+        if size_bytes >= _BLOCK_BYTES:
+            yield b"".join(held)
+            held, size_bytes = [], 0
+    if held:
+        yield b"".join(held)
+
+
+def _gzipped(pieces: Iterator[bytes]) -> Iterator[bytes]:
+    compressor = zlib.compressobj(GZIP_LEVEL, zlib.DEFLATED, _GZIP_WINDOW)
+    for piece in pieces:
+        yield compressor.compress(piece)
+    yield compressor.flush()

@@ -1,0 +1,132 @@
+"""An SSLContext of what the web configuration says, and whom it lets in.
+
+A context is tried before it is used, by a handshake with ourselves in memory: key, certificate, ciphers and curve then fit.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import ipaddress
+import os
+import ssl
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from exporter.config.web import ClientCertificate, Tls
+from exporter.errors import BadInput
+
+_VERIFY_MODES = {
+    ClientCertificate.NOT_ASKED: ssl.CERT_NONE,
+    ClientCertificate.VERIFIED_IF_GIVEN: ssl.CERT_OPTIONAL,
+    ClientCertificate.REQUIRED: ssl.CERT_REQUIRED,
+}
+_ROUNDS = 10  # messages go to and fro three times at the most
+
+
+def context_of(tls: Tls) -> ssl.SSLContext:
+    """For a server. Raises BadInput, which says what does not fit."""
+    context = _without_clients(tls)
+    if tls.client_authorities:
+        try:
+            context.load_verify_locations(cadata=tls.client_authorities.decode("ascii"))
+        except (ssl.SSLError, ValueError) as error:
+            raise _unusable("client_ca", error) from None
+    context.verify_mode = _VERIFY_MODES[tls.client_certificate]
+    return context
+
+
+def objection(tls: Tls) -> str | None:
+    """What a client that knows the certificate will say of it: that it has expired, for one; None: nothing.
+
+    Raises BadInput if no client could come in.
+    """
+    client = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+    client.minimum_version = tls.min_version
+    client.check_hostname = False
+    client.verify_flags |= ssl.VERIFY_X509_PARTIAL_CHAIN  # it is trusted itself, whoever has signed it
+    try:
+        client.load_verify_locations(cadata=tls.certificate.decode("ascii"))
+        shake_hands(_without_clients(tls), client)
+    except ssl.SSLCertVerificationError as error:
+        return error.verify_message
+    except (ssl.SSLError, ValueError) as error:
+        raise _unusable("cert", error) from None
+    return None
+
+
+def is_allowed(tls: Tls, certificate: Mapping[str, Any] | None) -> bool:
+    """Whether a client's certificate, as getpeercert() tells it, has one of the names that may come in."""
+    if not tls.allowed_names:
+        return True
+    names = (certificate or {}).get("subjectAltName", ())
+    return any(_canonical(kind, name) in tls.allowed_names for kind, name in names)
+
+
+def _canonical(kind: str, name: str) -> str:
+    if kind != "IP Address":
+        return name
+    with contextlib.suppress(ValueError):
+        return str(ipaddress.ip_address(name.strip()))
+    return name
+
+
+def _without_clients(tls: Tls) -> ssl.SSLContext:
+    """Everything but what is asked of clients."""
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.minimum_version, context.maximum_version = tls.min_version, tls.max_version
+    if not tls.prefers_server_ciphers:
+        context.options &= ~ssl.OP_CIPHER_SERVER_PREFERENCE
+    try:
+        if tls.ciphers:
+            context.set_ciphers(":".join(tls.ciphers))
+        elif tls.ciphers is not None:  # only such of TLS 1.3 were named
+            context.minimum_version = ssl.TLSVersion.TLSv1_3
+        if tls.curve:
+            context.set_ecdh_curve(tls.curve)
+        _load_pair(context, tls)
+    except (ssl.SSLError, ValueError) as error:
+        raise _unusable("cert and key", error) from None
+    return context
+
+
+def _load_pair(context: ssl.SSLContext, tls: Tls) -> None:
+    """ssl takes files only: these are in memory, and of this process."""
+
+    def no_password() -> str:
+        raise BadInput(
+            "--web.config.file: tls_server_config: the key is encrypted, and nobody is here to type the password",
+            remedy="decrypt it with `openssl pkey`",
+        )
+
+    with _in_memory(tls.certificate) as certificate, _in_memory(tls.key) as key:
+        context.load_cert_chain(certificate, key, no_password)
+
+
+@contextlib.contextmanager
+def _in_memory(content: bytes) -> Iterator[str]:
+    descriptor = os.memfd_create("pem", os.MFD_CLOEXEC)
+    try:
+        os.write(descriptor, content)
+        yield f"/proc/self/fd/{descriptor}"
+    finally:
+        os.close(descriptor)
+
+
+def shake_hands(server: ssl.SSLContext, client: ssl.SSLContext) -> tuple[ssl.SSLObject, ssl.SSLObject]:
+    """Client and server, in memory, when they have come to terms. Raises ssl.SSLError when they do not."""
+    to_server, to_client = ssl.MemoryBIO(), ssl.MemoryBIO()
+    ends = client.wrap_bio(to_client, to_server), server.wrap_bio(to_server, to_client, server_side=True)
+    waiting = list(ends)
+    for _ in range(_ROUNDS):
+        for end in list(waiting):
+            with contextlib.suppress(ssl.SSLWantReadError):
+                end.do_handshake()
+                waiting.remove(end)
+    if waiting:
+        raise ValueError("a handshake with it does not end")
+    return ends
+
+
+def _unusable(what: str, error: Exception) -> BadInput:
+    reason = (error.reason if isinstance(error, ssl.SSLError) else None) or str(error)
+    return BadInput(f"--web.config.file: tls_server_config: {what} cannot be used: {reason.lower().replace('_', ' ')}")

@@ -1,0 +1,64 @@
+"""Our own web server on a free port of the loopback interface, without an exporter behind it."""
+
+from __future__ import annotations
+
+import http.client
+import socket
+import ssl
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from exporter.output.web.gate import Gatekeeper
+from exporter.output.web.listeners import listening
+from exporter.output.web.pages import Pages
+from exporter.output.web.server import Limits, Server
+
+PATIENCE_SECONDS = 10
+Address = tuple[str, int]
+
+
+@contextmanager
+def serving(
+    pages: Pages, *, config_file: Path | None = None, is_health_open: bool = False, **limits: float
+) -> Iterator[Address]:
+    """Its address; closed when the block is left. limits: of Limits."""
+    listeners = listening([("127.0.0.1", 0)])
+    told = Limits(**{"max_requests": 5, **limits})  # type: ignore[arg-type]
+    server = Server(listeners, pages, Gatekeeper(config_file), told, is_health_open=is_health_open)
+    address = listeners[0].getsockname()
+    server.start()
+    try:
+        yield address
+    finally:
+        server.close()
+
+
+class Answer:
+    """The response to one request on a connection of its own. body: as it was sent."""
+
+    def __init__(self, response: http.client.HTTPResponse) -> None:
+        self.status, self.headers, self.body = response.status, response.headers, response.read()
+
+
+def get(
+    address: Address, path: str = "/metrics", method: str = "GET", context: ssl.SSLContext | None = None, **headers: str
+) -> Answer:
+    """headers: Accept_Encoding="gzip". context: of a client that speaks TLS."""
+    connection = (
+        http.client.HTTPSConnection(*address, timeout=PATIENCE_SECONDS, context=context)
+        if context
+        else http.client.HTTPConnection(*address, timeout=PATIENCE_SECONDS)
+    )
+    try:
+        connection.request(method, path, headers={name.replace("_", "-"): value for name, value in headers.items()})
+        return Answer(connection.getresponse())
+    finally:
+        connection.close()
+
+
+def said(address: Address, request: bytes) -> bytes:
+    """Everything the server says to these bytes, to the end of the connection."""
+    with socket.create_connection(address, timeout=PATIENCE_SECONDS) as client:
+        client.sendall(request)
+        return b"".join(iter(lambda: client.recv(65536), b""))

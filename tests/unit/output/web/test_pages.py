@@ -1,0 +1,191 @@
+"""web.pages: what is served, without a server."""
+
+from __future__ import annotations
+
+import gzip
+from collections.abc import Callable
+
+import pytest
+from prometheus_client.openmetrics.parser import text_string_to_metric_families as parse_openmetrics
+
+from exporter import __version__, catalog
+from exporter.errors import BadInput
+from exporter.model import Snapshot
+from exporter.output.own_metrics import OwnMetrics
+from exporter.output.web.messages import Request
+from exporter.output.web.pages import Pages
+from tests.support.prometheus_protobuf import of_delimited
+from tests.support.records import point, snapshot_of
+
+SNAPSHOT = snapshot_of(catalog.CUDA_OPERATIONS, point(12, "runtime", "cudaMalloc"))
+SERIES = "gpustall_cuda_operations_total{"
+
+
+class Answer:
+    """What the pages say to one request."""
+
+    def __init__(self, pages: Pages, path: str = "/metrics", method: str = "GET", **headers: str) -> None:
+        request = Request(method, path, {name.replace("_", "-"): value for name, value in headers.items()})
+        response = pages.answer(request)
+        self.status, self.headers = response.status, dict(response.headers)
+        self.raw = b"".join(response.body)
+
+    @property
+    def text(self) -> str:
+        """The body, unpacked."""
+        return (gzip.decompress(self.raw) if "Content-Encoding" in self.headers else self.raw).decode()
+
+
+def pages(
+    snapshot: Callable[[], Snapshot] = lambda: SNAPSHOT, *, is_ready: bool = True, **arguments: object
+) -> Pages:
+    """Pages with one series."""
+    return Pages(snapshot, OwnMetrics(), lambda: is_ready, **arguments)  # type: ignore[arg-type]
+
+
+class TestPages:
+    """Paths and methods."""
+
+    def test_metrics_are_served(self) -> None:
+        """Text, with the exporter's own metrics in front."""
+        answer = Answer(pages())
+
+        assert (answer.status, answer.headers["Content-Type"]) == (200, "text/plain; version=0.0.4; charset=utf-8")
+        assert answer.text.index("process_cpu_seconds_total") < answer.text.index(SERIES)
+
+    def test_openmetrics_is_served_when_asked_for_and_ends_with_its_mark(self) -> None:
+        """A strict parser reads all of it, own metrics included."""
+        answer = Answer(pages(), accept="application/openmetrics-text;version=1.0.0")
+
+        assert answer.headers["Content-Type"] == "application/openmetrics-text; version=1.0.0; charset=utf-8"
+        assert answer.text.endswith("\n# EOF\n")
+        assert "gpustall_cuda_operations" in {family.name for family in parse_openmetrics(answer.text)}
+
+    def test_protobuf_is_served_when_asked_for(self) -> None:
+        """As Prometheus asks with native histograms on; own metrics included."""
+        wanted = "application/vnd.google.protobuf;proto=io.prometheus.client.MetricFamily;encoding=delimited"
+
+        answer = Answer(pages(), accept=wanted)
+
+        assert answer.headers["Content-Type"].replace(" ", "") == wanted
+        assert {"gpustall_cuda_operations_total", "process_cpu_seconds_total"} <= of_delimited(answer.raw).keys()
+
+    def test_body_is_compressed_when_allowed(self) -> None:
+        """The same text after unpacking."""
+        answer = Answer(pages(with_exporter_metrics=False), accept_encoding="gzip")
+
+        assert answer.headers["Content-Encoding"] == "gzip"
+        assert answer.text == Answer(pages(with_exporter_metrics=False)).text
+
+    def test_caches_are_told_what_the_body_depends_on(self) -> None:
+        """Two formats and two encodings have one address."""
+        assert Answer(pages()).headers["Vary"] == "Accept, Accept-Encoding"
+
+    def test_own_metrics_can_be_left_out(self) -> None:
+        """--web.disable-exporter-metrics."""
+        text = Answer(pages(with_exporter_metrics=False)).text
+
+        assert SERIES in text
+        assert "process_" not in text
+
+    def test_metrics_path_can_be_another(self) -> None:
+        """--web.telemetry-path; the usual one is then not found, and the answer says where to look."""
+        other = pages(telemetry_path="/gpu")
+
+        assert Answer(other, "/gpu").status == 200
+        assert (Answer(other).status, Answer(other).text) == (404, "not found; metrics are at /gpu\n")
+
+    def test_time_of_rendering_is_reported_at_the_next_scrape(self) -> None:
+        """By format."""
+        asked_twice = pages()
+        Answer(asked_twice)
+
+        assert 'gpustall_exporter_render_duration_seconds{format="text"}' in Answer(asked_twice).text
+
+    def test_unknown_path_is_404(self) -> None:
+        """Also below a known one."""
+        assert [Answer(pages(), path).status for path in ("/metrics/", "/x", "//", "")] == [404] * 4
+
+    @pytest.mark.parametrize("method", ["POST", "PUT", "DELETE", "OPTIONS", "get"])
+    def test_other_methods_are_405(self, method: str) -> None:
+        """Told which ones there are."""
+        answer = Answer(pages(), method=method)
+
+        assert (answer.status, answer.headers["Allow"]) == (405, "GET, HEAD")
+
+    def test_healthz_answers_whatever_the_state(self) -> None:
+        """The process lives; a restart would help nobody."""
+        assert Answer(pages(is_ready=False), "/healthz").status == 200
+
+    def test_readyz_says_whether_probes_are_in_place(self) -> None:
+        """503 before the first tick."""
+        assert Answer(pages(is_ready=True), "/readyz").status == 200
+        assert Answer(pages(is_ready=False), "/readyz").status == 503
+
+    def test_health_takes_no_snapshot(self) -> None:
+        """A probe of Kubernetes every second costs nothing."""
+
+        def fail() -> Snapshot:
+            raise AssertionError("a snapshot was taken")
+
+        assert [Answer(pages(fail), path).status for path in ("/healthz", "/readyz", "/")] == [200] * 3
+
+    def test_landing_page_leads_to_the_metrics(self) -> None:
+        """With the version; the path is escaped."""
+        answer = Answer(pages(telemetry_path='/m"<'), "/")
+
+        assert answer.headers["Content-Type"] == "text/html; charset=utf-8"
+        assert '<a href="/m&quot;&lt;">' in answer.text
+        assert f"Version {__version__}." in answer.text
+
+
+class TestWork:
+    """What is made for several at a time."""
+
+    def test_equal_requests_for_metrics_are_one_work(self) -> None:
+        """Format and compression make the difference, not the words that ask for them."""
+        one = Request("GET", "/metrics", {"accept": "text/plain", "accept-encoding": "gzip"})
+        same = Request("HEAD", "/metrics", {"accept": "*/*", "accept-encoding": "gzip, br"})
+        other = Request("GET", "/metrics", {"accept": "text/plain"})
+
+        assert pages().work(one) == pages().work(same)
+        assert pages().work(one) != pages().work(other)
+
+    @pytest.mark.parametrize("path", ["/", "/healthz", "/readyz", "/x"])
+    def test_other_pages_are_ready_at_once(self, path: str) -> None:
+        """No work."""
+        assert pages().work(Request("GET", path, {})) is None
+
+
+class TestReload:
+    """POST /-/reload."""
+
+    def test_not_offered_unless_asked_for(self) -> None:
+        """--web.enable-lifecycle."""
+        assert Answer(pages(), "/-/reload", "POST").status == 403
+
+    @pytest.mark.parametrize("method", ["POST", "PUT"])
+    def test_reloads(self, method: str) -> None:
+        """Once a request."""
+        calls: list[int] = []
+        answer = Answer(pages(reload=lambda: calls.append(1)), "/-/reload", method)
+
+        assert (answer.status, answer.text, calls) == (200, "reloaded\n", [1])
+
+    def test_is_no_link_to_follow(self) -> None:
+        """GET changes nothing."""
+        calls: list[int] = []
+        answer = Answer(pages(reload=lambda: calls.append(1)), "/-/reload")
+
+        assert (answer.status, answer.headers["Allow"], calls) == (405, "POST, PUT", [])
+
+    def test_says_why_not(self) -> None:
+        """500, and the line."""
+
+        def fail() -> None:
+            raise BadInput("tick.interval in a.toml: '0s'", remedy="want a positive duration")
+
+        answer = Answer(pages(reload=fail), "/-/reload", "POST")
+
+        assert answer.status == 500
+        assert "all stays as it was: tick.interval in a.toml: '0s'; want a positive duration" in answer.text

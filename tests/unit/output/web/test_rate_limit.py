@@ -1,0 +1,30 @@
+"""web.rate_limit: a bucket of tokens."""
+
+from __future__ import annotations
+
+from exporter.config.web import RateLimit
+from exporter.output.web.rate_limit import Bucket
+
+
+class TestBucket:
+    """Three at once, one more every 10 s."""
+
+    def test_burst_is_let_in(self) -> None:
+        """And not one more."""
+        bucket = Bucket(RateLimit(10.0, 3), now=0.0)
+
+        assert [bucket.takes(0.0) for _ in range(4)] == [True, True, True, False]
+
+    def test_one_comes_after_each_interval(self) -> None:
+        """Not before."""
+        bucket = Bucket(RateLimit(10.0, 3), now=0.0)
+        for _ in range(3):
+            bucket.takes(0.0)
+
+        assert [bucket.takes(now) for now in (9.0, 10.5, 11.0, 20.5)] == [False, True, False, True]
+
+    def test_no_more_than_the_burst_is_saved(self) -> None:
+        """After a day of silence."""
+        bucket = Bucket(RateLimit(10.0, 3), now=0.0)
+
+        assert [bucket.takes(86_400.0) for _ in range(4)] == [True, True, True, False]

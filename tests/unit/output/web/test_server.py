@@ -1,0 +1,307 @@
+"""web.server: over the loopback interface, with clients of all manners."""
+
+from __future__ import annotations
+
+import http.client
+import logging
+import socket
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
+
+import pytest
+
+from exporter import catalog
+from exporter.model import Snapshot
+from exporter.output.own_metrics import OwnMetrics
+from exporter.output.web.pages import Pages
+from tests.support.records import point, snapshot_of
+from tests.support.web_server import PATIENCE_SECONDS, Address, get, said, serving
+
+SNAPSHOT = snapshot_of(catalog.CUDA_OPERATIONS, point(12, "runtime", "cudaMalloc"))
+SERIES = b"gpustall_cuda_operations_total{"
+MANY = snapshot_of(catalog.CUDA_OPERATIONS, *(point(n, "runtime", f"{n:0100}") for n in range(40_000)))
+NEXT_SCRAPE_SECONDS = 1.0
+
+
+def pages(snapshot: Callable[[], Snapshot] = lambda: SNAPSHOT) -> Pages:
+    """Of one series."""
+    return Pages(snapshot, OwnMetrics(), lambda: True, with_exporter_metrics=False)
+
+
+@contextmanager
+def connected(address: Address, count: int) -> Iterator[list[socket.socket]]:
+    """So many clients that have not said a word."""
+    with ExitStack() as stack:
+        yield [stack.enter_context(socket.create_connection(address, timeout=PATIENCE_SECONDS)) for _ in range(count)]
+
+
+class TestHttp:
+    """One request, and the next."""
+
+    def test_scrape_is_answered(self) -> None:
+        """As the page says it, its length told."""
+        with serving(pages()) as address:
+            answer = get(address)
+
+        assert answer.status == 200
+        assert answer.body.count(SERIES) == 1
+        assert answer.headers["Content-Length"] == str(len(answer.body))
+
+    @pytest.mark.parametrize("path", ["/metrics", "/", "/healthz", "/x"])
+    def test_head_has_the_headers_of_get_and_no_body(self, path: str) -> None:
+        """Length included."""
+        with serving(pages()) as address:
+            head, found = get(address, path, "HEAD"), get(address, path)
+
+        assert (head.status, head.headers["Content-Length"]) == (found.status, found.headers["Content-Length"])
+        assert (head.body, len(found.body) > 0) == (b"", True)
+
+    def test_one_connection_serves_many_requests(self) -> None:
+        """As Prometheus asks: no handshake for each."""
+        with serving(pages()) as address:
+            connection = http.client.HTTPConnection(*address, timeout=PATIENCE_SECONDS)
+            connection.connect()
+            port = connection.sock.getsockname()[1]
+            for _ in range(3):
+                connection.request("GET", "/metrics")
+                assert SERIES in connection.getresponse().read()
+            assert connection.sock.getsockname()[1] == port
+            connection.close()
+
+    def test_requests_may_come_before_the_answers(self) -> None:
+        """Pipelined."""
+        with serving(pages()) as address:
+            asked = b"GET /healthz HTTP/1.1\r\nHost: a\r\n\r\n" * 2 + b"GET /x HTTP/1.0\r\n\r\n"
+            answers = said(address, asked)
+
+        assert [answers.count(status) for status in (b"HTTP/1.1 200 OK", b"HTTP/1.1 404 Not Found")] == [2, 1]
+
+    def test_old_clients_are_answered_and_let_go(self) -> None:
+        """HTTP/1.0 without a Host."""
+        with serving(pages()) as address:
+            answer = said(address, b"GET /healthz HTTP/1.0\r\n\r\n")
+
+        assert answer.startswith(b"HTTP/1.1 200 OK\r\n")
+        assert answer.endswith(b"\r\n\r\nok\n")
+
+    def test_query_is_no_part_of_the_path(self) -> None:
+        """Nor are escapes."""
+        with serving(pages()) as address:
+            assert [get(address, path).status for path in ("/metrics?a=b", "/%6Detrics")] == [200, 200]
+
+    @pytest.mark.parametrize("request_line", [b"GET /healthz HTTP/1.0", b"GET / HTTP/9.9", b"GET / x HTTP/1.1"])
+    def test_server_header_says_nothing_of_python(self, request_line: bytes) -> None:
+        """Good and bad requests alike."""
+        with serving(pages()) as address:
+            assert b"python" not in said(address, request_line + b"\r\n\r\n").lower()
+
+    def test_failing_page_is_a_500_and_logged_once(self, caplog: pytest.LogCaptureFixture) -> None:
+        """The body says nothing of the inside."""
+
+        def fail() -> Snapshot:
+            raise RuntimeError("the tables cannot be read")
+
+        with serving(pages(fail)) as address:
+            answer = get(address)
+
+        assert answer.status == 500
+        assert b"tables" not in answer.body
+        assert [record.getMessage() for record in caplog.records] == ["a request failed"]
+
+    def test_body_of_a_request_is_read_and_forgotten(self) -> None:
+        """The next request on the connection is understood."""
+        with serving(pages()) as address:
+            asked = b"POST /healthz HTTP/1.1\r\nHost: a\r\nContent-Length: 40000\r\n\r\n" + b"x" * 40_000
+            answers = said(address, asked + b"GET /healthz HTTP/1.0\r\n\r\n")
+
+        assert answers.startswith(b"HTTP/1.1 405 ")
+        assert b"HTTP/1.1 200 " in answers
+
+    def test_client_that_waits_to_be_told_to_go_on_is_answered(self) -> None:
+        """Expect: 100-continue; no page wants its body."""
+        with serving(pages()) as address:
+            answer = said(
+                address, b"POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 9\r\nExpect: 100-continue\r\n\r\n"
+            )
+
+        assert answer.startswith(b"HTTP/1.1 405 ")
+
+
+class TestBadRequests:
+    """What cannot be understood."""
+
+    @pytest.mark.parametrize(
+        ("request_bytes", "status"),
+        [
+            (b"GET\r\n\r\n", b"400"),
+            (b"GET / x HTTP/1.1\r\n\r\n", b"400"),
+            (b"GET / HTTP/1.1\r\n\r\n", b"400"),
+            (b"GET / HTTP/1.1\r\nHost: a\r\nHost: b\r\n\r\n", b"400"),
+            (b"GET / HTTP/1.1\r\nHost: a\r\nA b: c\r\n\r\n", b"400"),
+            (b"\x16\x03\x01\x02\x00\x01\r\n\r\n", b"400"),
+            (b"GET / HTTP/9.9\r\nHost: a\r\n\r\n", b"505"),
+            (b"GET / HTTP/1.0\r\nA: " + b"b" * 20_000 + b"\r\n\r\n", b"431"),
+            (b"GET /" + b"a" * 20_000, b"431"),
+            (b"PUT / HTTP/1.1\r\nHost: a\r\nContent-Length: 99999999\r\n\r\n" + b"x" * 70_000, b"413"),
+        ],
+        ids=["no path", "four words", "no host", "two hosts", "bad name", "TLS", "HTTP/9.9", "large", "long", "body"],
+    )
+    def test_told_so(self, request_bytes: bytes, status: bytes) -> None:
+        """And the next one is served."""
+        with serving(pages()) as address, socket.create_connection(address, timeout=PATIENCE_SECONDS) as client:
+            client.sendall(request_bytes)
+            assert client.recv(65536).split()[1] == status
+            assert get(address).status == 200
+
+
+class TestManners:
+    """No client keeps the next one from its answer."""
+
+    def test_silent_client_is_dropped(self) -> None:
+        """After its patience the server closes, without a word."""
+        with serving(pages(), request_seconds=0.05) as address:
+            assert said(address, b"") == b""
+
+    def test_client_that_never_ends_its_request_is_dropped(self) -> None:
+        """However often it says something: the time is that of the whole request."""
+        with serving(pages(), request_seconds=0.3) as address, socket.create_connection(address) as client:
+            until = time.monotonic() + PATIENCE_SECONDS
+            with pytest.raises(OSError, match=r"reset|Broken pipe|aborted"):
+                while time.monotonic() < until:
+                    client.sendall(b"G" if time.monotonic() > until else b"A")
+                    time.sleep(0.02)
+
+    def test_connection_that_asks_no_more_is_dropped(self) -> None:
+        """Between two requests there is another patience."""
+        with serving(pages(), idle_seconds=0.05) as address:
+            assert said(address, b"GET /healthz HTTP/1.1\r\nHost: a\r\n\r\n").endswith(b"\r\n\r\nok\n")
+
+    def test_silent_clients_do_not_stop_a_scrape(self) -> None:
+        """More of them than may be connected: who has been silent for longest goes."""
+        with serving(pages(), max_connections=8) as address, connected(address, 50):
+            assert get(address).status == 200
+
+    def test_clients_in_the_middle_of_a_word_do_not_stop_a_scrape(self) -> None:
+        """The same for those that have begun."""
+        with serving(pages(), max_connections=8) as address, connected(address, 50) as clients:
+            for client in clients:
+                client.send(b"GET /met") if client.fileno() >= 0 else None
+            assert get(address).status == 200
+
+    def test_thousand_sockets_do_not_stop_a_scrape(self) -> None:
+        """Within a second."""
+        with serving(pages()) as address, connected(address, 1000):
+            before = time.monotonic()
+            assert get(address).status == 200
+            assert time.monotonic() - before < NEXT_SCRAPE_SECONDS
+
+    def test_clients_that_take_nothing_do_not_stop_a_scrape(self) -> None:
+        """Answers larger than every socket buffer, to as many clients as may be served at a time."""
+        with serving(pages(lambda: MANY), max_requests=2, place_seconds=0.2) as address, connected(address, 2) as clients:
+            for client in clients:
+                client.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
+                client.sendall(b"GET /metrics HTTP/1.0\r\n\r\n")
+                client.recv(1)
+            answers = [get(address, path="/metrics", method="HEAD").status for _ in range(3)]
+
+        assert answers[-1] == 200
+
+    def test_client_that_takes_nothing_is_dropped_without_a_word_in_the_log(
+        self, caplog: pytest.LogCaptureFixture
+    ) -> None:
+        """Its time to take an answer ends."""
+        caplog.set_level(logging.DEBUG, logger="exporter")
+        with serving(pages(lambda: MANY), response_seconds=0.2) as address, connected(address, 1) as (client,):
+            client.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
+            client.sendall(b"GET /metrics HTTP/1.0\r\n\r\n")
+            time.sleep(0.5)
+            with pytest.raises(ConnectionError):
+                while client.recv(65536):
+                    pass
+                raise ConnectionResetError("cut short")
+
+        assert caplog.records == []
+
+    def test_hundred_scrapes_at_once_are_one_rendering(self) -> None:
+        """And all are answered."""
+        may_go, taken = threading.Event(), []
+
+        def slow() -> Snapshot:
+            taken.append(1)
+            may_go.wait(PATIENCE_SECONDS)
+            return SNAPSHOT
+
+        with serving(pages(slow), max_requests=100) as address, connected(address, 100) as clients:
+            for client in clients:
+                client.sendall(b"GET /metrics HTTP/1.0\r\n\r\n")
+            while not taken:
+                time.sleep(0.01)
+            assert get(address, "/healthz").status == 200
+            may_go.set()
+            answers = [b"".join(iter(lambda one=one: one.recv(65536), b"")) for one in clients]
+
+        assert [SERIES in answer for answer in answers] == [True] * 100
+        assert len(taken) <= 3
+
+    def test_more_requests_than_places_are_told_to_come_again(self) -> None:
+        """503, after half a second's wait for a place."""
+        may_go = threading.Event()
+
+        def slow() -> Snapshot:
+            may_go.wait(PATIENCE_SECONDS)
+            return SNAPSHOT
+
+        with serving(pages(slow), max_requests=1, place_seconds=0.05) as address, connected(address, 1) as (client,):
+            client.sendall(b"GET /metrics HTTP/1.0\r\n\r\n")
+            until = time.monotonic() + PATIENCE_SECONDS
+            while (answer := _status_beside(address)) is None and time.monotonic() < until:
+                time.sleep(0.01)
+            may_go.set()
+
+        assert answer == (503, "1")
+
+    def test_health_is_told_whatever_the_crowd(self) -> None:
+        """It needs no place."""
+        may_go = threading.Event()
+
+        def slow() -> Snapshot:
+            may_go.wait(PATIENCE_SECONDS)
+            return SNAPSHOT
+
+        with serving(pages(slow), max_requests=1) as address, connected(address, 1) as (client,):
+            client.sendall(b"GET /metrics HTTP/1.0\r\n\r\n")
+            assert get(address, "/healthz").status == 200
+            may_go.set()
+
+    def test_close_does_not_wait_for_silent_clients(self) -> None:
+        """Nor for slow ones: a second at the most."""
+        with connected_to_closing() as seconds:
+            assert seconds < 2.0
+
+
+def _status_beside(address: Address) -> tuple[int, str] | None:
+    """503 and when to come again; None while the first one has not taken its place yet."""
+    connection = http.client.HTTPConnection(*address, timeout=0.5)
+    try:
+        connection.request("GET", "/metrics")
+        response = connection.getresponse()
+        return response.status, response.headers["Retry-After"]
+    except TimeoutError:
+        return None
+    finally:
+        connection.close()
+
+
+@contextmanager
+def connected_to_closing() -> Iterator[float]:
+    """How long a server takes to close that has a silent client and one that takes nothing."""
+    with ExitStack() as stack:
+        with serving(pages(lambda: MANY)) as address:
+            _silent, slow = stack.enter_context(connected(address, 2))
+            slow.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
+            slow.sendall(b"GET /metrics HTTP/1.0\r\n\r\n")
+            slow.recv(1)
+            before = time.monotonic()
+        yield time.monotonic() - before

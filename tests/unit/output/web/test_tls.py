@@ -1,0 +1,226 @@
+"""web.tls: contexts of what the file says, tried against clients in memory."""
+
+from __future__ import annotations
+
+import datetime
+import ssl
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+import trustme
+
+from exporter.config.web import ClientCertificate, Tls
+from exporter.errors import BadInput
+from exporter.output.web import tls
+from exporter.output.web.tls import context_of, is_allowed, objection
+
+AUTHORITY, STRANGER = trustme.CA(), trustme.CA()
+LONG_AGO = datetime.datetime(2020, 1, 1, tzinfo=datetime.UTC)
+
+
+def of_pair(pair: trustme.LeafCert) -> Tls:
+    """Nothing is asked of clients."""
+    return Tls(
+        certificate=b"".join(one.bytes() for one in pair.cert_chain_pems),
+        key=pair.private_key_pem.bytes(),
+        client_authorities=b"",
+        client_certificate=ClientCertificate.NOT_ASKED,
+        allowed_names=(),
+        min_version=ssl.TLSVersion.TLSv1_2,
+        max_version=ssl.TLSVersion.TLSv1_3,
+        ciphers=None,
+        prefers_server_ciphers=True,
+        curve=None,
+    )
+
+
+SERVER = of_pair(AUTHORITY.issue_cert("localhost"))
+
+
+def client() -> ssl.SSLContext:
+    """Trusts the authority."""
+    context = ssl.create_default_context()
+    context.check_hostname = False
+    AUTHORITY.configure_trust(context)
+    return context
+
+
+def spoken(server: Tls, client_context: ssl.SSLContext) -> tuple[str | None, str]:
+    """TLS version and cipher that both sides agree on. Raises ssl.SSLError when they do not."""
+    ends = tls.shake_hands(context_of(server), client_context)
+    cipher = ends[0].cipher()
+    assert cipher is not None
+    return ends[0].version(), cipher[0]
+
+
+class TestContext:
+    """What the two sides agree on."""
+
+    def test_newest_version_unless_told(self) -> None:
+        """TLS 1.3."""
+        assert spoken(SERVER, client())[0] == "TLSv1.3"
+
+    def test_max_version(self) -> None:
+        """Both bounds hold."""
+        assert spoken(replace(SERVER, max_version=ssl.TLSVersion.TLSv1_2), client())[0] == "TLSv1.2"
+
+    def test_min_version_turns_an_old_client_away(self) -> None:
+        """With a protocol error."""
+        old = client()
+        old.maximum_version = ssl.TLSVersion.TLSv1_2
+        with pytest.raises(ssl.SSLError, match=r"(?i)unsupported.protocol|no.protocols|alert.protocol.version"):
+            spoken(replace(SERVER, min_version=ssl.TLSVersion.TLSv1_3), old)
+
+    def test_ciphers(self) -> None:
+        """Of TLS 1.2, the server's order counts unless told otherwise."""
+        names = ("ECDHE-ECDSA-AES256-GCM-SHA384", "ECDHE-ECDSA-AES128-GCM-SHA256")
+        if "BEGIN RSA" in SERVER.key.decode():
+            names = ("ECDHE-RSA-AES256-GCM-SHA384", "ECDHE-RSA-AES128-GCM-SHA256")
+        server = replace(SERVER, max_version=ssl.TLSVersion.TLSv1_2, ciphers=names)
+        other_way = client()
+        other_way.set_ciphers(":".join(reversed(names)))
+
+        assert spoken(server, other_way)[1] == names[0]
+        assert spoken(replace(server, prefers_server_ciphers=False), other_way)[1] == names[1]
+
+    def test_only_ciphers_of_13_mean_only_13(self) -> None:
+        """There is nothing left for TLS 1.2."""
+        old = client()
+        old.maximum_version = ssl.TLSVersion.TLSv1_2
+        with pytest.raises(ssl.SSLError):
+            spoken(replace(SERVER, ciphers=()), old)
+
+    def test_curve(self) -> None:
+        """A client that has another one only is turned away."""
+        other = client()
+        other.set_ecdh_curve("secp384r1")
+        server = replace(SERVER, curve="secp521r1")
+
+        assert spoken(server, client())
+        with pytest.raises(ssl.SSLError):
+            spoken(server, other)
+
+
+class TestClients:
+    """Their certificates."""
+
+    @pytest.fixture
+    def server(self) -> Tls:
+        """Wants one of the authority."""
+        return replace(
+            SERVER,
+            client_authorities=AUTHORITY.cert_pem.bytes(),
+            client_certificate=ClientCertificate.REQUIRED,
+            max_version=ssl.TLSVersion.TLSv1_2,  # in which a refusal comes before the handshake ends
+        )
+
+    def test_known_client_comes_in(self, server: Tls) -> None:
+        """Signed by the authority."""
+        known = client()
+        AUTHORITY.issue_cert("scraper.example").configure_cert(known)
+
+        assert spoken(server, known)
+
+    @pytest.mark.parametrize("is_stranger", [True, False], ids=["another authority's", "none"])
+    def test_unknown_client_does_not(self, server: Tls, is_stranger: bool) -> None:  # noqa: FBT001 - a parameter of a test
+        """Whether it shows one or not."""
+        unknown = client()
+        if is_stranger:
+            STRANGER.issue_cert("scraper.example").configure_cert(unknown)
+        with pytest.raises(ssl.SSLError):
+            spoken(server, unknown)
+
+    def test_expired_client_does_not(self, server: Tls) -> None:
+        """Although the authority has signed it."""
+        expired = client()
+        AUTHORITY.issue_cert("scraper.example", not_after=LONG_AGO).configure_cert(expired)
+        with pytest.raises(ssl.SSLError, match="expired"):
+            spoken(server, expired)
+
+    def test_client_may_show_none_where_it_is_asked_only(self, server: Tls) -> None:
+        """VerifyClientCertIfGiven; what it shows must be good."""
+        asked = replace(server, client_certificate=ClientCertificate.VERIFIED_IF_GIVEN)
+        stranger = client()
+        STRANGER.issue_cert("scraper.example").configure_cert(stranger)
+
+        assert spoken(asked, client())
+        with pytest.raises(ssl.SSLError):
+            spoken(asked, stranger)
+
+    @pytest.mark.parametrize(
+        ("name", "is_in"),
+        [
+            (("DNS", "scraper.example"), True),
+            (("DNS", "other.example"), False),
+            (("email", "sre@example.com"), True),
+            (("URI", "spiffe://example/scraper"), True),
+            (("IP Address", "10.0.0.1"), True),
+            (("IP Address", "0:0:0:0:0:0:0:1\n"), True),
+            (("IP Address", "10.0.0.2"), False),
+        ],
+    )
+    def test_allowed_names(self, name: tuple[str, str], is_in: bool) -> None:  # noqa: FBT001 - a parameter of a test
+        """Of any kind, and exactly so."""
+        allowed = ("scraper.example", "sre@example.com", "spiffe://example/scraper", "10.0.0.1", "::1")
+        server = replace(SERVER, allowed_names=allowed)
+
+        assert is_allowed(server, {"subjectAltName": (("DNS", "x.example"), name)}) is is_in
+
+    def test_nobody_is_allowed_without_a_certificate(self) -> None:
+        """Where names are wanted; where none are, everybody is."""
+        assert not is_allowed(replace(SERVER, allowed_names=("a",)), None)
+        assert is_allowed(SERVER, None)
+
+
+class TestRefused:
+    """What cannot be used says so before a client comes."""
+
+    @pytest.mark.parametrize(
+        ("changed", "said"),
+        [
+            ({"certificate": b"no PEM"}, "cert and key cannot be used"),
+            ({"key": b"no PEM"}, "cert and key cannot be used"),
+            ({"key": STRANGER.issue_cert("a").private_key_pem.bytes()}, "key values mismatch"),
+            ({"client_authorities": b"no PEM"}, "client_ca cannot be used"),
+            ({"client_authorities": b"\xff"}, "client_ca cannot be used"),
+        ],
+        ids=["certificate", "key", "another key", "authority", "bytes"],
+    )
+    def test_pem(self, changed: dict[str, bytes], said: str) -> None:
+        """In one line."""
+        with pytest.raises(BadInput, match=f"--web.config.file: tls_server_config: .*{said}"):
+            context_of(replace(SERVER, **changed))  # type: ignore[arg-type]
+
+    def test_encrypted_key(self, tmp_path: Path) -> None:
+        """Nobody is there to type the password."""
+        from cryptography.hazmat.primitives import serialization  # noqa: PLC0415 - trustme brings it
+
+        key = serialization.load_pem_private_key(SERVER.key, None)
+        encrypted = key.private_bytes(
+            serialization.Encoding.PEM,
+            serialization.PrivateFormat.PKCS8,
+            serialization.BestAvailableEncryption(b"secret"),
+        )
+        with pytest.raises(BadInput, match="the key is encrypted"):
+            context_of(replace(SERVER, key=encrypted))
+
+
+class TestObjection:
+    """What clients will say of our own certificate."""
+
+    def test_none(self) -> None:
+        """To a good one."""
+        assert objection(SERVER) is None
+
+    def test_expired(self) -> None:
+        """It is still served: the client decides."""
+        expired = of_pair(AUTHORITY.issue_cert("localhost", not_after=LONG_AGO))
+
+        assert objection(expired) == "certificate has expired"
+
+    def test_nobody_could_come_in(self) -> None:
+        """Ciphers that no key of this kind can be used with."""
+        wrong = ("ECDHE-RSA-AES128-GCM-SHA256",) if b"EC PRIVATE" in SERVER.key else ("ECDHE-ECDSA-AES128-GCM-SHA256",)
+        with pytest.raises(BadInput, match="cert cannot be used: .*no shared cipher"):
+            objection(replace(SERVER, ciphers=wrong, max_version=ssl.TLSVersion.TLSv1_2))

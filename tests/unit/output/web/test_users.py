@@ -1,0 +1,89 @@
+"""web.users: passwords against bcrypt hashes."""
+
+from __future__ import annotations
+
+import base64
+import threading
+
+import bcrypt
+import pytest
+
+from exporter.output.web.users import Users
+
+HASH = bcrypt.hashpw(b"correct horse", bcrypt.gensalt(4)).decode()
+
+
+def header(name: str, password: str) -> str:
+    """What a client sends."""
+    return "Basic " + base64.b64encode(f"{name}:{password}".encode()).decode()
+
+
+@pytest.fixture
+def users() -> Users:
+    """Alice."""
+    return Users({"alice": HASH})
+
+
+class TestUsers:
+    """Who may come in."""
+
+    def test_right_password(self, users: Users) -> None:
+        """Also with the prefix that htpasswd writes."""
+        assert users.check(header("alice", "correct horse"))
+        assert Users({"alice": HASH.replace("$2b$", "$2y$")}).check(header("alice", "correct horse"))
+
+    @pytest.mark.parametrize(
+        "authorization",
+        [
+            "",
+            "Basic",
+            "Basic ???",
+            "Bearer " + base64.b64encode(b"alice:correct horse").decode(),
+            "Basic " + base64.b64encode(b"alice").decode(),
+            "Basic " + base64.b64encode(b"\xff:\xff").decode(),
+            header("alice", "wrong"),
+            header("alice", ""),
+            header("bob", "correct horse"),
+            header("", ""),
+            header("alice", "correct horse" + "x" * 80),
+            header("alice", "correct horse\0"),
+            header("alice", "x" * 5000),
+        ],
+    )
+    def test_anything_else_is_turned_away(self, users: Users, authorization: str) -> None:
+        """Twice the same, the second time from memory."""
+        assert not users.check(authorization)
+        assert not users.check(authorization)
+
+    def test_everybody_where_there_are_no_users(self) -> None:
+        """Whatever they send."""
+        assert Users({}).known("") is True
+
+    def test_what_was_found_is_known(self, users: Users) -> None:
+        """None before; without bcrypt afterwards."""
+        right, wrong = header("alice", "correct horse"), header("alice", "wrong")
+
+        assert [users.known(right), users.known(wrong)] == [None, None]
+        assert [users.check(right), users.check(wrong)] == [True, False]
+        assert [users.known(right), users.known(wrong)] == [True, False]
+
+    def test_no_number_of_wrong_passwords_makes_a_right_one_forgotten(self, users: Users) -> None:
+        """A guesser does not slow the scraper down."""
+        users.check(header("alice", "correct horse"))
+        for n in range(200):
+            users.check(header("alice", str(n)))
+
+        assert users.known(header("alice", "correct horse")) is True
+        assert users.known(header("alice", "0")) is None
+
+    def test_hundred_at_once_cost_one_hash(self) -> None:
+        """Of cost 10: a hundred of them would take seconds, of which each waits for the ones before."""
+        slow = Users({"alice": bcrypt.hashpw(b"p", bcrypt.gensalt(10)).decode()})
+        found: list[bool] = []
+        threads = [threading.Thread(target=lambda: found.append(slow.check(header("alice", "p")))) for _ in range(100)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join(timeout=5)
+
+        assert found == [True] * 100
