@@ -534,6 +534,14 @@ STACKS = _own(
     "Stacks of threads of open chains by what became of them: functions named with bcc, located in files alone, unnamed since the"
     " process had ended, failed, or left_out because too many were waiting.",
 )
+NAMES_SUCCESS = _own(
+    "names_success",
+    "",
+    Kind.GAUGE,
+    (),
+    "1 while the orchestrator tells what its containers are called, 0 when it does not, has not yet or may not; missing where none"
+    " is asked.",
+)
 HISTORY_SUCCESS = _own(
     "history_success",
     "",
@@ -589,6 +597,7 @@ EXPORTER_METRICS = (
     PUSHED_BYTES,
     PUSH_DURATION,
     PUSH_LAST_SUCCESS,
+    NAMES_SUCCESS,
     HISTORY_SUCCESS,
     HISTORY_BYTES,
     HISTORY_WRITE_FAILURES,

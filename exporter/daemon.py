@@ -48,6 +48,7 @@ from exporter.kernel.stacks import Stacks
 from exporter.kernel.thread_rows import THREADS_ADOPT
 from exporter.ledger import Ledger
 from exporter.model import Snapshot
+from exporter.orchestrators.choice import enquirer_of
 from exporter.narration import Narrator, place_of, write_to_log
 from exporter.output.otlp.points import Origin
 from exporter.output.own_metrics import OwnMetrics
@@ -123,9 +124,15 @@ class Daemon:
         self._history = self._make_history(clock, collectors)
         self._hearers += [one.hear for one in (self._capsules, self._history) if one]
         narrator = Narrator(processes, self._hearers)
+        self._enquirer = enquirer_of(
+            config.orchestrator,
+            config.node,
+            os.environ,
+            lambda is_current: self.own.set(catalog.NAMES_SUCCESS, float(is_current)),
+        )
         self.publication = Publication(
             self.tables,
-            Roster(processes, config.node, config.max_workloads),
+            Roster(processes, config.node, config.max_workloads, self._enquirer.directory if self._enquirer else None),
             Ledger(config.series_ttl_seconds, clock.now()),
             self.own,
             collectors,
@@ -301,6 +308,8 @@ class Daemon:
         self.server.start()
         for delivery in self._deliveries:
             delivery.start()
+        if self._enquirer:
+            self._enquirer.start()
         if self._history:
             self._history.start(self.publication.look)
         try:
@@ -325,6 +334,8 @@ class Daemon:
                 self._capsules.close(self._clock.now())
             if self._history:
                 self._history.stop()
+            if self._enquirer:
+                self._enquirer.stop()
             self.server.close()
 
     def _flush(self) -> None:

@@ -16,6 +16,8 @@ from pathlib import Path
 from typing import Any
 
 from exporter.config import otlp, settings
+from exporter.config import orchestrator as orchestrators
+from exporter.config.orchestrator import Orchestrator
 from exporter.config.otlp import Receiver
 from exporter.config.settings import Setting
 from exporter.errors import BadInput
@@ -55,6 +57,7 @@ class Config:
     history_path: Path | None
     history_max_bytes: int
     history_retention_seconds: float
+    orchestrator: Orchestrator
     receivers: tuple[Receiver, ...]
     service_name: str
     resource_attributes: tuple[tuple[str, str], ...]
@@ -178,6 +181,7 @@ SETTINGS = (
         "DIR",
         "where the kernel's rows around each chain are kept, at most 64 MiB; none keeps no capsules",
     ),
+    *orchestrators.SETTINGS,
     *otlp.RECEIVER_SETTINGS,
     *otlp.RESOURCE_SETTINGS,
     Setting("standin.if-idle", "false", settings.switch, "BOOL", "start the stand-in job when no process uses CUDA"),
@@ -258,6 +262,7 @@ def load(arguments: Mapping[str, Any], environment: Mapping[str, str] | None = N
         history_path=values["history.path"],
         history_max_bytes=values["history.max-bytes"],
         history_retention_seconds=values["history.retention"],
+        orchestrator=orchestrators.orchestrator(values),
         receivers=receivers,
         service_name=values["otlp.service-name"] or attributes.get("service.name") or "gpu-stall-exporter",
         resource_attributes=tuple(attributes.items()),

@@ -185,6 +185,13 @@ def path_or_none(text: str) -> Path | None:
     raise ValueError("want a path that begins with /, or none")
 
 
+def absolute_path(text: str) -> Path:
+    """A path that need not be there yet."""
+    if text.startswith("/") and "\0" not in text:
+        return Path(text)
+    raise ValueError("want a path that begins with /")
+
+
 def absolute_file(text: str) -> Path:
     """A file, whatever directory it is named from."""
     return readable_file(text).absolute()

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
-from pathlib import Path
+from dataclasses import replace
 
+from exporter.config.orchestrator import Orchestrator
 from exporter.errors import BadInput
 from exporter.orchestrators.directory import Directory
 from exporter.orchestrators.ecs import Agent, TaskMetadata
@@ -13,64 +13,52 @@ from exporter.orchestrators.enquirer import Enquirer, Source
 from exporter.orchestrators.http_json import Endpoint
 from exporter.orchestrators.kubernetes import ApiServer, Kubelet
 
-KINDS = ("auto", "kubernetes", "kubelet", "ecs", "ecs-agent", "none")
 _HOST, _PORT = "KUBERNETES_SERVICE_HOST", "KUBERNETES_SERVICE_PORT"
 _TASK_URL = "ECS_CONTAINER_METADATA_URI_V4"
 
 
-@dataclass(frozen=True, slots=True)
-class Settings:
-    """kind: one of KINDS. url: "" for where it usually is. ca_file, token_file: of a service account. node: as Kubernetes calls it."""
-
-    kind: str
-    url: str
-    ca_file: Path
-    token_file: Path
-    is_verified: bool
-    node: str
-
 
 def enquirer_of(
-    settings: Settings, environment: Mapping[str, str], report: Callable[[bool], None]
+    settings: Orchestrator, node: str, environment: Mapping[str, str], report: Callable[[bool], None]
 ) -> Enquirer | None:
-    """None where nobody is asked. Raises BadInput when who is to be asked cannot be found."""
+    """node: whose pods are wanted, as Kubernetes calls it. None where nobody is asked. Raises BadInput when who is to be asked cannot be found."""
     kind = _found(settings, environment) if settings.kind == "auto" else settings.kind
     if kind == "none":
         return None
     directory = Directory()
-    return Enquirer(_source(kind, settings, environment, directory), directory, report)
+    return Enquirer(_source(replace(settings, kind=kind), node, environment, directory), directory, report)
 
 
-def _found(settings: Settings, environment: Mapping[str, str]) -> str:
+def _found(settings: Orchestrator, environment: Mapping[str, str]) -> str:
     if environment.get(_HOST) and settings.token_file.exists():
         return "kubernetes"
     return "ecs" if environment.get(_TASK_URL) else "none"
 
 
-def _source(kind: str, settings: Settings, environment: Mapping[str, str], directory: Directory) -> Source:
-    if kind == "kubernetes":
-        return ApiServer(_of_service_account(settings, _api_url(settings, environment)), settings.node, directory)
-    if kind == "kubelet":
+def _source(settings: Orchestrator, node: str, environment: Mapping[str, str], directory: Directory) -> Source:
+    if settings.kind == "kubernetes":
+        return ApiServer(_of_service_account(settings, _api_url(settings, environment)), node, directory)
+    if settings.kind == "kubelet":
         return Kubelet(_of_service_account(settings, settings.url or "https://127.0.0.1:10250"), directory)
-    if kind == "ecs-agent":
+    if settings.kind == "ecs-agent":
         return Agent(Endpoint(settings.url or "http://127.0.0.1:51678"), directory)
     url = settings.url or environment.get(_TASK_URL, "")
     if not url.startswith("http://"):
-        raise BadInput(f"--orchestrator=ecs: {_TASK_URL} is not set, so this is no task of ECS", remedy="set --orchestrator.url")
+        raise BadInput(f"--orchestrator.kind=ecs: {_TASK_URL} is not set, so this is no task of ECS", remedy="set --orchestrator.url")
     return TaskMetadata(Endpoint(url), directory)
 
 
-def _of_service_account(settings: Settings, url: str) -> Endpoint:
+def _of_service_account(settings: Orchestrator, url: str) -> Endpoint:
     ca_file = settings.ca_file if settings.ca_file.exists() else None
     token_file = settings.token_file if settings.token_file.exists() else None
     return Endpoint(url, ca_file, token_file, settings.is_verified)
 
 
-def _api_url(settings: Settings, environment: Mapping[str, str]) -> str:
+def _api_url(settings: Orchestrator, environment: Mapping[str, str]) -> str:
     if settings.url:
         return settings.url
     host = environment.get(_HOST)
     if not host:
-        raise BadInput(f"--orchestrator=kubernetes: {_HOST} is not set, so this is no pod", remedy="set --orchestrator.url")
+        raise BadInput(f"--orchestrator.kind=kubernetes: {_HOST} is not set, so this is no pod", remedy="set --orchestrator.url")
     port = environment.get(_PORT) or "443"
     return f"https://[{host}]:{port}" if ":" in host else f"https://{host}:{port}"

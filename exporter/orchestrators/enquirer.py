@@ -11,6 +11,7 @@ import random
 import threading
 import time
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Protocol
 
 from exporter.orchestrators.directory import Directory
@@ -18,11 +19,20 @@ from exporter.orchestrators.http_json import Unanswered
 
 log = logging.getLogger(__name__)
 
-FIRST_RETRY_SECONDS, LAST_RETRY_SECONDS = 1.0, 60.0
-DENIED_RETRY_SECONDS = 300.0
-LONG_SECONDS = 5.0
-"""A round that lasts as long was worth it, and the next one may follow soon."""
 _FORBIDDEN = 403
+
+
+@dataclass(frozen=True, slots=True)
+class Pace:
+    """How long until the next try: from first to last, doubling; denied while we may not ask.
+
+    long_seconds: a round that lasts as long was worth it, and the next one may follow soon.
+    """
+
+    first_retry_seconds: float = 1.0
+    last_retry_seconds: float = 60.0
+    denied_retry_seconds: float = 300.0
+    long_seconds: float = 5.0
 
 
 class Source(Protocol):
@@ -35,7 +45,8 @@ class Source(Protocol):
 class Enquirer:
     """directory: the one that the source fills. report: is told whether it is up to date."""
 
-    def __init__(self, source: Source, directory: Directory, report: Callable[[bool], None]) -> None:
+    def __init__(self, source: Source, directory: Directory, report: Callable[[bool], None], pace: Pace = Pace()) -> None:
+        self._pace = pace
         self.directory = directory
         self._source = source
         self._report = report
@@ -53,7 +64,7 @@ class Enquirer:
         self._stopping.set()
 
     def _run(self) -> None:
-        retry_seconds = FIRST_RETRY_SECONDS
+        retry_seconds = self._pace.first_retry_seconds
         while not self._stopping.is_set():
             began_at = time.monotonic()
             pause_seconds = retry_seconds
@@ -62,12 +73,15 @@ class Enquirer:
             except Unanswered as error:
                 self._failed(error)
                 if error.status == _FORBIDDEN:
-                    pause_seconds = DENIED_RETRY_SECONDS
+                    pause_seconds = self._pace.denied_retry_seconds
             except Exception:
                 log.exception("pods cannot be read")
-                pause_seconds = LAST_RETRY_SECONDS
+                pause_seconds = self._pace.last_retry_seconds
             lasted_seconds = time.monotonic() - began_at
-            retry_seconds = FIRST_RETRY_SECONDS if lasted_seconds >= LONG_SECONDS else min(retry_seconds * 2, LAST_RETRY_SECONDS)
+            was_long = lasted_seconds >= self._pace.long_seconds
+            retry_seconds = (
+                self._pace.first_retry_seconds if was_long else min(retry_seconds * 2, self._pace.last_retry_seconds)
+            )
             self._stopping.wait(pause_seconds * random.uniform(0.8, 1.2))  # noqa: S311 - so that nodes do not march in step
 
     def _worked(self) -> None:

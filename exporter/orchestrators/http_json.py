@@ -32,7 +32,7 @@ class Unanswered(ExporterError):
 
 @dataclass(frozen=True, slots=True)
 class Endpoint:
-    """url: base, without a path. ca_file: None for the system's. token_file: read anew for each request, since it is rotated."""
+    """url: what the targets are below. ca_file: None for the system's. token_file: read anew for each request, since it is rotated."""
 
     url: str
     ca_file: Path | None = None
@@ -70,10 +70,11 @@ class Endpoint:
     @contextmanager
     def _response(self, target: str, timeout_seconds: float) -> Iterator[http.client.HTTPResponse]:
         shown = self._shown(target)
+        path = urlsplit(self.url).path.rstrip("/")
         try:
             connection = self._connection(timeout_seconds)
             try:
-                connection.request("GET", target, headers=self._headers())
+                connection.request("GET", path + target, headers=self._headers())
                 response = connection.getresponse()
                 if response.status != http.HTTPStatus.OK:
                     raise Unanswered(_said(response, shown), response.status)

@@ -19,7 +19,7 @@ FLOORS = (
     {"identity", "accounting", "ledger"},
     {"collectors", "chains"},  # above the books that one of them keeps, and the other reads
     {"report", "evidence"},  # what the engine says, in the form that every output of chains takes; what it cannot see
-    {"output", "roster", "discovery", "standin", "governor", "diagnosis", "narration", "capsule", "top"},
+    {"output", "roster", "discovery", "standin", "governor", "diagnosis", "narration", "capsule", "top", "orchestrators"},
     {"history"},  # a reader of what passes by, which counts what it drops among output's own metrics
     # between its parts and the daemon: it holds roster, ledger and output's own metrics together
     {"publication", "explanation"},
@@ -41,6 +41,7 @@ FORBIDDEN = {
         "accounting",
         "config",
     },  # it has nothing but an address
+    "orchestrators": {"kernel", "host", "ledger", "accounting"},
     "identity": {"kernel", "host"},  # pure: what was read is passed in
     "collectors": {"host", "config"},
     "chains": {
@@ -72,6 +73,9 @@ FORBIDDEN = {
 """Lower floors that are out of bounds even so."""
 
 EXTERNAL = {
+    "bcrypt": {"output/web/users.py"},
+    "h11": {"output/web/server.py"},
+    "yaml": {"config/strict_yaml.py"},
     "bcc": {"host/bcc_symbols.py"},  # run by the distribution's interpreter, and imported by nobody
     "google": {"output/otlp/protobuf_body.py", "top/exposition.py"},
     "opentelemetry": {"output/otlp/protobuf_body.py", "output/otlp/protobuf_records.py"},

@@ -1,0 +1,263 @@
+"""orchestrators: the API server and the kubelet, asked over the loopback interface, whatever they do."""
+
+from __future__ import annotations
+
+import json
+import logging
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+from exporter.identity.container import Container
+from exporter.identity.place import Place
+from exporter.orchestrators import enquirer as enquirers
+from exporter.orchestrators import kubernetes
+from exporter.orchestrators.directory import Directory
+from exporter.orchestrators.enquirer import Enquirer
+from exporter.orchestrators.http_json import Endpoint
+from exporter.orchestrators.kubernetes import ApiServer, Kubelet
+from tests.support.certificates import issue
+from tests.support.kubernetes_api import Cluster, pod, serving, uid_of
+from tests.support.traced import eventually
+
+ONE, TWO, THREE = "1" * 64, "2" * 64, "3" * 64
+NOW = enquirers.Pace(first_retry_seconds=0.01, last_retry_seconds=0.05, denied_retry_seconds=0.05, long_seconds=60.0)
+
+
+@pytest.fixture
+def token(tmp_path: Path) -> Path:
+    """The file of a service account."""
+    path = tmp_path / "token"
+    path.write_text("first\n")
+    return path
+
+
+def place(directory: Directory, identifier: str, pod_uid: str = "") -> Place | None:
+    """What a container is called."""
+    return directory.place(Container(id=identifier, pod_uid=pod_uid))
+
+
+@contextmanager
+def asking(
+    url: str, token: Path, *, source: type[ApiServer] | type[Kubelet] = ApiServer, ca_file: Path | None = None
+) -> Iterator[Directory]:
+    """The directory that fills."""
+    directory = Directory()
+    endpoint = Endpoint(url, ca_file, token)
+    one = ApiServer(endpoint, "gpu7", directory) if source is ApiServer else Kubelet(endpoint, directory)
+    enquirer = Enquirer(one, directory, lambda _: None, NOW)
+    enquirer.start()
+    try:
+        yield directory
+    finally:
+        enquirer.stop()
+
+
+def is_called(directory: Directory, identifier: str, wanted: Place | None) -> None:
+    """Sooner or later."""
+    eventually(lambda: place(directory, identifier) == wanted, f"{identifier[:3]} is {wanted}", 10)
+
+
+class TestApiServer:
+    """List and watch."""
+
+    def test_pods_of_a_list_in_pages(self, token: Path) -> None:
+        """Five pods in pages of two; those of another node are none of ours."""
+        cluster = Cluster()
+        for n in range(5):
+            cluster.put(pod(f"job-{n}", ("train", f"{n}" * 64)))
+        cluster.put(pod("elsewhere", ("train", "9" * 64), node="gpu8"))
+        with serving(cluster) as url, asking(url, token) as directory:
+            is_called(directory, "4" * 64, Place("train", "job-4", "train"))
+
+            assert place(directory, "0" * 64) == Place("train", "job-0", "train")
+            assert place(directory, "9" * 64) is None
+            assert len(directory) == 5
+
+    def test_watch_tells_what_is_new_what_has_changed_and_what_is_gone(self, token: Path) -> None:
+        """Without another list."""
+        cluster = Cluster()
+        with serving(cluster) as url, asking(url, token) as directory:
+            eventually(lambda: cluster.watches, "it watches")
+            cluster.put(pod("job-0"))
+            eventually(lambda: place(directory, "", uid_of("job-0")) == Place("train", "job-0"), "the pod is known")
+            cluster.put(pod("job-0", ("train", ONE)))
+            is_called(directory, ONE, Place("train", "job-0", "train"))
+            cluster.delete("job-0")
+            is_called(directory, ONE, None)
+
+        assert [("watch" in request) for request in cluster.requests] == [False, True]
+
+    def test_watch_is_taken_up_where_it_ended(self, token: Path) -> None:
+        """By the version of the last event, bookmarks included."""
+        cluster = Cluster(watch_lasts_seconds=0.1)
+        with serving(cluster) as url, asking(url, token) as directory:
+            cluster.put(pod("job-0", ("train", ONE)))
+            is_called(directory, ONE, Place("train", "job-0", "train"))
+            cluster.bookmark()
+            eventually(lambda: f"resourceVersion={cluster.version}" in cluster.requests[-1], "it goes on from there")
+
+        assert sum("watch" not in request for request in cluster.requests) == 1
+
+    def test_forgotten_version_means_a_new_list(self, token: Path) -> None:
+        """410, as an event; what had gone meanwhile is gone."""
+        cluster = Cluster(watch_lasts_seconds=0.1)
+        cluster.put(pod("old", ("train", ONE)))
+        with serving(cluster) as url, asking(url, token) as directory:
+            is_called(directory, ONE, Place("train", "old", "train"))
+            del cluster.pods[uid_of("old")]
+            cluster.put(pod("new", ("train", TWO)))
+            cluster.events.clear()
+            cluster.forgets_before = cluster.version
+            is_called(directory, TWO, Place("train", "new", "train"))
+
+            assert place(directory, ONE) is None
+
+    def test_pod_that_moves_to_another_node_is_gone(self, token: Path) -> None:
+        """As far as we are concerned."""
+        cluster = Cluster()
+        cluster.put(pod("job-0", ("train", ONE)))
+        with serving(cluster) as url, asking(url, token) as directory:
+            is_called(directory, ONE, Place("train", "job-0", "train"))
+            cluster.put(pod("job-0", ("train", ONE), node="gpu8"))
+            is_called(directory, ONE, None)
+
+    def test_token_is_read_anew(self, token: Path) -> None:
+        """It is rotated every hour."""
+        cluster = Cluster(watch_lasts_seconds=0.1)
+        with serving(cluster) as url, asking(url, token) as directory:
+            eventually(lambda: cluster.watches, "it watches")
+            cluster.token = "second"  # noqa: S105 - of a test
+            token.write_text("second")
+            cluster.put(pod("job-0", ("train", ONE)))
+            is_called(directory, ONE, Place("train", "job-0", "train"))
+
+    def test_over_tls(self, token: Path, tmp_path: Path) -> None:
+        """By the authority of the service account, and by no other."""
+        made = issue(tmp_path)
+        cluster = Cluster()
+        cluster.put(pod("job-0", ("train", ONE)))
+        with serving(cluster, made.server_context()) as url:
+            with asking(url, token, ca_file=made.authority) as directory:
+                is_called(directory, ONE, Place("train", "job-0", "train"))
+            with asking(url, token, ca_file=made.other_authority) as directory:
+                eventually(lambda: not directory.is_worth_waiting_for, "it is not trusted")
+                assert len(directory) == 0
+
+
+class TestKubelet:
+    """Asked again and again."""
+
+    def test_pods(self, token: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        """All of them each time."""
+        monkeypatch.setattr(kubernetes, "POLL_SECONDS", 0.02)
+        cluster = Cluster()
+        cluster.put(pod("job-0", ("train", ONE)))
+        with serving(cluster) as url, asking(url, token, source=Kubelet) as directory:
+            is_called(directory, ONE, Place("train", "job-0", "train"))
+            cluster.delete("job-0")
+            is_called(directory, ONE, None)
+
+
+class TestTrouble:
+    """Said once, survived, and over when it is over."""
+
+    def test_without_permission(self, token: Path, caplog: pytest.LogCaptureFixture) -> None:
+        """One line, with what to grant; names come when it is."""
+        caplog.set_level(logging.INFO)
+        cluster = Cluster(is_forbidden=True)
+        cluster.put(pod("job-0", ("train", ONE)))
+        with serving(cluster) as url, asking(url, token) as directory:
+            eventually(lambda: len(cluster.requests) >= 5, "it tries again")
+            assert not directory.is_worth_waiting_for
+            cluster.is_forbidden = False
+            is_called(directory, ONE, Place("train", "job-0", "train"))
+            eventually(lambda: directory.is_worth_waiting_for, "it is over")
+
+        lines = [record.getMessage() for record in caplog.records]
+        assert len(lines) == 2
+        assert "403 Forbidden: pods is forbidden" in lines[0]
+        assert "grant get, list and watch of pods to its service account" in lines[0]
+        assert lines[1] == "pods have their names again"
+
+    @pytest.mark.parametrize(
+        ("answer", "said"),
+        [
+            (b"<html>", "is no JSON"),
+            (b"[" * 100_000, "is no JSON"),
+            (b"[]", "what was said to be a list of pods is none"),
+            (b'{"items": 5, "metadata": {}}', "what was said to be a list of pods is none"),
+            (b'{"items": []}', "what was said to be a list of pods is none"),
+        ],
+    )
+    def test_lies(self, token: Path, caplog: pytest.LogCaptureFixture, answer: bytes, said: str) -> None:
+        """What is no list."""
+        cluster = Cluster(raw_answer=answer)
+        with serving(cluster) as url, asking(url, token) as directory:
+            eventually(lambda: len(cluster.requests) >= 3, "it tries again")
+            assert len(directory) == 0
+
+        assert said in caplog.text
+        assert len(caplog.records) == 1
+
+    def test_server_that_hangs(self, token: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        """Is given up after a while, and asked again."""
+        monkeypatch.setattr(kubernetes, "LIST_SECONDS", 0.1)
+        cluster = Cluster(is_hanging=True)
+        cluster.put(pod("job-0", ("train", ONE)))
+        with serving(cluster) as url, asking(url, token) as directory:
+            eventually(lambda: len(cluster.requests) >= 2, "it tries again")
+            cluster.is_hanging = False
+            is_called(directory, ONE, Place("train", "job-0", "train"))
+
+    def test_watch_of_rubbish(self, token: Path, caplog: pytest.LogCaptureFixture) -> None:
+        """Events that are none are passed over; a line that is no JSON ends the watch."""
+        rubbish = [{}, [], 5, {"type": "ADDED"}, {"type": "ADDED", "object": {"metadata": {"resourceVersion": []}}}]
+        events = b"".join(json.dumps(one).encode() + b"\n" for one in rubbish) + b"\n" + b"{\n"
+        cluster = Cluster(raw_events=events)
+        cluster.put(pod("job-0", ("train", ONE)))
+        with serving(cluster) as url, asking(url, token) as directory:
+            is_called(directory, ONE, Place("train", "job-0", "train"))
+            eventually(lambda: cluster.watches >= 3, "it watches again")
+            cluster.raw_events = b""
+            cluster.put(pod("job-1", ("train", TWO)))
+            is_called(directory, TWO, Place("train", "job-1", "train"))
+
+        assert "is no JSON" in caplog.records[0].getMessage()
+
+    def test_flood_of_pods_is_bounded(self, token: Path) -> None:
+        """Of more than a node can have the first ones count."""
+        cluster = Cluster(page_pods=50)
+        for n in range(2100):
+            cluster.put(pod(f"job-{n}"))
+        cluster.events.clear()
+        with serving(cluster) as url, asking(url, token) as directory:
+            eventually(lambda: len(directory) == 2000, "it is full")
+
+    def test_line_that_does_not_end(self, token: Path, caplog: pytest.LogCaptureFixture) -> None:
+        """Is given up at four megabytes."""
+        cluster = Cluster(raw_events=b" " * (5 << 20))
+        with serving(cluster) as url, asking(url, token):
+            eventually(lambda: caplog.records, "it is said")
+
+        assert "a line is larger than 4194304 bytes" in caplog.text
+
+    def test_nobody_there(self, token: Path, caplog: pytest.LogCaptureFixture) -> None:
+        """One line."""
+        with asking("http://127.0.0.1:1", token) as directory:
+            eventually(lambda: not directory.is_worth_waiting_for, "it is said")
+
+        assert [record.levelname for record in caplog.records] == ["WARNING"]
+        assert "Connection refused" in caplog.text
+
+    def test_stop_does_not_wait_for_a_server_that_hangs(self, token: Path) -> None:
+        """The thread ends with the process."""
+        cluster = Cluster(is_hanging=True)
+        with serving(cluster) as url, asking(url, token):
+            eventually(lambda: cluster.requests, "it has asked")
+        assert threading.active_count() >= 1
+
+
