@@ -381,6 +381,21 @@ PROBES_ENABLED = _own(
     (),
     "1 while libraries are probed as they are found; 0 once SIGUSR1 has removed every probe, or where probes were never allowed.",
 )
+RELOAD_SUCCESS = _own(
+    "config_last_reload_success",
+    "",
+    Kind.GAUGE,
+    (),
+    "1 when the configuration was read without a fault the last time it was to be read, 0 when it was not and the one before"
+    " is in force.",
+)
+RELOAD_TIME = _own(
+    "config_last_reload_success_timestamp",
+    "s",
+    Kind.GAUGE,
+    (),
+    "When the configuration that is in force was read, in seconds since 1970.",
+)
 ATTACHMENTS = _own(
     "attachments", "{library}", Kind.GAUGE, ("library", "kind"), "Library files probed now, by API and attachment kind."
 )
@@ -539,8 +554,8 @@ NAMES_SUCCESS = _own(
     "",
     Kind.GAUGE,
     (),
-    "1 while the orchestrator tells what its containers are called, 0 when it does not, has not yet or may not; missing where none"
-    " is asked.",
+    "1 while the orchestrator tells what its containers are called, 0 when it does not, has not yet or may not; missing where"
+    " none is asked.",
 )
 HISTORY_SUCCESS = _own(
     "history_success",
@@ -567,6 +582,8 @@ MACHINE_METRICS = (GPU_INFO,)
 
 EXPORTER_METRICS = (
     BUILD_INFO,
+    RELOAD_SUCCESS,
+    RELOAD_TIME,
     PROBES_ENABLED,
     ATTACHMENTS,
     ATTACHED_FUNCTIONS,

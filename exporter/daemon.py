@@ -10,24 +10,27 @@ import logging
 import math
 import os
 import platform
+import queue
 import select
 import signal
 import sys
 import threading
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import Future
+from concurrent.futures import TimeoutError as FutureTimeout
 from contextlib import ExitStack, contextmanager, nullcontext
 from functools import partial
 from pathlib import Path
 from types import FrameType
 from typing import TYPE_CHECKING
 
-from exporter import __version__, catalog
+from exporter import __version__, catalog, logs
 from exporter.capsule.file import Capsule, Subject
 from exporter.capsule.flight import FlightRecorder
 from exporter.capsule.keeper import Keeper
 from exporter.clock import Clock
-from exporter.config import Config
+from exporter.config import Config, reloaded
 from exporter.discovery import API_LABEL, Discovery
 from exporter.errors import ExporterError, KernelRefused, NotPossibleHere
 from exporter.evidence.witness import RESULTS, Witness
@@ -48,8 +51,8 @@ from exporter.kernel.stacks import Stacks
 from exporter.kernel.thread_rows import THREADS_ADOPT
 from exporter.ledger import Ledger
 from exporter.model import Snapshot
-from exporter.orchestrators.choice import enquirer_of
 from exporter.narration import Narrator, place_of, write_to_log
+from exporter.orchestrators.choice import enquirer_of
 from exporter.output.otlp.points import Origin
 from exporter.output.own_metrics import OwnMetrics
 from exporter.output.web import listeners
@@ -59,11 +62,11 @@ from exporter.output.web.server import Limits, Server
 from exporter.publication import Publication
 from exporter.report import Hear, Report
 from exporter.roster import Roster
+from exporter.service_manager import ServiceManager
 
 if TYPE_CHECKING:
     from exporter.history.recorder import Recorder
-    from exporter.output.otlp.announcer import Announcer
-    from exporter.output.otlp.delivery import Delivery
+    from exporter.output.otlp.pushes import Pushes
 
 log = logging.getLogger(__name__)
 
@@ -74,6 +77,7 @@ COALESCE_SECONDS = 0.01
 SWITCH_SECONDS = 0.00002
 # Whatever is garbage by cycles waits so long. A full collection goes through a full node's histograms for a tenth of a second.
 COLLECT_SECONDS = 60.0
+RELOAD_SECONDS = 10.0
 _NEVER = 1 << 30
 APIS = {"cuda": (Api.RUNTIME, Api.DRIVER), "nccl": (Api.NCCL,), "sched": (), "chains": ()}
 
@@ -81,7 +85,8 @@ APIS = {"cuda": (Api.RUNTIME, Api.DRIVER), "nccl": (Api.NCCL,), "sched": (), "ch
 class Daemon:
     """The running exporter. Everything is in place when the constructor returns; run() loops until stop().
 
-    hearers: of what happens to chains. only_in: the directory of the libraries that are probed; None for all.
+    hearers: of what happens to chains. only_in: the directory of the libraries that are probed; None for all. read_config: reads
+    the configuration again, for reload().
     """
 
     def __init__(
@@ -92,14 +97,18 @@ class Daemon:
         machine: str = platform.machine(),
         hearers: Sequence[Hear] = (write_to_log,),
         only_in: Path | None = None,
+        read_config: Callable[[], Config] | None = None,
     ) -> None:
         self._config = config
+        self._read_config = read_config or (lambda: config)
+        self._manager = ServiceManager(os.environ)
         self._stopping = threading.Event()
         self._has_ticked = False
         self._next_roll_call_at = 0.0
         self.own = OwnMetrics()
         self._hearers = list(hearers)
-        self._deliveries = self._make_deliveries()
+        self._pushes = self._make_pushes(config)
+        self._reloads: queue.SimpleQueue[Future[None]] = queue.SimpleQueue()
         with_returns, wanted_collectors = _what_to_probe(config)
         self.kernel = self._load(resources, wanted_collectors, with_returns=with_returns)
         processes = Processes(config.procfs)
@@ -123,6 +132,7 @@ class Daemon:
         resources.callback(self.discovery.close)
         self._history = self._make_history(clock, collectors)
         self._hearers += [one.hear for one in (self._capsules, self._history) if one]
+        self._hearers.append(lambda report: self._pushes.hear(report) if self._pushes else None)
         narrator = Narrator(processes, self._hearers)
         self._enquirer = enquirer_of(
             config.orchestrator,
@@ -130,21 +140,23 @@ class Daemon:
             os.environ,
             lambda is_current: self.own.set(catalog.NAMES_SUCCESS, float(is_current)),
         )
+        self._ledger = Ledger(config.series_ttl_seconds, clock.now())
+        self._with_returns = with_returns
+        # Where returns are not probed, there is no launch to be timed less often.
+        limit = config.overhead_limit if with_returns else math.inf
+        self._governor = Governor(cost, limit, is_duty=config.launch_mode == "duty")
         self.publication = Publication(
             self.tables,
             Roster(processes, config.node, config.max_workloads, self._enquirer.directory if self._enquirer else None),
-            Ledger(config.series_ttl_seconds, clock.now()),
+            self._ledger,
             self.own,
             collectors,
             clock=clock,
             onlooker=self._history,
-            # Where returns are not probed, there is no launch to be timed less often.
             tell=narrator.tell,
             witness=self._open_witness(resources, processes),
             tell_evidence=narrator.tell_evidence,
-            governor=Governor(
-                cost, config.overhead_limit if with_returns else math.inf, is_duty=config.launch_mode == "duty"
-            ),
+            governor=self._governor,
             impaired={loader.collector_of(subject) for subject in failed},
             recursion_misses=self.kernel.recursion_misses,
         )
@@ -160,19 +172,20 @@ class Daemon:
         self._mappings_lost = 0
         self.server = self._make_server()
         resources.callback(self.server.close)
-        self._report_build()
-        self.own.replace(catalog.GPU_INFO, dict.fromkeys(gpus(), 1.0))
-        self.own.set(catalog.LOSSES, 0, "mapping_watch", "ring_full")
-        self.own.set(catalog.PROBES_ENABLED, 1)
+        self._report_start()
         self._is_probing = True
-        if hazards.may_single_step_wrongly(machine):
-            if config.probes_on_arm64:
-                log.warning("libraries are probed as --probes.on-arm64 says, although %s", hazards.ARM64_FAULT)
-            else:
-                log.warning("nothing is probed: %s; --probes.on-arm64 probes even so", hazards.ARM64_FAULT)
-                self.discovery.disable()
-                self._remove_probes()
+        self._mind_single_stepping(machine)
         self.discovery.walk_all()
+
+    def _mind_single_stepping(self, machine: str) -> None:
+        if not hazards.may_single_step_wrongly(machine):
+            return
+        if self._config.probes_on_arm64:
+            log.warning("libraries are probed as --probes.on-arm64 says, although %s", hazards.ARM64_FAULT)
+            return
+        log.warning("nothing is probed: %s; --probes.on-arm64 probes even so", hazards.ARM64_FAULT)
+        self.discovery.disable()
+        self._remove_probes()
 
     def _make_server(self) -> Server:
         config = self._config
@@ -183,12 +196,22 @@ class Daemon:
             lambda: self._has_ticked,
             telemetry_path=config.telemetry_path,
             with_exporter_metrics=config.with_exporter_metrics,
+            reload=self._reload_and_wait if config.with_reload else None,
         )
         sockets = (
-            listeners.handed_over(os.environ) if config.with_systemd_sockets else listeners.listening(config.listen_addresses)
+            listeners.handed_over(os.environ)
+            if config.with_systemd_sockets
+            else listeners.listening(config.listen_addresses)
         )
         limits = Limits(max_requests=config.max_requests)
         return Server(sockets, pages, gatekeeper, limits, is_health_open=config.is_health_open)
+
+    def _reload_and_wait(self) -> None:
+        """For a thread of the web server. Raises ExporterError."""
+        try:
+            self.reload().result(RELOAD_SECONDS)
+        except FutureTimeout:
+            raise ExporterError(f"not within {RELOAD_SECONDS:.0f} s") from None
 
     def _keep_capsules(self, directory: Path | None, processes: Processes) -> Keeper | None:
         if directory is None:
@@ -209,23 +232,15 @@ class Daemon:
             return Tables(maps, iterate)
         return Tables(self._capsules.flight.tapped(maps), self._capsules.flight.tapped_iterator(iterate))
 
-    def _make_deliveries(self) -> list[Delivery | Announcer]:
-        """One of numbers for each receiver, and one of chains for all of them."""
-        config = self._config
+    def _make_pushes(self, config: Config) -> Pushes | None:
+        """None where nobody is pushed to."""
         if not config.receivers:
-            return []
-        # Only for those who push: TLS, HTTP and retries take 10 MiB.
-        from exporter.output.otlp.announcer import Announcer  # noqa: PLC0415
-        from exporter.output.otlp.delivery import Delivery  # noqa: PLC0415
+            return None
+        from exporter.output.otlp.pushes import Pushes  # noqa: PLC0415 - TLS, HTTP and retries take 10 MiB
 
         origin = Origin(config.node, config.service_name, config.resource_attributes)
-        deliveries: list[Delivery | Announcer]
-        deliveries = [Delivery(one, self._snapshot, self.own, origin) for one in config.receivers]
-        if "chains" in config.collectors:
-            announcer = Announcer(config.receivers, self.own, origin)
-            self._hearers.append(announcer.hear)
-            deliveries.append(announcer)
-        return deliveries
+        with_chains = "chains" in config.collectors
+        return Pushes(config.receivers, self._snapshot, self.own, origin, with_chains=with_chains)
 
     def _make_history(self, clock: Clock, collectors: Sequence[str]) -> Recorder | None:
         """None where none is wanted."""
@@ -306,8 +321,8 @@ class Daemon:
         sys.setswitchinterval(SWITCH_SECONDS)
         _leave_full_collections_to_the_loop()
         self.server.start()
-        for delivery in self._deliveries:
-            delivery.start()
+        if self._pushes:
+            self._pushes.start()
         if self._enquirer:
             self._enquirer.start()
         if self._history:
@@ -329,6 +344,7 @@ class Daemon:
                     gc.collect()
                     next_collection_at = started_at + COLLECT_SECONDS
         finally:
+            self._manager.stopping()
             self._flush()
             if self._capsules:
                 self._capsules.close(self._clock.now())
@@ -339,13 +355,10 @@ class Daemon:
             self.server.close()
 
     def _flush(self) -> None:
-        """The last push to every receiver, to all at the same time; with the processes that came since the last tick."""
-        if self._deliveries:
+        """The last push to every receiver; with the processes that came since the last tick."""
+        if self._pushes:
             self._cycle(is_due=True)
-        for delivery in self._deliveries:
-            delivery.stop()
-        for delivery in self._deliveries:
-            delivery.join()
+            self._pushes.finish()
 
     def capsule(self, reports: Sequence[Report]) -> Capsule | None:
         """The last minute, with these; None where no capsules are kept. From any thread."""
@@ -355,6 +368,52 @@ class Daemon:
         """Make run() return; from any thread or a signal handler."""
         self._stopping.set()
         os.eventfd_write(self._wake_fd, 1)
+
+    def reload(self) -> Future[None]:
+        """Make run() read the configuration again; from any thread or a signal handler. Done when it is in force."""
+        asked: Future[None] = Future()
+        self._reloads.put(asked)
+        os.eventfd_write(self._wake_fd, 1)
+        return asked
+
+    def _reload(self) -> None:
+        """Raises ExporterError, and leaves all as it was."""
+        self._manager.reloading()
+        try:
+            config, left = reloaded(self._config, self._read_config())
+            is_pushed_otherwise = _of_pushes(config) != _of_pushes(self._config)
+            pushes = self._make_pushes(config) if is_pushed_otherwise else self._pushes
+        except ExporterError as error:
+            self.own.set(catalog.RELOAD_SUCCESS, 0)
+            log.error("the configuration stays as it was: %s", error.one_line())
+            raise
+        finally:
+            self._manager.ready("serving")
+        logs.set_up(config.log_level, config.log_format)
+        self._config = config
+        self.discovery.interval_seconds = config.discovery_interval_seconds
+        self._ledger.ttl_seconds = config.series_ttl_seconds
+        self._governor.limit = config.overhead_limit if self._with_returns else math.inf
+        if pushes is not self._pushes:
+            before, self._pushes = self._pushes, pushes
+            if pushes:
+                pushes.start()
+            if before:
+                before.finish_apart()
+        self.own.set(catalog.RELOAD_SUCCESS, 1)
+        self.own.set(catalog.RELOAD_TIME, time.time())
+        log.info("the configuration was read again")
+        if left:
+            log.warning("a restart is needed for what has changed in %s", ", ".join(left))
+
+    def _obey_reloads(self) -> None:
+        while not self._reloads.empty():
+            asked = self._reloads.get()
+            try:
+                self._reload()
+                asked.set_result(None)
+            except ExporterError as error:
+                asked.set_exception(error)
 
     def disable_probes(self) -> None:
         """Make run() remove every probe and attach none any more; from any thread or a signal handler."""
@@ -397,6 +456,7 @@ class Daemon:
     def _cycle(self, *, is_due: bool) -> None:
         """One round; whatever goes wrong costs this round only."""
         try:
+            self._obey_reloads()
             if self._is_probing and not self.discovery.is_enabled:
                 self._switch_off()
             self._look_at_fresh_mappings()
@@ -432,7 +492,10 @@ class Daemon:
             self._capsules.tick(self._clock.now())
         self._report_attachments()
         self.own.add(catalog.TICKS, 1)
-        self._has_ticked = True
+        if not self._has_ticked:
+            self._has_ticked = True
+            self._manager.ready("serving")
+        self._manager.alive()
 
     def _look_at_fresh_mappings(self) -> None:
         if self._watch is None:
@@ -446,7 +509,12 @@ class Daemon:
             self.own.set(catalog.LOSSES, self._mappings_lost, "mapping_watch", "ring_full")
             self.discovery.hurry()
 
-    def _report_build(self) -> None:
+    def _report_start(self) -> None:
+        self.own.replace(catalog.GPU_INFO, dict.fromkeys(gpus(), 1.0))
+        self.own.set(catalog.LOSSES, 0, "mapping_watch", "ring_full")
+        self.own.set(catalog.PROBES_ENABLED, 1)
+        self.own.set(catalog.RELOAD_SUCCESS, 1)
+        self.own.set(catalog.RELOAD_TIME, time.time())
         self.own.set(
             catalog.BUILD_INFO,
             1,
@@ -473,6 +541,10 @@ class Daemon:
         self.own.replace(catalog.ATTACH_FAILURES, failures)
         surplus: dict[tuple[str, ...], float] = dict(self.discovery.surplus)
         self.own.replace(catalog.SURPLUS_ATTACHMENTS, surplus)
+
+
+def _of_pushes(config: Config) -> tuple[object, ...]:
+    return config.receivers, config.service_name, config.resource_attributes
 
 
 def _what_to_probe(config: Config) -> tuple[bool, Sequence[str]]:
@@ -505,7 +577,10 @@ def _leave_full_collections_to_the_loop() -> None:
 
 @contextmanager
 def obeying_signals(daemon: Daemon) -> Iterator[None]:
-    """SIGINT and SIGTERM stop the daemon, SIGUSR1 removes the probes; the handlers of before come back afterwards."""
+    """SIGINT and SIGTERM stop the daemon, SIGHUP makes it read its configuration again, SIGUSR1 removes the probes.
+
+    The handlers of before come back afterwards.
+    """
 
     def stop(number: int, _frame: FrameType | None) -> None:
         log.info("stopping on %s", signal.Signals(number).name)
@@ -514,7 +589,15 @@ def obeying_signals(daemon: Daemon) -> Iterator[None]:
     def disable_probes(_number: int, _frame: FrameType | None) -> None:
         daemon.disable_probes()
 
-    handlers = {signal.SIGINT: stop, signal.SIGTERM: stop, signal.SIGUSR1: disable_probes}
+    def reload(_number: int, _frame: FrameType | None) -> None:
+        daemon.reload()
+
+    handlers = {
+        signal.SIGINT: stop,
+        signal.SIGTERM: stop,
+        signal.SIGHUP: reload,
+        signal.SIGUSR1: disable_probes,
+    }
     before = {number: signal.signal(number, handler) for number, handler in handlers.items()}
     signal.pthread_sigmask(signal.SIG_UNBLOCK, handlers)
     try:

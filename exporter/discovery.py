@@ -83,7 +83,7 @@ class Discovery:
         self._kernel = kernel
         self._processes = processes
         self._apis = apis
-        self._interval_seconds = interval_seconds
+        self.interval_seconds = interval_seconds
         self._with_launches = with_launches
         self._mapped_files = MappedFiles(kernel)
         self._files: dict[_Identity, Probed] = {}
@@ -142,7 +142,7 @@ class Discovery:
         if self._unreadable and self._unreadable != self.unreadable_processes:
             log.info("permission denied for %d of the processes in /proc: what they run is not seen", self._unreadable)
         self.unreadable_processes = self._unreadable
-        self._next_walk_at = now + self._interval_seconds
+        self._next_walk_at = now + self.interval_seconds
         self._detach_unused()
 
     def _begin_walk(self) -> None:

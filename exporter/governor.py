@@ -82,7 +82,7 @@ class Governor:
 
     def __init__(self, cost: CallCost, limit: float, *, is_duty: bool = False) -> None:
         self._cost = cost
-        self._limit = limit
+        self.limit = limit
         self._is_duty = is_duty
         self._processes: dict[int, _Process] = {}
         self._next_at_ns = 0
@@ -112,7 +112,7 @@ class Governor:
 
     def _decide(self, number: int, process: _Process) -> bool:
         """Whether something changed."""
-        if not process.is_sampled and process.covers(WINDOW_NS) and process.share() > self._limit:
+        if not process.is_sampled and process.covers(WINDOW_NS) and process.share() > self.limit:
             what = "one launch in %d is timed from here on"
             log.warning(
                 f"probes cost process %d %.1f %% of a CPU: {what}", number, process.share() * 100, SAMPLED_MASK + 1
@@ -120,7 +120,7 @@ class Governor:
         elif (
             process.is_sampled
             and process.covers(CALM_NS)
-            and (process.share(in_full=True, window_ns=CALM_NS) < CALM_SHARE * self._limit)
+            and (process.share(in_full=True, window_ns=CALM_NS) < CALM_SHARE * self.limit)
         ):
             log.info("every launch of process %d is timed again", number)
         else:

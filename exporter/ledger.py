@@ -31,7 +31,7 @@ class Ledger:
     """Totals by identity. ttl_seconds: how long totals outlive the last process of their identity. opened_at: now."""
 
     def __init__(self, ttl_seconds: float, opened_at: Moment) -> None:
-        self._ttl_ns = int(ttl_seconds * units.NANOSECONDS)
+        self.ttl_seconds = ttl_seconds
         self._kept: dict[Identity, dict[Series, Total]] = {}
         self._last_seen_ns: dict[Identity, int] = {}
         self._opened_unix_ns = opened_at.unix_ns
@@ -137,7 +137,9 @@ class Ledger:
 
     def _expire(self, now: Moment) -> None:
         seen_ns, now_ns = self._last_seen_ns, now.monotonic_ns
-        for identity in [i for i in self._kept if now_ns - seen_ns.setdefault(i, now_ns) > self._ttl_ns]:
+        for identity in [
+            i for i in self._kept if now_ns - seen_ns.setdefault(i, now_ns) > self.ttl_seconds * units.NANOSECONDS
+        ]:
             del self._kept[identity], seen_ns[identity]
             self._started_unix_ns.pop(identity, None)
             self._expired_unix_ns[identity] = now.unix_ns

@@ -7,10 +7,7 @@ Nothing is left behind: programs that are loaded to see whether they load are un
 from __future__ import annotations
 
 import enum
-import errno
-import os
 import platform
-import socket
 import subprocess
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -21,7 +18,7 @@ from exporter import standin
 from exporter.config import Config
 from exporter.config.otlp import LOGS, TRACES, Target
 from exporter.discovery import API_OF
-from exporter.errors import ExporterError, NotPossibleHere, ProcessGone
+from exporter.errors import BadInput, ExporterError, NotPossibleHere, ProcessGone
 from exporter.history import place
 from exporter.host import libraries
 from exporter.host.libraries import MARKS, MappedLibrary, SkippedLibrary
@@ -32,6 +29,8 @@ from exporter.kernel.libbpf import Libbpf
 from exporter.kernel.loader import OBJECTS_DIR, SUBJECTS, AttachKind
 from exporter.kernel.mapping_watch import MappingWatch
 from exporter.kernel.operations import OPERATIONS, wanted_symbols
+from exporter.output.web import listeners
+from exporter.output.web.gate import Gatekeeper
 
 if TYPE_CHECKING:
     from exporter.output.otlp.verdict import Verdict
@@ -80,7 +79,8 @@ def findings(config: Config, machine: str = platform.machine()) -> Iterator[Find
     yield _bcc()
     yield _standin()
     yield _history(config)
-    yield _port(config)
+    yield from _ports(config)
+    yield from _web_config(config)
     yield from _receivers(config)
 
 
@@ -293,17 +293,35 @@ def _history(config: Config) -> Finding:
     return Finding("history", State.OK, f"{config.history_path}: {bounds}")
 
 
-def _port(config: Config) -> Finding:
-    host, port = config.listen_address
-    family = socket.AF_INET6 if ":" in host else socket.AF_INET
-    with socket.socket(family) as probe:
-        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+def _ports(config: Config) -> Iterator[Finding]:
+    if config.with_systemd_sockets:
+        yield Finding("port", State.OK, "whichever systemd holds")
+        return
+    for address in config.listen_addresses:
+        name = listeners.shown(*address)
         try:
-            probe.bind((host, port))
-        except OSError as error:
-            reason = os.strerror(error.errno or errno.EIO)
-            return Finding("port", State.FAILED, f"{host}:{port}: {reason}", "choose another --web.listen-address")
-    return Finding("port", State.OK, f"{host}:{port} is free")
+            listeners.listening([address])[0].close()
+        except BadInput as error:
+            yield Finding("port", State.FAILED, str(error), error.remedy)
+            continue
+        yield Finding("port", State.OK, f"{name} is free")
+
+
+def _web_config(config: Config) -> Iterator[Finding]:
+    path = config.web_config_file
+    if path is None:
+        return
+    try:
+        gate = Gatekeeper(path).gate()
+    except BadInput as error:
+        yield Finding("web config", State.FAILED, str(error), error.remedy)
+        return
+    said = [
+        "TLS" if gate.context else "no TLS",
+        f"{len(gate.config.users)} users" if gate.config.users else "no users",
+        "a rate limit" if gate.bucket else "no rate limit",
+    ]
+    yield Finding("web config", State.OK, f"{path}: {', '.join(said)}")
 
 
 def _receivers(config: Config) -> Iterator[Finding]:

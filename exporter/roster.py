@@ -8,7 +8,7 @@ becomes known later is a new identity, and the caller moves the totals.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple, Protocol
 
@@ -138,7 +138,9 @@ class Roster:
     def _patience_ticks(self, member: _Member) -> int:
         """How long it may be held back, for what may still be heard of it."""
         has_rank = bool(member.rank.rank or member.communicator_rank)
-        lacks_name = bool(member.container.id or member.container.pod_uid) and not (member.place and member.place.container)
+        lacks_name = bool(member.container.id or member.container.pod_uid) and not (
+            member.place and member.place.container
+        )
         if lacks_name and self._names and self._names.is_worth_waiting_for:
             return NAME_TICKS
         return 0 if has_rank else HOLD_BACK_TICKS

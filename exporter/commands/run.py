@@ -30,12 +30,18 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """Returns 0 after a stop by signal."""
-    settings = config.load(vars(arguments))
+
+    def read_config() -> config.Config:
+        return config.load(vars(arguments))
+
+    settings = read_config()
     logs.set_up(settings.log_level, settings.log_format)
-    signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGUSR1})  # until it can be obeyed, or it would end the process
+    signal.pthread_sigmask(
+        signal.SIG_BLOCK, {signal.SIGHUP, signal.SIGUSR1}
+    )  # until they can be obeyed, or they would end the process
     _allow_descriptors()
     with ExitStack() as resources:
-        daemon = Daemon(settings, resources)
+        daemon = Daemon(settings, resources, read_config=read_config)
         with obeying_signals(daemon):
             for url in daemon.server.urls():
                 log.info("serving %s%s", url, settings.telemetry_path)

@@ -11,12 +11,12 @@ import os
 import socket
 import tomllib
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from exporter.config import otlp, settings
 from exporter.config import orchestrator as orchestrators
+from exporter.config import otlp, settings
 from exporter.config.orchestrator import Orchestrator
 from exporter.config.otlp import Receiver
 from exporter.config.settings import Setting
@@ -47,6 +47,7 @@ class Config:
     overhead_limit: float
     returns: str
     probes_on_arm64: bool
+    is_frozen: bool
     collectors: tuple[str, ...]
     tick_interval_seconds: float
     discovery_interval_seconds: float
@@ -97,7 +98,11 @@ SETTINGS = (
         "TLS, users, headers and rate limit, as Prometheus' exporter-toolkit has them; read again whenever it changes",
     ),
     Setting(
-        "web.open-health", "false", settings.switch, "BOOL", "answer /healthz and /readyz without a password all the same"
+        "web.open-health",
+        "false",
+        settings.switch,
+        "BOOL",
+        "answer /healthz and /readyz without a password all the same",
     ),
     Setting("web.enable-lifecycle", "false", settings.switch, "BOOL", "let POST /-/reload read --config.file again"),
     Setting("web.telemetry-path", "/metrics", settings.path_of_url, "PATH", "path of the metrics"),
@@ -143,6 +148,13 @@ SETTINGS = (
         settings.switch,
         "BOOL",
         "probe on arm64, where a fault of the kernel has been reported to crash probed programs",
+    ),
+    Setting(
+        "attach.frozen",
+        "false",
+        settings.switch,
+        "BOOL",
+        "probe the libraries that are in use when the exporter starts, and no others ever; what that needs is given up then",
     ),
     *(
         Setting(
@@ -191,6 +203,52 @@ SETTINGS = (
     Setting("log.format", "logfmt", settings.one_of("logfmt", "json"), "FORMAT", "how log lines look"),
 )
 _BY_FLAG = {setting.flag: setting for setting in SETTINGS}
+_FLAG_OF = {
+    "listen_addresses": "web.listen-address",
+    "with_systemd_sockets": "web.systemd-socket",
+    "web_config_file": "web.config.file",
+    "is_health_open": "web.open-health",
+    "with_reload": "web.enable-lifecycle",
+    "telemetry_path": "web.telemetry-path",
+    "max_requests": "web.max-requests",
+    "with_exporter_metrics": "web.disable-exporter-metrics",
+    "node": "node",
+    "attach_kind": "probes.attach",
+    "launch_mode": "probes.launch",
+    "overhead_limit": "probes.overhead-limit",
+    "returns": "probes.returns",
+    "probes_on_arm64": "probes.on-arm64",
+    "is_frozen": "attach.frozen",
+    "collectors": "collector.*",
+    "tick_interval_seconds": "tick.interval",
+    "discovery_interval_seconds": "discovery.interval",
+    "series_ttl_seconds": "series.ttl",
+    "max_workloads": "series.max-workloads",
+    "procfs": "path.procfs",
+    "capsules": "capsule.directory",
+    "history_path": "history.path",
+    "history_max_bytes": "history.max-bytes",
+    "history_retention_seconds": "history.retention",
+    "orchestrator": "orchestrator.*",
+    "receivers": "otlp.*",
+    "service_name": "otlp.service-name",
+    "resource_attributes": "otlp.resource-attributes",
+    "standin_if_idle": "standin.if-idle",
+    "log_level": "log.level",
+    "log_format": "log.format",
+}
+"""Field of Config -> the flag, or the flags, that it is made from."""
+_RELOADABLE = (
+    "overhead_limit",
+    "tick_interval_seconds",
+    "discovery_interval_seconds",
+    "series_ttl_seconds",
+    "receivers",
+    "service_name",
+    "resource_attributes",
+    "log_level",
+    "log_format",
+)
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -205,7 +263,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
             dest=setting.flag,
             metavar=setting.metavar,
             action="append" if setting.is_repeated else "store",
-            **({"nargs": "?", "const": "true"} if is_switch else {}),
+            nargs="?" if is_switch else None,
+            const="true" if is_switch else None,
             help=(f"{setting.help} [{setting.default}]" if setting.default else setting.help).replace("%", "%%"),
         )
         if setting.flag.startswith("collector."):
@@ -237,39 +296,27 @@ def load(arguments: Mapping[str, Any], environment: Mapping[str, str] | None = N
             "no calls would be traced: both --collector.cuda and --collector.nccl are off",
             remedy="leave at least one of the two on",
         )
-    return Config(
-        listen_addresses=values["web.listen-address"],
-        with_systemd_sockets=values["web.systemd-socket"],
-        web_config_file=values["web.config.file"],
-        is_health_open=values["web.open-health"],
-        with_reload=values["web.enable-lifecycle"],
-        telemetry_path=values["web.telemetry-path"],
-        max_requests=values["web.max-requests"],
-        with_exporter_metrics=not values["web.disable-exporter-metrics"],
-        node=values["node"] or _host_name(),
-        attach_kind=values["probes.attach"],
-        launch_mode=values["probes.launch"],
-        overhead_limit=values["probes.overhead-limit"],
-        returns=values["probes.returns"],
-        probes_on_arm64=values["probes.on-arm64"],
-        collectors=collectors,
-        tick_interval_seconds=values["tick.interval"],
-        discovery_interval_seconds=values["discovery.interval"],
-        series_ttl_seconds=values["series.ttl"],
-        max_workloads=values["series.max-workloads"],
-        procfs=values["path.procfs"],
-        capsules=values["capsule.directory"],
-        history_path=values["history.path"],
-        history_max_bytes=values["history.max-bytes"],
-        history_retention_seconds=values["history.retention"],
-        orchestrator=orchestrators.orchestrator(values),
-        receivers=receivers,
-        service_name=values["otlp.service-name"] or attributes.get("service.name") or "gpu-stall-exporter",
-        resource_attributes=tuple(attributes.items()),
-        standin_if_idle=values["standin.if-idle"],
-        log_level=values["log.level"],
-        log_format=values["log.format"],
-    )
+    special: dict[str, Any] = {
+        "with_exporter_metrics": not values["web.disable-exporter-metrics"],
+        "node": values["node"] or _host_name(),
+        "collectors": collectors,
+        "orchestrator": orchestrators.orchestrator(values),
+        "receivers": receivers,
+        "service_name": values["otlp.service-name"] or attributes.get("service.name") or "gpu-stall-exporter",
+        "resource_attributes": tuple(attributes.items()),
+    }
+    return Config(**special, **{name: values[flag] for name, flag in _FLAG_OF.items() if name not in special})
+
+
+def reloaded(before: Config, wanted: Config) -> tuple[Config, list[str]]:
+    """What can be changed while the exporter runs is as wanted, the rest as before; and the flags that would need a restart."""
+    possible = {name: getattr(wanted, name) for name in _RELOADABLE}
+    left = [
+        flag
+        for name, flag in _FLAG_OF.items()
+        if name not in possible and getattr(before, name) != getattr(wanted, name)
+    ]
+    return replace(before, **possible), left
 
 
 def _host_name() -> str:

@@ -28,7 +28,13 @@ class Orchestrator:
 
 def _url(text: str) -> str:
     parts = urlsplit(text)
-    if parts.scheme not in ("http", "https") or not parts.hostname or parts.query or parts.fragment or "@" in parts.netloc:
+    if (
+        parts.scheme not in ("http", "https")
+        or not parts.hostname
+        or parts.query
+        or parts.fragment
+        or "@" in parts.netloc
+    ):
         raise ValueError("want a URL such as https://10.96.0.1:443")
     return text.rstrip("/")
 

@@ -10,7 +10,7 @@ import yaml
 class _Loader(yaml.SafeLoader):
     """Plain values only, and no mapping that says one thing twice."""
 
-    def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Any, Any]:  # noqa: FBT001, FBT002 - yaml's
+    def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Any, Any]:
         """Raises yaml.YAMLError with the line."""
         seen = set()
         for key_node, _ in node.value:
@@ -18,7 +18,9 @@ class _Loader(yaml.SafeLoader):
             if not isinstance(key, str):
                 raise yaml.constructor.ConstructorError(None, None, f"the key {key!r} is no text", key_node.start_mark)
             if key in seen:
-                raise yaml.constructor.ConstructorError(None, None, f"the key {key!r} stands twice", key_node.start_mark)
+                raise yaml.constructor.ConstructorError(
+                    None, None, f"the key {key!r} stands twice", key_node.start_mark
+                )
             seen.add(key)
         found: dict[Any, Any] = super().construct_mapping(node, deep)
         return found

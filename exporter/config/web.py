@@ -167,7 +167,7 @@ def _parse(file: _File, text: str) -> WebConfig:
     tls, http = top.section("tls_server_config"), top.section("http_server_config")
     users, rate_limit = top.section("basic_auth_users"), top.section("rate_limit")
     top.end()
-    has_http2, headers = http.taken("http2", bool, True), http.section("headers")  # noqa: FBT003 - the default
+    has_http2, headers = http.taken("http2", bool, True), http.section("headers")
     http.end()
     return WebConfig(_tls(file, tls, has_http2=has_http2), _users(users), _headers(headers), _rate_limit(rate_limit))
 
@@ -240,7 +240,7 @@ def _tls(file: _File, section: _Section, *, has_http2: bool) -> Tls | None:
         for bound, default in (("min_version", "TLS12"), ("max_version", "TLS13"))
     }
     suites, curves = section.texts("cipher_suites"), section.texts("curve_preferences")
-    prefers_server_ciphers = section.taken("prefer_server_cipher_suites", bool, True)  # noqa: FBT003 - the default
+    prefers_server_ciphers = section.taken("prefer_server_cipher_suites", bool, True)
     section.end()
     if not certificate:
         raise ValueError("tls_server_config: one of cert and cert_file is missing")
@@ -328,7 +328,9 @@ def _headers(section: _Section) -> tuple[tuple[str, str], ...]:
         if name not in _HEADERS:
             raise ValueError(f"http_server_config: headers: {name!r} cannot be set: want one of {', '.join(_HEADERS)}")
         if value and _HEADERS[name] and value not in _HEADERS[name]:
-            raise ValueError(f"http_server_config: headers: {name} must be {' or '.join(_HEADERS[name])}, not {value!r}")
+            raise ValueError(
+                f"http_server_config: headers: {name} must be {' or '.join(_HEADERS[name])}, not {value!r}"
+            )
         if not (value.isascii() and value.isprintable()):
             raise ValueError(f"http_server_config: headers: {name} must be printable ASCII")
     return tuple((name, value.strip()) for name, value in headers.items() if value.strip())

@@ -17,11 +17,13 @@ _HOST, _PORT = "KUBERNETES_SERVICE_HOST", "KUBERNETES_SERVICE_PORT"
 _TASK_URL = "ECS_CONTAINER_METADATA_URI_V4"
 
 
-
 def enquirer_of(
     settings: Orchestrator, node: str, environment: Mapping[str, str], report: Callable[[bool], None]
 ) -> Enquirer | None:
-    """node: whose pods are wanted, as Kubernetes calls it. None where nobody is asked. Raises BadInput when who is to be asked cannot be found."""
+    """None where nobody is asked. node: whose pods are wanted, as Kubernetes calls it.
+
+    Raises BadInput when it cannot be found whom to ask.
+    """
     kind = _found(settings, environment) if settings.kind == "auto" else settings.kind
     if kind == "none":
         return None
@@ -44,7 +46,10 @@ def _source(settings: Orchestrator, node: str, environment: Mapping[str, str], d
         return Agent(Endpoint(settings.url or "http://127.0.0.1:51678"), directory)
     url = settings.url or environment.get(_TASK_URL, "")
     if not url.startswith("http://"):
-        raise BadInput(f"--orchestrator.kind=ecs: {_TASK_URL} is not set, so this is no task of ECS", remedy="set --orchestrator.url")
+        raise BadInput(
+            f"--orchestrator.kind=ecs: {_TASK_URL} is not set, so this is no task of ECS",
+            remedy="set --orchestrator.url",
+        )
     return TaskMetadata(Endpoint(url), directory)
 
 
@@ -59,6 +64,8 @@ def _api_url(settings: Orchestrator, environment: Mapping[str, str]) -> str:
         return settings.url
     host = environment.get(_HOST)
     if not host:
-        raise BadInput(f"--orchestrator.kind=kubernetes: {_HOST} is not set, so this is no pod", remedy="set --orchestrator.url")
+        raise BadInput(
+            f"--orchestrator.kind=kubernetes: {_HOST} is not set, so this is no pod", remedy="set --orchestrator.url"
+        )
     port = environment.get(_PORT) or "443"
     return f"https://[{host}]:{port}" if ":" in host else f"https://{host}:{port}"

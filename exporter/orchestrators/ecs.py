@@ -1,7 +1,8 @@
 """The containers of Amazon ECS: of the task we are a part of, or, beside the agent, of all tasks of this machine.
 
 Inside of a task its metadata endpoint is asked (version 4: ECS_CONTAINER_METADATA_URI_V4), on a machine the introspection of
-the agent. Both tell the container ids of the runtime. namespace is the cluster, pod the task's id, container its name in the task.
+the agent. Both tell the container ids of the runtime. namespace is the cluster, pod the task's id, container its name in the
+task.
 """
 
 from __future__ import annotations
@@ -16,7 +17,9 @@ from exporter.orchestrators.http_json import Endpoint, Unanswered
 
 POLL_SECONDS = 15.0
 TIMEOUT_SECONDS = 5.0
-_ARN = re.compile(r"arn:[a-z0-9-]+:ecs:[a-z0-9-]*:[0-9]*:task/(?:(?P<cluster>[A-Za-z0-9_-]{1,255})/)?(?P<task>[A-Za-z0-9-]{1,64})")
+_ARN = re.compile(
+    r"arn:[a-z0-9-]+:ecs:[a-z0-9-]*:[0-9]*:task/(?:(?P<cluster>[A-Za-z0-9_-]{1,255})/)?(?P<task>[A-Za-z0-9-]{1,64})"
+)
 _CLUSTER = re.compile(r"(?:arn:[a-z0-9-]+:ecs:[a-z0-9-]*:[0-9]*:cluster/)?([A-Za-z0-9_-]{1,255})")
 _NAME = re.compile(r"[A-Za-z0-9_-]{1,255}")
 _CONTAINER_ID = re.compile(r"[0-9a-f]{64}|[0-9a-f]{32}-[0-9]{1,12}")
@@ -64,7 +67,8 @@ def _task_of(task: Any, cluster: str, arn_key: str) -> Iterator[tuple[str, Pod]]
         found = {
             identifier: name
             for one in containers
-            if _CONTAINER_ID.fullmatch(identifier := _text(one, "DockerId")) and _NAME.fullmatch(name := _text(one, "Name"))
+            if _CONTAINER_ID.fullmatch(identifier := _text(one, "DockerId"))
+            and _NAME.fullmatch(name := _text(one, "Name"))
         }
         yield arn["task"], Pod(arn["cluster"] or (short[1] if short else ""), arn["task"], (), found)
 

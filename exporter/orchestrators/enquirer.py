@@ -45,7 +45,9 @@ class Source(Protocol):
 class Enquirer:
     """directory: the one that the source fills. report: is told whether it is up to date."""
 
-    def __init__(self, source: Source, directory: Directory, report: Callable[[bool], None], pace: Pace = Pace()) -> None:
+    def __init__(
+        self, source: Source, directory: Directory, report: Callable[[bool], None], pace: Pace = Pace()
+    ) -> None:
         self._pace = pace
         self.directory = directory
         self._source = source
@@ -62,6 +64,10 @@ class Enquirer:
     def stop(self) -> None:
         """Does not wait for a server that hangs: the thread ends with the process."""
         self._stopping.set()
+
+    def join(self, timeout_seconds: float) -> None:
+        """After stop(): until the server has nothing more to say."""
+        self._thread.join(timeout_seconds)
 
     def _run(self) -> None:
         retry_seconds = self._pace.first_retry_seconds
@@ -94,7 +100,9 @@ class Enquirer:
     def _failed(self, error: Unanswered) -> None:
         if not self._is_failing:
             remedy = "; grant get, list and watch of pods to its service account" if error.status == _FORBIDDEN else ""
-            log.warning("new containers have ids for names, until their pods can be read: %s%s", error.one_line(), remedy)
+            log.warning(
+                "new containers have ids for names, until their pods can be read: %s%s", error.one_line(), remedy
+            )
         self._is_failing = True
         self.directory.is_worth_waiting_for = False
         self._report(False)

@@ -32,7 +32,7 @@ class Unanswered(ExporterError):
 
 @dataclass(frozen=True, slots=True)
 class Endpoint:
-    """url: what the targets are below. ca_file: None for the system's. token_file: read anew for each request, since it is rotated."""
+    """url: what the targets are below. ca_file: None for the system's. token_file: read for each request, since it is rotated."""
 
     url: str
     ca_file: Path | None = None
@@ -82,7 +82,9 @@ class Endpoint:
             finally:
                 connection.close()
         except (OSError, http.client.HTTPException) as error:
-            raise Unanswered(f"{shown}: {getattr(error, 'strerror', None) or str(error) or type(error).__name__}") from error
+            raise Unanswered(
+                f"{shown}: {getattr(error, 'strerror', None) or str(error) or type(error).__name__}"
+            ) from error
 
     def _connection(self, timeout_seconds: float) -> http.client.HTTPConnection:
         parts = urlsplit(self.url)

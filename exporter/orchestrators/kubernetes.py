@@ -30,9 +30,10 @@ class VersionGone(Exception):
 
 
 class ApiServer:
-    """node: whose pods are wanted."""
+    """node: whose pods are wanted. list_seconds: for a page of a list."""
 
-    def __init__(self, endpoint: Endpoint, node: str, directory: Directory) -> None:
+    def __init__(self, endpoint: Endpoint, node: str, directory: Directory, list_seconds: float = LIST_SECONDS) -> None:
+        self._list_seconds = list_seconds
         self._endpoint = endpoint
         self._node = node
         self._directory = directory
@@ -61,9 +62,8 @@ class ApiServer:
         pods: dict[str, Pod] = {}
         token, version = "", ""
         while True:
-            page = self._endpoint.json(
-                self._target(limit=str(PAGE_PODS), **({"continue": token} if token else {})), LIST_SECONDS
-            )
+            target = self._target(limit=str(PAGE_PODS), **({"continue": token} if token else {}))
+            page = self._endpoint.json(target, self._list_seconds)
             metadata = page.get("metadata") if isinstance(page, Mapping) else None
             items = page.get("items") if isinstance(page, Mapping) else None
             if not isinstance(metadata, Mapping) or not isinstance(items, list | None):
@@ -106,9 +106,10 @@ class ApiServer:
 
 
 class Kubelet:
-    """Tells its own node's pods, all of them each time."""
+    """Tells its own node's pods, all of them each time. poll_seconds: between two times."""
 
-    def __init__(self, endpoint: Endpoint, directory: Directory) -> None:
+    def __init__(self, endpoint: Endpoint, directory: Directory, poll_seconds: float = POLL_SECONDS) -> None:
+        self._poll_seconds = poll_seconds
         self._endpoint = endpoint
         self._directory = directory
 
@@ -120,7 +121,7 @@ class Kubelet:
             raise Unanswered("what was said to be a list of pods is none")
         self._directory.replace(_pods_of(items or [], ""))
         worked()
-        stopping.wait(POLL_SECONDS)
+        stopping.wait(self._poll_seconds)
 
 
 def _pods_of(items: list[Any], node: str) -> dict[str, Pod]:

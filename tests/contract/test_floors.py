@@ -19,7 +19,18 @@ FLOORS = (
     {"identity", "accounting", "ledger"},
     {"collectors", "chains"},  # above the books that one of them keeps, and the other reads
     {"report", "evidence"},  # what the engine says, in the form that every output of chains takes; what it cannot see
-    {"output", "roster", "discovery", "standin", "governor", "diagnosis", "narration", "capsule", "top", "orchestrators"},
+    {
+        "output",
+        "roster",
+        "discovery",
+        "standin",
+        "governor",
+        "diagnosis",
+        "narration",
+        "capsule",
+        "top",
+        "orchestrators",
+    },
     {"history"},  # a reader of what passes by, which counts what it drops among output's own metrics
     # between its parts and the daemon: it holds roster, ledger and output's own metrics together
     {"publication", "explanation"},

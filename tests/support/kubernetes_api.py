@@ -45,7 +45,7 @@ def uid_of(name: str) -> str:
 
 @dataclass
 class Cluster:
-    """What the server knows, and how it behaves. token: the only one it takes. forgets_before: the oldest version it remembers."""
+    """What the server knows, and how it behaves. token: the only one it takes. forgets_before: the oldest version it knows."""
 
     token: str = "first"  # noqa: S105 - of a test
     version: int = 100
@@ -97,11 +97,15 @@ class _Handler(BaseHTTPRequestHandler):
         if self.headers.get("Authorization") != f"Bearer {cluster.token}":
             self._status(401, "Unauthorized")
         elif cluster.is_forbidden:
-            self._status(403, 'pods is forbidden: User "system:serviceaccount:monitoring:gpu" cannot list resource "pods"')
+            self._status(
+                403, 'pods is forbidden: User "system:serviceaccount:monitoring:gpu" cannot list resource "pods"'
+            )
         elif cluster.raw_answer is not None and "watch" not in query:
             self._say(cluster.raw_answer)
         elif parts.path == "/pods":
-            self._document({"kind": "PodList", "apiVersion": "v1", "metadata": {}, "items": list(cluster.pods.values())})
+            self._document(
+                {"kind": "PodList", "apiVersion": "v1", "metadata": {}, "items": list(cluster.pods.values())}
+            )
         elif parts.path != "/api/v1/pods":
             self._status(404, "the server could not find the requested resource")
         elif "watch" in query:

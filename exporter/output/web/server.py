@@ -13,12 +13,14 @@ import enum
 import logging
 import socket
 import ssl
+import struct
 import threading
 import time
 from collections.abc import AsyncIterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
 from email.utils import formatdate
+from functools import partial
 from http import HTTPStatus
 from typing import Any
 from urllib.parse import unquote
@@ -39,6 +41,7 @@ _BODY_BYTES = 65_536
 _WRITE_BYTES = 1 << 16
 _HEALTH_PAGES = (HEALTH, READINESS)
 _CLOSE_SECONDS = 1.0
+_AT_ONCE = struct.pack("ii", 1, 0)  # struct linger: reset, and keep nothing in the kernel
 _RETRY_SECONDS = 0.1
 
 
@@ -167,6 +170,7 @@ class Server:
             connection = _Connection(client)
             self._connections.add(connection)
             connection.task = self._loop.create_task(self._attend(connection))
+            connection.task.add_done_callback(partial(self._end, connection))
 
     def _drop(self, stage: _Stage, least_seconds: float = 0.0) -> bool:
         """Close the connection that has been at a stage for longest. Returns whether there was one."""
@@ -181,26 +185,32 @@ class Server:
         """A connection, from its first byte to its end."""
         # What goes wrong with a client, or with what it sends, is no news to anybody but itself.
         with contextlib.suppress(OSError, asyncio.CancelledError):
+            async with asyncio.timeout(self._limits.request_seconds):
+                await self._heard(connection.client)
+                gate = self.gatekeeper.gate()
+                reader, writer = await self._opened(connection.client, gate.context)
             try:
-                async with asyncio.timeout(self._limits.request_seconds):
-                    await self._heard(connection.client)
-                    gate = self.gatekeeper.gate()
-                    reader, writer = await self._opened(connection.client, gate.context)
-                try:
-                    if gate.lets_in(writer.get_extra_info("ssl_object")):
-                        await self._converse(connection, reader, writer)
-                finally:
-                    await _closed(writer)
+                if gate.lets_in(writer.get_extra_info("ssl_object")):
+                    await self._converse(connection, reader, writer)
+                await _closed(writer)
+            except BaseException:
+                if connection.stage is _Stage.TAKING:  # what the client has not taken by now, it does not get
+                    connection.client.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, _AT_ONCE)
+                raise
             finally:
-                self._connections.discard(connection)
-                connection.client.close()
+                writer.transport.abort()
+
+    def _end(self, connection: _Connection, _task: asyncio.Task[None]) -> None:
+        """Its task is over, which may have been before it began."""
+        self._connections.discard(connection)
+        connection.client.close()
 
     async def _heard(self, client: socket.socket) -> None:
         """Until there is a first byte: before it, a connection costs next to nothing, TLS or not."""
-        heard = self._loop.create_future()
-        self._loop.add_reader(client, lambda: heard.done() or heard.set_result(None))
+        heard = asyncio.Event()
+        self._loop.add_reader(client, heard.set)
         try:
-            await heard
+            await heard.wait()
         finally:
             self._loop.remove_reader(client)
 
@@ -324,7 +334,7 @@ class Server:
             writer.write(talk.send(head) or b"")
             for block in () if is_head else response.body:
                 for at in range(0, len(block), _WRITE_BYTES):  # of what is not taken yet, the transport keeps a copy
-                    data = talk.send_with_data_passthrough(h11.Data(data=memoryview(block)[at : at + _WRITE_BYTES]))
+                    data = talk.send_with_data_passthrough(h11.Data(data=block[at : at + _WRITE_BYTES]))
                     writer.writelines(data or ())
                     await writer.drain()
             writer.write(talk.send(h11.EndOfMessage()) or b"")
@@ -368,11 +378,8 @@ def _with_headers(response: Response, headers: Headers) -> Response:
 async def _closed(writer: asyncio.StreamWriter) -> None:
     """What was sent may still be taken, for a moment."""
     writer.close()
-    try:
-        async with asyncio.timeout(_CLOSE_SECONDS):
-            await writer.wait_closed()
-    finally:
-        writer.transport.abort()
+    async with asyncio.timeout(_CLOSE_SECONDS):
+        await writer.wait_closed()
 
 
 def _tell_of_defect(_loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:

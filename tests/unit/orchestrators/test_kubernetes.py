@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import logging
-import threading
+import ssl
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -14,7 +14,6 @@ import pytest
 from exporter.identity.container import Container
 from exporter.identity.place import Place
 from exporter.orchestrators import enquirer as enquirers
-from exporter.orchestrators import kubernetes
 from exporter.orchestrators.directory import Directory
 from exporter.orchestrators.enquirer import Enquirer
 from exporter.orchestrators.http_json import Endpoint
@@ -42,18 +41,28 @@ def place(directory: Directory, identifier: str, pod_uid: str = "") -> Place | N
 
 @contextmanager
 def asking(
-    url: str, token: Path, *, source: type[ApiServer] | type[Kubelet] = ApiServer, ca_file: Path | None = None
+    cluster: Cluster,
+    token: Path,
+    *,
+    is_kubelet: bool = False,
+    list_seconds: float = 10.0,
+    tls: ssl.SSLContext | None = None,
+    ca_file: Path | None = None,
 ) -> Iterator[Directory]:
-    """The directory that fills."""
-    directory = Directory()
-    endpoint = Endpoint(url, ca_file, token)
-    one = ApiServer(endpoint, "gpu7", directory) if source is ApiServer else Kubelet(endpoint, directory)
-    enquirer = Enquirer(one, directory, lambda _: None, NOW)
-    enquirer.start()
-    try:
-        yield directory
-    finally:
-        enquirer.stop()
+    """The directory that fills. tls: of the cluster."""
+    with serving(cluster, tls) as url:
+        directory, endpoint = Directory(), Endpoint(url, ca_file, token)
+        source = (
+            Kubelet(endpoint, directory, 0.02) if is_kubelet else ApiServer(endpoint, "gpu7", directory, list_seconds)
+        )
+        enquirer = Enquirer(source, directory, lambda _: None, NOW)
+        enquirer.start()
+        try:
+            yield directory
+        finally:
+            enquirer.stop()
+            cluster.is_over.set()
+            enquirer.join(5)
 
 
 def is_called(directory: Directory, identifier: str, wanted: Place | None) -> None:
@@ -70,7 +79,7 @@ class TestApiServer:
         for n in range(5):
             cluster.put(pod(f"job-{n}", ("train", f"{n}" * 64)))
         cluster.put(pod("elsewhere", ("train", "9" * 64), node="gpu8"))
-        with serving(cluster) as url, asking(url, token) as directory:
+        with asking(cluster, token) as directory:
             is_called(directory, "4" * 64, Place("train", "job-4", "train"))
 
             assert place(directory, "0" * 64) == Place("train", "job-0", "train")
@@ -80,7 +89,7 @@ class TestApiServer:
     def test_watch_tells_what_is_new_what_has_changed_and_what_is_gone(self, token: Path) -> None:
         """Without another list."""
         cluster = Cluster()
-        with serving(cluster) as url, asking(url, token) as directory:
+        with asking(cluster, token) as directory:
             eventually(lambda: cluster.watches, "it watches")
             cluster.put(pod("job-0"))
             eventually(lambda: place(directory, "", uid_of("job-0")) == Place("train", "job-0"), "the pod is known")
@@ -94,7 +103,7 @@ class TestApiServer:
     def test_watch_is_taken_up_where_it_ended(self, token: Path) -> None:
         """By the version of the last event, bookmarks included."""
         cluster = Cluster(watch_lasts_seconds=0.1)
-        with serving(cluster) as url, asking(url, token) as directory:
+        with asking(cluster, token) as directory:
             cluster.put(pod("job-0", ("train", ONE)))
             is_called(directory, ONE, Place("train", "job-0", "train"))
             cluster.bookmark()
@@ -106,7 +115,7 @@ class TestApiServer:
         """410, as an event; what had gone meanwhile is gone."""
         cluster = Cluster(watch_lasts_seconds=0.1)
         cluster.put(pod("old", ("train", ONE)))
-        with serving(cluster) as url, asking(url, token) as directory:
+        with asking(cluster, token) as directory:
             is_called(directory, ONE, Place("train", "old", "train"))
             del cluster.pods[uid_of("old")]
             cluster.put(pod("new", ("train", TWO)))
@@ -120,7 +129,7 @@ class TestApiServer:
         """As far as we are concerned."""
         cluster = Cluster()
         cluster.put(pod("job-0", ("train", ONE)))
-        with serving(cluster) as url, asking(url, token) as directory:
+        with asking(cluster, token) as directory:
             is_called(directory, ONE, Place("train", "job-0", "train"))
             cluster.put(pod("job-0", ("train", ONE), node="gpu8"))
             is_called(directory, ONE, None)
@@ -128,7 +137,7 @@ class TestApiServer:
     def test_token_is_read_anew(self, token: Path) -> None:
         """It is rotated every hour."""
         cluster = Cluster(watch_lasts_seconds=0.1)
-        with serving(cluster) as url, asking(url, token) as directory:
+        with asking(cluster, token) as directory:
             eventually(lambda: cluster.watches, "it watches")
             cluster.token = "second"  # noqa: S105 - of a test
             token.write_text("second")
@@ -136,27 +145,31 @@ class TestApiServer:
             is_called(directory, ONE, Place("train", "job-0", "train"))
 
     def test_over_tls(self, token: Path, tmp_path: Path) -> None:
-        """By the authority of the service account, and by no other."""
+        """By the authority of the service account."""
         made = issue(tmp_path)
         cluster = Cluster()
         cluster.put(pod("job-0", ("train", ONE)))
-        with serving(cluster, made.server_context()) as url:
-            with asking(url, token, ca_file=made.authority) as directory:
-                is_called(directory, ONE, Place("train", "job-0", "train"))
-            with asking(url, token, ca_file=made.other_authority) as directory:
-                eventually(lambda: not directory.is_worth_waiting_for, "it is not trusted")
-                assert len(directory) == 0
+        with asking(cluster, token, tls=made.server_context(), ca_file=made.authority) as directory:
+            is_called(directory, ONE, Place("train", "job-0", "train"))
+
+    def test_server_of_another_authority_is_told_no_token(self, token: Path, tmp_path: Path) -> None:
+        """It is not spoken to."""
+        made = issue(tmp_path)
+        cluster = Cluster()
+        with asking(cluster, token, tls=made.server_context(), ca_file=made.other_authority) as directory:
+            eventually(lambda: not directory.is_worth_waiting_for, "it is not trusted")
+
+        assert cluster.requests == []
 
 
 class TestKubelet:
     """Asked again and again."""
 
-    def test_pods(self, token: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def test_pods(self, token: Path) -> None:
         """All of them each time."""
-        monkeypatch.setattr(kubernetes, "POLL_SECONDS", 0.02)
         cluster = Cluster()
         cluster.put(pod("job-0", ("train", ONE)))
-        with serving(cluster) as url, asking(url, token, source=Kubelet) as directory:
+        with asking(cluster, token, is_kubelet=True) as directory:
             is_called(directory, ONE, Place("train", "job-0", "train"))
             cluster.delete("job-0")
             is_called(directory, ONE, None)
@@ -170,7 +183,7 @@ class TestTrouble:
         caplog.set_level(logging.INFO)
         cluster = Cluster(is_forbidden=True)
         cluster.put(pod("job-0", ("train", ONE)))
-        with serving(cluster) as url, asking(url, token) as directory:
+        with asking(cluster, token) as directory:
             eventually(lambda: len(cluster.requests) >= 5, "it tries again")
             assert not directory.is_worth_waiting_for
             cluster.is_forbidden = False
@@ -196,19 +209,18 @@ class TestTrouble:
     def test_lies(self, token: Path, caplog: pytest.LogCaptureFixture, answer: bytes, said: str) -> None:
         """What is no list."""
         cluster = Cluster(raw_answer=answer)
-        with serving(cluster) as url, asking(url, token) as directory:
+        with asking(cluster, token) as directory:
             eventually(lambda: len(cluster.requests) >= 3, "it tries again")
             assert len(directory) == 0
 
         assert said in caplog.text
         assert len(caplog.records) == 1
 
-    def test_server_that_hangs(self, token: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def test_server_that_hangs(self, token: Path) -> None:
         """Is given up after a while, and asked again."""
-        monkeypatch.setattr(kubernetes, "LIST_SECONDS", 0.1)
         cluster = Cluster(is_hanging=True)
         cluster.put(pod("job-0", ("train", ONE)))
-        with serving(cluster) as url, asking(url, token) as directory:
+        with asking(cluster, token, list_seconds=0.1) as directory:
             eventually(lambda: len(cluster.requests) >= 2, "it tries again")
             cluster.is_hanging = False
             is_called(directory, ONE, Place("train", "job-0", "train"))
@@ -219,7 +231,7 @@ class TestTrouble:
         events = b"".join(json.dumps(one).encode() + b"\n" for one in rubbish) + b"\n" + b"{\n"
         cluster = Cluster(raw_events=events)
         cluster.put(pod("job-0", ("train", ONE)))
-        with serving(cluster) as url, asking(url, token) as directory:
+        with asking(cluster, token) as directory:
             is_called(directory, ONE, Place("train", "job-0", "train"))
             eventually(lambda: cluster.watches >= 3, "it watches again")
             cluster.raw_events = b""
@@ -234,30 +246,26 @@ class TestTrouble:
         for n in range(2100):
             cluster.put(pod(f"job-{n}"))
         cluster.events.clear()
-        with serving(cluster) as url, asking(url, token) as directory:
+        with asking(cluster, token) as directory:
             eventually(lambda: len(directory) == 2000, "it is full")
 
     def test_line_that_does_not_end(self, token: Path, caplog: pytest.LogCaptureFixture) -> None:
         """Is given up at four megabytes."""
         cluster = Cluster(raw_events=b" " * (5 << 20))
-        with serving(cluster) as url, asking(url, token):
+        with asking(cluster, token):
             eventually(lambda: caplog.records, "it is said")
 
         assert "a line is larger than 4194304 bytes" in caplog.text
 
     def test_nobody_there(self, token: Path, caplog: pytest.LogCaptureFixture) -> None:
         """One line."""
-        with asking("http://127.0.0.1:1", token) as directory:
-            eventually(lambda: not directory.is_worth_waiting_for, "it is said")
+        directory = Directory()
+        source = ApiServer(Endpoint("http://127.0.0.1:1", None, token), "gpu7", directory)
+        enquirer = Enquirer(source, directory, lambda _: None, NOW)
+        enquirer.start()
+        eventually(lambda: not directory.is_worth_waiting_for, "it is said")
+        enquirer.stop()
+        enquirer.join(5)
 
         assert [record.levelname for record in caplog.records] == ["WARNING"]
         assert "Connection refused" in caplog.text
-
-    def test_stop_does_not_wait_for_a_server_that_hangs(self, token: Path) -> None:
-        """The thread ends with the process."""
-        cluster = Cluster(is_hanging=True)
-        with serving(cluster) as url, asking(url, token):
-            eventually(lambda: cluster.requests, "it has asked")
-        assert threading.active_count() >= 1
-
-

@@ -166,9 +166,7 @@ class TestTls:
                 with pytest.raises(OSError, match=r"closed connection|reset|aborted|certificate required|EOF"):
                     get(address, context=refused)
 
-    def test_expired_certificate_is_said_once_and_served(
-        self, file: Path, caplog: pytest.LogCaptureFixture
-    ) -> None:
+    def test_expired_certificate_is_said_once_and_served(self, file: Path, caplog: pytest.LogCaptureFixture) -> None:
         """The client decides."""
         expired = datetime.datetime(2020, 1, 1, tzinfo=datetime.UTC)
         file.write_text(put_pair(file.parent, not_after=expired))

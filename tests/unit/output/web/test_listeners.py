@@ -53,8 +53,6 @@ class TestListening:
         listening([address])[0].close()
 
 
-
-
 class TestHandedOver:
     """--web.systemd-socket."""
 
@@ -89,7 +87,9 @@ def _as_started_by_systemd(folder: Path, asking: int) -> None:
         stream.bind(f"{folder}/listening")
         stream.listen()
         asking = os.dup2(asking, 20)
-        sources = [os.dup2(one, 30 + n) for n, one in enumerate((os.open("/dev/null", 0), datagram.fileno(), stream.fileno()))]
+        sources = [
+            os.dup2(one, 30 + n) for n, one in enumerate((os.open("/dev/null", 0), datagram.fileno(), stream.fileno()))
+        ]
         for n, one in enumerate(sources):
             os.dup2(one, 3 + n)
         found = handed_over({"LISTEN_FDS": "3", "LISTEN_PID": str(os.getpid())})

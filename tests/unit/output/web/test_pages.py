@@ -36,9 +36,7 @@ class Answer:
         return (gzip.decompress(self.raw) if "Content-Encoding" in self.headers else self.raw).decode()
 
 
-def pages(
-    snapshot: Callable[[], Snapshot] = lambda: SNAPSHOT, *, is_ready: bool = True, **arguments: object
-) -> Pages:
+def pages(snapshot: Callable[[], Snapshot] = lambda: SNAPSHOT, *, is_ready: bool = True, **arguments: object) -> Pages:
     """Pages with one series."""
     return Pages(snapshot, OwnMetrics(), lambda: is_ready, **arguments)  # type: ignore[arg-type]
 

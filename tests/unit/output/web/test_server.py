@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import http.client
 import logging
 import socket
@@ -122,9 +123,7 @@ class TestHttp:
     def test_client_that_waits_to_be_told_to_go_on_is_answered(self) -> None:
         """Expect: 100-continue; no page wants its body."""
         with serving(pages()) as address:
-            answer = said(
-                address, b"POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 9\r\nExpect: 100-continue\r\n\r\n"
-            )
+            answer = said(address, b"POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 9\r\nExpect: 100-continue\r\n\r\n")
 
         assert answer.startswith(b"HTTP/1.1 405 ")
 
@@ -142,7 +141,7 @@ class TestBadRequests:
             (b"GET / HTTP/1.1\r\nHost: a\r\nA b: c\r\n\r\n", b"400"),
             (b"\x16\x03\x01\x02\x00\x01\r\n\r\n", b"400"),
             (b"GET / HTTP/9.9\r\nHost: a\r\n\r\n", b"505"),
-            (b"GET / HTTP/1.0\r\nA: " + b"b" * 20_000 + b"\r\n\r\n", b"431"),
+            (b"GET / HTTP/1.0\r\nA: " + b"b" * 60_000 + b"\r\n\r\n", b"431"),
             (b"GET /" + b"a" * 20_000, b"431"),
             (b"PUT / HTTP/1.1\r\nHost: a\r\nContent-Length: 99999999\r\n\r\n" + b"x" * 70_000, b"413"),
         ],
@@ -166,12 +165,10 @@ class TestManners:
 
     def test_client_that_never_ends_its_request_is_dropped(self) -> None:
         """However often it says something: the time is that of the whole request."""
-        with serving(pages(), request_seconds=0.3) as address, socket.create_connection(address) as client:
-            until = time.monotonic() + PATIENCE_SECONDS
-            with pytest.raises(OSError, match=r"reset|Broken pipe|aborted"):
-                while time.monotonic() < until:
-                    client.sendall(b"G" if time.monotonic() > until else b"A")
-                    time.sleep(0.02)
+        with serving(pages(), request_seconds=0.3) as address, connected(address, 1) as (client,):
+            client.sendall(b"GET /metrics HTTP/1.1\r\nA: ")
+
+            assert _is_hung_up_on(client)
 
     def test_connection_that_asks_no_more_is_dropped(self) -> None:
         """Between two requests there is another patience."""
@@ -199,7 +196,10 @@ class TestManners:
 
     def test_clients_that_take_nothing_do_not_stop_a_scrape(self) -> None:
         """Answers larger than every socket buffer, to as many clients as may be served at a time."""
-        with serving(pages(lambda: MANY), max_requests=2, place_seconds=0.2) as address, connected(address, 2) as clients:
+        with (
+            serving(pages(lambda: MANY), max_requests=2, place_seconds=0.2) as address,
+            connected(address, 2) as clients,
+        ):
             for client in clients:
                 client.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
                 client.sendall(b"GET /metrics HTTP/1.0\r\n\r\n")
@@ -217,10 +217,8 @@ class TestManners:
             client.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
             client.sendall(b"GET /metrics HTTP/1.0\r\n\r\n")
             time.sleep(0.5)
-            with pytest.raises(ConnectionError):
-                while client.recv(65536):
-                    pass
-                raise ConnectionResetError("cut short")
+            with contextlib.suppress(ConnectionError):
+                assert sum(map(len, iter(lambda: client.recv(65536), b""))) < 1 << 20
 
         assert caplog.records == []
 
@@ -279,6 +277,18 @@ class TestManners:
         """Nor for slow ones: a second at the most."""
         with connected_to_closing() as seconds:
             assert seconds < 2.0
+
+
+def _is_hung_up_on(client: socket.socket) -> bool:
+    """Whether a byte every few milliseconds is not taken any more, sooner or later."""
+    until = time.monotonic() + PATIENCE_SECONDS
+    while time.monotonic() < until:
+        try:
+            client.sendall(b"x")
+        except OSError:
+            return True
+        time.sleep(0.02)
+    return False
 
 
 def _status_beside(address: Address) -> tuple[int, str] | None:

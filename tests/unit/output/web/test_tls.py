@@ -123,7 +123,7 @@ class TestClients:
         assert spoken(server, known)
 
     @pytest.mark.parametrize("is_stranger", [True, False], ids=["another authority's", "none"])
-    def test_unknown_client_does_not(self, server: Tls, is_stranger: bool) -> None:  # noqa: FBT001 - a parameter of a test
+    def test_unknown_client_does_not(self, server: Tls, is_stranger: bool) -> None:
         """Whether it shows one or not."""
         unknown = client()
         if is_stranger:
@@ -160,7 +160,7 @@ class TestClients:
             (("IP Address", "10.0.0.2"), False),
         ],
     )
-    def test_allowed_names(self, name: tuple[str, str], is_in: bool) -> None:  # noqa: FBT001 - a parameter of a test
+    def test_allowed_names(self, name: tuple[str, str], is_in: bool) -> None:
         """Of any kind, and exactly so."""
         allowed = ("scraper.example", "sre@example.com", "spiffe://example/scraper", "10.0.0.1", "::1")
         server = replace(SERVER, allowed_names=allowed)
@@ -194,7 +194,7 @@ class TestRefused:
 
     def test_encrypted_key(self, tmp_path: Path) -> None:
         """Nobody is there to type the password."""
-        from cryptography.hazmat.primitives import serialization  # noqa: PLC0415 - trustme brings it
+        from cryptography.hazmat.primitives import serialization
 
         key = serialization.load_pem_private_key(SERVER.key, None)
         encrypted = key.private_bytes(
@@ -222,5 +222,5 @@ class TestObjection:
     def test_nobody_could_come_in(self) -> None:
         """Ciphers that no key of this kind can be used with."""
         wrong = ("ECDHE-RSA-AES128-GCM-SHA256",) if b"EC PRIVATE" in SERVER.key else ("ECDHE-ECDSA-AES128-GCM-SHA256",)
-        with pytest.raises(BadInput, match="cert cannot be used: .*no shared cipher"):
+        with pytest.raises(BadInput, match=r"cert cannot be used: .*no shared cipher"):
             objection(replace(SERVER, ciphers=wrong, max_version=ssl.TLSVersion.TLSv1_2))

@@ -1,0 +1,81 @@
+"""What may this thread do, and letting go of what it needs no more: capget(2), capset(2), prctl(2).
+
+A thread's capabilities are those of the threads it starts from then on, and of nobody else.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import enum
+import os
+from collections.abc import Collection
+from functools import cache
+
+_VERSION_3 = 0x20080522
+_PR_SET_NO_NEW_PRIVS, _PR_CAP_AMBIENT, _PR_CAP_AMBIENT_CLEAR_ALL = 38, 47, 4
+
+
+class Capability(enum.IntEnum):
+    """Those that anything here asks for, by their numbers in linux/capability.h."""
+
+    DAC_READ_SEARCH = 2
+    SYS_PTRACE = 19
+    SYS_ADMIN = 21
+    SYS_RESOURCE = 24
+    PERFMON = 38
+    BPF = 39
+    CHECKPOINT_RESTORE = 40
+
+    @property
+    def label(self) -> str:
+        """CAP_BPF."""
+        return f"CAP_{self.name}"
+
+
+class _Header(ctypes.Structure):
+    _fields_ = (("version", ctypes.c_uint32), ("tid", ctypes.c_int))
+
+
+class _Data(ctypes.Structure):
+    _fields_ = (("effective", ctypes.c_uint32), ("permitted", ctypes.c_uint32), ("inheritable", ctypes.c_uint32))
+
+
+def effective() -> int:
+    """Of the calling thread, a bit for each."""
+    return _bits(_asked(), "effective")
+
+
+def has(capability: Capability) -> bool:
+    """Whether the calling thread has it."""
+    return bool(effective() >> capability & 1)
+
+
+def keep_only(wanted: Collection[Capability]) -> None:
+    """Of what the calling thread has, these; and nothing that it starts can have more. Raises OSError."""
+    mask = sum(1 << one for one in wanted) & _bits(_asked(), "permitted")
+    halves = [mask & 0xFFFFFFFF, mask >> 32]
+    data = (_Data * 2)(*(_Data(half, half, 0) for half in halves))
+    _checked(_libc().prctl(_PR_CAP_AMBIENT, _PR_CAP_AMBIENT_CLEAR_ALL, 0, 0, 0), "prctl")
+    _checked(_libc().capset(ctypes.byref(_Header(_VERSION_3, 0)), data), "capset")
+    _checked(_libc().prctl(_PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0), "prctl")
+
+
+def _asked() -> ctypes.Array[_Data]:
+    data = (_Data * 2)()
+    _checked(_libc().capget(ctypes.byref(_Header(_VERSION_3, 0)), data), "capget")
+    return data
+
+
+def _bits(data: ctypes.Array[_Data], kind: str) -> int:
+    return int(getattr(data[0], kind) | getattr(data[1], kind) << 32)
+
+
+def _checked(result: int, call: str) -> None:
+    if result < 0:
+        number = ctypes.get_errno()
+        raise OSError(number, os.strerror(number), call)
+
+
+@cache
+def _libc() -> ctypes.CDLL:
+    return ctypes.CDLL(None, use_errno=True)
