@@ -13,7 +13,7 @@ PACKAGE = Path(__file__).parents[2] / "exporter"
 
 FLOORS = (
     {"__init__", "errors", "units", "catalog"},
-    {"config", "clock", "logs", "totals", "rates", "prometheus_rule"},
+    {"config", "clock", "logs", "totals", "rates", "prometheus_rule", "service_manager"},
     {"model"},
     {"kernel", "host"},
     {"identity", "accounting", "ledger"},
@@ -100,6 +100,7 @@ CTYPES = {
     "kernel/maps.py": "buffers for batch look-ups",
     "kernel/filtered_child.py": "seccomp, perf_event_open(2), and machine code that is called",
     "kernel/perf_events.py": "perf_event_open(2) has no wrapper in Python",
+    "host/capabilities.py": "capget(2), capset(2) and prctl(2) have no wrapper in Python",
     "host/libraries.py": "fstatfs(2): os.statvfs() leaves out the type of the file system",
     "commands/run.py": "prctl(2): the stand-in job dies with the exporter",
 }

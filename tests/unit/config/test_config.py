@@ -9,9 +9,12 @@ from typing import Any
 
 import pytest
 
-from exporter.config import SETTINGS, Config, add_arguments, load
+from exporter.config import SETTINGS, Config, add_arguments, load, reloaded
+from exporter.config.orchestrator import Orchestrator
 from exporter.config.otlp import Receiver, Target
 from exporter.errors import BadInput
+
+SERVICE_ACCOUNT = Path("/var/run/secrets/kubernetes.io/serviceaccount")
 
 
 def loaded(*argv: str, environment: Mapping[str, str] | None = None) -> Config:
@@ -34,7 +37,11 @@ class TestDefaults:
     def test_defaults_are_what_the_help_says(self) -> None:
         """On loopback, every collector on."""
         assert loaded() == Config(
-            listen_address=("127.0.0.1", 10478),
+            listen_addresses=(("127.0.0.1", 10478),),
+            with_systemd_sockets=False,
+            web_config_file=None,
+            is_health_open=False,
+            with_reload=False,
             telemetry_path="/metrics",
             max_requests=40,
             with_exporter_metrics=True,
@@ -44,6 +51,7 @@ class TestDefaults:
             overhead_limit=0.01,
             returns="auto",
             probes_on_arm64=False,
+            is_frozen=False,
             collectors=("cuda", "nccl", "sched", "chains"),
             tick_interval_seconds=0.25,
             discovery_interval_seconds=30.0,
@@ -54,6 +62,9 @@ class TestDefaults:
             history_retention_seconds=86_400.0,
             procfs=Path("/proc"),
             capsules=Path("/var/lib/gpu-stall-exporter/capsules"),
+            orchestrator=Orchestrator(
+                "auto", "", SERVICE_ACCOUNT / "ca.crt", SERVICE_ACCOUNT / "token", is_verified=True
+            ),
             receivers=(),
             service_name="gpu-stall-exporter",
             resource_attributes=(),
@@ -104,7 +115,12 @@ class TestFile:
         text = f"""
             node = "n"
             web.disable-exporter-metrics = true
-            web.listen-address = "[::1]:9"
+            web.listen-address = ["[::1]:9", "127.0.0.1:9"]
+            web.systemd-socket = true
+            web.config.file = "{tmp_path}/web.yml"
+            web.open-health = true
+            web.enable-lifecycle = true
+            attach.frozen = true
             web.max-requests = 5
             web.telemetry-path = "/m"
             probes = {{attach = "single", launch = "duty", overhead-limit = "2.5%", returns = "never", on-arm64 = true}}
@@ -117,6 +133,12 @@ class TestFile:
             capsule.directory = "none"
             standin.if-idle = true
             log = {{level = "debug", format = "json"}}
+            [orchestrator]
+            kind = "kubelet"
+            url = "https://10.0.0.7:10250/"
+            ca-file = "{tmp_path}/ca.pem"
+            token-file = "{tmp_path}/token"
+            verify = false
             [otlp]
             endpoint = "https://otlp.example:4318"
             logs = true
@@ -134,7 +156,7 @@ class TestFile:
             service-name = "stalls"
             resource-attributes = "team=a%20b"
         """
-        for name in ("ca.pem", "client.pem", "client.key"):
+        for name in ("ca.pem", "client.pem", "client.key", "web.yml"):
             (tmp_path / name).touch()
         (tmp_path / "headers").write_text("api-key=secret\n", encoding="ascii")
 
@@ -149,7 +171,11 @@ class TestFile:
             "client_key_file": tmp_path / "client.key",
         }
         assert loaded(toml(tmp_path, text)) == Config(
-            listen_address=("::1", 9),
+            listen_addresses=(("::1", 9), ("127.0.0.1", 9)),
+            with_systemd_sockets=True,
+            web_config_file=tmp_path / "web.yml",
+            is_health_open=True,
+            with_reload=True,
             telemetry_path="/m",
             max_requests=5,
             with_exporter_metrics=False,
@@ -159,6 +185,7 @@ class TestFile:
             overhead_limit=0.025,
             returns="never",
             probes_on_arm64=True,
+            is_frozen=True,
             collectors=("cuda",),
             tick_interval_seconds=0.1,
             discovery_interval_seconds=60.0,
@@ -169,6 +196,9 @@ class TestFile:
             history_retention_seconds=5400.0,
             procfs=tmp_path,
             capsules=None,
+            orchestrator=Orchestrator(
+                "kubelet", "https://10.0.0.7:10250", tmp_path / "ca.pem", tmp_path / "token", is_verified=False
+            ),
             receivers=(
                 Receiver(
                     url="https://otlp.example:4318/v1/metrics",
@@ -326,7 +356,24 @@ class TestValues:
     )
     def test_addresses_of_both_families(self, text: str, address: tuple[str, int]) -> None:
         """IPv6 in brackets, as in a URL; a port alone listens on every IPv4 address."""
-        assert loaded(f"--web.listen-address={text}").listen_address == address
+        assert loaded(f"--web.listen-address={text}").listen_addresses == (address,)
+
+    def test_several_addresses(self) -> None:
+        """A flag each; on the command line they take the place of those in the file."""
+        flags = ("--web.listen-address=127.0.0.1:1", "--web.listen-address=[::1]:1")
+
+        assert loaded(*flags).listen_addresses == (("127.0.0.1", 1), ("::1", 1))
+
+    def test_one_address_twice_is_refused(self) -> None:
+        """The second could not listen."""
+        with pytest.raises(BadInput, match="one address is given twice"):
+            loaded("--web.listen-address=127.0.0.1:1", "--web.listen-address=127.0.0.1:1")
+
+    @pytest.mark.parametrize("text", ["ftp://a", "https://", "https://a@b", "http://a/?b", "10.0.0.1:443"])
+    def test_orchestrator_s_url_is_one(self, text: str) -> None:
+        """With a scheme that we speak, and no password."""
+        with pytest.raises(BadInput, match=r"--orchestrator\.url: .*want a URL such as https://10\.96\.0\.1:443"):
+            loaded(f"--orchestrator.url={text}")
 
     @pytest.mark.parametrize(
         ("text", "seconds"), [("250ms", 0.25), ("10ms", 0.01), ("30s", 30.0), ("1.5m", 90.0), ("2h", 7200.0)]
@@ -347,3 +394,21 @@ class TestValues:
     def test_switch_without_a_value_is_on(self) -> None:
         """--web.disable-exporter-metrics."""
         assert not loaded("--web.disable-exporter-metrics").with_exporter_metrics
+
+
+class TestReload:
+    """What may change while the exporter runs."""
+
+    def test_what_can_be_changed_is_and_the_rest_is_told(self) -> None:
+        """By its flag."""
+        before = loaded("--node=a", "--tick.interval=1s", "--log.level=info")
+        wanted = loaded("--node=b", "--tick.interval=2s", "--log.level=debug", "--web.max-requests=7")
+        config, left = reloaded(before, wanted)
+
+        assert (config.tick_interval_seconds, config.log_level) == (2.0, "debug")
+        assert (config.node, config.max_requests) == ("a", 40)
+        assert left == ["web.max-requests", "node"]
+
+    def test_nothing_changes_where_nothing_has_changed(self) -> None:
+        """Nothing needs a restart."""
+        assert reloaded(loaded(), loaded()) == (loaded(), [])
