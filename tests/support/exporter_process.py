@@ -134,7 +134,7 @@ def _served_url(process: subprocess.Popen[bytes], log: Path) -> str:
 
     def served() -> re.Match[str] | None:
         assert process.poll() is None, f"the exporter has ended: {log.read_text()}"
-        return re.search(r"serving (http://[^\s\"]+)", log.read_text())
+        return re.search(r"serving (https?://[^\s\"]+)", log.read_text())
 
     found: re.Match[str] = eventually(served, "the exporter serves", PATIENCE_SECONDS)
     return found[1]

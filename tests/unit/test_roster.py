@@ -7,6 +7,8 @@ from pathlib import Path
 
 from exporter import catalog
 from exporter.host.processes import Processes
+from exporter.identity.container import Container
+from exporter.identity.place import Place
 from exporter.kernel.rows import CommunicatorRow, ProcessRow
 from exporter.model import Identity
 from exporter.roster import Rename, Roster
@@ -336,3 +338,89 @@ class TestRoom:
     def test_others_have_no_info(self, tmp_path: Path) -> None:
         """There may be thousands, and each would be a series."""
         assert self.roster(tmp_path).workload_info().keys() == {0, 1}
+
+
+IDENTIFIER = "5" * 64
+IN_CONTAINER = f"0::/system.slice/docker-{IDENTIFIER}.scope\n".encode()
+
+
+class Names:
+    """What an orchestrator has told."""
+
+    def __init__(self, *, is_worth_waiting_for: bool = True) -> None:
+        self.is_worth_waiting_for = is_worth_waiting_for
+        self.known: Place | None = None
+
+    def place(self, container: Container) -> Place | None:
+        """Of the one container there is."""
+        return self.known if container.id == IDENTIFIER else None
+
+
+class TestNames:
+    """Names of an orchestrator."""
+
+    def roster(self, proc: Path, names: Names) -> Roster:
+        """With a process of rank 3 in a container."""
+        roster = Roster(
+            process(proc, 100, **{**NOBODY, "environ": b"RANK=3\0", "cgroup": IN_CONTAINER}), "gpu7", 256, names
+        )
+        roster.admit({1: row()})
+        return roster
+
+    def test_known_container_is_named_at_once(self, tmp_path: Path) -> None:
+        """At the first tick."""
+        names = Names()
+        names.known = Place("train", "job-0", "worker")
+        roster = self.roster(tmp_path, names)
+        roster.tick({})
+
+        assert roster.identities() == {1: Identity("gpu7", "3", container="worker", namespace="train", pod="job-0")}
+
+    def test_unknown_container_is_held_back_twenty_ticks_and_no_more(self, tmp_path: Path) -> None:
+        """Then it has its id for a name."""
+        roster = self.roster(tmp_path, Names())
+        exported = []
+        for _ in range(21):
+            roster.tick({})
+            exported.append(roster.identities())
+
+        assert exported == [{}] * 20 + [{1: Identity("gpu7", "3", container="5" * 12)}]
+
+    def test_nobody_waits_for_an_orchestrator_that_does_not_answer(self, tmp_path: Path) -> None:
+        """The rank is known."""
+        roster = self.roster(tmp_path, Names(is_worth_waiting_for=False))
+        roster.tick({})
+
+        assert roster.identities() == {1: Identity("gpu7", "3", container="5" * 12)}
+
+    def test_process_in_no_container_is_not_held_back(self, tmp_path: Path) -> None:
+        """There is nothing to name."""
+        roster = Roster(process(tmp_path, 100, **{**NOBODY, "environ": b"RANK=3\0"}), "gpu7", 256, Names())
+        roster.admit({1: row()})
+        roster.tick({})
+
+        assert roster.identities() == {1: Identity("gpu7", "3")}
+
+    def test_late_name_is_another_identity(self, tmp_path: Path) -> None:
+        """First the pod's, then the container's; the caller is told of each."""
+        names = Names(is_worth_waiting_for=False)
+        roster = self.roster(tmp_path, names)
+        roster.tick({})
+        names.known = Place("train", "job-0")
+        of_pod = roster.tick({})
+        names.known = Place("train", "job-0", "worker")
+        of_container = roster.tick({})
+
+        assert of_pod == [Rename(1, Identity("gpu7", "3", container="5" * 12))]
+        assert of_container == [Rename(1, Identity("gpu7", "3", container="5" * 12, namespace="train", pod="job-0"))]
+        assert roster.identities() == {1: Identity("gpu7", "3", container="worker", namespace="train", pod="job-0")}
+
+    def test_name_stays_when_the_pod_is_gone_before_its_process(self, tmp_path: Path) -> None:
+        """What was exported does not go on under an id."""
+        names = Names()
+        names.known = Place("train", "job-0", "worker")
+        roster = self.roster(tmp_path, names)
+        roster.tick({})
+        names.known = None
+
+        assert roster.tick({}) == []

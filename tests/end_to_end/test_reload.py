@@ -1,0 +1,107 @@
+"""SIGHUP and /-/reload: what is read again, what is refused, and what needs a restart."""
+
+from __future__ import annotations
+
+import signal
+import urllib.error
+import urllib.request
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+from tests.support.exporter_process import Exporter, running
+from tests.support.requirements import need_tracing
+from tests.support.traced import eventually, only
+
+pytestmark = pytest.mark.end_to_end
+SUCCESS = "gpustall_exporter_config_last_reload_success"
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _possible_here() -> None:
+    """Skip, naming what is missing."""
+    need_tracing()
+
+
+@pytest.fixture
+def file(tmp_path: Path) -> Path:
+    """A configuration file."""
+    path = tmp_path / "exporter.toml"
+    path.write_text('tick.interval = "250ms"\n')
+    return path
+
+
+@contextmanager
+def configured(file: Path, *flags: str) -> Iterator[Exporter]:
+    """An exporter with this file."""
+    with running(f"--config.file={file}", *flags) as found:
+        yield found
+
+
+def posted(exporter: Exporter) -> tuple[int, str]:
+    """POST /-/reload."""
+    request = urllib.request.Request(exporter.url.rpartition("/")[0] + "/-/reload", method="POST")  # noqa: S310 - our own
+    try:
+        with urllib.request.urlopen(request, timeout=20) as response:  # noqa: S310 - our own
+            return response.status, response.read().decode()
+    except urllib.error.HTTPError as error:
+        with error:
+            return error.code, error.read().decode()
+
+
+def succeeded(exporter: Exporter) -> bool:
+    """What it says of the last time that it was to read its file."""
+    return only(exporter.scrape().matching(SUCCESS)).value == 1
+
+
+class TestReload:
+    """While it runs."""
+
+    def test_sighup_reads_the_file_again(self, file: Path) -> None:
+        """The log's level is one of the things that change at once."""
+        with configured(file) as exporter:
+            file.write_text('log.level = "debug"\n')
+            exporter.process.send_signal(signal.SIGHUP)
+            eventually(lambda: "the configuration was read again" in exporter.logs, "it is said")
+            eventually(lambda: "level=debug" in exporter.logs, "the level is another one")
+
+    def test_bad_file_is_said_and_changes_nothing(self, file: Path) -> None:
+        """It is a metric too, so that an alert can tell."""
+        with configured(file) as exporter:
+            file.write_text('log.levl = "debug"\n')
+            exporter.process.send_signal(signal.SIGHUP)
+            eventually(lambda: "the configuration stays as it was" in exporter.logs, "it is said")
+            assert not succeeded(exporter)
+            file.write_text("")
+            exporter.process.send_signal(signal.SIGHUP)
+            eventually(lambda: succeeded(exporter), "it is mended")
+            logs = exporter.logs
+
+        assert "unknown key 'log.levl'" in logs
+        assert "level=debug" not in logs
+
+    def test_what_needs_a_restart_is_named(self, file: Path) -> None:
+        """By its flag."""
+        with configured(file) as exporter:
+            file.write_text('node = "other"\n')
+            exporter.process.send_signal(signal.SIGHUP)
+            eventually(lambda: "a restart is needed for what has changed in node" in exporter.logs, "it is said")
+
+    def test_page_is_not_offered_unless_asked_for(self, file: Path) -> None:
+        """403."""
+        with configured(file) as exporter:
+            assert posted(exporter) == (403, "not offered; --web.enable-lifecycle offers it\n")
+
+    def test_page_answers_when_it_is_in_force(self, file: Path) -> None:
+        """Or says why it is not."""
+        with configured(file, "--web.enable-lifecycle") as exporter:
+            good = posted(exporter)
+            file.write_text("tick.interval = 5\n")
+            code, text = posted(exporter)
+
+        assert good == (200, "reloaded\n")
+        assert code == 500
+        assert "tick.interval in" in text
+        assert "want a positive duration such as 250ms" in text

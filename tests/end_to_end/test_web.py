@@ -1,0 +1,201 @@
+"""The web server of a real exporter, beside a job, while clients misbehave; and its configuration, while that changes."""
+
+from __future__ import annotations
+
+import http.client
+import socket
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+from urllib.parse import urlsplit
+
+import pytest
+
+from tests.support import certificates, held_calls
+from tests.support.exporter_process import Exporter, running
+from tests.support.requirements import need_tracing
+from tests.support.traced import STANDIN_LIBRARIES, eventually
+
+pytestmark = pytest.mark.end_to_end
+NEXT_SCRAPE_SECONDS = 1.0
+STOP_SECONDS = 2.0
+PATIENCE_SECONDS = 20
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _possible_here() -> None:
+    """Skip, naming what is missing."""
+    need_tracing()
+
+
+@pytest.fixture(scope="module")
+def exporter() -> Iterator[Exporter]:
+    """With a job of two ranks to tell of."""
+    with running() as found, held_calls.held_calls("ncclAllReduce:100:4096", "cudaMalloc:100") as calls:
+        eventually(lambda: found.logs.count("attached to") >= len(STANDIN_LIBRARIES), "the libraries are probed")
+        calls.make()
+        yield found
+
+
+def address(exporter: Exporter) -> tuple[str, int]:
+    """Where it listens."""
+    parts = urlsplit(exporter.url)
+    return parts.hostname or "", parts.port or 0
+
+
+@contextmanager
+def connected(exporter: Exporter, count: int) -> Iterator[list[socket.socket]]:
+    """So many clients."""
+    with ExitStack() as stack:
+        yield [
+            stack.enter_context(socket.create_connection(address(exporter), timeout=PATIENCE_SECONDS))
+            for _ in range(count)
+        ]
+
+
+def seconds_of_a_scrape(exporter: Exporter) -> float:
+    """From the connection to the last byte; the best of three, since this machine does other things too."""
+    return min(_timed(exporter) for _ in range(3))
+
+
+def _timed(exporter: Exporter) -> float:
+    before = time.monotonic()
+    assert exporter.get().status == 200
+    return time.monotonic() - before
+
+
+class TestHostileClients:
+    """None of them stops the next scrape."""
+
+    def test_thousand_sockets_that_say_nothing(self, exporter: Exporter) -> None:
+        """Open all the while."""
+        with connected(exporter, 1000):
+            assert seconds_of_a_scrape(exporter) < NEXT_SCRAPE_SECONDS
+
+    def test_hundred_that_send_a_byte_now_and_then(self, exporter: Exporter) -> None:
+        """More than may be served at a time."""
+        over = threading.Event()
+
+        def drip(clients: list[socket.socket]) -> None:
+            for byte in b"GET /metrics HTTP/1.1\r\nHost: a\r\nA: " + b"a" * 1000:
+                for client in clients:
+                    try:
+                        client.send(bytes([byte]))
+                    except OSError:
+                        continue  # it has been dropped
+                if over.wait(0.05):
+                    return
+
+        with connected(exporter, 100) as clients:
+            dripping = threading.Thread(target=drip, args=(clients,))
+            dripping.start()
+            try:
+                assert seconds_of_a_scrape(exporter) < NEXT_SCRAPE_SECONDS
+            finally:
+                over.set()
+                dripping.join()
+
+    def test_hundred_scrapes_at_once(self, exporter: Exporter) -> None:
+        """All are answered, and so is the next one."""
+        with connected(exporter, 100) as clients:
+            for client in clients:
+                client.sendall(b"GET /metrics HTTP/1.0\r\n\r\n")
+            assert seconds_of_a_scrape(exporter) < NEXT_SCRAPE_SECONDS
+            statuses = [b"".join(iter(lambda one=one: one.recv(1 << 16), b"")).split()[1] for one in clients]
+
+        assert statuses == [b"200"] * 100
+
+    def test_fifty_that_take_nothing(self, exporter: Exporter) -> None:
+        """They have asked, and do not read."""
+        with connected(exporter, 50) as clients:
+            for client in clients:
+                client.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 2048)
+                client.sendall(b"GET /metrics HTTP/1.1\r\nHost: a\r\n\r\n" * 20)
+            assert seconds_of_a_scrape(exporter) < NEXT_SCRAPE_SECONDS
+
+    def test_rubbish(self, exporter: Exporter) -> None:
+        """Of every length, whatever it is told."""
+        for size in (1, 100, 10_000, 1_000_000):
+            with connected(exporter, 1) as (client,):
+                try:
+                    client.sendall(bytes(range(256)) * (size // 256 + 1))
+                except OSError:
+                    continue  # it has been dropped in the middle of it
+        assert seconds_of_a_scrape(exporter) < NEXT_SCRAPE_SECONDS
+
+
+class TestStop:
+    """SIGTERM under load."""
+
+    def test_it_ends_within_two_seconds(self) -> None:
+        """With scrapes under way, silent clients, and some that take nothing."""
+        with running() as exporter:
+            over = threading.Event()
+
+            def scrape() -> None:
+                while not over.is_set():
+                    try:
+                        exporter.get()
+                    except (OSError, http.client.HTTPException):
+                        return
+
+            scrapers = [threading.Thread(target=scrape) for _ in range(4)]
+            with connected(exporter, 50):
+                for one in scrapers:
+                    one.start()
+                before = time.monotonic()
+                code = exporter.stop()
+                seconds = time.monotonic() - before
+                over.set()
+                for one in scrapers:
+                    one.join()
+
+        assert code == 0
+        assert seconds < STOP_SECONDS
+
+
+class TestConfiguration:
+    """--web.config.file."""
+
+    def test_tls_from_the_first_connection_on(self, tmp_path: Path) -> None:
+        """The address is told as https, and the certificate is the file's."""
+        made = certificates.issue(tmp_path)
+        file = tmp_path / "web.yml"
+        file.write_text(f"tls_server_config:\n  cert_file: {made.server.name}\n  key_file: {made.server.name}\n")
+        with running(f"--web.config.file={file}") as exporter:
+            host, port = address(exporter)
+            connection = http.client.HTTPSConnection(
+                host, port, timeout=PATIENCE_SECONDS, context=made.client_context()
+            )
+            connection.request("GET", "/healthz")
+            assert connection.getresponse().status == 200
+            connection.close()
+
+        assert exporter.url.startswith("https://")
+
+    def test_file_that_becomes_bad_changes_nothing(self, tmp_path: Path) -> None:
+        """And is said once, with the line that is wrong."""
+        file = tmp_path / "web.yml"
+        file.write_text("http_server_config:\n  headers:\n    X-Frame-Options: deny\n")
+        with running(f"--web.config.file={file}") as exporter:
+            file.write_text("http_server_config:\n  headers:\n    X-Frame-Options: everybody\n")
+            answers = [exporter.get("/healthz").headers["X-Frame-Options"] for _ in range(3)]
+            logs = exporter.logs
+
+        assert answers == ["deny"] * 3
+        assert logs.count("the web configuration stays as it was") == 1
+        assert "X-Frame-Options must be deny or sameorigin, not 'everybody'" in logs
+
+    def test_several_addresses(self) -> None:
+        """Each tells the same."""
+        with running("--web.listen-address=127.0.0.2:0") as exporter:
+            urls = eventually(lambda: _urls(exporter), "both are told")
+
+        assert [url.split("//")[1].split(":")[0] for url in urls] == ["127.0.0.1", "127.0.0.2"]
+
+
+def _urls(exporter: Exporter) -> list[str]:
+    found = [line.split("serving ")[1].strip('"') for line in exporter.logs.splitlines() if "serving " in line]
+    return found if len(found) == 2 else []
