@@ -92,6 +92,7 @@ class Discovery:
         self._next_walk_at = 0.0
         self._unreadable = 0
         self._is_enabled = True
+        self._is_frozen = False
         self.unreadable_processes = 0  # in the last whole walk
         self.failures: Counter[tuple[str, ...]] = Counter()
         self.surplus: Counter[tuple[str, ...]] = Counter()
@@ -118,6 +119,10 @@ class Discovery:
     def disable(self) -> None:
         """Attach to nothing any more, from now on; close() detaches. From a signal handler too."""
         self._is_enabled = False
+
+    def freeze(self) -> None:
+        """What is probed stays so, and nothing is attached to any more, from now on."""
+        self._is_frozen = True
 
     def hurry(self) -> None:
         """News were lost: begin the next walk at the next step."""
@@ -185,7 +190,13 @@ class Discovery:
     def _meet(self, tgid: int, library: MappedLibrary, real: RealFile | None) -> None:
         """real: what is mapped, where the kernel tells."""
         file = self._files.get(real or _key(library))
-        if file is None:
+        if file is None and self._is_frozen:
+            mapping, api = library.mapping, API_OF[library.kind]
+            self._remember(
+                Probed(mapping.shown_path, (mapping.inode, mapping.path), api, None), {real or _key(library)}
+            )
+            self._failed(library.kind.value, "frozen", f"{mapping.shown_path}: --attach.frozen")
+        elif file is None:
             self._examine(self._open(tgid, library, real), real)
         else:
             file.last_used_walk = self._walk_number
@@ -266,6 +277,8 @@ class Discovery:
         self.failures[library, reason] += 1
 
     def _detach_unused(self) -> None:
+        if self._is_frozen:  # what is detached would not come back
+            return
         unused = [file for file in self._known() if self._walk_number - file.last_used_walk >= WALKS_UNUSED]
         probes.detach_all(file.attachment for file in unused if file.attachment)
         for file in unused:

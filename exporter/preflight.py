@@ -20,7 +20,7 @@ from exporter.config.otlp import LOGS, TRACES, Target
 from exporter.discovery import API_OF
 from exporter.errors import BadInput, ExporterError, NotPossibleHere, ProcessGone
 from exporter.history import place
-from exporter.host import libraries
+from exporter.host import capabilities, libraries
 from exporter.host.libraries import MARKS, MappedLibrary, SkippedLibrary
 from exporter.host.processes import Processes
 from exporter.host.symbols import SYSTEM_PYTHON
@@ -31,13 +31,13 @@ from exporter.kernel.mapping_watch import MappingWatch
 from exporter.kernel.operations import OPERATIONS, wanted_symbols
 from exporter.output.web import listeners
 from exporter.output.web.gate import Gatekeeper
+from exporter.privileges import NEEDS
 
 if TYPE_CHECKING:
     from exporter.output.otlp.verdict import Verdict
 
 KERNEL_FLOOR = (5, 15)  # bpf_get_attach_cookie() of a uprobe, task storage
 KERNEL_TESTED = (6, 1)  # the oldest that the tests run in; see tests/kernels
-_CAPABILITIES = {38: "CAP_PERFMON", 39: "CAP_BPF", 19: "CAP_SYS_PTRACE"}
 _PUSH_REMEDY = "start the receiver, or correct --otlp.endpoint (HTTP is usually on port 4318); `run` tries on"
 _BCC_PROBE = "import bcc; print(bcc.__version__)"
 
@@ -104,12 +104,12 @@ def _btf() -> Finding:
 
 
 def _capabilities() -> Finding:
-    status = Path("/proc/self/status").read_text(encoding="ascii", errors="replace")
-    effective = int(next(line.split()[1] for line in status.splitlines() if line.startswith("CapEff:")), 16)
-    missing = [name for bit, name in _CAPABILITIES.items() if not effective >> bit & 1]
-    if missing:
-        return Finding("capabilities", State.FAILED, f"missing {', '.join(missing)}", "run with sudo")
-    return Finding("capabilities", State.OK, ", ".join(_CAPABILITIES.values()))
+    missing = [need for need in NEEDS if not capabilities.has(need.capability)]
+    if not missing:
+        return Finding("capabilities", State.OK, ", ".join(need.capability.label for need in NEEDS))
+    detail = "; ".join(f"without {need.capability.label} {need.cost}" for need in missing)
+    state = State.FAILED if any(need.is_vital for need in missing) else State.ABSENT
+    return Finding("capabilities", state, detail, "run with sudo, or add them: docs/security.md says what each is for")
 
 
 def _libbpf() -> Finding:

@@ -10,7 +10,7 @@ import signal
 import subprocess
 from contextlib import ExitStack
 
-from exporter import config, logs, standin
+from exporter import config, logs, privileges, standin
 from exporter.daemon import Daemon, obeying_signals
 from exporter.discovery import Discovery
 from exporter.errors import NotPossibleHere
@@ -34,6 +34,7 @@ def run(arguments: argparse.Namespace) -> int:
     def read_config() -> config.Config:
         return config.load(vars(arguments))
 
+    privileges.let_go()
     settings = read_config()
     logs.set_up(settings.log_level, settings.log_format)
     signal.pthread_sigmask(
@@ -47,6 +48,9 @@ def run(arguments: argparse.Namespace) -> int:
                 log.info("serving %s%s", url, settings.telemetry_path)
             if not daemon.discovery.probed():
                 _without_libraries(daemon.discovery, settings.standin_if_idle, resources)
+            if settings.is_frozen:
+                daemon.discovery.freeze()
+                privileges.let_go_when_frozen()
             daemon.run()
     log.info("stopped; every probe is removed")
     return 0

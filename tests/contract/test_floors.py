@@ -34,6 +34,7 @@ FLOORS = (
     {"history"},  # a reader of what passes by, which counts what it drops among output's own metrics
     # between its parts and the daemon: it holds roster, ledger and output's own metrics together
     {"publication", "explanation"},
+    {"privileges"},
     {"daemon", "preflight", "replay", "confirmation"},
     {"demo"},  # a daemon, and a job for it
     {"commands"},

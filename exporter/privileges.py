@@ -1,0 +1,75 @@
+"""Which capabilities are needed, what for, and what is missing without each; and letting go of all others.
+
+`run` lets go before it does anything else: whatever it does, it does with these. With --attach.frozen it lets go once more.
+"""
+
+from __future__ import annotations
+
+import logging
+from dataclasses import dataclass
+
+from exporter.host import capabilities
+from exporter.host.capabilities import Capability
+
+log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class Need:
+    """reason: what it is used for. cost: what is missing without it. is_vital: whether `run` ends without it."""
+
+    capability: Capability
+    reason: str
+    cost: str
+    is_vital: bool = False
+    is_needed_when_frozen: bool = False
+
+
+NEEDS = (
+    Need(
+        Capability.BPF,
+        "load the programs and make their tables",
+        "nothing is traced, and `run` does not start",
+        is_vital=True,
+    ),
+    Need(
+        Capability.PERFMON,
+        "programs that read the kernel's memory, probes on functions, software events",
+        "nothing is traced, and `run` does not start",
+        is_vital=True,
+    ),
+    Need(
+        Capability.SYS_PTRACE,
+        "/proc/PID/environ, maps and root of processes of other users",
+        "jobs of other users are not found, or have no rank",
+        is_vital=True,
+        is_needed_when_frozen=True,
+    ),
+    Need(
+        Capability.DAC_READ_SEARCH,
+        "libraries and programs in directories that only their owner may search",
+        "libraries in such directories, as those of a container's layers, are not probed",
+    ),
+    Need(
+        Capability.CHECKPOINT_RESTORE,
+        "/proc/PID/map_files, which leads to a library that was deleted or replaced while a process uses it",
+        "such libraries are not probed",
+    ),
+)
+
+
+def let_go() -> None:
+    """Of everything but NEEDS, in this thread and in those it starts. Says so where it is not possible."""
+    _keep({need.capability for need in NEEDS})
+
+
+def let_go_when_frozen() -> None:
+    """Of what only new attachments need."""
+    _keep({need.capability for need in NEEDS if need.is_needed_when_frozen})
+
+
+def _keep(wanted: set[Capability]) -> None:
+    try:
+        capabilities.keep_only(wanted)
+    except OSError as error:
+        log.warning("capabilities that are not needed are kept: %s: %s", error.filename, error.strerror)
