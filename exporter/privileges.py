@@ -40,15 +40,16 @@ NEEDS = (
     ),
     Need(
         Capability.SYS_PTRACE,
-        "/proc/PID/environ, maps and root of processes of other users",
-        "jobs of other users are not found, or have no rank",
+        "/proc/PID/maps and root of processes of other users",
+        "jobs of other users are not found",
         is_vital=True,
         is_needed_when_frozen=True,
     ),
     Need(
         Capability.DAC_READ_SEARCH,
-        "libraries and programs in directories that only their owner may search",
-        "libraries in such directories, as those of a container's layers, are not probed",
+        "/proc/PID/environ, which names the rank and which only its owner may read; libraries in directories of that kind",
+        "jobs of other users have no rank unless NCCL tells it, and such libraries are not probed",
+        is_needed_when_frozen=True,
     ),
     Need(
         Capability.CHECKPOINT_RESTORE,

@@ -111,7 +111,10 @@ def translated(error: OSError, tgid: int, name: str) -> ProcessGone | NotPossibl
         return ProcessGone(f"process {tgid} ended")
     remedy = ""
     if error.errno in (errno.EACCES, errno.EPERM):
-        remedy = "run as root with CAP_SYS_PTRACE, outside of a user namespace"
+        remedy = (
+            "it takes CAP_SYS_PTRACE, CAP_DAC_READ_SEARCH and CAP_CHECKPOINT_RESTORE, outside of a user namespace;"
+            " `gpu-stall-exporter check` says which of them is missing"
+        )
     return NotPossibleHere(f"cannot read {name} of process {tgid}: {error.strerror}", remedy=remedy)
 
 

@@ -1,0 +1,192 @@
+"""Capabilities: the exporter under exactly those it asks for, and what is missing without each of them.
+
+The job is another user's. One has its libraries in a directory that nobody else may search, the other has deleted them.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import subprocess
+import tempfile
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+from exporter import standin
+from exporter.host.capabilities import Capability
+from exporter.privileges import NEEDS
+from tests.support import held_calls
+from tests.support.exporter_process import COMMAND, Exporter, running
+from tests.support.held_calls import HeldCalls, fresh_rank
+from tests.support.requirements import need_command, need_tracing
+from tests.support.traced import STANDIN_LIBRARIES, eventually, only
+
+pytestmark = pytest.mark.end_to_end
+INFO = "gpustall_workload_info"
+USER = 1000
+ALL = tuple(need.capability for need in NEEDS)
+LIBRARIES = len(STANDIN_LIBRARIES)
+PATIENCE_SECONDS = 30
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _possible_here() -> None:
+    """Skip, naming what is missing."""
+    need_tracing()
+    need_command("setpriv", "util-linux")
+
+
+@pytest.fixture
+def folder() -> Iterator[Path]:
+    """One that any user may search, as those of pytest are not."""
+    with tempfile.TemporaryDirectory() as name:
+        Path(name).chmod(0o755)
+        yield Path(name)
+
+
+def only_with(*wanted: Capability) -> Sequence[str]:
+    """The command that runs another one as root with these capabilities, and no way to more."""
+    names = ",".join(["-all", *(f"+{one.name.lower()}" for one in wanted)])
+    return ("setpriv", f"--bounding-set={names}", f"--inh-caps={names}")
+
+
+def without(capability: Capability) -> Sequence[str]:
+    """All but one."""
+    return only_with(*(one for one in ALL if one is not capability))
+
+
+@contextmanager
+def others_job(folder: Path, *, is_private: bool = False, is_deleted: bool = False) -> Iterator[tuple[HeldCalls, str]]:
+    """Another user's process, which has not made its 23 calls yet, and its rank."""
+    folder.mkdir()
+    for name in STANDIN_LIBRARIES.values():
+        shutil.copy(standin.build_dir() / name, folder)
+    for path in (folder, *folder.iterdir()):
+        os.chown(path, USER, USER)
+    folder.chmod(0o700 if is_private else 0o755)
+    rank = fresh_rank()
+    with held_calls.held_calls("cudaMalloc:23", rank=rank, libraries=folder, user=USER, group=USER) as calls:
+        if is_deleted:
+            shutil.rmtree(folder)
+        yield calls, rank
+
+
+def counted(exporter: Exporter, rank: str) -> float:
+    """Calls of a rank."""
+    return exporter.scrape().total("gpustall_cuda_operations_total", rank=rank, operation="cudaMalloc")
+
+
+def failures(exporter: Exporter) -> dict[str, float]:
+    """Library files that are not probed, by reason."""
+    return exporter.scrape().by("reason", "gpustall_exporter_attach_failures_total")
+
+
+def ended(before: Sequence[str]) -> subprocess.CompletedProcess[str]:
+    """`run`, which must end by itself."""
+    flags = ("run", "--web.listen-address=127.0.0.1:0", "--history.path=none", "--capsule.directory=none")
+    return subprocess.run(
+        [*before, *COMMAND, *flags], check=False, capture_output=True, text=True, timeout=PATIENCE_SECONDS
+    )
+
+
+class TestExactly:
+    """Under those it asks for."""
+
+    @pytest.mark.parametrize("kind", ["is_private", "is_deleted"])
+    def test_another_user_s_job_is_traced(self, folder: Path, kind: str) -> None:
+        """Every call of it, wherever its libraries are, and under its rank."""
+        with (
+            others_job(folder / "libraries", **{kind: True}) as (calls, rank),
+            running(under=only_with(*ALL)) as exporter,
+        ):
+            eventually(lambda: exporter.logs.count("attached to") == LIBRARIES, "the libraries are probed")
+            calls.make()
+            eventually(lambda: counted(exporter, rank) == 23, "23 calls are counted")
+
+    def test_all_others_are_let_go(self) -> None:
+        """By whoever has started it with more; in every thread, and for good."""
+        with running() as exporter:
+            texts = [path.read_text() for path in Path(f"/proc/{exporter.process.pid}/task").glob("*/status")]
+
+        wanted = f"{sum(1 << one for one in ALL):016x}"
+        assert len(texts) > 1
+        for text in texts:
+            assert re.findall(r"^Cap(?:Prm|Eff):\t(\w+)$", text, re.MULTILINE) == [wanted, wanted]
+            assert "NoNewPrivs:\t1" in text
+
+
+class TestMissing:
+    """What each is for shows when it is not there."""
+
+    @pytest.mark.parametrize("capability", [Capability.BPF, Capability.PERFMON])
+    def test_nothing_without(self, capability: Capability) -> None:
+        """Exit code 3, and one line that names both."""
+        done = ended(without(capability))
+
+        assert done.returncode == 3
+        assert done.stderr.count("\n") == 1
+        assert "CAP_BPF and CAP_PERFMON" in done.stderr
+
+    @pytest.mark.parametrize(
+        ("capability", "kind"),
+        [
+            (Capability.SYS_PTRACE, "is_private"),
+            (Capability.DAC_READ_SEARCH, "is_private"),
+            (Capability.CHECKPOINT_RESTORE, "is_deleted"),
+        ],
+    )
+    def test_another_user_s_job_is_not_probed_without(self, folder: Path, capability: Capability, kind: str) -> None:
+        """It is counted, and the log names what it takes."""
+        with others_job(folder / "libraries", **{kind: True}), running(under=without(capability)) as exporter:
+            eventually(lambda: failures(exporter).get("denied"), "it is counted")
+            logs = exporter.logs
+
+        assert "attached to" not in logs
+        assert capability.label in logs
+
+    def test_library_in_an_open_directory_is_probed_without_the_last_two(self, folder: Path) -> None:
+        """As most are. The rank stays unknown, which only the owner of the process may read."""
+        wanted = (Capability.BPF, Capability.PERFMON, Capability.SYS_PTRACE)
+        with others_job(folder / "libraries") as (calls, _), running(under=only_with(*wanted)) as exporter:
+            eventually(lambda: exporter.logs.count("attached to") == LIBRARIES, "the libraries are probed")
+            calls.make()
+            tgid = str(only(calls.tgids))
+            info = eventually(lambda: exporter.scrape().matching(INFO, pid=tgid), "it is exported")
+
+        assert only(info).labels["rank"] == ""
+
+    @pytest.mark.parametrize("capability", ALL, ids=lambda one: one.label)
+    def test_check_says_what_it_costs(self, capability: Capability) -> None:
+        """Before anybody runs it."""
+        done = subprocess.run(
+            [*without(capability), *COMMAND, "check", "--web.listen-address=127.0.0.1:0"],
+            check=False,
+            capture_output=True,
+            text=True,
+            timeout=PATIENCE_SECONDS,
+        )
+
+        assert f"without {capability.label}" in " ".join(done.stdout.split())
+
+
+class TestFrozen:
+    """--attach.frozen."""
+
+    def test_what_is_probed_stays_and_nothing_else_is(self, folder: Path) -> None:
+        """With two capabilities left, for the names of processes."""
+        with others_job(folder / "libraries") as (calls, rank), running("--attach.frozen") as exporter:
+            calls.make()
+            eventually(lambda: counted(exporter, rank) == 23, "23 calls are counted")
+            with others_job(folder / "others"):
+                eventually(lambda: failures(exporter).get("frozen"), "another library is refused")
+            status = Path(f"/proc/{exporter.process.pid}/status").read_text()
+            logs = exporter.logs
+
+        assert logs.count("attached to") == LIBRARIES
+        assert "not attached (frozen)" in logs
+        left = 1 << Capability.SYS_PTRACE | 1 << Capability.DAC_READ_SEARCH
+        assert f"CapEff:\t{left:016x}" in status
