@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -15,11 +14,12 @@ from exporter.clock import Clock, Moment
 from exporter.model import Exemplar, Family, Point, Snapshot
 from exporter.output.otlp.delivery import Delivery
 from exporter.output.own_metrics import OwnMetrics
-from exporter.output.web import Application, Server
+from exporter.output.web.pages import Pages
 from tests.conformance import partners
 from tests.support.pushing import ORIGIN, target
 from tests.support.reports import CHAIN_ID, RANK, SPAN_ID
 from tests.support.traced import eventually
+from tests.support.web_server import serving
 
 pytestmark = pytest.mark.conformance
 PATIENCE_SECONDS = 60
@@ -38,24 +38,11 @@ def snapshot(now: Moment) -> Snapshot:
 
 
 @contextmanager
-def serving(clock: Clock) -> Iterator[str]:
+def scraped(clock: Clock) -> Iterator[str]:
     """`/metrics` of it; gives the address."""
-    application = Application(
-        lambda: snapshot(clock.now()),
-        OwnMetrics(),
-        lambda: True,
-        telemetry_path="/metrics",
-        with_exporter_metrics=False,
-    )
-    server = Server(("127.0.0.1", 0), application, 4)
-    thread = threading.Thread(target=server.serve_forever, daemon=True)
-    thread.start()
-    try:
-        yield f"127.0.0.1:{server.server_address[1]}"
-    finally:
-        server.shutdown()
-        server.server_close()
-        thread.join()
+    pages = Pages(lambda: snapshot(clock.now()), OwnMetrics(), lambda: True, with_exporter_metrics=False)
+    with serving(pages) as (host, port):
+        yield f"{host}:{port}"
 
 
 def stored(server: partners.Prometheus) -> list[tuple[dict[str, str], float]]:
@@ -68,7 +55,7 @@ class TestStored:
 
     def test_scraped(self, tmp_path: Path) -> None:
         """In protobuf, as this server negotiates it."""
-        with partners.prometheus(tmp_path) as server, serving(Clock()) as address:
+        with partners.prometheus(tmp_path) as server, scraped(Clock()) as address:
             server.targets_file.with_suffix(".new").write_text(json.dumps([{"targets": [address]}]))
             server.targets_file.with_suffix(".new").rename(server.targets_file)
             found = eventually(lambda: stored(server), "an exemplar is stored", PATIENCE_SECONDS)
