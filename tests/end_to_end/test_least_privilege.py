@@ -80,6 +80,11 @@ def counted(exporter: Exporter, rank: str) -> float:
     return exporter.scrape().total("gpustall_cuda_operations_total", rank=rank, operation="cudaMalloc")
 
 
+def attached(exporter: Exporter, folder: Path) -> int:
+    """Libraries of a folder that are probed."""
+    return exporter.logs.count(f"attached to {folder}/")
+
+
 def failures(exporter: Exporter) -> dict[str, float]:
     """Library files that are not probed, by reason."""
     return exporter.scrape().by("reason", "gpustall_exporter_attach_failures_total")
@@ -103,7 +108,7 @@ class TestExactly:
             others_job(folder / "libraries", **{kind: True}) as (calls, rank),
             running(under=only_with(*ALL)) as exporter,
         ):
-            eventually(lambda: exporter.logs.count("attached to") == LIBRARIES, "the libraries are probed")
+            eventually(lambda: attached(exporter, folder) == LIBRARIES, "the libraries are probed")
             calls.make()
             eventually(lambda: counted(exporter, rank) == 23, "23 calls are counted")
 
@@ -145,14 +150,14 @@ class TestMissing:
             eventually(lambda: failures(exporter).get("denied"), "it is counted")
             logs = exporter.logs
 
-        assert "attached to" not in logs
+        assert f"attached to {folder}" not in logs
         assert capability.label in logs
 
     def test_library_in_an_open_directory_is_probed_without_the_last_two(self, folder: Path) -> None:
         """As most are. The rank stays unknown, which only the owner of the process may read."""
         wanted = (Capability.BPF, Capability.PERFMON, Capability.SYS_PTRACE)
         with others_job(folder / "libraries") as (calls, _), running(under=only_with(*wanted)) as exporter:
-            eventually(lambda: exporter.logs.count("attached to") == LIBRARIES, "the libraries are probed")
+            eventually(lambda: attached(exporter, folder) == LIBRARIES, "the libraries are probed")
             calls.make()
             tgid = str(only(calls.tgids))
             info = eventually(lambda: exporter.scrape().matching(INFO, pid=tgid), "it is exported")
@@ -186,7 +191,7 @@ class TestFrozen:
             status = Path(f"/proc/{exporter.process.pid}/status").read_text()
             logs = exporter.logs
 
-        assert logs.count("attached to") == LIBRARIES
+        assert logs.count(f"attached to {folder}") == LIBRARIES
         assert "not attached (frozen)" in logs
         left = 1 << Capability.SYS_PTRACE | 1 << Capability.DAC_READ_SEARCH
         assert f"CapEff:\t{left:016x}" in status

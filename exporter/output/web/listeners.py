@@ -34,7 +34,7 @@ def _listening(address: tuple[str, int]) -> socket.socket:
         return socket.create_server(address, family=family, backlog=_BACKLOG)
     except (OSError, OverflowError) as error:
         raise BadInput(
-            f"cannot listen on {shown(host, port)}: {getattr(error, 'strerror', None) or error}",
+            f"cannot listen on {shown(host, port)}: {os.strerror(error.errno or 0) if isinstance(error, OSError) else error}",
             remedy="choose another --web.listen-address",
         ) from error
 
