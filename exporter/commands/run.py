@@ -14,6 +14,7 @@ from exporter import config, logs, privileges, standin
 from exporter.daemon import Daemon, obeying_signals
 from exporter.discovery import Discovery
 from exporter.errors import NotPossibleHere
+from exporter.history import place
 from exporter.host.libraries import LibraryKind
 
 log = logging.getLogger(__name__)
@@ -34,6 +35,7 @@ def run(arguments: argparse.Namespace) -> int:
     def read_config() -> config.Config:
         return config.load(vars(arguments))
 
+    place.join_readers()
     privileges.let_go()
     settings = read_config()
     logs.set_up(settings.log_level, settings.log_format)

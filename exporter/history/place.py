@@ -118,6 +118,12 @@ def claim(path: Path) -> Place:
     return Place(path, fd)
 
 
+def join_readers() -> None:
+    """Be of the group that reads, where there is one and we may: a file can be given to it later without any capability."""
+    with suppress(KeyError, PermissionError):
+        os.setgroups([*os.getgroups(), grp.getgrnam(GROUP).gr_gid])
+
+
 def look(path: Path) -> None:
     """Whether claim() would work, as far as that can be told without leaving anything behind. Raises Unusable."""
     directory = path.parent
