@@ -12,39 +12,35 @@ import os
 import platform
 import queue
 import select
-import signal
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from concurrent.futures import Future
 from concurrent.futures import TimeoutError as FutureTimeout
-from contextlib import ExitStack, contextmanager, nullcontext
+from contextlib import ExitStack, nullcontext
 from functools import partial
 from pathlib import Path
-from types import FrameType
 from typing import TYPE_CHECKING
 
-from exporter import __version__, catalog, logs
+from exporter import catalog, logs, probing
 from exporter.capsule.file import Capsule, Subject
 from exporter.capsule.flight import FlightRecorder
 from exporter.capsule.keeper import Keeper
 from exporter.clock import Clock
 from exporter.config import Config, reloaded
-from exporter.discovery import API_LABEL, Discovery
-from exporter.errors import ExporterError, KernelRefused, NotPossibleHere
+from exporter.discovery import Discovery
+from exporter.errors import ExporterError, KernelRefused
 from exporter.evidence.witness import RESULTS, Witness
 from exporter.governor import Governor
 from exporter.host.frame_rules import FrameRules
-from exporter.host.gpus import gpus
 from exporter.host.libraries import MARKS
 from exporter.host.processes import Processes
 from exporter.host.symbols import Symbols
-from exporter.kernel import hazards, loader
-from exporter.kernel.abi import Api, EventKind
+from exporter.kernel.abi import EventKind
 from exporter.kernel.calibration import calibrate
 from exporter.kernel.grace_periods import expedited
-from exporter.kernel.loader import AttachKind, Kernel
+from exporter.kernel.loader import AttachKind
 from exporter.kernel.mapping_watch import MappingWatch
 from exporter.kernel.rows import Tables, event_of
 from exporter.kernel.stacks import Stacks
@@ -62,6 +58,7 @@ from exporter.output.web.server import Limits, Server
 from exporter.publication import Publication
 from exporter.report import Hear, Report
 from exporter.roster import Roster
+from exporter.self_report import report_attachments, report_start
 from exporter.service_manager import ServiceManager
 
 if TYPE_CHECKING:
@@ -79,7 +76,6 @@ SWITCH_SECONDS = 0.00002
 COLLECT_SECONDS = 60.0
 RELOAD_SECONDS = 10.0
 _NEVER = 1 << 30
-APIS = {"cuda": (Api.RUNTIME, Api.DRIVER), "nccl": (Api.NCCL,), "sched": (), "chains": ()}
 
 
 class Daemon:
@@ -109,12 +105,9 @@ class Daemon:
         self._hearers = list(hearers)
         self._pushes = self._make_pushes(config)
         self._reloads: queue.SimpleQueue[Future[None]] = queue.SimpleQueue()
-        with_returns, wanted_collectors = _what_to_probe(config)
-        self.kernel = self._load(resources, wanted_collectors, with_returns=with_returns)
+        loaded = probing.load(config, self.own, resources)
+        self.kernel, collectors = loaded.kernel, loaded.collectors
         processes = Processes(config.procfs)
-        failed = {loader.subject_of(name) for name in self.kernel.failures}
-        collectors = [name for name in wanted_collectors if name not in failed]
-        apis = frozenset(api for name in collectors for api in APIS[name])
         self._clock = clock = Clock()
         self._capsules = self._keep_capsules(config.capsules, processes) if "chains" in collectors else None
         self.tables = self._open_tables()
@@ -124,7 +117,7 @@ class Daemon:
         self.discovery = Discovery(
             self.kernel,
             processes,
-            apis,
+            loaded.apis,
             config.discovery_interval_seconds,
             with_launches=has_launches,
             only_in=only_in,
@@ -141,9 +134,9 @@ class Daemon:
             lambda is_current: self.own.set(catalog.NAMES_SUCCESS, float(is_current)),
         )
         self._ledger = Ledger(config.series_ttl_seconds, clock.now())
-        self._with_returns = with_returns
+        self._with_returns = loaded.with_returns
         # Where returns are not probed, there is no launch to be timed less often.
-        limit = config.overhead_limit if with_returns else math.inf
+        limit = config.overhead_limit if loaded.with_returns else math.inf
         self._governor = Governor(cost, limit, is_duty=config.launch_mode == "duty")
         self.publication = Publication(
             self.tables,
@@ -157,7 +150,7 @@ class Daemon:
             witness=self._open_witness(resources, processes),
             tell_evidence=narrator.tell_evidence,
             governor=self._governor,
-            impaired={loader.collector_of(subject) for subject in failed},
+            impaired=loaded.impaired,
             recursion_misses=self.kernel.recursion_misses,
         )
         resources.callback(self.publication.close)
@@ -172,20 +165,12 @@ class Daemon:
         self._mappings_lost = 0
         self.server = self._make_server()
         resources.callback(self.server.close)
-        self._report_start()
+        report_start(self.own, self.kernel)
         self._is_probing = True
-        self._mind_single_stepping(machine)
+        if not probing.may_probe(config, machine):
+            self.discovery.disable()
+            self._remove_probes()
         self.discovery.walk_all()
-
-    def _mind_single_stepping(self, machine: str) -> None:
-        if not hazards.may_single_step_wrongly(machine):
-            return
-        if self._config.probes_on_arm64:
-            log.warning("libraries are probed as --probes.on-arm64 says, although %s", hazards.ARM64_FAULT)
-            return
-        log.warning("nothing is probed: %s; --probes.on-arm64 probes even so", hazards.ARM64_FAULT)
-        self.discovery.disable()
-        self._remove_probes()
 
     def _make_server(self) -> Server:
         config = self._config
@@ -257,27 +242,6 @@ class Daemon:
     def _snapshot(self) -> Snapshot:
         """Of this very moment when the exporter stops: no later push makes up for calls that are missing."""
         return self.publication.snapshot(is_shared=not self._stopping.is_set())
-
-    def _load(self, resources: ExitStack, collectors: Sequence[str], *, with_returns: bool) -> Kernel:
-        wanted = None if self._config.attach_kind == "auto" else AttachKind(self._config.attach_kind)
-        kernel = loader.load(
-            wanted=wanted,
-            subjects=loader.subjects_of(collectors),
-            with_launches=self._config.launch_mode != "off",
-            with_returns=with_returns,
-        )
-        resources.callback(kernel.close)
-        for name, failure in kernel.failures.items():
-            subject = loader.subject_of(name)
-            if subject in loader.OPTIONAL:
-                log.warning("%s is missing, so that %s: %s", name, loader.OPTIONAL[subject], failure.one_line())
-                continue
-            log.error("%s is missing: %s", name, failure.one_line())
-            collector = loader.collector_of(subject)
-            if collector in collectors:  # its metrics are missing, or some of what they tell, for good
-                self.own.add(catalog.COLLECTOR_ERRORS, 1, collector)
-                self.own.set(catalog.COLLECTOR_SUCCESS, 0, collector)
-        return kernel
 
     def _open_epoll(self, resources: ExitStack) -> select.epoll:
         """News of the kernel, and of those who want the loop to end."""
@@ -451,7 +415,7 @@ class Daemon:
             self._watch.close()
             self._watch = None
         self.own.set(catalog.PROBES_ENABLED, 0)
-        self._report_attachments()
+        report_attachments(self.own, self.discovery)
 
     def _cycle(self, *, is_due: bool) -> None:
         """One round; whatever goes wrong costs this round only."""
@@ -490,7 +454,7 @@ class Daemon:
         self._ended.clear()
         if self._capsules:
             self._capsules.tick(self._clock.now())
-        self._report_attachments()
+        report_attachments(self.own, self.discovery)
         self.own.add(catalog.TICKS, 1)
         if not self._has_ticked:
             self._has_ticked = True
@@ -509,63 +473,9 @@ class Daemon:
             self.own.set(catalog.LOSSES, self._mappings_lost, "mapping_watch", "ring_full")
             self.discovery.hurry()
 
-    def _report_start(self) -> None:
-        self.own.replace(catalog.GPU_INFO, dict.fromkeys(gpus(), 1.0))
-        self.own.set(catalog.LOSSES, 0, "mapping_watch", "ring_full")
-        self.own.set(catalog.PROBES_ENABLED, 1)
-        self.own.set(catalog.RELOAD_SUCCESS, 1)
-        self.own.set(catalog.RELOAD_TIME, time.time())
-        self.own.set(
-            catalog.BUILD_INFO,
-            1,
-            __version__,
-            platform.python_version(),
-            self.kernel.libbpf.version(),
-            platform.release(),
-            self.kernel.kind_label,
-        )
-
-    def _report_attachments(self) -> None:
-        files: dict[tuple[str, ...], float] = {}
-        functions: dict[tuple[str, ...], float] = {}
-        for probed in self.discovery.probed():
-            assert probed.attachment is not None  # noqa: S101 - that is what probed() selects
-            api = API_LABEL[probed.api]
-            kind = (api, probed.attachment.kind_label)
-            files[kind] = files.get(kind, 0) + 1
-            functions[api,] = functions.get((api,), 0) + len(probed.attachment.functions)
-        self.own.set(catalog.UNREADABLE_PROCESSES, self.discovery.unreadable_processes)
-        self.own.replace(catalog.ATTACHMENTS, files)
-        self.own.replace(catalog.ATTACHED_FUNCTIONS, functions)
-        failures: dict[tuple[str, ...], float] = dict(self.discovery.failures)
-        self.own.replace(catalog.ATTACH_FAILURES, failures)
-        surplus: dict[tuple[str, ...], float] = dict(self.discovery.surplus)
-        self.own.replace(catalog.SURPLUS_ATTACHMENTS, surplus)
-
 
 def _of_pushes(config: Config) -> tuple[object, ...]:
     return config.receivers, config.service_name, config.resource_attributes
-
-
-def _what_to_probe(config: Config) -> tuple[bool, Sequence[str]]:
-    """Whether returns are probed, and the collectors that then have something to tell. Raises NotPossibleHere if none has."""
-    if config.returns == "never":
-        why = "--probes.returns=never"
-    else:
-        judgement = hazards.judge_returns()
-        if config.returns == "always" and not judgement.is_safe:
-            log.warning("returns are probed as --probes.returns=always says, although %s", judgement.why)
-        if config.returns == "always" or judgement.is_safe:
-            return True, config.collectors
-        why = judgement.why
-    log.warning("returns are not probed (%s): %s", why, hazards.WITHOUT_RETURNS)
-    collectors = [name for name in config.collectors if name in hazards.COLLECTORS_WITHOUT_RETURNS]
-    if not collectors:
-        raise NotPossibleHere(
-            f"nothing could be told: returns are not probed ({why}), and the cuda collector is off",
-            remedy="leave --collector.cuda on",
-        )
-    return False, collectors
 
 
 def _leave_full_collections_to_the_loop() -> None:
@@ -573,35 +483,3 @@ def _leave_full_collections_to_the_loop() -> None:
     gc.freeze()
     young, middle, _ = gc.get_threshold()
     gc.set_threshold(young, middle, _NEVER)
-
-
-@contextmanager
-def obeying_signals(daemon: Daemon) -> Iterator[None]:
-    """SIGINT and SIGTERM stop the daemon, SIGHUP makes it read its configuration again, SIGUSR1 removes the probes.
-
-    The handlers of before come back afterwards.
-    """
-
-    def stop(number: int, _frame: FrameType | None) -> None:
-        log.info("stopping on %s", signal.Signals(number).name)
-        daemon.stop()
-
-    def disable_probes(_number: int, _frame: FrameType | None) -> None:
-        daemon.disable_probes()
-
-    def reload(_number: int, _frame: FrameType | None) -> None:
-        daemon.reload()
-
-    handlers = {
-        signal.SIGINT: stop,
-        signal.SIGTERM: stop,
-        signal.SIGHUP: reload,
-        signal.SIGUSR1: disable_probes,
-    }
-    before = {number: signal.signal(number, handler) for number, handler in handlers.items()}
-    signal.pthread_sigmask(signal.SIG_UNBLOCK, handlers)
-    try:
-        yield
-    finally:
-        for number, handler in before.items():
-            signal.signal(number, handler)

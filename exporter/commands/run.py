@@ -11,11 +11,12 @@ import subprocess
 from contextlib import ExitStack
 
 from exporter import config, logs, privileges, standin
-from exporter.daemon import Daemon, obeying_signals
+from exporter.daemon import Daemon
 from exporter.discovery import Discovery
 from exporter.errors import NotPossibleHere
 from exporter.history import place
 from exporter.host.libraries import LibraryKind
+from exporter.signals import obeying_signals
 
 log = logging.getLogger(__name__)
 

@@ -13,7 +13,7 @@ PACKAGE = Path(__file__).parents[2] / "exporter"
 
 FLOORS = (
     {"__init__", "errors", "units", "catalog"},
-    {"config", "clock", "logs", "totals", "rates", "prometheus_rule", "service_manager"},
+    {"config", "clock", "logs", "totals", "rates", "prometheus_rule", "service_manager", "signals"},
     {"model"},
     {"kernel", "host"},
     {"identity", "accounting", "ledger"},
@@ -34,7 +34,7 @@ FLOORS = (
     {"history"},  # a reader of what passes by, which counts what it drops among output's own metrics
     # between its parts and the daemon: it holds roster, ledger and output's own metrics together
     {"publication", "explanation"},
-    {"privileges"},
+    {"privileges", "probing", "self_report"},
     {"daemon", "preflight", "replay", "confirmation"},
     {"demo"},  # a daemon, and a job for it
     {"commands"},

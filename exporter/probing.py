@@ -1,0 +1,105 @@
+"""What is loaded here and what may be probed: what the settings want, as far as this machine bears it.
+
+In: settings. Out: a loaded Kernel and the collectors that have something to tell; what is missing is logged and counted.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass
+from typing import Final
+
+from exporter import catalog
+from exporter.config import Config
+from exporter.errors import NotPossibleHere
+from exporter.kernel import hazards, loader
+from exporter.kernel.abi import Api
+from exporter.kernel.loader import AttachKind, Kernel
+from exporter.output.own_metrics import OwnMetrics
+
+log = logging.getLogger(__name__)
+
+APIS: Final = {"cuda": (Api.RUNTIME, Api.DRIVER), "nccl": (Api.NCCL,), "sched": (), "chains": ()}
+"""Collector -> the APIs it wants probed."""
+
+
+@dataclass(frozen=True, slots=True)
+class Loaded:
+    """kernel: closed with the resources that were given. collectors: those that work. impaired: those that miss something."""
+
+    kernel: Kernel
+    collectors: tuple[str, ...]
+    impaired: frozenset[str]
+    with_returns: bool
+
+    @property
+    def apis(self) -> frozenset[Api]:
+        """Whose functions the collectors want probed."""
+        return frozenset(api for name in self.collectors for api in APIS[name])
+
+
+def load(config: Config, own: OwnMetrics, resources: ExitStack) -> Loaded:
+    """Raises NotPossibleHere if nothing would have anything to tell, and KernelRefused."""
+    with_returns, wanted = _wanted(config)
+    kernel = loader.load(
+        wanted=None if config.attach_kind == "auto" else AttachKind(config.attach_kind),
+        subjects=loader.subjects_of(wanted),
+        with_launches=config.launch_mode != "off",
+        with_returns=with_returns,
+    )
+    resources.callback(kernel.close)
+    _say_what_failed(kernel, wanted, own)
+    failed = {loader.subject_of(name) for name in kernel.failures}
+    return Loaded(
+        kernel,
+        tuple(name for name in wanted if name not in failed),
+        frozenset(loader.collector_of(subject) for subject in failed),
+        with_returns,
+    )
+
+
+def may_probe(config: Config, machine: str) -> bool:
+    """Whether libraries are probed at all on a machine of this architecture; says why not. machine: as uname(1) has it."""
+    if not hazards.may_single_step_wrongly(machine):
+        return True
+    if config.probes_on_arm64:
+        log.warning("libraries are probed as --probes.on-arm64 says, although %s", hazards.ARM64_FAULT)
+        return True
+    log.warning("nothing is probed: %s; --probes.on-arm64 probes even so", hazards.ARM64_FAULT)
+    return False
+
+
+def _wanted(config: Config) -> tuple[bool, Sequence[str]]:
+    """Whether returns are probed, and the collectors that then have something to tell."""
+    if config.returns == "never":
+        why = "--probes.returns=never"
+    else:
+        judgement = hazards.judge_returns()
+        if config.returns == "always" and not judgement.is_safe:
+            log.warning("returns are probed as --probes.returns=always says, although %s", judgement.why)
+        if config.returns == "always" or judgement.is_safe:
+            return True, config.collectors
+        why = judgement.why
+    log.warning("returns are not probed (%s): %s", why, hazards.WITHOUT_RETURNS)
+    collectors = [name for name in config.collectors if name in hazards.COLLECTORS_WITHOUT_RETURNS]
+    if not collectors:
+        raise NotPossibleHere(
+            f"nothing could be told: returns are not probed ({why}), and the cuda collector is off",
+            remedy="leave --collector.cuda on",
+        )
+    return False, collectors
+
+
+def _say_what_failed(kernel: Kernel, collectors: Sequence[str], own: OwnMetrics) -> None:
+    for name, failure in kernel.failures.items():
+        subject = loader.subject_of(name)
+        if subject in loader.OPTIONAL:
+            log.warning("%s is missing, so that %s: %s", name, loader.OPTIONAL[subject], failure.one_line())
+            continue
+        log.error("%s is missing: %s", name, failure.one_line())
+        collector = loader.collector_of(subject)
+        if collector in collectors:  # its metrics are missing, or some of what they tell, for good
+            own.add(catalog.COLLECTOR_ERRORS, 1, collector)
+            own.set(catalog.COLLECTOR_SUCCESS, 0, collector)
