@@ -56,3 +56,4 @@ def set_up(level: str, fmt: str) -> None:
     root = logging.getLogger()
     root.handlers[:] = [handler]
     root.setLevel(level.upper())
+    logging.getLogger("asyncio").setLevel(logging.WARNING)  # at debug it tells of its selector, and of nothing else

@@ -15,10 +15,13 @@ from typing import NamedTuple, Protocol
 from exporter import catalog
 from exporter.errors import NotPossibleHere, ProcessGone
 from exporter.host.processes import Processes
+from exporter.identity import rank as ranks
+from exporter.identity import slurm
 from exporter.identity.container import Container, parse_cgroup
 from exporter.identity.naming import name_process
 from exporter.identity.place import Place
-from exporter.identity.rank import ENVIRONMENT_NAMES, Communicator, Rank, rank_from_communicators, rank_from_environment
+from exporter.identity.rank import Communicator, Rank, rank_from_communicators, rank_from_environment
+from exporter.identity.slurm import SlurmJob, slurm_job
 from exporter.kernel.rows import CommunicatorRow, ProcessRow
 from exporter.model import Identity, label_value
 from exporter.totals import Series, Totals
@@ -27,6 +30,7 @@ from exporter.units import BOOT_TICKS, NANOSECONDS
 HOLD_BACK_TICKS = 2
 NAME_TICKS = 20
 CALLED_AT_ONCE = 16
+_ENVIRONMENT_NAMES = ranks.ENVIRONMENT_NAMES | slurm.ENVIRONMENT_NAMES
 OTHER = "other"
 """Rank and container of all workloads that there was no room for."""
 
@@ -45,6 +49,7 @@ class _Member:
     row: ProcessRow
     rank: Rank
     container: Container
+    slurm_job: SlurmJob
     communicator_rank: str = ""
     named_communicator_rank: str = ""
     identity: Identity | None = None
@@ -99,13 +104,14 @@ class Roster:
         if not tgid:
             return _stranger(row)
         try:
-            rank = rank_from_environment(processes.environ(tgid, ENVIRONMENT_NAMES))
+            environment = processes.environ(tgid, _ENVIRONMENT_NAMES)
             container = parse_cgroup(processes.cgroup(tgid))
             if not _has_started(row, processes.start_time_ticks(tgid)):
                 return _stranger(row)
         except (ProcessGone, NotPossibleHere):
             return _stranger(row)
-        return _Member(row, rank, container)
+        job = slurm_job(environment, container.slurm_job_id)
+        return _Member(row, rank_from_environment(environment), container, job)
 
     def tick(self, communicators: Mapping[int, Sequence[CommunicatorRow]]) -> list[Rename]:
         """Decide who is named now; returns those whose name has changed. Call once a tick."""
@@ -219,7 +225,7 @@ class Roster:
 
 def _stranger(row: ProcessRow) -> _Member:
     """A process of which nothing can be read."""
-    return _Member(row, Rank(), Container())
+    return _Member(row, Rank(), Container(), SlurmJob())
 
 
 def _has_started(row: ProcessRow, at_ticks: int) -> bool:
@@ -235,7 +241,10 @@ def _info_labels(member: _Member) -> tuple[str, ...]:
         member.rank.local_rank,
         member.rank.world_size,
         member.rank.run_id,
-        member.container.slurm_job_id or member.rank.slurm_job_id,
+        member.slurm_job.id,
+        member.slurm_job.name,
+        member.slurm_job.partition,
+        member.slurm_job.account,
         member.container.pod_uid,
         member.container.id,
         member.container.runtime,

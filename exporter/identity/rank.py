@@ -22,7 +22,7 @@ from typing import Final, NamedTuple
 NUMBER_MAX: Final = 10_000_000
 TEXT_CHARACTERS_MAX: Final = 128
 _NUMBER: Final = re.compile(r"[0-9]{1,8}")
-_JOB_ID: Final = re.compile(r"[0-9]{1,10}")
+_STEP_NUMBER: Final = re.compile(r"[0-9]{1,10}")
 
 
 class _Family(NamedTuple):
@@ -54,21 +54,19 @@ _FAMILIES: Final = (
     _SLURM,
 )
 _STEP_ID: Final = ("SLURM_STEP_ID", "SLURM_STEPID")
-_JOB: Final = ("SLURM_JOB_ID", "SLURM_JOBID")
 _RUN_ID: Final = "TORCHELASTIC_RUN_ID"
-_NODE: Final = "SLURMD_NODENAME"
 
 ENVIRONMENT_NAMES: Final[frozenset[str]] = frozenset(
     name for family in _FAMILIES for name in (family.rank, *family.local_rank, *family.world_size)
-) | {*_STEP_ID, *_JOB, _RUN_ID, _NODE}
+) | {*_STEP_ID, _RUN_ID}
 
 
 @dataclass(frozen=True, slots=True)
 class Rank:
     """What the environment of a process says about its place in a job; "" for each unknown.
 
-    rank, local_rank, world_size, slurm_job_id: decimal digits. source: the variable the rank was read from.
-    run_id, node: text that a user chose, printable and at most 128 characters.
+    rank, local_rank, world_size: decimal digits. source: the variable the rank was read from.
+    run_id: text that a user chose, printable and at most 128 characters.
     """
 
     rank: str = ""
@@ -76,8 +74,6 @@ class Rank:
     world_size: str = ""
     source: str = ""
     run_id: str = ""
-    slurm_job_id: str = ""
-    node: str = ""
 
 
 class Communicator(NamedTuple):
@@ -92,11 +88,7 @@ class Communicator(NamedTuple):
 def rank_from_environment(environment: Mapping[str, str]) -> Rank:
     """The place in a job that the environment names. No variable of ENVIRONMENT_NAMES is required."""
     run_id = _text(environment, _RUN_ID)
-    about_job = Rank(
-        run_id="" if run_id == "none" else run_id,  # torchrun's own word for a run without an id
-        slurm_job_id=next((environment[name] for name in _JOB if _JOB_ID.fullmatch(environment.get(name, ""))), ""),
-        node=_text(environment, _NODE),
-    )
+    about_job = Rank(run_id="" if run_id == "none" else run_id)  # torchrun's own word for a run without an id
     ranks = [(family, rank) for family in _FAMILIES if (rank := _family_rank(environment, family)) is not None]
     if not ranks:
         return about_job
@@ -133,7 +125,7 @@ def _family_rank(environment: Mapping[str, str], family: _Family) -> int | None:
     if rank is None or (size is not None and rank >= size):
         return None
     if family is _SLURM:
-        is_in_step = any(_JOB_ID.fullmatch(environment.get(name, "")) for name in _STEP_ID)
+        is_in_step = any(_STEP_NUMBER.fullmatch(environment.get(name, "")) for name in _STEP_ID)
         if not is_in_step or size is None or size < 2:
             return None
     return rank

@@ -68,6 +68,9 @@ LABEL_MEANINGS = {
     "world_size": "The number of ranks of the job, from the launcher's environment.",
     "run_id": "`TORCHELASTIC_RUN_ID`, unless it is `none`.",
     "slurm_job_id": "From the cgroup, else from the environment.",
+    "slurm_job_name": "From the environment, if that is of the job that the cgroup names.",
+    "slurm_partition": "The same.",
+    "slurm_account": "The same.",
     "pod_uid": "The pod's uid, from the cgroup.",
     "container_id": "The whole container id, from the cgroup.",
     "container_runtime": "`docker`, `containerd`, `crio`, `podman`, `kubernetes` (a pod whose runtime the path does not name),"

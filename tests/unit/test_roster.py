@@ -184,7 +184,7 @@ class TestMeeting:
 
     def test_info_has_everything_else_one_may_join_on(self, tmp_path: Path) -> None:
         """In the order of the catalogue's labels."""
-        environ = b"RANK=3\0LOCAL_RANK=1\0WORLD_SIZE=8\0TORCHELASTIC_RUN_ID=night\0SLURM_JOB_ID=77\0"
+        environ = b"RANK=3\0LOCAL_RANK=1\0WORLD_SIZE=8\0TORCHELASTIC_RUN_ID=night\0SLURM_JOB_ID=77\0SLURM_JOB_NAME=pretraining\0"
         roster = roster_of(tmp_path, environ=environ, cgroup=CGROUP)
         ((series, value),) = roster.workload_info()[1].items()
 
@@ -196,6 +196,9 @@ class TestMeeting:
             "world_size": "8",
             "run_id": "night",
             "slurm_job_id": "77",
+            "slurm_job_name": "pretraining",
+            "slurm_partition": "",
+            "slurm_account": "",
             "pod_uid": "",
             "container_id": DOCKER_ID,
             "container_runtime": "docker",

@@ -95,16 +95,6 @@ class TestSlurm:
         """Everything they start inherits SLURM_PROCID=0."""
         assert rank_from_environment({"SLURM_PROCID": "0", **environment}).rank == ""
 
-    def test_job_id_and_node_are_told_without_a_rank(self) -> None:
-        """The old name of the job id serves too; the node's name is printable."""
-        found = rank_from_environment({"SLURM_JOBID": "123", "SLURMD_NODENAME": "gpu\n7"})
-
-        assert found == Rank(slurm_job_id="123", node="gpu\ufffd7")
-
-    def test_job_id_is_digits(self) -> None:
-        """Anything else is not one."""
-        assert rank_from_environment({"SLURM_JOB_ID": "12;rm", "SLURM_JOBID": "12"}).slurm_job_id == "12"
-
 
 class TestRunId:
     """torchrun's name for a run."""

@@ -1,0 +1,39 @@
+"""Of which Slurm job is a process, and what is that job called?
+
+In: a few environment variables of the process, and the job that its cgroup names. Out: a SlurmJob, "" for unknown.
+The cgroup is Slurm's own word, the environment that of whoever started the process: it names only the job of the cgroup, or any
+where the cgroup names none.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Final
+
+from exporter.model import label_value
+
+_ID: Final = re.compile(r"[0-9]{1,10}")
+_JOB: Final = ("SLURM_JOB_ID", "SLURM_JOBID")
+_NAME, _PARTITION, _ACCOUNT = "SLURM_JOB_NAME", "SLURM_JOB_PARTITION", "SLURM_JOB_ACCOUNT"
+
+ENVIRONMENT_NAMES: Final[frozenset[str]] = frozenset({*_JOB, _NAME, _PARTITION, _ACCOUNT})
+
+
+@dataclass(frozen=True, slots=True)
+class SlurmJob:
+    """id: decimal digits. name, partition, account: text that somebody chose, printable and cut to a label's length."""
+
+    id: str = ""
+    name: str = ""
+    partition: str = ""
+    account: str = ""
+
+
+def slurm_job(environment: Mapping[str, str], cgroup_job_id: str) -> SlurmJob:
+    """cgroup_job_id: "" where the cgroup names no job."""
+    claimed = next((environment[name] for name in _JOB if _ID.fullmatch(environment.get(name, ""))), "")
+    if not claimed or cgroup_job_id not in ("", claimed):
+        return SlurmJob(cgroup_job_id)
+    return SlurmJob(claimed, *(label_value(environment.get(name, "")) for name in (_NAME, _PARTITION, _ACCOUNT)))

@@ -1,0 +1,66 @@
+"""deploy/security/seccomp.json: the exporter needs no system call beyond it, and it holds back what it does not name."""
+
+from __future__ import annotations
+
+import signal
+import subprocess
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+import pytest
+
+from tests.support import held_calls
+from tests.support.exporter_process import running
+from tests.support.held_calls import fresh_rank
+from tests.support.requirements import need_tracing
+from tests.support.traced import eventually
+from tests.support.under_seccomp import libseccomp
+
+pytestmark = pytest.mark.end_to_end
+PROFILE = Path(__file__).parents[2] / "deploy/security/seccomp.json"
+NOWHERE = "http://127.0.0.1:9"
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _possible_here() -> None:
+    """Skip, naming what is missing."""
+    need_tracing()
+    if libseccomp() is None:
+        pytest.skip("libseccomp.so.2 is missing: apt-get install libseccomp2")
+
+
+def under_profile() -> Sequence[str]:
+    """The command that runs another one where everything else is fatal."""
+    return (sys.executable, "-m", "tests.support.under_seccomp", str(PROFILE))
+
+
+class TestProfile:
+    """Where a system call that it does not allow ends the process."""
+
+    def test_exporter_does_all_it_is_there_for(self, tmp_path: Path) -> None:
+        """Probes, serves, pushes, writes, reads its configuration again, takes the probes out, and ends as it should."""
+        history = tmp_path / "state" / "history.sqlite"
+        flags = (f"--history.path={history}", f"--otlp.endpoint={NOWHERE}", "--web.enable-lifecycle")
+        rank = fresh_rank()
+        with (
+            held_calls.held_calls("cudaMalloc:23", rank=rank) as calls,
+            running(*flags, under=under_profile()) as exporter,
+        ):
+            calls.make()
+            counted = ("gpustall_cuda_operations_total", {"rank": rank, "operation": "cudaMalloc"})
+            eventually(lambda: exporter.scrape().total(counted[0], **counted[1]) == 23, "23 calls are counted")
+            eventually(lambda: exporter.scrape().total("gpustall_exporter_history_success") == 1, "it is written")
+            exporter.process.send_signal(signal.SIGHUP)
+            eventually(lambda: "the configuration was read again" in exporter.logs, "it is read again")
+            exporter.process.send_signal(signal.SIGUSR1)
+            eventually(lambda: "every probe is removed" in exporter.logs, "the probes are out")
+
+            assert exporter.stop() == 0
+            assert "no answer" in exporter.logs  # it has tried to push
+
+    def test_what_it_does_not_name_is_held_back(self) -> None:
+        """A new namespace, for one."""
+        done = subprocess.run([*under_profile(), "unshare", "--net", "true"], check=False)
+
+        assert done.returncode == -signal.SIGSYS

@@ -1,0 +1,124 @@
+"""A systemd of its own, with the unit that we ship: in namespaces, on an overlay of this machine that is gone afterwards."""
+
+from __future__ import annotations
+
+import re
+import shlex
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+from tests.support.traced import eventually
+
+ROOT = Path(__file__).parents[2]
+SERVICE = "gpu-stall-exporter"
+UNIT = ROOT / "deploy/systemd/gpu-stall-exporter.service"
+PATIENCE_SECONDS = 60
+_SYSTEMD = "/lib/systemd/systemd"
+# Nothing of the machine below is written: systemd's own services tidy /tmp and /var when they start.
+_BOOT = """
+set -e
+mount --make-rprivate /
+mount -t tmpfs tmpfs {folder}
+cd {folder}
+mkdir upper work root
+mount -t overlay overlay -o lowerdir=/,upperdir=$PWD/upper,workdir=$PWD/work root
+cd root
+mount -t proc proc proc
+mount --rbind /sys sys
+mount -t tmpfs tmpfs sys/fs/cgroup
+mount -t cgroup2 none sys/fs/cgroup
+mount --rbind /dev dev
+mount -t tmpfs tmpfs run
+mount -t tmpfs tmpfs tmp
+mkdir -p run/lock run/systemd/system/{service}.service.d usr/local/bin etc/default var/lib
+rm -rf var/lib/{service}
+cp {unit} run/systemd/system
+printf '%s\\n' '[Unit]' 'Requires={service}.service' 'DefaultDependencies=no' > run/systemd/system/for-tests.target
+printf '%s\\n' '[Service]' 'StandardError=append:/run/said' {settings} > run/systemd/system/{service}.service.d/tests.conf
+echo OPTIONS={options} > etc/default/{service}
+printf '%s\\n' '#!/bin/sh' 'cd {checkout}' 'exec {python} -m exporter "$@"' > usr/local/bin/{service}
+chmod +x usr/local/bin/{service}
+export container=tests
+exec chroot . {systemd} --system --unit=for-tests.target --log-target=console
+"""
+
+
+@dataclass(frozen=True)
+class Machine:
+    """tgid: of its systemd, as this machine sees it."""
+
+    tgid: int
+
+    def run(self, *command: str) -> subprocess.CompletedProcess[str]:
+        """A command inside, to its end."""
+        return subprocess.run(
+            [*self.inside(), *command], check=False, capture_output=True, text=True, timeout=PATIENCE_SECONDS
+        )
+
+    def inside(self) -> tuple[str, ...]:
+        """What comes before a command that is to run there."""
+        return ("nsenter", f"--target={self.tgid}", "--pid", "--mount", "--uts", "--ipc", "--root", "--wd")
+
+    def show(self, name: str) -> str:
+        """A property of the service."""
+        return self.run("systemctl", "show", "--value", f"--property={name}", SERVICE).stdout.strip()
+
+    @property
+    def said(self) -> str:
+        """What the exporter has logged."""
+        return self.run("cat", "/run/said").stdout
+
+    @property
+    def url(self) -> str:
+        """Of the metrics of the exporter that was started last."""
+        return re.findall(r"serving (http://\S+?)\"", self.said)[-1]
+
+
+@contextmanager
+def booted(*settings: str) -> Iterator[Machine]:
+    """The service is active. settings: of its [Service] section, over those of the unit: "WatchdogSec=3"."""
+    with tempfile.TemporaryDirectory() as folder:
+        script = _BOOT.format(
+            folder=folder,
+            service=SERVICE,
+            unit=UNIT,
+            settings=" ".join(map(shlex.quote, settings)),
+            options="--web.listen-address=127.0.0.1:0",
+            checkout=ROOT,
+            python=sys.executable,
+            systemd=_SYSTEMD,
+        )
+        log = Path(folder).with_suffix(".log")
+        with log.open("w") as to:
+            boot = subprocess.Popen(
+                ["unshare", "--pid", "--mount", "--uts", "--ipc", "--fork", "--kill-child", "sh", "-c", script],
+                stdin=subprocess.DEVNULL,
+                stdout=to,
+                stderr=to,
+                start_new_session=True,
+            )
+        try:
+            yield _machine(boot, log)
+        finally:
+            boot.kill()
+            boot.wait()
+            log.unlink()
+
+
+def _machine(boot: subprocess.Popen[bytes], log: Path) -> Machine:
+    def child() -> int:
+        assert boot.poll() is None, log.read_text()
+        found = Path(f"/proc/{boot.pid}/task/{boot.pid}/children").read_text().split()
+        return int(found[0]) if found and Path(f"/proc/{found[0]}/comm").read_text() == "systemd\n" else 0
+
+    machine = Machine(eventually(child, "systemd is there", PATIENCE_SECONDS))
+    try:
+        eventually(lambda: machine.show("ActiveState") == "active", "the service is active", PATIENCE_SECONDS)
+    except AssertionError as error:
+        raise AssertionError(f"{error}\n{log.read_text()}\n{machine.said}") from None
+    return machine
