@@ -29,12 +29,12 @@ class TaskMetadata:
     """Of our own task. endpoint: what ECS_CONTAINER_METADATA_URI_V4 says."""
 
     def __init__(self, endpoint: Endpoint, directory: Directory) -> None:
-        self._endpoint = endpoint
+        self.endpoint = endpoint
         self._directory = directory
 
     def round(self, stopping: threading.Event, worked: Callable[[], None]) -> None:
         """One answer, and a pause."""
-        task = self._endpoint.json("/task", TIMEOUT_SECONDS)
+        task = self.endpoint.json("/task", TIMEOUT_SECONDS)
         self._directory.replace(dict(_task_of(task, _text(task, "Cluster"), "TaskARN")))
         worked()
         stopping.wait(POLL_SECONDS)
@@ -44,13 +44,13 @@ class Agent:
     """Of all tasks of the machine. endpoint: the agent's introspection, http://localhost:51678."""
 
     def __init__(self, endpoint: Endpoint, directory: Directory) -> None:
-        self._endpoint = endpoint
+        self.endpoint = endpoint
         self._directory = directory
 
     def round(self, stopping: threading.Event, worked: Callable[[], None]) -> None:
         """Two answers, and a pause."""
-        cluster = _text(self._endpoint.json("/v1/metadata", TIMEOUT_SECONDS), "Cluster")
-        content = self._endpoint.json("/v1/tasks", TIMEOUT_SECONDS)
+        cluster = _text(self.endpoint.json("/v1/metadata", TIMEOUT_SECONDS), "Cluster")
+        content = self.endpoint.json("/v1/tasks", TIMEOUT_SECONDS)
         tasks = content.get("Tasks") if isinstance(content, Mapping) else None
         if not isinstance(tasks, list):
             raise Unanswered("what was said to be a list of tasks is none")

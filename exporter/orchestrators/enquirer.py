@@ -50,7 +50,7 @@ class Enquirer:
     ) -> None:
         self._pace = pace
         self.directory = directory
-        self._source = source
+        self.source = source
         self._report = report
         self._stopping = threading.Event()
         self._is_failing = False
@@ -75,7 +75,7 @@ class Enquirer:
             began_at = time.monotonic()
             pause_seconds = retry_seconds
             try:
-                self._source.round(self._stopping, self._worked)
+                self.source.round(self._stopping, self._worked)
             except Unanswered as error:
                 self._failed(error)
                 if error.status == _FORBIDDEN:

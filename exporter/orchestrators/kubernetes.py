@@ -34,7 +34,7 @@ class ApiServer:
 
     def __init__(self, endpoint: Endpoint, node: str, directory: Directory, list_seconds: float = LIST_SECONDS) -> None:
         self._list_seconds = list_seconds
-        self._endpoint = endpoint
+        self.endpoint = endpoint
         self._node = node
         self._directory = directory
         self._version = ""
@@ -63,7 +63,7 @@ class ApiServer:
         token, version = "", ""
         while True:
             target = self._target(limit=str(PAGE_PODS), **({"continue": token} if token else {}))
-            page = self._endpoint.json(target, self._list_seconds)
+            page = self.endpoint.json(target, self._list_seconds)
             metadata = page.get("metadata") if isinstance(page, Mapping) else None
             items = page.get("items") if isinstance(page, Mapping) else None
             if not isinstance(metadata, Mapping) or not isinstance(items, list | None):
@@ -82,7 +82,7 @@ class ApiServer:
             allowWatchBookmarks="true",
             timeoutSeconds=str(WATCH_SECONDS),
         )
-        with self._endpoint.lines(target, SILENCE_SECONDS) as events:
+        with self.endpoint.lines(target, SILENCE_SECONDS) as events:
             for event in _unhurried(events, stopping):
                 self._obey(event)
                 worked()
@@ -110,12 +110,12 @@ class Kubelet:
 
     def __init__(self, endpoint: Endpoint, directory: Directory, poll_seconds: float = POLL_SECONDS) -> None:
         self._poll_seconds = poll_seconds
-        self._endpoint = endpoint
+        self.endpoint = endpoint
         self._directory = directory
 
     def round(self, stopping: threading.Event, worked: Callable[[], None]) -> None:
         """One list, and a pause."""
-        page = self._endpoint.json("/pods", LIST_SECONDS)
+        page = self.endpoint.json("/pods", LIST_SECONDS)
         items = page.get("items") if isinstance(page, Mapping) else None
         if not isinstance(items, list | None) or not isinstance(page, Mapping):
             raise Unanswered("what was said to be a list of pods is none")

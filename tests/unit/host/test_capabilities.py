@@ -1,0 +1,47 @@
+"""host.capabilities: what a thread may do, and that what was let go of does not come back."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+from exporter.host import capabilities
+from exporter.host.capabilities import Capability
+
+
+def status(name: str) -> str:
+    """A line of what the kernel says of this process."""
+    lines = Path("/proc/self/status").read_text().splitlines()
+    return next(line.split()[1] for line in lines if line.startswith(name + ":"))
+
+
+class TestEffective:
+    """effective(), has()."""
+
+    def test_it_is_what_the_kernel_says(self) -> None:
+        """In /proc/self/status."""
+        assert capabilities.effective() == int(status("CapEff"), 16)
+
+    def test_each_bit_is_one(self) -> None:
+        """By its number."""
+        for one in Capability:
+            assert capabilities.has(one) == bool(int(status("CapEff"), 16) >> one.value & 1)
+
+
+class TestKeepOnly:
+    """keep_only(), in a process of its own."""
+
+    def test_what_is_kept_is_all_there_is_for_good(self) -> None:
+        """Whoever has none keeps none; and what it starts, even set-user-id, gets nothing."""
+        program = (
+            "from exporter.host import capabilities as c\n"
+            "c.keep_only([c.Capability.BPF])\n"
+            "print(open('/proc/self/status').read())\n"
+        )
+        said = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True).stdout
+        lines = dict(line.split(":\t", 1) for line in said.splitlines() if ":\t" in line)
+        bpf = int(status("CapPrm"), 16) & 1 << Capability.BPF
+
+        assert [int(lines[name], 16) for name in ("CapPrm", "CapEff", "CapInh", "CapAmb")] == [bpf, bpf, 0, 0]
+        assert lines["NoNewPrivs"] == "1"
