@@ -129,7 +129,7 @@ def private_libraries() -> Iterator[Path]:
         raise NotPossibleHere(f"the stand-in GPU is not built in {standin.build_dir()}", remedy="run `make build`")
     with tempfile.TemporaryDirectory(prefix="gpu-stall-demo-") as folder:
         for name in (*standin.PROBED, "trainer"):
-            shutil.copy2(standin.build_dir() / name, Path(folder, name))
+            shutil.copy(standin.build_dir() / name, Path(folder, name))
         yield Path(folder)
 
 
