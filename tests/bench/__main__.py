@@ -17,6 +17,7 @@ from tests.bench import (
     accuracy,
     call_cost,
     exporter_cost,
+    hostile_clients,
     pause,
     render_cost,
     rules_cost,
@@ -66,6 +67,7 @@ def _table() -> Iterator[str]:
     yield from _step_rows()
     yield from _exporter_rows()
     yield from _crowd_rows()
+    yield from _client_rows()
     yield from _sidecar_rows()
     yield from _render_rows()
     yield from _alert_rows()
@@ -186,6 +188,18 @@ def _crowd_rows() -> Iterator[str]:
         "≤ 50 ms",
         is_met=ticks[-1] <= 50,
     )
+
+
+def _client_rows() -> Iterator[str]:
+    for one in hostile_clients.scrapes():
+        yield _row(
+            f"a scrape of 10,000 samples beside clients: {one.clients}",
+            f"{one.first_seconds:.2f} s, slowest of {hostile_clients.SCRAPES} {one.slowest_seconds:.2f} s",
+            "≤ 1 s",
+            is_met=one.slowest_seconds <= 1,
+        )
+    seconds = hostile_clients.stop_seconds()
+    yield _row("a clean stop beside all of those clients", f"{seconds:.2f} s", "≤ 2 s", is_met=seconds <= 2)
 
 
 def _sidecar_rows() -> Iterator[str]:

@@ -3,17 +3,15 @@
 from __future__ import annotations
 
 import http.client
-import socket
 import threading
 import time
 from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from urllib.parse import urlsplit
 
 import pytest
 
-from tests.support import certificates, held_calls
+from tests.support import certificates, held_calls, hostile_clients
 from tests.support.exporter_process import Exporter, running
 from tests.support.requirements import need_tracing
 from tests.support.traced import STANDIN_LIBRARIES, eventually
@@ -45,16 +43,6 @@ def address(exporter: Exporter) -> tuple[str, int]:
     return parts.hostname or "", parts.port or 0
 
 
-@contextmanager
-def connected(exporter: Exporter, count: int) -> Iterator[list[socket.socket]]:
-    """So many clients."""
-    with ExitStack() as stack:
-        yield [
-            stack.enter_context(socket.create_connection(address(exporter), timeout=PATIENCE_SECONDS))
-            for _ in range(count)
-        ]
-
-
 def seconds_of_a_scrape(exporter: Exporter) -> float:
     """From the connection to the last byte; the best of three, since this machine does other things too."""
     return min(_timed(exporter) for _ in range(3))
@@ -69,56 +57,23 @@ def _timed(exporter: Exporter) -> float:
 class TestHostileClients:
     """None of them stops the next scrape."""
 
-    def test_thousand_sockets_that_say_nothing(self, exporter: Exporter) -> None:
-        """Open all the while."""
-        with connected(exporter, 1000):
+    @pytest.mark.parametrize("kind", hostile_clients.KINDS)
+    def test_scrape_beside_them(self, exporter: Exporter, kind: str) -> None:
+        """All the while."""
+        with hostile_clients.KINDS[kind](address(exporter)):
             assert seconds_of_a_scrape(exporter) < NEXT_SCRAPE_SECONDS
 
-    def test_hundred_that_send_a_byte_now_and_then(self, exporter: Exporter) -> None:
-        """More than may be served at a time."""
-        over = threading.Event()
-
-        def drip(clients: list[socket.socket]) -> None:
-            for byte in b"GET /metrics HTTP/1.1\r\nHost: a\r\nA: " + b"a" * 1000:
-                for client in clients:
-                    try:
-                        client.send(bytes([byte]))
-                    except OSError:
-                        continue  # it has been dropped
-                if over.wait(0.05):
-                    return
-
-        with connected(exporter, 100) as clients:
-            dripping = threading.Thread(target=drip, args=(clients,))
-            dripping.start()
-            try:
-                assert seconds_of_a_scrape(exporter) < NEXT_SCRAPE_SECONDS
-            finally:
-                over.set()
-                dripping.join()
-
-    def test_hundred_scrapes_at_once(self, exporter: Exporter) -> None:
-        """All are answered, and so is the next one."""
-        with connected(exporter, 100) as clients:
-            for client in clients:
-                client.sendall(b"GET /metrics HTTP/1.0\r\n\r\n")
-            assert seconds_of_a_scrape(exporter) < NEXT_SCRAPE_SECONDS
+    def test_hundred_scrapes_at_once_are_answered(self, exporter: Exporter) -> None:
+        """Everyone."""
+        with hostile_clients.asking(address(exporter)) as clients:
             statuses = [b"".join(iter(lambda one=one: one.recv(1 << 16), b"")).split()[1] for one in clients]
 
         assert statuses == [b"200"] * 100
 
-    def test_fifty_that_take_nothing(self, exporter: Exporter) -> None:
-        """They have asked, and do not read."""
-        with connected(exporter, 50) as clients:
-            for client in clients:
-                client.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 2048)
-                client.sendall(b"GET /metrics HTTP/1.1\r\nHost: a\r\n\r\n" * 20)
-            assert seconds_of_a_scrape(exporter) < NEXT_SCRAPE_SECONDS
-
     def test_rubbish(self, exporter: Exporter) -> None:
         """Of every length, whatever it is told."""
         for size in (1, 100, 10_000, 1_000_000):
-            with connected(exporter, 1) as (client,):
+            with hostile_clients.silent(address(exporter), 1) as (client,):
                 try:
                     client.sendall(bytes(range(256)) * (size // 256 + 1))
                 except OSError:
@@ -142,7 +97,7 @@ class TestStop:
                         return
 
             scrapers = [threading.Thread(target=scrape) for _ in range(4)]
-            with connected(exporter, 50):
+            with hostile_clients.silent(address(exporter), 50):
                 for one in scrapers:
                     one.start()
                 before = time.monotonic()

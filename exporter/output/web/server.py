@@ -50,8 +50,8 @@ class Limits:
     """max_requests: whose answers are being made or taken at a time, and max_connections: that are open.
 
     Seconds: request_seconds for a request to be said, from the connection on, handshake included; idle_seconds for the next
-    one on the same connection to begin; response_seconds for an answer to be taken; place_seconds that a request waits when
-    there are too many, and that an answer may take when others wait.
+    one on the same connection to begin; response_seconds for an answer to be taken, and place_seconds when others wait;
+    wait_seconds that a request waits when there are too many.
     """
 
     max_requests: int
@@ -59,7 +59,8 @@ class Limits:
     request_seconds: float = 10.0
     idle_seconds: float = 150.0
     response_seconds: float = 30.0
-    place_seconds: float = 0.5
+    place_seconds: float = 0.4
+    wait_seconds: float = 0.8
 
 
 class _Stage(enum.Enum):
@@ -289,15 +290,17 @@ class Server:
         return None if is_known else plain(401, "unauthorized\n", ("WWW-Authenticate", "Basic"))
 
     async def _has_place(self) -> bool:
-        """When all are taken, the answer that has been on its way for longest is given up."""
-        if self._places.locked():
-            self._drop(_Stage.TAKING, self._limits.place_seconds)
-        try:
-            async with asyncio.timeout(self._limits.place_seconds):
-                await self._places.acquire()
-        except TimeoutError:
-            return False
-        return True
+        """While all are taken, the answer that has been on its way for longest is given up, and then the next."""
+        until = time.monotonic() + self._limits.wait_seconds
+        while time.monotonic() < until:
+            try:
+                async with asyncio.timeout(_RETRY_SECONDS):
+                    await self._places.acquire()
+            except TimeoutError:
+                self._drop(_Stage.TAKING, self._limits.place_seconds)
+            else:
+                return True
+        return False
 
     async def _worked(self, work: tuple[object, ...], request: Request) -> Response:
         """Whoever asks while the same is being made gets it too."""
