@@ -40,9 +40,10 @@ class TestProcess:
 
     def test_every_executable_mapping_is_told(self, mapped_files: MappedFiles) -> None:
         """At the addresses that /proc shows, with the inode numbers it shows: there is no overlay here."""
-        parent = os.getppid()
-        shown = {(one.start, one.end): one.inode for one in parse_executable_mappings(Processes().maps(parent))}
-        found = mapped_files.of_process(parent)
+        with held_calls() as other:
+            (tgid,) = other.tgids
+            shown = {(one.start, one.end): one.inode for one in parse_executable_mappings(Processes().maps(tgid))}
+            found = mapped_files.of_process(tgid)
 
         assert shown
         assert {place: file.inode for place, file in found.items()} == shown
