@@ -53,7 +53,7 @@ def release(folder: Path, *, with_uncommitted: bool) -> list[Path]:
         copy = Path(workshop) / "sources"
         tree.copy(ROOT, files, copy, epoch)
         made.append(packages.sources(copy, folder, epoch))
-    agreement.check(version, made)
+    agreement.check(ROOT, version, made)
     made.append(bill.write(folder, version, made, ROOT / "deploy" / "release" / "runtime.txt", epoch))
     sums = folder / "SHA256SUMS"
     sums.write_text("".join(f"{hashlib.sha256(one.read_bytes()).hexdigest()}  {one.name}\n" for one in sorted(made)))

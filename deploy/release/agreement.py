@@ -9,7 +9,6 @@ from collections.abc import Iterable, Iterator
 from email import message_from_bytes
 from pathlib import Path
 
-SUBJECTS = ("cuda", "fault", "interrupt", "mappings", "nccl", "process", "reclaim", "sched", "stacks", "threads")
 _LICENCES = ("LICENSE", "bpf/LICENSE")
 # A folder of somebody's machine. Those of the system are everywhere the same.
 _FOREIGN = re.compile(rb"(?<![\w.~/-])/(?:home|root|work|build|Users|mnt|tmp/release-)[\w.-]*/[\w./-]+")
@@ -32,15 +31,16 @@ def version(root: Path) -> str:
     return said[1]
 
 
-def check(version: str, packages: Iterable[Path]) -> None:
+def check(root: Path, version: str, packages: Iterable[Path]) -> None:
     """Raises Disagreement."""
+    objects = {f"{path.stem}.o" for path in (root / "bpf").glob("*.bpf.c")}
     for path in packages:
-        problems = list(_of_wheel(version, path) if path.suffix == ".whl" else _of_sources(version, path))
+        problems = list(_of_wheel(version, objects, path) if path.suffix == ".whl" else _of_sources(version, path))
         if problems:
             raise Disagreement(f"{path.name}: {'; '.join(problems)}")
 
 
-def _of_wheel(version: str, path: Path) -> Iterator[str]:
+def _of_wheel(version: str, objects: set[str], path: Path) -> Iterator[str]:
     with zipfile.ZipFile(path) as wheel:
         names = set(wheel.namelist())
         info = f"gpu_stall_exporter-{version}.dist-info"
@@ -49,7 +49,7 @@ def _of_wheel(version: str, path: Path) -> Iterator[str]:
             return
         if message_from_bytes(wheel.read(f"{info}/METADATA"))["Version"] != version:
             yield f"its metadata are not of version {version}"
-        wanted = {f"exporter/kernel/objects/{subject}.bpf.o" for subject in SUBJECTS}
+        wanted = {f"exporter/kernel/objects/{name}" for name in objects}
         wanted |= {f"{info}/licenses/{name}" for name in _LICENCES}
         if "x86_64" in path.name:
             wanted.add("exporter/standin/build/trainer")
