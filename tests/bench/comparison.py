@@ -143,6 +143,13 @@ def _until_probed(caller: _Caller, tool: subprocess.Popen[bytes] | None) -> bool
     return True
 
 
+def _until_free(caller: _Caller) -> None:
+    """Wait until the probe is gone, or what comes next would pay for it."""
+    until = time.monotonic() + READY_SECONDS
+    while caller.ns(2_000) > PROBED_NS and time.monotonic() < until:
+        time.sleep(0.1)
+
+
 def call_costs() -> list[Cost]:
     """Of a call of a function that returns at once."""
     kernels = {"empty programs, attached as ours": _load_plain("empty", AttachKind.SESSION)}
@@ -164,6 +171,7 @@ def call_costs() -> list[Cost]:
                             print(f"{name}: did not start, or its probe was never hit", file=sys.stderr)
                             continue
                         samples.setdefault(name, []).append(caller.median_ns(SLOW_CALLS if "ltrace" in name else CALLS))
+                    _until_free(caller)
     finally:
         for kernel in kernels.values():
             kernel.close()
