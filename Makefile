@@ -3,6 +3,7 @@ PYTHON  ?= python3
 SUDO    := $(if $(filter 0,$(shell id -u)),,sudo)
 VENV    := .venv
 BIN     := $(VENV)/bin
+RELEASE := build/release-venv
 PYTEST  := $(BIN)/python -m pytest
 
 # What the build needs from the distribution, and what only the tests need: "command-or-file:package".
@@ -15,7 +16,7 @@ KERNEL_NEEDS := qemu-system-x86_64:qemu-system-x86 /usr/sbin/mke2fs:e2fsprogs
 run: build ## Build what is missing, attach, serve http://127.0.0.1:10478/metrics (a stand-in job if no GPU job runs)
 	$(SUDO) $(BIN)/gpu-stall-exporter run --standin.if-idle $(FLAGS)
 
-test: build $(VENV)/dev test-packages ## Every test, the ones in the running kernel included
+test: build $(VENV)/dev test-packages $(RELEASE)/ready ## Every test, the ones in the running kernel included
 	$(MAKE) -s check-static
 	$(SUDO) $(PYTEST) -q tests/unit tests/contract tests/kernel tests/end_to_end -m "not nvidia and not idle_machine and not soak"
 	$(SUDO) $(PYTEST) -q tests/faults
@@ -59,6 +60,15 @@ faults: build $(VENV)/dev ## Real faults, and whether the chains say so: fifteen
 bench: build $(VENV)/dev ## The figures of docs/measurements.md, measured here and now
 	$(SUDO) $(BIN)/python -m tests.bench $(FLAGS)
 
+# OUT=folder: where to; it must be empty.
+release: packages $(RELEASE)/ready ## Wheels, sources, bill of materials, checksums: the same bytes wherever it is made
+	$(RELEASE)/bin/python -m deploy.release $(or $(OUT),dist)
+
+$(RELEASE)/ready: deploy/release/requirements.txt
+	$(PYTHON) -m venv $(RELEASE)
+	$(RELEASE)/bin/python -m pip install -q --disable-pip-version-check --root-user-action=ignore -r $<
+	@touch $@
+
 pictures: build $(VENV)/dev test-packages ## The boards of the documents, drawn from jobs under faults that run meanwhile
 	$(SUDO) $(BIN)/python -m tests.pictures
 
@@ -97,4 +107,4 @@ clean: ## Remove everything that was built
 help: ## This list
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/\1\t\2/p' $(MAKEFILE_LIST) | while IFS="$$(printf '\t')" read -r name text; do printf '  make %-12s %s\n' "$$name" "$$text"; done
 
-.PHONY: run test build check check-static soak test-nvidia test-kernels conformance bench pictures golden format packages test-packages clean help
+.PHONY: run test build check check-static soak test-nvidia test-kernels conformance bench release pictures golden format packages test-packages clean help

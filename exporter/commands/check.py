@@ -8,9 +8,11 @@ import shutil
 import sys
 import textwrap
 from collections.abc import Sequence
+from contextlib import ExitStack
 from dataclasses import asdict
+from pathlib import Path
 
-from exporter import __version__, config
+from exporter import __version__, config, support_bundle
 from exporter.preflight import Finding, State, findings
 
 EXIT_NOT_POSSIBLE = 3
@@ -21,13 +23,33 @@ _COLOUR = {State.OK: "32", State.ABSENT: "33", State.FAILED: "1;31"}
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """The settings of `run`, since they decide what is checked, and the form of the answer."""
     parser.add_argument("--format", choices=("text", "json"), default="text", help="a table for people, or JSON [text]")
+    parser.add_argument(
+        "--support-bundle",
+        metavar="FILE",
+        help=f"also write FILE, a new tar.gz for a bug report: {support_bundle.CONTENTS}. Never contents of other processes'"
+        " environments, command lines, user names or tokens; look at it before you send it",
+    )
     config.add_arguments(parser)
 
 
 def run(arguments: argparse.Namespace) -> int:
     """Returns 0 when `run` would work, else 3."""
-    found = list(findings(config.load(vars(arguments))))
-    if arguments.format == "json":
+    settings = config.load(vars(arguments))
+    with ExitStack() as stack:
+        place = None
+        if arguments.support_bundle is not None:
+            place = stack.enter_context(support_bundle.Place(Path(arguments.support_bundle)))
+        found = list(findings(settings))
+        _print(found, arguments.format)
+        if place is not None:
+            written = place.write(settings, [asdict(finding) for finding in found], __version__)
+            # Beside JSON, which is for machines, it would be in the way.
+            print(written.one_line(), file=sys.stderr if arguments.format == "json" else sys.stdout)
+    return 0 if will_work(found) else EXIT_NOT_POSSIBLE
+
+
+def _print(found: Sequence[Finding], form: str) -> None:
+    if form == "json":
         print(document(found))
     else:
         print(table(found, shutil.get_terminal_size((100, 24)).columns, is_coloured=sys.stdout.isatty()))
@@ -35,7 +57,6 @@ def run(arguments: argparse.Namespace) -> int:
             "`run` will work here." if will_work(found) else "`run` will NOT work here; mend what FAILED, from the top."
         )
         print(f"\n{verdict}")
-    return 0 if will_work(found) else EXIT_NOT_POSSIBLE
 
 
 def will_work(found: Sequence[Finding]) -> bool:

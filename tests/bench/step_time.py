@@ -65,6 +65,14 @@ class _Job:
         with self._lock:
             return statistics.quantiles(self._walls_ns, n=4)[0]
 
+    def mean_step_ns(self, seconds: float) -> float:
+        """Over the next so many seconds: what a disturbance costs is in few steps or in all."""
+        with self._lock:
+            self._walls_ns.clear()
+        time.sleep(seconds)
+        with self._lock:
+            return statistics.mean(self._walls_ns)
+
 
 @contextmanager
 def _job() -> Iterator[_Job]:

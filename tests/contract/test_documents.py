@@ -44,6 +44,7 @@ OTHER_FLAGS = {
     "replay",
     "rates",
     "output",
+    "support-bundle",
     "no-collector.cuda",
     "no-collector.nccl",
     "no-collector.sched",

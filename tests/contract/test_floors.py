@@ -36,7 +36,7 @@ FLOORS = (
     {"publication", "explanation"},
     {"privileges", "probing", "self_report"},
     {"daemon", "preflight", "replay", "confirmation"},
-    {"demo"},  # a daemon, and a job for it
+    {"demo", "support_bundle"},  # a daemon, and a job for it; what is known of this machine, for a bug report
     {"commands"},
     {"__main__"},
 )

@@ -8,6 +8,7 @@ import re
 import shutil
 import socket
 import subprocess
+import tarfile
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -279,3 +280,43 @@ class TestNotHere:
             r"^BTF +FAILED  no /sys/kernel/btf/vmlinux\n +→ use a kernel built with", done.stdout, re.MULTILINE
         )
         assert done.stdout.splitlines()[-1] == "`run` will NOT work here; mend what FAILED, from the top."
+
+
+class TestSupportBundle:
+    """What a bug report needs, in one file."""
+
+    def test_it_is_written_beside_the_answer(self, tmp_path: Path) -> None:
+        """And one line says where, how large, and to look before it is sent."""
+        path = tmp_path / "bundle.tar.gz"
+        done = check(f"--support-bundle={path}")
+        with tarfile.open(path) as archive:
+            names = {Path(name).name for name in archive.getnames()}
+
+        assert done.returncode == 0
+        assert done.stdout.splitlines()[-1].startswith(f"{path}: {path.stat().st_size:,} bytes")
+        assert done.stdout.splitlines()[-1].endswith("look at it before you send it")
+        assert {"findings.json", "configuration.json", "kernel.json", "libraries.json", "contents.txt"} <= names
+
+    def test_without_any_right_it_is_written_too(self, tmp_path: Path) -> None:
+        """What could not be read is named in it."""
+        need_command("setpriv", "util-linux")
+        path = tmp_path / "bundle.tar.gz"
+        done = check(f"--support-bundle={path}", before=["setpriv", "--bounding-set=-all", "--inh-caps=-all"])
+        with tarfile.open(path) as archive:
+            machine = json.load(archive.extractfile("gpu-stall-exporter-support/machine.json"))  # type: ignore[arg-type]
+            contents = archive.extractfile("gpu-stall-exporter-support/contents.txt").read()  # type: ignore[union-attr]
+
+        assert done.returncode == 3
+        assert machine["rights"]["CapEff"] == "0000000000000000"
+        assert b"metrics.txt: OSError: no address has a fixed port" in contents
+
+    def test_file_that_exists_is_one_line(self, tmp_path: Path) -> None:
+        """Before anything is looked at."""
+        path = tmp_path / "bundle.tar.gz"
+        path.touch()
+        done = check(f"--support-bundle={path}")
+
+        assert (done.returncode, done.stdout) == (2, "")
+        assert done.stderr == (
+            f"gpu-stall-exporter: --support-bundle: {path} exists; remove it, or choose another name\n"
+        )

@@ -1,0 +1,98 @@
+"""What is a release made from? A bill of materials, CycloneDX 1.6 as JSON, by the library of those who keep that format.
+
+In: the packages, and the versions with which they were tried. Out: one file, valid by the schema of the format.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import re
+import subprocess
+import uuid
+from collections.abc import Iterable, Iterator
+from datetime import UTC, datetime
+from pathlib import Path
+
+from cyclonedx.model import HashType, Property
+from cyclonedx.model.bom import Bom
+from cyclonedx.model.component import Component, ComponentScope, ComponentType
+from cyclonedx.model.license import LicenseExpression
+from cyclonedx.output.json import JsonV1Dot6
+from cyclonedx.schema import SchemaVersion
+from cyclonedx.validation.json import JsonStrictValidator
+from packageurl import PackageURL
+
+from deploy.release.tree import NotPossible
+
+NAME = "gpu-stall-exporter"
+LICENCE = "Apache-2.0 AND (GPL-2.0-only OR BSD-3-Clause)"
+LIBBPF_VERSION = Path("/usr/include/bpf/libbpf_version.h")
+
+
+def write(folder: Path, version: str, packages: Iterable[Path], runtime: Path, epoch: int) -> Path:
+    """`gpu-stall-exporter-0.1.0.cdx.json`. runtime: `name==version` a line. Raises NotPossible for an invalid one."""
+    sums = {path.name: hashlib.sha256(path.read_bytes()).hexdigest() for path in packages}
+    bom = Bom(serial_number=uuid.uuid5(uuid.NAMESPACE_URL, f"{NAME} {version} {sorted(sums.items())}"))
+    bom.metadata.timestamp = datetime.fromtimestamp(epoch, UTC)
+    ours = Component(
+        type=ComponentType.APPLICATION,
+        name=NAME,
+        version=version,
+        bom_ref=NAME,
+        purl=PackageURL("pypi", None, NAME, version),
+        licenses=[LicenseExpression(LICENCE)],
+        components=[_file(name, digest) for name, digest in sums.items()],
+    )
+    bom.metadata.component = ours
+    parts = [*_packages(runtime), *_tools()]
+    for part in parts:
+        bom.components.add(part)
+    bom.register_dependency(ours, parts)
+    text = str(JsonV1Dot6(bom).output_as_string(indent=2))
+    if error := JsonStrictValidator(SchemaVersion.V1_6).validate_str(text):
+        raise NotPossible(f"the bill of materials is not valid: {error}")
+    path = folder / f"{NAME}-{version}.cdx.json"
+    path.write_text(text + "\n", encoding="utf-8")
+    return path
+
+
+def _file(name: str, digest: str) -> Component:
+    return Component(
+        type=ComponentType.FILE, name=name, bom_ref=name, hashes=[HashType.from_composite_str(f"sha256:{digest}")]
+    )
+
+
+def _packages(runtime: Path) -> Iterator[Component]:
+    """What is installed with ours."""
+    for line in runtime.read_text(encoding="utf-8").splitlines():
+        name, equals, version = line.partition("==")
+        if equals and not line.startswith("#"):
+            purl = PackageURL("pypi", None, re.sub(r"[-_.]+", "-", name).lower(), version)
+            yield Component(type=ComponentType.LIBRARY, name=name, version=version, purl=purl, bom_ref=str(purl))
+
+
+def _tools() -> Iterator[Component]:
+    """What the objects were made with: none of it is in the packages, but for inlined functions of libbpf's headers."""
+    header = LIBBPF_VERSION.read_text(encoding="utf-8")
+    libbpf = ".".join(re.findall(r"define LIBBPF_(?:MAJOR|MINOR)_VERSION (\d+)", header))
+    yield _tool(
+        "libbpf", libbpf, ComponentType.LIBRARY, "headers at build; the library itself is the machine's, at run time"
+    )
+    for command, role in (("clang", "compiles the BPF objects"), ("cc", "compiles the stand-in GPU")):
+        said = subprocess.run([command, "--version"], capture_output=True, text=True, check=True).stdout
+        found = re.search(r"(\d+\.\d+\.\d+)", said)
+        yield _tool("gcc" if command == "cc" else command, found[1] if found else "", ComponentType.APPLICATION, role)
+
+
+def _tool(name: str, version: str, kind: ComponentType, role: str) -> Component:
+    purl = PackageURL("generic", None, name, version)
+    properties = [Property(name=f"{NAME}:role", value=role)]
+    return Component(
+        type=kind,
+        name=name,
+        version=version,
+        purl=purl,
+        bom_ref=str(purl),
+        scope=ComponentScope.EXCLUDED if kind is ComponentType.APPLICATION else ComponentScope.REQUIRED,
+        properties=properties,
+    )
