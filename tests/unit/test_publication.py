@@ -155,7 +155,7 @@ class TestSnapshots:
         bench.publication.tick([])
 
         assert bench.exported(catalog.CUDA_OPERATIONS) == {("3", "runtime", "cudaMalloc"): 2}
-        assert list(bench.exported(catalog.WORKLOAD_INFO)) == [("3", "100", "python", *[""] * 8)]
+        assert list(bench.exported(catalog.WORKLOAD_INFO)) == [("3", "100", "python", *[""] * 11)]
 
     def test_process_not_yet_met_is_not_exported(self, bench: Bench) -> None:
         """A scrape before the tick knows no name for it."""
