@@ -1,7 +1,7 @@
 """Builds from source the programs that our output is checked with: a Collector, Prometheus 3, linters, helm, kustomize and more.
 
-Two are ours: `manifests`, which is what of Kubernetes' API server looks at an object before it is stored, and `compose-file`, which
-shows how Compose reads a file.
+Two are ours: `manifests` is what of Kubernetes' API server looks at an object before it is stored, `compose-file` shows how
+Compose reads a file.
 
 In: folders of their names beside this. Their go.mod and go.sum pin every source by version and checksum.
 Out: programs in the user's cache, in folders named after what they were made from, so that nothing is built twice.
