@@ -51,9 +51,9 @@ OTHER_FLAGS = {
 }
 FOREIGN_FLAGS = {"long", "pid", "variant", "write", "web.enable-otlp-receiver"} | {
     *("build", "build-arg", "cap-add", "cap-drop", "name", "no-healthcheck", "platform", "read-only", "secret"),
-    *("security-opt", "tmpfs", "uts", "volumes", "from-file", "namespace", "server-side", "set"),
+    *("architecture", "security-opt", "tmpfs", "uts", "volumes", "from-file", "namespace", "server-side", "set"),
 }
-"""Of tests.faults, of `docker run`, of debootstrap, of tests.bench, of Prometheus; of Docker, kubectl and Helm."""
+"""Of tests.faults, of `docker run`, of debootstrap, of tests.bench, of Prometheus; of Docker, of image-steps, kubectl and Helm."""
 
 
 def text_of(name: str) -> str:

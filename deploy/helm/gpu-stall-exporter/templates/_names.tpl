@@ -43,6 +43,14 @@ scrapeTimeout: {{ . }}
 {{- if eq .all.web.scheme "HTTPS" }}
 scheme: https
 {{- end }}
+{{- with .own.tlsConfig }}
+tlsConfig:
+  {{- toYaml . | nindent 2 }}
+{{- end }}
+{{- with .own.basicAuth }}
+basicAuth:
+  {{- toYaml . | nindent 2 }}
+{{- end }}
 honorLabels: true # node, namespace, pod and container are those of the job that waits, not of the exporter
 relabelings:
   - sourceLabels: [__meta_kubernetes_pod_node_name]
