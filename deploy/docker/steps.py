@@ -9,8 +9,8 @@ Each stage is a folder in which its steps run by chroot. The base image is made 
 the image of that name is made from. pip's configuration on this machine is shown to the steps as the secret `pip`, a package
 index and its certificates included; nothing of it stays. Root is needed.
 
---architecture=arm64 builds for another machine, by an emulator that the kernel starts for its programs (qemu-user-static). Of that
-image only `--version` is tried: programs for the kernel are not emulated.
+--architecture=arm64 builds for another machine, by an emulator that the kernel starts for its programs (qemu-user-static). Of
+that image only `--version` is tried: programs for the kernel are not emulated.
 """
 
 from __future__ import annotations
