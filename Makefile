@@ -57,6 +57,11 @@ conformance: build $(VENV)/dev ## What we serve and push, checked by an OpenTele
 faults: build $(VENV)/dev ## Real faults, and whether the chains say so: fifteen in five minutes, with FLAGS=--long hundreds
 	$(SUDO) $(BIN)/python -m tests.faults.campaign $(or $(FLAGS),--short)
 
+# --output, a folder outside of the tree for instance: FLAGS=--output=DIR
+image-steps: $(VENV)/run ## The image of deploy/docker, built and tried by mmdebstrap and chroot: no Docker engine is needed
+	@./deploy/packages.sh mmdebstrap:mmdebstrap setpriv:util-linux
+	$(SUDO) $(BIN)/python -m deploy.docker.steps $(FLAGS)
+
 bench: build $(VENV)/dev ## The figures of docs/measurements.md, measured here and now
 	$(SUDO) $(BIN)/python -m tests.bench $(FLAGS)
 
@@ -107,4 +112,4 @@ clean: ## Remove everything that was built
 help: ## This list
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/\1\t\2/p' $(MAKEFILE_LIST) | while IFS="$$(printf '\t')" read -r name text; do printf '  make %-12s %s\n' "$$name" "$$text"; done
 
-.PHONY: run test build check check-static soak test-nvidia test-kernels conformance bench release pictures golden format packages test-packages clean help
+.PHONY: run test build check check-static soak test-nvidia test-kernels conformance image-steps bench release pictures golden format packages test-packages clean help

@@ -1,4 +1,7 @@
-"""Builds from source the programs that our output is checked with: an OpenTelemetry Collector, Prometheus 3, and two linters.
+"""Builds from source the programs that our output is checked with: a Collector, Prometheus 3, linters, helm, kustomize and more.
+
+Two are ours: `manifests` is what of Kubernetes' API server looks at an object before it is stored, `compose-file` shows how
+Compose reads a file.
 
 In: folders of their names beside this. Their go.mod and go.sum pin every source by version and checksum.
 Out: programs in the user's cache, in folders named after what they were made from, so that nothing is built twice.
@@ -29,7 +32,11 @@ COMMANDS = {
         "github.com/prometheus/prometheus/cmd/prometheus",
     ),
     "pint": ("go", "build", "-ldflags=-s -w", "-o=pint", "github.com/cloudflare/pint/cmd/pint"),
+    "compose-file": ("go", "build", "-ldflags=-s -w", "-o=compose-file", "."),
     "dashboard-linter": ("go", "build", "-ldflags=-s -w", "-o=dashboard-linter", "github.com/grafana/dashboard-linter"),
+    "helm": ("go", "build", "-ldflags=-s -w", "-o=helm", "helm.sh/helm/v4/cmd/helm"),
+    "kustomize": ("go", "build", "-ldflags=-s -w", "-o=kustomize", "sigs.k8s.io/kustomize/kustomize/v5"),
+    "manifests": ("go", "build", "-ldflags=-s -w", "-o=manifests", "."),
 }
 """Partner -> what makes a program of that name in a copy of the folder of that name."""
 

@@ -50,8 +50,11 @@ OTHER_FLAGS = {
     "no-collector.sched",
     "no-collector.chains",
 }
-FOREIGN_FLAGS = {"long", "pid", "variant", "write", "web.enable-otlp-receiver"}
-"""Of tests.faults, of `docker run`, of debootstrap, of tests.bench, of Prometheus."""
+FOREIGN_FLAGS = {"long", "pid", "variant", "write", "web.enable-otlp-receiver"} | {
+    *("build", "build-arg", "cap-add", "cap-drop", "name", "no-healthcheck", "platform", "read-only", "secret"),
+    *("architecture", "security-opt", "tmpfs", "uts", "volumes", "from-file", "namespace", "server-side", "set"),
+}
+"""Of tests.faults, of `docker run`, of debootstrap, of tests.bench, of Prometheus; of Docker, image-steps, kubectl, Helm."""
 
 
 def text_of(name: str) -> str:

@@ -20,6 +20,7 @@ from exporter.kernel.operations import OPERATIONS
 from exporter.prometheus_rule import prometheus_rule
 
 ROOT = Path(__file__).parents[2]
+CHART = "deploy/helm/gpu-stall-exporter"
 BEGIN = "<!-- metrics: begin, made by `make golden` -->"
 END = "<!-- metrics: end -->"
 GENERATED = "<!-- Made by `make golden` from the code; edit tests/support/documents.py instead. -->"
@@ -392,5 +393,8 @@ DOCUMENTS: dict[str, Callable[[str], str]] = {
     "deploy/datadog/openmetrics.d/conf.yaml": datadog_mapping,
     "docs/flags.md": flags_page,
     **{str(file_of(board).relative_to(ROOT)): partial(board_of, board) for board in BOARDS},
+    # A chart can take no files from outside of its folder, so it has copies.
+    f"{CHART}/files/prometheusrule.yaml": rules_for_kubernetes,
+    **{f"{CHART}/files/dashboards/{file_of(board).name}": partial(board_of, board) for board in BOARDS},
 }
 """File -> its text as it should be, made from its text as it is."""
