@@ -18,7 +18,7 @@ import time
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future
 from concurrent.futures import TimeoutError as FutureTimeout
-from contextlib import ExitStack, nullcontext
+from contextlib import ExitStack, nullcontext, suppress
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -100,11 +100,12 @@ class Daemon:
         self._manager = ServiceManager(os.environ)
         self._stopping = threading.Event()
         self._has_ticked = False
+        self._has_stopped = False
         self._next_roll_call_at = 0.0
         self.own = OwnMetrics()
         self._hearers = list(hearers)
         self._pushes = self._make_pushes(config)
-        self._reloads: queue.SimpleQueue[Future[None]] = queue.SimpleQueue()
+        self._reloads: queue.SimpleQueue[Future[Sequence[str]]] = queue.SimpleQueue()
         loaded = probing.load(config, self.own, resources)
         self.kernel, collectors = loaded.kernel, loaded.collectors
         processes = Processes(config.procfs)
@@ -191,10 +192,10 @@ class Daemon:
         limits = Limits(max_requests=config.max_requests)
         return Server(sockets, pages, gatekeeper, limits, is_health_open=config.is_health_open)
 
-    def _reload_and_wait(self) -> None:
+    def _reload_and_wait(self) -> Sequence[str]:
         """For a thread of the web server. Raises ExporterError."""
         try:
-            self.reload().result(RELOAD_SECONDS)
+            return self.reload().result(RELOAD_SECONDS)
         except FutureTimeout:
             raise ExporterError(f"not within {RELOAD_SECONDS:.0f} s") from None
 
@@ -309,6 +310,8 @@ class Daemon:
                     next_collection_at = started_at + COLLECT_SECONDS
         finally:
             self._manager.stopping()
+            self._has_stopped = True
+            self._refuse_reloads()
             self._flush()
             if self._capsules:
                 self._capsules.close(self._clock.now())
@@ -333,14 +336,20 @@ class Daemon:
         self._stopping.set()
         os.eventfd_write(self._wake_fd, 1)
 
-    def reload(self) -> Future[None]:
-        """Make run() read the configuration again; from any thread or a signal handler. Done when it is in force."""
-        asked: Future[None] = Future()
+    def reload(self) -> Future[Sequence[str]]:
+        """Make run() read the configuration again; from any thread or a signal handler. Done when it is in force.
+
+        The result: flags whose change needs a restart.
+        """
+        asked: Future[Sequence[str]] = Future()
         self._reloads.put(asked)
+        if self._has_stopped:
+            self._refuse_reloads()
+            return asked
         os.eventfd_write(self._wake_fd, 1)
         return asked
 
-    def _reload(self) -> None:
+    def _reload(self) -> Sequence[str]:
         """Raises ExporterError, and leaves all as it was."""
         self._manager.reloading()
         try:
@@ -369,15 +378,24 @@ class Daemon:
         log.info("the configuration was read again")
         if left:
             log.warning("a restart is needed for what has changed in %s", ", ".join(left))
+        return left
 
     def _obey_reloads(self) -> None:
         while not self._reloads.empty():
             asked = self._reloads.get()
             try:
-                self._reload()
-                asked.set_result(None)
+                asked.set_result(self._reload())
             except ExporterError as error:
                 asked.set_exception(error)
+            except Exception as error:
+                self.own.set(catalog.RELOAD_SUCCESS, 0)
+                log.exception("the configuration stays as it was")
+                asked.set_exception(ExporterError(f"a defect, {type(error).__name__}: the log says more"))
+
+    def _refuse_reloads(self) -> None:
+        with suppress(queue.Empty):
+            while True:
+                self._reloads.get_nowait().set_exception(ExporterError("the exporter is stopping"))
 
     def disable_probes(self) -> None:
         """Make run() remove every probe and attach none any more; from any thread or a signal handler."""

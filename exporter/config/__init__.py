@@ -332,6 +332,8 @@ def _read_file(path: Path) -> dict[str, str]:
         content = tomllib.loads(path.read_text(encoding="utf-8"))
     except OSError as error:
         raise BadInput(f"--config.file: cannot read {path}: {error.strerror}") from None
+    except RecursionError:
+        raise BadInput(f"--config.file: {path} is nested too deeply") from None
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
         raise BadInput(f"--config.file: {path} is not TOML: {error}") from None
     found: dict[str, str] = {}

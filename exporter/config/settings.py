@@ -64,7 +64,7 @@ def _parsed(parse: Parse, text: str, source: str) -> Any:
 
 
 def address(text: str) -> tuple[str, int]:
-    """`127.0.0.1:10478`, `[::1]:10478`, `:10478`."""
+    """`127.0.0.1:10478`, `[::1]:10478`, `:10478`. The host is "" for every address of the machine."""
     host, colon, port = text.rpartition(":")
     is_port = port.isascii() and port.isdigit() and len(port) <= 5 and int(port) <= 65535
     is_bracketed = host.startswith("[") and host.endswith("]")
@@ -77,7 +77,7 @@ def address(text: str) -> tuple[str, int]:
             ipaddress.ip_address(host)
         except ValueError:
             raise ValueError(f"{host!r} is no IP address") from None
-    return host or "0.0.0.0", int(port)  # noqa: S104 - asked for by leaving the host out
+    return host, int(port)
 
 
 def addresses(text: str) -> tuple[tuple[str, int], ...]:

@@ -33,5 +33,5 @@ def load(text: str) -> Any:
     except yaml.MarkedYAMLError as error:
         line = f" (line {error.problem_mark.line + 1})" if error.problem_mark else ""
         raise ValueError(f"{error.problem}{line}") from None
-    except (yaml.YAMLError, RecursionError) as error:
-        raise ValueError(f"it is not YAML: {error}") from None
+    except Exception as error:  # a tag on a value that it does not fit makes the library fail in many ways
+        raise ValueError(f"it is not YAML: {error or type(error).__name__}") from None

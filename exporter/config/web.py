@@ -54,9 +54,10 @@ _HEADERS: Mapping[str, tuple[str, ...]] = {
     "X-Frame-Options": ("deny", "sameorigin"),
     "X-XSS-Protection": (),
 }
-_BCRYPT_HASH = re.compile(r"\$2[abxy]?\$(0[4-9]|[12][0-9]|3[01])\$[./A-Za-z0-9]{53}")
+_BCRYPT_HASH = re.compile(r"\$2[abxy]\$(0[4-9]|[12][0-9]|3[01])\$[./A-Za-z0-9]{53}")
 _DURATION = re.compile(r"(?:[0-9]+(?:\.[0-9]*)?(?:ns|us|µs|ms|s|m|h))+")
 _DURATION_PART = re.compile(r"([0-9]+(?:\.[0-9]*)?)(ns|us|µs|ms|s|m|h)")
+_BURST_MAX = 1_000_000
 _SECONDS = {"ns": 1e-9, "us": 1e-6, "µs": 1e-6, "ms": 1e-3, "s": 1.0, "m": 60.0, "h": 3600.0}
 
 
@@ -343,4 +344,6 @@ def _rate_limit(section: _Section) -> RateLimit | None:
         return None
     if burst < 1:
         raise ValueError("rate_limit: burst must be at least 1, or no request is ever let in")
+    if burst > _BURST_MAX:
+        raise ValueError(f"rate_limit: burst can be {_BURST_MAX} at most")
     return RateLimit(interval, burst)

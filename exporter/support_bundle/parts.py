@@ -390,7 +390,7 @@ def metrics(config: Config, machine: Machine) -> str:
     for host, port in config.listen_addresses:
         if not port:
             continue
-        where = {"0.0.0.0": "127.0.0.1", "::": "::1"}.get(host, host)  # noqa: S104 - compared, and not listened on
+        where = {"": "127.0.0.1", "0.0.0.0": "127.0.0.1", "::": "::1"}.get(host, host)  # noqa: S104 - compared, and not listened on
         try:
             reply = machine.get(where, port, config.telemetry_path, is_tls=is_tls)
         except OSError as error:

@@ -132,7 +132,7 @@ class TestNames:
         """On every address of the pod; probes ask it by name."""
         (port,) = container["ports"]
 
-        assert f"--web.listen-address=0.0.0.0:{PORT}" in container["args"]
+        assert f"--web.listen-address=:{PORT}" in container["args"]
         assert port["containerPort"] == PORT
         for name in ("startupProbe", "livenessProbe"):
             assert container[name]["httpGet"]["port"] == port["name"]

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import signal
+import socket
+import time
 import urllib.error
 import urllib.request
 from collections.abc import Iterator
@@ -93,6 +96,38 @@ class TestReload:
         """403."""
         with configured(file) as exporter:
             assert posted(exporter) == (403, "not offered; --web.enable-lifecycle offers it\n")
+
+    def test_page_names_what_needs_a_restart(self, file: Path) -> None:
+        """As the log does."""
+        with configured(file, "--web.enable-lifecycle") as exporter:
+            file.write_text('node = "other"\n')
+
+            assert posted(exporter) == (200, "reloaded; a restart is needed for what has changed in node\n")
+
+    def test_file_that_breaks_its_parser_is_a_bad_one(self, file: Path) -> None:
+        """Five thousand arrays, one in the other."""
+        with configured(file, "--web.enable-lifecycle") as exporter:
+            file.write_text("a = " + "[" * 5000)
+            code, text = posted(exporter)
+
+            assert (code, "is nested too deeply" in text) == (500, True)
+            assert not succeeded(exporter)
+            assert "Traceback" not in exporter.logs
+
+    def test_stop_does_not_wait_for_who_asks_for_it(self, file: Path) -> None:
+        """A receiver that hangs holds the last push up for two seconds; the page is answered at once meanwhile, or not at all."""
+        with socket.create_server(("127.0.0.1", 0)) as hanging:
+            receiver = f"--otlp.endpoint=http://127.0.0.1:{hanging.getsockname()[1]}"
+            with configured(file, "--web.enable-lifecycle", receiver) as exporter:
+                exporter.process.send_signal(signal.SIGTERM)
+                before = time.monotonic()
+                with contextlib.suppress(OSError):
+                    while exporter.process.poll() is None:
+                        posted(exporter)
+                exporter.process.wait(10)
+                took_seconds = time.monotonic() - before
+
+        assert took_seconds < 8
 
     def test_page_answers_when_it_is_in_force(self, file: Path) -> None:
         """Or says why it is not."""

@@ -8,6 +8,7 @@ from __future__ import annotations
 import logging
 import ssl
 import time
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -21,6 +22,7 @@ from exporter.output.web.users import Users
 log = logging.getLogger(__name__)
 
 CERTIFICATE_CHECK_SECONDS = 3600.0
+WRITING_SECONDS = 1.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,7 +59,8 @@ class Gatekeeper:
         """The one in force."""
         if self._path is None:
             return self._gate
-        if any(_content(path) != content for path, content in self._looked_at.items()):
+        has_changed = any(_content(path) != content for path, content in self._looked_at.items())
+        if has_changed and not _is_being_written(self._path):
             try:
                 self._gate = self._made(self._path)
                 self._certificate_due_at = 0.0
@@ -82,7 +85,11 @@ class Gatekeeper:
                 tls.objection(config.tls)
         finally:
             self._looked_at = looked_at
-        return Gate(config, context, Users(config.users), self._bucket(config.rate_limit))
+        return Gate(config, context, self._users(config.users), self._bucket(config.rate_limit))
+
+    def _users(self, users: Mapping[str, str]) -> Users:
+        """With what was found of their passwords, where they are the same."""
+        return self._gate.users if users == self._gate.config.users else Users(users)
 
     def _bucket(self, limit: RateLimit | None) -> Bucket | None:
         """The one there was, as empty as it is, where the limit is the same."""
@@ -97,6 +104,15 @@ class Gatekeeper:
         if objection and objection != self._objection:
             log.warning("clients will refuse the certificate of %s: %s", self._path, objection)
         self._objection = objection
+
+
+def _is_being_written(path: Path) -> bool:
+    """Empty for less than a moment: who writes a file in its place empties it first, and an empty one lets everybody in."""
+    try:
+        found = path.stat()
+    except OSError:
+        return False
+    return not found.st_size and 0 <= time.time() - found.st_mtime < WRITING_SECONDS
 
 
 def _content(path: Path) -> bytes | str:

@@ -14,7 +14,7 @@ _FIRST_DESCRIPTOR = 3  # where systemd puts the first one: SD_LISTEN_FDS_START
 
 
 def listening(addresses: Sequence[tuple[str, int]]) -> list[socket.socket]:
-    """One for each address. Raises BadInput; none is left open then."""
+    """One for each address; of host "" for all of IPv4 and IPv6. Raises BadInput; none is left open then."""
     found: list[socket.socket] = []
     try:
         for address in addresses:
@@ -28,6 +28,9 @@ def listening(addresses: Sequence[tuple[str, int]]) -> list[socket.socket]:
 
 def _listening(address: tuple[str, int]) -> socket.socket:
     host, port = address
+    if not host and socket.has_dualstack_ipv6():
+        with contextlib.suppress(OSError):  # else IPv4 alone, or it says why not
+            return socket.create_server(address, family=socket.AF_INET6, dualstack_ipv6=True, backlog=_BACKLOG)
     try:
         # An address of the family IPv6 does not take the port of the same number of IPv4, which may be asked for as well.
         family = socket.AF_INET6 if ":" in host else socket.AF_INET

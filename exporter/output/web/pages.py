@@ -8,7 +8,7 @@ from __future__ import annotations
 import html
 import time
 import zlib
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Protocol
 
 from exporter import __version__, catalog
@@ -28,8 +28,8 @@ _GZIP_WINDOW = 31  # zlib's way to say: gzip header, largest window
 class Reload(Protocol):
     """Reads the configuration again; returns when it is in force. Raises ExporterError when it is not."""
 
-    def __call__(self) -> None:
-        """Now."""
+    def __call__(self) -> Sequence[str]:
+        """Now. Returns the flags whose change needs a restart."""
 
 
 class Pages:
@@ -57,7 +57,7 @@ class Pages:
         if request.path == self._telemetry_path and request.method in ("GET", "HEAD"):
             return choose_format(request.headers.get("accept", "")), accepts_gzip(request.headers)
         if request.path == RELOAD and request.method in ("POST", "PUT"):
-            return (RELOAD,)
+            return RELOAD, object()  # each on its own: the file may have changed since the last one read it
         return None
 
     def answer(self, request: Request) -> Response:
@@ -106,10 +106,11 @@ class Pages:
         if request.method not in ("POST", "PUT"):
             return plain(405, "only POST and PUT\n", ("Allow", "POST, PUT"))
         try:
-            self._reload()
+            left = self._reload()
         except ExporterError as error:
             return plain(500, f"not reloaded, all stays as it was: {error.one_line()}\n")
-        return plain(200, "reloaded\n")
+        restart = f"; a restart is needed for what has changed in {', '.join(left)}" if left else ""
+        return plain(200, f"reloaded{restart}\n")
 
     def _landing(self) -> Response:
         path = html.escape(self._telemetry_path)

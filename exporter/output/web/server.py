@@ -39,8 +39,10 @@ _SERVER = f"gpu-stall-exporter/{__version__}"
 _HEAD_BYTES = 16_384
 _BODY_BYTES = 65_536
 _WRITE_BYTES = 1 << 16
+_LAST = ("Connection", "close")
 _HEALTH_PAGES = (HEALTH, READINESS)
 _CLOSE_SECONDS = 1.0
+_CHECKS, _CHECKS_EACH = 32, 2  # passwords that wait to be compared, of all clients and of one address
 _AT_ONCE = struct.pack("ii", 1, 0)  # struct linger: reset, and keep nothing in the kernel
 _RETRY_SECONDS = 0.1
 
@@ -64,18 +66,20 @@ class Limits:
 
 
 class _Stage(enum.Enum):
-    """What a connection does. SILENT: it is waited for. TAKING: its answer is on the way."""
+    """What a connection does. SILENT: it is waited for. CHECKING: its password is. TAKING: its answer is on the way."""
 
     SILENT = enum.auto()
+    CHECKING = enum.auto()
     ANSWERING = enum.auto()
     TAKING = enum.auto()
 
 
 @dataclass(eq=False, slots=True)
 class _Connection:
-    """One client. since: when its stage began."""
+    """One client. peer: its address. since: when its stage began."""
 
     client: socket.socket
+    peer: str
     task: asyncio.Task[None] | None = None
     stage: _Stage = _Stage.SILENT
     since: float = field(default_factory=time.monotonic)
@@ -143,7 +147,7 @@ class Server:
                 task.cancel()
             tasks = {one.task for one in self._connections if one.task}
             for one in self._connections:
-                if one.stage is _Stage.SILENT and one.task:
+                if one.stage in (_Stage.SILENT, _Stage.CHECKING) and one.task:
                     one.task.cancel()
             if tasks:
                 _, late = await asyncio.wait(tasks, timeout=_CLOSE_SECONDS)
@@ -156,7 +160,7 @@ class Server:
         is_told = False
         while True:
             try:
-                client, _ = await self._loop.sock_accept(listener)
+                client, peer = await self._loop.sock_accept(listener)
             except OSError as error:  # too many open files, for one: somebody must leave before anybody can come
                 if not is_told:
                     log.error("a connection cannot be accepted: %s", error.strerror)
@@ -168,7 +172,7 @@ class Server:
             if len(self._connections) >= self._limits.max_connections and not self._drop(_Stage.SILENT):
                 client.close()
                 continue
-            connection = _Connection(client)
+            connection = _Connection(client, peer[0] if isinstance(peer, tuple) else "")
             self._connections.add(connection)
             connection.task = self._loop.create_task(self._attend(connection))
             connection.task.add_done_callback(partial(self._end, connection))
@@ -192,7 +196,7 @@ class Server:
                 reader, writer = await self._opened(connection.client, gate.context)
             try:
                 if gate.lets_in(writer.get_extra_info("ssl_object")):
-                    await self._converse(connection, reader, writer)
+                    await self._converse(connection, reader, writer, gate)
                 await _closed(writer)
             except BaseException:
                 if connection.stage is _Stage.TAKING:  # what the client has not taken by now, it does not get
@@ -224,9 +228,9 @@ class Server:
         return reader, asyncio.StreamWriter(transport, protocol, reader, self._loop)
 
     async def _converse(
-        self, connection: _Connection, reader: asyncio.StreamReader, writer: asyncio.StreamWriter
+        self, connection: _Connection, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, opened: Gate
     ) -> None:
-        """One request after the other."""
+        """One request after the other, while what it came in by is in force."""
         talk = h11.Connection(h11.SERVER, max_incomplete_event_size=_HEAD_BYTES)
         until = connection.since + self._limits.request_seconds
         while True:
@@ -236,10 +240,10 @@ class Server:
             except h11.RemoteProtocolError as error:
                 await self._refuse(connection, talk, writer, error.error_status_hint)
                 return
-            if request is None:
+            if request is None or self.gatekeeper.gate().config.tls != opened.config.tls:
                 return
             connection.enter(_Stage.ANSWERING)
-            async with self._response(request) as response:
+            async with self._response(connection, request) as response:
                 await self._send(connection, talk, writer, response, is_head=request.method == "HEAD")
             if talk.our_state is not h11.DONE or talk.their_state is not h11.DONE:
                 return
@@ -247,7 +251,7 @@ class Server:
             connection.enter(_Stage.SILENT)
             if not talk.trailing_data[0]:
                 async with asyncio.timeout(self._limits.idle_seconds):
-                    talk.receive_data(await reader.read(_HEAD_BYTES))
+                    _hear(talk, await reader.read(_HEAD_BYTES))
             until = time.monotonic() + self._limits.request_seconds
 
     async def _refuse(
@@ -255,14 +259,14 @@ class Server:
     ) -> None:
         """Of a request that cannot be understood."""
         if talk.our_state in (h11.IDLE, h11.SEND_RESPONSE):
-            refusal = plain(status, "bad request\n", ("Connection", "close"))
+            refusal = plain(status, "bad request\n", _LAST)
             await self._send(connection, talk, writer, refusal, is_head=False)
 
     @contextlib.asynccontextmanager
-    async def _response(self, request: Request) -> AsyncIterator[Response]:
+    async def _response(self, connection: _Connection, request: Request) -> AsyncIterator[Response]:
         """Let in, and made; whoever is given a page that takes work holds a place until it has taken it."""
         gate = self.gatekeeper.gate()
-        refusal = await self._refusal(gate, request)
+        refusal = await self._refusal(gate, connection, request)
         if refusal is not None:
             yield _with_headers(refusal, gate.config.headers)
             return
@@ -278,7 +282,7 @@ class Server:
         finally:
             self._places.release()
 
-    async def _refusal(self, gate: Gate, request: Request) -> Response | None:
+    async def _refusal(self, gate: Gate, connection: _Connection, request: Request) -> Response | None:
         if self._is_health_open and request.path in _HEALTH_PAGES:
             return None
         if gate.bucket and not gate.bucket.takes(time.monotonic()):
@@ -286,8 +290,13 @@ class Server:
         authorization = request.headers.get("authorization", "")
         is_known = gate.users.known(authorization)
         if is_known is None:
+            checking = [one.peer for one in self._connections if one.stage is _Stage.CHECKING]
+            if len(checking) >= _CHECKS or checking.count(connection.peer) >= _CHECKS_EACH:
+                return plain(503, "too many passwords\n", ("Retry-After", "1"), _LAST)
+            connection.enter(_Stage.CHECKING)
             is_known = await self._loop.run_in_executor(self._checkers, gate.users.check, authorization)
-        return None if is_known else plain(401, "unauthorized\n", ("WWW-Authenticate", "Basic"))
+            connection.enter(_Stage.ANSWERING)
+        return None if is_known else plain(401, "unauthorized\n", ("WWW-Authenticate", "Basic"), _LAST)
 
     async def _has_place(self) -> bool:
         """While all are taken, the answer that has been on its way for longest is given up, and then the next."""
@@ -350,7 +359,7 @@ async def _request(talk: h11.Connection, reader: asyncio.StreamReader) -> Reques
     while True:
         event = talk.next_event()
         if event is h11.NEED_DATA and not talk.they_are_waiting_for_100_continue:
-            talk.receive_data(await reader.read(_HEAD_BYTES))
+            _hear(talk, await reader.read(_HEAD_BYTES))
         elif isinstance(event, h11.Request):
             if event.http_version not in (b"1.0", b"1.1"):
                 raise h11.RemoteProtocolError("not a version we speak", 505)
@@ -365,12 +374,23 @@ async def _request(talk: h11.Connection, reader: asyncio.StreamReader) -> Reques
             return request
 
 
+def _hear(talk: h11.Connection, data: bytes) -> None:
+    """Empty lines before a request are no fault: RFC 9112, section 2.2."""
+    is_before = talk.their_state is h11.IDLE and not talk.trailing_data[0]
+    heard = data.lstrip(b"\r\n") if is_before else data
+    if heard or not data:
+        talk.receive_data(heard)
+
+
 def _request_of(event: h11.Request) -> Request:
     headers: dict[str, str] = {}
     for name, value in event.headers:
         key = name.decode("ascii")
         headers[key] = f"{headers[key]}, {value.decode('latin-1')}" if key in headers else value.decode("latin-1")
-    path, _, _query = event.target.decode("ascii").partition("?")
+    target = event.target.decode("ascii")
+    if target.startswith(("http://", "https://")):  # as proxies are asked: RFC 9112, 3.2.2
+        target = "/" + target.partition("://")[2].partition("/")[2]
+    path, _, _query = target.partition("?")
     return Request(event.method.decode("ascii"), unquote(path), headers)
 
 

@@ -13,8 +13,7 @@ from collections.abc import Mapping
 
 _REMEMBERED = 128
 _MAX_HEADER_CHARACTERS = 1024
-# What a user who does not exist is compared with, so that the time tells nobody who does.
-_NOBODYS_HASH = b"$2b$10$" + b"." * 21 + b"O" + b"." * 31
+_USUAL_COST = b"10"
 
 
 class Users:
@@ -22,6 +21,9 @@ class Users:
 
     def __init__(self, users: Mapping[str, str]) -> None:
         self._hashes = {name: text.encode() for name, text in users.items()}
+        # What a user who does not exist is compared with, so that the time tells nobody who does.
+        cost = max((one.split(b"$")[2] for one in self._hashes.values()), default=_USUAL_COST)
+        self._nobodys_hash = b"$2b$" + cost + b"$" + b"." * 21 + b"O" + b"." * 31
         self._secret = secrets.token_bytes(32)
         self._one_at_a_time = threading.Lock()
         # Apart, so that no number of wrong passwords makes a right one be forgotten.
@@ -58,7 +60,7 @@ class Users:
 
         wanted = self._hashes.get(name)
         try:
-            is_right = bcrypt.checkpw(password, wanted or _NOBODYS_HASH)
+            is_right = bcrypt.checkpw(password, wanted or self._nobodys_hash)
         except ValueError:  # a password that bcrypt cannot have hashed: longer than 72 bytes, or with a zero in it
             return False
         return is_right and wanted is not None

@@ -231,6 +231,13 @@ class TestRefused:
             ("rate_limit:\n  interval: 1s\n  burst: true\n", "burst must be a whole number"),
             ("a: &a [*a]\nb: *c\n", "found undefined alias 'c'"),
             ("[" * 100_000, "it is not YAML"),
+            ("a: !!bool foo\n", "it is not YAML"),
+            ("a: !!timestamp foo\n", "it is not YAML"),
+            ("rate_limit:\n  interval: 1s\n  burst: 1" + "0" * 400 + "\n", "burst can be 1000000 at most"),
+            (
+                f"basic_auth_users:\n  alice: {HASH.replace('$2y$', '$2$')}\n",
+                "the password of 'alice' is not hashed by bcrypt",
+            ),
         ],
     )
     def test_text(self, folder: Path, text: str, said: str) -> None:

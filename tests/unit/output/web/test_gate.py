@@ -4,8 +4,14 @@ from __future__ import annotations
 
 import base64
 import datetime
+import http.client
 import logging
+import os
+import socket
 import ssl
+import time
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack
 from pathlib import Path
 
 import bcrypt
@@ -29,9 +35,9 @@ def pages() -> Pages:
     return Pages(lambda: SNAPSHOT, OwnMetrics(), lambda: True)
 
 
-def hashed(password: str) -> str:
+def hashed(password: str, cost: int = 4) -> str:
     """At the least cost there is."""
-    return bcrypt.hashpw(password.encode(), bcrypt.gensalt(4)).decode()
+    return bcrypt.hashpw(password.encode(), bcrypt.gensalt(cost)).decode()
 
 
 def basic(name: str, password: str) -> str:
@@ -92,6 +98,32 @@ class TestUsers:
             assert get(address, Authorization=basic("alice", "old")).status == 401
             assert get(address, Authorization=basic("alice", "new")).status == 200
 
+    def test_guessers_do_not_keep_out_who_is_known(self, file: Path) -> None:
+        """300 of them, with a new wrong password each; nor does a change of the file that leaves the users alone."""
+        text = f"basic_auth_users:\n  alice: {hashed('p', 10)}\n"
+        file.write_text(text)
+        with serving(pages(), config_file=file, max_connections=256) as address, ExitStack() as guessers:
+            assert get(address, Authorization=basic("alice", "p")).status == 200
+            for number in range(300):
+                guesser = guessers.enter_context(socket.create_connection(address))
+                guess = f"GET /metrics HTTP/1.1\r\nHost: a\r\nAuthorization: {basic('alice', str(number))}\r\n\r\n"
+                guesser.sendall(guess.encode())
+            file.write_text(text + "# changed\n")
+            before = time.monotonic()
+
+            assert get(address, Authorization=basic("alice", "p")).status == 200
+            assert time.monotonic() - before < 1
+
+    def test_passwords_that_wait_are_two_of_one_address(self, file: Path) -> None:
+        """The third is told to come again, and the connection ends."""
+        file.write_text(f"basic_auth_users:\n  alice: {hashed('p', 12)}\n")
+        with serving(pages(), config_file=file) as address, ThreadPoolExecutor(8) as clients:
+            guesses = [clients.submit(get, address, Authorization=basic("alice", str(number))) for number in range(8)]
+            answers = [guess.result() for guess in guesses]
+
+        assert {answer.status for answer in answers} == {401, 503}
+        assert {answer.headers["Connection"] for answer in answers} == {"close"}
+
 
 class TestOthers:
     """Headers, rate limit."""
@@ -148,6 +180,18 @@ class TestTls:
             assert get(address, context=client(other)).status == 200
             with pytest.raises(ssl.SSLCertVerificationError):
                 get(address, context=client())
+
+    def test_connection_of_before_is_not_answered_any_more(self, file: Path) -> None:
+        """Once TLS is spoken: whoever is connected would go on in clear for ever."""
+        with serving(pages(), config_file=file) as address:
+            connection = http.client.HTTPConnection(*address, timeout=5)
+            connection.request("GET", "/healthz")
+            assert connection.getresponse().read() == b"ok\n"
+            file.write_text(put_pair(file.parent))
+            connection.request("GET", "/healthz")
+            with pytest.raises(http.client.RemoteDisconnected):
+                connection.getresponse()
+            connection.close()
 
     def test_client_certificate(self, file: Path) -> None:
         """Of the authority, and with a name that is allowed."""
@@ -211,10 +255,20 @@ class TestGatekeeper:
         keeper = Gatekeeper(file)
         file.unlink()
         assert keeper.gate().config.rate_limit is not None
-        file.write_text("")
+        file.write_text("# nothing\n")
 
         assert keeper.gate().config.rate_limit is None
         assert [record.levelname for record in caplog.records] == ["ERROR", "INFO"]
+
+    def test_file_in_the_middle_of_being_written_lets_nobody_in(self, file: Path) -> None:
+        """It is emptied first. One that stays empty is believed."""
+        file.write_text(f"basic_auth_users:\n  alice: {hashed('p')}\n")
+        keeper = Gatekeeper(file)
+        file.write_text("")
+        assert set(keeper.gate().config.users) == {"alice"}
+        os.utime(file, (time.time() - 2, time.time() - 2))
+
+        assert not keeper.gate().config.users
 
     def test_certificate_in_the_middle_of_a_change(self, file: Path, caplog: pytest.LogCaptureFixture) -> None:
         """The key is there before its certificate: the pair of before is served until both are."""

@@ -21,6 +21,14 @@ class TestListening:
         with first, second:
             assert [one.getsockname()[0] for one in (first, second)] == ["127.0.0.1", "127.0.0.2"]
 
+    def test_no_host_is_every_address(self) -> None:
+        """Of IPv4, and of IPv6 where there is one."""
+        (found,) = listening([("", 0)])
+        with found:
+            port = found.getsockname()[1]
+            for host in ("127.0.0.1", "::1") if found.family == socket.AF_INET6 else ("127.0.0.1",):
+                socket.create_connection((host, port), timeout=5).close()
+
     def test_ipv6(self) -> None:
         """Of its own: the port of the same number stays free for IPv4."""
         try:

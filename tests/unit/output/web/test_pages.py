@@ -166,14 +166,14 @@ class TestReload:
     def test_reloads(self, method: str) -> None:
         """Once a request."""
         calls: list[int] = []
-        answer = Answer(pages(reload=lambda: calls.append(1)), "/-/reload", method)
+        answer = Answer(pages(reload=lambda: calls.append(1) or ()), "/-/reload", method)
 
         assert (answer.status, answer.text, calls) == (200, "reloaded\n", [1])
 
     def test_is_no_link_to_follow(self) -> None:
         """GET changes nothing."""
         calls: list[int] = []
-        answer = Answer(pages(reload=lambda: calls.append(1)), "/-/reload")
+        answer = Answer(pages(reload=lambda: calls.append(1) or ()), "/-/reload")
 
         assert (answer.status, answer.headers["Allow"], calls) == (405, "POST, PUT", [])
 

@@ -87,6 +87,25 @@ class TestHttp:
         assert answer.startswith(b"HTTP/1.1 200 OK\r\n")
         assert answer.endswith(b"\r\n\r\nok\n")
 
+    def test_target_may_name_the_server(self) -> None:
+        """As proxies are asked."""
+        with serving(pages()) as address:
+            for target in (b"http://a:1/healthz?b=c", b"https://a/healthz"):
+                answer = said(address, b"GET " + target + b" HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n")
+                assert answer.endswith(b"\r\n\r\nok\n")
+
+    def test_empty_lines_before_a_request_are_no_fault(self) -> None:
+        """The first one, and the next on the same connection."""
+        with serving(pages()) as address, connected(address, 1) as (client,):
+            for _ in range(2):
+                client.sendall(b"\r\n")
+                time.sleep(0.05)
+                client.sendall(b"\r\nGET /healthz HTTP/1.1\r\nHost: a\r\n\r\n")
+                answer = b""
+                while not answer.endswith(b"\r\n\r\nok\n"):
+                    answer += client.recv(4096) or b"the end\r\n\r\nok\n"
+                assert answer.startswith(b"HTTP/1.1 200 OK")
+
     def test_query_is_no_part_of_the_path(self) -> None:
         """Nor are escapes."""
         with serving(pages()) as address:

@@ -67,6 +67,16 @@ class TestUsers:
         assert [users.check(right), users.check(wrong)] == [True, False]
         assert [users.known(right), users.known(wrong)] == [True, False]
 
+    def test_user_who_does_not_exist_costs_as_much_as_the_costliest(self) -> None:
+        """So that the time tells nobody who does."""
+        users = Users({"alice": HASH, "bob": HASH.replace("$04$", "$07$")})
+        compared: list[bytes] = []
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(bcrypt, "checkpw", lambda _password, wanted: compared.append(wanted) or False)
+            users.check(header("carol", "x"))
+
+        assert compared[0].startswith(b"$2b$07$")
+
     def test_no_number_of_wrong_passwords_makes_a_right_one_forgotten(self, users: Users) -> None:
         """A guesser does not slow the scraper down."""
         users.check(header("alice", "correct horse"))
