@@ -193,7 +193,7 @@ class TestTrouble:
         lines = [record.getMessage() for record in caplog.records]
         assert len(lines) == 2
         assert "403 Forbidden: pods is forbidden" in lines[0]
-        assert "grant get, list and watch of pods to its service account" in lines[0]
+        assert "grant list and watch of pods to its service account" in lines[0]
         assert lines[1] == "pods have their names again"
 
     @pytest.mark.parametrize(
