@@ -35,7 +35,10 @@ class VersionGone(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Bounds:
-    """Of what the API server may take: a page, a list of all its pages, a watch's first word, a line of it, all of it."""
+    """Of what the API server may take: a page, a list of all its pages, a watch's first word, a line of it, all of it.
+
+    list_seconds: after them no further page is asked for.
+    """
 
     page_seconds: float = ANSWER_SECONDS
     list_seconds: float = 120.0
@@ -119,10 +122,9 @@ class ApiServer:
         tokens = {""}
         token = ""
         for _ in range(self._bounds.list_pages):
-            left_seconds = until - time.monotonic()
-            if left_seconds <= 0:
+            if time.monotonic() > until:
                 raise Unanswered(f"the list of pods was not whole within {self._bounds.list_seconds:.3g} s")
-            page = self._page(limit, token, min(left_seconds, self._bounds.page_seconds))
+            page = self._page(limit, token)
             yield page
             token = page.token
             if token in tokens or len(token) > MAX_TOKEN_CHARACTERS:
@@ -130,10 +132,10 @@ class ApiServer:
             tokens.add(token)
         raise Unanswered(f"the list of pods has more than {self._bounds.list_pages} pages")
 
-    def _page(self, limit: int, token: str, timeout_seconds: float) -> _Page:
+    def _page(self, limit: int, token: str) -> _Page:
         target = self._target(limit=str(limit), **({"continue": token} if token else {}))
         max_bytes = PAGE_BYTES if limit > 1 else MAX_BODY_BYTES
-        content = self.endpoint.json(target, timeout_seconds, max_bytes)
+        content = self.endpoint.json(target, self._bounds.page_seconds, max_bytes)
         metadata = content.get("metadata") if isinstance(content, Mapping) else None
         items = content.get("items") if isinstance(content, Mapping) else None
         if not isinstance(metadata, Mapping) or not isinstance(items, list | None):
