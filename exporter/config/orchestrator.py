@@ -61,7 +61,7 @@ SETTINGS = (
         f"{_SERVICE_ACCOUNT}/token",
         settings.absolute_path,
         "FILE",
-        "token of a service account that may get, list and watch pods; read anew whenever it is asked",
+        "token of a service account that may list and watch pods; read anew whenever it is asked",
     ),
     Setting(
         "orchestrator.verify",

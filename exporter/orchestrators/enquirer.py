@@ -99,7 +99,7 @@ class Enquirer:
 
     def _failed(self, error: Unanswered) -> None:
         if not self._is_failing:
-            remedy = "; grant get, list and watch of pods to its service account" if error.status == _FORBIDDEN else ""
+            remedy = "; grant list and watch of pods to its service account" if error.status == _FORBIDDEN else ""
             log.warning(
                 "new containers have ids for names, until their pods can be read: %s%s", error.one_line(), remedy
             )

@@ -86,7 +86,7 @@ class TestNames:
         """Nothing else is missing."""
         cluster, rank = Cluster(is_forbidden=True), fresh_rank()
         with naming(cluster, tmp_path) as exporter:
-            eventually(lambda: "grant get, list and watch of pods" in exporter.logs, "it may not ask")
+            eventually(lambda: "grant list and watch of pods" in exporter.logs, "it may not ask")
             with working(exporter, cgroup, rank):
                 first = eventually(lambda: names(exporter, rank), "it is exported")
 

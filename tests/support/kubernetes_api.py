@@ -45,7 +45,10 @@ def uid_of(name: str) -> str:
 
 @dataclass
 class Cluster:
-    """What the server knows, and how it behaves. token: the only one it takes. forgets_before: the oldest version it knows."""
+    """What the server knows, and how it behaves. token: the only one it takes. forgets_before: the oldest version it knows.
+
+    raw_flood: what a watch tells without end. endless_pages: tokens of a list of empty pages that has no last one.
+    """
 
     token: str = "first"  # noqa: S105 - of a test
     version: int = 100
@@ -57,6 +60,8 @@ class Cluster:
     page_pods: int = 2
     raw_answer: bytes | None = None
     raw_events: bytes = b""
+    raw_flood: bytes = b""
+    endless_pages: Iterator[str] | None = None
     watch_lasts_seconds: float = 60.0
     requests: list[str] = field(default_factory=list)
     is_over: threading.Event = field(default_factory=threading.Event)
@@ -114,6 +119,9 @@ class _Handler(BaseHTTPRequestHandler):
             self._list(query)
 
     def _list(self, query: dict[str, str]) -> None:
+        if self.cluster.endless_pages:
+            self._document({"metadata": {"continue": next(self.cluster.endless_pages)}, "items": []})
+            return
         node = query.get("fieldSelector", "").removeprefix("spec.nodeName=")
         pods = [one for one in self.cluster.pods.values() if not node or one["spec"]["nodeName"] == node]
         at = int(query.get("continue", "0"))
@@ -133,6 +141,8 @@ class _Handler(BaseHTTPRequestHandler):
         version = int(query["resourceVersion"])
         if cluster.raw_events:
             self._chunk(cluster.raw_events)
+        while cluster.raw_flood and not cluster.is_over.is_set():
+            self._chunk(cluster.raw_flood)
         if version < cluster.forgets_before:
             status = {"kind": "Status", "status": "Failure", "reason": "Expired", "code": 410}
             self._chunk(json.dumps({"type": "ERROR", "object": status}).encode() + b"\n")

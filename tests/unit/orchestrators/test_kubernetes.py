@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import logging
 import ssl
+import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from urllib.parse import parse_qs, urlsplit
 
 import pytest
 
@@ -16,14 +19,16 @@ from exporter.identity.place import Place
 from exporter.orchestrators import enquirer as enquirers
 from exporter.orchestrators.directory import Directory
 from exporter.orchestrators.enquirer import Enquirer
-from exporter.orchestrators.http_json import Endpoint
-from exporter.orchestrators.kubernetes import ApiServer, Kubelet
+from exporter.orchestrators.http_json import Endpoint, Unanswered
+from exporter.orchestrators.kubernetes import ApiServer, Bounds, Kubelet
 from tests.support.certificates import issue
 from tests.support.kubernetes_api import Cluster, pod, serving, uid_of
 from tests.support.traced import eventually
 
 ONE, TWO, THREE = "1" * 64, "2" * 64, "3" * 64
 NOW = enquirers.Pace(first_retry_seconds=0.01, last_retry_seconds=0.05, denied_retry_seconds=0.05, long_seconds=60.0)
+
+PATIENT = Bounds(page_seconds=10.0)
 
 
 @pytest.fixture
@@ -45,16 +50,14 @@ def asking(
     token: Path,
     *,
     is_kubelet: bool = False,
-    list_seconds: float = 10.0,
+    bounds: Bounds = PATIENT,
     tls: ssl.SSLContext | None = None,
     ca_file: Path | None = None,
 ) -> Iterator[Directory]:
     """The directory that fills. tls: of the cluster."""
     with serving(cluster, tls) as url:
         directory, endpoint = Directory(), Endpoint(url, ca_file, token)
-        source = (
-            Kubelet(endpoint, directory, 0.02) if is_kubelet else ApiServer(endpoint, "gpu7", directory, list_seconds)
-        )
+        source = Kubelet(endpoint, directory, 0.02) if is_kubelet else ApiServer(endpoint, "gpu7", directory, bounds)
         enquirer = Enquirer(source, directory, lambda _: None, NOW)
         enquirer.start()
         try:
@@ -63,6 +66,20 @@ def asking(
             enquirer.stop()
             cluster.is_over.set()
             enquirer.join(5)
+
+
+def round_in_a_thread(cluster: Cluster, token: Path, stopping: threading.Event, url: str) -> threading.Thread:
+    """One round of the API server, until it ends or is stopped."""
+    source = ApiServer(Endpoint(url, None, token), "gpu7", Directory())
+    thread = threading.Thread(target=source.round, args=(stopping, lambda: None), daemon=True)
+    thread.start()
+    return thread
+
+
+def limits(cluster: Cluster) -> list[int]:
+    """Of the pages of lists, in the order in which they were asked for."""
+    queries = [parse_qs(urlsplit(request).query) for request in cluster.requests if "watch" not in request]
+    return [int(query["limit"][0]) for query in queries]
 
 
 def is_called(directory: Directory, identifier: str, wanted: Place | None) -> None:
@@ -162,6 +179,110 @@ class TestApiServer:
         assert cluster.requests == []
 
 
+class TestEnds:
+    """Of a list, and of what was begun when we stop."""
+
+    def listed(self, cluster: Cluster, token: Path, bounds: Bounds) -> Directory:
+        """What a round finds."""
+        with serving(cluster) as url:
+            directory = Directory()
+            ApiServer(Endpoint(url, None, token), "gpu7", directory, bounds).round(threading.Event(), lambda: None)
+            return directory
+
+    def test_list_that_goes_on_where_it_has_been_is_refused(self, token: Path) -> None:
+        """After the third page, whose token is that of the first."""
+        cluster = Cluster(endless_pages=itertools.cycle(["a", "b"]))
+        with pytest.raises(Unanswered, match="goes on where it has been"):
+            self.listed(cluster, token, Bounds(list_pages=10))
+
+        assert len(cluster.requests) == 3
+
+    def test_list_with_a_token_that_is_too_long_is_refused(self, token: Path) -> None:
+        """It would have to be sent, and remembered."""
+        cluster = Cluster(endless_pages=iter(["a" * 4096, "b" * 4097]))
+        with pytest.raises(Unanswered, match="or nowhere"):
+            self.listed(cluster, token, Bounds(list_pages=10))
+
+        assert len(cluster.requests) == 2
+
+    def test_pages_of_a_list_are_bounded(self, token: Path) -> None:
+        """Also if each has another token."""
+        cluster = Cluster(endless_pages=map(str, itertools.count(1)))
+        with pytest.raises(Unanswered, match="more than 7 pages"):
+            self.listed(cluster, token, Bounds(list_pages=7))
+
+        assert len(cluster.requests) == 7
+
+    def test_time_of_a_list_is_bounded(self, token: Path) -> None:
+        """Not only that of a page."""
+        cluster = Cluster(endless_pages=map(str, itertools.count(1)))
+        with pytest.raises(Unanswered, match=r"not whole within 0\.2 s"):
+            self.listed(cluster, token, Bounds(list_seconds=0.2, list_pages=1_000_000))
+
+    def test_list_ends_when_we_stop(self, token: Path) -> None:
+        """Between two pages; there is no watch then."""
+        tokens, stopping = itertools.count(1), threading.Event()
+
+        def told() -> Iterator[str]:
+            for number in tokens:
+                if number == 3:
+                    stopping.set()
+                yield str(number)
+
+        cluster = Cluster(endless_pages=told())
+        with serving(cluster) as url:
+            round_in_a_thread(cluster, token, stopping, url).join(10)
+
+        assert len(cluster.requests) == 3
+
+    def test_flood_of_blank_lines_ends_when_we_stop(self, token: Path) -> None:
+        """They are no events, and count."""
+        cluster, stopping = Cluster(raw_flood=b"\n" * 65536), threading.Event()
+        with serving(cluster) as url:
+            thread = round_in_a_thread(cluster, token, stopping, url)
+            eventually(lambda: cluster.watches, "it watches")
+            stopping.set()
+            thread.join(10)
+
+            assert not thread.is_alive()
+
+
+class TestSizes:
+    """Of pages, which are made smaller."""
+
+    def test_page_that_is_too_large_is_asked_for_in_smaller_ones(self, token: Path) -> None:
+        """Thirty pods of 200 KiB: 25 are 5 MB, and 12 are less than 4 MiB. The list begins anew each time."""
+        cluster = Cluster(page_pods=50)
+        for n in range(30):
+            cluster.put(pod(f"job-{n}", annotations={"of": "a" * 204_800}))
+        cluster.events.clear()
+        with asking(cluster, token) as directory:
+            eventually(lambda: len(directory) == 30, "all are known")
+
+        assert limits(cluster) == [50, 25, 12, 12, 12]
+
+    def test_pod_that_is_larger_than_a_page_is_read_alone(self, token: Path) -> None:
+        """Of 5 MiB; it hides no other."""
+        cluster = Cluster(page_pods=50)
+        cluster.put(pod("large", annotations={"of": "a" * (5 << 20)}))
+        cluster.put(pod("job-0", ("train", ONE)))
+        cluster.events.clear()
+        with asking(cluster, token) as directory:
+            is_called(directory, ONE, Place("train", "job-0", "train"))
+
+        assert limits(cluster) == [50, 25, 12, 6, 3, 1, 1]
+
+    def test_line_of_a_watch_that_is_too_large_means_a_new_list(self, token: Path) -> None:
+        """The watch would come to the same line again and again."""
+        cluster = Cluster(page_pods=50)
+        with asking(cluster, token) as directory:
+            eventually(lambda: cluster.watches, "it watches")
+            cluster.put(pod("job-0", ("train", ONE), annotations={"of": "a" * (5 << 20)}))
+            is_called(directory, ONE, Place("train", "job-0", "train"))
+
+        assert sum("watch" not in request for request in cluster.requests) > 1
+
+
 class TestKubelet:
     """Asked again and again."""
 
@@ -193,7 +314,7 @@ class TestTrouble:
         lines = [record.getMessage() for record in caplog.records]
         assert len(lines) == 2
         assert "403 Forbidden: pods is forbidden" in lines[0]
-        assert "grant get, list and watch of pods to its service account" in lines[0]
+        assert "grant list and watch of pods to its service account" in lines[0]
         assert lines[1] == "pods have their names again"
 
     @pytest.mark.parametrize(
@@ -220,7 +341,7 @@ class TestTrouble:
         """Is given up after a while, and asked again."""
         cluster = Cluster(is_hanging=True)
         cluster.put(pod("job-0", ("train", ONE)))
-        with asking(cluster, token, list_seconds=0.1) as directory:
+        with asking(cluster, token, bounds=Bounds(page_seconds=0.1)) as directory:
             eventually(lambda: len(cluster.requests) >= 2, "it tries again")
             cluster.is_hanging = False
             is_called(directory, ONE, Place("train", "job-0", "train"))
@@ -256,6 +377,19 @@ class TestTrouble:
             eventually(lambda: caplog.records, "it is said")
 
         assert "a line is larger than 4194304 bytes" in caplog.text
+
+    def test_watch_that_is_not_answered_is_no_success(self, token: Path, caplog: pytest.LogCaptureFixture) -> None:
+        """It was said once that there are no names; that we try again is not said to be the end of it."""
+        caplog.set_level(logging.INFO)
+        cluster = Cluster(watch_lasts_seconds=0.1)
+        with asking(cluster, token) as directory:
+            eventually(lambda: cluster.watches, "it watches")
+            cluster.is_forbidden = True
+            eventually(lambda: not directory.is_worth_waiting_for, "it may not watch any more")
+            asked = len(cluster.requests)
+            eventually(lambda: len(cluster.requests) >= asked + 3, "it tries again")
+
+        assert [record.levelname for record in caplog.records] == ["WARNING"]
 
     def test_nobody_there(self, token: Path, caplog: pytest.LogCaptureFixture) -> None:
         """One line."""
