@@ -1,6 +1,6 @@
 """Which capabilities are needed, what for, and what is missing without each; and letting go of all others.
 
-`run` lets go before it does anything else: whatever it does, it does with these. With --attach.frozen it lets go once more.
+`run` lets go as soon as it has read its settings: all else it does with these. With --attach.frozen it lets go once more.
 """
 
 from __future__ import annotations

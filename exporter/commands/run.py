@@ -36,9 +36,9 @@ def run(arguments: argparse.Namespace) -> int:
     def read_config() -> config.Config:
         return config.load(vars(arguments))
 
+    settings = read_config()
     place.join_readers()
     privileges.let_go()
-    settings = read_config()
     logs.set_up(settings.log_level, settings.log_format)
     signal.pthread_sigmask(
         signal.SIG_BLOCK, {signal.SIGHUP, signal.SIGUSR1}
