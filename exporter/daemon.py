@@ -10,7 +10,6 @@ import logging
 import math
 import os
 import platform
-import queue
 import select
 import sys
 import threading
@@ -18,7 +17,7 @@ import time
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future
 from concurrent.futures import TimeoutError as FutureTimeout
-from contextlib import ExitStack, nullcontext, suppress
+from contextlib import ExitStack, nullcontext
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -56,6 +55,7 @@ from exporter.output.web.gate import Gatekeeper
 from exporter.output.web.pages import Pages
 from exporter.output.web.server import Limits, Server
 from exporter.publication import Publication
+from exporter.reloads import Reloads
 from exporter.report import Hear, Report
 from exporter.roster import Roster
 from exporter.self_report import report_attachments, report_start
@@ -100,12 +100,11 @@ class Daemon:
         self._manager = ServiceManager(os.environ)
         self._stopping = threading.Event()
         self._has_ticked = False
-        self._has_stopped = False
         self._next_roll_call_at = 0.0
         self.own = OwnMetrics()
         self._hearers = list(hearers)
         self._pushes = self._make_pushes(config)
-        self._reloads: queue.SimpleQueue[Future[Sequence[str]]] = queue.SimpleQueue()
+        self._reloads = Reloads(self._reload, lambda: self.own.set(catalog.RELOAD_SUCCESS, 0))
         loaded = probing.load(config, self.own, resources)
         self.kernel, collectors = loaded.kernel, loaded.collectors
         processes = Processes(config.procfs)
@@ -310,8 +309,7 @@ class Daemon:
                     next_collection_at = started_at + COLLECT_SECONDS
         finally:
             self._manager.stopping()
-            self._has_stopped = True
-            self._refuse_reloads()
+            self._reloads.close()
             self._flush()
             if self._capsules:
                 self._capsules.close(self._clock.now())
@@ -341,11 +339,7 @@ class Daemon:
 
         The result: flags whose change needs a restart.
         """
-        asked: Future[Sequence[str]] = Future()
-        self._reloads.put(asked)
-        if self._has_stopped:
-            self._refuse_reloads()
-            return asked
+        asked = self._reloads.ask()
         os.eventfd_write(self._wake_fd, 1)
         return asked
 
@@ -379,23 +373,6 @@ class Daemon:
         if left:
             log.warning("a restart is needed for what has changed in %s", ", ".join(left))
         return left
-
-    def _obey_reloads(self) -> None:
-        while not self._reloads.empty():
-            asked = self._reloads.get()
-            try:
-                asked.set_result(self._reload())
-            except ExporterError as error:
-                asked.set_exception(error)
-            except Exception as error:
-                self.own.set(catalog.RELOAD_SUCCESS, 0)
-                log.exception("the configuration stays as it was")
-                asked.set_exception(ExporterError(f"a defect, {type(error).__name__}: the log says more"))
-
-    def _refuse_reloads(self) -> None:
-        with suppress(queue.Empty):
-            while True:
-                self._reloads.get_nowait().set_exception(ExporterError("the exporter is stopping"))
 
     def disable_probes(self) -> None:
         """Make run() remove every probe and attach none any more; from any thread or a signal handler."""
@@ -438,7 +415,7 @@ class Daemon:
     def _cycle(self, *, is_due: bool) -> None:
         """One round; whatever goes wrong costs this round only."""
         try:
-            self._obey_reloads()
+            self._reloads.obey()
             if self._is_probing and not self.discovery.is_enabled:
                 self._switch_off()
             self._look_at_fresh_mappings()

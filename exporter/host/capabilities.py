@@ -20,8 +20,6 @@ class Capability(enum.IntEnum):
 
     DAC_READ_SEARCH = 2
     SYS_PTRACE = 19
-    SYS_ADMIN = 21
-    SYS_RESOURCE = 24
     PERFMON = 38
     BPF = 39
     CHECKPOINT_RESTORE = 40

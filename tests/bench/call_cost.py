@@ -6,8 +6,9 @@ import os
 import statistics
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from contextlib import contextmanager
+from pathlib import Path
 
 from exporter.host.elf import read_elf
 from exporter.kernel import loader, probes
@@ -20,7 +21,7 @@ CALLS = 50_000
 ROUNDS = 31
 
 
-def _load_plain(name: str, kind: AttachKind) -> Kernel:
+def load_plain(name: str, kind: AttachKind) -> Kernel:
     """An object of this folder whose programs are named like ours, so that probes.attach() attaches them alike."""
     kernel = Kernel(loader.Libbpf(), kind, {}, {}, {})
     loader.load_object(kernel, BUILD / f"{name}.bpf.o", loader.call_programs("cuda", kind), {})
@@ -28,10 +29,11 @@ def _load_plain(name: str, kind: AttachKind) -> Kernel:
 
 
 @contextmanager
-def _attached(kernel: Kernel) -> Iterator[None]:
-    fd = os.open(LIBRARY, os.O_RDONLY | os.O_CLOEXEC)
+def attached(kernel: Kernel, library: Path = LIBRARY, symbols: Collection[str] = ()) -> Iterator[None]:
+    """Probes on functions of a library, by default on all that are wanted of the runtime."""
+    fd = os.open(library, os.O_RDONLY | os.O_CLOEXEC)
     try:
-        offsets = read_elf(fd).symbol_offsets(wanted_symbols(Api.RUNTIME))
+        offsets = read_elf(fd).symbol_offsets(symbols or wanted_symbols(Api.RUNTIME))
         attachment = probes.attach(kernel, Api.RUNTIME, fd, offsets)
     finally:
         os.close(fd)
@@ -48,7 +50,7 @@ def _burst_ns(target: Target) -> float:
 
 def call_costs(kind: AttachKind) -> dict[str, tuple[float, list[float]]]:
     """Name -> (median ns per call, ratio to the empty programs round by round), untraced cost subtracted nowhere."""
-    kernels = {"empty": _load_plain("empty", kind), "exporter": loader.load(wanted=kind)}
+    kernels = {"empty": load_plain("empty", kind), "exporter": loader.load(wanted=kind)}
     samples: dict[str, list[float]] = {"untraced": [], "empty": [], "exporter": []}
     try:
         with Target() as target:
@@ -57,7 +59,7 @@ def call_costs(kind: AttachKind) -> dict[str, tuple[float, list[float]]]:
                 samples["untraced"].append(_burst_ns(target))
                 order = list(kernels) if round_number % 2 else list(reversed(kernels))
                 for name in order:
-                    with _attached(kernels[name]):
+                    with attached(kernels[name]):
                         target.do("burst 1000")
                         samples[name].append(_burst_ns(target))
     finally:
@@ -71,7 +73,7 @@ def call_costs(kind: AttachKind) -> dict[str, tuple[float, list[float]]]:
 
 def record_per_call(kind: AttachKind) -> tuple[float, float, float]:
     """The alternative, with a thread that takes the records: (ns per call, CPU ns of the reader per call, share dropped)."""
-    kernel = _load_plain("record", kind)
+    kernel = load_plain("record", kind)
     received = 0
 
     def count(_record: bytes) -> None:
@@ -84,7 +86,7 @@ def record_per_call(kind: AttachKind) -> tuple[float, float, float]:
     reader = threading.Thread(target=_consume, args=(ring.consume, stopping, cpu_ns))
     try:
         reader.start()
-        with Target() as target, _attached(kernel):
+        with Target() as target, attached(kernel):
             costs = [_burst_ns(target) for _ in range(3)]
         stopping.set()
         reader.join()

@@ -21,14 +21,12 @@ from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple, Self
 
-from exporter.host.elf import read_elf
-from exporter.kernel import loader, probes
-from exporter.kernel.abi import Api
+from exporter.kernel import loader
 from exporter.kernel.loader import AttachKind, Kernel
 from tests.bench import target
-from tests.bench.call_cost import _load_plain
+from tests.bench.call_cost import attached, load_plain
 from tests.bench.exporter_cost import running
-from tests.bench.step_time import _job
+from tests.bench.step_time import training_job
 from tests.bench.switch_cost import SUBJECTS, switch_ns
 from tests.bench.target import BUILD
 from tests.faults.injectors import cpu
@@ -152,7 +150,7 @@ def _until_free(caller: _Caller) -> None:
 
 def call_costs() -> list[Cost]:
     """Of a call of a function that returns at once."""
-    kernels = {"empty programs, attached as ours": _load_plain("empty", AttachKind.SESSION)}
+    kernels = {"empty programs, attached as ours": load_plain("empty", AttachKind.SESSION)}
     kernels["gpu-stall-exporter"] = loader.load(wanted=AttachKind.SESSION)
     untraced: list[float] = []
     samples: dict[str, list[float]] = {}
@@ -179,21 +177,8 @@ def call_costs() -> list[Cost]:
     return _costs(dict.fromkeys(whole, untraced), whole)
 
 
-@contextmanager
-def _attached(kernel: Kernel) -> Iterator[None]:
-    fd = os.open(LIBRARY, os.O_RDONLY | os.O_CLOEXEC)
-    try:
-        attachment = probes.attach(kernel, Api.RUNTIME, fd, read_elf(fd).symbol_offsets([HOT]))
-    finally:
-        os.close(fd)
-    try:
-        yield
-    finally:
-        attachment.detach()
-
-
 def _call_tracers(kernels: dict[str, Kernel], tgid: str) -> dict[str, Any]:
-    tracers: dict[str, Any] = {name: partial(_attached, kernel) for name, kernel in kernels.items()}
+    tracers: dict[str, Any] = {name: partial(attached, kernel, LIBRARY, [HOT]) for name, kernel in kernels.items()}
     if shutil.which("bpftrace"):
         tracers["bpftrace, count of entries"] = lambda: _tool("bpftrace", "-e", COUNT)
         tracers["bpftrace, histogram of durations"] = lambda: _tool("bpftrace", "-e", HISTOGRAM)
@@ -312,7 +297,7 @@ def situation() -> Iterator[str]:
     node_exporter = shutil.which("prometheus-node-exporter")
     flags = ("--collector.disable-defaults", "--collector.pressure", "--collector.cpu", "--collector.schedstat")
     with ExitStack() as stack:
-        job = stack.enter_context(_job())
+        job = stack.enter_context(training_job())
         exporter = stack.enter_context(running())
         theirs = f"127.0.0.1:{free_port()}"
         if node_exporter:

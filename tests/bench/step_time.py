@@ -75,7 +75,7 @@ class _Job:
 
 
 @contextmanager
-def _job() -> Iterator[_Job]:
+def training_job() -> Iterator[_Job]:
     process = subprocess.Popen(
         standin.trainer_command(*FLAGS), env=standin.environment(), stdout=subprocess.PIPE, text=True
     )
@@ -88,7 +88,7 @@ def _job() -> Iterator[_Job]:
 
 def step_times() -> Iterator[StepTime]:
     """Of every mode; about a minute each."""
-    with _job() as job:
+    with training_job() as job:
         for mode in MODES:
             ratios, rates = [], []
             for pair in range(PAIRS):

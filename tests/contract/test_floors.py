@@ -13,7 +13,7 @@ PACKAGE = Path(__file__).parents[2] / "exporter"
 
 FLOORS = (
     {"__init__", "errors", "units", "catalog"},
-    {"config", "clock", "logs", "totals", "rates", "prometheus_rule", "service_manager", "signals"},
+    {"config", "clock", "logs", "totals", "rates", "prometheus_rule", "reloads", "service_manager", "signals"},
     {"model"},
     {"kernel", "host"},
     {"identity", "accounting", "ledger"},

@@ -49,6 +49,7 @@ class Gatekeeper:
         self._path = path
         self._gate = OPEN_GATE
         self._looked_at: dict[Path, bytes | str] = {}
+        self._empty_since: float | None = None
         self._certificate_due_at = 0.0
         self._objection: str | None = None
         if path is not None:
@@ -59,10 +60,14 @@ class Gatekeeper:
         """The one in force."""
         if self._path is None:
             return self._gate
-        has_changed = any(_content(path) != content for path, content in self._looked_at.items())
-        if has_changed and not _is_being_written(self._path):
+        before = self._looked_at
+        if any(_content(path) != content for path, content in before.items()):
             try:
-                self._gate = self._made(self._path)
+                gate = self._made(self._path)
+                if self._is_being_written(self._path):
+                    self._looked_at = before
+                    return self._gate
+                self._gate = gate
                 self._certificate_due_at = 0.0
                 log.info("%s has changed, and is in force", self._path)
             except BadInput as error:
@@ -87,6 +92,19 @@ class Gatekeeper:
             self._looked_at = looked_at
         return Gate(config, context, self._users(config.users), self._bucket(config.rate_limit))
 
+    def _is_being_written(self, path: Path) -> bool:
+        """Empty for less than a moment: who writes a file in its place empties it first, and an empty one lets everybody in.
+
+        By our own clock: the kernel empties a file before it changes the file's time.
+        """
+        if self._looked_at[path] != b"":
+            self._empty_since = None
+            return False
+        now = time.monotonic()
+        if self._empty_since is None:
+            self._empty_since = now
+        return now - self._empty_since < WRITING_SECONDS
+
     def _users(self, users: Mapping[str, str]) -> Users:
         """With what was found of their passwords, where they are the same."""
         return self._gate.users if users == self._gate.config.users else Users(users)
@@ -104,15 +122,6 @@ class Gatekeeper:
         if objection and objection != self._objection:
             log.warning("clients will refuse the certificate of %s: %s", self._path, objection)
         self._objection = objection
-
-
-def _is_being_written(path: Path) -> bool:
-    """Empty for less than a moment: who writes a file in its place empties it first, and an empty one lets everybody in."""
-    try:
-        found = path.stat()
-    except OSError:
-        return False
-    return not found.st_size and 0 <= time.time() - found.st_mtime < WRITING_SECONDS
 
 
 def _content(path: Path) -> bytes | str:

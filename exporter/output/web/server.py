@@ -240,10 +240,11 @@ class Server:
             except h11.RemoteProtocolError as error:
                 await self._refuse(connection, talk, writer, error.error_status_hint)
                 return
-            if request is None or self.gatekeeper.gate().config.tls != opened.config.tls:
+            gate = self.gatekeeper.gate()
+            if request is None or gate.config.tls != opened.config.tls:
                 return
             connection.enter(_Stage.ANSWERING)
-            async with self._response(connection, request) as response:
+            async with self._response(gate, connection, request) as response:
                 await self._send(connection, talk, writer, response, is_head=request.method == "HEAD")
             if talk.our_state is not h11.DONE or talk.their_state is not h11.DONE:
                 return
@@ -263,9 +264,8 @@ class Server:
             await self._send(connection, talk, writer, refusal, is_head=False)
 
     @contextlib.asynccontextmanager
-    async def _response(self, connection: _Connection, request: Request) -> AsyncIterator[Response]:
+    async def _response(self, gate: Gate, connection: _Connection, request: Request) -> AsyncIterator[Response]:
         """Let in, and made; whoever is given a page that takes work holds a place until it has taken it."""
-        gate = self.gatekeeper.gate()
         refusal = await self._refusal(gate, connection, request)
         if refusal is not None:
             yield _with_headers(refusal, gate.config.headers)

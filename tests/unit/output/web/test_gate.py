@@ -6,7 +6,6 @@ import base64
 import datetime
 import http.client
 import logging
-import os
 import socket
 import ssl
 import time
@@ -21,6 +20,7 @@ import trustme
 from exporter import catalog
 from exporter.errors import BadInput
 from exporter.output.own_metrics import OwnMetrics
+from exporter.output.web import gate
 from exporter.output.web.gate import Gatekeeper
 from exporter.output.web.pages import Pages
 from tests.support.records import point, snapshot_of
@@ -260,13 +260,15 @@ class TestGatekeeper:
         assert keeper.gate().config.rate_limit is None
         assert [record.levelname for record in caplog.records] == ["ERROR", "INFO"]
 
-    def test_file_in_the_middle_of_being_written_lets_nobody_in(self, file: Path) -> None:
+    def test_file_in_the_middle_of_being_written_lets_nobody_in(
+        self, file: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
         """It is emptied first. One that stays empty is believed."""
         file.write_text(f"basic_auth_users:\n  alice: {hashed('p')}\n")
         keeper = Gatekeeper(file)
         file.write_text("")
         assert set(keeper.gate().config.users) == {"alice"}
-        os.utime(file, (time.time() - 2, time.time() - 2))
+        monkeypatch.setattr(gate, "WRITING_SECONDS", 0.0)
 
         assert not keeper.gate().config.users
 
