@@ -99,6 +99,11 @@ class Episode:
     step_seconds: float = 0.0135
 
     @property
+    def injects_nothing(self) -> bool:
+        """Whether its faulty run is like the other one: what makes steps longer in it is this machine's own doing."""
+        return not self.fault and self.scene is plain
+
+    @property
     def windows(self) -> tuple[Window, ...]:
         """In order."""
         starts = (number * self.every for number in range(self.repeats))

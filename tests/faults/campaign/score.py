@@ -184,8 +184,7 @@ def score(session: Session) -> Scored:
     others = [one for one in opened if not any(one in case.opened for case in cases)]
     # A fault that nobody felt is none, and neither is a decoy: what is said of them is wrong.
     others += [one for case in cases if not case.is_positive for one in case.opened]
-    # Of a decoy that is no excuse: its steps may be longer, and nothing is wrong.
-    disturbed = tuple(one for one in others if not session.episode.is_decoy and is_slower(session, one))
+    disturbed = tuple(one for one in others if is_excused(session, one))
     run_ns = session.run.ticks[-1].now_ns - session.run.ticks[0].now_ns
     positive_ns = sum(case.ended_ns + GRACE_NS - case.began_ns for case in cases if case.is_positive)
     return Scored(
@@ -267,6 +266,15 @@ def is_settled(session: Session, began_ns: int) -> bool:
         for from_ns in range(began_ns - ONSET_NS, began_ns, NANOSECONDS)
     ]
     return all(median(walls) <= (1 + DISTURBED) * usual for walls in seconds_of if walls)
+
+
+def is_excused(session: Session, told: Told) -> bool:
+    """Whether a chain that nobody expected is true even so: the machine itself made steps longer.
+
+    Of a decoy that is no excuse, unless it injects nothing: what it does may make steps longer, and nothing is wrong.
+    """
+    episode = session.episode
+    return (not episode.is_decoy or episode.injects_nothing) and is_slower(session, told)
 
 
 def is_slower(session: Session, told: Told) -> bool:

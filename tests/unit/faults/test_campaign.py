@@ -15,7 +15,7 @@ from exporter.units import slot_of
 from tests.faults.campaign.co_occurrence import Alarm, alarms
 from tests.faults.campaign.gauges import Gauge
 from tests.faults.campaign.plan import QUIET_SECONDS, again, episodes_of, long_sessions, short_sessions
-from tests.faults.campaign.score import Case, Share, is_settled, is_slower
+from tests.faults.campaign.score import Case, Share, is_excused, is_settled, is_slower
 from tests.faults.campaign.session import Session, load, save
 from tests.faults.campaign.table import complaints
 from tests.faults.diagnosed import Told
@@ -118,6 +118,17 @@ class TestDisturbance:
         session = session_of((1500, 10), (500, wall_ms))
 
         assert is_slower(session, Told(19 * SECOND, 0, Change.OPENED, chain)) is is_so
+
+    @pytest.mark.parametrize(
+        ("name", "wall_ms", "is_so"),
+        [("quiet", 11, True), ("quiet", 10, False), ("phase-change", 11, False), ("hogs-elsewhere", 11, False)],
+    )
+    def test_only_a_session_without_any_injection_is_excused(self, name: str, wall_ms: int, is_so: bool) -> None:
+        """Steps are a tenth longer, or as long as ever; what a decoy injects must not be blamed on anything."""
+        chain = a_chain(cause=ChainCause.NOT_HOST, began_ns=18 * SECOND)
+        session = replace(session_of((1500, 10), (500, wall_ms)), episode=EPISODES[name])
+
+        assert is_excused(session, Told(19 * SECOND, 0, Change.OPENED, chain)) is is_so
 
 
 class TestOnset:
