@@ -42,9 +42,10 @@ int fault_end(struct pt_regs *regs)
 	account->fault_ns = 0;
 	if (since_ns < account->since_ns)
 		since_ns = account->since_ns;
-	keep_bases(thread);
+	keep_bases(thread, since_ns);
 	book(thread, since_ns);
 	account->state = STATE_FAULT;
+	keep_bases(thread, now_ns);
 	book(thread, now_ns);
 	account->state = STATE_ON_CPU;
 	account->fault_run_ns += elapsed_ns(since_ns, now_ns);

@@ -21,7 +21,7 @@ static __always_inline int change(u32 running_state)
 
 	if (account->running_state == running_state)
 		return 0;
-	keep_bases(thread);
+	keep_bases(thread, now_ns);
 	book(thread, now_ns);
 	account->state = account->running_state = running_state;
 	if (!thread->is_step || is_waiting_for_gpu(thread))

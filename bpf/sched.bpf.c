@@ -155,20 +155,23 @@ __noinline int switched_out(struct thread *thread, struct turn *turn)
 		return 0;
 	struct account *account = &thread->account;
 	u64 now_ns = turn->now_ns, stopped_ns = now_ns;
+	bool is_known = !account->is_unknown;
 
-	keep_bases(thread);
-	if (account->is_unknown) {
-		account->is_unknown = false;
-	} else if (!is_running(account)) {
+	if (is_known && is_running(account) && turn->state == STATE_FAULT && account->fault_ns > account->since_ns &&
+	    account->fault_ns < now_ns)
+		stopped_ns = account->fault_ns; /* what it has done since then it did for the page */
+	keep_bases(thread, stopped_ns);
+	account->is_unknown = false;
+	if (is_known && is_running(account)) {
+		book_stolen(thread, turn->queue, stopped_ns);
+	} else if (is_known) {
 		end_wait(account);
 		heal_running(thread, turn->run_delay_ns, now_ns);
-	} else if (turn->state == STATE_FAULT && account->fault_ns > account->since_ns && account->fault_ns < now_ns) {
-		stopped_ns = account->fault_ns; /* what it has done since then it did for the page */
-		book_stolen(thread, turn->queue, stopped_ns);
+	}
+	if (stopped_ns < now_ns) {
 		book(thread, stopped_ns);
 		account->state = STATE_FAULT;
-	} else {
-		book_stolen(thread, turn->queue, now_ns);
+		keep_bases(thread, now_ns);
 	}
 	book(thread, now_ns);
 	account->run_delay_ns = turn->run_delay_ns;
@@ -197,7 +200,6 @@ __noinline int switched_in(struct thread *thread, struct turn *turn)
 
 	if (is_running(account)) /* its switch-out was not seen: nothing is known of what lies between */
 		return 0;
-	keep_bases(thread);
 	if (account->is_unknown) {
 		account->is_unknown = false;
 		account->runnable_ns = account->blame_ns = runnable_ns = now_ns;
@@ -207,6 +209,7 @@ __noinline int switched_in(struct thread *thread, struct turn *turn)
 
 		if (queued_ns > elapsed_ns(account->since_ns, now_ns))
 			queued_ns = 0;
+		keep_bases(thread, now_ns - queued_ns);
 		book(thread, now_ns - queued_ns);
 		account->wakes++;
 		account->state = STATE_RUNNABLE;
@@ -219,6 +222,7 @@ __noinline int switched_in(struct thread *thread, struct turn *turn)
 	}
 	u64 wait_ns = elapsed_ns(runnable_ns, now_ns), since_ns = account->since_ns + throttled_ns;
 
+	keep_bases(thread, now_ns);
 	account->version++;
 	barrier();
 	account->total_ns[STATE_THROTTLED] += throttled_ns;
@@ -325,7 +329,7 @@ __noinline int woken(struct thread *thread, struct turn *turn)
 		at_ns = now_ns;
 	account->waking_ns = 0;
 	account->is_unknown = false;
-	keep_bases(thread);
+	keep_bases(thread, at_ns);
 	book(thread, at_ns);
 	if (account->is_leading)
 		end_chain(thread, at_ns);

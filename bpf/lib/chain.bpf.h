@@ -84,8 +84,15 @@ static __always_inline struct chain_row *chain_row(const struct thread *thread, 
 	return row;
 }
 
-/* Before the account of a thread is booked: keep it as it was when a window opened, for every window opened since. */
-__noinline int keep_bases(struct thread *thread)
+/* How far a change of state and the opening of a window may overlap on two CPUs: each has read its clock, neither saw the other. */
+#define OVERLAP_NS 10000
+
+/*
+ * Before the account of a thread is booked up to until_ns: keep it as it was when a window opened, for every window opened
+ * since and by then. A wake-up is booked from when it was asked for; a window that opened between that and now meets the
+ * thread in the state that it has from then on, and is kept at its next change.
+ */
+__noinline int keep_bases(struct thread *thread, u64 until_ns)
 {
 	if (!thread)
 		return 0;
@@ -99,7 +106,7 @@ __noinline int keep_bases(struct thread *thread)
 		struct leader *leader = &group->leaders[l];
 		struct chain_base *base = &account->bases[l];
 
-		if (leader->epoch == base->epoch)
+		if (leader->epoch == base->epoch || (s64)(leader->since_ns - until_ns) > 0)
 			continue;
 		EACH_STATE(i)
 			base->total_ns[i] = account->total_ns[i];
@@ -156,7 +163,7 @@ __noinline u64 split_of(struct thread *waker, struct leader *leader, u32 l, u64 
 	bool is_based = base->epoch == leader->epoch, is_resolved = base->resolved_epoch == leader->epoch;
 	u64 window_ns = elapsed_ns(leader->since_ns, now_ns), sum_ns = 0;
 
-	if (!is_based && account->since_ns > leader->since_ns)
+	if (!is_based && elapsed_ns(leader->since_ns, account->since_ns) > OVERLAP_NS)
 		return 0; /* it was not watched when the window opened */
 	EACH_STATE(i)
 	{

@@ -144,3 +144,13 @@ class TestAcrossCpus:
         assert wakers <= {Waker.PROCESS, Waker.NOBODY}
         assert row.windows >= GAPS - 1 - account.healed
         assert row.states_ns[ThreadState.ON_CPU] in ran_ns(account, 0.1)
+
+    @pytest.mark.hardware_speed
+    def test_short_waits_are_split_as_long_ones_are(self, chains_program: Path, account_tracer: Tracer) -> None:
+        """A thousand of a fifth of a millisecond: a worker that is awake before the step thread sleeps is no obstacle."""
+        accounts.probe(account_tracer, chains_program)
+        account = accounts.run(account_tracer, "taskset", "-c", "1", chains_program, "burn", "1000", "200", "apart")
+        row = account.chain(ThreadState.PIPE)
+
+        assert row.windows >= 999 - account.healed
+        assert row.states_ns[ThreadState.ON_CPU] in ran_ns(account, 0.1)
