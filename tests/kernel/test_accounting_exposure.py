@@ -76,8 +76,8 @@ class TestSpinning:
 
     @pytest.mark.hardware_speed
     def test_calls_that_never_waited_for_a_cpu_are_the_baseline(self, waits: Waits) -> None:
-        """The kernels take 6 ms."""
+        """The kernels take 6 ms from their launch, which the program makes just before it waits."""
         _, exposure, _ = waits("spin", 0)
 
         assert exposure.clean_calls > 0
-        assert 6 * MS <= exposure.clean_ns / exposure.clean_calls <= 7 * MS
+        assert 5.9 * MS <= exposure.clean_ns / exposure.clean_calls <= 7 * MS
