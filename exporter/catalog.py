@@ -344,6 +344,11 @@ METRICS_OF_COLLECTOR: dict[str, tuple[Metric, ...]] = {
         CHAIN_SEVERITY,
         CHAIN_INFO,
     ),
+    "block": (),
+    "memory": (),
+    "cpu": (),
+    "process": (),
+    "network": (),
 }
 """What is missing when a collector is switched off or fails."""
 
@@ -481,6 +486,21 @@ COLLECTOR_SUCCESS = _own(
     ("collector",),
     "1 when the collector's last run succeeded with all of its kernel programs, else 0.",
 )
+COLLECTOR_DURATION = _own(
+    "collector_duration",
+    "s",
+    Kind.GAUGE,
+    ("collector",),
+    "Wall time of the collector's last run, from when it began to read until its totals were there.",
+)
+COLLECTOR_RESETS = _own(
+    "collector_resets",
+    "{reset}",
+    Kind.COUNTER,
+    ("collector",),
+    "Counters of the machine that were lower than the time before: a device or interface came anew, or the count wrapped; they"
+    " count from 0 again.",
+)
 COLLECTOR_ERRORS = _own(
     "collector_errors",
     "{error}",
@@ -605,6 +625,8 @@ EXPORTER_METRICS = (
     PUBLISH_DURATION,
     RENDER_DURATION,
     COLLECTOR_SUCCESS,
+    COLLECTOR_DURATION,
+    COLLECTOR_RESETS,
     COLLECTOR_ERRORS,
     STACKS,
     PUSHES,

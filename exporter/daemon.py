@@ -60,6 +60,7 @@ from exporter.report import Hear, Report
 from exporter.roster import Roster
 from exporter.self_report import report_attachments, report_start
 from exporter.service_manager import ServiceManager
+from exporter.surroundings import host_collectors
 
 if TYPE_CHECKING:
     from exporter.history.recorder import Recorder
@@ -138,9 +139,10 @@ class Daemon:
         # Where returns are not probed, there is no launch to be timed less often.
         limit = config.overhead_limit if loaded.with_returns else math.inf
         self._governor = Governor(cost, limit, is_duty=config.launch_mode == "duty")
+        names = self._enquirer.directory if self._enquirer else None
         self.publication = Publication(
             self.tables,
-            Roster(processes, config.node, config.max_workloads, self._enquirer.directory if self._enquirer else None),
+            Roster(processes, config.node, config.max_workloads, names),
             self._ledger,
             self.own,
             collectors,
@@ -152,6 +154,7 @@ class Daemon:
             governor=self._governor,
             impaired=loaded.impaired,
             recursion_misses=self.kernel.recursion_misses,
+            surroundings=host_collectors(collectors, self.kernel.maps, config.node, config.series_ttl_seconds, names),
         )
         resources.callback(self.publication.close)
         self._records: list[bytes] = []

@@ -39,6 +39,7 @@ class Ledger:
         self._expired_unix_ns: dict[Identity, int] = {}
         self._left_behind: dict[int, dict[Series, Total]] = {}
         self._traces: dict[tuple[Identity, Series], Trace] = {}
+        self._places: set[Identity] = set()  # of the last snapshot
 
     def rename(self, process: int, old: Identity, totals: Mapping[Series, Total]) -> None:
         """From here on the process has another identity; what it has so far stays with `old`."""
@@ -82,9 +83,17 @@ class Ledger:
         return self._kept.keys()
 
     def snapshot(
-        self, totals: Totals, identities: Mapping[int, Identity], now: Moment, traces: Traces = _NOTHING
+        self,
+        totals: Totals,
+        identities: Mapping[int, Identity],
+        now: Moment,
+        traces: Traces = _NOTHING,
+        of_places: Mapping[Identity, Mapping[Series, Total]] = _NOTHING,
     ) -> Snapshot:
-        """Every series, by metric in catalogue order. identities: of processes to export; the others are held back."""
+        """Every series, by metric in catalogue order. identities: of processes to export; the others are held back.
+
+        of_places: what is known of containers and of the machine; it never goes back by itself.
+        """
         sums: dict[Identity, dict[Series, Total]] = {}
         for process, identity in identities.items():
             self._note(identity, traces.get(process, _NOTHING))
@@ -97,6 +106,14 @@ class Ledger:
             of_identity = sums.setdefault(identity, {})
             for series, total in kept.items():
                 _add(of_identity, series, total)
+        for place, of_place in of_places.items():
+            of_identity = sums.setdefault(place, {})
+            for series, total in of_place.items():
+                _add(of_identity, series, total)
+        for place in self._places - of_places.keys() - sums.keys():
+            self._started_unix_ns.pop(place, None)
+            self._expired_unix_ns[place] = now.unix_ns
+        self._places = set(of_places)
         for identity in sums:
             if identity not in self._started_unix_ns:
                 self._started_unix_ns[identity] = self._expired_unix_ns.pop(identity, self._opened_unix_ns)

@@ -164,7 +164,7 @@ def _programs(config: Config, *, with_returns: bool) -> Finding:
     collectors = config.collectors
     if not with_returns:
         collectors = tuple(name for name in collectors if name in hazards.COLLECTORS_WITHOUT_RETURNS)
-        if not collectors:
+        if "cuda" not in collectors:
             detail = "nothing could be told without return probes while the cuda collector is off"
             return Finding("BPF programs", State.FAILED, detail, "leave --collector.cuda on")
     try:

@@ -21,8 +21,8 @@ from exporter.output.own_metrics import OwnMetrics
 
 log = logging.getLogger(__name__)
 
-APIS: Final = {"cuda": (Api.RUNTIME, Api.DRIVER), "nccl": (Api.NCCL,), "sched": (), "chains": ()}
-"""Collector -> the APIs it wants probed."""
+APIS: Final = {"cuda": (Api.RUNTIME, Api.DRIVER), "nccl": (Api.NCCL,)}
+"""Collector -> the APIs it wants probed; the others want none."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,7 +37,7 @@ class Loaded:
     @property
     def apis(self) -> frozenset[Api]:
         """Whose functions the collectors want probed."""
-        return frozenset(api for name in self.collectors for api in APIS[name])
+        return frozenset(api for name in self.collectors for api in APIS.get(name, ()))
 
 
 def load(config: Config, own: OwnMetrics, resources: ExitStack) -> Loaded:
@@ -84,7 +84,7 @@ def _wanted(config: Config) -> tuple[bool, Sequence[str]]:
         why = judgement.why
     log.warning("returns are not probed (%s): %s", why, hazards.WITHOUT_RETURNS)
     collectors = [name for name in config.collectors if name in hazards.COLLECTORS_WITHOUT_RETURNS]
-    if not collectors:
+    if "cuda" not in collectors:
         raise NotPossibleHere(
             f"nothing could be told: returns are not probed ({why}), and the cuda collector is off",
             remedy="leave --collector.cuda on",

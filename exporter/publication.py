@@ -7,11 +7,13 @@ from __future__ import annotations
 
 import logging
 import threading
+import time
 from collections import Counter
 from collections.abc import Callable, Collection, Hashable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from functools import partial
+from types import MappingProxyType
 from typing import NamedTuple, TypeVar
 
 from exporter import catalog
@@ -19,7 +21,8 @@ from exporter.accounting.thread_time import times_by_process
 from exporter.chains.chain import Chain, Transition
 from exporter.chains.engine import NOTHING
 from exporter.clock import Clock, Moment
-from exporter.collectors import COLLECTORS, Collect
+from exporter.collectors import COLLECTORS, Collect, HostCollector, Traced
+from exporter.collectors.places import PlaceTotals
 from exporter.collectors.sched import Sched
 from exporter.diagnosis import Diagnosis
 from exporter.evidence.witness import Whose, Witness
@@ -39,6 +42,7 @@ log = logging.getLogger(__name__)
 SHARED_SECONDS = 0.2
 _SHARED_NS = int(SHARED_SECONDS * NANOSECONDS)
 _SCHED, _CHAINS = "sched", "chains"
+_NONE: Mapping[str, HostCollector] = MappingProxyType({})
 
 T = TypeVar("T")
 
@@ -75,7 +79,7 @@ class Publication:
     collectors: names of those that run. impaired: those of which a kernel program is missing; they run, and are no success.
     tell: what happens to chains, as it happens. onlooker: sees what is read, by process.
     witness: looks at threads of open chains, None where there is no living process to look at; tell_evidence: what it says.
-    recursion_misses: asks the kernel, program name -> runs it left out.
+    recursion_misses: asks the kernel, program name -> runs it left out. surroundings: collectors of the machine, by name.
     """
 
     def __init__(
@@ -94,6 +98,7 @@ class Publication:
         onlooker: Onlooker | None = None,
         impaired: Collection[str] = (),
         recursion_misses: Callable[[], Mapping[str, int]] = dict,
+        surroundings: Mapping[str, HostCollector] = _NONE,
     ) -> None:
         self._tell = tell
         self._witness = witness
@@ -101,6 +106,7 @@ class Publication:
         self._onlooker = onlooker
         self._impaired = impaired
         self._recursion_misses = recursion_misses
+        self._surroundings = surroundings
         self._clock = clock
         self._tables = tables
         self._roster = roster
@@ -223,11 +229,12 @@ class Publication:
 
         A process that ends meanwhile is not exported from this reading: its totals have been kept by then.
         """
+        of_places = self._of_places(now)
         with self._reading() as known:
             with self._lock:
                 info, overhead = self._roster.workload_info(), self._governor.totals()
             totals = merged((known.totals, info, overhead))
-            snapshot = self._ledger.snapshot(totals, known.identities, now, self._traces(known.rows))
+            snapshot = self._ledger.snapshot(totals, known.identities, now, self._traces(known.rows), of_places)
             with self._lock:
                 self._roster.make_room(self._ledger.kept())
         self._show(known, now)
@@ -380,7 +387,23 @@ class Publication:
         runs = {name: partial(collect, reading) for name, collect in self._collectors.items()}
         return merged(filter(None, (self._run(name, collect) for name, collect in runs.items())))
 
+    def _of_places(self, now: Moment) -> PlaceTotals:
+        """What the collectors of the machine say; each is asked, whatever becomes of the others."""
+        if not self._surroundings:
+            return {}
+        with self._lock:
+            tgids, identities = self._roster.tgids(), self._roster.identities()
+        traced = [Traced(process, tgids[process], identity) for process, identity in identities.items()]
+        found: dict[Identity, dict[Series, Total]] = {}
+        for name, collector in self._surroundings.items():
+            totals = self._run(name, partial(collector.collect, now.monotonic_ns, traced))
+            for place, of_place in (totals or {}).items():
+                found.setdefault(place, {}).update(of_place)
+            self._own.set(catalog.COLLECTOR_RESETS, collector.resets, name)
+        return found
+
     def _run(self, name: str, collect: partial[T]) -> T | None:
+        started_at = time.perf_counter()
         try:
             result = collect()
         except Exception:  # a defect in one collector must not cost the others' metrics
@@ -389,6 +412,8 @@ class Publication:
             self._own.set(catalog.COLLECTOR_SUCCESS, 0, name)
             self._failed.add(name)
             return None
+        finally:
+            self._own.set(catalog.COLLECTOR_DURATION, time.perf_counter() - started_at, name)
         self._failed.discard(name)
         self._own.set(catalog.COLLECTOR_SUCCESS, name not in self._impaired, name)
         return result

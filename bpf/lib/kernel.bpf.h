@@ -85,7 +85,9 @@ struct cgroup_subsys_state {
 };
 
 enum cgroup_subsys_id {
-	cpu_cgrp_id = 1, /* relocated: a kernel built with other controllers has another number */
+	cpu_cgrp_id = 1, /* relocated: a kernel built with other controllers has other numbers */
+	io_cgrp_id = 3,
+	memory_cgrp_id = 4,
 };
 
 struct css_set {

@@ -6,6 +6,7 @@
 #ifndef GPUSTALL_RUNS_BPF_H
 #define GPUSTALL_RUNS_BPF_H
 
+#include "cgroup.bpf.h"
 #include "process.bpf.h"
 #include "thread.bpf.h"
 
@@ -60,16 +61,10 @@ static __always_inline u64 cgroup_of(struct task_struct *task)
 {
 	u32 zero = 0;
 	struct settings *own = bpf_map_lookup_elem(&settings, &zero);
-	struct cgroup_subsys_state *controller = NULL;
 
 	if (!own || !own->is_cpu_cgroup_v1)
 		return BPF_CORE_READ(task, cgroups, dfl_cgrp, kn, id);
-	struct css_set *set = BPF_CORE_READ(task, cgroups);
-	u32 offset = bpf_core_field_offset(struct css_set, subsys) +
-		     8 * bpf_core_enum_value(enum cgroup_subsys_id, cpu_cgrp_id);
-
-	bpf_probe_read_kernel(&controller, sizeof(controller), (void *)set + offset);
-	return BPF_CORE_READ(controller, cgroup, kn, id);
+	return CONTROLLER_GROUP(task, cpu_cgrp_id);
 }
 
 /* The parts of a run that tell who it was. */

@@ -1,17 +1,43 @@
 """Kernel rows to cumulative totals of each process, one collector per question; none imports another.
 
 Most take a Reading and return Totals: the list below is the order in which they run. `sched` comes after them; it remembers
-the last tick, and so it is an object.
+the last tick, and so it is an object. A HostCollector tells of containers, devices and the machine; exporter/surroundings makes
+them.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from typing import NamedTuple, Protocol
 
 from exporter.collectors import cuda, nccl
+from exporter.collectors.places import PlaceTotals
 from exporter.kernel.rows import Reading
+from exporter.model import Identity
 from exporter.totals import Totals
 
 Collect = Callable[[Reading], Totals]
+
+
+class Traced(NamedTuple):
+    """A traced process that is exported. tgid: as the exporter sees it, 0 where it does not."""
+
+    process: int
+    tgid: int
+    identity: Identity
+
+
+class HostCollector(Protocol):
+    """What a collector of this machine does."""
+
+    def collect(self, now_ns: int, traced: Sequence[Traced]) -> PlaceTotals:
+        """Everything it knows, cumulative. now_ns: CLOCK_MONOTONIC. Called by one thread at a time."""
+        ...
+
+    @property
+    def resets(self) -> int:
+        """Counts of its sources that went back so far."""
+        ...
+
 
 COLLECTORS: dict[str, Collect] = {"cuda": cuda.collect, "nccl": nccl.collect}

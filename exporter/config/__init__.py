@@ -26,7 +26,8 @@ DEFAULT_PORT = 10478  # G-P-U on a keypad
 DEFAULT_URL = f"http://127.0.0.1:{DEFAULT_PORT}/metrics"
 """Where the commands look that ask a running exporter."""
 CALL_COLLECTORS = ("cuda", "nccl")
-COLLECTORS = (*CALL_COLLECTORS, "sched", "chains")
+HOST_COLLECTORS = ("block", "memory", "cpu", "process", "network")
+COLLECTORS = (*CALL_COLLECTORS, "sched", "chains", *HOST_COLLECTORS)
 
 
 @dataclass(frozen=True, slots=True)

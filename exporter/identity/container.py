@@ -95,6 +95,11 @@ def parse_cgroup(text: str) -> Container:
     return best
 
 
+def container_of_path(path: str) -> Container:
+    """The container that one path of a control group tells, `/` for the root."""
+    return _of_path(path)
+
+
 def container_label(container: Container) -> str:
     """The value of the `container` label.
 

@@ -18,9 +18,12 @@ def name_process(
     place: what the orchestrator calls the container; without it namespace and pod stay empty, whatever a process says of itself
     in POD_NAME.
     """
-    number, label = rank.rank or communicator_rank, container_label(container)
+    return name_container(node=node, container=container, place=place, rank=rank.rank or communicator_rank)
+
+
+def name_container(*, node: str, container: Container, place: Place | None = None, rank: str = "") -> Identity:
+    """The identity of a container as a whole; without one it is the node's."""
+    label = container_label(container)
     if place is None:
-        return Identity(node=node, rank=number, container=label)
-    return Identity(
-        node=node, rank=number, container=place.container or label, namespace=place.namespace, pod=place.pod
-    )
+        return Identity(node=node, rank=rank, container=label)
+    return Identity(node=node, rank=rank, container=place.container or label, namespace=place.namespace, pod=place.pod)

@@ -31,6 +31,7 @@ FLOORS = (
         "top",
         "orchestrators",
     },
+    {"surroundings"},  # the collectors of the machine, wired to what they read
     {"history"},  # a reader of what passes by, which counts what it drops among output's own metrics
     # between its parts and the daemon: it holds roster, ledger and output's own metrics together
     {"publication", "explanation"},

@@ -1,0 +1,28 @@
+/* SPDX-License-Identifier: GPL-2.0 OR BSD-3-Clause */
+/*
+ * In which control group is a task, as one controller sees it? On cgroup v1 that is its place in the controller's own
+ * hierarchy, on v2 the nearest group for which the controller is switched on. Its twin is exporter/host/cgroups.py.
+ */
+#ifndef GPUSTALL_CGROUP_BPF_H
+#define GPUSTALL_CGROUP_BPF_H
+
+#include "kernel.bpf.h"
+
+/* The number of a group is kernfs' id, which on 64-bit machines is the inode number of its folder; 0: not known. */
+static __always_inline u64 group_number(struct css_set *set, u32 controller)
+{
+	struct cgroup_subsys_state *state = NULL;
+	u32 offset = bpf_core_field_offset(struct css_set, subsys) + 8 * controller;
+
+	if (bpf_probe_read_kernel(&state, sizeof(state), (void *)set + offset) || !state)
+		return 0;
+	return BPF_CORE_READ(state, cgroup, kn, id);
+}
+
+/* controller: cpu_cgrp_id and the like; 0 on a kernel that is built without it. */
+#define CONTROLLER_GROUP(task, controller)                                                                                    \
+	(bpf_core_enum_value_exists(enum cgroup_subsys_id, controller)                                                        \
+		 ? group_number(BPF_CORE_READ(task, cgroups), bpf_core_enum_value(enum cgroup_subsys_id, controller))         \
+		 : 0)
+
+#endif

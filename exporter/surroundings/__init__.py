@@ -1,0 +1,47 @@
+"""What happens around the traced jobs: collectors of containers, devices and the machine, wired to what they read.
+
+In: kernel tables, control groups, /proc, /sys, and what an orchestrator calls its containers. Out: collectors by name; each is
+asked when somebody scrapes, and a failure of one costs its own metrics.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Mapping
+from dataclasses import dataclass
+
+from exporter.collectors import HostCollector
+from exporter.host.cgroups import hierarchy_of
+from exporter.kernel.maps import MapReader
+from exporter.roster import Names
+from exporter.surroundings.places import Places
+from exporter.units import NANOSECONDS
+
+
+@dataclass(frozen=True, slots=True)
+class Around:
+    """What the collectors are made from. maps: of the kernel, by name. names: None where no orchestrator is asked."""
+
+    maps: Mapping[str, MapReader]
+    node: str
+    ttl_ns: int
+    names: Names | None = None
+
+    def places(self, controller: str) -> Places:
+        """Of the hierarchy with this controller, as version 1 calls it."""
+        return Places(self.node, hierarchy_of(controller), self.names)
+
+
+_MAKERS: dict[str, Callable[[Around], HostCollector]] = {}
+"""Collector -> how it is made; in the order in which they are asked."""
+
+
+def host_collectors(
+    wanted: Collection[str],
+    maps: Mapping[str, MapReader],
+    node: str,
+    ttl_seconds: float,
+    names: Names | None = None,
+) -> dict[str, HostCollector]:
+    """Those of the wanted collectors that tell of more than the traced processes."""
+    around = Around(maps, node, int(ttl_seconds * NANOSECONDS), names)
+    return {name: make(around) for name, make in _MAKERS.items() if name in wanted}
