@@ -7,6 +7,7 @@ import json
 import logging
 import ssl
 import threading
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -245,6 +246,20 @@ class TestEnds:
             thread.join(10)
 
             assert not thread.is_alive()
+
+    @pytest.mark.parametrize("flood", [b"\n" * 65_536, b'{"type": "BOOKMARK"}\n' * 1_000], ids=["blank", "events"])
+    def test_flood_costs_a_tenth_of_a_cpu(self, token: Path, flood: bytes) -> None:
+        """What comes faster waits with its sender. Twice as much is let pass here, and a fifth of a second for the list."""
+        cluster, stopping = Cluster(raw_flood=flood), threading.Event()
+        with serving(cluster) as url:
+            thread = round_in_a_thread(cluster, token, stopping, url)
+            eventually(lambda: cluster.watches, "it watches")
+            time.sleep(2.0)
+            spent_seconds = time.clock_gettime(time.pthread_getcpuclockid(thread.ident or 0))
+            stopping.set()
+            thread.join(10)
+
+        assert spent_seconds < 2.0 * 0.1 * 2 + 0.2
 
 
 class TestSizes:
