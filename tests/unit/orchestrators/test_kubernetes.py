@@ -310,6 +310,31 @@ class TestKubelet:
             cluster.delete("job-0")
             is_called(directory, ONE, None)
 
+    def test_without_permission(self, token: Path, caplog: pytest.LogCaptureFixture) -> None:
+        """One line, with what to grant, which is another right than that of the API server."""
+        cluster = Cluster(is_forbidden=True)
+        cluster.put(pod("job-0", ("train", ONE)))
+        with asking(cluster, token, is_kubelet=True) as directory:
+            eventually(lambda: len(cluster.requests) >= 3, "it tries again")
+            cluster.is_forbidden = False
+            is_called(directory, ONE, Place("train", "job-0", "train"))
+
+        (line,) = [record.getMessage() for record in caplog.records]
+        assert line.endswith("; grant get of nodes/proxy to its service account")
+
+    @pytest.mark.parametrize("answer", [b"<html>", b"[]", b'{"items": 5}', b'{"items": [5, {}]}'])
+    def test_lies(self, token: Path, answer: bytes) -> None:
+        """Nothing of it is taken, and what was known stays where it was no list."""
+        cluster = Cluster()
+        cluster.put(pod("job-0", ("train", ONE)))
+        with asking(cluster, token, is_kubelet=True) as directory:
+            is_called(directory, ONE, Place("train", "job-0", "train"))
+            cluster.raw_answer = answer
+            asked = len(cluster.requests)
+            eventually(lambda: len(cluster.requests) >= asked + 3, "it tries again")
+
+            assert len(directory) == (0 if b"[5" in answer else 1)
+
 
 class TestTrouble:
     """Said once, survived, and over when it is over."""
