@@ -423,6 +423,62 @@ struct frontier_key {
 	__u64 address;
 };
 
+/* ---- disks ------------------------------------------------------------------------------------------------- */
+
+enum disk_direction {
+	DISK_READ = 0,
+	DISK_WRITE = 1,
+	DISK_FLUSH = 2,
+	DISK_DISCARD = 3,
+	DISK_OTHER = 4,
+};
+
+/* device: the kernel's number, the major one from bit 20 on. cgroup_id: of the group the request was made for, 0: not known. */
+struct disk_key {
+	__u64 cgroup_id;
+	__u32 device;
+	__u32 direction;
+};
+
+/* queue_ns: from the making of requests to their being given to the device; device_ns: from then to their completion. */
+struct disk_row {
+	__u64 requests;
+	__u64 errors;
+	__u64 bytes;
+	__u64 queue_ns;
+	__u64 device_ns;
+	__u64 queue_slots[HIST_SLOTS];
+	__u64 device_slots[HIST_SLOTS];
+};
+
+/* Who makes requests. group: the job it belongs to, and then tgid is 0; or ~0 for all who are outside, without a name. */
+struct disk_user {
+	__u32 group;
+	__u32 tgid;
+	char comm[16];
+};
+
+struct disk_user_key {
+	__u32 device;
+	struct disk_user user;
+};
+
+struct disk_use {
+	__u64 requests;
+	__u64 device_ns;
+};
+
+/* Sleeps of a job's threads that ended with a request of a device; device 0: of which is not known. */
+struct disk_wait_key {
+	__u32 process;
+	__u32 device;
+};
+
+struct disk_wait {
+	__u64 waits;
+	__u64 wait_ns;
+};
+
 /* ---- mappings ---------------------------------------------------------------------------------------------- */
 
 /* One mapping of a file, as the iterator program tells it: the file that uprobes are put into, behind every overlay. */
@@ -498,7 +554,8 @@ enum loss_program {
 	LOSS_IN_NCCL = 1,
 	LOSS_IN_PROCESS = 2,
 	LOSS_IN_SCHED = 3,
-	LOSS_PROGRAMS = 4,
+	LOSS_IN_BLOCK = 4,
+	LOSS_PROGRAMS = 5,
 };
 
 enum loss_reason {
@@ -524,7 +581,9 @@ enum loss_reason {
 	LOSS_ARRIVALS_FULL = 19,
 	LOSS_CADENCE_FULL = 20,
 	LOSS_EXPOSURES_FULL = 21,
-	LOSS_REASONS = 22,
+	LOSS_DISKS_FULL = 22,
+	LOSS_DISK_WAITS_FULL = 23,
+	LOSS_REASONS = 24,
 };
 
 /* Sizes: user space unpacks by them. */
@@ -555,6 +614,13 @@ ABI_SIZE(struct communicator_row, 32);
 ABI_SIZE(struct progress_key, 8);
 ABI_SIZE(struct progress_row, 56);
 ABI_SIZE(struct frontier_key, 16);
+ABI_SIZE(struct disk_key, 16);
+ABI_SIZE(struct disk_row, 5448);
+ABI_SIZE(struct disk_user, 24);
+ABI_SIZE(struct disk_user_key, 28);
+ABI_SIZE(struct disk_use, 16);
+ABI_SIZE(struct disk_wait_key, 8);
+ABI_SIZE(struct disk_wait, 16);
 ABI_SIZE(struct mapping_row, 48);
 ABI_SIZE(struct stack_frame, 16);
 ABI_SIZE(struct stack_row, 26864);

@@ -2,7 +2,7 @@
 /*
  * Where does the time of a traced job's threads go: running, waiting for a CPU behind whom, asleep for what, woken by whom?
  * Attach points: tp_btf sched_switch, sched_waking, sched_wakeup, sched_wakeup_new, sched_migrate_task, sched_process_fork.
- * Maps written: threads, blame, feeding, chains, cpu_runs; read by exporter/kernel/rows.py.
+ * Maps written: threads, blame, feeding, chains, cpu_runs, disk_waits; read by exporter/kernel/rows.py.
  * Lost: what a full map keeps out, and events that the kernel did not show, counted in `losses` under LOSS_IN_SCHED.
  * Cost: a switch between unrelated tasks, and one between watched threads: bpf/README.md, measured by `make bench`.
  */
@@ -11,6 +11,7 @@
 #include "lib/blame.bpf.h"
 #include "lib/blocked.bpf.h"
 #include "lib/chain.bpf.h"
+#include "lib/disk.bpf.h"
 #include "lib/feeding.bpf.h"
 #include "lib/stolen.bpf.h"
 #include "lib/waker.bpf.h"
@@ -309,6 +310,9 @@ int sched_waking(u64 *context)
 	thread->account.waking_ns = now_ns;
 	struct task_struct *current = bpf_get_current_task_btf();
 	struct thread *waker = watched(current);
+
+	if (thread->account.state == STATE_IO || thread->account.state == STATE_FAULT)
+		book_disk_wait(thread, now_ns);
 
 	if (waker && waker != thread && waker->group == thread->group && is_by_current(current))
 		resolve_chain(thread, waker, now_ns);

@@ -21,8 +21,8 @@ from exporter.accounting.thread_time import times_by_process
 from exporter.chains.chain import Chain, Transition
 from exporter.chains.engine import NOTHING
 from exporter.clock import Clock, Moment
-from exporter.collectors import COLLECTORS, Collect, HostCollector, Traced
-from exporter.collectors.places import PlaceTotals
+from exporter.collectors import COLLECTORS, Collect, HostCollector
+from exporter.collectors.places import PlaceTotals, TracedProcess
 from exporter.collectors.sched import Sched
 from exporter.diagnosis import Diagnosis
 from exporter.evidence.witness import Whose, Witness
@@ -393,7 +393,7 @@ class Publication:
             return {}
         with self._lock:
             tgids, identities = self._roster.tgids(), self._roster.identities()
-        traced = [Traced(process, tgids[process], identity) for process, identity in identities.items()]
+        traced = [TracedProcess(process, tgids[process], identity) for process, identity in identities.items()]
         found: dict[Identity, dict[Series, Total]] = {}
         for name, collector in self._surroundings.items():
             totals = self._run(name, partial(collector.collect, now.monotonic_ns, traced))

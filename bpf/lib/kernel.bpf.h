@@ -90,6 +90,36 @@ enum cgroup_subsys_id {
 	memory_cgrp_id = 4,
 };
 
+struct blkcg {
+	struct cgroup_subsys_state css;
+};
+
+struct blkcg_gq {
+	struct blkcg *blkcg;
+};
+
+struct bio {
+	struct blkcg_gq *bi_blkg; /* with CONFIG_BLK_CGROUP */
+};
+
+struct gendisk {
+	int major;
+	int first_minor;
+};
+
+struct request_queue {
+	struct gendisk *disk; /* none of a device that is no disk */
+};
+
+struct request {
+	struct request_queue *q;
+	u32 cmd_flags;
+	u32 __data_len; /* bytes that are still to be completed */
+	struct bio *bio;
+	u64 start_time_ns;
+	u64 io_start_time_ns; /* when it was given to the device */
+};
+
 struct css_set {
 	struct cgroup_subsys_state *subsys[2];
 	struct cgroup *dfl_cgrp;

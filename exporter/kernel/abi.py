@@ -60,6 +60,16 @@ MAPPING_ROW = struct.Struct("=QQQQIIII")  # start, end, address, inode, generati
 STACK_FRAME = struct.Struct("=QQ")  # slot, address
 STACK_HEAD = struct.Struct(f"=IIIIQQQQQQII{STACK_WINDOWS}Q")  # of a stack row; frames, callers and returns follow
 STACK_TAIL = struct.Struct(f"=16s{STACK_ALL_WORDS}Q")  # comm, words
+DISK_KEY = struct.Struct("=QII")  # cgroup_id, device, direction
+DISK_SUMS = struct.Struct(
+    "=QQQQQ"
+)  # the head of a disk row: requests, errors, bytes, queue_ns, device_ns; DISK_SLOTS follow
+DISK_SLOTS = struct.Struct(f"={2 * HIST_SLOTS}Q")  # queue_slots, device_slots
+DISK_USER = struct.Struct("=II16s")  # group, tgid, comm
+DISK_USER_KEY = struct.Struct("=III16s")  # device, then a DISK_USER
+DISK_USE = struct.Struct("=QQ")  # requests, device_ns
+DISK_WAIT_KEY = struct.Struct("=II")  # process, device
+DISK_WAIT = struct.Struct("=QQ")  # waits, wait_ns
 LAUNCH_SAMPLING = struct.Struct("=II")  # process, mask
 SETTINGS = struct.Struct(f"=IIQqI{GPU_MAJORS}II")
 """pid_namespace, has_no_launches, idle_ns, preempt_count_offset, is_cpu_cgroup_v1, gpu_majors, is_confined."""
@@ -223,6 +233,16 @@ class EventKind(enum.IntEnum):
     ATTACHMENT_SURPLUS = 3
 
 
+class DiskDirection(enum.IntEnum):
+    """`enum disk_direction`: what a request asks of a disk."""
+
+    READ = 0
+    WRITE = 1
+    FLUSH = 2
+    DISCARD = 3
+    OTHER = 4
+
+
 class LossProgram(enum.IntEnum):
     """`enum loss_program`: who lost something."""
 
@@ -230,6 +250,7 @@ class LossProgram(enum.IntEnum):
     NCCL = 1
     PROCESS = 2
     SCHED = 3
+    BLOCK = 4
 
 
 class LossReason(enum.IntEnum):
@@ -257,3 +278,5 @@ class LossReason(enum.IntEnum):
     ARRIVALS_FULL = 19
     CADENCE_FULL = 20
     EXPOSURES_FULL = 21
+    DISKS_FULL = 22
+    DISK_WAITS_FULL = 23

@@ -10,7 +10,9 @@ from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
 
 from exporter.collectors import HostCollector
+from exporter.collectors.block import Block
 from exporter.host.cgroups import hierarchy_of
+from exporter.host.disks import Disks
 from exporter.kernel.maps import MapReader
 from exporter.roster import Names
 from exporter.surroundings.places import Places
@@ -31,7 +33,11 @@ class Around:
         return Places(self.node, hierarchy_of(controller), self.names)
 
 
-_MAKERS: dict[str, Callable[[Around], HostCollector]] = {}
+def _block(around: Around) -> HostCollector:
+    return Block(around.maps, around.places("blkio"), Disks().name, around.ttl_ns)
+
+
+_MAKERS: dict[str, Callable[[Around], HostCollector]] = {"block": _block}
 """Collector -> how it is made; in the order in which they are asked."""
 
 
