@@ -49,6 +49,8 @@ def _faults() -> Iterator[tuple[Episode, float]]:
         yield _with("own-threads", threads / 2, f"--fault-threads={threads}")
     for mib_per_second in (32, 16, 8):
         yield _with("slow-disk", 40 / mib_per_second, scene=partial(scenes.slow_disk, mib_per_second * _MIB))
+    for readers in (8, 12):
+        yield _with("flooded-disk", readers / 8, scene=partial(scenes.flooded_disk, readers))
     for mib in (4, 16):
         yield _with("reclaim", 0.7, scene=partial(scenes.full_group, mib * _MIB))
     for pages in (32, 128):
