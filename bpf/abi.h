@@ -479,6 +479,36 @@ struct disk_wait {
 	__u64 wait_ns;
 };
 
+/* ---- ends ---------------------------------------------------------------------------------------------------- */
+
+/* The last error of CUDA or NCCL that a process was given. */
+struct last_error {
+	__u64 at_ns; /* CLOCK_MONOTONIC */
+	__s32 code;
+	__u32 operation;
+};
+
+/*
+ * How a traced process, or one that worked for it, has ended. status: as wait(2) tells it. is_victim: the kernel ended it because
+ * there was no memory left.
+ */
+struct exit_key {
+	__u32 process;
+	__u32 status;
+	__u16 is_worker;
+	__u16 is_victim;
+};
+
+struct exit_row {
+	__u64 exits;
+	__u64 at_ns; /* of the last one, CLOCK_MONOTONIC */
+};
+
+struct fork_key {
+	__u32 process;
+	__u32 is_thread;
+};
+
 /* ---- mappings ---------------------------------------------------------------------------------------------- */
 
 /* One mapping of a file, as the iterator program tells it: the file that uprobes are put into, behind every overlay. */
@@ -583,7 +613,8 @@ enum loss_reason {
 	LOSS_EXPOSURES_FULL = 21,
 	LOSS_DISKS_FULL = 22,
 	LOSS_DISK_WAITS_FULL = 23,
-	LOSS_REASONS = 24,
+	LOSS_FORKS_FULL = 24,
+	LOSS_REASONS = 25,
 };
 
 /* Sizes: user space unpacks by them. */
@@ -614,6 +645,10 @@ ABI_SIZE(struct communicator_row, 32);
 ABI_SIZE(struct progress_key, 8);
 ABI_SIZE(struct progress_row, 56);
 ABI_SIZE(struct frontier_key, 16);
+ABI_SIZE(struct last_error, 16);
+ABI_SIZE(struct exit_key, 12);
+ABI_SIZE(struct exit_row, 16);
+ABI_SIZE(struct fork_key, 8);
 ABI_SIZE(struct disk_key, 16);
 ABI_SIZE(struct disk_row, 5448);
 ABI_SIZE(struct disk_user, 24);

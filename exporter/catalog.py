@@ -314,6 +314,31 @@ BLOCK_WAITS = Metric(
     ("device",),
     "Sleeps that gpustall_block_wait_seconds_total adds up.",
 )
+PROCESS_STARTS = Metric(
+    "gpustall_process_starts_total",
+    "gpustall.process.starts",
+    "{process}",
+    Kind.COUNTER,
+    (),
+    "Processes that have made their first traced call.",
+)
+PROCESS_FORKS = Metric(
+    "gpustall_process_forks_total",
+    "gpustall.process.forks",
+    "{fork}",
+    Kind.COUNTER,
+    ("kind",),
+    "Threads and processes that the threads of a traced job, its workers included, have made.",
+)
+PROCESS_EXITS = Metric(
+    "gpustall_process_exits_total",
+    "gpustall.process.exits",
+    "{process}",
+    Kind.COUNTER,
+    ("member", "outcome", "code"),
+    "Traced processes and their workers that have ended, by exit code or signal; `oom_killed` where the kernel ended one because"
+    " its control group or the machine had no memory left.",
+)
 WORKLOAD_INFO = Metric(
     "gpustall_workload_info",
     "gpustall.workload.info",
@@ -405,7 +430,11 @@ METRICS_OF_COLLECTOR: dict[str, tuple[Metric, ...]] = {
     ),
     "memory": (),
     "cpu": (),
-    "process": (),
+    "process": (
+        PROCESS_STARTS,
+        PROCESS_FORKS,
+        PROCESS_EXITS,
+    ),
     "network": (),
 }
 """What is missing when a collector is switched off or fails."""

@@ -25,8 +25,12 @@ typedef struct {
 	int counter;
 } atomic_t;
 
+struct mm_struct;
+
 struct signal_struct {
 	atomic_t live;
+	int group_exit_code;	  /* where all threads were ended at once */
+	struct mm_struct *oom_mm; /* of a process that is ended because there is no memory left */
 };
 
 struct ns_common {
@@ -169,7 +173,6 @@ struct uprobe_task {
 	struct return_instance *return_instances; /* the innermost one */
 };
 
-struct mm_struct;
 struct cpumask;
 
 struct task_struct {
@@ -181,6 +184,7 @@ struct task_struct {
 	const struct cpumask *cpus_ptr; /* those that it may use */
 	unsigned int in_iowait : 1;
 	unsigned int in_memstall : 1;
+	int exit_code; /* as wait(2) tells it */
 	int pid;
 	int tgid;
 	u64 start_boottime;

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Protocol
 
-from exporter.collectors import cuda, nccl
+from exporter.collectors import cuda, nccl, process
 from exporter.collectors.places import PlaceTotals, TracedProcess
 from exporter.kernel.rows import Reading
 from exporter.totals import Totals
@@ -31,4 +31,4 @@ class HostCollector(Protocol):
         ...
 
 
-COLLECTORS: dict[str, Collect] = {"cuda": cuda.collect, "nccl": nccl.collect}
+COLLECTORS: dict[str, Collect] = {"cuda": cuda.collect, "nccl": nccl.collect, "process": process.collect}

@@ -60,6 +60,10 @@ MAPPING_ROW = struct.Struct("=QQQQIIII")  # start, end, address, inode, generati
 STACK_FRAME = struct.Struct("=QQ")  # slot, address
 STACK_HEAD = struct.Struct(f"=IIIIQQQQQQII{STACK_WINDOWS}Q")  # of a stack row; frames, callers and returns follow
 STACK_TAIL = struct.Struct(f"=16s{STACK_ALL_WORDS}Q")  # comm, words
+LAST_ERROR = struct.Struct("=QiI")  # at_ns, code, operation
+EXIT_KEY = struct.Struct("=IIHH")  # process, status, is_worker, is_victim
+EXIT_ROW = struct.Struct("=QQ")  # exits, at_ns
+FORK_KEY = struct.Struct("=II")  # process, is_thread
 DISK_KEY = struct.Struct("=QII")  # cgroup_id, device, direction
 DISK_SUMS = struct.Struct(
     "=QQQQQ"
@@ -280,3 +284,4 @@ class LossReason(enum.IntEnum):
     EXPOSURES_FULL = 21
     DISKS_FULL = 22
     DISK_WAITS_FULL = 23
+    FORKS_FULL = 24

@@ -22,6 +22,15 @@ from exporter.kernel.disk_rows import (
     read_disk_users,
     read_disk_waits,
 )
+from exporter.kernel.end_rows import (
+    ExitKey,
+    ExitRow,
+    ForkKey,
+    LastError,
+    read_exits,
+    read_forks,
+    read_last_errors,
+)
 from exporter.kernel.maps import MapReader
 from exporter.kernel.operations import OPERATIONS
 from exporter.kernel.progress_rows import ProgressKey, ProgressRow, forget_progress, read_progress
@@ -199,6 +208,8 @@ class Reading:
     progress: Mapping[ProgressKey, ProgressRow]
     nccl_waits: Mapping[ProgressKey, OperationRow]
     sees_completion: bool
+    exits: Mapping[ExitKey, ExitRow]
+    forks: Mapping[ForkKey, int]
 
 
 @dataclass(frozen=True)
@@ -272,6 +283,8 @@ class Tables:
             progress=self.read_progress(),
             nccl_waits=self._nccl_waits,
             sees_completion=self._sees_completion,
+            exits=self.read_exits(),
+            forks=read_forks(self._maps.get("forks")),
         )
 
     def read_of(self, processes: Mapping[int, ProcessRow]) -> Reading:
@@ -296,6 +309,8 @@ class Tables:
             progress={key: row for key, row in progress.items() if key.process in processes},
             nccl_waits=waits,
             sees_completion=self._sees_completion,
+            exits=self.read_exits(),
+            forks=read_forks(self._maps.get("forks")),
         )
 
     def _possible_operations(self, processes: Iterable[int]) -> Iterator[OperationKey]:
@@ -442,6 +457,14 @@ class Tables:
             rows[ErrorKey(process, operation, code)] = abi.COUNT.unpack(value)[0]
         self._entries["errors"] = len(rows)
         return rows
+
+    def read_exits(self) -> dict[ExitKey, ExitRow]:
+        """How traced processes, and those that worked for them, have ended; until the former are forgotten."""
+        return read_exits(self._maps.get("exits"))
+
+    def read_last_errors(self) -> dict[int, LastError]:
+        """Process number -> the last error that CUDA or NCCL gave it."""
+        return read_last_errors(self._maps.get("last_errors"))
 
     def losses(self) -> dict[tuple[LossProgram, LossReason], int]:
         """Losses so far, by program and reason; what could be mended is none."""

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from exporter import totals, units
-from exporter.kernel import abi, cadence_rows, disk_rows, progress_rows, rows, stacks, thread_rows
+from exporter.kernel import abi, cadence_rows, disk_rows, end_rows, progress_rows, rows, stacks, thread_rows
 
 HEADER = re.sub(r"/\*.*?\*/", "", (Path(__file__).parents[2] / "bpf" / "abi.h").read_text(encoding="utf-8"), flags=re.S)
 
@@ -88,6 +88,10 @@ STRUCTS: dict[str, tuple[tuple[struct.Struct, ...], type | None, tuple[str, ...]
     "event": ((abi.EVENT,), rows.Event, ()),
     "attachment_row": ((abi.ATTACHMENT_ROW,), None, ()),
     "mapping_row": ((abi.MAPPING_ROW,), None, ()),
+    "last_error": ((abi.LAST_ERROR,), end_rows.LastError, ()),
+    "exit_key": ((abi.EXIT_KEY,), end_rows.ExitKey, ()),
+    "exit_row": ((abi.EXIT_ROW,), end_rows.ExitRow, ()),
+    "fork_key": ((abi.FORK_KEY,), end_rows.ForkKey, ()),
     "disk_key": ((abi.DISK_KEY,), disk_rows.DiskKey, ()),
     "disk_row": ((abi.DISK_SUMS, abi.DISK_SLOTS), None, ()),
     "disk_user": ((abi.DISK_USER,), disk_rows.DiskUser, ()),

@@ -188,6 +188,17 @@ _GPU = (
     ),
 )
 
+_ENDS = (
+    Episode(
+        name="crash",
+        says="a CUDA call fails, and the job aborts",
+        cause=Cause.CRASH,
+        flags=GPU_BOUND,
+        fault=("--fault=crash",),
+        end=End.DIES,
+    ),
+)
+
 _DECOYS = (
     Episode(
         name="out-of-memory-survived",
@@ -267,4 +278,4 @@ _DECOYS = (
     ),
 )
 
-EPISODES = {episode.name: episode for episode in (*_CPU, *_MEMORY_AND_DISK, *_INSIDE, *_RANKS, *_GPU, *_DECOYS)}
+EPISODES = {episode.name: episode for episode in (*_CPU, *_MEMORY_AND_DISK, *_INSIDE, *_RANKS, *_GPU, *_ENDS, *_DECOYS)}

@@ -82,7 +82,7 @@ DECOYS = (
     "idle-thread",
     "out-of-memory-survived",
 )
-LAST = {"hung-rank": 12, "out-of-memory": 10}
+LAST = {"hung-rank": 12, "out-of-memory": 10, "crash": 5}
 """Episodes that end the job, and how often they are made."""
 
 SHORT = (
@@ -92,6 +92,7 @@ SHORT = (
     "lock-holder-sleeps",
     "loader-sleeps",
     "slow-disk",
+    "flooded-disk",
     "slow-rank",
     "slow-gpu",
     "quiet",
@@ -135,6 +136,7 @@ def short_sessions() -> Iterator[Episode]:
     for name in SHORT:
         yield again(EPISODES[name], 0.0 if EPISODES[name].is_decoy else 1.5, 2)
     yield _once(EPISODES["hung-rank"])
+    yield _once(EPISODES["crash"])
 
 
 def episodes_of(sessions: Iterable[Episode]) -> int:
