@@ -224,6 +224,15 @@ static void reads(void)
 		exit(1);
 }
 
+/* A MiB more each time, and never gives any back. */
+static void eats(void)
+{
+	volatile char *more = malloc(1 << 20);
+
+	for (long at = 0; more && at < 1 << 20; at += 4096)
+		more[at] = 1;
+}
+
 static volatile char *mapped(off_t *size)
 {
 	static volatile char *found;
@@ -324,6 +333,7 @@ static const struct {
 	{"epoll", in_epoll},  {"futex", in_futex}, {"timerfd", in_timerfd}, {"pipe", in_pipe},  {"socket", in_socket},
 	{"child", in_child},  {"stopped", stopped}, {"yields", yields}, {"forks", forks},   {"reads", reads},
 	{"ends", ends},	      {"dies", dies},	{"threads", threads},  {"crowd", crowd},	    {"maps", maps},	    {"pages", pages},
+	{"eats", eats},
 };
 
 /* /proc/.../schedstat: time running, and time ready to run and not running. */
