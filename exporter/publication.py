@@ -22,7 +22,6 @@ from exporter.chains.chain import Chain, Transition
 from exporter.chains.engine import NOTHING
 from exporter.clock import Clock, Moment
 from exporter.collectors import COLLECTORS, Collect, HostCollector
-from exporter.collectors.places import PlaceTotals, TracedProcess
 from exporter.collectors.sched import Sched
 from exporter.diagnosis import Diagnosis
 from exporter.evidence.witness import Whose, Witness
@@ -33,6 +32,7 @@ from exporter.kernel.rows import CommunicatorRow, ProcessRow, Reading, Tables
 from exporter.ledger import Ledger
 from exporter.model import Identity, Snapshot, label_value
 from exporter.output.own_metrics import OwnMetrics
+from exporter.place_books import PlaceTotals, TracedProcess
 from exporter.roster import Roster
 from exporter.totals import Series, Total, Totals, Traces, merged
 from exporter.units import NANOSECONDS, seconds

@@ -11,8 +11,8 @@ from collections.abc import Callable, Sequence
 from typing import Protocol
 
 from exporter.collectors import cuda, nccl, process
-from exporter.collectors.places import PlaceTotals, TracedProcess
 from exporter.kernel.rows import Reading
+from exporter.place_books import PlaceTotals, TracedProcess
 from exporter.totals import Totals
 
 Collect = Callable[[Reading], Totals]

@@ -10,7 +10,6 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Protocol
 
 from exporter import catalog
-from exporter.collectors.places import PlaceBooks, PlaceTotals, TracedProcess
 from exporter.kernel import abi
 from exporter.kernel.disk_rows import (
     UNKNOWN_DEVICE,
@@ -22,6 +21,7 @@ from exporter.kernel.disk_rows import (
 )
 from exporter.kernel.maps import MapReader
 from exporter.model import Identity
+from exporter.place_books import PlaceBooks, PlaceTotals, TracedProcess
 from exporter.totals import HistogramTotal, Series
 from exporter.units import NANOSECONDS
 

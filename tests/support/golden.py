@@ -6,8 +6,10 @@ import json
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
+from exporter import catalog
 from exporter.accounting.thread_time import times_by_process
 from exporter.catalog import WORKLOAD_INFO
 from exporter.chains.chain import Cause, Chain, Change, End, Severity, Transition
@@ -25,7 +27,8 @@ from exporter.output.negotiation import Format
 from exporter.output.otlp import json_body, points
 from exporter.output.otlp.points import Form, Origin
 from exporter.output.text import render
-from exporter.totals import Series, merged
+from exporter.place_books import PlaceTotals
+from exporter.totals import Counts, HistogramTotal, Series, merged
 from tests.support.chains import a_chain
 from tests.support.records import at
 from tests.support.tables import NCCL_WAIT, FakeTables
@@ -70,12 +73,28 @@ def training() -> Snapshot:
         kernel.progress(process, enqueued=7, completed=9 - 2 * process, lag_ns=3_000_000 * process)
         kernel.call(process, NCCL_WAIT, durations_ns=[2_000_000, 30_000_000], communicator=1)
     kernel.error(2, "ncclAllReduce", code=6)
+    kernel.forked(2, processes=4, threads=31)
+    kernel.ended(2, status=9, is_worker=True, is_victim=True)
     _add_waits(kernel)
     identities = {
         1: Identity(node="gpu7", rank="0", container="0123456789ab"),
         2: Identity(node="gpu7", rank="1", container="0123456789ab"),
     }
-    return _snapshot(kernel, identities, lost_ns=100_000_000)
+    return _snapshot(kernel, identities, lost_ns=100_000_000, of_places=_around(identities[1]))
+
+
+def _around(rank: Identity) -> PlaceTotals:
+    """What the collectors of the machine say: of the container of a rank, and of the rank itself."""
+    container, disk, read = replace(rank, rank=""), ("nvme0n1",), ("nvme0n1", "read")
+    return {
+        container: {
+            Series(catalog.BLOCK_QUEUE_DURATION, read): HistogramTotal(Counts(100, (5, 18)), 4_000_000),
+            Series(catalog.BLOCK_DEVICE_DURATION, read): HistogramTotal(Counts(140, (23,)), 9_000_000),
+            Series(catalog.BLOCK_BYTES, read): 23 * 262_144,
+            Series(catalog.BLOCK_ERRORS, read): 2,
+        },
+        rank: {Series(catalog.BLOCK_WAIT, disk): 8_500_000, Series(catalog.BLOCK_WAITS, disk): 21},
+    }
 
 
 def _add_waits(kernel: FakeTables) -> None:
@@ -179,7 +198,9 @@ def _indented(value: Any, margin: str = "") -> str:
     return f"{opened}\n{inner}" + f",\n{inner}".join(items) + f"\n{margin}{closed}"
 
 
-def _snapshot(kernel: FakeTables, identities: dict[int, Identity], lost_ns: int = 0) -> Snapshot:
+def _snapshot(
+    kernel: FakeTables, identities: dict[int, Identity], lost_ns: int = 0, of_places: PlaceTotals = MappingProxyType({})
+) -> Snapshot:
     """lost_ns: to the cause of an open chain of process 2."""
     tables = Tables(kernel.maps, kernel.iterate)
     reading = tables.read()
@@ -197,4 +218,4 @@ def _snapshot(kernel: FakeTables, identities: dict[int, Identity], lost_ns: int 
     for process, row in reading.processes.items():
         labels = (str(row.tgid), row.comm.decode(), *("" for _ in WORKLOAD_INFO.labels[2:]))
         totals[process][Series(WORKLOAD_INFO, labels)] = 1
-    return Ledger(900.0, at(0.0)).snapshot(totals, identities, at(1_000.0), diagnosis.traces(identities))
+    return Ledger(900.0, at(0.0)).snapshot(totals, identities, at(1_000.0), diagnosis.traces(identities), of_places)
