@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from contextlib import AbstractContextManager, contextmanager
 
 from tests.faults.episode import Scene
-from tests.faults.injectors import cgroups, cpu, decoys, disk, memory, quota, signals
+from tests.faults.injectors import cgroups, cpu, decoys, disk, interrupts, memory, quota, signals
 from tests.faults.job import Job, Place
 
 MIB = 1 << 20
@@ -21,6 +21,7 @@ TOUCHED_BYTES = 16 * MIB
 SPARE_BYTES = 64 * MIB  # for the neighbour's pages: when too few can be reclaimed, the kernel kills instead
 STOPPED_SECONDS = 0.5
 MAPPED_PAGES = 128
+STORM_SHARE = 0.5
 
 
 @contextmanager
@@ -148,3 +149,10 @@ def crowd() -> Iterator[Scene]:
     """As many hogs as for a real contention."""
     count = HOGS_PER_CPU * (os.cpu_count() or 1)
     yield Scene(injector=lambda _: cpu.hogs(count))
+
+
+@contextmanager
+def irq_storm(share: float = STORM_SHARE) -> Iterator[Scene]:
+    """Soft interrupts take this share of CPU 0, which is the job's only one."""
+    own, others = decoys.one_cpu_of_two(os.cpu_count() or 1)
+    yield Scene(place=Place(cpus=own), injector=lambda _: interrupts.storm(int(own), others, share))
