@@ -22,26 +22,34 @@ static __always_inline bool is_wanted(const struct cpu_runs *cpu)
 	return cpu->waiters || cpu->task_group;
 }
 
+/* In a form that functions can be given which the verifier looks at apart. */
+struct interruption {
+	u64 began_ns;
+	u64 ended_ns;
+	u64 queue; /* address of the run queue of the thread's own group */
+};
+
 /*
  * What an interrupt took of the thread it came to: as if the thread had been off its CPU for so long, waiting for it. In a page
  * fault, of which nobody knows yet whether it will have been a major one, all of it counts as before the fault: what is left
  * unbooked is the length of the fault alone.
  */
-__noinline int book_interrupt(struct thread *thread, u64 queue, u64 began_ns, u64 ended_ns)
+__noinline int book_interrupt(struct thread *thread, struct interruption *one)
 {
-	if (!thread)
+	if (!thread || !one)
 		return 0;
 	struct account *account = &thread->account;
-	u64 fault_ns = account->fault_ns, at_ns = began_ns, taken_ns = elapsed_ns(began_ns, ended_ns);
+	u64 began_ns = one->began_ns, taken_ns = elapsed_ns(began_ns, one->ended_ns);
+	u64 fault_ns = account->fault_ns, at_ns = began_ns;
 
 	if (!is_running(account) || account->is_unknown || account->version & 1 || began_ns < account->since_ns ||
-	    (thread->idle_at_ns && ended_ns >= thread->idle_at_ns))
+	    (thread->idle_at_ns && one->ended_ns >= thread->idle_at_ns))
 		return 0;
 	if (fault_ns && fault_ns >= account->since_ns && fault_ns >= thread->mark_ns && fault_ns <= began_ns) {
 		at_ns = fault_ns;
 		account->fault_ns += taken_ns;
 	} else {
-		book_stolen(thread, queue, began_ns);
+		book_stolen(thread, one->queue, began_ns);
 	}
 	keep_bases(thread, at_ns);
 	book(thread, at_ns);
@@ -73,8 +81,11 @@ static __always_inline void add(struct cpu_runs *cpu, u64 *began_at_ns)
 	struct task_struct *task = bpf_get_current_task_btf();
 	struct thread *thread = watched(task);
 
-	if (thread)
-		book_interrupt(thread, (u64)task->se.cfs_rq, began_ns, now_ns);
+	if (!thread)
+		return;
+	struct interruption one = {.began_ns = began_ns, .ended_ns = now_ns, .queue = (u64)task->se.cfs_rq};
+
+	book_interrupt(thread, &one);
 }
 
 SEC("tp_btf/irq_handler_entry")
