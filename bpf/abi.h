@@ -423,6 +423,22 @@ struct frontier_key {
 	__u64 address;
 };
 
+/* ---- memory ------------------------------------------------------------------------------------------------ */
+
+/* Names of folders of a control group, the innermost first: the group may be gone before anybody asks for its path. */
+#define GROUP_NAMES 5
+#define GROUP_NAME_BYTES 96
+#define GROUP_NAMES_BYTES (GROUP_NAMES * GROUP_NAME_BYTES)
+
+/* Of a control group of the memory controller; its number is the key. */
+struct memory_row {
+	__u64 reclaim_ns; /* direct reclaim by its tasks, as the slots count it */
+	__u64 reclaimed_pages;
+	__u64 oom_kills;
+	char names[GROUP_NAMES_BYTES];
+	__u64 slots[HIST_SLOTS];
+};
+
 /* ---- mappings ---------------------------------------------------------------------------------------------- */
 
 /* One mapping of a file, as the iterator program tells it: the file that uprobes are put into, behind every overlay. */
@@ -498,7 +514,8 @@ enum loss_program {
 	LOSS_IN_NCCL = 1,
 	LOSS_IN_PROCESS = 2,
 	LOSS_IN_SCHED = 3,
-	LOSS_PROGRAMS = 4,
+	LOSS_IN_MEMORY = 4,
+	LOSS_PROGRAMS = 5,
 };
 
 enum loss_reason {
@@ -524,7 +541,10 @@ enum loss_reason {
 	LOSS_ARRIVALS_FULL = 19,
 	LOSS_CADENCE_FULL = 20,
 	LOSS_EXPOSURES_FULL = 21,
-	LOSS_REASONS = 22,
+	LOSS_MEMORY_GROUPS_FULL = 22,
+	LOSS_RECLAIMS_FULL = 23,
+	LOSS_ALLOCATORS_FULL = 24,
+	LOSS_REASONS = 25,
 };
 
 /* Sizes: user space unpacks by them. */
@@ -555,6 +575,7 @@ ABI_SIZE(struct communicator_row, 32);
 ABI_SIZE(struct progress_key, 8);
 ABI_SIZE(struct progress_row, 56);
 ABI_SIZE(struct frontier_key, 16);
+ABI_SIZE(struct memory_row, 3208);
 ABI_SIZE(struct mapping_row, 48);
 ABI_SIZE(struct stack_frame, 16);
 ABI_SIZE(struct stack_row, 26864);

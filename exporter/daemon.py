@@ -154,7 +154,14 @@ class Daemon:
             governor=self._governor,
             impaired=loaded.impaired,
             recursion_misses=self.kernel.recursion_misses,
-            surroundings=host_collectors(collectors, self.kernel.maps, config.node, config.series_ttl_seconds, names),
+            surroundings=host_collectors(
+                collectors,
+                self.kernel.maps,
+                config.node,
+                config.series_ttl_seconds,
+                names,
+                processes=processes,
+            ),
         )
         resources.callback(self.publication.close)
         self._records: list[bytes] = []

@@ -25,8 +25,11 @@ typedef struct {
 	int counter;
 } atomic_t;
 
+struct mm_struct;
+
 struct signal_struct {
 	atomic_t live;
+	struct mm_struct *oom_mm; /* of whom the kernel ended because memory had run out */
 };
 
 struct ns_common {
@@ -74,6 +77,9 @@ struct files_struct {
 
 struct kernfs_node {
 	u64 id;
+	const char *name;
+	struct kernfs_node *parent;
+	struct kernfs_node *__parent; /* its name since 6.15 */
 };
 
 struct cgroup {
@@ -139,7 +145,6 @@ struct uprobe_task {
 	struct return_instance *return_instances; /* the innermost one */
 };
 
-struct mm_struct;
 struct cpumask;
 
 struct task_struct {

@@ -25,6 +25,9 @@ STACK_RETURNS = 8
 STACK_WORDS = 1024
 STACK_WINDOWS = 3
 STACK_ALL_WORDS = STACK_WINDOWS * STACK_WORDS
+GROUP_NAMES = 5
+GROUP_NAME_BYTES = 96
+GROUP_NAMES_BYTES = GROUP_NAMES * GROUP_NAME_BYTES
 
 STATES = struct.Struct(f"={THREAD_STATES}Q")  # nanoseconds by ThreadState
 OPERATION_KEY = struct.Struct("=IHH")  # process, operation, communicator
@@ -60,6 +63,9 @@ MAPPING_ROW = struct.Struct("=QQQQIIII")  # start, end, address, inode, generati
 STACK_FRAME = struct.Struct("=QQ")  # slot, address
 STACK_HEAD = struct.Struct(f"=IIIIQQQQQQII{STACK_WINDOWS}Q")  # of a stack row; frames, callers and returns follow
 STACK_TAIL = struct.Struct(f"=16s{STACK_ALL_WORDS}Q")  # comm, words
+MEMORY_SUMS = struct.Struct(
+    f"=QQQ{GROUP_NAMES_BYTES}s"
+)  # reclaim_ns, reclaimed_pages, oom_kills, names; OPERATION_SLOTS follow
 LAUNCH_SAMPLING = struct.Struct("=II")  # process, mask
 SETTINGS = struct.Struct(f"=IIQqI{GPU_MAJORS}II")
 """pid_namespace, has_no_launches, idle_ns, preempt_count_offset, is_cpu_cgroup_v1, gpu_majors, is_confined."""
@@ -230,6 +236,7 @@ class LossProgram(enum.IntEnum):
     NCCL = 1
     PROCESS = 2
     SCHED = 3
+    MEMORY = 4
 
 
 class LossReason(enum.IntEnum):
@@ -257,3 +264,6 @@ class LossReason(enum.IntEnum):
     ARRIVALS_FULL = 19
     CADENCE_FULL = 20
     EXPOSURES_FULL = 21
+    MEMORY_GROUPS_FULL = 22
+    RECLAIMS_FULL = 23
+    ALLOCATORS_FULL = 24

@@ -18,6 +18,7 @@ READ_BYTES = 256 << 10
 SLOW_BYTES_PER_SECOND = 8 * MIB
 CACHED_BYTES = 128 * MIB
 TOUCHED_BYTES = 16 * MIB
+KILLED_BYTES = 128 * MIB
 SPARE_BYTES = 64 * MIB  # for the neighbour's pages: when too few can be reclaimed, the kernel kills instead
 STOPPED_SECONDS = 0.5
 MAPPED_PAGES = 128
@@ -83,6 +84,17 @@ def full_group(touched_bytes: int = TOUCHED_BYTES) -> Iterator[Scene]:
             flags=(f"--touch-bytes={touched_bytes}",),
             place=Place((job.path,)),
             injector=lambda _: memory.reclaim(job, path, touched_bytes + SPARE_BYTES),
+        )
+
+
+@contextmanager
+def killed_by_limit(touched_bytes: int = KILLED_BYTES) -> Iterator[Scene]:
+    """The step thread needs so much new memory in each step, of which its control group suddenly may have a small part."""
+    with cgroups.group("memory", "job") as job:
+        yield Scene(
+            flags=(f"--touch-bytes={touched_bytes}",),
+            place=Place((job.path,)),
+            injector=lambda _: memory.oom_kill(job),
         )
 
 
