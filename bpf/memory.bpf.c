@@ -137,9 +137,9 @@ SEC("tp_btf/sched_process_exit")
 int memory_exit(u64 *context)
 {
 	struct task_struct *task = (void *)context[0];
-	struct signal_struct *all = BPF_CORE_READ(task, signal);
+	struct signal_struct *all = task->signal;
 
-	if (!BPF_CORE_READ(all, oom_mm) || BPF_CORE_READ(all, live.counter))
+	if (!all->oom_mm || all->live.counter)
 		return 0;
 	struct victim victim = {.tgid = task->tgid, .start_ns = BPF_CORE_READ(task, group_leader, start_boottime)};
 	u32 one = 1;

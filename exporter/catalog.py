@@ -309,8 +309,8 @@ MEMORY_RECLAIM_DURATION = Metric(
     "s",
     Kind.HISTOGRAM,
     (),
-    "Time from where a task of the container begins to free memory itself, because it wants some and none is free, to where it has"
-    " done so; of every task of the machine, traced or not.",
+    "Time from where a task of the container begins to free memory itself, because it wants some and none is free, to where it"
+    " has done so; of every task of the machine, traced or not.",
 )
 MEMORY_RECLAIMED = Metric(
     "gpustall_memory_reclaimed_bytes_total",
@@ -392,8 +392,8 @@ CPU_QUOTA_THROTTLED = Metric(
     "s",
     Kind.COUNTER,
     (),
-    "Time from where a CPU of such a control group finds the quota used up to where it may run the group again, added up over CPUs"
-    " and control groups.",
+    "Time from where a CPU of such a control group finds the quota used up to where it may run the group again, added up over"
+    " CPUs and control groups.",
 )
 CPU_STEAL = Metric(
     "gpustall_cpu_steal_seconds_total",
@@ -410,8 +410,8 @@ CPU_IRQ = Metric(
     "s",
     Kind.COUNTER,
     (),
-    "Time from the entry of hard interrupts to their end, added up over CPUs since the machine was started, as /proc/stat counts it:"
-    " 0 on kernels that only sample it.",
+    "Time from the entry of hard interrupts to their end, added up over CPUs since the machine was started, as /proc/stat counts"
+    " it: next to nothing on kernels that only sample it.",
 )
 CPU_SOFTIRQ = Metric(
     "gpustall_cpu_softirq_seconds_total",

@@ -86,7 +86,7 @@ class Cpu:
         """Everything it knows."""
         self._books.begin(now_ns)
         for place, paths in self._groups.paths(traced).items():
-            for path in {above for path in paths for above in _with_those_above(path)}:
+            for path in {above for own in paths for above in _with_those_above(own)}:
                 self._add_group(place, path)
         self._add_times()
         return self._books.totals()

@@ -1,6 +1,7 @@
 """What do containers suffer for want of memory: direct reclaim, major faults, OOM kills, swap, a limit that is near?
 
-In: the table that bpf/memory.bpf.c fills, the files of control groups, /proc. Out: totals by place. Cost: 60 us a traced process for a scrape, and 15 us a row of the table.
+In: the table that bpf/memory.bpf.c fills, the files of control groups, /proc. Out: totals by place. Cost: 60 us a traced process
+for a scrape, and 15 us a row of the table.
 """
 
 from __future__ import annotations

@@ -14,7 +14,7 @@ _NS_PER_TICK = NANOSECONDS // BOOT_TICKS
 
 
 class CpuTimes(NamedTuple):
-    """Of all CPUs together, since the machine was started. irq, softirq: of hard and soft interrupts. steal: of the hypervisor."""
+    """Of all CPUs together, since the machine was started. irq, softirq: interrupts, hard and soft. steal: the hypervisor."""
 
     irq_ns: int
     softirq_ns: int

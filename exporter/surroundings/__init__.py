@@ -65,6 +65,7 @@ def host_collectors(
     node: str,
     ttl_seconds: float,
     names: Names | None = None,
+    *,
     processes: Processes | None = None,
 ) -> dict[str, HostCollector]:
     """Those of the wanted collectors that tell of more than the traced processes."""

@@ -1,4 +1,7 @@
-"""How much of a process has been swapped out? In: /proc. Out: bytes; None where the machine has no swap, or nothing can be read."""
+"""How much of a process has been swapped out?
+
+In: /proc. Out: bytes; None where nothing can be read.
+"""
 
 from __future__ import annotations
 

@@ -91,10 +91,10 @@ LABEL_MEANINGS = {
     " `no_symbols` (nothing in it to probe), `refused` (by the kernel). Of a loss: see below. Of the history:"
     " `queue_full` (the disk is slower than what happens), `not_written` (a write failed), `too_many_processes` (more than 256"
     " at a time).",
-    "program": "`cuda`, `nccl`, `process` or `sched`; of recursion also `reclaim`, `fault`, `interrupt` and `threads`;"
+    "program": "`cuda`, `nccl`, `process`, `sched` or `memory`; of recursion also `reclaim`, `fault`, `interrupt` and `threads`;"
     " `mapping_watch` for news of fresh mappings.",
     "map": "A kernel map; [bpf/README.md](../bpf/README.md) has them all.",
-    "collector": "`cuda`, `nccl`, `sched` or `chains`.",
+    "collector": "`cuda`, `nccl`, `sched`, `chains`, `memory` or `cpu`.",
     "format": "`text`, `openmetrics` or `protobuf`.",
     "receiver": "An OTLP receiver: `default` for the one of the flags and the environment, else the name of its table in the"
     " file.",
@@ -127,6 +127,9 @@ LOSS_MEANINGS = {
     LossReason.PROGRESS_FULL: "The table of communicators' progress was full: their operations are not counted as enqueued.",
     LossReason.ARRIVALS_FULL: "A rank's arrival could not be kept: others are not compared with it.",
     LossReason.EXPOSURES_FULL: "The table of synchronising calls was full: what they lost by waiting for a CPU is not told.",
+    LossReason.MEMORY_GROUPS_FULL: "The table of groups short of memory was full: reclaim and OOM kills of some are missing.",
+    LossReason.RECLAIMS_FULL: "More tasks freed memory at a time than there is room for: a direct reclaim is missing.",
+    LossReason.ALLOCATORS_FULL: "The table of page allocations was full: those of a process are missing.",
     LossReason.CADENCE_FULL: "The table of what recurs in steps was full: steps of a process are not found.",
 }
 CODES = (

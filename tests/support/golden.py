@@ -8,11 +8,13 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+from exporter import catalog
 from exporter.accounting.thread_time import times_by_process
 from exporter.catalog import WORKLOAD_INFO
 from exporter.chains.chain import Cause, Chain, Change, End, Severity, Transition
 from exporter.chains.engine import Engine, Observation
 from exporter.collectors import COLLECTORS
+from exporter.collectors.places import PlaceTotals
 from exporter.collectors.sched import Sched
 from exporter.diagnosis import Diagnosis
 from exporter.governor import Governor
@@ -25,7 +27,7 @@ from exporter.output.negotiation import Format
 from exporter.output.otlp import json_body, points
 from exporter.output.otlp.points import Form, Origin
 from exporter.output.text import render
-from exporter.totals import Series, merged
+from exporter.totals import Counts, HistogramTotal, Series, merged
 from tests.support.chains import a_chain
 from tests.support.records import at
 from tests.support.tables import NCCL_WAIT, FakeTables
@@ -35,6 +37,7 @@ FILE_OF = {Format.TEXT: "metrics.prom", Format.OPENMETRICS: "metrics.om"}
 OTLP_FILE = "otlp.json"
 ORIGIN = Origin("gpu7", "gpu-stall-exporter", (("deployment.environment.name", "prod"),))
 _LINE_CHARACTERS = 100
+NOWHERE: PlaceTotals = {}
 
 Case = Callable[[], Snapshot]
 
@@ -75,7 +78,8 @@ def training() -> Snapshot:
         1: Identity(node="gpu7", rank="0", container="0123456789ab"),
         2: Identity(node="gpu7", rank="1", container="0123456789ab"),
     }
-    return _snapshot(kernel, identities, lost_ns=100_000_000)
+    kernel.page_allocations(2, 65_536)
+    return _snapshot(kernel, identities, lost_ns=100_000_000, of_places=_of_places(identities[2]))
 
 
 def _add_waits(kernel: FakeTables) -> None:
@@ -179,8 +183,35 @@ def _indented(value: Any, margin: str = "") -> str:
     return f"{opened}\n{inner}" + f",\n{inner}".join(items) + f"\n{margin}{closed}"
 
 
-def _snapshot(kernel: FakeTables, identities: dict[int, Identity], lost_ns: int = 0) -> Snapshot:
-    """lost_ns: to the cause of an open chain of process 2."""
+def _of_places(one: Identity) -> PlaceTotals:
+    """Of the machine, of the container of a process, and of the process as a workload."""
+    machine, container = Identity(one.node), replace(one, rank="")
+    reclaims = HistogramTotal(Counts.of([3, 1], begin=160), 4_000_000)
+    return {
+        machine: {
+            Series(catalog.CPU_STEAL, ()): 2_500_000_000,
+            Series(catalog.CPU_IRQ, ()): 10_000_000,
+            Series(catalog.CPU_SOFTIRQ, ()): 750_000_000,
+        },
+        container: {
+            Series(catalog.MEMORY_RECLAIM_DURATION, ()): reclaims,
+            Series(catalog.MEMORY_RECLAIMED, ()): 1_048_576,
+            Series(catalog.MEMORY_OOM_KILLS, ()): 1,
+            Series(catalog.MEMORY_MAJOR_FAULTS, ()): 23,
+            Series(catalog.MEMORY_USED, ()): 8_589_934_592,
+            Series(catalog.MEMORY_LIMIT, ()): 17_179_869_184,
+            Series(catalog.CPU_QUOTA_PERIODS, ()): 600,
+            Series(catalog.CPU_QUOTA_THROTTLED_PERIODS, ()): 150,
+            Series(catalog.CPU_QUOTA_THROTTLED, ()): 9_000_000_000,
+        },
+        one: {Series(catalog.MEMORY_SWAP, ()): 4_194_304},
+    }
+
+
+def _snapshot(
+    kernel: FakeTables, identities: dict[int, Identity], lost_ns: int = 0, of_places: PlaceTotals = NOWHERE
+) -> Snapshot:
+    """lost_ns: to the cause of an open chain of process 2. of_places: what collectors of the machine say."""
     tables = Tables(kernel.maps, kernel.iterate)
     reading = tables.read()
     sched = Sched(tables)
@@ -197,4 +228,4 @@ def _snapshot(kernel: FakeTables, identities: dict[int, Identity], lost_ns: int 
     for process, row in reading.processes.items():
         labels = (str(row.tgid), row.comm.decode(), *("" for _ in WORKLOAD_INFO.labels[2:]))
         totals[process][Series(WORKLOAD_INFO, labels)] = 1
-    return Ledger(900.0, at(0.0)).snapshot(totals, identities, at(1_000.0), diagnosis.traces(identities))
+    return Ledger(900.0, at(0.0)).snapshot(totals, identities, at(1_000.0), diagnosis.traces(identities), of_places)

@@ -74,8 +74,11 @@ class FakeTables:
             "exposures",
         )
         names_of_progress = ("progress", "frontiers")
+        names_of_memory = ("page_allocations", "memory_groups")
         names_of_time = ("intervals", "tail", "blame", "feeding", "groups", "chains", "cadence", "exposures")
-        self.maps: dict[str, FakeMap] = {name: FakeMap() for name in names + names_of_progress + names_of_time}
+        self.maps: dict[str, FakeMap] = {
+            name: FakeMap() for name in names + names_of_progress + names_of_time + names_of_memory
+        }
         self.threads: dict[int, bytes] = {}
 
     def iterate(self, program: str) -> bytes:
@@ -129,6 +132,27 @@ class FakeTables:
         time = abi.STATES.pack(*map(int.__add__, abi.STATES.unpack_from(before, STATES_AT), states_of(states_ns)))
         exemplar = before[EXEMPLAR_AT:SLOTS_AT]
         self.maps["operations"].rows[key] = sums + time + exemplar + abi.OPERATION_SLOTS.pack(*slots)
+
+    def memory_group(
+        self,
+        number: int,
+        *,
+        path: Sequence[str] = (),
+        reclaims_ns: Sequence[int] = (),
+        reclaimed_pages: int = 0,
+        oom_kills: int = 0,
+    ) -> None:
+        """A row of `memory_groups`. path: folders of the group from the outside in."""
+        slots = [0] * abi.HIST_SLOTS
+        for duration_ns in reclaims_ns:
+            slots[slot_of(duration_ns)] += 1
+        names = b"".join(name.encode().ljust(abi.GROUP_NAME_BYTES, b"\0") for name in reversed(path))
+        sums = abi.MEMORY_SUMS.pack(sum(reclaims_ns), reclaimed_pages, oom_kills, names)
+        self.maps["memory_groups"].rows[abi.COUNT.pack(number)] = sums + abi.OPERATION_SLOTS.pack(*slots)
+
+    def page_allocations(self, process: int, pages: int) -> None:
+        """A row of `page_allocations`."""
+        self.maps["page_allocations"].rows[abi.NUMBER.pack(process)] = abi.COUNT.pack(pages)
 
     def exposure(
         self,
