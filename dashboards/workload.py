@@ -209,6 +209,10 @@ _CONTAINERS = (
             "{{node}}: hypervisor",
         ),
         Query(
+            f"sum by (rank) (rate({of_workloads('gpustall_interrupted_seconds_total')}[$__rate_interval]))",
+            "rank {{rank}}: interrupts",
+        ),
+        Query(
             f"sum by (node) (rate({of_workloads('gpustall_cpu_irq_seconds_total')}[$__rate_interval]))"
             f" + sum by (node) (rate({of_workloads('gpustall_cpu_softirq_seconds_total')}[$__rate_interval]))",
             "{{node}}: interrupts",

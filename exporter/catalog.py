@@ -203,6 +203,15 @@ CULPRIT = Metric(
     "The same time as gpustall_lost_seconds_total, also by the program that held the CPU; the culprit is empty where a cause"
     " has none.",
 )
+INTERRUPTED = Metric(
+    "gpustall_interrupted_seconds_total",
+    "gpustall.interrupted",
+    "s",
+    Kind.COUNTER,
+    (),
+    "Time from the entry of interrupts, soft ones included, to their end on a CPU that a thread of the process or of its workers"
+    " ran on or waited for; what of it the GPU had to wait for is lost time of the cause irq.",
+)
 WAIT_CHAIN = Metric(
     "gpustall_wait_chain_seconds_total",
     "gpustall.wait_chain",
@@ -453,6 +462,7 @@ METRICS_OF_COLLECTOR: dict[str, tuple[Metric, ...]] = {
         THREAD_TIME,
         LOST,
         CULPRIT,
+        INTERRUPTED,
         WAIT_CHAIN,
         STEP_DURATION,
     ),

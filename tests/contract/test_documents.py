@@ -49,6 +49,11 @@ OTHER_FLAGS = {
     "no-collector.nccl",
     "no-collector.sched",
     "no-collector.chains",
+    "no-collector.block",
+    "no-collector.memory",
+    "no-collector.cpu",
+    "no-collector.process",
+    "no-collector.network",
 }
 FOREIGN_FLAGS = {"long", "pid", "variant", "write", "web.enable-otlp-receiver"} | {
     *("build", "build-arg", "cap-add", "cap-drop", "name", "no-healthcheck", "platform", "read-only", "secret"),

@@ -104,6 +104,7 @@ def _add_waits(kernel: FakeTables) -> None:
     kernel.beats(2, [(120_000_000 * number, 7) for number in range(1, 17)])
     kernel.blame(2, 300_000_000, comm=b"stress")
     kernel.blame(2, 100_000_000, culprit=Culprit.IDLE, comm=b"", tgid=0)
+    kernel.blame(2, 7_000_000, victim=Victim.WORKER, culprit=Culprit.IRQ, comm=b"", tgid=0)
     kernel.blame(2, 200_000_000, victim=Victim.WORKER, culprit=Culprit.OWN, comm=b"python")
     kernel.interval(2, IntervalKind.WORKER, {on_cpu: 2_000_000_000, ThreadState.IO: 500_000_000})
     kernel.thread(2, 4127, tgid=4027, gaps_ns={on_cpu: 700_000_000, pipe: 800_000_000, runnable: 50_000_000})
