@@ -139,9 +139,7 @@ class Daemon:
         )
         self._ledger = Ledger(config.series_ttl_seconds, clock.now())
         self._with_returns = loaded.with_returns
-        # Where returns are not probed, there is no launch to be timed less often.
-        limit = config.overhead_limit if loaded.with_returns else math.inf
-        self._governor = Governor(cost, limit, is_duty=config.launch_mode == "duty")
+        self._governor = Governor(cost, self._overhead_limit(config), is_duty=config.launch_mode == "duty")
         names = self._enquirer.directory if self._enquirer else None
         self.publication = Publication(
             self.tables,
@@ -157,7 +155,14 @@ class Daemon:
             governor=self._governor,
             impaired=loaded.impaired,
             recursion_misses=self.kernel.recursion_misses,
-            surroundings=host_collectors(collectors, self.kernel.maps, config.node, config.series_ttl_seconds, names),
+            surroundings=host_collectors(
+                collectors,
+                self.kernel.maps,
+                config.node,
+                config.series_ttl_seconds,
+                names,
+                processes=processes,
+            ),
         )
         resources.callback(self.publication.close)
         self._records: list[bytes] = []
@@ -177,6 +182,10 @@ class Daemon:
             self.discovery.disable()
             self._remove_probes()
         self.discovery.walk_all()
+
+    def _overhead_limit(self, config: Config) -> float:
+        """Where returns are not probed, there is no launch to be timed less often."""
+        return config.overhead_limit if self._with_returns else math.inf
 
     def _make_server(self) -> Server:
         config = self._config
@@ -367,7 +376,7 @@ class Daemon:
         self._config = config
         self.discovery.interval_seconds = config.discovery_interval_seconds
         self._ledger.ttl_seconds = config.series_ttl_seconds
-        self._governor.limit = config.overhead_limit if self._with_returns else math.inf
+        self._governor.limit = self._overhead_limit(config)
         if pushes is not self._pushes:
             before, self._pushes = self._pushes, pushes
             if pushes:

@@ -8,25 +8,36 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
+from functools import partial
 
 from exporter.collectors import HostCollector
 from exporter.collectors.block import Block
+from exporter.collectors.cpu import Cpu
+from exporter.collectors.memory import Memory
 from exporter.host.cgroups import hierarchy_of
 from exporter.host.disks import Disks
+from exporter.host.machine import cpu_times
+from exporter.host.processes import Processes
 from exporter.kernel.maps import MapReader
 from exporter.roster import Names
+from exporter.surroundings.job_groups import JobGroups
 from exporter.surroundings.places import Places
+from exporter.surroundings.swap import Swap
 from exporter.units import NANOSECONDS
 
 
 @dataclass(frozen=True, slots=True)
 class Around:
-    """What the collectors are made from. maps: of the kernel, by name. names: None where no orchestrator is asked."""
+    """What the collectors are made from. maps: of the kernel, by name. names: None where no orchestrator is asked.
+
+    processes: reads /proc.
+    """
 
     maps: Mapping[str, MapReader]
     node: str
     ttl_ns: int
     names: Names | None = None
+    processes: Processes = Processes()  # noqa: RUF009 - frozen
 
     def places(self, controller: str) -> Places:
         """Of the hierarchy with this controller, as version 1 calls it."""
@@ -37,7 +48,20 @@ def _block(around: Around) -> HostCollector:
     return Block(around.maps, around.places("blkio"), Disks().name, around.ttl_ns)
 
 
-_MAKERS: dict[str, Callable[[Around], HostCollector]] = {"block": _block}
+def _memory(around: Around) -> HostCollector:
+    places = around.places("memory")
+    groups = JobGroups(around.processes, places.hierarchy)
+    swap = Swap(around.processes)
+    return Memory(around.maps.get("memory_groups"), places, groups, swap, around.ttl_ns)
+
+
+def _cpu(around: Around) -> HostCollector:
+    places = around.places("cpu")
+    groups = JobGroups(around.processes, places.hierarchy)
+    return Cpu(places.machine, groups, partial(cpu_times, around.processes.proc), around.ttl_ns)
+
+
+_MAKERS: dict[str, Callable[[Around], HostCollector]] = {"block": _block, "memory": _memory, "cpu": _cpu}
 """Collector -> how it is made; in the order in which they are asked."""
 
 
@@ -47,7 +71,9 @@ def host_collectors(
     node: str,
     ttl_seconds: float,
     names: Names | None = None,
+    *,
+    processes: Processes | None = None,
 ) -> dict[str, HostCollector]:
     """Those of the wanted collectors that tell of more than the traced processes."""
-    around = Around(maps, node, int(ttl_seconds * NANOSECONDS), names)
+    around = Around(maps, node, int(ttl_seconds * NANOSECONDS), names, processes or Processes())
     return {name: make(around) for name, make in _MAKERS.items() if name in wanted}

@@ -33,6 +33,9 @@ CONSTANTS = (
     "STACK_ALL_WORDS",
     "OPERATION_NCCL_WAIT",
     "GPU_MAJORS",
+    "GROUP_NAMES",
+    "GROUP_NAME_BYTES",
+    "GROUP_NAMES_BYTES",
 )
 KERNEL_ONLY = ("NCCL_UNIQUE_ID_BYTES", "EXEMPLAR_WINDOW", "COUNTED_TOGETHER")
 
@@ -87,6 +90,7 @@ STRUCTS: dict[str, tuple[tuple[struct.Struct, ...], type | None, tuple[str, ...]
     "frontier_key": ((abi.FRONTIER_KEY,), None, ()),
     "event": ((abi.EVENT,), rows.Event, ()),
     "attachment_row": ((abi.ATTACHMENT_ROW,), None, ()),
+    "memory_row": ((abi.MEMORY_SUMS, abi.OPERATION_SLOTS), None, ()),
     "mapping_row": ((abi.MAPPING_ROW,), None, ()),
     "last_error": ((abi.LAST_ERROR,), end_rows.LastError, ()),
     "exit_key": ((abi.EXIT_KEY,), end_rows.ExitKey, ()),
