@@ -423,6 +423,25 @@ struct frontier_key {
 	__u64 address;
 };
 
+/* ---- network ----------------------------------------------------------------------------------------------- */
+
+enum ip_family {
+	FAMILY_IPV4 = 0, /* what is on the wire: also that of an IPv6 socket whose peer is an IPv4 address */
+	FAMILY_IPV6 = 1,
+};
+
+/* TCP segments that a socket sent again, by the control group that made the socket: the unified hierarchy's. */
+struct retransmit_key {
+	__u64 cgroup_id; /* 0: the socket has none */
+	__u32 family;
+	__u32 padding;
+};
+
+struct retransmit_row {
+	__u64 segments;
+	__u64 handshakes; /* of them those of a connection that is not yet there: SYN, and SYN with ACK */
+};
+
 /* ---- mappings ---------------------------------------------------------------------------------------------- */
 
 /* One mapping of a file, as the iterator program tells it: the file that uprobes are put into, behind every overlay. */
@@ -498,7 +517,8 @@ enum loss_program {
 	LOSS_IN_NCCL = 1,
 	LOSS_IN_PROCESS = 2,
 	LOSS_IN_SCHED = 3,
-	LOSS_PROGRAMS = 4,
+	LOSS_IN_NETWORK = 4,
+	LOSS_PROGRAMS = 5,
 };
 
 enum loss_reason {
@@ -524,7 +544,8 @@ enum loss_reason {
 	LOSS_ARRIVALS_FULL = 19,
 	LOSS_CADENCE_FULL = 20,
 	LOSS_EXPOSURES_FULL = 21,
-	LOSS_REASONS = 22,
+	LOSS_RETRANSMITS_FULL = 22,
+	LOSS_REASONS = 23,
 };
 
 /* Sizes: user space unpacks by them. */
@@ -555,6 +576,8 @@ ABI_SIZE(struct communicator_row, 32);
 ABI_SIZE(struct progress_key, 8);
 ABI_SIZE(struct progress_row, 56);
 ABI_SIZE(struct frontier_key, 16);
+ABI_SIZE(struct retransmit_key, 16);
+ABI_SIZE(struct retransmit_row, 16);
 ABI_SIZE(struct mapping_row, 48);
 ABI_SIZE(struct stack_frame, 16);
 ABI_SIZE(struct stack_row, 26864);

@@ -56,6 +56,8 @@ PROGRESS_ROW = struct.Struct("=QQQQQQQ")
 FRONTIER_KEY = struct.Struct("=IIQ")  # process, kind, address
 EVENT = struct.Struct("=IIII")  # kind, process, attachment, first
 ATTACHMENT_ROW = struct.Struct("=QQ")  # echoes, is_live
+RETRANSMIT_KEY = struct.Struct("=QII")  # cgroup_id, family, padding
+RETRANSMIT_ROW = struct.Struct("=QQ")  # segments, handshakes
 MAPPING_ROW = struct.Struct("=QQQQIIII")  # start, end, address, inode, generation, device, is_own, padding
 STACK_FRAME = struct.Struct("=QQ")  # slot, address
 STACK_HEAD = struct.Struct(f"=IIIIQQQQQQII{STACK_WINDOWS}Q")  # of a stack row; frames, callers and returns follow
@@ -223,6 +225,13 @@ class EventKind(enum.IntEnum):
     ATTACHMENT_SURPLUS = 3
 
 
+class IpFamily(enum.IntEnum):
+    """`enum ip_family`: what is on the wire."""
+
+    IPV4 = 0
+    IPV6 = 1
+
+
 class LossProgram(enum.IntEnum):
     """`enum loss_program`: who lost something."""
 
@@ -230,6 +239,7 @@ class LossProgram(enum.IntEnum):
     NCCL = 1
     PROCESS = 2
     SCHED = 3
+    NETWORK = 4
 
 
 class LossReason(enum.IntEnum):
@@ -257,3 +267,4 @@ class LossReason(enum.IntEnum):
     ARRIVALS_FULL = 19
     CADENCE_FULL = 20
     EXPOSURES_FULL = 21
+    RETRANSMITS_FULL = 22

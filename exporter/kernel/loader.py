@@ -28,7 +28,7 @@ SUBJECTS_OF: dict[str, tuple[str, ...]] = {
     "memory": (),
     "cpu": (),
     "process": (),
-    "network": (),
+    "network": ("network",),
 }
 """Collector -> its objects, where they are not one of the same name."""
 ALWAYS = ("process", "mappings")

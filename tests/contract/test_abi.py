@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from exporter import totals, units
-from exporter.kernel import abi, cadence_rows, progress_rows, rows, stacks, thread_rows
+from exporter.kernel import abi, cadence_rows, progress_rows, retransmit_rows, rows, stacks, thread_rows
 
 HEADER = re.sub(r"/\*.*?\*/", "", (Path(__file__).parents[2] / "bpf" / "abi.h").read_text(encoding="utf-8"), flags=re.S)
 
@@ -50,6 +50,7 @@ ENUMS: dict[str, tuple[type[enum.IntEnum], str, str | None]] = {
     "chain_waker": (abi.Waker, "WAKER_", None),
     "frontier_kind": (abi.Frontier, "FRONTIER_", None),
     "event_kind": (abi.EventKind, "EVENT_", None),
+    "ip_family": (abi.IpFamily, "FAMILY_", None),
     "loss_program": (abi.LossProgram, "LOSS_IN_", "LOSS_PROGRAMS"),
     "loss_reason": (abi.LossReason, "LOSS_", "LOSS_REASONS"),
 }
@@ -86,6 +87,8 @@ STRUCTS: dict[str, tuple[tuple[struct.Struct, ...], type | None, tuple[str, ...]
     "frontier_key": ((abi.FRONTIER_KEY,), None, ()),
     "event": ((abi.EVENT,), rows.Event, ()),
     "attachment_row": ((abi.ATTACHMENT_ROW,), None, ()),
+    "retransmit_key": ((abi.RETRANSMIT_KEY,), retransmit_rows.RetransmitKey, ("padding",)),
+    "retransmit_row": ((abi.RETRANSMIT_ROW,), retransmit_rows.RetransmitRow, ()),
     "mapping_row": ((abi.MAPPING_ROW,), None, ()),
     "launch_sampling": ((abi.LAUNCH_SAMPLING,), None, ()),
     "settings": ((abi.SETTINGS,), None, ()),

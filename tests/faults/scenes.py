@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from contextlib import AbstractContextManager, contextmanager
 
 from tests.faults.episode import Scene
-from tests.faults.injectors import cgroups, cpu, decoys, disk, memory, quota, signals
+from tests.faults.injectors import cgroups, cpu, decoys, disk, memory, network, quota, signals
 from tests.faults.job import Job, Place
 
 MIB = 1 << 20
@@ -21,6 +21,10 @@ TOUCHED_BYTES = 16 * MIB
 SPARE_BYTES = 64 * MIB  # for the neighbour's pages: when too few can be reclaimed, the kernel kills instead
 STOPPED_SECONDS = 0.5
 MAPPED_PAGES = 128
+FETCH_BYTES = 256 << 10
+LATE_SECONDS = 0.02
+TOOL_SECONDS = 2.0
+LOST_ONE_OF = 15
 
 
 @contextmanager
@@ -148,3 +152,34 @@ def crowd() -> Iterator[Scene]:
     """As many hogs as for a real contention."""
     count = HOGS_PER_CPU * (os.cpu_count() or 1)
     yield Scene(injector=lambda _: cpu.hogs(count))
+
+
+@contextmanager
+def slow_peer(late_seconds: float = LATE_SECONDS) -> Iterator[Scene]:
+    """Each batch comes from a server, which then answers so much later."""
+    with network.server() as server:
+        yield Scene(
+            flags=(*server.flags, f"--loader-fetch-bytes={FETCH_BYTES}"),
+            injector=lambda _: server.late(late_seconds),
+        )
+
+
+@contextmanager
+def tool_call(seconds: float = TOOL_SECONDS) -> Iterator[Scene]:
+    """Each batch comes from a server, one of whose answers takes so long."""
+    with network.server() as server:
+        yield Scene(
+            flags=(*server.flags, f"--loader-fetch-bytes={FETCH_BYTES}"),
+            injector=lambda _: server.once_late(seconds),
+        )
+
+
+@contextmanager
+def tcp_loss(one_of: int = LOST_ONE_OF) -> Iterator[Scene]:
+    """Each batch comes through a wire that then loses one packet of so many, either way."""
+    with network.wire() as wire, network.server(network.PEER_ADDRESS, wire.peer) as server:
+        yield Scene(
+            flags=(*server.flags, f"--loader-fetch-bytes={FETCH_BYTES}"),
+            place=Place(namespace=wire.own),
+            injector=lambda _: network.loss(one_of, wire.own, wire.peer),
+        )

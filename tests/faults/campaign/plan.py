@@ -58,6 +58,12 @@ def _faults() -> Iterator[tuple[Episode, float]]:
     yield from _of_length("loader-sleeps", 1.0, 3.0)
     yield from _of_length("loader-computes", 1.0, 3.0)
     yield _with("loader-reads", 3.0)
+    for late_seconds, slower in ((0.003, 0.5), (0.02, 3.0)):
+        yield _with("slow-peer", slower, scene=partial(scenes.slow_peer, late_seconds))
+    yield _with("slow-peer-of-worker", 4.0)
+    yield _with("tool-call", scenes.TOOL_SECONDS / FAULT_SECONDS)
+    for one_of in (25, 15):
+        yield _with("tcp-loss", 25 / one_of, scene=partial(scenes.tcp_loss, one_of))
     for seconds in (1.0, 2.0):
         yield _with("stopped", seconds / FAULT_SECONDS, scene=partial(scenes.stop, seconds))
     # A quarter of a step is hidden behind the work of its GPU.
@@ -90,6 +96,7 @@ SHORT = (
     "lock-holder-sleeps",
     "loader-sleeps",
     "slow-disk",
+    "slow-peer",
     "slow-rank",
     "slow-gpu",
     "quiet",
