@@ -310,7 +310,12 @@ int sched_waking(u64 *context)
 	struct task_struct *current = bpf_get_current_task_btf();
 	struct thread *waker = watched(current);
 
-	if (waker && waker != thread && waker->group == thread->group && is_by_current(current))
+	if (!waker || waker == thread || waker->group != thread->group)
+		return 0;
+	u32 state = thread->account.state;
+	bool may_deliver = (state == STATE_SOCKET || state == STATE_POLL) && is_at_socket(current);
+
+	if (is_by_current(current, may_deliver))
 		resolve_chain(thread, waker, now_ns);
 	return 0;
 }

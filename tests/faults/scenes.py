@@ -177,9 +177,13 @@ def tool_call(seconds: float = TOOL_SECONDS) -> Iterator[Scene]:
 @contextmanager
 def tcp_loss(one_of: int = LOST_ONE_OF) -> Iterator[Scene]:
     """Each batch comes through a wire that then loses one packet of so many, either way."""
-    with network.wire() as wire, network.server(network.PEER_ADDRESS, wire.peer) as server:
+    with (
+        network.wire() as wire,
+        network.server(network.PEER_ADDRESS, wire.peer) as server,
+        network.dropper(one_of) as program,
+    ):
         yield Scene(
             flags=(*server.flags, f"--loader-fetch-bytes={FETCH_BYTES}"),
             place=Place(namespace=wire.own),
-            injector=lambda _: network.loss(one_of, wire.own, wire.peer),
+            injector=lambda _: network.loss(program, wire.own, wire.peer),
         )

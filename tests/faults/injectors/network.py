@@ -130,12 +130,19 @@ def wire() -> Iterator[Wire]:
 
 
 @contextmanager
-def loss(one_of: int, *namespaces: str) -> Iterator[None]:
-    """Where packets with data arrive in these namespaces, each so-manieth is dropped."""
-    with tempfile.TemporaryDirectory() as folder, ExitStack() as stack:
+def dropper(one_of: int) -> Iterator[Path]:
+    """A program that drops each so-manieth packet with data. Made before a job runs: whoever starts it reads its lines meanwhile."""
+    with tempfile.TemporaryDirectory() as folder:
         program = Path(folder) / "drop.bpf.o"
         options = ("-target", "bpf", "-O2", "-g", f"-DEVERY={one_of}", f"-I/usr/include/{os.uname().machine}-linux-gnu")
         _do("clang", *options, "-c", str(DROP), "-o", str(program))
+        yield program
+
+
+@contextmanager
+def loss(program: Path, *namespaces: str) -> Iterator[None]:
+    """Where packets arrive in these namespaces, the dropper is at work."""
+    with ExitStack() as stack:
         for name in namespaces:
             place = ("tc", "-n", name, "filter")
             _do(*place, "add", "dev", "wire", "ingress", "bpf", "direct-action", "obj", str(program), "sec", "tc")

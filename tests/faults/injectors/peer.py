@@ -64,7 +64,7 @@ def main() -> None:
     """Serves until nobody tells it anything any more."""
     manner = Manner()
     family = socket.AF_INET6 if ":" in sys.argv[1] else socket.AF_INET
-    listener = socket.create_server((sys.argv[1], 0), family=family)
+    listener = socket.create_server((sys.argv[1], 0), family=family, dualstack_ipv6=sys.argv[1] == "::")
     print(listener.getsockname()[1], flush=True)
 
     def accept() -> None:

@@ -1,0 +1,198 @@
+"""Segments that TCP sends again are counted for the control group of the socket, as many as the kernel counts itself."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+from exporter.host.cgroups import unified_hierarchy
+from exporter.kernel.abi import IpFamily
+from exporter.kernel.retransmit_rows import RetransmitKey, RetransmitRow, read_retransmits
+from tests.faults.injectors import NotPossible, network
+from tests.faults.injectors.cpu import in_groups
+from tests.faults.injectors.network import Wire
+from tests.support.traced import Tracer, tracer
+
+ANSWERS, ANSWER_BYTES = 100, 64 << 10
+CLIENT = f"""
+import socket, sys
+with socket.create_connection((sys.argv[1], int(sys.argv[2]))) as connection:
+    for _ in range({ANSWERS}):
+        connection.sendall(({ANSWER_BYTES}).to_bytes(8, "little"))
+        left = {ANSWER_BYTES}
+        while left:
+            left -= len(connection.recv(left))
+"""
+CALLER = """
+import socket, sys
+with socket.socket(socket.AF_INET6 if ":" in sys.argv[1] else socket.AF_INET) as one:
+    one.settimeout(float(sys.argv[3]))
+    try:
+        one.connect((sys.argv[1], int(sys.argv[2])))
+    except OSError:
+        pass
+"""
+
+
+@contextmanager
+def _group(name: str) -> Iterator[Path]:
+    """A group of the unified hierarchy."""
+    hierarchy = unified_hierarchy()
+    if hierarchy is None:
+        pytest.skip("needs a mounted cgroup hierarchy of version 2")
+    path = hierarchy.root / f"gpu-stall-test-{name}"
+    path.mkdir()
+    try:
+        yield path
+    finally:
+        for _ in range(500):
+            try:
+                path.rmdir()
+                return
+            except OSError:
+                time.sleep(0.01)
+
+
+@pytest.fixture
+def server_group() -> Iterator[Path]:
+    """Of the one that sends."""
+    with _group("server") as path:
+        yield path
+
+
+@pytest.fixture
+def client_group() -> Iterator[Path]:
+    """Of the one that asks."""
+    with _group("client") as path:
+        yield path
+
+
+@pytest.fixture
+def wire() -> Iterator[Wire]:
+    """Two namespaces; a packet that is sent is one segment."""
+    try:
+        with network.wire() as found:
+            for name in (found.own, found.peer):
+                subprocess.run(["ip", "-n", name, "link", "set", "wire", "gso_max_segs", "1"], check=True)
+            yield found
+    except NotPossible as reason:
+        pytest.skip(str(reason))
+
+
+def rows_of(traced: Tracer, group: Path) -> dict[IpFamily, RetransmitRow]:
+    """Those of one group."""
+    rows = read_retransmits(traced.kernel.maps["retransmits"])
+    return {key.family: row for key, row in rows.items() if key.cgroup_id == group.stat().st_ino}
+
+
+def fetch(wire: Wire, client: Path, server: Path, address: str = network.PEER_ADDRESS, one_of: int = 0) -> int:
+    """Answers through the wire; returns how many packets were dropped on their way to the client."""
+    with network.server(address, wire.peer, server) as peer:
+        line = [*in_groups([client]), *network.inside(wire.own), sys.executable, "-c", CLIENT, address, str(peer.port)]
+        if not one_of:
+            subprocess.run(line, check=True, timeout=60)
+            return 0
+        with network.dropper(one_of) as program, network.loss(program, wire.own):
+            subprocess.run(line, check=True, timeout=60)
+            return wire.dropped(wire.own)
+
+
+class TestRetransmits:
+    """Through a wire that drops every 23rd packet with data."""
+
+    @pytest.mark.parametrize(
+        ("address", "family"),
+        [(network.PEER_ADDRESS, IpFamily.IPV4), (network.PEER_ADDRESS_6, IpFamily.IPV6)],
+        ids=["IPv4", "IPv6"],
+    )
+    def test_they_are_the_senders(
+        self, account_tracer: Tracer, wire: Wire, client_group: Path, server_group: Path, address: str, family: IpFamily
+    ) -> None:
+        """At least one for each that was dropped; RetransSegs of the sender's namespace has as many; the client has none."""
+        dropped = fetch(wire, client_group, server_group, address, one_of=23)
+        rows = rows_of(account_tracer, server_group)
+
+        assert dropped > 100
+        assert [*rows] == [family]
+        assert rows[family].segments == wire.retransmitted(wire.peer) >= dropped
+        assert rows_of(account_tracer, client_group) == {}
+        assert account_tracer.losses() == {}
+
+    def test_without_loss_there_are_hardly_any(
+        self, account_tracer: Tracer, wire: Wire, client_group: Path, server_group: Path
+    ) -> None:
+        """The same answers; a machine that has other work makes TCP impatient, and then the kernel has counted it too."""
+        fetch(wire, client_group, server_group)
+        segments = sum(row.segments for row in rows_of(account_tracer, server_group).values())
+
+        assert segments == wire.retransmitted(wire.peer) < 100
+        assert rows_of(account_tracer, client_group) == {}
+
+    def test_an_ipv6_socket_that_speaks_ipv4_is_ipv4(
+        self, account_tracer: Tracer, wire: Wire, client_group: Path, server_group: Path
+    ) -> None:
+        """As those of many servers do."""
+        with (
+            network.server("::", wire.peer, server_group) as peer,
+            network.dropper(23) as program,
+            network.loss(program, wire.own),
+        ):
+            line = [sys.executable, "-c", CLIENT, network.PEER_ADDRESS, str(peer.port)]
+            subprocess.run([*in_groups([client_group]), *network.inside(wire.own), *line], check=True, timeout=60)
+
+        assert [*rows_of(account_tracer, server_group)] == [IpFamily.IPV4]
+
+    def test_calls_that_nobody_answers_are_handshakes(
+        self, account_tracer: Tracer, wire: Wire, client_group: Path
+    ) -> None:
+        """A SYN is sent again after 1 s; nobody has the address."""
+        line = [sys.executable, "-c", CALLER, "198.18.0.2", "9", "1.5"]
+        subprocess.run(["ip", "-n", wire.peer, "link", "set", "wire", "arp", "off"], check=True)
+        subprocess.run(["ip", "-n", wire.peer, "address", "delete", "198.18.0.2/30", "dev", "wire"], check=True)
+        subprocess.run(
+            ["ip", "-n", wire.own, "neighbour", "add", "198.18.0.2", "lladdr", "02:00:00:00:00:01", "dev", "wire"],
+            check=True,
+        )
+        subprocess.run([*in_groups([client_group]), *network.inside(wire.own), *line], check=True, timeout=60)
+
+        assert rows_of(account_tracer, client_group) == {IpFamily.IPV4: RetransmitRow(1, 1)}
+        assert wire.retransmitted(wire.own) == 1
+
+    def test_answers_to_calls_are_the_listeners(
+        self, account_tracer: Tracer, wire: Wire, server_group: Path
+    ) -> None:
+        """A SYN with ACK that the caller never gets is sent again by a timer."""
+        with network.server(network.PEER_ADDRESS, wire.peer, server_group) as peer:
+            subprocess.run(
+                ["ip", "-n", wire.peer, "neighbour", "add", network.OWN_ADDRESS, "lladdr", "02:00:00:00:00:01", "dev", "wire"],
+                check=True,
+            )
+            line = [sys.executable, "-c", CALLER, network.PEER_ADDRESS, str(peer.port), "0.2"]
+            subprocess.run([*network.inside(wire.own), *line], check=True, timeout=60)
+            time.sleep(1.5)
+            rows, counted = rows_of(account_tracer, server_group), wire.retransmitted(wire.peer)
+
+        assert rows == {IpFamily.IPV4: RetransmitRow(counted, counted)}
+        assert counted >= 1
+
+    def test_groups_beyond_the_table_are_lost(self, wire: Wire, client_group: Path, server_group: Path) -> None:
+        """Room for one row, which another group has; each segment of ours is a loss, and those of whoever else is about."""
+        with tracer(capacities={"retransmits": 1}) as small:
+            table = small.kernel.maps["retransmits"]
+            other = RetransmitKey(1, IpFamily.IPV4)
+            small.kernel.libbpf.update(table.fd, _packed(other), bytes(16))
+            fetch(wire, client_group, server_group, one_of=23)
+
+            assert [*read_retransmits(table)] == [other]
+            assert [*small.losses()] == ["network retransmits_full"]
+            assert small.losses()["network retransmits_full"] >= wire.retransmitted(wire.peer) > 0
+
+
+def _packed(key: RetransmitKey) -> bytes:
+    return key.cgroup_id.to_bytes(8, sys.byteorder) + int(key.family).to_bytes(8, sys.byteorder)
