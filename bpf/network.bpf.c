@@ -4,8 +4,8 @@
  * packet happened to interrupt.
  * Attach points: tp_btf tcp_retransmit_skb, tcp_retransmit_synack.
  * Maps written: retransmits; read by exporter/kernel/retransmit_rows.py.
- * Lost: what a full table keeps out, counted under LOSS_IN_NETWORK. Older kernels, such as 6.1, do not show attempts that
- *   the machine itself refused to send.
+ * Lost: what a full table keeps out, counted under LOSS_IN_NETWORK. Older kernels, such as 6.1, do not show those that a
+ *   queue of this machine dropped.
  * Cost: a look-up for each segment that any socket sends again; bpf/README.md.
  */
 #define LOSS_PROGRAM LOSS_IN_NETWORK
@@ -65,10 +65,20 @@ static __always_inline int sent_again(struct sock *socket, struct sock_common *c
 	return 0;
 }
 
+/* On newer kernels the event comes with a result, and also where nothing was sent, such as while the first attempt is still queued. */
+static __always_inline bool is_sent(u64 *context)
+{
+	struct trace_event_raw_tcp_retransmit_skb *event = NULL;
+
+	return !bpf_core_field_exists(event->err) || (s32)context[2] >= 0;
+}
+
 /* One buffer may hold many segments, which the device cuts: the kernel's own counter has as many. */
 SEC("tp_btf/tcp_retransmit_skb")
 int network_retransmit(u64 *context)
 {
+	if (!is_sent(context))
+		return 0;
 	struct sock *socket = (void *)context[0];
 	struct sk_buff *buffer = (void *)context[1];
 	struct tcp_skb_cb *control = (void *)&buffer->cb;

@@ -154,7 +154,15 @@ class Daemon:
             governor=self._governor,
             impaired=loaded.impaired,
             recursion_misses=self.kernel.recursion_misses,
-            surroundings=host_collectors(collectors, self.kernel.maps, config.node, config.series_ttl_seconds, names),
+            surroundings=host_collectors(
+                collectors,
+                self.kernel.maps,
+                config.node,
+                config.series_ttl_seconds,
+                names,
+                proc=config.procfs,
+                with_network_namespaces=config.with_network_namespaces,
+            ),
         )
         resources.callback(self.publication.close)
         self._records: list[bytes] = []

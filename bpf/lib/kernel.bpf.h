@@ -131,6 +131,10 @@ struct sk_buff {
 	char cb[48];
 };
 
+struct trace_event_raw_tcp_retransmit_skb { /* 6.18; earlier the event has no record of its own */
+	int err;
+};
+
 struct tcp_skb_cb { /* in sk_buff.cb */
 	u16 tcp_gso_segs;
 };

@@ -8,30 +8,50 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
+from pathlib import Path
 
 from exporter.collectors import HostCollector
 from exporter.host.cgroups import hierarchy_of
 from exporter.kernel.maps import MapReader
 from exporter.roster import Names
+from exporter.surroundings.network import network
 from exporter.surroundings.places import Places
 from exporter.units import NANOSECONDS
 
 
 @dataclass(frozen=True, slots=True)
 class Around:
-    """What the collectors are made from. maps: of the kernel, by name. names: None where no orchestrator is asked."""
+    """What the collectors are made from. maps: of the kernel, by name. names: None where no orchestrator is asked.
+
+    proc: where procfs is mounted. with_network_namespaces: sockets in all of them, which takes CAP_SYS_ADMIN.
+    """
 
     maps: Mapping[str, MapReader]
     node: str
     ttl_ns: int
     names: Names | None = None
+    proc: Path = Path("/proc")
+    with_network_namespaces: bool = False
 
     def places(self, controller: str) -> Places:
         """Of the hierarchy with this controller, as version 1 calls it."""
         return Places(self.node, hierarchy_of(controller), self.names)
 
 
-_MAKERS: dict[str, Callable[[Around], HostCollector]] = {}
+def _network(around: Around) -> HostCollector:
+    return network(
+        around.node,
+        around.ttl_ns,
+        around.maps.get("retransmits"),
+        around.names,
+        around.proc,
+        with_namespaces=around.with_network_namespaces,
+    )
+
+
+_MAKERS: dict[str, Callable[[Around], HostCollector]] = {
+    "network": _network,
+}
 """Collector -> how it is made; in the order in which they are asked."""
 
 
@@ -41,7 +61,10 @@ def host_collectors(
     node: str,
     ttl_seconds: float,
     names: Names | None = None,
+    *,
+    proc: Path = Path("/proc"),
+    with_network_namespaces: bool = False,
 ) -> dict[str, HostCollector]:
     """Those of the wanted collectors that tell of more than the traced processes."""
-    around = Around(maps, node, int(ttl_seconds * NANOSECONDS), names)
+    around = Around(maps, node, int(ttl_seconds * NANOSECONDS), names, proc, with_network_namespaces)
     return {name: make(around) for name, make in _MAKERS.items() if name in wanted}

@@ -294,4 +294,6 @@ _DECOYS = (
     ),
 )
 
-EPISODES = {episode.name: episode for episode in (*_CPU, *_MEMORY_AND_DISK, *_INSIDE, *_NETWORK, *_RANKS, *_GPU, *_DECOYS)}
+EPISODES = {
+    episode.name: episode for episode in (*_CPU, *_MEMORY_AND_DISK, *_INSIDE, *_NETWORK, *_RANKS, *_GPU, *_DECOYS)
+}

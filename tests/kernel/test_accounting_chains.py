@@ -89,7 +89,9 @@ class TestWorker:
 class TestSockets:
     """The same worker behind a socket."""
 
-    @pytest.mark.parametrize("how", [("unix",), ("tcp",), ("unix", "polled"), ("tcp", "polled"), ("tcp", "apart")], ids="-".join)
+    @pytest.mark.parametrize(
+        "how", [("unix",), ("tcp",), ("unix", "polled"), ("tcp", "polled"), ("tcp", "apart")], ids="-".join
+    )
     def test_writer_is_the_waker(self, chains: Chains, how: tuple[str, ...]) -> None:
         """Over the loopback interface a soft interrupt wakes the reader, within the system call of the writer."""
         account = chains("burn", 4000, *how)

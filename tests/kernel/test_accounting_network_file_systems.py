@@ -1,8 +1,8 @@
 """A wait for a file that lies on another machine is a wait for the network.
 
-No such file system can be mounted on most machines that tests run on. So the programs are built once more, and told that the file
-system of this machine's disk was one: what decides is tested, and tests/contract/test_network_file_systems.py compares the numbers
-that it goes by.
+No such file system can be mounted on most machines that tests run on. So the programs are built once more, and told that
+the file system of this machine's disk was one: what decides is tested, and tests/contract/test_network_file_systems.py
+compares the numbers that it goes by.
 """
 
 from __future__ import annotations

@@ -8,6 +8,7 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import NamedTuple
 
 import pytest
 
@@ -17,9 +18,11 @@ from exporter.kernel.retransmit_rows import RetransmitKey, RetransmitRow, read_r
 from tests.faults.injectors import NotPossible, network
 from tests.faults.injectors.cpu import in_groups
 from tests.faults.injectors.network import Wire
-from tests.support.traced import Tracer, tracer
+from tests.support.traced import Tracer, eventually, tracer
 
 ANSWERS, ANSWER_BYTES = 100, 64 << 10
+UNSHOWN = 3
+"""Events that this kernel does not show, at most: one in some thousands, as with switches (gpustall_exporter_healed_switches_total)."""
 CLIENT = f"""
 import socket, sys
 with socket.create_connection((sys.argv[1], int(sys.argv[2]))) as connection:
@@ -51,26 +54,30 @@ def _group(name: str) -> Iterator[Path]:
     try:
         yield path
     finally:
-        for _ in range(500):
-            try:
-                path.rmdir()
-                return
-            except OSError:
-                time.sleep(0.01)
+        eventually(lambda: _removed(path), f"{path} is empty")
+
+
+def _removed(path: Path) -> bool:
+    """Whether it could be: a process that has just ended leaves it a moment later."""
+    try:
+        path.rmdir()
+    except OSError:
+        return False
+    return True
+
+
+class Groups(NamedTuple):
+    """Control groups of the unified hierarchy: of the one that asks, and of the one that answers."""
+
+    client: Path
+    server: Path
 
 
 @pytest.fixture
-def server_group() -> Iterator[Path]:
-    """Of the one that sends."""
-    with _group("server") as path:
-        yield path
-
-
-@pytest.fixture
-def client_group() -> Iterator[Path]:
-    """Of the one that asks."""
-    with _group("client") as path:
-        yield path
+def groups() -> Iterator[Groups]:
+    """Made for one test."""
+    with _group("client") as client, _group("server") as server:
+        yield Groups(client, server)
 
 
 @pytest.fixture
@@ -91,10 +98,23 @@ def rows_of(traced: Tracer, group: Path) -> dict[IpFamily, RetransmitRow]:
     return {key.family: row for key, row in rows.items() if key.cgroup_id == group.stat().st_ino}
 
 
-def fetch(wire: Wire, client: Path, server: Path, address: str = network.PEER_ADDRESS, one_of: int = 0) -> int:
+def as_many_as(counted: int) -> range:
+    """Of the kernel's own count: never more."""
+    return range(max(counted - UNSHOWN, 0), counted + 1)
+
+
+def fetch(wire: Wire, groups: Groups, address: str = network.PEER_ADDRESS, one_of: int = 0) -> int:
     """Answers through the wire; returns how many packets were dropped on their way to the client."""
-    with network.server(address, wire.peer, server) as peer:
-        line = [*in_groups([client]), *network.inside(wire.own), sys.executable, "-c", CLIENT, address, str(peer.port)]
+    with network.server(address, wire.peer, groups.server) as peer:
+        line = [
+            *in_groups([groups.client]),
+            *network.inside(wire.own),
+            sys.executable,
+            "-c",
+            CLIENT,
+            address,
+            str(peer.port),
+        ]
         if not one_of:
             subprocess.run(line, check=True, timeout=60)
             return 0
@@ -112,45 +132,41 @@ class TestRetransmits:
         ids=["IPv4", "IPv6"],
     )
     def test_they_are_the_senders(
-        self, account_tracer: Tracer, wire: Wire, client_group: Path, server_group: Path, address: str, family: IpFamily
+        self, account_tracer: Tracer, wire: Wire, groups: Groups, address: str, family: IpFamily
     ) -> None:
-        """At least one for each that was dropped; RetransSegs of the sender's namespace has as many; the client has none."""
-        dropped = fetch(wire, client_group, server_group, address, one_of=23)
-        rows = rows_of(account_tracer, server_group)
+        """At least one for each that was dropped, and as many as RetransSegs of the sender's namespace has; the client has none."""
+        dropped = fetch(wire, groups, address, one_of=23)
+        rows = rows_of(account_tracer, groups.server)
 
         assert dropped > 100
         assert [*rows] == [family]
-        assert rows[family].segments == wire.retransmitted(wire.peer) >= dropped
-        assert rows_of(account_tracer, client_group) == {}
+        assert rows[family].segments in as_many_as(wire.retransmitted(wire.peer))
+        assert wire.retransmitted(wire.peer) >= dropped
+        assert rows_of(account_tracer, groups.client) == {}
         assert account_tracer.losses() == {}
 
-    def test_without_loss_there_are_hardly_any(
-        self, account_tracer: Tracer, wire: Wire, client_group: Path, server_group: Path
-    ) -> None:
+    def test_without_loss_there_are_hardly_any(self, account_tracer: Tracer, wire: Wire, groups: Groups) -> None:
         """The same answers; a machine that has other work makes TCP impatient, and then the kernel has counted it too."""
-        fetch(wire, client_group, server_group)
-        segments = sum(row.segments for row in rows_of(account_tracer, server_group).values())
+        fetch(wire, groups)
+        segments = sum(row.segments for row in rows_of(account_tracer, groups.server).values())
 
-        assert segments == wire.retransmitted(wire.peer) < 100
-        assert rows_of(account_tracer, client_group) == {}
+        assert segments in as_many_as(wire.retransmitted(wire.peer))
+        assert segments < 100
+        assert rows_of(account_tracer, groups.client) == {}
 
-    def test_an_ipv6_socket_that_speaks_ipv4_is_ipv4(
-        self, account_tracer: Tracer, wire: Wire, client_group: Path, server_group: Path
-    ) -> None:
+    def test_an_ipv6_socket_that_speaks_ipv4_is_ipv4(self, account_tracer: Tracer, wire: Wire, groups: Groups) -> None:
         """As those of many servers do."""
         with (
-            network.server("::", wire.peer, server_group) as peer,
+            network.server("::", wire.peer, groups.server) as peer,
             network.dropper(23) as program,
             network.loss(program, wire.own),
         ):
             line = [sys.executable, "-c", CLIENT, network.PEER_ADDRESS, str(peer.port)]
-            subprocess.run([*in_groups([client_group]), *network.inside(wire.own), *line], check=True, timeout=60)
+            subprocess.run([*in_groups([groups.client]), *network.inside(wire.own), *line], check=True, timeout=60)
 
-        assert [*rows_of(account_tracer, server_group)] == [IpFamily.IPV4]
+        assert [*rows_of(account_tracer, groups.server)] == [IpFamily.IPV4]
 
-    def test_calls_that_nobody_answers_are_handshakes(
-        self, account_tracer: Tracer, wire: Wire, client_group: Path
-    ) -> None:
+    def test_calls_that_nobody_answers_are_handshakes(self, account_tracer: Tracer, wire: Wire, groups: Groups) -> None:
         """A SYN is sent again after 1 s; nobody has the address."""
         line = [sys.executable, "-c", CALLER, "198.18.0.2", "9", "1.5"]
         subprocess.run(["ip", "-n", wire.peer, "link", "set", "wire", "arp", "off"], check=True)
@@ -159,39 +175,48 @@ class TestRetransmits:
             ["ip", "-n", wire.own, "neighbour", "add", "198.18.0.2", "lladdr", "02:00:00:00:00:01", "dev", "wire"],
             check=True,
         )
-        subprocess.run([*in_groups([client_group]), *network.inside(wire.own), *line], check=True, timeout=60)
+        subprocess.run([*in_groups([groups.client]), *network.inside(wire.own), *line], check=True, timeout=60)
 
-        assert rows_of(account_tracer, client_group) == {IpFamily.IPV4: RetransmitRow(1, 1)}
+        assert rows_of(account_tracer, groups.client) == {IpFamily.IPV4: RetransmitRow(1, 1)}
         assert wire.retransmitted(wire.own) == 1
 
-    def test_answers_to_calls_are_the_listeners(
-        self, account_tracer: Tracer, wire: Wire, server_group: Path
-    ) -> None:
+    def test_answers_to_calls_are_the_listeners(self, account_tracer: Tracer, wire: Wire, groups: Groups) -> None:
         """A SYN with ACK that the caller never gets is sent again by a timer."""
-        with network.server(network.PEER_ADDRESS, wire.peer, server_group) as peer:
+        with network.server(network.PEER_ADDRESS, wire.peer, groups.server) as peer:
             subprocess.run(
-                ["ip", "-n", wire.peer, "neighbour", "add", network.OWN_ADDRESS, "lladdr", "02:00:00:00:00:01", "dev", "wire"],
+                [
+                    "ip",
+                    "-n",
+                    wire.peer,
+                    "neighbour",
+                    "add",
+                    network.OWN_ADDRESS,
+                    "lladdr",
+                    "02:00:00:00:00:01",
+                    "dev",
+                    "wire",
+                ],
                 check=True,
             )
             line = [sys.executable, "-c", CALLER, network.PEER_ADDRESS, str(peer.port), "0.2"]
             subprocess.run([*network.inside(wire.own), *line], check=True, timeout=60)
             time.sleep(1.5)
-            rows, counted = rows_of(account_tracer, server_group), wire.retransmitted(wire.peer)
+            rows, counted = rows_of(account_tracer, groups.server), wire.retransmitted(wire.peer)
 
         assert rows == {IpFamily.IPV4: RetransmitRow(counted, counted)}
         assert counted >= 1
 
-    def test_groups_beyond_the_table_are_lost(self, wire: Wire, client_group: Path, server_group: Path) -> None:
+    def test_groups_beyond_the_table_are_lost(self, wire: Wire, groups: Groups) -> None:
         """Room for one row, which another group has; each segment of ours is a loss, and those of whoever else is about."""
         with tracer(capacities={"retransmits": 1}) as small:
             table = small.kernel.maps["retransmits"]
             other = RetransmitKey(1, IpFamily.IPV4)
             small.kernel.libbpf.update(table.fd, _packed(other), bytes(16))
-            fetch(wire, client_group, server_group, one_of=23)
+            fetch(wire, groups, one_of=23)
 
             assert [*read_retransmits(table)] == [other]
             assert [*small.losses()] == ["network retransmits_full"]
-            assert small.losses()["network retransmits_full"] >= wire.retransmitted(wire.peer) > 0
+            assert small.losses()["network retransmits_full"] >= wire.retransmitted(wire.peer) - UNSHOWN > 0
 
 
 def _packed(key: RetransmitKey) -> bytes:

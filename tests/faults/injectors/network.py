@@ -131,7 +131,10 @@ def wire() -> Iterator[Wire]:
 
 @contextmanager
 def dropper(one_of: int) -> Iterator[Path]:
-    """A program that drops each so-manieth packet with data. Made before a job runs: whoever starts it reads its lines meanwhile."""
+    """A program that drops each so-manieth packet with data.
+
+    It is to be there before a job runs: while it is made nobody reads what the job says, which then waits for a pipe.
+    """
     with tempfile.TemporaryDirectory() as folder:
         program = Path(folder) / "drop.bpf.o"
         options = ("-target", "bpf", "-O2", "-g", f"-DEVERY={one_of}", f"-I/usr/include/{os.uname().machine}-linux-gnu")

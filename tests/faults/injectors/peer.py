@@ -1,7 +1,8 @@
 """A server for one job: sends as many bytes as it is asked for, and may be told to take its time.
 
-`python peer.py ADDRESS`: says its port; lines on its standard input tell it what to do, and their end ends it. `late SECONDS`: before
-each answer; `once SECONDS`: before the next one. A file of its own, and no import of ours: it runs in another network namespace.
+`python peer.py ADDRESS`: says its port; lines on its standard input tell it what to do, and their end ends it.
+`late SECONDS`: before each answer; `once SECONDS`: before the next one. It imports nothing of ours: it runs in another network
+namespace.
 """
 
 from __future__ import annotations
