@@ -145,8 +145,13 @@ def _dataloader(_chain: Chain, of: _Words) -> Remedy:
 
 def _network(_chain: Chain, of: _Words) -> Remedy:
     return Remedy(
-        "What feeds the GPU waits for a socket: remote data or a remote rank.",
-        (f"ss -tinp | grep -A1 pid={of.tgid},", "nstat -z TcpRetransSegs"),
+        "What feeds the GPU waits for another machine: for an answer through a socket, or for a file of a network file system."
+        " Is the peer slow, or is something lost on the way (retrans)?",
+        (
+            f"nsenter --net=/proc/{of.tgid}/ns/net ss -tinp | grep -A1 pid={of.tgid},",
+            f"nsenter --net=/proc/{of.tgid}/ns/net nstat -az TcpRetransSegs TcpExtTCPTimeouts",
+            f"cat /proc/{of.tgid}/mountstats | grep -A12 'fstype nfs'",
+        ),
     )
 
 

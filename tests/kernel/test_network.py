@@ -22,7 +22,7 @@ from tests.support.traced import Tracer, eventually, tracer
 
 ANSWERS, ANSWER_BYTES = 100, 64 << 10
 UNSHOWN = 3
-"""Events that this kernel does not show, at most: one in some thousands, as with switches (gpustall_exporter_healed_switches_total)."""
+"""Events that this kernel does not show, at most: one in some thousands, as with switches."""
 CLIENT = f"""
 import socket, sys
 with socket.create_connection((sys.argv[1], int(sys.argv[2]))) as connection:
@@ -134,7 +134,7 @@ class TestRetransmits:
     def test_they_are_the_senders(
         self, account_tracer: Tracer, wire: Wire, groups: Groups, address: str, family: IpFamily
     ) -> None:
-        """At least one for each that was dropped, and as many as RetransSegs of the sender's namespace has; the client has none."""
+        """At least one for each that was dropped, as many as RetransSegs of the sender's namespace has; the client has none."""
         dropped = fetch(wire, groups, address, one_of=23)
         rows = rows_of(account_tracer, groups.server)
 
@@ -207,7 +207,7 @@ class TestRetransmits:
         assert counted >= 1
 
     def test_groups_beyond_the_table_are_lost(self, wire: Wire, groups: Groups) -> None:
-        """Room for one row, which another group has; each segment of ours is a loss, and those of whoever else is about."""
+        """Room for one row, which another group has; ours are a loss, and those of whoever else is about."""
         with tracer(capacities={"retransmits": 1}) as small:
             table = small.kernel.maps["retransmits"]
             other = RetransmitKey(1, IpFamily.IPV4)

@@ -6,13 +6,16 @@ import json
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
+from exporter import catalog
 from exporter.accounting.thread_time import times_by_process
 from exporter.catalog import WORKLOAD_INFO
 from exporter.chains.chain import Cause, Chain, Change, End, Severity, Transition
 from exporter.chains.engine import Engine, Observation
 from exporter.collectors import COLLECTORS
+from exporter.collectors.places import PlaceTotals
 from exporter.collectors.sched import Sched
 from exporter.diagnosis import Diagnosis
 from exporter.governor import Governor
@@ -75,7 +78,31 @@ def training() -> Snapshot:
         1: Identity(node="gpu7", rank="0", container="0123456789ab"),
         2: Identity(node="gpu7", rank="1", container="0123456789ab"),
     }
-    return _snapshot(kernel, identities, lost_ns=100_000_000)
+    return _snapshot(kernel, identities, lost_ns=100_000_000, of_places=_of_network(identities[1]))
+
+
+def _of_network(rank: Identity) -> PlaceTotals:
+    """Of the machine, of the container of a rank, and of the rank itself."""
+    machine, container, https, drops = Identity(rank.node), replace(rank, rank=""), ("https",), ("eth0", "sent")
+    return {
+        machine: {
+            Series(catalog.NETWORK_UNREAD, ("namespace",)): 3,
+            Series(catalog.NETWORK_INTERFACE_DROPS, drops): 7,
+            Series(catalog.NETWORK_INTERFACE_ERRORS, drops): 2,
+            Series(catalog.NETWORK_QUEUE_DROPS, drops): 5,
+        },
+        container: {
+            Series(catalog.NETWORK_RETRANSMITS, ("ipv4", "data")): 23,
+            Series(catalog.NETWORK_RETRANSMITS, ("ipv6", "handshake")): 1,
+        },
+        rank: {
+            Series(catalog.NETWORK_SOCKETS, https): 4,
+            Series(catalog.NETWORK_SOCKET_SEGMENTS, https): 4_000,
+            Series(catalog.NETWORK_SOCKET_RETRANSMITS, https): 19,
+            Series(catalog.NETWORK_SOCKET_ROUND_TRIP, https): 12_500_000,
+            Series(catalog.NETWORK_SOCKET_WINDOW, https): 10,
+        },
+    }
 
 
 def _add_waits(kernel: FakeTables) -> None:
@@ -179,8 +206,10 @@ def _indented(value: Any, margin: str = "") -> str:
     return f"{opened}\n{inner}" + f",\n{inner}".join(items) + f"\n{margin}{closed}"
 
 
-def _snapshot(kernel: FakeTables, identities: dict[int, Identity], lost_ns: int = 0) -> Snapshot:
-    """lost_ns: to the cause of an open chain of process 2."""
+def _snapshot(
+    kernel: FakeTables, identities: dict[int, Identity], lost_ns: int = 0, of_places: PlaceTotals = MappingProxyType({})
+) -> Snapshot:
+    """lost_ns: to the cause of an open chain of process 2. of_places: what collectors of the machine say."""
     tables = Tables(kernel.maps, kernel.iterate)
     reading = tables.read()
     sched = Sched(tables)
@@ -197,4 +226,4 @@ def _snapshot(kernel: FakeTables, identities: dict[int, Identity], lost_ns: int 
     for process, row in reading.processes.items():
         labels = (str(row.tgid), row.comm.decode(), *("" for _ in WORKLOAD_INFO.labels[2:]))
         totals[process][Series(WORKLOAD_INFO, labels)] = 1
-    return Ledger(900.0, at(0.0)).snapshot(totals, identities, at(1_000.0), diagnosis.traces(identities))
+    return Ledger(900.0, at(0.0)).snapshot(totals, identities, at(1_000.0), diagnosis.traces(identities), of_places)
