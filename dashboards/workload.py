@@ -212,6 +212,7 @@ _SOCKETS = (
             for what, said in (("interface_drops", "dropped"), ("queue_drops", "queue"), ("interface_errors", "errors"))
         ),
         unit="pps",
+        width=24,
     ),
 )
 

@@ -6,13 +6,15 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import NamedTuple
 
 import pytest
 
+from exporter.host import interfaces, netlink
 from exporter.host.cgroups import unified_hierarchy
+from exporter.host.network_namespaces import opened_inside
 from exporter.kernel.abi import IpFamily
 from exporter.kernel.retransmit_rows import RetransmitKey, RetransmitRow, read_retransmits
 from tests.faults.injectors import NotPossible, network
@@ -217,6 +219,29 @@ class TestRetransmits:
             assert [*read_retransmits(table)] == [other]
             assert [*small.losses()] == ["network retransmits_full"]
             assert small.losses()["network retransmits_full"] >= wire.retransmitted(wire.peer) - UNSHOWN > 0
+
+
+class TestInterfaces:
+    """Of another network namespace, which is entered as --network.namespaces does it."""
+
+    def test_drops_of_a_queue_are_as_many_as_tc_tells(self, wire: Wire) -> None:
+        """Of packets that a filter drops where they arrive; the interface itself drops none."""
+        with network.server(network.PEER_ADDRESS, wire.peer) as peer, network.dropper(23) as program:
+            line = [*network.inside(wire.peer), sys.executable, "-c", CLIENT, network.OWN_ADDRESS]
+            with (
+                network.server(network.OWN_ADDRESS, wire.own) as own,
+                network.loss(program, wire.peer),
+                closing(opened_inside("/proc", peer.process.pid, netlink.route_socket)) as one,
+            ):
+                subprocess.run([*line, str(own.port)], check=True, timeout=60)
+                links = {link.name: link for link in interfaces.links(one, time.monotonic() + 10)}
+                queues = [q for q in interfaces.queues(one, time.monotonic() + 10) if q.kind == "clsact"]
+                dropped = wire.dropped(wire.peer)
+
+        assert {name: link.kind for name, link in links.items()} == {"lo": "", "wire": "veth"}
+        assert [(q.number, q.is_received, q.dropped) for q in queues] == [(links["wire"].number, True, dropped)]
+        assert dropped > 100
+        assert links["wire"].received_dropped == links["wire"].sent_dropped == 0
 
 
 def _packed(key: RetransmitKey) -> bytes:
