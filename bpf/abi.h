@@ -423,6 +423,92 @@ struct frontier_key {
 	__u64 address;
 };
 
+/* ---- disks ------------------------------------------------------------------------------------------------- */
+
+enum disk_direction {
+	DISK_READ = 0,
+	DISK_WRITE = 1,
+	DISK_FLUSH = 2,
+	DISK_DISCARD = 3,
+	DISK_OTHER = 4,
+};
+
+/* device: the kernel's number, the major one from bit 20 on. cgroup_id: of the group the request was made for, 0: not known. */
+struct disk_key {
+	__u64 cgroup_id;
+	__u32 device;
+	__u32 direction;
+};
+
+/* queue_ns: from the making of requests to their being given to the device; device_ns: from then to their completion. */
+struct disk_row {
+	__u64 requests;
+	__u64 errors;
+	__u64 bytes;
+	__u64 queue_ns;
+	__u64 device_ns;
+	__u64 queue_slots[HIST_SLOTS];
+	__u64 device_slots[HIST_SLOTS];
+};
+
+/* Who makes requests. group: the job it belongs to, and then tgid is 0; or ~0 for all who are outside, without a name. */
+struct disk_user {
+	__u32 group;
+	__u32 tgid;
+	char comm[16];
+};
+
+struct disk_user_key {
+	__u32 device;
+	struct disk_user user;
+};
+
+struct disk_use {
+	__u64 requests;
+	__u64 device_ns;
+};
+
+/* Sleeps of a job's threads that ended with a request of a device; device 0: of which is not known. */
+struct disk_wait_key {
+	__u32 process;
+	__u32 device;
+};
+
+struct disk_wait {
+	__u64 waits;
+	__u64 wait_ns;
+};
+
+/* ---- ends ---------------------------------------------------------------------------------------------------- */
+
+/* The last error of CUDA or NCCL that a process was given. */
+struct last_error {
+	__u64 at_ns; /* CLOCK_MONOTONIC */
+	__s32 code;
+	__u32 operation;
+};
+
+/*
+ * How a traced process, or one that worked for it, has ended. status: as wait(2) tells it. is_victim: the kernel ended it because
+ * there was no memory left.
+ */
+struct exit_key {
+	__u32 process;
+	__u32 status;
+	__u16 is_worker;
+	__u16 is_victim;
+};
+
+struct exit_row {
+	__u64 exits;
+	__u64 at_ns; /* of the last one, CLOCK_MONOTONIC */
+};
+
+struct fork_key {
+	__u32 process;
+	__u32 is_thread;
+};
+
 /* ---- network ----------------------------------------------------------------------------------------------- */
 
 enum ip_family {
@@ -517,7 +603,8 @@ enum loss_program {
 	LOSS_IN_NCCL = 1,
 	LOSS_IN_PROCESS = 2,
 	LOSS_IN_SCHED = 3,
-	LOSS_IN_NETWORK = 4,
+	LOSS_IN_BLOCK = 4,
+	LOSS_IN_NETWORK = 5,
 	LOSS_PROGRAMS = 5,
 };
 
@@ -544,8 +631,11 @@ enum loss_reason {
 	LOSS_ARRIVALS_FULL = 19,
 	LOSS_CADENCE_FULL = 20,
 	LOSS_EXPOSURES_FULL = 21,
-	LOSS_RETRANSMITS_FULL = 22,
-	LOSS_REASONS = 23,
+	LOSS_DISKS_FULL = 22,
+	LOSS_DISK_WAITS_FULL = 23,
+	LOSS_FORKS_FULL = 24,
+	LOSS_RETRANSMITS_FULL = 25,
+	LOSS_REASONS = 26,
 };
 
 /* Sizes: user space unpacks by them. */
@@ -576,6 +666,17 @@ ABI_SIZE(struct communicator_row, 32);
 ABI_SIZE(struct progress_key, 8);
 ABI_SIZE(struct progress_row, 56);
 ABI_SIZE(struct frontier_key, 16);
+ABI_SIZE(struct last_error, 16);
+ABI_SIZE(struct exit_key, 12);
+ABI_SIZE(struct exit_row, 16);
+ABI_SIZE(struct fork_key, 8);
+ABI_SIZE(struct disk_key, 16);
+ABI_SIZE(struct disk_row, 5448);
+ABI_SIZE(struct disk_user, 24);
+ABI_SIZE(struct disk_user_key, 28);
+ABI_SIZE(struct disk_use, 16);
+ABI_SIZE(struct disk_wait_key, 8);
+ABI_SIZE(struct disk_wait, 16);
 ABI_SIZE(struct retransmit_key, 16);
 ABI_SIZE(struct retransmit_row, 16);
 ABI_SIZE(struct mapping_row, 48);

@@ -2,7 +2,7 @@
 /*
  * Where does the time of a traced job's threads go: running, waiting for a CPU behind whom, asleep for what, woken by whom?
  * Attach points: tp_btf sched_switch, sched_waking, sched_wakeup, sched_wakeup_new, sched_migrate_task, sched_process_fork.
- * Maps written: threads, blame, feeding, chains, cpu_runs; read by exporter/kernel/rows.py.
+ * Maps written: threads, blame, feeding, chains, cpu_runs, disk_waits, forks; read by exporter/kernel/rows.py.
  * Lost: what a full map keeps out, and events that the kernel did not show, counted in `losses` under LOSS_IN_SCHED.
  * Cost: a switch between unrelated tasks, and one between watched threads: bpf/README.md, measured by `make bench`.
  */
@@ -11,6 +11,7 @@
 #include "lib/blame.bpf.h"
 #include "lib/blocked.bpf.h"
 #include "lib/chain.bpf.h"
+#include "lib/disk.bpf.h"
 #include "lib/feeding.bpf.h"
 #include "lib/stolen.bpf.h"
 #include "lib/waker.bpf.h"
@@ -310,6 +311,8 @@ int sched_waking(u64 *context)
 	struct task_struct *current = bpf_get_current_task_btf();
 	struct thread *waker = watched(current);
 
+	if (thread->account.state == STATE_IO || thread->account.state == STATE_FAULT)
+		book_disk_wait(thread, now_ns);
 	if (!waker || waker == thread || waker->group != thread->group)
 		return 0;
 	u32 state = thread->account.state;
@@ -419,6 +422,28 @@ int sched_migrate_task(u64 *context)
 
 /* ---- births ---- */
 
+struct {
+	__uint(type, BPF_MAP_TYPE_HASH);
+	__uint(max_entries, 8192); /* preallocated: written by scheduler programs */
+	__type(key, struct fork_key);
+	__type(value, u64);
+} forks SEC(".maps");
+
+static __noinline void count_fork(u32 process, u32 is_thread)
+{
+	struct fork_key key = {.process = process, .is_thread = is_thread};
+	u64 *count = bpf_map_lookup_elem(&forks, &key), none = 0;
+
+	if (!count) {
+		bpf_map_update_elem(&forks, &key, &none, BPF_NOEXIST);
+		count = bpf_map_lookup_elem(&forks, &key);
+	}
+	if (count)
+		__sync_fetch_and_add(count, 1);
+	else
+		lose(LOSS_FORKS_FULL);
+}
+
 /* What a watched process forks belongs to the job: a thread of it, or a process that works for it. */
 SEC("tp_btf/sched_process_fork")
 int sched_process_fork(u64 *context)
@@ -428,6 +453,7 @@ int sched_process_fork(u64 *context)
 
 	if (!thread)
 		return 0;
+	count_fork(thread->group, child->tgid == parent->tgid);
 	born = bpf_task_storage_get(&threads, child, 0, BPF_LOCAL_STORAGE_GET_F_CREATE);
 	if (!born) {
 		lose(LOSS_THREAD_STORAGE);

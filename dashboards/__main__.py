@@ -6,11 +6,11 @@ import json
 import sys
 from pathlib import Path
 
-from dashboards import chains, cost, exporter, fleet, ranks, workload
+from dashboards import chains, cost, exporter, fleet, host, ranks, workload
 from dashboards.boards import Board
 
 FOLDER = Path(__file__).parent / "grafana"
-BOARDS = (fleet.BOARD, workload.BOARD, ranks.BOARD, chains.BOARD, cost.BOARD, exporter.BOARD)
+BOARDS = (fleet.BOARD, workload.BOARD, ranks.BOARD, host.BOARD, chains.BOARD, cost.BOARD, exporter.BOARD)
 """In the order in which one goes from one to the next."""
 
 

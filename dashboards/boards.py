@@ -17,6 +17,8 @@ SCHEMA_VERSION = 39
 _OF_EXPORTERS = 'job=~"$job", instance=~"$instance", cluster=~"$cluster"'
 _OF_WORKLOADS = f'{_OF_EXPORTERS}, node=~"$node", namespace=~"$namespace", pod=~"$pod", rank=~"$rank"'
 
+_OF_PLACES = f'{_OF_EXPORTERS}, node=~"$node"'
+
 _ANY = ".*"  # also of what has no such label
 _SOME = ".+"
 _NUMERICALLY = 3  # how the values of a variable are sorted, upwards
@@ -31,6 +33,11 @@ def of_exporters(metric: str, *matchers: str) -> str:
 def of_workloads(metric: str, *matchers: str) -> str:
     """A metric about traced processes, of those that are chosen."""
     return f"{metric}{{{', '.join((_OF_WORKLOADS, *matchers))}}}"
+
+
+def of_places(metric: str, *matchers: str) -> str:
+    """A metric about containers, devices or the machine, of the nodes that are chosen: it has no rank."""
+    return f"{metric}{{{', '.join((_OF_PLACES, *matchers))}}}"
 
 
 def or_zero(expression: str, whenever: str) -> str:

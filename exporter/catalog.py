@@ -263,6 +263,82 @@ CHAIN_INFO = Metric(
     "Causal chains that are open, at most 64: the id, which is a trace id as well, and the program or rank that is most to blame,"
     " empty where none is known.",
 )
+BLOCK_QUEUE_DURATION = Metric(
+    "gpustall_block_queue_duration_seconds",
+    "gpustall.block.queue.duration",
+    "s",
+    Kind.HISTOGRAM,
+    ("device", "direction"),
+    "Time of a disk's requests from when the kernel made one until it was given to the device, by the container it was made for;"
+    " a limit on a container's reads and writes delays them before that. At most 64 devices, then `other`.",
+)
+BLOCK_DEVICE_DURATION = Metric(
+    "gpustall_block_device_duration_seconds",
+    "gpustall.block.device.duration",
+    "s",
+    Kind.HISTOGRAM,
+    ("device", "direction"),
+    "Time of a disk's requests from when one was given to the device until the device had completed it, by the container it was"
+    " made for. At most 64 devices, then `other`.",
+)
+BLOCK_BYTES = Metric(
+    "gpustall_block_bytes_total",
+    "gpustall.block",
+    "By",
+    Kind.COUNTER,
+    ("device", "direction"),
+    "Bytes that a disk has completed, by the container they were asked for; an empty container is for all that is in none.",
+)
+BLOCK_ERRORS = Metric(
+    "gpustall_block_errors_total",
+    "gpustall.block.errors",
+    "{error}",
+    Kind.COUNTER,
+    ("device", "direction"),
+    "Requests, or parts of one, that a disk has completed with an error.",
+)
+BLOCK_WAIT = Metric(
+    "gpustall_block_wait_seconds_total",
+    "gpustall.block.wait",
+    "s",
+    Kind.COUNTER,
+    ("device",),
+    "Time that threads of a traced job, its workers included, slept in a read, write or page fault until a request of the device"
+    " was completed; `unknown` where something else ended the sleep, such as a file system's journal.",
+)
+BLOCK_WAITS = Metric(
+    "gpustall_block_waits_total",
+    "gpustall.block.waits",
+    "{wait}",
+    Kind.COUNTER,
+    ("device",),
+    "Sleeps that gpustall_block_wait_seconds_total adds up.",
+)
+PROCESS_STARTS = Metric(
+    "gpustall_process_starts_total",
+    "gpustall.process.starts",
+    "{process}",
+    Kind.COUNTER,
+    (),
+    "Processes that have made their first traced call.",
+)
+PROCESS_FORKS = Metric(
+    "gpustall_process_forks_total",
+    "gpustall.process.forks",
+    "{fork}",
+    Kind.COUNTER,
+    ("kind",),
+    "Threads and processes that the threads of a traced job, its workers included, have made.",
+)
+PROCESS_EXITS = Metric(
+    "gpustall_process_exits_total",
+    "gpustall.process.exits",
+    "{process}",
+    Kind.COUNTER,
+    ("member", "outcome", "code"),
+    "Traced processes and their workers that have ended, by exit code or signal; `oom_killed` where the kernel ended one because"
+    " its control group or the machine had no memory left.",
+)
 NETWORK_RETRANSMITS = Metric(
     "gpustall_network_retransmits_total",
     "gpustall.network.retransmits",
@@ -429,10 +505,21 @@ METRICS_OF_COLLECTOR: dict[str, tuple[Metric, ...]] = {
         CHAIN_SEVERITY,
         CHAIN_INFO,
     ),
-    "block": (),
+    "block": (
+        BLOCK_QUEUE_DURATION,
+        BLOCK_DEVICE_DURATION,
+        BLOCK_BYTES,
+        BLOCK_ERRORS,
+        BLOCK_WAIT,
+        BLOCK_WAITS,
+    ),
     "memory": (),
     "cpu": (),
-    "process": (),
+    "process": (
+        PROCESS_STARTS,
+        PROCESS_FORKS,
+        PROCESS_EXITS,
+    ),
     "network": (
         NETWORK_RETRANSMITS,
         NETWORK_SOCKETS,

@@ -14,11 +14,13 @@ from exporter import catalog
 from exporter.accounting.standing import Standing
 from exporter.chains import verdict
 from exporter.chains.chain import Cause, Chain, Change, Effect, Severity, State, Transition, span_id
+from exporter.chains.ending import CallError, Ending
 from exporter.chains.engine import Engine, Observation, Wanted
 from exporter.chains.memory import Allocations
 from exporter.chains.span import Collective
 from exporter.kernel import abi
 from exporter.kernel.abi import Api, Role, Shape
+from exporter.kernel.end_rows import LastError
 from exporter.kernel.operations import OPERATIONS, Operation
 from exporter.kernel.progress_rows import ProgressKey
 from exporter.kernel.rows import CommunicatorRow, ProcessRow, Tables
@@ -56,6 +58,10 @@ def _effect_of(operation: Operation) -> Effect | None:
     if operation.shape in (Shape.ALLOCATE, Shape.FREE):
         return Effect.ALLOC
     return Effect.COLLECTIVE if operation.api is Api.NCCL else _OF_ROLE.get(operation.role)
+
+
+def _call_error(error: LastError | None) -> CallError | None:
+    return CallError(OPERATIONS[error.operation].name, error.code, error.at_ns) if error else None
 
 
 class Diagnosis:
@@ -98,7 +104,17 @@ class Diagnosis:
 
     def end(self, processes: Collection[int], now_ns: int) -> list[Transition]:
         """They have ended."""
-        return self._counted(self._engine.end(processes, now_ns))
+        return self._counted(self._engine.end(processes, now_ns, self._endings(processes)))
+
+    def _endings(self, processes: Collection[int]) -> dict[int, Ending]:
+        errors = self._tables.read_last_errors()
+        return {
+            key.process: Ending(
+                key.signal, key.code, bool(key.is_victim), row.at_ns, _call_error(errors.get(key.process))
+            )
+            for key, row in self._tables.read_exits().items()
+            if key.process in processes and not key.is_worker
+        }
 
     def open_chains(self) -> list[Chain]:
         """Of all processes, as they stand."""

@@ -16,7 +16,7 @@ log = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class Need:
-    """reason: what it is used for. cost: what is missing without it. is_vital: whether `run` ends without it."""
+    """reason: what it is used for. cost: what is missing without it. is_vital: whether `check` calls it a failure to lack it."""
 
     capability: Capability
     reason: str

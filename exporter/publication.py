@@ -21,8 +21,7 @@ from exporter.accounting.thread_time import times_by_process
 from exporter.chains.chain import Chain, Transition
 from exporter.chains.engine import NOTHING
 from exporter.clock import Clock, Moment
-from exporter.collectors import COLLECTORS, Collect, HostCollector, Traced
-from exporter.collectors.places import PlaceTotals
+from exporter.collectors import COLLECTORS, Collect, HostCollector
 from exporter.collectors.sched import Sched
 from exporter.diagnosis import Diagnosis
 from exporter.evidence.witness import Whose, Witness
@@ -33,6 +32,7 @@ from exporter.kernel.rows import CommunicatorRow, ProcessRow, Reading, Tables
 from exporter.ledger import Ledger
 from exporter.model import Identity, Snapshot, label_value
 from exporter.output.own_metrics import OwnMetrics
+from exporter.place_books import PlaceTotals, TracedProcess
 from exporter.roster import Roster
 from exporter.totals import Series, Total, Totals, Traces, merged
 from exporter.units import NANOSECONDS, seconds
@@ -393,7 +393,7 @@ class Publication:
             return {}
         with self._lock:
             tgids, identities = self._roster.tgids(), self._roster.identities()
-        traced = [Traced(process, tgids[process], identity) for process, identity in identities.items()]
+        traced = [TracedProcess(process, tgids[process], identity) for process, identity in identities.items()]
         found: dict[Identity, dict[Series, Total]] = {}
         for name, collector in self._surroundings.items():
             totals = self._run(name, partial(collector.collect, now.monotonic_ns, traced))

@@ -52,6 +52,7 @@ class Report:
     remedy: str
     commands: tuple[str, ...]
     evidence: tuple[str, ...] = ()
+    ending: str = ""
 
     @classmethod
     def of(
@@ -90,6 +91,7 @@ class Report:
             remedy=remedy.what,
             commands=remedy.commands,
             evidence=evidence,
+            ending=chain.ending,
         )
 
     @property
@@ -105,6 +107,8 @@ class Report:
             told.append(f"{part:.0%} of it to {culprit}")
         if self.peer:
             told.append(f"rank {self.peer} is late")
+        if self.ending:
+            told.append(self.ending)
         return f"{self.cause.value}: {', '.join(told)}" if told else self.cause.value
 
     def fields(self) -> dict[str, str]:
@@ -119,6 +123,7 @@ class Report:
             "pid": str(self.pid or ""),
             "culprit": self.culprits[0][0] if self.culprits else "",
             "peer": self.peer,
+            "ending": self.ending,
             "lost_share": f"{self.lost_share:.3f}",
             "contribution": f"{self.contribution:.3f}",
             "open_seconds": f"{seconds(self.duration_ns):.2f}",
@@ -147,6 +152,7 @@ class Report:
             "culprit_pids": tuple(map(int, known["culprit_pids"])),
             "commands": tuple(map(str, known["commands"])),
             "evidence": tuple(map(str, known.get("evidence", ()))),
+            "ending": str(known.get("ending", "")),
         }
         return cls(**known)
 

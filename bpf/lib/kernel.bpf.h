@@ -25,8 +25,12 @@ typedef struct {
 	int counter;
 } atomic_t;
 
+struct mm_struct;
+
 struct signal_struct {
 	atomic_t live;
+	int group_exit_code;	  /* where all threads were ended at once */
+	struct mm_struct *oom_mm; /* of a process that is ended because there is no memory left */
 };
 
 struct ns_common {
@@ -90,6 +94,36 @@ enum cgroup_subsys_id {
 	cpu_cgrp_id = 1, /* relocated: a kernel built with other controllers has other numbers */
 	io_cgrp_id = 3,
 	memory_cgrp_id = 4,
+};
+
+struct blkcg {
+	struct cgroup_subsys_state css;
+};
+
+struct blkcg_gq {
+	struct blkcg *blkcg;
+};
+
+struct bio {
+	struct blkcg_gq *bi_blkg; /* with CONFIG_BLK_CGROUP */
+};
+
+struct gendisk {
+	int major;
+	int first_minor;
+};
+
+struct request_queue {
+	struct gendisk *disk; /* none of a device that is no disk */
+};
+
+struct request {
+	struct request_queue *q;
+	u32 cmd_flags;
+	u32 __data_len; /* bytes that are still to be completed */
+	struct bio *bio;
+	u64 start_time_ns;
+	u64 io_start_time_ns; /* when it was given to the device */
 };
 
 struct css_set {
@@ -183,7 +217,6 @@ struct uprobe_task {
 	struct return_instance *return_instances; /* the innermost one */
 };
 
-struct mm_struct;
 struct cpumask;
 
 struct task_struct {
@@ -195,6 +228,7 @@ struct task_struct {
 	const struct cpumask *cpus_ptr; /* those that it may use */
 	unsigned int in_iowait : 1;
 	unsigned int in_memstall : 1;
+	int exit_code; /* as wait(2) tells it */
 	int pid;
 	int tgid;
 	u64 start_boottime;

@@ -78,11 +78,20 @@ static __always_inline void offer_exemplar(struct exemplar *exemplar, u64 durati
 		set_exemplar(exemplar, duration_ns, ended_ns);
 }
 
+struct {
+	__uint(type, BPF_MAP_TYPE_LRU_HASH);
+	__uint(max_entries, 4096);
+	__type(key, u32); /* process number */
+	__type(value, struct last_error);
+} last_errors SEC(".maps");
+
 static __noinline void add_error(struct operation_key *operation, s32 code)
 {
 	struct error_key key = {.process = operation->process, .operation = operation->operation, .code = code};
+	struct last_error last = {.at_ns = bpf_ktime_get_ns(), .code = code, .operation = operation->operation};
 	u64 *count = bpf_map_lookup_elem(&errors, &key), one = 1;
 
+	bpf_map_update_elem(&last_errors, &key.process, &last, BPF_ANY);
 	if (!count) {
 		if (!bpf_map_update_elem(&errors, &key, &one, BPF_NOEXIST))
 			return;

@@ -11,6 +11,7 @@ from functools import reduce
 from typing import NamedTuple
 
 from exporter.accounting.cadence import Cadence
+from exporter.accounting.disks import DiskBlame
 from exporter.accounting.exposed import ExposedLoss
 from exporter.accounting.feeding import FeedingLoss, OpenStall
 from exporter.accounting.loss import Chains, Loss
@@ -51,13 +52,17 @@ class ProcessTime:
 
 
 class _News(NamedTuple):
-    """What was read of one process. exposures: those that have moved. charges: what was added to the blame."""
+    """What was read of one process. exposures: those that have moved. charges: what was added to the blame.
+
+    disks: what its threads slept for disks since the last time, by who used them.
+    """
 
     exposures: list[tuple[ExposureKey, Exposure]]
     feeding: FeedingRow | None
     stall: OpenStall | None
     chains: Chains
     charges: dict[BlameKey, int]
+    disks: Mapping[str, int]
 
 
 class _Process:
@@ -84,6 +89,7 @@ class _Process:
             news.chains,
             news.charges,
             now_ns,
+            disks=news.disks,
             is_blame_read=is_blame_read,
         )
 
@@ -96,6 +102,7 @@ class Accountant:
         self._culprits = Culprits()
         self._oracle = Oracle()
         self._charged: Growth[BlameKey] = Growth()
+        self._disks = DiskBlame()
         self._waits: Waits | None = None
         self._exposures: Mapping[ExposureKey, Exposure] = {}
         self._chain_rows: Mapping[ChainKey, ChainRow] = {}
@@ -131,6 +138,7 @@ class Accountant:
         charges: dict[int, dict[BlameKey, int]] = {}
         for blamed, charged_ns in self._charged.since(waits.blame).items():
             charges.setdefault(blamed.process, {})[blamed] = charged_ns
+        disks = self._disks.update(waits.disk_waits, waits.disk_users)
         stalls = _open_stalls(waits.threads if isinstance(waits, Accounts) else threads)
         for number, owner in owners.items():
             if number not in self._processes:
@@ -139,7 +147,7 @@ class Accountant:
         for number in waits.cadence.keys() & owners.keys():
             self._processes[number].cadence.update(waits.cadence[number])
         # Most processes of a full node rest.
-        busy = self._restless.union(exposures, stalls, charges, _moved(waits.feeding, self._feeding))
+        busy = self._restless.union(exposures, stalls, charges, disks, _moved(waits.feeding, self._feeding))
         if chains is not before:
             busy.update(number for number, of in chains.items() if of != before.get(number))
         self._feeding = waits.feeding
@@ -150,6 +158,7 @@ class Accountant:
                 stalls.get(number),
                 chains.get(number, {}),
                 charges.get(number, {}),
+                disks.get(number, {}),
             )
             self._processes[number].update(news, now_ns, is_blame_read=is_blame_read)
         self.moved = frozenset(busy.union(waits.cadence))

@@ -26,6 +26,9 @@ from exporter.units import NANOSECONDS
 Label = Callable[[str, int], str]
 """The name of a program, and what was charged to it since the last time, to the value of the label."""
 
+OF_DISKS = (ThreadState.IO, ThreadState.FAULT)
+"""Sleeps until a disk has done something, for which others may use it as well."""
+
 CHAINED = (ThreadState.LOCK, ThreadState.PIPE, ThreadState.SOCKET, ThreadState.POLL, ThreadState.OTHER)
 """Sleeps that somebody ends; source: begin_chain() in bpf/lib/chain.bpf.h."""
 
@@ -33,6 +36,7 @@ CHAINED = (ThreadState.LOCK, ThreadState.PIPE, ThreadState.SOCKET, ThreadState.P
 PATIENCE_NS = 2 * NANOSECONDS
 """How long a lost wait for a CPU waits for the charges to be read: what has not moved looks as if it had not been read."""
 
+_NOTHING: Mapping[str, int] = {}
 _NOBODY_KNOWN = (Cause.UNKNOWN, NOBODY)
 
 
@@ -142,6 +146,7 @@ class Loss:
         self._given: Mapping[tuple[Cause, str], int] | None = None  # a copy, until something is booked
         self._blame = {victim: _Blame() for victim in Victim}
         self._wakers = {state: _Wakers() for state in CHAINED}
+        self._disk_users: Weights[str] = Weights()
 
     def update(
         self,
@@ -151,13 +156,15 @@ class Loss:
         charges: Mapping[BlameKey, int],
         now_ns: int,
         *,
+        disks: Mapping[str, int] = _NOTHING,
         is_blame_read: bool = True,
     ) -> None:
         """Book what was lost since the last time.
 
-        charges: what was added to the blame; nothing, unless
-        is_blame_read.
+        charges: what was added to the blame; nothing, unless is_blame_read. disks: nanoseconds that threads of the process slept
+        for disks, by the names of those who used them, NOBODY for the process itself.
         """
+        self._see_disks(disks, now_ns)
         self._see(chains, charges, now_ns, is_blame_read=is_blame_read)
         runnable_ns, of_wakers_ns = exposed.runnable_ns, 0
         self._book(Cause.CPU_QUOTA, exposed.throttled_ns)
@@ -166,6 +173,8 @@ class Loss:
                 runnable_ns += lost_ns
             elif state in self._wakers:
                 of_wakers_ns += self._book_chained(state, lost_ns)
+            elif state in OF_DISKS:
+                self._book_of_disks(CAUSE_OF_STATE[state], lost_ns)
             else:
                 self._book(CAUSE_OF_STATE[state], lost_ns)
         step, others, workers = (self._blame[victim] for victim in Victim)
@@ -184,7 +193,8 @@ class Loss:
     def is_at_rest(self) -> bool:
         """Whether an update() without anything new would change nothing."""
         blames, wakers = self._blame.values(), self._wakers.values()
-        return all(one.is_at_rest for one in blames) and all(one.is_at_rest for one in wakers)
+        is_at_rest = all(one.is_at_rest for one in blames) and all(one.is_at_rest for one in wakers)
+        return is_at_rest and not self._disk_users.current()
 
     def lost(self) -> Mapping[tuple[Cause, str], int]:
         """Nanoseconds so far, by cause and culprit; the very object of the last time while nothing was booked."""
@@ -218,6 +228,18 @@ class Loss:
         for state, wakers in self._wakers.items():
             wakers.see(chains.get(state, {}), now_ns)
 
+    def _see_disks(self, disks: Mapping[str, int], now_ns: int) -> None:
+        labelled: dict[str, int] = {}
+        for name, slept_ns in disks.items():
+            label = self._label(name, slept_ns) if name else NOBODY
+            labelled[label] = labelled.get(label, 0) + slept_ns
+        self._disk_users.see(labelled, now_ns)
+
+    def _book_of_disks(self, cause: Cause, lost_ns: int) -> None:
+        """To those who used the disks that threads of the job slept for meanwhile."""
+        for culprit, part_ns in shared(lost_ns, self._disk_users.current() or {NOBODY: 1}).items():
+            self._book(cause, part_ns, culprit)
+
     def _book_chained(self, state: ThreadState, lost_ns: int) -> int:
         """A stall in which somebody was waited for; returns the part in which that one waited for a CPU itself."""
         runnable_ns = 0
@@ -225,6 +247,8 @@ class Loss:
             waker, waker_state = did or (Waker.NOBODY, ThreadState.OTHER)
             if waker_state is ThreadState.RUNNABLE:
                 runnable_ns += part_ns
+            elif waker_state in OF_DISKS:
+                self._book_of_disks(CAUSE_OF_WAKER_STATE[waker_state], part_ns)
             elif waker_state in CAUSE_OF_WAKER_STATE:
                 self._book(CAUSE_OF_WAKER_STATE[waker_state], part_ns)
             elif waker is Waker.PROCESS:

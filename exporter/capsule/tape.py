@@ -15,7 +15,7 @@ from exporter.kernel import abi
 from exporter.kernel.rows import EXEMPLAR_AT, SLOTS_AT
 from exporter.kernel.thread_rows import THREADS_READ
 
-MAPS = (
+_FIRST_MAPS = (
     "processes",
     "operations",
     "errors",
@@ -28,10 +28,13 @@ MAPS = (
     "blame",
     "cadence",
 )
+_LATER_MAPS = ("disk_waits", "disk_users", "exits", "last_errors")
+MAPS = (*_FIRST_MAPS, *_LATER_MAPS)
 """Maps that accounting and chains need, in an order in which what explains a loss is read after it."""
 THREADS = "threads"
 """Beside the maps: the output of the iterator over living threads, as if each were a row of a map."""
-TABLES = (*MAPS, THREADS)
+TABLES = (*_FIRST_MAPS, THREADS, *_LATER_MAPS)
+"""By the numbers that files have: what comes is put behind what there was."""
 
 Rows = Mapping[bytes, bytes]
 Moved = Mapping[str, Mapping[bytes, bytes | None]]

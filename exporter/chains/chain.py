@@ -29,6 +29,8 @@ class Cause(enum.StrEnum):
     CUDA_OOM = "cuda_oom"
     ALLOCATION_CHURN = "allocation_churn"
     PAUSED = "paused"
+    CRASH = "crash"
+    OOM_KILLED = "oom_killed"  # by the kernel: memory of the host, not of the GPU
     NOT_HOST = "not_host"
 
 
@@ -41,6 +43,7 @@ class Effect(enum.StrEnum):
     ALLOC = "alloc"
     COLLECTIVE = "collective"
     GAP = "gap"  # between two calls
+    EXIT = "exit"  # nothing does: the process has ended
 
 
 class Severity(enum.IntEnum):
@@ -85,7 +88,8 @@ class Chain:
     contribution: the part of that which has this cause. shares: the same of every cause, largest first. culprits: the programs
     that the time of this cause is charged to, with their parts of it, largest first. lost_ns: what gpustall_lost_seconds_total
     has grown by under this cause since it began; 0 of a cause that is not among its own.
-    peer: the rank that is waited for, "" where there is none. is_chronic: it has been so for as long as it is known.
+    peer: the rank that is waited for, "" where there is none. ending: how the process ended, "" where it has not crashed.
+    is_chronic: it has been so for as long as it is known.
     """
 
     id: str
@@ -103,6 +107,7 @@ class Chain:
     shares: tuple[tuple[str, float], ...] = ()
     culprits: tuple[tuple[str, float], ...] = ()
     peer: str = ""
+    ending: str = ""
     is_chronic: bool = False
     lost_ns: int = 0
     resolved_ns: int = 0

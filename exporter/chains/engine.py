@@ -8,10 +8,12 @@ from __future__ import annotations
 import secrets
 from collections.abc import Callable, Iterable, Mapping
 from functools import partial
+from types import MappingProxyType
 from typing import NamedTuple
 
 from exporter.accounting.standing import Standing
 from exporter.chains.chain import Cause, Chain, Change, Effect, End, Severity, Transition
+from exporter.chains.ending import Ending
 from exporter.chains.memory import Allocations, OutOfMemory
 from exporter.chains.ranks import Communicators, waited_ns
 from exporter.chains.span import Collective, Seen, Span
@@ -57,7 +59,7 @@ class Engine:
         self._watches: dict[int, Watch] = {}
         self._memory: dict[int, OutOfMemory] = {}
         self._communicators = Communicators()
-        self._failures: dict[int, Chain] = {}  # out of memory
+        self._failures: dict[int, Chain] = {}  # out of memory, or crashed
         self.wanted = NOTHING
 
     def update(self, processes: Mapping[int, Observation], now_ns: int) -> list[Transition]:
@@ -84,8 +86,10 @@ class Engine:
         self.wanted = Wanted(any(one.is_undecided for one in watches), any(one.is_stuck for one in watches))
         return transitions
 
-    def end(self, processes: Iterable[int], now_ns: int) -> list[Transition]:
-        """They have ended: nothing of theirs stays open."""
+    def end(
+        self, processes: Iterable[int], now_ns: int, endings: Mapping[int, Ending] = MappingProxyType({})
+    ) -> list[Transition]:
+        """They have ended: nothing of theirs stays open. endings: how, of those of which it is known."""
         transitions: list[Transition] = []
         for number in processes:
             watch, memory = self._watches.pop(number, None), self._memory.pop(number, None)
@@ -96,7 +100,16 @@ class Engine:
             failure = self._failures.pop(number, None)
             if failure is not None:
                 transitions.append(failure.resolved(now_ns, End.JOB_ENDED))
+            elif number in endings:
+                transitions += self._crashed(number, endings[number], now_ns)
         return transitions
+
+    def _crashed(self, number: int, ending: Ending, now_ns: int) -> list[Transition]:
+        """A chain that is over as soon as it is opened; none where the process has ended as it was meant to."""
+        if ending.cause is None:
+            return []
+        opened = self._fail(number, ending.at_ns or now_ns, now_ns, ending.cause, ending.sentence)
+        return [opened, self._failures.pop(number).resolved(now_ns, End.JOB_ENDED)]
 
     def is_watched(self, number: int) -> bool:
         """Whether it has a rhythm, or an open chain: that nothing moves is news of such a process."""
@@ -143,12 +156,14 @@ class Engine:
             return [failure.resolved(now_ns, End.RECOVERED)]
         return []
 
-    def _fail(self, number: int, since_ns: int, now_ns: int) -> Transition:
+    def _fail(
+        self, number: int, since_ns: int, now_ns: int, cause: Cause = Cause.CUDA_OOM, ending: str = ""
+    ) -> Transition:
         chain = self._failures[number] = Chain(
             id=self._new_id(),
             process=number,
-            cause=Cause.CUDA_OOM,
-            effect=Effect.ALLOC,
+            cause=cause,
+            effect=Effect.EXIT if ending else Effect.ALLOC,
             severity=Severity.CRITICAL,
             began_ns=since_ns,
             opened_ns=now_ns,
@@ -157,5 +172,6 @@ class Engine:
             usual_step_ns=0,
             lost_share=0.0,
             contribution=1.0,
+            ending=ending,
         )
         return Transition(Change.OPENED, chain)

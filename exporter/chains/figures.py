@@ -8,6 +8,7 @@ from exporter.chains.span import Span
 from exporter.chains.verdict import OF_THE_HOST, Findings
 
 _KEPT_CULPRITS = 5
+_LEAST_SHARE = 0.2  # of a cause's time, that others must have for them to be called culprits
 
 
 def lost_share(found: Findings, cause: Cause) -> float:
@@ -30,12 +31,14 @@ def lost_ns(span: Span, cause: Cause) -> int:
 
 
 def culprits(span: Span, cause: Cause) -> tuple[tuple[str, float], ...]:
-    """Of the time of this cause in a span, largest first."""
+    """Of the time of this cause in a span, largest first; none where nearly all of it is nobody's, or the job's own doing."""
     of = OF_THE_HOST.get(cause)
     charged: dict[str, int] = {}
     for (lost_to, culprit), ns in span.lost_ns().items():
-        if lost_to is of and culprit != NOBODY:
+        if lost_to is of:
             charged[culprit] = charged.get(culprit, 0) + ns
     whole = sum(charged.values())
+    if charged.pop(NOBODY, 0) > whole * (1 - _LEAST_SHARE):
+        return ()
     largest = sorted(charged.items(), key=lambda item: -item[1])[:_KEPT_CULPRITS]
     return tuple((culprit, ns / whole) for culprit, ns in largest)

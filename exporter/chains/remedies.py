@@ -5,6 +5,7 @@ In: a Chain and what is known of its process. Out: text. Nothing is run.
 
 from __future__ import annotations
 
+import shlex
 from typing import NamedTuple
 
 from exporter.accounting.naming import HYPERVISOR
@@ -93,7 +94,17 @@ def _irq(_chain: Chain, of: _Words) -> Remedy:
     )
 
 
-def _block_io(_chain: Chain, of: _Words) -> Remedy:
+def _block_io(chain: Chain, of: _Words) -> Remedy:
+    if chain.culprits:
+        name = chain.culprits[0][0]
+        return Remedy(
+            f"{name} uses the disk that the job reads: move one of the two to another disk, or limit what {name} may do with it.",
+            (
+                "pidstat -d 1 3",
+                f"ionice -c 3 -p $(pgrep -d ' ' -x {shlex.quote(name)})",
+                "iostat -xz 1 3",
+            ),
+        )
     return Remedy(
         "What feeds the GPU waits for a disk: stage the data on a faster one or in memory, or raise its limit.",
         (
@@ -145,8 +156,8 @@ def _dataloader(_chain: Chain, of: _Words) -> Remedy:
 
 def _network(_chain: Chain, of: _Words) -> Remedy:
     return Remedy(
-        "What feeds the GPU waits for another machine, for an answer through a socket or a file of a network file system: the peer is"
-        " slow, or something is lost on the way (retrans).",
+        "What feeds the GPU waits for another machine, for an answer through a socket or a file of a network file system: the peer"
+        " is slow, or something is lost on the way (retrans).",
         (
             f"nsenter --net=/proc/{of.tgid}/ns/net ss -tinp | grep -A1 pid={of.tgid},",
             f"nsenter --net=/proc/{of.tgid}/ns/net nstat -az TcpRetransSegs TcpExtTCPTimeouts",
@@ -185,6 +196,29 @@ def _oom(_chain: Chain, of: _Words) -> Remedy:
         (
             "nvidia-smi --query-compute-apps=pid,used_memory --format=csv",
             f"cat /proc/{of.tgid}/environ | tr '\\0' '\\n' | grep ALLOC",
+        ),
+    )
+
+
+def _crash(chain: Chain, of: _Words) -> Remedy:
+    return Remedy(
+        f"The process has crashed ({chain.ending}): its own log says where, and the kernel's whether it was the GPU.",
+        (
+            "dmesg -T | grep -iE 'xid|segfault|traps' | tail",
+            f"coredumpctl info {of.tgid}",
+            "kubectl logs POD --previous --tail=50",
+        ),
+    )
+
+
+def _oom_killed(_chain: Chain, of: _Words) -> Remedy:
+    return Remedy(
+        "The kernel has ended the process because its control group or the machine had no memory left: raise the limit, start"
+        " fewer workers, or prefetch less.",
+        (
+            f"cat /sys/fs/cgroup{of.cgroup}/memory.max /sys/fs/cgroup{of.cgroup}/memory.events",
+            "dmesg -T | grep -i 'out of memory' -A3 | tail",
+            "kubectl get pod POD -o jsonpath='{.spec.containers[*].resources.limits.memory}'",
         ),
     )
 
@@ -236,5 +270,7 @@ _REMEDIES = {
     Cause.CUDA_OOM: _oom,
     Cause.ALLOCATION_CHURN: _churn,
     Cause.PAUSED: _paused,
+    Cause.CRASH: _crash,
+    Cause.OOM_KILLED: _oom_killed,
     Cause.NOT_HOST: _not_host,
 }

@@ -32,13 +32,15 @@ _OF_CPUS = {Cause.CPU_CONTENTION, Cause.CPU_OVERSUBSCRIBED, Cause.CPU_QUOTA, Cau
 
 # A rank that waits for another one of its node is told of through that one's own chain.
 _ONLY_SO_BAD = {Cause.NOT_HOST: Severity.MEDIUM, Cause.PEER_RANK: Severity.MEDIUM}
-_ALWAYS = {Cause.NCCL_HANG: Severity.CRITICAL, Cause.CUDA_OOM: Severity.CRITICAL}
+_ALWAYS = dict.fromkeys((Cause.NCCL_HANG, Cause.CUDA_OOM, Cause.CRASH, Cause.OOM_KILLED), Severity.CRITICAL)
 _EFFECTS = dict.fromkeys(OF_THE_HOST, (Effect.GAP, Effect.SYNC)) | {
     Cause.PEER_RANK: (Effect.COLLECTIVE,),
     Cause.SLOW_RANK: (Effect.COLLECTIVE,),
     Cause.NCCL_HANG: (Effect.COLLECTIVE,),
     Cause.CUDA_OOM: (Effect.ALLOC,),
     Cause.ALLOCATION_CHURN: (Effect.ALLOC,),
+    Cause.CRASH: (Effect.EXIT,),
+    Cause.OOM_KILLED: (Effect.EXIT,),
     Cause.NOT_HOST: (Effect.SYNC, Effect.MEMCPY, Effect.LAUNCH, Effect.ALLOC, Effect.COLLECTIVE),
 }
 

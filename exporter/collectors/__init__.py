@@ -8,29 +8,20 @@ them.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import NamedTuple, Protocol
+from typing import Protocol
 
-from exporter.collectors import cuda, nccl
-from exporter.collectors.places import PlaceTotals
+from exporter.collectors import cuda, nccl, process
 from exporter.kernel.rows import Reading
-from exporter.model import Identity
+from exporter.place_books import PlaceTotals, TracedProcess
 from exporter.totals import Totals
 
 Collect = Callable[[Reading], Totals]
 
 
-class Traced(NamedTuple):
-    """A traced process that is exported. tgid: as the exporter sees it, 0 where it does not."""
-
-    process: int
-    tgid: int
-    identity: Identity
-
-
 class HostCollector(Protocol):
     """What a collector of this machine does."""
 
-    def collect(self, now_ns: int, traced: Sequence[Traced]) -> PlaceTotals:
+    def collect(self, now_ns: int, traced: Sequence[TracedProcess]) -> PlaceTotals:
         """Everything it knows, cumulative. now_ns: CLOCK_MONOTONIC. Called by one thread at a time."""
         ...
 
@@ -40,4 +31,4 @@ class HostCollector(Protocol):
         ...
 
 
-COLLECTORS: dict[str, Collect] = {"cuda": cuda.collect, "nccl": nccl.collect}
+COLLECTORS: dict[str, Collect] = {"cuda": cuda.collect, "nccl": nccl.collect, "process": process.collect}

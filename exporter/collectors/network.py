@@ -14,12 +14,12 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Final, NamedTuple, Protocol
 
 from exporter import catalog
-from exporter.collectors.places import MAX_PLACES, OTHER, PlaceBooks, PlaceTotals
 from exporter.errors import NotPossibleHere
 from exporter.kernel.abi import IpFamily
 from exporter.kernel.maps import MapReader
 from exporter.kernel.retransmit_rows import RetransmitKey, RetransmitRow, forget_retransmits, read_retransmits
 from exporter.model import Identity
+from exporter.place_books import MAX_PLACES, OTHER, PlaceBooks, PlaceTotals, TracedProcess
 from exporter.totals import Series, Total
 from exporter.units import NANOSECONDS
 
@@ -55,20 +55,6 @@ PEERS: Final = (*dict.fromkeys(_PEERS.values()), EPHEMERAL, OTHER)
 """Values of the label `peer`."""
 _FAMILY: Final = {IpFamily.IPV4: "ipv4", IpFamily.IPV6: "ipv6"}
 _RECEIVED, _SENT = "received", "sent"
-
-
-class Traced(Protocol):
-    """A traced process that is exported."""
-
-    @property
-    def process(self) -> int:
-        """Its number."""
-        ...
-
-    @property
-    def identity(self) -> Identity:
-        """Whose it is."""
-        ...
 
 
 class Socket(Protocol):
@@ -198,7 +184,7 @@ class Groups(Protocol):
         ...
 
 
-ReadSockets = Callable[[Sequence[Traced]], SocketsRead]
+ReadSockets = Callable[[Sequence[TracedProcess]], SocketsRead]
 ReadInterfaces = Callable[[], tuple[Sequence[Link], Sequence[Queue]]]
 
 
@@ -232,7 +218,7 @@ class Network:
         """Counts that went back so far."""
         return self._of_groups.resets + self._of_ranks.resets + self._of_machine.resets
 
-    def collect(self, now_ns: int, traced: Sequence[Traced]) -> PlaceTotals:
+    def collect(self, now_ns: int, traced: Sequence[TracedProcess]) -> PlaceTotals:
         """Everything it knows, cumulative. now_ns: CLOCK_MONOTONIC."""
         if now_ns - self._collected_ns < LEAST_NS:
             return self._totals
@@ -275,7 +261,7 @@ class Network:
                     gone[key] = row
         self._gone = gone
 
-    def _count_sockets(self, read: SocketsRead, traced: Sequence[Traced]) -> None:
+    def _count_sockets(self, read: SocketsRead, traced: Sequence[TracedProcess]) -> None:
         seen: set[int] = set()
         identities = {one.process: one.identity for one in traced}
         by_peer: dict[tuple[Identity, str], list[Socket]] = {}

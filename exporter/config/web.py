@@ -45,7 +45,14 @@ _TLS12_CIPHERS = {
     "TLS_ECDHE_ECDSA_WITH_CHACHA20_POLY1305_SHA256": "ECDHE-ECDSA-CHACHA20-POLY1305",
 }
 _HTTP2_NEEDS = ("TLS_ECDHE_RSA_WITH_AES_128_GCM_SHA256", "TLS_ECDHE_ECDSA_WITH_AES_128_GCM_SHA256")
-_CURVES = {"CurveP256": "prime256v1", "CurveP384": "secp384r1", "CurveP521": "secp521r1", "X25519": "X25519"}
+_CURVES = {
+    "CurveP256": "prime256v1",
+    "CurveP384": "secp384r1",
+    "CurveP521": "secp521r1",
+    "X25519": "X25519",
+    "X25519MLKEM768": "X25519MLKEM768",
+}
+_CLASSIC_CURVES = set(_CURVES) - {"X25519MLKEM768"}
 # Header -> the values it may have; none: any.
 _HEADERS: Mapping[str, tuple[str, ...]] = {
     "Content-Security-Policy": (),
@@ -82,7 +89,10 @@ _CLIENT_AUTH_TYPES = {
 
 @dataclass(frozen=True, slots=True)
 class Tls:
-    """Certificates and key in PEM. ciphers: OpenSSL's names of those of TLS 1.2; None: its own choice. curve: the only one."""
+    """Certificates and key in PEM. ciphers: OpenSSL's names of those of TLS 1.2; None: its own choice. curve: the only one.
+
+    client_authorities: b"" for those that the system trusts.
+    """
 
     certificate: bytes
     key: bytes = field(repr=False)
@@ -214,10 +224,13 @@ class _Section:
         """A mapping below this one; an empty one where nothing is said."""
         return _Section(self._of(key), self._left.pop(key, None))
 
-    def rest(self) -> dict[str, str]:
-        """All that is left, which must be text."""
+    def rest(self, *, with_numbers: bool = False) -> dict[str, str]:
+        """All that is left, which must be text; with_numbers: or a whole number, as Go reads one where text is wanted."""
         found, self._left = self._left, {}
         for key, value in found.items():
+            if with_numbers and isinstance(value, int) and not isinstance(value, bool):
+                found[key] = str(value)
+                continue
             if not isinstance(value, str):
                 raise ValueError(self._of(f"{key} must be text"))
         return found
@@ -280,9 +293,9 @@ def _client_certificate(auth_type: str, authorities: bytes, allowed_names: tuple
     wanted = _named(auth_type, _CLIENT_AUTH_TYPES, "client_auth_type")
     if authorities and auth_type in ("", "NoClientCert"):
         raise ValueError("tls_server_config: client_ca is given, and client_auth_type asks for no certificate")
-    if wanted is not ClientCertificate.NOT_ASKED and not authorities:
+    if wanted is ClientCertificate.REQUIRED and not authorities:
         raise ValueError(
-            f"tls_server_config: client_auth_type {auth_type} needs a client_ca_file: no certificate is taken unverified"
+            f"tls_server_config: client_auth_type {auth_type} needs a client_ca_file, or whoever has any certificate comes in"
         )
     if allowed_names and wanted is not ClientCertificate.REQUIRED:
         raise ValueError("tls_server_config: client_allowed_sans needs client_auth_type RequireAndVerifyClientCert")
@@ -304,11 +317,11 @@ def _curve(curves: tuple[str, ...]) -> str | None:
     """Python's ssl can be told one curve, or none."""
     for curve in curves:
         _named(curve, _CURVES, "curve")
-    if not curves or set(curves) == set(_CURVES):
+    if not curves or set(curves) >= _CLASSIC_CURVES:
         return None
     if len(set(curves)) == 1:
         return _CURVES[curves[0]]
-    raise ValueError("tls_server_config: curve_preferences may name one curve or all four, and not some of them")
+    raise ValueError("tls_server_config: curve_preferences may name one curve or all, and not some of them")
 
 
 def _users(section: _Section) -> dict[str, str]:
@@ -324,7 +337,7 @@ def _users(section: _Section) -> dict[str, str]:
 
 
 def _headers(section: _Section) -> tuple[tuple[str, str], ...]:
-    headers = section.rest()
+    headers = section.rest(with_numbers=True)  # X-XSS-Protection: 1
     for name, value in headers.items():
         if name not in _HEADERS:
             raise ValueError(f"http_server_config: headers: {name!r} cannot be set: want one of {', '.join(_HEADERS)}")

@@ -21,6 +21,7 @@ _EFFECTS = {
     Effect.ALLOC: "allocations",
     Effect.COLLECTIVE: "collectives",
     Effect.GAP: "the time between calls",
+    Effect.EXIT: "the end of the process",
 }
 _ENDS = {
     End.RECOVERED: "It recovered.",
@@ -71,6 +72,10 @@ def _lost(episode: Episode, process: ProcessSum | None) -> str:
     cause = report.cause.value
     if report.cause is Cause.NCCL_HANG:
         return f"{name} never came to a collective that the others wait in ({cause})"
+    if report.cause is Cause.CRASH:
+        return f"{name} has crashed ({cause})"
+    if report.cause is Cause.OOM_KILLED:
+        return f"{name} was ended by the kernel, for want of memory ({cause})"
     if report.cause is Cause.CUDA_OOM:
         return f"{name} has run out of GPU memory ({cause})"
     if report.cause is Cause.PEER_RANK:

@@ -62,6 +62,20 @@ MAPPING_ROW = struct.Struct("=QQQQIIII")  # start, end, address, inode, generati
 STACK_FRAME = struct.Struct("=QQ")  # slot, address
 STACK_HEAD = struct.Struct(f"=IIIIQQQQQQII{STACK_WINDOWS}Q")  # of a stack row; frames, callers and returns follow
 STACK_TAIL = struct.Struct(f"=16s{STACK_ALL_WORDS}Q")  # comm, words
+LAST_ERROR = struct.Struct("=QiI")  # at_ns, code, operation
+EXIT_KEY = struct.Struct("=IIHH")  # process, status, is_worker, is_victim
+EXIT_ROW = struct.Struct("=QQ")  # exits, at_ns
+FORK_KEY = struct.Struct("=II")  # process, is_thread
+DISK_KEY = struct.Struct("=QII")  # cgroup_id, device, direction
+DISK_SUMS = struct.Struct(
+    "=QQQQQ"
+)  # the head of a disk row: requests, errors, bytes, queue_ns, device_ns; DISK_SLOTS follow
+DISK_SLOTS = struct.Struct(f"={2 * HIST_SLOTS}Q")  # queue_slots, device_slots
+DISK_USER = struct.Struct("=II16s")  # group, tgid, comm
+DISK_USER_KEY = struct.Struct("=III16s")  # device, then a DISK_USER
+DISK_USE = struct.Struct("=QQ")  # requests, device_ns
+DISK_WAIT_KEY = struct.Struct("=II")  # process, device
+DISK_WAIT = struct.Struct("=QQ")  # waits, wait_ns
 LAUNCH_SAMPLING = struct.Struct("=II")  # process, mask
 SETTINGS = struct.Struct(f"=IIQqI{GPU_MAJORS}II")
 """pid_namespace, has_no_launches, idle_ns, preempt_count_offset, is_cpu_cgroup_v1, gpu_majors, is_confined."""
@@ -225,6 +239,16 @@ class EventKind(enum.IntEnum):
     ATTACHMENT_SURPLUS = 3
 
 
+class DiskDirection(enum.IntEnum):
+    """`enum disk_direction`: what a request asks of a disk."""
+
+    READ = 0
+    WRITE = 1
+    FLUSH = 2
+    DISCARD = 3
+    OTHER = 4
+
+
 class IpFamily(enum.IntEnum):
     """`enum ip_family`: what is on the wire."""
 
@@ -239,7 +263,8 @@ class LossProgram(enum.IntEnum):
     NCCL = 1
     PROCESS = 2
     SCHED = 3
-    NETWORK = 4
+    BLOCK = 4
+    NETWORK = 5
 
 
 class LossReason(enum.IntEnum):
@@ -267,4 +292,7 @@ class LossReason(enum.IntEnum):
     ARRIVALS_FULL = 19
     CADENCE_FULL = 20
     EXPOSURES_FULL = 21
-    RETRANSMITS_FULL = 22
+    DISKS_FULL = 22
+    DISK_WAITS_FULL = 23
+    FORKS_FULL = 24
+    RETRANSMITS_FULL = 25

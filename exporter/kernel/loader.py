@@ -24,7 +24,6 @@ OBJECTS_DIR = Path(__file__).parent / "objects"
 SUBJECTS_OF: dict[str, tuple[str, ...]] = {
     "sched": ("sched", "reclaim", "fault", "interrupt", "threads"),
     "chains": ("stacks",),
-    "block": (),
     "memory": (),
     "cpu": (),
     "process": (),
@@ -33,7 +32,7 @@ SUBJECTS_OF: dict[str, tuple[str, ...]] = {
 """Collector -> its objects, where they are not one of the same name."""
 ALWAYS = ("process", "mappings")
 """Who comes and goes, and what they run: needed by all collectors."""
-SUBJECTS = (*ALWAYS, "cuda", "nccl", *(subject for subjects in SUBJECTS_OF.values() for subject in subjects))
+SUBJECTS = (*ALWAYS, "cuda", "nccl", *(one for subjects in SUBJECTS_OF.values() for one in subjects), "block")
 OPTIONAL = {"fault": "what a thread does for a page but sleep counts as running"}
 """Objects whose events not every architecture has, and what is lost without."""
 _ON_EVENTS = {"fault_end": perf_events.MAJOR_FAULTS}

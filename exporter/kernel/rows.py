@@ -14,6 +14,23 @@ from typing import NamedTuple
 from exporter.kernel import abi
 from exporter.kernel.abi import Api, EventKind, LossProgram, LossReason
 from exporter.kernel.cadence_rows import CadenceRow, read_cadence
+from exporter.kernel.disk_rows import (
+    DiskUse,
+    DiskUserKey,
+    DiskWait,
+    DiskWaitKey,
+    read_disk_users,
+    read_disk_waits,
+)
+from exporter.kernel.end_rows import (
+    ExitKey,
+    ExitRow,
+    ForkKey,
+    LastError,
+    read_exits,
+    read_forks,
+    read_last_errors,
+)
 from exporter.kernel.maps import MapReader
 from exporter.kernel.operations import OPERATIONS
 from exporter.kernel.progress_rows import ProgressKey, ProgressRow, forget_progress, read_progress
@@ -191,6 +208,8 @@ class Reading:
     progress: Mapping[ProgressKey, ProgressRow]
     nccl_waits: Mapping[ProgressKey, OperationRow]
     sees_completion: bool
+    exits: Mapping[ExitKey, ExitRow]
+    forks: Mapping[ForkKey, int]
 
 
 @dataclass(frozen=True)
@@ -205,6 +224,8 @@ class Waits:
     chains: Mapping[ChainKey, ChainRow]
     blame: Mapping[BlameKey, int]
     cadence: Mapping[int, CadenceRow]
+    disk_waits: Mapping[DiskWaitKey, DiskWait]
+    disk_users: Mapping[DiskUserKey, DiskUse]
 
 
 @dataclass(frozen=True)
@@ -219,7 +240,7 @@ class Accounts(Waits):
     threads: Sequence[ThreadRow]
 
 
-_NO_WAITS = Waits({}, {}, {}, {}, {})
+_NO_WAITS = Waits({}, {}, {}, {}, {}, {}, {})
 
 
 def _no_threads(_program: str) -> bytes:
@@ -262,6 +283,8 @@ class Tables:
             progress=self.read_progress(),
             nccl_waits=self._nccl_waits,
             sees_completion=self._sees_completion,
+            exits=self.read_exits(),
+            forks=read_forks(self._maps.get("forks")),
         )
 
     def read_of(self, processes: Mapping[int, ProcessRow]) -> Reading:
@@ -286,6 +309,8 @@ class Tables:
             progress={key: row for key, row in progress.items() if key.process in processes},
             nccl_waits=waits,
             sees_completion=self._sees_completion,
+            exits=self.read_exits(),
+            forks=read_forks(self._maps.get("forks")),
         )
 
     def _possible_operations(self, processes: Iterable[int]) -> Iterator[OperationKey]:
@@ -355,8 +380,15 @@ class Tables:
         exposures = self._time.exposures() if has_waited or feeding.keys() - before.keys() else self._waits.exposures
         blame = self._time.blame() if is_due else self._waits.blame
         cadence = read_cadence(self._maps.get("cadence"), moved)
-        self._waits = Waits(exposures, feeding, self._time.chains(), blame, cadence)
+        self._waits = Waits(exposures, feeding, self._time.chains(), blame, cadence, *self._read_disks())
         return self._waits
+
+    def _read_disks(self) -> tuple[Mapping[DiskWaitKey, DiskWait], Mapping[DiskUserKey, DiskUse]]:
+        """Who waited, then who used disks; the latter only when somebody waited since the last time."""
+        waits = read_disk_waits(self._maps.get("disk_waits"))
+        if waits == self._waits.disk_waits:
+            return self._waits.disk_waits, self._waits.disk_users
+        return waits, read_disk_users(self._maps.get("disk_users"))
 
     def read_accounts(
         self,
@@ -377,9 +409,10 @@ class Tables:
         intervals, exposures = self._time.intervals(), self._time.exposures()
         feeding, chains, blame = self._time.feeding(processes), self._time.chains(), self._time.blame()
         cadence = read_cadence(self._maps.get("cadence"), feeding)
-        self._waits = Waits(exposures, feeding, chains, blame, cadence)
+        disks = self._read_disks()
+        self._waits = Waits(exposures, feeding, chains, blame, cadence, *disks)
         threads = self._time.threads() if with_threads else []
-        return Accounts(exposures, feeding, chains, blame, cadence, operations, intervals, threads)
+        return Accounts(exposures, feeding, chains, blame, cadence, *disks, operations, intervals, threads)
 
     def read_threads(self, of: Container[int] | None = None) -> list[ThreadRow]:
         """Every living thread that is tracked, or those of some processes: milliseconds on a full node, not for every tick."""
@@ -424,6 +457,14 @@ class Tables:
             rows[ErrorKey(process, operation, code)] = abi.COUNT.unpack(value)[0]
         self._entries["errors"] = len(rows)
         return rows
+
+    def read_exits(self) -> dict[ExitKey, ExitRow]:
+        """How traced processes, and those that worked for them, have ended; until the former are forgotten."""
+        return read_exits(self._maps.get("exits"))
+
+    def read_last_errors(self) -> dict[int, LastError]:
+        """Process number -> the last error that CUDA or NCCL gave it."""
+        return read_last_errors(self._maps.get("last_errors"))
 
     def losses(self) -> dict[tuple[LossProgram, LossReason], int]:
         """Losses so far, by program and reason; what could be mended is none."""

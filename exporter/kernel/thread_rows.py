@@ -185,6 +185,9 @@ KEY_FORMATS = {
     "tail": abi.TAIL_KEY,
     "blame": abi.BLAME_KEY,
     "chains": abi.CHAIN_KEY,
+    "exits": abi.EXIT_KEY,
+    "forks": abi.FORK_KEY,
+    "last_errors": abi.NUMBER,
 }
 """Hash maps whose keys begin with the number of a process, and nothing else is done when it ends than to delete them."""
 

@@ -28,6 +28,8 @@ _CONTAINER_ID = re.compile(r"[0-9a-f]{64}|[0-9a-f]{32}-[0-9]{1,12}")
 class TaskMetadata:
     """Of our own task. endpoint: what ECS_CONTAINER_METADATA_URI_V4 says."""
 
+    permission = ""
+
     def __init__(self, endpoint: Endpoint, directory: Directory) -> None:
         self.endpoint = endpoint
         self._directory = directory
@@ -42,6 +44,8 @@ class TaskMetadata:
 
 class Agent:
     """Of all tasks of the machine. endpoint: the agent's introspection, http://localhost:51678."""
+
+    permission = ""
 
     def __init__(self, endpoint: Endpoint, directory: Directory) -> None:
         self.endpoint = endpoint

@@ -38,6 +38,10 @@ class Pace:
 class Source(Protocol):
     """Kubernetes or ECS, by one of the ways in which they tell."""
 
+    @property
+    def permission(self) -> str:
+        """What to grant where it forbids: "list and watch of pods"; "" where nothing can be granted."""
+
     def round(self, stopping: threading.Event, worked: Callable[[], None]) -> None:
         """Fill a directory; returns when another round is due. worked: to be called whenever it is up to date."""
 
@@ -99,7 +103,8 @@ class Enquirer:
 
     def _failed(self, error: Unanswered) -> None:
         if not self._is_failing:
-            remedy = "; grant list and watch of pods to its service account" if error.status == _FORBIDDEN else ""
+            permission = self.source.permission if error.status == _FORBIDDEN else ""
+            remedy = f"; grant {permission} to its service account" if permission else ""
             log.warning(
                 "new containers have ids for names, until their pods can be read: %s%s", error.one_line(), remedy
             )

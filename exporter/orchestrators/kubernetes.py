@@ -60,6 +60,8 @@ class _Page:
 class ApiServer:
     """node: whose pods are wanted."""
 
+    permission = "list and watch of pods"
+
     def __init__(self, endpoint: Endpoint, node: str, directory: Directory, bounds: Bounds = Bounds()) -> None:
         self._bounds = bounds
         self.endpoint = endpoint
@@ -179,6 +181,8 @@ class ApiServer:
 
 class Kubelet:
     """Tells its own node's pods, all of them each time. poll_seconds: between two times."""
+
+    permission = "get of nodes/proxy"
 
     def __init__(self, endpoint: Endpoint, directory: Directory, poll_seconds: float = POLL_SECONDS) -> None:
         self._poll_seconds = poll_seconds

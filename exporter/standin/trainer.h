@@ -54,6 +54,7 @@ enum fault {
     FAULT_OOM_RETRY,
     FAULT_HOST,
     FAULT_SWITCHES,
+    FAULT_CRASH,
 };
 
 extern struct settings settings;

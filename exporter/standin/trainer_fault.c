@@ -139,6 +139,17 @@ static void run_out_of_memory(struct rank *rank, bool may_retry)
         CALL(cudaFree, memory);
 }
 
+// What is not tied to the GPU's memory is no place to copy to; and the program does what frameworks do with an error in a destructor.
+static void crash(struct rank *rank)
+{
+    char copied[8] = "";
+
+    if (CALL(cudaMemcpy, NULL, copied, sizeof(copied), cudaMemcpyHostToDevice) != cudaSuccess)
+        fprintf(stderr, "trainer: rank %d: CUDA error, and nobody to catch it\n", rank->place.rank);
+    print_final(rank);
+    abort();
+}
+
 static void let_be_slow(bool is_on)
 {
     static bool is_slow;
@@ -163,6 +174,8 @@ void fault_before_step(struct rank *rank, uint64_t step)
     if (step == (uint64_t)settings.fault_from_step &&
         (fault_is_on(FAULT_OOM, self, step) || fault_is_on(FAULT_OOM_RETRY, self, step)))
         run_out_of_memory(rank, settings.fault == FAULT_OOM_RETRY);
+    if (fault_is_on(FAULT_CRASH, self, step))
+        crash(rank);
 }
 
 void fault_before_backward(struct rank *rank, uint64_t step)

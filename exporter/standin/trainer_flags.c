@@ -75,7 +75,7 @@ static const struct flag table[] = {
     {"map-bytes", FLAG_NUMBER, &settings.map_bytes, "how much of --map-file, as single pages", NULL},
     {"fault", FLAG_CHOICE, &settings.fault, "what goes wrong",
      "none|loader-compute|loader-sleep|loader-read|lock|spinners|copy|gpu|straggler|hang|phase|oom|oom-retry|host|"
-     "switches"},
+     "switches|crash"},
     {"fault-from-step", FLAG_NUMBER, &settings.fault_from_step, "the first step with the fault, 0: never", NULL},
     {"fault-to-step", FLAG_NUMBER, &settings.fault_to_step, "the first step without it again, 0: none", NULL},
     {"fault-every", FLAG_NUMBER, &settings.fault_every, "steps from one window to the next, 0: there is one", NULL},

@@ -11,7 +11,9 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from exporter.collectors import HostCollector
+from exporter.collectors.block import Block
 from exporter.host.cgroups import hierarchy_of
+from exporter.host.disks import Disks
 from exporter.kernel.maps import MapReader
 from exporter.roster import Names
 from exporter.surroundings.network import network
@@ -38,6 +40,10 @@ class Around:
         return Places(self.node, hierarchy_of(controller), self.names)
 
 
+def _block(around: Around) -> HostCollector:
+    return Block(around.maps, around.places("blkio"), Disks().name, around.ttl_ns)
+
+
 def _network(around: Around) -> HostCollector:
     return network(
         around.node,
@@ -50,6 +56,7 @@ def _network(around: Around) -> HostCollector:
 
 
 _MAKERS: dict[str, Callable[[Around], HostCollector]] = {
+    "block": _block,
     "network": _network,
 }
 """Collector -> how it is made; in the order in which they are asked."""

@@ -13,8 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final, NamedTuple
 
-from exporter.collectors import HostCollector, Traced
-from exporter.collectors import network as collector
+from exporter.collectors import HostCollector
 from exporter.collectors.network import Network, SocketsRead
 from exporter.errors import NotPossibleHere
 from exporter.host import interfaces, netlink
@@ -22,6 +21,7 @@ from exporter.host.cgroups import unified_hierarchy
 from exporter.host.network_namespaces import opened_inside
 from exporter.host.tcp_sockets import TcpSocket, children, network_namespace, socket_inodes, tcp_sockets
 from exporter.kernel.maps import MapReader
+from exporter.place_books import TracedProcess
 from exporter.roster import Names
 from exporter.surroundings.places import Places
 
@@ -62,10 +62,10 @@ class TracedSockets:
         self._looks: dict[int, _Look] = {}
         self._unread: Counter[str] = Counter()
 
-    def __call__(self, traced: Sequence[collector.Traced]) -> SocketsRead:
+    def __call__(self, traced: Sequence[TracedProcess]) -> SocketsRead:
         """Raises NotPossibleHere where the kernel tells nothing of sockets."""
         deadline = self._clock() + DEADLINE_SECONDS
-        members = list(self._members([one for one in traced if isinstance(one, Traced) and one.tgid]))
+        members = list(self._members([one for one in traced if one.tgid]))
         self._look(members, deadline)
         own = network_namespace("/proc", "self")
         found: dict[int, list[TcpSocket]] = {}
@@ -97,7 +97,7 @@ class TracedSockets:
                 is_whole = False
         return SocketsRead(found, is_whole, dict(self._unread))
 
-    def _members(self, traced: Sequence[Traced]) -> Iterator[_Member]:
+    def _members(self, traced: Sequence[TracedProcess]) -> Iterator[_Member]:
         for one in traced:
             yield _Member(one.tgid, one.process)
         for one in traced:

@@ -35,7 +35,7 @@ def build() -> None:
     _run("cc", "-O2", "-Wall", "-Werror", HERE / "target.c", "-o", BUILD / "target", "-ldl")
     _run("cc", "-O2", "-Wall", "-Werror", HERE / "switches.c", "-o", BUILD / "switches")
     multiarch = f"/usr/include/{os.uname().machine}-linux-gnu"
-    for name in ("empty", "record", "empty_sched"):
+    for name in ("empty", "record", "empty_sched", "empty_host"):
         _run(
             *("clang", "-target", "bpf", "-mcpu=v3", "-g", "-O2", "-Wall", "-Werror", f"-I{multiarch}"),
             *("-c", HERE / f"{name}.bpf.c", "-o", BUILD / f"{name}.bpf.o"),

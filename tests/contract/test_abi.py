@@ -10,7 +10,17 @@ from pathlib import Path
 import pytest
 
 from exporter import totals, units
-from exporter.kernel import abi, cadence_rows, progress_rows, retransmit_rows, rows, stacks, thread_rows
+from exporter.kernel import (
+    abi,
+    cadence_rows,
+    disk_rows,
+    end_rows,
+    progress_rows,
+    retransmit_rows,
+    rows,
+    stacks,
+    thread_rows,
+)
 
 HEADER = re.sub(r"/\*.*?\*/", "", (Path(__file__).parents[2] / "bpf" / "abi.h").read_text(encoding="utf-8"), flags=re.S)
 
@@ -49,6 +59,7 @@ ENUMS: dict[str, tuple[type[enum.IntEnum], str, str | None]] = {
     "victim_kind": (abi.Victim, "VICTIM_", None),
     "chain_waker": (abi.Waker, "WAKER_", None),
     "frontier_kind": (abi.Frontier, "FRONTIER_", None),
+    "disk_direction": (abi.DiskDirection, "DISK_", None),
     "event_kind": (abi.EventKind, "EVENT_", None),
     "ip_family": (abi.IpFamily, "FAMILY_", None),
     "loss_program": (abi.LossProgram, "LOSS_IN_", "LOSS_PROGRAMS"),
@@ -90,6 +101,17 @@ STRUCTS: dict[str, tuple[tuple[struct.Struct, ...], type | None, tuple[str, ...]
     "retransmit_key": ((abi.RETRANSMIT_KEY,), retransmit_rows.RetransmitKey, ("padding",)),
     "retransmit_row": ((abi.RETRANSMIT_ROW,), retransmit_rows.RetransmitRow, ()),
     "mapping_row": ((abi.MAPPING_ROW,), None, ()),
+    "last_error": ((abi.LAST_ERROR,), end_rows.LastError, ()),
+    "exit_key": ((abi.EXIT_KEY,), end_rows.ExitKey, ()),
+    "exit_row": ((abi.EXIT_ROW,), end_rows.ExitRow, ()),
+    "fork_key": ((abi.FORK_KEY,), end_rows.ForkKey, ()),
+    "disk_key": ((abi.DISK_KEY,), disk_rows.DiskKey, ()),
+    "disk_row": ((abi.DISK_SUMS, abi.DISK_SLOTS), None, ()),
+    "disk_user": ((abi.DISK_USER,), disk_rows.DiskUser, ()),
+    "disk_user_key": ((abi.DISK_USER_KEY,), None, ()),
+    "disk_use": ((abi.DISK_USE,), disk_rows.DiskUse, ()),
+    "disk_wait_key": ((abi.DISK_WAIT_KEY,), disk_rows.DiskWaitKey, ()),
+    "disk_wait": ((abi.DISK_WAIT,), disk_rows.DiskWait, ()),
     "launch_sampling": ((abi.LAUNCH_SAMPLING,), None, ()),
     "settings": ((abi.SETTINGS,), None, ()),
     "stack_frame": ((abi.STACK_FRAME,), stacks.Frame, ()),

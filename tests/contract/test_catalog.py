@@ -11,15 +11,16 @@ from exporter.catalog import (
     COMMON_LABELS,
     EXPORTER_METRICS,
     METRICS,
+    METRICS_OF_COLLECTOR,
     OWN_METRICS,
-    STEP_DURATION,
     WORKLOAD_METRICS,
     Kind,
     Metric,
 )
 from tests.support.translation import prometheus_name
 
-CALL_DURATIONS = [m for m in METRICS if m.kind is Kind.HISTOGRAM and m is not STEP_DURATION]  # a step is no call
+CALL_DURATIONS = [m for m in METRICS_OF_COLLECTOR["cuda"] + METRICS_OF_COLLECTOR["nccl"] if m.kind is Kind.HISTOGRAM]
+OTHER_DURATIONS = [m for m in METRICS if m.kind is Kind.HISTOGRAM and m not in CALL_DURATIONS]
 EVERY_METRIC = pytest.mark.parametrize("metric", METRICS, ids=lambda metric: metric.name)
 
 
@@ -140,3 +141,8 @@ class TestHelp:
         """A uprobe on an asynchronous call does not see the GPU."""
         assert "from entry into to return from" in metric.help
         assert "not the time" in metric.help
+
+    @pytest.mark.parametrize("metric", OTHER_DURATIONS, ids=lambda metric: metric.name)
+    def test_help_of_another_duration_says_where_it_begins_and_ends(self, metric: Metric) -> None:
+        """As far as a sentence can."""
+        assert re.search(r"\bfrom\b.*\b(until|to|by)\b", metric.help)

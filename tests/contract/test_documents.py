@@ -9,7 +9,7 @@ import pytest
 
 from exporter.__main__ import COMMANDS
 from exporter.catalog import METRICS, Kind
-from exporter.config import SETTINGS
+from exporter.config import COLLECTORS, SETTINGS
 from tests.support.documents import ROOT
 
 DOCUMENTS = sorted(
@@ -45,10 +45,7 @@ OTHER_FLAGS = {
     "rates",
     "output",
     "support-bundle",
-    "no-collector.cuda",
-    "no-collector.nccl",
-    "no-collector.sched",
-    "no-collector.chains",
+    *(f"no-collector.{name}" for name in COLLECTORS),
 }
 FOREIGN_FLAGS = {"long", "pid", "variant", "write", "web.enable-otlp-receiver"} | {
     *("build", "build-arg", "cap-add", "cap-drop", "name", "no-healthcheck", "platform", "read-only", "secret"),

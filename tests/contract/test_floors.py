@@ -16,7 +16,7 @@ FLOORS = (
     {"config", "clock", "logs", "totals", "rates", "prometheus_rule", "reloads", "service_manager", "signals"},
     {"model"},
     {"kernel", "host"},
-    {"identity", "accounting", "ledger"},
+    {"identity", "accounting", "ledger", "place_books"},
     {"collectors", "chains"},  # above the books that one of them keeps, and the other reads
     {"report", "evidence"},  # what the engine says, in the form that every output of chains takes; what it cannot see
     {
@@ -181,7 +181,7 @@ class TestFloors:
             if name[:2] == ("exporter", "kernel")
         }
 
-        assert seen == {"abi", "cadence_rows", "operations", "rows", "thread_rows"}
+        assert seen == {"abi", "cadence_rows", "disk_rows", "operations", "rows", "thread_rows"}
 
     def test_commands_do_not_import_each_other(self) -> None:
         """__main__ finds them by name."""

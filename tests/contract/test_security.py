@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 import re
+import subprocess
 
 from exporter.privileges import NEEDS
 from tests.support.documents import ROOT
+from tests.support.requirements import need_command
 
 LABELS = [need.capability.label for need in NEEDS]
+PROFILE = ROOT / "deploy/security/apparmor"
+PATIENCE_SECONDS = 60
 PAGE = (ROOT / "docs/security.md").read_text(encoding="utf-8")
 SOURCES = "".join(
     path.read_text(encoding="utf-8") for pattern in ("*.bpf.c", "lib/*.h") for path in (ROOT / "bpf").glob(pattern)
@@ -43,10 +47,27 @@ class TestCapabilities:
 
     def test_apparmor_profile_has_these_and_two_to_let_go_with(self) -> None:
         """setgroups(2) and the bounding set, before anything else is done."""
-        profile = (ROOT / "deploy/security/apparmor").read_text(encoding="utf-8")
+        profile = PROFILE.read_text(encoding="utf-8")
         named = {f"CAP_{name.upper()}" for name in re.findall(r"^ +capability (\w+),$", profile, re.MULTILINE)}
 
         assert named == {*LABELS, "CAP_SETGID", "CAP_SETPCAP"}
+
+
+class TestAppArmor:
+    """deploy/security/apparmor."""
+
+    def test_its_parser_takes_it(self) -> None:
+        """It compiles it and loads nothing: the kernel here need not have AppArmor."""
+        parser = need_command("apparmor_parser", "apparmor")
+        done = subprocess.run(
+            [parser, "--skip-kernel-load", "--skip-cache", "--quiet", PROFILE],
+            capture_output=True,
+            text=True,
+            timeout=PATIENCE_SECONDS,
+            check=False,
+        )
+
+        assert done.returncode == 0, done.stderr
 
 
 class TestPrograms:

@@ -18,7 +18,7 @@ import pytest
 
 from exporter import standin
 from exporter.host.capabilities import Capability
-from exporter.privileges import NEEDS
+from exporter.privileges import NEEDS, Need
 from tests.support import held_calls
 from tests.support.exporter_process import COMMAND, Exporter, running
 from tests.support.held_calls import HeldCalls, fresh_rank
@@ -164,34 +164,37 @@ class TestMissing:
 
         assert only(info).labels["rank"] == ""
 
-    @pytest.mark.parametrize("capability", ALL, ids=lambda one: one.label)
-    def test_check_says_what_it_costs(self, capability: Capability) -> None:
-        """Before anybody runs it."""
+    @pytest.mark.parametrize("need", NEEDS, ids=lambda one: one.capability.label)
+    def test_check_says_what_it_costs(self, need: Need) -> None:
+        """Before anybody runs it; with exit code 3 where hardly a job would be seen."""
         done = subprocess.run(
-            [*without(capability), *COMMAND, "check", "--web.listen-address=127.0.0.1:0"],
+            [*without(need.capability), *COMMAND, "check", "--web.listen-address=127.0.0.1:0"],
             check=False,
             capture_output=True,
             text=True,
             timeout=PATIENCE_SECONDS,
         )
 
-        assert f"without {capability.label}" in " ".join(done.stdout.split())
+        assert f"without {need.capability.label} {need.cost}" in " ".join(done.stdout.split())
+        assert done.returncode == (3 if need.is_vital else 0)
 
 
 class TestFrozen:
     """--attach.frozen."""
 
     def test_what_is_probed_stays_and_nothing_else_is(self, folder: Path) -> None:
-        """With two capabilities left, for the names of processes."""
+        """With two capabilities left in every thread, for the names of processes."""
         with others_job(folder / "libraries") as (calls, rank), running("--attach.frozen") as exporter:
             calls.make()
             eventually(lambda: counted(exporter, rank) == 23, "23 calls are counted")
             with others_job(folder / "others"):
                 eventually(lambda: failures(exporter).get("frozen"), "another library is refused")
-            status = Path(f"/proc/{exporter.process.pid}/status").read_text()
+            texts = [path.read_text() for path in Path(f"/proc/{exporter.process.pid}/task").glob("*/status")]
             logs = exporter.logs
 
         assert logs.count(f"attached to {folder}") == LIBRARIES
         assert "not attached (frozen)" in logs
         left = 1 << Capability.SYS_PTRACE | 1 << Capability.DAC_READ_SEARCH
-        assert f"CapEff:\t{left:016x}" in status
+        assert len(texts) > 1
+        for text in texts:
+            assert re.findall(r"^Cap(?:Prm|Eff):\t(\w+)$", text, re.MULTILINE) == [f"{left:016x}"] * 2

@@ -21,6 +21,7 @@ from tests.support.systemd_machine import SERVICE, UNIT, Machine, booted
 from tests.support.traced import eventually
 
 pytestmark = pytest.mark.end_to_end
+SOCKET = UNIT.with_suffix(".socket")
 EXPOSURE_MAX = 35  # tenths, of a hundred
 PATIENCE_SECONDS = 30
 
@@ -133,12 +134,13 @@ class TestUnit:
         assert done.returncode == 0, done.stdout[-500:] + done.stderr
 
     def test_systemd_finds_no_fault_in_it(self, tmp_path: Path) -> None:
-        """systemd-analyze verify; of the unit as it is when the program has been installed."""
+        """systemd-analyze verify; of the unit as it is when the program has been installed, and of its socket."""
         need_command("systemd-analyze", "systemd")
-        unit = tmp_path / UNIT.name
+        unit, listening = tmp_path / UNIT.name, tmp_path / SOCKET.name
         unit.write_text(UNIT.read_text().replace(f"/usr/local/bin/{SERVICE}", "/bin/true"))
+        listening.write_text(SOCKET.read_text())
         done = subprocess.run(
-            ["systemd-analyze", "verify", "--man=no", str(unit)],
+            ["systemd-analyze", "verify", "--man=no", str(listening), str(unit)],
             capture_output=True,
             text=True,
             timeout=PATIENCE_SECONDS,

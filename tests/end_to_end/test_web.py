@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import http.client
+import socket
 import threading
 import time
 from collections.abc import Iterator
@@ -13,7 +14,7 @@ import pytest
 
 from tests.support import certificates, held_calls, hostile_clients
 from tests.support.exporter_process import Exporter, running
-from tests.support.requirements import need_tracing
+from tests.support.requirements import need_command, need_tracing
 from tests.support.traced import STANDIN_LIBRARIES, eventually
 
 pytestmark = pytest.mark.end_to_end
@@ -44,11 +45,7 @@ def address(exporter: Exporter) -> tuple[str, int]:
 
 
 def seconds_of_a_scrape(exporter: Exporter) -> float:
-    """From the connection to the last byte; the best of three, since this machine does other things too."""
-    return min(_timed(exporter) for _ in range(3))
-
-
-def _timed(exporter: Exporter) -> float:
+    """From the connection to the last byte."""
     before = time.monotonic()
     assert exporter.get().status == 200
     return time.monotonic() - before
@@ -59,9 +56,13 @@ class TestHostileClients:
 
     @pytest.mark.parametrize("kind", hostile_clients.KINDS)
     def test_scrape_beside_them(self, exporter: Exporter, kind: str) -> None:
-        """All the while."""
-        with hostile_clients.KINDS[kind](address(exporter)):
-            assert seconds_of_a_scrape(exporter) < NEXT_SCRAPE_SECONDS
+        """The very next one, when they have come. The better of two such times counts: this machine does other things too."""
+        seconds = []
+        for _ in range(2):
+            with hostile_clients.KINDS[kind](address(exporter)):
+                seconds.append(seconds_of_a_scrape(exporter))
+
+        assert min(seconds) < NEXT_SCRAPE_SECONDS
 
     def test_hundred_scrapes_at_once_are_answered(self, exporter: Exporter) -> None:
         """Everyone."""
@@ -97,7 +98,10 @@ class TestStop:
                         return
 
             scrapers = [threading.Thread(target=scrape) for _ in range(4)]
-            with hostile_clients.silent(address(exporter), 50):
+            with (
+                hostile_clients.silent(address(exporter), 50),
+                hostile_clients.taking_nothing(address(exporter)),
+            ):
                 for one in scrapers:
                     one.start()
                 before = time.monotonic()
@@ -109,6 +113,38 @@ class TestStop:
 
         assert code == 0
         assert seconds < STOP_SECONDS
+
+
+class TestSystemdSocket:
+    """--web.systemd-socket, by systemd's own program that listens and starts who serves when somebody comes."""
+
+    def test_it_serves_on_the_socket_it_is_handed(self) -> None:
+        """And on none of its own; the first client, who was there before it, is answered too."""
+        need_command("systemd-socket-activate", "systemd")
+        with socket.create_server(("127.0.0.1", 0)) as free:
+            port = free.getsockname()[1]
+        early: list[socket.socket] = []
+
+        def come(_tgid: int) -> None:
+            early.append(eventually(lambda: _connected(port), "systemd listens"))
+            early[0].sendall(b"GET /healthz HTTP/1.0\r\n\r\n")
+
+        under = ("systemd-socket-activate", f"--listen=127.0.0.1:{port}")
+        with running("--web.systemd-socket", under=under, before_it_serves=come) as exporter:
+            with early[0] as client:
+                answer = client.recv(4096)
+            status, logs = exporter.get("/healthz").status, exporter.logs
+
+        assert answer.startswith(b"HTTP/1.1 200 ")
+        assert status == 200
+        assert logs.count(f"serving http://127.0.0.1:{port}/metrics") == logs.count("serving http") == 1
+
+
+def _connected(port: int) -> socket.socket | None:
+    try:
+        return socket.create_connection(("127.0.0.1", port), PATIENCE_SECONDS)
+    except ConnectionRefusedError:
+        return None
 
 
 class TestConfiguration:

@@ -30,6 +30,8 @@ class Cause(StrEnum):
     NCCL_HANG = "nccl_hang"
     NOT_HOST = "not_host"
     CUDA_OOM = "cuda_oom"
+    CRASH = "crash"
+    OOM_KILLED = "oom_killed"
     NONE = "none"
 
 

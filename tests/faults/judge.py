@@ -20,7 +20,15 @@ from tests.faults.recording import SUFFIX, Recording, load
 from tests.faults.registry import EPISODES
 from tests.support.standin_gpu import MS, built
 
-NOT_OF_THE_HOST = {Cause.NONE, Cause.NOT_HOST, Cause.CUDA_OOM, Cause.SLOW_RANK, Cause.NCCL_HANG}
+NOT_OF_THE_HOST = {
+    Cause.NONE,
+    Cause.NOT_HOST,
+    Cause.CUDA_OOM,
+    Cause.CRASH,
+    Cause.OOM_KILLED,
+    Cause.SLOW_RANK,
+    Cause.NCCL_HANG,
+}
 """Nothing that the host of this rank did: the accounting must stay silent."""
 NAMES_A_CULPRIT = {Cause.CPU_CONTENTION, Cause.CPU_OVERSUBSCRIBED}
 """Causes for which the accounting has a culprit at all; it names programs, not threads of the job's own."""

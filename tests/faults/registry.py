@@ -6,6 +6,7 @@ from exporter.demo.scenarios import GPU_BOUND, HOST_BOUND
 from tests.faults import scenes
 from tests.faults.episode import FETCHING, LOADER_BOUND, Cause, End, Episode
 from tests.faults.injectors.cpu import HOG
+from tests.faults.injectors.disk import READER
 from tests.faults.job import COMM, Window
 
 WORKER = "pt_data_worker"
@@ -58,6 +59,16 @@ _MEMORY_AND_DISK = (
         flags=LOADER_BOUND,
         step_seconds=LOADER_STEP_SECONDS,
         scene=scenes.slow_disk,
+    ),
+    Episode(
+        name="flooded-disk",
+        says="the loader waits for a disk that other programs read all the time",
+        cause=Cause.BLOCK_IO,
+        also=(Cause.DATALOADER,),
+        culprit=READER,
+        flags=LOADER_BOUND,
+        step_seconds=LOADER_STEP_SECONDS,
+        scene=scenes.flooded_disk,
     ),
     Episode(
         name="reclaim",
@@ -215,6 +226,17 @@ _GPU = (
     ),
 )
 
+_ENDS = (
+    Episode(
+        name="crash",
+        says="a CUDA call fails, and the job aborts",
+        cause=Cause.CRASH,
+        flags=GPU_BOUND,
+        fault=("--fault=crash",),
+        end=End.DIES,
+    ),
+)
+
 _DECOYS = (
     Episode(
         name="out-of-memory-survived",
@@ -295,5 +317,6 @@ _DECOYS = (
 )
 
 EPISODES = {
-    episode.name: episode for episode in (*_CPU, *_MEMORY_AND_DISK, *_INSIDE, *_NETWORK, *_RANKS, *_GPU, *_DECOYS)
+    episode.name: episode
+    for episode in (*_CPU, *_MEMORY_AND_DISK, *_INSIDE, *_NETWORK, *_RANKS, *_GPU, *_ENDS, *_DECOYS)
 }

@@ -16,6 +16,8 @@ QUOTA_PERCENT = 40
 DISK_BYTES = 64 * MIB
 READ_BYTES = 256 << 10
 SLOW_BYTES_PER_SECOND = 8 * MIB
+FLOODING_READERS = 8
+FLOODED_BYTES = 128 * MIB
 CACHED_BYTES = 128 * MIB
 TOUCHED_BYTES = 16 * MIB
 SPARE_BYTES = 64 * MIB  # for the neighbour's pages: when too few can be reclaimed, the kernel kills instead
@@ -75,6 +77,16 @@ def slow_disk(bytes_per_second: int = SLOW_BYTES_PER_SECOND) -> Iterator[Scene]:
             flags=("--loader-direct", f"--loader-file={device}", f"--loader-read-bytes={READ_BYTES}"),
             place=Place((job.path,)),
             injector=lambda _: disk.slow_reads(job, device, bytes_per_second),
+        )
+
+
+@contextmanager
+def flooded_disk(readers: int = FLOODING_READERS) -> Iterator[Scene]:
+    """The loader reads 256 KiB for each batch from a disk that others read all the time."""
+    with disk.file_of(DISK_BYTES) as path, disk.file_of(FLOODED_BYTES) as others:
+        yield Scene(
+            flags=("--loader-direct", f"--loader-file={path}", f"--loader-read-bytes={READ_BYTES}"),
+            injector=lambda _: disk.flood(others, readers),
         )
 
 

@@ -264,6 +264,15 @@ static void reads(void)
 		exit(1);
 }
 
+/* A MiB more each time, and never gives any back. */
+static void eats(void)
+{
+	volatile char *more = malloc(1 << 20);
+
+	for (long at = 0; more && at < 1 << 20; at += 4096)
+		more[at] = 1;
+}
+
 /* What a page holds is on the disk. */
 static void in_fsync(void)
 {
@@ -377,6 +386,7 @@ static const struct {
 	{"polled-listener", in_polled_listener}, {"fsync", in_fsync},
 	{"child", in_child},  {"stopped", stopped}, {"yields", yields}, {"forks", forks},   {"reads", reads},
 	{"ends", ends},	      {"dies", dies},	{"threads", threads},  {"crowd", crowd},	    {"maps", maps},	    {"pages", pages},
+	{"eats", eats},
 };
 
 /* /proc/.../schedstat: time running, and time ready to run and not running. */

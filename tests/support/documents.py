@@ -39,10 +39,13 @@ LABEL_MEANINGS = {
     " `cuMemcpyHtoDAsync`. The functions are listed below. Of thread time also `gap`, between two calls of a thread that launches"
     " or synchronises, `other_gap` of any other thread, `idle`, what a gap has beyond a minute, `abandoned`, in a call that"
     " never returned, and `worker`, threads of the job that make no call.",
-    "code": "What the function returned, as a decimal number; `other` for a number that no library defines.",
+    "code": "What the function returned, as a decimal number; `other` for a number that no library defines. Of a process that has"
+    " ended its exit code, or the signal that ended it, such as `SIGKILL`.",
     "direction": "`h2d`, `d2h`, `d2d`, `h2h` as the caller asked; `default` where the addresses decide (`cudaMemcpyDefault`,"
-    " `cuMemcpy`); `peer` between two devices. Of an interface `received` or"
-    " `sent`.",
+    " `cuMemcpy`); `peer` between two devices. Of a disk `read`,"
+    " `write`, `flush`, `discard` or `other`; of an interface `received` or `sent`.",
+    "device": "A disk as in /proc/diskstats, such as `nvme0n1`, at most 64, then `other`. Of waits also `unknown`.",
+    "member": "`traced` for a process that made calls itself, `worker` for one that it, or another worker of it, has made.",
     "family": "`ipv4` or `ipv6`: what is on the wire, also where an IPv6 socket speaks IPv4.",
     "peer": "By the port of the other end: `nfs` (2049), `smb` (445), `object` (9000, 7480), `https` (443, 8443), `http` (80,"
     " 8080), `ssh`, `dns`, `rendezvous` (29400, 29500), `ephemeral` from 32768 on, as NCCL and clients have; `other`.",
@@ -52,9 +55,9 @@ LABEL_MEANINGS = {
     " CPU; `throttled` by the quota of its cgroup; asleep for `io`, `memory`, a major `fault`, a `lock`, a `pipe`, a `socket`,"
     " `poll`, a time-out (`sleep`), a `child`; `stopped`; `other`. Of a wait chain also `unresolved`.",
     "cause": "Why the GPU had to wait: see [accounting.md](accounting.md). Of a chain also `peer_rank`, this rank waits for"
-    " another one; `slow_rank`, the others wait for this one; `nccl_hang`, it never comes; `cuda_oom`; `not_host`, no resource of"
-    " the host explains it.",
-    "effect": "What takes longer: `gap`, the time between two calls; `sync`; `collective`; `alloc`.",
+    " another one; `slow_rank`, the others wait for this one; `nccl_hang`, it never comes; `cuda_oom`; `crash`; `oom_killed`, by"
+    " the kernel; `not_host`, no resource of the host explains it.",
+    "effect": "What takes longer: `gap`, the time between two calls; `sync`; `collective`; `alloc`; `exit`, nothing any more.",
     "severity": "`low`, `medium`, `high` or `critical`: from 5, 10, 25 and 50 % of the time lost, as far as the cause"
     " explains it.",
     "chain_id": "32 hexadecimal digits, the trace id of the episode.",
@@ -90,8 +93,8 @@ LABEL_MEANINGS = {
     "libbpf": "The library's version.",
     "kernel": "The kernel's release.",
     "attach_kind": "The kind that was chosen at the start: `session`, `multi` or `single`; `entry` where returns are not probed.",
-    "kind": "The kind of this attachment: the same values. Of a segment sent again: `data`, or `handshake` while a connection is"
-    " being made.",
+    "kind": "The kind of this attachment: the same values. Of forks `thread` or `process`; of a segment sent again `data`, or"
+    " `handshake` while a connection is being made.",
     "library": "`runtime`, `driver` or `nccl`; `unknown` where the mappings of a process could not be read.",
     "reason": "Of a failure to attach: `denied` (a right is missing), `malformed` (not the ELF file its name promises),"
     " `vanished` (process or file gone), `hidden` (an overlay has a later copy in its place, and its layer is out of reach),"
@@ -99,10 +102,10 @@ LABEL_MEANINGS = {
     " `queue_full` (the disk is slower than what happens), `not_written` (a write failed), `too_many_processes` (more than 256"
     " at a time). Of sockets that were not read: `namespace` (it has another network namespace), `descriptors` (not looked at"
     " yet, or more than 4,096), `deadline` (the kernel had more sockets than can be read in 50 ms).",
-    "program": "`cuda`, `nccl`, `process`, `sched` or `network`; of recursion also `reclaim`, `fault`, `interrupt` and `threads`;"
-    " `mapping_watch` for news of fresh mappings.",
+    "program": "`cuda`, `nccl`, `process`, `sched`, `block` or `network`; of recursion also `reclaim`, `fault`, `interrupt` and"
+    " `threads`; `mapping_watch` for news of fresh mappings.",
     "map": "A kernel map; [bpf/README.md](../bpf/README.md) has them all.",
-    "collector": "`cuda`, `nccl`, `sched` or `chains`.",
+    "collector": f"`{'`, `'.join(config.COLLECTORS[:-1])}` or `{config.COLLECTORS[-1]}`.",
     "format": "`text`, `openmetrics` or `protobuf`.",
     "receiver": "An OTLP receiver: `default` for the one of the flags and the environment, else the name of its table in the"
     " file.",
@@ -110,7 +113,8 @@ LABEL_MEANINGS = {
     "signal": "`logs` or `traces`.",
     "fate": "Of a log record or a span: `delivered`; `rejected`, by a receiver that does not want it, or none of its kind;"
     " `dropped`, because too many were waiting.",
-    "outcome": "How a push ended: `delivered`; `partial`, points or records were rejected; `rejected`, a status that says no;"
+    "outcome": "How a process ended: `ok`, `error` for another exit code than 0, `signal`, or `oom_killed`. How a"
+    " push did: `delivered`; `partial`, points or records were rejected; `rejected`, a status that says no;"
     " `redirected`, not followed; `not_otlp`, an answer of something else, such as a page of HTML; `unavailable`, status 429,"
     " 502, 503 or 504; `not_trusted`, TLS; `timed_out`; `no_answer`, no connection; `failed`, a defect of the exporter.",
 }
@@ -135,6 +139,9 @@ LOSS_MEANINGS = {
     LossReason.PROGRESS_FULL: "The table of communicators' progress was full: their operations are not counted as enqueued.",
     LossReason.ARRIVALS_FULL: "A rank's arrival could not be kept: others are not compared with it.",
     LossReason.EXPOSURES_FULL: "The table of synchronising calls was full: what they lost by waiting for a CPU is not told.",
+    LossReason.DISKS_FULL: "The table of disks and control groups was full: requests are missing.",
+    LossReason.DISK_WAITS_FULL: "The table of waits for disks was full: such a wait is told without its device.",
+    LossReason.FORKS_FULL: "The table of forks was full: those of a job are missing.",
     LossReason.RETRANSMITS_FULL: "The table of segments sent again was full: those of some control groups are missing.",
     LossReason.CADENCE_FULL: "The table of what recurs in steps was full: steps of a process are not found.",
 }

@@ -15,7 +15,6 @@ from exporter.catalog import WORKLOAD_INFO
 from exporter.chains.chain import Cause, Chain, Change, End, Severity, Transition
 from exporter.chains.engine import Engine, Observation
 from exporter.collectors import COLLECTORS
-from exporter.collectors.places import PlaceTotals
 from exporter.collectors.sched import Sched
 from exporter.diagnosis import Diagnosis
 from exporter.governor import Governor
@@ -28,7 +27,8 @@ from exporter.output.negotiation import Format
 from exporter.output.otlp import json_body, points
 from exporter.output.otlp.points import Form, Origin
 from exporter.output.text import render
-from exporter.totals import Series, merged
+from exporter.place_books import PlaceTotals
+from exporter.totals import Counts, HistogramTotal, Series, merged
 from tests.support.chains import a_chain
 from tests.support.records import at
 from tests.support.tables import NCCL_WAIT, FakeTables
@@ -73,17 +73,20 @@ def training() -> Snapshot:
         kernel.progress(process, enqueued=7, completed=9 - 2 * process, lag_ns=3_000_000 * process)
         kernel.call(process, NCCL_WAIT, durations_ns=[2_000_000, 30_000_000], communicator=1)
     kernel.error(2, "ncclAllReduce", code=6)
+    kernel.forked(2, processes=4, threads=31)
+    kernel.ended(2, status=9, is_worker=True, is_victim=True)
     _add_waits(kernel)
     identities = {
         1: Identity(node="gpu7", rank="0", container="0123456789ab"),
         2: Identity(node="gpu7", rank="1", container="0123456789ab"),
     }
-    return _snapshot(kernel, identities, lost_ns=100_000_000, of_places=_of_network(identities[1]))
+    return _snapshot(kernel, identities, lost_ns=100_000_000, of_places=_around(identities[1]))
 
 
-def _of_network(rank: Identity) -> PlaceTotals:
-    """Of the machine, of the container of a rank, and of the rank itself."""
-    machine, container, https, drops = Identity(rank.node), replace(rank, rank=""), ("https",), ("eth0", "sent")
+def _around(rank: Identity) -> PlaceTotals:
+    """What the collectors of the machine say: of the container of a rank, and of the rank itself."""
+    container, disk, read = replace(rank, rank=""), ("nvme0n1",), ("nvme0n1", "read")
+    machine, https, drops = Identity(rank.node), ("https",), ("eth0", "sent")
     return {
         machine: {
             Series(catalog.NETWORK_UNREAD, ("namespace",)): 3,
@@ -94,8 +97,14 @@ def _of_network(rank: Identity) -> PlaceTotals:
         container: {
             Series(catalog.NETWORK_RETRANSMITS, ("ipv4", "data")): 23,
             Series(catalog.NETWORK_RETRANSMITS, ("ipv6", "handshake")): 1,
+            Series(catalog.BLOCK_QUEUE_DURATION, read): HistogramTotal(Counts(100, (5, 18)), 4_000_000),
+            Series(catalog.BLOCK_DEVICE_DURATION, read): HistogramTotal(Counts(140, (23,)), 9_000_000),
+            Series(catalog.BLOCK_BYTES, read): 23 * 262_144,
+            Series(catalog.BLOCK_ERRORS, read): 2,
         },
         rank: {
+            Series(catalog.BLOCK_WAIT, disk): 8_500_000,
+            Series(catalog.BLOCK_WAITS, disk): 21,
             Series(catalog.NETWORK_SOCKETS, https): 4,
             Series(catalog.NETWORK_SOCKET_SEGMENTS, https): 4_000,
             Series(catalog.NETWORK_SOCKET_RETRANSMITS, https): 19,

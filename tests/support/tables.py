@@ -74,8 +74,12 @@ class FakeTables:
             "exposures",
         )
         names_of_progress = ("progress", "frontiers")
+        names_of_ends = ("exits", "forks", "last_errors")
+        names_of_disks = ("disks", "disk_users", "disk_waits")
         names_of_time = ("intervals", "tail", "blame", "feeding", "groups", "chains", "cadence", "exposures")
-        self.maps: dict[str, FakeMap] = {name: FakeMap() for name in names + names_of_progress + names_of_time}
+        self.maps: dict[str, FakeMap] = {
+            name: FakeMap() for name in (*names, *names_of_progress, *names_of_time, *names_of_ends, *names_of_disks)
+        }
         self.threads: dict[int, bytes] = {}
 
     def iterate(self, program: str) -> bytes:
@@ -104,6 +108,19 @@ class FakeTables:
         self.maps["processes"].rows[abi.NUMBER.pack(number)] = abi.PROCESS_ROW.pack(
             tgid, communicators, start_ns, cgroup_id, *copied, *sums, comm
         )
+
+    def forked(self, process: int, *, processes: int = 0, threads: int = 0) -> None:
+        """What the threads of a job have made so far."""
+        for is_thread, count in ((0, processes), (1, threads)):
+            self.maps["forks"].rows[abi.FORK_KEY.pack(process, is_thread)] = abi.COUNT.pack(count)
+
+    def ended(
+        self, process: int, *, status: int, is_worker: bool = False, is_victim: bool = False, at_ns: int = 0
+    ) -> None:
+        """One more has ended so. status: as wait(2) tells it."""
+        key = abi.EXIT_KEY.pack(process, status, is_worker, is_victim)
+        count = abi.EXIT_ROW.unpack(self.maps["exits"].rows.get(key, bytes(abi.EXIT_ROW.size)))[0]
+        self.maps["exits"].rows[key] = abi.EXIT_ROW.pack(count + 1, at_ns)
 
     def call(
         self,

@@ -198,7 +198,7 @@ class TestMetrics:
         totals = bench.totals()
 
         assert totals[Series(catalog.CHAINS, ("block_io", "gap", "critical"))] == 0
-        assert len(totals) == 11 * 4 + 2 + 4 + 1 + 1 + 4 + 2
+        assert len(totals) == 11 * 4 + 2 + 4 + 1 + 1 + 1 + 1 + 4 + 2
         assert bench.totals(2) == {}
 
     def test_ids_are_bounded(self, bench: Bench) -> None:

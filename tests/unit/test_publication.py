@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 import threading
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
@@ -16,6 +16,7 @@ from prometheus_client.parser import text_string_to_metric_families
 from exporter import catalog
 from exporter.chains.chain import Chain, Transition
 from exporter.clock import Clock, Moment
+from exporter.collectors import HostCollector
 from exporter.evidence.witness import Whose
 from exporter.governor import Governor
 from exporter.history.cutting import Cutter, Taken
@@ -28,6 +29,7 @@ from exporter.ledger import Ledger
 from exporter.model import Exemplar, Histogram, Identity, Snapshot
 from exporter.output.negotiation import Format
 from exporter.output.own_metrics import OwnMetrics
+from exporter.place_books import PlaceTotals, TracedProcess
 from exporter.publication import Publication
 from exporter.roster import Roster
 from exporter.totals import Series, Total
@@ -95,6 +97,7 @@ class Bench:
         make_tables: type[Tables] = Tables,
         impaired: Collection[str] = (),
         make_ledger: type[Ledger] = Ledger,
+        surroundings: Mapping[str, HostCollector] | None = None,
     ) -> None:
         self.kernel = FakeTables()
         self.tables = make_tables(self.kernel.maps, self.kernel.iterate)
@@ -122,6 +125,7 @@ class Bench:
             tell=lambda *said: self.said.append(said),
             witness=self.scene.witness,
             tell_evidence=lambda *evidence: self.evidence.append(evidence),
+            surroundings=surroundings or {},
         )
 
     def exported(self, metric: catalog.Metric) -> dict[tuple[str, ...], int | float | Histogram]:
@@ -136,6 +140,23 @@ class Bench:
                 if sample.name == name and sample.labels == labels:
                     return sample.value
         return None
+
+
+class _Disks:
+    """A collector of the machine. asked: which processes it was told of."""
+
+    resets = 3
+
+    def __init__(self) -> None:
+        self.is_broken = False
+        self.asked: list[Sequence[TracedProcess]] = []
+
+    def collect(self, _now_ns: int, traced: Sequence[TracedProcess]) -> PlaceTotals:
+        """A container that the exporter does not trace."""
+        self.asked.append(traced)
+        if self.is_broken:
+            raise RuntimeError("a defect in a collector")
+        return {Identity("gpu7", container="db"): {Series(catalog.BLOCK_BYTES, ("sda", "read")): 512}}
 
 
 @pytest.fixture
@@ -652,3 +673,34 @@ class TestOnlooker:
         (window,) = bench.onlooker.windows()
 
         assert (window.process, window.operations[0].calls) == (1, 3)
+
+
+class TestSurroundings:
+    """Collectors of the machine."""
+
+    def test_what_they_say_is_exported_beside_the_processes(self, tmp_path: Path) -> None:
+        """Under the names of containers that nobody traces."""
+        disks = _Disks()
+        bench = Bench(tmp_path, surroundings={"block": disks})
+        bench.kernel.process(1)
+        bench.publication.tick([])
+        (family,) = [f for f in bench.publication.snapshot().families if f.metric is catalog.BLOCK_BYTES]
+
+        assert [(point.identity, point.labels, point.value) for point in family.points] == [
+            (Identity("gpu7", container="db"), ("sda", "read"), 512)
+        ]
+        assert disks.asked == [[TracedProcess(1, 100, Identity("gpu7", rank="3"))]]
+        assert bench.own_value("gpustall_exporter_collector_resets_total", collector="block") == 3
+
+    def test_failure_of_one_costs_its_metrics_alone(self, tmp_path: Path) -> None:
+        """And is counted."""
+        disks = _Disks()
+        bench = Bench(tmp_path, surroundings={"block": disks})
+        bench.kernel.process(1)
+        bench.kernel.call(1, "cudaMalloc", durations_ns=[1_000])
+        bench.publication.tick([])
+        disks.is_broken = True
+
+        assert bench.exported(catalog.BLOCK_BYTES) == {}
+        assert bench.exported(catalog.CUDA_OPERATIONS) == {("3", "runtime", "cudaMalloc"): 1}
+        assert bench.own_value("gpustall_exporter_collector_success", collector="block") == 0

@@ -33,7 +33,10 @@ class Reload(Protocol):
 
 
 class Pages:
-    """snapshot: gives the current numbers. is_ready: whether probes are attached and ticking. reload: None: not offered."""
+    """snapshot: gives the current numbers. is_ready: whether probes are attached and ticking. is_alive: whether ticks go on.
+
+    reload: None: not offered.
+    """
 
     def __init__(
         self,
@@ -44,10 +47,12 @@ class Pages:
         telemetry_path: str = "/metrics",
         with_exporter_metrics: bool = True,
         reload: Reload | None = None,
+        is_alive: Callable[[], bool] = lambda: True,
     ) -> None:
         self._snapshot = snapshot
         self._own = own
         self._is_ready = is_ready
+        self._is_alive = is_alive
         self._telemetry_path = telemetry_path
         self._with_exporter_metrics = with_exporter_metrics
         self._reload = reload
@@ -69,7 +74,7 @@ class Pages:
         if request.path == self._telemetry_path:
             return self._metrics(request)
         if request.path == HEALTH:
-            return plain(200, "ok\n")
+            return plain(200, "ok\n") if self._is_alive() else plain(503, "no tick has finished for long: it hangs\n")
         if request.path == READINESS:
             return plain(200, "ready\n") if self._is_ready() else plain(503, "not ready: no tick has finished yet\n")
         if request.path == "/":

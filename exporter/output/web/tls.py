@@ -8,6 +8,7 @@ from __future__ import annotations
 import contextlib
 import ipaddress
 import os
+import re
 import ssl
 from collections.abc import Iterator, Mapping
 from typing import Any
@@ -20,6 +21,7 @@ _VERIFY_MODES = {
     ClientCertificate.VERIFIED_IF_GIVEN: ssl.CERT_OPTIONAL,
     ClientCertificate.REQUIRED: ssl.CERT_REQUIRED,
 }
+_PLACE_IN_C = re.compile(r" \(_ssl\.c:\d+\)$")
 _ROUNDS = 10  # messages go to and fro three times at the most
 
 
@@ -31,6 +33,8 @@ def context_of(tls: Tls) -> ssl.SSLContext:
             context.load_verify_locations(cadata=tls.client_authorities.decode("ascii"))
         except (ssl.SSLError, ValueError) as error:
             raise _unusable("client_ca", error) from None
+    elif tls.client_certificate is not ClientCertificate.NOT_ASKED:
+        context.load_default_certs(ssl.Purpose.CLIENT_AUTH)
     context.verify_mode = _VERIFY_MODES[tls.client_certificate]
     return context
 
@@ -128,5 +132,5 @@ def shake_hands(server: ssl.SSLContext, client: ssl.SSLContext) -> tuple[ssl.SSL
 
 
 def _unusable(what: str, error: Exception) -> BadInput:
-    reason = (error.reason if isinstance(error, ssl.SSLError) else None) or str(error)
+    reason = (error.reason if isinstance(error, ssl.SSLError) else None) or _PLACE_IN_C.sub("", str(error))
     return BadInput(f"--web.config.file: tls_server_config: {what} cannot be used: {reason.lower().replace('_', ' ')}")

@@ -49,6 +49,8 @@ def _faults() -> Iterator[tuple[Episode, float]]:
         yield _with("own-threads", threads / 2, f"--fault-threads={threads}")
     for mib_per_second in (32, 16, 8):
         yield _with("slow-disk", 40 / mib_per_second, scene=partial(scenes.slow_disk, mib_per_second * _MIB))
+    for readers in (8, 12):
+        yield _with("flooded-disk", readers / 8, scene=partial(scenes.flooded_disk, readers))
     for mib in (4, 16):
         yield _with("reclaim", 0.7, scene=partial(scenes.full_group, mib * _MIB))
     for pages in (32, 128):
@@ -58,12 +60,7 @@ def _faults() -> Iterator[tuple[Episode, float]]:
     yield from _of_length("loader-sleeps", 1.0, 3.0)
     yield from _of_length("loader-computes", 1.0, 3.0)
     yield _with("loader-reads", 3.0)
-    for late_seconds, slower in ((0.003, 0.5), (0.02, 3.0)):
-        yield _with("slow-peer", slower, scene=partial(scenes.slow_peer, late_seconds))
-    yield _with("slow-peer-of-worker", 4.0)
-    yield _with("tool-call", scenes.TOOL_SECONDS / FAULT_SECONDS)
-    for one_of in (25, 15):
-        yield _with("tcp-loss", 25 / one_of, scene=partial(scenes.tcp_loss, one_of))
+    yield from _network_faults()
     for seconds in (1.0, 2.0):
         yield _with("stopped", seconds / FAULT_SECONDS, scene=partial(scenes.stop, seconds))
     # A quarter of a step is hidden behind the work of its GPU.
@@ -76,6 +73,15 @@ def _faults() -> Iterator[tuple[Episode, float]]:
         yield _with("slow-copy", mib / 200, f"--fault-bytes={mib * _MIB}")
 
 
+def _network_faults() -> Iterator[tuple[Episode, float]]:
+    for late_seconds, slower in ((0.003, 0.5), (0.02, 3.0)):
+        yield _with("slow-peer", slower, scene=partial(scenes.slow_peer, late_seconds))
+    yield _with("slow-peer-of-worker", 4.0)
+    yield _with("tool-call", scenes.TOOL_SECONDS / FAULT_SECONDS)
+    for one_of in (25, 15):
+        yield _with("tcp-loss", 25 / one_of, scene=partial(scenes.tcp_loss, one_of))
+
+
 DECOYS = (
     "quiet",
     "phase-change",
@@ -86,7 +92,7 @@ DECOYS = (
     "idle-thread",
     "out-of-memory-survived",
 )
-LAST = {"hung-rank": 12, "out-of-memory": 10}
+LAST = {"hung-rank": 12, "out-of-memory": 10, "crash": 5}
 """Episodes that end the job, and how often they are made."""
 
 SHORT = (
@@ -96,6 +102,7 @@ SHORT = (
     "lock-holder-sleeps",
     "loader-sleeps",
     "slow-disk",
+    "flooded-disk",
     "slow-peer",
     "slow-rank",
     "slow-gpu",
@@ -140,6 +147,7 @@ def short_sessions() -> Iterator[Episode]:
     for name in SHORT:
         yield again(EPISODES[name], 0.0 if EPISODES[name].is_decoy else 1.5, 2)
     yield _once(EPISODES["hung-rank"])
+    yield _once(EPISODES["crash"])
 
 
 def episodes_of(sessions: Iterable[Episode]) -> int:

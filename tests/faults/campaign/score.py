@@ -21,6 +21,7 @@ from tests.faults.diagnosed import ACCEPTED, GRACE_NS, Told, diagnose
 from tests.faults.episode import Cause, Episode
 from tests.faults.job import COMM, Step, Window
 from tests.faults.recording import RecordedRun
+from tests.faults.registry import WORKER
 from tests.faults.truth import AFTERMATH
 
 IMPACT = 0.04
@@ -106,10 +107,13 @@ class Case:
             return None
         if self.episode.cause in _OF_A_RANK:
             return self.first.rank == self.episode.culprit_rank
-        wanted = {Cause.CPU_CONTENTION: self.episode.culprit, Cause.CPU_OVERSUBSCRIBED: COMM}.get(self.episode.cause)
+        chain = _latest(self.first, self.last)
+        of_cause = {Cause.CPU_CONTENTION: self.episode.culprit, Cause.CPU_OVERSUBSCRIBED: COMM}
+        if chain.cause.value == Cause.BLOCK_IO and self.episode.culprit != WORKER:  # which is the job itself
+            of_cause[Cause.BLOCK_IO] = self.episode.culprit
+        wanted = of_cause.get(self.episode.cause)
         if wanted is None:
             return None
-        chain = _latest(self.first, self.last)
         return bool(chain.culprits) and chain.culprits[0][0] == wanted
 
     @property

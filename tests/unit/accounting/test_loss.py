@@ -31,6 +31,7 @@ class Books:
         self.blame: dict[BlameKey, int] = {}
         self._charged: Growth[BlameKey] = Growth()
         self.chains: Chains = {}
+        self.disks: dict[str, int] = {}  # what was slept for disks since the last tick, by who used them
 
     def charge(self, key: BlameKey, charged_ns: int) -> None:
         """A wait for a CPU."""
@@ -52,7 +53,10 @@ class Books:
         """One tick; returns all that is lost so far."""
         charged = self._charged.since(dict(self.blame)) if is_blame_read else {}
         now_ns = int(at * SECOND)
-        self.loss.update(exposed, stalled_ns or {}, self.chains, charged, now_ns, is_blame_read=is_blame_read)
+        disks, self.disks = self.disks, {}
+        self.loss.update(
+            exposed, stalled_ns or {}, self.chains, charged, now_ns, disks=disks, is_blame_read=is_blame_read
+        )
         return self.lost()
 
     def lost(self) -> dict[tuple[str, str], int]:
@@ -316,3 +320,41 @@ class TestConservation:
         books.loss.finish()
 
         assert sum(books.lost().values()) == given_ns
+
+
+class TestDisks:
+    """Sleeps for a disk, by who used it meanwhile."""
+
+    def test_loss_is_shared_by_who_used_the_disk(self, books: Books) -> None:
+        """Three quarters of the time it worked for dd."""
+        books.disks = {"": 10, "dd": 30}
+
+        assert books.book({IO: 100}) == {("block_io", ""): 25, ("block_io", "dd"): 75}
+
+    def test_page_that_comes_from_the_disk_as_well(self, books: Books) -> None:
+        """Under its own cause."""
+        books.disks = {"dd": 30}
+
+        assert books.book({ThreadState.FAULT: 8}) == {("major_fault", "dd"): 8}
+
+    def test_worker_s_sleep_for_a_disk_as_well(self, books: Books) -> None:
+        """The step thread waits for the worker, the worker for the disk."""
+        books.chain(ThreadState.PIPE, {IO: 10})
+        books.disks = {"dd": 30}
+
+        assert books.book({ThreadState.PIPE: 6}) == {("block_io", "dd"): 6}
+
+    def test_without_the_collector_it_is_nobodys(self, books: Books) -> None:
+        """The cause is known all the same."""
+        assert books.book({IO: 5}) == {("block_io", ""): 5}
+
+    def test_users_are_remembered_for_five_seconds(self, books: Books) -> None:
+        """What was slept and what was lost need not be read at once."""
+        books.disks = {"dd": 30}
+        books.book({}, at=0.0)
+        books.book({IO: 5}, at=5.0)
+        assert not books.loss.is_at_rest
+        books.book({IO: 7}, at=6.0)
+
+        assert books.lost() == {("block_io", "dd"): 5, ("block_io", ""): 7}
+        assert books.loss.is_at_rest

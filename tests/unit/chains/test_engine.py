@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import signal
 from itertools import pairwise
 
 import pytest
@@ -9,6 +10,7 @@ import pytest
 from exporter.accounting.naming import NOBODY
 from exporter.accounting.naming import Cause as LossCause
 from exporter.chains.chain import Cause, Change, Effect, End, Severity, Transition
+from exporter.chains.ending import Ending
 from exporter.chains.memory import Allocations
 from tests.unit.chains.job import SECOND, Job, Loss, Scene
 
@@ -545,3 +547,45 @@ class TestTime:
 
         assert len(moments) >= 4
         assert all(before <= after for before, after in pairwise(moments))
+
+
+class TestCrash:
+    """A process has ended, and how is known."""
+
+    def test_crash_is_a_chain_that_is_over_at_once(self, scene: Scene) -> None:
+        """Critical, with how it ended."""
+        scene.go_on(1)
+        opened, resolved = scene.engine.end([1], scene.now_ns, {1: Ending(signal.SIGSEGV, 0, at_ns=scene.now_ns)})
+
+        assert (opened.change, opened.chain.cause, opened.chain.severity) == (
+            Change.OPENED,
+            Cause.CRASH,
+            Severity.CRITICAL,
+        )
+        assert (resolved.change, resolved.chain.end) == (Change.RESOLVED, End.JOB_ENDED)
+        assert opened.chain.ending == "ended by SIGSEGV"
+        assert scene.engine.open_chains() == []
+
+    def test_want_of_the_host_s_memory_is_a_cause_of_its_own(self, scene: Scene) -> None:
+        """The kernel has ended it."""
+        scene.go_on(1)
+        opened, _ = scene.engine.end([1], scene.now_ns, {1: Ending(signal.SIGKILL, 0, is_victim=True)})
+
+        assert opened.chain.cause is Cause.OOM_KILLED
+
+    def test_wished_end_is_silent(self, scene: Scene) -> None:
+        """With exit code 0, or told to end."""
+        scene.go_on(1)
+
+        assert scene.engine.end([1], scene.now_ns, {1: Ending(0, 0)}) == []
+
+    def test_process_that_ended_out_of_gpu_memory_has_that_chain_alone(self, scene: Scene) -> None:
+        """Its exit code says no more."""
+        scene.jobs[0].allocations = Allocations(failed=1)
+        scene.go_on(1)
+        transitions = scene.engine.end([1], scene.now_ns, {1: Ending(0, 1)})
+
+        assert [(one.change, one.chain.cause) for one in transitions] == [
+            (Change.OPENED, Cause.CUDA_OOM),
+            (Change.RESOLVED, Cause.CUDA_OOM),
+        ]

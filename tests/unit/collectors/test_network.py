@@ -9,7 +9,6 @@ import pytest
 
 from exporter import catalog
 from exporter.catalog import Metric
-from exporter.collectors import Traced
 from exporter.collectors import network as collector
 from exporter.collectors.network import LEAST_NS, MAX_INTERFACES, Network, SocketsRead, peer_class
 from exporter.errors import NotPossibleHere
@@ -18,6 +17,7 @@ from exporter.host.tcp_sockets import TcpSocket
 from exporter.kernel import abi
 from exporter.kernel.abi import IpFamily
 from exporter.model import Identity
+from exporter.place_books import TracedProcess
 from exporter.totals import Total
 from exporter.units import NANOSECONDS
 from tests.support.tables import FakeMap
@@ -27,7 +27,7 @@ CONTAINER = Identity("gpu7", container="0123456789ab")
 RANK = Identity("gpu7", rank="0", container="0123456789ab")
 RANK_1 = Identity("gpu7", rank="1", container="0123456789ab")
 TTL_NS = 900 * NANOSECONDS
-TRACED = (Traced(1, 4026, RANK), Traced(2, 4027, RANK_1))
+TRACED = (TracedProcess(1, 4026, RANK), TracedProcess(2, 4027, RANK_1))
 
 
 @dataclass
@@ -63,7 +63,7 @@ class Machine:
     def __post_init__(self) -> None:
         self.network = Network(self.groups, TTL_NS, self.table, self._sockets, self._interfaces)
 
-    def _sockets(self, _traced: Sequence[collector.Traced]) -> SocketsRead:
+    def _sockets(self, _traced: Sequence[TracedProcess]) -> SocketsRead:
         if self.absent:
             raise NotPossibleHere("there is no such thing here")
         return SocketsRead(self.sockets, self.is_whole, self.unread)

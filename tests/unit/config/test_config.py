@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from exporter.config import SETTINGS, Config, add_arguments, load, reloaded
+from exporter.config import HOST_COLLECTORS, SETTINGS, Config, add_arguments, load, reloaded
 from exporter.config.orchestrator import Orchestrator
 from exporter.config.otlp import Receiver, Target
 from exporter.errors import BadInput
@@ -52,7 +52,7 @@ class TestDefaults:
             returns="auto",
             probes_on_arm64=False,
             is_frozen=False,
-            collectors=("cuda", "nccl", "sched", "chains"),
+            collectors=("cuda", "nccl", "sched", "chains", *HOST_COLLECTORS),
             tick_interval_seconds=0.25,
             discovery_interval_seconds=30.0,
             series_ttl_seconds=900.0,
@@ -105,7 +105,13 @@ class TestPrecedence:
 
     def test_last_of_two_flags_counts(self) -> None:
         """As everywhere."""
-        assert loaded("--no-collector.nccl", "--collector.nccl").collectors == ("cuda", "nccl", "sched", "chains")
+        assert loaded("--no-collector.nccl", "--collector.nccl").collectors == (
+            "cuda",
+            "nccl",
+            "sched",
+            "chains",
+            *HOST_COLLECTORS,
+        )
 
 
 class TestFile:
@@ -188,7 +194,7 @@ class TestFile:
             returns="never",
             probes_on_arm64=True,
             is_frozen=True,
-            collectors=("cuda",),
+            collectors=("cuda", *HOST_COLLECTORS),
             tick_interval_seconds=0.1,
             discovery_interval_seconds=60.0,
             series_ttl_seconds=3600.0,
@@ -388,11 +394,11 @@ class TestValues:
     @pytest.mark.parametrize("flag", ["--no-collector.nccl", "--collector.nccl=false", "--collector.nccl=OFF"])
     def test_collector_is_switched_off(self, flag: str) -> None:
         """In the style of node_exporter, or spelled out."""
-        assert loaded(flag).collectors == ("cuda", "sched", "chains")
+        assert loaded(flag).collectors == ("cuda", "sched", "chains", *HOST_COLLECTORS)
 
     def test_calls_are_traced_without_the_scheduler(self) -> None:
         """Durations and counts need no program in it."""
-        assert loaded("--no-collector.sched").collectors == ("cuda", "nccl")
+        assert loaded("--no-collector.sched").collectors == ("cuda", "nccl", *HOST_COLLECTORS)
 
     def test_switch_without_a_value_is_on(self) -> None:
         """--web.disable-exporter-metrics."""

@@ -96,6 +96,14 @@ class TestTls:
         assert tls.client_certificate is wanted
         assert tls.client_authorities == b"the content of ca.crt"
 
+    def test_clients_certificate_that_may_be_left_out_needs_no_authority(self, folder: Path) -> None:
+        """As in most of exporter-toolkit's own examples: one that is shown is verified by the system's."""
+        tls = loaded(folder, f"{PAIR}  client_auth_type: VerifyClientCertIfGiven\n").tls
+
+        assert tls is not None
+        assert tls.client_certificate is ClientCertificate.VERIFIED_IF_GIVEN
+        assert tls.client_authorities == b""
+
     def test_ciphers_have_openssls_names_then(self, folder: Path) -> None:
         """In the order given; those of TLS 1.3 are not chosen, as in Go."""
         suites = "TLS_ECDHE_RSA_WITH_AES_256_GCM_SHA384, TLS_AES_128_GCM_SHA256, TLS_ECDHE_RSA_WITH_AES_128_GCM_SHA256"
@@ -113,7 +121,12 @@ class TestTls:
         assert tls.ciphers == ("ECDHE-RSA-AES128-SHA",)
 
     @pytest.mark.parametrize(
-        ("curves", "wanted"), [("CurveP521", "secp521r1"), ("CurveP256, CurveP384, CurveP521, X25519", None)]
+        ("curves", "wanted"),
+        [
+            ("CurveP521", "secp521r1"),
+            ("CurveP256, CurveP384, CurveP521, X25519", None),
+            ("CurveP256, CurveP384, CurveP521, X25519, X25519MLKEM768", None),
+        ],
     )
     def test_one_curve_or_all(self, folder: Path, curves: str, wanted: str | None) -> None:
         """Python's ssl can be told one."""
@@ -139,6 +152,12 @@ class TestOthers:
         text = 'http_server_config:\n  headers:\n    X-Frame-Options: deny\n    Content-Security-Policy: ""\n'
 
         assert loaded(folder, text).headers == (("X-Frame-Options", "deny"),)
+
+    def test_number_is_a_value_of_a_header(self, folder: Path) -> None:
+        """Without quotes, as people write it."""
+        text = "http_server_config:\n  headers:\n    X-XSS-Protection: 1\n"
+
+        assert loaded(folder, text).headers == (("X-XSS-Protection", "1"),)
 
     @pytest.mark.parametrize(
         ("interval", "seconds"), [("1s", 1.0), ("200ms", 0.2), ("1m30s", 90.0), ("1.5h", 5400.0), ("10us", 1e-5)]
@@ -190,7 +209,7 @@ class TestRefused:
             (tls("cert: x"), "cert and cert_file are both given"),
             (tls("client_ca_file: ca.crt"), "client_ca is given, and client_auth_type asks for no certificate"),
             (tls("client_auth_type: RequireAndVerifyClientCert"), "needs a client_ca_file"),
-            (tls("client_auth_type: RequireAnyClientCert"), "no certificate is taken unverified"),
+            (tls("client_auth_type: RequireAnyClientCert"), "or whoever has any certificate comes in"),
             (tls("client_auth_type: Maybe"), "unknown client_auth_type 'Maybe'"),
             (
                 tls("client_auth_type: RequireAndVerifyClientCert", "client_ca_file: absent"),
@@ -207,12 +226,13 @@ class TestRefused:
             (tls("cipher_suites: [TLS_ECDHE_RSA_WITH_AES_128_CBC_SHA]"), "which HTTP/2 needs"),
             (tls("cipher_suites: TLS_AES_128_GCM_SHA256"), "cipher_suites must be a list"),
             (tls("curve_preferences: [CurveP999]"), "unknown curve 'CurveP999'"),
-            (tls("curve_preferences: [CurveP256, X25519]"), "may name one curve or all four"),
+            (tls("curve_preferences: [CurveP256, X25519]"), "may name one curve or all, and not some"),
             (tls("prefer_server_cipher_suites: 1"), "prefer_server_cipher_suites must be true or false"),
             (tls("client_auth_type: 1"), "client_auth_type must be text"),
             ("http_server_config:\n  http2: maybe\n", "http_server_config: http2 must be true or false"),
             ("http_server_config:\n  http3: true\n", "http_server_config: unknown key 'http3'"),
             ("http_server_config:\n  headers:\n    Server: me\n", "headers: 'Server' cannot be set"),
+            ("http_server_config:\n  headers:\n    X-XSS-Protection: true\n", "X-XSS-Protection must be text"),
             ("http_server_config:\n  headers:\n    X-Frame-Options: all\n", "must be deny or sameorigin, not 'all'"),
             ("http_server_config:\n  headers:\n    X-Content-Type-Options: sniff\n", "must be nosniff, not 'sniff'"),
             (

@@ -7,6 +7,7 @@ import json
 import logging
 import ssl
 import threading
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -246,6 +247,20 @@ class TestEnds:
 
             assert not thread.is_alive()
 
+    @pytest.mark.parametrize("flood", [b"\n" * 65_536, b'{"type": "BOOKMARK"}\n' * 1_000], ids=["blank", "events"])
+    def test_flood_costs_a_tenth_of_a_cpu(self, token: Path, flood: bytes) -> None:
+        """What comes faster waits with its sender. Twice as much is let pass here, and a fifth of a second for the list."""
+        cluster, stopping = Cluster(raw_flood=flood), threading.Event()
+        with serving(cluster) as url:
+            thread = round_in_a_thread(cluster, token, stopping, url)
+            eventually(lambda: cluster.watches, "it watches")
+            time.sleep(2.0)
+            spent_seconds = time.clock_gettime(time.pthread_getcpuclockid(thread.ident or 0))
+            stopping.set()
+            thread.join(10)
+
+        assert spent_seconds < 2.0 * 0.1 * 2 + 0.2
+
 
 class TestSizes:
     """Of pages, which are made smaller."""
@@ -294,6 +309,31 @@ class TestKubelet:
             is_called(directory, ONE, Place("train", "job-0", "train"))
             cluster.delete("job-0")
             is_called(directory, ONE, None)
+
+    def test_without_permission(self, token: Path, caplog: pytest.LogCaptureFixture) -> None:
+        """One line, with what to grant, which is another right than that of the API server."""
+        cluster = Cluster(is_forbidden=True)
+        cluster.put(pod("job-0", ("train", ONE)))
+        with asking(cluster, token, is_kubelet=True) as directory:
+            eventually(lambda: len(cluster.requests) >= 3, "it tries again")
+            cluster.is_forbidden = False
+            is_called(directory, ONE, Place("train", "job-0", "train"))
+
+        (line,) = [record.getMessage() for record in caplog.records]
+        assert line.endswith("; grant get of nodes/proxy to its service account")
+
+    @pytest.mark.parametrize("answer", [b"<html>", b"[]", b'{"items": 5}', b'{"items": [5, {}]}'])
+    def test_lies(self, token: Path, answer: bytes) -> None:
+        """Nothing of it is taken, and what was known stays where it was no list."""
+        cluster = Cluster()
+        cluster.put(pod("job-0", ("train", ONE)))
+        with asking(cluster, token, is_kubelet=True) as directory:
+            is_called(directory, ONE, Place("train", "job-0", "train"))
+            cluster.raw_answer = answer
+            asked = len(cluster.requests)
+            eventually(lambda: len(cluster.requests) >= asked + 3, "it tries again")
+
+            assert len(directory) == (0 if b"[5" in answer else 1)
 
 
 class TestTrouble:

@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from exporter.collectors import Traced
 from exporter.model import Identity
+from exporter.place_books import TracedProcess
 from exporter.surroundings.network import FRESH_SECONDS, LOOKS, TracedSockets
 
 RANK = Identity("gpu7", rank="0")
@@ -62,7 +62,7 @@ class TestWhose:
     def test_sockets_of_a_traced_process_are_read(self, tmp_path: Path, connection: socket.socket) -> None:
         """By its number, not by its tgid."""
         _process(tmp_path, 7, [connection])
-        read = TracedSockets(tmp_path)([Traced(1, 7, RANK)])
+        read = TracedSockets(tmp_path)([TracedProcess(1, 7, RANK)])
 
         assert [[one.peer_port for one in sockets] for sockets in read.of.values()] == [[connection.getpeername()[1]]]
         assert [*read.of] == [1]
@@ -75,17 +75,17 @@ class TestWhose:
         _process(tmp_path, 8, [connection])
         _started(tmp_path, 7, 8)
 
-        assert [*TracedSockets(tmp_path)([Traced(1, 7, RANK)]).of] == [1]
+        assert [*TracedSockets(tmp_path)([TracedProcess(1, 7, RANK)]).of] == [1]
 
     def test_process_out_of_sight_is_left_out(self, tmp_path: Path) -> None:
         """Its tgid is 0."""
-        assert TracedSockets(tmp_path)([Traced(1, 0, RANK)]).of == {}
+        assert TracedSockets(tmp_path)([TracedProcess(1, 0, RANK)]).of == {}
 
     def test_other_namespace_is_not_entered_unasked(self, tmp_path: Path, connection: socket.socket) -> None:
         """It is counted."""
         (tmp_path / "another").touch()
         _process(tmp_path, 7, [connection], str(tmp_path / "another"))
-        read = TracedSockets(tmp_path)([Traced(1, 7, RANK)])
+        read = TracedSockets(tmp_path)([TracedProcess(1, 7, RANK)])
 
         assert (read.of, read.unread) == ({}, {"namespace": 1})
 
@@ -93,7 +93,7 @@ class TestWhose:
         """A file that is no namespace."""
         (tmp_path / "another").touch()
         _process(tmp_path, 7, [connection], str(tmp_path / "another"))
-        read = TracedSockets(tmp_path, with_namespaces=True)([Traced(1, 7, RANK)])
+        read = TracedSockets(tmp_path, with_namespaces=True)([TracedProcess(1, 7, RANK)])
 
         assert (read.of, read.unread, read.is_whole) == ({}, {"namespace": 1}, False)
 
@@ -103,7 +103,7 @@ class TestBounds:
 
     def test_processes_are_looked_at_in_turn(self, tmp_path: Path) -> None:
         """Twenty of them, and the rest the next time; until then they are counted."""
-        traced = [Traced(number, number, RANK) for number in range(1, LOOKS + 5)]
+        traced = [TracedProcess(number, number, RANK) for number in range(1, LOOKS + 5)]
         for one in traced:
             _process(tmp_path, one.tgid, [])
         sockets = TracedSockets(tmp_path)
@@ -116,19 +116,19 @@ class TestBounds:
         clock = Clock()
         _process(tmp_path, 7, [])
         sockets = TracedSockets(tmp_path, clock=clock)
-        sockets([Traced(1, 7, RANK)])
+        sockets([TracedProcess(1, 7, RANK)])
         inode = os.fstat(connection.fileno()).st_ino
         (tmp_path / "7" / "fd" / "3").symlink_to(f"socket:[{inode}]")
 
-        assert sockets([Traced(1, 7, RANK)]).of == {}
+        assert sockets([TracedProcess(1, 7, RANK)]).of == {}
         clock.now += FRESH_SECONDS
         # The kernel is asked by the real clock, which is far behind: what is told is that it was too late.
-        assert set(sockets([Traced(1, 7, RANK)]).unread) <= {"deadline"}
+        assert set(sockets([TracedProcess(1, 7, RANK)]).unread) <= {"deadline"}
         assert sockets._looks[7].sockets == {inode}
 
     def test_time_that_is_up_is_counted(self, tmp_path: Path) -> None:
         """Nobody is looked at any more; what is known is kept."""
         _process(tmp_path, 7, [])
-        read = TracedSockets(tmp_path, clock=Clock(step=1.0))([Traced(1, 7, RANK)])
+        read = TracedSockets(tmp_path, clock=Clock(step=1.0))([TracedProcess(1, 7, RANK)])
 
         assert read.unread == {"descriptors": 1}

@@ -111,9 +111,15 @@ class TestPages:
 
         assert (answer.status, answer.headers["Allow"]) == (405, "GET, HEAD")
 
-    def test_healthz_answers_whatever_the_state(self) -> None:
-        """The process lives; a restart would help nobody."""
+    def test_healthz_answers_before_it_is_ready(self) -> None:
+        """It starts; a restart would help nobody."""
         assert Answer(pages(is_ready=False), "/healthz").status == 200
+
+    def test_healthz_says_when_no_tick_ends_any_more(self) -> None:
+        """A kubelet then starts it anew."""
+        hanging = Answer(pages(is_alive=lambda: False), "/healthz")
+
+        assert (hanging.status, hanging.text) == (503, "no tick has finished for long: it hangs\n")
 
     def test_readyz_says_whether_probes_are_in_place(self) -> None:
         """503 before the first tick."""

@@ -148,6 +148,22 @@ class TestClients:
         with pytest.raises(ssl.SSLError):
             spoken(asked, stranger)
 
+    def test_without_an_authority_the_system_s_count(
+        self, server: Tls, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        """Where a certificate may be left out; here the authority is the only one that the system trusts."""
+        (tmp_path / "ca.crt").write_bytes(AUTHORITY.cert_pem.bytes())
+        monkeypatch.setenv("SSL_CERT_FILE", str(tmp_path / "ca.crt"))
+        asked = replace(server, client_authorities=b"", client_certificate=ClientCertificate.VERIFIED_IF_GIVEN)
+        known, stranger = client(), client()
+        AUTHORITY.issue_cert("scraper.example").configure_cert(known)
+        STRANGER.issue_cert("scraper.example").configure_cert(stranger)
+
+        assert spoken(asked, known)
+        assert spoken(asked, client())
+        with pytest.raises(ssl.SSLError):
+            spoken(asked, stranger)
+
     @pytest.mark.parametrize(
         ("name", "is_in"),
         [
@@ -182,7 +198,7 @@ class TestRefused:
             ({"certificate": b"no PEM"}, "cert and key cannot be used"),
             ({"key": b"no PEM"}, "cert and key cannot be used"),
             ({"key": STRANGER.issue_cert("a").private_key_pem.bytes()}, "key values mismatch"),
-            ({"client_authorities": b"no PEM"}, "client_ca cannot be used"),
+            ({"client_authorities": b"no PEM"}, "client_ca cannot be used: .*does not contain a certificate$"),
             ({"client_authorities": b"\xff"}, "client_ca cannot be used"),
         ],
         ids=["certificate", "key", "another key", "authority", "bytes"],

@@ -7,7 +7,7 @@ place. A place is an Identity without a rank, and the machine itself one without
 from __future__ import annotations
 
 from collections.abc import Hashable, Iterable, Mapping
-from typing import Final
+from typing import Final, NamedTuple
 
 from exporter.model import Identity
 from exporter.totals import HistogramTotal, Series, Total
@@ -16,6 +16,15 @@ MAX_PLACES: Final = 128
 """Containers told apart at a time; all others of a node are one, `other`."""
 
 OTHER: Final = "other"
+
+
+class TracedProcess(NamedTuple):
+    """One that is exported. process: its number. tgid: as the exporter sees it, 0 where it does not."""
+
+    process: int
+    tgid: int
+    identity: Identity
+
 
 PlaceTotals = Mapping[Identity, Mapping[Series, Total]]
 """Place -> series -> total."""

@@ -1,0 +1,49 @@
+"""Who used the disks that a job waited for?
+
+In: what the threads of each job slept for each device, and what each device took for whom, both cumulative. Out: of the latest
+waits of each job the parts that were others' doing, by name. A wait for a device is shared by what the device took for each of
+its users meanwhile; the job's own part, and a wait for no known device, is nobody's.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from exporter.accounting.naming import NOBODY, OUTSIDE, program_name
+from exporter.accounting.sharing import Growth, shared
+from exporter.kernel import disk_rows
+from exporter.kernel.disk_rows import DiskUse, DiskUser, DiskUserKey, DiskWait, DiskWaitKey
+
+
+class DiskBlame:
+    """Keeps what was read last."""
+
+    def __init__(self) -> None:
+        self._waited: Growth[DiskWaitKey] = Growth()
+        self._used: Growth[DiskUserKey] = Growth()
+
+    def update(
+        self, waits: Mapping[DiskWaitKey, DiskWait], uses: Mapping[DiskUserKey, DiskUse]
+    ) -> dict[int, dict[str, int]]:
+        """Process -> name of a program, NOBODY for none -> nanoseconds that its threads have waited since the last time."""
+        waited = self._waited.since({key: row.wait_ns for key, row in waits.items()})
+        by_device: dict[int, dict[DiskUser, int]] = {}
+        for used, device_ns in self._used.since({key: row.device_ns for key, row in uses.items()}).items():
+            by_device.setdefault(used.device, {})[used.user] = device_ns
+        blamed: dict[int, dict[str, int]] = {}
+        for (process, device), wait_ns in waited.items():
+            of_process = blamed.setdefault(process, {})
+            weights: dict[str, int] = {}
+            for user, device_ns in by_device.get(device, {}).items():
+                name = _name_of(user, process)
+                weights[name] = weights.get(name, 0) + device_ns
+            for name, part_ns in shared(wait_ns, weights or {NOBODY: 1}).items():
+                of_process[name] = of_process.get(name, 0) + part_ns
+        return blamed
+
+
+def _name_of(user: DiskUser, process: int) -> str:
+    """NOBODY for the job itself."""
+    if user.group == process:
+        return NOBODY
+    return OUTSIDE if user.group == disk_rows.OUTSIDE else program_name(user.comm)

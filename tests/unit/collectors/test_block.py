@@ -1,0 +1,131 @@
+"""Rows of disks to totals of containers and jobs."""
+
+from __future__ import annotations
+
+from exporter import catalog
+from exporter.collectors.block import PRUNE_NS, Block
+from exporter.kernel import abi
+from exporter.kernel.abi import DiskDirection
+from exporter.model import Identity
+from exporter.place_books import TracedProcess
+from exporter.totals import Counts, HistogramTotal, Series
+from tests.support.tables import FakeMap
+
+S = 1_000_000_000
+NODE, JOB = Identity("gpu7"), Identity("gpu7", container="job")
+RANK = Identity("gpu7", rank="0", container="job")
+SDA = 8 << 20
+TRACED = TracedProcess(1, 4026, RANK)
+
+
+class _Groups:
+    """Group 7 is the job's container."""
+
+    def __init__(self) -> None:
+        self.gone: set[int] = set()
+
+    def of_number(self, number: int) -> Identity:
+        return JOB if number == 7 else NODE
+
+    def is_gone(self, number: int) -> bool:
+        return number in self.gone
+
+
+class _Scene:
+    """A collector over tables that are written by hand."""
+
+    def __init__(self) -> None:
+        self.maps = {"disks": FakeMap(), "disk_waits": FakeMap()}
+        self.groups = _Groups()
+        self.block = Block(self.maps, self.groups, {"8:0": "sda"}.__getitem__, ttl_ns=60 * S)
+
+    def disk(self, cgroup_id: int, *, size_bytes: int, errors: int = 0, queue_ns: int = 0, device_ns: int = 0) -> None:
+        """One read, of which the durations are told where they are known; slot 9 and slot 80."""
+        slots = [0] * (2 * abi.HIST_SLOTS)
+        if device_ns:
+            slots[9] = slots[abi.HIST_SLOTS + 80] = 1
+        row = abi.DISK_SUMS.pack(1, errors, size_bytes, queue_ns, device_ns) + abi.DISK_SLOTS.pack(*slots)
+        self.maps["disks"].put(abi.DISK_KEY.pack(cgroup_id, SDA, DiskDirection.READ), row)
+
+    def waited(self, process: int, device: int, waits: int, wait_ns: int) -> None:
+        """So often, so long, so far."""
+        self.maps["disk_waits"].put(abi.DISK_WAIT_KEY.pack(process, device), abi.DISK_WAIT.pack(waits, wait_ns))
+
+
+READ = ("sda", "read")
+
+
+class TestDisks:
+    """By container."""
+
+    def test_requests_are_their_container_s(self) -> None:
+        """Bytes and both durations."""
+        scene = _Scene()
+        scene.disk(7, size_bytes=4096, queue_ns=10, device_ns=1000)
+
+        assert scene.block.collect(S, [])[JOB] == {
+            Series(catalog.BLOCK_BYTES, READ): 4096,
+            Series(catalog.BLOCK_ERRORS, READ): 0,
+            Series(catalog.BLOCK_QUEUE_DURATION, READ): HistogramTotal(Counts(9, (1,)), 10),
+            Series(catalog.BLOCK_DEVICE_DURATION, READ): HistogramTotal(Counts(80, (1,)), 1000),
+        }
+
+    def test_device_without_statistics_has_no_durations(self) -> None:
+        """No histogram rather than an empty one."""
+        scene = _Scene()
+        scene.disk(0, size_bytes=512, errors=1)
+
+        assert scene.block.collect(S, [])[NODE] == {
+            Series(catalog.BLOCK_BYTES, READ): 512,
+            Series(catalog.BLOCK_ERRORS, READ): 1,
+        }
+
+    def test_rows_of_a_group_that_is_gone_are_deleted_and_what_they_said_stays(self) -> None:
+        """The room in the kernel is used again."""
+        scene = _Scene()
+        scene.disk(7, size_bytes=4096)
+        scene.groups.gone.add(7)
+        scene.block.collect(PRUNE_NS, [])
+        totals = scene.block.collect(PRUNE_NS + S, [])
+
+        assert scene.maps["disks"].rows == {}
+        assert totals[JOB][Series(catalog.BLOCK_BYTES, READ)] == 4096
+
+    def test_without_its_programs_there_is_nothing(self) -> None:
+        """They did not load."""
+        assert Block({}, _Groups(), str, ttl_ns=S).collect(S, [TRACED]) == {}
+
+
+class TestWaits:
+    """Of traced jobs."""
+
+    def test_waits_are_the_job_s(self) -> None:
+        """By the device that ended them."""
+        scene = _Scene()
+        scene.waited(1, SDA, 3, 30)
+        scene.waited(1, 0, 1, 5)
+
+        assert scene.block.collect(S, [TRACED])[RANK] == {
+            Series(catalog.BLOCK_WAIT, ("sda",)): 30,
+            Series(catalog.BLOCK_WAITS, ("sda",)): 3,
+            Series(catalog.BLOCK_WAIT, ("unknown",)): 5,
+            Series(catalog.BLOCK_WAITS, ("unknown",)): 1,
+        }
+
+    def test_what_a_job_waited_before_its_end_is_told(self) -> None:
+        """And its rows are deleted then."""
+        scene = _Scene()
+        scene.waited(1, SDA, 3, 30)
+        scene.block.collect(S, [TRACED])
+        scene.waited(1, SDA, 4, 50)
+
+        assert scene.block.collect(2 * S, [])[RANK][Series(catalog.BLOCK_WAIT, ("sda",))] == 50
+        assert scene.maps["disk_waits"].rows == {}
+
+    def test_job_without_a_name_yet_is_held_back(self) -> None:
+        """Its rows stay."""
+        scene = _Scene()
+        scene.waited(1, SDA, 3, 30)
+
+        assert scene.block.collect(S, []) == {}
+        assert len(scene.maps["disk_waits"].rows) == 1

@@ -1,0 +1,60 @@
+"""Rows of forks and ends to totals."""
+
+from __future__ import annotations
+
+import pytest
+
+from exporter import catalog
+from exporter.collectors import process
+from exporter.kernel.end_rows import ExitKey
+from exporter.kernel.rows import Tables
+from exporter.totals import Series
+from tests.support.tables import FakeTables
+
+KILLED, SEGFAULT = 9, 11
+CORE_DUMPED = 0x80
+
+
+@pytest.mark.parametrize(
+    ("key", "outcome", "code"),
+    [
+        (ExitKey(1, 0, 0, 0), "ok", "0"),
+        (ExitKey(1, 3 << 8, 0, 0), "error", "3"),
+        (ExitKey(1, SEGFAULT | CORE_DUMPED, 0, 0), "signal", "SIGSEGV"),
+        (ExitKey(1, KILLED, 0, 1), "oom_killed", "SIGKILL"),
+        (ExitKey(1, 40, 0, 0), "signal", "SIG40"),
+    ],
+)
+def test_status_is_told_as_wait_has_it(key: ExitKey, outcome: str, code: str) -> None:
+    """The exit code stands in the second byte, a signal in the first, with a bit for the core file."""
+    assert (process.outcome(key), process.code_label(key)) == (outcome, code)
+
+
+class TestTotals:
+    """Of one traced process."""
+
+    def test_what_workers_do_is_its_own(self) -> None:
+        """Two workers were made and ended, one of them by the kernel; the process itself goes on."""
+        kernel = FakeTables()
+        kernel.process(1)
+        kernel.forked(1, processes=2, threads=5)
+        kernel.ended(1, status=0, is_worker=True)
+        kernel.ended(1, status=KILLED, is_worker=True, is_victim=True)
+        totals = process.collect(Tables(kernel.maps).read())
+
+        assert totals == {
+            1: {
+                Series(catalog.PROCESS_STARTS, ()): 1,
+                Series(catalog.PROCESS_FORKS, ("process",)): 2,
+                Series(catalog.PROCESS_FORKS, ("thread",)): 5,
+                Series(catalog.PROCESS_EXITS, ("worker", "ok", "0")): 1,
+                Series(catalog.PROCESS_EXITS, ("worker", "oom_killed", "SIGKILL")): 1,
+            }
+        }
+
+    def test_ends_of_a_forgotten_process_are_nobodys(self) -> None:
+        """A worker that has outlived it."""
+        kernel = FakeTables()
+        kernel.ended(7, status=0, is_worker=True)
+
+        assert process.collect(Tables(kernel.maps).read()) == {}
