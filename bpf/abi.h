@@ -605,7 +605,7 @@ enum loss_program {
 	LOSS_IN_SCHED = 3,
 	LOSS_IN_BLOCK = 4,
 	LOSS_IN_NETWORK = 5,
-	LOSS_PROGRAMS = 5,
+	LOSS_PROGRAMS = 6,
 };
 
 enum loss_reason {

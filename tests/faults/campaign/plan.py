@@ -143,7 +143,7 @@ def long_sessions() -> Iterator[Episode]:
 
 
 def short_sessions() -> Iterator[Episode]:
-    """About fifteen episodes, and a decoy."""
+    """About twenty episodes, and a decoy."""
     for name in SHORT:
         yield again(EPISODES[name], 0.0 if EPISODES[name].is_decoy else 1.5, 2)
     yield _once(EPISODES["hung-rank"])
