@@ -525,6 +525,25 @@ struct memory_row {
 	__u64 slots[HIST_SLOTS];
 };
 
+/* ---- network ----------------------------------------------------------------------------------------------- */
+
+enum ip_family {
+	FAMILY_IPV4 = 0, /* what is on the wire: also that of an IPv6 socket whose peer is an IPv4 address */
+	FAMILY_IPV6 = 1,
+};
+
+/* TCP segments that a socket sent again, by the control group that made the socket: the unified hierarchy's. */
+struct retransmit_key {
+	__u64 cgroup_id; /* 0: the socket has none */
+	__u32 family;
+	__u32 padding;
+};
+
+struct retransmit_row {
+	__u64 segments;
+	__u64 handshakes; /* of them those of a connection that is not yet there: SYN, and SYN with ACK */
+};
+
 /* ---- mappings ---------------------------------------------------------------------------------------------- */
 
 /* One mapping of a file, as the iterator program tells it: the file that uprobes are put into, behind every overlay. */
@@ -602,7 +621,8 @@ enum loss_program {
 	LOSS_IN_SCHED = 3,
 	LOSS_IN_BLOCK = 4,
 	LOSS_IN_MEMORY = 5,
-	LOSS_PROGRAMS = 6,
+	LOSS_IN_NETWORK = 6,
+	LOSS_PROGRAMS = 7,
 };
 
 enum loss_reason {
@@ -634,7 +654,8 @@ enum loss_reason {
 	LOSS_MEMORY_GROUPS_FULL = 25,
 	LOSS_RECLAIMS_FULL = 26,
 	LOSS_ALLOCATORS_FULL = 27,
-	LOSS_REASONS = 28,
+	LOSS_RETRANSMITS_FULL = 28,
+	LOSS_REASONS = 29,
 };
 
 /* Sizes: user space unpacks by them. */
@@ -677,6 +698,8 @@ ABI_SIZE(struct disk_use, 16);
 ABI_SIZE(struct disk_wait_key, 8);
 ABI_SIZE(struct disk_wait, 16);
 ABI_SIZE(struct memory_row, 3208);
+ABI_SIZE(struct retransmit_key, 16);
+ABI_SIZE(struct retransmit_row, 16);
 ABI_SIZE(struct mapping_row, 48);
 ABI_SIZE(struct stack_frame, 16);
 ABI_SIZE(struct stack_row, 26864);

@@ -308,8 +308,12 @@ int sched_waking(u64 *context)
 
 	if (thread->account.state == STATE_IO || thread->account.state == STATE_FAULT)
 		book_disk_wait(thread, now_ns);
+	if (!waker || waker == thread || waker->group != thread->group)
+		return 0;
+	u32 state = thread->account.state;
+	bool may_deliver = (state == STATE_SOCKET || state == STATE_POLL) && is_at_socket(current);
 
-	if (waker && waker != thread && waker->group == thread->group && is_by_current(current))
+	if (is_by_current(current, may_deliver))
 		resolve_chain(thread, waker, now_ns);
 	return 0;
 }

@@ -15,6 +15,10 @@ _PROCESSES = of_workloads("gpustall_workload_info")
 _RUNTIME = 'api="runtime"'
 
 
+_OF_NODES = 'job=~"$job", instance=~"$instance", cluster=~"$cluster", node=~"$node"'
+"""What is known of a node and not of a rank."""
+
+
 def of_steps(quantile: float) -> str:
     """Of the duration of steps, whichever kind of histogram Prometheus has of it."""
     return quantile_of(quantile, "gpustall_step_duration_seconds")
@@ -221,6 +225,57 @@ _CONTAINERS = (
 )
 """Of containers and machines: nothing where a rank is chosen."""
 
+_SOCKETS = (
+    graph(
+        "TCP segments sent again",
+        "Of the sockets of these ranks, as a part of what they sent, by who is at the other end. What they receive is sent again"
+        " by the others, and is not here.",
+        Query(
+            f"sum by (peer) (rate({of_workloads('gpustall_network_socket_retransmits_total')}[$__rate_interval]))"
+            f" / sum by (peer) (rate({of_workloads('gpustall_network_socket_segments_total')}[$__rate_interval]))",
+            "{{peer}}",
+        ),
+        unit="percentunit",
+    ),
+    graph(
+        "Round trip",
+        "The longest one of the sockets of these ranks, as TCP smooths it.",
+        Query(f"max by (peer) ({of_workloads('gpustall_network_socket_round_trip_seconds')})", "{{peer}}"),
+        unit="s",
+    ),
+    graph(
+        "Connections and the smallest congestion window",
+        "Connections by who is at the other end; and how many segments the slowest of them may have on their way.",
+        Query(f"sum by (peer) ({of_workloads('gpustall_network_sockets')})", "{{peer}}: connections"),
+        Query(f"min by (peer) ({of_workloads('gpustall_network_socket_congestion_window')})", "{{peer}}: window"),
+        unit="short",
+    ),
+    graph(
+        "Containers that send again",
+        "TCP segments in a second that the sockets of a container sent again, traced or not; a handshake is a peer"
+        " that does not answer.",
+        Query(
+            f"sum by (container, kind) (rate(gpustall_network_retransmits_total{{{_OF_NODES}}}[$__rate_interval])) > 0",
+            "{{container}}: {{kind}}",
+        ),
+        unit="pps",
+    ),
+    graph(
+        "Interfaces that drop",
+        "Packets in a second that interfaces and the queues before them dropped, or that had errors.",
+        *(
+            Query(
+                f"sum by (node, interface, direction)"
+                f" (rate(gpustall_network_{what}_total{{{_OF_NODES}}}[$__rate_interval])) > 0",
+                f"{{{{node}}}} {{{{interface}}}} {{{{direction}}}}: {said}",
+            )
+            for what, said in (("interface_drops", "dropped"), ("queue_drops", "queue"), ("interface_errors", "errors"))
+        ),
+        unit="pps",
+        width=24,
+    ),
+)
+
 BOARD = Board(
     "gpustall-workload",
     "GPU stalls / Workload",
@@ -229,6 +284,7 @@ BOARD = Board(
         Row("Now", _NUMBERS),
         Row("Where the time goes", _WHERE),
         Row("Steps", _STEPS),
+        Row("Network", _SOCKETS, is_collapsed=True),
         Row("CUDA", _CUDA),
         Row("Containers", _CONTAINERS, is_collapsed=True),
     ),

@@ -348,6 +348,91 @@ PROCESS_EXITS = Metric(
     "Traced processes and their workers that have ended, by exit code or signal; `oom_killed` where the kernel ended one because"
     " its control group or the machine had no memory left.",
 )
+NETWORK_RETRANSMITS = Metric(
+    "gpustall_network_retransmits_total",
+    "gpustall.network.retransmits",
+    "{segment}",
+    Kind.COUNTER,
+    ("family", "kind"),
+    "TCP segments that any socket of this machine sent again, traced or not, by the container in which the socket was made; of a"
+    " handshake those that open a connection. The machine's own have no container.",
+)
+NETWORK_SOCKETS = Metric(
+    "gpustall_network_sockets",
+    "gpustall.network.sockets",
+    "{socket}",
+    Kind.GAUGE,
+    ("peer",),
+    "Connected TCP sockets of traced processes and of those they have started, by the port of the other end; only in the"
+    " exporter's own network namespace, unless --network.namespaces is set.",
+)
+NETWORK_SOCKET_SEGMENTS = Metric(
+    "gpustall_network_socket_segments_total",
+    "gpustall.network.socket.segments",
+    "{segment}",
+    Kind.COUNTER,
+    ("peer",),
+    "TCP segments that these sockets sent, from when each was made to when it was last seen; a socket that is open between two"
+    " scrapes alone is not seen.",
+)
+NETWORK_SOCKET_RETRANSMITS = Metric(
+    "gpustall_network_socket_retransmits_total",
+    "gpustall.network.socket.retransmits",
+    "{segment}",
+    Kind.COUNTER,
+    ("peer",),
+    "Of these segments those that were sent again.",
+)
+NETWORK_SOCKET_ROUND_TRIP = Metric(
+    "gpustall_network_socket_round_trip_seconds",
+    "gpustall.network.socket.round_trip",
+    "s",
+    Kind.GAUGE,
+    ("peer",),
+    "Time from sending a segment to its acknowledgement, as TCP smooths it: the longest of these sockets.",
+)
+NETWORK_SOCKET_WINDOW = Metric(
+    "gpustall_network_socket_congestion_window",
+    "gpustall.network.socket.congestion_window",
+    "{segment}",
+    Kind.GAUGE,
+    ("peer",),
+    "Segments that may be on their way unacknowledged: the smallest congestion window of these sockets.",
+)
+NETWORK_UNREAD = Metric(
+    "gpustall_network_unread_total",
+    "gpustall.network.unread",
+    "{process}",
+    Kind.COUNTER,
+    ("reason",),
+    "Times that the sockets of a traced process were not read, or not all of them, when somebody scraped.",
+)
+NETWORK_INTERFACE_DROPS = Metric(
+    "gpustall_network_interface_drops_total",
+    "gpustall.network.interface.drops",
+    "{packet}",
+    Kind.COUNTER,
+    ("interface", "direction"),
+    "Packets that an interface of the exporter's network namespace dropped or missed since it was made; at most 16 interfaces,"
+    " and `other` for all else and for those of containers.",
+)
+NETWORK_INTERFACE_ERRORS = Metric(
+    "gpustall_network_interface_errors_total",
+    "gpustall.network.interface.errors",
+    "{packet}",
+    Kind.COUNTER,
+    ("interface", "direction"),
+    "Packets with errors, likewise.",
+)
+NETWORK_QUEUE_DROPS = Metric(
+    "gpustall_network_queue_drops_total",
+    "gpustall.network.queue.drops",
+    "{packet}",
+    Kind.COUNTER,
+    ("interface", "direction"),
+    "Packets that the queueing discipline at the root of an interface dropped since it was made, with those below it; of what is"
+    " received, those that a filter there dropped.",
+)
 WORKLOAD_INFO = Metric(
     "gpustall_workload_info",
     "gpustall.workload.info",
@@ -580,7 +665,18 @@ METRICS_OF_COLLECTOR: dict[str, tuple[Metric, ...]] = {
         PROCESS_FORKS,
         PROCESS_EXITS,
     ),
-    "network": (),
+    "network": (
+        NETWORK_RETRANSMITS,
+        NETWORK_SOCKETS,
+        NETWORK_SOCKET_SEGMENTS,
+        NETWORK_SOCKET_RETRANSMITS,
+        NETWORK_SOCKET_ROUND_TRIP,
+        NETWORK_SOCKET_WINDOW,
+        NETWORK_UNREAD,
+        NETWORK_INTERFACE_DROPS,
+        NETWORK_INTERFACE_ERRORS,
+        NETWORK_QUEUE_DROPS,
+    ),
 }
 """What is missing when a collector is switched off or fails."""
 

@@ -162,6 +162,7 @@ class Daemon:
                 config.series_ttl_seconds,
                 names,
                 processes=processes,
+                with_network_namespaces=config.with_network_namespaces,
             ),
         )
         resources.callback(self.publication.close)

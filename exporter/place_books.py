@@ -6,7 +6,7 @@ place. A place is an Identity without a rank, and the machine itself one without
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Mapping
+from collections.abc import Hashable, Iterable, Mapping
 from typing import Final, NamedTuple
 
 from exporter.model import Identity
@@ -65,6 +65,12 @@ class PlaceBooks:
         self._source_seen_ns[key] = self._now_ns
         of_place = self._counted.setdefault(self._admitted(place), {})
         of_place[series] = _plus(of_place[series], grown) if series in of_place else grown
+
+    def forget(self, source: Hashable, series: Iterable[Series]) -> None:
+        """The source has ended, and its counts stay. One of its name that comes later counts from 0."""
+        for one in series:
+            self._last.pop((source, one), None)
+            self._source_seen_ns.pop((source, one), None)
 
     def level(self, place: Identity, series: Series, value: int) -> None:
         """A gauge or info: those of several sources of a place are added up."""

@@ -59,17 +59,26 @@ NEEDS = (
 )
 
 
-def let_go() -> None:
+NETWORK_NAMESPACES = Capability.SYS_ADMIN
+"""What --network.namespaces needs: to enter other network namespaces. Nothing else does, and it is off by default."""
+
+
+def let_go(*, with_network_namespaces: bool = False) -> None:
     """Of everything but NEEDS, in this thread and in those it starts. Says so where it is not possible."""
-    _keep({need.capability for need in NEEDS})
+    _keep({need.capability for need in NEEDS}, with_network_namespaces=with_network_namespaces)
 
 
-def let_go_when_frozen() -> None:
+def let_go_when_frozen(*, with_network_namespaces: bool = False) -> None:
     """Of what only new attachments need."""
-    _keep({need.capability for need in NEEDS if need.is_needed_when_frozen})
+    kept = {need.capability for need in NEEDS if need.is_needed_when_frozen}
+    _keep(kept, with_network_namespaces=with_network_namespaces)
 
 
-def _keep(wanted: set[Capability]) -> None:
+def _keep(wanted: set[Capability], *, with_network_namespaces: bool) -> None:
+    if with_network_namespaces:
+        wanted |= {NETWORK_NAMESPACES}
+        if not capabilities.has(NETWORK_NAMESPACES):
+            log.warning("--network.namespaces needs %s: other namespaces are not looked into", NETWORK_NAMESPACES.label)
     try:
         capabilities.keep_only(wanted)
     except OSError as error:

@@ -19,13 +19,20 @@
 #define FILE_REGULAR 0100000
 #define FILE_SOCKET 0140000
 
-/* Not states: the first argument is a descriptor that tells; or it points to a struct pollfd whose first one does. */
+/*
+ * Not states: the first argument is a descriptor that tells; or it points to a struct pollfd whose first one does; or it is a file,
+ * whose file system tells whether a disk is waited for or another machine.
+ */
 #define BY_DESCRIPTOR 16
 #define BY_POLLED 17
+#define BY_FILE 18
+
+#define SOCKET_LISTENS 10 /* TCP_LISTEN of linux/tcp_states.h, which sockets of other kinds use as well */
 
 #if defined(__TARGET_ARCH_x86)
 #define SYSCALL_NUMBER(task) (((struct syscall_registers *)bpf_task_pt_regs(task))->orig_ax)
 #define FIRST_ARGUMENT(task) (((struct syscall_registers *)bpf_task_pt_regs(task))->di)
+#define SECOND_ARGUMENT(task) (((struct syscall_registers *)bpf_task_pt_regs(task))->si)
 struct syscall_registers { /* struct pt_regs */
 	unsigned long r15, r14, r13, r12, bp, bx, r11, r10, r9, r8, ax, cx, dx, si, di;
 	long orig_ax;
@@ -42,14 +49,14 @@ static const u8 sleep_class[512] = {
 	[23] = STATE_POLL, [270] = STATE_POLL, /* select, pselect6 */
 	[232] = STATE_POLL, [281] = STATE_POLL, [441] = STATE_POLL, /* epoll_wait, epoll_pwait, epoll_pwait2 */
 	[208] = STATE_IO, [333] = STATE_IO, [426] = STATE_IO, /* io_getevents, io_pgetevents, io_uring_enter */
-	[17] = STATE_IO, [18] = STATE_IO, [295] = STATE_IO, [296] = STATE_IO, /* pread64 ... pwritev */
-	[327] = STATE_IO, [328] = STATE_IO, /* preadv2, pwritev2 */
-	[26] = STATE_IO, [74] = STATE_IO, [75] = STATE_IO, [162] = STATE_IO, /* msync, fsync, fdatasync, sync */
-	[277] = STATE_IO, [306] = STATE_IO, [285] = STATE_IO, [187] = STATE_IO, /* sync_file_range ... readahead */
+	[17] = BY_FILE, [18] = BY_FILE, [295] = BY_FILE, [296] = BY_FILE, /* pread64 ... pwritev */
+	[327] = BY_FILE, [328] = BY_FILE, /* preadv2, pwritev2 */
+	[26] = STATE_IO, [74] = BY_FILE, [75] = BY_FILE, [162] = STATE_IO, /* msync, fsync, fdatasync, sync */
+	[277] = BY_FILE, [306] = BY_FILE, [285] = BY_FILE, [187] = BY_FILE, /* sync_file_range ... readahead */
 	[2] = STATE_IO, [3] = STATE_IO, [4] = STATE_IO, [6] = STATE_IO, /* open, close, stat, lstat */
-	[78] = STATE_IO, [217] = STATE_IO, [257] = STATE_IO, [262] = STATE_IO, /* getdents ... newfstatat */
-	[332] = STATE_IO, [326] = STATE_IO, [437] = STATE_IO, /* statx, copy_file_range, openat2 */
-	[76] = STATE_IO, [77] = STATE_IO, [258] = STATE_IO, [263] = STATE_IO, [316] = STATE_IO, /* truncate ... renameat2 */
+	[78] = BY_FILE, [217] = BY_FILE, [257] = STATE_IO, [262] = STATE_IO, /* getdents ... newfstatat */
+	[332] = STATE_IO, [326] = BY_FILE, [437] = STATE_IO, /* statx, copy_file_range, openat2 */
+	[76] = STATE_IO, [77] = BY_FILE, [258] = STATE_IO, [263] = STATE_IO, [316] = STATE_IO, /* truncate ... renameat2 */
 	[202] = STATE_LOCK, [449] = STATE_LOCK, [454] = STATE_LOCK, [455] = STATE_LOCK, [456] = STATE_LOCK, /* futex */
 	[65] = STATE_LOCK, [220] = STATE_LOCK, [73] = STATE_LOCK, [72] = STATE_LOCK, /* semop, semtimedop, flock, fcntl */
 	[9] = STATE_LOCK, [10] = STATE_LOCK, [11] = STATE_LOCK, [12] = STATE_LOCK, /* mmap ... brk: the lock of the address space */
@@ -64,6 +71,7 @@ static const u8 sleep_class[512] = {
 #elif defined(__TARGET_ARCH_arm64)
 #define SYSCALL_NUMBER(task) (((struct syscall_registers *)bpf_task_pt_regs(task))->syscallno)
 #define FIRST_ARGUMENT(task) (((struct syscall_registers *)bpf_task_pt_regs(task))->orig_x0)
+#define SECOND_ARGUMENT(task) (((struct syscall_registers *)bpf_task_pt_regs(task))->regs[1])
 struct syscall_registers { /* struct pt_regs behind struct user_pt_regs; orig_x0 holds the first argument */
 	u64 regs[31], sp, pc, pstate;
 	u64 orig_x0;
@@ -77,10 +85,10 @@ static const u8 sleep_class[512] = {
 	[73] = BY_POLLED, /* ppoll */
 	[72] = STATE_POLL, [22] = STATE_POLL, [441] = STATE_POLL, /* pselect6, epoll_pwait, epoll_pwait2 */
 	[4] = STATE_IO, [292] = STATE_IO, [426] = STATE_IO, /* io_getevents, io_pgetevents, io_uring_enter */
-	[67] = STATE_IO, [68] = STATE_IO, [69] = STATE_IO, [70] = STATE_IO, [286] = STATE_IO, [287] = STATE_IO, /* pread64 ... */
-	[227] = STATE_IO, [82] = STATE_IO, [83] = STATE_IO, [81] = STATE_IO, [84] = STATE_IO, [267] = STATE_IO, /* msync ... */
-	[47] = STATE_IO, [213] = STATE_IO, [56] = STATE_IO, [57] = STATE_IO, [61] = STATE_IO, [79] = STATE_IO, /* fallocate ... */
-	[291] = STATE_IO, [285] = STATE_IO, [437] = STATE_IO, [45] = STATE_IO, [46] = STATE_IO, /* statx ... ftruncate */
+	[67] = BY_FILE, [68] = BY_FILE, [69] = BY_FILE, [70] = BY_FILE, [286] = BY_FILE, [287] = BY_FILE, /* pread64 ... */
+	[227] = STATE_IO, [82] = BY_FILE, [83] = BY_FILE, [81] = STATE_IO, [84] = BY_FILE, [267] = BY_FILE, /* msync ... */
+	[47] = BY_FILE, [213] = BY_FILE, [56] = STATE_IO, [57] = STATE_IO, [61] = BY_FILE, [79] = STATE_IO, /* fallocate ... */
+	[291] = STATE_IO, [285] = BY_FILE, [437] = STATE_IO, [45] = STATE_IO, [46] = BY_FILE, /* statx ... ftruncate */
 	[34] = STATE_IO, [35] = STATE_IO, [276] = STATE_IO, /* mkdirat, unlinkat, renameat2 */
 	[98] = STATE_LOCK, [449] = STATE_LOCK, [454] = STATE_LOCK, [455] = STATE_LOCK, [456] = STATE_LOCK, /* futex */
 	[193] = STATE_LOCK, [192] = STATE_LOCK, [32] = STATE_LOCK, [25] = STATE_LOCK, /* semop, semtimedop, flock, fcntl */
@@ -107,30 +115,93 @@ static __always_inline bool is_gpu(u32 device)
 	return false;
 }
 
-/* The state in which a thread waits for this descriptor; `else_state` for a file that tells nothing, such as a timer. */
-static __noinline u32 state_by_descriptor(struct task_struct *task, u64 descriptor, u32 else_state)
+/*
+ * File systems whose files lie on another machine, by s_magic: those of linux/magic.h, and what file(1) and stat(1) know besides.
+ * FUSE is none of them: nobody can tell from here what is behind it.
+ */
+static __always_inline bool is_of_network(u64 magic)
+{
+	switch (magic) {
+	case 0x6969:	 /* NFS */
+	case 0x517b:	 /* SMB */
+	case 0xff534d42: /* CIFS */
+	case 0xfe534d42: /* SMB 2 and 3 */
+	case 0x00c36400: /* Ceph */
+	case 0x01021997: /* 9P */
+	case 0x0bd00bd0: /* Lustre */
+	case 0x19830326: /* BeeGFS */
+	case 0x47504653: /* GPFS */
+	case 0x5346414f: /* AFS */
+	case 0x6b414653: /* AFS, of the kernel */
+	case 0x73757245: /* Coda */
+	case 0xaad7aaea: /* PanFS */
+#ifdef ALSO_OF_NETWORK /* a test has no such file system, and gives another one's magic */
+	case ALSO_OF_NETWORK:
+#endif
+		return true;
+	default:
+		return false;
+	}
+}
+
+static __always_inline struct file *file_of(struct task_struct *task, u64 descriptor)
 {
 	struct file **files = BPF_CORE_READ(task, files, fdt, fd), *file = NULL;
 	u32 most = BPF_CORE_READ(task, files, fdt, max_fds);
 
-	if (descriptor >= most || bpf_probe_read_kernel(&file, sizeof(file), files + descriptor) || !file)
+	return descriptor < most && !bpf_probe_read_kernel(&file, sizeof(file), files + descriptor) ? file : NULL;
+}
+
+/* The state in which a thread waits for this descriptor; `else_state` for a file that tells nothing, such as a timer. */
+static __noinline u32 state_by_descriptor(struct task_struct *task, u64 descriptor, u32 else_state)
+{
+	struct file *file = file_of(task, descriptor);
+
+	if (!file)
 		return else_state;
 	switch (BPF_CORE_READ(file, f_inode, i_mode) & FILE_TYPE) {
 	case FILE_PIPE: return STATE_PIPE;
 	case FILE_SOCKET: return STATE_SOCKET;
-	case FILE_REGULAR: case FILE_BLOCKS: case FILE_DIRECTORY: return STATE_IO;
+	case FILE_REGULAR: case FILE_DIRECTORY:
+		return is_of_network(BPF_CORE_READ(file, f_inode, i_sb, s_magic)) ? STATE_SOCKET : STATE_IO;
+	case FILE_BLOCKS: return STATE_IO;
 	case FILE_DEVICE: return is_gpu(BPF_CORE_READ(file, f_inode, i_rdev)) ? STATE_GPU_WAIT : else_state;
 	default: return else_state;
 	}
 }
 
-static __always_inline u32 state_by_polled(struct task_struct *task, u64 address)
+/* For a file that is read or written: the network or a disk. What is no file, such as the end of a pipe that is sent to, tells nothing. */
+static __noinline u32 state_by_file(struct task_struct *task, u64 descriptor)
+{
+	struct file *file = file_of(task, descriptor);
+	u32 type = file ? BPF_CORE_READ(file, f_inode, i_mode) & FILE_TYPE : 0;
+
+	if (type != FILE_REGULAR && type != FILE_DIRECTORY)
+		return STATE_IO;
+	return is_of_network(BPF_CORE_READ(file, f_inode, i_sb, s_magic)) ? STATE_SOCKET : STATE_IO;
+}
+
+/* Whoever waits for clients waits for nobody in particular. */
+static __always_inline bool is_listening(struct task_struct *task, u64 descriptor)
+{
+	struct file *file = file_of(task, descriptor);
+	struct socket *socket = file ? BPF_CORE_READ(file, private_data) : NULL;
+
+	return socket && BPF_CORE_READ(socket, sk, __sk_common.skc_state) == SOCKET_LISTENS;
+}
+
+/* One socket alone is polled by who waits for its peer, with a time-out, before each recv(). Of several nobody knows which. */
+static __noinline u32 state_by_polled(struct task_struct *task, u64 address, u64 count)
 {
 	s32 descriptor; /* of struct pollfd the first member */
 
 	if (bpf_probe_read_user(&descriptor, sizeof(descriptor), (void *)address) || descriptor < 0)
 		return STATE_POLL;
-	return state_by_descriptor(task, descriptor, STATE_POLL) == STATE_GPU_WAIT ? STATE_GPU_WAIT : STATE_POLL;
+	u32 state = state_by_descriptor(task, descriptor, STATE_POLL);
+
+	if (state == STATE_GPU_WAIT)
+		return state;
+	return state == STATE_SOCKET && count == 1 && !is_listening(task, descriptor) ? STATE_SOCKET : STATE_POLL;
 }
 
 /* `task` is current and about to sleep. */
@@ -144,17 +215,34 @@ static __always_inline u32 sleep_state(struct task_struct *task, u32 task_state)
 
 	if (number < 0) /* no system call: an exception, which for a user task that sleeps is a page fault */
 		return STATE_FAULT;
-	if (BPF_CORE_READ_BITFIELD(task, in_iowait))
-		return STATE_IO;
+	bool is_io = BPF_CORE_READ_BITFIELD(task, in_iowait);
+
 	if (number >= 512)
-		return STATE_OTHER;
+		return is_io ? STATE_IO : STATE_OTHER;
 	u32 class = sleep_class[number];
 
+	if (class == BY_FILE || (is_io && class == BY_DESCRIPTOR))
+		return state_by_file(task, FIRST_ARGUMENT(task));
+	if (is_io)
+		return STATE_IO;
 	if (class == BY_DESCRIPTOR)
 		return state_by_descriptor(task, FIRST_ARGUMENT(task), STATE_OTHER);
 	if (class == BY_POLLED)
-		return state_by_polled(task, FIRST_ARGUMENT(task));
+		return state_by_polled(task, FIRST_ARGUMENT(task), SECOND_ARGUMENT(task));
 	return class ? class : STATE_OTHER;
+}
+
+/* Whether a task, which runs, is in a system call on a socket: it sends, or takes what was sent and so makes room for more. */
+static __always_inline bool is_at_socket(struct task_struct *task)
+{
+	s64 number = SYSCALL_NUMBER(task);
+
+	if (number < 0 || number >= 512)
+		return false;
+	u32 class = sleep_class[number];
+
+	return class == STATE_SOCKET ||
+	       (class == BY_DESCRIPTOR && state_by_descriptor(task, FIRST_ARGUMENT(task), STATE_OTHER) == STATE_SOCKET);
 }
 
 #endif

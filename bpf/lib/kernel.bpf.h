@@ -53,6 +53,7 @@ struct pid {
 
 struct super_block {
 	u32 s_dev;
+	unsigned long s_magic;
 };
 
 struct inode {
@@ -65,6 +66,7 @@ struct inode {
 
 struct file {
 	struct inode *f_inode;
+	void *private_data;
 };
 
 struct fdtable {
@@ -130,6 +132,48 @@ struct request {
 struct css_set {
 	struct cgroup_subsys_state *subsys[2];
 	struct cgroup *dfl_cgrp;
+};
+
+struct in6_addr {
+	union {
+		u32 u6_addr32[4];
+	} in6_u;
+};
+
+struct sock_common {
+	unsigned short skc_family;
+	volatile unsigned char skc_state;
+	struct in6_addr skc_v6_daddr; /* not on a kernel without IPv6 */
+};
+
+struct sock_cgroup_data {
+	struct cgroup *cgroup; /* with CONFIG_SOCK_CGROUP_DATA */
+};
+
+struct sock {
+	struct sock_common __sk_common;
+	struct sock_cgroup_data sk_cgrp_data;
+};
+
+struct request_sock { /* a connection that is not yet there */
+	struct sock_common __req_common;
+};
+
+struct socket {
+	short type;
+	struct sock *sk;
+};
+
+struct sk_buff {
+	char cb[48];
+};
+
+struct trace_event_raw_tcp_retransmit_skb { /* 6.18; earlier the event has no record of its own */
+	int err;
+};
+
+struct tcp_skb_cb { /* in sk_buff.cb */
+	u16 tcp_gso_segs;
 };
 
 struct task_struct;

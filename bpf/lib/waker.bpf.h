@@ -12,8 +12,12 @@
 #define HARD_IRQ_BITS 0xf0000 /* HARDIRQ_MASK of include/linux/preempt.h */
 #define SOFT_IRQ_BIT 0x100    /* serving one; a multiple of 0x200: only kept off */
 
-/* Whether a wake-up happening now is the doing of the current task; false when that cannot be told. */
-static __always_inline bool is_by_current(struct task_struct *current)
+/*
+ * Whether a wake-up happening now is the doing of the current task; false when that cannot be told.
+ * may_deliver: the task is in a system call on a socket. What it sends over the loopback interface is received by a soft
+ * interrupt before the call returns, and that wakes the other end.
+ */
+static __always_inline bool is_by_current(struct task_struct *current, bool may_deliver)
 {
 	u32 zero = 0, count = 0;
 	struct settings *own = bpf_map_lookup_elem(&settings, &zero);
@@ -23,7 +27,7 @@ static __always_inline bool is_by_current(struct task_struct *current)
 		return false;
 	if (bpf_probe_read_kernel(&count, sizeof(count), (void *)queue + own->preempt_count_offset))
 		return false;
-	return !(count & (HARD_IRQ_BITS | SOFT_IRQ_BIT));
+	return !(count & (may_deliver ? HARD_IRQ_BITS : HARD_IRQ_BITS | SOFT_IRQ_BIT));
 }
 
 #endif

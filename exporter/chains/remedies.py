@@ -156,8 +156,13 @@ def _dataloader(_chain: Chain, of: _Words) -> Remedy:
 
 def _network(_chain: Chain, of: _Words) -> Remedy:
     return Remedy(
-        "What feeds the GPU waits for a socket: remote data or a remote rank.",
-        (f"ss -tinp | grep -A1 pid={of.tgid},", "nstat -z TcpRetransSegs"),
+        "What feeds the GPU waits for another machine, for an answer through a socket or a file of a network file system: the"
+        " peer is slow, or something is lost on the way (retrans).",
+        (
+            f"nsenter --net=/proc/{of.tgid}/ns/net ss -tinp | grep -A1 pid={of.tgid},",
+            f"nsenter --net=/proc/{of.tgid}/ns/net nstat -az TcpRetransSegs TcpExtTCPTimeouts",
+            f"cat /proc/{of.tgid}/mountstats | grep -A12 'fstype nfs'",
+        ),
     )
 
 

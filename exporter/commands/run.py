@@ -38,8 +38,8 @@ def run(arguments: argparse.Namespace) -> int:
 
     settings = read_config()
     place.join_readers()
-    privileges.let_go()
     logs.set_up(settings.log_level, settings.log_format)
+    privileges.let_go(with_network_namespaces=settings.with_network_namespaces)
     signal.pthread_sigmask(
         signal.SIG_BLOCK, {signal.SIGHUP, signal.SIGUSR1}
     )  # until they can be obeyed, or they would end the process
@@ -53,7 +53,7 @@ def run(arguments: argparse.Namespace) -> int:
                 _without_libraries(daemon.discovery, settings.standin_if_idle, resources)
             if settings.is_frozen:
                 daemon.discovery.freeze()
-                privileges.let_go_when_frozen()
+                privileges.let_go_when_frozen(with_network_namespaces=settings.with_network_namespaces)
             daemon.run()
     log.info("stopped; every probe is removed")
     return 0

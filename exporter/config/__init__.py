@@ -56,6 +56,7 @@ class Config:
     series_ttl_seconds: float
     max_workloads: int
     procfs: Path
+    with_network_namespaces: bool
     capsules: Path | None
     history_path: Path | None
     history_max_bytes: int
@@ -197,6 +198,14 @@ SETTINGS = (
     Setting("history.retention", "24h", settings.duration, "DURATION", "how far the history goes back"),
     Setting("path.procfs", "/proc", settings.existing_dir, "DIR", "where procfs is mounted"),
     Setting(
+        "network.namespaces",
+        "false",
+        settings.switch,
+        "BOOL",
+        "tell of the sockets of jobs in other network namespaces too, such as those of pods; takes CAP_SYS_ADMIN, which nothing"
+        " else here needs",
+    ),
+    Setting(
         "capsule.directory",
         "/var/lib/gpu-stall-exporter/capsules",
         settings.path_or_none,
@@ -236,6 +245,7 @@ _FLAG_OF = {
     "series_ttl_seconds": "series.ttl",
     "max_workloads": "series.max-workloads",
     "procfs": "path.procfs",
+    "with_network_namespaces": "network.namespaces",
     "capsules": "capsule.directory",
     "history_path": "history.path",
     "history_max_bytes": "history.max-bytes",

@@ -59,6 +59,8 @@ PROGRESS_ROW = struct.Struct("=QQQQQQQ")
 FRONTIER_KEY = struct.Struct("=IIQ")  # process, kind, address
 EVENT = struct.Struct("=IIII")  # kind, process, attachment, first
 ATTACHMENT_ROW = struct.Struct("=QQ")  # echoes, is_live
+RETRANSMIT_KEY = struct.Struct("=QII")  # cgroup_id, family, padding
+RETRANSMIT_ROW = struct.Struct("=QQ")  # segments, handshakes
 MAPPING_ROW = struct.Struct("=QQQQIIII")  # start, end, address, inode, generation, device, is_own, padding
 STACK_FRAME = struct.Struct("=QQ")  # slot, address
 STACK_HEAD = struct.Struct(f"=IIIIQQQQQQII{STACK_WINDOWS}Q")  # of a stack row; frames, callers and returns follow
@@ -253,6 +255,13 @@ class DiskDirection(enum.IntEnum):
     OTHER = 4
 
 
+class IpFamily(enum.IntEnum):
+    """`enum ip_family`: what is on the wire."""
+
+    IPV4 = 0
+    IPV6 = 1
+
+
 class LossProgram(enum.IntEnum):
     """`enum loss_program`: who lost something."""
 
@@ -262,6 +271,7 @@ class LossProgram(enum.IntEnum):
     SCHED = 3
     BLOCK = 4
     MEMORY = 5
+    NETWORK = 6
 
 
 class LossReason(enum.IntEnum):
@@ -295,3 +305,4 @@ class LossReason(enum.IntEnum):
     MEMORY_GROUPS_FULL = 25
     RECLAIMS_FULL = 26
     ALLOCATORS_FULL = 27
+    RETRANSMITS_FULL = 28

@@ -27,7 +27,7 @@ SUBJECTS_OF: dict[str, tuple[str, ...]] = {
     "memory": ("memory",),
     "cpu": (),
     "process": (),
-    "network": (),
+    "network": ("network",),
 }
 """Collector -> its objects, where they are not one of the same name."""
 ON_REQUEST = {"pages": "memory"}

@@ -24,6 +24,8 @@ struct settings {
     int64_t loader_workers, loader_compute_us, loader_sleep_us, loader_read_bytes, prefetch, batch_bytes;
     int loader_direct;
     const char *loader_file;
+    const char *loader_connect;
+    int64_t loader_fetch_bytes;
     int64_t host_us, pace_us, sync_every, allocate_every, evaluate_every, watchdog_ms;
     int64_t touch_bytes, map_bytes;
     const char *map_file;
@@ -77,6 +79,9 @@ void data_release(void);
 void data_make(char *batch, int rank, uint64_t number);
 // Reads this much of --loader-file, at a place that follows from the number.
 void data_read(int64_t bytes, uint64_t number);
+
+// trainer_fetch.c: asks the server of --loader-connect for this much and waits for all of it. One connection a thread.
+void data_fetch(int64_t bytes);
 
 // trainer_threads.c: the other threads of a rank and how the step thread meets them.
 struct rank {

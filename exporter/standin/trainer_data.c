@@ -74,6 +74,7 @@ void data_make(char *batch, int rank, uint64_t number)
                              .tv_nsec = settings.loader_sleep_us % 1000000 * 1000};
 
     data_read(settings.loader_read_bytes, place);
+    data_fetch(settings.loader_fetch_bytes);
     if (settings.loader_sleep_us)
         nanosleep(&pause, NULL);
     burn_us((int64_t)spread_around((uint64_t)settings.loader_compute_us, (uint64_t)spread, random));

@@ -60,6 +60,8 @@ static const struct flag table[] = {
     {"loader-read-bytes", FLAG_NUMBER, &settings.loader_read_bytes, "bytes read from --loader-file for a batch", NULL},
     {"loader-file", FLAG_TEXT, &settings.loader_file, "the file to read from", NULL},
     {"loader-direct", FLAG_SWITCH, &settings.loader_direct, "read past the page cache", NULL},
+    {"loader-connect", FLAG_TEXT, &settings.loader_connect, "a server that sends what it is asked for: ADDRESS:PORT", NULL},
+    {"loader-fetch-bytes", FLAG_NUMBER, &settings.loader_fetch_bytes, "bytes of a batch from --loader-connect", NULL},
     {"prefetch", FLAG_NUMBER, &settings.prefetch, "batches a worker makes ahead, at most 16", NULL},
     {"batch-bytes", FLAG_NUMBER, &settings.batch_bytes, "bytes of a batch", NULL},
     {"host-us", FLAG_NUMBER, &settings.host_us, "CPU time before each forward and optimizer launch", NULL},
@@ -110,6 +112,8 @@ void settings_read(int argc, char **argv)
         refuse("--batch-bytes must be at least 8");
     if (settings.loader_read_bytes && !settings.loader_file)
         refuse("--loader-read-bytes needs --loader-file");
+    if (!settings.loader_connect != !settings.loader_fetch_bytes || settings.loader_fetch_bytes > 64 << 20)
+        refuse("--loader-connect needs --loader-fetch-bytes, at most 64 MiB, and the other way round");
     if (settings.fault_threads > 64 || settings.fault_factor <= 0)
         refuse("--fault-threads must be at most 64, --fault-factor above 0");
     if (settings.fault == FAULT_LOADER_READ && !settings.loader_file)

@@ -21,6 +21,7 @@ from exporter.host.processes import Processes
 from exporter.kernel.maps import MapReader
 from exporter.roster import Names
 from exporter.surroundings.job_groups import JobGroups
+from exporter.surroundings.network import network
 from exporter.surroundings.places import Places
 from exporter.surroundings.swap import Swap
 from exporter.units import NANOSECONDS
@@ -31,6 +32,7 @@ class Around:
     """What the collectors are made from. maps: of the kernel, by name. names: None where no orchestrator is asked.
 
     processes: reads /proc.
+    with_network_namespaces: sockets in all of them, which takes CAP_SYS_ADMIN.
     """
 
     maps: Mapping[str, MapReader]
@@ -38,6 +40,7 @@ class Around:
     ttl_ns: int
     names: Names | None = None
     processes: Processes = Processes()  # noqa: RUF009 - frozen
+    with_network_namespaces: bool = False
 
     def places(self, controller: str) -> Places:
         """Of the hierarchy with this controller, as version 1 calls it."""
@@ -61,7 +64,23 @@ def _cpu(around: Around) -> HostCollector:
     return Cpu(places.machine, groups, partial(cpu_times, around.processes.proc), around.ttl_ns)
 
 
-_MAKERS: dict[str, Callable[[Around], HostCollector]] = {"block": _block, "memory": _memory, "cpu": _cpu}
+def _network(around: Around) -> HostCollector:
+    return network(
+        around.node,
+        around.ttl_ns,
+        around.maps.get("retransmits"),
+        around.names,
+        around.processes.proc,
+        with_namespaces=around.with_network_namespaces,
+    )
+
+
+_MAKERS: dict[str, Callable[[Around], HostCollector]] = {
+    "block": _block,
+    "memory": _memory,
+    "cpu": _cpu,
+    "network": _network,
+}
 """Collector -> how it is made; in the order in which they are asked."""
 
 
@@ -73,7 +92,10 @@ def host_collectors(
     names: Names | None = None,
     *,
     processes: Processes | None = None,
+    with_network_namespaces: bool = False,
 ) -> dict[str, HostCollector]:
     """Those of the wanted collectors that tell of more than the traced processes."""
-    around = Around(maps, node, int(ttl_seconds * NANOSECONDS), names, processes or Processes())
+    around = Around(
+        maps, node, int(ttl_seconds * NANOSECONDS), names, processes or Processes(), with_network_namespaces
+    )
     return {name: make(around) for name, make in _MAKERS.items() if name in wanted}

@@ -10,7 +10,17 @@ from pathlib import Path
 import pytest
 
 from exporter import totals, units
-from exporter.kernel import abi, cadence_rows, disk_rows, end_rows, progress_rows, rows, stacks, thread_rows
+from exporter.kernel import (
+    abi,
+    cadence_rows,
+    disk_rows,
+    end_rows,
+    progress_rows,
+    retransmit_rows,
+    rows,
+    stacks,
+    thread_rows,
+)
 
 HEADER = re.sub(r"/\*.*?\*/", "", (Path(__file__).parents[2] / "bpf" / "abi.h").read_text(encoding="utf-8"), flags=re.S)
 
@@ -54,6 +64,7 @@ ENUMS: dict[str, tuple[type[enum.IntEnum], str, str | None]] = {
     "frontier_kind": (abi.Frontier, "FRONTIER_", None),
     "disk_direction": (abi.DiskDirection, "DISK_", None),
     "event_kind": (abi.EventKind, "EVENT_", None),
+    "ip_family": (abi.IpFamily, "FAMILY_", None),
     "loss_program": (abi.LossProgram, "LOSS_IN_", "LOSS_PROGRAMS"),
     "loss_reason": (abi.LossReason, "LOSS_", "LOSS_REASONS"),
 }
@@ -91,6 +102,8 @@ STRUCTS: dict[str, tuple[tuple[struct.Struct, ...], type | None, tuple[str, ...]
     "event": ((abi.EVENT,), rows.Event, ()),
     "attachment_row": ((abi.ATTACHMENT_ROW,), None, ()),
     "memory_row": ((abi.MEMORY_SUMS, abi.OPERATION_SLOTS), None, ()),
+    "retransmit_key": ((abi.RETRANSMIT_KEY,), retransmit_rows.RetransmitKey, ("padding",)),
+    "retransmit_row": ((abi.RETRANSMIT_ROW,), retransmit_rows.RetransmitRow, ()),
     "mapping_row": ((abi.MAPPING_ROW,), None, ()),
     "last_error": ((abi.LAST_ERROR,), end_rows.LastError, ()),
     "exit_key": ((abi.EXIT_KEY,), end_rows.ExitKey, ()),

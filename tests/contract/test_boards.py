@@ -25,7 +25,7 @@ EVERY_PANEL = pytest.mark.parametrize(
 QUERIES = [(panel, query) for _, panel in PANELS for query in panel.queries]
 EVERY_QUERY = pytest.mark.parametrize(("panel", "query"), QUERIES, ids=lambda one: getattr(one, "title", ""))
 
-UNITS = {"short", "none", "percentunit", "s", "bytes", "Bps", "ops", "cps", "currencyUSD"}
+UNITS = {"short", "none", "percentunit", "s", "bytes", "Bps", "ops", "cps", "pps", "currencyUSD"}
 """Of Grafana's, those that we use. Source: its valueFormats/categories.ts."""
 
 RECORDED = set(

@@ -252,6 +252,7 @@ class TestNotHere:
                 "interrupt",
                 "threads",
                 "stacks",
+                "network",
             )
         )
         assert only(rows["BPF objects"])["remedy"] == "run `make build`"

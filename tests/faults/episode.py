@@ -25,6 +25,7 @@ class Cause(StrEnum):
     MAJOR_FAULT = "major_fault"
     LOCK = "lock"
     DATALOADER = "dataloader"
+    NETWORK = "network"
     PAUSED = "paused"
     SLOW_RANK = "slow_rank"
     NCCL_HANG = "nccl_hang"
@@ -146,3 +147,6 @@ class Episode:
 
 LOADER_BOUND = ("--sync=block", "--kernel-us=20", "--backward-kernel-us=20", "--loader-workers=1")
 """A step of 3 ms, with one worker that needs 2 ms for a batch."""
+
+FETCHING = ("--sync=block", "--kernel-us=20", "--backward-kernel-us=20", "--loader-workers=0")
+"""The same step, whose thread fetches each batch itself from --loader-connect."""

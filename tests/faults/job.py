@@ -15,6 +15,7 @@ from typing import Any
 
 from exporter import standin
 from tests.faults.injectors.cpu import in_groups
+from tests.faults.injectors.network import inside
 
 COMM = "trainer"
 
@@ -137,10 +138,11 @@ class Watch:
 
 @dataclass(frozen=True)
 class Place:
-    """Where a job runs: control groups (folders), and CPUs as taskset takes them."""
+    """Where a job runs: control groups (folders), CPUs as taskset takes them, a network namespace by its name."""
 
     groups: tuple[Path, ...] = ()
     cpus: str = ""
+    namespace: str = ""
 
 
 def run(
@@ -160,6 +162,7 @@ def run(
     place, folder = place or Place(), folder or standin.build_dir()
     line = in_groups(place.groups)
     line += ["taskset", "-c", place.cpus] if place.cpus else []
+    line += inside(place.namespace)
     line += [str(folder / "trainer"), *flags]
     environment = {**os.environ, "LD_LIBRARY_PATH": str(folder)}
     with subprocess.Popen(line, env=environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from exporter.demo.scenarios import GPU_BOUND, HOST_BOUND
 from tests.faults import scenes
-from tests.faults.episode import LOADER_BOUND, Cause, End, Episode
+from tests.faults.episode import FETCHING, LOADER_BOUND, Cause, End, Episode
 from tests.faults.injectors.cpu import HOG
 from tests.faults.injectors.disk import READER
 from tests.faults.job import COMM, Window
@@ -12,6 +12,7 @@ from tests.faults.job import COMM, Window
 WORKER = "pt_data_worker"
 SLOW_LOADER = (*LOADER_BOUND, "--prefetch=2")
 LOADER_STEP_SECONDS = 0.0045
+FETCHING_STEP_SECONDS = 0.0065
 
 _CPU = (
     Episode(
@@ -143,6 +144,43 @@ _INSIDE = (
         cause=Cause.PAUSED,
         flags=GPU_BOUND,
         scene=scenes.stop,
+    ),
+)
+
+_NETWORK = (
+    Episode(
+        name="slow-peer",
+        says="the server that the step thread fetches each batch from answers 20 ms later",
+        cause=Cause.NETWORK,
+        flags=FETCHING,
+        step_seconds=FETCHING_STEP_SECONDS,
+        scene=scenes.slow_peer,
+    ),
+    Episode(
+        name="slow-peer-of-worker",
+        says="the server that the only worker fetches each batch from answers 20 ms later",
+        cause=Cause.NETWORK,
+        also=(Cause.DATALOADER,),
+        culprit=WORKER,
+        flags=LOADER_BOUND,
+        step_seconds=LOADER_STEP_SECONDS,
+        scene=scenes.slow_peer,
+    ),
+    Episode(
+        name="tool-call",
+        says="one answer of that server takes 2 s",
+        cause=Cause.NETWORK,
+        flags=FETCHING,
+        step_seconds=FETCHING_STEP_SECONDS,
+        scene=scenes.tool_call,
+    ),
+    Episode(
+        name="tcp-loss",
+        says="the wire between two network namespaces, through which each batch comes, loses one packet of 15",
+        cause=Cause.NETWORK,
+        flags=FETCHING,
+        step_seconds=FETCHING_STEP_SECONDS,
+        scene=scenes.tcp_loss,
     ),
 )
 
@@ -285,4 +323,7 @@ _DECOYS = (
     ),
 )
 
-EPISODES = {episode.name: episode for episode in (*_CPU, *_MEMORY_AND_DISK, *_INSIDE, *_RANKS, *_GPU, *_ENDS, *_DECOYS)}
+EPISODES = {
+    episode.name: episode
+    for episode in (*_CPU, *_MEMORY_AND_DISK, *_INSIDE, *_NETWORK, *_RANKS, *_GPU, *_ENDS, *_DECOYS)
+}

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from contextlib import AbstractContextManager, contextmanager
 
 from tests.faults.episode import Scene
-from tests.faults.injectors import cgroups, cpu, decoys, disk, interrupts, memory, quota, signals
+from tests.faults.injectors import cgroups, cpu, decoys, disk, interrupts, memory, network, quota, signals
 from tests.faults.job import Job, Place
 
 MIB = 1 << 20
@@ -25,6 +25,10 @@ SPARE_BYTES = 64 * MIB  # for the neighbour's pages: when too few can be reclaim
 STOPPED_SECONDS = 0.5
 MAPPED_PAGES = 128
 STORM_SHARE = 0.5
+FETCH_BYTES = 256 << 10
+LATE_SECONDS = 0.02
+TOOL_SECONDS = 2.0
+LOST_ONE_OF = 15
 
 
 @contextmanager
@@ -180,3 +184,38 @@ def irq_storm(share: float = STORM_SHARE) -> Iterator[Scene]:
     """Soft interrupts take this share of CPU 0, which is the job's only one."""
     own, others = decoys.one_cpu_of_two(os.cpu_count() or 1)
     yield Scene(place=Place(cpus=own), injector=lambda _: interrupts.storm(int(own), others, share))
+
+
+@contextmanager
+def slow_peer(late_seconds: float = LATE_SECONDS) -> Iterator[Scene]:
+    """Each batch comes from a server, which then answers so much later."""
+    with network.server() as server:
+        yield Scene(
+            flags=(*server.flags, f"--loader-fetch-bytes={FETCH_BYTES}"),
+            injector=lambda _: server.late(late_seconds),
+        )
+
+
+@contextmanager
+def tool_call(seconds: float = TOOL_SECONDS) -> Iterator[Scene]:
+    """Each batch comes from a server, one of whose answers takes so long."""
+    with network.server() as server:
+        yield Scene(
+            flags=(*server.flags, f"--loader-fetch-bytes={FETCH_BYTES}"),
+            injector=lambda _: server.once_late(seconds),
+        )
+
+
+@contextmanager
+def tcp_loss(one_of: int = LOST_ONE_OF) -> Iterator[Scene]:
+    """Each batch comes through a wire that then loses one packet of so many, either way."""
+    with (
+        network.wire() as wire,
+        network.server(network.PEER_ADDRESS, wire.peer) as server,
+        network.dropper(one_of) as program,
+    ):
+        yield Scene(
+            flags=(*server.flags, f"--loader-fetch-bytes={FETCH_BYTES}"),
+            place=Place(namespace=wire.own),
+            injector=lambda _: network.loss(program, wire.own, wire.peer),
+        )

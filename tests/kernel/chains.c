@@ -5,10 +5,15 @@
  * With `helper`, a thread of the step thread's process takes the data from the worker and hands it on, as a queue does.
  * With `alone`, a timer ends the wait: there is nobody to wait for.
  * With `busy`, another process of the job never stops using the CPU. With `apart`, these processes run on CPU 0.
+ * With `tcp`, the two talk over the loopback interface, with `unix` through a pair of sockets, instead of two pipes.
+ * With `polled`, the step thread calls poll() before it reads.
  * With `early`, the step thread asks, computes for 1 ms, and waits then.
  */
 #define _GNU_SOURCE
+#include <arpa/inet.h>
 #include <fcntl.h>
+#include <netinet/in.h>
+#include <netinet/tcp.h>
 #include <poll.h>
 #include <pthread.h>
 #include <sched.h>
@@ -19,6 +24,7 @@
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
+#include <sys/socket.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -137,13 +143,18 @@ static void move_apart(void)
 		_exit(1);
 }
 
+static bool is_polled;
+
 static void fetch(long long early_us)
 {
+	struct pollfd polled = {.fd = answer[0], .events = POLLIN};
 	char byte = 0;
 
 	if (write(ask[1], &byte, 1) != 1)
 		exit(1);
 	burn(early_us);
+	if (is_polled && poll(&polled, 1, 30000) != 1)
+		exit(1);
 	if (read(answer[0], &byte, 1) != 1)
 		exit(1);
 }
@@ -184,6 +195,30 @@ static bool has(char **words, const char *wanted)
 	return false;
 }
 
+/* One socket at either end, in place of the pipes. */
+static void connect_ends(bool is_tcp)
+{
+	struct sockaddr_in address = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
+	socklen_t length = sizeof(address);
+	int ends[2], listener, one = 1;
+
+	if (!is_tcp) {
+		if (socketpair(AF_UNIX, SOCK_STREAM, 0, ends) < 0)
+			_exit(1);
+	} else {
+		listener = socket(AF_INET, SOCK_STREAM, 0);
+		ends[0] = socket(AF_INET, SOCK_STREAM, 0);
+		if (bind(listener, (void *)&address, length) < 0 || listen(listener, 1) < 0 ||
+		    getsockname(listener, (void *)&address, &length) < 0 || connect(ends[0], (void *)&address, length) < 0)
+			_exit(1);
+		ends[1] = accept(listener, NULL, NULL);
+		for (int i = 0; i < 2; i++)
+			setsockopt(ends[i], IPPROTO_TCP, TCP_NODELAY, &one, sizeof(one));
+	}
+	ask[1] = answer[0] = ends[0];
+	ask[0] = answer[1] = ends[1];
+}
+
 int main(int argc, char **argv)
 {
 	long long gap_ns = 0, before_ns;
@@ -193,6 +228,9 @@ int main(int argc, char **argv)
 	if (argc < 4 || pipe(ask) < 0 || pipe(answer) < 0)
 		return 2;
 	work_us = atoll(argv[3]);
+	is_polled = has(how, "polled");
+	if (has(how, "tcp") || has(how, "unix"))
+		connect_ends(has(how, "tcp"));
 	worker = mmap(NULL, 4096, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
 	if (worker == MAP_FAILED)
 		return 1;

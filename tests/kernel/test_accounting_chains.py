@@ -86,6 +86,29 @@ class TestWorker:
         assert split[ThreadState.RUNNABLE] > split[ThreadState.ON_CPU]
 
 
+class TestSockets:
+    """The same worker behind a socket."""
+
+    @pytest.mark.parametrize(
+        "how", [("unix",), ("tcp",), ("unix", "polled"), ("tcp", "polled"), ("tcp", "apart")], ids="-".join
+    )
+    def test_writer_is_the_waker(self, chains: Chains, how: tuple[str, ...]) -> None:
+        """Over the loopback interface a soft interrupt wakes the reader, within the system call of the writer."""
+        account = chains("burn", 4000, *how)
+        row = account.chain(ThreadState.SOCKET)
+        wakers = {key.waker for key in account.accounts.chains if key.state is ThreadState.SOCKET}
+
+        assert wakers <= {Waker.PROCESS, Waker.NOBODY}
+        assert row.windows >= GAPS - 1 - account.healed
+        assert row.states_ns[ThreadState.ON_CPU] in ran_ns(account, 0.1)
+
+    def test_busy_process_is_no_waker_of_a_thread_that_a_time_out_wakes(self, chains: Chains) -> None:
+        """Nobody sends anything: its time-outs stay nobody's doing, whatever the busy process does."""
+        row = chains("nap", 4000, "alone", "busy", "tcp").chain(ThreadState.POLL)
+
+        assert row.windows == 0
+
+
 class TestHelper:
     """A thread between the worker and the step thread: depth 2."""
 

@@ -137,8 +137,11 @@ static void in_timerfd(void)
 	close(timer);
 }
 
+static int is_polled; /* the one end, before it is read */
+
 static void child_naps_and_writes(int from)
 {
+	struct pollfd polled = {.fd = from, .events = POLLIN};
 	pid_t child = fork();
 	char byte = 0;
 
@@ -146,7 +149,7 @@ static void child_naps_and_writes(int from)
 		nap();
 		_exit(write(pair[1], &byte, 1) != 1);
 	}
-	if (read(from, &byte, 1) != 1)
+	if ((is_polled && poll(&polled, 1, -1) != 1) || read(from, &byte, 1) != 1)
 		exit(1);
 	waitpid(child, NULL, 0);
 }
@@ -167,6 +170,43 @@ static void in_socket(void)
 	child_naps_and_writes(pair[0]);
 	close(pair[0]);
 	close(pair[1]);
+}
+
+static void in_polled_socket(void)
+{
+	is_polled = 1;
+	in_socket();
+}
+
+static void in_polled_pipe(void)
+{
+	is_polled = 1;
+	in_pipe();
+}
+
+/* Two sockets: nobody can say which of them it is about. */
+static void in_polled_sockets(void)
+{
+	struct pollfd polled[2] = {{.events = POLLIN}, {.events = POLLIN}};
+
+	if (socketpair(AF_UNIX, SOCK_STREAM, 0, pair) < 0)
+		exit(1);
+	polled[0].fd = pair[0];
+	polled[1].fd = pair[1];
+	poll(polled, 2, (int)(wait_us / 1000));
+	close(pair[0]);
+	close(pair[1]);
+}
+
+/* For a client that does not come. */
+static void in_polled_listener(void)
+{
+	struct pollfd polled = {.fd = socket(AF_INET, SOCK_STREAM, 0), .events = POLLIN};
+
+	if (listen(polled.fd, 1) < 0)
+		exit(1);
+	poll(&polled, 1, (int)(wait_us / 1000));
+	close(polled.fd);
 }
 
 static void in_child(void)
@@ -231,6 +271,17 @@ static void eats(void)
 
 	for (long at = 0; more && at < 1 << 20; at += 4096)
 		more[at] = 1;
+}
+
+/* What a page holds is on the disk. */
+static void in_fsync(void)
+{
+	static int file = -1;
+
+	if (file < 0)
+		file = open(getenv("WAITS_SCRATCH"), O_WRONLY | O_CREAT, 0600);
+	if (pwrite(file, "x", 1, 0) != 1 || fsync(file) < 0)
+		exit(1);
 }
 
 static volatile char *mapped(off_t *size)
@@ -331,6 +382,8 @@ static const struct {
 } ways[] = {
 	{"spin", spin},	      {"burn", burn},	{"nap", nap},	      {"poll", in_poll},    {"select", in_select},
 	{"epoll", in_epoll},  {"futex", in_futex}, {"timerfd", in_timerfd}, {"pipe", in_pipe},  {"socket", in_socket},
+	{"polled-socket", in_polled_socket}, {"polled-pipe", in_polled_pipe}, {"polled-sockets", in_polled_sockets},
+	{"polled-listener", in_polled_listener}, {"fsync", in_fsync},
 	{"child", in_child},  {"stopped", stopped}, {"yields", yields}, {"forks", forks},   {"reads", reads},
 	{"ends", ends},	      {"dies", dies},	{"threads", threads},  {"crowd", crowd},	    {"maps", maps},	    {"pages", pages},
 	{"eats", eats},

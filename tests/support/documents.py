@@ -43,9 +43,14 @@ LABEL_MEANINGS = {
     " ended its exit code, or the signal that ended it, such as `SIGKILL`.",
     "direction": "`h2d`, `d2h`, `d2d`, `h2h` as the caller asked; `default` where the addresses decide (`cudaMemcpyDefault`,"
     " `cuMemcpy`); `peer` between two devices. Of a disk `read`,"
-    " `write`, `flush`, `discard` or `other`.",
+    " `write`, `flush`, `discard` or `other`; of an interface `received` or `sent`.",
     "device": "A disk as in /proc/diskstats, such as `nvme0n1`, at most 64, then `other`. Of waits also `unknown`.",
     "member": "`traced` for a process that made calls itself, `worker` for one that it, or another worker of it, has made.",
+    "family": "`ipv4` or `ipv6`: what is on the wire, also where an IPv6 socket speaks IPv4.",
+    "peer": "By the port of the other end: `nfs` (2049), `smb` (445), `object` (9000, 7480), `https` (443, 8443), `http` (80,"
+    " 8080), `ssh`, `dns`, `rendezvous` (29400, 29500), `ephemeral` from 32768 on, as NCCL and clients have; `other`.",
+    "interface": "A network interface, at most 16; `other` for all else, and for those that come and go with containers, such as"
+    " veth.",
     "state": "What a thread does: `on_cpu`; `reclaim`, on the CPU freeing memory; `gpu_wait`; `runnable`, ready and without a"
     " CPU; `throttled` by the quota of its cgroup; asleep for `io`, `memory`, a major `fault`, a `lock`, a `pipe`, a `socket`,"
     " `poll`, a time-out (`sleep`), a `child`; `stopped`; `other`. Of a wait chain also `unresolved`.",
@@ -88,15 +93,17 @@ LABEL_MEANINGS = {
     "libbpf": "The library's version.",
     "kernel": "The kernel's release.",
     "attach_kind": "The kind that was chosen at the start: `session`, `multi` or `single`; `entry` where returns are not probed.",
-    "kind": "The kind of this attachment: the same values. Of forks `thread` or `process`.",
+    "kind": "The kind of this attachment: the same values. Of forks `thread` or `process`; of a segment sent again `data`, or"
+    " `handshake` while a connection is being made.",
     "library": "`runtime`, `driver` or `nccl`; `unknown` where the mappings of a process could not be read.",
     "reason": "Of a failure to attach: `denied` (a right is missing), `malformed` (not the ELF file its name promises),"
     " `vanished` (process or file gone), `hidden` (an overlay has a later copy in its place, and its layer is out of reach),"
     " `no_symbols` (nothing in it to probe), `refused` (by the kernel). Of a loss: see below. Of the history:"
     " `queue_full` (the disk is slower than what happens), `not_written` (a write failed), `too_many_processes` (more than 256"
-    " at a time).",
-    "program": "`cuda`, `nccl`, `process`, `sched`, `block` or `memory`; of recursion also `reclaim`, `fault`, `interrupt`,"
-    " `pages` and `threads`; `mapping_watch` for news of fresh mappings.",
+    " at a time). Of sockets that were not read: `namespace` (it has another network namespace), `descriptors` (not looked at"
+    " yet, or more than 4,096), `deadline` (the kernel had more sockets than can be read in 50 ms).",
+    "program": "`cuda`, `nccl`, `process`, `sched`, `block`, `memory` or `network`; of recursion also `reclaim`, `fault`,"
+    " `interrupt`, `pages` and `threads`; `mapping_watch` for news of fresh mappings.",
     "map": "A kernel map; [bpf/README.md](../bpf/README.md) has them all.",
     "collector": f"`{'`, `'.join(config.COLLECTORS[:-1])}` or `{config.COLLECTORS[-1]}`.",
     "format": "`text`, `openmetrics` or `protobuf`.",
@@ -138,6 +145,7 @@ LOSS_MEANINGS = {
     LossReason.MEMORY_GROUPS_FULL: "The table of groups short of memory was full: reclaim and OOM kills of some are missing.",
     LossReason.RECLAIMS_FULL: "More tasks freed memory at a time than there is room for: a direct reclaim is missing.",
     LossReason.ALLOCATORS_FULL: "The table of page allocations was full: those of a process are missing.",
+    LossReason.RETRANSMITS_FULL: "The table of segments sent again was full: those of some control groups are missing.",
     LossReason.CADENCE_FULL: "The table of what recurs in steps was full: steps of a process are not found.",
 }
 CODES = (

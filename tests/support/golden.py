@@ -189,6 +189,7 @@ def _indented(value: Any, margin: str = "") -> str:
 def _of_places(one: Identity) -> PlaceTotals:
     """Of the machine, of the container of a process, and of the process as a workload."""
     machine, container = Identity(one.node), replace(one, rank="")
+    https, drops = ("https",), ("eth0", "sent")
     disk, read = ("nvme0n1",), ("nvme0n1", "read")
     reclaims = HistogramTotal(Counts.of([3, 1], begin=160), 4_000_000)
     return {
@@ -196,6 +197,10 @@ def _of_places(one: Identity) -> PlaceTotals:
             Series(catalog.CPU_STEAL, ()): 2_500_000_000,
             Series(catalog.CPU_IRQ, ()): 10_000_000,
             Series(catalog.CPU_SOFTIRQ, ()): 750_000_000,
+            Series(catalog.NETWORK_UNREAD, ("namespace",)): 3,
+            Series(catalog.NETWORK_INTERFACE_DROPS, drops): 7,
+            Series(catalog.NETWORK_INTERFACE_ERRORS, drops): 2,
+            Series(catalog.NETWORK_QUEUE_DROPS, drops): 5,
         },
         container: {
             Series(catalog.MEMORY_RECLAIM_DURATION, ()): reclaims,
@@ -207,6 +212,8 @@ def _of_places(one: Identity) -> PlaceTotals:
             Series(catalog.CPU_QUOTA_PERIODS, ()): 600,
             Series(catalog.CPU_QUOTA_THROTTLED_PERIODS, ()): 150,
             Series(catalog.CPU_QUOTA_THROTTLED, ()): 9_000_000_000,
+            Series(catalog.NETWORK_RETRANSMITS, ("ipv4", "data")): 23,
+            Series(catalog.NETWORK_RETRANSMITS, ("ipv6", "handshake")): 1,
             Series(catalog.BLOCK_QUEUE_DURATION, read): HistogramTotal(Counts(100, (5, 18)), 4_000_000),
             Series(catalog.BLOCK_DEVICE_DURATION, read): HistogramTotal(Counts(140, (23,)), 9_000_000),
             Series(catalog.BLOCK_BYTES, read): 23 * 262_144,
@@ -216,6 +223,11 @@ def _of_places(one: Identity) -> PlaceTotals:
             Series(catalog.MEMORY_SWAP, ()): 4_194_304,
             Series(catalog.BLOCK_WAIT, disk): 8_500_000,
             Series(catalog.BLOCK_WAITS, disk): 21,
+            Series(catalog.NETWORK_SOCKETS, https): 4,
+            Series(catalog.NETWORK_SOCKET_SEGMENTS, https): 4_000,
+            Series(catalog.NETWORK_SOCKET_RETRANSMITS, https): 19,
+            Series(catalog.NETWORK_SOCKET_ROUND_TRIP, https): 12_500_000,
+            Series(catalog.NETWORK_SOCKET_WINDOW, https): 10,
         },
     }
 

@@ -62,6 +62,7 @@ def _faults() -> Iterator[tuple[Episode, float]]:
     yield from _of_length("loader-sleeps", 1.0, 3.0)
     yield from _of_length("loader-computes", 1.0, 3.0)
     yield _with("loader-reads", 3.0)
+    yield from _network_faults()
     for seconds in (1.0, 2.0):
         yield _with("stopped", seconds / FAULT_SECONDS, scene=partial(scenes.stop, seconds))
     # A quarter of a step is hidden behind the work of its GPU.
@@ -72,6 +73,15 @@ def _faults() -> Iterator[tuple[Episode, float]]:
         yield _with("slow-gpu", factor - 1, f"--fault-factor={factor}")
     for mib in (64, 256):
         yield _with("slow-copy", mib / 200, f"--fault-bytes={mib * _MIB}")
+
+
+def _network_faults() -> Iterator[tuple[Episode, float]]:
+    for late_seconds, slower in ((0.003, 0.5), (0.02, 3.0)):
+        yield _with("slow-peer", slower, scene=partial(scenes.slow_peer, late_seconds))
+    yield _with("slow-peer-of-worker", 4.0)
+    yield _with("tool-call", scenes.TOOL_SECONDS / FAULT_SECONDS)
+    for one_of in (25, 15):
+        yield _with("tcp-loss", 25 / one_of, scene=partial(scenes.tcp_loss, one_of))
 
 
 DECOYS = (
@@ -95,6 +105,7 @@ SHORT = (
     "loader-sleeps",
     "slow-disk",
     "flooded-disk",
+    "slow-peer",
     "slow-rank",
     "slow-gpu",
     "quiet",
@@ -134,7 +145,7 @@ def long_sessions() -> Iterator[Episode]:
 
 
 def short_sessions() -> Iterator[Episode]:
-    """About fifteen episodes, and a decoy."""
+    """About twenty episodes, and a decoy."""
     for name in SHORT:
         yield again(EPISODES[name], 0.0 if EPISODES[name].is_decoy else 1.5, 2)
     yield _once(EPISODES["hung-rank"])

@@ -62,6 +62,7 @@ class TestDefaults:
             history_max_bytes=64 * 1024 * 1024,
             history_retention_seconds=86_400.0,
             procfs=Path("/proc"),
+            with_network_namespaces=False,
             capsules=Path("/var/lib/gpu-stall-exporter/capsules"),
             orchestrator=Orchestrator(
                 "auto", "", SERVICE_ACCOUNT / "ca.crt", SERVICE_ACCOUNT / "token", is_verified=True
@@ -138,6 +139,7 @@ class TestFile:
             series = {{ttl = "1h", max-workloads = 7}}
             history = {{path = "none", max-bytes = "3MiB", retention = "90m"}}
             path.procfs = "{tmp_path}"
+            network.namespaces = true
             capsule.directory = "none"
             standin.if-idle = true
             log = {{level = "debug", format = "json"}}
@@ -204,6 +206,7 @@ class TestFile:
             history_max_bytes=3 * 1024 * 1024,
             history_retention_seconds=5400.0,
             procfs=tmp_path,
+            with_network_namespaces=True,
             capsules=None,
             orchestrator=Orchestrator(
                 "kubelet", "https://10.0.0.7:10250", tmp_path / "ca.pem", tmp_path / "token", is_verified=False

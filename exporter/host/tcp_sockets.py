@@ -1,0 +1,128 @@
+"""Which TCP sockets are there, how far away are their peers, and what had to be sent again?
+
+In: inode numbers, as the descriptors of a process show them. Out: the sockets with these. By the kernel's own dump
+(sock_diag(7)), unpacked by hand: of a node's sockets a few are of interest, and pyroute2 takes 55 us for each where this takes 2.
+"""
+
+from __future__ import annotations
+
+import os
+import socket
+import struct
+import sys
+from collections.abc import Collection, Iterator
+from typing import Final, NamedTuple
+
+from exporter.host import netlink
+
+DESCRIPTORS_MAX: Final = 4096
+"""Of a process, that are looked at."""
+
+_BY_FAMILY: Final = 20  # SOCK_DIAG_BY_FAMILY
+_REQUEST: Final = struct.Struct("=BBBBI48s")  # family, protocol, extensions, padding, states, socket id
+_INFO: Final = 2  # INET_DIAG_INFO
+_CONNECTED: Final = 0xFFF & ~(1 << 10 | 1 << 7 | 1 << 6 | 1 << 3)  # but for LISTEN, CLOSE, TIME_WAIT and SYN_RECV
+_MESSAGE: Final = struct.Struct("=BBBBHH16s16sIQIIIII")
+_PEER_PORT_AT: Final = netlink.HEADER.size + 6
+_INODE_AT: Final = netlink.HEADER.size + _MESSAGE.size - 4
+_ATTRIBUTE: Final = struct.Struct("=HH")  # length, type
+_RTT_AT, _WINDOW_AT, _RETRANSMITS_AT, _SEGMENTS_AT = 68, 80, 100, 136
+"""Where struct tcp_info of linux/tcp.h has tcpi_rtt, tcpi_snd_cwnd, tcpi_total_retrans and tcpi_segs_out."""
+_INFO_BYTES_MIN: Final = _SEGMENTS_AT + 4
+_NUMBER: Final = struct.Struct("=I")
+_COOKIE_AT: Final = netlink.HEADER.size + 4 + 40
+
+
+class TcpSocket(NamedTuple):
+    """A connected one. cookie: no other socket of this machine has or will have it. round_trip_ns: smoothed, 0: not measured yet.
+
+    window: congestion window, in segments. segments: sent so far, retransmits: of them those sent again.
+    """
+
+    inode: int
+    cookie: int
+    peer_port: int
+    round_trip_ns: int
+    window: int
+    segments: int
+    retransmits: int
+
+
+def tcp_sockets(one: socket.socket, wanted: Collection[int], deadline: float) -> Iterator[TcpSocket]:
+    """Those of the wanted inodes, of the namespace that the netlink socket is of. Raises what netlink.dump() does."""
+    for family in (socket.AF_INET, socket.AF_INET6):
+        request = _REQUEST.pack(family, socket.IPPROTO_TCP, 1 << (_INFO - 1), 0, _CONNECTED, bytes(48))
+        for message in netlink.dump(one, _BY_FAMILY, request, deadline):
+            if len(message) >= _INODE_AT + 4 and _NUMBER.unpack_from(message, _INODE_AT)[0] in wanted:
+                info = _info_of(message)
+                if len(info) >= _INFO_BYTES_MIN:
+                    yield _socket_of(message, info)
+
+
+def _info_of(message: bytes) -> bytes:
+    at = _INODE_AT + 4
+    while at + _ATTRIBUTE.size <= len(message):
+        length, kind = _ATTRIBUTE.unpack_from(message, at)
+        if kind == _INFO:
+            return message[at + _ATTRIBUTE.size : at + length]
+        at += max((length + 3) & ~3, _ATTRIBUTE.size)
+    return b""
+
+
+def _socket_of(message: bytes, info: bytes) -> TcpSocket:
+    rtt_us, window, retransmits, segments = (
+        _NUMBER.unpack_from(info, at)[0] for at in (_RTT_AT, _WINDOW_AT, _RETRANSMITS_AT, _SEGMENTS_AT)
+    )
+    return TcpSocket(
+        inode=_NUMBER.unpack_from(message, _INODE_AT)[0],
+        cookie=int.from_bytes(message[_COOKIE_AT : _COOKIE_AT + 8], sys.byteorder),
+        peer_port=int.from_bytes(message[_PEER_PORT_AT : _PEER_PORT_AT + 2], "big"),
+        round_trip_ns=rtt_us * 1000,
+        window=window,
+        segments=segments,
+        retransmits=retransmits,
+    )
+
+
+class Descriptors(NamedTuple):
+    """Of a process. sockets: their inodes. is_whole: whether all of its descriptors were looked at."""
+
+    sockets: frozenset[int]
+    is_whole: bool
+
+
+def socket_inodes(proc: str, tgid: int) -> Descriptors:
+    """Sockets of any kind that a process has open; none where it has ended, or may not be looked at."""
+    found, looked_at = set(), 0
+    try:
+        with os.scandir(f"{proc}/{tgid}/fd") as entries:
+            for entry in entries:
+                looked_at += 1
+                if looked_at > DESCRIPTORS_MAX:
+                    break
+                try:
+                    link = os.readlink(entry.path)  # noqa: PTH115 - 100 descriptors a process
+                except OSError:
+                    continue  # closed meanwhile
+                if link.startswith("socket:["):
+                    found.add(int(link[8:-1]))
+    except OSError:
+        return Descriptors(frozenset(), is_whole=True)
+    return Descriptors(frozenset(found), is_whole=looked_at <= DESCRIPTORS_MAX)
+
+
+def network_namespace(proc: str, tgid: int | str) -> int:
+    """The number of the network namespace of a process; 0 where it cannot be known."""
+    try:
+        return os.stat(f"{proc}/{tgid}/ns/net").st_ino  # noqa: PTH116 - a string is at hand
+    except OSError:
+        return 0
+
+
+def children(proc: str, tgid: int) -> list[int]:
+    """Processes that a process has started, by its main thread."""
+    try:
+        with open(f"{proc}/{tgid}/task/{tgid}/children", "rb") as file:  # noqa: PTH123
+            return [int(word) for word in file.read(64 * 1024).split()]
+    except (OSError, ValueError):
+        return []

@@ -1,0 +1,34 @@
+"""The file systems that bpf/lib/blocked.bpf.h takes for another machine's are those that the kernel calls so."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+
+SOURCE = (Path(__file__).parents[2] / "bpf" / "lib" / "blocked.bpf.h").read_text(encoding="utf-8")
+MAGIC = Path("/usr/include/linux/magic.h")
+OF_NETWORK = {
+    "NFS_SUPER_MAGIC",
+    "SMB_SUPER_MAGIC",
+    "CIFS_SUPER_MAGIC",
+    "SMB2_SUPER_MAGIC",
+    "CEPH_SUPER_MAGIC",
+    "V9FS_MAGIC",
+    "AFS_SUPER_MAGIC",
+    "AFS_FS_MAGIC",
+    "CODA_SUPER_MAGIC",
+}
+"""Of linux/magic.h."""
+OUTSIDE_OF_THE_KERNEL = {0x0BD00BD0, 0x19830326, 0x47504653, 0xAAD7AAEA}
+"""Lustre, BeeGFS, GPFS, PanFS: as stat(1) of coreutils knows them."""
+
+
+@pytest.mark.skipif(not MAGIC.exists(), reason=f"needs {MAGIC}, of the kernel's headers for C")
+def test_numbers_are_those_of_the_kernel() -> None:
+    """And of no other file system; FUSE and disks that several machines share are not among them."""
+    known = dict(re.findall(r"^#define\s+(\w+)\s+(0x[0-9A-Fa-f]+)", MAGIC.read_text(encoding="ascii"), flags=re.M))
+    cases = {int(number, 16) for number in re.findall(r"case (0x[0-9a-f]+):", SOURCE)}
+
+    assert cases - OUTSIDE_OF_THE_KERNEL == {int(known[name], 16) for name in OF_NETWORK}

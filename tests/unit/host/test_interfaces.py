@@ -1,0 +1,62 @@
+"""interfaces: the kernel's own dump of this machine's interfaces, compared with what /proc and /sys say."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import time
+from contextlib import closing
+from pathlib import Path
+
+from exporter.host import interfaces, netlink
+
+PATIENCE_SECONDS = 10
+
+
+class TestLinks:
+    """RTM_GETLINK."""
+
+    def test_names_and_numbers_are_those_of_sysfs(self) -> None:
+        """Of every interface here; the loopback has no kind."""
+        with closing(netlink.route_socket()) as one:
+            found = list(interfaces.links(one, time.monotonic() + PATIENCE_SECONDS))
+
+        assert {link.name: link.number for link in found} == {
+            path.name: int((path / "ifindex").read_text()) for path in Path("/sys/class/net").iterdir() if path.is_dir()
+        }
+        assert {link.kind for link in found if link.name == "lo"} == {""}
+
+
+class TestQueues:
+    """RTM_GETQDISC."""
+
+    def test_every_interface_has_one_at_the_root_at_most(self) -> None:
+        """For what is sent."""
+        with closing(netlink.route_socket()) as one:
+            numbers = {link.number for link in interfaces.links(one, time.monotonic() + PATIENCE_SECONDS)}
+        with closing(netlink.route_socket()) as one:
+            sent = [
+                queue.number
+                for queue in interfaces.queues(one, time.monotonic() + PATIENCE_SECONDS)
+                if not queue.is_received
+            ]
+
+        assert len(sent) == len(set(sent))
+        assert set(sent) <= numbers
+
+
+class TestImport:
+    """Only what is needed of pyroute2."""
+
+    def test_little_of_it_is_imported(self) -> None:
+        """Nothing of its sockets, its database, its protocols: a third of its modules."""
+        script = (
+            "import sys, time; from exporter.host import interfaces, netlink; one = netlink.route_socket();"
+            "list(interfaces.links(one, time.monotonic() + 10));"
+            "print(*(name for name in sys.modules if name.startswith('pyroute2.')))"
+        )
+        done = subprocess.run([sys.executable, "-c", script], check=True, capture_output=True, text=True)
+        imported = done.stdout.split()
+
+        assert "pyroute2.netlink.rtnl.ifinfmsg" in imported
+        assert not [name for name in imported if name.startswith(("pyroute2.ndb", "pyroute2.iproute", "pyroute2.dhcp"))]

@@ -1,0 +1,91 @@
+"""tcp_sockets: descriptors of a fake /proc, and sockets of this very process by the kernel's own dump, which needs no right."""
+
+from __future__ import annotations
+
+import os
+import socket
+import time
+from contextlib import closing
+from pathlib import Path
+
+import pytest
+
+from exporter.errors import NotPossibleHere
+from exporter.host import netlink, tcp_sockets
+from exporter.units import NANOSECONDS
+
+PATIENCE_SECONDS = 10
+
+
+def _proc(folder: Path, *links: str) -> str:
+    (folder / "7" / "fd").mkdir(parents=True)
+    for number, link in enumerate(links):
+        (folder / "7" / "fd" / str(number)).symlink_to(link)
+    return str(folder)
+
+
+class TestDescriptors:
+    """/proc/TGID/fd."""
+
+    def test_sockets_are_found_by_their_inode(self, tmp_path: Path) -> None:
+        """Among files, pipes and devices."""
+        proc = _proc(tmp_path, "/dev/null", "socket:[4711]", "pipe:[12]", "socket:[4712]", "anon_inode:[eventpoll]")
+
+        assert tcp_sockets.socket_inodes(proc, 7) == (frozenset({4711, 4712}), True)
+
+    def test_process_that_is_gone_has_none(self, tmp_path: Path) -> None:
+        """It is no error."""
+        assert tcp_sockets.socket_inodes(str(tmp_path), 7) == (frozenset(), True)
+
+    def test_more_than_can_be_looked_at_is_told(self, tmp_path: Path) -> None:
+        """Of 4,100 the first 4,096."""
+        proc = _proc(tmp_path, *(f"socket:[{n}]" for n in range(4100)))
+        found = tcp_sockets.socket_inodes(proc, 7)
+
+        assert (len(found.sockets), found.is_whole) == (4096, False)
+
+    def test_children_are_those_of_the_main_thread(self, tmp_path: Path) -> None:
+        """As the kernel lists them."""
+        (tmp_path / "7" / "task" / "7").mkdir(parents=True)
+        (tmp_path / "7" / "task" / "7" / "children").write_text("8 9 ")
+
+        assert tcp_sockets.children(str(tmp_path), 7) == [8, 9]
+        assert tcp_sockets.children(str(tmp_path), 8) == []
+
+
+class TestDump:
+    """Of a connection of this process over the loopback interface."""
+
+    @pytest.mark.parametrize("address", ["127.0.0.1", "::1"])
+    def test_wanted_socket_is_told(self, address: str) -> None:
+        """Its peer's port, what it has sent, and a round trip; the listener and the other end were not asked for."""
+        family = socket.AF_INET6 if ":" in address else socket.AF_INET
+        try:
+            listener = socket.create_server((address, 0), family=family)
+        except OSError:
+            pytest.skip(f"there is no {address} here")
+        port = listener.getsockname()[1]
+        with listener, socket.create_connection((address, port)) as client:
+            other, _ = listener.accept()
+            with other, closing(netlink.diag_socket()) as one:
+                client.send(bytes(100))
+                other.recv(100)
+                until = time.monotonic() + PATIENCE_SECONDS
+                (found,) = tcp_sockets.tcp_sockets(one, {os.fstat(client.fileno()).st_ino}, until)
+
+        assert found.peer_port == port
+        assert found.segments >= 2
+        assert found.retransmits == 0
+        assert 0 < found.round_trip_ns < NANOSECONDS
+        assert found.window > 0
+        assert found.cookie > 0
+
+    def test_deadline_ends_it(self) -> None:
+        """One that has passed already."""
+        with closing(netlink.diag_socket()) as one, pytest.raises(netlink.TooLate):
+            list(tcp_sockets.tcp_sockets(one, {1}, time.monotonic() - 1))
+
+    def test_refusal_is_ours(self) -> None:
+        """A request that the kernel does not know."""
+        with closing(netlink.diag_socket()) as one, pytest.raises(NotPossibleHere):
+            list(netlink.dump(one, 77, bytes(8), time.monotonic() + PATIENCE_SECONDS))
