@@ -29,20 +29,22 @@ static __always_inline u64 group_of_socket(struct sock *socket)
 {
 	if (!bpf_core_field_exists(socket->sk_cgrp_data.cgroup))
 		return 0;
-	struct cgroup *group = BPF_CORE_READ(socket, sk_cgrp_data.cgroup);
+	struct cgroup *group = socket->sk_cgrp_data.cgroup;
 
-	return group ? BPF_CORE_READ(group, kn, id) : 0;
+	return group ? group->kn->id : 0;
 }
 
 static __always_inline enum ip_family family_of(struct sock_common *common)
 {
-	u32 words[4] = {};
-
-	if (BPF_CORE_READ(common, skc_family) != AF_INET6)
+	if (common->skc_family != AF_INET6)
 		return FAMILY_IPV4;
 	if (!bpf_core_field_exists(common->skc_v6_daddr))
 		return FAMILY_IPV6;
-	bpf_core_read(words, sizeof(words), &common->skc_v6_daddr);
+	struct in6_addr peer = {};
+
+	bpf_core_read(&peer, sizeof(peer), &common->skc_v6_daddr);
+	u32 *words = peer.in6_u.u6_addr32;
+
 	return !words[0] && !words[1] && words[2] == MAPPED_IPV4 ? FAMILY_IPV4 : FAMILY_IPV6;
 }
 
@@ -83,7 +85,7 @@ int network_retransmit(u64 *context)
 	struct sk_buff *buffer = (void *)context[1];
 	struct tcp_skb_cb *control = (void *)&buffer->cb;
 	u32 segments = BPF_CORE_READ(control, tcp_gso_segs);
-	bool is_handshake = BPF_CORE_READ(socket, __sk_common.skc_state) == TCP_SYN_SENT;
+	bool is_handshake = socket->__sk_common.skc_state == TCP_SYN_SENT;
 
 	return sent_again(socket, &socket->__sk_common, segments ? segments : 1, is_handshake);
 }

@@ -24,8 +24,8 @@ from tests.support.traced import eventually
 pytestmark = pytest.mark.end_to_end
 
 CLIENT, SERVER = "c1" * 32, "5e" * 32
-UNSHOWN = 3
-"""Segments that this kernel does not show, at most."""
+UNSHOWN_SHARE = 0.02
+"""Segments that this kernel does not show a program, at most: one in some hundreds where the machine has much to do."""
 RETRANSMITS = "gpustall_network_retransmits_total"
 FLAGS = ("--ranks=1", "--steps=0", "--sync=block", "--loader-workers=0", "--loader-fetch-bytes=65536", "--quiet")
 
@@ -99,7 +99,8 @@ class TestLoss:
             time.sleep(1.2)  # the collector's own second
             page = scene.exporter.scrape()
 
-        assert all(-UNSHOWN <= ours - theirs <= 0 for ours, theirs in zip(sent_again(page), counted, strict=True))
+        for ours, theirs in zip(sent_again(page), counted, strict=True):
+            assert theirs * (1 - UNSHOWN_SHARE) - 1 <= ours <= theirs
         assert page.total("gpustall_network_socket_segments_total", peer="ephemeral", **of_rank) > 100
 
     def test_other_namespaces_are_not_entered_unasked(self) -> None:

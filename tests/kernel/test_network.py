@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import subprocess
 import sys
 import time
@@ -23,8 +24,8 @@ from tests.faults.injectors.network import Wire
 from tests.support.traced import Tracer, eventually, tracer
 
 ANSWERS, ANSWER_BYTES = 100, 64 << 10
-UNSHOWN = 3
-"""Events that this kernel does not show, at most: one in some thousands, as with switches."""
+UNSHOWN_SHARE = 0.02
+"""Events that this kernel does not show a program, at most: one in some hundreds where the machine has much to do."""
 CLIENT = f"""
 import socket, sys
 with socket.create_connection((sys.argv[1], int(sys.argv[2]))) as connection:
@@ -102,7 +103,7 @@ def rows_of(traced: Tracer, group: Path) -> dict[IpFamily, RetransmitRow]:
 
 def as_many_as(counted: int) -> range:
     """Of the kernel's own count: never more."""
-    return range(max(counted - UNSHOWN, 0), counted + 1)
+    return range(counted - math.ceil(counted * UNSHOWN_SHARE), counted + 1)
 
 
 def fetch(wire: Wire, groups: Groups, address: str = network.PEER_ADDRESS, one_of: int = 0) -> int:
@@ -153,7 +154,7 @@ class TestRetransmits:
         segments = sum(row.segments for row in rows_of(account_tracer, groups.server).values())
 
         assert segments in as_many_as(wire.retransmitted(wire.peer))
-        assert segments < 100
+        assert segments < ANSWERS * 5  # of some fifty an answer
         assert rows_of(account_tracer, groups.client) == {}
 
     def test_an_ipv6_socket_that_speaks_ipv4_is_ipv4(self, account_tracer: Tracer, wire: Wire, groups: Groups) -> None:
@@ -218,7 +219,7 @@ class TestRetransmits:
 
             assert [*read_retransmits(table)] == [other]
             assert [*small.losses()] == ["network retransmits_full"]
-            assert small.losses()["network retransmits_full"] >= wire.retransmitted(wire.peer) - UNSHOWN > 0
+            assert small.losses()["network retransmits_full"] >= min(as_many_as(wire.retransmitted(wire.peer))) > 0
 
 
 class TestInterfaces:
