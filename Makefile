@@ -55,7 +55,7 @@ conformance: build $(VENV)/dev ## What we serve and push, checked by an OpenTele
 	$(SUDO) env XDG_CACHE_HOME="$$cache" $(PYTEST) -q tests/conformance
 
 # FLAGS=--long: 240 episodes and more, in an hour and a half; FLAGS="--replay DIR": what --long --out DIR has kept.
-faults: build $(VENV)/dev ## Real faults, and whether the chains say so: fifteen in five minutes, with FLAGS=--long hundreds
+faults: build $(VENV)/dev ## Real faults, and whether the chains say so: twenty in eight minutes, with FLAGS=--long hundreds
 	$(SUDO) $(BIN)/python -m tests.faults.campaign $(or $(FLAGS),--short)
 
 # --output, a folder outside of the tree for instance: FLAGS=--output=DIR

@@ -252,7 +252,9 @@ class TestNotHere:
                 "interrupt",
                 "threads",
                 "stacks",
+                "memory",
                 "network",
+                "block",
             )
         )
         assert only(rows["BPF objects"])["remedy"] == "run `make build`"

@@ -242,6 +242,14 @@ _ENDS = (
         fault=("--fault=crash",),
         end=End.DIES,
     ),
+    Episode(
+        name="oom-killed",
+        says="the job's control group has no memory left, and the kernel ends the job",
+        cause=Cause.OOM_KILLED,
+        flags=GPU_BOUND,
+        scene=scenes.killed_by_limit,
+        end=End.DIES,
+    ),
 )
 
 _DECOYS = (

@@ -94,7 +94,7 @@ DECOYS = (
     "idle-thread",
     "out-of-memory-survived",
 )
-LAST = {"hung-rank": 12, "out-of-memory": 10, "crash": 5}
+LAST = {"hung-rank": 12, "out-of-memory": 10, "crash": 5, "oom-killed": 5}
 """Episodes that end the job, and how often they are made."""
 
 SHORT = (
@@ -124,11 +124,12 @@ def again(episode: Episode, slower: float, windows: int) -> Episode:
 
 
 def _once(episode: Episode) -> Episode:
-    """One that ends the job."""
+    """One that ends the job: at once by its own flag, or within a while by what is done to it."""
     first = round(LEARN_SECONDS / episode.step_seconds)
+    steps = 1 if episode.fault else round(FAULT_SECONDS / episode.step_seconds)
     return replace(
         episode,
-        window=Window(first, first + 1),
+        window=Window(first, first + steps),
         steps=first + round(QUIET_SECONDS / episode.step_seconds),
         hang_seconds=LEARN_SECONDS * 1.5 + FAULT_SECONDS,
     )
