@@ -509,6 +509,22 @@ struct fork_key {
 	__u32 is_thread;
 };
 
+/* ---- memory ------------------------------------------------------------------------------------------------ */
+
+/* Names of folders of a control group, the innermost first: the group may be gone before anybody asks for its path. */
+#define GROUP_NAMES 5
+#define GROUP_NAME_BYTES 96
+#define GROUP_NAMES_BYTES (GROUP_NAMES * GROUP_NAME_BYTES)
+
+/* Of a control group of the memory controller; its number is the key. */
+struct memory_row {
+	__u64 reclaim_ns; /* direct reclaim by its tasks, as the slots count it */
+	__u64 reclaimed_pages;
+	__u64 oom_kills;
+	char names[GROUP_NAMES_BYTES];
+	__u64 slots[HIST_SLOTS];
+};
+
 /* ---- network ----------------------------------------------------------------------------------------------- */
 
 enum ip_family {
@@ -604,8 +620,9 @@ enum loss_program {
 	LOSS_IN_PROCESS = 2,
 	LOSS_IN_SCHED = 3,
 	LOSS_IN_BLOCK = 4,
-	LOSS_IN_NETWORK = 5,
-	LOSS_PROGRAMS = 6,
+	LOSS_IN_MEMORY = 5,
+	LOSS_IN_NETWORK = 6,
+	LOSS_PROGRAMS = 7,
 };
 
 enum loss_reason {
@@ -634,8 +651,11 @@ enum loss_reason {
 	LOSS_DISKS_FULL = 22,
 	LOSS_DISK_WAITS_FULL = 23,
 	LOSS_FORKS_FULL = 24,
-	LOSS_RETRANSMITS_FULL = 25,
-	LOSS_REASONS = 26,
+	LOSS_MEMORY_GROUPS_FULL = 25,
+	LOSS_RECLAIMS_FULL = 26,
+	LOSS_ALLOCATORS_FULL = 27,
+	LOSS_RETRANSMITS_FULL = 28,
+	LOSS_REASONS = 29,
 };
 
 /* Sizes: user space unpacks by them. */
@@ -677,6 +697,7 @@ ABI_SIZE(struct disk_user_key, 28);
 ABI_SIZE(struct disk_use, 16);
 ABI_SIZE(struct disk_wait_key, 8);
 ABI_SIZE(struct disk_wait, 16);
+ABI_SIZE(struct memory_row, 3208);
 ABI_SIZE(struct retransmit_key, 16);
 ABI_SIZE(struct retransmit_row, 16);
 ABI_SIZE(struct mapping_row, 48);

@@ -145,11 +145,6 @@ __noinline int heal_running(struct thread *thread, u64 run_delay_ns, u64 now_ns)
 	return 0;
 }
 
-static __always_inline bool is_running(const struct account *account)
-{
-	return account->state == STATE_ON_CPU || account->state == STATE_RECLAIM;
-}
-
 __noinline int switched_out(struct thread *thread, struct turn *turn)
 {
 	if (!thread || !turn)
@@ -158,8 +153,8 @@ __noinline int switched_out(struct thread *thread, struct turn *turn)
 	u64 now_ns = turn->now_ns, stopped_ns = now_ns;
 	bool is_known = !account->is_unknown;
 
-	if (is_known && is_running(account) && turn->state == STATE_FAULT && account->fault_ns > account->since_ns &&
-	    account->fault_ns < now_ns)
+	if (is_known && is_running(account) && turn->state == STATE_FAULT && account->fault_ns &&
+	    account->fault_ns >= account->since_ns && account->fault_ns < now_ns)
 		stopped_ns = account->fault_ns; /* what it has done since then it did for the page */
 	keep_bases(thread, stopped_ns);
 	account->is_unknown = false;

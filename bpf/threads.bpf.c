@@ -82,7 +82,7 @@ int threads_read(struct bpf_iter__task *context)
 	row->tid = visible_tid(task);
 	row->tgid = visible_tid(BPF_CORE_READ(task, group_leader));
 	row->run_delay_ns = BPF_CORE_READ(task, sched_info.run_delay) - thread->account.first_run_delay_ns +
-			    thread->account.stolen_ns;
+			    thread->account.stolen_ns + thread->account.interrupted_ns;
 	BPF_CORE_READ_STR_INTO(&row->comm, task, comm);
 	bpf_seq_write(context->meta->seq, row, sizeof(*row));
 	return 0;

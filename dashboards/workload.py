@@ -165,6 +165,66 @@ _CUDA = (
     ),
 )
 
+_BY_CONTAINER = "sum by (node, container)"
+_OF_CONTAINER = "{{container}} on {{node}}"
+
+_CONTAINERS = (
+    graph(
+        "Memory freed before it is given",
+        "Seconds in a second that tasks of a container spend in direct reclaim, traced or not.",
+        Query(
+            f"{_BY_CONTAINER} (rate({of_workloads('gpustall_memory_reclaim_duration_seconds_sum')}[$__rate_interval]))"
+            f" or histogram_sum({_BY_CONTAINER}"
+            f" (rate({of_workloads('gpustall_memory_reclaim_duration_seconds')}[$__rate_interval])))",
+            _OF_CONTAINER,
+        ),
+        unit="s",
+    ),
+    graph(
+        "Memory",
+        "What the containers have, page cache included, and may have; and what of the ranks is swapped out.",
+        Query(f"{_BY_CONTAINER} ({of_workloads('gpustall_memory_used_bytes')})", f"{_OF_CONTAINER}: has"),
+        Query(f"{_BY_CONTAINER} ({of_workloads('gpustall_memory_limit_bytes')})", f"{_OF_CONTAINER}: may have"),
+        Query(f"{_BY_CONTAINER} ({of_workloads('gpustall_memory_swap_bytes')})", f"{_OF_CONTAINER}: swapped out"),
+        unit="bytes",
+    ),
+    graph(
+        "Major faults and OOM kills",
+        "In a second: pages that had to be read, and processes that the kernel ended for want of memory.",
+        Query(
+            f"{_BY_CONTAINER} (rate({of_workloads('gpustall_memory_major_faults_total')}[$__rate_interval]))",
+            f"{_OF_CONTAINER}: faults",
+        ),
+        Query(
+            f"{_BY_CONTAINER} (rate({of_workloads('gpustall_memory_oom_kills_total')}[$__rate_interval]))",
+            f"{_OF_CONTAINER}: kills",
+        ),
+        unit="ops",
+    ),
+    graph(
+        "CPUs taken away",
+        "As a number of CPUs: by the containers' own quota, by the hypervisor, by interrupts.",
+        Query(
+            f"{_BY_CONTAINER} (rate({of_workloads('gpustall_cpu_quota_throttled_seconds_total')}[$__rate_interval]))",
+            f"{_OF_CONTAINER}: quota",
+        ),
+        Query(
+            f"sum by (node) (rate({of_workloads('gpustall_cpu_steal_seconds_total')}[$__rate_interval]))",
+            "{{node}}: hypervisor",
+        ),
+        Query(
+            f"sum by (rank) (rate({of_workloads('gpustall_interrupted_seconds_total')}[$__rate_interval]))",
+            "rank {{rank}}: interrupts",
+        ),
+        Query(
+            f"sum by (node) (rate({of_workloads('gpustall_cpu_irq_seconds_total')}[$__rate_interval]))"
+            f" + sum by (node) (rate({of_workloads('gpustall_cpu_softirq_seconds_total')}[$__rate_interval]))",
+            "{{node}}: interrupts",
+        ),
+    ),
+)
+"""Of containers and machines: nothing where a rank is chosen."""
+
 _SOCKETS = (
     graph(
         "TCP segments sent again",
@@ -226,5 +286,6 @@ BOARD = Board(
         Row("Steps", _STEPS),
         Row("Network", _SOCKETS, is_collapsed=True),
         Row("CUDA", _CUDA),
+        Row("Containers", _CONTAINERS, is_collapsed=True),
     ),
 )

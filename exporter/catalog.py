@@ -203,6 +203,15 @@ CULPRIT = Metric(
     "The same time as gpustall_lost_seconds_total, also by the program that held the CPU; the culprit is empty where a cause"
     " has none.",
 )
+INTERRUPTED = Metric(
+    "gpustall_interrupted_seconds_total",
+    "gpustall.interrupted",
+    "s",
+    Kind.COUNTER,
+    (),
+    "Time from the entry of interrupts, soft ones included, to their end on a CPU that a thread of the process or of its workers"
+    " ran on or waited for; what of it the GPU had to wait for is lost time of the cause irq.",
+)
 WAIT_CHAIN = Metric(
     "gpustall_wait_chain_seconds_total",
     "gpustall.wait_chain",
@@ -464,6 +473,125 @@ SAMPLED_PROCESSES = Metric(
     "Processes of which only one kernel launch in 64 is timed, because more would cost them too much or it was asked for; all"
     " launches are counted.",
 )
+MEMORY_RECLAIM_DURATION = Metric(
+    "gpustall_memory_reclaim_duration_seconds",
+    "gpustall.memory.reclaim.duration",
+    "s",
+    Kind.HISTOGRAM,
+    (),
+    "Time from where a task of the container begins to free memory itself, because it wants some and none is free, to where it"
+    " has done so; of every task of the machine, traced or not.",
+)
+MEMORY_RECLAIMED = Metric(
+    "gpustall_memory_reclaimed_bytes_total",
+    "gpustall.memory.reclaimed",
+    "By",
+    Kind.COUNTER,
+    (),
+    "Memory that tasks of the container freed themselves because they wanted some and none was free.",
+)
+MEMORY_OOM_KILLS = Metric(
+    "gpustall_memory_oom_kills_total",
+    "gpustall.memory.oom_kills",
+    "{kill}",
+    Kind.COUNTER,
+    (),
+    "Processes of the container that the kernel ended because memory had run out, counted when they are gone.",
+)
+MEMORY_MAJOR_FAULTS = Metric(
+    "gpustall_memory_major_faults_total",
+    "gpustall.memory.major_faults",
+    "{fault}",
+    Kind.COUNTER,
+    (),
+    "Page faults for which a page had to be read, by all processes in the control groups of traced ones.",
+)
+MEMORY_SWAP = Metric(
+    "gpustall_memory_swap_bytes",
+    "gpustall.memory.swap",
+    "By",
+    Kind.GAUGE,
+    (),
+    "Memory of the traced processes that has been swapped out, without shared memory; absent on a machine without swap.",
+)
+MEMORY_USED = Metric(
+    "gpustall_memory_used_bytes",
+    "gpustall.memory.used",
+    "By",
+    Kind.GAUGE,
+    (),
+    "Memory that the control groups of traced processes have now, page cache included; absent for the root group.",
+)
+MEMORY_LIMIT = Metric(
+    "gpustall_memory_limit_bytes",
+    "gpustall.memory.limit",
+    "By",
+    Kind.GAUGE,
+    (),
+    "Memory that those control groups may have: the smallest limit of a group and those above it; absent where there is none.",
+)
+MEMORY_PAGE_ALLOCATED = Metric(
+    "gpustall_memory_page_allocated_bytes_total",
+    "gpustall.memory.page_allocated",
+    "By",
+    Kind.COUNTER,
+    (),
+    "Pages that the kernel allocated while threads of the process and of those forked from it ran, page cache and its own tables"
+    " included; only with --memory.page-allocations.",
+)
+CPU_QUOTA_PERIODS = Metric(
+    "gpustall_cpu_quota_periods_total",
+    "gpustall.cpu.quota.periods",
+    "{period}",
+    Kind.COUNTER,
+    (),
+    "Periods in which the CPU quota of the container was enforced: the sum over the control groups of its traced processes and"
+    " those above them that have a quota.",
+)
+CPU_QUOTA_THROTTLED_PERIODS = Metric(
+    "gpustall_cpu_quota_throttled_periods_total",
+    "gpustall.cpu.quota.throttled_periods",
+    "{period}",
+    Kind.COUNTER,
+    (),
+    "Of those periods the ones in which the quota was used up and somebody had to wait: the sum over the same control groups.",
+)
+CPU_QUOTA_THROTTLED = Metric(
+    "gpustall_cpu_quota_throttled_seconds_total",
+    "gpustall.cpu.quota.throttled",
+    "s",
+    Kind.COUNTER,
+    (),
+    "Time from where a CPU of such a control group finds the quota used up to where it may run the group again, added up over"
+    " CPUs and control groups.",
+)
+CPU_STEAL = Metric(
+    "gpustall_cpu_steal_seconds_total",
+    "gpustall.cpu.steal",
+    "s",
+    Kind.COUNTER,
+    (),
+    "Time that the hypervisor gave this machine's CPUs to others while they had something to do, added up over CPUs since the"
+    " machine was started, as /proc/stat counts it.",
+)
+CPU_IRQ = Metric(
+    "gpustall_cpu_irq_seconds_total",
+    "gpustall.cpu.irq",
+    "s",
+    Kind.COUNTER,
+    (),
+    "Time from the entry of hard interrupts to their end, added up over CPUs since the machine was started, as /proc/stat counts"
+    " it: next to nothing on kernels that only sample it.",
+)
+CPU_SOFTIRQ = Metric(
+    "gpustall_cpu_softirq_seconds_total",
+    "gpustall.cpu.softirq",
+    "s",
+    Kind.COUNTER,
+    (),
+    "Time from the entry of soft interrupts to their end, added up over CPUs since the machine was started, as /proc/stat counts"
+    " it: by samples on most kernels.",
+)
 LEVELS = (CHAIN_ACTIVE, CHAIN_SEVERITY)
 """Of several processes of one workload the highest counts, not the sum."""
 
@@ -495,6 +623,7 @@ METRICS_OF_COLLECTOR: dict[str, tuple[Metric, ...]] = {
         THREAD_TIME,
         LOST,
         CULPRIT,
+        INTERRUPTED,
         WAIT_CHAIN,
         STEP_DURATION,
     ),
@@ -513,8 +642,24 @@ METRICS_OF_COLLECTOR: dict[str, tuple[Metric, ...]] = {
         BLOCK_WAIT,
         BLOCK_WAITS,
     ),
-    "memory": (),
-    "cpu": (),
+    "memory": (
+        MEMORY_RECLAIM_DURATION,
+        MEMORY_RECLAIMED,
+        MEMORY_OOM_KILLS,
+        MEMORY_MAJOR_FAULTS,
+        MEMORY_SWAP,
+        MEMORY_USED,
+        MEMORY_LIMIT,
+        MEMORY_PAGE_ALLOCATED,
+    ),
+    "cpu": (
+        CPU_QUOTA_PERIODS,
+        CPU_QUOTA_THROTTLED_PERIODS,
+        CPU_QUOTA_THROTTLED,
+        CPU_STEAL,
+        CPU_IRQ,
+        CPU_SOFTIRQ,
+    ),
     "process": (
         PROCESS_STARTS,
         PROCESS_FORKS,

@@ -139,9 +139,7 @@ class Daemon:
         )
         self._ledger = Ledger(config.series_ttl_seconds, clock.now())
         self._with_returns = loaded.with_returns
-        # Where returns are not probed, there is no launch to be timed less often.
-        limit = config.overhead_limit if loaded.with_returns else math.inf
-        self._governor = Governor(cost, limit, is_duty=config.launch_mode == "duty")
+        self._governor = Governor(cost, self._overhead_limit(config), is_duty=config.launch_mode == "duty")
         names = self._enquirer.directory if self._enquirer else None
         self.publication = Publication(
             self.tables,
@@ -163,7 +161,7 @@ class Daemon:
                 config.node,
                 config.series_ttl_seconds,
                 names,
-                proc=config.procfs,
+                processes=processes,
                 with_network_namespaces=config.with_network_namespaces,
             ),
         )
@@ -185,6 +183,10 @@ class Daemon:
             self.discovery.disable()
             self._remove_probes()
         self.discovery.walk_all()
+
+    def _overhead_limit(self, config: Config) -> float:
+        """Where returns are not probed, there is no launch to be timed less often."""
+        return config.overhead_limit if self._with_returns else math.inf
 
     def _make_server(self) -> Server:
         config = self._config
@@ -375,7 +377,7 @@ class Daemon:
         self._config = config
         self.discovery.interval_seconds = config.discovery_interval_seconds
         self._ledger.ttl_seconds = config.series_ttl_seconds
-        self._governor.limit = config.overhead_limit if self._with_returns else math.inf
+        self._governor.limit = self._overhead_limit(config)
         if pushes is not self._pushes:
             before, self._pushes = self._pushes, pushes
             if pushes:

@@ -45,7 +45,7 @@ def load(config: Config, own: OwnMetrics, resources: ExitStack) -> Loaded:
     with_returns, wanted = _wanted(config)
     kernel = loader.load(
         wanted=None if config.attach_kind == "auto" else AttachKind(config.attach_kind),
-        subjects=loader.subjects_of(wanted),
+        subjects=loader.subjects_of(wanted, ("pages",) if config.with_page_allocations else ()),
         with_launches=config.launch_mode != "off",
         with_returns=with_returns,
     )

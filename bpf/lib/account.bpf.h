@@ -66,12 +66,19 @@ static __always_inline void book(struct thread *thread, u64 now_ns)
 
 	if (idle_at_ns && now_ns >= idle_at_ns && account->since_ns < idle_at_ns && account->idle_of_ns != thread->mark_ns)
 		begin_idle(thread);
+	u64 ns = elapsed_ns(account->since_ns, now_ns); /* 0 when an interrupt that came since now_ns has been booked */
+
 	account->version++;
 	barrier();
-	account->total_ns[state_index(account->state)] += elapsed_ns(account->since_ns, now_ns);
-	account->since_ns = now_ns;
+	account->total_ns[state_index(account->state)] += ns;
+	account->since_ns += ns;
 	barrier();
 	account->version++;
+}
+
+static __always_inline bool is_running(const struct account *account)
+{
+	return account->state == STATE_ON_CPU || account->state == STATE_RECLAIM;
 }
 
 /* How long the hypervisor has let others have the CPU of this run queue; 0 on hardware of one's own. */

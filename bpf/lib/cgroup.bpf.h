@@ -8,15 +8,28 @@
 
 #include "kernel.bpf.h"
 
-/* The number of a group is kernfs' id, which on 64-bit machines is the inode number of its folder; 0: not known. */
-static __always_inline u64 group_number(struct css_set *set, u32 controller)
+/* The group's folder; NULL: not known. */
+static __always_inline struct kernfs_node *group_folder(struct css_set *set, u32 controller)
 {
 	struct cgroup_subsys_state *state = NULL;
 	u32 offset = bpf_core_field_offset(struct css_set, subsys) + 8 * controller;
 
 	if (bpf_probe_read_kernel(&state, sizeof(state), (void *)set + offset) || !state)
-		return 0;
-	return BPF_CORE_READ(state, cgroup, kn, id);
+		return NULL;
+	return BPF_CORE_READ(state, cgroup, kn);
+}
+
+/* The number of a group is kernfs' id, which on 64-bit machines is the inode number of its folder; 0: not known. */
+static __always_inline u64 group_number(struct css_set *set, u32 controller)
+{
+	struct kernfs_node *folder = group_folder(set, controller);
+
+	return folder ? BPF_CORE_READ(folder, id) : 0;
+}
+
+static __always_inline struct kernfs_node *folder_above(struct kernfs_node *folder)
+{
+	return bpf_core_field_exists(folder->__parent) ? BPF_CORE_READ(folder, __parent) : BPF_CORE_READ(folder, parent);
 }
 
 /* controller: cpu_cgrp_id and the like; 0 on a kernel that is built without it. */

@@ -43,6 +43,12 @@ static __always_inline u64 bound_ns(const struct account *account, u64 now_ns)
 	return elapsed_ns(account->resumed_ns, now_ns) < NOTICES_WITHIN_NS ? account->last_wait_ns : 0;
 }
 
+/* Whether it left its CPU: what interrupts and the hypervisor take of a thread that spins on it is hidden behind the GPU. */
+static __always_inline bool has_left(const struct account *account, u64 duration_ns, u64 now_ns)
+{
+	return elapsed_ns(account->resumed_ns, now_ns) <= duration_ns;
+}
+
 /* How much of a synchronising call the GPU had nothing to do with (struct exposure). Returns what is known of it. */
 static __always_inline u64 expose(const struct thread *thread, struct operation_key *key, const struct states *states,
 				  u64 duration_ns, bool has_slept, u64 now_ns)
@@ -50,7 +56,7 @@ static __always_inline u64 expose(const struct thread *thread, struct operation_
 	const struct account *account = &thread->account;
 	struct feeding_row *cycle = feeding_row(thread->process);
 	struct exposure *exposure = exposure_row(key);
-	u64 waited_ns = states->ns[STATE_RUNNABLE] + states->ns[STATE_THROTTLED];
+	u64 waited_ns = has_left(account, duration_ns, now_ns) ? states->ns[STATE_RUNNABLE] + states->ns[STATE_THROTTLED] : 0;
 
 	if (!exposure)
 		return 0;

@@ -80,6 +80,9 @@ struct files_struct {
 
 struct kernfs_node {
 	u64 id;
+	const char *name;
+	struct kernfs_node *parent;
+	struct kernfs_node *__parent; /* its name since 6.15 */
 };
 
 struct cgroup {

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0 OR BSD-3-Clause */
 /*
  * What the hypervisor took of a virtual machine's CPU while a thread was on it (steal): the thread did not run then, it waited.
- * That is booked where the thread leaves the CPU, and never for more than the open call or gap: what an ended one was told to
- * have run, it has run.
+ * That is booked where the thread leaves the CPU or is interrupted, and never for more than what has not been booked yet of the
+ * open call or gap: what an ended one was told to have run, it has run. What is left is booked the next time.
  */
 #ifndef GPUSTALL_STOLEN_BPF_H
 #define GPUSTALL_STOLEN_BPF_H
@@ -24,9 +24,9 @@ __noinline int book_stolen(struct thread *thread, u64 queue, u64 now_ns)
 
 	if (!stolen_ns || account->state != STATE_ON_CPU || (thread->idle_at_ns && now_ns >= thread->idle_at_ns))
 		return 0;
-	account->stolen_before_ns = taken_ns;
 	if (stolen_ns > open_ns)
 		stolen_ns = open_ns;
+	account->stolen_before_ns += stolen_ns;
 	account->stolen_ns += stolen_ns;
 	account->version++;
 	barrier();

@@ -66,8 +66,9 @@ struct account {
 	u64 involuntary;
 	u64 run_delay_ns; /* the kernel's own sum at the last event */
 	u64 first_run_delay_ns;
-	u64 stolen_before_ns; /* what the hypervisor had taken from the CPU when the thread came onto it */
+	u64 stolen_before_ns; /* what the hypervisor had taken from the CPU when the thread came onto it, and what was booked since */
 	u64 stolen_ns;	      /* what it took while the thread was on one */
+	u64 interrupted_ns;   /* what interrupts took while the thread was on a CPU */
 	u64 throttled_queue; /* the run queue that was asked, and what it said when the wait began */
 	u64 throttled_ns;
 	u64 throttled_before_ns;

@@ -20,7 +20,7 @@ from exporter.accounting.oracle import Oracle
 from exporter.accounting.sharing import Growth
 from exporter.accounting.standing import NOWHERE, Standing
 from exporter.accounting.thread_time import ThreadTime, Times
-from exporter.kernel.abi import OPERATION_NONE, ThreadState, Victim, Waker
+from exporter.kernel.abi import OPERATION_NONE, Culprit, ThreadState, Victim, Waker
 from exporter.kernel.rows import Accounts, Waits
 from exporter.kernel.thread_rows import (
     IDLE_NS,
@@ -42,13 +42,14 @@ class ProcessTime:
     """Nanoseconds of one process since it was first seen.
 
     threads: by (operation, state). lost: by (cause, culprit). chains: by (state of the sleeper, state of the waker). steps: how
-    long they took, None while there is no rhythm.
+    long they took, None while there is no rhythm. interrupted_ns: charged to interrupts, whether or not anything was lost.
     """
 
     threads: Mapping[tuple[str, str], int]
     lost: Mapping[tuple[Cause, str], int]
     chains: Mapping[tuple[str, str], int]
     steps: HistogramTotal | None = None
+    interrupted_ns: int = 0
 
 
 class _News(NamedTuple):
@@ -77,10 +78,12 @@ class _Process:
         self.cadence = Cadence()
         self.chains: Chains = {}
         self.exposed_ns = 0
+        self.interrupted_ns = 0
 
     def update(self, news: _News, now_ns: int, *, is_blame_read: bool) -> None:
         """Book what was lost."""
         self.chains = news.chains
+        self.interrupted_ns += sum(ns for key, ns in news.charges.items() if key.culprit is Culprit.IRQ)
         exposed = self.exposed.update(news.exposures)
         self.exposed_ns += exposed.runnable_ns + exposed.throttled_ns
         self.loss.update(
@@ -199,7 +202,11 @@ class Accountant:
         """Process -> all that is known of it. of: only these; None for all."""
         return {
             number: ProcessTime(
-                process.threads.given(), process.loss.lost(), _chain_times(process.chains), process.cadence.steps()
+                process.threads.given(),
+                process.loss.lost(),
+                _chain_times(process.chains),
+                process.cadence.steps(),
+                process.interrupted_ns,
             )
             for number, process in self._processes.items()
             if of is None or number in of

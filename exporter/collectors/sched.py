@@ -103,6 +103,8 @@ def _of_process(times: ProcessTime) -> dict[Series, Total]:
         Series(catalog.CULPRIT, (cause.value, culprit)): lost_ns for (cause, culprit), lost_ns in times.lost.items()
     }
     of_process |= {Series(catalog.WAIT_CHAIN, key): ns for key, ns in times.chains.items()}
+    if times.interrupted_ns:
+        of_process[Series(catalog.INTERRUPTED, ())] = times.interrupted_ns
     if times.steps:
         of_process[Series(catalog.STEP_DURATION, ())] = times.steps
     return of_process

@@ -50,6 +50,7 @@ class Config:
     probes_on_arm64: bool
     is_frozen: bool
     collectors: tuple[str, ...]
+    with_page_allocations: bool
     tick_interval_seconds: float
     discovery_interval_seconds: float
     series_ttl_seconds: float
@@ -164,6 +165,14 @@ SETTINGS = (
         )
         for name in COLLECTORS
     ),
+    Setting(
+        "memory.page-allocations",
+        "false",
+        settings.switch,
+        "BOOL",
+        "count the pages that the kernel allocates for traced processes; it costs any process of this machine some 20 ns for"
+        " each allocation of pages, and a traced one some 60",
+    ),
     Setting("tick.interval", "250ms", settings.duration, "DURATION", "how often news of the kernel are handled"),
     Setting(
         "discovery.interval", "30s", settings.duration, "DURATION", "how often all of /proc is walked for libraries"
@@ -230,6 +239,7 @@ _FLAG_OF = {
     "probes_on_arm64": "probes.on-arm64",
     "is_frozen": "attach.frozen",
     "collectors": "collector.*",
+    "with_page_allocations": "memory.page-allocations",
     "tick_interval_seconds": "tick.interval",
     "discovery_interval_seconds": "discovery.interval",
     "series_ttl_seconds": "series.ttl",

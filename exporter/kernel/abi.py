@@ -25,6 +25,9 @@ STACK_RETURNS = 8
 STACK_WORDS = 1024
 STACK_WINDOWS = 3
 STACK_ALL_WORDS = STACK_WINDOWS * STACK_WORDS
+GROUP_NAMES = 5
+GROUP_NAME_BYTES = 96
+GROUP_NAMES_BYTES = GROUP_NAMES * GROUP_NAME_BYTES
 
 STATES = struct.Struct(f"={THREAD_STATES}Q")  # nanoseconds by ThreadState
 OPERATION_KEY = struct.Struct("=IHH")  # process, operation, communicator
@@ -76,6 +79,9 @@ DISK_USER_KEY = struct.Struct("=III16s")  # device, then a DISK_USER
 DISK_USE = struct.Struct("=QQ")  # requests, device_ns
 DISK_WAIT_KEY = struct.Struct("=II")  # process, device
 DISK_WAIT = struct.Struct("=QQ")  # waits, wait_ns
+MEMORY_SUMS = struct.Struct(
+    f"=QQQ{GROUP_NAMES_BYTES}s"
+)  # reclaim_ns, reclaimed_pages, oom_kills, names; OPERATION_SLOTS follow
 LAUNCH_SAMPLING = struct.Struct("=II")  # process, mask
 SETTINGS = struct.Struct(f"=IIQqI{GPU_MAJORS}II")
 """pid_namespace, has_no_launches, idle_ns, preempt_count_offset, is_cpu_cgroup_v1, gpu_majors, is_confined."""
@@ -264,7 +270,8 @@ class LossProgram(enum.IntEnum):
     PROCESS = 2
     SCHED = 3
     BLOCK = 4
-    NETWORK = 5
+    MEMORY = 5
+    NETWORK = 6
 
 
 class LossReason(enum.IntEnum):
@@ -295,4 +302,7 @@ class LossReason(enum.IntEnum):
     DISKS_FULL = 22
     DISK_WAITS_FULL = 23
     FORKS_FULL = 24
-    RETRANSMITS_FULL = 25
+    MEMORY_GROUPS_FULL = 25
+    RECLAIMS_FULL = 26
+    ALLOCATORS_FULL = 27
+    RETRANSMITS_FULL = 28

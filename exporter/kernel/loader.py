@@ -24,12 +24,14 @@ OBJECTS_DIR = Path(__file__).parent / "objects"
 SUBJECTS_OF: dict[str, tuple[str, ...]] = {
     "sched": ("sched", "reclaim", "fault", "interrupt", "threads"),
     "chains": ("stacks",),
-    "memory": (),
+    "memory": ("memory",),
     "cpu": (),
     "process": (),
     "network": ("network",),
 }
 """Collector -> its objects, where they are not one of the same name."""
+ON_REQUEST = {"pages": "memory"}
+"""Objects that are loaded only where they are asked for, since they cost much, and the collectors that they belong to."""
 ALWAYS = ("process", "mappings")
 """Who comes and goes, and what they run: needed by all collectors."""
 SUBJECTS = (*ALWAYS, "cuda", "nccl", *(one for subjects in SUBJECTS_OF.values() for one in subjects), "block")
@@ -43,9 +45,11 @@ CALL_SUBJECTS = ("cuda", "nccl")
 BTF = Path("/sys/kernel/btf/vmlinux")
 
 
-def subjects_of(collectors: Iterable[str]) -> tuple[str, ...]:
-    """The objects to load for these collectors."""
-    return (*ALWAYS, *(subject for name in collectors for subject in SUBJECTS_OF.get(name, (name,))))
+def subjects_of(collectors: Iterable[str], requested: Iterable[str] = ()) -> tuple[str, ...]:
+    """The objects to load for these collectors. requested: of ON_REQUEST."""
+    names = tuple(collectors)
+    of_collectors = (subject for name in names for subject in SUBJECTS_OF.get(name, (name,)))
+    return (*ALWAYS, *of_collectors, *(subject for subject in requested if ON_REQUEST[subject] in names))
 
 
 def subject_of(failure: str) -> str:
@@ -55,7 +59,8 @@ def subject_of(failure: str) -> str:
 
 def collector_of(subject: str) -> str:
     """The collector that an object belongs to."""
-    return next((name for name, subjects in SUBJECTS_OF.items() if subject in subjects), subject)
+    of_others = next((name for name, subjects in SUBJECTS_OF.items() if subject in subjects), subject)
+    return ON_REQUEST.get(subject, of_others)
 
 
 ENTRY_LABEL = "entry"

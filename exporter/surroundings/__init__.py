@@ -8,16 +8,22 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
-from pathlib import Path
+from functools import partial
 
 from exporter.collectors import HostCollector
 from exporter.collectors.block import Block
+from exporter.collectors.cpu import Cpu
+from exporter.collectors.memory import Memory
 from exporter.host.cgroups import hierarchy_of
 from exporter.host.disks import Disks
+from exporter.host.machine import cpu_times
+from exporter.host.processes import Processes
 from exporter.kernel.maps import MapReader
 from exporter.roster import Names
+from exporter.surroundings.job_groups import JobGroups
 from exporter.surroundings.network import network
 from exporter.surroundings.places import Places
+from exporter.surroundings.swap import Swap
 from exporter.units import NANOSECONDS
 
 
@@ -25,14 +31,15 @@ from exporter.units import NANOSECONDS
 class Around:
     """What the collectors are made from. maps: of the kernel, by name. names: None where no orchestrator is asked.
 
-    proc: where procfs is mounted. with_network_namespaces: sockets in all of them, which takes CAP_SYS_ADMIN.
+    processes: reads /proc.
+    with_network_namespaces: sockets in all of them, which takes CAP_SYS_ADMIN.
     """
 
     maps: Mapping[str, MapReader]
     node: str
     ttl_ns: int
     names: Names | None = None
-    proc: Path = Path("/proc")
+    processes: Processes = Processes()  # noqa: RUF009 - frozen
     with_network_namespaces: bool = False
 
     def places(self, controller: str) -> Places:
@@ -44,19 +51,34 @@ def _block(around: Around) -> HostCollector:
     return Block(around.maps, around.places("blkio"), Disks().name, around.ttl_ns)
 
 
+def _memory(around: Around) -> HostCollector:
+    places = around.places("memory")
+    groups = JobGroups(around.processes, places.hierarchy)
+    swap = Swap(around.processes)
+    return Memory(around.maps.get("memory_groups"), places, groups, swap, around.ttl_ns)
+
+
+def _cpu(around: Around) -> HostCollector:
+    places = around.places("cpu")
+    groups = JobGroups(around.processes, places.hierarchy)
+    return Cpu(places.machine, groups, partial(cpu_times, around.processes.proc), around.ttl_ns)
+
+
 def _network(around: Around) -> HostCollector:
     return network(
         around.node,
         around.ttl_ns,
         around.maps.get("retransmits"),
         around.names,
-        around.proc,
+        around.processes.proc,
         with_namespaces=around.with_network_namespaces,
     )
 
 
 _MAKERS: dict[str, Callable[[Around], HostCollector]] = {
     "block": _block,
+    "memory": _memory,
+    "cpu": _cpu,
     "network": _network,
 }
 """Collector -> how it is made; in the order in which they are asked."""
@@ -69,9 +91,11 @@ def host_collectors(
     ttl_seconds: float,
     names: Names | None = None,
     *,
-    proc: Path = Path("/proc"),
+    processes: Processes | None = None,
     with_network_namespaces: bool = False,
 ) -> dict[str, HostCollector]:
     """Those of the wanted collectors that tell of more than the traced processes."""
-    around = Around(maps, node, int(ttl_seconds * NANOSECONDS), names, proc, with_network_namespaces)
+    around = Around(
+        maps, node, int(ttl_seconds * NANOSECONDS), names, processes or Processes(), with_network_namespaces
+    )
     return {name: make(around) for name, make in _MAKERS.items() if name in wanted}

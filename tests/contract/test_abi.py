@@ -43,6 +43,9 @@ CONSTANTS = (
     "STACK_ALL_WORDS",
     "OPERATION_NCCL_WAIT",
     "GPU_MAJORS",
+    "GROUP_NAMES",
+    "GROUP_NAME_BYTES",
+    "GROUP_NAMES_BYTES",
 )
 KERNEL_ONLY = ("NCCL_UNIQUE_ID_BYTES", "EXEMPLAR_WINDOW", "COUNTED_TOGETHER")
 
@@ -98,6 +101,7 @@ STRUCTS: dict[str, tuple[tuple[struct.Struct, ...], type | None, tuple[str, ...]
     "frontier_key": ((abi.FRONTIER_KEY,), None, ()),
     "event": ((abi.EVENT,), rows.Event, ()),
     "attachment_row": ((abi.ATTACHMENT_ROW,), None, ()),
+    "memory_row": ((abi.MEMORY_SUMS, abi.OPERATION_SLOTS), None, ()),
     "retransmit_key": ((abi.RETRANSMIT_KEY,), retransmit_rows.RetransmitKey, ("padding",)),
     "retransmit_row": ((abi.RETRANSMIT_ROW,), retransmit_rows.RetransmitRow, ()),
     "mapping_row": ((abi.MAPPING_ROW,), None, ()),

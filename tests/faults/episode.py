@@ -19,6 +19,7 @@ class Cause(StrEnum):
     CPU_CONTENTION = "cpu_contention"
     CPU_QUOTA = "cpu_quota"
     CPU_OVERSUBSCRIBED = "cpu_oversubscribed"
+    IRQ = "irq"
     BLOCK_IO = "block_io"
     MEMORY_RECLAIM = "memory_reclaim"
     MAJOR_FAULT = "major_fault"

@@ -47,6 +47,13 @@ _CPU = (
         flags=HOST_BOUND,
         fault=("--fault=spinners", "--fault-threads=4"),
     ),
+    Episode(
+        name="irq-storm",
+        says="packets that are dear to receive take half of the job's CPU in soft interrupts",
+        cause=Cause.IRQ,
+        flags=HOST_BOUND,
+        scene=scenes.irq_storm,
+    ),
 )
 
 _MEMORY_AND_DISK = (

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from contextlib import AbstractContextManager, contextmanager
 
 from tests.faults.episode import Scene
-from tests.faults.injectors import cgroups, cpu, decoys, disk, memory, network, quota, signals
+from tests.faults.injectors import cgroups, cpu, decoys, disk, interrupts, memory, network, quota, signals
 from tests.faults.job import Job, Place
 
 MIB = 1 << 20
@@ -20,9 +20,11 @@ FLOODING_READERS = 8
 FLOODED_BYTES = 128 * MIB
 CACHED_BYTES = 128 * MIB
 TOUCHED_BYTES = 16 * MIB
+KILLED_BYTES = 128 * MIB
 SPARE_BYTES = 64 * MIB  # for the neighbour's pages: when too few can be reclaimed, the kernel kills instead
 STOPPED_SECONDS = 0.5
 MAPPED_PAGES = 128
+STORM_SHARE = 0.5
 FETCH_BYTES = 256 << 10
 LATE_SECONDS = 0.02
 TOOL_SECONDS = 2.0
@@ -102,6 +104,17 @@ def full_group(touched_bytes: int = TOUCHED_BYTES) -> Iterator[Scene]:
 
 
 @contextmanager
+def killed_by_limit(touched_bytes: int = KILLED_BYTES) -> Iterator[Scene]:
+    """The step thread needs so much new memory in each step, of which its control group suddenly may have a small part."""
+    with cgroups.group("memory", "job") as job:
+        yield Scene(
+            flags=(f"--touch-bytes={touched_bytes}",),
+            place=Place((job.path,)),
+            injector=lambda _: memory.oom_kill(job),
+        )
+
+
+@contextmanager
 def pages_gone(pages: int = MAPPED_PAGES) -> Iterator[Scene]:
     """The step thread reads so many pages of a mapped file in each step, of which three quarters no longer fit for a while."""
     with cgroups.group("memory", "job") as job, disk.file_of(CACHED_BYTES) as path:
@@ -164,6 +177,13 @@ def crowd() -> Iterator[Scene]:
     """As many hogs as for a real contention."""
     count = HOGS_PER_CPU * (os.cpu_count() or 1)
     yield Scene(injector=lambda _: cpu.hogs(count))
+
+
+@contextmanager
+def irq_storm(share: float = STORM_SHARE) -> Iterator[Scene]:
+    """Soft interrupts take this share of CPU 0, which is the job's only one."""
+    own, others = decoys.one_cpu_of_two(os.cpu_count() or 1)
+    yield Scene(place=Place(cpus=own), injector=lambda _: interrupts.storm(int(own), others, share))
 
 
 @contextmanager

@@ -102,8 +102,8 @@ LABEL_MEANINGS = {
     " `queue_full` (the disk is slower than what happens), `not_written` (a write failed), `too_many_processes` (more than 256"
     " at a time). Of sockets that were not read: `namespace` (it has another network namespace), `descriptors` (not looked at"
     " yet, or more than 4,096), `deadline` (the kernel had more sockets than can be read in 50 ms).",
-    "program": "`cuda`, `nccl`, `process`, `sched`, `block` or `network`; of recursion also `reclaim`, `fault`, `interrupt` and"
-    " `threads`; `mapping_watch` for news of fresh mappings.",
+    "program": "`cuda`, `nccl`, `process`, `sched`, `block`, `memory` or `network`; of recursion also `reclaim`, `fault`,"
+    " `interrupt`, `pages` and `threads`; `mapping_watch` for news of fresh mappings.",
     "map": "A kernel map; [bpf/README.md](../bpf/README.md) has them all.",
     "collector": f"`{'`, `'.join(config.COLLECTORS[:-1])}` or `{config.COLLECTORS[-1]}`.",
     "format": "`text`, `openmetrics` or `protobuf`.",
@@ -142,6 +142,9 @@ LOSS_MEANINGS = {
     LossReason.DISKS_FULL: "The table of disks and control groups was full: requests are missing.",
     LossReason.DISK_WAITS_FULL: "The table of waits for disks was full: such a wait is told without its device.",
     LossReason.FORKS_FULL: "The table of forks was full: those of a job are missing.",
+    LossReason.MEMORY_GROUPS_FULL: "The table of groups short of memory was full: reclaim and OOM kills of some are missing.",
+    LossReason.RECLAIMS_FULL: "More tasks freed memory at a time than there is room for: a direct reclaim is missing.",
+    LossReason.ALLOCATORS_FULL: "The table of page allocations was full: those of a process are missing.",
     LossReason.RETRANSMITS_FULL: "The table of segments sent again was full: those of some control groups are missing.",
     LossReason.CADENCE_FULL: "The table of what recurs in steps was full: steps of a process are not found.",
 }

@@ -6,7 +6,6 @@ import json
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from pathlib import Path
-from types import MappingProxyType
 from typing import Any
 
 from exporter import catalog
@@ -38,6 +37,7 @@ FILE_OF = {Format.TEXT: "metrics.prom", Format.OPENMETRICS: "metrics.om"}
 OTLP_FILE = "otlp.json"
 ORIGIN = Origin("gpu7", "gpu-stall-exporter", (("deployment.environment.name", "prod"),))
 _LINE_CHARACTERS = 100
+NOWHERE: PlaceTotals = {}
 
 Case = Callable[[], Snapshot]
 
@@ -80,38 +80,8 @@ def training() -> Snapshot:
         1: Identity(node="gpu7", rank="0", container="0123456789ab"),
         2: Identity(node="gpu7", rank="1", container="0123456789ab"),
     }
-    return _snapshot(kernel, identities, lost_ns=100_000_000, of_places=_around(identities[1]))
-
-
-def _around(rank: Identity) -> PlaceTotals:
-    """What the collectors of the machine say: of the container of a rank, and of the rank itself."""
-    container, disk, read = replace(rank, rank=""), ("nvme0n1",), ("nvme0n1", "read")
-    machine, https, drops = Identity(rank.node), ("https",), ("eth0", "sent")
-    return {
-        machine: {
-            Series(catalog.NETWORK_UNREAD, ("namespace",)): 3,
-            Series(catalog.NETWORK_INTERFACE_DROPS, drops): 7,
-            Series(catalog.NETWORK_INTERFACE_ERRORS, drops): 2,
-            Series(catalog.NETWORK_QUEUE_DROPS, drops): 5,
-        },
-        container: {
-            Series(catalog.NETWORK_RETRANSMITS, ("ipv4", "data")): 23,
-            Series(catalog.NETWORK_RETRANSMITS, ("ipv6", "handshake")): 1,
-            Series(catalog.BLOCK_QUEUE_DURATION, read): HistogramTotal(Counts(100, (5, 18)), 4_000_000),
-            Series(catalog.BLOCK_DEVICE_DURATION, read): HistogramTotal(Counts(140, (23,)), 9_000_000),
-            Series(catalog.BLOCK_BYTES, read): 23 * 262_144,
-            Series(catalog.BLOCK_ERRORS, read): 2,
-        },
-        rank: {
-            Series(catalog.BLOCK_WAIT, disk): 8_500_000,
-            Series(catalog.BLOCK_WAITS, disk): 21,
-            Series(catalog.NETWORK_SOCKETS, https): 4,
-            Series(catalog.NETWORK_SOCKET_SEGMENTS, https): 4_000,
-            Series(catalog.NETWORK_SOCKET_RETRANSMITS, https): 19,
-            Series(catalog.NETWORK_SOCKET_ROUND_TRIP, https): 12_500_000,
-            Series(catalog.NETWORK_SOCKET_WINDOW, https): 10,
-        },
-    }
+    kernel.page_allocations(2, 65_536)
+    return _snapshot(kernel, identities, lost_ns=100_000_000, of_places=_of_places(identities[2]))
 
 
 def _add_waits(kernel: FakeTables) -> None:
@@ -136,6 +106,7 @@ def _add_waits(kernel: FakeTables) -> None:
     kernel.beats(2, [(120_000_000 * number, 7) for number in range(1, 17)])
     kernel.blame(2, 300_000_000, comm=b"stress")
     kernel.blame(2, 100_000_000, culprit=Culprit.IDLE, comm=b"", tgid=0)
+    kernel.blame(2, 7_000_000, victim=Victim.WORKER, culprit=Culprit.IRQ, comm=b"", tgid=0)
     kernel.blame(2, 200_000_000, victim=Victim.WORKER, culprit=Culprit.OWN, comm=b"python")
     kernel.interval(2, IntervalKind.WORKER, {on_cpu: 2_000_000_000, ThreadState.IO: 500_000_000})
     kernel.thread(2, 4127, tgid=4027, gaps_ns={on_cpu: 700_000_000, pipe: 800_000_000, runnable: 50_000_000})
@@ -215,8 +186,54 @@ def _indented(value: Any, margin: str = "") -> str:
     return f"{opened}\n{inner}" + f",\n{inner}".join(items) + f"\n{margin}{closed}"
 
 
+def _of_places(one: Identity) -> PlaceTotals:
+    """Of the machine, of the container of a process, and of the process as a workload."""
+    machine, container = Identity(one.node), replace(one, rank="")
+    https, drops = ("https",), ("eth0", "sent")
+    disk, read = ("nvme0n1",), ("nvme0n1", "read")
+    reclaims = HistogramTotal(Counts.of([3, 1], begin=160), 4_000_000)
+    return {
+        machine: {
+            Series(catalog.CPU_STEAL, ()): 2_500_000_000,
+            Series(catalog.CPU_IRQ, ()): 10_000_000,
+            Series(catalog.CPU_SOFTIRQ, ()): 750_000_000,
+            Series(catalog.NETWORK_UNREAD, ("namespace",)): 3,
+            Series(catalog.NETWORK_INTERFACE_DROPS, drops): 7,
+            Series(catalog.NETWORK_INTERFACE_ERRORS, drops): 2,
+            Series(catalog.NETWORK_QUEUE_DROPS, drops): 5,
+        },
+        container: {
+            Series(catalog.MEMORY_RECLAIM_DURATION, ()): reclaims,
+            Series(catalog.MEMORY_RECLAIMED, ()): 1_048_576,
+            Series(catalog.MEMORY_OOM_KILLS, ()): 1,
+            Series(catalog.MEMORY_MAJOR_FAULTS, ()): 23,
+            Series(catalog.MEMORY_USED, ()): 8_589_934_592,
+            Series(catalog.MEMORY_LIMIT, ()): 17_179_869_184,
+            Series(catalog.CPU_QUOTA_PERIODS, ()): 600,
+            Series(catalog.CPU_QUOTA_THROTTLED_PERIODS, ()): 150,
+            Series(catalog.CPU_QUOTA_THROTTLED, ()): 9_000_000_000,
+            Series(catalog.NETWORK_RETRANSMITS, ("ipv4", "data")): 23,
+            Series(catalog.NETWORK_RETRANSMITS, ("ipv6", "handshake")): 1,
+            Series(catalog.BLOCK_QUEUE_DURATION, read): HistogramTotal(Counts(100, (5, 18)), 4_000_000),
+            Series(catalog.BLOCK_DEVICE_DURATION, read): HistogramTotal(Counts(140, (23,)), 9_000_000),
+            Series(catalog.BLOCK_BYTES, read): 23 * 262_144,
+            Series(catalog.BLOCK_ERRORS, read): 2,
+        },
+        one: {
+            Series(catalog.MEMORY_SWAP, ()): 4_194_304,
+            Series(catalog.BLOCK_WAIT, disk): 8_500_000,
+            Series(catalog.BLOCK_WAITS, disk): 21,
+            Series(catalog.NETWORK_SOCKETS, https): 4,
+            Series(catalog.NETWORK_SOCKET_SEGMENTS, https): 4_000,
+            Series(catalog.NETWORK_SOCKET_RETRANSMITS, https): 19,
+            Series(catalog.NETWORK_SOCKET_ROUND_TRIP, https): 12_500_000,
+            Series(catalog.NETWORK_SOCKET_WINDOW, https): 10,
+        },
+    }
+
+
 def _snapshot(
-    kernel: FakeTables, identities: dict[int, Identity], lost_ns: int = 0, of_places: PlaceTotals = MappingProxyType({})
+    kernel: FakeTables, identities: dict[int, Identity], lost_ns: int = 0, of_places: PlaceTotals = NOWHERE
 ) -> Snapshot:
     """lost_ns: to the cause of an open chain of process 2. of_places: what collectors of the machine say."""
     tables = Tables(kernel.maps, kernel.iterate)

@@ -76,9 +76,19 @@ class FakeTables:
         names_of_progress = ("progress", "frontiers")
         names_of_ends = ("exits", "forks", "last_errors")
         names_of_disks = ("disks", "disk_users", "disk_waits")
+        names_of_memory = ("page_allocations", "memory_groups")
         names_of_time = ("intervals", "tail", "blame", "feeding", "groups", "chains", "cadence", "exposures")
         self.maps: dict[str, FakeMap] = {
-            name: FakeMap() for name in (*names, *names_of_progress, *names_of_time, *names_of_ends, *names_of_disks)
+            name: FakeMap()
+            for names_of_subject in (
+                names,
+                names_of_progress,
+                names_of_time,
+                names_of_ends,
+                names_of_disks,
+                names_of_memory,
+            )
+            for name in names_of_subject
         }
         self.threads: dict[int, bytes] = {}
 
@@ -146,6 +156,27 @@ class FakeTables:
         time = abi.STATES.pack(*map(int.__add__, abi.STATES.unpack_from(before, STATES_AT), states_of(states_ns)))
         exemplar = before[EXEMPLAR_AT:SLOTS_AT]
         self.maps["operations"].rows[key] = sums + time + exemplar + abi.OPERATION_SLOTS.pack(*slots)
+
+    def memory_group(
+        self,
+        number: int,
+        *,
+        path: Sequence[str] = (),
+        reclaims_ns: Sequence[int] = (),
+        reclaimed_pages: int = 0,
+        oom_kills: int = 0,
+    ) -> None:
+        """A row of `memory_groups`. path: folders of the group from the outside in."""
+        slots = [0] * abi.HIST_SLOTS
+        for duration_ns in reclaims_ns:
+            slots[slot_of(duration_ns)] += 1
+        names = b"".join(name.encode().ljust(abi.GROUP_NAME_BYTES, b"\0") for name in reversed(path))
+        sums = abi.MEMORY_SUMS.pack(sum(reclaims_ns), reclaimed_pages, oom_kills, names)
+        self.maps["memory_groups"].rows[abi.COUNT.pack(number)] = sums + abi.OPERATION_SLOTS.pack(*slots)
+
+    def page_allocations(self, process: int, pages: int) -> None:
+        """A row of `page_allocations`."""
+        self.maps["page_allocations"].rows[abi.NUMBER.pack(process)] = abi.COUNT.pack(pages)
 
     def exposure(
         self,

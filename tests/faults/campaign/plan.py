@@ -47,6 +47,8 @@ def _faults() -> Iterator[tuple[Episode, float]]:
     yield _with("quota-and-neighbour", 2.0)
     for threads in (2, 4, 6):
         yield _with("own-threads", threads / 2, f"--fault-threads={threads}")
+    for share, slower in ((0.3, 0.15), (0.5, 0.5), (0.65, 1.2)):  # a step needs two thirds of its CPU
+        yield _with("irq-storm", slower, scene=partial(scenes.irq_storm, share))
     for mib_per_second in (32, 16, 8):
         yield _with("slow-disk", 40 / mib_per_second, scene=partial(scenes.slow_disk, mib_per_second * _MIB))
     for readers in (8, 12):

@@ -3,15 +3,20 @@
 from __future__ import annotations
 
 import subprocess
+import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
+from tests.faults.injectors import NotPossible
 from tests.faults.injectors.cgroups import Group
 from tests.faults.injectors.cpu import in_groups, named_shell
 from tests.faults.injectors.disk import forget_pages
 
 WRITER = "fault-writer"
+OOM_SPARE_BYTES = 16 << 20
+PATIENCE_SECONDS = 5.0
+LOOKS, LOOK_SECONDS = 50, 0.002
 
 
 def used_bytes(group: Group) -> int:
@@ -45,6 +50,37 @@ def reclaim(group: Group, path: Path, spare_bytes: int) -> Iterator[None]:
     script = f'while kill -0 "$1" 2>/dev/null; do {write}; done'
     with limit(group, used_bytes(group) + spare_bytes), named_shell(WRITER, script, groups=[group.path]):
         yield
+
+
+@contextmanager
+def oom_kill(group: Group, spare_bytes: int = OOM_SPARE_BYTES) -> Iterator[None]:
+    """Whoever in the group wants more than spare_bytes beyond the least that the group had of late is ended by the kernel.
+
+    Page cache does not help: what the group has of it is given up first.
+    """
+    least_bytes = min(_used_bytes_of_late(group))
+    deadline = time.monotonic() + PATIENCE_SECONDS
+    with ExitStack() as limited:
+        while True:  # version 1 refuses a limit that is below what cannot be given up just now
+            try:
+                limited.enter_context(limit(group, least_bytes + spare_bytes))
+                break
+            except NotPossible:
+                if time.monotonic() > deadline:
+                    raise
+        yield
+
+
+def oom_kills(group: Group) -> int:
+    """Processes of the group that the kernel has ended, as it counts them itself."""
+    file = "memory.oom_control" if group.version == 1 else "memory.events"
+    return int(dict(line.split() for line in group.read(file).splitlines())["oom_kill"])
+
+
+def _used_bytes_of_late(group: Group) -> Iterator[int]:
+    for _ in range(LOOKS):
+        yield used_bytes(group)
+        time.sleep(LOOK_SECONDS)
 
 
 def fill_cache(group: Group, path: Path) -> None:

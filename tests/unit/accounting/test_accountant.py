@@ -129,6 +129,18 @@ class TestChains:
         assert bench.tick(1)[1].chains == {("pipe", "io"): 500, ("pipe", "on_cpu"): 20, ("pipe", "unresolved"): 7}
 
 
+class TestInterrupts:
+    """What they took."""
+
+    def test_they_are_added_up_whoever_was_interrupted(self, bench: Bench) -> None:
+        """Also where the GPU lost nothing by it; other culprits are none of it."""
+        bench.kernel.blame(1, 7, culprit=Culprit.IRQ, comm=b"", tgid=0)
+        bench.kernel.blame(1, 20, victim=Victim.WORKER, culprit=Culprit.IRQ, comm=b"", tgid=0)
+        bench.kernel.blame(1, 500, culprit=Culprit.TASK, comm=b"hog")
+
+        assert bench.tick(1)[1].interrupted_ns == 27
+
+
 class TestThreads:
     """Where all the time went."""
 

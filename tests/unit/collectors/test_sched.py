@@ -10,7 +10,7 @@ from exporter import catalog
 from exporter.accounting.thread_time import times_by_process
 from exporter.catalog import Metric
 from exporter.collectors.sched import Sched
-from exporter.kernel.abi import IntervalKind, ThreadState
+from exporter.kernel.abi import Culprit, IntervalKind, ThreadState, Victim
 from exporter.kernel.rows import Tables
 from exporter.totals import HistogramTotal, Series, Totals
 from tests.support.tables import FakeTables
@@ -20,11 +20,12 @@ ON_CPU, RUNNABLE, IO, PIPE = ThreadState.ON_CPU, ThreadState.RUNNABLE, ThreadSta
 
 @pytest.fixture
 def kernel() -> FakeTables:
-    """A stall of 60 behind two programs, one of 30 behind a disk; a step thread with a gap; a beat every 40 ms."""
+    """A stall of 60 behind two programs, one of 30 behind a disk; a step thread with a gap; a beat every 40 ms; interrupts."""
     tables = FakeTables()
     tables.feeding(1, dry_ns={RUNNABLE: 60, PIPE: 30})
     tables.blame(1, 20_000_000, comm=b"stress")
     tables.blame(1, 10_000_000, comm=b"cc1", tgid=667)
+    tables.blame(1, 7, victim=Victim.WORKER, culprit=Culprit.IRQ, comm=b"", tgid=0)
     tables.chain(1, PIPE, {IO: 900})
     tables.thread(1, 11, gaps_ns={ON_CPU: 5})
     tables.beats(1, [(40_000_000 * number, 7) for number in range(1, 13)])
@@ -69,6 +70,10 @@ class TestTotals:
             ("cpu_contention", "cc1"): 20,
             ("block_io", ""): 30,
         }
+
+    def test_interrupts_are_told_whether_or_not_anything_was_lost(self, kernel: FakeTables) -> None:
+        """Of a worker, here."""
+        assert collected(kernel, catalog.INTERRUPTED) == {(): 7}
 
     def test_chains_are_by_sleep_and_state(self, kernel: FakeTables) -> None:
         """What was slept on, what was done meanwhile."""

@@ -52,6 +52,7 @@ class TestDefaults:
             returns="auto",
             probes_on_arm64=False,
             is_frozen=False,
+            with_page_allocations=False,
             collectors=("cuda", "nccl", "sched", "chains", *HOST_COLLECTORS),
             tick_interval_seconds=0.25,
             discovery_interval_seconds=30.0,
@@ -132,6 +133,7 @@ class TestFile:
             web.telemetry-path = "/m"
             probes = {{attach = "single", launch = "duty", overhead-limit = "2.5%", returns = "never", on-arm64 = true}}
             collector = {{cuda = true, nccl = false, sched = false}}
+            memory.page-allocations = true
             tick.interval = "100ms"
             discovery.interval = "1m"
             series = {{ttl = "1h", max-workloads = 7}}
@@ -194,6 +196,7 @@ class TestFile:
             returns="never",
             probes_on_arm64=True,
             is_frozen=True,
+            with_page_allocations=True,
             collectors=("cuda", *HOST_COLLECTORS),
             tick_interval_seconds=0.1,
             discovery_interval_seconds=60.0,

@@ -1,0 +1,97 @@
+"""Interrupts that come while a thread is on its CPU: it did not run then, it waited for them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+from exporter.kernel.abi import Culprit, IntervalKind, ThreadState
+from tests.faults.injectors import NotPossible, interrupts
+from tests.support import accounts
+from tests.support.accounts import Account
+from tests.support.traced import Tracer, eventually, only
+
+MS = 1_000_000
+SHARE = 0.4
+PROBE_NS = 20_000  # what the probes of one call take outside of it, on a machine that is busy
+
+
+@pytest.fixture
+def probed(account_tracer: Tracer, waits_program: Path) -> Tracer:
+    """Probes on the program that waits."""
+    accounts.probe(account_tracer, waits_program)
+    return account_tracer
+
+
+@contextmanager
+def storm() -> Iterator[None]:
+    """Soft interrupts take SHARE of CPU 0."""
+    try:
+        with interrupts.storm(0, "1", SHARE):
+            yield
+    except NotPossible as reason:
+        pytest.skip(str(reason))
+
+
+def in_a_storm(tracer: Tracer, *command: str | Path) -> Account:
+    """What a program did on CPU 0."""
+    with storm():
+        return accounts.run(tracer, "taskset", "-c", "0", *command)
+
+
+def of_interrupts_ns(account: Account) -> int:
+    """Charged to them."""
+    return account.blame_ns().get((Culprit.IRQ, b""), 0)
+
+
+class TestStorm:
+    """Packets that are dear to receive, on the CPU of a thread that spins."""
+
+    @pytest.mark.hardware_speed
+    @pytest.mark.parametrize(("times", "us"), [(20, 50_000), (5_000, 200)])
+    def test_what_they_take_is_a_wait_behind_interrupts(
+        self, probed: Tracer, waits_program: Path, times: int, us: int
+    ) -> None:
+        """Half of what was asked for at least, and not more than half beyond it; also in calls that are shorter than they."""
+        account = in_a_storm(probed, waits_program, "call", "spin", str(times), str(us))
+
+        assert (
+            0.5 * SHARE * account.truth["wall_ns"] < of_interrupts_ns(account) < 1.5 * SHARE * account.truth["wall_ns"]
+        )
+
+    def test_states_still_add_up_to_the_time_in_the_call(self, probed: Tracer, waits_program: Path) -> None:
+        """Nothing is booked twice: what they took is in no other state."""
+        account = in_a_storm(probed, waits_program, "call", "spin", "20", "50000")
+        states_ns = account.call_ns("cudaEventRecord")
+        beyond_ns = account.truth["wall_ns"] - sum(states_ns.values())
+
+        assert set(states_ns) <= {ThreadState.ON_CPU, ThreadState.RUNNABLE}
+        assert 0 <= beyond_ns <= 20 * PROBE_NS + sum(account.interval_ns(IntervalKind.GAP).values())
+
+    def test_charges_still_add_up_to_the_waits(self, probed: Tracer, waits_program: Path) -> None:
+        """Beside hogs, which are charged with what they ran and not with what came meanwhile."""
+        with accounts.hogs(2, cpu=0):
+            account = in_a_storm(probed, waits_program, "call", "spin", "10", "50000")
+        parts = [account.call_ns("cudaEventRecord"), account.interval_ns(*IntervalKind)]
+        runnable_ns = sum(part.get(ThreadState.RUNNABLE, 0) for part in parts)
+
+        assert sum(account.blame_ns().values()) == pytest.approx(runnable_ns, rel=0.01, abs=2 * MS)
+
+    def test_waits_are_the_kernel_s_run_delay_and_what_was_taken(self, probed: Tracer, waits_program: Path) -> None:
+        """The kernel knows of no wait while the thread is on its CPU."""
+        with storm(), accounts.running("taskset", "-c", "0", waits_program, "call", "spin", "40", "50000"):
+            thread = eventually(
+                lambda: [one for one in probed.tables.read_threads() if one.run_delay_ns > 200 * MS], "it waits"
+            )
+            row = only(thread)
+
+        assert row.booked_ns[ThreadState.RUNNABLE] == pytest.approx(row.run_delay_ns, rel=0.03, abs=20 * MS)
+
+    def test_sleeping_through_one_costs_nothing(self, probed: Tracer, waits_program: Path) -> None:
+        """They come to a CPU that the thread does not want."""
+        account = in_a_storm(probed, waits_program, "call", "nap", "10", "50000")
+
+        assert of_interrupts_ns(account) < 0.05 * account.truth["wall_ns"]

@@ -1,0 +1,163 @@
+"""Direct reclaim and OOM kills by control group, against what the kernel counts itself."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import ExitStack
+from pathlib import Path
+
+import pytest
+
+from exporter.kernel import loader
+from exporter.kernel.memory_rows import MemoryRow, forget_group, read_memory
+from tests.faults.injectors import NotPossible, cgroups, cpu, disk, memory
+from tests.support import accounts
+from tests.support.traced import Tracer, only, tracer
+
+MIB = 1 << 20
+PAGE_BYTES = 4096
+LIMIT_BYTES = 32 * MIB
+PASSES = 5
+KILLS = 3
+
+GROWS = "held = [bytearray(4096) for _ in range(1 << 30)]"
+GROWS_IN_A_THREAD = (
+    "import threading, time;"
+    "[threading.Thread(target=time.sleep, args=(60,), daemon=True).start() for _ in range(7)];" + GROWS
+)
+WAITS_TO_BE_ENDED = "import os, signal; os.kill(os.getpid(), signal.SIGKILL)"
+
+
+@pytest.fixture
+def stack() -> Iterator[ExitStack]:
+    """Groups and limits of a test."""
+    with ExitStack() as found:
+        yield found
+
+
+def limited(stack: ExitStack, name: str) -> cgroups.Group:
+    """A control group that may have 32 MiB, and no swap."""
+    try:
+        group = stack.enter_context(cgroups.group("memory", name))
+        stack.enter_context(memory.limit(group, LIMIT_BYTES))
+    except NotPossible as reason:
+        pytest.skip(str(reason))
+    return group
+
+
+def run_in(group: cgroups.Group, program: str) -> None:
+    """A Python program in the group, which must end by a signal."""
+    done = subprocess.run([*cpu.in_groups([group.path]), sys.executable, "-S", "-c", program], check=False)
+    assert done.returncode == -9
+
+
+def rows_of(tracer: Tracer) -> dict[int, MemoryRow]:
+    """By number of the group."""
+    return dict(read_memory(tracer.kernel.maps["memory_groups"]))
+
+
+def row_of(tracer: Tracer, group: cgroups.Group) -> MemoryRow | None:
+    """The number of a group is the inode number of its folder."""
+    return rows_of(tracer).get(group.path.stat().st_ino)
+
+
+class TestOomKills:
+    """A group that may have 32 MiB, and programs that want more."""
+
+    @pytest.mark.parametrize("program", [GROWS, GROWS_IN_A_THREAD])
+    def test_each_is_counted_once_as_the_kernel_does(
+        self, account_tracer: Tracer, stack: ExitStack, program: str
+    ) -> None:
+        """However many threads it had."""
+        group = limited(stack, "kills")
+        for _ in range(KILLS):
+            run_in(group, program)
+        row = row_of(account_tracer, group)
+
+        assert row is not None
+        assert row.oom_kills == memory.oom_kills(group) == KILLS
+        assert row.path == f"/{group.path.name}"
+
+    def test_a_kill_by_somebody_else_is_none(self, account_tracer: Tracer, stack: ExitStack) -> None:
+        """The same signal, but not for want of memory."""
+        group = limited(stack, "others")
+        run_in(group, WAITS_TO_BE_ENDED)
+        row = row_of(account_tracer, group)
+
+        assert row is None or row.oom_kills == 0
+
+    def test_a_row_that_was_deleted_begins_anew(self, account_tracer: Tracer, stack: ExitStack) -> None:
+        """Its room is free again."""
+        group = limited(stack, "again")
+        run_in(group, GROWS)
+        forget_group(account_tracer.kernel.maps["memory_groups"], group.path.stat().st_ino)
+        before = row_of(account_tracer, group)
+        run_in(group, GROWS)
+        row = row_of(account_tracer, group)
+
+        assert before is None
+        assert row is not None
+        assert row.oom_kills == 1
+
+    def test_a_group_beyond_the_table_is_counted_as_lost(self, stack: ExitStack) -> None:
+        """Room for one group, and two that lose a process."""
+        groups = [limited(stack, name) for name in ("one", "two")]
+        with tracer(capacities={"memory_groups": 1}) as small:
+            for group in groups:
+                run_in(group, GROWS)
+            rows, losses = rows_of(small), small.losses()
+
+        assert len(rows) == 1
+        assert losses["memory memory_groups_full"] >= 1
+
+
+class TestReclaim:
+    """A file of 64 MiB read from end to end five times, in a group that may have 32."""
+
+    def test_what_is_freed_is_counted_for_the_group(self, account_tracer: Tracer, stack: ExitStack) -> None:
+        """Each pass has to free what the last one read: 32 MiB at least, or 8,192 pages, at no less than 50 ns each."""
+        group = limited(stack, "reclaims")
+        path = stack.enter_context(disk.file_of(2 * LIMIT_BYTES))
+        disk.forget_pages(path)
+        read = f"for i in $(seq {PASSES}); do cat {path}; done"
+        subprocess.run([*cpu.in_groups([group.path]), "sh", "-c", read], stdout=subprocess.DEVNULL, check=True)
+        row = row_of(account_tracer, group)
+        least_pages = PASSES * LIMIT_BYTES // PAGE_BYTES * 9 // 10
+
+        assert row is not None
+        assert least_pages <= row.reclaimed_pages < 4 * least_pages
+        assert row.reclaims.sum_ns > least_pages * 50
+        assert row.reclaims.counts.total > least_pages // 1000
+        assert not account_tracer.losses()
+
+    def test_a_group_without_a_limit_has_no_row(self, account_tracer: Tracer, stack: ExitStack) -> None:
+        """The same reading there."""
+        try:
+            group = stack.enter_context(cgroups.group("memory", "free"))
+        except NotPossible as reason:
+            pytest.skip(str(reason))
+        path = stack.enter_context(disk.file_of(2 * LIMIT_BYTES))
+        subprocess.run([*cpu.in_groups([group.path]), "cat", path], stdout=subprocess.DEVNULL, check=True)
+
+        assert row_of(account_tracer, group) is None
+
+
+class TestPages:
+    """Pages that the kernel allocates for a traced process."""
+
+    def test_each_page_that_is_read_is_one(self, waits_program: Path, stack: ExitStack) -> None:
+        """A mapped file of 16 MiB that is not in the page cache is 4,096 pages; its process has some hundred of its own."""
+        path = stack.enter_context(disk.file_of(16 * MIB))
+        disk.forget_pages(path)
+        with tracer(subjects=(*loader.SUBJECTS, "pages")) as found:
+            accounts.probe(found, waits_program)
+            accounts.run(found, waits_program, "call", "maps", "1", environment={"WAITS_FILE": str(path)})
+            pages = only(found.tables.read_page_allocations().values())
+
+        assert 4096 <= pages < 4096 + 1024
+
+    def test_they_are_not_counted_unless_it_is_asked_for(self, account_tracer: Tracer) -> None:
+        """The program is not loaded."""
+        assert "pages_alloc" not in account_tracer.kernel.programs

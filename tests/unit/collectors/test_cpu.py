@@ -1,0 +1,117 @@
+"""cpu: quotas of containers, steal and interrupts to totals."""
+
+from __future__ import annotations
+
+from exporter import catalog
+from exporter.catalog import Metric
+from exporter.collectors.cpu import Cpu
+from exporter.host.machine import CpuTimes
+from exporter.model import Identity
+from exporter.place_books import PlaceTotals
+from exporter.totals import Series, Total
+from tests.support.groups import FakeGroups, traced
+
+MACHINE = Identity("n")
+CONTAINER = Identity("n", container="c")
+TTL_NS = 1_000
+QUOTA = (catalog.CPU_QUOTA_PERIODS, catalog.CPU_QUOTA_THROTTLED_PERIODS, catalog.CPU_QUOTA_THROTTLED)
+
+
+def of(totals: PlaceTotals, metric: Metric, place: Identity = CONTAINER) -> Total | None:
+    """Of a metric without labels of its own."""
+    return totals.get(place, {}).get(Series(metric, ()))
+
+
+def made(groups: FakeGroups | None = None, times: CpuTimes | None = None) -> Cpu:
+    """A collector in which nothing happens unless it is given."""
+    return Cpu(MACHINE, groups or FakeGroups(), lambda: times, TTL_NS)
+
+
+class TestQuota:
+    """cpu.stat."""
+
+    def test_version_2_counts_microseconds(self) -> None:
+        """cpu.max has the quota first, then the period."""
+        files = {
+            ("/c", "cpu.max"): "40000 100000",
+            ("/c", "cpu.stat"): "usage_usec 7\nnr_periods 30\nnr_throttled 20\nthrottled_usec 5\n",
+        }
+        totals = made(FakeGroups(2, files, {10: "/c"})).collect(1, [traced(10)])
+
+        assert [of(totals, metric) for metric in QUOTA] == [30, 20, 5_000]
+
+    def test_version_1_counts_nanoseconds(self) -> None:
+        """A quota of -1 is none."""
+        files = {
+            ("/c", "cpu.cfs_quota_us"): "40000",
+            ("/c", "cpu.stat"): "nr_periods 30\nnr_throttled 20\nthrottled_time 5000\n",
+        }
+        totals = made(FakeGroups(1, files, {10: "/c"})).collect(1, [traced(10)])
+
+        assert [of(totals, metric) for metric in QUOTA] == [30, 20, 5_000]
+
+    def test_group_without_a_quota_tells_nothing(self) -> None:
+        """Of either version."""
+        stat = {("/c", "cpu.stat"): "nr_periods 0\nnr_throttled 0\nthrottled_time 0\n"}
+        first = FakeGroups(1, {("/c", "cpu.cfs_quota_us"): "-1", **stat}, {10: "/c"})
+        second = FakeGroups(2, {("/c", "cpu.max"): "max 100000", **stat}, {10: "/c"})
+
+        assert made(first).collect(1, [traced(10)]) == made(second).collect(1, [traced(10)]) == {}
+
+    def test_groups_above_that_have_a_quota_are_added(self) -> None:
+        """Both a container's own and its pod's can hold it up."""
+        files = {
+            ("/pod", "cpu.max"): "100000 100000",
+            ("/pod", "cpu.stat"): "nr_periods 30\nnr_throttled 1\nthrottled_usec 1\n",
+            ("/pod/c", "cpu.max"): "40000 100000",
+            ("/pod/c", "cpu.stat"): "nr_periods 30\nnr_throttled 20\nthrottled_usec 5\n",
+        }
+        totals = made(FakeGroups(2, files, {10: "/pod/c"})).collect(1, [traced(10)])
+
+        assert [of(totals, metric) for metric in QUOTA] == [60, 21, 6_000]
+
+    def test_a_group_above_two_containers_counts_for_each(self) -> None:
+        """And once for two processes of one."""
+        files = {
+            ("/pod", "cpu.max"): "100000 100000",
+            ("/pod", "cpu.stat"): "nr_periods 30\nnr_throttled 1\nthrottled_usec 1\n",
+        }
+        groups = FakeGroups(2, files, {10: "/pod/c", 11: "/pod/c", 12: "/pod/d"})
+        totals = made(groups).collect(1, [traced(10), traced(11), traced(12, container="d")])
+
+        assert of(totals, catalog.CPU_QUOTA_PERIODS) == 30
+        assert of(totals, catalog.CPU_QUOTA_PERIODS, Identity("n", container="d")) == 30
+
+    def test_a_group_that_is_made_again_counts_on(self) -> None:
+        """Of the same path; counted as a new beginning."""
+        files = {("/c", "cpu.max"): "1 2", ("/c", "cpu.stat"): "nr_periods 30\nnr_throttled 0\nthrottled_usec 0\n"}
+        groups = FakeGroups(2, files, {10: "/c"})
+        cpu = made(groups)
+        cpu.collect(1, [traced(10)])
+        groups.files["/c", "cpu.stat"] = "nr_periods 4\nnr_throttled 0\nthrottled_usec 0\n"
+
+        assert of(cpu.collect(2, [traced(10)]), catalog.CPU_QUOTA_PERIODS) == 34
+        assert cpu.resets == 1
+
+
+class TestTimes:
+    """/proc/stat."""
+
+    def test_they_are_the_machine_s(self) -> None:
+        """In nanoseconds."""
+        totals = made(times=CpuTimes(irq_ns=1, softirq_ns=2, steal_ns=3)).collect(1, [])
+        metrics = (catalog.CPU_IRQ, catalog.CPU_SOFTIRQ, catalog.CPU_STEAL)
+
+        assert [of(totals, metric, MACHINE) for metric in metrics] == [1, 2, 3]
+
+    def test_a_sum_that_goes_back_by_a_tick_stays_where_it_is(self) -> None:
+        """The kernel's own do that; what is told never does."""
+        times = [CpuTimes(0, 0, 30), CpuTimes(0, 0, 20), CpuTimes(0, 0, 40)]
+        cpu = Cpu(MACHINE, FakeGroups(), lambda: times.pop(0), TTL_NS)
+
+        assert [of(cpu.collect(now, []), catalog.CPU_STEAL, MACHINE) for now in range(3)] == [30, 30, 40]
+        assert cpu.resets == 0
+
+    def test_where_they_cannot_be_read_nothing_is_told(self) -> None:
+        """No error."""
+        assert made().collect(1, []) == {}

@@ -1,0 +1,63 @@
+"""Rows of control groups that are short of memory."""
+
+from __future__ import annotations
+
+from exporter.kernel import abi
+from exporter.kernel.memory_rows import forget_group, read_memory
+from tests.support.tables import FakeTables
+
+MS = 1_000_000
+
+
+def test_a_row_has_its_sums_and_its_histogram() -> None:
+    """Two reclaims, of 1 ns and of more."""
+    kernel = FakeTables()
+    kernel.memory_group(7, path=("a",), reclaims_ns=[1, 2 * MS], reclaimed_pages=23, oom_kills=1)
+    ((number, row),) = read_memory(kernel.maps["memory_groups"])
+
+    assert number == 7
+    assert (row.reclaims.sum_ns, row.reclaims.counts.total, row.reclaimed_pages, row.oom_kills) == (
+        2 * MS + 1,
+        2,
+        23,
+        1,
+    )
+
+
+def test_names_are_a_path_from_the_outside_in() -> None:
+    """The kernel tells the innermost one first, and of the root an empty name or a slash."""
+    kernel = FakeTables()
+    kernel.memory_group(7, path=("slurm", "job_1", "step_0"))
+    kernel.memory_group(1, path=())
+    kernel.memory_group(2, path=("/",))
+
+    assert {number: row.path for number, row in read_memory(kernel.maps["memory_groups"])} == {
+        7: "/slurm/job_1/step_0",
+        1: "/",
+        2: "/",
+    }
+
+
+def test_a_name_may_fill_its_place() -> None:
+    """95 bytes and the end."""
+    kernel = FakeTables()
+    name = "x" * (abi.GROUP_NAME_BYTES - 1)
+    kernel.memory_group(7, path=("outer", name))
+    ((_, row),) = read_memory(kernel.maps["memory_groups"])
+
+    assert row.path == f"/outer/{name}"
+
+
+def test_a_group_is_forgotten_alone() -> None:
+    """By its number."""
+    kernel = FakeTables()
+    kernel.memory_group(7)
+    kernel.memory_group(8)
+    forget_group(kernel.maps["memory_groups"], 7)
+
+    assert [number for number, _ in read_memory(kernel.maps["memory_groups"])] == [8]
+
+
+def test_without_the_table_there_are_no_rows() -> None:
+    """Its programs did not load."""
+    assert list(read_memory(None)) == []
