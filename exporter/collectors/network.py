@@ -3,8 +3,9 @@
 In: the table that bpf/network.bpf.c fills; the sockets of traced processes and the interfaces of this network namespace, as
 readers give them. Out: totals of containers, of ranks and of the machine. What a reader cannot have here is absent.
 
-Cost of a scrape: 3 us for each socket of a traced process, 2 us for any other one, 6 us for each descriptor looked at, 0.15 ms
-for each interface. pyroute2 takes 1.4 MiB, and 30 ms when it is imported.
+Cost of a scrape with 8 ranks and 64 workers, each with a socket: 4.7 ms and 1.3 MiB. That is 3 us for each socket of a traced
+process, 2 us for any other one, 6 us for each descriptor looked at, 0.15 ms for each interface. pyroute2 takes 1.4 MiB of memory,
+and 30 ms when it is imported.
 """
 
 from __future__ import annotations

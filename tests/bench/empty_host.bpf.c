@@ -18,5 +18,7 @@ EMPTY(irq_handler_entry)
 EMPTY(irq_handler_exit)
 EMPTY(softirq_entry)
 EMPTY(softirq_exit)
+EMPTY(tcp_retransmit_skb)
+EMPTY(tcp_retransmit_synack)
 
 char LICENSE[] SEC("license") = "Dual BSD/GPL";

@@ -8,7 +8,7 @@ from dataclasses import replace
 import pytest
 
 from tests.faults.episode import Episode
-from tests.faults.injectors import NotPossible, cgroups
+from tests.faults.injectors import NotPossible, cgroups, network
 from tests.faults.job import Window
 from tests.faults.registry import EPISODES
 from tests.faults.truth import Truth, measure
@@ -34,7 +34,7 @@ def truth_of(name: str, is_right: Callable[[Truth], bool] = lambda truth: True) 
                 break
     except NotPossible as reason:
         pytest.skip(str(reason))
-    assert cgroups.left_behind() == []
+    assert cgroups.left_behind() == network.left_behind() == []
     return truth
 
 
@@ -46,12 +46,18 @@ def lies_between(low_ms: int, high_ms: int) -> Callable[[Truth], bool]:
 class TestFaults:
     """What a fault of known length costs."""
 
-    @pytest.mark.parametrize("name", ["loader-sleeps", "lock-holder-sleeps", "slow-rank"])
+    @pytest.mark.parametrize("name", ["loader-sleeps", "lock-holder-sleeps", "slow-rank", "slow-peer"])
     def test_20_ms_in_each_of_20_steps_are_400_ms(self, name: str) -> None:
         """For all ranks alike. Batches made ahead hide some of it, and a busy machine adds to it: 250 to 1,200 ms."""
         is_right = lies_between(250, 1200)
 
         assert is_right(truth_of(name, is_right))
+
+    def test_tool_call_of_two_seconds_is_two_seconds_lost(self) -> None:
+        """Between 1,700 ms and 3,000: in one step."""
+        is_right = lies_between(1700, 3000)
+
+        assert is_right(truth_of("tool-call", is_right))
 
     def test_half_a_second_stopped_is_half_a_second_lost(self) -> None:
         """Between 350 ms and 1,200."""

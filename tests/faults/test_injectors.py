@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import socket
 import subprocess
 import time
 from collections.abc import Callable, Iterator
@@ -11,7 +12,7 @@ from typing import TypeVar
 
 import pytest
 
-from tests.faults.injectors import NotPossible, cgroups, cpu, disk, memory, quota, signals
+from tests.faults.injectors import NotPossible, cgroups, cpu, disk, memory, network, quota, signals
 
 pytestmark = pytest.mark.end_to_end
 MIB = 1 << 20
@@ -205,6 +206,53 @@ class TestNeighbours:
                 assert comes_true(lambda: state_of(process.pid) == "S")
             finally:
                 process.kill()
+
+
+class TestNetwork:
+    """A server, and a wire."""
+
+    def fetch(self, server: network.Server, size_bytes: int = 1000) -> float:
+        """Seconds until an answer is there."""
+        began = time.monotonic()
+        with socket.create_connection((server.address, server.port)) as client:
+            client.sendall(size_bytes.to_bytes(8, "little"))
+            left = size_bytes
+            while left:
+                left -= len(client.recv(left))
+        return time.monotonic() - began
+
+    def test_server_answers_late_while_it_is_told_to(self) -> None:
+        """And at once before and after that."""
+        with network.server() as server:
+            before = self.fetch(server)
+            with server.late(0.3):
+                within = self.fetch(server), self.fetch(server)
+            after = self.fetch(server)
+
+        assert min(within) >= 0.3
+        assert max(before, after) < 0.3
+
+    def test_one_answer_is_late_once(self) -> None:
+        """The next one is not."""
+        with network.server() as server, server.once_late(0.3):
+            assert self.fetch(server) >= 0.3
+            assert self.fetch(server) < 0.3
+
+    def test_server_ends_with_its_block(self) -> None:
+        """However that ends."""
+        served = fails_within(network.server, lambda: None)
+
+        assert served is None
+        with network.server() as server:
+            pass
+        assert server.process.wait(10) is not None
+
+    def test_namespaces_go_with_what_is_in_them(self) -> None:
+        """However their block ends."""
+        seen = fails_within(network.wire, lambda: len(network.left_behind()))
+
+        assert seen == 2
+        assert network.left_behind() == []
 
 
 class TestDisk:

@@ -18,6 +18,7 @@ TESTS = (
     "tests/kernel/test_stacks.py",
     "tests/kernel/test_one_call_once.py",
     "tests/kernel/test_seccomp.py",
+    "tests/kernel/test_network.py",
     "tests/kernel/test_memory.py",
     *(f"tests/kernel/{path.name}" for path in sorted(_KERNEL.glob("test_accounting_*.py"))),
 )

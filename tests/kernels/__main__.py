@@ -20,7 +20,7 @@ ROOT = Path(__file__).parent.parent.parent
 
 
 def _run(version: str, wanted: list[str]) -> int:
-    kernel = unpacked(kernel_package(version), initramfs.is_needed)
+    kernel = unpacked(kernel_package(version), initramfs.is_needed, initramfs.EDITION)
     print(f"kernels: booting {kernel.name}", flush=True)
     begin = time.monotonic()
     environment = {name: os.environ[name] for name in ("PATH", "HOME", "LANG", "COLUMNS") if name in os.environ}

@@ -8,11 +8,14 @@ from __future__ import annotations
 import lzma
 import re
 import stat
+import zlib
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 
-MODULES = ("virtio_pci", "9pnet_virtio", "9p", "overlay", "virtio_blk", "crc32c_generic", "ext4")
-"""What the guest's file systems need, and nothing else has to load."""
+_OF_ROOT = ("virtio_pci", "9pnet_virtio", "9p", "overlay", "virtio_blk", "crc32c_generic", "ext4")
+_OF_NETWORK = ("veth", "sch_ingress", "cls_bpf", "tcp_diag")
+MODULES = (*_OF_ROOT, *_OF_NETWORK)
+"""What the guest's file systems and the tests of the network need, and nothing else has to load."""
 
 _DEPENDS = re.compile(rb"\0depends=([^\0]*)\0")
 
@@ -26,7 +29,12 @@ _CANDIDATES = {
     *MODULES,
     *("virtio", "virtio_ring", "virtio_pci_modern_dev", "virtio_pci_legacy_dev", "9pnet", "netfs", "fscache"),
     *("crc16", "mbcache", "jbd2", "libcrc32c"),
+    "inet_diag",
 }
+
+
+EDITION = f"_{zlib.crc32(' '.join(sorted(_CANDIDATES)).encode()):08x}"
+"""Of what is kept of a kernel package: one that was unpacked when less was needed does not do."""
 
 
 def modules(folder: Path) -> Iterator[bytes]:

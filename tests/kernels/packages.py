@@ -38,13 +38,16 @@ def _is_plain(name: str) -> bool:
     return not re.search(r"-(rt|cloud|dbg|unsigned)\b", name)
 
 
-def unpacked(package: str, keep: Callable[[Path], bool]) -> Path:
-    """A folder with the files of a package for which `keep` says yes, given their paths in it. Made once for each version."""
+def unpacked(package: str, keep: Callable[[Path], bool], edition: str = "") -> Path:
+    """A folder with the files of a package for which `keep` says yes, given their paths in it.
+
+    Made once for each version; and anew for another edition, which says what is kept.
+    """
     shown = _output("apt-cache", "show", "--no-all-versions", package)
     version = next((line.split()[1] for line in shown.splitlines() if line.startswith("Version:")), None)
     if version is None:
         raise NotHere(f"apt knows no package {package} (apt-get update)")
-    folder = CACHE / f"{package}_{version}"
+    folder = CACHE / f"{package}_{version}{edition}"
     if folder.exists():
         return folder
     CACHE.mkdir(parents=True, exist_ok=True)
