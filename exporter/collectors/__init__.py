@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import NamedTuple, Protocol
 
-from exporter.collectors import cuda, nccl, pages
+from exporter.collectors import cuda, nccl
 from exporter.collectors.places import PlaceTotals
 from exporter.kernel.rows import Reading
 from exporter.model import Identity
@@ -40,4 +40,4 @@ class HostCollector(Protocol):
         ...
 
 
-COLLECTORS: dict[str, Collect] = {"cuda": cuda.collect, "nccl": nccl.collect, "memory": pages.collect}
+COLLECTORS: dict[str, Collect] = {"cuda": cuda.collect, "nccl": nccl.collect}

@@ -78,7 +78,6 @@ def training() -> Snapshot:
         1: Identity(node="gpu7", rank="0", container="0123456789ab"),
         2: Identity(node="gpu7", rank="1", container="0123456789ab"),
     }
-    kernel.page_allocations(2, 65_536)
     return _snapshot(kernel, identities, lost_ns=100_000_000, of_places=_of_places(identities[2]))
 
 
@@ -205,7 +204,10 @@ def _of_places(one: Identity) -> PlaceTotals:
             Series(catalog.CPU_QUOTA_THROTTLED_PERIODS, ()): 150,
             Series(catalog.CPU_QUOTA_THROTTLED, ()): 9_000_000_000,
         },
-        one: {Series(catalog.MEMORY_SWAP, ()): 4_194_304},
+        one: {
+            Series(catalog.MEMORY_SWAP, ()): 4_194_304,
+            Series(catalog.MEMORY_PAGE_ALLOCATED, ()): 268_435_456,
+        },
     }
 
 
