@@ -252,6 +252,7 @@ class TestNotHere:
                 "interrupt",
                 "threads",
                 "stacks",
+                "memory",
             )
         )
         assert only(rows["BPF objects"])["remedy"] == "run `make build`"
