@@ -2,7 +2,7 @@
 /*
  * How many pages does a traced process have the kernel allocate? Loaded only when it is asked for.
  * Attach points: tp_btf mm_page_alloc.
- * Maps written: page_allocations, losses; the first is read by exporter/kernel/rows.py.
+ * Maps written: page_allocations, losses; the first is read by exporter/kernel/memory_rows.py.
  * Lost: what is of a process beyond the table, under LOSS_IN_MEMORY. Failed allocations are none.
  * Cost: a few ns for each allocation of pages by any task, and a look-up more by a tracked thread; bpf/README.md.
  */

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Protocol
 
-from exporter.collectors import cuda, nccl, pages, process
+from exporter.collectors import cuda, nccl, process
 from exporter.kernel.rows import Reading
 from exporter.place_books import PlaceTotals, TracedProcess
 from exporter.totals import Totals
@@ -35,5 +35,4 @@ COLLECTORS: dict[str, Collect] = {
     "cuda": cuda.collect,
     "nccl": nccl.collect,
     "process": process.collect,
-    "memory": pages.collect,
 }

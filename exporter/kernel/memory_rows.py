@@ -1,6 +1,7 @@
-"""What control groups suffer for want of memory, as rows: the table that bpf/memory.bpf.c fills. Bytes in, numbers out.
+"""What control groups suffer for want of memory, and pages of processes, as rows: the tables that bpf/memory.bpf.c and
+bpf/pages.bpf.c fill. Bytes in, numbers out.
 
-In: a MapReader. Out: counts since the first of a group, which the kernel keeps until the row is deleted.
+In: MapReaders. Out: counts since the first of a group or process, which the kernel keeps until the row is deleted.
 """
 
 from __future__ import annotations
@@ -34,6 +35,17 @@ def read_memory(table: MapReader | None) -> Iterator[tuple[int, MemoryRow]]:
 def forget_group(table: MapReader, number: int) -> None:
     """Its room can be used again."""
     table.delete(abi.COUNT.pack(number))
+
+
+def read_pages(table: MapReader | None) -> Iterator[tuple[int, int]]:
+    """Process number and the pages allocated for it. None: they are not counted."""
+    for key, value in table.items() if table else ():
+        yield abi.NUMBER.unpack(key)[0], abi.COUNT.unpack(value)[0]
+
+
+def forget_pages(table: MapReader, process: int) -> None:
+    """Its room can be used again."""
+    table.delete(abi.NUMBER.pack(process))
 
 
 def _path_of(names: bytes) -> str:

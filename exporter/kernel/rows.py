@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import NamedTuple
 
 from exporter.kernel import abi
@@ -198,7 +198,7 @@ class Reading:
     """The tables as they were read, one after the other, within one publication.
 
     operations: calls; nccl_waits: the rows of the same table that count calls a second time, by what they waited for.
-    sees_completion: the programs on CUDA's calls, which see what is done, are loaded. page_allocations: pages, by process.
+    sees_completion: the programs on CUDA's calls, which see what is done, are loaded.
     """
 
     processes: Mapping[int, ProcessRow]
@@ -210,7 +210,6 @@ class Reading:
     sees_completion: bool
     exits: Mapping[ExitKey, ExitRow]
     forks: Mapping[ForkKey, int]
-    page_allocations: Mapping[int, int] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -286,7 +285,6 @@ class Tables:
             sees_completion=self._sees_completion,
             exits=self.read_exits(),
             forks=read_forks(self._maps.get("forks")),
-            page_allocations=self.read_page_allocations(),
         )
 
     def read_of(self, processes: Mapping[int, ProcessRow]) -> Reading:
@@ -313,7 +311,6 @@ class Tables:
             sees_completion=self._sees_completion,
             exits=self.read_exits(),
             forks=read_forks(self._maps.get("forks")),
-            page_allocations={one: n for one, n in self.read_page_allocations().items() if one in processes},
         )
 
     def _possible_operations(self, processes: Iterable[int]) -> Iterator[OperationKey]:
@@ -469,11 +466,6 @@ class Tables:
         """Process number -> the last error that CUDA or NCCL gave it."""
         return read_last_errors(self._maps.get("last_errors"))
 
-    def read_page_allocations(self) -> dict[int, int]:
-        """Process number -> pages allocated for it; empty unless they are counted."""
-        rows = self._rows("page_allocations")
-        return {abi.NUMBER.unpack(key)[0]: abi.COUNT.unpack(value)[0] for key, value in rows}
-
     def losses(self) -> dict[tuple[LossProgram, LossReason], int]:
         """Losses so far, by program and reason; what could be mended is none."""
         return {key: count for key, count in self._counts() if key[1] is not LossReason.HEALED}
@@ -516,9 +508,8 @@ class Tables:
         self._nccl_waits = {key: row for key, row in self._nccl_waits.items() if key.process not in processes}
         for process in processes:
             self._maps["processes"].delete(abi.NUMBER.pack(process))
-            for name in ("cadence", "page_allocations"):
-                if name in self._maps:
-                    self._maps[name].delete(abi.NUMBER.pack(process))
+            if "cadence" in self._maps:
+                self._maps["cadence"].delete(abi.NUMBER.pack(process))
 
 
 def _process_of(

@@ -55,7 +55,7 @@ def _memory(around: Around) -> HostCollector:
     places = around.places("memory")
     groups = JobGroups(around.processes, places.hierarchy)
     swap = Swap(around.processes)
-    return Memory(around.maps.get("memory_groups"), places, groups, swap, around.ttl_ns)
+    return Memory(around.maps, places, groups, swap, around.ttl_ns)
 
 
 def _cpu(around: Around) -> HostCollector:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import socket
 import subprocess
+import sys
 import time
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, ExitStack, contextmanager
@@ -12,7 +13,7 @@ from typing import TypeVar
 
 import pytest
 
-from tests.faults.injectors import NotPossible, cgroups, cpu, disk, memory, network, quota, signals
+from tests.faults.injectors import NotPossible, cgroups, cpu, disk, interrupts, memory, network, quota, signals
 
 pytestmark = pytest.mark.end_to_end
 MIB = 1 << 20
@@ -175,6 +176,47 @@ class TestGroups:
         assert fails_within(lambda: memory.reclaim(group, path, 32 * MIB), look) is True
         assert comes_true(lambda: processes_named(memory.WRITER) == [])
         assert group.read(file) == before
+
+    def test_whoever_wants_more_than_the_group_may_have_is_ended(self, stack: ExitStack) -> None:
+        """The kernel counts it; then the limit is what it was."""
+        group = made(stack, cgroups.group("memory", "test"))
+        file = "memory.limit_in_bytes" if group.version == 1 else "memory.max"
+        before = group.read(file)
+        line = [
+            *cpu.in_groups([group.path]),
+            sys.executable,
+            "-S",
+            "-c",
+            "held = bytearray(64 << 20); print(len(held))",
+        ]
+
+        def look() -> int:
+            return subprocess.run(line, stdout=subprocess.DEVNULL, check=False).returncode
+
+        assert fails_within(lambda: memory.oom_kill(group, 16 * MIB), look) == -9
+        assert memory.oom_kills(group) == 1
+        assert group.read(file) == before
+
+
+def received_packets(cpu_number: int) -> int:
+    """Soft interrupts NET_RX of a CPU."""
+    lines = (line.split() for line in Path("/proc/softirqs").read_text().splitlines())
+    return next(int(words[1 + cpu_number]) for words in lines if words[0] == "NET_RX:")
+
+
+class TestInterrupts:
+    """Packets to receive."""
+
+    def test_they_come_to_one_cpu_and_end(self) -> None:
+        """Hundreds of them; the interfaces are in no namespace that anybody else sees."""
+        before = received_packets(0)
+
+        def look() -> bool:
+            return comes_true(lambda: received_packets(0) > before + 300)
+
+        assert fails_within(lambda: interrupts.storm(0, "1", 0.2), look) is True
+        assert comes_true(lambda: processes_named(interrupts.FLOOD) == [])
+        assert not Path("/sys/class/net", interrupts.SENDER).exists()
 
 
 class TestNeighbours:

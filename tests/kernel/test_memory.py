@@ -11,10 +11,10 @@ from pathlib import Path
 import pytest
 
 from exporter.kernel import loader
-from exporter.kernel.memory_rows import MemoryRow, forget_group, read_memory
+from exporter.kernel.memory_rows import MemoryRow, forget_group, read_memory, read_pages
 from tests.faults.injectors import NotPossible, cgroups, cpu, disk, memory
 from tests.support import accounts
-from tests.support.traced import Tracer, only, tracer
+from tests.support.traced import Tracer, tracer
 
 MIB = 1 << 20
 PAGE_BYTES = 4096
@@ -154,7 +154,7 @@ class TestPages:
         with tracer(subjects=(*loader.SUBJECTS, "pages")) as found:
             accounts.probe(found, waits_program)
             accounts.run(found, waits_program, "call", "maps", "1", environment={"WAITS_FILE": str(path)})
-            pages = only(found.tables.read_page_allocations().values())
+            ((_, pages),) = read_pages(found.kernel.maps["page_allocations"])
 
         assert 4096 <= pages < 4096 + 1024
 

@@ -80,7 +80,6 @@ def training() -> Snapshot:
         1: Identity(node="gpu7", rank="0", container="0123456789ab"),
         2: Identity(node="gpu7", rank="1", container="0123456789ab"),
     }
-    kernel.page_allocations(2, 65_536)
     return _snapshot(kernel, identities, lost_ns=100_000_000, of_places=_of_places(identities[2]))
 
 
@@ -221,6 +220,7 @@ def _of_places(one: Identity) -> PlaceTotals:
         },
         one: {
             Series(catalog.MEMORY_SWAP, ()): 4_194_304,
+            Series(catalog.MEMORY_PAGE_ALLOCATED, ()): 268_435_456,
             Series(catalog.BLOCK_WAIT, disk): 8_500_000,
             Series(catalog.BLOCK_WAITS, disk): 21,
             Series(catalog.NETWORK_SOCKETS, https): 4,

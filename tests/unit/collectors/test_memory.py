@@ -60,8 +60,8 @@ def made(
     swap: FakeSwap | None = None,
 ) -> Memory:
     """A collector in which nothing happens unless it is given."""
-    table = kernel.maps["memory_groups"] if kernel else None
-    return Memory(table, places or FakePlaces(), groups or FakeGroups(), swap or FakeSwap(is_there=False), TTL_NS)
+    tables = kernel.maps if kernel else {}
+    return Memory(tables, places or FakePlaces(), groups or FakeGroups(), swap or FakeSwap(is_there=False), TTL_NS)
 
 
 def of(totals: PlaceTotals, metric: Metric, place: Identity = CONTAINER) -> Total | None:
@@ -106,7 +106,19 @@ class TestGroups:
         assert of(memory.collect(3, []), catalog.MEMORY_OOM_KILLS) == 3
         assert memory.resets == 0
 
-    def test_a_group_that_is_emptied_and_counts_anew_never_takes_anything_back(self) -> None:
+    def test_a_row_that_comes_again_is_another_one(self) -> None:
+        """A group that cannot be seen from here looks as if it were gone."""
+        kernel, places = FakeTables(), FakePlaces({7})
+        kernel.memory_group(7, path=("c",), oom_kills=1)
+        memory = made(kernel, places)
+        memory.collect(1, [])
+        memory.collect(2, [])
+        kernel.memory_group(7, path=("c",), oom_kills=1)
+
+        assert of(memory.collect(3, []), catalog.MEMORY_OOM_KILLS) == 2
+        assert memory.resets == 0
+
+    def test_a_count_that_goes_back_takes_nothing_back(self) -> None:
         """Counted as a new beginning."""
         kernel = FakeTables()
         kernel.memory_group(7, path=("c",), oom_kills=3)
@@ -206,3 +218,40 @@ class TestSwap:
         made(swap=swap).collect(1, [traced(tgid) for tgid in range(1, 301)])
 
         assert len(swap.asked) == 256
+
+
+class TestPages:
+    """Allocated by the kernel for processes, where that is counted."""
+
+    def test_they_are_told_as_bytes_of_the_rank(self) -> None:
+        """Its processes together."""
+        kernel = FakeTables()
+        kernel.page_allocations(10, 20)
+        kernel.page_allocations(11, 3)
+        totals = made(kernel).collect(1, [traced(10), traced(11)])
+
+        assert of(totals, catalog.MEMORY_PAGE_ALLOCATED, Identity("n", rank="0", container="c")) == 23 * PAGESIZE
+
+    def test_what_came_up_to_the_end_of_a_process_is_told(self) -> None:
+        """Then its row is deleted."""
+        kernel = FakeTables()
+        kernel.page_allocations(10, 20)
+        memory = made(kernel)
+        memory.collect(1, [traced(10)])
+        kernel.page_allocations(10, 23)
+        found = [memory.collect(now, []) for now in (2, 3, 4)]
+
+        rank = Identity("n", rank="0", container="c")
+        assert [of(totals, catalog.MEMORY_PAGE_ALLOCATED, rank) for totals in found] == [23 * PAGESIZE] * 3
+        assert kernel.maps["page_allocations"].rows == {}
+
+    def test_one_that_has_no_name_yet_is_told_when_it_has_one(self) -> None:
+        """Its rank may not be known at once."""
+        kernel = FakeTables()
+        kernel.page_allocations(10, 23)
+        memory = made(kernel)
+
+        assert memory.collect(1, []) == {}
+        assert (
+            of(memory.collect(2, [traced(10)]), catalog.MEMORY_PAGE_ALLOCATED, Identity("n", "0", "c")) == 23 * PAGESIZE
+        )
