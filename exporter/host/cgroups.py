@@ -8,13 +8,16 @@ cgroup-v1/.
 from __future__ import annotations
 
 import os
+import posixpath
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
 
-MOUNTS: Final = Path("/proc/self/mounts")
+PROC: Final = Path("/proc")
+ROOT_NUMBER: Final = 1
+"""Of the group that all others are in. What a container has mounted as its root is another one."""
 FILE_BYTES_MAX: Final = 64 * 1024
 GROUPS_MAX: Final = 20_000
 WALK_SECONDS: Final = 1.0
@@ -26,12 +29,16 @@ _OF_VERSION_2: Final = {"blkio": "io"}
 
 @dataclass(slots=True)
 class Hierarchy:
-    """One mounted hierarchy of control groups. root: its mount point. version: 1 or 2. controller: by its name in version 1."""
+    """One mounted hierarchy of control groups. root: its mount point. version: 1 or 2. controller: by its name in version 1.
+
+    own_number: of our own group, where what /proc tells is seen from there; None where it is seen from the root.
+    """
 
     root: Path
     version: int
     controller: str
     clock: Callable[[], float] = time.monotonic
+    own_number: int | None = None
     _paths: dict[int, str] = field(default_factory=dict)
     _walked_at: float = float("-inf")
 
@@ -70,8 +77,15 @@ class Hierarchy:
             controllers, _, path = rest.partition(":")
             is_this = not controllers if self.version == 2 else self.controller in controllers.split(",")
             if is_this and path.startswith("/"):
-                return None if path.startswith("/..") else path
+                return self._from_root(path)
         return None
+
+    def _from_root(self, path: str) -> str | None:
+        """`/../../pod2/b`, seen from /kubepods/pod1/a, is /kubepods/pod2/b."""
+        if self.own_number is None:
+            return None if path.startswith("/..") else path
+        own = self.path_of(self.own_number)
+        return None if own is None else posixpath.normpath(f"{own}/{path.lstrip('/')}")
 
     def _walk(self) -> None:
         self._walked_at = self.clock()
@@ -85,28 +99,50 @@ class Hierarchy:
         self._paths = found
 
 
-def hierarchy_of(controller: str, mounts: Path = MOUNTS) -> Hierarchy | None:
+def hierarchy_of(controller: str, proc: Path = PROC, root_number: int = ROOT_NUMBER) -> Hierarchy | None:
     """The hierarchy that has this controller; None where none is mounted. controller: as version 1 calls it."""
+
+    def version_of(folder: Path, kind: str, options: str) -> int:
+        if kind == "cgroup" and controller in options.split(","):
+            return 1
+        return 2 if kind == "cgroup2" and _OF_VERSION_2.get(controller, controller) in _words(folder) else 0
+
+    return _widest(controller, version_of, proc, root_number)
+
+
+def unified_hierarchy(proc: Path = PROC, root_number: int = ROOT_NUMBER) -> Hierarchy | None:
+    """That of version 2, whatever controllers it has: the one that sockets belong to."""
+    return _widest("", lambda _folder, kind, _options: 2 if kind == "cgroup2" else 0, proc, root_number)
+
+
+_VersionOf = Callable[[Path, str, str], int]
+"""Folder, type and options of a mount -> the version of the hierarchy that is looked for; 0 for another one."""
+
+
+def _widest(controller: str, version_of: _VersionOf, proc: Path, root_number: int) -> Hierarchy | None:
+    """In a container only its own groups are mounted. Those of the machine can be looked at through its first process."""
+    own = _mounted(controller, version_of, proc / "self/mounts", Path("/"))
+    own_number = _number_of(str(own.root)) if own else None
+    if own_number == root_number:
+        return own
+    machine = _mounted(controller, version_of, proc / "1/mounts", proc / "1/root")
+    if machine is None or _number_of(str(machine.root)) != root_number:
+        return own
+    machine.own_number = own_number
+    return machine
+
+
+def _mounted(controller: str, version_of: _VersionOf, mounts: Path, below: Path) -> Hierarchy | None:
     try:
         lines = mounts.read_text(encoding="utf-8", errors="replace").splitlines()
     except OSError:
         return None
     for line in lines:
         _, folder, kind, options, *_ = [*line.split(), "", "", "", ""]
-        if kind == "cgroup" and controller in options.split(","):
-            return Hierarchy(Path(folder), 1, controller)
-        if kind == "cgroup2" and _OF_VERSION_2.get(controller, controller) in _words(Path(folder)):
-            return Hierarchy(Path(folder), 2, controller)
+        root = below / folder.lstrip("/")
+        if version := version_of(root, kind, options):
+            return Hierarchy(root, version, controller)
     return None
-
-
-def unified_hierarchy(mounts: Path = MOUNTS) -> Hierarchy | None:
-    """That of version 2, whatever controllers it has: the one that sockets belong to."""
-    try:
-        lines = mounts.read_text(encoding="utf-8", errors="replace").splitlines()
-    except OSError:
-        return None
-    return next((Hierarchy(Path(line.split()[1]), 2, "") for line in lines if line.split()[2:3] == ["cgroup2"]), None)
 
 
 def keyed_numbers(text: str) -> dict[str, int]:

@@ -14,15 +14,15 @@ class TestHierarchies:
 
     @pytest.fixture
     def mounts(self, tmp_path: Path) -> Path:
-        """Memory is of version 1 here, disks are of version 2."""
+        """A /proc. Memory is of version 1 here, disks are of version 2."""
         unified = tmp_path / "unified"
         unified.mkdir()
         (unified / "cgroup.controllers").write_text("io pids\n")
-        path = tmp_path / "mounts"
-        path.write_text(
+        (tmp_path / "self").mkdir()
+        (tmp_path / "self" / "mounts").write_text(
             f"proc /proc proc rw 0 0\ncgroup /old/memory cgroup rw,memory 0 0\ncgroup2 {unified} cgroup2 rw 0 0\n"
         )
-        return path
+        return tmp_path
 
     def test_version_1_names_its_controllers_in_the_mount(self, mounts: Path) -> None:
         """As options."""
@@ -53,6 +53,46 @@ class TestHierarchies:
         """A file that is not there."""
         assert hierarchy_of("memory", tmp_path / "none") is None
         assert unified_hierarchy(tmp_path / "none") is None
+
+
+class TestInContainers:
+    """Of its own groups a container sees the part below its own."""
+
+    @pytest.fixture
+    def machine(self, tmp_path: Path) -> Path:
+        """A /proc, and the hierarchy that the machine's first process sees: two pods, in the first of which we are."""
+        root = tmp_path / "1" / "root" / "sys" / "fs" / "cgroup"
+        for pod in ("pod1/a", "pod2/b"):
+            (root / "kubepods" / pod).mkdir(parents=True)
+        (root / "cgroup.controllers").write_text("memory\n")
+        (root / "kubepods" / "pod1" / "a" / "cgroup.controllers").write_text("memory\n")
+        own = tmp_path / "own"
+        own.symlink_to(root / "kubepods" / "pod1" / "a")
+        (tmp_path / "self").mkdir()
+        (tmp_path / "self" / "mounts").write_text(f"cgroup2 {own} cgroup2 rw 0 0\n")
+        (tmp_path / "1" / "mounts").write_text("cgroup2 /sys/fs/cgroup cgroup2 rw 0 0\n")
+        return tmp_path
+
+    def test_machine_s_is_seen_through_its_first_process(self, machine: Path) -> None:
+        """And paths that /proc tells from our own group on are told from the root on."""
+        root = machine / "1" / "root" / "sys" / "fs" / "cgroup"
+        found = hierarchy_of("memory", machine, root_number=root.stat().st_ino)
+
+        assert found is not None
+        assert found.root == root
+        assert found.path_in("0::/../../pod2/b\n") == "/kubepods/pod2/b"
+        assert found.path_in("0::/\n") == "/kubepods/pod1/a"
+
+    def test_without_the_right_to_look_there_it_is_our_own(self, machine: Path) -> None:
+        """Whatever lies above is out of sight."""
+        root = machine / "1" / "root" / "sys" / "fs" / "cgroup"
+        number = root.stat().st_ino
+        (machine / "1" / "mounts").unlink()
+        found = hierarchy_of("memory", machine, root_number=number)
+
+        assert found is not None
+        assert found.root == machine / "own"
+        assert found.path_in("0::/../../pod2/b\n") is None
 
 
 class TestGroups:
