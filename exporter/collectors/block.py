@@ -29,6 +29,12 @@ UNKNOWN = "unknown"
 """Device of sleeps that no request ended, such as those for a file system's journal."""
 
 PRUNE_NS = 30 * NANOSECONDS
+_OF_DISKS = (
+    catalog.BLOCK_BYTES,
+    catalog.BLOCK_ERRORS,
+    catalog.BLOCK_QUEUE_DURATION,
+    catalog.BLOCK_DEVICE_DURATION,
+)
 
 
 class PlacesOfGroups(Protocol):
@@ -55,6 +61,7 @@ class Block:
         self._books = PlaceBooks(ttl_ns)
         self._identities: dict[int, Identity] = {}
         self._pruned_ns = 0
+        self._at_prune: Mapping[DiskKey, DiskRow] = {}  # the rows of the last time
 
     @property
     def resets(self) -> int:
@@ -75,7 +82,7 @@ class Block:
 
     def _count(self, key: DiskKey, row: DiskRow) -> None:
         place = self._places.of_number(key.cgroup_id)
-        labels = (self._device(key.device), key.direction.name.lower())
+        labels = self._labels(key)
         count = self._books.count
         count(key, place, Series(catalog.BLOCK_BYTES, labels), row.bytes)
         count(key, place, Series(catalog.BLOCK_ERRORS, labels), row.errors)
@@ -85,6 +92,9 @@ class Block:
             count(key, place, Series(catalog.BLOCK_QUEUE_DURATION, labels), queue)
             count(key, place, Series(catalog.BLOCK_DEVICE_DURATION, labels), device)
 
+    def _labels(self, key: DiskKey) -> tuple[str, str]:
+        return self._device(key.device), key.direction.name.lower()
+
     def _count_waits(self, traced: Sequence[TracedProcess]) -> None:
         """Those of processes that have ended meanwhile as well, whose rows are then deleted."""
         alive = {one.process: one.identity for one in traced}
@@ -93,19 +103,25 @@ class Block:
             identity = self._identities.get(key.process)
             if identity is None:
                 continue  # held back
-            labels = (self._device(key.device),)
-            self._books.count(key, identity, Series(catalog.BLOCK_WAIT, labels), row.wait_ns)
-            self._books.count(key, identity, Series(catalog.BLOCK_WAITS, labels), row.waits)
+            waited, waits = (
+                Series(one, (self._device(key.device),)) for one in (catalog.BLOCK_WAIT, catalog.BLOCK_WAITS)
+            )
+            self._books.count(key, identity, waited, row.wait_ns)
+            self._books.count(key, identity, waits, row.waits)
             if key.process not in alive:
                 self._maps["disk_waits"].delete(abi.DISK_WAIT_KEY.pack(*key))
+                self._books.forget(key, (waited, waits))
         self._identities = alive
 
     def _device(self, device: int) -> str:
         return UNKNOWN if device == UNKNOWN_DEVICE else self._name_of(device_name_of(device))
 
     def _forget_groups(self, rows: Mapping[DiskKey, DiskRow]) -> None:
-        """Delete what has been counted of control groups that are gone."""
+        """Delete rows of control groups that are gone, once they stand still: what a group has written may be on its way yet."""
         gone = {number for number in {key.cgroup_id for key in rows} if number and self._places.is_gone(number)}
-        for key in rows:
-            if key.cgroup_id in gone:
+        for key, row in rows.items():
+            if key.cgroup_id in gone and row == self._at_prune.get(key):
                 self._maps["disks"].delete(abi.DISK_KEY.pack(*key))
+                labels = self._labels(key)
+                self._books.forget(key, [Series(metric, labels) for metric in _OF_DISKS])
+        self._at_prune = rows

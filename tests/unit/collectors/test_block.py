@@ -81,15 +81,28 @@ class TestDisks:
         }
 
     def test_rows_of_a_group_that_is_gone_are_deleted_and_what_they_said_stays(self) -> None:
-        """The room in the kernel is used again."""
+        """The room in the kernel is used again, and a row that comes anew is no counter that went back."""
         scene = _Scene()
         scene.disk(7, size_bytes=4096)
         scene.groups.gone.add(7)
         scene.block.collect(PRUNE_NS, [])
-        totals = scene.block.collect(PRUNE_NS + S, [])
-
+        scene.block.collect(2 * PRUNE_NS, [])
         assert scene.maps["disks"].rows == {}
-        assert totals[JOB][Series(catalog.BLOCK_BYTES, READ)] == 4096
+        scene.disk(7, size_bytes=512)
+        totals = scene.block.collect(2 * PRUNE_NS + S, [])
+
+        assert totals[JOB][Series(catalog.BLOCK_BYTES, READ)] == 4096 + 512
+        assert scene.block.resets == 0
+
+    def test_row_that_still_moves_is_kept(self) -> None:
+        """What a group has written before its end is on its way to the disk."""
+        scene = _Scene()
+        scene.groups.gone.add(7)
+        for at, size_bytes in enumerate((4096, 8192), start=1):
+            scene.disk(7, size_bytes=size_bytes)
+            scene.block.collect(at * PRUNE_NS, [])
+
+        assert len(scene.maps["disks"].rows) == 1
 
     def test_without_its_programs_there_is_nothing(self) -> None:
         """They did not load."""
