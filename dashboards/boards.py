@@ -45,6 +45,14 @@ def or_zero(expression: str, whenever: str) -> str:
     return f"{expression} or 0 * count({whenever})"
 
 
+def or_none(expression: str, whenever: str, *labels: str) -> str:
+    """0 of `none` instead of nothing, where there is something else: what has labels only when it happens, and seldom does."""
+    nothing = f"0 * count({whenever})"
+    for label in labels:
+        nothing = f'label_replace({nothing}, "{label}", "none", "", "")'
+    return f"{expression} or {nothing}"
+
+
 @dataclass(frozen=True)
 class Row:
     """Panels under one heading. is_collapsed: asked for only when somebody opens it."""

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from dashboards.boards import Board, Row, of_places, of_workloads, or_zero
+from dashboards.boards import Board, Row, of_places, of_workloads, or_none
 from dashboards.panels import Query, bars, graph
 
 _WAITED = of_workloads("gpustall_block_wait_seconds_total")
 _PROCESSES = of_workloads("gpustall_workload_info")
 _CULPRITS = of_workloads("gpustall_culprit_seconds_total", 'cause=~"block_io|major_fault"', 'culprit!=""')
+_BYTES = of_places("gpustall_block_bytes_total")
 _EXITS = of_workloads("gpustall_process_exits_total", 'outcome!="ok"')
 
 
@@ -24,13 +25,15 @@ _DISKS = (
     graph(
         "Waiting for disks",
         "Seconds in a second that threads of the jobs, workers included, slept until a request of the device was completed.",
-        Query(f"sum by (device) (rate({_WAITED}[$__rate_interval]))", "{{device}}"),
+        Query(or_none(f"sum by (device) (rate({_WAITED}[$__rate_interval]))", _PROCESSES, "device"), "{{device}}"),
         is_stacked=True,
     ),
     bars(
         "Who fills them",
         "Programs that used the disks which the jobs waited for, by the GPU time that was lost meanwhile.",
-        Query(or_zero(f"sort_desc(sum by (culprit) (rate({_CULPRITS}[$__range])))", _PROCESSES), "{{culprit}}"),
+        Query(
+            or_none(f"sort_desc(sum by (culprit) (rate({_CULPRITS}[$__range])))", _PROCESSES, "culprit"), "{{culprit}}"
+        ),
         "short",
     ),
     graph(
@@ -47,9 +50,10 @@ _DISKS = (
     ),
     graph(
         "Bytes, by container",
-        "What the disks have completed in a second, for each container; without a name for all that is in none.",
+        "What the disks have completed in a second, for each container, and for all that is in none.",
         Query(
-            f"sum by (container, direction) (rate({of_places('gpustall_block_bytes_total')}[$__rate_interval]))",
+            f'label_replace(sum by (container, direction) (rate({_BYTES}[$__rate_interval])), "container", "none",'
+            ' "container", "^$")',
             "{{container}} {{direction}}",
         ),
         unit="Bps",
@@ -70,7 +74,13 @@ _ENDS = (
         "Ends that are no success",
         "Traced processes and workers that were ended by a signal or by the kernel, or that told of an error; in a second.",
         Query(
-            or_zero(f"sum by (member, outcome, code) (rate({_EXITS}[$__rate_interval]))", _PROCESSES),
+            or_none(
+                f"sum by (member, outcome, code) (rate({_EXITS}[$__rate_interval]))",
+                _PROCESSES,
+                "member",
+                "outcome",
+                "code",
+            ),
             "{{member}} {{outcome}} {{code}}",
         ),
     ),

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dashboards.boards import Board, Row, of_workloads, or_zero
+from dashboards.boards import Board, Row, of_places, of_workloads, or_none, or_zero
 from dashboards.panels import Query, bars, graph, stat
 
 FEEDING = 'operation!~"other_gap|worker|idle|abandoned"'
@@ -15,7 +15,6 @@ _PROCESSES = of_workloads("gpustall_workload_info")
 _RUNTIME = 'api="runtime"'
 
 
-_OF_NODES = 'job=~"$job", instance=~"$instance", cluster=~"$cluster", node=~"$node"'
 """What is known of a node and not of a rank."""
 
 
@@ -173,9 +172,13 @@ _CONTAINERS = (
         "Memory freed before it is given",
         "Seconds in a second that tasks of a container spend in direct reclaim, traced or not.",
         Query(
-            f"{_BY_CONTAINER} (rate({of_workloads('gpustall_memory_reclaim_duration_seconds_sum')}[$__rate_interval]))"
-            f" or histogram_sum({_BY_CONTAINER}"
-            f" (rate({of_workloads('gpustall_memory_reclaim_duration_seconds')}[$__rate_interval])))",
+            or_none(
+                f"{_BY_CONTAINER} (rate({of_workloads('gpustall_memory_reclaim_duration_seconds_sum')}[$__rate_interval]))"
+                f" or histogram_sum({_BY_CONTAINER}"
+                f" (rate({of_workloads('gpustall_memory_reclaim_duration_seconds')}[$__rate_interval])))",
+                _PROCESSES,
+                *("node", "container"),
+            ),
             _OF_CONTAINER,
         ),
         unit="s",
@@ -185,7 +188,10 @@ _CONTAINERS = (
         "What the containers have, page cache included, and may have; and what of the ranks is swapped out.",
         Query(f"{_BY_CONTAINER} ({of_workloads('gpustall_memory_used_bytes')})", f"{_OF_CONTAINER}: has"),
         Query(f"{_BY_CONTAINER} ({of_workloads('gpustall_memory_limit_bytes')})", f"{_OF_CONTAINER}: may have"),
-        Query(f"{_BY_CONTAINER} ({of_workloads('gpustall_memory_swap_bytes')})", f"{_OF_CONTAINER}: swapped out"),
+        Query(
+            or_none(f"{_BY_CONTAINER} ({of_workloads('gpustall_memory_swap_bytes')})", _PROCESSES, "node", "container"),
+            f"{_OF_CONTAINER}: swapped out",
+        ),
         unit="bytes",
     ),
     graph(
@@ -255,7 +261,11 @@ _SOCKETS = (
         "TCP segments in a second that the sockets of a container sent again, traced or not; a handshake is a peer"
         " that does not answer.",
         Query(
-            f"sum by (container, kind) (rate(gpustall_network_retransmits_total{{{_OF_NODES}}}[$__rate_interval])) > 0",
+            or_none(
+                f"sum by (container, kind) (rate({of_places('gpustall_network_retransmits_total')}[$__rate_interval])) > 0",
+                _PROCESSES,
+                *("container", "kind"),
+            ),
             "{{container}}: {{kind}}",
         ),
         unit="pps",
@@ -265,8 +275,12 @@ _SOCKETS = (
         "Packets in a second that interfaces and the queues before them dropped, or that had errors.",
         *(
             Query(
-                f"sum by (node, interface, direction)"
-                f" (rate(gpustall_network_{what}_total{{{_OF_NODES}}}[$__rate_interval])) > 0",
+                or_none(
+                    "sum by (node, interface, direction)"
+                    f" (rate({of_places(f'gpustall_network_{what}_total')}[$__rate_interval])) > 0",
+                    _PROCESSES,
+                    *("node", "interface", "direction"),
+                ),
                 f"{{{{node}}}} {{{{interface}}}} {{{{direction}}}}: {said}",
             )
             for what, said in (("interface_drops", "dropped"), ("queue_drops", "queue"), ("interface_errors", "errors"))

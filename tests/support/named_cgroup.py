@@ -12,7 +12,7 @@ from tests.support.traced import eventually
 
 
 def _hierarchies() -> dict[str, Path]:
-    """v2, and of v1 the memory controller, where they are mounted."""
+    """v2, and of v1 the controllers of memory and of CPUs, where they are mounted."""
     found = {}
     for line in Path("/proc/self/mounts").read_text().splitlines():
         _, folder, kind, options, *_ = line.split()
@@ -20,6 +20,8 @@ def _hierarchies() -> dict[str, Path]:
             found["v2"] = Path(folder)
         elif kind == "cgroup" and "memory" in options.split(","):
             found["v1"] = Path(folder)
+        elif kind == "cgroup" and "cpu" in options.split(","):
+            found["cpu"] = Path(folder)
     return found
 
 

@@ -15,6 +15,7 @@ from pathlib import Path
 from exporter import standin
 from exporter.demo.stage import SPIN
 from tests.faults.injectors.cpu import in_groups, named_shell
+from tests.faults.injectors.network import server
 from tests.support.exporter_process import running
 from tests.support.held_calls import fresh_rank, held_calls
 from tests.support.named_cgroup import named_cgroup
@@ -44,6 +45,8 @@ _SHORT_OF_MEMORY = (
     *("--ranks=1", "--sync=block", "--seed=2", "--quiet", "--jitter-percent=5"),
     *("--fault=oom-retry", "--fault-from-step=100", "--fault-to-step=101", "--fault-every=100"),
 )
+_FETCHES = ("--ranks=1", "--sync=block", "--seed=3", "--quiet", "--pace-us=50000", "--loader-fetch-bytes=65536")
+_CPUS = 64
 _JOBS = {4711: _SLOW_RANK, 4712: _SHORT_OF_MEMORY}
 """By the number that a batch system would have given them."""
 
@@ -78,6 +81,7 @@ def watched(folder: Path) -> Iterator[Servers]:
             eventually(lambda path=path: f"attached to {path}" in exporter.logs, f"{path} is probed")
         for number, flags in _JOBS.items():
             stack.enter_context(_job(number, flags))
+        stack.enter_context(_job(4713, (*_FETCHES, *stack.enter_context(server()).flags)))
         eventually(lambda: servers[0].query("gpustall_chain_info"), "a chain is open", PATIENCE_SECONDS)
         stack.enter_context(named_shell(HOG, SPIN, count=2 * (os.cpu_count() or 1)))
         yield Servers(*servers)
@@ -85,9 +89,12 @@ def watched(folder: Path) -> Iterator[Servers]:
 
 @contextmanager
 def _job(number: int, flags: Sequence[str]) -> Iterator[None]:
-    """In a control group as SLURM makes them."""
-    with named_cgroup("v1", f"slurm/uid_1000/job_{number}/step_0") as group:
-        command = [*in_groups([group]), *standin.trainer_command(*flags)]
+    """In control groups as SLURM makes them, with limits that it does not reach."""
+    path = f"slurm/uid_1000/job_{number}/step_0"
+    with named_cgroup("v1", path) as of_memory, named_cgroup("cpu", path) as of_cpus:
+        (of_memory / "memory.limit_in_bytes").write_text(str(8 << 30))
+        (of_cpus / "cpu.cfs_quota_us").write_text(str(_CPUS * 100_000))
+        command = [*in_groups([of_memory, of_cpus]), *standin.trainer_command(*flags)]
         process = subprocess.Popen(command, env=standin.environment(), stdout=subprocess.DEVNULL)
         try:
             yield
