@@ -12,6 +12,7 @@ from typing import Any
 
 from exporter import catalog
 from exporter.catalog import METRICS, Kind, Metric
+from exporter.config import HOST_COLLECTORS
 from tests.support.exposition import Scrape
 from tests.support.otlp import HistogramValue, Received
 
@@ -22,15 +23,22 @@ CLASSIC_EXPONENTS = (-19, -16, -13, -10, -7, -5, -3, 0)
 """Of the classic edges, in powers of 2 s; by hand, from docs/metrics.md."""
 
 
-GOES_ON = frozenset({catalog.THREAD_TIME, catalog.LOST, catalog.CULPRIT, catalog.OVERHEAD})
-"""What moves while a program rests: its threads rest in time, what was lost finds its culprit up to five seconds later, and what
-probes cost is a mean of the last ten. Two readings need not be the same, and are left out.
+OF_THE_MACHINE = frozenset(metric for name in HOST_COLLECTORS for metric in catalog.METRICS_OF_COLLECTOR[name])
+
+GOES_ON = OF_THE_MACHINE.union(
+    {catalog.THREAD_TIME, catalog.LOST, catalog.CULPRIT, catalog.OVERHEAD, catalog.INTERRUPTED}
+)
+"""What moves while a program rests: its threads rest in time, what was lost finds its culprit up to five seconds later, what
+probes cost is a mean of the last ten, and the machine does not rest. Two readings need not be the same, and are left out.
 """
 
-SILENT = frozenset({catalog.LOST, catalog.CULPRIT, catalog.WAIT_CHAIN, catalog.NCCL_WAIT, catalog.STEP_DURATION}).union(
-    catalog.METRICS_OF_COLLECTOR["chains"]
+SILENT = OF_THE_MACHINE.union(
+    {catalog.LOST, catalog.CULPRIT, catalog.WAIT_CHAIN, catalog.NCCL_WAIT, catalog.STEP_DURATION, catalog.INTERRUPTED},
+    catalog.METRICS_OF_COLLECTOR["chains"],
 )
-"""What a program need not have that nobody kept from the GPU, that waits for no collective and makes no steps."""
+"""What a program need not have that nobody kept from the GPU, that waits for no collective and makes no steps; nor a machine
+without swap, limits, connections and the like.
+"""
 
 
 def of_scrape(scrape: Scrape, kind: Kind, **labels: str) -> Series:
