@@ -47,7 +47,7 @@ OTHER_FLAGS = {
     "support-bundle",
     *(f"no-collector.{name}" for name in COLLECTORS),
 }
-FOREIGN_FLAGS = {"long", "pid", "variant", "write", "web.enable-otlp-receiver"} | {
+FOREIGN_FLAGS = {"long", "only", "pid", "variant", "write", "web.enable-otlp-receiver"} | {
     *("build", "build-arg", "cap-add", "cap-drop", "name", "no-healthcheck", "platform", "read-only", "secret"),
     *("architecture", "security-opt", "tmpfs", "uts", "volumes", "from-file", "namespace", "server-side", "set", "now"),
 }
