@@ -10,7 +10,7 @@ PYTEST  := $(BIN)/python -m pytest
 BUILD_NEEDS := clang:clang llvm-strip:llvm cc:gcc /usr/include/bpf/bpf_helpers.h:libbpf-dev \
                /usr/include/linux/bpf.h:linux-libc-dev /usr/include/stdlib.h:libc6-dev
 TEST_NEEDS  := prometheus:prometheus prometheus-alertmanager:prometheus-alertmanager unzip:unzip \
-               /usr/sbin/apparmor_parser:apparmor \
+               /usr/sbin/apparmor_parser:apparmor /usr/sbin/tc:iproute2 /usr/sbin/losetup:mount \
                /usr/lib/python3/dist-packages/bcc:python3-bpfcc
 KERNEL_NEEDS := qemu-system-x86_64:qemu-system-x86 /usr/sbin/mke2fs:e2fsprogs
 
