@@ -99,9 +99,8 @@ class Memory:
         self._groups = groups
         self._swap = swap
         self._books = PlaceBooks(ttl_ns, MAX_PLACES)
-        self._rows: dict[
-            int, int
-        ] = {}  # number of a group that had a row the last time -> of its row, never the same again
+        # Number of a group that had a row the last time -> of its row, never the same again.
+        self._rows: dict[int, int] = {}
         self._rows_seen = 0
         self._identities: dict[int, Identity] = {}  # of processes with pages, as they were called last
         self._absent: set[int] = set()  # of those the ones that were not traced the last time

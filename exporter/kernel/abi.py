@@ -70,18 +70,15 @@ EXIT_KEY = struct.Struct("=IIHH")  # process, status, is_worker, is_victim
 EXIT_ROW = struct.Struct("=QQ")  # exits, at_ns
 FORK_KEY = struct.Struct("=II")  # process, is_thread
 DISK_KEY = struct.Struct("=QII")  # cgroup_id, device, direction
-DISK_SUMS = struct.Struct(
-    "=QQQQQ"
-)  # the head of a disk row: requests, errors, bytes, queue_ns, device_ns; DISK_SLOTS follow
+DISK_SUMS = struct.Struct("=QQQQQ")  # of a disk row: requests, errors, bytes, queue_ns, device_ns; DISK_SLOTS follow
 DISK_SLOTS = struct.Struct(f"={2 * HIST_SLOTS}Q")  # queue_slots, device_slots
 DISK_USER = struct.Struct("=II16s")  # group, tgid, comm
 DISK_USER_KEY = struct.Struct("=III16s")  # device, then a DISK_USER
 DISK_USE = struct.Struct("=QQ")  # requests, device_ns
 DISK_WAIT_KEY = struct.Struct("=II")  # process, device
 DISK_WAIT = struct.Struct("=QQ")  # waits, wait_ns
-MEMORY_SUMS = struct.Struct(
-    f"=QQQ{GROUP_NAMES_BYTES}s"
-)  # reclaim_ns, reclaimed_pages, oom_kills, names; OPERATION_SLOTS follow
+# reclaim_ns, reclaimed_pages, oom_kills, names; OPERATION_SLOTS follow
+MEMORY_SUMS = struct.Struct(f"=QQQ{GROUP_NAMES_BYTES}s")
 LAUNCH_SAMPLING = struct.Struct("=II")  # process, mask
 SETTINGS = struct.Struct(f"=IIQqI{GPU_MAJORS}II")
 """pid_namespace, has_no_launches, idle_ns, preempt_count_offset, is_cpu_cgroup_v1, gpu_majors, is_confined."""
