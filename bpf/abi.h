@@ -31,8 +31,8 @@ enum call_shape {
 	SHAPE_PLAIN = 0,
 	SHAPE_ALLOCATE = 1,	  /* A: where the address is stored, B: bytes */
 	SHAPE_FREE = 2,		  /* A: address */
-	SHAPE_COPY = 3,		  /* A: bytes; B: cudaMemcpyKind, or 0 and the direction is fixed */
-	SHAPE_COPY_2D = 4,	  /* A: width in bytes, B: cudaMemcpyKind, C: height */
+	SHAPE_COPY = 3,		  /* A: bytes; B: cudaMemcpyKind, or 0 and the direction is fixed; D: source; destination: 1 */
+	SHAPE_COPY_2D = 4,	  /* A: width in bytes, B: cudaMemcpyKind, C: height; D, destination: likewise */
 	SHAPE_COLLECTIVE = 5,	  /* A: element count, B: ncclDataType_t, C: communicator, D: stream; all ranks call it */
 	SHAPE_INIT_RANK = 6,	  /* A: newcomm, B: nranks, C: rank; before C stands the unique id, by value */
 	SHAPE_INIT_SCALABLE = 7,  /* A: newcomm, B: nranks, C: rank, D: pointer to the first unique id */
@@ -51,8 +51,18 @@ enum call_shape {
 	SHAPE_DEVICE_DONE = 20,	  /* likewise, of all streams of a device */
 	SHAPE_STREAM_DESTROY = 21, /* A: stream */
 	SHAPE_EVENT_DESTROY = 22, /* A: event */
-	SHAPE_CAPTURE_BEGIN = 23, /* from here on nothing is done, but put into a graph */
-	SHAPE_CAPTURE_END = 24,
+	SHAPE_CAPTURE_BEGIN = 23, /* A: stream; from here on nothing of it is done, but put into a graph */
+	SHAPE_CAPTURE_END = 24,	  /* A: stream, B: where the graph is stored */
+	SHAPE_PIN = 25,		  /* A: where the address is stored, B: bytes: host memory that the GPU reads by itself */
+	SHAPE_PIN_AT = 26,	  /* A: address, B: bytes */
+	SHAPE_UNPIN = 27,	  /* A: address */
+	SHAPE_LAUNCH = 28,	  /* A: grid x and y, behind it z, then the block alike; B: stream */
+	SHAPE_LAUNCH_SPREAD = 29, /* A: grid x, behind it y and z, then the block alike; B: stream */
+	SHAPE_LAUNCH_CONFIG = 30, /* A: pointer to struct launch_config */
+	SHAPE_GRAPH_INSTANTIATE = 31, /* A: where the executable graph is stored, B: graph */
+	SHAPE_GRAPH_LAUNCH = 32,  /* A: executable graph, B: stream */
+	SHAPE_GRAPH_DESTROY = 33, /* A: graph */
+	SHAPE_EXEC_DESTROY = 34,  /* A: executable graph */
 };
 
 /* First bit of each field of the 64-bit attach cookie. */
@@ -66,6 +76,7 @@ enum cookie_field {
 	COOKIE_C = 40,
 	COOKIE_D = 44,
 	COOKIE_HANDLE = 48, /* 1 bit: the "address" is a handle (cuMemCreate), in a number space of its own */
+	COOKIE_MANAGED = 49, /* 1 bit: what is allocated moves between host and GPU as it is used */
 	COOKIE_ROLE = 52,   /* 4 bits: enum call_role */
 	COOKIE_ATTACHMENT = 56, /* 8 bits: number of the attachment, from 1; 0: it has none */
 };
@@ -251,6 +262,9 @@ struct feeding_row {
 	__u64 timed_calls;
 	__u64 counted_calls;	/* that were not timed */
 	__u64 left_out_launches; /* of those, launches that would have been timed but for their sampling */
+	__u64 kernels; /* launched one by one and not into a graph, nested calls once */
+	__u32 open_captures; /* that have begun and not ended */
+	__u32 padding;
 };
 #define COUNTED_TOGETHER 64
 
@@ -328,6 +342,103 @@ struct allocation_key {
 	__u64 address;
 };
 
+enum allocation_kind {
+	ALLOCATION_DEVICE = 0,
+	ALLOCATION_MANAGED = 1,
+	ALLOCATION_PINNED = 2, /* memory of the host */
+};
+
+struct allocation {
+	__u64 bytes;
+	__u32 kind; /* enum allocation_kind */
+	__u32 padding;
+};
+
+/*
+ * Pinned host memory as aligned blocks of 2^n bytes, in a trie of address prefixes: whatever lies in a block begins with its
+ * prefix. Both numbers are big-endian, as the trie compares.
+ */
+struct pinned_key {
+	__u32 prefix_bits; /* of process and address together */
+	__u32 process;
+	__u64 address;
+};
+
+/* ---- copies ------------------------------------------------------------------------------------------------ */
+
+enum host_memory {
+	MEMORY_PAGEABLE = 0,
+	MEMORY_PINNED = 1,
+	MEMORY_UNKNOWN = 2, /* of a process that is older than the programs: it may have been pinned before */
+};
+
+/*
+ * Copies between host and GPU that succeeded. is_blocking: the call returns when the host's memory has been read or written:
+ * one that is not asynchronous, and any of pageable memory, which the driver copies piece by piece itself.
+ */
+struct copy_key {
+	__u32 process;
+	__u8 direction; /* enum copy_direction */
+	__u8 memory;	/* enum host_memory */
+	__u8 is_blocking;
+	__u8 padding;
+};
+
+struct copy_row {
+	__u64 copies;
+	__u64 bytes;
+	__u64 total_ns; /* of the calls */
+};
+
+/* ---- launches and graphs ------------------------------------------------------------------------------------ */
+
+/* The head of cudaLaunchConfig_t and of CUlaunchConfig. */
+struct launch_config {
+	__u32 grid[3];
+	__u32 block[3];
+	__u64 shared_bytes; /* the driver's has 32 bits of it, and padding */
+	__u64 stream;
+};
+
+/*
+ * Timed kernel launches by size: blocks in the grid (at most 1, 8, 64, 512, 4096, or more) and threads in a block (at most 32,
+ * 64, 128, 256, 512, or more). Place: as in feeding_row.
+ */
+#define GRID_CLASSES 6
+#define BLOCK_CLASSES 6
+#define GEOMETRIES (GRID_CLASSES * BLOCK_CLASSES)
+struct geometry_row {
+	__u32 process;
+	__u32 padding;
+	__u64 launches[GEOMETRIES]; /* grid class * BLOCK_CLASSES + block class */
+};
+
+struct graph_key {
+	__u32 process;
+	__u32 is_executable;
+	__u64 address;
+};
+
+struct graph {
+	__u64 kernels; /* captured */
+	__u64 launches;
+};
+
+/* What a process did with graphs. */
+struct graph_row {
+	__u64 captures; /* that have begun */
+	__u64 captured; /* that have ended with a graph */
+	__u64 failed;	/* that have ended without */
+	__u64 capture_ns; /* from the return of the beginning to that of the end, of both */
+	__u64 began_ns; /* the last one, CLOCK_MONOTONIC */
+	__u64 instantiated;
+	__u64 instantiate_ns;
+	__u64 first_launches; /* of executable graphs whose making was seen */
+	__u64 dropped;	      /* such graphs destroyed before they were ever launched */
+	__u64 launches;
+	__u64 kernels; /* in the launched graphs */
+};
+
 /* ---- processes --------------------------------------------------------------------------------------------- */
 
 struct process_number {
@@ -354,6 +465,7 @@ struct settings {
 	__u32 is_cpu_cgroup_v1;	    /* the cpu controller has a hierarchy of its own */
 	__u32 gpu_majors[GPU_MAJORS]; /* of character devices that are the GPU's; 0: none */
 	__u32 is_confined; /* the pid namespace is not the machine's: what it does not show is none of our business */
+	__u64 loaded_ns;   /* CLOCK_BOOTTIME when the programs were loaded */
 };
 
 struct process_row {
@@ -366,6 +478,11 @@ struct process_row {
 	__u64 freed_bytes;
 	__u64 unknown_frees;
 	__u64 live_allocations; /* rows of this process in the map `allocations` */
+	__u64 peak_bytes;	/* of what was allocated and not freed */
+	__u64 managed_bytes;	/* of what is allocated, that in managed memory */
+	__u64 pinned_bytes;	/* of the host's memory; in no other sum */
+	__u64 pinned_blocks;	/* rows of this process in the map `pinned` */
+	__u64 refused_bytes;	/* the last allocation that failed */
 	__u64 unblamed_ns;	/* waits for a CPU for which the map `blame` had no room */
 	char comm[16];
 };
@@ -655,7 +772,10 @@ enum loss_reason {
 	LOSS_RECLAIMS_FULL = 26,
 	LOSS_ALLOCATORS_FULL = 27,
 	LOSS_RETRANSMITS_FULL = 28,
-	LOSS_REASONS = 29,
+	LOSS_PINNED_FULL = 29,
+	LOSS_COPIES_FULL = 30,
+	LOSS_GRAPHS_FULL = 31,
+	LOSS_REASONS = 32,
 };
 
 /* Sizes: user space unpacks by them. */
@@ -669,7 +789,7 @@ ABI_SIZE(struct interval_row, 144);
 ABI_SIZE(struct tail_key, 8);
 ABI_SIZE(struct tail_row, 136);
 ABI_SIZE(struct blame_key, 40);
-ABI_SIZE(struct feeding_row, 360);
+ABI_SIZE(struct feeding_row, 376);
 ABI_SIZE(struct beat, 16);
 ABI_SIZE(struct cadence_row, 2056);
 ABI_SIZE(struct chain_key, 12);
@@ -677,10 +797,19 @@ ABI_SIZE(struct chain_row, 152);
 ABI_SIZE(struct thread_row, 608);
 ABI_SIZE(struct error_key, 16);
 ABI_SIZE(struct allocation_key, 16);
+ABI_SIZE(struct allocation, 16);
+ABI_SIZE(struct pinned_key, 16);
+ABI_SIZE(struct copy_key, 8);
+ABI_SIZE(struct copy_row, 24);
+ABI_SIZE(struct launch_config, 40);
+ABI_SIZE(struct geometry_row, 296);
+ABI_SIZE(struct graph_key, 16);
+ABI_SIZE(struct graph, 16);
+ABI_SIZE(struct graph_row, 88);
 ABI_SIZE(struct process_number, 16);
 ABI_SIZE(struct launch_sampling, 8);
-ABI_SIZE(struct settings, 48);
-ABI_SIZE(struct process_row, 128);
+ABI_SIZE(struct settings, 56);
+ABI_SIZE(struct process_row, 168);
 ABI_SIZE(struct communicator_key, 16);
 ABI_SIZE(struct communicator_row, 32);
 ABI_SIZE(struct progress_key, 8);

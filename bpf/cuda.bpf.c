@@ -1,14 +1,19 @@
 // SPDX-License-Identifier: GPL-2.0 OR BSD-3-Clause
 /*
- * How long do CUDA calls take, what do they copy and allocate, how do they fail, and which NCCL operations do they wait for?
+ * How long do CUDA calls take, what do they copy, allocate, launch and capture, how do they fail, and which NCCL operations do
+ *   they wait for?
  * Attach points: exported functions of libcudart (11, 12, 13) and libcuda, listed in exporter/kernel/operations.py.
- * Maps written: operations, errors, processes, allocations, progress; read by exporter/kernel/rows.py. And frontiers.
+ * Maps written: operations, errors, processes, allocations, progress; read by exporter/kernel/rows.py. copies, geometries,
+ *   graph_rows; by exporter/kernel/gpu_rows.py. And frontiers, pinned, graphs, capturing.
  * Lost: what a full map or unreadable memory keeps out, counted in `losses` under LOSS_IN_CUDA.
  * Cost per call: bpf/README.md, measured by `make bench`.
  */
 #define LOSS_PROGRAM LOSS_IN_CUDA
 #include "lib/call.bpf.h"
 #include "lib/cadence.bpf.h"
+#include "lib/copies.bpf.h"
+#include "lib/geometry.bpf.h"
+#include "lib/graph.bpf.h"
 #include "lib/progress.bpf.h"
 
 struct {
@@ -16,19 +21,22 @@ struct {
 	__uint(max_entries, 262144);
 	__uint(map_flags, BPF_F_NO_PREALLOC);
 	__type(key, struct allocation_key);
-	__type(value, u64); /* bytes */
+	__type(value, struct allocation);
 } allocations SEC(".maps");
 
 /* What remember() leaves in call->arguments for succeeded(), by shape. */
 enum { ALLOCATE_WHERE, ALLOCATE_BYTES };
-enum { FREE_ADDRESS, FREE_BYTES, FREE_IS_KNOWN };
-enum { COPY_WHAT }; /* bytes and direction: the others are PENDING */
+enum { FREE_ADDRESS, FREE_BYTES, FREE_KIND, FREE_IS_KNOWN };
+enum { COPY_WHAT }; /* bytes, direction and memory: the others are PENDING */
 enum { ORDER_A, ORDER_B };
 enum { DEVICE_PENDING };
+enum { GRAPH_A, GRAPH_B };
 enum { PENDING = 1 }; /* a struct frontier, of the calls that ask or wait */
 _Static_assert(PENDING + FRONTIER_PAIRS <= CALL_ARGUMENTS, "struct frontier in call->arguments");
 
 #define COPY_DIRECTION_BITS 3
+#define COPY_MEMORY_BITS 2
+#define COPY_DESTINATION 1 /* position of the argument */
 
 static __always_inline u64 argument(struct pt_regs *regs, u64 cookie, u32 field)
 {
@@ -56,11 +64,12 @@ static __always_inline struct allocation_key allocation_at(struct thread *thread
 static __always_inline void take_allocation(struct thread *thread, struct call *call, u64 address)
 {
 	struct allocation_key key = allocation_at(thread, call, address);
-	u64 *bytes = bpf_map_lookup_elem(&allocations, &key);
+	struct allocation *known = bpf_map_lookup_elem(&allocations, &key);
 
 	call->arguments[FREE_ADDRESS] = address;
-	call->arguments[FREE_BYTES] = bytes ? *bytes : 0;
-	call->arguments[FREE_IS_KNOWN] = bytes && !bpf_map_delete_elem(&allocations, &key);
+	call->arguments[FREE_BYTES] = known ? known->bytes : 0;
+	call->arguments[FREE_KIND] = known ? known->kind : 0;
+	call->arguments[FREE_IS_KNOWN] = known && !bpf_map_delete_elem(&allocations, &key);
 }
 
 static __always_inline struct frontier *pending_of(struct call *call)
@@ -90,6 +99,30 @@ static __always_inline bool is_synchronising_copy(const struct call *call)
 	return role_of(call->cookie) == ROLE_COPY && copy_direction(call) == COPY_DEVICE_TO_HOST;
 }
 
+static __always_inline u64 copy_bytes(const struct call *call)
+{
+	return call->arguments[COPY_WHAT] >> (COPY_DIRECTION_BITS + COPY_MEMORY_BITS);
+}
+
+static __always_inline enum host_memory copy_memory(const struct call *call)
+{
+	return call->arguments[COPY_WHAT] >> COPY_DIRECTION_BITS & ((1 << COPY_MEMORY_BITS) - 1);
+}
+
+/* Of the memory on the host's side; of any other copy it is of no interest. */
+static __always_inline enum host_memory host_memory(struct thread *thread, struct pt_regs *regs, u64 cookie, u32 direction)
+{
+	struct process_row *row = bpf_map_lookup_elem(&processes, &thread->process);
+
+	if (!row)
+		return MEMORY_UNKNOWN;
+	if (direction == COPY_HOST_TO_DEVICE)
+		return memory_at(thread->process, row, argument(regs, cookie, COOKIE_D));
+	if (direction == COPY_DEVICE_TO_HOST)
+		return memory_at(thread->process, row, register_argument(regs, COPY_DESTINATION));
+	return MEMORY_UNKNOWN;
+}
+
 static __always_inline void remember_copy(struct thread *thread, struct pt_regs *regs, struct call *call)
 {
 	u64 cookie = call->cookie, bytes = argument(regs, cookie, COOKIE_A);
@@ -100,9 +133,51 @@ static __always_inline void remember_copy(struct thread *thread, struct pt_regs 
 		bytes *= argument(regs, cookie, COOKIE_C);
 	if (direction > COPY_DIRECTIONS) /* no direction at all */
 		direction = COPY_DIRECTIONS;
-	call->arguments[COPY_WHAT] = bytes << COPY_DIRECTION_BITS | direction;
+	call->arguments[COPY_WHAT] = bytes << (COPY_DIRECTION_BITS + COPY_MEMORY_BITS) |
+				     host_memory(thread, regs, cookie, direction) << COPY_DIRECTION_BITS | direction;
 	if (is_synchronising_copy(call))
 		remember_pending(thread, call, stream_key(thread->process, 0));
+}
+
+/* Grid and block of the launch: runtime, driver, and by a structure. */
+static __always_inline void remember_launch(struct thread *thread, struct pt_regs *regs, u64 cookie)
+{
+	u32 at = COOKIE_FIELD(cookie, COOKIE_A, 4), shape = call_shape(cookie);
+	u64 first = argument(regs, cookie, COOKIE_A), sizes[5] = {};
+
+	if (shape == SHAPE_LAUNCH_CONFIG) {
+		struct launch_config config;
+
+		if (bpf_probe_read_user(&config, sizeof(config), (void *)first)) {
+			lose(LOSS_READ_FAULT);
+			return;
+		}
+		add_geometry(thread->process, (u64)config.grid[0] * config.grid[1] * config.grid[2],
+			     (u64)config.block[0] * config.block[1] * config.block[2]);
+		return;
+	}
+	for (int i = 0; i < (shape == SHAPE_LAUNCH ? 3 : 5); i++)
+		if (!read_argument(regs, at + 1 + i, &sizes[i]))
+			lose(LOSS_READ_FAULT);
+	if (shape == SHAPE_LAUNCH) /* x and y share a register */
+		add_geometry(thread->process, (u64)(u32)first * (first >> 32) * (u32)sizes[0],
+			     (u64)(u32)sizes[1] * (sizes[1] >> 32) * (u32)sizes[2]);
+	else
+		add_geometry(thread->process, (u64)(u32)first * (u32)sizes[0] * (u32)sizes[1],
+			     (u64)(u32)sizes[2] * (u32)sizes[3] * (u32)sizes[4]);
+}
+
+/* A graph or an executable graph that is destroyed: like the address of an allocation, before another thread is given it. */
+static __always_inline void remember_graph(struct thread *thread, struct pt_regs *regs, struct call *call)
+{
+	u64 cookie = call->cookie;
+
+	call->arguments[GRAPH_A] = argument(regs, cookie, COOKIE_A);
+	call->arguments[GRAPH_B] = argument(regs, cookie, COOKIE_B);
+	if (call_shape(cookie) == SHAPE_GRAPH_DESTROY)
+		forget_graph(thread->process, call->arguments[GRAPH_A]);
+	else if (call_shape(cookie) == SHAPE_EXEC_DESTROY)
+		forget_executable(thread->process, call->arguments[GRAPH_A]);
 }
 
 static __always_inline void remember(struct thread *thread, struct pt_regs *regs, struct call *call)
@@ -112,10 +187,13 @@ static __always_inline void remember(struct thread *thread, struct pt_regs *regs
 
 	switch (call_shape(cookie)) {
 	case SHAPE_ALLOCATE:
+	case SHAPE_PIN:
+	case SHAPE_PIN_AT:
 		call->arguments[ALLOCATE_WHERE] = argument(regs, cookie, COOKIE_A);
 		call->arguments[ALLOCATE_BYTES] = argument(regs, cookie, COOKIE_B);
 		break;
 	case SHAPE_FREE:
+	case SHAPE_UNPIN:
 		take_allocation(thread, call, argument(regs, cookie, COOKIE_A));
 		break;
 	case SHAPE_COPY:
@@ -137,8 +215,18 @@ static __always_inline void remember(struct thread *thread, struct pt_regs *regs
 		call->arguments[DEVICE_PENDING] =
 			has_collectives(thread->process) ? pending_communicators(thread->process) : 0;
 		break;
-	case SHAPE_CAPTURE_END: /* whether it fails or not */
-		unmark(thread->process, IS_CAPTURING);
+	case SHAPE_LAUNCH:
+	case SHAPE_LAUNCH_SPREAD:
+	case SHAPE_LAUNCH_CONFIG:
+		remember_launch(thread, regs, cookie);
+		break;
+	case SHAPE_CAPTURE_BEGIN:
+	case SHAPE_CAPTURE_END:
+	case SHAPE_GRAPH_INSTANTIATE:
+	case SHAPE_GRAPH_LAUNCH:
+	case SHAPE_GRAPH_DESTROY:
+	case SHAPE_EXEC_DESTROY:
+		remember_graph(thread, regs, call);
 		break;
 	case SHAPE_STREAM_DESTROY: /* like the address of an allocation: before another thread is given it */
 	case SHAPE_EVENT_DESTROY:
@@ -157,36 +245,88 @@ static __always_inline u16 communicator_of(struct thread *thread, struct call *c
 	return 0;
 }
 
+static __always_inline void raise_peak(struct process_row *process, u64 live_bytes)
+{
+	u64 peak_bytes = process->peak_bytes;
+
+	for (int i = 0; i < 4 && (s64)live_bytes > (s64)peak_bytes; i++) /* more than once where threads allocate at the same time */
+		peak_bytes = __sync_val_compare_and_swap(&process->peak_bytes, peak_bytes, live_bytes);
+}
+
+static __always_inline void add_live(struct process_row *process, u32 kind, u64 bytes)
+{
+	u64 live_bytes;
+
+	if (kind == ALLOCATION_PINNED) {
+		__sync_fetch_and_add(&process->pinned_bytes, bytes);
+		return;
+	}
+	if (kind == ALLOCATION_MANAGED)
+		__sync_fetch_and_add(&process->managed_bytes, bytes);
+	live_bytes = __sync_fetch_and_add(&process->allocated_bytes, bytes) + bytes - process->freed_bytes;
+	raise_peak(process, live_bytes);
+}
+
+static __always_inline void take_live(struct process_row *process, u32 kind, u64 bytes)
+{
+	if (kind == ALLOCATION_PINNED) {
+		__sync_fetch_and_add(&process->pinned_bytes, -bytes);
+		return;
+	}
+	if (kind == ALLOCATION_MANAGED)
+		__sync_fetch_and_add(&process->managed_bytes, -bytes);
+	__sync_fetch_and_add(&process->freed_bytes, bytes);
+}
+
+static __always_inline u32 allocation_kind(u64 cookie)
+{
+	if (call_shape(cookie) == SHAPE_PIN || call_shape(cookie) == SHAPE_PIN_AT)
+		return ALLOCATION_PINNED;
+	return COOKIE_FIELD(cookie, COOKIE_MANAGED, 1) ? ALLOCATION_MANAGED : ALLOCATION_DEVICE;
+}
+
 static __always_inline void allocated(struct thread *thread, struct call *call, struct process_row *process)
 {
-	u64 address = 0, bytes = call->arguments[ALLOCATE_BYTES];
+	u64 address = call->arguments[ALLOCATE_WHERE];
+	struct allocation own = {.bytes = call->arguments[ALLOCATE_BYTES], .kind = allocation_kind(call->cookie)};
 
-	if (bpf_probe_read_user(&address, sizeof(address), (void *)call->arguments[ALLOCATE_WHERE])) {
+	if (call_shape(call->cookie) != SHAPE_PIN_AT &&
+	    bpf_probe_read_user(&address, sizeof(address), (void *)call->arguments[ALLOCATE_WHERE])) {
 		lose(LOSS_READ_FAULT);
 		return;
 	}
 	if (!address) /* zero bytes asked for */
 		return;
 	struct allocation_key key = allocation_at(thread, call, address);
-	u64 *stale_bytes = bpf_map_lookup_elem(&allocations, &key);
+	struct allocation *stale = bpf_map_lookup_elem(&allocations, &key);
 
-	if (stale_bytes) /* it was freed in a way that is not hooked */
-		__sync_fetch_and_add(&process->freed_bytes, *stale_bytes);
-	if (bpf_map_update_elem(&allocations, &key, &bytes, BPF_ANY)) {
+	if (stale) /* it was freed in a way that is not hooked */
+		take_live(process, stale->kind, stale->bytes);
+	else
+		__sync_fetch_and_add(&process->live_allocations, 1);
+	if (bpf_map_update_elem(&allocations, &key, &own, BPF_ANY)) {
+		__sync_fetch_and_add(&process->live_allocations, -1);
 		lose(LOSS_ALLOCATIONS_FULL);
 		return;
 	}
-	__sync_fetch_and_add(&process->allocated_bytes, bytes);
-	if (!stale_bytes)
-		__sync_fetch_and_add(&process->live_allocations, 1);
+	add_live(process, own.kind, own.bytes);
+	if (own.kind == ALLOCATION_PINNED)
+		__sync_fetch_and_add(&process->pinned_blocks, each_pinned_block(thread->process, address, own.bytes, true));
 }
 
-static __always_inline void freed(struct call *call, struct process_row *process)
+static __always_inline void freed(struct thread *thread, struct call *call, struct process_row *process)
 {
-	if (call->arguments[FREE_IS_KNOWN]) {
-		__sync_fetch_and_add(&process->freed_bytes, call->arguments[FREE_BYTES]);
+	u64 *arguments = call->arguments;
+
+	if (arguments[FREE_IS_KNOWN]) {
+		take_live(process, arguments[FREE_KIND], arguments[FREE_BYTES]);
 		__sync_fetch_and_add(&process->live_allocations, -1);
-	} else if (call->arguments[FREE_ADDRESS]) { /* freeing NULL is a no-op that initialises the context */
+		if (arguments[FREE_KIND] == ALLOCATION_PINNED)
+			__sync_fetch_and_add(&process->pinned_blocks,
+					     -each_pinned_block(thread->process, arguments[FREE_ADDRESS],
+								arguments[FREE_BYTES], false));
+	} else if (arguments[FREE_ADDRESS] && call_shape(call->cookie) == SHAPE_FREE) {
+		/* freeing NULL is a no-op that initialises the context */
 		__sync_fetch_and_add(&process->unknown_frees, 1);
 	}
 }
@@ -194,10 +334,15 @@ static __always_inline void freed(struct call *call, struct process_row *process
 static __always_inline void copied(struct thread *thread, struct call *call, struct process_row *process, u64 now_ns)
 {
 	u32 direction = copy_direction(call);
-	u64 bytes = call->arguments[COPY_WHAT] >> COPY_DIRECTION_BITS;
+	u64 bytes = copy_bytes(call);
+	struct copy_key key = {.process = thread->process, .direction = direction, .memory = copy_memory(call)};
 
 	if (direction == COPY_HOST_TO_DEVICE)
 		add_beat(thread->process, beat_signature(call->cookie, bytes, 0), now_ns);
+	if (direction == COPY_HOST_TO_DEVICE || direction == COPY_DEVICE_TO_HOST) {
+		key.is_blocking = role_of(call->cookie) == ROLE_COPY || key.memory == MEMORY_PAGEABLE;
+		add_copy(&key, bytes, now_ns - call->entry_ns);
+	}
 
 	if (direction < COPY_DIRECTIONS)
 		__sync_fetch_and_add(&process->copied_bytes[direction], bytes);
@@ -224,19 +369,18 @@ static __always_inline void ordered(struct thread *thread, struct call *call, u6
 
 	switch (call_shape(call->cookie)) {
 	case SHAPE_EVENT_RECORD:
+		join_capture(process, FRONTIER_EVENT, arguments[ORDER_A], FRONTIER_STREAM, arguments[ORDER_B]);
 		if (has_collectives(process))
 			record_event(process, arguments[ORDER_A], arguments[ORDER_B]);
 		break;
 	case SHAPE_STREAM_WAIT:
+		join_capture(process, FRONTIER_STREAM, arguments[ORDER_A], FRONTIER_EVENT, arguments[ORDER_B]);
 		if (has_collectives(process))
 			wait_for_event(process, arguments[ORDER_A], arguments[ORDER_B]);
 		break;
 	case SHAPE_STREAM_DONE:
 	case SHAPE_EVENT_DONE:
 		pending_done(thread, call, now_ns);
-		break;
-	case SHAPE_CAPTURE_BEGIN:
-		mark(process, IS_CAPTURING);
 		break;
 	case SHAPE_DEVICE_DONE:
 		if (arguments[DEVICE_PENDING])
@@ -245,40 +389,95 @@ static __always_inline void ordered(struct thread *thread, struct call *call, u6
 	}
 }
 
+/* A call returned 0 that has to do with graphs. */
+static __always_inline void of_graphs(struct thread *thread, struct call *call, u64 now_ns)
+{
+	u64 a = call->arguments[GRAPH_A], b = call->arguments[GRAPH_B];
+
+	switch (call_shape(call->cookie)) {
+	case SHAPE_CAPTURE_BEGIN:
+		note_capture(thread->process, a, now_ns);
+		break;
+	case SHAPE_CAPTURE_END:
+		note_capture_end(thread->process, a, b, now_ns);
+		break;
+	case SHAPE_GRAPH_INSTANTIATE:
+		note_instantiation(thread->process, b, a, now_ns - call->entry_ns);
+		break;
+	case SHAPE_GRAPH_LAUNCH:
+		note_graph_launch(thread->process, a, b);
+		break;
+	}
+}
+
 static __always_inline void succeeded(struct thread *thread, struct call *call, struct operation_row *row, s32 code,
 				      u64 now_ns)
 {
-	u32 shape = call_shape(call->cookie);
+	struct process_row *process;
 
-	if (shape == SHAPE_PLAIN || code)
+	if (code)
 		return;
-	if (shape >= SHAPE_EVENT_RECORD) {
+	switch (call_shape(call->cookie)) {
+	case SHAPE_ALLOCATE:
+	case SHAPE_PIN:
+	case SHAPE_PIN_AT:
+		process = bpf_map_lookup_elem(&processes, &thread->process);
+		if (process)
+			allocated(thread, call, process);
+		break;
+	case SHAPE_FREE:
+	case SHAPE_UNPIN:
+		process = bpf_map_lookup_elem(&processes, &thread->process);
+		if (process)
+			freed(thread, call, process);
+		break;
+	case SHAPE_COPY:
+	case SHAPE_COPY_2D:
+		process = bpf_map_lookup_elem(&processes, &thread->process);
+		if (process)
+			copied(thread, call, process, now_ns);
+		if (is_synchronising_copy(call))
+			pending_done(thread, call, now_ns);
+		break;
+	case SHAPE_CAPTURE_BEGIN:
+	case SHAPE_CAPTURE_END:
+	case SHAPE_GRAPH_INSTANTIATE:
+	case SHAPE_GRAPH_LAUNCH:
+		of_graphs(thread, call, now_ns);
+		break;
+	default:
 		ordered(thread, call, now_ns);
-		return;
 	}
-	struct process_row *process = bpf_map_lookup_elem(&processes, &thread->process);
-
-	if (!process)
-		return;
-	if (shape == SHAPE_ALLOCATE)
-		allocated(thread, call, process);
-	else if (shape == SHAPE_FREE)
-		freed(call, process);
-	else
-		copied(thread, call, process, now_ns);
-	if ((shape == SHAPE_COPY || shape == SHAPE_COPY_2D) && is_synchronising_copy(call))
-		pending_done(thread, call, now_ns);
 }
 
 /* A free that failed freed nothing: what was taken out goes back. */
+static __always_inline void not_freed(struct thread *thread, struct call *call)
+{
+	struct allocation_key key = allocation_at(thread, call, call->arguments[FREE_ADDRESS]);
+	struct allocation known = {.bytes = call->arguments[FREE_BYTES], .kind = call->arguments[FREE_KIND]};
+
+	if (call->arguments[FREE_IS_KNOWN] && bpf_map_update_elem(&allocations, &key, &known, BPF_NOEXIST))
+		lose(LOSS_ALLOCATIONS_FULL);
+}
+
 static __always_inline void failed(struct thread *thread, struct call *call)
 {
-	if (call_shape(call->cookie) != SHAPE_FREE || !call->arguments[FREE_IS_KNOWN])
-		return;
-	struct allocation_key key = allocation_at(thread, call, call->arguments[FREE_ADDRESS]);
+	struct process_row *process;
 
-	if (bpf_map_update_elem(&allocations, &key, &call->arguments[FREE_BYTES], BPF_NOEXIST))
-		lose(LOSS_ALLOCATIONS_FULL);
+	switch (call_shape(call->cookie)) {
+	case SHAPE_FREE:
+	case SHAPE_UNPIN:
+		not_freed(thread, call);
+		break;
+	case SHAPE_ALLOCATE:
+		process = bpf_map_lookup_elem(&processes, &thread->process);
+		if (process)
+			process->refused_bytes = call->arguments[ALLOCATE_BYTES];
+		break;
+	case SHAPE_CAPTURE_END: /* ended all the same */
+		note_capture_end(thread->process, call->arguments[GRAPH_A], 0, bpf_ktime_get_ns());
+		break;
+	}
 }
 
 CALL_PROGRAMS(cuda)

@@ -208,7 +208,8 @@ static __always_inline void succeeded(struct thread *thread, struct call *call, 
 	case SHAPE_COLLECTIVE:
 	case SHAPE_SEND_RECEIVE:
 		__sync_fetch_and_add(&row->bytes, call->arguments[ENQUEUED_BYTES]);
-		if (!call->arguments[ENQUEUED_IS_INNER] && !is_capturing(thread->process))
+		if (!call->arguments[ENQUEUED_IS_INNER] &&
+		    !is_captured(thread->process, call->arguments[ENQUEUED_STREAM]))
 			given(thread, call, now_ns);
 		break;
 	case SHAPE_INIT_RANK:

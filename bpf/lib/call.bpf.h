@@ -12,6 +12,7 @@
 #ifndef GPUSTALL_CALL_BPF_H
 #define GPUSTALL_CALL_BPF_H
 
+#include "capture.bpf.h"
 #include "echo.bpf.h"
 #include "exposure.bpf.h"
 #include "interval.bpf.h"
@@ -160,13 +161,47 @@ static __always_inline bool is_on_record(struct thread *thread, u64 stack_pointe
 	       is_counted(&thread->last_counted, thread->process, thread->entered, stack_pointer, cookie);
 }
 
-/* What the call says about its thread, and about the GPU. */
-static __always_inline void note_role(struct thread *thread, enum call_role role)
+/* The stream that a kernel is launched on; 0 where it cannot be read. */
+static __always_inline u64 launch_stream(struct pt_regs *regs, u64 cookie)
 {
+	u64 stream = 0, config;
+
+	if (call_shape(cookie) != SHAPE_LAUNCH_CONFIG) {
+		read_argument(regs, COOKIE_FIELD(cookie, COOKIE_B, 4), &stream);
+		return stream;
+	}
+	read_argument(regs, COOKIE_FIELD(cookie, COOKIE_A, 4), &config);
+	config += __builtin_offsetof(struct launch_config, stream);
+	return bpf_probe_read_user(&stream, sizeof(stream), (void *)config) ? 0 : stream;
+}
+
+/* Work is given to the GPU, or put into a graph. */
+static __always_inline void launched(struct thread *thread, struct pt_regs *regs, u64 cookie)
+{
+	struct feeding_row *row = feeding_row(thread->process);
+
+	if (!row)
+		return;
+	if (is_kernel_launch(cookie)) {
+		if (is_nested(thread, call_api(cookie))) /* the outer call has told */
+			return;
+		if (row->open_captures && captured_kernels(thread->process, launch_stream(regs, cookie), 1))
+			return;
+		__sync_fetch_and_add(&row->kernels, 1);
+	}
+	if (row->is_dry)
+		row->is_dry = false;
+}
+
+/* What the call says about its thread, and about the GPU. */
+static __always_inline void note_role(struct thread *thread, struct pt_regs *regs, u64 cookie)
+{
+	enum call_role role = role_of(cookie);
+
 	if (role == ROLE_LAUNCH || role == ROLE_SYNC || role == ROLE_EVENT_SYNC)
 		thread->is_step = true;
 	if (role == ROLE_LAUNCH)
-		launched(thread->process);
+		launched(thread, regs, cookie);
 }
 
 /* Opens a call and returns its frame for remember(); NULL when its return is of no interest. */
@@ -179,7 +214,7 @@ static __always_inline struct call *call_enter(struct thread *thread, struct pt_
 		return NULL;
 	}
 	thread->entered++;
-	note_role(thread, role_of(cookie));
+	note_role(thread, regs, cookie);
 	if (is_nested(thread, call_api(cookie)) || is_sampled_out(thread, stack_pointer, cookie)) {
 		count_untimed(thread, stack_pointer, cookie);
 		return NULL;

@@ -144,15 +144,6 @@ __noinline int leave_feeding(struct thread *thread)
 	return 0;
 }
 
-/* Work was given to the GPU. */
-static __always_inline void launched(u32 process)
-{
-	struct feeding_row *row = feeding_row(process);
-
-	if (row && row->is_dry)
-		row->is_dry = false;
-}
-
 /* A synchronising call of wait_ns returned, in which nothing but the GPU was waited for. */
 static __always_inline void waited(u32 process, u64 wait_ns)
 {

@@ -19,7 +19,6 @@
 /* Bits of feeding_row.has_collectives: what a process without communicators pays is the look at them. */
 #define HAS_COLLECTIVES 1
 #define HAS_SEVERAL_RANKS 2 /* seen in one collective: a device that is done says nothing of the others' */
-#define IS_CAPTURING 4	    /* a thread of it; what others enqueue meanwhile is taken for captured as well */
 
 /* Communicators that may be ahead of one stream: data, tensor and pipeline parallel. */
 #define FRONTIER_PAIRS 3
@@ -79,7 +78,7 @@ static __always_inline bool has_collectives(u32 process)
 {
 	struct feeding_row *row = feeding_row(process);
 
-	return !row || row->has_collectives & ~IS_CAPTURING;
+	return !row || row->has_collectives;
 }
 
 static __always_inline void mark(u32 process, u32 bit)
@@ -88,21 +87,6 @@ static __always_inline void mark(u32 process, u32 bit)
 
 	if (row && !(row->has_collectives & bit))
 		__sync_fetch_and_or(&row->has_collectives, bit);
-}
-
-static __always_inline void unmark(u32 process, u32 bit)
-{
-	struct feeding_row *row = feeding_row(process);
-
-	if (row)
-		__sync_fetch_and_and(&row->has_collectives, ~bit);
-}
-
-static __always_inline bool is_capturing(u32 process)
-{
-	struct feeding_row *row = feeding_row(process);
-
-	return row && row->has_collectives & IS_CAPTURING;
 }
 
 static __always_inline struct progress_row *known_progress(u32 process, u32 communicator)

@@ -17,7 +17,8 @@ struct {
 /* A launch whose return tells nothing but the time: those that copy or reduce tell how much as well. */
 static __always_inline bool can_be_sampled(u64 cookie)
 {
-	return role_of(cookie) == ROLE_LAUNCH && call_shape(cookie) == SHAPE_PLAIN && call_api(cookie) != API_NCCL;
+	return role_of(cookie) == ROLE_LAUNCH && call_api(cookie) != API_NCCL &&
+	       (call_shape(cookie) == SHAPE_PLAIN || is_kernel_launch(cookie));
 }
 
 /* Whether this launch is one of those that are only counted. Its time is then part of the gap or call it is made in. */

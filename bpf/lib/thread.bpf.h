@@ -148,6 +148,13 @@ static __always_inline enum call_role role_of(u64 cookie)
 	return (enum call_role)(cookie >> COOKIE_ROLE & 15);
 }
 
+static __always_inline bool is_kernel_launch(u64 cookie)
+{
+	u32 shape = call_shape(cookie);
+
+	return shape == SHAPE_LAUNCH || shape == SHAPE_LAUNCH_SPREAD || shape == SHAPE_LAUNCH_CONFIG;
+}
+
 /* Whether the outermost open call is one in which the thread waits for the GPU. */
 static __always_inline bool is_waiting_for_gpu(const struct thread *thread)
 {

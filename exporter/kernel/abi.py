@@ -18,6 +18,9 @@ FEEDING_PLACES = 4096
 OPERATION_NONE = 0xFFFF
 OPERATION_NCCL_WAIT = 0xFFFE
 GPU_MAJORS = 4
+GRID_CLASSES = 6
+BLOCK_CLASSES = 6
+GEOMETRIES = GRID_CLASSES * BLOCK_CLASSES
 BEATS = 128
 ATTACHMENTS = 256
 STACK_FRAMES = 64
@@ -42,7 +45,7 @@ INTERVAL_ROW = struct.Struct(f"={THREAD_STATES}QQQ")  # states_ns, voluntary, in
 TAIL_KEY = struct.Struct("=IHH")  # process, operation, octave
 TAIL_ROW = struct.Struct(f"=Q{THREAD_STATES}Q")  # calls, states_ns
 BLAME_KEY = struct.Struct("=IHHIIQ16s")  # process, victim, culprit, tgid, padding, cgroup_id, comm
-FEEDING_ROW = struct.Struct(f"=IiQII{THREAD_STATES}Q{THREAD_STATES}QQQQQQQQQQQ")
+FEEDING_ROW = struct.Struct(f"=IiQII{THREAD_STATES}Q{THREAD_STATES}Q11QII")
 BEAT = struct.Struct("=QQ")  # at_ns, signature
 CADENCE_ROW = struct.Struct(f"=Q{2 * BEATS}Q")  # beats, then the ring of them
 CHAIN_KEY = struct.Struct("=IHHHH")  # process, victim, state, waker, padding
@@ -50,8 +53,16 @@ CHAIN_ROW = struct.Struct(f"=QQQ{THREAD_STATES}Q")  # windows, resolved_ns, abst
 THREAD_ROW = struct.Struct(f"=IIIIIIQQQQQQQ{4 * THREAD_STATES}Q16s")
 ERROR_KEY = struct.Struct("=IHHiI")  # process, operation, padding, code, padding
 ALLOCATION_KEY = struct.Struct("=IIQ")  # process, is_handle, address
+ALLOCATION = struct.Struct("=QII")  # bytes, kind, padding
+PINNED_KEY = struct.Struct("=IIQ")  # prefix_bits; process and address, both big-endian
+COPY_KEY = struct.Struct("=IBBBB")  # process, direction, memory, is_blocking, padding
+COPY_ROW = struct.Struct("=QQQ")  # copies, bytes, total_ns
+GEOMETRY_ROW = struct.Struct(f"=II{GEOMETRIES}Q")  # process, padding, launches
+GRAPH_KEY = struct.Struct("=IIQ")  # process, is_executable, address
+GRAPH = struct.Struct("=QQ")  # kernels, launches
+GRAPH_ROW = struct.Struct("=11Q")
 PROCESS_NUMBER = struct.Struct("=IIQ")  # number, padding, start_ns
-PROCESS_ROW = struct.Struct("=IIQQ6QQQQQQ16s")
+PROCESS_ROW = struct.Struct("=IIQQ6Q10Q16s")
 COMMUNICATOR_KEY = struct.Struct("=IIQ")  # process, padding, address
 COMMUNICATOR_ROW = struct.Struct("=QQiIII")  # hash, created_ns, rank, ranks, ordinal, splits
 PROGRESS_KEY = struct.Struct("=II")  # process, communicator
@@ -80,8 +91,9 @@ DISK_WAIT = struct.Struct("=QQ")  # waits, wait_ns
 # reclaim_ns, reclaimed_pages, oom_kills, names; OPERATION_SLOTS follow
 MEMORY_SUMS = struct.Struct(f"=QQQ{GROUP_NAMES_BYTES}s")
 LAUNCH_SAMPLING = struct.Struct("=II")  # process, mask
-SETTINGS = struct.Struct(f"=IIQqI{GPU_MAJORS}II")
-"""pid_namespace, has_no_launches, idle_ns, preempt_count_offset, is_cpu_cgroup_v1, gpu_majors, is_confined."""
+SETTINGS = struct.Struct(f"=IIQqI{GPU_MAJORS}IIQ")
+"""pid_namespace, has_no_launches, idle_ns, preempt_count_offset, is_cpu_cgroup_v1, gpu_majors, is_confined,
+loaded_ns."""
 COUNT = struct.Struct("=Q")
 NUMBER = struct.Struct("=I")
 
@@ -127,6 +139,16 @@ class Shape(enum.IntEnum):
     EVENT_DESTROY = 22
     CAPTURE_BEGIN = 23
     CAPTURE_END = 24
+    PIN = 25
+    PIN_AT = 26
+    UNPIN = 27
+    LAUNCH = 28
+    LAUNCH_SPREAD = 29
+    LAUNCH_CONFIG = 30
+    GRAPH_INSTANTIATE = 31
+    GRAPH_LAUNCH = 32
+    GRAPH_DESTROY = 33
+    EXEC_DESTROY = 34
 
 
 class Cookie(enum.IntEnum):
@@ -141,6 +163,7 @@ class Cookie(enum.IntEnum):
     C = 40
     D = 44
     HANDLE = 48
+    MANAGED = 49
     ROLE = 52
     ATTACHMENT = 56
 
@@ -165,6 +188,22 @@ class Copy(enum.IntEnum):
     DEVICE_TO_DEVICE = 3
     DEFAULT = 4
     PEER = 5
+
+
+class AllocationKind(enum.IntEnum):
+    """`enum allocation_kind`: what was allocated."""
+
+    DEVICE = 0
+    MANAGED = 1
+    PINNED = 2
+
+
+class HostMemory(enum.IntEnum):
+    """`enum host_memory`: the host's side of a copy."""
+
+    PAGEABLE = 0
+    PINNED = 1
+    UNKNOWN = 2
 
 
 class ThreadState(enum.IntEnum):
@@ -303,3 +342,6 @@ class LossReason(enum.IntEnum):
     RECLAIMS_FULL = 26
     ALLOCATORS_FULL = 27
     RETRANSMITS_FULL = 28
+    PINNED_FULL = 29
+    COPIES_FULL = 30
+    GRAPHS_FULL = 31

@@ -7,6 +7,7 @@ Objects share maps of equal name: whichever is loaded first creates them.
 from __future__ import annotations
 
 import enum
+import time
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -22,6 +23,11 @@ from exporter.kernel.thread_rows import IDLE_NS
 
 OBJECTS_DIR = Path(__file__).parent / "objects"
 SUBJECTS_OF: dict[str, tuple[str, ...]] = {
+    "cuda": ("cuda",),
+    "allocator": ("cuda",),
+    "graph": ("cuda",),
+    "launch": ("cuda",),
+    "memcpy": ("cuda",),
     "sched": ("sched", "reclaim", "fault", "interrupt", "threads"),
     "chains": ("stacks",),
     "memory": ("memory",),
@@ -34,7 +40,9 @@ ON_REQUEST = {"pages": "memory"}
 """Objects that are loaded only where they are asked for, since they cost much, and the collectors that they belong to."""
 ALWAYS = ("process", "mappings")
 """Who comes and goes, and what they run: needed by all collectors."""
-SUBJECTS = (*ALWAYS, "cuda", "nccl", *(one for subjects in SUBJECTS_OF.values() for one in subjects), "block")
+SUBJECTS = tuple(
+    dict.fromkeys((*ALWAYS, "cuda", "nccl", *(one for subjects in SUBJECTS_OF.values() for one in subjects), "block"))
+)
 OPTIONAL = {"fault": "what a thread does for a page but sleep counts as running"}
 """Objects whose events not every architecture has, and what is lost without."""
 _ON_EVENTS = {"fault_end": perf_events.MAJOR_FAULTS}
@@ -207,7 +215,8 @@ def _tell_settings(kernel: Kernel, facts: KernelFacts, idle_ns: int, *, with_lau
     is_confined = pid_namespace != abi.PID_NAMESPACE_OF_MACHINE
     majors = (*facts.gpu_majors, *(0,) * abi.GPU_MAJORS)[: abi.GPU_MAJORS]
     told = (pid_namespace, not with_launches, idle_ns, facts.preempt_count_offset, facts.is_cpu_cgroup_v1)
-    row = abi.SETTINGS.pack(*told, *majors, is_confined)
+    loaded_ns = time.clock_gettime_ns(time.CLOCK_BOOTTIME)
+    row = abi.SETTINGS.pack(*told, *majors, is_confined, loaded_ns)
     kernel.maps["settings"].put(abi.NUMBER.pack(0), row)
 
 

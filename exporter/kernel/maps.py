@@ -59,7 +59,7 @@ class KernelMap:
 
     def items(self) -> Iterator[tuple[bytes, bytes]]:
         """Every entry once; see MapReader."""
-        position = ctypes.create_string_buffer(8)
+        position = ctypes.create_string_buffer(max(8, self._key_bytes))  # a trie's is a key
         is_first = True
         while True:
             # Taken, and given back: two threads, or a reading within a reading, never share them.

@@ -17,6 +17,10 @@ _VERSIONS = ("", "_v2", "_v3")
 _STREAM_SUFFIXES = ("", "_ptsz", "_ptds")
 
 
+KERNEL_LAUNCHES = frozenset({Shape.LAUNCH, Shape.LAUNCH_SPREAD, Shape.LAUNCH_CONFIG})
+"""Shapes of calls that launch one kernel. Partner in C: is_kernel_launch() in bpf/lib/thread.bpf.h."""
+
+
 @dataclass(frozen=True, slots=True)
 class Operation:
     """One hooked function. a, b, c, d: argument positions from 1 whose meaning the shape defines; 0 = absent."""
@@ -30,12 +34,19 @@ class Operation:
     d: int = 0
     direction: Copy = Copy.HOST_TO_HOST
     is_handle: bool = False
+    is_managed: bool = False
     role: Role = Role.OTHER
 
     @property
     def can_be_sampled(self) -> bool:
         """Whether its return tells nothing but the time. Partner in C: can_be_sampled() in bpf/lib/sampling.bpf.h."""
-        return self.role is Role.LAUNCH and self.shape is Shape.PLAIN and self.api is not Api.NCCL
+        is_told_by_entry = self.shape is Shape.PLAIN or self.shape in KERNEL_LAUNCHES
+        return self.role is Role.LAUNCH and is_told_by_entry and self.api is not Api.NCCL
+
+    @property
+    def is_launch(self) -> bool:
+        """What --probes.launch=off leaves out."""
+        return self.can_be_sampled or self.shape is Shape.GRAPH_LAUNCH
 
     def symbols(self) -> Iterator[str]:
         """The exported names this operation may have, the plain one first."""
@@ -58,6 +69,7 @@ class Operation:
             | self.c << Cookie.C
             | self.d << Cookie.D
             | self.is_handle << Cookie.HANDLE
+            | self.is_managed << Cookie.MANAGED
             | self.role << Cookie.ROLE
         )
 
@@ -77,8 +89,10 @@ def _nccl(name: str, shape: Shape = Shape.PLAIN, **arguments: int) -> Operation:
 def _operation(api: Api, name: str, shape: Shape, arguments: dict[str, int]) -> Operation:
     direction = Copy(arguments.pop("direction", Copy.HOST_TO_HOST))
     is_handle = bool(arguments.pop("is_handle", 0))
+    is_managed = bool(arguments.pop("is_managed", 0))
     role = _role(api, name, shape)
-    return Operation(api, name, shape, direction=direction, is_handle=is_handle, role=role, **arguments)
+    special = {"direction": direction, "is_handle": is_handle, "is_managed": is_managed, "role": role}
+    return Operation(api, name, shape, **special, **arguments)  # type: ignore[arg-type]
 
 
 def _role(api: Api, name: str, shape: Shape) -> Role:
@@ -102,19 +116,21 @@ _RUNTIME = (
     _runtime("Malloc", Shape.ALLOCATE, a=1, b=2),
     _runtime("MallocAsync", Shape.ALLOCATE, a=1, b=2),
     _runtime("MallocFromPoolAsync", Shape.ALLOCATE, a=1, b=2),
-    _runtime("MallocManaged", Shape.ALLOCATE, a=1, b=2),
-    _runtime("MallocHost"),
-    _runtime("HostAlloc"),
+    _runtime("MallocManaged", Shape.ALLOCATE, a=1, b=2, is_managed=1),
+    _runtime("MallocHost", Shape.PIN, a=1, b=2),
+    _runtime("HostAlloc", Shape.PIN, a=1, b=2),
+    _runtime("HostRegister", Shape.PIN_AT, a=1, b=2),
     _runtime("Free", Shape.FREE, a=1),
     _runtime("FreeAsync", Shape.FREE, a=1),
-    _runtime("FreeHost"),
-    _runtime("LaunchKernel"),
-    _runtime("LaunchKernelExC"),
-    _runtime("LaunchCooperativeKernel"),
-    _runtime("Memcpy", Shape.COPY, a=3, b=4),
-    _runtime("MemcpyAsync", Shape.COPY, a=3, b=4),
-    _runtime("Memcpy2D", Shape.COPY_2D, a=5, b=7, c=6),
-    _runtime("Memcpy2DAsync", Shape.COPY_2D, a=5, b=7, c=6),
+    _runtime("FreeHost", Shape.UNPIN, a=1),
+    _runtime("HostUnregister", Shape.UNPIN, a=1),
+    _runtime("LaunchKernel", Shape.LAUNCH, a=2, b=8),
+    _runtime("LaunchKernelExC", Shape.LAUNCH_CONFIG, a=1),
+    _runtime("LaunchCooperativeKernel", Shape.LAUNCH, a=2, b=8),
+    _runtime("Memcpy", Shape.COPY, a=3, b=4, d=2),
+    _runtime("MemcpyAsync", Shape.COPY, a=3, b=4, d=2),
+    _runtime("Memcpy2D", Shape.COPY_2D, a=5, b=7, c=6, d=3),
+    _runtime("Memcpy2DAsync", Shape.COPY_2D, a=5, b=7, c=6, d=3),
     _runtime("MemcpyPeer", Shape.COPY, a=5, direction=Copy.PEER),
     _runtime("MemcpyPeerAsync", Shape.COPY, a=5, direction=Copy.PEER),
     _runtime("Memset"),
@@ -129,29 +145,39 @@ _RUNTIME = (
     _runtime("StreamWaitEvent", Shape.STREAM_WAIT, a=1, b=2),
     _runtime("StreamDestroy", Shape.STREAM_DESTROY, a=1),
     _runtime("EventDestroy", Shape.EVENT_DESTROY, a=1),
-    _runtime("StreamBeginCapture", Shape.CAPTURE_BEGIN),
-    _runtime("StreamEndCapture", Shape.CAPTURE_END),
-    _runtime("GraphInstantiate"),
-    _runtime("GraphInstantiateWithFlags"),
-    _runtime("GraphLaunch"),
+    _runtime("StreamBeginCapture", Shape.CAPTURE_BEGIN, a=1),
+    _runtime("StreamBeginCaptureToGraph", Shape.CAPTURE_BEGIN, a=1),
+    _runtime("StreamEndCapture", Shape.CAPTURE_END, a=1, b=2),
+    _runtime("GraphInstantiate", Shape.GRAPH_INSTANTIATE, a=1, b=2),
+    _runtime("GraphInstantiateWithFlags", Shape.GRAPH_INSTANTIATE, a=1, b=2),
+    _runtime("GraphInstantiateWithParams", Shape.GRAPH_INSTANTIATE, a=1, b=2),
+    _runtime("GraphExecUpdate"),
+    _runtime("GraphLaunch", Shape.GRAPH_LAUNCH, a=1, b=2),
+    _runtime("GraphExecDestroy", Shape.EXEC_DESTROY, a=1),
+    _runtime("GraphDestroy", Shape.GRAPH_DESTROY, a=1),
 )
 
 _DRIVER = (
-    _driver("LaunchKernel"),
-    _driver("LaunchKernelEx"),
-    _driver("LaunchCooperativeKernel"),
+    _driver("LaunchKernel", Shape.LAUNCH_SPREAD, a=2, b=9),
+    _driver("LaunchKernelEx", Shape.LAUNCH_CONFIG, a=1),
+    _driver("LaunchCooperativeKernel", Shape.LAUNCH_SPREAD, a=2, b=9),
     _driver("Memcpy", Shape.COPY, a=3, direction=Copy.DEFAULT),
     _driver("MemcpyAsync", Shape.COPY, a=3, direction=Copy.DEFAULT),
-    _driver("MemcpyHtoD", Shape.COPY, a=3, direction=Copy.HOST_TO_DEVICE),
-    _driver("MemcpyHtoDAsync", Shape.COPY, a=3, direction=Copy.HOST_TO_DEVICE),
-    _driver("MemcpyDtoH", Shape.COPY, a=3, direction=Copy.DEVICE_TO_HOST),
-    _driver("MemcpyDtoHAsync", Shape.COPY, a=3, direction=Copy.DEVICE_TO_HOST),
+    _driver("MemcpyHtoD", Shape.COPY, a=3, d=2, direction=Copy.HOST_TO_DEVICE),
+    _driver("MemcpyHtoDAsync", Shape.COPY, a=3, d=2, direction=Copy.HOST_TO_DEVICE),
+    _driver("MemcpyDtoH", Shape.COPY, a=3, d=2, direction=Copy.DEVICE_TO_HOST),
+    _driver("MemcpyDtoHAsync", Shape.COPY, a=3, d=2, direction=Copy.DEVICE_TO_HOST),
     _driver("MemcpyDtoD", Shape.COPY, a=3, direction=Copy.DEVICE_TO_DEVICE),
     _driver("MemcpyDtoDAsync", Shape.COPY, a=3, direction=Copy.DEVICE_TO_DEVICE),
     _driver("MemAlloc", Shape.ALLOCATE, a=1, b=2),
     _driver("MemAllocAsync", Shape.ALLOCATE, a=1, b=2),
     _driver("MemAllocFromPoolAsync", Shape.ALLOCATE, a=1, b=2),
-    _driver("MemAllocManaged", Shape.ALLOCATE, a=1, b=2),
+    _driver("MemAllocManaged", Shape.ALLOCATE, a=1, b=2, is_managed=1),
+    _driver("MemAllocHost", Shape.PIN, a=1, b=2),
+    _driver("MemHostAlloc", Shape.PIN, a=1, b=2),
+    _driver("MemHostRegister", Shape.PIN_AT, a=1, b=2),
+    _driver("MemFreeHost", Shape.UNPIN, a=1),
+    _driver("MemHostUnregister", Shape.UNPIN, a=1),
     _driver("MemFree", Shape.FREE, a=1),
     _driver("MemFreeAsync", Shape.FREE, a=1),
     _driver("MemCreate", Shape.ALLOCATE, a=1, b=2, is_handle=1),
@@ -165,9 +191,16 @@ _DRIVER = (
     _driver("StreamWaitEvent", Shape.STREAM_WAIT, a=1, b=2),
     _driver("StreamDestroy", Shape.STREAM_DESTROY, a=1),
     _driver("EventDestroy", Shape.EVENT_DESTROY, a=1),
-    _driver("StreamBeginCapture", Shape.CAPTURE_BEGIN),
-    _driver("StreamEndCapture", Shape.CAPTURE_END),
-    _driver("GraphLaunch"),
+    _driver("StreamBeginCapture", Shape.CAPTURE_BEGIN, a=1),
+    _driver("StreamBeginCaptureToGraph", Shape.CAPTURE_BEGIN, a=1),
+    _driver("StreamEndCapture", Shape.CAPTURE_END, a=1, b=2),
+    _driver("GraphInstantiate", Shape.GRAPH_INSTANTIATE, a=1, b=2),
+    _driver("GraphInstantiateWithFlags", Shape.GRAPH_INSTANTIATE, a=1, b=2),
+    _driver("GraphInstantiateWithParams", Shape.GRAPH_INSTANTIATE, a=1, b=2),
+    _driver("GraphExecUpdate"),
+    _driver("GraphLaunch", Shape.GRAPH_LAUNCH, a=1, b=2),
+    _driver("GraphExecDestroy", Shape.EXEC_DESTROY, a=1),
+    _driver("GraphDestroy", Shape.GRAPH_DESTROY, a=1),
 )
 
 _NCCL = (
@@ -215,11 +248,11 @@ NUMBERS: dict[str, int] = {operation.name: number for number, operation in enume
 def wanted_symbols(api: Api, *, with_launches: bool = True) -> dict[str, int]:
     """Exported symbol -> attach cookie, for every spelling of every operation of one library.
 
-    with_launches: False leaves out what can be sampled.
+    with_launches: False leaves out launches of kernels and graphs, and what else only gives the GPU work.
     """
     return {
         symbol: operation.cookie(number)
         for number, operation in enumerate(OPERATIONS)
-        if operation.api is api and (with_launches or not operation.can_be_sampled)
+        if operation.api is api and (with_launches or not operation.is_launch)
         for symbol in operation.symbols()
     }

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from exporter.kernel import abi
-from exporter.kernel.abi import Api, EventKind, LossProgram, LossReason
+from exporter.kernel.abi import Api, Copy, EventKind, LossProgram, LossReason
 from exporter.kernel.cadence_rows import CadenceRow, read_cadence
 from exporter.kernel.disk_rows import (
     DiskUse,
@@ -31,6 +31,7 @@ from exporter.kernel.end_rows import (
     read_forks,
     read_last_errors,
 )
+from exporter.kernel.gpu_rows import NO_GPU_ROWS, GpuRows, GraphRow, forget_gpu_rows, read_gpu_rows, read_graphs
 from exporter.kernel.maps import MapReader
 from exporter.kernel.operations import OPERATIONS
 from exporter.kernel.progress_rows import ProgressKey, ProgressRow, forget_progress, read_progress
@@ -159,7 +160,8 @@ class ErrorKey(NamedTuple):
 class ProcessRow(NamedTuple):
     """Value of `processes`. tgid: as the exporter sees it, 0 = not at all. copied_bytes: by abi.Copy.
 
-    start_ns: CLOCK_BOOTTIME. unblamed_ns: waits for a CPU that the full table `blame` could charge to nobody.
+    start_ns: CLOCK_BOOTTIME. peak_bytes: the most that was allocated and not freed at a time; managed_bytes: of what is allocated
+    now; pinned_bytes: of the host's memory, in no other sum; refused_bytes: the last allocation that failed. unblamed_ns: waits for a CPU that the full table `blame` could charge to nobody.
     """
 
     tgid: int
@@ -170,6 +172,11 @@ class ProcessRow(NamedTuple):
     freed_bytes: int
     unknown_frees: int
     live_allocations: int
+    peak_bytes: int
+    managed_bytes: int
+    pinned_bytes: int
+    pinned_blocks: int
+    refused_bytes: int
     unblamed_ns: int
     comm: bytes
 
@@ -210,6 +217,7 @@ class Reading:
     sees_completion: bool
     exits: Mapping[ExitKey, ExitRow]
     forks: Mapping[ForkKey, int]
+    gpu: GpuRows = NO_GPU_ROWS
 
 
 @dataclass(frozen=True)
@@ -275,9 +283,11 @@ class Tables:
 
     def read(self) -> Reading:
         """Everything a publication needs."""
+        operations = self._read_operations()
+        processes = self.read_processes()
         return Reading(
-            operations=self._read_operations(),
-            processes=self.read_processes(),
+            operations=operations,
+            processes=processes,
             errors=self.read_errors(),
             communicators=self.read_communicators(),
             progress=self.read_progress(),
@@ -285,6 +295,7 @@ class Tables:
             sees_completion=self._sees_completion,
             exits=self.read_exits(),
             forks=read_forks(self._maps.get("forks")),
+            gpu=read_gpu_rows(self._maps, processes),
         )
 
     def read_of(self, processes: Mapping[int, ProcessRow]) -> Reading:
@@ -311,6 +322,7 @@ class Tables:
             sees_completion=self._sees_completion,
             exits=self.read_exits(),
             forks=read_forks(self._maps.get("forks")),
+            gpu=read_gpu_rows(self._maps, processes),
         )
 
     def _possible_operations(self, processes: Iterable[int]) -> Iterator[OperationKey]:
@@ -462,6 +474,10 @@ class Tables:
         """How traced processes, and those that worked for them, have ended; until the former are forgotten."""
         return read_exits(self._maps.get("exits"))
 
+    def read_graphs(self) -> dict[int, GraphRow]:
+        """Process number -> what it did with graphs."""
+        return read_graphs(self._maps.get("graph_rows"))
+
     def read_last_errors(self) -> dict[int, LastError]:
         """Process number -> the last error that CUDA or NCCL gave it."""
         return read_last_errors(self._maps.get("last_errors"))
@@ -501,6 +517,7 @@ class Tables:
         rows = [reading.processes[process] for process in processes if process in reading.processes]
         if any(row.live_allocations for row in rows):
             delete_of(self._maps["allocations"], abi.ALLOCATION_KEY, processes)
+        forget_gpu_rows(self._maps, processes, have_pinned=any(row.pinned_blocks for row in rows))
         if any(progress.process in processes for progress in reading.progress):
             forget_progress(self._maps, processes)
         self._time.forget(processes)
@@ -519,8 +536,7 @@ def _process_of(
     if known is not None and known[0] == value:
         return known
     tgid, _, start_ns, cgroup_id, *rest = abi.PROCESS_ROW.unpack(value)
-    *copied, allocated, freed, unknown, live, unblamed_ns, comm = rest
-    sums = (allocated, freed, unknown, live, unblamed_ns)
+    copied, sums, comm = rest[: len(Copy)], rest[len(Copy) : -1], rest[-1]
     row = ProcessRow(tgid, start_ns, cgroup_id, tuple(copied), *sums, comm.split(b"\0", 1)[0])
     return value, abi.NUMBER.unpack(raw_key)[0], row
 

@@ -102,7 +102,7 @@ class FeedingRow(NamedTuple):
     stalled_since_ns: when the open stall began; 0 while there is none, and nothing of it is in the sums.
     clean_*: waits for the GPU that ended a cycle without stalls; stalled_*: those that ended one with late stalls.
     other_waits: those that ended none. timed_calls, counted_calls: what the probes were hit for; left_out_launches: of the
-    counted ones those that would have been timed but for their sampling.
+    counted ones those that would have been timed but for their sampling. kernels: launched one by one, not into a graph.
     """
 
     process: int
@@ -121,6 +121,8 @@ class FeedingRow(NamedTuple):
     timed_calls: int
     counted_calls: int
     left_out_launches: int
+    kernels: int
+    open_captures: int
 
     @property
     def waits(self) -> int:
@@ -191,7 +193,7 @@ KEY_FORMATS = {
 }
 """Hash maps whose keys begin with the number of a process, and nothing else is done when it ends than to delete them."""
 
-PLACED = ("feeding", "groups", "launch_sampling")
+PLACED = ("feeding", "groups", "launch_sampling", "geometries")
 """Arrays of abi.FEEDING_PLACES; a place belongs to the process whose number it begins with. `groups` is the programs' own."""
 
 _PRUNE_EVERY = 5  # readings, of which a running exporter makes one a second
@@ -293,37 +295,15 @@ class ThreadTables:
         A place that another process holds is no row.
         """
         known, rows = self._feeding, {}
-        for process, value in self._places("feeding", processes):
+        for process, value in rows_at_places(self._maps.get("feeding"), processes):
             before = known.get(process)
             if before is None or before[0] != value:
-                owner, feeding, since_ns, is_dry, _, *rest = abi.FEEDING_ROW.unpack(value)
-                if owner != process:
-                    continue
-                dry_ns, late_ns, sums = tuple(rest[:_N]), tuple(rest[_N : 2 * _N]), rest[2 * _N :]
-                before = (value, FeedingRow(owner, feeding, since_ns, is_dry, dry_ns, late_ns, *sums))
+                _, feeding, since_ns, is_dry, _, *rest = abi.FEEDING_ROW.unpack(value)
+                dry_ns, late_ns, sums = tuple(rest[:_N]), tuple(rest[_N : 2 * _N]), rest[2 * _N : -1]
+                before = (value, FeedingRow(process, feeding, since_ns, is_dry, dry_ns, late_ns, *sums))
             rows[process] = before
         self._feeding = rows
         return {process: row for process, (_, row) in rows.items()}
-
-    def _places(self, name: str, processes: Iterable[int]) -> Iterator[tuple[int, bytes]]:
-        """Each process and what is at its place: one by one, or out of the array up to the last where they are many."""
-        table, wanted = self._maps.get(name), list(processes)
-        if table is None:
-            return
-        if len(wanted) <= _FEW:
-            for process in wanted:
-                value = table.get(feeding_place(process))
-                if value is not None:
-                    yield process, value
-            return
-        at: dict[bytes, list[int]] = {}
-        for process in wanted:
-            at.setdefault(feeding_place(process), []).append(process)
-        for place, value in table.items():  # an array, in the order of its places
-            for process in at.pop(place, ()):
-                yield process, value
-            if not at:
-                return
 
     def threads(self, of: Container[int] | None = None) -> list[ThreadRow]:
         """Every living thread that is tracked, as the kernel's iterator tells them; or only those of some processes."""
@@ -344,6 +324,31 @@ class ThreadTables:
                 value = table.get(place)
                 if value is not None and abi.NUMBER.unpack_from(value)[0] == process:
                     table.put(place, bytes(len(value)))
+
+
+def rows_at_places(table: MapReader | None, processes: Iterable[int]) -> Iterator[tuple[int, bytes]]:
+    """Each process and its row in a map of PLACED: one by one, or out of the array up to the last where they are many.
+
+    A place that another process holds is no row.
+    """
+    wanted = list(processes)
+    if table is None:
+        return
+    if len(wanted) <= _FEW:
+        for process in wanted:
+            value = table.get(feeding_place(process))
+            if value is not None and abi.NUMBER.unpack_from(value)[0] == process:
+                yield process, value
+        return
+    at: dict[bytes, list[int]] = {}
+    for process in wanted:
+        at.setdefault(feeding_place(process), []).append(process)
+    for place, value in table.items():  # an array, in the order of its places
+        for process in at.pop(place, ()):
+            if abi.NUMBER.unpack_from(value)[0] == process:
+                yield process, value
+        if not at:
+            return
 
 
 def feeding_place(process: int) -> bytes:

@@ -1,0 +1,114 @@
+/* SPDX-License-Identifier: GPL-2.0 OR BSD-3-Clause */
+/*
+ * What is put into a graph instead of being done: work on a stream that a capture has begun on, and on every stream that has
+ * waited for an event of it since. One number of a capture each: what belongs to one that has ended is no longer valid.
+ * Maps written: capturing, its own; feeding.open_captures. Reader: none.
+ */
+#ifndef GPUSTALL_CAPTURE_BPF_H
+#define GPUSTALL_CAPTURE_BPF_H
+
+#include "feeding.bpf.h"
+#include "registers.bpf.h"
+
+struct capturing {
+	u64 origin; /* stream that the capture began on; its own entry counts */
+	u64 number; /* of the capture, unlike those of any other */
+	u64 kernels;
+	u64 began_ns;
+};
+
+struct {
+	__uint(type, BPF_MAP_TYPE_LRU_HASH);
+	__uint(max_entries, 4096);
+	__type(key, struct frontier_key);
+	__type(value, struct capturing);
+} capturing SEC(".maps");
+
+static __always_inline struct frontier_key place_of(u32 process, u32 kind, u64 address)
+{
+	return (struct frontier_key){.process = process, .kind = kind, .address = address};
+}
+
+/* The entry of the origin of the capture that a stream or event belongs to; NULL when it belongs to none that goes on. */
+static __noinline struct capturing *capture_of(u32 process, u32 kind, u64 address)
+{
+	struct frontier_key key = place_of(process, kind, address);
+	struct capturing *own = bpf_map_lookup_elem(&capturing, &key);
+
+	if (!own)
+		return NULL;
+	struct frontier_key origin_key = place_of(process, FRONTIER_STREAM, own->origin);
+	struct capturing *origin = bpf_map_lookup_elem(&capturing, &origin_key);
+
+	return origin && origin->number == own->number ? origin : NULL;
+}
+
+static __always_inline bool may_be_capturing(u32 process)
+{
+	struct feeding_row *row = feeding_row(process);
+
+	return row && row->open_captures;
+}
+
+/* Whether what is enqueued on a stream becomes part of a graph. */
+static __always_inline bool is_captured(u32 process, u64 stream)
+{
+	return may_be_capturing(process) && capture_of(process, FRONTIER_STREAM, stream);
+}
+
+/* Kernels were given to a stream. Returns whether they went into a graph. */
+__noinline int captured_kernels(u32 process, u64 stream, u64 kernels)
+{
+	struct capturing *origin = capture_of(process, FRONTIER_STREAM, stream);
+
+	if (!origin)
+		return 0;
+	__sync_fetch_and_add(&origin->kernels, kernels);
+	return 1;
+}
+
+/* An event was recorded on a stream, or a stream waits for an event: the one becomes part of what the other is part of. */
+static __always_inline void join_capture(u32 process, u32 kind, u64 address, u32 of_kind, u64 of_address)
+{
+	if (!may_be_capturing(process))
+		return;
+	struct capturing *origin = capture_of(process, of_kind, of_address);
+	struct frontier_key key = place_of(process, kind, address);
+
+	if (origin) {
+		struct capturing joined = {.origin = origin->origin, .number = origin->number};
+
+		if (kind != FRONTIER_STREAM || address != origin->origin)
+			bpf_map_update_elem(&capturing, &key, &joined, BPF_ANY);
+	} else if (kind == FRONTIER_EVENT) {
+		bpf_map_delete_elem(&capturing, &key);
+	}
+}
+
+static __always_inline void capture_begun(u32 process, u64 stream, u64 now_ns)
+{
+	struct feeding_row *row = feeding_row(process);
+	struct frontier_key key = place_of(process, FRONTIER_STREAM, stream);
+	struct capturing own = {.origin = stream, .number = now_ns, .began_ns = now_ns};
+
+	if (row && !bpf_map_update_elem(&capturing, &key, &own, BPF_ANY))
+		__sync_fetch_and_add(&row->open_captures, 1);
+}
+
+/* Takes the capture that began on a stream out; false when its beginning was not seen. */
+static __always_inline bool capture_ended(u32 process, u64 stream, struct capturing *ended)
+{
+	struct feeding_row *row = feeding_row(process);
+	struct frontier_key key = place_of(process, FRONTIER_STREAM, stream);
+	struct capturing *own = bpf_map_lookup_elem(&capturing, &key);
+
+	if (!row || !own || own->origin != stream)
+		return false;
+	*ended = *own;
+	if (bpf_map_delete_elem(&capturing, &key))
+		return false;
+	__sync_fetch_and_add(&row->open_captures, -1);
+	return true;
+}
+
+#endif

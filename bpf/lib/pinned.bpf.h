@@ -1,0 +1,84 @@
+/* SPDX-License-Identifier: GPL-2.0 OR BSD-3-Clause */
+/*
+ * Which host memory of a process is pinned: what cudaHostAlloc gave it, or cudaHostRegister was told of. A copy may begin
+ * anywhere inside, so ranges are kept, as blocks of a trie that finds the block an address lies in.
+ * Maps written: pinned. Reader: exporter/kernel/rows.py, which deletes those of processes that have ended.
+ */
+#ifndef GPUSTALL_PINNED_BPF_H
+#define GPUSTALL_PINNED_BPF_H
+
+#include "process.bpf.h"
+
+#define PINNED_MAX_BLOCKS 64 /* of one range: twice the bits of an address behind those of a page, and to spare */
+#define PINNED_KEY_BITS 96
+
+struct {
+	__uint(type, BPF_MAP_TYPE_LPM_TRIE);
+	__uint(max_entries, 65536);
+	__uint(map_flags, BPF_F_NO_PREALLOC);
+	__type(key, struct pinned_key);
+	__type(value, u32);
+} pinned SEC(".maps");
+
+static __always_inline struct pinned_key pinned_key(u32 process, u64 address, u32 free_bits)
+{
+	return (struct pinned_key){
+		.prefix_bits = PINNED_KEY_BITS - free_bits,
+		.process = __builtin_bswap32(process),
+		.address = __builtin_bswap64(address),
+	};
+}
+
+/* The bits of the largest aligned block that begins at an address and is not longer than `bytes`, which is not 0. */
+__noinline u32 block_bits(u64 address, u64 bytes)
+{
+	u32 bits = 0;
+
+#pragma unroll
+	for (int step = 32; step; step >>= 1) {
+		u64 mask = (1ULL << (bits + step)) - 1;
+
+		if (!(address & mask) && bytes > mask)
+			bits += step;
+	}
+	return bits;
+}
+
+/* Puts a range in, or takes it out. Returns the blocks that were. */
+__noinline u32 each_pinned_block(u32 process, u64 address, u64 bytes, u32 is_new)
+{
+	u32 one = 1, blocks = 0;
+
+	for (int i = 0; i < PINNED_MAX_BLOCKS; i++) {
+		if (!bytes)
+			return blocks;
+		u32 bits = block_bits(address, bytes);
+		struct pinned_key key = pinned_key(process, address, bits);
+		long failed = is_new ? bpf_map_update_elem(&pinned, &key, &one, BPF_ANY) :
+				       bpf_map_delete_elem(&pinned, &key);
+
+		if (!failed)
+			blocks++;
+		else if (is_new)
+			lose(LOSS_PINNED_FULL);
+		address += 1ULL << bits;
+		bytes -= 1ULL << bits;
+	}
+	if (bytes && is_new)
+		lose(LOSS_PINNED_FULL);
+	return blocks;
+}
+
+static __always_inline enum host_memory memory_at(u32 process, const struct process_row *row, u64 address)
+{
+	struct pinned_key key = pinned_key(process, address, 0);
+	u32 zero = 0;
+
+	if (bpf_map_lookup_elem(&pinned, &key))
+		return MEMORY_PINNED;
+	struct settings *own = bpf_map_lookup_elem(&settings, &zero);
+
+	return own && row->start_ns < own->loaded_ns ? MEMORY_UNKNOWN : MEMORY_PAGEABLE;
+}
+
+#endif

@@ -1,0 +1,121 @@
+"""What processes copy, capture and launch as rows: the tables that bpf/cuda.bpf.c fills beside those of calls.
+
+In: MapReaders by map name. Out: rows by key. A map that is not there is an empty one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from exporter.kernel import abi
+from exporter.kernel.abi import Copy, HostMemory
+from exporter.kernel.maps import MapReader
+from exporter.kernel.thread_rows import delete_of, rows_at_places
+
+GRID_LIMITS = (1, 8, 64, 512, 4096)
+BLOCK_LIMITS = (32, 64, 128, 256, 512)
+"""The largest size of each class but the last. Source: grid_class() and block_class() in bpf/lib/geometry.bpf.h."""
+
+
+class CopyKey(NamedTuple):
+    """Key of `copies`. is_blocking: the call returns when the host's memory has been read or written."""
+
+    process: int
+    direction: Copy
+    memory: HostMemory
+    is_blocking: int
+
+
+class CopyRow(NamedTuple):
+    """Value of `copies`. total_ns: of the calls, which is the time of the copies where they are blocking."""
+
+    copies: int
+    bytes: int
+    total_ns: int
+
+
+class GraphRow(NamedTuple):
+    """Value of `graph_rows`. began_ns: of the last capture, CLOCK_MONOTONIC. kernels: in the graphs that were launched.
+
+    first_launches, dropped: of executable graphs whose making was seen: launched for the first time, destroyed before that.
+    """
+
+    captures: int = 0
+    captured: int = 0
+    failed: int = 0
+    capture_ns: int = 0
+    began_ns: int = 0
+    instantiated: int = 0
+    instantiate_ns: int = 0
+    first_launches: int = 0
+    dropped: int = 0
+    launches: int = 0
+    kernels: int = 0
+
+    @property
+    def open_captures(self) -> int:
+        """That have begun and not ended."""
+        return max(self.captures - self.captured - self.failed, 0)
+
+    @property
+    def never_launched(self) -> int:
+        """Executable graphs that have not been launched yet."""
+        return max(self.instantiated - self.first_launches - self.dropped, 0)
+
+
+Geometry = tuple[int, ...]
+"""Timed launches by size: grid class * BLOCK_CLASSES + block class."""
+
+
+@dataclass(frozen=True, slots=True)
+class GpuRows:
+    """geometries: by process; so are graphs."""
+
+    copies: Mapping[CopyKey, CopyRow]
+    graphs: Mapping[int, GraphRow]
+    geometries: Mapping[int, Geometry]
+
+
+NO_GPU_ROWS = GpuRows({}, {}, {})
+
+
+def read_gpu_rows(maps: Mapping[str, MapReader], processes: Iterable[int]) -> GpuRows:
+    """All of it. processes: whose geometries are read."""
+    places = rows_at_places(maps.get("geometries"), processes)
+    geometries = {process: abi.GEOMETRY_ROW.unpack(value)[2:] for process, value in places}
+    return GpuRows(read_copies(maps.get("copies")), read_graphs(maps.get("graph_rows")), geometries)
+
+
+def read_copies(table: MapReader | None) -> dict[CopyKey, CopyRow]:
+    """Copies between host and GPU."""
+    rows = {}
+    for key, value in table.items() if table else ():
+        process, direction, memory, is_blocking, _ = abi.COPY_KEY.unpack(key)
+        copied = CopyKey(process, Copy(direction), HostMemory(memory), is_blocking)
+        rows[copied] = CopyRow(*abi.COPY_ROW.unpack(value))
+    return rows
+
+
+def read_graphs(table: MapReader | None) -> dict[int, GraphRow]:
+    """Process number -> what it did with graphs; only of processes that did something."""
+    return {
+        abi.NUMBER.unpack(key)[0]: GraphRow(*abi.GRAPH_ROW.unpack(value))
+        for key, value in (table.items() if table else ())
+    }
+
+
+def forget_gpu_rows(maps: Mapping[str, MapReader], processes: set[int], *, have_pinned: bool) -> None:
+    """Delete what is kept of processes that have ended. have_pinned: one of them has rows in `pinned`."""
+    graphs = maps.get("graph_rows")
+    if graphs is not None and processes & read_graphs(graphs).keys():
+        delete_of(maps["graphs"], abi.GRAPH_KEY, processes)
+        delete_of(graphs, abi.NUMBER, processes)
+    if "copies" in maps:
+        delete_of(maps["copies"], abi.COPY_KEY, processes)
+    if have_pinned:
+        numbers = {process.to_bytes(4, "big") for process in processes}
+        gone = [key for key, _ in maps["pinned"].items() if key[4:8] in numbers]
+        for key in gone:
+            maps["pinned"].delete(key)
