@@ -58,7 +58,7 @@ enum call_shape {
 	SHAPE_UNPIN = 27,	  /* A: address */
 	SHAPE_LAUNCH = 28,	  /* A: grid x and y, behind it z, then the block alike; B: stream */
 	SHAPE_LAUNCH_SPREAD = 29, /* A: grid x, behind it y and z, then the block alike; B: stream */
-	SHAPE_LAUNCH_CONFIG = 30, /* A: pointer to struct launch_config */
+	SHAPE_LAUNCH_CONFIG = 30, /* A: pointer to a structure that begins with them, and has the stream */
 	SHAPE_GRAPH_INSTANTIATE = 31, /* A: where the executable graph is stored, B: graph */
 	SHAPE_GRAPH_LAUNCH = 32,  /* A: executable graph, B: stream */
 	SHAPE_GRAPH_DESTROY = 33, /* A: graph */
@@ -391,14 +391,6 @@ struct copy_row {
 };
 
 /* ---- launches and graphs ------------------------------------------------------------------------------------ */
-
-/* The head of cudaLaunchConfig_t and of CUlaunchConfig. */
-struct launch_config {
-	__u32 grid[3];
-	__u32 block[3];
-	__u64 shared_bytes; /* the driver's has 32 bits of it, and padding */
-	__u64 stream;
-};
 
 /*
  * Timed kernel launches by size: blocks in the grid (at most 1, 8, 64, 512, 4096, or more) and threads in a block (at most 32,
@@ -801,7 +793,6 @@ ABI_SIZE(struct allocation, 16);
 ABI_SIZE(struct pinned_key, 16);
 ABI_SIZE(struct copy_key, 8);
 ABI_SIZE(struct copy_row, 24);
-ABI_SIZE(struct launch_config, 40);
 ABI_SIZE(struct geometry_row, 296);
 ABI_SIZE(struct graph_key, 16);
 ABI_SIZE(struct graph, 16);

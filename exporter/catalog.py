@@ -97,6 +97,39 @@ CUDA_MEMORY_FREED = Metric(
     (),
     "Bytes freed by calls that returned without error, of allocations whose size was seen.",
 )
+CUDA_MEMORY_PEAK = Metric(
+    "gpustall_cuda_memory_peak_bytes",
+    "gpustall.cuda.memory.peak",
+    "By",
+    Kind.GAUGE,
+    (),
+    "The most device and managed memory that was allocated and not freed at a time, since the process was first seen.",
+)
+CUDA_MEMORY_MANAGED = Metric(
+    "gpustall_cuda_memory_managed_bytes",
+    "gpustall.cuda.memory.managed",
+    "By",
+    Kind.GAUGE,
+    (),
+    "Managed memory allocated and not yet freed: part of the live bytes, and the only part that may exceed the GPU's memory.",
+)
+CUDA_MEMORY_PINNED = Metric(
+    "gpustall_cuda_memory_pinned_bytes",
+    "gpustall.cuda.memory.pinned",
+    "By",
+    Kind.GAUGE,
+    (),
+    "Host memory that cannot be moved or swapped, because it was allocated by cudaHostAlloc() or registered by"
+    " cudaHostRegister() and not yet given back.",
+)
+CUDA_MEMORY_ALLOCATIONS = Metric(
+    "gpustall_cuda_memory_allocations",
+    "gpustall.cuda.memory.allocations",
+    "{allocation}",
+    Kind.GAUGE,
+    (),
+    "Allocations that were made and not yet freed, of device, managed and pinned memory.",
+)
 CUDA_MEMORY_UNKNOWN_FREES = Metric(
     "gpustall_cuda_memory_unknown_frees_total",
     "gpustall.cuda.memory.unknown_frees",
@@ -104,6 +137,99 @@ CUDA_MEMORY_UNKNOWN_FREES = Metric(
     Kind.COUNTER,
     (),
     "Frees of addresses whose allocation was not seen; their size is unknown and subtracted from nothing.",
+)
+MEMCPY_HOST_BYTES = Metric(
+    "gpustall_memcpy_host_bytes_total",
+    "gpustall.memcpy.host",
+    "By",
+    Kind.COUNTER,
+    ("direction", "memory", "blocking"),
+    "Bytes that copies between host and GPU were asked for, of calls that returned without error, by the kind of the host's"
+    " memory; blocking where the call returns only when that memory has been read or written.",
+)
+MEMCPY_HOST_TIME = Metric(
+    "gpustall_memcpy_host_time_seconds_total",
+    "gpustall.memcpy.host.time",
+    "s",
+    Kind.COUNTER,
+    ("direction", "memory", "blocking"),
+    "Host time in those calls, from entry to return: where they are blocking the bytes went in this time, together with what"
+    " the stream had to do before; else it is the time to enqueue.",
+)
+GRAPH_CAPTURES = Metric(
+    "gpustall_graph_captures_total",
+    "gpustall.graph.captures",
+    "{capture}",
+    Kind.COUNTER,
+    ("result",),
+    "Captures of a stream into a CUDA graph that have ended, with a graph or without.",
+)
+GRAPH_OPEN_CAPTURES = Metric(
+    "gpustall_graph_open_captures",
+    "gpustall.graph.open_captures",
+    "{capture}",
+    Kind.GAUGE,
+    (),
+    "Captures that have begun and not ended: one that stays was abandoned, and what its stream is given is never done.",
+)
+GRAPH_CAPTURE_TIME = Metric(
+    "gpustall_graph_capture_time_seconds_total",
+    "gpustall.graph.capture.time",
+    "s",
+    Kind.COUNTER,
+    (),
+    "From the return of cudaStreamBeginCapture() to that of cudaStreamEndCapture(), of captures that have ended: what is"
+    " launched meanwhile is not done.",
+)
+GRAPH_INSTANTIATIONS = Metric(
+    "gpustall_graph_instantiations_total",
+    "gpustall.graph.instantiations",
+    "{graph}",
+    Kind.COUNTER,
+    (),
+    "Graphs made executable; many in a steady job mean that shapes change and it captures again and again.",
+)
+GRAPH_INSTANTIATION_TIME = Metric(
+    "gpustall_graph_instantiation_time_seconds_total",
+    "gpustall.graph.instantiation.time",
+    "s",
+    Kind.COUNTER,
+    (),
+    "Host time from entry into to return from the calls that make a graph executable.",
+)
+GRAPH_LAUNCHES = Metric(
+    "gpustall_graph_launches_total",
+    "gpustall.graph.launches",
+    "{launch}",
+    Kind.COUNTER,
+    (),
+    "Launches of executable graphs that returned without error; those into another graph are not counted.",
+)
+GRAPH_NEVER_LAUNCHED = Metric(
+    "gpustall_graph_never_launched",
+    "gpustall.graph.never_launched",
+    "{graph}",
+    Kind.GAUGE,
+    (),
+    "Executable graphs that exist and have not been launched yet: each takes memory of the GPU.",
+)
+KERNEL_LAUNCHES = Metric(
+    "gpustall_kernel_launches_total",
+    "gpustall.kernel.launches",
+    "{kernel}",
+    Kind.COUNTER,
+    ("source",),
+    "Kernels given to the GPU, one by one or as part of a launched graph; those that are captured count when the graph is"
+    " launched. Kernels of graphs that were not made by a capture are not seen.",
+)
+KERNEL_SIZES = Metric(
+    "gpustall_kernel_launch_sizes_total",
+    "gpustall.kernel.launch_sizes",
+    "{kernel}",
+    Kind.COUNTER,
+    ("blocks", "threads"),
+    "Kernel launches whose time was taken, by the blocks of the grid and the threads of a block, each up to and including the"
+    " value of the label: a grid smaller than the GPU leaves part of it idle.",
 )
 NCCL_OPERATION_DURATION = Metric(
     "gpustall_nccl_operation_duration_seconds",
@@ -603,11 +729,6 @@ METRICS_OF_COLLECTOR: dict[str, tuple[Metric, ...]] = {
         CUDA_OPERATION_DURATION,
         CUDA_OPERATIONS,
         CUDA_OPERATION_ERRORS,
-        CUDA_MEMCPY_BYTES,
-        CUDA_MEMORY_LIVE,
-        CUDA_MEMORY_ALLOCATED,
-        CUDA_MEMORY_FREED,
-        CUDA_MEMORY_UNKNOWN_FREES,
     ),
     "nccl": (
         NCCL_OPERATION_DURATION,
@@ -677,6 +798,27 @@ METRICS_OF_COLLECTOR: dict[str, tuple[Metric, ...]] = {
         NETWORK_INTERFACE_ERRORS,
         NETWORK_QUEUE_DROPS,
     ),
+    "allocator": (
+        CUDA_MEMORY_LIVE,
+        CUDA_MEMORY_PEAK,
+        CUDA_MEMORY_MANAGED,
+        CUDA_MEMORY_PINNED,
+        CUDA_MEMORY_ALLOCATIONS,
+        CUDA_MEMORY_ALLOCATED,
+        CUDA_MEMORY_FREED,
+        CUDA_MEMORY_UNKNOWN_FREES,
+    ),
+    "graph": (
+        GRAPH_CAPTURES,
+        GRAPH_OPEN_CAPTURES,
+        GRAPH_CAPTURE_TIME,
+        GRAPH_INSTANTIATIONS,
+        GRAPH_INSTANTIATION_TIME,
+        GRAPH_LAUNCHES,
+        GRAPH_NEVER_LAUNCHED,
+    ),
+    "launch": (KERNEL_LAUNCHES, KERNEL_SIZES),
+    "memcpy": (CUDA_MEMCPY_BYTES, MEMCPY_HOST_BYTES, MEMCPY_HOST_TIME),
 }
 """What is missing when a collector is switched off or fails."""
 

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from exporter import catalog
-from exporter.config import Config
+from exporter.config import GPU_COLLECTORS, Config
 from exporter.errors import NotPossibleHere
 from exporter.kernel import hazards, loader
 from exporter.kernel.abi import Api
@@ -21,7 +21,8 @@ from exporter.output.own_metrics import OwnMetrics
 
 log = logging.getLogger(__name__)
 
-APIS: Final = {"cuda": (Api.RUNTIME, Api.DRIVER), "nccl": (Api.NCCL,)}
+_CUDA: Final = (Api.RUNTIME, Api.DRIVER)
+APIS: Final = {"cuda": _CUDA, "nccl": (Api.NCCL,)} | dict.fromkeys(GPU_COLLECTORS, _CUDA)
 """Collector -> the APIs it wants probed; the others want none."""
 
 

@@ -161,6 +161,14 @@ static __always_inline bool is_on_record(struct thread *thread, u64 stack_pointe
 	       is_counted(&thread->last_counted, thread->process, thread->entered, stack_pointer, cookie);
 }
 
+/* The head of cudaLaunchConfig_t and of CUlaunchConfig. */
+struct launch_config {
+	u32 grid[3];
+	u32 block[3];
+	u64 shared_bytes; /* the driver's has 32 bits of it, and padding */
+	u64 stream;
+};
+
 /* The stream that a kernel is launched on; 0 where it cannot be read. */
 static __always_inline u64 launch_stream(struct pt_regs *regs, u64 cookie)
 {

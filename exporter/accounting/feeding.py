@@ -17,7 +17,7 @@ from exporter.kernel.abi import THREAD_STATES, ThreadState
 from exporter.kernel.thread_rows import FeedingRow, States
 
 _ZEROS: States = (0,) * THREAD_STATES
-_NONE = FeedingRow(0, 0, 0, 0, _ZEROS, _ZEROS, *(0,) * 10)
+_NONE = FeedingRow(0, 0, 0, 0, _ZEROS, _ZEROS, *(0,) * 12)
 
 
 class OpenStall(NamedTuple):

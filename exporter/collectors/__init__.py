@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Protocol
 
-from exporter.collectors import cuda, nccl, process
+from exporter.collectors import allocator, cuda, graph, launch, memcpy, nccl, process
 from exporter.kernel.rows import Reading
 from exporter.place_books import PlaceTotals, TracedProcess
 from exporter.totals import Totals
@@ -35,4 +35,8 @@ COLLECTORS: dict[str, Collect] = {
     "cuda": cuda.collect,
     "nccl": nccl.collect,
     "process": process.collect,
+    "allocator": allocator.collect,
+    "graph": graph.collect,
+    "launch": launch.collect,
+    "memcpy": memcpy.collect,
 }

@@ -1,4 +1,4 @@
-"""What do the CUDA calls of a process cost, copy, allocate, and how do they fail?
+"""What do the CUDA calls of a process cost, and how do they fail?
 
 In: a Reading of the tables that bpf/cuda.bpf.c fills. Out: Totals of each process.
 """
@@ -6,20 +6,12 @@ In: a Reading of the tables that bpf/cuda.bpf.c fills. Out: Totals of each proce
 from __future__ import annotations
 
 from exporter import catalog
-from exporter.kernel.abi import Api, Copy
+from exporter.kernel.abi import Api
 from exporter.kernel.operations import OPERATIONS
-from exporter.kernel.rows import ProcessRow, Reading
-from exporter.totals import HistogramTotal, Series, Total, Totals, add, error_code_label
+from exporter.kernel.rows import Reading
+from exporter.totals import HistogramTotal, Series, Totals, add, error_code_label
 
 _API_LABEL = {Api.RUNTIME: "runtime", Api.DRIVER: "driver"}
-_DIRECTION_LABEL = {
-    Copy.HOST_TO_HOST: "h2h",
-    Copy.HOST_TO_DEVICE: "h2d",
-    Copy.DEVICE_TO_HOST: "d2h",
-    Copy.DEVICE_TO_DEVICE: "d2d",
-    Copy.DEFAULT: "default",
-    Copy.PEER: "peer",
-}
 
 
 # The very same for every process: a node may have forty thousand.
@@ -34,8 +26,8 @@ _SERIES = tuple(
 
 
 def collect(reading: Reading) -> Totals:
-    """Durations, counts, errors, copied bytes and memory of every process that made a CUDA call."""
-    totals: Totals = {process: _of_process(row) for process, row in reading.processes.items()}
+    """Durations, counts and errors of every process that made a CUDA call."""
+    totals: Totals = {process: {} for process in reading.processes}
     for key, row in reading.operations.items():
         operation = OPERATIONS[key.operation]
         of_process = totals.get(key.process)
@@ -51,19 +43,3 @@ def collect(reading: Reading) -> Totals:
             labels_with_code = (_API_LABEL[operation.api], operation.name, error_code_label(error.code))
             add(totals, error.process, catalog.CUDA_OPERATION_ERRORS, labels_with_code, count)
     return totals
-
-
-def _of_process(row: ProcessRow) -> dict[Series, Total]:
-    """What is counted per process; zero stays unwritten until the process first copies or allocates."""
-    of_process: dict[Series, Total] = {
-        Series(catalog.CUDA_MEMCPY_BYTES, (_DIRECTION_LABEL[Copy(direction)],)): copied_bytes
-        for direction, copied_bytes in enumerate(row.copied_bytes)
-        if copied_bytes
-    }
-    if row.allocated_bytes:
-        of_process[Series(catalog.CUDA_MEMORY_LIVE, ())] = row.allocated_bytes - row.freed_bytes
-        of_process[Series(catalog.CUDA_MEMORY_ALLOCATED, ())] = row.allocated_bytes
-        of_process[Series(catalog.CUDA_MEMORY_FREED, ())] = row.freed_bytes
-    if row.unknown_frees:
-        of_process[Series(catalog.CUDA_MEMORY_UNKNOWN_FREES, ())] = row.unknown_frees
-    return of_process

@@ -27,7 +27,8 @@ DEFAULT_URL = f"http://127.0.0.1:{DEFAULT_PORT}/metrics"
 """Where the commands look that ask a running exporter."""
 CALL_COLLECTORS = ("cuda", "nccl")
 HOST_COLLECTORS = ("block", "memory", "cpu", "process", "network")
-COLLECTORS = (*CALL_COLLECTORS, "sched", "chains", *HOST_COLLECTORS)
+GPU_COLLECTORS = ("allocator", "graph", "launch", "memcpy")
+COLLECTORS = (*CALL_COLLECTORS, "sched", "chains", *HOST_COLLECTORS, *GPU_COLLECTORS)
 
 
 @dataclass(frozen=True, slots=True)

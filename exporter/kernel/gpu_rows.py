@@ -5,6 +5,7 @@ In: MapReaders by map name. Out: rows by key. A map that is not there is an empt
 
 from __future__ import annotations
 
+import struct
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import NamedTuple
@@ -13,6 +14,9 @@ from exporter.kernel import abi
 from exporter.kernel.abi import Copy, HostMemory
 from exporter.kernel.maps import MapReader
 from exporter.kernel.thread_rows import delete_of, rows_at_places
+
+_FEEDING_TAIL = struct.Struct("=QII")  # kernels, open_captures, padding
+_FEEDING_TAIL_AT = abi.FEEDING_ROW.size - _FEEDING_TAIL.size
 
 GRID_LIMITS = (1, 8, 64, 512, 4096)
 BLOCK_LIMITS = (32, 64, 128, 256, 512)
@@ -71,21 +75,24 @@ Geometry = tuple[int, ...]
 
 @dataclass(frozen=True, slots=True)
 class GpuRows:
-    """geometries: by process; so are graphs."""
+    """All but copies by process. kernels: launched one by one, not into a graph nor by one."""
 
     copies: Mapping[CopyKey, CopyRow]
     graphs: Mapping[int, GraphRow]
+    kernels: Mapping[int, int]
     geometries: Mapping[int, Geometry]
 
 
-NO_GPU_ROWS = GpuRows({}, {}, {})
+NO_GPU_ROWS = GpuRows({}, {}, {}, {})
 
 
 def read_gpu_rows(maps: Mapping[str, MapReader], processes: Iterable[int]) -> GpuRows:
-    """All of it. processes: whose geometries are read."""
-    places = rows_at_places(maps.get("geometries"), processes)
-    geometries = {process: abi.GEOMETRY_ROW.unpack(value)[2:] for process, value in places}
-    return GpuRows(read_copies(maps.get("copies")), read_graphs(maps.get("graph_rows")), geometries)
+    """All of it. processes: whose kernels are read."""
+    feeding = rows_at_places(maps.get("feeding"), processes)
+    kernels = {process: _FEEDING_TAIL.unpack_from(value, _FEEDING_TAIL_AT)[0] for process, value in feeding}
+    sizes = rows_at_places(maps.get("geometries"), processes)
+    geometries = {process: abi.GEOMETRY_ROW.unpack(value)[2:] for process, value in sizes}
+    return GpuRows(read_copies(maps.get("copies")), read_graphs(maps.get("graph_rows")), kernels, geometries)
 
 
 def read_copies(table: MapReader | None) -> dict[CopyKey, CopyRow]:

@@ -15,6 +15,7 @@ from exporter.kernel import (
     cadence_rows,
     disk_rows,
     end_rows,
+    gpu_rows,
     progress_rows,
     retransmit_rows,
     rows,
@@ -43,6 +44,9 @@ CONSTANTS = (
     "STACK_ALL_WORDS",
     "OPERATION_NCCL_WAIT",
     "GPU_MAJORS",
+    "GRID_CLASSES",
+    "BLOCK_CLASSES",
+    "GEOMETRIES",
     "GROUP_NAMES",
     "GROUP_NAME_BYTES",
     "GROUP_NAMES_BYTES",
@@ -62,6 +66,8 @@ ENUMS: dict[str, tuple[type[enum.IntEnum], str, str | None]] = {
     "victim_kind": (abi.Victim, "VICTIM_", None),
     "chain_waker": (abi.Waker, "WAKER_", None),
     "frontier_kind": (abi.Frontier, "FRONTIER_", None),
+    "allocation_kind": (abi.AllocationKind, "ALLOCATION_", None),
+    "host_memory": (abi.HostMemory, "MEMORY_", None),
     "disk_direction": (abi.DiskDirection, "DISK_", None),
     "event_kind": (abi.EventKind, "EVENT_", None),
     "ip_family": (abi.IpFamily, "FAMILY_", None),
@@ -84,7 +90,7 @@ STRUCTS: dict[str, tuple[tuple[struct.Struct, ...], type | None, tuple[str, ...]
     "tail_key": ((abi.TAIL_KEY,), thread_rows.TailKey, ()),
     "tail_row": ((abi.TAIL_ROW,), thread_rows.TailRow, ()),
     "blame_key": ((abi.BLAME_KEY,), thread_rows.BlameKey, ("padding",)),
-    "feeding_row": ((abi.FEEDING_ROW,), thread_rows.FeedingRow, ("has_collectives",)),
+    "feeding_row": ((abi.FEEDING_ROW,), thread_rows.FeedingRow, ("has_collectives", "padding")),
     "chain_key": ((abi.CHAIN_KEY,), thread_rows.ChainKey, ("padding",)),
     "chain_row": ((abi.CHAIN_ROW,), thread_rows.ChainRow, ()),
     "beat": ((abi.BEAT,), cadence_rows.Beat, ()),
@@ -92,6 +98,14 @@ STRUCTS: dict[str, tuple[tuple[struct.Struct, ...], type | None, tuple[str, ...]
     "thread_row": ((abi.THREAD_ROW,), thread_rows.ThreadRow, ()),
     "error_key": ((abi.ERROR_KEY,), rows.ErrorKey, ("padding", "padding_2")),
     "allocation_key": ((abi.ALLOCATION_KEY,), None, ()),
+    "allocation": ((abi.ALLOCATION,), None, ()),
+    "pinned_key": ((abi.PINNED_KEY,), None, ()),
+    "copy_key": ((abi.COPY_KEY,), gpu_rows.CopyKey, ("padding",)),
+    "copy_row": ((abi.COPY_ROW,), gpu_rows.CopyRow, ()),
+    "geometry_row": ((abi.GEOMETRY_ROW,), None, ()),
+    "graph_key": ((abi.GRAPH_KEY,), None, ()),
+    "graph": ((abi.GRAPH,), None, ()),
+    "graph_row": ((abi.GRAPH_ROW,), gpu_rows.GraphRow, ()),
     "process_number": ((abi.PROCESS_NUMBER,), None, ()),
     "process_row": ((abi.PROCESS_ROW,), rows.ProcessRow, ("communicators",)),
     "communicator_key": ((abi.COMMUNICATOR_KEY,), None, ()),
@@ -125,7 +139,7 @@ STRUCTS: dict[str, tuple[tuple[struct.Struct, ...], type | None, tuple[str, ...]
         (),
     ),
 }
-CODES = {"__u64": "Q", "__s64": "q", "__u32": "I", "__u16": "H", "__s32": "i"}
+CODES = {"__u64": "Q", "__s64": "q", "__u32": "I", "__u16": "H", "__s32": "i", "__u8": "B"}
 
 
 def constants() -> dict[str, int]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 
 from exporter.kernel import abi
+from exporter.kernel.gpu_rows import GraphRow
 from exporter.kernel.operations import NUMBERS
 from exporter.kernel.rows import EXEMPLAR_AT, SLOTS_AT, STATES_AT
 from exporter.kernel.thread_rows import THREADS_READ, feeding_place
@@ -77,6 +78,7 @@ class FakeTables:
         names_of_ends = ("exits", "forks", "last_errors")
         names_of_disks = ("disks", "disk_users", "disk_waits")
         names_of_memory = ("page_allocations", "memory_groups")
+        names_of_gpu = ("copies", "graph_rows", "graphs", "geometries", "pinned")
         names_of_time = ("intervals", "tail", "blame", "feeding", "groups", "chains", "cadence", "exposures")
         self.maps: dict[str, FakeMap] = {
             name: FakeMap()
@@ -87,6 +89,7 @@ class FakeTables:
                 names_of_ends,
                 names_of_disks,
                 names_of_memory,
+                names_of_gpu,
             )
             for name in names_of_subject
         }
@@ -109,12 +112,18 @@ class FakeTables:
         freed_bytes: int = 0,
         unknown_frees: int = 0,
         live_allocations: int = 0,
+        peak_bytes: int = 0,
+        managed_bytes: int = 0,
+        pinned_bytes: int = 0,
+        pinned_blocks: int = 0,
+        refused_bytes: int = 0,
         unblamed_ns: int = 0,
         communicators: int = 0,
     ) -> None:
         """A row of `processes`; replaces the one before. The default start is tick 4711, as in host/process_tree.py."""
         copied = [(copied_bytes or {}).get(direction, 0) for direction in abi.Copy]
-        sums = (allocated_bytes, freed_bytes, unknown_frees, live_allocations, unblamed_ns)
+        of_memory = (peak_bytes, managed_bytes, pinned_bytes, pinned_blocks, refused_bytes)
+        sums = (allocated_bytes, freed_bytes, unknown_frees, live_allocations, *of_memory, unblamed_ns)
         self.maps["processes"].rows[abi.NUMBER.pack(number)] = abi.PROCESS_ROW.pack(
             tgid, communicators, start_ns, cgroup_id, *copied, *sums, comm
         )
@@ -258,7 +267,35 @@ class FakeTables:
 
     def allocation(self, process: int, *, address: int, size_bytes: int) -> None:
         """Memory allocated and not yet freed."""
-        self.maps["allocations"].rows[abi.ALLOCATION_KEY.pack(process, 0, address)] = abi.COUNT.pack(size_bytes)
+        self.maps["allocations"].rows[abi.ALLOCATION_KEY.pack(process, 0, address)] = abi.ALLOCATION.pack(
+            size_bytes, 0, 0
+        )
+
+    def copied(
+        self,
+        process: int,
+        direction: abi.Copy,
+        memory: abi.HostMemory,
+        *,
+        copies: int,
+        copied_bytes: int,
+        total_ns: int,
+        is_blocking: bool = True,
+    ) -> None:
+        """Copies between host and GPU so far; replaces what was there."""
+        key = abi.COPY_KEY.pack(process, direction, memory, is_blocking, 0)
+        self.maps["copies"].rows[key] = abi.COPY_ROW.pack(copies, copied_bytes, total_ns)
+
+    def graphs(self, process: int, row: GraphRow) -> None:
+        """What a process did with graphs so far; replaces what was there."""
+        self.maps["graph_rows"].rows[abi.NUMBER.pack(process)] = abi.GRAPH_ROW.pack(*row)
+
+    def geometry(self, process: int, *, grid: int, block: int, launches: int) -> None:
+        """Launches of one size so far. grid, block: their classes."""
+        rows, place = self.maps["geometries"].rows, feeding_place(process)
+        _, _, *counts = abi.GEOMETRY_ROW.unpack(rows.get(place, bytes(abi.GEOMETRY_ROW.size)))
+        counts[grid * abi.BLOCK_CLASSES + block] = launches
+        rows[place] = abi.GEOMETRY_ROW.pack(process, 0, *counts)
 
     def loss(self, program: abi.LossProgram, reason: abi.LossReason, count: int) -> None:
         """What a program could not record so far."""
@@ -303,6 +340,8 @@ class FakeTables:
         stalled: tuple[int, int, int] = (0, 0, 0),
         other_waits: int = 0,
         hits: tuple[int, int, int] = (0, 0, 0),
+        kernels: int = 0,
+        open_captures: int = 0,
         stalled_since_ns: int = 0,
         is_dry: bool = False,
         place: int | None = None,
@@ -311,8 +350,8 @@ class FakeTables:
 
         hits: timed calls, counted ones, launches left out of the timing.
         """
-        sums = (*states_of(dry_ns), *states_of(late_ns), 0, *clean, *stalled, other_waits, *hits)
-        value = abi.FEEDING_ROW.pack(process, 0, stalled_since_ns, is_dry, 0, *sums)
+        sums = (*states_of(dry_ns), *states_of(late_ns), 0, *clean, *stalled, other_waits, *hits, kernels)
+        value = abi.FEEDING_ROW.pack(process, 0, stalled_since_ns, is_dry, 0, *sums, open_captures, 0)
         self.maps["feeding"].rows[feeding_place(process if place is None else place)] = value
 
     def beats(self, process: int, beats: Sequence[tuple[int, int]], *, before: int = 0) -> None:

@@ -23,7 +23,7 @@ def row(
 ) -> FeedingRow:
     """A cumulative row. clean: waits, their time. stalled: waits, their time, the late stalls before them."""
     return FeedingRow(
-        1, 0, since_ns, is_dry, states_of(dry_ns or {}), states_of(late_ns or {}), 0, *clean, *stalled, *(0,) * 4
+        1, 0, since_ns, is_dry, states_of(dry_ns or {}), states_of(late_ns or {}), 0, *clean, *stalled, *(0,) * 6
     )
 
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 from exporter import catalog
 from exporter.catalog import Metric
 from exporter.collectors import cuda
-from exporter.kernel.abi import Copy
 from exporter.kernel.rows import Tables
 from exporter.totals import Call, HistogramTotal, Total
 from tests.support.tables import FakeTables
@@ -98,56 +97,3 @@ class TestErrors:
             ("runtime", "cudaFree", "999"): 1,
             ("runtime", "cudaFree", "other"): 3,
         }
-
-
-class TestCopies:
-    """Bytes by direction."""
-
-    def test_bytes_are_by_direction(self) -> None:
-        """Every one has a label."""
-        kernel = kernel_with_process(copied_bytes={direction: 10 + direction for direction in Copy})
-
-        assert collected(kernel, catalog.CUDA_MEMCPY_BYTES) == {
-            ("h2h",): 10,
-            ("h2d",): 11,
-            ("d2h",): 12,
-            ("d2d",): 13,
-            ("default",): 14,
-            ("peer",): 15,
-        }
-
-    def test_direction_never_used_is_not_written(self) -> None:
-        """Five zeros for each process would be noise."""
-        kernel = kernel_with_process(copied_bytes={Copy.HOST_TO_DEVICE: 64})
-
-        assert collected(kernel, catalog.CUDA_MEMCPY_BYTES) == {("h2d",): 64}
-
-
-class TestMemory:
-    """Allocated, freed, live."""
-
-    def test_live_is_allocated_less_freed(self) -> None:
-        """1,000 allocated, 400 freed."""
-        kernel = kernel_with_process(allocated_bytes=1_000, freed_bytes=400)
-
-        assert collected(kernel, catalog.CUDA_MEMORY_ALLOCATED) == {(): 1_000}
-        assert collected(kernel, catalog.CUDA_MEMORY_FREED) == {(): 400}
-        assert collected(kernel, catalog.CUDA_MEMORY_LIVE) == {(): 600}
-
-    def test_all_freed_is_a_live_zero(self) -> None:
-        """It is known, and it is nothing."""
-        kernel = kernel_with_process(allocated_bytes=1_000, freed_bytes=1_000)
-
-        assert collected(kernel, catalog.CUDA_MEMORY_LIVE) == {(): 0}
-
-    def test_process_that_never_allocated_has_no_memory_series(self) -> None:
-        """Not a zero: nothing was seen."""
-        kernel = kernel_with_process()
-
-        assert cuda.collect(Tables(kernel.maps).read()) == {1: {}}
-
-    def test_unknown_frees_are_counted_apart(self) -> None:
-        """The exporter came late."""
-        kernel = kernel_with_process(unknown_frees=5)
-
-        assert collected(kernel, catalog.CUDA_MEMORY_UNKNOWN_FREES) == {(): 5}

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from exporter.config import HOST_COLLECTORS, SETTINGS, Config, add_arguments, load, reloaded
+from exporter.config import GPU_COLLECTORS, HOST_COLLECTORS, SETTINGS, Config, add_arguments, load, reloaded
 from exporter.config.orchestrator import Orchestrator
 from exporter.config.otlp import Receiver, Target
 from exporter.errors import BadInput
@@ -53,7 +53,7 @@ class TestDefaults:
             probes_on_arm64=False,
             is_frozen=False,
             with_page_allocations=False,
-            collectors=("cuda", "nccl", "sched", "chains", *HOST_COLLECTORS),
+            collectors=("cuda", "nccl", "sched", "chains", *HOST_COLLECTORS, *GPU_COLLECTORS),
             tick_interval_seconds=0.25,
             discovery_interval_seconds=30.0,
             series_ttl_seconds=900.0,
@@ -112,6 +112,7 @@ class TestPrecedence:
             "sched",
             "chains",
             *HOST_COLLECTORS,
+            *GPU_COLLECTORS,
         )
 
 
@@ -197,7 +198,7 @@ class TestFile:
             probes_on_arm64=True,
             is_frozen=True,
             with_page_allocations=True,
-            collectors=("cuda", *HOST_COLLECTORS),
+            collectors=("cuda", *HOST_COLLECTORS, *GPU_COLLECTORS),
             tick_interval_seconds=0.1,
             discovery_interval_seconds=60.0,
             series_ttl_seconds=3600.0,
@@ -397,11 +398,11 @@ class TestValues:
     @pytest.mark.parametrize("flag", ["--no-collector.nccl", "--collector.nccl=false", "--collector.nccl=OFF"])
     def test_collector_is_switched_off(self, flag: str) -> None:
         """In the style of node_exporter, or spelled out."""
-        assert loaded(flag).collectors == ("cuda", "sched", "chains", *HOST_COLLECTORS)
+        assert loaded(flag).collectors == ("cuda", "sched", "chains", *HOST_COLLECTORS, *GPU_COLLECTORS)
 
     def test_calls_are_traced_without_the_scheduler(self) -> None:
         """Durations and counts need no program in it."""
-        assert loaded("--no-collector.sched").collectors == ("cuda", "nccl", *HOST_COLLECTORS)
+        assert loaded("--no-collector.sched").collectors == ("cuda", "nccl", *HOST_COLLECTORS, *GPU_COLLECTORS)
 
     def test_switch_without_a_value_is_on(self) -> None:
         """--web.disable-exporter-metrics."""

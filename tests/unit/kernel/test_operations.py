@@ -15,6 +15,17 @@ cudaMalloc(void **where, size_t bytes)
 cudaMallocAsync(void **where, size_t bytes, cudaStream_t stream)
 cudaMallocFromPoolAsync(void **where, size_t bytes, cudaMemPool_t pool, cudaStream_t stream)
 cudaMallocManaged(void **where, size_t bytes, unsigned flags)
+cudaMallocHost(void **where, size_t bytes)
+cudaHostAlloc(void **where, size_t bytes, unsigned flags)
+cudaHostRegister(void *address, size_t bytes, unsigned flags)
+cudaFreeHost(void *address)
+cudaHostUnregister(void *address)
+cudaLaunchKernel(const void *func, dim3_xy grid, dim3_z grid_z, dim3_xy block, dim3_z block_z, void **args, size_t shared, cudaStream_t stream)
+cudaLaunchCooperativeKernel(const void *func, dim3_xy grid, dim3_z grid_z, dim3_xy block, dim3_z block_z, void **args, size_t shared, cudaStream_t stream)
+cudaLaunchKernelExC(const cudaLaunchConfig_t *config, const void *func, void **args)
+cuLaunchKernel(CUfunction f, unsigned grid, unsigned gy, unsigned gz, unsigned bx, unsigned by, unsigned bz, unsigned shared, CUstream stream, void **params, void **extra)
+cuLaunchCooperativeKernel(CUfunction f, unsigned grid, unsigned gy, unsigned gz, unsigned bx, unsigned by, unsigned bz, unsigned shared, CUstream stream, void **params)
+cuLaunchKernelEx(const CUlaunchConfig *config, CUfunction f, void **params, void **extra)
 cudaFree(void *address)
 cudaFreeAsync(void *address, cudaStream_t stream)
 cudaMemcpy(void *dst, const void *src, size_t bytes, enum cudaMemcpyKind kind)
@@ -50,9 +61,28 @@ cudaEventRecordWithFlags(cudaEvent_t event, cudaStream_t stream, unsigned flags)
 cudaEventQuery(cudaEvent_t event)
 cudaEventDestroy(cudaEvent_t event)
 cudaStreamBeginCapture(cudaStream_t stream, enum cudaStreamCaptureMode mode)
-cudaStreamEndCapture(cudaStream_t stream, cudaGraph_t *graph)
+cudaStreamBeginCaptureToGraph(cudaStream_t stream, cudaGraph_t into, const cudaGraphNode_t *nodes, const cudaGraphEdgeData *edges, size_t count, enum cudaStreamCaptureMode mode)
+cudaStreamEndCapture(cudaStream_t stream, cudaGraph_t *where)
+cudaGraphInstantiate(cudaGraphExec_t *where, cudaGraph_t graph, unsigned long long flags)
+cudaGraphInstantiateWithFlags(cudaGraphExec_t *where, cudaGraph_t graph, unsigned long long flags)
+cudaGraphInstantiateWithParams(cudaGraphExec_t *where, cudaGraph_t graph, cudaGraphInstantiateParams *params)
+cudaGraphLaunch(cudaGraphExec_t exec, cudaStream_t stream)
+cudaGraphExecDestroy(cudaGraphExec_t exec)
+cudaGraphDestroy(cudaGraph_t graph)
 cuStreamBeginCapture(CUstream stream, CUstreamCaptureMode mode)
-cuStreamEndCapture(CUstream stream, CUgraph *graph)
+cuStreamBeginCaptureToGraph(CUstream stream, CUgraph into, const CUgraphNode *nodes, const CUgraphEdgeData *edges, size_t count, CUstreamCaptureMode mode)
+cuStreamEndCapture(CUstream stream, CUgraph *where)
+cuGraphInstantiate(CUgraphExec *where, CUgraph graph, unsigned long long flags)
+cuGraphInstantiateWithFlags(CUgraphExec *where, CUgraph graph, unsigned long long flags)
+cuGraphInstantiateWithParams(CUgraphExec *where, CUgraph graph, CUDA_GRAPH_INSTANTIATE_PARAMS *params)
+cuGraphLaunch(CUgraphExec exec, CUstream stream)
+cuGraphExecDestroy(CUgraphExec exec)
+cuGraphDestroy(CUgraph graph)
+cuMemAllocHost(void **where, size_t bytes)
+cuMemHostAlloc(void **where, size_t bytes, unsigned flags)
+cuMemHostRegister(void *address, size_t bytes, unsigned flags)
+cuMemFreeHost(void *address)
+cuMemHostUnregister(void *address)
 cuStreamSynchronize(CUstream stream)
 cuStreamQuery(CUstream stream)
 cuStreamWaitEvent(CUstream stream, CUevent event, unsigned flags)
@@ -89,8 +119,8 @@ ncclRecv(void *recv, size_t count, ncclDataType_t type, int peer, ncclComm_t com
 PARAMETERS = {
     Shape.ALLOCATE: ("where", "bytes", "", ""),
     Shape.FREE: ("address", "", "", ""),
-    Shape.COPY: ("bytes", "kind", "", ""),
-    Shape.COPY_2D: ("width", "kind", "height", ""),
+    Shape.COPY: ("bytes", "kind", "", "src"),
+    Shape.COPY_2D: ("width", "kind", "height", "src"),
     Shape.COLLECTIVE: ("count", "type", "comm", "stream"),
     Shape.SEND_RECEIVE: ("count", "type", "comm", "stream"),
     Shape.INIT_RANK: ("newcomm", "nranks", "rank", ""),
@@ -109,8 +139,18 @@ PARAMETERS = {
     Shape.DEVICE_DONE: ("", "", "", ""),
     Shape.STREAM_DESTROY: ("stream", "", "", ""),
     Shape.EVENT_DESTROY: ("event", "", "", ""),
-    Shape.CAPTURE_BEGIN: ("", "", "", ""),
-    Shape.CAPTURE_END: ("", "", "", ""),
+    Shape.CAPTURE_BEGIN: ("stream", "", "", ""),
+    Shape.CAPTURE_END: ("stream", "where", "", ""),
+    Shape.PIN: ("where", "bytes", "", ""),
+    Shape.PIN_AT: ("address", "bytes", "", ""),
+    Shape.UNPIN: ("address", "", "", ""),
+    Shape.LAUNCH: ("grid", "stream", "", ""),
+    Shape.LAUNCH_SPREAD: ("grid", "stream", "", ""),
+    Shape.LAUNCH_CONFIG: ("config", "", "", ""),
+    Shape.GRAPH_INSTANTIATE: ("where", "graph", "", ""),
+    Shape.GRAPH_LAUNCH: ("exec", "stream", "", ""),
+    Shape.GRAPH_DESTROY: ("graph", "", "", ""),
+    Shape.EXEC_DESTROY: ("exec", "", "", ""),
 }
 """The parameter that each of a, b, c, d is, by shape: as bpf/abi.h says beside `enum call_shape`."""
 
@@ -193,6 +233,16 @@ class TestPositions:
     def test_only_physical_allocations_are_handles(self) -> None:
         """cuMemCreate's handle may have the number of some address."""
         assert {one.name for one in OPERATIONS if one.is_handle} == {"cuMemCreate", "cuMemRelease"}
+
+    def test_managed_memory_is_known_by_its_function(self) -> None:
+        """It may be larger than the GPU's own."""
+        assert {one.name for one in OPERATIONS if one.is_managed} == {"cudaMallocManaged", "cuMemAllocManaged"}
+
+    def test_destination_of_every_copy_is_the_first_argument(self) -> None:
+        """As bpf/cuda.bpf.c takes it to be."""
+        copies = [name for name, parameters in positions() if parameters and parameters[0] == "dst"]
+
+        assert set(copies) == {one.name for one in OPERATIONS if one.shape in (Shape.COPY, Shape.COPY_2D)}
 
 
 class TestSymbols:

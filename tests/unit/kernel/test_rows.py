@@ -48,13 +48,15 @@ class TestReading:
         assert (reading.processes, reading.operations, reading.errors, reading.communicators) == ({}, {}, {}, {})
 
     def test_process_row_is_laid_out_as_in_the_header(self, kernel: FakeTables, tables: Tables) -> None:
-        """Written out byte by byte: tgid, communicators, start, cgroup, six directions, five totals, comm."""
+        """Written out byte by byte: tgid, communicators, start, cgroup, six directions, ten totals, comm."""
         kernel.maps["processes"].rows[b"\x07\0\0\0"] = struct.pack(
-            "<IIQQ6QQQQQQ16s", 4026, 2, 47, 99, 10, 11, 12, 13, 14, 15, 1000, 400, 3, 9, 88, b"python3"
+            "<IIQQ6Q10Q16s", 4026, 2, 47, 99, *range(10, 16), 1000, 400, 3, 9, 700, 200, 64, 5, 4096, 88, b"python3"
         )
 
         assert tables.read_processes() == {
-            7: ProcessRow(4026, 47, 99, (10, 11, 12, 13, 14, 15), 1000, 400, 3, 9, 88, b"python3")
+            7: ProcessRow(
+                4026, 47, 99, (10, 11, 12, 13, 14, 15), 1000, 400, 3, 9, 700, 200, 64, 5, 4096, 88, b"python3"
+            )
         }
 
     def test_copied_bytes_are_indexed_by_direction(self, kernel: FakeTables, tables: Tables) -> None:

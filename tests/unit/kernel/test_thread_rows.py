@@ -82,12 +82,12 @@ class TestLayout:
         assert tables.read_accounts([]).blame == {BlameKey(7, Victim.WORKER, Culprit.OWN, 4026, 99, b"stress"): 55}
 
     def test_feeding(self, kernel: FakeTables, tables: Tables) -> None:
-        """Process, threads that feed, since when it is stalled, dry, padding; two times sixteen states; six sums."""
+        """Process, threads that feed, since when it is stalled, dry, bits; two times sixteen states; eleven sums; captures."""
         late = tuple(range(200, 216))
-        value = struct.pack("<IiQII32Q10Q", 7, -1, 12, 1, 0, *SIXTEEN, *late, *range(21, 31))
+        value = struct.pack("<IiQII32Q11QII", 7, -1, 12, 1, 0, *SIXTEEN, *late, *range(21, 32), 3, 0)
         kernel.maps["feeding"].rows[struct.pack("<I", 7)] = value
 
-        assert tables.read_waits([7]).feeding == {7: FeedingRow(7, -1, 12, 1, SIXTEEN, late, *range(21, 31))}
+        assert tables.read_waits([7]).feeding == {7: FeedingRow(7, -1, 12, 1, SIXTEEN, late, *range(21, 32), 3)}
 
     def test_chain(self, kernel: FakeTables, tables: Tables) -> None:
         """Process, victim, state, waker, padding; windows, resolved, abstained, sixteen states."""

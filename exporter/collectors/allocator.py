@@ -1,0 +1,42 @@
+"""What memory does a process have of the GPU, and what of the host's has it pinned?
+
+In: the rows of processes that bpf/cuda.bpf.c fills. Out: Totals of each process. Cost: nothing is read for it.
+"""
+
+from __future__ import annotations
+
+from exporter import catalog
+from exporter.kernel.rows import ProcessRow, Reading
+from exporter.totals import Series, Total, Totals
+
+_LIVE = Series(catalog.CUDA_MEMORY_LIVE, ())
+_PEAK = Series(catalog.CUDA_MEMORY_PEAK, ())
+_MANAGED = Series(catalog.CUDA_MEMORY_MANAGED, ())
+_PINNED = Series(catalog.CUDA_MEMORY_PINNED, ())
+_ALLOCATIONS = Series(catalog.CUDA_MEMORY_ALLOCATIONS, ())
+_ALLOCATED = Series(catalog.CUDA_MEMORY_ALLOCATED, ())
+_FREED = Series(catalog.CUDA_MEMORY_FREED, ())
+_UNKNOWN_FREES = Series(catalog.CUDA_MEMORY_UNKNOWN_FREES, ())
+
+
+def collect(reading: Reading) -> Totals:
+    """Memory of every process that made a call."""
+    return {process: _of_process(row) for process, row in reading.processes.items()}
+
+
+def _of_process(row: ProcessRow) -> dict[Series, Total]:
+    """Zero stays unwritten until the process first allocates, and of managed and pinned memory until it has some."""
+    series: dict[Series, Total] = {}
+    if row.allocated_bytes:
+        series |= {
+            _LIVE: row.allocated_bytes - row.freed_bytes,
+            _PEAK: row.peak_bytes,
+            _ALLOCATED: row.allocated_bytes,
+            _FREED: row.freed_bytes,
+        }
+    if row.allocated_bytes or row.pinned_bytes:
+        series[_ALLOCATIONS] = row.live_allocations
+    for one, value in ((_MANAGED, row.managed_bytes), (_PINNED, row.pinned_bytes), (_UNKNOWN_FREES, row.unknown_frees)):
+        if value:
+            series[one] = value
+    return series

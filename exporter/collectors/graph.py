@@ -1,0 +1,38 @@
+"""What does a process do with CUDA graphs: capture, instantiate, launch, or none of it to an end?
+
+In: the table `graph_rows` that bpf/lib/graph.bpf.h fills. Out: Totals of each process. Cost: a row for each process with graphs.
+"""
+
+from __future__ import annotations
+
+from exporter import catalog
+from exporter.kernel.gpu_rows import GraphRow
+from exporter.kernel.rows import Reading
+from exporter.totals import Series, Total, Totals
+
+_CAPTURED = Series(catalog.GRAPH_CAPTURES, ("captured",))
+_FAILED = Series(catalog.GRAPH_CAPTURES, ("failed",))
+_OPEN = Series(catalog.GRAPH_OPEN_CAPTURES, ())
+_CAPTURE_TIME = Series(catalog.GRAPH_CAPTURE_TIME, ())
+_INSTANTIATIONS = Series(catalog.GRAPH_INSTANTIATIONS, ())
+_INSTANTIATION_TIME = Series(catalog.GRAPH_INSTANTIATION_TIME, ())
+_LAUNCHES = Series(catalog.GRAPH_LAUNCHES, ())
+_NEVER_LAUNCHED = Series(catalog.GRAPH_NEVER_LAUNCHED, ())
+
+
+def collect(reading: Reading) -> Totals:
+    """Of processes that have to do with graphs, and no others."""
+    return {process: _of_process(row) for process, row in reading.gpu.graphs.items() if process in reading.processes}
+
+
+def _of_process(row: GraphRow) -> dict[Series, Total]:
+    return {
+        _CAPTURED: row.captured,
+        _FAILED: row.failed,
+        _OPEN: row.open_captures,
+        _CAPTURE_TIME: row.capture_ns,
+        _INSTANTIATIONS: row.instantiated,
+        _INSTANTIATION_TIME: row.instantiate_ns,
+        _LAUNCHES: row.launches,
+        _NEVER_LAUNCHED: row.never_launched,
+    }

@@ -1,0 +1,37 @@
+"""How many kernels is the GPU given, one by one or in graphs, and how large are they?
+
+In: feeding timelines, the tables `graph_rows` and `geometries` that bpf/cuda.bpf.c fills. Out: Totals of each process. Cost: a row
+of each of the three for a process.
+"""
+
+from __future__ import annotations
+
+from exporter import catalog
+from exporter.kernel.gpu_rows import BLOCK_LIMITS, GRID_LIMITS
+from exporter.kernel.rows import Reading
+from exporter.totals import Series, Totals
+
+_DIRECT = Series(catalog.KERNEL_LAUNCHES, ("direct",))
+_BY_GRAPH = Series(catalog.KERNEL_LAUNCHES, ("graph",))
+_NO_LIMIT = "+Inf"
+_SIZES = tuple(
+    Series(catalog.KERNEL_SIZES, (blocks, threads))
+    for blocks in (*map(str, GRID_LIMITS), _NO_LIMIT)
+    for threads in (*map(str, BLOCK_LIMITS), _NO_LIMIT)
+)
+"""In the order of a geometry."""
+
+
+def collect(reading: Reading) -> Totals:
+    """Zero stays unwritten until the process first launches so."""
+    totals: Totals = {process: {} for process in reading.processes}
+    for process, of_process in totals.items():
+        kernels, graphs = reading.gpu.kernels.get(process, 0), reading.gpu.graphs.get(process)
+        if kernels:
+            of_process[_DIRECT] = kernels
+        if graphs and graphs.launches:
+            of_process[_BY_GRAPH] = graphs.kernels
+        for series, launches in zip(_SIZES, reading.gpu.geometries.get(process, ()), strict=False):
+            if launches:
+                of_process[series] = launches
+    return totals

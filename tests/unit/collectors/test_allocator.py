@@ -1,0 +1,64 @@
+"""allocator: what a process has of the GPU's memory, and what of the host's it has pinned."""
+
+from __future__ import annotations
+
+from exporter import catalog
+from exporter.collectors import allocator
+from exporter.kernel.rows import Tables
+from exporter.totals import Series, Total
+from tests.support.tables import FakeTables
+
+
+def collected(**counts: int) -> dict[Series, Total]:
+    """Totals of a process with these counts."""
+    kernel = FakeTables()
+    kernel.process(1, **counts)  # type: ignore[arg-type]
+    return allocator.collect(Tables(kernel.maps).read())[1]
+
+
+class TestLive:
+    """Allocated, freed, live."""
+
+    def test_live_is_allocated_less_freed(self) -> None:
+        """1,000 allocated, 400 freed, at most 900 at a time."""
+        found = collected(allocated_bytes=1_000, freed_bytes=400, peak_bytes=900, live_allocations=3)
+
+        assert found == {
+            Series(catalog.CUDA_MEMORY_ALLOCATED, ()): 1_000,
+            Series(catalog.CUDA_MEMORY_FREED, ()): 400,
+            Series(catalog.CUDA_MEMORY_LIVE, ()): 600,
+            Series(catalog.CUDA_MEMORY_PEAK, ()): 900,
+            Series(catalog.CUDA_MEMORY_ALLOCATIONS, ()): 3,
+        }
+
+    def test_all_freed_is_a_live_zero(self) -> None:
+        """It is known, and it is nothing."""
+        found = collected(allocated_bytes=1_000, freed_bytes=1_000)
+
+        assert found[Series(catalog.CUDA_MEMORY_LIVE, ())] == 0
+
+    def test_process_that_never_allocated_has_no_memory_series(self) -> None:
+        """Not a zero: nothing was seen."""
+        assert collected() == {}
+
+    def test_unknown_frees_are_counted_apart(self) -> None:
+        """The exporter came late."""
+        assert collected(unknown_frees=5) == {Series(catalog.CUDA_MEMORY_UNKNOWN_FREES, ()): 5}
+
+
+class TestKinds:
+    """Memory that is not simply the GPU's."""
+
+    def test_managed_memory_is_part_of_what_is_live(self) -> None:
+        """600 live, 200 of them managed."""
+        found = collected(allocated_bytes=600, managed_bytes=200)
+
+        assert found[Series(catalog.CUDA_MEMORY_LIVE, ())] == 600
+        assert found[Series(catalog.CUDA_MEMORY_MANAGED, ())] == 200
+
+    def test_pinned_memory_is_the_hosts_and_no_part_of_it(self) -> None:
+        """A process may pin and never allocate."""
+        assert collected(pinned_bytes=4_096, live_allocations=1) == {
+            Series(catalog.CUDA_MEMORY_PINNED, ()): 4_096,
+            Series(catalog.CUDA_MEMORY_ALLOCATIONS, ()): 1,
+        }

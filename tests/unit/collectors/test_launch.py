@@ -1,0 +1,64 @@
+"""launch: kernels by where they come from, and by size."""
+
+from __future__ import annotations
+
+from exporter import catalog
+from exporter.collectors import launch
+from exporter.kernel.gpu_rows import GraphRow
+from exporter.kernel.rows import Tables
+from exporter.totals import Series
+from tests.support.tables import FakeTables
+
+
+class TestKernels:
+    """One by one, or in graphs."""
+
+    def test_kernels_of_graphs_count_beside_those_launched_one_by_one(self) -> None:
+        """17 directly; ten launches of a graph of twelve."""
+        kernel = FakeTables()
+        kernel.process(1)
+        kernel.feeding(1, kernels=17)
+        kernel.graphs(1, GraphRow(launches=10, kernels=120))
+
+        assert launch.collect(Tables(kernel.maps).read()) == {
+            1: {
+                Series(catalog.KERNEL_LAUNCHES, ("direct",)): 17,
+                Series(catalog.KERNEL_LAUNCHES, ("graph",)): 120,
+            }
+        }
+
+    def test_process_that_launches_nothing_has_no_series(self) -> None:
+        """It may only copy."""
+        kernel = FakeTables()
+        kernel.process(1)
+        kernel.feeding(1)
+
+        assert launch.collect(Tables(kernel.maps).read()) == {1: {}}
+
+    def test_kernels_of_another_process_at_the_same_place_are_not_its_own(self) -> None:
+        """Process 1 and process 4,097 have one place."""
+        kernel = FakeTables()
+        kernel.process(1)
+        kernel.feeding(4097, kernels=5, place=1)
+
+        assert launch.collect(Tables(kernel.maps).read()) == {1: {}}
+
+
+class TestSizes:
+    """Blocks of the grid, threads of a block."""
+
+    def test_each_size_is_named_by_the_largest_it_stands_for(self) -> None:
+        """The first class of blocks is of 1, the last has no limit."""
+        kernel = FakeTables()
+        kernel.process(1)
+        kernel.geometry(1, grid=0, block=0, launches=3)
+        kernel.geometry(1, grid=2, block=3, launches=4)
+        kernel.geometry(1, grid=5, block=5, launches=5)
+
+        assert launch.collect(Tables(kernel.maps).read()) == {
+            1: {
+                Series(catalog.KERNEL_SIZES, ("1", "32")): 3,
+                Series(catalog.KERNEL_SIZES, ("64", "256")): 4,
+                Series(catalog.KERNEL_SIZES, ("+Inf", "+Inf")): 5,
+            }
+        }

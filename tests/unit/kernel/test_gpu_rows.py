@@ -1,0 +1,49 @@
+"""gpu_rows: the tables of copies, graphs and sizes, byte by byte, and what is left of them when a process has ended."""
+
+from __future__ import annotations
+
+import struct
+
+from exporter.kernel.abi import Copy, HostMemory
+from exporter.kernel.gpu_rows import CopyKey, CopyRow, GraphRow, forget_gpu_rows, read_copies, read_graphs
+from tests.support.tables import FakeTables
+
+
+class TestLayout:
+    """As in bpf/abi.h."""
+
+    def test_copy(self) -> None:
+        """Process, direction, memory, blocking, padding; copies, bytes, nanoseconds."""
+        kernel = FakeTables()
+        kernel.maps["copies"].rows[struct.pack("<IBBBB", 7, 2, 1, 1, 0)] = struct.pack("<QQQ", 3, 300, 9_000)
+
+        assert read_copies(kernel.maps["copies"]) == {
+            CopyKey(7, Copy.DEVICE_TO_HOST, HostMemory.PINNED, 1): CopyRow(3, 300, 9_000)
+        }
+
+    def test_graphs(self) -> None:
+        """Eleven sums."""
+        kernel = FakeTables()
+        kernel.maps["graph_rows"].rows[struct.pack("<I", 7)] = struct.pack("<11Q", *range(1, 12))
+
+        assert read_graphs(kernel.maps["graph_rows"]) == {7: GraphRow(*range(1, 12))}
+
+
+class TestForgetting:
+    """A process has ended."""
+
+    def test_nothing_is_left_of_it_and_all_of_the_others(self) -> None:
+        """Keys of the trie have the number big-endian."""
+        kernel = FakeTables()
+        for process in (7, 8):
+            kernel.copied(process, Copy.HOST_TO_DEVICE, HostMemory.PINNED, copies=1, copied_bytes=1, total_ns=1)
+            kernel.graphs(process, GraphRow(captures=1))
+            kernel.maps["graphs"].rows[struct.pack("<IIQ", process, 1, 0xE0)] = bytes(16)
+            kernel.maps["pinned"].rows[struct.pack("<I", 84) + struct.pack(">IQ", process, 0x1000)] = bytes(4)
+
+        forget_gpu_rows(kernel.maps, {7}, have_pinned=True)
+
+        assert list(read_copies(kernel.maps["copies"])) == [CopyKey(8, Copy.HOST_TO_DEVICE, HostMemory.PINNED, 1)]
+        assert list(read_graphs(kernel.maps["graph_rows"])) == [8]
+        assert list(kernel.maps["graphs"].rows) == [struct.pack("<IIQ", 8, 1, 0xE0)]
+        assert list(kernel.maps["pinned"].rows) == [struct.pack("<I", 84) + struct.pack(">IQ", 8, 0x1000)]
