@@ -115,7 +115,7 @@ static void check_names(void)
     for (int i = 0; i < order_count; i++) {
         const struct order *order = &orders[i];
         bool is_known = is_nccl(order) || is_host(order) || is_wait(order) || strncmp(order->name, "cu", 2) == 0;
-        static const char *const others[] = {"capture", "stream", "event"};
+        static const char *const others[] = {"capture", "replay", "branch", "abandon", "stream", "event"};
 
         for (size_t j = 0; j < sizeof(others) / sizeof(others[0]); j++)
             is_known |= strcmp(order->name, others[j]) == 0;

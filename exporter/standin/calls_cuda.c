@@ -11,6 +11,13 @@
 
 static const dim3 one = {1, 1, 1};
 
+// 6x4x2/32x8x1 is a grid and a block; without an option both are 1x1x1.
+static void sizes_of(const struct order *order, dim3 *grid, dim3 *block)
+{
+    *grid = *block = one;
+    sscanf(order->option, "%ux%ux%u/%ux%ux%u", &grid->x, &grid->y, &grid->z, &block->x, &block->y, &block->z);
+}
+
 static CUdeviceptr as_device(const void *pointer)
 {
     return (uintptr_t)pointer;
@@ -63,10 +70,13 @@ struct ends {
 };
 
 // Options: h2d (and if none is given), d2h, d2d, h2h; with a p behind the first or last letter the host side is
-// pageable: ph2d, d2ph.
-static struct ends ends_of(const struct hands *hands, const char *option)
+// pageable: ph2d, d2ph; with a k it is from the middle of what was allocated last: kh2d, d2kh.
+static struct ends ends_of(const struct hands *hands, const char *option, size_t bytes)
 {
     char *host = strchr(option, 'p') ? hands->pageable : hands->pinned;
+
+    if (strchr(option, 'k') && hands->keeps > 0)
+        host = (char *)hands->kept[hands->keeps - 1] + bytes;
 
     if (strncmp(option, "d2d", 3) == 0)
         return (struct ends){hands->other_device, hands->device, cudaMemcpyDeviceToDevice, D2D};
@@ -86,8 +96,8 @@ static void copied(int result, enum direction direction, size_t bytes)
 static bool copy_once(struct hands *hands, const struct order *order)
 {
     const char *name = order->name;
-    struct ends ends = ends_of(hands, order->option);
     size_t bytes = (size_t)order->amount, row = bytes / 4;
+    struct ends ends = ends_of(hands, order->option, bytes);
 
     if (strcmp(name, "cudaMemcpy") == 0)
         copied(CALL(cudaMemcpy, ends.to, ends.from, bytes, ends.kind), ends.direction, bytes);
@@ -163,6 +173,8 @@ static bool allocate_new(struct hands *hands, const struct order *order)
         result = CALL(cudaHostAlloc, &pointer, bytes, 0);
     else if (strcmp(name, "cudaMallocHost") == 0)
         result = CALL(cudaMallocHost, &pointer, bytes);
+    else if (strcmp(name, "cudaHostRegister") == 0)
+        result = CALL(cudaHostRegister, pointer = calloc(1, bytes), bytes, 0);
     else if (strcmp(name, "cuMemAlloc_v2") == 0)
         result = CALL(cuMemAlloc_v2, &address, bytes);
     else if (strcmp(name, "cuMemAllocAsync") == 0)
@@ -189,6 +201,8 @@ static bool free_kept(struct hands *hands, const struct order *order)
         CALL(cudaFreeAsync, kept(hands), hands->stream);
     else if (strcmp(name, "cudaFreeHost") == 0)
         CALL(cudaFreeHost, kept(hands));
+    else if (strcmp(name, "cudaHostUnregister") == 0)
+        CALL(cudaHostUnregister, kept(hands));
     else if (strcmp(name, "cuMemFree_v2") == 0)
         CALL(cuMemFree_v2, as_device(kept(hands)));
     else if (strcmp(name, "cuMemFreeAsync") == 0)
@@ -207,26 +221,31 @@ static bool launch_once(struct hands *hands, const struct order *order)
     const char *name = order->name;
     uint64_t duration_ns = (uint64_t)order->amount;
     void *arguments[] = {&duration_ns};
-    cudaLaunchConfig_t config = {one, one, 0, hands->stream, NULL, 0};
-    CUlaunchConfig driver_config = {1, 1, 1, 1, 1, 1, 0, hands->stream, NULL, 0};
+    dim3 grid, block;
     const void *kernel = standin_timed_kernel();
 
+    sizes_of(order, &grid, &block);
+    cudaLaunchConfig_t config = {grid, block, 0, hands->stream, NULL, 0};
+    CUlaunchConfig driver_config = {grid.x, grid.y, grid.z, block.x, block.y, block.z, 0, hands->stream, NULL, 0};
+
     if (strcmp(name, "cudaLaunchKernel") == 0)
-        launch_timed(hands, order->amount);
+        CALL(cudaLaunchKernel, kernel, grid, block, arguments, 0, hands->stream);
     else if (strcmp(name, "cudaLaunchKernel_ptsz") == 0)
-        CALL(cudaLaunchKernel_ptsz, kernel, one, one, arguments, 0, NULL);
+        CALL(cudaLaunchKernel_ptsz, kernel, grid, block, arguments, 0, NULL);
     else if (strcmp(name, "cudaLaunchKernelExC") == 0)
         CALL(cudaLaunchKernelExC, &config, kernel, arguments);
     else if (strcmp(name, "cudaLaunchCooperativeKernel") == 0)
-        CALL(cudaLaunchCooperativeKernel, kernel, one, one, arguments, 0, hands->stream);
+        CALL(cudaLaunchCooperativeKernel, kernel, grid, block, arguments, 0, hands->stream);
     else if (strcmp(name, "cudaGraphLaunch") == 0)
         CALL(cudaGraphLaunch, hands->graph, hands->stream);
     else if (strcmp(name, "cuGraphLaunch") == 0)
         CALL(cuGraphLaunch, hands->graph, hands->stream);
     else if (strcmp(name, "cuLaunchKernel") == 0)
-        CALL(cuLaunchKernel, (CUfunction)kernel, 1, 1, 1, 1, 1, 1, 0, hands->stream, arguments, NULL);
+        CALL(cuLaunchKernel, (CUfunction)kernel, grid.x, grid.y, grid.z, block.x, block.y, block.z, 0, hands->stream,
+             arguments, NULL);
     else if (strcmp(name, "cuLaunchKernel_ptsz") == 0)
-        CALL(cuLaunchKernel_ptsz, (CUfunction)kernel, 1, 1, 1, 1, 1, 1, 0, NULL, arguments, NULL);
+        CALL(cuLaunchKernel_ptsz, (CUfunction)kernel, grid.x, grid.y, grid.z, block.x, block.y, block.z, 0, NULL,
+             arguments, NULL);
     else if (strcmp(name, "cuLaunchKernelEx") == 0)
         CALL(cuLaunchKernelEx, &driver_config, (CUfunction)kernel, arguments, NULL);
     else
@@ -234,19 +253,66 @@ static bool launch_once(struct hands *hands, const struct order *order)
     return true;
 }
 
-static void capture_once(struct hands *hands, const struct order *order)
+// Captures as many kernels as the option says, or one, and makes the graph executable.
+static cudaGraphExec_t captured(struct hands *hands, const struct order *order)
 {
+    int kernels = order->option[0] ? atoi(order->option) : 1;
     cudaGraph_t graph = NULL;
     cudaGraphExec_t exec = NULL;
     int status;
 
     CALL(cudaStreamBeginCapture, hands->stream, cudaStreamCaptureModeThreadLocal);
-    launch_timed(hands, order->amount);
+    for (int i = 0; i < kernels; i++)
+        launch_timed(hands, order->amount);
     CALL(cudaStreamIsCapturing, hands->stream, &status);
     CALL(cudaStreamEndCapture, hands->stream, &graph);
     CALL(cudaGraphInstantiate, &exec, graph, 0);
-    CALL(cudaGraphExecDestroy, exec);
     CALL(cudaGraphDestroy, graph);
+    return exec;
+}
+
+// A part of the capture is enqueued on another stream, which is made to wait for the first and is waited for by it.
+static void capture_two_streams(struct hands *hands, const struct order *order)
+{
+    uint64_t duration_ns = (uint64_t)order->amount;
+    void *arguments[] = {&duration_ns};
+    cudaEvent_t fork, join;
+    cudaStream_t other;
+    cudaGraph_t graph = NULL;
+
+    CALL(cudaEventCreate, &fork);
+    CALL(cudaEventCreate, &join);
+    CALL(cudaStreamCreateWithFlags, &other, cudaStreamNonBlocking);
+    CALL(cudaStreamBeginCapture, hands->stream, cudaStreamCaptureModeThreadLocal);
+    launch_timed(hands, order->amount);
+    CALL(cudaEventRecord, fork, hands->stream);
+    CALL(cudaStreamWaitEvent, other, fork, 0);
+    CALL(cudaLaunchKernel, standin_timed_kernel(), one, one, arguments, 0, other);
+    CALL(cudaEventRecord, join, other);
+    CALL(cudaStreamWaitEvent, hands->stream, join, 0);
+    CALL(cudaStreamEndCapture, hands->stream, &graph);
+    CALL(cudaGraphInstantiate, &hands->graph, graph, 0);
+    CALL(cudaLaunchKernel, standin_timed_kernel(), one, one, arguments, 0, other);
+    CALL(cudaGraphLaunch, hands->graph, hands->stream);
+}
+
+static void capture_once(struct hands *hands, const struct order *order)
+{
+    const char *name = order->name;
+    cudaStream_t stream;
+
+    if (strcmp(name, "abandon") == 0) {
+        CALL(cudaStreamCreateWithFlags, &stream, cudaStreamNonBlocking);
+        CALL(cudaStreamBeginCapture, stream, cudaStreamCaptureModeThreadLocal);
+    } else if (strcmp(name, "branch") == 0) {
+        capture_two_streams(hands, order);
+    } else {
+        cudaGraphExec_t exec = captured(hands, order);
+
+        if (strcmp(name, "replay") == 0)
+            CALL(cudaGraphLaunch, exec, hands->stream);
+        CALL(cudaGraphExecDestroy, exec);
+    }
 }
 
 // Waiting and asking. With an amount, a kernel of that length is launched before each, so that there is something to
@@ -300,12 +366,15 @@ static bool other_once(struct hands *hands, const struct order *order)
     cudaStream_t stream;
     cudaEvent_t event;
 
-    if (strcmp(order->name, "capture") == 0) {
+    const char *name = order->name;
+
+    if (strcmp(name, "capture") == 0 || strcmp(name, "replay") == 0 || strcmp(name, "branch") == 0 ||
+        strcmp(name, "abandon") == 0) {
         capture_once(hands, order);
-    } else if (strcmp(order->name, "stream") == 0) {
+    } else if (strcmp(name, "stream") == 0) {
         if (CALL(cudaStreamCreate, &stream) == cudaSuccess)
             CALL(cudaStreamDestroy, stream);
-    } else if (strcmp(order->name, "event") == 0) {
+    } else if (strcmp(name, "event") == 0) {
         if (CALL(cudaEventCreate, &event) == cudaSuccess)
             CALL(cudaEventDestroy, event);
     } else {

@@ -20,7 +20,7 @@
     X(cudaDeviceSynchronize) X(cudaEventCreate) X(cudaEventCreateWithFlags) X(cudaEventDestroy) X(cudaEventRecord)     \
     X(cudaEventQuery) X(cudaEventSynchronize) X(cudaEventElapsedTime) X(cudaStreamBeginCapture)                        \
     X(cudaStreamEndCapture) X(cudaStreamIsCapturing) X(cudaGraphInstantiate) X(cudaGraphLaunch)                        \
-    X(cudaGraphExecDestroy) X(cudaGraphDestroy) X(cudaSetDevice) X(cudaGetDevice) X(cudaGetDeviceCount)                \
+    X(cudaHostRegister) X(cudaHostUnregister) X(cudaGraphExecDestroy) X(cudaGraphDestroy) X(cudaSetDevice) X(cudaGetDevice) X(cudaGetDeviceCount)                \
     X(cudaSetDeviceFlags) X(cudaMemGetInfo) X(cudaGetLastError)
 #define COUNTED_DRIVER(X)                                                                                              \
     X(cuInit) X(cuLaunchKernel) X(cuLaunchKernelEx) X(cuLaunchKernel_ptsz) X(cuMemcpy) X(cuMemcpyAsync)                \

@@ -114,6 +114,8 @@ CUresult cuMemFreeAsync(CUdeviceptr pointer, CUstream stream);
 CUresult cuMemFreeAsync_ptsz(CUdeviceptr pointer, CUstream stream);
 CUresult cuMemHostAlloc(void **pointer, size_t bytes, unsigned int flags);
 CUresult cuMemFreeHost(void *pointer);
+CUresult cuMemHostRegister_v2(void *pointer, size_t bytes, unsigned int flags);
+CUresult cuMemHostUnregister(void *pointer);
 CUresult cuMemCreate(uint64_t *handle, size_t bytes, const void *properties, unsigned long long flags);
 CUresult cuMemRelease(uint64_t handle);
 

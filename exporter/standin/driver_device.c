@@ -50,6 +50,11 @@ EXPORT void standin_set_slowdown(double factor)
     slowdown = factor;
 }
 
+EXPORT void standin_set_delay(const char *function, int64_t delay_ns)
+{
+    set_delay(function, delay_ns);
+}
+
 EXPORT int64_t standin_slowed_ns(int64_t duration_ns)
 {
     return (int64_t)((double)duration_ns * slowdown);

@@ -162,10 +162,8 @@ static CUresult end_capture(CUstream handle, CUgraph *graph, enum default_stream
 {
     struct capture *capture = NULL;
     struct stream *stream;
-    CUresult result = failure_code("cuStreamEndCapture");
+    CUresult failure = failure_code("cuStreamEndCapture"), result;
 
-    if (result)
-        return result;
     pthread_mutex_lock(&driver_lock);
     stream = stream_of(handle, which);
     if (!stream || !stream->capture || stream->capture->origin != stream) {
@@ -175,6 +173,7 @@ static CUresult end_capture(CUstream handle, CUgraph *graph, enum default_stream
 
         capture = stream->capture;
         result = leave_capture(capture);
+        result = failure ? failure : result; // it has ended all the same
         while (*link != capture)
             link = &(*link)->next;
         *link = capture->next;

@@ -29,6 +29,12 @@ struct range {
 };
 
 static struct range pinned, device_memory, managed;
+
+enum { REGISTERED = 64 };
+static struct {
+    char *start;
+    char *end;
+} registered[REGISTERED]; // memory of the program that it has pinned
 static struct block *in_use[BUCKETS];
 
 // A tebibyte, or half of it, or half of that, where address space is limited.
@@ -50,9 +56,17 @@ static bool is_in(const struct range *range, const char *pointer)
     return pointer >= range->start && pointer < range->unused;
 }
 
+static bool is_registered(const char *pointer)
+{
+    for (int i = 0; i < REGISTERED; i++)
+        if (pointer >= registered[i].start && pointer < registered[i].end)
+            return true;
+    return false;
+}
+
 enum place place_of(const void *pointer)
 {
-    if (is_in(&pinned, pointer))
+    if (is_in(&pinned, pointer) || is_registered(pointer))
         return PINNED;
     return is_in(&device_memory, pointer) || is_in(&managed, pointer) ? DEVICE : PAGEABLE;
 }
@@ -242,6 +256,42 @@ EXPORT CUresult cuMemFreeHost(void *pointer)
     int code = failure_code("cuMemFreeHost");
 
     return code ? code : give_back(pointer);
+}
+
+// Takes a place from `start` to `end`, or gives up the one that begins at `start`.
+static CUresult set_registered(char *start, char *end)
+{
+    CUresult result = end ? CUDA_ERROR_OUT_OF_MEMORY : CUDA_ERROR_INVALID_VALUE;
+
+    pthread_mutex_lock(&driver_lock);
+    for (int i = 0; i < REGISTERED && result; i++) {
+        if (registered[i].start != (end ? NULL : start))
+            continue;
+        registered[i].start = end ? start : NULL;
+        registered[i].end = end;
+        result = CUDA_SUCCESS;
+    }
+    pthread_mutex_unlock(&driver_lock);
+    return result;
+}
+
+EXPORT CUresult cuMemHostRegister_v2(void *pointer, size_t bytes, unsigned int flags)
+{
+    int code = failure_code("cuMemHostRegister");
+
+    (void)flags;
+    if (code || !pointer || !bytes)
+        return code ? code : CUDA_ERROR_INVALID_VALUE;
+    return set_registered(pointer, (char *)pointer + bytes);
+}
+
+EXPORT CUresult cuMemHostUnregister(void *pointer)
+{
+    int code = failure_code("cuMemHostUnregister");
+
+    if (code || !pointer)
+        return code ? code : CUDA_ERROR_INVALID_VALUE;
+    return set_registered(pointer, NULL);
 }
 
 // The handle of memory without an address is the address it would have; nothing maps it here.

@@ -32,6 +32,8 @@ enum default_stream { LEGACY, PER_THREAD };
     X(free, "cuMemFree", cuMemFree_v2)                                                                                 \
     X(free_async, "cuMemFreeAsync", cuMemFreeAsync)                                                                    \
     X(free_host, "cuMemFreeHost", cuMemFreeHost)                                                                       \
+    X(register_host, "cuMemHostRegister", cuMemHostRegister_v2)                                                        \
+    X(unregister_host, "cuMemHostUnregister", cuMemHostUnregister)                                                     \
     X(launch, "cuLaunchKernel", cuLaunchKernel)                                                                        \
     X(launch_ex, "cuLaunchKernelEx", cuLaunchKernelEx)                                                                 \
     X(launch_cooperative, "cuLaunchCooperativeKernel", cuLaunchCooperativeKernel)                                      \

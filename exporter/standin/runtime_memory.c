@@ -123,3 +123,23 @@ EXPORT cudaError_t cudaFreeHost(void *pointer)
         return driver_missing();
     return noted(error ? error : driver->free_host(pointer));
 }
+
+EXPORT cudaError_t cudaHostRegister(void *pointer, size_t bytes, unsigned int flags)
+{
+    const struct driver *driver = driver_for(LEGACY);
+    cudaError_t error = failure_code("cudaHostRegister");
+
+    if (!driver)
+        return driver_missing();
+    return noted(error ? error : driver->register_host(pointer, bytes, flags));
+}
+
+EXPORT cudaError_t cudaHostUnregister(void *pointer)
+{
+    const struct driver *driver = driver_for(LEGACY);
+    cudaError_t error = failure_code("cudaHostUnregister");
+
+    if (!driver)
+        return driver_missing();
+    return noted(error ? error : driver->unregister_host(pointer));
+}

@@ -38,6 +38,8 @@ extern char standin_collective_kernel_mark;
 void standin_set_slowdown(double factor);
 // The length with the factor applied.
 int64_t standin_slowed_ns(int64_t duration_ns);
+// From here on each call of a function of the driver, named without _v2, takes so much CPU time more; 0: none.
+void standin_set_delay(const char *function, int64_t delay_ns);
 // When the work recorded by the event ends, CLOCK_MONOTONIC; -1 while that is not known or nothing was recorded.
 int64_t standin_event_end_ns(struct event *event);
 // When all work enqueued on the stream so far ends; -1 while that is not known.

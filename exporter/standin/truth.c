@@ -38,6 +38,14 @@ void slow_the_gpu(double factor)
         set(factor);
 }
 
+void delay_calls(const char *function, int64_t delay_ns)
+{
+    void (*set)(const char *, int64_t) = (void (*)(const char *, int64_t))in_driver("standin_set_delay");
+
+    if (set)
+        set(function, delay_ns);
+}
+
 void fix_collective_ns(uint64_t duration_ns)
 {
     void (*set)(uint64_t) = (void (*)(uint64_t))dlsym(RTLD_DEFAULT, "standin_set_collective_ns");

@@ -12,6 +12,8 @@
 const void *standin_timed_kernel(void);
 int64_t true_stream_end_ns(cudaStream_t stream);
 void slow_the_gpu(double factor);
+// Every call of a function of the driver, named without _v2, takes so much CPU time more.
+void delay_calls(const char *function, int64_t delay_ns);
 void fix_collective_ns(uint64_t duration_ns);
 
 #endif
