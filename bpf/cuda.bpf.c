@@ -323,7 +323,7 @@ static __always_inline void freed(struct thread *thread, struct call *call, stru
 		__sync_fetch_and_add(&process->live_allocations, -1);
 		if (arguments[FREE_KIND] == ALLOCATION_PINNED)
 			__sync_fetch_and_add(&process->pinned_blocks,
-					     -each_pinned_block(thread->process, arguments[FREE_ADDRESS],
+					     -(u64)each_pinned_block(thread->process, arguments[FREE_ADDRESS],
 								arguments[FREE_BYTES], false));
 	} else if (arguments[FREE_ADDRESS] && call_shape(call->cookie) == SHAPE_FREE) {
 		/* freeing NULL is a no-op that initialises the context */

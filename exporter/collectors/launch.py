@@ -1,6 +1,6 @@
 """How many kernels is the GPU given, one by one or in graphs, and how large are they?
 
-In: feeding timelines, the tables `graph_rows` and `geometries` that bpf/cuda.bpf.c fills. Out: Totals of each process. Cost: a row
+In: feeding timelines, tables `graph_rows` and `geometries` that bpf/cuda.bpf.c fills. Out: Totals of each process. Cost: a row
 of each of the three for a process.
 """
 

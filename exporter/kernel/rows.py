@@ -161,7 +161,8 @@ class ProcessRow(NamedTuple):
     """Value of `processes`. tgid: as the exporter sees it, 0 = not at all. copied_bytes: by abi.Copy.
 
     start_ns: CLOCK_BOOTTIME. peak_bytes: the most that was allocated and not freed at a time; managed_bytes: of what is allocated
-    now; pinned_bytes: of the host's memory, in no other sum; refused_bytes: the last allocation that failed. unblamed_ns: waits for a CPU that the full table `blame` could charge to nobody.
+    now; pinned_bytes: of the host's memory, in no other sum; refused_bytes: the last allocation that failed.
+    unblamed_ns: waits for a CPU that the full table `blame` could charge to nobody.
     """
 
     tgid: int

@@ -11,7 +11,7 @@ GRID_OF_48, BLOCK_OF_256 = 2, 3
 
 
 def geometry(run: Run) -> dict[tuple[int, int], int]:
-    """(Class of the grid, class of the block) -> launches; without the kernel that every program captures as it prepares itself."""
+    """(Class of the grid, class of the block) -> launches; without the kernel that every program captures at its beginning."""
     counts = list(only(run.reading.gpu.geometries.values()))
     counts[0] -= 1
     return {divmod(at, 6): count for at, count in enumerate(counts) if count}
