@@ -6,24 +6,29 @@ In: Tables, what the accounting knows of each process. Out: Transitions at every
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Collection, Iterable, Mapping, Set
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence, Set
 from functools import partial
 from operator import attrgetter
 
 from exporter import catalog
 from exporter.accounting.standing import Standing
 from exporter.chains import verdict
+from exporter.chains.capture import Captures
 from exporter.chains.chain import Cause, Chain, Change, Effect, Severity, State, Transition, span_id
 from exporter.chains.ending import CallError, Ending
 from exporter.chains.engine import Engine, Observation, Wanted
 from exporter.chains.memory import Allocations
 from exporter.chains.span import Collective
+from exporter.chains.spending import Spending
+from exporter.device_watch import DeviceState, DeviceWatch
 from exporter.kernel import abi
-from exporter.kernel.abi import Api, Role, Shape
+from exporter.kernel.abi import Shape
 from exporter.kernel.end_rows import LastError
-from exporter.kernel.operations import OPERATIONS, Operation
+from exporter.kernel.gpu_rows import GraphRow
+from exporter.kernel.operations import OPERATIONS
 from exporter.kernel.progress_rows import ProgressKey
 from exporter.kernel.rows import CommunicatorRow, ProcessRow, Tables
+from exporter.spending import spending
 from exporter.totals import Series, Total, Totals, Trace
 
 MAX_INFOS = 64
@@ -35,42 +40,34 @@ _POSSIBLE = tuple(
 )
 
 
-def call_times(tables: Tables, number: int) -> dict[Effect, int]:
-    """Nanoseconds that a process has spent in calls of each kind so far; calls of the driver within others are in those."""
-    row = tables.read_processes().get(number)
-    times: dict[Effect, int] = {}
-    for key, operation in tables.read_of({number: row}).operations.items() if row else ():
-        effect = _effect_of(OPERATIONS[key.operation])
-        if effect is not None:
-            times[effect] = times.get(effect, 0) + operation.total_ns
-    return times
-
-
-_OF_ROLE = {
-    Role.LAUNCH: Effect.LAUNCH,
-    Role.SYNC: Effect.SYNC,
-    Role.EVENT_SYNC: Effect.SYNC,
-    Role.COPY: Effect.MEMCPY,
-}
-
-
-def _effect_of(operation: Operation) -> Effect | None:
-    if operation.shape in (Shape.ALLOCATE, Shape.FREE):
-        return Effect.ALLOC
-    return Effect.COLLECTIVE if operation.api is Api.NCCL else _OF_ROLE.get(operation.role)
-
-
 def _call_error(error: LastError | None) -> CallError | None:
     return CallError(OPERATIONS[error.operation].name, error.code, error.at_ns) if error else None
 
 
-class Diagnosis:
-    """Owns the engine. standing: of one process, from the books."""
+def _allocations(row: ProcessRow, failed: int) -> Allocations:
+    live_bytes = max(row.allocated_bytes - row.freed_bytes, 0)
+    sums = (row.refused_bytes, row.peak_bytes, row.live_allocations)
+    return Allocations(failed, row.allocated_bytes, live_bytes, *sums)
 
-    def __init__(self, tables: Tables, standing: Callable[[int], Standing], engine: Engine | None = None) -> None:
+
+def _captures(row: GraphRow | None) -> Captures:
+    return Captures(row.captures, row.captured + row.failed) if row else Captures()
+
+
+class Diagnosis:
+    """Owns the engine. standing: of one process, from the books. devices: what is known of GPUs, as it was sampled last."""
+
+    def __init__(
+        self,
+        tables: Tables,
+        standing: Callable[[int], Standing],
+        engine: Engine | None = None,
+        devices: Callable[[], Sequence[DeviceState]] = tuple,
+    ) -> None:
         self._tables = tables
         self._standing = standing
-        self._engine = engine or Engine(call_times=partial(call_times, tables))
+        self._devices = DeviceWatch(devices)
+        self._engine = engine or Engine(spending=self._spending, device_side=self._devices.side)
         self._opened: dict[int, Counter[tuple[Cause, Effect, Severity]]] = {}
         self._escalated: dict[int, Counter[tuple[Cause, Effect, Severity]]] = {}
         self._chains: dict[int, dict[tuple[Cause, Effect], Chain]] = {}  # the last of each kind
@@ -90,17 +87,29 @@ class Diagnosis:
         """What has happened since the last time. processes: those alive. moved: of those, in the books since then."""
         failed = self._failed_allocations()
         collectives = self._collectives(communicators)
-        news = moved | collectives.keys() | failed.keys()
+        graphs = self._tables.read_graphs()
+        self._devices.tick(processes, partial(self._kernels, graphs), now_ns)
+        news = moved | collectives.keys() | failed.keys() | graphs.keys()
         observed = {
             number: Observation(
                 self._standing(number),
                 collectives.get(number, {}),
-                Allocations(failed[number], row.allocated_bytes),
+                _allocations(row, failed[number])._replace(gpu_bytes=self._devices.gpu_bytes(number)),
+                _captures(graphs.get(number)),
             )
             for number, row in processes.items()
             if number in news or self._engine.is_watched(number)
         }
         return self._counted(self._engine.update(observed, now_ns))
+
+    def _spending(self, number: int) -> Spending:
+        return spending(self._tables, number, self._devices.link_bytes_per_second(number))
+
+    def _kernels(self, graphs: Mapping[int, GraphRow]) -> dict[int, int]:
+        feeding = self._tables.waits.feeding
+        return {
+            number: row.kernels + (graphs[number].kernels if number in graphs else 0) for number, row in feeding.items()
+        }
 
     def end(self, processes: Collection[int], now_ns: int) -> list[Transition]:
         """They have ended."""

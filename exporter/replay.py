@@ -16,7 +16,7 @@ from exporter.capsule.tape import Replay, Tick
 from exporter.chains.chain import Transition
 from exporter.chains.engine import Engine
 from exporter.chains.remedies import Place
-from exporter.diagnosis import Diagnosis, call_times
+from exporter.diagnosis import Diagnosis
 from exporter.explanation.finding import Explanation, explain
 from exporter.explanation.selection import Selection
 from exporter.history.run import Run, Seen, Told
@@ -24,6 +24,7 @@ from exporter.history.window import NO_STEPS, NO_SWITCHES, Member, Window
 from exporter.kernel.rows import ProcessRow, Tables
 from exporter.model import Identity, label_value
 from exporter.report import Report
+from exporter.spending import spending
 from exporter.units import seconds
 
 
@@ -44,7 +45,7 @@ class Rerun:
         self._tables = Tables(self._tape.maps, self._tape.iterate)
         self._accountant = Accountant()
         ids = itertools.count(1)
-        engine = Engine(lambda: f"{next(ids):032x}", lambda number: call_times(self._tables, number))
+        engine = Engine(lambda: f"{next(ids):032x}", lambda number: spending(self._tables, number))
         self._diagnosis = Diagnosis(self._tables, self._accountant.standing, engine)
         self.processes: Mapping[int, ProcessRow] = {}
         self.began_ns = self.now_ns = 0

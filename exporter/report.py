@@ -52,7 +52,7 @@ class Report:
     remedy: str
     commands: tuple[str, ...]
     evidence: tuple[str, ...] = ()
-    ending: str = ""
+    detail: str = ""
 
     @classmethod
     def of(
@@ -91,7 +91,7 @@ class Report:
             remedy=remedy.what,
             commands=remedy.commands,
             evidence=evidence,
-            ending=chain.ending,
+            detail=chain.detail,
         )
 
     @property
@@ -107,8 +107,8 @@ class Report:
             told.append(f"{part:.0%} of it to {culprit}")
         if self.peer:
             told.append(f"rank {self.peer} is late")
-        if self.ending:
-            told.append(self.ending)
+        if self.detail:
+            told.append(self.detail)
         return f"{self.cause.value}: {', '.join(told)}" if told else self.cause.value
 
     def fields(self) -> dict[str, str]:
@@ -123,7 +123,7 @@ class Report:
             "pid": str(self.pid or ""),
             "culprit": self.culprits[0][0] if self.culprits else "",
             "peer": self.peer,
-            "ending": self.ending,
+            "detail": self.detail,
             "lost_share": f"{self.lost_share:.3f}",
             "contribution": f"{self.contribution:.3f}",
             "open_seconds": f"{seconds(self.duration_ns):.2f}",
@@ -152,7 +152,7 @@ class Report:
             "culprit_pids": tuple(map(int, known["culprit_pids"])),
             "commands": tuple(map(str, known["commands"])),
             "evidence": tuple(map(str, known.get("evidence", ()))),
-            "ending": str(known.get("ending", "")),
+            "detail": str(known.get("detail", "")),
         }
         return cls(**known)
 

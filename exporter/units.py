@@ -52,3 +52,12 @@ def upper_edge_seconds(slot: int) -> float:
 def classic_bucket(duration_seconds: float) -> int:
     """Which of the classic buckets holds a duration; len(CLASSIC_SLOTS) for the one of +Inf."""
     return bisect_left(CLASSIC_EDGES_SECONDS, duration_seconds)
+
+
+def spoken_bytes(amount: float) -> str:
+    """`1.5 GiB`."""
+    for unit in ("bytes", "KiB", "MiB"):
+        if amount < 1024:
+            return f"{amount:.0f} {unit}" if unit == "bytes" else f"{amount:.1f} {unit}"
+        amount /= 1024
+    return f"{amount:.1f} GiB"

@@ -28,7 +28,7 @@ _FIRST_MAPS = (
     "blame",
     "cadence",
 )
-_LATER_MAPS = ("disk_waits", "disk_users", "exits", "last_errors")
+_LATER_MAPS = ("disk_waits", "disk_users", "exits", "last_errors", "copies", "graph_rows")
 MAPS = (*_FIRST_MAPS, *_LATER_MAPS)
 """Maps that accounting and chains need, in an order in which what explains a loss is read after it."""
 THREADS = "threads"

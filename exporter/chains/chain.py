@@ -28,6 +28,14 @@ class Cause(enum.StrEnum):
     NCCL_HANG = "nccl_hang"
     CUDA_OOM = "cuda_oom"
     ALLOCATION_CHURN = "allocation_churn"
+    MEMORY_LEAK = "memory_leak"
+    PAGEABLE_COPY = "pageable_copy"
+    PCIE = "pcie"  # the link between host and GPU is full
+    GRAPH_RECAPTURE = "graph_recapture"
+    GRAPH_ABANDONED = "graph_abandoned"  # a capture that does not end
+    GPU_THROTTLED = "gpu_throttled"
+    GPU_CONTENTION = "gpu_contention"  # another program uses the same GPU
+    COLD_START = "cold_start"
     PAUSED = "paused"
     CRASH = "crash"
     OOM_KILLED = "oom_killed"  # by the kernel: memory of the host, not of the GPU
@@ -41,6 +49,7 @@ class Effect(enum.StrEnum):
     SYNC = "sync"
     MEMCPY = "memcpy"
     ALLOC = "alloc"
+    GRAPH = "graph"
     COLLECTIVE = "collective"
     GAP = "gap"  # between two calls
     EXIT = "exit"  # nothing does: the process has ended
@@ -88,7 +97,8 @@ class Chain:
     contribution: the part of that which has this cause. shares: the same of every cause, largest first. culprits: the programs
     that the time of this cause is charged to, with their parts of it, largest first. lost_ns: what gpustall_lost_seconds_total
     has grown by under this cause since it began; 0 of a cause that is not among its own.
-    peer: the rank that is waited for, "" where there is none. ending: how the process ended, "" where it has not crashed.
+    peer: the rank that is waited for, "" where there is none. detail: what else is known of the cause, in words: how a process
+    ended, by what a GPU is held down; "" where there is no more to say.
     is_chronic: it has been so for as long as it is known.
     """
 
@@ -107,7 +117,7 @@ class Chain:
     shares: tuple[tuple[str, float], ...] = ()
     culprits: tuple[tuple[str, float], ...] = ()
     peer: str = ""
-    ending: str = ""
+    detail: str = ""
     is_chronic: bool = False
     lost_ns: int = 0
     resolved_ns: int = 0

@@ -6,18 +6,23 @@ In: Observations, the time. Out: Transitions. Nothing here reads a clock, a map 
 from __future__ import annotations
 
 import secrets
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import partial
 from types import MappingProxyType
 from typing import NamedTuple
 
 from exporter.accounting.standing import Standing
-from exporter.chains.chain import Cause, Chain, Change, Effect, End, Severity, Transition
+from exporter.chains.capture import AbandonedCapture, Captures
+from exporter.chains.chain import Cause, Chain, Change, Effect, End, Transition
+from exporter.chains.cold_start import ColdStart
+from exporter.chains.device_side import UNSEEN, DeviceSide
 from exporter.chains.ending import Ending
-from exporter.chains.memory import Allocations, OutOfMemory
+from exporter.chains.memory import Allocations, Leak, OutOfMemory
 from exporter.chains.ranks import Communicators, waited_ns
 from exporter.chains.span import Collective, Seen, Span
-from exporter.chains.watch import Watch
+from exporter.chains.spending import Spending
+from exporter.chains.verdict import severity_of
+from exporter.chains.watch import Asked, Watch
 
 _ID_BYTES = 16  # of a W3C trace id
 
@@ -28,6 +33,7 @@ class Observation(NamedTuple):
     standing: Standing
     collectives: Mapping[int, Collective] = {}
     allocations: Allocations = Allocations()
+    captures: Captures = Captures()
 
 
 class Wanted(NamedTuple):
@@ -46,20 +52,23 @@ NOTHING = Wanted()
 class Engine:
     """Owns the open chains.
 
-    new_id: 32 hexadecimal digits, never all zero. call_times: of a process, nanoseconds in calls of each kind so far.
+    new_id: 32 hexadecimal digits, never all zero. spending: of a process, so far; device_side: of a process, from one moment to
+    another. Both are asked for when it matters.
     """
 
     def __init__(
         self,
         new_id: Callable[[], str] = lambda: secrets.token_hex(_ID_BYTES),
-        call_times: Callable[[int], Mapping[Effect, int]] = lambda _process: {},
+        spending: Callable[[int], Spending] = lambda _process: Spending(),
+        device_side: Callable[[int, int, int], DeviceSide] = lambda _process, _then_ns, _now_ns: UNSEEN,
     ) -> None:
         self._new_id = new_id
-        self._call_times = call_times
+        self._spending = spending
+        self._device_side = device_side
         self._watches: dict[int, Watch] = {}
-        self._memory: dict[int, OutOfMemory] = {}
+        self._conditions: dict[int, _Conditions] = {}
         self._communicators = Communicators()
-        self._failures: dict[int, Chain] = {}  # out of memory, or crashed
+        self._failures: dict[tuple[int, Cause], Chain] = {}  # what is wrong with a process that makes no step slower
         self.wanted = NOTHING
 
     def update(self, processes: Mapping[int, Observation], now_ns: int) -> list[Transition]:
@@ -68,7 +77,7 @@ class Engine:
         for number, observed in processes.items():
             if number not in self._watches:
                 self._watches[number] = Watch(number, self._new_id)
-                self._memory[number] = OutOfMemory()
+                self._conditions[number] = _Conditions(now_ns)
             self._watches[number].see(Seen(now_ns, observed.standing, observed.collectives))
         missing = self._communicators.update({number: one.collectives for number, one in processes.items()}, now_ns)
         absent = {one.process: one for one in missing}
@@ -77,11 +86,11 @@ class Engine:
             transition = self._watches[number].update(
                 self._waited_by(number),
                 absent.get(number),
-                partial(self._call_times, number),
+                Asked(partial(self._spending, number), partial(self._device_side, number)),
                 awaited_since_ns=awaited.get(number, 0),
             )
             transitions += [transition] if transition else []
-            transitions += self._look_at_memory(number, observed.allocations, now_ns)
+            transitions += self._look_at_conditions(number, observed, now_ns)
         watches = self._watches.values()
         self.wanted = Wanted(any(one.is_undecided for one in watches), any(one.is_stuck for one in watches))
         return transitions
@@ -92,29 +101,30 @@ class Engine:
         """They have ended: nothing of theirs stays open. endings: how, of those of which it is known."""
         transitions: list[Transition] = []
         for number in processes:
-            watch, memory = self._watches.pop(number, None), self._memory.pop(number, None)
+            watch, conditions = self._watches.pop(number, None), self._conditions.pop(number, None)
             transition = watch.end(now_ns) if watch else None
             transitions += [transition] if transition else []
-            if memory and memory.is_certain(now_ns, has_ended=True) and number not in self._failures:
-                transitions.append(self._fail(number, memory.since_ns, now_ns))
-            failure = self._failures.pop(number, None)
-            if failure is not None:
-                transitions.append(failure.resolved(now_ns, End.JOB_ENDED))
-            elif number in endings:
+            memory = conditions.out_of_memory if conditions else None
+            if memory and memory.is_certain(now_ns, has_ended=True) and (number, Cause.CUDA_OOM) not in self._failures:
+                transitions.append(self._fail(number, _out_of_memory(memory, memory.since_ns), now_ns))
+            failures = [key for key in self._failures if key[0] == number]
+            transitions += [self._failures.pop(key).resolved(now_ns, End.JOB_ENDED) for key in failures]
+            if number in endings and (number, Cause.CUDA_OOM) not in failures:
                 transitions += self._crashed(number, endings[number], now_ns)
         return transitions
 
     def _crashed(self, number: int, ending: Ending, now_ns: int) -> list[Transition]:
-        """A chain that is over as soon as it is opened; none where the process has ended as it was meant to."""
+        """None where the process has ended as it was meant to."""
         if ending.cause is None:
             return []
-        opened = self._fail(number, ending.at_ns or now_ns, now_ns, ending.cause, ending.sentence)
-        return [opened, self._failures.pop(number).resolved(now_ns, End.JOB_ENDED)]
+        crash = _Wrong(ending.cause, Effect.EXIT, ending.at_ns or now_ns, ending.sentence)
+        return self._at_once(number, crash, now_ns, End.JOB_ENDED)
 
     def is_watched(self, number: int) -> bool:
         """Whether it has a rhythm, or an open chain: that nothing moves is news of such a process."""
         watch = self._watches.get(number)
-        return watch is not None and (watch.has_rhythm or watch.chain is not None or number in self._failures)
+        has_failed = any(process == number for process, _ in self._failures)
+        return watch is not None and (watch.has_rhythm or watch.chain is not None or has_failed)
 
     def open_chains(self) -> list[Chain]:
         """Of all processes."""
@@ -145,33 +155,79 @@ class Engine:
                     awaited[number] = min(awaited.get(number, chain.began_ns), chain.began_ns)
         return awaited
 
-    def _look_at_memory(self, number: int, allocations: Allocations, now_ns: int) -> list[Transition]:
-        memory = self._memory[number]
-        memory.update(allocations, now_ns)
-        failure = self._failures.get(number)
-        if failure is None and memory.is_certain(now_ns):
-            return [self._fail(number, memory.since_ns, now_ns)]
-        if failure is not None and not memory.since_ns:
-            del self._failures[number]
-            return [failure.resolved(now_ns, End.RECOVERED)]
-        return []
+    def _look_at_conditions(self, number: int, observed: Observation, now_ns: int) -> list[Transition]:
+        conditions, watch = self._conditions[number], self._watches[number]
+        conditions.update(observed, now_ns)
+        transitions: list[Transition] = []
+        for wrong in conditions.all(now_ns):
+            failure = self._failures.get((number, wrong.cause))
+            if failure is None and wrong.since_ns:
+                transitions.append(self._fail(number, wrong, now_ns))
+            elif failure is not None and not wrong.since_ns:
+                transitions.append(self._failures.pop((number, wrong.cause)).resolved(now_ns, End.RECOVERED))
+        steps, spending = observed.standing.steps, partial(self._spending, number)
+        cold = conditions.cold_start.update(now_ns, steps, spending, has_rhythm=watch.has_rhythm)
+        if cold is None:
+            return transitions
+        was_cold = _Wrong(Cause.COLD_START, cold.effect, cold.began_ns, cold.detail, cold.lost_share)
+        return transitions + self._at_once(number, was_cold, now_ns, End.RECOVERED)
 
-    def _fail(
-        self, number: int, since_ns: int, now_ns: int, cause: Cause = Cause.CUDA_OOM, ending: str = ""
-    ) -> Transition:
-        chain = self._failures[number] = Chain(
+    def _at_once(self, number: int, wrong: _Wrong, now_ns: int, end: End) -> list[Transition]:
+        """A chain that is over as soon as it is opened."""
+        opened = self._fail(number, wrong, now_ns)
+        return [opened, self._failures.pop((number, wrong.cause)).resolved(now_ns, end)]
+
+    def _fail(self, number: int, wrong: _Wrong, now_ns: int) -> Transition:
+        chain = self._failures[number, wrong.cause] = Chain(
             id=self._new_id(),
             process=number,
-            cause=cause,
-            effect=Effect.EXIT if ending else Effect.ALLOC,
-            severity=Severity.CRITICAL,
-            began_ns=since_ns,
+            cause=wrong.cause,
+            effect=wrong.effect,
+            severity=severity_of(wrong.cause, 1.0, 1.0),
+            began_ns=wrong.since_ns,
             opened_ns=now_ns,
             updated_ns=now_ns,
             slowdown=None,
             usual_step_ns=0,
-            lost_share=0.0,
+            lost_share=wrong.lost_share,
             contribution=1.0,
-            ending=ending,
+            detail=wrong.detail,
         )
         return Transition(Change.OPENED, chain)
+
+
+class _Wrong(NamedTuple):
+    """Something is, since then; not while that is 0."""
+
+    cause: Cause
+    effect: Effect
+    since_ns: int
+    detail: str = ""
+    lost_share: float = 0.0
+
+
+def _out_of_memory(memory: OutOfMemory, since_ns: int) -> _Wrong:
+    return _Wrong(Cause.CUDA_OOM, Effect.ALLOC, since_ns, memory.detail if since_ns else "")
+
+
+class _Conditions:
+    """What may be wrong with one process beside its steps. began_ns: CLOCK_MONOTONIC when it was seen first."""
+
+    def __init__(self, began_ns: int) -> None:
+        self.out_of_memory = OutOfMemory()
+        self.cold_start = ColdStart(began_ns)
+        self._leak = Leak()
+        self._capture = AbandonedCapture()
+
+    def update(self, observed: Observation, now_ns: int) -> None:
+        """What is known at a tick."""
+        self.out_of_memory.update(observed.allocations, now_ns)
+        self._leak.update(observed.allocations, observed.standing.steps, now_ns)
+        self._capture.update(observed.captures, now_ns)
+
+    def all(self, now_ns: int) -> Iterator[_Wrong]:
+        """Each, whether it is so or not."""
+        memory, leak, capture = self.out_of_memory, self._leak, self._capture
+        yield _out_of_memory(memory, memory.since_ns if memory.is_certain(now_ns) else 0)
+        yield _Wrong(Cause.MEMORY_LEAK, Effect.ALLOC, leak.since_ns, leak.detail if leak.since_ns else "")
+        yield _Wrong(Cause.GRAPH_ABANDONED, Effect.GRAPH, capture.since_ns, capture.detail if capture.since_ns else "")

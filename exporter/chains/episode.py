@@ -24,7 +24,7 @@ from exporter.chains.thresholds import (
     OVERTAKING,
     RECENT_NS,
 )
-from exporter.chains.verdict import OF_THE_HOST, Findings, Verdict
+from exporter.chains.verdict import OF_THE_GPU, OF_THE_HOST, Findings, Verdict
 
 Waited = Callable[[Span], Mapping[str, int]]
 """By rank, nanoseconds that a process waited for it in a span."""
@@ -111,9 +111,10 @@ class Episode:
         chain = self.chain
         found, now = self._find(whole, waited), self._find(self._past.recent(RECENT_NS), waited)
         reason = verdict.judge(found)
-        if chain.cause is Cause.NOT_HOST and reason is not None and reason.cause in OF_THE_HOST:
+        if chain.cause in OF_THE_GPU and reason is not None and reason.cause in OF_THE_HOST:
             return self._convict(whole, found, reason)
-        contribution = verdict.contribution_of(chain.cause, reason) if reason else chain.contribution
+        is_told = reason is not None and (chain.cause not in OF_THE_GPU or reason.cause is chain.cause)
+        contribution = verdict.contribution_of(chain.cause, reason) if reason and is_told else chain.contribution
         lost_share = figures.lost_share(now, chain.cause)
         severity = verdict.severity_of(chain.cause, lost_share, max(contribution, MAIN_SHARE))
         if chain.is_chronic:
@@ -127,8 +128,8 @@ class Episode:
             slowdown=figures.slowdown(core),
             lost_share=figures.lost_share(core, chain.cause),
             contribution=contribution,
-            shares=reason.shares if reason else chain.shares,
-            culprits=figures.culprits(whole, chain.cause),
+            shares=reason.shares if reason and is_told else chain.shares,
+            culprits=chain.culprits if chain.cause in OF_THE_GPU else figures.culprits(whole, chain.cause),
             lost_ns=figures.lost_ns(whole, chain.cause),
             peer=reason.peer if reason and reason.peer else chain.peer,
         )
@@ -150,6 +151,7 @@ class Episode:
             shares=reason.shares,
             culprits=figures.culprits(whole, reason.cause),
             lost_ns=figures.lost_ns(whole, reason.cause),
+            detail="",
         )
         return Transition(Change.ESCALATED, self.chain)
 

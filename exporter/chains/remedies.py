@@ -190,9 +190,11 @@ def _hang(chain: Chain, of: _Words) -> Remedy:
     )
 
 
-def _oom(_chain: Chain, of: _Words) -> Remedy:
+def _oom(chain: Chain, of: _Words) -> Remedy:
+    known = f" ({chain.detail})" if chain.detail else ""
     return Remedy(
-        "The GPU has no memory left, and no later allocation worked: make the batch smaller, or see who else uses this GPU.",
+        f"The GPU has no memory left, and no later allocation worked{known}: make the batch smaller, or see who else uses this"
+        " GPU.",
         (
             "nvidia-smi --query-compute-apps=pid,used_memory --format=csv",
             f"cat /proc/{of.tgid}/environ | tr '\\0' '\\n' | grep ALLOC",
@@ -202,7 +204,7 @@ def _oom(_chain: Chain, of: _Words) -> Remedy:
 
 def _crash(chain: Chain, of: _Words) -> Remedy:
     return Remedy(
-        f"The process has crashed ({chain.ending}): its own log says where, and the kernel's whether it was the GPU.",
+        f"The process has crashed ({chain.detail}): its own log says where, and the kernel's whether it was the GPU.",
         (
             "dmesg -T | grep -iE 'xid|segfault|traps' | tail",
             f"coredumpctl info {of.tgid}",
@@ -228,6 +230,90 @@ def _churn(_chain: Chain, _of: _Words) -> Remedy:
         "The job allocates and frees GPU memory in every step, and waits for it: use the framework's caching allocator.",
         (
             "env | grep PYTORCH  # in the job: neither PYTORCH_NO_CUDA_MEMORY_CACHING nor torch.cuda.empty_cache() in the loop",
+        ),
+    )
+
+
+def _leak(chain: Chain, of: _Words) -> Remedy:
+    return Remedy(
+        f"The job's GPU memory grows and never comes back ({chain.detail}): something keeps tensors of every step, such as a"
+        " list of losses that were not detached.",
+        (
+            f"py-spy dump --pid {of.tgid}",
+            "torch.cuda.memory._record_memory_history(); torch.cuda.memory._dump_snapshot('leak.pickle')  # in the job",
+        ),
+    )
+
+
+def _pageable(_chain: Chain, of: _Words) -> Remedy:
+    return Remedy(
+        "The job copies pageable memory to or from the GPU and waits for it: pin the memory, and copy without blocking.",
+        (
+            "DataLoader(..., pin_memory=True); tensor.to(device, non_blocking=True)  # in the job",
+            f"py-spy dump --pid {of.tgid}",
+        ),
+    )
+
+
+def _pcie(_chain: Chain, _of: _Words) -> Remedy:
+    return Remedy(
+        "The link between host and GPU is full: copy less, in a smaller type, or once instead of in each step; and see whether"
+        " the link runs at its full width and speed.",
+        (
+            "nvidia-smi --query-gpu=index,pcie.link.gen.current,pcie.link.gen.max,pcie.link.width.current,pcie.link.width.max"
+            " --format=csv",
+            "nvidia-smi topo -m",
+        ),
+    )
+
+
+def _recapture(_chain: Chain, _of: _Words) -> Remedy:
+    return Remedy(
+        "The job captures CUDA graphs again and again, because sizes change from step to step: capture the sizes that occur once,"
+        " beforehand, and pad to them.",
+        (
+            "TORCH_LOGS=recompiles  # in the job's environment: which shapes are new",
+            "vllm serve --compilation-config '{\"cudagraph_capture_sizes\": [1, 2, 4, 8, 16, 32]}'",
+        ),
+    )
+
+
+def _abandoned(chain: Chain, of: _Words) -> Remedy:
+    return Remedy(
+        f"{chain.detail.capitalize()}: what its stream is given is put into a graph and never done. An exception between"
+        " beginning and end is the usual reason.",
+        (f"py-spy dump --pid {of.tgid}", f"py-spy record --pid {of.tgid} --duration 5 --output capture.svg"),
+    )
+
+
+def _throttled(chain: Chain, _of: _Words) -> Remedy:
+    return Remedy(
+        f"The GPU runs with lower clocks than it could ({chain.detail}): see to cooling and power, or raise its power limit.",
+        (
+            "nvidia-smi -q -d PERFORMANCE,POWER,TEMPERATURE,CLOCK",
+            "nvidia-smi -pl WATTS  # up to the maximum of the above",
+        ),
+    )
+
+
+def _shared_gpu(chain: Chain, _of: _Words) -> Remedy:
+    name = chain.culprits[0][0] if chain.culprits else "another program"
+    return Remedy(
+        f"{name} has begun to use the GPU that the job uses: give each a GPU or a MIG instance of its own.",
+        (
+            "nvidia-smi --query-compute-apps=gpu_uuid,pid,name,used_memory --format=csv",
+            "nvidia-smi -c EXCLUSIVE_PROCESS  # allows one process on each GPU",
+        ),
+    )
+
+
+def _cold_start(_chain: Chain, _of: _Words) -> Remedy:
+    return Remedy(
+        "The first steps loaded kernels and made graphs: nothing is wrong now. Where starts are frequent, warm up before traffic"
+        " comes, and keep what was compiled.",
+        (
+            "export CUDA_CACHE_PATH=/persistent/cuda-cache TORCHINDUCTOR_CACHE_DIR=/persistent/inductor  # in the job",
+            "export CUDA_MODULE_LOADING=EAGER  # loads at the start what else is loaded at the first request",
         ),
     )
 
@@ -269,6 +355,14 @@ _REMEDIES = {
     Cause.NCCL_HANG: _hang,
     Cause.CUDA_OOM: _oom,
     Cause.ALLOCATION_CHURN: _churn,
+    Cause.MEMORY_LEAK: _leak,
+    Cause.PAGEABLE_COPY: _pageable,
+    Cause.PCIE: _pcie,
+    Cause.GRAPH_RECAPTURE: _recapture,
+    Cause.GRAPH_ABANDONED: _abandoned,
+    Cause.GPU_THROTTLED: _throttled,
+    Cause.GPU_CONTENTION: _shared_gpu,
+    Cause.COLD_START: _cold_start,
     Cause.PAUSED: _paused,
     Cause.CRASH: _crash,
     Cause.OOM_KILLED: _oom_killed,

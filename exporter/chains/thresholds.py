@@ -67,6 +67,19 @@ NOT_HOST_SHARE = 0.10
 """Before the host is acquitted: late stalls are decided when the waits behind them are over. A job that makes no more steps at
 all has ended or evaluates. And of a job that is a little slower for no reason that the host knows, nobody needs to be told."""
 
+THROTTLED_SHARE = 0.3
+"""Of the time, more than before, that the GPU's clocks are held down: it is told once a second, of episodes of three and more."""
+
+NEIGHBOUR_FACTOR = 3.0
+NEIGHBOUR_KERNELS = 10.0
+"""Whoever launches so many kernels a second, and so many times as many as before the episode, has come to the GPU."""
+
+LINK_SHARE = 0.7
+"""Of the time that the link to the GPU is busy: with what stands between two copies it is then full."""
+
+PAGEABLE_BYTES_PER_NS = 1.0
+"""A copy of pageable memory may be slow, but not slower than 1 GB/s: what is beyond that, the call waited for the GPU's work."""
+
 UNSTEADY_BELOW, UNSTEADY_ABOVE = 0.5, 2.0
 """Of what is lost on the whole, so much is lost now: less is a pause that is over, more is a fault that has just begun. Neither
 is what the host is acquitted of."""
@@ -88,6 +101,22 @@ UNKNOWN_HANG_NS = 30 * NANOSECONDS
 
 RETRY_NS = 5 * NANOSECONDS
 """An allocation that failed and is not followed by one that worked within this time is out of memory."""
+
+LEAK_WINDOW_NS = NANOSECONDS // 2
+LEAK_WINDOW_STEPS = 8
+LEAK_RISES = 8
+LEAK_BYTES = 64 << 20
+LEAK_SCALES = (1, 8, 64)
+"""What is live grows from one such window to the next, so many times in a row and by so much: what a cache of the framework
+takes as it fills up comes in leaps, with windows between them in which nothing is added. A slow leak comes in leaps as well, and
+is seen in windows that are so many times as long."""
+
+CAPTURE_NS = 10 * NANOSECONDS
+"""A capture launches nothing for real; the largest known take a second or two."""
+
+STEADY_NS = 3 * NANOSECONDS
+COLD_NS = NANOSECONDS
+"""How long steps are looked at that are no longer the first, and how much the first have to cost beyond those."""
 
 # ---- how bad, and for how long
 

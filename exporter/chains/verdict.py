@@ -10,9 +10,12 @@ from typing import NamedTuple
 
 from exporter.accounting.naming import Cause as LossCause
 from exporter.chains.chain import Cause, Effect, Severity
+from exporter.chains.device_side import DeviceSide
 from exporter.chains.span import Span
+from exporter.chains.spending import Grown
 from exporter.chains.thresholds import (
     ACQUITTAL_NS,
+    LINK_SHARE,
     MAIN_SHARE,
     NOT_HOST_NS,
     NOT_HOST_SHARE,
@@ -30,15 +33,46 @@ OF_THE_HOST = {Cause(cause): cause for cause in LossCause if cause.value in set(
 
 _OF_CPUS = {Cause.CPU_CONTENTION, Cause.CPU_OVERSUBSCRIBED, Cause.CPU_QUOTA, Cause.IRQ}
 
-# A rank that waits for another one of its node is told of through that one's own chain.
-_ONLY_SO_BAD = {Cause.NOT_HOST: Severity.MEDIUM, Cause.PEER_RANK: Severity.MEDIUM}
-_ALWAYS = dict.fromkeys((Cause.NCCL_HANG, Cause.CUDA_OOM, Cause.CRASH, Cause.OOM_KILLED), Severity.CRITICAL)
+OF_THE_GPU = frozenset(
+    (
+        Cause.NOT_HOST,
+        Cause.ALLOCATION_CHURN,
+        Cause.PAGEABLE_COPY,
+        Cause.PCIE,
+        Cause.GRAPH_RECAPTURE,
+        Cause.GPU_THROTTLED,
+        Cause.GPU_CONTENTION,
+    )
+)
+"""What an episode of slow steps has where no resource of the host is the reason."""
+
+# A rank that waits for another one of its node is told of through that one's own chain. What a GPU does at the same time is seen
+# beside the loss, and not booked.
+_ONLY_SO_BAD = {
+    Cause.NOT_HOST: Severity.MEDIUM,
+    Cause.PEER_RANK: Severity.MEDIUM,
+    Cause.GPU_THROTTLED: Severity.HIGH,
+    Cause.GPU_CONTENTION: Severity.HIGH,
+}
+_ALWAYS = dict.fromkeys((Cause.NCCL_HANG, Cause.CUDA_OOM, Cause.CRASH, Cause.OOM_KILLED), Severity.CRITICAL) | {
+    Cause.MEMORY_LEAK: Severity.MEDIUM,
+    Cause.GRAPH_ABANDONED: Severity.MEDIUM,
+    Cause.COLD_START: Severity.LOW,
+}
 _EFFECTS = dict.fromkeys(OF_THE_HOST, (Effect.GAP, Effect.SYNC)) | {
     Cause.PEER_RANK: (Effect.COLLECTIVE,),
     Cause.SLOW_RANK: (Effect.COLLECTIVE,),
     Cause.NCCL_HANG: (Effect.COLLECTIVE,),
     Cause.CUDA_OOM: (Effect.ALLOC,),
     Cause.ALLOCATION_CHURN: (Effect.ALLOC,),
+    Cause.MEMORY_LEAK: (Effect.ALLOC,),
+    Cause.PAGEABLE_COPY: (Effect.MEMCPY,),
+    Cause.PCIE: (Effect.MEMCPY, Effect.SYNC),
+    Cause.GRAPH_RECAPTURE: (Effect.GRAPH,),
+    Cause.GRAPH_ABANDONED: (Effect.GRAPH,),
+    Cause.GPU_THROTTLED: (Effect.SYNC, Effect.MEMCPY, Effect.LAUNCH, Effect.COLLECTIVE),
+    Cause.GPU_CONTENTION: (Effect.SYNC, Effect.MEMCPY, Effect.LAUNCH, Effect.COLLECTIVE),
+    Cause.COLD_START: (Effect.LAUNCH, Effect.ALLOC, Effect.GRAPH),
     Cause.CRASH: (Effect.EXIT,),
     Cause.OOM_KILLED: (Effect.EXIT,),
     Cause.NOT_HOST: (Effect.SYNC, Effect.MEMCPY, Effect.LAUNCH, Effect.ALLOC, Effect.COLLECTIVE),
@@ -77,13 +111,18 @@ class Findings(NamedTuple):
 
 
 class Verdict(NamedTuple):
-    """contribution: the part of the total that has this cause; shares: of every reason, largest first. peer: a rank."""
+    """contribution: the part of the total that has this cause; shares: of every reason, largest first. peer: a rank.
+
+    culprits, detail: of a cause of the GPU, where something is known of it; see Chain.
+    """
 
     cause: Cause
     effect: Effect
     contribution: float
     shares: tuple[tuple[str, float], ...]
     peer: str = ""
+    culprits: tuple[tuple[str, float], ...] = ()
+    detail: str = ""
 
 
 def find(span: Span, usual: Usual, peers: Mapping[str, int], *, is_chronic: bool = False) -> Findings:
@@ -143,14 +182,41 @@ def judge(found: Findings) -> Verdict | None:
     return Verdict(Cause.NOT_HOST, Effect.SYNC, unexplained, _named(shares, found, total))
 
 
-def by_calls(reason: Verdict, found: Findings, grown: Mapping[Effect, float]) -> Verdict:
-    """A verdict that acquits the host, with what takes longer. grown: time in calls beyond the usual, parts of the wall time."""
-    effect = max(grown, key=lambda one: grown[one], default=Effect.SYNC)
-    part = min(grown.get(effect, 0.0) / found.total, 1.0)
-    if effect is Effect.ALLOC and part >= MAIN_SHARE:
-        shares = ((Cause.ALLOCATION_CHURN.value, part), *reason.shares)
-        return Verdict(Cause.ALLOCATION_CHURN, effect, part, shares)
-    return reason._replace(effect=effect) if part >= MAIN_SHARE else reason
+def by_gpu(reason: Verdict, found: Findings, grown: Grown, side: DeviceSide) -> Verdict:
+    """A verdict that acquits the host, with what takes longer, and why: the job's own calls, or the GPU."""
+    own = of_own_doing(found, grown)
+    if own is not None:
+        return own._replace(shares=(*own.shares, *reason.shares))
+    part = min(grown.calls.get(grown.effect, 0.0) / found.total, 1.0)
+    if part >= MAIN_SHARE:
+        reason = reason._replace(effect=grown.effect)
+    cause = side.cause
+    if cause is not None and reason.effect in _EFFECTS[cause]:
+        shares = ((cause.value, reason.contribution), *reason.shares)
+        return reason._replace(cause=cause, shares=shares, culprits=side.culprits, detail=side.detail)
+    return reason
+
+
+def of_own_doing(found: Findings, grown: Grown) -> Verdict | None:
+    """What the job does beside its kernels: captures, allocations, copies. None where that is not the most of it."""
+    parts = (
+        (Cause.GRAPH_RECAPTURE, Effect.GRAPH, grown.capture),
+        (Cause.ALLOCATION_CHURN, Effect.ALLOC, grown.calls.get(Effect.ALLOC, 0.0)),
+        (Cause.PAGEABLE_COPY, Effect.MEMCPY, grown.pageable),
+    )
+    cause, effect, share = max(parts, key=lambda one: one[2])
+    part = min(share / found.total, 1.0)
+    if part < MAIN_SHARE:
+        cause, effect, part = Cause.PCIE, grown.effect, min(grown.link / found.total, 1.0)
+        if grown.link < LINK_SHARE or effect not in _EFFECTS[cause]:
+            return None
+    return Verdict(cause, effect, part, ((cause.value, part),))
+
+
+def is_ripe(found: Findings) -> bool:
+    """Whether a job has been slower for so long, and by so much, that somebody else than the host may be blamed."""
+    is_long = found.wall_ns >= NOT_HOST_NS and found.steps >= NOT_HOST_STEPS
+    return is_long and found.slower is not None and found.slower >= NOT_HOST_SHARE
 
 
 def contribution_of(cause: Cause, reason: Verdict) -> float:

@@ -9,12 +9,14 @@ from collections.abc import Callable, Mapping
 from typing import NamedTuple
 
 from exporter.chains import figures, verdict
-from exporter.chains.chain import Cause, Chain, Change, Effect, End, Severity, Transition
+from exporter.chains.chain import Cause, Chain, Change, End, Severity, Transition
 from exporter.chains.change import ChangeTest
+from exporter.chains.device_side import DeviceSide
 from exporter.chains.episode import Episode, Waited, hang_of
 from exporter.chains.past import Past
 from exporter.chains.ranks import Missing
 from exporter.chains.span import Seen, Span
+from exporter.chains.spending import Grown, Spending, Spent, grown
 from exporter.chains.thresholds import (
     ALLOWANCE,
     CHRONIC_NS,
@@ -30,15 +32,15 @@ from exporter.chains.thresholds import (
 )
 from exporter.chains.verdict import Findings, Verdict
 
-CallTimes = Callable[[], Mapping[Effect, int]]
-"""Nanoseconds that a process has spent in calls of each kind so far. Asked for when it matters: it is a reading of its own."""
 
+class Asked(NamedTuple):
+    """What is asked of a process when it matters, since each is a reading of its own.
 
-class _Spent(NamedTuple):
-    """In calls of each kind, up to a moment."""
+    spending: so far. device_side: of its GPUs, from one moment to another of CLOCK_MONOTONIC.
+    """
 
-    at: Seen
-    times_ns: Mapping[Effect, int]
+    spending: Callable[[], Spending]
+    device_side: Callable[[int, int], DeviceSide]
 
 
 class Watch:
@@ -50,7 +52,7 @@ class Watch:
         self._past = Past()
         self._change = ChangeTest()
         self._episode: Episode | None = None
-        self._spent: _Spent | None = None  # in calls, when the alarm came
+        self._spent: Spent | None = None  # when the alarm came
         self.is_undecided = False
         self.is_stuck = False
 
@@ -78,7 +80,7 @@ class Watch:
         self._past.learn(is_quiet=is_quiet, is_suspect=self._change.is_suspect)
 
     def update(
-        self, waited: Waited, missing: Missing | None, call_times: CallTimes, *, awaited_since_ns: int = 0
+        self, waited: Waited, missing: Missing | None, asked: Asked, *, awaited_since_ns: int = 0
     ) -> Transition | None:
         """What follows from it. missing: this process is, in a collective. awaited_since_ns: since when others say that they wait
         for it; 0 if nobody does.
@@ -97,8 +99,8 @@ class Watch:
         if not self._change.is_alarm:
             self._spent = None
             return self._complain(waited)
-        self._spent = self._spent or _Spent(seen, call_times())
-        return self._suspect(waited, call_times)
+        self._spent = self._spent or Spent(seen, asked.spending())
+        return self._suspect(waited, asked)
 
     def span(self, like: Span) -> Span:
         """Between the same two moments, as far as this process is known."""
@@ -114,7 +116,7 @@ class Watch:
         """Whether this tick makes a change more likely."""
         self._change.see(tick.late_ns, tick.wall_ns, tick.now.now_ns, spread=self._past.usual.spread)
 
-    def _suspect(self, waited: Waited, call_times: CallTimes) -> Transition | None:
+    def _suspect(self, waited: Waited, asked: Asked) -> Transition | None:
         """It is slower: is that going on, and why?"""
         past = self._past
         recent = past.recent()
@@ -130,7 +132,12 @@ class Watch:
         if reason is not None and reason.cause is Cause.NOT_HOST:
             if not recent.steps or not self._is_steady(span):
                 return None  # a pause that goes on, or is over, or a fault that begins: slow steps are as slow in every tick
-            reason = verdict.by_calls(reason, found, self._grown(call_times()))
+            side = asked.device_side(span.then.now_ns, span.now.now_ns)
+            reason = verdict.by_gpu(reason, found, self._grown(asked.spending()), side)
+        if reason is None and verdict.is_another_phase(found):
+            reason = verdict.of_own_doing(found, self._grown(asked.spending()))
+            if reason is not None and not verdict.is_ripe(found):
+                return None  # other calls than before, and those are what takes longer: no other phase
         if reason is None:
             if verdict.is_another_phase(found) and not found.lost:
                 past.usual.forget()
@@ -144,16 +151,10 @@ class Watch:
         parts = (self._past.tick, Span(middle, span.now))
         return all(UNSTEADY_BELOW <= part.late_share / span.late_share <= UNSTEADY_ABOVE for part in parts)
 
-    def _grown(self, times_ns: Mapping[Effect, int]) -> dict[Effect, float]:
-        """Time in calls since the alarm, beyond what as many steps usually spend there; as parts of the wall time."""
+    def _grown(self, spending: Spending) -> Grown:
+        """Since the alarm."""
         assert self._spent is not None  # noqa: S101 - there was an alarm
-        then, spent_ns = self._spent
-        span = Span(then, self._past.last)
-        usual_steps = max(then.standing.steps, 1)
-        return {
-            effect: (ns - spent_ns.get(effect, 0) - spent_ns.get(effect, 0) * span.steps / usual_steps) / span.wall_ns
-            for effect, ns in times_ns.items()
-        }
+        return grown(self._spent, Spent(self._past.last, spending))
 
     def _complain(self, waited: Waited) -> Transition | None:
         """It was never better, and that is the host's doing."""
@@ -212,8 +213,9 @@ class Watch:
             lost_share=lost_share,
             contribution=reason.contribution,
             shares=reason.shares,
-            culprits=figures.culprits(span, reason.cause),
+            culprits=reason.culprits or figures.culprits(span, reason.cause),
             peer=reason.peer,
+            detail=reason.detail,
             is_chronic=is_chronic,
             lost_ns=figures.lost_ns(span, reason.cause),
         )

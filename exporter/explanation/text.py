@@ -189,8 +189,8 @@ def _reasons(report: Report) -> Iterator[str]:
     if report.cause is Cause.NCCL_HANG:
         yield f"all other ranks of the communicator are in a collective that rank {report.peer} has not entered"
         return
-    if report.ending:
-        yield report.ending
+    if report.detail:
+        yield report.detail
         return
     if report.cause is Cause.CUDA_OOM:
         yield "an allocation failed for want of GPU memory, and none worked afterwards"

@@ -538,7 +538,7 @@ def _process_of(
         return known
     tgid, _, start_ns, cgroup_id, *rest = abi.PROCESS_ROW.unpack(value)
     copied, sums, comm = rest[: len(Copy)], rest[len(Copy) : -1], rest[-1]
-    row = ProcessRow(tgid, start_ns, cgroup_id, tuple(copied), *sums, comm.split(b"\0", 1)[0])
+    row = ProcessRow._make((tgid, start_ns, cgroup_id, tuple(copied), *sums, comm.split(b"\0", 1)[0]))
     return value, abi.NUMBER.unpack(raw_key)[0], row
 
 

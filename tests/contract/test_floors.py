@@ -18,7 +18,12 @@ FLOORS = (
     {"kernel", "host"},
     {"identity", "accounting", "ledger", "place_books"},
     {"collectors", "chains"},  # above the books that one of them keeps, and the other reads
-    {"report", "evidence"},  # what the engine says, in the form that every output of chains takes; what it cannot see
+    {
+        "report",
+        "evidence",
+        "spending",
+        "device_watch",
+    },  # what the engine says, in the form that every output of chains takes; what it cannot see
     {
         "output",
         "roster",

@@ -192,13 +192,13 @@ class TestMetrics:
         assert active == {("nccl_hang", "gap"): 1}
 
     def test_watched_process_begins_at_zero(self, bench: Bench) -> None:
-        """A rate needs that. Eleven causes of the host, of four severities; others that are never so bad, or always."""
+        """A rate needs that. Causes of the host, of four severities; others that are never so bad, or always; the GPU's."""
         bench.engine.watched = {1}
         bench.tick()
         totals = bench.totals()
 
         assert totals[Series(catalog.CHAINS, ("block_io", "gap", "critical"))] == 0
-        assert len(totals) == 11 * 4 + 2 + 4 + 1 + 1 + 1 + 1 + 4 + 2
+        assert len(totals) == 11 * 4 + 2 + 4 + 1 + 1 + 1 + 1 + 4 + 2 + (3 * 4 + 2 * 3 + 3)
         assert bench.totals(2) == {}
 
     def test_ids_are_bounded(self, bench: Bench) -> None:

@@ -6,10 +6,13 @@ from collections.abc import Mapping
 
 from exporter.accounting.naming import Cause as LossCause
 from exporter.accounting.standing import Standing
+from exporter.chains.capture import Captures
 from exporter.chains.chain import Change, Effect, Transition
+from exporter.chains.device_side import UNSEEN, DeviceSide
 from exporter.chains.engine import Engine, Observation
 from exporter.chains.memory import Allocations
 from exporter.chains.span import Collective
+from exporter.chains.spending import Spending
 
 TICKS = 4  # a second
 SECOND = 1_000_000_000
@@ -31,7 +34,10 @@ class Job:
         self.lag_ns = 0
         self.arrived = 0
         self.allocations = Allocations()
+        self.captures = Captures()
         self.call_times_ns: dict[Effect, int] = {}
+        self.pageable_ns = self.capture_ns = self.link_ns = 0
+        self.device_side = UNSEEN
         self._has_rhythm = has_rhythm
         self._steps_ns = 0
         self._began_ns = 1
@@ -46,10 +52,13 @@ class Job:
         exposed: float = 0.0,
         late: float = 0.0,
         in_calls: Mapping[Effect, float] | None = None,
+        pageable: float = 0.0,
+        capture: float = 0.0,
+        link: float = 0.0,
     ) -> None:
         """A quarter of a second in which steps take so long; None for no step at all. late: the others wait so long for it.
 
-        in_calls: time spent in calls of a kind, as a share of the wall time.
+        in_calls, pageable, capture, link: time spent so, as a share of the wall time.
         """
         if step_ms is not None:
             step_ns, made = step_ms * 1e6, TICK_NS / (step_ms * 1e6)
@@ -60,6 +69,9 @@ class Job:
             self._began_ns = now_ns - round((self.steps - int(self.steps)) * step_ns)
         for key, share in (lost or {}).items():
             self.lost_ns = {**self.lost_ns, key: self.lost_ns.get(key, 0) + round(share * TICK_NS)}
+        self.pageable_ns += round(pageable * TICK_NS)
+        self.capture_ns += round(capture * TICK_NS)
+        self.link_ns += round(link * TICK_NS)
         self.exposed_ns += round(exposed * TICK_NS)
         self.lag_ns += round(late * TICK_NS)
         for effect, share in (in_calls or {}).items():
@@ -79,7 +91,7 @@ class Job:
             self.stopped_ns,
         )
         places = {} if rank is None else {77: Collective(rank, self.arrived, self.lag_ns)}
-        return Observation(standing, places, self.allocations)
+        return Observation(standing, places, self.allocations, self.captures)
 
 
 class Scene:
@@ -87,11 +99,18 @@ class Scene:
 
     def __init__(self, *jobs: Job, has_ranks: bool = False) -> None:
         self.jobs = jobs or (Job(),)
-        self.engine = Engine(new_id=self._new_id, call_times=lambda process: dict(self.jobs[process - 1].call_times_ns))
+        self.engine = Engine(new_id=self._new_id, spending=self._spending, device_side=self._device_side)
         self.now_ns = 1_000 * SECOND
         self.told: list[Transition] = []
         self._has_ranks = has_ranks
         self._ids = 0
+
+    def _spending(self, process: int) -> Spending:
+        job = self.jobs[process - 1]
+        return Spending(dict(job.call_times_ns), job.pageable_ns, job.capture_ns, job.link_ns)
+
+    def _device_side(self, process: int, _then_ns: int, _now_ns: int) -> DeviceSide:
+        return self.jobs[process - 1].device_side
 
     def _new_id(self) -> str:
         self._ids += 1

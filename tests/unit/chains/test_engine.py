@@ -563,7 +563,7 @@ class TestCrash:
             Severity.CRITICAL,
         )
         assert (resolved.change, resolved.chain.end) == (Change.RESOLVED, End.JOB_ENDED)
-        assert opened.chain.ending == "ended by SIGSEGV"
+        assert opened.chain.detail == "ended by SIGSEGV"
         assert scene.engine.open_chains() == []
 
     def test_want_of_the_host_s_memory_is_a_cause_of_its_own(self, scene: Scene) -> None:

@@ -1,0 +1,81 @@
+"""What did the first steps of a job cost beyond those that followed? Modules are loaded, memory is allocated, graphs are made.
+
+In: what the job has spent in calls when its rhythm is known, and a while later. Out: a sentence, once, where it was much.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import NamedTuple
+
+from exporter.chains.chain import Effect
+from exporter.chains.spending import Spending
+from exporter.chains.thresholds import COLD_NS, STEADY_NS
+from exporter.units import NANOSECONDS
+
+COLD_EFFECTS = (Effect.LAUNCH, Effect.ALLOC, Effect.GRAPH)
+"""Calls that only cost much the first time: a wait for the GPU or a copy is no loading."""
+_SAID = {Effect.LAUNCH: "launches", Effect.ALLOC: "allocations", Effect.GRAPH: "graphs"}
+
+
+class _Known(NamedTuple):
+    now_ns: int
+    steps: int
+    calls_ns: Mapping[Effect, int]
+
+
+class Cold(NamedTuple):
+    """cold_ns: by kind of call, beyond what as many steady steps spend there. Between these two moments."""
+
+    began_ns: int
+    ended_ns: int
+    cold_ns: Mapping[Effect, int]
+
+    @property
+    def effect(self) -> Effect:
+        """Where most of it went."""
+        return max(self.cold_ns, key=lambda one: self.cold_ns[one])
+
+    @property
+    def lost_share(self) -> float:
+        """Of the time until then."""
+        return min(sum(self.cold_ns.values()) / max(self.ended_ns - self.began_ns, 1), 1.0)
+
+    @property
+    def detail(self) -> str:
+        """`3.1 s of the first 9 s beyond steady steps: 2.0 s in launches, 1.1 s in allocations`"""
+        total, first = sum(self.cold_ns.values()) / NANOSECONDS, (self.ended_ns - self.began_ns) / NANOSECONDS
+        parts = ", ".join(
+            f"{ns / NANOSECONDS:.1f} s in {_SAID[effect]}"
+            for effect, ns in sorted(self.cold_ns.items(), key=lambda item: -item[1])
+            if ns >= NANOSECONDS // 20
+        )
+        return f"{total:.1f} s of the first {first:.0f} s beyond steady steps: {parts}"
+
+
+class ColdStart:
+    """Of one process. began_ns: CLOCK_MONOTONIC when it was seen first."""
+
+    def __init__(self, began_ns: int) -> None:
+        self._began_ns = began_ns
+        self._warm: _Known | None = None
+        self._is_judged = False
+
+    def update(self, now_ns: int, steps: int, spending: Callable[[], Spending], *, has_rhythm: bool) -> Cold | None:
+        """What is known at a tick; something at one tick at most."""
+        if self._is_judged or not has_rhythm:
+            return None
+        if self._warm is None:
+            self._warm = _Known(now_ns, steps, spending().calls_ns)
+            return None
+        warm = self._warm
+        if now_ns - warm.now_ns < STEADY_NS or steps <= warm.steps:
+            return None
+        self._is_judged = True
+        steady, made = spending().calls_ns, steps - warm.steps
+        cold_ns = {}
+        for effect in COLD_EFFECTS:
+            spent_ns = warm.calls_ns.get(effect, 0)
+            a_step_ns = (steady.get(effect, 0) - spent_ns) / made
+            cold_ns[effect] = max(round(spent_ns - a_step_ns * warm.steps), 0)
+        return Cold(self._began_ns, warm.now_ns, cold_ns) if sum(cold_ns.values()) >= COLD_NS else None

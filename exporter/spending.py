@@ -1,0 +1,68 @@
+"""What has a process spent its time on so far that is not the host's? From the kernel's tables to the record of chains.
+
+In: Tables, the number of a process, how much its link to the GPU carries. Out: Spending. It is a reading of its own.
+"""
+
+from __future__ import annotations
+
+from exporter.chains.chain import Effect
+from exporter.chains.spending import Spending
+from exporter.chains.thresholds import PAGEABLE_BYTES_PER_NS
+from exporter.kernel.abi import Api, HostMemory, Role, Shape
+from exporter.kernel.operations import OPERATIONS, Operation
+from exporter.kernel.rows import Reading, Tables
+from exporter.units import NANOSECONDS
+
+_OF_ROLE = {
+    Role.LAUNCH: Effect.LAUNCH,
+    Role.SYNC: Effect.SYNC,
+    Role.EVENT_SYNC: Effect.SYNC,
+    Role.COPY: Effect.MEMCPY,
+}
+_OF_SHAPE = dict.fromkeys(
+    (Shape.ALLOCATE, Shape.FREE, Shape.PIN, Shape.PIN_AT, Shape.UNPIN), Effect.ALLOC
+) | dict.fromkeys(
+    (Shape.CAPTURE_BEGIN, Shape.CAPTURE_END, Shape.GRAPH_INSTANTIATE, Shape.GRAPH_DESTROY, Shape.EXEC_DESTROY),
+    Effect.GRAPH,
+)
+
+
+def spending(tables: Tables, number: int, link_bytes_per_second: float = 0.0) -> Spending:
+    """Of a process; calls of the driver within others are in those. link_bytes_per_second: 0 where it is not known."""
+    row = tables.read_processes().get(number)
+    if row is None:
+        return Spending()
+    reading = tables.read_of({number: row})
+    graphs = reading.gpu.graphs.get(number)
+    copied_bytes = sum(copy.bytes for key, copy in reading.gpu.copies.items() if key.process == number)
+    return Spending(
+        _calls_ns(reading),
+        _pageable_ns(reading, number),
+        graphs.capture_ns + graphs.instantiate_ns if graphs else 0,
+        round(copied_bytes / link_bytes_per_second * NANOSECONDS) if link_bytes_per_second else 0,
+    )
+
+
+def _calls_ns(reading: Reading) -> dict[Effect, int]:
+    times: dict[Effect, int] = {}
+    for key, operation in reading.operations.items():
+        effect = effect_of(OPERATIONS[key.operation])
+        if effect is not None:
+            times[effect] = times.get(effect, 0) + operation.total_ns
+    return times
+
+
+def _pageable_ns(reading: Reading, number: int) -> int:
+    """A call that copies a few bytes and waits for the GPU's work before them has waited, and not copied."""
+    return sum(
+        min(copy.total_ns, round(copy.bytes / PAGEABLE_BYTES_PER_NS))
+        for key, copy in reading.gpu.copies.items()
+        if key.process == number and key.memory is HostMemory.PAGEABLE
+    )
+
+
+def effect_of(operation: Operation) -> Effect | None:
+    """What takes longer when calls of it do; None for those that neither work nor wait."""
+    if operation.api is Api.NCCL:
+        return Effect.COLLECTIVE
+    return _OF_SHAPE.get(operation.shape, _OF_ROLE.get(operation.role))

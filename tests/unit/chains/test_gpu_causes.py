@@ -1,0 +1,145 @@
+"""What slows a job down that is no resource of the host: its own calls, its copies, its captures, or the GPU."""
+
+from __future__ import annotations
+
+import pytest
+
+from exporter.chains.chain import Cause, Change, Effect, Severity
+from exporter.chains.device_side import DeviceSide, Neighbour
+from tests.unit.chains.job import Scene
+
+IN_SYNC = {Effect.SYNC: 0.5}
+
+
+@pytest.fixture
+def scene() -> Scene:
+    """A job that was watched for twenty quiet seconds, a tenth of them in synchronising calls."""
+    quiet = Scene()
+    assert quiet.go_on(20, in_calls={Effect.SYNC: 0.1}) == []
+    return quiet
+
+
+class TestOwnDoing:
+    """Time that the job spends beside its kernels."""
+
+    def test_copies_of_pageable_memory_are_told_as_such(self, scene: Scene) -> None:
+        """Half of the time in copies, and their bytes explain it."""
+        (opened,) = scene.go_on(5, step_ms=20.0, in_calls={Effect.MEMCPY: 0.5}, pageable=0.48)
+
+        assert (opened.chain.cause, opened.chain.effect) == (Cause.PAGEABLE_COPY, Effect.MEMCPY)
+        assert opened.chain.contribution == pytest.approx(0.96, abs=0.05)
+
+    def test_copy_that_only_waits_for_the_gpu_is_no_such_copy(self, scene: Scene) -> None:
+        """As many bytes as before: the call returns later because the kernels before it take longer."""
+        (opened,) = scene.go_on(5, step_ms=20.0, in_calls={Effect.MEMCPY: 0.5})
+
+        assert (opened.chain.cause, opened.chain.effect) == (Cause.NOT_HOST, Effect.MEMCPY)
+
+    def test_full_link_is_told_where_copies_are_pinned(self, scene: Scene) -> None:
+        """The wait is in a synchronising call, and the link was busy for four fifths of the time."""
+        (opened,) = scene.go_on(5, step_ms=20.0, in_calls=IN_SYNC, link=0.8)
+
+        assert (opened.chain.cause, opened.chain.effect) == (Cause.PCIE, Effect.SYNC)
+
+    def test_link_that_is_half_busy_is_not_the_reason(self, scene: Scene) -> None:
+        """There was room for more."""
+        (opened,) = scene.go_on(5, step_ms=20.0, in_calls=IN_SYNC, link=0.5)
+
+        assert opened.chain.cause is Cause.NOT_HOST
+
+    def test_captures_in_every_step_are_told(self, scene: Scene) -> None:
+        """They make a step of more calls than before, which is else taken for another phase of the job."""
+        (opened,) = scene.go_on(
+            5, step_ms=20.0, calls_per_step=100, in_calls={Effect.GRAPH: 0.2, Effect.LAUNCH: 0.2}, capture=0.45
+        )
+
+        assert (opened.chain.cause, opened.chain.effect) == (Cause.GRAPH_RECAPTURE, Effect.GRAPH)
+
+    def test_allocations_of_many_calls_are_churn_and_no_phase(self, scene: Scene) -> None:
+        """Twice as many calls in a step."""
+        (opened,) = scene.go_on(5, step_ms=20.0, calls_per_step=100, in_calls={Effect.ALLOC: 0.5})
+
+        assert opened.chain.cause is Cause.ALLOCATION_CHURN
+
+    def test_more_kernels_in_a_step_are_another_phase_still(self, scene: Scene) -> None:
+        """Nothing but launches and waits has grown."""
+        assert scene.go_on(30, step_ms=20.0, calls_per_step=100, in_calls={Effect.LAUNCH: 0.2, Effect.SYNC: 0.3}) == []
+
+    def test_it_is_over_when_steps_are_as_fast_as_before(self, scene: Scene) -> None:
+        """Five calm seconds."""
+        scene.go_on(5, step_ms=20.0, in_calls={Effect.MEMCPY: 0.5}, pageable=0.48)
+        (resolved,) = scene.go_on(8, in_calls={Effect.SYNC: 0.1})
+
+        assert (resolved.change, resolved.chain.cause) == (Change.RESOLVED, Cause.PAGEABLE_COPY)
+
+
+class TestDevice:
+    """The GPU itself."""
+
+    def test_gpu_that_throttles_is_the_reason(self, scene: Scene) -> None:
+        """Not at all before, and for most of the time now; what is not accounted for is never critical."""
+        scene.jobs[0].device_side = DeviceSide(0.9, 0.0, "power")
+        (opened,) = scene.go_on(5, step_ms=40.0, in_calls={Effect.SYNC: 0.75})
+
+        assert (opened.chain.cause, opened.chain.severity) == (Cause.GPU_THROTTLED, Severity.HIGH)
+        assert opened.chain.detail == "the GPU's clocks were held down by power for 90 % of the time, 0 % before"
+
+    def test_gpu_that_always_throttles_is_not(self, scene: Scene) -> None:
+        """At full load many do."""
+        scene.jobs[0].device_side = DeviceSide(0.95, 0.9, "power")
+        (opened,) = scene.go_on(5, step_ms=20.0, in_calls=IN_SYNC)
+
+        assert opened.chain.cause is Cause.NOT_HOST
+
+    def test_neighbour_that_has_come_is_the_culprit(self, scene: Scene) -> None:
+        """It launched nothing before; the other one was there all the time."""
+        scene.jobs[0].device_side = DeviceSide(
+            neighbours=(Neighbour("serve", 900.0, 0.0), Neighbour("old", 50.0, 48.0))
+        )
+        (opened,) = scene.go_on(5, step_ms=20.0, in_calls=IN_SYNC)
+
+        assert opened.chain.cause is Cause.GPU_CONTENTION
+        assert opened.chain.culprits == (("serve", 1.0),)
+
+    def test_job_that_waits_for_allocations_does_not_wait_for_the_gpu(self, scene: Scene) -> None:
+        """The GPU throttles at the same time."""
+        scene.jobs[0].device_side = DeviceSide(0.9, 0.0, "thermal")
+        (opened,) = scene.go_on(5, step_ms=20.0, in_calls={Effect.ALLOC: 0.5})
+
+        assert opened.chain.cause is Cause.ALLOCATION_CHURN
+
+    def test_loss_of_the_host_that_is_known_later_is_the_reason_after_all(self, scene: Scene) -> None:
+        """The same chain, without what was said of the GPU."""
+        from exporter.accounting.naming import NOBODY
+        from exporter.accounting.naming import Cause as LossCause
+
+        scene.jobs[0].device_side = DeviceSide(0.9, 0.0, "power")
+        scene.go_on(4, step_ms=20.0, in_calls=IN_SYNC)
+        scene.go_on(0.25, step_ms=20.0, lost={(LossCause.BLOCK_IO, NOBODY): 10.0})
+        scene.go_on(2, step_ms=20.0)
+
+        assert [(change, chain.cause, chain.detail != "") for change, chain in scene.told] == [
+            (Change.OPENED, Cause.GPU_THROTTLED, True),
+            (Change.ESCALATED, Cause.BLOCK_IO, False),
+        ]
+
+
+class TestThresholds:
+    """Of what is seen of a neighbour and of throttling."""
+
+    @pytest.mark.parametrize(
+        ("kernels", "before", "has_come"),
+        [(9.0, 0.0, False), (10.0, 0.0, True), (299.0, 100.0, False), (300.0, 100.0, True)],
+    )
+    def test_neighbour_has_come_when_it_launches_three_times_as_many(
+        self, kernels: float, before: float, *, has_come: bool
+    ) -> None:
+        """And ten a second at the least."""
+        assert Neighbour("x", kernels, before).has_come is has_come
+
+    @pytest.mark.parametrize(("share", "before", "cause"), [(0.3, 0.0, Cause.GPU_THROTTLED), (0.6, 0.4, None)])
+    def test_throttling_counts_when_it_takes_a_third_more_of_the_time(
+        self, share: float, before: float, cause: Cause | None
+    ) -> None:
+        """0.3, exactly."""
+        assert DeviceSide(share, before, "power").cause is cause
