@@ -55,6 +55,11 @@ enum fault {
     FAULT_HOST,
     FAULT_SWITCHES,
     FAULT_CRASH,
+    FAULT_LEAK,
+    FAULT_CHURN,
+    FAULT_RECAPTURE,
+    FAULT_ABANDON,
+    FAULT_COLD,
 };
 
 extern struct settings settings;
@@ -125,6 +130,8 @@ void fault_before_step(struct rank *rank, uint64_t step);
 void fault_before_backward(struct rank *rank, uint64_t step);
 // While the batch of this step is made.
 void fault_in_batch(int rank, uint64_t step);
+// Kernels of the step, into a graph that is launched once and destroyed: trainer_step.c.
+void capture_once(int64_t kernels);
 // How many kernels the step launches where the flags say `kernels`.
 int64_t fault_kernels(const struct rank *rank, uint64_t step, int64_t kernels);
 

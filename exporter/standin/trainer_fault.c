@@ -21,6 +21,10 @@ static pthread_mutex_t step_lock = PTHREAD_MUTEX_INITIALIZER;
 static sem_t may_hold, is_held;
 static _Atomic uint32_t are_busy; // the spinners, or the switchers
 static char *copied_to, *copied_from;
+enum { LEAKS = 1 << 14 };
+static void *leaked[LEAKS];
+static int leaks;
+static cudaStream_t abandoned;
 
 // --fault-every: the window comes again and again.
 static bool is_in_window(uint64_t step)
@@ -150,6 +154,77 @@ static void crash(struct rank *rank)
     abort();
 }
 
+// Memory of every step that nobody frees; at the end of the window all of it is given back, so that there can be another.
+static void leak(bool is_on)
+{
+    if (is_on && leaks < LEAKS && CALL(cudaMalloc, &leaked[leaks], (size_t)settings.fault_bytes) == cudaSuccess)
+        leaks++;
+    while (!is_on && leaks > 0)
+        CALL(cudaFree, leaked[--leaks]);
+}
+
+// Calls of the driver that take CPU time, as mapping memory and loading code do.
+static void let_cost(const char *function, bool is_on)
+{
+    delay_calls(function, is_on ? settings.fault_us * 1000 : 0);
+}
+
+static void churn(void)
+{
+    void *memory;
+
+    for (int64_t i = 0; i < settings.fault_threads; i++) {
+        if (CALL(cudaMalloc, &memory, (size_t)settings.fault_bytes) != cudaSuccess)
+            return;
+        CALL(cudaMemsetAsync, memory, 0, (size_t)settings.fault_bytes, NULL);
+        CALL(cudaFree, memory);
+    }
+}
+
+// A capture begins and does not end, on a stream that nothing else uses; the job goes on without it.
+static void abandon(bool is_on)
+{
+    cudaGraph_t graph = NULL;
+
+    if (is_on && !abandoned) {
+        CALL(cudaStreamCreateWithFlags, &abandoned, cudaStreamNonBlocking);
+        CALL(cudaStreamBeginCapture, abandoned, cudaStreamCaptureModeThreadLocal);
+    } else if (!is_on && abandoned) {
+        if (CALL(cudaStreamEndCapture, abandoned, &graph) == cudaSuccess)
+            CALL(cudaGraphDestroy, graph);
+        CALL(cudaStreamDestroy, abandoned);
+        abandoned = NULL;
+    }
+}
+
+// What the job does on the GPU's side and should not.
+static void misuse_the_gpu(struct rank *rank, uint64_t step)
+{
+    int self = rank->place.rank;
+
+    switch (settings.fault) {
+    case FAULT_LEAK:
+        leak(fault_is_on(FAULT_LEAK, self, step));
+        break;
+    case FAULT_CHURN:
+        let_cost("cuMemAlloc", fault_is_on(FAULT_CHURN, self, step));
+        if (fault_is_on(FAULT_CHURN, self, step))
+            churn();
+        break;
+    case FAULT_RECAPTURE:
+        let_cost("cuGraphInstantiate", fault_is_on(FAULT_RECAPTURE, self, step));
+        if (fault_is_on(FAULT_RECAPTURE, self, step))
+            capture_once(settings.fault_threads);
+        break;
+    case FAULT_ABANDON:
+        abandon(fault_is_on(FAULT_ABANDON, self, step));
+        break;
+    case FAULT_COLD:
+        let_cost("cuLaunchKernel", fault_is_on(FAULT_COLD, self, step));
+        break;
+    }
+}
+
 static void let_be_slow(bool is_on)
 {
     static bool is_slow;
@@ -166,6 +241,7 @@ void fault_before_step(struct rank *rank, uint64_t step)
     let_be_slow(fault_is_on(FAULT_GPU, self, step));
     let_be_busy(fault_is_on(FAULT_SPINNERS, self, step) || fault_is_on(FAULT_SWITCHES, self, step));
     pass_the_lock(rank, step);
+    misuse_the_gpu(rank, step);
     if (fault_is_on(FAULT_HOST, self, step))
         burn_us(settings.fault_us);
     if (fault_is_on(FAULT_COPY, self, step) &&

@@ -44,23 +44,33 @@ static void copy(void *to, const void *from, size_t bytes, int kind, enum direct
         counted_copy(direction, bytes);
 }
 
-static void capture_graph(struct rank *rank)
+static cudaGraphExec_t captured(int64_t kernels)
 {
     uint64_t duration_ns = (uint64_t)settings.kernel_us * 1000;
     void *arguments[] = {&duration_ns};
+    cudaGraphExec_t exec = NULL;
     cudaGraph_t graph = NULL;
     cudaStream_t stream;
     int status;
 
     CALL(cudaStreamCreateWithFlags, &stream, cudaStreamNonBlocking);
     CALL(cudaStreamBeginCapture, stream, cudaStreamCaptureModeThreadLocal);
-    for (int i = 0; i < 5; i++)
+    for (int64_t i = 0; i < kernels; i++)
         CALL(cudaLaunchKernel, standin_timed_kernel(), grid, block, arguments, 0, stream);
     CALL(cudaStreamIsCapturing, stream, &status);
     CALL(cudaStreamEndCapture, stream, &graph);
-    CALL(cudaGraphInstantiate, &rank->graph, graph, 0);
+    CALL(cudaGraphInstantiate, &exec, graph, 0);
     CALL(cudaGraphDestroy, graph);
     CALL(cudaStreamDestroy, stream);
+    return exec;
+}
+
+void capture_once(int64_t kernels)
+{
+    cudaGraphExec_t exec = captured(kernels);
+
+    CALL(cudaGraphLaunch, exec, NULL);
+    CALL(cudaGraphExecDestroy, exec);
 }
 
 void step_prepare(struct rank *rank)
@@ -71,7 +81,7 @@ void step_prepare(struct rank *rank)
     CALL(cudaMalloc, (void **)&rank->device_loss, 4096);
     CALL(cudaHostAlloc, (void **)&rank->host_loss, 4096, 0);
     CALL(cudaMemset, rank->device_loss, 0, 4096);
-    capture_graph(rank);
+    rank->graph = captured(5);
 }
 
 void step_backward(struct rank *rank, uint64_t step, cudaEvent_t *ready, cudaEvent_t *done)

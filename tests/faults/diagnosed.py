@@ -23,9 +23,6 @@ from tests.faults.registry import EPISODES
 from tests.faults.truth import Truth, pair
 from tests.support.standin_gpu import built
 
-GRACE_NS = 5_000_000_000
-"""Behind the fault, in which a chain may still be opened for it."""
-
 IMPACT = 0.04
 """A step must be longer by this part, or the fault is none: whatever was injected."""
 
@@ -116,7 +113,7 @@ def find(episode: Episode, recording: Recording) -> Finding:
     began_ns, ended_ns = _times(episode, recording.faulty, truth.window)
     opened = [told for told in diagnose(recording.faulty) if told.change is Change.OPENED]
     clean = [told for told in diagnose(recording.clean) if told.change is Change.OPENED]
-    of_fault = tuple(told for told in opened if began_ns <= told.now_ns <= ended_ns + GRACE_NS)
+    of_fault = tuple(told for told in opened if began_ns <= told.now_ns <= ended_ns + episode.grace_ns)
     others = tuple(told for told in opened if told not in of_fault)
     return Finding(episode, _impact(episode, truth), began_ns, ended_ns, of_fault, (*others, *clean))
 

@@ -10,6 +10,7 @@ from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, replace
 from enum import StrEnum
 
+from exporter.units import NANOSECONDS
 from tests.faults.job import Injector, Place, Window
 
 
@@ -31,6 +32,12 @@ class Cause(StrEnum):
     NCCL_HANG = "nccl_hang"
     NOT_HOST = "not_host"
     CUDA_OOM = "cuda_oom"
+    ALLOCATION_CHURN = "allocation_churn"
+    MEMORY_LEAK = "memory_leak"
+    PAGEABLE_COPY = "pageable_copy"
+    GRAPH_RECAPTURE = "graph_recapture"
+    GRAPH_ABANDONED = "graph_abandoned"
+    COLD_START = "cold_start"
     CRASH = "crash"
     OOM_KILLED = "oom_killed"
     NONE = "none"
@@ -79,6 +86,8 @@ class Episode:
     every, repeats: steps from one window to the next, and how many there are. ranks: of the job; the truth is told for each.
     period: steps that are alike come this often (--sync-every).
     is_decoy: looks like a fault to who counts events, and delays nothing that matters.
+    costs_nothing: its steps are no longer for it, or there are none yet that they could be longer than; it is told all the same,
+    in its own time. grace_seconds: behind the fault, in which it may still be told.
     hang_seconds: how long a run that hangs is left alone before it is ended. step_seconds: about, without the fault.
     """
 
@@ -99,6 +108,8 @@ class Episode:
     period: int = 1
     end: End = End.WHOLE
     is_decoy: bool = False
+    costs_nothing: bool = False
+    grace_seconds: float = 5.0
     hang_seconds: float = 8.0
     step_seconds: float = 0.0135
 
@@ -106,6 +117,11 @@ class Episode:
     def injects_nothing(self) -> bool:
         """Whether its faulty run is like the other one: what makes steps longer in it is this machine's own doing."""
         return not self.fault and self.scene is plain
+
+    @property
+    def grace_ns(self) -> int:
+        """Behind the fault, in which a chain may still be opened for it."""
+        return round(self.grace_seconds * NANOSECONDS)
 
     @property
     def windows(self) -> tuple[Window, ...]:

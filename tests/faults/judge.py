@@ -23,6 +23,12 @@ from tests.support.standin_gpu import MS, built
 NOT_OF_THE_HOST = {
     Cause.NONE,
     Cause.NOT_HOST,
+    Cause.ALLOCATION_CHURN,
+    Cause.MEMORY_LEAK,
+    Cause.PAGEABLE_COPY,
+    Cause.GRAPH_RECAPTURE,
+    Cause.GRAPH_ABANDONED,
+    Cause.COLD_START,
     Cause.CUDA_OOM,
     Cause.CRASH,
     Cause.OOM_KILLED,

@@ -69,10 +69,20 @@ def _faults() -> Iterator[tuple[Episode, float]]:
     for share, slower in ((0.3, 0.05), (0.35, 0.1), (0.6, 0.6), (1.0, 1.0)):
         ((episode, _),) = _of_length("slow-rank", share)
         yield episode, slower
+    yield from _gpu_faults()
+
+
+def _gpu_faults() -> Iterator[tuple[Episode, float]]:
     for factor in (1.1, 1.3, 2.0, 3.0):
         yield _with("slow-gpu", factor - 1, f"--fault-factor={factor}")
     for mib in (64, 256):
         yield _with("slow-copy", mib / 200, f"--fault-bytes={mib * _MIB}")
+    for pairs in (10, 20, 40):
+        yield _with("churn", pairs / 20, f"--fault-threads={pairs}")
+    for us in (3_000, 10_000, 30_000):
+        yield _with("recapture", us / 10_000, f"--fault-us={us}")
+    for name in ("leak", "abandoned-capture"):
+        yield _with(name, WEAK / 2)
 
 
 def _network_faults() -> Iterator[tuple[Episode, float]]:
@@ -94,6 +104,8 @@ DECOYS = (
     "idle-thread",
     "out-of-memory-survived",
 )
+FIRST = {"cold-start": 5}
+"""Episodes that begin with the job, and how often they are made."""
 LAST = {"hung-rank": 12, "out-of-memory": 10, "crash": 5, "oom-killed": 5}
 """Episodes that end the job, and how often they are made."""
 
@@ -135,12 +147,19 @@ def _once(episode: Episode) -> Episode:
     )
 
 
+def _at_first(episode: Episode) -> Episode:
+    """One whose window is the job's first steps."""
+    return replace(episode, steps=episode.window.end + round(episode.grace_seconds / episode.step_seconds))
+
+
 def long_sessions() -> Iterator[Episode]:
     """At least 240 episodes, decoys not counted."""
     for episode, slower in _faults():
         yield again(episode, slower, WINDOWS)
     for name, times in LAST.items():
         yield from [_once(EPISODES[name])] * times
+    for name, times in FIRST.items():
+        yield from [_at_first(EPISODES[name])] * times
     for name in DECOYS:
         yield again(EPISODES[name], 0.0, WINDOWS)
 
@@ -149,6 +168,8 @@ def short_sessions() -> Iterator[Episode]:
     """About twenty episodes, and a decoy."""
     for name in SHORT:
         yield again(EPISODES[name], 0.0 if EPISODES[name].is_decoy else 1.5, 2)
+    yield again(EPISODES["leak"], WEAK / 2, 1)
+    yield again(EPISODES["recapture"], 1.0, 1)
     yield _once(EPISODES["hung-rank"])
     yield _once(EPISODES["crash"])
 

@@ -17,7 +17,7 @@ from exporter.units import NANOSECONDS
 from tests.faults.campaign.co_occurrence import Alarm, alarms
 from tests.faults.campaign.plan import is_last
 from tests.faults.campaign.session import Session
-from tests.faults.diagnosed import ACCEPTED, GRACE_NS, Told, diagnose
+from tests.faults.diagnosed import ACCEPTED, Told, diagnose
 from tests.faults.episode import Cause, Episode
 from tests.faults.job import COMM, Step, Window
 from tests.faults.recording import RecordedRun
@@ -37,6 +37,7 @@ SETTLED_NS = 5 * NANOSECONDS
 """Of a job: its first steps are not compared."""
 DISTURBED = 0.1
 """Seconds in which nothing was injected and half of the steps were longer by this part: the machine has other work."""
+RULES_LOOK_BACK_NS = 10 * NANOSECONDS
 Z = 1.96  # 95 %, two-sided
 _OF_A_RANK = {Cause.SLOW_RANK, Cause.NCCL_HANG}
 
@@ -45,7 +46,7 @@ _OF_A_RANK = {Cause.SLOW_RANK, Cause.NCCL_HANG}
 class Case:
     """One window. impact: by which part its steps were longer; None where none ended.
 
-    opened: chains from its begin to GRACE_NS behind its end, in order. last: the same, as they were when resolved.
+    opened: chains from its begin to the episode's grace behind its end, in order. last: the same, as they were when resolved.
     told_impact: the impact between the moments at which the first of them says that it began and ended.
     alarms: of the other rules, in the same time.
     """
@@ -67,7 +68,8 @@ class Case:
     @property
     def is_strong(self) -> bool:
         """Whether it is to be found within seconds."""
-        return self.is_positive and (self.impact is None or self.impact >= STRONG)
+        is_felt = self.is_positive and not self.episode.costs_nothing
+        return is_felt and (self.impact is None or self.impact >= STRONG)
 
     @property
     def is_weak(self) -> bool:
@@ -169,13 +171,13 @@ def score(session: Session) -> Scored:
     rules = list(alarms(session.gauges))
     cases = []
     for began_ns, ended_ns in _spans(session):
-        until_ns = ended_ns + GRACE_NS
+        until_ns = ended_ns + session.episode.grace_ns
         during = [one for one in opened if began_ns <= one.now_ns <= until_ns]
         mine = tuple(one for one in during if _is_of(resolved.get(one.chain.id, one.chain), began_ns))
         cases.append(
             Case(
                 session.episode,
-                None if is_last(session.episode) else _impact(session, began_ns, ended_ns),
+                _impact(session, began_ns, ended_ns) if _is_measured(session.episode) else None,
                 began_ns,
                 ended_ns,
                 mine,
@@ -190,7 +192,8 @@ def score(session: Session) -> Scored:
     others += [one for case in cases if not case.is_positive for one in case.opened]
     disturbed = tuple(one for one in others if is_excused(session, one))
     run_ns = session.run.ticks[-1].now_ns - session.run.ticks[0].now_ns
-    positive_ns = sum(case.ended_ns + GRACE_NS - case.began_ns for case in cases if case.is_positive)
+    grace_ns = session.episode.grace_ns
+    positive_ns = sum(case.ended_ns + grace_ns - case.began_ns for case in cases if case.is_positive)
     return Scored(
         tuple(case for case in settled if case.is_positive),
         tuple(one for one in others if one not in disturbed),
@@ -200,6 +203,11 @@ def score(session: Session) -> Scored:
         tuple(_noise(session)),
         tuple(_fresh(rules, [(case.began_ns, case.ended_ns) for case in cases if case.is_positive])),
     )
+
+
+def _is_measured(episode: Episode) -> bool:
+    """Whether steps tell what its fault costs."""
+    return not (is_last(episode) or episode.costs_nothing)
 
 
 def _is_of(chain: Chain, began_ns: int) -> bool:
@@ -229,7 +237,7 @@ def _cycles(run: RecordedRun, rank: int) -> list[Step]:
 
 def _told_impact(session: Session, began_ns: int, told: Told | None, resolved: Mapping[str, Chain]) -> float | None:
     chain = told and resolved.get(told.chain.id)
-    if chain is None or is_last(session.episode):
+    if chain is None or not _is_measured(session.episode):
         return None
     steps = _cycles(session.run, session.episode.culprit_rank or 0)
     base_ns = _base_ns(steps, began_ns, session.episode.period)
@@ -333,7 +341,7 @@ def _fresh(rules: Sequence[Alarm], faults: Sequence[tuple[int, int]]) -> Iterato
     for rule in rules:
         is_new = rule.now_ns - last_ns.get(rule.rule, 0) > 3 * NANOSECONDS
         last_ns[rule.rule] = rule.now_ns
-        in_fault = any(began_ns <= rule.now_ns <= ended_ns + 2 * GRACE_NS for began_ns, ended_ns in faults)
+        in_fault = any(began_ns <= rule.now_ns <= ended_ns + RULES_LOOK_BACK_NS for began_ns, ended_ns in faults)
         if is_new and not in_fault:
             yield rule
 

@@ -51,6 +51,7 @@ def figures(scored: Sequence[Scored]) -> str:
     of_host = [case for case in cases if case.is_of_the_host]
     strong = [case for case in of_host if case.is_strong]
     weak = [case for case in of_host if case.is_weak]
+    quiet_ones = [case for case in cases if case.episode.costs_nothing]
     found = [case for case in cases if case.first]
     false_alarms = [told for one in scored for told in one.false_alarms]
     disturbed = sum(len(one.disturbed) for one in scored)
@@ -77,6 +78,11 @@ def figures(scored: Sequence[Scored]) -> str:
             f"recall from {WEAK[0]:.0%} to {WEAK[1]:.0%}",
             _text(share(map(_is_found, weak))),
             _text(share(map(_is_ruled, weak))),
+        ),
+        (
+            "recall of what makes no step longer",
+            _text(share(map(_is_found, quiet_ones))),
+            _text(share(map(_is_ruled, quiet_ones))),
         ),
         (
             "right cause first",
