@@ -44,6 +44,13 @@ LABEL_MEANINGS = {
     "direction": "`h2d`, `d2h`, `d2d`, `h2h` as the caller asked; `default` where the addresses decide (`cudaMemcpyDefault`,"
     " `cuMemcpy`); `peer` between two devices. Of a disk `read`,"
     " `write`, `flush`, `discard` or `other`; of an interface `received` or `sent`.",
+    "memory": "The host's side of a copy: `pinned`, by an allocation or registration that was seen; `pageable`; `unknown` of a"
+    " process that is older than the exporter, and may have pinned it before.",
+    "blocking": "`true` where the call returns when the host's memory has been read or written: it is not asynchronous, or the"
+    " memory is pageable and the driver copies it piece by piece. Else `false`.",
+    "source": "`direct` for kernels that are launched one by one, `graph` for those in graphs that are launched.",
+    "blocks": "At most so many blocks in the grid, and more than the value before: `1`, `8`, `64`, `512`, `4096`, `+Inf`.",
+    "threads": "At most so many threads in a block, likewise: `32`, `64`, `128`, `256`, `512`, `+Inf`.",
     "device": "A disk as in /proc/diskstats, such as `nvme0n1`, at most 64, then `other`. Of waits also `unknown`.",
     "member": "`traced` for a process that made calls itself, `worker` for one that it, or another worker of it, has made.",
     "family": "`ipv4` or `ipv6`: what is on the wire, also where an IPv6 socket speaks IPv4.",
@@ -56,8 +63,11 @@ LABEL_MEANINGS = {
     " `poll`, a time-out (`sleep`), a `child`; `stopped`; `other`. Of a wait chain also `unresolved`.",
     "cause": "Why the GPU had to wait: see [accounting.md](accounting.md). Of a chain also `peer_rank`, this rank waits for"
     " another one; `slow_rank`, the others wait for this one; `nccl_hang`, it never comes; `cuda_oom`; `crash`; `oom_killed`, by"
-    " the kernel; `not_host`, no resource of the host explains it.",
-    "effect": "What takes longer: `gap`, the time between two calls; `sync`; `collective`; `alloc`; `exit`, nothing any more.",
+    " the kernel; `not_host`, no resource of the host explains it; of these `allocation_churn`, `pageable_copy`, `pcie` (the link"
+    " is full) and `graph_recapture`, what the job itself does, and `gpu_throttled` and `gpu_contention`, what its GPU does. Of"
+    " jobs whose steps are no longer for it `memory_leak`, `graph_abandoned` and `cold_start`.",
+    "effect": "What takes longer: `gap`, the time between two calls; `sync`; `launch`; `memcpy`; `collective`; `alloc`; `graph`,"
+    " captures and what is made of them; `exit`, nothing any more.",
     "severity": "`low`, `medium`, `high` or `critical`: from 5, 10, 25 and 50 % of the time lost, as far as the cause"
     " explains it.",
     "chain_id": "32 hexadecimal digits, the trace id of the episode.",
@@ -109,7 +119,8 @@ LABEL_MEANINGS = {
     "format": "`text`, `openmetrics` or `protobuf`.",
     "receiver": "An OTLP receiver: `default` for the one of the flags and the environment, else the name of its table in the"
     " file.",
-    "result": "What became of a stack: `named`, `located`, `unnamed`, `failed` or `left_out`.",
+    "result": "What became of a stack: `named`, `located`, `unnamed`, `failed` or `left_out`. Of a capture `captured` or"
+    " `failed`.",
     "signal": "`logs` or `traces`.",
     "fate": "Of a log record or a span: `delivered`; `rejected`, by a receiver that does not want it, or none of its kind;"
     " `dropped`, because too many were waiting.",
@@ -145,6 +156,9 @@ LOSS_MEANINGS = {
     LossReason.MEMORY_GROUPS_FULL: "The table of groups short of memory was full: reclaim and OOM kills of some are missing.",
     LossReason.RECLAIMS_FULL: "More tasks freed memory at a time than there is room for: a direct reclaim is missing.",
     LossReason.ALLOCATORS_FULL: "The table of page allocations was full: those of a process are missing.",
+    LossReason.PINNED_FULL: "The table of pinned memory was full, or a range had too many parts: it is taken for pageable.",
+    LossReason.COPIES_FULL: "The table of copies by memory was full: those of a process are missing.",
+    LossReason.GRAPHS_FULL: "A table of graphs was full: kernels of some, or all graphs of a process, are missing.",
     LossReason.RETRANSMITS_FULL: "The table of segments sent again was full: those of some control groups are missing.",
     LossReason.CADENCE_FULL: "The table of what recurs in steps was full: steps of a process are not found.",
 }

@@ -17,8 +17,9 @@ from exporter.collectors import COLLECTORS
 from exporter.collectors.sched import Sched
 from exporter.diagnosis import Diagnosis
 from exporter.governor import Governor
-from exporter.kernel.abi import Copy, Culprit, IntervalKind, ThreadState, Victim
+from exporter.kernel.abi import Copy, Culprit, HostMemory, IntervalKind, ThreadState, Victim
 from exporter.kernel.calibration import CallCost
+from exporter.kernel.gpu_rows import GraphRow
 from exporter.kernel.rows import Tables
 from exporter.ledger import Ledger
 from exporter.model import Identity, Snapshot
@@ -53,7 +54,25 @@ def training() -> Snapshot:
             allocated_bytes=8_589_934_592,
             freed_bytes=1_073_741_824,
             unknown_frees=process - 1,
+            live_allocations=311,
+            peak_bytes=8_053_063_680,
+            managed_bytes=268_435_456,
+            pinned_bytes=134_217_728,
         )
+        kernel.copied(
+            process,
+            Copy.HOST_TO_DEVICE,
+            HostMemory.PINNED,
+            copies=1,
+            copied_bytes=1_048_576 * process,
+            total_ns=9_000,
+            is_blocking=False,
+        )
+        kernel.copied(
+            process, Copy.DEVICE_TO_HOST, HostMemory.PAGEABLE, copies=1, copied_bytes=4_096, total_ns=2_000_000
+        )
+        kernel.graphs(process, GraphRow(5, 3, 1, 40_000_000, 7, 3, 9_000_000, 2, 0, 500, 60_000))
+        kernel.geometry(process, grid=4, block=3, launches=23)
         kernel.call(process, "cudaMalloc", durations_ns=[1_500, 2_000, 90_000])
         kernel.call(process, "cuMemAlloc", untimed=3)
         kernel.call(process, "cudaLaunchKernel", durations_ns=[4_000] * 23)
@@ -100,7 +119,7 @@ def _add_waits(kernel: FakeTables) -> None:
         runnable_ns=102_000_000,
     )
     dry_ns = {pipe: 800_000_000, runnable: 50_000_000, ThreadState.THROTTLED: 25_000_000}
-    kernel.feeding(2, dry_ns=dry_ns, hits=(6_400, 64, 64))
+    kernel.feeding(2, dry_ns=dry_ns, hits=(6_400, 64, 64), kernels=23)
     kernel.chain(2, pipe, {on_cpu: 100_000_000, runnable: 200_000_000, ThreadState.IO: 500_000_000})
     kernel.beats(2, [(120_000_000 * number, 7) for number in range(1, 17)])
     kernel.blame(2, 300_000_000, comm=b"stress")

@@ -116,8 +116,8 @@ class TestAdding:
 
         assert [family.metric for family in families] == [
             catalog.CUDA_OPERATIONS,
-            catalog.CUDA_MEMORY_LIVE,
             catalog.NCCL_COMMUNICATOR_INFO,
+            catalog.CUDA_MEMORY_LIVE,
         ]
 
     def test_reading_twice_gives_the_same(self) -> None:

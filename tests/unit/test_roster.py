@@ -22,7 +22,7 @@ NOBODY = {"environ": b"", "cgroup": b"0::/\n"}
 
 def row(tgid: int = 100, start_ns: int = START_NS, comm: bytes = b"python") -> ProcessRow:
     """A process as the kernel's table has it."""
-    return ProcessRow(tgid, start_ns, 7, (0,) * 6, 0, 0, 0, 0, 0, comm)
+    return ProcessRow(tgid, start_ns, 7, (0,) * 6, *(0,) * 10, comm)
 
 
 def communicator(rank: int, ranks: int, digest: int = 1, created_ns: int = 1) -> CommunicatorRow:
