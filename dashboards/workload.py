@@ -13,6 +13,7 @@ _CULPRIT = of_workloads("gpustall_culprit_seconds_total", 'culprit!=""')
 _TIME = of_workloads("gpustall_thread_time_seconds_total", FEEDING)
 _PROCESSES = of_workloads("gpustall_workload_info")
 _RUNTIME = 'api="runtime"'
+GPU_WAIT = 'state="gpu_wait"'
 
 
 """What is known of a node and not of a rank."""
@@ -164,6 +165,93 @@ _CUDA = (
     ),
 )
 
+_COPIES = 'blocking="true"'
+_STEP_TIME = (
+    f"(sum(rate({of_workloads('gpustall_step_duration_seconds_sum')}[$__rate_interval]))"
+    f" or histogram_sum(sum(rate({of_workloads('gpustall_step_duration_seconds')}[$__rate_interval]))))"
+)
+"""Seconds of steps in a second: as many as there are ranks that make steps."""
+
+_GIVEN = (
+    graph(
+        "Kernels",
+        "Given to the GPU in a second, one by one or in graphs.",
+        Query(
+            f"sum by (source) (rate({of_workloads('gpustall_kernel_launches_total')}[$__rate_interval]))", "{{source}}"
+        ),
+        unit="ops",
+        is_stacked=True,
+    ),
+    graph(
+        "Steps that the host sets the pace of",
+        "Part of a step in which no thread that feeds the GPU waits for it. Near 1 the GPU waits for the host: launch less, larger"
+        " or in graphs.",
+        Query(
+            f"1 - sum(rate({of_workloads('gpustall_thread_time_seconds_total', FEEDING, GPU_WAIT)}[$__rate_interval]))"
+            f" / {_STEP_TIME}",
+            "host",
+        ),
+        unit="percentunit",
+    ),
+    graph(
+        "Kernels by the size of their grid",
+        "At most so many blocks. A GPU has some 130 places for blocks and more: a smaller grid leaves part of it idle.",
+        Query(
+            f"sum by (blocks) (rate({of_workloads('gpustall_kernel_launch_sizes_total')}[$__rate_interval]))",
+            "{{blocks}}",
+        ),
+        unit="ops",
+        is_stacked=True,
+    ),
+    graph(
+        "Copies that are waited for: how fast",
+        "Bytes in a second of such calls, by direction and memory. Pageable memory is copied twice, and reaches a third of what"
+        " pinned memory does.",
+        Query(
+            f"sum by (direction, memory) (rate({of_workloads('gpustall_memcpy_host_bytes_total', _COPIES)}[$__rate_interval]))"
+            " / sum by (direction, memory)"
+            f" (rate({of_workloads('gpustall_memcpy_host_time_seconds_total', _COPIES)}[$__rate_interval]))",
+            "{{direction}}, {{memory}}",
+        ),
+        unit="Bps",
+    ),
+    graph(
+        "Copies that are waited for: how long",
+        "Part of the time of a rank that is spent in them.",
+        Query(
+            "sum by (direction, memory)"
+            f" (rate({of_workloads('gpustall_memcpy_host_time_seconds_total', _COPIES)}[$__rate_interval]))"
+            f" / scalar(count({_PROCESSES}))",
+            "{{direction}}, {{memory}}",
+        ),
+        unit="percentunit",
+    ),
+    graph(
+        "Graphs",
+        "Captures, instantiations and launches in a second; and how many are open, or were made and never launched.",
+        Query(
+            f"sum by (result) (rate({of_workloads('gpustall_graph_captures_total')}[$__rate_interval]))",
+            "{{result}} a second",
+        ),
+        Query(f"sum(rate({of_workloads('gpustall_graph_instantiations_total')}[$__rate_interval]))", "made a second"),
+        Query(f"sum(rate({of_workloads('gpustall_graph_launches_total')}[$__rate_interval]))", "launched a second"),
+        Query(f"sum({of_workloads('gpustall_graph_open_captures')})", "open captures"),
+        Query(f"sum({of_workloads('gpustall_graph_never_launched')})", "never launched"),
+        unit="short",
+    ),
+    graph(
+        "Memory that is not simply the GPU's",
+        "Managed memory, which moves between host and GPU and may be more than that has; pinned memory of the host; and the most"
+        " that was allocated at a time.",
+        Query(f"sum by (rank) ({of_workloads('gpustall_cuda_memory_peak_bytes')})", "rank {{rank}}: most"),
+        Query(f"sum by (rank) ({of_workloads('gpustall_cuda_memory_managed_bytes')})", "rank {{rank}}: managed"),
+        Query(f"sum by (rank) ({of_workloads('gpustall_cuda_memory_pinned_bytes')})", "rank {{rank}}: pinned"),
+        unit="bytes",
+        width=24,
+    ),
+)
+"""What the GPU is given to do."""
+
 _BY_CONTAINER = "sum by (node, container)"
 _OF_CONTAINER = "{{container}} on {{node}}"
 
@@ -300,6 +388,7 @@ BOARD = Board(
         Row("Steps", _STEPS),
         Row("Network", _SOCKETS, is_collapsed=True),
         Row("CUDA", _CUDA),
+        Row("Kernels, copies, graphs", _GIVEN, is_collapsed=True),
         Row("Containers", _CONTAINERS, is_collapsed=True),
     ),
 )

@@ -19,6 +19,7 @@ _EFFECTS = {
     Effect.SYNC: "waits for the GPU",
     Effect.MEMCPY: "copies",
     Effect.ALLOC: "allocations",
+    Effect.GRAPH: "captures of graphs",
     Effect.COLLECTIVE: "collectives",
     Effect.GAP: "the time between calls",
     Effect.EXIT: "the end of the process",
@@ -78,6 +79,12 @@ def _lost(episode: Episode, process: ProcessSum | None) -> str:
         return f"{name} was ended by the kernel, for want of memory ({cause})"
     if report.cause is Cause.CUDA_OOM:
         return f"{name} has run out of GPU memory ({cause})"
+    if report.cause is Cause.MEMORY_LEAK:
+        return f"{name} takes more and more of the GPU's memory ({cause})"
+    if report.cause is Cause.GRAPH_ABANDONED:
+        return f"{name} has begun a capture of a graph that does not end ({cause})"
+    if report.cause is Cause.COLD_START:
+        return f"{name} had a cold start that took {share} of the time until its steps were steady ({cause})"
     if report.cause is Cause.PEER_RANK:
         return f"{name} {'waited' if is_over else 'waits'} for rank {report.peer} {share} of its time ({cause})"
     if report.cause is Cause.SLOW_RANK:
