@@ -130,8 +130,8 @@ class Known(NamedTuple):
 class DeviceState(NamedTuple):
     """A GPU, mig "", or a MIG instance of it, as whoever looks for causes sees it.
 
-    throttled_ns: cumulative by reason. sampled_ns: CLOCK_MONOTONIC of the last good sample; an old one says that the GPU hangs or is
-    lost. link_bytes_per_second: what the PCIe link can carry one way now, 0 unknown. Bytes are 0 where they are not told.
+    throttled_ns: cumulative by reason. sampled_ns: CLOCK_MONOTONIC of the last good sample; an old one says that the GPU hangs or
+    is lost. link_bytes_per_second: what the PCIe link can carry one way now, 0 unknown. Bytes are 0 where they are not told.
     process_bytes: tgid as the driver tells -> bytes; of those that compute there now.
     """
 

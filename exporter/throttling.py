@@ -2,8 +2,8 @@
 
 In: the bits of a sample, and when it was taken. Out: nanoseconds by reason, which never go back. Pure.
 
-The driver has counters of its own for five of these reasons, only in new releases and not in one unit, so that a series would not be
-one thing everywhere: they are not used.
+The driver has counters of its own for five of these reasons, in new releases only and not in one unit. With them a series would
+not be one thing everywhere, so they are not used.
 """
 
 from __future__ import annotations
@@ -46,16 +46,19 @@ class Throttling:
     def __init__(self, longest_ns: int) -> None:
         self._longest_ns = longest_ns
         self._sampled_ns: int | None = None
-        self._booked = dict.fromkeys(REASONS, 0)
+        self._booked: dict[str, int] = {}
 
     def add(self, bits: int | None, now_ns: int) -> None:
         """A sample, taken now. bits: None where it does not tell."""
         before_ns, self._sampled_ns = self._sampled_ns, now_ns if bits is not None else None
-        if bits is None or before_ns is None or now_ns - before_ns > self._longest_ns:
+        if bits is None:
+            return
+        self._booked = self._booked or dict.fromkeys(REASONS, 0)
+        if before_ns is None or now_ns - before_ns > self._longest_ns:
             return
         for reason in reasons_of(bits):
             self._booked[reason] += now_ns - before_ns
 
     def booked(self) -> Mapping[str, int]:
-        """Every reason, 0 included: one that comes later is seen as growth."""
+        """Every reason, 0 included, so that one that comes later is seen as growth; none before a sample that tells."""
         return dict(self._booked)
