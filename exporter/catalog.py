@@ -788,8 +788,8 @@ DEVICE_PCIE_THROUGHPUT = Metric(
     "By/s",
     Kind.GAUGE,
     ("gpu", "direction"),
-    "Bytes over PCIe in a second, measured by the driver for 20 ms, from the begin of each look to its end, one in 10 s; only where"
-    " it does not count them.",
+    "Bytes over PCIe in a second, as the driver measures them for 20 ms from the begin of a look to its end, one look in 10 s; only"
+    " where it does not count them.",
 )
 DEVICE_PCIE_REPLAYS = Metric(
     "gpustall_device_pcie_replays_total",
@@ -813,8 +813,8 @@ DEVICE_NVLINK_ERRORS = Metric(
     "{error}",
     Kind.COUNTER,
     ("gpu", "kind"),
-    "Errors of all NVLinks of the GPU: packets sent again, links trained anew, checksums that were wrong. Read twice a minute where"
-    " each link is asked by itself.",
+    "Errors of all NVLinks of the GPU: packets sent again, links trained anew, checksums that were wrong. Read twice a minute"
+    " where each link is asked by itself.",
 )
 DEVICE_MIG = Metric(
     "gpustall_device_mig_enabled",

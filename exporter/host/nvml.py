@@ -3,8 +3,8 @@
 In: libnvidia-ml.so.1, which is the driver's own. Out: frozen records of exporter/devices.py. Any call may block for as long as
 the driver likes. So its name is told beforehand, through `note`, to exporter/surroundings/device.py, which does not wait itself.
 
-Nothing is imported before the library is there: nvidia-ml-py takes 4.3 MiB and 10 ms. A sample is 15 calls, which take 0.2 ms with
-the stand-in. An open handle keeps the driver from being unloaded and the GPU from being reset.
+Nothing is imported before the library is there: nvidia-ml-py takes 4.3 MiB and 10 ms. A sample is 15 calls: 0.2 ms with the
+stand-in. An open handle keeps the driver from being unloaded and the GPU from being reset.
 """
 
 from __future__ import annotations
