@@ -606,8 +606,8 @@ DEVICE_UP = Metric(
     "",
     Kind.GAUGE,
     ("gpu",),
-    "1 while the driver answers for the GPU; 0 when its last good sample is older than 5 s or there was none: it hangs, is lost or"
-    " its driver is gone. Its other gauges are absent then.",
+    "1 while the driver answers for the GPU; 0 when its last good sample is older than 5 s or there was none: it hangs, is lost"
+    " or its driver is gone. Its other gauges are absent then.",
 )
 DEVICE_ERRORS = Metric(
     "gpustall_device_errors_total",
@@ -624,8 +624,8 @@ DEVICE_THROTTLED = Metric(
     "s",
     Kind.COUNTER,
     ("gpu", "reason"),
-    "Time that the clocks were held down, sampled once a second: each sample stands for the time from the one before until itself,"
-    " and for none after a gap of more than 2 s. Reasons overlap. An idle GPU counts nowhere.",
+    "Time that the clocks were held down, sampled once a second: each sample stands for the time from the one before until"
+    " itself, and for none after a gap of more than 2 s. Reasons overlap. An idle GPU counts nowhere.",
 )
 DEVICE_CLOCK = Metric(
     "gpustall_device_clock_hertz",
@@ -788,8 +788,8 @@ DEVICE_PCIE_THROUGHPUT = Metric(
     "By/s",
     Kind.GAUGE,
     ("gpu", "direction"),
-    "Bytes over PCIe in a second, as the driver measures them for 20 ms from the begin of a look to its end, one look in 10 s; only"
-    " where it does not count them.",
+    "Bytes over PCIe in a second, as the driver measures them for 20 ms from the begin of a look to its end, one look in 10 s;"
+    " only where it does not count them.",
 )
 DEVICE_PCIE_REPLAYS = Metric(
     "gpustall_device_pcie_replays_total",

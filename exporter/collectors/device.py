@@ -1,7 +1,7 @@
 """What holds a GPU back itself: its clocks, its heat, its memory, its links, its errors; and who has its memory?
 
 In: what is known of each GPU, as a sampler keeps it; nothing here asks the driver. Out: totals of the machine, and memory by
-traced process. A GPU whose last sample is old has no gauges but `up`, and keeps its counters. Cost of a scrape: 0.1 ms for each GPU.
+traced process. A GPU whose last sample is old has no gauges but `up`, and keeps its counters. Cost of a scrape: 0.1 ms a GPU.
 """
 
 from __future__ import annotations

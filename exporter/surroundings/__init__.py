@@ -81,7 +81,7 @@ def _network(around: Around) -> HostCollector:
 
 
 def _device(around: Around) -> HostCollector | None:
-    """The driver tells process ids of the machine, or of the namespace that it takes us to be in: whose is clear on the machine."""
+    """The driver tells process ids of the machine, or of the namespace that it takes us to be in: only there these are one."""
     if around.devices is None:
         return None
     is_clear = Path("/proc/self/ns/pid").stat().st_ino == PID_NAMESPACE_OF_MACHINE
