@@ -24,7 +24,7 @@ from exporter.devices import DeviceState, Facts, Known, Sample, Trouble, states_
 from exporter.errors import ExporterError, NotPossibleHere
 from exporter.host.nvml import DriverFailure, Note
 from exporter.throttling import Throttling
-from exporter.units import NANOSECONDS
+from exporter.units import NANOSECONDS, seconds
 
 log = logging.getLogger(__name__)
 
@@ -105,18 +105,19 @@ class _Stopping(Exception):
 class _Unanswered(ExporterError):
     """errand: the one that hangs."""
 
-    def __init__(self, errand: _Errand, seconds: float) -> None:
-        super().__init__(f"{errand.call} has not returned for {seconds:.3g} s; it is not asked again before that")
+    def __init__(self, errand: _Errand, after_seconds: float) -> None:
+        super().__init__(f"{errand.call} has not returned for {after_seconds:.3g} s; it is not asked again before that")
         self.errand = errand
 
 
 class _Errand:
     """Some calls of the driver for one purpose. is_over: it has returned, with an answer or an error. news: look again."""
 
-    def __init__(self, ask: Callable[[Note], Any]) -> None:
+    def __init__(self, ask: Callable[[Note], Any], clock_ns: Callable[[], int]) -> None:
         self._ask = ask
+        self._clock_ns = clock_ns
         self.call = ""
-        self.called_at = time.monotonic()
+        self.called_ns = clock_ns()
         self.is_over = False
         self.is_abandoned = False
         self.news = threading.Event()
@@ -127,7 +128,7 @@ class _Errand:
         """A call begins."""
         if self.is_abandoned:
             raise _Abandoned
-        self.call, self.called_at = call, time.monotonic()
+        self.call, self.called_ns = call, self._clock_ns()
 
     def run(self) -> None:
         """In the helper."""
@@ -189,7 +190,7 @@ class _Slot:
     book: _Book | None = None
     is_gone: bool = False
     failed: int = 0  # times in a row
-    next_at: float = 0.0
+    next_ns: int = 0
 
     def known(self) -> Known:
         """Of one that has never answered its number alone."""
@@ -197,12 +198,22 @@ class _Slot:
 
 
 class Sampler:
-    """start() and stop() by the thread that made it; the readers by any. round() is public for those who have their own clock."""
+    """start() and stop() by the thread that made it; the readers by any. round(): what start() does again and again.
 
-    def __init__(self, driver: Driver, pace: Pace = Pace(), clock_ns: Callable[[], int] = time.monotonic_ns) -> None:
+    clock_ns: CLOCK_MONOTONIC. wait: for news of an errand, so many seconds at most.
+    """
+
+    def __init__(
+        self,
+        driver: Driver,
+        pace: Pace = Pace(),
+        clock_ns: Callable[[], int] = time.monotonic_ns,
+        wait: Callable[[threading.Event, float], object] = threading.Event.wait,
+    ) -> None:
         self._driver = driver
         self._pace = pace
         self._clock_ns = clock_ns
+        self._wait = wait
         self._stopping = threading.Event()
         self._thread: threading.Thread | None = None
         self._helper: _Helper | None = None
@@ -210,7 +221,7 @@ class Sampler:
         self._is_open = False
         self._hung: _Errand | None = None  # while the driver is opened
         self._failed = 0  # times in a row that it could not be opened
-        self._next_open_at = 0.0
+        self._next_open_ns = 0
         self._slots: list[_Slot] = []
         self._troubles: Counter[tuple[str, Trouble]] = Counter()
         self._said: set[tuple[str, ...]] = set()
@@ -259,7 +270,7 @@ class Sampler:
 
     def _run(self) -> None:
         while not self._stopping.is_set():
-            began_at = time.monotonic()
+            began_ns = self._clock_ns()
             try:
                 self.round()
             except _Stopping:
@@ -270,7 +281,7 @@ class Sampler:
                 self._defect = error
             else:
                 self._defect = None
-            self._stopping.wait(max(self._pace.sample_seconds - (time.monotonic() - began_at), 0.0))
+            self._stopping.wait(max(self._pace.sample_seconds - seconds(self._clock_ns() - began_ns), 0.0))
 
     def round(self) -> None:
         """Sample every GPU that does not hang."""
@@ -292,7 +303,7 @@ class Sampler:
         """Whether it is open now."""
         if self._hung is not None and not self._hung.is_over:
             return False
-        if time.monotonic() < self._next_open_at:
+        if self._clock_ns() < self._next_open_ns:
             return False
         self._hung = None
         try:
@@ -310,7 +321,7 @@ class Sampler:
             self._opened(count)
             return True
         self._failed += 1
-        self._next_open_at = time.monotonic() + self._retry_seconds(self._failed)
+        self._next_open_ns = self._in(self._retry_seconds(self._failed))
         return False
 
     def _absent(self, error: NotPossibleHere) -> None:
@@ -321,8 +332,7 @@ class Sampler:
             log.debug("device: GPUs are not told of: %s", error.one_line())
         self.absence = error.one_line()
         self._failed += 1
-        seconds = self._retry_seconds(self._failed) if self._slots else self._pace.absent_seconds
-        self._next_open_at = time.monotonic() + seconds
+        self._next_open_ns = self._in(self._retry_seconds(self._failed) if self._slots else self._pace.absent_seconds)
 
     def _opened(self, count: int) -> None:
         self._is_open = True
@@ -330,7 +340,7 @@ class Sampler:
         self.absence = ""
         self._works("", "the NVIDIA driver answers again")
         for slot in self._slots:
-            slot.handle, slot.next_at, slot.is_gone = None, 0.0, slot.index >= count
+            slot.handle, slot.next_ns, slot.is_gone = None, 0, slot.index >= count
         known = {slot.index for slot in self._slots}
         self._slots += [_Slot(index) for index in range(count) if index not in known]
         self._slots.sort(key=lambda slot: slot.index)
@@ -339,7 +349,7 @@ class Sampler:
         """It has been loaded anew, or is about to go: nothing that it gave us is good any more."""
         self._is_open = False
         self._failed = 1
-        self._next_open_at = time.monotonic() + self._pace.first_retry_seconds
+        self._next_open_ns = self._in(self._pace.first_retry_seconds)
         try:
             self._ask(self._driver.close, self._pace.call_seconds)
         except ExporterError as error:
@@ -348,7 +358,7 @@ class Sampler:
     # ---- a GPU
 
     def _look_at(self, slot: _Slot) -> None:
-        if slot.is_gone or (slot.hung is not None and not slot.hung.is_over) or time.monotonic() < slot.next_at:
+        if slot.is_gone or (slot.hung is not None and not slot.hung.is_over) or self._clock_ns() < slot.next_ns:
             return
         gpu = str(slot.index)
         slot.hung = None
@@ -365,7 +375,7 @@ class Sampler:
             self._take(slot)
             self._note(gpu, error.trouble, str(error))
             slot.failed += 1
-            slot.next_at = time.monotonic() + self._retry_seconds(slot.failed)
+            slot.next_ns = self._in(self._retry_seconds(slot.failed))
             if error.trouble is Trouble.RELOADED:
                 self._close()
             else:
@@ -417,25 +427,28 @@ class Sampler:
 
     # ---- asking, and what is said
 
-    def _ask(self, ask: Callable[[Note], T], seconds: float) -> T:
-        """The answer. Raises what the driver does, _Unanswered, and _Stopping. seconds: for each call."""
-        errand = self._errand = _Errand(ask)
+    def _ask(self, ask: Callable[[Note], T], call_seconds: float) -> T:
+        """The answer. Raises what the driver does, _Unanswered, and _Stopping. call_seconds: for each call."""
+        errand = self._errand = _Errand(ask, self._clock_ns)
         helper = self._helper = self._helper or _Helper()
         helper.do(errand)
         while not errand.is_over:
             if self._stopping.is_set():
                 raise _Stopping
-            left_seconds = errand.called_at + seconds - time.monotonic()
+            left_seconds = call_seconds - seconds(self._clock_ns() - errand.called_ns)
             if left_seconds <= 0:
                 errand.is_abandoned = True
                 helper.leave()
                 self._helper = None
-                raise _Unanswered(errand, seconds)
-            errand.news.wait(left_seconds)
+                raise _Unanswered(errand, call_seconds)
+            self._wait(errand.news, left_seconds)
         if errand.error is not None:
             raise errand.error
         answer: T = errand.answer
         return answer
+
+    def _in(self, how_long_seconds: float) -> int:
+        return self._clock_ns() + int(how_long_seconds * NANOSECONDS)
 
     def _retry_seconds(self, failed: int) -> float:
         return min(self._pace.first_retry_seconds * 2.0 ** (failed - 1), self._pace.last_retry_seconds)

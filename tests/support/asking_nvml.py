@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 import time
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
@@ -70,8 +71,6 @@ def calls() -> list[str]:
 
 def imported(name: str) -> bool:
     """Whether a module is."""
-    import sys  # noqa: PLC0415 - of this process alone
-
     return name in sys.modules
 
 

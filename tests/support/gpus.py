@@ -19,6 +19,7 @@ from typing import Any
 from exporter import standin
 from exporter.devices import Facts, Known, Sample, Trouble
 from exporter.host.nvml import DriverFailure, Note
+from exporter.units import NANOSECONDS
 
 PATIENCE_SECONDS = 30
 
@@ -59,6 +60,56 @@ class FakeDevices:
         return self.counted
 
 
+class Held:
+    """What a call waits for that hangs."""
+
+    def __init__(self) -> None:
+        self._let_go = threading.Event()
+        self._lock = threading.Lock()
+        self.waiting = 0
+        """Calls that hang now."""
+
+    def wait(self) -> None:
+        """Hang."""
+        self._add(1)
+        self._let_go.wait(PATIENCE_SECONDS)
+        self._add(-1)
+
+    def _add(self, calls: int) -> None:
+        with self._lock:
+            self.waiting += calls
+
+    def let_go(self) -> None:
+        """Whatever hangs returns, and nothing hangs any more."""
+        self._let_go.set()
+
+
+class Clock:
+    """CLOCK_MONOTONIC, which goes on when it is told to; and while somebody waits for what hangs, for nothing else takes time."""
+
+    def __init__(self, held: Held | None = None) -> None:
+        self._held = held or Held()
+        self._given_up = 0  # calls that hang and are not waited for any more
+        self.now_ns = 100 * NANOSECONDS
+
+    def __call__(self) -> int:
+        """Nanoseconds."""
+        return self.now_ns
+
+    def pass_seconds(self, seconds: float) -> None:
+        """Time goes by."""
+        self.now_ns += int(seconds * NANOSECONDS)
+
+    def wait(self, event: threading.Event, seconds: float) -> None:
+        """Until there is news; or the whole time, if a call hangs that was to bring it."""
+        while not event.wait(0.001):
+            self._given_up = min(self._given_up, self._held.waiting)
+            if self._held.waiting > self._given_up:
+                self._given_up = self._held.waiting
+                self.pass_seconds(seconds)
+                return
+
+
 @dataclass
 class FakeGpu:
     """answers: what sample() gives or raises, one after the other; the last one for ever. held: sample() waits for it first."""
@@ -67,14 +118,14 @@ class FakeGpu:
     answers: list[Sample | Exception] = field(default_factory=lambda: [Sample(reasons=0)])
     failures: list[DriverFailure] = field(default_factory=list)
     xids: list[int] = field(default_factory=list)
-    held: threading.Event | None = None
+    held: Held | None = None
     times_closed: int = 0
 
     def sample(self, note: Note) -> Sample:
         """The next answer."""
         note("nvmlDeviceGetUUID")
         if self.held is not None:
-            self.held.wait(PATIENCE_SECONDS)
+            self.held.wait()
             note("nvmlDeviceGetPowerUsage")
         answer = self.answers.pop(0) if len(self.answers) > 1 else self.answers[0]
         if isinstance(answer, Exception):
@@ -103,7 +154,7 @@ class FakeDriver:
 
     gpus: list[FakeGpu | Exception]
     refusals: list[Exception] = field(default_factory=list)
-    held: threading.Event | None = None
+    held: Held | None = None
     calls: Counter[str] = field(default_factory=Counter)
 
     def open(self, note: Note) -> None:
@@ -111,7 +162,7 @@ class FakeDriver:
         note("nvmlInit")
         self.calls["open"] += 1
         if self.held is not None:
-            self.held.wait(PATIENCE_SECONDS)
+            self.held.wait()
         if self.refusals:
             raise self.refusals.pop(0)
 

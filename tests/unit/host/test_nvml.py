@@ -281,7 +281,9 @@ class TestMig:
 
     def test_compute_instances_of_one_gpu_instance_are_one(self, child: Child) -> None:
         """They share its memory."""
-        child.tell("gpu 0 mig 1", "gpu 0 instance 7 1000 10", "gpu 0 instance 7 1000 10", "gpu 0 instance_process 7 5 3")
+        child.tell(
+            "gpu 0 mig 1", "gpu 0 instance 7 1000 10", "gpu 0 instance 7 1000 10", "gpu 0 instance_process 7 5 3"
+        )
         (instance,) = child.do(there.sample).instances
 
         assert instance.memory == Memory(1000, 10, 990, 0)
