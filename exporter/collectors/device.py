@@ -23,6 +23,9 @@ MAX_PLACES: Final = 512
 MAX_XID: Final = 172
 """The last number in NVIDIA's catalogue of XID errors, which begins with 1 and has no gaps."""
 
+WATCHED_XIDS: Final = (48, 64, 74, 79, 95, 119, 120, 140)
+"""Those that alerts/device.rules.yaml watches for: told from 0 on, so that the first one is seen as one more."""
+
 _PER_MILLI: Final = 1_000_000  # milliwatts and millijoules to billionths
 _PER_CENT: Final = NANOSECONDS // 100
 
@@ -83,7 +86,8 @@ class Device:
         for reason, booked_ns in known.throttled_ns.items():
             series = Series(catalog.DEVICE_THROTTLED, (gpu, reason))
             self._books.count(source, self._machine, series, booked_ns)
-        for number, times in known.xids.items():
+        watched = dict.fromkeys(WATCHED_XIDS, 0) if known.sample else {}
+        for number, times in (watched | {**known.xids}).items():
             series = Series(catalog.DEVICE_XID_ERRORS, (gpu, xid_label(number)))
             self._books.count((source, number), self._machine, series, times)
         for metric, labels, value in counts_of(known.sample) if known.sample else ():

@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 import pytest
 
 from exporter import catalog
 from exporter.catalog import Metric
-from exporter.collectors.device import MAX_XID, Device
+from exporter.collectors.device import MAX_XID, WATCHED_XIDS, Device
 from exporter.devices import Facts, GpuProcess, Instance, Memory, Sample, Trouble
 from exporter.model import Identity
 from exporter.place_books import PlaceTotals
 from exporter.totals import Series, Total
+from tests.support.documents import ROOT
 from tests.support.gpus import FakeDevices, facts, known
 from tests.support.groups import traced
 
@@ -93,10 +95,14 @@ class TestGauges:
         assert of(totals, catalog.DEVICE_LINK_WIDTH, "0", "max") == 16
 
     def test_what_is_not_told_is_absent(self) -> None:
-        """All but that it answers, and what it is."""
+        """All but that it answers, what it is, and errors that have not come."""
         (of_machine,) = told(Sample()).values()
 
-        assert {series.metric for series in of_machine} == {catalog.DEVICE_UP, catalog.DEVICE_INFO}
+        assert {series.metric for series in of_machine} == {
+            catalog.DEVICE_UP,
+            catalog.DEVICE_INFO,
+            catalog.DEVICE_XID_ERRORS,
+        }
 
     def test_memory_without_a_sensor_has_no_temperature(self) -> None:
         """The driver says 0 then."""
@@ -144,11 +150,13 @@ class TestStale:
         """Up is 0, so that it can be told from a GPU that was never there."""
         one = known(self.FULL, NOW_NS, throttled_ns={"power": 3}, xids={79: 1})
         (of_machine,) = device(one).collect(NOW_NS + 5 * SECOND + 1, [traced(10)]).values()
+        xids = {number: Series(catalog.DEVICE_XID_ERRORS, ("0", str(number))) for number in WATCHED_XIDS}
 
         assert of_machine == {
             Series(catalog.DEVICE_UP, ("0",)): 0,
             Series(catalog.DEVICE_THROTTLED, ("0", "power")): 3,
-            Series(catalog.DEVICE_XID_ERRORS, ("0", "79")): 1,
+            **dict.fromkeys(xids.values(), 0),
+            xids[79]: 1,
             Series(catalog.DEVICE_ENERGY, ("0",)): 5_000_000,
         }
 
@@ -221,6 +229,14 @@ class TestCounters:
 
         assert MAX_XID == 172
         assert of(totals, catalog.DEVICE_XID_ERRORS, "0", label) == 2
+
+    def test_xids_that_an_alert_watches_for_begin_with_0(self) -> None:
+        """Else a rate would not see the first one; the rule names them."""
+        rules = (ROOT / "alerts" / "device.rules.yaml").read_text(encoding="utf-8")
+        (named,) = re.findall(r'xid=~"([\d|]+)"', rules)
+
+        assert tuple(map(int, named.split("|"))) == WATCHED_XIDS
+        assert {of(told(Sample()), catalog.DEVICE_XID_ERRORS, "0", number) for number in named.split("|")} == {0}
 
     def test_unknown_xids_are_added_up(self) -> None:
         """They are one series."""
