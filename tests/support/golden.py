@@ -262,7 +262,7 @@ def _of_a_gpu() -> dict[Series, int]:
         Series(catalog.DEVICE_LINK_WIDTH, (gpu, "max")): 16,
         Series(catalog.DEVICE_PCIE_BYTES, (gpu, "sent")): 123_456_789_012,
         Series(catalog.DEVICE_PCIE_THROUGHPUT, (gpu, "sent")): 1_250_000_000,
-        Series(catalog.DEVICE_PCIE_REPLAYS, (gpu,)): 0,
+        Series(catalog.DEVICE_PCIE_REPLAYS, (gpu,)): 4,
         Series(catalog.DEVICE_NVLINK_BYTES, (gpu, "received")): 987_654_321_984,
         Series(catalog.DEVICE_NVLINK_ERRORS, (gpu, "replay")): 2,
         Series(catalog.DEVICE_MIG, (gpu,)): 0,
