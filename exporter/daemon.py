@@ -34,6 +34,7 @@ from exporter.evidence.witness import RESULTS, Witness
 from exporter.governor import Governor
 from exporter.host.frame_rules import FrameRules
 from exporter.host.libraries import MARKS
+from exporter.host.nvml import Nvml
 from exporter.host.processes import Processes
 from exporter.host.symbols import Symbols
 from exporter.kernel.abi import EventKind
@@ -61,6 +62,7 @@ from exporter.roster import Roster
 from exporter.self_report import report_attachments, report_start
 from exporter.service_manager import ServiceManager
 from exporter.surroundings import host_collectors
+from exporter.surroundings.device import Sampler
 
 if TYPE_CHECKING:
     from exporter.history.recorder import Recorder
@@ -117,13 +119,12 @@ class Daemon:
         self.tables = self._open_tables()
         cost = calibrate(self.kernel)
         self.tables.forget(set(self.tables.read_processes()), self.tables.read())  # what that was measured on
-        has_launches = config.launch_mode != "off"
         self.discovery = Discovery(
             self.kernel,
             processes,
             loaded.apis,
             config.discovery_interval_seconds,
-            with_launches=has_launches,
+            with_launches=config.launch_mode != "off",
             only_in=only_in,
         )
         resources.callback(self.discovery.close)
@@ -141,6 +142,7 @@ class Daemon:
         self._with_returns = loaded.with_returns
         self._governor = Governor(cost, self._overhead_limit(config), is_duty=config.launch_mode == "duty")
         names = self._enquirer.directory if self._enquirer else None
+        self._devices = Sampler(Nvml()) if "device" in collectors else None
         self.publication = Publication(
             self.tables,
             Roster(processes, config.node, config.max_workloads, names),
@@ -163,6 +165,7 @@ class Daemon:
                 names,
                 processes=processes,
                 with_network_namespaces=config.with_network_namespaces,
+                devices=self._devices,
             ),
         )
         resources.callback(self.publication.close)
@@ -306,6 +309,8 @@ class Daemon:
             self._pushes.start()
         if self._enquirer:
             self._enquirer.start()
+        if self._devices:
+            self._devices.start()
         if self._history:
             self._history.start(self.publication.look)
         try:
@@ -334,6 +339,8 @@ class Daemon:
                 self._history.stop()
             if self._enquirer:
                 self._enquirer.stop()
+            if self._devices:
+                self._devices.stop()
             self.server.close()
 
     def _flush(self) -> None:

@@ -22,6 +22,7 @@ from exporter.errors import BadInput, ExporterError, NotPossibleHere, ProcessGon
 from exporter.history import place
 from exporter.host import capabilities, libraries
 from exporter.host.libraries import MARKS, MappedLibrary, SkippedLibrary
+from exporter.host.nvml import Nvml
 from exporter.host.processes import Processes
 from exporter.host.symbols import SYSTEM_PYTHON
 from exporter.kernel import hazards, loader
@@ -32,6 +33,7 @@ from exporter.kernel.operations import OPERATIONS, wanted_symbols
 from exporter.output.web import listeners
 from exporter.output.web.gate import Gatekeeper
 from exporter.privileges import NEEDS
+from exporter.surroundings.device import Sampler
 
 if TYPE_CHECKING:
     from exporter.output.otlp.verdict import Verdict
@@ -75,6 +77,7 @@ def findings(config: Config, machine: str = platform.machine()) -> Iterator[Find
     yield _mapping_watch()
     yield _tracefs()
     yield _driver()
+    yield _nvml(config, Sampler(Nvml()))
     yield from _libraries(config)
     yield _bcc()
     yield _standin()
@@ -214,6 +217,29 @@ def _driver() -> Finding:
     except (OSError, IndexError):
         remedy = "none needed to try it out: `run --standin.if-idle` brings a job of its own"
         return Finding("NVIDIA driver", State.ABSENT, "not loaded", remedy)
+
+
+def _nvml(config: Config, sampler: Sampler) -> Finding:
+    """What the driver tells of GPUs, asked once. Calls that hang are not waited for."""
+    subject = "NVML"
+    if "device" not in config.collectors:
+        return Finding(subject, State.ABSENT, "not asked, as --collector.device=false says", "leave it on")
+    sampler.round()
+    sampler.stop()
+    if sampler.absence:
+        detail = f"{sampler.absence}; GPUs are not told of, jobs are"
+        return Finding(
+            subject, State.ABSENT, detail, "in a container: give it the driver's library, docs/deployment.md says how"
+        )
+    known = sampler.known()
+    answering = [one.facts for one in known if one.sample is not None]
+    if len(answering) < len(known) or not known:
+        detail = sampler.last_trouble or "the driver counts no GPU"
+        return Finding(
+            subject, State.ABSENT, f"{len(answering)} of {len(known)} GPUs answer: {detail}", "see the kernel's log"
+        )
+    models = ", ".join(dict.fromkeys(one.model for one in answering))
+    return Finding(subject, State.OK, f"driver {answering[0].driver_version}, {len(answering)} GPUs: {models}")
 
 
 def _libraries(config: Config) -> Iterator[Finding]:

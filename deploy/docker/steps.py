@@ -48,7 +48,7 @@ SLIM = tuple(f"/usr/share/{what}/*" for what in ("doc", "info", "locale", "man",
 """What Debian's images of the kind slim leave out, but for the copyright files."""
 CERTIFICATES = "/run/secrets/certificates"
 SCRAPED = re.compile(r"^gpustall_cuda_memcpy_bytes_total\{[^}]*\} ([1-9]\S*)$", re.MULTILINE)
-MAY_BE_ABSENT = ("tracefs", "NVIDIA driver", "libraries", "bcc", "push")
+MAY_BE_ABSENT = ("tracefs", "NVIDIA driver", "NVML", "libraries", "bcc", "push")
 """What `check` may miss in a container on a machine without a GPU; everything else is there."""
 
 PATIENCE_SECONDS = 60

@@ -26,7 +26,7 @@ DEFAULT_PORT = 10478  # G-P-U on a keypad
 DEFAULT_URL = f"http://127.0.0.1:{DEFAULT_PORT}/metrics"
 """Where the commands look that ask a running exporter."""
 CALL_COLLECTORS = ("cuda", "nccl")
-HOST_COLLECTORS = ("block", "memory", "cpu", "process", "network")
+HOST_COLLECTORS = ("block", "memory", "cpu", "process", "network", "device")
 GPU_COLLECTORS = ("allocator", "graph", "launch", "memcpy")
 COLLECTORS = (*CALL_COLLECTORS, "sched", "chains", *HOST_COLLECTORS, *GPU_COLLECTORS)
 

@@ -34,6 +34,7 @@ SUBJECTS_OF: dict[str, tuple[str, ...]] = {
     "cpu": (),
     "process": (),
     "network": ("network",),
+    "device": (),
 }
 """Collector -> its objects, where they are not one of the same name."""
 ON_REQUEST = {"pages": "memory"}

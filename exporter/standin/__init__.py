@@ -12,7 +12,10 @@ from pathlib import Path
 PROBED = {"libcudart.so.12": "runtime", "libcuda.so.1": "driver", "libnccl.so.2": "nccl"}
 """The libraries a job on the stand-in maps, and the kind of each (exporter.host.libraries.LibraryKind)."""
 
-LIBRARIES = ("libcuda.so.1", "libcudart.so.12", "libcudart_static.a", "libnccl.so.2", "libtorch_cuda.so")
+LIBRARIES = (
+    *("libcuda.so.1", "libcudart.so.12", "libcudart_static.a", "libnccl.so.2", "libtorch_cuda.so"),
+    *("libnvidia-ml.so.1", "libnvidia-ml-470.so"),
+)
 PROGRAMS = ("trainer", "trainer-static", "trainer-torch", "calls")
 
 

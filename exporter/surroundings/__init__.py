@@ -9,15 +9,18 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
 from functools import partial
+from pathlib import Path
 
 from exporter.collectors import HostCollector
 from exporter.collectors.block import Block
 from exporter.collectors.cpu import Cpu
+from exporter.collectors.device import Device, Devices
 from exporter.collectors.memory import Memory
 from exporter.host.cgroups import hierarchy_of
 from exporter.host.disks import Disks
 from exporter.host.machine import cpu_times
 from exporter.host.processes import Processes
+from exporter.kernel.abi import PID_NAMESPACE_OF_MACHINE
 from exporter.kernel.maps import MapReader
 from exporter.roster import Names
 from exporter.surroundings.job_groups import JobGroups
@@ -33,6 +36,7 @@ class Around:
 
     processes: reads /proc.
     with_network_namespaces: sockets in all of them, which takes CAP_SYS_ADMIN.
+    devices: who samples GPUs; None where nobody does.
     """
 
     maps: Mapping[str, MapReader]
@@ -41,6 +45,7 @@ class Around:
     names: Names | None = None
     processes: Processes = Processes()  # noqa: RUF009 - frozen
     with_network_namespaces: bool = False
+    devices: Devices | None = None
 
     def places(self, controller: str) -> Places:
         """Of the hierarchy with this controller, as version 1 calls it."""
@@ -75,11 +80,20 @@ def _network(around: Around) -> HostCollector:
     )
 
 
-_MAKERS: dict[str, Callable[[Around], HostCollector]] = {
+def _device(around: Around) -> HostCollector | None:
+    """The driver tells process ids of the machine, or of the namespace that it takes us to be in: only there these are one."""
+    if around.devices is None:
+        return None
+    is_clear = Path("/proc/self/ns/pid").stat().st_ino == PID_NAMESPACE_OF_MACHINE
+    return Device(around.places("cpu").machine, around.devices, around.ttl_ns, with_processes=is_clear)
+
+
+_MAKERS: dict[str, Callable[[Around], HostCollector | None]] = {
     "block": _block,
     "memory": _memory,
     "cpu": _cpu,
     "network": _network,
+    "device": _device,
 }
 """Collector -> how it is made; in the order in which they are asked."""
 
@@ -93,9 +107,11 @@ def host_collectors(
     *,
     processes: Processes | None = None,
     with_network_namespaces: bool = False,
+    devices: Devices | None = None,
 ) -> dict[str, HostCollector]:
     """Those of the wanted collectors that tell of more than the traced processes."""
     around = Around(
-        maps, node, int(ttl_seconds * NANOSECONDS), names, processes or Processes(), with_network_namespaces
+        maps, node, int(ttl_seconds * NANOSECONDS), names, processes or Processes(), with_network_namespaces, devices
     )
-    return {name: make(around) for name, make in _MAKERS.items() if name in wanted}
+    made = {name: make(around) for name, make in _MAKERS.items() if name in wanted}
+    return {name: collector for name, collector in made.items() if collector is not None}

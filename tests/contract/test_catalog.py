@@ -45,14 +45,19 @@ class TestNames:
             ("a.calls", "{call}", "sum"): "a_calls_total",
             ("a.share", "1", "gauge"): "a_share_ratio",
             ("a.info", "", "gauge"): "a_info",
+            ("a.clock", "Hz", "gauge"): "a_clock_hertz",
+            ("a.used", "J", "sum"): "a_used_joules_total",
+            ("a.throughput", "By/s", "gauge"): "a_throughput_bytes_per_second",
         }
 
         assert {given: prometheus_name(*given) for given in examples} == examples
 
     @EVERY_METRIC
     def test_unit_is_one_that_the_translation_knows(self, metric: Metric) -> None:
-        """Seconds, bytes, an annotation, or none."""
-        assert metric.unit in ("s", "By", "1", "") or re.fullmatch(r"\{[a-z]+\}", metric.unit)
+        """Seconds, bytes, what a GPU is measured in, an annotation, or none."""
+        assert metric.unit in ("s", "By", "1", "", "By/s", "Hz", "W", "J", "Cel") or re.fullmatch(
+            r"\{[a-z]+\}", metric.unit
+        )
 
     def test_names_are_unique(self) -> None:
         """In both worlds."""

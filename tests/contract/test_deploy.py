@@ -26,6 +26,8 @@ DEPLOY = ROOT / "deploy"
 KUSTOMIZE = DEPLOY / "kustomize"
 PORT = 10478
 NEEDED = {need.capability.name for need in NEEDS}
+NVIDIA = {"NVIDIA_VISIBLE_DEVICES": "all", "NVIDIA_DRIVER_CAPABILITIES": "utility"}
+"""What NVIDIA's runtime reads."""
 DOCKERFILE = (DEPLOY / "docker" / "Dockerfile").read_text(encoding="utf-8")
 COMPOSE = yaml.safe_load((DEPLOY / "compose" / "compose.yaml").read_text(encoding="utf-8"))
 DAEMON_SET = yaml.safe_load((KUSTOMIZE / "base" / "daemon-set.yaml").read_text(encoding="utf-8"))
@@ -107,6 +109,42 @@ class TestRights:
         text = path.read_text(encoding="utf-8")
 
         assert not re.search(r"privileged: *[\"']?true|--privileged|SYS_ADMIN", text)
+
+
+class TestDevices:
+    """What lets the driver be asked: its NVML and its device nodes, and nothing of CUDA."""
+
+    def test_a_container_of_a_node_sees_all_gpus(self) -> None:
+        """By what NVIDIA's runtime reads; another runtime takes no notice."""
+        of_node = {one["name"]: one.get("value") for one in NODE_CONTAINER["env"]}
+
+        assert NVIDIA.items() <= of_node.items()
+        assert COMPOSE["services"]["exporter"]["environment"] == NVIDIA
+        for name, value in NVIDIA.items():
+            assert re.search(rf"name: {name}\b.*\n +value: {value}\n", TEMPLATE)
+
+    def test_a_sidecar_sees_none(self) -> None:
+        """Those of the node are none of its business."""
+        assert not {one["name"] for one in SIDECAR_CONTAINER["env"]} & set(NVIDIA)
+
+    def test_the_runtime_is_chosen_by_the_chart_as_by_the_component(self) -> None:
+        """Under the same name."""
+        component = (KUSTOMIZE / "components/nvidia-runtime/kustomization.yaml").read_text(encoding="utf-8")
+        everything = yaml.safe_load((ROOT / CHART / "ci/everything.yaml").read_text(encoding="utf-8"))
+
+        assert "path: /spec/template/spec/runtimeClassName\n        value: nvidia\n" in component
+        assert everything["runtimeClassName"] == "nvidia"
+        assert VALUES["runtimeClassName"] == ""
+        assert "runtimeClassName: {{ . }}" in TEMPLATE
+
+    def test_a_service_sees_the_driver_s_devices_and_no_others(self) -> None:
+        """By their names in /proc/devices, which differ between drivers."""
+        unit = (DEPLOY / "systemd" / "gpu-stall-exporter.service").read_text(encoding="utf-8")
+
+        assert re.findall(r"^(Device\w+|PrivateDevices)=(.*)$", unit, flags=re.M) == [
+            ("DevicePolicy", "closed"),
+            ("DeviceAllow", "char-nvidia* rw"),
+        ]
 
 
 class TestNames:

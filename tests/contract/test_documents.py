@@ -49,7 +49,19 @@ OTHER_FLAGS = {
 }
 FOREIGN_FLAGS = {"long", "only", "pid", "variant", "write", "web.enable-otlp-receiver"} | {
     *("build", "build-arg", "cap-add", "cap-drop", "name", "no-healthcheck", "platform", "read-only", "secret"),
-    *("architecture", "security-opt", "tmpfs", "uts", "volumes", "from-file", "namespace", "server-side", "set", "now"),
+    *(
+        "architecture",
+        "gpus",
+        "security-opt",
+        "tmpfs",
+        "uts",
+        "volumes",
+        "from-file",
+        "namespace",
+        "server-side",
+        "set",
+        "now",
+    ),
 }
 """Of tests.faults, of `docker run`, of debootstrap, of tests.bench, of Prometheus; of Docker, image-steps, kubectl, Helm."""
 

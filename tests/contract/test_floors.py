@@ -13,7 +13,10 @@ PACKAGE = Path(__file__).parents[2] / "exporter"
 
 FLOORS = (
     {"__init__", "errors", "units", "catalog"},
-    {"config", "clock", "logs", "totals", "rates", "prometheus_rule", "reloads", "service_manager", "signals"},
+    {
+        *("config", "clock", "logs", "totals", "rates", "prometheus_rule", "reloads", "service_manager", "signals"),
+        *("devices", "throttling"),  # what is known of GPUs, for whoever keeps books of it
+    },
     {"model"},
     {"kernel", "host"},
     {"identity", "accounting", "ledger", "place_books"},
@@ -97,6 +100,7 @@ EXTERNAL = {
     "bcc": {"host/bcc_symbols.py"},  # run by the distribution's interpreter, and imported by nobody
     "google": {"output/otlp/protobuf_body.py", "top/exposition.py"},
     "opentelemetry": {"output/otlp/protobuf_body.py", "output/otlp/protobuf_records.py"},
+    "pynvml": {"host/nvml.py"},
     "pyroute2": {"host/interfaces.py"},
     "prometheus_client": {"output/own_metrics.py"},
     "tenacity": {"output/otlp/sending.py"},
@@ -109,6 +113,7 @@ CTYPES = {
     "kernel/filtered_child.py": "seccomp, perf_event_open(2), and machine code that is called",
     "kernel/perf_events.py": "perf_event_open(2) has no wrapper in Python",
     "host/capabilities.py": "capget(2), capset(2) and prctl(2) have no wrapper in Python",
+    "host/nvml.py": "dlopen(3): whether there is a driver, before its binding is imported",
     "host/network_namespaces.py": "setns(2): os.setns() is there since Python 3.12",
     "host/libraries.py": "fstatfs(2): os.statvfs() leaves out the type of the file system",
     "commands/run.py": "prctl(2): the stand-in job dies with the exporter",

@@ -14,6 +14,7 @@ import pytest
 from exporter import config
 from exporter.catalog import COMMON_LABELS, METRICS
 from exporter.kernel.abi import LossReason
+from exporter.throttling import REASONS
 from tests.support.documents import (
     BEGIN,
     COMMON_LABEL_MEANINGS,
@@ -22,6 +23,7 @@ from tests.support.documents import (
     LABEL_MEANINGS,
     LOSS_MEANINGS,
     ROOT,
+    THROTTLING_MEANINGS,
     toml_defaults,
 )
 
@@ -70,6 +72,10 @@ class TestGeneratedParts:
     def test_every_loss_has_a_meaning(self) -> None:
         """So that a count above zero can be acted on. What was mended is none."""
         assert set(LOSS_MEANINGS) == set(LossReason) - {LossReason.HEALED}
+
+    def test_every_reason_of_throttling_has_a_meaning(self) -> None:
+        """Whoever meets one can act on it."""
+        assert set(THROTTLING_MEANINGS) == set(REASONS)
 
     def test_every_label_has_a_meaning(self) -> None:
         """And none that does not exist has one."""

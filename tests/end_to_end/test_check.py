@@ -85,6 +85,7 @@ class TestHere:
             "perf events",
             "tracefs",
             "NVIDIA driver",
+            "NVML",
             "bcc",
             "stand-in",
             "history",

@@ -18,6 +18,7 @@ from exporter.catalog import COMMON_LABELS, OWN_METRICS, WORKLOAD_METRICS, Kind,
 from exporter.kernel.abi import COMMUNICATOR_ORDINALS, Api, LossReason
 from exporter.kernel.operations import OPERATIONS
 from exporter.prometheus_rule import prometheus_rule
+from exporter.throttling import REASONS
 
 ROOT = Path(__file__).parents[2]
 CHART = "deploy/helm/gpu-stall-exporter"
@@ -43,7 +44,7 @@ LABEL_MEANINGS = {
     " ended its exit code, or the signal that ended it, such as `SIGKILL`.",
     "direction": "`h2d`, `d2h`, `d2d`, `h2h` as the caller asked; `default` where the addresses decide (`cudaMemcpyDefault`,"
     " `cuMemcpy`); `peer` between two devices. Of a disk `read`,"
-    " `write`, `flush`, `discard` or `other`; of an interface `received` or `sent`.",
+    " `write`, `flush`, `discard` or `other`; of an interface, and of a GPU's links as the GPU sees it, `received` or `sent`.",
     "memory": "The host's side of a copy: `pinned`, by an allocation or registration that was seen; `pageable`; `unknown` of a"
     " process that is older than the exporter, and may have pinned it before.",
     "blocking": "`true` where the call returns when the host's memory has been read or written: it is not asynchronous, or the"
@@ -58,9 +59,16 @@ LABEL_MEANINGS = {
     " 8080), `ssh`, `dns`, `rendezvous` (29400, 29500), `ephemeral` from 32768 on, as NCCL and clients have; `other`.",
     "interface": "A network interface, at most 16; `other` for all else, and for those that come and go with containers, such as"
     " veth.",
+    "gpu": "Its number, as `nvidia-smi` shows it on the machine; empty for what concerns the driver as a whole.",
+    "mig": "The number of the GPU instance; empty for the GPU as a whole, also where it is divided.",
+    "pci_bus_id": "Such as `00000000:3B:00.0`.",
+    "driver_version": "Of the NVIDIA driver.",
+    "part": "Of a GPU: its `sm`s, its `memory`, or the `gpu` itself.",
+    "xid": "The number of the error, from 1 to 172, as NVIDIA's catalogue of XID errors has them; `other` for any other.",
     "state": "What a thread does: `on_cpu`; `reclaim`, on the CPU freeing memory; `gpu_wait`; `runnable`, ready and without a"
     " CPU; `throttled` by the quota of its cgroup; asleep for `io`, `memory`, a major `fault`, a `lock`, a `pipe`, a `socket`,"
-    " `poll`, a time-out (`sleep`), a `child`; `stopped`; `other`. Of a wait chain also `unresolved`.",
+    " `poll`, a time-out (`sleep`), a `child`; `stopped`; `other`. Of a wait chain also `unresolved`. Of a GPU's memory `used`,"
+    " `free`, or `reserved` by the driver; of its repair `pending` or `failed`.",
     "cause": "Why the GPU had to wait: see [accounting.md](accounting.md). Of a chain also `peer_rank`, this rank waits for"
     " another one; `slow_rank`, the others wait for this one; `nccl_hang`, it never comes; `cuda_oom`; `crash`; `oom_killed`, by"
     " the kernel; `not_host`, no resource of the host explains it; of these `allocation_churn`, `pageable_copy`, `pcie` (the link"
@@ -104,14 +112,18 @@ LABEL_MEANINGS = {
     "kernel": "The kernel's release.",
     "attach_kind": "The kind that was chosen at the start: `session`, `multi` or `single`; `entry` where returns are not probed.",
     "kind": "The kind of this attachment: the same values. Of forks `thread` or `process`; of a segment sent again `data`, or"
-    " `handshake` while a connection is being made.",
+    " `handshake` while a connection is being made. Of errors in a GPU's memory, and of what was replaced for them, `corrected`"
+    " or `uncorrected`; of NVLink errors `replay`, `recovery` or `crc`; of a PCIe link `current` or `max`.",
     "library": "`runtime`, `driver` or `nccl`; `unknown` where the mappings of a process could not be read.",
     "reason": "Of a failure to attach: `denied` (a right is missing), `malformed` (not the ELF file its name promises),"
     " `vanished` (process or file gone), `hidden` (an overlay has a later copy in its place, and its layer is out of reach),"
     " `no_symbols` (nothing in it to probe), `refused` (by the kernel). Of a loss: see below. Of the history:"
     " `queue_full` (the disk is slower than what happens), `not_written` (a write failed), `too_many_processes` (more than 256"
     " at a time). Of sockets that were not read: `namespace` (it has another network namespace), `descriptors` (not looked at"
-    " yet, or more than 4,096), `deadline` (the kernel had more sockets than can be read in 50 ms).",
+    " yet, or more than 4,096), `deadline` (the kernel had more sockets than can be read in 50 ms). Of a GPU's clocks: see below."
+    " Of errors with a GPU: `timeout` (a call had not returned after a second; it is not repeated before it does), `lost` (it has"
+    " fallen off the bus), `reset_required`, `reconfigured` (a GPU or MIG instance was made anew), `reloaded` (the driver was),"
+    " `no_function` (the driver is too old for it), `no_permission`, `driver` (any other error).",
     "program": "`cuda`, `nccl`, `process`, `sched`, `block`, `memory` or `network`; of recursion also `reclaim`, `fault`,"
     " `interrupt`, `pages` and `threads`; `mapping_watch` for news of fresh mappings.",
     "map": "A kernel map; [bpf/README.md](../bpf/README.md) has them all.",
@@ -161,6 +173,17 @@ LOSS_MEANINGS = {
     LossReason.GRAPHS_FULL: "A table of graphs was full: kernels of some, or all graphs of a process, are missing.",
     LossReason.RETRANSMITS_FULL: "The table of segments sent again was full: those of some control groups are missing.",
     LossReason.CADENCE_FULL: "The table of what recurs in steps was full: steps of a process are not found.",
+}
+THROTTLING_MEANINGS = {
+    "app_clocks": "Somebody has set lower clocks, with `nvidia-smi -ac` or `-lgc`.",
+    "power": "The power limit.",
+    "hw_slowdown": "The hardware, to half or less, without saying whether for heat or power.",
+    "sync_boost": "Another GPU of a group that keeps one clock.",
+    "thermal_sw": "Heat of the GPU or its memory, as the driver sees it: below the slowdown temperature.",
+    "thermal_hw": "Heat, as the hardware sees it: to half or less.",
+    "hw_power_brake": "A signal from outside, such as of a power supply that is overloaded: to half or less.",
+    "display": "A display.",
+    "other": "Anything that was not known when this was written.",
 }
 CODES = (
     ("1", "invalid value", "unhandled CUDA error"),
@@ -261,6 +284,12 @@ def _metrics_sections() -> Iterator[str]:
     yield "### `code`"
     yield "Codes one meets often. The libraries' headers have them all."
     yield table(("code", "CUDA runtime and driver", "NCCL"), CODES)
+    yield "### `reason` of throttling"
+    yield (
+        "Of `gpustall_device_throttled_seconds_total`. Several can hold at a time. A GPU at work is at its power limit more often"
+        " than not, and `power` says no more than that."
+    )
+    yield table(("reason", "what holds the clocks down"), ((f"`{one}`", THROTTLING_MEANINGS[one]) for one in REASONS))
     yield "### `reason` of losses"
     yield (
         "Of `gpustall_exporter_losses_total`. Two more come from elsewhere: `recursion`, runs of a program that the kernel left"

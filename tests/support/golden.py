@@ -212,6 +212,7 @@ def _of_places(one: Identity) -> PlaceTotals:
     reclaims = HistogramTotal(Counts.of([3, 1], begin=160), 4_000_000)
     return {
         machine: {
+            **_of_a_gpu(),
             Series(catalog.CPU_STEAL, ()): 2_500_000_000,
             Series(catalog.CPU_IRQ, ()): 10_000_000,
             Series(catalog.CPU_SOFTIRQ, ()): 750_000_000,
@@ -240,6 +241,7 @@ def _of_places(one: Identity) -> PlaceTotals:
         one: {
             Series(catalog.MEMORY_SWAP, ()): 4_194_304,
             Series(catalog.MEMORY_PAGE_ALLOCATED, ()): 268_435_456,
+            Series(catalog.DEVICE_PROCESS_MEMORY, ("0", "")): 8_589_934_592,
             Series(catalog.BLOCK_WAIT, disk): 8_500_000,
             Series(catalog.BLOCK_WAITS, disk): 21,
             Series(catalog.NETWORK_SOCKETS, https): 4,
@@ -248,6 +250,41 @@ def _of_places(one: Identity) -> PlaceTotals:
             Series(catalog.NETWORK_SOCKET_ROUND_TRIP, https): 12_500_000,
             Series(catalog.NETWORK_SOCKET_WINDOW, https): 10,
         },
+    }
+
+
+def _of_a_gpu() -> dict[Series, int]:
+    """One that is held down by its power limit, with a driver that counts the bytes of PCIe."""
+    gpu = "0"
+    info = (gpu, "", "GPU-1f0a", "NVIDIA H100 80GB HBM3", "00000000:3B:00.0", "570.86.15")
+    return {
+        Series(catalog.DEVICE_INFO, info): 1,
+        Series(catalog.DEVICE_UP, (gpu,)): 1,
+        Series(catalog.DEVICE_ERRORS, (gpu, "no_function")): 1,
+        Series(catalog.DEVICE_THROTTLED, (gpu, "power")): 250_500_000_000,
+        Series(catalog.DEVICE_CLOCK, (gpu, "sm")): 1_665_000_000,
+        Series(catalog.DEVICE_CLOCK_MAX, (gpu, "sm")): 1_980_000_000,
+        Series(catalog.DEVICE_POWER, (gpu,)): 698_250_000_000,
+        Series(catalog.DEVICE_POWER_LIMIT, (gpu,)): 700_000_000_000,
+        Series(catalog.DEVICE_ENERGY, (gpu,)): 86_400_125_000_000,
+        Series(catalog.DEVICE_TEMPERATURE, (gpu, "memory")): 81,
+        Series(catalog.DEVICE_TEMPERATURE_SLOWDOWN, (gpu,)): 90,
+        Series(catalog.DEVICE_UTILIZATION, (gpu, "gpu")): 970_000_000,
+        Series(catalog.DEVICE_MEMORY, (gpu, "", "reserved")): 536_870_912,
+        Series(catalog.DEVICE_UNTRACED_MEMORY, (gpu, "")): 0,
+        Series(catalog.DEVICE_ECC_ERRORS, (gpu, "corrected")): 3,
+        Series(catalog.DEVICE_REMAPPED_ROWS, (gpu, "uncorrected")): 1,
+        Series(catalog.DEVICE_RETIRED_PAGES, (gpu, "corrected")): 0,
+        Series(catalog.DEVICE_REPAIR, (gpu, "pending")): 1,
+        Series(catalog.DEVICE_XID_ERRORS, (gpu, "94")): 1,
+        Series(catalog.DEVICE_LINK_GENERATION, (gpu, "current")): 5,
+        Series(catalog.DEVICE_LINK_WIDTH, (gpu, "max")): 16,
+        Series(catalog.DEVICE_PCIE_BYTES, (gpu, "sent")): 123_456_789_012,
+        Series(catalog.DEVICE_PCIE_THROUGHPUT, (gpu, "sent")): 1_250_000_000,
+        Series(catalog.DEVICE_PCIE_REPLAYS, (gpu,)): 4,
+        Series(catalog.DEVICE_NVLINK_BYTES, (gpu, "received")): 987_654_321_984,
+        Series(catalog.DEVICE_NVLINK_ERRORS, (gpu, "replay")): 2,
+        Series(catalog.DEVICE_MIG, (gpu,)): 0,
     }
 
 

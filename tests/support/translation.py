@@ -18,6 +18,18 @@ CLASSIC_EDGES_SECONDS = tuple(2.0**exponent for exponent in (-19, -16, -13, -10,
 """By hand, from docs/metrics.md: the classic buckets that a scrape has."""
 
 
+_SPELLED = {
+    "s": "seconds",
+    "By": "bytes",
+    "By/s": "bytes_per_second",
+    "Hz": "hertz",
+    "W": "watts",
+    "J": "joules",
+    "Cel": "celsius",
+}
+"""Of UCUM, those that we use, as the Collector spells them."""
+
+
 def prometheus_name(otel_name: str, unit: str, kind: str) -> str:
     """The name that an OpenTelemetry Collector gives a metric on its way to Prometheus. kind: gauge, sum or a histogram.
 
@@ -25,7 +37,7 @@ def prometheus_name(otel_name: str, unit: str, kind: str) -> str:
     a gauge of unit 1 is a ratio, a sum, which is monotonic here, ends in _total.
     """
     name = otel_name.replace(".", "_")
-    spelled = {"s": "seconds", "By": "bytes", "1": "", "": ""}.get(unit, "")
+    spelled = _SPELLED.get(unit, "")
     if unit == "1" and kind == "gauge":
         spelled = "ratio"
     if spelled and not name.endswith(f"_{spelled}"):

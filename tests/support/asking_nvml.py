@@ -1,0 +1,120 @@
+"""What a tests.support.gpus.Child does: asks the driver, and hands back what can be sent from one process to another."""
+
+from __future__ import annotations
+
+import sys
+import time
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+from exporter.devices import DeviceState, Facts, Known, Sample, Trouble
+from exporter.errors import NotPossibleHere
+from exporter.host.nvml import DriverFailure, Gpu, Nvml
+from exporter.surroundings.device import Pace, Sampler
+
+Failed = tuple[str, Trouble]
+"""The call, and what went wrong."""
+
+_nvml = Nvml()
+_gpus: dict[int, Gpu] = {}
+_called: list[str] = []
+_samplers: list[Sampler] = []
+
+
+def opened() -> str | Failed:
+    """The driver's version, or why there is none."""
+    try:
+        _nvml.open(_called.append)
+    except NotPossibleHere as error:
+        return f"absent: {error}"
+    except DriverFailure as error:
+        return error.call, error.trouble
+    return _nvml.version
+
+
+def count() -> int:
+    """GPUs."""
+    return _nvml.count(_called.append)
+
+
+def gpu(index: int = 0) -> Facts | Failed:
+    """Opened anew."""
+
+    def ask() -> Facts:
+        _gpus[index] = _nvml.gpu(index, _called.append)
+        return _gpus[index].facts
+
+    return _tried(ask)
+
+
+def sample(index: int = 0) -> Sample | Failed:
+    """Of one that is open."""
+    return _tried(lambda: _gpus[index].sample(_called.append))
+
+
+def failures(index: int = 0) -> list[Failed]:
+    """Of single calls since the last time."""
+    return [(one.call, one.trouble) for one in _gpus[index].take_failures()]
+
+
+def xids(index: int = 0) -> list[int]:
+    """That came since the last time."""
+    return _gpus[index].take_xids()
+
+
+def calls() -> list[str]:
+    """Since the last time."""
+    found = list(_called)
+    _called.clear()
+    return found
+
+
+def imported(name: str) -> bool:
+    """Whether a module is."""
+    return name in sys.modules
+
+
+def sampler(pace: Pace) -> None:
+    """A new one."""
+    _samplers.append(Sampler(Nvml(), pace))
+
+
+def rounds(times: int = 1) -> tuple[Sequence[Known], Mapping[tuple[str, Trouble], int]]:
+    """Some of them; what is known then, and what went wrong."""
+    for _ in range(times):
+        _samplers[-1].round()
+    return _samplers[-1].known(), _samplers[-1].troubles()
+
+
+def states() -> Sequence[DeviceState]:
+    """As the last round has left them."""
+    return _samplers[-1].states()
+
+
+def seconds_to_stop() -> float:
+    """A sampler that runs is stopped in the middle of whatever it does."""
+    began_at = time.monotonic()
+    _samplers[-1].stop()
+    return time.monotonic() - began_at
+
+
+def start() -> None:
+    """Let the last sampler run."""
+    _samplers[-1].start()
+
+
+def wait_for(gpu: str, trouble: Trouble, patience_seconds: float) -> bool:
+    """Whether a sampler that runs comes to know of it."""
+    deadline = time.monotonic() + patience_seconds
+    while time.monotonic() < deadline:
+        if _samplers[-1].troubles().get((gpu, trouble)):
+            return True
+        time.sleep(0.01)
+    return False
+
+
+def _tried(ask: Callable[[], Any]) -> Any:
+    try:
+        return ask()
+    except DriverFailure as error:
+        return error.call, error.trouble
