@@ -184,8 +184,8 @@ _GIVEN = (
     ),
     graph(
         "Steps that the host sets the pace of",
-        "Part of a step in which no thread that feeds the GPU waits for it. Near 1 the GPU waits for the host: launch less, larger"
-        " or in graphs.",
+        "Part of a step in which no thread that feeds the GPU waits for it. Near 1 the GPU waits for the host: launch less,"
+        " larger or in graphs.",
         Query(
             f"1 - sum(rate({of_workloads('gpustall_thread_time_seconds_total', FEEDING, GPU_WAIT)}[$__rate_interval]))"
             f" / {_STEP_TIME}",

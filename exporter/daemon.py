@@ -28,6 +28,7 @@ from exporter.capsule.flight import FlightRecorder
 from exporter.capsule.keeper import Keeper
 from exporter.clock import Clock
 from exporter.config import Config, reloaded
+from exporter.devices import DeviceState
 from exporter.discovery import Discovery
 from exporter.errors import ExporterError, KernelRefused
 from exporter.evidence.witness import RESULTS, Witness
@@ -167,6 +168,7 @@ class Daemon:
                 with_network_namespaces=config.with_network_namespaces,
                 devices=self._devices,
             ),
+            devices=self._device_states(),
         )
         resources.callback(self.publication.close)
         self._records: list[bytes] = []
@@ -230,6 +232,12 @@ class Daemon:
             return found
 
         return Keeper(directory, self._config.node, FlightRecorder(), subjects)
+
+    def _device_states(self) -> Callable[[], Sequence[DeviceState]]:
+        """As they were sampled last; none where nobody samples."""
+        if self._devices is None:
+            return tuple
+        return self._capsules.flight.tapped_devices(self._devices.states) if self._capsules else self._devices.states
 
     def _open_tables(self) -> Tables:
         maps, iterate = self.kernel.maps, self.kernel.iterate

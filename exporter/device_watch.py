@@ -7,51 +7,18 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from typing import NamedTuple, Protocol
+from typing import NamedTuple
 
 from exporter.accounting.naming import OUTSIDE, program_name
 from exporter.chains.device_side import DeviceSide, Neighbour
 from exporter.chains.thresholds import NEIGHBOUR_KERNELS
+from exporter.devices import DeviceState
 from exporter.kernel.rows import ProcessRow
 from exporter.units import NANOSECONDS
 
 KEPT = 90
 """Looks: a minute before an episode, and the episode until it is told."""
 _LOOK_NS = NANOSECONDS
-
-
-class DeviceState(Protocol):
-    """What is known of a GPU, or of a part of one (mig)."""
-
-    @property
-    def gpu(self) -> str:
-        """Its index."""
-        ...
-
-    @property
-    def mig(self) -> str:
-        """ "" for a whole GPU."""
-        ...
-
-    @property
-    def throttled_ns(self) -> Mapping[str, int]:
-        """By reason, cumulative."""
-        ...
-
-    @property
-    def link_bytes_per_second(self) -> float:
-        """That its link to the host carries one way; 0 where it is not known."""
-        ...
-
-    @property
-    def memory_total_bytes(self) -> int:
-        """All of it."""
-        ...
-
-    @property
-    def process_bytes(self) -> Mapping[int, int]:
-        """Of the memory, by the tgid of those who use it."""
-        ...
 
 
 _Part = tuple[str, str]
@@ -72,6 +39,7 @@ class DeviceWatch:
 
     def __init__(self, states: Callable[[], Sequence[DeviceState]]) -> None:
         self._read = states
+        self._states: Sequence[DeviceState] = ()  # of the last look
         self._looks: deque[_Look] = deque(maxlen=KEPT)
         self._processes: Mapping[int, ProcessRow] = {}
 
@@ -80,7 +48,7 @@ class DeviceWatch:
         self._processes = processes
         if self._looks and now_ns - self._looks[-1].now_ns < _LOOK_NS:
             return
-        states = self._read()
+        states = self._states = self._read()
         if not states and not self._looks:
             return
         throttled_ns = {(one.gpu, one.mig): one.throttled_ns for one in states}
@@ -109,7 +77,7 @@ class DeviceWatch:
 
     def _states_of(self, process: int) -> list[DeviceState]:
         row = self._processes.get(process)
-        return [one for one in self._read() if row and row.tgid in one.process_bytes]
+        return [one for one in self._states if row and row.tgid in one.process_bytes]
 
     def _since(self, moment_ns: int) -> _Look | None:
         """The first look after it: what was before is not diluted."""

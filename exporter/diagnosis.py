@@ -16,11 +16,12 @@ from exporter.chains import verdict
 from exporter.chains.capture import Captures
 from exporter.chains.chain import Cause, Chain, Change, Effect, Severity, State, Transition, span_id
 from exporter.chains.ending import CallError, Ending
-from exporter.chains.engine import Engine, Observation, Wanted
+from exporter.chains.engine import Engine, Observation, Wanted, random_id
 from exporter.chains.memory import Allocations
 from exporter.chains.span import Collective
 from exporter.chains.spending import Spending
-from exporter.device_watch import DeviceState, DeviceWatch
+from exporter.device_watch import DeviceWatch
+from exporter.devices import DeviceState
 from exporter.kernel import abi
 from exporter.kernel.abi import Shape
 from exporter.kernel.end_rows import LastError
@@ -55,7 +56,10 @@ def _captures(row: GraphRow | None) -> Captures:
 
 
 class Diagnosis:
-    """Owns the engine. standing: of one process, from the books. devices: what is known of GPUs, as it was sampled last."""
+    """Owns the engine. standing: of one process, from the books. devices: what is known of GPUs, as it was sampled last.
+
+    new_id: of a chain.
+    """
 
     def __init__(
         self,
@@ -63,11 +67,12 @@ class Diagnosis:
         standing: Callable[[int], Standing],
         engine: Engine | None = None,
         devices: Callable[[], Sequence[DeviceState]] = tuple,
+        new_id: Callable[[], str] = random_id,
     ) -> None:
         self._tables = tables
         self._standing = standing
         self._devices = DeviceWatch(devices)
-        self._engine = engine or Engine(spending=self._spending, device_side=self._devices.side)
+        self._engine = engine or Engine(new_id, self._spending, self._devices.side)
         self._opened: dict[int, Counter[tuple[Cause, Effect, Severity]]] = {}
         self._escalated: dict[int, Counter[tuple[Cause, Effect, Severity]]] = {}
         self._chains: dict[int, dict[tuple[Cause, Effect], Chain]] = {}  # the last of each kind

@@ -23,6 +23,7 @@ from exporter.chains.engine import NOTHING
 from exporter.clock import Clock, Moment
 from exporter.collectors import COLLECTORS, Collect, HostCollector
 from exporter.collectors.sched import Sched
+from exporter.devices import DeviceState
 from exporter.diagnosis import Diagnosis
 from exporter.evidence.witness import Whose, Witness
 from exporter.governor import Governor
@@ -80,6 +81,7 @@ class Publication:
     tell: what happens to chains, as it happens. onlooker: sees what is read, by process.
     witness: looks at threads of open chains, None where there is no living process to look at; tell_evidence: what it says.
     recursion_misses: asks the kernel, program name -> runs it left out. surroundings: collectors of the machine, by name.
+    devices: what is known of GPUs, as it was sampled last.
     """
 
     def __init__(
@@ -99,6 +101,7 @@ class Publication:
         impaired: Collection[str] = (),
         recursion_misses: Callable[[], Mapping[str, int]] = dict,
         surroundings: Mapping[str, HostCollector] = _NONE,
+        devices: Callable[[], Sequence[DeviceState]] = tuple,
     ) -> None:
         self._tell = tell
         self._witness = witness
@@ -116,7 +119,9 @@ class Publication:
         names = tuple(collectors)
         self._collectors: Mapping[str, Collect] = {name: COLLECTORS[name] for name in names if name in COLLECTORS}
         self._sched = Sched(tables) if _SCHED in names else None
-        self._diagnosis = Diagnosis(tables, self._sched.standing) if self._sched and _CHAINS in names else None
+        self._diagnosis = (
+            Diagnosis(tables, self._sched.standing, devices=devices) if self._sched and _CHAINS in names else None
+        )
         self._publishing = threading.Lock()  # one snapshot at a time
         # The accounting; names and kept totals stay as they are. Whoever waits for it must not hold _lock.
         self._books = threading.Lock()

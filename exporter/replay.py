@@ -14,7 +14,6 @@ from exporter.accounting.accountant import Accountant, ProcessTime
 from exporter.capsule.file import Capsule, Subject
 from exporter.capsule.tape import Replay, Tick
 from exporter.chains.chain import Transition
-from exporter.chains.engine import Engine
 from exporter.chains.remedies import Place
 from exporter.diagnosis import Diagnosis
 from exporter.explanation.finding import Explanation, explain
@@ -24,7 +23,6 @@ from exporter.history.window import NO_STEPS, NO_SWITCHES, Member, Window
 from exporter.kernel.rows import ProcessRow, Tables
 from exporter.model import Identity, label_value
 from exporter.report import Report
-from exporter.spending import spending
 from exporter.units import seconds
 
 
@@ -45,8 +43,12 @@ class Rerun:
         self._tables = Tables(self._tape.maps, self._tape.iterate)
         self._accountant = Accountant()
         ids = itertools.count(1)
-        engine = Engine(lambda: f"{next(ids):032x}", lambda number: spending(self._tables, number))
-        self._diagnosis = Diagnosis(self._tables, self._accountant.standing, engine)
+        self._diagnosis = Diagnosis(
+            self._tables,
+            self._accountant.standing,
+            devices=self._tape.devices,
+            new_id=lambda: f"{next(ids):032x}",
+        )
         self.processes: Mapping[int, ProcessRow] = {}
         self.began_ns = self.now_ns = 0
 

@@ -8,9 +8,21 @@ from __future__ import annotations
 import threading
 import zlib
 from collections import deque
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 
-from exporter.capsule.tape import MAPS, THREADS, Moved, Rows, Tick, difference, thread_rows, without_slots
+from exporter.capsule.tape import (
+    DEVICES,
+    MAPS,
+    THREADS,
+    Moved,
+    Rows,
+    Tick,
+    device_rows,
+    difference,
+    thread_rows,
+    without_slots,
+)
+from exporter.devices import DeviceState
 from exporter.kernel.maps import MapReader
 from exporter.kernel.thread_rows import PLACED, THREADS_READ, Iterate
 from exporter.units import NANOSECONDS
@@ -113,6 +125,17 @@ class FlightRecorder:
             return told
 
         return iterate_and_note
+
+    def tapped_devices(self, states: Callable[[], Sequence[DeviceState]]) -> Callable[[], Sequence[DeviceState]]:
+        """The same of what is known of GPUs."""
+
+        def told_and_noted() -> Sequence[DeviceState]:
+            told = states()
+            if not self.is_paused:
+                self.note_all(DEVICES, device_rows(told))
+            return told
+
+        return told_and_noted
 
     def give_up(self) -> None:
         """One table alone has more than can be kept."""

@@ -7,10 +7,12 @@ nothing.
 
 from __future__ import annotations
 
+import json
 import struct
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
+from exporter.devices import DeviceState
 from exporter.kernel import abi
 from exporter.kernel.rows import EXEMPLAR_AT, SLOTS_AT
 from exporter.kernel.thread_rows import THREADS_READ
@@ -33,7 +35,9 @@ MAPS = (*_FIRST_MAPS, *_LATER_MAPS)
 """Maps that accounting and chains need, in an order in which what explains a loss is read after it."""
 THREADS = "threads"
 """Beside the maps: the output of the iterator over living threads, as if each were a row of a map."""
-TABLES = (*_FIRST_MAPS, THREADS, *_LATER_MAPS)
+DEVICES = "devices"
+"""And what is known of GPUs, which no kernel program tells."""
+TABLES = (*_FIRST_MAPS, THREADS, *_LATER_MAPS, DEVICES)
 """By the numbers that files have: what comes is put behind what there was."""
 
 Rows = Mapping[bytes, bytes]
@@ -124,6 +128,23 @@ def thread_rows(told: bytes) -> Rows:
     return {row[:_THREAD_KEY_BYTES]: row for row in rows}
 
 
+def device_rows(states: Iterable[DeviceState]) -> Rows:
+    """What is known of GPUs as rows by GPU and MIG instance."""
+    return {f"{one.gpu}\0{one.mig}".encode(): json.dumps(one[2:], separators=(",", ":")).encode() for one in states}
+
+
+def device_states(rows: Rows) -> tuple[DeviceState, ...]:
+    """The states that became these rows. Raises ValueError or TypeError where none did."""
+    return tuple(_device_state(key, value) for key, value in rows.items())
+
+
+def _device_state(key: bytes, value: bytes) -> DeviceState:
+    gpu, _, mig = key.decode().partition("\0")
+    throttled_ns, sampled_ns, link, total_bytes, free_bytes, process_bytes = json.loads(value)
+    used = {int(tgid): int(used_bytes) for tgid, used_bytes in process_bytes.items()}
+    return DeviceState(gpu, mig, throttled_ns, sampled_ns, link, total_bytes, free_bytes, used)
+
+
 def without_slots(name: str, value: bytes) -> bytes:
     """A row as it is kept: histograms and exemplars of operations are most of the bytes, and nothing of the accounting."""
     return value[:EXEMPLAR_AT] if name == "operations" else value
@@ -164,21 +185,28 @@ class Replay:
     def __init__(self, ticks: Iterable[Tick]) -> None:
         self._ticks = ticks
         self._threads: dict[bytes, bytes] = {}
+        self._devices: dict[bytes, bytes] = {}
+        self._aside = {THREADS: self._threads, DEVICES: self._devices}
         self.maps = {name: RecordedMap() for name in MAPS}
 
     def iterate(self, program: str) -> bytes:
         """What the kernel's iterator over threads wrote."""
         return b"".join(self._threads.values()) if program == THREADS_READ else b""
 
+    def devices(self) -> tuple[DeviceState, ...]:
+        """What was known of GPUs."""
+        return device_states(self._devices)
+
     def ticks(self) -> Iterator[int]:
         """Bring the tables to each tick in turn; yields when that was. Raises ValueError where a row goes that never came."""
         for tick in self._ticks:
             if tick.is_whole:
                 self._threads.clear()
+                self._devices.clear()
                 for table in self.maps.values():
                     table.rows.clear()
             for name, changes in tick.moved.items():
-                rows = self._threads if name == THREADS else self.maps[name].rows
+                rows = self._aside[name] if name in self._aside else self.maps[name].rows
                 for key, change in changes.items():
                     if change is not None:
                         rows[key] = _xor(_padded(name, change), rows.get(key, b""))

@@ -49,6 +49,11 @@ class Wanted(NamedTuple):
 NOTHING = Wanted()
 
 
+def random_id() -> str:
+    """Of a chain, and of a trace."""
+    return secrets.token_hex(_ID_BYTES)
+
+
 class Engine:
     """Owns the open chains.
 
@@ -58,7 +63,7 @@ class Engine:
 
     def __init__(
         self,
-        new_id: Callable[[], str] = lambda: secrets.token_hex(_ID_BYTES),
+        new_id: Callable[[], str] = random_id,
         spending: Callable[[int], Spending] = lambda _process: Spending(),
         device_side: Callable[[int, int, int], DeviceSide] = lambda _process, _then_ns, _now_ns: UNSEEN,
     ) -> None:

@@ -38,6 +38,8 @@ class Cause(StrEnum):
     GRAPH_RECAPTURE = "graph_recapture"
     GRAPH_ABANDONED = "graph_abandoned"
     COLD_START = "cold_start"
+    GPU_THROTTLED = "gpu_throttled"
+    GPU_CONTENTION = "gpu_contention"
     CRASH = "crash"
     OOM_KILLED = "oom_killed"
     NONE = "none"

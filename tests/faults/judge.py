@@ -29,6 +29,8 @@ NOT_OF_THE_HOST = {
     Cause.GRAPH_RECAPTURE,
     Cause.GRAPH_ABANDONED,
     Cause.COLD_START,
+    Cause.GPU_THROTTLED,
+    Cause.GPU_CONTENTION,
     Cause.CUDA_OOM,
     Cause.CRASH,
     Cause.OOM_KILLED,

@@ -2,23 +2,38 @@
 
 from __future__ import annotations
 
+import os
 import select
 import shutil
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 
 from exporter import standin
-from exporter.capsule.tape import MAPS, THREADS, Rows, Tick, difference, thread_rows, without_slots
+from exporter.capsule.tape import (
+    DEVICES,
+    MAPS,
+    THREADS,
+    Rows,
+    Tick,
+    device_rows,
+    difference,
+    thread_rows,
+    without_slots,
+)
+from exporter.devices import DeviceState
+from exporter.host.nvml import Nvml
 from exporter.kernel import abi
 from exporter.kernel.abi import EventKind
 from exporter.kernel.loader import Kernel
 from exporter.kernel.rows import event_of
 from exporter.kernel.thread_rows import THREADS_ADOPT, THREADS_READ, feeding_place
+from exporter.surroundings.device import Sampler
 from tests.faults.episode import Episode
+from tests.faults.injectors.gpu import STATE
 from tests.faults.recording import RecordedRun, Recording
 from tests.faults.truth import make
 from tests.support.traced import STANDIN_LIBRARIES, tracer
@@ -75,6 +90,7 @@ class _Reader(threading.Thread):
         self._before: dict[str, Rows] = {}
         self._records: list[bytes] = []
         self._stopping = threading.Event()
+        self._devices: Sampler | None = None
 
     def stop(self) -> None:
         """Returns after the last tick."""
@@ -97,6 +113,8 @@ class _Reader(threading.Thread):
                 self._tick()
             finally:
                 ring.close()
+                if self._devices:
+                    self._devices.stop()
         except Exception as error:  # told by ticking()
             self.failure = error
 
@@ -111,8 +129,16 @@ class _Reader(threading.Thread):
         rows = {name: self._rows(name) for name in MAPS if name != "feeding"}
         rows["feeding"] = self._feeding(rows["processes"])
         rows[THREADS] = thread_rows(self._kernel.iterate(THREADS_READ))
+        rows[DEVICES] = device_rows(self._states())
         self.ticks.append(Tick(now_ns, difference(self._before, rows)))
         self._before = rows
+
+    def _states(self) -> Sequence[DeviceState]:
+        """Of GPUs, where the scene has any."""
+        if self._devices is None and STATE in os.environ:
+            self._devices = Sampler(Nvml())
+            self._devices.start()
+        return self._devices.states() if self._devices else ()
 
     def _rows(self, name: str) -> Rows:
         return {key: without_slots(name, value) for key, value in self._kernel.maps[name].items()}

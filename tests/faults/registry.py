@@ -7,6 +7,7 @@ from tests.faults import scenes
 from tests.faults.episode import FETCHING, LOADER_BOUND, Cause, End, Episode
 from tests.faults.injectors.cpu import HOG
 from tests.faults.injectors.disk import READER
+from tests.faults.injectors.gpu import NEIGHBOUR
 from tests.faults.job import COMM, Window
 
 WORKER = "pt_data_worker"
@@ -215,6 +216,23 @@ _GPU = (
         cause=Cause.NOT_HOST,
         flags=GPU_BOUND,
         fault=("--fault=gpu", "--fault-factor=2"),
+    ),
+    Episode(
+        name="throttled-gpu",
+        says="the GPU takes twice as long, and its driver says that its clocks are held down for want of power",
+        cause=Cause.GPU_THROTTLED,
+        flags=GPU_BOUND,
+        fault=("--fault=gpu", "--fault-factor=2"),
+        scene=scenes.throttled_gpu,
+    ),
+    Episode(
+        name="gpu-neighbour",
+        says="the GPU takes twice as long, since another program launches kernels on it as well",
+        cause=Cause.GPU_CONTENTION,
+        culprit=NEIGHBOUR,
+        flags=GPU_BOUND,
+        fault=("--fault=gpu", "--fault-factor=2"),
+        scene=scenes.shared_gpu,
     ),
     Episode(
         name="slow-copy",

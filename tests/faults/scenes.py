@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from contextlib import AbstractContextManager, contextmanager
 
 from tests.faults.episode import Scene
-from tests.faults.injectors import cgroups, cpu, decoys, disk, interrupts, memory, network, quota, signals
+from tests.faults.injectors import cgroups, cpu, decoys, disk, gpu, interrupts, memory, network, quota, signals
 from tests.faults.job import Job, Place
 
 MIB = 1 << 20
@@ -219,3 +219,17 @@ def tcp_loss(one_of: int = LOST_ONE_OF) -> Iterator[Scene]:
             place=Place(namespace=wire.own),
             injector=lambda _: network.loss(program, wire.own, wire.peer),
         )
+
+
+@contextmanager
+def throttled_gpu() -> Iterator[Scene]:
+    """The driver says that it holds the clocks down."""
+    with gpu.driver() as driver:
+        yield Scene(injector=driver.throttling)
+
+
+@contextmanager
+def shared_gpu() -> Iterator[Scene]:
+    """The driver says that another program uses the GPU, and that one launches kernels."""
+    with gpu.driver() as driver:
+        yield Scene(injector=driver.shared)

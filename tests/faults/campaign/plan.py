@@ -75,6 +75,9 @@ def _faults() -> Iterator[tuple[Episode, float]]:
 def _gpu_faults() -> Iterator[tuple[Episode, float]]:
     for factor in (1.1, 1.3, 2.0, 3.0):
         yield _with("slow-gpu", factor - 1, f"--fault-factor={factor}")
+    for name in ("throttled-gpu", "gpu-neighbour"):
+        for factor in (1.3, 2.0):
+            yield _with(name, factor - 1, f"--fault-factor={factor}")
     for mib in (64, 256):
         yield _with("slow-copy", mib / 200, f"--fault-bytes={mib * _MIB}")
     for pairs in (10, 20, 40):

@@ -110,7 +110,8 @@ class Case:
         if self.episode.cause in _OF_A_RANK:
             return self.first.rank == self.episode.culprit_rank
         chain = _latest(self.first, self.last)
-        of_cause = {Cause.CPU_CONTENTION: self.episode.culprit, Cause.CPU_OVERSUBSCRIBED: COMM}
+        named = (Cause.CPU_CONTENTION, Cause.GPU_CONTENTION)
+        of_cause = dict.fromkeys(named, self.episode.culprit) | {Cause.CPU_OVERSUBSCRIBED: COMM}
         if chain.cause.value == Cause.BLOCK_IO and self.episode.culprit != WORKER:  # which is the job itself
             of_cause[Cause.BLOCK_IO] = self.episode.culprit
         wanted = of_cause.get(self.episode.cause)
