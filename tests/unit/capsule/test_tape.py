@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from exporter.capsule.tape import Replay, Tick, difference, thread_rows, without_slots
+from exporter.capsule.tape import Replay, Tick, device_rows, difference, thread_rows, without_slots
+from exporter.devices import DeviceState
 from exporter.kernel import abi
 from exporter.kernel.abi import ThreadState
 from exporter.kernel.rows import EXEMPLAR_AT, Tables
@@ -86,6 +87,18 @@ class TestTables:
         assert list(rows) == [abi.OPERATION_KEY.pack(1, 7, 0)]
         assert told == [one, b""]
         assert replay.iterate(THREADS_ADOPT) == b""
+
+    def test_what_is_known_of_gpus_comes_back_as_it_was(self) -> None:
+        """A GPU that throttles more, and a part of it that goes; what is told has more digits the second time."""
+        whole = DeviceState("0", "", {"power": 9}, 100, 64e9, 80, 70, {4027: 10})
+        part = DeviceState("0", "3", {}, 100, 0.0, 20, 20, {})
+        later = whole._replace(throttled_ns={"power": 1_234_567_890, "thermal_sw": 1}, sampled_ns=2_000_000_000)
+        first, second = device_rows([whole, part]), device_rows([later])
+        replay = Replay(
+            [Tick(0, difference({}, {"devices": first})), Tick(1, difference({"devices": first}, {"devices": second}))]
+        )
+
+        assert [replay.devices() for _ in replay.ticks()] == [(whole, part), (later,)]
 
     def test_tick_that_is_whole_replaces_everything(self) -> None:
         """Threads as well."""
