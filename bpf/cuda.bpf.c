@@ -2,7 +2,7 @@
 /*
  * How long do CUDA calls take, what do they copy and allocate, how do they fail, and which NCCL operations do they wait for?
  * Attach points: exported functions of libcudart (11, 12, 13) and libcuda, listed in exporter/kernel/operations.py.
- * Maps written: operations, errors, processes, allocations, progress; read by exporter/kernel/rows.py. And frontiers.
+ * Maps written: operations, errors, processes, allocations, progress, outputs; read by exporter/kernel/rows.py. And frontiers.
  * Lost: what a full map or unreadable memory keeps out, counted in `losses` under LOSS_IN_CUDA.
  * Cost per call: bpf/README.md, measured by `make bench`.
  */
@@ -198,6 +198,8 @@ static __always_inline void copied(struct thread *thread, struct call *call, str
 
 	if (direction == COPY_HOST_TO_DEVICE)
 		add_beat(thread->process, beat_signature(call->cookie, bytes, 0), now_ns);
+	else if (direction == COPY_DEVICE_TO_HOST && !is_capturing(thread->process))
+		copied_out(thread, now_ns);
 
 	if (direction < COPY_DIRECTIONS)
 		__sync_fetch_and_add(&process->copied_bytes[direction], bytes);
@@ -254,6 +256,8 @@ static __always_inline void succeeded(struct thread *thread, struct call *call, 
 		return;
 	if (shape >= SHAPE_EVENT_RECORD) {
 		ordered(thread, call, now_ns);
+		if (role_of(call->cookie) == ROLE_SYNC || role_of(call->cookie) == ROLE_EVENT_SYNC)
+			synchronised(thread->process, now_ns);
 		return;
 	}
 	struct process_row *process = bpf_map_lookup_elem(&processes, &thread->process);
@@ -266,8 +270,10 @@ static __always_inline void succeeded(struct thread *thread, struct call *call, 
 		freed(call, process);
 	else
 		copied(thread, call, process, now_ns);
-	if ((shape == SHAPE_COPY || shape == SHAPE_COPY_2D) && is_synchronising_copy(call))
+	if ((shape == SHAPE_COPY || shape == SHAPE_COPY_2D) && is_synchronising_copy(call)) {
 		pending_done(thread, call, now_ns);
+		synchronised(thread->process, now_ns);
+	}
 }
 
 /* A free that failed freed nothing: what was taken out goes back. */

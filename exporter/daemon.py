@@ -143,7 +143,7 @@ class Daemon:
         names = self._enquirer.directory if self._enquirer else None
         self.publication = Publication(
             self.tables,
-            Roster(processes, config.node, config.max_workloads, names),
+            Roster(processes, config.node, config.max_workloads, names, with_engines="engine" in collectors),
             self._ledger,
             self.own,
             collectors,

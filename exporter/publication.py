@@ -9,7 +9,7 @@ import logging
 import threading
 import time
 from collections import Counter
-from collections.abc import Callable, Collection, Hashable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Container, Hashable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from functools import partial
@@ -22,12 +22,14 @@ from exporter.chains.chain import Chain, Transition
 from exporter.chains.engine import NOTHING
 from exporter.clock import Clock, Moment
 from exporter.collectors import COLLECTORS, Collect, HostCollector
+from exporter.collectors.engine import Engine
 from exporter.collectors.sched import Sched
 from exporter.diagnosis import Diagnosis
 from exporter.evidence.witness import Whose, Witness
 from exporter.governor import Governor
 from exporter.history.cutting import Onlooker, Taken
 from exporter.history.window import NO_SWITCHES, Member, Switches
+from exporter.identity.engine import SERVING
 from exporter.kernel.rows import CommunicatorRow, ProcessRow, Reading, Tables
 from exporter.ledger import Ledger
 from exporter.model import Identity, Snapshot, label_value
@@ -41,7 +43,7 @@ log = logging.getLogger(__name__)
 
 SHARED_SECONDS = 0.2
 _SHARED_NS = int(SHARED_SECONDS * NANOSECONDS)
-_SCHED, _CHAINS = "sched", "chains"
+_SCHED, _CHAINS, _ENGINE = "sched", "chains", "engine"
 _NONE: Mapping[str, HostCollector] = MappingProxyType({})
 
 T = TypeVar("T")
@@ -117,6 +119,7 @@ class Publication:
         self._collectors: Mapping[str, Collect] = {name: COLLECTORS[name] for name in names if name in COLLECTORS}
         self._sched = Sched(tables) if _SCHED in names else None
         self._diagnosis = Diagnosis(tables, self._sched.standing) if self._sched and _CHAINS in names else None
+        self._engine = Engine(tables, SERVING) if _ENGINE in names else None
         self._publishing = threading.Lock()  # one snapshot at a time
         # The accounting; names and kept totals stay as they are. Whoever waits for it must not hold _lock.
         self._books = threading.Lock()
@@ -156,6 +159,7 @@ class Publication:
         ended = set(self._ended)
         communicators = self._tables.read_communicators()
         renames = self._roster.tick(communicators)
+        self._serve(self._roster.engines())
         if not ended and not renames:
             self._book(processes)
             self._diagnose(processes, communicators)
@@ -164,7 +168,7 @@ class Publication:
         reading = self._tables.read_of({number: row for number, row in processes.items() if number in wanted})
         of_threads = self._last_of_threads(reading, processes, ended)
         self._diagnose(processes, communicators, ended)
-        totals = merged((self._collect(reading), of_threads, self._of_chains(wanted)))
+        totals = merged((self._collect(reading), of_threads, self._of_chains(wanted), self._of_engines(wanted)))
         traces = self._traces(ended)
         for process, old in renames:
             self._ledger.rename(process, old, totals.get(process, {}))
@@ -175,6 +179,8 @@ class Publication:
                 self._show_last(process, identity, processes.get(process), totals.get(process, {}))
         self._tables.forget(ended, reading)
         self._governor.forget(ended)
+        if self._engine:
+            self._engine.forget(ended)
         if self._sched:
             self._sched.forget(ended)
         if self._diagnosis:
@@ -251,6 +257,10 @@ class Publication:
             totals = merged((totals, self._of_threads(reading), self._of_chains(reading.processes)))
             rows = reading.processes
             del reading
+            with self._lock:
+                engines = self._roster.engines()
+            self._serve(engines)
+            totals = merged((totals, self._of_engines(rows)))
             with self._lock:
                 identities = self._roster.identities()
             yield _Known(totals, rows, identities, self._switches())
@@ -356,6 +366,17 @@ class Publication:
         if self._diagnosis is None:
             return {}
         return self._run(_CHAINS, partial(self._diagnosis.totals, tuple(processes))) or {}
+
+    def _serve(self, engines: Mapping[int, str]) -> None:
+        """The outputs of engines since the last time; their rings hold little more than a tick's. Needs the books."""
+        if self._engine:
+            self._run(_ENGINE, partial(self._engine.update, engines, self._now_ns()))
+
+    def _of_engines(self, processes: Container[int]) -> Totals:
+        """What is said of these processes; nothing where the collector is off, or has failed. Needs the books."""
+        if self._engine is None or _ENGINE in self._failed:
+            return {}
+        return self._run(_ENGINE, partial(self._engine.totals, processes)) or {}
 
     def _traces(self, processes: Collection[int]) -> Traces:
         """In which episodes these processes lose time, or did of late. Needs the books."""

@@ -15,9 +15,12 @@ from typing import NamedTuple, Protocol
 from exporter import catalog
 from exporter.errors import NotPossibleHere, ProcessGone
 from exporter.host.processes import Processes
+from exporter.host.programs import lineage, mapped_libraries
+from exporter.identity import engine as engines
 from exporter.identity import rank as ranks
 from exporter.identity import slurm
 from exporter.identity.container import Container, parse_cgroup
+from exporter.identity.engine import engine_of
 from exporter.identity.naming import name_process
 from exporter.identity.place import Place
 from exporter.identity.rank import Communicator, Rank, rank_from_communicators, rank_from_environment
@@ -30,7 +33,7 @@ from exporter.units import BOOT_TICKS, NANOSECONDS
 HOLD_BACK_TICKS = 2
 NAME_TICKS = 20
 CALLED_AT_ONCE = 16
-_ENVIRONMENT_NAMES = ranks.ENVIRONMENT_NAMES | slurm.ENVIRONMENT_NAMES
+_ENVIRONMENT_NAMES = ranks.ENVIRONMENT_NAMES | slurm.ENVIRONMENT_NAMES | engines.ENVIRONMENT_NAMES
 OTHER = "other"
 """Rank and container of all workloads that there was no room for."""
 
@@ -50,6 +53,7 @@ class _Member:
     rank: Rank
     container: Container
     slurm_job: SlurmJob
+    engine: str = ""
     communicator_rank: str = ""
     named_communicator_rank: str = ""
     identity: Identity | None = None
@@ -73,10 +77,20 @@ class Roster:
     """The tracked processes alive, by process number.
 
     node: value of the `node` label. max_workloads: identities at a time. names: None where no orchestrator is asked.
+    with_engines: whether anybody asks for their engines.
     """
 
-    def __init__(self, processes: Processes, node: str, max_workloads: int, names: Names | None = None) -> None:
+    def __init__(
+        self,
+        processes: Processes,
+        node: str,
+        max_workloads: int,
+        names: Names | None = None,
+        *,
+        with_engines: bool = True,
+    ) -> None:
         self._processes = processes
+        self._with_engines = with_engines
         self._node = node
         self._max_workloads = max_workloads
         self._names = names
@@ -111,7 +125,15 @@ class Roster:
         except (ProcessGone, NotPossibleHere):
             return _stranger(row)
         job = slurm_job(environment, container.slurm_job_id)
-        return _Member(row, rank_from_environment(environment), container, job)
+        return _Member(row, rank_from_environment(environment), container, job, self._engine_of(tgid, environment))
+
+    def _engine_of(self, tgid: int, environment: Mapping[str, str]) -> str:
+        """Mappings are the longest file in /proc, and looked at only where the command lines say nothing."""
+        if not self._with_engines:
+            return ""
+        programs = lineage(self._processes, tgid)
+        prefix = environment.get("VLLM_PROCESS_NAME_PREFIX", "")
+        return engine_of(programs, (), prefix) or engine_of(programs, mapped_libraries(self._processes, tgid), prefix)
 
     def tick(self, communicators: Mapping[int, Sequence[CommunicatorRow]]) -> list[Rename]:
         """Decide who is named now; returns those whose name has changed. Call once a tick."""
@@ -182,6 +204,10 @@ class Roster:
     def identities(self) -> dict[int, Identity]:
         """Process number -> identity, of those that are exported."""
         return {number: member.identity for number, member in self._members.items() if member.identity is not None}
+
+    def engines(self) -> dict[int, str]:
+        """Process number -> its engine, of those that have one."""
+        return {number: member.engine for number, member in self._members.items() if member.engine}
 
     def dismiss(self, process: int) -> Identity | None:
         """The process has ended. Returns the identity its totals go to; None when it was never met."""

@@ -27,7 +27,7 @@ DEFAULT_URL = f"http://127.0.0.1:{DEFAULT_PORT}/metrics"
 """Where the commands look that ask a running exporter."""
 CALL_COLLECTORS = ("cuda", "nccl")
 HOST_COLLECTORS = ("block", "memory", "cpu", "process", "network")
-COLLECTORS = (*CALL_COLLECTORS, "sched", "chains", *HOST_COLLECTORS)
+COLLECTORS = (*CALL_COLLECTORS, "sched", "chains", "engine", *HOST_COLLECTORS)
 
 
 @dataclass(frozen=True, slots=True)

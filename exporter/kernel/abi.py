@@ -19,6 +19,7 @@ OPERATION_NONE = 0xFFFF
 OPERATION_NCCL_WAIT = 0xFFFE
 GPU_MAJORS = 4
 BEATS = 128
+OUTPUTS = 128
 ATTACHMENTS = 256
 STACK_FRAMES = 64
 STACK_RETURNS = 8
@@ -45,6 +46,8 @@ BLAME_KEY = struct.Struct("=IHHIIQ16s")  # process, victim, culprit, tgid, paddi
 FEEDING_ROW = struct.Struct(f"=IiQII{THREAD_STATES}Q{THREAD_STATES}QQQQQQQQQQQ")
 BEAT = struct.Struct("=QQ")  # at_ns, signature
 CADENCE_ROW = struct.Struct(f"=Q{2 * BEATS}Q")  # beats, then the ring of them
+OUTPUT = struct.Struct("=QQ")  # at_ns, paused_ns
+OUTPUT_ROW = struct.Struct(f"=QQQQQ{2 * OUTPUTS}Q")  # outputs, copied, work_ns, quiet_ns, paused_ns, the ring
 CHAIN_KEY = struct.Struct("=IHHHH")  # process, victim, state, waker, padding
 CHAIN_ROW = struct.Struct(f"=QQQ{THREAD_STATES}Q")  # windows, resolved_ns, abstained_ns, states_ns
 THREAD_ROW = struct.Struct(f"=IIIIIIQQQQQQQ{4 * THREAD_STATES}Q16s")
@@ -303,3 +306,4 @@ class LossReason(enum.IntEnum):
     RECLAIMS_FULL = 26
     ALLOCATORS_FULL = 27
     RETRANSMITS_FULL = 28
+    OUTPUTS_FULL = 29

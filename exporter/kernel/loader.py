@@ -24,6 +24,7 @@ OBJECTS_DIR = Path(__file__).parent / "objects"
 SUBJECTS_OF: dict[str, tuple[str, ...]] = {
     "sched": ("sched", "reclaim", "fault", "interrupt", "threads"),
     "chains": ("stacks",),
+    "engine": (),
     "memory": ("memory",),
     "cpu": (),
     "process": (),
