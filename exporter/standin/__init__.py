@@ -13,7 +13,7 @@ PROBED = {"libcudart.so.12": "runtime", "libcuda.so.1": "driver", "libnccl.so.2"
 """The libraries a job on the stand-in maps, and the kind of each (exporter.host.libraries.LibraryKind)."""
 
 LIBRARIES = ("libcuda.so.1", "libcudart.so.12", "libcudart_static.a", "libnccl.so.2", "libtorch_cuda.so")
-PROGRAMS = ("trainer", "trainer-static", "trainer-torch", "calls")
+PROGRAMS = ("trainer", "trainer-static", "trainer-torch", "server", "calls")
 
 
 def build_dir() -> Path:
