@@ -22,7 +22,7 @@ from exporter.chains.chain import Chain, Transition
 from exporter.chains.engine import NOTHING
 from exporter.clock import Clock, Moment
 from exporter.collectors import COLLECTORS, Collect, HostCollector
-from exporter.collectors.engine import Engine
+from exporter.collectors.engine import Engines
 from exporter.collectors.sched import Sched
 from exporter.diagnosis import Diagnosis
 from exporter.evidence.witness import Whose, Witness
@@ -119,7 +119,7 @@ class Publication:
         self._collectors: Mapping[str, Collect] = {name: COLLECTORS[name] for name in names if name in COLLECTORS}
         self._sched = Sched(tables) if _SCHED in names else None
         self._diagnosis = Diagnosis(tables, self._sched.standing) if self._sched and _CHAINS in names else None
-        self._engine = Engine(tables, SERVING) if _ENGINE in names else None
+        self._engines = Engines(tables, SERVING) if _ENGINE in names else None
         self._publishing = threading.Lock()  # one snapshot at a time
         # The accounting; names and kept totals stay as they are. Whoever waits for it must not hold _lock.
         self._books = threading.Lock()
@@ -179,8 +179,8 @@ class Publication:
                 self._show_last(process, identity, processes.get(process), totals.get(process, {}))
         self._tables.forget(ended, reading)
         self._governor.forget(ended)
-        if self._engine:
-            self._engine.forget(ended)
+        if self._engines:
+            self._engines.forget(ended)
         if self._sched:
             self._sched.forget(ended)
         if self._diagnosis:
@@ -369,14 +369,14 @@ class Publication:
 
     def _serve(self, engines: Mapping[int, str]) -> None:
         """The outputs of engines since the last time; their rings hold little more than a tick's. Needs the books."""
-        if self._engine:
-            self._run(_ENGINE, partial(self._engine.update, engines, self._now_ns()))
+        if self._engines:
+            self._run(_ENGINE, partial(self._engines.update, engines, self._now_ns()))
 
     def _of_engines(self, processes: Container[int]) -> Totals:
         """What is said of these processes; nothing where the collector is off, or has failed. Needs the books."""
-        if self._engine is None or _ENGINE in self._failed:
+        if self._engines is None or _ENGINE in self._failed:
             return {}
-        return self._run(_ENGINE, partial(self._engine.totals, processes)) or {}
+        return self._run(_ENGINE, partial(self._engines.totals, processes)) or {}
 
     def _traces(self, processes: Collection[int]) -> Traces:
         """In which episodes these processes lose time, or did of late. Needs the books."""

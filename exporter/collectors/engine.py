@@ -14,7 +14,7 @@ from exporter.kernel.rows import Tables
 from exporter.totals import Series, Total, Totals
 
 
-class Engine:
+class Engines:
     """A collector with a memory: the ring of outputs holds little more than a tick's.
 
     serving: names of the engines that have iterations.

@@ -60,6 +60,8 @@ LABEL_MEANINGS = {
     "effect": "What takes longer: `gap`, the time between two calls; `sync`; `collective`; `alloc`; `exit`, nothing any more.",
     "severity": "`low`, `medium`, `high` or `critical`: from 5, 10, 25 and 50 % of the time lost, as far as the cause"
     " explains it.",
+    "engine": "`vllm`, `sglang`, `tgi` (Text Generation Inference) or `triton` (the inference server, not the compiler) for an engine"
+    " that serves, `pytorch` for any other program that has libtorch mapped. An engine's workers have it of their parent.",
     "chain_id": "32 hexadecimal digits, the trace id of the episode.",
     "culprit": f"The name of the program that held the CPU, at most {MAX_CULPRITS} for one workload, `other` for the rest;"
     " `outside` for one that may not be named; `hypervisor` for what a virtual machine was not given (steal); empty where a"
@@ -146,6 +148,7 @@ LOSS_MEANINGS = {
     LossReason.RECLAIMS_FULL: "More tasks freed memory at a time than there is room for: a direct reclaim is missing.",
     LossReason.ALLOCATORS_FULL: "The table of page allocations was full: those of a process are missing.",
     LossReason.RETRANSMITS_FULL: "The table of segments sent again was full: those of some control groups are missing.",
+    LossReason.OUTPUTS_FULL: "The table of what engines copy to the host was full: steps of one are not found.",
     LossReason.CADENCE_FULL: "The table of what recurs in steps was full: steps of a process are not found.",
 }
 CODES = (
