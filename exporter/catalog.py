@@ -279,7 +279,7 @@ ENGINE_INFO = Metric(
     Kind.INFO,
     ("engine",),
     "The serving engine or framework of a process, as its command line, its title, those that started it and its libraries say;"
-    " no series where they say nothing. A workload has one, so that others can be joined with it.",
+    " no series where they say nothing. A workload has one, to join others with, unless its processes differ.",
 )
 ENGINE_STEP_DURATION = Metric(
     "gpustall_engine_step_duration_seconds",

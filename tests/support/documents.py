@@ -60,8 +60,8 @@ LABEL_MEANINGS = {
     "effect": "What takes longer: `gap`, the time between two calls; `sync`; `collective`; `alloc`; `exit`, nothing any more.",
     "severity": "`low`, `medium`, `high` or `critical`: from 5, 10, 25 and 50 % of the time lost, as far as the cause"
     " explains it.",
-    "engine": "`vllm`, `sglang`, `tgi` (Text Generation Inference) or `triton` (the inference server, not the compiler) for an engine"
-    " that serves, `pytorch` for any other program that has libtorch mapped. An engine's workers have it of their parent.",
+    "engine": "`vllm`, `sglang`, `tgi` (Text Generation Inference) or `triton` (the inference server, not the compiler) for an"
+    " engine that serves, `pytorch` for any other program that has libtorch mapped. Workers have it of their engine.",
     "chain_id": "32 hexadecimal digits, the trace id of the episode.",
     "culprit": f"The name of the program that held the CPU, at most {MAX_CULPRITS} for one workload, `other` for the rest;"
     " `outside` for one that may not be named; `hypervisor` for what a virtual machine was not given (steal); empty where a"

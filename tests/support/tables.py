@@ -334,7 +334,7 @@ class FakeTables:
         quiet_ns: int = 0,
         paused_ns: int = 0,
     ) -> None:
-        """(at_ns, paused_ns) of the last outputs, behind `before` others; replaces what was there. is_open: asked for, not there."""
+        """(at_ns, paused_ns) of the last outputs, behind `before` others; replaces what was there. is_open: not there yet."""
         ring = [0] * (2 * abi.OUTPUTS)
         for number, output in enumerate(outputs, before):
             ring[number % abi.OUTPUTS * 2 : number % abi.OUTPUTS * 2 + 2] = output
