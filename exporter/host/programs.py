@@ -13,8 +13,8 @@ from exporter.errors import NotPossibleHere, ProcessGone
 from exporter.host.printable_text import printable
 from exporter.host.processes import Processes
 
-CMDLINE_BYTES_MAX: Final = 16 * 1024
-ARGUMENTS_MAX: Final = 64
+CMDLINE_BYTES_MAX: Final = 4 * 1024
+ARGUMENTS_MAX: Final = 32  # a module or script stands behind a handful of the interpreter's flags
 ARGUMENT_CHARACTERS_MAX: Final = 512
 ANCESTORS_MAX: Final = 8
 _MAPS_BYTES_MAX: Final = 8 * 1024 * 1024

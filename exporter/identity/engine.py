@@ -29,8 +29,6 @@ ENGINES: Final = (*SERVING, "pytorch")
 """Values of the label `engine`."""
 
 ENVIRONMENT_NAMES: Final = frozenset({"VLLM_PROCESS_NAME_PREFIX"})
-ARGUMENTS_READ: Final = 32
-"""Of a command line: a module or script stands behind a handful of the interpreter's flags."""
 
 _VLLM_PREFIX: Final = "VLLM"
 _VLLM_ROLE: Final = re.compile(r"(EngineCore|Worker|APIServer|DPCoordinator)(_.*)?")
@@ -89,7 +87,7 @@ def _of_program(arguments: Sequence[str], path: str, prefix: str) -> str:
     by_name = _PROGRAMS.get(_name(path)) or _PROGRAMS.get(_name(first))
     if by_name or not _PYTHON.fullmatch(_name(first)):
         return by_name or ""
-    module, script = _run_by_python(arguments[1:ARGUMENTS_READ])
+    module, script = _run_by_python(arguments[1:])
     if module in _TORCH_LAUNCHERS:
         return "pytorch"
     return _MODULES.get(module.partition(".")[0], "") or _SCRIPTS.get(_name(script), "")

@@ -105,7 +105,7 @@ def _add_waits(kernel: FakeTables) -> None:
     kernel.feeding(2, dry_ns=dry_ns, hits=(6_400, 64, 64))
     kernel.chain(2, pipe, {on_cpu: 100_000_000, runnable: 200_000_000, ThreadState.IO: 500_000_000})
     kernel.beats(2, [(120_000_000 * number, 7) for number in range(1, 17)])
-    kernel.outputs(2, [(20_000_000 * number, 0) for number in range(1, 18)] + [(3_000_000_000, 2_500_000_000)])
+    kernel.outputs(2, [(20_000_000 * number, 0) for number in range(1, 131)] + [(5_200_000_000, 2_500_000_000)])
     kernel.blame(2, 300_000_000, comm=b"stress")
     kernel.blame(2, 100_000_000, culprit=Culprit.IDLE, comm=b"", tgid=0)
     kernel.blame(2, 7_000_000, victim=Victim.WORKER, culprit=Culprit.IRQ, comm=b"", tgid=0)
@@ -256,7 +256,7 @@ def _snapshot(
     diagnosis.tick(reading.processes, {}, frozenset(), 1_000_000_000)
     of_chains = diagnosis.totals(identities)
     of_engines = Engines(tables, ("vllm",))
-    of_engines.update(engines or {}, 3_000_000_000)
+    of_engines.update(engines or {}, 5_200_000_000)
     of_collectors = (collect(reading) for collect in COLLECTORS.values())
     totals = merged([*of_collectors, of_threads, of_chains, of_engines.totals(), governor.totals()])
     for process, row in reading.processes.items():

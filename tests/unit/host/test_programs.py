@@ -34,7 +34,7 @@ class TestCommandLine:
         """The process has written it."""
         arguments = parse_cmdline(b"\xff\x1b" + b"x" * 10_000 + b"\0" + b"a\0" * 1_000)
 
-        assert (len(arguments), len(arguments[0]), arguments[0][:3]) == (64, 512, "\ufffd\ufffdx")
+        assert (len(arguments), len(arguments[0]), arguments[0][:3]) == (32, 512, "\ufffd\ufffdx")
 
 
 class TestProgram:
