@@ -7,6 +7,7 @@ What cannot be read is empty: whoever asks has to do with less.
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
 from typing import Final, NamedTuple
 
 from exporter.errors import NotPossibleHere, ProcessGone
@@ -31,15 +32,13 @@ class Program(NamedTuple):
     path: str
 
 
-def lineage(processes: Processes, tgid: int) -> list[Program]:
-    """The program of a process, of its parent, and so on: at most ANCESTORS_MAX above it."""
-    found: list[Program] = []
+def lineage(processes: Processes, tgid: int) -> Iterator[Program]:
+    """The program of a process, of its parent, and so on: at most ANCESTORS_MAX above it, each read when it is asked for."""
     seen: set[int] = set()
-    while tgid and tgid not in seen and len(found) <= ANCESTORS_MAX:
+    while tgid and tgid not in seen and len(seen) <= ANCESTORS_MAX:
         seen.add(tgid)
-        found.append(program(processes, tgid))
+        yield program(processes, tgid)
         tgid = _parent(processes, tgid)
-    return found
 
 
 def program(processes: Processes, tgid: int) -> Program:

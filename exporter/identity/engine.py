@@ -28,7 +28,8 @@ SERVING: Final = ("vllm", "sglang", "tgi", "triton")
 ENGINES: Final = (*SERVING, "pytorch")
 """Values of the label `engine`."""
 
-ENVIRONMENT_NAMES: Final = frozenset({"VLLM_PROCESS_NAME_PREFIX"})
+PREFIX_NAME: Final = "VLLM_PROCESS_NAME_PREFIX"
+ENVIRONMENT_NAMES: Final = frozenset({PREFIX_NAME})
 
 _VLLM_PREFIX: Final = "VLLM"
 _VLLM_ROLE: Final = re.compile(r"(EngineCore|Worker|APIServer|DPCoordinator)(_.*)?")
@@ -57,22 +58,22 @@ _LIBTORCH: Final = re.compile(r".*/libtorch(_cuda|_cpu|_python)?\.so")
 _WITH_ARGUMENT: Final = "WX"  # flags of the interpreter that are followed by something
 
 
-def engine_of(
-    programs: Sequence[tuple[Sequence[str], str]],
-    libraries: Collection[str] = (),
-    title_prefix: str = "",
-) -> str:
-    """The engine of a process.
+def engine_by_programs(programs: Iterable[tuple[Sequence[str], str]], title_prefix: str = "") -> str:
+    """The engine that the nearest of these programs names.
 
-    programs: (command line, path of the executable) of the process, of its parent, and so on; "" and () where unreadable.
-    libraries: paths of the shared libraries that it maps. title_prefix: VLLM_PROCESS_NAME_PREFIX of its environment.
+    programs: (command line, path of the executable) of the process, of its parent, and so on; () and "" where unreadable. No more
+    are asked for than are needed. title_prefix: VLLM_PROCESS_NAME_PREFIX of its environment.
     """
     prefix = title_prefix or _VLLM_PREFIX
-    own = programs[0][0] if programs else ()
-    if own and _RAY_WORKER.fullmatch(own[0]) and any(map(_VLLM_KERNELS.fullmatch, libraries)):
+    return next(filter(None, (_of_program(arguments, path, prefix) for arguments, path in programs)), "")
+
+
+def engine_by_libraries(arguments: Sequence[str], libraries: Collection[str]) -> str:
+    """The engine of a process of which no program says anything. arguments: its own command line. libraries: paths, as mapped."""
+    is_ray_worker = bool(arguments) and bool(_RAY_WORKER.fullmatch(arguments[0]))
+    if is_ray_worker and any(map(_VLLM_KERNELS.fullmatch, libraries)):
         return "vllm"
-    found = next(filter(None, (_of_program(arguments, path, prefix) for arguments, path in programs)), "")
-    return found or ("pytorch" if any(map(_LIBTORCH.fullmatch, libraries)) else "")
+    return "pytorch" if any(map(_LIBTORCH.fullmatch, libraries)) else ""
 
 
 def _of_program(arguments: Sequence[str], path: str, prefix: str) -> str:

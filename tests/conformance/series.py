@@ -37,8 +37,8 @@ SILENT = OF_THE_MACHINE.union(
     catalog.METRICS_OF_COLLECTOR["chains"],
     catalog.METRICS_OF_COLLECTOR["engine"],
 )
-"""What a program need not have that nobody kept from the GPU, that waits for no collective, makes no steps and serves nobody; nor a
-machine without swap, limits, connections and the like.
+"""What a program need not have that nobody kept from the GPU, that waits for no collective, makes no steps and serves nobody; nor
+a machine without swap, limits, connections and the like.
 """
 
 

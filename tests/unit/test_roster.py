@@ -215,7 +215,26 @@ class TestMeeting:
         """A training script."""
         maps = b"7f00-7f10 r--p 00000000 fe:00 26      /torch/lib/libtorch_cuda.so\n"
 
-        assert roster_of(tmp_path, cmdline=b"python3\0train.py\0", maps=maps).engines() == {1: "pytorch"}
+        roster = roster_of(tmp_path, cmdline=b"python3\0train.py\0", maps=maps)
+        roster.tick({})
+
+        assert roster.engines() == {1: "pytorch"}
+
+    def test_libraries_of_few_are_looked_at_in_a_tick(self, tmp_path: Path) -> None:
+        """They take milliseconds each, and a full node has a thousand. One that ends meanwhile is passed over."""
+        maps = b"7f00-7f10 r--p 00000000 fe:00 26      /torch/lib/libtorch_cuda.so\n"
+        for tgid in (101, 102, 103, 104, 105):
+            processes = process(tmp_path, tgid, stat=stat_line(tgid), **NOBODY, maps=maps)
+        roster = Roster(processes, "gpu7", 256)
+        roster.admit({number: row(tgid=100 + number) for number in (1, 2, 3, 4, 5)})
+        roster.dismiss(2)
+        shutil.rmtree(tmp_path / "103")
+        found = []
+        for _ in range(3):
+            roster.tick({})
+            found.append(sorted(roster.engines()))
+
+        assert found == [[1], [1, 4], [1, 4, 5]]
 
     def test_prefix_of_titles_is_read_from_the_environment(self, tmp_path: Path) -> None:
         """Where somebody has changed it."""
@@ -227,6 +246,7 @@ class TestMeeting:
         """Neither has one of which nothing can be read."""
         roster = roster_of(tmp_path, cmdline=b"./simulation\0")
         roster.admit({1: row(), 2: row(tgid=200)})
+        roster.tick({})
 
         assert roster.engines() == {}
 

@@ -70,12 +70,12 @@ class TestLineage:
         child(tmp_path, 50, 51, b"a\0")
         processes = child(tmp_path, 51, 50, b"b\0")
 
-        assert len(lineage(processes, 39)) == ANCESTORS_MAX + 1
-        assert len(lineage(processes, 50)) == 2
+        assert len(list(lineage(processes, 39))) == ANCESTORS_MAX + 1
+        assert len(list(lineage(processes, 50))) == 2
 
     def test_parent_that_is_gone_ends_it(self, tmp_path: Path) -> None:
         """It is there with nothing known of it."""
-        assert lineage(child(tmp_path, 7, 5, b"x\0"), 7) == [Program(("x",), ""), Program((), "")]
+        assert list(lineage(child(tmp_path, 7, 5, b"x\0"), 7)) == [Program(("x",), ""), Program((), "")]
 
 
 class TestLibraries:

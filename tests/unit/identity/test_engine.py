@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection, Sequence
+
 import pytest
 
-from exporter.identity.engine import ENGINES, SERVING, engine_of
+from exporter.identity.engine import ENGINES, SERVING, engine_by_libraries, engine_by_programs
 
 SHELL = (("/bin/bash",), "/usr/bin/bash")
 INIT = (("/sbin/init",), "/usr/lib/systemd/systemd")
@@ -18,6 +20,15 @@ PYTHON = "/usr/bin/python3.12"
 LIBTORCH = "/usr/local/lib/python3.12/dist-packages/torch/lib/libtorch_cuda.so"
 VLLM_KERNELS = "/usr/local/lib/python3.12/dist-packages/vllm/_C.abi3.so"
 TRITON_CACHE = "/root/.triton/cache/3f0c/__triton_launcher.cpython-312-x86_64-linux-gnu.so"
+
+
+Programs = Sequence[tuple[Sequence[str], str]]
+
+
+def engine_of(programs: Programs, libraries: Collection[str] = (), title_prefix: str = "") -> str:
+    """As the roster asks."""
+    own = programs[0][0] if programs else ()
+    return engine_by_programs(programs, title_prefix) or engine_by_libraries(own, libraries)
 
 
 def run(line: str, path: str = PYTHON, *above: tuple[tuple[str, ...], str], libraries: tuple[str, ...] = ()) -> str:
@@ -147,6 +158,13 @@ class TestByOthers:
 
         assert run("VLLM::EngineCore", PYTHON, stub, (("tritonserver",), "")) == "vllm"
         assert run("/opt/trtllm/bin/trtllmExecutorWorker", "", (("tritonserver",), "")) == "triton"
+
+    def test_no_more_parents_are_asked_for_than_needed(self) -> None:
+        """Each of them is three files of /proc."""
+        parents = iter([(SPAWNED, PYTHON), (("VLLM::EngineCore",), PYTHON), SHELL, INIT])
+
+        assert engine_by_programs(parents) == "vllm"
+        assert list(parents) == [SHELL, INIT]
 
     def test_torchrun_s_workers_are_pytorch_s(self) -> None:
         """By whichever of its names it was run."""
