@@ -303,6 +303,25 @@ struct cadence_row {
 	struct beat last[BEATS];
 };
 
+/*
+ * Outputs of a serving engine: what it has copied to the host after work of the GPU, the last OUTPUTS of a process. The place
+ * that follows the last one may be in the writing.
+ */
+#define OUTPUTS 128
+struct output {
+	__u64 at_ns;	 /* when the call returned that found it there */
+	__u64 paused_ns; /* since the output before: gaps of a second and more between two calls of the threads that give work */
+};
+
+struct output_row {
+	__u64 outputs;	 /* so far; output n lies at last[n % OUTPUTS] */
+	__u64 copied;	 /* asked for, the open ones included */
+	__u64 work_ns;	 /* when a thread began to give work, after its last copy or after a pause */
+	__u64 quiet_ns;	 /* end of the last output or pause: the next pause begins no earlier */
+	__u64 paused_ns; /* of the output to come */
+	struct output last[OUTPUTS];
+};
+
 /* One living thread, as the iterator program tells it. Everything up to the moment `read_ns`. */
 struct thread_row {
 	__u32 process;
@@ -767,7 +786,8 @@ enum loss_reason {
 	LOSS_PINNED_FULL = 29,
 	LOSS_COPIES_FULL = 30,
 	LOSS_GRAPHS_FULL = 31,
-	LOSS_REASONS = 32,
+	LOSS_OUTPUTS_FULL = 32,
+	LOSS_REASONS = 33,
 };
 
 /* Sizes: user space unpacks by them. */
@@ -784,6 +804,8 @@ ABI_SIZE(struct blame_key, 40);
 ABI_SIZE(struct feeding_row, 376);
 ABI_SIZE(struct beat, 16);
 ABI_SIZE(struct cadence_row, 2056);
+ABI_SIZE(struct output, 16);
+ABI_SIZE(struct output_row, 2088);
 ABI_SIZE(struct chain_key, 12);
 ABI_SIZE(struct chain_row, 152);
 ABI_SIZE(struct thread_row, 608);

@@ -3,8 +3,8 @@
  * How long do CUDA calls take, what do they copy, allocate, launch and capture, how do they fail, and which NCCL operations do
  *   they wait for?
  * Attach points: exported functions of libcudart (11, 12, 13) and libcuda, listed in exporter/kernel/operations.py.
- * Maps written: operations, errors, processes, allocations, progress; read by exporter/kernel/rows.py. copies, geometries,
- *   graph_rows; by exporter/kernel/gpu_rows.py. And frontiers, pinned, graphs, capturing.
+ * Maps written: operations, errors, processes, allocations, progress, outputs; read by exporter/kernel/rows.py. copies,
+ *   geometries, graph_rows; by exporter/kernel/gpu_rows.py. And frontiers, pinned, graphs, capturing.
  * Lost: what a full map or unreadable memory keeps out, counted in `losses` under LOSS_IN_CUDA.
  * Cost per call: bpf/README.md, measured by `make bench`.
  */
@@ -339,6 +339,8 @@ static __always_inline void copied(struct thread *thread, struct call *call, str
 
 	if (direction == COPY_HOST_TO_DEVICE)
 		add_beat(thread->process, beat_signature(call->cookie, bytes, 0), now_ns);
+	else if (direction == COPY_DEVICE_TO_HOST && !may_be_capturing(thread->process))
+		copied_out(thread, now_ns);
 	if (direction == COPY_HOST_TO_DEVICE || direction == COPY_DEVICE_TO_HOST) {
 		key.is_blocking = role_of(call->cookie) == ROLE_COPY || key.memory == MEMORY_PAGEABLE;
 		add_copy(&key, bytes, now_ns - call->entry_ns);
@@ -436,8 +438,10 @@ static __always_inline void succeeded(struct thread *thread, struct call *call, 
 		process = bpf_map_lookup_elem(&processes, &thread->process);
 		if (process)
 			copied(thread, call, process, now_ns);
-		if (is_synchronising_copy(call))
+		if (is_synchronising_copy(call)) {
 			pending_done(thread, call, now_ns);
+			synchronised(thread->process, now_ns);
+		}
 		break;
 	case SHAPE_CAPTURE_BEGIN:
 	case SHAPE_CAPTURE_END:
@@ -447,6 +451,8 @@ static __always_inline void succeeded(struct thread *thread, struct call *call, 
 		break;
 	default:
 		ordered(thread, call, now_ns);
+		if (role_of(call->cookie) == ROLE_SYNC || role_of(call->cookie) == ROLE_EVENT_SYNC)
+			synchronised(thread->process, now_ns);
 	}
 }
 

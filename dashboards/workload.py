@@ -378,6 +378,61 @@ _SOCKETS = (
     ),
 )
 
+_ITERATIONS = "gpustall_engine_step_duration_seconds"
+_ENGINE = of_workloads("gpustall_engine_info")
+_OF_ONE_WORKLOAD = "(instance, node, rank, container, namespace, pod)"
+_ENGINE_OF = (
+    f"on {_OF_ONE_WORKLOAD} group_left (engine)"
+    f" ({_ENGINE} and on {_OF_ONE_WORKLOAD} count by {_OF_ONE_WORKLOAD} ({_ENGINE}) == 1)"
+)
+"""Of a workload whose processes have one and the same."""
+
+_ITERATIONS_PER_SECOND = (
+    f"(sum by (engine) (rate({of_workloads(f'{_ITERATIONS}_count')}[$__rate_interval]))"
+    f" or sum by (engine) (histogram_count(rate({of_workloads(_ITERATIONS)}[$__rate_interval]))))"
+)
+
+_SERVING = (
+    graph(
+        "Iterations of engines",
+        "From one output to the next, prefill and decode alike, without idleness.",
+        Query(quantile_of(0.5, _ITERATIONS, "engine"), "{{engine}}: median"),
+        Query(quantile_of(0.99, _ITERATIONS, "engine"), "{{engine}}: 99th percentile"),
+        unit="s",
+    ),
+    graph(
+        "Outliers",
+        "Iterations that took more than three times as long as usual, as a part of all. A prefill among short decodes is one as"
+        " well.",
+        Query(
+            f"sum by (engine) (rate({of_workloads('gpustall_engine_outlier_steps_total')}[$__rate_interval]))"
+            f" / {_ITERATIONS_PER_SECOND}",
+            "{{engine}}",
+        ),
+        unit="percentunit",
+    ),
+    graph(
+        "Engines without anything to do",
+        "Part of the time in which a process of an engine gave the GPU no work for more than a second: nobody asks, or whoever"
+        " does is busy with something else, as an agent in a tool call.",
+        Query(
+            f"sum by (engine) (rate({of_workloads('gpustall_engine_idle_seconds_total')}[$__rate_interval]))"
+            f" / count by (engine) ({of_workloads('gpustall_engine_idle_seconds_total')})",
+            "{{engine}}",
+        ),
+        unit="percentunit",
+    ),
+    graph(
+        "What engines and frameworks lose",
+        "GPU time lost by the host's fault, as a number of GPUs. Waiting for requests for less than a minute is in it.",
+        Query(
+            f"sum by (engine, cause) (rate({_LOST}[$__rate_interval]) * {_ENGINE_OF})",
+            "{{engine}}: {{cause}}",
+        ),
+        is_stacked=True,
+    ),
+)
+
 BOARD = Board(
     "gpustall-workload",
     "GPU stalls / Workload",
@@ -386,6 +441,7 @@ BOARD = Board(
         Row("Now", _NUMBERS),
         Row("Where the time goes", _WHERE),
         Row("Steps", _STEPS),
+        Row("Serving", _SERVING, is_collapsed=True),
         Row("Network", _SOCKETS, is_collapsed=True),
         Row("CUDA", _CUDA),
         Row("Kernels, copies, graphs", _GIVEN, is_collapsed=True),

@@ -398,6 +398,50 @@ CHAIN_INFO = Metric(
     "Causal chains that are open, at most 64: the id, which is a trace id as well, and the program or rank that is most to blame,"
     " empty where none is known.",
 )
+ENGINE_INFO = Metric(
+    "gpustall_engine_info",
+    "gpustall.engine.info",
+    "",
+    Kind.INFO,
+    ("engine",),
+    "The serving engine or framework of a process, as its command line, its title, those that started it and its libraries say;"
+    " no series where they say nothing. A workload has one, to join others with, unless its processes differ.",
+)
+ENGINE_STEP_DURATION = Metric(
+    "gpustall_engine_step_duration_seconds",
+    "gpustall.engine.step.duration",
+    "s",
+    Kind.HISTOGRAM,
+    ("engine",),
+    "Time of a serving engine's iterations, prefill and decode alike, from the return of the call that finds an output copied to"
+    " the host to that of the next one, without idleness in between; engines that serve alone.",
+)
+ENGINE_OUTLIER_STEPS = Metric(
+    "gpustall_engine_outlier_steps_total",
+    "gpustall.engine.outlier_steps",
+    "{step}",
+    Kind.COUNTER,
+    ("engine",),
+    "Iterations that took more than 3 times the median of the 64 before them, of at least 16; a prefill among short decodes is"
+    " one as well.",
+)
+ENGINE_MISSED_STEPS = Metric(
+    "gpustall_engine_missed_steps_total",
+    "gpustall.engine.missed_steps",
+    "{step}",
+    Kind.COUNTER,
+    ("engine",),
+    "Iterations that are in no bucket: more than 127 ended within a tick.",
+)
+ENGINE_IDLE = Metric(
+    "gpustall_engine_idle_seconds_total",
+    "gpustall.engine.idle",
+    "s",
+    Kind.COUNTER,
+    ("engine",),
+    "Time in which a serving engine gave the GPU nothing to do, from an output, or the last call after it, to the next call of a"
+    " thread that gives work; only where it is longer than 1 s and than 20 medians of an iteration.",
+)
 BLOCK_QUEUE_DURATION = Metric(
     "gpustall_block_queue_duration_seconds",
     "gpustall.block.queue.duration",
@@ -986,6 +1030,13 @@ METRICS_OF_COLLECTOR: dict[str, tuple[Metric, ...]] = {
         CHAIN_ACTIVE,
         CHAIN_SEVERITY,
         CHAIN_INFO,
+    ),
+    "engine": (
+        ENGINE_INFO,
+        ENGINE_STEP_DURATION,
+        ENGINE_OUTLIER_STEPS,
+        ENGINE_MISSED_STEPS,
+        ENGINE_IDLE,
     ),
     "block": (
         BLOCK_QUEUE_DURATION,

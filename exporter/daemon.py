@@ -146,7 +146,7 @@ class Daemon:
         self._devices = Sampler(Nvml()) if "device" in collectors else None
         self.publication = Publication(
             self.tables,
-            Roster(processes, config.node, config.max_workloads, names),
+            Roster(processes, config.node, config.max_workloads, names, with_engines="engine" in collectors),
             self._ledger,
             self.own,
             collectors,

@@ -9,7 +9,7 @@ import logging
 import threading
 import time
 from collections import Counter
-from collections.abc import Callable, Collection, Hashable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Container, Hashable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from functools import partial
@@ -22,6 +22,7 @@ from exporter.chains.chain import Chain, Transition
 from exporter.chains.engine import NOTHING
 from exporter.clock import Clock, Moment
 from exporter.collectors import COLLECTORS, Collect, HostCollector
+from exporter.collectors.engine import Engines
 from exporter.collectors.sched import Sched
 from exporter.devices import DeviceState
 from exporter.diagnosis import Diagnosis
@@ -29,6 +30,7 @@ from exporter.evidence.witness import Whose, Witness
 from exporter.governor import Governor
 from exporter.history.cutting import Onlooker, Taken
 from exporter.history.window import NO_SWITCHES, Member, Switches
+from exporter.identity.engine import SERVING
 from exporter.kernel.rows import CommunicatorRow, ProcessRow, Reading, Tables
 from exporter.ledger import Ledger
 from exporter.model import Identity, Snapshot, label_value
@@ -42,7 +44,7 @@ log = logging.getLogger(__name__)
 
 SHARED_SECONDS = 0.2
 _SHARED_NS = int(SHARED_SECONDS * NANOSECONDS)
-_SCHED, _CHAINS = "sched", "chains"
+_SCHED, _CHAINS, _ENGINE = "sched", "chains", "engine"
 _NONE: Mapping[str, HostCollector] = MappingProxyType({})
 
 T = TypeVar("T")
@@ -122,6 +124,7 @@ class Publication:
         self._diagnosis = (
             Diagnosis(tables, self._sched.standing, devices=devices) if self._sched and _CHAINS in names else None
         )
+        self._engines = Engines(tables, SERVING) if _ENGINE in names else None
         self._publishing = threading.Lock()  # one snapshot at a time
         # The accounting; names and kept totals stay as they are. Whoever waits for it must not hold _lock.
         self._books = threading.Lock()
@@ -161,6 +164,7 @@ class Publication:
         ended = set(self._ended)
         communicators = self._tables.read_communicators()
         renames = self._roster.tick(communicators)
+        self._serve(self._roster.engines())
         if not ended and not renames:
             self._book(processes)
             self._diagnose(processes, communicators)
@@ -169,7 +173,7 @@ class Publication:
         reading = self._tables.read_of({number: row for number, row in processes.items() if number in wanted})
         of_threads = self._last_of_threads(reading, processes, ended)
         self._diagnose(processes, communicators, ended)
-        totals = merged((self._collect(reading), of_threads, self._of_chains(wanted)))
+        totals = merged((self._collect(reading), of_threads, self._of_chains(wanted), self._of_engines(wanted)))
         traces = self._traces(ended)
         for process, old in renames:
             self._ledger.rename(process, old, totals.get(process, {}))
@@ -180,6 +184,8 @@ class Publication:
                 self._show_last(process, identity, processes.get(process), totals.get(process, {}))
         self._tables.forget(ended, reading)
         self._governor.forget(ended)
+        if self._engines:
+            self._engines.forget(ended)
         if self._sched:
             self._sched.forget(ended)
         if self._diagnosis:
@@ -256,6 +262,10 @@ class Publication:
             totals = merged((totals, self._of_threads(reading), self._of_chains(reading.processes)))
             rows = reading.processes
             del reading
+            with self._lock:
+                engines = self._roster.engines()
+            self._serve(engines)
+            totals = merged((totals, self._of_engines(rows)))
             with self._lock:
                 identities = self._roster.identities()
             yield _Known(totals, rows, identities, self._switches())
@@ -361,6 +371,17 @@ class Publication:
         if self._diagnosis is None:
             return {}
         return self._run(_CHAINS, partial(self._diagnosis.totals, tuple(processes))) or {}
+
+    def _serve(self, engines: Mapping[int, str]) -> None:
+        """The outputs of engines since the last time; their rings hold little more than a tick's. Needs the books."""
+        if self._engines:
+            self._run(_ENGINE, partial(self._engines.update, engines, self._now_ns()))
+
+    def _of_engines(self, processes: Container[int]) -> Totals:
+        """What is said of these processes; nothing where the collector is off, or has failed. Needs the books."""
+        if self._engines is None or _ENGINE in self._failed:
+            return {}
+        return self._run(_ENGINE, partial(self._engines.totals, processes)) or {}
 
     def _traces(self, processes: Collection[int]) -> Traces:
         """In which episodes these processes lose time, or did of late. Needs the books."""

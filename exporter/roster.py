@@ -8,6 +8,7 @@ becomes known later is a new identity, and the caller moves the totals.
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple, Protocol
@@ -15,9 +16,12 @@ from typing import NamedTuple, Protocol
 from exporter import catalog
 from exporter.errors import NotPossibleHere, ProcessGone
 from exporter.host.processes import Processes
+from exporter.host.programs import lineage, mapped_libraries, program
+from exporter.identity import engine as engines
 from exporter.identity import rank as ranks
 from exporter.identity import slurm
 from exporter.identity.container import Container, parse_cgroup
+from exporter.identity.engine import engine_by_libraries, engine_by_programs
 from exporter.identity.naming import name_process
 from exporter.identity.place import Place
 from exporter.identity.rank import Communicator, Rank, rank_from_communicators, rank_from_environment
@@ -30,7 +34,8 @@ from exporter.units import BOOT_TICKS, NANOSECONDS
 HOLD_BACK_TICKS = 2
 NAME_TICKS = 20
 CALLED_AT_ONCE = 16
-_ENVIRONMENT_NAMES = ranks.ENVIRONMENT_NAMES | slurm.ENVIRONMENT_NAMES
+LOOKED_INTO_AT_ONCE = 2
+_ENVIRONMENT_NAMES = ranks.ENVIRONMENT_NAMES | slurm.ENVIRONMENT_NAMES | engines.ENVIRONMENT_NAMES
 OTHER = "other"
 """Rank and container of all workloads that there was no room for."""
 
@@ -44,12 +49,14 @@ class Rename(NamedTuple):
 
 @dataclass(slots=True)
 class _Member:
-    """A tracked process alive."""
+    """A tracked process alive. is_met: /proc has told of it."""
 
     row: ProcessRow
     rank: Rank
     container: Container
     slurm_job: SlurmJob
+    is_met: bool = False
+    engine: str = ""
     communicator_rank: str = ""
     named_communicator_rank: str = ""
     identity: Identity | None = None
@@ -73,16 +80,27 @@ class Roster:
     """The tracked processes alive, by process number.
 
     node: value of the `node` label. max_workloads: identities at a time. names: None where no orchestrator is asked.
+    with_engines: whether anybody asks for their engines.
     """
 
-    def __init__(self, processes: Processes, node: str, max_workloads: int, names: Names | None = None) -> None:
+    def __init__(
+        self,
+        processes: Processes,
+        node: str,
+        max_workloads: int,
+        names: Names | None = None,
+        *,
+        with_engines: bool = True,
+    ) -> None:
         self._processes = processes
+        self._with_engines = with_engines
         self._node = node
         self._max_workloads = max_workloads
         self._names = names
         self._members: dict[int, _Member] = {}
         self._admitted: set[Identity] = set()
         self._uncalled: list[int] = []
+        self._unlooked: deque[int] = deque()
 
     def __len__(self) -> int:
         return len(self._members)
@@ -96,7 +114,9 @@ class Roster:
         newest = {row.tgid: number for number, row in sorted(rows.items())} if unknown else {}
         for number in sorted(unknown):
             row = rows[number]
-            self._members[number] = self._meet(row) if newest[row.tgid] == number else _stranger(row)
+            self._members[number] = member = self._meet(row) if newest[row.tgid] == number else _stranger(row)
+            if member.is_met and self._with_engines and not member.engine:
+                self._unlooked.append(number)
 
     def _meet(self, row: ProcessRow) -> _Member:
         """A process out of sight, gone already, or whose tgid has another process by now, has neither rank nor container."""
@@ -111,10 +131,24 @@ class Roster:
         except (ProcessGone, NotPossibleHere):
             return _stranger(row)
         job = slurm_job(environment, container.slurm_job_id)
-        return _Member(row, rank_from_environment(environment), container, job)
+        member = _Member(row, rank_from_environment(environment), container, job, is_met=True)
+        if self._with_engines:
+            prefix = environment.get(engines.PREFIX_NAME, "")
+            member.engine = engine_by_programs(lineage(processes, tgid), prefix)
+        return member
+
+    def _look_into_some(self) -> None:
+        """At the libraries of the next few processes whose engine no command line has told: the longest file in /proc."""
+        for _ in range(min(LOOKED_INTO_AT_ONCE, len(self._unlooked))):
+            member = self._members.get(self._unlooked.popleft())
+            if member is not None and self._is_alive(member.row):
+                tgid = member.row.tgid
+                own = program(self._processes, tgid)
+                member.engine = engine_by_libraries(own.arguments, mapped_libraries(self._processes, tgid))
 
     def tick(self, communicators: Mapping[int, Sequence[CommunicatorRow]]) -> list[Rename]:
         """Decide who is named now; returns those whose name has changed. Call once a tick."""
+        self._look_into_some()
         renames = []
         for number, member in self._members.items():
             rows = communicators.get(number, ())
@@ -182,6 +216,10 @@ class Roster:
     def identities(self) -> dict[int, Identity]:
         """Process number -> identity, of those that are exported."""
         return {number: member.identity for number, member in self._members.items() if member.identity is not None}
+
+    def engines(self) -> dict[int, str]:
+        """Process number -> its engine, of those that have one."""
+        return {number: member.engine for number, member in self._members.items() if member.engine}
 
     def dismiss(self, process: int) -> Identity | None:
         """The process has ended. Returns the identity its totals go to; None when it was never met."""

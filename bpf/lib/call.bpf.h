@@ -17,6 +17,7 @@
 #include "exposure.bpf.h"
 #include "interval.bpf.h"
 #include "operation.bpf.h"
+#include "outputs.bpf.h"
 #include "registers.bpf.h"
 #include "sampling.bpf.h"
 #include "tail.bpf.h"
@@ -223,6 +224,7 @@ static __always_inline struct call *call_enter(struct thread *thread, struct pt_
 	}
 	thread->entered++;
 	note_role(thread, regs, cookie);
+	note_work(thread, cookie);
 	if (is_nested(thread, call_api(cookie)) || is_sampled_out(thread, stack_pointer, cookie)) {
 		count_untimed(thread, stack_pointer, cookie);
 		return NULL;
@@ -338,8 +340,10 @@ static __always_inline int on_enter(struct pt_regs *regs, struct thread *known)
 	u64 now_ns = bpf_ktime_get_ns(); /* late: what this program itself took is not the call's */
 
 	call->entry_ns = now_ns;
-	if (thread->depth == 1)
+	if (thread->depth == 1) {
+		note_pause(thread, now_ns);
 		end_gap(thread, now_ns);
+	}
 	if (++thread->timed >= COUNTED_TOGETHER)
 		add_hits(thread);
 	return 0;

@@ -96,7 +96,7 @@ struct thread {
 	u32 timed;	  /* calls, counted_calls and left_out_launches that feeding_row has not been told of */
 	u32 counted;
 	u32 left_out;
-	u32 padding;
+	u32 has_worked; /* given the GPU work since its last copy to the host */
 	u64 unopened_launch; /* stack pointer of a runtime launch that is only counted: the driver launch in it is as well */
 	u64 idle_at_ns; /* when the open gap becomes idle; 0 in a call */
 	u64 mark_total_ns[THREAD_STATES]; /* the account at mark_ns */

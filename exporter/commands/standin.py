@@ -16,7 +16,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "program",
         nargs=argparse.REMAINDER,
         metavar="-- PROGRAM ARGUMENT",
-        help="trainer, trainer-static, trainer-torch, calls, or any program that uses CUDA [trainer]",
+        help="trainer, trainer-static, trainer-torch, server, calls, or any program that uses CUDA [trainer]",
     )
 
 

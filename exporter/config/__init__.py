@@ -28,7 +28,7 @@ DEFAULT_URL = f"http://127.0.0.1:{DEFAULT_PORT}/metrics"
 CALL_COLLECTORS = ("cuda", "nccl")
 HOST_COLLECTORS = ("block", "memory", "cpu", "process", "network", "device")
 GPU_COLLECTORS = ("allocator", "graph", "launch", "memcpy")
-COLLECTORS = (*CALL_COLLECTORS, "sched", "chains", *HOST_COLLECTORS, *GPU_COLLECTORS)
+COLLECTORS = (*CALL_COLLECTORS, "sched", "chains", "engine", *HOST_COLLECTORS, *GPU_COLLECTORS)
 
 
 @dataclass(frozen=True, slots=True)

@@ -79,6 +79,13 @@ class Processes:
         """/proc/TGID/maps as it stands, up to MAPS_BYTES_MAX: some 300,000 mappings. Empty for a kernel thread."""
         return self.read(tgid, "maps", MAPS_BYTES_MAX)
 
+    def link(self, tgid: int, name: str) -> bytes:
+        """Where the symbolic link /proc/TGID/name leads, such as `exe`."""
+        try:
+            return os.readlink(os.fsencode(self.proc) + b"/%d/%s" % (tgid, name.encode()))  # noqa: PTH115 - bytes
+        except OSError as error:
+            raise translated(error, tgid, name) from error
+
     def read(self, tgid: int, name: str, limit_bytes: int) -> bytes:
         """At most `limit_bytes` of /proc/TGID/name."""
         try:

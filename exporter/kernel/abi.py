@@ -22,6 +22,7 @@ GRID_CLASSES = 6
 BLOCK_CLASSES = 6
 GEOMETRIES = GRID_CLASSES * BLOCK_CLASSES
 BEATS = 128
+OUTPUTS = 128
 ATTACHMENTS = 256
 STACK_FRAMES = 64
 STACK_RETURNS = 8
@@ -48,6 +49,8 @@ BLAME_KEY = struct.Struct("=IHHIIQ16s")  # process, victim, culprit, tgid, paddi
 FEEDING_ROW = struct.Struct(f"=IiQII{THREAD_STATES}Q{THREAD_STATES}Q11QII")
 BEAT = struct.Struct("=QQ")  # at_ns, signature
 CADENCE_ROW = struct.Struct(f"=Q{2 * BEATS}Q")  # beats, then the ring of them
+OUTPUT = struct.Struct("=QQ")  # at_ns, paused_ns
+OUTPUT_ROW = struct.Struct(f"=QQQQQ{2 * OUTPUTS}Q")  # outputs, copied, work_ns, quiet_ns, paused_ns, the ring
 CHAIN_KEY = struct.Struct("=IHHHH")  # process, victim, state, waker, padding
 CHAIN_ROW = struct.Struct(f"=QQQ{THREAD_STATES}Q")  # windows, resolved_ns, abstained_ns, states_ns
 THREAD_ROW = struct.Struct(f"=IIIIIIQQQQQQQ{4 * THREAD_STATES}Q16s")
@@ -345,3 +348,4 @@ class LossReason(enum.IntEnum):
     PINNED_FULL = 29
     COPIES_FULL = 30
     GRAPHS_FULL = 31
+    OUTPUTS_FULL = 32

@@ -39,7 +39,7 @@ _RELEASE = re.compile(r"(\d+)\.(\d+)(?:\.(\d+))?")
 _DEADLY = {-number for number in (signal.SIGSYS, signal.SIGSEGV, signal.SIGILL, signal.SIGBUS, signal.SIGTRAP)}
 
 
-COLLECTORS_WITHOUT_RETURNS = ("cuda", "block", "memory", "cpu", "process", "network", "device")
+COLLECTORS_WITHOUT_RETURNS = ("cuda", "engine", "block", "memory", "cpu", "process", "network", "device")
 """Those that have something to tell where calls are seen as they begin and never as they return."""
 WITHOUT_RETURNS = (
     "CUDA calls are counted by operation as they begin, and that is all: no durations, errors, bytes or memory, nothing of NCCL,"

@@ -30,6 +30,7 @@ SUBJECTS_OF: dict[str, tuple[str, ...]] = {
     "memcpy": ("cuda",),
     "sched": ("sched", "reclaim", "fault", "interrupt", "threads"),
     "chains": ("stacks",),
+    "engine": (),
     "memory": ("memory",),
     "cpu": (),
     "process": (),

@@ -34,6 +34,7 @@ from exporter.kernel.end_rows import (
 from exporter.kernel.gpu_rows import NO_GPU_ROWS, GpuRows, GraphRow, forget_gpu_rows, read_gpu_rows, read_graphs
 from exporter.kernel.maps import MapReader
 from exporter.kernel.operations import OPERATIONS
+from exporter.kernel.output_rows import OutputRow, read_outputs
 from exporter.kernel.progress_rows import ProgressKey, ProgressRow, forget_progress, read_progress
 from exporter.kernel.thread_rows import (
     BlameKey,
@@ -445,6 +446,10 @@ class Tables:
         if "launch_sampling" in self._maps:
             self._maps["launch_sampling"].put(feeding_place(process), abi.LAUNCH_SAMPLING.pack(process, mask))
 
+    def read_outputs(self, processes: Iterable[int]) -> dict[int, OutputRow]:
+        """The last outputs of these processes."""
+        return read_outputs(self._maps.get("outputs"), processes)
+
     def read_tail(self) -> dict[TailKey, TailRow]:
         """What long calls waited for. Thousands of rows: not for every tick."""
         return self._time.tail()
@@ -526,8 +531,9 @@ class Tables:
         self._nccl_waits = {key: row for key, row in self._nccl_waits.items() if key.process not in processes}
         for process in processes:
             self._maps["processes"].delete(abi.NUMBER.pack(process))
-            if "cadence" in self._maps:
-                self._maps["cadence"].delete(abi.NUMBER.pack(process))
+            for ring in ("cadence", "outputs"):
+                if ring in self._maps:
+                    self._maps[ring].delete(abi.NUMBER.pack(process))
 
 
 def _process_of(

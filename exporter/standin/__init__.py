@@ -16,7 +16,7 @@ LIBRARIES = (
     *("libcuda.so.1", "libcudart.so.12", "libcudart_static.a", "libnccl.so.2", "libtorch_cuda.so"),
     *("libnvidia-ml.so.1", "libnvidia-ml-470.so"),
 )
-PROGRAMS = ("trainer", "trainer-static", "trainer-torch", "calls")
+PROGRAMS = ("trainer", "trainer-static", "trainer-torch", "server", "calls")
 
 
 def build_dir() -> Path:

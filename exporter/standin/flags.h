@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// --name=value flags from a table, for both programs.
+// --name=value flags from a table, for all programs.
 #ifndef STANDIN_FLAGS_H
 #define STANDIN_FLAGS_H
 

@@ -35,9 +35,10 @@ probes cost is a mean of the last ten, and the machine does not rest. Two readin
 SILENT = OF_THE_MACHINE.union(
     {catalog.LOST, catalog.CULPRIT, catalog.WAIT_CHAIN, catalog.NCCL_WAIT, catalog.STEP_DURATION, catalog.INTERRUPTED},
     catalog.METRICS_OF_COLLECTOR["chains"],
+    catalog.METRICS_OF_COLLECTOR["engine"],
 )
-"""What a program need not have that nobody kept from the GPU, that waits for no collective and makes no steps; nor a machine
-without swap, limits, connections and the like.
+"""What a program need not have that nobody kept from the GPU, that waits for no collective, makes no steps and serves nobody; nor
+a machine without swap, limits, connections and the like.
 """
 
 

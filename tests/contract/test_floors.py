@@ -191,7 +191,7 @@ class TestFloors:
             if name[:2] == ("exporter", "kernel")
         }
 
-        assert seen == {"abi", "cadence_rows", "disk_rows", "operations", "rows", "thread_rows"}
+        assert seen == {"abi", "cadence_rows", "disk_rows", "operations", "output_rows", "rows", "thread_rows"}
 
     def test_commands_do_not_import_each_other(self) -> None:
         """__main__ finds them by name."""

@@ -20,6 +20,7 @@ TESTS = (
     "tests/kernel/test_seccomp.py",
     "tests/kernel/test_network.py",
     "tests/kernel/test_memory.py",
+    "tests/kernel/test_engine.py::TestOutputs",
     *(f"tests/kernel/{path.name}" for path in sorted(_KERNEL.glob("test_accounting_*.py"))),
 )
 """Files, or single tests by pytest's names. Those marked `hardware_speed` are left out."""

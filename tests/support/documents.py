@@ -78,6 +78,8 @@ LABEL_MEANINGS = {
     " captures and what is made of them; `exit`, nothing any more.",
     "severity": "`low`, `medium`, `high` or `critical`: from 5, 10, 25 and 50 % of the time lost, as far as the cause"
     " explains it.",
+    "engine": "`vllm`, `sglang`, `tgi` (Text Generation Inference) or `triton` (the inference server, not the compiler) for an"
+    " engine that serves, `pytorch` for any other program that has libtorch mapped. Workers have it of their engine.",
     "chain_id": "32 hexadecimal digits, the trace id of the episode.",
     "culprit": f"The name of the program that held the CPU, at most {MAX_CULPRITS} for one workload, `other` for the rest;"
     " `outside` for one that may not be named; `hypervisor` for what a virtual machine was not given (steal); empty where a"
@@ -172,6 +174,7 @@ LOSS_MEANINGS = {
     LossReason.COPIES_FULL: "The table of copies by memory was full: those of a process are missing.",
     LossReason.GRAPHS_FULL: "A table of graphs was full: kernels of some, or all graphs of a process, are missing.",
     LossReason.RETRANSMITS_FULL: "The table of segments sent again was full: those of some control groups are missing.",
+    LossReason.OUTPUTS_FULL: "The table of what engines copy to the host was full: steps of one are not found.",
     LossReason.CADENCE_FULL: "The table of what recurs in steps was full: steps of a process are not found.",
 }
 THROTTLING_MEANINGS = {

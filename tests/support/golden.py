@@ -14,6 +14,7 @@ from exporter.catalog import WORKLOAD_INFO
 from exporter.chains.chain import Cause, Chain, Change, End, Severity, Transition
 from exporter.chains.engine import Engine, Observation
 from exporter.collectors import COLLECTORS
+from exporter.collectors.engine import Engines
 from exporter.collectors.sched import Sched
 from exporter.diagnosis import Diagnosis
 from exporter.governor import Governor
@@ -44,7 +45,7 @@ Case = Callable[[], Snapshot]
 
 
 def training() -> Snapshot:
-    """Two ranks of a job: every workload metric has a series."""
+    """Two ranks of a job, one of which serves as well: every workload metric has a series."""
     kernel = FakeTables()
     for process, tgid in ((1, 4026), (2, 4027)):
         kernel.process(
@@ -99,7 +100,8 @@ def training() -> Snapshot:
         1: Identity(node="gpu7", rank="0", container="0123456789ab"),
         2: Identity(node="gpu7", rank="1", container="0123456789ab"),
     }
-    return _snapshot(kernel, identities, lost_ns=100_000_000, of_places=_of_places(identities[2]))
+    engines = {1: "pytorch", 2: "vllm"}
+    return _snapshot(kernel, identities, lost_ns=100_000_000, of_places=_of_places(identities[2]), engines=engines)
 
 
 def _add_waits(kernel: FakeTables) -> None:
@@ -122,6 +124,7 @@ def _add_waits(kernel: FakeTables) -> None:
     kernel.feeding(2, dry_ns=dry_ns, hits=(6_400, 64, 64), kernels=23)
     kernel.chain(2, pipe, {on_cpu: 100_000_000, runnable: 200_000_000, ThreadState.IO: 500_000_000})
     kernel.beats(2, [(120_000_000 * number, 7) for number in range(1, 17)])
+    kernel.outputs(2, [(20_000_000 * number, 0) for number in range(1, 131)] + [(5_200_000_000, 2_500_000_000)])
     kernel.blame(2, 300_000_000, comm=b"stress")
     kernel.blame(2, 100_000_000, culprit=Culprit.IDLE, comm=b"", tgid=0)
     kernel.blame(2, 7_000_000, victim=Victim.WORKER, culprit=Culprit.IRQ, comm=b"", tgid=0)
@@ -289,9 +292,13 @@ def _of_a_gpu() -> dict[Series, int]:
 
 
 def _snapshot(
-    kernel: FakeTables, identities: dict[int, Identity], lost_ns: int = 0, of_places: PlaceTotals = NOWHERE
+    kernel: FakeTables,
+    identities: dict[int, Identity],
+    lost_ns: int = 0,
+    of_places: PlaceTotals = NOWHERE,
+    engines: dict[int, str] | None = None,
 ) -> Snapshot:
-    """lost_ns: to the cause of an open chain of process 2. of_places: what collectors of the machine say."""
+    """lost_ns: to the cause of an open chain of process 2. of_places: what collectors of the machine say. engines: by process."""
     tables = Tables(kernel.maps, kernel.iterate)
     reading = tables.read()
     sched = Sched(tables)
@@ -304,7 +311,10 @@ def _snapshot(
     diagnosis = Diagnosis(tables, sched.standing, _Scripted(lost_ns))
     diagnosis.tick(reading.processes, {}, frozenset(), 1_000_000_000)
     of_chains = diagnosis.totals(identities)
-    totals = merged([*(collect(reading) for collect in COLLECTORS.values()), of_threads, of_chains, governor.totals()])
+    of_engines = Engines(tables, ("vllm",))
+    of_engines.update(engines or {}, 5_200_000_000)
+    of_collectors = (collect(reading) for collect in COLLECTORS.values())
+    totals = merged([*of_collectors, of_threads, of_chains, of_engines.totals(), governor.totals()])
     for process, row in reading.processes.items():
         labels = (str(row.tgid), row.comm.decode(), *("" for _ in WORKLOAD_INFO.labels[2:]))
         totals[process][Series(WORKLOAD_INFO, labels)] = 1

@@ -79,7 +79,7 @@ class FakeTables:
         names_of_disks = ("disks", "disk_users", "disk_waits")
         names_of_memory = ("page_allocations", "memory_groups")
         names_of_gpu = ("copies", "graph_rows", "graphs", "geometries", "pinned")
-        names_of_time = ("intervals", "tail", "blame", "feeding", "groups", "chains", "cadence", "exposures")
+        names_of_time = ("intervals", "tail", "blame", "feeding", "groups", "chains", "cadence", "outputs", "exposures")
         self.maps: dict[str, FakeMap] = {
             name: FakeMap()
             for names_of_subject in (
@@ -361,6 +361,25 @@ class FakeTables:
             ring[number % abi.BEATS * 2 : number % abi.BEATS * 2 + 2] = beat
         value = abi.CADENCE_ROW.pack(before + len(beats), *ring)
         self.maps["cadence"].rows[abi.NUMBER.pack(process)] = value
+
+    def outputs(
+        self,
+        process: int,
+        outputs: Sequence[tuple[int, int]],
+        *,
+        before: int = 0,
+        is_open: int = 0,
+        work_ns: int = 0,
+        quiet_ns: int = 0,
+        paused_ns: int = 0,
+    ) -> None:
+        """(at_ns, paused_ns) of the last outputs, behind `before` others; replaces what was there. is_open: not there yet."""
+        ring = [0] * (2 * abi.OUTPUTS)
+        for number, output in enumerate(outputs, before):
+            ring[number % abi.OUTPUTS * 2 : number % abi.OUTPUTS * 2 + 2] = output
+        so_far = before + len(outputs)
+        value = abi.OUTPUT_ROW.pack(so_far, so_far + is_open, work_ns, quiet_ns, paused_ns, *ring)
+        self.maps["outputs"].rows[abi.NUMBER.pack(process)] = value
 
     def chain(
         self,

@@ -46,6 +46,8 @@ _SHORT_OF_MEMORY = (
     *("--fault=oom-retry", "--fault-from-step=100", "--fault-to-step=101", "--fault-every=100"),
 )
 _FETCHES = ("--ranks=1", "--sync=block", "--seed=3", "--quiet", "--pace-us=50000", "--loader-fetch-bytes=65536")
+_SERVES = ("VLLM::EngineCore", "--sync=block", "--bursts=1000", "--idle-ms=3000", "--iterations=50", "--slow-every=20")
+"""By what it calls itself it is known for an engine."""
 _CPUS = 64
 _JOBS = {4711: _SLOW_RANK, 4712: _SHORT_OF_MEMORY}
 """By the number that a batch system would have given them."""
@@ -61,7 +63,7 @@ class Servers:
 
 @contextmanager
 def watched(folder: Path) -> Iterator[Servers]:
-    """Four ranks of which one is slow, a job that runs out of GPU memory and tries again, and, once a chain is open, CPU hogs."""
+    """Four ranks of which one is slow, a job that runs out of GPU memory and tries again, an engine; with a chain, CPU hogs."""
     binary = need_command("prometheus", "prometheus")
     with ExitStack() as stack:
         found = stack.enter_context(receiver())
@@ -82,9 +84,22 @@ def watched(folder: Path) -> Iterator[Servers]:
         for number, flags in _JOBS.items():
             stack.enter_context(_job(number, flags))
         stack.enter_context(_job(4713, (*_FETCHES, *stack.enter_context(server()).flags)))
+        stack.enter_context(_engine())
         eventually(lambda: servers[0].query("gpustall_chain_info"), "a chain is open", PATIENCE_SECONDS)
         stack.enter_context(named_shell(HOG, SPIN, count=2 * (os.cpu_count() or 1)))
         yield Servers(*servers)
+
+
+@contextmanager
+def _engine() -> Iterator[None]:
+    """A server in bursts."""
+    path = standin.build_dir() / "server"
+    process = subprocess.Popen(_SERVES, executable=path, env=standin.environment(), stdout=subprocess.DEVNULL)
+    try:
+        yield
+    finally:
+        process.kill()
+        process.wait()
 
 
 @contextmanager

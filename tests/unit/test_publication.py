@@ -107,7 +107,7 @@ class Bench:
         self.processes = process(proc, 100, environ=b"RANK=3\0", cgroup=b"0::/\n")
         roster = Roster(self.processes, "gpu7", 256)
         self.ledger = make_ledger(900.0, clock.now())
-        collectors = ("cuda", "nccl", "sched", "chains")
+        collectors = ("cuda", "nccl", "sched", "chains", "engine")
         self.said: list[tuple[Transition, Identity | None, int, tuple[int, ...], Moment]] = []
         self.onlooker = _Onlooker()
         self.scene = Scene(STUCK)
@@ -287,6 +287,54 @@ class TestRenaming:
 
         found = bench.exported(catalog.CUDA_OPERATIONS)
         assert (found["", "runtime", "cudaFree"], found["5", "runtime", "cudaFree"]) == (10, 3)
+
+
+class TestEngines:
+    """A process that serves, and its pace."""
+
+    @pytest.fixture
+    def serving(self, bench: Bench, tmp_path: Path) -> Bench:
+        """Process 2 is vLLM's, and has had three outputs, 20 ms apart."""
+        process(tmp_path, 200, environ=b"RANK=5\0", cgroup=b"0::/\n", cmdline=b"VLLM::Worker_TP0\0")
+        bench.kernel.process(2, tgid=200)
+        bench.kernel.outputs(2, [(at_ms * 1_000_000, 0) for at_ms in (99_900, 99_920, 99_940)])
+        bench.publication.tick([])
+        return bench
+
+    def test_pace_is_told_of_the_engine_alone(self, serving: Bench) -> None:
+        """Of two processes; the other one is nobody's."""
+        (steps,) = serving.exported(catalog.ENGINE_STEP_DURATION).values()
+
+        assert isinstance(steps, Histogram)
+        assert (steps.counts.total, steps.sum_seconds) == (2, 0.04)
+        assert serving.exported(catalog.ENGINE_INFO) == {("5", "vllm"): 1}
+
+    def test_ticks_see_what_the_ring_forgets_before_a_scrape(self, serving: Bench) -> None:
+        """300 outputs, of which each tick sees a hundred."""
+        for seen in (100, 200, 300):
+            outputs = [(99_940_000_000 + 1_000_000 * number, 0) for number in range(max(seen - 127, 1), seen + 1)]
+            serving.kernel.outputs(2, outputs, before=3 + seen - len(outputs))
+            serving.publication.tick([])
+        (steps,) = serving.exported(catalog.ENGINE_STEP_DURATION).values()
+
+        assert isinstance(steps, Histogram)
+        assert steps.counts.total == 302
+        assert serving.exported(catalog.ENGINE_MISSED_STEPS) == {("5", "vllm"): 0}
+
+    def test_pace_outlives_the_process_and_its_name_does_not(self, serving: Bench) -> None:
+        """What came since the last tick is in it: one more output."""
+        serving.kernel.outputs(2, [(at_ms * 1_000_000, 0) for at_ms in (99_900, 99_920, 99_940, 99_970)])
+        serving.publication.tick([2])
+        (steps,) = serving.exported(catalog.ENGINE_STEP_DURATION).values()
+
+        assert isinstance(steps, Histogram)
+        assert (steps.counts.total, steps.sum_seconds) == (3, 0.07)
+        assert serving.exported(catalog.ENGINE_INFO) == {}
+        assert serving.kernel.maps["outputs"].rows == {}
+
+    def test_idleness_goes_on_until_the_scrape(self, serving: Bench) -> None:
+        """The last output was at 99.94 s, and it is 101 s."""
+        assert serving.exported(catalog.ENGINE_IDLE) == {("5", "vllm"): pytest.approx(1.06)}
 
 
 class TestFailingCollector:

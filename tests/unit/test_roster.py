@@ -205,6 +205,59 @@ class TestMeeting:
             "unit": f"docker-{DOCKER_ID}.scope",
         }
 
+    def test_engine_is_what_the_command_line_says(self, tmp_path: Path) -> None:
+        """Its own, or else that of whoever started it: parent 1 of every process here."""
+        assert roster_of(tmp_path / "a", cmdline=b"VLLM::EngineCore\0\0").engines() == {1: "vllm"}
+        process(tmp_path / "b", 1, cmdline=b"python3\0-m\0sglang.launch_server\0")
+        assert roster_of(tmp_path / "b", cmdline=b"python3\0-c\0spawn_main()\0").engines() == {1: "sglang"}
+
+    def test_engine_is_what_the_libraries_say_where_nobody_else_does(self, tmp_path: Path) -> None:
+        """A training script."""
+        maps = b"7f00-7f10 r--p 00000000 fe:00 26      /torch/lib/libtorch_cuda.so\n"
+
+        roster = roster_of(tmp_path, cmdline=b"python3\0train.py\0", maps=maps)
+        roster.tick({})
+
+        assert roster.engines() == {1: "pytorch"}
+
+    def test_libraries_of_few_are_looked_at_in_a_tick(self, tmp_path: Path) -> None:
+        """They take milliseconds each, and a full node has a thousand. One that ends meanwhile is passed over."""
+        maps = b"7f00-7f10 r--p 00000000 fe:00 26      /torch/lib/libtorch_cuda.so\n"
+        for tgid in (101, 102, 103, 104, 105):
+            processes = process(tmp_path, tgid, stat=stat_line(tgid), **NOBODY, maps=maps)
+        roster = Roster(processes, "gpu7", 256)
+        roster.admit({number: row(tgid=100 + number) for number in (1, 2, 3, 4, 5)})
+        roster.dismiss(2)
+        shutil.rmtree(tmp_path / "103")
+        found = []
+        for _ in range(3):
+            roster.tick({})
+            found.append(sorted(roster.engines()))
+
+        assert found == [[1], [1, 4], [1, 4, 5]]
+
+    def test_prefix_of_titles_is_read_from_the_environment(self, tmp_path: Path) -> None:
+        """Where somebody has changed it."""
+        environ = b"VLLM_PROCESS_NAME_PREFIX=llama\0"
+
+        assert roster_of(tmp_path, environ=environ, cmdline=b"llama::EngineCore\0").engines() == {1: "vllm"}
+
+    def test_process_that_is_no_engine_has_none(self, tmp_path: Path) -> None:
+        """Neither has one of which nothing can be read."""
+        roster = roster_of(tmp_path, cmdline=b"./simulation\0")
+        roster.admit({1: row(), 2: row(tgid=200)})
+        roster.tick({})
+
+        assert roster.engines() == {}
+
+    def test_engines_are_not_looked_for_where_nobody_asks(self, tmp_path: Path) -> None:
+        """The collector is switched off."""
+        processes = process(tmp_path, 100, **{**NOBODY, "cmdline": b"VLLM::EngineCore\0"})
+        roster = Roster(processes, "gpu7", 256, with_engines=False)
+        roster.admit({1: row()})
+
+        assert roster.engines() == {}
+
     def test_hostile_comm_is_made_printable(self, tmp_path: Path) -> None:
         """prctl(PR_SET_NAME) takes any bytes."""
         roster = Roster(process(tmp_path, 100, **NOBODY), "gpu7", 256)

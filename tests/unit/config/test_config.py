@@ -53,7 +53,7 @@ class TestDefaults:
             probes_on_arm64=False,
             is_frozen=False,
             with_page_allocations=False,
-            collectors=("cuda", "nccl", "sched", "chains", *HOST_COLLECTORS, *GPU_COLLECTORS),
+            collectors=("cuda", "nccl", "sched", "chains", "engine", *HOST_COLLECTORS, *GPU_COLLECTORS),
             tick_interval_seconds=0.25,
             discovery_interval_seconds=30.0,
             series_ttl_seconds=900.0,
@@ -111,6 +111,7 @@ class TestPrecedence:
             "nccl",
             "sched",
             "chains",
+            "engine",
             *HOST_COLLECTORS,
             *GPU_COLLECTORS,
         )
@@ -198,7 +199,7 @@ class TestFile:
             probes_on_arm64=True,
             is_frozen=True,
             with_page_allocations=True,
-            collectors=("cuda", *HOST_COLLECTORS, *GPU_COLLECTORS),
+            collectors=("cuda", "engine", *HOST_COLLECTORS, *GPU_COLLECTORS),
             tick_interval_seconds=0.1,
             discovery_interval_seconds=60.0,
             series_ttl_seconds=3600.0,
@@ -398,11 +399,11 @@ class TestValues:
     @pytest.mark.parametrize("flag", ["--no-collector.nccl", "--collector.nccl=false", "--collector.nccl=OFF"])
     def test_collector_is_switched_off(self, flag: str) -> None:
         """In the style of node_exporter, or spelled out."""
-        assert loaded(flag).collectors == ("cuda", "sched", "chains", *HOST_COLLECTORS, *GPU_COLLECTORS)
+        assert loaded(flag).collectors == ("cuda", "sched", "chains", "engine", *HOST_COLLECTORS, *GPU_COLLECTORS)
 
     def test_calls_are_traced_without_the_scheduler(self) -> None:
         """Durations and counts need no program in it."""
-        assert loaded("--no-collector.sched").collectors == ("cuda", "nccl", *HOST_COLLECTORS, *GPU_COLLECTORS)
+        assert loaded("--no-collector.sched").collectors == ("cuda", "nccl", "engine", *HOST_COLLECTORS, *GPU_COLLECTORS)
 
     def test_switch_without_a_value_is_on(self) -> None:
         """--web.disable-exporter-metrics."""

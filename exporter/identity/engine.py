@@ -1,0 +1,129 @@
+"""Which serving engine or framework does a process belong to?
+
+In: what /proc says of the process and of those that started it, read once. Out: one of ENGINES, or "" where nothing says so.
+An engine is never guessed: a word somewhere in a path or an argument is no sign, only a program that is run by its name, a
+title that an engine gives its processes, or a library that is mapped.
+
+What counts, from the process itself to the ancestors that started it; the nearest one that says something decides:
+
+    vllm     titles `VLLM::EngineCore_DP0`, `VLLM::Worker_TP0`, since 0.10; another prefix where VLLM_PROCESS_NAME_PREFIX says so;
+             the script `vllm`, the module `vllm`; under Ray `ray::RayWorkerWrapper` with vLLM's own kernels mapped
+    sglang   titles `sglang::scheduler_TP0`, `sglang::detokenizer`, since 0.3; the script `sglang`, the module `sglang`
+    tgi      `text-generation-server`, `-launcher` and `-router`, 1.0 to 3.3
+    triton   the program `tritonserver`, and the `triton_python_backend_stub` that runs a model in Python, 2.x
+    pytorch  none of these, but libtorch is mapped, or torchrun has started it
+
+A worker that its engine started by multiprocessing has no name of its own before it sets its title, and is known by its parent.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection, Iterable, Sequence
+from typing import Final
+
+SERVING: Final = ("vllm", "sglang", "tgi", "triton")
+"""Engines that answer requests, and so have iterations."""
+
+ENGINES: Final = (*SERVING, "pytorch")
+"""Values of the label `engine`."""
+
+PREFIX_NAME: Final = "VLLM_PROCESS_NAME_PREFIX"
+ENVIRONMENT_NAMES: Final = frozenset({PREFIX_NAME})
+
+_VLLM_PREFIX: Final = "VLLM"
+_VLLM_ROLE: Final = re.compile(r"(EngineCore|Worker|APIServer|DPCoordinator)(_.*)?")
+_SGLANG_TITLE: Final = re.compile(r"sglang::\w+.*")
+_RAY_WORKER: Final = re.compile(r"ray::RayWorkerWrapper(\..*)?")
+_PYTHON: Final = re.compile(r"(python|pypy)[0-9.]*t?")
+_PROGRAMS: Final = {
+    "tritonserver": "triton",
+    "triton_python_backend_stub": "triton",
+    "text-generation-launcher": "tgi",
+    "text-generation-router": "tgi",
+    "text-generation-server": "tgi",
+}
+"""Names under which programs are run that are no Python."""
+_SCRIPTS: Final = {
+    "vllm": "vllm",
+    "sglang": "sglang",
+    "text-generation-server": "tgi",
+    "torchrun": "pytorch",
+}
+_MODULES: Final = {"vllm": "vllm", "sglang": "sglang", "text_generation_server": "tgi"}
+"""The first word of a module that is run by `python -m`."""
+_TORCH_LAUNCHERS: Final = ("torch.distributed.run", "torch.distributed.launch")
+_VLLM_KERNELS: Final = re.compile(r".*/vllm/_C[^/]*\.so")
+_LIBTORCH: Final = re.compile(r".*/libtorch(_cuda|_cpu|_python)?\.so")
+_WITH_ARGUMENT: Final = "WX"  # flags of the interpreter that are followed by something
+
+
+def engine_by_programs(programs: Iterable[tuple[Sequence[str], str]], title_prefix: str = "") -> str:
+    """The engine that the nearest of these programs names.
+
+    programs: (command line, path of the executable) of the process, of its parent, and so on; () and "" where unreadable. No more
+    are asked for than are needed. title_prefix: VLLM_PROCESS_NAME_PREFIX of its environment.
+    """
+    prefix = title_prefix or _VLLM_PREFIX
+    return next(filter(None, (_of_program(arguments, path, prefix) for arguments, path in programs)), "")
+
+
+def engine_by_libraries(arguments: Sequence[str], libraries: Collection[str]) -> str:
+    """The engine of a process of which no program says anything. arguments: its own command line. libraries: paths, as mapped."""
+    is_ray_worker = bool(arguments) and bool(_RAY_WORKER.fullmatch(arguments[0]))
+    if is_ray_worker and any(map(_VLLM_KERNELS.fullmatch, libraries)):
+        return "vllm"
+    return "pytorch" if any(map(_LIBTORCH.fullmatch, libraries)) else ""
+
+
+def _of_program(arguments: Sequence[str], path: str, prefix: str) -> str:
+    """What one program says of itself. A title stands in the place of the command line."""
+    if not arguments:
+        return _PROGRAMS.get(_name(path), "")
+    first = arguments[0]
+    if _is_title(first, prefix):
+        return "vllm"
+    if _SGLANG_TITLE.fullmatch(first):
+        return "sglang"
+    by_name = _PROGRAMS.get(_name(path)) or _PROGRAMS.get(_name(first))
+    if by_name or not _PYTHON.fullmatch(_name(first)):
+        return by_name or ""
+    module, script = _run_by_python(arguments[1:])
+    if module in _TORCH_LAUNCHERS:
+        return "pytorch"
+    return _MODULES.get(module.partition(".")[0], "") or _SCRIPTS.get(_name(script), "")
+
+
+def _is_title(first: str, prefix: str) -> bool:
+    before, separator, role = first.partition("::")
+    return bool(separator) and before in (prefix, _VLLM_PREFIX) and bool(_VLLM_ROLE.fullmatch(role))
+
+
+def _run_by_python(arguments: Iterable[str]) -> tuple[str, str]:
+    """The module and the script that an interpreter runs; "" for what it does not.
+
+    Before: ["-u", "-X", "dev", "-m", "vllm.entrypoints.openai.api_server"]. After: ("vllm.entrypoints.openai.api_server", "").
+    """
+    rest = iter(arguments)
+    for argument in rest:
+        if not argument.startswith("-"):
+            return "", argument
+        if argument == "-" or argument.startswith("--"):
+            if argument == "--check-hash-based-pycs":
+                next(rest, "")
+                continue
+            return "", ""
+        for at, flag in enumerate(argument[1:], 2):
+            if flag == "c":
+                return "", ""
+            if flag == "m":
+                return argument[at:] or next(rest, ""), ""
+            if flag in _WITH_ARGUMENT:
+                if not argument[at:]:
+                    next(rest, "")
+                break
+    return "", ""
+
+
+def _name(path: str) -> str:
+    return path.rpartition("/")[2].removesuffix(" (deleted)")

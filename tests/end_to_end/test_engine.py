@@ -1,0 +1,103 @@
+"""An engine in bursts, as a scrape tells of it: its name, as many iterations as it says, and its idleness."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from exporter import standin
+from tests.support.exporter_process import Exporter, running
+from tests.support.exposition import Scrape
+from tests.support.held_calls import fresh_rank
+from tests.support.requirements import need_tracing
+from tests.support.traced import STANDIN_LIBRARIES, eventually
+
+pytestmark = pytest.mark.end_to_end
+STEPS = "gpustall_engine_step_duration_seconds_count"
+IDLE = "gpustall_engine_idle_seconds_total"
+INFO = "gpustall_engine_info"
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _possible_here() -> None:
+    """Skip, naming what is missing."""
+    need_tracing()
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The engine and the libraries, which nobody else maps."""
+    found = tmp_path_factory.mktemp("engine")
+    for name in (*STANDIN_LIBRARIES.values(), "server"):
+        shutil.copy(standin.build_dir() / name, found)
+    return found
+
+
+@pytest.fixture(scope="module")
+def exporter(folder: Path) -> Iterator[Exporter]:
+    """It has met an engine before, and so probes the libraries."""
+    with running() as found:
+        with engine(folder, fresh_rank(), "--bursts=100") as process:
+            for name in STANDIN_LIBRARIES.values():
+                eventually(lambda name=name: f"attached to {folder}/{name}" in found.logs, f"{name} is probed")
+            process.kill()
+        yield found
+
+
+def engine(folder: Path, rank: str, *flags: str, title: str = "sglang::scheduler_TP0") -> subprocess.Popen[str]:
+    """One that serves."""
+    environment = {**os.environ, "LD_LIBRARY_PATH": str(folder), "RANK": rank}
+    line = [title, "--sync=block", "--output=event", *flags]
+    return subprocess.Popen(line, executable=folder / "server", env=environment, stdout=subprocess.PIPE, text=True)
+
+
+def truth_of(process: subprocess.Popen[str]) -> dict[str, Any]:
+    """What it says at its end."""
+    assert process.stdout is not None
+    found: dict[str, Any] = json.loads(process.stdout.readlines()[-1])
+    return found
+
+
+class TestEngine:
+    """From its first iteration to after its last."""
+
+    def test_its_pace_is_what_it_says_itself(self, exporter: Exporter, folder: Path) -> None:
+        """The counts outlive it, the name does not."""
+        rank = fresh_rank()
+        with engine(folder, rank, "--bursts=2", "--iterations=41", "--idle-ms=2500") as process:
+            eventually(lambda: exporter.scrape().total(INFO, rank=rank, engine="sglang") == 1, "it is known")
+            truth = truth_of(process)
+
+        def is_over() -> Scrape | None:
+            page = exporter.scrape()
+            return None if page.matching(INFO, rank=rank) else page
+
+        page = eventually(is_over, "it is gone")
+
+        assert page.total(STEPS, rank=rank, engine="sglang") == truth["iterations"] == 82
+        assert truth["idle_ns"] <= page.total(IDLE, rank=rank) * 1e9 <= truth["idle_ns"] * 1.1
+
+    def test_idleness_grows_while_it_lasts(self, exporter: Exporter, folder: Path) -> None:
+        """Nobody asks for a minute."""
+        rank = fresh_rank()
+        with engine(folder, rank, "--bursts=1", "--idle-ms=60000") as process:
+            first = eventually(lambda: exporter.scrape().total(IDLE, rank=rank), "it is idle")
+            eventually(lambda: exporter.scrape().total(IDLE, rank=rank) > first + 1, "it goes on")
+            process.kill()
+
+    def test_program_that_says_nothing_of_itself_is_none(self, exporter: Exporter, folder: Path) -> None:
+        """It makes the same calls."""
+        rank = fresh_rank()
+        with engine(folder, rank, "--bursts=1", "--idle-ms=1500", title="server") as process:
+            process.wait()
+            page = exporter.scrape()
+
+        assert page.total("gpustall_cuda_operations_total", rank=rank) > 0
+        assert not [sample for sample in page.samples if "engine" in sample.name and sample.labels.get("rank") == rank]

@@ -1,0 +1,321 @@
+"""An engine that serves, found by what it calls itself, and its pace by what it copies to the host."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from exporter import catalog, standin
+from exporter.accounting.serving import Served
+from exporter.collectors.engine import Engines
+from exporter.host.processes import Processes
+from exporter.identity.engine import SERVING
+from exporter.roster import Roster
+from tests.support.traced import STANDIN_LIBRARIES, Tracer, only, tracer
+
+TITLE = "VLLM::EngineCore"
+WAYS = ("copy", "sync", "event", "ahead")
+"""How the host gets an output: cudaMemcpy; cudaMemcpyAsync and cudaStreamSynchronize; an event; that, one iteration ahead."""
+BLOCKING = "--sync=block"
+PATIENCE_SECONDS = 60
+FIRST = 1  # number of the first process that makes a call
+
+
+@pytest.fixture(scope="module")
+def own_server(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The stand-in engine, a training job and their libraries, as files that nobody else maps."""
+    folder = tmp_path_factory.mktemp("server")
+    for name in (*STANDIN_LIBRARIES.values(), "server", "trainer"):
+        subprocess.run(["cp", standin.build_dir() / name, folder], check=True)
+    return folder / "server"
+
+
+class Watch:
+    """Does at every look what a tick does: who came, which engine, what it had for outputs."""
+
+    def __init__(self, traced: Tracer) -> None:
+        self._tables = traced.tables
+        self._roster = Roster(Processes(), "gpu7", 256)
+        self._engines = Engines(traced.tables, SERVING)
+        self.idle_ns: list[int] = []
+
+    def look(self) -> None:
+        """At everything."""
+        self._roster.admit(self._tables.read_processes())
+        self._roster.tick({})
+        self._engines.update(self._roster.engines(), time.monotonic_ns())
+        served = self.served()
+        if served:
+            self.idle_ns.append(served.idle_ns)
+
+    def names(self) -> dict[int, str]:
+        """Process -> engine."""
+        return self._roster.engines()
+
+    def served(self) -> Served | None:
+        """Of the one process that serves; None where there is none."""
+        for known in self._engines._processes.values():
+            return known.served()
+        return None
+
+    def metrics(self) -> set[str]:
+        """Names of all that is told."""
+        return {series.metric.name for of in self._engines.totals().values() for series in of}
+
+
+def attach(traced: Tracer, folder: Path) -> None:
+    """Probes on these libraries."""
+    for api, name in STANDIN_LIBRARIES.items():
+        traced.attach(api, folder / name)
+
+
+@contextmanager
+def started(program: Path, *flags: str, title: str = TITLE) -> Iterator[subprocess.Popen[str]]:
+    """The program under a title; killed at the end, if it has not ended."""
+    environment = {**os.environ, "LD_LIBRARY_PATH": str(program.parent)}
+    line = [title, *flags]
+    with subprocess.Popen(line, executable=program, env=environment, stdout=subprocess.PIPE, text=True) as process:
+        try:
+            yield process
+        finally:
+            process.kill()
+
+
+def watched(
+    traced: Tracer, program: Path, *flags: str, title: str = TITLE, look_every: float = 0.1
+) -> tuple[Watch, dict[str, Any]]:
+    """The program from its beginning to its end, and what it says of itself."""
+    watch = Watch(traced)
+    with started(program, *flags, title=title) as process:
+        until = time.monotonic() + PATIENCE_SECONDS
+        while process.poll() is None and time.monotonic() < until:
+            time.sleep(look_every)
+            watch.look()
+        watch.look()
+        assert process.stdout is not None
+        finals = [line for line in map(json.loads, process.stdout) if line["type"] == "final"]
+    return watch, only(finals)
+
+
+def steps_of(watch: Watch) -> tuple[int, int]:
+    """(how many, nanoseconds together)."""
+    served = watch.served()
+    assert served is not None
+    assert served.steps is not None
+    return served.steps.counts.total, served.steps.sum_ns
+
+
+class TestIterations:
+    """As many as the engine made, however it gets its outputs."""
+
+    @pytest.mark.parametrize("way", WAYS)
+    def test_iterations_are_those_that_it_made(self, account_tracer: Tracer, own_server: Path, way: str) -> None:
+        """Two bursts of 41, and the warm-up that begins the first; none is missed, and nothing is lost."""
+        attach(account_tracer, own_server.parent)
+        flags = ("--bursts=2", "--iterations=41", "--idle-ms=1500", BLOCKING, f"--output={way}")
+        watch, truth = watched(account_tracer, own_server, *flags)
+        served = watch.served()
+
+        assert truth["iterations"] == 82
+        assert steps_of(watch)[0] == 82
+        assert served is not None
+        assert served.missed == 0
+        assert account_tracer.losses() == {}
+
+    @pytest.mark.parametrize("way", ["copy", "sync"])
+    def test_several_copies_of_an_iteration_are_one_output(
+        self, account_tracer: Tracer, own_server: Path, way: str
+    ) -> None:
+        """Tokens, their log probabilities, what was accepted: each is waited for by itself."""
+        attach(account_tracer, own_server.parent)
+        flags = ("--bursts=1", "--iterations=41", "--idle-ms=600", "--copies=3", BLOCKING, f"--output={way}")
+        watch, _ = watched(account_tracer, own_server, *flags)
+
+        assert steps_of(watch)[0] == 41
+
+    def test_graph_is_work_as_kernels_are(self, account_tracer: Tracer, own_server: Path) -> None:
+        """An iteration is one launch."""
+        attach(account_tracer, own_server.parent)
+        flags = ("--bursts=1", "--iterations=41", "--idle-ms=600", "--graph", BLOCKING, "--output=event")
+        watch, _ = watched(account_tracer, own_server, *flags)
+
+        assert steps_of(watch)[0] == 41
+
+    def test_what_came_too_fast_is_counted_as_missed(self, account_tracer: Tracer, own_server: Path) -> None:
+        """1,009 iterations and no look before the end: of the last 127 outputs it is known how long 126 iterations took."""
+        attach(account_tracer, own_server.parent)
+        flags = ("--bursts=1", "--iterations=1009", "--idle-ms=0", "--kernels=1", "--kernel-us=1", BLOCKING)
+        with started(own_server, *flags) as process:
+            process.wait()
+        engines = Engines(account_tracer.tables, SERVING)
+        engines.update({FIRST: "vllm"}, time.monotonic_ns())
+        served = only(engines._processes.values()).served()
+
+        assert (served.steps.counts.total, served.missed) == (126, 1009 - 126)
+
+    def test_long_iterations_are_outliers(self, account_tracer: Tracer, own_server: Path) -> None:
+        """The 20th, the 40th and so on take 300 ms longer than the 4 ms of all others: of a hundred there are five."""
+        attach(account_tracer, own_server.parent)
+        flags = ("--bursts=1", "--iterations=100", "--idle-ms=600", "--slow-every=20", "--slow-us=300000", BLOCKING)
+        watch, _ = watched(account_tracer, own_server, *flags, "--prefill-kernels=4")
+        served = watch.served()
+
+        assert served is not None
+        assert served.outliers >= 5  # more where the machine has held it up as long
+        assert steps_of(watch)[1] > 5 * 300_000_000
+
+
+class TestIdleness:
+    """Time in which the engine gave no work."""
+
+    @pytest.mark.parametrize("way", WAYS)
+    def test_it_is_what_the_engine_says(self, account_tracer: Tracer, own_server: Path, way: str) -> None:
+        """Ours begins a moment before its own, with the return of the call, and ends a moment after it, with the next one."""
+        attach(account_tracer, own_server.parent)
+        flags = ("--bursts=3", "--iterations=23", "--idle-ms=1500", BLOCKING, f"--output={way}")
+        watch, truth = watched(account_tracer, own_server, *flags)
+        served = watch.served()
+
+        assert served is not None
+        assert truth["idle_ns"] <= served.idle_ns <= truth["idle_ns"] * 1.1
+        assert steps_of(watch)[1] <= truth["step_ns"]
+
+    def test_it_grows_while_it_lasts_and_never_goes_back(self, account_tracer: Tracer, own_server: Path) -> None:
+        """Two seconds, of which the first says nothing yet."""
+        attach(account_tracer, own_server.parent)
+        watch, _ = watched(account_tracer, own_server, "--bursts=1", "--iterations=5", "--idle-ms=2000", BLOCKING)
+        while_idle = {idle_ns for idle_ns in watch.idle_ns if idle_ns > 0}
+
+        assert watch.idle_ns == sorted(watch.idle_ns)
+        assert len(while_idle) >= 5
+        assert min(while_idle) > 1_000_000_000
+
+    def test_short_pauses_are_part_of_iterations(self, account_tracer: Tracer, own_server: Path) -> None:
+        """Half a second between two bursts."""
+        attach(account_tracer, own_server.parent)
+        watch, truth = watched(account_tracer, own_server, "--bursts=2", "--iterations=5", "--idle-ms=500", BLOCKING)
+        count, sum_ns = steps_of(watch)
+
+        assert watch.idle_ns[-1] == 0
+        assert count == 10
+        assert sum_ns >= truth["idle_ns"]
+
+
+class TestOthers:
+    """Who is no engine."""
+
+    def test_training_job_has_none_of_it(self, account_tracer: Tracer, own_server: Path) -> None:
+        """It copies its loss to the host in every step."""
+        attach(account_tracer, own_server.parent)
+        flags = ("--ranks=1", "--steps=30", "--pace-us=20000", "--quiet", BLOCKING)
+        watch, truth = watched(account_tracer, own_server.with_name("trainer"), *flags, title="python3")
+
+        assert truth["steps"] == 30
+        assert watch.names() == {}
+        assert watch.metrics() == set()
+
+    def test_the_same_program_without_a_title_is_none(self, account_tracer: Tracer, own_server: Path) -> None:
+        """Whatever it copies: nobody says that it serves."""
+        attach(account_tracer, own_server.parent)
+        watch, _ = watched(account_tracer, own_server, "--bursts=1", "--iterations=5", "--idle-ms=600", title="server")
+
+        assert watch.names() == {}
+        assert watch.metrics() == set()
+
+    def test_title_makes_it_an_engine(self, account_tracer: Tracer, own_server: Path) -> None:
+        """With all that is told of one."""
+        attach(account_tracer, own_server.parent)
+        watch, _ = watched(account_tracer, own_server, "--bursts=1", "--iterations=5", "--idle-ms=600")
+
+        assert watch.names() == {FIRST: "vllm"}
+        assert watch.metrics() == {metric.name for metric in catalog.METRICS_OF_COLLECTOR["engine"]}
+
+
+class TestLateStart:
+    """The engine serves when the exporter comes."""
+
+    def test_nothing_is_invented(self, account_tracer: Tracer, own_server: Path) -> None:
+        """Fewer iterations than it made, no more idleness, nothing lost."""
+        flags = ("--bursts=2", "--iterations=60", "--idle-ms=1500", "--output=event", BLOCKING)
+        watch = Watch(account_tracer)
+        with started(own_server, *flags) as process:
+            time.sleep(1.6)  # in the first burst, or thereabouts
+            attach(account_tracer, own_server.parent)
+            while process.poll() is None:
+                time.sleep(0.1)
+                watch.look()
+            watch.look()
+            assert process.stdout is not None
+            truth = json.loads(process.stdout.readlines()[-1])
+        count, sum_ns = steps_of(watch)
+
+        assert 59 <= count < truth["iterations"]
+        assert sum_ns <= truth["step_ns"]
+        assert watch.idle_ns[-1] <= truth["idle_ns"] * 1.1
+        assert account_tracer.losses() == {}
+
+
+class TestOutputs:
+    """Calls one by one."""
+
+    def outputs_of(self, traced: Tracer, *orders: str, **environment: str) -> tuple[int, int]:
+        """(there, asked for) of a program that makes these calls. It begins with the capture of a launch."""
+        traced.run(*orders, environment=environment)
+        row = traced.tables.read_outputs([FIRST]).get(FIRST)
+        return (row.outputs, row.copied) if row else (0, 0)
+
+    def test_copy_is_an_output_when_the_host_has_waited(self, best_traced: Tracer) -> None:
+        """By cudaStreamSynchronize, whatever was copied in a row."""
+        orders = ("launch:1", "memcpy_d2h:3:64", "sync:1", "memcpy_d2h:2:64", "sync:2", "launch:1", "memcpy_d2h:1:64")
+
+        assert self.outputs_of(best_traced, *orders) == (1, 2)
+
+    @pytest.mark.parametrize("waiting", ["cudaEventSynchronize", "cudaDeviceSynchronize", "cuStreamSynchronize"])
+    def test_host_may_wait_by_any_call(self, best_traced: Tracer, waiting: str) -> None:
+        """23 launches, copies and waits."""
+        orders = ("launch:1", "memcpy_d2h:1:64", f"{waiting}:1") * 23
+
+        assert self.outputs_of(best_traced, *orders) == (23, 23)
+
+    def test_copy_that_blocks_is_there_at_once(self, best_traced: Tracer) -> None:
+        """cudaMemcpy and cuMemcpyDtoH."""
+        orders = ("launch:1", "cudaMemcpy:1:64:d2h", "launch:1", "cuMemcpyDtoH_v2:1:64")
+
+        assert self.outputs_of(best_traced, *orders) == (2, 2)
+
+    def test_who_asks_does_not_wait(self, best_traced: Tracer) -> None:
+        """cudaStreamQuery says that all is done, and nobody has looked at the tokens."""
+        assert self.outputs_of(best_traced, "launch:1", "memcpy_d2h:1:64", "cudaStreamQuery:5") == (0, 1)
+
+    def test_two_are_open_and_the_third_is_one_too_many(self, best_traced: Tracer) -> None:
+        """A rank whose outputs nobody looks at: of five the first three are taken to be there."""
+        assert self.outputs_of(best_traced, *("launch:1", "memcpy_d2h:1:64") * 5) == (3, 5)
+
+    def test_copies_to_the_device_are_none(self, best_traced: Tracer) -> None:
+        """Ids go there."""
+        orders = ("launch:1", "cudaMemcpyAsync:5:64:h2d", "sync:1", "cudaMemcpyAsync:5:64:d2d", "sync:1")
+
+        assert self.outputs_of(best_traced, *orders) == (0, 0)
+
+    def test_copy_that_failed_is_none(self, best_traced: Tracer) -> None:
+        """Nothing has come."""
+        orders = ("launch:1", "memcpy_d2h:1:64", "sync:1")
+
+        assert self.outputs_of(best_traced, *orders, STANDIN_FAIL="cudaMemcpyAsync:719:*") == (0, 0)
+
+    def test_full_table_is_counted(self) -> None:
+        """Room for one process: of the second one no output is kept."""
+        with tracer(capacities={"outputs": 1}) as small:
+            small.attach_standin(only=("cudaLaunchKernel", "cudaMemcpyAsync", "cudaStreamSynchronize"))
+            small.run("launch:1", "memcpy_d2h:1:64", "sync:1")
+            run = small.run(*("launch:1", "memcpy_d2h:1:64", "sync:1") * 5)
+
+        assert run.losses == {"cuda outputs_full": 5}
