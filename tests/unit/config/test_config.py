@@ -403,7 +403,13 @@ class TestValues:
 
     def test_calls_are_traced_without_the_scheduler(self) -> None:
         """Durations and counts need no program in it."""
-        assert loaded("--no-collector.sched").collectors == ("cuda", "nccl", "engine", *HOST_COLLECTORS, *GPU_COLLECTORS)
+        assert loaded("--no-collector.sched").collectors == (
+            "cuda",
+            "nccl",
+            "engine",
+            *HOST_COLLECTORS,
+            *GPU_COLLECTORS,
+        )
 
     def test_switch_without_a_value_is_on(self) -> None:
         """--web.disable-exporter-metrics."""
