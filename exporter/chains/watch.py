@@ -139,7 +139,8 @@ class Watch:
             if reason is not None and not verdict.is_ripe(found):
                 return None  # other calls than before, and those are what takes longer: no other phase
         if reason is None:
-            if verdict.is_another_phase(found) and not found.lost:
+            # While none ends, nobody knows yet what the open step is made of, and what is lost in it may not be booked yet.
+            if verdict.is_another_phase(found) and not found.lost and past.tick.steps:
                 past.usual.forget()
                 self._change.reset()
             return None

@@ -209,6 +209,14 @@ class TestAbstaining:
         """Twice the calls, and twice the time: that is the usual from then on."""
         assert scene.go_on(60, step_ms=20.0, calls_per_step=100) == []
 
+    def test_pause_that_begins_with_fewer_calls_is_no_other_phase(self, scene: Scene) -> None:
+        """A step that is open for a second, of which is known only then what it waits for."""
+        scene.go_on(0.25, step_ms=20.0, calls_per_step=20)
+        scene.go_on(0.75, step_ms=None)
+        (opened,) = scene.go_on(0.5, step_ms=None, lost={(LossCause.NETWORK, NOBODY): 2.0})
+
+        assert opened.chain.cause is Cause.NETWORK
+
     def test_job_that_makes_no_more_steps_has_done_its_work(self, scene: Scene) -> None:
         """Or evaluates; nothing is lost."""
         assert scene.go_on(60, step_ms=None) == []
