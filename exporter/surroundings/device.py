@@ -31,8 +31,8 @@ log = logging.getLogger(__name__)
 T = TypeVar("T")
 
 SAMPLE_SECONDS: Final = 1.0
-LONGEST_NS: Final = 2 * NANOSECONDS
-"""Between two samples, for the later one to say anything of the time since the earlier: two periods, one late sample included."""
+LONGEST_NS: Final = 5 * NANOSECONDS
+"""Between two samples, for the later one to say anything of the time since the earlier: a round in which GPUs hang is long."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -192,6 +192,11 @@ class _Slot:
     failed: int = 0  # times in a row
     next_ns: int = 0
 
+    def miss(self) -> None:
+        """A sample has failed."""
+        if self.book is not None:
+            self.book.throttling.miss()
+
     def known(self) -> Known:
         """Of one that has never answered its number alone."""
         return (self.book or _Book(Facts(str(self.index), ""))).known()
@@ -348,6 +353,8 @@ class Sampler:
     def _close(self) -> None:
         """It has been loaded anew, or is about to go: nothing that it gave us is good any more."""
         self._is_open = False
+        for slot in self._slots:
+            slot.miss()
         self._failed = 1
         self._next_open_ns = self._in(self._pace.first_retry_seconds)
         try:
@@ -359,7 +366,7 @@ class Sampler:
 
     def _look_at(self, slot: _Slot) -> None:
         if slot.is_gone or (slot.hung is not None and not slot.hung.is_over) or self._clock_ns() < slot.next_ns:
-            return
+            return  # a sample of it has failed, and was missed then
         gpu = str(slot.index)
         slot.hung = None
         try:
@@ -369,10 +376,12 @@ class Sampler:
             self._book(slot, self._ask(slot.handle.sample, self._pace.call_seconds))
         except _Unanswered as error:
             slot.hung = error.errand
+            slot.miss()
             self._note(gpu, Trouble.TIMEOUT, str(error))
             return
         except DriverFailure as error:
             self._take(slot)
+            slot.miss()
             self._note(gpu, error.trouble, str(error))
             slot.failed += 1
             slot.next_ns = self._in(self._retry_seconds(slot.failed))

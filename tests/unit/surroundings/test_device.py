@@ -97,6 +97,46 @@ class TestSamples:
 
         assert sampler.known()[0].throttled_ns["power"] == 2 * SECOND
 
+    @pytest.mark.parametrize("answer", [failure(Trouble.LOST), failure(Trouble.DRIVER), failure(Trouble.RELOADED)])
+    def test_throttling_is_not_booked_over_a_sample_that_failed(self, answer: Exception) -> None:
+        """Whatever the reason, and of a driver that was loaded anew for any of its GPUs."""
+        clock, (failing, other) = Clock(), gpus(2)
+        failing.answers = [Sample(reasons=0x4), answer, Sample(reasons=0x4)]
+        other.answers = [Sample(reasons=0x4)]
+        sampler = sampler_of(FakeDriver([failing, other]), clock)
+        for _ in range(4):
+            sampler.round()
+            clock.pass_seconds(1)
+        booked = [known.throttled_ns["power"] for known in sampler.known()]
+
+        assert booked[0] == SECOND
+        assert booked[1] == (SECOND if answer.trouble is Trouble.RELOADED else 3 * SECOND)
+
+    def test_throttling_is_not_booked_over_a_call_that_hung(self, held: Held) -> None:
+        """Though it was over soon."""
+        clock, (gpu,) = Clock(held), gpus(1)
+        gpu.answers = [Sample(reasons=0x4)]
+        sampler = sampler_of(FakeDriver([gpu]), clock)
+        sampler.round()
+        gpu.held = held
+        sampler.round()
+        held.let_go()
+        rounds(sampler, lambda: sampler.known()[0].sampled_ns > 100 * SECOND)
+
+        assert sampler.known()[0].throttled_ns["power"] == 0
+
+    def test_others_are_booked_while_one_begins_to_hang(self, held: Held) -> None:
+        """The round takes a second longer."""
+        clock, (stuck, other) = Clock(held), gpus(2)
+        other.answers = [Sample(reasons=0x4)]
+        sampler = sampler_of(FakeDriver([stuck, other]), clock)
+        sampler.round()
+        stuck.held = held
+        clock.pass_seconds(1)
+        sampler.round()
+
+        assert sampler.known()[1].throttled_ns["power"] == 2 * SECOND
+
     def test_states_are_those_of_the_samples(self) -> None:
         """For whoever looks for causes."""
         sampler = sampler_of(FakeDriver([*gpus(2)]))
