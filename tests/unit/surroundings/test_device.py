@@ -405,8 +405,8 @@ class TestLosses:
         assert [known.facts.gpu for known in sampler.known()] == ["0", "1"]
         assert driver.calls["gpu 1"] == 1
 
-    def test_gpu_that_has_another_number_then_is_the_same(self) -> None:
-        """Its number is told as the driver counts it now, and what was booked goes with it."""
+    def test_gpu_that_has_another_number_then_is_told_under_that(self) -> None:
+        """And no more under the old one; what was booked stays behind, or it would count twice."""
         clock, (gone, moves) = Clock(), gpus(2)
         moves.answers = [Sample(reasons=0x4), Sample(reasons=0x4), failure(Trouble.RELOADED), Sample(reasons=0)]
         driver = FakeDriver([gone, moves])
@@ -418,7 +418,7 @@ class TestLosses:
         sampler.round()
         (known,) = sampler.known()
 
-        assert (known.facts.gpu, known.facts.uuid, known.throttled_ns["power"]) == ("0", "GPU-1", SECOND)
+        assert (known.facts.gpu, known.facts.uuid, known.throttled_ns["power"]) == ("0", "GPU-1", 0)
 
 
 class TestParts:
