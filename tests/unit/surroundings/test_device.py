@@ -44,10 +44,22 @@ def held() -> Iterator[Held]:
     what.let_go()
 
 
+_made: list[Sampler] = []
+
+
+@pytest.fixture(autouse=True)
+def _without_threads() -> Iterator[None]:
+    """Nothing of a test goes on after it."""
+    yield
+    while _made:
+        _made.pop().stop()
+
+
 def sampler_of(driver: FakeDriver, clock: Clock | None = None, pace: Pace = EAGER) -> Sampler:
     """For which time goes by only where the test, or a call that hangs, says so."""
     clock = clock or Clock()
-    return Sampler(driver, pace, clock, clock.wait)
+    _made.append(Sampler(driver, pace, clock, clock.wait))
+    return _made[-1]
 
 
 def gpus(count: int) -> list[FakeGpu]:
