@@ -32,6 +32,7 @@ T = TypeVar("T")
 SAMPLE_SECONDS: Final = 1.0
 LONGEST_NS: Final = 5 * NANOSECONDS
 """Between two samples, for the later one to say anything of the time since the earlier: a round in which GPUs hang is long."""
+_MAX_DOUBLINGS: Final = 32  # a GPU that is lost for a month has failed more often than a float can double
 
 
 @dataclass(frozen=True, slots=True)
@@ -363,7 +364,8 @@ class Sampler:
         return self._clock_ns() + int(how_long_seconds * NANOSECONDS)
 
     def _retry_seconds(self, failed: int) -> float:
-        return min(self._pace.first_retry_seconds * 2.0 ** (failed - 1), self._pace.last_retry_seconds)
+        doublings = min(failed - 1, _MAX_DOUBLINGS)
+        return min(self._pace.first_retry_seconds * 2.0**doublings, self._pace.last_retry_seconds)
 
     def _note(self, gpu: str, trouble: Trouble, text: str) -> None:
         self._troubles[gpu, trouble] += 1

@@ -352,6 +352,16 @@ class TestLosses:
 
         assert tried == [0, 1, 3, 7, 15, 31, 63, 123, 183]
 
+    def test_it_is_tried_for_ever(self) -> None:
+        """A day of it is no more than an hour."""
+        clock, driver = Clock(), FakeDriver([failure(Trouble.LOST)])
+        sampler = sampler_of(driver, clock, Pace())
+        for _ in range(1_500):
+            sampler.round()
+            clock.pass_seconds(60)
+
+        assert driver.calls["gpu 0"] == 1_500
+
     def test_one_line_says_so(self, caplog: pytest.LogCaptureFixture) -> None:
         """Not one in each round; another when it is back."""
         caplog.set_level(logging.INFO)
