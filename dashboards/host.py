@@ -168,10 +168,13 @@ _GPUS = (
         "XID and ECC errors",
         "In the time that is shown. The runbook says which XID errors end jobs; uncorrected ECC errors do.",
         Query(
-            or_none(f"sum by (node, gpu, xid) (increase({_XIDS}[$__range])) > 0", _DEVICES, "xid"),
+            or_none(f"sum by (node, gpu, xid) (increase({_XIDS}[$__range])) > 0", _DEVICES, "node", "gpu", "xid"),
             "XID {{xid}} {{node}} {{gpu}}",
         ),
-        Query(f"sum by (node, gpu, kind) (increase({_ECC}[$__range])) > 0", "ECC {{kind}} {{node}} {{gpu}}"),
+        Query(
+            or_none(f"sum by (node, gpu, kind) (increase({_ECC}[$__range])) > 0", _DEVICES, "node", "gpu", "kind"),
+            "ECC {{kind}} {{node}} {{gpu}}",
+        ),
     ),
 )
 

@@ -795,7 +795,7 @@ DEVICE_THROTTLED = Metric(
     Kind.COUNTER,
     ("gpu", "reason"),
     "Time that the clocks were held down, sampled once a second: each sample stands for the time from the one before until"
-    " itself, and for none after a gap of more than 2 s. Reasons overlap. An idle GPU counts nowhere.",
+    " itself, and for none where one in between has failed or 5 s have gone by. Reasons overlap. An idle GPU counts nowhere.",
 )
 DEVICE_CLOCK = Metric(
     "gpustall_device_clock_hertz",

@@ -41,12 +41,16 @@ def reasons_of(bits: int) -> frozenset[str]:
 
 
 class Throttling:
-    """Of one GPU. A sample stands for the time since the one before; longest_ns: between the two, or it stands for nothing."""
+    """Of one GPU. A sample stands for the time since the one before; for none after longest_ns, or after one that failed."""
 
     def __init__(self, longest_ns: int) -> None:
         self._longest_ns = longest_ns
         self._sampled_ns: int | None = None
         self._booked: dict[str, int] = {}
+
+    def miss(self) -> None:
+        """A sample that was due has failed: the next one stands for nothing."""
+        self._sampled_ns = None
 
     def add(self, bits: int | None, now_ns: int) -> None:
         """A sample, taken now. bits: None where it does not tell."""

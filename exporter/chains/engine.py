@@ -6,18 +6,18 @@ In: Observations, the time. Out: Transitions. Nothing here reads a clock, a map 
 from __future__ import annotations
 
 import secrets
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from functools import partial
 from types import MappingProxyType
 from typing import NamedTuple
 
 from exporter.accounting.standing import Standing
-from exporter.chains.capture import AbandonedCapture, Captures
+from exporter.chains.capture import Captures
 from exporter.chains.chain import Cause, Chain, Change, Effect, End, Transition
-from exporter.chains.cold_start import ColdStart
+from exporter.chains.conditions import Conditions, Wrong, out_of_memory
 from exporter.chains.device_side import UNSEEN, DeviceSide
 from exporter.chains.ending import Ending
-from exporter.chains.memory import Allocations, Leak, OutOfMemory
+from exporter.chains.memory import Allocations
 from exporter.chains.ranks import Communicators, waited_ns
 from exporter.chains.span import Collective, Seen, Span
 from exporter.chains.spending import Spending
@@ -71,7 +71,7 @@ class Engine:
         self._spending = spending
         self._device_side = device_side
         self._watches: dict[int, Watch] = {}
-        self._conditions: dict[int, _Conditions] = {}
+        self._conditions: dict[int, Conditions] = {}
         self._communicators = Communicators()
         self._failures: dict[tuple[int, Cause], Chain] = {}  # what is wrong with a process that makes no step slower
         self.wanted = NOTHING
@@ -82,7 +82,7 @@ class Engine:
         for number, observed in processes.items():
             if number not in self._watches:
                 self._watches[number] = Watch(number, self._new_id)
-                self._conditions[number] = _Conditions(now_ns)
+                self._conditions[number] = Conditions(now_ns)
             self._watches[number].see(Seen(now_ns, observed.standing, observed.collectives))
         missing = self._communicators.update({number: one.collectives for number, one in processes.items()}, now_ns)
         absent = {one.process: one for one in missing}
@@ -111,7 +111,7 @@ class Engine:
             transitions += [transition] if transition else []
             memory = conditions.out_of_memory if conditions else None
             if memory and memory.is_certain(now_ns, has_ended=True) and (number, Cause.CUDA_OOM) not in self._failures:
-                transitions.append(self._fail(number, _out_of_memory(memory, memory.since_ns), now_ns))
+                transitions.append(self._fail(number, out_of_memory(memory, memory.since_ns), now_ns))
             failures = [key for key in self._failures if key[0] == number]
             transitions += [self._failures.pop(key).resolved(now_ns, End.JOB_ENDED) for key in failures]
             if number in endings and (number, Cause.CUDA_OOM) not in failures:
@@ -122,7 +122,7 @@ class Engine:
         """None where the process has ended as it was meant to."""
         if ending.cause is None:
             return []
-        crash = _Wrong(ending.cause, Effect.EXIT, ending.at_ns or now_ns, ending.sentence)
+        crash = Wrong(ending.cause, Effect.EXIT, ending.at_ns or now_ns, ending.sentence)
         return self._at_once(number, crash, now_ns, End.JOB_ENDED)
 
     def is_watched(self, number: int) -> bool:
@@ -162,7 +162,8 @@ class Engine:
 
     def _look_at_conditions(self, number: int, observed: Observation, now_ns: int) -> list[Transition]:
         conditions, watch = self._conditions[number], self._watches[number]
-        conditions.update(observed, now_ns)
+        steps = observed.standing.steps
+        conditions.update(observed.allocations, observed.captures, steps, now_ns)
         transitions: list[Transition] = []
         for wrong in conditions.all(now_ns):
             failure = self._failures.get((number, wrong.cause))
@@ -170,19 +171,19 @@ class Engine:
                 transitions.append(self._fail(number, wrong, now_ns))
             elif failure is not None and not wrong.since_ns:
                 transitions.append(self._failures.pop((number, wrong.cause)).resolved(now_ns, End.RECOVERED))
-        steps, spending = observed.standing.steps, partial(self._spending, number)
+        spending = partial(self._spending, number)
         cold = conditions.cold_start.update(now_ns, steps, spending, has_rhythm=watch.has_rhythm)
         if cold is None:
             return transitions
-        was_cold = _Wrong(Cause.COLD_START, cold.effect, cold.began_ns, cold.detail, cold.lost_share)
+        was_cold = Wrong(Cause.COLD_START, cold.effect, cold.began_ns, cold.detail, cold.lost_share)
         return transitions + self._at_once(number, was_cold, now_ns, End.RECOVERED)
 
-    def _at_once(self, number: int, wrong: _Wrong, now_ns: int, end: End) -> list[Transition]:
+    def _at_once(self, number: int, wrong: Wrong, now_ns: int, end: End) -> list[Transition]:
         """A chain that is over as soon as it is opened."""
         opened = self._fail(number, wrong, now_ns)
         return [opened, self._failures.pop((number, wrong.cause)).resolved(now_ns, end)]
 
-    def _fail(self, number: int, wrong: _Wrong, now_ns: int) -> Transition:
+    def _fail(self, number: int, wrong: Wrong, now_ns: int) -> Transition:
         chain = self._failures[number, wrong.cause] = Chain(
             id=self._new_id(),
             process=number,
@@ -199,40 +200,3 @@ class Engine:
             detail=wrong.detail,
         )
         return Transition(Change.OPENED, chain)
-
-
-class _Wrong(NamedTuple):
-    """Something is, since then; not while that is 0."""
-
-    cause: Cause
-    effect: Effect
-    since_ns: int
-    detail: str = ""
-    lost_share: float = 0.0
-
-
-def _out_of_memory(memory: OutOfMemory, since_ns: int) -> _Wrong:
-    return _Wrong(Cause.CUDA_OOM, Effect.ALLOC, since_ns, memory.detail if since_ns else "")
-
-
-class _Conditions:
-    """What may be wrong with one process beside its steps. began_ns: CLOCK_MONOTONIC when it was seen first."""
-
-    def __init__(self, began_ns: int) -> None:
-        self.out_of_memory = OutOfMemory()
-        self.cold_start = ColdStart(began_ns)
-        self._leak = Leak()
-        self._capture = AbandonedCapture()
-
-    def update(self, observed: Observation, now_ns: int) -> None:
-        """What is known at a tick."""
-        self.out_of_memory.update(observed.allocations, now_ns)
-        self._leak.update(observed.allocations, observed.standing.steps, now_ns)
-        self._capture.update(observed.captures, now_ns)
-
-    def all(self, now_ns: int) -> Iterator[_Wrong]:
-        """Each, whether it is so or not."""
-        memory, leak, capture = self.out_of_memory, self._leak, self._capture
-        yield _out_of_memory(memory, memory.since_ns if memory.is_certain(now_ns) else 0)
-        yield _Wrong(Cause.MEMORY_LEAK, Effect.ALLOC, leak.since_ns, leak.detail if leak.since_ns else "")
-        yield _Wrong(Cause.GRAPH_ABANDONED, Effect.GRAPH, capture.since_ns, capture.detail if capture.since_ns else "")

@@ -21,7 +21,7 @@ STALE_NS: Final = 5 * NANOSECONDS
 MAX_PLACES: Final = 512
 """Ranks whose memory is told apart at a time."""
 MAX_XID: Final = 172
-"""The last number in NVIDIA's catalogue of XID errors, which begins with 1 and has no gaps."""
+"""Where NVIDIA's catalogue of XID errors, which begins with 1, ended when this was written."""
 
 WATCHED_XIDS: Final = (48, 64, 74, 79, 95, 119, 120, 140)
 """Those that alerts/device.rules.yaml watches for: told from 0 on, so that the first one is seen as one more."""

@@ -18,6 +18,7 @@
 //     STANDIN_NCCL_NS        length of every collective, 0: by its bytes (0)
 //     STANDIN_SPIN_US        a wait that blocks spins this long first (0)
 //     STANDIN_POLL_US        instead of blocking in poll(), a wait sleeps this long between two looks; 0: it blocks (0)
+//     STANDIN_NVML_STATE     a file that says what libnvidia-ml.so.1 tells, read at each call: nvml_state.h has its syntax
 //     STANDIN_FAIL           errors on demand: name:code:call[,...], the call counted from 1 in each process, or * for
 //                            every call, e.g. cudaMalloc:2:3,ncclAllReduce:2:*. The name is that of the exported
 //                            function without _v2, _ptsz, _ptds.

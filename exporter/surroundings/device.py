@@ -2,27 +2,26 @@
 
 In: the driver, as exporter/host/nvml.py has it. Out: what is known of each GPU, and DeviceStates, both read without blocking.
 
-One thread keeps the time, a second one, the helper, makes the calls. A call that has not returned in time is left to its helper,
-which ends when it returns, if ever; until then that GPU is not asked, and another helper goes on with the others. So at most one
-thread for each GPU hangs. A round over eight GPUs of the stand-in takes 2 ms of a CPU; without a driver there is one attempt to
-load its library in 30 s, 0.1 ms.
+One thread keeps the time, and has the calls made by another one (errands.py). A GPU that a call hangs for is not asked before it
+returns; the others are. So at most one thread for each GPU hangs. A round over eight GPUs of the stand-in takes 2 ms of a CPU;
+without a driver there is one attempt to load its library in 30 s, 0.1 ms.
 """
 
 from __future__ import annotations
 
 import itertools
 import logging
-import queue
 import threading
 import time
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Final, Protocol, TypeVar
+from typing import Final, Protocol, TypeVar
 
 from exporter.devices import DeviceState, Facts, Known, Sample, Trouble, states_of
 from exporter.errors import ExporterError, NotPossibleHere
 from exporter.host.nvml import DriverFailure, Note
+from exporter.surroundings.errands import Errand, Errands, Stopping, Unanswered
 from exporter.throttling import Throttling
 from exporter.units import NANOSECONDS, seconds
 
@@ -31,8 +30,9 @@ log = logging.getLogger(__name__)
 T = TypeVar("T")
 
 SAMPLE_SECONDS: Final = 1.0
-LONGEST_NS: Final = 2 * NANOSECONDS
-"""Between two samples, for the later one to say anything of the time since the earlier: two periods, one late sample included."""
+LONGEST_NS: Final = 5 * NANOSECONDS
+"""Between two samples, for the later one to say anything of the time since the earlier: a round in which GPUs hang is long."""
+_MAX_DOUBLINGS: Final = 32  # a GPU that is lost for a month has failed more often than a float can double
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,77 +94,6 @@ class Driver(Protocol):
         ...
 
 
-class _Abandoned(Exception):
-    """Nobody waits for this errand any more."""
-
-
-class _Stopping(Exception):
-    """There is no time to wait for the answer."""
-
-
-class _Unanswered(ExporterError):
-    """errand: the one that hangs."""
-
-    def __init__(self, errand: _Errand, after_seconds: float) -> None:
-        super().__init__(f"{errand.call} has not returned for {after_seconds:.3g} s; it is not asked again before that")
-        self.errand = errand
-
-
-class _Errand:
-    """Some calls of the driver for one purpose. is_over: it has returned, with an answer or an error. news: look again."""
-
-    def __init__(self, ask: Callable[[Note], Any], clock_ns: Callable[[], int]) -> None:
-        self._ask = ask
-        self._clock_ns = clock_ns
-        self.call = ""
-        self.called_ns = clock_ns()
-        self.is_over = False
-        self.is_abandoned = False
-        self.news = threading.Event()
-        self.answer: Any = None
-        self.error: Exception | None = None
-
-    def note(self, call: str) -> None:
-        """A call begins."""
-        if self.is_abandoned:
-            raise _Abandoned
-        self.call, self.called_ns = call, self._clock_ns()
-
-    def run(self) -> None:
-        """In the helper."""
-        try:
-            self.answer = self._ask(self.note)
-        except Exception as error:  # whoever waits for the answer gets it
-            self.error = error
-        self.is_over = True
-        self.news.set()
-
-
-class _Helper:
-    """A thread that runs errands until it is told to leave, or none is waited for any more."""
-
-    def __init__(self) -> None:
-        self._errands: queue.SimpleQueue[_Errand | None] = queue.SimpleQueue()
-        self._is_left = False
-        threading.Thread(target=self._run, name="driver", daemon=True).start()
-
-    def do(self, errand: _Errand) -> None:
-        """Soon."""
-        self._errands.put(errand)
-
-    def leave(self) -> None:
-        """End once the present errand is over."""
-        self._is_left = True
-        self._errands.put(None)
-
-    def _run(self) -> None:
-        while not self._is_left:
-            errand = self._errands.get()
-            if errand is None:
-                return
-            errand.run()
-
-
 @dataclass(slots=True)
 class _Book:
     """What is kept of a GPU, whatever becomes of its handle."""
@@ -186,11 +115,16 @@ class _Slot:
 
     index: int
     handle: GpuHandle | None = None
-    hung: _Errand | None = None
+    hung: Errand | None = None
     book: _Book | None = None
     is_gone: bool = False
     failed: int = 0  # times in a row
     next_ns: int = 0
+
+    def miss(self) -> None:
+        """A sample has failed."""
+        if self.book is not None:
+            self.book.throttling.miss()
 
     def known(self) -> Known:
         """Of one that has never answered its number alone."""
@@ -213,13 +147,10 @@ class Sampler:
         self._driver = driver
         self._pace = pace
         self._clock_ns = clock_ns
-        self._wait = wait
-        self._stopping = threading.Event()
+        self._errands = Errands(clock_ns, wait)
         self._thread: threading.Thread | None = None
-        self._helper: _Helper | None = None
-        self._errand: _Errand | None = None
         self._is_open = False
-        self._hung: _Errand | None = None  # while the driver is opened
+        self._hung: Errand | None = None  # while the driver is opened
         self._failed = 0  # times in a row that it could not be opened
         self._next_open_ns = 0
         self._slots: list[_Slot] = []
@@ -259,21 +190,16 @@ class Sampler:
 
     def stop(self) -> None:
         """Waits for nobody: a call that hangs is left to its thread, which ends with the process."""
-        self._stopping.set()
-        errand, thread = self._errand, self._thread
-        if errand is not None:
-            errand.news.set()
-        if thread is not None:
-            thread.join(self._pace.sample_seconds)
-        if self._helper is not None:
-            self._helper.leave()
+        self._errands.stop()
+        if self._thread is not None:
+            self._thread.join(self._pace.sample_seconds)
 
     def _run(self) -> None:
-        while not self._stopping.is_set():
+        while not self._errands.stopping.is_set():
             began_ns = self._clock_ns()
             try:
                 self.round()
-            except _Stopping:
+            except Stopping:
                 return
             except Exception as error:  # a defect here must cost the metrics of GPUs only
                 if self._defect is None:
@@ -281,7 +207,7 @@ class Sampler:
                 self._defect = error
             else:
                 self._defect = None
-            self._stopping.wait(max(self._pace.sample_seconds - seconds(self._clock_ns() - began_ns), 0.0))
+            self._errands.stopping.wait(max(self._pace.sample_seconds - seconds(self._clock_ns() - began_ns), 0.0))
 
     def round(self) -> None:
         """Sample every GPU that does not hang."""
@@ -312,7 +238,7 @@ class Sampler:
         except NotPossibleHere as error:
             self._absent(error)
             return False
-        except _Unanswered as error:
+        except Unanswered as error:
             self._hung = error.errand
             self._note("", Trouble.TIMEOUT, str(error))
         except DriverFailure as error:
@@ -348,6 +274,8 @@ class Sampler:
     def _close(self) -> None:
         """It has been loaded anew, or is about to go: nothing that it gave us is good any more."""
         self._is_open = False
+        for slot in self._slots:
+            slot.miss()
         self._failed = 1
         self._next_open_ns = self._in(self._pace.first_retry_seconds)
         try:
@@ -359,7 +287,7 @@ class Sampler:
 
     def _look_at(self, slot: _Slot) -> None:
         if slot.is_gone or (slot.hung is not None and not slot.hung.is_over) or self._clock_ns() < slot.next_ns:
-            return
+            return  # a sample of it has failed, and was missed then
         gpu = str(slot.index)
         slot.hung = None
         try:
@@ -367,12 +295,14 @@ class Sampler:
                 self._open_gpu(slot)
             assert slot.handle is not None  # noqa: S101 - it is open
             self._book(slot, self._ask(slot.handle.sample, self._pace.call_seconds))
-        except _Unanswered as error:
+        except Unanswered as error:
             slot.hung = error.errand
+            slot.miss()
             self._note(gpu, Trouble.TIMEOUT, str(error))
             return
         except DriverFailure as error:
             self._take(slot)
+            slot.miss()
             self._note(gpu, error.trouble, str(error))
             slot.failed += 1
             slot.next_ns = self._in(self._retry_seconds(slot.failed))
@@ -386,16 +316,15 @@ class Sampler:
         self._works(gpu, f"GPU {gpu} is told of again")
 
     def _open_gpu(self, slot: _Slot) -> None:
-        """A number may be that of another GPU than before, and a GPU may have another number."""
+        """A number may be that of another GPU than before; and a GPU that has another number begins to count anew under that."""
         slot.handle = self._ask(lambda note: self._driver.gpu(slot.index, note), self._pace.open_seconds)
         facts = slot.handle.facts
-        books = [one for one in self._slots if one.book is not None and one.book.facts.uuid == facts.uuid]
-        slot.book = books[0].book if books else _Book(facts)
-        assert slot.book is not None  # noqa: S101 - see above
-        slot.book.facts = facts
-        for other in books:
-            if other is not slot:
+        for other in self._slots:
+            if other is not slot and other.book is not None and other.book.facts.uuid == facts.uuid:
                 other.book = None
+        if slot.book is None or slot.book.facts.uuid != facts.uuid:
+            slot.book = _Book(facts)
+        slot.book.facts = facts
         self._slots = [one for one in self._slots if one.book is not None or not one.is_gone]
 
     def _close_gpu(self, slot: _Slot) -> None:
@@ -404,7 +333,7 @@ class Sampler:
         handle, slot.handle = slot.handle, None
         try:
             self._ask(handle.close, self._pace.call_seconds)
-        except _Unanswered as error:
+        except Unanswered as error:
             slot.hung = error.errand
         except DriverFailure as error:
             log.debug("device: closing GPU %d: %s", slot.index, error)
@@ -428,30 +357,15 @@ class Sampler:
     # ---- asking, and what is said
 
     def _ask(self, ask: Callable[[Note], T], call_seconds: float) -> T:
-        """The answer. Raises what the driver does, _Unanswered, and _Stopping. call_seconds: for each call."""
-        errand = self._errand = _Errand(ask, self._clock_ns)
-        helper = self._helper = self._helper or _Helper()
-        helper.do(errand)
-        while not errand.is_over:
-            if self._stopping.is_set():
-                raise _Stopping
-            left_seconds = call_seconds - seconds(self._clock_ns() - errand.called_ns)
-            if left_seconds <= 0:
-                errand.is_abandoned = True
-                helper.leave()
-                self._helper = None
-                raise _Unanswered(errand, call_seconds)
-            self._wait(errand.news, left_seconds)
-        if errand.error is not None:
-            raise errand.error
-        answer: T = errand.answer
-        return answer
+        """The answer. Raises what the driver does, Unanswered, and Stopping. call_seconds: for each call."""
+        return self._errands.ask(ask, call_seconds)
 
     def _in(self, how_long_seconds: float) -> int:
         return self._clock_ns() + int(how_long_seconds * NANOSECONDS)
 
     def _retry_seconds(self, failed: int) -> float:
-        return min(self._pace.first_retry_seconds * 2.0 ** (failed - 1), self._pace.last_retry_seconds)
+        doublings = min(failed - 1, _MAX_DOUBLINGS)
+        return min(self._pace.first_retry_seconds * 2.0**doublings, self._pace.last_retry_seconds)
 
     def _note(self, gpu: str, trouble: Trouble, text: str) -> None:
         self._troubles[gpu, trouble] += 1

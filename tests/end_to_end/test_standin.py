@@ -26,7 +26,9 @@ class TestSymbols:
         assert len(names) > 60
         assert [name for name in names if not name.endswith("@@libcudart.so.12")] == []
 
-    @pytest.mark.parametrize("name", ["libcuda.so.1", "libcudart.so.12", "libnccl.so.2", "libtorch_cuda.so"])
+    @pytest.mark.parametrize(
+        "name", ["libcuda.so.1", "libcudart.so.12", "libnccl.so.2", "libtorch_cuda.so", "libnvidia-ml.so.1"]
+    )
     def test_a_library_names_itself_and_has_a_build_id(self, build: Path, name: str) -> None:
         """SONAME is the file's name, and a build-id is there."""
         assert f"soname: [{name}]" in output("readelf", "-d", str(build / name))

@@ -186,6 +186,13 @@ class FakeDriver:
         return one
 
 
+def tell(state: Path, *lines: str) -> None:
+    """Write the stand-in's state file anew, so that nobody reads half of it."""
+    fresh = state.with_suffix(".new")
+    fresh.write_text("".join(f"{line}\n" for line in lines))
+    fresh.replace(state)
+
+
 class Child:
     """A process that asks the stand-in. variables: of its environment; see with_driver(), without which there is none."""
 
@@ -201,9 +208,7 @@ class Child:
 
     def tell(self, *lines: str) -> None:
         """What the driver tells from now on; nothing is left of what it told before."""
-        fresh = self._state.with_suffix(".new")
-        fresh.write_text("".join(f"{line}\n" for line in lines))
-        fresh.replace(self._state)
+        tell(self._state, *lines)
 
     def do(self, what: Callable[..., Any], *arguments: Any) -> Any:
         """The result of a function of a module, called there."""

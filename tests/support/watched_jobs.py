@@ -16,7 +16,8 @@ from exporter import standin
 from exporter.demo.stage import SPIN
 from tests.faults.injectors.cpu import in_groups, named_shell
 from tests.faults.injectors.network import server
-from tests.support.exporter_process import running
+from tests.support.exporter_process import Exporter, running
+from tests.support.gpus import tell
 from tests.support.held_calls import fresh_rank, held_calls
 from tests.support.named_cgroup import named_cgroup
 from tests.support.prometheus_server import Prometheus, serving
@@ -63,13 +64,24 @@ class Servers:
 
 @contextmanager
 def watched(folder: Path) -> Iterator[Servers]:
+<<<<<<< HEAD
     """Four ranks of which one is slow, a job that runs out of GPU memory and tries again, an engine; with a chain, CPU hogs."""
+=======
+    """Four ranks of which one is slow, a job that runs out of GPU memory and tries again, and, once a chain is open, CPU hogs.
+
+    The GPUs are those of the stand-in's NVML: at work, one of them hot and on half of its lanes.
+    """
+>>>>>>> device
     binary = need_command("prometheus", "prometheus")
     with ExitStack() as stack:
+        tell(folder / "nvml")
         found = stack.enter_context(receiver())
         history = folder / "state" / "history.sqlite"
         exporter = stack.enter_context(
-            running(f"--otlp.endpoint={found.url}", "--otlp.interval=1s", f"--history.path={history}", "--node=gpu-17")
+            running(
+                *(f"--otlp.endpoint={found.url}", "--otlp.interval=1s", f"--history.path={history}", "--node=gpu-17"),
+                environment=standin.environment({"STANDIN_NVML_STATE": str(folder / "nvml"), "STANDIN_DEVICES": "4"}),
+            )
         )
         target = exporter.url.removeprefix("http://").removesuffix("/metrics")
         text = _CONFIGURATION.format(rules=ROOT / "alerts", target=target)
@@ -86,8 +98,21 @@ def watched(folder: Path) -> Iterator[Servers]:
         stack.enter_context(_job(4713, (*_FETCHES, *stack.enter_context(server()).flags)))
         stack.enter_context(_engine())
         eventually(lambda: servers[0].query("gpustall_chain_info"), "a chain is open", PATIENCE_SECONDS)
+        _tell_gpus(folder / "nvml", exporter)
         stack.enter_context(named_shell(HOG, SPIN, count=2 * (os.cpu_count() or 1)))
         yield Servers(*servers)
+
+
+def _tell_gpus(state: Path, exporter: Exporter) -> None:
+    """What they do while the jobs are at work; whoever makes calls has memory on the first."""
+    pids = {one.labels["pid"] for one in exporter.scrape().matching("gpustall_workload_info")}
+    tell(
+        state,
+        *("gpu * reasons 0x4", "gpu * power 691000", "gpu * temperature 67", "gpu * utilization 93"),
+        *("gpu 2 reasons 0x64", "gpu 2 temperature 91", "gpu 2 sm_clock 990", "gpu 2 link_width 8"),
+        *("gpu 0 xid 1 31", "gpu 0 field 3 2", f"gpu 0 memory_used {48 << 30}", f"gpu 0 process 1 {2 << 30}"),
+        *(f"gpu 0 process {pid} {4 << 30}" for pid in pids),
+    )
 
 
 @contextmanager

@@ -1,4 +1,4 @@
-"""preflight: what `check` says of the driver's NVML. Other findings are those of a machine: tests/end_to_end/test_check.py."""
+"""preflight: what `check` says of the driver's NVML. All else is a machine's: tests/end_to_end/test_check.py."""
 
 from __future__ import annotations
 

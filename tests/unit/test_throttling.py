@@ -10,8 +10,8 @@ SECOND = 1_000_000_000
 
 
 def booked(*samples: tuple[int | None, float]) -> dict[str, int]:
-    """Reasons with time, of samples: bits, and the second at which each was taken. A gap is more than two seconds."""
-    throttling = Throttling(2 * SECOND)
+    """Reasons with time, of samples: bits, and the second at which each was taken. A gap is more than five seconds."""
+    throttling = Throttling(5 * SECOND)
     for bits, at_seconds in samples:
         throttling.add(bits, int(at_seconds * SECOND))
     return {reason: ns for reason, ns in throttling.booked().items() if ns}
@@ -70,12 +70,22 @@ class TestTime:
         assert booked((0x4, 100)) == {}
 
     def test_gap_is_not_booked(self) -> None:
-        """A sample that comes later than two seconds after the one before begins anew."""
+        """A sample that comes later than five seconds after the one before begins anew."""
         assert booked((0x4, 0), (0x4, 1), (0x4, 61), (0x4, 62)) == {"power": 2 * SECOND}
 
     def test_late_sample_is_no_gap(self) -> None:
-        """Up to two seconds."""
-        assert booked((0x4, 0), (0x4, 2)) == {"power": 2 * SECOND}
+        """Up to five seconds."""
+        assert booked((0x4, 0), (0x4, 5)) == {"power": 5 * SECOND}
+
+    def test_sample_after_one_that_failed_stands_for_nothing(self) -> None:
+        """Nobody knows what was meanwhile, however short it was."""
+        throttling = Throttling(5 * SECOND)
+        throttling.add(0x4, 0)
+        throttling.miss()
+        throttling.add(0x4, 2 * SECOND)
+        throttling.add(0x4, 3 * SECOND)
+
+        assert throttling.booked()["power"] == SECOND
 
     def test_sample_that_does_not_tell_is_a_gap(self) -> None:
         """Though it came in time."""

@@ -379,7 +379,12 @@ class TestFailures:
 
     @pytest.mark.parametrize(
         ("word", "trouble"),
-        [("denied", Trouble.NO_PERMISSION), ("unknown", Trouble.DRIVER), ("missing", Trouble.NO_FUNCTION)],
+        [
+            ("denied", Trouble.NO_PERMISSION),
+            ("unknown", Trouble.DRIVER),
+            ("missing", Trouble.NO_FUNCTION),
+            ("2", Trouble.DRIVER),  # INVALID_ARGUMENT, though the handle is a good one
+        ],
     )
     def test_call_that_fails_costs_its_value(self, child: Child, word: str, trouble: Trouble) -> None:
         """All others go on."""
@@ -389,7 +394,7 @@ class TestFailures:
         assert (sample.power_mw, sample.reasons) == (None, 4)
         assert child.do(there.failures) == [("nvmlDeviceGetPowerUsage", trouble)]
 
-    @pytest.mark.parametrize(("word", "times"), [("missing", 1), ("denied", 1), ("unknown", 2)])
+    @pytest.mark.parametrize(("word", "times"), [("missing", 1), ("denied", 1), ("2", 1), ("unknown", 2)])
     def test_what_will_not_change_is_not_asked_again(self, child: Child, word: str, times: int) -> None:
         """Before the GPU is opened anew."""
         child.tell(f"call nvmlDeviceGetPowerUsage {word}")

@@ -44,10 +44,22 @@ def held() -> Iterator[Held]:
     what.let_go()
 
 
+_made: list[Sampler] = []
+
+
+@pytest.fixture(autouse=True)
+def _without_threads() -> Iterator[None]:
+    """Nothing of a test goes on after it."""
+    yield
+    while _made:
+        _made.pop().stop()
+
+
 def sampler_of(driver: FakeDriver, clock: Clock | None = None, pace: Pace = EAGER) -> Sampler:
     """For which time goes by only where the test, or a call that hangs, says so."""
     clock = clock or Clock()
-    return Sampler(driver, pace, clock, clock.wait)
+    _made.append(Sampler(driver, pace, clock, clock.wait))
+    return _made[-1]
 
 
 def gpus(count: int) -> list[FakeGpu]:
@@ -96,6 +108,46 @@ class TestSamples:
             sampler.round()
 
         assert sampler.known()[0].throttled_ns["power"] == 2 * SECOND
+
+    @pytest.mark.parametrize("answer", [failure(Trouble.LOST), failure(Trouble.DRIVER), failure(Trouble.RELOADED)])
+    def test_throttling_is_not_booked_over_a_sample_that_failed(self, answer: Exception) -> None:
+        """Whatever the reason, and of a driver that was loaded anew for any of its GPUs."""
+        clock, (failing, other) = Clock(), gpus(2)
+        failing.answers = [Sample(reasons=0x4), answer, Sample(reasons=0x4)]
+        other.answers = [Sample(reasons=0x4)]
+        sampler = sampler_of(FakeDriver([failing, other]), clock)
+        for _ in range(4):
+            sampler.round()
+            clock.pass_seconds(1)
+        booked = [known.throttled_ns["power"] for known in sampler.known()]
+
+        assert booked[0] == SECOND
+        assert booked[1] == (SECOND if answer.trouble is Trouble.RELOADED else 3 * SECOND)
+
+    def test_throttling_is_not_booked_over_a_call_that_hung(self, held: Held) -> None:
+        """Though it was over soon."""
+        clock, (gpu,) = Clock(held), gpus(1)
+        gpu.answers = [Sample(reasons=0x4)]
+        sampler = sampler_of(FakeDriver([gpu]), clock)
+        sampler.round()
+        gpu.held = held
+        sampler.round()
+        held.let_go()
+        rounds(sampler, lambda: sampler.known()[0].sampled_ns > 100 * SECOND)
+
+        assert sampler.known()[0].throttled_ns["power"] == 0
+
+    def test_others_are_booked_while_one_begins_to_hang(self, held: Held) -> None:
+        """The round takes a second longer."""
+        clock, (stuck, other) = Clock(held), gpus(2)
+        other.answers = [Sample(reasons=0x4)]
+        sampler = sampler_of(FakeDriver([stuck, other]), clock)
+        sampler.round()
+        stuck.held = held
+        clock.pass_seconds(1)
+        sampler.round()
+
+        assert sampler.known()[1].throttled_ns["power"] == 2 * SECOND
 
     def test_states_are_those_of_the_samples(self) -> None:
         """For whoever looks for causes."""
@@ -300,6 +352,16 @@ class TestLosses:
 
         assert tried == [0, 1, 3, 7, 15, 31, 63, 123, 183]
 
+    def test_it_is_tried_for_ever(self) -> None:
+        """A day of it is no more than an hour."""
+        clock, driver = Clock(), FakeDriver([failure(Trouble.LOST)])
+        sampler = sampler_of(driver, clock, Pace())
+        for _ in range(1_500):
+            sampler.round()
+            clock.pass_seconds(60)
+
+        assert driver.calls["gpu 0"] == 1_500
+
     def test_one_line_says_so(self, caplog: pytest.LogCaptureFixture) -> None:
         """Not one in each round; another when it is back."""
         caplog.set_level(logging.INFO)
@@ -365,8 +427,8 @@ class TestLosses:
         assert [known.facts.gpu for known in sampler.known()] == ["0", "1"]
         assert driver.calls["gpu 1"] == 1
 
-    def test_gpu_that_has_another_number_then_is_the_same(self) -> None:
-        """Its number is told as the driver counts it now, and what was booked goes with it."""
+    def test_gpu_that_has_another_number_then_is_told_under_that(self) -> None:
+        """And no more under the old one; what was booked stays behind, or it would count twice."""
         clock, (gone, moves) = Clock(), gpus(2)
         moves.answers = [Sample(reasons=0x4), Sample(reasons=0x4), failure(Trouble.RELOADED), Sample(reasons=0)]
         driver = FakeDriver([gone, moves])
@@ -378,7 +440,7 @@ class TestLosses:
         sampler.round()
         (known,) = sampler.known()
 
-        assert (known.facts.gpu, known.facts.uuid, known.throttled_ns["power"]) == ("0", "GPU-1", SECOND)
+        assert (known.facts.gpu, known.facts.uuid, known.throttled_ns["power"]) == ("0", "GPU-1", 0)
 
 
 class TestParts:

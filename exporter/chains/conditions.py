@@ -1,0 +1,52 @@
+"""What may be wrong with a process beside its steps: memory that runs out or grows, a capture that does not end, a cold start.
+
+In: what is known of it at every tick. Out: each condition, and since when it is so.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import NamedTuple
+
+from exporter.chains.capture import AbandonedCapture, Captures
+from exporter.chains.chain import Cause, Effect
+from exporter.chains.cold_start import ColdStart
+from exporter.chains.memory import Allocations, Leak, OutOfMemory
+
+
+class Wrong(NamedTuple):
+    """Something is, since then; not while that is 0. since_ns: CLOCK_MONOTONIC. detail: more of it, in words."""
+
+    cause: Cause
+    effect: Effect
+    since_ns: int
+    detail: str = ""
+    lost_share: float = 0.0
+
+
+class Conditions:
+    """Of one process. began_ns: CLOCK_MONOTONIC when it was seen first."""
+
+    def __init__(self, began_ns: int) -> None:
+        self.out_of_memory = OutOfMemory()
+        self.cold_start = ColdStart(began_ns)
+        self._leak = Leak()
+        self._capture = AbandonedCapture()
+
+    def update(self, allocations: Allocations, captures: Captures, steps: int, now_ns: int) -> None:
+        """What is known at a tick."""
+        self.out_of_memory.update(allocations, now_ns)
+        self._leak.update(allocations, steps, now_ns)
+        self._capture.update(captures, now_ns)
+
+    def all(self, now_ns: int) -> Iterator[Wrong]:
+        """Each, whether it is so or not."""
+        memory, leak, capture = self.out_of_memory, self._leak, self._capture
+        yield out_of_memory(memory, memory.since_ns if memory.is_certain(now_ns) else 0)
+        yield Wrong(Cause.MEMORY_LEAK, Effect.ALLOC, leak.since_ns, leak.detail if leak.since_ns else "")
+        yield Wrong(Cause.GRAPH_ABANDONED, Effect.GRAPH, capture.since_ns, capture.detail if capture.since_ns else "")
+
+
+def out_of_memory(memory: OutOfMemory, since_ns: int) -> Wrong:
+    """Since then, or not where that is 0."""
+    return Wrong(Cause.CUDA_OOM, Effect.ALLOC, since_ns, memory.detail if since_ns else "")
