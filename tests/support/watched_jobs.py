@@ -64,14 +64,10 @@ class Servers:
 
 @contextmanager
 def watched(folder: Path) -> Iterator[Servers]:
-<<<<<<< HEAD
-    """Four ranks of which one is slow, a job that runs out of GPU memory and tries again, an engine; with a chain, CPU hogs."""
-=======
-    """Four ranks of which one is slow, a job that runs out of GPU memory and tries again, and, once a chain is open, CPU hogs.
+    """Four ranks of which one is slow, a job that runs out of GPU memory and tries again, an engine; with a chain, CPU hogs.
 
     The GPUs are those of the stand-in's NVML: at work, one of them hot and on half of its lanes.
     """
->>>>>>> device
     binary = need_command("prometheus", "prometheus")
     with ExitStack() as stack:
         tell(folder / "nvml")
