@@ -244,10 +244,7 @@ _GIVEN = (
         "Managed memory, which moves between host and GPU and may be more than that has; pinned memory of the host; and the most"
         " that was allocated at a time.",
         Query(f"sum by (rank) ({of_workloads('gpustall_cuda_memory_peak_bytes')})", "rank {{rank}}: most"),
-        Query(
-            or_none(f"sum by (rank) ({of_workloads('gpustall_cuda_memory_managed_bytes')})", _PROCESSES, "rank"),
-            "rank {{rank}}: managed",
-        ),
+        Query(f"sum by (rank) ({of_workloads('gpustall_cuda_memory_managed_bytes')})", "rank {{rank}}: managed"),
         Query(f"sum by (rank) ({of_workloads('gpustall_cuda_memory_pinned_bytes')})", "rank {{rank}}: pinned"),
         unit="bytes",
         width=24,

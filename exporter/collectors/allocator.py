@@ -25,18 +25,18 @@ def collect(reading: Reading) -> Totals:
 
 
 def _of_process(row: ProcessRow) -> dict[Series, Total]:
-    """Zero stays unwritten until the process first allocates, and of managed and pinned memory until it has some."""
+    """Zero stays unwritten until the process first allocates or pins, so that one without a GPU's memory has no series."""
     series: dict[Series, Total] = {}
     if row.allocated_bytes:
         series |= {
             _LIVE: row.allocated_bytes - row.freed_bytes,
             _PEAK: row.peak_bytes,
+            _MANAGED: row.managed_bytes,
             _ALLOCATED: row.allocated_bytes,
             _FREED: row.freed_bytes,
         }
     if row.allocated_bytes or row.pinned_bytes:
-        series[_ALLOCATIONS] = row.live_allocations
-    for one, value in ((_MANAGED, row.managed_bytes), (_PINNED, row.pinned_bytes), (_UNKNOWN_FREES, row.unknown_frees)):
-        if value:
-            series[one] = value
+        series |= {_ALLOCATIONS: row.live_allocations, _PINNED: row.pinned_bytes}
+    if row.unknown_frees:
+        series[_UNKNOWN_FREES] = row.unknown_frees
     return series

@@ -20,7 +20,7 @@ class TestLive:
     """Allocated, freed, live."""
 
     def test_live_is_allocated_less_freed(self) -> None:
-        """1,000 allocated, 400 freed, at most 900 at a time."""
+        """1,000 allocated, 400 freed, at most 900 at a time; none of it managed, and nothing pinned."""
         found = collected(allocated_bytes=1_000, freed_bytes=400, peak_bytes=900, live_allocations=3)
 
         assert found == {
@@ -28,6 +28,8 @@ class TestLive:
             Series(catalog.CUDA_MEMORY_FREED, ()): 400,
             Series(catalog.CUDA_MEMORY_LIVE, ()): 600,
             Series(catalog.CUDA_MEMORY_PEAK, ()): 900,
+            Series(catalog.CUDA_MEMORY_MANAGED, ()): 0,
+            Series(catalog.CUDA_MEMORY_PINNED, ()): 0,
             Series(catalog.CUDA_MEMORY_ALLOCATIONS, ()): 3,
         }
 
