@@ -18,15 +18,17 @@ struct {
 
 static const struct copy_row empty_copy_row;
 
-__noinline int add_copy(struct copy_key *key, u64 bytes, u64 duration_ns)
+__noinline int add_copy(struct copy_key *of, u64 bytes, u64 duration_ns)
 {
-	if (!key)
+	if (!of)
 		return 0;
-	struct copy_row *row = bpf_map_lookup_elem(&copies, key);
+	/* A key by an argument of a global function is refused by 6.1, which wants it on the stack. */
+	struct copy_key key = *of;
+	struct copy_row *row = bpf_map_lookup_elem(&copies, &key);
 
 	if (!row) {
-		bpf_map_update_elem(&copies, key, &empty_copy_row, BPF_NOEXIST);
-		row = bpf_map_lookup_elem(&copies, key);
+		bpf_map_update_elem(&copies, &key, &empty_copy_row, BPF_NOEXIST);
+		row = bpf_map_lookup_elem(&copies, &key);
 	}
 	if (!row) {
 		lose(LOSS_COPIES_FULL);
