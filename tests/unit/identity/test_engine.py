@@ -58,7 +58,7 @@ class TestByItself:
             ("sglang::detokenizer", "sglang"),
             ("/usr/src/.venv/bin/python /usr/src/.venv/bin/text-generation-server serve bigscience/bloom-560m", "tgi"),
             ("python -m text_generation_server.cli serve gpt2", "tgi"),
-            ("python /work/train.py --epochs 3", ""),
+            ("python /srv/train.py --epochs 3", ""),
         ],
     )
     def test_engine_of_a_python_program(self, line: str, engine: str) -> None:
