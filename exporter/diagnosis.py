@@ -94,7 +94,8 @@ class Diagnosis:
         collectives = self._collectives(communicators)
         graphs = self._tables.read_graphs()
         self._devices.tick(processes, partial(self._kernels, graphs), now_ns)
-        news = moved | collectives.keys() | failed.keys() | graphs.keys()
+        capturing = {number for number, row in graphs.items() if row.open_captures}
+        news = moved | collectives.keys() | failed.keys() | capturing
         observed = {
             number: Observation(
                 self._standing(number),

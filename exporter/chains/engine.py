@@ -119,7 +119,7 @@ class Engine:
         return transitions
 
     def _crashed(self, number: int, ending: Ending, now_ns: int) -> list[Transition]:
-        """None where the process has ended as it was meant to."""
+        """Nothing where the process has ended as it was meant to."""
         if ending.cause is None:
             return []
         crash = Wrong(ending.cause, Effect.EXIT, ending.at_ns or now_ns, ending.sentence)

@@ -24,6 +24,16 @@ _EFFECTS = {
     Effect.GAP: "the time between calls",
     Effect.EXIT: "the end of the process",
 }
+_WRONG = {
+    Cause.NCCL_HANG: "never came to a collective that the others wait in",
+    Cause.CRASH: "has crashed",
+    Cause.OOM_KILLED: "was ended by the kernel, for want of memory",
+    Cause.CUDA_OOM: "has run out of GPU memory",
+    Cause.MEMORY_LEAK: "takes more and more of the GPU's memory",
+    Cause.GRAPH_ABANDONED: "has begun a capture of a graph that does not end",
+}
+"""What a process has done, of causes that are no part of its time."""
+
 _ENDS = {
     End.RECOVERED: "It recovered.",
     End.JOB_ENDED: "It ended with the process.",
@@ -71,18 +81,8 @@ def _lost(episode: Episode, process: ProcessSum | None) -> str:
     name = who(report.identity, report.pid, process.member.comm if process else "")
     share = percent(report.lost_share)
     cause = report.cause.value
-    if report.cause is Cause.NCCL_HANG:
-        return f"{name} never came to a collective that the others wait in ({cause})"
-    if report.cause is Cause.CRASH:
-        return f"{name} has crashed ({cause})"
-    if report.cause is Cause.OOM_KILLED:
-        return f"{name} was ended by the kernel, for want of memory ({cause})"
-    if report.cause is Cause.CUDA_OOM:
-        return f"{name} has run out of GPU memory ({cause})"
-    if report.cause is Cause.MEMORY_LEAK:
-        return f"{name} takes more and more of the GPU's memory ({cause})"
-    if report.cause is Cause.GRAPH_ABANDONED:
-        return f"{name} has begun a capture of a graph that does not end ({cause})"
+    if report.cause in _WRONG:
+        return f"{name} {_WRONG[report.cause]} ({cause})"
     if report.cause is Cause.COLD_START:
         return f"{name} had a cold start that took {share} of the time until its steps were steady ({cause})"
     if report.cause is Cause.PEER_RANK:
