@@ -130,18 +130,15 @@ class Known(NamedTuple):
 class DeviceState(NamedTuple):
     """A GPU, mig "", or a MIG instance of it, as whoever looks for causes sees it.
 
-    throttled_ns: cumulative by reason. sampled_ns: CLOCK_MONOTONIC of the last good sample; an old one says that the GPU hangs or
-    is lost. link_bytes_per_second: what the PCIe link can carry one way now, 0 unknown. Bytes are 0 where they are not told.
-    process_bytes: tgid as the driver tells -> bytes; of those that compute there now.
+    throttled_ns: cumulative by reason. link_bytes_per_second: what the PCIe link can carry one way now, 0 unknown.
+    Bytes are 0 where they are not told. process_bytes: tgid as the driver tells -> bytes; of those that compute there now.
     """
 
     gpu: str
     mig: str
     throttled_ns: Mapping[str, int]
-    sampled_ns: int
     link_bytes_per_second: float
     memory_total_bytes: int
-    memory_free_bytes: int
     process_bytes: Mapping[int, int]
 
 
@@ -166,10 +163,8 @@ def states_of(known: Known) -> tuple[DeviceState, ...]:
             known.facts.gpu,
             mig,
             known.throttled_ns,
-            known.sampled_ns,
             link,
             memory.total_bytes if memory else 0,
-            memory.free_bytes if memory else 0,
             {one.tgid: one.used_bytes or 0 for one in processes or ()},
         )
         for mig, memory, processes in parts

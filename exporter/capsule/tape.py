@@ -140,9 +140,9 @@ def device_states(rows: Rows) -> tuple[DeviceState, ...]:
 
 def _device_state(key: bytes, value: bytes) -> DeviceState:
     gpu, _, mig = key.decode().partition("\0")
-    throttled_ns, sampled_ns, link, total_bytes, free_bytes, process_bytes = json.loads(value)
+    throttled_ns, link, total_bytes, process_bytes = json.loads(value)
     used = {int(tgid): int(used_bytes) for tgid, used_bytes in process_bytes.items()}
-    return DeviceState(gpu, mig, throttled_ns, sampled_ns, link, total_bytes, free_bytes, used)
+    return DeviceState(gpu, mig, throttled_ns, link, total_bytes, used)
 
 
 def without_slots(name: str, value: bytes) -> bytes:

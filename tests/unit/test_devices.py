@@ -29,16 +29,16 @@ class TestStates:
     """DeviceState."""
 
     def test_gpu_is_told_whole(self) -> None:
-        """Its number, what holds it down, when that was known, and who is on it."""
+        """Its number, what holds it down, and who is on it."""
         sample = Sample(
             link_generation=3,
             link_width=8,
             memory=Memory(total_bytes=100, used_bytes=30, free_bytes=60, reserved_bytes=10),
             processes=(GpuProcess(4242, 30),),
         )
-        told = states_of(known(sample, sampled_ns=23, throttled_ns={"power": 7}))
+        told = states_of(known(sample, throttled_ns={"power": 7}))
 
-        assert told == (DeviceState("0", "", {"power": 7}, 23, 8e9 * 128 / 130, 100, 60, {4242: 30}),)
+        assert told == (DeviceState("0", "", {"power": 7}, 8e9 * 128 / 130, 100, {4242: 30}),)
 
     def test_instances_follow_their_gpu(self) -> None:
         """Each with its own memory and processes; the clocks and the link are one."""
@@ -48,14 +48,14 @@ class TestStates:
         whole, part = states_of(known(sample, throttled_ns={"power": 7}))
 
         assert (whole.mig, whole.memory_total_bytes, whole.process_bytes) == ("", 100, {5: 4})
-        assert (part.mig, part.memory_total_bytes, part.memory_free_bytes, part.process_bytes) == ("7", 10, 6, {5: 4})
+        assert (part.mig, part.memory_total_bytes, part.process_bytes) == ("7", 10, {5: 4})
         assert part.throttled_ns == whole.throttled_ns
 
     def test_what_is_not_told_is_0(self) -> None:
         """A process of which the driver does not say how much it has is there even so."""
         (told,) = states_of(known(Sample(processes=(GpuProcess(5, None),))))
 
-        assert told == DeviceState("0", "", {}, 0, 0.0, 0, 0, {5: 0})
+        assert told == DeviceState("0", "", {}, 0.0, 0, {5: 0})
 
     def test_gpu_without_a_sample_is_not_told(self) -> None:
         """There is nothing to say of it."""
