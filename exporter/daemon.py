@@ -111,7 +111,7 @@ class Daemon:
         self.own = OwnMetrics()
         self._hearers = list(hearers)
         self._pushes = self._make_pushes(config)
-        self._reloads = Reloads(self._reload, lambda: self.own.set(catalog.RELOAD_SUCCESS, 0))
+        self._reloads = Reloads(self._reload, lambda: self.own.set(catalog.own.RELOAD_SUCCESS, 0))
         loaded = probing.load(config, self.own, resources)
         self.kernel, collectors = loaded.kernel, loaded.collectors
         processes = Processes(config.procfs)
@@ -137,7 +137,7 @@ class Daemon:
             config.orchestrator,
             config.node,
             os.environ,
-            lambda is_current: self.own.set(catalog.NAMES_SUCCESS, float(is_current)),
+            lambda is_current: self.own.set(catalog.own.NAMES_SUCCESS, float(is_current)),
         )
         self._ledger = Ledger(config.series_ttl_seconds, clock.now())
         self._with_returns = loaded.with_returns
@@ -285,13 +285,13 @@ class Daemon:
         if not stacks.is_possible:
             return None
         for result in RESULTS:
-            self.own.add(catalog.STACKS, 0, result)
+            self.own.add(catalog.own.STACKS, 0, result)
         witness = Witness(
             self.tables.read_threads,
             stacks,
             partial(FrameRules, processes),
             Symbols(processes),
-            lambda result: self.own.add(catalog.STACKS, 1, result),
+            lambda result: self.own.add(catalog.own.STACKS, 1, result),
         )
         resources.callback(witness.close)
         return witness
@@ -332,8 +332,8 @@ class Daemon:
                 self._cycle(is_due=is_due)
                 took_seconds = time.monotonic() - started_at
                 log.debug("a tick took %.1f ms", took_seconds * 1000)
-                self.own.set(catalog.TICK_DURATION, took_seconds)
-                self.own.add(catalog.TICK_TIME, time.thread_time() - cpu_started_at)
+                self.own.set(catalog.own.TICK_DURATION, took_seconds)
+                self.own.add(catalog.own.TICK_TIME, time.thread_time() - cpu_started_at)
                 if started_at >= next_collection_at:  # now, when the next tick is farthest
                     gc.collect()
                     next_collection_at = started_at + COLLECT_SECONDS
@@ -383,7 +383,7 @@ class Daemon:
             is_pushed_otherwise = _of_pushes(config) != _of_pushes(self._config)
             pushes = self._make_pushes(config) if is_pushed_otherwise else self._pushes
         except ExporterError as error:
-            self.own.set(catalog.RELOAD_SUCCESS, 0)
+            self.own.set(catalog.own.RELOAD_SUCCESS, 0)
             log.error("the configuration stays as it was: %s", error.one_line())
             raise
         finally:
@@ -399,8 +399,8 @@ class Daemon:
                 pushes.start()
             if before:
                 before.finish_apart()
-        self.own.set(catalog.RELOAD_SUCCESS, 1)
-        self.own.set(catalog.RELOAD_TIME, time.time())
+        self.own.set(catalog.own.RELOAD_SUCCESS, 1)
+        self.own.set(catalog.own.RELOAD_TIME, time.time())
         log.info("the configuration was read again")
         if left:
             log.warning("a restart is needed for what has changed in %s", ", ".join(left))
@@ -441,7 +441,7 @@ class Daemon:
         if self._watch is not None:
             self._watch.close()
             self._watch = None
-        self.own.set(catalog.PROBES_ENABLED, 0)
+        self.own.set(catalog.own.PROBES_ENABLED, 0)
         report_attachments(self.own, self.discovery)
 
     def _cycle(self, *, is_due: bool) -> None:
@@ -482,7 +482,7 @@ class Daemon:
         if self._capsules:
             self._capsules.tick(self._clock.now())
         report_attachments(self.own, self.discovery)
-        self.own.add(catalog.TICKS, 1)
+        self.own.add(catalog.own.TICKS, 1)
         if not self._has_ticked:
             self._has_ticked = True
             self._manager.ready("serving")
@@ -498,7 +498,7 @@ class Daemon:
         self.discovery.note_use({(mapped.inode, mapped.path) for mapped in fresh})
         if self._watch.lost > self._mappings_lost:
             self._mappings_lost = self._watch.lost
-            self.own.set(catalog.LOSSES, self._mappings_lost, "mapping_watch", "ring_full")
+            self.own.set(catalog.own.LOSSES, self._mappings_lost, "mapping_watch", "ring_full")
             self.discovery.hurry()
 
 

@@ -36,7 +36,7 @@ MAX_INFOS = 64
 _OUT_OF_MEMORY = 2  # cudaErrorMemoryAllocation, CUDA_ERROR_OUT_OF_MEMORY
 # A rate needs a 0 to start from.
 _POSSIBLE = tuple(
-    Series(catalog.CHAINS, (cause.value, effect.value, severity.name.lower()))
+    Series(catalog.chains.CHAINS, (cause.value, effect.value, severity.name.lower()))
     for cause, effect, severity in verdict.possible()
 )
 
@@ -141,7 +141,7 @@ class Diagnosis:
         for chain in self._engine.open_chains()[:MAX_INFOS]:
             if chain.process in totals:
                 culprit = chain.peer or next((name for name, _ in chain.culprits), "")
-                totals[chain.process][Series(catalog.CHAIN_INFO, (chain.id, chain.cause.value, culprit))] = 1
+                totals[chain.process][Series(catalog.chains.INFO, (chain.id, chain.cause.value, culprit))] = 1
         return totals
 
     def traces(self, of: Collection[int]) -> dict[int, dict[Series, Trace]]:
@@ -152,9 +152,9 @@ class Diagnosis:
         for chain in sorted(known.values(), key=attrgetter("updated_ns")):
             if chain.process in of and chain.lost_ns:
                 trace = Trace(chain.id, span_id(chain.id), chain.lost_ns, chain.updated_ns)
-                found.setdefault(chain.process, {})[Series(catalog.LOST, (verdict.OF_THE_HOST[chain.cause].value,))] = (
-                    trace
-                )
+                found.setdefault(chain.process, {})[
+                    Series(catalog.sched.LOST, (verdict.OF_THE_HOST[chain.cause].value,))
+                ] = trace
         return found
 
     def forget(self, processes: Iterable[int]) -> None:
@@ -166,14 +166,14 @@ class Diagnosis:
     def _of_process(self, number: int) -> dict[Series, Total]:
         # Once something can be said of it: a node may have a thousand processes that make no steps.
         series: dict[Series, Total] = dict.fromkeys(_POSSIBLE, 0) if self._engine.is_watched(number) else {}
-        for metric, counts in ((catalog.CHAINS, self._opened), (catalog.CHAIN_ESCALATIONS, self._escalated)):
+        for metric, counts in ((catalog.chains.CHAINS, self._opened), (catalog.chains.ESCALATIONS, self._escalated)):
             for (cause, effect, severity), count in counts.get(number, Counter()).items():
                 series[Series(metric, (cause.value, effect.value, severity.name.lower()))] = count
         for (cause, effect), chain in self._chains.get(number, {}).items():
             is_open = chain.state is State.OPEN
             labels = (cause.value, effect.value)
-            series[Series(catalog.CHAIN_ACTIVE, labels)] = int(is_open)
-            series[Series(catalog.CHAIN_SEVERITY, labels)] = int(chain.severity) if is_open else 0
+            series[Series(catalog.chains.ACTIVE, labels)] = int(is_open)
+            series[Series(catalog.chains.SEVERITY, labels)] = int(chain.severity) if is_open else 0
         return series
 
     def _counted(self, transitions: list[Transition]) -> list[Transition]:

@@ -138,8 +138,8 @@ class Governor:
         """What the metrics say; shares in billionths."""
         return {
             number: {
-                Series(catalog.OVERHEAD, ()): int(process.share() * NANOSECONDS),
-                Series(catalog.SAMPLED_PROCESSES, ()): int(process.is_sampled),
+                Series(catalog.workload.OVERHEAD, ()): int(process.share() * NANOSECONDS),
+                Series(catalog.workload.SAMPLED_PROCESSES, ()): int(process.is_sampled),
             }
             for number, process in self._processes.items()
             if process.history

@@ -14,7 +14,7 @@ from types import MappingProxyType
 from typing import Any
 
 from exporter import units
-from exporter.catalog import LEVELS, WORKLOAD_METRICS, Kind, Metric
+from exporter.catalog import WORKLOAD_METRICS, Kind, Metric, chains
 from exporter.clock import Moment
 from exporter.model import Exemplar, Family, Histogram, Identity, Point, Snapshot
 from exporter.totals import Call, HistogramTotal, Series, Total, Totals, Trace, Traces
@@ -171,7 +171,7 @@ def _add(into: dict[Series, Total], series: Series, total: Total) -> None:
     elif isinstance(earlier, HistogramTotal) and isinstance(total, HistogramTotal):
         into[series] = earlier.plus(total)
     elif isinstance(earlier, int) and isinstance(total, int):
-        into[series] = max(earlier, total) if series.metric in LEVELS else earlier + total
+        into[series] = max(earlier, total) if series.metric in chains.LEVELS else earlier + total
 
 
 def _minus(total: Total, earlier: Total) -> Total:

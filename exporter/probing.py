@@ -102,5 +102,5 @@ def _say_what_failed(kernel: Kernel, collectors: Sequence[str], own: OwnMetrics)
         log.error("%s is missing: %s", name, failure.one_line())
         collector = loader.collector_of(subject)
         if collector in collectors:  # its metrics are missing, or some of what they tell, for good
-            own.add(catalog.COLLECTOR_ERRORS, 1, collector)
-            own.set(catalog.COLLECTOR_SUCCESS, 0, collector)
+            own.add(catalog.own.COLLECTOR_ERRORS, 1, collector)
+            own.set(catalog.own.COLLECTOR_SUCCESS, 0, collector)

@@ -134,7 +134,7 @@ class Publication:
         self._ended: set[int] = set()  # processes whose totals have not been kept yet
         self._failed: set[str] = set()  # collectors whose last run failed
         for name in names:
-            own.add(catalog.COLLECTOR_ERRORS, 0, name)
+            own.add(catalog.own.COLLECTOR_ERRORS, 0, name)
 
     def admit(self) -> None:
         """Meet new processes while their /proc is still there. Reads small rows only."""
@@ -157,7 +157,7 @@ class Publication:
                     self._books.release()
             self._govern(processes.keys() - self._ended)
             self._ended &= processes.keys()
-            self._own.set(catalog.TRACKED_PROCESSES, len(self._roster))
+            self._own.set(catalog.own.TRACKED_PROCESSES, len(self._roster))
 
     def _settle(self, processes: Mapping[int, ProcessRow]) -> None:
         """What was lost, names, and totals that stay. Needs the lock and the books."""
@@ -425,7 +425,7 @@ class Publication:
             totals = self._run(name, partial(collector.collect, now.monotonic_ns, traced))
             for place, of_place in (totals or {}).items():
                 found.setdefault(place, {}).update(of_place)
-            self._own.set(catalog.COLLECTOR_RESETS, collector.resets, name)
+            self._own.set(catalog.own.COLLECTOR_RESETS, collector.resets, name)
         return found
 
     def _run(self, name: str, collect: partial[T]) -> T | None:
@@ -434,33 +434,33 @@ class Publication:
             result = collect()
         except Exception:  # a defect in one collector must not cost the others' metrics
             log.exception("collector %s failed", name)
-            self._own.add(catalog.COLLECTOR_ERRORS, 1, name)
-            self._own.set(catalog.COLLECTOR_SUCCESS, 0, name)
+            self._own.add(catalog.own.COLLECTOR_ERRORS, 1, name)
+            self._own.set(catalog.own.COLLECTOR_SUCCESS, 0, name)
             self._failed.add(name)
             return None
         finally:
-            self._own.set(catalog.COLLECTOR_DURATION, time.perf_counter() - started_at, name)
+            self._own.set(catalog.own.COLLECTOR_DURATION, time.perf_counter() - started_at, name)
         self._failed.discard(name)
-        self._own.set(catalog.COLLECTOR_SUCCESS, name not in self._impaired, name)
+        self._own.set(catalog.own.COLLECTOR_SUCCESS, name not in self._impaired, name)
         return result
 
     def _report(self, duration_seconds: float) -> None:
         assert self._latest is not None  # noqa: S101 - just taken
         own, tables = self._own, self._tables
-        own.set(catalog.PUBLISH_DURATION, duration_seconds)
-        own.set(catalog.SERIES, sum(len(family.points) for family in self._latest.families))
-        own.replace(catalog.MAP_ENTRIES, {(name,): count for name, count in tables.entries.items()})
-        own.replace(catalog.MAP_CAPACITY, {(name,): count for name, count in tables.capacities().items()})
+        own.set(catalog.own.PUBLISH_DURATION, duration_seconds)
+        own.set(catalog.own.SERIES, sum(len(family.points) for family in self._latest.families))
+        own.replace(catalog.own.MAP_ENTRIES, {(name,): count for name, count in tables.entries.items()})
+        own.replace(catalog.own.MAP_CAPACITY, {(name,): count for name, count in tables.capacities().items()})
         for (program, reason), count in tables.losses().items():
-            own.set(catalog.LOSSES, count, program.name.lower(), reason.name.lower())
-        own.set(catalog.HEALED_SWITCHES, tables.healed())
+            own.set(catalog.own.LOSSES, count, program.name.lower(), reason.name.lower())
+        own.set(catalog.own.HEALED_SWITCHES, tables.healed())
         for figure, error in (self._sched.errors() if self._sched else {}).items():
-            own.set(catalog.ACCOUNTING_ERROR, error, figure)
+            own.set(catalog.own.ACCOUNTING_ERROR, error, figure)
         recursions: Counter[str] = Counter()
         for name, misses in self._recursion_misses().items():
             recursions[name.partition("_")[0]] += misses
         for subject, count in recursions.items():
-            own.set(catalog.LOSSES, count, subject, "recursion")
+            own.set(catalog.own.LOSSES, count, subject, "recursion")
 
 
 def _member(identity: Identity, row: ProcessRow) -> Member:

@@ -255,7 +255,7 @@ class Roster:
     def workload_info(self) -> Totals:
         """gpustall_workload_info of every member but those that there was no room for."""
         return {
-            number: {Series(catalog.WORKLOAD_INFO, _info_labels(member)): 1}
+            number: {Series(catalog.workload.INFO, _info_labels(member)): 1}
             for number, member in self._members.items()
             if member.identity is None or member.identity.rank != OTHER
         }
@@ -272,7 +272,7 @@ def _has_started(row: ProcessRow, at_ticks: int) -> bool:
 
 
 def _info_labels(member: _Member) -> tuple[str, ...]:
-    """In the order of catalog.WORKLOAD_INFO.labels."""
+    """In the order of catalog.workload.INFO.labels."""
     values = (
         str(member.row.tgid or ""),
         member.row.comm.decode("utf-8", "replace"),

@@ -14,13 +14,13 @@ from exporter.output.own_metrics import OwnMetrics
 
 def report_start(own: OwnMetrics, kernel: Kernel) -> None:
     """What is so from the start, and what is counted from 0."""
-    own.replace(catalog.GPU_INFO, dict.fromkeys(gpus(), 1.0))
-    own.set(catalog.LOSSES, 0, "mapping_watch", "ring_full")
-    own.set(catalog.PROBES_ENABLED, 1)
-    own.set(catalog.RELOAD_SUCCESS, 1)
-    own.set(catalog.RELOAD_TIME, time.time())
+    own.replace(catalog.own.GPU_INFO, dict.fromkeys(gpus(), 1.0))
+    own.set(catalog.own.LOSSES, 0, "mapping_watch", "ring_full")
+    own.set(catalog.own.PROBES_ENABLED, 1)
+    own.set(catalog.own.RELOAD_SUCCESS, 1)
+    own.set(catalog.own.RELOAD_TIME, time.time())
     own.set(
-        catalog.BUILD_INFO,
+        catalog.own.BUILD_INFO,
         1,
         __version__,
         platform.python_version(),
@@ -40,10 +40,10 @@ def report_attachments(own: OwnMetrics, discovery: Discovery) -> None:
         kind = (api, probed.attachment.kind_label)
         files[kind] = files.get(kind, 0) + 1
         functions[api,] = functions.get((api,), 0) + len(probed.attachment.functions)
-    own.set(catalog.UNREADABLE_PROCESSES, discovery.unreadable_processes)
-    own.replace(catalog.ATTACHMENTS, files)
-    own.replace(catalog.ATTACHED_FUNCTIONS, functions)
+    own.set(catalog.own.UNREADABLE_PROCESSES, discovery.unreadable_processes)
+    own.replace(catalog.own.ATTACHMENTS, files)
+    own.replace(catalog.own.ATTACHED_FUNCTIONS, functions)
     failures: dict[tuple[str, ...], float] = dict(discovery.failures)
-    own.replace(catalog.ATTACH_FAILURES, failures)
+    own.replace(catalog.own.ATTACH_FAILURES, failures)
     surplus: dict[tuple[str, ...], float] = dict(discovery.surplus)
-    own.replace(catalog.SURPLUS_ATTACHMENTS, surplus)
+    own.replace(catalog.own.SURPLUS_ATTACHMENTS, surplus)

@@ -9,14 +9,14 @@ from exporter import catalog
 from exporter.kernel.rows import ProcessRow, Reading
 from exporter.totals import Series, Total, Totals
 
-_LIVE = Series(catalog.CUDA_MEMORY_LIVE, ())
-_PEAK = Series(catalog.CUDA_MEMORY_PEAK, ())
-_MANAGED = Series(catalog.CUDA_MEMORY_MANAGED, ())
-_PINNED = Series(catalog.CUDA_MEMORY_PINNED, ())
-_ALLOCATIONS = Series(catalog.CUDA_MEMORY_ALLOCATIONS, ())
-_ALLOCATED = Series(catalog.CUDA_MEMORY_ALLOCATED, ())
-_FREED = Series(catalog.CUDA_MEMORY_FREED, ())
-_UNKNOWN_FREES = Series(catalog.CUDA_MEMORY_UNKNOWN_FREES, ())
+_LIVE = Series(catalog.allocator.LIVE, ())
+_PEAK = Series(catalog.allocator.PEAK, ())
+_MANAGED = Series(catalog.allocator.MANAGED, ())
+_PINNED = Series(catalog.allocator.PINNED, ())
+_ALLOCATIONS = Series(catalog.allocator.ALLOCATIONS, ())
+_ALLOCATED = Series(catalog.allocator.ALLOCATED, ())
+_FREED = Series(catalog.allocator.FREED, ())
+_UNKNOWN_FREES = Series(catalog.allocator.UNKNOWN_FREES, ())
 
 
 def collect(reading: Reading) -> Totals:

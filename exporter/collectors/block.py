@@ -30,10 +30,10 @@ UNKNOWN = "unknown"
 
 PRUNE_NS = 30 * NANOSECONDS
 _OF_DISKS = (
-    catalog.BLOCK_BYTES,
-    catalog.BLOCK_ERRORS,
-    catalog.BLOCK_QUEUE_DURATION,
-    catalog.BLOCK_DEVICE_DURATION,
+    catalog.block.BYTES,
+    catalog.block.ERRORS,
+    catalog.block.QUEUE_DURATION,
+    catalog.block.DEVICE_DURATION,
 )
 
 
@@ -84,13 +84,13 @@ class Block:
         place = self._places.of_number(key.cgroup_id)
         labels = self._labels(key)
         count = self._books.count
-        count(key, place, Series(catalog.BLOCK_BYTES, labels), row.bytes)
-        count(key, place, Series(catalog.BLOCK_ERRORS, labels), row.errors)
+        count(key, place, Series(catalog.block.BYTES, labels), row.bytes)
+        count(key, place, Series(catalog.block.ERRORS, labels), row.errors)
         if row.queue_slots.total:
             queue = HistogramTotal(row.queue_slots, row.queue_ns)
             device = HistogramTotal(row.device_slots, row.device_ns)
-            count(key, place, Series(catalog.BLOCK_QUEUE_DURATION, labels), queue)
-            count(key, place, Series(catalog.BLOCK_DEVICE_DURATION, labels), device)
+            count(key, place, Series(catalog.block.QUEUE_DURATION, labels), queue)
+            count(key, place, Series(catalog.block.DEVICE_DURATION, labels), device)
 
     def _labels(self, key: DiskKey) -> tuple[str, str]:
         return self._device(key.device), key.direction.name.lower()
@@ -104,7 +104,7 @@ class Block:
             if identity is None:
                 continue  # held back
             waited, waits = (
-                Series(one, (self._device(key.device),)) for one in (catalog.BLOCK_WAIT, catalog.BLOCK_WAITS)
+                Series(one, (self._device(key.device),)) for one in (catalog.block.WAIT, catalog.block.WAITS)
             )
             self._books.count(key, identity, waited, row.wait_ns)
             self._books.count(key, identity, waits, row.waits)

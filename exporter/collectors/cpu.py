@@ -14,9 +14,9 @@ from exporter.model import Identity
 from exporter.place_books import PlaceBooks, PlaceTotals, TracedProcess
 from exporter.totals import Series
 
-_PERIODS = Series(catalog.CPU_QUOTA_PERIODS, ())
-_THROTTLED_PERIODS = Series(catalog.CPU_QUOTA_THROTTLED_PERIODS, ())
-_THROTTLED = Series(catalog.CPU_QUOTA_THROTTLED, ())
+_PERIODS = Series(catalog.cpu.QUOTA_PERIODS, ())
+_THROTTLED_PERIODS = Series(catalog.cpu.QUOTA_THROTTLED_PERIODS, ())
+_THROTTLED = Series(catalog.cpu.QUOTA_THROTTLED, ())
 _NS_PER_US = 1_000
 
 
@@ -118,9 +118,9 @@ class Cpu:
         if times is None:
             return
         of_metric = {
-            catalog.CPU_STEAL: times.steal_ns,
-            catalog.CPU_IRQ: times.irq_ns,
-            catalog.CPU_SOFTIRQ: times.softirq_ns,
+            catalog.cpu.STEAL: times.steal_ns,
+            catalog.cpu.IRQ: times.irq_ns,
+            catalog.cpu.SOFTIRQ: times.softirq_ns,
         }
         for metric, ns in of_metric.items():
             series = Series(metric, ())

@@ -18,7 +18,7 @@ _API_LABEL = {Api.RUNTIME: "runtime", Api.DRIVER: "driver"}
 _SERIES = tuple(
     tuple(
         Series(metric, (_API_LABEL.get(operation.api, ""), operation.name))
-        for metric in (catalog.CUDA_OPERATIONS, catalog.CUDA_OPERATION_DURATION)
+        for metric in (catalog.cuda.OPERATIONS, catalog.cuda.OPERATION_DURATION)
     )
     for operation in OPERATIONS
 )
@@ -41,5 +41,5 @@ def collect(reading: Reading) -> Totals:
         operation = OPERATIONS[error.operation]
         if operation.api is not Api.NCCL:
             labels_with_code = (_API_LABEL[operation.api], operation.name, error_code_label(error.code))
-            add(totals, error.process, catalog.CUDA_OPERATION_ERRORS, labels_with_code, count)
+            add(totals, error.process, catalog.cuda.OPERATION_ERRORS, labels_with_code, count)
     return totals

@@ -67,7 +67,7 @@ class Device:
             gpu, sample = known.facts.gpu, known.sample
             self._count(known)
             is_fresh = sample is not None and now_ns - known.sampled_ns <= STALE_NS
-            self._level(catalog.DEVICE_UP, gpu, (), int(is_fresh))
+            self._level(catalog.device.UP, gpu, (), int(is_fresh))
             if sample is None or not is_fresh:
                 continue
             for metric, labels, value in gauges_of(known.facts, sample):
@@ -77,18 +77,18 @@ class Device:
                 if self._with_processes and processes is not None:
                     self._add_processes(gpu, mig, processes, identities)
         for (gpu, trouble), times in self._devices.troubles().items():
-            self._books.count("sampler", self._machine, Series(catalog.DEVICE_ERRORS, (gpu, trouble.value)), times)
+            self._books.count("sampler", self._machine, Series(catalog.device.ERRORS, (gpu, trouble.value)), times)
         return self._books.totals()
 
     def _count(self, known: Known) -> None:
         """Those of the driver again and again while it does not answer: whoever is not heard of would begin anew."""
         gpu, source = known.facts.gpu, known.facts.uuid
         for reason, booked_ns in known.throttled_ns.items():
-            series = Series(catalog.DEVICE_THROTTLED, (gpu, reason))
+            series = Series(catalog.device.THROTTLED, (gpu, reason))
             self._books.count(source, self._machine, series, booked_ns)
         watched = dict.fromkeys(WATCHED_XIDS, 0) if known.sample else {}
         for number, times in (watched | {**known.xids}).items():
-            series = Series(catalog.DEVICE_XID_ERRORS, (gpu, xid_label(number)))
+            series = Series(catalog.device.XID_ERRORS, (gpu, xid_label(number)))
             self._books.count((source, number), self._machine, series, times)
         for metric, labels, value in counts_of(known.sample) if known.sample else ():
             if value is not None:
@@ -106,8 +106,8 @@ class Device:
             if identity is None:
                 untraced += one.used_bytes or 0
             elif one.used_bytes is not None:
-                self._books.level(identity, Series(catalog.DEVICE_PROCESS_MEMORY, (gpu, mig)), one.used_bytes)
-        self._level(catalog.DEVICE_UNTRACED_MEMORY, gpu, (mig,), untraced)
+                self._books.level(identity, Series(catalog.device.PROCESS_MEMORY, (gpu, mig)), one.used_bytes)
+        self._level(catalog.device.UNTRACED_MEMORY, gpu, (mig,), untraced)
 
 
 def xid_label(number: int) -> str:
@@ -117,51 +117,51 @@ def xid_label(number: int) -> str:
 
 def gauges_of(facts: Facts, sample: Sample) -> Iterator[Value]:
     """Everything that goes up and down, and what the GPU is."""
-    yield catalog.DEVICE_INFO, _info("", facts, facts.uuid, facts.model), 1
+    yield catalog.device.INFO, _info("", facts, facts.uuid, facts.model), 1
     for one in sample.instances:
-        yield catalog.DEVICE_INFO, _info(one.mig, facts, one.uuid, one.model), 1
-    yield catalog.DEVICE_CLOCK, ("sm",), sample.sm_clock_hz
-    yield catalog.DEVICE_CLOCK, ("memory",), sample.memory_clock_hz
-    yield catalog.DEVICE_CLOCK_MAX, ("sm",), facts.sm_clock_max_hz
-    yield catalog.DEVICE_CLOCK_MAX, ("memory",), facts.memory_clock_max_hz
-    yield catalog.DEVICE_POWER, (), _times(_PER_MILLI, sample.power_mw)
-    yield catalog.DEVICE_POWER_LIMIT, (), _times(_PER_MILLI, sample.power_limit_mw)
-    yield catalog.DEVICE_TEMPERATURE, ("gpu",), sample.celsius
-    yield catalog.DEVICE_TEMPERATURE, ("memory",), sample.memory_celsius or None  # 0: it has no sensor there
-    yield catalog.DEVICE_TEMPERATURE_SLOWDOWN, (), facts.slowdown_celsius
-    yield catalog.DEVICE_UTILIZATION, ("gpu",), _times(_PER_CENT, sample.utilization_percent)
-    yield catalog.DEVICE_UTILIZATION, ("memory",), _times(_PER_CENT, sample.memory_utilization_percent)
+        yield catalog.device.INFO, _info(one.mig, facts, one.uuid, one.model), 1
+    yield catalog.device.CLOCK, ("sm",), sample.sm_clock_hz
+    yield catalog.device.CLOCK, ("memory",), sample.memory_clock_hz
+    yield catalog.device.CLOCK_MAX, ("sm",), facts.sm_clock_max_hz
+    yield catalog.device.CLOCK_MAX, ("memory",), facts.memory_clock_max_hz
+    yield catalog.device.POWER, (), _times(_PER_MILLI, sample.power_mw)
+    yield catalog.device.POWER_LIMIT, (), _times(_PER_MILLI, sample.power_limit_mw)
+    yield catalog.device.TEMPERATURE, ("gpu",), sample.celsius
+    yield catalog.device.TEMPERATURE, ("memory",), sample.memory_celsius or None  # 0: it has no sensor there
+    yield catalog.device.TEMPERATURE_SLOWDOWN, (), facts.slowdown_celsius
+    yield catalog.device.UTILIZATION, ("gpu",), _times(_PER_CENT, sample.utilization_percent)
+    yield catalog.device.UTILIZATION, ("memory",), _times(_PER_CENT, sample.memory_utilization_percent)
     yield from _memory_of("", sample.memory)
     for one in sample.instances:
         yield from _memory_of(one.mig, one.memory)
-    yield catalog.DEVICE_REMAPPED_ROWS, ("corrected",), sample.corrected_rows
-    yield catalog.DEVICE_REMAPPED_ROWS, ("uncorrected",), sample.uncorrected_rows
-    yield catalog.DEVICE_RETIRED_PAGES, ("corrected",), sample.corrected_pages
-    yield catalog.DEVICE_RETIRED_PAGES, ("uncorrected",), sample.uncorrected_pages
-    yield catalog.DEVICE_REPAIR, ("pending",), sample.is_repair_pending
-    yield catalog.DEVICE_REPAIR, ("failed",), sample.has_repair_failed
-    yield catalog.DEVICE_LINK_GENERATION, ("current",), sample.link_generation
-    yield catalog.DEVICE_LINK_GENERATION, ("max",), facts.link_generation_max
-    yield catalog.DEVICE_LINK_WIDTH, ("current",), sample.link_width
-    yield catalog.DEVICE_LINK_WIDTH, ("max",), facts.link_width_max
-    yield catalog.DEVICE_PCIE_THROUGHPUT, ("received",), sample.pcie_received_bytes_per_second
-    yield catalog.DEVICE_PCIE_THROUGHPUT, ("sent",), sample.pcie_sent_bytes_per_second
-    yield catalog.DEVICE_MIG, (), sample.is_mig
+    yield catalog.device.REMAPPED_ROWS, ("corrected",), sample.corrected_rows
+    yield catalog.device.REMAPPED_ROWS, ("uncorrected",), sample.uncorrected_rows
+    yield catalog.device.RETIRED_PAGES, ("corrected",), sample.corrected_pages
+    yield catalog.device.RETIRED_PAGES, ("uncorrected",), sample.uncorrected_pages
+    yield catalog.device.REPAIR, ("pending",), sample.is_repair_pending
+    yield catalog.device.REPAIR, ("failed",), sample.has_repair_failed
+    yield catalog.device.LINK_GENERATION, ("current",), sample.link_generation
+    yield catalog.device.LINK_GENERATION, ("max",), facts.link_generation_max
+    yield catalog.device.LINK_WIDTH, ("current",), sample.link_width
+    yield catalog.device.LINK_WIDTH, ("max",), facts.link_width_max
+    yield catalog.device.PCIE_THROUGHPUT, ("received",), sample.pcie_received_bytes_per_second
+    yield catalog.device.PCIE_THROUGHPUT, ("sent",), sample.pcie_sent_bytes_per_second
+    yield catalog.device.MIG, (), sample.is_mig
 
 
 def counts_of(sample: Sample) -> Iterator[Value]:
     """What the driver counts; it begins anew when it is loaded, and some of it when the GPU is reset."""
-    yield catalog.DEVICE_ENERGY, (), _times(_PER_MILLI, sample.energy_mj)
-    yield catalog.DEVICE_ECC_ERRORS, ("corrected",), sample.corrected_errors
-    yield catalog.DEVICE_ECC_ERRORS, ("uncorrected",), sample.uncorrected_errors
-    yield catalog.DEVICE_PCIE_BYTES, ("received",), sample.pcie_received_bytes
-    yield catalog.DEVICE_PCIE_BYTES, ("sent",), sample.pcie_sent_bytes
-    yield catalog.DEVICE_PCIE_REPLAYS, (), sample.pcie_replays
-    yield catalog.DEVICE_NVLINK_BYTES, ("received",), sample.nvlink_received_bytes
-    yield catalog.DEVICE_NVLINK_BYTES, ("sent",), sample.nvlink_sent_bytes
-    yield catalog.DEVICE_NVLINK_ERRORS, ("replay",), sample.nvlink_replays
-    yield catalog.DEVICE_NVLINK_ERRORS, ("recovery",), sample.nvlink_recoveries
-    yield catalog.DEVICE_NVLINK_ERRORS, ("crc",), sample.nvlink_crc_errors
+    yield catalog.device.ENERGY, (), _times(_PER_MILLI, sample.energy_mj)
+    yield catalog.device.ECC_ERRORS, ("corrected",), sample.corrected_errors
+    yield catalog.device.ECC_ERRORS, ("uncorrected",), sample.uncorrected_errors
+    yield catalog.device.PCIE_BYTES, ("received",), sample.pcie_received_bytes
+    yield catalog.device.PCIE_BYTES, ("sent",), sample.pcie_sent_bytes
+    yield catalog.device.PCIE_REPLAYS, (), sample.pcie_replays
+    yield catalog.device.NVLINK_BYTES, ("received",), sample.nvlink_received_bytes
+    yield catalog.device.NVLINK_BYTES, ("sent",), sample.nvlink_sent_bytes
+    yield catalog.device.NVLINK_ERRORS, ("replay",), sample.nvlink_replays
+    yield catalog.device.NVLINK_ERRORS, ("recovery",), sample.nvlink_recoveries
+    yield catalog.device.NVLINK_ERRORS, ("crc",), sample.nvlink_crc_errors
 
 
 def _info(mig: str, facts: Facts, uuid: str, model: str) -> tuple[str, ...]:
@@ -170,9 +170,9 @@ def _info(mig: str, facts: Facts, uuid: str, model: str) -> tuple[str, ...]:
 
 def _memory_of(mig: str, memory: Memory | None) -> Iterator[Value]:
     if memory is not None:
-        yield catalog.DEVICE_MEMORY, (mig, "used"), memory.used_bytes
-        yield catalog.DEVICE_MEMORY, (mig, "free"), memory.free_bytes
-        yield catalog.DEVICE_MEMORY, (mig, "reserved"), memory.reserved_bytes
+        yield catalog.device.MEMORY, (mig, "used"), memory.used_bytes
+        yield catalog.device.MEMORY, (mig, "free"), memory.free_bytes
+        yield catalog.device.MEMORY, (mig, "reserved"), memory.reserved_bytes
 
 
 def _by_instance(sample: Sample) -> Iterator[tuple[str, tuple[GpuProcess, ...] | None]]:

@@ -43,7 +43,7 @@ class Engines:
 
     def _of_process(self, process: int, engine: str) -> dict[Series, Total]:
         known = self._processes.get(process)
-        of_process: dict[Series, Total] = {Series(catalog.ENGINE_INFO, (engine,)): 1}
+        of_process: dict[Series, Total] = {Series(catalog.engine.INFO, (engine,)): 1}
         return of_process | (_of_serving(engine, known.served()) if known else {})
 
     def forget(self, processes: Iterable[int]) -> None:
@@ -55,10 +55,10 @@ class Engines:
 def _of_serving(engine: str, served: Served) -> dict[Series, Total]:
     labels = (engine,)
     found: dict[Series, Total] = {
-        Series(catalog.ENGINE_OUTLIER_STEPS, labels): served.outliers,
-        Series(catalog.ENGINE_MISSED_STEPS, labels): served.missed,
-        Series(catalog.ENGINE_IDLE, labels): served.idle_ns,
+        Series(catalog.engine.OUTLIER_STEPS, labels): served.outliers,
+        Series(catalog.engine.MISSED_STEPS, labels): served.missed,
+        Series(catalog.engine.IDLE, labels): served.idle_ns,
     }
     if served.steps:
-        found[Series(catalog.ENGINE_STEP_DURATION, labels)] = served.steps
+        found[Series(catalog.engine.STEP_DURATION, labels)] = served.steps
     return found

@@ -10,14 +10,14 @@ from exporter.kernel.gpu_rows import GraphRow
 from exporter.kernel.rows import Reading
 from exporter.totals import Series, Total, Totals
 
-_CAPTURED = Series(catalog.GRAPH_CAPTURES, ("captured",))
-_FAILED = Series(catalog.GRAPH_CAPTURES, ("failed",))
-_OPEN = Series(catalog.GRAPH_OPEN_CAPTURES, ())
-_CAPTURE_TIME = Series(catalog.GRAPH_CAPTURE_TIME, ())
-_INSTANTIATIONS = Series(catalog.GRAPH_INSTANTIATIONS, ())
-_INSTANTIATION_TIME = Series(catalog.GRAPH_INSTANTIATION_TIME, ())
-_LAUNCHES = Series(catalog.GRAPH_LAUNCHES, ())
-_NEVER_LAUNCHED = Series(catalog.GRAPH_NEVER_LAUNCHED, ())
+_CAPTURED = Series(catalog.graph.CAPTURES, ("captured",))
+_FAILED = Series(catalog.graph.CAPTURES, ("failed",))
+_OPEN = Series(catalog.graph.OPEN_CAPTURES, ())
+_CAPTURE_TIME = Series(catalog.graph.CAPTURE_TIME, ())
+_INSTANTIATIONS = Series(catalog.graph.INSTANTIATIONS, ())
+_INSTANTIATION_TIME = Series(catalog.graph.INSTANTIATION_TIME, ())
+_LAUNCHES = Series(catalog.graph.LAUNCHES, ())
+_NEVER_LAUNCHED = Series(catalog.graph.NEVER_LAUNCHED, ())
 
 
 def collect(reading: Reading) -> Totals:

@@ -11,11 +11,11 @@ from exporter.kernel.gpu_rows import BLOCK_LIMITS, GRID_LIMITS
 from exporter.kernel.rows import Reading
 from exporter.totals import Series, Totals
 
-_DIRECT = Series(catalog.KERNEL_LAUNCHES, ("direct",))
-_BY_GRAPH = Series(catalog.KERNEL_LAUNCHES, ("graph",))
+_DIRECT = Series(catalog.launch.LAUNCHES, ("direct",))
+_BY_GRAPH = Series(catalog.launch.LAUNCHES, ("graph",))
 _NO_LIMIT = "+Inf"
 _SIZES = tuple(
-    Series(catalog.KERNEL_SIZES, (blocks, threads))
+    Series(catalog.launch.SIZES, (blocks, threads))
     for blocks in (*map(str, GRID_LIMITS), _NO_LIMIT)
     for threads in (*map(str, BLOCK_LIMITS), _NO_LIMIT)
 )

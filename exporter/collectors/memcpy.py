@@ -27,7 +27,7 @@ def collect(reading: Reading) -> Totals:
     """Zero stays unwritten until the process first copies so."""
     totals: Totals = {
         process: {
-            Series(catalog.CUDA_MEMCPY_BYTES, (_DIRECTION_LABEL[Copy(direction)],)): copied_bytes
+            Series(catalog.memcpy.BYTES, (_DIRECTION_LABEL[Copy(direction)],)): copied_bytes
             for direction, copied_bytes in enumerate(row.copied_bytes)
             if copied_bytes
         }
@@ -38,6 +38,6 @@ def collect(reading: Reading) -> Totals:
         if of_process is None:
             continue
         labels = (_DIRECTION_LABEL[key.direction], _MEMORY_LABEL[key.memory], _BLOCKING_LABEL[key.is_blocking])
-        of_process[Series(catalog.MEMCPY_HOST_BYTES, labels)] = row.bytes
-        of_process[Series(catalog.MEMCPY_HOST_TIME, labels)] = row.total_ns
+        of_process[Series(catalog.memcpy.HOST_BYTES, labels)] = row.bytes
+        of_process[Series(catalog.memcpy.HOST_TIME, labels)] = row.total_ns
     return totals

@@ -26,14 +26,14 @@ MAX_PLACES = 512
 NO_LIMIT_BYTES = 1 << 60
 """Version 1 tells "no limit" as the largest number of pages that it knows."""
 
-_RECLAIMS = Series(catalog.MEMORY_RECLAIM_DURATION, ())
-_RECLAIMED = Series(catalog.MEMORY_RECLAIMED, ())
-_OOM_KILLS = Series(catalog.MEMORY_OOM_KILLS, ())
-_MAJOR_FAULTS = Series(catalog.MEMORY_MAJOR_FAULTS, ())
-_SWAP = Series(catalog.MEMORY_SWAP, ())
-_USED = Series(catalog.MEMORY_USED, ())
-_LIMIT = Series(catalog.MEMORY_LIMIT, ())
-_ALLOCATED = Series(catalog.MEMORY_PAGE_ALLOCATED, ())
+_RECLAIMS = Series(catalog.memory.RECLAIM_DURATION, ())
+_RECLAIMED = Series(catalog.memory.RECLAIMED, ())
+_OOM_KILLS = Series(catalog.memory.OOM_KILLS, ())
+_MAJOR_FAULTS = Series(catalog.memory.MAJOR_FAULTS, ())
+_SWAP = Series(catalog.memory.SWAP, ())
+_USED = Series(catalog.memory.USED, ())
+_LIMIT = Series(catalog.memory.LIMIT, ())
+_ALLOCATED = Series(catalog.memory.PAGE_ALLOCATED, ())
 
 _FILES = {1: ("memory.usage_in_bytes", "memory.limit_in_bytes"), 2: ("memory.current", "memory.max")}
 """Version of the hierarchy -> what a group has, and may have."""

@@ -28,9 +28,9 @@ def collect(reading: Reading) -> Totals:
             continue
         labels = (operation.name, communicator_label(key.communicator))
         if row.bytes:
-            add(totals, key.process, catalog.NCCL_OPERATION_BYTES, labels, row.bytes)
+            add(totals, key.process, catalog.nccl.OPERATION_BYTES, labels, row.bytes)
         if row.timed:
-            series = Series(catalog.NCCL_OPERATION_DURATION, labels)
+            series = Series(catalog.nccl.OPERATION_DURATION, labels)
             totals.setdefault(key.process, {})[series] = HistogramTotal(row.slots, row.total_ns, row.slowest)
     for error, count in reading.errors.items():
         operation = OPERATIONS[error.operation]
@@ -38,7 +38,7 @@ def collect(reading: Reading) -> Totals:
             add(
                 totals,
                 error.process,
-                catalog.NCCL_OPERATION_ERRORS,
+                catalog.nccl.OPERATION_ERRORS,
                 (operation.name, error_code_label(error.code)),
                 count,
             )
@@ -53,7 +53,7 @@ def collect(reading: Reading) -> Totals:
                 str(one.rank) if one.rank >= 0 else "",
                 str(one.ranks) if one.ranks else "",
             )
-            totals.setdefault(process, {})[Series(catalog.NCCL_COMMUNICATOR_INFO, labels_of_info)] = 1
+            totals.setdefault(process, {})[Series(catalog.nccl.COMMUNICATOR_INFO, labels_of_info)] = 1
     _add_progress(totals, reading)
     return totals
 
@@ -62,13 +62,13 @@ def _add_progress(totals: Totals, reading: Reading) -> None:
     for key, progress in reading.progress.items():
         of_process = totals.setdefault(key.process, {})
         labels = (communicator_label(key.communicator),)
-        of_process[Series(catalog.NCCL_ENQUEUED, labels)] = progress.enqueued
+        of_process[Series(catalog.nccl.ENQUEUED, labels)] = progress.enqueued
         # Communicators that share a number do not go in step, and so neither says anything of the other.
         if key.communicator != COMMUNICATOR_OTHER:
-            of_process[Series(catalog.NCCL_ARRIVAL_LAG, labels)] = progress.lag_ns
+            of_process[Series(catalog.nccl.ARRIVAL_LAG, labels)] = progress.lag_ns
             if reading.sees_completion:
-                of_process[Series(catalog.NCCL_COMPLETED, labels)] = progress.completed
+                of_process[Series(catalog.nccl.COMPLETED, labels)] = progress.completed
     for key, row in reading.nccl_waits.items():
         if row.timed:
-            series = Series(catalog.NCCL_WAIT, (communicator_label(key.communicator),))
+            series = Series(catalog.nccl.WAIT, (communicator_label(key.communicator),))
             totals.setdefault(key.process, {})[series] = HistogramTotal(row.slots, row.total_ns, row.slowest)

@@ -249,8 +249,8 @@ class Network:
         for key, row in rows.items():
             place = self._groups.of_number(key.cgroup_id)
             family = _FAMILY[key.family]
-            handshakes = Series(catalog.NETWORK_RETRANSMITS, (family, "handshake"))
-            data = Series(catalog.NETWORK_RETRANSMITS, (family, "data"))
+            handshakes = Series(catalog.network.RETRANSMITS, (family, "handshake"))
+            data = Series(catalog.network.RETRANSMITS, (family, "data"))
             self._of_groups.count(key, place, handshakes, row.handshakes)
             # The two sums are written one after the other, so that a handshake may be in one of them alone.
             self._of_groups.count(key, place, data, max(row.segments - row.handshakes, 0))
@@ -280,21 +280,21 @@ class Network:
         else:
             self._open |= seen
         for reason, times in read.unread.items():
-            series = Series(catalog.NETWORK_UNREAD, (reason,))
+            series = Series(catalog.network.UNREAD, (reason,))
             self._of_machine.count(("unread", reason), self._groups.machine, series, times)
 
     def _count_peer(self, identity: Identity, peer: str, sockets: Sequence[Socket]) -> None:
         books, labels = self._of_ranks, (peer,)
         for one in sockets:
-            books.count(one.cookie, identity, Series(catalog.NETWORK_SOCKET_SEGMENTS, labels), one.segments)
-            books.count(one.cookie, identity, Series(catalog.NETWORK_SOCKET_RETRANSMITS, labels), one.retransmits)
-        books.level(identity, Series(catalog.NETWORK_SOCKETS, labels), len(sockets))
+            books.count(one.cookie, identity, Series(catalog.network.SOCKET_SEGMENTS, labels), one.segments)
+            books.count(one.cookie, identity, Series(catalog.network.SOCKET_RETRANSMITS, labels), one.retransmits)
+        books.level(identity, Series(catalog.network.SOCKETS, labels), len(sockets))
         measured = [one for one in sockets if one.round_trip_ns]
         if measured:
             longest_ns = max(one.round_trip_ns for one in measured)
-            books.level(identity, Series(catalog.NETWORK_SOCKET_ROUND_TRIP, labels), longest_ns)
+            books.level(identity, Series(catalog.network.SOCKET_ROUND_TRIP, labels), longest_ns)
             smallest = min(one.window for one in measured)
-            books.level(identity, Series(catalog.NETWORK_SOCKET_WINDOW, labels), smallest)
+            books.level(identity, Series(catalog.network.SOCKET_WINDOW, labels), smallest)
 
     def _count_interfaces(self, links: Sequence[Link], queues: Sequence[Queue]) -> None:
         books, machine = self._of_machine, self._groups.machine
@@ -306,13 +306,13 @@ class Network:
             ):
                 series = labels[link.number], direction
                 source = "link", link.number, direction
-                books.count(source, machine, Series(catalog.NETWORK_INTERFACE_DROPS, series), dropped)
-                books.count(source, machine, Series(catalog.NETWORK_INTERFACE_ERRORS, series), errors)
+                books.count(source, machine, Series(catalog.network.INTERFACE_DROPS, series), dropped)
+                books.count(source, machine, Series(catalog.network.INTERFACE_ERRORS, series), errors)
         for queue in queues:
             direction = _RECEIVED if queue.is_received else _SENT
             series = labels.get(queue.number, OTHER), direction
             source_of_queue = "queue", queue.number, queue.handle, queue.kind, direction
-            books.count(source_of_queue, machine, Series(catalog.NETWORK_QUEUE_DROPS, series), queue.dropped)
+            books.count(source_of_queue, machine, Series(catalog.network.QUEUE_DROPS, series), queue.dropped)
 
     def _interface_label(self, link: Link) -> str:
         if link.name in self._names:
@@ -334,7 +334,7 @@ def _first_devices(link: Link) -> tuple[bool, int]:
 
 
 def _series_of_sockets() -> Iterable[Series]:
-    metrics = (catalog.NETWORK_SOCKET_SEGMENTS, catalog.NETWORK_SOCKET_RETRANSMITS)
+    metrics = (catalog.network.SOCKET_SEGMENTS, catalog.network.SOCKET_RETRANSMITS)
     return (Series(metric, (peer,)) for metric in metrics for peer in PEERS)
 
 

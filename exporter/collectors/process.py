@@ -19,14 +19,14 @@ MEMBERS = ("traced", "worker")
 
 def collect(reading: Reading) -> Totals:
     """Starts, forks and ends."""
-    totals: Totals = {process: {Series(catalog.PROCESS_STARTS, ()): 1} for process in reading.processes}
+    totals: Totals = {process: {Series(catalog.process.STARTS, ()): 1} for process in reading.processes}
     for fork, count in reading.forks.items():
         if fork.process in totals:
-            add(totals, fork.process, catalog.PROCESS_FORKS, ("thread" if fork.is_thread else "process",), count)
+            add(totals, fork.process, catalog.process.FORKS, ("thread" if fork.is_thread else "process",), count)
     for key, row in reading.exits.items():
         if key.process in totals:
             labels = (MEMBERS[key.is_worker], outcome(key), code_label(key))
-            add(totals, key.process, catalog.PROCESS_EXITS, labels, row.exits)
+            add(totals, key.process, catalog.process.EXITS, labels, row.exits)
     return totals
 
 

@@ -97,14 +97,15 @@ def _of_process(times: ProcessTime) -> dict[Series, Total]:
     by_cause: dict[str, int] = {}
     for (cause, _), lost_ns in times.lost.items():
         by_cause[cause.value] = by_cause.get(cause.value, 0) + lost_ns
-    of_process: dict[Series, Total] = {Series(catalog.THREAD_TIME, key): ns for key, ns in times.threads.items()}
-    of_process |= {Series(catalog.LOST, (cause,)): ns for cause, ns in by_cause.items()}
+    of_process: dict[Series, Total] = {Series(catalog.sched.THREAD_TIME, key): ns for key, ns in times.threads.items()}
+    of_process |= {Series(catalog.sched.LOST, (cause,)): ns for cause, ns in by_cause.items()}
     of_process |= {
-        Series(catalog.CULPRIT, (cause.value, culprit)): lost_ns for (cause, culprit), lost_ns in times.lost.items()
+        Series(catalog.sched.CULPRIT, (cause.value, culprit)): lost_ns
+        for (cause, culprit), lost_ns in times.lost.items()
     }
-    of_process |= {Series(catalog.WAIT_CHAIN, key): ns for key, ns in times.chains.items()}
+    of_process |= {Series(catalog.sched.WAIT_CHAIN, key): ns for key, ns in times.chains.items()}
     if times.interrupted_ns:
-        of_process[Series(catalog.INTERRUPTED, ())] = times.interrupted_ns
+        of_process[Series(catalog.sched.INTERRUPTED, ())] = times.interrupted_ns
     if times.steps:
-        of_process[Series(catalog.STEP_DURATION, ())] = times.steps
+        of_process[Series(catalog.sched.STEP_DURATION, ())] = times.steps
     return of_process

@@ -24,7 +24,7 @@ OTHER = "other"
 """All operations of a process that are not among those told."""
 
 _UNTOLD = frozenset({"other_gap", "worker", "idle", "abandoned"})
-"""Thread time that is neither in calls nor between those of a thread that feeds the GPU; labels of catalog.THREAD_TIME."""
+"""Thread time that is neither in calls nor between those of a thread that feeds the GPU; labels of catalog.sched.THREAD_TIME."""
 
 _NO_TIME = HistogramTotal(Counts(), 0)
 
@@ -133,35 +133,35 @@ def _sums_of(totals: Mapping[Series, Total], switches: Switches) -> _Sums:
     states_ns, calls, timed = sums.states_ns, sums.calls, sums.timed
     for (metric, labels), total in totals.items():
         if isinstance(total, HistogramTotal):
-            if metric is catalog.STEP_DURATION:
+            if metric is catalog.sched.STEP_DURATION:
                 sums = sums._replace(steps=total)
                 continue
             key = _timed_key(metric, labels)
             if key is not None:
                 known = timed.get(key)
                 timed[key] = known.plus(total) if known else total
-        elif metric is catalog.THREAD_TIME:  # most of them are
+        elif metric is catalog.sched.THREAD_TIME:  # most of them are
             operation, state = labels
             if operation not in _UNTOLD:
                 states_ns[state] += total
-        elif metric is catalog.CUDA_OPERATIONS:
+        elif metric is catalog.cuda.OPERATIONS:
             calls[labels[0], labels[1]] = total
-        elif metric is catalog.LOST:
+        elif metric is catalog.sched.LOST:
             sums.lost_ns[labels[0]] += total
-        elif metric is catalog.CULPRIT:
+        elif metric is catalog.sched.CULPRIT:
             sums.culprits_ns[labels[0], labels[1]] += total
-        elif metric is catalog.CUDA_OPERATION_ERRORS:
+        elif metric is catalog.cuda.OPERATION_ERRORS:
             sums.errors[labels[0], labels[1]] += total
-        elif metric is catalog.NCCL_OPERATION_ERRORS:
+        elif metric is catalog.nccl.OPERATION_ERRORS:
             sums.errors["nccl", labels[0]] += total
     return sums
 
 
 def _timed_key(metric: catalog.Metric, labels: tuple[str, ...]) -> tuple[str, str] | None:
     """(api, operation); calls of NCCL on all communicators are one operation."""
-    if metric is catalog.CUDA_OPERATION_DURATION:
+    if metric is catalog.cuda.OPERATION_DURATION:
         return labels[0], labels[1]
-    return ("nccl", labels[0]) if metric is catalog.NCCL_OPERATION_DURATION else None
+    return ("nccl", labels[0]) if metric is catalog.nccl.OPERATION_DURATION else None
 
 
 def _window(number: int, member: Member, before: _Sums, now: _Sums, span: _Span) -> Window | None:

@@ -85,10 +85,10 @@ class Recorder:
         self._said = ""  # what is wrong, as it was logged
         self._next_attempt_at = self._next_prune_at = -math.inf
         self._not_before = -math.inf
-        own.set(catalog.HISTORY_SUCCESS, 0)
-        own.set(catalog.HISTORY_WRITE_FAILURES, 0)
+        own.set(catalog.own.HISTORY_SUCCESS, 0)
+        own.set(catalog.own.HISTORY_WRITE_FAILURES, 0)
         for reason in REASONS:
-            own.set(catalog.HISTORY_DROPPED, 0, reason)
+            own.set(catalog.own.HISTORY_DROPPED, 0, reason)
 
     # ---- what is told
 
@@ -105,7 +105,7 @@ class Recorder:
         began = self._cutter.cut_at
         left_out = self._cutter.left_out
         windows = self._cutter.cut(taken)
-        self._own.add(catalog.HISTORY_DROPPED, self._cutter.left_out - left_out, NO_ROOM)
+        self._own.add(catalog.own.HISTORY_DROPPED, self._cutter.left_out - left_out, NO_ROOM)
         self._put(Cut(taken.at.unix_ns_of(began.monotonic_ns), taken.at.unix_ns, windows))
 
     def retire(self, process: int, member: Member, totals: Mapping[Series, Total], switches: Switches) -> None:
@@ -120,7 +120,7 @@ class Recorder:
         self._news.set()
 
     def _drop(self, item: Report | Cut, reason: str) -> None:
-        self._own.add(catalog.HISTORY_DROPPED, len(item.windows) if isinstance(item, Cut) else 1, reason)
+        self._own.add(catalog.own.HISTORY_DROPPED, len(item.windows) if isinstance(item, Cut) else 1, reason)
 
     # ---- the thread
 
@@ -195,14 +195,14 @@ class Recorder:
             self._not_written(reports, cuts)
             self._abandon(error)
         except (sqlite3.OperationalError, OSError) as error:
-            self._own.add(catalog.HISTORY_WRITE_FAILURES, 1)
+            self._own.add(catalog.own.HISTORY_WRITE_FAILURES, 1)
             self._not_written(reports, cuts)
             self._say(f"cannot write {self._settings.path}: {error}; it is tried again")
             self._make_room(store, now)
         else:
             self._backlog.clear()
             self._works()
-        self._own.set(catalog.HISTORY_BYTES, store.size_bytes())
+        self._own.set(catalog.own.HISTORY_BYTES, store.size_bytes())
 
     def _drained(self) -> tuple[list[Report], list[Cut]]:
         """Everything that waits. What could not be written before comes first."""
@@ -261,7 +261,7 @@ class Recorder:
         except Unusable as error:
             self._say(f"is off: {error.one_line()}")
         except (sqlite3.OperationalError, OSError) as error:
-            self._own.add(catalog.HISTORY_WRITE_FAILURES, 1)
+            self._own.add(catalog.own.HISTORY_WRITE_FAILURES, 1)
             self._say(f"is off: cannot write {self._settings.path}: {error}; it is tried again")
         return self._store is not None
 
@@ -289,7 +289,7 @@ class Recorder:
         """The file is broken: it goes aside, and a new one is begun."""
         self._forget_store()
         assert self._place is not None  # noqa: S101 - nothing is opened before it is claimed
-        self._own.add(catalog.HISTORY_WRITE_FAILURES, 1)
+        self._own.add(catalog.own.HISTORY_WRITE_FAILURES, 1)
         try:
             aside = self._place.move_aside(self._clock.now().unix_ns // NANOSECONDS)
             self._open()
@@ -310,13 +310,13 @@ class Recorder:
 
     def _say(self, what: str) -> None:
         """Once, until it works again or something else is wrong."""
-        self._own.set(catalog.HISTORY_SUCCESS, 0)
+        self._own.set(catalog.own.HISTORY_SUCCESS, 0)
         if what != self._said:
             log.warning("history %s", what)
         self._said = what
 
     def _works(self) -> None:
-        self._own.set(catalog.HISTORY_SUCCESS, 1)
+        self._own.set(catalog.own.HISTORY_SUCCESS, 1)
         if self._said:
             log.info("history is written again to %s", self._settings.path)
         self._said = ""

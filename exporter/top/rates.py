@@ -76,7 +76,7 @@ class _Window:
 
     def is_sampled(self, identity: Identity) -> bool:
         """Whether only some of its launches are timed now."""
-        return self._now.numbers_of(catalog.SAMPLED_PROCESSES).get((identity, ()), Number(0)).value > 0
+        return self._now.numbers_of(catalog.workload.SAMPLED_PROCESSES).get((identity, ()), Number(0)).value > 0
 
     def numbers(self, metric: Metric, identity: Identity | None) -> Mapping[tuple[str, ...], float]:
         """Values of a metric's own labels -> what its counters have gained."""
@@ -153,9 +153,9 @@ def _grown(now: Distribution, before: Distribution | None) -> Distribution:
 
 def _processes(now: Scrape) -> dict[Identity, tuple[Process, ...]]:
     """Who is alive."""
-    pid, comm = (catalog.WORKLOAD_INFO.labels.index(label) for label in ("pid", "comm"))
+    pid, comm = (catalog.workload.INFO.labels.index(label) for label in ("pid", "comm"))
     found: dict[Identity, list[Process]] = defaultdict(list)
-    for identity, labels in now.numbers_of(catalog.WORKLOAD_INFO):
+    for identity, labels in now.numbers_of(catalog.workload.INFO):
         if identity is not None:
             found[identity].append(Process(labels[pid], labels[comm]))
     return {identity: tuple(sorted(processes)) for identity, processes in found.items()}
@@ -167,7 +167,7 @@ def _workload(
     elapsed = window.seconds_of(identity)
     if elapsed is None:
         return Workload(identity, processes, None)
-    step = window.distributions(catalog.STEP_DURATION, identity).get((), Distribution({}, 0.0))
+    step = window.distributions(catalog.sched.STEP_DURATION, identity).get((), Distribution({}, 0.0))
     operations = _operations(identity, window, elapsed)
     return Workload(
         identity,
@@ -185,11 +185,11 @@ def _workload(
 
 
 def _lost(identity: Identity, window: _Window, elapsed: float) -> tuple[Loss, ...] | None:
-    by_cause = window.numbers(catalog.LOST, identity)
+    by_cause = window.numbers(catalog.sched.LOST, identity)
     if not by_cause:
         return None
     culprits: dict[str, list[tuple[str, float]]] = defaultdict(list)
-    for (cause, culprit), lost_seconds in window.numbers(catalog.CULPRIT, identity).items():
+    for (cause, culprit), lost_seconds in window.numbers(catalog.sched.CULPRIT, identity).items():
         if culprit and lost_seconds > 0:
             culprits[cause].append((culprit, lost_seconds / elapsed))
     found = [
@@ -202,17 +202,17 @@ def _lost(identity: Identity, window: _Window, elapsed: float) -> tuple[Loss, ..
 
 def _late(identity: Identity, window: _Window) -> float | None:
     """Mean over all collectives."""
-    collectives = sum(window.numbers(catalog.NCCL_ENQUEUED, identity).values())
-    lag = window.numbers(catalog.NCCL_ARRIVAL_LAG, identity)
+    collectives = sum(window.numbers(catalog.nccl.ENQUEUED, identity).values())
+    lag = window.numbers(catalog.nccl.ARRIVAL_LAG, identity)
     return sum(lag.values()) / collectives if lag and collectives else None
 
 
 def _calls(identity: Identity, window: _Window) -> float:
     """Calls of a program: a runtime call makes driver calls, so the two are not added."""
     by_api: dict[str, float] = defaultdict(float)
-    for (api, _), calls in window.numbers(catalog.CUDA_OPERATIONS, identity).items():
+    for (api, _), calls in window.numbers(catalog.cuda.OPERATIONS, identity).items():
         by_api[api] += calls
-    nccl = sum(one.calls for one in window.distributions(catalog.NCCL_OPERATION_DURATION, identity).values())
+    nccl = sum(one.calls for one in window.distributions(catalog.nccl.OPERATION_DURATION, identity).values())
     return max(by_api.values(), default=0.0) + nccl
 
 
@@ -220,14 +220,14 @@ def _operations(identity: Identity, window: _Window, elapsed: float) -> tuple[Op
     """Those that were called."""
     nothing = Distribution({}, 0.0)
     found = []
-    errors = _errors(window.numbers(catalog.CUDA_OPERATION_ERRORS, identity), 1)
-    timed = window.distributions(catalog.CUDA_OPERATION_DURATION, identity)
-    for (api, name), calls in window.numbers(catalog.CUDA_OPERATIONS, identity).items():
+    errors = _errors(window.numbers(catalog.cuda.OPERATION_ERRORS, identity), 1)
+    timed = window.distributions(catalog.cuda.OPERATION_DURATION, identity)
+    for (api, name), calls in window.numbers(catalog.cuda.OPERATIONS, identity).items():
         if calls > 0:
             one = timed.get((api, name), nothing)
             found.append(_operation(name, "", one, elapsed, calls=calls, errors=errors.get(name, 0.0)))
-    errors = _errors(window.numbers(catalog.NCCL_OPERATION_ERRORS, identity), 0)
-    for (name, communicator), one in window.distributions(catalog.NCCL_OPERATION_DURATION, identity).items():
+    errors = _errors(window.numbers(catalog.nccl.OPERATION_ERRORS, identity), 0)
+    for (name, communicator), one in window.distributions(catalog.nccl.OPERATION_DURATION, identity).items():
         if one.calls:
             # Errors are not told by communicator: they stand with the first one.
             found.append(_operation(name, communicator, one, elapsed, calls=one.calls, errors=errors.pop(name, 0.0)))
@@ -260,12 +260,12 @@ def _operation(
 
 def _chains(now: Scrape) -> tuple[OpenChain, ...]:
     """Open ones, the worst first; ids and culprits come from the infos of the same cause."""
-    severities = now.numbers_of(catalog.CHAIN_SEVERITY)
+    severities = now.numbers_of(catalog.chains.SEVERITY)
     infos: dict[tuple[Identity | None, str], list[tuple[str, str]]] = defaultdict(list)
-    for identity, (chain_id, cause, culprit) in now.numbers_of(catalog.CHAIN_INFO):
+    for identity, (chain_id, cause, culprit) in now.numbers_of(catalog.chains.INFO):
         infos[identity, cause].append((chain_id, culprit))
     found = []
-    for key, active in now.numbers_of(catalog.CHAIN_ACTIVE).items():
+    for key, active in now.numbers_of(catalog.chains.ACTIVE).items():
         identity, (cause, effect) = key
         if identity is not None and active.value > 0:
             told = infos.get((identity, cause), [])
@@ -288,22 +288,22 @@ def _severity(value: float) -> Severity:
 
 def _notes(now: Scrape, window: _Window, is_anybody_there: bool) -> Iterable[str]:
     """What keeps figures from being complete."""
-    enabled = now.numbers_of(catalog.PROBES_ENABLED).get((None, ()))
+    enabled = now.numbers_of(catalog.own.PROBES_ENABLED).get((None, ()))
     if enabled is not None and not enabled.value:
         yield "every probe has been removed (SIGUSR1): nothing is measured until the exporter is restarted"
     elif not is_anybody_there:
         yield "no process has called CUDA or NCCL since it is probed"
-    kind_at = catalog.BUILD_INFO.labels.index("attach_kind")
-    if any(labels[kind_at] == _ENTRY_ONLY for _, labels in now.numbers_of(catalog.BUILD_INFO)):
+    kind_at = catalog.own.BUILD_INFO.labels.index("attach_kind")
+    if any(labels[kind_at] == _ENTRY_ONLY for _, labels in now.numbers_of(catalog.own.BUILD_INFO)):
         yield "returns are not probed on this kernel: calls are counted, and nothing is timed"
     failed = sorted(
-        collector for (_, (collector,)), ok in now.numbers_of(catalog.COLLECTOR_SUCCESS).items() if not ok.value
+        collector for (_, (collector,)), ok in now.numbers_of(catalog.own.COLLECTOR_SUCCESS).items() if not ok.value
     )
     if failed:
         yield f"failed collectors: {', '.join(failed)}; their figures are missing or incomplete"
     lost = {
         f"{program} {reason}": count
-        for (program, reason), count in window.numbers(catalog.LOSSES, None).items()
+        for (program, reason), count in window.numbers(catalog.own.LOSSES, None).items()
         if count > 0 and program != _MADE_UP_FOR
     }
     if lost:

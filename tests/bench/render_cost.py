@@ -34,7 +34,7 @@ def _snapshot(series: int) -> tuple[Snapshot, int]:
     points = tuple(
         Point(identities[n * _RANKS // series], ("runtime", f"cudaOperation{n}"), histogram) for n in range(series)
     )
-    families = (Family(catalog.CUDA_OPERATION_DURATION, points),)
+    families = (Family(catalog.cuda.OPERATION_DURATION, points),)
     return Snapshot(now, families, dict.fromkeys(identities, now.unix_ns)), series * _SAMPLES_EACH
 
 

@@ -26,14 +26,27 @@ CLASSIC_EXPONENTS = (-19, -16, -13, -10, -7, -5, -3, 0)
 OF_THE_MACHINE = frozenset(metric for name in HOST_COLLECTORS for metric in catalog.METRICS_OF_COLLECTOR[name])
 
 GOES_ON = OF_THE_MACHINE.union(
-    {catalog.THREAD_TIME, catalog.LOST, catalog.CULPRIT, catalog.OVERHEAD, catalog.INTERRUPTED}
+    {
+        catalog.sched.THREAD_TIME,
+        catalog.sched.LOST,
+        catalog.sched.CULPRIT,
+        catalog.workload.OVERHEAD,
+        catalog.sched.INTERRUPTED,
+    }
 )
 """What moves while a program rests: its threads rest in time, what was lost finds its culprit up to five seconds later, what
 probes cost is a mean of the last ten, and the machine does not rest. Two readings need not be the same, and are left out.
 """
 
 SILENT = OF_THE_MACHINE.union(
-    {catalog.LOST, catalog.CULPRIT, catalog.WAIT_CHAIN, catalog.NCCL_WAIT, catalog.STEP_DURATION, catalog.INTERRUPTED},
+    {
+        catalog.sched.LOST,
+        catalog.sched.CULPRIT,
+        catalog.sched.WAIT_CHAIN,
+        catalog.nccl.WAIT,
+        catalog.sched.STEP_DURATION,
+        catalog.sched.INTERRUPTED,
+    },
     catalog.METRICS_OF_COLLECTOR["chains"],
     catalog.METRICS_OF_COLLECTOR["engine"],
 )

@@ -105,7 +105,7 @@ class TestExemplar:
     def test_it_names_the_trace(self, tmp_path: Path, body: ModuleType) -> None:
         """With both ids, and what was lost in it."""
         exemplar = Exemplar((("trace_id", CHAIN_ID), ("span_id", SPAN_ID)), 0.25, at(1.0).unix_ns)
-        family = Family(catalog.LOST, (Point(RANK, ("lock",), 1.5),), {(RANK, ("lock",)): exemplar})
+        family = Family(catalog.sched.LOST, (Point(RANK, ("lock",), 1.5),), {(RANK, ("lock",)): exemplar})
         snapshot = Snapshot(at(2.0), (family,), {RANK: at(0.0).unix_ns})
         form = Form(is_delta=False, with_explicit_buckets=False)
         (request,) = points.requests(points.data_points(snapshot, ()))

@@ -32,7 +32,7 @@ def snapshot(now: Moment) -> Snapshot:
     labels = (("trace_id", CHAIN_ID), ("span_id", SPAN_ID))
     exemplar = Exemplar(labels, 0.25, now.unix_ns)
     family = Family(
-        catalog.LOST, (Point(RANK, ("lock",), 1.5), Point(RANK, ("irq",), 2.5)), {(RANK, ("lock",)): exemplar}
+        catalog.sched.LOST, (Point(RANK, ("lock",), 1.5), Point(RANK, ("irq",), 2.5)), {(RANK, ("lock",)): exemplar}
     )
     return Snapshot(now, (family,), {RANK: now.unix_ns - 60_000_000_000})
 

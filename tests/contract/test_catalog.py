@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import re
+from types import ModuleType
 
 import pytest
 
 from exporter import catalog, config
 from exporter.catalog import (
     COMMON_LABELS,
-    EXPORTER_METRICS,
     METRICS,
     METRICS_OF_COLLECTOR,
     OWN_METRICS,
@@ -80,13 +80,14 @@ class TestNames:
     @EVERY_METRIC
     def test_metrics_about_the_exporter_have_their_prefix(self, metric: Metric) -> None:
         """And no other has it."""
-        is_about_it = metric in EXPORTER_METRICS + catalog.COST_METRICS
+        is_about_it = metric in catalog.own.EXPORTER_METRICS + catalog.workload.COST_METRICS
         assert metric.name.startswith("gpustall_exporter_") == is_about_it
         assert metric.name.startswith("gpustall_")
 
     def test_every_metric_made_is_listed(self) -> None:
         """One that is not would never be exported."""
-        made = {value for value in vars(catalog).values() if isinstance(value, Metric)}
+        modules = [value for value in vars(catalog).values() if isinstance(value, ModuleType)]
+        made = {value for module in modules for value in vars(module).values() if isinstance(value, Metric)}
 
         assert made == set(METRICS)
         assert not set(WORKLOAD_METRICS) & set(OWN_METRICS)
@@ -100,7 +101,7 @@ class TestCollectors:
         """But the info and what the probes cost, which are there whenever a process is."""
         listed = [metric for metrics in catalog.METRICS_OF_COLLECTOR.values() for metric in metrics]
 
-        assert [*listed, catalog.WORKLOAD_INFO, *catalog.COST_METRICS] == list(WORKLOAD_METRICS)
+        assert [*listed, catalog.workload.INFO, *catalog.workload.COST_METRICS] == list(WORKLOAD_METRICS)
 
     def test_collectors_are_those_that_can_be_switched_off(self) -> None:
         """By the same names."""

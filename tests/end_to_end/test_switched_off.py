@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from exporter import standin
-from exporter.catalog import COST_METRICS, METRICS_OF_COLLECTOR
+from exporter.catalog import METRICS_OF_COLLECTOR, workload
 from exporter.config import HOST_COLLECTORS
 from tests.support import held_calls
 from tests.support.breakpoints import patched
@@ -202,7 +202,7 @@ class TestEntriesAlone:
         kinds = {(s.labels["library"], s.labels["kind"]) for s in scrape.matching(ATTACHMENTS)}
         names = {sample.name for sample in scrape.samples if sample.labels.get("rank") == rank}
         of_the_machine = {metric.name for name in HOST_COLLECTORS for metric in METRICS_OF_COLLECTOR[name]}
-        told = names - {metric.name for metric in COST_METRICS} - of_the_machine
+        told = names - {metric.name for metric in workload.COST_METRICS} - of_the_machine
 
         assert kinds == {("runtime", "entry"), ("driver", "entry")}
         assert told == {OPERATIONS, "gpustall_workload_info"}

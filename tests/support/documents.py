@@ -261,7 +261,7 @@ def _metrics_sections() -> Iterator[str]:
     yield "# Metrics"
     yield GENERATED
     yield (
-        "Every metric of `/metrics`, made from `exporter/catalog.py`. The OpenTelemetry name and unit translate to the"
+        "Every metric of `/metrics`, made from `exporter/catalog/`. The OpenTelemetry name and unit translate to the"
         " Prometheus name by the standard rule. [The README](../README.md) has queries to begin with."
     )
     yield "## Common labels"

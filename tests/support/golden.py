@@ -10,7 +10,6 @@ from typing import Any
 
 from exporter import catalog
 from exporter.accounting.thread_time import times_by_process
-from exporter.catalog import WORKLOAD_INFO
 from exporter.chains.chain import Cause, Chain, Change, End, Severity, Transition
 from exporter.chains.engine import Engine, Observation
 from exporter.collectors import COLLECTORS
@@ -216,42 +215,42 @@ def _of_places(one: Identity) -> PlaceTotals:
     return {
         machine: {
             **_of_a_gpu(),
-            Series(catalog.CPU_STEAL, ()): 2_500_000_000,
-            Series(catalog.CPU_IRQ, ()): 10_000_000,
-            Series(catalog.CPU_SOFTIRQ, ()): 750_000_000,
-            Series(catalog.NETWORK_UNREAD, ("namespace",)): 3,
-            Series(catalog.NETWORK_INTERFACE_DROPS, drops): 7,
-            Series(catalog.NETWORK_INTERFACE_ERRORS, drops): 2,
-            Series(catalog.NETWORK_QUEUE_DROPS, drops): 5,
+            Series(catalog.cpu.STEAL, ()): 2_500_000_000,
+            Series(catalog.cpu.IRQ, ()): 10_000_000,
+            Series(catalog.cpu.SOFTIRQ, ()): 750_000_000,
+            Series(catalog.network.UNREAD, ("namespace",)): 3,
+            Series(catalog.network.INTERFACE_DROPS, drops): 7,
+            Series(catalog.network.INTERFACE_ERRORS, drops): 2,
+            Series(catalog.network.QUEUE_DROPS, drops): 5,
         },
         container: {
-            Series(catalog.MEMORY_RECLAIM_DURATION, ()): reclaims,
-            Series(catalog.MEMORY_RECLAIMED, ()): 1_048_576,
-            Series(catalog.MEMORY_OOM_KILLS, ()): 1,
-            Series(catalog.MEMORY_MAJOR_FAULTS, ()): 23,
-            Series(catalog.MEMORY_USED, ()): 8_589_934_592,
-            Series(catalog.MEMORY_LIMIT, ()): 17_179_869_184,
-            Series(catalog.CPU_QUOTA_PERIODS, ()): 600,
-            Series(catalog.CPU_QUOTA_THROTTLED_PERIODS, ()): 150,
-            Series(catalog.CPU_QUOTA_THROTTLED, ()): 9_000_000_000,
-            Series(catalog.NETWORK_RETRANSMITS, ("ipv4", "data")): 23,
-            Series(catalog.NETWORK_RETRANSMITS, ("ipv6", "handshake")): 1,
-            Series(catalog.BLOCK_QUEUE_DURATION, read): HistogramTotal(Counts(100, (5, 18)), 4_000_000),
-            Series(catalog.BLOCK_DEVICE_DURATION, read): HistogramTotal(Counts(140, (23,)), 9_000_000),
-            Series(catalog.BLOCK_BYTES, read): 23 * 262_144,
-            Series(catalog.BLOCK_ERRORS, read): 2,
+            Series(catalog.memory.RECLAIM_DURATION, ()): reclaims,
+            Series(catalog.memory.RECLAIMED, ()): 1_048_576,
+            Series(catalog.memory.OOM_KILLS, ()): 1,
+            Series(catalog.memory.MAJOR_FAULTS, ()): 23,
+            Series(catalog.memory.USED, ()): 8_589_934_592,
+            Series(catalog.memory.LIMIT, ()): 17_179_869_184,
+            Series(catalog.cpu.QUOTA_PERIODS, ()): 600,
+            Series(catalog.cpu.QUOTA_THROTTLED_PERIODS, ()): 150,
+            Series(catalog.cpu.QUOTA_THROTTLED, ()): 9_000_000_000,
+            Series(catalog.network.RETRANSMITS, ("ipv4", "data")): 23,
+            Series(catalog.network.RETRANSMITS, ("ipv6", "handshake")): 1,
+            Series(catalog.block.QUEUE_DURATION, read): HistogramTotal(Counts(100, (5, 18)), 4_000_000),
+            Series(catalog.block.DEVICE_DURATION, read): HistogramTotal(Counts(140, (23,)), 9_000_000),
+            Series(catalog.block.BYTES, read): 23 * 262_144,
+            Series(catalog.block.ERRORS, read): 2,
         },
         one: {
-            Series(catalog.MEMORY_SWAP, ()): 4_194_304,
-            Series(catalog.MEMORY_PAGE_ALLOCATED, ()): 268_435_456,
-            Series(catalog.DEVICE_PROCESS_MEMORY, ("0", "")): 8_589_934_592,
-            Series(catalog.BLOCK_WAIT, disk): 8_500_000,
-            Series(catalog.BLOCK_WAITS, disk): 21,
-            Series(catalog.NETWORK_SOCKETS, https): 4,
-            Series(catalog.NETWORK_SOCKET_SEGMENTS, https): 4_000,
-            Series(catalog.NETWORK_SOCKET_RETRANSMITS, https): 19,
-            Series(catalog.NETWORK_SOCKET_ROUND_TRIP, https): 12_500_000,
-            Series(catalog.NETWORK_SOCKET_WINDOW, https): 10,
+            Series(catalog.memory.SWAP, ()): 4_194_304,
+            Series(catalog.memory.PAGE_ALLOCATED, ()): 268_435_456,
+            Series(catalog.device.PROCESS_MEMORY, ("0", "")): 8_589_934_592,
+            Series(catalog.block.WAIT, disk): 8_500_000,
+            Series(catalog.block.WAITS, disk): 21,
+            Series(catalog.network.SOCKETS, https): 4,
+            Series(catalog.network.SOCKET_SEGMENTS, https): 4_000,
+            Series(catalog.network.SOCKET_RETRANSMITS, https): 19,
+            Series(catalog.network.SOCKET_ROUND_TRIP, https): 12_500_000,
+            Series(catalog.network.SOCKET_WINDOW, https): 10,
         },
     }
 
@@ -261,33 +260,33 @@ def _of_a_gpu() -> dict[Series, int]:
     gpu = "0"
     info = (gpu, "", "GPU-1f0a", "NVIDIA H100 80GB HBM3", "00000000:3B:00.0", "570.86.15")
     return {
-        Series(catalog.DEVICE_INFO, info): 1,
-        Series(catalog.DEVICE_UP, (gpu,)): 1,
-        Series(catalog.DEVICE_ERRORS, (gpu, "no_function")): 1,
-        Series(catalog.DEVICE_THROTTLED, (gpu, "power")): 250_500_000_000,
-        Series(catalog.DEVICE_CLOCK, (gpu, "sm")): 1_665_000_000,
-        Series(catalog.DEVICE_CLOCK_MAX, (gpu, "sm")): 1_980_000_000,
-        Series(catalog.DEVICE_POWER, (gpu,)): 698_250_000_000,
-        Series(catalog.DEVICE_POWER_LIMIT, (gpu,)): 700_000_000_000,
-        Series(catalog.DEVICE_ENERGY, (gpu,)): 86_400_125_000_000,
-        Series(catalog.DEVICE_TEMPERATURE, (gpu, "memory")): 81,
-        Series(catalog.DEVICE_TEMPERATURE_SLOWDOWN, (gpu,)): 90,
-        Series(catalog.DEVICE_UTILIZATION, (gpu, "gpu")): 970_000_000,
-        Series(catalog.DEVICE_MEMORY, (gpu, "", "reserved")): 536_870_912,
-        Series(catalog.DEVICE_UNTRACED_MEMORY, (gpu, "")): 0,
-        Series(catalog.DEVICE_ECC_ERRORS, (gpu, "corrected")): 3,
-        Series(catalog.DEVICE_REMAPPED_ROWS, (gpu, "uncorrected")): 1,
-        Series(catalog.DEVICE_RETIRED_PAGES, (gpu, "corrected")): 0,
-        Series(catalog.DEVICE_REPAIR, (gpu, "pending")): 1,
-        Series(catalog.DEVICE_XID_ERRORS, (gpu, "94")): 1,
-        Series(catalog.DEVICE_LINK_GENERATION, (gpu, "current")): 5,
-        Series(catalog.DEVICE_LINK_WIDTH, (gpu, "max")): 16,
-        Series(catalog.DEVICE_PCIE_BYTES, (gpu, "sent")): 123_456_789_012,
-        Series(catalog.DEVICE_PCIE_THROUGHPUT, (gpu, "sent")): 1_250_000_000,
-        Series(catalog.DEVICE_PCIE_REPLAYS, (gpu,)): 4,
-        Series(catalog.DEVICE_NVLINK_BYTES, (gpu, "received")): 987_654_321_984,
-        Series(catalog.DEVICE_NVLINK_ERRORS, (gpu, "replay")): 2,
-        Series(catalog.DEVICE_MIG, (gpu,)): 0,
+        Series(catalog.device.INFO, info): 1,
+        Series(catalog.device.UP, (gpu,)): 1,
+        Series(catalog.device.ERRORS, (gpu, "no_function")): 1,
+        Series(catalog.device.THROTTLED, (gpu, "power")): 250_500_000_000,
+        Series(catalog.device.CLOCK, (gpu, "sm")): 1_665_000_000,
+        Series(catalog.device.CLOCK_MAX, (gpu, "sm")): 1_980_000_000,
+        Series(catalog.device.POWER, (gpu,)): 698_250_000_000,
+        Series(catalog.device.POWER_LIMIT, (gpu,)): 700_000_000_000,
+        Series(catalog.device.ENERGY, (gpu,)): 86_400_125_000_000,
+        Series(catalog.device.TEMPERATURE, (gpu, "memory")): 81,
+        Series(catalog.device.TEMPERATURE_SLOWDOWN, (gpu,)): 90,
+        Series(catalog.device.UTILIZATION, (gpu, "gpu")): 970_000_000,
+        Series(catalog.device.MEMORY, (gpu, "", "reserved")): 536_870_912,
+        Series(catalog.device.UNTRACED_MEMORY, (gpu, "")): 0,
+        Series(catalog.device.ECC_ERRORS, (gpu, "corrected")): 3,
+        Series(catalog.device.REMAPPED_ROWS, (gpu, "uncorrected")): 1,
+        Series(catalog.device.RETIRED_PAGES, (gpu, "corrected")): 0,
+        Series(catalog.device.REPAIR, (gpu, "pending")): 1,
+        Series(catalog.device.XID_ERRORS, (gpu, "94")): 1,
+        Series(catalog.device.LINK_GENERATION, (gpu, "current")): 5,
+        Series(catalog.device.LINK_WIDTH, (gpu, "max")): 16,
+        Series(catalog.device.PCIE_BYTES, (gpu, "sent")): 123_456_789_012,
+        Series(catalog.device.PCIE_THROUGHPUT, (gpu, "sent")): 1_250_000_000,
+        Series(catalog.device.PCIE_REPLAYS, (gpu,)): 4,
+        Series(catalog.device.NVLINK_BYTES, (gpu, "received")): 987_654_321_984,
+        Series(catalog.device.NVLINK_ERRORS, (gpu, "replay")): 2,
+        Series(catalog.device.MIG, (gpu,)): 0,
     }
 
 
@@ -316,6 +315,6 @@ def _snapshot(
     of_collectors = (collect(reading) for collect in COLLECTORS.values())
     totals = merged([*of_collectors, of_threads, of_chains, of_engines.totals(), governor.totals()])
     for process, row in reading.processes.items():
-        labels = (str(row.tgid), row.comm.decode(), *("" for _ in WORKLOAD_INFO.labels[2:]))
-        totals[process][Series(WORKLOAD_INFO, labels)] = 1
+        labels = (str(row.tgid), row.comm.decode(), *("" for _ in catalog.workload.INFO.labels[2:]))
+        totals[process][Series(catalog.workload.INFO, labels)] = 1
     return Ledger(900.0, at(0.0)).snapshot(totals, identities, at(1_000.0), diagnosis.traces(identities), of_places)

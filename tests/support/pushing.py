@@ -35,7 +35,7 @@ ONCE, AGAIN_AND_AGAIN = "60s", "200ms"
 
 FIRST_OWN_POINTS = 16  # of the first push: ten outcomes, and six more counters and times
 _EARLY = 2401725  # with this seed the first push comes within 2 ms of a minute, and the back-offs are 0.5 s and 1 s
-_WORKLOAD = catalog.CUDA_OPERATIONS
+_WORKLOAD = catalog.cuda.OPERATIONS
 
 
 def target(url: str, **settings: object) -> Receiver:
@@ -83,12 +83,12 @@ class Push:
 
     def pushes(self) -> dict[str, float]:
         """Outcome -> how many pushes have ended so, of those that are not zero."""
-        counts = {outcome.value: self.value(catalog.PUSHES, outcome) for outcome in Outcome}
+        counts = {outcome.value: self.value(catalog.own.PUSHES, outcome) for outcome in Outcome}
         return {outcome: count for outcome, count in counts.items() if count}
 
     def awaited(self, outcome: str, count: int = 1) -> None:
         """Wait until so many pushes have ended so."""
-        eventually(lambda: self.value(catalog.PUSHES, outcome) >= count, f"{count} pushes are {outcome}")
+        eventually(lambda: self.value(catalog.own.PUSHES, outcome) >= count, f"{count} pushes are {outcome}")
 
     def stop(self) -> None:
         """The last push."""

@@ -20,7 +20,7 @@ from tests.support.chains import SECOND, a_chain
 from tests.support.tables import FakeTables
 
 GAP = ("cpu_contention", "gap")
-LOST = Series(catalog.LOST, ("cpu_contention",))
+LOST = Series(catalog.sched.LOST, ("cpu_contention",))
 
 
 class _Scripted(Engine):
@@ -122,10 +122,10 @@ class TestMetrics:
         bench.tick(says=(Transition(Change.OPENED, chain),))
 
         assert bench.totals() == {
-            Series(catalog.CHAINS, (*GAP, "high")): 1,
-            Series(catalog.CHAIN_ACTIVE, GAP): 1,
-            Series(catalog.CHAIN_SEVERITY, GAP): 3,
-            Series(catalog.CHAIN_INFO, ("1" * 32, "cpu_contention", "stress-ng")): 1,
+            Series(catalog.chains.CHAINS, (*GAP, "high")): 1,
+            Series(catalog.chains.ACTIVE, GAP): 1,
+            Series(catalog.chains.SEVERITY, GAP): 3,
+            Series(catalog.chains.INFO, ("1" * 32, "cpu_contention", "stress-ng")): 1,
         }
 
     def test_resolved_chain_is_not(self, bench: Bench) -> None:
@@ -134,9 +134,9 @@ class TestMetrics:
         bench.tick(says=(Transition(Change.OPENED, chain), chain.resolved(1, End.RECOVERED)))
 
         assert bench.totals() == {
-            Series(catalog.CHAINS, (*GAP, "high")): 1,
-            Series(catalog.CHAIN_ACTIVE, GAP): 0,
-            Series(catalog.CHAIN_SEVERITY, GAP): 0,
+            Series(catalog.chains.CHAINS, (*GAP, "high")): 1,
+            Series(catalog.chains.ACTIVE, GAP): 0,
+            Series(catalog.chains.SEVERITY, GAP): 0,
         }
 
     def test_open_chain_is_the_trace_of_what_is_lost_to_its_cause(self, bench: Bench) -> None:
@@ -178,16 +178,16 @@ class TestMetrics:
         bench.tick(says=(Transition(Change.OPENED, chain), Transition(Change.ESCALATED, worse)))
         totals = bench.totals()
 
-        assert totals[Series(catalog.CHAIN_ESCALATIONS, (*GAP, "critical"))] == 1
-        assert totals[Series(catalog.CHAIN_SEVERITY, GAP)] == 4
-        assert [key.labels for key in totals if key.metric is catalog.CHAINS] == [(*GAP, "high")]
+        assert totals[Series(catalog.chains.ESCALATIONS, (*GAP, "critical"))] == 1
+        assert totals[Series(catalog.chains.SEVERITY, GAP)] == 4
+        assert [key.labels for key in totals if key.metric is catalog.chains.CHAINS] == [(*GAP, "high")]
 
     def test_chain_of_another_cause_by_now_is_active_once(self, bench: Bench) -> None:
         """A rank that was slow does not come at all."""
         chain = a_chain(cause=Cause.SLOW_RANK)
         worse = replace(chain, cause=Cause.NCCL_HANG, severity=Severity.CRITICAL)
         bench.tick(says=(Transition(Change.OPENED, chain), Transition(Change.ESCALATED, worse)))
-        active = {key.labels: total for key, total in bench.totals().items() if key.metric is catalog.CHAIN_ACTIVE}
+        active = {key.labels: total for key, total in bench.totals().items() if key.metric is catalog.chains.ACTIVE}
 
         assert active == {("nccl_hang", "gap"): 1}
 
@@ -197,7 +197,7 @@ class TestMetrics:
         bench.tick()
         totals = bench.totals()
 
-        assert totals[Series(catalog.CHAINS, ("block_io", "gap", "critical"))] == 0
+        assert totals[Series(catalog.chains.CHAINS, ("block_io", "gap", "critical"))] == 0
         assert len(totals) == 11 * 4 + 2 + 4 + 1 + 1 + 1 + 1 + 4 + 2 + (3 * 4 + 2 * 3 + 3)
         assert bench.totals(2) == {}
 
@@ -205,7 +205,7 @@ class TestMetrics:
         """A node where everything goes wrong at once."""
         bench.engine.open = [a_chain(id=f"{number:032x}") for number in range(100)]
 
-        assert len([key for key in bench.totals() if key.metric is catalog.CHAIN_INFO]) == MAX_INFOS == 64
+        assert len([key for key in bench.totals() if key.metric is catalog.chains.INFO]) == MAX_INFOS == 64
 
     def test_forgotten_process_has_no_metrics(self, bench: Bench) -> None:
         """Its number is not given again."""

@@ -60,17 +60,17 @@ class TestCost:
     def test_ratio_is_of_the_last_ten_seconds(self, watched: Watched) -> None:
         """4,000 calls of 2 us a second for a minute, then half as many for five seconds: 0.6 % are left of 0.8 %."""
         watched.step(seconds=60, timed=4_000)
-        before = watched.value(catalog.OVERHEAD)
+        before = watched.value(catalog.workload.OVERHEAD)
         watched.step(seconds=5, timed=2_000)
 
-        assert (before, watched.value(catalog.OVERHEAD)) == (8_000_000, 6_000_000)
+        assert (before, watched.value(catalog.workload.OVERHEAD)) == (8_000_000, 6_000_000)
 
     def test_process_that_rests_costs_nothing(self, watched: Watched) -> None:
         """After ten seconds."""
         watched.step(seconds=5, timed=4_000)
         watched.step(seconds=10)
 
-        assert watched.value(catalog.OVERHEAD) == 0
+        assert watched.value(catalog.workload.OVERHEAD) == 0
 
     def test_a_long_rest_is_part_of_the_ten_seconds_after_it(self, watched: Watched) -> None:
         """A minute without a call, then 4,000 of 2 us a second for five seconds: half of 0.8 %."""
@@ -78,7 +78,7 @@ class TestCost:
         watched.step(seconds=60)
         watched.step(seconds=5, timed=4_000)
 
-        assert watched.value(catalog.OVERHEAD) == 4_000_000
+        assert watched.value(catalog.workload.OVERHEAD) == 4_000_000
 
 
 class TestTooMuch:
@@ -89,12 +89,12 @@ class TestTooMuch:
         before = watched.step(seconds=10, timed=5_001)
 
         assert (before, watched.step(timed=5_001)) == ({}, {1: SAMPLED_MASK})
-        assert watched.value(catalog.SAMPLED_PROCESSES) == 1
+        assert watched.value(catalog.workload.SAMPLED_PROCESSES) == 1
 
     def test_what_is_allowed_changes_nothing(self, watched: Watched) -> None:
         """Exactly 1 %."""
         assert watched.step(seconds=30, timed=5_000) == {}
-        assert watched.value(catalog.SAMPLED_PROCESSES) == 0
+        assert watched.value(catalog.workload.SAMPLED_PROCESSES) == 0
 
     def test_short_burst_changes_nothing(self, watched: Watched) -> None:
         """Twice the limit for four of ten seconds."""
@@ -114,7 +114,7 @@ class TestTooMuch:
         before = watched.step(seconds=59, counted=2_000)
 
         assert (before, watched.step(counted=2_000)) == ({}, {1: 0})
-        assert watched.value(catalog.SAMPLED_PROCESSES) == 0
+        assert watched.value(catalog.workload.SAMPLED_PROCESSES) == 0
 
 
 class TestDuty:

@@ -16,10 +16,10 @@ from tests.support.records import STARTED_UNIX_NS, at, series_of
 
 TTL_SECONDS = 900.0
 RANK_0, RANK_1, NO_RANK = Identity(rank="0"), Identity(rank="1"), Identity()
-CALLS = Series(catalog.CUDA_OPERATIONS, ("runtime", "cudaMalloc"))
-DURATION = Series(catalog.CUDA_OPERATION_DURATION, ("runtime", "cudaMalloc"))
-LIVE = Series(catalog.CUDA_MEMORY_LIVE, ())
-COMMUNICATOR = Series(catalog.NCCL_COMMUNICATOR_INFO, ("0", "abc", "0", "2"))
+CALLS = Series(catalog.cuda.OPERATIONS, ("runtime", "cudaMalloc"))
+DURATION = Series(catalog.cuda.OPERATION_DURATION, ("runtime", "cudaMalloc"))
+LIVE = Series(catalog.allocator.LIVE, ())
+COMMUNICATOR = Series(catalog.nccl.COMMUNICATOR_INFO, ("0", "abc", "0", "2"))
 
 
 def histogram(slot: int, count: int, sum_ns: int, exemplar: Call | None = None) -> HistogramTotal:
@@ -41,7 +41,7 @@ def exported(
 
 def calls_of(families: tuple[Family, ...]) -> dict[str, int]:
     """Rank -> calls of cudaMalloc."""
-    found = series_of(families, catalog.CUDA_OPERATIONS)
+    found = series_of(families, catalog.cuda.OPERATIONS)
     return {rank: value for (rank, *_), value in found.items() if isinstance(value, int)}
 
 
@@ -56,7 +56,7 @@ class TestAdding:
     def test_worst_severity_of_two_processes_counts(self) -> None:
         """3 and 2 are not 5; an active chain and a resolved one are an active one."""
         severity, active = (
-            Series(metric, ("block_io", "gap")) for metric in (catalog.CHAIN_SEVERITY, catalog.CHAIN_ACTIVE)
+            Series(metric, ("block_io", "gap")) for metric in (catalog.chains.SEVERITY, catalog.chains.ACTIVE)
         )
         totals: Totals = {1: {severity: 3, active: 1}, 2: {severity: 2, active: 0}}
         families = exported(opened(), totals, {1: RANK_0, 2: RANK_0}, 0.0)
@@ -87,7 +87,7 @@ class TestAdding:
 
     def test_counter_in_seconds_is_counted_in_nanoseconds(self) -> None:
         """0.1 s and 0.2 s are 0.3 s, which they are not in floating point."""
-        lost = Series(catalog.LOST, ("block_io",))
+        lost = Series(catalog.sched.LOST, ("block_io",))
         totals: Totals = {1: {lost: 100_000_000}, 2: {lost: 200_000_000}}
 
         assert value_of(exported(opened(), totals, {1: RANK_0, 2: RANK_0}, 0.0), lost) == 0.3
@@ -115,9 +115,9 @@ class TestAdding:
         families = exported(opened(), totals, {1: RANK_0}, 0.0)
 
         assert [family.metric for family in families] == [
-            catalog.CUDA_OPERATIONS,
-            catalog.NCCL_COMMUNICATOR_INFO,
-            catalog.CUDA_MEMORY_LIVE,
+            catalog.cuda.OPERATIONS,
+            catalog.nccl.COMMUNICATOR_INFO,
+            catalog.allocator.LIVE,
         ]
 
     def test_reading_twice_gives_the_same(self) -> None:
@@ -196,7 +196,7 @@ class TestRenaming:
 
         families = exported(ledger, {1: {LIVE: 100}}, {1: RANK_0}, 0.0)
 
-        assert series_of(families, catalog.CUDA_MEMORY_LIVE) == {("0",): 100}
+        assert series_of(families, catalog.allocator.LIVE) == {("0",): 100}
 
     def test_second_name_leaves_only_what_came_under_the_first(self) -> None:
         """10 calls, then 3, then 2."""
@@ -457,7 +457,7 @@ STEPS = st.lists(
 class TestTraces:
     """The episode that a counter grows by."""
 
-    LOST = Series(catalog.LOST, ("lock",))
+    LOST = Series(catalog.sched.LOST, ("lock",))
 
     def trace(self, digit: str = "1", at_seconds: float = 990.0) -> Trace:
         """Of a quarter of a second."""
@@ -472,7 +472,7 @@ class TestTraces:
             exemplar
             for family in families
             for key, exemplar in family.exemplars.items()
-            if (family.metric, key) == (catalog.LOST, (RANK_0, ("lock",)))
+            if (family.metric, key) == (catalog.sched.LOST, (RANK_0, ("lock",)))
         ]
 
     def test_exemplar_names_the_trace_and_what_was_lost(self) -> None:
@@ -538,7 +538,7 @@ class TestNeverGoingBack:
                 ledger.retire(process, identities.pop(process), totals.pop(process))
             families = exported(ledger, totals, identities, float(now))
             after = calls_of(families)
-            durations = series_of(families, catalog.CUDA_OPERATION_DURATION).values()
+            durations = series_of(families, catalog.cuda.OPERATION_DURATION).values()
             assert all(after[rank] >= value for rank, value in before.items())
             assert sum(after.values()) == made
             assert sum(sum(value.counts) for value in durations if isinstance(value, Histogram)) == made

@@ -8,8 +8,8 @@ from exporter.place_books import PlaceBooks
 from exporter.totals import Counts, HistogramTotal, Series
 
 S = 1_000_000_000
-BYTES = Series(catalog.BLOCK_BYTES, ("sda", "read"))
-TIMES = Series(catalog.BLOCK_QUEUE_DURATION, ("sda", "read"))
+BYTES = Series(catalog.block.BYTES, ("sda", "read"))
+TIMES = Series(catalog.block.QUEUE_DURATION, ("sda", "read"))
 JOB, OTHER_JOB = Identity("gpu7", container="job"), Identity("gpu7", container="another")
 
 

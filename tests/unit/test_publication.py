@@ -156,7 +156,7 @@ class _Disks:
         self.asked.append(traced)
         if self.is_broken:
             raise RuntimeError("a defect in a collector")
-        return {Identity("gpu7", container="db"): {Series(catalog.BLOCK_BYTES, ("sda", "read")): 512}}
+        return {Identity("gpu7", container="db"): {Series(catalog.block.BYTES, ("sda", "read")): 512}}
 
 
 @pytest.fixture
@@ -175,8 +175,8 @@ class TestSnapshots:
         """With its rank, its operations and its info."""
         bench.publication.tick([])
 
-        assert bench.exported(catalog.CUDA_OPERATIONS) == {("3", "runtime", "cudaMalloc"): 2}
-        assert list(bench.exported(catalog.WORKLOAD_INFO)) == [("3", "100", "python", *[""] * 11)]
+        assert bench.exported(catalog.cuda.OPERATIONS) == {("3", "runtime", "cudaMalloc"): 2}
+        assert list(bench.exported(catalog.workload.INFO)) == [("3", "100", "python", *[""] * 11)]
 
     def test_process_not_yet_met_is_not_exported(self, bench: Bench) -> None:
         """A scrape before the tick knows no name for it."""
@@ -197,7 +197,7 @@ class TestSnapshots:
         bench.now += 0.21
         after = bench.publication.snapshot()
 
-        values = [series_of(s.families, catalog.CUDA_OPERATIONS)["3", "runtime", "cudaMalloc"] for s in (before, after)]
+        values = [series_of(s.families, catalog.cuda.OPERATIONS)["3", "runtime", "cudaMalloc"] for s in (before, after)]
         assert values == [2, 3]
 
     def test_shared_snapshot_reads_no_table(self, bench: Bench) -> None:
@@ -227,14 +227,14 @@ class TestEndedProcesses:
         bench.kernel.call(1, "cudaMalloc", durations_ns=[500])
         bench.publication.tick([1])
 
-        assert bench.exported(catalog.CUDA_OPERATIONS) == {("3", "runtime", "cudaMalloc"): 3}
+        assert bench.exported(catalog.cuda.OPERATIONS) == {("3", "runtime", "cudaMalloc"): 3}
 
     def test_info_ends_with_the_process(self, bench: Bench) -> None:
         """It is no longer alive."""
         bench.publication.tick([])
         bench.publication.tick([1])
 
-        assert bench.exported(catalog.WORKLOAD_INFO) == {}
+        assert bench.exported(catalog.workload.INFO) == {}
 
     def test_rows_are_deleted_from_every_map(self, bench: Bench) -> None:
         """So that their room can be used again; another process keeps its rows."""
@@ -253,14 +253,14 @@ class TestEndedProcesses:
         """Met and dismissed in one tick."""
         bench.publication.tick([1])
 
-        assert bench.exported(catalog.CUDA_OPERATIONS) == {("3", "runtime", "cudaMalloc"): 2}
+        assert bench.exported(catalog.cuda.OPERATIONS) == {("3", "runtime", "cudaMalloc"): 2}
 
     def test_end_told_twice_counts_once(self, bench: Bench) -> None:
         """By the kernel's event and by the roll call."""
         bench.publication.tick([1, 1])
         bench.publication.tick([1])
 
-        assert bench.exported(catalog.CUDA_OPERATIONS) == {("3", "runtime", "cudaMalloc"): 2}
+        assert bench.exported(catalog.cuda.OPERATIONS) == {("3", "runtime", "cudaMalloc"): 2}
 
     def test_lost_exit_is_found_by_the_roll_call(self, bench: Bench) -> None:
         """/proc has no such process."""
@@ -285,7 +285,7 @@ class TestRenaming:
         bench.publication.tick([])
         bench.kernel.call(2, "cudaFree", durations_ns=[100] * 3)
 
-        found = bench.exported(catalog.CUDA_OPERATIONS)
+        found = bench.exported(catalog.cuda.OPERATIONS)
         assert (found["", "runtime", "cudaFree"], found["5", "runtime", "cudaFree"]) == (10, 3)
 
 
@@ -303,11 +303,11 @@ class TestEngines:
 
     def test_pace_is_told_of_the_engine_alone(self, serving: Bench) -> None:
         """Of two processes; the other one is nobody's."""
-        (steps,) = serving.exported(catalog.ENGINE_STEP_DURATION).values()
+        (steps,) = serving.exported(catalog.engine.STEP_DURATION).values()
 
         assert isinstance(steps, Histogram)
         assert (steps.counts.total, steps.sum_seconds) == (2, 0.04)
-        assert serving.exported(catalog.ENGINE_INFO) == {("5", "vllm"): 1}
+        assert serving.exported(catalog.engine.INFO) == {("5", "vllm"): 1}
 
     def test_ticks_see_what_the_ring_forgets_before_a_scrape(self, serving: Bench) -> None:
         """300 outputs, of which each tick sees a hundred."""
@@ -315,26 +315,26 @@ class TestEngines:
             outputs = [(99_940_000_000 + 1_000_000 * number, 0) for number in range(max(seen - 127, 1), seen + 1)]
             serving.kernel.outputs(2, outputs, before=3 + seen - len(outputs))
             serving.publication.tick([])
-        (steps,) = serving.exported(catalog.ENGINE_STEP_DURATION).values()
+        (steps,) = serving.exported(catalog.engine.STEP_DURATION).values()
 
         assert isinstance(steps, Histogram)
         assert steps.counts.total == 302
-        assert serving.exported(catalog.ENGINE_MISSED_STEPS) == {("5", "vllm"): 0}
+        assert serving.exported(catalog.engine.MISSED_STEPS) == {("5", "vllm"): 0}
 
     def test_pace_outlives_the_process_and_its_name_does_not(self, serving: Bench) -> None:
         """What came since the last tick is in it: one more output."""
         serving.kernel.outputs(2, [(at_ms * 1_000_000, 0) for at_ms in (99_900, 99_920, 99_940, 99_970)])
         serving.publication.tick([2])
-        (steps,) = serving.exported(catalog.ENGINE_STEP_DURATION).values()
+        (steps,) = serving.exported(catalog.engine.STEP_DURATION).values()
 
         assert isinstance(steps, Histogram)
         assert (steps.counts.total, steps.sum_seconds) == (3, 0.07)
-        assert serving.exported(catalog.ENGINE_INFO) == {}
+        assert serving.exported(catalog.engine.INFO) == {}
         assert serving.kernel.maps["outputs"].rows == {}
 
     def test_idleness_goes_on_until_the_scrape(self, serving: Bench) -> None:
         """The last output was at 99.94 s, and it is 101 s."""
-        assert serving.exported(catalog.ENGINE_IDLE) == {("5", "vllm"): pytest.approx(1.06)}
+        assert serving.exported(catalog.engine.IDLE) == {("5", "vllm"): pytest.approx(1.06)}
 
 
 class TestFailingCollector:
@@ -353,8 +353,8 @@ class TestFailingCollector:
 
     def test_other_collectors_metrics_are_there(self, broken: Bench) -> None:
         """CUDA as ever, nothing of NCCL."""
-        assert broken.exported(catalog.CUDA_OPERATIONS) == {("3", "runtime", "cudaMalloc"): 1}
-        assert broken.exported(catalog.NCCL_OPERATION_DURATION) == {}
+        assert broken.exported(catalog.cuda.OPERATIONS) == {("3", "runtime", "cudaMalloc"): 1}
+        assert broken.exported(catalog.nccl.OPERATION_DURATION) == {}
 
     def test_totals_of_ended_processes_are_not_exported_alone(self, broken: Bench) -> None:
         """A counter that lacks the living would go back."""
@@ -363,11 +363,11 @@ class TestFailingCollector:
         broken.kernel.process(2)
         broken.kernel.call(2, "ncclAllReduce", durations_ns=[1_000], communicator=1)
         broken.publication.tick([])
-        whole = broken.exported(catalog.NCCL_OPERATION_DURATION)
+        whole = broken.exported(catalog.nccl.OPERATION_DURATION)
         broken.tables.is_broken = True  # type: ignore[attr-defined]
 
         assert [sum(value.counts) for value in whole.values() if isinstance(value, Histogram)] == [2]
-        assert broken.exported(catalog.NCCL_OPERATION_DURATION) == {}
+        assert broken.exported(catalog.nccl.OPERATION_DURATION) == {}
 
     def test_failure_is_counted_by_collector(self, broken: Bench) -> None:
         """One run, one error; success is 0 for it and 1 for the other."""
@@ -382,7 +382,7 @@ class TestFailingCollector:
         broken.publication.snapshot()
         broken.tables.is_broken = False  # type: ignore[attr-defined]
 
-        assert list(broken.exported(catalog.NCCL_OPERATION_DURATION)) == [("3", "ncclAllReduce", "0")]
+        assert list(broken.exported(catalog.nccl.OPERATION_DURATION)) == [("3", "ncclAllReduce", "0")]
         assert broken.own_value("gpustall_exporter_collector_success", collector="nccl") == 1
 
 
@@ -454,7 +454,7 @@ class TestBesidePublications:
             bench.publication.tick([1])
             held.may_go_on.set()
 
-        assert series_of(bench.publication.snapshot().families, catalog.CUDA_OPERATIONS) == {
+        assert series_of(bench.publication.snapshot().families, catalog.cuda.OPERATIONS) == {
             ("3", "runtime", "cudaMalloc"): 2
         }
 
@@ -475,7 +475,7 @@ class TestBesidePublications:
             held.may_go_on.set()
         bench.publication.tick([])
 
-        assert (tracked, bench.exported(catalog.LOST)) == (2, {("3", "block_io"): 0.75})
+        assert (tracked, bench.exported(catalog.sched.LOST)) == (2, {("3", "block_io"): 0.75})
 
     def test_leave_is_taken_at_the_next_tick_while_the_books_are_kept(self, tmp_path: Path) -> None:
         """The tick returns at once; nothing is lost, nothing counts twice."""
@@ -493,7 +493,7 @@ class TestBesidePublications:
         bench.publication.tick([])
 
         assert (still_there, bench.kernel.maps["operations"].rows) == (True, {})
-        assert bench.exported(catalog.CUDA_OPERATIONS) == {("3", "runtime", "cudaMalloc"): 2}
+        assert bench.exported(catalog.cuda.OPERATIONS) == {("3", "runtime", "cudaMalloc"): 2}
 
 
 class TestLosses:
@@ -509,8 +509,8 @@ class TestLosses:
 
     def test_loss_is_exported_in_seconds(self, stalled: Bench) -> None:
         """By cause, and by culprit."""
-        assert stalled.exported(catalog.LOST) == {("3", "cpu_contention"): 1.5}
-        assert stalled.exported(catalog.CULPRIT) == {("3", "cpu_contention", "stress"): 1.5}
+        assert stalled.exported(catalog.sched.LOST) == {("3", "cpu_contention"): 1.5}
+        assert stalled.exported(catalog.sched.CULPRIT) == {("3", "cpu_contention", "stress"): 1.5}
 
     def test_loss_is_charged_tick_by_tick(self, stalled: Bench) -> None:
         """Without a publication in between: 1.5 s behind the first program, 0.5 s behind the second.
@@ -524,7 +524,7 @@ class TestLosses:
         for _ in range(4):
             stalled.publication.tick([])
 
-        assert stalled.exported(catalog.CULPRIT) == {
+        assert stalled.exported(catalog.sched.CULPRIT) == {
             ("3", "cpu_contention", "stress"): 1.5,
             ("3", "cpu_contention", "cc1"): 0.5,
         }
@@ -534,17 +534,17 @@ class TestLosses:
         stalled.kernel.feeding(1, dry_ns={ThreadState.RUNNABLE: 1_500_000_000, ThreadState.IO: 250_000_000})
         stalled.publication.tick([1])
 
-        assert stalled.exported(catalog.LOST) == {("3", "cpu_contention"): 1.5, ("3", "block_io"): 0.25}
+        assert stalled.exported(catalog.sched.LOST) == {("3", "cpu_contention"): 1.5, ("3", "block_io"): 0.25}
         assert not stalled.kernel.maps["blame"].rows
 
     def test_loss_without_a_culprit_is_unknown_when_the_process_ends(self, bench: Bench) -> None:
         """It waits for its charges no longer."""
         bench.kernel.feeding(1, dry_ns={ThreadState.RUNNABLE: 1_500_000_000})
         bench.publication.tick([])
-        before = bench.exported(catalog.LOST)
+        before = bench.exported(catalog.sched.LOST)
         bench.publication.tick([1])
 
-        assert (before, bench.exported(catalog.LOST)) == ({}, {("3", "unknown"): 1.5})
+        assert (before, bench.exported(catalog.sched.LOST)) == ({}, {("3", "unknown"): 1.5})
 
     def test_defect_costs_these_metrics_only(self, stalled: Bench, caplog: pytest.LogCaptureFixture) -> None:
         """A state that does not exist; calls are counted as ever."""
@@ -553,8 +553,8 @@ class TestLosses:
         stalled.kernel.maps["chains"].rows[key] = bytes(abi.CHAIN_ROW.size)
         stalled.publication.tick([])
 
-        assert stalled.exported(catalog.LOST) == {}
-        assert stalled.exported(catalog.CUDA_OPERATIONS) == {("3", "runtime", "cudaMalloc"): 2}
+        assert stalled.exported(catalog.sched.LOST) == {}
+        assert stalled.exported(catalog.cuda.OPERATIONS) == {("3", "runtime", "cudaMalloc"): 2}
         assert stalled.own_value("gpustall_exporter_collector_success", collector="sched") == 0
 
     def test_collector_that_lacks_a_kernel_program_is_no_success(self, tmp_path: Path) -> None:
@@ -565,15 +565,15 @@ class TestLosses:
         for _ in range(3):
             bench.publication.tick([])
 
-        assert bench.exported(catalog.LOST) == {("3", "block_io"): 0.25}
+        assert bench.exported(catalog.sched.LOST) == {("3", "block_io"): 0.25}
         assert bench.own_value("gpustall_exporter_collector_success", collector="sched") == 0
 
     def test_error_of_the_accounting_is_reported(self, stalled: Bench) -> None:
         """A thread of which a quarter of a second in one is missing."""
         stalled.kernel.thread(1, 11, read_ns=0)
-        stalled.exported(catalog.LOST)
+        stalled.exported(catalog.sched.LOST)
         stalled.kernel.thread(1, 11, read_ns=1_000_000_000, booked_ns={ThreadState.ON_CPU: 750_000_000})
-        stalled.exported(catalog.LOST)
+        stalled.exported(catalog.sched.LOST)
 
         assert stalled.own_value("gpustall_exporter_accounting_error_ratio", figure="wall") == 0.25
 
@@ -597,7 +597,7 @@ class TestChains:
         self.starve(bench, 31)
 
         assert self.told(bench) == [("opened", "3", 100)]
-        assert bench.exported(catalog.CHAIN_SEVERITY) == {("3", "block_io", "gap"): 2}
+        assert bench.exported(catalog.chains.SEVERITY) == {("3", "block_io", "gap"): 2}
 
     def test_lost_time_names_the_chain(self, bench: Bench) -> None:
         """Half of every second, since the chain began; also when the job has ended in it."""
@@ -623,8 +623,8 @@ class TestChains:
         bench.publication.tick([1])
 
         assert self.told(bench) == [("opened", "3", 100), ("resolved", "3", 100)]
-        assert bench.exported(catalog.CHAINS) == {("3", "block_io", "gap", "medium"): 1}
-        assert bench.exported(catalog.CHAIN_ACTIVE) == {}
+        assert bench.exported(catalog.chains.CHAINS) == {("3", "block_io", "gap", "medium"): 1}
+        assert bench.exported(catalog.chains.ACTIVE) == {}
 
     def test_evidence_is_told_of_an_open_chain(self, bench: Bench) -> None:
         """Once, with whose it is; the chain is counted once."""
@@ -732,7 +732,7 @@ class TestSurroundings:
         bench = Bench(tmp_path, surroundings={"block": disks})
         bench.kernel.process(1)
         bench.publication.tick([])
-        (family,) = [f for f in bench.publication.snapshot().families if f.metric is catalog.BLOCK_BYTES]
+        (family,) = [f for f in bench.publication.snapshot().families if f.metric is catalog.block.BYTES]
 
         assert [(point.identity, point.labels, point.value) for point in family.points] == [
             (Identity("gpu7", container="db"), ("sda", "read"), 512)
@@ -749,6 +749,6 @@ class TestSurroundings:
         bench.publication.tick([])
         disks.is_broken = True
 
-        assert bench.exported(catalog.BLOCK_BYTES) == {}
-        assert bench.exported(catalog.CUDA_OPERATIONS) == {("3", "runtime", "cudaMalloc"): 1}
+        assert bench.exported(catalog.block.BYTES) == {}
+        assert bench.exported(catalog.cuda.OPERATIONS) == {("3", "runtime", "cudaMalloc"): 1}
         assert bench.own_value("gpustall_exporter_collector_success", collector="block") == 0

@@ -188,7 +188,7 @@ class TestMeeting:
         roster = roster_of(tmp_path, environ=environ, cgroup=CGROUP)
         ((series, value),) = roster.workload_info()[1].items()
 
-        assert (series.metric, value) == (catalog.WORKLOAD_INFO, 1)
+        assert (series.metric, value) == (catalog.workload.INFO, 1)
         assert dict(zip(series.metric.labels, series.labels, strict=True)) == {
             "pid": "100",
             "comm": "python",

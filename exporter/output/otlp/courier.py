@@ -64,7 +64,7 @@ class Courier(Generic[R]):
         self._own = own
         self._retry_seconds = retry_seconds
         self._absent_seconds = absent_seconds
-        self._sender = Sender(target, wire, own, signal, catalog.RECORD_PUSHES)
+        self._sender = Sender(target, wire, own, signal, catalog.own.RECORD_PUSHES)
         self._waiting: deque[R] = deque()
         self._lock = threading.Lock()  # of what waits; held for a moment only
         self._news = threading.Event()
@@ -73,9 +73,9 @@ class Courier(Generic[R]):
         self._if_absent = f"it takes no {signal}, and is asked again in an hour; --otlp.{signal}=false if it never will"
         self._thread = threading.Thread(target=self._run, name=f"push {target.name} {signal}", daemon=True)
         for outcome in Outcome:
-            own.add(catalog.RECORD_PUSHES, 0, *self._labels, outcome.value)
+            own.add(catalog.own.RECORD_PUSHES, 0, *self._labels, outcome.value)
         for fate in (DELIVERED, REJECTED, DROPPED):
-            own.add(catalog.RECORDS, 0, *self._labels, fate)
+            own.add(catalog.own.RECORDS, 0, *self._labels, fate)
 
     def bring(self, record: R) -> None:
         """Take a record over; at once, whatever the receiver does."""
@@ -123,7 +123,7 @@ class Courier(Generic[R]):
         worst = self._sender.push(partial(self._push_all, retry_until))
         if worst is None:
             return False
-        self._own.add(catalog.RECORD_PUSHES, 1, *self._labels, worst.outcome.value)
+        self._own.add(catalog.own.RECORD_PUSHES, 1, *self._labels, worst.outcome.value)
         return worst.outcome not in _UNREAD
 
     def _push_all(self, retry_until: float) -> Verdict:
@@ -186,4 +186,4 @@ class Courier(Generic[R]):
             self._count(DROPPED, dropped)
 
     def _count(self, fate: str, records: int) -> None:
-        self._own.add(catalog.RECORDS, records, *self._labels, fate)
+        self._own.add(catalog.own.RECORDS, records, *self._labels, fate)

@@ -45,17 +45,17 @@ class Delivery:
         self._body = _body_module(receiver.protocol)
         self._form = Form(receiver.temporality == "delta", receiver.histograms == "explicit")
         self._deltas = Deltas() if self._form.is_delta else None
-        self._sender = Sender(receiver, self._body, own, "pushes", catalog.PUSHES)
+        self._sender = Sender(receiver, self._body, own, "pushes", catalog.own.PUSHES)
         self._thread = threading.Thread(target=self._run, name=f"push {receiver.name}", daemon=True)
         for outcome in Outcome:
-            own.add(catalog.PUSHES, 0, receiver.name, outcome.value)
+            own.add(catalog.own.PUSHES, 0, receiver.name, outcome.value)
         for metric in (
-            catalog.PUSH_ATTEMPTS,
-            catalog.PUSHED_POINTS,
-            catalog.REJECTED_POINTS,
-            catalog.FORGOTTEN_POINTS,
-            catalog.PUSHED_BYTES,
-            catalog.PUSH_LAST_SUCCESS,
+            catalog.own.PUSH_ATTEMPTS,
+            catalog.own.PUSHED_POINTS,
+            catalog.own.REJECTED_POINTS,
+            catalog.own.FORGOTTEN_POINTS,
+            catalog.own.PUSHED_BYTES,
+            catalog.own.PUSH_LAST_SUCCESS,
         ):
             own.add(metric, 0, receiver.name)
 
@@ -87,10 +87,10 @@ class Delivery:
         worst = self._sender.push(partial(self._push_all, retry_until))
         if worst is None:
             return  # the last push is about to say the same, and more
-        self._own.add(catalog.PUSHES, 1, self._receiver.name, worst.outcome.value)
-        self._own.set(catalog.PUSH_DURATION, time.monotonic() - started_at, self._receiver.name)
+        self._own.add(catalog.own.PUSHES, 1, self._receiver.name, worst.outcome.value)
+        self._own.set(catalog.own.PUSH_DURATION, time.monotonic() - started_at, self._receiver.name)
         if worst.outcome is Outcome.DELIVERED:
-            self._own.set(catalog.PUSH_LAST_SUCCESS, time.time(), self._receiver.name)
+            self._own.set(catalog.own.PUSH_LAST_SUCCESS, time.time(), self._receiver.name)
 
     def _push_all(self, retry_until: float) -> Verdict:
         """Every request of one moment; the worst of what came of them."""
@@ -99,7 +99,7 @@ class Delivery:
         wanted = points.data_points(snapshot, self._own.families())
         if self._deltas:
             wanted = self._deltas.collect(wanted, time_unix_ns)
-            self._own.set(catalog.FORGOTTEN_POINTS, self._deltas.forgotten, self._receiver.name)
+            self._own.set(catalog.own.FORGOTTEN_POINTS, self._deltas.forgotten, self._receiver.name)
         worst = Verdict(Outcome.DELIVERED)
         for request in points.requests(wanted):
             body: bytes = self._body.encode(request, time_unix_ns, self._origin, self._form)
@@ -113,8 +113,8 @@ class Delivery:
 
     def _took(self, request: list[DataPoint], rejected_points: int) -> None:
         name = self._receiver.name
-        self._own.add(catalog.PUSHED_POINTS, len(request) - rejected_points, name)
-        self._own.add(catalog.REJECTED_POINTS, rejected_points, name)
+        self._own.add(catalog.own.PUSHED_POINTS, len(request) - rejected_points, name)
+        self._own.add(catalog.own.REJECTED_POINTS, rejected_points, name)
         if self._deltas:
             self._deltas.delivered(request)  # a partial success must not be sent again
 

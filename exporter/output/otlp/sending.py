@@ -117,8 +117,8 @@ class Sender:
         timeout_seconds = self._target.timeout_seconds
         if self._stopping.is_set():
             timeout_seconds = min(timeout_seconds, max(self.stop_by - time.monotonic(), 0.05))
-        self._own.add(catalog.PUSH_ATTEMPTS, 1, self._target.name)
-        self._own.add(catalog.PUSHED_BYTES, len(body), self._target.name)
+        self._own.add(catalog.own.PUSH_ATTEMPTS, 1, self._target.name)
+        self._own.add(catalog.own.PUSHED_BYTES, len(body), self._target.name)
         result = send(self._poster, body, headers, timeout_seconds, self._wire)
         if result.retry_after_seconds:
             # All that were sent away in one moment should not come back in one.

@@ -91,7 +91,7 @@ class Pages:
             headers.append(("Content-Encoding", "gzip"))
             pieces = _gzipped(pieces)
         body = tuple(_blocks(pieces))
-        self._own.set(catalog.RENDER_DURATION, time.monotonic() - started_at, fmt.name.lower())
+        self._own.set(catalog.own.RENDER_DURATION, time.monotonic() - started_at, fmt.name.lower())
         return Response(200, tuple(headers), body)
 
     def _pieces(self, snapshot: Snapshot, fmt: Format) -> Iterator[bytes]:

@@ -24,20 +24,20 @@ class TestLive:
         found = collected(allocated_bytes=1_000, freed_bytes=400, peak_bytes=900, live_allocations=3)
 
         assert found == {
-            Series(catalog.CUDA_MEMORY_ALLOCATED, ()): 1_000,
-            Series(catalog.CUDA_MEMORY_FREED, ()): 400,
-            Series(catalog.CUDA_MEMORY_LIVE, ()): 600,
-            Series(catalog.CUDA_MEMORY_PEAK, ()): 900,
-            Series(catalog.CUDA_MEMORY_MANAGED, ()): 0,
-            Series(catalog.CUDA_MEMORY_PINNED, ()): 0,
-            Series(catalog.CUDA_MEMORY_ALLOCATIONS, ()): 3,
+            Series(catalog.allocator.ALLOCATED, ()): 1_000,
+            Series(catalog.allocator.FREED, ()): 400,
+            Series(catalog.allocator.LIVE, ()): 600,
+            Series(catalog.allocator.PEAK, ()): 900,
+            Series(catalog.allocator.MANAGED, ()): 0,
+            Series(catalog.allocator.PINNED, ()): 0,
+            Series(catalog.allocator.ALLOCATIONS, ()): 3,
         }
 
     def test_all_freed_is_a_live_zero(self) -> None:
         """It is known, and it is nothing."""
         found = collected(allocated_bytes=1_000, freed_bytes=1_000)
 
-        assert found[Series(catalog.CUDA_MEMORY_LIVE, ())] == 0
+        assert found[Series(catalog.allocator.LIVE, ())] == 0
 
     def test_process_that_never_allocated_has_no_memory_series(self) -> None:
         """Not a zero: nothing was seen."""
@@ -45,7 +45,7 @@ class TestLive:
 
     def test_unknown_frees_are_counted_apart(self) -> None:
         """The exporter came late."""
-        assert collected(unknown_frees=5) == {Series(catalog.CUDA_MEMORY_UNKNOWN_FREES, ()): 5}
+        assert collected(unknown_frees=5) == {Series(catalog.allocator.UNKNOWN_FREES, ()): 5}
 
 
 class TestKinds:
@@ -55,12 +55,12 @@ class TestKinds:
         """600 live, 200 of them managed."""
         found = collected(allocated_bytes=600, managed_bytes=200)
 
-        assert found[Series(catalog.CUDA_MEMORY_LIVE, ())] == 600
-        assert found[Series(catalog.CUDA_MEMORY_MANAGED, ())] == 200
+        assert found[Series(catalog.allocator.LIVE, ())] == 600
+        assert found[Series(catalog.allocator.MANAGED, ())] == 200
 
     def test_pinned_memory_is_the_hosts_and_no_part_of_it(self) -> None:
         """A process may pin and never allocate."""
         assert collected(pinned_bytes=4_096, live_allocations=1) == {
-            Series(catalog.CUDA_MEMORY_PINNED, ()): 4_096,
-            Series(catalog.CUDA_MEMORY_ALLOCATIONS, ()): 1,
+            Series(catalog.allocator.PINNED, ()): 4_096,
+            Series(catalog.allocator.ALLOCATIONS, ()): 1,
         }

@@ -64,10 +64,10 @@ class TestDisks:
         scene.disk(7, size_bytes=4096, queue_ns=10, device_ns=1000)
 
         assert scene.block.collect(S, [])[JOB] == {
-            Series(catalog.BLOCK_BYTES, READ): 4096,
-            Series(catalog.BLOCK_ERRORS, READ): 0,
-            Series(catalog.BLOCK_QUEUE_DURATION, READ): HistogramTotal(Counts(9, (1,)), 10),
-            Series(catalog.BLOCK_DEVICE_DURATION, READ): HistogramTotal(Counts(80, (1,)), 1000),
+            Series(catalog.block.BYTES, READ): 4096,
+            Series(catalog.block.ERRORS, READ): 0,
+            Series(catalog.block.QUEUE_DURATION, READ): HistogramTotal(Counts(9, (1,)), 10),
+            Series(catalog.block.DEVICE_DURATION, READ): HistogramTotal(Counts(80, (1,)), 1000),
         }
 
     def test_device_without_statistics_has_no_durations(self) -> None:
@@ -76,8 +76,8 @@ class TestDisks:
         scene.disk(0, size_bytes=512, errors=1)
 
         assert scene.block.collect(S, [])[NODE] == {
-            Series(catalog.BLOCK_BYTES, READ): 512,
-            Series(catalog.BLOCK_ERRORS, READ): 1,
+            Series(catalog.block.BYTES, READ): 512,
+            Series(catalog.block.ERRORS, READ): 1,
         }
 
     def test_rows_of_a_group_that_is_gone_are_deleted_and_what_they_said_stays(self) -> None:
@@ -91,7 +91,7 @@ class TestDisks:
         scene.disk(7, size_bytes=512)
         totals = scene.block.collect(2 * PRUNE_NS + S, [])
 
-        assert totals[JOB][Series(catalog.BLOCK_BYTES, READ)] == 4096 + 512
+        assert totals[JOB][Series(catalog.block.BYTES, READ)] == 4096 + 512
         assert scene.block.resets == 0
 
     def test_row_that_still_moves_is_kept(self) -> None:
@@ -119,10 +119,10 @@ class TestWaits:
         scene.waited(1, 0, 1, 5)
 
         assert scene.block.collect(S, [TRACED])[RANK] == {
-            Series(catalog.BLOCK_WAIT, ("sda",)): 30,
-            Series(catalog.BLOCK_WAITS, ("sda",)): 3,
-            Series(catalog.BLOCK_WAIT, ("unknown",)): 5,
-            Series(catalog.BLOCK_WAITS, ("unknown",)): 1,
+            Series(catalog.block.WAIT, ("sda",)): 30,
+            Series(catalog.block.WAITS, ("sda",)): 3,
+            Series(catalog.block.WAIT, ("unknown",)): 5,
+            Series(catalog.block.WAITS, ("unknown",)): 1,
         }
 
     def test_what_a_job_waited_before_its_end_is_told(self) -> None:
@@ -132,7 +132,7 @@ class TestWaits:
         scene.block.collect(S, [TRACED])
         scene.waited(1, SDA, 4, 50)
 
-        assert scene.block.collect(2 * S, [])[RANK][Series(catalog.BLOCK_WAIT, ("sda",))] == 50
+        assert scene.block.collect(2 * S, [])[RANK][Series(catalog.block.WAIT, ("sda",))] == 50
         assert scene.maps["disk_waits"].rows == {}
 
     def test_job_without_a_name_yet_is_held_back(self) -> None:

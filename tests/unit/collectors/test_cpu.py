@@ -14,7 +14,7 @@ from tests.support.groups import FakeGroups, traced
 MACHINE = Identity("n")
 CONTAINER = Identity("n", container="c")
 TTL_NS = 1_000
-QUOTA = (catalog.CPU_QUOTA_PERIODS, catalog.CPU_QUOTA_THROTTLED_PERIODS, catalog.CPU_QUOTA_THROTTLED)
+QUOTA = (catalog.cpu.QUOTA_PERIODS, catalog.cpu.QUOTA_THROTTLED_PERIODS, catalog.cpu.QUOTA_THROTTLED)
 
 
 def of(totals: PlaceTotals, metric: Metric, place: Identity = CONTAINER) -> Total | None:
@@ -79,8 +79,8 @@ class TestQuota:
         groups = FakeGroups(2, files, {10: "/pod/c", 11: "/pod/c", 12: "/pod/d"})
         totals = made(groups).collect(1, [traced(10), traced(11), traced(12, container="d")])
 
-        assert of(totals, catalog.CPU_QUOTA_PERIODS) == 30
-        assert of(totals, catalog.CPU_QUOTA_PERIODS, Identity("n", container="d")) == 30
+        assert of(totals, catalog.cpu.QUOTA_PERIODS) == 30
+        assert of(totals, catalog.cpu.QUOTA_PERIODS, Identity("n", container="d")) == 30
 
     def test_a_group_that_is_made_again_counts_on(self) -> None:
         """Of the same path; counted as a new beginning."""
@@ -90,7 +90,7 @@ class TestQuota:
         cpu.collect(1, [traced(10)])
         groups.files["/c", "cpu.stat"] = "nr_periods 4\nnr_throttled 0\nthrottled_usec 0\n"
 
-        assert of(cpu.collect(2, [traced(10)]), catalog.CPU_QUOTA_PERIODS) == 34
+        assert of(cpu.collect(2, [traced(10)]), catalog.cpu.QUOTA_PERIODS) == 34
         assert cpu.resets == 1
 
 
@@ -100,7 +100,7 @@ class TestTimes:
     def test_they_are_the_machine_s(self) -> None:
         """In nanoseconds."""
         totals = made(times=CpuTimes(irq_ns=1, softirq_ns=2, steal_ns=3)).collect(1, [])
-        metrics = (catalog.CPU_IRQ, catalog.CPU_SOFTIRQ, catalog.CPU_STEAL)
+        metrics = (catalog.cpu.IRQ, catalog.cpu.SOFTIRQ, catalog.cpu.STEAL)
 
         assert [of(totals, metric, MACHINE) for metric in metrics] == [1, 2, 3]
 
@@ -109,7 +109,7 @@ class TestTimes:
         times = [CpuTimes(0, 0, 30), CpuTimes(0, 0, 20), CpuTimes(0, 0, 40)]
         cpu = Cpu(MACHINE, FakeGroups(), lambda: times.pop(0), TTL_NS)
 
-        assert [of(cpu.collect(now, []), catalog.CPU_STEAL, MACHINE) for now in range(3)] == [30, 30, 40]
+        assert [of(cpu.collect(now, []), catalog.cpu.STEAL, MACHINE) for now in range(3)] == [30, 30, 40]
         assert cpu.resets == 0
 
     def test_where_they_cannot_be_read_nothing_is_told(self) -> None:

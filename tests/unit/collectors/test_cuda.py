@@ -32,13 +32,13 @@ class TestOperations:
         kernel.call(1, "cudaMalloc", durations_ns=[10, 20])
         kernel.call(1, "cuMemAlloc", durations_ns=[10])
 
-        assert collected(kernel, catalog.CUDA_OPERATIONS) == {("runtime", "cudaMalloc"): 2, ("driver", "cuMemAlloc"): 1}
+        assert collected(kernel, catalog.cuda.OPERATIONS) == {("runtime", "cudaMalloc"): 2, ("driver", "cuMemAlloc"): 1}
 
     def test_durations_are_a_histogram_with_its_sum(self) -> None:
         """Two calls of 2 ns and one of 3: slots 8 and 13."""
         kernel = kernel_with_process()
         kernel.call(1, "cudaMalloc", durations_ns=[2, 2, 3])
-        total = collected(kernel, catalog.CUDA_OPERATION_DURATION)["runtime", "cudaMalloc"]
+        total = collected(kernel, catalog.cuda.OPERATION_DURATION)["runtime", "cudaMalloc"]
 
         assert isinstance(total, HistogramTotal)
         assert (total.counts[8], total.counts[13], sum(total.counts), total.sum_ns) == (2, 1, 3, 7)
@@ -48,7 +48,7 @@ class TestOperations:
         kernel = kernel_with_process()
         kernel.call(1, "cudaMalloc", durations_ns=[2, 3])
         kernel.slowest(1, "cudaMalloc", duration_ns=3, ended_ns=47, tid=4031, tgid=4026)
-        total = collected(kernel, catalog.CUDA_OPERATION_DURATION)["runtime", "cudaMalloc"]
+        total = collected(kernel, catalog.cuda.OPERATION_DURATION)["runtime", "cudaMalloc"]
 
         assert isinstance(total, HistogramTotal)
         assert total.exemplar == Call(tid=4031, duration_ns=3, ended_ns=47, tgid=4026)
@@ -58,8 +58,8 @@ class TestOperations:
         kernel = kernel_with_process()
         kernel.call(1, "cuMemAlloc", untimed=4)
 
-        assert collected(kernel, catalog.CUDA_OPERATIONS) == {("driver", "cuMemAlloc"): 4}
-        assert collected(kernel, catalog.CUDA_OPERATION_DURATION) == {}
+        assert collected(kernel, catalog.cuda.OPERATIONS) == {("driver", "cuMemAlloc"): 4}
+        assert collected(kernel, catalog.cuda.OPERATION_DURATION) == {}
 
     def test_nccl_s_calls_are_left_out(self) -> None:
         """They have a collector of their own."""
@@ -85,7 +85,7 @@ class TestErrors:
         kernel = kernel_with_process()
         kernel.error(1, "cudaMalloc", code=2, count=3)
 
-        assert collected(kernel, catalog.CUDA_OPERATION_ERRORS) == {("runtime", "cudaMalloc", "2"): 3}
+        assert collected(kernel, catalog.cuda.OPERATION_ERRORS) == {("runtime", "cudaMalloc", "2"): 3}
 
     def test_codes_no_library_defines_are_other(self) -> None:
         """Stray return values make no new series: 999 is the last code."""
@@ -93,7 +93,7 @@ class TestErrors:
         for code in (999, 1000, -1, 2**31 - 1):
             kernel.error(1, "cudaFree", code=code)
 
-        assert collected(kernel, catalog.CUDA_OPERATION_ERRORS) == {
+        assert collected(kernel, catalog.cuda.OPERATION_ERRORS) == {
             ("runtime", "cudaFree", "999"): 1,
             ("runtime", "cudaFree", "other"): 3,
         }

@@ -57,7 +57,7 @@ class TestTotals:
         """It copies its loss to the host, and has steps of its own."""
         engines.update({2: "pytorch"}, 1_050 * MS)
 
-        assert engines.totals() == {2: {Series(catalog.ENGINE_INFO, ("pytorch",)): 1}}
+        assert engines.totals() == {2: {Series(catalog.engine.INFO, ("pytorch",)): 1}}
 
     def test_unknown_program_tells_nothing(self, engines: Engines) -> None:
         """Whatever it copies."""

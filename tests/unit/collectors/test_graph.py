@@ -34,14 +34,14 @@ class TestGraphs:
 
         assert graph.collect(Tables(kernel.maps).read()) == {
             1: {
-                Series(catalog.GRAPH_CAPTURES, ("captured",)): 4,
-                Series(catalog.GRAPH_CAPTURES, ("failed",)): 1,
-                Series(catalog.GRAPH_OPEN_CAPTURES, ()): 2,
-                Series(catalog.GRAPH_CAPTURE_TIME, ()): 3_000,
-                Series(catalog.GRAPH_INSTANTIATIONS, ()): 4,
-                Series(catalog.GRAPH_INSTANTIATION_TIME, ()): 900,
-                Series(catalog.GRAPH_LAUNCHES, ()): 40,
-                Series(catalog.GRAPH_NEVER_LAUNCHED, ()): 1,
+                Series(catalog.graph.CAPTURES, ("captured",)): 4,
+                Series(catalog.graph.CAPTURES, ("failed",)): 1,
+                Series(catalog.graph.OPEN_CAPTURES, ()): 2,
+                Series(catalog.graph.CAPTURE_TIME, ()): 3_000,
+                Series(catalog.graph.INSTANTIATIONS, ()): 4,
+                Series(catalog.graph.INSTANTIATION_TIME, ()): 900,
+                Series(catalog.graph.LAUNCHES, ()): 40,
+                Series(catalog.graph.NEVER_LAUNCHED, ()): 1,
             }
         }
 

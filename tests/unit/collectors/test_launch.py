@@ -22,8 +22,8 @@ class TestKernels:
 
         assert launch.collect(Tables(kernel.maps).read()) == {
             1: {
-                Series(catalog.KERNEL_LAUNCHES, ("direct",)): 17,
-                Series(catalog.KERNEL_LAUNCHES, ("graph",)): 120,
+                Series(catalog.launch.LAUNCHES, ("direct",)): 17,
+                Series(catalog.launch.LAUNCHES, ("graph",)): 120,
             }
         }
 
@@ -57,8 +57,8 @@ class TestSizes:
 
         assert launch.collect(Tables(kernel.maps).read()) == {
             1: {
-                Series(catalog.KERNEL_SIZES, ("1", "32")): 3,
-                Series(catalog.KERNEL_SIZES, ("64", "256")): 4,
-                Series(catalog.KERNEL_SIZES, ("+Inf", "+Inf")): 5,
+                Series(catalog.launch.SIZES, ("1", "32")): 3,
+                Series(catalog.launch.SIZES, ("64", "256")): 4,
+                Series(catalog.launch.SIZES, ("+Inf", "+Inf")): 5,
             }
         }

@@ -25,7 +25,7 @@ class TestDirections:
         kernel = FakeTables()
         kernel.process(1, copied_bytes={direction: 10 + direction for direction in Copy})
 
-        assert collected(kernel, catalog.CUDA_MEMCPY_BYTES) == {
+        assert collected(kernel, catalog.memcpy.BYTES) == {
             ("h2h",): 10,
             ("h2d",): 11,
             ("d2h",): 12,
@@ -39,7 +39,7 @@ class TestDirections:
         kernel = FakeTables()
         kernel.process(1, copied_bytes={Copy.HOST_TO_DEVICE: 64})
 
-        assert collected(kernel, catalog.CUDA_MEMCPY_BYTES) == {("h2d",): 64}
+        assert collected(kernel, catalog.memcpy.BYTES) == {("h2d",): 64}
 
 
 class TestHostMemory:
@@ -53,11 +53,11 @@ class TestHostMemory:
         kernel.copied(1, Copy.DEVICE_TO_HOST, pageable, copies=3, copied_bytes=300, total_ns=9_000_000)
         kernel.copied(1, Copy.HOST_TO_DEVICE, pinned, copies=5, copied_bytes=50, total_ns=700, is_blocking=False)
 
-        assert collected(kernel, catalog.MEMCPY_HOST_BYTES) == {
+        assert collected(kernel, catalog.memcpy.HOST_BYTES) == {
             ("d2h", "pageable", "true"): 300,
             ("h2d", "pinned", "false"): 50,
         }
-        assert collected(kernel, catalog.MEMCPY_HOST_TIME) == {
+        assert collected(kernel, catalog.memcpy.HOST_TIME) == {
             ("d2h", "pageable", "true"): 9_000_000,
             ("h2d", "pinned", "false"): 700,
         }

@@ -78,19 +78,19 @@ class TestGroups:
         kernel.memory_group(7, path=("c",), reclaims_ns=[1, 1], reclaimed_pages=2)
         kernel.memory_group(8, path=("c", "init.scope"), reclaims_ns=[1], reclaimed_pages=3, oom_kills=1)
         totals = made(kernel).collect(1, [])
-        reclaims = of(totals, catalog.MEMORY_RECLAIM_DURATION)
+        reclaims = of(totals, catalog.memory.RECLAIM_DURATION)
 
         assert isinstance(reclaims, HistogramTotal)
         assert (reclaims.counts.total, reclaims.sum_ns) == (3, 3)
-        assert of(totals, catalog.MEMORY_RECLAIMED) == 5 * PAGESIZE
-        assert of(totals, catalog.MEMORY_OOM_KILLS) == 1
+        assert of(totals, catalog.memory.RECLAIMED) == 5 * PAGESIZE
+        assert of(totals, catalog.memory.OOM_KILLS) == 1
 
     def test_what_is_in_no_container_is_the_machine_s(self) -> None:
         """The root's name is empty."""
         kernel = FakeTables()
         kernel.memory_group(1, path=(), oom_kills=2)
 
-        assert of(made(kernel).collect(1, []), catalog.MEMORY_OOM_KILLS, MACHINE) == 2
+        assert of(made(kernel).collect(1, []), catalog.memory.OOM_KILLS, MACHINE) == 2
 
     def test_row_of_a_group_that_is_gone_is_deleted_and_its_totals_stay(self) -> None:
         """It is looked for when its row has been there before: a new one may not have been found yet."""
@@ -103,7 +103,7 @@ class TestGroups:
         memory.collect(2, [])
 
         assert (rows_before, len(kernel.maps["memory_groups"].rows)) == (1, 0)
-        assert of(memory.collect(3, []), catalog.MEMORY_OOM_KILLS) == 3
+        assert of(memory.collect(3, []), catalog.memory.OOM_KILLS) == 3
         assert memory.resets == 0
 
     def test_a_row_that_comes_again_is_another_one(self) -> None:
@@ -115,7 +115,7 @@ class TestGroups:
         memory.collect(2, [])
         kernel.memory_group(7, path=("c",), oom_kills=1)
 
-        assert of(memory.collect(3, []), catalog.MEMORY_OOM_KILLS) == 2
+        assert of(memory.collect(3, []), catalog.memory.OOM_KILLS) == 2
         assert memory.resets == 0
 
     def test_a_count_that_goes_back_takes_nothing_back(self) -> None:
@@ -126,14 +126,14 @@ class TestGroups:
         memory.collect(1, [])
         kernel.memory_group(7, path=("c",), oom_kills=1)
 
-        assert of(memory.collect(2, []), catalog.MEMORY_OOM_KILLS) == 4
+        assert of(memory.collect(2, []), catalog.memory.OOM_KILLS) == 4
         assert memory.resets == 1
 
     def test_first_kill_of_a_job_s_container_is_one_more_than_none(self) -> None:
         """A series that begins with 1 has not grown."""
         groups = FakeGroups(by_tgid={10: "/c"})
 
-        assert of(made(FakeTables(), groups=groups).collect(1, [traced(10)]), catalog.MEMORY_OOM_KILLS) == 0
+        assert of(made(FakeTables(), groups=groups).collect(1, [traced(10)]), catalog.memory.OOM_KILLS) == 0
 
 
 class TestContainers:
@@ -143,20 +143,20 @@ class TestContainers:
         """`total_` holds the groups in it as well."""
         groups = FakeGroups(1, {("/c", "memory.stat"): "pgmajfault 3\ntotal_pgmajfault 23\n"}, {10: "/c"})
 
-        assert of(made(groups=groups).collect(1, [traced(10)]), catalog.MEMORY_MAJOR_FAULTS) == 23
+        assert of(made(groups=groups).collect(1, [traced(10)]), catalog.memory.MAJOR_FAULTS) == 23
 
     def test_major_faults_of_version_2(self) -> None:
         """They hold the groups in it anyway."""
         groups = FakeGroups(2, {("/c", "memory.stat"): "anon 1\npgmajfault 23\n"}, {10: "/c"})
 
-        assert of(made(groups=groups).collect(1, [traced(10)]), catalog.MEMORY_MAJOR_FAULTS) == 23
+        assert of(made(groups=groups).collect(1, [traced(10)]), catalog.memory.MAJOR_FAULTS) == 23
 
     def test_a_group_within_another_one_is_not_counted_twice(self) -> None:
         """Both have traced processes of the same container."""
         files = {("/c", "memory.stat"): "pgmajfault 23", ("/c/a", "memory.stat"): "pgmajfault 20"}
         groups = FakeGroups(2, files, {10: "/c", 11: "/c/a"})
 
-        assert of(made(groups=groups).collect(1, [traced(10), traced(11)]), catalog.MEMORY_MAJOR_FAULTS) == 23
+        assert of(made(groups=groups).collect(1, [traced(10), traced(11)]), catalog.memory.MAJOR_FAULTS) == 23
 
     def test_the_smallest_limit_on_the_way_up_holds(self) -> None:
         """The pod's, here."""
@@ -167,14 +167,14 @@ class TestContainers:
         }
         totals = made(groups=FakeGroups(2, files, {10: "/pod/c"})).collect(1, [traced(10)])
 
-        assert (of(totals, catalog.MEMORY_USED), of(totals, catalog.MEMORY_LIMIT)) == (100, 500)
+        assert (of(totals, catalog.memory.USED), of(totals, catalog.memory.LIMIT)) == (100, 500)
 
     def test_version_1_tells_no_limit_as_a_large_number(self) -> None:
         """Of pages."""
         files = {("/c", "memory.usage_in_bytes"): "100", ("/c", "memory.limit_in_bytes"): "9223372036854771712"}
         totals = made(groups=FakeGroups(1, files, {10: "/c"})).collect(1, [traced(10)])
 
-        assert (of(totals, catalog.MEMORY_USED), of(totals, catalog.MEMORY_LIMIT)) == (100, None)
+        assert (of(totals, catalog.memory.USED), of(totals, catalog.memory.LIMIT)) == (100, None)
 
     def test_a_group_that_vanishes_between_two_reads_is_left_out(self) -> None:
         """Its counts stay as they were."""
@@ -183,7 +183,7 @@ class TestContainers:
         memory.collect(1, [traced(10)])
         groups.files.clear()
 
-        assert of(memory.collect(2, [traced(10)]), catalog.MEMORY_MAJOR_FAULTS) == 23
+        assert of(memory.collect(2, [traced(10)]), catalog.memory.MAJOR_FAULTS) == 23
 
 
 class TestSwap:
@@ -194,14 +194,14 @@ class TestSwap:
         swap = FakeSwap({10: KIB, 11: 2 * KIB})
         totals = made(swap=swap).collect(1, [traced(10), traced(11)])
 
-        assert of(totals, catalog.MEMORY_SWAP, Identity("n", rank="0", container="c")) == 3 * KIB
+        assert of(totals, catalog.memory.SWAP, Identity("n", rank="0", container="c")) == 3 * KIB
 
     def test_without_swap_nobody_is_looked_at(self) -> None:
         """And nothing is told."""
         swap = FakeSwap({10: 0}, is_there=False)
         totals = made(swap=swap).collect(1, [traced(10)])
 
-        assert of(totals, catalog.MEMORY_SWAP, Identity("n", rank="0", container="c")) is None
+        assert of(totals, catalog.memory.SWAP, Identity("n", rank="0", container="c")) is None
         assert swap.asked == []
 
     def test_one_that_has_ended_and_one_out_of_sight_are_left_out(self) -> None:
@@ -209,7 +209,7 @@ class TestSwap:
         swap = FakeSwap({10: KIB})
         totals = made(swap=swap).collect(1, [traced(10), traced(11), traced(0)])
 
-        assert of(totals, catalog.MEMORY_SWAP, Identity("n", rank="0", container="c")) == KIB
+        assert of(totals, catalog.memory.SWAP, Identity("n", rank="0", container="c")) == KIB
         assert swap.asked == [10, 11]
 
     def test_no_more_than_256_are_read(self) -> None:
@@ -230,7 +230,7 @@ class TestPages:
         kernel.page_allocations(11, 3)
         totals = made(kernel).collect(1, [traced(10), traced(11)])
 
-        assert of(totals, catalog.MEMORY_PAGE_ALLOCATED, Identity("n", rank="0", container="c")) == 23 * PAGESIZE
+        assert of(totals, catalog.memory.PAGE_ALLOCATED, Identity("n", rank="0", container="c")) == 23 * PAGESIZE
 
     def test_what_came_up_to_the_end_of_a_process_is_told(self) -> None:
         """Then its row is deleted."""
@@ -242,7 +242,7 @@ class TestPages:
         found = [memory.collect(now, []) for now in (2, 3, 4)]
 
         rank = Identity("n", rank="0", container="c")
-        assert [of(totals, catalog.MEMORY_PAGE_ALLOCATED, rank) for totals in found] == [23 * PAGESIZE] * 3
+        assert [of(totals, catalog.memory.PAGE_ALLOCATED, rank) for totals in found] == [23 * PAGESIZE] * 3
         assert kernel.maps["page_allocations"].rows == {}
 
     def test_one_that_has_no_name_yet_is_told_when_it_has_one(self) -> None:
@@ -253,5 +253,5 @@ class TestPages:
 
         assert memory.collect(1, []) == {}
         assert (
-            of(memory.collect(2, [traced(10)]), catalog.MEMORY_PAGE_ALLOCATED, Identity("n", "0", "c")) == 23 * PAGESIZE
+            of(memory.collect(2, [traced(10)]), catalog.memory.PAGE_ALLOCATED, Identity("n", "0", "c")) == 23 * PAGESIZE
         )

@@ -26,7 +26,7 @@ class TestOperations:
         kernel = FakeTables()
         kernel.call(1, "ncclAllReduce", durations_ns=[2, 3], communicator=1)
         kernel.call(1, "ncclAllReduce", durations_ns=[2], communicator=2)
-        found = collected(kernel, catalog.NCCL_OPERATION_DURATION)
+        found = collected(kernel, catalog.nccl.OPERATION_DURATION)
 
         assert [*found] == [("ncclAllReduce", "0"), ("ncclAllReduce", "1")]
         total = found["ncclAllReduce", "0"]
@@ -39,7 +39,7 @@ class TestOperations:
         for communicator in (1, 2):
             kernel.call(1, "ncclAllReduce", durations_ns=[2, 3], communicator=communicator)
         kernel.slowest(1, "ncclAllReduce", duration_ns=3, ended_ns=47, tid=4031, tgid=4026, communicator=2)
-        totals = collected(kernel, catalog.NCCL_OPERATION_DURATION).values()
+        totals = collected(kernel, catalog.nccl.OPERATION_DURATION).values()
 
         assert [total.exemplar for total in totals if isinstance(total, HistogramTotal)] == [
             None,
@@ -51,15 +51,15 @@ class TestOperations:
         kernel = FakeTables()
         kernel.call(1, "ncclAllGather", durations_ns=[2], moved_bytes=4096, communicator=1)
 
-        assert collected(kernel, catalog.NCCL_OPERATION_BYTES) == {("ncclAllGather", "0"): 4096}
+        assert collected(kernel, catalog.nccl.OPERATION_BYTES) == {("ncclAllGather", "0"): 4096}
 
     def test_operation_that_moves_nothing_has_no_bytes(self) -> None:
         """ncclGroupEnd; its communicator is empty, since it works on all of them."""
         kernel = FakeTables()
         kernel.call(1, "ncclGroupEnd", durations_ns=[2])
 
-        assert collected(kernel, catalog.NCCL_OPERATION_BYTES) == {}
-        assert [*collected(kernel, catalog.NCCL_OPERATION_DURATION)] == [("ncclGroupEnd", "")]
+        assert collected(kernel, catalog.nccl.OPERATION_BYTES) == {}
+        assert [*collected(kernel, catalog.nccl.OPERATION_DURATION)] == [("ncclGroupEnd", "")]
 
     def test_errors_are_by_operation_and_code(self) -> None:
         """Beyond the largest code CUDA and NCCL define they are `other`."""
@@ -68,7 +68,7 @@ class TestOperations:
         kernel.error(1, "ncclAllReduce", code=5000)
         kernel.error(1, "ncclAllReduce", code=-5)
 
-        assert collected(kernel, catalog.NCCL_OPERATION_ERRORS) == {
+        assert collected(kernel, catalog.nccl.OPERATION_ERRORS) == {
             ("ncclAllReduce", "2"): 3,
             ("ncclAllReduce", "other"): 2,
         }
@@ -96,28 +96,28 @@ class TestCommunicators:
         kernel = FakeTables()
         kernel.communicator(1, digest=0xABC, rank=3, ranks=8, ordinal=1)
 
-        assert collected(kernel, catalog.NCCL_COMMUNICATOR_INFO) == {("0", "0000000000000abc", "3", "8"): 1}
+        assert collected(kernel, catalog.nccl.COMMUNICATOR_INFO) == {("0", "0000000000000abc", "3", "8"): 1}
 
     def test_rank_0_is_a_rank(self) -> None:
         """Not an unknown one."""
         kernel = FakeTables()
         kernel.communicator(1, digest=1, rank=0, ranks=2, ordinal=1)
 
-        assert collected(kernel, catalog.NCCL_COMMUNICATOR_INFO) == {("0", "0000000000000001", "0", "2"): 1}
+        assert collected(kernel, catalog.nccl.COMMUNICATOR_INFO) == {("0", "0000000000000001", "0", "2"): 1}
 
     def test_communicator_whose_making_was_not_seen_has_empty_labels(self) -> None:
         """Not a rank of -1 in a communicator of 0."""
         kernel = FakeTables()
         kernel.communicator(1, digest=0, rank=-1, ranks=0, ordinal=1)
 
-        assert collected(kernel, catalog.NCCL_COMMUNICATOR_INFO) == {("0", "", "", ""): 1}
+        assert collected(kernel, catalog.nccl.COMMUNICATOR_INFO) == {("0", "", "", ""): 1}
 
     def test_seventeenth_communicator_has_no_info(self) -> None:
         """`other` is many."""
         kernel = FakeTables()
         kernel.communicator(1, ordinal=17)
 
-        assert collected(kernel, catalog.NCCL_COMMUNICATOR_INFO) == {}
+        assert collected(kernel, catalog.nccl.COMMUNICATOR_INFO) == {}
 
 
 class TestProgress:
@@ -129,8 +129,8 @@ class TestProgress:
         kernel.progress(1, communicator=1, enqueued=23, completed=22)
         kernel.progress(1, communicator=2, enqueued=5)
 
-        assert collected(kernel, catalog.NCCL_ENQUEUED) == {("0",): 23, ("1",): 5}
-        assert collected(kernel, catalog.NCCL_COMPLETED) == {("0",): 22, ("1",): 0}
+        assert collected(kernel, catalog.nccl.ENQUEUED) == {("0",): 23, ("1",): 5}
+        assert collected(kernel, catalog.nccl.COMPLETED) == {("0",): 22, ("1",): 0}
 
     def test_lag_is_in_nanoseconds_until_the_ledger(self) -> None:
         """A rank that is always first has 0 of it."""
@@ -138,16 +138,16 @@ class TestProgress:
         kernel.progress(1, enqueued=2, collectives=2, lag_ns=50_000_000, late_arrivals=1)
         kernel.progress(2, enqueued=2, collectives=2)
 
-        assert collected(kernel, catalog.NCCL_ARRIVAL_LAG) == {("0",): 50_000_000}
-        assert collected(kernel, catalog.NCCL_ARRIVAL_LAG, process=2) == {("0",): 0}
+        assert collected(kernel, catalog.nccl.ARRIVAL_LAG) == {("0",): 50_000_000}
+        assert collected(kernel, catalog.nccl.ARRIVAL_LAG, process=2) == {("0",): 0}
 
     def test_communicators_that_share_a_label_are_only_counted(self) -> None:
         """The seventeenth and all later ones: one being done says nothing of the others."""
         kernel = FakeTables()
         kernel.progress(1, communicator=17, enqueued=9, completed=8, lag_ns=7)
 
-        assert collected(kernel, catalog.NCCL_ENQUEUED) == {("other",): 9}
-        assert collected(kernel, catalog.NCCL_COMPLETED) == collected(kernel, catalog.NCCL_ARRIVAL_LAG) == {}
+        assert collected(kernel, catalog.nccl.ENQUEUED) == {("other",): 9}
+        assert collected(kernel, catalog.nccl.COMPLETED) == collected(kernel, catalog.nccl.ARRIVAL_LAG) == {}
 
     def test_completed_is_unknown_without_cuda_s_programs(self) -> None:
         """They are what sees it: 0 would look like a hang."""
@@ -155,15 +155,15 @@ class TestProgress:
         kernel.progress(1, enqueued=23)
         del kernel.maps["allocations"]
 
-        assert collected(kernel, catalog.NCCL_ENQUEUED) == {("0",): 23}
-        assert collected(kernel, catalog.NCCL_COMPLETED) == {}
+        assert collected(kernel, catalog.nccl.ENQUEUED) == {("0",): 23}
+        assert collected(kernel, catalog.nccl.COMPLETED) == {}
 
     def test_waits_are_a_histogram_by_communicator(self) -> None:
         """With the slowest as exemplar; 2 ns are in slot 8, 3 ns in slot 13."""
         kernel = FakeTables()
         kernel.call(1, NCCL_WAIT, durations_ns=[2, 3, 3], communicator=2)
         kernel.slowest(1, NCCL_WAIT, duration_ns=3, ended_ns=47, tid=4031, tgid=4026, communicator=2)
-        found = collected(kernel, catalog.NCCL_WAIT)
+        found = collected(kernel, catalog.nccl.WAIT)
 
         total = found["1",]
         assert isinstance(total, HistogramTotal)
@@ -177,4 +177,4 @@ class TestProgress:
         kernel.call(1, NCCL_WAIT, durations_ns=[2], communicator=1)
         totals = nccl.collect(Tables(kernel.maps).read())
 
-        assert [series.metric for series in totals[1]] == [catalog.NCCL_WAIT]
+        assert [series.metric for series in totals[1]] == [catalog.nccl.WAIT]

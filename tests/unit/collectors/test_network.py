@@ -107,36 +107,36 @@ class TestRetransmits:
         machine.sent_again(5, family=IpFamily.IPV6)
         machine.sent_again(9, group=1)
 
-        assert machine.collected(catalog.NETWORK_RETRANSMITS, CONTAINER) == {
+        assert machine.collected(catalog.network.RETRANSMITS, CONTAINER) == {
             ("ipv4", "data"): 20,
             ("ipv4", "handshake"): 3,
             ("ipv6", "data"): 5,
             ("ipv6", "handshake"): 0,
         }
-        assert machine.collected(catalog.NETWORK_RETRANSMITS, MACHINE)["ipv4", "data"] == 9
+        assert machine.collected(catalog.network.RETRANSMITS, MACHINE)["ipv4", "data"] == 9
 
     def test_row_of_a_group_that_is_gone_is_deleted_when_it_stands_still(self, machine: Machine) -> None:
         """What it had stays counted."""
         machine.sent_again(23)
         machine.groups.gone.add(7)
-        machine.collected(catalog.NETWORK_RETRANSMITS, CONTAINER)
+        machine.collected(catalog.network.RETRANSMITS, CONTAINER)
         machine.sent_again(24)
-        machine.collected(catalog.NETWORK_RETRANSMITS, CONTAINER)
+        machine.collected(catalog.network.RETRANSMITS, CONTAINER)
 
         assert len(machine.table.rows) == 1
-        assert machine.collected(catalog.NETWORK_RETRANSMITS, CONTAINER)["ipv4", "data"] == 24
+        assert machine.collected(catalog.network.RETRANSMITS, CONTAINER)["ipv4", "data"] == 24
         assert machine.table.rows == {}
-        assert machine.collected(catalog.NETWORK_RETRANSMITS, CONTAINER)["ipv4", "data"] == 24
+        assert machine.collected(catalog.network.RETRANSMITS, CONTAINER)["ipv4", "data"] == 24
 
     def test_sockets_that_outlive_their_group_are_counted_on(self, machine: Machine) -> None:
         """The row comes again and counts from 0; that is no reset."""
         machine.sent_again(23)
         machine.groups.gone.add(7)
         for _ in range(3):
-            machine.collected(catalog.NETWORK_RETRANSMITS, CONTAINER)
+            machine.collected(catalog.network.RETRANSMITS, CONTAINER)
         machine.sent_again(2)
 
-        assert machine.collected(catalog.NETWORK_RETRANSMITS, CONTAINER)["ipv4", "data"] == 25
+        assert machine.collected(catalog.network.RETRANSMITS, CONTAINER)["ipv4", "data"] == 25
         assert machine.network.resets == 0
 
     def test_nothing_is_read_twice_within_a_second(self, machine: Machine) -> None:
@@ -176,32 +176,32 @@ class TestSockets:
     def test_segments_of_sockets_that_come_and_go_add_up(self, machine: Machine) -> None:
         """100 of the first, 7 of the second after the first has been closed, and 3 more."""
         machine.sockets = {1: [a_socket(1, sent=(100, 2))]}
-        machine.collected(catalog.NETWORK_SOCKETS, RANK)
+        machine.collected(catalog.network.SOCKETS, RANK)
         machine.sockets = {1: [a_socket(2, sent=(7, 1))]}
-        machine.collected(catalog.NETWORK_SOCKETS, RANK)
+        machine.collected(catalog.network.SOCKETS, RANK)
         machine.sockets = {1: [a_socket(2, sent=(10, 1))]}
 
-        assert machine.collected(catalog.NETWORK_SOCKET_SEGMENTS, RANK) == {("https",): 110}
-        assert machine.collected(catalog.NETWORK_SOCKET_RETRANSMITS, RANK) == {("https",): 3}
+        assert machine.collected(catalog.network.SOCKET_SEGMENTS, RANK) == {("https",): 110}
+        assert machine.collected(catalog.network.SOCKET_RETRANSMITS, RANK) == {("https",): 3}
 
     def test_what_was_sent_stays_when_no_socket_is_left(self, machine: Machine) -> None:
         """Levels do not."""
         machine.sockets = {1: [a_socket()]}
-        machine.collected(catalog.NETWORK_SOCKETS, RANK)
+        machine.collected(catalog.network.SOCKETS, RANK)
         machine.sockets = {}
 
-        assert machine.collected(catalog.NETWORK_SOCKET_SEGMENTS, RANK) == {("https",): 100}
-        assert machine.collected(catalog.NETWORK_SOCKETS, RANK) == {}
+        assert machine.collected(catalog.network.SOCKET_SEGMENTS, RANK) == {("https",): 100}
+        assert machine.collected(catalog.network.SOCKETS, RANK) == {}
 
     def test_socket_that_a_late_dump_left_out_is_not_counted_twice(self, machine: Machine) -> None:
         """It is not known to be closed."""
         machine.sockets = {1: [a_socket(sent=(100, 0))]}
-        machine.collected(catalog.NETWORK_SOCKETS, RANK)
+        machine.collected(catalog.network.SOCKETS, RANK)
         machine.sockets, machine.is_whole = {}, False
-        machine.collected(catalog.NETWORK_SOCKETS, RANK)
+        machine.collected(catalog.network.SOCKETS, RANK)
         machine.sockets, machine.is_whole = {1: [a_socket(sent=(110, 0))]}, True
 
-        assert machine.collected(catalog.NETWORK_SOCKET_SEGMENTS, RANK) == {("https",): 110}
+        assert machine.collected(catalog.network.SOCKET_SEGMENTS, RANK) == {("https",): 110}
 
     def test_longest_round_trip_and_smallest_window_are_told(self, machine: Machine) -> None:
         """Of those that have measured one."""
@@ -209,22 +209,22 @@ class TestSockets:
             1: [a_socket(1, rtt_ns=3_000_000, window=40), a_socket(2, window=4), a_socket(3, rtt_ns=0, window=1)]
         }
 
-        assert machine.collected(catalog.NETWORK_SOCKET_ROUND_TRIP, RANK) == {("https",): 3_000_000}
-        assert machine.collected(catalog.NETWORK_SOCKET_WINDOW, RANK) == {("https",): 4}
-        assert machine.collected(catalog.NETWORK_SOCKETS, RANK) == {("https",): 3}
+        assert machine.collected(catalog.network.SOCKET_ROUND_TRIP, RANK) == {("https",): 3_000_000}
+        assert machine.collected(catalog.network.SOCKET_WINDOW, RANK) == {("https",): 4}
+        assert machine.collected(catalog.network.SOCKETS, RANK) == {("https",): 3}
 
     def test_socket_that_two_processes_have_is_one(self, machine: Machine) -> None:
         """The first one's."""
         machine.sockets = {1: [a_socket()], 2: [a_socket()]}
 
-        assert machine.collected(catalog.NETWORK_SOCKETS, RANK) == {("https",): 1}
-        assert machine.collected(catalog.NETWORK_SOCKETS, RANK_1) == {}
+        assert machine.collected(catalog.network.SOCKETS, RANK) == {("https",): 1}
+        assert machine.collected(catalog.network.SOCKETS, RANK_1) == {}
 
     def test_processes_that_were_not_read_are_counted(self, machine: Machine) -> None:
         """By reason."""
         machine.unread = {"namespace": 5}
 
-        assert machine.collected(catalog.NETWORK_UNREAD, MACHINE) == {("namespace",): 5}
+        assert machine.collected(catalog.network.UNREAD, MACHINE) == {("namespace",): 5}
 
 
 class TestInterfaces:
@@ -235,34 +235,34 @@ class TestInterfaces:
         machine.links = [Link(2, "eth0", "", 1, 2, 3, 4)]
         machine.queues = [Queue(2, 0, "fq_codel", False, 5), Queue(2, 1, "clsact", True, 6)]
 
-        assert machine.collected(catalog.NETWORK_INTERFACE_DROPS, MACHINE) == {
+        assert machine.collected(catalog.network.INTERFACE_DROPS, MACHINE) == {
             ("eth0", "received"): 1,
             ("eth0", "sent"): 2,
         }
-        assert machine.collected(catalog.NETWORK_INTERFACE_ERRORS, MACHINE) == {
+        assert machine.collected(catalog.network.INTERFACE_ERRORS, MACHINE) == {
             ("eth0", "received"): 3,
             ("eth0", "sent"): 4,
         }
-        assert machine.collected(catalog.NETWORK_QUEUE_DROPS, MACHINE) == {("eth0", "received"): 6, ("eth0", "sent"): 5}
+        assert machine.collected(catalog.network.QUEUE_DROPS, MACHINE) == {("eth0", "received"): 6, ("eth0", "sent"): 5}
 
     def test_count_that_goes_back_is_a_reset_and_no_negative_rate(self, machine: Machine) -> None:
         """A driver that was loaded anew: 10, and then 3 more."""
         machine.links = [Link(2, "eth0", "", 10, 0, 0, 0)]
-        machine.collected(catalog.NETWORK_INTERFACE_DROPS, MACHINE)
+        machine.collected(catalog.network.INTERFACE_DROPS, MACHINE)
         machine.links = [Link(2, "eth0", "", 3, 0, 0, 0)]
 
-        assert machine.collected(catalog.NETWORK_INTERFACE_DROPS, MACHINE)["eth0", "received"] == 13
+        assert machine.collected(catalog.network.INTERFACE_DROPS, MACHINE)["eth0", "received"] == 13
         assert machine.network.resets == 1
 
     def test_interface_that_is_gone_keeps_what_it_dropped(self, machine: Machine) -> None:
         """One of the same name that comes later, with another number, adds to it."""
         machine.links = [Link(2, "bond0", "bond", 10, 0, 0, 0)]
-        machine.collected(catalog.NETWORK_INTERFACE_DROPS, MACHINE)
+        machine.collected(catalog.network.INTERFACE_DROPS, MACHINE)
         machine.links = []
-        machine.collected(catalog.NETWORK_INTERFACE_DROPS, MACHINE)
+        machine.collected(catalog.network.INTERFACE_DROPS, MACHINE)
         machine.links = [Link(9, "bond0", "bond", 4, 0, 0, 0)]
 
-        assert machine.collected(catalog.NETWORK_INTERFACE_DROPS, MACHINE)["bond0", "received"] == 14
+        assert machine.collected(catalog.network.INTERFACE_DROPS, MACHINE)["bond0", "received"] == 14
         assert machine.network.resets == 0
 
     def test_interfaces_of_containers_are_other(self, machine: Machine) -> None:
@@ -272,7 +272,7 @@ class TestInterfaces:
             Link(4, "veth2", "veth", 2, 0, 0, 0),
             Link(5, "eth0", "veth", 4, 0, 0, 0),
         ]
-        found = machine.collected(catalog.NETWORK_INTERFACE_DROPS, MACHINE)
+        found = machine.collected(catalog.network.INTERFACE_DROPS, MACHINE)
 
         assert {labels: total for labels, total in found.items() if total} == {
             ("other", "received"): 3,
@@ -283,9 +283,9 @@ class TestInterfaces:
         """Also where others have gone meanwhile; devices come first."""
         machine.links = [Link(1, "bond9", "bond", 0, 0, 0, 0)]
         machine.links += [Link(10 + n, f"eth{n}", "", 1, 0, 0, 0) for n in range(MAX_INTERFACES)]
-        first = machine.collected(catalog.NETWORK_INTERFACE_DROPS, MACHINE)
+        first = machine.collected(catalog.network.INTERFACE_DROPS, MACHINE)
         machine.links = [Link(99, "ib0", "", 7, 0, 0, 0)]
-        then = machine.collected(catalog.NETWORK_INTERFACE_DROPS, MACHINE)
+        then = machine.collected(catalog.network.INTERFACE_DROPS, MACHINE)
 
         assert {name for name, _ in first} == {*(f"eth{n}" for n in range(MAX_INTERFACES)), "other"}
         assert {name for name, _ in then} == {name for name, _ in first}
@@ -300,8 +300,8 @@ class TestAbsence:
         machine.absent = True
         machine.sent_again(23)
 
-        assert machine.collected(catalog.NETWORK_RETRANSMITS, CONTAINER)["ipv4", "data"] == 23
-        assert machine.collected(catalog.NETWORK_SOCKETS, RANK) == {}
+        assert machine.collected(catalog.network.RETRANSMITS, CONTAINER)["ipv4", "data"] == 23
+        assert machine.collected(catalog.network.SOCKETS, RANK) == {}
 
     def test_without_the_program_the_rest_is_told(self) -> None:
         """Its table is not there."""
@@ -309,5 +309,5 @@ class TestAbsence:
         machine.links = [Link(2, "eth0", "", 1, 0, 0, 0)]
         machine.network = Network(machine.groups, TTL_NS, None, machine._sockets, machine._interfaces)
 
-        assert machine.collected(catalog.NETWORK_RETRANSMITS, CONTAINER) == {}
-        assert machine.collected(catalog.NETWORK_INTERFACE_DROPS, MACHINE)["eth0", "received"] == 1
+        assert machine.collected(catalog.network.RETRANSMITS, CONTAINER) == {}
+        assert machine.collected(catalog.network.INTERFACE_DROPS, MACHINE)["eth0", "received"] == 1

@@ -44,11 +44,11 @@ class TestTotals:
 
         assert totals == {
             1: {
-                Series(catalog.PROCESS_STARTS, ()): 1,
-                Series(catalog.PROCESS_FORKS, ("process",)): 2,
-                Series(catalog.PROCESS_FORKS, ("thread",)): 5,
-                Series(catalog.PROCESS_EXITS, ("worker", "ok", "0")): 1,
-                Series(catalog.PROCESS_EXITS, ("worker", "oom_killed", "SIGKILL")): 1,
+                Series(catalog.process.STARTS, ()): 1,
+                Series(catalog.process.FORKS, ("process",)): 2,
+                Series(catalog.process.FORKS, ("thread",)): 5,
+                Series(catalog.process.EXITS, ("worker", "ok", "0")): 1,
+                Series(catalog.process.EXITS, ("worker", "oom_killed", "SIGKILL")): 1,
             }
         }
 

@@ -57,15 +57,15 @@ class TestTotals:
 
     def test_thread_time_is_by_operation_and_state(self, kernel: FakeTables) -> None:
         """Whole nanoseconds."""
-        assert collected(kernel, catalog.THREAD_TIME) == {("gap", "on_cpu"): 5}
+        assert collected(kernel, catalog.sched.THREAD_TIME) == {("gap", "on_cpu"): 5}
 
     def test_loss_is_by_cause(self, kernel: FakeTables) -> None:
         """Its culprits together."""
-        assert collected(kernel, catalog.LOST) == {("cpu_contention",): 60, ("block_io",): 30}
+        assert collected(kernel, catalog.sched.LOST) == {("cpu_contention",): 60, ("block_io",): 30}
 
     def test_culprits_of_a_cause_add_up_to_it(self, kernel: FakeTables) -> None:
         """Also where there is none."""
-        assert collected(kernel, catalog.CULPRIT) == {
+        assert collected(kernel, catalog.sched.CULPRIT) == {
             ("cpu_contention", "stress"): 40,
             ("cpu_contention", "cc1"): 20,
             ("block_io", ""): 30,
@@ -73,15 +73,15 @@ class TestTotals:
 
     def test_interrupts_are_told_whether_or_not_anything_was_lost(self, kernel: FakeTables) -> None:
         """Of a worker, here."""
-        assert collected(kernel, catalog.INTERRUPTED) == {(): 7}
+        assert collected(kernel, catalog.sched.INTERRUPTED) == {(): 7}
 
     def test_chains_are_by_sleep_and_state(self, kernel: FakeTables) -> None:
         """What was slept on, what was done meanwhile."""
-        assert collected(kernel, catalog.WAIT_CHAIN) == {("pipe", "io"): 900}
+        assert collected(kernel, catalog.sched.WAIT_CHAIN) == {("pipe", "io"): 900}
 
     def test_steps_are_a_histogram(self, kernel: FakeTables) -> None:
         """From the second beat to the twelfth."""
-        (steps,) = collected(kernel, catalog.STEP_DURATION).values()
+        (steps,) = collected(kernel, catalog.sched.STEP_DURATION).values()
 
         assert isinstance(steps, HistogramTotal)
         assert (sum(steps.counts), steps.sum_ns) == (10, 400_000_000)
@@ -104,7 +104,7 @@ class TestTicks:
         collect(sched, tables, {1: 1}, 1)
         totals = collect(sched, tables, {1: 1}, 2)
 
-        assert totals[1][Series(catalog.LOST, ("block_io",))] == 30
+        assert totals[1][Series(catalog.sched.LOST, ("block_io",))] == 30
 
     def test_nothing_stays_open_of_a_process_that_has_ended(self, kernel: FakeTables) -> None:
         """A wait that nobody was charged with; of the other process it still may be."""
@@ -112,7 +112,7 @@ class TestTicks:
         kernel.feeding(3, dry_ns={RUNNABLE: 7})
         totals = totals_of(kernel, {2: 2, 3: 3}, [2])
 
-        lost = Series(catalog.LOST, ("unknown",))
+        lost = Series(catalog.sched.LOST, ("unknown",))
         assert (totals[2].get(lost), totals[3].get(lost)) == (7, None)
 
     def test_forgotten_process_is_not_collected(self, kernel: FakeTables) -> None:

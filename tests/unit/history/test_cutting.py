@@ -20,8 +20,8 @@ def calls(count: int, slots: Mapping[int, int], sum_ns: int, operation: tuple[st
     """Totals of one operation: all calls, and those that were timed, by slot."""
     counts = Counts.of([slots.get(slot, 0) for slot in range(300)])
     return {
-        Series(catalog.CUDA_OPERATIONS, operation): count,
-        Series(catalog.CUDA_OPERATION_DURATION, operation): HistogramTotal(counts, sum_ns),
+        Series(catalog.cuda.OPERATIONS, operation): count,
+        Series(catalog.cuda.OPERATION_DURATION, operation): HistogramTotal(counts, sum_ns),
     }
 
 
@@ -68,7 +68,7 @@ class TestDifferences:
         resting: dict[Series, Total] = calls(5, {100: 5}, 50)
         cut(cutter, 10, {1: resting})
 
-        assert cut(cutter, 20, {1: {**resting, Series(catalog.THREAD_TIME, ("gap", "sleep")): 10**10}}) == []
+        assert cut(cutter, 20, {1: {**resting, Series(catalog.sched.THREAD_TIME, ("gap", "sleep")): 10**10}}) == []
 
     def test_steps_and_losses_are_those_of_the_window(self) -> None:
         """By cause, and by culprit where there is one."""
@@ -76,11 +76,11 @@ class TestDifferences:
 
         def totals(steps: int, contention_ns: int) -> dict[Series, Total]:
             return {
-                Series(catalog.STEP_DURATION, ()): HistogramTotal(Counts.of([steps], 150), steps * 20 * MS),
-                Series(catalog.LOST, ("cpu_contention",)): contention_ns,
-                Series(catalog.LOST, ("lock",)): 7,
-                Series(catalog.CULPRIT, ("cpu_contention", "stress-ng")): contention_ns,
-                Series(catalog.CULPRIT, ("lock", "")): 7,
+                Series(catalog.sched.STEP_DURATION, ()): HistogramTotal(Counts.of([steps], 150), steps * 20 * MS),
+                Series(catalog.sched.LOST, ("cpu_contention",)): contention_ns,
+                Series(catalog.sched.LOST, ("lock",)): 7,
+                Series(catalog.sched.CULPRIT, ("cpu_contention", "stress-ng")): contention_ns,
+                Series(catalog.sched.CULPRIT, ("lock", "")): 7,
             }
 
         cut(cutter, 10, {1: totals(100, 1000)})
@@ -93,7 +93,7 @@ class TestDifferences:
     def test_thread_time_is_that_of_calls_and_of_gaps_between_them(self) -> None:
         """Threads that feed the GPU: not workers, nor those that wait for nothing."""
         totals = calls(1, {100: 1}, 5) | {
-            Series(catalog.THREAD_TIME, (operation, "runnable")): ns
+            Series(catalog.sched.THREAD_TIME, (operation, "runnable")): ns
             for operation, ns in (
                 ("cudaLaunchKernel", 1),
                 ("gap", 10),
@@ -135,8 +135,8 @@ class TestOperations:
     def test_one_that_failed_is_told_however_short(self) -> None:
         """All of its codes together."""
         totals: dict[Series, Total] = {
-            Series(catalog.CUDA_OPERATION_ERRORS, ("runtime", "cudaMalloc", "2")): 3,
-            Series(catalog.CUDA_OPERATION_ERRORS, ("runtime", "cudaMalloc", "700")): 1,
+            Series(catalog.cuda.OPERATION_ERRORS, ("runtime", "cudaMalloc", "2")): 3,
+            Series(catalog.cuda.OPERATION_ERRORS, ("runtime", "cudaMalloc", "700")): 1,
         }
         totals |= calls(4, {90: 4}, 1, ("runtime", "cudaMalloc"))
         for number in range(MAX_OPERATIONS):
@@ -148,7 +148,7 @@ class TestOperations:
     def test_communicators_of_nccl_are_one_operation(self) -> None:
         """Whose calls are counted by its histograms alone."""
         totals: dict[Series, Total] = {
-            Series(catalog.NCCL_OPERATION_DURATION, ("ncclAllReduce", communicator)): HistogramTotal(
+            Series(catalog.nccl.OPERATION_DURATION, ("ncclAllReduce", communicator)): HistogramTotal(
                 Counts.of([3], 80), 30
             )
             for communicator in ("0", "1")

@@ -24,7 +24,7 @@ from tests.support.history import SECOND, a_report, member
 from tests.support.records import STARTED_UNIX_NS, at
 from tests.support.traced import eventually
 
-ONE_CALL = {1: {Series(catalog.CUDA_OPERATIONS, ("runtime", "cudaMalloc")): 1}}
+ONE_CALL = {1: {Series(catalog.cuda.OPERATIONS, ("runtime", "cudaMalloc")): 1}}
 
 
 class Bench:

@@ -35,24 +35,24 @@ class TestValues:
     def test_set_gauge_is_exported_with_its_labels(self) -> None:
         """The last value counts."""
         own = OwnMetrics()
-        own.set(catalog.MAP_ENTRIES, 5, "operations")
-        own.set(catalog.MAP_ENTRIES, 7, "operations")
+        own.set(catalog.own.MAP_ENTRIES, 5, "operations")
+        own.set(catalog.own.MAP_ENTRIES, 7, "operations")
 
         assert samples(own) == {("gpustall_exporter_map_entries", (("map", "operations"),)): 7}
 
     def test_added_counter_adds_up(self) -> None:
         """From 0."""
         own = OwnMetrics()
-        own.add(catalog.TICKS, 1)
-        own.add(catalog.TICKS, 2)
+        own.add(catalog.own.TICKS, 1)
+        own.add(catalog.own.TICKS, 2)
 
         assert samples(own) == {("gpustall_exporter_ticks_total", ()): 3}
 
     def test_replaced_series_end(self) -> None:
         """A library that is detached is no longer a 1."""
         own = OwnMetrics()
-        own.replace(catalog.ATTACHMENTS, {("runtime", "multi"): 2, ("nccl", "multi"): 1})
-        own.replace(catalog.ATTACHMENTS, {("runtime", "multi"): 1})
+        own.replace(catalog.own.ATTACHMENTS, {("runtime", "multi"): 2, ("nccl", "multi"): 1})
+        own.replace(catalog.own.ATTACHMENTS, {("runtime", "multi"): 1})
 
         labels = (("kind", "multi"), ("library", "runtime"))
         assert samples(own) == {("gpustall_exporter_attachments", labels): 1}
@@ -61,7 +61,7 @@ class TestValues:
         """Another thread renders meanwhile."""
         own = OwnMetrics()
         values: dict[tuple[str, ...], float] = {("operations",): 1.0}
-        own.replace(catalog.MAP_ENTRIES, values)
+        own.replace(catalog.own.MAP_ENTRIES, values)
         values["errors",] = 2.0
 
         assert len(samples(own)) == 1
@@ -73,7 +73,7 @@ class TestValues:
     def test_info_has_its_labels_and_is_1(self) -> None:
         """gpustall_exporter_build_info."""
         own = OwnMetrics()
-        own.set(catalog.BUILD_INFO, 1, "0.1", "3.11", "1.1", "6.18", "multi")
+        own.set(catalog.own.BUILD_INFO, 1, "0.1", "3.11", "1.1", "6.18", "multi")
 
         ((name, labels),) = samples(own)
         assert (name, dict(labels)["kernel"], samples(own)[name, labels]) == ("gpustall_exporter_build_info", "6.18", 1)

@@ -29,7 +29,7 @@ from tests.support.prometheus_protobuf import (
 from tests.support.records import STARTED_UNIX_NS, TRAINER, at, histogram_of, point, snapshot_of
 from tests.support.traced import only
 
-DURATION = catalog.CUDA_OPERATION_DURATION
+DURATION = catalog.cuda.OPERATION_DURATION
 LABELS = {
     "node": "gpu7",
     "rank": "3",
@@ -90,19 +90,19 @@ class TestFamilies:
 
     def test_counter_keeps_the_suffix_in_its_name(self) -> None:
         """Unlike in OpenMetrics, a family is named like its samples."""
-        family = families_of(snapshot_of(catalog.CUDA_OPERATIONS, point(23, "runtime", "cudaMalloc")))
+        family = families_of(snapshot_of(catalog.cuda.OPERATIONS, point(23, "runtime", "cudaMalloc")))
 
         found = only(family.values())
         assert (found.name, found.type, found.help) == (
             "gpustall_cuda_operations_total",
             COUNTER,
-            catalog.CUDA_OPERATIONS.help,
+            catalog.cuda.OPERATIONS.help,
         )
         assert only(found.metric).counter.value == 23
 
     def test_info_is_a_gauge_of_1(self) -> None:
         """The format has no type for it."""
-        snapshot = snapshot_of(catalog.NCCL_COMMUNICATOR_INFO, point(1, "0", "abc", "0", "2"))
+        snapshot = snapshot_of(catalog.nccl.COMMUNICATOR_INFO, point(1, "0", "abc", "0", "2"))
 
         found = only(families_of(snapshot).values())
 
@@ -114,20 +114,20 @@ class TestFamilies:
 
     def test_all_labels_are_there_the_empty_ones_too(self) -> None:
         """An omitted `pod` would become the exporter's own."""
-        assert labels_of(metric_of(1, catalog.CUDA_OPERATIONS)) == LABELS
+        assert labels_of(metric_of(1, catalog.cuda.OPERATIONS)) == LABELS
 
     def test_exporter_s_own_points_have_no_common_labels(self) -> None:
         """They are about no workload."""
         own = point(5, "default", "delivered", identity=None)
 
-        assert labels_of(only(families_of(snapshot_of(catalog.PUSHES, own))[catalog.PUSHES.name].metric)) == {
+        assert labels_of(only(families_of(snapshot_of(catalog.own.PUSHES, own))[catalog.own.PUSHES.name].metric)) == {
             "receiver": "default",
             "outcome": "delivered",
         }
 
     def test_counter_says_since_when_it_counts(self) -> None:
         """So that Prometheus can count the first increase from zero."""
-        created = metric_of(1, catalog.CUDA_OPERATIONS).counter.created_timestamp
+        created = metric_of(1, catalog.cuda.OPERATIONS).counter.created_timestamp
 
         assert created.seconds * 10**9 + created.nanos == STARTED_UNIX_NS
 
@@ -136,7 +136,7 @@ class TestFamilies:
         ranks = [Identity(rank=rank) for rank in ("0", "1")]
         points = [point(n, "runtime", "cudaMalloc", identity=ranks[n % 2]) for n in range(4)]
 
-        family = families_of(snapshot_of(catalog.CUDA_OPERATIONS, *points))["gpustall_cuda_operations_total"]
+        family = families_of(snapshot_of(catalog.cuda.OPERATIONS, *points))["gpustall_cuda_operations_total"]
 
         assert [(labels_of(m)["rank"], m.counter.value) for m in family.metric] == [
             ("0", 0),
@@ -271,7 +271,7 @@ class TestTraces:
     def test_counter_has_it_beside_its_value(self) -> None:
         """And its start; a series without one has none."""
         episode = Exemplar((("trace_id", "a" * 32), ("span_id", "b" * 16)), 0.5, 1_790_000_000_125_000_000)
-        family = Family(catalog.LOST, (point(1.5, "lock"), point(2.5, "irq")), {(TRAINER, ("lock",)): episode})
+        family = Family(catalog.sched.LOST, (point(1.5, "lock"), point(2.5, "irq")), {(TRAINER, ("lock",)): episode})
         snapshot = Snapshot(at(0.0), (family,), {TRAINER: STARTED_UNIX_NS})
         lock, irq = families_of(snapshot)["gpustall_lost_seconds_total"].metric
         found = lock.counter.exemplar
@@ -312,9 +312,9 @@ class TestAgreement:
     def test_exporter_s_own_metrics_are_those_of_the_text(self) -> None:
         """Those of the process included."""
         own = OwnMetrics()
-        own.add(catalog.PUSHES, 3, "default", "delivered")
-        own.set(catalog.BUILD_INFO, 1, "0.1", "3.11", "1.1", "6.18", "session")
-        own.set(catalog.TICK_DURATION, 0.25)
+        own.add(catalog.own.PUSHES, 3, "default", "delivered")
+        own.set(catalog.own.BUILD_INFO, 1, "0.1", "3.11", "1.1", "6.18", "session")
+        own.set(catalog.own.TICK_DURATION, 0.25)
 
         found = of_delimited(own.render(Format.PROTOBUF))
 

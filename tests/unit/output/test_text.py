@@ -43,12 +43,12 @@ def samples(text: str, fmt: Format = Format.TEXT) -> dict[tuple[str, tuple[tuple
     }
 
 
-CALLS = snapshot_of(catalog.CUDA_OPERATIONS, point(12, "runtime", "cudaMalloc"))
+CALLS = snapshot_of(catalog.cuda.OPERATIONS, point(12, "runtime", "cudaMalloc"))
 DURATIONS = snapshot_of(
-    catalog.CUDA_OPERATION_DURATION, point(histogram_of({88: 2, 89: 3, 337: 1}, 1.25), "runtime", "cudaMalloc")
+    catalog.cuda.OPERATION_DURATION, point(histogram_of({88: 2, 89: 3, 337: 1}, 1.25), "runtime", "cudaMalloc")
 )
-MEMORY = snapshot_of(catalog.CUDA_MEMORY_LIVE, point(600))
-COMMUNICATOR = snapshot_of(catalog.NCCL_COMMUNICATOR_INFO, point(1, "0", "00000000deadbeef", "3", "8"))
+MEMORY = snapshot_of(catalog.allocator.LIVE, point(600))
+COMMUNICATOR = snapshot_of(catalog.nccl.COMMUNICATOR_INFO, point(1, "0", "00000000deadbeef", "3", "8"))
 EVERYTHING = Snapshot(at(0.0), tuple(s.families[0] for s in (DURATIONS, CALLS, MEMORY, COMMUNICATOR)))
 
 
@@ -93,7 +93,7 @@ class TestText:
 
     def test_great_counts_keep_every_digit(self) -> None:
         """Beyond 2^53 the text is still exact."""
-        snapshot = snapshot_of(catalog.CUDA_MEMCPY_BYTES, point(2**64 - 1, "h2d"))
+        snapshot = snapshot_of(catalog.memcpy.BYTES, point(2**64 - 1, "h2d"))
 
         assert rendered(snapshot).endswith(" 18446744073709551615\n")
 
@@ -126,7 +126,7 @@ class TestExemplars:
     """One measured call, in OpenMetrics only."""
 
     SNAPSHOT = snapshot_of(
-        catalog.CUDA_OPERATION_DURATION,
+        catalog.cuda.OPERATION_DURATION,
         point(
             Histogram(
                 histogram_of({220: 4}).counts,
@@ -164,7 +164,7 @@ class TestTraces:
     EPISODE = Exemplar(
         (("trace_id", "0af7651916cd43dd8448eb211c80319c"), ("span_id", "0af7651916cd43dd")), 0.5, 1790000000125999999
     )
-    FAMILY = Family(catalog.LOST, (point(1.5, "lock"), point(2.5, "irq")), {(TRAINER, ("lock",)): EPISODE})
+    FAMILY = Family(catalog.sched.LOST, (point(1.5, "lock"), point(2.5, "irq")), {(TRAINER, ("lock",)): EPISODE})
     SNAPSHOT = Snapshot(at(0.0), (FAMILY,))
 
     def test_counter_has_it_behind_its_value(self) -> None:
@@ -221,7 +221,7 @@ class TestReadBack:
                 else {"gpustall_nccl_communicator": "info"}
             ),
         }
-        assert families["gpustall_cuda_memory_live_bytes"].documentation == catalog.CUDA_MEMORY_LIVE.help
+        assert families["gpustall_cuda_memory_live_bytes"].documentation == catalog.allocator.LIVE.help
 
     @FORMATS
     def test_all_five_common_labels_are_always_there(self, fmt: Format) -> None:
@@ -238,7 +238,7 @@ class TestReadBack:
     def test_any_identity_is_read_back(self, fmt: Format, name: str) -> None:
         """Quotes, backslashes, braces, and what looks like a label."""
         identity = Identity(node=name, container=f'\\"{name}\\', pod='",le="1"} 7 #')
-        text = rendered(snapshot_of(catalog.CUDA_MEMORY_LIVE, point(1, identity=identity)), fmt)
+        text = rendered(snapshot_of(catalog.allocator.LIVE, point(1, identity=identity)), fmt)
 
         ((sample,),) = [family.samples for family in PARSERS[fmt](text)]
         assert (sample.labels["node"], sample.labels["container"]) == (identity.node, identity.container)
@@ -250,7 +250,7 @@ class TestReadBack:
         identity = Identity(node="%d%s%%")
         histogram = histogram_of({1: 1})
         text = rendered(
-            snapshot_of(catalog.CUDA_OPERATION_DURATION, point(histogram, "a", "%r", identity=identity)), fmt
+            snapshot_of(catalog.cuda.OPERATION_DURATION, point(histogram, "a", "%r", identity=identity)), fmt
         )
 
         assert 'node="%d%s%%"' in text
@@ -315,13 +315,13 @@ class TestLint:
     @pytest.mark.parametrize("value", [histogram_of({}), histogram_of({0: 1}, 0.5)], ids=["empty", "one"])
     def test_histogram_has_every_bucket_or_is_not_there(self, value: Histogram) -> None:
         """Eight edges and +Inf."""
-        text = rendered(snapshot_of(catalog.CUDA_OPERATION_DURATION, point(value, "runtime", "cudaFree")))
+        text = rendered(snapshot_of(catalog.cuda.OPERATION_DURATION, point(value, "runtime", "cudaFree")))
 
         assert text.count("_bucket{") == 9
 
     def test_series_of_one_family_stand_together(self) -> None:
         """One HELP for two ranks."""
         other = Identity(node="gpu7", rank="4")
-        text = rendered(snapshot_of(catalog.CUDA_MEMORY_LIVE, point(1, identity=TRAINER), point(2, identity=other)))
+        text = rendered(snapshot_of(catalog.allocator.LIVE, point(1, identity=TRAINER), point(2, identity=other)))
 
         assert text.count("# HELP") == text.count("# TYPE") == 1

@@ -39,7 +39,7 @@ MEMBERS = {
 }
 FINDING = {"subject": "kernel", "state": "ok", "detail": "6.18.0", "remedy": "", "symbols": []}
 HASH = "$2y$10$abcdefghijklmnopqrstuuWGkzHQ8TsBQyNDbGMQXwCZKtFBUuCi6"
-SNAPSHOT = snapshot_of(catalog.CUDA_OPERATIONS, point(12, "runtime", "cudaMalloc"))
+SNAPSHOT = snapshot_of(catalog.cuda.OPERATIONS, point(12, "runtime", "cudaMalloc"))
 JOURNAL = """\
 ts=1 level=info msg="attached to /home/plantedalice/venv/libcudart.so.12: 54 functions"
 ts=2 level=warning msg="chain opened: lost to plantedculprit" commands="kill plantedcommand"

@@ -20,7 +20,7 @@ class TestDevice:
         totals = collector.collect(0, [])
 
         assert set(totals) == {Identity("gpu7")}
-        assert totals[Identity("gpu7")][Series(catalog.DEVICE_POWER, ("0",))] == 1_000_000
+        assert totals[Identity("gpu7")][Series(catalog.device.POWER, ("0",))] == 1_000_000
 
     def test_where_nobody_samples_them_there_is_no_collector(self) -> None:
         """It is switched off."""

@@ -16,13 +16,13 @@ ALIVE: Series = {(RANK_0, ("4026", "trainer", *[""] * 8)): Number(1)}
 def lost_at(at_seconds: float, lost: dict[str, float], since_seconds: float = 0.0) -> Scrape:
     """A scrape of rank 0 with these seconds lost by cause."""
     series: Series = {(RANK_0, (cause,)): counted(value, since_seconds) for cause, value in lost.items()}
-    return scrape_at(at_seconds, {catalog.WORKLOAD_INFO: ALIVE, catalog.LOST: series})
+    return scrape_at(at_seconds, {catalog.workload.INFO: ALIVE, catalog.sched.LOST: series})
 
 
 def stepped_at(at_seconds: float, counts: dict[int, int], sum_seconds: float, since_seconds: float = 0.0) -> Scrape:
     """A scrape of rank 0 with these steps."""
     steps: Series = {(RANK_0, ()): Distribution(counts, sum_seconds, BEGAN_NS + round(since_seconds * 1e9))}
-    return scrape_at(at_seconds, {catalog.WORKLOAD_INFO: ALIVE, catalog.STEP_DURATION: steps})
+    return scrape_at(at_seconds, {catalog.workload.INFO: ALIVE, catalog.sched.STEP_DURATION: steps})
 
 
 def only_workload(now: Scrape, before: Scrape | None = None) -> Workload:
@@ -65,8 +65,8 @@ class TestLost:
 
     def test_a_counter_that_went_back_has_begun_anew(self) -> None:
         """Also where nobody says when."""
-        before = scrape_at(100, {catalog.WORKLOAD_INFO: ALIVE, catalog.LOST: {(RANK_0, ("lock",)): Number(9.0)}})
-        now = scrape_at(102, {catalog.WORKLOAD_INFO: ALIVE, catalog.LOST: {(RANK_0, ("lock",)): Number(0.5)}})
+        before = scrape_at(100, {catalog.workload.INFO: ALIVE, catalog.sched.LOST: {(RANK_0, ("lock",)): Number(9.0)}})
+        now = scrape_at(102, {catalog.workload.INFO: ALIVE, catalog.sched.LOST: {(RANK_0, ("lock",)): Number(0.5)}})
 
         assert only_workload(now, before).lost == (Loss("lock", 0.25),)
 
@@ -78,13 +78,13 @@ class TestLost:
 
     def test_without_accounting_nothing_is_known(self) -> None:
         """None, not 0."""
-        found = only_workload(scrape_at(100, {catalog.WORKLOAD_INFO: ALIVE}))
+        found = only_workload(scrape_at(100, {catalog.workload.INFO: ALIVE}))
 
         assert (found.lost, found.lost_share, found.step_seconds) == (None, None, None)
 
     def test_a_metric_that_was_missing_altogether_is_not_all_news(self) -> None:
         """Its collector had failed; the totals of a hundred seconds are not those of two."""
-        before = scrape_at(100, {catalog.WORKLOAD_INFO: ALIVE})
+        before = scrape_at(100, {catalog.workload.INFO: ALIVE})
 
         assert only_workload(lost_at(102, {"lock": 50.0}), before).lost is None
 
@@ -101,9 +101,12 @@ class TestLost:
             return scrape_at(
                 seconds,
                 {
-                    catalog.WORKLOAD_INFO: ALIVE,
-                    catalog.LOST: {(RANK_0, ("cpu_contention",)): counted(lost), (RANK_0, ("lock",)): counted(lost)},
-                    catalog.CULPRIT: {
+                    catalog.workload.INFO: ALIVE,
+                    catalog.sched.LOST: {
+                        (RANK_0, ("cpu_contention",)): counted(lost),
+                        (RANK_0, ("lock",)): counted(lost),
+                    },
+                    catalog.sched.CULPRIT: {
                         (RANK_0, ("cpu_contention", "other")): counted(of_others),
                         (RANK_0, ("cpu_contention", "stress-ng")): counted(of_stress),
                         (RANK_0, ("lock", "")): counted(lost),
@@ -145,7 +148,7 @@ class TestSteps:
 
         def at(seconds: float, counts: dict[int, int], sum_seconds: float) -> Scrape:
             steps: Series = {(RANK_0, ()): Distribution(counts, sum_seconds)}
-            return scrape_at(seconds, {catalog.WORKLOAD_INFO: ALIVE, catalog.STEP_DURATION: steps})
+            return scrape_at(seconds, {catalog.workload.INFO: ALIVE, catalog.sched.STEP_DURATION: steps})
 
         assert only_workload(at(102, {210: 2}, 1.0), at(100, {200: 10}, 5.0)).step_seconds == 0.5
 
@@ -158,19 +161,19 @@ class TestOperations:
         return scrape_at(
             at_seconds,
             {
-                catalog.WORKLOAD_INFO: ALIVE,
-                catalog.CUDA_OPERATIONS: {
+                catalog.workload.INFO: ALIVE,
+                catalog.cuda.OPERATIONS: {
                     (RANK_0, ("runtime", "cudaLaunchKernel")): counted(calls),
                     (RANK_0, ("driver", "cuLaunchKernel")): counted(calls),
                 },
-                catalog.CUDA_OPERATION_DURATION: {
+                catalog.cuda.OPERATION_DURATION: {
                     (RANK_0, ("runtime", "cudaLaunchKernel")): Distribution({240: timed}, timed * 0.5, BEGAN_NS)
                 },
-                catalog.CUDA_OPERATION_ERRORS: {
+                catalog.cuda.OPERATION_ERRORS: {
                     (RANK_0, ("runtime", "cudaLaunchKernel", "2")): counted(calls / 10),
                     (RANK_0, ("runtime", "cudaLaunchKernel", "700")): counted(calls / 10),
                 },
-                catalog.NCCL_OPERATION_DURATION: {
+                catalog.nccl.OPERATION_DURATION: {
                     (RANK_0, ("ncclAllReduce", "0")): Distribution({232: calls}, calls * 0.25, BEGAN_NS)
                 },
             },
@@ -216,7 +219,7 @@ class TestWorkloads:
 
     def test_one_without_a_process_has_gone(self) -> None:
         """Its totals stay with the exporter for a while."""
-        gone = scrape_at(102, {catalog.LOST: {(RANK_0, ("lock",)): counted(2.0)}})
+        gone = scrape_at(102, {catalog.sched.LOST: {(RANK_0, ("lock",)): counted(2.0)}})
 
         assert view_of(gone, lost_at(100, {"lock": 1.0})).workloads == ()
 
@@ -227,7 +230,7 @@ class TestWorkloads:
             (RANK_0, ("4026", "python", *[""] * 8)): Number(1),
         }
 
-        assert only_workload(scrape_at(1, {catalog.WORKLOAD_INFO: alive})).processes == (
+        assert only_workload(scrape_at(1, {catalog.workload.INFO: alive})).processes == (
             Process("4026", "python"),
             Process("4027", "trainer"),
         )
@@ -245,9 +248,9 @@ class TestWorkloads:
             return scrape_at(
                 seconds,
                 {
-                    catalog.WORKLOAD_INFO: ALIVE,
-                    catalog.NCCL_ARRIVAL_LAG: {(RANK_0, ("0",)): counted(lag), (RANK_0, ("1",)): counted(0)},
-                    catalog.NCCL_ENQUEUED: {(RANK_0, (c,)): counted(collectives) for c in ("0", "1")},
+                    catalog.workload.INFO: ALIVE,
+                    catalog.nccl.ARRIVAL_LAG: {(RANK_0, ("0",)): counted(lag), (RANK_0, ("1",)): counted(0)},
+                    catalog.nccl.ENQUEUED: {(RANK_0, (c,)): counted(collectives) for c in ("0", "1")},
                 },
             )
 
@@ -255,10 +258,10 @@ class TestWorkloads:
 
     def test_sampling_is_as_it_is_now(self) -> None:
         """A gauge, of which no difference is made."""
-        sampled = {catalog.WORKLOAD_INFO: ALIVE, catalog.SAMPLED_PROCESSES: {(RANK_0, ()): Number(1)}}
+        sampled = {catalog.workload.INFO: ALIVE, catalog.workload.SAMPLED_PROCESSES: {(RANK_0, ()): Number(1)}}
         lost: Series = {(RANK_0, ("lock",)): counted(1.0)}
 
-        now, before = (scrape_at(at, {**sampled, catalog.LOST: lost}) for at in (102, 100))
+        now, before = (scrape_at(at, {**sampled, catalog.sched.LOST: lost}) for at in (102, 100))
 
         assert only_workload(now, before).is_sampled
 
@@ -271,17 +274,17 @@ class TestChains:
         scrape = scrape_at(
             1,
             {
-                catalog.CHAIN_ACTIVE: {
+                catalog.chains.ACTIVE: {
                     (RANK_0, ("lock", "gap")): Number(1),
                     (RANK_0, ("irq", "gap")): Number(0),
                     (RANK_1, ("cpu_contention", "gap")): Number(1),
                 },
-                catalog.CHAIN_SEVERITY: {
+                catalog.chains.SEVERITY: {
                     (RANK_0, ("lock", "gap")): Number(2),
                     (RANK_0, ("irq", "gap")): Number(0),
                     (RANK_1, ("cpu_contention", "gap")): Number(4),
                 },
-                catalog.CHAIN_INFO: {
+                catalog.chains.INFO: {
                     (RANK_1, ("6f95", "cpu_contention", "stress-ng")): Number(1),
                     (RANK_0, ("77aa", "lock", "")): Number(1),
                 },
@@ -296,7 +299,7 @@ class TestChains:
     def test_a_severity_that_nobody_knows_is_the_worst(self) -> None:
         """Of a later version, perhaps."""
         series: Series = {(RANK_0, ("lock", "gap")): Number(9)}
-        scrape = scrape_at(1, {catalog.CHAIN_ACTIVE: series, catalog.CHAIN_SEVERITY: series})
+        scrape = scrape_at(1, {catalog.chains.ACTIVE: series, catalog.chains.SEVERITY: series})
 
         assert [chain.severity for chain in view_of(scrape).chains] == [Severity.CRITICAL]
 
@@ -314,14 +317,14 @@ class TestNotes:
 
     def test_probes_that_were_removed_are_the_reason(self) -> None:
         """By SIGUSR1."""
-        (note,) = view_of(scrape_at(1, {catalog.PROBES_ENABLED: {(None, ()): Number(0)}})).notes
+        (note,) = view_of(scrape_at(1, {catalog.own.PROBES_ENABLED: {(None, ()): Number(0)}})).notes
 
         assert note.startswith("every probe has been removed (SIGUSR1)")
 
     def test_collectors_that_failed_are_named(self) -> None:
         """One that works is not."""
         states: Series = {(None, ("nccl",)): Number(0), (None, ("cuda",)): Number(1)}
-        scrape = scrape_at(1, {catalog.WORKLOAD_INFO: ALIVE, catalog.COLLECTOR_SUCCESS: states})
+        scrape = scrape_at(1, {catalog.workload.INFO: ALIVE, catalog.own.COLLECTOR_SUCCESS: states})
 
         assert view_of(scrape).notes == ("failed collectors: nccl; their figures are missing or incomplete",)
 
@@ -334,14 +337,14 @@ class TestNotes:
                 (None, ("cuda", "nesting")): counted(5),
                 (None, ("mapping_watch", "ring_full")): counted(watch),
             }
-            return scrape_at(seconds, {catalog.WORKLOAD_INFO: ALIVE, catalog.LOSSES: losses})
+            return scrape_at(seconds, {catalog.workload.INFO: ALIVE, catalog.own.LOSSES: losses})
 
         assert view_of(at(102, 9, 8), at(100, 2, 3)).notes == ("not recorded: sched thread_storage 7 times",)
 
     def test_without_return_probes_nothing_is_timed(self) -> None:
         """The kind of attachment says so."""
         info: Series = {(None, ("0.1.0", "3.11", "1.1", "6.12", "entry")): Number(1)}
-        scrape = scrape_at(1, {catalog.WORKLOAD_INFO: ALIVE, catalog.BUILD_INFO: info})
+        scrape = scrape_at(1, {catalog.workload.INFO: ALIVE, catalog.own.BUILD_INFO: info})
 
         assert view_of(scrape).notes == (
             "returns are not probed on this kernel: calls are counted, and nothing is timed",
@@ -363,7 +366,7 @@ class TestView:
             (identity, ("1", "trainer", *[""] * 8)): Number(1) for identity in (RANK_1, Identity(node="gpu8"), RANK_0)
         }
 
-        assert [one.identity for one in view_of(scrape_at(1, {catalog.WORKLOAD_INFO: alive})).workloads] == [
+        assert [one.identity for one in view_of(scrape_at(1, {catalog.workload.INFO: alive})).workloads] == [
             RANK_0,
             RANK_1,
             Identity(node="gpu8"),

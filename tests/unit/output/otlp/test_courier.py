@@ -48,13 +48,13 @@ class Bringing:
     def fates(self) -> dict[str, float]:
         """Fate -> records, of those that are not zero."""
         counts = {
-            fate: own_value(self.own, catalog.RECORDS, LOGS, fate) for fate in ("delivered", "rejected", "dropped")
+            fate: own_value(self.own, catalog.own.RECORDS, LOGS, fate) for fate in ("delivered", "rejected", "dropped")
         }
         return {fate: count for fate, count in counts.items() if count}
 
     def pushes(self) -> dict[str, float]:
         """Outcome -> pushes, of those that are not zero."""
-        counts = {outcome.value: own_value(self.own, catalog.RECORD_PUSHES, LOGS, outcome) for outcome in Outcome}
+        counts = {outcome.value: own_value(self.own, catalog.own.RECORD_PUSHES, LOGS, outcome) for outcome in Outcome}
         return {outcome: count for outcome, count in counts.items() if count}
 
     def awaited(self, fate: str, count: int = 1) -> None:
@@ -167,15 +167,17 @@ class TestDelivered:
             bring.bring(1)
             bring.awaited("delivered")
 
-            assert own_value(bring.own, catalog.PUSH_ATTEMPTS) == 1
-            assert own_value(bring.own, catalog.PUSHED_BYTES) == len(found.requests[0].body)
+            assert own_value(bring.own, catalog.own.PUSH_ATTEMPTS) == 1
+            assert own_value(bring.own, catalog.own.PUSHED_BYTES) == len(found.requests[0].body)
 
     def test_every_count_is_there_from_the_start(self) -> None:
         """At 0: a rate over the first failure needs the 0 before it."""
         own = made(to("http://127.0.0.1:4318")).own
 
-        assert [own_value(own, catalog.RECORD_PUSHES, LOGS, outcome) for outcome in Outcome] == [0] * len(Outcome)
-        assert [own_value(own, catalog.RECORDS, LOGS, fate) for fate in ("delivered", "rejected", "dropped")] == [0] * 3
+        assert [own_value(own, catalog.own.RECORD_PUSHES, LOGS, outcome) for outcome in Outcome] == [0] * len(Outcome)
+        assert [own_value(own, catalog.own.RECORDS, LOGS, fate) for fate in ("delivered", "rejected", "dropped")] == [
+            0
+        ] * 3
 
 
 class TestRetry:

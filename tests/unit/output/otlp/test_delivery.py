@@ -131,7 +131,7 @@ class TestRequest:
 
             assert [len(points(request)) for request in requests] == [1000, 1000, 500 + FIRST_OWN_POINTS]
             assert sorted(chain(*totals(requests))) == list(range(2500))
-            assert (push.value(catalog.PUSH_ATTEMPTS), push.pushes()) == (3, {"delivered": 1})
+            assert (push.value(catalog.own.PUSH_ATTEMPTS), push.pushes()) == (3, {"delivered": 1})
 
 
 @dataclass(frozen=True)
@@ -176,8 +176,8 @@ def retried() -> dict[str, Retried]:
         }
         done = {}
         for name, (found, push) in pushes.items():
-            eventually(lambda push=push: push.value(catalog.PUSH_LAST_SUCCESS), f"{name}: a push is delivered")
-            counted = (catalog.PUSH_ATTEMPTS, catalog.PUSHED_BYTES, catalog.PUSH_DURATION)
+            eventually(lambda push=push: push.value(catalog.own.PUSH_LAST_SUCCESS), f"{name}: a push is delivered")
+            counted = (catalog.own.PUSH_ATTEMPTS, catalog.own.PUSHED_BYTES, catalog.own.PUSH_DURATION)
             done[name] = Retried(found.requests, sources[name].taken, push.pushes(), *map(push.value, counted))
     return done
 
@@ -235,7 +235,7 @@ class TestRetry:
     def test_refused_connection_is_tried_again(self) -> None:
         """It may be a restart, too."""
         with refused() as url, delivering(target(url, interval=ONCE)) as push:
-            eventually(lambda: push.value(catalog.PUSH_ATTEMPTS) >= 2, "it is tried again")
+            eventually(lambda: push.value(catalog.own.PUSH_ATTEMPTS) >= 2, "it is tried again")
             push.stop()
 
             assert set(push.pushes()) == {"no_answer"}
@@ -265,7 +265,7 @@ class TestNoRetry:
             push.awaited(outcome)
 
             assert len(found.requests) == 1
-            assert (push.value(catalog.PUSH_ATTEMPTS), push.pushes()) == (1, {outcome: 1})
+            assert (push.value(catalog.own.PUSH_ATTEMPTS), push.pushes()) == (1, {outcome: 1})
 
     def test_redirect_leads_nowhere(self) -> None:
         """Nothing comes to where it points."""

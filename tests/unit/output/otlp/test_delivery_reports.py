@@ -38,12 +38,12 @@ class TestCounters:
         own = OwnMetrics()
         Delivery(target("http://127.0.0.1:4318"), Source(1), own, ORIGIN)
         counters = (
-            catalog.PUSH_ATTEMPTS,
-            catalog.PUSHED_POINTS,
-            catalog.REJECTED_POINTS,
-            catalog.FORGOTTEN_POINTS,
-            catalog.PUSHED_BYTES,
-            catalog.PUSH_LAST_SUCCESS,
+            catalog.own.PUSH_ATTEMPTS,
+            catalog.own.PUSHED_POINTS,
+            catalog.own.REJECTED_POINTS,
+            catalog.own.FORGOTTEN_POINTS,
+            catalog.own.PUSHED_BYTES,
+            catalog.own.PUSH_LAST_SUCCESS,
         )
 
         assert [own_value(own, counter) for counter in counters] == [0] * 6
@@ -68,45 +68,45 @@ class TestCounters:
         own = OwnMetrics()
         Delivery(target("http://127.0.0.1:4318"), Source(1), own, ORIGIN)
 
-        assert own_value(own, catalog.PUSHES, outcome) == 0
+        assert own_value(own, catalog.own.PUSHES, outcome) == 0
 
     def test_points_that_were_taken(self) -> None:
         """100 of the workload, and the exporter's own."""
         with pushing([], lambda: snapshot(*range(100))) as (_, push):
             push.awaited("delivered")
 
-            assert push.value(catalog.PUSHED_POINTS) == 100 + FIRST_OWN_POINTS
-            assert push.value(catalog.REJECTED_POINTS) == 0
+            assert push.value(catalog.own.PUSHED_POINTS) == 100 + FIRST_OWN_POINTS
+            assert push.value(catalog.own.REJECTED_POINTS) == 0
 
     def test_points_that_the_receiver_rejected(self) -> None:
         """By its own account, of a request that it took otherwise."""
         with pushing([partial(30)], lambda: snapshot(*range(100))) as (_, push):
             push.awaited("partial")
 
-            assert push.value(catalog.PUSHED_POINTS) == 70 + FIRST_OWN_POINTS
-            assert push.value(catalog.REJECTED_POINTS) == 30
+            assert push.value(catalog.own.PUSHED_POINTS) == 70 + FIRST_OWN_POINTS
+            assert push.value(catalog.own.REJECTED_POINTS) == 30
 
     def test_points_that_were_not_taken_count_nowhere(self) -> None:
         """They are in the next push."""
         with pushing([answer(400)]) as (_, push):
             push.awaited("rejected")
 
-            assert (push.value(catalog.PUSHED_POINTS), push.value(catalog.REJECTED_POINTS)) == (0, 0)
+            assert (push.value(catalog.own.PUSHED_POINTS), push.value(catalog.own.REJECTED_POINTS)) == (0, 0)
 
     def test_bytes_are_those_of_the_bodies(self) -> None:
         """Compressed."""
         with pushing() as (found, push):
             push.awaited("delivered")
 
-            assert push.value(catalog.PUSHED_BYTES) == len(only(found.requests).body)
+            assert push.value(catalog.own.PUSHED_BYTES) == len(only(found.requests).body)
 
     def test_success_has_its_time(self) -> None:
         """Of day, for an alert on what has been silent."""
         before = time.time()
         with pushing() as (_, push):
-            eventually(lambda: push.value(catalog.PUSH_LAST_SUCCESS), "the time is set")
+            eventually(lambda: push.value(catalog.own.PUSH_LAST_SUCCESS), "the time is set")
 
-            assert before <= push.value(catalog.PUSH_LAST_SUCCESS) <= time.time()
+            assert before <= push.value(catalog.own.PUSH_LAST_SUCCESS) <= time.time()
 
     def test_partial_success_is_no_success(self) -> None:
         """Only a push that was delivered whole."""
@@ -114,7 +114,7 @@ class TestCounters:
             push.awaited("partial")
             push.stop()
 
-            assert push.value(catalog.PUSH_LAST_SUCCESS) == 0
+            assert push.value(catalog.own.PUSH_LAST_SUCCESS) == 0
 
 
 class TestLog:

@@ -25,7 +25,7 @@ def second(number: float) -> int:
     return STARTED_UNIX_NS + int(number * 1e9)
 
 
-def series(value: Value, metric: Metric = catalog.CUDA_OPERATIONS, operation: str = "cudaMalloc") -> DataPoint:
+def series(value: Value, metric: Metric = catalog.cuda.OPERATIONS, operation: str = "cudaMalloc") -> DataPoint:
     """A cumulative point; of a counter unless told otherwise."""
     return DataPoint(metric, TRAINER, ("runtime", operation), value, STARTED_UNIX_NS)
 
@@ -34,7 +34,7 @@ def durations(counts: dict[int, int], sum_seconds: float, exemplar: Exemplar | N
     """A cumulative histogram."""
     return series(
         Histogram(histogram_of(counts).counts, sum_seconds, exemplar),
-        catalog.CUDA_OPERATION_DURATION,
+        catalog.cuda.OPERATION_DURATION,
     )
 
 
@@ -229,8 +229,8 @@ class TestGauges:
 
     def test_gauges_pass_as_they_are(self) -> None:
         """Infos too, changed or not."""
-        live = DataPoint(catalog.CUDA_MEMORY_LIVE, TRAINER, (), 600, STARTED_UNIX_NS)
-        info = DataPoint(catalog.NCCL_COMMUNICATOR_INFO, TRAINER, ("0", "abc", "0", "2"), 1, STARTED_UNIX_NS)
+        live = DataPoint(catalog.allocator.LIVE, TRAINER, (), 600, STARTED_UNIX_NS)
+        info = DataPoint(catalog.nccl.COMMUNICATOR_INFO, TRAINER, ("0", "abc", "0", "2"), 1, STARTED_UNIX_NS)
         deltas = delivering(([live, info], 10))
 
         assert deltas.collect([live, info], second(25)) == [live, info]
@@ -238,7 +238,7 @@ class TestGauges:
     def test_undelivered_gauges_do_not_wait(self) -> None:
         """Their value of that moment is of no use now."""
         deltas = Deltas()
-        deltas.collect([DataPoint(catalog.CUDA_MEMORY_LIVE, TRAINER, (), 600, STARTED_UNIX_NS)], second(10))
+        deltas.collect([DataPoint(catalog.allocator.LIVE, TRAINER, (), 600, STARTED_UNIX_NS)], second(10))
 
         assert deltas.collect([], second(25)) == []
 
@@ -364,7 +364,7 @@ STEPS = st.lists(
 def both(operation: str, count: int) -> tuple[DataPoint, DataPoint]:
     """A counter and a histogram that have counted the same calls, of half a second each."""
     return series(count, operation=operation), series(
-        histogram_of({8: count // 2, 9: count - count // 2}, count / 2), catalog.CUDA_OPERATION_DURATION, operation
+        histogram_of({8: count // 2, 9: count - count // 2}, count / 2), catalog.cuda.OPERATION_DURATION, operation
     )
 
 

@@ -53,13 +53,13 @@ def number(metric: catalog.Metric, value: float) -> DataPoint:
 
 def calls(value: int, operation: str = "cudaMalloc", identity: Identity = TRAINER) -> DataPoint:
     """A counter of a workload."""
-    return DataPoint(catalog.CUDA_OPERATIONS, identity, ("runtime", operation), value, STARTED_UNIX_NS)
+    return DataPoint(catalog.cuda.OPERATIONS, identity, ("runtime", operation), value, STARTED_UNIX_NS)
 
 
 def durations(counts: dict[int, int], sum_seconds: float = 0.0, exemplar: Exemplar | None = None) -> DataPoint:
     """A histogram of a workload."""
     value = Histogram(histogram_of(counts).counts, sum_seconds, exemplar)
-    return DataPoint(catalog.NCCL_OPERATION_DURATION, TRAINER, ("ncclSend", "0"), value, STARTED_UNIX_NS)
+    return DataPoint(catalog.nccl.OPERATION_DURATION, TRAINER, ("ncclSend", "0"), value, STARTED_UNIX_NS)
 
 
 def text(key: str, value: str) -> Document:
@@ -153,7 +153,7 @@ class TestRequest:
 
     def test_bytes_that_are_no_utf_8_become_question_marks(self) -> None:
         """Of a label and of the user's attributes; a lone surrogate makes a whole request worthless."""
-        point = DataPoint(catalog.MAP_ENTRIES, None, (NOT_UTF_8,), 1, STARTED_UNIX_NS)
+        point = DataPoint(catalog.own.MAP_ENTRIES, None, (NOT_UTF_8,), 1, STARTED_UNIX_NS)
         origin = Origin("gpu7", "gpu-stall-exporter", ((NOT_UTF_8, NOT_UTF_8),))
         ((resource),) = written(point, origin=origin)["resourceMetrics"]
 
@@ -164,8 +164,8 @@ class TestRequest:
     def test_labels_of_one_metric_are_not_taken_for_another_s(self) -> None:
         """What was written once is remembered by names and values."""
         found = metrics_of(
-            DataPoint(catalog.MAP_ENTRIES, None, ("x",), 1, STARTED_UNIX_NS),
-            DataPoint(catalog.COLLECTOR_SUCCESS, None, ("x",), 1, STARTED_UNIX_NS),
+            DataPoint(catalog.own.MAP_ENTRIES, None, ("x",), 1, STARTED_UNIX_NS),
+            DataPoint(catalog.own.COLLECTOR_SUCCESS, None, ("x",), 1, STARTED_UNIX_NS),
         )
 
         attributes = [metric["gauge"]["dataPoints"][0]["attributes"] for metric in found]
@@ -177,26 +177,26 @@ class TestNumbers:
 
     def test_integer_is_a_string(self) -> None:
         """64 bits do not fit into JavaScript's number."""
-        assert sent(number(catalog.TICKS, 2**63 - 1)) == {**TIMES, "asInt": "9223372036854775807"}
+        assert sent(number(catalog.own.TICKS, 2**63 - 1)) == {**TIMES, "asInt": "9223372036854775807"}
 
     def test_seconds_are_a_double_that_may_be_whole(self) -> None:
         """1.0 is a number of JSON."""
-        assert sent(number(catalog.TICK_TIME, 1)) == {**TIMES, "asDouble": 1.0}
+        assert sent(number(catalog.own.TICK_TIME, 1)) == {**TIMES, "asDouble": 1.0}
 
     def test_beyond_int64_it_is_a_double(self) -> None:
         """2^63."""
-        assert sent(number(catalog.TICKS, 2**63)) == {**TIMES, "asDouble": 9223372036854775808.0}
+        assert sent(number(catalog.own.TICKS, 2**63)) == {**TIMES, "asDouble": 9223372036854775808.0}
 
     @pytest.mark.parametrize(
         ("value", "as_double"), [(float("nan"), "NaN"), (float("inf"), "Infinity"), (float("-inf"), "-Infinity")]
     )
     def test_what_json_has_no_number_for_is_a_string(self, value: float, as_double: str) -> None:
         """As the JSON mapping of protobuf writes them."""
-        assert sent(number(catalog.TICK_TIME, value)) == {**TIMES, "asDouble": as_double}
+        assert sent(number(catalog.own.TICK_TIME, value)) == {**TIMES, "asDouble": as_double}
 
     def test_gauge_has_no_start(self) -> None:
         """And neither a temporality nor a direction."""
-        (metric,) = metrics_of(number(catalog.TRACKED_PROCESSES, 5))
+        (metric,) = metrics_of(number(catalog.own.TRACKED_PROCESSES, 5))
 
         assert metric["gauge"] == {
             "dataPoints": [{"attributes": [], "timeUnixNano": "1790000060000000000", "asInt": "5"}]
@@ -205,7 +205,7 @@ class TestNumbers:
     def test_info_is_a_gauge_of_1(self) -> None:
         """OpenTelemetry has no infos."""
         labels = ("0", "abc", "0", "2")
-        info = DataPoint(catalog.NCCL_COMMUNICATOR_INFO, TRAINER, labels, 1, STARTED_UNIX_NS)
+        info = DataPoint(catalog.nccl.COMMUNICATOR_INFO, TRAINER, labels, 1, STARTED_UNIX_NS)
         (metric,) = metrics_of(info)
 
         assert (metric["name"], metric["gauge"]["dataPoints"][0]["asInt"]) == ("gpustall.nccl.communicator.info", "1")
@@ -316,7 +316,7 @@ class TestExemplars:
         """Which a receiver knows how to follow."""
         labels = (("trace_id", "0af7651916cd43dd8448eb211c80319c"), ("span_id", "b7ad6b7169203331"))
         exemplar = Exemplar(labels, 0.25, STARTED_UNIX_NS + 5)
-        point = DataPoint(catalog.LOST, TRAINER, ("lock",), 1.5, STARTED_UNIX_NS, exemplar)
+        point = DataPoint(catalog.sched.LOST, TRAINER, ("lock",), 1.5, STARTED_UNIX_NS, exemplar)
 
         assert sent(point)["exemplars"] == [
             {

@@ -23,12 +23,12 @@ NOT_UTF_8 = os.fsdecode(b"a\xff")
 
 def calls(value: int, operation: str = "cudaMalloc", identity: Identity | None = TRAINER) -> DataPoint:
     """A counter with two labels of its own."""
-    return DataPoint(catalog.CUDA_OPERATIONS, identity, ("runtime", operation), value, STARTED_UNIX_NS)
+    return DataPoint(catalog.cuda.OPERATIONS, identity, ("runtime", operation), value, STARTED_UNIX_NS)
 
 
 def live(value: int, identity: Identity | None = TRAINER) -> DataPoint:
     """A gauge."""
-    return DataPoint(catalog.CUDA_MEMORY_LIVE, identity, (), value, STARTED_UNIX_NS)
+    return DataPoint(catalog.allocator.LIVE, identity, (), value, STARTED_UNIX_NS)
 
 
 def number_of(metric: Metric, value: float) -> int | float:
@@ -42,22 +42,22 @@ class TestDataPoints:
     def test_every_series_is_a_point(self) -> None:
         """Of the workload first, in the snapshot's order, then of the exporter."""
         families = (
-            Family(catalog.CUDA_OPERATIONS, (point(3, "runtime", "cudaMalloc"), point(4, "driver", "cuMemAlloc"))),
-            Family(catalog.CUDA_MEMORY_LIVE, (point(5),)),
+            Family(catalog.cuda.OPERATIONS, (point(3, "runtime", "cudaMalloc"), point(4, "driver", "cuMemAlloc"))),
+            Family(catalog.allocator.LIVE, (point(5),)),
         )
-        own = Family(catalog.TICKS, (Point(None, (), 6.0),))
+        own = Family(catalog.own.TICKS, (Point(None, (), 6.0),))
         started = {TRAINER: STARTED_UNIX_NS, None: STARTED_UNIX_NS + 1}
 
         assert points.data_points(Snapshot(at(60.0), families, started), (own,)) == [
-            DataPoint(catalog.CUDA_OPERATIONS, TRAINER, ("runtime", "cudaMalloc"), 3, STARTED_UNIX_NS),
-            DataPoint(catalog.CUDA_OPERATIONS, TRAINER, ("driver", "cuMemAlloc"), 4, STARTED_UNIX_NS),
-            DataPoint(catalog.CUDA_MEMORY_LIVE, TRAINER, (), 5, STARTED_UNIX_NS),
-            DataPoint(catalog.TICKS, None, (), 6.0, STARTED_UNIX_NS + 1),
+            DataPoint(catalog.cuda.OPERATIONS, TRAINER, ("runtime", "cudaMalloc"), 3, STARTED_UNIX_NS),
+            DataPoint(catalog.cuda.OPERATIONS, TRAINER, ("driver", "cuMemAlloc"), 4, STARTED_UNIX_NS),
+            DataPoint(catalog.allocator.LIVE, TRAINER, (), 5, STARTED_UNIX_NS),
+            DataPoint(catalog.own.TICKS, None, (), 6.0, STARTED_UNIX_NS + 1),
         ]
 
     def test_each_identity_has_its_own_start(self) -> None:
         """A rank that came a minute later has counted for a minute less."""
-        family = Family(catalog.CUDA_MEMORY_FREED, (point(1), point(1, identity=OTHER)))
+        family = Family(catalog.allocator.FREED, (point(1), point(1, identity=OTHER)))
         started = {TRAINER: STARTED_UNIX_NS, OTHER: STARTED_UNIX_NS + 30_000_000_000}
         found = points.data_points(Snapshot(at(60.0), (family,), started), ())
 
@@ -66,7 +66,7 @@ class TestDataPoints:
     @pytest.mark.parametrize("started", [{}, {TRAINER: NOW_UNIX_NS + 1}], ids=["unknown", "in the future"])
     def test_start_is_never_after_the_moment(self, started: dict[Identity | None, int]) -> None:
         """The time of day may have been set back since; a receiver refuses such a point."""
-        snapshot = Snapshot(at(60.0), (Family(catalog.CUDA_MEMORY_FREED, (point(1),)),), started)
+        snapshot = Snapshot(at(60.0), (Family(catalog.allocator.FREED, (point(1),)),), started)
 
         assert [one.start_unix_ns for one in points.data_points(snapshot, ())] == [NOW_UNIX_NS]
 
@@ -202,7 +202,7 @@ class TestAttributes:
 
     def test_exporter_has_only_its_own(self) -> None:
         """It is no workload."""
-        one = DataPoint(catalog.MAP_ENTRIES, None, ("operations",), 5, STARTED_UNIX_NS)
+        one = DataPoint(catalog.own.MAP_ENTRIES, None, ("operations",), 5, STARTED_UNIX_NS)
 
         assert points.attributes(one) == {"map": "operations"}
 
@@ -213,16 +213,16 @@ class TestNumbers:
     @pytest.mark.parametrize(
         ("metric", "value", "sent"),
         [
-            (catalog.CUDA_OPERATIONS, 3, 3),
-            (catalog.CUDA_MEMORY_LIVE, 0, 0),
-            (catalog.CUDA_MEMORY_LIVE, -1, -1),  # more freed than was seen allocated
-            (catalog.TICKS, 3.0, 3),  # own metrics are kept as floats
-            (catalog.PUSHED_BYTES, 0.5, 0.5),
-            (catalog.CUDA_MEMCPY_BYTES, 2**63 - 1, 2**63 - 1),
-            (catalog.CUDA_MEMCPY_BYTES, 2**63, 2.0**63),
-            (catalog.CUDA_MEMCPY_BYTES, 2**64 - 1, 2.0**64),
-            (catalog.TICK_TIME, 3, 3.0),
-            (catalog.TICK_TIME, 0, 0.0),
+            (catalog.cuda.OPERATIONS, 3, 3),
+            (catalog.allocator.LIVE, 0, 0),
+            (catalog.allocator.LIVE, -1, -1),  # more freed than was seen allocated
+            (catalog.own.TICKS, 3.0, 3),  # own metrics are kept as floats
+            (catalog.own.PUSHED_BYTES, 0.5, 0.5),
+            (catalog.memcpy.BYTES, 2**63 - 1, 2**63 - 1),
+            (catalog.memcpy.BYTES, 2**63, 2.0**63),
+            (catalog.memcpy.BYTES, 2**64 - 1, 2.0**64),
+            (catalog.own.TICK_TIME, 3, 3.0),
+            (catalog.own.TICK_TIME, 0, 0.0),
         ],
     )
     def test_counted_is_an_integer_while_it_fits_and_seconds_are_a_double(
@@ -234,7 +234,7 @@ class TestNumbers:
         assert (found, type(found)) == (sent, type(sent))
 
     @pytest.mark.parametrize("value", [float("inf"), float("-inf"), float("nan")])
-    @pytest.mark.parametrize("metric", [catalog.TICK_DURATION, catalog.TICKS], ids=["seconds", "counted"])
+    @pytest.mark.parametrize("metric", [catalog.own.TICK_DURATION, catalog.own.TICKS], ids=["seconds", "counted"])
     def test_what_is_no_finite_number_is_a_double(self, metric: Metric, value: float) -> None:
         """An int has no such values, and one of them must not cost the whole push."""
         found = number_of(metric, value)
@@ -269,8 +269,8 @@ class TestRequests:
 
         assert identity == TRAINER
         assert [(metric, [one.value for one in of]) for metric, of in metrics] == [
-            (catalog.CUDA_OPERATIONS, [1, 3, 4]),
-            (catalog.CUDA_MEMORY_LIVE, [2]),
+            (catalog.cuda.OPERATIONS, [1, 3, 4]),
+            (catalog.allocator.LIVE, [2]),
         ]
 
     def test_nothing_is_no_request(self) -> None:

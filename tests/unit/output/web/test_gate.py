@@ -26,7 +26,7 @@ from exporter.output.web.pages import Pages
 from tests.support.records import point, snapshot_of
 from tests.support.web_server import get, serving
 
-SNAPSHOT = snapshot_of(catalog.CUDA_OPERATIONS, point(12, "runtime", "cudaMalloc"))
+SNAPSHOT = snapshot_of(catalog.cuda.OPERATIONS, point(12, "runtime", "cudaMalloc"))
 AUTHORITY = trustme.CA()
 
 

@@ -17,7 +17,7 @@ from exporter.output.web.pages import Pages
 from tests.support.prometheus_protobuf import of_delimited
 from tests.support.records import point, snapshot_of
 
-SNAPSHOT = snapshot_of(catalog.CUDA_OPERATIONS, point(12, "runtime", "cudaMalloc"))
+SNAPSHOT = snapshot_of(catalog.cuda.OPERATIONS, point(12, "runtime", "cudaMalloc"))
 SERIES = "gpustall_cuda_operations_total{"
 
 

@@ -20,9 +20,9 @@ from exporter.output.web.pages import Pages
 from tests.support.records import point, snapshot_of
 from tests.support.web_server import PATIENCE_SECONDS, Address, get, said, serving
 
-SNAPSHOT = snapshot_of(catalog.CUDA_OPERATIONS, point(12, "runtime", "cudaMalloc"))
+SNAPSHOT = snapshot_of(catalog.cuda.OPERATIONS, point(12, "runtime", "cudaMalloc"))
 SERIES = b"gpustall_cuda_operations_total{"
-MANY = snapshot_of(catalog.CUDA_OPERATIONS, *(point(n, "runtime", f"{n:0100}") for n in range(40_000)))
+MANY = snapshot_of(catalog.cuda.OPERATIONS, *(point(n, "runtime", f"{n:0100}") for n in range(40_000)))
 NEXT_SCRAPE_SECONDS = 1.0
 
 

@@ -1,0 +1,77 @@
+"""Every metric once, by the collector it comes from. The README's table and the tests are made from it."""
+
+from __future__ import annotations
+
+from exporter.catalog import (
+    allocator,
+    block,
+    chains,
+    cpu,
+    cuda,
+    device,
+    engine,
+    graph,
+    launch,
+    memcpy,
+    memory,
+    nccl,
+    network,
+    own,
+    process,
+    sched,
+    workload,
+)
+from exporter.catalog.metric import COMMON_LABELS, Kind, Metric
+
+__all__ = [
+    "COMMON_LABELS",
+    "Kind",
+    "Metric",
+    "allocator",
+    "block",
+    "chains",
+    "cpu",
+    "cuda",
+    "device",
+    "engine",
+    "graph",
+    "launch",
+    "memcpy",
+    "memory",
+    "nccl",
+    "network",
+    "own",
+    "process",
+    "sched",
+    "workload",
+]
+
+METRICS_OF_COLLECTOR: dict[str, tuple[Metric, ...]] = {
+    "cuda": cuda.METRICS,
+    "nccl": nccl.METRICS,
+    "sched": sched.METRICS,
+    "chains": chains.METRICS,
+    "engine": engine.METRICS,
+    "block": block.METRICS,
+    "memory": memory.METRICS,
+    "cpu": cpu.METRICS,
+    "process": process.METRICS,
+    "network": network.METRICS,
+    "device": device.METRICS,
+    "allocator": allocator.METRICS,
+    "graph": graph.METRICS,
+    "launch": launch.METRICS,
+    "memcpy": memcpy.METRICS,
+}
+"""What is missing when a collector is switched off or fails."""
+
+WORKLOAD_METRICS = (
+    *(metric for metrics in METRICS_OF_COLLECTOR.values() for metric in metrics),
+    workload.INFO,
+    *workload.COST_METRICS,
+)
+
+OWN_METRICS = own.MACHINE_METRICS + own.EXPORTER_METRICS
+"""Without the common labels: what the exporter tells in its own name."""
+
+METRICS = WORKLOAD_METRICS + OWN_METRICS
