@@ -8,7 +8,6 @@ counter bends.
 from __future__ import annotations
 
 import logging
-from collections import deque
 from collections.abc import Iterable, Mapping
 from typing import NamedTuple
 
@@ -50,7 +49,7 @@ class _Process:
     def __init__(self, *, is_sampled: bool) -> None:
         self.is_sampled = is_sampled
         self.row: FeedingRow | None = None
-        self.history: deque[tuple[int, Spent]] = deque()
+        self.history: list[tuple[int, Spent]] = []
 
     def see(self, at: Spent, now_ns: int) -> None:
         history = self.history
@@ -59,7 +58,7 @@ class _Process:
         history.append((now_ns, at))
         needed_ns = CALM_NS if self.is_sampled else WINDOW_NS
         while now_ns - history[0][0] > needed_ns and now_ns - history[1][0] >= needed_ns:
-            history.popleft()
+            del history[0]
 
     def share(self, *, in_full: bool = False, window_ns: int = WINDOW_NS) -> float:
         """Of one CPU, over the last window_ns or as long as there is something known."""
@@ -126,7 +125,7 @@ class Governor:
         else:
             return False
         process.is_sampled = not process.is_sampled
-        process.history = deque([process.history[-1]])
+        process.history = process.history[-1:]
         return True
 
     def forget(self, processes: Iterable[int]) -> None:

@@ -5,12 +5,15 @@ In: Tables, the number of a process, how much its link to the GPU carries. Out: 
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from exporter.chains.chain import Effect
 from exporter.chains.spending import Spending
 from exporter.chains.thresholds import PAGEABLE_BYTES_PER_NS
 from exporter.kernel.abi import Api, HostMemory, Role, Shape
+from exporter.kernel.gpu_rows import GpuRows
 from exporter.kernel.operations import OPERATIONS, Operation
-from exporter.kernel.rows import Reading, Tables
+from exporter.kernel.rows import OperationKey, OperationRow, Tables
 from exporter.units import NANOSECONDS
 
 _OF_ROLE = {
@@ -29,35 +32,33 @@ _OF_SHAPE = dict.fromkeys(
 
 def spending(tables: Tables, number: int, link_bytes_per_second: float = 0.0) -> Spending:
     """Of a process; calls of the driver within others are in those. link_bytes_per_second: 0 where it is not known."""
-    row = tables.read_processes().get(number)
-    if row is None:
-        return Spending()
-    reading = tables.read_of({number: row})
-    graphs = reading.gpu.graphs.get(number)
-    copied_bytes = sum(copy.bytes for key, copy in reading.gpu.copies.items() if key.process == number)
+    operations, _ = tables.read_operations_of((number,))
+    gpu = tables.read_gpu_of((number,))
+    graphs = gpu.graphs.get(number)
+    copied_bytes = sum(copy.bytes for copy in gpu.copies.values())
     return Spending(
-        _calls_ns(reading),
-        _pageable_ns(reading, number),
+        _calls_ns(operations),
+        _pageable_ns(gpu),
         graphs.capture_ns + graphs.instantiate_ns if graphs else 0,
         round(copied_bytes / link_bytes_per_second * NANOSECONDS) if link_bytes_per_second else 0,
     )
 
 
-def _calls_ns(reading: Reading) -> dict[Effect, int]:
+def _calls_ns(operations: Mapping[OperationKey, OperationRow]) -> dict[Effect, int]:
     times: dict[Effect, int] = {}
-    for key, operation in reading.operations.items():
+    for key, operation in operations.items():
         effect = effect_of(OPERATIONS[key.operation])
         if effect is not None:
             times[effect] = times.get(effect, 0) + operation.total_ns
     return times
 
 
-def _pageable_ns(reading: Reading, number: int) -> int:
+def _pageable_ns(gpu: GpuRows) -> int:
     """A call that copies a few bytes and waits for the GPU's work before them has waited, and not copied."""
     return sum(
         min(copy.total_ns, round(copy.bytes / PAGEABLE_BYTES_PER_NS))
-        for key, copy in reading.gpu.copies.items()
-        if key.process == number and key.memory is HostMemory.PAGEABLE
+        for key, copy in gpu.copies.items()
+        if key.memory is HostMemory.PAGEABLE
     )
 
 

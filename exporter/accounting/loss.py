@@ -145,7 +145,7 @@ class Loss:
         self._lost: dict[tuple[Cause, str], int] = {}
         self._given: Mapping[tuple[Cause, str], int] | None = None  # a copy, until something is booked
         self._blame = {victim: _Blame() for victim in Victim}
-        self._wakers = {state: _Wakers() for state in CHAINED}
+        self._wakers: dict[ThreadState, _Wakers] = {}  # of CHAINED, once somebody has ended such a sleep
         self._disk_users: Weights[str] = Weights()
 
     def update(
@@ -171,7 +171,7 @@ class Loss:
         for state, lost_ns in stalled_ns.items():
             if state is ThreadState.RUNNABLE:
                 runnable_ns += lost_ns
-            elif state in self._wakers:
+            elif state in CHAINED:
                 of_wakers_ns += self._book_chained(state, lost_ns)
             elif state in OF_DISKS:
                 self._book_of_disks(CAUSE_OF_STATE[state], lost_ns)
@@ -225,6 +225,8 @@ class Loss:
             of_victim[charged] = of_victim.get(charged, 0) + charged_ns
         for victim, known in self._blame.items():
             known.see(by_victim[victim], now_ns, is_read=is_blame_read)
+        for state in chains.keys() & set(CHAINED) - self._wakers.keys():
+            self._wakers[state] = _Wakers()
         for state, wakers in self._wakers.items():
             wakers.see(chains.get(state, {}), now_ns)
 
@@ -243,7 +245,8 @@ class Loss:
     def _book_chained(self, state: ThreadState, lost_ns: int) -> int:
         """A stall in which somebody was waited for; returns the part in which that one waited for a CPU itself."""
         runnable_ns = 0
-        for did, part_ns in self._wakers[state].share(lost_ns).items():
+        parts = self._wakers[state].share(lost_ns) if state in self._wakers else {None: lost_ns}
+        for did, part_ns in parts.items():
             waker, waker_state = did or (Waker.NOBODY, ThreadState.OTHER)
             if waker_state is ThreadState.RUNNABLE:
                 runnable_ns += part_ns

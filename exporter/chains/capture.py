@@ -5,7 +5,6 @@ In: how many captures have begun and ended, tick by tick. Out: since when one is
 
 from __future__ import annotations
 
-from collections import deque
 from typing import NamedTuple
 
 from exporter.chains.thresholds import CAPTURE_NS
@@ -27,7 +26,7 @@ class AbandonedCapture:
     """
 
     def __init__(self) -> None:
-        self._seen: deque[tuple[int, int]] = deque()  # now_ns, begun
+        self._seen: list[tuple[int, int]] = []  # now_ns, begun
         self._ended = 0
         self.since_ns = 0
 
@@ -37,7 +36,7 @@ class AbandonedCapture:
         if not self._seen or now.begun != self._seen[-1][1]:
             self._seen.append((now_ns, now.begun))
         while len(self._seen) > 1 and self._seen[0][1] <= now.ended:
-            self._seen.popleft()
+            del self._seen[0]
         first_ns, begun = self._seen[0]
         is_old = begun > now.ended and now_ns - first_ns >= CAPTURE_NS
         self.since_ns = first_ns if is_old else 0

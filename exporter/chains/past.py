@@ -5,7 +5,6 @@ In: Seen, one at a tick. Out: Spans of it.
 
 from __future__ import annotations
 
-from collections import deque
 from collections.abc import Iterator
 from itertools import pairwise
 
@@ -31,10 +30,11 @@ class Past:
 
     def __init__(self) -> None:
         self.usual = Usual()
-        self._seen: deque[Seen] = deque()
-        self._marks: deque[Seen] = deque()  # one a second, the last CHRONIC_NS
+        # Lists, since a node may have a thousand processes that rest, and an empty deque takes 0.7 KiB.
+        self._seen: list[Seen] = []
+        self._marks: list[Seen] = []  # one a second, the last CHRONIC_NS
         self._learning: Seen | None = None  # where the window begins of which the usual is made
-        self._withheld: deque[Span] = deque(maxlen=WINDOWS_KEPT)  # windows that may be the begin of an episode
+        self._withheld: list[Span] = []  # windows that may be the begin of an episode
 
     # ---- what is added
 
@@ -51,12 +51,13 @@ class Past:
         if not self._marks or seen.now_ns - self._marks[-1].now_ns >= WINDOW_NS:
             self._marks.append(seen)
         while len(self._marks) > 2 and seen.now_ns - self._marks[1].now_ns >= CHRONIC_NS:
-            self._marks.popleft()
+            del self._marks[0]
         return tick
 
     def learn(self, *, is_quiet: bool, is_suspect: bool) -> None:
-        """What is usual, while nothing is wrong: of a second at the least, and a step where there are steps. Of seconds that are
-        suspect it has to turn out first that they were nothing, or slowness that comes gradually would itself become usual.
+        """What is usual, while nothing is wrong: of a second at the least, and a step where there are steps, else some calls: a
+        rest says nothing of work. Of seconds that are suspect it has to turn out first that they were nothing, or slowness that
+        comes gradually would itself become usual.
         """
         if not is_quiet:
             self._learning = None
@@ -65,11 +66,11 @@ class Past:
         seen = self.last
         self._learning = self._learning or seen
         window = Span(self._learning, seen)
-        if window.wall_ns >= WINDOW_NS and (window.steps or not seen.standing.step_began_ns):
-            self._withheld.append(window)
+        if window.wall_ns >= WINDOW_NS and (window.steps or (window.calls and not seen.standing.step_began_ns)):
+            self._withheld = [*self._withheld[1 - WINDOWS_KEPT :], window]
             self._learning = seen
         while self._withheld and not is_suspect:
-            self.usual.see(self._withheld.popleft())
+            self.usual.see(self._withheld.pop(0))
 
     def begin_anew(self) -> None:
         """What was before is no reason to complain of what comes."""
@@ -87,7 +88,7 @@ class Past:
                 self._seen.pop()
         self._seen.append(seen)
         while len(self._seen) > 2 and seen.now_ns - self._seen[1].now_ns >= judged_ns:
-            self._seen.popleft()
+            del self._seen[0]
 
     def _excess_ns(self, tick: Span) -> float:
         """Lost against the usual."""

@@ -158,9 +158,9 @@ class Watch:
         return grown(self._spent, Spent(self._past.last, spending))
 
     def _complain(self, waited: Waited) -> Transition | None:
-        """It was never better, and that is the host's doing."""
+        """It was never better, and that is the host's doing. Who makes no call may have nothing to do."""
         span = self._past.long
-        if span.now.now_ns - span.then.now_ns < CHRONIC_NS:
+        if span.now.now_ns - span.then.now_ns < CHRONIC_NS or not span.calls:
             return None
         if span.lost_of_all_ns() < CHRONIC_SHARE * span.wall_ns:
             return None

@@ -6,8 +6,9 @@ In: MapReaders by map name. Out: rows by key. A map that is not there is an empt
 from __future__ import annotations
 
 import struct
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
+from itertools import chain, product
 from typing import NamedTuple
 
 from exporter.kernel import abi
@@ -21,6 +22,9 @@ _FEEDING_TAIL_AT = abi.FEEDING_ROW.size - _FEEDING_TAIL.size
 GRID_LIMITS = (1, 8, 64, 512, 4096)
 BLOCK_LIMITS = (32, 64, 128, 256, 512)
 """The largest size of each class but the last. Source: grid_class() and block_class() in bpf/lib/geometry.bpf.h."""
+
+BETWEEN_HOST_AND_DEVICE = (Copy.HOST_TO_DEVICE, Copy.DEVICE_TO_HOST)
+"""Of which there are rows. Source: bpf/lib/copies.bpf.h."""
 
 
 class CopyKey(NamedTuple):
@@ -86,31 +90,50 @@ class GpuRows:
 NO_GPU_ROWS = GpuRows({}, {}, {}, {})
 
 
-def read_gpu_rows(maps: Mapping[str, MapReader], processes: Iterable[int]) -> GpuRows:
-    """All of it. processes: whose kernels are read."""
+def read_gpu_rows(maps: Mapping[str, MapReader], processes: Collection[int], *, of_few: bool = False) -> GpuRows:
+    """All of it. processes: whose kernels are read; of few processes nothing but theirs is read, key by key."""
     feeding = rows_at_places(maps.get("feeding"), processes)
     kernels = {process: _FEEDING_TAIL.unpack_from(value, _FEEDING_TAIL_AT)[0] for process, value in feeding}
     sizes = rows_at_places(maps.get("geometries"), processes)
     geometries = {process: abi.GEOMETRY_ROW.unpack(value)[2:] for process, value in sizes}
-    return GpuRows(read_copies(maps.get("copies")), read_graphs(maps.get("graph_rows")), kernels, geometries)
+    of = processes if of_few else None
+    return GpuRows(read_copies(maps.get("copies"), of), read_graphs(maps.get("graph_rows"), of), kernels, geometries)
 
 
-def read_copies(table: MapReader | None) -> dict[CopyKey, CopyRow]:
-    """Copies between host and GPU."""
+def read_copies(table: MapReader | None, of: Iterable[int] | None = None) -> dict[CopyKey, CopyRow]:
+    """Copies between host and GPU, of all processes or of these."""
     rows = {}
-    for key, value in table.items() if table else ():
+    for key, value in _all_or_some(table, of, _copy_keys):
         process, direction, memory, is_blocking, _ = abi.COPY_KEY.unpack(key)
         copied = CopyKey(process, Copy(direction), HostMemory(memory), is_blocking)
         rows[copied] = CopyRow(*abi.COPY_ROW.unpack(value))
     return rows
 
 
-def read_graphs(table: MapReader | None) -> dict[int, GraphRow]:
+def _copy_keys(process: int) -> Iterator[bytes]:
+    for direction, memory, is_blocking in product(BETWEEN_HOST_AND_DEVICE, HostMemory, (0, 1)):
+        yield abi.COPY_KEY.pack(process, direction, memory, is_blocking, 0)
+
+
+def read_graphs(table: MapReader | None, of: Iterable[int] | None = None) -> dict[int, GraphRow]:
     """Process number -> what it did with graphs; only of processes that did something."""
-    return {
-        abi.NUMBER.unpack(key)[0]: GraphRow(*abi.GRAPH_ROW.unpack(value))
-        for key, value in (table.items() if table else ())
-    }
+    rows = _all_or_some(table, of, lambda process: (abi.NUMBER.pack(process),))
+    return {abi.NUMBER.unpack(key)[0]: GraphRow(*abi.GRAPH_ROW.unpack(value)) for key, value in rows}
+
+
+def _all_or_some(
+    table: MapReader | None, of: Iterable[int] | None, keys_of: Callable[[int], Iterable[bytes]]
+) -> Iterator[tuple[bytes, bytes]]:
+    """Every row, or those there are of some processes."""
+    if table is None:
+        return
+    if of is None:
+        yield from table.items()
+        return
+    for key in chain.from_iterable(map(keys_of, of)):
+        value = table.get(key)
+        if value is not None:
+            yield key, value
 
 
 def forget_gpu_rows(maps: Mapping[str, MapReader], processes: set[int], *, have_pinned: bool) -> None:

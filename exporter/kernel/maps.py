@@ -12,7 +12,19 @@ from typing import Protocol
 from exporter.kernel.libbpf import Libbpf
 
 _ROOM = 512  # entries per batch call to begin with; grows when one bucket holds more
-_ROOM_BYTES = 1 << 20  # of the buffer, where entries are large
+_ROOM_BYTES = 256 << 10  # of the buffer, where entries are large
+
+_Buffer = ctypes.Array[ctypes.c_char]
+# Of all maps, since few of them are read at a time. One that is taken is of its reader until he gives it back.
+_free_buffers: list[_Buffer] = []
+
+
+def _take_buffer(size_bytes: int) -> _Buffer:
+    try:
+        buffer = _free_buffers.pop()
+    except IndexError:
+        return ctypes.create_string_buffer(size_bytes)
+    return buffer if len(buffer) >= size_bytes else ctypes.create_string_buffer(size_bytes)
 
 
 class MapReader(Protocol):
@@ -50,7 +62,6 @@ class KernelMap:
         self._value_bytes = value_bytes
         self._capacity = capacity
         self._room = min(_ROOM, max(_ROOM_BYTES // max(value_bytes, 1), 1), capacity)  # a ring has no values
-        self._buffers: tuple[ctypes.Array[ctypes.c_char], ctypes.Array[ctypes.c_char]] | None = None
 
     @property
     def capacity(self) -> int:
@@ -62,27 +73,22 @@ class KernelMap:
         position = ctypes.create_string_buffer(max(8, self._key_bytes))  # a trie's is a key
         is_first = True
         while True:
-            # Taken, and given back: two threads, or a reading within a reading, never share them.
-            (keys, values), self._buffers = self._buffers or self._new_buffers(), None
+            values_at = self._room * self._key_bytes
+            buffer = _take_buffer(values_at + self._room * self._value_bytes)
+            values = ctypes.byref(buffer, values_at)
             count, is_last = self._libbpf.lookup_batch(
-                self.fd, position, is_first=is_first, keys=keys, values=values, room=self._room
+                self.fd, position, is_first=is_first, keys=buffer, values=values, room=self._room
             )
             if count < 0:
                 self._room = min(self._room * 2, self._capacity)
                 continue
-            raw_keys = ctypes.string_at(keys, count * self._key_bytes)
+            raw_keys = ctypes.string_at(buffer, count * self._key_bytes)
             raw_values = ctypes.string_at(values, count * self._value_bytes)
-            self._buffers = (keys, values)
+            _free_buffers.append(buffer)
             yield from zip(_cut(raw_keys, self._key_bytes), _cut(raw_values, self._value_bytes), strict=True)
             if is_last:
                 return
             is_first = False
-
-    def _new_buffers(self) -> tuple[ctypes.Array[ctypes.c_char], ctypes.Array[ctypes.c_char]]:
-        room = self._room
-        return ctypes.create_string_buffer(room * self._key_bytes), ctypes.create_string_buffer(
-            room * self._value_bytes
-        )
 
     def get(self, key: bytes) -> bytes | None:
         """The value of one key."""

@@ -7,7 +7,7 @@ cumulative since a process was first seen. Rows are unpacked again only when the
 from __future__ import annotations
 
 import struct
-from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Container, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -302,17 +302,7 @@ class Tables:
 
     def read_of(self, processes: Mapping[int, ProcessRow]) -> Reading:
         """The same of these processes only, key by key: a full node has tens of thousands of operations."""
-        operations: dict[OperationKey, OperationRow] = {}
-        waits: dict[ProgressKey, OperationRow] = {}
-        table = self._maps.get("operations")
-        for key in self._possible_operations(processes) if table else ():
-            value = table.get(abi.OPERATION_KEY.pack(*key)) if table else None
-            if value is None:
-                continue
-            if key.operation == abi.OPERATION_NCCL_WAIT:
-                waits[ProgressKey(key.process, key.communicator)] = OperationRow(value)
-            else:
-                operations[key] = OperationRow(value)
+        operations, waits = self.read_operations_of(processes)
         communicators, progress = self.read_communicators(), self.read_progress()
         return Reading(
             operations=operations,
@@ -324,8 +314,29 @@ class Tables:
             sees_completion=self._sees_completion,
             exits=self.read_exits(),
             forks=read_forks(self._maps.get("forks")),
-            gpu=read_gpu_rows(self._maps, processes),
+            gpu=self.read_gpu_of(processes),
         )
+
+    def read_operations_of(
+        self, processes: Collection[int]
+    ) -> tuple[dict[OperationKey, OperationRow], dict[ProgressKey, OperationRow]]:
+        """Operations of these processes, and their waits for collectives."""
+        operations: dict[OperationKey, OperationRow] = {}
+        waits: dict[ProgressKey, OperationRow] = {}
+        table = self._maps.get("operations")
+        for key in self._possible_operations(processes) if table else ():
+            value = table.get(abi.OPERATION_KEY.pack(*key)) if table else None
+            if value is None:
+                continue
+            if key.operation == abi.OPERATION_NCCL_WAIT:
+                waits[ProgressKey(key.process, key.communicator)] = OperationRow(value)
+            else:
+                operations[key] = OperationRow(value)
+        return operations, waits
+
+    def read_gpu_of(self, processes: Collection[int]) -> GpuRows:
+        """What these processes copy, capture and launch."""
+        return read_gpu_rows(self._maps, processes, of_few=True)
 
     def _possible_operations(self, processes: Iterable[int]) -> Iterator[OperationKey]:
         """Those of NCCL once for each communicator that the process has had, and once without one."""

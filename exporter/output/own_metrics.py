@@ -16,7 +16,6 @@ from prometheus_client.openmetrics.exposition import generate_latest as generate
 
 from exporter.catalog import OWN_METRICS, Kind, Metric
 from exporter.model import Family, Point
-from exporter.output import protobuf
 from exporter.output.negotiation import Format
 
 _OPENMETRICS_END = b"# EOF\n"
@@ -88,6 +87,8 @@ def _family(metric: Metric, series: dict[tuple[str, ...], float]) -> ClientFamil
 
 def _protobuf_family(client_family: ClientFamily) -> bytes:
     """One family of the registry, all of whose samples have one name: counters, gauges and infos."""
+    from exporter.output import protobuf  # noqa: PLC0415 - 1 MiB that few are asked for
+
     type_number = protobuf.COUNTER if client_family.type == "counter" else protobuf.GAUGE
     metrics = [
         protobuf.metric(

@@ -589,7 +589,7 @@ class TestChains:
         """Half of the time is lost to the disk from the beginning."""
         for tick in range(1, seconds * 4 + 1):
             bench.now += 0.25
-            bench.kernel.feeding(1, dry_ns={ThreadState.IO: tick * 125_000_000})
+            bench.kernel.feeding(1, dry_ns={ThreadState.IO: tick * 125_000_000}, hits=(12 * tick, 0, 0))
             bench.publication.tick([])
 
     def test_chain_is_told_and_exported(self, bench: Bench) -> None:

@@ -14,7 +14,7 @@ from typing import Protocol
 from exporter import __version__, catalog
 from exporter.errors import ExporterError
 from exporter.model import Snapshot
-from exporter.output import protobuf, text
+from exporter.output import text
 from exporter.output.negotiation import Format, accepts_gzip, choose_format
 from exporter.output.own_metrics import OwnMetrics
 from exporter.output.web.messages import Request, Response, plain
@@ -98,6 +98,8 @@ class Pages:
         if self._with_exporter_metrics:
             yield self._own.render(fmt)
         if fmt is Format.PROTOBUF:
+            from exporter.output import protobuf  # noqa: PLC0415 - 1 MiB that few are asked for
+
             yield from protobuf.render(snapshot)
             return
         for piece in text.render(snapshot, fmt):

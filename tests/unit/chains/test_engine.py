@@ -257,6 +257,14 @@ class TestAbstaining:
         assert (opened.chain.cause, opened.chain.severity) == (Cause.DATALOADER, Severity.MEDIUM)
         assert opened.chain.is_chronic
 
+    @pytest.mark.parametrize("idle_seconds", [10, 60])
+    def test_process_that_makes_no_call_has_nothing_to_do(self, idle_seconds: int) -> None:
+        """Of a notebook that waits for its user all time is lost, and it is only booked when somebody reads its threads."""
+        scene = Scene(Job(has_rhythm=False))
+        scene.go_on(idle_seconds, step_ms=None)
+
+        assert scene.go_on(60, step_ms=None, lost={(LossCause.DATALOADER, NOBODY): 1.0}) == []
+
 
 class TestLongSteps:
     """A minute each, of a job that usually takes ten seconds."""

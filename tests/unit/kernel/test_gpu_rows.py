@@ -5,7 +5,15 @@ from __future__ import annotations
 import struct
 
 from exporter.kernel.abi import Copy, HostMemory
-from exporter.kernel.gpu_rows import CopyKey, CopyRow, GraphRow, forget_gpu_rows, read_copies, read_graphs
+from exporter.kernel.gpu_rows import (
+    CopyKey,
+    CopyRow,
+    GraphRow,
+    forget_gpu_rows,
+    read_copies,
+    read_gpu_rows,
+    read_graphs,
+)
 from tests.support.tables import FakeTables
 
 
@@ -27,6 +35,25 @@ class TestLayout:
         kernel.maps["graph_rows"].rows[struct.pack("<I", 7)] = struct.pack("<11Q", *range(1, 12))
 
         assert read_graphs(kernel.maps["graph_rows"]) == {7: GraphRow(*range(1, 12))}
+
+
+class TestOfFew:
+    """Of a node with a thousand processes, one is asked for."""
+
+    def test_rows_of_others_are_not_read(self) -> None:
+        """Copies in both directions, and the graphs."""
+        kernel = FakeTables()
+        for process in (7, 8):
+            for direction in (Copy.HOST_TO_DEVICE, Copy.DEVICE_TO_HOST):
+                kernel.copied(process, direction, HostMemory.UNKNOWN, copies=1, copied_bytes=process, total_ns=1)
+            kernel.graphs(process, GraphRow(captures=process))
+        whole = read_gpu_rows(kernel.maps, (7, 8))
+
+        part = read_gpu_rows(kernel.maps, (7,), of_few=True)
+
+        assert part.copies == {key: row for key, row in whole.copies.items() if key.process == 7}
+        assert len(part.copies) == 2
+        assert part.graphs == {7: GraphRow(captures=7)}
 
 
 class TestForgetting:
