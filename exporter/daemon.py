@@ -33,6 +33,7 @@ from exporter.discovery import Discovery
 from exporter.errors import ExporterError, KernelRefused
 from exporter.evidence.witness import RESULTS, Witness
 from exporter.governor import Governor
+from exporter.host import heap
 from exporter.host.frame_rules import FrameRules
 from exporter.host.libraries import MARKS
 from exporter.host.nvml import Nvml
@@ -310,6 +311,7 @@ class Daemon:
 
     def run(self) -> None:
         """Serve and tick until stop()."""
+        heap.share_one_heap()
         sys.setswitchinterval(SWITCH_SECONDS)
         _leave_full_collections_to_the_loop()
         self.server.start()
@@ -336,6 +338,7 @@ class Daemon:
                 self.own.add(catalog.own.TICK_TIME, time.thread_time() - cpu_started_at)
                 if started_at >= next_collection_at:  # now, when the next tick is farthest
                     gc.collect()
+                    heap.give_back()
                     next_collection_at = started_at + COLLECT_SECONDS
         finally:
             self._manager.stopping()

@@ -49,6 +49,8 @@ class Past:
                 tick = Span(self._seen[-1], seen)
         self._keep(seen)
         if not self._marks or seen.now_ns - self._marks[-1].now_ns >= WINDOW_NS:
+            if len(self._marks) > 1 and self._marks[-2].standing.calls == seen.standing.calls:
+                del self._marks[-1]  # of a rest its begin and its end are enough
             self._marks.append(seen)
         while len(self._marks) > 2 and seen.now_ns - self._marks[1].now_ns >= CHRONIC_NS:
             del self._marks[0]

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import struct
 from collections.abc import Iterable
 from typing import NamedTuple
 
 from exporter.kernel import abi
 from exporter.kernel.maps import MapReader
+
+_COUNT, _BEAT = struct.Struct("=Q"), struct.Struct("=QQ")  # of which abi.CADENCE_ROW is made
 
 
 class Beat(NamedTuple):
@@ -17,10 +20,10 @@ class Beat(NamedTuple):
 
 
 class CadenceRow(NamedTuple):
-    """Value of `cadence`. beats: so far. last: the ring, beat n at n % abi.BEATS."""
+    """Value of `cadence`. beats: so far. last: the ring as it was read, beat n at n % abi.BEATS."""
 
     beats: int
-    last: tuple[int, ...]
+    last: bytes
 
     @property
     def oldest(self) -> int:
@@ -32,14 +35,15 @@ class CadenceRow(NamedTuple):
         found: list[Beat] = []
         first = max(number, self.oldest)
         for n in range(first, self.beats):
-            at = n % abi.BEATS
-            following = (n + 1) % abi.BEATS
-            beat = Beat(self.last[2 * at], self.last[2 * at + 1])
+            beat = self._beat(n)
             # Its place still holds the beat of a round ago, which is older than all others, or nothing.
-            if not beat.at_ns or (n == self.beats - 1 and n >= abi.BEATS and beat.at_ns < self.last[2 * following]):
+            if not beat.at_ns or (n == self.beats - 1 and n >= abi.BEATS and beat.at_ns < self._beat(n + 1).at_ns):
                 break
             found.append(beat)
         return found, first == number
+
+    def _beat(self, number: int) -> Beat:
+        return Beat(*_BEAT.unpack_from(self.last, number % abi.BEATS * _BEAT.size))
 
 
 def read_cadence(table: MapReader | None, processes: Iterable[int]) -> dict[int, CadenceRow]:
@@ -48,6 +52,5 @@ def read_cadence(table: MapReader | None, processes: Iterable[int]) -> dict[int,
     for process in processes if table else ():
         value = table.get(abi.NUMBER.pack(process)) if table else None
         if value is not None:
-            beats, *last = abi.CADENCE_ROW.unpack(value)
-            rows[process] = CadenceRow(beats, tuple(last))
+            rows[process] = CadenceRow(_COUNT.unpack_from(value)[0], value[_COUNT.size :])
     return rows

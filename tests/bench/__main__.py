@@ -123,13 +123,11 @@ def _switch_rows() -> Iterator[str]:
         "≤ 1.4x",
         is_met=costs.ratio <= 1.4,
     )
-    tick_ms = tick_cost.tick_ms()
-    yield _row(
-        f"a tick with {tick_cost.RANKS} ranks and {tick_cost.RANKS * tick_cost.WORKERS} workers at work",
-        f"{tick_ms:.1f} ms of CPU",
-        "≤ 10 ms",
-        is_met=tick_ms <= 10,
-    )
+    node = tick_cost.full_node()
+    of = f"{tick_cost.RANKS} ranks and {tick_cost.RANKS * tick_cost.WORKERS} workers at work"
+    yield _row(f"a tick with {of}", f"{node.tick_ms:.1f} ms of CPU", "≤ 10 ms", is_met=node.tick_ms <= 10)
+    yield _row(f"exporter CPU with {of}, scraped every 5 s", f"{node.cpu_share:.2%} of a core", "for comparison")
+    yield _row(f"RSS with {of}", f"{node.rss_mib:.1f} MiB", "≤ 96 MiB", is_met=node.rss_mib <= 96)
 
 
 def _host_rows() -> Iterator[str]:

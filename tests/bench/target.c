@@ -12,6 +12,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <time.h>
 
 typedef int function(void *, uint64_t, uint64_t, uint64_t, uint64_t, uint64_t, uint64_t);
@@ -24,12 +25,15 @@ static int64_t now_ns(void)
 	return now.tv_sec * 1000000000LL + now.tv_nsec;
 }
 
+/* An argument that may be an address to one function and a number of bytes to another: 1 MiB, and something lies there. */
+#define EITHER 0x100000
+
 static uint64_t place = 4096;
 
 static long call(function *f, long times)
 {
 	for (long i = 0; i < times; i++)
-		f(&place, 64, 64, 1, 64, 64, 1);
+		f(&place, EITHER, 64, 1, 64, 64, 1);
 	return times;
 }
 
@@ -55,7 +59,10 @@ int main(int argc, char **argv)
 	char line[128];
 	void *library = argc > 2 ? dlopen(argv[1], RTLD_NOW) : NULL;
 
-	if (!library)
+	/* A page that was never touched cannot be read by a probe. */
+	int flags = MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED_NOREPLACE | MAP_POPULATE;
+
+	if (!library || mmap((void *)EITHER, 4096, PROT_READ | PROT_WRITE, flags, -1, 0) == MAP_FAILED)
 		return 2;
 	for (int i = 2; i < argc && count < 64; i++)
 		if ((functions[count] = (function *)dlsym(library, argv[i])))

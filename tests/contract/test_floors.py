@@ -113,6 +113,7 @@ CTYPES = {
     "kernel/filtered_child.py": "seccomp, perf_event_open(2), and machine code that is called",
     "kernel/perf_events.py": "perf_event_open(2) has no wrapper in Python",
     "host/capabilities.py": "capget(2), capset(2) and prctl(2) have no wrapper in Python",
+    "host/heap.py": "mallopt(3) and malloc_trim(3) have no wrapper in Python",
     "host/nvml.py": "dlopen(3): whether there is a driver, before its binding is imported",
     "host/network_namespaces.py": "setns(2): os.setns() is there since Python 3.12",
     "host/libraries.py": "fstatfs(2): os.statvfs() leaves out the type of the file system",

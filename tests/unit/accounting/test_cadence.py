@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import struct
+
 import pytest
 
 from exporter.accounting.cadence import Cadence, anchors, shortest_period
@@ -10,6 +12,7 @@ from exporter.kernel.cadence_rows import CadenceRow
 from exporter.units import slot_of
 
 MS = 1_000_000
+BEAT = struct.Struct("=QQ")  # at_ns, signature
 COPY, REDUCE, OTHER = 7, 8, 9
 
 
@@ -20,13 +23,12 @@ class Job:
         self.cadence = Cadence()
         self.now_ns = 1000 * MS
         self._beats = 0
-        self._ring = [0] * (2 * abi.BEATS)
+        self._ring = bytearray(abi.BEATS * BEAT.size)
 
     def beat(self, signature: int, after_ms: int = 0) -> None:
         """One more, so long after the last."""
         self.now_ns += after_ms * MS
-        at = self._beats % abi.BEATS * 2
-        self._ring[at : at + 2] = self.now_ns, signature
+        BEAT.pack_into(self._ring, self._beats % abi.BEATS * BEAT.size, self.now_ns, signature)
         self._beats += 1
 
     def step(self, length_ms: int = 40, *, buckets: int = 4, copies: int = 1) -> None:
@@ -38,7 +40,7 @@ class Job:
 
     def tick(self) -> None:
         """The exporter reads."""
-        self.cadence.update(CadenceRow(self._beats, tuple(self._ring)))
+        self.cadence.update(CadenceRow(self._beats, bytes(self._ring)))
 
     def steps(self) -> tuple[int, int]:
         """(how many, milliseconds together)."""
