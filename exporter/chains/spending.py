@@ -8,8 +8,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import NamedTuple
 
+from exporter.accounting.standing import NOWHERE
 from exporter.chains.chain import Effect
 from exporter.chains.span import Seen, Span
+from exporter.chains.thresholds import STEPS_NEEDED
 
 
 class Spending(NamedTuple):
@@ -33,6 +35,9 @@ class Spent(NamedTuple):
     spending: Spending
 
 
+_BEGINNING = Spent(Seen(0, NOWHERE), Spending())
+
+
 class Grown(NamedTuple):
     """Beyond the usual, parts of the wall time. link: all of it that the link was busy, the usual included."""
 
@@ -47,17 +52,23 @@ class Grown(NamedTuple):
         return max(self.calls, key=lambda one: self.calls[one], default=Effect.SYNC)
 
 
-def grown(before: Spent, now: Spent) -> Grown:
-    """Since a moment. Usual is, for each step, what a step took on average until then."""
-    span, usual_steps = Span(before.at, now.at), max(before.at.standing.steps, 1)
+def grown(usually: Spent | None, before: Spent, now: Spent) -> Grown:
+    """Since a moment. usually: since when it was usual, until then, what a step spent on average; None: from the beginning."""
+    if usually is None or before.at.standing.steps - usually.at.standing.steps < STEPS_NEEDED:
+        usually = _BEGINNING
+    usual, span = Span(usually.at, before.at), Span(before.at, now.at)
+    steps_as_usual = span.steps / max(usual.steps, 1)
 
-    def part(spent_ns: int, ns: int) -> float:
-        return (ns - spent_ns - spent_ns * span.steps / usual_steps) / span.wall_ns
+    def part(first_ns: int, then_ns: int, ns: int) -> float:
+        return (ns - then_ns - (then_ns - first_ns) * steps_as_usual) / span.wall_ns
 
-    then, spending = before.spending, now.spending
+    first, then, spending = usually.spending, before.spending, now.spending
     return Grown(
-        {effect: part(then.calls_ns.get(effect, 0), ns) for effect, ns in spending.calls_ns.items()},
-        part(then.pageable_ns, spending.pageable_ns),
-        part(then.capture_ns, spending.capture_ns),
+        {
+            effect: part(first.calls_ns.get(effect, 0), then.calls_ns.get(effect, 0), ns)
+            for effect, ns in spending.calls_ns.items()
+        },
+        part(first.pageable_ns, then.pageable_ns, spending.pageable_ns),
+        part(first.capture_ns, then.capture_ns, spending.capture_ns),
         (spending.link_ns - then.link_ns) / span.wall_ns,
     )

@@ -67,6 +67,10 @@ NOT_HOST_SHARE = 0.10
 """Before the host is acquitted: late stalls are decided when the waits behind them are over. A job that makes no more steps at
 all has ended or evaluates. And of a job that is a little slower for no reason that the host knows, nobody needs to be told."""
 
+EVIDENT_NS = 5 * NANOSECONDS // 2
+"""What a job does itself, and what its GPU does, is seen and not concluded: it is told sooner. Yet a second or two in which a job
+captures its new shapes is no fault."""
+
 THROTTLED_SHARE = 0.3
 """Of the time, more than before, that the GPU's clocks are held down: it is told once a second, of episodes of three and more."""
 

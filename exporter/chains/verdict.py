@@ -15,6 +15,7 @@ from exporter.chains.span import Span
 from exporter.chains.spending import Grown
 from exporter.chains.thresholds import (
     ACQUITTAL_NS,
+    EVIDENT_NS,
     LINK_SHARE,
     MAIN_SHARE,
     NOT_HOST_NS,
@@ -170,10 +171,11 @@ def judge(found: Findings) -> Verdict | None:
         return None
     if found.slower is None or is_another_phase(found):
         return None
-    if found.wall_ns < NOT_HOST_NS or found.steps < NOT_HOST_STEPS:
+    if found.wall_ns < EVIDENT_NS or found.steps < NOT_HOST_STEPS:
         return None
     if first in OF_THE_HOST and sum(part for cause, part in shares if cause in OF_THE_HOST) >= MAIN_SHARE:
-        return Verdict(first, _effect(first, found), share, _named(shares, found, total))
+        is_long = found.wall_ns >= NOT_HOST_NS
+        return Verdict(first, _effect(first, found), share, _named(shares, found, total)) if is_long else None
     if found.slower < NOT_HOST_SHARE:
         return None
     if found.undecided / total >= UNDECIDED_SHARE and found.wall_ns < ACQUITTAL_NS:
@@ -213,9 +215,9 @@ def of_own_doing(found: Findings, grown: Grown) -> Verdict | None:
     return Verdict(cause, effect, part, ((cause.value, part),))
 
 
-def is_ripe(found: Findings) -> bool:
-    """Whether a job has been slower for so long, and by so much, that somebody else than the host may be blamed."""
-    is_long = found.wall_ns >= NOT_HOST_NS and found.steps >= NOT_HOST_STEPS
+def is_evident(found: Findings) -> bool:
+    """Whether a job has been slower for so long, and by so much, that what it does itself is to be blamed."""
+    is_long = found.wall_ns >= EVIDENT_NS and found.steps >= NOT_HOST_STEPS
     return is_long and found.slower is not None and found.slower >= NOT_HOST_SHARE
 
 

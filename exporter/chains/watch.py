@@ -24,6 +24,7 @@ from exporter.chains.thresholds import (
     HANG_NS,
     HANG_STEPS,
     LASTING_NS,
+    NOT_HOST_NS,
     STUCK_NS,
     UNKNOWN_HANG_NS,
     UNSTEADY_ABOVE,
@@ -52,6 +53,7 @@ class Watch:
         self._past = Past()
         self._change = ChangeTest()
         self._episode: Episode | None = None
+        self._usually: Spent | None = None  # from when on what is spent is usual
         self._spent: Spent | None = None  # when the alarm came
         self.is_undecided = False
         self.is_stuck = False
@@ -98,6 +100,8 @@ class Watch:
             self._change.accuse(awaited_since_ns)
         if not self._change.is_alarm:
             self._spent = None
+            if self._usually is None and self.has_rhythm:
+                self._usually = Spent(seen, asked.spending())
             return self._complain(waited)
         self._spent = self._spent or Spent(seen, asked.spending())
         return self._suspect(waited, asked)
@@ -134,9 +138,11 @@ class Watch:
                 return None  # a pause that goes on, or is over, or a fault that begins: slow steps are as slow in every tick
             side = asked.device_side(span.then.now_ns, span.now.now_ns)
             reason = verdict.by_gpu(reason, found, self._grown(asked.spending()), side)
+            if reason.cause is Cause.NOT_HOST and span.wall_ns < NOT_HOST_NS:
+                return None
         if reason is None and verdict.is_another_phase(found):
             reason = verdict.of_own_doing(found, self._grown(asked.spending()))
-            if reason is not None and not verdict.is_ripe(found):
+            if reason is not None and not verdict.is_evident(found):
                 return None  # other calls than before, and those are what takes longer: no other phase
         if reason is None:
             # While none ends, nobody knows yet what the open step is made of, and what is lost in it may not be booked yet.
@@ -155,7 +161,7 @@ class Watch:
     def _grown(self, spending: Spending) -> Grown:
         """Since the alarm."""
         assert self._spent is not None  # noqa: S101 - there was an alarm
-        return grown(self._spent, Spent(self._past.last, spending))
+        return grown(self._usually, self._spent, Spent(self._past.last, spending))
 
     def _complain(self, waited: Waited) -> Transition | None:
         """It was never better, and that is the host's doing. Who makes no call may have nothing to do."""
@@ -235,7 +241,7 @@ class Watch:
         return self._close(told) if told is not None and told.change is Change.RESOLVED else told
 
     def _close(self, resolved: Transition) -> Transition:
-        self._episode = None
+        self._episode = self._usually = None
         self._change.reset()
         self._past.begin_anew()
         if resolved.chain.end is End.NEW_NORMAL:

@@ -130,8 +130,8 @@ void fault_before_step(struct rank *rank, uint64_t step);
 void fault_before_backward(struct rank *rank, uint64_t step);
 // While the batch of this step is made.
 void fault_in_batch(int rank, uint64_t step);
-// Kernels of the step, into a graph that is launched once and destroyed: trainer_step.c.
-void capture_once(int64_t kernels);
+// So many kernels as an executable graph, captured on a stream of its own: trainer_step.c.
+cudaGraphExec_t captured(int64_t kernels);
 // How many kernels the step launches where the flags say `kernels`.
 int64_t fault_kernels(const struct rank *rank, uint64_t step, int64_t kernels);
 

@@ -197,6 +197,20 @@ static void abandon(bool is_on)
     }
 }
 
+// One graph for all steps, or a new one for each.
+static void replay(bool is_captured_anew)
+{
+    static cudaGraphExec_t exec;
+
+    if (exec && is_captured_anew) {
+        CALL(cudaGraphExecDestroy, exec);
+        exec = NULL;
+    }
+    if (!exec)
+        exec = captured(settings.fault_threads);
+    CALL(cudaGraphLaunch, exec, NULL);
+}
+
 // What the job does on the GPU's side and should not.
 static void misuse_the_gpu(struct rank *rank, uint64_t step)
 {
@@ -213,8 +227,7 @@ static void misuse_the_gpu(struct rank *rank, uint64_t step)
         break;
     case FAULT_RECAPTURE:
         let_cost("cuGraphInstantiate", fault_is_on(FAULT_RECAPTURE, self, step));
-        if (fault_is_on(FAULT_RECAPTURE, self, step))
-            capture_once(settings.fault_threads);
+        replay(fault_is_on(FAULT_RECAPTURE, self, step));
         break;
     case FAULT_ABANDON:
         abandon(fault_is_on(FAULT_ABANDON, self, step));

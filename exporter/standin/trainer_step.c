@@ -44,7 +44,7 @@ static void copy(void *to, const void *from, size_t bytes, int kind, enum direct
         counted_copy(direction, bytes);
 }
 
-static cudaGraphExec_t captured(int64_t kernels)
+cudaGraphExec_t captured(int64_t kernels)
 {
     uint64_t duration_ns = (uint64_t)settings.kernel_us * 1000;
     void *arguments[] = {&duration_ns};
@@ -63,14 +63,6 @@ static cudaGraphExec_t captured(int64_t kernels)
     CALL(cudaGraphDestroy, graph);
     CALL(cudaStreamDestroy, stream);
     return exec;
-}
-
-void capture_once(int64_t kernels)
-{
-    cudaGraphExec_t exec = captured(kernels);
-
-    CALL(cudaGraphLaunch, exec, NULL);
-    CALL(cudaGraphExecDestroy, exec);
 }
 
 void step_prepare(struct rank *rank)

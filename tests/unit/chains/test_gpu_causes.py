@@ -61,6 +61,26 @@ class TestOwnDoing:
 
         assert opened.chain.cause is Cause.ALLOCATION_CHURN
 
+    def test_what_is_seen_is_told_before_what_is_concluded(self, scene: Scene) -> None:
+        """After two and a half seconds; that it is nothing of all this, after three."""
+        opened = scene.go_on(2.75, step_ms=20.0, calls_per_step=100, in_calls={Effect.GRAPH: 0.5}, capture=0.5)
+        other = Scene()
+        other.go_on(20)
+
+        assert [one.chain.cause for one in opened] == [Cause.GRAPH_RECAPTURE]
+        assert other.go_on(2.75, step_ms=20.0) == []
+
+    def test_episode_before_is_no_part_of_what_is_usual(self, scene: Scene) -> None:
+        """Ten seconds of it, ten of quiet, and again: as much of it is the job's own doing as the first time."""
+        told = []
+        for _ in range(3):
+            told += scene.go_on(10, step_ms=20.0, calls_per_step=100, in_calls={Effect.GRAPH: 0.5}, capture=0.5)
+            told += scene.go_on(10)
+        first, *_, last = (one.chain for one in told if one.change is Change.OPENED)
+
+        assert first.contribution == pytest.approx(1.0, abs=0.05)
+        assert last.contribution == pytest.approx(first.contribution, abs=0.06)
+
     def test_more_kernels_in_a_step_are_another_phase_still(self, scene: Scene) -> None:
         """Nothing but launches and waits has grown."""
         assert scene.go_on(30, step_ms=20.0, calls_per_step=100, in_calls={Effect.LAUNCH: 0.2, Effect.SYNC: 0.3}) == []
