@@ -216,7 +216,7 @@ class TestManners:
     def test_clients_that_take_nothing_do_not_stop_a_scrape(self) -> None:
         """Answers larger than every socket buffer, to four times as many clients as may be served; not even the very next one."""
         with (
-            serving(pages(lambda: MANY), max_requests=5, place_seconds=0.2) as address,
+            serving(pages(lambda: MANY), max_requests=5, place_seconds=0.05) as address,
             connected(address, 20) as clients,
         ):
             for client in clients:
