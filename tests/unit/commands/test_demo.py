@@ -15,7 +15,7 @@ ALL = pytest.mark.parametrize("name", SCENARIOS)
 TOLD = {
     "incident": ("chain opened: dataloader", "chain opened: cpu_contention"),
     "cold-start": (),
-    "memcpy-bottleneck": ("chain opened: not_host",),
+    "memcpy-bottleneck": ("chain opened: pageable_copy",),
     "periodic-spike": ("chain opened: cpu_contention",),
     "cpu-contention": ("chain opened: cpu_contention",),
     "gpu-steal": ("chain opened: not_host",),
