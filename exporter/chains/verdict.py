@@ -184,8 +184,10 @@ def judge(found: Findings) -> Verdict | None:
     return Verdict(Cause.NOT_HOST, Effect.SYNC, unexplained, _named(shares, found, total))
 
 
-def by_gpu(reason: Verdict, found: Findings, grown: Grown, side: DeviceSide) -> Verdict:
-    """A verdict that acquits the host, with what takes longer, and why: the job's own calls, or the GPU."""
+def by_gpu(reason: Verdict, found: Findings, grown: Grown, side: DeviceSide) -> Verdict | None:
+    """A verdict that acquits the host, with what takes longer, and why: the job's own calls, or the GPU. None: too early for one
+    that only acquits.
+    """
     own = of_own_doing(found, grown)
     if own is not None:
         return own._replace(shares=(*own.shares, *reason.shares))
@@ -196,7 +198,7 @@ def by_gpu(reason: Verdict, found: Findings, grown: Grown, side: DeviceSide) -> 
     if cause is not None and reason.effect in _EFFECTS[cause]:
         shares = ((cause.value, reason.contribution), *reason.shares)
         return reason._replace(cause=cause, shares=shares, culprits=side.culprits, detail=side.detail)
-    return reason
+    return reason if found.wall_ns >= NOT_HOST_NS else None
 
 
 def of_own_doing(found: Findings, grown: Grown) -> Verdict | None:

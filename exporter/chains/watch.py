@@ -24,7 +24,6 @@ from exporter.chains.thresholds import (
     HANG_NS,
     HANG_STEPS,
     LASTING_NS,
-    NOT_HOST_NS,
     STUCK_NS,
     UNKNOWN_HANG_NS,
     UNSTEADY_ABOVE,
@@ -138,8 +137,6 @@ class Watch:
                 return None  # a pause that goes on, or is over, or a fault that begins: slow steps are as slow in every tick
             side = asked.device_side(span.then.now_ns, span.now.now_ns)
             reason = verdict.by_gpu(reason, found, self._grown(asked.spending()), side)
-            if reason.cause is Cause.NOT_HOST and span.wall_ns < NOT_HOST_NS:
-                return None
         if reason is None and verdict.is_another_phase(found):
             reason = verdict.of_own_doing(found, self._grown(asked.spending()))
             if reason is not None and not verdict.is_evident(found):
@@ -148,6 +145,7 @@ class Watch:
             # While none ends, nobody knows yet what the open step is made of, and what is lost in it may not be booked yet.
             if verdict.is_another_phase(found) and not found.lost and past.tick.steps:
                 past.usual.forget()
+                self._usually = None
                 self._change.reset()
             return None
         return self._open(span, found, reason)
@@ -164,9 +162,9 @@ class Watch:
         return grown(self._usually, self._spent, Spent(self._past.last, spending))
 
     def _complain(self, waited: Waited) -> Transition | None:
-        """It was never better, and that is the host's doing. Who makes no call may have nothing to do."""
+        """It was never better, and that is the host's doing. Who makes no call, nor a step, may have nothing to do."""
         span = self._past.long
-        if span.now.now_ns - span.then.now_ns < CHRONIC_NS or not span.calls:
+        if span.now.now_ns - span.then.now_ns < CHRONIC_NS or not (span.calls or span.steps):
             return None
         if span.lost_of_all_ns() < CHRONIC_SHARE * span.wall_ns:
             return None

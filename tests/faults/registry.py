@@ -250,7 +250,7 @@ _GPU = (
     ),
     Episode(
         name="recapture",
-        says="each step captures a graph of 40 kernels anew, and making it executable takes 10 ms",
+        says="the graph of 40 kernels that each step replays is captured anew in each, and making it executable takes 10 ms",
         cause=Cause.GRAPH_RECAPTURE,
         flags=GPU_BOUND,
         fault=("--fault=recapture", "--fault-threads=40", "--fault-us=10000"),

@@ -257,6 +257,13 @@ class TestAbstaining:
         assert (opened.chain.cause, opened.chain.severity) == (Cause.DATALOADER, Severity.MEDIUM)
         assert opened.chain.is_chronic
 
+    def test_job_whose_calls_are_too_few_to_be_counted_is_told_of_by_its_steps(self) -> None:
+        """A graph launched every second; calls are counted in dozens."""
+        scene = Scene()
+        (opened,) = scene.go_on(40, step_ms=1000.0, calls_per_step=0, lost={(LossCause.DATALOADER, NOBODY): 0.5})
+
+        assert opened.chain.cause is Cause.DATALOADER
+
     @pytest.mark.parametrize("idle_seconds", [10, 60])
     def test_process_that_makes_no_call_has_nothing_to_do(self, idle_seconds: int) -> None:
         """Of a notebook that waits for its user all time is lost, and it is only booked when somebody reads its threads."""

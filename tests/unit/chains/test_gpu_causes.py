@@ -81,6 +81,15 @@ class TestOwnDoing:
         assert first.contribution == pytest.approx(1.0, abs=0.05)
         assert last.contribution == pytest.approx(first.contribution, abs=0.06)
 
+    def test_phase_before_is_no_part_of_what_is_usual(self, scene: Scene) -> None:
+        """Twenty seconds of captures that make no step longer, then a phase without, in which they come as a fault."""
+        scene.go_on(20, in_calls={Effect.GRAPH: 0.5}, capture=0.5)
+        assert scene.go_on(15, step_ms=12.0, calls_per_step=100) == []
+        (opened,) = scene.go_on(5, step_ms=24.0, calls_per_step=200, in_calls={Effect.GRAPH: 0.5}, capture=0.5)
+
+        assert opened.chain.cause is Cause.GRAPH_RECAPTURE
+        assert opened.chain.contribution == pytest.approx(1.0, abs=0.06)
+
     def test_more_kernels_in_a_step_are_another_phase_still(self, scene: Scene) -> None:
         """Nothing but launches and waits has grown."""
         assert scene.go_on(30, step_ms=20.0, calls_per_step=100, in_calls={Effect.LAUNCH: 0.2, Effect.SYNC: 0.3}) == []
