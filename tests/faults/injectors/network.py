@@ -59,10 +59,13 @@ class Server:
         return (f"--loader-connect={host}:{self.port}",)
 
     def tell(self, line: str) -> None:
-        """See peer.py."""
+        """See peer.py. It holds for each request from here on."""
         assert self.process.stdin is not None
+        assert self.process.stdout is not None
         self.process.stdin.write(line + "\n")
         self.process.stdin.flush()
+        if self.process.stdout.readline() != line + "\n":
+            raise NotPossible(f"the server of the rig did not take {line!r}")
 
     @contextmanager
     def late(self, seconds: float) -> Iterator[None]:

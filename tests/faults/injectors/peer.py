@@ -1,8 +1,8 @@
 """A server for one job: sends as many bytes as it is asked for, and may be told to take its time.
 
-`python peer.py ADDRESS`: says its port; lines on its standard input tell it what to do, and their end ends it.
-`late SECONDS`: before each answer; `once SECONDS`: before the next one. It imports nothing of ours: it runs in another network
-namespace.
+`python peer.py ADDRESS`: says its port; lines on its standard input tell it what to do, each is said back once it holds, and
+their end ends it. `late SECONDS`: before each answer; `once SECONDS`: before the next one. It imports nothing of ours: it runs in
+another network namespace.
 """
 
 from __future__ import annotations
@@ -76,6 +76,7 @@ def main() -> None:
     threading.Thread(target=accept, daemon=True).start()
     for line in sys.stdin:
         manner.order(line)
+        print(line, end="", flush=True)
 
 
 if __name__ == "__main__":
