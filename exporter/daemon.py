@@ -41,11 +41,12 @@ from exporter.host.processes import Processes
 from exporter.host.symbols import Symbols
 from exporter.kernel.abi import EventKind
 from exporter.kernel.calibration import calibrate
+from exporter.kernel.events import event_of
 from exporter.kernel.grace_periods import expedited
 from exporter.kernel.loader import AttachKind
 from exporter.kernel.mapping_watch import MappingWatch
-from exporter.kernel.rows import Tables, event_of
 from exporter.kernel.stacks import Stacks
+from exporter.kernel.tables import Tables
 from exporter.kernel.thread_rows import THREADS_ADOPT
 from exporter.ledger import Ledger
 from exporter.model import Snapshot

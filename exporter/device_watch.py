@@ -13,7 +13,7 @@ from exporter.accounting.naming import OUTSIDE, program_name
 from exporter.chains.device_side import DeviceSide, Neighbour
 from exporter.chains.thresholds import NEIGHBOUR_KERNELS
 from exporter.devices import DeviceState
-from exporter.kernel.rows import ProcessRow
+from exporter.kernel.process_rows import ProcessRow
 from exporter.units import NANOSECONDS
 
 KEPT = 90

@@ -27,8 +27,9 @@ from exporter.kernel.abi import Shape
 from exporter.kernel.end_rows import LastError
 from exporter.kernel.gpu_rows import GraphRow
 from exporter.kernel.operations import OPERATIONS
+from exporter.kernel.process_rows import CommunicatorRow, ProcessRow
 from exporter.kernel.progress_rows import ProgressKey
-from exporter.kernel.rows import CommunicatorRow, ProcessRow, Tables
+from exporter.kernel.tables import Tables
 from exporter.spending import spending
 from exporter.totals import Series, Total, Totals, Trace
 

@@ -31,7 +31,9 @@ from exporter.governor import Governor
 from exporter.history.cutting import Onlooker, Taken
 from exporter.history.window import NO_SWITCHES, Member, Switches
 from exporter.identity.engine import SERVING
-from exporter.kernel.rows import CommunicatorRow, ProcessRow, Reading, Tables
+from exporter.kernel.process_rows import CommunicatorRow, ProcessRow
+from exporter.kernel.readings import Reading
+from exporter.kernel.tables import Tables
 from exporter.ledger import Ledger
 from exporter.model import Identity, Snapshot, label_value
 from exporter.output.own_metrics import OwnMetrics

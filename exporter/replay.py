@@ -20,7 +20,8 @@ from exporter.explanation.finding import Explanation, explain
 from exporter.explanation.selection import Selection
 from exporter.history.run import Run, Seen, Told
 from exporter.history.window import NO_STEPS, NO_SWITCHES, Member, Window
-from exporter.kernel.rows import ProcessRow, Tables
+from exporter.kernel.process_rows import ProcessRow
+from exporter.kernel.tables import Tables
 from exporter.model import Identity, label_value
 from exporter.report import Report
 from exporter.units import seconds

@@ -26,7 +26,7 @@ from exporter.identity.naming import name_process
 from exporter.identity.place import Place
 from exporter.identity.rank import Communicator, Rank, rank_from_communicators, rank_from_environment
 from exporter.identity.slurm import SlurmJob, slurm_job
-from exporter.kernel.rows import CommunicatorRow, ProcessRow
+from exporter.kernel.process_rows import CommunicatorRow, ProcessRow
 from exporter.model import Identity, label_value
 from exporter.totals import Series, Totals
 from exporter.units import BOOT_TICKS, NANOSECONDS

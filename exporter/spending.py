@@ -12,8 +12,9 @@ from exporter.chains.spending import Spending
 from exporter.chains.thresholds import PAGEABLE_BYTES_PER_NS
 from exporter.kernel.abi import Api, HostMemory, Role, Shape
 from exporter.kernel.gpu_rows import GpuRows
+from exporter.kernel.operation_rows import OperationKey, OperationRow
 from exporter.kernel.operations import OPERATIONS, Operation
-from exporter.kernel.rows import OperationKey, OperationRow, Tables
+from exporter.kernel.tables import Tables
 from exporter.units import NANOSECONDS
 
 _OF_ROLE = {

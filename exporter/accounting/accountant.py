@@ -21,7 +21,7 @@ from exporter.accounting.sharing import Growth
 from exporter.accounting.standing import NOWHERE, Standing
 from exporter.accounting.thread_time import ThreadTime, Times
 from exporter.kernel.abi import OPERATION_NONE, Culprit, ThreadState, Victim, Waker
-from exporter.kernel.rows import Accounts, Waits
+from exporter.kernel.readings import Accounts, Waits
 from exporter.kernel.thread_rows import (
     IDLE_NS,
     BlameKey,

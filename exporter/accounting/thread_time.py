@@ -11,7 +11,7 @@ from functools import cache
 from exporter.accounting.naming import STATE_LABEL
 from exporter.kernel.abi import OPERATION_NONE, IntervalKind, Role, ThreadState, Victim
 from exporter.kernel.operations import OPERATIONS
-from exporter.kernel.rows import Accounts
+from exporter.kernel.readings import Accounts
 from exporter.kernel.thread_rows import IntervalRow, States, ThreadRow, signed
 
 Times = dict[tuple[str, str], int]

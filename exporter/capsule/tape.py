@@ -1,8 +1,8 @@
 """The kernel's rows tick by tick: what moved from one reading to the next, as bytes, and the same tables again from it.
 
-In: rows as they were read. Out: Ticks; maps for exporter.kernel.rows.Tables, brought to one tick after the other. A tick has only
-the rows that moved, each as the XOR with what it was before: sums that grew by a little are almost all zeros, which compress to
-nothing.
+In: rows as they were read. Out: Ticks; maps for exporter.kernel.tables.Tables, brought to one tick after the other. A tick has
+only the rows that moved, each as the XOR with what it was before: sums that grew by a little are almost all zeros, which compress
+to nothing.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from dataclasses import dataclass
 
 from exporter.devices import DeviceState
 from exporter.kernel import abi
-from exporter.kernel.rows import EXEMPLAR_AT, SLOTS_AT
+from exporter.kernel.operation_rows import EXEMPLAR_AT, SLOTS_AT
 from exporter.kernel.thread_rows import THREADS_READ
 
 _FIRST_MAPS = (
@@ -179,7 +179,7 @@ class RecordedMap:
 class Replay:
     """The tables of a run, as they were at one tick after the other.
 
-    maps: for exporter.kernel.rows.Tables, by name. The histograms of operations are empty.
+    maps: for exporter.kernel.tables.Tables, by name. The histograms of operations are empty.
     """
 
     def __init__(self, ticks: Iterable[Tick]) -> None:

@@ -11,7 +11,7 @@ from collections.abc import Callable, Sequence
 from typing import Protocol
 
 from exporter.collectors import allocator, cuda, graph, launch, memcpy, nccl, process
-from exporter.kernel.rows import Reading
+from exporter.kernel.readings import Reading
 from exporter.place_books import PlaceTotals, TracedProcess
 from exporter.totals import Totals
 

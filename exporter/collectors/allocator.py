@@ -6,7 +6,8 @@ In: the rows of processes that bpf/cuda.bpf.c fills. Out: Totals of each process
 from __future__ import annotations
 
 from exporter import catalog
-from exporter.kernel.rows import ProcessRow, Reading
+from exporter.kernel.process_rows import ProcessRow
+from exporter.kernel.readings import Reading
 from exporter.totals import Series, Total, Totals
 
 _LIVE = Series(catalog.allocator.LIVE, ())

@@ -10,7 +10,7 @@ from collections.abc import Container, Iterable, Mapping
 
 from exporter import catalog
 from exporter.accounting.serving import Served, Serving
-from exporter.kernel.rows import Tables
+from exporter.kernel.tables import Tables
 from exporter.totals import Series, Total, Totals
 
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from exporter import catalog
 from exporter.kernel.gpu_rows import GraphRow
-from exporter.kernel.rows import Reading
+from exporter.kernel.readings import Reading
 from exporter.totals import Series, Total, Totals
 
 _CAPTURED = Series(catalog.graph.CAPTURES, ("captured",))

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from exporter import catalog
 from exporter.kernel.gpu_rows import BLOCK_LIMITS, GRID_LIMITS
-from exporter.kernel.rows import Reading
+from exporter.kernel.readings import Reading
 from exporter.totals import Series, Totals
 
 _DIRECT = Series(catalog.launch.LAUNCHES, ("direct",))

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from exporter import catalog
 from exporter.kernel.abi import Copy, HostMemory
-from exporter.kernel.rows import Reading
+from exporter.kernel.readings import Reading
 from exporter.totals import Series, Totals
 
 _DIRECTION_LABEL = {

@@ -8,7 +8,7 @@ from __future__ import annotations
 from exporter import catalog
 from exporter.kernel.abi import COMMUNICATOR_OTHER, Api
 from exporter.kernel.operations import OPERATIONS
-from exporter.kernel.rows import Reading
+from exporter.kernel.readings import Reading
 from exporter.totals import HistogramTotal, Series, Totals, add, error_code_label
 
 

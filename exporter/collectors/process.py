@@ -10,7 +10,7 @@ import signal
 
 from exporter import catalog
 from exporter.kernel.end_rows import ExitKey
-from exporter.kernel.rows import Reading
+from exporter.kernel.readings import Reading
 from exporter.totals import Series, Totals, add
 
 MEMBERS = ("traced", "worker")

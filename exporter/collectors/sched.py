@@ -12,7 +12,8 @@ from exporter import catalog
 from exporter.accounting.accountant import Accountant, ProcessTime
 from exporter.accounting.standing import Standing
 from exporter.accounting.thread_time import Times, switches_by_process
-from exporter.kernel.rows import Accounts, Reading, Tables
+from exporter.kernel.readings import Accounts, Reading
+from exporter.kernel.tables import Tables
 from exporter.totals import Series, Total, Totals
 
 

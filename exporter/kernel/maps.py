@@ -1,6 +1,6 @@
 """Reading and pruning kernel maps: the boundary that tests replace with FakeMaps.
 
-In: the descriptor of a hash or array map. Out: raw keys and values; rows.py gives them meaning.
+In: the descriptor of a hash or array map. Out: raw keys and values; the modules of rows give them meaning.
 """
 
 from __future__ import annotations

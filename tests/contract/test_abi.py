@@ -15,11 +15,13 @@ from exporter.kernel import (
     cadence_rows,
     disk_rows,
     end_rows,
+    events,
     gpu_rows,
+    operation_rows,
     output_rows,
+    process_rows,
     progress_rows,
     retransmit_rows,
-    rows,
     stacks,
     thread_rows,
 )
@@ -78,8 +80,8 @@ ENUMS: dict[str, tuple[type[enum.IntEnum], str, str | None]] = {
 }
 
 STRUCTS: dict[str, tuple[tuple[struct.Struct, ...], type | None, tuple[str, ...]]] = {
-    # C name: the formats of its twin one behind the other, the NamedTuple of rows.py, members that it leaves out
-    "operation_key": ((abi.OPERATION_KEY,), rows.OperationKey, ()),
+    # C name: the formats of its twin one behind the other, the NamedTuple of its rows, members that it leaves out
+    "operation_key": ((abi.OPERATION_KEY,), operation_rows.OperationKey, ()),
     "exemplar": ((abi.EXEMPLAR,), totals.Call, ("opening", "closing")),
     "exposure": ((abi.EXPOSURE,), thread_rows.Exposure, ()),
     "operation_row": (
@@ -100,7 +102,7 @@ STRUCTS: dict[str, tuple[tuple[struct.Struct, ...], type | None, tuple[str, ...]
     "output": ((abi.OUTPUT,), output_rows.Output, ()),
     "output_row": ((abi.OUTPUT_ROW,), None, ()),
     "thread_row": ((abi.THREAD_ROW,), thread_rows.ThreadRow, ()),
-    "error_key": ((abi.ERROR_KEY,), rows.ErrorKey, ("padding", "padding_2")),
+    "error_key": ((abi.ERROR_KEY,), operation_rows.ErrorKey, ("padding", "padding_2")),
     "allocation_key": ((abi.ALLOCATION_KEY,), None, ()),
     "allocation": ((abi.ALLOCATION,), None, ()),
     "pinned_key": ((abi.PINNED_KEY,), None, ()),
@@ -111,13 +113,13 @@ STRUCTS: dict[str, tuple[tuple[struct.Struct, ...], type | None, tuple[str, ...]
     "graph": ((abi.GRAPH,), None, ()),
     "graph_row": ((abi.GRAPH_ROW,), gpu_rows.GraphRow, ()),
     "process_number": ((abi.PROCESS_NUMBER,), None, ()),
-    "process_row": ((abi.PROCESS_ROW,), rows.ProcessRow, ("communicators",)),
+    "process_row": ((abi.PROCESS_ROW,), process_rows.ProcessRow, ("communicators",)),
     "communicator_key": ((abi.COMMUNICATOR_KEY,), None, ()),
-    "communicator_row": ((abi.COMMUNICATOR_ROW,), rows.CommunicatorRow, ("splits",)),
+    "communicator_row": ((abi.COMMUNICATOR_ROW,), process_rows.CommunicatorRow, ("splits",)),
     "progress_key": ((abi.PROGRESS_KEY,), progress_rows.ProgressKey, ()),
     "progress_row": ((abi.PROGRESS_ROW,), progress_rows.ProgressRow, ()),
     "frontier_key": ((abi.FRONTIER_KEY,), None, ()),
-    "event": ((abi.EVENT,), rows.Event, ()),
+    "event": ((abi.EVENT,), events.Event, ()),
     "attachment_row": ((abi.ATTACHMENT_ROW,), None, ()),
     "memory_row": ((abi.MEMORY_SUMS, abi.OPERATION_SLOTS), None, ()),
     "retransmit_key": ((abi.RETRANSMIT_KEY,), retransmit_rows.RetransmitKey, ("padding",)),
@@ -271,7 +273,7 @@ class TestStructs:
         exemplar = [f"slowest.{member}" for member, _ in members("exemplar")]
 
         assert [member for member, _ in members("operation_row")] == [*sums, *exemplar, "slots"]
-        assert (rows.STATES_AT, rows.EXEMPLAR_AT, rows.SLOTS_AT) == (24, 152, 184)
+        assert (operation_rows.STATES_AT, operation_rows.EXEMPLAR_AT, operation_rows.SLOTS_AT) == (24, 152, 184)
 
     def test_no_struct_is_forgotten(self) -> None:
         """Neither here nor among the asserted sizes."""

@@ -28,8 +28,8 @@ from exporter.devices import DeviceState
 from exporter.host.nvml import Nvml
 from exporter.kernel import abi
 from exporter.kernel.abi import EventKind
+from exporter.kernel.events import event_of
 from exporter.kernel.loader import Kernel
-from exporter.kernel.rows import event_of
 from exporter.kernel.thread_rows import THREADS_ADOPT, THREADS_READ, feeding_place
 from exporter.surroundings.device import Sampler
 from tests.faults.episode import Episode

@@ -8,7 +8,7 @@ from pathlib import Path
 from exporter.accounting.accountant import Accountant
 from exporter.accounting.naming import Cause
 from exporter.kernel.abi import ThreadState
-from exporter.kernel.rows import Accounts
+from exporter.kernel.readings import Accounts
 from tests.support import accounts
 from tests.support.traced import Tracer, eventually, tracer
 

@@ -15,7 +15,7 @@ import pytest
 
 from exporter.kernel.abi import ThreadState
 from exporter.kernel.operations import NUMBERS
-from exporter.kernel.rows import Accounts
+from exporter.kernel.readings import Accounts
 from exporter.kernel.thread_rows import ThreadRow, signed
 from tests.faults.injectors import NotPossible, cgroups
 from tests.support import accounts

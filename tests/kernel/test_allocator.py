@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from exporter.kernel.rows import ProcessRow
+from exporter.kernel.process_rows import ProcessRow
 from tests.support.traced import Tracer, only
 
 BUFFERS = 2 * 4096

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 import pytest
 
 from exporter.kernel.abi import Copy
-from exporter.kernel.rows import ProcessRow
+from exporter.kernel.process_rows import ProcessRow
 from exporter.units import slot_of
 from tests.support.traced import Tracer, only, tracer
 

@@ -8,9 +8,9 @@ import pytest
 
 from exporter.errors import KernelRefused
 from exporter.kernel.abi import EventKind
+from exporter.kernel.events import event_of
 from exporter.kernel.loader import AttachKind
 from exporter.kernel.operations import NUMBERS
-from exporter.kernel.rows import event_of
 from tests.kernel.conftest import FEW
 from tests.support.traced import Tracer, eventually, tracer
 

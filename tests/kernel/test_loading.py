@@ -11,7 +11,7 @@ import pytest
 
 from exporter import standin
 from exporter.kernel import loader
-from exporter.kernel.rows import Tables
+from exporter.kernel.tables import Tables
 from tests.support.traced import Tracer, eventually
 
 

@@ -8,7 +8,7 @@ from exporter import standin
 from exporter.identity.rank import Communicator, rank_from_communicators
 from exporter.kernel.abi import Api
 from exporter.kernel.operations import OPERATIONS
-from exporter.kernel.rows import CommunicatorRow
+from exporter.kernel.process_rows import CommunicatorRow
 from tests.support.traced import Tracer, eventually, tracer
 
 

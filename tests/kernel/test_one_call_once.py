@@ -12,8 +12,8 @@ import pytest
 from exporter import standin
 from exporter.host.elf import read_elf
 from exporter.kernel.abi import Api, EventKind
+from exporter.kernel.events import Event
 from exporter.kernel.loader import AttachKind
-from exporter.kernel.rows import Event
 from tests.support import passing_on
 from tests.support.discovering import Scene, copied, discovering
 from tests.support.held_calls import held_calls

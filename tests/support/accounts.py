@@ -14,7 +14,7 @@ from typing import Any
 
 from exporter.kernel.abi import Api, Culprit, IntervalKind, ThreadState, Victim
 from exporter.kernel.operations import OPERATIONS
-from exporter.kernel.rows import Accounts
+from exporter.kernel.readings import Accounts
 from exporter.kernel.thread_rows import ChainRow, Exposure, FeedingRow, signed
 from tests.support.traced import Tracer, eventually
 

@@ -15,7 +15,7 @@ from exporter.host.processes import Processes
 from exporter.kernel.abi import Api
 from exporter.kernel.loader import AttachKind, Kernel
 from exporter.kernel.operations import OPERATIONS
-from exporter.kernel.rows import Tables
+from exporter.kernel.tables import Tables
 from tests.support.traced import tracer
 
 LIBRARIES = ("libcuda.so.1", "libcudart.so.12", "libnccl.so.2")

@@ -20,7 +20,7 @@ from exporter.governor import Governor
 from exporter.kernel.abi import Copy, Culprit, HostMemory, IntervalKind, ThreadState, Victim
 from exporter.kernel.calibration import CallCost
 from exporter.kernel.gpu_rows import GraphRow
-from exporter.kernel.rows import Tables
+from exporter.kernel.tables import Tables
 from exporter.ledger import Ledger
 from exporter.model import Identity, Snapshot
 from exporter.output.negotiation import Format

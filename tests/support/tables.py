@@ -6,8 +6,8 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from exporter.kernel import abi
 from exporter.kernel.gpu_rows import GraphRow
+from exporter.kernel.operation_rows import EXEMPLAR_AT, SLOTS_AT, STATES_AT
 from exporter.kernel.operations import NUMBERS
-from exporter.kernel.rows import EXEMPLAR_AT, SLOTS_AT, STATES_AT
 from exporter.kernel.thread_rows import THREADS_READ, feeding_place
 from exporter.units import slot_of
 
@@ -61,7 +61,7 @@ class FakeMap:
 
 
 class FakeTables:
-    """Builds the maps of exporter.kernel.rows.Tables call by call. Calls add up, as they do in the kernel."""
+    """Builds the maps of exporter.kernel.tables.Tables call by call. Calls add up, as they do in the kernel."""
 
     def __init__(self) -> None:
         names = (

@@ -17,9 +17,12 @@ from exporter import standin
 from exporter.host.elf import read_elf
 from exporter.kernel import loader, probes
 from exporter.kernel.abi import Api
+from exporter.kernel.events import Event, event_of
 from exporter.kernel.loader import AttachKind, Kernel
+from exporter.kernel.operation_rows import ErrorKey
 from exporter.kernel.operations import NUMBERS, OPERATIONS, wanted_symbols
-from exporter.kernel.rows import ErrorKey, Event, Reading, Tables, event_of
+from exporter.kernel.readings import Reading
+from exporter.kernel.tables import Tables
 from exporter.totals import Call
 
 STANDIN_LIBRARIES = {Api.RUNTIME: "libcudart.so.12", Api.DRIVER: "libcuda.so.1", Api.NCCL: "libnccl.so.2"}

@@ -8,7 +8,8 @@ from dataclasses import dataclass, field
 from exporter.chains.chain import Cause
 from exporter.chains.device_side import Neighbour
 from exporter.device_watch import DeviceWatch
-from exporter.kernel.rows import ProcessRow, Tables
+from exporter.kernel.process_rows import ProcessRow
+from exporter.kernel.tables import Tables
 from tests.support.tables import FakeTables
 
 SECOND = 1_000_000_000

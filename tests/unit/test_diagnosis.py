@@ -14,7 +14,7 @@ from exporter.chains.engine import Engine, Observation
 from exporter.chains.memory import Allocations
 from exporter.chains.span import Collective
 from exporter.diagnosis import MAX_INFOS, Diagnosis
-from exporter.kernel.rows import Tables
+from exporter.kernel.tables import Tables
 from exporter.totals import Series, Total, Trace
 from tests.support.chains import SECOND, a_chain
 from tests.support.tables import FakeTables

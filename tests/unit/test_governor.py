@@ -7,7 +7,7 @@ import pytest
 from exporter import catalog
 from exporter.governor import SAMPLED_MASK, Governor, spent
 from exporter.kernel.calibration import CallCost
-from exporter.kernel.rows import Tables
+from exporter.kernel.tables import Tables
 from exporter.totals import Series
 from tests.support.tables import FakeTables
 

@@ -24,7 +24,9 @@ from exporter.history.window import Member, Switches, Window
 from exporter.kernel import abi
 from exporter.kernel.abi import ThreadState
 from exporter.kernel.calibration import CallCost
-from exporter.kernel.rows import Accounts, CommunicatorRow, ProcessRow, Reading, Tables
+from exporter.kernel.process_rows import CommunicatorRow, ProcessRow
+from exporter.kernel.readings import Accounts, Reading
+from exporter.kernel.tables import Tables
 from exporter.ledger import Ledger
 from exporter.model import Exemplar, Histogram, Identity, Snapshot
 from exporter.output.negotiation import Format

@@ -9,7 +9,7 @@ from exporter import catalog
 from exporter.host.processes import Processes
 from exporter.identity.container import Container
 from exporter.identity.place import Place
-from exporter.kernel.rows import CommunicatorRow, ProcessRow
+from exporter.kernel.process_rows import CommunicatorRow, ProcessRow
 from exporter.model import Identity
 from exporter.roster import Rename, Roster
 from tests.unit.host.process_tree import process, stat_line

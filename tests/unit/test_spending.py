@@ -9,7 +9,7 @@ from exporter.chains.spending import Spending
 from exporter.kernel.abi import Copy, HostMemory
 from exporter.kernel.gpu_rows import GraphRow
 from exporter.kernel.operations import NUMBERS, OPERATIONS
-from exporter.kernel.rows import Tables
+from exporter.kernel.tables import Tables
 from exporter.spending import effect_of, spending
 from tests.support.tables import FakeTables
 

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from exporter.kernel.operations import OPERATIONS
-from exporter.kernel.rows import Tables
+from exporter.kernel.tables import Tables
 from exporter.totals import Counts
 
 _TICKS = os.sysconf("SC_CLK_TCK")

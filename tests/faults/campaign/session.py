@@ -11,7 +11,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from exporter.kernel.rows import Tables
+from exporter.kernel.tables import Tables
 from tests.faults.campaign.gauges import Gauge, read
 from tests.faults.episode import Episode
 from tests.faults.job import Window

@@ -11,7 +11,7 @@ from exporter.accounting.naming import Cause
 from exporter.accounting.standing import Standing
 from exporter.accounting.thread_time import times_by_process
 from exporter.kernel.abi import Culprit, ThreadState, Victim, Waker
-from exporter.kernel.rows import Tables
+from exporter.kernel.tables import Tables
 from tests.support.tables import FakeTables
 
 ON_CPU, RUNNABLE, IO, PIPE = ThreadState.ON_CPU, ThreadState.RUNNABLE, ThreadState.IO, ThreadState.PIPE

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from exporter.accounting.exposed import Exposed, ExposedLoss
-from exporter.kernel.rows import Tables
+from exporter.kernel.tables import Tables
 from tests.support.tables import FakeTables
 
 SYNC = "cudaStreamSynchronize"

@@ -6,7 +6,7 @@ import pytest
 
 from exporter.accounting.oracle import Oracle
 from exporter.kernel.abi import ThreadState
-from exporter.kernel.rows import Tables
+from exporter.kernel.tables import Tables
 from tests.support.tables import FakeTables
 
 ON_CPU, RUNNABLE, THROTTLED = ThreadState.ON_CPU, ThreadState.RUNNABLE, ThreadState.THROTTLED

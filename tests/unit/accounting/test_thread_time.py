@@ -6,7 +6,7 @@ import pytest
 
 from exporter.accounting.thread_time import ThreadTime, Times, times_by_process
 from exporter.kernel.abi import IntervalKind, ThreadState, Victim
-from exporter.kernel.rows import Tables
+from exporter.kernel.tables import Tables
 from tests.support.tables import FakeTables
 
 ON_CPU, GPU_WAIT, RUNNABLE = ThreadState.ON_CPU, ThreadState.GPU_WAIT, ThreadState.RUNNABLE

@@ -8,7 +8,8 @@ from exporter.capsule.tape import Replay, Tick, device_rows, difference, thread_
 from exporter.devices import DeviceState
 from exporter.kernel import abi
 from exporter.kernel.abi import ThreadState
-from exporter.kernel.rows import EXEMPLAR_AT, Tables
+from exporter.kernel.operation_rows import EXEMPLAR_AT
+from exporter.kernel.tables import Tables
 from exporter.kernel.thread_rows import THREADS_ADOPT, THREADS_READ
 from tests.support.tables import FakeTables
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from exporter import catalog
 from exporter.collectors import allocator
-from exporter.kernel.rows import Tables
+from exporter.kernel.tables import Tables
 from exporter.totals import Series, Total
 from tests.support.tables import FakeTables
 

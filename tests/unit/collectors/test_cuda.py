@@ -5,7 +5,7 @@ from __future__ import annotations
 from exporter import catalog
 from exporter.catalog import Metric
 from exporter.collectors import cuda
-from exporter.kernel.rows import Tables
+from exporter.kernel.tables import Tables
 from exporter.totals import Call, HistogramTotal, Total
 from tests.support.tables import FakeTables
 

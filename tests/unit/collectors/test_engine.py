@@ -6,7 +6,7 @@ import pytest
 
 from exporter import catalog
 from exporter.collectors.engine import Engines
-from exporter.kernel.rows import Tables
+from exporter.kernel.tables import Tables
 from exporter.totals import HistogramTotal, Series, Total
 from tests.support.tables import FakeTables
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from exporter import catalog
 from exporter.collectors import graph
 from exporter.kernel.gpu_rows import GraphRow
-from exporter.kernel.rows import Tables
+from exporter.kernel.tables import Tables
 from exporter.totals import Series
 from tests.support.tables import FakeTables
 

@@ -6,7 +6,7 @@ from exporter import catalog
 from exporter.catalog import Metric
 from exporter.collectors import memcpy
 from exporter.kernel.abi import Copy, HostMemory
-from exporter.kernel.rows import Tables
+from exporter.kernel.tables import Tables
 from exporter.totals import Total
 from tests.support.tables import FakeTables
 

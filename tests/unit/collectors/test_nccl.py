@@ -7,7 +7,7 @@ import pytest
 from exporter import catalog
 from exporter.catalog import Metric
 from exporter.collectors import nccl
-from exporter.kernel.rows import Tables
+from exporter.kernel.tables import Tables
 from exporter.totals import Call, HistogramTotal, Total
 from tests.support.tables import NCCL_WAIT, FakeTables
 

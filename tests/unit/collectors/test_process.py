@@ -7,7 +7,7 @@ import pytest
 from exporter import catalog
 from exporter.collectors import process
 from exporter.kernel.end_rows import ExitKey
-from exporter.kernel.rows import Tables
+from exporter.kernel.tables import Tables
 from exporter.totals import Series
 from tests.support.tables import FakeTables
 

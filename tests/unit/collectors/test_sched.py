@@ -11,7 +11,7 @@ from exporter.accounting.thread_time import times_by_process
 from exporter.catalog import Metric
 from exporter.collectors.sched import Sched
 from exporter.kernel.abi import Culprit, IntervalKind, ThreadState, Victim
-from exporter.kernel.rows import Tables
+from exporter.kernel.tables import Tables
 from exporter.totals import HistogramTotal, Series, Totals
 from tests.support.tables import FakeTables
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import struct
 
 from exporter.kernel.progress_rows import ProgressKey, ProgressRow, read_progress
-from exporter.kernel.rows import Tables
+from exporter.kernel.tables import Tables
 from tests.support.tables import FakeTables
 
 

@@ -9,8 +9,9 @@ import pytest
 
 from exporter.kernel import abi
 from exporter.kernel.abi import Culprit, IntervalKind, ThreadState, Victim, Waker
+from exporter.kernel.operation_rows import OperationKey
 from exporter.kernel.operations import NUMBERS
-from exporter.kernel.rows import OperationKey, Tables
+from exporter.kernel.tables import Tables
 from exporter.kernel.thread_rows import (
     THREADS_READ,
     BlameKey,

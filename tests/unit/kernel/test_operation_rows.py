@@ -1,4 +1,4 @@
-"""rows: bytes of kernel tables to named numbers."""
+"""operation_rows: calls of every process, by operation."""
 
 from __future__ import annotations
 
@@ -6,19 +6,10 @@ import struct
 
 import pytest
 
-from exporter.kernel.abi import Copy, EventKind, LossProgram, LossReason
+from exporter.kernel.operation_rows import ErrorKey, OperationKey
 from exporter.kernel.operations import NUMBERS
 from exporter.kernel.progress_rows import ProgressKey
-from exporter.kernel.rows import (
-    TABLES,
-    CommunicatorRow,
-    ErrorKey,
-    Event,
-    OperationKey,
-    ProcessRow,
-    Tables,
-    event_of,
-)
+from exporter.kernel.tables import Tables
 from exporter.totals import Call
 from tests.support.tables import NCCL_WAIT, FakeTables
 
@@ -38,38 +29,8 @@ def tables(kernel: FakeTables) -> Tables:
     return Tables(kernel.maps)
 
 
-class TestReading:
-    """Each table."""
-
-    def test_empty_tables_are_an_empty_reading(self, tables: Tables) -> None:
-        """Before the first call of any process."""
-        reading = tables.read()
-
-        assert (reading.processes, reading.operations, reading.errors, reading.communicators) == ({}, {}, {}, {})
-
-    def test_process_row_is_laid_out_as_in_the_header(self, kernel: FakeTables, tables: Tables) -> None:
-        """Written out byte by byte: tgid, communicators, start, cgroup, six directions, ten totals, comm."""
-        kernel.maps["processes"].rows[b"\x07\0\0\0"] = struct.pack(
-            "<IIQQ6Q10Q16s", 4026, 2, 47, 99, *range(10, 16), 1000, 400, 3, 9, 700, 200, 64, 5, 4096, 88, b"python3"
-        )
-
-        assert tables.read_processes() == {
-            7: ProcessRow(
-                4026, 47, 99, (10, 11, 12, 13, 14, 15), 1000, 400, 3, 9, 700, 200, 64, 5, 4096, 88, b"python3"
-            )
-        }
-
-    def test_copied_bytes_are_indexed_by_direction(self, kernel: FakeTables, tables: Tables) -> None:
-        """cudaMemcpyKind, and peers last."""
-        kernel.process(1, copied_bytes={Copy.DEVICE_TO_HOST: 64, Copy.PEER: 8})
-
-        assert tables.read_processes()[1].copied_bytes == (0, 0, 64, 0, 0, 8)
-
-    def test_comm_of_16_bytes_has_no_end_mark(self, kernel: FakeTables, tables: Tables) -> None:
-        """All of it counts."""
-        kernel.process(1, comm=b"0123456789abcdef")
-
-        assert tables.read_processes()[1].comm == b"0123456789abcdef"
+class TestCalls:
+    """Counts, sums and slots."""
 
     def test_operation_has_sums_and_slots(self, kernel: FakeTables, tables: Tables) -> None:
         """Two calls of 2 ns in slot 8, 100 bytes."""
@@ -98,36 +59,6 @@ class TestReading:
         kernel.error(1, "cudaMalloc", code=-1)
 
         assert tables.read().errors == {ErrorKey(1, MALLOC, 2): 3, ErrorKey(1, MALLOC, -1): 1}
-
-    def test_communicators_are_in_the_order_of_their_making(self, kernel: FakeTables, tables: Tables) -> None:
-        """By process; the map knows no order."""
-        kernel.communicator(1, address=0xB0, digest=2, created_ns=20, rank=1, ranks=2, ordinal=2)
-        kernel.communicator(1, address=0xA0, digest=1, created_ns=10, rank=5, ranks=8, ordinal=1)
-        kernel.communicator(2, address=0xA0, digest=0, created_ns=15, rank=-1, ranks=0, ordinal=1)
-
-        assert tables.read_communicators() == {
-            1: [CommunicatorRow(1, 10, 5, 8, 1), CommunicatorRow(2, 20, 1, 2, 2)],
-            2: [CommunicatorRow(0, 15, -1, 0, 1)],
-        }
-
-    def test_losses_are_by_program_and_reason(self, kernel: FakeTables, tables: Tables) -> None:
-        """The array's index is program times reasons plus reason."""
-        kernel.loss(LossProgram.NCCL, LossReason.READ_FAULT, 4)
-
-        assert tables.losses() == {(LossProgram.NCCL, LossReason.READ_FAULT): 4}
-
-    def test_entries_and_capacities_are_known(self, kernel: FakeTables, tables: Tables) -> None:
-        """Entries of what was read, capacities of every table worth watching."""
-        kernel.process(1, live_allocations=7)
-        kernel.call(1, "cudaMalloc", untimed=1)
-        kernel.error(1, "cudaMalloc", code=2)
-        tables.read()
-
-        found = tables.entries
-
-        counts = {"processes": 1, "operations": 1, "errors": 1, "communicators": 0, "allocations": 7, "progress": 0}
-        assert found == counts
-        assert tables.capacities() == dict.fromkeys(TABLES, 64)
 
 
 class TestNcclWaits:
@@ -268,44 +199,3 @@ class TestUnpackingOnce:
         kernel.call(1, "cudaMalloc", durations_ns=[3])
 
         assert tables.read().operations[MALLOC_OF_1].slots[13] == 1
-
-
-class TestForgetting:
-    """Processes that have ended."""
-
-    def test_every_row_of_the_process_is_deleted_and_no_other(self, kernel: FakeTables, tables: Tables) -> None:
-        """Process 2 keeps one row in each table."""
-        for process in (1, 2):
-            kernel.process(process, live_allocations=1)
-            kernel.call(process, "cudaMalloc", durations_ns=[2])
-            kernel.call(process, "ncclAllReduce", durations_ns=[2], communicator=1)
-            kernel.error(process, "cudaMalloc", code=2)
-            kernel.communicator(process)
-            kernel.allocation(process, address=4096, size_bytes=64)
-        tables.forget({1}, tables.read())
-
-        reading = tables.read()
-        assert {key.process for key in reading.operations} == {2}
-        assert {key.process for key in reading.errors} == {2}
-        assert (set(reading.processes), set(reading.communicators)) == ({2}, {2})
-        assert [key[:4] for key in kernel.maps["allocations"].rows] == [b"\x02\0\0\0"]
-
-    def test_losses_stay(self, kernel: FakeTables, tables: Tables) -> None:
-        """They belong to no process."""
-        kernel.loss(LossProgram.CUDA, LossReason.NESTING, 1)
-        tables.forget({0, 1}, tables.read())
-
-        assert tables.losses() == {(LossProgram.CUDA, LossReason.NESTING): 1}
-
-
-class TestEvents:
-    """Records of the ring."""
-
-    def test_event_is_unpacked(self) -> None:
-        """Kind, process."""
-        assert event_of(struct.pack("<IIII", 3, 7, 2, 1)) == Event(EventKind.ATTACHMENT_SURPLUS, 7, 2, 1)
-
-    def test_unknown_kind_is_an_error(self) -> None:
-        """Programs and user space are of one build."""
-        with pytest.raises(ValueError, match="9 is not a valid EventKind"):
-            event_of(struct.pack("<IIII", 9, 0, 0, 0))

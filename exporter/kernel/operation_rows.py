@@ -1,0 +1,200 @@
+"""Calls of every process by operation, as rows: the tables that the ends of calls fill. Bytes in, numbers out.
+
+In: MapReaders by map name. Out: rows by key, cumulative since a process was first seen. Rows are unpacked again only when their
+sums have moved, their slots when asked for.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Collection, Iterable, Iterator, Mapping
+from typing import NamedTuple
+
+from exporter.kernel import abi
+from exporter.kernel.abi import Api
+from exporter.kernel.maps import MapReader
+from exporter.kernel.operations import OPERATIONS
+from exporter.kernel.progress_rows import ProgressKey
+from exporter.kernel.thread_rows import States
+from exporter.totals import Call, Counts
+
+STATES_AT = abi.OPERATION_SUMS.size
+EXEMPLAR_AT = STATES_AT + abi.STATES.size
+SLOTS_AT = EXEMPLAR_AT + abi.EXEMPLAR.size
+"""Where the pieces of an operation row begin."""
+
+_COUNT_BYTES = abi.COUNT.size
+
+
+class OperationKey(NamedTuple):
+    """Key of `operations`. communicator: ordinal from 1; 0 = none."""
+
+    process: int
+    operation: int
+    communicator: int
+
+
+class OperationRow:
+    """Value of `operations`. slots: counts of an exponential histogram. timed: those calls; all but `untimed` is of them.
+
+    The rest is unpacked anew each time it is asked for: twenty thousand rows are kept.
+    """
+
+    __slots__ = ("_raw", "slots", "timed")
+
+    def __init__(self, raw: bytes) -> None:
+        self._raw = raw[:SLOTS_AT]
+        self.slots = _counts_of(raw[SLOTS_AT:])
+        self.timed = self.slots.total
+
+    def has_sums_of(self, raw: bytes) -> bool:
+        """Whether nothing was added since; all sums count, because a call adds to one after the other."""
+        return self._raw.startswith(raw[:EXEMPLAR_AT])
+
+    @property
+    def untimed(self) -> int:
+        """Calls whose time was not taken."""
+        return self._sums()[0]
+
+    @property
+    def total_ns(self) -> int:
+        """Of the timed calls."""
+        return self._sums()[1]
+
+    @property
+    def bytes(self) -> int:
+        """That they moved."""
+        return self._sums()[2]
+
+    def _sums(self) -> tuple[int, int, int]:
+        untimed, total_ns, moved = abi.OPERATION_SUMS.unpack_from(self._raw)
+        return untimed, total_ns, moved
+
+    @property
+    def calls(self) -> int:
+        """All calls that returned."""
+        return self.untimed + self.timed
+
+    @property
+    def states_ns(self) -> States:
+        """Nanoseconds by abi.ThreadState."""
+        return abi.STATES.unpack_from(self._raw, STATES_AT)
+
+    @property
+    def slowest(self) -> Call | None:
+        """Of the last window of 8.6 s in which there were calls; None when it was being written."""
+        opening, *call, closing = abi.EXEMPLAR.unpack_from(self._raw, EXEMPLAR_AT)
+        slowest = Call(*call)
+        return slowest if slowest.ended_ns and opening == closing else None
+
+
+def _counts_of(raw: bytes) -> Counts:
+    """Of the slots of a row, without the zeros on either side."""
+    end = (len(raw.rstrip(b"\0")) + _COUNT_BYTES - 1) // _COUNT_BYTES
+    begin = (len(raw) - len(raw.lstrip(b"\0"))) // _COUNT_BYTES
+    if not end:
+        return Counts()
+    return Counts(begin, struct.unpack_from(f"={end - begin}Q", raw, begin * _COUNT_BYTES))
+
+
+class ErrorKey(NamedTuple):
+    """Key of `errors`."""
+
+    process: int
+    operation: int
+    code: int
+
+
+class Operations(NamedTuple):
+    """calls: rows that count each call once; nccl_waits: those of the same table that count calls a second time, by what they
+    waited for.
+    """
+
+    calls: Mapping[OperationKey, OperationRow]
+    nccl_waits: Mapping[ProgressKey, OperationRow]
+
+
+class OperationTable:
+    """Reads and prunes `operations`. Keeps the last reading, so that only rows that have moved are unpacked."""
+
+    def __init__(self, maps: Mapping[str, MapReader]) -> None:
+        self._maps = maps
+        self._last = Operations({}, {})
+
+    def read(self) -> Operations:
+        """Count, time, bytes and histogram of every operation of every process."""
+        table = self._maps.get("operations")
+        known, calls, waits = self._last, {}, {}
+        for raw_key, value in table.items() if table else ():
+            key = OperationKey(*abi.OPERATION_KEY.unpack(raw_key))
+            if key.operation == abi.OPERATION_NCCL_WAIT:
+                wait = ProgressKey(key.process, key.communicator)
+                waits[wait] = _unpacked(value, known.nccl_waits.get(wait))
+            else:
+                calls[key] = _unpacked(value, known.calls.get(key))
+        self._last = Operations(calls, waits)
+        return self._last
+
+    def read_of(self, processes: Collection[int]) -> Operations:
+        """Of these processes, key by key: a full node has tens of thousands of operations."""
+        table = self._maps.get("operations")
+        calls: dict[OperationKey, OperationRow] = {}
+        waits: dict[ProgressKey, OperationRow] = {}
+        for key in self._possible_of(processes) if table else ():
+            value = table.get(abi.OPERATION_KEY.pack(*key)) if table else None
+            if value is None:
+                continue
+            if key.operation == abi.OPERATION_NCCL_WAIT:
+                waits[ProgressKey(key.process, key.communicator)] = OperationRow(value)
+            else:
+                calls[key] = OperationRow(value)
+        return Operations(calls, waits)
+
+    def _possible_of(self, processes: Iterable[int]) -> Iterator[OperationKey]:
+        """Those of NCCL once for each communicator that the process has had, and once without one."""
+        table = self._maps.get("processes")
+        for process in processes if table else ():
+            value = table.get(abi.NUMBER.pack(process)) if table else None
+            given = abi.PROCESS_ROW.unpack(value)[1] if value else 0
+            ordinals = (*range(min(given, abi.COMMUNICATOR_ORDINALS) + 1), abi.COMMUNICATOR_OTHER)
+            for number, operation in enumerate(OPERATIONS):
+                for ordinal in ordinals if operation.api is Api.NCCL else (0,):
+                    yield OperationKey(process, number, ordinal)
+            for ordinal in ordinals:
+                yield OperationKey(process, abi.OPERATION_NCCL_WAIT, ordinal)
+
+    def forget(self, processes: Collection[int], read: Operations) -> None:
+        """Delete the rows of processes that have ended. read: the last of theirs that was read."""
+        for key in read.calls:
+            if key.process in processes:
+                self._maps["operations"].delete(abi.OPERATION_KEY.pack(*key))
+        for wait in read.nccl_waits:
+            if wait.process in processes:
+                key_of_wait = (wait.process, abi.OPERATION_NCCL_WAIT, wait.communicator)
+                self._maps["operations"].delete(abi.OPERATION_KEY.pack(*key_of_wait))
+        calls, waits = self._last
+        self._last = Operations(
+            {key: row for key, row in calls.items() if key.process not in processes},
+            {key: row for key, row in waits.items() if key.process not in processes},
+        )
+
+
+def read_errors(table: MapReader | None) -> dict[ErrorKey, int]:
+    """Calls that failed, by code. None: the programs that fill the table did not load."""
+    rows = {}
+    for key, value in table.items() if table else ():
+        process, operation, _, code, _ = abi.ERROR_KEY.unpack(key)
+        rows[ErrorKey(process, operation, code)] = abi.COUNT.unpack(value)[0]
+    return rows
+
+
+def forget_errors(table: MapReader | None, processes: Collection[int], read: Iterable[ErrorKey]) -> None:
+    """Delete the rows of processes that have ended. read: the last that were read."""
+    for key in read:
+        if key.process in processes and table is not None:
+            table.delete(abi.ERROR_KEY.pack(key.process, key.operation, 0, key.code, 0))
+
+
+def _unpacked(value: bytes, known: OperationRow | None) -> OperationRow:
+    """The known row itself, where nothing was added since."""
+    return known if known is not None and known.has_sums_of(value) else OperationRow(value)

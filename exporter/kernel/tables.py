@@ -1,0 +1,293 @@
+"""The kernel's tables, read and pruned: the only place that knows which map holds what.
+
+In: MapReaders by map name (or FakeMaps in tests). Out: a Reading and Accounts for a publication, Waits for a tick.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Container, Iterable, Iterator, Mapping
+
+from exporter.kernel import abi
+from exporter.kernel.abi import LossProgram, LossReason
+from exporter.kernel.cadence_rows import read_cadence
+from exporter.kernel.disk_rows import (
+    DiskUse,
+    DiskUserKey,
+    DiskWait,
+    DiskWaitKey,
+    read_disk_users,
+    read_disk_waits,
+)
+from exporter.kernel.end_rows import ExitKey, ExitRow, LastError, read_exits, read_forks, read_last_errors
+from exporter.kernel.gpu_rows import GpuRows, GraphRow, forget_gpu_rows, read_gpu_rows, read_graphs
+from exporter.kernel.maps import MapReader
+from exporter.kernel.operation_rows import (
+    ErrorKey,
+    OperationKey,
+    OperationRow,
+    Operations,
+    OperationTable,
+    forget_errors,
+    read_errors,
+)
+from exporter.kernel.output_rows import OutputRow, read_outputs
+from exporter.kernel.process_rows import CommunicatorRow, ProcessRow, ProcessTable, read_communicators
+from exporter.kernel.progress_rows import ProgressKey, ProgressRow, forget_progress, read_progress
+from exporter.kernel.readings import Accounts, Reading, Waits
+from exporter.kernel.thread_rows import (
+    FeedingRow,
+    Iterate,
+    TailKey,
+    TailRow,
+    ThreadRow,
+    ThreadTables,
+    delete_of,
+    feeding_place,
+)
+
+TABLES = (
+    "processes",
+    "operations",
+    "errors",
+    "communicators",
+    "allocations",
+    "progress",
+    "exposures",
+    "intervals",
+    "blame",
+    "chains",
+)
+"""Maps with a capacity worth watching."""
+
+_READ_ALL_EVERY = 4  # ticks: one second
+_NO_WAITS = Waits({}, {}, {}, {}, {}, {}, {})
+
+
+def _no_threads(_program: str) -> bytes:
+    return b""
+
+
+class Tables:
+    """Reads and prunes the tables.
+
+    iterate: runs a kernel iterator program by its name and returns its output; without it no living thread is known.
+    """
+
+    def __init__(self, maps: Mapping[str, MapReader], iterate: Iterate = _no_threads) -> None:
+        self._maps = maps
+        self._processes = ProcessTable()
+        self._operations = OperationTable(maps)
+        self._time = ThreadTables(maps, iterate)
+        self._waits = _NO_WAITS
+        self._ticks = 0
+        self._entries: dict[str, int] = {}
+
+    @property
+    def entries(self) -> dict[str, int]:
+        """Map name -> entries when it was last read."""
+        return self._entries | {name: count for name, count in self._time.entries.items() if name in TABLES}
+
+    def read(self) -> Reading:
+        """Everything a publication needs."""
+        operations = self._read_operations()
+        processes = self.read_processes()
+        return Reading(
+            operations=operations.calls,
+            processes=processes,
+            errors=self.read_errors(),
+            communicators=self.read_communicators(),
+            progress=self.read_progress(),
+            nccl_waits=operations.nccl_waits,
+            sees_completion=self._sees_completion,
+            exits=self.read_exits(),
+            forks=read_forks(self._maps.get("forks")),
+            gpu=read_gpu_rows(self._maps, processes),
+        )
+
+    def read_of(self, processes: Mapping[int, ProcessRow]) -> Reading:
+        """The same of these processes only, key by key: a full node has tens of thousands of operations."""
+        operations = self.read_operations_of(processes)
+        communicators, progress = self.read_communicators(), self.read_progress()
+        return Reading(
+            operations=operations.calls,
+            processes=processes,
+            errors={key: count for key, count in self.read_errors().items() if key.process in processes},
+            communicators={process: communicators[process] for process in processes if process in communicators},
+            progress={key: row for key, row in progress.items() if key.process in processes},
+            nccl_waits=operations.nccl_waits,
+            sees_completion=self._sees_completion,
+            exits=self.read_exits(),
+            forks=read_forks(self._maps.get("forks")),
+            gpu=self.read_gpu_of(processes),
+        )
+
+    def read_operations_of(self, processes: Collection[int]) -> Operations:
+        """Operations of these processes, and their waits for collectives."""
+        return self._operations.read_of(processes)
+
+    def read_gpu_of(self, processes: Collection[int]) -> GpuRows:
+        """What these processes copy, capture and launch."""
+        return read_gpu_rows(self._maps, processes, of_few=True)
+
+    @property
+    def _sees_completion(self) -> bool:
+        return "allocations" in self._maps
+
+    def read_processes(self) -> dict[int, ProcessRow]:
+        """Process number -> row."""
+        rows = self._processes.read(self._maps.get("processes"))
+        self._entries["processes"] = len(rows)
+        self._entries["allocations"] = sum(row.live_allocations for row in rows.values())
+        return rows
+
+    def _read_operations(self) -> Operations:
+        operations = self._operations.read()
+        self._entries["operations"] = len(operations.calls) + len(operations.nccl_waits)
+        return operations
+
+    def read_progress(self) -> dict[ProgressKey, ProgressRow]:
+        """How far each communicator has come."""
+        rows = read_progress(self._maps.get("progress"))
+        self._entries["progress"] = len(rows)
+        return rows
+
+    def read_waits(self, processes: Iterable[int], *, is_urgent: bool = False) -> Waits:
+        """What cost the GPU time. processes: those alive. The very object of the last time where nothing has moved.
+
+        Every loss shows in the feeding timeline, and nothing else is read while that stands still; but for every fourth time,
+        because workers wait for CPUs without it. Exposures are read when a wait for the GPU has ended, which the timeline
+        counts, and beats of the processes whose calls it has counted. The blame of a full node has thousands of rows, and shares
+        of a second do as well: it is read at every fourth time, or when it is urgent.
+        """
+        feeding = self._time.feeding(processes)
+        is_due = is_urgent or self._ticks % _READ_ALL_EVERY == 0
+        self._ticks += 1
+        if not is_due and feeding == self._waits.feeding:
+            return self._waits
+        before = self._waits.feeding
+        moved = [process for process, row in feeding.items() if row is not before.get(process)]
+        has_waited = any(feeding[process].waits != before[process].waits for process in moved if process in before)
+        exposures = self._time.exposures() if has_waited or feeding.keys() - before.keys() else self._waits.exposures
+        blame = self._time.blame() if is_due else self._waits.blame
+        cadence = read_cadence(self._maps.get("cadence"), moved)
+        self._waits = Waits(exposures, feeding, self._time.chains(), blame, cadence, *self._read_disks())
+        return self._waits
+
+    def _read_disks(self) -> tuple[Mapping[DiskWaitKey, DiskWait], Mapping[DiskUserKey, DiskUse]]:
+        """Who waited, then who used disks; the latter only when somebody waited since the last time."""
+        waits = read_disk_waits(self._maps.get("disk_waits"))
+        if waits == self._waits.disk_waits:
+            return self._waits.disk_waits, self._waits.disk_users
+        return waits, read_disk_users(self._maps.get("disk_users"))
+
+    def read_accounts(
+        self,
+        processes: Iterable[int],
+        operations: Mapping[OperationKey, OperationRow] | None = None,
+        *,
+        with_threads: bool = True,
+    ) -> Accounts:
+        """Where all the time went. processes: those alive. operations: as they were read just before; None reads them.
+
+        with_threads: also that of living threads, which those that have ended do not need.
+
+        What has ended is read before what goes on: a call that ends in between is then missing for a moment, and not
+        counted twice.
+        """
+        if operations is None:
+            operations = self._read_operations().calls
+        intervals, exposures = self._time.intervals(), self._time.exposures()
+        feeding, chains, blame = self._time.feeding(processes), self._time.chains(), self._time.blame()
+        cadence = read_cadence(self._maps.get("cadence"), feeding)
+        disks = self._read_disks()
+        self._waits = Waits(exposures, feeding, chains, blame, cadence, *disks)
+        threads = self._time.threads() if with_threads else []
+        return Accounts(exposures, feeding, chains, blame, cadence, *disks, operations, intervals, threads)
+
+    def read_threads(self, of: Container[int] | None = None) -> list[ThreadRow]:
+        """Every living thread that is tracked, or those of some processes: milliseconds on a full node, not for every tick."""
+        return self._time.threads(of)
+
+    @property
+    def waits(self) -> Waits:
+        """As they were read last."""
+        return self._waits
+
+    def read_feeding(self, processes: Iterable[int]) -> dict[int, FeedingRow]:
+        """The feeding timelines. processes: those alive; a row that has not moved is the very object of the last time."""
+        return self._time.feeding(processes)
+
+    def sample_launches(self, process: int, mask: int) -> None:
+        """From here on one launch in mask + 1 of the process is timed; all are counted. mask: 2**n - 1."""
+        if "launch_sampling" in self._maps:
+            self._maps["launch_sampling"].put(feeding_place(process), abi.LAUNCH_SAMPLING.pack(process, mask))
+
+    def read_outputs(self, processes: Iterable[int]) -> dict[int, OutputRow]:
+        """The last outputs of these processes."""
+        return read_outputs(self._maps.get("outputs"), processes)
+
+    def read_tail(self) -> dict[TailKey, TailRow]:
+        """What long calls waited for. Thousands of rows: not for every tick."""
+        return self._time.tail()
+
+    def read_communicators(self) -> dict[int, list[CommunicatorRow]]:
+        """Process number -> its communicators alive, in the order of their making."""
+        rows = read_communicators(self._maps.get("communicators"))
+        self._entries["communicators"] = sum(map(len, rows.values()))
+        return rows
+
+    def read_errors(self) -> dict[ErrorKey, int]:
+        """Calls that failed, by code."""
+        rows = read_errors(self._maps.get("errors"))
+        self._entries["errors"] = len(rows)
+        return rows
+
+    def read_exits(self) -> dict[ExitKey, ExitRow]:
+        """How traced processes, and those that worked for them, have ended; until the former are forgotten."""
+        return read_exits(self._maps.get("exits"))
+
+    def read_graphs(self) -> dict[int, GraphRow]:
+        """Process number -> what it did with graphs."""
+        return read_graphs(self._maps.get("graph_rows"))
+
+    def read_last_errors(self) -> dict[int, LastError]:
+        """Process number -> the last error that CUDA or NCCL gave it."""
+        return read_last_errors(self._maps.get("last_errors"))
+
+    def losses(self) -> dict[tuple[LossProgram, LossReason], int]:
+        """Losses so far, by program and reason; what could be mended is none."""
+        return {key: count for key, count in self._counts() if key[1] is not LossReason.HEALED}
+
+    def healed(self) -> int:
+        """Switches and wake-ups so far that the programs did not see, mended from the kernel's own clocks."""
+        return sum(count for (_, reason), count in self._counts() if reason is LossReason.HEALED)
+
+    def _counts(self) -> Iterator[tuple[tuple[LossProgram, LossReason], int]]:
+        reasons = len(LossReason)
+        table = self._maps.get("losses")
+        for key, value in table.items() if table else ():
+            program, reason = divmod(abi.NUMBER.unpack(key)[0], reasons)
+            yield (LossProgram(program), LossReason(reason)), abi.COUNT.unpack(value)[0]
+
+    def capacities(self) -> dict[str, int]:
+        """Map name -> entries it has room for."""
+        return {name: self._maps[name].capacity for name in TABLES if name in self._maps}
+
+    def forget(self, processes: set[int], reading: Reading) -> None:
+        """Delete every row of processes that have ended, so that their room can be used again. reading: their last."""
+        self._operations.forget(processes, Operations(reading.operations, reading.nccl_waits))
+        forget_errors(self._maps.get("errors"), processes, reading.errors)
+        if processes & reading.communicators.keys():
+            delete_of(self._maps["communicators"], abi.COMMUNICATOR_KEY, processes)
+        rows = [reading.processes[process] for process in processes if process in reading.processes]
+        if any(row.live_allocations for row in rows):
+            delete_of(self._maps["allocations"], abi.ALLOCATION_KEY, processes)
+        forget_gpu_rows(self._maps, processes, have_pinned=any(row.pinned_blocks for row in rows))
+        if any(progress.process in processes for progress in reading.progress):
+            forget_progress(self._maps, processes)
+        self._time.forget(processes)
+        for process in processes:
+            self._maps["processes"].delete(abi.NUMBER.pack(process))
+            for ring in ("cadence", "outputs"):
+                if ring in self._maps:
+                    self._maps[ring].delete(abi.NUMBER.pack(process))
