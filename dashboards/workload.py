@@ -240,6 +240,12 @@ _GIVEN = (
         unit="short",
     ),
     graph(
+        "Cold start",
+        "Seconds that the first steps spent in such calls beyond as many steady ones; by rank.",
+        Query(f"sum by (rank, effect) ({of_workloads('gpustall_cold_start_seconds')})", "rank {{rank}}: {{effect}}"),
+        unit="s",
+    ),
+    graph(
         "Memory that is not simply the GPU's",
         "Managed memory, which moves between host and GPU and may be more than that has; pinned memory of the host; and the most"
         " that was allocated at a time.",
@@ -247,7 +253,6 @@ _GIVEN = (
         Query(f"sum by (rank) ({of_workloads('gpustall_cuda_memory_managed_bytes')})", "rank {{rank}}: managed"),
         Query(f"sum by (rank) ({of_workloads('gpustall_cuda_memory_pinned_bytes')})", "rank {{rank}}: pinned"),
         unit="bytes",
-        width=24,
     ),
 )
 """What the GPU is given to do."""

@@ -170,6 +170,9 @@ class Diagnosis:
         for metric, counts in ((catalog.chains.CHAINS, self._opened), (catalog.chains.ESCALATIONS, self._escalated)):
             for (cause, effect, severity), count in counts.get(number, Counter()).items():
                 series[Series(metric, (cause.value, effect.value, severity.name.lower()))] = count
+        cold = self._engine.cold_start(number)
+        for effect, ns in cold.cold_ns.items() if cold else ():
+            series[Series(catalog.chains.COLD_START, (effect.value,))] = ns
         for (cause, effect), chain in self._chains.get(number, {}).items():
             is_open = chain.state is State.OPEN
             labels = (cause.value, effect.value)

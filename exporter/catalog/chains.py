@@ -46,6 +46,15 @@ INFO = Metric(
     "Causal chains that are open, at most 64: the id, which is a trace id as well, and the program or rank that is most to blame,"
     " empty where none is known.",
 )
+COLD_START = Metric(
+    "gpustall_cold_start_seconds",
+    "gpustall.cold_start",
+    "s",
+    Kind.GAUGE,
+    ("effect",),
+    "What the first steps of a process spent in launches, allocations and graphs beyond as many steady ones, from the"
+    " first call that was seen until their rhythm was known; written 3 s later, and from then on the same.",
+)
 
 METRICS = (
     CHAINS,
@@ -53,6 +62,7 @@ METRICS = (
     ACTIVE,
     SEVERITY,
     INFO,
+    COLD_START,
 )
 
 LEVELS = (ACTIVE, SEVERITY)

@@ -1,6 +1,6 @@
 """What did the first steps of a job cost beyond those that followed? Modules are loaded, memory is allocated, graphs are made.
 
-In: what the job has spent in calls when its rhythm is known, and a while later. Out: a sentence, once, where it was much.
+In: what the job has spent in calls when its rhythm is known, and a while later. Out: what they cost, and whether that was much.
 """
 
 from __future__ import annotations
@@ -32,6 +32,11 @@ class Cold(NamedTuple):
     cold_ns: Mapping[Effect, int]
 
     @property
+    def is_much(self) -> bool:
+        """Whether it is worth a word."""
+        return sum(self.cold_ns.values()) >= COLD_NS
+
+    @property
     def effect(self) -> Effect:
         """Where most of it went."""
         return max(self.cold_ns, key=lambda one: self.cold_ns[one])
@@ -54,16 +59,16 @@ class Cold(NamedTuple):
 
 
 class ColdStart:
-    """Of one process. began_ns: CLOCK_MONOTONIC when it was seen first."""
+    """Of one process. began_ns: CLOCK_MONOTONIC when it was seen first. cold: what is known of it; None until then."""
 
     def __init__(self, began_ns: int) -> None:
         self._began_ns = began_ns
         self._warm: _Known | None = None
-        self._is_judged = False
+        self.cold: Cold | None = None
 
     def update(self, now_ns: int, steps: int, spending: Callable[[], Spending], *, has_rhythm: bool) -> Cold | None:
-        """What is known at a tick; something at one tick at most."""
-        if self._is_judged or not has_rhythm:
+        """What is known at a tick; something at one tick, when it becomes known."""
+        if self.cold is not None or not has_rhythm:
             return None
         if self._warm is None:
             self._warm = _Known(now_ns, steps, spending().calls_ns)
@@ -71,11 +76,11 @@ class ColdStart:
         warm = self._warm
         if now_ns - warm.now_ns < STEADY_NS or steps <= warm.steps:
             return None
-        self._is_judged = True
         steady, made = spending().calls_ns, steps - warm.steps
         cold_ns = {}
         for effect in COLD_EFFECTS:
             spent_ns = warm.calls_ns.get(effect, 0)
             a_step_ns = (steady.get(effect, 0) - spent_ns) / made
             cold_ns[effect] = max(round(spent_ns - a_step_ns * warm.steps), 0)
-        return Cold(self._began_ns, warm.now_ns, cold_ns) if sum(cold_ns.values()) >= COLD_NS else None
+        self.cold = Cold(self._began_ns, warm.now_ns, cold_ns)
+        return self.cold

@@ -14,6 +14,7 @@ from typing import NamedTuple
 from exporter.accounting.standing import Standing
 from exporter.chains.capture import Captures
 from exporter.chains.chain import Cause, Chain, Change, Effect, End, Transition
+from exporter.chains.cold_start import Cold
 from exporter.chains.conditions import Conditions, Wrong, out_of_memory
 from exporter.chains.device_side import UNSEEN, DeviceSide
 from exporter.chains.ending import Ending
@@ -131,6 +132,11 @@ class Engine:
         has_failed = any(process == number for process, _ in self._failures)
         return watch is not None and (watch.has_rhythm or watch.chain is not None or has_failed)
 
+    def cold_start(self, number: int) -> Cold | None:
+        """What the first steps of a process cost; None while that is not known."""
+        conditions = self._conditions.get(number)
+        return conditions.cold_start.cold if conditions else None
+
     def open_chains(self) -> list[Chain]:
         """Of all processes."""
         return [watch.chain for watch in self._watches.values() if watch.chain] + list(self._failures.values())
@@ -173,7 +179,7 @@ class Engine:
                 transitions.append(self._failures.pop((number, wrong.cause)).resolved(now_ns, End.RECOVERED))
         spending = partial(self._spending, number)
         cold = conditions.cold_start.update(now_ns, steps, spending, has_rhythm=watch.has_rhythm)
-        if cold is None:
+        if cold is None or not cold.is_much:
             return transitions
         was_cold = Wrong(Cause.COLD_START, cold.effect, cold.began_ns, cold.detail, cold.lost_share)
         return transitions + self._at_once(number, was_cold, now_ns, End.RECOVERED)

@@ -10,7 +10,8 @@ from typing import Any
 
 from exporter import catalog
 from exporter.accounting.thread_time import times_by_process
-from exporter.chains.chain import Cause, Chain, Change, End, Severity, Transition
+from exporter.chains.chain import Cause, Chain, Change, Effect, End, Severity, Transition
+from exporter.chains.cold_start import Cold
 from exporter.chains.engine import Engine, Observation
 from exporter.collectors import COLLECTORS
 from exporter.collectors.engine import Engines
@@ -155,7 +156,7 @@ def hostile() -> Snapshot:
 
 
 class _Scripted(Engine):
-    """One chain of process 2, which becomes worse; another one that is over. lost_ns: in the first."""
+    """One chain of process 2, which becomes worse; another one that is over, and a cold start. lost_ns: in the first chain."""
 
     def __init__(self, lost_ns: int) -> None:
         super().__init__()
@@ -173,6 +174,11 @@ class _Scripted(Engine):
     def open_chains(self) -> list[Chain]:
         """The first."""
         return [self._open]
+
+    def cold_start(self, number: int) -> Cold | None:
+        """Of process 2: 3.5 s in launches."""
+        cold_ns = {Effect.LAUNCH: 3_500_000_000, Effect.ALLOC: 0, Effect.GRAPH: 250_000_000}
+        return Cold(1, 9_000_000_000, cold_ns) if number == 2 else None
 
 
 CASES: dict[str, Case] = {"training": training, "hostile": hostile}

@@ -10,6 +10,7 @@ import pytest
 from exporter import catalog
 from exporter.accounting.standing import Standing
 from exporter.chains.chain import Cause, Chain, Change, Effect, End, Severity, Transition
+from exporter.chains.cold_start import Cold
 from exporter.chains.engine import Engine, Observation
 from exporter.chains.memory import Allocations
 from exporter.chains.span import Collective
@@ -31,6 +32,7 @@ class _Scripted(Engine):
         self.will_say: list[Transition] = []
         self.open: list[Chain] = []
         self.watched: set[int] = set()
+        self.cold: dict[int, Cold] = {}
         self.observed: Mapping[int, Observation] = {}
 
     def update(self, processes: Mapping[int, Observation], now_ns: int) -> list[Transition]:
@@ -41,6 +43,10 @@ class _Scripted(Engine):
     def is_watched(self, number: int) -> bool:
         """As told."""
         return number in self.watched
+
+    def cold_start(self, number: int) -> Cold | None:
+        """As told."""
+        return self.cold.get(number)
 
     def open_chains(self) -> list[Chain]:
         """As told."""
@@ -199,6 +205,16 @@ class TestMetrics:
 
         assert totals[Series(catalog.chains.CHAINS, ("block_io", "gap", "critical"))] == 0
         assert len(totals) == 11 * 4 + 2 + 4 + 1 + 1 + 1 + 1 + 4 + 2 + (3 * 4 + 2 * 3 + 3)
+        assert bench.totals(2) == {}
+
+    def test_cold_start_is_what_the_first_steps_cost(self, bench: Bench) -> None:
+        """By what they were spent in, once that is known."""
+        bench.engine.cold = {1: Cold(0, 9 * SECOND, {Effect.LAUNCH: 2 * SECOND, Effect.GRAPH: 0})}
+
+        assert bench.totals() == {
+            Series(catalog.chains.COLD_START, ("launch",)): 2 * SECOND,
+            Series(catalog.chains.COLD_START, ("graph",)): 0,
+        }
         assert bench.totals(2) == {}
 
     def test_ids_are_bounded(self, bench: Bench) -> None:

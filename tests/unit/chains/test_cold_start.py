@@ -47,12 +47,15 @@ class TestColdStart:
         assert start.update(25 * SECOND, 900, lambda: steady, has_rhythm=True) is None
 
     def test_less_than_a_second_is_not_worth_a_word(self) -> None:
-        """0.9 s."""
-        start = ColdStart(0)
-        spent = Spending({Effect.ALLOC: 9 * SECOND // 10})
-        start.update(10 * SECOND, 100, lambda: spent, has_rhythm=True)
+        """0.9 s. It is known all the same."""
+        scene = Scene()
+        scene.go_on(1, step_ms=1_000.0, in_calls={Effect.ALLOC: 0.9})
+        scene.go_on(15)
 
-        assert start.update(14 * SECOND, 600, lambda: spent, has_rhythm=True) is None
+        cold = scene.engine.cold_start(1)
+        assert scene.told == []
+        assert cold is not None
+        assert cold.cold_ns == {Effect.LAUNCH: 0, Effect.ALLOC: 9 * SECOND // 10, Effect.GRAPH: 0}
 
     def test_it_is_told_in_seconds(self) -> None:
         """The largest part first; what is next to nothing is left out."""
