@@ -10,17 +10,19 @@ from exporter.units import NANOSECONDS
 
 
 class ChangeTest:
-    """Of one job. began_ns: CLOCK_MONOTONIC since when it is slower, if it is."""
+    """Of one job. began_ns: CLOCK_MONOTONIC since when it is slower, if it is; lost_ns: since then, however long that is."""
 
     def __init__(self) -> None:
         self.began_ns = 0
+        self.lost_ns = 0.0
         self._sum_ns = 0.0
         self._alarm_ns = float(ALARM_NS)
 
     def see(self, excess_ns: float, wall_ns: int, now_ns: int, *, spread: float) -> None:
         """One tick more. spread: standard deviation of the part of a second that is lost while nothing is wrong."""
         if not self._sum_ns:
-            self.began_ns = now_ns - wall_ns
+            self.began_ns, self.lost_ns = now_ns - wall_ns, 0.0
+        self.lost_ns += excess_ns
         allowed_ns = max(ALLOWANCE, SPREADS_ALLOWED * spread) * wall_ns
         self._alarm_ns = max(ALARM_NS, SPREADS_TO_ALARM * spread * NANOSECONDS)
         self._sum_ns = max(self._sum_ns + excess_ns - allowed_ns, 0.0)

@@ -36,7 +36,8 @@ SPREADS_TO_ALARM = 6.0
 normal deviations a false alarm is as likely as exp(-2 * 1.5 * 6), once in two years of ticks."""
 
 LASTING_NS = 400_000_000
-"""In sum, before anything is said: half a second lost once is worth a line, a shorter hitch is not."""
+"""In sum, before anything is said: half a second lost once is worth a line, a shorter hitch is not. Of a job that is a little
+slower that takes longer than a verdict looks back."""
 
 JUDGED_NS = 10 * NANOSECONDS
 JUDGED_MAX_NS = 600 * NANOSECONDS
@@ -135,7 +136,8 @@ OVER_SHARE = 0.2
 it slow is another one."""
 
 FADED_SHARE = 0.3
-"""Of what an episode has cost a second: a job that was three times as slow and is a little slower has recovered from that."""
+"""Of what an episode has cost a second: a job that was three times as slow and is a little slower has recovered from that. And of
+a job that is hardly slower at all one second may be as good as ever, without the others being any better for that."""
 
 OVERTAKING = 1.5
 """So much more is lost than before, and the host is the reason now: what was before it was another episode."""

@@ -21,6 +21,7 @@ from exporter.chains.thresholds import (
     ALLOWANCE,
     CHRONIC_NS,
     CHRONIC_SHARE,
+    FADED_SHARE,
     HANG_NS,
     HANG_STEPS,
     LASTING_NS,
@@ -122,12 +123,12 @@ class Watch:
     def _suspect(self, waited: Waited, asked: Asked) -> Transition | None:
         """It is slower: is that going on, and why?"""
         past = self._past
-        recent = past.recent()
+        recent, span = past.recent(), Span(past.since(self._change.began_ns), past.last)
         if recent.late_share < past.allowed:
-            self._change.reset()
+            if recent.late_share < FADED_SHARE * span.late_share:
+                self._change.reset()
             return None
-        span = Span(past.since(self._change.began_ns), past.last)
-        if span.late_ns < LASTING_NS:
+        if max(span.late_ns, self._change.lost_ns) < LASTING_NS:
             return None
         span = Span(past.begin(span.then, past.last.now_ns), past.last)
         found = verdict.find(span, past.usual, waited(span))

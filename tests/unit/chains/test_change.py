@@ -55,6 +55,14 @@ class TestAlarm:
 class TestBegin:
     """Since when."""
 
+    def test_what_was_lost_counts_from_its_begin(self) -> None:
+        """Nothing is subtracted, and what was lost before it was made up for is left out."""
+        test = ChangeTest()
+        for tick, lost_ns in enumerate((10_000_000, -50_000_000, 20_000_000, 30_000_000), start=1):
+            test.see(lost_ns, TICK_NS, tick * TICK_NS, spread=0.0)
+
+        assert (test.began_ns, test.lost_ns) == (2 * TICK_NS, 50_000_000)
+
     def test_it_begins_with_the_first_loss(self) -> None:
         """Not with the alarm, and not with a hitch that was made up for."""
         test = ChangeTest()

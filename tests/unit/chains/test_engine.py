@@ -58,6 +58,22 @@ class TestOpening:
 
         assert (opened.chain.cause, opened.chain.severity) == (Cause.BLOCK_IO, Severity.LOW)
 
+    def test_what_is_lost_counts_beyond_what_a_verdict_looks_back_on(self, scene: Scene) -> None:
+        """3.4 % of the time are 340 ms in ten seconds, and the 400 ms that are enough in twelve."""
+        assert scene.go_on(11, step_ms=10.35, lost={DISK: 0.034}) == []
+        (opened,) = scene.go_on(2, step_ms=10.35, lost={DISK: 0.034})
+
+        assert opened.chain.cause is Cause.BLOCK_IO
+
+    def test_one_better_second_does_not_clear_a_job_that_is_a_little_slower(self, scene: Scene) -> None:
+        """230 ms in six seconds, then 15 ms in one, less than is allowed, and 190 ms in five."""
+        slower: dict[str, object] = {"step_ms": 10.4, "lost": {DISK: 0.0385}}
+        assert scene.go_on(6, **slower) == []
+        assert scene.go_on(1, step_ms=10.15, lost={DISK: 0.015}) == []
+        (opened,) = scene.go_on(5, **slower)
+
+        assert opened.chain.cause is Cause.BLOCK_IO
+
     def test_one_episode_is_one_chain(self, scene: Scene) -> None:
         """However long it lasts."""
         assert told(scene.go_on(120, step_ms=20.0, lost={DISK: 0.5})) == [(Change.OPENED, Cause.BLOCK_IO)]
