@@ -254,7 +254,9 @@ def _open_stalls(threads: Iterable[ThreadRow]) -> dict[int, OpenStall]:
             if known is None or thread.opened_ns > known.opened_ns:
                 latest[thread.process] = thread
     return {
-        process: OpenStall(ThreadState(thread.state), min(thread.read_ns, thread.opened_ns + IDLE_NS))
+        process: OpenStall(
+            ThreadState(thread.state), thread.open_ns[thread.state], min(thread.read_ns, thread.opened_ns + IDLE_NS)
+        )
         for process, thread in latest.items()
     }
 

@@ -21,9 +21,12 @@ _NONE = FeedingRow(0, 0, 0, 0, _ZEROS, _ZEROS, *(0,) * 12)
 
 
 class OpenStall(NamedTuple):
-    """A stall that goes on. state: of the thread that is waited for. until_ns: now, or when it became idle."""
+    """A stall that goes on. state: of the thread that is waited for; for_ns: how long since its last call it was in that state.
+    until_ns: now, or when it became idle.
+    """
 
     state: ThreadState
+    for_ns: int
     until_ns: int
 
 
@@ -46,7 +49,8 @@ class FeedingLoss:
             self._advanced_ns -= returned_ns
             lost[state] -= returned_ns
         if stall is not None and row.stalled_since_ns:
-            more_ns = max(self._surely_lost_ns(row, stall.until_ns) - self._advanced_ns, 0)
+            # What it did before that is booked when the stall ends.
+            more_ns = min(max(self._surely_lost_ns(row, stall.until_ns) - self._advanced_ns, 0), stall.for_ns)
             self._advanced_ns += more_ns
             lost[stall.state] = lost.get(stall.state, 0) + more_ns
         return {state: lost_ns for state, lost_ns in lost.items() if lost_ns}

@@ -63,7 +63,7 @@ class TestLosses:
         """The step thread whose gap began last: since 100 the disk. The other one sleeps in a call."""
         bench.kernel.feeding(1, stalled_since_ns=100, is_dry=True)
         bench.kernel.thread(1, 11, state=PIPE, opened_ns=80, read_ns=170)
-        bench.kernel.thread(1, 12, state=IO, opened_ns=90, read_ns=170)
+        bench.kernel.thread(1, 12, state=IO, opened_ns=90, read_ns=170, open_ns={IO: 75})
         bench.kernel.thread(1, 13, state=PIPE, opened_ns=95, read_ns=170, operation="cudaMalloc")
 
         assert bench.tick(1)[1].lost == {(Cause.BLOCK_IO, ""): 70}
@@ -71,7 +71,7 @@ class TestLosses:
     def test_open_stall_ends_where_its_thread_becomes_idle(self, bench: Bench) -> None:
         """A minute after its last call, of which 10 ns had gone by when the stall began."""
         bench.kernel.feeding(1, stalled_since_ns=100, is_dry=True)
-        bench.kernel.thread(1, 12, state=IO, opened_ns=90, read_ns=200_000_000_000)
+        bench.kernel.thread(1, 12, state=IO, opened_ns=90, read_ns=200_000_000_000, open_ns={IO: 199_999_999_910})
 
         assert bench.tick(1)[1].lost == {(Cause.BLOCK_IO, ""): 59_999_999_990}
 

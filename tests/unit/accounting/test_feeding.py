@@ -10,6 +10,7 @@ from exporter.kernel.thread_rows import FeedingRow
 from tests.support.tables import By, states_of
 
 IO, LOCK, PIPE, RUNNABLE = ThreadState.IO, ThreadState.LOCK, ThreadState.PIPE, ThreadState.RUNNABLE
+LONG = 1_000_000  # in that state for longer than the stall
 
 
 def row(
@@ -153,37 +154,43 @@ class TestOpen:
         """Since 100; at 130, then at 150."""
         stalled = row(since_ns=100, is_dry=True)
 
-        assert loss.update(stalled, OpenStall(IO, 130)) == {IO: 30}
-        assert loss.update(stalled, OpenStall(IO, 150)) == {IO: 20}
+        assert loss.update(stalled, OpenStall(IO, LONG, 130)) == {IO: 30}
+        assert loss.update(stalled, OpenStall(IO, LONG, 150)) == {IO: 20}
 
     def test_it_is_lost_once_when_it_ends(self, loss: FeedingLoss) -> None:
         """30 were advanced of 35."""
-        loss.update(row(since_ns=100, is_dry=True), OpenStall(IO, 130))
+        loss.update(row(since_ns=100, is_dry=True), OpenStall(IO, LONG, 130))
 
         assert loss.update(row(dry_ns={IO: 35})) == {IO: 5}
 
     def test_what_was_advanced_is_taken_off_whatever_it_turns_out_to_be(self, loss: FeedingLoss) -> None:
         """It was waiting for the disk when looked at; in the end 20 were for the disk, and 15 for a CPU."""
-        loss.update(row(since_ns=100, is_dry=True), OpenStall(IO, 130))
+        loss.update(row(since_ns=100, is_dry=True), OpenStall(IO, LONG, 130))
 
         assert sum(loss.update(row(dry_ns={IO: 20, RUNNABLE: 15})).values()) == 5
 
+    def test_what_its_thread_did_before_is_not_guessed(self, loss: FeedingLoss) -> None:
+        """It was stopped for 115 and went on 15 ago: what it waits for now is no reason of the rest."""
+        loss.update(row(since_ns=100, is_dry=True))
+
+        assert loss.update(row(since_ns=100, is_dry=True), OpenStall(LOCK, 15, 230)) == {LOCK: 15}
+
     def test_next_one_is_lost_as_well(self, loss: FeedingLoss) -> None:
         """30 of one that ended at 135, then 10 of the next."""
-        loss.update(row(since_ns=100, is_dry=True), OpenStall(IO, 130))
+        loss.update(row(since_ns=100, is_dry=True), OpenStall(IO, LONG, 130))
 
-        assert loss.update(row(dry_ns={IO: 35}, since_ns=200, is_dry=True), OpenStall(IO, 210)) == {IO: 15}
+        assert loss.update(row(dry_ns={IO: 35}, since_ns=200, is_dry=True), OpenStall(IO, LONG, 210)) == {IO: 15}
 
     def test_behind_the_gpu_s_work_it_begins_after_a_usual_wait(self, loss: FeedingLoss) -> None:
         """Waits take 100: of 130 the GPU may have worked for 100."""
         loss.update(row(clean=(10, 1_000)))
 
-        assert loss.update(row(clean=(10, 1_000), since_ns=100), OpenStall(LOCK, 230)) == {LOCK: 30}
+        assert loss.update(row(clean=(10, 1_000), since_ns=100), OpenStall(LOCK, LONG, 230)) == {LOCK: 30}
 
     def test_nothing_is_advanced_where_nobody_knows_what_the_gpu_does(self, loss: FeedingLoss) -> None:
         """It may work for hours."""
-        assert loss.update(row(since_ns=100), OpenStall(LOCK, 10_000)) == {}
+        assert loss.update(row(since_ns=100), OpenStall(LOCK, LONG, 10_000)) == {}
 
     def test_idle_thread_loses_nothing(self, loss: FeedingLoss) -> None:
         """It became idle before the stall began."""
-        assert loss.update(row(since_ns=100, is_dry=True), OpenStall(LOCK, 90)) == {}
+        assert loss.update(row(since_ns=100, is_dry=True), OpenStall(LOCK, LONG, 90)) == {}
