@@ -183,7 +183,7 @@ def retried() -> dict[str, Retried]:
 
 
 def _timeout(name: str) -> str:
-    return "1s" if name == "hang" else "10s"
+    return "3s" if name == "hang" else "10s"
 
 
 class TestRetry:
