@@ -54,7 +54,7 @@ conformance: build $(VENV)/dev ## What we serve and push, checked by an OpenTele
 	if [ $$status = 3 ]; then exit 0; elif [ $$status != 0 ]; then exit $$status; fi; \
 	$(SUDO) env XDG_CACHE_HOME="$$cache" $(PYTEST) -q tests/conformance
 
-# FLAGS=--long: 240 episodes and more, in an hour and a half; FLAGS="--replay DIR": what --long --out DIR has kept.
+# FLAGS=--long: 360 episodes, in two hours and more; FLAGS="--replay DIR": what --long --out DIR has kept.
 faults: build $(VENV)/dev ## Real faults, and whether the chains say so: twenty in eight minutes, with FLAGS=--long hundreds
 	$(SUDO) $(BIN)/python -m tests.faults.campaign $(or $(FLAGS),--short)
 

@@ -74,7 +74,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m tests.faults.campaign", description=__doc__)
     which = parser.add_mutually_exclusive_group(required=True)
     which.add_argument("--short", action="store_true", help="about twenty episodes, in eight minutes")
-    which.add_argument("--long", action="store_true", help="240 and more, in an hour and a half")
+    which.add_argument("--long", action="store_true", help="360 and more, in two hours and more")
     which.add_argument("--replay", type=Path, metavar="DIR", help="sessions that --long has kept")
     parser.add_argument("--out", type=Path, metavar="DIR", help="keep the sessions there")
     parser.add_argument("--only", metavar="NAME", help="sessions of this episode")
