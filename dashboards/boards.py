@@ -112,11 +112,14 @@ class Board:
                 "panels": [],
             }
             y += 1
-            placed, y = _placed(row.panels, y, numbers)
-            if row.is_collapsed:
+            placed, end = _placed(row.panels, y, numbers)
+            if row.is_collapsed:  # takes the room of its heading
                 heading["panels"] = placed
+                yield heading
+                continue
+            y = end
             yield heading
-            yield from () if row.is_collapsed else placed
+            yield from placed
 
     def _variables(self) -> Iterator[Json]:
         yield {

@@ -43,18 +43,18 @@ class Box(NamedTuple):
 
 
 def draw(board: Board, url: str, span: Span) -> str:
-    """The whole board; collapsed rows are left out. Raises OSError."""
+    """The whole board; of collapsed rows the headings. Raises OSError."""
     document = board.document()
     shown = iter([panel for row in board.rows if not row.is_collapsed for panel in row.panels])
     boxes = [(one, _box(one)) for one in document["panels"]]
-    height = max(box.y + box.height for one, box in boxes if not one.get("collapsed")) + 12
+    height = max(box.y + box.height for _, box in boxes) + 12
     parts = [f"<text x='12' y='28' font-size='18' font-weight='600' fill='{TEXT}'>{escape(board.title)}</text>"]
     note = f"drawn by us from measured data, {time.strftime('%Y-%m-%d', time.gmtime(span.end))}"
     parts.append(_text(COLUMNS * COLUMN - 12, 28, note, size=12, fill=FAINT, anchor="end"))
     for one, box in boxes:
         if one["type"] == "row":
-            if not one["collapsed"]:
-                parts.append(_text(box.x + 8, box.y + 20, one["title"], size=14, weight=600))
+            title, fill = (f"▸ {one['title']}", FAINT) if one["collapsed"] else (one["title"], TEXT)
+            parts.append(_text(box.x + 8, box.y + 20, title, size=14, weight=600, fill=fill))
             continue
         parts.append(_panel(next(shown), box, url, span))
     return (

@@ -41,6 +41,18 @@ def panels_of(document: dict[str, Any]) -> list[dict[str, Any]]:
     return list(itertools.chain.from_iterable((one, *one.get("panels", ())) for one in document["panels"]))
 
 
+def grids_of(document: dict[str, Any]) -> list[list[dict[str, Any]]]:
+    """What lies in one plane: what is seen of a board at first, headings included, and each collapsed row."""
+    seen = document["panels"]
+    return [seen, *(one["panels"] for one in seen if one.get("panels"))]
+
+
+def cells_of(panel: dict[str, Any]) -> set[tuple[int, int]]:
+    """Columns and lines."""
+    at = panel["gridPos"]
+    return set(itertools.product(range(at["x"], at["x"] + at["w"]), range(at["y"], at["y"] + at["h"])))
+
+
 def selectors(query: Query) -> list[tuple[str, str]]:
     """(metric, matchers)."""
     return SELECTOR.findall(query.expr)
@@ -64,23 +76,28 @@ class TestBoards:
     @EVERY_BOARD
     def test_panels_lie_side_by_side(self, board: Board) -> None:
         """None covers another one, or reaches over the edge."""
-        covered: set[tuple[int, int]] = set()
-        for panel in panels_of(board.document()):
-            at = panel["gridPos"]
-            cells = set(itertools.product(range(at["x"], at["x"] + at["w"]), range(at["y"], at["y"] + at["h"])))
-            assert not cells & covered, panel["title"]
-            assert at["x"] + at["w"] <= COLUMNS
-            covered |= cells
+        for grid in grids_of(board.document()):
+            covered: set[tuple[int, int]] = set()
+            for panel in grid:
+                assert not cells_of(panel) & covered, panel["title"]
+                assert panel["gridPos"]["x"] + panel["gridPos"]["w"] <= COLUMNS
+                covered |= cells_of(panel)
 
     @EVERY_BOARD
-    def test_every_line_is_full(self, board: Board) -> None:
-        """A gap in the grid looks as if something were missing."""
-        lines: dict[int, int] = {}
-        for panel in panels_of(board.document()):
-            at = panel["gridPos"]
-            lines[at["y"]] = lines.get(at["y"], 0) + at["w"]
+    def test_no_place_is_empty(self, board: Board) -> None:
+        """A gap in the grid looks as if something were missing. What lies in a collapsed row begins below its heading."""
+        for grid in grids_of(board.document()):
+            covered = set().union(*map(cells_of, grid))
+            lines = [y for _, y in covered]
 
-        assert set(lines.values()) == {COLUMNS}
+            assert covered == set(itertools.product(range(COLUMNS), range(min(lines), max(lines) + 1)))
+
+    @EVERY_BOARD
+    def test_a_collapsed_row_takes_one_line(self, board: Board) -> None:
+        """Its panels lie below it when it is opened."""
+        for row in board.document()["panels"]:
+            if row["type"] == "row" and row["collapsed"]:
+                assert min(panel["gridPos"]["y"] for panel in row["panels"]) == row["gridPos"]["y"] + 1
 
     @EVERY_BOARD
     def test_it_cannot_be_edited_in_place(self, board: Board) -> None:
