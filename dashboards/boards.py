@@ -115,11 +115,10 @@ class Board:
             placed, end = _placed(row.panels, y, numbers)
             if row.is_collapsed:  # takes the room of its heading
                 heading["panels"] = placed
-                yield heading
-                continue
-            y = end
             yield heading
-            yield from placed
+            if not row.is_collapsed:
+                yield from placed
+                y = end
 
     def _variables(self) -> Iterator[Json]:
         yield {

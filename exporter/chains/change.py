@@ -10,7 +10,10 @@ from exporter.units import NANOSECONDS
 
 
 class ChangeTest:
-    """Of one job. began_ns: CLOCK_MONOTONIC since when it is slower, if it is; lost_ns: since then, however long that is."""
+    """Of one job. began_ns: CLOCK_MONOTONIC since when it is slower, if it is; lost_ns: since then, however long that is.
+
+    Of what others accuse it of nothing is known before they did.
+    """
 
     def __init__(self) -> None:
         self.began_ns = 0
@@ -45,7 +48,7 @@ class ChangeTest:
     def accuse(self, began_ns: int) -> None:
         """Others have lost enough since then, and say that it is this job's doing."""
         if not self.is_alarm:
-            self.began_ns, self._sum_ns = began_ns, self._alarm_ns
+            self.began_ns, self.lost_ns, self._sum_ns = began_ns, 0.0, self._alarm_ns
 
     def reset(self) -> None:
         """As if nothing had been lost."""

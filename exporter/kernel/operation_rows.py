@@ -137,11 +137,13 @@ class OperationTable:
 
     def read_of(self, processes: Collection[int]) -> Operations:
         """Of these processes, key by key: a full node has tens of thousands of operations."""
-        table = self._maps.get("operations")
         calls: dict[OperationKey, OperationRow] = {}
         waits: dict[ProgressKey, OperationRow] = {}
-        for key in self._possible_of(processes) if table else ():
-            value = table.get(abi.OPERATION_KEY.pack(*key)) if table else None
+        table = self._maps.get("operations")
+        if table is None:
+            return Operations(calls, waits)
+        for key in self._possible_of(processes):
+            value = table.get(abi.OPERATION_KEY.pack(*key))
             if value is None:
                 continue
             if key.operation == abi.OPERATION_NCCL_WAIT:

@@ -63,6 +63,14 @@ class TestBegin:
 
         assert (test.began_ns, test.lost_ns) == (2 * TICK_NS, 50_000_000)
 
+    def test_accused_one_has_lost_nothing_of_its_own_yet(self) -> None:
+        """What it had lost before belongs to another begin."""
+        test = ChangeTest()
+        test.see(10_000_000, TICK_NS, TICK_NS, spread=0.0)
+        test.accuse(7)
+
+        assert (test.began_ns, test.lost_ns, test.is_alarm) == (7, 0.0, True)
+
     def test_it_begins_with_the_first_loss(self) -> None:
         """Not with the alarm, and not with a hitch that was made up for."""
         test = ChangeTest()

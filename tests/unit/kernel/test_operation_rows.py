@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import struct
 
-import pytest
-
 from exporter.kernel.operation_rows import ErrorKey, OperationKey
 from exporter.kernel.operations import NUMBERS
 from exporter.kernel.progress_rows import ProgressKey
@@ -15,18 +13,6 @@ from tests.support.tables import NCCL_WAIT, FakeTables
 
 MALLOC, ALL_REDUCE = NUMBERS["cudaMalloc"], NUMBERS["ncclAllReduce"]
 MALLOC_OF_1 = OperationKey(1, MALLOC, 0)
-
-
-@pytest.fixture
-def kernel() -> FakeTables:
-    """Empty tables."""
-    return FakeTables()
-
-
-@pytest.fixture
-def tables(kernel: FakeTables) -> Tables:
-    """What reads them."""
-    return Tables(kernel.maps)
 
 
 class TestCalls:

@@ -4,24 +4,10 @@ from __future__ import annotations
 
 import struct
 
-import pytest
-
 from exporter.kernel.abi import Copy
 from exporter.kernel.process_rows import CommunicatorRow, ProcessRow
 from exporter.kernel.tables import Tables
 from tests.support.tables import FakeTables
-
-
-@pytest.fixture
-def kernel() -> FakeTables:
-    """Empty tables."""
-    return FakeTables()
-
-
-@pytest.fixture
-def tables(kernel: FakeTables) -> Tables:
-    """What reads them."""
-    return Tables(kernel.maps)
 
 
 class TestProcesses:

@@ -2,23 +2,9 @@
 
 from __future__ import annotations
 
-import pytest
-
 from exporter.kernel.abi import LossProgram, LossReason
 from exporter.kernel.tables import TABLES, Tables
 from tests.support.tables import FakeTables
-
-
-@pytest.fixture
-def kernel() -> FakeTables:
-    """Empty tables."""
-    return FakeTables()
-
-
-@pytest.fixture
-def tables(kernel: FakeTables) -> Tables:
-    """What reads them."""
-    return Tables(kernel.maps)
 
 
 class TestReading:
