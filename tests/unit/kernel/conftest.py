@@ -17,4 +17,4 @@ def kernel() -> FakeTables:
 @pytest.fixture
 def tables(kernel: FakeTables) -> Tables:
     """What reads them."""
-    return Tables(kernel.maps)
+    return Tables(kernel.maps, kernel.iterate)

@@ -32,18 +32,6 @@ SYNC = OperationKey(1, NUMBERS["cudaStreamSynchronize"], 0)
 SIXTEEN = tuple(range(100, 116))
 
 
-@pytest.fixture
-def kernel() -> FakeTables:
-    """Empty tables."""
-    return FakeTables()
-
-
-@pytest.fixture
-def tables(kernel: FakeTables) -> Tables:
-    """What reads them."""
-    return Tables(kernel.maps, kernel.iterate)
-
-
 class TestLayout:
     """Written out byte by byte, as the header has it."""
 
