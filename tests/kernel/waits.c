@@ -251,16 +251,22 @@ static void forks(void)
 	waitpid(child, NULL, 0);
 }
 
+/* Of WAITS_FILE past the page cache, and of WAITS_SCRATCH. Opened before the first call: a path that is looked up is a wait too. */
+static int direct = -1, scratch = -1;
+
+static void open_files(void)
+{
+	if (getenv("WAITS_FILE"))
+		direct = open(getenv("WAITS_FILE"), O_RDONLY | O_DIRECT);
+	if (getenv("WAITS_SCRATCH"))
+		scratch = open(getenv("WAITS_SCRATCH"), O_WRONLY | O_CREAT, 0600);
+	if (posix_memalign((void **)&page, 4096, 1 << 20) != 0)
+		exit(1);
+}
+
 static void reads(void)
 {
-	static int file = -1;
-
-	if (file < 0) {
-		file = open(getenv("WAITS_FILE"), O_RDONLY | O_DIRECT);
-		if (file < 0 || posix_memalign((void **)&page, 4096, 1 << 20) != 0)
-			exit(1);
-	}
-	if (pread(file, page, 1 << 20, 0) < 0)
+	if (pread(direct, page, 1 << 20, 0) < 0)
 		exit(1);
 }
 
@@ -276,11 +282,7 @@ static void eats(void)
 /* What a page holds is on the disk. */
 static void in_fsync(void)
 {
-	static int file = -1;
-
-	if (file < 0)
-		file = open(getenv("WAITS_SCRATCH"), O_WRONLY | O_CREAT, 0600);
-	if (pwrite(file, "x", 1, 0) != 1 || fsync(file) < 0)
+	if (pwrite(scratch, "x", 1, 0) != 1 || fsync(scratch) < 0)
 		exit(1);
 }
 
@@ -485,6 +487,7 @@ int main(int argc, char **argv)
 		return 2;
 	if (argc > 4)
 		wait_us = atoll(argv[4]);
+	open_files();
 	cudaLaunchKernel();
 	enter("");
 	run_delay_ns();
