@@ -195,12 +195,17 @@ def load(
                 kernel.failures[subject] = error
         loaded = [subject for subject in subjects if subject in CALL_SUBJECTS and subject not in kernel.failures]
         if loaded:
-            _tell_settings(kernel, facts, idle_ns, with_launches=with_launches)
-            attach_fixed(kernel)
+            start(kernel, facts, idle_ns=idle_ns, with_launches=with_launches)
             return kernel
         refusal = next(kernel.failures[subject] for subject in subjects if subject in CALL_SUBJECTS)
         kernel.close()
     raise refusal
+
+
+def start(kernel: Kernel, facts: KernelFacts, *, idle_ns: int = IDLE_NS, with_launches: bool = True) -> None:
+    """Tell loaded programs what they go by, and attach those with a fixed place in the kernel: what they see is of now and later."""
+    _tell_settings(kernel, facts, idle_ns, with_launches=with_launches)
+    attach_fixed(kernel)
 
 
 def _kinds(wanted: AttachKind | None, *, with_returns: bool) -> tuple[AttachKind, ...]:
@@ -300,6 +305,8 @@ def attach_fixed(kernel: Kernel) -> None:
         try:
             if name in _ON_EVENTS:
                 _attach_to_event(kernel, name)
+            elif name in kernel._iterators:
+                continue  # which detach() leaves where it is
             elif name.startswith("threads_"):
                 kernel._iterators[name] = kernel.libbpf.attach_iterator(program, name)
             elif name not in calls and not name.startswith(_ON_ONE_TASK):

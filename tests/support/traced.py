@@ -24,6 +24,7 @@ from exporter.kernel.operations import NUMBERS, OPERATIONS, wanted_symbols
 from exporter.kernel.readings import Reading
 from exporter.kernel.tables import Tables
 from exporter.totals import Call
+from tests.support import lent_kernels
 
 STANDIN_LIBRARIES = {Api.RUNTIME: "libcudart.so.12", Api.DRIVER: "libcuda.so.1", Api.NCCL: "libnccl.so.2"}
 PATIENCE_SECONDS = 60
@@ -165,25 +166,29 @@ class Tracer:
             os.killpg(process.pid, signal.SIGKILL)
             process.wait()
 
-    def close(self) -> None:
-        """Detach and unload."""
+    def detach(self) -> None:
+        """Remove what attach() has attached."""
         for attachment in self._attachments:
             attachment.detach()
-        self.kernel.close()
 
 
 @contextmanager
-def tracer(
-    kind: AttachKind | None = None,
-    **options: Any,
-) -> Iterator[Tracer]:
-    """A Tracer with nothing attached yet. options: of loader.load()."""
-    kernel = loader.load(wanted=kind, **options)
+def tracer(kind: AttachKind | None = None, *, is_lent: bool = True, **options: Any) -> Iterator[Tracer]:
+    """A Tracer with nothing attached yet. options: of loader.load(), which loads anew for those that say what to load.
+
+    is_lent: False for programs that nobody has used before, nor will.
+    """
+    is_lent = is_lent and options.keys() <= {"idle_ns", "with_launches"}
+    kernel = lent_kernels.take(kind, **options) if is_lent else loader.load(wanted=kind, **options)
     found = Tracer(kernel, Tables(kernel.maps, kernel.iterate))
     try:
         yield found
     finally:
-        found.close()
+        found.detach()
+        if is_lent:
+            lent_kernels.give_back(kind, kernel)
+        else:
+            kernel.close()
 
 
 def told(kernel: Kernel) -> list[Event]:
