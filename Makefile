@@ -19,7 +19,8 @@ run: build ## Build what is missing, attach, serve http://127.0.0.1:10478/metric
 
 test: build $(VENV)/dev test-packages $(RELEASE)/ready ## Every test, the ones in the running kernel included
 	$(MAKE) -s check-static
-	$(SUDO) $(PYTEST) -q tests/unit tests/contract tests/kernel tests/end_to_end -m "not nvidia and not idle_machine and not soak"
+	$(SUDO) $(PYTEST) -q -n auto tests/unit tests/contract
+	$(SUDO) $(PYTEST) -q tests/kernel tests/end_to_end -m "not nvidia and not idle_machine and not soak"
 	$(SUDO) $(PYTEST) -q tests/faults
 	$(SUDO) $(PYTEST) -q tests/kernel tests/end_to_end -m idle_machine
 
@@ -28,7 +29,7 @@ build: packages $(VENV)/run ## BPF objects, stand-in GPU, virtual environment wi
 	$(MAKE) -s -C exporter/standin
 
 check: build $(VENV)/dev check-static ## Without root, below a minute: lint, types, BPF with -Werror, unit tests
-	$(PYTEST) -q tests/unit tests/contract
+	$(PYTEST) -q -n auto tests/unit tests/contract
 
 check-static: $(VENV)/dev
 	$(BIN)/ruff format --check .

@@ -203,7 +203,7 @@ def load(
 
 
 def start(kernel: Kernel, facts: KernelFacts, *, idle_ns: int = IDLE_NS, with_launches: bool = True) -> None:
-    """Tell loaded programs what they go by, and attach those with a fixed place in the kernel: what they see is of now and later."""
+    """Tell loaded programs what they go by, and attach those with a fixed place in the kernel."""
     _tell_settings(kernel, facts, idle_ns, with_launches=with_launches)
     attach_fixed(kernel)
 

@@ -10,7 +10,9 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator
+from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -62,12 +64,11 @@ def _possible_here() -> None:
     need_tracing()
 
 
-@pytest.fixture
-def path(tmp_path: Path) -> Path:
-    """Of a history that everybody can reach, as in /var/lib."""
-    for folder in (tmp_path, *tmp_path.parents[:2]):
-        folder.chmod(0o755)
-    return tmp_path / "state" / "history.sqlite"
+def reachable(folder: Path) -> Path:
+    """The path of a history in a folder that everybody can reach, as in /var/lib."""
+    for one in (folder, *folder.parents[:2]):
+        one.chmod(0o755)
+    return folder / "state" / "history.sqlite"
 
 
 @pytest.fixture(scope="module")
@@ -144,30 +145,56 @@ class TestKilled:
             assert NOON + 10 * last * SECOND in ends
 
 
+@dataclass(frozen=True)
+class Readings:
+    """Of a history whose exporter went on, was killed, had begun anew and ended."""
+
+    path: Path
+    as_text: str
+    as_document: dict[str, Any]
+    of_a_rank_that_is_none: subprocess.CompletedProcess[str]
+    by_nobody: subprocess.CompletedProcess[str]
+    after_kill: subprocess.CompletedProcess[str]
+    after_end: subprocess.CompletedProcess[str]
+
+
+@pytest.fixture(scope="module")
+def readings(job: str, tmp_path_factory: pytest.TempPathFactory) -> Readings:
+    """By a member of the group, but where it is said by whom; a window takes ten seconds to come."""
+    path, group = reachable(tmp_path_factory.mktemp("readings")), readers_group()
+    of_job = (f"--workload={job}", "--per-process")
+    with running(f"--history.path={path}") as exporter:
+        eventually(lambda: explain_as_nobody(path, job, group).returncode == 0, "it is read", PATIENCE_SECONDS)
+        text = explain(path, *of_job).stdout
+        document = json.loads(explain(path, *of_job, "--format=json").stdout)
+        unknown, by_nobody = explain(path, "--workload=rank=77"), explain_as_nobody(path, job)
+        exporter.process.kill()
+        exporter.process.wait()
+        after_kill = explain_as_nobody(path, job, group)
+    with running(f"--history.path={path}") as exporter:
+        eventually(lambda: own(exporter, "success") == 1, "it goes on", PATIENCE_SECONDS)
+    return Readings(path, text, document, unknown, by_nobody, after_kill, explain_as_nobody(path, job, group))
+
+
 class TestReaders:
-    """Of the running exporter, of one that was killed, and of one that has ended."""
+    """Without root, and whether or not somebody writes."""
 
-    def test_group_reads_and_others_are_told_who_may(self, job: str, path: Path) -> None:
-        """Without root, and whether or not somebody writes."""
-        group = readers_group()
-        with running(f"--history.path={path}") as exporter:
-            eventually(lambda: explain_as_nobody(path, job, group).returncode == 0, "it is read", PATIENCE_SECONDS)
-            refused = explain_as_nobody(path, job)
-            exporter.process.kill()
-            exporter.process.wait()
-            after_kill = explain_as_nobody(path, job, group)
-        with running(f"--history.path={path}") as exporter:
-            eventually(lambda: own(exporter, "success") == 1, "it goes on", PATIENCE_SECONDS)
-        after_end = explain_as_nobody(path, job, group)
+    def test_group_reads_what_was_killed(self, readings: Readings) -> None:
+        """No one has written since."""
+        assert "rank 0" in readings.after_kill.stdout, readings.after_kill
 
-        assert refused.returncode == 3
-        assert refused.stderr == (
-            f"gpu-stall-exporter: you may not read {path}; ask as root, or as a member of the group {GROUP}\n"
+    def test_group_reads_what_has_ended(self, readings: Readings) -> None:
+        """The file is sound, although it was killed before."""
+        assert "rank 0" in readings.after_end.stdout, readings.after_end
+        assert readings.after_end.stdout.startswith("The exporter stopped at ")
+        assert numbers_of(readings.path)[0] == "ok"
+
+    def test_others_are_told_who_may(self, readings: Readings) -> None:
+        """In one line."""
+        assert readings.by_nobody.returncode == 3
+        assert readings.by_nobody.stderr == (
+            f"gpu-stall-exporter: you may not read {readings.path}; ask as root, or as a member of the group {GROUP}\n"
         )
-        assert "rank 0" in after_kill.stdout, after_kill.stdout + after_kill.stderr
-        assert "rank 0" in after_end.stdout, after_end.stdout + after_end.stderr
-        assert after_end.stdout.startswith("The exporter stopped at ")
-        assert numbers_of(path)[0] == "ok"
 
 
 class TestDisk:
@@ -217,22 +244,18 @@ class TestExplain:
         assert (done.returncode, done.stdout) == (3, "")
         assert done.stderr.startswith(f"gpu-stall-exporter: there is no history at {tmp_path}/none.sqlite; start")
 
-    def test_document_says_what_the_text_says(self, job: str, path: Path) -> None:
+    def test_document_says_what_the_text_says(self, job: str, readings: Readings) -> None:
         """Of a job at work."""
-        with running(f"--history.path={path}"):
-            of_job = (f"--workload={job}", "--per-process")
-            eventually(lambda: explain(path, *of_job).returncode == 0, "a window is read", PATIENCE_SECONDS)
-            told = explain(path, *of_job).stdout
-            document = json.loads(explain(path, *of_job, "--format=json").stdout)
-            unknown = explain(path, "--workload=rank=77")
-
-        (process,) = document["processes"]
-        assert "cudaLaunchKernel" in told
+        (process,) = readings.as_document["processes"]
+        assert "cudaLaunchKernel" in readings.as_text
         assert (process["rank"], process["comm"], f"pid={process['pid']}") == ("0", "trainer", job)
-        assert (document["version"], document["exporter"]["is_running"]) == (1, True)
+        assert (readings.as_document["version"], readings.as_document["exporter"]["is_running"]) == (1, True)
         assert process["steps"] > 100
         assert 0.001 < process["step_mean_seconds"] < 1
         assert {"cudaLaunchKernel", "cudaStreamSynchronize"} <= {one["operation"] for one in process["operations"]}
         assert process["voluntary_switches"] > 100
-        assert unknown.returncode == 2
-        assert "no process is 'rank=77'; there are rank 0" in unknown.stderr
+
+    def test_rank_that_is_none_is_told_the_others(self, readings: Readings) -> None:
+        """In one line."""
+        assert readings.of_a_rank_that_is_none.returncode == 2
+        assert "no process is 'rank=77'; there are rank 0" in readings.of_a_rank_that_is_none.stderr

@@ -61,10 +61,10 @@ def attach_kind(request: pytest.FixtureRequest) -> AttachKind:
 
 
 @pytest.fixture
-def traced(attach_kind: AttachKind) -> Iterator[Tracer]:
-    """Probes on the stand-in's libraries, by each attachment kind in turn; at least on the functions in FEW."""
+def traced(attach_kind: AttachKind, request: pytest.FixtureRequest) -> Iterator[Tracer]:
+    """Probes on the stand-in's libraries, by each attachment kind in turn; single ones on what the test's file names of FEW."""
     with tracer(attach_kind) as found:
-        found.attach_standin(FEW if attach_kind is AttachKind.SINGLE else None)
+        found.attach_standin(set(FEW) & _named(request.path) if attach_kind is AttachKind.SINGLE else None)
         yield found
 
 

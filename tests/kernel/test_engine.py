@@ -8,6 +8,7 @@ import subprocess
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -113,22 +114,36 @@ def steps_of(watch: Watch) -> tuple[int, int]:
     return served.steps.counts.total, served.steps.sum_ns
 
 
+@dataclass(frozen=True)
+class Service:
+    """What was seen of an engine, what it says itself, and what was lost."""
+
+    watch: Watch
+    truth: dict[str, Any]
+    losses: dict[str, int]
+
+
+@pytest.fixture(scope="module", params=WAYS)
+def service(own_server: Path, request: pytest.FixtureRequest) -> Service:
+    """Two bursts of 41 iterations and a warm-up that begins the first; it gets its outputs in each way in turn."""
+    flags = ("--bursts=2", "--iterations=41", "--idle-ms=1500", BLOCKING, f"--output={request.param}")
+    with tracer() as traced:
+        attach(traced, own_server.parent)
+        return Service(*watched(traced, own_server, *flags), traced.losses())
+
+
 class TestIterations:
     """As many as the engine made, however it gets its outputs."""
 
-    @pytest.mark.parametrize("way", WAYS)
-    def test_iterations_are_those_that_it_made(self, account_tracer: Tracer, own_server: Path, way: str) -> None:
-        """Two bursts of 41, and the warm-up that begins the first; none is missed, and nothing is lost."""
-        attach(account_tracer, own_server.parent)
-        flags = ("--bursts=2", "--iterations=41", "--idle-ms=1500", BLOCKING, f"--output={way}")
-        watch, truth = watched(account_tracer, own_server, *flags)
-        served = watch.served()
+    def test_iterations_are_those_that_it_made(self, service: Service) -> None:
+        """None is missed, and nothing is lost."""
+        served = service.watch.served()
 
-        assert truth["iterations"] == 82
-        assert steps_of(watch)[0] == 82
+        assert service.truth["iterations"] == 82
+        assert steps_of(service.watch)[0] == 82
         assert served is not None
         assert served.missed == 0
-        assert account_tracer.losses() == {}
+        assert service.losses == {}
 
     @pytest.mark.parametrize("way", ["copy", "sync"])
     def test_several_copies_of_an_iteration_are_one_output(
@@ -176,17 +191,13 @@ class TestIterations:
 class TestIdleness:
     """Time in which the engine gave no work."""
 
-    @pytest.mark.parametrize("way", WAYS)
-    def test_it_is_what_the_engine_says(self, account_tracer: Tracer, own_server: Path, way: str) -> None:
+    def test_it_is_what_the_engine_says(self, service: Service) -> None:
         """Ours begins a moment before its own, with the return of the call, and ends a moment after it, with the next one."""
-        attach(account_tracer, own_server.parent)
-        flags = ("--bursts=3", "--iterations=23", "--idle-ms=1500", BLOCKING, f"--output={way}")
-        watch, truth = watched(account_tracer, own_server, *flags)
-        served = watch.served()
+        served, truth = service.watch.served(), service.truth
 
         assert served is not None
         assert truth["idle_ns"] <= served.idle_ns <= truth["idle_ns"] * 1.1
-        assert steps_of(watch)[1] <= truth["step_ns"]
+        assert steps_of(service.watch)[1] <= truth["step_ns"]
 
     def test_it_grows_while_it_lasts_and_never_goes_back(self, account_tracer: Tracer, own_server: Path) -> None:
         """Two seconds, of which the first says nothing yet."""

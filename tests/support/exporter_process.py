@@ -141,7 +141,10 @@ def _served_url(process: subprocess.Popen[bytes], log: Path) -> str:
 
 
 def _end(process: subprocess.Popen[bytes]) -> None:
-    process.terminate()
+    if process.poll() is None:
+        os.killpg(
+            process.pid, signal.SIGTERM
+        )  # the exporter, too, when it runs under `unshare`, which keeps signals to itself
     try:
         process.wait(STOP_SECONDS)
     except subprocess.TimeoutExpired:
