@@ -168,8 +168,7 @@ class Tracer:
 
     def detach(self) -> None:
         """Remove what attach() has attached."""
-        for attachment in self._attachments:
-            attachment.detach()
+        probes.detach_all(self._attachments)
 
 
 @contextmanager
