@@ -5,6 +5,8 @@ VENV    := .venv
 BIN     := $(VENV)/bin
 RELEASE := build/release-venv
 PYTEST  := $(BIN)/python -m pytest
+# Much of what unit tests do is to wait.
+WORKERS := $(shell echo $$(($$(nproc) + 1)))
 
 # What the build needs from the distribution, and what only the tests need: "command-or-file:package".
 BUILD_NEEDS := clang:clang llvm-strip:llvm cc:gcc /usr/include/bpf/bpf_helpers.h:libbpf-dev \
@@ -19,7 +21,7 @@ run: build ## Build what is missing, attach, serve http://127.0.0.1:10478/metric
 
 test: build $(VENV)/dev test-packages $(RELEASE)/ready ## Every test, the ones in the running kernel included
 	$(MAKE) -s check-static
-	$(SUDO) $(PYTEST) -q -n auto tests/unit tests/contract
+	$(SUDO) $(PYTEST) -q -n $(WORKERS) tests/unit tests/contract
 	$(SUDO) $(PYTEST) -q tests/kernel tests/end_to_end -m "not nvidia and not idle_machine and not soak"
 	$(SUDO) $(PYTEST) -q tests/faults
 	$(SUDO) $(PYTEST) -q tests/kernel tests/end_to_end -m idle_machine
@@ -29,7 +31,7 @@ build: packages $(VENV)/run ## BPF objects, stand-in GPU, virtual environment wi
 	$(MAKE) -s -C exporter/standin
 
 check: build $(VENV)/dev check-static ## Without root, below a minute: lint, types, BPF with -Werror, unit tests
-	$(PYTEST) -q -n auto tests/unit tests/contract
+	$(PYTEST) -q -n $(WORKERS) tests/unit tests/contract
 
 check-static: $(VENV)/dev
 	$(BIN)/ruff format --check .
