@@ -30,7 +30,7 @@ build: packages $(VENV)/run ## BPF objects, stand-in GPU, virtual environment wi
 	$(MAKE) -s -C bpf
 	$(MAKE) -s -C exporter/standin
 
-check: build $(VENV)/dev check-static ## Without root, below a minute: lint, types, BPF with -Werror, unit tests
+check: build $(VENV)/dev check-static ## Without root, in a minute: lint, types, BPF with -Werror, unit tests
 	$(PYTEST) -q -n $(WORKERS) tests/unit tests/contract
 
 check-static: $(VENV)/dev
