@@ -12,7 +12,7 @@ import pytest
 from exporter import standin
 from exporter.kernel import loader
 from exporter.kernel.tables import Tables
-from tests.support.traced import Tracer, eventually
+from tests.support.traced import Tracer, eventually, tracer
 
 
 class TestSubjects:
@@ -75,3 +75,19 @@ class TestPidNamespace:
 
         assert "Name:\tcalls\n" in status
         assert f"NSpid:\t{row.tgid}\t1\n" in status
+
+
+class TestLent:
+    """Programs that are lent to one test after the other."""
+
+    def test_whoever_comes_next_finds_nothing_of_the_last(self) -> None:
+        """The same programs count 23 calls of one process, the first of its number, both times."""
+        seen = []
+        for _ in range(2):
+            with tracer() as found:
+                found.attach_standin({"cudaEventRecord", "ncclAllReduce"})
+                run = found.run("cudaEventRecord:23", "ncclAllReduce:3:4096")
+                seen.append((id(found.kernel), run.counts(), list(run.reading.processes), run.losses))
+
+        assert seen[0] == seen[1]
+        assert seen[0][1:] == ({"cudaEventRecord": 23, "ncclAllReduce": 3}, [1], {})

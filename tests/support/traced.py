@@ -172,12 +172,9 @@ class Tracer:
 
 
 @contextmanager
-def tracer(kind: AttachKind | None = None, *, is_lent: bool = True, **options: Any) -> Iterator[Tracer]:
-    """A Tracer with nothing attached yet. options: of loader.load(), which loads anew for those that say what to load.
-
-    is_lent: False for programs that nobody has used before, nor will.
-    """
-    is_lent = is_lent and options.keys() <= {"idle_ns", "with_launches"}
+def tracer(kind: AttachKind | None = None, **options: Any) -> Iterator[Tracer]:
+    """A Tracer with nothing attached yet. options: of loader.load(); those that say what to load have it loaded anew."""
+    is_lent = options.keys() <= {"idle_ns", "with_launches"}
     kernel = lent_kernels.take(kind, **options) if is_lent else loader.load(wanted=kind, **options)
     found = Tracer(kernel, Tables(kernel.maps, kernel.iterate))
     try:
