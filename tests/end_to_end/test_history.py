@@ -98,12 +98,9 @@ def explain_as_nobody(path: Path, workload: str, *groups: int) -> subprocess.Com
     return run(sys.executable, "-c", AS_NOBODY, ",".join(map(str, groups)), "explain", *flags)
 
 
-def readers_group() -> int:
-    """The number of the group that may read."""
-    try:
-        return grp.getgrnam(GROUP).gr_gid
-    except KeyError:
-        pytest.skip(f"this machine has no group {GROUP}")
+def readers_group() -> tuple[int, ...]:
+    """The number of the group that may read; nothing on a machine that has no such group."""
+    return tuple(group.gr_gid for group in grp.getgrall() if group.gr_name == GROUP)
 
 
 def numbers_of(path: Path) -> tuple[str, set[int]]:
@@ -154,6 +151,7 @@ class Readings:
     as_document: dict[str, Any]
     of_a_rank_that_is_none: subprocess.CompletedProcess[str]
     by_nobody: subprocess.CompletedProcess[str]
+    while_written: subprocess.CompletedProcess[str]
     after_kill: subprocess.CompletedProcess[str]
     after_end: subprocess.CompletedProcess[str]
 
@@ -164,20 +162,27 @@ def readings(job: str, tmp_path_factory: pytest.TempPathFactory) -> Readings:
     path, group = reachable(tmp_path_factory.mktemp("readings")), readers_group()
     of_job = (f"--workload={job}", "--per-process")
     with running(f"--history.path={path}") as exporter:
-        eventually(lambda: explain_as_nobody(path, job, group).returncode == 0, "it is read", PATIENCE_SECONDS)
+        eventually(lambda: explain(path, *of_job).returncode == 0, "a window is read", PATIENCE_SECONDS)
+        while_written = explain_as_nobody(path, job, *group)
         text = explain(path, *of_job).stdout
         document = json.loads(explain(path, *of_job, "--format=json").stdout)
         unknown, by_nobody = explain(path, "--workload=rank=77"), explain_as_nobody(path, job)
         exporter.process.kill()
         exporter.process.wait()
-        after_kill = explain_as_nobody(path, job, group)
+        after_kill = explain_as_nobody(path, job, *group)
     with running(f"--history.path={path}") as exporter:
         eventually(lambda: own(exporter, "success") == 1, "it goes on", PATIENCE_SECONDS)
-    return Readings(path, text, document, unknown, by_nobody, after_kill, explain_as_nobody(path, job, group))
+    after_end = explain_as_nobody(path, job, *group)
+    return Readings(path, text, document, unknown, by_nobody, while_written, after_kill, after_end)
 
 
+@pytest.mark.skipif(not readers_group(), reason=f"this machine has no group {GROUP}")
 class TestReaders:
     """Without root, and whether or not somebody writes."""
+
+    def test_group_reads_while_it_is_written(self, readings: Readings) -> None:
+        """By an exporter that runs."""
+        assert "rank 0" in readings.while_written.stdout, readings.while_written
 
     def test_group_reads_what_was_killed(self, readings: Readings) -> None:
         """No one has written since."""

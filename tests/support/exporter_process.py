@@ -142,9 +142,7 @@ def _served_url(process: subprocess.Popen[bytes], log: Path) -> str:
 
 def _end(process: subprocess.Popen[bytes]) -> None:
     if process.poll() is None:
-        os.killpg(
-            process.pid, signal.SIGTERM
-        )  # the exporter, too, when it runs under `unshare`, which keeps signals to itself
+        os.killpg(process.pid, signal.SIGTERM)  # `unshare` does not hand it on
     try:
         process.wait(STOP_SECONDS)
     except subprocess.TimeoutExpired:
