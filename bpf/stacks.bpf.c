@@ -8,7 +8,7 @@
  *
  * Two walks along frame pointers. The first begins where the thread is, and often ends soon: libc is built without them. The
  * second begins at the stack pointer that the outermost open call was entered with. A probe on the return of a function takes
- * the place of its return address; the kernel keeps what lay there. And the words of the stack around both: exporter/host/frame_rules.py
+ * the place of its return address; the kernel keeps what lay there. And the words of the stack around both: exporter/host/eh_frame.py
  * knows how code without frame pointers leaves its stack to its caller.
  */
 #define LOSS_PROGRAM LOSS_IN_SCHED

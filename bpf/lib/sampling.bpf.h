@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0 OR BSD-3-Clause */
 /*
- * What probes cost a process, and what is left out where that is too much. exporter/governor.py decides.
+ * What probes cost a process, and what is left out where that is too much. exporter/probes/sampling.py decides.
  */
 #ifndef GPUSTALL_SAMPLING_BPF_H
 #define GPUSTALL_SAMPLING_BPF_H

@@ -10,15 +10,15 @@ from dataclasses import dataclass
 from functools import reduce
 from typing import NamedTuple
 
+from exporter.accounting.attribution import Chains, Loss
 from exporter.accounting.cadence import Cadence
+from exporter.accounting.culprits import STATE_LABEL, UNRESOLVED, Cause, Culprits, culprit_name
 from exporter.accounting.disks import DiskBlame
 from exporter.accounting.exposed import ExposedLoss
 from exporter.accounting.feeding import FeedingLoss, OpenStall
-from exporter.accounting.loss import Chains, Loss
-from exporter.accounting.naming import STATE_LABEL, UNRESOLVED, Cause, Culprits, culprit_name
-from exporter.accounting.oracle import Oracle
+from exporter.accounting.progress import NOWHERE, Standing
+from exporter.accounting.self_check import Oracle
 from exporter.accounting.sharing import Growth
-from exporter.accounting.standing import NOWHERE, Standing
 from exporter.accounting.thread_time import ThreadTime, Times
 from exporter.kernel.abi import OPERATION_NONE, Culprit, ThreadState, Victim, Waker
 from exporter.kernel.readings import Accounts, Waits

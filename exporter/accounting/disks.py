@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from exporter.accounting.naming import NOBODY, OUTSIDE, program_name
+from exporter.accounting.culprits import NOBODY, OUTSIDE, program_name
 from exporter.accounting.sharing import Growth, shared
 from exporter.kernel import disk_rows
 from exporter.kernel.disk_rows import DiskUse, DiskUser, DiskUserKey, DiskWait, DiskWaitKey

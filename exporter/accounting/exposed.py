@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import NamedTuple
 
-from exporter.accounting.baseline import Baseline
 from exporter.accounting.sharing import shared
+from exporter.accounting.wait_baseline import Baseline
 from exporter.kernel.abi import ThreadState
 from exporter.kernel.thread_rows import Exposure, ExposureKey
 

@@ -11,8 +11,8 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from exporter.accounting.baseline import MIN_CLEAN, Baseline, Ceiling
 from exporter.accounting.sharing import shared
+from exporter.accounting.wait_baseline import MIN_CLEAN, Baseline, Ceiling
 from exporter.kernel.abi import THREAD_STATES, ThreadState
 from exporter.kernel.thread_rows import FeedingRow, States
 

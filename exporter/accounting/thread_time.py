@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Container, Iterable, Mapping
 from functools import cache
 
-from exporter.accounting.naming import STATE_LABEL
+from exporter.accounting.culprits import STATE_LABEL
 from exporter.kernel.abi import OPERATION_NONE, IntervalKind, Role, ThreadState, Victim
 from exporter.kernel.operations import OPERATIONS
 from exporter.kernel.readings import Accounts

@@ -11,19 +11,19 @@ from functools import partial
 from types import MappingProxyType
 from typing import NamedTuple
 
-from exporter.accounting.standing import Standing
+from exporter.accounting.progress import Standing
 from exporter.chains.capture import Captures
 from exporter.chains.chain import Cause, Chain, Change, Effect, End, Transition
 from exporter.chains.cold_start import Cold
 from exporter.chains.conditions import Conditions, Wrong, out_of_memory
-from exporter.chains.device_side import UNSEEN, DeviceSide
-from exporter.chains.ending import Ending
+from exporter.chains.detector import Asked, Watch
+from exporter.chains.exit_reason import Ending
+from exporter.chains.gpu import UNSEEN, DeviceSide
 from exporter.chains.memory import Allocations
 from exporter.chains.ranks import Communicators, waited_ns
 from exporter.chains.span import Collective, Seen, Span
 from exporter.chains.spending import Spending
 from exporter.chains.verdict import severity_of
-from exporter.chains.watch import Asked, Watch
 
 _ID_BYTES = 16  # of a W3C trace id
 

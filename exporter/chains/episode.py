@@ -8,11 +8,11 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 
-from exporter.chains import extent, figures, verdict
+from exporter.chains import change_point, summary, verdict
 from exporter.chains.chain import Cause, Chain, Change, Effect, End, Severity, Transition
-from exporter.chains.past import Past
 from exporter.chains.ranks import Missing
 from exporter.chains.span import Seen, Span
+from exporter.chains.span_buffer import Past
 from exporter.chains.thresholds import (
     CALM_NS,
     CHRONIC_SHARE,
@@ -62,7 +62,7 @@ class Episode:
         if reason is None or reason.cause not in OF_THE_HOST.keys() - {self.chain.cause}:
             return None
         moments = [latest.then, *(tick.then for tick in self._past.ticks(latest.then.now_ns))]
-        return extent.begin(moments, latest.now, 0).now_ns
+        return change_point.begin(moments, latest.now, 0).now_ns
 
     def follow(self, waited: Waited) -> Transition | None:
         """One tick more."""
@@ -102,7 +102,7 @@ class Episode:
         if is_young and not self.chain.is_chronic:
             self._began = self._past.begin(self._began, self.chain.opened_ns)
             whole, self._core = Span(self._began, whole.now), Span(self._began, self._core.now)
-        if self.chain.is_chronic or extent.likelihood(whole) >= extent.likelihood(self._core):
+        if self.chain.is_chronic or change_point.likelihood(whole) >= change_point.likelihood(self._core):
             self._core = whole
         return whole
 
@@ -115,7 +115,7 @@ class Episode:
             return self._convict(whole, found, reason)
         is_told = reason is not None and (chain.cause not in OF_THE_GPU or reason.cause is chain.cause)
         contribution = verdict.contribution_of(chain.cause, reason) if reason and is_told else chain.contribution
-        lost_share = figures.lost_share(now, chain.cause)
+        lost_share = summary.lost_share(now, chain.cause)
         severity = verdict.severity_of(chain.cause, lost_share, max(contribution, MAIN_SHARE))
         if chain.is_chronic:
             severity = min(severity, Severity.MEDIUM)
@@ -125,19 +125,19 @@ class Episode:
             severity=max(severity, chain.severity),
             began_ns=whole.then.now_ns,
             updated_ns=whole.now.now_ns,
-            slowdown=figures.slowdown(core),
-            lost_share=figures.lost_share(core, chain.cause),
+            slowdown=summary.slowdown(core),
+            lost_share=summary.lost_share(core, chain.cause),
             contribution=contribution,
             shares=reason.shares if reason and is_told else chain.shares,
-            culprits=chain.culprits if chain.cause in OF_THE_GPU else figures.culprits(whole, chain.cause),
-            lost_ns=figures.lost_ns(whole, chain.cause),
+            culprits=chain.culprits if chain.cause in OF_THE_GPU else summary.culprits(whole, chain.cause),
+            lost_ns=summary.lost_ns(whole, chain.cause),
             peer=reason.peer if reason and reason.peer else chain.peer,
         )
         return Transition(Change.ESCALATED, self.chain) if severity > chain.severity else None
 
     def _convict(self, whole: Span, found: Findings, reason: Verdict) -> Transition:
         """The host was acquitted too soon: what is known by now explains it, or what goes on. It is the same episode."""
-        lost_share = figures.lost_share(found, reason.cause)
+        lost_share = summary.lost_share(found, reason.cause)
         severity = verdict.severity_of(reason.cause, lost_share, reason.contribution)
         self.chain = replace(
             self.chain,
@@ -145,12 +145,12 @@ class Episode:
             effect=reason.effect,
             severity=max(severity, self.chain.severity),
             updated_ns=whole.now.now_ns,
-            slowdown=figures.slowdown(found),
+            slowdown=summary.slowdown(found),
             lost_share=lost_share,
             contribution=reason.contribution,
             shares=reason.shares,
-            culprits=figures.culprits(whole, reason.cause),
-            lost_ns=figures.lost_ns(whole, reason.cause),
+            culprits=summary.culprits(whole, reason.cause),
+            lost_ns=summary.lost_ns(whole, reason.cause),
             detail="",
         )
         return Transition(Change.ESCALATED, self.chain)

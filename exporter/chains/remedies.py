@@ -8,7 +8,7 @@ from __future__ import annotations
 import shlex
 from typing import NamedTuple
 
-from exporter.accounting.naming import HYPERVISOR
+from exporter.accounting.culprits import HYPERVISOR
 from exporter.chains.chain import Cause, Chain
 
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import NamedTuple
 
-from exporter.accounting.naming import Cause as LossCause
-from exporter.accounting.standing import Standing
+from exporter.accounting.culprits import Cause as LossCause
+from exporter.accounting.progress import Standing
 
 
 class Collective(NamedTuple):

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import NamedTuple
 
-from exporter.accounting.standing import NOWHERE
+from exporter.accounting.progress import NOWHERE
 from exporter.chains.chain import Effect
 from exporter.chains.span import Seen, Span
 from exporter.chains.thresholds import STEPS_NEEDED

@@ -8,9 +8,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import NamedTuple
 
-from exporter.accounting.naming import Cause as LossCause
+from exporter.accounting.culprits import Cause as LossCause
+from exporter.chains.baseline import Usual, lost_shares
 from exporter.chains.chain import Cause, Effect, Severity
-from exporter.chains.device_side import DeviceSide
+from exporter.chains.gpu import DeviceSide
 from exporter.chains.span import Span
 from exporter.chains.spending import Grown
 from exporter.chains.thresholds import (
@@ -27,7 +28,6 @@ from exporter.chains.thresholds import (
     TWO_SHARES,
     UNDECIDED_SHARE,
 )
-from exporter.chains.usual import Usual, lost_shares
 
 OF_THE_HOST = {Cause(cause): cause for cause in LossCause if cause.value in set(Cause)}
 """Causes that a resource of the host can be: what else is booked as lost is the job's own doing, or nobody knows."""

@@ -1,7 +1,7 @@
 """Kernel rows to cumulative totals of each process, one collector per question; none imports another.
 
 Most take a Reading and return Totals: the list below is the order in which they run. `sched` comes after them; it remembers
-the last tick, and so it is an object. A HostCollector tells of containers, devices and the machine; exporter/surroundings makes
+the last tick, and so it is an object. A HostCollector tells of containers, devices and the machine; exporter/hostmetrics makes
 them.
 """
 
@@ -12,7 +12,7 @@ from typing import Protocol
 
 from exporter.collectors import allocator, cuda, graph, launch, memcpy, nccl, process
 from exporter.kernel.readings import Reading
-from exporter.place_books import PlaceTotals, TracedProcess
+from exporter.series.host_totals import PlaceTotals, TracedProcess
 from exporter.totals import Totals
 
 Collect = Callable[[Reading], Totals]

@@ -21,7 +21,7 @@ from exporter.kernel.disk_rows import (
 )
 from exporter.kernel.maps import MapReader
 from exporter.model import Identity
-from exporter.place_books import PlaceBooks, PlaceTotals, TracedProcess
+from exporter.series.host_totals import PlaceBooks, PlaceTotals, TracedProcess
 from exporter.totals import HistogramTotal, Series
 from exporter.units import NANOSECONDS
 

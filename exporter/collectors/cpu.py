@@ -11,7 +11,7 @@ from typing import NamedTuple, Protocol
 
 from exporter import catalog
 from exporter.model import Identity
-from exporter.place_books import PlaceBooks, PlaceTotals, TracedProcess
+from exporter.series.host_totals import PlaceBooks, PlaceTotals, TracedProcess
 from exporter.totals import Series
 
 _PERIODS = Series(catalog.cpu.QUOTA_PERIODS, ())

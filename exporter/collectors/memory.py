@@ -14,7 +14,7 @@ from exporter import catalog
 from exporter.kernel.maps import MapReader
 from exporter.kernel.memory_rows import forget_group, forget_pages, read_memory, read_pages
 from exporter.model import Identity
-from exporter.place_books import PlaceBooks, PlaceTotals, TracedProcess
+from exporter.series.host_totals import PlaceBooks, PlaceTotals, TracedProcess
 from exporter.totals import Series
 
 MAX_SWAP_READS = 256

@@ -20,7 +20,7 @@ from exporter.kernel.abi import IpFamily
 from exporter.kernel.maps import MapReader
 from exporter.kernel.retransmit_rows import RetransmitKey, RetransmitRow, forget_retransmits, read_retransmits
 from exporter.model import Identity
-from exporter.place_books import MAX_PLACES, OTHER, PlaceBooks, PlaceTotals, TracedProcess
+from exporter.series.host_totals import MAX_PLACES, OTHER, PlaceBooks, PlaceTotals, TracedProcess
 from exporter.totals import Series, Total
 from exporter.units import NANOSECONDS
 
@@ -169,7 +169,7 @@ class Queue(Protocol):
 
 
 class Groups(Protocol):
-    """What control groups of the unified hierarchy are called: exporter.surroundings.places.Places."""
+    """What control groups of the unified hierarchy are called: exporter.hostmetrics.cgroup_labels.Places."""
 
     @property
     def machine(self) -> Identity:

@@ -10,7 +10,7 @@ from collections.abc import Container, Hashable, Iterable, Mapping
 
 from exporter import catalog
 from exporter.accounting.accountant import Accountant, ProcessTime
-from exporter.accounting.standing import Standing
+from exporter.accounting.progress import Standing
 from exporter.accounting.thread_time import Times, switches_by_process
 from exporter.kernel.readings import Accounts, Reading
 from exporter.kernel.tables import Tables

@@ -13,7 +13,7 @@ from dataclasses import asdict
 from pathlib import Path
 
 from exporter import __version__, config, support_bundle
-from exporter.preflight import Finding, State, findings
+from exporter.checks.preflight import Finding, State, findings
 
 EXIT_NOT_POSSIBLE = 3
 _MARK = {State.OK: "ok", State.ABSENT: "--", State.FAILED: "FAILED"}

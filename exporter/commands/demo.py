@@ -9,17 +9,17 @@ import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
-from exporter import logs
-from exporter.capsule import file as capsule_file
+from exporter.app import logs
+from exporter.chains.event import Report
 from exporter.config import settings
 from exporter.demo.scenarios import SCENARIOS, Scenario
 from exporter.demo.stage import Progress
 from exporter.errors import BadInput
-from exporter.explanation import text
-from exporter.explanation.document import document
-from exporter.explanation.finding import Explanation
-from exporter.replay import recall
-from exporter.report import Report
+from exporter.explain import text
+from exporter.explain.document import document
+from exporter.explain.explanation import Explanation
+from exporter.explain.recorded import recall
+from exporter.recording import file as capsule_file
 
 DEFAULT_SECONDS = 30.0
 LEAST_SECONDS, MOST_SECONDS = 22.0, 55.0

@@ -11,24 +11,24 @@ from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from exporter.capsule.file import read
 from exporter.chains.chain import Change
 from exporter.config import DEFAULT_URL, HISTORY_PATH, settings
-from exporter.confirmation.intervention import How
-from exporter.confirmation.recovery import Outcome
+from exporter.confirm.intervention import How
+from exporter.confirm.outcome import Outcome
 from exporter.errors import BadInput, NotPossibleHere, ProcessGone
-from exporter.explanation import text
-from exporter.explanation.document import document
-from exporter.explanation.episodes import Episode, State
-from exporter.explanation.finding import Explanation, explain
-from exporter.explanation.selection import Selection
-from exporter.explanation.table import rows
-from exporter.explanation.verdict import who
+from exporter.explain import text
+from exporter.explain.document import document
+from exporter.explain.episodes import Episode, State
+from exporter.explain.explanation import Explanation, explain
+from exporter.explain.headline import who
+from exporter.explain.recorded import recall
+from exporter.explain.selection import Selection
+from exporter.explain.table import rows
+from exporter.history.append import stamp
 from exporter.history.reader import opened
-from exporter.history.stamping import stamp
 from exporter.host.processes import Processes
-from exporter.replay import recall
-from exporter.top.fetching import target_of
+from exporter.recording.file import read
+from exporter.scrape.http_get import target_of
 from exporter.units import NANOSECONDS
 
 _MAX_NAMED = 12
@@ -119,7 +119,7 @@ def _explain_capsule(path: Path, arguments: argparse.Namespace) -> int:
 def _confirm(arguments: argparse.Namespace) -> int:
     """Returns 0 when it was tried, whatever it has shown."""
     # It reads the exporter's metrics, for which protobuf is imported: nothing for the other commands.
-    from exporter.confirmation.confirming import HELD_SECONDS, choose, consent_text, names, prove  # noqa: PLC0415
+    from exporter.confirm.experiment import HELD_SECONDS, choose, consent_text, names, prove  # noqa: PLC0415
 
     path, target = _path(getattr(arguments, "history.path")), target_of(arguments.url)
     now_unix_ns = time.time_ns()

@@ -6,9 +6,9 @@ import argparse
 import sys
 from pathlib import Path
 
-from exporter import rates
 from exporter.errors import BadInput
-from exporter.prometheus_rule import prometheus_rule
+from exporter.rules import cost
+from exporter.rules.kubernetes import prometheus_rule
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -25,9 +25,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """Writes the rules whole or not at all."""
-    text = rates.rules(rates.read(arguments.rates), arguments.rates.name)
+    text = cost.rules(cost.read(arguments.rates), arguments.rates.name)
     if arguments.format == "kubernetes":
-        text = prometheus_rule("gpu-stall-exporter-rates", f"# {rates.MADE_BY}", [text])
+        text = prometheus_rule("gpu-stall-exporter-rates", f"# {cost.MADE_BY}", [text])
     if arguments.output is None:
         sys.stdout.write(text)
         return 0

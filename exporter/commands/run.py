@@ -10,13 +10,15 @@ import signal
 import subprocess
 from contextlib import ExitStack
 
-from exporter import config, logs, privileges, standin
-from exporter.daemon import Daemon
-from exporter.discovery import Discovery
+from exporter import config, standin
+from exporter.app import logs
+from exporter.app.daemon import Daemon
+from exporter.app.signals import obeying_signals
 from exporter.errors import NotPossibleHere
-from exporter.history import place
+from exporter.history import file_guard
+from exporter.host import privileges
 from exporter.host.libraries import LibraryKind
-from exporter.signals import obeying_signals
+from exporter.probes.discovery import Discovery
 
 log = logging.getLogger(__name__)
 
@@ -37,7 +39,7 @@ def run(arguments: argparse.Namespace) -> int:
         return config.load(vars(arguments))
 
     settings = read_config()
-    place.join_readers()
+    file_guard.join_readers()
     logs.set_up(settings.log_level, settings.log_format)
     privileges.let_go(with_network_namespaces=settings.with_network_namespaces)
     signal.pthread_sigmask(

@@ -46,11 +46,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """Returns 0, or 128 and the number of the signal that ended the live table. Raises what the first scrape does."""
-    from exporter.top import fetching, looking  # noqa: PLC0415 - they cost, and other commands need none of it
+    from exporter.scrape import http_get  # noqa: PLC0415 - they cost, and other commands need none of it
+    from exporter.top import looking  # noqa: PLC0415 - they cost, and other commands need none of it
 
     interval_seconds = _interval_seconds(arguments.interval)
     screen = Screen(sort=Sort(arguments.sort), filter=arguments.filter)
-    target = fetching.target_of(arguments.url)
+    target = http_get.target_of(arguments.url)
     look = looking.Looker(target).look
     if _is_live(arguments):
         from exporter.top import terminal, watching  # noqa: PLC0415 - a Python without curses can still print

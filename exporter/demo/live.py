@@ -13,17 +13,17 @@ from pathlib import Path
 from typing import NamedTuple
 
 from exporter import config, standin
-from exporter.capsule.file import Capsule
+from exporter.app.daemon import Daemon
 from exporter.chains.chain import Change
-from exporter.daemon import Daemon
+from exporter.chains.event import Report
 from exporter.demo.scenarios import Scenario
 from exporter.demo.stage import Parts, Progress, Stage, private_libraries, staged
-from exporter.explanation.finding import Explanation, explain
-from exporter.explanation.selection import Selection
+from exporter.explain.explanation import Explanation, explain
+from exporter.explain.selection import Selection
 from exporter.history.reader import opened
 from exporter.history.run import Told
 from exporter.host.libraries import LibraryKind
-from exporter.report import Report
+from exporter.recording.file import Capsule
 
 LOOK_SECONDS = 0.25
 PATIENCE_SECONDS = 15.0

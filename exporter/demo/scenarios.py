@@ -6,7 +6,7 @@ import enum
 from dataclasses import dataclass
 from pathlib import Path
 
-from exporter.capsule.file import SUFFIX
+from exporter.recording.file import SUFFIX
 
 RECORDINGS = Path(__file__).parent / "recordings"
 

@@ -18,11 +18,11 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+from exporter.chains.event import Report
 from exporter.errors import NotPossibleHere
-from exporter.history.place import BESIDE
+from exporter.history.file_guard import BESIDE
 from exporter.history.run import Run, Seen, Told
 from exporter.history.store import APPLICATION_ID, MAGIC, SCHEMA_VERSION, unpacked
-from exporter.report import Report
 
 _TIMEOUT_SECONDS = 2.0
 

@@ -18,13 +18,13 @@ from typing import Final, NamedTuple
 
 from exporter import __version__, catalog
 from exporter.chains.chain import Change
+from exporter.chains.event import Report
 from exporter.clock import Clock, Moment
-from exporter.history.cutting import Cutter, Taken
-from exporter.history.place import Busy, Place, Unusable, claim
+from exporter.history.file_guard import Busy, Place, Unusable, claim
 from exporter.history.store import CorruptError, Cut, Store
 from exporter.history.window import Member, Switches
+from exporter.history.windowing import Cutter, Taken
 from exporter.output.own_metrics import OwnMetrics
-from exporter.report import Report
 from exporter.totals import Series, Total
 from exporter.units import NANOSECONDS, seconds
 

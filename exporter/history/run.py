@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import NamedTuple
 
+from exporter.chains.event import Report
 from exporter.history.window import Window
-from exporter.report import Report
 
 
 class Run(NamedTuple):

@@ -13,9 +13,9 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Final, NamedTuple
 
-from exporter.history.place import Place, Unusable
+from exporter.chains.event import Report
+from exporter.history.file_guard import Place, Unusable
 from exporter.history.window import Window
-from exporter.report import Report
 
 SCHEMA_VERSION: Final = 1
 APPLICATION_ID: Final = 0x67707573  # "gpus"; tells our files from other databases

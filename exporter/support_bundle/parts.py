@@ -26,7 +26,6 @@ from urllib.parse import urlsplit
 
 from exporter.config import Config, strict_yaml
 from exporter.config.otlp import Receiver, Target
-from exporter.discovery import API_OF
 from exporter.errors import ExporterError
 from exporter.host import libraries
 from exporter.host.libraries import MappedLibrary, SkippedLibrary
@@ -34,6 +33,7 @@ from exporter.host.processes import Processes
 from exporter.kernel.libbpf import Libbpf
 from exporter.kernel.loader import OBJECTS_DIR
 from exporter.kernel.operations import OPERATIONS, wanted_symbols
+from exporter.probes.discovery import API_OF
 from exporter.support_bundle.machine import Machine
 from exporter.support_bundle.redaction import KNOWN_PATHS, SHOWN_VARIABLES
 

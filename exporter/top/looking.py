@@ -5,10 +5,10 @@ In: a Target. Out: a View, or an ExporterError that names the target and what to
 
 from __future__ import annotations
 
-from exporter.top import exposition, fetching
-from exporter.top.fetching import Target
-from exporter.top.rates import Observer
-from exporter.top.view import View
+from exporter.scrape import exposition, http_get
+from exporter.scrape.http_get import Target
+from exporter.scrape.rates import Observer
+from exporter.scrape.view import View
 
 
 class Looker:
@@ -20,9 +20,9 @@ class Looker:
 
     def look(self) -> View:
         """What there is now. Raises NoAnswer or NotOurs."""
-        answer = fetching.fetch(self._target)
+        answer = http_get.fetch(self._target)
         try:
             scrape = exposition.read(answer.body, answer.at)
         except exposition.NotOurs as error:
-            raise exposition.NotOurs(f"{self._target.shown}: answers with {error}", remedy=fetching.WANTED) from None
+            raise exposition.NotOurs(f"{self._target.shown}: answers with {error}", remedy=http_get.WANTED) from None
         return self._observer.view_of(scrape)

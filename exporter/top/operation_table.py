@@ -7,9 +7,9 @@ from __future__ import annotations
 
 from typing import Final
 
+from exporter.scrape.view import Operation, Workload
 from exporter.top import wording
 from exporter.top.layout import Column, Line, Span, Style, table
-from exporter.top.view import Operation, Workload
 from exporter.top.wording import Glyphs
 
 _NAME_COLUMNS_MIN: Final = 12

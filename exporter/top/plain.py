@@ -13,10 +13,10 @@ from dataclasses import asdict
 from typing import Any, Protocol, TextIO
 
 from exporter.errors import ExporterError
+from exporter.scrape.view import View
 from exporter.top import wording
 from exporter.top.rendering import Status, plain_lines_of
 from exporter.top.screen import Screen
-from exporter.top.view import View
 
 
 class Writer(Protocol):

@@ -9,11 +9,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Final, NamedTuple
 
+from exporter.scrape.view import OpenChain, View, Workload
 from exporter.top import wording
 from exporter.top.layout import Line, Span, Style, clipped, padded, restyled, text_of
 from exporter.top.operation_table import operation_table, operations_title
 from exporter.top.screen import Screen, arranged, selected_of
-from exporter.top.view import OpenChain, View, Workload
 from exporter.top.wording import Glyphs
 from exporter.top.workload_table import CAUSE_STYLES, SEVERITY_STYLES, workload_table
 

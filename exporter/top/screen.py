@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from typing import Any, Final
 
 from exporter.model import Identity
-from exporter.top.view import View, Workload
+from exporter.scrape.view import View, Workload
 
 FILTER_CHARACTERS_MAX: Final = 64
 

@@ -16,11 +16,11 @@ from types import FrameType
 from typing import Final
 
 from exporter.errors import NotPossibleHere
+from exporter.scrape.view import View
 from exporter.top import wording
 from exporter.top.layout import Line, Style
 from exporter.top.rendering import Status, lines_of
 from exporter.top.screen import Key, Screen, pressed
-from exporter.top.view import View
 from exporter.top.watching import Watcher
 
 _ENDING: Final = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)

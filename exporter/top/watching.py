@@ -14,7 +14,7 @@ from collections.abc import Callable
 from typing import NamedTuple
 
 from exporter.errors import ExporterError
-from exporter.top.view import View
+from exporter.scrape.view import View
 
 
 class News(NamedTuple):

@@ -11,9 +11,9 @@ from typing import Final
 
 from exporter.chains.chain import Severity
 from exporter.chains.thresholds import SEVERITY_SHARES
+from exporter.scrape.view import Workload
 from exporter.top import wording
 from exporter.top.layout import Column, Line, Rest, Span, Style, clipped, table
-from exporter.top.view import Workload
 from exporter.top.wording import Glyphs
 
 CAUSE_STYLES: Final = (Style.CAUSE_1, Style.CAUSE_2, Style.CAUSE_3, Style.CAUSE_4)

@@ -13,8 +13,8 @@ from exporter.chains.chain import Change
 from exporter.config.otlp import LOGS, TRACES
 from exporter.model import Exemplar, Family, Point, Snapshot
 from exporter.output.otlp import json_body, json_records, points, protobuf_body
-from exporter.output.otlp.announcer import Announcer, probe
-from exporter.output.otlp.episodes import log_record
+from exporter.output.otlp.chain_exporter import Announcer, probe
+from exporter.output.otlp.chain_records import log_record
 from exporter.output.otlp.points import Form
 from exporter.output.otlp.post import Poster
 from exporter.output.own_metrics import OwnMetrics

@@ -12,7 +12,7 @@ import pytest
 from exporter import catalog
 from exporter.clock import Clock, Moment
 from exporter.model import Exemplar, Family, Point, Snapshot
-from exporter.output.otlp.delivery import Delivery
+from exporter.output.otlp.metric_exporter import Delivery
 from exporter.output.own_metrics import OwnMetrics
 from exporter.output.web.pages import Pages
 from tests.conformance import partners

@@ -19,7 +19,7 @@ from dashboards.__main__ import BOARDS, file_of
 from deploy.docker import dockerfile, steps
 from exporter import __version__
 from exporter.config import SETTINGS
-from exporter.privileges import NEEDS
+from exporter.host.privileges import NEEDS
 from tests.support.documents import CHART, ROOT
 
 DEPLOY = ROOT / "deploy"
@@ -54,7 +54,7 @@ def checked(*command: str | Path) -> None:
 
 
 class TestRights:
-    """What is asked for is what exporter/privileges.py says, everywhere."""
+    """What is asked for is what exporter/host/privileges.py says, everywhere."""
 
     @EVERY_CONTAINER
     def test_a_container_has_the_capabilities_that_are_needed_and_no_others(self, container: dict[str, Any]) -> None:
@@ -90,7 +90,7 @@ class TestRights:
         assert set(example) == NEEDED
 
     def test_a_service_account_may_list_and_watch_pods(self) -> None:
-        """What exporter/orchestrators/kubernetes.py does; not read one by name, and nothing else."""
+        """What exporter/workloads/orchestrators/kubernetes.py does; not read one by name, and nothing else."""
         rules = [
             next(yaml.safe_load_all((KUSTOMIZE / "base" / "rbac.yaml").read_text(encoding="utf-8")))["rules"],
             yaml.safe_load(

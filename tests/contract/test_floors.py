@@ -13,83 +13,48 @@ PACKAGE = Path(__file__).parents[2] / "exporter"
 
 FLOORS = (
     {"__init__", "errors", "units", "catalog"},
-    {
-        *("config", "clock", "logs", "totals", "rates", "prometheus_rule", "reloads", "service_manager", "signals"),
-        *("devices", "throttling"),  # what is known of GPUs, for whoever keeps books of it
-    },
+    {"clock", "config", "rules", "totals"},
     {"model"},
-    {"kernel", "host"},
-    {"identity", "accounting", "ledger", "place_books"},
-    {"collectors", "chains"},  # above the books that one of them keeps, and the other reads
-    {
-        "report",
-        "evidence",
-        "spending",
-        "device_watch",
-    },  # what the engine says, in the form that every output of chains takes; what it cannot see
-    {
-        "output",
-        "roster",
-        "discovery",
-        "standin",
-        "governor",
-        "diagnosis",
-        "narration",
-        "capsule",
-        "top",
-        "orchestrators",
-    },
-    {"surroundings"},  # the collectors of the machine, wired to what they read
-    {"history"},  # a reader of what passes by, which counts what it drops among output's own metrics
-    # between its parts and the daemon: it holds roster, ledger and output's own metrics together
-    {"publication", "explanation"},
-    {"privileges", "probing", "self_report"},
-    {"daemon", "preflight", "replay", "confirmation"},
-    {"demo", "support_bundle"},  # a daemon, and a job for it; what is known of this machine, for a bug report
-    {"commands"},
-    {"__main__"},
+    {"kernel", "host", "gpu"},
+    {"accounting", "series", "workloads"},
+    {"collectors", "chains", "probes"},
+    {"stacks", "hostmetrics", "output", "scrape"},
+    {"history", "recording", "top", "standin"},
+    {"pipeline"},
+    {"explain", "app", "confirm", "checks", "support_bundle"},
+    {"demo"},
+    {"commands", "__main__"},
 )
 FLOOR_OF = {unit: floor for floor, units in enumerate(FLOORS) for unit in units}
 
 FORBIDDEN = {
-    "output": {"kernel", "host", "collectors", "identity", "ledger", "accounting"},  # a Snapshot is all it needs
-    "top": {
+    "output": {
         "kernel",
         "host",
+        "gpu",
         "collectors",
-        "identity",
-        "ledger",
+        "workloads",
+        "series",
+        "accounting",
+    },  # a Snapshot is all it needs
+    "scrape": {
+        "kernel",
+        "host",
+        "gpu",
+        "collectors",
+        "workloads",
+        "series",
         "accounting",
         "config",
-    },  # it has nothing but an address
-    "orchestrators": {"kernel", "host", "ledger", "accounting"},
-    "identity": {"kernel", "host"},  # pure: what was read is passed in
+    },  # it has an address
+    "top": {"kernel", "host", "gpu", "collectors", "workloads", "series", "accounting", "config"},
     "collectors": {"host", "config"},
-    "chains": {
-        "kernel",
-        "host",
-        "config",
-        "clock",
-        "logs",
-        "identity",
-        "ledger",
-    },  # pure: books and the time are passed in
-    "accounting": {"host", "config", "clock", "logs", "model"},  # pure: rows and the time are passed in
-    "ledger": {"kernel", "host", "config"},
-    "history": {"kernel", "host", "collectors", "identity", "ledger", "accounting", "config"},
+    "chains": {"kernel", "host", "gpu", "config", "workloads", "series"},  # pure: books and the time are passed in
+    "accounting": {"host", "gpu", "config", "clock", "model"},  # pure: rows and the time are passed in
+    "series": {"kernel", "host", "gpu", "config"},
+    "history": {"kernel", "host", "gpu", "collectors", "workloads", "series", "accounting", "config"},
     # pure: what was recorded and the time are passed in
-    "explanation": {
-        "kernel",
-        "host",
-        "collectors",
-        "identity",
-        "ledger",
-        "accounting",
-        "config",
-        "clock",
-        "logs",
-        "output",
-    },
+    "explain": {"kernel", "host", "gpu", "collectors", "workloads", "series", "accounting", "config", "output"},
 }
 """Lower floors that are out of bounds even so."""
 
@@ -98,12 +63,12 @@ EXTERNAL = {
     "h11": {"output/web/server.py"},
     "yaml": {"config/strict_yaml.py"},
     "bcc": {"host/bcc_symbols.py"},  # run by the distribution's interpreter, and imported by nobody
-    "google": {"output/otlp/protobuf_body.py", "top/exposition.py"},
+    "google": {"output/otlp/protobuf_body.py", "scrape/exposition.py"},
     "opentelemetry": {"output/otlp/protobuf_body.py", "output/otlp/protobuf_records.py"},
-    "pynvml": {"host/nvml.py"},
+    "pynvml": {"gpu/nvml.py"},
     "pyroute2": {"host/interfaces.py"},
     "prometheus_client": {"output/own_metrics.py"},
-    "tenacity": {"output/otlp/sending.py"},
+    "tenacity": {"output/otlp/retry.py"},
 }
 CTYPES = {
     "kernel/calibration.py": "machine code of our own, and where it is mapped",
@@ -114,7 +79,7 @@ CTYPES = {
     "kernel/perf_events.py": "perf_event_open(2) has no wrapper in Python",
     "host/capabilities.py": "capget(2), capset(2) and prctl(2) have no wrapper in Python",
     "host/heap.py": "mallopt(3) and malloc_trim(3) have no wrapper in Python",
-    "host/nvml.py": "dlopen(3): whether there is a driver, before its binding is imported",
+    "gpu/nvml.py": "dlopen(3): whether there is a driver, before its binding is imported",
     "host/network_namespaces.py": "setns(2): os.setns() is there since Python 3.12",
     "host/libraries.py": "fstatfs(2): os.statvfs() leaves out the type of the file system",
     "commands/run.py": "prctl(2): the stand-in job dies with the exporter",

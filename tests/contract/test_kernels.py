@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from exporter import preflight
+from exporter.checks import preflight
 from tests.kernels import KERNELS, TESTS
 from tests.support.documents import ROOT
 

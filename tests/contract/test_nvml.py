@@ -1,4 +1,4 @@
-"""What exporter/host/nvml.py and exporter/throttling.py write down of NVML is as nvidia-ml-py and the stand-in have it."""
+"""What exporter/gpu/nvml.py and throttle_reasons.py write down of NVML agrees with nvidia-ml-py and the stand-in."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ import pynvml
 import pytest
 
 from exporter.catalog import METRICS
-from exporter.host import nvml
-from exporter.throttling import reasons_of
+from exporter.gpu import nvml
+from exporter.gpu.throttle_reasons import reasons_of
 from tests.support.documents import ROOT
 from tests.support.standin_gpu import built, output
 
-SOURCE = (ROOT / "exporter/host/nvml.py").read_text(encoding="utf-8")
+SOURCE = (ROOT / "exporter/gpu/nvml.py").read_text(encoding="utf-8")
 ASKED = sorted({node.value for node in ast.walk(ast.parse(SOURCE)) if isinstance(node, ast.Constant)} & {*dir(pynvml)})
 FIELDS = {
     nvml._MEMORY_CELSIUS: "MEMORY_TEMP",

@@ -8,11 +8,11 @@ import pytest
 
 from exporter import __version__
 from exporter.chains.chain import Change, Severity
+from exporter.chains.event import Report
 from exporter.model import Identity
 from exporter.output.otlp import json_records, protobuf_records
-from exporter.output.otlp.episodes import Episodes, LogRecord, Span, log_record
+from exporter.output.otlp.chain_records import Episodes, LogRecord, Span, log_record
 from exporter.output.otlp.points import Origin
-from exporter.report import Report
 from tests.support.otlp_records import read_logs_json, read_logs_protobuf, read_spans_json, read_spans_protobuf
 from tests.support.reports import BEGAN_UNIX_NS, CHAIN_ID, RANK, SECOND, SENTENCE, SPAN_ID, a_report
 

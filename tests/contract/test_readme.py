@@ -13,8 +13,8 @@ import pytest
 
 from exporter import config
 from exporter.catalog import COMMON_LABELS, METRICS
+from exporter.gpu.throttle_reasons import REASONS
 from exporter.kernel.abi import LossReason
-from exporter.throttling import REASONS
 from tests.support.documents import (
     BEGIN,
     COMMON_LABEL_MEANINGS,

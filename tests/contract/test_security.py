@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 import subprocess
 
-from exporter.privileges import NEEDS
+from exporter.host.privileges import NEEDS
 from tests.support.documents import ROOT
 from tests.support.requirements import need_command
 

@@ -16,9 +16,9 @@ from typing import Any
 import pytest
 
 from exporter import standin
+from exporter.host.privileges import NEEDS
 from exporter.kernel import hazards
 from exporter.kernel.hazards import Fate
-from exporter.privileges import NEEDS
 from tests.support import held_calls
 from tests.support.exporter_process import COMMAND
 from tests.support.receiver import answer, receiver, refused

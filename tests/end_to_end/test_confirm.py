@@ -16,8 +16,8 @@ from pathlib import Path
 import pytest
 
 from exporter import standin
-from exporter.confirmation.intervention import GUARDIAN, How, held
-from exporter.confirmation.subjects import facts_of
+from exporter.confirm.eligibility import facts_of
+from exporter.confirm.intervention import GUARDIAN, How, held
 from exporter.demo.scenarios import HOST_BOUND
 from exporter.demo.stage import SPIN
 from exporter.host.processes import Processes
@@ -103,10 +103,12 @@ class TestProof:
         with running(f"--history.path={history}") as exporter, job() as step:
             eventually(lambda: step[0] > STEPS_TO_LEARN, "the usual is known", PATIENCE_SECONDS)
             # Of a machine that is busy itself: a chain that is open already would be that one's, and go on.
-            eventually(lambda: is_calm(exporter.logs), "no chain is open", PATIENCE_SECONDS)
+            eventually(lambda: is_calm(exporter.app.logs), "no chain is open", PATIENCE_SECONDS)
             with hogs(os.cpu_count() or 1) as tgids:
                 line = eventually(
-                    lambda: re.search(rf"chain \w+: cpu_contention.* chain_id=(\w+) .*culprit={HOG}", exporter.logs),
+                    lambda: re.search(
+                        rf"chain \w+: cpu_contention.* chain_id=(\w+) .*culprit={HOG}", exporter.app.logs
+                    ),
                     "a chain is open, and it is of the hogs",
                     PATIENCE_SECONDS,
                 )
@@ -171,8 +173,8 @@ class TestGuardian:
         """By SIGKILL."""
         with hogs(1) as (tgid,):
             code = (
-                "import sys, time; from exporter.confirmation.intervention import How, held;"
-                "from exporter.confirmation.subjects import facts_of; from exporter.host.processes import Processes;"
+                "import sys, time; from exporter.confirm.intervention import How, held;"
+                "from exporter.confirm.eligibility import facts_of; from exporter.host.processes import Processes;"
                 f"block = held([facts_of(Processes(), {tgid})], How.FREEZE, 600); block.__enter__(); print('held', flush=True);"
                 "time.sleep(600)"
             )

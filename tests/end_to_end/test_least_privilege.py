@@ -18,7 +18,7 @@ import pytest
 
 from exporter import standin
 from exporter.host.capabilities import Capability
-from exporter.privileges import NEEDS, Need
+from exporter.host.privileges import NEEDS, Need
 from tests.support import held_calls
 from tests.support.exporter_process import COMMAND, Exporter, running
 from tests.support.held_calls import HeldCalls, fresh_rank
@@ -82,7 +82,7 @@ def counted(exporter: Exporter, rank: str) -> float:
 
 def attached(exporter: Exporter, folder: Path) -> int:
     """Libraries of a folder that are probed."""
-    return exporter.logs.count(f"attached to {folder}/")
+    return exporter.app.logs.count(f"attached to {folder}/")
 
 
 def failures(exporter: Exporter) -> dict[str, float]:
@@ -148,7 +148,7 @@ class TestMissing:
         """It is counted, and the log names what it takes."""
         with others_job(folder / "libraries", **{kind: True}), running(under=without(capability)) as exporter:
             eventually(lambda: failures(exporter).get("denied"), "it is counted")
-            logs = exporter.logs
+            logs = exporter.app.logs
 
         assert f"attached to {folder}" not in logs
         assert capability.label in logs
@@ -190,7 +190,7 @@ class TestFrozen:
             with others_job(folder / "others"):
                 eventually(lambda: failures(exporter).get("frozen"), "another library is refused")
             texts = [path.read_text() for path in Path(f"/proc/{exporter.process.pid}/task").glob("*/status")]
-            logs = exporter.logs
+            logs = exporter.app.logs
 
         assert logs.count(f"attached to {folder}") == LIBRARIES
         assert "not attached (frozen)" in logs

@@ -14,10 +14,10 @@ from typing import Any, NamedTuple
 
 import pytest
 
-from exporter.discovery import Discovery
 from exporter.host.processes import Processes
 from exporter.kernel.abi import Api
 from exporter.kernel.operations import OPERATIONS, wanted_symbols
+from exporter.probes.discovery import Discovery
 from tests.support.held_calls import without_rank
 from tests.support.requirements import ROOT, need_tracing
 from tests.support.traced import only, tracer

@@ -41,7 +41,9 @@ def slowed_job() -> Iterator[None]:
 
 
 def _probed(exporter: Exporter) -> bool:
-    return all(re.search(rf"attached to \S*/{re.escape(name)}:", exporter.logs) for name in STANDIN_LIBRARIES.values())
+    return all(
+        re.search(rf"attached to \S*/{re.escape(name)}:", exporter.app.logs) for name in STANDIN_LIBRARIES.values()
+    )
 
 
 class TestRestart:

@@ -11,10 +11,10 @@ from dataclasses import dataclass
 from itertools import pairwise
 
 from exporter.accounting.accountant import Accountant
-from exporter.accounting.naming import Cause
+from exporter.accounting.culprits import Cause
 from exporter.accounting.thread_time import times_by_process
-from exporter.capsule.tape import Replay
 from exporter.kernel.tables import Tables
+from exporter.recording.codec import Replay
 from tests.faults.episode import Episode
 from tests.faults.recording import RecordedRun, Recording
 from tests.faults.truth import AFTERMATH, SETTLING, Truth, met, pair

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from exporter.chains.chain import Chain, Change
-from exporter.replay import Rerun
+from exporter.pipeline.replay import Rerun
 from exporter.units import NANOSECONDS
 from tests.faults.episode import Cause, End, Episode
 from tests.faults.injectors import NotPossible

@@ -13,7 +13,15 @@ from dataclasses import replace
 from pathlib import Path
 
 from exporter import standin
-from exporter.capsule.tape import (
+from exporter.gpu.model import DeviceState
+from exporter.gpu.nvml import Nvml
+from exporter.gpu.sampler import Sampler
+from exporter.kernel import abi
+from exporter.kernel.abi import EventKind
+from exporter.kernel.events import event_of
+from exporter.kernel.loader import Kernel
+from exporter.kernel.thread_rows import THREADS_ADOPT, THREADS_READ, feeding_place
+from exporter.recording.codec import (
     DEVICES,
     MAPS,
     THREADS,
@@ -24,14 +32,6 @@ from exporter.capsule.tape import (
     thread_rows,
     without_slots,
 )
-from exporter.devices import DeviceState
-from exporter.host.nvml import Nvml
-from exporter.kernel import abi
-from exporter.kernel.abi import EventKind
-from exporter.kernel.events import event_of
-from exporter.kernel.loader import Kernel
-from exporter.kernel.thread_rows import THREADS_ADOPT, THREADS_READ, feeding_place
-from exporter.surroundings.device import Sampler
 from tests.faults.episode import Episode
 from tests.faults.injectors.gpu import STATE
 from tests.faults.recording import RecordedRun, Recording

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from exporter.capsule.tape import LAYOUT, OtherLayout, Tick
+from exporter.recording.codec import LAYOUT, OtherLayout, Tick
 from tests.faults.job import Result, Step
 
 SUFFIX = ".jsonl.xz"

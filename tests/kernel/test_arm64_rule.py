@@ -8,9 +8,9 @@ from contextlib import ExitStack
 import pytest
 
 from exporter import config, standin
-from exporter.daemon import Daemon
+from exporter.app.daemon import Daemon
+from exporter.checks.preflight import State, findings
 from exporter.host.libraries import LibraryKind
-from exporter.preflight import State, findings
 from tests.support import held_calls
 
 FLAGS = {"web.listen-address": "127.0.0.1:0"}

@@ -18,8 +18,8 @@ from exporter import catalog, standin
 from exporter.accounting.serving import Served
 from exporter.collectors.engine import Engines
 from exporter.host.processes import Processes
-from exporter.identity.engine import SERVING
-from exporter.roster import Roster
+from exporter.workloads.engine import SERVING
+from exporter.workloads.registry import Roster
 from tests.support.traced import STANDIN_LIBRARIES, Tracer, only, tracer
 
 TITLE = "VLLM::EngineCore"

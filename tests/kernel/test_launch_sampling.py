@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from exporter import standin
-from exporter.governor import SAMPLED_MASK
 from exporter.kernel.abi import Copy, ThreadState
+from exporter.probes.sampling import SAMPLED_MASK
 from tests.support import accounts
 from tests.support.traced import Tracer, eventually, only, tracer
 

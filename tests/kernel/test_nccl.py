@@ -5,10 +5,10 @@ from __future__ import annotations
 import pytest
 
 from exporter import standin
-from exporter.identity.rank import Communicator, rank_from_communicators
 from exporter.kernel.abi import Api
 from exporter.kernel.operations import OPERATIONS
 from exporter.kernel.process_rows import CommunicatorRow
+from exporter.workloads.rank import Communicator, rank_from_communicators
 from tests.support.traced import Tracer, eventually, tracer
 
 

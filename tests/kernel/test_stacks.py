@@ -14,13 +14,13 @@ from typing import NamedTuple
 
 import pytest
 
-from exporter.evidence.unwinding import Way, way_of
-from exporter.host.frame_rules import FrameRules
+from exporter.host.eh_frame import FrameRules
 from exporter.host.processes import Processes
 from exporter.host.symbols import Place, Symbols
 from exporter.kernel.abi import OPERATION_NONE
 from exporter.kernel.operations import OPERATIONS
 from exporter.kernel.stacks import Stack, Stacks
+from exporter.stacks.unwinding import Way, way_of
 from tests.support import accounts
 from tests.support.traced import Tracer, eventually, tracer
 

@@ -7,10 +7,10 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from exporter.devices import DeviceState, Facts, Known, Sample, Trouble
 from exporter.errors import NotPossibleHere
-from exporter.host.nvml import DriverFailure, Gpu, Nvml
-from exporter.surroundings.device import Pace, Sampler
+from exporter.gpu.model import DeviceState, Facts, Known, Sample, Trouble
+from exporter.gpu.nvml import DriverFailure, Gpu, Nvml
+from exporter.gpu.sampler import Pace, Sampler
 
 Failed = tuple[str, Trouble]
 """The call, and what went wrong."""

@@ -10,12 +10,12 @@ from pathlib import Path
 from typing import Any
 
 from exporter import standin
-from exporter.discovery import Discovery
 from exporter.host.processes import Processes
 from exporter.kernel.abi import Api
 from exporter.kernel.loader import AttachKind, Kernel
 from exporter.kernel.operations import OPERATIONS
 from exporter.kernel.tables import Tables
+from exporter.probes.discovery import Discovery
 from tests.support.traced import tracer
 
 LIBRARIES = ("libcuda.so.1", "libcudart.so.12", "libnccl.so.2")

@@ -12,13 +12,14 @@ from pathlib import Path
 
 from dashboards.__main__ import BOARDS, file_of, text_of
 from dashboards.boards import Board
-from exporter import config, rates, units
-from exporter.accounting.naming import MAX_CULPRITS
+from exporter import config, units
+from exporter.accounting.culprits import MAX_CULPRITS
 from exporter.catalog import COMMON_LABELS, OWN_METRICS, WORKLOAD_METRICS, Kind, Metric
+from exporter.gpu.throttle_reasons import REASONS
 from exporter.kernel.abi import COMMUNICATOR_ORDINALS, Api, LossReason
 from exporter.kernel.operations import OPERATIONS
-from exporter.prometheus_rule import prometheus_rule
-from exporter.throttling import REASONS
+from exporter.rules import cost
+from exporter.rules.kubernetes import prometheus_rule
 
 ROOT = Path(__file__).parents[2]
 CHART = "deploy/helm/gpu-stall-exporter"
@@ -423,7 +424,7 @@ def rules_for_kubernetes(_text: str = "") -> str:
 def rules_of_prices(_text: str = "") -> str:
     """alerts/rates.rules.yaml: what `gpu-stall-exporter rates` makes of the prices beside it."""
     path = ROOT / "alerts" / "rates.toml"
-    return rates.rules(rates.read(path), path.name)
+    return cost.rules(cost.read(path), path.name)
 
 
 def datadog_mapping(_text: str = "") -> str:

@@ -16,19 +16,19 @@ from exporter.chains.engine import Engine, Observation
 from exporter.collectors import COLLECTORS
 from exporter.collectors.engine import Engines
 from exporter.collectors.sched import Sched
-from exporter.diagnosis import Diagnosis
-from exporter.governor import Governor
 from exporter.kernel.abi import Copy, Culprit, HostMemory, IntervalKind, ThreadState, Victim
 from exporter.kernel.calibration import CallCost
 from exporter.kernel.gpu_rows import GraphRow
 from exporter.kernel.tables import Tables
-from exporter.ledger import Ledger
 from exporter.model import Identity, Snapshot
 from exporter.output.negotiation import Format
 from exporter.output.otlp import json_body, points
 from exporter.output.otlp.points import Form, Origin
 from exporter.output.text import render
-from exporter.place_books import PlaceTotals
+from exporter.pipeline.detection import Diagnosis
+from exporter.probes.sampling import Governor
+from exporter.series.host_totals import PlaceTotals
+from exporter.series.store import Ledger
 from exporter.totals import Counts, HistogramTotal, Series, merged
 from tests.support.chains import a_chain
 from tests.support.records import at
@@ -249,7 +249,7 @@ def _of_places(one: Identity) -> PlaceTotals:
         one: {
             Series(catalog.memory.SWAP, ()): 4_194_304,
             Series(catalog.memory.PAGE_ALLOCATED, ()): 268_435_456,
-            Series(catalog.device.PROCESS_MEMORY, ("0", "")): 8_589_934_592,
+            Series(catalog.gpu.PROCESS_MEMORY, ("0", "")): 8_589_934_592,
             Series(catalog.block.WAIT, disk): 8_500_000,
             Series(catalog.block.WAITS, disk): 21,
             Series(catalog.network.SOCKETS, https): 4,
@@ -266,33 +266,33 @@ def _of_a_gpu() -> dict[Series, int]:
     gpu = "0"
     info = (gpu, "", "GPU-1f0a", "NVIDIA H100 80GB HBM3", "00000000:3B:00.0", "570.86.15")
     return {
-        Series(catalog.device.INFO, info): 1,
-        Series(catalog.device.UP, (gpu,)): 1,
-        Series(catalog.device.ERRORS, (gpu, "no_function")): 1,
-        Series(catalog.device.THROTTLED, (gpu, "power")): 250_500_000_000,
-        Series(catalog.device.CLOCK, (gpu, "sm")): 1_665_000_000,
-        Series(catalog.device.CLOCK_MAX, (gpu, "sm")): 1_980_000_000,
-        Series(catalog.device.POWER, (gpu,)): 698_250_000_000,
-        Series(catalog.device.POWER_LIMIT, (gpu,)): 700_000_000_000,
-        Series(catalog.device.ENERGY, (gpu,)): 86_400_125_000_000,
-        Series(catalog.device.TEMPERATURE, (gpu, "memory")): 81,
-        Series(catalog.device.TEMPERATURE_SLOWDOWN, (gpu,)): 90,
-        Series(catalog.device.UTILIZATION, (gpu, "gpu")): 970_000_000,
-        Series(catalog.device.MEMORY, (gpu, "", "reserved")): 536_870_912,
-        Series(catalog.device.UNTRACED_MEMORY, (gpu, "")): 0,
-        Series(catalog.device.ECC_ERRORS, (gpu, "corrected")): 3,
-        Series(catalog.device.REMAPPED_ROWS, (gpu, "uncorrected")): 1,
-        Series(catalog.device.RETIRED_PAGES, (gpu, "corrected")): 0,
-        Series(catalog.device.REPAIR, (gpu, "pending")): 1,
-        Series(catalog.device.XID_ERRORS, (gpu, "94")): 1,
-        Series(catalog.device.LINK_GENERATION, (gpu, "current")): 5,
-        Series(catalog.device.LINK_WIDTH, (gpu, "max")): 16,
-        Series(catalog.device.PCIE_BYTES, (gpu, "sent")): 123_456_789_012,
-        Series(catalog.device.PCIE_THROUGHPUT, (gpu, "sent")): 1_250_000_000,
-        Series(catalog.device.PCIE_REPLAYS, (gpu,)): 4,
-        Series(catalog.device.NVLINK_BYTES, (gpu, "received")): 987_654_321_984,
-        Series(catalog.device.NVLINK_ERRORS, (gpu, "replay")): 2,
-        Series(catalog.device.MIG, (gpu,)): 0,
+        Series(catalog.gpu.INFO, info): 1,
+        Series(catalog.gpu.UP, (gpu,)): 1,
+        Series(catalog.gpu.ERRORS, (gpu, "no_function")): 1,
+        Series(catalog.gpu.THROTTLED, (gpu, "power")): 250_500_000_000,
+        Series(catalog.gpu.CLOCK, (gpu, "sm")): 1_665_000_000,
+        Series(catalog.gpu.CLOCK_MAX, (gpu, "sm")): 1_980_000_000,
+        Series(catalog.gpu.POWER, (gpu,)): 698_250_000_000,
+        Series(catalog.gpu.POWER_LIMIT, (gpu,)): 700_000_000_000,
+        Series(catalog.gpu.ENERGY, (gpu,)): 86_400_125_000_000,
+        Series(catalog.gpu.TEMPERATURE, (gpu, "memory")): 81,
+        Series(catalog.gpu.TEMPERATURE_SLOWDOWN, (gpu,)): 90,
+        Series(catalog.gpu.UTILIZATION, (gpu, "gpu")): 970_000_000,
+        Series(catalog.gpu.MEMORY, (gpu, "", "reserved")): 536_870_912,
+        Series(catalog.gpu.UNTRACED_MEMORY, (gpu, "")): 0,
+        Series(catalog.gpu.ECC_ERRORS, (gpu, "corrected")): 3,
+        Series(catalog.gpu.REMAPPED_ROWS, (gpu, "uncorrected")): 1,
+        Series(catalog.gpu.RETIRED_PAGES, (gpu, "corrected")): 0,
+        Series(catalog.gpu.REPAIR, (gpu, "pending")): 1,
+        Series(catalog.gpu.XID_ERRORS, (gpu, "94")): 1,
+        Series(catalog.gpu.LINK_GENERATION, (gpu, "current")): 5,
+        Series(catalog.gpu.LINK_WIDTH, (gpu, "max")): 16,
+        Series(catalog.gpu.PCIE_BYTES, (gpu, "sent")): 123_456_789_012,
+        Series(catalog.gpu.PCIE_THROUGHPUT, (gpu, "sent")): 1_250_000_000,
+        Series(catalog.gpu.PCIE_REPLAYS, (gpu,)): 4,
+        Series(catalog.gpu.NVLINK_BYTES, (gpu, "received")): 987_654_321_984,
+        Series(catalog.gpu.NVLINK_ERRORS, (gpu, "replay")): 2,
+        Series(catalog.gpu.MIG, (gpu,)): 0,
     }
 
 

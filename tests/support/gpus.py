@@ -17,8 +17,8 @@ from pathlib import Path
 from typing import Any
 
 from exporter import standin
-from exporter.devices import Facts, Known, Sample, Trouble
-from exporter.host.nvml import DriverFailure, Note
+from exporter.gpu.model import Facts, Known, Sample, Trouble
+from exporter.gpu.nvml import DriverFailure, Note
 from exporter.units import NANOSECONDS
 
 PATIENCE_SECONDS = 30

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 
 from exporter.host.cgroups import keyed_numbers
 from exporter.model import Identity
-from exporter.place_books import TracedProcess
+from exporter.series.host_totals import TracedProcess
 
 
 @dataclass

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from exporter import standin
-from exporter.identity.rank import ENVIRONMENT_NAMES
+from exporter.workloads.rank import ENVIRONMENT_NAMES
 
 PATIENCE_SECONDS = 60
 _ranks = itertools.count(os.getpid() % 1_000_000 * 8)

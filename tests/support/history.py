@@ -6,10 +6,10 @@ from collections.abc import Mapping
 from typing import Any
 
 from exporter.chains.chain import Cause, Change, Effect, End, Severity
+from exporter.chains.event import Report
 from exporter.history.run import Run
 from exporter.history.window import Member, OperationTime, Switches, Window
 from exporter.model import Identity
-from exporter.report import Report
 from exporter.totals import Counts, HistogramTotal
 
 SECOND = 1_000_000_000

@@ -19,9 +19,9 @@ from exporter.catalog import Metric
 from exporter.config import otlp
 from exporter.config.otlp import Receiver
 from exporter.model import Family, Snapshot
-from exporter.output.otlp.delivery import Delivery
+from exporter.output.otlp.metric_exporter import Delivery
 from exporter.output.otlp.points import Origin
-from exporter.output.otlp.verdict import Outcome
+from exporter.output.otlp.response import Outcome
 from exporter.output.own_metrics import OwnMetrics
 from tests.support import receiver
 from tests.support.otlp import Received, read_json, read_protobuf

@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 from exporter.chains.chain import Cause, Change, Effect, End, Severity
+from exporter.chains.event import Report
 from exporter.model import Identity
-from exporter.report import Report
 
 SECOND = 1_000_000_000
 BEGAN_UNIX_NS = 1_790_000_000 * SECOND

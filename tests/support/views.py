@@ -8,8 +8,8 @@ from exporter.catalog import Metric
 from exporter.chains.chain import Severity
 from exporter.clock import Moment
 from exporter.model import Identity
-from exporter.top.scrape import Distribution, Number, Scrape
-from exporter.top.view import Loss, OpenChain, Operation, Process, View, Workload
+from exporter.scrape.samples import Distribution, Number, Scrape
+from exporter.scrape.view import Loss, OpenChain, Operation, Process, View, Workload
 
 RANK_0 = Identity(node="gpu7", rank="0")
 RANK_1 = Identity(node="gpu7", rank="1")

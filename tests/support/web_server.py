@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from exporter.output.web.gate import Gatekeeper
+from exporter.output.web.access import Gatekeeper
 from exporter.output.web.listeners import listening
 from exporter.output.web.pages import Pages
 from exporter.output.web.server import Limits, Server

@@ -8,11 +8,11 @@ from contextlib import AbstractContextManager, nullcontext
 
 from exporter.chains.chain import Chain, Change, Transition
 from exporter.errors import ProcessGone
-from exporter.evidence.witness import Evidence, Whose, Witness
-from exporter.host.frame_rules import Rule
+from exporter.host.eh_frame import Rule
 from exporter.host.symbols import Named, Place
 from exporter.kernel.stacks import Stack
 from exporter.kernel.thread_rows import ThreadRow
+from exporter.stacks.collector import Evidence, Whose, Witness
 from tests.support.stacks import SECOND, a_stack, a_thread
 from tests.support.traced import eventually
 

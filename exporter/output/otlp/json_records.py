@@ -6,7 +6,7 @@ import json
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from exporter.output.otlp.episodes import Attributes, Event, LogRecord, Span, Value, by_identity
+from exporter.output.otlp.chain_records import Attributes, Event, LogRecord, Span, Value, by_identity
 from exporter.output.otlp.json_body import CONTENT_TYPE, rejected
 from exporter.output.otlp.points import SCOPE, Origin, encodable
 

@@ -16,7 +16,7 @@ from opentelemetry.proto.resource.v1.resource_pb2 import Resource
 from opentelemetry.proto.trace.v1 import trace_pb2
 
 from exporter.model import Identity
-from exporter.output.otlp.episodes import Attributes, LogRecord, Span, Value, by_identity
+from exporter.output.otlp.chain_records import Attributes, LogRecord, Span, Value, by_identity
 from exporter.output.otlp.points import SCOPE, Origin, encodable
 from exporter.output.otlp.protobuf_body import CONTENT_TYPE, rejected
 

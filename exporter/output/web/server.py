@@ -28,7 +28,7 @@ from urllib.parse import unquote
 import h11
 
 from exporter import __version__
-from exporter.output.web.gate import Gate, Gatekeeper
+from exporter.output.web.access import Gate, Gatekeeper
 from exporter.output.web.listeners import url_of
 from exporter.output.web.messages import Headers, Request, Response, plain
 from exporter.output.web.pages import HEALTH, READINESS, Pages

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from exporter.accounting.culprits import NOBODY
 from exporter.accounting.disks import DiskBlame
-from exporter.accounting.naming import NOBODY
 from exporter.kernel.disk_rows import OUTSIDE, DiskUse, DiskUser, DiskUserKey, DiskWait, DiskWaitKey
 
 JOB, SDA, SDB = 1, 8 << 20, 8 << 20 | 16

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from exporter.accounting.naming import Cause as LossCause
-from exporter.accounting.standing import Standing
+from exporter.accounting.culprits import Cause as LossCause
+from exporter.accounting.progress import Standing
 from exporter.chains.capture import Captures
 from exporter.chains.chain import Change, Effect, Transition
-from exporter.chains.device_side import UNSEEN, DeviceSide
 from exporter.chains.engine import Engine, Observation
+from exporter.chains.gpu import UNSEEN, DeviceSide
 from exporter.chains.memory import Allocations
 from exporter.chains.span import Collective
 from exporter.chains.spending import Spending

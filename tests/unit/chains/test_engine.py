@@ -7,10 +7,10 @@ from itertools import pairwise
 
 import pytest
 
-from exporter.accounting.naming import NOBODY
-from exporter.accounting.naming import Cause as LossCause
+from exporter.accounting.culprits import NOBODY
+from exporter.accounting.culprits import Cause as LossCause
 from exporter.chains.chain import Cause, Change, Effect, End, Severity, Transition
-from exporter.chains.ending import Ending
+from exporter.chains.exit_reason import Ending
 from exporter.chains.memory import Allocations
 from tests.unit.chains.job import SECOND, Job, Loss, Scene
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from exporter.chains.chain import Cause, Change, Effect, Severity
-from exporter.chains.device_side import DeviceSide, Neighbour
+from exporter.chains.gpu import DeviceSide, Neighbour
 from tests.unit.chains.job import Scene
 
 IN_SYNC = {Effect.SYNC: 0.5}
@@ -139,8 +139,8 @@ class TestDevice:
 
     def test_loss_of_the_host_that_is_known_later_is_the_reason_after_all(self, scene: Scene) -> None:
         """The same chain, without what was said of the GPU."""
-        from exporter.accounting.naming import NOBODY
-        from exporter.accounting.naming import Cause as LossCause
+        from exporter.accounting.culprits import NOBODY
+        from exporter.accounting.culprits import Cause as LossCause
 
         scene.jobs[0].device_side = DeviceSide(0.9, 0.0, "power")
         scene.go_on(4, step_ms=20.0, in_calls=IN_SYNC)

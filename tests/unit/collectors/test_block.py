@@ -7,7 +7,7 @@ from exporter.collectors.block import PRUNE_NS, Block
 from exporter.kernel import abi
 from exporter.kernel.abi import DiskDirection
 from exporter.model import Identity
-from exporter.place_books import TracedProcess
+from exporter.series.host_totals import TracedProcess
 from exporter.totals import Counts, HistogramTotal, Series
 from tests.support.tables import FakeMap
 

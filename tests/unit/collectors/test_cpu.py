@@ -7,7 +7,7 @@ from exporter.catalog import Metric
 from exporter.collectors.cpu import Cpu
 from exporter.host.machine import CpuTimes
 from exporter.model import Identity
-from exporter.place_books import PlaceTotals
+from exporter.series.host_totals import PlaceTotals
 from exporter.totals import Series, Total
 from tests.support.groups import FakeGroups, traced
 

@@ -9,7 +9,7 @@ from exporter import catalog
 from exporter.catalog import Metric
 from exporter.collectors.memory import Memory
 from exporter.model import Identity
-from exporter.place_books import PlaceTotals
+from exporter.series.host_totals import PlaceTotals
 from exporter.totals import HistogramTotal, Series, Total
 from tests.support.groups import FakeGroups, traced
 from tests.support.tables import FakeTables

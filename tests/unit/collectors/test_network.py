@@ -17,7 +17,7 @@ from exporter.host.tcp_sockets import TcpSocket
 from exporter.kernel import abi
 from exporter.kernel.abi import IpFamily
 from exporter.model import Identity
-from exporter.place_books import TracedProcess
+from exporter.series.host_totals import TracedProcess
 from exporter.totals import Total
 from exporter.units import NANOSECONDS
 from tests.support.tables import FakeMap

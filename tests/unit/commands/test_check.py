@@ -5,8 +5,8 @@ from __future__ import annotations
 import json
 
 from exporter import __version__
+from exporter.checks.preflight import Finding, State
 from exporter.commands.check import document, table, will_work
-from exporter.preflight import Finding, State
 
 KERNEL = Finding("kernel", State.OK, "6.18.0 on x86_64")
 DRIVER = Finding("NVIDIA driver", State.ABSENT, "not loaded", "none needed to try it out")

@@ -7,9 +7,9 @@ from dataclasses import replace
 
 import pytest
 
-from exporter.accounting.naming import Cause as Named
-from exporter.capsule.tape import MAPS, Rows, Tick, difference
+from exporter.accounting.culprits import Cause as Named
 from exporter.kernel.abi import ThreadState
+from exporter.recording.codec import MAPS, Rows, Tick, difference
 from tests.faults.books import Excess, books, excess, first_after, goes_back, last_before, truth_of
 from tests.faults.episode import Cause, Episode
 from tests.faults.job import Step, Window

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from exporter.capsule.tape import OtherLayout, Tick
+from exporter.recording.codec import OtherLayout, Tick
 from tests.faults.job import Step
 from tests.faults.recording import RecordedRun, Recording, load
 

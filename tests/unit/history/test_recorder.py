@@ -11,14 +11,14 @@ import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
 from exporter import catalog
+from exporter.chains.event import Report
 from exporter.clock import Clock
 from exporter.errors import NotPossibleHere
 from exporter.history import reader
-from exporter.history.cutting import Taken
 from exporter.history.recorder import NOT_WRITTEN, QUEUE_FULL, QUEUE_MAX, Recorder, Settings
+from exporter.history.windowing import Taken
 from exporter.output.negotiation import Format
 from exporter.output.own_metrics import OwnMetrics
-from exporter.report import Report
 from exporter.totals import Series
 from tests.support.history import SECOND, a_report, member
 from tests.support.records import STARTED_UNIX_NS, at

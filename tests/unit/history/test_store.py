@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from exporter.history import reader
-from exporter.history.place import Unusable, claim
+from exporter.history.file_guard import Unusable, claim
 from exporter.history.store import MIN_BYTES, SCHEMA_VERSION, CorruptError, Cut, Store, packed, unpacked
 from exporter.totals import Counts, HistogramTotal
 from tests.support.history import NOON, SECOND, a_report, a_window, resolved

@@ -11,10 +11,10 @@ from dataclasses import replace
 import pytest
 
 from exporter.model import Identity
-from exporter.top.fetching import NoAnswer
+from exporter.scrape.http_get import NoAnswer
+from exporter.scrape.view import View
 from exporter.top.plain import JsonWriter, TextWriter, document, print_tables
 from exporter.top.screen import Screen
-from exporter.top.view import View
 from tests.support.views import CHAIN, JOB, LAUNCH, SLOW
 
 

@@ -8,10 +8,10 @@ import pytest
 
 from exporter.chains.chain import Severity
 from exporter.model import Identity
+from exporter.scrape.view import OpenChain, View, Workload
 from exporter.top.layout import Span, Style, text_of
 from exporter.top.rendering import Status, lines_of, plain_lines_of
 from exporter.top.screen import Screen
-from exporter.top.view import OpenChain, View, Workload
 from exporter.top.wording import ASCII, UNICODE, Glyphs, width_of
 from tests.support.views import CHAIN, FINE, JOB, LAUNCH, RANK_0, SLOW
 

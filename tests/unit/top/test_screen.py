@@ -7,8 +7,8 @@ from dataclasses import replace
 import pytest
 
 from exporter.model import Identity
+from exporter.scrape.view import Loss, Process, View, Workload
 from exporter.top.screen import FILTER_CHARACTERS_MAX, Key, Screen, Sort, arranged, pressed, selected_of
-from exporter.top.view import Loss, Process, View, Workload
 from tests.support.views import FINE, JOB, RANK_0, RANK_1, SLOW
 
 

@@ -6,8 +6,8 @@ import threading
 
 import pytest
 
-from exporter.top.fetching import NoAnswer
-from exporter.top.view import View
+from exporter.scrape.http_get import NoAnswer
+from exporter.scrape.view import View
 from exporter.top.watching import News, Watcher
 from tests.support.traced import eventually
 from tests.support.views import JOB

@@ -10,7 +10,7 @@ import pytest
 
 from exporter import catalog
 from exporter.model import Snapshot
-from exporter.output.otlp.delivery import Delivery
+from exporter.output.otlp.metric_exporter import Delivery
 from exporter.output.own_metrics import OwnMetrics
 from tests.support import receiver as receivers
 from tests.support.pushing import (

@@ -7,7 +7,7 @@ import json
 import pytest
 
 from exporter.errors import BadInput
-from exporter.output.otlp.delivery import Delivery, probe
+from exporter.output.otlp.metric_exporter import Delivery, probe
 from exporter.output.own_metrics import OwnMetrics
 from tests.support import receiver as receivers
 from tests.support.pushing import (

@@ -1,0 +1,266 @@
+"""Why did the GPU wait, and whose fault was it? Every lost nanosecond has one cause and one culprit, and none gets lost.
+
+In: what was lost since the last time by state, and what explains it: who held CPUs, what wakers did. Out: cumulative
+nanoseconds by (cause, culprit). They add up to the loss, and none of them ever goes back.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+
+from exporter.accounting.culprits import (
+    CAUSE_OF_CULPRIT,
+    CAUSE_OF_STATE,
+    CAUSE_OF_UNRESOLVED,
+    CAUSE_OF_WAKER_STATE,
+    NOBODY,
+    Cause,
+    culprit_name,
+)
+from exporter.accounting.exposed import Exposed
+from exporter.accounting.sharing import MEMORY_NS, Growth, Weights, shared
+from exporter.kernel.abi import ThreadState, Victim, Waker
+from exporter.kernel.thread_rows import BlameKey, ChainRow
+from exporter.units import NANOSECONDS
+
+Label = Callable[[str, int], str]
+"""The name of a program, and what was charged to it since the last time, to the value of the label."""
+
+OF_DISKS = (ThreadState.IO, ThreadState.FAULT)
+"""Sleeps until a disk has done something, for which others may use it as well."""
+
+CHAINED = (ThreadState.LOCK, ThreadState.PIPE, ThreadState.SOCKET, ThreadState.POLL, ThreadState.OTHER)
+"""Sleeps that somebody ends; source: begin_chain() in bpf/lib/chain.bpf.h."""
+
+
+PATIENCE_NS = 2 * NANOSECONDS
+"""How long a lost wait for a CPU waits for the charges to be read: what has not moved looks as if it had not been read."""
+
+_NOTHING: Mapping[str, int] = {}
+_NOBODY_KNOWN = (Cause.UNKNOWN, NOBODY)
+
+
+class _Blame:
+    """Lost waits for a CPU, on their way to those who held it.
+
+    They wait until the charges have been read again, which is done less often than reading what was lost. Where nobody was
+    charged of late, they wait for MEMORY_NS, then they are of cause `unknown`.
+    """
+
+    def __init__(self) -> None:
+        self._weights: Weights[tuple[Cause, str]] = Weights()
+        self._older: Mapping[tuple[Cause, str], int] = {}
+        self._is_read = False
+        self._waiting_ns = 0
+        self._since_ns = 0
+
+    def see(self, charges: Mapping[tuple[Cause, str], int], now_ns: int, *, is_read: bool) -> None:
+        self._is_read = is_read
+        if charges:
+            self._older = self._weights.current()
+        self._weights.see(charges, now_ns)
+        if not self._weights.current():
+            self._older = {}
+
+    @property
+    def waiting_ns(self) -> int:
+        """What waits."""
+        return self._waiting_ns
+
+    @property
+    def is_at_rest(self) -> bool:
+        """Nothing waits for its culprit, and nothing is remembered that could be forgotten."""
+        return not self._waiting_ns and not self._weights.current()
+
+    def share(self, lost_ns: int, now_ns: int, *, others: _Blame | None = None) -> dict[tuple[Cause, str], int]:
+        """To those who held CPUs meanwhile; if nobody is known, to those that `others` knows of."""
+        if not self._waiting_ns:
+            self._since_ns = now_ns
+        amount_ns, self._waiting_ns = self._waiting_ns + lost_ns, 0
+        if not amount_ns:
+            return {}
+        known = self if self._weights.current() or others is None else others
+        waited_ns = now_ns - self._since_ns
+        if known._weights.current() and (self._is_read or waited_ns > PATIENCE_NS):
+            return shared(amount_ns, known._explaining(amount_ns))
+        if waited_ns > MEMORY_NS:
+            return {_NOBODY_KNOWN: amount_ns}
+        self._waiting_ns = amount_ns
+        return {}
+
+    def finish(self) -> dict[tuple[Cause, str], int]:
+        """To those who held CPUs last: there will be no more charges."""
+        amount_ns, self._waiting_ns = self._waiting_ns, 0
+        if not amount_ns:
+            return {}
+        return shared(amount_ns, self._explaining(amount_ns)) if self._weights.current() else {_NOBODY_KNOWN: amount_ns}
+
+    def _explaining(self, amount_ns: int) -> Mapping[tuple[Cause, str], int]:
+        """The last charges, and those before them where the last are too few for such a loss."""
+        latest = self._weights.current()
+        if sum(latest.values()) >= amount_ns:
+            return latest
+        return {key: latest.get(key, 0) + self._older.get(key, 0) for key in latest.keys() | self._older.keys()}
+
+
+Chains = dict[ThreadState, dict[Waker, ChainRow]]
+"""What was done meanwhile, by the state of the step threads that slept and by who woke them; cumulative."""
+
+_Did = tuple[Waker, ThreadState]
+
+
+class _Wakers:
+    """What those did who ended the sleeps in one state."""
+
+    def __init__(self) -> None:
+        self._rows: dict[Waker, ChainRow] = {}
+        self._growth: Growth[_Did | None] = Growth()
+        self._weights: Weights[_Did | None] = Weights()
+
+    def see(self, rows: dict[Waker, ChainRow], now_ns: int) -> None:
+        grown: dict[_Did | None, int] = {}
+        if rows != self._rows:
+            did: dict[_Did | None, int] = {None: sum(row.abstained_ns for row in rows.values())}
+            for waker, row in rows.items():
+                did |= {(waker, state): row.states_ns[state] for state in ThreadState if row.states_ns[state]}
+            grown = self._growth.since(did)
+        self._rows = rows
+        self._weights.see(grown, now_ns)
+
+    @property
+    def is_at_rest(self) -> bool:
+        """Nothing is remembered that could be forgotten."""
+        return not self._weights.current()
+
+    def share(self, lost_ns: int) -> dict[_Did | None, int]:
+        """By who they are and what they did; None for what is not known."""
+        return shared(lost_ns, self._weights.current() or {None: 1})
+
+
+class Loss:
+    """Of one process. label: makes labels of the names of its culprits."""
+
+    def __init__(self, label: Label) -> None:
+        self._label = label
+        self._lost: dict[tuple[Cause, str], int] = {}
+        self._given: Mapping[tuple[Cause, str], int] | None = None  # a copy, until something is booked
+        self._blame = {victim: _Blame() for victim in Victim}
+        self._wakers: dict[ThreadState, _Wakers] = {}  # of CHAINED, once somebody has ended such a sleep
+        self._disk_users: Weights[str] = Weights()
+
+    def update(
+        self,
+        exposed: Exposed,
+        stalled_ns: Mapping[ThreadState, int],
+        chains: Chains,
+        charges: Mapping[BlameKey, int],
+        now_ns: int,
+        *,
+        disks: Mapping[str, int] = _NOTHING,
+        is_blame_read: bool = True,
+    ) -> None:
+        """Book what was lost since the last time.
+
+        charges: what was added to the blame; nothing, unless is_blame_read. disks: nanoseconds that threads of the process slept
+        for disks, by the names of those who used them, NOBODY for the process itself.
+        """
+        self._see_disks(disks, now_ns)
+        self._see(chains, charges, now_ns, is_blame_read=is_blame_read)
+        runnable_ns, of_wakers_ns = exposed.runnable_ns, 0
+        self._book(Cause.CPU_QUOTA, exposed.throttled_ns)
+        for state, lost_ns in stalled_ns.items():
+            if state is ThreadState.RUNNABLE:
+                runnable_ns += lost_ns
+            elif state in CHAINED:
+                of_wakers_ns += self._book_chained(state, lost_ns)
+            elif state in OF_DISKS:
+                self._book_of_disks(CAUSE_OF_STATE[state], lost_ns)
+            else:
+                self._book(CAUSE_OF_STATE[state], lost_ns)
+        step, others, workers = (self._blame[victim] for victim in Victim)
+        for (cause, culprit), part_ns in step.share(runnable_ns, now_ns).items():
+            self._book(cause, part_ns, culprit)
+        for (cause, culprit), part_ns in workers.share(of_wakers_ns, now_ns, others=others).items():
+            self._book(cause, part_ns, culprit)
+
+    def finish(self) -> None:
+        """The process has ended: nothing waits for its culprit any more."""
+        for blame in self._blame.values():
+            for (cause, culprit), part_ns in blame.finish().items():
+                self._book(cause, part_ns, culprit)
+
+    @property
+    def is_at_rest(self) -> bool:
+        """Whether an update() without anything new would change nothing."""
+        blames, wakers = self._blame.values(), self._wakers.values()
+        is_at_rest = all(one.is_at_rest for one in blames) and all(one.is_at_rest for one in wakers)
+        return is_at_rest and not self._disk_users.current()
+
+    def lost(self) -> Mapping[tuple[Cause, str], int]:
+        """Nanoseconds so far, by cause and culprit; the very object of the last time while nothing was booked."""
+        if self._given is None:
+            self._given = dict(self._lost)
+        return self._given
+
+    def undecided_ns(self) -> int:
+        """Lost as well, waiting for CPUs of which it is not known yet who held them."""
+        return sum(blame.waiting_ns for blame in self._blame.values())
+
+    def _see(
+        self,
+        chains: Chains,
+        charges: Mapping[BlameKey, int],
+        now_ns: int,
+        *,
+        is_blame_read: bool,
+    ) -> None:
+        by_name: dict[str, int] = {}
+        for key, charged_ns in charges.items():
+            name = culprit_name(key)
+            by_name[name] = by_name.get(name, 0) + charged_ns
+        labels = {name: self._label(name, charged_ns) if name else NOBODY for name, charged_ns in by_name.items()}
+        by_victim: dict[Victim, dict[tuple[Cause, str], int]] = {victim: {} for victim in Victim}
+        for key, charged_ns in charges.items():
+            of_victim, charged = by_victim[key.victim], (CAUSE_OF_CULPRIT[key.culprit], labels[culprit_name(key)])
+            of_victim[charged] = of_victim.get(charged, 0) + charged_ns
+        for victim, known in self._blame.items():
+            known.see(by_victim[victim], now_ns, is_read=is_blame_read)
+        for state in chains.keys() & set(CHAINED) - self._wakers.keys():
+            self._wakers[state] = _Wakers()
+        for state, wakers in self._wakers.items():
+            wakers.see(chains.get(state, {}), now_ns)
+
+    def _see_disks(self, disks: Mapping[str, int], now_ns: int) -> None:
+        labelled: dict[str, int] = {}
+        for name, slept_ns in disks.items():
+            label = self._label(name, slept_ns) if name else NOBODY
+            labelled[label] = labelled.get(label, 0) + slept_ns
+        self._disk_users.see(labelled, now_ns)
+
+    def _book_of_disks(self, cause: Cause, lost_ns: int) -> None:
+        """To those who used the disks that threads of the job slept for meanwhile."""
+        for culprit, part_ns in shared(lost_ns, self._disk_users.current() or {NOBODY: 1}).items():
+            self._book(cause, part_ns, culprit)
+
+    def _book_chained(self, state: ThreadState, lost_ns: int) -> int:
+        """A stall in which somebody was waited for; returns the part in which that one waited for a CPU itself."""
+        runnable_ns = 0
+        parts = self._wakers[state].share(lost_ns) if state in self._wakers else {None: lost_ns}
+        for did, part_ns in parts.items():
+            waker, waker_state = did or (Waker.NOBODY, ThreadState.OTHER)
+            if waker_state is ThreadState.RUNNABLE:
+                runnable_ns += part_ns
+            elif waker_state in OF_DISKS:
+                self._book_of_disks(CAUSE_OF_WAKER_STATE[waker_state], part_ns)
+            elif waker_state in CAUSE_OF_WAKER_STATE:
+                self._book(CAUSE_OF_WAKER_STATE[waker_state], part_ns)
+            elif waker is Waker.PROCESS:
+                self._book(Cause.DATALOADER, part_ns)
+            else:
+                self._book(CAUSE_OF_UNRESOLVED[state], part_ns)
+        return runnable_ns
+
+    def _book(self, cause: Cause, lost_ns: int, culprit: str = NOBODY) -> None:
+        if lost_ns:
+            self._lost[cause, culprit] = self._lost.get((cause, culprit), 0) + lost_ns
+            self._given = None

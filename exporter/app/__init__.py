@@ -1,0 +1,1 @@
+"""Wiring and process plumbing: the daemon, configuration reload, signals, systemd, logging."""

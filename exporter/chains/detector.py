@@ -1,0 +1,248 @@
+"""Is there something wrong with this process, since when, and why? One episode at a time.
+
+In: what was seen of it at every tick. Out: Transitions of its chain.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import NamedTuple
+
+from exporter.chains import summary, verdict
+from exporter.chains.chain import Cause, Chain, Change, End, Severity, Transition
+from exporter.chains.cusum import ChangeTest
+from exporter.chains.episode import Episode, Waited, hang_of
+from exporter.chains.gpu import DeviceSide
+from exporter.chains.ranks import Missing
+from exporter.chains.span import Seen, Span
+from exporter.chains.span_buffer import Past
+from exporter.chains.spending import Grown, Spending, Spent, grown
+from exporter.chains.thresholds import (
+    ALLOWANCE,
+    CHRONIC_NS,
+    CHRONIC_SHARE,
+    FADED_SHARE,
+    HANG_NS,
+    HANG_STEPS,
+    LASTING_NS,
+    STUCK_NS,
+    UNKNOWN_HANG_NS,
+    UNSTEADY_ABOVE,
+    UNSTEADY_BELOW,
+    WINDOW_NS,
+)
+from exporter.chains.verdict import Findings, Verdict
+
+
+class Asked(NamedTuple):
+    """What is asked of a process when it matters, since each is a reading of its own.
+
+    spending: so far. device_side: of its GPUs, from one moment to another of CLOCK_MONOTONIC.
+    """
+
+    spending: Callable[[], Spending]
+    device_side: Callable[[int, int], DeviceSide]
+
+
+class Watch:
+    """Of one process. new_id: makes the id of a chain."""
+
+    def __init__(self, process: int, new_id: Callable[[], str]) -> None:
+        self._process = process
+        self._new_id = new_id
+        self._past = Past()
+        self._change = ChangeTest()
+        self._episode: Episode | None = None
+        self._usually: Spent | None = None  # from when on what is spent is usual
+        self._spent: Spent | None = None  # when the alarm came
+        self.is_undecided = False
+        self.is_stuck = False
+
+    @property
+    def chain(self) -> Chain | None:
+        """The open one."""
+        return self._episode.chain if self._episode else None
+
+    @property
+    def has_rhythm(self) -> bool:
+        """Whether it is known how long its steps usually take."""
+        return self._past.has_rhythm
+
+    @property
+    def ranks(self) -> Mapping[int, int]:
+        """The one it has in each communicator, by hash."""
+        return self._past.ranks
+
+    def see(self, seen: Seen) -> None:
+        """What is known at a tick."""
+        tick = self._past.see(seen)
+        if tick is not None and self._episode is None:
+            self._try(tick)
+        is_quiet = self._episode is None and self._change.is_calm
+        self._past.learn(is_quiet=is_quiet, is_suspect=self._change.is_suspect)
+
+    def update(
+        self, waited: Waited, missing: Missing | None, asked: Asked, *, awaited_since_ns: int = 0
+    ) -> Transition | None:
+        """What follows from it. missing: this process is, in a collective. awaited_since_ns: since when others say that they wait
+        for it; 0 if nobody does.
+        """
+        seen = self._past.last
+        self.is_undecided = seen.standing.undecided_ns > ALLOWANCE * WINDOW_NS
+        self.is_stuck = self._is_stuck(seen)
+        if missing is not None and self._is_hang(missing, seen.now_ns):
+            return self._episode.hang(missing) if self._episode else self._open_hang(missing)
+        if self._episode is not None:
+            return self._follow(self._episode, waited)
+        if missing is not None and self._has_stood_still(missing.since_ns, seen):
+            return None  # it may be on its way, or never come: the next seconds tell
+        if awaited_since_ns:
+            self._change.accuse(awaited_since_ns)
+        if not self._change.is_alarm:
+            self._spent = None
+            if self._usually is None and self.has_rhythm:
+                self._usually = Spent(seen, asked.spending())
+            return self._complain(waited)
+        self._spent = self._spent or Spent(seen, asked.spending())
+        return self._suspect(waited, asked)
+
+    def span(self, like: Span) -> Span:
+        """Between the same two moments, as far as this process is known."""
+        return Span(self._past.since(like.then.now_ns), self._past.since(like.now.now_ns))
+
+    def end(self, now_ns: int) -> Transition | None:
+        """The process has ended."""
+        return None if self._episode is None else self._close(self._episode.resolve(now_ns, End.JOB_ENDED))
+
+    # ---- is it slower?
+
+    def _try(self, tick: Span) -> None:
+        """Whether this tick makes a change more likely."""
+        self._change.see(tick.late_ns, tick.wall_ns, tick.now.now_ns, spread=self._past.usual.spread)
+
+    def _suspect(self, waited: Waited, asked: Asked) -> Transition | None:
+        """It is slower: is that going on, and why?"""
+        past = self._past
+        recent, span = past.recent(), Span(past.since(self._change.began_ns), past.last)
+        if recent.late_share < past.allowed:
+            if recent.late_share < FADED_SHARE * span.late_share:
+                self._change.reset()
+            return None
+        if max(span.late_ns, self._change.lost_ns) < LASTING_NS:
+            return None
+        span = Span(past.begin(span.then, past.last.now_ns), past.last)
+        found = verdict.find(span, past.usual, waited(span))
+        reason = verdict.judge(found)
+        if reason is not None and reason.cause is Cause.NOT_HOST:
+            if not recent.steps or not self._is_steady(span):
+                return None  # a pause that goes on, or is over, or a fault that begins: slow steps are as slow in every tick
+            side = asked.device_side(span.then.now_ns, span.now.now_ns)
+            reason = verdict.by_gpu(reason, found, self._grown(asked.spending()), side)
+        if reason is None and verdict.is_another_phase(found):
+            reason = verdict.of_own_doing(found, self._grown(asked.spending()))
+            if reason is not None and not verdict.is_evident(found):
+                return None  # other calls than before, and those are what takes longer: no other phase
+        if reason is None:
+            # While none ends, nobody knows yet what the open step is made of, and what is lost in it may not be booked yet.
+            if verdict.is_another_phase(found) and not found.lost and past.tick.steps:
+                past.usual.forget()
+                self._usually = None
+                self._change.reset()
+            return None
+        return self._open(span, found, reason)
+
+    def _is_steady(self, span: Span) -> bool:
+        """Whether it is as slow now, and was so in the later half of it, as it was on the whole."""
+        middle = self._past.since(span.then.now_ns + span.wall_ns // 2)
+        parts = (self._past.tick, Span(middle, span.now))
+        return all(UNSTEADY_BELOW <= part.late_share / span.late_share <= UNSTEADY_ABOVE for part in parts)
+
+    def _grown(self, spending: Spending) -> Grown:
+        """Since the alarm."""
+        assert self._spent is not None  # noqa: S101 - there was an alarm
+        return grown(self._usually, self._spent, Spent(self._past.last, spending))
+
+    def _complain(self, waited: Waited) -> Transition | None:
+        """It was never better, and that is the host's doing. Who makes no call, nor a step, may have nothing to do."""
+        span = self._past.long
+        if span.now.now_ns - span.then.now_ns < CHRONIC_NS or not (span.calls or span.steps):
+            return None
+        if span.lost_of_all_ns() < CHRONIC_SHARE * span.wall_ns:
+            return None
+        found = verdict.find(span, self._past.usual, waited(span), is_chronic=True)
+        reason = verdict.judge(found)
+        if reason is None or found.lost.get(reason.cause, 0.0) < CHRONIC_SHARE:
+            return None
+        return self._open(span, found, reason, is_chronic=True)
+
+    # ---- does it come at all?
+
+    def _is_stuck(self, seen: Seen) -> bool:
+        """Whether no step has ended for two ticks, in a job that makes many: what threads do is booked when they go on."""
+        if not self.has_rhythm or not (self._change.is_alarm or self._episode is not None):
+            return False
+        before = self._past.since(seen.now_ns - STUCK_NS)
+        return before.standing.steps == seen.standing.steps and self._past.pace_ns * 2 < STUCK_NS
+
+    def _has_stood_still(self, since_ns: int, seen: Seen) -> bool:
+        """For two usual steps or more."""
+        is_long = self.has_rhythm and seen.now_ns - since_ns > 2 * self._past.pace_ns
+        return is_long and self._past.since(since_ns).standing.steps == seen.standing.steps
+
+    def _is_hang(self, missing: Missing, now_ns: int) -> bool:
+        for_ns = now_ns - missing.since_ns
+        if not self.has_rhythm:
+            return for_ns >= UNKNOWN_HANG_NS
+        return for_ns >= max(HANG_NS, HANG_STEPS * self._past.pace_ns)
+
+    # ---- the chain
+
+    def _open_hang(self, missing: Missing) -> Transition:
+        chain = hang_of(self._new_id(), self._past, missing, opened_ns=self._past.last.now_ns)
+        self._episode = Episode(self._past, chain, self._past.since(missing.since_ns))
+        return Transition(Change.OPENED, chain)
+
+    def _open(self, span: Span, found: Findings, reason: Verdict, *, is_chronic: bool = False) -> Transition:
+        lost_share = summary.lost_share(found, reason.cause)
+        severity = verdict.severity_of(reason.cause, lost_share, reason.contribution)
+        chain = Chain(
+            id=self._new_id(),
+            process=self._process,
+            cause=reason.cause,
+            effect=reason.effect,
+            severity=min(severity, Severity.MEDIUM) if is_chronic else severity,
+            began_ns=span.then.now_ns,
+            opened_ns=span.now.now_ns,
+            updated_ns=span.now.now_ns,
+            slowdown=summary.slowdown(found),
+            usual_step_ns=round(self._past.usual.step_ns),
+            lost_share=lost_share,
+            contribution=reason.contribution,
+            shares=reason.shares,
+            culprits=reason.culprits or summary.culprits(span, reason.cause),
+            peer=reason.peer,
+            detail=reason.detail,
+            is_chronic=is_chronic,
+            lost_ns=summary.lost_ns(span, reason.cause),
+        )
+        self._episode = Episode(self._past, chain, span.then)
+        return Transition(Change.OPENED, chain)
+
+    def _follow(self, episode: Episode, waited: Waited) -> Transition | None:
+        """The open chain, or one that comes over it, which is counted from its own begin."""
+        overtaken_ns = episode.overtaken_at(waited)
+        if overtaken_ns is not None:
+            transition = self._close(episode.resolve(overtaken_ns, End.RECOVERED))
+            for tick in self._past.ticks(overtaken_ns):
+                self._try(tick)
+            return transition
+        told = episode.follow(waited)
+        return self._close(told) if told is not None and told.change is Change.RESOLVED else told
+
+    def _close(self, resolved: Transition) -> Transition:
+        self._episode = self._usually = None
+        self._change.reset()
+        self._past.begin_anew()
+        if resolved.chain.end is End.NEW_NORMAL:
+            self._past.usual.forget()
+        return resolved

@@ -1,0 +1,176 @@
+"""What was seen of a process until now: as much as a verdict needs, and what is usual of it.
+
+In: Seen, one at a tick. Out: Spans of it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from itertools import pairwise
+
+from exporter.chains import change_point
+from exporter.chains.baseline import Usual
+from exporter.chains.span import Seen, Span
+from exporter.chains.thresholds import (
+    ALLOWANCE,
+    CHRONIC_NS,
+    JUDGED_MAX_NS,
+    JUDGED_MOMENTS,
+    JUDGED_NS,
+    LASTING_NS,
+    NOT_HOST_STEPS,
+    SPREADS_ALLOWED,
+    WINDOW_NS,
+    WINDOWS_KEPT,
+)
+
+
+class Past:
+    """Of one process. Nothing may be asked of it before something was seen, but its ranks."""
+
+    def __init__(self) -> None:
+        self.usual = Usual()
+        # Lists, since a node may have a thousand processes that rest, and an empty deque takes 0.7 KiB.
+        self._seen: list[Seen] = []
+        self._marks: list[Seen] = []  # one a second, the last CHRONIC_NS
+        self._learning: Seen | None = None  # where the window begins of which the usual is made
+        self._withheld: list[Span] = []  # windows that may be the begin of an episode
+
+    # ---- what is added
+
+    def see(self, seen: Seen) -> Span | None:
+        """What is known at a tick. Returns the time since the last one, where it is known what that should have been like."""
+        tick = None
+        if self._seen:
+            seen = seen._replace(late_ns=self._seen[-1].late_ns)
+            if self.usual.is_known:
+                excess_ns = self._excess_ns(Span(self._seen[-1], seen))
+                seen = seen._replace(late_ns=seen.late_ns + excess_ns)
+                tick = Span(self._seen[-1], seen)
+        self._keep(seen)
+        if not self._marks or seen.now_ns - self._marks[-1].now_ns >= WINDOW_NS:
+            if len(self._marks) > 1 and self._marks[-2].standing.calls == seen.standing.calls:
+                del self._marks[-1]  # of a rest its begin and its end are enough
+            self._marks.append(seen)
+        while len(self._marks) > 2 and seen.now_ns - self._marks[1].now_ns >= CHRONIC_NS:
+            del self._marks[0]
+        return tick
+
+    def learn(self, *, is_quiet: bool, is_suspect: bool) -> None:
+        """What is usual, while nothing is wrong: of a second at the least, and a step where there are steps, else some calls: a
+        rest says nothing of work. Of seconds that are suspect it has to turn out first that they were nothing, or slowness that
+        comes gradually would itself become usual.
+        """
+        if not is_quiet:
+            self._learning = None
+            self._withheld.clear()
+            return
+        seen = self.last
+        self._learning = self._learning or seen
+        window = Span(self._learning, seen)
+        if window.wall_ns >= WINDOW_NS and (window.steps or (window.calls and not seen.standing.step_began_ns)):
+            self._withheld = [*self._withheld[1 - WINDOWS_KEPT :], window]
+            self._learning = seen
+        while self._withheld and not is_suspect:
+            self.usual.see(self._withheld.pop(0))
+
+    def begin_anew(self) -> None:
+        """What was before is no reason to complain of what comes."""
+        self._marks.clear()
+        self._marks.append(self.last)
+
+    def _keep(self, seen: Seen) -> None:
+        """As much as a verdict needs, and of that only so many moments: steps may take minutes."""
+        judged_ns = max(JUDGED_NS, min(4 * NOT_HOST_STEPS * self.pace_ns, JUDGED_MAX_NS))
+        if len(self._seen) > 1:
+            last, before = self._seen[-1], self._seen[-2]
+            # Of a rest its begin and its end are enough.
+            is_rest = before[1:3] == last[1:3] == seen[1:3]
+            if is_rest or seen.now_ns - before.now_ns < judged_ns / JUDGED_MOMENTS:
+                self._seen.pop()
+        self._seen.append(seen)
+        while len(self._seen) > 2 and seen.now_ns - self._seen[1].now_ns >= judged_ns:
+            del self._seen[0]
+
+    def _excess_ns(self, tick: Span) -> float:
+        """Lost against the usual."""
+        slower = tick.slower(self.usual.step_ns) if self.usual.step_ns else None
+        if slower is not None:
+            return slower * tick.wall_ns
+        return tick.lost_of_all_ns() - self.usual.lost_of_all * tick.wall_ns
+
+    # ---- what it is like
+
+    @property
+    def has_rhythm(self) -> bool:
+        """Whether it is known how long its steps usually take."""
+        return self.usual.is_known and self.usual.step_ns > 0
+
+    @property
+    def pace_ns(self) -> int:
+        """A usual step; 0 without a rhythm."""
+        return round(self.usual.step_ns) if self.has_rhythm else 0
+
+    @property
+    def allowed(self) -> float:
+        """Part of the time that may be lost without a word."""
+        return max(ALLOWANCE, SPREADS_ALLOWED * self.usual.spread)
+
+    @property
+    def ranks(self) -> dict[int, int]:
+        """The one it has in each communicator, by hash."""
+        return {number: one.rank for number, one in self._seen[-1].collectives.items()} if self._seen else {}
+
+    # ---- moments and spans
+
+    @property
+    def last(self) -> Seen:
+        """Now."""
+        return self._seen[-1]
+
+    @property
+    def first(self) -> Seen:
+        """As far back as is known."""
+        return self._seen[0]
+
+    @property
+    def tick(self) -> Span:
+        """The last one."""
+        return Span(self._seen[-2], self._seen[-1])
+
+    @property
+    def long(self) -> Span:
+        """Half a minute, where it has been watched for so long and was not told of meanwhile."""
+        return Span(self._marks[0], self.last)
+
+    def since(self, began_ns: int) -> Seen:
+        """The latest moment not after this one, or the first that is known; within a rest this one itself."""
+        later = self._seen[-1]
+        for seen in reversed(self._seen):
+            if seen.now_ns <= began_ns:
+                return _at(began_ns, seen, later) if seen.standing == later.standing else seen
+            later = seen
+        return later
+
+    def recent(self, least_ns: int = WINDOW_NS) -> Span:
+        """So long, and two steps at the least."""
+        return Span(self.since(self.last.now_ns - max(least_ns, 2 * self.pace_ns)), self.last)
+
+    def begin(self, earliest: Seen, latest_ns: int) -> Seen:
+        """The likeliest begin of what is lost up to now, which is enough to be told. Between these two, but for whole steps:
+        half of a step loses nothing, or all of it.
+        """
+        latest_ns = min(latest_ns, self.last.now_ns - max(2 * self.pace_ns, 1))
+        later = [one for one in self._seen if earliest.now_ns < one.now_ns <= latest_ns]
+        return change_point.begin([earliest, *later], self.last, LASTING_NS)
+
+    def ticks(self, began_ns: int) -> Iterator[Span]:
+        """All since then."""
+        for then, now in pairwise(one for one in self._seen if one.now_ns >= began_ns):
+            yield Span(then, now)
+
+
+def _at(now_ns: int, before: Seen, after: Seen) -> Seen:
+    """Within a rest, between two moments."""
+    part = (now_ns - before.now_ns) / max(after.now_ns - before.now_ns, 1)
+    return before._replace(now_ns=now_ns, late_ns=before.late_ns + part * (after.late_ns - before.late_ns))

@@ -1,0 +1,44 @@
+"""What a chain says in numbers of a span, once it has a cause."""
+
+from __future__ import annotations
+
+from exporter.accounting.culprits import NOBODY
+from exporter.chains.chain import Cause
+from exporter.chains.span import Span
+from exporter.chains.verdict import OF_THE_HOST, Findings
+
+_KEPT_CULPRITS = 5
+_LEAST_SHARE = 0.2  # of a cause's time, that others must have for them to be called culprits
+
+
+def lost_share(found: Findings, cause: Cause) -> float:
+    """Of the feeding timeline: what the host lost, or, where that is not the reason, what steps took longer."""
+    of_the_host = cause in OF_THE_HOST
+    return min(max(found.lost_of_all if of_the_host else found.total, 0.0), 1.0)
+
+
+def slowdown(found: Findings) -> float | None:
+    """1.0 for twice as long."""
+    if found.slower is None or found.slower >= 1.0:
+        return None
+    return max(1.0 / (1.0 - found.slower) - 1.0, 0.0)
+
+
+def lost_ns(span: Span, cause: Cause) -> int:
+    """To this cause, the usual included."""
+    of = OF_THE_HOST.get(cause)
+    return sum(ns for (lost_to, _), ns in span.lost_ns().items() if lost_to is of)
+
+
+def culprits(span: Span, cause: Cause) -> tuple[tuple[str, float], ...]:
+    """Of the time of this cause in a span, largest first; none where nearly all of it is nobody's, or the job's own doing."""
+    of = OF_THE_HOST.get(cause)
+    charged: dict[str, int] = {}
+    for (lost_to, culprit), ns in span.lost_ns().items():
+        if lost_to is of:
+            charged[culprit] = charged.get(culprit, 0) + ns
+    whole = sum(charged.values())
+    if charged.pop(NOBODY, 0) > whole * (1 - _LEAST_SHARE):
+        return ()
+    largest = sorted(charged.items(), key=lambda item: -item[1])[:_KEPT_CULPRITS]
+    return tuple((culprit, ns / whole) for culprit, ns in largest)

@@ -1,0 +1,1 @@
+"""Would `run` work on this machine, and what is missing?"""

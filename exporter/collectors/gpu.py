@@ -1,0 +1,187 @@
+"""What holds a GPU back itself: its clocks, its heat, its memory, its links, its errors; and who has its memory?
+
+In: what is known of each GPU, as a sampler keeps it; nothing here asks the driver. Out: totals of the machine, and memory by
+traced process. A GPU whose last sample is old has no gauges but `up`, and keeps its counters. Cost of a scrape: 0.1 ms a GPU.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Final, Protocol
+
+from exporter import catalog
+from exporter.catalog import Metric
+from exporter.gpu.model import Facts, GpuProcess, Known, Memory, Sample, Trouble
+from exporter.model import Identity, label_value
+from exporter.series.host_totals import OTHER, PlaceBooks, PlaceTotals, TracedProcess
+from exporter.totals import Series
+from exporter.units import NANOSECONDS
+
+STALE_NS: Final = 5 * NANOSECONDS
+MAX_PLACES: Final = 512
+"""Ranks whose memory is told apart at a time."""
+MAX_XID: Final = 172
+"""Where NVIDIA's catalogue of XID errors, which begins with 1, ended when this was written."""
+
+WATCHED_XIDS: Final = (48, 64, 74, 79, 95, 119, 120, 140)
+"""Those that alerts/device.rules.yaml watches for: told from 0 on, so that the first one is seen as one more."""
+
+_PER_MILLI: Final = 1_000_000  # milliwatts and millijoules to billionths
+_PER_CENT: Final = NANOSECONDS // 100
+
+Value = tuple[Metric, tuple[str, ...], int | None]
+"""A metric, its labels behind `gpu`, and a value; None where it is not told."""
+
+
+class Devices(Protocol):
+    """exporter.gpu.sampler.Sampler."""
+
+    def known(self) -> Sequence[Known]:
+        """Of every GPU, as last sampled."""
+        ...
+
+    def troubles(self) -> Mapping[tuple[str, Trouble], int]:
+        """By GPU and kind."""
+        ...
+
+
+class Device:
+    """A HostCollector. with_processes: whether the driver's process ids are the exporter's. ttl_ns: see PlaceBooks."""
+
+    def __init__(self, machine: Identity, devices: Devices, ttl_ns: int, *, with_processes: bool) -> None:
+        self._machine = machine
+        self._devices = devices
+        self._with_processes = with_processes
+        self._books = PlaceBooks(ttl_ns, MAX_PLACES)
+
+    @property
+    def resets(self) -> int:
+        """See HostCollector."""
+        return self._books.resets
+
+    def collect(self, now_ns: int, traced: Sequence[TracedProcess]) -> PlaceTotals:
+        """See HostCollector."""
+        self._books.begin(now_ns)
+        identities = {one.tgid: one.identity for one in traced if one.tgid}
+        for known in self._devices.known():
+            gpu, sample = known.facts.gpu, known.sample
+            self._count(known)
+            is_fresh = sample is not None and now_ns - known.sampled_ns <= STALE_NS
+            self._level(catalog.gpu.UP, gpu, (), int(is_fresh))
+            if sample is None or not is_fresh:
+                continue
+            for metric, labels, value in gauges_of(known.facts, sample):
+                if value is not None:
+                    self._level(metric, gpu, labels, value)
+            for mig, processes in _by_instance(sample):
+                if self._with_processes and processes is not None:
+                    self._add_processes(gpu, mig, processes, identities)
+        for (gpu, trouble), times in self._devices.troubles().items():
+            self._books.count("sampler", self._machine, Series(catalog.gpu.ERRORS, (gpu, trouble.value)), times)
+        return self._books.totals()
+
+    def _count(self, known: Known) -> None:
+        """Those of the driver again and again while it does not answer: whoever is not heard of would begin anew."""
+        gpu, source = known.facts.gpu, known.facts.uuid
+        for reason, booked_ns in known.throttled_ns.items():
+            series = Series(catalog.gpu.THROTTLED, (gpu, reason))
+            self._books.count(source, self._machine, series, booked_ns)
+        watched = dict.fromkeys(WATCHED_XIDS, 0) if known.sample else {}
+        for number, times in (watched | {**known.xids}).items():
+            series = Series(catalog.gpu.XID_ERRORS, (gpu, xid_label(number)))
+            self._books.count((source, number), self._machine, series, times)
+        for metric, labels, value in counts_of(known.sample) if known.sample else ():
+            if value is not None:
+                self._books.count(source, self._machine, Series(metric, (gpu, *labels)), value)
+
+    def _level(self, metric: Metric, gpu: str, labels: tuple[str, ...], value: int) -> None:
+        self._books.level(self._machine, Series(metric, (gpu, *labels)), value)
+
+    def _add_processes(
+        self, gpu: str, mig: str, processes: Iterable[GpuProcess], identities: Mapping[int, Identity]
+    ) -> None:
+        untraced = 0
+        for one in processes:
+            identity = identities.get(one.tgid)
+            if identity is None:
+                untraced += one.used_bytes or 0
+            elif one.used_bytes is not None:
+                self._books.level(identity, Series(catalog.gpu.PROCESS_MEMORY, (gpu, mig)), one.used_bytes)
+        self._level(catalog.gpu.UNTRACED_MEMORY, gpu, (mig,), untraced)
+
+
+def xid_label(number: int) -> str:
+    """The number in decimal; `other` for one that NVIDIA does not document."""
+    return str(number) if 1 <= number <= MAX_XID else OTHER
+
+
+def gauges_of(facts: Facts, sample: Sample) -> Iterator[Value]:
+    """Everything that goes up and down, and what the GPU is."""
+    yield catalog.gpu.INFO, _info("", facts, facts.uuid, facts.model), 1
+    for one in sample.instances:
+        yield catalog.gpu.INFO, _info(one.mig, facts, one.uuid, one.model), 1
+    yield catalog.gpu.CLOCK, ("sm",), sample.sm_clock_hz
+    yield catalog.gpu.CLOCK, ("memory",), sample.memory_clock_hz
+    yield catalog.gpu.CLOCK_MAX, ("sm",), facts.sm_clock_max_hz
+    yield catalog.gpu.CLOCK_MAX, ("memory",), facts.memory_clock_max_hz
+    yield catalog.gpu.POWER, (), _times(_PER_MILLI, sample.power_mw)
+    yield catalog.gpu.POWER_LIMIT, (), _times(_PER_MILLI, sample.power_limit_mw)
+    yield catalog.gpu.TEMPERATURE, ("gpu",), sample.celsius
+    yield catalog.gpu.TEMPERATURE, ("memory",), sample.memory_celsius or None  # 0: it has no sensor there
+    yield catalog.gpu.TEMPERATURE_SLOWDOWN, (), facts.slowdown_celsius
+    yield catalog.gpu.UTILIZATION, ("gpu",), _times(_PER_CENT, sample.utilization_percent)
+    yield catalog.gpu.UTILIZATION, ("memory",), _times(_PER_CENT, sample.memory_utilization_percent)
+    yield from _memory_of("", sample.memory)
+    for one in sample.instances:
+        yield from _memory_of(one.mig, one.memory)
+    yield catalog.gpu.REMAPPED_ROWS, ("corrected",), sample.corrected_rows
+    yield catalog.gpu.REMAPPED_ROWS, ("uncorrected",), sample.uncorrected_rows
+    yield catalog.gpu.RETIRED_PAGES, ("corrected",), sample.corrected_pages
+    yield catalog.gpu.RETIRED_PAGES, ("uncorrected",), sample.uncorrected_pages
+    yield catalog.gpu.REPAIR, ("pending",), sample.is_repair_pending
+    yield catalog.gpu.REPAIR, ("failed",), sample.has_repair_failed
+    yield catalog.gpu.LINK_GENERATION, ("current",), sample.link_generation
+    yield catalog.gpu.LINK_GENERATION, ("max",), facts.link_generation_max
+    yield catalog.gpu.LINK_WIDTH, ("current",), sample.link_width
+    yield catalog.gpu.LINK_WIDTH, ("max",), facts.link_width_max
+    yield catalog.gpu.PCIE_THROUGHPUT, ("received",), sample.pcie_received_bytes_per_second
+    yield catalog.gpu.PCIE_THROUGHPUT, ("sent",), sample.pcie_sent_bytes_per_second
+    yield catalog.gpu.MIG, (), sample.is_mig
+
+
+def counts_of(sample: Sample) -> Iterator[Value]:
+    """What the driver counts; it begins anew when it is loaded, and some of it when the GPU is reset."""
+    yield catalog.gpu.ENERGY, (), _times(_PER_MILLI, sample.energy_mj)
+    yield catalog.gpu.ECC_ERRORS, ("corrected",), sample.corrected_errors
+    yield catalog.gpu.ECC_ERRORS, ("uncorrected",), sample.uncorrected_errors
+    yield catalog.gpu.PCIE_BYTES, ("received",), sample.pcie_received_bytes
+    yield catalog.gpu.PCIE_BYTES, ("sent",), sample.pcie_sent_bytes
+    yield catalog.gpu.PCIE_REPLAYS, (), sample.pcie_replays
+    yield catalog.gpu.NVLINK_BYTES, ("received",), sample.nvlink_received_bytes
+    yield catalog.gpu.NVLINK_BYTES, ("sent",), sample.nvlink_sent_bytes
+    yield catalog.gpu.NVLINK_ERRORS, ("replay",), sample.nvlink_replays
+    yield catalog.gpu.NVLINK_ERRORS, ("recovery",), sample.nvlink_recoveries
+    yield catalog.gpu.NVLINK_ERRORS, ("crc",), sample.nvlink_crc_errors
+
+
+def _info(mig: str, facts: Facts, uuid: str, model: str) -> tuple[str, ...]:
+    return tuple(map(label_value, (mig, uuid, model, facts.pci_bus_id, facts.driver_version)))
+
+
+def _memory_of(mig: str, memory: Memory | None) -> Iterator[Value]:
+    if memory is not None:
+        yield catalog.gpu.MEMORY, (mig, "used"), memory.used_bytes
+        yield catalog.gpu.MEMORY, (mig, "free"), memory.free_bytes
+        yield catalog.gpu.MEMORY, (mig, "reserved"), memory.reserved_bytes
+
+
+def _by_instance(sample: Sample) -> Iterator[tuple[str, tuple[GpuProcess, ...] | None]]:
+    """The instances, where there are any; else the GPU as a whole."""
+    if not sample.instances:
+        yield "", sample.processes
+    for one in sample.instances:
+        yield one.mig, one.processes
+
+
+def _times(factor: int, value: int | None) -> int | None:
+    return None if value is None else value * factor

@@ -1,0 +1,151 @@
+"""What did each process do in a span? Windows in, one after the other; a ProcessSum each out.
+
+Nothing of a window is kept but what is added up, and the last few: a day of them does not fit into little memory.
+"""
+
+from __future__ import annotations
+
+from collections import Counter, deque
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+
+from exporter.explain.selection import Selection
+from exporter.history.run import Seen
+from exporter.history.window import NO_STEPS, Member, OperationTime, Window
+from exporter.totals import Counts, HistogramTotal
+from exporter.units import NANOSECONDS, upper_edge_seconds
+
+STOLEN_STATES = ("runnable", "throttled")
+"""Ready to run, and without a CPU."""
+
+ON_CPU_STATES = ("on_cpu", "reclaim")
+WAITING_FOR_GPU = "gpu_wait"
+
+LATEST = 3
+
+
+@dataclass(slots=True)
+class ProcessSum:
+    """One process. covered_ns: the length of its windows together. latest: the last of them, oldest first."""
+
+    run: int
+    number: int
+    member: Member
+    began_unix_ns: int
+    ended_unix_ns: int = 0
+    covered_ns: int = 0
+    steps: HistogramTotal = NO_STEPS
+    lost_ns: Counter[str] = field(default_factory=Counter)
+    culprits_ns: Counter[tuple[str, str]] = field(default_factory=Counter)
+    states_ns: Counter[str] = field(default_factory=Counter)
+    voluntary: int = 0
+    involuntary: int = 0
+    operations: dict[tuple[str, str], OperationTime] = field(default_factory=dict)
+    latest: deque[Window] = field(default_factory=lambda: deque(maxlen=LATEST))
+
+    def add(self, window: Window, *, with_operations: bool) -> None:
+        """One more."""
+        self.member = window.member
+        self.ended_unix_ns = window.ended_unix_ns
+        self.covered_ns += window.duration_ns
+        self.steps = self.steps.plus(window.steps)
+        self.lost_ns.update(window.lost_ns)
+        self.culprits_ns.update({(cause, culprit): ns for cause, culprit, ns in window.culprits_ns})
+        self.states_ns.update(window.states_ns)
+        self.voluntary += window.switches.voluntary
+        self.involuntary += window.switches.involuntary
+        self.latest.append(window)
+        for one in window.operations if with_operations else ():
+            known = self.operations.get((one.api, one.name))
+            self.operations[one.api, one.name] = one if known is None else _plus(known, one)
+
+    @property
+    def step_ns(self) -> float | None:
+        """The mean; None without steps."""
+        return mean_ns(self.steps)
+
+    @property
+    def lost_share(self) -> float:
+        """Of the time."""
+        return sum(self.lost_ns.values()) / self.covered_ns if self.covered_ns else 0.0
+
+    @property
+    def stolen_ns(self) -> int:
+        """Ready to run, and without a CPU."""
+        return sum(self.states_ns[state] for state in STOLEN_STATES)
+
+    @property
+    def off_cpu_ns(self) -> int:
+        """Neither on a CPU nor waiting for the GPU, which may be done either way."""
+        return sum(ns for state, ns in self.states_ns.items() if state not in (*ON_CPU_STATES, WAITING_FOR_GPU))
+
+    def since(self, unix_ns: int) -> tuple[float, HistogramTotal, float]:
+        """Of the latest windows that began then or later: how long they are, steps, and the part of the time that was lost."""
+        windows = [window for window in self.latest if window.began_unix_ns >= unix_ns]
+        covered_ns = sum(window.duration_ns for window in windows)
+        steps = NO_STEPS
+        for window in windows:
+            steps = steps.plus(window.steps)
+        lost_ns = sum(sum(window.lost_ns.values()) for window in windows)
+        return covered_ns, steps, lost_ns / covered_ns if covered_ns else 0.0
+
+
+def _plus(known: OperationTime, more: OperationTime) -> OperationTime:
+    return known._replace(
+        calls=known.calls + more.calls, errors=known.errors + more.errors, timed=known.timed.plus(more.timed)
+    )
+
+
+class Sums:
+    """Of all processes selected. spans: when something was recorded, whether or not a process did anything."""
+
+    def __init__(self, selection: Selection, *, with_operations: bool) -> None:
+        self._selection = selection
+        self._with_operations = with_operations
+        self._processes: dict[tuple[int, int], ProcessSum] = {}
+        self.spans: list[tuple[int, int]] = []
+
+    def add(self, seen: Iterable[Seen]) -> None:
+        """Oldest first."""
+        for run, began_unix_ns, ended_unix_ns, windows in seen:
+            if self.spans and began_unix_ns <= self.spans[-1][1] + NANOSECONDS:
+                self.spans[-1] = (self.spans[-1][0], max(ended_unix_ns, self.spans[-1][1]))
+            else:
+                self.spans.append((began_unix_ns, ended_unix_ns))
+            for window in windows:
+                if self._selection.matches(window.member.identity, window.member.pid):
+                    self._add(run, window)
+
+    def _add(self, run: int, window: Window) -> None:
+        known = self._processes.get((run, window.process))
+        if known is None:
+            known = ProcessSum(run, window.process, window.member, window.began_unix_ns)
+            self._processes[run, window.process] = known
+        known.add(window, with_operations=self._with_operations)
+
+    def processes(self) -> tuple[ProcessSum, ...]:
+        """By rank, then by pid."""
+        return tuple(sorted(self._processes.values(), key=_order))
+
+
+def _order(process: ProcessSum) -> tuple[str, int, str, int]:
+    identity = process.member.identity
+    number = int(identity.rank) if identity.rank.isascii() and identity.rank.isdigit() else 1 << 30
+    return identity.container, number, identity.rank, process.member.pid
+
+
+def mean_ns(total: HistogramTotal) -> float | None:
+    """None where nothing was counted."""
+    count = total.counts.total
+    return total.sum_ns / count if count else None
+
+
+def quantile_ns(counts: Counts, share: float) -> float | None:
+    """The upper edge of the bucket in which it lies, at most 9 % too long; None where nothing was counted."""
+    wanted = share * counts.total
+    found = 0
+    for slot, count in enumerate(counts.held, counts.begin):
+        found += count
+        if count and found >= wanted:
+            return upper_edge_seconds(slot) * NANOSECONDS
+    return None

@@ -1,0 +1,77 @@
+"""What did each process do? ProcessSums in, a table for people out: time, steps, and the operations that took most time."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+from exporter.explain.formatting import length, percent
+from exporter.explain.sums import ProcessSum, quantile_ns
+from exporter.history.window import OperationTime
+
+TOP = 5
+_HEAD = ("pid", "rank", "command", "steps", "step", "lost", "off CPU", "CPU stolen", "switches/s")
+_OPERATION_HEAD = ("pid", "rank", "operation", "calls", "errors", "mean", "p50", "p99")
+_LEGEND = (
+    "off CPU, CPU stolen (ready to run, without a CPU): of the threads that make calls, added up; 200 % is two of them."
+)
+
+
+def rows(processes: Sequence[ProcessSum]) -> list[str]:
+    """Lines of text."""
+    if not processes:
+        return []
+    return [
+        *_aligned([_HEAD, *(_of_process(process) for process in processes)]),
+        _LEGEND,
+        "",
+        *_aligned([_OPERATION_HEAD, *(row for process in processes for row in _of_operations(process))]),
+    ]
+
+
+def top(process: ProcessSum) -> list[OperationTime]:
+    """The operations that took most time."""
+    return sorted(process.operations.values(), key=lambda one: (-one.timed.sum_ns, -one.calls, one.name))
+
+
+def _of_process(process: ProcessSum) -> tuple[str, ...]:
+    member, covered_ns = process.member, max(process.covered_ns, 1)
+    steps = process.steps.counts.total
+    return (
+        str(member.pid or "-"),
+        member.identity.rank or "-",
+        member.comm or "-",
+        f"{steps:,}" if steps else "-",
+        length(process.step_ns) if process.step_ns else "-",
+        percent(process.lost_share),
+        percent(process.off_cpu_ns / covered_ns),
+        percent(process.stolen_ns / covered_ns),
+        f"{(process.voluntary + process.involuntary) * 1e9 / covered_ns:,.0f}",
+    )
+
+
+def _of_operations(process: ProcessSum) -> Iterable[tuple[str, ...]]:
+    for one in top(process)[:TOP]:
+        count = one.timed.counts.total
+        quantiles = [quantile_ns(one.timed.counts, share) for share in (0.5, 0.99)]
+        yield (
+            str(process.member.pid or "-"),
+            process.member.identity.rank or "-",
+            one.name,
+            f"{one.calls:,}",
+            f"{one.errors:,}" if one.errors else "-",
+            length(one.timed.sum_ns / count) if count else "-",
+            *(length(quantile) if quantile else "-" for quantile in quantiles),
+        )
+
+
+def _aligned(table: Sequence[Sequence[str]]) -> list[str]:
+    """Columns of numbers stand at the right, which are all but names."""
+    widths = [max(len(row[column]) for row in table) for column in range(len(table[0]))]
+    is_text = [column in ("command", "operation") for column in table[0]]
+    return [
+        "  ".join(
+            cell.ljust(width) if left else cell.rjust(width)
+            for cell, width, left in zip(row, widths, is_text, strict=True)
+        ).rstrip()
+        for row in table
+    ]

@@ -1,0 +1,1 @@
+"""GPUs as devices: NVML, sampling with deadlines, clocks and throttle reasons."""

@@ -1,0 +1,128 @@
+"""The push loop of one receiver's metrics: when to push, what to count of it.
+
+In: Snapshots, when they are due. Out: requests and counts. Each receiver has a thread of its own: one that hangs delays neither
+the others nor a tick nor a scrape. Nothing is queued. What could not be delivered is in the next push, whose totals are
+cumulative or whose deltas have waited; a retry ends when that push is due.
+"""
+
+from __future__ import annotations
+
+import random
+import threading
+import time
+from collections.abc import Callable
+from functools import partial
+from types import ModuleType
+
+from exporter import catalog
+from exporter.config.otlp import Receiver
+from exporter.model import Snapshot
+from exporter.output.otlp import json_body, points
+from exporter.output.otlp.deltas import Deltas
+from exporter.output.otlp.points import DataPoint, Form, Origin
+from exporter.output.otlp.post import Poster
+from exporter.output.otlp.response import Outcome, Verdict
+from exporter.output.otlp.retry import Sender, packed, send
+from exporter.output.own_metrics import OwnMetrics
+
+
+def probe(receiver: Receiver) -> Verdict:
+    """What the receiver says to a request without a point, which it has to take. Raises BadInput like Poster."""
+    body_module = _body_module(receiver.protocol)
+    body = body_module.encode([], 0, Origin("", ""), Form(is_delta=False, with_explicit_buckets=False))
+    body, headers = packed(body, receiver.compression, body_module.CONTENT_TYPE)
+    return send(Poster(receiver), body, headers, receiver.timeout_seconds, body_module)
+
+
+class Delivery:
+    """Pushes to one receiver until stop(). snapshot: gives the current numbers. Raises BadInput like Poster."""
+
+    def __init__(self, receiver: Receiver, snapshot: Callable[[], Snapshot], own: OwnMetrics, origin: Origin) -> None:
+        self._receiver = receiver
+        self._snapshot = snapshot
+        self._own = own
+        self._origin = origin
+        self._body = _body_module(receiver.protocol)
+        self._form = Form(receiver.temporality == "delta", receiver.histograms == "explicit")
+        self._deltas = Deltas() if self._form.is_delta else None
+        self._sender = Sender(receiver, self._body, own, "pushes", catalog.own.PUSHES)
+        self._thread = threading.Thread(target=self._run, name=f"push {receiver.name}", daemon=True)
+        for outcome in Outcome:
+            own.add(catalog.own.PUSHES, 0, receiver.name, outcome.value)
+        for metric in (
+            catalog.own.PUSH_ATTEMPTS,
+            catalog.own.PUSHED_POINTS,
+            catalog.own.REJECTED_POINTS,
+            catalog.own.FORGOTTEN_POINTS,
+            catalog.own.PUSHED_BYTES,
+            catalog.own.PUSH_LAST_SUCCESS,
+        ):
+            own.add(metric, 0, receiver.name)
+
+    def start(self) -> None:
+        """Begin; the first push comes somewhere in the first interval, so that a fleet does not push in step."""
+        self._thread.start()
+
+    def stop(self) -> None:
+        """Push what there is once more, within FLUSH_SECONDS. Returns at once; join() waits."""
+        self._sender.stop()
+
+    def join(self) -> None:
+        """Wait for the last push; a receiver that does not answer is left to itself."""
+        self._sender.join(self._thread)
+
+    def _run(self) -> None:
+        interval_seconds = self._receiver.interval_seconds
+        next_at = time.monotonic() + interval_seconds * random.random()  # noqa: S311 - no secret
+        while not self._sender.wait_for_stop(next_at):
+            next_at = time.monotonic() + interval_seconds
+            self._push(next_at)
+            next_at = max(next_at, self._sender.not_before)
+        if time.monotonic() >= self._sender.not_before:
+            self._push(self._sender.stop_by)
+
+    def _push(self, retry_until: float) -> None:
+        """One push, whatever comes of it. retry_until: CLOCK_MONOTONIC seconds; none begins later."""
+        started_at = time.monotonic()
+        worst = self._sender.push(partial(self._push_all, retry_until))
+        if worst is None:
+            return  # the last push is about to say the same, and more
+        self._own.add(catalog.own.PUSHES, 1, self._receiver.name, worst.outcome.value)
+        self._own.set(catalog.own.PUSH_DURATION, time.monotonic() - started_at, self._receiver.name)
+        if worst.outcome is Outcome.DELIVERED:
+            self._own.set(catalog.own.PUSH_LAST_SUCCESS, time.time(), self._receiver.name)
+
+    def _push_all(self, retry_until: float) -> Verdict:
+        """Every request of one moment; the worst of what came of them."""
+        snapshot = self._snapshot()
+        time_unix_ns = snapshot.taken_at.unix_ns
+        wanted = points.data_points(snapshot, self._own.families())
+        if self._deltas:
+            wanted = self._deltas.collect(wanted, time_unix_ns)
+            self._own.set(catalog.own.FORGOTTEN_POINTS, self._deltas.forgotten, self._receiver.name)
+        worst = Verdict(Outcome.DELIVERED)
+        for request in points.requests(wanted):
+            body: bytes = self._body.encode(request, time_unix_ns, self._origin, self._form)
+            result = self._sender.deliver(body, retry_until)
+            if result.is_taken:
+                self._took(request, min(result.rejected, len(request)))
+            worst = max(result, worst, key=lambda one: one.rank)
+            if result.may_pass:
+                break  # the others would wait for the same receiver
+        return worst
+
+    def _took(self, request: list[DataPoint], rejected_points: int) -> None:
+        name = self._receiver.name
+        self._own.add(catalog.own.PUSHED_POINTS, len(request) - rejected_points, name)
+        self._own.add(catalog.own.REJECTED_POINTS, rejected_points, name)
+        if self._deltas:
+            self._deltas.delivered(request)  # a partial success must not be sent again
+
+
+def _body_module(protocol: str) -> ModuleType:
+    """What encodes bodies and reads responses: encode(), rejected() and CONTENT_TYPE."""
+    if protocol == "http/json":
+        return json_body
+    from exporter.output.otlp import protobuf_body  # noqa: PLC0415 - 6 MiB for those who want it
+
+    return protobuf_body

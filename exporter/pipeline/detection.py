@@ -1,0 +1,215 @@
+"""Keeps the engine of chains fed, and the count of what it says.
+
+In: Tables, what the accounting knows of each process. Out: Transitions at every tick; Totals of each process.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence, Set
+from functools import partial
+from operator import attrgetter
+
+from exporter import catalog
+from exporter.accounting.progress import Standing
+from exporter.chains import verdict
+from exporter.chains.capture import Captures
+from exporter.chains.chain import Cause, Chain, Change, Effect, Severity, State, Transition, span_id
+from exporter.chains.engine import Engine, Observation, Wanted, random_id
+from exporter.chains.exit_reason import CallError, Ending
+from exporter.chains.memory import Allocations
+from exporter.chains.span import Collective
+from exporter.chains.spending import Spending
+from exporter.gpu.model import DeviceState
+from exporter.kernel import abi
+from exporter.kernel.abi import Shape
+from exporter.kernel.end_rows import LastError
+from exporter.kernel.gpu_rows import GraphRow
+from exporter.kernel.operations import OPERATIONS
+from exporter.kernel.process_rows import CommunicatorRow, ProcessRow
+from exporter.kernel.progress_rows import ProgressKey
+from exporter.kernel.tables import Tables
+from exporter.pipeline.gpu_activity import DeviceWatch
+from exporter.pipeline.spending import spending
+from exporter.totals import Series, Total, Totals, Trace
+
+MAX_INFOS = 64
+_OUT_OF_MEMORY = 2  # cudaErrorMemoryAllocation, CUDA_ERROR_OUT_OF_MEMORY
+# A rate needs a 0 to start from.
+_POSSIBLE = tuple(
+    Series(catalog.chains.CHAINS, (cause.value, effect.value, severity.name.lower()))
+    for cause, effect, severity in verdict.possible()
+)
+
+
+def _call_error(error: LastError | None) -> CallError | None:
+    return CallError(OPERATIONS[error.operation].name, error.code, error.at_ns) if error else None
+
+
+def _allocations(row: ProcessRow, failed: int) -> Allocations:
+    live_bytes = max(row.allocated_bytes - row.freed_bytes, 0)
+    sums = (row.refused_bytes, row.peak_bytes, row.live_allocations)
+    return Allocations(failed, row.allocated_bytes, live_bytes, *sums)
+
+
+def _captures(row: GraphRow | None) -> Captures:
+    return Captures(row.captures, row.captured + row.failed) if row else Captures()
+
+
+class Diagnosis:
+    """Owns the engine. standing: of one process, from the books. devices: what is known of GPUs, as it was sampled last.
+
+    new_id: of a chain.
+    """
+
+    def __init__(
+        self,
+        tables: Tables,
+        standing: Callable[[int], Standing],
+        engine: Engine | None = None,
+        devices: Callable[[], Sequence[DeviceState]] = tuple,
+        new_id: Callable[[], str] = random_id,
+    ) -> None:
+        self._tables = tables
+        self._standing = standing
+        self._devices = DeviceWatch(devices)
+        self._engine = engine or Engine(new_id, self._spending, self._devices.side)
+        self._opened: dict[int, Counter[tuple[Cause, Effect, Severity]]] = {}
+        self._escalated: dict[int, Counter[tuple[Cause, Effect, Severity]]] = {}
+        self._chains: dict[int, dict[tuple[Cause, Effect], Chain]] = {}  # the last of each kind
+
+    @property
+    def wanted(self) -> Wanted:
+        """What a verdict waits for."""
+        return self._engine.wanted
+
+    def tick(
+        self,
+        processes: Mapping[int, ProcessRow],
+        communicators: Mapping[int, Iterable[CommunicatorRow]],
+        moved: Set[int],
+        now_ns: int,
+    ) -> list[Transition]:
+        """What has happened since the last time. processes: those alive. moved: of those, in the books since then."""
+        failed = self._failed_allocations()
+        collectives = self._collectives(communicators)
+        graphs = self._tables.read_graphs()
+        self._devices.tick(processes, partial(self._kernels, graphs), now_ns)
+        capturing = {number for number, row in graphs.items() if row.open_captures}
+        news = moved | collectives.keys() | failed.keys() | capturing
+        observed = {
+            number: Observation(
+                self._standing(number),
+                collectives.get(number, {}),
+                _allocations(row, failed[number])._replace(gpu_bytes=self._devices.gpu_bytes(number)),
+                _captures(graphs.get(number)),
+            )
+            for number, row in processes.items()
+            if number in news or self._engine.is_watched(number)
+        }
+        return self._counted(self._engine.update(observed, now_ns))
+
+    def _spending(self, number: int) -> Spending:
+        return spending(self._tables, number, self._devices.link_bytes_per_second(number))
+
+    def _kernels(self, graphs: Mapping[int, GraphRow]) -> dict[int, int]:
+        feeding = self._tables.waits.feeding
+        return {
+            number: row.kernels + (graphs[number].kernels if number in graphs else 0) for number, row in feeding.items()
+        }
+
+    def end(self, processes: Collection[int], now_ns: int) -> list[Transition]:
+        """They have ended."""
+        return self._counted(self._engine.end(processes, now_ns, self._endings(processes)))
+
+    def _endings(self, processes: Collection[int]) -> dict[int, Ending]:
+        errors = self._tables.read_last_errors()
+        return {
+            key.process: Ending(
+                key.signal, key.code, bool(key.is_victim), row.at_ns, _call_error(errors.get(key.process))
+            )
+            for key, row in self._tables.read_exits().items()
+            if key.process in processes and not key.is_worker
+        }
+
+    def open_chains(self) -> list[Chain]:
+        """Of all processes, as they stand."""
+        return self._engine.open_chains()
+
+    def totals(self, of: Collection[int]) -> Totals:
+        """Of these processes."""
+        totals = {number: self._of_process(number) for number in of}
+        for chain in self._engine.open_chains()[:MAX_INFOS]:
+            if chain.process in totals:
+                culprit = chain.peer or next((name for name, _ in chain.culprits), "")
+                totals[chain.process][Series(catalog.chains.INFO, (chain.id, chain.cause.value, culprit))] = 1
+        return totals
+
+    def traces(self, of: Collection[int]) -> dict[int, dict[Series, Trace]]:
+        """Of these processes: what they lost in the last episode of each cause, be it open or over."""
+        known = {chain.id: chain for number in of for chain in self._chains.get(number, {}).values()}
+        known |= {chain.id: chain for chain in self._engine.open_chains()}  # as they are now
+        found: dict[int, dict[Series, Trace]] = {}
+        for chain in sorted(known.values(), key=attrgetter("updated_ns")):
+            if chain.process in of and chain.lost_ns:
+                trace = Trace(chain.id, span_id(chain.id), chain.lost_ns, chain.updated_ns)
+                found.setdefault(chain.process, {})[
+                    Series(catalog.sched.LOST, (verdict.OF_THE_HOST[chain.cause].value,))
+                ] = trace
+        return found
+
+    def forget(self, processes: Iterable[int]) -> None:
+        """Their last totals have been collected."""
+        for number in processes:
+            for known in (self._opened, self._escalated, self._chains):
+                known.pop(number, None)
+
+    def _of_process(self, number: int) -> dict[Series, Total]:
+        # Once something can be said of it: a node may have a thousand processes that make no steps.
+        series: dict[Series, Total] = dict.fromkeys(_POSSIBLE, 0) if self._engine.is_watched(number) else {}
+        for metric, counts in ((catalog.chains.CHAINS, self._opened), (catalog.chains.ESCALATIONS, self._escalated)):
+            for (cause, effect, severity), count in counts.get(number, Counter()).items():
+                series[Series(metric, (cause.value, effect.value, severity.name.lower()))] = count
+        cold = self._engine.cold_start(number)
+        for effect, ns in cold.cold_ns.items() if cold else ():
+            series[Series(catalog.chains.COLD_START, (effect.value,))] = ns
+        for (cause, effect), chain in self._chains.get(number, {}).items():
+            is_open = chain.state is State.OPEN
+            labels = (cause.value, effect.value)
+            series[Series(catalog.chains.ACTIVE, labels)] = int(is_open)
+            series[Series(catalog.chains.SEVERITY, labels)] = int(chain.severity) if is_open else 0
+        return series
+
+    def _counted(self, transitions: list[Transition]) -> list[Transition]:
+        for change, chain in transitions:
+            kind = (chain.cause, chain.effect, chain.severity)
+            if change is Change.OPENED:
+                self._opened.setdefault(chain.process, Counter())[kind] += 1
+            elif change is Change.ESCALATED:
+                self._escalated.setdefault(chain.process, Counter())[kind] += 1
+            kinds = self._chains.setdefault(chain.process, {})
+            for known, before in list(kinds.items()):
+                if before.id == chain.id and known != (chain.cause, chain.effect):
+                    del kinds[known]  # it is of another kind now
+            kinds[chain.cause, chain.effect] = chain
+        return transitions
+
+    def _failed_allocations(self) -> Counter[int]:
+        failed: Counter[int] = Counter()
+        for key, count in self._tables.read_errors().items():
+            if key.code == _OUT_OF_MEMORY and OPERATIONS[key.operation].shape is Shape.ALLOCATE:
+                failed[key.process] += count
+        return failed
+
+    def _collectives(self, communicators: Mapping[int, Iterable[CommunicatorRow]]) -> dict[int, dict[int, Collective]]:
+        """Process -> communicator's hash -> its place; of those whose making was seen, and that have a count of their own."""
+        progress = self._tables.read_progress() if communicators else {}
+        found: dict[int, dict[int, Collective]] = {}
+        for process, rows in communicators.items():
+            for row in rows:
+                known = progress.get(ProgressKey(process, row.ordinal))
+                if known is None or row.rank < 0 or not row.hash or row.ordinal == abi.COMMUNICATOR_OTHER:
+                    continue
+                place = Collective(row.rank, known.collectives, known.lag_ns)
+                found.setdefault(process, {})[row.hash] = place
+        return found

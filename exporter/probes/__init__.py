@@ -1,0 +1,1 @@
+"""Which library files are probed, and how often kernel launches are timed."""

@@ -1,0 +1,1 @@
+"""Reads an exporter's /metrics: fetch, parse, and rates between two scrapes."""

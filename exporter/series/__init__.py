@@ -1,0 +1,1 @@
+"""Totals by identity that never go back, and when a series ends."""

@@ -1,0 +1,220 @@
+"""The pods of this node, from the API server or the kubelet.
+
+The API server: a list in pages, then a watch that is taken up again where it ended; a version that is too old means a new list.
+The kubelet has no watch: it is asked again and again.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any, TypeVar
+from urllib.parse import urlencode
+
+from exporter.workloads.orchestrators.http_json import MAX_BODY_BYTES, Endpoint, TooLarge, Unanswered
+from exporter.workloads.orchestrators.pod_cache import MAX_PODS, Directory, Pod
+from exporter.workloads.orchestrators.pods import pod_of
+
+PAGE_PODS = 50
+PAGE_BYTES = 4 << 20  # of more than one pod
+WATCH_SECONDS = 240  # until the server ends it
+ANSWER_SECONDS = 30.0
+POLL_SECONDS = 10.0
+CPU_SHARE = 0.1  # that a server which floods us may cost
+MAX_TOKEN_CHARACTERS = 4096  # of a namespace and a name, of 63 and 253 characters, as JSON in base64
+_BREATH_SECONDS = 0.001
+_GONE = 410
+_T = TypeVar("_T")
+
+
+class VersionGone(Exception):
+    """The server does not remember the version a watch wants to go on from."""
+
+
+@dataclass(frozen=True, slots=True)
+class Bounds:
+    """Of what the API server may take: a page, a list of all its pages, a watch's first word, a line of it, all of it.
+
+    list_seconds: after them no further page is asked for.
+    """
+
+    page_seconds: float = ANSWER_SECONDS
+    list_seconds: float = 120.0
+    list_pages: int = MAX_PODS  # each a pod, at the worst
+    head_seconds: float = ANSWER_SECONDS
+    line_seconds: float = ANSWER_SECONDS
+    watch_seconds: float = WATCH_SECONDS + 30.0
+
+
+@dataclass(frozen=True, slots=True)
+class _Page:
+    """token: of the next one; "" after the last."""
+
+    pods: Mapping[str, Pod]
+    version: str
+    token: str
+
+
+class ApiServer:
+    """node: whose pods are wanted."""
+
+    permission = "list and watch of pods"
+
+    def __init__(self, endpoint: Endpoint, node: str, directory: Directory, bounds: Bounds = Bounds()) -> None:
+        self._bounds = bounds
+        self.endpoint = endpoint
+        self._node = node
+        self._directory = directory
+        self._version = ""
+
+    def round(self, stopping: threading.Event, worked: Callable[[], None]) -> None:
+        """A list, unless the last watch can be taken up; then a watch, until the server ends it."""
+        if not self._version:
+            self._list(stopping)
+            if stopping.is_set():
+                return
+            worked()
+        try:
+            self._watch(stopping, worked)
+        except VersionGone:
+            self._version = ""
+        except TooLarge:
+            self._version = ""  # else the same line would come again; a list takes larger ones
+            raise
+        except Unanswered as error:
+            if error.status == _GONE:
+                self._version = ""
+                return
+            raise
+
+    def _target(self, **parameters: str) -> str:
+        selector = {"fieldSelector": f"spec.nodeName={self._node}"} if self._node else {}
+        return f"/api/v1/pods?{urlencode({**selector, **parameters})}"
+
+    def _list(self, stopping: threading.Event) -> None:
+        """Pages that are too large are made smaller, down to a pod: a few large pods must not hide the others.
+
+        From the first page on: a token is good for the limit only that it was given for.
+        """
+        until = time.monotonic() + self._bounds.list_seconds
+        limit = PAGE_PODS
+        while True:
+            try:
+                self._list_by(limit, until, stopping)
+            except TooLarge:
+                if limit == 1:
+                    raise
+                limit //= 2
+            else:
+                return
+
+    def _list_by(self, limit: int, until: float, stopping: threading.Event) -> None:
+        pods: dict[str, Pod] = {}
+        for page in _unhurried(self._pages(limit, until), stopping):
+            pods.update(page.pods)
+            if not page.token or len(pods) >= MAX_PODS:
+                self._directory.replace(pods)
+                self._version = page.version
+                return
+
+    def _pages(self, limit: int, until: float) -> Iterator[_Page]:
+        """As many as are asked for, until one has no token. A page may be empty, and not be the last one."""
+        tokens = {""}
+        token = ""
+        for _ in range(self._bounds.list_pages):
+            if time.monotonic() > until:
+                raise Unanswered(f"the list of pods was not whole within {self._bounds.list_seconds:.3g} s")
+            page = self._page(limit, token)
+            yield page
+            token = page.token
+            if token in tokens or len(token) > MAX_TOKEN_CHARACTERS:
+                raise Unanswered("the list of pods goes on where it has been, or nowhere")
+            tokens.add(token)
+        raise Unanswered(f"the list of pods has more than {self._bounds.list_pages} pages")
+
+    def _page(self, limit: int, token: str) -> _Page:
+        target = self._target(limit=str(limit), **({"continue": token} if token else {}))
+        max_bytes = PAGE_BYTES if limit > 1 else MAX_BODY_BYTES
+        content = self.endpoint.json(target, self._bounds.page_seconds, max_bytes)
+        metadata = content.get("metadata") if isinstance(content, Mapping) else None
+        items = content.get("items") if isinstance(content, Mapping) else None
+        if not isinstance(metadata, Mapping) or not isinstance(items, list | None):
+            raise Unanswered("what was said to be a list of pods is none")
+        version, following = metadata.get("resourceVersion", ""), metadata.get("continue") or ""
+        return _Page(_pods_of(items or [], self._node), str(version), str(following))
+
+    def _watch(self, stopping: threading.Event, worked: Callable[[], None]) -> None:
+        target = self._target(
+            watch="1",
+            resourceVersion=self._version,
+            allowWatchBookmarks="true",
+            timeoutSeconds=str(WATCH_SECONDS),
+        )
+        bounds = self._bounds
+        with self.endpoint.lines(target, bounds.head_seconds, bounds.line_seconds, bounds.watch_seconds) as events:
+            worked()
+            for event in _unhurried(events, stopping):
+                if event is not None:
+                    self._obey(event)
+                    worked()
+
+    def _obey(self, event: Any) -> None:
+        kind, content = (event.get("type"), event.get("object")) if isinstance(event, Mapping) else (None, None)
+        metadata = content.get("metadata") if isinstance(content, Mapping) else None
+        if kind == "ERROR":
+            code = content.get("code") if isinstance(content, Mapping) else None
+            if code == _GONE:
+                raise VersionGone
+            status = code if isinstance(code, int) else 0
+            raise Unanswered(f"the watch of pods ended with an error: {status}", status)
+        if kind in ("ADDED", "MODIFIED", "DELETED") and (found := pod_of(content, "")):
+            uid, pod = found
+            if kind == "DELETED" or pod_of(content, self._node) is None:
+                self._directory.forget(uid)
+            else:
+                self._directory.put(uid, pod)
+        if isinstance(metadata, Mapping) and isinstance(metadata.get("resourceVersion"), str):
+            self._version = metadata["resourceVersion"]
+
+
+class Kubelet:
+    """Tells its own node's pods, all of them each time. poll_seconds: between two times."""
+
+    permission = "get of nodes/proxy"
+
+    def __init__(self, endpoint: Endpoint, directory: Directory, poll_seconds: float = POLL_SECONDS) -> None:
+        self._poll_seconds = poll_seconds
+        self.endpoint = endpoint
+        self._directory = directory
+
+    def round(self, stopping: threading.Event, worked: Callable[[], None]) -> None:
+        """One list, and a pause."""
+        self._directory.replace(self._pods())
+        worked()
+        stopping.wait(self._poll_seconds)
+
+    def _pods(self) -> dict[str, Pod]:
+        page = self.endpoint.json("/pods", ANSWER_SECONDS)
+        items = page.get("items") if isinstance(page, Mapping) else None
+        if not isinstance(items, list | None) or not isinstance(page, Mapping):
+            raise Unanswered("what was said to be a list of pods is none")
+        return _pods_of(items or [], "")
+
+
+def _pods_of(items: list[Any], node: str) -> dict[str, Pod]:
+    return dict(found for item in items if (found := pod_of(item, node)))
+
+
+def _unhurried(answers: Iterator[_T], stopping: threading.Event) -> Iterator[_T]:
+    """At most CPU_SHARE of a CPU is spent on them, until we stop; what comes faster waits with its sender."""
+    spent_until = time.thread_time()
+    for answer in answers:
+        yield answer
+        spent_seconds = time.thread_time() - spent_until
+        if spent_seconds >= _BREATH_SECONDS:
+            spent_until += spent_seconds
+            stopping.wait(spent_seconds * (1 / CPU_SHARE - 1))
+        if stopping.is_set():
+            return

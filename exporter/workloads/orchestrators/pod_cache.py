@@ -1,0 +1,83 @@
+"""Container ids and pods' uids -> Places: what an orchestrator has told so far. Written by one thread, read by another."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from exporter.workloads.container import Container
+from exporter.workloads.container_names import Place
+
+MAX_PODS = 2000  # of one node; Kubernetes recommends 110, and the largest providers allow 250
+
+
+@dataclass(frozen=True, slots=True)
+class Pod:
+    """uids: its own, and that under which a static pod runs. containers: id, of 64 digits, -> name."""
+
+    namespace: str
+    name: str
+    uids: tuple[str, ...]
+    containers: Mapping[str, str]
+
+
+@dataclass(slots=True)
+class Directory:
+    """All pods of a node.
+
+    is_worth_waiting_for: whether a container without a name will soon have one: from the beginning on, and as long as the
+    orchestrator answers.
+    """
+
+    is_worth_waiting_for: bool = True
+    _pods: dict[str, Pod] = field(default_factory=dict)
+    _by_container: dict[str, Place] = field(default_factory=dict)
+    _by_uid: dict[str, Place] = field(default_factory=dict)
+    _lock: threading.Lock = field(default_factory=threading.Lock)
+
+    def __len__(self) -> int:
+        return len(self._pods)
+
+    def place(self, container: Container) -> Place | None:
+        """By the container's id, else by its pod; None while neither has been heard of."""
+        with self._lock:
+            found = self._by_container.get(container.id) if container.id else None
+            return found or (self._by_uid.get(container.pod_uid) if container.pod_uid else None)
+
+    def replace(self, pods: Mapping[str, Pod]) -> None:
+        """These and no others. pods: by their uid; of more than MAX_PODS the first ones count."""
+        with self._lock:
+            for uid in self._pods.keys() - pods.keys():
+                self._forget(uid)
+            for uid, pod in pods.items():
+                self._put(uid, pod)
+
+    def put(self, uid: str, pod: Pod) -> None:
+        """A pod that is new or has changed."""
+        with self._lock:
+            self._put(uid, pod)
+
+    def forget(self, uid: str) -> None:
+        """A pod that is gone."""
+        with self._lock:
+            self._forget(uid)
+
+    def _put(self, uid: str, pod: Pod) -> None:
+        if uid not in self._pods and len(self._pods) >= MAX_PODS:
+            return
+        self._forget(uid)
+        self._pods[uid] = pod
+        for one in pod.uids:
+            self._by_uid[one] = Place(pod.namespace, pod.name)
+        for container, name in pod.containers.items():
+            self._by_container[container] = Place(pod.namespace, pod.name, name)
+
+    def _forget(self, uid: str) -> None:
+        pod = self._pods.pop(uid, None)
+        if pod is None:
+            return
+        for one in pod.uids:
+            self._by_uid.pop(one, None)
+        for container in pod.containers:
+            self._by_container.pop(container, None)

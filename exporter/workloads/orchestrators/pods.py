@@ -1,0 +1,59 @@
+"""A Pod, as Kubernetes' API tells it in JSON -> a Pod of ours. Pure; what is not as it should be is left out.
+
+Source: core/v1 PodList, Pod, ContainerStatus; init and ephemeral containers have lists of their own.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from exporter.workloads.orchestrators.pod_cache import Pod
+
+_NAME = re.compile(r"[a-z0-9](?:[a-z0-9.-]{0,251}[a-z0-9])?")
+_UID = re.compile(r"[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}|[0-9a-f]{32}")
+_CONTAINER_ID = re.compile(r"[a-z0-9.-]{1,32}://([0-9a-f]{64})")
+_STATUSES = ("initContainerStatuses", "containerStatuses", "ephemeralContainerStatuses")
+# Of a pod that the kubelet started from a file, the cgroup has the hash of that file, and the API server an uid of its own.
+_HASHES = ("kubernetes.io/config.mirror", "kubernetes.io/config.hash")
+_CONTAINERS_MAX = 256
+
+
+def pod_of(content: Any, node: str) -> tuple[str, Pod] | None:
+    """Its uid and itself; None for what is no pod, or one of another node. node: "" for whichever."""
+    metadata = _mapping(content, "metadata")
+    namespace, name, uid = (_text(metadata, key) for key in ("namespace", "name", "uid"))
+    if not (_NAME.fullmatch(namespace) and _NAME.fullmatch(name) and _UID.fullmatch(uid)):
+        return None
+    if node and _text(_mapping(content, "spec"), "nodeName") != node:
+        return None
+    annotations = _mapping(metadata, "annotations")
+    hashes = {text for key in _HASHES if _UID.fullmatch(text := _text(annotations, key))}
+    return uid, Pod(namespace, name, (uid, *sorted(hashes - {uid})), dict(_containers(_mapping(content, "status"))))
+
+
+def _containers(status: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
+    """Id and name; of a container that was restarted also the id of the one before, whose last numbers may be under way."""
+    told = [one for key in _STATUSES for one in _list(status, key) if isinstance(one, Mapping)]
+    for one in told[:_CONTAINERS_MAX]:
+        name = _text(one, "name")
+        before = _mapping(_mapping(one, "lastState"), "terminated")
+        for text in (_text(before, "containerID"), _text(one, "containerID")):
+            if (found := _CONTAINER_ID.fullmatch(text)) and _NAME.fullmatch(name):
+                yield found[1], name
+
+
+def _mapping(content: Any, key: str) -> Mapping[str, Any]:
+    found = content.get(key) if isinstance(content, Mapping) else None
+    return found if isinstance(found, Mapping) else {}
+
+
+def _list(content: Mapping[str, Any], key: str) -> list[Any]:
+    found = content.get(key)
+    return found if isinstance(found, list) else []
+
+
+def _text(content: Mapping[str, Any], key: str) -> str:
+    found = content.get(key)
+    return found if isinstance(found, str) else ""

@@ -1,0 +1,291 @@
+"""Which process is who? Gives each tracked process an identity, holds it back until that is known, and notices its end.
+
+In: process rows and communicators from the kernel, /proc. Out: the identity to export each process under, what changed.
+An identity is frozen when first given. A process without a rank in its environment is held back for at most HOLD_BACK_TICKS
+ticks, in which NCCL may tell it, and one whose container has no name yet for NAME_TICKS, in which an orchestrator may. What
+becomes known later is a new identity, and the caller moves the totals.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import NamedTuple, Protocol
+
+from exporter import catalog
+from exporter.errors import NotPossibleHere, ProcessGone
+from exporter.host.processes import Processes
+from exporter.host.programs import lineage, mapped_libraries, program
+from exporter.kernel.process_rows import CommunicatorRow, ProcessRow
+from exporter.model import Identity, label_value
+from exporter.totals import Series, Totals
+from exporter.units import BOOT_TICKS, NANOSECONDS
+from exporter.workloads import engine as engines
+from exporter.workloads import rank as ranks
+from exporter.workloads import slurm
+from exporter.workloads.container import Container, parse_cgroup
+from exporter.workloads.container_names import Place
+from exporter.workloads.engine import engine_by_libraries, engine_by_programs
+from exporter.workloads.identity import name_process
+from exporter.workloads.rank import Communicator, Rank, rank_from_communicators, rank_from_environment
+from exporter.workloads.slurm import SlurmJob, slurm_job
+
+HOLD_BACK_TICKS = 2
+NAME_TICKS = 20
+CALLED_AT_ONCE = 16
+LOOKED_INTO_AT_ONCE = 2
+_ENVIRONMENT_NAMES = ranks.ENVIRONMENT_NAMES | slurm.ENVIRONMENT_NAMES | engines.ENVIRONMENT_NAMES
+OTHER = "other"
+"""Rank and container of all workloads that there was no room for."""
+
+
+class Rename(NamedTuple):
+    """A process that is exported under another identity from now on."""
+
+    process: int
+    old: Identity
+
+
+@dataclass(slots=True)
+class _Member:
+    """A tracked process alive. is_met: /proc has told of it."""
+
+    row: ProcessRow
+    rank: Rank
+    container: Container
+    slurm_job: SlurmJob
+    is_met: bool = False
+    engine: str = ""
+    communicator_rank: str = ""
+    named_communicator_rank: str = ""
+    identity: Identity | None = None
+    ticks_held_back: int = 0
+    communicators: Sequence[CommunicatorRow] = ()
+    place: Place | None = None
+
+
+class Names(Protocol):
+    """What an orchestrator calls its containers."""
+
+    def place(self, container: Container) -> Place | None:
+        """None while nothing has been heard of it."""
+
+    @property
+    def is_worth_waiting_for(self) -> bool:
+        """Whether a container without a name will soon have one."""
+
+
+class Roster:
+    """The tracked processes alive, by process number.
+
+    node: value of the `node` label. max_workloads: identities at a time. names: None where no orchestrator is asked.
+    with_engines: whether anybody asks for their engines.
+    """
+
+    def __init__(
+        self,
+        processes: Processes,
+        node: str,
+        max_workloads: int,
+        names: Names | None = None,
+        *,
+        with_engines: bool = True,
+    ) -> None:
+        self._processes = processes
+        self._with_engines = with_engines
+        self._node = node
+        self._max_workloads = max_workloads
+        self._names = names
+        self._members: dict[int, _Member] = {}
+        self._admitted: set[Identity] = set()
+        self._uncalled: list[int] = []
+        self._unlooked: deque[int] = deque()
+
+    def __len__(self) -> int:
+        return len(self._members)
+
+    def __contains__(self, process: int) -> bool:
+        return process in self._members
+
+    def admit(self, rows: Mapping[int, ProcessRow]) -> None:
+        """Meet the processes not yet known; reads their /proc once."""
+        unknown = rows.keys() - self._members.keys()
+        newest = {row.tgid: number for number, row in sorted(rows.items())} if unknown else {}
+        for number in sorted(unknown):
+            row = rows[number]
+            self._members[number] = member = self._meet(row) if newest[row.tgid] == number else _stranger(row)
+            if member.is_met and self._with_engines and not member.engine:
+                self._unlooked.append(number)
+
+    def _meet(self, row: ProcessRow) -> _Member:
+        """A process out of sight, gone already, or whose tgid has another process by now, has neither rank nor container."""
+        processes, tgid = self._processes, row.tgid
+        if not tgid:
+            return _stranger(row)
+        try:
+            environment = processes.environ(tgid, _ENVIRONMENT_NAMES)
+            container = parse_cgroup(processes.cgroup(tgid))
+            if not _has_started(row, processes.start_time_ticks(tgid)):
+                return _stranger(row)
+        except (ProcessGone, NotPossibleHere):
+            return _stranger(row)
+        job = slurm_job(environment, container.slurm_job_id)
+        member = _Member(row, rank_from_environment(environment), container, job, is_met=True)
+        if self._with_engines:
+            prefix = environment.get(engines.PREFIX_NAME, "")
+            member.engine = engine_by_programs(lineage(processes, tgid), prefix)
+        return member
+
+    def _look_into_some(self) -> None:
+        """At the libraries of the next few processes whose engine no command line has told: the longest file in /proc."""
+        for _ in range(min(LOOKED_INTO_AT_ONCE, len(self._unlooked))):
+            member = self._members.get(self._unlooked.popleft())
+            if member is not None and self._is_alive(member.row):
+                tgid = member.row.tgid
+                own = program(self._processes, tgid)
+                member.engine = engine_by_libraries(own.arguments, mapped_libraries(self._processes, tgid))
+
+    def tick(self, communicators: Mapping[int, Sequence[CommunicatorRow]]) -> list[Rename]:
+        """Decide who is named now; returns those whose name has changed. Call once a tick."""
+        self._look_into_some()
+        renames = []
+        for number, member in self._members.items():
+            rows = communicators.get(number, ())
+            # A name once known is kept when the pod is gone before its last process.
+            place = (self._names.place(member.container) if self._names else None) or member.place
+            if member.identity is not None and rows == member.communicators and place == member.place:
+                continue
+            is_named = place != member.place
+            member.place = place
+            member.communicators = rows
+            known = [Communicator(row.hash, row.rank, row.ranks, row.created_ns) for row in rows if row.rank >= 0]
+            # A rank once known is kept when its communicator is destroyed.
+            member.communicator_rank = rank_from_communicators(known) or member.communicator_rank
+            if member.identity is None and member.ticks_held_back < self._patience_ticks(member):
+                member.ticks_held_back += 1
+                continue
+            if member.identity is None or is_named or member.communicator_rank != member.named_communicator_rank:
+                identity = self._named(member)
+            else:
+                identity = member.identity
+            if member.identity not in (None, identity):
+                assert member.identity is not None  # noqa: S101 - `in` does not narrow
+                renames.append(Rename(number, member.identity))
+            member.identity = identity
+        return renames
+
+    def _patience_ticks(self, member: _Member) -> int:
+        """How long it may be held back, for what may still be heard of it."""
+        has_rank = bool(member.rank.rank or member.communicator_rank)
+        lacks_name = bool(member.container.id or member.container.pod_uid) and not (
+            member.place and member.place.container
+        )
+        if lacks_name and self._names and self._names.is_worth_waiting_for:
+            return NAME_TICKS
+        return 0 if has_rank else HOLD_BACK_TICKS
+
+    def _named(self, member: _Member) -> Identity:
+        """Its identity, while there is room for one more; all that come too late share one."""
+        member.named_communicator_rank = member.communicator_rank
+        identity = name_process(
+            node=self._node,
+            rank=member.rank,
+            communicator_rank=member.communicator_rank,
+            container=member.container,
+            place=member.place,
+        )
+        if identity not in self._admitted and len(self._admitted) >= self._max_workloads:
+            return Identity(self._node, rank=OTHER, container=OTHER)
+        self._admitted.add(identity)
+        return identity
+
+    def make_room(self, kept: Iterable[Identity]) -> None:
+        """Identities that neither a process alive nor a total that is kept has are gone. kept: those with totals."""
+        self._admitted &= {*kept, *self.identities().values()}
+
+    def tgid(self, process: int) -> int:
+        """As the exporter sees it; 0 where it does not."""
+        member = self._members.get(process)
+        return member.row.tgid if member else 0
+
+    def tgids(self) -> dict[int, int]:
+        """Process number -> tgid as the exporter sees it, 0 where it does not."""
+        return {number: member.row.tgid for number, member in self._members.items()}
+
+    def identities(self) -> dict[int, Identity]:
+        """Process number -> identity, of those that are exported."""
+        return {number: member.identity for number, member in self._members.items() if member.identity is not None}
+
+    def engines(self) -> dict[int, str]:
+        """Process number -> its engine, of those that have one."""
+        return {number: member.engine for number, member in self._members.items() if member.engine}
+
+    def dismiss(self, process: int) -> Identity | None:
+        """The process has ended. Returns the identity its totals go to; None when it was never met."""
+        member = self._members.pop(process, None)
+        if member is None:
+            return None
+        return member.identity or self._named(member)
+
+    def call_roll(self) -> None:
+        """From here on gone() looks at each member once."""
+        self._uncalled = list(self._members)
+
+    def gone(self) -> list[int]:
+        """Of the next few members those whose /proc entry has ended or belongs to another process: an exit event was lost.
+
+        Few at a time: each costs three system calls, and a full node has a thousand.
+        """
+        called, self._uncalled = self._uncalled[:CALLED_AT_ONCE], self._uncalled[CALLED_AT_ONCE:]
+        known = [(number, self._members[number].row) for number in called if number in self._members]
+        return [number for number, row in known if not self._is_alive(row)]
+
+    def _is_alive(self, row: ProcessRow) -> bool:
+        if not row.tgid:
+            return True  # in no pid namespace of ours; the kernel's exit event has to do
+        try:
+            started_ticks = self._processes.start_time_ticks(row.tgid)
+        except ProcessGone:
+            return False
+        except NotPossibleHere:
+            return True
+        return _has_started(row, started_ticks)
+
+    def workload_info(self) -> Totals:
+        """gpustall_workload_info of every member but those that there was no room for."""
+        return {
+            number: {Series(catalog.workload.INFO, _info_labels(member)): 1}
+            for number, member in self._members.items()
+            if member.identity is None or member.identity.rank != OTHER
+        }
+
+
+def _stranger(row: ProcessRow) -> _Member:
+    """A process of which nothing can be read."""
+    return _Member(row, Rank(), Container(), SlurmJob())
+
+
+def _has_started(row: ProcessRow, at_ticks: int) -> bool:
+    """Whether a process that /proc shows is this one: it tells starts to a hundredth of a second, rounded."""
+    return abs(at_ticks - row.start_ns * BOOT_TICKS // NANOSECONDS) <= 1
+
+
+def _info_labels(member: _Member) -> tuple[str, ...]:
+    """In the order of catalog.workload.INFO.labels."""
+    values = (
+        str(member.row.tgid or ""),
+        member.row.comm.decode("utf-8", "replace"),
+        member.rank.local_rank,
+        member.rank.world_size,
+        member.rank.run_id,
+        member.slurm_job.id,
+        member.slurm_job.name,
+        member.slurm_job.partition,
+        member.slurm_job.account,
+        member.container.pod_uid,
+        member.container.id,
+        member.container.runtime,
+        member.container.unit,
+    )
+    return tuple(label_value(value) for value in values)

@@ -1,0 +1,195 @@
+"""naming: closed sets of labels, and names of other programs, which are anything."""
+
+from __future__ import annotations
+
+import pytest
+
+from exporter.accounting.culprits import (
+    CAUSE_OF_CULPRIT,
+    CAUSE_OF_STATE,
+    CAUSE_OF_UNRESOLVED,
+    CAUSE_OF_WAKER_STATE,
+    NOBODY,
+    STATE_LABEL,
+    Cause,
+    Culprits,
+    culprit_name,
+    program_name,
+)
+from exporter.kernel.abi import Culprit, ThreadState, Victim
+from exporter.kernel.thread_rows import BlameKey
+
+MUCH_NS = 10_000_000
+
+
+def blamed(comm: bytes = b"stress", culprit: Culprit = Culprit.TASK) -> BlameKey:
+    """Who held a CPU."""
+    return BlameKey(1, Victim.STEP, culprit, 666, 7, comm)
+
+
+class TestStates:
+    """One label for each."""
+
+    def test_labels_are_the_sixteen_of_the_design(self) -> None:
+        """In the order of the header."""
+        assert list(STATE_LABEL.values()) == [
+            "on_cpu",
+            "reclaim",
+            "gpu_wait",
+            "runnable",
+            "throttled",
+            "io",
+            "memory",
+            "fault",
+            "lock",
+            "pipe",
+            "socket",
+            "poll",
+            "sleep",
+            "child",
+            "stopped",
+            "other",
+        ]
+
+    @pytest.mark.parametrize(
+        ("state", "cause"),
+        [
+            ("THROTTLED", "cpu_quota"),
+            ("IO", "block_io"),
+            ("MEMORY", "memory_reclaim"),
+            ("RECLAIM", "memory_reclaim"),
+            ("FAULT", "major_fault"),
+            ("LOCK", "lock"),
+            ("SOCKET", "network"),
+            ("STOPPED", "paused"),
+            ("PIPE", "other"),
+            ("POLL", "other"),
+            ("SLEEP", "other"),
+            ("CHILD", "other"),
+            ("OTHER", "other"),
+        ],
+    )
+    def test_state_has_a_cause(self, state: str, cause: str) -> None:
+        """Where nothing more is known."""
+        assert CAUSE_OF_STATE[ThreadState[state]].value == cause
+
+    def test_waker_that_waits_for_a_pipe_is_the_dataloader(self) -> None:
+        """Because a worker stands behind it."""
+        found = {state for state, cause in CAUSE_OF_WAKER_STATE.items() if cause is Cause.DATALOADER}
+
+        assert found == {ThreadState.PIPE}
+
+    def test_waker_that_computed_or_slept_explains_only_who_it_is(self) -> None:
+        """On a lock, in poll, for a time-out, for a child, for the GPU; waiting for a CPU is told by who held it."""
+        assert {state.name for state in ThreadState if state not in CAUSE_OF_WAKER_STATE} == {
+            "ON_CPU",
+            "GPU_WAIT",
+            "RUNNABLE",
+            "LOCK",
+            "POLL",
+            "SLEEP",
+            "CHILD",
+            "OTHER",
+        }
+
+    def test_pipe_without_a_known_waker_is_the_dataloader(self) -> None:
+        """The other sleeps keep their own cause."""
+        assert CAUSE_OF_UNRESOLVED[ThreadState.PIPE] is Cause.DATALOADER
+        assert CAUSE_OF_UNRESOLVED[ThreadState.SOCKET] is Cause.NETWORK
+
+    def test_every_state_and_culprit_has_a_cause(self) -> None:
+        """No table has a hole."""
+        assert set(CAUSE_OF_STATE) == set(CAUSE_OF_UNRESOLVED) == set(ThreadState)
+        assert {culprit.name: CAUSE_OF_CULPRIT[culprit].value for culprit in Culprit} == {
+            "TASK": "cpu_contention",
+            "OWN": "cpu_oversubscribed",
+            "IDLE": "wakeup_latency",
+            "IRQ": "irq",
+            "UNKNOWN": "unknown",
+            "OUTSIDE": "cpu_contention",
+            "HYPERVISOR": "cpu_contention",
+        }
+
+
+class TestProgramName:
+    """A comm is up to 16 bytes of anybody's choice."""
+
+    @pytest.mark.parametrize(
+        ("comm", "name"),
+        [
+            (b"stress-ng", "stress-ng"),
+            (b"", "other"),
+            (b"kworker/u8:6-ev", "kworker"),
+            (b"ksoftirqd/0", "ksoftirqd"),
+            (b"/init", "/init"),
+            (b"a\nb", "a\ufffdb"),
+            (b"\xff\xfe", "\ufffd\ufffd"),
+            ("käse".encode(), "käse"),
+        ],
+    )
+    def test_name_is_printable(self, comm: bytes, name: str) -> None:
+        """Whatever the program calls itself."""
+        assert program_name(comm) == name
+
+
+class TestCulpritName:
+    """Whom a wait is charged to."""
+
+    def test_programs_have_a_name(self) -> None:
+        """Others, and the job's own."""
+        assert {culprit_name(blamed(b"stress", one)) for one in (Culprit.TASK, Culprit.OWN)} == {"stress"}
+
+    def test_who_is_not_of_the_pod_is_outside(self) -> None:
+        """Its name is kept from us."""
+        assert culprit_name(blamed(b"", Culprit.OUTSIDE)) == "outside"
+
+    def test_who_runs_the_machine_has_a_name(self) -> None:
+        """Which needs no admission: there is one of him."""
+        name = culprit_name(blamed(b"", Culprit.HYPERVISOR))
+
+        assert (name, Culprits().label("owner", name, 1)) == ("hypervisor", "hypervisor")
+
+    def test_nobody_is_named_for_what_no_program_did(self) -> None:
+        """Interrupts, idle CPUs, what is not known."""
+        found = {culprit_name(blamed(b"swapper", one)) for one in (Culprit.IDLE, Culprit.IRQ, Culprit.UNKNOWN)}
+
+        assert found == {NOBODY}
+
+
+class TestCulprits:
+    """At most sixteen for one owner."""
+
+    @pytest.fixture
+    def culprits(self) -> Culprits:
+        """Rank 0 has sixteen: its room is full."""
+        made = Culprits()
+        for number in range(16):
+            made.label("rank 0", f"hog{number}", MUCH_NS)
+        return made
+
+    def test_seventeenth_is_other_and_the_first_stays(self, culprits: Culprits) -> None:
+        """No series stops in favour of a new one."""
+        assert culprits.label("rank 0", "hog16", MUCH_NS) == "other"
+        assert culprits.label("rank 0", "hog0", 1) == "hog0"
+
+    def test_outside_needs_no_room(self, culprits: Culprits) -> None:
+        """Nor 10 ms."""
+        assert culprits.label("rank 0", "outside", 1) == "outside"
+
+    def test_owners_do_not_share_their_room(self, culprits: Culprits) -> None:
+        """Sixteen each."""
+        assert culprits.label("rank 1", "late", MUCH_NS) == "late"
+
+    def test_name_that_did_little_is_not_admitted(self) -> None:
+        """Below 10 ms in a tick; as soon as it does more it is, and it stays."""
+        culprits = Culprits()
+        found = [culprits.label("rank 0", "kworker", charged_ns) for charged_ns in (9_999_999, 10_000_000, 1)]
+
+        assert found == ["other", "kworker", "kworker"]
+
+    def test_owner_that_has_not_asked_for_longest_is_forgotten(self, culprits: Culprits) -> None:
+        """1,000 are remembered."""
+        for number in range(1, 1_001):
+            culprits.label(f"rank {number}", "stress", MUCH_NS)
+
+        assert culprits.label("rank 0", "late", MUCH_NS) == "late"

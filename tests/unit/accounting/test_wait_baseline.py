@@ -1,0 +1,42 @@
+"""baseline: what a clean wait takes."""
+
+from __future__ import annotations
+
+from exporter.accounting.wait_baseline import Baseline
+
+
+class TestBaseline:
+    """A mean."""
+
+    def test_five_are_enough(self) -> None:
+        """Four are not."""
+        baseline = Baseline()
+        baseline.see(4, 400)
+        before = baseline.is_known
+        baseline.see(1, 100)
+
+        assert (before, baseline.is_known) == (False, True)
+
+    def test_expectation_is_the_mean_times_the_number(self) -> None:
+        """10 waits of 100 on average."""
+        baseline = Baseline()
+        baseline.see(5, 300)
+        baseline.see(5, 700)
+
+        assert baseline.expected_ns(3) == 300
+
+    def test_expectation_is_rounded_once(self) -> None:
+        """A mean of 3.33, three times."""
+        baseline = Baseline()
+        baseline.see(6, 20)
+
+        assert baseline.expected_ns(3) == 10
+
+    def test_new_phase_replaces_the_old_one(self) -> None:
+        """2,000 waits of 100, then 2,000 of 900: the mean is above 890."""
+        baseline = Baseline()
+        for wait_ns in (100, 900):
+            for _ in range(200):
+                baseline.see(10, 10 * wait_ns)
+
+        assert 890 < baseline.expected_ns(1) <= 900

@@ -1,0 +1,62 @@
+"""devices: what is told of a GPU to whoever looks for causes."""
+
+from __future__ import annotations
+
+import pytest
+
+from exporter.gpu.model import DeviceState, GpuProcess, Instance, Memory, Sample, link_bytes_per_second, states_of
+from tests.support.gpus import known
+
+
+class TestLink:
+    """What PCIe can carry one way."""
+
+    @pytest.mark.parametrize(
+        ("generation", "width", "gigabytes"),
+        [(1, 16, 4.0), (3, 16, 15.754), (4, 16, 31.508), (5, 16, 63.015), (5, 8, 31.508), (6, 16, 121.0)],
+    )
+    def test_it_is_that_of_the_specification(self, generation: int, width: int, gigabytes: float) -> None:
+        """Encoding taken off, headers of packets not."""
+        assert link_bytes_per_second(generation, width) == pytest.approx(gigabytes * 1e9, rel=1e-4)
+
+    @pytest.mark.parametrize(("generation", "width"), [(None, 16), (5, None), (9, 16), (0, 0)])
+    def test_link_that_is_not_told_is_unknown(self, generation: int | None, width: int | None) -> None:
+        """0, never a guess."""
+        assert link_bytes_per_second(generation, width) == 0
+
+
+class TestStates:
+    """DeviceState."""
+
+    def test_gpu_is_told_whole(self) -> None:
+        """Its number, what holds it down, and who is on it."""
+        sample = Sample(
+            link_generation=3,
+            link_width=8,
+            memory=Memory(total_bytes=100, used_bytes=30, free_bytes=60, reserved_bytes=10),
+            processes=(GpuProcess(4242, 30),),
+        )
+        told = states_of(known(sample, throttled_ns={"power": 7}))
+
+        assert told == (DeviceState("0", "", {"power": 7}, 8e9 * 128 / 130, 100, {4242: 30}),)
+
+    def test_instances_follow_their_gpu(self) -> None:
+        """Each with its own memory and processes; the clocks and the link are one."""
+        inside = (GpuProcess(5, 4),)
+        instance = Instance("7", "MIG-1", "1g", Memory(total_bytes=10, used_bytes=4, free_bytes=6), inside)
+        sample = Sample(memory=Memory(100, 4, 96), is_mig=True, instances=(instance,), processes=inside)
+        whole, part = states_of(known(sample, throttled_ns={"power": 7}))
+
+        assert (whole.mig, whole.memory_total_bytes, whole.process_bytes) == ("", 100, {5: 4})
+        assert (part.mig, part.memory_total_bytes, part.process_bytes) == ("7", 10, {5: 4})
+        assert part.throttled_ns == whole.throttled_ns
+
+    def test_what_is_not_told_is_0(self) -> None:
+        """A process of which the driver does not say how much it has is there even so."""
+        (told,) = states_of(known(Sample(processes=(GpuProcess(5, None),))))
+
+        assert told == DeviceState("0", "", {}, 0.0, 0, {5: 0})
+
+    def test_gpu_without_a_sample_is_not_told(self) -> None:
+        """There is nothing to say of it."""
+        assert states_of(known(None)) == ()

@@ -1,0 +1,563 @@
+"""surroundings.device: GPUs are sampled in turn; what hangs, is lost or comes anew costs its own metrics and nobody's time.
+
+A hang is a call that waits for an event: it ends when the test says so.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+import time
+from collections.abc import Callable, Iterator, Mapping
+from pathlib import Path
+
+import pytest
+
+from exporter.errors import ExporterError, NotPossibleHere
+from exporter.gpu.model import Sample, Trouble
+from exporter.gpu.sampler import Pace, Sampler
+from tests.support import asking_nvml as there
+from tests.support.gpus import (
+    PATIENCE_SECONDS,
+    Child,
+    Clock,
+    FakeDriver,
+    FakeGpu,
+    Held,
+    facts,
+    failure,
+    with_driver,
+)
+from tests.support.standin_gpu import built
+
+SECOND = 1_000_000_000
+EAGER = Pace(first_retry_seconds=0.0, last_retry_seconds=0.0, absent_seconds=0.0)
+"""What failed is tried again in the next round."""
+NO_DRIVER = NotPossibleHere("there is no libnvidia-ml.so.1")
+
+
+@pytest.fixture
+def held() -> Iterator[Held]:
+    """What calls wait for that hang; they are let go in the end."""
+    what = Held()
+    yield what
+    what.let_go()
+
+
+_made: list[Sampler] = []
+
+
+@pytest.fixture(autouse=True)
+def _without_threads() -> Iterator[None]:
+    """Nothing of a test goes on after it."""
+    yield
+    while _made:
+        _made.pop().stop()
+
+
+def sampler_of(driver: FakeDriver, clock: Clock | None = None, pace: Pace = EAGER) -> Sampler:
+    """For which time goes by only where the test, or a call that hangs, says so."""
+    clock = clock or Clock()
+    _made.append(Sampler(driver, pace, clock, clock.wait))
+    return _made[-1]
+
+
+def gpus(count: int) -> list[FakeGpu]:
+    """With nothing to say."""
+    return [FakeGpu(facts(index)) for index in range(count)]
+
+
+def rounds(sampler: Sampler, until: Callable[[], object]) -> None:
+    """As many as it takes."""
+    deadline = time.monotonic() + PATIENCE_SECONDS
+    while not until():
+        assert time.monotonic() < deadline, "it has not come to that"
+        sampler.round()
+
+
+class TestSamples:
+    """What is known after a round."""
+
+    def test_every_gpu_is_sampled(self) -> None:
+        """In the order of their numbers, with the time at which each answered."""
+        first, second = gpus(2)
+        second.answers = [Sample(power_mw=23)]
+        sampler = sampler_of(FakeDriver([first, second]))
+        sampler.round()
+
+        assert [known.facts.gpu for known in sampler.known()] == ["0", "1"]
+        assert [known.sample for known in sampler.known()] == [Sample(reasons=0), Sample(power_mw=23)]
+        assert [known.sampled_ns for known in sampler.known()] == [100 * SECOND] * 2
+
+    def test_handles_are_kept(self) -> None:
+        """A GPU is opened once."""
+        driver = FakeDriver([*gpus(1)])
+        sampler = sampler_of(driver)
+        for _ in range(3):
+            sampler.round()
+
+        assert driver.calls == {"open": 1, "gpu 0": 1}
+
+    def test_throttling_is_booked_from_sample_to_sample(self) -> None:
+        """Not over a gap in which nobody looked."""
+        clock, (gpu,) = Clock(), gpus(1)
+        gpu.answers = [Sample(reasons=0x4)]
+        sampler = sampler_of(FakeDriver([gpu]), clock)
+        for seconds in (0, 1, 60, 1):
+            clock.pass_seconds(seconds)
+            sampler.round()
+
+        assert sampler.known()[0].throttled_ns["power"] == 2 * SECOND
+
+    @pytest.mark.parametrize("answer", [failure(Trouble.LOST), failure(Trouble.DRIVER), failure(Trouble.RELOADED)])
+    def test_throttling_is_not_booked_over_a_sample_that_failed(self, answer: Exception) -> None:
+        """Whatever the reason, and of a driver that was loaded anew for any of its GPUs."""
+        clock, (failing, other) = Clock(), gpus(2)
+        failing.answers = [Sample(reasons=0x4), answer, Sample(reasons=0x4)]
+        other.answers = [Sample(reasons=0x4)]
+        sampler = sampler_of(FakeDriver([failing, other]), clock)
+        for _ in range(4):
+            sampler.round()
+            clock.pass_seconds(1)
+        booked = [known.throttled_ns["power"] for known in sampler.known()]
+
+        assert booked[0] == SECOND
+        assert booked[1] == (SECOND if answer.trouble is Trouble.RELOADED else 3 * SECOND)
+
+    def test_throttling_is_not_booked_over_a_call_that_hung(self, held: Held) -> None:
+        """Though it was over soon."""
+        clock, (gpu,) = Clock(held), gpus(1)
+        gpu.answers = [Sample(reasons=0x4)]
+        sampler = sampler_of(FakeDriver([gpu]), clock)
+        sampler.round()
+        gpu.held = held
+        sampler.round()
+        held.let_go()
+        rounds(sampler, lambda: sampler.known()[0].sampled_ns > 100 * SECOND)
+
+        assert sampler.known()[0].throttled_ns["power"] == 0
+
+    def test_others_are_booked_while_one_begins_to_hang(self, held: Held) -> None:
+        """The round takes a second longer."""
+        clock, (stuck, other) = Clock(held), gpus(2)
+        other.answers = [Sample(reasons=0x4)]
+        sampler = sampler_of(FakeDriver([stuck, other]), clock)
+        sampler.round()
+        stuck.held = held
+        clock.pass_seconds(1)
+        sampler.round()
+
+        assert sampler.known()[1].throttled_ns["power"] == 2 * SECOND
+
+    def test_states_are_those_of_the_samples(self) -> None:
+        """For whoever looks for causes."""
+        sampler = sampler_of(FakeDriver([*gpus(2)]))
+        sampler.round()
+
+        assert [state.gpu for state in sampler.states()] == ["0", "1"]
+
+    def test_xids_are_counted_by_number(self) -> None:
+        """Since the GPU was first seen."""
+        (gpu,) = gpus(1)
+        sampler = sampler_of(FakeDriver([gpu]))
+        for numbers in ([94], [], [94, 31]):
+            gpu.xids = numbers
+            sampler.round()
+
+        assert sampler.known()[0].xids == {94: 2, 31: 1}
+
+    def test_before_the_first_round_nothing_is_known(self) -> None:
+        """And nobody waits."""
+        sampler = Sampler(FakeDriver([*gpus(1)]))
+
+        assert (sampler.known(), sampler.states(), sampler.troubles()) == ((), (), {})
+
+
+class TestAbsence:
+    """No driver, or none yet."""
+
+    def test_it_is_said_once_and_quietly(self, caplog: pytest.LogCaptureFixture) -> None:
+        """Most machines without one will never have one."""
+        caplog.set_level(logging.DEBUG)
+        sampler = sampler_of(FakeDriver([], [NO_DRIVER, NO_DRIVER]))
+        sampler.round()
+        sampler.round()
+
+        assert [record.levelname for record in caplog.records] == ["DEBUG"]
+        assert (sampler.known(), sampler.troubles()) == ((), {})
+        assert sampler.absence == "there is no libnvidia-ml.so.1"
+
+    def test_driver_that_comes_later_is_found(self) -> None:
+        """It may be installed by a pod."""
+        sampler = sampler_of(FakeDriver([*gpus(1)], [NO_DRIVER]))
+        sampler.round()
+        sampler.round()
+
+        assert (len(sampler.known()), sampler.absence) == (1, "")
+
+    def test_it_is_looked_for_now_and_then(self) -> None:
+        """Twice in a minute, not in every round."""
+        clock, driver = Clock(), FakeDriver([], [NO_DRIVER] * 3)
+        sampler = sampler_of(driver, clock, Pace())
+        for _ in range(61):
+            sampler.round()
+            clock.pass_seconds(1)
+
+        assert driver.calls["open"] == 3
+
+
+class TestHangs:
+    """Calls that do not return."""
+
+    def test_gpu_that_hangs_costs_the_others_nothing(self, held: Held) -> None:
+        """Its call is abandoned, and counted once."""
+        stuck, other = gpus(2)
+        stuck.held = held
+        sampler = sampler_of(FakeDriver([stuck, other]), Clock(held))
+        for _ in range(3):
+            sampler.round()
+
+        assert [known.sample for known in sampler.known()] == [None, Sample(reasons=0)]
+        assert sampler.troubles() == {("0", Trouble.TIMEOUT): 1}
+
+    def test_it_counts_as_hung_until_the_call_returns(self, held: Held) -> None:
+        """It is not asked before, and told of again after."""
+        (gpu,) = gpus(1)
+        sampler = sampler_of(FakeDriver([gpu]), Clock(held))
+        sampler.round()
+        gpu.held, gpu.answers = held, [Sample(power_mw=23)]
+        sampler.round()
+        sampler.round()
+        assert sampler.known()[0].sample == Sample(reasons=0)
+        held.let_go()
+        rounds(sampler, lambda: sampler.known()[0].sample == Sample(power_mw=23))
+
+        assert sampler.troubles() == {("0", Trouble.TIMEOUT): 1}
+
+    def test_hung_gpu_keeps_what_was_known(self, held: Held) -> None:
+        """With the time of the last good sample, by which it is stale."""
+        clock, (gpu,) = Clock(held), gpus(1)
+        sampler = sampler_of(FakeDriver([gpu]), clock)
+        sampler.round()
+        gpu.held = held
+        clock.pass_seconds(60)
+        sampler.round()
+
+        assert sampler.known()[0].sampled_ns == 100 * SECOND
+        assert sampler.states()[0].gpu == "0"
+
+    def test_all_hang_and_no_more_threads_than_gpus_are_left(self, held: Held) -> None:
+        """However many rounds there are."""
+        stuck = gpus(3)
+        for one in stuck:
+            one.held = held
+        sampler = sampler_of(FakeDriver([*stuck]), Clock(held))
+        before = threading.active_count()
+        for _ in range(5):
+            sampler.round()
+
+        assert sampler.troubles() == {(str(index), Trouble.TIMEOUT): 1 for index in range(3)}
+        assert threading.active_count() - before <= 3 + 1  # and the helper that is left
+
+    def test_driver_that_hangs_when_it_is_opened_is_left_alone(self, held: Held) -> None:
+        """Until that returns; then it is opened anew."""
+        driver = FakeDriver([*gpus(1)], held=held)
+        sampler = sampler_of(driver, Clock(held))
+        sampler.round()
+        sampler.round()
+        assert (driver.calls["open"], sampler.troubles()) == (1, {("", Trouble.TIMEOUT): 1})
+        held.let_go()
+        rounds(sampler, sampler.known)
+
+        assert driver.calls["open"] == 2
+
+    def test_one_line_says_which_call_it_was(self, held: Held, caplog: pytest.LogCaptureFixture) -> None:
+        """And one that it is over."""
+        caplog.set_level(logging.INFO)
+        (gpu,) = gpus(1)
+        gpu.held = held
+        sampler = sampler_of(FakeDriver([gpu]), Clock(held))
+        sampler.round()
+        sampler.round()
+        held.let_go()
+        rounds(sampler, lambda: sampler.known()[0].sample)
+
+        assert [record.getMessage() for record in caplog.records] == [
+            "device: GPU 0 is not told of: nvmlDeviceGetUUID has not returned for 1 s; it is not asked again before that",
+            "device: GPU 0 is told of again",
+        ]
+
+    def test_stop_waits_for_no_call(self, held: Held) -> None:
+        """Not even for its deadline."""
+        (gpu,) = gpus(1)
+        gpu.held = held
+        sampler = Sampler(FakeDriver([gpu]), Pace(call_seconds=PATIENCE_SECONDS))
+        sampler.start()
+        while not held.waiting:
+            time.sleep(0.001)
+        began_at = time.monotonic()
+        sampler.stop()
+
+        assert time.monotonic() - began_at < 2
+        assert sampler._thread is not None
+        assert not sampler._thread.is_alive()
+
+
+class TestLosses:
+    """GPUs that fall off the bus, and drivers that go."""
+
+    def test_lost_gpu_costs_the_others_nothing(self) -> None:
+        """It is counted, and keeps what was known."""
+        lost, other = gpus(2)
+        lost.answers = [Sample(power_mw=1), failure(Trouble.LOST)]
+        sampler = sampler_of(FakeDriver([lost, other]))
+        for _ in range(3):
+            sampler.round()
+
+        assert [known.sample for known in sampler.known()] == [Sample(power_mw=1), Sample(reasons=0)]
+        assert sampler.troubles() == {("0", Trouble.LOST): 2}
+
+    def test_gpu_that_cannot_be_opened_is_known_by_its_number(self) -> None:
+        """So that it can be missed."""
+        sampler = sampler_of(FakeDriver([failure(Trouble.LOST), *gpus(1)]))
+        sampler.round()
+
+        assert [(known.facts.gpu, known.sample is None) for known in sampler.known()] == [("0", True), ("0", False)]
+
+    def test_gpu_that_was_lost_is_opened_anew(self) -> None:
+        """Its old handle is given back."""
+        (gpu,) = gpus(1)
+        gpu.answers = [failure(Trouble.RECONFIGURED), Sample(power_mw=1)]
+        driver = FakeDriver([gpu])
+        sampler = sampler_of(driver)
+        sampler.round()
+        sampler.round()
+
+        assert (driver.calls["gpu 0"], gpu.times_closed) == (2, 1)
+        assert sampler.known()[0].sample == Sample(power_mw=1)
+
+    def test_it_is_tried_less_and_less_often(self) -> None:
+        """After 1, 2, 4, 8, 16 and 32 seconds, then once in a minute."""
+        clock, driver = Clock(), FakeDriver([failure(Trouble.LOST)])
+        sampler = sampler_of(driver, clock, Pace())
+        tried: list[int] = []
+        for second in range(200):
+            before = driver.calls["gpu 0"]
+            sampler.round()
+            tried += [second] * (driver.calls["gpu 0"] - before)
+            clock.pass_seconds(1)
+
+        assert tried == [0, 1, 3, 7, 15, 31, 63, 123, 183]
+
+    def test_it_is_tried_for_ever(self) -> None:
+        """A day of it is no more than an hour."""
+        clock, driver = Clock(), FakeDriver([failure(Trouble.LOST)])
+        sampler = sampler_of(driver, clock, Pace())
+        for _ in range(1_500):
+            sampler.round()
+            clock.pass_seconds(60)
+
+        assert driver.calls["gpu 0"] == 1_500
+
+    def test_one_line_says_so(self, caplog: pytest.LogCaptureFixture) -> None:
+        """Not one in each round; another when it is back."""
+        caplog.set_level(logging.INFO)
+        (gpu,) = gpus(1)
+        gpu.answers = [*([failure(Trouble.LOST)] * 3), Sample()]
+        sampler = sampler_of(FakeDriver([gpu]))
+        for _ in range(5):
+            sampler.round()
+
+        assert [record.getMessage() for record in caplog.records] == [
+            "device: GPU 0 is not told of: nvmlDeviceGetUUID: lost",
+            "device: GPU 0 is told of again",
+        ]
+
+    def test_xids_of_a_sample_that_failed_count(self) -> None:
+        """The last word of a GPU that is lost."""
+        (gpu,) = gpus(1)
+        gpu.answers, gpu.xids = [failure(Trouble.LOST)], [79]
+        sampler = sampler_of(FakeDriver([gpu]))
+        sampler.round()
+
+        assert sampler.known()[0].xids == {79: 1}
+
+    def test_driver_that_was_loaded_anew_is_opened_anew(self) -> None:
+        """And every GPU of it; what was booked stays."""
+        clock, (first, second) = Clock(), gpus(2)
+        first.answers = [Sample(reasons=0x4), Sample(reasons=0x4), failure(Trouble.RELOADED), Sample(power_mw=1)]
+        driver = FakeDriver([first, second])
+        sampler = sampler_of(driver, clock)
+        for _ in range(4):
+            sampler.round()
+            clock.pass_seconds(1)
+
+        assert driver.calls == {"open": 2, "close": 1, "gpu 0": 2, "gpu 1": 2}
+        assert sampler.known()[0].throttled_ns["power"] == SECOND
+        assert sampler.troubles() == {("0", Trouble.RELOADED): 1}
+
+    def test_driver_that_is_gone_is_no_absent_one(self) -> None:
+        """Where there are GPUs of it, that is an error, and they are known even so."""
+        (gpu,) = gpus(1)
+        gpu.answers = [Sample(), failure(Trouble.RELOADED), Sample()]
+        driver = FakeDriver([gpu])
+        sampler = sampler_of(driver)
+        sampler.round()
+        driver.refusals = [NO_DRIVER]
+        sampler.round()
+        sampler.round()
+
+        assert sampler.troubles() == {("0", Trouble.RELOADED): 1, ("", Trouble.RELOADED): 1}
+        assert len(sampler.known()) == 1
+
+    def test_gpu_that_the_driver_counts_no_more_is_not_forgotten(self) -> None:
+        """It is not asked, and stays as it was."""
+        stays, goes = gpus(2)
+        stays.answers = [Sample(), failure(Trouble.RELOADED), Sample()]
+        driver = FakeDriver([stays, goes])
+        sampler = sampler_of(driver)
+        sampler.round()
+        driver.gpus = [stays]
+        for _ in range(3):
+            sampler.round()
+
+        assert [known.facts.gpu for known in sampler.known()] == ["0", "1"]
+        assert driver.calls["gpu 1"] == 1
+
+    def test_gpu_that_has_another_number_then_is_told_under_that(self) -> None:
+        """And no more under the old one; what was booked stays behind, or it would count twice."""
+        clock, (gone, moves) = Clock(), gpus(2)
+        moves.answers = [Sample(reasons=0x4), Sample(reasons=0x4), failure(Trouble.RELOADED), Sample(reasons=0)]
+        driver = FakeDriver([gone, moves])
+        sampler = sampler_of(driver, clock)
+        for _ in range(3):
+            sampler.round()
+            clock.pass_seconds(1)
+        driver.gpus = [FakeGpu(facts(0, "GPU-1"))]
+        sampler.round()
+        (known,) = sampler.known()
+
+        assert (known.facts.gpu, known.facts.uuid, known.throttled_ns["power"]) == ("0", "GPU-1", 0)
+
+
+class TestParts:
+    """Single calls that fail."""
+
+    def test_each_is_counted(self) -> None:
+        """The sample is a good one."""
+        (gpu,) = gpus(1)
+        gpu.failures = [failure(Trouble.NO_FUNCTION), failure(Trouble.DRIVER, "nvmlDeviceGetPowerUsage")]
+        sampler = sampler_of(FakeDriver([gpu]))
+        sampler.round()
+
+        assert sampler.known()[0].sample == Sample(reasons=0)
+        assert sampler.troubles() == {("0", Trouble.NO_FUNCTION): 1, ("0", Trouble.DRIVER): 1}
+
+    def test_function_that_is_missing_is_said_once_for_all_gpus(self, caplog: pytest.LogCaptureFixture) -> None:
+        """The driver is one."""
+        first, second = gpus(2)
+        first.failures, second.failures = [failure(Trouble.NO_FUNCTION)], [failure(Trouble.NO_FUNCTION)]
+        sampler_of(FakeDriver([first, second])).round()
+
+        assert [record.getMessage() for record in caplog.records] == [
+            "device: GPU 0 does not tell everything: nvmlDeviceGetUUID: no_function"
+        ]
+
+
+class TestDefects:
+    """Of our own."""
+
+    def test_it_is_a_failure_of_the_collector(self, caplog: pytest.LogCaptureFixture) -> None:
+        """Said once; whoever scrapes is told, and the thread goes on."""
+        (gpu,) = gpus(1)
+        gpu.answers = [ValueError("a defect")]
+        sampler = Sampler(FakeDriver([gpu]), Pace(sample_seconds=0.01))
+        sampler.start()
+        deadline = time.monotonic() + PATIENCE_SECONDS
+        while sampler._defect is None and time.monotonic() < deadline:
+            time.sleep(0.001)
+
+        with pytest.raises(ExporterError, match="could not be sampled"):
+            sampler.known()
+        gpu.answers = [Sample()]
+        while sampler._defect is not None and time.monotonic() < deadline:
+            time.sleep(0.001)
+        sampler.stop()
+
+        assert sampler.known()[0].sample == Sample()
+        assert len(caplog.records) == 1
+
+
+class TestStandin:
+    """The real nvidia-ml-py, in a process of its own."""
+
+    @pytest.fixture
+    def child(self, tmp_path: Path) -> Iterator[Child]:
+        """With three GPUs."""
+        built()
+        one = Child(tmp_path / "state", STANDIN_DEVICES="3", **with_driver())
+        one.tell()
+        one.do(there.sampler, Pace(0.01, 1.0, 10.0, 0.0, 0.0, 0.0))
+        yield one
+        one.close()
+
+    @staticmethod
+    def sampled(child: Child, *wanted: str) -> Mapping[tuple[str, Trouble], int]:
+        """What went wrong until these GPUs and no others had a sample."""
+        deadline = time.monotonic() + PATIENCE_SECONDS
+        while time.monotonic() < deadline:
+            known, troubles = child.do(there.rounds)
+            if {one.facts.gpu for one in known if one.sample} == set(wanted):
+                return troubles
+        raise AssertionError("it has not come to that")
+
+    def test_call_that_hangs_in_the_library_costs_one_gpu(self, child: Child) -> None:
+        """The lock of the interpreter is not held meanwhile; it is told of again when the call returns."""
+        child.tell("call nvmlDeviceGetPowerUsage hang 1")
+        self.sampled(child, "0", "2")
+        child.tell()
+
+        assert self.sampled(child, "0", "1", "2")["1", Trouble.TIMEOUT] == 1
+
+    def test_stop_does_not_wait_for_it_and_neither_does_the_end(self, child: Child) -> None:
+        """The process ends with the call still in the library."""
+        child.tell("call nvmlDeviceGetPowerUsage hang 0")
+        child.do(there.start)
+        assert child.do(there.wait_for, "0", Trouble.TIMEOUT, PATIENCE_SECONDS)
+
+        assert child.do(there.seconds_to_stop) < 2
+        child.close()
+
+    def test_gpu_that_is_lost_and_comes_back(self, child: Child) -> None:
+        """With its last XID."""
+        child.do(there.rounds)
+        child.tell("gpu 2 lost 1", "gpu 2 xid 1 79")
+        known, troubles = child.do(there.rounds)
+        assert troubles == {("2", Trouble.LOST): 1}
+        child.tell("gpu 2 power 23")
+        known, troubles = child.do(there.rounds)
+
+        assert known[2].sample.power_mw == 23
+        assert troubles == {("2", Trouble.LOST): 1}
+
+    def test_driver_that_is_loaded_anew(self, child: Child) -> None:
+        """With fewer GPUs, and without it meanwhile."""
+        child.do(there.rounds)
+        child.tell("reloads -1")
+        child.do(there.rounds, 3)
+        child.tell("reloads 1", "devices 2", "driver 570.86.15")
+        known, troubles = child.do(there.rounds, 2)
+
+        assert [one.facts.driver_version for one in known] == ["570.86.15", "570.86.15", "550.54.15"]
+        assert {trouble for _, trouble in troubles} == {Trouble.RELOADED}
+
+    def test_mig_that_is_switched_on_meanwhile(self, child: Child) -> None:
+        """The handles of before are no good any more; instances are states of their own."""
+        child.do(there.rounds)
+        child.tell("gpu 0 handles 1", "gpu 0 mig 1", "gpu 0 instance 7 1000 10", "gpu 0 instance_process 7 5 10")
+        _, troubles = child.do(there.rounds, 2)
+        states = {(one.gpu, one.mig): one for one in child.do(there.states)}
+
+        assert troubles == {("0", Trouble.RECONFIGURED): 1}
+        assert set(states) == {("0", ""), ("0", "7"), ("1", ""), ("2", "")}
+        assert states["0", "7"].process_bytes == {5: 10}

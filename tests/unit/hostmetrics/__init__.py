@@ -1,0 +1,1 @@
+"""exporter/hostmetrics."""

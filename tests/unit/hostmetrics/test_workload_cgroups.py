@@ -1,0 +1,61 @@
+"""The control groups that traced processes are in."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from exporter.host.cgroups import Hierarchy
+from exporter.host.processes import Processes
+from exporter.hostmetrics.workload_cgroups import JobGroups
+from exporter.model import Identity
+from tests.support.groups import traced
+from tests.unit.host.process_tree import process
+
+CONTAINER = Identity("n", container="c")
+
+
+def groups(tmp_path: Path, *, version: int = 1) -> JobGroups:
+    """Two processes of one container, and a hierarchy of the memory controller."""
+    process(tmp_path / "proc", 10, cgroup=b"5:memory:/c\n4:cpu:/other\n0::/unified\n")
+    process(tmp_path / "proc", 11, cgroup=b"5:memory:/c/inner\n0::/unified\n")
+    (tmp_path / "memory" / "c").mkdir(parents=True)
+    return JobGroups(Processes(tmp_path / "proc"), Hierarchy(tmp_path / "memory", version, "memory"))
+
+
+def test_ranks_of_a_container_are_one_place(tmp_path: Path) -> None:
+    """With a group each."""
+    found = groups(tmp_path).paths([traced(10, rank="0"), traced(11, rank="1")])
+
+    assert found == {CONTAINER: {"/c", "/c/inner"}}
+
+
+def test_version_2_has_one_path_for_all_controllers(tmp_path: Path) -> None:
+    """The line without controllers."""
+    assert groups(tmp_path, version=2).paths([traced(10)]) == {CONTAINER: {"/unified"}}
+
+
+def test_one_that_has_ended_and_one_out_of_sight_are_left_out(tmp_path: Path) -> None:
+    """No error."""
+    assert groups(tmp_path).paths([traced(12), traced(0)]) == {}
+
+
+def test_files_are_read_as_they_are(tmp_path: Path) -> None:
+    """Numbers, names with numbers, words; nothing where there is no file."""
+    found = groups(tmp_path)
+    (tmp_path / "memory" / "c" / "memory.max").write_text("7\n", encoding="ascii")
+    (tmp_path / "memory" / "c" / "cpu.max").write_text("max 100\n", encoding="ascii")
+    (tmp_path / "memory" / "c" / "memory.stat").write_text("anon 1\nfile 2\n", encoding="ascii")
+
+    assert found.number("/c", "memory.max") == 7
+    assert found.words("/c", "cpu.max") == ["max", "100"]
+    assert found.numbers("/c", "memory.stat") == {"anon": 1, "file": 2}
+    assert (found.number("/d", "x"), found.words("/d", "x"), found.numbers("/d", "x")) == (None, [], {})
+
+
+def test_without_a_hierarchy_there_are_no_groups(tmp_path: Path) -> None:
+    """A kernel that is built without the controller."""
+    found = JobGroups(Processes(tmp_path), None)
+
+    assert found.version == 0
+    assert found.paths([traced(10)]) == {}
+    assert (found.number("/", "x"), found.words("/", "x"), found.numbers("/", "x")) == (None, [], {})

@@ -1,0 +1,252 @@
+"""episodes: what is said of a chain, as log records and as the one span of its trace."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from exporter.chains.chain import Cause, Change, End, Severity, span_id
+from exporter.chains.event import Report
+from exporter.output.otlp.chain_records import MAX_OPEN, Episodes, Span, log_record
+from tests.support.reports import (
+    BEGAN_UNIX_NS,
+    CHAIN_ID,
+    COMMANDS,
+    RANK,
+    REMEDY,
+    SECOND,
+    SENTENCE,
+    SPAN_ID,
+    a_report,
+)
+
+OPENED, ESCALATED, RESOLVED = Change.OPENED, Change.ESCALATED, Change.RESOLVED
+KEYS_OF_FIELDS = {
+    "chain_id": "gpustall.chain.id",
+    "cause": "gpustall.chain.cause",
+    "effect": "gpustall.chain.effect",
+    "severity": "gpustall.chain.severity",
+    "rank": "rank",
+    "container": "container",
+    "pid": "process.pid",
+    "culprit": "gpustall.chain.culprit",
+    "peer": "gpustall.chain.peer",
+    "lost_share": "gpustall.chain.lost_share",
+    "contribution": "gpustall.chain.contribution",
+    "open_seconds": "gpustall.chain.duration",
+    "end": "gpustall.chain.end",
+}
+"""What the log file calls each."""
+
+
+def span_of(*reports: Report) -> Span:
+    """That comes with the last of them, and not before."""
+    episodes = Episodes()
+    *earlier, last = (episodes.hear(report) for report in reports)
+    assert earlier == [None] * len(earlier)
+    assert last is not None
+    return last
+
+
+class TestLogRecord:
+    """One for each report."""
+
+    def test_it_says_what_has_happened_when_and_to_whom(self) -> None:
+        """It was slower for a second when that was seen, and told 2 ms later."""
+        record = log_record(a_report())
+
+        assert (record.event_name, record.body, record.identity) == ("gpustall.chain.opened", SENTENCE, RANK)
+        assert record.time_unix_ns == BEGAN_UNIX_NS + SECOND
+        assert record.observed_unix_ns == BEGAN_UNIX_NS + SECOND + 2_000_000
+        assert (record.trace_id, record.span_id) == (CHAIN_ID, SPAN_ID)
+
+    def test_attributes_are_typed_and_named(self) -> None:
+        """Numbers are numbers; what is not known is left out."""
+        assert log_record(a_report()).attributes == {
+            "node": "gpu7",
+            "rank": "3",
+            "container": "0123456789ab",
+            "process.pid": 100,
+            "gpustall.chain.id": CHAIN_ID,
+            "gpustall.chain.cause": "cpu_contention",
+            "gpustall.chain.effect": "gap",
+            "gpustall.chain.severity": "high",
+            "gpustall.chain.culprit": "stress-ng",
+            "gpustall.chain.lost_share": 0.5,
+            "gpustall.chain.contribution": 0.97,
+            "gpustall.chain.duration": 1.0,
+            "gpustall.chain.remedy": REMEDY,
+            "gpustall.chain.commands": COMMANDS,
+        }
+
+    @pytest.mark.parametrize("report", [a_report(), a_report(RESOLVED, peer="3")], ids=["opened", "resolved"])
+    def test_nothing_that_the_log_file_says_is_missing(self, report: Report) -> None:
+        """Each of its fields has a name here."""
+        attributes = log_record(report).attributes
+
+        assert {KEYS_OF_FIELDS[field] for field in report.fields()} <= attributes.keys()
+
+    @pytest.mark.parametrize(
+        ("severity", "number", "text"),
+        [
+            (Severity.LOW, 13, "WARN"),
+            (Severity.MEDIUM, 14, "WARN"),
+            (Severity.HIGH, 17, "ERROR"),
+            (Severity.CRITICAL, 18, "ERROR"),
+        ],
+    )
+    @pytest.mark.parametrize("change", [OPENED, ESCALATED])
+    def test_severity_is_the_chain_s(self, change: Change, severity: Severity, number: int, text: str) -> None:
+        """In the numbers of the data model, each worse one a larger one."""
+        record = log_record(a_report(change, severity=severity))
+
+        assert (record.severity_number, record.severity_text) == (number, text)
+
+    def test_end_is_information(self) -> None:
+        """However bad it was; and there is nothing to do any more."""
+        record = log_record(a_report(RESOLVED, severity=Severity.CRITICAL))
+
+        assert (record.severity_number, record.severity_text) == (9, "INFO")
+        assert record.attributes["gpustall.chain.end"] == "recovered"
+        assert not {"gpustall.chain.remedy", "gpustall.chain.commands"} & record.attributes.keys()
+
+    def test_process_that_is_held_back_has_no_labels(self) -> None:
+        """Its name is not known yet."""
+        record = log_record(a_report(identity=None, pid=0))
+
+        assert record.identity is None
+        assert not {"node", "rank", "process.pid"} & record.attributes.keys()
+
+
+class TestSpan:
+    """One for each episode, when it is over."""
+
+    def test_it_lasts_from_begin_to_end(self) -> None:
+        """By the clock that is never set; the name is the cause, for it is what episodes are grouped by."""
+        span = span_of(a_report(), a_report(RESOLVED, 15.0))
+
+        assert (span.trace_id, span.span_id, span.name, span.identity) == (CHAIN_ID, SPAN_ID, "cpu_contention", RANK)
+        assert (span.start_unix_ns, span.end_unix_ns) == (BEGAN_UNIX_NS, BEGAN_UNIX_NS + 15 * SECOND)
+        assert span.attributes["gpustall.chain.duration"] == 15.0
+        assert span.attributes["gpustall.chain.end"] == "recovered"
+
+    def test_what_happened_on_the_way_are_its_events(self) -> None:
+        """At the times at which it was seen, with how bad it was then."""
+        span = span_of(
+            a_report(severity=Severity.MEDIUM, lost_share=0.2),
+            a_report(ESCALATED, 4.0),
+            a_report(RESOLVED, 15.0),
+        )
+
+        assert [(one.name, one.time_unix_ns - BEGAN_UNIX_NS) for one in span.events] == [
+            ("gpustall.chain.opened", SECOND),
+            ("gpustall.chain.escalated", 4 * SECOND),
+        ]
+        assert span.events[0].attributes == {
+            "gpustall.chain.severity": "medium",
+            "gpustall.chain.cause": "cpu_contention",
+            "gpustall.chain.lost_share": 0.2,
+            "gpustall.chain.contribution": 0.97,
+        }
+
+    def test_it_is_an_error_unless_it_was_low(self) -> None:
+        """A span without a status is no success either."""
+        low = {"severity": Severity.LOW}
+
+        assert span_of(a_report(), a_report(RESOLVED)).error == SENTENCE
+        assert span_of(a_report(**low), a_report(RESOLVED, **low)).error == ""
+
+    def test_remedy_is_that_of_the_time_when_something_was_to_be_done(self) -> None:
+        """At the end the processes may be gone."""
+        span = span_of(a_report(), a_report(RESOLVED, commands=("renice -n 19 -p PID",), end=End.JOB_ENDED))
+
+        assert span.attributes["gpustall.chain.commands"] == COMMANDS
+
+    def test_clock_that_was_set_moves_all_of_it(self) -> None:
+        """Back by an hour after the opening: the event stays where it was in the episode."""
+        hour_ns = 3600 * SECOND
+        resolved = a_report(RESOLVED, 15.0)
+        later = replace(resolved, began_unix_ns=BEGAN_UNIX_NS - hour_ns, at_unix_ns=resolved.at_unix_ns - hour_ns)
+        span = span_of(a_report(), later)
+
+        assert (span.start_unix_ns, span.end_unix_ns - span.start_unix_ns) == (BEGAN_UNIX_NS - hour_ns, 15 * SECOND)
+        assert span.events[0].time_unix_ns - span.start_unix_ns == SECOND
+
+    def test_chain_that_becomes_a_hang_is_one_span(self) -> None:
+        """From the begin of the chain, although the hang has begun later."""
+        hang = {"cause": Cause.NCCL_HANG, "began_unix_ns": BEGAN_UNIX_NS + 5 * SECOND}
+        span = span_of(a_report(), a_report(ESCALATED, 10.0, **hang), a_report(RESOLVED, 20.0, **hang))
+
+        assert span.name == "nccl_hang"
+        assert (span.start_unix_ns, span.end_unix_ns) == (BEGAN_UNIX_NS, BEGAN_UNIX_NS + 25 * SECOND)
+        assert span.attributes["gpustall.chain.duration"] == 25.0
+
+    def test_end_alone_is_a_span(self) -> None:
+        """Of an opening that nobody heard."""
+        span = span_of(a_report(RESOLVED, 15.0))
+
+        assert span.events == ()
+        assert span.end_unix_ns - span.start_unix_ns == 15 * SECOND
+
+    def test_chains_are_told_apart(self) -> None:
+        """Each has its own openings."""
+        other = {"chain_id": "b" * 32}
+        episodes = Episodes()
+        episodes.hear(a_report())
+        episodes.hear(a_report(at_seconds=2.0, **other))
+        span = episodes.hear(a_report(RESOLVED, 15.0, **other))
+
+        assert span is not None
+        assert [one.time_unix_ns - BEGAN_UNIX_NS for one in span.events] == [2 * SECOND]
+
+
+class TestLeftOpen:
+    """What goes on when the exporter stops."""
+
+    def test_it_ends_now_and_says_why(self) -> None:
+        """As far as it was seen; whoever follows a log record or an exemplar finds it."""
+        episodes = Episodes()
+        episodes.hear(a_report())
+        (span,) = episodes.left_open(BEGAN_UNIX_NS + 7 * SECOND)
+
+        assert (span.start_unix_ns, span.end_unix_ns) == (BEGAN_UNIX_NS, BEGAN_UNIX_NS + 7 * SECOND)
+        assert span.attributes["gpustall.chain.end"] == "exporter_stopped"
+        assert span.attributes["gpustall.chain.duration"] == 7.0
+        assert [one.name for one in span.events] == ["gpustall.chain.opened"]
+
+    def test_it_does_not_end_before_it_was_last_heard_of(self) -> None:
+        """A clock that was set back."""
+        episodes = Episodes()
+        episodes.hear(a_report(at_seconds=4.0))
+
+        assert episodes.left_open(5)[0].end_unix_ns == BEGAN_UNIX_NS + 4 * SECOND
+
+    def test_what_is_over_is_not_told_again(self) -> None:
+        """Nor is anything told twice."""
+        episodes = Episodes()
+        episodes.hear(a_report())
+        episodes.hear(a_report(RESOLVED))
+
+        assert episodes.left_open(BEGAN_UNIX_NS) == []
+
+    def test_so_many_are_remembered(self) -> None:
+        """The oldest is forgotten: an end that nobody hears must not cost memory for ever."""
+        episodes = Episodes()
+        for number in range(MAX_OPEN + 1):
+            episodes.hear(a_report(chain_id=f"{number + 1:032x}"))
+        left = episodes.left_open(BEGAN_UNIX_NS + SECOND)
+
+        assert (len(left), left[0].trace_id) == (MAX_OPEN, f"{2:032x}")
+
+
+class TestSpanId:
+    """Made of the chain's id."""
+
+    @pytest.mark.parametrize(
+        ("chain_id", "wanted"),
+        [(CHAIN_ID, "0af7651916cd43dd"), ("0" * 16 + "8448eb211c80319c", "8448eb211c80319c")],
+    )
+    def test_it_is_never_zero(self, chain_id: str, wanted: str) -> None:
+        """Which the protocol does not allow."""
+        assert span_id(chain_id) == wanted

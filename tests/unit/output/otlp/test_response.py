@@ -1,0 +1,302 @@
+"""verdict: what an answer means, told from everything that only looks like a delivery."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from exporter.output.otlp import json_body, protobuf_body, response
+from exporter.output.otlp.post import Answer, NoAnswer, NotTrusted, TimeIsUp
+from exporter.output.otlp.response import Outcome, Verdict, retry_after_seconds
+
+JSON, PROTOBUF = "application/json", "application/x-protobuf"
+NOW = datetime(2026, 1, 1, tzinfo=UTC)
+THREE_REJECTED = b"\x0a\x0b\x08\x03\x12\x07too old"
+"""ExportMetricsServiceResponse, by hand: field 1 of 11 bytes, in it field 1 = 3 and field 2 = 7 characters."""
+
+
+def of_json(status: int, content_type: str = JSON, body: bytes = b"", **headers: str) -> Verdict:
+    """The verdict on an answer to a push in JSON. headers: names without dashes."""
+    by_name = {name.replace("_", "-"): value for name, value in headers.items()}
+    if content_type:
+        by_name["content-type"] = content_type
+    return response.of_answer(Answer(status, by_name, body), JSON, json_body.rejected, NOW)
+
+
+def of_protobuf(status: int, content_type: str = PROTOBUF, body: bytes = b"") -> Verdict:
+    """The verdict on an answer to a push in protobuf."""
+    answer = Answer(status, {"content-type": content_type}, body)
+    return response.of_answer(answer, PROTOBUF, protobuf_body.rejected, NOW)
+
+
+class TestTaken:
+    """What is a delivery."""
+
+    @pytest.mark.parametrize("status", [200, 201, 202, 204])
+    @pytest.mark.parametrize(
+        ("content_type", "body"),
+        [
+            (JSON, b"{}"),
+            (JSON, b'{"partialSuccess":{}}'),
+            ("Application/JSON; charset=utf-8", b"{}"),
+            ("", b"{}"),
+            (JSON, b""),
+            ("text/html", b""),
+            ("", b""),
+        ],
+    )
+    def test_success_with_a_response_or_without_a_body_is_a_delivery(
+        self, status: int, content_type: str, body: bytes
+    ) -> None:
+        """The specification wants a response message, but several receivers send none."""
+        assert of_json(status, content_type, body) == Verdict(Outcome.DELIVERED)
+
+    @pytest.mark.parametrize("body", [b"", b"\x0a\x00"], ids=["empty message", "empty partial success"])
+    def test_empty_message_of_protobuf_is_a_delivery(self, body: bytes) -> None:
+        """It has no bytes."""
+        assert of_protobuf(200, PROTOBUF, body) == Verdict(Outcome.DELIVERED)
+
+    def test_word_of_a_receiver_that_rejected_nothing_is_kept(self) -> None:
+        """So the specification has it: a warning."""
+        body = b'{"partialSuccess":{"rejectedDataPoints":"0","errorMessage":"use fewer series"}}'
+
+        assert of_json(200, JSON, body) == Verdict(Outcome.DELIVERED, "use fewer series")
+
+    def test_negative_count_rejects_nothing(self) -> None:
+        """It is an int64."""
+        body = b'{"partialSuccess":{"rejectedDataPoints":"-5"}}'
+
+        assert of_json(200, JSON, body) == Verdict(Outcome.DELIVERED)
+
+
+class TestPartial:
+    """Taken, but for some points."""
+
+    @pytest.mark.parametrize("count", [b'"3"', b"3"], ids=["string", "number"])
+    def test_rejected_points_are_counted(self, count: bytes) -> None:
+        """With the receiver's word for the log."""
+        body = b'{"partialSuccess":{"rejectedDataPoints":' + count + b',"errorMessage":"too old"}}'
+
+        assert of_json(200, JSON, body) == Verdict(Outcome.PARTIAL, "rejected: 3: too old", 3)
+
+    def test_rejected_points_are_counted_in_protobuf(self) -> None:
+        """The same."""
+        assert of_protobuf(200, PROTOBUF, THREE_REJECTED) == Verdict(Outcome.PARTIAL, "rejected: 3: too old", 3)
+
+
+class TestNotOtlp:
+    """A 200 of something else."""
+
+    @pytest.mark.parametrize("status", [200, 202])
+    @pytest.mark.parametrize(
+        ("content_type", "body", "detail"),
+        [
+            ("text/html", b"<html>Sign in</html>", "with text/html instead of application/json"),
+            ("text/html", b"{}", "with text/html instead of application/json"),
+            ("text/plain; charset=utf-8", b"ok", "with text/plain instead of application/json"),
+            (PROTOBUF, b"\x0a\x00", "with application/x-protobuf instead of application/json"),
+            (JSON, b"{", "with a body that is no response of OTLP: {"),
+            (JSON, b"[]", "with a body that is no response of OTLP: []"),
+            (JSON, b"[" * 60_000, "with a body that is no response of OTLP: " + "[" * 200),
+            (JSON, b'"ok"', 'with a body that is no response of OTLP: "ok"'),
+            ("", b"OK", "with a body that is no response of OTLP: OK"),
+        ],
+        ids=["html", "html with json", "text", "protobuf", "broken", "list", "deep", "string", "no type"],
+    )
+    def test_success_of_something_else_is_no_delivery(
+        self, status: int, content_type: str, body: bytes, detail: str
+    ) -> None:
+        """A proxy's page, a login form, a health check."""
+        assert of_json(status, content_type, body) == Verdict(Outcome.NOT_OTLP, f"status {status} {detail}")
+
+    @pytest.mark.parametrize(
+        ("content_type", "body"),
+        [(JSON, b"<html>"), ("text/html", b"<html>"), (PROTOBUF, b"<html>"), (PROTOBUF, b"\x0a\x03\x12\x01\xff")],
+        ids=["html called json", "html", "html called protobuf", "no UTF-8"],
+    )
+    def test_what_is_no_protobuf_is_no_delivery(self, content_type: str, body: bytes) -> None:
+        """Of a receiver that was sent protobuf."""
+        assert of_protobuf(200, content_type, body).outcome is Outcome.NOT_OTLP
+
+    def test_json_of_a_receiver_that_was_sent_protobuf_is_a_delivery(self) -> None:
+        """Some answer everything in JSON; to send the same deltas again would count twice."""
+        body = b'{"partialSuccess": {"rejectedDataPoints": "3", "errorMessage": "too old"}}'
+
+        assert of_protobuf(200, JSON, b"{}") == Verdict(Outcome.DELIVERED)
+        assert of_protobuf(200, JSON, body) == Verdict(Outcome.PARTIAL, "rejected: 3: too old", 3)
+
+
+class TestRefused:
+    """What must not be sent again."""
+
+    @pytest.mark.parametrize("status", [300, 301, 302, 303, 304, 307, 308])
+    def test_redirect_is_not_followed_and_no_delivery(self, status: int) -> None:
+        """Where to is said; the numbers and their token may not be meant for that place."""
+        assert of_json(status, "text/html", b"<html>", location="https://b/v1/metrics") == Verdict(
+            Outcome.REDIRECTED, f"status {status} to https://b/v1/metrics"
+        )
+
+    def test_redirect_to_nowhere_is_one(self) -> None:
+        """Without the header."""
+        assert of_json(302) == Verdict(Outcome.REDIRECTED, "status 302 to nowhere")
+
+    @pytest.mark.parametrize("status", [400, 401, 403, 404, 405, 408, 413, 415, 422, 500, 501, 505, 599, 100, 999])
+    def test_other_statuses_say_no(self, status: int) -> None:
+        """500 too: the specification names four that may be retried."""
+        assert of_json(status, "text/plain", b"no")[:2] == (Outcome.REJECTED, f"status {status}: no")
+
+    @pytest.mark.parametrize(
+        ("status", "is_absent"), [(404, True), (405, True), (501, True), (400, False), (500, False)]
+    )
+    def test_three_statuses_say_that_nothing_there_takes_it(self, status: int, is_absent: bool) -> None:
+        """Such as logs that are sent to a receiver of metrics."""
+        assert of_json(status).is_absent is is_absent
+
+    def test_retry_after_of_a_refusal_is_nothing_to_go_by(self) -> None:
+        """It is no reason to send the same again."""
+        assert of_json(400, retry_after="5") == Verdict(Outcome.REJECTED, "status 400")
+
+
+class TestUnavailable:
+    """What may be sent again."""
+
+    @pytest.mark.parametrize("status", [429, 502, 503, 504])
+    def test_four_statuses_may_pass(self, status: int) -> None:
+        """As the specification lists them."""
+        found = of_json(status, "text/plain", b"busy")
+
+        assert found == Verdict(Outcome.UNAVAILABLE, f"status {status}: busy")
+
+    @pytest.mark.parametrize("status", [429, 502, 503, 504])
+    def test_receiver_says_when(self, status: int) -> None:
+        """Any of the four may."""
+        assert of_json(status, retry_after="5").retry_after_seconds == 5.0
+
+    @pytest.mark.parametrize(
+        ("header", "seconds"),
+        [
+            ("0", 0.0),
+            ("120", 120.0),
+            ("3600", 3600.0),
+            ("3601", 3600.0),
+            ("9" * 400, 3600.0),
+            ("Thu, 01 Jan 2026 00:02:00 GMT", 120.0),
+            ("Thursday, 01-Jan-26 00:02:00 GMT", 120.0),
+            ("Thu, 01 Jan 2026 01:02:00 +0100", 120.0),
+            ("Fri, 02 Jan 2026 00:00:00 GMT", 3600.0),
+            ("Fri, 31 Dec 9999 23:59:59 GMT", 3600.0),
+            ("Wed, 31 Dec 2025 23:59:00 GMT", 0.0),
+        ],
+    )
+    def test_seconds_and_dates_are_understood(self, header: str, seconds: float) -> None:
+        """A date that has passed is now; nobody silences an exporter for more than an hour."""
+        assert retry_after_seconds(header, NOW) == seconds
+
+    @pytest.mark.parametrize(
+        "header",
+        [
+            "",
+            "soon",
+            "-5",
+            "1.5",
+            "1e3",
+            "٣",
+            "120, 60",
+            "Thu, 01 Jan 2026 00:02:00",
+            "Thu, 01 Jan 99999 00:02:00 GMT",
+            "Thu, 01 Jan 2026 00:02:00 +99999999999999999999",
+        ],
+    )
+    def test_garbage_says_nothing(self, header: str) -> None:
+        """The exporter's own back-off holds."""
+        assert retry_after_seconds(header, NOW) == 0.0
+
+    @given(st.text(max_size=40) | st.from_regex(r"\A[A-Z][a-z]{2}, \d+ [A-Z][a-z]{2} \d+ \d+:\d+:\d+ [+-]?\w*\Z"))
+    def test_no_header_ends_a_push(self, header: str) -> None:
+        """Whatever stands there, there is an answer."""
+        assert 0.0 <= retry_after_seconds(header, NOW) <= 3600.0
+
+
+class TestNoAnswer:
+    """Nobody there."""
+
+    @pytest.mark.parametrize(
+        ("error", "outcome"),
+        [
+            (NoAnswer("Connection refused"), Outcome.NO_ANSWER),
+            (TimeIsUp("no whole answer within 10 s"), Outcome.TIMED_OUT),
+            (NotTrusted("self-signed certificate"), Outcome.NOT_TRUSTED),
+        ],
+    )
+    def test_three_kinds_are_told_apart(self, error: NoAnswer, outcome: Outcome) -> None:
+        """The detail is the error's."""
+        assert response.of_no_answer(error) == Verdict(outcome, str(error))
+
+
+class TestConsequences:
+    """What the loop asks of a verdict."""
+
+    @pytest.mark.parametrize("outcome", Outcome)
+    def test_only_what_is_taken_is_not_sent_again(self, outcome: Outcome) -> None:
+        """Also in part: the points that were taken would count twice."""
+        assert Verdict(outcome).is_taken == (outcome in {"delivered", "partial"})
+
+    @pytest.mark.parametrize("outcome", Outcome)
+    def test_only_what_may_pass_is_retried(self, outcome: Outcome) -> None:
+        """Neither a refusal nor a certificate gets better in a moment."""
+        assert Verdict(outcome).may_pass == (outcome in {"unavailable", "timed_out", "no_answer"})
+
+    def test_outcomes_stand_from_the_best_to_the_worst(self) -> None:
+        """The worst of several requests is that of their push."""
+        assert [outcome.value for outcome in Outcome] == [
+            "delivered",
+            "partial",
+            "rejected",
+            "redirected",
+            "not_otlp",
+            "unavailable",
+            "not_trusted",
+            "timed_out",
+            "no_answer",
+            "failed",
+        ]
+
+
+class TestHostileAnswers:
+    """What a receiver says stands in the log, where others read it."""
+
+    def test_long_body_is_cut(self) -> None:
+        """To 200 characters."""
+        assert of_json(400, "text/plain", b"x" * 65_536).detail == "status 400: " + "x" * 200
+
+    def test_body_cannot_forge_a_line(self) -> None:
+        """Line ends, escapes of a terminal, and bytes that are no text."""
+        found = of_json(500, "text/plain", b"a\r\nlevel=error\x1b[2J\x00b\xff")
+
+        assert found.detail == "status 500: a  level=error [2J b\ufffd"
+
+    @pytest.mark.parametrize("body", [b"", b" \r\n\x00 "], ids=["none", "blank"])
+    def test_body_of_nothing_is_not_quoted(self, body: bytes) -> None:
+        """No colon without a word behind it."""
+        assert of_json(404, "text/plain", body).detail == "status 404"
+
+    def test_location_cannot_forge_a_line(self) -> None:
+        """Nor fill the log."""
+        found = of_json(302, location="http://b/\n\x1b" + "x" * 500)
+
+        assert found.detail == "status 302 to http://b/  " + "x" * 189
+
+    def test_type_cannot_forge_a_line(self) -> None:
+        """Nor fill the log."""
+        found = of_json(200, "text/\x1b" + "x" * 500, b"{}")
+
+        assert found.detail == "status 200 with text/ " + "x" * 194 + " instead of application/json"
+
+    def test_message_of_a_partial_success_cannot_forge_a_line(self) -> None:
+        """Nor a lone surrogate reach the log's encoder."""
+        body = b'{"partialSuccess":{"rejectedDataPoints":1,"errorMessage":"a\\nb\\ud800' + b"x" * 500 + b'"}}'
+
+        assert of_json(200, JSON, body).detail == "rejected: 1: a b " + "x" * 196

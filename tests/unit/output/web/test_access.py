@@ -1,0 +1,297 @@
+"""web.gate: who comes in, over the loopback interface, while the file changes."""
+
+from __future__ import annotations
+
+import base64
+import datetime
+import http.client
+import logging
+import socket
+import ssl
+import time
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack
+from pathlib import Path
+
+import bcrypt
+import pytest
+import trustme
+
+from exporter import catalog
+from exporter.errors import BadInput
+from exporter.output.own_metrics import OwnMetrics
+from exporter.output.web import access
+from exporter.output.web.access import Gatekeeper
+from exporter.output.web.pages import Pages
+from tests.support.records import point, snapshot_of
+from tests.support.web_server import get, serving
+
+SNAPSHOT = snapshot_of(catalog.cuda.OPERATIONS, point(12, "runtime", "cudaMalloc"))
+AUTHORITY = trustme.CA()
+
+
+def pages() -> Pages:
+    """Of one series."""
+    return Pages(lambda: SNAPSHOT, OwnMetrics(), lambda: True)
+
+
+def hashed(password: str, cost: int = 4) -> str:
+    """At the least cost there is."""
+    return bcrypt.hashpw(password.encode(), bcrypt.gensalt(cost)).decode()
+
+
+def basic(name: str, password: str) -> str:
+    """What a client sends."""
+    return "Basic " + base64.b64encode(f"{name}:{password}".encode()).decode()
+
+
+def client(authority: trustme.CA = AUTHORITY) -> ssl.SSLContext:
+    """Trusts an authority."""
+    context = ssl.create_default_context()
+    authority.configure_trust(context)
+    return context
+
+
+@pytest.fixture
+def file(tmp_path: Path) -> Path:
+    """A configuration file, empty so far."""
+    path = tmp_path / "web.yml"
+    path.touch()
+    return path
+
+
+def put_pair(folder: Path, authority: trustme.CA = AUTHORITY, not_after: datetime.datetime | None = None) -> str:
+    """Key and certificate for 127.0.0.1 beside the file; returns the section that names them."""
+    pair = authority.issue_cert("127.0.0.1", not_after=not_after)
+    (folder / "server.crt").write_bytes(b"".join(one.bytes() for one in pair.cert_chain_pems))
+    (folder / "server.key").write_bytes(pair.private_key_pem.bytes())
+    return "tls_server_config:\n  cert_file: server.crt\n  key_file: server.key\n"
+
+
+class TestUsers:
+    """basic_auth_users."""
+
+    def test_password_is_asked_for(self, file: Path) -> None:
+        """On every page, with the header that makes a browser ask."""
+        file.write_text(f"basic_auth_users:\n  alice: {hashed('p')}\n")
+        with serving(pages(), config_file=file) as address:
+            without = [get(address, path) for path in ("/metrics", "/", "/healthz", "/readyz", "/x")]
+            wrong = get(address, Authorization=basic("alice", "q"))
+            right = get(address, Authorization=basic("alice", "p"))
+
+        assert [(one.status, one.headers["WWW-Authenticate"]) for one in without] == [(401, "Basic")] * 5
+        assert (wrong.status, right.status) == (401, 200)
+
+    def test_health_can_be_left_open(self, file: Path) -> None:
+        """--web.open-health, for the probes of Kubernetes."""
+        file.write_text(f"basic_auth_users:\n  alice: {hashed('p')}\n")
+        with serving(pages(), config_file=file, is_health_open=True) as address:
+            assert [get(address, path).status for path in ("/healthz", "/readyz", "/metrics")] == [200, 200, 401]
+
+    def test_changed_password_counts_from_the_next_request_on(self, file: Path) -> None:
+        """And the old one does not any more."""
+        file.write_text(f"basic_auth_users:\n  alice: {hashed('old')}\n")
+        with serving(pages(), config_file=file) as address:
+            assert get(address, Authorization=basic("alice", "old")).status == 200
+            file.write_text(f"basic_auth_users:\n  alice: {hashed('new')}\n")
+
+            assert get(address, Authorization=basic("alice", "old")).status == 401
+            assert get(address, Authorization=basic("alice", "new")).status == 200
+
+    def test_guessers_do_not_keep_out_who_is_known(self, file: Path) -> None:
+        """300 of them, with a new wrong password each; nor does a change of the file that leaves the users alone."""
+        text = f"basic_auth_users:\n  alice: {hashed('p', 10)}\n"
+        file.write_text(text)
+        with serving(pages(), config_file=file, max_connections=256) as address, ExitStack() as guessers:
+            assert get(address, Authorization=basic("alice", "p")).status == 200
+            for number in range(300):
+                guesser = guessers.enter_context(socket.create_connection(address))
+                guess = f"GET /metrics HTTP/1.1\r\nHost: a\r\nAuthorization: {basic('alice', str(number))}\r\n\r\n"
+                guesser.sendall(guess.encode())
+            file.write_text(text + "# changed\n")
+            before = time.monotonic()
+
+            assert get(address, Authorization=basic("alice", "p")).status == 200
+            assert time.monotonic() - before < 1
+
+    def test_passwords_that_wait_are_two_of_one_address(self, file: Path) -> None:
+        """The third is told to come again, and the connection ends."""
+        file.write_text(f"basic_auth_users:\n  alice: {hashed('p', 12)}\n")
+        with serving(pages(), config_file=file) as address, ThreadPoolExecutor(8) as clients:
+            guesses = [clients.submit(get, address, Authorization=basic("alice", str(number))) for number in range(8)]
+            answers = [guess.result() for guess in guesses]
+
+        assert {answer.status for answer in answers} == {401, 503}
+        assert {answer.headers["Connection"] for answer in answers} == {"close"}
+
+
+class TestOthers:
+    """Headers, rate limit."""
+
+    def test_headers_are_on_every_answer(self, file: Path) -> None:
+        """Refusals included."""
+        file.write_text(
+            f"http_server_config:\n  headers:\n    X-Frame-Options: deny\nbasic_auth_users:\n  alice: {hashed('p')}\n"
+        )
+        with serving(pages(), config_file=file) as address:
+            answers = get(address), get(address, Authorization=basic("alice", "p"))
+
+        assert [(one.status, one.headers["X-Frame-Options"]) for one in answers] == [(401, "deny"), (200, "deny")]
+
+    def test_rate_limit(self, file: Path) -> None:
+        """Two at once, and then one an hour."""
+        file.write_text("rate_limit:\n  interval: 1h\n  burst: 2\n")
+        with serving(pages(), config_file=file) as address:
+            assert [get(address).status for _ in range(3)] == [200, 200, 429]
+
+    def test_health_that_is_open_is_not_counted(self, file: Path) -> None:
+        """A probe never uses up what is meant for scrapes."""
+        file.write_text("rate_limit:\n  interval: 1h\n  burst: 1\n")
+        with serving(pages(), config_file=file, is_health_open=True) as address:
+            assert [get(address, "/healthz").status for _ in range(3)] == [200] * 3
+            assert get(address).status == 200
+
+
+class TestTls:
+    """tls_server_config."""
+
+    def test_scrape_over_tls(self, file: Path) -> None:
+        """By a client that knows the authority."""
+        file.write_text(put_pair(file.parent))
+        with serving(pages(), config_file=file) as address:
+            assert get(address, context=client()).status == 200
+
+    def test_plain_request_is_not_answered(self, file: Path) -> None:
+        """And the next one over TLS is."""
+        file.write_text(put_pair(file.parent))
+        with serving(pages(), config_file=file) as address:
+            with pytest.raises(OSError, match=r"closed connection|reset|aborted"):
+                get(address)
+            assert get(address, context=client()).status == 200
+
+    def test_new_certificate_counts_from_the_next_connection_on(self, file: Path) -> None:
+        """Here of another authority, under the same names."""
+        file.write_text(put_pair(file.parent))
+        other = trustme.CA()
+        with serving(pages(), config_file=file) as address:
+            assert get(address, context=client()).status == 200
+            put_pair(file.parent, other)
+
+            assert get(address, context=client(other)).status == 200
+            with pytest.raises(ssl.SSLCertVerificationError):
+                get(address, context=client())
+
+    def test_connection_of_before_is_not_answered_any_more(self, file: Path) -> None:
+        """Once TLS is spoken: whoever is connected would go on in clear for ever."""
+        with serving(pages(), config_file=file) as address:
+            connection = http.client.HTTPConnection(*address, timeout=5)
+            connection.request("GET", "/healthz")
+            assert connection.getresponse().read() == b"ok\n"
+            file.write_text(put_pair(file.parent))
+            connection.request("GET", "/healthz")
+            with pytest.raises(http.client.RemoteDisconnected):
+                connection.getresponse()
+            connection.close()
+
+    def test_client_certificate(self, file: Path) -> None:
+        """Of the authority, and with a name that is allowed."""
+        (file.parent / "ca.crt").write_bytes(AUTHORITY.cert_pem.bytes())
+        file.write_text(
+            put_pair(file.parent)
+            + "  client_auth_type: RequireAndVerifyClientCert\n  client_ca_file: ca.crt\n"
+            + "  client_allowed_sans: [scraper.example]\n"
+        )
+        allowed, other = client(), client()
+        AUTHORITY.issue_cert("scraper.example").configure_cert(allowed)
+        AUTHORITY.issue_cert("other.example").configure_cert(other)
+        with serving(pages(), config_file=file) as address:
+            assert get(address, context=allowed).status == 200
+            for refused in (other, client()):
+                with pytest.raises(OSError, match=r"closed connection|reset|aborted|certificate required|EOF"):
+                    get(address, context=refused)
+
+    def test_expired_certificate_is_said_once_and_served(self, file: Path, caplog: pytest.LogCaptureFixture) -> None:
+        """The client decides."""
+        expired = datetime.datetime(2020, 1, 1, tzinfo=datetime.UTC)
+        file.write_text(put_pair(file.parent, not_after=expired))
+        with serving(pages(), config_file=file) as address:
+            with pytest.raises(ssl.SSLCertVerificationError):
+                get(address, context=client())
+            careless = ssl.create_default_context()
+            careless.check_hostname, careless.verify_mode = False, ssl.CERT_NONE
+            assert get(address, context=careless).status == 200
+
+        assert [record.getMessage() for record in caplog.records] == [
+            f"clients will refuse the certificate of {file}: certificate has expired"
+        ]
+
+
+class TestGatekeeper:
+    """The file that changes."""
+
+    def test_bad_file_from_the_start(self, file: Path) -> None:
+        """The exporter does not start."""
+        file.write_text("tls: {}\n")
+        with pytest.raises(BadInput, match="unknown key 'tls'"):
+            Gatekeeper(file)
+
+    def test_bad_change_leaves_all_as_it_was_and_is_said_once(
+        self, file: Path, caplog: pytest.LogCaptureFixture
+    ) -> None:
+        """However often somebody comes."""
+        file.write_text(f"basic_auth_users:\n  alice: {hashed('p')}\n")
+        keeper = Gatekeeper(file)
+        file.write_text("basic_auth_users:\n  alice: p\n")
+        gates = [keeper.gate() for _ in range(3)]
+
+        assert [set(gate.config.users) for gate in gates] == [{"alice"}] * 3
+        assert [record.levelname for record in caplog.records] == ["ERROR"]
+        assert "the web configuration stays as it was: --web.config.file: " in caplog.text
+
+    def test_file_that_is_gone_leaves_all_as_it_was(self, file: Path, caplog: pytest.LogCaptureFixture) -> None:
+        """Until it is there again, which is said too."""
+        caplog.set_level(logging.INFO)
+        file.write_text("rate_limit:\n  interval: 1s\n  burst: 2\n")
+        keeper = Gatekeeper(file)
+        file.unlink()
+        assert keeper.gate().config.rate_limit is not None
+        file.write_text("# nothing\n")
+
+        assert keeper.gate().config.rate_limit is None
+        assert [record.levelname for record in caplog.records] == ["ERROR", "INFO"]
+
+    def test_file_in_the_middle_of_being_written_lets_nobody_in(
+        self, file: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        """It is emptied first. One that stays empty is believed."""
+        file.write_text(f"basic_auth_users:\n  alice: {hashed('p')}\n")
+        keeper = Gatekeeper(file)
+        file.write_text("")
+        assert set(keeper.gate().config.users) == {"alice"}
+        monkeypatch.setattr(access, "WRITING_SECONDS", 0.0)
+
+        assert not keeper.gate().config.users
+
+    def test_certificate_in_the_middle_of_a_change(self, file: Path, caplog: pytest.LogCaptureFixture) -> None:
+        """The key is there before its certificate: the pair of before is served until both are."""
+        file.write_text(put_pair(file.parent))
+        keeper = Gatekeeper(file)
+        before = keeper.gate()
+        new = trustme.CA().issue_cert("127.0.0.1")
+        (file.parent / "server.key").write_bytes(new.private_key_pem.bytes())
+        assert keeper.gate() is before
+        (file.parent / "server.crt").write_bytes(b"".join(one.bytes() for one in new.cert_chain_pems))
+
+        assert keeper.gate() is not before
+        assert "key values mismatch" in caplog.text
+
+    def test_limit_that_has_not_changed_is_not_filled_up_again(self, file: Path) -> None:
+        """By a change of something else."""
+        text = "rate_limit:\n  interval: 1h\n  burst: 1\n"
+        file.write_text(text)
+        keeper = Gatekeeper(file)
+        bucket = keeper.gate().bucket
+        file.write_text(text + "http_server_config:\n  http2: false\n")
+
+        assert bucket is not None
+        assert keeper.gate().bucket is bucket

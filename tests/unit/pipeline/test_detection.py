@@ -1,0 +1,231 @@
+"""diagnosis: what the tables say of a process becomes an observation, and what the engine says becomes metrics."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+
+import pytest
+
+from exporter import catalog
+from exporter.accounting.progress import Standing
+from exporter.chains.chain import Cause, Chain, Change, Effect, End, Severity, Transition
+from exporter.chains.cold_start import Cold
+from exporter.chains.engine import Engine, Observation
+from exporter.chains.memory import Allocations
+from exporter.chains.span import Collective
+from exporter.kernel.tables import Tables
+from exporter.pipeline.detection import MAX_INFOS, Diagnosis
+from exporter.totals import Series, Total, Trace
+from tests.support.chains import SECOND, a_chain
+from tests.support.tables import FakeTables
+
+GAP = ("cpu_contention", "gap")
+LOST = Series(catalog.sched.LOST, ("cpu_contention",))
+
+
+class _Scripted(Engine):
+    """Says what it is told to. observed: at the last tick."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.will_say: list[Transition] = []
+        self.open: list[Chain] = []
+        self.watched: set[int] = set()
+        self.cold: dict[int, Cold] = {}
+        self.observed: Mapping[int, Observation] = {}
+
+    def update(self, processes: Mapping[int, Observation], now_ns: int) -> list[Transition]:
+        """As told."""
+        self.observed = processes
+        return self.will_say
+
+    def is_watched(self, number: int) -> bool:
+        """As told."""
+        return number in self.watched
+
+    def cold_start(self, number: int) -> Cold | None:
+        """As told."""
+        return self.cold.get(number)
+
+    def open_chains(self) -> list[Chain]:
+        """As told."""
+        return self.open
+
+
+class Bench:
+    """Processes 1 and 2 in the tables."""
+
+    def __init__(self) -> None:
+        self.kernel = FakeTables()
+        self.kernel.process(1)
+        self.kernel.process(2, tgid=200)
+        self.engine = _Scripted()
+        self._tables = Tables(self.kernel.maps)
+        self.diagnosis = Diagnosis(self._tables, lambda number: Standing({}, steps=number), self.engine)
+
+    def tick(self, *moved: int, says: tuple[Transition, ...] = ()) -> Mapping[int, Observation]:
+        """What the engine gets."""
+        self.engine.will_say = list(says)
+        processes, communicators = self._tables.read_processes(), self._tables.read_communicators()
+        self.diagnosis.tick(processes, communicators, frozenset(moved), 1)
+        return self.engine.observed
+
+    def totals(self, process: int = 1) -> dict[Series, Total]:
+        """Of one process."""
+        return self.diagnosis.totals([process])[process]
+
+
+@pytest.fixture
+def bench() -> Bench:
+    """Nothing has been said."""
+    return Bench()
+
+
+class TestObservations:
+    """Of whom there may be news."""
+
+    def test_what_has_not_moved_is_left_out(self, bench: Bench) -> None:
+        """Most processes of a full node rest."""
+        assert bench.tick(2).keys() == {2}
+
+    def test_what_is_watched_is_never_left_out(self, bench: Bench) -> None:
+        """That nothing moves is news of it."""
+        bench.engine.watched = {1}
+
+        assert bench.tick(2).keys() == {1, 2}
+
+    def test_standing_comes_from_the_books(self, bench: Bench) -> None:
+        """Of this process."""
+        assert bench.tick(2)[2].standing.steps == 2
+
+    def test_collectives_are_known_by_the_hash(self, bench: Bench) -> None:
+        """Of communicators whose making was seen."""
+        bench.kernel.communicator(1, digest=77, rank=3, ranks=8, ordinal=1)
+        bench.kernel.communicator(1, digest=0, rank=-1, ranks=0, ordinal=2, address=0xC1)
+        bench.kernel.progress(1, communicator=1, enqueued=12, completed=10, collectives=11, lag_ns=5)
+        bench.kernel.progress(1, communicator=2, enqueued=3)
+
+        assert bench.tick()[1].collectives == {77: Collective(3, 11, 5)}
+
+    def test_allocations_that_failed_for_want_of_memory_are_counted(self, bench: Bench) -> None:
+        """Code 2 of an allocation, and nothing else."""
+        bench.kernel.error(1, "cudaMalloc", code=2)
+        bench.kernel.error(1, "cuMemAllocAsync", code=2)
+        bench.kernel.error(1, "cudaMalloc", code=1)
+        bench.kernel.error(1, "cudaFree", code=2)
+
+        assert bench.tick()[1].allocations == Allocations(failed=2)
+
+
+class TestMetrics:
+    """What is exported of chains."""
+
+    def test_open_chain_is_active(self, bench: Bench) -> None:
+        """With its severity, its id and its culprit."""
+        chain = a_chain()
+        bench.engine.open = [chain]
+        bench.tick(says=(Transition(Change.OPENED, chain),))
+
+        assert bench.totals() == {
+            Series(catalog.chains.CHAINS, (*GAP, "high")): 1,
+            Series(catalog.chains.ACTIVE, GAP): 1,
+            Series(catalog.chains.SEVERITY, GAP): 3,
+            Series(catalog.chains.INFO, ("1" * 32, "cpu_contention", "stress-ng")): 1,
+        }
+
+    def test_resolved_chain_is_not(self, bench: Bench) -> None:
+        """It has been opened all the same."""
+        chain = a_chain()
+        bench.tick(says=(Transition(Change.OPENED, chain), chain.resolved(1, End.RECOVERED)))
+
+        assert bench.totals() == {
+            Series(catalog.chains.CHAINS, (*GAP, "high")): 1,
+            Series(catalog.chains.ACTIVE, GAP): 0,
+            Series(catalog.chains.SEVERITY, GAP): 0,
+        }
+
+    def test_open_chain_is_the_trace_of_what_is_lost_to_its_cause(self, bench: Bench) -> None:
+        """With the numbers that it has by now."""
+        chain = a_chain(lost_ns=485_000_000)
+        bench.tick(says=(Transition(Change.OPENED, chain),))
+        bench.engine.open = [replace(chain, lost_ns=900_000_000, updated_ns=12 * SECOND)]
+
+        assert bench.diagnosis.traces([1]) == {
+            1: {LOST: Trace("1" * 32, "1" * 16, 900_000_000, 12 * SECOND)},
+        }
+
+    def test_resolved_chain_is_the_trace_until_another_one_opens(self, bench: Bench) -> None:
+        """Of the same cause, whatever its effect."""
+        chain = a_chain(lost_ns=485_000_000)
+        bench.tick(says=(Transition(Change.OPENED, chain), chain.resolved(12 * SECOND, End.RECOVERED)))
+        first = bench.diagnosis.traces([1])[1][LOST]
+        bench.engine.open = [a_chain(id="2" * 32, effect=Effect.SYNC, lost_ns=1, updated_ns=20 * SECOND)]
+
+        assert (first.trace_id, first.at_ns) == ("1" * 32, 12 * SECOND)
+        assert bench.diagnosis.traces([1])[1][LOST].trace_id == "2" * 32
+
+    def test_chain_that_lost_nothing_to_a_cause_of_the_host_is_no_trace(self, bench: Bench) -> None:
+        """There is no counter that it could be found by."""
+        bench.engine.open = [a_chain(cause=Cause.NOT_HOST)]
+
+        assert bench.diagnosis.traces([1]) == {}
+
+    def test_chain_of_another_process_is_not_asked_for(self, bench: Bench) -> None:
+        """Process 1's."""
+        bench.engine.open = [a_chain(lost_ns=5)]
+
+        assert bench.diagnosis.traces([2]) == {}
+
+    def test_escalation_is_counted_as_what_it_has_become(self, bench: Bench) -> None:
+        """And no second chain."""
+        chain = a_chain()
+        worse = replace(chain, severity=Severity.CRITICAL)
+        bench.tick(says=(Transition(Change.OPENED, chain), Transition(Change.ESCALATED, worse)))
+        totals = bench.totals()
+
+        assert totals[Series(catalog.chains.ESCALATIONS, (*GAP, "critical"))] == 1
+        assert totals[Series(catalog.chains.SEVERITY, GAP)] == 4
+        assert [key.labels for key in totals if key.metric is catalog.chains.CHAINS] == [(*GAP, "high")]
+
+    def test_chain_of_another_cause_by_now_is_active_once(self, bench: Bench) -> None:
+        """A rank that was slow does not come at all."""
+        chain = a_chain(cause=Cause.SLOW_RANK)
+        worse = replace(chain, cause=Cause.NCCL_HANG, severity=Severity.CRITICAL)
+        bench.tick(says=(Transition(Change.OPENED, chain), Transition(Change.ESCALATED, worse)))
+        active = {key.labels: total for key, total in bench.totals().items() if key.metric is catalog.chains.ACTIVE}
+
+        assert active == {("nccl_hang", "gap"): 1}
+
+    def test_watched_process_begins_at_zero(self, bench: Bench) -> None:
+        """A rate needs that. Causes of the host, of four severities; others that are never so bad, or always; the GPU's."""
+        bench.engine.watched = {1}
+        bench.tick()
+        totals = bench.totals()
+
+        assert totals[Series(catalog.chains.CHAINS, ("block_io", "gap", "critical"))] == 0
+        assert len(totals) == 11 * 4 + 2 + 4 + 1 + 1 + 1 + 1 + 4 + 2 + (3 * 4 + 2 * 3 + 3)
+        assert bench.totals(2) == {}
+
+    def test_cold_start_is_what_the_first_steps_cost(self, bench: Bench) -> None:
+        """By what they were spent in, once that is known."""
+        bench.engine.cold = {1: Cold(0, 9 * SECOND, {Effect.LAUNCH: 2 * SECOND, Effect.GRAPH: 0})}
+
+        assert bench.totals() == {
+            Series(catalog.chains.COLD_START, ("launch",)): 2 * SECOND,
+            Series(catalog.chains.COLD_START, ("graph",)): 0,
+        }
+        assert bench.totals(2) == {}
+
+    def test_ids_are_bounded(self, bench: Bench) -> None:
+        """A node where everything goes wrong at once."""
+        bench.engine.open = [a_chain(id=f"{number:032x}") for number in range(100)]
+
+        assert len([key for key in bench.totals() if key.metric is catalog.chains.INFO]) == MAX_INFOS == 64
+
+    def test_forgotten_process_has_no_metrics(self, bench: Bench) -> None:
+        """Its number is not given again."""
+        bench.tick(says=(Transition(Change.OPENED, a_chain()),))
+        bench.diagnosis.forget([1])
+
+        assert bench.totals() == {}

@@ -1,0 +1,60 @@
+"""prometheus_rule: files of rules as one object of Kubernetes."""
+
+from __future__ import annotations
+
+import pytest
+
+from exporter.errors import BadInput
+from exporter.rules.kubernetes import prometheus_rule
+
+LOCKS = """\
+# Locks.
+groups:
+  - name: locks
+    rules:
+      - record: a:b:c
+        expr: |2
+            sum(x)
+
+          or y
+"""
+DISKS = """\
+groups:
+  - name: disks
+    rules: []
+"""
+
+
+class TestPrometheusRule:
+    """What stands below `groups:` stands below `spec.groups:`."""
+
+    def test_groups_follow_one_another_and_keep_their_form(self) -> None:
+        """With the comments, and block texts indented as far as they were from their key."""
+        assert prometheus_rule("all", "# Made.", [LOCKS, DISKS]) == (
+            "# Made.\n"
+            "apiVersion: monitoring.coreos.com/v1\n"
+            "kind: PrometheusRule\n"
+            "metadata:\n"
+            "  name: all\n"
+            "  labels: # and those that your Prometheus selects rules by, such as release: NAME of kube-prometheus-stack\n"
+            "    app.kubernetes.io/name: gpu-stall-exporter\n"
+            "    app.kubernetes.io/component: rules\n"
+            "spec:\n"
+            "  groups:\n"
+            "    # Locks.\n"
+            "    - name: locks\n"
+            "      rules:\n"
+            "        - record: a:b:c\n"
+            "          expr: |2\n"
+            "              sum(x)\n"
+            "\n"
+            "            or y\n"
+            "    - name: disks\n"
+            "      rules: []\n"
+        )
+
+    @pytest.mark.parametrize("text", ["", "rules: []\n", "version: 1\ngroups:\n  - name: x\n"])
+    def test_what_is_no_file_of_rules_is_refused(self, text: str) -> None:
+        """Rather than made into an object that Kubernetes takes and Prometheus does not."""
+        with pytest.raises(BadInput, match="no file of rules"):
+            prometheus_rule("all", "# Made.", [text])

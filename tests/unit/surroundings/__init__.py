@@ -1,1 +1,0 @@
-"""exporter/surroundings."""

@@ -1,0 +1,112 @@
+"""orchestrators.pods: what Kubernetes says of a pod, and what is left out of it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from exporter.workloads.orchestrators.pod_cache import Pod
+from exporter.workloads.orchestrators.pods import pod_of
+from tests.support.kubernetes_api import pod, uid_of
+
+ONE, TWO = "1" * 64, "2" * 64
+
+
+class TestPods:
+    """The good ones."""
+
+    def test_containers_by_their_ids(self) -> None:
+        """Whatever the runtime."""
+        found = pod_of(pod("job-0", ("train", ONE), ("sidecar", TWO)), "gpu7")
+
+        assert found == (uid_of("job-0"), Pod("train", "job-0", (uid_of("job-0"),), {ONE: "train", TWO: "sidecar"}))
+
+    @pytest.mark.parametrize("of", ["initContainerStatuses", "ephemeralContainerStatuses"])
+    def test_init_and_ephemeral_containers_are_containers(self, of: str) -> None:
+        """In lists of their own."""
+        found = pod_of(pod("job-0", ("setup", ONE), of=of), "gpu7")
+
+        assert found is not None
+        assert found[1].containers == {ONE: "setup"}
+
+    def test_container_that_was_restarted_has_both_ids(self) -> None:
+        """The last numbers of the one before may be under way."""
+        told = pod("job-0", ("train", TWO))
+        told["status"]["containerStatuses"][0]["lastState"] = {"terminated": {"containerID": f"cri-o://{ONE}"}}
+        found = pod_of(told, "gpu7")
+
+        assert found is not None
+        assert found[1].containers == {ONE: "train", TWO: "train"}
+
+    def test_static_pod_has_the_hash_of_its_file_for_an_uid_too(self) -> None:
+        """That is what its cgroup is called by."""
+        digest = "0123456789abcdef" * 2
+        found = pod_of(pod("etcd-gpu7", annotations={"kubernetes.io/config.mirror": digest}), "gpu7")
+
+        assert found is not None
+        assert found[1].uids == (uid_of("etcd-gpu7"), digest)
+
+    def test_container_that_has_not_started_has_no_id(self) -> None:
+        """The pod is known even so."""
+        told = pod("job-0")
+        told["status"]["containerStatuses"] = [{"name": "train", "containerID": ""}, {"name": "late"}]
+        found = pod_of(told, "gpu7")
+
+        assert found is not None
+        assert found[1].containers == {}
+
+
+class TestLies:
+    """What cannot be a pod of this node, or names that cannot be ones."""
+
+    @pytest.mark.parametrize(
+        "told",
+        [
+            None,
+            [],
+            "pod",
+            {},
+            {"metadata": None},
+            {"metadata": []},
+            pod("job-0", node="gpu8"),
+            pod("", uid=uid_of("a")),
+            pod("job\n0", uid=uid_of("a")),
+            pod("j" * 254, uid=uid_of("a")),
+            pod("job-0", namespace="Ä"),
+            pod("job-0", uid="../../etc"),
+            {**pod("job-0"), "spec": None},
+        ],
+    )
+    def test_no_pod(self, told: Any) -> None:
+        """Nothing of it is taken."""
+        assert pod_of(told, "gpu7") is None
+
+    @pytest.mark.parametrize(
+        "statuses",
+        [
+            None,
+            {},
+            [None, 1, "a"],
+            [{"name": 1, "containerID": f"docker://{ONE}"}],
+            [{"name": "a\x00b", "containerID": f"docker://{ONE}"}],
+            [{"name": "train", "containerID": ONE}],
+            [{"name": "train", "containerID": "docker://../.."}],
+            [{"name": "train", "containerID": 5}],
+        ],
+    )
+    def test_no_container(self, statuses: Any) -> None:
+        """The pod's own name stands."""
+        told = pod("job-0")
+        told["status"]["containerStatuses"] = statuses
+        found = pod_of(told, "gpu7")
+
+        assert found is not None
+        assert found[1].containers == {}
+
+    def test_more_containers_than_a_pod_can_have(self) -> None:
+        """256 are taken."""
+        found = pod_of(pod("job-0", *((f"c{n}", f"{n:064x}") for n in range(1000))), "gpu7")
+
+        assert found is not None
+        assert len(found[1].containers) == 256

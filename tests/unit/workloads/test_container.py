@@ -1,0 +1,334 @@
+r"""container: every form of cgroup path, as the runtimes write it."""
+
+from __future__ import annotations
+
+import pytest
+
+from exporter.workloads.container import Container, container_label, parse_cgroup
+
+ID = "3f1b" + "0123456789abcdef" * 3 + "cafe" * 3
+OTHER = "77aa" * 16
+UID = "0a1b2c3d-1111-4222-8333-444455556666"
+UID_ = UID.replace("-", "_")
+STATIC = "0123456789abcdef0123456789abcdef"
+BURSTABLE = f"/kubepods.slice/kubepods-burstable.slice/kubepods-burstable-pod{UID_}.slice"
+
+
+def at(path: str) -> Container:
+    return parse_cgroup(f"0::{path}\n")
+
+
+class TestDocker:
+    """Docker with both cgroup drivers, and what runs inside of it."""
+
+    def test_cgroupfs_driver(self) -> None:
+        """/docker/<id>."""
+        assert at(f"/docker/{ID}") == Container(id=ID, runtime="docker")
+
+    def test_systemd_driver(self) -> None:
+        """A scope in system.slice."""
+        assert at(f"/system.slice/docker-{ID}.scope") == Container(id=ID, runtime="docker", unit=f"docker-{ID}.scope")
+
+    def test_rootless(self) -> None:
+        """A scope below the user's service manager."""
+        found = at(f"/user.slice/user-1000.slice/user@1000.service/user.slice/docker-{ID}.scope")
+
+        assert (found.id, found.runtime) == (ID, "docker")
+
+    def test_slice_and_id_in_one_segment(self) -> None:
+        """What runc writes when a systemd name reaches the cgroupfs driver."""
+        assert at(f"/system.slice:docker:{ID}") == Container(id=ID, runtime="docker")
+
+    def test_service_inside_of_a_container(self) -> None:
+        """A container that runs systemd: the container is the name, the unit is told as well."""
+        found = at(f"/docker/{ID}/system.slice/foo.service")
+
+        assert found == Container(id=ID, runtime="docker", unit="foo.service")
+
+    def test_docker_in_docker_gives_the_inner_one(self) -> None:
+        """The container that a person would name."""
+        assert at(f"/docker/{OTHER}/docker/{ID}").id == ID
+        assert at(f"/system.slice/docker-{OTHER}.scope/system.slice/docker-{ID}.scope").id == ID
+
+    def test_build_is_no_container(self) -> None:
+        """BuildKit's names are 25 other characters."""
+        assert at("/docker/buildkit/xt5j3h0p9ri1o4aqhypxf5bca") == Container()
+
+    def test_ecs_task(self) -> None:
+        """Old and new task paths of the ECS agent, and Fargate's own ids."""
+        fargate = f"{STATIC}-1234567890"
+
+        assert at(f"/ecs/55091c13-b8cf-4801-b527-f4601742204d/{ID}") == Container(id=ID, runtime="docker")
+        assert at(f"/ecs/my-cluster/{STATIC}/{ID}") == Container(id=ID, runtime="docker")
+        assert at(f"/ecs/{STATIC}/{fargate}") == Container(id=fargate, runtime="containerd")
+
+
+class TestKubernetes:
+    """Pods, with both drivers and each runtime."""
+
+    @pytest.mark.parametrize(
+        "quality", ["burstable/", "besteffort/", ""], ids=["burstable", "besteffort", "guaranteed"]
+    )
+    def test_cgroupfs_driver(self, quality: str) -> None:
+        """The runtime is not in the path."""
+        assert at(f"/kubepods/{quality}pod{UID}/{ID}") == Container(id=ID, runtime="kubernetes", pod_uid=UID)
+
+    @pytest.mark.parametrize(
+        ("prefix", "runtime"), [("cri-containerd", "containerd"), ("crio", "crio"), ("docker", "docker")]
+    )
+    def test_systemd_driver(self, prefix: str, runtime: str) -> None:
+        """Underscores stand for the dashes of the uid."""
+        scope = f"{prefix}-{ID}.scope"
+
+        assert at(f"{BURSTABLE}/{scope}") == Container(id=ID, runtime=runtime, pod_uid=UID, unit=scope)
+
+    def test_guaranteed_pod_stands_directly_in_kubepods(self) -> None:
+        """Without a slice of its quality class."""
+        assert at(f"/kubepods.slice/kubepods-pod{UID_}.slice/cri-containerd-{ID}.scope").pod_uid == UID
+
+    def test_static_pod_keeps_its_32_digits(self) -> None:
+        """A pod from a file has a hash as uid."""
+        assert at(f"/kubepods/burstable/pod{STATIC}/{ID}").pod_uid == STATIC
+        assert at(f"/kubepods.slice/kubepods-burstable-pod{STATIC}.slice/crio-{ID}.scope").pod_uid == STATIC
+
+    def test_containerd_without_systemd_support(self) -> None:
+        """Slice, runtime and id in one segment, below containerd's own service."""
+        found = at(f"/system.slice/containerd.service/kubepods-burstable-pod{UID_}.slice:cri-containerd:{ID}")
+
+        assert (found.id, found.runtime, found.pod_uid) == (ID, "containerd", UID)
+
+    def test_crio_cgroupfs_driver(self) -> None:
+        """CRI-O keeps its prefix."""
+        assert at(f"/kubepods/burstable/pod{UID}/crio-{ID}") == Container(id=ID, runtime="crio", pod_uid=UID)
+
+    def test_conmon_of_crio_is_no_container(self) -> None:
+        """It watches from outside; it belongs to the pod."""
+        found = at(f"{BURSTABLE}/crio-conmon-{ID}.scope")
+
+        assert (found.id, found.pod_uid) == ("", UID)
+
+    def test_pod_without_container(self) -> None:
+        """The pod's own cgroup."""
+        assert at(f"/kubepods/burstable/pod{UID}") == Container(runtime="kubernetes", pod_uid=UID)
+
+    @pytest.mark.parametrize(
+        "path",
+        [
+            f"/docker/{OTHER}/kubelet/kubepods/besteffort/pod{UID}/{ID}",
+            f"/docker/{OTHER}/kubepods/burstable/pod{UID}/{ID}",
+            f"/system.slice/docker-{OTHER}.scope/kubelet.slice/kubelet-kubepods.slice/kubelet-kubepods-burstable.slice"
+            f"/kubelet-kubepods-burstable-pod{UID_}.slice/cri-containerd-{ID}.scope",
+        ],
+        ids=["kubelet", "old kind", "systemd"],
+    )
+    def test_kind_gives_the_inner_container(self, path: str) -> None:
+        """The node of a kind cluster is itself a container."""
+        found = at(path)
+
+        assert (found.id, found.pod_uid) == (ID, UID)
+
+    def test_docker_inside_of_a_pod_keeps_the_pod(self) -> None:
+        """A build in a CI pod."""
+        found = at(f"/kubepods/burstable/pod{UID}/{OTHER}/docker/{ID}")
+
+        assert found == Container(id=ID, runtime="docker", pod_uid=UID)
+
+    @pytest.mark.parametrize(
+        "path",
+        [
+            f"/../../kubepods-burstable-pod{UID_}.slice/cri-containerd-{ID}.scope",
+            f"/../../pod{UID}/{ID}",
+            f"/../../../besteffort/../kubepods/pod{UID}/{ID}",
+        ],
+    )
+    def test_path_seen_from_a_cgroup_namespace(self, path: str) -> None:
+        """The upper part is only dots."""
+        assert (at(path).id, at(path).pod_uid) == (ID, UID)
+
+    def test_neighbour_in_the_same_pod(self) -> None:
+        """The prefix says enough; a bare id does not."""
+        assert at(f"/../cri-containerd-{ID}.scope").id == ID
+        assert at(f"/../{ID}") == Container()
+
+    def test_escaped_dashes(self) -> None:
+        r"""systemd writes a dash inside of a name as \x2d."""
+        assert at(rf"/kubepods.slice/kubepods\x2dpod{UID_}.slice/crio\x2d{ID}.scope").id == ID
+
+
+class TestPodman:
+    """Podman, as root and not."""
+
+    @pytest.mark.parametrize(
+        "path",
+        [
+            f"/machine.slice/libpod-{ID}.scope",
+            f"/machine.slice/libpod-{ID}.scope/container",
+            f"/user.slice/user-1000.slice/user@1000.service/user.slice/libpod-{ID}.scope/container",
+            f"/machine.slice/machine-libpod_pod_{OTHER}.slice/libpod-{ID}.scope",
+            f"/libpod_parent/libpod-{ID}",
+            f"/system.slice/foo.service/libpod-payload-{ID}",
+        ],
+        ids=["root", "crun", "rootless", "pod", "cgroupfs", "quadlet"],
+    )
+    def test_container(self, path: str) -> None:
+        """Every place Podman puts a container."""
+        assert (at(path).id, at(path).runtime) == (ID, "podman")
+
+    @pytest.mark.parametrize("path", [f"/machine.slice/libpod-conmon-{ID}.scope", "/libpod_parent/conmon"])
+    def test_conmon_is_no_container(self, path: str) -> None:
+        """It watches from outside."""
+        assert at(path).id == ""
+
+
+class TestOthers:
+    """nerdctl, LXC, Slurm and systemd."""
+
+    def test_nerdctl(self) -> None:
+        """containerd without Kubernetes."""
+        assert at(f"/system.slice/nerdctl-{ID}.scope").runtime == "containerd"
+
+    @pytest.mark.parametrize(
+        ("path", "name"),
+        [
+            ("/lxc/web1", "web1"),
+            ("/lxc/101/ns", "101"),
+            ("/lxc.payload/web1", "web1"),
+            ("/lxc.payload.c1/system.slice/ssh.service", "c1"),
+            ("/lxc.payload.project_c1", "project_c1"),
+        ],
+    )
+    def test_lxc(self, path: str, name: str) -> None:
+        """LXC and Incus name a container; Proxmox numbers it."""
+        assert (at(path).id, at(path).runtime) == (name, "lxc")
+
+    def test_lxc_monitor_is_no_container(self) -> None:
+        """It watches from outside."""
+        assert at("/lxc.monitor.web1") == Container()
+        assert at("/lxc.monitor/web1") == Container()
+
+    @pytest.mark.parametrize(
+        ("path", "job", "step"),
+        [
+            ("/slurm/uid_1000/job_123/step_0/task_0", "123", "0"),
+            ("/slurm_node7/uid_1000/job_123/step_batch", "123", "batch"),
+            ("/system.slice/slurmstepd.scope/job_123/step_0/user/task_0", "123", "0"),
+            ("/system.slice/node7_slurmstepd.scope/job_123/step_extern/user/task_special", "123", "extern"),
+            ("/slurm/uid_1000/job_123", "123", ""),
+            ("/slurm/uid_1000/job_123/step_0+1/task_0", "123", "0+1"),
+        ],
+    )
+    def test_slurm(self, path: str, job: str, step: str) -> None:
+        """Versions 1 and 2 of cgroups, several nodes on one machine, a heterogeneous job."""
+        found = at(path)
+
+        assert (found.runtime, found.slurm_job_id, found.slurm_step) == ("slurm", job, step)
+
+    def test_container_in_a_slurm_job_is_both(self) -> None:
+        """The container names it; the job is told as well."""
+        found = at(f"/system.slice/slurmstepd.scope/job_123/step_0/user/task_0/libpod-{ID}")
+
+        assert (found.id, found.runtime, found.slurm_job_id) == (ID, "podman", "123")
+
+    @pytest.mark.parametrize("path", ["/jobs/job_123/step_0", "/slurm/step_0", "/slurm/job_x", "/myslurm/job_12"])
+    def test_job_elsewhere_is_not_slurm_s(self, path: str) -> None:
+        """Anybody may name a cgroup job_123."""
+        assert at(path) == Container()
+
+    @pytest.mark.parametrize(
+        ("path", "unit"),
+        [
+            ("/system.slice/vllm.service", "vllm.service"),
+            ("/system.slice/vllm.service/workers/3", "vllm.service"),
+            ("/system.slice/system-getty.slice/getty@tty1.service", "getty@tty1.service"),
+            (r"/system.slice/my\x2dapp.service", r"my\x2dapp.service"),
+            ("/user.slice/user-1000.slice/session-3.scope", "session-3.scope"),
+            ("/user.slice/user-1000.slice/user@1000.service/app.slice/jupyter.service", "jupyter.service"),
+            ("/init.scope", "init.scope"),
+            ("/user.slice", "user.slice"),
+        ],
+    )
+    def test_systemd(self, path: str, unit: str) -> None:
+        """The innermost unit, by the name systemctl takes."""
+        assert at(path) == Container(runtime="systemd", unit=unit)
+
+
+class TestLines:
+    """Which line of several counts."""
+
+    def test_controller_with_a_container_is_preferred(self) -> None:
+        """Controllers of version 1 may lie in different places."""
+        text = f"12:rdma:/\n11:pids:/system.slice/docker.service\n4:memory:/docker/{ID}\n1:name=systemd:/x\n0::/\n"
+
+        assert parse_cgroup(text).id == ID
+
+    def test_hybrid_hierarchy(self) -> None:
+        """Version 2 holds the units, version 1 the controllers."""
+        text = f"2:cpu,cpuacct:/kubepods/pod{UID}/{ID}\n0::/system.slice/containerd.service\n"
+
+        assert (parse_cgroup(text).id, parse_cgroup(text).pod_uid) == (ID, UID)
+
+    def test_slurm_job_is_preferred_to_the_daemon_s_service(self) -> None:
+        """Some controllers stay with slurmd."""
+        text = "4:memory:/slurm/uid_0/job_9/step_0\n1:name=systemd:/system.slice/slurmd.service\n"
+
+        assert parse_cgroup(text).slurm_job_id == "9"
+
+    def test_deleted_cgroup(self) -> None:
+        """Version 2 marks the cgroup of a zombie whose cgroup was removed."""
+        assert at(f"/docker/{ID} (deleted)").id == ID
+
+    @pytest.mark.parametrize(
+        "text",
+        [
+            "",
+            "\n\n",
+            "0::/",
+            "0::",
+            "garbage",
+            f"0::/{ID}",
+            f"0::/foo/{ID}",
+            "4:memory:/process_api/fd90b7e1e944ca345283fc5f5b5082bf",
+            f"0::/docker/{ID[:63]}",
+            f"0::/docker/{ID}0",
+            f"0::/docker/{ID.upper()}",
+            f"0::/docker-{ID}",
+            f"0::/pod{UID}/{ID}",
+            f"x::/docker/{ID}",
+            f"0::docker/{ID}",
+            f"/docker/{ID}",
+        ],
+    )
+    def test_anything_else_is_nowhere(self, text: str) -> None:
+        """Digits in an unknown place are not an id."""
+        assert parse_cgroup(text) == Container()
+
+    def test_text_cut_at_the_limit_loses_its_last_line(self) -> None:
+        """Half a path could name another place."""
+        first = "1:cpu:/system.slice/a.service\n"
+        text = first + "0::/system.slice/" + "x/" * 40_000
+
+        assert parse_cgroup(text) == Container(runtime="systemd", unit="a.service")
+
+
+class TestLabel:
+    """The value of the `container` label."""
+
+    @pytest.mark.parametrize(
+        ("container", "label"),
+        [
+            (Container(id=ID, runtime="docker", unit="foo.service"), ID[:12]),
+            (Container(id=ID, slurm_job_id="123"), ID[:12]),
+            (Container(id="web1", runtime="lxc"), "web1"),
+            (Container(id="a-name-of-20-letters", runtime="lxc"), "a-name-of-20-letters"),
+            (Container(slurm_job_id="123", slurm_step="0", unit="slurmstepd.scope"), "job_123"),
+            (Container(unit="vllm.service"), "vllm.service"),
+            (Container(unit="session-3.scope"), ""),
+            (Container(unit="user-1000.slice"), ""),
+            (Container(unit="user@1000.service"), ""),
+            (Container(pod_uid=UID, runtime="kubernetes"), ""),
+            (Container(), ""),
+        ],
+    )
+    def test_label(self, container: Container, label: str) -> None:
+        """Container, else job, else service."""
+        assert container_label(container) == label
