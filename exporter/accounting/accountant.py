@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 from exporter.accounting.attribution import Chains, Loss
 from exporter.accounting.cadence import Cadence
-from exporter.accounting.culprits import STATE_LABEL, UNRESOLVED, Cause, Culprits, culprit_name
+from exporter.accounting.culprits import STATE_LABEL, UNRESOLVED, Culprits, culprit_name
 from exporter.accounting.disks import DiskBlame
 from exporter.accounting.exposed import ExposedLoss
 from exporter.accounting.feeding import FeedingLoss, OpenStall
@@ -20,6 +20,7 @@ from exporter.accounting.progress import NOWHERE, Standing
 from exporter.accounting.self_check import Oracle
 from exporter.accounting.sharing import Growth
 from exporter.accounting.thread_time import ThreadTime, Times
+from exporter.causes import Cause
 from exporter.kernel.abi import OPERATION_NONE, Culprit, ThreadState, Victim, Waker
 from exporter.kernel.readings import Accounts, Waits
 from exporter.kernel.thread_rows import (

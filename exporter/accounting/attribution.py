@@ -14,11 +14,11 @@ from exporter.accounting.culprits import (
     CAUSE_OF_UNRESOLVED,
     CAUSE_OF_WAKER_STATE,
     NOBODY,
-    Cause,
     culprit_name,
 )
 from exporter.accounting.exposed import Exposed
 from exporter.accounting.sharing import MEMORY_NS, Growth, Weights, shared
+from exporter.causes import Cause
 from exporter.kernel.abi import ThreadState, Victim, Waker
 from exporter.kernel.thread_rows import BlameKey, ChainRow
 from exporter.units import NANOSECONDS

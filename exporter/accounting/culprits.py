@@ -5,9 +5,9 @@ In: numbers of bpf/abi.h, names that programs gave themselves. Out: values of la
 
 from __future__ import annotations
 
-import enum
 from collections.abc import Hashable
 
+from exporter.causes import Cause
 from exporter.kernel.abi import Culprit, ThreadState
 from exporter.kernel.thread_rows import BlameKey
 
@@ -28,25 +28,6 @@ OTHER = "other"
 MAX_CULPRITS = 16  # names admitted for one workload
 ADMISSION_NS = 10_000_000
 _MAX_OWNERS = 1_000
-
-
-class Cause(enum.StrEnum):
-    """Why the GPU had to wait."""
-
-    CPU_CONTENTION = "cpu_contention"
-    CPU_OVERSUBSCRIBED = "cpu_oversubscribed"
-    CPU_QUOTA = "cpu_quota"
-    IRQ = "irq"
-    WAKEUP_LATENCY = "wakeup_latency"
-    BLOCK_IO = "block_io"
-    MEMORY_RECLAIM = "memory_reclaim"
-    MAJOR_FAULT = "major_fault"
-    LOCK = "lock"
-    NETWORK = "network"
-    DATALOADER = "dataloader"
-    PAUSED = "paused"
-    OTHER = "other"
-    UNKNOWN = "unknown"
 
 
 CAUSE_OF_STATE = dict.fromkeys(ThreadState, Cause.OTHER) | {

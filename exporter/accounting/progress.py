@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import NamedTuple
 
-from exporter.accounting.culprits import Cause
+from exporter.causes import Cause
 
 
 class Standing(NamedTuple):

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Mapping
 from typing import NamedTuple
 
-from exporter.accounting.culprits import Cause as LossCause
+from exporter.causes import Cause
 from exporter.chains.span import Span
 from exporter.chains.thresholds import FASTER, STEPS_NEEDED, WINDOWS_KEPT, WINDOWS_NEEDED
 
@@ -21,7 +21,7 @@ class _Window(NamedTuple):
     steps: int
     step_ns: float
     calls_per_step: float
-    lost: Mapping[LossCause, float]
+    lost: Mapping[Cause, float]
     lost_of_all: float
 
 
@@ -32,7 +32,7 @@ class Usual:
         self._windows: list[_Window] = []
         self.step_ns = 0.0
         self.calls_per_step = 0.0
-        self.lost: Mapping[LossCause, float] = {}
+        self.lost: Mapping[Cause, float] = {}
         self.lost_of_all = 0.0
         self.spread = 0.0
 
@@ -87,9 +87,9 @@ class Usual:
         self.spread = _DEVIATION_OF_MAD * _median(map(abs, parts))
 
 
-def lost_shares(span: Span) -> dict[LossCause, float]:
+def lost_shares(span: Span) -> dict[Cause, float]:
     """Parts of the wall time, by cause."""
-    shares: dict[LossCause, float] = {}
+    shares: dict[Cause, float] = {}
     for (cause, _), ns in span.lost_ns().items():
         shares[cause] = shares.get(cause, 0.0) + ns / span.wall_ns
     return shares

@@ -9,37 +9,7 @@ import enum
 from dataclasses import dataclass, replace
 from typing import NamedTuple
 
-
-class Cause(enum.StrEnum):
-    """The reason a chain names."""
-
-    CPU_CONTENTION = "cpu_contention"
-    CPU_OVERSUBSCRIBED = "cpu_oversubscribed"
-    CPU_QUOTA = "cpu_quota"
-    IRQ = "irq"
-    BLOCK_IO = "block_io"
-    MEMORY_RECLAIM = "memory_reclaim"
-    MAJOR_FAULT = "major_fault"
-    LOCK = "lock"
-    DATALOADER = "dataloader"
-    NETWORK = "network"
-    PEER_RANK = "peer_rank"  # this rank waits for another one
-    SLOW_RANK = "slow_rank"  # the others wait for this one
-    NCCL_HANG = "nccl_hang"
-    CUDA_OOM = "cuda_oom"
-    ALLOCATION_CHURN = "allocation_churn"
-    MEMORY_LEAK = "memory_leak"
-    PAGEABLE_COPY = "pageable_copy"
-    PCIE = "pcie"  # the link between host and GPU is full
-    GRAPH_RECAPTURE = "graph_recapture"
-    GRAPH_ABANDONED = "graph_abandoned"  # a capture that does not end
-    GPU_THROTTLED = "gpu_throttled"
-    GPU_CONTENTION = "gpu_contention"  # another program uses the same GPU
-    COLD_START = "cold_start"
-    PAUSED = "paused"
-    CRASH = "crash"
-    OOM_KILLED = "oom_killed"  # by the kernel: memory of the host, not of the GPU
-    NOT_HOST = "not_host"
+from exporter.causes import Cause
 
 
 class Effect(enum.StrEnum):

@@ -8,8 +8,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import NamedTuple
 
+from exporter.causes import Cause
 from exporter.chains.capture import AbandonedCapture, Captures
-from exporter.chains.chain import Cause, Effect
+from exporter.chains.chain import Effect
 from exporter.chains.cold_start import ColdStart
 from exporter.chains.memory import Allocations, Leak, OutOfMemory
 

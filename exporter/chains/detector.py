@@ -8,8 +8,9 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import NamedTuple
 
+from exporter.causes import Cause
 from exporter.chains import summary, verdict
-from exporter.chains.chain import Cause, Chain, Change, End, Severity, Transition
+from exporter.chains.chain import Chain, Change, End, Severity, Transition
 from exporter.chains.cusum import ChangeTest
 from exporter.chains.episode import Episode, Waited, hang_of
 from exporter.chains.gpu import DeviceSide

@@ -12,8 +12,9 @@ from types import MappingProxyType
 from typing import NamedTuple
 
 from exporter.accounting.progress import Standing
+from exporter.causes import Cause
 from exporter.chains.capture import Captures
-from exporter.chains.chain import Cause, Chain, Change, Effect, End, Transition
+from exporter.chains.chain import Chain, Change, Effect, End, Transition
 from exporter.chains.cold_start import Cold
 from exporter.chains.conditions import Conditions, Wrong, out_of_memory
 from exporter.chains.detector import Asked, Watch

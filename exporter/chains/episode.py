@@ -8,8 +8,9 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 
+from exporter.causes import HOST_CAUSES, Cause
 from exporter.chains import change_point, summary, verdict
-from exporter.chains.chain import Cause, Chain, Change, Effect, End, Severity, Transition
+from exporter.chains.chain import Chain, Change, Effect, End, Severity, Transition
 from exporter.chains.ranks import Missing
 from exporter.chains.span import Seen, Span
 from exporter.chains.span_buffer import Past
@@ -24,7 +25,7 @@ from exporter.chains.thresholds import (
     OVERTAKING,
     RECENT_NS,
 )
-from exporter.chains.verdict import OF_THE_GPU, OF_THE_HOST, Findings, Verdict
+from exporter.chains.verdict import OF_THE_GPU, Findings, Verdict
 
 Waited = Callable[[Span], Mapping[str, int]]
 """By rank, nanoseconds that a process waited for it in a span."""
@@ -59,7 +60,7 @@ class Episode:
         if latest.late_share < OVERTAKING * before.late_share:
             return None
         reason = verdict.judge(self._find(latest, waited))
-        if reason is None or reason.cause not in OF_THE_HOST.keys() - {self.chain.cause}:
+        if reason is None or reason.cause not in set(HOST_CAUSES) - {self.chain.cause}:
             return None
         moments = [latest.then, *(tick.then for tick in self._past.ticks(latest.then.now_ns))]
         return change_point.begin(moments, latest.now, 0).now_ns
@@ -111,7 +112,7 @@ class Episode:
         chain = self.chain
         found, now = self._find(whole, waited), self._find(self._past.recent(RECENT_NS), waited)
         reason = verdict.judge(found)
-        if chain.cause in OF_THE_GPU and reason is not None and reason.cause in OF_THE_HOST:
+        if chain.cause in OF_THE_GPU and reason is not None and reason.cause in HOST_CAUSES:
             return self._convict(whole, found, reason)
         is_told = reason is not None and (chain.cause not in OF_THE_GPU or reason.cause is chain.cause)
         contribution = verdict.contribution_of(chain.cause, reason) if reason and is_told else chain.contribution

@@ -9,7 +9,8 @@ from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass
 from typing import Any, Self
 
-from exporter.chains.chain import Cause, Change, Effect, End, Severity, Transition
+from exporter.causes import Cause
+from exporter.chains.chain import Change, Effect, End, Severity, Transition
 from exporter.chains.remedies import Place, Remedy, remedy_of
 from exporter.clock import Moment
 from exporter.model import Identity

@@ -8,7 +8,7 @@ from __future__ import annotations
 import signal
 from typing import NamedTuple
 
-from exporter.chains.chain import Cause
+from exporter.causes import Cause
 from exporter.units import NANOSECONDS
 
 _OF_ERRORS = (

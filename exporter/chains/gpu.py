@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from exporter.chains.chain import Cause
+from exporter.causes import Cause
 from exporter.chains.thresholds import NEIGHBOUR_FACTOR, NEIGHBOUR_KERNELS, THROTTLED_SHARE
 
 

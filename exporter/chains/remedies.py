@@ -9,7 +9,8 @@ import shlex
 from typing import NamedTuple
 
 from exporter.accounting.culprits import HYPERVISOR
-from exporter.chains.chain import Cause, Chain
+from exporter.causes import Cause
+from exporter.chains.chain import Chain
 
 
 class Place(NamedTuple):

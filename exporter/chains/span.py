@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import NamedTuple
 
-from exporter.accounting.culprits import Cause as LossCause
 from exporter.accounting.progress import Standing
+from exporter.causes import Cause
 
 
 class Collective(NamedTuple):
@@ -91,7 +91,7 @@ class Span(NamedTuple):
         made = self.now.progress(usual_step_ns) - self.then.progress(usual_step_ns)
         return 1.0 - made * usual_step_ns / self.wall_ns
 
-    def lost_ns(self) -> dict[tuple[LossCause, str], int]:
+    def lost_ns(self) -> dict[tuple[Cause, str], int]:
         """By cause and culprit, what has grown."""
         before, now = self.then.standing.lost_ns, self.now.standing.lost_ns
         if now is before:

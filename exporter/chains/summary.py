@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from exporter.accounting.culprits import NOBODY
-from exporter.chains.chain import Cause
+from exporter.causes import HOST_CAUSES, Cause
 from exporter.chains.span import Span
-from exporter.chains.verdict import OF_THE_HOST, Findings
+from exporter.chains.verdict import Findings
 
 _KEPT_CULPRITS = 5
 _LEAST_SHARE = 0.2  # of a cause's time, that others must have for them to be called culprits
@@ -13,7 +13,7 @@ _LEAST_SHARE = 0.2  # of a cause's time, that others must have for them to be ca
 
 def lost_share(found: Findings, cause: Cause) -> float:
     """Of the feeding timeline: what the host lost, or, where that is not the reason, what steps took longer."""
-    of_the_host = cause in OF_THE_HOST
+    of_the_host = cause in HOST_CAUSES
     return min(max(found.lost_of_all if of_the_host else found.total, 0.0), 1.0)
 
 
@@ -26,16 +26,14 @@ def slowdown(found: Findings) -> float | None:
 
 def lost_ns(span: Span, cause: Cause) -> int:
     """To this cause, the usual included."""
-    of = OF_THE_HOST.get(cause)
-    return sum(ns for (lost_to, _), ns in span.lost_ns().items() if lost_to is of)
+    return sum(ns for (lost_to, _), ns in span.lost_ns().items() if lost_to is cause)
 
 
 def culprits(span: Span, cause: Cause) -> tuple[tuple[str, float], ...]:
     """Of the time of this cause in a span, largest first; none where nearly all of it is nobody's, or the job's own doing."""
-    of = OF_THE_HOST.get(cause)
     charged: dict[str, int] = {}
     for (lost_to, culprit), ns in span.lost_ns().items():
-        if lost_to is of:
+        if lost_to is cause:
             charged[culprit] = charged.get(culprit, 0) + ns
     whole = sum(charged.values())
     if charged.pop(NOBODY, 0) > whole * (1 - _LEAST_SHARE):

@@ -8,9 +8,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import NamedTuple
 
-from exporter.accounting.culprits import Cause as LossCause
+from exporter.causes import HOST_CAUSES, Cause
 from exporter.chains.baseline import Usual, lost_shares
-from exporter.chains.chain import Cause, Effect, Severity
+from exporter.chains.chain import Effect, Severity
 from exporter.chains.gpu import DeviceSide
 from exporter.chains.span import Span
 from exporter.chains.spending import Grown
@@ -28,9 +28,6 @@ from exporter.chains.thresholds import (
     TWO_SHARES,
     UNDECIDED_SHARE,
 )
-
-OF_THE_HOST = {Cause(cause): cause for cause in LossCause if cause.value in set(Cause)}
-"""Causes that a resource of the host can be: what else is booked as lost is the job's own doing, or nobody knows."""
 
 _OF_CPUS = {Cause.CPU_CONTENTION, Cause.CPU_OVERSUBSCRIBED, Cause.CPU_QUOTA, Cause.IRQ}
 
@@ -60,7 +57,7 @@ _ALWAYS = dict.fromkeys((Cause.NCCL_HANG, Cause.CUDA_OOM, Cause.CRASH, Cause.OOM
     Cause.GRAPH_ABANDONED: Severity.MEDIUM,
     Cause.COLD_START: Severity.LOW,
 }
-_EFFECTS = dict.fromkeys(OF_THE_HOST, (Effect.GAP, Effect.SYNC)) | {
+_EFFECTS = dict.fromkeys(HOST_CAUSES, (Effect.GAP, Effect.SYNC)) | {
     Cause.PEER_RANK: (Effect.COLLECTIVE,),
     Cause.SLOW_RANK: (Effect.COLLECTIVE,),
     Cause.NCCL_HANG: (Effect.COLLECTIVE,),
@@ -137,11 +134,11 @@ def find(span: Span, usual: Usual, peers: Mapping[str, int], *, is_chronic: bool
     # What is usual is lost step by step: a job that makes fewer of them loses less of it.
     usually = 0.0 if is_chronic else 1.0 - max(slowness or 0.0, 0.0)
     beyond = {cause: share - usual.lost.get(cause, 0.0) * usually for cause, share in shares.items()}
-    lost = {cause: beyond[of] for cause, of in OF_THE_HOST.items() if beyond.get(of, 0.0) > 0}
+    lost = {cause: beyond[cause] for cause in HOST_CAUSES if beyond.get(cause, 0.0) > 0}
     paused = (span.now.standing.stopped_ns - span.then.standing.stopped_ns) / span.wall_ns
     if paused > lost.get(Cause.PAUSED, 0.0):
         lost[Cause.PAUSED] = min(paused, 1.0)
-    others = set(shares) - set(OF_THE_HOST.values())
+    others = set(shares) - set(HOST_CAUSES)
     undecided = (span.now.standing.undecided_ns - span.then.standing.undecided_ns) / span.wall_ns
     calls_per_step = span.calls / span.steps if span.steps else 0.0
     return Findings(
@@ -173,7 +170,7 @@ def judge(found: Findings) -> Verdict | None:
         return None
     if found.wall_ns < EVIDENT_NS or found.steps < NOT_HOST_STEPS:
         return None
-    if first in OF_THE_HOST and sum(part for cause, part in shares if cause in OF_THE_HOST) >= MAIN_SHARE:
+    if first in HOST_CAUSES and sum(part for cause, part in shares if cause in HOST_CAUSES) >= MAIN_SHARE:
         is_long = found.wall_ns >= NOT_HOST_NS
         return Verdict(first, _effect(first, found), share, _named(shares, found, total)) if is_long else None
     if found.slower < NOT_HOST_SHARE:
@@ -234,7 +231,7 @@ def part_of(cause: Cause, found: Findings) -> float:
         return max(found.peers.values(), default=0.0)
     if cause is Cause.SLOW_RANK:
         return found.lateness
-    if cause in OF_THE_HOST:
+    if cause in HOST_CAUSES:
         return found.lost.get(cause, 0.0) + (max(found.undecided, 0.0) if cause in _OF_CPUS else 0.0)
     return max(found.total - sum(found.lost.values()), 0.0)
 

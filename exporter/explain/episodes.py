@@ -9,7 +9,8 @@ import enum
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 
-from exporter.chains.chain import Cause, Change
+from exporter.causes import Cause
+from exporter.chains.chain import Change
 from exporter.chains.event import Report
 from exporter.history.run import Run, Told
 

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from datetime import tzinfo
 
-from exporter.chains.chain import Cause, Effect, End
+from exporter.causes import Cause
+from exporter.chains.chain import Effect, End
 from exporter.chains.event import Report
 from exporter.explain.episodes import Episode, State
 from exporter.explain.formatting import length, percent, time_of_day

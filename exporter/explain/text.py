@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from datetime import tzinfo
 from typing import NamedTuple
 
-from exporter.chains.chain import Cause
+from exporter.causes import Cause
 from exporter.chains.event import Report
 from exporter.explain.episodes import Episode, State
 from exporter.explain.explanation import Explanation, Gap, Status

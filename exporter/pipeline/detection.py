@@ -12,9 +12,10 @@ from operator import attrgetter
 
 from exporter import catalog
 from exporter.accounting.progress import Standing
+from exporter.causes import Cause
 from exporter.chains import verdict
 from exporter.chains.capture import Captures
-from exporter.chains.chain import Cause, Chain, Change, Effect, Severity, State, Transition, span_id
+from exporter.chains.chain import Chain, Change, Effect, Severity, State, Transition, span_id
 from exporter.chains.engine import Engine, Observation, Wanted, random_id
 from exporter.chains.exit_reason import CallError, Ending
 from exporter.chains.memory import Allocations
@@ -153,9 +154,7 @@ class Diagnosis:
         for chain in sorted(known.values(), key=attrgetter("updated_ns")):
             if chain.process in of and chain.lost_ns:
                 trace = Trace(chain.id, span_id(chain.id), chain.lost_ns, chain.updated_ns)
-                found.setdefault(chain.process, {})[
-                    Series(catalog.sched.LOST, (verdict.OF_THE_HOST[chain.cause].value,))
-                ] = trace
+                found.setdefault(chain.process, {})[Series(catalog.sched.LOST, (chain.cause.value,))] = trace
         return found
 
     def forget(self, processes: Iterable[int]) -> None:

@@ -9,7 +9,8 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from exporter.chains.chain import Cause, Chain, Change, Transition
+from exporter.causes import Cause
+from exporter.chains.chain import Chain, Change, Transition
 from exporter.kernel.abi import OPERATION_NONE, Victim
 from exporter.kernel.thread_rows import ThreadRow
 from exporter.units import NANOSECONDS

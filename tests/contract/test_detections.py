@@ -9,7 +9,7 @@ import pytest
 import yaml
 
 from exporter import catalog
-from exporter.chains.chain import Cause
+from exporter.causes import CHAIN_CAUSES
 from tests.faults.registry import EPISODES
 
 ROOT = Path(__file__).parents[2]
@@ -18,7 +18,7 @@ SECTIONS = dict(re.findall(r"^## (\d+) [^\n]*\n(.*?)(?=^## |\Z)", PAGE, flags=re
 SEEN = dict(re.findall(r"^\| (\d+) \| \[[^\]]*\]\(#\d+-[a-z-]+\) \| (yes|in part|no) \|$", PAGE, flags=re.M))
 PROBLEMS = 26
 EVERY_PROBLEM = pytest.mark.parametrize("number", [str(number) for number in range(1, PROBLEMS + 1)])
-CAUSES = {cause.value for cause in Cause}
+CAUSES = {cause.value for cause in CHAIN_CAUSES}
 ALERTS = {
     rule["alert"]
     for file in (ROOT / "alerts").glob("*.rules.yaml")

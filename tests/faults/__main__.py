@@ -18,7 +18,7 @@ AROUND = 3  # steps shown before the window, and behind its aftermath
 def listed(episode: Episode) -> str:
     """One line about an episode."""
     kind = "decoy" if episode.is_decoy else "fault"
-    return f"{episode.name:24}{kind:7}{'+'.join((episode.cause, *episode.also)):28}{episode.culprit:16}{episode.says}"
+    return f"{episode.name:24}{kind:7}{'+'.join(episode.causes) or 'none':28}{episode.culprit:16}{episode.says}"
 
 
 def table(episode: Episode, truth: Truth, *, is_whole: bool = False) -> str:

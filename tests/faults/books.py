@@ -11,8 +11,8 @@ from dataclasses import dataclass
 from itertools import pairwise
 
 from exporter.accounting.accountant import Accountant
-from exporter.accounting.culprits import Cause
 from exporter.accounting.thread_time import times_by_process
+from exporter.causes import Cause
 from exporter.kernel.tables import Tables
 from exporter.recording.codec import Replay
 from tests.faults.episode import Episode

@@ -12,10 +12,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import NamedTuple
 
+from exporter.causes import Cause
 from exporter.chains.chain import Chain, Change
 from exporter.pipeline.replay import Rerun
 from exporter.units import NANOSECONDS
-from tests.faults.episode import Cause, End, Episode
+from tests.faults.episode import End, Episode
 from tests.faults.injectors import NotPossible
 from tests.faults.job import Window
 from tests.faults.recording import SUFFIX, RecordedRun, Recording, load
@@ -70,14 +71,14 @@ class Finding:
     @property
     def is_positive(self) -> bool:
         """Whether something is to be said of it."""
-        if self.episode.cause is Cause.NONE:
+        if self.episode.cause is None:
             return False
         return self.impact is None or self.impact >= IMPACT
 
     @property
     def accepted(self) -> set[str]:
         """Causes that are right."""
-        return set().union(*(ACCEPTED.get(cause, {cause.value}) for cause in (self.episode.cause, *self.episode.also)))
+        return set().union(*(ACCEPTED.get(cause, {cause.value}) for cause in self.episode.causes))
 
     @property
     def first(self) -> Told | None:

@@ -10,39 +10,9 @@ from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, replace
 from enum import StrEnum
 
+from exporter.causes import Cause
 from exporter.units import NANOSECONDS
 from tests.faults.job import Injector, Place, Window
-
-
-class Cause(StrEnum):
-    """What can be wrong."""
-
-    CPU_CONTENTION = "cpu_contention"
-    CPU_QUOTA = "cpu_quota"
-    CPU_OVERSUBSCRIBED = "cpu_oversubscribed"
-    IRQ = "irq"
-    BLOCK_IO = "block_io"
-    MEMORY_RECLAIM = "memory_reclaim"
-    MAJOR_FAULT = "major_fault"
-    LOCK = "lock"
-    DATALOADER = "dataloader"
-    NETWORK = "network"
-    PAUSED = "paused"
-    SLOW_RANK = "slow_rank"
-    NCCL_HANG = "nccl_hang"
-    NOT_HOST = "not_host"
-    CUDA_OOM = "cuda_oom"
-    ALLOCATION_CHURN = "allocation_churn"
-    MEMORY_LEAK = "memory_leak"
-    PAGEABLE_COPY = "pageable_copy"
-    GRAPH_RECAPTURE = "graph_recapture"
-    GRAPH_ABANDONED = "graph_abandoned"
-    COLD_START = "cold_start"
-    GPU_THROTTLED = "gpu_throttled"
-    GPU_CONTENTION = "gpu_contention"
-    CRASH = "crash"
-    OOM_KILLED = "oom_killed"
-    NONE = "none"
 
 
 class End(StrEnum):
@@ -95,7 +65,7 @@ class Episode:
 
     name: str
     says: str
-    cause: Cause
+    cause: Cause | None
     culprit: str = ""
     culprit_rank: int | None = None
     also: tuple[Cause, ...] = ()
@@ -114,6 +84,11 @@ class Episode:
     grace_seconds: float = 5.0
     hang_seconds: float = 8.0
     step_seconds: float = 0.0135
+
+    @property
+    def causes(self) -> tuple[Cause, ...]:
+        """Causes that are right; none of a decoy."""
+        return (self.cause, *self.also) if self.cause else self.also
 
     @property
     def injects_nothing(self) -> bool:

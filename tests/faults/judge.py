@@ -12,8 +12,9 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
+from exporter.causes import Cause
 from tests.faults.books import Excess, excess, truth_of
-from tests.faults.episode import Cause, End, Episode
+from tests.faults.episode import End, Episode
 from tests.faults.injectors import NotPossible
 from tests.faults.job import COMM
 from tests.faults.recording import SUFFIX, Recording, load
@@ -21,7 +22,7 @@ from tests.faults.registry import EPISODES
 from tests.support.standin_gpu import MS, built
 
 NOT_OF_THE_HOST = {
-    Cause.NONE,
+    None,
     Cause.NOT_HOST,
     Cause.ALLOCATION_CHURN,
     Cause.MEMORY_LEAK,
@@ -74,7 +75,7 @@ class Judgement:
         """Whom the accounting should name; "" when it knows none."""
         if self.episode.cause is Cause.CPU_OVERSUBSCRIBED:
             return COMM
-        return self.episode.culprit if {self.episode.cause, *self.episode.also} & NAMES_A_CULPRIT else ""
+        return self.episode.culprit if set(self.episode.causes) & NAMES_A_CULPRIT else ""
 
     def complaints(self) -> list[str]:
         """What is wrong; nothing when all is right."""
@@ -97,7 +98,7 @@ def judge(episode: Episode, recording: Recording) -> list[Judgement]:
     for rank in range(episode.ranks):
         expected: tuple[str, ...] = ()
         if episode.cause not in NOT_OF_THE_HOST:
-            expected = tuple(cause.value for cause in (episode.cause, *episode.also))
+            expected = tuple(cause.value for cause in episode.causes)
         elif rank == episode.culprit_rank:
             expected = (OF_A_LATE_RANK,)
         true_ns = truth.lost_ns(rank) if episode.end is End.WHOLE else None

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from exporter.causes import Cause
 from exporter.demo.scenarios import GPU_BOUND, HOST_BOUND
 from tests.faults import scenes
-from tests.faults.episode import FETCHING, LOADER_BOUND, Cause, End, Episode
+from tests.faults.episode import FETCHING, LOADER_BOUND, End, Episode
 from tests.faults.injectors.cpu import HOG
 from tests.faults.injectors.disk import READER
 from tests.faults.injectors.gpu import NEIGHBOUR
@@ -314,7 +315,7 @@ _DECOYS = (
     Episode(
         name="out-of-memory-survived",
         says="an allocation fails once and a smaller one does not",
-        cause=Cause.NONE,
+        cause=None,
         flags=GPU_BOUND,
         fault=("--fault=oom-retry",),
         is_decoy=True,
@@ -322,14 +323,14 @@ _DECOYS = (
     Episode(
         name="quiet",
         says="nothing at all",
-        cause=Cause.NONE,
+        cause=None,
         flags=GPU_BOUND,
         is_decoy=True,
     ),
     Episode(
         name="phase-change",
         says="the job launches twice as many kernels, because it is meant to",
-        cause=Cause.NONE,
+        cause=None,
         flags=GPU_BOUND,
         fault=("--fault=phase", "--fault-factor=2"),
         is_decoy=True,
@@ -337,7 +338,7 @@ _DECOYS = (
     Episode(
         name="warm-up",
         says="the first steps compute on the host: there is nothing yet to be slower than",
-        cause=Cause.NONE,
+        cause=None,
         flags=GPU_BOUND,
         fault=("--fault=host", "--fault-us=20000"),
         window=Window(1, 21),
@@ -346,7 +347,7 @@ _DECOYS = (
     Episode(
         name="hogs-elsewhere",
         says="hogs on CPUs that the job does not use",
-        cause=Cause.NONE,
+        cause=None,
         flags=GPU_BOUND,
         scene=scenes.hogs_elsewhere,
         is_decoy=True,
@@ -354,7 +355,7 @@ _DECOYS = (
     Episode(
         name="unrelated-reads",
         says="a neighbour reads a disk that the job does not",
-        cause=Cause.NONE,
+        cause=None,
         flags=GPU_BOUND,
         scene=scenes.unrelated_reads,
         is_decoy=True,
@@ -362,7 +363,7 @@ _DECOYS = (
     Episode(
         name="hidden-preemption",
         says="weak hogs on the job's CPU run while it waits for the GPU anyway",
-        cause=Cause.NONE,
+        cause=None,
         flags=(*GPU_BOUND, "--sync-every=4"),
         scene=scenes.weak_hogs,
         period=4,
@@ -371,7 +372,7 @@ _DECOYS = (
     Episode(
         name="many-switches",
         says="two threads of the job sleep 50 us, again and again: thousands of voluntary switches in a second",
-        cause=Cause.NONE,
+        cause=None,
         flags=GPU_BOUND,
         fault=("--fault=switches", "--fault-threads=2", "--fault-us=50"),
         is_decoy=True,
@@ -379,7 +380,7 @@ _DECOYS = (
     Episode(
         name="idle-thread",
         says="hogs everywhere, and a job that does little and then sleeps for most of a step",
-        cause=Cause.NONE,
+        cause=None,
         flags=(*LOADER_BOUND, "--pace-us=60000"),
         scene=scenes.crowd,
         steps=60,

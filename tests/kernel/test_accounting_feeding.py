@@ -6,7 +6,7 @@ import time
 from pathlib import Path
 
 from exporter.accounting.accountant import Accountant
-from exporter.accounting.culprits import Cause
+from exporter.causes import Cause
 from exporter.kernel.abi import ThreadState
 from exporter.kernel.readings import Accounts
 from tests.support import accounts

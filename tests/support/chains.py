@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from exporter.chains.chain import Cause, Chain, Effect, Severity
+from exporter.causes import Cause
+from exporter.chains.chain import Chain, Effect, Severity
 
 SECOND = 1_000_000_000
 

@@ -10,7 +10,8 @@ from typing import Any
 
 from exporter import catalog
 from exporter.accounting.thread_time import times_by_process
-from exporter.chains.chain import Cause, Chain, Change, Effect, End, Severity, Transition
+from exporter.causes import Cause
+from exporter.chains.chain import Chain, Change, Effect, End, Severity, Transition
 from exporter.chains.cold_start import Cold
 from exporter.chains.engine import Engine, Observation
 from exporter.collectors import COLLECTORS

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from exporter.chains.chain import Cause, Change, Effect, End, Severity
+from exporter.causes import Cause
+from exporter.chains.chain import Change, Effect, End, Severity
 from exporter.chains.event import Report
 from exporter.history.run import Run
 from exporter.history.window import Member, OperationTime, Switches, Window

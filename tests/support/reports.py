@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from exporter.chains.chain import Cause, Change, Effect, End, Severity
+from exporter.causes import Cause
+from exporter.chains.chain import Change, Effect, End, Severity
 from exporter.chains.event import Report
 from exporter.model import Identity
 

@@ -12,13 +12,14 @@ from itertools import pairwise
 from statistics import fmean, median
 from typing import NamedTuple
 
+from exporter.causes import Cause
 from exporter.chains.chain import Chain, Change
 from exporter.units import NANOSECONDS
 from tests.faults.campaign.co_occurrence import Alarm, alarms
 from tests.faults.campaign.plan import is_last
 from tests.faults.campaign.session import Session
 from tests.faults.diagnosed import ACCEPTED, Told, diagnose
-from tests.faults.episode import Cause, Episode
+from tests.faults.episode import Episode
 from tests.faults.job import COMM, Step, Window
 from tests.faults.recording import RecordedRun
 from tests.faults.registry import WORKER
@@ -63,7 +64,7 @@ class Case:
     @property
     def is_positive(self) -> bool:
         """Whether something is to be said of it."""
-        return self.episode.cause is not Cause.NONE and (self.impact is None or self.impact >= IMPACT)
+        return self.episode.cause is not None and (self.impact is None or self.impact >= IMPACT)
 
     @property
     def is_strong(self) -> bool:
@@ -84,8 +85,7 @@ class Case:
     @property
     def accepted(self) -> set[str]:
         """Causes that are right."""
-        causes = (self.episode.cause, *self.episode.also)
-        return set().union(*(ACCEPTED.get(cause, {cause.value}) for cause in causes))
+        return set().union(*(ACCEPTED.get(cause, {cause.value}) for cause in self.episode.causes))
 
     @property
     def first(self) -> Told | None:

@@ -5,10 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from statistics import fmean, quantiles
 
-from exporter.chains.chain import Cause as ChainCause
+from exporter.causes import Cause
 from exporter.units import NANOSECONDS, seconds
 from tests.faults.campaign.score import STRONG, WEAK, Case, Scored, Share, share
-from tests.faults.episode import Cause
 
 HOUR_SECONDS = 3600
 
@@ -98,7 +97,7 @@ def figures(scored: Sequence[Scored]) -> str:
         (f"time to detect from {WEAK[0]:.0%} to {WEAK[1]:.0%}", _times(weak), _rule_times(weak)),
         (
             "blames no resource of the host for a slow GPU",
-            _text(share(case.first is None or case.first.chain.cause is ChainCause.NOT_HOST for case in of_gpu)),
+            _text(share(case.first is None or case.first.chain.cause is Cause.NOT_HOST for case in of_gpu)),
             _text(share(not case.alarms for case in of_gpu)),
         ),
         (

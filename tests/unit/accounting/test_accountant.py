@@ -7,9 +7,9 @@ from collections.abc import Hashable
 import pytest
 
 from exporter.accounting.accountant import Accountant, ProcessTime
-from exporter.accounting.culprits import Cause
 from exporter.accounting.progress import Standing
 from exporter.accounting.thread_time import times_by_process
+from exporter.causes import Cause
 from exporter.kernel.abi import Culprit, ThreadState, Victim, Waker
 from exporter.kernel.tables import Tables
 from tests.support.tables import FakeTables

@@ -11,11 +11,11 @@ from exporter.accounting.culprits import (
     CAUSE_OF_WAKER_STATE,
     NOBODY,
     STATE_LABEL,
-    Cause,
     Culprits,
     culprit_name,
     program_name,
 )
+from exporter.causes import Cause
 from exporter.kernel.abi import Culprit, ThreadState, Victim
 from exporter.kernel.thread_rows import BlameKey
 

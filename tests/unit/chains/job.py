@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from exporter.accounting.culprits import Cause as LossCause
 from exporter.accounting.progress import Standing
+from exporter.causes import Cause
 from exporter.chains.capture import Captures
 from exporter.chains.chain import Change, Effect, Transition
 from exporter.chains.engine import Engine, Observation
@@ -17,7 +17,7 @@ from exporter.chains.spending import Spending
 TICKS = 4  # a second
 SECOND = 1_000_000_000
 TICK_NS = SECOND // TICKS
-Loss = Mapping[tuple[LossCause, str], float]
+Loss = Mapping[tuple[Cause, str], float]
 
 
 class Job:
@@ -27,7 +27,7 @@ class Job:
         self.process = process
         self.steps = 0.0
         self.calls = 0.0
-        self.lost_ns: dict[tuple[LossCause, str], int] = {}
+        self.lost_ns: dict[tuple[Cause, str], int] = {}
         self.exposed_ns = 0
         self.undecided_ns = 0
         self.stopped_ns = 0

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from exporter.accounting.culprits import NOBODY, Cause
+from exporter.accounting.culprits import NOBODY
 from exporter.accounting.progress import Standing
+from exporter.causes import Cause
 from exporter.chains.baseline import Usual
 from exporter.chains.span import Seen, Span
 from tests.unit.chains.job import SECOND

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from exporter.causes import Cause
 from exporter.chains.capture import AbandonedCapture, Captures
-from exporter.chains.chain import Cause, Change
+from exporter.chains.chain import Change
 from tests.unit.chains.job import Scene
 
 SECOND = 1_000_000_000

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from exporter.chains.chain import Cause, Change, Effect, Severity
+from exporter.causes import Cause
+from exporter.chains.chain import Change, Effect, Severity
 from exporter.chains.cold_start import Cold, ColdStart
 from exporter.chains.spending import Spending
 from tests.unit.chains.job import Scene

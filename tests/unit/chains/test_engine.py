@@ -8,15 +8,15 @@ from itertools import pairwise
 import pytest
 
 from exporter.accounting.culprits import NOBODY
-from exporter.accounting.culprits import Cause as LossCause
-from exporter.chains.chain import Cause, Change, Effect, End, Severity, Transition
+from exporter.causes import Cause
+from exporter.chains.chain import Change, Effect, End, Severity, Transition
 from exporter.chains.exit_reason import Ending
 from exporter.chains.memory import Allocations
 from tests.unit.chains.job import SECOND, Job, Loss, Scene
 
-HOG = (LossCause.CPU_CONTENTION, "stress-ng")
-DISK = (LossCause.BLOCK_IO, NOBODY)
-OWN_SLEEP = (LossCause.OTHER, NOBODY)
+HOG = (Cause.CPU_CONTENTION, "stress-ng")
+DISK = (Cause.BLOCK_IO, NOBODY)
+OWN_SLEEP = (Cause.OTHER, NOBODY)
 
 
 def told(transitions: list[Transition]) -> list[tuple[Change, Cause]]:
@@ -80,7 +80,7 @@ class TestOpening:
 
     def test_culprits_are_named_with_their_parts(self, scene: Scene) -> None:
         """Three quarters of it are stress-ng's."""
-        (opened,) = scene.go_on(2, step_ms=20.0, lost={HOG: 0.375, (LossCause.CPU_CONTENTION, "python"): 0.125})
+        (opened,) = scene.go_on(2, step_ms=20.0, lost={HOG: 0.375, (Cause.CPU_CONTENTION, "python"): 0.125})
 
         assert [(name, round(part, 2)) for name, part in opened.chain.culprits] == [
             ("stress-ng", 0.75),
@@ -89,7 +89,7 @@ class TestOpening:
 
     def test_what_was_lost_to_its_cause_is_told(self, scene: Scene) -> None:
         """Half of every second since it began, by whomever; at its opening as ten seconds later."""
-        (opened,) = scene.go_on(2, step_ms=20.0, lost={HOG: 0.375, (LossCause.CPU_CONTENTION, "python"): 0.125})
+        (opened,) = scene.go_on(2, step_ms=20.0, lost={HOG: 0.375, (Cause.CPU_CONTENTION, "python"): 0.125})
         scene.go_on(10, step_ms=20.0, lost={HOG: 0.5})
         (later,) = scene.engine.open_chains()
 
@@ -105,7 +105,7 @@ class TestOpening:
     def test_half_a_second_without_a_step_is_told(self, scene: Scene) -> None:
         """A signal stopped the job; that is booked when it goes on."""
         scene.go_on(0.5, step_ms=None)
-        (opened,) = scene.go_on(0.25, lost={(LossCause.PAUSED, NOBODY): 2.0})
+        (opened,) = scene.go_on(0.25, lost={(Cause.PAUSED, NOBODY): 2.0})
 
         assert (opened.chain.cause, opened.chain.slowdown) == (Cause.PAUSED, pytest.approx(2.0, abs=0.1))
 
@@ -152,7 +152,7 @@ class TestAbstaining:
 
     def test_host_that_explains_it_in_small_parts_is_not_acquitted(self, scene: Scene) -> None:
         """Of half of the time a disk took 0.3, a hog 0.2 and a lock 0.2: the largest, after as long as an acquittal takes."""
-        lost = {DISK: 0.15, HOG: 0.1, (LossCause.LOCK, NOBODY): 0.1}
+        lost = {DISK: 0.15, HOG: 0.1, (Cause.LOCK, NOBODY): 0.1}
         before = scene.go_on(2.75, step_ms=20.0, lost=lost)
         (opened,) = scene.go_on(1, step_ms=20.0, lost=lost)
 
@@ -161,7 +161,7 @@ class TestAbstaining:
 
     def test_host_that_explains_less_than_half_of_it_in_small_parts_is_acquitted(self, scene: Scene) -> None:
         """0.15 each for three of them."""
-        (opened,) = scene.go_on(5, step_ms=20.0, lost={DISK: 0.075, HOG: 0.075, (LossCause.LOCK, NOBODY): 0.075})
+        (opened,) = scene.go_on(5, step_ms=20.0, lost={DISK: 0.075, HOG: 0.075, (Cause.LOCK, NOBODY): 0.075})
 
         assert (opened.chain.cause, opened.chain.contribution) == (Cause.NOT_HOST, pytest.approx(0.55, abs=0.02))
 
@@ -229,7 +229,7 @@ class TestAbstaining:
         """A step that is open for a second, of which is known only then what it waits for."""
         scene.go_on(0.25, step_ms=20.0, calls_per_step=20)
         scene.go_on(0.75, step_ms=None)
-        (opened,) = scene.go_on(0.5, step_ms=None, lost={(LossCause.NETWORK, NOBODY): 2.0})
+        (opened,) = scene.go_on(0.5, step_ms=None, lost={(Cause.NETWORK, NOBODY): 2.0})
 
         assert opened.chain.cause is Cause.NETWORK
 
@@ -268,7 +268,7 @@ class TestAbstaining:
     def test_job_that_was_never_better_is_told_of(self) -> None:
         """Starved from the beginning: half of the time, for half a minute; never above medium."""
         scene = Scene()
-        (opened,) = scene.go_on(40, lost={(LossCause.DATALOADER, NOBODY): 0.5})
+        (opened,) = scene.go_on(40, lost={(Cause.DATALOADER, NOBODY): 0.5})
 
         assert (opened.chain.cause, opened.chain.severity) == (Cause.DATALOADER, Severity.MEDIUM)
         assert opened.chain.is_chronic
@@ -276,7 +276,7 @@ class TestAbstaining:
     def test_job_whose_calls_are_too_few_to_be_counted_is_told_of_by_its_steps(self) -> None:
         """A graph launched every second; calls are counted in dozens."""
         scene = Scene()
-        (opened,) = scene.go_on(40, step_ms=1000.0, calls_per_step=0, lost={(LossCause.DATALOADER, NOBODY): 0.5})
+        (opened,) = scene.go_on(40, step_ms=1000.0, calls_per_step=0, lost={(Cause.DATALOADER, NOBODY): 0.5})
 
         assert opened.chain.cause is Cause.DATALOADER
 
@@ -286,7 +286,7 @@ class TestAbstaining:
         scene = Scene(Job(has_rhythm=False))
         scene.go_on(idle_seconds, step_ms=None)
 
-        assert scene.go_on(60, step_ms=None, lost={(LossCause.DATALOADER, NOBODY): 1.0}) == []
+        assert scene.go_on(60, step_ms=None, lost={(Cause.DATALOADER, NOBODY): 1.0}) == []
 
 
 class TestLongSteps:
@@ -513,7 +513,7 @@ class TestRanks:
         scene = Scene(Job(1), Job(2), has_ranks=True)
         scene.go_on(20)
         scene.jobs[0].arrived += 1
-        scene.go_on(10, {"step_ms": None}, {"step_ms": None, "lost": {(LossCause.LOCK, NOBODY): 1.0}})
+        scene.go_on(10, {"step_ms": None}, {"step_ms": None, "lost": {(Cause.LOCK, NOBODY): 1.0}})
 
         assert [(chain.process, chain.cause) for _, chain in scene.told] == [(2, Cause.NCCL_HANG)]
 

@@ -6,7 +6,8 @@ import json
 
 import pytest
 
-from exporter.chains.chain import Cause, Chain, Change, End, Transition
+from exporter.causes import Cause
+from exporter.chains.chain import Chain, Change, End, Transition
 from exporter.chains.event import Report
 from exporter.chains.remedies import Place
 from exporter.clock import Moment

@@ -6,7 +6,7 @@ import signal
 
 import pytest
 
-from exporter.chains.chain import Cause
+from exporter.causes import Cause
 from exporter.chains.exit_reason import CallError, Ending
 
 S = 1_000_000_000

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from exporter.chains.chain import Cause, Change, Effect, Severity
+from exporter.causes import Cause
+from exporter.chains.chain import Change, Effect, Severity
 from exporter.chains.gpu import DeviceSide, Neighbour
 from tests.unit.chains.job import Scene
 
@@ -140,11 +141,11 @@ class TestDevice:
     def test_loss_of_the_host_that_is_known_later_is_the_reason_after_all(self, scene: Scene) -> None:
         """The same chain, without what was said of the GPU."""
         from exporter.accounting.culprits import NOBODY
-        from exporter.accounting.culprits import Cause as LossCause
+        from exporter.causes import Cause
 
         scene.jobs[0].device_side = DeviceSide(0.9, 0.0, "power")
         scene.go_on(4, step_ms=20.0, in_calls=IN_SYNC)
-        scene.go_on(0.25, step_ms=20.0, lost={(LossCause.BLOCK_IO, NOBODY): 10.0})
+        scene.go_on(0.25, step_ms=20.0, lost={(Cause.BLOCK_IO, NOBODY): 10.0})
         scene.go_on(2, step_ms=20.0)
 
         assert [(change, chain.cause, chain.detail != "") for change, chain in scene.told] == [

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from exporter.chains.chain import Cause, Change, End, Severity
+from exporter.causes import Cause
+from exporter.chains.chain import Change, End, Severity
 from exporter.chains.memory import Allocations, Leak, OutOfMemory
 from tests.unit.chains.job import Scene
 

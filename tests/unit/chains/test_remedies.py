@@ -6,11 +6,11 @@ import re
 
 import pytest
 
-from exporter.chains.chain import Cause
+from exporter.causes import CHAIN_CAUSES, Cause
 from exporter.chains.remedies import Place, remedy_of
 from tests.support.chains import a_chain
 
-EVERY_CAUSE = pytest.mark.parametrize("cause", list(Cause))
+EVERY_CAUSE = pytest.mark.parametrize("cause", CHAIN_CAUSES)
 TRAINER = Place(4027, "/kubepods/pod1/abc", "0-3", (777, 778))
 
 

@@ -6,7 +6,8 @@ from collections.abc import Sequence
 from datetime import UTC
 from typing import Any
 
-from exporter.chains.chain import Cause, Effect, End, Severity
+from exporter.causes import Cause
+from exporter.chains.chain import Effect, End, Severity
 from exporter.chains.event import Report
 from exporter.explain import text
 from exporter.explain.explanation import Explanation, Status, explain

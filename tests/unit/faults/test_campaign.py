@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from exporter.chains.chain import Cause as ChainCause
+from exporter.causes import Cause
 from exporter.chains.chain import Change
 from exporter.totals import Counts
 from exporter.units import slot_of
@@ -28,7 +28,7 @@ LOCK = EPISODES["lock-holder-sleeps"]
 MS = 1_000_000
 
 
-def told(cause: ChainCause = ChainCause.LOCK, *, rank: int = 0, **changes: Any) -> Told:
+def told(cause: Cause = Cause.LOCK, *, rank: int = 0, **changes: Any) -> Told:
     """A chain that was opened a second after the fault began."""
     return Told(11 * SECOND, rank, Change.OPENED, a_chain(cause=cause, **changes))
 
@@ -54,19 +54,19 @@ class TestCase:
 
     def test_first_cause_counts(self) -> None:
         """Of the rank that has the fault: who waits for it is said as well, and may be said first."""
-        waits = told(ChainCause.PEER_RANK, rank=0)
+        waits = told(Cause.PEER_RANK, rank=0)
 
-        assert complaints(case(told(ChainCause.NOT_HOST), told())) == ["cause not_host", "2 chains"]
-        assert complaints(case(waits, told(ChainCause.SLOW_RANK, rank=1), name="slow-rank")) == []
+        assert complaints(case(told(Cause.NOT_HOST), told())) == ["cause not_host", "2 chains"]
+        assert complaints(case(waits, told(Cause.SLOW_RANK, rank=1), name="slow-rank")) == []
 
     def test_late_rank_must_be_the_right_one(self) -> None:
         """Rank 1 of 2."""
-        assert complaints(case(told(ChainCause.SLOW_RANK, rank=0), name="slow-rank")) == ["culprit"]
+        assert complaints(case(told(Cause.SLOW_RANK, rank=0), name="slow-rank")) == ["culprit"]
 
     def test_program_that_holds_the_cpus_must_be_named(self) -> None:
         """As it is when the chain is over: at first others may have been there as well."""
-        chain = told(ChainCause.CPU_CONTENTION, culprits=(("stress-ng", 1.0),))
-        over = a_chain(cause=ChainCause.CPU_CONTENTION, culprits=(("fault-hog", 0.8), ("stress-ng", 0.2)))
+        chain = told(Cause.CPU_CONTENTION, culprits=(("stress-ng", 1.0),))
+        over = a_chain(cause=Cause.CPU_CONTENTION, culprits=(("fault-hog", 0.8), ("stress-ng", 0.2)))
 
         assert case(chain, name="cpu-neighbour").names_culprit is False
         assert replace(case(chain, name="cpu-neighbour"), last=(over,)).names_culprit is True
@@ -79,7 +79,7 @@ class TestCase:
 
     def test_wrong_cause_has_no_contribution(self) -> None:
         """It is counted as wrong already."""
-        assert case(told(ChainCause.IRQ)).contribution_error is None
+        assert case(told(Cause.IRQ)).contribution_error is None
 
 
 def session_of(*walls_ms: tuple[int, int]) -> Session:
@@ -114,7 +114,7 @@ class TestDisturbance:
     @pytest.mark.parametrize(("wall_ms", "is_so"), [(10, False), (11, True)])
     def test_steps_are_compared_with_all_quiet_times(self, wall_ms: int, is_so: bool) -> None:
         """Ten seconds of 10 ms, then ten in which a chain is opened, also where those just before it were slow as well."""
-        chain = a_chain(cause=ChainCause.NOT_HOST, began_ns=18 * SECOND)
+        chain = a_chain(cause=Cause.NOT_HOST, began_ns=18 * SECOND)
         session = session_of((1500, 10), (500, wall_ms))
 
         assert is_slower(session, Told(19 * SECOND, 0, Change.OPENED, chain)) is is_so
@@ -125,7 +125,7 @@ class TestDisturbance:
     )
     def test_only_a_session_without_any_injection_is_excused(self, name: str, wall_ms: int, is_so: bool) -> None:
         """Steps are a tenth longer, or as long as ever; what a decoy injects must not be blamed on anything."""
-        chain = a_chain(cause=ChainCause.NOT_HOST, began_ns=18 * SECOND)
+        chain = a_chain(cause=Cause.NOT_HOST, began_ns=18 * SECOND)
         session = replace(session_of((1500, 10), (500, wall_ms)), episode=EPISODES[name])
 
         assert is_excused(session, Told(19 * SECOND, 0, Change.OPENED, chain)) is is_so

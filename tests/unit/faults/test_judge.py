@@ -7,11 +7,11 @@ from dataclasses import replace
 
 import pytest
 
-from exporter.accounting.culprits import Cause as Named
+from exporter.causes import Cause
 from exporter.kernel.abi import ThreadState
 from exporter.recording.codec import MAPS, Rows, Tick, difference
 from tests.faults.books import Excess, books, excess, first_after, goes_back, last_before, truth_of
-from tests.faults.episode import Cause, Episode
+from tests.faults.episode import Episode
 from tests.faults.job import Step, Window
 from tests.faults.judge import Judgement, judge
 from tests.faults.recording import RecordedRun, Recording
@@ -62,7 +62,7 @@ class TestBooks:
 
     def test_losses_are_cumulative_by_tgid(self) -> None:
         """A lock's 25 ms in each quarter of a second."""
-        found = [entry[TGID].get((Named.LOCK, ""), 0) for entry in books(CLEAN)]
+        found = [entry[TGID].get((Cause.LOCK, ""), 0) for entry in books(CLEAN)]
 
         assert found == [0, 25 * MS, 50 * MS, 75 * MS, 100 * MS]
 
@@ -74,7 +74,7 @@ class TestBooks:
 
     def test_sum_that_goes_back_is_noticed(self) -> None:
         """By one nanosecond."""
-        key = (Named.LOCK, "")
+        key = (Cause.LOCK, "")
 
         assert goes_back(({1: {key: 5}}, {1: {key: 4}}))
         assert not goes_back(({1: {key: 5}}, {1: {key: 5}}, {1: {key: 6}}))
@@ -105,7 +105,7 @@ class TestJudgement:
     RIGHT = judge(EPISODE, RECORDING)[0]
     BOOKED = RIGHT.excess.booked_ns
 
-    def booked(self, booked_ms: Mapping[tuple[Named, str], float]) -> Judgement:
+    def booked(self, booked_ms: Mapping[tuple[Cause, str], float]) -> Judgement:
         """The same with other books."""
         booked_ns = {key: ms * MS for key, ms in booked_ms.items()}
         return replace(self.RIGHT, excess=Excess(booked_ns, 1_000 * MS))
@@ -116,21 +116,21 @@ class TestJudgement:
 
     def test_loss_a_quarter_off_is_wrong(self) -> None:
         """Both ways."""
-        found = [self.booked({(Named.BLOCK_IO, ""): ms}).complaints() for ms in (280, 310, 490, 520)]
+        found = [self.booked({(Cause.BLOCK_IO, ""): ms}).complaints() for ms in (280, 310, 490, 520)]
 
         assert found == [["loss -30 %"], [], [], ["loss +30 %"]]
 
     def test_other_cause_is_wrong(self) -> None:
         """A fifth of it may be."""
-        right = self.booked({(Named.BLOCK_IO, ""): 325, (Named.LOCK, ""): 75})
-        wrong = self.booked({(Named.BLOCK_IO, ""): 180, (Named.LOCK, ""): 220})
+        right = self.booked({(Cause.BLOCK_IO, ""): 325, (Cause.LOCK, ""): 75})
+        wrong = self.booked({(Cause.BLOCK_IO, ""): 180, (Cause.LOCK, ""): 220})
 
         assert (right.complaints(), wrong.complaints()) == ([], ["cause lock"])
 
     def test_culprit_is_that_of_the_expected_cause(self) -> None:
         """Who is charged most of it."""
         episode = replace(EPISODE, cause=Cause.CPU_CONTENTION, culprit="hog")
-        contended = {(Named.CPU_CONTENTION, "hog"): 300.0, (Named.CPU_CONTENTION, "cc1"): 100.0}
+        contended = {(Cause.CPU_CONTENTION, "hog"): 300.0, (Cause.CPU_CONTENTION, "cc1"): 100.0}
         one = replace(self.booked(contended), episode=episode, expected=("cpu_contention",))
         other = replace(one, episode=replace(episode, culprit="cc1"))
 
@@ -138,14 +138,14 @@ class TestJudgement:
 
     def test_decoy_must_be_silent(self) -> None:
         """Of a second, a twentieth is the most."""
-        quiet = replace(self.booked({(Named.LOCK, ""): 49}), expected=())
-        loud = replace(self.booked({(Named.LOCK, ""): 60}), expected=())
+        quiet = replace(self.booked({(Cause.LOCK, ""): 49}), expected=())
+        loud = replace(self.booked({(Cause.LOCK, ""): 60}), expected=())
 
         assert (quiet.complaints(), loud.complaints()) == ([], ["not silent: 6 %"])
 
     def test_decoy_that_books_less_than_usual_is_silent(self) -> None:
         """The clean run was disturbed."""
-        assert replace(self.booked({(Named.LOCK, ""): -100}), expected=()).complaints() == []
+        assert replace(self.booked({(Cause.LOCK, ""): -100}), expected=()).complaints() == []
 
     def test_late_rank_has_a_fault_of_its_own(self) -> None:
         """The other one only waits."""

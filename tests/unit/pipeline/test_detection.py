@@ -9,7 +9,8 @@ import pytest
 
 from exporter import catalog
 from exporter.accounting.progress import Standing
-from exporter.chains.chain import Cause, Chain, Change, Effect, End, Severity, Transition
+from exporter.causes import Cause
+from exporter.chains.chain import Chain, Change, Effect, End, Severity, Transition
 from exporter.chains.cold_start import Cold
 from exporter.chains.engine import Engine, Observation
 from exporter.chains.memory import Allocations

@@ -7,7 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from exporter.chains.chain import Cause, Change, End, Transition
+from exporter.causes import Cause
+from exporter.chains.chain import Change, End, Transition
 from exporter.clock import Moment
 from exporter.model import Identity
 from exporter.pipeline.dispatcher import Narrator, write_to_log

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from exporter.chains.chain import Cause
+from exporter.causes import Cause
 from exporter.chains.gpu import Neighbour
 from exporter.kernel.process_rows import ProcessRow
 from exporter.kernel.tables import Tables

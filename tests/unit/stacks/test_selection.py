@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from exporter.chains.chain import Cause, Chain, Change, End, Transition
+from exporter.causes import Cause
+from exporter.chains.chain import Chain, Change, End, Transition
 from exporter.kernel.abi import Victim
 from exporter.kernel.thread_rows import ThreadRow
 from exporter.stacks.selection import Inquiry

@@ -6,7 +6,8 @@ from dataclasses import replace
 
 import pytest
 
-from exporter.chains.chain import Cause, Change, End, Severity, span_id
+from exporter.causes import Cause
+from exporter.chains.chain import Change, End, Severity, span_id
 from exporter.chains.event import Report
 from exporter.output.otlp.chain_records import MAX_OPEN, Episodes, Span, log_record
 from tests.support.reports import (

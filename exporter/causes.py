@@ -1,0 +1,53 @@
+"""Why a GPU waits: one closed set of causes for the accounting, chains, metrics and remedies."""
+
+from __future__ import annotations
+
+import enum
+from typing import Final
+
+
+class Cause(enum.StrEnum):
+    """A cause of lost GPU time, of a chain, or of both; the value is the label `cause`."""
+
+    CPU_CONTENTION = "cpu_contention"
+    CPU_OVERSUBSCRIBED = "cpu_oversubscribed"
+    CPU_QUOTA = "cpu_quota"
+    IRQ = "irq"
+    WAKEUP_LATENCY = "wakeup_latency"
+    BLOCK_IO = "block_io"
+    MEMORY_RECLAIM = "memory_reclaim"
+    MAJOR_FAULT = "major_fault"
+    LOCK = "lock"
+    NETWORK = "network"
+    DATALOADER = "dataloader"
+    PAUSED = "paused"
+    OTHER = "other"
+    UNKNOWN = "unknown"
+    PEER_RANK = "peer_rank"  # this rank waits for another one
+    SLOW_RANK = "slow_rank"  # the others wait for this one
+    NCCL_HANG = "nccl_hang"
+    CUDA_OOM = "cuda_oom"
+    ALLOCATION_CHURN = "allocation_churn"
+    MEMORY_LEAK = "memory_leak"
+    PAGEABLE_COPY = "pageable_copy"
+    PCIE = "pcie"  # the link between host and GPU is full
+    GRAPH_RECAPTURE = "graph_recapture"
+    GRAPH_ABANDONED = "graph_abandoned"  # a capture that does not end
+    GPU_THROTTLED = "gpu_throttled"
+    GPU_CONTENTION = "gpu_contention"  # another program uses the same GPU
+    COLD_START = "cold_start"
+    CRASH = "crash"
+    OOM_KILLED = "oom_killed"  # by the kernel: memory of the host, not of the GPU
+    NOT_HOST = "not_host"
+
+
+LOST_TIME_CAUSES: Final[tuple[Cause, ...]] = tuple(Cause)[: tuple(Cause).index(Cause.UNKNOWN) + 1]
+"""Causes that lost time is charged to: `gpustall_lost_seconds_total{cause}`."""
+
+CHAIN_CAUSES: Final[tuple[Cause, ...]] = tuple(
+    cause for cause in Cause if cause not in (Cause.WAKEUP_LATENCY, Cause.OTHER, Cause.UNKNOWN)
+)
+"""Causes that a chain may have: `gpustall_chain_active{cause}`."""
+
+HOST_CAUSES: Final[tuple[Cause, ...]] = tuple(cause for cause in LOST_TIME_CAUSES if cause in CHAIN_CAUSES)
+"""Causes that are a resource of the host: time is charged to them, and a chain may have them."""
