@@ -10,14 +10,14 @@ from dataclasses import dataclass
 from functools import reduce
 from typing import NamedTuple
 
-from exporter.accounting.attribution import Chains, Loss
+from exporter.accounting.attribution import Chains, LostTime
 from exporter.accounting.cadence import Cadence
 from exporter.accounting.culprits import STATE_LABEL, UNRESOLVED, Culprits, culprit_name
 from exporter.accounting.disks import DiskBlame
 from exporter.accounting.exposed import ExposedLoss
 from exporter.accounting.feeding import FeedingLoss, OpenStall
-from exporter.accounting.progress import NOWHERE, Standing
-from exporter.accounting.self_check import Oracle
+from exporter.accounting.progress import NOWHERE, WorkloadProgress
+from exporter.accounting.self_check import SelfCheck
 from exporter.accounting.sharing import Growth
 from exporter.accounting.thread_time import ThreadTime, Times
 from exporter.causes import Cause
@@ -74,7 +74,7 @@ class _Process:
         self.owner: Hashable = number
         self.exposed = ExposedLoss()
         self.feeding = FeedingLoss()
-        self.loss = Loss(lambda name, charged_ns: culprits.label(self.owner, name, charged_ns))
+        self.loss = LostTime(lambda name, charged_ns: culprits.label(self.owner, name, charged_ns))
         self.threads = ThreadTime()
         self.cadence = Cadence()
         self.chains: Chains = {}
@@ -104,7 +104,7 @@ class Accountant:
     def __init__(self) -> None:
         self._processes: dict[int, _Process] = {}
         self._culprits = Culprits()
-        self._oracle = Oracle()
+        self._oracle = SelfCheck()
         self._charged: Growth[BlameKey] = Growth()
         self._disks = DiskBlame()
         self._waits: Waits | None = None
@@ -213,13 +213,13 @@ class Accountant:
             if of is None or number in of
         }
 
-    def standing(self, number: int) -> Standing:
+    def standing(self, number: int) -> WorkloadProgress:
         """How far a process has come, as of the last update()."""
         process, feeding = self._processes.get(number), self._feeding.get(number)
         if process is None:
             return NOWHERE
         calls = feeding.timed_calls + feeding.counted_calls if feeding else 0
-        return Standing(
+        return WorkloadProgress(
             process.loss.lost(),
             process.exposed_ns,
             process.loss.undecided_ns(),

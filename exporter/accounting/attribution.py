@@ -137,7 +137,7 @@ class _Wakers:
         return shared(lost_ns, self._weights.current() or {None: 1})
 
 
-class Loss:
+class LostTime:
     """Of one process. label: makes labels of the names of its culprits."""
 
     def __init__(self, label: Label) -> None:

@@ -10,7 +10,7 @@ from collections.abc import Iterable
 from typing import NamedTuple
 
 from exporter.accounting.sharing import shared
-from exporter.accounting.wait_baseline import Baseline
+from exporter.accounting.wait_baseline import WaitBaseline
 from exporter.kernel.abi import ThreadState
 from exporter.kernel.thread_rows import Exposure, ExposureKey
 
@@ -29,7 +29,7 @@ class _Operation:
 
     def __init__(self) -> None:
         self._before = _NONE
-        self._baseline = Baseline()
+        self._baseline = WaitBaseline()
         self._bounded_calls = self._bounded_ns = self._max_ns = 0
         self._runnable_ns = self._throttled_ns = 0
 

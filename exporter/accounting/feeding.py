@@ -12,7 +12,7 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from exporter.accounting.sharing import shared
-from exporter.accounting.wait_baseline import MIN_CLEAN, Baseline, Ceiling
+from exporter.accounting.wait_baseline import MIN_CLEAN, Ceiling, WaitBaseline
 from exporter.kernel.abi import THREAD_STATES, ThreadState
 from exporter.kernel.thread_rows import FeedingRow, States
 
@@ -35,7 +35,7 @@ class FeedingLoss:
 
     def __init__(self) -> None:
         self._before = _NONE
-        self._baseline = Baseline()
+        self._baseline = WaitBaseline()
         self._ceiling = Ceiling()
         self._late_ns = list(_ZEROS)  # of the stalls that are not decided
         self._waits = self._waited_ns = self._stalled_ns = 0  # that are not decided

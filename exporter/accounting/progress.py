@@ -8,7 +8,7 @@ from typing import NamedTuple
 from exporter.causes import Cause
 
 
-class Standing(NamedTuple):
+class WorkloadProgress(NamedTuple):
     """Of one process since it was first seen.
 
     lost_ns: by (cause, culprit). exposed_ns: of it, what synchronising calls took longer. undecided_ns: lost as well, waiting for
@@ -30,5 +30,5 @@ class Standing(NamedTuple):
     stopped_ns: int = 0
 
 
-NOWHERE = Standing({})
+NOWHERE = WorkloadProgress({})
 """Of a process that nothing is known of."""

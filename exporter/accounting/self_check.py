@@ -18,7 +18,7 @@ WAKE_NS = 40_000
 _WAITING = (ThreadState.RUNNABLE, ThreadState.THROTTLED)
 
 
-class Oracle:
+class SelfCheck:
     """Errors over all threads, since the exporter began."""
 
     def __init__(self) -> None:

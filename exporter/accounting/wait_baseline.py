@@ -10,7 +10,7 @@ _FADING = 512  # from this many on the older half counts half
 _VARIATION = 16  # means of a few waits differ by less than this part
 
 
-class Baseline:
+class WaitBaseline:
     """The mean of clean waits, of the last few hundred."""
 
     def __init__(self) -> None:

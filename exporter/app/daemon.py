@@ -27,13 +27,13 @@ from exporter.app import load, logs
 from exporter.app.config_reload import Reloads
 from exporter.app.self_metrics import report_attachments, report_start
 from exporter.app.systemd_notify import ServiceManager
-from exporter.chains.event import Hear, Report
+from exporter.chains.event import ChainEvent, Hear
 from exporter.clock import Clock
 from exporter.config import Config, reloaded
 from exporter.errors import ExporterError, KernelRefused
 from exporter.gpu.model import DeviceState
 from exporter.gpu.nvml import Nvml
-from exporter.gpu.sampler import Sampler
+from exporter.gpu.sampler import GpuSampler
 from exporter.host import heap
 from exporter.host.eh_frame import FrameRules
 from exporter.host.libraries import MARKS
@@ -53,24 +53,24 @@ from exporter.model import Snapshot
 from exporter.output.otlp.points import Origin
 from exporter.output.own_metrics import OwnMetrics
 from exporter.output.web import listeners
-from exporter.output.web.access import Gatekeeper
+from exporter.output.web.access import AccessControl
 from exporter.output.web.pages import Pages
-from exporter.output.web.server import Limits, Server
+from exporter.output.web.server import Server, ServerLimits
 from exporter.pipeline.dispatcher import Narrator, place_of, write_to_log
 from exporter.pipeline.publication import Publication
 from exporter.probes.discovery import Discovery
-from exporter.probes.sampling import Governor
+from exporter.probes.sampling import AdaptiveSampler
 from exporter.recording.file import Capsule, Subject
-from exporter.recording.ring import FlightRecorder
-from exporter.recording.writer import Keeper
-from exporter.series.store import Ledger
-from exporter.stacks.collector import RESULTS, Witness
+from exporter.recording.ring import RowRing
+from exporter.recording.writer import RecordingWriter
+from exporter.series.store import SeriesStore
+from exporter.stacks.collector import RESULTS, StackCollector
 from exporter.workloads.orchestrators.factory import enquirer_of
-from exporter.workloads.registry import Roster
+from exporter.workloads.registry import WorkloadRegistry
 
 if TYPE_CHECKING:
     from exporter.history.recorder import Recorder
-    from exporter.output.otlp.exporters import Pushes
+    from exporter.output.otlp.exporters import OtlpExporters
 
 log = logging.getLogger(__name__)
 
@@ -142,14 +142,14 @@ class Daemon:
             os.environ,
             lambda is_current: self.own.set(catalog.own.NAMES_SUCCESS, float(is_current)),
         )
-        self._ledger = Ledger(config.series_ttl_seconds, clock.now())
+        self._ledger = SeriesStore(config.series_ttl_seconds, clock.now())
         self._with_returns = loaded.with_returns
-        self._governor = Governor(cost, self._overhead_limit(config), is_duty=config.launch_mode == "duty")
+        self._governor = AdaptiveSampler(cost, self._overhead_limit(config), is_duty=config.launch_mode == "duty")
         names = self._enquirer.directory if self._enquirer else None
-        self._devices = Sampler(Nvml()) if "device" in collectors else None
+        self._devices = GpuSampler(Nvml()) if "device" in collectors else None
         self.publication = Publication(
             self.tables,
-            Roster(processes, config.node, config.max_workloads, names, with_engines="engine" in collectors),
+            WorkloadRegistry(processes, config.node, config.max_workloads, names, with_engines="engine" in collectors),
             self._ledger,
             self.own,
             collectors,
@@ -198,7 +198,7 @@ class Daemon:
 
     def _make_server(self) -> Server:
         config = self._config
-        gatekeeper = Gatekeeper(config.web_config_file)
+        gatekeeper = AccessControl(config.web_config_file)
         pages = Pages(
             self.publication.snapshot,
             self.own,
@@ -213,7 +213,7 @@ class Daemon:
             if config.with_systemd_sockets
             else listeners.listening(config.listen_addresses)
         )
-        limits = Limits(max_requests=config.max_requests)
+        limits = ServerLimits(max_requests=config.max_requests)
         return Server(sockets, pages, gatekeeper, limits, is_health_open=config.is_health_open)
 
     def _reload_and_wait(self) -> Sequence[str]:
@@ -223,7 +223,7 @@ class Daemon:
         except FutureTimeout:
             raise ExporterError(f"not within {RELOAD_SECONDS:.0f} s") from None
 
-    def _keep_capsules(self, directory: Path | None, processes: Processes) -> Keeper | None:
+    def _keep_capsules(self, directory: Path | None, processes: Processes) -> RecordingWriter | None:
         if directory is None:
             return None
 
@@ -234,7 +234,7 @@ class Daemon:
                 found[number] = Subject(identity, tgid, place.cgroup, place.cpus)
             return found
 
-        return Keeper(directory, self._config.node, FlightRecorder(), subjects)
+        return RecordingWriter(directory, self._config.node, RowRing(), subjects)
 
     def _device_states(self) -> Callable[[], Sequence[DeviceState]]:
         """As they were sampled last; none where nobody samples."""
@@ -248,15 +248,15 @@ class Daemon:
             return Tables(maps, iterate)
         return Tables(self._capsules.flight.tapped(maps), self._capsules.flight.tapped_iterator(iterate))
 
-    def _make_pushes(self, config: Config) -> Pushes | None:
+    def _make_pushes(self, config: Config) -> OtlpExporters | None:
         """None where nobody is pushed to."""
         if not config.receivers:
             return None
-        from exporter.output.otlp.exporters import Pushes  # noqa: PLC0415 - TLS, HTTP and retries take 10 MiB
+        from exporter.output.otlp.exporters import OtlpExporters  # noqa: PLC0415 - TLS, HTTP and retries take 10 MiB
 
         origin = Origin(config.node, config.service_name, config.resource_attributes)
         with_chains = "chains" in config.collectors
-        return Pushes(config.receivers, self._snapshot, self.own, origin, with_chains=with_chains)
+        return OtlpExporters(config.receivers, self._snapshot, self.own, origin, with_chains=with_chains)
 
     def _make_history(self, clock: Clock, collectors: Sequence[str]) -> Recorder | None:
         """None where none is wanted."""
@@ -282,14 +282,14 @@ class Daemon:
             epoll.register(descriptor, select.EPOLLIN)
         return epoll
 
-    def _open_witness(self, resources: ExitStack, processes: Processes) -> Witness | None:
+    def _open_witness(self, resources: ExitStack, processes: Processes) -> StackCollector | None:
         """None where its program is not wanted, or has not been loaded, which is counted among what is missing."""
         stacks = Stacks(self.kernel)
         if not stacks.is_possible:
             return None
         for result in RESULTS:
             self.own.add(catalog.own.STACKS, 0, result)
-        witness = Witness(
+        witness = StackCollector(
             self.tables.read_threads,
             stacks,
             partial(FrameRules, processes),
@@ -362,7 +362,7 @@ class Daemon:
             self._cycle(is_due=True)
             self._pushes.finish()
 
-    def capsule(self, reports: Sequence[Report]) -> Capsule | None:
+    def capsule(self, reports: Sequence[ChainEvent]) -> Capsule | None:
         """The last minute, with these; None where no capsules are kept. From any thread."""
         return self._capsules.capsule(tuple(reports), self._clock.now()) if self._capsules else None
 

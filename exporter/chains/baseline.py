@@ -25,7 +25,7 @@ class _Window(NamedTuple):
     lost_of_all: float
 
 
-class Usual:
+class Baseline:
     """Of one process."""
 
     def __init__(self) -> None:

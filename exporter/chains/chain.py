@@ -35,7 +35,7 @@ class Severity(enum.IntEnum):
     CRITICAL = 4
 
 
-class State(enum.StrEnum):
+class ChainState(enum.StrEnum):
     """Of an episode."""
 
     OPEN = "open"
@@ -94,9 +94,9 @@ class Chain:
     end: End | None = None
 
     @property
-    def state(self) -> State:
+    def state(self) -> ChainState:
         """Open until it is resolved."""
-        return State.RESOLVED if self.resolved_ns else State.OPEN
+        return ChainState.RESOLVED if self.resolved_ns else ChainState.OPEN
 
     def resolved(self, resolved_ns: int, end: End) -> Transition:
         """It is over."""

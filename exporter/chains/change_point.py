@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from exporter.chains.span import Seen, Span
+from exporter.chains.span import ProcessState, Span
 
 
 def likelihood(span: Span) -> float:
@@ -17,7 +17,7 @@ def likelihood(span: Span) -> float:
     return max(span.late_ns, 0.0) ** 2 / span.wall_ns
 
 
-def begin(moments: Iterable[Seen], now: Seen, least_ns: float) -> Seen:
+def begin(moments: Iterable[ProcessState], now: ProcessState, least_ns: float) -> ProcessState:
     """The moment since when it is slower, likeliest: one of those since which least_ns were lost; the first where none is."""
     spans = [Span(then, now) for then in moments]
     enough = [span for span in spans if span.late_ns >= least_ns]

@@ -9,7 +9,7 @@ from exporter.chains.thresholds import ALARM_NS, ALLOWANCE, SPREADS_ALLOWED, SPR
 from exporter.units import NANOSECONDS
 
 
-class ChangeTest:
+class Cusum:
     """Of one job. began_ns: CLOCK_MONOTONIC since when it is slower, if it is; lost_ns: since then, however long that is.
 
     Of what others accuse it of nothing is known before they did.

@@ -11,12 +11,12 @@ from typing import NamedTuple
 from exporter.causes import Cause
 from exporter.chains import summary, verdict
 from exporter.chains.chain import Chain, Change, End, Severity, Transition
-from exporter.chains.cusum import ChangeTest
+from exporter.chains.cusum import Cusum
 from exporter.chains.episode import Episode, Waited, hang_of
 from exporter.chains.gpu import DeviceSide
 from exporter.chains.ranks import Missing
-from exporter.chains.span import Seen, Span
-from exporter.chains.span_buffer import Past
+from exporter.chains.span import ProcessState, Span
+from exporter.chains.span_buffer import SpanBuffer
 from exporter.chains.spending import Grown, Spending, Spent, grown
 from exporter.chains.thresholds import (
     ALLOWANCE,
@@ -45,14 +45,14 @@ class Asked(NamedTuple):
     device_side: Callable[[int, int], DeviceSide]
 
 
-class Watch:
+class Detector:
     """Of one process. new_id: makes the id of a chain."""
 
     def __init__(self, process: int, new_id: Callable[[], str]) -> None:
         self._process = process
         self._new_id = new_id
-        self._past = Past()
-        self._change = ChangeTest()
+        self._past = SpanBuffer()
+        self._change = Cusum()
         self._episode: Episode | None = None
         self._usually: Spent | None = None  # from when on what is spent is usual
         self._spent: Spent | None = None  # when the alarm came
@@ -74,7 +74,7 @@ class Watch:
         """The one it has in each communicator, by hash."""
         return self._past.ranks
 
-    def see(self, seen: Seen) -> None:
+    def see(self, seen: ProcessState) -> None:
         """What is known at a tick."""
         tick = self._past.see(seen)
         if tick is not None and self._episode is None:
@@ -178,14 +178,14 @@ class Watch:
 
     # ---- does it come at all?
 
-    def _is_stuck(self, seen: Seen) -> bool:
+    def _is_stuck(self, seen: ProcessState) -> bool:
         """Whether no step has ended for two ticks, in a job that makes many: what threads do is booked when they go on."""
         if not self.has_rhythm or not (self._change.is_alarm or self._episode is not None):
             return False
         before = self._past.since(seen.now_ns - STUCK_NS)
         return before.standing.steps == seen.standing.steps and self._past.pace_ns * 2 < STUCK_NS
 
-    def _has_stood_still(self, since_ns: int, seen: Seen) -> bool:
+    def _has_stood_still(self, since_ns: int, seen: ProcessState) -> bool:
         """For two usual steps or more."""
         is_long = self.has_rhythm and seen.now_ns - since_ns > 2 * self._past.pace_ns
         return is_long and self._past.since(since_ns).standing.steps == seen.standing.steps

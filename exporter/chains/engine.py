@@ -11,18 +11,18 @@ from functools import partial
 from types import MappingProxyType
 from typing import NamedTuple
 
-from exporter.accounting.progress import Standing
+from exporter.accounting.progress import WorkloadProgress
 from exporter.causes import Cause
 from exporter.chains.capture import Captures
 from exporter.chains.chain import Chain, Change, Effect, End, Transition
 from exporter.chains.cold_start import Cold
 from exporter.chains.conditions import Conditions, Wrong, out_of_memory
-from exporter.chains.detector import Asked, Watch
+from exporter.chains.detector import Asked, Detector
 from exporter.chains.exit_reason import Ending
 from exporter.chains.gpu import UNSEEN, DeviceSide
 from exporter.chains.memory import Allocations
 from exporter.chains.ranks import Communicators, waited_ns
-from exporter.chains.span import Collective, Seen, Span
+from exporter.chains.span import Collective, ProcessState, Span
 from exporter.chains.spending import Spending
 from exporter.chains.verdict import severity_of
 
@@ -32,7 +32,7 @@ _ID_BYTES = 16  # of a W3C trace id
 class Observation(NamedTuple):
     """What is known of a process at a tick. collectives: by the communicator's hash."""
 
-    standing: Standing
+    standing: WorkloadProgress
     collectives: Mapping[int, Collective] = {}
     allocations: Allocations = Allocations()
     captures: Captures = Captures()
@@ -72,7 +72,7 @@ class Engine:
         self._new_id = new_id
         self._spending = spending
         self._device_side = device_side
-        self._watches: dict[int, Watch] = {}
+        self._watches: dict[int, Detector] = {}
         self._conditions: dict[int, Conditions] = {}
         self._communicators = Communicators()
         self._failures: dict[tuple[int, Cause], Chain] = {}  # what is wrong with a process that makes no step slower
@@ -83,9 +83,9 @@ class Engine:
         transitions: list[Transition] = []
         for number, observed in processes.items():
             if number not in self._watches:
-                self._watches[number] = Watch(number, self._new_id)
+                self._watches[number] = Detector(number, self._new_id)
                 self._conditions[number] = Conditions(now_ns)
-            self._watches[number].see(Seen(now_ns, observed.standing, observed.collectives))
+            self._watches[number].see(ProcessState(now_ns, observed.standing, observed.collectives))
         missing = self._communicators.update({number: one.collectives for number, one in processes.items()}, now_ns)
         absent = {one.process: one for one in missing}
         awaited = self._awaited()

@@ -12,8 +12,8 @@ from exporter.causes import HOST_CAUSES, Cause
 from exporter.chains import change_point, summary, verdict
 from exporter.chains.chain import Chain, Change, Effect, End, Severity, Transition
 from exporter.chains.ranks import Missing
-from exporter.chains.span import Seen, Span
-from exporter.chains.span_buffer import Past
+from exporter.chains.span import ProcessState, Span
+from exporter.chains.span_buffer import SpanBuffer
 from exporter.chains.thresholds import (
     CALM_NS,
     CHRONIC_SHARE,
@@ -34,7 +34,7 @@ Waited = Callable[[Span], Mapping[str, int]]
 class Episode:
     """Of one process. chain: as it is now."""
 
-    def __init__(self, past: Past, chain: Chain, began: Seen) -> None:
+    def __init__(self, past: SpanBuffer, chain: Chain, began: ProcessState) -> None:
         self.chain = chain
         self._past = past
         self._began = began
@@ -157,7 +157,7 @@ class Episode:
         return Transition(Change.ESCALATED, self.chain)
 
 
-def hang_of(chain_id: str, past: Past, missing: Missing, *, opened_ns: int) -> Chain:
+def hang_of(chain_id: str, past: SpanBuffer, missing: Missing, *, opened_ns: int) -> Chain:
     """The others wait for this process since missing.since_ns."""
     return Chain(
         id=chain_id,

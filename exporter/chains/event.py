@@ -11,7 +11,7 @@ from typing import Any, Self
 
 from exporter.causes import Cause
 from exporter.chains.chain import Change, Effect, End, Severity, Transition
-from exporter.chains.remedies import Place, Remedy, remedy_of
+from exporter.chains.remedies import ProcessContext, Remedy, remedy_of
 from exporter.clock import Moment
 from exporter.model import Identity
 from exporter.units import seconds
@@ -21,7 +21,7 @@ Parts = tuple[tuple[str, float], ...]
 
 
 @dataclass(frozen=True, slots=True)
-class Report:
+class ChainEvent:
     """One transition. Times of day are those that belong to the clock as it was set when this was said.
 
     duration_ns: from the begin of the episode to its end, or to this moment; of a clock that is never set. identity: None while
@@ -60,7 +60,7 @@ class Report:
         cls,
         transition: Transition,
         identity: Identity | None,
-        place: Place,
+        place: ProcessContext,
         now: Moment,
         evidence: tuple[str, ...] = (),
     ) -> Self:
@@ -158,7 +158,7 @@ class Report:
         return cls(**known)
 
 
-Hear = Callable[[Report], None]
+Hear = Callable[[ChainEvent], None]
 """Takes a Report. It is called at a tick: it must not wait for anything."""
 
 

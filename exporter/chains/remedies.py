@@ -13,7 +13,7 @@ from exporter.causes import Cause
 from exporter.chains.chain import Chain
 
 
-class Place(NamedTuple):
+class ProcessContext(NamedTuple):
     """Where a process is. tgid: 0 where it cannot be seen. cgroup: path below /sys/fs/cgroup, "" if not known. cpus: its CPUs.
 
     culprit_tgids: of the programs that are to blame, where they are known.
@@ -32,7 +32,7 @@ class Remedy(NamedTuple):
     commands: tuple[str, ...]
 
 
-def remedy_of(chain: Chain, place: Place) -> Remedy:
+def remedy_of(chain: Chain, place: ProcessContext) -> Remedy:
     """Of the chain's cause."""
     make = _REMEDIES[chain.cause]
     return make(chain, _Words(place))
@@ -41,7 +41,7 @@ def remedy_of(chain: Chain, place: Place) -> Remedy:
 class _Words:
     """Parts of command lines; what is not known stays a word in capitals."""
 
-    def __init__(self, place: Place) -> None:
+    def __init__(self, place: ProcessContext) -> None:
         self.tgid = str(place.tgid) if place.tgid else "PID"
         self.cpus = place.cpus or "CPUS"
         self.cgroup = place.cgroup or "CGROUP"

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import NamedTuple
 
-from exporter.accounting.progress import Standing
+from exporter.accounting.progress import WorkloadProgress
 from exporter.causes import Cause
 
 
@@ -17,7 +17,7 @@ class Collective(NamedTuple):
     lag_ns: int
 
 
-class Seen(NamedTuple):
+class ProcessState(NamedTuple):
     """A process at a moment.
 
     now_ns: CLOCK_MONOTONIC. collectives: by the communicator's hash. late_ns: by how much longer everything took so far than it
@@ -25,7 +25,7 @@ class Seen(NamedTuple):
     """
 
     now_ns: int
-    standing: Standing
+    standing: WorkloadProgress
     collectives: Mapping[int, Collective] = {}
     late_ns: float = 0.0
 
@@ -40,8 +40,8 @@ class Seen(NamedTuple):
 class Span(NamedTuple):
     """From one moment to another."""
 
-    then: Seen
-    now: Seen
+    then: ProcessState
+    now: ProcessState
 
     @property
     def wall_ns(self) -> int:
@@ -111,5 +111,5 @@ class Span(NamedTuple):
         )
 
 
-def _all_lost_ns(standing: Standing) -> int:
+def _all_lost_ns(standing: WorkloadProgress) -> int:
     return sum(standing.lost_ns.values()) + standing.undecided_ns

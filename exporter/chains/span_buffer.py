@@ -9,8 +9,8 @@ from collections.abc import Iterator
 from itertools import pairwise
 
 from exporter.chains import change_point
-from exporter.chains.baseline import Usual
-from exporter.chains.span import Seen, Span
+from exporter.chains.baseline import Baseline
+from exporter.chains.span import ProcessState, Span
 from exporter.chains.thresholds import (
     ALLOWANCE,
     CHRONIC_NS,
@@ -25,20 +25,20 @@ from exporter.chains.thresholds import (
 )
 
 
-class Past:
+class SpanBuffer:
     """Of one process. Nothing may be asked of it before something was seen, but its ranks."""
 
     def __init__(self) -> None:
-        self.usual = Usual()
+        self.usual = Baseline()
         # Lists, since a node may have a thousand processes that rest, and an empty deque takes 0.7 KiB.
-        self._seen: list[Seen] = []
-        self._marks: list[Seen] = []  # one a second, the last CHRONIC_NS
-        self._learning: Seen | None = None  # where the window begins of which the usual is made
+        self._seen: list[ProcessState] = []
+        self._marks: list[ProcessState] = []  # one a second, the last CHRONIC_NS
+        self._learning: ProcessState | None = None  # where the window begins of which the usual is made
         self._withheld: list[Span] = []  # windows that may be the begin of an episode
 
     # ---- what is added
 
-    def see(self, seen: Seen) -> Span | None:
+    def see(self, seen: ProcessState) -> Span | None:
         """What is known at a tick. Returns the time since the last one, where it is known what that should have been like."""
         tick = None
         if self._seen:
@@ -79,7 +79,7 @@ class Past:
         self._marks.clear()
         self._marks.append(self.last)
 
-    def _keep(self, seen: Seen) -> None:
+    def _keep(self, seen: ProcessState) -> None:
         """As much as a verdict needs, and of that only so many moments: steps may take minutes."""
         judged_ns = max(JUDGED_NS, min(4 * NOT_HOST_STEPS * self.pace_ns, JUDGED_MAX_NS))
         if len(self._seen) > 1:
@@ -124,12 +124,12 @@ class Past:
     # ---- moments and spans
 
     @property
-    def last(self) -> Seen:
+    def last(self) -> ProcessState:
         """Now."""
         return self._seen[-1]
 
     @property
-    def first(self) -> Seen:
+    def first(self) -> ProcessState:
         """As far back as is known."""
         return self._seen[0]
 
@@ -143,7 +143,7 @@ class Past:
         """Half a minute, where it has been watched for so long and was not told of meanwhile."""
         return Span(self._marks[0], self.last)
 
-    def since(self, began_ns: int) -> Seen:
+    def since(self, began_ns: int) -> ProcessState:
         """The latest moment not after this one, or the first that is known; within a rest this one itself."""
         later = self._seen[-1]
         for seen in reversed(self._seen):
@@ -156,7 +156,7 @@ class Past:
         """So long, and two steps at the least."""
         return Span(self.since(self.last.now_ns - max(least_ns, 2 * self.pace_ns)), self.last)
 
-    def begin(self, earliest: Seen, latest_ns: int) -> Seen:
+    def begin(self, earliest: ProcessState, latest_ns: int) -> ProcessState:
         """The likeliest begin of what is lost up to now, which is enough to be told. Between these two, but for whole steps:
         half of a step loses nothing, or all of it.
         """
@@ -170,7 +170,7 @@ class Past:
             yield Span(then, now)
 
 
-def _at(now_ns: int, before: Seen, after: Seen) -> Seen:
+def _at(now_ns: int, before: ProcessState, after: ProcessState) -> ProcessState:
     """Within a rest, between two moments."""
     part = (now_ns - before.now_ns) / max(after.now_ns - before.now_ns, 1)
     return before._replace(now_ns=now_ns, late_ns=before.late_ns + part * (after.late_ns - before.late_ns))

@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 from exporter.accounting.progress import NOWHERE
 from exporter.chains.chain import Effect
-from exporter.chains.span import Seen, Span
+from exporter.chains.span import ProcessState, Span
 from exporter.chains.thresholds import STEPS_NEEDED
 
 
@@ -31,11 +31,11 @@ class Spending(NamedTuple):
 class Spent(NamedTuple):
     """Up to a moment."""
 
-    at: Seen
+    at: ProcessState
     spending: Spending
 
 
-_BEGINNING = Spent(Seen(0, NOWHERE), Spending())
+_BEGINNING = Spent(ProcessState(0, NOWHERE), Spending())
 
 
 class Grown(NamedTuple):

@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from typing import NamedTuple
 
 from exporter.causes import HOST_CAUSES, Cause
-from exporter.chains.baseline import Usual, lost_shares
+from exporter.chains.baseline import Baseline, lost_shares
 from exporter.chains.chain import Effect, Severity
 from exporter.chains.gpu import DeviceSide
 from exporter.chains.span import Span
@@ -123,7 +123,7 @@ class Verdict(NamedTuple):
     detail: str = ""
 
 
-def find(span: Span, usual: Usual, peers: Mapping[str, int], *, is_chronic: bool = False) -> Findings:
+def find(span: Span, usual: Baseline, peers: Mapping[str, int], *, is_chronic: bool = False) -> Findings:
     """What there is to explain in a span. peers: by rank, nanoseconds that this process waited for it.
 
     is_chronic: nothing is usual; the job was never better.

@@ -19,7 +19,7 @@ from exporter.config import Config
 from exporter.config.otlp import LOGS, TRACES, Target
 from exporter.errors import BadInput, ExporterError, NotPossibleHere, ProcessGone
 from exporter.gpu.nvml import Nvml
-from exporter.gpu.sampler import Sampler
+from exporter.gpu.sampler import GpuSampler
 from exporter.history import file_guard
 from exporter.host import capabilities, libraries
 from exporter.host.libraries import MARKS, MappedLibrary, SkippedLibrary
@@ -32,11 +32,11 @@ from exporter.kernel.loader import OBJECTS_DIR, SUBJECTS, AttachKind
 from exporter.kernel.mapping_watch import MappingWatch
 from exporter.kernel.operations import OPERATIONS, wanted_symbols
 from exporter.output.web import listeners
-from exporter.output.web.access import Gatekeeper
+from exporter.output.web.access import AccessControl
 from exporter.probes.discovery import API_OF
 
 if TYPE_CHECKING:
-    from exporter.output.otlp.response import Verdict
+    from exporter.output.otlp.response import PushResult
 
 KERNEL_FLOOR = (5, 15)  # bpf_get_attach_cookie() of a uprobe, task storage
 KERNEL_TESTED = (6, 1)  # the oldest that the tests run in; see tests/kernels
@@ -44,7 +44,7 @@ _PUSH_REMEDY = "start the receiver, or correct --otlp.endpoint (HTTP is usually 
 _BCC_PROBE = "import bcc; print(bcc.__version__)"
 
 
-class State(enum.StrEnum):
+class CheckState(enum.StrEnum):
     """How a check came out."""
 
     OK = "ok"
@@ -57,7 +57,7 @@ class Finding:
     """One row. remedy: empty when state is ok. symbols: exported functions found, of a library."""
 
     subject: str
-    state: State
+    state: CheckState
     detail: str
     remedy: str = ""
     symbols: tuple[str, ...] = ()
@@ -73,11 +73,11 @@ def findings(config: Config, machine: str = platform.machine()) -> Iterator[Find
     returns = _return_probes(config)
     yield returns
     yield from _arm64_probes(config, machine)
-    yield _programs(config, with_returns=returns.state is State.OK or config.returns == "always")
+    yield _programs(config, with_returns=returns.state is CheckState.OK or config.returns == "always")
     yield _mapping_watch()
     yield _tracefs()
     yield _driver()
-    yield _nvml(config, Sampler(Nvml()))
+    yield _nvml(config, GpuSampler(Nvml()))
     yield from _libraries(config)
     yield _bcc()
     yield _standin()
@@ -91,42 +91,42 @@ def _kernel() -> Finding:
     release, machine = platform.release(), platform.machine()
     detail = f"{release} on {machine}"
     if machine not in ("x86_64", "aarch64"):
-        return Finding("kernel", State.FAILED, detail, "use x86-64 or arm64")
+        return Finding("kernel", CheckState.FAILED, detail, "use x86-64 or arm64")
     version = tuple(int(part) for part in release.split("-")[0].split(".")[:2] if part.isdigit())
     if version < KERNEL_FLOOR:
-        return Finding("kernel", State.FAILED, detail, "use kernel 5.15 or newer, with BTF")
+        return Finding("kernel", CheckState.FAILED, detail, "use kernel 5.15 or newer, with BTF")
     if version < KERNEL_TESTED:
-        return Finding("kernel", State.OK, f"{detail}; older than 6.1, the oldest on which this is tested")
-    return Finding("kernel", State.OK, detail)
+        return Finding("kernel", CheckState.OK, f"{detail}; older than 6.1, the oldest on which this is tested")
+    return Finding("kernel", CheckState.OK, detail)
 
 
 def _btf() -> Finding:
     if loader.BTF.exists():
-        return Finding("BTF", State.OK, f"{loader.BTF}, {loader.BTF.stat().st_size:,} bytes")
-    return Finding("BTF", State.FAILED, f"no {loader.BTF}", "use a kernel built with CONFIG_DEBUG_INFO_BTF=y")
+        return Finding("BTF", CheckState.OK, f"{loader.BTF}, {loader.BTF.stat().st_size:,} bytes")
+    return Finding("BTF", CheckState.FAILED, f"no {loader.BTF}", "use a kernel built with CONFIG_DEBUG_INFO_BTF=y")
 
 
 def _capabilities() -> Finding:
     missing = [need for need in NEEDS if not capabilities.has(need.capability)]
     if not missing:
-        return Finding("capabilities", State.OK, ", ".join(need.capability.label for need in NEEDS))
+        return Finding("capabilities", CheckState.OK, ", ".join(need.capability.label for need in NEEDS))
     detail = "; ".join(f"without {need.capability.label} {need.cost}" for need in missing)
-    state = State.FAILED if any(need.is_vital for need in missing) else State.ABSENT
+    state = CheckState.FAILED if any(need.is_vital for need in missing) else CheckState.ABSENT
     return Finding("capabilities", state, detail, "run with sudo, or add them: docs/security.md says what each is for")
 
 
 def _libbpf() -> Finding:
     try:
-        return Finding("libbpf", State.OK, Libbpf().version())
+        return Finding("libbpf", CheckState.OK, Libbpf().version())
     except NotPossibleHere as error:
-        return Finding("libbpf", State.FAILED, str(error), error.remedy)
+        return Finding("libbpf", CheckState.FAILED, str(error), error.remedy)
 
 
 def _objects() -> Finding:
     missing = [f"{subject}.bpf.o" for subject in SUBJECTS if not (OBJECTS_DIR / f"{subject}.bpf.o").exists()]
     if missing:
-        return Finding("BPF objects", State.FAILED, f"not built: {', '.join(missing)}", "run `make build`")
-    return Finding("BPF objects", State.OK, ", ".join(f"{subject}.bpf.o" for subject in SUBJECTS))
+        return Finding("BPF objects", CheckState.FAILED, f"not built: {', '.join(missing)}", "run `make build`")
+    return Finding("BPF objects", CheckState.OK, ", ".join(f"{subject}.bpf.o" for subject in SUBJECTS))
 
 
 def _return_probes(config: Config) -> Finding:
@@ -135,18 +135,18 @@ def _return_probes(config: Config) -> Finding:
     if config.returns == "never":
         return Finding(
             subject,
-            State.ABSENT,
+            CheckState.ABSENT,
             f"left out by --probes.returns=never: {hazards.WITHOUT_RETURNS}",
             "leave --probes.returns at auto",
         )
     judgement = hazards.judge_returns()
     if judgement.is_safe:
-        return Finding(subject, State.OK, judgement.why)
+        return Finding(subject, CheckState.OK, judgement.why)
     if config.returns == "always":
         detail = f"{judgement.why}; they are used all the same, as --probes.returns=always says"
-        return Finding(subject, State.ABSENT, detail, "use --probes.returns=auto unless no job has a filter")
+        return Finding(subject, CheckState.ABSENT, detail, "use --probes.returns=auto unless no job has a filter")
     detail = f"left out: {judgement.why}; {hazards.WITHOUT_RETURNS}"
-    return Finding(subject, State.ABSENT, detail, hazards.RETURNS_REMEDY)
+    return Finding(subject, CheckState.ABSENT, detail, hazards.RETURNS_REMEDY)
 
 
 def _arm64_probes(config: Config, machine: str) -> Iterator[Finding]:
@@ -155,10 +155,10 @@ def _arm64_probes(config: Config, machine: str) -> Iterator[Finding]:
     subject = "arm64 probes"
     if config.probes_on_arm64:
         remedy = "watch the jobs, or leave --probes.on-arm64 out"
-        yield Finding(subject, State.ABSENT, f"{hazards.ARM64_FAULT}; they are used all the same", remedy)
+        yield Finding(subject, CheckState.ABSENT, f"{hazards.ARM64_FAULT}; they are used all the same", remedy)
     else:
         yield Finding(
-            subject, State.ABSENT, f"nothing is probed: {hazards.ARM64_FAULT}", "--probes.on-arm64 probes even so"
+            subject, CheckState.ABSENT, f"nothing is probed: {hazards.ARM64_FAULT}", "--probes.on-arm64 probes even so"
         )
 
 
@@ -169,25 +169,25 @@ def _programs(config: Config, *, with_returns: bool) -> Finding:
         collectors = tuple(name for name in collectors if name in hazards.COLLECTORS_WITHOUT_RETURNS)
         if "cuda" not in collectors:
             detail = "nothing could be told without return probes while the cuda collector is off"
-            return Finding("BPF programs", State.FAILED, detail, "leave --collector.cuda on")
+            return Finding("BPF programs", CheckState.FAILED, detail, "leave --collector.cuda on")
     try:
         kernel = loader.load(wanted=wanted, subjects=loader.subjects_of(collectors), with_returns=with_returns)
     except ExporterError as error:
-        return Finding("BPF programs", State.FAILED, str(error), error.remedy or "see the kernel's log")
+        return Finding("BPF programs", CheckState.FAILED, str(error), error.remedy or "see the kernel's log")
     try:
         lacking = {loader.subject_of(failure) for failure in kernel.failures}
         if lacking and lacking <= set(loader.OPTIONAL):
             costs = "; ".join(loader.OPTIONAL[subject] for subject in sorted(lacking))
             return Finding(
-                "BPF programs", State.ABSENT, f"this kernel has not every tracepoint: {costs}", "none needed"
+                "BPF programs", CheckState.ABSENT, f"this kernel has not every tracepoint: {costs}", "none needed"
             )
         if lacking:
             reasons = "; ".join(f"{name}: {failure}" for name, failure in kernel.failures.items())
             return Finding(
-                "BPF programs", State.FAILED, reasons, "report this with the output of `check --format json`"
+                "BPF programs", CheckState.FAILED, reasons, "report this with the output of `check --format json`"
             )
         means = kernel.attach_kind if with_returns else f"{kernel.attach_kind}, entries alone"
-        return Finding("BPF programs", State.OK, f"{len(kernel.programs)} load, functions probed by {means}")
+        return Finding("BPF programs", CheckState.OK, f"{len(kernel.programs)} load, functions probed by {means}")
     finally:
         kernel.close()
 
@@ -197,49 +197,57 @@ def _mapping_watch() -> Finding:
         MappingWatch(MARKS).close()
     except ExporterError as error:
         return Finding(
-            "perf events", State.ABSENT, f"{error}: new libraries are found only by walking /proc", error.remedy
+            "perf events", CheckState.ABSENT, f"{error}: new libraries are found only by walking /proc", error.remedy
         )
-    return Finding("perf events", State.OK, "new libraries are seen as they are mapped")
+    return Finding("perf events", CheckState.OK, "new libraries are seen as they are mapped")
 
 
 def _tracefs() -> Finding:
     for path in (Path("/sys/kernel/tracing"), Path("/sys/kernel/debug/tracing")):
         if (path / "events").exists():
-            return Finding("tracefs", State.OK, str(path))
+            return Finding("tracefs", CheckState.OK, str(path))
     remedy = "mount -t tracefs tracefs /sys/kernel/tracing"
-    return Finding("tracefs", State.ABSENT, "not mounted; not needed for uprobes on this kernel", remedy)
+    return Finding("tracefs", CheckState.ABSENT, "not mounted; not needed for uprobes on this kernel", remedy)
 
 
 def _driver() -> Finding:
     version = Path("/proc/driver/nvidia/version")
     try:
-        return Finding("NVIDIA driver", State.OK, version.read_text(encoding="utf-8", errors="replace").splitlines()[0])
+        return Finding(
+            "NVIDIA driver", CheckState.OK, version.read_text(encoding="utf-8", errors="replace").splitlines()[0]
+        )
     except (OSError, IndexError):
         remedy = "none needed to try it out: `run --standin.if-idle` brings a job of its own"
-        return Finding("NVIDIA driver", State.ABSENT, "not loaded", remedy)
+        return Finding("NVIDIA driver", CheckState.ABSENT, "not loaded", remedy)
 
 
-def _nvml(config: Config, sampler: Sampler) -> Finding:
+def _nvml(config: Config, sampler: GpuSampler) -> Finding:
     """What the driver tells of GPUs, asked once. Calls that hang are not waited for."""
     subject = "NVML"
     if "device" not in config.collectors:
-        return Finding(subject, State.ABSENT, "not asked, as --collector.device=false says", "leave it on")
+        return Finding(subject, CheckState.ABSENT, "not asked, as --collector.device=false says", "leave it on")
     sampler.round()
     sampler.stop()
     if sampler.absence:
         detail = f"{sampler.absence}; GPUs are not told of, jobs are"
         return Finding(
-            subject, State.ABSENT, detail, "in a container: give it the driver's library, docs/deployment.md says how"
+            subject,
+            CheckState.ABSENT,
+            detail,
+            "in a container: give it the driver's library, docs/deployment.md says how",
         )
     known = sampler.known()
     answering = [one.facts for one in known if one.sample is not None]
     if len(answering) < len(known) or not known:
         detail = sampler.last_trouble or "the driver counts no GPU"
         return Finding(
-            subject, State.ABSENT, f"{len(answering)} of {len(known)} GPUs answer: {detail}", "see the kernel's log"
+            subject,
+            CheckState.ABSENT,
+            f"{len(answering)} of {len(known)} GPUs answer: {detail}",
+            "see the kernel's log",
         )
     models = ", ".join(dict.fromkeys(one.model for one in answering))
-    return Finding(subject, State.OK, f"driver {answering[0].driver_version}, {len(answering)} GPUs: {models}")
+    return Finding(subject, CheckState.OK, f"driver {answering[0].driver_version}, {len(answering)} GPUs: {models}")
 
 
 def _libraries(config: Config) -> Iterator[Finding]:
@@ -258,7 +266,7 @@ def _libraries(config: Config) -> Iterator[Finding]:
                 yield _library(processes, tgid, library)
     if not seen:
         yield Finding(
-            "libraries", State.ABSENT, "no process uses CUDA or NCCL now", "start a job; it is found by itself"
+            "libraries", CheckState.ABSENT, "no process uses CUDA or NCCL now", "start a job; it is found by itself"
         )
 
 
@@ -266,7 +274,7 @@ def _library(processes: Processes, tgid: int, library: MappedLibrary) -> Finding
     subject = f"{library.kind.value} library"
     found = libraries.inspect(processes, tgid, library)
     if isinstance(found, SkippedLibrary):
-        return Finding(subject, State.ABSENT, found.detail, "it will not be probed")
+        return Finding(subject, CheckState.ABSENT, found.detail, "it will not be probed")
     api = API_OF[library.kind]
     with found:
         symbols = tuple(sorted(found.elf.symbol_offsets(wanted_symbols(api))))
@@ -274,8 +282,8 @@ def _library(processes: Processes, tgid: int, library: MappedLibrary) -> Finding
     present = sum(any(symbol in symbols for symbol in operation.symbols()) for operation in operations)
     detail = f"{library.mapping.shown_path}: {present} of {len(operations)} operations, {len(symbols)} functions"
     if not symbols:
-        return Finding(subject, State.ABSENT, detail, "it will not be probed")
-    return Finding(subject, State.OK, detail, symbols=symbols)
+        return Finding(subject, CheckState.ABSENT, detail, "it will not be probed")
+    return Finding(subject, CheckState.OK, detail, symbols=symbols)
 
 
 def _bcc() -> Finding:
@@ -287,17 +295,19 @@ def _bcc() -> Finding:
     except (OSError, subprocess.SubprocessError):
         return Finding(
             "bcc",
-            State.ABSENT,
+            CheckState.ABSENT,
             "whoever makes a stuck call is told by file and offset, not by function",
             "apt-get install python3-bpfcc",
         )
-    return Finding("bcc", State.OK, f"{probe.stdout.strip()} in {SYSTEM_PYTHON}: names the functions of stuck threads")
+    return Finding(
+        "bcc", CheckState.OK, f"{probe.stdout.strip()} in {SYSTEM_PYTHON}: names the functions of stuck threads"
+    )
 
 
 def _standin() -> Finding:
     if standin.is_built():
-        return Finding("stand-in", State.OK, "built")
-    return Finding("stand-in", State.ABSENT, "the stand-in GPU is not built", "run `make build`")
+        return Finding("stand-in", CheckState.OK, "built")
+    return Finding("stand-in", CheckState.ABSENT, "the stand-in GPU is not built", "run `make build`")
 
 
 def _history(config: Config) -> Finding:
@@ -305,32 +315,32 @@ def _history(config: Config) -> Finding:
     if config.history_path is None:
         return Finding(
             "history",
-            State.ABSENT,
+            CheckState.ABSENT,
             "none is kept, as --history.path=none says",
             "leave --history.path out: `explain` reads it",
         )
     try:
         file_guard.look(config.history_path)
     except file_guard.Unusable as error:
-        return Finding("history", State.ABSENT, str(error), error.remedy or "mend that; `run` tries on")
+        return Finding("history", CheckState.ABSENT, str(error), error.remedy or "mend that; `run` tries on")
     bounds = (
         f"{config.history_max_bytes / (1 << 20):.3g} MiB and {config.history_retention_seconds / 3600:.3g} h at most"
     )
-    return Finding("history", State.OK, f"{config.history_path}: {bounds}")
+    return Finding("history", CheckState.OK, f"{config.history_path}: {bounds}")
 
 
 def _ports(config: Config) -> Iterator[Finding]:
     if config.with_systemd_sockets:
-        yield Finding("port", State.OK, "whichever systemd holds")
+        yield Finding("port", CheckState.OK, "whichever systemd holds")
         return
     for address in config.listen_addresses:
         name = listeners.shown(*address)
         try:
             listeners.listening([address])[0].close()
         except BadInput as error:
-            yield Finding("port", State.FAILED, str(error), error.remedy)
+            yield Finding("port", CheckState.FAILED, str(error), error.remedy)
             continue
-        yield Finding("port", State.OK, f"{name} is free")
+        yield Finding("port", CheckState.OK, f"{name} is free")
 
 
 def _web_config(config: Config) -> Iterator[Finding]:
@@ -338,22 +348,22 @@ def _web_config(config: Config) -> Iterator[Finding]:
     if path is None:
         return
     try:
-        gate = Gatekeeper(path).gate()
+        gate = AccessControl(path).gate()
     except BadInput as error:
-        yield Finding("web config", State.FAILED, str(error), error.remedy)
+        yield Finding("web config", CheckState.FAILED, str(error), error.remedy)
         return
     said = [
         "TLS" if gate.context else "no TLS",
         f"{len(gate.config.users)} users" if gate.config.users else "no users",
         "a rate limit" if gate.bucket else "no rate limit",
     ]
-    yield Finding("web config", State.OK, f"{path}: {', '.join(said)}")
+    yield Finding("web config", CheckState.OK, f"{path}: {', '.join(said)}")
 
 
 def _receivers(config: Config) -> Iterator[Finding]:
     """Whether each OTLP receiver takes a request without a point. One that is down now keeps `run` from nothing."""
     if not config.receivers:
-        yield Finding("push", State.ABSENT, "no OTLP receiver is configured", "set --otlp.endpoint to push")
+        yield Finding("push", CheckState.ABSENT, "no OTLP receiver is configured", "set --otlp.endpoint to push")
         return
     from exporter.output.otlp import chain_exporter, metric_exporter  # noqa: PLC0415 - 10 MiB that only a push needs
 
@@ -368,9 +378,9 @@ def _receivers(config: Config) -> Iterator[Finding]:
                 yield _answer(f"push {receiver.name} {signal}", target, chain_exporter.probe(target, signal), remedy)
 
 
-def _answer(subject: str, target: Target, result: Verdict, remedy: str) -> Finding:
+def _answer(subject: str, target: Target, result: PushResult, remedy: str) -> Finding:
     """What a receiver has said to an empty request."""
     if result.is_taken:
-        return Finding(subject, State.OK, f"{target.shown_url} takes {target.protocol}")
+        return Finding(subject, CheckState.OK, f"{target.shown_url} takes {target.protocol}")
     detail = f"{target.shown_url}: {result.outcome.value.replace('_', ' ')}: {result.detail}"
-    return Finding(subject, State.ABSENT, detail, remedy)
+    return Finding(subject, CheckState.ABSENT, detail, remedy)

@@ -21,7 +21,7 @@ from exporter.kernel.disk_rows import (
 )
 from exporter.kernel.maps import MapReader
 from exporter.model import Identity
-from exporter.series.host_totals import PlaceBooks, PlaceTotals, TracedProcess
+from exporter.series.host_totals import HostTotals, PlaceTotals, TracedProcess
 from exporter.totals import HistogramTotal, Series
 from exporter.units import NANOSECONDS
 
@@ -58,7 +58,7 @@ class Block:
         self._maps = maps
         self._places = places
         self._name_of = name_of
-        self._books = PlaceBooks(ttl_ns)
+        self._books = HostTotals(ttl_ns)
         self._identities: dict[int, Identity] = {}
         self._pruned_ns = 0
         self._at_prune: Mapping[DiskKey, DiskRow] = {}  # the rows of the last time

@@ -11,7 +11,7 @@ from typing import NamedTuple, Protocol
 
 from exporter import catalog
 from exporter.model import Identity
-from exporter.series.host_totals import PlaceBooks, PlaceTotals, TracedProcess
+from exporter.series.host_totals import HostTotals, PlaceTotals, TracedProcess
 from exporter.totals import Series
 
 _PERIODS = Series(catalog.cpu.QUOTA_PERIODS, ())
@@ -73,7 +73,7 @@ class Cpu:
         self._machine = machine
         self._groups = groups
         self._read_times = read_times
-        self._books = PlaceBooks(ttl_ns)
+        self._books = HostTotals(ttl_ns)
         self._highest: dict[Series, int] = {}
 
     @property

@@ -11,9 +11,9 @@ from typing import Final, Protocol
 
 from exporter import catalog
 from exporter.catalog import Metric
-from exporter.gpu.model import Facts, GpuProcess, Known, Memory, Sample, Trouble
+from exporter.gpu.model import GpuFacts, GpuMemory, GpuProcess, Known, Sample, Trouble
 from exporter.model import Identity, label_value
-from exporter.series.host_totals import OTHER, PlaceBooks, PlaceTotals, TracedProcess
+from exporter.series.host_totals import OTHER, HostTotals, PlaceTotals, TracedProcess
 from exporter.totals import Series
 from exporter.units import NANOSECONDS
 
@@ -52,7 +52,7 @@ class Device:
         self._machine = machine
         self._devices = devices
         self._with_processes = with_processes
-        self._books = PlaceBooks(ttl_ns, MAX_PLACES)
+        self._books = HostTotals(ttl_ns, MAX_PLACES)
 
     @property
     def resets(self) -> int:
@@ -115,7 +115,7 @@ def xid_label(number: int) -> str:
     return str(number) if 1 <= number <= MAX_XID else OTHER
 
 
-def gauges_of(facts: Facts, sample: Sample) -> Iterator[Value]:
+def gauges_of(facts: GpuFacts, sample: Sample) -> Iterator[Value]:
     """Everything that goes up and down, and what the GPU is."""
     yield catalog.gpu.INFO, _info("", facts, facts.uuid, facts.model), 1
     for one in sample.instances:
@@ -164,11 +164,11 @@ def counts_of(sample: Sample) -> Iterator[Value]:
     yield catalog.gpu.NVLINK_ERRORS, ("crc",), sample.nvlink_crc_errors
 
 
-def _info(mig: str, facts: Facts, uuid: str, model: str) -> tuple[str, ...]:
+def _info(mig: str, facts: GpuFacts, uuid: str, model: str) -> tuple[str, ...]:
     return tuple(map(label_value, (mig, uuid, model, facts.pci_bus_id, facts.driver_version)))
 
 
-def _memory_of(mig: str, memory: Memory | None) -> Iterator[Value]:
+def _memory_of(mig: str, memory: GpuMemory | None) -> Iterator[Value]:
     if memory is not None:
         yield catalog.gpu.MEMORY, (mig, "used"), memory.used_bytes
         yield catalog.gpu.MEMORY, (mig, "free"), memory.free_bytes

@@ -14,7 +14,7 @@ from exporter import catalog
 from exporter.kernel.maps import MapReader
 from exporter.kernel.memory_rows import forget_group, forget_pages, read_memory, read_pages
 from exporter.model import Identity
-from exporter.series.host_totals import PlaceBooks, PlaceTotals, TracedProcess
+from exporter.series.host_totals import HostTotals, PlaceTotals, TracedProcess
 from exporter.totals import Series
 
 MAX_SWAP_READS = 256
@@ -98,7 +98,7 @@ class Memory:
         self._places = places
         self._groups = groups
         self._swap = swap
-        self._books = PlaceBooks(ttl_ns, MAX_PLACES)
+        self._books = HostTotals(ttl_ns, MAX_PLACES)
         # Number of a group that had a row the last time -> of its row, never the same again.
         self._rows: dict[int, int] = {}
         self._rows_seen = 0

@@ -20,7 +20,7 @@ from exporter.kernel.abi import IpFamily
 from exporter.kernel.maps import MapReader
 from exporter.kernel.retransmit_rows import RetransmitKey, RetransmitRow, forget_retransmits, read_retransmits
 from exporter.model import Identity
-from exporter.series.host_totals import MAX_PLACES, OTHER, PlaceBooks, PlaceTotals, TracedProcess
+from exporter.series.host_totals import MAX_PLACES, OTHER, HostTotals, PlaceTotals, TracedProcess
 from exporter.totals import Series, Total
 from exporter.units import NANOSECONDS
 
@@ -204,9 +204,9 @@ class Network:
         self._table = retransmits
         self._read_sockets = sockets
         self._read_interfaces = interfaces
-        self._of_groups = PlaceBooks(ttl_ns, MAX_PLACES)
-        self._of_ranks = PlaceBooks(ttl_ns, MAX_RANKS)
-        self._of_machine = PlaceBooks(ttl_ns)
+        self._of_groups = HostTotals(ttl_ns, MAX_PLACES)
+        self._of_ranks = HostTotals(ttl_ns, MAX_RANKS)
+        self._of_machine = HostTotals(ttl_ns)
         self._gone: dict[RetransmitKey, RetransmitRow] = {}
         self._open: set[int] = set()
         self._names: set[str] = set()

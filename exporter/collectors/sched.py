@@ -10,7 +10,7 @@ from collections.abc import Container, Hashable, Iterable, Mapping
 
 from exporter import catalog
 from exporter.accounting.accountant import Accountant, ProcessTime
-from exporter.accounting.progress import Standing
+from exporter.accounting.progress import WorkloadProgress
 from exporter.accounting.thread_time import Times, switches_by_process
 from exporter.kernel.readings import Accounts, Reading
 from exporter.kernel.tables import Tables
@@ -35,7 +35,7 @@ class Sched:
         waits = self._tables.read_waits(owners, is_urgent=is_urgent)
         self._accountant.update(waits, owners, now_ns, self._tables.read_threads() if with_threads else ())
 
-    def standing(self, process: int) -> Standing:
+    def standing(self, process: int) -> WorkloadProgress:
         """How far it has come, and what it has lost."""
         return self._accountant.standing(process)
 

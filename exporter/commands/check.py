@@ -13,11 +13,11 @@ from dataclasses import asdict
 from pathlib import Path
 
 from exporter import __version__, config, support_bundle
-from exporter.checks.preflight import Finding, State, findings
+from exporter.checks.preflight import CheckState, Finding, findings
 
 EXIT_NOT_POSSIBLE = 3
-_MARK = {State.OK: "ok", State.ABSENT: "--", State.FAILED: "FAILED"}
-_COLOUR = {State.OK: "32", State.ABSENT: "33", State.FAILED: "1;31"}
+_MARK = {CheckState.OK: "ok", CheckState.ABSENT: "--", CheckState.FAILED: "FAILED"}
+_COLOUR = {CheckState.OK: "32", CheckState.ABSENT: "33", CheckState.FAILED: "1;31"}
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -38,7 +38,7 @@ def run(arguments: argparse.Namespace) -> int:
     with ExitStack() as stack:
         place = None
         if arguments.support_bundle is not None:
-            place = stack.enter_context(support_bundle.Place(Path(arguments.support_bundle)))
+            place = stack.enter_context(support_bundle.BundleFile(Path(arguments.support_bundle)))
         found = list(findings(settings))
         _print(found, arguments.format)
         if place is not None:
@@ -61,7 +61,7 @@ def _print(found: Sequence[Finding], form: str) -> None:
 
 def will_work(found: Sequence[Finding]) -> bool:
     """Whether nothing keeps `run` from working; what is absent does not."""
-    return all(finding.state is not State.FAILED for finding in found)
+    return all(finding.state is not CheckState.FAILED for finding in found)
 
 
 def document(found: Sequence[Finding]) -> str:

@@ -10,7 +10,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from exporter.app import logs
-from exporter.chains.event import Report
+from exporter.chains.event import ChainEvent
 from exporter.config import settings
 from exporter.demo.scenarios import SCENARIOS, Scenario
 from exporter.demo.stage import Progress
@@ -99,7 +99,7 @@ def _play(scenario: Scenario, duration_seconds: float, say: Print, *, is_json: b
     logs.set_up("error", "logfmt")
     progress_line = _ProgressLine(duration_seconds, sys.stderr.isatty())
 
-    def see(progress: Progress, fresh: Sequence[Report]) -> None:
+    def see(progress: Progress, fresh: Sequence[ChainEvent]) -> None:
         for report in fresh:
             progress_line.clear()
             say(_told(report, progress.elapsed_seconds))
@@ -148,7 +148,7 @@ class _ProgressLine:
             sys.stderr.flush()
 
 
-def _told(report: Report, elapsed_seconds: float) -> str:
+def _told(report: ChainEvent, elapsed_seconds: float) -> str:
     """`12.3 s  chain opened: lock: …`; of evidence, which thread it is of."""
     told = report.evidence[0] if report.evidence else report.sentence
     return f"{elapsed_seconds:5.1f} s  chain {report.change.value}: {told}"

@@ -14,11 +14,11 @@ from pathlib import Path
 from exporter.chains.chain import Change
 from exporter.config import DEFAULT_URL, HISTORY_PATH, settings
 from exporter.confirm.intervention import How
-from exporter.confirm.outcome import Outcome
+from exporter.confirm.outcome import ConfirmOutcome
 from exporter.errors import BadInput, NotPossibleHere, ProcessGone
 from exporter.explain import text
 from exporter.explain.document import document
-from exporter.explain.episodes import Episode, State
+from exporter.explain.episodes import EpisodeState, EpisodeSummary
 from exporter.explain.explanation import Explanation, explain
 from exporter.explain.headline import who
 from exporter.explain.recorded import recall
@@ -146,15 +146,15 @@ def _confirm(arguments: argparse.Namespace) -> int:
         _ask()
     proof = prove(episode.advice, chosen, target)
     print(f"{proof.outcome.value}: {proof.told}")
-    if proof.outcome is not Outcome.UNDECIDED:
+    if proof.outcome is not ConfirmOutcome.UNDECIDED:
         told = f"{names(chosen.subjects)} held by {chosen.how.value} for {HELD_SECONDS:g} s: {proof.told}"
         change = Change(proof.outcome.value)
         stamp(path, episode.run, replace(episode.report, change=change, at_unix_ns=time.time_ns(), evidence=(told,)))
     return 0
 
 
-def _open_episode(found: Explanation, given: str) -> Episode:
-    going_on = [episode for episode in found.episodes if episode.state is State.GOING_ON]
+def _open_episode(found: Explanation, given: str) -> EpisodeSummary:
+    going_on = [episode for episode in found.episodes if episode.state is EpisodeState.GOING_ON]
     chosen = [one for one in going_on if len(given) >= _LEAST_OF_ID and one.report.chain_id.startswith(given)]
     if len(chosen) != 1:
         known = ", ".join(f"{one.report.chain_id[:8]} ({one.report.cause.value})" for one in going_on)

@@ -18,7 +18,7 @@ _MAX_LINE = 64  # of ancestors
 
 
 @dataclass(frozen=True, slots=True)
-class Facts:
+class ProcessFacts:
     """Of a process. line: its ancestors, the parent first. cgroups: its path in every hierarchy."""
 
     tgid: int
@@ -28,11 +28,13 @@ class Facts:
     cgroups: tuple[str, ...]
 
 
-def facts_of(processes: Processes, tgid: int) -> Facts:
+def facts_of(processes: Processes, tgid: int) -> ProcessFacts:
     """Raises ProcessGone, or NotPossibleHere for a missing right."""
     stat = processes.stat(tgid)
     cgroups = tuple(line.split(":", 2)[2] for line in processes.cgroup(tgid).splitlines() if line.count(":") >= 2)
-    return Facts(tgid, processes.comm(tgid), stat.start_time_ticks, tuple(_line(processes, stat.parent_tgid)), cgroups)
+    return ProcessFacts(
+        tgid, processes.comm(tgid), stat.start_time_ticks, tuple(_line(processes, stat.parent_tgid)), cgroups
+    )
 
 
 def _line(processes: Processes, tgid: int) -> Sequence[int]:
@@ -46,7 +48,7 @@ def _line(processes: Processes, tgid: int) -> Sequence[int]:
     return found
 
 
-def reason_against(one: Facts, job: Facts, our_line: Collection[int]) -> str:
+def reason_against(one: ProcessFacts, job: ProcessFacts, our_line: Collection[int]) -> str:
     """Why a process is left alone; "" when it may be held. our_line: this process and its ancestors."""
     if one.tgid == 1:
         return "it is the first process of the machine"

@@ -10,14 +10,14 @@ import time
 from collections.abc import Callable, Collection, Sequence
 from typing import NamedTuple
 
-from exporter.chains.event import Report
-from exporter.confirm.eligibility import Facts, facts_of, reason_against
+from exporter.chains.event import ChainEvent
+from exporter.confirm.eligibility import ProcessFacts, facts_of, reason_against
 from exporter.confirm.intervention import How, held
 from exporter.confirm.outcome import Proof, Steps, judge
 from exporter.errors import BadInput, ProcessGone
 from exporter.host.processes import Processes
 from exporter.scrape import exposition
-from exporter.scrape.http_get import Target, fetch
+from exporter.scrape.http_get import ScrapeTarget, fetch
 from exporter.scrape.rates import view_of
 from exporter.scrape.samples import Scrape
 from exporter.units import seconds
@@ -30,12 +30,12 @@ _SETTLED_SECONDS = 0.3
 class Chosen(NamedTuple):
     """Who will be held, how, and who will not, with the reason."""
 
-    subjects: tuple[Facts, ...]
+    subjects: tuple[ProcessFacts, ...]
     left_alone: tuple[str, ...]
     how: How
 
 
-def choose(report: Report, processes: Processes, how: How | None = None) -> Chosen:
+def choose(report: ChainEvent, processes: Processes, how: How | None = None) -> Chosen:
     """report: that names culprits by their numbers. Raises BadInput when nobody may be held, ProcessGone for the job."""
     job = facts_of(processes, report.pid)
     ours = {os.getpid(), *facts_of(processes, os.getpid()).line}
@@ -59,9 +59,9 @@ def choose(report: Report, processes: Processes, how: How | None = None) -> Chos
 
 
 def prove(
-    report: Report,
+    report: ChainEvent,
     chosen: Chosen,
-    target: Target,
+    target: ScrapeTarget,
     *,
     wait: Callable[[float], None] = time.sleep,
     held_seconds: float = HELD_SECONDS,
@@ -74,7 +74,7 @@ def prove(
     return judge(before, meanwhile, after, seconds(report.usual_step_ns))
 
 
-def _steps(report: Report, target: Target, wait: Callable[[float], None], for_seconds: float) -> Steps:
+def _steps(report: ChainEvent, target: ScrapeTarget, wait: Callable[[float], None], for_seconds: float) -> Steps:
     """Of the job's identity, in so many seconds from now on."""
     wait(_SETTLED_SECONDS)
     first = _scrape(target)
@@ -82,12 +82,12 @@ def _steps(report: Report, target: Target, wait: Callable[[float], None], for_se
     return steps_between(report, first, _scrape(target))
 
 
-def _scrape(target: Target) -> Scrape:
+def _scrape(target: ScrapeTarget) -> Scrape:
     answer = fetch(target)
     return exposition.read(answer.body, answer.at)
 
 
-def steps_between(report: Report, first: Scrape, last: Scrape) -> Steps:
+def steps_between(report: ChainEvent, first: Scrape, last: Scrape) -> Steps:
     """Of the identity of a report."""
     for workload in view_of(last, first).workloads:
         if workload.identity == report.identity:
@@ -95,7 +95,7 @@ def steps_between(report: Report, first: Scrape, last: Scrape) -> Steps:
     return Steps(0, None)
 
 
-def names(subjects: Collection[Facts]) -> str:
+def names(subjects: Collection[ProcessFacts]) -> str:
     """`stress-ng (777, 778)`."""
     by_comm: dict[str, list[int]] = {}
     for one in subjects:

@@ -13,7 +13,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
-from exporter.confirm.eligibility import Facts
+from exporter.confirm.eligibility import ProcessFacts
 from exporter.confirm.freezer import Frozen, Lightened
 from exporter.errors import ExporterError
 
@@ -34,7 +34,7 @@ class NotHeld(ExporterError):
 
 
 @contextmanager
-def held(subjects: Sequence[Facts], how: How, seconds: float) -> Iterator[None]:
+def held(subjects: Sequence[ProcessFacts], how: How, seconds: float) -> Iterator[None]:
     """While the block lasts, but never longer than `seconds` and two more. Raises NotHeld."""
     guardian = subprocess.Popen(
         [sys.executable, "-I", str(GUARDIAN)],
@@ -65,7 +65,7 @@ def held(subjects: Sequence[Facts], how: How, seconds: float) -> Iterator[None]:
             _let_go(subjects, how)
 
 
-def _let_go(subjects: Sequence[Facts], how: How) -> None:
+def _let_go(subjects: Sequence[ProcessFacts], how: How) -> None:
     """What the guardian can no longer do; of what they were before, nothing is known here."""
     holder: Frozen | Lightened = Frozen() if how is How.FREEZE else Lightened()
     for one in subjects:

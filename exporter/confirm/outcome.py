@@ -13,7 +13,7 @@ RECOVERED, NOT_RECOVERED = 0.5, 0.2
 """Of what steps take longer than usual: so much must be gone while the culprit is held, or so little."""
 
 
-class Outcome(enum.StrEnum):
+class ConfirmOutcome(enum.StrEnum):
     """What the intervention has shown."""
 
     CONFIRMED = "confirmed"
@@ -31,7 +31,7 @@ class Steps(NamedTuple):
 class Proof(NamedTuple):
     """told: in a sentence, with the numbers."""
 
-    outcome: Outcome
+    outcome: ConfirmOutcome
     told: str
 
 
@@ -40,20 +40,20 @@ def judge(before: Steps, held: Steps, after: Steps, usual_seconds: float) -> Pro
     usual = f"{usual_seconds * 1000:.3g} ms"
     measured = f"steps took {_ms(before)} before, {_ms(held)} meanwhile, {_ms(after)} afterwards; usually {usual}"
     if before.mean_seconds is None or held.mean_seconds is None:
-        return Proof(Outcome.UNDECIDED, f"no step ended in time: {measured}")
+        return Proof(ConfirmOutcome.UNDECIDED, f"no step ended in time: {measured}")
     if min(before.ended, held.ended) < LEAST_STEPS:
-        return Proof(Outcome.UNDECIDED, f"too few steps ended: {measured}")
+        return Proof(ConfirmOutcome.UNDECIDED, f"too few steps ended: {measured}")
     excess_seconds = before.mean_seconds - usual_seconds
     if excess_seconds < SLOW * usual_seconds:
-        return Proof(Outcome.UNDECIDED, f"the job is not slow now: {measured}")
+        return Proof(ConfirmOutcome.UNDECIDED, f"the job is not slow now: {measured}")
     gained_seconds = before.mean_seconds - held.mean_seconds
     if gained_seconds <= NOT_RECOVERED * excess_seconds:
-        return Proof(Outcome.REFUTED, measured)
+        return Proof(ConfirmOutcome.REFUTED, measured)
     if gained_seconds < RECOVERED * excess_seconds:
-        return Proof(Outcome.UNDECIDED, f"it helped a little: {measured}")
+        return Proof(ConfirmOutcome.UNDECIDED, f"it helped a little: {measured}")
     if after.mean_seconds is None or after.mean_seconds - held.mean_seconds < gained_seconds / 2:
-        return Proof(Outcome.UNDECIDED, f"the job stayed fast when the culprit went on: {measured}")
-    return Proof(Outcome.CONFIRMED, measured)
+        return Proof(ConfirmOutcome.UNDECIDED, f"the job stayed fast when the culprit went on: {measured}")
+    return Proof(ConfirmOutcome.CONFIRMED, measured)
 
 
 def _ms(steps: Steps) -> str:

@@ -15,13 +15,13 @@ from typing import NamedTuple
 from exporter import config, standin
 from exporter.app.daemon import Daemon
 from exporter.chains.chain import Change
-from exporter.chains.event import Report
+from exporter.chains.event import ChainEvent
 from exporter.demo.scenarios import Scenario
 from exporter.demo.stage import Parts, Progress, Stage, private_libraries, staged
 from exporter.explain.explanation import Explanation, explain
 from exporter.explain.selection import Selection
 from exporter.history.reader import opened
-from exporter.history.run import Told
+from exporter.history.run import RecordedEvent
 from exporter.host.libraries import LibraryKind
 from exporter.recording.file import Capsule
 
@@ -31,7 +31,7 @@ PATIENCE_SECONDS = 15.0
 _STALLED_SECONDS = 12.0
 """A job that hangs is left alone for so long."""
 
-See = Callable[[Progress, list[Report]], None]
+See = Callable[[Progress, list[ChainEvent]], None]
 """Called some times a second: how far the job is, and what has been said since the last time."""
 
 
@@ -48,21 +48,21 @@ class _Hearer:
     def __init__(self) -> None:
         self._stage: Stage | None = None
         self._own: set[str] = set()
-        self._fresh: list[Report] = []
-        self.reports: list[Report] = []
+        self._fresh: list[ChainEvent] = []
+        self.reports: list[ChainEvent] = []
 
     def follow(self, stage: Stage) -> None:
         """It has begun."""
         self._stage = stage
 
-    def hear(self, report: Report) -> None:
+    def hear(self, report: ChainEvent) -> None:
         """From the loop."""
         if report.chain_id in self._own or (self._stage and self._stage.owns(report.pid)):
             self._own.add(report.chain_id)
             self.reports.append(report)
             self._fresh.append(report)
 
-    def fresh(self) -> list[Report]:
+    def fresh(self) -> list[ChainEvent]:
         """Since the last time."""
         fresh, self._fresh = self._fresh, []
         return fresh
@@ -89,12 +89,12 @@ def play(scenario: Scenario, duration_seconds: float, see: See) -> Shown:
             return Shown(_explained(history, reports), daemon.capsule(reports))
 
 
-def _explained(history: Path, reports: tuple[Report, ...]) -> Explanation:
+def _explained(history: Path, reports: tuple[ChainEvent, ...]) -> Explanation:
     """What was said, and what the windows that are written by now say of the job."""
     now_unix_ns = time.time_ns()
     with opened(history) as read:
         runs = read.runs()
-        told = [Told(runs[-1].id, report) for report in reports]
+        told = [RecordedEvent(runs[-1].id, report) for report in reports]
         return explain(
             runs,
             told,

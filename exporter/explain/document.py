@@ -7,8 +7,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from exporter.chains.event import Report
-from exporter.explain.episodes import Episode
+from exporter.chains.event import ChainEvent
+from exporter.explain.episodes import EpisodeSummary
 from exporter.explain.explanation import Explanation
 from exporter.explain.sums import ProcessSum, quantile_ns
 from exporter.explain.table import top
@@ -49,13 +49,13 @@ def document(explanation: Explanation) -> dict[str, Any]:
     }
 
 
-def _proof(proof: Report | None) -> dict[str, Any] | None:
+def _proof(proof: ChainEvent | None) -> dict[str, Any] | None:
     if proof is None:
         return None
     return {"result": proof.change.value, "at_unix_seconds": seconds(proof.at_unix_ns), "told": list(proof.evidence)}
 
 
-def _episode(episode: Episode) -> dict[str, Any]:
+def _episode(episode: EpisodeSummary) -> dict[str, Any]:
     report = episode.report
     return {
         "chain_id": report.chain_id,

@@ -11,13 +11,13 @@ from dataclasses import dataclass, replace
 
 from exporter.causes import Cause
 from exporter.chains.chain import Change
-from exporter.chains.event import Report
-from exporter.history.run import Run, Told
+from exporter.chains.event import ChainEvent
+from exporter.history.run import RecordedEvent, Run
 
 PROOFS = (Change.CONFIRMED, Change.REFUTED)
 
 
-class State(enum.StrEnum):
+class EpisodeState(enum.StrEnum):
     """Of an episode, as far as it is known."""
 
     GOING_ON = "going_on"
@@ -26,7 +26,7 @@ class State(enum.StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Episode:
+class EpisodeSummary:
     """report: what was said last. known_until_unix_ns: its end, or up to when it is known to have gone on.
 
     waiting: episodes of ranks that waited for this one. advice: the last report that knew the culprits' numbers.
@@ -34,13 +34,13 @@ class Episode:
     """
 
     run: int
-    report: Report
-    state: State
+    report: ChainEvent
+    state: EpisodeState
     known_until_unix_ns: int
-    waiting: tuple[Episode, ...] = ()
-    advice: Report | None = None
+    waiting: tuple[EpisodeSummary, ...] = ()
+    advice: ChainEvent | None = None
     evidence: tuple[str, ...] = ()
-    proof: Report | None = None
+    proof: ChainEvent | None = None
 
     @property
     def commands(self) -> tuple[str, ...]:
@@ -50,7 +50,7 @@ class Episode:
     @property
     def duration_ns(self) -> int:
         """Of what is known."""
-        if self.state is State.OVER:
+        if self.state is EpisodeState.OVER:
             return self.report.duration_ns
         return max(self.known_until_unix_ns - self.report.began_unix_ns, self.report.duration_ns)
 
@@ -61,10 +61,10 @@ class Episode:
 
 
 def episodes_of(
-    told: Iterable[Told], runs: Mapping[int, Run], live_run: int | None, since_unix_ns: int, now_unix_ns: int
-) -> list[Episode]:
+    told: Iterable[RecordedEvent], runs: Mapping[int, Run], live_run: int | None, since_unix_ns: int, now_unix_ns: int
+) -> list[EpisodeSummary]:
     """Those that went on at some time since then. live_run: the run that goes on, None where none does."""
-    chains: dict[str, list[Told]] = {}
+    chains: dict[str, list[RecordedEvent]] = {}
     for one in told:
         chains.setdefault(one.report.chain_id, []).append(one)
     episodes = []
@@ -77,22 +77,22 @@ def episodes_of(
         advice = next((one for one in reversed(reports) if one.culprit_pids), report)
         evidence = next((one.evidence for one in reversed(reports) if one.evidence), ())
         if report.change is Change.RESOLVED:
-            state, until_unix_ns = State.OVER, report.began_unix_ns + report.duration_ns
+            state, until_unix_ns = EpisodeState.OVER, report.began_unix_ns + report.duration_ns
         elif run == live_run:
-            state, until_unix_ns = State.GOING_ON, now_unix_ns
+            state, until_unix_ns = EpisodeState.GOING_ON, now_unix_ns
         else:
             known = runs.get(run)
-            state, until_unix_ns = State.LEFT, known.seen_unix_ns if known else report.at_unix_ns
-        episode = Episode(run, report, state, until_unix_ns, advice=advice, evidence=evidence, proof=proof)
+            state, until_unix_ns = EpisodeState.LEFT, known.seen_unix_ns if known else report.at_unix_ns
+        episode = EpisodeSummary(run, report, state, until_unix_ns, advice=advice, evidence=evidence, proof=proof)
         if episode.known_until_unix_ns >= since_unix_ns:
             episodes.append(episode)
     return sorted(_folded(episodes), key=_badness)
 
 
-def _badness(episode: Episode) -> tuple[object, ...]:
+def _badness(episode: EpisodeSummary) -> tuple[object, ...]:
     report = episode.report
     return (
-        list(State).index(episode.state) if episode.state is not State.LEFT else 0,
+        list(EpisodeState).index(episode.state) if episode.state is not EpisodeState.LEFT else 0,
         -report.severity,
         report.cause in (Cause.PEER_RANK, Cause.NOT_HOST),
         -len(episode.waiting),
@@ -101,10 +101,10 @@ def _badness(episode: Episode) -> tuple[object, ...]:
     )
 
 
-def _folded(episodes: list[Episode]) -> list[Episode]:
+def _folded(episodes: list[EpisodeSummary]) -> list[EpisodeSummary]:
     """Episodes that wait for another one's rank are put below that one."""
     heads = {id(episode): _head_of(episode, episodes) for episode in episodes}
-    waiting: dict[int, list[Episode]] = {}
+    waiting: dict[int, list[EpisodeSummary]] = {}
     for episode in episodes:
         head = heads[id(episode)]
         if head is not episode:
@@ -116,7 +116,7 @@ def _folded(episodes: list[Episode]) -> list[Episode]:
     ]
 
 
-def _head_of(episode: Episode, episodes: list[Episode]) -> Episode:
+def _head_of(episode: EpisodeSummary, episodes: list[EpisodeSummary]) -> EpisodeSummary:
     """Whom it waits for in the end: rank 1 for rank 2, which waits for rank 3. Two that wait for each other stay as they are."""
     seen = [episode]
     while seen[-1].report.cause is Cause.PEER_RANK:
@@ -131,7 +131,7 @@ def _head_of(episode: Episode, episodes: list[Episode]) -> Episode:
     return seen[-1]
 
 
-def _is_of_peer(one: Episode, waiting: Episode) -> bool:
+def _is_of_peer(one: EpisodeSummary, waiting: EpisodeSummary) -> bool:
     """Whether it is an episode of the rank that is waited for, at the same time."""
     overlaps = (
         one.report.began_unix_ns <= waiting.known_until_unix_ns

@@ -8,10 +8,10 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from exporter.chains.thresholds import STEPS_NEEDED
-from exporter.explain.episodes import Episode, State, episodes_of
+from exporter.explain.episodes import EpisodeState, EpisodeSummary, episodes_of
 from exporter.explain.selection import Selection
 from exporter.explain.sums import ProcessSum, Sums
-from exporter.history.run import Run, Seen, Told
+from exporter.history.run import RecordedEvent, RecordedWindows, Run
 from exporter.units import NANOSECONDS
 
 GAP_NS = 25 * NANOSECONDS
@@ -49,13 +49,13 @@ class Explanation:
     since_unix_ns: int
     now_unix_ns: int
     status: Status
-    episodes: tuple[Episode, ...]
+    episodes: tuple[EpisodeSummary, ...]
     processes: tuple[ProcessSum, ...]
     gaps: tuple[Gap, ...]
     run: Run | None
     is_live: bool
 
-    def process_of(self, episode: Episode) -> ProcessSum | None:
+    def process_of(self, episode: EpisodeSummary) -> ProcessSum | None:
         """What the process of an episode did."""
         return next(
             (one for one in self.processes if one.run == episode.run and one.member.pid == episode.report.pid != 0),
@@ -65,8 +65,8 @@ class Explanation:
 
 def explain(
     runs: Sequence[Run],
-    told: Iterable[Told],
-    seen: Iterable[Seen],
+    told: Iterable[RecordedEvent],
+    seen: Iterable[RecordedWindows],
     *,
     selection: Selection,
     since_unix_ns: int,
@@ -99,11 +99,13 @@ def _patience_ns(run: Run) -> int:
     return max(GAP_NS, int(2.5 * run.cut_seconds * NANOSECONDS))
 
 
-def _status(episodes: Sequence[Episode], processes: Sequence[ProcessSum], run: Run | None, now_unix_ns: int) -> Status:
+def _status(
+    episodes: Sequence[EpisodeSummary], processes: Sequence[ProcessSum], run: Run | None, now_unix_ns: int
+) -> Status:
     states = {episode.state for episode in episodes}
-    if State.GOING_ON in states:
+    if EpisodeState.GOING_ON in states:
         return Status.SLOW
-    if State.LEFT in states:
+    if EpisodeState.LEFT in states:
         return Status.LEFT_SLOW
     if run is not None and not run.has_chains:
         return Status.NOT_JUDGED

@@ -6,8 +6,8 @@ from datetime import tzinfo
 
 from exporter.causes import Cause
 from exporter.chains.chain import Effect, End
-from exporter.chains.event import Report
-from exporter.explain.episodes import Episode, State
+from exporter.chains.event import ChainEvent
+from exporter.explain.episodes import EpisodeState, EpisodeSummary
 from exporter.explain.formatting import length, percent, time_of_day
 from exporter.explain.sums import ProcessSum
 from exporter.model import Identity
@@ -54,31 +54,31 @@ def who(identity: Identity | None, pid: int, comm: str = "") -> str:
     return f"{name} ({inside})" if inside else name
 
 
-def verdict(episode: Episode, process: ProcessSum | None, now_unix_ns: int, zone: tzinfo | None) -> str:
+def verdict(episode: EpisodeSummary, process: ProcessSum | None, now_unix_ns: int, zone: tzinfo | None) -> str:
     """The whole sentence, and whether it goes on."""
     report = episode.report
-    blamed = _blamed(report, is_over=episode.state is not State.GOING_ON)
+    blamed = _blamed(report, is_over=episode.state is not EpisodeState.GOING_ON)
     severity = report.severity.name.lower()
     told = f"{_lost(episode, process)}, {_when(episode, now_unix_ns, zone)}, {severity}{blamed}."
     return f"{told} {_state(episode, now_unix_ns, zone)}".rstrip()
 
 
-def one_line(episode: Episode, process: ProcessSum | None, now_unix_ns: int, zone: tzinfo | None) -> str:
+def one_line(episode: EpisodeSummary, process: ProcessSum | None, now_unix_ns: int, zone: tzinfo | None) -> str:
     """The same, short, for a list that has the time in front."""
     report = episode.report
     told = [f"{_lost(episode, process)} for {length(episode.duration_ns)}", report.severity.name.lower()]
     if report.culprits:
         told.append(f"culprit {report.culprits[0][0]}")
-    if episode.state is State.LEFT:
+    if episode.state is EpisodeState.LEFT:
         told.append("not known to be over")
     elif report.end is not None and report.end is not End.RECOVERED:
         told.append(report.end.value)
     return ", ".join(told)
 
 
-def _lost(episode: Episode, process: ProcessSum | None) -> str:
+def _lost(episode: EpisodeSummary, process: ProcessSum | None) -> str:
     report = episode.report
-    is_over = episode.state is not State.GOING_ON
+    is_over = episode.state is not EpisodeState.GOING_ON
     name = who(report.identity, report.pid, process.member.comm if process else "")
     share = percent(report.lost_share)
     cause = report.cause.value
@@ -98,15 +98,15 @@ def _lost(episode: Episode, process: ProcessSum | None) -> str:
     return f"{name} {'lost' if is_over else 'loses'} {share} of its time{comma}{part} to {cause}"
 
 
-def slower_calls(report: Report) -> str:
+def slower_calls(report: ChainEvent) -> str:
     """What takes longer."""
     return _EFFECTS[report.effect]
 
 
-def _when(episode: Episode, now_unix_ns: int, zone: tzinfo | None) -> str:
+def _when(episode: EpisodeSummary, now_unix_ns: int, zone: tzinfo | None) -> str:
     began = time_of_day(episode.report.began_unix_ns, now_unix_ns, zone)
     for_so_long = length(episode.duration_ns)
-    if episode.state is State.GOING_ON:
+    if episode.state is EpisodeState.GOING_ON:
         return f"since {began} ({for_so_long})"
     ended = episode.report.began_unix_ns + episode.duration_ns
     return f"from {time_of_day(episode.report.began_unix_ns, now_unix_ns, zone, with_zone=False)} to " + (
@@ -114,7 +114,7 @@ def _when(episode: Episode, now_unix_ns: int, zone: tzinfo | None) -> str:
     )
 
 
-def _blamed(report: Report, *, is_over: bool) -> str:
+def _blamed(report: ChainEvent, *, is_over: bool) -> str:
     if report.culprits:
         name, part = report.culprits[0]
         return f"; {name} took it" if part >= _MOSTLY else f"; {name} took {percent(part)} of it"
@@ -123,9 +123,9 @@ def _blamed(report: Report, *, is_over: bool) -> str:
     return ""
 
 
-def _state(episode: Episode, now_unix_ns: int, zone: tzinfo | None) -> str:
-    if episode.state is State.GOING_ON:
+def _state(episode: EpisodeSummary, now_unix_ns: int, zone: tzinfo | None) -> str:
+    if episode.state is EpisodeState.GOING_ON:
         return "Still going on."
-    if episode.state is State.LEFT:
+    if episode.state is EpisodeState.LEFT:
         return f"It went on when the exporter was last seen, at {time_of_day(episode.known_until_unix_ns, now_unix_ns, zone)}."
     return _ENDS[episode.report.end] if episode.report.end else ""

@@ -5,50 +5,50 @@ from __future__ import annotations
 from collections import Counter
 from typing import NamedTuple
 
-from exporter.chains.event import Report
-from exporter.chains.remedies import Place
+from exporter.chains.event import ChainEvent
+from exporter.chains.remedies import ProcessContext
 from exporter.explain.explanation import Explanation, explain
 from exporter.explain.selection import Selection
-from exporter.history.run import Run, Seen, Told
+from exporter.history.run import RecordedEvent, RecordedWindows, Run
 from exporter.history.window import NO_STEPS, NO_SWITCHES, Member, Window
 from exporter.model import Identity, label_value
-from exporter.pipeline.replay import Rerun
+from exporter.pipeline.replay import ReplayedEngine
 from exporter.recording.file import Capsule, Subject
 from exporter.units import seconds
 
 
-class Recalled(NamedTuple):
+class ExplainedRecording(NamedTuple):
     """What the engine says now of a capsule, in the time of day of then. told: with seconds since its first tick."""
 
-    told: tuple[tuple[float, Report], ...]
+    told: tuple[tuple[float, ChainEvent], ...]
     explanation: Explanation
 
 
-def recall(capsule: Capsule, selection: Selection | None = None) -> Recalled:
+def recall(capsule: Capsule, selection: Selection | None = None) -> ExplainedRecording:
     """Raises ValueError for ticks that are none."""
-    rerun, at = Rerun(capsule.ticks()), capsule.taken_at
+    rerun, at = ReplayedEngine(capsule.ticks()), capsule.taken_at
     told = []
     for now_ns, transition, tgid, culprit_tgids in rerun.play(until_end=False):
         subject = capsule.processes.get(transition.chain.process, Subject(None, tgid))
-        place = Place(tgid, subject.cgroup, subject.cpus, culprit_tgids)
+        place = ProcessContext(tgid, subject.cgroup, subject.cpus, culprit_tgids)
         now = at._replace(monotonic_ns=now_ns, unix_ns=at.unix_ns_of(now_ns))
-        report = Report.of(transition, subject.identity, place, now)
+        report = ChainEvent.of(transition, subject.identity, place, now)
         told.append((seconds(now_ns - rerun.began_ns), report))
     began_unix_ns, ended_unix_ns = at.unix_ns_of(rerun.began_ns), at.unix_ns_of(rerun.now_ns)
     run = Run(1, began_unix_ns, ended_unix_ns, None, capsule.version, True, seconds(ended_unix_ns - began_unix_ns))
     windows = [_window(capsule, rerun, number, (began_unix_ns, ended_unix_ns)) for number in rerun.processes]
     explanation = explain(
         [run],
-        [Told(run.id, report) for _, report in told],
-        [Seen(run.id, began_unix_ns, ended_unix_ns, windows)],
+        [RecordedEvent(run.id, report) for _, report in told],
+        [RecordedWindows(run.id, began_unix_ns, ended_unix_ns, windows)],
         selection=selection or Selection(),
         since_unix_ns=began_unix_ns,
         now_unix_ns=ended_unix_ns,
     )
-    return Recalled(tuple(told), explanation)
+    return ExplainedRecording(tuple(told), explanation)
 
 
-def _window(capsule: Capsule, rerun: Rerun, number: int, span_unix_ns: tuple[int, int]) -> Window:
+def _window(capsule: Capsule, rerun: ReplayedEngine, number: int, span_unix_ns: tuple[int, int]) -> Window:
     """The whole capsule of one process: what was lost, and its steps. Histograms of calls are not in it."""
     subject, row, times = capsule.processes.get(number), rerun.processes[number], rerun.times.get(number)
     identity = subject.identity if subject else None

@@ -10,7 +10,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 
 from exporter.explain.selection import Selection
-from exporter.history.run import Seen
+from exporter.history.run import RecordedWindows
 from exporter.history.window import NO_STEPS, Member, OperationTime, Window
 from exporter.totals import Counts, HistogramTotal
 from exporter.units import NANOSECONDS, upper_edge_seconds
@@ -105,7 +105,7 @@ class Sums:
         self._processes: dict[tuple[int, int], ProcessSum] = {}
         self.spans: list[tuple[int, int]] = []
 
-    def add(self, seen: Iterable[Seen]) -> None:
+    def add(self, seen: Iterable[RecordedWindows]) -> None:
         """Oldest first."""
         for run, began_unix_ns, ended_unix_ns, windows in seen:
             if self.spans and began_unix_ns <= self.spans[-1][1] + NANOSECONDS:

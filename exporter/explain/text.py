@@ -8,8 +8,8 @@ from datetime import tzinfo
 from typing import NamedTuple
 
 from exporter.causes import Cause
-from exporter.chains.event import Report
-from exporter.explain.episodes import Episode, State
+from exporter.chains.event import ChainEvent
+from exporter.explain.episodes import EpisodeState, EpisodeSummary
 from exporter.explain.explanation import Explanation, Gap, Status
 from exporter.explain.formatting import length, parts, percent, ranks, time_of_day
 from exporter.explain.headline import one_line, slower_calls, verdict, who
@@ -38,8 +38,8 @@ def lines(explanation: Explanation, zone: tzinfo | None = None) -> list[str]:
     """Without line ends. zone: None for the local one."""
     view = _View(explanation, zone)
     told = [*_head(view)]
-    going_on = [episode for episode in explanation.episodes if episode.state is not State.OVER]
-    over = [episode for episode in explanation.episodes if episode.state is State.OVER]
+    going_on = [episode for episode in explanation.episodes if episode.state is not EpisodeState.OVER]
+    over = [episode for episode in explanation.episodes if episode.state is EpisodeState.OVER]
     first = going_on[:1] or over[:1]
     for episode in first:
         told += _details(view, episode)
@@ -106,31 +106,31 @@ def _nothing_seen(view: _View) -> str:
     return f"No process made a traced call in {view.span}."
 
 
-def _verdict(view: _View, episode: Episode) -> str:
+def _verdict(view: _View, episode: EpisodeSummary) -> str:
     sentence = verdict(episode, view.of.process_of(episode), view.of.now_unix_ns, view.zone)
     waiting = _waiting(episode)
     return f"{sentence} {waiting}" if waiting and episode is not view.of.episodes[0] else sentence
 
 
-def _listed(view: _View, episode: Episode) -> str:
+def _listed(view: _View, episode: EpisodeSummary) -> str:
     told = one_line(episode, view.of.process_of(episode), view.of.now_unix_ns, view.zone)
     waiting = _waiting(episode)
     return f"{told}; {waiting[:-1]}" if waiting else told
 
 
-def _waiting(episode: Episode) -> str:
+def _waiting(episode: EpisodeSummary) -> str:
     if not episode.waiting:
         return ""
     names = ranks(one.rank for one in episode.waiting)
     is_one = names.startswith("rank ")
-    verb = "waited" if episode.state is State.OVER else "waits" if is_one else "wait"
+    verb = "waited" if episode.state is EpisodeState.OVER else "waits" if is_one else "wait"
     return f"{names[0].upper()}{names[1:]} {verb} for it."
 
 
 # ---- the worst one
 
 
-def _details(view: _View, episode: Episode) -> Iterator[str]:
+def _details(view: _View, episode: EpisodeSummary) -> Iterator[str]:
     report, process = episode.report, view.of.process_of(episode)
     yield ""
     yield _field("cost", _cost(view, episode, process))
@@ -154,20 +154,20 @@ def _field(name: str, text: str) -> str:
     return f"  {name:<{_FIELD}}{text}".rstrip()
 
 
-def _cost(view: _View, episode: Episode, process: ProcessSum | None) -> str:
+def _cost(view: _View, episode: EpisodeSummary, process: ProcessSum | None) -> str:
     report, told = episode.report, []
     if report.is_chronic:
         told.append(f"{percent(report.lost_share)} of the time, for as long as the job is known")
     elif report.slowdown is not None and report.usual_step_ns:
         told.append(
-            f"steps {'took' if episode.state is not State.GOING_ON else 'take'} {1 + report.slowdown:.1f} times as long:"
+            f"steps {'took' if episode.state is not EpisodeState.GOING_ON else 'take'} {1 + report.slowdown:.1f} times as long:"
             f" {length(report.usual_step_ns)} -> {length(report.usual_step_ns * (1 + report.slowdown))}"
         )
     elif report.usual_step_ns:
         told.append(f"no step has ended since; usually one takes {length(report.usual_step_ns)}")
     else:
         told.append(f"{percent(report.lost_share)} of the time; the job makes no steps that recur")
-    if episode.state is State.GOING_ON and process is not None:
+    if episode.state is EpisodeState.GOING_ON and process is not None:
         covered_ns, steps, lost_share = process.since(report.began_unix_ns)
         step_ns = mean_ns(steps)
         if covered_ns:
@@ -176,7 +176,7 @@ def _cost(view: _View, episode: Episode, process: ProcessSum | None) -> str:
     return "; ".join(told)
 
 
-def _reasons(report: Report) -> Iterator[str]:
+def _reasons(report: ChainEvent) -> Iterator[str]:
     if report.cause is Cause.NOT_HOST:
         yield (
             f"{slower_calls(report)} take longer, and CPUs, memory, disks, locks and input of this host explain"
@@ -201,7 +201,7 @@ def _reasons(report: Report) -> Iterator[str]:
         yield f"of the {report.cause.value}: {parts(report.culprits)}"
 
 
-def _where(report: Report, process: ProcessSum | None) -> str:
+def _where(report: ChainEvent, process: ProcessSum | None) -> str:
     identity = report.identity
     known = {
         "node": identity.node if identity else "",

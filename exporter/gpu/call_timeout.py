@@ -26,10 +26,10 @@ class Stopping(Exception):
     """There is no time to wait for the answer."""
 
 
-class Unanswered(ExporterError):
+class CallTimedOut(ExporterError):
     """errand: the one that hangs."""
 
-    def __init__(self, errand: Errand, after_seconds: float) -> None:
+    def __init__(self, errand: DriverCall, after_seconds: float) -> None:
         super().__init__(f"{errand.call} has not returned for {after_seconds:.3g} s; it is not asked again before that")
         self.errand = errand
 
@@ -38,7 +38,7 @@ class _Abandoned(Exception):
     """Nobody waits for this errand any more."""
 
 
-class Errand:
+class DriverCall:
     """Some calls for one purpose. is_over: it has returned, with an answer or an error. news: look again."""
 
     def __init__(self, ask: Callable[[Note], Any], clock_ns: Callable[[], int]) -> None:
@@ -72,11 +72,11 @@ class _Helper:
     """A thread that runs errands until it is told to leave."""
 
     def __init__(self) -> None:
-        self._errands: queue.SimpleQueue[Errand | None] = queue.SimpleQueue()
+        self._errands: queue.SimpleQueue[DriverCall | None] = queue.SimpleQueue()
         self._is_left = False
         threading.Thread(target=self._run, name="driver", daemon=True).start()
 
-    def do(self, errand: Errand) -> None:
+    def do(self, errand: DriverCall) -> None:
         """Soon."""
         self._errands.put(errand)
 
@@ -93,19 +93,19 @@ class _Helper:
             errand.run()
 
 
-class Errands:
+class CallThreads:
     """One at a time. clock_ns: CLOCK_MONOTONIC. stop() by any thread, ask() by one."""
 
     def __init__(self, clock_ns: Callable[[], int], wait: Wait) -> None:
         self._clock_ns = clock_ns
         self._wait = wait
         self._helper: _Helper | None = None
-        self._errand: Errand | None = None
+        self._errand: DriverCall | None = None
         self.stopping = threading.Event()
 
     def ask(self, ask: Callable[[Note], T], call_seconds: float) -> T:
         """The answer. Raises what the errand does, Unanswered, and Stopping. call_seconds: for each call."""
-        errand = self._errand = Errand(ask, self._clock_ns)
+        errand = self._errand = DriverCall(ask, self._clock_ns)
         helper = self._helper = self._helper or _Helper()
         helper.do(errand)
         while not errand.is_over:
@@ -116,7 +116,7 @@ class Errands:
                 errand.is_abandoned = True
                 helper.leave()
                 self._helper = None
-                raise Unanswered(errand, call_seconds)
+                raise CallTimedOut(errand, call_seconds)
             self._wait(errand.news, left_seconds)
         if errand.error is not None:
             raise errand.error

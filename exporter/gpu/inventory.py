@@ -13,25 +13,25 @@ GPUS = Path("/proc/driver/nvidia/gpus")
 MAX_GPUS = 64
 
 
-class Gpu(NamedTuple):
+class InstalledGpu(NamedTuple):
     """uuid: such as `GPU-1f0a…`. model: such as `NVIDIA H100 80GB HBM3`."""
 
     uuid: str
     model: str
 
 
-def gpus(path: Path = GPUS) -> list[Gpu]:
+def gpus(path: Path = GPUS) -> list[InstalledGpu]:
     """Those that can be read. One that fell off the bus may be listed without a name, or not at all."""
     return list(_read(path))[:MAX_GPUS]
 
 
-def _read(path: Path) -> Iterator[Gpu]:
+def _read(path: Path) -> Iterator[InstalledGpu]:
     for information in sorted(path.glob("*/information")):
         try:
             text = information.read_text(errors="replace")
         except OSError:
             continue
         facts = dict(line.split(":", 1) for line in text.splitlines() if ":" in line)
-        gpu = Gpu(facts.get("GPU UUID", "").strip(), facts.get("Model", "").strip())
+        gpu = InstalledGpu(facts.get("GPU UUID", "").strip(), facts.get("Model", "").strip())
         if gpu.model:
             yield gpu

@@ -31,7 +31,7 @@ class Trouble(enum.StrEnum):
     """Any other error of the driver."""
 
 
-class Memory(NamedTuple):
+class GpuMemory(NamedTuple):
     """Of a GPU or a MIG instance. reserved: by the driver and the firmware; None where it is part of what is used."""
 
     total_bytes: int
@@ -53,11 +53,11 @@ class Instance(NamedTuple):
     mig: str
     uuid: str
     model: str
-    memory: Memory | None
+    memory: GpuMemory | None
     processes: tuple[GpuProcess, ...] | None
 
 
-class Facts(NamedTuple):
+class GpuFacts(NamedTuple):
     """What does not change while a GPU is there. gpu: its number, as nvidia-smi shows it."""
 
     gpu: str
@@ -88,7 +88,7 @@ class Sample(NamedTuple):
     memory_celsius: int | None = None
     utilization_percent: int | None = None
     memory_utilization_percent: int | None = None
-    memory: Memory | None = None
+    memory: GpuMemory | None = None
     corrected_errors: int | None = None
     uncorrected_errors: int | None = None
     corrected_rows: int | None = None
@@ -120,7 +120,7 @@ class Known(NamedTuple):
     throttled_ns: by reason, since it was first seen. xids: number of an XID error -> how often it came since then.
     """
 
-    facts: Facts
+    facts: GpuFacts
     sample: Sample | None
     sampled_ns: int
     throttled_ns: Mapping[str, int]

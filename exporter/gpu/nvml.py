@@ -15,7 +15,7 @@ from collections.abc import Callable, Iterable
 from typing import Any, Final, NamedTuple
 
 from exporter.errors import ExporterError, NotPossibleHere
-from exporter.gpu.model import Facts, GpuProcess, Instance, Memory, Sample, Trouble
+from exporter.gpu.model import GpuFacts, GpuMemory, GpuProcess, Instance, Sample, Trouble
 
 LIBRARY: Final = "libnvidia-ml.so.1"
 MAX_GPUS: Final = 64
@@ -136,9 +136,9 @@ class Nvml:
         """GPUs. Raises DriverFailure."""
         return min(int(self.ask(note, "nvmlDeviceGetCount")), MAX_GPUS)
 
-    def gpu(self, index: int, note: Note) -> Gpu:
+    def gpu(self, index: int, note: Note) -> NvmlGpu:
         """One of them, ready to be sampled. Raises DriverFailure."""
-        return Gpu(self, index, note)
+        return NvmlGpu(self, index, note)
 
     def ask(self, note: Note, name: str, *arguments: Any) -> Any:
         """What a function of NVML says. Raises DriverFailure."""
@@ -163,7 +163,7 @@ class Nvml:
         }
 
 
-class Gpu:
+class NvmlGpu:
     """One GPU, by a handle that is good until the driver is loaded anew. sample() by one thread at a time."""
 
     def __init__(self, nvml: Nvml, index: int, note: Note) -> None:
@@ -215,9 +215,9 @@ class Gpu:
             events, self._events = self._events, None
             self._nvml.ask(note, "nvmlEventSetFree", events)
 
-    def _facts(self, index: int, note: Note) -> Facts:
+    def _facts(self, index: int, note: Note) -> GpuFacts:
         pci = self._maybe(note, "nvmlDeviceGetPciInfo", self._handle)
-        return Facts(
+        return GpuFacts(
             gpu=str(index),
             uuid=self._text(note, "nvmlDeviceGetUUID"),
             model=self._text(note, "nvmlDeviceGetName"),
@@ -323,11 +323,11 @@ class Gpu:
             self._pcie = received, sent
         return self._pcie
 
-    def _memory(self, note: Note, handle: Any) -> Memory | None:
+    def _memory(self, note: Note, handle: Any) -> GpuMemory | None:
         told = self._either(note, ("nvmlDeviceGetMemoryInfo", handle, _MEMORY_V2), ("nvmlDeviceGetMemoryInfo", handle))
         if told is None:
             return None
-        return Memory(told.total, told.used, told.free, getattr(told, "reserved", None))
+        return GpuMemory(told.total, told.used, told.free, getattr(told, "reserved", None))
 
     def _processes(self, note: Note, handle: Any) -> tuple[GpuProcess, ...] | None:
         told = self._maybe(note, "nvmlDeviceGetComputeRunningProcesses_v3", handle)

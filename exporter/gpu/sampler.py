@@ -19,8 +19,8 @@ from dataclasses import dataclass, field
 from typing import Final, Protocol, TypeVar
 
 from exporter.errors import ExporterError, NotPossibleHere
-from exporter.gpu.call_timeout import Errand, Errands, Stopping, Unanswered
-from exporter.gpu.model import DeviceState, Facts, Known, Sample, Trouble, states_of
+from exporter.gpu.call_timeout import CallThreads, CallTimedOut, DriverCall, Stopping
+from exporter.gpu.model import DeviceState, GpuFacts, Known, Sample, Trouble, states_of
 from exporter.gpu.nvml import DriverFailure, Note
 from exporter.gpu.throttle_reasons import Throttling
 from exporter.units import NANOSECONDS, seconds
@@ -36,7 +36,7 @@ _MAX_DOUBLINGS: Final = 32  # a GPU that is lost for a month has failed more oft
 
 
 @dataclass(frozen=True, slots=True)
-class Pace:
+class SamplerTiming:
     """How long: from one round to the next; for a call, or one that opens the driver or a GPU, which may have to wake up first;
     until a driver that is not there is looked for again; until what failed is tried again, doubling from first to last.
     """
@@ -53,7 +53,7 @@ class GpuHandle(Protocol):
     """exporter.gpu.nvml.Gpu."""
 
     @property
-    def facts(self) -> Facts:
+    def facts(self) -> GpuFacts:
         """What it is."""
         ...
 
@@ -98,7 +98,7 @@ class Driver(Protocol):
 class _Book:
     """What is kept of a GPU, whatever becomes of its handle."""
 
-    facts: Facts
+    facts: GpuFacts
     throttling: Throttling = field(default_factory=lambda: Throttling(LONGEST_NS))
     sample: Sample | None = None
     sampled_ns: int = 0
@@ -115,7 +115,7 @@ class _Slot:
 
     index: int
     handle: GpuHandle | None = None
-    hung: Errand | None = None
+    hung: DriverCall | None = None
     book: _Book | None = None
     is_gone: bool = False
     failed: int = 0  # times in a row
@@ -128,10 +128,10 @@ class _Slot:
 
     def known(self) -> Known:
         """Of one that has never answered its number alone."""
-        return (self.book or _Book(Facts(str(self.index), ""))).known()
+        return (self.book or _Book(GpuFacts(str(self.index), ""))).known()
 
 
-class Sampler:
+class GpuSampler:
     """start() and stop() by the thread that made it; the readers by any. round(): what start() does again and again.
 
     clock_ns: CLOCK_MONOTONIC. wait: for news of an errand, so many seconds at most.
@@ -140,17 +140,17 @@ class Sampler:
     def __init__(
         self,
         driver: Driver,
-        pace: Pace = Pace(),
+        pace: SamplerTiming = SamplerTiming(),
         clock_ns: Callable[[], int] = time.monotonic_ns,
         wait: Callable[[threading.Event, float], object] = threading.Event.wait,
     ) -> None:
         self._driver = driver
         self._pace = pace
         self._clock_ns = clock_ns
-        self._errands = Errands(clock_ns, wait)
+        self._errands = CallThreads(clock_ns, wait)
         self._thread: threading.Thread | None = None
         self._is_open = False
-        self._hung: Errand | None = None  # while the driver is opened
+        self._hung: DriverCall | None = None  # while the driver is opened
         self._failed = 0  # times in a row that it could not be opened
         self._next_open_ns = 0
         self._slots: list[_Slot] = []
@@ -238,7 +238,7 @@ class Sampler:
         except NotPossibleHere as error:
             self._absent(error)
             return False
-        except Unanswered as error:
+        except CallTimedOut as error:
             self._hung = error.errand
             self._note("", Trouble.TIMEOUT, str(error))
         except DriverFailure as error:
@@ -295,7 +295,7 @@ class Sampler:
                 self._open_gpu(slot)
             assert slot.handle is not None  # noqa: S101 - it is open
             self._book(slot, self._ask(slot.handle.sample, self._pace.call_seconds))
-        except Unanswered as error:
+        except CallTimedOut as error:
             slot.hung = error.errand
             slot.miss()
             self._note(gpu, Trouble.TIMEOUT, str(error))
@@ -333,7 +333,7 @@ class Sampler:
         handle, slot.handle = slot.handle, None
         try:
             self._ask(handle.close, self._pace.call_seconds)
-        except Unanswered as error:
+        except CallTimedOut as error:
             slot.hung = error.errand
         except DriverFailure as error:
             log.debug("device: closing GPU %d: %s", slot.index, error)

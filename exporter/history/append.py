@@ -5,14 +5,14 @@ from __future__ import annotations
 import sqlite3
 from pathlib import Path
 
-from exporter.chains.event import Report
+from exporter.chains.event import ChainEvent
 from exporter.errors import NotPossibleHere
 from exporter.history.store import INSERT_REPORT, report_row
 
 _TIMEOUT_SECONDS = 5.0
 
 
-def stamp(path: Path, run: int, report: Report) -> None:
+def stamp(path: Path, run: int, report: ChainEvent) -> None:
     """Raises NotPossibleHere."""
     try:
         connection = sqlite3.connect(f"{path.resolve().as_uri()}?mode=rw", timeout=_TIMEOUT_SECONDS, uri=True)

@@ -36,7 +36,7 @@ class Busy(Unusable):
     """Another exporter writes there."""
 
 
-class Place:
+class LockedFile:
     """A file of ours in a directory of ours, locked. Made by claim()."""
 
     def __init__(self, path: Path, lock_fd: int) -> None:
@@ -98,7 +98,7 @@ class Place:
         return tuple(self.path.with_name(self.path.name + suffix) for suffix in BESIDE)
 
 
-def claim(path: Path) -> Place:
+def claim(path: Path) -> LockedFile:
     """The place, ours until release(). Raises Unusable."""
     _ensure_directory(path.parent)
     _refuse_strange(path)
@@ -115,7 +115,7 @@ def claim(path: Path) -> Place:
     except OSError as error:
         os.close(fd)
         raise Unusable(f"cannot lock {lock}: {error.strerror}") from error
-    return Place(path, fd)
+    return LockedFile(path, fd)
 
 
 def join_readers() -> None:

@@ -18,10 +18,10 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from exporter.chains.event import Report
+from exporter.chains.event import ChainEvent
 from exporter.errors import NotPossibleHere
 from exporter.history.file_guard import BESIDE
-from exporter.history.run import Run, Seen, Told
+from exporter.history.run import RecordedEvent, RecordedWindows, Run
 from exporter.history.store import APPLICATION_ID, MAGIC, SCHEMA_VERSION, unpacked
 
 _TIMEOUT_SECONDS = 2.0
@@ -41,7 +41,7 @@ class History:
         )
         return [Run(*row)._replace(has_chains=bool(row[5])) for row in rows]
 
-    def told(self, since_unix_ns: int) -> list[Told]:
+    def told(self, since_unix_ns: int) -> list[RecordedEvent]:
         """Everything that was said of the chains that something has been said of since then, or that are not resolved."""
         rows = self._rows(
             "select run, document from reports where chain_id in"
@@ -50,9 +50,9 @@ class History:
             since_unix_ns,
         )
         with self._refusing_damage():
-            return [Told(run, Report.of_document(json.loads(document))) for run, document in rows]
+            return [RecordedEvent(run, ChainEvent.of_document(json.loads(document))) for run, document in rows]
 
-    def seen(self, since_unix_ns: int) -> Iterator[Seen]:
+    def seen(self, since_unix_ns: int) -> Iterator[RecordedWindows]:
         """Oldest first, one after the other: a day of them does not fit into little memory."""
         rows = self._rows(
             "select run, began_unix_ns, ended_unix_ns, windows from cuts where ended_unix_ns > ? order by ended_unix_ns",
@@ -61,7 +61,7 @@ class History:
         for run, began_unix_ns, ended_unix_ns, blob in rows:
             with self._refusing_damage():
                 windows = unpacked(blob, began_unix_ns, ended_unix_ns)
-            yield Seen(run, began_unix_ns, ended_unix_ns, windows)
+            yield RecordedWindows(run, began_unix_ns, ended_unix_ns, windows)
 
     def _rows(self, query: str, *values: int) -> Iterator[tuple[Any, ...]]:
         with self._refusing_damage():

@@ -18,12 +18,12 @@ from typing import Final, NamedTuple
 
 from exporter import __version__, catalog
 from exporter.chains.chain import Change
-from exporter.chains.event import Report
+from exporter.chains.event import ChainEvent
 from exporter.clock import Clock, Moment
-from exporter.history.file_guard import Busy, Place, Unusable, claim
+from exporter.history.file_guard import Busy, LockedFile, Unusable, claim
 from exporter.history.store import CorruptError, Cut, Store
 from exporter.history.window import Member, Switches
-from exporter.history.windowing import Cutter, Taken
+from exporter.history.windowing import ProcessTotals, WindowBuilder
 from exporter.output.own_metrics import OwnMetrics
 from exporter.totals import Series, Total
 from exporter.units import NANOSECONDS, seconds
@@ -73,14 +73,14 @@ class Recorder:
         self._own = own
         self._clock = clock
         self._began_at = clock.now()
-        self._cutter = Cutter(self._began_at)
-        self._queue: queue.Queue[Report | Cut] = queue.Queue(QUEUE_MAX)
+        self._cutter = WindowBuilder(self._began_at)
+        self._queue: queue.Queue[ChainEvent | Cut] = queue.Queue(QUEUE_MAX)
         self._news = threading.Event()
         self._stopping = threading.Event()
         self._thread: threading.Thread | None = None
-        self._place: Place | None = None
+        self._place: LockedFile | None = None
         self._store: Store | None = None
-        self._backlog: list[Report] = []
+        self._backlog: list[ChainEvent] = []
         self._open_chains: set[str] = set()
         self._said = ""  # what is wrong, as it was logged
         self._next_attempt_at = self._next_prune_at = -math.inf
@@ -92,7 +92,7 @@ class Recorder:
 
     # ---- what is told
 
-    def hear(self, report: Report) -> None:
+    def hear(self, report: ChainEvent) -> None:
         """Of a chain."""
         self._put(report)
 
@@ -100,7 +100,7 @@ class Recorder:
         """Whether a window would be cut now."""
         return seconds(now.monotonic_ns - self._cutter.cut_at.monotonic_ns) >= SHARED_SECONDS
 
-    def see(self, taken: Taken) -> None:
+    def see(self, taken: ProcessTotals) -> None:
         """Cut the windows. One at a time."""
         began = self._cutter.cut_at
         left_out = self._cutter.left_out
@@ -112,14 +112,14 @@ class Recorder:
         """A process has ended."""
         self._cutter.retire(process, member, totals, switches)
 
-    def _put(self, item: Report | Cut) -> None:
+    def _put(self, item: ChainEvent | Cut) -> None:
         try:
             self._queue.put_nowait(item)
         except queue.Full:
             self._drop(item, QUEUE_FULL)
         self._news.set()
 
-    def _drop(self, item: Report | Cut, reason: str) -> None:
+    def _drop(self, item: ChainEvent | Cut, reason: str) -> None:
         self._own.add(catalog.own.HISTORY_DROPPED, len(item.windows) if isinstance(item, Cut) else 1, reason)
 
     # ---- the thread
@@ -204,7 +204,7 @@ class Recorder:
             self._works()
         self._own.set(catalog.own.HISTORY_BYTES, store.size_bytes())
 
-    def _drained(self) -> tuple[list[Report], list[Cut]]:
+    def _drained(self) -> tuple[list[ChainEvent], list[Cut]]:
         """Everything that waits. What could not be written before comes first."""
         reports = list(self._backlog)
         cuts: list[Cut] = []
@@ -222,7 +222,7 @@ class Recorder:
             else:
                 self._open_chains.add(item.chain_id)
 
-    def _not_written(self, reports: list[Report], cuts: list[Cut]) -> None:
+    def _not_written(self, reports: list[ChainEvent], cuts: list[Cut]) -> None:
         """Windows are gone; Reports are few and wait for better times."""
         for cut in cuts:
             self._drop(cut, NOT_WRITTEN)

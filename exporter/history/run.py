@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from exporter.chains.event import Report
+from exporter.chains.event import ChainEvent
 from exporter.history.window import Window
 
 
@@ -23,14 +23,14 @@ class Run(NamedTuple):
     cut_seconds: float
 
 
-class Told(NamedTuple):
+class RecordedEvent(NamedTuple):
     """What was said in a run."""
 
     run: int
-    report: Report
+    report: ChainEvent
 
 
-class Seen(NamedTuple):
+class RecordedWindows(NamedTuple):
     """What was recorded between two moments; without windows where no process did anything."""
 
     run: int

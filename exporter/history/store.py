@@ -13,8 +13,8 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Final, NamedTuple
 
-from exporter.chains.event import Report
-from exporter.history.file_guard import Place, Unusable
+from exporter.chains.event import ChainEvent
+from exporter.history.file_guard import LockedFile, Unusable
 from exporter.history.window import Window
 
 SCHEMA_VERSION: Final = 1
@@ -51,14 +51,14 @@ class CorruptError(Exception):
     """The file is no sound database."""
 
 
-class Limits(NamedTuple):
+class SizeLimits(NamedTuple):
     """pages_bytes: of the file; wal_bytes: of the log beside it. Both together, and the index of the log, are what is allowed."""
 
     pages_bytes: int
     wal_bytes: int
 
     @classmethod
-    def of(cls, max_bytes: int) -> Limits:
+    def of(cls, max_bytes: int) -> SizeLimits:
         """max_bytes: for all files."""
         wal_bytes = max(max_bytes // _WAL_SHARE, MIN_BYTES // 4)
         return cls(max_bytes - wal_bytes - _INDEX_BYTES, wal_bytes)
@@ -78,9 +78,11 @@ class Store:
     Methods raise CorruptError as well, and sqlite3.OperationalError for what may pass: no room, no answer from the disk.
     """
 
-    def __init__(self, place: Place, max_bytes: int, *, began_unix_ns: int, version: str, has_chains: bool) -> None:
+    def __init__(
+        self, place: LockedFile, max_bytes: int, *, began_unix_ns: int, version: str, has_chains: bool
+    ) -> None:
         self._place = place
-        self._limits = Limits.of(max_bytes)
+        self._limits = SizeLimits.of(max_bytes)
         _refuse_foreign(place.path)
         place.ensure_file()
         self._identity = place.identity()
@@ -141,7 +143,7 @@ class Store:
         """Whether somebody reads for so long that what was written cannot be moved into the file."""
         return self._place.wal_bytes() > self._limits.wal_bytes
 
-    def write(self, reports: Iterable[Report], cuts: Iterable[Cut], now_unix_ns: int) -> None:
+    def write(self, reports: Iterable[ChainEvent], cuts: Iterable[Cut], now_unix_ns: int) -> None:
         """All of it or nothing."""
         try:
             with self._connection as transaction:
@@ -238,7 +240,7 @@ INSERT_REPORT: Final = (
 )
 
 
-def report_row(run: int, report: Report) -> tuple[object, ...]:
+def report_row(run: int, report: ChainEvent) -> tuple[object, ...]:
     """For INSERT_REPORT."""
     identity = report.identity
     return (

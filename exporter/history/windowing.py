@@ -29,7 +29,7 @@ _UNTOLD = frozenset({"other_gap", "worker", "idle", "abandoned"})
 _NO_TIME = HistogramTotal(Counts(), 0)
 
 
-class Taken(NamedTuple):
+class ProcessTotals(NamedTuple):
     """Everything known of the processes alive at a moment. members: of those that are named."""
 
     at: Moment
@@ -38,14 +38,14 @@ class Taken(NamedTuple):
     switches: Mapping[int, Switches]
 
 
-class Onlooker(Protocol):
+class WindowSink(Protocol):
     """Whom a publication shows what it has read."""
 
     def is_due(self, now: Moment) -> bool:
         """Whether it wants to see what is read now."""
         ...
 
-    def see(self, taken: Taken) -> None:
+    def see(self, taken: ProcessTotals) -> None:
         """It is shown. Called by whoever scrapes: it must not wait for anything."""
         ...
 
@@ -83,7 +83,7 @@ class _Retired(NamedTuple):
     switches: Switches
 
 
-class Cutter:
+class WindowBuilder:
     """Remembers the totals of the last cut. started_at: nothing was counted before.
 
     retire() may be called from another thread than cut(). left_out: processes that there was no room for, once in each cut.
@@ -106,7 +106,7 @@ class Cutter:
             self.left_out += 1
         self._retired.append(_Retired(process, member, totals, switches))
 
-    def cut(self, taken: Taken) -> list[Window]:
+    def cut(self, taken: ProcessTotals) -> list[Window]:
         """The windows since the last cut, of processes that made a call, a step or lost something."""
         began, self._cut_at = self._cut_at, taken.at
         span = _Span(taken.at.unix_ns_of(began.monotonic_ns), taken.at.unix_ns)

@@ -31,7 +31,7 @@ FUNCTION_CHARACTERS_MAX: Final = 120
 MODULE_CHARACTERS_MAX: Final = 64
 
 
-class Place(NamedTuple):
+class CodeAddress(NamedTuple):
     """An address. is_return: just behind a call, and the call is meant."""
 
     address: int
@@ -58,7 +58,7 @@ class Symbols:
         self._child: subprocess.Popen[bytes] | None = None
         self._is_closed = False
 
-    def name(self, tgid: int, places: Iterable[Place]) -> Named:
+    def name(self, tgid: int, places: Iterable[CodeAddress]) -> Named:
         """Of every address that lies in a file, or in a function. Raises ProcessGone, NotPossibleHere."""
         wanted = tuple(dict.fromkeys(places))
         started_ticks = self._processes.start_time_ticks(tgid)
@@ -75,7 +75,7 @@ class Symbols:
             if self._child is not None:
                 self._child.kill()
 
-    def _ask_bcc(self, tgid: int, places: Sequence[Place]) -> Any:
+    def _ask_bcc(self, tgid: int, places: Sequence[CodeAddress]) -> Any:
         """What the program answers; None when it does not, as where there is no bcc."""
         with self._lock:
             if self._is_closed:
@@ -106,7 +106,7 @@ class Symbols:
         return answer
 
 
-def by_functions(answer: Any, places: Sequence[Place]) -> dict[int, str]:
+def by_functions(answer: Any, places: Sequence[CodeAddress]) -> dict[int, str]:
     """Of the addresses whose function is named in the answer; Any: nothing is taken for granted of it."""
     texts = {}
     with contextlib.suppress(TypeError, ValueError):

@@ -20,10 +20,10 @@ from exporter.host.cgroups import hierarchy_of
 from exporter.host.disks import Disks
 from exporter.host.machine import cpu_times
 from exporter.host.processes import Processes
-from exporter.hostmetrics.cgroup_labels import Places
+from exporter.hostmetrics.cgroup_labels import CgroupLabels
 from exporter.hostmetrics.network import network
-from exporter.hostmetrics.swap import Swap
-from exporter.hostmetrics.workload_cgroups import JobGroups
+from exporter.hostmetrics.swap import SwapReader
+from exporter.hostmetrics.workload_cgroups import WorkloadCgroups
 from exporter.kernel.abi import PID_NAMESPACE_OF_MACHINE
 from exporter.kernel.maps import MapReader
 from exporter.units import NANOSECONDS
@@ -31,7 +31,7 @@ from exporter.workloads.registry import Names
 
 
 @dataclass(frozen=True, slots=True)
-class Around:
+class HostMetrics:
     """What the collectors are made from. maps: of the kernel, by name. names: None where no orchestrator is asked.
 
     processes: reads /proc.
@@ -47,29 +47,29 @@ class Around:
     with_network_namespaces: bool = False
     devices: Devices | None = None
 
-    def places(self, controller: str) -> Places:
+    def places(self, controller: str) -> CgroupLabels:
         """Of the hierarchy with this controller, as version 1 calls it."""
-        return Places(self.node, hierarchy_of(controller), self.names)
+        return CgroupLabels(self.node, hierarchy_of(controller), self.names)
 
 
-def _block(around: Around) -> HostCollector:
+def _block(around: HostMetrics) -> HostCollector:
     return Block(around.maps, around.places("blkio"), Disks().name, around.ttl_ns)
 
 
-def _memory(around: Around) -> HostCollector:
+def _memory(around: HostMetrics) -> HostCollector:
     places = around.places("memory")
-    groups = JobGroups(around.processes, places.hierarchy)
-    swap = Swap(around.processes)
+    groups = WorkloadCgroups(around.processes, places.hierarchy)
+    swap = SwapReader(around.processes)
     return Memory(around.maps, places, groups, swap, around.ttl_ns)
 
 
-def _cpu(around: Around) -> HostCollector:
+def _cpu(around: HostMetrics) -> HostCollector:
     places = around.places("cpu")
-    groups = JobGroups(around.processes, places.hierarchy)
+    groups = WorkloadCgroups(around.processes, places.hierarchy)
     return Cpu(places.machine, groups, partial(cpu_times, around.processes.proc), around.ttl_ns)
 
 
-def _network(around: Around) -> HostCollector:
+def _network(around: HostMetrics) -> HostCollector:
     return network(
         around.node,
         around.ttl_ns,
@@ -80,7 +80,7 @@ def _network(around: Around) -> HostCollector:
     )
 
 
-def _device(around: Around) -> HostCollector | None:
+def _device(around: HostMetrics) -> HostCollector | None:
     """The driver tells process ids of the machine, or of the namespace that it takes us to be in: only there these are one."""
     if around.devices is None:
         return None
@@ -88,7 +88,7 @@ def _device(around: Around) -> HostCollector | None:
     return Device(around.places("cpu").machine, around.devices, around.ttl_ns, with_processes=is_clear)
 
 
-_MAKERS: dict[str, Callable[[Around], HostCollector | None]] = {
+_MAKERS: dict[str, Callable[[HostMetrics], HostCollector | None]] = {
     "block": _block,
     "memory": _memory,
     "cpu": _cpu,
@@ -110,7 +110,7 @@ def host_collectors(
     devices: Devices | None = None,
 ) -> dict[str, HostCollector]:
     """Those of the wanted collectors that tell of more than the traced processes."""
-    around = Around(
+    around = HostMetrics(
         maps, node, int(ttl_seconds * NANOSECONDS), names, processes or Processes(), with_network_namespaces, devices
     )
     made = {name: make(around) for name, make in _MAKERS.items() if name in wanted}

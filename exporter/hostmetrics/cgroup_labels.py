@@ -12,7 +12,7 @@ from exporter.workloads.identity import name_container
 from exporter.workloads.registry import Names
 
 
-class Places:
+class CgroupLabels:
     """Of one hierarchy. names: None where no orchestrator is asked."""
 
     def __init__(self, node: str, hierarchy: Hierarchy | None, names: Names | None = None) -> None:

@@ -20,7 +20,7 @@ from exporter.host import interfaces, netlink
 from exporter.host.cgroups import unified_hierarchy
 from exporter.host.network_namespaces import opened_inside
 from exporter.host.tcp_sockets import TcpSocket, children, network_namespace, socket_inodes, tcp_sockets
-from exporter.hostmetrics.cgroup_labels import Places
+from exporter.hostmetrics.cgroup_labels import CgroupLabels
 from exporter.kernel.maps import MapReader
 from exporter.series.host_totals import TracedProcess
 from exporter.workloads.registry import Names
@@ -150,5 +150,5 @@ def network(
     with_namespaces: bool,
 ) -> HostCollector:
     """The collector, with what it reads."""
-    places = Places(node, unified_hierarchy(), names)
+    places = CgroupLabels(node, unified_hierarchy(), names)
     return Network(places, ttl_ns, retransmits, TracedSockets(proc, with_namespaces=with_namespaces), read_interfaces)

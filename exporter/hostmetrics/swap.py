@@ -12,7 +12,7 @@ from exporter.host.processes import Processes
 _STATUS_BYTES_MAX = 16 * 1024
 
 
-class Swap:
+class SwapReader:
     """Reads one /proc tree."""
 
     def __init__(self, processes: Processes) -> None:

@@ -16,7 +16,7 @@ from exporter.model import Identity
 from exporter.series.host_totals import TracedProcess
 
 
-class JobGroups:
+class WorkloadCgroups:
     """hierarchy: None where none has the controller; then there are no groups."""
 
     def __init__(self, processes: Processes, hierarchy: Hierarchy | None) -> None:

@@ -8,7 +8,7 @@ from exporter.kernel import abi
 from exporter.kernel.abi import EventKind
 
 
-class Event(NamedTuple):
+class KernelEvent(NamedTuple):
     """One record of the event ring. attachment: number of the surplus one; first: of the one that saw the call first."""
 
     kind: EventKind
@@ -17,7 +17,7 @@ class Event(NamedTuple):
     first: int = 0
 
 
-def event_of(record: bytes) -> Event:
+def event_of(record: bytes) -> KernelEvent:
     """A record of the event ring."""
     kind, *about = abi.EVENT.unpack(record[: abi.EVENT.size])
-    return Event(EventKind(kind), *about)
+    return KernelEvent(EventKind(kind), *about)

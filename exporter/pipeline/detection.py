@@ -11,11 +11,11 @@ from functools import partial
 from operator import attrgetter
 
 from exporter import catalog
-from exporter.accounting.progress import Standing
+from exporter.accounting.progress import WorkloadProgress
 from exporter.causes import Cause
 from exporter.chains import verdict
 from exporter.chains.capture import Captures
-from exporter.chains.chain import Chain, Change, Effect, Severity, State, Transition, span_id
+from exporter.chains.chain import Chain, ChainState, Change, Effect, Severity, Transition, span_id
 from exporter.chains.engine import Engine, Observation, Wanted, random_id
 from exporter.chains.exit_reason import CallError, Ending
 from exporter.chains.memory import Allocations
@@ -66,7 +66,7 @@ class Diagnosis:
     def __init__(
         self,
         tables: Tables,
-        standing: Callable[[int], Standing],
+        standing: Callable[[int], WorkloadProgress],
         engine: Engine | None = None,
         devices: Callable[[], Sequence[DeviceState]] = tuple,
         new_id: Callable[[], str] = random_id,
@@ -173,7 +173,7 @@ class Diagnosis:
         for effect, ns in cold.cold_ns.items() if cold else ():
             series[Series(catalog.chains.COLD_START, (effect.value,))] = ns
         for (cause, effect), chain in self._chains.get(number, {}).items():
-            is_open = chain.state is State.OPEN
+            is_open = chain.state is ChainState.OPEN
             labels = (cause.value, effect.value)
             series[Series(catalog.chains.ACTIVE, labels)] = int(is_open)
             series[Series(catalog.chains.SEVERITY, labels)] = int(chain.severity) if is_open else 0

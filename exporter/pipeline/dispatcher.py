@@ -9,8 +9,8 @@ import logging
 from collections.abc import Iterable
 
 from exporter.chains.chain import Chain, Change, Transition
-from exporter.chains.event import Hear, Report
-from exporter.chains.remedies import Place
+from exporter.chains.event import ChainEvent, Hear
+from exporter.chains.remedies import ProcessContext
 from exporter.clock import Moment
 from exporter.errors import NotPossibleHere, ProcessGone
 from exporter.host.processes import Processes
@@ -39,30 +39,30 @@ class Narrator:
     ) -> None:
         """identity: None while the process is held back. tgid: 0 where it is out of sight."""
         place = place_of(self._processes, tgid)._replace(culprit_tgids=culprit_tgids)
-        self._say(Report.of(transition, identity, place, now))
+        self._say(ChainEvent.of(transition, identity, place, now))
 
     def tell_evidence(self, chain: Chain, whose: Whose, lines: tuple[str, ...], now: Moment) -> None:
         """lines: see Report.evidence."""
         identity, tgid, culprit_tgids = whose
         place = place_of(self._processes, tgid)._replace(culprit_tgids=culprit_tgids)
-        self._say(Report.of(Transition(Change.EVIDENCE, chain), identity, place, now, lines))
+        self._say(ChainEvent.of(Transition(Change.EVIDENCE, chain), identity, place, now, lines))
 
-    def _say(self, report: Report) -> None:
+    def _say(self, report: ChainEvent) -> None:
         for hear in self._hearers:
             hear(report)
 
 
-def place_of(processes: Processes, tgid: int) -> Place:
+def place_of(processes: Processes, tgid: int) -> ProcessContext:
     """Of a process; where it is not there, no more than its number."""
     try:
         cgroup = _cgroup_path(processes.cgroup(tgid))
         status = processes.read(tgid, "status", _STATUS_BYTES)
     except (ProcessGone, NotPossibleHere):
-        return Place(tgid)
-    return Place(tgid, cgroup, _allowed_cpus(status))
+        return ProcessContext(tgid)
+    return ProcessContext(tgid, cgroup, _allowed_cpus(status))
 
 
-def write_to_log(report: Report) -> None:
+def write_to_log(report: ChainEvent) -> None:
     """One line; with what to do when something has begun, and where it is stuck when that is known."""
     told = report.fields()
     if report.change is Change.EVIDENCE:

@@ -26,21 +26,21 @@ from exporter.collectors.engine import Engines
 from exporter.collectors.sched import Sched
 from exporter.gpu.model import DeviceState
 from exporter.history.window import NO_SWITCHES, Member, Switches
-from exporter.history.windowing import Onlooker, Taken
+from exporter.history.windowing import ProcessTotals, WindowSink
 from exporter.kernel.process_rows import CommunicatorRow, ProcessRow
 from exporter.kernel.readings import Reading
 from exporter.kernel.tables import Tables
 from exporter.model import Identity, Snapshot, label_value
 from exporter.output.own_metrics import OwnMetrics
 from exporter.pipeline.detection import Diagnosis
-from exporter.probes.sampling import Governor
+from exporter.probes.sampling import AdaptiveSampler
 from exporter.series.host_totals import PlaceTotals, TracedProcess
-from exporter.series.store import Ledger
-from exporter.stacks.collector import Whose, Witness
+from exporter.series.store import SeriesStore
+from exporter.stacks.collector import StackCollector, Whose
 from exporter.totals import Series, Total, Totals, Traces, merged
 from exporter.units import NANOSECONDS, seconds
 from exporter.workloads.engine import SERVING
-from exporter.workloads.registry import Roster
+from exporter.workloads.registry import WorkloadRegistry
 
 log = logging.getLogger(__name__)
 
@@ -91,17 +91,17 @@ class Publication:
     def __init__(
         self,
         tables: Tables,
-        roster: Roster,
-        ledger: Ledger,
+        roster: WorkloadRegistry,
+        ledger: SeriesStore,
         own: OwnMetrics,
         collectors: Iterable[str],
         *,
         clock: Clock,
-        governor: Governor,
+        governor: AdaptiveSampler,
         tell: Tell = _say_nothing,
-        witness: Witness | None = None,
+        witness: StackCollector | None = None,
         tell_evidence: TellEvidence = _say_no_evidence,
-        onlooker: Onlooker | None = None,
+        onlooker: WindowSink | None = None,
         impaired: Collection[str] = (),
         recursion_misses: Callable[[], Mapping[str, int]] = dict,
         surroundings: Mapping[str, HostCollector] = _NONE,
@@ -288,7 +288,7 @@ class Publication:
         named = known.identities.keys() & known.rows.keys()
         members = {number: _member(known.identities[number], known.rows[number]) for number in named}
         switches = {number: Switches(*both) for number, both in known.switches.items()}
-        self._onlooker.see(Taken(now, known.totals, members, switches))
+        self._onlooker.see(ProcessTotals(now, known.totals, members, switches))
 
     def _show_last(
         self, process: int, identity: Identity, row: ProcessRow | None, totals: Mapping[Series, Total]

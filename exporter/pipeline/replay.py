@@ -14,10 +14,10 @@ from exporter.chains.chain import Transition
 from exporter.kernel.process_rows import ProcessRow
 from exporter.kernel.tables import Tables
 from exporter.pipeline.detection import Diagnosis
-from exporter.recording.codec import Replay, Tick
+from exporter.recording.codec import RowReplay, Tick
 
 
-class Said(NamedTuple):
+class ReplayedTransition(NamedTuple):
     """One transition. tgid: of its process. culprit_tgids: of those most to blame."""
 
     now_ns: int
@@ -26,11 +26,11 @@ class Said(NamedTuple):
     culprit_tgids: tuple[int, ...]
 
 
-class Rerun:
+class ReplayedEngine:
     """The engine over ticks. processes, times: as of the last tick that it has come to; began_ns, now_ns: first and last tick."""
 
     def __init__(self, ticks: Iterable[Tick]) -> None:
-        self._tape = Replay(ticks)
+        self._tape = RowReplay(ticks)
         self._tables = Tables(self._tape.maps, self._tape.iterate)
         self._accountant = Accountant()
         ids = itertools.count(1)
@@ -48,7 +48,7 @@ class Rerun:
         """Where the time of each process went."""
         return self._accountant.times()
 
-    def play(self, *, until_end: bool = True) -> Iterator[Said]:
+    def play(self, *, until_end: bool = True) -> Iterator[ReplayedTransition]:
         """What the exporter would say. until_end: all processes end with the last tick. Raises ValueError for bad ticks."""
         for now_ns in self._tape.ticks():
             self.now_ns = now_ns
@@ -65,9 +65,9 @@ class Rerun:
         if until_end:
             yield from self._said(self._diagnosis.end(tuple(self.processes), self.now_ns))
 
-    def _said(self, transitions: Iterable[Transition]) -> Iterator[Said]:
+    def _said(self, transitions: Iterable[Transition]) -> Iterator[ReplayedTransition]:
         for transition in transitions:
             chain = transition.chain
             culprits = self._accountant.tgids_of(chain.process, chain.culprits[0][0]) if chain.culprits else ()
             row = self.processes.get(chain.process)
-            yield Said(self.now_ns, transition, row.tgid if row else 0, culprits)
+            yield ReplayedTransition(self.now_ns, transition, row.tgid if row else 0, culprits)

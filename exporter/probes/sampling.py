@@ -30,17 +30,17 @@ CALM_SHARE = 0.5
 """For CALM_NS all launches would have cost less than this share of the limit: they are timed again."""
 
 
-class Spent(NamedTuple):
+class ProbeCost(NamedTuple):
     """Nanoseconds that probes have cost a process so far. in_full: had all its launches been timed."""
 
     ns: float
     in_full_ns: float
 
 
-def spent(row: FeedingRow, cost: CallCost) -> Spent:
+def spent(row: FeedingRow, cost: CallCost) -> ProbeCost:
     """By one process."""
     ns = row.timed_calls * cost.timed_ns + row.counted_calls * cost.counted_ns
-    return Spent(ns, ns + row.left_out_launches * (cost.timed_ns - cost.counted_ns))
+    return ProbeCost(ns, ns + row.left_out_launches * (cost.timed_ns - cost.counted_ns))
 
 
 class _Process:
@@ -49,9 +49,9 @@ class _Process:
     def __init__(self, *, is_sampled: bool) -> None:
         self.is_sampled = is_sampled
         self.row: FeedingRow | None = None
-        self.history: list[tuple[int, Spent]] = []
+        self.history: list[tuple[int, ProbeCost]] = []
 
-    def see(self, at: Spent, now_ns: int) -> None:
+    def see(self, at: ProbeCost, now_ns: int) -> None:
         history = self.history
         if len(history) > 1 and history[-2][1] == history[-1][1] == at:
             history.pop()  # of a rest its begin and its end are enough: there are a thousand processes, and most rest
@@ -76,7 +76,7 @@ class _Process:
         return self.history[-1][0] - self.history[0][0] >= window_ns
 
 
-class Governor:
+class AdaptiveSampler:
     """Decides for every process. is_duty: all are sampled from the start. limit: share of one CPU that probes may cost each."""
 
     def __init__(self, cost: CallCost, limit: float, *, is_duty: bool = False) -> None:

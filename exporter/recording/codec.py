@@ -176,7 +176,7 @@ class RecordedMap:
         """Nothing: the recording knows the row as it was before and goes on from there."""
 
 
-class Replay:
+class RowReplay:
     """The tables of a run, as they were at one tick after the other.
 
     maps: for exporter.kernel.tables.Tables, by name. The histograms of operations are empty.

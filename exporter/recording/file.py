@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from exporter.chains.event import Report
+from exporter.chains.event import ChainEvent
 from exporter.clock import Moment
 from exporter.errors import BadInput
 from exporter.model import Identity
@@ -53,7 +53,7 @@ class Capsule:
     node: str
     taken_at: Moment
     processes: Mapping[int, Subject]
-    reports: tuple[Report, ...]
+    reports: tuple[ChainEvent, ...]
     packed: tuple[bytes, ...]
 
     def ticks(self) -> Iterator[Tick]:
@@ -155,7 +155,7 @@ def _capsule_of(rest: bytes, path: Path) -> Capsule:
         node=str(head["node"]),
         taken_at=Moment(**head["taken_at"]),
         processes={int(number): _subject_of(one) for number, one in head["processes"].items()},
-        reports=tuple(map(Report.of_document, head["reports"])),
+        reports=tuple(map(ChainEvent.of_document, head["reports"])),
         packed=tuple(packed),
     )
 

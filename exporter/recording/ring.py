@@ -45,7 +45,7 @@ _NOT_OF_TICKS = ("operations", "intervals")
 class _Tap:
     """A MapReader whose reader is listened to."""
 
-    def __init__(self, table: MapReader, name: str, flight: FlightRecorder) -> None:
+    def __init__(self, table: MapReader, name: str, flight: RowRing) -> None:
         self._table = table
         self._name = name
         self._flight = flight
@@ -97,7 +97,7 @@ class _Tap:
         self._table.delete(key)
 
 
-class FlightRecorder:
+class RowRing:
     """Owns the last minute. Readings may come from any thread, and taken() be asked by any; tick() belongs to the loop."""
 
     def __init__(self) -> None:

@@ -12,10 +12,10 @@ from pathlib import Path
 
 from exporter import __version__
 from exporter.chains.chain import Change
-from exporter.chains.event import Report
+from exporter.chains.event import ChainEvent
 from exporter.clock import Moment
 from exporter.recording.file import SUFFIX, Capsule, Subject, write
-from exporter.recording.ring import FlightRecorder
+from exporter.recording.ring import RowRing
 from exporter.units import NANOSECONDS
 
 log = logging.getLogger(__name__)
@@ -27,25 +27,25 @@ MAX_BYTES = 64 << 20
 _DIRECTORY_MODE = 0o750
 
 
-class Keeper:
+class RecordingWriter:
     """Owns the directory. flight: what is kept in memory. subjects: the processes alive, by number; called from tick().
 
     hear() and tick() belong to the loop; files are written in a thread of their own, one at a time.
     """
 
     def __init__(
-        self, directory: Path, node: str, flight: FlightRecorder, subjects: Callable[[], Mapping[int, Subject]]
+        self, directory: Path, node: str, flight: RowRing, subjects: Callable[[], Mapping[int, Subject]]
     ) -> None:
         self._directory = directory
         self._node = node
         self.flight = flight
         self._subjects = subjects
-        self._reports: list[Report] = []  # of the capsule that is due next
+        self._reports: list[ChainEvent] = []  # of the capsule that is due next
         self._due_ns = 0
         self._writing: threading.Thread | None = None
         self._has_failed = False
 
-    def hear(self, report: Report) -> None:
+    def hear(self, report: ChainEvent) -> None:
         """What is said while a capsule is due belongs to it."""
         if report.change is Change.OPENED or self._reports:
             self._reports.append(report)
@@ -59,7 +59,7 @@ class Keeper:
         if self._reports and now.monotonic_ns >= self._due_ns and is_idle:
             self._take(now)
 
-    def capsule(self, reports: tuple[Report, ...], now: Moment) -> Capsule:
+    def capsule(self, reports: tuple[ChainEvent, ...], now: Moment) -> Capsule:
         """Of this moment; without ticks where more moves than is kept."""
         return Capsule(__version__, self._node, now, self._subjects(), reports, tuple(self.flight.taken()))
 

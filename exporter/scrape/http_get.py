@@ -33,11 +33,11 @@ _CLOCKS_AGREE_NS: Final = 2 * NANOSECONDS  # the header Date has whole seconds
 WANTED: Final = "want the address of gpu-stall-exporter's metrics, such as http://gpu7:10478/metrics"
 
 
-class NoAnswer(ExporterError):
+class ScrapeFailed(ExporterError):
     """No exposition came: no connection, not in time, an error status, another format, too much of it."""
 
 
-class Target(NamedTuple):
+class ScrapeTarget(NamedTuple):
     """Where to scrape. url: without name and password. shown: also without the query, which may hold a token.
 
     authorization: a header's value, "" for none.
@@ -48,14 +48,14 @@ class Target(NamedTuple):
     authorization: str = ""
 
 
-class Answer(NamedTuple):
+class ScrapedPage(NamedTuple):
     """The body, and when it was answered, the time of day by the server's clock if that is off."""
 
     body: bytes
     at: Moment
 
 
-def target_of(text: str) -> Target:
+def target_of(text: str) -> ScrapeTarget:
     """`gpu7:10478` is short for `http://gpu7:10478/metrics`. Raises BadInput, which does not repeat what may be secret."""
     try:
         url = urlsplit(text if "://" in text else f"http://{text}")
@@ -76,10 +76,12 @@ def target_of(text: str) -> Target:
     if url.username is not None:
         name_and_password = f"{unquote(url.username)}:{unquote(url.password or '')}"
         authorization = "Basic " + base64.b64encode(name_and_password.encode()).decode()
-    return Target(plain.geturl(), plain._replace(query="").geturl(), authorization)
+    return ScrapeTarget(plain.geturl(), plain._replace(query="").geturl(), authorization)
 
 
-def fetch(target: Target, timeout_seconds: float = TIMEOUT_SECONDS, bytes_max: int = BODY_BYTES_MAX) -> Answer:
+def fetch(
+    target: ScrapeTarget, timeout_seconds: float = TIMEOUT_SECONDS, bytes_max: int = BODY_BYTES_MAX
+) -> ScrapedPage:
     """Raises NoAnswer, which names the target and the reason. timeout_seconds: of each wait, and of all of
     the body."""
     request = urllib.request.Request(  # noqa: S310 - target_of() has seen to the scheme
@@ -91,20 +93,20 @@ def fetch(target: Target, timeout_seconds: float = TIMEOUT_SECONDS, bytes_max: i
     try:
         with _opener(target).open(request, timeout=timeout_seconds) as response:
             at = _answered(asked_ns, response.headers.get("Date", ""))
-            return Answer(_body(response, until, bytes_max), at)
-    except NoAnswer as error:
-        raise NoAnswer(f"{target.shown}: {error}", remedy=error.remedy) from None
+            return ScrapedPage(_body(response, until, bytes_max), at)
+    except ScrapeFailed as error:
+        raise ScrapeFailed(f"{target.shown}: {error}", remedy=error.remedy) from None
     except urllib.error.HTTPError as error:
         error.close()
-        raise NoAnswer(
+        raise ScrapeFailed(
             f"{target.shown}: status {error.code} {error.reason}"[:300], remedy="see that --url has the right path"
         ) from None
     except (OSError, http.client.HTTPException, ValueError) as error:
         reason, remedy = _reason(error, timeout_seconds)
-        raise NoAnswer(f"{target.shown}: {reason}", remedy=remedy) from None
+        raise ScrapeFailed(f"{target.shown}: {reason}", remedy=remedy) from None
 
 
-def _opener(target: Target) -> urllib.request.OpenerDirector:
+def _opener(target: ScrapeTarget) -> urllib.request.OpenerDirector:
     """Without the handlers of file: and ftp:, which a redirect could lead to."""
     opener = urllib.request.OpenerDirector()
     for handler in (
@@ -120,7 +122,7 @@ def _opener(target: Target) -> urllib.request.OpenerDirector:
     return opener
 
 
-def _is_this_machine(target: Target) -> bool:
+def _is_this_machine(target: ScrapeTarget) -> bool:
     host = urlsplit(target.url).hostname or ""
     try:
         return ipaddress.ip_address(host).is_loopback
@@ -143,13 +145,13 @@ def _answered(asked_ns: int, date: str) -> Moment:
 def _body(response: Any, until: float, bytes_max: int) -> bytes:
     kind = response.headers.get_content_type()
     if kind != _CONTENT_TYPE:
-        raise NoAnswer(f"answers with {kind}, not with metrics in the protobuf format", remedy=WANTED)
+        raise ScrapeFailed(f"answers with {kind}, not with metrics in the protobuf format", remedy=WANTED)
     pieces, size_bytes = [], 0
     while piece := response.read1(_CHUNK_BYTES):
         pieces.append(piece)
         size_bytes += len(piece)
         if size_bytes > bytes_max:
-            raise NoAnswer(f"answers with more than {bytes_max >> 20} MiB, which is too much to show")
+            raise ScrapeFailed(f"answers with more than {bytes_max >> 20} MiB, which is too much to show")
         if time.monotonic() > until:
             raise TimeoutError
     if response.length:

@@ -14,7 +14,7 @@ from exporter.chains.chain import Severity
 from exporter.model import Identity
 from exporter.scrape.quantile import quantile_seconds
 from exporter.scrape.samples import Distribution, Key, Number, Scrape
-from exporter.scrape.view import Loss, OpenChain, Operation, Process, View, Workload
+from exporter.scrape.view import CauseLoss, OpenChain, OperationRates, Process, View, Workload
 from exporter.units import NANOSECONDS, seconds
 
 SHOWN_QUANTILES = (0.5, 0.95, 0.99)
@@ -184,7 +184,7 @@ def _workload(
     )
 
 
-def _lost(identity: Identity, window: _Window, elapsed: float) -> tuple[Loss, ...] | None:
+def _lost(identity: Identity, window: _Window, elapsed: float) -> tuple[CauseLoss, ...] | None:
     by_cause = window.numbers(catalog.sched.LOST, identity)
     if not by_cause:
         return None
@@ -193,7 +193,7 @@ def _lost(identity: Identity, window: _Window, elapsed: float) -> tuple[Loss, ..
         if culprit and lost_seconds > 0:
             culprits[cause].append((culprit, lost_seconds / elapsed))
     found = [
-        Loss(cause, lost_seconds / elapsed, tuple(sorted(culprits[cause], key=lambda one: (-one[1], one[0]))))
+        CauseLoss(cause, lost_seconds / elapsed, tuple(sorted(culprits[cause], key=lambda one: (-one[1], one[0]))))
         for (cause,), lost_seconds in by_cause.items()
         if lost_seconds > 0
     ]
@@ -216,7 +216,7 @@ def _calls(identity: Identity, window: _Window) -> float:
     return max(by_api.values(), default=0.0) + nccl
 
 
-def _operations(identity: Identity, window: _Window, elapsed: float) -> tuple[Operation, ...]:
+def _operations(identity: Identity, window: _Window, elapsed: float) -> tuple[OperationRates, ...]:
     """Those that were called."""
     nothing = Distribution({}, 0.0)
     found = []
@@ -245,10 +245,10 @@ def _errors(numbers: Mapping[tuple[str, ...], float], name_at: int) -> dict[str,
 
 def _operation(
     name: str, communicator: str, timed: Distribution, elapsed: float, *, calls: float, errors: float
-) -> Operation:
+) -> OperationRates:
     quantiles = tuple(quantile_seconds(timed.counts, part) for part in SHOWN_QUANTILES)
     p50, p95, p99 = quantiles
-    return Operation(
+    return OperationRates(
         name,
         communicator,
         calls / elapsed,

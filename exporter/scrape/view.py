@@ -12,7 +12,7 @@ from exporter.chains.chain import Severity
 from exporter.model import Identity
 
 
-class Loss(NamedTuple):
+class CauseLoss(NamedTuple):
     """Time lost to one cause. culprits: who is to blame, the worst first, with their shares; empty where a cause has none."""
 
     cause: str
@@ -38,7 +38,7 @@ class OpenChain(NamedTuple):
     ids: tuple[str, ...] = ()
 
 
-class Operation(NamedTuple):
+class OperationRates(NamedTuple):
     """Calls of one function. communicator: of NCCL, else "". busy_share: time in timed calls, added over threads.
 
     quantiles_seconds: p50, p95, p99; None where no call was timed.
@@ -67,10 +67,10 @@ class Workload:
     window_seconds: float | None
     step_seconds: float | None = None
     is_step_old: bool = False
-    lost: tuple[Loss, ...] | None = None
+    lost: tuple[CauseLoss, ...] | None = None
     late_seconds: float | None = None
     calls_per_second: float = 0.0
-    operations: tuple[Operation, ...] = ()
+    operations: tuple[OperationRates, ...] = ()
     is_sampled: bool = False
     steps: int = 0
 

@@ -30,7 +30,7 @@ PlaceTotals = Mapping[Identity, Mapping[Series, Total]]
 """Place -> series -> total."""
 
 
-class PlaceBooks:
+class HostTotals:
     """Totals by place. ttl_ns: how long the totals of a place outlive its last source.
 
     A round is begin(), count() and level() for what there is, totals().

@@ -27,7 +27,7 @@ _EXEMPLAR_NS = 60 * units.NANOSECONDS  # an older one says nothing of what is sl
 _NOTHING: Mapping[Any, Any] = MappingProxyType({})
 
 
-class Ledger:
+class SeriesStore:
     """Totals by identity. ttl_seconds: how long totals outlive the last process of their identity. opened_at: now."""
 
     def __init__(self, ttl_seconds: float, opened_at: Moment) -> None:

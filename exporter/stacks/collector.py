@@ -16,7 +16,7 @@ from typing import NamedTuple, Protocol
 from exporter.chains.chain import Chain, Transition
 from exporter.errors import NotPossibleHere, ProcessGone
 from exporter.host.eh_frame import Rule
-from exporter.host.symbols import Named, Place
+from exporter.host.symbols import CodeAddress, Named
 from exporter.kernel.stacks import Stack
 from exporter.kernel.thread_rows import ThreadRow
 from exporter.model import Identity
@@ -68,7 +68,7 @@ class TakesStacks(Protocol):
 class NamesPlaces(Protocol):
     """exporter.host.symbols.Symbols."""
 
-    def name(self, tgid: int, places: Iterable[Place]) -> Named:
+    def name(self, tgid: int, places: Iterable[CodeAddress]) -> Named:
         """Raises ProcessGone, NotPossibleHere."""
 
     def close(self) -> None:
@@ -91,7 +91,7 @@ class _Case(NamedTuple):
     whose: Whose
 
 
-class Witness:
+class StackCollector:
     """One for all chains. tick() and close() are called from one thread."""
 
     def __init__(
@@ -191,10 +191,10 @@ class Witness:
             self._count(result)
 
 
-def _places(stack: Stack, way: Way) -> Iterator[Place]:
-    yield Place(stack.instruction, is_return=False)
+def _places(stack: Stack, way: Way) -> Iterator[CodeAddress]:
+    yield CodeAddress(stack.instruction, is_return=False)
     for address in (*way.within, *way.callers):
-        yield Place(address, is_return=True)
+        yield CodeAddress(address, is_return=True)
 
 
 def _drained(told: queue.SimpleQueue[Evidence]) -> Iterator[Evidence]:

@@ -52,7 +52,7 @@ class Written(NamedTuple):
         )
 
 
-class Place:
+class BundleFile:
     """The file, made before anything is collected: whoever mistypes its name learns so at once. A context manager.
 
     It is the owner's alone, and gone again if nothing came to be written. Raises BadInput.
@@ -73,7 +73,7 @@ class Place:
             why = getattr(error, "strerror", None) or str(error)
             raise BadInput(f"--support-bundle: cannot write {path}: {why}", remedy="choose another place") from None
 
-    def __enter__(self) -> Place:
+    def __enter__(self) -> BundleFile:
         return self
 
     def __exit__(self, *_: object) -> None:

@@ -36,21 +36,21 @@ class Style(enum.Enum):
     CAUSE_4 = enum.auto()
 
 
-class Span(NamedTuple):
+class StyledText(NamedTuple):
     """A piece of a line."""
 
     text: str
     style: Style = Style.PLAIN
 
 
-Line = tuple[Span, ...]
+Line = tuple[StyledText, ...]
 
 
 class Column(NamedTuple):
     """cells: a Span for each row. importance: columns with less are left out first. is_number: stands to the right."""
 
     title: str
-    cells: Sequence[Span]
+    cells: Sequence[StyledText]
     importance: int
     is_number: bool = False
     columns_max: int = 1 << 30
@@ -80,10 +80,10 @@ def text_of(line: Line) -> str:
 
 def clipped(line: Line, columns: int, glyphs: Glyphs) -> Line:
     """At most so many columns of a line."""
-    kept: list[Span] = []
+    kept: list[StyledText] = []
     left = columns
     for span in line:
-        kept.append(Span(fitted(span.text, left, glyphs), span.style))
+        kept.append(StyledText(fitted(span.text, left, glyphs), span.style))
         left -= width_of(span.text)
         if left < 0:
             break
@@ -93,12 +93,12 @@ def clipped(line: Line, columns: int, glyphs: Glyphs) -> Line:
 def padded(line: Line, columns: int, style: Style) -> Line:
     """Filled with blanks of a style."""
     missing = columns - width_of(text_of(line))
-    return (*line, Span(" " * missing, style)) if missing > 0 else line
+    return (*line, StyledText(" " * missing, style)) if missing > 0 else line
 
 
 def restyled(line: Line, style: Style) -> Line:
     """All of it in one style."""
-    return (Span(text_of(line), style),)
+    return (StyledText(text_of(line), style),)
 
 
 def table(columns: Iterable[Column], width: int, glyphs: Glyphs, rest: Rest | None = None) -> tuple[Line, ...]:
@@ -114,10 +114,10 @@ def table(columns: Iterable[Column], width: int, glyphs: Glyphs, rest: Rest | No
         kept.remove(least)
     left = width - _columns_of(kept) - GAP
     rows = range(max((len(column.cells) for column in kept), default=0))
-    heading = [Span(_aligned(column.title, column, glyphs), Style.HEADING) for column in kept]
-    lines = [[Span(_aligned(c.cells[row].text, c, glyphs), c.cells[row].style) for c in kept] for row in rows]
+    heading = [StyledText(_aligned(column.title, column, glyphs), Style.HEADING) for column in kept]
+    lines = [[StyledText(_aligned(c.cells[row].text, c, glyphs), c.cells[row].style) for c in kept] for row in rows]
     behind: Sequence[Line] = rest.cells(left) if rest and left > 0 else [() for _ in rows]
-    title = (Span(rest.heading(left), Style.HEADING),) if rest and left > 0 else ()
+    title = (StyledText(rest.heading(left), Style.HEADING),) if rest and left > 0 else ()
     made = [(*_spaced(line), *_behind(more)) for line, more in zip([heading, *lines], [title, *behind], strict=True)]
     return tuple(clipped(line, width, glyphs) for line in made)
 
@@ -132,12 +132,12 @@ def _aligned(text: str, column: Column, glyphs: Glyphs) -> str:
     return blanks + cut if column.is_number else cut + blanks
 
 
-def _spaced(spans: Sequence[Span]) -> Line:
-    found: list[Span] = []
+def _spaced(spans: Sequence[StyledText]) -> Line:
+    found: list[StyledText] = []
     for number, span in zip(count(), spans):
-        found += [Span(" " * GAP), span] if number else [span]
+        found += [StyledText(" " * GAP), span] if number else [span]
     return tuple(found)
 
 
 def _behind(line: Line) -> Line:
-    return (Span(" " * GAP), *line) if line else ()
+    return (StyledText(" " * GAP), *line) if line else ()

@@ -6,7 +6,7 @@ In: a Target. Out: a View, or an ExporterError that names the target and what to
 from __future__ import annotations
 
 from exporter.scrape import exposition, http_get
-from exporter.scrape.http_get import Target
+from exporter.scrape.http_get import ScrapeTarget
 from exporter.scrape.rates import Observer
 from exporter.scrape.view import View
 
@@ -14,7 +14,7 @@ from exporter.scrape.view import View
 class Looker:
     """Looks again and again; after a look that failed, the next is compared with the last that did not."""
 
-    def __init__(self, target: Target) -> None:
+    def __init__(self, target: ScrapeTarget) -> None:
         self._target = target
         self._observer = Observer()
 

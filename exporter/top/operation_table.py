@@ -7,9 +7,9 @@ from __future__ import annotations
 
 from typing import Final
 
-from exporter.scrape.view import Operation, Workload
+from exporter.scrape.view import OperationRates, Workload
 from exporter.top import wording
-from exporter.top.layout import Column, Line, Span, Style, table
+from exporter.top.layout import Column, Line, Style, StyledText, table
 from exporter.top.wording import Glyphs
 
 _NAME_COLUMNS_MIN: Final = 12
@@ -20,7 +20,9 @@ def operations_title(workload: Workload, glyphs: Glyphs, *, with_node: bool) -> 
     calls = f"{wording.rate(workload.calls_per_second)} calls/s"
     sampled = f" {glyphs.dot} one launch in 64 is timed" if workload.is_sampled else ""
     return (
-        Span(f"{wording.name_of(workload.identity, with_node=with_node)} {glyphs.dot} {calls}{sampled}", Style.BOLD),
+        StyledText(
+            f"{wording.name_of(workload.identity, with_node=with_node)} {glyphs.dot} {calls}{sampled}", Style.BOLD
+        ),
     )
 
 
@@ -28,31 +30,32 @@ def operation_table(workload: Workload, width: int, glyphs: Glyphs) -> tuple[Lin
     """A heading and the rows, in the order of the workload."""
     operations = workload.operations
 
-    def column(title: str, importance: int, cells: list[Span]) -> Column:
+    def column(title: str, importance: int, cells: list[StyledText]) -> Column:
         return Column(title, cells, importance, is_number=True)
 
-    def quantile(number: int) -> list[Span]:
+    def quantile(number: int) -> list[StyledText]:
         return [
-            Span(wording.duration(o.quantiles_seconds[number] if o.quantiles_seconds else None, glyphs))
+            StyledText(wording.duration(o.quantiles_seconds[number] if o.quantiles_seconds else None, glyphs))
             for o in operations
         ]
 
     errors = [
-        Span(wording.rate(o.errors_per_second), Style.HIGH if o.errors_per_second else Style.PLAIN) for o in operations
+        StyledText(wording.rate(o.errors_per_second), Style.HIGH if o.errors_per_second else Style.PLAIN)
+        for o in operations
     ]
     columns = [
         Column(
             "OPERATION",
-            [Span(_operation_name(one)) for one in operations],
+            [StyledText(_operation_name(one)) for one in operations],
             10,
             columns_max=max(width // 2, _NAME_COLUMNS_MIN),
         ),
-        column("CALLS/S", 8, [Span(wording.rate(one.calls_per_second)) for one in operations]),
+        column("CALLS/S", 8, [StyledText(wording.rate(one.calls_per_second)) for one in operations]),
         column(
             "TIME",
             5,
             [
-                Span(wording.share(one.busy_share, glyphs) if one.quantiles_seconds else glyphs.nothing)
+                StyledText(wording.share(one.busy_share, glyphs) if one.quantiles_seconds else glyphs.nothing)
                 for one in operations
             ],
         ),
@@ -64,6 +67,6 @@ def operation_table(workload: Workload, width: int, glyphs: Glyphs) -> tuple[Lin
     return table(columns, width, glyphs)
 
 
-def _operation_name(operation: Operation) -> str:
+def _operation_name(operation: OperationRates) -> str:
     """`ncclAllReduce [0]`: on the communicator with that number."""
     return f"{operation.name} [{operation.communicator}]" if operation.communicator else operation.name

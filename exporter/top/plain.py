@@ -15,7 +15,7 @@ from typing import Any, Protocol, TextIO
 from exporter.errors import ExporterError
 from exporter.scrape.view import View
 from exporter.top import wording
-from exporter.top.rendering import Status, plain_lines_of
+from exporter.top.rendering import ScrapeStatus, plain_lines_of
 from exporter.top.screen import Screen
 
 
@@ -70,7 +70,7 @@ class TextWriter:
     def view(self, view: View) -> None:
         """A table."""
         glyphs = wording.glyphs_for(self._encoding)
-        status = Status(self._shown_url, wording.time_of_day(view.at_unix_seconds))
+        status = ScrapeStatus(self._shown_url, wording.time_of_day(view.at_unix_seconds))
         self._write(plain_lines_of(view, self._screen, status, self._width, glyphs))
 
     def failure(self, failure: str) -> None:

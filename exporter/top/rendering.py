@@ -11,7 +11,7 @@ from typing import Final, NamedTuple
 
 from exporter.scrape.view import OpenChain, View, Workload
 from exporter.top import wording
-from exporter.top.layout import Line, Span, Style, clipped, padded, restyled, text_of
+from exporter.top.layout import Line, Style, StyledText, clipped, padded, restyled, text_of
 from exporter.top.operation_table import operation_table, operations_title
 from exporter.top.screen import Screen, arranged, selected_of
 from exporter.top.wording import Glyphs
@@ -41,7 +41,7 @@ _HELP: Final = (
 )
 
 
-class Status(NamedTuple):
+class ScrapeStatus(NamedTuple):
     """What is known of the scraping. shown_url: where from. time_of_day: of the figures, as it is to be read.
 
     failure: of the last scrape, "" for none; stale_seconds: the age of the figures then.
@@ -53,7 +53,9 @@ class Status(NamedTuple):
     stale_seconds: float = 0.0
 
 
-def lines_of(view: View, screen: Screen, status: Status, size: tuple[int, int], glyphs: Glyphs) -> tuple[Line, ...]:
+def lines_of(
+    view: View, screen: Screen, status: ScrapeStatus, size: tuple[int, int], glyphs: Glyphs
+) -> tuple[Line, ...]:
     """What to show on a terminal. size: columns and lines."""
     width, height = max(size[0], 1), max(size[1], 1)
     head = [_title(view, screen, status, width, glyphs), *_messages(view, screen, status)]
@@ -70,7 +72,7 @@ def lines_of(view: View, screen: Screen, status: Status, size: tuple[int, int], 
     return tuple(clipped(line, width, glyphs) for line in whole)
 
 
-def plain_lines_of(view: View, screen: Screen, status: Status, width: int, glyphs: Glyphs) -> tuple[str, ...]:
+def plain_lines_of(view: View, screen: Screen, status: ScrapeStatus, width: int, glyphs: Glyphs) -> tuple[str, ...]:
     """The same for a file or a pipe: every chain and every workload, nothing that only a terminal can show."""
     rows = arranged(screen, view)
     lines = [
@@ -91,7 +93,7 @@ def plain_lines_of(view: View, screen: Screen, status: Status, width: int, glyph
 # --- what it is of
 
 
-def _title(view: View, screen: Screen, status: Status, width: int, glyphs: Glyphs) -> Line:
+def _title(view: View, screen: Screen, status: ScrapeStatus, width: int, glyphs: Glyphs) -> Line:
     """As much as fits, the most important first."""
     rates = "since start" if view.window_seconds is None else f"last {wording.duration(view.window_seconds, glyphs)}"
     nodes = sorted({workload.identity.node for workload in view.workloads if workload.identity.node})
@@ -112,7 +114,7 @@ def _title(view: View, screen: Screen, status: Status, width: int, glyphs: Glyph
         if wording.width_of(longer) > width:
             break
         text = longer
-    return padded((Span(text, Style.TITLE),), width, Style.TITLE)
+    return padded((StyledText(text, Style.TITLE),), width, Style.TITLE)
 
 
 def _counted(count: int, what: str) -> str:
@@ -124,26 +126,26 @@ def _has_nodes(view: View) -> bool:
     return len({workload.identity.node for workload in view.workloads}) > 1
 
 
-def _messages(view: View, screen: Screen, status: Status) -> list[Line]:
+def _messages(view: View, screen: Screen, status: ScrapeStatus) -> list[Line]:
     lines: list[Line] = []
     if status.failure:
-        lines.append((Span(f"STALE for {status.stale_seconds:.0f} s: {status.failure}", Style.WARNING),))
-    lines += [(Span(note, Style.WARNING),) for note in view.notes]
+        lines.append((StyledText(f"STALE for {status.stale_seconds:.0f} s: {status.failure}", Style.WARNING),))
+    lines += [(StyledText(note, Style.WARNING),) for note in view.notes]
     if view.workloads and not arranged(screen, view):
-        lines.append((Span("no workload matches the filter", Style.WARNING),))
+        lines.append((StyledText("no workload matches the filter", Style.WARNING),))
     return lines
 
 
 def _footer(screen: Screen, width: int) -> Line:
     if screen.typed is not None:
-        return (Span(f"filter: {screen.typed}_", Style.BOLD),)
+        return (StyledText(f"filter: {screen.typed}_", Style.BOLD),)
     if screen.is_help:
-        return padded((Span("any key: back", Style.DIM),), width, Style.DIM)
-    return (Span("Esc back  Up Down scroll  q quit" if screen.is_detail else _KEYS, Style.DIM),)
+        return padded((StyledText("any key: back", Style.DIM),), width, Style.DIM)
+    return (StyledText("Esc back  Up Down scroll  q quit" if screen.is_detail else _KEYS, Style.DIM),)
 
 
 def _help() -> list[Line]:
-    return [(Span(line),) for line in _HELP]
+    return [(StyledText(line),) for line in _HELP]
 
 
 # --- the overview
@@ -188,7 +190,7 @@ def _shortened(lines: list[Line], height: int) -> list[Line]:
         return lines
     kept = lines[: max(height - 1, 1)]
     missing = len(lines) - len(kept)
-    return [*kept, (Span(f"and {missing} more open chains", Style.DIM),)] if height > 1 else kept
+    return [*kept, (StyledText(f"and {missing} more open chains", Style.DIM),)] if height > 1 else kept
 
 
 def _chains(view: View, screen: Screen, width: int, glyphs: Glyphs) -> list[Line]:
@@ -197,7 +199,7 @@ def _chains(view: View, screen: Screen, width: int, glyphs: Glyphs) -> list[Line
     is_filtered = bool(screen.filter or screen.typed)
     chains = [chain for chain in view.chains if not is_filtered or chain.identity in shown]
     if not chains:
-        return [(Span("no open chain", Style.DIM),)]
+        return [(StyledText("no open chain", Style.DIM),)]
     names = [wording.name_of(chain.identity, with_node=_has_nodes(view)) for chain in chains]
     name_columns = min(max(map(wording.width_of, names)), max(width // 3, 6))
     lines: list[Line] = []
@@ -207,10 +209,10 @@ def _chains(view: View, screen: Screen, width: int, glyphs: Glyphs) -> list[Line
         blanks = " " * (name_columns - wording.width_of(cut))
         lines.append(
             (
-                Span(f"{chain.severity.name:<8}  ", style),
-                Span(f"{cut}{blanks}  "),
-                Span(f"{chain.cause} {glyphs.leads_to} longer {chain.effect}", Style.BOLD),
-                Span(_through(chain)),
+                StyledText(f"{chain.severity.name:<8}  ", style),
+                StyledText(f"{cut}{blanks}  "),
+                StyledText(f"{chain.cause} {glyphs.leads_to} longer {chain.effect}", Style.BOLD),
+                StyledText(_through(chain)),
             )
         )
     return lines
@@ -229,17 +231,21 @@ def _detail(view: View, workload: Workload, scroll: int, size: tuple[int, int], 
         if chain.identity == workload.identity:
             style = SEVERITY_STYLES[chain.severity]
             said = f"chain {chain.cause} {glyphs.leads_to} longer {chain.effect}{_through(chain)}"
-            lines.append((Span(f"{chain.severity.name:<8}  ", style), Span(said)))
-            lines += [(Span(f"{'':<8}  id {chain_id}", Style.DIM),) for chain_id in chain.ids]
+            lines.append((StyledText(f"{chain.severity.name:<8}  ", style), StyledText(said)))
+            lines += [(StyledText(f"{'':<8}  id {chain_id}", Style.DIM),) for chain_id in chain.ids]
     for number, loss in enumerate(workload.lost or ()):
         style = CAUSE_STYLES[min(number, len(CAUSE_STYLES) - 1)]
         culprits = "  ".join(f"{name} {wording.share(part, glyphs)}" for name, part in loss.culprits)
         lines.append(
-            (Span(f"{wording.share(loss.share, glyphs):>5}  "), Span(f"{loss.cause:<18}  ", style), Span(culprits))
+            (
+                StyledText(f"{wording.share(loss.share, glyphs):>5}  "),
+                StyledText(f"{loss.cause:<18}  ", style),
+                StyledText(culprits),
+            )
         )
     lines = lines[: max(height - _OPERATION_LINES - 1, 2)]
     processes = ", ".join(f"{process.comm} {process.pid}" for process in workload.processes)
-    title = (*operations_title(workload, glyphs, with_node=True), Span(f"  {processes}", Style.DIM))
+    title = (*operations_title(workload, glyphs, with_node=True), StyledText(f"  {processes}", Style.DIM))
     names, *operations = operation_table(workload, width, glyphs)
     lines += [(), title, names]
     first = min(scroll, max(len(operations) - 1, 0))

@@ -19,7 +19,7 @@ from exporter.errors import NotPossibleHere
 from exporter.scrape.view import View
 from exporter.top import wording
 from exporter.top.layout import Line, Style
-from exporter.top.rendering import Status, lines_of
+from exporter.top.rendering import ScrapeStatus, lines_of
 from exporter.top.screen import Key, Screen, pressed
 from exporter.top.watching import Watcher
 
@@ -151,7 +151,7 @@ class _Terminal:
             if news or key is not None or self._now() - drawn_at >= 1:
                 drawn_at = self._now()
                 at = wording.time_of_day(view.at_unix_seconds)
-                status = Status(shown_url, at, failure, drawn_at - fresh_at)
+                status = ScrapeStatus(shown_url, at, failure, drawn_at - fresh_at)
                 self._draw(view, screen, status)
 
     def _key(self) -> str | None:
@@ -166,7 +166,7 @@ class _Terminal:
             curses.update_lines_cols()
         return _KEYS.get(pressed_key, "")
 
-    def _draw(self, view: View, screen: Screen, status: Status) -> None:
+    def _draw(self, view: View, screen: Screen, status: ScrapeStatus) -> None:
         lines, columns = self._window.getmaxyx()
         self._window.erase()
         for y, line in enumerate(lines_of(view, screen, status, (columns, lines), self._glyphs)[:lines]):

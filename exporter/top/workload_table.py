@@ -13,7 +13,7 @@ from exporter.chains.chain import Severity
 from exporter.chains.thresholds import SEVERITY_SHARES
 from exporter.scrape.view import Workload
 from exporter.top import wording
-from exporter.top.layout import Column, Line, Rest, Span, Style, clipped, table
+from exporter.top.layout import Column, Line, Rest, Style, StyledText, clipped, table
 from exporter.top.wording import Glyphs
 
 CAUSE_STYLES: Final = (Style.CAUSE_1, Style.CAUSE_2, Style.CAUSE_3, Style.CAUSE_4)
@@ -60,11 +60,11 @@ def _workload_columns(rows: Sequence[Workload], glyphs: Glyphs) -> list[Column]:
     def names(title: str, importance: int, values: Sequence[str], *, is_kept: bool = False) -> list[Column]:
         if not is_kept and (not any(values) or (len(values) > 1 and len(set(values)) == 1)):
             return []
-        cells = [Span(value or glyphs.nothing) for value in values]
+        cells = [StyledText(value or glyphs.nothing) for value in values]
         return [Column(title, cells, importance, columns_max=_NAME_COLUMNS_MAX)]
 
-    late = [Span(wording.duration(row.late_seconds, glyphs)) for row in rows]
-    steps = [Span(_step(row, glyphs), Style.DIM if row.is_step_old else Style.PLAIN) for row in rows]
+    late = [StyledText(wording.duration(row.late_seconds, glyphs)) for row in rows]
+    steps = [StyledText(_step(row, glyphs), Style.DIM if row.is_step_old else Style.PLAIN) for row in rows]
     nodes = [row.identity.node for row in rows]
     return [
         *names("RANK", 11, [row.identity.rank for row in rows], is_kept=True),
@@ -91,9 +91,9 @@ def _process(row: Workload) -> str:
     return f"{first.comm} {first.pid}" if len(row.processes) == 1 else f"{first.comm} x{len(row.processes)}"
 
 
-def _lost(row: Workload, glyphs: Glyphs) -> Span:
+def _lost(row: Workload, glyphs: Glyphs) -> StyledText:
     severity = Severity(bisect_right(SEVERITY_SHARES, row.lost_share or 0.0))
-    return Span(wording.share(row.lost_share, glyphs), SEVERITY_STYLES[severity])
+    return StyledText(wording.share(row.lost_share, glyphs), SEVERITY_STYLES[severity])
 
 
 def _bar_columns(columns: int) -> int:
@@ -105,18 +105,18 @@ def _bar_columns(columns: int) -> int:
 def _why(row: Workload, columns: int, glyphs: Glyphs) -> Line:
     """The bar, and the causes in its order with their largest culprit: `cpu_contention 40% (stress-ng)  lock 6%`."""
     bar = _bar_columns(columns)
-    spans: list[Span] = [*_bar(row, bar, glyphs), Span("  ")] if bar else []
+    spans: list[StyledText] = [*_bar(row, bar, glyphs), StyledText("  ")] if bar else []
     for number, loss in enumerate(row.lost or ()):
         if number and loss.share < SHOWN_FROM:
             break
         style = CAUSE_STYLES[min(number, len(CAUSE_STYLES) - 1)]
         culprit = f" ({loss.culprits[0][0]})" if loss.culprits else ""
-        spans.append(Span(f"{'  ' if number else ''}{loss.cause}", style))
-        spans.append(Span(f" {wording.share(loss.share, glyphs)}{culprit}"))
+        spans.append(StyledText(f"{'  ' if number else ''}{loss.cause}", style))
+        spans.append(StyledText(f" {wording.share(loss.share, glyphs)}{culprit}"))
     return clipped(tuple(spans), columns, glyphs)
 
 
-def _bar(row: Workload, columns: int, glyphs: Glyphs) -> list[Span]:
+def _bar(row: Workload, columns: int, glyphs: Glyphs) -> list[StyledText]:
     """All of the time; each cause has its part of it, and shades of its own, the fourth and all after it the same."""
     spans, so_far, filled = [], 0.0, 0
     for number, loss in enumerate(row.lost or ()):
@@ -124,10 +124,10 @@ def _bar(row: Workload, columns: int, glyphs: Glyphs) -> list[Span]:
         upto = min(round(so_far * columns), columns)
         shade = min(number, len(glyphs.shades) - 1)
         if upto > filled:
-            spans.append(Span(glyphs.shades[shade] * (upto - filled), CAUSE_STYLES[shade]))
+            spans.append(StyledText(glyphs.shades[shade] * (upto - filled), CAUSE_STYLES[shade]))
         filled = max(filled, upto)
     if not filled and so_far >= SHOWN_FROM:
-        spans.append(Span(glyphs.sliver, CAUSE_STYLES[0]))
+        spans.append(StyledText(glyphs.sliver, CAUSE_STYLES[0]))
         filled = 1
-    spans.append(Span(glyphs.track * (columns - filled), Style.DIM))
+    spans.append(StyledText(glyphs.track * (columns - filled), Style.DIM))
     return spans

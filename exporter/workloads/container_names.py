@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class ContainerNames:
     """namespace: of Kubernetes; the cluster of ECS. pod: its name; the task of ECS. container: "" while only the pod is known."""
 
     namespace: str

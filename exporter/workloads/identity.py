@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from exporter.model import Identity
 from exporter.workloads.container import Container, container_label
-from exporter.workloads.container_names import Place
+from exporter.workloads.container_names import ContainerNames
 from exporter.workloads.rank import Rank
 
 
 def name_process(
-    *, node: str, rank: Rank, communicator_rank: str, container: Container, place: Place | None = None
+    *, node: str, rank: Rank, communicator_rank: str, container: Container, place: ContainerNames | None = None
 ) -> Identity:
     """The identity of one process.
 
@@ -21,7 +21,7 @@ def name_process(
     return name_container(node=node, container=container, place=place, rank=rank.rank or communicator_rank)
 
 
-def name_container(*, node: str, container: Container, place: Place | None = None, rank: str = "") -> Identity:
+def name_container(*, node: str, container: Container, place: ContainerNames | None = None, rank: str = "") -> Identity:
     """The identity of a container as a whole; without one it is the node's."""
     label = container_label(container)
     if place is None:

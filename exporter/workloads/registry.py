@@ -25,7 +25,7 @@ from exporter.workloads import engine as engines
 from exporter.workloads import rank as ranks
 from exporter.workloads import slurm
 from exporter.workloads.container import Container, parse_cgroup
-from exporter.workloads.container_names import Place
+from exporter.workloads.container_names import ContainerNames
 from exporter.workloads.engine import engine_by_libraries, engine_by_programs
 from exporter.workloads.identity import name_process
 from exporter.workloads.rank import Communicator, Rank, rank_from_communicators, rank_from_environment
@@ -62,13 +62,13 @@ class _Member:
     identity: Identity | None = None
     ticks_held_back: int = 0
     communicators: Sequence[CommunicatorRow] = ()
-    place: Place | None = None
+    place: ContainerNames | None = None
 
 
 class Names(Protocol):
     """What an orchestrator calls its containers."""
 
-    def place(self, container: Container) -> Place | None:
+    def place(self, container: Container) -> ContainerNames | None:
         """None while nothing has been heard of it."""
 
     @property
@@ -76,7 +76,7 @@ class Names(Protocol):
         """Whether a container without a name will soon have one."""
 
 
-class Roster:
+class WorkloadRegistry:
     """The tracked processes alive, by process number.
 
     node: value of the `node` label. max_workloads: identities at a time. names: None where no orchestrator is asked.

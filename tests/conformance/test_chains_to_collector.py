@@ -13,7 +13,7 @@ from exporter.chains.chain import Change
 from exporter.config.otlp import LOGS, TRACES
 from exporter.model import Exemplar, Family, Point, Snapshot
 from exporter.output.otlp import json_body, json_records, points, protobuf_body
-from exporter.output.otlp.chain_exporter import Announcer, probe
+from exporter.output.otlp.chain_exporter import ChainExporter, probe
 from exporter.output.otlp.chain_records import log_record
 from exporter.output.otlp.points import Form
 from exporter.output.otlp.post import Poster
@@ -50,7 +50,7 @@ class Told:
 def told(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Told:
     """Of one episode, in either encoding."""
     with partners.collector(tmp_path_factory.mktemp("collector")) as collector:
-        announcer = Announcer([target(collector.endpoint, protocol=request.param)], OwnMetrics(), ORIGIN)
+        announcer = ChainExporter([target(collector.endpoint, protocol=request.param)], OwnMetrics(), ORIGIN)
         announcer.start()
         for report in EPISODE:
             announcer.hear(report)

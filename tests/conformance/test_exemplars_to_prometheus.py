@@ -12,7 +12,7 @@ import pytest
 from exporter import catalog
 from exporter.clock import Clock, Moment
 from exporter.model import Exemplar, Family, Point, Snapshot
-from exporter.output.otlp.metric_exporter import Delivery
+from exporter.output.otlp.metric_exporter import MetricExporter
 from exporter.output.own_metrics import OwnMetrics
 from exporter.output.web.pages import Pages
 from tests.conformance import partners
@@ -68,7 +68,7 @@ class TestStored:
         clock = Clock()
         with partners.prometheus(tmp_path) as server:
             to = target(server.otlp_endpoint, protocol=protocol, interval="1s")
-            delivery = Delivery(to, lambda: snapshot(clock.now()), OwnMetrics(), ORIGIN)
+            delivery = MetricExporter(to, lambda: snapshot(clock.now()), OwnMetrics(), ORIGIN)
             delivery.start()
             found = eventually(lambda: stored(server), "an exemplar is stored", PATIENCE_SECONDS)
             delivery.stop()

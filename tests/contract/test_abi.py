@@ -119,7 +119,7 @@ STRUCTS: dict[str, tuple[tuple[struct.Struct, ...], type | None, tuple[str, ...]
     "progress_key": ((abi.PROGRESS_KEY,), progress_rows.ProgressKey, ()),
     "progress_row": ((abi.PROGRESS_ROW,), progress_rows.ProgressRow, ()),
     "frontier_key": ((abi.FRONTIER_KEY,), None, ()),
-    "event": ((abi.EVENT,), events.Event, ()),
+    "event": ((abi.EVENT,), events.KernelEvent, ()),
     "attachment_row": ((abi.ATTACHMENT_ROW,), None, ()),
     "memory_row": ((abi.MEMORY_SUMS, abi.OPERATION_SLOTS), None, ()),
     "retransmit_key": ((abi.RETRANSMIT_KEY,), retransmit_rows.RetransmitKey, ("padding",)),

@@ -8,10 +8,10 @@ import pytest
 
 from exporter import __version__
 from exporter.chains.chain import Change, Severity
-from exporter.chains.event import Report
+from exporter.chains.event import ChainEvent
 from exporter.model import Identity
 from exporter.output.otlp import json_records, protobuf_records
-from exporter.output.otlp.chain_records import Episodes, LogRecord, Span, log_record
+from exporter.output.otlp.chain_records import ChainSpans, LogRecord, SpanRecord, log_record
 from exporter.output.otlp.points import Origin
 from tests.support.otlp_records import read_logs_json, read_logs_protobuf, read_spans_json, read_spans_protobuf
 from tests.support.reports import BEGAN_UNIX_NS, CHAIN_ID, RANK, SECOND, SENTENCE, SPAN_ID, a_report
@@ -20,7 +20,7 @@ ORIGIN = Origin("gpu7", "gpu-stall-exporter", (("deployment.environment.name", "
 HOSTILE = Identity(node='no"de\\', container="a\nb", pod='",le="1"} 7')
 OPENED = a_report()
 RESOLVED = a_report(Change.RESOLVED, 15.0)
-OTHERS: dict[str, Report] = {
+OTHERS: dict[str, ChainEvent] = {
     "another rank": a_report(chain_id="1" * 32, identity=Identity(node="gpu7", rank="4")),
     "held back": a_report(chain_id="2" * 32, identity=None, pid=0),
     "hostile": a_report(
@@ -33,15 +33,15 @@ OTHERS: dict[str, Report] = {
 EVERY = [OPENED, *OTHERS.values(), RESOLVED]
 
 
-def spans_of(*reports: Report) -> list[Span]:
+def spans_of(*reports: ChainEvent) -> list[SpanRecord]:
     """Those that are over, and then those that are left open."""
-    episodes = Episodes()
+    episodes = ChainSpans()
     over = [episodes.hear(report) for report in reports]
     return [span for span in over if span] + episodes.left_open(BEGAN_UNIX_NS + 60 * SECOND)
 
 
 LOGS: Sequence[LogRecord] = [log_record(report) for report in EVERY]
-SPANS: Sequence[Span] = spans_of(*EVERY)
+SPANS: Sequence[SpanRecord] = spans_of(*EVERY)
 
 
 class TestEncodings:

@@ -14,7 +14,7 @@ from exporter.accounting.accountant import Accountant
 from exporter.accounting.thread_time import times_by_process
 from exporter.causes import Cause
 from exporter.kernel.tables import Tables
-from exporter.recording.codec import Replay
+from exporter.recording.codec import RowReplay
 from tests.faults.episode import Episode
 from tests.faults.recording import RecordedRun, Recording
 from tests.faults.truth import AFTERMATH, SETTLING, Truth, met, pair
@@ -35,7 +35,7 @@ def books(run: RecordedRun, scrapes: Collection[int] = ()) -> tuple[Entry, ...]:
     scrapes: numbers of ticks at which metrics are asked for, as at the last one: only then everything is read, and no loss
     waits for its explanation.
     """
-    replay = Replay(run.ticks)
+    replay = RowReplay(run.ticks)
     tables, accountant = Tables(replay.maps, replay.iterate), Accountant()
     entries: list[Entry] = []
     for number, now_ns in enumerate(replay.ticks()):

@@ -14,7 +14,7 @@ from typing import NamedTuple
 
 from exporter.causes import Cause
 from exporter.chains.chain import Chain, Change
-from exporter.pipeline.replay import Rerun
+from exporter.pipeline.replay import ReplayedEngine
 from exporter.units import NANOSECONDS
 from tests.faults.episode import End, Episode
 from tests.faults.injectors import NotPossible
@@ -50,7 +50,7 @@ def diagnose(run: RecordedRun) -> list[Told]:
     ranks = {tgid: rank for rank, tgid in run.tgids.items()}
     return [
         Told(said.now_ns, ranks.get(said.tgid, -1), said.transition.change, said.transition.chain)
-        for said in Rerun(run.ticks).play()
+        for said in ReplayedEngine(run.ticks).play()
     ]
 
 

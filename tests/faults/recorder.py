@@ -15,7 +15,7 @@ from pathlib import Path
 from exporter import standin
 from exporter.gpu.model import DeviceState
 from exporter.gpu.nvml import Nvml
-from exporter.gpu.sampler import Sampler
+from exporter.gpu.sampler import GpuSampler
 from exporter.kernel import abi
 from exporter.kernel.abi import EventKind
 from exporter.kernel.events import event_of
@@ -90,7 +90,7 @@ class _Reader(threading.Thread):
         self._before: dict[str, Rows] = {}
         self._records: list[bytes] = []
         self._stopping = threading.Event()
-        self._devices: Sampler | None = None
+        self._devices: GpuSampler | None = None
 
     def stop(self) -> None:
         """Returns after the last tick."""
@@ -136,7 +136,7 @@ class _Reader(threading.Thread):
     def _states(self) -> Sequence[DeviceState]:
         """Of GPUs, where the scene has any."""
         if self._devices is None and STATE in os.environ:
-            self._devices = Sampler(Nvml())
+            self._devices = GpuSampler(Nvml())
             self._devices.start()
         return self._devices.states() if self._devices else ()
 

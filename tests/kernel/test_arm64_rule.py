@@ -9,7 +9,7 @@ import pytest
 
 from exporter import config, standin
 from exporter.app.daemon import Daemon
-from exporter.checks.preflight import State, findings
+from exporter.checks.preflight import CheckState, findings
 from exporter.host.libraries import LibraryKind
 from tests.support import held_calls
 
@@ -65,7 +65,7 @@ class TestCheck:
         """Absent: it keeps `run` from nothing else."""
         rows = [row for row in findings(config.load(flags), machine="aarch64") if row.subject == "arm64 probes"]
 
-        assert [(row.state, row.detail.startswith(detail)) for row in rows] == [(State.ABSENT, True)]
+        assert [(row.state, row.detail.startswith(detail)) for row in rows] == [(CheckState.ABSENT, True)]
 
     def test_elsewhere_there_is_no_such_row(self) -> None:
         """On x86-64."""

@@ -19,7 +19,7 @@ from exporter.accounting.serving import Served
 from exporter.collectors.engine import Engines
 from exporter.host.processes import Processes
 from exporter.workloads.engine import SERVING
-from exporter.workloads.registry import Roster
+from exporter.workloads.registry import WorkloadRegistry
 from tests.support.traced import STANDIN_LIBRARIES, Tracer, only, tracer
 
 TITLE = "VLLM::EngineCore"
@@ -44,7 +44,7 @@ class Watch:
 
     def __init__(self, traced: Tracer) -> None:
         self._tables = traced.tables
-        self._roster = Roster(Processes(), "gpu7", 256)
+        self._roster = WorkloadRegistry(Processes(), "gpu7", 256)
         self._engines = Engines(traced.tables, SERVING)
         self.idle_ns: list[int] = []
 

@@ -12,7 +12,7 @@ import pytest
 from exporter import standin
 from exporter.host.elf import read_elf
 from exporter.kernel.abi import Api, EventKind
-from exporter.kernel.events import Event
+from exporter.kernel.events import KernelEvent
 from exporter.kernel.loader import AttachKind
 from tests.support import passing_on
 from tests.support.discovering import Scene, copied, discovering
@@ -244,7 +244,7 @@ class TestRemoval:
                 assert scene.losses() == {}
 
     @staticmethod
-    def _resolve(scene: Scene) -> list[Event]:
+    def _resolve(scene: Scene) -> list[KernelEvent]:
         """What the daemon does with its news."""
         events = [event for event in told(scene.kernel) if event.kind is EventKind.ATTACHMENT_SURPLUS]
         for event in events:

@@ -16,7 +16,7 @@ import pytest
 
 from exporter.host.eh_frame import FrameRules
 from exporter.host.processes import Processes
-from exporter.host.symbols import Place, Symbols
+from exporter.host.symbols import CodeAddress, Symbols
 from exporter.kernel.abi import OPERATION_NONE
 from exporter.kernel.operations import OPERATIONS
 from exporter.kernel.stacks import Stack, Stacks
@@ -79,7 +79,7 @@ def look(traced: Tracer, tgid: int, tid: int) -> Seen:
 
 
 def _named(tgid: int, addresses: tuple[int, ...]) -> list[str]:
-    texts = Symbols(Processes()).name(tgid, [Place(address, is_return=True) for address in addresses]).texts
+    texts = Symbols(Processes()).name(tgid, [CodeAddress(address, is_return=True) for address in addresses]).texts
     return [texts.get(address, "?").partition("+")[0] for address in addresses]
 
 
@@ -153,7 +153,7 @@ class TestFiles:
             assert stack is not None
             with FrameRules(Processes(), tgid) as rules:
                 way = way_of(stack, rules.at)
-            named = Symbols(Processes(), "/nonexistent").name(tgid, [Place(one, True) for one in way.callers])
+            named = Symbols(Processes(), "/nonexistent").name(tgid, [CodeAddress(one, True) for one in way.callers])
             texts = [named.texts[address] for address in way.callers]
 
         assert not named.by_bcc

@@ -8,17 +8,17 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from exporter.errors import NotPossibleHere
-from exporter.gpu.model import DeviceState, Facts, Known, Sample, Trouble
-from exporter.gpu.nvml import DriverFailure, Gpu, Nvml
-from exporter.gpu.sampler import Pace, Sampler
+from exporter.gpu.model import DeviceState, GpuFacts, Known, Sample, Trouble
+from exporter.gpu.nvml import DriverFailure, Nvml, NvmlGpu
+from exporter.gpu.sampler import GpuSampler, SamplerTiming
 
 Failed = tuple[str, Trouble]
 """The call, and what went wrong."""
 
 _nvml = Nvml()
-_gpus: dict[int, Gpu] = {}
+_gpus: dict[int, NvmlGpu] = {}
 _called: list[str] = []
-_samplers: list[Sampler] = []
+_samplers: list[GpuSampler] = []
 
 
 def opened() -> str | Failed:
@@ -37,10 +37,10 @@ def count() -> int:
     return _nvml.count(_called.append)
 
 
-def gpu(index: int = 0) -> Facts | Failed:
+def gpu(index: int = 0) -> GpuFacts | Failed:
     """Opened anew."""
 
-    def ask() -> Facts:
+    def ask() -> GpuFacts:
         _gpus[index] = _nvml.gpu(index, _called.append)
         return _gpus[index].facts
 
@@ -74,9 +74,9 @@ def imported(name: str) -> bool:
     return name in sys.modules
 
 
-def sampler(pace: Pace) -> None:
+def sampler(pace: SamplerTiming) -> None:
     """A new one."""
-    _samplers.append(Sampler(Nvml(), pace))
+    _samplers.append(GpuSampler(Nvml(), pace))
 
 
 def rounds(times: int = 1) -> tuple[Sequence[Known], Mapping[tuple[str, Trouble], int]]:

@@ -27,9 +27,9 @@ from exporter.output.otlp import json_body, points
 from exporter.output.otlp.points import Form, Origin
 from exporter.output.text import render
 from exporter.pipeline.detection import Diagnosis
-from exporter.probes.sampling import Governor
+from exporter.probes.sampling import AdaptiveSampler
 from exporter.series.host_totals import PlaceTotals
-from exporter.series.store import Ledger
+from exporter.series.store import SeriesStore
 from exporter.totals import Counts, HistogramTotal, Series, merged
 from tests.support.chains import a_chain
 from tests.support.records import at
@@ -310,7 +310,7 @@ def _snapshot(
     sched = Sched(tables)
     accounts = sched.update(identities, 1_000_000_000, reading)
     of_threads = sched.totals(accounts, times_by_process(accounts))
-    governor = Governor(CallCost(timed_ns=2_000.0, counted_ns=500.0), limit=0.01, is_duty=True)
+    governor = AdaptiveSampler(CallCost(timed_ns=2_000.0, counted_ns=500.0), limit=0.01, is_duty=True)
     feeding = tables.read_feeding(identities)
     governor.update({process: row._replace(timed_calls=0) for process, row in feeding.items()}, 0)
     governor.update(feeding, 1_000_000_000)
@@ -324,4 +324,6 @@ def _snapshot(
     for process, row in reading.processes.items():
         labels = (str(row.tgid), row.comm.decode(), *("" for _ in catalog.workload.INFO.labels[2:]))
         totals[process][Series(catalog.workload.INFO, labels)] = 1
-    return Ledger(900.0, at(0.0)).snapshot(totals, identities, at(1_000.0), diagnosis.traces(identities), of_places)
+    return SeriesStore(900.0, at(0.0)).snapshot(
+        totals, identities, at(1_000.0), diagnosis.traces(identities), of_places
+    )

@@ -17,16 +17,16 @@ from pathlib import Path
 from typing import Any
 
 from exporter import standin
-from exporter.gpu.model import Facts, Known, Sample, Trouble
+from exporter.gpu.model import GpuFacts, Known, Sample, Trouble
 from exporter.gpu.nvml import DriverFailure, Note
 from exporter.units import NANOSECONDS
 
 PATIENCE_SECONDS = 30
 
 
-def facts(gpu: int = 0, uuid: str = "") -> Facts:
+def facts(gpu: int = 0, uuid: str = "") -> GpuFacts:
     """Of a GPU whose uuid tells its number, unless another one is given."""
-    return Facts(str(gpu), uuid or f"GPU-{gpu}")
+    return GpuFacts(str(gpu), uuid or f"GPU-{gpu}")
 
 
 SILENT = Sample()
@@ -114,7 +114,7 @@ class Clock:
 class FakeGpu:
     """answers: what sample() gives or raises, one after the other; the last one for ever. held: sample() waits for it first."""
 
-    facts: Facts
+    facts: GpuFacts
     answers: list[Sample | Exception] = field(default_factory=lambda: [Sample(reasons=0)])
     failures: list[DriverFailure] = field(default_factory=list)
     xids: list[int] = field(default_factory=list)

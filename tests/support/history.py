@@ -7,7 +7,7 @@ from typing import Any
 
 from exporter.causes import Cause
 from exporter.chains.chain import Change, Effect, End, Severity
-from exporter.chains.event import Report
+from exporter.chains.event import ChainEvent
 from exporter.history.run import Run
 from exporter.history.window import Member, OperationTime, Switches, Window
 from exporter.model import Identity
@@ -48,7 +48,7 @@ def a_window(ended_seconds: float = 10.0, **changes: Any) -> Window:
     return Window(**(known | changes))
 
 
-def a_report(began_seconds: float = 0.0, **changes: Any) -> Report:
+def a_report(began_seconds: float = 0.0, **changes: Any) -> ChainEvent:
     """Opened a second after it began: rank 3 loses 46 % of its time to stress-ng. began_seconds: after NOON."""
     began_unix_ns = NOON + int(began_seconds * SECOND)
     known: dict[str, Any] = {
@@ -76,10 +76,10 @@ def a_report(began_seconds: float = 0.0, **changes: Any) -> Report:
         "remedy": "stress-ng takes the CPUs: keep it off them.",
         "commands": ("taskset -acp 0-3 100", "renice -n 19 -p 777"),
     }
-    return Report(**(known | changes))
+    return ChainEvent(**(known | changes))
 
 
-def resolved(report: Report, duration_seconds: float, end: End = End.RECOVERED) -> Report:
+def resolved(report: ChainEvent, duration_seconds: float, end: End = End.RECOVERED) -> ChainEvent:
     """The same, over."""
     changes: Mapping[str, Any] = {
         "change": Change.RESOLVED,
@@ -87,7 +87,7 @@ def resolved(report: Report, duration_seconds: float, end: End = End.RECOVERED) 
         "duration_ns": int(duration_seconds * SECOND),
         "end": end,
     }
-    return Report(**({name: getattr(report, name) for name in report.__slots__} | changes))
+    return ChainEvent(**({name: getattr(report, name) for name in report.__slots__} | changes))
 
 
 def a_run(began_seconds: float = -600.0, seen_seconds: float = 200.0, **changes: Any) -> Run:

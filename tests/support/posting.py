@@ -6,7 +6,7 @@ import time
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from exporter.output.otlp.post import Answer, Poster
+from exporter.output.otlp.post import HttpResponse, Poster
 from tests.support.pushing import target
 from tests.support.receiver import (
     Entry,
@@ -27,12 +27,12 @@ def posted(
     headers: Mapping[str, str] = JSON,
     timeout_seconds: float = PATIENCE_SECONDS,
     **settings: object,
-) -> Answer:
+) -> HttpResponse:
     """The answer to one request."""
     return Poster(target(url, **settings)).post(body, headers, timeout_seconds)
 
 
-def answered_by(*script: Entry) -> Answer:
+def answered_by(*script: Entry) -> HttpResponse:
     """The answer to the first request."""
     with receiver(script) as found:
         return posted(found.url)

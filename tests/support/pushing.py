@@ -19,9 +19,9 @@ from exporter.catalog import Metric
 from exporter.config import otlp
 from exporter.config.otlp import Receiver
 from exporter.model import Family, Snapshot
-from exporter.output.otlp.metric_exporter import Delivery
+from exporter.output.otlp.metric_exporter import MetricExporter
 from exporter.output.otlp.points import Origin
-from exporter.output.otlp.response import Outcome
+from exporter.output.otlp.response import PushOutcome
 from exporter.output.own_metrics import OwnMetrics
 from tests.support import receiver
 from tests.support.otlp import Received, read_json, read_protobuf
@@ -74,7 +74,7 @@ class Source:
 class Push:
     """A delivery that runs."""
 
-    delivery: Delivery
+    delivery: MetricExporter
     own: OwnMetrics
 
     def value(self, metric: Metric, *labels: str) -> float:
@@ -83,7 +83,7 @@ class Push:
 
     def pushes(self) -> dict[str, float]:
         """Outcome -> how many pushes have ended so, of those that are not zero."""
-        counts = {outcome.value: self.value(catalog.own.PUSHES, outcome) for outcome in Outcome}
+        counts = {outcome.value: self.value(catalog.own.PUSHES, outcome) for outcome in PushOutcome}
         return {outcome: count for outcome, count in counts.items() if count}
 
     def awaited(self, outcome: str, count: int = 1) -> None:
@@ -116,7 +116,7 @@ def delivering(to: Receiver, source: Callable[[], Snapshot] | None = None) -> It
         return take()
 
     own = OwnMetrics()
-    delivery = Delivery(to, taken, own, ORIGIN)
+    delivery = MetricExporter(to, taken, own, ORIGIN)
     random.seed(_EARLY)
     delivery.start()
     try:

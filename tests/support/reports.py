@@ -6,7 +6,7 @@ from typing import Any
 
 from exporter.causes import Cause
 from exporter.chains.chain import Change, Effect, End, Severity
-from exporter.chains.event import Report
+from exporter.chains.event import ChainEvent
 from exporter.model import Identity
 
 SECOND = 1_000_000_000
@@ -19,7 +19,7 @@ REMEDY = "Keep it off them."
 COMMANDS = ("taskset -acp 0-3 100", "renice -n 19 -p 777")
 
 
-def a_report(change: Change = Change.OPENED, at_seconds: float = 1.0, **changes: Any) -> Report:
+def a_report(change: Change = Change.OPENED, at_seconds: float = 1.0, **changes: Any) -> ChainEvent:
     """Of a chain of rank 3, high, told 2 ms after it was seen."""
     duration_ns = round(at_seconds * SECOND)
     known: dict[str, Any] = {
@@ -47,4 +47,4 @@ def a_report(change: Change = Change.OPENED, at_seconds: float = 1.0, **changes:
         "remedy": REMEDY,
         "commands": COMMANDS,
     }
-    return Report(**(known | changes))
+    return ChainEvent(**(known | changes))

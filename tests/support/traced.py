@@ -17,7 +17,7 @@ from exporter import standin
 from exporter.host.elf import read_elf
 from exporter.kernel import loader, probes
 from exporter.kernel.abi import Api
-from exporter.kernel.events import Event, event_of
+from exporter.kernel.events import KernelEvent, event_of
 from exporter.kernel.loader import AttachKind, Kernel
 from exporter.kernel.operation_rows import ErrorKey
 from exporter.kernel.operations import NUMBERS, OPERATIONS, wanted_symbols
@@ -187,7 +187,7 @@ def tracer(kind: AttachKind | None = None, **options: Any) -> Iterator[Tracer]:
             kernel.close()
 
 
-def told(kernel: Kernel) -> list[Event]:
+def told(kernel: Kernel) -> list[KernelEvent]:
     """The news since the last time."""
     records: list[bytes] = []
     ring = kernel.open_events(records)

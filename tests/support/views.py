@@ -9,7 +9,7 @@ from exporter.chains.chain import Severity
 from exporter.clock import Moment
 from exporter.model import Identity
 from exporter.scrape.samples import Distribution, Number, Scrape
-from exporter.scrape.view import Loss, OpenChain, Operation, Process, View, Workload
+from exporter.scrape.view import CauseLoss, OpenChain, OperationRates, Process, View, Workload
 
 RANK_0 = Identity(node="gpu7", rank="0")
 RANK_1 = Identity(node="gpu7", rank="1")
@@ -38,16 +38,16 @@ def counted(value: float, since_seconds: float = 0.0) -> Number:
     return Number(value, BEGAN_NS + round(since_seconds * SECOND))
 
 
-SYNCHRONIZE = Operation("cudaStreamSynchronize", "", 53.1, 0.852, (0.0131, 0.0258, 0.0568))
-LAUNCH = Operation("cudaLaunchKernel", "", 6908.0, 0.0003, (2.08e-6, 3.72e-6, 5.82e-6))
-DRIVER_LAUNCH = Operation("cuLaunchKernel", "", 6908.0, 0.0, None)
+SYNCHRONIZE = OperationRates("cudaStreamSynchronize", "", 53.1, 0.852, (0.0131, 0.0258, 0.0568))
+LAUNCH = OperationRates("cudaLaunchKernel", "", 6908.0, 0.0003, (2.08e-6, 3.72e-6, 5.82e-6))
+DRIVER_LAUNCH = OperationRates("cuLaunchKernel", "", 6908.0, 0.0, None)
 
 SLOW = Workload(
     RANK_0,
     (Process("4026", "trainer"),),
     2.0,
     step_seconds=0.0191,
-    lost=(Loss("cpu_contention", 0.40, (("stress-ng", 0.38), ("other", 0.02))), Loss("lock", 0.06)),
+    lost=(CauseLoss("cpu_contention", 0.40, (("stress-ng", 0.38), ("other", 0.02))), CauseLoss("lock", 0.06)),
     late_seconds=0.0024,
     calls_per_second=8496.0,
     operations=(SYNCHRONIZE, LAUNCH, DRIVER_LAUNCH),
@@ -57,7 +57,7 @@ FINE = Workload(
     (Process("4027", "trainer"),),
     2.0,
     step_seconds=0.0190,
-    lost=(Loss("irq", 0.001),),
+    lost=(CauseLoss("irq", 0.001),),
     late_seconds=0.0,
     calls_per_second=8490.0,
     operations=(SYNCHRONIZE,),

@@ -9,10 +9,10 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from exporter.output.web.access import Gatekeeper
+from exporter.output.web.access import AccessControl
 from exporter.output.web.listeners import listening
 from exporter.output.web.pages import Pages
-from exporter.output.web.server import Limits, Server
+from exporter.output.web.server import Server, ServerLimits
 
 PATIENCE_SECONDS = 10
 Address = tuple[str, int]
@@ -24,8 +24,8 @@ def serving(
 ) -> Iterator[Address]:
     """Its address; closed when the block is left. limits: of Limits."""
     listeners = listening([("127.0.0.1", 0)])
-    told = Limits(**{"max_requests": 5, **limits})  # type: ignore[arg-type]
-    server = Server(listeners, pages, Gatekeeper(config_file), told, is_health_open=is_health_open)
+    told = ServerLimits(**{"max_requests": 5, **limits})  # type: ignore[arg-type]
+    server = Server(listeners, pages, AccessControl(config_file), told, is_health_open=is_health_open)
     address = listeners[0].getsockname()
     server.start()
     try:

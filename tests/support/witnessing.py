@@ -9,10 +9,10 @@ from contextlib import AbstractContextManager, nullcontext
 from exporter.chains.chain import Chain, Change, Transition
 from exporter.errors import ProcessGone
 from exporter.host.eh_frame import Rule
-from exporter.host.symbols import Named, Place
+from exporter.host.symbols import CodeAddress, Named
 from exporter.kernel.stacks import Stack
 from exporter.kernel.thread_rows import ThreadRow
-from exporter.stacks.collector import Evidence, Whose, Witness
+from exporter.stacks.collector import Evidence, StackCollector, Whose
 from tests.support.stacks import SECOND, a_stack, a_thread
 from tests.support.traced import eventually
 
@@ -41,7 +41,7 @@ class Scene:
         self.reads: list[set[int]] = []
         self.results: list[str] = []
         self.is_closed = False
-        self.witness = Witness(self._read_threads, self, self._rules_of, self, self.results.append)
+        self.witness = StackCollector(self._read_threads, self, self._rules_of, self, self.results.append)
 
     def _read_threads(self, of: Collection[int]) -> list[ThreadRow]:
         if self.is_unreadable:
@@ -59,7 +59,7 @@ class Scene:
             raise RuntimeError("a defect")
         return self.stack
 
-    def name(self, _tgid: int, places: Iterable[Place]) -> Named:
+    def name(self, _tgid: int, places: Iterable[CodeAddress]) -> Named:
         """Every address by its number."""
         if self.is_gone:
             raise ProcessGone("process 4700 ended")

@@ -18,8 +18,8 @@ from typing import Generic, TypeVar
 from exporter import catalog
 from exporter.config.otlp import Target
 from exporter.output.otlp.chain_records import Record
-from exporter.output.otlp.response import Outcome, Verdict
-from exporter.output.otlp.retry import Sender, Stopped, Wire
+from exporter.output.otlp.response import PushOutcome, PushResult
+from exporter.output.otlp.retry import RetryingSender, Stopped, Wire
 from exporter.output.own_metrics import OwnMetrics
 
 log = logging.getLogger(__name__)
@@ -34,13 +34,13 @@ ABSENT_SECONDS = 3600.0
 
 DELIVERED, REJECTED, DROPPED = "delivered", "rejected", "dropped"
 
-_UNREAD = (Outcome.UNAVAILABLE, Outcome.TIMED_OUT, Outcome.NO_ANSWER, Outcome.NOT_TRUSTED)
+_UNREAD = (PushOutcome.UNAVAILABLE, PushOutcome.TIMED_OUT, PushOutcome.NO_ANSWER, PushOutcome.NOT_TRUSTED)
 """What was sent is worth sending again: nobody has looked at it."""
 
 R = TypeVar("R", bound=Record)
 
 
-class Courier(Generic[R]):
+class BatchQueue(Generic[R]):
     """Brings records to a target until stop().
 
     signal: logs or traces. encode: makes the body of a request. retry_seconds: what was not brought is tried again so much later.
@@ -64,7 +64,7 @@ class Courier(Generic[R]):
         self._own = own
         self._retry_seconds = retry_seconds
         self._absent_seconds = absent_seconds
-        self._sender = Sender(target, wire, own, signal, catalog.own.RECORD_PUSHES)
+        self._sender = RetryingSender(target, wire, own, signal, catalog.own.RECORD_PUSHES)
         self._waiting: deque[R] = deque()
         self._lock = threading.Lock()  # of what waits; held for a moment only
         self._news = threading.Event()
@@ -72,7 +72,7 @@ class Courier(Generic[R]):
         self._absent_until = 0.0  # CLOCK_MONOTONIC seconds
         self._if_absent = f"it takes no {signal}, and is asked again in an hour; --otlp.{signal}=false if it never will"
         self._thread = threading.Thread(target=self._run, name=f"push {target.name} {signal}", daemon=True)
-        for outcome in Outcome:
+        for outcome in PushOutcome:
             own.add(catalog.own.RECORD_PUSHES, 0, *self._labels, outcome.value)
         for fate in (DELIVERED, REJECTED, DROPPED):
             own.add(catalog.own.RECORDS, 0, *self._labels, fate)
@@ -126,9 +126,9 @@ class Courier(Generic[R]):
         self._own.add(catalog.own.RECORD_PUSHES, 1, *self._labels, worst.outcome.value)
         return worst.outcome not in _UNREAD
 
-    def _push_all(self, retry_until: float) -> Verdict:
+    def _push_all(self, retry_until: float) -> PushResult:
         """Every request; the worst of what came of them."""
-        worst = Verdict(Outcome.DELIVERED)
+        worst = PushResult(PushOutcome.DELIVERED)
         while taken := self._take():
             result = self._deliver(taken, retry_until)
             if result.is_absent:
@@ -139,7 +139,7 @@ class Courier(Generic[R]):
                 break  # the others would wait for the same receiver
         return worst
 
-    def _deliver(self, taken: list[R], retry_until: float) -> Verdict:
+    def _deliver(self, taken: list[R], retry_until: float) -> PushResult:
         """One request, and what becomes of its records."""
         self._on_its_way = len(taken)
         try:

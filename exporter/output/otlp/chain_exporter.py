@@ -11,32 +11,32 @@ from functools import partial
 from types import ModuleType
 from typing import Any
 
-from exporter.chains.event import Report
+from exporter.chains.event import ChainEvent
 from exporter.config.otlp import LOGS, TRACES, Receiver, Target
 from exporter.output.otlp import json_records
-from exporter.output.otlp.batch_queue import Courier
-from exporter.output.otlp.chain_records import Episodes, LogRecord, Span, log_record
+from exporter.output.otlp.batch_queue import BatchQueue
+from exporter.output.otlp.chain_records import ChainSpans, LogRecord, SpanRecord, log_record
 from exporter.output.otlp.points import Origin
 from exporter.output.otlp.post import Poster
-from exporter.output.otlp.response import Verdict
+from exporter.output.otlp.response import PushResult
 from exporter.output.otlp.retry import packed, send
 from exporter.output.own_metrics import OwnMetrics
 
 
-def probe(target: Target, signal: str) -> Verdict:
+def probe(target: Target, signal: str) -> PushResult:
     """What a receiver says to a request without a record. Raises BadInput like Poster."""
     wire = _wire(target)
     body, headers = packed(_encode(wire, signal)((), Origin("", "")), target.compression, wire.CONTENT_TYPE)
     return send(Poster(target), body, headers, target.timeout_seconds, wire)
 
 
-class Announcer:
+class ChainExporter:
     """Has a courier for each signal of each receiver. Raises BadInput like Poster."""
 
     def __init__(self, receivers: Iterable[Receiver], own: OwnMetrics, origin: Origin) -> None:
-        self._episodes = Episodes()
-        self._logs: list[Courier[LogRecord]] = []
-        self._traces: list[Courier[Span]] = []
+        self._episodes = ChainSpans()
+        self._logs: list[BatchQueue[LogRecord]] = []
+        self._traces: list[BatchQueue[SpanRecord]] = []
         for receiver in receivers:
             for signal, target, couriers in (
                 (LOGS, receiver.logs, self._logs),
@@ -45,9 +45,11 @@ class Announcer:
                 if target is not None:
                     wire = _wire(target)
                     encode = partial(_encode(wire, signal), origin=origin)
-                    couriers.append(Courier(target, signal, encode, wire, own, retry_seconds=receiver.interval_seconds))
+                    couriers.append(
+                        BatchQueue(target, signal, encode, wire, own, retry_seconds=receiver.interval_seconds)
+                    )
 
-    def hear(self, report: Report) -> None:
+    def hear(self, report: ChainEvent) -> None:
         """Takes no time to speak of."""
         record = log_record(report)
         for courier in self._logs:
@@ -73,11 +75,11 @@ class Announcer:
         for courier in self._couriers():
             courier.join()
 
-    def _bring(self, span: Span) -> None:
+    def _bring(self, span: SpanRecord) -> None:
         for courier in self._traces:
             courier.bring(span)
 
-    def _couriers(self) -> list[Courier[Any]]:
+    def _couriers(self) -> list[BatchQueue[Any]]:
         return [*self._logs, *self._traces]
 
 

@@ -12,7 +12,7 @@ from typing import NamedTuple, TypeVar
 
 from exporter.catalog import COMMON_LABELS
 from exporter.chains.chain import Change, Severity, span_id
-from exporter.chains.event import Report
+from exporter.chains.event import ChainEvent
 from exporter.model import Identity
 from exporter.units import seconds
 
@@ -50,7 +50,7 @@ class LogRecord(NamedTuple):
     span_id: str
 
 
-class Event(NamedTuple):
+class SpanEvent(NamedTuple):
     """A moment within a span."""
 
     time_unix_ns: int
@@ -58,7 +58,7 @@ class Event(NamedTuple):
     attributes: Attributes
 
 
-class Span(NamedTuple):
+class SpanRecord(NamedTuple):
     """An episode from its begin to its end. error: what it was about, "" where it was of little account."""
 
     identity: Identity | None
@@ -68,15 +68,15 @@ class Span(NamedTuple):
     start_unix_ns: int
     end_unix_ns: int
     attributes: Attributes
-    events: tuple[Event, ...]
+    events: tuple[SpanEvent, ...]
     error: str
 
 
-Record = LogRecord | Span
-R = TypeVar("R", LogRecord, Span)
+Record = LogRecord | SpanRecord
+R = TypeVar("R", LogRecord, SpanRecord)
 
 
-def log_record(report: Report) -> LogRecord:
+def log_record(report: ChainEvent) -> LogRecord:
     """What has happened. What to do is told while something is to be done."""
     is_over = report.change is Change.RESOLVED
     number, text = _INFO if is_over else _SEVERITIES[report.severity]
@@ -94,13 +94,13 @@ def log_record(report: Report) -> LogRecord:
     )
 
 
-class Episodes:
+class ChainSpans:
     """Puts together what is said of each chain from its opening to its end."""
 
     def __init__(self) -> None:
-        self._open: dict[str, list[Report]] = {}
+        self._open: dict[str, list[ChainEvent]] = {}
 
-    def hear(self, report: Report) -> Span | None:
+    def hear(self, report: ChainEvent) -> SpanRecord | None:
         """The span of a chain that is over."""
         if report.change is Change.RESOLVED:
             return _span([*self._open.pop(report.chain_id, ()), report])
@@ -109,7 +109,7 @@ class Episodes:
             del self._open[next(iter(self._open))]
         return None
 
-    def left_open(self, now_unix_ns: int) -> list[Span]:
+    def left_open(self, now_unix_ns: int) -> list[SpanRecord]:
         """Nothing more will be heard: those that go on, up to now. Their logs and exemplars lead to them."""
         left = list(self._open.values())
         self._open.clear()
@@ -124,7 +124,7 @@ def by_identity(records: Iterable[R]) -> Iterator[tuple[Identity | None, list[R]
     yield from found.items()
 
 
-def _span(reports: Sequence[Report], left_open_unix_ns: int = 0) -> Span:
+def _span(reports: Sequence[ChainEvent], left_open_unix_ns: int = 0) -> SpanRecord:
     """Of everything that was said of one chain, in its order. left_open_unix_ns: now, if it goes on."""
     last = reports[-1]
     told = [report for report in reports if report.change is not Change.RESOLVED] or [last]
@@ -135,7 +135,7 @@ def _span(reports: Sequence[Report], left_open_unix_ns: int = 0) -> Span:
     attributes["gpustall.chain.duration"] = seconds(end_unix_ns - start_unix_ns)
     if left_open_unix_ns:
         attributes["gpustall.chain.end"] = EXPORTER_STOPPED
-    return Span(
+    return SpanRecord(
         identity=last.identity or told[-1].identity,
         trace_id=last.chain_id,
         span_id=span_id(last.chain_id),
@@ -148,28 +148,28 @@ def _span(reports: Sequence[Report], left_open_unix_ns: int = 0) -> Span:
     )
 
 
-def _event(report: Report, last: Report) -> Event:
+def _event(report: ChainEvent, last: ChainEvent) -> SpanEvent:
     told = _attributes(report)
     names = ("severity", "cause", "lost_share", "contribution")
     attributes = {f"gpustall.chain.{name}": told[f"gpustall.chain.{name}"] for name in names}
-    return Event(_time_unix_ns(report) + _clock_set_ns(report, last), _event_name(report), attributes)
+    return SpanEvent(_time_unix_ns(report) + _clock_set_ns(report, last), _event_name(report), attributes)
 
 
-def _time_unix_ns(report: Report) -> int:
+def _time_unix_ns(report: ChainEvent) -> int:
     """When it happened, which is at most a moment, or five calm seconds, before it was certain."""
     return report.began_unix_ns + report.duration_ns
 
 
-def _clock_set_ns(report: Report, last: Report) -> int:
+def _clock_set_ns(report: ChainEvent, last: ChainEvent) -> int:
     """By how much the time of day was set between two reports: an episode has one begin, which has moved with it."""
     return last.began_unix_ns - report.began_unix_ns if report.cause is last.cause else 0
 
 
-def _event_name(report: Report) -> str:
+def _event_name(report: ChainEvent) -> str:
     return f"gpustall.chain.{report.change.value}"
 
 
-def _attributes(report: Report) -> dict[str, Value]:
+def _attributes(report: ChainEvent) -> dict[str, Value]:
     """What there is to group and to join by; empty ones are left out. The five labels are those of the metrics."""
     identity = report.identity or Identity()
     known: dict[str, Value] = dict(zip(COMMON_LABELS, identity.values(), strict=True))
@@ -190,5 +190,5 @@ def _attributes(report: Report) -> dict[str, Value]:
     }
 
 
-def _remedy(report: Report) -> dict[str, Value]:
+def _remedy(report: ChainEvent) -> dict[str, Value]:
     return {"gpustall.chain.remedy": report.remedy, "gpustall.chain.commands": report.commands}

@@ -5,16 +5,16 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Sequence
 
-from exporter.chains.event import Report
+from exporter.chains.event import ChainEvent
 from exporter.config.otlp import Receiver
 from exporter.model import Snapshot
-from exporter.output.otlp.chain_exporter import Announcer
-from exporter.output.otlp.metric_exporter import Delivery
+from exporter.output.otlp.chain_exporter import ChainExporter
+from exporter.output.otlp.metric_exporter import MetricExporter
 from exporter.output.otlp.points import Origin
 from exporter.output.own_metrics import OwnMetrics
 
 
-class Pushes:
+class OtlpExporters:
     """Raises BadInput when a certificate or a proxy of a receiver cannot be used. with_chains: whether there are any."""
 
     def __init__(
@@ -26,14 +26,14 @@ class Pushes:
         *,
         with_chains: bool,
     ) -> None:
-        self._deliveries = [Delivery(one, snapshot, own, origin) for one in receivers]
-        self._announcer = Announcer(receivers, own, origin) if with_chains else None
+        self._deliveries = [MetricExporter(one, snapshot, own, origin) for one in receivers]
+        self._announcer = ChainExporter(receivers, own, origin) if with_chains else None
 
     @property
-    def _all(self) -> list[Delivery | Announcer]:
+    def _all(self) -> list[MetricExporter | ChainExporter]:
         return [*self._deliveries, *([self._announcer] if self._announcer else [])]
 
-    def hear(self, report: Report) -> None:
+    def hear(self, report: ChainEvent) -> None:
         """What happens to chains."""
         if self._announcer:
             self._announcer.hear(report)

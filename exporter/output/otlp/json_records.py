@@ -6,7 +6,7 @@ import json
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from exporter.output.otlp.chain_records import Attributes, Event, LogRecord, Span, Value, by_identity
+from exporter.output.otlp.chain_records import Attributes, LogRecord, SpanEvent, SpanRecord, Value, by_identity
 from exporter.output.otlp.json_body import CONTENT_TYPE, rejected
 from exporter.output.otlp.points import SCOPE, Origin, encodable
 
@@ -29,7 +29,7 @@ def encode_logs(records: Iterable[LogRecord], origin: Origin) -> bytes:
     return _written({"resourceLogs": resources})
 
 
-def encode_spans(spans: Iterable[Span], origin: Origin) -> bytes:
+def encode_spans(spans: Iterable[SpanRecord], origin: Origin) -> bytes:
     """An ExportTraceServiceRequest."""
     resources = [
         {
@@ -55,7 +55,7 @@ def _log_record(record: LogRecord) -> dict[str, Any]:
     }
 
 
-def _span(span: Span) -> dict[str, Any]:
+def _span(span: SpanRecord) -> dict[str, Any]:
     return {
         "traceId": span.trace_id,
         "spanId": span.span_id,
@@ -69,7 +69,7 @@ def _span(span: Span) -> dict[str, Any]:
     }
 
 
-def _event(event: Event) -> dict[str, Any]:
+def _event(event: SpanEvent) -> dict[str, Any]:
     return {
         "timeUnixNano": str(event.time_unix_ns),
         "name": event.name,

@@ -21,12 +21,12 @@ from exporter.output.otlp import json_body, points
 from exporter.output.otlp.deltas import Deltas
 from exporter.output.otlp.points import DataPoint, Form, Origin
 from exporter.output.otlp.post import Poster
-from exporter.output.otlp.response import Outcome, Verdict
-from exporter.output.otlp.retry import Sender, packed, send
+from exporter.output.otlp.response import PushOutcome, PushResult
+from exporter.output.otlp.retry import RetryingSender, packed, send
 from exporter.output.own_metrics import OwnMetrics
 
 
-def probe(receiver: Receiver) -> Verdict:
+def probe(receiver: Receiver) -> PushResult:
     """What the receiver says to a request without a point, which it has to take. Raises BadInput like Poster."""
     body_module = _body_module(receiver.protocol)
     body = body_module.encode([], 0, Origin("", ""), Form(is_delta=False, with_explicit_buckets=False))
@@ -34,7 +34,7 @@ def probe(receiver: Receiver) -> Verdict:
     return send(Poster(receiver), body, headers, receiver.timeout_seconds, body_module)
 
 
-class Delivery:
+class MetricExporter:
     """Pushes to one receiver until stop(). snapshot: gives the current numbers. Raises BadInput like Poster."""
 
     def __init__(self, receiver: Receiver, snapshot: Callable[[], Snapshot], own: OwnMetrics, origin: Origin) -> None:
@@ -45,9 +45,9 @@ class Delivery:
         self._body = _body_module(receiver.protocol)
         self._form = Form(receiver.temporality == "delta", receiver.histograms == "explicit")
         self._deltas = Deltas() if self._form.is_delta else None
-        self._sender = Sender(receiver, self._body, own, "pushes", catalog.own.PUSHES)
+        self._sender = RetryingSender(receiver, self._body, own, "pushes", catalog.own.PUSHES)
         self._thread = threading.Thread(target=self._run, name=f"push {receiver.name}", daemon=True)
-        for outcome in Outcome:
+        for outcome in PushOutcome:
             own.add(catalog.own.PUSHES, 0, receiver.name, outcome.value)
         for metric in (
             catalog.own.PUSH_ATTEMPTS,
@@ -89,10 +89,10 @@ class Delivery:
             return  # the last push is about to say the same, and more
         self._own.add(catalog.own.PUSHES, 1, self._receiver.name, worst.outcome.value)
         self._own.set(catalog.own.PUSH_DURATION, time.monotonic() - started_at, self._receiver.name)
-        if worst.outcome is Outcome.DELIVERED:
+        if worst.outcome is PushOutcome.DELIVERED:
             self._own.set(catalog.own.PUSH_LAST_SUCCESS, time.time(), self._receiver.name)
 
-    def _push_all(self, retry_until: float) -> Verdict:
+    def _push_all(self, retry_until: float) -> PushResult:
         """Every request of one moment; the worst of what came of them."""
         snapshot = self._snapshot()
         time_unix_ns = snapshot.taken_at.unix_ns
@@ -100,7 +100,7 @@ class Delivery:
         if self._deltas:
             wanted = self._deltas.collect(wanted, time_unix_ns)
             self._own.set(catalog.own.FORGOTTEN_POINTS, self._deltas.forgotten, self._receiver.name)
-        worst = Verdict(Outcome.DELIVERED)
+        worst = PushResult(PushOutcome.DELIVERED)
         for request in points.requests(wanted):
             body: bytes = self._body.encode(request, time_unix_ns, self._origin, self._form)
             result = self._sender.deliver(body, retry_until)

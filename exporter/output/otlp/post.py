@@ -30,7 +30,7 @@ _DEFAULT_PORTS = {"http": 80, "https": 443}
 _TLS_ENDS = (ssl.SSLEOFError, ssl.SSLZeroReturnError)  # the other side has gone; it said nothing against us
 
 
-class Answer(NamedTuple):
+class HttpResponse(NamedTuple):
     """What the receiver said. headers: by lower-case name. body: at most MAX_ANSWER_BYTES of it."""
 
     status: int
@@ -38,15 +38,15 @@ class Answer(NamedTuple):
     body: bytes
 
 
-class NoAnswer(ExporterError):
+class NoResponse(ExporterError):
     """There was no answer: no connection, or it broke."""
 
 
-class TimeIsUp(NoAnswer):
+class TimeIsUp(NoResponse):
     """There was no whole answer within the time."""
 
 
-class NotTrusted(NoAnswer):
+class NotTrusted(NoResponse):
     """The receiver's certificate is not one to trust, or ours was not trusted."""
 
 
@@ -61,7 +61,7 @@ class Poster:
         self._tls = _tls_context(receiver) if self._target.scheme == "https" else None
         self._proxy = _proxy_of(self._target)
 
-    def post(self, body: bytes, headers: Mapping[str, str], timeout_seconds: float) -> Answer:
+    def post(self, body: bytes, headers: Mapping[str, str], timeout_seconds: float) -> HttpResponse:
         """Raises NoAnswer. timeout_seconds: from connecting to the last byte of the answer.
 
         A look-up of the name that hangs ends when the system's resolver gives up.
@@ -205,20 +205,20 @@ def _closed_at(connection: _Connection, until: float) -> Iterator[threading.Even
         connection.close()
 
 
-def _answer(response: http.client.HTTPResponse) -> Answer:
+def _answer(response: http.client.HTTPResponse) -> HttpResponse:
     headers = {name.lower(): value for name, value in response.getheaders()}
     body = response.read(MAX_ANSWER_BYTES)
     if response.length and len(body) < MAX_ANSWER_BYTES:
         raise http.client.IncompleteRead(body, response.length)
-    return Answer(response.status, headers, body)
+    return HttpResponse(response.status, headers, body)
 
 
-def _no_answer(error: Exception) -> NoAnswer:
+def _no_answer(error: Exception) -> NoResponse:
     if isinstance(error, ssl.SSLCertVerificationError):
         return NotTrusted(f"its certificate cannot be trusted: {error.verify_message}")
     if isinstance(error, ssl.SSLError) and not isinstance(error, _TLS_ENDS):
         return NotTrusted(f"TLS failed: {error.reason or error}")
-    return NoAnswer(_reason(error))
+    return NoResponse(_reason(error))
 
 
 def _reason(error: Exception) -> str:

@@ -16,7 +16,7 @@ from opentelemetry.proto.resource.v1.resource_pb2 import Resource
 from opentelemetry.proto.trace.v1 import trace_pb2
 
 from exporter.model import Identity
-from exporter.output.otlp.chain_records import Attributes, LogRecord, Span, Value, by_identity
+from exporter.output.otlp.chain_records import Attributes, LogRecord, SpanRecord, Value, by_identity
 from exporter.output.otlp.points import SCOPE, Origin, encodable
 from exporter.output.otlp.protobuf_body import CONTENT_TYPE, rejected
 
@@ -37,7 +37,7 @@ def encode_logs(records: Iterable[LogRecord], origin: Origin) -> bytes:
     return ExportLogsServiceRequest(resource_logs=resources).SerializeToString()
 
 
-def encode_spans(spans: Iterable[Span], origin: Origin) -> bytes:
+def encode_spans(spans: Iterable[SpanRecord], origin: Origin) -> bytes:
     """An ExportTraceServiceRequest."""
     resources = [
         trace_pb2.ResourceSpans(
@@ -67,7 +67,7 @@ def _log_record(record: LogRecord) -> logs_pb2.LogRecord:
     )
 
 
-def _span(span: Span) -> trace_pb2.Span:
+def _span(span: SpanRecord) -> trace_pb2.Span:
     status = trace_pb2.Status(code=trace_pb2.Status.STATUS_CODE_ERROR, message=encodable(span.error))
     return trace_pb2.Span(
         trace_id=bytes.fromhex(span.trace_id),

@@ -13,7 +13,7 @@ from email.utils import parsedate_to_datetime
 from typing import NamedTuple
 
 from exporter.output.otlp import json_body
-from exporter.output.otlp.post import Answer, NoAnswer, NotTrusted, TimeIsUp
+from exporter.output.otlp.post import HttpResponse, NoResponse, NotTrusted, TimeIsUp
 
 MAX_RETRY_AFTER_SECONDS = 3600.0  # no receiver silences an exporter for longer by one word
 _SHOWN_CHARACTERS = 200
@@ -21,7 +21,7 @@ _RETRYABLE_STATUSES = {429, 502, 503, 504}
 _ABSENT_STATUSES = {404, 405, 501}
 
 
-class Outcome(enum.StrEnum):
+class PushOutcome(enum.StrEnum):
     """How a push ended, the best first."""
 
     DELIVERED = "delivered"
@@ -36,13 +36,13 @@ class Outcome(enum.StrEnum):
     FAILED = "failed"  # a defect of ours
 
 
-class Verdict(NamedTuple):
+class PushResult(NamedTuple):
     """What came of one request. detail: for the log. rejected: points, log records or spans.
 
     retry_after_seconds: what the receiver asked for, else 0. is_absent: it has nothing at this address that takes them.
     """
 
-    outcome: Outcome
+    outcome: PushOutcome
     detail: str = ""
     rejected: int = 0
     retry_after_seconds: float = 0.0
@@ -51,55 +51,61 @@ class Verdict(NamedTuple):
     @property
     def rank(self) -> int:
         """The larger the worse."""
-        return list(Outcome).index(self.outcome)
+        return list(PushOutcome).index(self.outcome)
 
     @property
     def is_taken(self) -> bool:
         """Whether sending the same again would count twice."""
-        return self.outcome in (Outcome.DELIVERED, Outcome.PARTIAL)
+        return self.outcome in (PushOutcome.DELIVERED, PushOutcome.PARTIAL)
 
     @property
     def may_pass(self) -> bool:
         """Whether the same request may succeed in a moment."""
-        return self.outcome in (Outcome.UNAVAILABLE, Outcome.TIMED_OUT, Outcome.NO_ANSWER)
+        return self.outcome in (PushOutcome.UNAVAILABLE, PushOutcome.TIMED_OUT, PushOutcome.NO_ANSWER)
 
 
 def of_answer(
-    answer: Answer, content_type: str, rejected: Callable[[bytes], tuple[int, str]], now: datetime | None = None
-) -> Verdict:
+    answer: HttpResponse, content_type: str, rejected: Callable[[bytes], tuple[int, str]], now: datetime | None = None
+) -> PushResult:
     """content_type: of a response message. rejected: reads one, raising ValueError when it is none."""
     status = answer.status
     if 300 <= status < 400:
-        return Verdict(Outcome.REDIRECTED, f"status {status} to {_shown(answer.headers.get('location', 'nowhere'))}")
+        return PushResult(
+            PushOutcome.REDIRECTED, f"status {status} to {_shown(answer.headers.get('location', 'nowhere'))}"
+        )
     if status in _RETRYABLE_STATUSES:
         seconds = retry_after_seconds(answer.headers.get("retry-after", ""), now or datetime.now(UTC))
-        return Verdict(Outcome.UNAVAILABLE, f"status {status}{_quoted(answer.body)}", 0, seconds)
+        return PushResult(PushOutcome.UNAVAILABLE, f"status {status}{_quoted(answer.body)}", 0, seconds)
     if not 200 <= status < 300:
         is_absent = status in _ABSENT_STATUSES
-        return Verdict(Outcome.REJECTED, f"status {status}{_quoted(answer.body)}", is_absent=is_absent)
+        return PushResult(PushOutcome.REJECTED, f"status {status}{_quoted(answer.body)}", is_absent=is_absent)
     if not answer.body:
-        return Verdict(Outcome.DELIVERED)  # in protobuf the empty message; several receivers send none in JSON either
+        return PushResult(
+            PushOutcome.DELIVERED
+        )  # in protobuf the empty message; several receivers send none in JSON either
     answered_type = answer.headers.get("content-type", "").partition(";")[0].strip().lower()
     if answered_type == json_body.CONTENT_TYPE:
         rejected = json_body.rejected  # some answer everything in JSON
     elif answered_type not in ("", content_type):
-        return Verdict(Outcome.NOT_OTLP, f"status {status} with {_shown(answered_type)} instead of {content_type}")
+        return PushResult(
+            PushOutcome.NOT_OTLP, f"status {status} with {_shown(answered_type)} instead of {content_type}"
+        )
     try:
         count, message = rejected(answer.body)
     except ValueError:
-        return Verdict(
-            Outcome.NOT_OTLP, f"status {status} with a body that is no response of OTLP{_quoted(answer.body)}"
+        return PushResult(
+            PushOutcome.NOT_OTLP, f"status {status} with a body that is no response of OTLP{_quoted(answer.body)}"
         )
     if count > 0:
-        return Verdict(Outcome.PARTIAL, f"rejected: {count}: {_shown(message)}", count)
-    return Verdict(Outcome.DELIVERED, _shown(message))
+        return PushResult(PushOutcome.PARTIAL, f"rejected: {count}: {_shown(message)}", count)
+    return PushResult(PushOutcome.DELIVERED, _shown(message))
 
 
-def of_no_answer(error: NoAnswer) -> Verdict:
+def of_no_answer(error: NoResponse) -> PushResult:
     """A request without an answer."""
     if isinstance(error, TimeIsUp):
-        return Verdict(Outcome.TIMED_OUT, str(error))
-    return Verdict(Outcome.NOT_TRUSTED if isinstance(error, NotTrusted) else Outcome.NO_ANSWER, str(error))
+        return PushResult(PushOutcome.TIMED_OUT, str(error))
+    return PushResult(PushOutcome.NOT_TRUSTED if isinstance(error, NotTrusted) else PushOutcome.NO_ANSWER, str(error))
 
 
 def retry_after_seconds(header: str, now: datetime) -> float:

@@ -20,8 +20,8 @@ from exporter import catalog
 from exporter.catalog import Metric
 from exporter.config.otlp import Target
 from exporter.output.otlp import response
-from exporter.output.otlp.post import NoAnswer, Poster
-from exporter.output.otlp.response import Outcome, Verdict
+from exporter.output.otlp.post import NoResponse, Poster
+from exporter.output.otlp.response import PushOutcome, PushResult
 from exporter.output.own_metrics import OwnMetrics
 
 log = logging.getLogger(__name__)
@@ -47,7 +47,7 @@ class Stopped(Exception):
     """The exporter stops while a retry waits."""
 
 
-class Sender:
+class RetryingSender:
     """Sends to one target until stop(). what: of the log's lines, `pushes`. counter: of pushes, which they name.
 
     Raises BadInput like Poster.
@@ -61,7 +61,7 @@ class Sender:
         self._counter = counter
         self._poster = Poster(target)
         self._stopping = threading.Event()
-        self._reported: set[Outcome] = set()
+        self._reported: set[PushOutcome] = set()
         self._last_said = ""  # with a delivery: a warning
         self.shown = f"OTLP receiver {target.name} ({target.shown_url})"
         self.stop_by = 0.0
@@ -87,20 +87,20 @@ class Sender:
         """Wait for the last push of a thread; a receiver that does not answer is left to itself."""
         thread.join(max(self.stop_by + _FLUSH_MARGIN_SECONDS - time.monotonic(), 0))
 
-    def push(self, push: Callable[[], Verdict]) -> Verdict | None:
+    def push(self, push: Callable[[], PushResult]) -> PushResult | None:
         """What comes of a push; whatever goes wrong in it is told, and no error. None: the last one is to take its place."""
         try:
             worst = push()
         except Stopped:
             return None
         except Exception as error:  # a defect must not end all pushes
-            if Outcome.FAILED not in self._reported:
+            if PushOutcome.FAILED not in self._reported:
                 log.exception("%s: a push failed", self.shown)
-            worst = Verdict(Outcome.FAILED, f"{type(error).__name__} in the exporter")
+            worst = PushResult(PushOutcome.FAILED, f"{type(error).__name__} in the exporter")
         self._report(worst)
         return worst
 
-    def deliver(self, body: bytes, retry_until: float) -> Verdict:
+    def deliver(self, body: bytes, retry_until: float) -> PushResult:
         """One request with its retries. retry_until: CLOCK_MONOTONIC seconds; none begins later."""
         body, headers = packed(body, self._target.compression, self._wire.CONTENT_TYPE)
         retrying = Retrying(
@@ -110,10 +110,10 @@ class Sender:
             sleep=self._sleep,
             retry_error_callback=_last_result,
         )
-        result: Verdict = retrying(self._attempt, body, headers)
+        result: PushResult = retrying(self._attempt, body, headers)
         return result
 
-    def _attempt(self, body: bytes, headers: Mapping[str, str]) -> Verdict:
+    def _attempt(self, body: bytes, headers: Mapping[str, str]) -> PushResult:
         timeout_seconds = self._target.timeout_seconds
         if self._stopping.is_set():
             timeout_seconds = min(timeout_seconds, max(self.stop_by - time.monotonic(), 0.05))
@@ -130,9 +130,9 @@ class Sender:
         if self._stopping.wait(seconds):
             raise Stopped
 
-    def _report(self, worst: Verdict) -> None:
+    def _report(self, worst: PushResult) -> None:
         """One line when something begins to go wrong, one when it is well again."""
-        if worst.outcome is Outcome.DELIVERED:
+        if worst.outcome is PushOutcome.DELIVERED:
             if self._reported:
                 log.info("%s: %s are delivered again", self.shown, self._what)
             self._reported.clear()
@@ -150,11 +150,11 @@ class Sender:
             )
 
 
-def send(poster: Poster, body: bytes, headers: Mapping[str, str], timeout_seconds: float, wire: Wire) -> Verdict:
+def send(poster: Poster, body: bytes, headers: Mapping[str, str], timeout_seconds: float, wire: Wire) -> PushResult:
     """One request, and what it came to. body, headers: as packed() gives them."""
     try:
         answer = poster.post(body, headers, timeout_seconds)
-    except NoAnswer as error:
+    except NoResponse as error:
         return response.of_no_answer(error)
     return response.of_answer(answer, wire.CONTENT_TYPE, wire.rejected)
 
@@ -172,7 +172,7 @@ def _wait(state: RetryCallState) -> float:
     return max(_BACK_OFF(state), _last_result(state).retry_after_seconds)
 
 
-def _last_result(state: RetryCallState) -> Verdict:
+def _last_result(state: RetryCallState) -> PushResult:
     assert state.outcome is not None  # noqa: S101 - called after an attempt
-    result: Verdict = state.outcome.result()
+    result: PushResult = state.outcome.result()
     return result

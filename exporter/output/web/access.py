@@ -26,7 +26,7 @@ WRITING_SECONDS = 1.0
 
 
 @dataclass(frozen=True, slots=True)
-class Gate:
+class AccessRules:
     """One state of the file. context: None where TLS is not spoken. bucket: None where nobody counts."""
 
     config: WebConfig
@@ -39,10 +39,10 @@ class Gate:
         return self.config.tls is None or tls.is_allowed(self.config.tls, peer.getpeercert() if peer else None)
 
 
-OPEN_GATE = Gate(WebConfig(), None, Users({}), None)
+OPEN_GATE = AccessRules(WebConfig(), None, Users({}), None)
 
 
-class Gatekeeper:
+class AccessControl:
     """path: of the file; None: there is none, and everybody comes in. Raises BadInput when it cannot be used from the start."""
 
     def __init__(self, path: Path | None) -> None:
@@ -56,7 +56,7 @@ class Gatekeeper:
             self._gate = self._made(path)
             self._look_at_certificate()
 
-    def gate(self) -> Gate:
+    def gate(self) -> AccessRules:
         """The one in force."""
         if self._path is None:
             return self._gate
@@ -76,7 +76,7 @@ class Gatekeeper:
             self._look_at_certificate()
         return self._gate
 
-    def _made(self, path: Path) -> Gate:
+    def _made(self, path: Path) -> AccessRules:
         looked_at: dict[Path, bytes | str] = {}
 
         def read(file: Path) -> bytes:
@@ -90,7 +90,7 @@ class Gatekeeper:
                 tls.objection(config.tls)
         finally:
             self._looked_at = looked_at
-        return Gate(config, context, self._users(config.users), self._bucket(config.rate_limit))
+        return AccessRules(config, context, self._users(config.users), self._bucket(config.rate_limit))
 
     def _is_being_written(self, path: Path) -> bool:
         """Empty for less than a moment: who writes a file in its place empties it first, and an empty one lets everybody in.

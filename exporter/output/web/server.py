@@ -28,7 +28,7 @@ from urllib.parse import unquote
 import h11
 
 from exporter import __version__
-from exporter.output.web.access import Gate, Gatekeeper
+from exporter.output.web.access import AccessControl, AccessRules
 from exporter.output.web.listeners import url_of
 from exporter.output.web.messages import Headers, Request, Response, plain
 from exporter.output.web.pages import HEALTH, READINESS, Pages
@@ -48,7 +48,7 @@ _RETRY_SECONDS = 0.1
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Limits:
+class ServerLimits:
     """max_requests: whose answers are being made or taken at a time, and max_connections: that are open.
 
     Seconds: request_seconds for a request to be said, from the connection on, handshake included; idle_seconds for the next
@@ -98,8 +98,8 @@ class Server:
         self,
         listeners: Sequence[socket.socket],
         pages: Pages,
-        gatekeeper: Gatekeeper,
-        limits: Limits,
+        gatekeeper: AccessControl,
+        limits: ServerLimits,
         *,
         is_health_open: bool = False,
     ) -> None:
@@ -228,7 +228,7 @@ class Server:
         return reader, asyncio.StreamWriter(transport, protocol, reader, self._loop)
 
     async def _converse(
-        self, connection: _Connection, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, opened: Gate
+        self, connection: _Connection, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, opened: AccessRules
     ) -> None:
         """One request after the other, while what it came in by is in force."""
         talk = h11.Connection(h11.SERVER, max_incomplete_event_size=_HEAD_BYTES)
@@ -264,7 +264,7 @@ class Server:
             await self._send(connection, talk, writer, refusal, is_head=False)
 
     @contextlib.asynccontextmanager
-    async def _response(self, gate: Gate, connection: _Connection, request: Request) -> AsyncIterator[Response]:
+    async def _response(self, gate: AccessRules, connection: _Connection, request: Request) -> AsyncIterator[Response]:
         """Let in, and made; whoever is given a page that takes work holds a place until it has taken it."""
         refusal = await self._refusal(gate, connection, request)
         if refusal is not None:
@@ -282,7 +282,7 @@ class Server:
         finally:
             self._places.release()
 
-    async def _refusal(self, gate: Gate, connection: _Connection, request: Request) -> Response | None:
+    async def _refusal(self, gate: AccessRules, connection: _Connection, request: Request) -> Response | None:
         if self._is_health_open and request.path in _HEALTH_PAGES:
             return None
         if gate.bucket and not gate.bucket.takes(time.monotonic()):

@@ -12,8 +12,8 @@ import threading
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
-from exporter.workloads.orchestrators.http_json import Endpoint, Unanswered
-from exporter.workloads.orchestrators.pod_cache import MAX_PODS, Directory, Pod
+from exporter.workloads.orchestrators.http_json import Endpoint, RequestFailed
+from exporter.workloads.orchestrators.pod_cache import MAX_PODS, Pod, PodCache
 
 POLL_SECONDS = 15.0
 TIMEOUT_SECONDS = 5.0
@@ -30,7 +30,7 @@ class TaskMetadata:
 
     permission = ""
 
-    def __init__(self, endpoint: Endpoint, directory: Directory) -> None:
+    def __init__(self, endpoint: Endpoint, directory: PodCache) -> None:
         self.endpoint = endpoint
         self._directory = directory
 
@@ -47,7 +47,7 @@ class Agent:
 
     permission = ""
 
-    def __init__(self, endpoint: Endpoint, directory: Directory) -> None:
+    def __init__(self, endpoint: Endpoint, directory: PodCache) -> None:
         self.endpoint = endpoint
         self._directory = directory
 
@@ -57,7 +57,7 @@ class Agent:
         content = self.endpoint.json("/v1/tasks", TIMEOUT_SECONDS)
         tasks = content.get("Tasks") if isinstance(content, Mapping) else None
         if not isinstance(tasks, list):
-            raise Unanswered("what was said to be a list of tasks is none")
+            raise RequestFailed("what was said to be a list of tasks is none")
         self._directory.replace({uid: pod for task in tasks[:MAX_PODS] for uid, pod in _task_of(task, cluster, "Arn")})
         worked()
         stopping.wait(POLL_SECONDS)

@@ -10,8 +10,8 @@ from exporter.errors import BadInput
 from exporter.workloads.orchestrators.ecs import Agent, TaskMetadata
 from exporter.workloads.orchestrators.http_json import Endpoint
 from exporter.workloads.orchestrators.kubernetes import ApiServer, Kubelet
-from exporter.workloads.orchestrators.pod_cache import Directory
-from exporter.workloads.orchestrators.poller import Enquirer, Source
+from exporter.workloads.orchestrators.pod_cache import PodCache
+from exporter.workloads.orchestrators.poller import OrchestratorPoller, Source
 
 _HOST, _PORT = "KUBERNETES_SERVICE_HOST", "KUBERNETES_SERVICE_PORT"
 _TASK_URL = "ECS_CONTAINER_METADATA_URI_V4"
@@ -19,7 +19,7 @@ _TASK_URL = "ECS_CONTAINER_METADATA_URI_V4"
 
 def enquirer_of(
     settings: Orchestrator, node: str, environment: Mapping[str, str], report: Callable[[bool], None]
-) -> Enquirer | None:
+) -> OrchestratorPoller | None:
     """None where nobody is asked. node: whose pods are wanted, as Kubernetes calls it.
 
     Raises BadInput when it cannot be found whom to ask.
@@ -27,8 +27,8 @@ def enquirer_of(
     kind = _found(settings, environment) if settings.kind == "auto" else settings.kind
     if kind == "none":
         return None
-    directory = Directory()
-    return Enquirer(_source(replace(settings, kind=kind), node, environment, directory), directory, report)
+    directory = PodCache()
+    return OrchestratorPoller(_source(replace(settings, kind=kind), node, environment, directory), directory, report)
 
 
 def _found(settings: Orchestrator, environment: Mapping[str, str]) -> str:
@@ -37,7 +37,7 @@ def _found(settings: Orchestrator, environment: Mapping[str, str]) -> str:
     return "ecs" if environment.get(_TASK_URL) else "none"
 
 
-def _source(settings: Orchestrator, node: str, environment: Mapping[str, str], directory: Directory) -> Source:
+def _source(settings: Orchestrator, node: str, environment: Mapping[str, str], directory: PodCache) -> Source:
     if settings.kind == "kubernetes":
         return ApiServer(_of_service_account(settings, _api_url(settings, environment)), node, directory)
     if settings.kind == "kubelet":

@@ -32,7 +32,7 @@ _SHOWN_CHARACTERS = 200
 _DEFAULT_PORTS = {"http": 80, "https": 443}
 
 
-class Unanswered(ExporterError):
+class RequestFailed(ExporterError):
     """There was no usable answer. status: of HTTP; 0 where there was none."""
 
     def __init__(self, message: str, status: int = 0, *, remedy: str = "") -> None:
@@ -40,7 +40,7 @@ class Unanswered(ExporterError):
         self.status = status
 
 
-class TooLarge(Unanswered):
+class TooLarge(RequestFailed):
     """There was more of an answer than is read, or parsed."""
 
 
@@ -141,13 +141,13 @@ class Endpoint:
                 with closing(_Response(connection.sock, deadline)) as response:
                     response.begin()
                     if response.status != http.HTTPStatus.OK:
-                        raise Unanswered(_said(response, shown), response.status)
+                        raise RequestFailed(_said(response, shown), response.status)
                     yield response
         except (OSError, http.client.HTTPException, UnicodeError) as error:
             if isinstance(error, TimeoutError) and error.errno is None:  # ours, and not one of TCP
-                raise Unanswered(deadline.missed) from error
+                raise RequestFailed(deadline.missed) from error
             said = getattr(error, "strerror", None) or str(error) or type(error).__name__
-            raise Unanswered(f"{shown}: {said[:_SHOWN_CHARACTERS]}") from error
+            raise RequestFailed(f"{shown}: {said[:_SHOWN_CHARACTERS]}") from error
 
     def _connection(self, deadline: _Deadline) -> http.client.HTTPConnection:
         """Connected, TLS included. A look-up of the name that hangs ends when the system's resolver gives up."""
@@ -175,7 +175,7 @@ class Endpoint:
         if self.token_file:
             token = self.token_file.read_text(encoding="ascii", errors="replace").strip()
             if not token.isascii() or not token.isprintable() or not token:
-                raise Unanswered(f"{self.token_file} holds no token")
+                raise RequestFailed(f"{self.token_file} holds no token")
             headers["Authorization"] = f"Bearer {token}"
         return headers
 
@@ -251,7 +251,7 @@ def _parsed(body: bytearray, shown: str) -> Any:
     try:
         return json.loads(text)
     except (ValueError, RecursionError) as error:
-        raise Unanswered(f"{shown} is no JSON: {str(error)[:_SHOWN_CHARACTERS]}") from None
+        raise RequestFailed(f"{shown} is no JSON: {str(error)[:_SHOWN_CHARACTERS]}") from None
 
 
 def _has_too_many_values(text: str) -> bool:

@@ -13,8 +13,8 @@ from dataclasses import dataclass
 from typing import Any, TypeVar
 from urllib.parse import urlencode
 
-from exporter.workloads.orchestrators.http_json import MAX_BODY_BYTES, Endpoint, TooLarge, Unanswered
-from exporter.workloads.orchestrators.pod_cache import MAX_PODS, Directory, Pod
+from exporter.workloads.orchestrators.http_json import MAX_BODY_BYTES, Endpoint, RequestFailed, TooLarge
+from exporter.workloads.orchestrators.pod_cache import MAX_PODS, Pod, PodCache
 from exporter.workloads.orchestrators.pods import pod_of
 
 PAGE_PODS = 50
@@ -62,7 +62,7 @@ class ApiServer:
 
     permission = "list and watch of pods"
 
-    def __init__(self, endpoint: Endpoint, node: str, directory: Directory, bounds: Bounds = Bounds()) -> None:
+    def __init__(self, endpoint: Endpoint, node: str, directory: PodCache, bounds: Bounds = Bounds()) -> None:
         self._bounds = bounds
         self.endpoint = endpoint
         self._node = node
@@ -83,7 +83,7 @@ class ApiServer:
         except TooLarge:
             self._version = ""  # else the same line would come again; a list takes larger ones
             raise
-        except Unanswered as error:
+        except RequestFailed as error:
             if error.status == _GONE:
                 self._version = ""
                 return
@@ -125,14 +125,14 @@ class ApiServer:
         token = ""
         for _ in range(self._bounds.list_pages):
             if time.monotonic() > until:
-                raise Unanswered(f"the list of pods was not whole within {self._bounds.list_seconds:.3g} s")
+                raise RequestFailed(f"the list of pods was not whole within {self._bounds.list_seconds:.3g} s")
             page = self._page(limit, token)
             yield page
             token = page.token
             if token in tokens or len(token) > MAX_TOKEN_CHARACTERS:
-                raise Unanswered("the list of pods goes on where it has been, or nowhere")
+                raise RequestFailed("the list of pods goes on where it has been, or nowhere")
             tokens.add(token)
-        raise Unanswered(f"the list of pods has more than {self._bounds.list_pages} pages")
+        raise RequestFailed(f"the list of pods has more than {self._bounds.list_pages} pages")
 
     def _page(self, limit: int, token: str) -> _Page:
         target = self._target(limit=str(limit), **({"continue": token} if token else {}))
@@ -141,7 +141,7 @@ class ApiServer:
         metadata = content.get("metadata") if isinstance(content, Mapping) else None
         items = content.get("items") if isinstance(content, Mapping) else None
         if not isinstance(metadata, Mapping) or not isinstance(items, list | None):
-            raise Unanswered("what was said to be a list of pods is none")
+            raise RequestFailed("what was said to be a list of pods is none")
         version, following = metadata.get("resourceVersion", ""), metadata.get("continue") or ""
         return _Page(_pods_of(items or [], self._node), str(version), str(following))
 
@@ -168,7 +168,7 @@ class ApiServer:
             if code == _GONE:
                 raise VersionGone
             status = code if isinstance(code, int) else 0
-            raise Unanswered(f"the watch of pods ended with an error: {status}", status)
+            raise RequestFailed(f"the watch of pods ended with an error: {status}", status)
         if kind in ("ADDED", "MODIFIED", "DELETED") and (found := pod_of(content, "")):
             uid, pod = found
             if kind == "DELETED" or pod_of(content, self._node) is None:
@@ -184,7 +184,7 @@ class Kubelet:
 
     permission = "get of nodes/proxy"
 
-    def __init__(self, endpoint: Endpoint, directory: Directory, poll_seconds: float = POLL_SECONDS) -> None:
+    def __init__(self, endpoint: Endpoint, directory: PodCache, poll_seconds: float = POLL_SECONDS) -> None:
         self._poll_seconds = poll_seconds
         self.endpoint = endpoint
         self._directory = directory
@@ -199,7 +199,7 @@ class Kubelet:
         page = self.endpoint.json("/pods", ANSWER_SECONDS)
         items = page.get("items") if isinstance(page, Mapping) else None
         if not isinstance(items, list | None) or not isinstance(page, Mapping):
-            raise Unanswered("what was said to be a list of pods is none")
+            raise RequestFailed("what was said to be a list of pods is none")
         return _pods_of(items or [], "")
 
 

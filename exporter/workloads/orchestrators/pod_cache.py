@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from exporter.workloads.container import Container
-from exporter.workloads.container_names import Place
+from exporter.workloads.container_names import ContainerNames
 
 MAX_PODS = 2000  # of one node; Kubernetes recommends 110, and the largest providers allow 250
 
@@ -23,7 +23,7 @@ class Pod:
 
 
 @dataclass(slots=True)
-class Directory:
+class PodCache:
     """All pods of a node.
 
     is_worth_waiting_for: whether a container without a name will soon have one: from the beginning on, and as long as the
@@ -32,14 +32,14 @@ class Directory:
 
     is_worth_waiting_for: bool = True
     _pods: dict[str, Pod] = field(default_factory=dict)
-    _by_container: dict[str, Place] = field(default_factory=dict)
-    _by_uid: dict[str, Place] = field(default_factory=dict)
+    _by_container: dict[str, ContainerNames] = field(default_factory=dict)
+    _by_uid: dict[str, ContainerNames] = field(default_factory=dict)
     _lock: threading.Lock = field(default_factory=threading.Lock)
 
     def __len__(self) -> int:
         return len(self._pods)
 
-    def place(self, container: Container) -> Place | None:
+    def place(self, container: Container) -> ContainerNames | None:
         """By the container's id, else by its pod; None while neither has been heard of."""
         with self._lock:
             found = self._by_container.get(container.id) if container.id else None
@@ -69,9 +69,9 @@ class Directory:
         self._forget(uid)
         self._pods[uid] = pod
         for one in pod.uids:
-            self._by_uid[one] = Place(pod.namespace, pod.name)
+            self._by_uid[one] = ContainerNames(pod.namespace, pod.name)
         for container, name in pod.containers.items():
-            self._by_container[container] = Place(pod.namespace, pod.name, name)
+            self._by_container[container] = ContainerNames(pod.namespace, pod.name, name)
 
     def _forget(self, uid: str) -> None:
         pod = self._pods.pop(uid, None)

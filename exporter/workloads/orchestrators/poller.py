@@ -14,8 +14,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Protocol
 
-from exporter.workloads.orchestrators.http_json import Unanswered
-from exporter.workloads.orchestrators.pod_cache import Directory
+from exporter.workloads.orchestrators.http_json import RequestFailed
+from exporter.workloads.orchestrators.pod_cache import PodCache
 
 log = logging.getLogger(__name__)
 
@@ -23,7 +23,7 @@ _FORBIDDEN = 403
 
 
 @dataclass(frozen=True, slots=True)
-class Pace:
+class PollDelays:
     """How long until the next try: from first to last, doubling; denied while we may not ask.
 
     long_seconds: a round that lasts as long was worth it, and the next one may follow soon.
@@ -46,11 +46,11 @@ class Source(Protocol):
         """Fill a directory; returns when another round is due. worked: to be called whenever it is up to date."""
 
 
-class Enquirer:
+class OrchestratorPoller:
     """directory: the one that the source fills. report: is told whether it is up to date."""
 
     def __init__(
-        self, source: Source, directory: Directory, report: Callable[[bool], None], pace: Pace = Pace()
+        self, source: Source, directory: PodCache, report: Callable[[bool], None], pace: PollDelays = PollDelays()
     ) -> None:
         self._pace = pace
         self.directory = directory
@@ -80,7 +80,7 @@ class Enquirer:
             pause_seconds = retry_seconds
             try:
                 self.source.round(self._stopping, self._worked)
-            except Unanswered as error:
+            except RequestFailed as error:
                 self._failed(error)
                 if error.status == _FORBIDDEN:
                     pause_seconds = self._pace.denied_retry_seconds
@@ -101,7 +101,7 @@ class Enquirer:
         self.directory.is_worth_waiting_for = True
         self._report(True)
 
-    def _failed(self, error: Unanswered) -> None:
+    def _failed(self, error: RequestFailed) -> None:
         if not self._is_failing:
             permission = self.source.permission if error.status == _FORBIDDEN else ""
             remedy = f"; grant {permission} to its service account" if permission else ""

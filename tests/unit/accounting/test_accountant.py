@@ -7,7 +7,7 @@ from collections.abc import Hashable
 import pytest
 
 from exporter.accounting.accountant import Accountant, ProcessTime
-from exporter.accounting.progress import Standing
+from exporter.accounting.progress import WorkloadProgress
 from exporter.accounting.thread_time import times_by_process
 from exporter.causes import Cause
 from exporter.kernel.abi import Culprit, ThreadState, Victim, Waker
@@ -194,7 +194,7 @@ class TestStanding:
         bench.kernel.exposure(1, "cudaStreamSynchronize", exact_ns=4)
         bench.tick(1)
 
-        assert bench.accountant.standing(1) == Standing({(Cause.BLOCK_IO, ""): 3}, 4, 10, calls=64)
+        assert bench.accountant.standing(1) == WorkloadProgress({(Cause.BLOCK_IO, ""): 3}, 4, 10, calls=64)
 
     def test_losses_are_the_very_object_while_nothing_is_booked(self, bench: Bench) -> None:
         """And another one when something was; the old one stays as it is."""
@@ -211,7 +211,7 @@ class TestStanding:
 
     def test_process_without_books_is_nowhere(self, bench: Bench) -> None:
         """It has not come yet."""
-        assert bench.accountant.standing(7) == Standing({})
+        assert bench.accountant.standing(7) == WorkloadProgress({})
 
     def test_those_that_moved_are_known(self, bench: Bench) -> None:
         """Process 2 rests."""

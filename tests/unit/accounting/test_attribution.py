@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from exporter.accounting.attribution import CHAINED, Chains, Loss
+from exporter.accounting.attribution import CHAINED, Chains, LostTime
 from exporter.accounting.exposed import Exposed
 from exporter.accounting.sharing import Growth
 from exporter.kernel.abi import Culprit, ThreadState, Victim, Waker
@@ -27,7 +27,7 @@ class Books:
     """The loss of one process. Sums are cumulative, as in the kernel."""
 
     def __init__(self) -> None:
-        self.loss = Loss(lambda name, _: name)
+        self.loss = LostTime(lambda name, _: name)
         self.blame: dict[BlameKey, int] = {}
         self._charged: Growth[BlameKey] = Growth()
         self.chains: Chains = {}
@@ -197,7 +197,7 @@ class TestWaitsForACpu:
     def test_name_is_admitted_by_all_that_is_charged_to_it(self) -> None:
         """Two processes of one name, and a worker that waited for them too."""
         asked: list[tuple[str, int]] = []
-        loss = Loss(lambda name, charged_ns: asked.append((name, charged_ns)) or "other")  # type: ignore[func-returns-value]
+        loss = LostTime(lambda name, charged_ns: asked.append((name, charged_ns)) or "other")  # type: ignore[func-returns-value]
         charges = {STRESS: 100, STRESS._replace(tgid=667): 20, STRESS._replace(victim=Victim.WORKER): 3, IDLE: 50}
         loss.update(Exposed(), {RUNNABLE: 34}, {}, charges, 0)
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from exporter.accounting.self_check import Oracle
+from exporter.accounting.self_check import SelfCheck
 from exporter.kernel.abi import ThreadState
 from exporter.kernel.tables import Tables
 from tests.support.tables import FakeTables
@@ -17,7 +17,7 @@ class Watched:
 
     def __init__(self) -> None:
         self._kernel = FakeTables()
-        self._oracle = Oracle()
+        self._oracle = SelfCheck()
 
     def errors(
         self,

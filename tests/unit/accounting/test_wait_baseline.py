@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from exporter.accounting.wait_baseline import Baseline
+from exporter.accounting.wait_baseline import WaitBaseline
 
 
 class TestBaseline:
@@ -10,7 +10,7 @@ class TestBaseline:
 
     def test_five_are_enough(self) -> None:
         """Four are not."""
-        baseline = Baseline()
+        baseline = WaitBaseline()
         baseline.see(4, 400)
         before = baseline.is_known
         baseline.see(1, 100)
@@ -19,7 +19,7 @@ class TestBaseline:
 
     def test_expectation_is_the_mean_times_the_number(self) -> None:
         """10 waits of 100 on average."""
-        baseline = Baseline()
+        baseline = WaitBaseline()
         baseline.see(5, 300)
         baseline.see(5, 700)
 
@@ -27,14 +27,14 @@ class TestBaseline:
 
     def test_expectation_is_rounded_once(self) -> None:
         """A mean of 3.33, three times."""
-        baseline = Baseline()
+        baseline = WaitBaseline()
         baseline.see(6, 20)
 
         assert baseline.expected_ns(3) == 10
 
     def test_new_phase_replaces_the_old_one(self) -> None:
         """2,000 waits of 100, then 2,000 of 900: the mean is above 890."""
-        baseline = Baseline()
+        baseline = WaitBaseline()
         for wait_ns in (100, 900):
             for _ in range(200):
                 baseline.see(10, 10 * wait_ns)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from exporter.accounting.progress import Standing
+from exporter.accounting.progress import WorkloadProgress
 from exporter.causes import Cause
 from exporter.chains.capture import Captures
 from exporter.chains.chain import Change, Effect, Transition
@@ -79,7 +79,7 @@ class Job:
 
     def observation(self, rank: int | None = None) -> Observation:
         """As it is now. rank: in a communicator of two."""
-        standing = Standing(
+        standing = WorkloadProgress(
             self.lost_ns,
             self.exposed_ns,
             self.undecided_ns,

@@ -5,22 +5,24 @@ from __future__ import annotations
 import pytest
 
 from exporter.accounting.culprits import NOBODY
-from exporter.accounting.progress import Standing
+from exporter.accounting.progress import WorkloadProgress
 from exporter.causes import Cause
-from exporter.chains.baseline import Usual
-from exporter.chains.span import Seen, Span
+from exporter.chains.baseline import Baseline
+from exporter.chains.span import ProcessState, Span
 from tests.unit.chains.job import SECOND
 
 DISK = (Cause.BLOCK_IO, NOBODY)
 
 
-def learned(*step_ms: float, lost: float = 0.0) -> Usual:
+def learned(*step_ms: float, lost: float = 0.0) -> Baseline:
     """From a second each in which steps took so long; calls: 50 a step."""
-    usual = Usual()
+    usual = Baseline()
     for took in step_ms:
         steps = round(1000 / took)
-        now = Standing({DISK: round(lost * SECOND)}, steps=steps, steps_ns=round(steps * took * 1e6), calls=50 * steps)
-        usual.see(Span(Seen(0, Standing({})), Seen(SECOND, now)))
+        now = WorkloadProgress(
+            {DISK: round(lost * SECOND)}, steps=steps, steps_ns=round(steps * took * 1e6), calls=50 * steps
+        )
+        usual.see(Span(ProcessState(0, WorkloadProgress({})), ProcessState(SECOND, now)))
     return usual
 
 

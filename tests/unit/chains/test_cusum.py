@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from exporter.chains.cusum import ChangeTest
+from exporter.chains.cusum import Cusum
 from tests.unit.chains.job import SECOND
 
 TICK_NS = SECOND // 4
@@ -10,7 +10,7 @@ TICK_NS = SECOND // 4
 
 def alarm_after(share: float, *, spread: float = 0.0, ticks: int = 400) -> int | None:
     """How many ticks in which this share of the time is lost; None for no alarm."""
-    test = ChangeTest()
+    test = Cusum()
     for tick in range(1, ticks + 1):
         test.see(share * TICK_NS, TICK_NS, tick * TICK_NS, spread=spread)
         if test.is_alarm:
@@ -45,7 +45,7 @@ class TestAlarm:
 
     def test_what_is_gained_makes_up_for_what_was_lost(self) -> None:
         """One slow tick, one fast one."""
-        test = ChangeTest()
+        test = Cusum()
         for tick in range(1, 100):
             test.see((0.3 if tick % 2 else -0.3) * TICK_NS, TICK_NS, tick * TICK_NS, spread=0.0)
 
@@ -57,7 +57,7 @@ class TestBegin:
 
     def test_what_was_lost_counts_from_its_begin(self) -> None:
         """Nothing is subtracted, and what was lost before it was made up for is left out."""
-        test = ChangeTest()
+        test = Cusum()
         for tick, lost_ns in enumerate((10_000_000, -50_000_000, 20_000_000, 30_000_000), start=1):
             test.see(lost_ns, TICK_NS, tick * TICK_NS, spread=0.0)
 
@@ -65,7 +65,7 @@ class TestBegin:
 
     def test_accused_one_has_lost_nothing_of_its_own_yet(self) -> None:
         """What it had lost before belongs to another begin."""
-        test = ChangeTest()
+        test = Cusum()
         test.see(10_000_000, TICK_NS, TICK_NS, spread=0.0)
         test.accuse(7)
 
@@ -73,7 +73,7 @@ class TestBegin:
 
     def test_it_begins_with_the_first_loss(self) -> None:
         """Not with the alarm, and not with a hitch that was made up for."""
-        test = ChangeTest()
+        test = Cusum()
         for tick, share in enumerate((0.1, -0.5, 0.0, 0.2, 0.2, 0.2), 1):
             test.see(share * TICK_NS, TICK_NS, tick * TICK_NS, spread=0.0)
 

@@ -8,20 +8,22 @@ import pytest
 
 from exporter.causes import Cause
 from exporter.chains.chain import Chain, Change, End, Transition
-from exporter.chains.event import Report
-from exporter.chains.remedies import Place
+from exporter.chains.event import ChainEvent
+from exporter.chains.remedies import ProcessContext
 from exporter.clock import Moment
 from exporter.model import Identity
 from tests.support.chains import SECOND, a_chain
 
 NOW = Moment(monotonic_ns=11 * SECOND, unix_ns=1_800_000_000 * SECOND)
 RANK = Identity(node="gpu7", rank="3", container="0123456789ab")
-PLACE = Place(100, "/docker/abc", "0-3", (777, 778))
+PLACE = ProcessContext(100, "/docker/abc", "0-3", (777, 778))
 
 
-def a_report(chain: Chain | None = None, change: Change = Change.OPENED, identity: Identity | None = RANK) -> Report:
+def a_report(
+    chain: Chain | None = None, change: Change = Change.OPENED, identity: Identity | None = RANK
+) -> ChainEvent:
     """Of a chain that has just been opened."""
-    return Report.of(Transition(change, chain or a_chain()), identity, PLACE, NOW)
+    return ChainEvent.of(Transition(change, chain or a_chain()), identity, PLACE, NOW)
 
 
 class TestReport:
@@ -37,7 +39,7 @@ class TestReport:
     def test_clock_that_was_set_does_not_bend_the_duration(self) -> None:
         """An episode of 15 s, within which somebody set the clock back by an hour."""
         transition = a_chain().resolved(25 * SECOND, End.RECOVERED)
-        report = Report.of(transition, RANK, PLACE, Moment(25 * SECOND, (1_800_000_000 - 3600) * SECOND))
+        report = ChainEvent.of(transition, RANK, PLACE, Moment(25 * SECOND, (1_800_000_000 - 3600) * SECOND))
 
         assert report.duration_ns == 15 * SECOND
         assert report.at_unix_ns - report.began_unix_ns == 15 * SECOND
@@ -57,26 +59,28 @@ class TestDocument:
             a_report(identity=None),
             a_report(a_chain().resolved(25 * SECOND, End.RECOVERED).chain, Change.RESOLVED),
             a_report(a_chain(cause=Cause.NCCL_HANG, slowdown=None, culprits=(), peer="3")),
-            Report.of(Transition(Change.EVIDENCE, a_chain()), RANK, PLACE, NOW, ("called by", "  step+0x1 (trainer)")),
+            ChainEvent.of(
+                Transition(Change.EVIDENCE, a_chain()), RANK, PLACE, NOW, ("called by", "  step+0x1 (trainer)")
+            ),
         ],
         ids=["opened", "held back", "resolved", "without a slowdown", "evidence"],
     )
-    def test_comes_back_from_json_as_it_was(self, report: Report) -> None:
+    def test_comes_back_from_json_as_it_was(self, report: ChainEvent) -> None:
         """Nothing is lost on the way."""
-        assert Report.of_document(json.loads(json.dumps(report.document()))) == report
+        assert ChainEvent.of_document(json.loads(json.dumps(report.document()))) == report
 
     def test_document_of_before_there_was_evidence_has_none(self) -> None:
         """Files are older than the program that reads them."""
         document = a_report().document()
         del document["evidence"]
 
-        assert Report.of_document(document) == a_report()
+        assert ChainEvent.of_document(document) == a_report()
 
     @pytest.mark.parametrize("change", [{"cause": "bad_luck"}, {"severity": 3}, {"shares": "lock"}, {"new_field": 1}])
     def test_what_no_report_became_is_refused(self, change: dict[str, object]) -> None:
         """With one of the errors that are named."""
         with pytest.raises((KeyError, TypeError, ValueError)):
-            Report.of_document(json.loads(json.dumps(a_report().document())) | change)
+            ChainEvent.of_document(json.loads(json.dumps(a_report().document())) | change)
 
 
 class TestSentence:

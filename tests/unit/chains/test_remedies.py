@@ -7,11 +7,11 @@ import re
 import pytest
 
 from exporter.causes import CHAIN_CAUSES, Cause
-from exporter.chains.remedies import Place, remedy_of
+from exporter.chains.remedies import ProcessContext, remedy_of
 from tests.support.chains import a_chain
 
 EVERY_CAUSE = pytest.mark.parametrize("cause", CHAIN_CAUSES)
-TRAINER = Place(4027, "/kubepods/pod1/abc", "0-3", (777, 778))
+TRAINER = ProcessContext(4027, "/kubepods/pod1/abc", "0-3", (777, 778))
 
 
 class TestRemedies:
@@ -46,7 +46,7 @@ class TestRemedies:
 
     def test_what_is_not_known_stays_a_word(self) -> None:
         """Of a process out of sight."""
-        assert remedy_of(a_chain(), Place()).commands[0] == "ps -o pid,psr,pcpu,cgroup,args -p CULPRIT_PID"
+        assert remedy_of(a_chain(), ProcessContext()).commands[0] == "ps -o pid,psr,pcpu,cgroup,args -p CULPRIT_PID"
 
     def test_nothing_is_done_to_a_process_for_what_the_hypervisor_took(self) -> None:
         """The place to act is another machine's."""

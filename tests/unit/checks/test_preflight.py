@@ -8,10 +8,10 @@ import pytest
 
 from exporter import config
 from exporter.checks import preflight
-from exporter.checks.preflight import Finding, State
+from exporter.checks.preflight import CheckState, Finding
 from exporter.errors import NotPossibleHere
-from exporter.gpu.model import Facts, Trouble
-from exporter.gpu.sampler import Pace, Sampler
+from exporter.gpu.model import GpuFacts, Trouble
+from exporter.gpu.sampler import GpuSampler, SamplerTiming
 from tests.support.gpus import Clock, FakeDriver, FakeGpu, Held, failure
 
 H100 = "NVIDIA H100 80GB HBM3"
@@ -28,12 +28,12 @@ def held() -> Iterator[Held]:
 def said(driver: FakeDriver, clock: Clock | None = None, **flags: str) -> Finding:
     """Of this driver."""
     clock = clock or Clock()
-    return preflight._nvml(config.load(flags, {}), Sampler(driver, Pace(), clock, clock.wait))
+    return preflight._nvml(config.load(flags, {}), GpuSampler(driver, SamplerTiming(), clock, clock.wait))
 
 
 def gpu(index: int, held: Held | None = None) -> FakeGpu:
     """Of a model that has a name."""
-    return FakeGpu(Facts(str(index), f"GPU-{index}", H100, driver_version="570.86.15"), held=held)
+    return FakeGpu(GpuFacts(str(index), f"GPU-{index}", H100, driver_version="570.86.15"), held=held)
 
 
 class TestNvml:
@@ -41,14 +41,14 @@ class TestNvml:
 
     def test_driver_and_gpus_are_named(self) -> None:
         """Each model once."""
-        assert said(FakeDriver([gpu(0), gpu(1)])) == Finding("NVML", State.OK, f"driver 570.86.15, 2 GPUs: {H100}")
+        assert said(FakeDriver([gpu(0), gpu(1)])) == Finding("NVML", CheckState.OK, f"driver 570.86.15, 2 GPUs: {H100}")
 
     def test_machine_without_a_driver_lacks_it(self) -> None:
         """`run` works there."""
         finding = said(FakeDriver([], [NotPossibleHere("there is no libnvidia-ml.so.1")]))
 
         assert (finding.state, finding.detail) == (
-            State.ABSENT,
+            CheckState.ABSENT,
             "there is no libnvidia-ml.so.1; GPUs are not told of, jobs are",
         )
         assert finding.remedy
@@ -57,7 +57,7 @@ class TestNvml:
         """With the call and its error."""
         finding = said(FakeDriver([gpu(0), failure(Trouble.LOST, "nvmlDeviceGetHandleByIndex")]))
 
-        assert finding.state is State.ABSENT
+        assert finding.state is CheckState.ABSENT
         assert finding.detail == ("1 of 2 GPUs answer: GPU 1 is not told of: nvmlDeviceGetHandleByIndex: lost")
 
     def test_call_that_hangs_is_not_waited_for(self, held: Held) -> None:
@@ -76,5 +76,5 @@ class TestNvml:
         """As its flag says."""
         driver = FakeDriver([gpu(0)])
 
-        assert said(driver, **{"collector.device": "false"}).state is State.ABSENT
+        assert said(driver, **{"collector.device": "false"}).state is CheckState.ABSENT
         assert driver.calls == {}

@@ -10,7 +10,7 @@ import pytest
 from exporter import catalog
 from exporter.catalog import Metric
 from exporter.collectors.gpu import MAX_XID, WATCHED_XIDS, Device
-from exporter.gpu.model import Facts, GpuProcess, Instance, Memory, Sample, Trouble
+from exporter.gpu.model import GpuFacts, GpuMemory, GpuProcess, Instance, Sample, Trouble
 from exporter.model import Identity
 from exporter.series.host_totals import PlaceTotals
 from exporter.totals import Series, Total
@@ -36,7 +36,7 @@ def device(*gpus: Any, with_processes: bool = True) -> Device:
 
 def told(sample: Sample, **facts_of_it: Any) -> PlaceTotals:
     """Of GPU 0, which has been sampled just now."""
-    one = known(sample, NOW_NS, facts=Facts("0", "GPU-0", **facts_of_it))
+    one = known(sample, NOW_NS, facts=GpuFacts("0", "GPU-0", **facts_of_it))
     return device(one).collect(NOW_NS, [])
 
 
@@ -110,7 +110,7 @@ class TestGauges:
 
     def test_memory_by_state(self) -> None:
         """What is reserved only where the driver tells it apart."""
-        newer, older = told(Sample(memory=Memory(100, 30, 60, 10))), told(Sample(memory=Memory(100, 40, 60)))
+        newer, older = told(Sample(memory=GpuMemory(100, 30, 60, 10))), told(Sample(memory=GpuMemory(100, 40, 60)))
 
         assert [of(newer, catalog.gpu.MEMORY, "0", "", one) for one in ("used", "free", "reserved")] == [30, 60, 10]
         assert [of(older, catalog.gpu.MEMORY, "0", "", one) for one in ("used", "free", "reserved")] == [
@@ -121,7 +121,7 @@ class TestGauges:
 
     def test_instances_have_their_memory_and_their_info(self) -> None:
         """Beside that of the GPU as a whole."""
-        sample = Sample(is_mig=True, instances=(Instance("7", "MIG-1", "1g", Memory(10, 4, 6), None),))
+        sample = Sample(is_mig=True, instances=(Instance("7", "MIG-1", "1g", GpuMemory(10, 4, 6), None),))
         totals = told(sample)
 
         assert of(totals, catalog.gpu.MEMORY, "0", "7", "used") == 4

@@ -5,14 +5,14 @@ from __future__ import annotations
 import json
 
 from exporter import __version__
-from exporter.checks.preflight import Finding, State
+from exporter.checks.preflight import CheckState, Finding
 from exporter.commands.check import document, table, will_work
 
-KERNEL = Finding("kernel", State.OK, "6.18.0 on x86_64")
-DRIVER = Finding("NVIDIA driver", State.ABSENT, "not loaded", "none needed to try it out")
-BTF = Finding("BTF", State.FAILED, "no /sys/kernel/btf/vmlinux", "use another kernel")
+KERNEL = Finding("kernel", CheckState.OK, "6.18.0 on x86_64")
+DRIVER = Finding("NVIDIA driver", CheckState.ABSENT, "not loaded", "none needed to try it out")
+BTF = Finding("BTF", CheckState.FAILED, "no /sys/kernel/btf/vmlinux", "use another kernel")
 LIBRARY = Finding(
-    "runtime library", State.OK, "/usr/lib/libcudart.so.12: 2 functions", symbols=("cudaFree", "cudaMalloc")
+    "runtime library", CheckState.OK, "/usr/lib/libcudart.so.12: 2 functions", symbols=("cudaFree", "cudaMalloc")
 )
 
 
@@ -43,7 +43,7 @@ class TestTable:
 
     def test_long_detail_wraps_below_itself(self) -> None:
         """At the width of the terminal."""
-        finding = Finding("kernel", State.OK, "word " * 20, "remedy " * 10)
+        finding = Finding("kernel", CheckState.OK, "word " * 20, "remedy " * 10)
         lines = table([finding], 60, is_coloured=False).splitlines()
 
         assert max(map(len, lines)) <= 60
@@ -52,14 +52,14 @@ class TestTable:
 
     def test_narrow_terminal_keeps_30_columns_of_detail(self) -> None:
         """One letter a line would help nobody."""
-        lines = table([Finding("kernel", State.OK, "word " * 20)], 10, is_coloured=False).splitlines()
+        lines = table([Finding("kernel", CheckState.OK, "word " * 20)], 10, is_coloured=False).splitlines()
 
         assert max(map(len, lines)) == 16 + 29
 
     def test_path_is_not_broken_at_a_hyphen(self) -> None:
         """It is to be copied."""
         path = "/usr/lib/x86_64-linux-gnu/libcudart.so.12"
-        finding = Finding("library", State.OK, f"the file called {path}")
+        finding = Finding("library", CheckState.OK, f"the file called {path}")
 
         assert path in table([finding], 60, is_coloured=False)
 
@@ -72,7 +72,7 @@ class TestTable:
 
     def test_finding_without_a_detail_has_a_line(self) -> None:
         """Subject and mark."""
-        assert table([Finding("port", State.OK, "")], 100, is_coloured=False) == "port  ok      "
+        assert table([Finding("port", CheckState.OK, "")], 100, is_coloured=False) == "port  ok      "
 
 
 class TestDocument:

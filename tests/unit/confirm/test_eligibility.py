@@ -6,18 +6,18 @@ from pathlib import Path
 
 import pytest
 
-from exporter.confirm.eligibility import Facts, facts_of, reason_against
+from exporter.confirm.eligibility import ProcessFacts, facts_of, reason_against
 from tests.unit.host.process_tree import process
 
-JOB = Facts(100, "python", 5, (90, 80, 1), ("/docker/job", "/"))
+JOB = ProcessFacts(100, "python", 5, (90, 80, 1), ("/docker/job", "/"))
 OURS = {70, 60, 1}
 
 
 def somebody(
     tgid: int = 500, line: tuple[int, ...] = (400, 1), cgroups: tuple[str, ...] = ("/docker/other", "/")
-) -> Facts:
+) -> ProcessFacts:
     """A neighbour, unless said otherwise."""
-    return Facts(tgid, "stress-ng", 7, line, cgroups)
+    return ProcessFacts(tgid, "stress-ng", 7, line, cgroups)
 
 
 class TestReason:
@@ -43,7 +43,7 @@ class TestReason:
         ],
         ids=["init", "kthreadd", "kernel", "job", "worker", "launcher", "container", "shell", "service", "systemd"],
     )
-    def test_what_others_stand_on_is_left_alone(self, one: Facts, words: str) -> None:
+    def test_what_others_stand_on_is_left_alone(self, one: ProcessFacts, words: str) -> None:
         """With the reason."""
         assert words in reason_against(one, JOB, OURS)
 
@@ -53,7 +53,7 @@ class TestReason:
 
     def test_processes_of_a_bare_machine_may_be_held(self) -> None:
         """Where nobody has a control group."""
-        job = Facts(100, "python", 5, (90, 80, 1), ("/", "/"))
+        job = ProcessFacts(100, "python", 5, (90, 80, 1), ("/", "/"))
 
         assert reason_against(somebody(cgroups=("/", "/")), job, OURS) == ""
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from exporter.confirm.outcome import Outcome, Steps, judge
+from exporter.confirm.outcome import ConfirmOutcome, Steps, judge
 
 USUAL_SECONDS = 0.010
 SLOW = Steps(66, 0.030)
@@ -19,12 +19,12 @@ class TestJudge:
         """With the numbers."""
         proof = judge(SLOW, FAST, SLOW, USUAL_SECONDS)
 
-        assert proof.outcome is Outcome.CONFIRMED
+        assert proof.outcome is ConfirmOutcome.CONFIRMED
         assert proof.told == "steps took 30 ms before, 10 ms meanwhile, 30 ms afterwards; usually 10 ms"
 
     def test_as_slow_without_the_culprit_refutes_it(self) -> None:
         """Whatever it does to the CPUs."""
-        assert judge(SLOW, Steps(70, 0.028), SLOW, USUAL_SECONDS).outcome is Outcome.REFUTED
+        assert judge(SLOW, Steps(70, 0.028), SLOW, USUAL_SECONDS).outcome is ConfirmOutcome.REFUTED
 
     @pytest.mark.parametrize(
         ("before", "held", "after", "words"),
@@ -42,5 +42,5 @@ class TestJudge:
         """It may have recovered by itself."""
         proof = judge(before, held, after, USUAL_SECONDS)
 
-        assert proof.outcome is Outcome.UNDECIDED
+        assert proof.outcome is ConfirmOutcome.UNDECIDED
         assert proof.told.startswith(words)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from exporter.explain.selection import Selection
 from exporter.explain.sums import Sums, quantile_ns
 from exporter.explain.table import rows
-from exporter.history.run import Seen
+from exporter.history.run import RecordedWindows
 from exporter.history.window import OperationTime
 from exporter.totals import Counts, HistogramTotal
 from tests.support.history import MS, NOON, SECOND, a_window
@@ -15,7 +15,7 @@ def sums_of(*ended_seconds: float) -> Sums:
     """Windows of rank 3."""
     sums = Sums(Selection(), with_operations=True)
     windows = [a_window(ended) for ended in ended_seconds]
-    sums.add(Seen(1, window.began_unix_ns, window.ended_unix_ns, [window]) for window in windows)
+    sums.add(RecordedWindows(1, window.began_unix_ns, window.ended_unix_ns, [window]) for window in windows)
     return sums
 
 
@@ -64,7 +64,7 @@ class TestTable:
         sums = Sums(Selection(), with_operations=True)
         failed = OperationTime("runtime", "cudaMalloc", 3, 2, HistogramTotal(Counts.of([3], 160), 3 * MS))
         window = a_window(operations=(*a_window().operations, failed))
-        sums.add([Seen(1, window.began_unix_ns, window.ended_unix_ns, [window])])
+        sums.add([RecordedWindows(1, window.began_unix_ns, window.ended_unix_ns, [window])])
 
         assert rows(sums.processes()) == [
             "pid  rank  command  steps     step  lost  off CPU  CPU stolen  switches/s",

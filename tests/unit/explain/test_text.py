@@ -8,11 +8,11 @@ from typing import Any
 
 from exporter.causes import Cause
 from exporter.chains.chain import Effect, End, Severity
-from exporter.chains.event import Report
+from exporter.chains.event import ChainEvent
 from exporter.explain import text
 from exporter.explain.explanation import Explanation, Status, explain
 from exporter.explain.selection import Selection
-from exporter.history.run import Run, Seen, Told
+from exporter.history.run import RecordedEvent, RecordedWindows, Run
 from exporter.history.window import NO_STEPS, Window
 from exporter.model import Identity
 from tests.support.history import MS, NOON, SECOND, a_report, a_run, a_window, member, resolved, times
@@ -27,7 +27,7 @@ def windows_until(seconds: float, began_seconds: float = -100.0, **changes: Any)
 
 
 def explained(
-    reports: Sequence[Report] = (),
+    reports: Sequence[ChainEvent] = (),
     windows: Sequence[Window] | None = None,
     runs: Sequence[Run] | None = None,
     selection: str = "",
@@ -37,20 +37,20 @@ def explained(
     windows = windows_until(NOW_SECONDS) if windows is None else windows
     return explain(
         [a_run()] if runs is None else runs,
-        [Told(1, report) for report in reports],
-        [Seen(1, window.began_unix_ns, window.ended_unix_ns, [window]) for window in windows],
+        [RecordedEvent(1, report) for report in reports],
+        [RecordedWindows(1, window.began_unix_ns, window.ended_unix_ns, [window]) for window in windows],
         selection=Selection.of(selection),
         since_unix_ns=NOON + int(since_seconds * SECOND),
         now_unix_ns=NOON + int(NOW_SECONDS * SECOND),
     )
 
 
-def told(*reports: Report, **known: Any) -> list[str]:
+def told(*reports: ChainEvent, **known: Any) -> list[str]:
     """In the time of Greenwich."""
     return text.lines(explained(reports, **known), UTC)
 
 
-def of_rank(rank: str, digit: str, **changes: Any) -> Report:
+def of_rank(rank: str, digit: str, **changes: Any) -> ChainEvent:
     """An episode of another rank."""
     return a_report(identity=Identity(node="gpu7", rank=rank), pid=100 + int(rank), chain_id=digit * 32, **changes)
 
@@ -219,7 +219,7 @@ class TestFine:
         found = explain(
             [a_run()],
             [],
-            [Seen(1, NOON - 100 * SECOND, NOON + 195 * SECOND, [])],
+            [RecordedWindows(1, NOON - 100 * SECOND, NOON + 195 * SECOND, [])],
             selection=Selection(),
             since_unix_ns=NOON - 100 * SECOND,
             now_unix_ns=NOON + 200 * SECOND,
@@ -297,8 +297,8 @@ class TestGaps:
         """The exporter was killed and started again; what it found then is new."""
         found = explain(
             [a_run(-600.0, 50.0), a_run(60.0, 199.0, id=2)],
-            [Told(1, a_report())],
-            [Seen(2, NOON + 60 * SECOND, NOON + 199 * SECOND, [])],
+            [RecordedEvent(1, a_report())],
+            [RecordedWindows(2, NOON + 60 * SECOND, NOON + 199 * SECOND, [])],
             selection=Selection(),
             since_unix_ns=NOON - 100 * SECOND,
             now_unix_ns=NOON + 200 * SECOND,

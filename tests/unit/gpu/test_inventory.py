@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from exporter.gpu.inventory import Gpu, gpus
+from exporter.gpu.inventory import InstalledGpu, gpus
 
 INFORMATION = """Model: \t\t NVIDIA H100 80GB HBM3
 IRQ:   \t\t 145
@@ -29,7 +29,7 @@ class TestGpus:
     def test_name_and_uuid_are_the_drivers(self, tmp_path: Path) -> None:
         """Without the white space around them."""
         assert gpus(driver_with(tmp_path, INFORMATION)) == [
-            Gpu("GPU-6f3c1a2b-0d4e-5f60-7182-93a4b5c6d7e8", "NVIDIA H100 80GB HBM3")
+            InstalledGpu("GPU-6f3c1a2b-0d4e-5f60-7182-93a4b5c6d7e8", "NVIDIA H100 80GB HBM3")
         ]
 
     def test_machine_without_the_driver_has_none(self, tmp_path: Path) -> None:

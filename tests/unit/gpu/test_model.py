@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from exporter.gpu.model import DeviceState, GpuProcess, Instance, Memory, Sample, link_bytes_per_second, states_of
+from exporter.gpu.model import DeviceState, GpuMemory, GpuProcess, Instance, Sample, link_bytes_per_second, states_of
 from tests.support.gpus import known
 
 
@@ -33,7 +33,7 @@ class TestStates:
         sample = Sample(
             link_generation=3,
             link_width=8,
-            memory=Memory(total_bytes=100, used_bytes=30, free_bytes=60, reserved_bytes=10),
+            memory=GpuMemory(total_bytes=100, used_bytes=30, free_bytes=60, reserved_bytes=10),
             processes=(GpuProcess(4242, 30),),
         )
         told = states_of(known(sample, throttled_ns={"power": 7}))
@@ -43,8 +43,8 @@ class TestStates:
     def test_instances_follow_their_gpu(self) -> None:
         """Each with its own memory and processes; the clocks and the link are one."""
         inside = (GpuProcess(5, 4),)
-        instance = Instance("7", "MIG-1", "1g", Memory(total_bytes=10, used_bytes=4, free_bytes=6), inside)
-        sample = Sample(memory=Memory(100, 4, 96), is_mig=True, instances=(instance,), processes=inside)
+        instance = Instance("7", "MIG-1", "1g", GpuMemory(total_bytes=10, used_bytes=4, free_bytes=6), inside)
+        sample = Sample(memory=GpuMemory(100, 4, 96), is_mig=True, instances=(instance,), processes=inside)
         whole, part = states_of(known(sample, throttled_ns={"power": 7}))
 
         assert (whole.mig, whole.memory_total_bytes, whole.process_bytes) == ("", 100, {5: 4})

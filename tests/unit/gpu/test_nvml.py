@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from exporter.gpu.model import GpuProcess, Memory, Sample, Trouble
+from exporter.gpu.model import GpuMemory, GpuProcess, Sample, Trouble
 from tests.support import asking_nvml as there
 from tests.support.gpus import Child, with_driver
 from tests.support.standin_gpu import built
@@ -141,7 +141,7 @@ class TestSample:
         """The driver's own part."""
         child.tell(f"gpu 0 memory_total {10 * GIB}", f"gpu 0 memory_used {3 * GIB}", f"gpu 0 memory_reserved {GIB}")
 
-        assert child.do(there.sample).memory == Memory(10 * GIB, 3 * GIB, 6 * GIB, GIB)
+        assert child.do(there.sample).memory == GpuMemory(10 * GIB, 3 * GIB, 6 * GIB, GIB)
 
     def test_field_values(self, child: Child) -> None:
         """Errors, rows, replays, energy, and the temperature of the memory."""
@@ -259,7 +259,7 @@ class TestMig:
 
         assert sample.is_mig
         assert [one.mig for one in sample.instances] == ["7", "9"]
-        assert sample.instances[0].memory == Memory(10 * GIB, GIB, 9 * GIB, 0)
+        assert sample.instances[0].memory == GpuMemory(10 * GIB, GIB, 9 * GIB, 0)
         assert sample.instances[0].uuid == "MIG-7-GPU-00000000-0000-0000-0000-000000000000"
         assert [one.processes for one in sample.instances] == [(GpuProcess(4242, GIB),), (GpuProcess(17, None),)]
         assert sample.processes == (GpuProcess(4242, GIB), GpuProcess(17, None))
@@ -286,7 +286,7 @@ class TestMig:
         )
         (instance,) = child.do(there.sample).instances
 
-        assert instance.memory == Memory(1000, 10, 990, 0)
+        assert instance.memory == GpuMemory(1000, 10, 990, 0)
 
     def test_instance_that_goes_meanwhile_is_a_failure_and_no_more(self, child: Child) -> None:
         """The GPU is told all the same."""
@@ -413,6 +413,6 @@ class TestFailures:
         sample = child.do(there.sample)
 
         assert sample.reasons == 4
-        assert sample.memory == Memory(80 * GIB, GIB // 2, 80 * GIB - GIB // 2)
+        assert sample.memory == GpuMemory(80 * GIB, GIB // 2, 80 * GIB - GIB // 2)
         assert sample.processes is None
         assert child.do(there.failures) == [("nvmlDeviceGetComputeRunningProcesses_v3", Trouble.NO_FUNCTION)]

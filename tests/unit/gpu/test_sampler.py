@@ -15,7 +15,7 @@ import pytest
 
 from exporter.errors import ExporterError, NotPossibleHere
 from exporter.gpu.model import Sample, Trouble
-from exporter.gpu.sampler import Pace, Sampler
+from exporter.gpu.sampler import GpuSampler, SamplerTiming
 from tests.support import asking_nvml as there
 from tests.support.gpus import (
     PATIENCE_SECONDS,
@@ -31,7 +31,7 @@ from tests.support.gpus import (
 from tests.support.standin_gpu import built
 
 SECOND = 1_000_000_000
-EAGER = Pace(first_retry_seconds=0.0, last_retry_seconds=0.0, absent_seconds=0.0)
+EAGER = SamplerTiming(first_retry_seconds=0.0, last_retry_seconds=0.0, absent_seconds=0.0)
 """What failed is tried again in the next round."""
 NO_DRIVER = NotPossibleHere("there is no libnvidia-ml.so.1")
 
@@ -44,7 +44,7 @@ def held() -> Iterator[Held]:
     what.let_go()
 
 
-_made: list[Sampler] = []
+_made: list[GpuSampler] = []
 
 
 @pytest.fixture(autouse=True)
@@ -55,10 +55,10 @@ def _without_threads() -> Iterator[None]:
         _made.pop().stop()
 
 
-def sampler_of(driver: FakeDriver, clock: Clock | None = None, pace: Pace = EAGER) -> Sampler:
+def sampler_of(driver: FakeDriver, clock: Clock | None = None, pace: SamplerTiming = EAGER) -> GpuSampler:
     """For which time goes by only where the test, or a call that hangs, says so."""
     clock = clock or Clock()
-    _made.append(Sampler(driver, pace, clock, clock.wait))
+    _made.append(GpuSampler(driver, pace, clock, clock.wait))
     return _made[-1]
 
 
@@ -67,7 +67,7 @@ def gpus(count: int) -> list[FakeGpu]:
     return [FakeGpu(facts(index)) for index in range(count)]
 
 
-def rounds(sampler: Sampler, until: Callable[[], object]) -> None:
+def rounds(sampler: GpuSampler, until: Callable[[], object]) -> None:
     """As many as it takes."""
     deadline = time.monotonic() + PATIENCE_SECONDS
     while not until():
@@ -168,7 +168,7 @@ class TestSamples:
 
     def test_before_the_first_round_nothing_is_known(self) -> None:
         """And nobody waits."""
-        sampler = Sampler(FakeDriver([*gpus(1)]))
+        sampler = GpuSampler(FakeDriver([*gpus(1)]))
 
         assert (sampler.known(), sampler.states(), sampler.troubles()) == ((), (), {})
 
@@ -198,7 +198,7 @@ class TestAbsence:
     def test_it_is_looked_for_now_and_then(self) -> None:
         """Twice in a minute, not in every round."""
         clock, driver = Clock(), FakeDriver([], [NO_DRIVER] * 3)
-        sampler = sampler_of(driver, clock, Pace())
+        sampler = sampler_of(driver, clock, SamplerTiming())
         for _ in range(61):
             sampler.round()
             clock.pass_seconds(1)
@@ -291,7 +291,7 @@ class TestHangs:
         """Not even for its deadline."""
         (gpu,) = gpus(1)
         gpu.held = held
-        sampler = Sampler(FakeDriver([gpu]), Pace(call_seconds=PATIENCE_SECONDS))
+        sampler = GpuSampler(FakeDriver([gpu]), SamplerTiming(call_seconds=PATIENCE_SECONDS))
         sampler.start()
         while not held.waiting:
             time.sleep(0.001)
@@ -339,7 +339,7 @@ class TestLosses:
     def test_it_is_tried_less_and_less_often(self) -> None:
         """After 1, 2, 4, 8, 16 and 32 seconds, then once in a minute."""
         clock, driver = Clock(), FakeDriver([failure(Trouble.LOST)])
-        sampler = sampler_of(driver, clock, Pace())
+        sampler = sampler_of(driver, clock, SamplerTiming())
         tried: list[int] = []
         for second in range(200):
             before = driver.calls["gpu 0"]
@@ -352,7 +352,7 @@ class TestLosses:
     def test_it_is_tried_for_ever(self) -> None:
         """A day of it is no more than an hour."""
         clock, driver = Clock(), FakeDriver([failure(Trouble.LOST)])
-        sampler = sampler_of(driver, clock, Pace())
+        sampler = sampler_of(driver, clock, SamplerTiming())
         for _ in range(1_500):
             sampler.round()
             clock.pass_seconds(60)
@@ -471,7 +471,7 @@ class TestDefects:
         """Said once; whoever scrapes is told, and the thread goes on."""
         (gpu,) = gpus(1)
         gpu.answers = [ValueError("a defect")]
-        sampler = Sampler(FakeDriver([gpu]), Pace(sample_seconds=0.01))
+        sampler = GpuSampler(FakeDriver([gpu]), SamplerTiming(sample_seconds=0.01))
         sampler.start()
         deadline = time.monotonic() + PATIENCE_SECONDS
         while sampler._defect is None and time.monotonic() < deadline:
@@ -497,7 +497,7 @@ class TestStandin:
         built()
         one = Child(tmp_path / "state", STANDIN_DEVICES="3", **with_driver())
         one.tell()
-        one.do(there.sampler, Pace(0.01, 1.0, 10.0, 0.0, 0.0, 0.0))
+        one.do(there.sampler, SamplerTiming(0.01, 1.0, 10.0, 0.0, 0.0, 0.0))
         yield one
         one.close()
 

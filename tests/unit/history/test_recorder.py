@@ -11,12 +11,12 @@ import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
 from exporter import catalog
-from exporter.chains.event import Report
+from exporter.chains.event import ChainEvent
 from exporter.clock import Clock
 from exporter.errors import NotPossibleHere
 from exporter.history import reader
 from exporter.history.recorder import NOT_WRITTEN, QUEUE_FULL, QUEUE_MAX, Recorder, Settings
-from exporter.history.windowing import Taken
+from exporter.history.windowing import ProcessTotals
 from exporter.output.negotiation import Format
 from exporter.output.own_metrics import OwnMetrics
 from exporter.totals import Series
@@ -50,11 +50,11 @@ class Bench:
 
     def see(self) -> None:
         """A scrape, now."""
-        taken = Taken(at(self.now_seconds), ONE_CALL, {1: member()}, {})
+        taken = ProcessTotals(at(self.now_seconds), ONE_CALL, {1: member()}, {})
         if self.recorder.is_due(taken.at):
             self.recorder.see(taken)
 
-    def reports(self) -> list[Report]:
+    def reports(self) -> list[ChainEvent]:
         """What can be read."""
         try:
             with reader.opened(self.path) as history:
@@ -75,7 +75,7 @@ class Bench:
                     return sample.value
         return None
 
-    def wait_for(self, report: Report) -> None:
+    def wait_for(self, report: ChainEvent) -> None:
         """Until it can be read. It is told again and again: each wakes the thread."""
 
         def told() -> bool:

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from exporter import catalog
 from exporter.accounting.thread_time import INTERVAL_LABEL
 from exporter.history.window import Member, OperationTime, Switches, Window
-from exporter.history.windowing import _UNTOLD, MAX_OPERATIONS, MAX_PROCESSES, Cutter, Taken
+from exporter.history.windowing import _UNTOLD, MAX_OPERATIONS, MAX_PROCESSES, ProcessTotals, WindowBuilder
 from exporter.kernel.abi import IntervalKind
 from exporter.totals import Counts, HistogramTotal, Series, Total
 from tests.support.history import MS, member
@@ -26,7 +26,7 @@ def calls(count: int, slots: Mapping[int, int], sum_ns: int, operation: tuple[st
 
 
 def cut(
-    cutter: Cutter,
+    cutter: WindowBuilder,
     seconds: float,
     totals: Mapping[int, dict[Series, Total]],
     switches: Mapping[int, Switches] | None = None,
@@ -34,7 +34,7 @@ def cut(
 ) -> list[Window]:
     """At a time, of these processes, all of which are alive and named."""
     members = dict.fromkeys(totals, who or member())
-    return cutter.cut(Taken(at(seconds), dict(totals), members, switches or {}))
+    return cutter.cut(ProcessTotals(at(seconds), dict(totals), members, switches or {}))
 
 
 class TestDifferences:
@@ -42,14 +42,14 @@ class TestDifferences:
 
     def test_first_window_has_everything_since_the_start(self) -> None:
         """The kernel counts from 0."""
-        (window,) = cut(Cutter(at(0)), 10, {1: calls(5, {100: 5}, 50)})
+        (window,) = cut(WindowBuilder(at(0)), 10, {1: calls(5, {100: 5}, 50)})
 
         assert window.operations == (OperationTime(*SYNC, 5, 0, HistogramTotal(Counts.of([5], 100), 50)),)
         assert (window.began_unix_ns, window.ended_unix_ns) == (at(0).unix_ns, at(10).unix_ns)
 
     def test_next_window_has_what_was_added(self) -> None:
         """Slot by slot."""
-        cutter = Cutter(at(0))
+        cutter = WindowBuilder(at(0))
         cut(cutter, 10, {1: calls(5, {100: 5}, 50)})
         (window,) = cut(cutter, 20, {1: calls(12, {100: 6, 110: 6}, 170)})
 
@@ -58,13 +58,13 @@ class TestDifferences:
 
     def test_counted_calls_are_more_than_timed_ones(self) -> None:
         """Of launches one in 64 may be timed."""
-        (window,) = cut(Cutter(at(0)), 10, {1: calls(640, {100: 10}, 50)})
+        (window,) = cut(WindowBuilder(at(0)), 10, {1: calls(640, {100: 10}, 50)})
 
         assert (window.operations[0].calls, window.operations[0].timed.counts.total) == (640, 10)
 
     def test_process_that_did_nothing_has_no_window(self) -> None:
         """Though its threads grew older."""
-        cutter = Cutter(at(0))
+        cutter = WindowBuilder(at(0))
         resting: dict[Series, Total] = calls(5, {100: 5}, 50)
         cut(cutter, 10, {1: resting})
 
@@ -72,7 +72,7 @@ class TestDifferences:
 
     def test_steps_and_losses_are_those_of_the_window(self) -> None:
         """By cause, and by culprit where there is one."""
-        cutter = Cutter(at(0))
+        cutter = WindowBuilder(at(0))
 
         def totals(steps: int, contention_ns: int) -> dict[Series, Total]:
             return {
@@ -102,7 +102,7 @@ class TestDifferences:
                 ("idle", 10_000),
             )
         }
-        (window,) = cut(Cutter(at(0)), 10, {1: totals})
+        (window,) = cut(WindowBuilder(at(0)), 10, {1: totals})
 
         assert window.states_ns == {"runnable": 11}
 
@@ -112,7 +112,7 @@ class TestDifferences:
 
     def test_switches_are_those_of_the_window(self) -> None:
         """And none where a thread ended between two tables."""
-        cutter = Cutter(at(0))
+        cutter = WindowBuilder(at(0))
         cut(cutter, 10, {1: calls(1, {100: 1}, 5)}, {1: Switches(50, 20)})
         (window,) = cut(cutter, 20, {1: calls(2, {100: 2}, 10)}, {1: Switches(80, 19)})
 
@@ -127,7 +127,7 @@ class TestOperations:
         totals: dict[Series, Total] = {}
         for number in range(MAX_OPERATIONS + 2):
             totals |= calls(1, {100: 1}, 1000 + number, ("runtime", f"op{number}"))
-        (window,) = cut(Cutter(at(0)), 10, {1: totals})
+        (window,) = cut(WindowBuilder(at(0)), 10, {1: totals})
 
         assert [one.name for one in window.operations] == [f"op{number}" for number in range(9, 1, -1)] + ["other"]
         assert (window.operations[-1].calls, window.operations[-1].timed.sum_ns) == (2, 2001)
@@ -141,7 +141,7 @@ class TestOperations:
         totals |= calls(4, {90: 4}, 1, ("runtime", "cudaMalloc"))
         for number in range(MAX_OPERATIONS):
             totals |= calls(1, {100: 1}, 1000, ("runtime", f"op{number}"))
-        (window,) = cut(Cutter(at(0)), 10, {1: totals})
+        (window,) = cut(WindowBuilder(at(0)), 10, {1: totals})
 
         assert (window.operations[0].name, window.operations[0].errors) == ("cudaMalloc", 4)
 
@@ -153,7 +153,7 @@ class TestOperations:
             )
             for communicator in ("0", "1")
         }
-        (window,) = cut(Cutter(at(0)), 10, {1: totals})
+        (window,) = cut(WindowBuilder(at(0)), 10, {1: totals})
 
         assert window.operations == (
             OperationTime("nccl", "ncclAllReduce", 6, 0, HistogramTotal(Counts.of([6], 80), 60)),
@@ -165,7 +165,7 @@ class TestProcesses:
 
     def test_one_that_ended_has_its_last_part(self) -> None:
         """In the next cut, once."""
-        cutter = Cutter(at(0))
+        cutter = WindowBuilder(at(0))
         cut(cutter, 10, {1: calls(5, {100: 5}, 50)})
         cutter.retire(1, member(), calls(8, {100: 8}, 80), Switches(0, 0))
         (last,) = cut(cutter, 20, {})
@@ -175,7 +175,7 @@ class TestProcesses:
 
     def test_one_that_came_and_ended_between_two_cuts_is_told(self) -> None:
         """All of it."""
-        cutter = Cutter(at(0))
+        cutter = WindowBuilder(at(0))
         cutter.retire(1, member("5"), calls(8, {100: 8}, 80), Switches(4, 2))
         (window,) = cut(cutter, 10, {})
 
@@ -183,16 +183,16 @@ class TestProcesses:
 
     def test_process_that_is_not_named_yet_waits(self) -> None:
         """What it did is in the window after it has got its name."""
-        cutter = Cutter(at(0))
+        cutter = WindowBuilder(at(0))
         totals = {1: calls(5, {100: 5}, 50)}
-        cutter.cut(Taken(at(10), totals, {}, {}))
+        cutter.cut(ProcessTotals(at(10), totals, {}, {}))
         (window,) = cut(cutter, 20, totals)
 
         assert window.operations[0].calls == 5
 
     def test_more_processes_than_there_is_room_for_are_left_out_and_counted(self) -> None:
         """Those that came first stay, so that none is told half of the time."""
-        cutter = Cutter(at(0))
+        cutter = WindowBuilder(at(0))
         totals = {number: calls(1, {100: 1}, 5) for number in range(MAX_PROCESSES + 3)}
         windows = cut(cutter, 10, totals)
 
@@ -201,7 +201,7 @@ class TestProcesses:
 
     def test_room_of_one_that_ended_is_taken_by_another(self) -> None:
         """At the next cut."""
-        cutter = Cutter(at(0))
+        cutter = WindowBuilder(at(0))
         totals = {number: calls(1, {100: 1}, 5) for number in range(MAX_PROCESSES + 1)}
         cut(cutter, 10, totals)
         cutter.retire(0, member(), totals.pop(0), Switches(0, 0))

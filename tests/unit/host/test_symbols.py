@@ -13,7 +13,7 @@ import pytest
 
 from exporter.errors import ProcessGone
 from exporter.host.processes import Processes
-from exporter.host.symbols import Named, Place, Symbols, by_files, by_functions
+from exporter.host.symbols import CodeAddress, Named, Symbols, by_files, by_functions
 
 from .process_tree import process, stat_line
 
@@ -62,18 +62,18 @@ class TestFunctions:
         """The last part of its path."""
         answer = [["train_step", 0x41, "/usr/bin/trainer"], ["malloc", 16, None]]
 
-        assert by_functions(answer, [Place(1, False), Place(2, True)]) == {
+        assert by_functions(answer, [CodeAddress(1, False), CodeAddress(2, True)]) == {
             1: "train_step+0x41 (trainer)",
             2: "malloc+0x10",
         }
 
     def test_address_without_a_function_is_left_to_the_files(self) -> None:
         """bcc says where in the file it lies, and so do we."""
-        assert by_functions([[None, 0x26100, "/opt/libtorch_cuda.so"]], [Place(1, False)]) == {}
+        assert by_functions([[None, 0x26100, "/opt/libtorch_cuda.so"]], [CodeAddress(1, False)]) == {}
 
     def test_names_are_printable_and_short(self) -> None:
         """The symbols of a file are a stranger's."""
-        (told,) = by_functions([["a\x1b[2J" + "b" * 500, 1, "/x/c\nd"]], [Place(1, False)]).values()
+        (told,) = by_functions([["a\x1b[2J" + "b" * 500, 1, "/x/c\nd"]], [CodeAddress(1, False)]).values()
 
         assert told == "a\ufffd[2J" + "b" * 115 + "+0x1 (c\ufffdd)"
 
@@ -82,7 +82,7 @@ class TestFunctions:
     )
     def test_any_other_answer_names_nothing(self, answer: object) -> None:
         """And raises nothing."""
-        assert by_functions(answer, [Place(1, False)]) == {}
+        assert by_functions(answer, [CodeAddress(1, False)]) == {}
 
 
 class TestLookUp:
@@ -92,7 +92,7 @@ class TestLookUp:
         """Of the address that has no function the file is told."""
         python = answering(tmp_path, 'print(json.dumps([["train_step", 65, "/usr/bin/trainer"], [None, 1, None]]))')
 
-        assert Symbols(processes, python).name(7, [Place(STEP, True), Place(TORCH, True)]) == Named(
+        assert Symbols(processes, python).name(7, [CodeAddress(STEP, True), CodeAddress(TORCH, True)]) == Named(
             {STEP: "train_step+0x41 (trainer)", TORCH: "libtorch_cuda.so+0x26100"}, by_bcc=True
         )
 
@@ -100,7 +100,9 @@ class TestLookUp:
         """With the tgid, and whether a call is meant that lies before."""
         asked = tmp_path / "asked"
         python = answering(tmp_path, f"open({str(asked)!r}, 'w').write(sys.stdin.read())")
-        Symbols(processes, python).name(7, [Place(STEP, False), Place(TORCH, True), Place(STEP, False)])
+        Symbols(processes, python).name(
+            7, [CodeAddress(STEP, False), CodeAddress(TORCH, True), CodeAddress(STEP, False)]
+        )
 
         assert json.loads(asked.read_text()) == {"tgid": 7, "places": [[STEP, False], [TORCH, True]]}
 
@@ -113,16 +115,16 @@ class TestLookUp:
         """And it is said that functions were not looked up."""
         symbols = Symbols(processes, answering(tmp_path, script), timeout_seconds=1.0)
 
-        assert symbols.name(7, [Place(STEP, True)]) == Named({STEP: "trainer+0x2041"}, by_bcc=False)
+        assert symbols.name(7, [CodeAddress(STEP, True)]) == Named({STEP: "trainer+0x2041"}, by_bcc=False)
 
     def test_without_an_interpreter_the_files_are_told(self, processes: Processes, tmp_path: Path) -> None:
         """As in an image without one."""
-        assert not Symbols(processes, str(tmp_path / "none")).name(7, [Place(STEP, True)]).by_bcc
+        assert not Symbols(processes, str(tmp_path / "none")).name(7, [CodeAddress(STEP, True)]).by_bcc
 
     def test_process_that_ended_is_told(self, processes: Processes) -> None:
         """Before its mappings were read."""
         with pytest.raises(ProcessGone):
-            Symbols(processes).name(8, [Place(STEP, True)])
+            Symbols(processes).name(8, [CodeAddress(STEP, True)])
 
     def test_answer_about_another_process_of_that_number_is_no_answer(
         self, processes: Processes, tmp_path: Path
@@ -133,7 +135,7 @@ class TestLookUp:
         python = answering(tmp_path, f"open({str(stat)!r}, 'wb').write({line!r}); print('[null]')")
 
         with pytest.raises(ProcessGone):
-            Symbols(processes, python).name(7, [Place(STEP, True)])
+            Symbols(processes, python).name(7, [CodeAddress(STEP, True)])
 
     def test_close_ends_it(self, processes: Processes, tmp_path: Path) -> None:
         """From another thread; and nothing is started any more."""
@@ -141,7 +143,7 @@ class TestLookUp:
         python = answering(tmp_path, f"open({str(begun)!r}, 'w').close(); time.sleep(60)")
         symbols = Symbols(processes, python, timeout_seconds=50)
         found: list[Named] = []
-        thread = threading.Thread(target=lambda: found.append(symbols.name(7, [Place(STEP, True)])))
+        thread = threading.Thread(target=lambda: found.append(symbols.name(7, [CodeAddress(STEP, True)])))
         thread.start()
         until = time.monotonic() + PATIENCE_SECONDS
         while not begun.exists() and time.monotonic() < until:
@@ -151,7 +153,7 @@ class TestLookUp:
         begun.unlink()
 
         assert [one.by_bcc for one in found] == [False]
-        assert not symbols.name(7, [Place(STEP, True)]).by_bcc
+        assert not symbols.name(7, [CodeAddress(STEP, True)]).by_bcc
         assert not begun.exists()
 
 
@@ -167,7 +169,7 @@ class TestRealProgram:
             pytest.skip("no bcc: apt-get install python3-bpfcc")
         address = ctypes.cast(ctypes.CDLL(None).getppid, ctypes.c_void_p).value
         assert address is not None
-        named = Symbols(Processes()).name(os.getpid(), [Place(address, False), Place(address + 1, True)])
+        named = Symbols(Processes()).name(os.getpid(), [CodeAddress(address, False), CodeAddress(address + 1, True)])
 
         assert named.by_bcc
         assert named.texts[address].partition("+")[0].endswith("getppid")

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from exporter.host.processes import Processes
-from exporter.hostmetrics.swap import Swap
+from exporter.hostmetrics.swap import SwapReader
 from tests.unit.host.process_tree import process
 
 
@@ -13,17 +13,17 @@ def test_it_is_told_in_kilobytes(tmp_path: Path) -> None:
     """VmSwap."""
     process(tmp_path, 10, status=b"Name:\tx\nVmSwap:\t      12 kB\n")
 
-    assert Swap(Processes(tmp_path)).bytes_of(10) == 12_288
+    assert SwapReader(Processes(tmp_path)).bytes_of(10) == 12_288
 
 
 def test_of_one_that_has_ended_nothing_is_known(tmp_path: Path) -> None:
     """No error."""
-    assert Swap(Processes(tmp_path)).bytes_of(10) is None
+    assert SwapReader(Processes(tmp_path)).bytes_of(10) is None
 
 
 def test_a_machine_without_swap_has_none(tmp_path: Path) -> None:
     """A total of 0, and a file that is not there."""
-    swap = Swap(Processes(tmp_path))
+    swap = SwapReader(Processes(tmp_path))
     without_file = swap.has_any()
     (tmp_path / "meminfo").write_text("SwapTotal:  0 kB\n", encoding="ascii")
     without_swap = swap.has_any()

@@ -6,7 +6,7 @@ from pathlib import Path
 
 from exporter.host.cgroups import Hierarchy
 from exporter.host.processes import Processes
-from exporter.hostmetrics.workload_cgroups import JobGroups
+from exporter.hostmetrics.workload_cgroups import WorkloadCgroups
 from exporter.model import Identity
 from tests.support.groups import traced
 from tests.unit.host.process_tree import process
@@ -14,12 +14,12 @@ from tests.unit.host.process_tree import process
 CONTAINER = Identity("n", container="c")
 
 
-def groups(tmp_path: Path, *, version: int = 1) -> JobGroups:
+def groups(tmp_path: Path, *, version: int = 1) -> WorkloadCgroups:
     """Two processes of one container, and a hierarchy of the memory controller."""
     process(tmp_path / "proc", 10, cgroup=b"5:memory:/c\n4:cpu:/other\n0::/unified\n")
     process(tmp_path / "proc", 11, cgroup=b"5:memory:/c/inner\n0::/unified\n")
     (tmp_path / "memory" / "c").mkdir(parents=True)
-    return JobGroups(Processes(tmp_path / "proc"), Hierarchy(tmp_path / "memory", version, "memory"))
+    return WorkloadCgroups(Processes(tmp_path / "proc"), Hierarchy(tmp_path / "memory", version, "memory"))
 
 
 def test_ranks_of_a_container_are_one_place(tmp_path: Path) -> None:
@@ -54,7 +54,7 @@ def test_files_are_read_as_they_are(tmp_path: Path) -> None:
 
 def test_without_a_hierarchy_there_are_no_groups(tmp_path: Path) -> None:
     """A kernel that is built without the controller."""
-    found = JobGroups(Processes(tmp_path), None)
+    found = WorkloadCgroups(Processes(tmp_path), None)
 
     assert found.version == 0
     assert found.paths([traced(10)]) == {}

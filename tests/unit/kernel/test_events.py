@@ -7,7 +7,7 @@ import struct
 import pytest
 
 from exporter.kernel.abi import EventKind
-from exporter.kernel.events import Event, event_of
+from exporter.kernel.events import KernelEvent, event_of
 
 
 class TestEvents:
@@ -15,7 +15,7 @@ class TestEvents:
 
     def test_event_is_unpacked(self) -> None:
         """Kind, process."""
-        assert event_of(struct.pack("<IIII", 3, 7, 2, 1)) == Event(EventKind.ATTACHMENT_SURPLUS, 7, 2, 1)
+        assert event_of(struct.pack("<IIII", 3, 7, 2, 1)) == KernelEvent(EventKind.ATTACHMENT_SURPLUS, 7, 2, 1)
 
     def test_unknown_kind_is_an_error(self) -> None:
         """Programs and user space are of one build."""

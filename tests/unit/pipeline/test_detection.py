@@ -8,7 +8,7 @@ from dataclasses import replace
 import pytest
 
 from exporter import catalog
-from exporter.accounting.progress import Standing
+from exporter.accounting.progress import WorkloadProgress
 from exporter.causes import Cause
 from exporter.chains.chain import Chain, Change, Effect, End, Severity, Transition
 from exporter.chains.cold_start import Cold
@@ -63,7 +63,7 @@ class Bench:
         self.kernel.process(2, tgid=200)
         self.engine = _Scripted()
         self._tables = Tables(self.kernel.maps)
-        self.diagnosis = Diagnosis(self._tables, lambda number: Standing({}, steps=number), self.engine)
+        self.diagnosis = Diagnosis(self._tables, lambda number: WorkloadProgress({}, steps=number), self.engine)
 
     def tick(self, *moved: int, says: tuple[Transition, ...] = ()) -> Mapping[int, Observation]:
         """What the engine gets."""

@@ -18,7 +18,7 @@ from exporter.chains.chain import Chain, Transition
 from exporter.clock import Clock, Moment
 from exporter.collectors import HostCollector
 from exporter.history.window import Member, Switches, Window
-from exporter.history.windowing import Cutter, Taken
+from exporter.history.windowing import ProcessTotals, WindowBuilder
 from exporter.kernel import abi
 from exporter.kernel.abi import ThreadState
 from exporter.kernel.calibration import CallCost
@@ -29,12 +29,12 @@ from exporter.model import Exemplar, Histogram, Identity, Snapshot
 from exporter.output.negotiation import Format
 from exporter.output.own_metrics import OwnMetrics
 from exporter.pipeline.publication import Publication
-from exporter.probes.sampling import Governor
+from exporter.probes.sampling import AdaptiveSampler
 from exporter.series.host_totals import PlaceTotals, TracedProcess
-from exporter.series.store import Ledger
+from exporter.series.store import SeriesStore
 from exporter.stacks.collector import Whose
 from exporter.totals import Series, Total
-from exporter.workloads.registry import Roster
+from exporter.workloads.registry import WorkloadRegistry
 from tests.support.records import at, series_of
 from tests.support.tables import FakeTables
 from tests.support.traced import eventually, only
@@ -73,13 +73,13 @@ class _Onlooker:
 
     def __init__(self) -> None:
         self.is_curious = True
-        self.taken: list[Taken] = []
-        self._cutter = Cutter(at(0))
+        self.taken: list[ProcessTotals] = []
+        self._cutter = WindowBuilder(at(0))
 
     def is_due(self, now: Moment) -> bool:
         return self.is_curious
 
-    def see(self, taken: Taken) -> None:
+    def see(self, taken: ProcessTotals) -> None:
         self.taken.append(taken)
 
     def retire(self, process: int, member: Member, totals: Mapping[Series, Total], switches: Switches) -> None:
@@ -98,7 +98,7 @@ class Bench:
         proc: Path,
         make_tables: type[Tables] = Tables,
         impaired: Collection[str] = (),
-        make_ledger: type[Ledger] = Ledger,
+        make_ledger: type[SeriesStore] = SeriesStore,
         surroundings: Mapping[str, HostCollector] | None = None,
     ) -> None:
         self.kernel = FakeTables()
@@ -107,7 +107,7 @@ class Bench:
         self.now = 100.0
         clock = Clock(lambda: at(self.now).monotonic_ns, lambda: at(self.now).unix_ns)
         self.processes = process(proc, 100, environ=b"RANK=3\0", cgroup=b"0::/\n")
-        roster = Roster(self.processes, "gpu7", 256)
+        roster = WorkloadRegistry(self.processes, "gpu7", 256)
         self.ledger = make_ledger(900.0, clock.now())
         collectors = ("cuda", "nccl", "sched", "chains", "engine")
         self.said: list[tuple[Transition, Identity | None, int, tuple[int, ...], Moment]] = []
@@ -122,7 +122,7 @@ class Bench:
             own=self.own,
             collectors=collectors,
             clock=clock,
-            governor=Governor(CallCost(timed_ns=2000.0, counted_ns=500.0), limit=0.01),
+            governor=AdaptiveSampler(CallCost(timed_ns=2000.0, counted_ns=500.0), limit=0.01),
             impaired=impaired,
             tell=lambda *said: self.said.append(said),
             witness=self.scene.witness,
@@ -418,7 +418,7 @@ class _HeldAccounts(Tables):
         return accounts
 
 
-class _HeldLedger(Ledger):
+class _HeldLedger(SeriesStore):
     """A snapshot waits until it is let go."""
 
     def __init__(self, *arguments: Any) -> None:

@@ -7,7 +7,7 @@ import pytest
 from exporter import catalog
 from exporter.kernel.calibration import CallCost
 from exporter.kernel.tables import Tables
-from exporter.probes.sampling import SAMPLED_MASK, Governor, spent
+from exporter.probes.sampling import SAMPLED_MASK, AdaptiveSampler, spent
 from exporter.totals import Series
 from tests.support.tables import FakeTables
 
@@ -20,7 +20,7 @@ class Watched:
 
     def __init__(self, *, is_duty: bool = False) -> None:
         self.kernel = FakeTables()
-        self.governor = Governor(COST, 0.01, is_duty=is_duty)
+        self.governor = AdaptiveSampler(COST, 0.01, is_duty=is_duty)
         self._tables = Tables(self.kernel.maps, self.kernel.iterate)
         self._now_ns = 0
         self._hits = (0, 0, 0)

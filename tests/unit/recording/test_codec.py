@@ -10,7 +10,7 @@ from exporter.kernel.abi import ThreadState
 from exporter.kernel.operation_rows import EXEMPLAR_AT
 from exporter.kernel.tables import Tables
 from exporter.kernel.thread_rows import THREADS_ADOPT, THREADS_READ
-from exporter.recording.codec import Replay, Tick, device_rows, difference, thread_rows, without_slots
+from exporter.recording.codec import RowReplay, Tick, device_rows, difference, thread_rows, without_slots
 from tests.support.tables import FakeTables
 
 ON_CPU = ThreadState.ON_CPU
@@ -19,7 +19,7 @@ A, B = b"\0\0\0\1", b"\0\0\0\2"
 
 def replayed(ticks: list[Tick], name: str = "blame") -> list[dict[bytes, bytes]]:
     """A table at each tick."""
-    replay = Replay(ticks)
+    replay = RowReplay(ticks)
     return [dict(replay.maps[name].items()) for _ in replay.ticks()]
 
 
@@ -59,7 +59,7 @@ class TestTables:
         fake = FakeTables()
         fake.call(1, "cudaStreamSynchronize", durations_ns=[40, 40], states_ns={ON_CPU: 9})
         rows = {key: without_slots("operations", value) for key, value in fake.maps["operations"].items()}
-        replay = Replay([Tick(0, difference({}, {"operations": rows}))])
+        replay = RowReplay([Tick(0, difference({}, {"operations": rows}))])
         list(replay.ticks())
         (row,) = Tables(replay.maps, replay.iterate).read_accounts([]).operations.values()
 
@@ -68,7 +68,7 @@ class TestTables:
 
     def test_reader_that_prunes_changes_nothing(self) -> None:
         """Row A is deleted by who reads it, and then moves."""
-        replay = Replay([Tick(0, {"blame": {A: b"\x05"}}), Tick(1, {"blame": {A: b"\x03"}})])
+        replay = RowReplay([Tick(0, {"blame": {A: b"\x05"}}), Tick(1, {"blame": {A: b"\x03"}})])
         found = []
         for _ in replay.ticks():
             found.append(replay.maps["blame"].get(A))
@@ -80,7 +80,7 @@ class TestTables:
         """Half a row at the end of the iterator's output is none."""
         one = abi.THREAD_ROW.pack(1, 7, *[0] * (len(abi.THREAD_ROW.unpack(bytes(abi.THREAD_ROW.size))) - 3), b"one")
         rows = thread_rows(one + one[:100])
-        replay = Replay(
+        replay = RowReplay(
             [Tick(0, difference({}, {"threads": rows})), Tick(1, difference({"threads": rows}, {"threads": {}}))]
         )
         told = [replay.iterate(THREADS_READ) for _ in replay.ticks()]
@@ -95,7 +95,7 @@ class TestTables:
         part = DeviceState("0", "3", {}, 0.0, 20, {})
         later = whole._replace(throttled_ns={"power": 1_234_567_890, "thermal_sw": 1})
         first, second = device_rows([whole, part]), device_rows([later])
-        replay = Replay(
+        replay = RowReplay(
             [Tick(0, difference({}, {"devices": first})), Tick(1, difference({"devices": first}, {"devices": second}))]
         )
 
@@ -107,7 +107,7 @@ class TestTables:
             Tick(0, {"blame": {A: b"\x07"}, "threads": {A: b"t"}}),
             Tick(1, {"blame": {B: b"\x05"}}, is_whole=True),
         ]
-        replay = Replay(ticks)
+        replay = RowReplay(ticks)
         told = [(dict(replay.maps["blame"].items()), replay.iterate(THREADS_READ)) for _ in replay.ticks()]
 
         assert told == [({A: b"\x07"}, b"t"), ({B: b"\x05"}, b"")]
@@ -115,7 +115,7 @@ class TestTables:
     def test_row_that_never_began_cannot_end(self) -> None:
         """A tick is missing, or is none of this recording."""
         with pytest.raises(ValueError, match="a row of blame ends that never began"):
-            list(Replay([Tick(0, {"blame": {A: None}})]).ticks())
+            list(RowReplay([Tick(0, {"blame": {A: None}})]).ticks())
 
 
 class TestBytes:

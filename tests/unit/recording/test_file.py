@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 from exporter.chains.chain import Change, Transition
-from exporter.chains.event import Report
-from exporter.chains.remedies import Place
+from exporter.chains.event import ChainEvent
+from exporter.chains.remedies import ProcessContext
 from exporter.clock import Moment
 from exporter.errors import BadInput
 from exporter.model import Identity
@@ -22,7 +22,7 @@ from tests.support.chains import SECOND, a_chain
 NOW = Moment(monotonic_ns=11 * SECOND, unix_ns=1_800_000_000 * SECOND)
 RANK = Identity(node="gpu7", rank="3")
 TICK = Tick(5, {"blame": {b"\0\0\0\1": b"\x01"}}, is_whole=True)
-REPORT = Report.of(Transition(Change.OPENED, a_chain()), RANK, Place(100), NOW)
+REPORT = ChainEvent.of(Transition(Change.OPENED, a_chain()), RANK, ProcessContext(100), NOW)
 PROCESSES = {7: Subject(RANK, 100, "/docker/abc", "0-3"), 8: Subject(None, 0)}
 
 

@@ -8,14 +8,14 @@ import zlib
 import pytest
 
 from exporter.kernel.thread_rows import THREADS_READ
-from exporter.recording.codec import Replay, Tick
+from exporter.recording.codec import RowReplay, Tick
 from exporter.recording.ring import (
     KEPT_SECONDS,
     MAX_BYTES,
     MAX_TICK_BYTES,
     MAX_WHOLE_BYTES,
     SEGMENT_SECONDS,
-    FlightRecorder,
+    RowRing,
 )
 from exporter.units import NANOSECONDS
 from tests.support.tables import FakeMap
@@ -29,7 +29,7 @@ class Bench:
     def __init__(self) -> None:
         self.blame, self.cadence, self.operations, self.feeding = FakeMap(), FakeMap(), FakeMap(), FakeMap()
         self.threads = b""
-        self.flight = FlightRecorder()
+        self.flight = RowRing()
         maps = {
             "blame": self.blame,
             "cadence": self.cadence,
@@ -52,7 +52,7 @@ class Bench:
 
     def replayed(self, name: str) -> list[dict[bytes, bytes]]:
         """A table at each tick."""
-        replay = Replay(self.ticks())
+        replay = RowReplay(self.ticks())
         return [dict(replay.maps[name].items()) for _ in replay.ticks()]
 
 

@@ -8,13 +8,13 @@ from pathlib import Path
 import pytest
 
 from exporter.chains.chain import Change, End, Transition
-from exporter.chains.event import Report
-from exporter.chains.remedies import Place
+from exporter.chains.event import ChainEvent
+from exporter.chains.remedies import ProcessContext
 from exporter.clock import Moment
 from exporter.recording import writer as capsule_keeper
 from exporter.recording.file import Subject, read
-from exporter.recording.ring import FlightRecorder
-from exporter.recording.writer import AFTER_SECONDS, Keeper
+from exporter.recording.ring import RowRing
+from exporter.recording.writer import AFTER_SECONDS, RecordingWriter
 from tests.support.chains import SECOND, a_chain
 
 UNIX_NS = 1_800_000_000 * SECOND
@@ -24,7 +24,7 @@ class Bench:
     """A keeper, tick by tick of a second."""
 
     def __init__(self, directory: Path) -> None:
-        self.keeper = Keeper(directory, "gpu7", FlightRecorder(), lambda: {1: Subject(None, 100)})
+        self.keeper = RecordingWriter(directory, "gpu7", RowRing(), lambda: {1: Subject(None, 100)})
         self.now = Moment(100 * SECOND, UNIX_NS)
 
     def pass_seconds(self, seconds: int) -> None:
@@ -37,7 +37,7 @@ class Bench:
         """Of a chain."""
         chain = a_chain(id=chain_id)
         transition = Transition(change, chain) if change is not Change.RESOLVED else chain.resolved(1, End.RECOVERED)
-        self.keeper.hear(Report.of(transition, None, Place(100), self.now))
+        self.keeper.hear(ChainEvent.of(transition, None, ProcessContext(100), self.now))
 
     def close(self) -> None:
         """The exporter stops."""

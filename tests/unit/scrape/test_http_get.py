@@ -11,7 +11,7 @@ import pytest
 
 from exporter.errors import BadInput
 from exporter.scrape import http_get
-from exporter.scrape.http_get import NoAnswer, Target, fetch, target_of
+from exporter.scrape.http_get import ScrapeFailed, ScrapeTarget, fetch, target_of
 from tests.support.metrics_page import PROTOBUF, page, says
 from tests.support.receiver import refused
 
@@ -39,7 +39,7 @@ class TestTarget:
         """Nor is a query, which may hold a token."""
         target = target_of("https://sre:s%40fe@gpu7/metrics?token=b7c2")
 
-        assert target == Target(
+        assert target == ScrapeTarget(
             "https://gpu7/metrics?token=b7c2", "https://gpu7/metrics", "Basic " + base64.b64encode(b"sre:s@fe").decode()
         )
 
@@ -79,7 +79,7 @@ class TestFetch:
     def test_a_redirect_to_a_file_is_not_followed(self) -> None:
         """A server does not choose what is read here."""
         moved = says(b"", status=302, headers={"Location": "file:///etc/passwd"})
-        with page({"/metrics": moved}) as found, pytest.raises(NoAnswer, match="status 302"):
+        with page({"/metrics": moved}) as found, pytest.raises(ScrapeFailed, match="status 302"):
             fetch(target_of(found.base))
 
     def test_a_clock_that_is_another_one_counts(self) -> None:
@@ -110,7 +110,7 @@ class TestNoAnswer:
 
     def test_nobody_listens(self) -> None:
         """The exporter does not run."""
-        with refused() as gone, pytest.raises(NoAnswer) as failure:
+        with refused() as gone, pytest.raises(ScrapeFailed) as failure:
             fetch(target_of(gone))
 
         assert failure.value.one_line() == (
@@ -121,7 +121,7 @@ class TestNoAnswer:
         """Some other program has the port."""
         with (
             page({"/metrics": says(b"<html>", "text/html; charset=utf-8")}) as found,
-            pytest.raises(NoAnswer) as failure,
+            pytest.raises(ScrapeFailed) as failure,
         ):
             fetch(target_of(found.base))
 
@@ -131,7 +131,7 @@ class TestNoAnswer:
 
     def test_no_such_page(self) -> None:
         """The path is wrong."""
-        with page({}) as found, pytest.raises(NoAnswer) as failure:
+        with page({}) as found, pytest.raises(ScrapeFailed) as failure:
             fetch(target_of(f"{found.base}/other?token=b7c2"))
 
         assert failure.value.one_line() == (
@@ -140,13 +140,13 @@ class TestNoAnswer:
 
     def test_too_much(self) -> None:
         """Rather than all of the memory."""
-        with page({"/metrics": says(bytes(3 << 20))}) as found, pytest.raises(NoAnswer, match="more than 2 MiB"):
+        with page({"/metrics": says(bytes(3 << 20))}) as found, pytest.raises(ScrapeFailed, match="more than 2 MiB"):
             fetch(target_of(found.base), bytes_max=2 << 20)
 
     def test_cut_short(self) -> None:
         """Half of an answer is none."""
         short = says(b"half", headers={"Content-Length": "8"})
-        with page({"/metrics": short}) as found, pytest.raises(NoAnswer, match="no whole HTTP: IncompleteRead"):
+        with page({"/metrics": short}) as found, pytest.raises(ScrapeFailed, match="no whole HTTP: IncompleteRead"):
             fetch(target_of(found.base))
 
     @pytest.mark.parametrize("head", [b"", b"x"])
@@ -168,14 +168,14 @@ class TestNoAnswer:
 
         with page({"/metrics": drip}) as found:
             try:
-                with pytest.raises(NoAnswer, match=r"no whole answer within 0\.2 s"):
+                with pytest.raises(ScrapeFailed, match=r"no whole answer within 0\.2 s"):
                     fetch(target_of(found.base), timeout_seconds=0.2)
             finally:
                 is_over.set()
 
     def test_a_name_that_does_not_exist(self) -> None:
         """`invalid` is promised to have none."""
-        with pytest.raises(NoAnswer, match=r"^http://gpu7\.invalid/metrics: the name cannot be resolved"):
+        with pytest.raises(ScrapeFailed, match=r"^http://gpu7\.invalid/metrics: the name cannot be resolved"):
             fetch(target_of("gpu7.invalid"))
 
 

@@ -7,7 +7,7 @@ from exporter.chains.chain import Severity
 from exporter.model import Identity
 from exporter.scrape.rates import Observer, view_of
 from exporter.scrape.samples import Distribution, Number, Scrape
-from exporter.scrape.view import Loss, OpenChain, Process, Workload
+from exporter.scrape.view import CauseLoss, OpenChain, Process, Workload
 from tests.support.views import BEGAN_NS, RANK_0, RANK_1, Series, counted, scrape_at
 
 ALIVE: Series = {(RANK_0, ("4026", "trainer", *[""] * 8)): Number(1)}
@@ -39,36 +39,36 @@ class TestLost:
         before = lost_at(100, {"lock": 7.0, "cpu_contention": 3.0})
         now = lost_at(102, {"lock": 7.125, "cpu_contention": 3.75})
 
-        assert only_workload(now, before).lost == (Loss("cpu_contention", 0.375), Loss("lock", 0.0625))
+        assert only_workload(now, before).lost == (CauseLoss("cpu_contention", 0.375), CauseLoss("lock", 0.0625))
 
     def test_a_cause_that_did_nothing_is_left_out(self) -> None:
         """Its total is of before."""
         before, now = lost_at(100, {"lock": 7.0, "irq": 1.0}), lost_at(102, {"lock": 7.0, "irq": 1.5})
 
-        assert only_workload(now, before).lost == (Loss("irq", 0.25),)
+        assert only_workload(now, before).lost == (CauseLoss("irq", 0.25),)
 
     def test_a_cause_that_is_new_counts_from_nothing(self) -> None:
         """Its series begins with its first second."""
         before, now = lost_at(100, {"lock": 7.0}), lost_at(102, {"lock": 7.0, "irq": 0.5})
 
-        assert only_workload(now, before).lost == (Loss("irq", 0.25),)
+        assert only_workload(now, before).lost == (CauseLoss("irq", 0.25),)
 
     def test_a_first_scrape_counts_since_the_counting_began(self) -> None:
         """10 s of the 40 s that the workload is known."""
-        assert only_workload(lost_at(100, {"lock": 10.0}, since_seconds=60)).lost == (Loss("lock", 0.25),)
+        assert only_workload(lost_at(100, {"lock": 10.0}, since_seconds=60)).lost == (CauseLoss("lock", 0.25),)
 
     def test_an_exporter_that_was_restarted_has_counted_anew(self) -> None:
         """What it has is all of its own, and of its time: half a second of the last one."""
         before, now = lost_at(100, {"lock": 0.25}), lost_at(102, {"lock": 0.5}, since_seconds=101)
 
-        assert only_workload(now, before).lost == (Loss("lock", 0.5),)
+        assert only_workload(now, before).lost == (CauseLoss("lock", 0.5),)
 
     def test_a_counter_that_went_back_has_begun_anew(self) -> None:
         """Also where nobody says when."""
         before = scrape_at(100, {catalog.workload.INFO: ALIVE, catalog.sched.LOST: {(RANK_0, ("lock",)): Number(9.0)}})
         now = scrape_at(102, {catalog.workload.INFO: ALIVE, catalog.sched.LOST: {(RANK_0, ("lock",)): Number(0.5)}})
 
-        assert only_workload(now, before).lost == (Loss("lock", 0.25),)
+        assert only_workload(now, before).lost == (CauseLoss("lock", 0.25),)
 
     def test_nothing_lost_is_known_to_be_nothing(self) -> None:
         """The counters are there."""
@@ -92,7 +92,7 @@ class TestLost:
         """It had counted steps before anything was lost."""
         before = stepped_at(100, {200: 10}, 5.0)
 
-        assert only_workload(lost_at(102, {"lock": 0.5}), before).lost == (Loss("lock", 0.25),)
+        assert only_workload(lost_at(102, {"lock": 0.5}), before).lost == (CauseLoss("lock", 0.25),)
 
     def test_culprits_stand_with_their_cause(self) -> None:
         """The worst first; a cause without one has none."""
@@ -115,8 +115,8 @@ class TestLost:
             )
 
         assert only_workload(at(102, 2.0, 1.5, 0.5), at(100, 1.0, 0.75, 0.25)).lost == (
-            Loss("cpu_contention", 0.5, (("stress-ng", 0.375), ("other", 0.125))),
-            Loss("lock", 0.5),
+            CauseLoss("cpu_contention", 0.5, (("stress-ng", 0.375), ("other", 0.125))),
+            CauseLoss("lock", 0.5),
         )
 
 
@@ -239,7 +239,7 @@ class TestWorkloads:
         """Half a second of the one second that it is known."""
         before, now = scrape_at(100, {}), lost_at(104, {"lock": 0.5}, since_seconds=103)
 
-        assert only_workload(now, before).lost == (Loss("lock", 0.5),)
+        assert only_workload(now, before).lost == (CauseLoss("lock", 0.5),)
 
     def test_lateness_is_the_mean_of_collectives(self) -> None:
         """One second over ten collectives, of both communicators."""

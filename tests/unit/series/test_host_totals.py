@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from exporter import catalog
 from exporter.model import Identity
-from exporter.series.host_totals import PlaceBooks
+from exporter.series.host_totals import HostTotals
 from exporter.totals import Counts, HistogramTotal, Series
 
 S = 1_000_000_000
@@ -13,9 +13,9 @@ TIMES = Series(catalog.block.QUEUE_DURATION, ("sda", "read"))
 JOB, OTHER_JOB = Identity("gpu7", container="job"), Identity("gpu7", container="another")
 
 
-def books(max_places: int = 8) -> PlaceBooks:
+def books(max_places: int = 8) -> HostTotals:
     """In the first round."""
-    found = PlaceBooks(ttl_ns=60 * S, max_places=max_places)
+    found = HostTotals(ttl_ns=60 * S, max_places=max_places)
     found.begin(1 * S)
     return found
 

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from exporter import catalog
 from exporter.clock import Moment
 from exporter.model import Exemplar, Family, Histogram, Identity
-from exporter.series.store import Ledger
+from exporter.series.store import SeriesStore
 from exporter.totals import Call, Counts, HistogramTotal, Series, Total, Totals, Trace
 from tests.support.records import STARTED_UNIX_NS, at, series_of
 
@@ -27,13 +27,13 @@ def histogram(slot: int, count: int, sum_ns: int, exemplar: Call | None = None) 
     return HistogramTotal(Counts.of([count], begin=slot), sum_ns, exemplar)
 
 
-def opened() -> Ledger:
+def opened() -> SeriesStore:
     """A ledger opened at 0 s."""
-    return Ledger(TTL_SECONDS, at(0.0))
+    return SeriesStore(TTL_SECONDS, at(0.0))
 
 
 def exported(
-    ledger: Ledger, totals: Totals, identities: Mapping[int, Identity], now_seconds: float
+    ledger: SeriesStore, totals: Totals, identities: Mapping[int, Identity], now_seconds: float
 ) -> tuple[Family, ...]:
     """The families of a snapshot."""
     return ledger.snapshot(totals, identities, at(now_seconds)).families
@@ -280,7 +280,7 @@ class TestExpiry:
 class TestStarts:
     """Since when counters and histograms count, by identity."""
 
-    def started(self, ledger: Ledger, processes: Mapping[int, Identity], now_seconds: float) -> dict[str, float]:
+    def started(self, ledger: SeriesStore, processes: Mapping[int, Identity], now_seconds: float) -> dict[str, float]:
         """Rank -> seconds from the opening on, of an export; `own` for the exporter."""
         totals: Totals = {process: {CALLS: 1} for process in processes}
         found = ledger.snapshot(totals, processes, at(now_seconds)).started_unix_ns
@@ -291,7 +291,7 @@ class TestStarts:
 
     def test_exporter_s_own_metrics_count_since_the_opening(self) -> None:
         """They have no identity."""
-        assert self.started(Ledger(TTL_SECONDS, at(5.0)), {}, 60.0) == {"own": 5.0}
+        assert self.started(SeriesStore(TTL_SECONDS, at(5.0)), {}, 60.0) == {"own": 5.0}
 
     def test_identity_counts_since_the_opening(self) -> None:
         """It had counted nothing before its first export, and nothing has been forgotten; to start early is not wrong."""
@@ -350,7 +350,7 @@ class TestStarts:
 
     def test_start_that_lies_ahead_is_moved_once(self) -> None:
         """The time of day was set back by an hour: a start that moved on with each export would be a reset each time."""
-        ledger = Ledger(TTL_SECONDS, at(3_600.0))
+        ledger = SeriesStore(TTL_SECONDS, at(3_600.0))
         found = [self.started(ledger, {1: RANK_0}, now)["0"] for now in (3_660.0, 60.0, 75.0, 90.0)]
 
         assert found == [3_600.0, 60.0, 60.0, 60.0]
@@ -463,7 +463,9 @@ class TestTraces:
         """Of a quarter of a second."""
         return Trace(digit * 32, digit * 16, 250_000_000, at(at_seconds).monotonic_ns)
 
-    def exemplars(self, ledger: Ledger, traces: Mapping[int, Trace], now_seconds: float = 1_000.0) -> list[Exemplar]:
+    def exemplars(
+        self, ledger: SeriesStore, traces: Mapping[int, Trace], now_seconds: float = 1_000.0
+    ) -> list[Exemplar]:
         """Of the lost seconds of rank 0, whose processes have these traces."""
         totals: Totals = {n: {self.LOST: 5} for n in traces}
         given = {n: {self.LOST: trace} for n, trace in traces.items()}

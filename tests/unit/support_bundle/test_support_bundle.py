@@ -17,7 +17,7 @@ from exporter.config import Config
 from exporter.errors import BadInput
 from exporter.output.own_metrics import OwnMetrics
 from exporter.output.web.pages import Pages
-from exporter.support_bundle import FOLDER, MEMBER_BYTES_MAX, TOTAL_BYTES_MAX, Place, Written
+from exporter.support_bundle import FOLDER, MEMBER_BYTES_MAX, TOTAL_BYTES_MAX, BundleFile, Written
 from exporter.support_bundle.machine import Machine
 from tests.support.records import point, snapshot_of
 from tests.support.web_server import serving
@@ -88,7 +88,7 @@ def written(
 ) -> tuple[Written, dict[str, str]]:
     """What is said of the bundle, and its members."""
     path = folder / "bundle.tar.gz"
-    with Place(path) as place:
+    with BundleFile(path) as place:
         told = place.write(config, findings, "1.2.3", on)
     with tarfile.open(path) as archive:
         return told, {
@@ -295,7 +295,7 @@ class TestPlace:
         path = tmp_path / "there"
         path.write_text("mine")
         with pytest.raises(BadInput) as raised:
-            Place(path)
+            BundleFile(path)
 
         assert raised.value.one_line() == f"--support-bundle: {path} exists; remove it, or choose another name"
         assert path.read_text() == "mine"
@@ -305,14 +305,14 @@ class TestPlace:
         path = tmp_path / "link"
         path.symlink_to(tmp_path / "elsewhere")
         with pytest.raises(BadInput, match="exists"):
-            Place(path)
+            BundleFile(path)
 
         assert not (tmp_path / "elsewhere").exists()
 
     def test_directory_must_be_there(self, tmp_path: Path) -> None:
         """It is not made."""
         with pytest.raises(BadInput) as raised:
-            Place(tmp_path / "gone" / "bundle")
+            BundleFile(tmp_path / "gone" / "bundle")
 
         assert (
             raised.value.one_line()
@@ -322,7 +322,7 @@ class TestPlace:
     def test_path_with_a_null_byte_is_one_line(self, tmp_path: Path) -> None:
         """As any other bad input."""
         with pytest.raises(BadInput, match="cannot write"):
-            Place(tmp_path / "a\0b")
+            BundleFile(tmp_path / "a\0b")
 
     def test_file_is_the_owners_alone(self, tmp_path: Path) -> None:
         """Whatever the umask says."""
@@ -333,7 +333,7 @@ class TestPlace:
     def test_nothing_is_left_when_nothing_was_written(self, tmp_path: Path) -> None:
         """An empty file would be taken for a bundle."""
         path = tmp_path / "bundle"
-        with pytest.raises(KeyboardInterrupt), Place(path):
+        with pytest.raises(KeyboardInterrupt), BundleFile(path):
             raise KeyboardInterrupt
 
         assert not path.exists()

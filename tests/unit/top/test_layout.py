@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from exporter.top.layout import Column, Line, Rest, Span, Style, clipped, padded, restyled, table, text_of
+from exporter.top.layout import Column, Line, Rest, Style, StyledText, clipped, padded, restyled, table, text_of
 from exporter.top.wording import UNICODE
 
 
 def column(title: str, *cells: str, importance: int = 5, is_number: bool = False, columns_max: int = 99) -> Column:
     """A column of plain cells."""
-    return Column(title, [Span(cell) for cell in cells], importance, is_number, columns_max)
+    return Column(title, [StyledText(cell) for cell in cells], importance, is_number, columns_max)
 
 
 def shown(columns: Sequence[Column], width: int, rest: Rest | None = None) -> list[str]:
@@ -22,7 +22,7 @@ def filling(columns_min: int = 4, columns_wanted: int = 4, spared: int = 0) -> R
     """A rest that fills all it gets, for two rows."""
 
     def cells(columns: int) -> list[Line]:
-        return [(Span("x" * columns),), (Span("y" * columns),)]
+        return [(StyledText("x" * columns),), (StyledText("y" * columns),)]
 
     return Rest(lambda columns: f"REST{columns}", cells, columns_min, columns_wanted, spared)
 
@@ -76,16 +76,18 @@ class TestLines:
 
     def test_clipped_ends_in_the_span_that_is_too_long(self) -> None:
         """Styles stay."""
-        line = (Span("abc", Style.BOLD), Span("def", Style.DIM), Span("ghi"))
+        line = (StyledText("abc", Style.BOLD), StyledText("def", Style.DIM), StyledText("ghi"))
 
-        assert clipped(line, 5, UNICODE) == (Span("abc", Style.BOLD), Span("d…", Style.DIM))
+        assert clipped(line, 5, UNICODE) == (StyledText("abc", Style.BOLD), StyledText("d…", Style.DIM))
         assert clipped(line, 9, UNICODE) == line
 
     def test_padded_reaches_the_width(self) -> None:
         """And leaves alone what has it."""
-        assert padded((Span("ab"),), 4, Style.TITLE) == (Span("ab"), Span("  ", Style.TITLE))
-        assert padded((Span("abcd"),), 4, Style.TITLE) == (Span("abcd"),)
+        assert padded((StyledText("ab"),), 4, Style.TITLE) == (StyledText("ab"), StyledText("  ", Style.TITLE))
+        assert padded((StyledText("abcd"),), 4, Style.TITLE) == (StyledText("abcd"),)
 
     def test_restyled_is_one_span(self) -> None:
         """Of all the text."""
-        assert restyled((Span("a", Style.BOLD), Span("b")), Style.SELECTED) == (Span("ab", Style.SELECTED),)
+        assert restyled((StyledText("a", Style.BOLD), StyledText("b")), Style.SELECTED) == (
+            StyledText("ab", Style.SELECTED),
+        )

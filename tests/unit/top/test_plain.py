@@ -11,7 +11,7 @@ from dataclasses import replace
 import pytest
 
 from exporter.model import Identity
-from exporter.scrape.http_get import NoAnswer
+from exporter.scrape.http_get import ScrapeFailed
 from exporter.scrape.view import View
 from exporter.top.plain import JsonWriter, TextWriter, document, print_tables
 from exporter.top.screen import Screen
@@ -22,7 +22,7 @@ class EnoughSeen(Exception):
     """Ends what would go on for ever."""
 
 
-def looking(*found: View | NoAnswer) -> Callable[[], View]:
+def looking(*found: View | ScrapeFailed) -> Callable[[], View]:
     """Looks that see these, one after the other, and then enough."""
     left = iter(found)
 
@@ -30,7 +30,7 @@ def looking(*found: View | NoAnswer) -> Callable[[], View]:
         one = next(left, None)
         if one is None:
             raise EnoughSeen
-        if isinstance(one, NoAnswer):
+        if isinstance(one, ScrapeFailed):
             raise one
         return one
 
@@ -48,7 +48,7 @@ class Slept:
         self.seconds.append(seconds)
 
 
-def printed(found: Iterable[View | NoAnswer], *, is_once: bool = False) -> tuple[list[str], list[float]]:
+def printed(found: Iterable[View | ScrapeFailed], *, is_once: bool = False) -> tuple[list[str], list[float]]:
     """First lines of what was printed, and the pauses."""
     to, slept = io.StringIO(), Slept()
     writer = TextWriter(to, Screen(), "http://gpu7:10478/metrics", 60)
@@ -85,15 +85,15 @@ class TestPrintTables:
 
     def test_a_scrape_that_fails_is_a_line_and_it_goes_on(self) -> None:
         """With the next."""
-        tables, _ = printed([SINCE_START, NoAnswer("http://gpu7/metrics: connection refused"), JOB])
+        tables, _ = printed([SINCE_START, ScrapeFailed("http://gpu7/metrics: connection refused"), JOB])
 
         assert tables[1] == "no figures: http://gpu7/metrics: connection refused"
         assert tables[2].startswith("top | last 2.00s")
 
     def test_the_first_one_that_fails_ends_it(self) -> None:
         """A wrong address is never right later."""
-        with pytest.raises(NoAnswer):
-            printed([NoAnswer("refused")])
+        with pytest.raises(ScrapeFailed):
+            printed([ScrapeFailed("refused")])
 
 
 class TestText:

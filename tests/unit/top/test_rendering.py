@@ -9,17 +9,21 @@ import pytest
 from exporter.chains.chain import Severity
 from exporter.model import Identity
 from exporter.scrape.view import OpenChain, View, Workload
-from exporter.top.layout import Span, Style, text_of
-from exporter.top.rendering import Status, lines_of, plain_lines_of
+from exporter.top.layout import Style, StyledText, text_of
+from exporter.top.rendering import ScrapeStatus, lines_of, plain_lines_of
 from exporter.top.screen import Screen
 from exporter.top.wording import ASCII, UNICODE, Glyphs, width_of
 from tests.support.views import CHAIN, FINE, JOB, LAUNCH, RANK_0, SLOW
 
-STATUS = Status("http://gpu7:10478/metrics", "03:14:15")
+STATUS = ScrapeStatus("http://gpu7:10478/metrics", "03:14:15")
 
 
 def screen_of(
-    view: View, size: tuple[int, int], screen: Screen | None = None, status: Status = STATUS, glyphs: Glyphs = UNICODE
+    view: View,
+    size: tuple[int, int],
+    screen: Screen | None = None,
+    status: ScrapeStatus = STATUS,
+    glyphs: Glyphs = UNICODE,
 ) -> list[str]:
     """What a terminal of this size shows, without blanks at the ends of lines."""
     return [text_of(line).rstrip() for line in lines_of(view, screen or Screen(), status, size, glyphs)]
@@ -262,7 +266,7 @@ class TestStyles:
         view = replace(JOB, chains=(OpenChain(RANK_0, "lock", "gap", severity),))
         first = lines_of(view, Screen(), STATUS, (80, 14), UNICODE)[1][0]
 
-        assert first == Span(f"{severity.name:<8}  ", Style[severity.name])
+        assert first == StyledText(f"{severity.name:<8}  ", Style[severity.name])
 
 
 class TestPlain:

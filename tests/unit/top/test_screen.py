@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 from exporter.model import Identity
-from exporter.scrape.view import Loss, Process, View, Workload
+from exporter.scrape.view import CauseLoss, Process, View, Workload
 from exporter.top.screen import FILTER_CHARACTERS_MAX, Key, Screen, Sort, arranged, pressed, selected_of
 from tests.support.views import FINE, JOB, RANK_0, RANK_1, SLOW
 
@@ -156,8 +156,8 @@ class TestOrder:
             )
             for node, rank, step, lost, late, calls in (
                 ("gpu10", "10", 0.3, None, None, 5.0),
-                ("gpu9", "9", 0.1, (Loss("lock", 0.2),), 0.1, 7.0),
-                ("gpu9", "", None, (Loss("irq", 0.1), Loss("lock", 0.2)), 0.2, 6.0),
+                ("gpu9", "9", 0.1, (CauseLoss("lock", 0.2),), 0.1, 7.0),
+                ("gpu9", "", None, (CauseLoss("irq", 0.1), CauseLoss("lock", 0.2)), 0.2, 6.0),
             )
         ),
         (),

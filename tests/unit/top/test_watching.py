@@ -6,7 +6,7 @@ import threading
 
 import pytest
 
-from exporter.scrape.http_get import NoAnswer
+from exporter.scrape.http_get import ScrapeFailed
 from exporter.scrape.view import View
 from exporter.top.watching import News, Watcher
 from tests.support.traced import eventually
@@ -27,7 +27,7 @@ class TestWatcher:
             seen = next(left, None)
             if seen is None:
                 go_on.wait()
-                raise NoAnswer("over")
+                raise ScrapeFailed("over")
             return seen
 
         watcher = Watcher(look, INTERVAL_SECONDS)
@@ -45,7 +45,7 @@ class TestWatcher:
 
         def look() -> View:
             is_over.wait()
-            raise NoAnswer("over")
+            raise ScrapeFailed("over")
 
         watcher = Watcher(look, INTERVAL_SECONDS)
         watcher.start()
@@ -73,7 +73,7 @@ class TestWatcher:
         def look() -> View:
             looks.append(1)
             watcher.stop()
-            raise NoAnswer("over")
+            raise ScrapeFailed("over")
 
         watcher = Watcher(look, INTERVAL_SECONDS)
         watcher.start()

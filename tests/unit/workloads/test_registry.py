@@ -10,8 +10,8 @@ from exporter.host.processes import Processes
 from exporter.kernel.process_rows import CommunicatorRow, ProcessRow
 from exporter.model import Identity
 from exporter.workloads.container import Container
-from exporter.workloads.container_names import Place
-from exporter.workloads.registry import Rename, Roster
+from exporter.workloads.container_names import ContainerNames
+from exporter.workloads.registry import Rename, WorkloadRegistry
 from tests.unit.host.process_tree import process, stat_line
 
 START_NS = 47_110_000_000  # 47.11 s after boot is tick 4711, what stat_line() says
@@ -30,9 +30,9 @@ def communicator(rank: int, ranks: int, digest: int = 1, created_ns: int = 1) ->
     return CommunicatorRow(digest, created_ns, rank, ranks, 1)
 
 
-def roster_of(proc: Path, **files: bytes) -> Roster:
+def roster_of(proc: Path, **files: bytes) -> WorkloadRegistry:
     """A roster on node gpu7 that has just met process 1, tgid 100, with these files in /proc."""
-    roster = Roster(process(proc, 100, **{**NOBODY, **files}), "gpu7", 256)
+    roster = WorkloadRegistry(process(proc, 100, **{**NOBODY, **files}), "gpu7", 256)
     roster.admit({1: row()})
     return roster
 
@@ -157,7 +157,7 @@ class TestMeeting:
 
     def test_of_two_with_one_tgid_the_older_is_not_there(self, tmp_path: Path) -> None:
         """It has ended, and what /proc says is of the other, even if that one began at the same moment."""
-        roster = Roster(process(tmp_path, 100, **{**NOBODY, "environ": b"RANK=3\0"}), "gpu7", 256)
+        roster = WorkloadRegistry(process(tmp_path, 100, **{**NOBODY, "environ": b"RANK=3\0"}), "gpu7", 256)
         roster.admit({1: row(), 2: row()})
         for _ in range(3):
             roster.tick({})
@@ -166,7 +166,7 @@ class TestMeeting:
 
     def test_vanished_process_has_the_node_s_name_only(self, tmp_path: Path) -> None:
         """It ended before anyone looked; its totals are exported all the same."""
-        roster = Roster(Processes(tmp_path), "gpu7", 256)
+        roster = WorkloadRegistry(Processes(tmp_path), "gpu7", 256)
         roster.admit({1: row()})
         for _ in range(3):
             roster.tick({})
@@ -225,7 +225,7 @@ class TestMeeting:
         maps = b"7f00-7f10 r--p 00000000 fe:00 26      /torch/lib/libtorch_cuda.so\n"
         for tgid in (101, 102, 103, 104, 105):
             processes = process(tmp_path, tgid, stat=stat_line(tgid), **NOBODY, maps=maps)
-        roster = Roster(processes, "gpu7", 256)
+        roster = WorkloadRegistry(processes, "gpu7", 256)
         roster.admit({number: row(tgid=100 + number) for number in (1, 2, 3, 4, 5)})
         roster.dismiss(2)
         shutil.rmtree(tmp_path / "103")
@@ -253,14 +253,14 @@ class TestMeeting:
     def test_engines_are_not_looked_for_where_nobody_asks(self, tmp_path: Path) -> None:
         """The collector is switched off."""
         processes = process(tmp_path, 100, **{**NOBODY, "cmdline": b"VLLM::EngineCore\0"})
-        roster = Roster(processes, "gpu7", 256, with_engines=False)
+        roster = WorkloadRegistry(processes, "gpu7", 256, with_engines=False)
         roster.admit({1: row()})
 
         assert roster.engines() == {}
 
     def test_hostile_comm_is_made_printable(self, tmp_path: Path) -> None:
         """prctl(PR_SET_NAME) takes any bytes."""
-        roster = Roster(process(tmp_path, 100, **NOBODY), "gpu7", 256)
+        roster = WorkloadRegistry(process(tmp_path, 100, **NOBODY), "gpu7", 256)
         roster.admit({1: row(comm=b'a\n"\xff')})
         (series,) = roster.workload_info()[1]
 
@@ -323,7 +323,7 @@ class TestLeaving:
 
     def test_roll_is_called_sixteen_at_a_time(self, tmp_path: Path) -> None:
         """Of seventeen, all without a /proc entry; whoever has taken leave meanwhile is not called."""
-        roster = Roster(Processes(tmp_path), "gpu7", 256)
+        roster = WorkloadRegistry(Processes(tmp_path), "gpu7", 256)
         roster.admit({number: row(tgid=1000 + number) for number in range(1, 19)})
         roster.call_roll()
         first = roster.gone()
@@ -337,11 +337,11 @@ class TestRoom:
 
     OTHER = Identity(node="gpu7", rank="other", container="other")
 
-    def roster(self, proc: Path) -> Roster:
+    def roster(self, proc: Path) -> WorkloadRegistry:
         """For two; ranks 0, 1 and 2 have come, in this order."""
         for rank in range(3):
             process(proc, 100 + rank, environ=b"RANK=%d\0" % rank, cgroup=b"0::/\n")
-        roster = Roster(Processes(proc), "gpu7", 2)
+        roster = WorkloadRegistry(Processes(proc), "gpu7", 2)
         for rank in range(3):
             roster.admit({rank: row(tgid=100 + rank)})
             roster.tick({})
@@ -405,9 +405,9 @@ class Names:
 
     def __init__(self, *, is_worth_waiting_for: bool = True) -> None:
         self.is_worth_waiting_for = is_worth_waiting_for
-        self.known: Place | None = None
+        self.known: ContainerNames | None = None
 
-    def place(self, container: Container) -> Place | None:
+    def place(self, container: Container) -> ContainerNames | None:
         """Of the one container there is."""
         return self.known if container.id == IDENTIFIER else None
 
@@ -415,9 +415,9 @@ class Names:
 class TestNames:
     """Names of an orchestrator."""
 
-    def roster(self, proc: Path, names: Names) -> Roster:
+    def roster(self, proc: Path, names: Names) -> WorkloadRegistry:
         """With a process of rank 3 in a container."""
-        roster = Roster(
+        roster = WorkloadRegistry(
             process(proc, 100, **{**NOBODY, "environ": b"RANK=3\0", "cgroup": IN_CONTAINER}), "gpu7", 256, names
         )
         roster.admit({1: row()})
@@ -426,7 +426,7 @@ class TestNames:
     def test_known_container_is_named_at_once(self, tmp_path: Path) -> None:
         """At the first tick."""
         names = Names()
-        names.known = Place("train", "job-0", "worker")
+        names.known = ContainerNames("train", "job-0", "worker")
         roster = self.roster(tmp_path, names)
         roster.tick({})
 
@@ -451,7 +451,7 @@ class TestNames:
 
     def test_process_in_no_container_is_not_held_back(self, tmp_path: Path) -> None:
         """There is nothing to name."""
-        roster = Roster(process(tmp_path, 100, **{**NOBODY, "environ": b"RANK=3\0"}), "gpu7", 256, Names())
+        roster = WorkloadRegistry(process(tmp_path, 100, **{**NOBODY, "environ": b"RANK=3\0"}), "gpu7", 256, Names())
         roster.admit({1: row()})
         roster.tick({})
 
@@ -462,9 +462,9 @@ class TestNames:
         names = Names(is_worth_waiting_for=False)
         roster = self.roster(tmp_path, names)
         roster.tick({})
-        names.known = Place("train", "job-0")
+        names.known = ContainerNames("train", "job-0")
         of_pod = roster.tick({})
-        names.known = Place("train", "job-0", "worker")
+        names.known = ContainerNames("train", "job-0", "worker")
         of_container = roster.tick({})
 
         assert of_pod == [Rename(1, Identity("gpu7", "3", container="5" * 12))]
@@ -474,7 +474,7 @@ class TestNames:
     def test_name_stays_when_the_pod_is_gone_before_its_process(self, tmp_path: Path) -> None:
         """What was exported does not go on under an id."""
         names = Names()
-        names.known = Place("train", "job-0", "worker")
+        names.known = ContainerNames("train", "job-0", "worker")
         roster = self.roster(tmp_path, names)
         roster.tick({})
         names.known = None

@@ -15,9 +15,9 @@ import pytest
 from exporter import catalog
 from exporter.config.otlp import LOGS, Target
 from exporter.output.otlp import json_records, protobuf_records
-from exporter.output.otlp.batch_queue import ABSENT_SECONDS, MAX_WAITING, RECORDS_PER_REQUEST, Courier
+from exporter.output.otlp.batch_queue import ABSENT_SECONDS, MAX_WAITING, RECORDS_PER_REQUEST, BatchQueue
 from exporter.output.otlp.chain_records import LogRecord, log_record
-from exporter.output.otlp.response import Outcome
+from exporter.output.otlp.response import PushOutcome
 from exporter.output.own_metrics import OwnMetrics
 from tests.support import receiver as receivers
 from tests.support.otlp_records import read_logs_json, read_logs_protobuf
@@ -37,7 +37,7 @@ SHORT, LONG = 0.2, 60.0
 class Bringing:
     """A courier that runs."""
 
-    courier: Courier[LogRecord]
+    courier: BatchQueue[LogRecord]
     own: OwnMetrics
 
     def bring(self, *numbers: int) -> None:
@@ -54,7 +54,9 @@ class Bringing:
 
     def pushes(self) -> dict[str, float]:
         """Outcome -> pushes, of those that are not zero."""
-        counts = {outcome.value: own_value(self.own, catalog.own.RECORD_PUSHES, LOGS, outcome) for outcome in Outcome}
+        counts = {
+            outcome.value: own_value(self.own, catalog.own.RECORD_PUSHES, LOGS, outcome) for outcome in PushOutcome
+        }
         return {outcome: count for outcome, count in counts.items() if count}
 
     def awaited(self, fate: str, count: int = 1) -> None:
@@ -95,7 +97,7 @@ def made(where: Target, retry_seconds: float = LONG, absent_seconds: float = ABS
     wire = protobuf_records if where.protocol == "http/protobuf" else json_records
     own = OwnMetrics()
     encode = partial(wire.encode_logs, origin=ORIGIN)
-    courier = Courier(where, LOGS, encode, wire, own, retry_seconds=retry_seconds, absent_seconds=absent_seconds)
+    courier = BatchQueue(where, LOGS, encode, wire, own, retry_seconds=retry_seconds, absent_seconds=absent_seconds)
     return Bringing(courier, own)
 
 
@@ -174,7 +176,9 @@ class TestDelivered:
         """At 0: a rate over the first failure needs the 0 before it."""
         own = made(to("http://127.0.0.1:4318")).own
 
-        assert [own_value(own, catalog.own.RECORD_PUSHES, LOGS, outcome) for outcome in Outcome] == [0] * len(Outcome)
+        assert [own_value(own, catalog.own.RECORD_PUSHES, LOGS, outcome) for outcome in PushOutcome] == [0] * len(
+            PushOutcome
+        )
         assert [own_value(own, catalog.own.RECORDS, LOGS, fate) for fate in ("delivered", "rejected", "dropped")] == [
             0
         ] * 3

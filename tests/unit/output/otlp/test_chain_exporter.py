@@ -8,9 +8,9 @@ from contextlib import contextmanager
 import pytest
 
 from exporter.chains.chain import Change
-from exporter.chains.event import Report
+from exporter.chains.event import ChainEvent
 from exporter.config.otlp import LOGS, TRACES, Receiver
-from exporter.output.otlp.chain_exporter import Announcer, probe
+from exporter.output.otlp.chain_exporter import ChainExporter, probe
 from exporter.output.own_metrics import OwnMetrics
 from tests.support import receiver as receivers
 from tests.support.otlp_records import read_logs_json, read_logs_protobuf, read_spans_json, read_spans_protobuf
@@ -23,9 +23,9 @@ EPISODE = (a_report(), a_report(Change.ESCALATED, 4.0), a_report(Change.RESOLVED
 
 
 @contextmanager
-def announcing(*to: Receiver) -> Iterator[Announcer]:
+def announcing(*to: Receiver) -> Iterator[ChainExporter]:
     """Told to stop when the block is left."""
-    announcer = Announcer(to, OwnMetrics(), ORIGIN)
+    announcer = ChainExporter(to, OwnMetrics(), ORIGIN)
     announcer.start()
     try:
         yield announcer
@@ -50,7 +50,7 @@ def told(requests: Sequence[Request]) -> dict[str, list[str]]:
 LOGS_OF_EPISODE = ["gpustall.chain.opened", "gpustall.chain.escalated", "gpustall.chain.resolved"]
 
 
-def hear(announcer: Announcer, *reports: Report) -> None:
+def hear(announcer: ChainExporter, *reports: ChainEvent) -> None:
     """One after the other."""
     for report in reports:
         announcer.hear(report)

@@ -8,8 +8,8 @@ import pytest
 
 from exporter.causes import Cause
 from exporter.chains.chain import Change, End, Severity, span_id
-from exporter.chains.event import Report
-from exporter.output.otlp.chain_records import MAX_OPEN, Episodes, Span, log_record
+from exporter.chains.event import ChainEvent
+from exporter.output.otlp.chain_records import MAX_OPEN, ChainSpans, SpanRecord, log_record
 from tests.support.reports import (
     BEGAN_UNIX_NS,
     CHAIN_ID,
@@ -41,9 +41,9 @@ KEYS_OF_FIELDS = {
 """What the log file calls each."""
 
 
-def span_of(*reports: Report) -> Span:
+def span_of(*reports: ChainEvent) -> SpanRecord:
     """That comes with the last of them, and not before."""
-    episodes = Episodes()
+    episodes = ChainSpans()
     *earlier, last = (episodes.hear(report) for report in reports)
     assert earlier == [None] * len(earlier)
     assert last is not None
@@ -82,7 +82,7 @@ class TestLogRecord:
         }
 
     @pytest.mark.parametrize("report", [a_report(), a_report(RESOLVED, peer="3")], ids=["opened", "resolved"])
-    def test_nothing_that_the_log_file_says_is_missing(self, report: Report) -> None:
+    def test_nothing_that_the_log_file_says_is_missing(self, report: ChainEvent) -> None:
         """Each of its fields has a name here."""
         attributes = log_record(report).attributes
 
@@ -193,7 +193,7 @@ class TestSpan:
     def test_chains_are_told_apart(self) -> None:
         """Each has its own openings."""
         other = {"chain_id": "b" * 32}
-        episodes = Episodes()
+        episodes = ChainSpans()
         episodes.hear(a_report())
         episodes.hear(a_report(at_seconds=2.0, **other))
         span = episodes.hear(a_report(RESOLVED, 15.0, **other))
@@ -207,7 +207,7 @@ class TestLeftOpen:
 
     def test_it_ends_now_and_says_why(self) -> None:
         """As far as it was seen; whoever follows a log record or an exemplar finds it."""
-        episodes = Episodes()
+        episodes = ChainSpans()
         episodes.hear(a_report())
         (span,) = episodes.left_open(BEGAN_UNIX_NS + 7 * SECOND)
 
@@ -218,14 +218,14 @@ class TestLeftOpen:
 
     def test_it_does_not_end_before_it_was_last_heard_of(self) -> None:
         """A clock that was set back."""
-        episodes = Episodes()
+        episodes = ChainSpans()
         episodes.hear(a_report(at_seconds=4.0))
 
         assert episodes.left_open(5)[0].end_unix_ns == BEGAN_UNIX_NS + 4 * SECOND
 
     def test_what_is_over_is_not_told_again(self) -> None:
         """Nor is anything told twice."""
-        episodes = Episodes()
+        episodes = ChainSpans()
         episodes.hear(a_report())
         episodes.hear(a_report(RESOLVED))
 
@@ -233,7 +233,7 @@ class TestLeftOpen:
 
     def test_so_many_are_remembered(self) -> None:
         """The oldest is forgotten: an end that nobody hears must not cost memory for ever."""
-        episodes = Episodes()
+        episodes = ChainSpans()
         for number in range(MAX_OPEN + 1):
             episodes.hear(a_report(chain_id=f"{number + 1:032x}"))
         left = episodes.left_open(BEGAN_UNIX_NS + SECOND)

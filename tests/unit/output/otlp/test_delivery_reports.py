@@ -10,7 +10,7 @@ import pytest
 
 from exporter import catalog
 from exporter.model import Snapshot
-from exporter.output.otlp.metric_exporter import Delivery
+from exporter.output.otlp.metric_exporter import MetricExporter
 from exporter.output.own_metrics import OwnMetrics
 from tests.support import receiver as receivers
 from tests.support.pushing import (
@@ -36,7 +36,7 @@ class TestCounters:
     def test_all_are_there_from_the_start(self) -> None:
         """At 0: a rate over the first failure needs the 0 before it."""
         own = OwnMetrics()
-        Delivery(target("http://127.0.0.1:4318"), Source(1), own, ORIGIN)
+        MetricExporter(target("http://127.0.0.1:4318"), Source(1), own, ORIGIN)
         counters = (
             catalog.own.PUSH_ATTEMPTS,
             catalog.own.PUSHED_POINTS,
@@ -66,7 +66,7 @@ class TestCounters:
     def test_every_outcome_is_there_from_the_start(self, outcome: str) -> None:
         """At 0, as above."""
         own = OwnMetrics()
-        Delivery(target("http://127.0.0.1:4318"), Source(1), own, ORIGIN)
+        MetricExporter(target("http://127.0.0.1:4318"), Source(1), own, ORIGIN)
 
         assert own_value(own, catalog.own.PUSHES, outcome) == 0
 

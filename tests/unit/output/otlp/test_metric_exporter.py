@@ -12,7 +12,7 @@ from itertools import chain, pairwise
 import pytest
 
 from exporter import catalog
-from exporter.output.otlp.metric_exporter import Delivery
+from exporter.output.otlp.metric_exporter import MetricExporter
 from exporter.output.own_metrics import OwnMetrics
 from tests.support import receiver as receivers
 from tests.support.otlp import read_json, read_protobuf
@@ -334,7 +334,7 @@ class TestStop:
     def test_it_comes_when_the_first_was_not_due_yet(self) -> None:
         """An exporter that ran for a moment has something to say."""
         with receivers.receiver() as found:
-            delivery = Delivery(target(found.url, interval="2h"), Source(7), OwnMetrics(), ORIGIN)
+            delivery = MetricExporter(target(found.url, interval="2h"), Source(7), OwnMetrics(), ORIGIN)
             delivery.start()
             delivery.stop()
             delivery.join()

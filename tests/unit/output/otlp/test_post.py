@@ -13,7 +13,7 @@ from urllib.parse import urlsplit
 import pytest
 
 from exporter import __version__
-from exporter.output.otlp.post import NoAnswer, Poster, TimeIsUp
+from exporter.output.otlp.post import NoResponse, Poster, TimeIsUp
 from tests.support.certificates import Certificates
 from tests.support.posting import (
     BROKEN_OFF,
@@ -83,7 +83,10 @@ class TestRequest:
     def test_head_without_an_end_is_cut(self) -> None:
         """A receiver must not fill the memory."""
         endless = {f"X-{number}": "x" * 60_000 for number in range(3)}
-        with receiver([answer(200, headers=endless)]) as found, pytest.raises(NoAnswer, match="not HTTP: LineTooLong"):
+        with (
+            receiver([answer(200, headers=endless)]) as found,
+            pytest.raises(NoResponse, match="not HTTP: LineTooLong"),
+        ):
             posted(found.url)
 
     def test_headers_of_the_configuration_are_sent(self) -> None:
@@ -157,9 +160,9 @@ class TestNoAnswer:
 
     def failed(self, url: str) -> str:
         """What is told of a request that fails, and not for want of time or trust."""
-        with pytest.raises(NoAnswer) as raised:
+        with pytest.raises(NoResponse) as raised:
             posted(url)
-        assert raised.type is NoAnswer
+        assert raised.type is NoResponse
         return str(raised.value)
 
     def test_dropped_connection(self) -> None:

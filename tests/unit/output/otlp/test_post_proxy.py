@@ -7,7 +7,7 @@ from urllib.parse import urlsplit
 import pytest
 
 from exporter.errors import BadInput
-from exporter.output.otlp.post import NoAnswer, NotTrusted, Poster
+from exporter.output.otlp.post import NoResponse, NotTrusted, Poster
 from tests.support.certificates import Certificates
 from tests.support.posting import (
     posted,
@@ -129,11 +129,11 @@ class TestProxy:
             for variable in ("HTTP_PROXY", "HTTPS_PROXY"):
                 monkeypatch.setenv(variable, between.url)
             said = posted(url)
-            with pytest.raises(NoAnswer, match=r"^Tunnel connection failed: 502 Bad Gateway$") as raised:
+            with pytest.raises(NoResponse, match=r"^Tunnel connection failed: 502 Bad Gateway$") as raised:
                 posted(url.replace("http", "https"))
 
         assert said.status == 502
-        assert raised.type is NoAnswer
+        assert raised.type is NoResponse
 
     @pytest.mark.parametrize(
         "value",

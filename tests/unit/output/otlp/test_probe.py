@@ -7,7 +7,7 @@ import json
 import pytest
 
 from exporter.errors import BadInput
-from exporter.output.otlp.metric_exporter import Delivery, probe
+from exporter.output.otlp.metric_exporter import MetricExporter, probe
 from exporter.output.own_metrics import OwnMetrics
 from tests.support import receiver as receivers
 from tests.support.pushing import (
@@ -66,4 +66,4 @@ class TestBadInput:
         """A daemon does not begin with it."""
         monkeypatch.setenv("http_proxy", "socks5://127.0.0.1:1080")
         with pytest.raises(BadInput, match=r"^HTTP_PROXY does not name a proxy that can be used$"):
-            Delivery(target("http://collector.invalid:4318"), Source(1), OwnMetrics(), ORIGIN)
+            MetricExporter(target("http://collector.invalid:4318"), Source(1), OwnMetrics(), ORIGIN)

@@ -9,8 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from exporter.output.otlp import json_body, protobuf_body, response
-from exporter.output.otlp.post import Answer, NoAnswer, NotTrusted, TimeIsUp
-from exporter.output.otlp.response import Outcome, Verdict, retry_after_seconds
+from exporter.output.otlp.post import HttpResponse, NoResponse, NotTrusted, TimeIsUp
+from exporter.output.otlp.response import PushOutcome, PushResult, retry_after_seconds
 
 JSON, PROTOBUF = "application/json", "application/x-protobuf"
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
@@ -18,17 +18,17 @@ THREE_REJECTED = b"\x0a\x0b\x08\x03\x12\x07too old"
 """ExportMetricsServiceResponse, by hand: field 1 of 11 bytes, in it field 1 = 3 and field 2 = 7 characters."""
 
 
-def of_json(status: int, content_type: str = JSON, body: bytes = b"", **headers: str) -> Verdict:
+def of_json(status: int, content_type: str = JSON, body: bytes = b"", **headers: str) -> PushResult:
     """The verdict on an answer to a push in JSON. headers: names without dashes."""
     by_name = {name.replace("_", "-"): value for name, value in headers.items()}
     if content_type:
         by_name["content-type"] = content_type
-    return response.of_answer(Answer(status, by_name, body), JSON, json_body.rejected, NOW)
+    return response.of_answer(HttpResponse(status, by_name, body), JSON, json_body.rejected, NOW)
 
 
-def of_protobuf(status: int, content_type: str = PROTOBUF, body: bytes = b"") -> Verdict:
+def of_protobuf(status: int, content_type: str = PROTOBUF, body: bytes = b"") -> PushResult:
     """The verdict on an answer to a push in protobuf."""
-    answer = Answer(status, {"content-type": content_type}, body)
+    answer = HttpResponse(status, {"content-type": content_type}, body)
     return response.of_answer(answer, PROTOBUF, protobuf_body.rejected, NOW)
 
 
@@ -52,24 +52,24 @@ class TestTaken:
         self, status: int, content_type: str, body: bytes
     ) -> None:
         """The specification wants a response message, but several receivers send none."""
-        assert of_json(status, content_type, body) == Verdict(Outcome.DELIVERED)
+        assert of_json(status, content_type, body) == PushResult(PushOutcome.DELIVERED)
 
     @pytest.mark.parametrize("body", [b"", b"\x0a\x00"], ids=["empty message", "empty partial success"])
     def test_empty_message_of_protobuf_is_a_delivery(self, body: bytes) -> None:
         """It has no bytes."""
-        assert of_protobuf(200, PROTOBUF, body) == Verdict(Outcome.DELIVERED)
+        assert of_protobuf(200, PROTOBUF, body) == PushResult(PushOutcome.DELIVERED)
 
     def test_word_of_a_receiver_that_rejected_nothing_is_kept(self) -> None:
         """So the specification has it: a warning."""
         body = b'{"partialSuccess":{"rejectedDataPoints":"0","errorMessage":"use fewer series"}}'
 
-        assert of_json(200, JSON, body) == Verdict(Outcome.DELIVERED, "use fewer series")
+        assert of_json(200, JSON, body) == PushResult(PushOutcome.DELIVERED, "use fewer series")
 
     def test_negative_count_rejects_nothing(self) -> None:
         """It is an int64."""
         body = b'{"partialSuccess":{"rejectedDataPoints":"-5"}}'
 
-        assert of_json(200, JSON, body) == Verdict(Outcome.DELIVERED)
+        assert of_json(200, JSON, body) == PushResult(PushOutcome.DELIVERED)
 
 
 class TestPartial:
@@ -80,11 +80,11 @@ class TestPartial:
         """With the receiver's word for the log."""
         body = b'{"partialSuccess":{"rejectedDataPoints":' + count + b',"errorMessage":"too old"}}'
 
-        assert of_json(200, JSON, body) == Verdict(Outcome.PARTIAL, "rejected: 3: too old", 3)
+        assert of_json(200, JSON, body) == PushResult(PushOutcome.PARTIAL, "rejected: 3: too old", 3)
 
     def test_rejected_points_are_counted_in_protobuf(self) -> None:
         """The same."""
-        assert of_protobuf(200, PROTOBUF, THREE_REJECTED) == Verdict(Outcome.PARTIAL, "rejected: 3: too old", 3)
+        assert of_protobuf(200, PROTOBUF, THREE_REJECTED) == PushResult(PushOutcome.PARTIAL, "rejected: 3: too old", 3)
 
 
 class TestNotOtlp:
@@ -110,7 +110,7 @@ class TestNotOtlp:
         self, status: int, content_type: str, body: bytes, detail: str
     ) -> None:
         """A proxy's page, a login form, a health check."""
-        assert of_json(status, content_type, body) == Verdict(Outcome.NOT_OTLP, f"status {status} {detail}")
+        assert of_json(status, content_type, body) == PushResult(PushOutcome.NOT_OTLP, f"status {status} {detail}")
 
     @pytest.mark.parametrize(
         ("content_type", "body"),
@@ -119,14 +119,14 @@ class TestNotOtlp:
     )
     def test_what_is_no_protobuf_is_no_delivery(self, content_type: str, body: bytes) -> None:
         """Of a receiver that was sent protobuf."""
-        assert of_protobuf(200, content_type, body).outcome is Outcome.NOT_OTLP
+        assert of_protobuf(200, content_type, body).outcome is PushOutcome.NOT_OTLP
 
     def test_json_of_a_receiver_that_was_sent_protobuf_is_a_delivery(self) -> None:
         """Some answer everything in JSON; to send the same deltas again would count twice."""
         body = b'{"partialSuccess": {"rejectedDataPoints": "3", "errorMessage": "too old"}}'
 
-        assert of_protobuf(200, JSON, b"{}") == Verdict(Outcome.DELIVERED)
-        assert of_protobuf(200, JSON, body) == Verdict(Outcome.PARTIAL, "rejected: 3: too old", 3)
+        assert of_protobuf(200, JSON, b"{}") == PushResult(PushOutcome.DELIVERED)
+        assert of_protobuf(200, JSON, body) == PushResult(PushOutcome.PARTIAL, "rejected: 3: too old", 3)
 
 
 class TestRefused:
@@ -135,18 +135,18 @@ class TestRefused:
     @pytest.mark.parametrize("status", [300, 301, 302, 303, 304, 307, 308])
     def test_redirect_is_not_followed_and_no_delivery(self, status: int) -> None:
         """Where to is said; the numbers and their token may not be meant for that place."""
-        assert of_json(status, "text/html", b"<html>", location="https://b/v1/metrics") == Verdict(
-            Outcome.REDIRECTED, f"status {status} to https://b/v1/metrics"
+        assert of_json(status, "text/html", b"<html>", location="https://b/v1/metrics") == PushResult(
+            PushOutcome.REDIRECTED, f"status {status} to https://b/v1/metrics"
         )
 
     def test_redirect_to_nowhere_is_one(self) -> None:
         """Without the header."""
-        assert of_json(302) == Verdict(Outcome.REDIRECTED, "status 302 to nowhere")
+        assert of_json(302) == PushResult(PushOutcome.REDIRECTED, "status 302 to nowhere")
 
     @pytest.mark.parametrize("status", [400, 401, 403, 404, 405, 408, 413, 415, 422, 500, 501, 505, 599, 100, 999])
     def test_other_statuses_say_no(self, status: int) -> None:
         """500 too: the specification names four that may be retried."""
-        assert of_json(status, "text/plain", b"no")[:2] == (Outcome.REJECTED, f"status {status}: no")
+        assert of_json(status, "text/plain", b"no")[:2] == (PushOutcome.REJECTED, f"status {status}: no")
 
     @pytest.mark.parametrize(
         ("status", "is_absent"), [(404, True), (405, True), (501, True), (400, False), (500, False)]
@@ -157,7 +157,7 @@ class TestRefused:
 
     def test_retry_after_of_a_refusal_is_nothing_to_go_by(self) -> None:
         """It is no reason to send the same again."""
-        assert of_json(400, retry_after="5") == Verdict(Outcome.REJECTED, "status 400")
+        assert of_json(400, retry_after="5") == PushResult(PushOutcome.REJECTED, "status 400")
 
 
 class TestUnavailable:
@@ -168,7 +168,7 @@ class TestUnavailable:
         """As the specification lists them."""
         found = of_json(status, "text/plain", b"busy")
 
-        assert found == Verdict(Outcome.UNAVAILABLE, f"status {status}: busy")
+        assert found == PushResult(PushOutcome.UNAVAILABLE, f"status {status}: busy")
 
     @pytest.mark.parametrize("status", [429, 502, 503, 504])
     def test_receiver_says_when(self, status: int) -> None:
@@ -226,32 +226,32 @@ class TestNoAnswer:
     @pytest.mark.parametrize(
         ("error", "outcome"),
         [
-            (NoAnswer("Connection refused"), Outcome.NO_ANSWER),
-            (TimeIsUp("no whole answer within 10 s"), Outcome.TIMED_OUT),
-            (NotTrusted("self-signed certificate"), Outcome.NOT_TRUSTED),
+            (NoResponse("Connection refused"), PushOutcome.NO_ANSWER),
+            (TimeIsUp("no whole answer within 10 s"), PushOutcome.TIMED_OUT),
+            (NotTrusted("self-signed certificate"), PushOutcome.NOT_TRUSTED),
         ],
     )
-    def test_three_kinds_are_told_apart(self, error: NoAnswer, outcome: Outcome) -> None:
+    def test_three_kinds_are_told_apart(self, error: NoResponse, outcome: PushOutcome) -> None:
         """The detail is the error's."""
-        assert response.of_no_answer(error) == Verdict(outcome, str(error))
+        assert response.of_no_answer(error) == PushResult(outcome, str(error))
 
 
 class TestConsequences:
     """What the loop asks of a verdict."""
 
-    @pytest.mark.parametrize("outcome", Outcome)
-    def test_only_what_is_taken_is_not_sent_again(self, outcome: Outcome) -> None:
+    @pytest.mark.parametrize("outcome", PushOutcome)
+    def test_only_what_is_taken_is_not_sent_again(self, outcome: PushOutcome) -> None:
         """Also in part: the points that were taken would count twice."""
-        assert Verdict(outcome).is_taken == (outcome in {"delivered", "partial"})
+        assert PushResult(outcome).is_taken == (outcome in {"delivered", "partial"})
 
-    @pytest.mark.parametrize("outcome", Outcome)
-    def test_only_what_may_pass_is_retried(self, outcome: Outcome) -> None:
+    @pytest.mark.parametrize("outcome", PushOutcome)
+    def test_only_what_may_pass_is_retried(self, outcome: PushOutcome) -> None:
         """Neither a refusal nor a certificate gets better in a moment."""
-        assert Verdict(outcome).may_pass == (outcome in {"unavailable", "timed_out", "no_answer"})
+        assert PushResult(outcome).may_pass == (outcome in {"unavailable", "timed_out", "no_answer"})
 
     def test_outcomes_stand_from_the_best_to_the_worst(self) -> None:
         """The worst of several requests is that of their push."""
-        assert [outcome.value for outcome in Outcome] == [
+        assert [outcome.value for outcome in PushOutcome] == [
             "delivered",
             "partial",
             "rejected",

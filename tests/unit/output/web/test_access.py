@@ -21,7 +21,7 @@ from exporter import catalog
 from exporter.errors import BadInput
 from exporter.output.own_metrics import OwnMetrics
 from exporter.output.web import access
-from exporter.output.web.access import Gatekeeper
+from exporter.output.web.access import AccessControl
 from exporter.output.web.pages import Pages
 from tests.support.records import point, snapshot_of
 from tests.support.web_server import get, serving
@@ -233,14 +233,14 @@ class TestGatekeeper:
         """The exporter does not start."""
         file.write_text("tls: {}\n")
         with pytest.raises(BadInput, match="unknown key 'tls'"):
-            Gatekeeper(file)
+            AccessControl(file)
 
     def test_bad_change_leaves_all_as_it_was_and_is_said_once(
         self, file: Path, caplog: pytest.LogCaptureFixture
     ) -> None:
         """However often somebody comes."""
         file.write_text(f"basic_auth_users:\n  alice: {hashed('p')}\n")
-        keeper = Gatekeeper(file)
+        keeper = AccessControl(file)
         file.write_text("basic_auth_users:\n  alice: p\n")
         gates = [keeper.gate() for _ in range(3)]
 
@@ -252,7 +252,7 @@ class TestGatekeeper:
         """Until it is there again, which is said too."""
         caplog.set_level(logging.INFO)
         file.write_text("rate_limit:\n  interval: 1s\n  burst: 2\n")
-        keeper = Gatekeeper(file)
+        keeper = AccessControl(file)
         file.unlink()
         assert keeper.gate().config.rate_limit is not None
         file.write_text("# nothing\n")
@@ -265,7 +265,7 @@ class TestGatekeeper:
     ) -> None:
         """It is emptied first. One that stays empty is believed."""
         file.write_text(f"basic_auth_users:\n  alice: {hashed('p')}\n")
-        keeper = Gatekeeper(file)
+        keeper = AccessControl(file)
         file.write_text("")
         assert set(keeper.gate().config.users) == {"alice"}
         monkeypatch.setattr(access, "WRITING_SECONDS", 0.0)
@@ -275,7 +275,7 @@ class TestGatekeeper:
     def test_certificate_in_the_middle_of_a_change(self, file: Path, caplog: pytest.LogCaptureFixture) -> None:
         """The key is there before its certificate: the pair of before is served until both are."""
         file.write_text(put_pair(file.parent))
-        keeper = Gatekeeper(file)
+        keeper = AccessControl(file)
         before = keeper.gate()
         new = trustme.CA().issue_cert("127.0.0.1")
         (file.parent / "server.key").write_bytes(new.private_key_pem.bytes())
@@ -289,7 +289,7 @@ class TestGatekeeper:
         """By a change of something else."""
         text = "rate_limit:\n  interval: 1h\n  burst: 1\n"
         file.write_text(text)
-        keeper = Gatekeeper(file)
+        keeper = AccessControl(file)
         bucket = keeper.gate().bucket
         file.write_text(text + "http_server_config:\n  http2: false\n")
 

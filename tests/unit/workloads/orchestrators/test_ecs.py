@@ -12,10 +12,10 @@ from typing import Any
 import pytest
 
 from exporter.workloads.container import Container
-from exporter.workloads.container_names import Place
+from exporter.workloads.container_names import ContainerNames
 from exporter.workloads.orchestrators.ecs import Agent, TaskMetadata
-from exporter.workloads.orchestrators.http_json import Endpoint, Unanswered
-from exporter.workloads.orchestrators.pod_cache import Directory
+from exporter.workloads.orchestrators.http_json import Endpoint, RequestFailed
+from exporter.workloads.orchestrators.pod_cache import PodCache
 
 ONE = "1" * 64
 FARGATE = "cd189a933e5849daa93386466019ab50-2495160603"
@@ -58,11 +58,11 @@ class TestTask:
     def test_containers_of_our_task(self, identifier: str) -> None:
         """Cluster, task, and the name in the task's definition."""
         task = {"Cluster": "training", "TaskARN": ARN, "Containers": [{"DockerId": identifier, "Name": "train"}]}
-        directory = Directory()
+        directory = PodCache()
         with answering({"/v4/abc/task": task}) as url:
             asked(TaskMetadata(Endpoint(f"{url}/v4/abc"), directory))
 
-        assert directory.place(Container(id=identifier)) == Place("training", TASK, "train")
+        assert directory.place(Container(id=identifier)) == ContainerNames("training", TASK, "train")
 
     def test_old_arn_without_a_cluster(self) -> None:
         """Then the cluster is told beside it, by its name or its own ARN."""
@@ -71,11 +71,11 @@ class TestTask:
             "TaskARN": ARN.replace("/training/", "/"),
             "Containers": [{"DockerId": ONE, "Name": "train"}],
         }
-        directory = Directory()
+        directory = PodCache()
         with answering({"/task": told}) as url:
             asked(TaskMetadata(Endpoint(url), directory))
 
-        assert directory.place(Container(id=ONE)) == Place("training", TASK, "train")
+        assert directory.place(Container(id=ONE)) == ContainerNames("training", TASK, "train")
 
     @pytest.mark.parametrize(
         "told",
@@ -92,7 +92,7 @@ class TestTask:
     )
     def test_lies(self, told: Any) -> None:
         """Nothing of it is taken."""
-        directory = Directory()
+        directory = PodCache()
         with answering({"/task": told}) as url:
             asked(TaskMetadata(Endpoint(url), directory))
 
@@ -105,14 +105,14 @@ class TestAgent:
     def test_containers_of_all_tasks(self) -> None:
         """The cluster is told once."""
         tasks = [{"Arn": ARN, "Containers": [{"DockerId": ONE, "DockerName": "ecs-x", "Name": "train"}]}]
-        directory = Directory()
+        directory = PodCache()
         with answering({"/v1/metadata": {"Cluster": "training"}, "/v1/tasks": {"Tasks": tasks}}) as url:
             asked(Agent(Endpoint(url), directory))
 
-        assert directory.place(Container(id=ONE)) == Place("training", TASK, "train")
+        assert directory.place(Container(id=ONE)) == ContainerNames("training", TASK, "train")
 
     def test_no_list_is_said_so(self) -> None:
         """And what was known stays."""
         wanted = "what was said to be a list of tasks is none"
-        with answering({"/v1/metadata": {}, "/v1/tasks": []}) as url, pytest.raises(Unanswered, match=wanted):
-            asked(Agent(Endpoint(url), Directory()))
+        with answering({"/v1/metadata": {}, "/v1/tasks": []}) as url, pytest.raises(RequestFailed, match=wanted):
+            asked(Agent(Endpoint(url), PodCache()))

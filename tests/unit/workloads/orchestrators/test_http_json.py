@@ -14,7 +14,7 @@ from typing import Any
 
 import pytest
 
-from exporter.workloads.orchestrators.http_json import Endpoint, TooLarge, Unanswered
+from exporter.workloads.orchestrators.http_json import Endpoint, RequestFailed, TooLarge
 
 HEAD = b"HTTP/1.1 200 OK\r\n\r\n"
 CHUNKED = b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n"
@@ -166,20 +166,23 @@ class TestTime:
     )
     def test_dripping_answer_is_given_up(self, script: Script) -> None:
         """Each takes more than 0.9 s, and is never silent for longer than 0.1 s."""
-        with speaking(script) as endpoint, pytest.raises(Unanswered, match=r"/pods was not whole within 0\.5 s"):
+        with speaking(script) as endpoint, pytest.raises(RequestFailed, match=r"/pods was not whole within 0\.5 s"):
             endpoint.json("/pods", 0.5)
 
     def test_head_without_an_end_is_refused(self) -> None:
         """As fast as it may come: 20,000 times 25 bytes are more than 128 KiB."""
         script = saying(b"HTTP/1.1 100 Continue\r\n\r\n" * 20_000, HEAD, b"5")
-        with speaking(script) as endpoint, pytest.raises(Unanswered, match="head of its answer is larger than 131072"):
+        with (
+            speaking(script) as endpoint,
+            pytest.raises(RequestFailed, match="head of its answer is larger than 131072"),
+        ):
             endpoint.json("/pods", PATIENCE_SECONDS)
 
     def test_dripping_head_of_a_watch_is_given_up(self) -> None:
         """Long before the watch would be."""
         with (
             speaking(saying(*dripped(HEAD), b"5\n")) as endpoint,
-            pytest.raises(Unanswered, match=r"/watch was not answered within 0\.5 s"),
+            pytest.raises(RequestFailed, match=r"/watch was not answered within 0\.5 s"),
         ):
             told(endpoint, head=0.5)
 
@@ -187,7 +190,7 @@ class TestTime:
         """From its first byte on."""
         with (
             speaking(saying(HEAD, b"1\n", *dripped(b" " * 20), b"5\n")) as endpoint,
-            pytest.raises(Unanswered, match=r"a line was not whole within 0\.5 s"),
+            pytest.raises(RequestFailed, match=r"a line was not whole within 0\.5 s"),
         ):
             told(endpoint, line=0.5)
 
@@ -206,7 +209,7 @@ class TestTime:
         """Though each of its lines is in time."""
         with (
             speaking(saying(HEAD, *(b"1\n", 0.05) * 20)) as endpoint,
-            pytest.raises(Unanswered, match=r"/watch did not end within 0\.5 s"),
+            pytest.raises(RequestFailed, match=r"/watch did not end within 0\.5 s"),
         ):
             told(endpoint, whole=0.5)
 

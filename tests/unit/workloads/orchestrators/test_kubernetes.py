@@ -16,18 +16,20 @@ from urllib.parse import parse_qs, urlsplit
 import pytest
 
 from exporter.workloads.container import Container
-from exporter.workloads.container_names import Place
+from exporter.workloads.container_names import ContainerNames
 from exporter.workloads.orchestrators import poller as enquirers
-from exporter.workloads.orchestrators.http_json import Endpoint, Unanswered
+from exporter.workloads.orchestrators.http_json import Endpoint, RequestFailed
 from exporter.workloads.orchestrators.kubernetes import ApiServer, Bounds, Kubelet
-from exporter.workloads.orchestrators.pod_cache import Directory
-from exporter.workloads.orchestrators.poller import Enquirer
+from exporter.workloads.orchestrators.pod_cache import PodCache
+from exporter.workloads.orchestrators.poller import OrchestratorPoller
 from tests.support.certificates import issue
 from tests.support.kubernetes_api import Cluster, pod, serving, uid_of
 from tests.support.traced import eventually
 
 ONE, TWO, THREE = "1" * 64, "2" * 64, "3" * 64
-NOW = enquirers.Pace(first_retry_seconds=0.01, last_retry_seconds=0.05, denied_retry_seconds=0.05, long_seconds=60.0)
+NOW = enquirers.PollDelays(
+    first_retry_seconds=0.01, last_retry_seconds=0.05, denied_retry_seconds=0.05, long_seconds=60.0
+)
 
 PATIENT = Bounds(page_seconds=10.0)
 
@@ -40,7 +42,7 @@ def token(tmp_path: Path) -> Path:
     return path
 
 
-def place(directory: Directory, identifier: str, pod_uid: str = "") -> Place | None:
+def place(directory: PodCache, identifier: str, pod_uid: str = "") -> ContainerNames | None:
     """What a container is called."""
     return directory.place(Container(id=identifier, pod_uid=pod_uid))
 
@@ -54,12 +56,12 @@ def asking(
     bounds: Bounds = PATIENT,
     tls: ssl.SSLContext | None = None,
     ca_file: Path | None = None,
-) -> Iterator[Directory]:
+) -> Iterator[PodCache]:
     """The directory that fills. tls: of the cluster."""
     with serving(cluster, tls) as url:
-        directory, endpoint = Directory(), Endpoint(url, ca_file, token)
+        directory, endpoint = PodCache(), Endpoint(url, ca_file, token)
         source = Kubelet(endpoint, directory, 0.02) if is_kubelet else ApiServer(endpoint, "gpu7", directory, bounds)
-        enquirer = Enquirer(source, directory, lambda _: None, NOW)
+        enquirer = OrchestratorPoller(source, directory, lambda _: None, NOW)
         enquirer.start()
         try:
             yield directory
@@ -71,7 +73,7 @@ def asking(
 
 def round_in_a_thread(cluster: Cluster, token: Path, stopping: threading.Event, url: str) -> threading.Thread:
     """One round of the API server, until it ends or is stopped."""
-    source = ApiServer(Endpoint(url, None, token), "gpu7", Directory())
+    source = ApiServer(Endpoint(url, None, token), "gpu7", PodCache())
     thread = threading.Thread(target=source.round, args=(stopping, lambda: None), daemon=True)
     thread.start()
     return thread
@@ -83,7 +85,7 @@ def limits(cluster: Cluster) -> list[int]:
     return [int(query["limit"][0]) for query in queries]
 
 
-def is_called(directory: Directory, identifier: str, wanted: Place | None) -> None:
+def is_called(directory: PodCache, identifier: str, wanted: ContainerNames | None) -> None:
     """Sooner or later."""
     eventually(lambda: place(directory, identifier) == wanted, f"{identifier[:3]} is {wanted}", 10)
 
@@ -98,9 +100,9 @@ class TestApiServer:
             cluster.put(pod(f"job-{n}", ("train", f"{n}" * 64)))
         cluster.put(pod("elsewhere", ("train", "9" * 64), node="gpu8"))
         with asking(cluster, token) as directory:
-            is_called(directory, "4" * 64, Place("train", "job-4", "train"))
+            is_called(directory, "4" * 64, ContainerNames("train", "job-4", "train"))
 
-            assert place(directory, "0" * 64) == Place("train", "job-0", "train")
+            assert place(directory, "0" * 64) == ContainerNames("train", "job-0", "train")
             assert place(directory, "9" * 64) is None
             assert len(directory) == 5
 
@@ -110,9 +112,11 @@ class TestApiServer:
         with asking(cluster, token) as directory:
             eventually(lambda: cluster.watches, "it watches")
             cluster.put(pod("job-0"))
-            eventually(lambda: place(directory, "", uid_of("job-0")) == Place("train", "job-0"), "the pod is known")
+            eventually(
+                lambda: place(directory, "", uid_of("job-0")) == ContainerNames("train", "job-0"), "the pod is known"
+            )
             cluster.put(pod("job-0", ("train", ONE)))
-            is_called(directory, ONE, Place("train", "job-0", "train"))
+            is_called(directory, ONE, ContainerNames("train", "job-0", "train"))
             cluster.delete("job-0")
             is_called(directory, ONE, None)
 
@@ -123,7 +127,7 @@ class TestApiServer:
         cluster = Cluster(watch_lasts_seconds=0.1)
         with asking(cluster, token) as directory:
             cluster.put(pod("job-0", ("train", ONE)))
-            is_called(directory, ONE, Place("train", "job-0", "train"))
+            is_called(directory, ONE, ContainerNames("train", "job-0", "train"))
             cluster.bookmark()
             eventually(lambda: f"resourceVersion={cluster.version}" in cluster.requests[-1], "it goes on from there")
 
@@ -134,12 +138,12 @@ class TestApiServer:
         cluster = Cluster(watch_lasts_seconds=0.1)
         cluster.put(pod("old", ("train", ONE)))
         with asking(cluster, token) as directory:
-            is_called(directory, ONE, Place("train", "old", "train"))
+            is_called(directory, ONE, ContainerNames("train", "old", "train"))
             del cluster.pods[uid_of("old")]
             cluster.put(pod("new", ("train", TWO)))
             cluster.events.clear()
             cluster.forgets_before = cluster.version
-            is_called(directory, TWO, Place("train", "new", "train"))
+            is_called(directory, TWO, ContainerNames("train", "new", "train"))
 
             assert place(directory, ONE) is None
 
@@ -148,7 +152,7 @@ class TestApiServer:
         cluster = Cluster()
         cluster.put(pod("job-0", ("train", ONE)))
         with asking(cluster, token) as directory:
-            is_called(directory, ONE, Place("train", "job-0", "train"))
+            is_called(directory, ONE, ContainerNames("train", "job-0", "train"))
             cluster.put(pod("job-0", ("train", ONE), node="gpu8"))
             is_called(directory, ONE, None)
 
@@ -160,7 +164,7 @@ class TestApiServer:
             cluster.token = "second"  # noqa: S105 - of a test
             token.write_text("second")
             cluster.put(pod("job-0", ("train", ONE)))
-            is_called(directory, ONE, Place("train", "job-0", "train"))
+            is_called(directory, ONE, ContainerNames("train", "job-0", "train"))
 
     def test_over_tls(self, token: Path, tmp_path: Path) -> None:
         """By the authority of the service account."""
@@ -168,7 +172,7 @@ class TestApiServer:
         cluster = Cluster()
         cluster.put(pod("job-0", ("train", ONE)))
         with asking(cluster, token, tls=made.server_context(), ca_file=made.authority) as directory:
-            is_called(directory, ONE, Place("train", "job-0", "train"))
+            is_called(directory, ONE, ContainerNames("train", "job-0", "train"))
 
     def test_server_of_another_authority_is_told_no_token(self, token: Path, tmp_path: Path) -> None:
         """It is not spoken to."""
@@ -183,17 +187,17 @@ class TestApiServer:
 class TestEnds:
     """Of a list, and of what was begun when we stop."""
 
-    def listed(self, cluster: Cluster, token: Path, bounds: Bounds) -> Directory:
+    def listed(self, cluster: Cluster, token: Path, bounds: Bounds) -> PodCache:
         """What a round finds."""
         with serving(cluster) as url:
-            directory = Directory()
+            directory = PodCache()
             ApiServer(Endpoint(url, None, token), "gpu7", directory, bounds).round(threading.Event(), lambda: None)
             return directory
 
     def test_list_that_goes_on_where_it_has_been_is_refused(self, token: Path) -> None:
         """After the third page, whose token is that of the first."""
         cluster = Cluster(endless_pages=itertools.cycle(["a", "b"]))
-        with pytest.raises(Unanswered, match="goes on where it has been"):
+        with pytest.raises(RequestFailed, match="goes on where it has been"):
             self.listed(cluster, token, Bounds(list_pages=10))
 
         assert len(cluster.requests) == 3
@@ -201,7 +205,7 @@ class TestEnds:
     def test_list_with_a_token_that_is_too_long_is_refused(self, token: Path) -> None:
         """It would have to be sent, and remembered."""
         cluster = Cluster(endless_pages=iter(["a" * 4096, "b" * 4097]))
-        with pytest.raises(Unanswered, match="or nowhere"):
+        with pytest.raises(RequestFailed, match="or nowhere"):
             self.listed(cluster, token, Bounds(list_pages=10))
 
         assert len(cluster.requests) == 2
@@ -209,7 +213,7 @@ class TestEnds:
     def test_pages_of_a_list_are_bounded(self, token: Path) -> None:
         """Also if each has another token."""
         cluster = Cluster(endless_pages=map(str, itertools.count(1)))
-        with pytest.raises(Unanswered, match="more than 7 pages"):
+        with pytest.raises(RequestFailed, match="more than 7 pages"):
             self.listed(cluster, token, Bounds(list_pages=7))
 
         assert len(cluster.requests) == 7
@@ -217,7 +221,7 @@ class TestEnds:
     def test_time_of_a_list_is_bounded(self, token: Path) -> None:
         """Not only that of a page."""
         cluster = Cluster(endless_pages=map(str, itertools.count(1)))
-        with pytest.raises(Unanswered, match=r"not whole within 0\.2 s"):
+        with pytest.raises(RequestFailed, match=r"not whole within 0\.2 s"):
             self.listed(cluster, token, Bounds(list_seconds=0.2, list_pages=1_000_000))
 
     def test_list_ends_when_we_stop(self, token: Path) -> None:
@@ -283,7 +287,7 @@ class TestSizes:
         cluster.put(pod("job-0", ("train", ONE)))
         cluster.events.clear()
         with asking(cluster, token) as directory:
-            is_called(directory, ONE, Place("train", "job-0", "train"))
+            is_called(directory, ONE, ContainerNames("train", "job-0", "train"))
 
         assert limits(cluster) == [50, 25, 12, 6, 3, 1, 1]
 
@@ -293,7 +297,7 @@ class TestSizes:
         with asking(cluster, token) as directory:
             eventually(lambda: cluster.watches, "it watches")
             cluster.put(pod("job-0", ("train", ONE), annotations={"of": "a" * (5 << 20)}))
-            is_called(directory, ONE, Place("train", "job-0", "train"))
+            is_called(directory, ONE, ContainerNames("train", "job-0", "train"))
 
         assert sum("watch" not in request for request in cluster.requests) > 1
 
@@ -306,7 +310,7 @@ class TestKubelet:
         cluster = Cluster()
         cluster.put(pod("job-0", ("train", ONE)))
         with asking(cluster, token, is_kubelet=True) as directory:
-            is_called(directory, ONE, Place("train", "job-0", "train"))
+            is_called(directory, ONE, ContainerNames("train", "job-0", "train"))
             cluster.delete("job-0")
             is_called(directory, ONE, None)
 
@@ -317,7 +321,7 @@ class TestKubelet:
         with asking(cluster, token, is_kubelet=True) as directory:
             eventually(lambda: len(cluster.requests) >= 3, "it tries again")
             cluster.is_forbidden = False
-            is_called(directory, ONE, Place("train", "job-0", "train"))
+            is_called(directory, ONE, ContainerNames("train", "job-0", "train"))
 
         (line,) = [record.getMessage() for record in caplog.records]
         assert line.endswith("; grant get of nodes/proxy to its service account")
@@ -328,7 +332,7 @@ class TestKubelet:
         cluster = Cluster()
         cluster.put(pod("job-0", ("train", ONE)))
         with asking(cluster, token, is_kubelet=True) as directory:
-            is_called(directory, ONE, Place("train", "job-0", "train"))
+            is_called(directory, ONE, ContainerNames("train", "job-0", "train"))
             cluster.raw_answer = answer
             asked = len(cluster.requests)
             eventually(lambda: len(cluster.requests) >= asked + 3, "it tries again")
@@ -348,7 +352,7 @@ class TestTrouble:
             eventually(lambda: len(cluster.requests) >= 5, "it tries again")
             assert not directory.is_worth_waiting_for
             cluster.is_forbidden = False
-            is_called(directory, ONE, Place("train", "job-0", "train"))
+            is_called(directory, ONE, ContainerNames("train", "job-0", "train"))
             eventually(lambda: directory.is_worth_waiting_for, "it is over")
 
         lines = [record.getMessage() for record in caplog.records]
@@ -384,7 +388,7 @@ class TestTrouble:
         with asking(cluster, token, bounds=Bounds(page_seconds=0.1)) as directory:
             eventually(lambda: len(cluster.requests) >= 2, "it tries again")
             cluster.is_hanging = False
-            is_called(directory, ONE, Place("train", "job-0", "train"))
+            is_called(directory, ONE, ContainerNames("train", "job-0", "train"))
 
     def test_watch_of_rubbish(self, token: Path, caplog: pytest.LogCaptureFixture) -> None:
         """Events that are none are passed over; a line that is no JSON ends the watch."""
@@ -393,11 +397,11 @@ class TestTrouble:
         cluster = Cluster(raw_events=events)
         cluster.put(pod("job-0", ("train", ONE)))
         with asking(cluster, token) as directory:
-            is_called(directory, ONE, Place("train", "job-0", "train"))
+            is_called(directory, ONE, ContainerNames("train", "job-0", "train"))
             eventually(lambda: cluster.watches >= 3, "it watches again")
             cluster.raw_events = b""
             cluster.put(pod("job-1", ("train", TWO)))
-            is_called(directory, TWO, Place("train", "job-1", "train"))
+            is_called(directory, TWO, ContainerNames("train", "job-1", "train"))
 
         assert "is no JSON" in caplog.records[0].getMessage()
 
@@ -433,9 +437,9 @@ class TestTrouble:
 
     def test_nobody_there(self, token: Path, caplog: pytest.LogCaptureFixture) -> None:
         """One line."""
-        directory = Directory()
+        directory = PodCache()
         source = ApiServer(Endpoint("http://127.0.0.1:1", None, token), "gpu7", directory)
-        enquirer = Enquirer(source, directory, lambda _: None, NOW)
+        enquirer = OrchestratorPoller(source, directory, lambda _: None, NOW)
         enquirer.start()
         eventually(lambda: not directory.is_worth_waiting_for, "it is said")
         enquirer.stop()
