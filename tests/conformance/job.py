@@ -53,7 +53,7 @@ def at_rest(*flags: str) -> Iterator[Job]:
     with running(*flags) as exporter, held_calls("ncclAllReduce:1:4096"):
         for name in standin.PROBED:
             path = standin.build_dir() / name
-            eventually(lambda path=path: f"attached to {path}" in exporter.app.logs, f"{path} is probed")
+            eventually(lambda path=path: f"attached to {path}" in exporter.logs, f"{path} is probed")
         with held_calls(*ORDERS, rank=rank, environment=FAILING) as calls:
             calls.begin()
             last = {"operation": "ncclAllReduce", "rank": rank}

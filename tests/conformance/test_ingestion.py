@@ -56,7 +56,7 @@ class TestDatadog:
             running() as exporter,
             held_calls("cudaMalloc:3:1048576", "ncclAllReduce:23:4096", rank=fresh_rank()) as calls,
         ):
-            eventually(lambda: "attached to" in exporter.app.logs, "libraries are probed")
+            eventually(lambda: "attached to" in exporter.logs, "libraries are probed")
             calls.make()
             eventually(lambda: exporter.scrape().total("gpustall_cuda_operations_total"), "calls are counted")
             done = subprocess.run(

@@ -117,16 +117,16 @@ def observed(folder: Path) -> Episode | None:
         a_job() as job,
     ):
         job.wait_for_step(FAULT_FROM)
-        if "chain opened" in exporter.app.logs:
+        if "chain opened" in exporter.logs:
             return None
         eventually(lambda: severity(exporter, "lock"), "a chain is open", PATIENCE_SECONDS)
         stored = eventually(lambda: prometheus.exemplars(LOST), "an exemplar is stored", PATIENCE_SECONDS)
-        opened = [line for line in exporter.app.logs.splitlines() if 'msg="chain opened: lock' in line]
+        opened = [line for line in exporter.logs.splitlines() if 'msg="chain opened: lock' in line]
         explained_open = eventually(lambda: explained(history, opened[0]), "it is in the history", PATIENCE_SECONDS)
         job.wait_for_step(FAULT_TO)
         eventually(lambda: severity(exporter, "lock") == 0, "it is resolved", PATIENCE_SECONDS)
         lines = {
-            change: [line for line in exporter.app.logs.splitlines() if f'msg="chain {change}: lock' in line]
+            change: [line for line in exporter.logs.splitlines() if f'msg="chain {change}: lock' in line]
             for change in ("opened", "resolved")
         }
         (chain_id,) = re.findall(r" chain_id=([0-9a-f]{32}) ", lines["opened"][0])

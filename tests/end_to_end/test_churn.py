@@ -219,7 +219,7 @@ class TestReused:
         reborn, rank, other_rank = compiled(REBORN, tmp_path), fresh_rank(), fresh_rank()
         with running("--discovery.interval=1s") as exporter, held_calls("cudaEventRecord:0"):
             eventually(
-                lambda: exporter.app.logs.count("attached to") == len(STANDIN_LIBRARIES), "the libraries are probed"
+                lambda: exporter.logs.count("attached to") == len(STANDIN_LIBRARIES), "the libraries are probed"
             )
             with held_calls("cudaEventRecord:23", rank=rank) as first:
                 first.make()

@@ -103,11 +103,11 @@ class TestProof:
         with running(f"--history.path={history}") as exporter, job() as step:
             eventually(lambda: step[0] > STEPS_TO_LEARN, "the usual is known", PATIENCE_SECONDS)
             # Of a machine that is busy itself: a chain that is open already would be that one's, and go on.
-            eventually(lambda: is_calm(exporter.app.logs), "no chain is open", PATIENCE_SECONDS)
+            eventually(lambda: is_calm(exporter.logs), "no chain is open", PATIENCE_SECONDS)
             with hogs(os.cpu_count() or 1) as tgids:
                 line = eventually(
                     lambda: re.search(
-                        rf"chain \w+: cpu_contention.* chain_id=(\w+) .*culprit={HOG}", exporter.app.logs
+                        rf"chain \w+: cpu_contention.* chain_id=(\w+) .*culprit={HOG}", exporter.logs
                     ),
                     "a chain is open, and it is of the hogs",
                     PATIENCE_SECONDS,

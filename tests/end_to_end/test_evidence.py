@@ -71,7 +71,7 @@ def hanging_job() -> Iterator[Job]:
 
 def lines_about(exporter: Exporter, tgid: int, what: str) -> list[dict[str, str]]:
     """Records of the log about the chains of a process, by the begin of their messages."""
-    records = [json.loads(line) for line in exporter.app.logs.splitlines()]
+    records = [json.loads(line) for line in exporter.logs.splitlines()]
     return [record for record in records if record.get("pid") == str(tgid) and record["msg"].startswith(what)]
 
 

@@ -223,7 +223,7 @@ class TestDisk:
                 assert own(exporter, "success") == 0
                 filler.unlink()
                 eventually(lambda: own(exporter, "success") == 1, "it is written again", PATIENCE_SECONDS)
-                said = [line for line in exporter.app.logs.splitlines() if 'msg="history' in line]
+                said = [line for line in exporter.logs.splitlines() if 'msg="history' in line]
 
         assert len(said) == 2
         assert "cannot write" in said[0]
@@ -234,9 +234,9 @@ class TestDisk:
         with mount_namespace() as namespace:
             disk = namespace.mount("tmpfs", "tmpfs", tmp_path / "disk", "ro", "mode=0750")
             with running(f"--history.path={disk}/history.sqlite", under=namespace.enter, environment=HERE) as exporter:
-                eventually(lambda: "history is off" in exporter.app.logs, "it is said", PATIENCE_SECONDS)
+                eventually(lambda: "history is off" in exporter.logs, "it is said", PATIENCE_SECONDS)
                 assert own(exporter, "success") == 0
-                assert f"cannot write {disk}/history.sqlite-lock: Read-only file system" in exporter.app.logs
+                assert f"cannot write {disk}/history.sqlite-lock: Read-only file system" in exporter.logs
 
 
 class TestExplain:

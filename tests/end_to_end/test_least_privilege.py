@@ -82,7 +82,7 @@ def counted(exporter: Exporter, rank: str) -> float:
 
 def attached(exporter: Exporter, folder: Path) -> int:
     """Libraries of a folder that are probed."""
-    return exporter.app.logs.count(f"attached to {folder}/")
+    return exporter.logs.count(f"attached to {folder}/")
 
 
 def failures(exporter: Exporter) -> dict[str, float]:
@@ -148,7 +148,7 @@ class TestMissing:
         """It is counted, and the log names what it takes."""
         with others_job(folder / "libraries", **{kind: True}), running(under=without(capability)) as exporter:
             eventually(lambda: failures(exporter).get("denied"), "it is counted")
-            logs = exporter.app.logs
+            logs = exporter.logs
 
         assert f"attached to {folder}" not in logs
         assert capability.label in logs
@@ -190,7 +190,7 @@ class TestFrozen:
             with others_job(folder / "others"):
                 eventually(lambda: failures(exporter).get("frozen"), "another library is refused")
             texts = [path.read_text() for path in Path(f"/proc/{exporter.process.pid}/task").glob("*/status")]
-            logs = exporter.app.logs
+            logs = exporter.logs
 
         assert logs.count(f"attached to {folder}") == LIBRARIES
         assert "not attached (frozen)" in logs

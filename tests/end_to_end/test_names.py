@@ -59,7 +59,7 @@ def working(exporter: Exporter, cgroup: Path, rank: str) -> Iterator[None]:
         (cgroup / "cgroup.procs").write_text(str(os.getpid()))
 
     with held_calls.held_calls("ncclAllReduce:1:4096", rank=rank, preexec_fn=enter) as calls:
-        eventually(lambda: exporter.app.logs.count("attached to") >= len(STANDIN_LIBRARIES), "the libraries are probed")
+        eventually(lambda: exporter.logs.count("attached to") >= len(STANDIN_LIBRARIES), "the libraries are probed")
         calls.make()
         yield
 
@@ -86,7 +86,7 @@ class TestNames:
         """Nothing else is missing."""
         cluster, rank = Cluster(is_forbidden=True), fresh_rank()
         with naming(cluster, tmp_path) as exporter:
-            eventually(lambda: "grant list and watch of pods" in exporter.app.logs, "it may not ask")
+            eventually(lambda: "grant list and watch of pods" in exporter.logs, "it may not ask")
             with working(exporter, cgroup, rank):
                 first = eventually(lambda: names(exporter, rank), "it is exported")
 

@@ -32,15 +32,15 @@ class TestPassedOn:
         program, rank = passing_on.compiled(tmp_path), fresh_rank()
         with running() as exporter, passing_on.caller(program, 23, {**without_rank(), "RANK": rank}) as caller:
             for name in (passing_on.FIRST, passing_on.SECOND):
-                eventually(lambda name=name: f"attached to {tmp_path / name}" in exporter.app.logs, f"{name} is probed")
+                eventually(lambda name=name: f"attached to {tmp_path / name}" in exporter.logs, f"{name} is probed")
             caller.make()
             scrape = eventually(lambda: self._with_calls(exporter, rank), "calls are exported, and the surplus is told")
 
             assert scrape.total(OPERATIONS, operation="cudaEventRecord", rank=rank) == 23
             assert scrape.total(SURPLUS, library="runtime") == 1
-            assert f"detached from {tmp_path}" not in exporter.app.logs
+            assert f"detached from {tmp_path}" not in exporter.logs
             assert (
-                f"calls of {tmp_path / passing_on.FIRST} go on in {tmp_path / passing_on.SECOND}" in exporter.app.logs
+                f"calls of {tmp_path / passing_on.FIRST} go on in {tmp_path / passing_on.SECOND}" in exporter.logs
             )
 
     @staticmethod

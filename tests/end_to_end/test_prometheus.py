@@ -36,7 +36,7 @@ def prometheus(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Prometheus]
     with running() as exporter, held_calls.held_calls(*orders, rank=RANK) as calls:
         for name in ("libcuda.so.1", "libcudart.so.12", "libnccl.so.2"):
             path = standin.build_dir() / name
-            eventually(lambda path=path: f"attached to {path}" in exporter.app.logs, f"{path} is probed")
+            eventually(lambda path=path: f"attached to {path}" in exporter.logs, f"{path} is probed")
         with scraping(exporter, tmp_path_factory.mktemp("prometheus"), "--enable-feature=exemplar-storage") as server:
             server.awaited("up == 1")
             calls.begin()
@@ -76,7 +76,7 @@ def spread(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Spread]:
     program = held_calls.held_calls("--sync=block", *orders, "sleep:1:600s", rank=rank)
     with running() as exporter, program as calls:
         path = standin.build_dir() / "libcudart.so.12"
-        eventually(lambda: f"attached to {path}" in exporter.app.logs, f"{path} is probed")
+        eventually(lambda: f"attached to {path}" in exporter.logs, f"{path} is probed")
         folders = [tmp_path_factory.mktemp(name) for name in ("classic", "native")]
         with scraping(exporter, folders[0]) as classic, scraping(exporter, folders[1], NATIVE) as native:
             calls.begin()

@@ -62,7 +62,7 @@ def await_probes(exporter: Exporter) -> None:
     """Wait until the stand-in's libraries are probed: some process has to use them."""
     for name in standin.PROBED:
         path = standin.build_dir() / name
-        eventually(lambda path=path: f"attached to {path}" in exporter.app.logs, f"{path} is probed")
+        eventually(lambda path=path: f"attached to {path}" in exporter.logs, f"{path} is probed")
 
 
 def await_process(exporter: Exporter, rank: str) -> None:

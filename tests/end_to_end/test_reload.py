@@ -67,20 +67,20 @@ class TestReload:
         with configured(file) as exporter:
             file.write_text('log.level = "debug"\n')
             exporter.process.send_signal(signal.SIGHUP)
-            eventually(lambda: "the configuration was read again" in exporter.app.logs, "it is said")
-            eventually(lambda: "level=debug" in exporter.app.logs, "the level is another one")
+            eventually(lambda: "the configuration was read again" in exporter.logs, "it is said")
+            eventually(lambda: "level=debug" in exporter.logs, "the level is another one")
 
     def test_bad_file_is_said_and_changes_nothing(self, file: Path) -> None:
         """It is a metric too, so that an alert can tell."""
         with configured(file) as exporter:
             file.write_text('log.levl = "debug"\n')
             exporter.process.send_signal(signal.SIGHUP)
-            eventually(lambda: "the configuration stays as it was" in exporter.app.logs, "it is said")
+            eventually(lambda: "the configuration stays as it was" in exporter.logs, "it is said")
             assert not succeeded(exporter)
             file.write_text("")
             exporter.process.send_signal(signal.SIGHUP)
             eventually(lambda: succeeded(exporter), "it is mended")
-            logs = exporter.app.logs
+            logs = exporter.logs
 
         assert "unknown key 'log.levl'" in logs
         assert "level=debug" not in logs
@@ -90,7 +90,7 @@ class TestReload:
         with configured(file) as exporter:
             file.write_text('node = "other"\n')
             exporter.process.send_signal(signal.SIGHUP)
-            eventually(lambda: "a restart is needed for what has changed in node" in exporter.app.logs, "it is said")
+            eventually(lambda: "a restart is needed for what has changed in node" in exporter.logs, "it is said")
 
     def test_page_is_not_offered_unless_asked_for(self, file: Path) -> None:
         """403."""
@@ -112,7 +112,7 @@ class TestReload:
 
             assert (code, "is nested too deeply" in text) == (500, True)
             assert not succeeded(exporter)
-            assert "Traceback" not in exporter.app.logs
+            assert "Traceback" not in exporter.logs
 
     def test_stop_does_not_wait_for_who_asks_for_it(self, file: Path) -> None:
         """A receiver that hangs holds the last push up for two seconds; the page is answered at once meanwhile, or not at all."""

@@ -90,7 +90,7 @@ class TestLateProcess:
         with held_calls.held_calls(
             "--sync=block", "cudaStreamSynchronize:23:2ms", rank=rank, libraries=libraries
         ) as calls:
-            eventually(lambda: f"attached to {libraries}/libcudart.so.12" in exporter.app.logs, "libcudart is probed")
+            eventually(lambda: f"attached to {libraries}/libcudart.so.12" in exporter.logs, "libcudart is probed")
             truth = calls.make()["calls"]["runtime"]["cudaStreamSynchronize"]
             scrape = awaited(exporter, 23, "cudaStreamSynchronize", rank)
 
@@ -110,7 +110,7 @@ class TestLateProcess:
         with held_calls.held_calls(
             "cudaMemcpyAsync:23:4096:h2d", rank=rank, libraries=libraries, environment=failing
         ) as calls:
-            eventually(lambda: f"attached to {libraries}/libcudart.so.12" in exporter.app.logs, "libcudart is probed")
+            eventually(lambda: f"attached to {libraries}/libcudart.so.12" in exporter.logs, "libcudart is probed")
             truth = calls.make()
             scrape = awaited(exporter, 23, "cudaMemcpyAsync", rank)
 

@@ -52,12 +52,12 @@ class TestProfile:
             eventually(lambda: exporter.scrape().total(counted[0], **counted[1]) == 23, "23 calls are counted")
             eventually(lambda: exporter.scrape().total("gpustall_exporter_history_success") == 1, "it is written")
             exporter.process.send_signal(signal.SIGHUP)
-            eventually(lambda: "the configuration was read again" in exporter.app.logs, "it is read again")
+            eventually(lambda: "the configuration was read again" in exporter.logs, "it is read again")
             exporter.process.send_signal(signal.SIGUSR1)
-            eventually(lambda: "every probe is removed" in exporter.app.logs, "the probes are out")
+            eventually(lambda: "every probe is removed" in exporter.logs, "the probes are out")
 
             assert exporter.stop() == 0
-            assert "no answer" in exporter.app.logs  # it has tried to push
+            assert "no answer" in exporter.logs  # it has tried to push
 
     def test_what_it_does_not_name_is_held_back(self) -> None:
         """A new namespace, for one."""

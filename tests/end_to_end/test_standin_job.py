@@ -119,7 +119,7 @@ class TestStopping:
             eventually(lambda: len(exporter.scrape().matching("gpustall_workload_info")) >= 2, "both ranks are seen")
             things, job = exporter.kernel_things(), _job_of(exporter)
             code = exporter.stop(number)
-            logs = exporter.app.logs
+            logs = exporter.logs
 
         assert code == exit_code
         assert {kind for kind, _ in things} == {"link", "prog", "map"}
@@ -133,7 +133,7 @@ class TestStopping:
 
 def _job_of(exporter: Exporter) -> list[int]:
     """tgids of the stand-in job: it has a session of its own, named after its first process."""
-    found = re.search(r"started the stand-in training job, pid (\d+)", exporter.app.logs)
+    found = re.search(r"started the stand-in training job, pid (\d+)", exporter.logs)
     assert found is not None
     return [tgid for tgid in Processes().tgids() if _session_of(tgid) == int(found[1])]
 

@@ -47,7 +47,7 @@ def libraries(tmp_path: Path) -> Path:
 def probed(exporter: Exporter, libraries: Path) -> None:
     """Wait until all three are."""
     for name in STANDIN_LIBRARIES.values():
-        eventually(lambda name=name: f"attached to {libraries}/{name}" in exporter.app.logs, f"{name} is probed")
+        eventually(lambda name=name: f"attached to {libraries}/{name}" in exporter.logs, f"{name} is probed")
 
 
 def with_calls(exporter: Exporter, rank: str, count: int) -> Scrape:
@@ -101,7 +101,7 @@ class TestSwitchedOff:
             calls.make()
             with_calls(exporter, rank, 23)
             exporter.process.send_signal(signal.SIGUSR1)
-            eventually(lambda: REMOVED in exporter.app.logs, "the probes are removed")
+            eventually(lambda: REMOVED in exporter.logs, "the probes are removed")
             after = eventually(lambda: not all_patched(calls, libraries), "nothing is left in the job")
             later.make()
             scrape = eventually(lambda: without_processes(exporter), "the processes are taken leave of")
@@ -133,7 +133,7 @@ class TestSwitchedOff:
             links = {thing for thing in exporter.kernel_things() if thing[0] == "link"}
             sent_at = time.monotonic()
             exporter.process.send_signal(signal.SIGUSR1)
-            eventually(lambda: REMOVED in exporter.app.logs, "the probes are removed")
+            eventually(lambda: REMOVED in exporter.logs, "the probes are removed")
             duration_seconds = time.monotonic() - sent_at
             left = {thing for thing in links if exists(thing)}
             iterators = {thing for thing in exporter.kernel_things() if thing[0] == "link"}
@@ -145,7 +145,7 @@ class TestSwitchedOff:
         """A library that is loaded after the signal stays as it is, and a second signal says nothing."""
         with running("--discovery.interval=100ms") as exporter:
             exporter.process.send_signal(signal.SIGUSR1)
-            eventually(lambda: REMOVED in exporter.app.logs, "the probes are removed")
+            eventually(lambda: REMOVED in exporter.logs, "the probes are removed")
             ticks = exporter.scrape().total("gpustall_exporter_ticks_total")
             exporter.process.send_signal(signal.SIGUSR1)
             with held_calls.held_calls("cudaEventRecord:23", libraries=libraries):
@@ -154,7 +154,7 @@ class TestSwitchedOff:
                     "walks would have been made",
                 )
             exit_code = exporter.stop()
-            logs = exporter.app.logs
+            logs = exporter.logs
 
         assert f"attached to {libraries}" not in logs
         assert logs.count(REMOVED) == 1
@@ -166,7 +166,7 @@ class TestSwitchedOff:
             held_calls.held_calls("cudaEventRecord:23", libraries=libraries) as calls,
             running(before_it_serves=_switch_off_as_soon_as_possible) as exporter,
         ):
-            eventually(lambda: REMOVED in exporter.app.logs, "the probes are removed")
+            eventually(lambda: REMOVED in exporter.logs, "the probes are removed")
             after = all_patched(calls, libraries)
             exit_code = exporter.stop()
 
@@ -181,7 +181,7 @@ class TestSwitchedOff:
         ):
             probed(exporter, libraries)
             exporter.process.send_signal(signal.SIGUSR1)
-            eventually(lambda: REMOVED in exporter.app.logs, "the probes are removed")
+            eventually(lambda: REMOVED in exporter.logs, "the probes are removed")
 
 
 class TestEntriesAlone:
@@ -195,10 +195,10 @@ class TestEntriesAlone:
         ) as calls:
             with running("--probes.returns=never") as exporter:
                 eventually(
-                    lambda: f"attached to {libraries}/libcudart.so.12" in exporter.app.logs, "libcudart is probed"
+                    lambda: f"attached to {libraries}/libcudart.so.12" in exporter.logs, "libcudart is probed"
                 )
                 calls.make()
-                scrape, logs = with_calls(exporter, rank, 23), exporter.app.logs
+                scrape, logs = with_calls(exporter, rank, 23), exporter.logs
             calls.end()
 
         kinds = {(s.labels["library"], s.labels["kind"]) for s in scrape.matching(ATTACHMENTS)}

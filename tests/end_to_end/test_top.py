@@ -48,7 +48,7 @@ def job() -> Iterator[Job]:
         held_calls.held_calls("cudaStreamSynchronize:23:2ms", rank=busy) as first,
         held_calls.held_calls("cudaMemcpyAsync:23:4096:h2d", rank=idle) as second,
     ):
-        eventually(lambda: "libcudart.so.12" in exporter.app.logs, "libcudart is probed")
+        eventually(lambda: "libcudart.so.12" in exporter.logs, "libcudart is probed")
         first.make()
         second.make()
         known = {str(tgid) for tgid in (*first.tgids, *second.tgids)}
@@ -179,7 +179,7 @@ class TestExporterGone:
         with running() as exporter, held_calls.held_calls("ncclAllReduce:1:4096", rank=fresh_rank()) as calls:
             for name in STANDIN_LIBRARIES.values():
                 path = standin.build_dir() / name
-                eventually(lambda path=path: f"attached to {path}" in exporter.app.logs, f"{path} is probed")
+                eventually(lambda path=path: f"attached to {path}" in exporter.logs, f"{path} is probed")
             calls.make()
             eventually(lambda: exporter.scrape().matching("gpustall_workload_info"), "somebody is exported")
             with seat([*COMMAND, "top", f"--url={exporter.url}", "--interval=500ms"]) as found:

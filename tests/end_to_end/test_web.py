@@ -133,7 +133,7 @@ class TestSystemdSocket:
         with running("--web.systemd-socket", under=under, before_it_serves=come) as exporter:
             with early[0] as client:
                 answer = client.recv(4096)
-            status, logs = exporter.get("/healthz").status, exporter.app.logs
+            status, logs = exporter.get("/healthz").status, exporter.logs
 
         assert answer.startswith(b"HTTP/1.1 200 ")
         assert status == 200
@@ -173,7 +173,7 @@ class TestConfiguration:
         with running(f"--web.config.file={file}") as exporter:
             file.write_text("http_server_config:\n  headers:\n    X-Frame-Options: everybody\n")
             answers = [exporter.get("/healthz").headers["X-Frame-Options"] for _ in range(3)]
-            logs = exporter.app.logs
+            logs = exporter.logs
 
         assert answers == ["deny"] * 3
         assert logs.count("the web configuration stays as it was") == 1
@@ -188,5 +188,5 @@ class TestConfiguration:
 
 
 def _urls(exporter: Exporter) -> list[str]:
-    found = [line.split("serving ")[1].strip('"') for line in exporter.app.logs.splitlines() if "serving " in line]
+    found = [line.split("serving ")[1].strip('"') for line in exporter.logs.splitlines() if "serving " in line]
     return found if len(found) == 2 else []

@@ -80,7 +80,7 @@ def page(folder: Path) -> Page:
             finally:
                 job.kill()
                 job.wait()
-        return Page(HOG, first.arrived_seconds - began_seconds, notifications(found), exporter.app.logs)
+        return Page(HOG, first.arrived_seconds - began_seconds, notifications(found), exporter.logs)
 
 
 def _paged(told: list[Notification], status: str) -> list[Notification]:

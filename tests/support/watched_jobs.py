@@ -88,7 +88,7 @@ def watched(folder: Path) -> Iterator[Servers]:
         stack.enter_context(held_calls("ncclAllReduce:1:4096", rank=fresh_rank()))
         for library in standin.PROBED:  # from the first call of a job on, with which it makes its communicator
             path = standin.build_dir() / library
-            eventually(lambda path=path: f"attached to {path}" in exporter.app.logs, f"{path} is probed")
+            eventually(lambda path=path: f"attached to {path}" in exporter.logs, f"{path} is probed")
         for number, flags in _JOBS.items():
             stack.enter_context(_job(number, flags))
         stack.enter_context(_job(4713, (*_FETCHES, *stack.enter_context(server()).flags)))
