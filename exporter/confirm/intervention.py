@@ -17,7 +17,7 @@ from exporter.confirm.eligibility import ProcessFacts
 from exporter.confirm.freezer import Frozen, Lightened
 from exporter.errors import ExporterError
 
-GUARDIAN = Path(__file__).with_name("guardian.py")
+GUARDIAN = Path(__file__).with_name("freezer.py")
 _SPARE_SECONDS = 2.0
 _END_SECONDS = 5.0
 
