@@ -27,7 +27,7 @@ from exporter.app import load, logs
 from exporter.app.config_reload import Reloads
 from exporter.app.self_metrics import report_attachments, report_start
 from exporter.app.systemd_notify import ServiceManager
-from exporter.chains.event import ChainEvent, Hear
+from exporter.chains.event import ChainEvent, ChainEventHandler
 from exporter.clock import Clock
 from exporter.config import Config, reloaded
 from exporter.errors import ExporterError, KernelRefused
@@ -60,7 +60,7 @@ from exporter.pipeline.dispatcher import Narrator, place_of, write_to_log
 from exporter.pipeline.publication import Publication
 from exporter.probes.discovery import Discovery
 from exporter.probes.sampling import AdaptiveSampler
-from exporter.recording.file import Capsule, Subject
+from exporter.recording.file import RecordedProcess, Recording
 from exporter.recording.ring import RowRing
 from exporter.recording.writer import RecordingWriter
 from exporter.series.store import SeriesStore
@@ -100,7 +100,7 @@ class Daemon:
         resources: ExitStack,
         *,
         machine: str = platform.machine(),
-        hearers: Sequence[Hear] = (write_to_log,),
+        hearers: Sequence[ChainEventHandler] = (write_to_log,),
         only_in: Path | None = None,
         read_config: Callable[[], Config] | None = None,
     ) -> None:
@@ -133,8 +133,8 @@ class Daemon:
         )
         resources.callback(self.discovery.close)
         self._history = self._make_history(clock, collectors)
-        self._hearers += [one.hear for one in (self._capsules, self._history) if one]
-        self._hearers.append(lambda report: self._pushes.hear(report) if self._pushes else None)
+        self._hearers += [one.on_chain_event for one in (self._capsules, self._history) if one]
+        self._hearers.append(lambda report: self._pushes.on_chain_event(report) if self._pushes else None)
         narrator = Narrator(processes, self._hearers)
         self._enquirer = enquirer_of(
             config.orchestrator,
@@ -227,11 +227,11 @@ class Daemon:
         if directory is None:
             return None
 
-        def subjects() -> dict[int, Subject]:
+        def subjects() -> dict[int, RecordedProcess]:
             found = {}
             for number, (identity, tgid) in self.publication.workloads().items():
                 place = place_of(processes, tgid)
-                found[number] = Subject(identity, tgid, place.cgroup, place.cpus)
+                found[number] = RecordedProcess(identity, tgid, place.cgroup, place.cpus)
             return found
 
         return RecordingWriter(directory, self._config.node, RowRing(), subjects)
@@ -240,13 +240,13 @@ class Daemon:
         """As they were sampled last; none where nobody samples."""
         if self._devices is None:
             return tuple
-        return self._capsules.flight.tapped_devices(self._devices.states) if self._capsules else self._devices.states
+        return self._capsules.ring.wrap_devices(self._devices.states) if self._capsules else self._devices.states
 
     def _open_tables(self) -> Tables:
         maps, iterate = self.kernel.maps, self.kernel.iterate
         if self._capsules is None:
             return Tables(maps, iterate)
-        return Tables(self._capsules.flight.tapped(maps), self._capsules.flight.tapped_iterator(iterate))
+        return Tables(self._capsules.ring.wrap_maps(maps), self._capsules.ring.wrap_iterator(iterate))
 
     def _make_pushes(self, config: Config) -> OtlpExporters | None:
         """None where nobody is pushed to."""
@@ -362,9 +362,9 @@ class Daemon:
             self._cycle(is_due=True)
             self._pushes.finish()
 
-    def capsule(self, reports: Sequence[ChainEvent]) -> Capsule | None:
+    def capsule(self, reports: Sequence[ChainEvent]) -> Recording | None:
         """The last minute, with these; None where no capsules are kept. From any thread."""
-        return self._capsules.capsule(tuple(reports), self._clock.now()) if self._capsules else None
+        return self._capsules.recording(tuple(reports), self._clock.now()) if self._capsules else None
 
     def stop(self) -> None:
         """Make run() return; from any thread or a signal handler."""

@@ -16,6 +16,10 @@ from exporter.clock import Moment
 from exporter.model import Identity
 from exporter.units import seconds
 
+_KEYS = {"tgid": "pid", "culprit_tgids": "culprit_pids"}
+"""Fields whose names in documents are those that users know."""
+_FIELDS = {key: field for field, key in _KEYS.items()}
+
 Parts = tuple[tuple[str, float], ...]
 """Names with their parts of one, largest first."""
 
@@ -25,7 +29,7 @@ class ChainEvent:
     """One transition. Times of day are those that belong to the clock as it was set when this was said.
 
     duration_ns: from the begin of the episode to its end, or to this moment; of a clock that is never set. identity: None while
-    the process is held back. pid: 0 where it is out of sight. The other fields are those of a Chain, a Place and a Remedy.
+    the process is held back. tgid: 0 where it is out of sight. The other fields are those of a Chain, a Place and a Remedy.
     evidence: lines of Change.EVIDENCE, to be read one below the other: where threads are, and who called; else empty.
     """
 
@@ -47,16 +51,16 @@ class ChainEvent:
     is_chronic: bool
     end: End | None
     identity: Identity | None
-    pid: int
+    tgid: int
     cgroup: str
-    culprit_pids: tuple[int, ...]
+    culprit_tgids: tuple[int, ...]
     remedy: str
     commands: tuple[str, ...]
     evidence: tuple[str, ...] = ()
     detail: str = ""
 
     @classmethod
-    def of(
+    def from_transition(
         cls,
         transition: Transition,
         identity: Identity | None,
@@ -86,9 +90,9 @@ class ChainEvent:
             is_chronic=chain.is_chronic,
             end=chain.end,
             identity=identity,
-            pid=place.tgid,
+            tgid=place.tgid,
             cgroup=place.cgroup,
-            culprit_pids=place.culprit_tgids,
+            culprit_tgids=place.culprit_tgids,
             remedy=remedy.what,
             commands=remedy.commands,
             evidence=evidence,
@@ -121,7 +125,7 @@ class ChainEvent:
             "severity": self.severity.name.lower(),
             "rank": self.identity.rank if self.identity else "",
             "container": self.identity.container if self.identity else "",
-            "pid": str(self.pid or ""),
+            "pid": str(self.tgid or ""),
             "culprit": self.culprits[0][0] if self.culprits else "",
             "peer": self.peer,
             "detail": self.detail,
@@ -132,14 +136,15 @@ class ChainEvent:
         }
         return {name: value for name, value in known.items() if value}
 
-    def document(self) -> dict[str, Any]:
-        """What JSON can hold. The severity is its name."""
-        return asdict(self) | {"severity": self.severity.name.lower()}
+    def to_document(self) -> dict[str, Any]:
+        """What JSON can hold: the severity by its name, thread group ids by the names that users know them by."""
+        found = asdict(self) | {"severity": self.severity.name.lower()}
+        return {_KEYS.get(name, name): value for name, value in found.items()}
 
     @classmethod
-    def of_document(cls, document: Mapping[str, Any]) -> Self:
-        """The Report that became this document, once through JSON. Raises KeyError, TypeError or ValueError if none did."""
-        known = dict(document)
+    def from_document(cls, document: Mapping[str, Any]) -> Self:
+        """The event that became this document. Raises KeyError, TypeError or ValueError for anything else."""
+        known = {_FIELDS.get(key, key): value for key, value in document.items()}
         known["severity"] = str(known["severity"])
         known |= {
             "change": Change(known["change"]),
@@ -150,7 +155,7 @@ class ChainEvent:
             "culprits": _parts(known["culprits"]),
             "end": End(known["end"]) if known["end"] else None,
             "identity": Identity(**known["identity"]) if known["identity"] else None,
-            "culprit_pids": tuple(map(int, known["culprit_pids"])),
+            "culprit_tgids": tuple(map(int, known["culprit_tgids"])),
             "commands": tuple(map(str, known["commands"])),
             "evidence": tuple(map(str, known.get("evidence", ()))),
             "detail": str(known.get("detail", "")),
@@ -158,7 +163,7 @@ class ChainEvent:
         return cls(**known)
 
 
-Hear = Callable[[ChainEvent], None]
+ChainEventHandler = Callable[[ChainEvent], None]
 """Takes a Report. It is called at a tick: it must not wait for anything."""
 
 

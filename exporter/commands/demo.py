@@ -113,7 +113,7 @@ def _play(scenario: Scenario, duration_seconds: float, say: Print, *, is_json: b
     _explain(shown.explanation, say, is_json=is_json)
 
 
-def _save(capsule: capsule_file.Capsule | None, path: Path, say: Print) -> None:
+def _save(capsule: capsule_file.Recording | None, path: Path, say: Print) -> None:
     if capsule is None or not capsule.packed:
         say("Nothing was recorded: more rows move on this node than are kept.")
         return

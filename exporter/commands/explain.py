@@ -162,7 +162,7 @@ def _open_episode(found: Explanation, given: str) -> EpisodeSummary:
             f"--confirm: no open chain begins with {given!r}", remedy=f"open are {known}" if known else "none is open"
         )
     (episode,) = chosen
-    if episode.advice is None or not episode.advice.culprit_pids:
+    if episode.advice is None or not episode.advice.culprit_tgids:
         raise BadInput(f"chain {given} is {episode.report.cause.value}, and names no program that could be held")
     return episode
 
@@ -189,7 +189,7 @@ def _lines(found: Explanation, *, per_process: bool) -> Sequence[str]:
 
 
 def _known(everybody: Explanation) -> str:
-    names = sorted({who(one.member.identity, one.member.pid, one.member.comm) for one in everybody.processes})
+    names = sorted({who(one.labels.identity, one.labels.tgid, one.labels.comm) for one in everybody.processes})
     if not names:
         return "no process made a traced call in that time; see --since"
     more = f" and {len(names) - _MAX_NAMED} more" if len(names) > _MAX_NAMED else ""

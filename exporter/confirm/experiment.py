@@ -37,10 +37,10 @@ class Chosen(NamedTuple):
 
 def choose(report: ChainEvent, processes: Processes, how: How | None = None) -> Chosen:
     """report: that names culprits by their numbers. Raises BadInput when nobody may be held, ProcessGone for the job."""
-    job = facts_of(processes, report.pid)
+    job = facts_of(processes, report.tgid)
     ours = {os.getpid(), *facts_of(processes, os.getpid()).line}
     subjects, left_alone = [], []
-    for tgid in report.culprit_pids:
+    for tgid in report.culprit_tgids:
         try:
             one = facts_of(processes, tgid)
         except ProcessGone:

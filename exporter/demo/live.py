@@ -23,7 +23,7 @@ from exporter.explain.selection import Selection
 from exporter.history.reader import opened
 from exporter.history.run import RecordedEvent
 from exporter.host.libraries import LibraryKind
-from exporter.recording.file import Capsule
+from exporter.recording.file import Recording
 
 LOOK_SECONDS = 0.25
 PATIENCE_SECONDS = 15.0
@@ -39,7 +39,7 @@ class Shown(NamedTuple):
     """A scenario that has been played. explanation: as of its last moment. capsule: of its last minute."""
 
     explanation: Explanation
-    capsule: Capsule | None
+    capsule: Recording | None
 
 
 class _Hearer:
@@ -57,7 +57,7 @@ class _Hearer:
 
     def hear(self, report: ChainEvent) -> None:
         """From the loop."""
-        if report.chain_id in self._own or (self._stage and self._stage.owns(report.pid)):
+        if report.chain_id in self._own or (self._stage and self._stage.owns(report.tgid)):
             self._own.add(report.chain_id)
             self.reports.append(report)
             self._fresh.append(report)

@@ -64,7 +64,7 @@ def _episode(episode: EpisodeSummary) -> dict[str, Any]:
         "effect": report.effect.value,
         "severity": report.severity.name.lower(),
         **_labels(report.identity.values() if report.identity else ("",) * 5),
-        "pid": report.pid,
+        "pid": report.tgid,
         "cgroup": report.cgroup,
         "began_unix_seconds": seconds(report.began_unix_ns),
         "known_until_unix_seconds": seconds(episode.known_until_unix_ns),
@@ -77,7 +77,7 @@ def _episode(episode: EpisodeSummary) -> dict[str, Any]:
         "is_chronic": report.is_chronic,
         "causes": [{"cause": cause, "share_ratio": share} for cause, share in report.shares],
         "culprits": [{"name": name, "share_ratio": share} for name, share in report.culprits],
-        "culprit_pids": list(report.culprit_pids),
+        "culprit_pids": list(report.culprit_tgids),
         "peer_rank": report.peer,
         "remedy": report.remedy,
         "commands": list(episode.commands),
@@ -88,11 +88,11 @@ def _episode(episode: EpisodeSummary) -> dict[str, Any]:
 
 
 def _process(process: ProcessSum) -> dict[str, Any]:
-    member, step_ns = process.member, process.step_ns
+    labels, step_ns = process.labels, process.step_ns
     return {
-        "pid": member.pid,
-        "comm": member.comm,
-        **_labels(member.identity.values()),
+        "pid": labels.tgid,
+        "comm": labels.comm,
+        **_labels(labels.identity.values()),
         "began_unix_seconds": seconds(process.began_unix_ns),
         "ended_unix_seconds": seconds(process.ended_unix_ns),
         "recorded_seconds": seconds(process.covered_ns),

@@ -74,7 +74,7 @@ def episodes_of(
         proof = next((one.report for one in reversed(chain) if one.report.change in PROOFS), None)
         run, report = next(one for one in reversed(chain) if one.report.change not in PROOFS)
         reports = [one.report for one in chain if one.report.change not in PROOFS]
-        advice = next((one for one in reversed(reports) if one.culprit_pids), report)
+        advice = next((one for one in reversed(reports) if one.culprit_tgids), report)
         evidence = next((one.evidence for one in reversed(reports) if one.evidence), ())
         if report.change is Change.RESOLVED:
             state, until_unix_ns = EpisodeState.OVER, report.began_unix_ns + report.duration_ns

@@ -58,7 +58,7 @@ class Explanation:
     def process_of(self, episode: EpisodeSummary) -> ProcessSum | None:
         """What the process of an episode did."""
         return next(
-            (one for one in self.processes if one.run == episode.run and one.member.pid == episode.report.pid != 0),
+            (one for one in self.processes if one.run == episode.run and one.labels.tgid == episode.report.tgid != 0),
             None,
         )
 
@@ -78,7 +78,7 @@ def explain(
     is_live = run is not None and run.ended_unix_ns is None and now_unix_ns - run.seen_unix_ns <= _patience_ns(run)
     sums = Sums(selection, with_operations=with_operations)
     sums.add(seen)
-    chosen = (one for one in told if selection.matches(one.report.identity, one.report.pid))
+    chosen = (one for one in told if selection.matches(one.report.identity, one.report.tgid))
     episodes = episodes_of(
         chosen, {one.id: one for one in runs}, run.id if run and is_live else None, since_unix_ns, now_unix_ns
     )

@@ -79,7 +79,7 @@ def one_line(episode: EpisodeSummary, process: ProcessSum | None, now_unix_ns: i
 def _lost(episode: EpisodeSummary, process: ProcessSum | None) -> str:
     report = episode.report
     is_over = episode.state is not EpisodeState.GOING_ON
-    name = who(report.identity, report.pid, process.member.comm if process else "")
+    name = who(report.identity, report.tgid, process.labels.comm if process else "")
     share = percent(report.lost_share)
     cause = report.cause.value
     if report.cause in _WRONG:

@@ -10,10 +10,10 @@ from exporter.chains.remedies import ProcessContext
 from exporter.explain.explanation import Explanation, explain
 from exporter.explain.selection import Selection
 from exporter.history.run import RecordedEvent, RecordedWindows, Run
-from exporter.history.window import NO_STEPS, NO_SWITCHES, Member, Window
+from exporter.history.window import NO_STEPS, NO_SWITCHES, ProcessLabels, Window
 from exporter.model import Identity, label_value
 from exporter.pipeline.replay import ReplayedEngine
-from exporter.recording.file import Capsule, Subject
+from exporter.recording.file import RecordedProcess, Recording
 from exporter.units import seconds
 
 
@@ -24,15 +24,15 @@ class ExplainedRecording(NamedTuple):
     explanation: Explanation
 
 
-def recall(capsule: Capsule, selection: Selection | None = None) -> ExplainedRecording:
+def recall(capsule: Recording, selection: Selection | None = None) -> ExplainedRecording:
     """Raises ValueError for ticks that are none."""
     rerun, at = ReplayedEngine(capsule.ticks()), capsule.taken_at
     told = []
     for now_ns, transition, tgid, culprit_tgids in rerun.play(until_end=False):
-        subject = capsule.processes.get(transition.chain.process, Subject(None, tgid))
+        subject = capsule.processes.get(transition.chain.process, RecordedProcess(None, tgid))
         place = ProcessContext(tgid, subject.cgroup, subject.cpus, culprit_tgids)
         now = at._replace(monotonic_ns=now_ns, unix_ns=at.unix_ns_of(now_ns))
-        report = ChainEvent.of(transition, subject.identity, place, now)
+        report = ChainEvent.from_transition(transition, subject.identity, place, now)
         told.append((seconds(now_ns - rerun.began_ns), report))
     began_unix_ns, ended_unix_ns = at.unix_ns_of(rerun.began_ns), at.unix_ns_of(rerun.now_ns)
     run = Run(1, began_unix_ns, ended_unix_ns, None, capsule.version, True, seconds(ended_unix_ns - began_unix_ns))
@@ -48,7 +48,7 @@ def recall(capsule: Capsule, selection: Selection | None = None) -> ExplainedRec
     return ExplainedRecording(tuple(told), explanation)
 
 
-def _window(capsule: Capsule, rerun: ReplayedEngine, number: int, span_unix_ns: tuple[int, int]) -> Window:
+def _window(capsule: Recording, rerun: ReplayedEngine, number: int, span_unix_ns: tuple[int, int]) -> Window:
     """The whole capsule of one process: what was lost, and its steps. Histograms of calls are not in it."""
     subject, row, times = capsule.processes.get(number), rerun.processes[number], rerun.times.get(number)
     identity = subject.identity if subject else None
@@ -59,7 +59,9 @@ def _window(capsule: Capsule, rerun: ReplayedEngine, number: int, span_unix_ns: 
         culprits_ns[cause.value, culprit] += ns
     return Window(
         number,
-        Member(identity or Identity(), row.tgid, label_value(row.comm.split(b"\0", 1)[0].decode(errors="replace"))),
+        ProcessLabels(
+            identity or Identity(), row.tgid, label_value(row.comm.split(b"\0", 1)[0].decode(errors="replace"))
+        ),
         *span_unix_ns,
         times.steps if times and times.steps else NO_STEPS,
         lost_ns,

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 
 from exporter.explain.selection import Selection
 from exporter.history.run import RecordedWindows
-from exporter.history.window import NO_STEPS, Member, OperationTime, Window
+from exporter.history.window import NO_STEPS, OperationTime, ProcessLabels, Window
 from exporter.totals import Counts, HistogramTotal
 from exporter.units import NANOSECONDS, upper_edge_seconds
 
@@ -30,7 +30,7 @@ class ProcessSum:
 
     run: int
     number: int
-    member: Member
+    labels: ProcessLabels
     began_unix_ns: int
     ended_unix_ns: int = 0
     covered_ns: int = 0
@@ -45,7 +45,7 @@ class ProcessSum:
 
     def add(self, window: Window, *, with_operations: bool) -> None:
         """One more."""
-        self.member = window.member
+        self.labels = window.labels
         self.ended_unix_ns = window.ended_unix_ns
         self.covered_ns += window.duration_ns
         self.steps = self.steps.plus(window.steps)
@@ -113,13 +113,13 @@ class Sums:
             else:
                 self.spans.append((began_unix_ns, ended_unix_ns))
             for window in windows:
-                if self._selection.matches(window.member.identity, window.member.pid):
+                if self._selection.matches(window.labels.identity, window.labels.tgid):
                     self._add(run, window)
 
     def _add(self, run: int, window: Window) -> None:
         known = self._processes.get((run, window.process))
         if known is None:
-            known = ProcessSum(run, window.process, window.member, window.began_unix_ns)
+            known = ProcessSum(run, window.process, window.labels, window.began_unix_ns)
             self._processes[run, window.process] = known
         known.add(window, with_operations=self._with_operations)
 
@@ -129,9 +129,9 @@ class Sums:
 
 
 def _order(process: ProcessSum) -> tuple[str, int, str, int]:
-    identity = process.member.identity
+    identity = process.labels.identity
     number = int(identity.rank) if identity.rank.isascii() and identity.rank.isdigit() else 1 << 30
-    return identity.container, number, identity.rank, process.member.pid
+    return identity.container, number, identity.rank, process.labels.tgid
 
 
 def mean_ns(total: HistogramTotal) -> float | None:

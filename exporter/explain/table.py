@@ -34,12 +34,12 @@ def top(process: ProcessSum) -> list[OperationTime]:
 
 
 def _of_process(process: ProcessSum) -> tuple[str, ...]:
-    member, covered_ns = process.member, max(process.covered_ns, 1)
+    labels, covered_ns = process.labels, max(process.covered_ns, 1)
     steps = process.steps.counts.total
     return (
-        str(member.pid or "-"),
-        member.identity.rank or "-",
-        member.comm or "-",
+        str(labels.tgid or "-"),
+        labels.identity.rank or "-",
+        labels.comm or "-",
         f"{steps:,}" if steps else "-",
         length(process.step_ns) if process.step_ns else "-",
         percent(process.lost_share),
@@ -54,8 +54,8 @@ def _of_operations(process: ProcessSum) -> Iterable[tuple[str, ...]]:
         count = one.timed.counts.total
         quantiles = [quantile_ns(one.timed.counts, share) for share in (0.5, 0.99)]
         yield (
-            str(process.member.pid or "-"),
-            process.member.identity.rank or "-",
+            str(process.labels.tgid or "-"),
+            process.labels.identity.rank or "-",
             one.name,
             f"{one.calls:,}",
             f"{one.errors:,}" if one.errors else "-",

@@ -207,8 +207,8 @@ def _where(report: ChainEvent, process: ProcessSum | None) -> str:
         "node": identity.node if identity else "",
         "container": identity.container if identity else "",
         "pod": identity.pod if identity else "",
-        "pid": str(report.pid or ""),
-        "command": process.member.comm if process else "",
+        "pid": str(report.tgid or ""),
+        "command": process.labels.comm if process else "",
         "cgroup": report.cgroup,
         "chain": report.chain_id,
     }
@@ -252,10 +252,10 @@ def _totals(processes: Sequence[ProcessSum]) -> str:
 
 def _whom(processes: Sequence[ProcessSum]) -> str:
     """By name where there is one only."""
-    workloads = {process.member.identity for process in processes}
+    workloads = {process.labels.identity for process in processes}
     if len(workloads) == 1 and len(processes) == 1:
-        member = processes[0].member
-        return who(member.identity, member.pid, member.comm)
+        labels = processes[0].labels
+        return who(labels.identity, labels.tgid, labels.comm)
     if len(workloads) == len({one.rank for one in workloads if one.rank}):
         return _count(len(workloads), "rank")
     return _count(len({(one.run, one.number) for one in processes}), "process", "processes")

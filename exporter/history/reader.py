@@ -50,7 +50,7 @@ class History:
             since_unix_ns,
         )
         with self._refusing_damage():
-            return [RecordedEvent(run, ChainEvent.of_document(json.loads(document))) for run, document in rows]
+            return [RecordedEvent(run, ChainEvent.from_document(json.loads(document))) for run, document in rows]
 
     def seen(self, since_unix_ns: int) -> Iterator[RecordedWindows]:
         """Oldest first, one after the other: a day of them does not fit into little memory."""

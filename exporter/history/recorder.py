@@ -22,7 +22,7 @@ from exporter.chains.event import ChainEvent
 from exporter.clock import Clock, Moment
 from exporter.history.file_guard import Busy, LockedFile, Unusable, claim
 from exporter.history.store import CorruptError, Cut, Store
-from exporter.history.window import Member, Switches
+from exporter.history.window import ProcessLabels, Switches
 from exporter.history.windowing import ProcessTotals, WindowBuilder
 from exporter.output.own_metrics import OwnMetrics
 from exporter.totals import Series, Total
@@ -60,7 +60,7 @@ class Settings(NamedTuple):
 
 
 class Recorder:
-    """hear(), is_due(), see() and retire() may be called from any thread, the others from the one that made it.
+    """Public methods may be called from any thread, but start() and stop() only from the one that made it.
 
     retry_seconds: until a file that could not be opened is tried again.
     """
@@ -92,7 +92,7 @@ class Recorder:
 
     # ---- what is told
 
-    def hear(self, report: ChainEvent) -> None:
+    def on_chain_event(self, report: ChainEvent) -> None:
         """Of a chain."""
         self._put(report)
 
@@ -100,7 +100,7 @@ class Recorder:
         """Whether a window would be cut now."""
         return seconds(now.monotonic_ns - self._cutter.cut_at.monotonic_ns) >= SHARED_SECONDS
 
-    def see(self, taken: ProcessTotals) -> None:
+    def on_totals(self, taken: ProcessTotals) -> None:
         """Cut the windows. One at a time."""
         began = self._cutter.cut_at
         left_out = self._cutter.left_out
@@ -108,9 +108,11 @@ class Recorder:
         self._own.add(catalog.own.HISTORY_DROPPED, self._cutter.left_out - left_out, NO_ROOM)
         self._put(Cut(taken.at.unix_ns_of(began.monotonic_ns), taken.at.unix_ns, windows))
 
-    def retire(self, process: int, member: Member, totals: Mapping[Series, Total], switches: Switches) -> None:
+    def on_process_end(
+        self, process: int, labels: ProcessLabels, totals: Mapping[Series, Total], switches: Switches
+    ) -> None:
         """A process has ended."""
-        self._cutter.retire(process, member, totals, switches)
+        self._cutter.end_process(process, labels, totals, switches)
 
     def _put(self, item: ChainEvent | Cut) -> None:
         try:

@@ -251,7 +251,7 @@ def report_row(run: int, report: ChainEvent) -> tuple[object, ...]:
         identity.rank if identity else "",
         identity.container if identity else "",
         report.severity.name.lower(),
-        json.dumps(report.document(), separators=(",", ":")),
+        json.dumps(report.to_document(), separators=(",", ":")),
     )
 
 
@@ -260,13 +260,13 @@ _RENAME = "give this one another --history.path"
 
 def packed(windows: Iterable[Window]) -> bytes:
     """As they are stored."""
-    documents = [window.document() for window in windows]
+    documents = [window.to_document() for window in windows]
     return zlib.compress(json.dumps(documents, separators=(",", ":")).encode())
 
 
 def unpacked(blob: bytes, began_unix_ns: int, ended_unix_ns: int) -> list[Window]:
     """What packed() was given. Raises ValueError, TypeError or zlib.error for anything else."""
-    return [Window.of_document(one, began_unix_ns, ended_unix_ns) for one in json.loads(zlib.decompress(blob))]
+    return [Window.from_document(one, began_unix_ns, ended_unix_ns) for one in json.loads(zlib.decompress(blob))]
 
 
 def _connect(path: Path) -> sqlite3.Connection:

@@ -15,11 +15,11 @@ from exporter.totals import Counts, HistogramTotal
 NO_STEPS = HistogramTotal(Counts(), 0)
 
 
-class Member(NamedTuple):
-    """Who a process is. pid: as the exporter sees it, 0 out of sight. comm: name of its command, "" if not known."""
+class ProcessLabels(NamedTuple):
+    """Who a process is. tgid: as the exporter sees it, 0 out of sight. comm: name of its command, "" if not known."""
 
     identity: Identity
-    pid: int
+    tgid: int
     comm: str
 
 
@@ -52,7 +52,7 @@ class Window:
     """
 
     process: int
-    member: Member
+    labels: ProcessLabels
     began_unix_ns: int
     ended_unix_ns: int
     steps: HistogramTotal
@@ -67,11 +67,11 @@ class Window:
         """Its length."""
         return self.ended_unix_ns - self.began_unix_ns
 
-    def document(self) -> list[Any]:
+    def to_document(self) -> list[Any]:
         """What JSON can hold, small: a list in the order of the fields, without the times, which all windows of a cut share."""
         return [
             self.process,
-            [list(self.member.identity.values()), self.member.pid, self.member.comm],
+            [list(self.labels.identity.values()), self.labels.tgid, self.labels.comm],
             _histogram(self.steps),
             dict(self.lost_ns),
             [list(culprit) for culprit in self.culprits_ns],
@@ -81,12 +81,12 @@ class Window:
         ]
 
     @classmethod
-    def of_document(cls, document: Any, began_unix_ns: int, ended_unix_ns: int) -> Self:
+    def from_document(cls, document: Any, began_unix_ns: int, ended_unix_ns: int) -> Self:
         """The Window that became this document. Raises TypeError or ValueError if none did."""
-        process, (labels, pid, comm), steps, lost_ns, culprits_ns, states_ns, switches, operations = document
+        process, (values, tgid, comm), steps, lost_ns, culprits_ns, states_ns, switches, operations = document
         return cls(
             process,
-            Member(Identity(*labels), pid, comm),
+            ProcessLabels(Identity(*values), tgid, comm),
             began_unix_ns,
             ended_unix_ns,
             _histogram_of(steps),

@@ -12,7 +12,7 @@ from typing import NamedTuple, Protocol
 
 from exporter import catalog
 from exporter.clock import Moment
-from exporter.history.window import NO_STEPS, NO_SWITCHES, Member, OperationTime, Switches, Window
+from exporter.history.window import NO_STEPS, NO_SWITCHES, OperationTime, ProcessLabels, Switches, Window
 from exporter.totals import Counts, HistogramTotal, Series, Total, Totals
 
 MAX_PROCESSES = 256
@@ -30,11 +30,11 @@ _NO_TIME = HistogramTotal(Counts(), 0)
 
 
 class ProcessTotals(NamedTuple):
-    """Everything known of the processes alive at a moment. members: of those that are named."""
+    """Everything known of the processes alive at a moment. labels: of those that are named."""
 
     at: Moment
     totals: Totals
-    members: Mapping[int, Member]
+    labels: Mapping[int, ProcessLabels]
     switches: Mapping[int, Switches]
 
 
@@ -45,11 +45,13 @@ class WindowSink(Protocol):
         """Whether it wants to see what is read now."""
         ...
 
-    def see(self, taken: ProcessTotals) -> None:
+    def on_totals(self, taken: ProcessTotals) -> None:
         """It is shown. Called by whoever scrapes: it must not wait for anything."""
         ...
 
-    def retire(self, process: int, member: Member, totals: Mapping[Series, Total], switches: Switches) -> None:
+    def on_process_end(
+        self, process: int, labels: ProcessLabels, totals: Mapping[Series, Total], switches: Switches
+    ) -> None:
         """A process has ended, and these are its last totals. Called at a tick: it must not wait, nor take long."""
         ...
 
@@ -78,7 +80,7 @@ class _Span(NamedTuple):
 
 class _Retired(NamedTuple):
     process: int
-    member: Member
+    labels: ProcessLabels
     totals: Mapping[Series, Total]
     switches: Switches
 
@@ -86,7 +88,7 @@ class _Retired(NamedTuple):
 class WindowBuilder:
     """Remembers the totals of the last cut. started_at: nothing was counted before.
 
-    retire() may be called from another thread than cut(). left_out: processes that there was no room for, once in each cut.
+    end_process() may be called from another thread than cut(). left_out: processes that there was no room for, once in each cut.
     """
 
     def __init__(self, started_at: Moment) -> None:
@@ -100,30 +102,32 @@ class WindowBuilder:
         """Up to when windows have been made."""
         return self._cut_at
 
-    def retire(self, process: int, member: Member, totals: Mapping[Series, Total], switches: Switches) -> None:
+    def end_process(
+        self, process: int, labels: ProcessLabels, totals: Mapping[Series, Total], switches: Switches
+    ) -> None:
         """These are its last totals; they go into the next cut. Of more at once than there is room for the first are left out."""
         if len(self._retired) == MAX_PROCESSES:
             self.left_out += 1
-        self._retired.append(_Retired(process, member, totals, switches))
+        self._retired.append(_Retired(process, labels, totals, switches))
 
     def cut(self, taken: ProcessTotals) -> list[Window]:
         """The windows since the last cut, of processes that made a call, a step or lost something."""
         began, self._cut_at = self._cut_at, taken.at
         span = _Span(taken.at.unix_ns_of(began.monotonic_ns), taken.at.unix_ns)
         windows = []
-        for number, member in sorted(taken.members.items()):
+        for number, labels in sorted(taken.labels.items()):
             if number not in self._before and len(self._before) >= MAX_PROCESSES:
                 self.left_out += 1
                 continue
             sums = _sums_of(taken.totals.get(number, {}), taken.switches.get(number, NO_SWITCHES))
             before = self._before.get(number) or _nothing()
             self._before[number] = sums
-            windows.append(_window(number, member, before, sums, span))
+            windows.append(_window(number, labels, before, sums, span))
         while self._retired:
-            number, member, totals, switches = self._retired.popleft()
+            number, labels, totals, switches = self._retired.popleft()
             before = self._before.pop(number) if number in self._before else _nothing()
-            windows.append(_window(number, member, before, _sums_of(totals, switches), span))
-        for number in self._before.keys() - taken.members.keys():
+            windows.append(_window(number, labels, before, _sums_of(totals, switches), span))
+        for number in self._before.keys() - taken.labels.keys():
             del self._before[number]  # of whom no leave was taken
         return [window for window in windows if window is not None]
 
@@ -164,7 +168,7 @@ def _timed_key(metric: catalog.Metric, labels: tuple[str, ...]) -> tuple[str, st
     return ("nccl", labels[0]) if metric is catalog.nccl.OPERATION_DURATION else None
 
 
-def _window(number: int, member: Member, before: _Sums, now: _Sums, span: _Span) -> Window | None:
+def _window(number: int, labels: ProcessLabels, before: _Sums, now: _Sums, span: _Span) -> Window | None:
     """None where nothing happened but that time went by."""
     operations = _operations(before, now)
     steps = _without_call(now.steps.minus(before.steps))
@@ -175,7 +179,7 @@ def _window(number: int, member: Member, before: _Sums, now: _Sums, span: _Span)
     switches = zip(now.switches, before.switches, strict=True)
     return Window(
         number,
-        member,
+        labels,
         *span,
         steps,
         lost_ns,

@@ -9,13 +9,13 @@ import logging
 from collections.abc import Iterable
 
 from exporter.chains.chain import Chain, Change, Transition
-from exporter.chains.event import ChainEvent, Hear
+from exporter.chains.event import ChainEvent, ChainEventHandler
 from exporter.chains.remedies import ProcessContext
 from exporter.clock import Moment
 from exporter.errors import NotPossibleHere, ProcessGone
 from exporter.host.processes import Processes
 from exporter.model import Identity, label_value
-from exporter.stacks.collector import Whose
+from exporter.stacks.collector import ChainProcess
 
 log = logging.getLogger(__name__)
 
@@ -25,7 +25,7 @@ _STATUS_BYTES = 16 * 1024
 class Narrator:
     """processes: of /proc, where commands that help get their numbers. hearers: called in this order."""
 
-    def __init__(self, processes: Processes, hearers: Iterable[Hear]) -> None:
+    def __init__(self, processes: Processes, hearers: Iterable[ChainEventHandler]) -> None:
         self._processes = processes
         self._hearers = tuple(hearers)
 
@@ -39,13 +39,13 @@ class Narrator:
     ) -> None:
         """identity: None while the process is held back. tgid: 0 where it is out of sight."""
         place = place_of(self._processes, tgid)._replace(culprit_tgids=culprit_tgids)
-        self._say(ChainEvent.of(transition, identity, place, now))
+        self._say(ChainEvent.from_transition(transition, identity, place, now))
 
-    def tell_evidence(self, chain: Chain, whose: Whose, lines: tuple[str, ...], now: Moment) -> None:
+    def tell_evidence(self, chain: Chain, whose: ChainProcess, lines: tuple[str, ...], now: Moment) -> None:
         """lines: see Report.evidence."""
         identity, tgid, culprit_tgids = whose
         place = place_of(self._processes, tgid)._replace(culprit_tgids=culprit_tgids)
-        self._say(ChainEvent.of(Transition(Change.EVIDENCE, chain), identity, place, now, lines))
+        self._say(ChainEvent.from_transition(Transition(Change.EVIDENCE, chain), identity, place, now, lines))
 
     def _say(self, report: ChainEvent) -> None:
         for hear in self._hearers:

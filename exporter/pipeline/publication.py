@@ -25,7 +25,7 @@ from exporter.collectors import COLLECTORS, Collect, HostCollector
 from exporter.collectors.engine import Engines
 from exporter.collectors.sched import Sched
 from exporter.gpu.model import DeviceState
-from exporter.history.window import NO_SWITCHES, Member, Switches
+from exporter.history.window import NO_SWITCHES, ProcessLabels, Switches
 from exporter.history.windowing import ProcessTotals, WindowSink
 from exporter.kernel.process_rows import CommunicatorRow, ProcessRow
 from exporter.kernel.readings import Reading
@@ -36,7 +36,7 @@ from exporter.pipeline.detection import Diagnosis
 from exporter.probes.sampling import AdaptiveSampler
 from exporter.series.host_totals import PlaceTotals, TracedProcess
 from exporter.series.store import SeriesStore
-from exporter.stacks.collector import StackCollector, Whose
+from exporter.stacks.collector import ChainProcess, StackCollector
 from exporter.totals import Series, Total, Totals, Traces, merged
 from exporter.units import NANOSECONDS, seconds
 from exporter.workloads.engine import SERVING
@@ -61,11 +61,11 @@ def _say_nothing(
     pass
 
 
-TellEvidence = Callable[[Chain, Whose, tuple[str, ...], Moment], None]
+TellEvidence = Callable[[Chain, ChainProcess, tuple[str, ...], Moment], None]
 """What a witness says of the threads of a chain."""
 
 
-def _say_no_evidence(_chain: Chain, _whose: Whose, _lines: tuple[str, ...], _now: Moment) -> None:
+def _say_no_evidence(_chain: Chain, _whose: ChainProcess, _lines: tuple[str, ...], _now: Moment) -> None:
     pass
 
 
@@ -286,16 +286,16 @@ class Publication:
         if self._onlooker is None or not self._onlooker.is_due(now):
             return
         named = known.identities.keys() & known.rows.keys()
-        members = {number: _member(known.identities[number], known.rows[number]) for number in named}
+        labels = {number: _process_labels(known.identities[number], known.rows[number]) for number in named}
         switches = {number: Switches(*both) for number, both in known.switches.items()}
-        self._onlooker.see(ProcessTotals(now, known.totals, members, switches))
+        self._onlooker.on_totals(ProcessTotals(now, known.totals, labels, switches))
 
     def _show_last(
         self, process: int, identity: Identity, row: ProcessRow | None, totals: Mapping[Series, Total]
     ) -> None:
         if self._onlooker is not None and row is not None:
             switches = Switches(*self._switches().get(process, NO_SWITCHES))
-            self._onlooker.retire(process, _member(identity, row), totals, switches)
+            self._onlooker.on_process_end(process, _process_labels(identity, row), totals, switches)
 
     def _switches(self) -> Mapping[int, tuple[int, int]]:
         return self._sched.switches if self._sched else {}
@@ -355,10 +355,12 @@ class Publication:
         """Say what has happened, while it is still known whose it is."""
         self._tell(transition, *self._whose(transition.chain), self._clock.now())
 
-    def _whose(self, chain: Chain) -> Whose:
+    def _whose(self, chain: Chain) -> ChainProcess:
         assert self._sched is not None  # noqa: S101 - chains stand on it
         culprit_tgids = self._sched.tgids_of(chain.process, chain.culprits[0][0]) if chain.culprits else ()
-        return Whose(self._roster.identities().get(chain.process), self._roster.tgid(chain.process), culprit_tgids)
+        return ChainProcess(
+            self._roster.identities().get(chain.process), self._roster.tgid(chain.process), culprit_tgids
+        )
 
     def _hear_witness(self, transitions: Sequence[Transition]) -> None:
         """Have threads looked at, and say what has become known of others."""
@@ -366,7 +368,7 @@ class Publication:
             return
         now = self._clock.now()
         for one in self._witness.tick(self._diagnosis.open_chains(), transitions, self._whose, now.monotonic_ns):
-            self._tell_evidence(one.chain, one.whose, one.lines, now)
+            self._tell_evidence(one.chain, one.process, one.lines, now)
 
     def _of_chains(self, processes: Iterable[int]) -> Totals:
         """What is said of these processes; nothing where the engine is off, or has failed. Needs the books."""
@@ -465,5 +467,5 @@ class Publication:
             own.set(catalog.own.LOSSES, count, subject, "recursion")
 
 
-def _member(identity: Identity, row: ProcessRow) -> Member:
-    return Member(identity, row.tgid, label_value(row.comm.decode("utf-8", "replace")))
+def _process_labels(identity: Identity, row: ProcessRow) -> ProcessLabels:
+    return ProcessLabels(identity, row.tgid, label_value(row.comm.decode("utf-8", "replace")))

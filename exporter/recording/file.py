@@ -1,6 +1,6 @@
 """The file of a capsule: written whole or not at all, and refused when it was cut or edited.
 
-In: a Capsule. Out: a file of a line that names the format and the checksum of the rest, a line of JSON, and the ticks.
+In: a Recording. Out: a file of a line that names the format and the checksum of the rest, a line of JSON, and the ticks.
 """
 
 from __future__ import annotations
@@ -33,17 +33,17 @@ _LENGTH = struct.Struct("<I")
 
 
 @dataclass(frozen=True, slots=True)
-class Subject:
-    """One process of a capsule. pid: 0 where it was out of sight. cpus: that it was allowed on, such as `0-3,8`."""
+class RecordedProcess:
+    """One process of a capsule. tgid: 0 where it was out of sight. cpus: that it was allowed on, such as `0-3,8`."""
 
     identity: Identity | None
-    pid: int
+    tgid: int
     cgroup: str = ""
     cpus: str = ""
 
 
 @dataclass(frozen=True, slots=True)
-class Capsule:
+class Recording:
     """version: of the exporter that made it. taken_at: when the last of the ticks was. ticks: encoded and compressed.
 
     processes: those alive then, by number. reports: what was said live, in order.
@@ -52,7 +52,7 @@ class Capsule:
     version: str
     node: str
     taken_at: Moment
-    processes: Mapping[int, Subject]
+    processes: Mapping[int, RecordedProcess]
     reports: tuple[ChainEvent, ...]
     packed: tuple[bytes, ...]
 
@@ -73,7 +73,7 @@ def _unpacked(packed: bytes) -> bytes:
     return raw
 
 
-def write(capsule: Capsule, path: Path) -> None:
+def write(capsule: Recording, path: Path) -> None:
     """Replaces what is there. Raises OSError."""
     head = {
         "version": capsule.version,
@@ -83,13 +83,13 @@ def write(capsule: Capsule, path: Path) -> None:
         "processes": {
             str(number): {
                 "identity": dict(zip(_LABELS, one.identity.values(), strict=True)) if one.identity else None,
-                "pid": one.pid,
+                "pid": one.tgid,
                 "cgroup": one.cgroup,
                 "cpus": one.cpus,
             }
             for number, one in capsule.processes.items()
         },
-        "reports": [report.document() for report in capsule.reports],
+        "reports": [report.to_document() for report in capsule.reports],
         "ticks": len(capsule.packed),
     }
     ticks = b"".join(_LENGTH.pack(len(tick)) + tick for tick in capsule.packed)
@@ -108,7 +108,7 @@ def write(capsule: Capsule, path: Path) -> None:
         raise
 
 
-def read(path: Path) -> Capsule:
+def read(path: Path) -> Recording:
     """Raises BadInput, which says what is wrong with the file."""
     try:
         with path.open("rb") as file:
@@ -136,7 +136,7 @@ def read(path: Path) -> Capsule:
 _LABELS = ("node", "rank", "container", "namespace", "pod")
 
 
-def _capsule_of(rest: bytes, path: Path) -> Capsule:
+def _capsule_of(rest: bytes, path: Path) -> Recording:
     text, _, ticks = rest.partition(b"\n")
     head: dict[str, Any] = json.loads(text)
     if tuple(head["layout"]) != LAYOUT:
@@ -150,16 +150,16 @@ def _capsule_of(rest: bytes, path: Path) -> Capsule:
         (length,) = _LENGTH.unpack_from(ticks, at)
         at += _LENGTH.size + length
         packed.append(ticks[at - length : at])
-    return Capsule(
+    return Recording(
         version=str(head["version"]),
         node=str(head["node"]),
         taken_at=Moment(**head["taken_at"]),
         processes={int(number): _subject_of(one) for number, one in head["processes"].items()},
-        reports=tuple(map(ChainEvent.of_document, head["reports"])),
+        reports=tuple(map(ChainEvent.from_document, head["reports"])),
         packed=tuple(packed),
     )
 
 
-def _subject_of(one: Mapping[str, Any]) -> Subject:
+def _subject_of(one: Mapping[str, Any]) -> RecordedProcess:
     identity = Identity(**one["identity"]) if one["identity"] else None
-    return Subject(identity, int(one["pid"]), str(one["cgroup"]), str(one["cpus"]))
+    return RecordedProcess(identity, int(one["pid"]), str(one["cgroup"]), str(one["cpus"]))

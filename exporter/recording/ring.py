@@ -111,11 +111,11 @@ class RowRing:
         self._is_too_much = False  # as was found since the last tick
         self._paused_until_ns = 0
 
-    def tapped(self, maps: Mapping[str, MapReader]) -> dict[str, MapReader]:
+    def wrap_maps(self, maps: Mapping[str, MapReader]) -> dict[str, MapReader]:
         """The same maps, whose readings become ticks."""
         return {name: _Tap(table, name, self) if name in MAPS else table for name, table in maps.items()}
 
-    def tapped_iterator(self, iterate: Iterate) -> Iterate:
+    def wrap_iterator(self, iterate: Iterate) -> Iterate:
         """The same of the iterator over threads."""
 
         def iterate_and_note(program: str) -> bytes:
@@ -126,7 +126,7 @@ class RowRing:
 
         return iterate_and_note
 
-    def tapped_devices(self, states: Callable[[], Sequence[DeviceState]]) -> Callable[[], Sequence[DeviceState]]:
+    def wrap_devices(self, states: Callable[[], Sequence[DeviceState]]) -> Callable[[], Sequence[DeviceState]]:
         """The same of what is known of GPUs."""
 
         def told_and_noted() -> Sequence[DeviceState]:
@@ -188,7 +188,7 @@ class RowRing:
             self._segments[-1].append(packed)
             self._make_room()
 
-    def taken(self) -> list[bytes]:
+    def ticks(self) -> list[bytes]:
         """Ticks, encoded and compressed, oldest first."""
         with self._lock:
             return [tick for segment in self._segments for tick in segment]
@@ -201,7 +201,7 @@ class RowRing:
 
     def _make_room(self) -> None:
         most = KEPT_SECONDS // SEGMENT_SECONDS + 1
-        while len(self._segments) > most or (len(self._segments) > 1 and sum(map(len, self.taken())) > MAX_BYTES):
+        while len(self._segments) > most or (len(self._segments) > 1 and sum(map(len, self.ticks())) > MAX_BYTES):
             self._segments.popleft()
 
 

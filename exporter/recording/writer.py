@@ -14,7 +14,7 @@ from exporter import __version__
 from exporter.chains.chain import Change
 from exporter.chains.event import ChainEvent
 from exporter.clock import Moment
-from exporter.recording.file import SUFFIX, Capsule, Subject, write
+from exporter.recording.file import SUFFIX, RecordedProcess, Recording, write
 from exporter.recording.ring import RowRing
 from exporter.units import NANOSECONDS
 
@@ -28,40 +28,40 @@ _DIRECTORY_MODE = 0o750
 
 
 class RecordingWriter:
-    """Owns the directory. flight: what is kept in memory. subjects: the processes alive, by number; called from tick().
+    """Owns the directory. ring: what is kept in memory. subjects: the processes alive, by number; called from tick().
 
-    hear() and tick() belong to the loop; files are written in a thread of their own, one at a time.
+    on_chain_event() and tick() belong to the loop; files are written in a thread of their own, one at a time.
     """
 
     def __init__(
-        self, directory: Path, node: str, flight: RowRing, subjects: Callable[[], Mapping[int, Subject]]
+        self, directory: Path, node: str, ring: RowRing, subjects: Callable[[], Mapping[int, RecordedProcess]]
     ) -> None:
         self._directory = directory
         self._node = node
-        self.flight = flight
+        self.ring = ring
         self._subjects = subjects
         self._reports: list[ChainEvent] = []  # of the capsule that is due next
         self._due_ns = 0
         self._writing: threading.Thread | None = None
         self._has_failed = False
 
-    def hear(self, report: ChainEvent) -> None:
+    def on_chain_event(self, report: ChainEvent) -> None:
         """What is said while a capsule is due belongs to it."""
         if report.change is Change.OPENED or self._reports:
             self._reports.append(report)
 
     def tick(self, now: Moment) -> None:
         """The readings of this tick are done."""
-        self.flight.tick(now.monotonic_ns)
+        self.ring.tick(now.monotonic_ns)
         if self._reports and not self._due_ns:
             self._due_ns = now.monotonic_ns + AFTER_SECONDS * NANOSECONDS
         is_idle = self._writing is None or not self._writing.is_alive()
         if self._reports and now.monotonic_ns >= self._due_ns and is_idle:
             self._take(now)
 
-    def capsule(self, reports: tuple[ChainEvent, ...], now: Moment) -> Capsule:
+    def recording(self, reports: tuple[ChainEvent, ...], now: Moment) -> Recording:
         """Of this moment; without ticks where more moves than is kept."""
-        return Capsule(__version__, self._node, now, self._subjects(), reports, tuple(self.flight.taken()))
+        return Recording(__version__, self._node, now, self._subjects(), reports, tuple(self.ring.ticks()))
 
     def close(self, now: Moment) -> None:
         """Nothing is left behind that was due."""
@@ -74,14 +74,14 @@ class RecordingWriter:
 
     def _take(self, now: Moment) -> None:
         reports, self._reports, self._due_ns = tuple(self._reports), [], 0
-        capsule = self.capsule(reports, now)
+        capsule = self.recording(reports, now)
         if not capsule.packed:
             log.warning("no capsule of chain %s: more rows move on this node than are kept", reports[0].chain_id)
             return
         self._writing = threading.Thread(target=self._write, args=(capsule,), name="capsule", daemon=True)
         self._writing.start()
 
-    def _write(self, capsule: Capsule) -> None:
+    def _write(self, capsule: Recording) -> None:
         path = self._directory / f"{capsule.reports[0].chain_id}{SUFFIX}"
         try:
             self._directory.mkdir(mode=_DIRECTORY_MODE, parents=True, exist_ok=True)

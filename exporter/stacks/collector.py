@@ -42,7 +42,7 @@ Count = Callable[[str], None]
 """Takes one of RESULTS; called from any thread."""
 
 
-class Whose(NamedTuple):
+class ChainProcess(NamedTuple):
     """As it was when the thread was looked at: a process may have ended when that is told."""
 
     identity: Identity | None
@@ -54,7 +54,7 @@ class Evidence(NamedTuple):
     """Lines about the threads of a chain, which is as it was when they were looked at."""
 
     chain: Chain
-    whose: Whose
+    process: ChainProcess
     lines: tuple[str, ...]
 
 
@@ -88,7 +88,7 @@ RulesOf = Callable[[int], AbstractContextManager[KnowsRules]]
 
 class _Case(NamedTuple):
     suspects: Suspects
-    whose: Whose
+    process: ChainProcess
 
 
 class StackCollector:
@@ -119,7 +119,7 @@ class StackCollector:
         self,
         chains: Collection[Chain],
         transitions: Collection[Transition],
-        whose: Callable[[Chain], Whose],
+        whose: Callable[[Chain], ChainProcess],
         now_ns: int,
     ) -> list[Evidence]:
         """What has become known since the last tick. chains: those that are open. whose: its process."""
@@ -186,7 +186,7 @@ class StackCollector:
         else:
             lines = [line for stack, way in seen for line in lines_of(stack, way, named.texts)]
             result = NAMED if named.by_bcc else LOCATED
-        self._told.put(Evidence(chain, case.whose, tuple(lines)))
+        self._told.put(Evidence(chain, case.process, tuple(lines)))
         for _ in stacks:
             self._count(result)
 

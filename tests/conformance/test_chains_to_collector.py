@@ -53,7 +53,7 @@ def told(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactor
         announcer = ChainExporter([target(collector.endpoint, protocol=request.param)], OwnMetrics(), ORIGIN)
         announcer.start()
         for report in EPISODE:
-            announcer.hear(report)
+            announcer.on_chain_event(report)
         announcer.stop()
         announcer.join()
         eventually(lambda: collector.received("traces.jsonl"), "a span has come", PATIENCE_SECONDS)

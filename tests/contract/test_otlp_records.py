@@ -22,7 +22,7 @@ OPENED = a_report()
 RESOLVED = a_report(Change.RESOLVED, 15.0)
 OTHERS: dict[str, ChainEvent] = {
     "another rank": a_report(chain_id="1" * 32, identity=Identity(node="gpu7", rank="4")),
-    "held back": a_report(chain_id="2" * 32, identity=None, pid=0),
+    "held back": a_report(chain_id="2" * 32, identity=None, tgid=0),
     "hostile": a_report(
         chain_id="3" * 32, identity=HOSTILE, culprits=(('x"} 1\ud800\n', 1.0),), commands=("rm 'ä\x00'", "")
     ),

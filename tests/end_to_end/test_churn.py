@@ -218,9 +218,7 @@ class TestReused:
         """23 calls of the first rank and 29 of the second, under one tgid; is_seen: after the first was exported."""
         reborn, rank, other_rank = compiled(REBORN, tmp_path), fresh_rank(), fresh_rank()
         with running("--discovery.interval=1s") as exporter, held_calls("cudaEventRecord:0"):
-            eventually(
-                lambda: exporter.logs.count("attached to") == len(STANDIN_LIBRARIES), "the libraries are probed"
-            )
+            eventually(lambda: exporter.logs.count("attached to") == len(STANDIN_LIBRARIES), "the libraries are probed")
             with held_calls("cudaEventRecord:23", rank=rank) as first:
                 first.make()
                 if is_seen:

@@ -106,9 +106,7 @@ class TestProof:
             eventually(lambda: is_calm(exporter.logs), "no chain is open", PATIENCE_SECONDS)
             with hogs(os.cpu_count() or 1) as tgids:
                 line = eventually(
-                    lambda: re.search(
-                        rf"chain \w+: cpu_contention.* chain_id=(\w+) .*culprit={HOG}", exporter.logs
-                    ),
+                    lambda: re.search(rf"chain \w+: cpu_contention.* chain_id=(\w+) .*culprit={HOG}", exporter.logs),
                     "a chain is open, and it is of the hogs",
                     PATIENCE_SECONDS,
                 )

@@ -39,9 +39,7 @@ class TestPassedOn:
             assert scrape.total(OPERATIONS, operation="cudaEventRecord", rank=rank) == 23
             assert scrape.total(SURPLUS, library="runtime") == 1
             assert f"detached from {tmp_path}" not in exporter.logs
-            assert (
-                f"calls of {tmp_path / passing_on.FIRST} go on in {tmp_path / passing_on.SECOND}" in exporter.logs
-            )
+            assert f"calls of {tmp_path / passing_on.FIRST} go on in {tmp_path / passing_on.SECOND}" in exporter.logs
 
     @staticmethod
     def _with_calls(exporter: Exporter, rank: str) -> Scrape | None:

@@ -41,9 +41,7 @@ def slowed_job() -> Iterator[None]:
 
 
 def _probed(exporter: Exporter) -> bool:
-    return all(
-        re.search(rf"attached to \S*/{re.escape(name)}:", exporter.logs) for name in STANDIN_LIBRARIES.values()
-    )
+    return all(re.search(rf"attached to \S*/{re.escape(name)}:", exporter.logs) for name in STANDIN_LIBRARIES.values())
 
 
 class TestRestart:

@@ -194,9 +194,7 @@ class TestEntriesAlone:
             "cudaEventRecord:23", "cudaMemcpyAsync:5:4096:h2d", rank=rank, libraries=libraries
         ) as calls:
             with running("--probes.returns=never") as exporter:
-                eventually(
-                    lambda: f"attached to {libraries}/libcudart.so.12" in exporter.logs, "libcudart is probed"
-                )
+                eventually(lambda: f"attached to {libraries}/libcudart.so.12" in exporter.logs, "libcudart is probed")
                 calls.make()
                 scrape, logs = with_calls(exporter, rank, 23), exporter.logs
             calls.end()

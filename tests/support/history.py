@@ -9,7 +9,7 @@ from exporter.causes import Cause
 from exporter.chains.chain import Change, Effect, End, Severity
 from exporter.chains.event import ChainEvent
 from exporter.history.run import Run
-from exporter.history.window import Member, OperationTime, Switches, Window
+from exporter.history.window import OperationTime, ProcessLabels, Switches, Window
 from exporter.model import Identity
 from exporter.totals import Counts, HistogramTotal
 
@@ -25,9 +25,9 @@ def times(count: int, each_ns: int, slot: int = 190) -> HistogramTotal:
     return HistogramTotal(Counts.of([count], begin=slot), count * each_ns)
 
 
-def member(rank: str = "3", pid: int = 100, **labels: str) -> Member:
+def process_labels(rank: str = "3", pid: int = 100, **labels: str) -> ProcessLabels:
     """A rank of a job in Python."""
-    return Member(Identity(node="gpu7", rank=rank, **labels), pid, "python")
+    return ProcessLabels(Identity(node="gpu7", rank=rank, **labels), pid, "python")
 
 
 def a_window(ended_seconds: float = 10.0, **changes: Any) -> Window:
@@ -35,7 +35,7 @@ def a_window(ended_seconds: float = 10.0, **changes: Any) -> Window:
     ended_unix_ns = NOON + int(ended_seconds * SECOND)
     known: dict[str, Any] = {
         "process": 1,
-        "member": member(),
+        "labels": process_labels(),
         "began_unix_ns": ended_unix_ns - 10 * SECOND,
         "ended_unix_ns": ended_unix_ns,
         "steps": times(500, 20 * MS),
@@ -70,9 +70,9 @@ def a_report(began_seconds: float = 0.0, **changes: Any) -> ChainEvent:
         "is_chronic": False,
         "end": None,
         "identity": Identity(node="gpu7", rank="3", pod="trainer-0"),
-        "pid": 100,
+        "tgid": 100,
         "cgroup": "/job",
-        "culprit_pids": (777,),
+        "culprit_tgids": (777,),
         "remedy": "stress-ng takes the CPUs: keep it off them.",
         "commands": ("taskset -acp 0-3 100", "renice -n 19 -p 777"),
     }

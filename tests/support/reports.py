@@ -41,9 +41,9 @@ def a_report(change: Change = Change.OPENED, at_seconds: float = 1.0, **changes:
         "is_chronic": False,
         "end": End.RECOVERED if change is Change.RESOLVED else None,
         "identity": RANK,
-        "pid": 100,
+        "tgid": 100,
         "cgroup": "/docker/abc",
-        "culprit_pids": (777,),
+        "culprit_tgids": (777,),
         "remedy": REMEDY,
         "commands": COMMANDS,
     }

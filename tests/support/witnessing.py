@@ -12,11 +12,11 @@ from exporter.host.eh_frame import Rule
 from exporter.host.symbols import CodeAddress, Named
 from exporter.kernel.stacks import Stack
 from exporter.kernel.thread_rows import ThreadRow
-from exporter.stacks.collector import Evidence, StackCollector, Whose
+from exporter.stacks.collector import ChainProcess, Evidence, StackCollector
 from tests.support.stacks import SECOND, a_stack, a_thread
 from tests.support.traced import eventually
 
-WHOSE = Whose(None, 4700, ())
+WHOSE = ChainProcess(None, 4700, ())
 CALLER = 0x3005
 
 

@@ -49,7 +49,7 @@ class ChainExporter:
                         BatchQueue(target, signal, encode, wire, own, retry_seconds=receiver.interval_seconds)
                     )
 
-    def hear(self, report: ChainEvent) -> None:
+    def on_chain_event(self, report: ChainEvent) -> None:
         """Takes no time to speak of."""
         record = log_record(report)
         for courier in self._logs:

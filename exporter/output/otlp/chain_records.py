@@ -174,7 +174,7 @@ def _attributes(report: ChainEvent) -> dict[str, Value]:
     identity = report.identity or Identity()
     known: dict[str, Value] = dict(zip(COMMON_LABELS, identity.values(), strict=True))
     known |= {
-        "process.pid": report.pid,
+        "process.pid": report.tgid,
         "gpustall.chain.id": report.chain_id,
         "gpustall.chain.cause": report.cause.value,
         "gpustall.chain.effect": report.effect.value,

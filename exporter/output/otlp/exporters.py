@@ -33,10 +33,10 @@ class OtlpExporters:
     def _all(self) -> list[MetricExporter | ChainExporter]:
         return [*self._deliveries, *([self._announcer] if self._announcer else [])]
 
-    def hear(self, report: ChainEvent) -> None:
+    def on_chain_event(self, report: ChainEvent) -> None:
         """What happens to chains."""
         if self._announcer:
-            self._announcer.hear(report)
+            self._announcer.on_chain_event(report)
 
     def start(self) -> None:
         """Begin, each in a thread of its own."""

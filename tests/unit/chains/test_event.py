@@ -23,7 +23,7 @@ def a_report(
     chain: Chain | None = None, change: Change = Change.OPENED, identity: Identity | None = RANK
 ) -> ChainEvent:
     """Of a chain that has just been opened."""
-    return ChainEvent.of(Transition(change, chain or a_chain()), identity, PLACE, NOW)
+    return ChainEvent.from_transition(Transition(change, chain or a_chain()), identity, PLACE, NOW)
 
 
 class TestReport:
@@ -39,7 +39,9 @@ class TestReport:
     def test_clock_that_was_set_does_not_bend_the_duration(self) -> None:
         """An episode of 15 s, within which somebody set the clock back by an hour."""
         transition = a_chain().resolved(25 * SECOND, End.RECOVERED)
-        report = ChainEvent.of(transition, RANK, PLACE, Moment(25 * SECOND, (1_800_000_000 - 3600) * SECOND))
+        report = ChainEvent.from_transition(
+            transition, RANK, PLACE, Moment(25 * SECOND, (1_800_000_000 - 3600) * SECOND)
+        )
 
         assert report.duration_ns == 15 * SECOND
         assert report.at_unix_ns - report.began_unix_ns == 15 * SECOND
@@ -59,7 +61,7 @@ class TestDocument:
             a_report(identity=None),
             a_report(a_chain().resolved(25 * SECOND, End.RECOVERED).chain, Change.RESOLVED),
             a_report(a_chain(cause=Cause.NCCL_HANG, slowdown=None, culprits=(), peer="3")),
-            ChainEvent.of(
+            ChainEvent.from_transition(
                 Transition(Change.EVIDENCE, a_chain()), RANK, PLACE, NOW, ("called by", "  step+0x1 (trainer)")
             ),
         ],
@@ -67,20 +69,20 @@ class TestDocument:
     )
     def test_comes_back_from_json_as_it_was(self, report: ChainEvent) -> None:
         """Nothing is lost on the way."""
-        assert ChainEvent.of_document(json.loads(json.dumps(report.document()))) == report
+        assert ChainEvent.from_document(json.loads(json.dumps(report.to_document()))) == report
 
     def test_document_of_before_there_was_evidence_has_none(self) -> None:
         """Files are older than the program that reads them."""
-        document = a_report().document()
+        document = a_report().to_document()
         del document["evidence"]
 
-        assert ChainEvent.of_document(document) == a_report()
+        assert ChainEvent.from_document(document) == a_report()
 
     @pytest.mark.parametrize("change", [{"cause": "bad_luck"}, {"severity": 3}, {"shares": "lock"}, {"new_field": 1}])
     def test_what_no_report_became_is_refused(self, change: dict[str, object]) -> None:
         """With one of the errors that are named."""
         with pytest.raises((KeyError, TypeError, ValueError)):
-            ChainEvent.of_document(json.loads(json.dumps(a_report().document())) | change)
+            ChainEvent.from_document(json.loads(json.dumps(a_report().to_document())) | change)
 
 
 class TestSentence:

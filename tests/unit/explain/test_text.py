@@ -15,7 +15,7 @@ from exporter.explain.selection import Selection
 from exporter.history.run import RecordedEvent, RecordedWindows, Run
 from exporter.history.window import NO_STEPS, Window
 from exporter.model import Identity
-from tests.support.history import MS, NOON, SECOND, a_report, a_run, a_window, member, resolved, times
+from tests.support.history import MS, NOON, SECOND, a_report, a_run, a_window, process_labels, resolved, times
 
 NOW_SECONDS = 200.0
 
@@ -52,7 +52,7 @@ def told(*reports: ChainEvent, **known: Any) -> list[str]:
 
 def of_rank(rank: str, digit: str, **changes: Any) -> ChainEvent:
     """An episode of another rank."""
-    return a_report(identity=Identity(node="gpu7", rank=rank), pid=100 + int(rank), chain_id=digit * 32, **changes)
+    return a_report(identity=Identity(node="gpu7", rank=rank), tgid=100 + int(rank), chain_id=digit * 32, **changes)
 
 
 class TestGoingOn:
@@ -202,13 +202,13 @@ class TestFine:
             a_window(
                 190.0,
                 process=rank,
-                member=member(str(rank), 100 + rank),
+                labels=process_labels(str(rank), 100 + rank),
                 steps=times(499 + (rank == 0), 20 * MS),
                 lost_ns={"lock": 80 * MS},
             )
             for rank in range(8)
         ]
-        lines = told(windows=windows_until(180.0, member=member("0")) + windows, since_seconds=-100.0)
+        lines = told(windows=windows_until(180.0, labels=process_labels("0")) + windows, since_seconds=-100.0)
 
         assert lines == [
             "No episode in the last 5 min; 8 ranks made 17,993 steps; 8.0 % of the time lost, most of it to cpu_contention."

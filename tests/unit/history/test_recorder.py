@@ -20,7 +20,7 @@ from exporter.history.windowing import ProcessTotals
 from exporter.output.negotiation import Format
 from exporter.output.own_metrics import OwnMetrics
 from exporter.totals import Series
-from tests.support.history import SECOND, a_report, member
+from tests.support.history import SECOND, a_report, process_labels
 from tests.support.records import STARTED_UNIX_NS, at
 from tests.support.traced import eventually
 
@@ -50,9 +50,9 @@ class Bench:
 
     def see(self) -> None:
         """A scrape, now."""
-        taken = ProcessTotals(at(self.now_seconds), ONE_CALL, {1: member()}, {})
+        taken = ProcessTotals(at(self.now_seconds), ONE_CALL, {1: process_labels()}, {})
         if self.recorder.is_due(taken.at):
-            self.recorder.see(taken)
+            self.recorder.on_totals(taken)
 
     def reports(self) -> list[ChainEvent]:
         """What can be read."""
@@ -79,7 +79,7 @@ class Bench:
         """Until it can be read. It is told again and again: each wakes the thread."""
 
         def told() -> bool:
-            self.recorder.hear(a_report(chain_id="f" * 32))
+            self.recorder.on_chain_event(a_report(chain_id="f" * 32))
             return report in self.reports()
 
         eventually(told, f"{report.chain_id} is written")
@@ -104,14 +104,14 @@ class TestWriting:
     def test_report_can_be_read_at_once(self, bench: Bench) -> None:
         """Nobody waits for the end of a window."""
         bench.recorder.start(bench.look)
-        bench.recorder.hear(a_report())
+        bench.recorder.on_chain_event(a_report())
 
         eventually(lambda: bench.reports() == [a_report()], "it is written")
 
     def test_what_was_told_last_is_written_at_the_end(self, bench: Bench) -> None:
         """And the run has an end."""
         bench.recorder.start(bench.look)
-        bench.recorder.hear(a_report())
+        bench.recorder.on_chain_event(a_report())
         bench.recorder.stop()
 
         assert bench.reports() == [a_report()]
@@ -176,7 +176,7 @@ class TestNobodyWaits:
         """The thread has not begun: as if the disk did not answer."""
         started_at = time.monotonic()
         for _ in range(QUEUE_MAX + 7):
-            bench.recorder.hear(a_report())
+            bench.recorder.on_chain_event(a_report())
 
         assert bench.own_value("gpustall_exporter_history_dropped_total", reason=QUEUE_FULL) == 7
         assert time.monotonic() - started_at < 5
@@ -190,7 +190,7 @@ class TestTroubles:
         bench.path.parent.mkdir(0o750)
         bench.path.write_bytes(b"garbage" * 1000)
         bench.recorder.start(bench.look)
-        bench.recorder.hear(a_report())
+        bench.recorder.on_chain_event(a_report())
         eventually(lambda: bench.reports() == [a_report()], "it is written")
         (aside,) = bench.path.parent.glob("*.corrupt-*")
 
@@ -209,7 +209,7 @@ class TestTroubles:
                 damaged.write(b"\xa5" * file.stat().st_size)
 
         def written() -> bool:
-            bench.recorder.hear(a_report(chain_id="2" * 32))
+            bench.recorder.on_chain_event(a_report(chain_id="2" * 32))
             return any(report.chain_id == "2" * 32 for report in bench.reports())
 
         eventually(written, "the next report is written")
@@ -234,7 +234,7 @@ class TestTroubles:
         bench.path.parent.chmod(0o750)
         bench.recorder.start(bench.look)
         for _ in range(20):
-            bench.recorder.hear(a_report())
+            bench.recorder.on_chain_event(a_report())
             time.sleep(0.02)
 
         (line,) = history_lines(caplog)
@@ -258,7 +258,7 @@ class TestTroubles:
         bench.path.parent.mkdir()
         bench.path.parent.chmod(0o777)
         bench.recorder.start(bench.look)
-        bench.recorder.hear(a_report())
+        bench.recorder.on_chain_event(a_report())
         eventually(lambda: history_lines(caplog), "it is said")
         bench.path.parent.chmod(0o750)
         bench.wait_for(a_report())
@@ -274,7 +274,7 @@ class TestTroubles:
         bench.wait_for(a_report(chain_id="f" * 32))
         first, bench.recorder = bench.recorder, bench.another()
         bench.recorder.start(bench.look)
-        bench.recorder.hear(a_report())
+        bench.recorder.on_chain_event(a_report())
         eventually(lambda: history_lines(caplog), "the second says so")
         assert a_report() not in bench.reports()
         first.stop()

@@ -7,7 +7,7 @@ import json
 import pytest
 
 from exporter.history.window import NO_STEPS, Window
-from tests.support.history import a_window, member
+from tests.support.history import a_window, process_labels
 
 
 class TestDocument:
@@ -15,17 +15,21 @@ class TestDocument:
 
     @pytest.mark.parametrize(
         "window",
-        [a_window(), a_window(steps=NO_STEPS, lost_ns={}, culprits_ns=(), operations=()), a_window(member=member(""))],
+        [
+            a_window(),
+            a_window(steps=NO_STEPS, lost_ns={}, culprits_ns=(), operations=()),
+            a_window(labels=process_labels("")),
+        ],
         ids=["full", "without steps", "without a rank"],
     )
     def test_comes_back_from_json_as_it_was(self, window: Window) -> None:
         """But for the times, which all windows of a cut share."""
-        document = json.loads(json.dumps(window.document()))
+        document = json.loads(json.dumps(window.to_document()))
 
-        assert Window.of_document(document, window.began_unix_ns, window.ended_unix_ns) == window
+        assert Window.from_document(document, window.began_unix_ns, window.ended_unix_ns) == window
 
     @pytest.mark.parametrize("document", [[], {}, "window", [1, 2, 3], None])
     def test_what_no_window_became_is_refused(self, document: object) -> None:
         """With one of the errors that are named."""
         with pytest.raises((TypeError, ValueError)):
-            Window.of_document(document, 0, 1)
+            Window.from_document(document, 0, 1)

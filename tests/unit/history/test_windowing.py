@@ -6,11 +6,11 @@ from collections.abc import Mapping
 
 from exporter import catalog
 from exporter.accounting.thread_time import INTERVAL_LABEL
-from exporter.history.window import Member, OperationTime, Switches, Window
+from exporter.history.window import OperationTime, ProcessLabels, Switches, Window
 from exporter.history.windowing import _UNTOLD, MAX_OPERATIONS, MAX_PROCESSES, ProcessTotals, WindowBuilder
 from exporter.kernel.abi import IntervalKind
 from exporter.totals import Counts, HistogramTotal, Series, Total
-from tests.support.history import MS, member
+from tests.support.history import MS, process_labels
 from tests.support.records import at
 
 SYNC = ("runtime", "cudaStreamSynchronize")
@@ -30,11 +30,11 @@ def cut(
     seconds: float,
     totals: Mapping[int, dict[Series, Total]],
     switches: Mapping[int, Switches] | None = None,
-    who: Member | None = None,
+    who: ProcessLabels | None = None,
 ) -> list[Window]:
     """At a time, of these processes, all of which are alive and named."""
-    members = dict.fromkeys(totals, who or member())
-    return cutter.cut(ProcessTotals(at(seconds), dict(totals), members, switches or {}))
+    labels = dict.fromkeys(totals, who or process_labels())
+    return cutter.cut(ProcessTotals(at(seconds), dict(totals), labels, switches or {}))
 
 
 class TestDifferences:
@@ -167,7 +167,7 @@ class TestProcesses:
         """In the next cut, once."""
         cutter = WindowBuilder(at(0))
         cut(cutter, 10, {1: calls(5, {100: 5}, 50)})
-        cutter.retire(1, member(), calls(8, {100: 8}, 80), Switches(0, 0))
+        cutter.end_process(1, process_labels(), calls(8, {100: 8}, 80), Switches(0, 0))
         (last,) = cut(cutter, 20, {})
 
         assert last.operations[0].calls == 3
@@ -176,10 +176,10 @@ class TestProcesses:
     def test_one_that_came_and_ended_between_two_cuts_is_told(self) -> None:
         """All of it."""
         cutter = WindowBuilder(at(0))
-        cutter.retire(1, member("5"), calls(8, {100: 8}, 80), Switches(4, 2))
+        cutter.end_process(1, process_labels("5"), calls(8, {100: 8}, 80), Switches(4, 2))
         (window,) = cut(cutter, 10, {})
 
-        assert (window.member.identity.rank, window.operations[0].calls, window.switches) == ("5", 8, Switches(4, 2))
+        assert (window.labels.identity.rank, window.operations[0].calls, window.switches) == ("5", 8, Switches(4, 2))
 
     def test_process_that_is_not_named_yet_waits(self) -> None:
         """What it did is in the window after it has got its name."""
@@ -204,7 +204,7 @@ class TestProcesses:
         cutter = WindowBuilder(at(0))
         totals = {number: calls(1, {100: 1}, 5) for number in range(MAX_PROCESSES + 1)}
         cut(cutter, 10, totals)
-        cutter.retire(0, member(), totals.pop(0), Switches(0, 0))
+        cutter.end_process(0, process_labels(), totals.pop(0), Switches(0, 0))
         cut(cutter, 20, totals)
         windows = cut(cutter, 30, totals)
 

@@ -12,7 +12,7 @@ from exporter.chains.chain import Change, End, Transition
 from exporter.clock import Moment
 from exporter.model import Identity
 from exporter.pipeline.dispatcher import Narrator, write_to_log
-from exporter.stacks.collector import Whose
+from exporter.stacks.collector import ChainProcess
 from tests.support.chains import SECOND, a_chain
 from tests.unit.host.process_tree import process
 
@@ -81,7 +81,7 @@ class TestLine:
         )
         more = ("  read", "thread 2 is at", "  0x1000")
         narrator = Narrator(process(tmp_path, 100, cgroup=CGROUPS), [write_to_log])
-        narrator.tell_evidence(a_chain(), Whose(RANK, 100, (777,)), lines + more, NOW)
+        narrator.tell_evidence(a_chain(), ChainProcess(RANK, 100, (777,)), lines + more, NOW)
         (record,) = caplog.records
 
         assert record.levelname == "WARNING"

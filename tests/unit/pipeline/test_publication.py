@@ -17,7 +17,7 @@ from exporter import catalog
 from exporter.chains.chain import Chain, Transition
 from exporter.clock import Clock, Moment
 from exporter.collectors import HostCollector
-from exporter.history.window import Member, Switches, Window
+from exporter.history.window import ProcessLabels, Switches, Window
 from exporter.history.windowing import ProcessTotals, WindowBuilder
 from exporter.kernel import abi
 from exporter.kernel.abi import ThreadState
@@ -32,7 +32,7 @@ from exporter.pipeline.publication import Publication
 from exporter.probes.sampling import AdaptiveSampler
 from exporter.series.host_totals import PlaceTotals, TracedProcess
 from exporter.series.store import SeriesStore
-from exporter.stacks.collector import Whose
+from exporter.stacks.collector import ChainProcess
 from exporter.totals import Series, Total
 from exporter.workloads.registry import WorkloadRegistry
 from tests.support.records import at, series_of
@@ -79,11 +79,13 @@ class _Onlooker:
     def is_due(self, now: Moment) -> bool:
         return self.is_curious
 
-    def see(self, taken: ProcessTotals) -> None:
+    def on_totals(self, taken: ProcessTotals) -> None:
         self.taken.append(taken)
 
-    def retire(self, process: int, member: Member, totals: Mapping[Series, Total], switches: Switches) -> None:
-        self._cutter.retire(process, member, totals, switches)
+    def on_process_end(
+        self, process: int, labels: ProcessLabels, totals: Mapping[Series, Total], switches: Switches
+    ) -> None:
+        self._cutter.end_process(process, labels, totals, switches)
 
     def windows(self) -> list[Window]:
         """Of the last reading."""
@@ -113,7 +115,7 @@ class Bench:
         self.said: list[tuple[Transition, Identity | None, int, tuple[int, ...], Moment]] = []
         self.onlooker = _Onlooker()
         self.scene = Scene(STUCK)
-        self.evidence: list[tuple[Chain, Whose, tuple[str, ...], Moment]] = []
+        self.evidence: list[tuple[Chain, ChainProcess, tuple[str, ...], Moment]] = []
         self.publication = Publication(
             onlooker=self.onlooker,
             tables=self.tables,
@@ -688,7 +690,7 @@ class TestOnlooker:
         bench.publication.snapshot()
         (window,) = bench.onlooker.windows()
 
-        assert (window.member.identity.rank, window.member.pid, window.member.comm) == ("3", 100, "python")
+        assert (window.labels.identity.rank, window.labels.tgid, window.labels.comm) == ("3", 100, "python")
         assert [(one.name, one.calls) for one in window.operations] == [("cudaMalloc", 2)]
 
     def test_without_scrapes_it_is_shown_on_request(self, bench: Bench) -> None:

@@ -16,19 +16,19 @@ from exporter.errors import BadInput
 from exporter.model import Identity
 from exporter.recording import file as capsule_file
 from exporter.recording.codec import Tick
-from exporter.recording.file import Capsule, Subject, read, write
+from exporter.recording.file import RecordedProcess, Recording, read, write
 from tests.support.chains import SECOND, a_chain
 
 NOW = Moment(monotonic_ns=11 * SECOND, unix_ns=1_800_000_000 * SECOND)
 RANK = Identity(node="gpu7", rank="3")
 TICK = Tick(5, {"blame": {b"\0\0\0\1": b"\x01"}}, is_whole=True)
-REPORT = ChainEvent.of(Transition(Change.OPENED, a_chain()), RANK, ProcessContext(100), NOW)
-PROCESSES = {7: Subject(RANK, 100, "/docker/abc", "0-3"), 8: Subject(None, 0)}
+REPORT = ChainEvent.from_transition(Transition(Change.OPENED, a_chain()), RANK, ProcessContext(100), NOW)
+PROCESSES = {7: RecordedProcess(RANK, 100, "/docker/abc", "0-3"), 8: RecordedProcess(None, 0)}
 
 
-def a_capsule(*packed: bytes) -> Capsule:
+def a_capsule(*packed: bytes) -> Recording:
     """With one tick, or these."""
-    return Capsule("1.0", "gpu7", NOW, PROCESSES, (REPORT,), packed or (zlib.compress(TICK.encoded()),))
+    return Recording("1.0", "gpu7", NOW, PROCESSES, (REPORT,), packed or (zlib.compress(TICK.encoded()),))
 
 
 @pytest.fixture

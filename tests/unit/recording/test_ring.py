@@ -36,8 +36,8 @@ class Bench:
             "operations": self.operations,
             "feeding": self.feeding,
         }
-        self.tapped = self.flight.tapped(maps)
-        self.iterate = self.flight.tapped_iterator(lambda _program: self.threads)
+        self.tapped = self.flight.wrap_maps(maps)
+        self.iterate = self.flight.wrap_iterator(lambda _program: self.threads)
         self.second = 0
 
     def tick(self, seconds: int = 1) -> None:
@@ -48,7 +48,7 @@ class Bench:
 
     def ticks(self) -> list[Tick]:
         """As they are kept."""
-        return [Tick.decoded(zlib.decompress(packed)) for packed in self.flight.taken()]
+        return [Tick.decoded(zlib.decompress(packed)) for packed in self.flight.ticks()]
 
     def replayed(self, name: str) -> list[dict[bytes, bytes]]:
         """A table at each tick."""
@@ -154,7 +154,7 @@ class TestRoom:
             bench.blame.rows = {A: noise.randbytes(MAX_TICK_BYTES - 1)}
             bench.tick()
 
-        assert sum(map(len, bench.flight.taken())) <= MAX_BYTES + SEGMENT_SECONDS * MAX_TICK_BYTES
+        assert sum(map(len, bench.flight.ticks())) <= MAX_BYTES + SEGMENT_SECONDS * MAX_TICK_BYTES
 
     @pytest.mark.parametrize("size_bytes", [MAX_TICK_BYTES + 1, MAX_WHOLE_BYTES + 1])
     def test_node_on_which_too_much_moves_is_not_recorded(self, size_bytes: int) -> None:
@@ -166,7 +166,7 @@ class TestRoom:
         bench.blame.rows = {A: b"\x01"}
         bench.tick(KEPT_SECONDS - 1)
         bench.tick()
-        meanwhile = bench.flight.taken()
+        meanwhile = bench.flight.ticks()
         bench.tick()
 
         assert meanwhile == []
@@ -178,7 +178,7 @@ class TestRoom:
         bench.blame.rows = {A: bytes(MAX_WHOLE_BYTES + 1)}
         bench.tick()
 
-        assert bench.flight.taken() == []
+        assert bench.flight.ticks() == []
 
     def test_reader_gets_all_of_a_table_that_is_too_large_to_be_kept(self) -> None:
         """In memory it is not even held until the tick."""

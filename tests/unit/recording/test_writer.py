@@ -12,7 +12,7 @@ from exporter.chains.event import ChainEvent
 from exporter.chains.remedies import ProcessContext
 from exporter.clock import Moment
 from exporter.recording import writer as capsule_keeper
-from exporter.recording.file import Subject, read
+from exporter.recording.file import RecordedProcess, read
 from exporter.recording.ring import RowRing
 from exporter.recording.writer import AFTER_SECONDS, RecordingWriter
 from tests.support.chains import SECOND, a_chain
@@ -24,7 +24,7 @@ class Bench:
     """A keeper, tick by tick of a second."""
 
     def __init__(self, directory: Path) -> None:
-        self.keeper = RecordingWriter(directory, "gpu7", RowRing(), lambda: {1: Subject(None, 100)})
+        self.keeper = RecordingWriter(directory, "gpu7", RowRing(), lambda: {1: RecordedProcess(None, 100)})
         self.now = Moment(100 * SECOND, UNIX_NS)
 
     def pass_seconds(self, seconds: int) -> None:
@@ -37,7 +37,7 @@ class Bench:
         """Of a chain."""
         chain = a_chain(id=chain_id)
         transition = Transition(change, chain) if change is not Change.RESOLVED else chain.resolved(1, End.RECOVERED)
-        self.keeper.hear(ChainEvent.of(transition, None, ProcessContext(100), self.now))
+        self.keeper.on_chain_event(ChainEvent.from_transition(transition, None, ProcessContext(100), self.now))
 
     def close(self) -> None:
         """The exporter stops."""
@@ -62,7 +62,7 @@ class TestKeeper:
         assert path.name == f"{'1' * 32}.capsule"
         assert [report.change for report in found.reports] == [Change.OPENED, Change.ESCALATED]
         assert len(list(found.ticks())) == 20 + 1 + AFTER_SECONDS
-        assert found.processes == {1: Subject(None, 100)}
+        assert found.processes == {1: RecordedProcess(None, 100)}
 
     def test_chains_of_one_moment_share_a_capsule(self, tmp_path: Path) -> None:
         """It has the name of the first."""

@@ -53,7 +53,7 @@ LOGS_OF_EPISODE = ["gpustall.chain.opened", "gpustall.chain.escalated", "gpustal
 def hear(announcer: ChainExporter, *reports: ChainEvent) -> None:
     """One after the other."""
     for report in reports:
-        announcer.hear(report)
+        announcer.on_chain_event(report)
 
 
 class TestEpisode:

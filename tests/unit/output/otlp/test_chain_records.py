@@ -114,7 +114,7 @@ class TestLogRecord:
 
     def test_process_that_is_held_back_has_no_labels(self) -> None:
         """Its name is not known yet."""
-        record = log_record(a_report(identity=None, pid=0))
+        record = log_record(a_report(identity=None, tgid=0))
 
         assert record.identity is None
         assert not {"node", "rank", "process.pid"} & record.attributes.keys()
