@@ -1,0 +1,205 @@
+"""Words that prose may not hold: comments, docstrings, messages, names of tests, documents, rules and boards.
+
+They are private metaphors, old-fashioned, or name nobody in particular; docs/glossary.md has the terms to use instead.
+A native SRE and an engineer who reads the code for the first time must understand every sentence at once.
+"""
+
+from __future__ import annotations
+
+import io
+import re
+import tokenize
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+
+WORDS = (
+    "tell tells telling told whom whoever whomever nobody somebody everybody anybody anew meanwhile mend mends "
+    "mended mending hearer hearers hear hears heard onlooker roster ledger courier errand errands witness "
+    "witnesses guardian narrator narrate announcer enquirer enquire enquired gatekeeper oracle stranger strangers "
+    "guilty lest amiss ere thither hither whence thence therein thereof wherein hitherto henceforth"
+)
+PHRASES = (
+    r"(?:is|are|was|were|be|been|being) asked",
+    r"by (?:itself|themselves|himself)",
+    r"tells? of",
+    r"(?:is|are|was|were) said",
+    r"said of",
+    r"says? so",
+    r"take(?:s|n)? leave",
+    r"took leave",
+    r"roll call",
+    r"call(?:s|ed)? the roll",
+    r"of late",
+    r"for want of",
+    r"even so",
+    r"keep(?:s|ing)? the books",
+    r"the books",
+    r"whose fault",
+    r"(?:he|his|him|she|her)",
+    r"as it were",
+    r"let(?:s|ting)? go of",
+    r"goes? wrong with",
+    r"what (?:is|was) (?:said|told|heard)",
+    r"who (?:is|are) who",
+    r"from here on",
+    r"one (?:after|below) the other",
+)
+FORBIDDEN = re.compile(rf"\b(?:{'|'.join((*WORDS.split(), *PHRASES))})\b", re.IGNORECASE)
+HEADLESS = re.compile(r'^\s*[rR]?"""Of\b')
+"""A docstring that begins with "Of" names no subject."""
+
+FOLDERS = (".ci", "alerts", "bpf", "dashboards", "deploy", "docs", "exporter", "tests")
+ROOT_FILES = ("Makefile", "pyproject.toml", "README.md", "CONTRIBUTING.md", "CHANGELOG.md")
+MADE = {"build", "objects", "__pycache__"}
+"""Folders that hold what was built."""
+NOT_PROSE = re.compile(r"(\.capsule|\.png|\.svg|\.pyc|\.sum|\.lock|LICENSE|requirements\.txt)$|^deploy/.*\.json$")
+"""Data, pictures, licences, and copies of the boards."""
+C_PROSE = re.compile(r'//[^\n]*|/\*.*?\*/|"(?:[^"\\\n]|\\.)*"', re.DOTALL)
+
+EXCEPTIONS = {
+    "tests/contract/test_language.py": "it lists the words",
+}
+
+NOT_YET_SWEPT = (
+    "Makefile",
+    "pyproject.toml",
+    "README.md",
+    "CONTRIBUTING.md",
+    "CHANGELOG.md",
+    "alerts/",
+    "bpf/",
+    "dashboards/",
+    "deploy/",
+    "docs/",
+    "exporter/__main__.py",
+    "exporter/accounting/",
+    "exporter/app/",
+    "exporter/catalog/",
+    "exporter/chains/",
+    "exporter/checks/",
+    "exporter/clock.py",
+    "exporter/collectors/",
+    "exporter/commands/",
+    "exporter/config/",
+    "exporter/confirm/",
+    "exporter/demo/",
+    "exporter/explain/",
+    "exporter/gpu/",
+    "exporter/history/",
+    "exporter/host/",
+    "exporter/hostmetrics/",
+    "exporter/kernel/",
+    "exporter/model.py",
+    "exporter/output/",
+    "exporter/pipeline/",
+    "exporter/probes/",
+    "exporter/recording/",
+    "exporter/rules/",
+    "exporter/scrape/",
+    "exporter/series/",
+    "exporter/stacks/",
+    "exporter/standin/",
+    "exporter/support_bundle/",
+    "exporter/top/",
+    "exporter/totals.py",
+    "exporter/workloads/",
+    "tests/alerts/",
+    "tests/bench/",
+    "tests/conformance/",
+    "tests/conftest.py",
+    "tests/contract/",
+    "tests/end_to_end/",
+    "tests/faults/",
+    "tests/golden/",
+    "tests/kernel/",
+    "tests/kernels/",
+    "tests/support/",
+    "tests/unit/",
+)
+"""Path prefixes of files that were written before this rule."""
+
+
+def files() -> list[str]:
+    """Every text file with prose, relative to the root."""
+    paths = [ROOT / name for name in ROOT_FILES]
+    for folder in FOLDERS:
+        paths += [path for path in (ROOT / folder).rglob("*") if path.is_file() and not MADE & set(path.parts)]
+    names = sorted(path.relative_to(ROOT).as_posix() for path in paths)
+    return [name for name in names if not NOT_PROSE.search(name) and name not in EXCEPTIONS]
+
+
+def python_prose(text: str) -> Iterator[tuple[int, str]]:
+    """(line number, line) of comments and strings, and the names of tests as words."""
+    for token in tokenize.generate_tokens(io.StringIO(text).readline):
+        if token.type == tokenize.NAME and token.string.startswith("test_"):
+            yield token.start[0], token.string.replace("_", " ")
+        elif token.type == tokenize.COMMENT or tokenize.tok_name[token.type] in ("STRING", "FSTRING_MIDDLE"):
+            yield from enumerate(token.string.split("\n"), token.start[0])
+
+
+def c_prose(text: str) -> Iterator[tuple[int, str]]:
+    """(line number, line) of comments and strings."""
+    for found in C_PROSE.finditer(text):
+        yield from enumerate(found[0].split("\n"), text.count("\n", 0, found.start()) + 1)
+
+
+def prose(name: str) -> Iterator[tuple[int, str]]:
+    """(line number, line) of what a person reads in a file; of other files than Python and C that is all of it."""
+    try:
+        text = (ROOT / name).read_text(encoding="utf-8")
+    except UnicodeDecodeError:
+        return
+    if name.endswith(".py"):
+        yield from python_prose(text)
+    elif name.endswith((".c", ".h")):
+        yield from c_prose(text)
+    else:
+        yield from enumerate(text.split("\n"), 1)
+
+
+def offences(name: str) -> list[str]:
+    """file:line: [word] line, for each forbidden word of a file."""
+    return [
+        f"{name}:{number}: [{found[0].strip()}] {line.strip()}"
+        for number, line in prose(name)
+        if (found := FORBIDDEN.search(line) or HEADLESS.search(line))
+    ]
+
+
+class TestLanguage:
+    """Standard terms, in every file that a person reads."""
+
+    @pytest.mark.parametrize("part", [*FOLDERS, *ROOT_FILES])
+    def test_prose_holds_no_forbidden_word(self, part: str) -> None:
+        """A folder, or a file at the root."""
+        names = [name for name in files() if name == part or name.startswith(f"{part}/")]
+
+        assert [line for name in names if not name.startswith(NOT_YET_SWEPT) for line in offences(name)] == []
+
+    def test_every_exception_is_a_file(self) -> None:
+        """So that a file that moves is looked at again."""
+        assert [name for name in EXCEPTIONS if not (ROOT / name).is_file()] == []
+
+    def test_words_in_comments_strings_and_test_names_are_found(self) -> None:
+        """And names of code are not: `tell` is a method of files."""
+        source = 'def test_nobody_waits():\n    x = "who told"  # meanwhile\n    file.tell()\n'
+
+        assert [line for _, line in python_prose(source) if FORBIDDEN.search(line)] == [
+            "test nobody waits",
+            '"who told"',
+            "# meanwhile",
+        ]
+
+    def test_words_in_comments_and_strings_of_c_are_found(self) -> None:
+        """A comment may have several lines."""
+        source = '/* a\n * told */\nint told; // anew\nchar *x = "lest";\n'
+
+        assert [(number, line) for number, line in c_prose(source) if FORBIDDEN.search(line)] == [
+            (2, " * told */"),
+            (3, "// anew"),
+            (4, '"lest"'),
+        ]
