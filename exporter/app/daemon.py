@@ -31,7 +31,7 @@ from exporter.chains.event import ChainEvent, ChainEventHandler
 from exporter.clock import Clock
 from exporter.config import Config, reloaded
 from exporter.errors import ExporterError, KernelRefused
-from exporter.gpu.model import DeviceState
+from exporter.gpu.model import GpuState
 from exporter.gpu.nvml import Nvml
 from exporter.gpu.sampler import GpuSampler
 from exporter.host import heap
@@ -169,7 +169,7 @@ class Daemon:
                 names,
                 processes=processes,
                 with_network_namespaces=config.with_network_namespaces,
-                devices=self._devices,
+                read_gpus=self._devices.reading if self._devices else None,
             ),
             devices=self._device_states(),
         )
@@ -236,7 +236,7 @@ class Daemon:
 
         return RecordingWriter(directory, self._config.node, RowRing(), subjects)
 
-    def _device_states(self) -> Callable[[], Sequence[DeviceState]]:
+    def _device_states(self) -> Callable[[], Sequence[GpuState]]:
         """As they were sampled last; none where nobody samples."""
         if self._devices is None:
             return tuple

@@ -228,18 +228,18 @@ def _nvml(config: Config, sampler: GpuSampler) -> Finding:
         return Finding(subject, CheckState.ABSENT, "not asked, as --collector.device=false says", "leave it on")
     sampler.round()
     sampler.stop()
-    if sampler.absence:
-        detail = f"{sampler.absence}; GPUs are not told of, jobs are"
+    if sampler.absent_reason:
+        detail = f"{sampler.absent_reason}; GPUs are not told of, jobs are"
         return Finding(
             subject,
             CheckState.ABSENT,
             detail,
             "in a container: give it the driver's library, docs/deployment.md says how",
         )
-    known = sampler.known()
+    known = sampler.reading().records
     answering = [one.facts for one in known if one.sample is not None]
     if len(answering) < len(known) or not known:
-        detail = sampler.last_trouble or "the driver counts no GPU"
+        detail = sampler.last_failure or "the driver counts no GPU"
         return Finding(
             subject,
             CheckState.ABSENT,

@@ -12,7 +12,7 @@ from typing import Protocol
 
 from exporter.collectors import allocator, cuda, graph, launch, memcpy, nccl, process
 from exporter.kernel.readings import Reading
-from exporter.series.host_totals import PlaceTotals, TracedProcess
+from exporter.series.host_totals import TotalsByIdentity, TracedProcess
 from exporter.totals import Totals
 
 Collect = Callable[[Reading], Totals]
@@ -21,7 +21,7 @@ Collect = Callable[[Reading], Totals]
 class HostCollector(Protocol):
     """What a collector of this machine does."""
 
-    def collect(self, now_ns: int, traced: Sequence[TracedProcess]) -> PlaceTotals:
+    def collect(self, now_ns: int, traced: Sequence[TracedProcess]) -> TotalsByIdentity:
         """Everything it knows, cumulative. now_ns: CLOCK_MONOTONIC. Called by one thread at a time."""
         ...
 

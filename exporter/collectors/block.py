@@ -21,7 +21,7 @@ from exporter.kernel.disk_rows import (
 )
 from exporter.kernel.maps import MapReader
 from exporter.model import Identity
-from exporter.series.host_totals import HostTotals, PlaceTotals, TracedProcess
+from exporter.series.host_totals import HostTotals, TotalsByIdentity, TracedProcess
 from exporter.totals import HistogramTotal, Series
 from exporter.units import NANOSECONDS
 
@@ -68,7 +68,7 @@ class Block:
         """See HostCollector."""
         return self._books.resets
 
-    def collect(self, now_ns: int, traced: Sequence[TracedProcess]) -> PlaceTotals:
+    def collect(self, now_ns: int, traced: Sequence[TracedProcess]) -> TotalsByIdentity:
         """See HostCollector."""
         self._books.begin(now_ns)
         rows = read_disks(self._maps.get("disks"))

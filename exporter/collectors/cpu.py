@@ -11,7 +11,7 @@ from typing import NamedTuple, Protocol
 
 from exporter import catalog
 from exporter.model import Identity
-from exporter.series.host_totals import HostTotals, PlaceTotals, TracedProcess
+from exporter.series.host_totals import HostTotals, TotalsByIdentity, TracedProcess
 from exporter.totals import Series
 
 _PERIODS = Series(catalog.cpu.QUOTA_PERIODS, ())
@@ -81,7 +81,7 @@ class Cpu:
         """Counts of its sources that went back so far."""
         return self._books.resets
 
-    def collect(self, now_ns: int, traced: Sequence[TracedProcess]) -> PlaceTotals:
+    def collect(self, now_ns: int, traced: Sequence[TracedProcess]) -> TotalsByIdentity:
         """Everything it knows."""
         self._books.begin(now_ns)
         for place, paths in self._groups.paths(traced).items():

@@ -6,19 +6,19 @@ traced process. A GPU whose last sample is old has no gauges but `up`, and keeps
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import Final, Protocol
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from typing import Final
 
 from exporter import catalog
 from exporter.catalog import Metric
-from exporter.gpu.model import GpuFacts, GpuMemory, GpuProcess, Known, Sample, Trouble
+from exporter.gpu.model import GpuFacts, GpuMemory, GpuProcess, GpuReading, GpuRecord, Sample
 from exporter.model import Identity, label_value
-from exporter.series.host_totals import OTHER, HostTotals, PlaceTotals, TracedProcess
+from exporter.series.host_totals import OTHER, HostTotals, TotalsByIdentity, TracedProcess
 from exporter.totals import Series
 from exporter.units import NANOSECONDS
 
 STALE_NS: Final = 5 * NANOSECONDS
-MAX_PLACES: Final = 512
+MAX_RANKS: Final = 512
 """Ranks whose memory is told apart at a time."""
 MAX_XID: Final = 172
 """Where NVIDIA's catalogue of XID errors, which begins with 1, ended when this was written."""
@@ -33,37 +33,28 @@ Value = tuple[Metric, tuple[str, ...], int | None]
 """A metric, its labels behind `gpu`, and a value; None where it is not told."""
 
 
-class Devices(Protocol):
-    """exporter.gpu.sampler.Sampler."""
-
-    def known(self) -> Sequence[Known]:
-        """Of every GPU, as last sampled."""
-        ...
-
-    def troubles(self) -> Mapping[tuple[str, Trouble], int]:
-        """By GPU and kind."""
-        ...
-
-
-class Device:
+class Gpu:
     """A HostCollector. with_processes: whether the driver's process ids are the exporter's. ttl_ns: see PlaceBooks."""
 
-    def __init__(self, machine: Identity, devices: Devices, ttl_ns: int, *, with_processes: bool) -> None:
+    def __init__(
+        self, machine: Identity, read_gpus: Callable[[], GpuReading], ttl_ns: int, *, with_processes: bool
+    ) -> None:
         self._machine = machine
-        self._devices = devices
+        self._read_gpus = read_gpus
         self._with_processes = with_processes
-        self._books = HostTotals(ttl_ns, MAX_PLACES)
+        self._books = HostTotals(ttl_ns, MAX_RANKS)
 
     @property
     def resets(self) -> int:
         """See HostCollector."""
         return self._books.resets
 
-    def collect(self, now_ns: int, traced: Sequence[TracedProcess]) -> PlaceTotals:
+    def collect(self, now_ns: int, traced: Sequence[TracedProcess]) -> TotalsByIdentity:
         """See HostCollector."""
         self._books.begin(now_ns)
         identities = {one.tgid: one.identity for one in traced if one.tgid}
-        for known in self._devices.known():
+        reading = self._read_gpus()
+        for known in reading.records:
             gpu, sample = known.facts.gpu, known.sample
             self._count(known)
             is_fresh = sample is not None and now_ns - known.sampled_ns <= STALE_NS
@@ -76,11 +67,11 @@ class Device:
             for mig, processes in _by_instance(sample):
                 if self._with_processes and processes is not None:
                     self._add_processes(gpu, mig, processes, identities)
-        for (gpu, trouble), times in self._devices.troubles().items():
-            self._books.count("sampler", self._machine, Series(catalog.gpu.ERRORS, (gpu, trouble.value)), times)
+        for (gpu, kind), times in reading.failures.items():
+            self._books.count("sampler", self._machine, Series(catalog.gpu.ERRORS, (gpu, kind.value)), times)
         return self._books.totals()
 
-    def _count(self, known: Known) -> None:
+    def _count(self, known: GpuRecord) -> None:
         """Those of the driver again and again while it does not answer: whoever is not heard of would begin anew."""
         gpu, source = known.facts.gpu, known.facts.uuid
         for reason, booked_ns in known.throttled_ns.items():

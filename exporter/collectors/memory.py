@@ -14,13 +14,13 @@ from exporter import catalog
 from exporter.kernel.maps import MapReader
 from exporter.kernel.memory_rows import forget_group, forget_pages, read_memory, read_pages
 from exporter.model import Identity
-from exporter.series.host_totals import HostTotals, PlaceTotals, TracedProcess
+from exporter.series.host_totals import HostTotals, TotalsByIdentity, TracedProcess
 from exporter.totals import Series
 
 MAX_SWAP_READS = 256
 """Processes whose swap is looked up for one scrape."""
 
-MAX_PLACES = 512
+MAX_CONTAINERS = 512
 """Containers and ranks told apart at a time: swap and pages are told by rank."""
 
 NO_LIMIT_BYTES = 1 << 60
@@ -98,7 +98,7 @@ class Memory:
         self._places = places
         self._groups = groups
         self._swap = swap
-        self._books = HostTotals(ttl_ns, MAX_PLACES)
+        self._books = HostTotals(ttl_ns, MAX_CONTAINERS)
         # Number of a group that had a row the last time -> of its row, never the same again.
         self._rows: dict[int, int] = {}
         self._rows_seen = 0
@@ -110,7 +110,7 @@ class Memory:
         """Counts of its sources that went back so far."""
         return self._books.resets
 
-    def collect(self, now_ns: int, traced: Sequence[TracedProcess]) -> PlaceTotals:
+    def collect(self, now_ns: int, traced: Sequence[TracedProcess]) -> TotalsByIdentity:
         """Everything it knows."""
         self._books.begin(now_ns)
         for place, paths in self._groups.paths(traced).items():

@@ -20,7 +20,7 @@ from exporter.kernel.abi import IpFamily
 from exporter.kernel.maps import MapReader
 from exporter.kernel.retransmit_rows import RetransmitKey, RetransmitRow, forget_retransmits, read_retransmits
 from exporter.model import Identity
-from exporter.series.host_totals import MAX_PLACES, OTHER, HostTotals, PlaceTotals, TracedProcess
+from exporter.series.host_totals import MAX_CONTAINERS, OTHER, HostTotals, TotalsByIdentity, TracedProcess
 from exporter.totals import Series, Total
 from exporter.units import NANOSECONDS
 
@@ -204,14 +204,14 @@ class Network:
         self._table = retransmits
         self._read_sockets = sockets
         self._read_interfaces = interfaces
-        self._of_groups = HostTotals(ttl_ns, MAX_PLACES)
+        self._of_groups = HostTotals(ttl_ns, MAX_CONTAINERS)
         self._of_ranks = HostTotals(ttl_ns, MAX_RANKS)
         self._of_machine = HostTotals(ttl_ns)
         self._gone: dict[RetransmitKey, RetransmitRow] = {}
         self._open: set[int] = set()
         self._names: set[str] = set()
         self._absent: set[str] = set()
-        self._totals: PlaceTotals = {}
+        self._totals: TotalsByIdentity = {}
         self._collected_ns = -LEAST_NS
 
     @property
@@ -219,7 +219,7 @@ class Network:
         """Counts that went back so far."""
         return self._of_groups.resets + self._of_ranks.resets + self._of_machine.resets
 
-    def collect(self, now_ns: int, traced: Sequence[TracedProcess]) -> PlaceTotals:
+    def collect(self, now_ns: int, traced: Sequence[TracedProcess]) -> TotalsByIdentity:
         """Everything it knows, cumulative. now_ns: CLOCK_MONOTONIC."""
         if now_ns - self._collected_ns < LEAST_NS:
             return self._totals
@@ -338,7 +338,7 @@ def _series_of_sockets() -> Iterable[Series]:
     return (Series(metric, (peer,)) for metric in metrics for peer in PEERS)
 
 
-def _together(parts: Iterable[PlaceTotals]) -> PlaceTotals:
+def _together(parts: Iterable[TotalsByIdentity]) -> TotalsByIdentity:
     found: dict[Identity, dict[Series, Total]] = {}
     for part in parts:
         for place, of_place in part.items():

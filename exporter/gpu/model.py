@@ -8,10 +8,11 @@ from __future__ import annotations
 
 import enum
 from collections.abc import Mapping, Sequence
-from typing import Final, NamedTuple, Protocol
+from types import MappingProxyType
+from typing import Final, NamedTuple
 
 
-class Trouble(enum.StrEnum):
+class FailureKind(enum.StrEnum):
     """Why something is not known of a GPU. What a device does not support is no trouble."""
 
     TIMEOUT = "timeout"
@@ -114,7 +115,7 @@ class Sample(NamedTuple):
     processes: tuple[GpuProcess, ...] | None = None
 
 
-class Known(NamedTuple):
+class GpuRecord(NamedTuple):
     """All that is known of a GPU. sample: the last good one, taken at sampled_ns, CLOCK_MONOTONIC; None before the first.
 
     throttled_ns: by reason, since it was first seen. xids: number of an XID error -> how often it came since then.
@@ -127,7 +128,14 @@ class Known(NamedTuple):
     xids: Mapping[int, int]
 
 
-class DeviceState(NamedTuple):
+class GpuReading(NamedTuple):
+    """Every GPU as last sampled, stale or not. failures: (GPU, "" for the driver as a whole; kind) -> how often so far."""
+
+    records: Sequence[GpuRecord] = ()
+    failures: Mapping[tuple[str, FailureKind], int] = MappingProxyType({})
+
+
+class GpuState(NamedTuple):
     """A GPU, mig "", or a MIG instance of it, as whoever looks for causes sees it.
 
     throttled_ns: cumulative by reason. link_bytes_per_second: what the PCIe link can carry one way now, 0 unknown.
@@ -142,27 +150,19 @@ class DeviceState(NamedTuple):
     process_bytes: Mapping[int, int]
 
 
-class DeviceStates(Protocol):
-    """Who tells of them."""
-
-    def states(self) -> Sequence[DeviceState]:
-        """Of every GPU and instance, as last sampled; none where there is no driver. Never blocks; from any thread."""
-        ...
-
-
-def states_of(known: Known) -> tuple[DeviceState, ...]:
+def states_of(record: GpuRecord) -> tuple[GpuState, ...]:
     """The GPU, then its instances; nothing before its first sample."""
-    sample = known.sample
+    sample = record.sample
     if sample is None:
         return ()
     link = link_bytes_per_second(sample.link_generation, sample.link_width)
     parts = [("", sample.memory, sample.processes)]
     parts += [(one.mig, one.memory, one.processes) for one in sample.instances]
     return tuple(
-        DeviceState(
-            known.facts.gpu,
+        GpuState(
+            record.facts.gpu,
             mig,
-            known.throttled_ns,
+            record.throttled_ns,
             link,
             memory.total_bytes if memory else 0,
             {one.tgid: one.used_bytes or 0 for one in processes or ()},

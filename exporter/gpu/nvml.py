@@ -15,7 +15,7 @@ from collections.abc import Callable, Iterable
 from typing import Any, Final, NamedTuple
 
 from exporter.errors import ExporterError, NotPossibleHere
-from exporter.gpu.model import GpuFacts, GpuMemory, GpuProcess, Instance, Sample, Trouble
+from exporter.gpu.model import FailureKind, GpuFacts, GpuMemory, GpuProcess, Instance, Sample
 
 LIBRARY: Final = "libnvidia-ml.so.1"
 MAX_GPUS: Final = 64
@@ -42,20 +42,20 @@ _MHZ: Final = 1_000_000
 _NOT_LOADED: Final = frozenset({9, 12})  # DRIVER_NOT_LOADED, LIBRARY_NOT_FOUND
 _UNSUPPORTED: Final = frozenset({3, 6, 26})  # NOT_SUPPORTED, NOT_FOUND, DEPRECATED
 _TIMEOUT: Final = 10
-_TROUBLES: Final = {
-    1: Trouble.RELOADED,  # UNINITIALIZED
-    2: Trouble.RECONFIGURED,  # INVALID_ARGUMENT, of a handle
-    4: Trouble.NO_PERMISSION,
-    9: Trouble.RELOADED,  # DRIVER_NOT_LOADED
-    13: Trouble.NO_FUNCTION,
-    15: Trouble.LOST,  # GPU_IS_LOST
-    16: Trouble.RESET_REQUIRED,
-    18: Trouble.RELOADED,  # LIB_RM_VERSION_MISMATCH: another driver than the library's
-    25: Trouble.NO_FUNCTION,  # ARGUMENT_VERSION_MISMATCH
-    28: Trouble.LOST,  # GPU_NOT_FOUND
+_KINDS: Final = {
+    1: FailureKind.RELOADED,  # UNINITIALIZED
+    2: FailureKind.RECONFIGURED,  # INVALID_ARGUMENT, of a handle
+    4: FailureKind.NO_PERMISSION,
+    9: FailureKind.RELOADED,  # DRIVER_NOT_LOADED
+    13: FailureKind.NO_FUNCTION,
+    15: FailureKind.LOST,  # GPU_IS_LOST
+    16: FailureKind.RESET_REQUIRED,
+    18: FailureKind.RELOADED,  # LIB_RM_VERSION_MISMATCH: another driver than the library's
+    25: FailureKind.NO_FUNCTION,  # ARGUMENT_VERSION_MISMATCH
+    28: FailureKind.LOST,  # GPU_NOT_FOUND
 }
-_LASTING: Final = frozenset({Trouble.NO_FUNCTION, Trouble.NO_PERMISSION})
-_FATAL: Final = frozenset({Trouble.LOST, Trouble.RESET_REQUIRED, Trouble.RELOADED})
+_LASTING: Final = frozenset({FailureKind.NO_FUNCTION, FailureKind.NO_PERMISSION})
+_FATAL: Final = frozenset({FailureKind.LOST, FailureKind.RESET_REQUIRED, FailureKind.RELOADED})
 """Those in which no other call has an answer either."""
 
 
@@ -88,10 +88,10 @@ _WIDE_TYPES: Final = frozenset({2, 3, 4})
 class DriverFailure(ExporterError):
     """A call that the driver answered with an error. call: the function's name. trouble: what it means."""
 
-    def __init__(self, call: str, trouble: Trouble, text: str, *, code: int = 0) -> None:
+    def __init__(self, call: str, trouble: FailureKind, text: str, *, code: int = 0) -> None:
         super().__init__(f"{call}: {text}")
         self.call = call
-        self.trouble = trouble
+        self.kind = trouble
         self.code = code
 
     @property
@@ -148,9 +148,9 @@ class Nvml:
             return getattr(pynvml, name)(*arguments)
         except pynvml.NVMLError as error:
             code = int(error.value)
-            raise DriverFailure(name, _TROUBLES.get(code, Trouble.DRIVER), str(error), code=code) from error
+            raise DriverFailure(name, _KINDS.get(code, FailureKind.DRIVER), str(error), code=code) from error
         except (AttributeError, pynvml.NVMLLibraryMismatchError) as error:
-            raise DriverFailure(name, Trouble.NO_FUNCTION, "not in this driver", code=13) from error
+            raise DriverFailure(name, FailureKind.NO_FUNCTION, "not in this driver", code=13) from error
 
     def fields(self, note: Note, handle: Any, wanted: Iterable[_Field]) -> dict[_Field, tuple[int, bool]]:
         """Those that the device has, with whether each has 64 bits. Raises DriverFailure."""
@@ -184,7 +184,7 @@ class NvmlGpu:
     def sample(self, note: Note) -> Sample:
         """Raises DriverFailure where it cannot be asked at all. What it does not tell is missing; see take_failures()."""
         if self._text(note, "nvmlDeviceGetUUID") != self.facts.uuid:
-            raise DriverFailure("nvmlDeviceGetUUID", Trouble.RECONFIGURED, "this is another GPU now")
+            raise DriverFailure("nvmlDeviceGetUUID", FailureKind.RECONFIGURED, "this is another GPU now")
         self._collect_xids(note)
         sample = self._with_fields(note, self._plain(note))
         if sample.pcie_sent_bytes is None:
@@ -380,7 +380,7 @@ class NvmlGpu:
             try:
                 return self._nvml.ask(note, *newer)
             except DriverFailure as error:
-                if error.trouble is not Trouble.NO_FUNCTION:
+                if error.kind is not FailureKind.NO_FUNCTION:
                     return self._without(newer, error)
             self._left_out.add(self._key(newer))
         return self._maybe(note, *older)
@@ -399,11 +399,11 @@ class NvmlGpu:
 
     def _without(self, call: tuple[Any, ...], error: DriverFailure) -> None:
         """Note a failure. The handle of the GPU has been found good: what it does not take then it will not take later."""
-        if error.trouble is Trouble.RECONFIGURED and call[1] is self._handle:
+        if error.kind is FailureKind.RECONFIGURED and call[1] is self._handle:
             self._left_out.add(self._key(call))
-            error = DriverFailure(error.call, Trouble.DRIVER, str(error).partition(": ")[2], code=error.code)
+            error = DriverFailure(error.call, FailureKind.DRIVER, str(error).partition(": ")[2], code=error.code)
         self._note_failure(error)
-        if error.trouble in _LASTING:
+        if error.kind in _LASTING:
             self._left_out.add(self._key(call))
 
     def _key(self, call: tuple[Any, ...]) -> tuple[Any, ...]:
@@ -413,7 +413,7 @@ class NvmlGpu:
 
     def _note_failure(self, error: DriverFailure) -> None:
         """Raises it again where no other call would be answered."""
-        if error.trouble in _FATAL:
+        if error.kind in _FATAL:
             raise error
         if not error.is_unsupported:
             self._failures.append(error)

@@ -14,13 +14,13 @@ import logging
 import threading
 import time
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Final, Protocol, TypeVar
 
 from exporter.errors import ExporterError, NotPossibleHere
 from exporter.gpu.call_timeout import CallThreads, CallTimedOut, DriverCall, Stopping
-from exporter.gpu.model import DeviceState, GpuFacts, Known, Sample, Trouble, states_of
+from exporter.gpu.model import FailureKind, GpuFacts, GpuReading, GpuRecord, GpuState, Sample, states_of
 from exporter.gpu.nvml import DriverFailure, Note
 from exporter.gpu.throttle_reasons import Throttling
 from exporter.units import NANOSECONDS, seconds
@@ -104,9 +104,9 @@ class _Book:
     sampled_ns: int = 0
     xids: Counter[int] = field(default_factory=Counter)
 
-    def known(self) -> Known:
+    def record(self) -> GpuRecord:
         """As it stands."""
-        return Known(self.facts, self.sample, self.sampled_ns, self.throttling.booked(), dict(self.xids))
+        return GpuRecord(self.facts, self.sample, self.sampled_ns, self.throttling.booked(), dict(self.xids))
 
 
 @dataclass(slots=True)
@@ -126,9 +126,9 @@ class _Slot:
         if self.book is not None:
             self.book.throttling.miss()
 
-    def known(self) -> Known:
+    def record(self) -> GpuRecord:
         """Of one that has never answered its number alone."""
-        return (self.book or _Book(GpuFacts(str(self.index), ""))).known()
+        return (self.book or _Book(GpuFacts(str(self.index), ""))).record()
 
 
 class GpuSampler:
@@ -154,32 +154,27 @@ class GpuSampler:
         self._failed = 0  # times in a row that it could not be opened
         self._next_open_ns = 0
         self._slots: list[_Slot] = []
-        self._troubles: Counter[tuple[str, Trouble]] = Counter()
+        self._failures: Counter[tuple[str, FailureKind]] = Counter()
         self._said: set[tuple[str, ...]] = set()
         self._defect: Exception | None = None
-        self._known: tuple[Known, ...] = ()
-        self._states: tuple[DeviceState, ...] = ()
-        self._counted: Mapping[tuple[str, Trouble], int] = {}
-        self.absence = ""
+        self._reading = GpuReading()
+        self._states: tuple[GpuState, ...] = ()
+        self.absent_reason = ""
         """Why there is no driver; empty where there is one, and before the first round."""
-        self.last_trouble = ""
+        self.last_failure = ""
         """What has gone wrong last."""
 
     # ---- readers
 
-    def states(self) -> Sequence[DeviceState]:
-        """See DeviceStates."""
+    def states(self) -> Sequence[GpuState]:
+        """Every GPU and MIG instance as last sampled; empty without a driver. Never blocks; from any thread."""
         return self._states
 
-    def known(self) -> Sequence[Known]:
-        """Of every GPU, stale or not. Raises what a defect of ours has ended the last round with."""
+    def reading(self) -> GpuReading:
+        """Everything known of every GPU. Never blocks; from any thread. Raises ExporterError when the last round failed."""
         if self._defect is not None:
             raise ExporterError("GPUs could not be sampled") from self._defect
-        return self._known
-
-    def troubles(self) -> Mapping[tuple[str, Trouble], int]:
-        """GPU, empty for the driver as a whole, and what went wrong -> how often so far."""
-        return self._counted
+        return self._reading
 
     # ---- the thread
 
@@ -219,9 +214,8 @@ class GpuSampler:
         self._publish()
 
     def _publish(self) -> None:
-        self._known = tuple(slot.known() for slot in self._slots)
-        self._states = tuple(itertools.chain.from_iterable(map(states_of, self._known)))
-        self._counted = dict(self._troubles)
+        self._reading = GpuReading(tuple(slot.record() for slot in self._slots), dict(self._failures))
+        self._states = tuple(itertools.chain.from_iterable(map(states_of, self._reading.records)))
 
     # ---- the driver
 
@@ -240,9 +234,9 @@ class GpuSampler:
             return False
         except CallTimedOut as error:
             self._hung = error.errand
-            self._note("", Trouble.TIMEOUT, str(error))
+            self._note("", FailureKind.TIMEOUT, str(error))
         except DriverFailure as error:
-            self._note("", error.trouble, str(error))
+            self._note("", error.kind, str(error))
         else:
             self._opened(count)
             return True
@@ -253,17 +247,17 @@ class GpuSampler:
     def _absent(self, error: NotPossibleHere) -> None:
         """It is one that is there no more where there are GPUs of it."""
         if self._slots:
-            self._note("", Trouble.RELOADED, str(error))
-        elif not self.absence:
+            self._note("", FailureKind.RELOADED, str(error))
+        elif not self.absent_reason:
             log.debug("device: GPUs are not told of: %s", error.one_line())
-        self.absence = error.one_line()
+        self.absent_reason = error.one_line()
         self._failed += 1
         self._next_open_ns = self._in(self._retry_seconds(self._failed) if self._slots else self._pace.absent_seconds)
 
     def _opened(self, count: int) -> None:
         self._is_open = True
         self._failed = 0
-        self.absence = ""
+        self.absent_reason = ""
         self._works("", "the NVIDIA driver answers again")
         for slot in self._slots:
             slot.handle, slot.next_ns, slot.is_gone = None, 0, slot.index >= count
@@ -298,15 +292,15 @@ class GpuSampler:
         except CallTimedOut as error:
             slot.hung = error.errand
             slot.miss()
-            self._note(gpu, Trouble.TIMEOUT, str(error))
+            self._note(gpu, FailureKind.TIMEOUT, str(error))
             return
         except DriverFailure as error:
             self._take(slot)
             slot.miss()
-            self._note(gpu, error.trouble, str(error))
+            self._note(gpu, error.kind, str(error))
             slot.failed += 1
             slot.next_ns = self._in(self._retry_seconds(slot.failed))
-            if error.trouble is Trouble.RELOADED:
+            if error.kind is FailureKind.RELOADED:
                 self._close()
             else:
                 self._close_gpu(slot)
@@ -350,8 +344,8 @@ class GpuSampler:
         slot.book.xids.update(slot.handle.take_xids())
         gpu = str(slot.index)
         for failure in slot.handle.take_failures():
-            self._troubles[gpu, failure.trouble] += 1
-            what = (failure.call, failure.trouble) if failure.trouble is Trouble.NO_FUNCTION else (gpu, failure.call)
+            self._failures[gpu, failure.kind] += 1
+            what = (failure.call, failure.kind) if failure.kind is FailureKind.NO_FUNCTION else (gpu, failure.call)
             self._say(("part", *what), f"GPU {gpu} does not tell everything: {failure}")
 
     # ---- asking, and what is said
@@ -367,13 +361,13 @@ class GpuSampler:
         doublings = min(failed - 1, _MAX_DOUBLINGS)
         return min(self._pace.first_retry_seconds * 2.0**doublings, self._pace.last_retry_seconds)
 
-    def _note(self, gpu: str, trouble: Trouble, text: str) -> None:
-        self._troubles[gpu, trouble] += 1
+    def _note(self, gpu: str, trouble: FailureKind, text: str) -> None:
+        self._failures[gpu, trouble] += 1
         self._say((gpu, trouble), f"GPU {gpu} is not told of: {text}" if gpu else f"GPUs are not told of: {text}")
 
     def _say(self, key: tuple[str, ...], text: str) -> None:
         """Once, until it is over."""
-        self.last_trouble = text
+        self.last_failure = text
         if key not in self._said:
             log.warning("device: %s", text)
         self._said.add(key)

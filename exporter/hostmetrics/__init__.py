@@ -14,8 +14,9 @@ from pathlib import Path
 from exporter.collectors import HostCollector
 from exporter.collectors.block import Block
 from exporter.collectors.cpu import Cpu
-from exporter.collectors.gpu import Device, Devices
+from exporter.collectors.gpu import Gpu
 from exporter.collectors.memory import Memory
+from exporter.gpu.model import GpuReading
 from exporter.host.cgroups import hierarchy_of
 from exporter.host.disks import Disks
 from exporter.host.machine import cpu_times
@@ -27,29 +28,29 @@ from exporter.hostmetrics.workload_cgroups import WorkloadCgroups
 from exporter.kernel.abi import PID_NAMESPACE_OF_MACHINE
 from exporter.kernel.maps import MapReader
 from exporter.units import NANOSECONDS
-from exporter.workloads.registry import Names
+from exporter.workloads.orchestrators.pod_cache import PodCache
 
 
 @dataclass(frozen=True, slots=True)
 class HostMetrics:
-    """What the collectors are made from. maps: of the kernel, by name. names: None where no orchestrator is asked.
+    """What the collectors are made from. maps: of the kernel, by name. pods: None without an orchestrator.
 
     processes: reads /proc.
     with_network_namespaces: sockets in all of them, which takes CAP_SYS_ADMIN.
-    devices: who samples GPUs; None where nobody does.
+    read_gpus: None where GPUs are not sampled.
     """
 
     maps: Mapping[str, MapReader]
     node: str
     ttl_ns: int
-    names: Names | None = None
+    pods: PodCache | None = None
     processes: Processes = Processes()  # noqa: RUF009 - frozen
     with_network_namespaces: bool = False
-    devices: Devices | None = None
+    read_gpus: Callable[[], GpuReading] | None = None
 
     def places(self, controller: str) -> CgroupLabels:
         """Of the hierarchy with this controller, as version 1 calls it."""
-        return CgroupLabels(self.node, hierarchy_of(controller), self.names)
+        return CgroupLabels(self.node, hierarchy_of(controller), self.pods)
 
 
 def _block(around: HostMetrics) -> HostCollector:
@@ -74,7 +75,7 @@ def _network(around: HostMetrics) -> HostCollector:
         around.node,
         around.ttl_ns,
         around.maps.get("retransmits"),
-        around.names,
+        around.pods,
         around.processes.proc,
         with_namespaces=around.with_network_namespaces,
     )
@@ -82,10 +83,10 @@ def _network(around: HostMetrics) -> HostCollector:
 
 def _device(around: HostMetrics) -> HostCollector | None:
     """The driver tells process ids of the machine, or of the namespace that it takes us to be in: only there these are one."""
-    if around.devices is None:
+    if around.read_gpus is None:
         return None
     is_clear = Path("/proc/self/ns/pid").stat().st_ino == PID_NAMESPACE_OF_MACHINE
-    return Device(around.places("cpu").machine, around.devices, around.ttl_ns, with_processes=is_clear)
+    return Gpu(around.places("cpu").machine, around.read_gpus, around.ttl_ns, with_processes=is_clear)
 
 
 _MAKERS: dict[str, Callable[[HostMetrics], HostCollector | None]] = {
@@ -103,15 +104,15 @@ def host_collectors(
     maps: Mapping[str, MapReader],
     node: str,
     ttl_seconds: float,
-    names: Names | None = None,
+    pods: PodCache | None = None,
     *,
     processes: Processes | None = None,
     with_network_namespaces: bool = False,
-    devices: Devices | None = None,
+    read_gpus: Callable[[], GpuReading] | None = None,
 ) -> dict[str, HostCollector]:
     """Those of the wanted collectors that tell of more than the traced processes."""
     around = HostMetrics(
-        maps, node, int(ttl_seconds * NANOSECONDS), names, processes or Processes(), with_network_namespaces, devices
+        maps, node, int(ttl_seconds * NANOSECONDS), pods, processes or Processes(), with_network_namespaces, read_gpus
     )
     made = {name: make(around) for name, make in _MAKERS.items() if name in wanted}
     return {name: collector for name, collector in made.items() if collector is not None}

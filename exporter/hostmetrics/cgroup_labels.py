@@ -9,17 +9,17 @@ from exporter.host.cgroups import Hierarchy
 from exporter.model import Identity
 from exporter.workloads.container import container_of_path
 from exporter.workloads.identity import name_container
-from exporter.workloads.registry import Names
+from exporter.workloads.orchestrators.pod_cache import PodCache
 
 
 class CgroupLabels:
-    """Of one hierarchy. names: None where no orchestrator is asked."""
+    """Of one hierarchy. pods: None without an orchestrator."""
 
-    def __init__(self, node: str, hierarchy: Hierarchy | None, names: Names | None = None) -> None:
+    def __init__(self, node: str, hierarchy: Hierarchy | None, pods: PodCache | None = None) -> None:
         self.hierarchy = hierarchy
         self.machine = Identity(node)
         """What belongs to no container."""
-        self._names = names
+        self._pods = pods
 
     def of_number(self, number: int) -> Identity:
         """The machine itself for a group in no container, and for one that cannot be found."""
@@ -29,7 +29,7 @@ class CgroupLabels:
     def of_path(self, path: str) -> Identity:
         """Of the innermost container on the way."""
         container = container_of_path(path)
-        place = self._names.place(container) if self._names else None
+        place = self._pods.names_of(container) if self._pods is not None else None
         return name_container(node=self.machine.node, container=container, place=place)
 
     def is_gone(self, number: int) -> bool:

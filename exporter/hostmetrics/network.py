@@ -23,7 +23,7 @@ from exporter.host.tcp_sockets import TcpSocket, children, network_namespace, so
 from exporter.hostmetrics.cgroup_labels import CgroupLabels
 from exporter.kernel.maps import MapReader
 from exporter.series.host_totals import TracedProcess
-from exporter.workloads.registry import Names
+from exporter.workloads.orchestrators.pod_cache import PodCache
 
 DEADLINE_SECONDS: Final = 0.05
 LOOKS: Final = 16
@@ -144,11 +144,11 @@ def network(
     node: str,
     ttl_ns: int,
     retransmits: MapReader | None,
-    names: Names | None,
+    pods: PodCache | None,
     proc: Path,
     *,
     with_namespaces: bool,
 ) -> HostCollector:
     """The collector, with what it reads."""
-    places = CgroupLabels(node, unified_hierarchy(), names)
+    places = CgroupLabels(node, unified_hierarchy(), pods)
     return Network(places, ttl_ns, retransmits, TracedSockets(proc, with_namespaces=with_namespaces), read_interfaces)

@@ -21,7 +21,7 @@ from exporter.chains.exit_reason import CallError, Ending
 from exporter.chains.memory import Allocations
 from exporter.chains.span import Collective
 from exporter.chains.spending import Spending
-from exporter.gpu.model import DeviceState
+from exporter.gpu.model import GpuState
 from exporter.kernel import abi
 from exporter.kernel.abi import Shape
 from exporter.kernel.end_rows import LastError
@@ -68,7 +68,7 @@ class Diagnosis:
         tables: Tables,
         standing: Callable[[int], WorkloadProgress],
         engine: Engine | None = None,
-        devices: Callable[[], Sequence[DeviceState]] = tuple,
+        devices: Callable[[], Sequence[GpuState]] = tuple,
         new_id: Callable[[], str] = random_id,
     ) -> None:
         self._tables = tables

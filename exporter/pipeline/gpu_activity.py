@@ -12,7 +12,7 @@ from typing import NamedTuple
 from exporter.accounting.culprits import OUTSIDE, program_name
 from exporter.chains.gpu import DeviceSide, Neighbour
 from exporter.chains.thresholds import NEIGHBOUR_KERNELS
-from exporter.gpu.model import DeviceState
+from exporter.gpu.model import GpuState
 from exporter.kernel.process_rows import ProcessRow
 from exporter.units import NANOSECONDS
 
@@ -37,9 +37,9 @@ class _Look(NamedTuple):
 class DeviceWatch:
     """states: as they were sampled last; never waits."""
 
-    def __init__(self, states: Callable[[], Sequence[DeviceState]]) -> None:
+    def __init__(self, states: Callable[[], Sequence[GpuState]]) -> None:
         self._read = states
-        self._states: Sequence[DeviceState] = ()  # of the last look
+        self._states: Sequence[GpuState] = ()  # of the last look
         self._looks: deque[_Look] = deque(maxlen=KEPT)
         self._processes: Mapping[int, ProcessRow] = {}
 
@@ -75,7 +75,7 @@ class DeviceWatch:
         )
         return worst._replace(neighbours=tuple(self._neighbours(process, own, before, during)))
 
-    def _states_of(self, process: int) -> list[DeviceState]:
+    def _states_of(self, process: int) -> list[GpuState]:
         row = self._processes.get(process)
         return [one for one in self._states if row and row.tgid in one.process_bytes]
 

@@ -24,7 +24,7 @@ from exporter.clock import Clock, Moment
 from exporter.collectors import COLLECTORS, Collect, HostCollector
 from exporter.collectors.engine import Engines
 from exporter.collectors.sched import Sched
-from exporter.gpu.model import DeviceState
+from exporter.gpu.model import GpuState
 from exporter.history.window import NO_SWITCHES, ProcessLabels, Switches
 from exporter.history.windowing import ProcessTotals, WindowSink
 from exporter.kernel.process_rows import CommunicatorRow, ProcessRow
@@ -34,7 +34,7 @@ from exporter.model import Identity, Snapshot, label_value
 from exporter.output.own_metrics import OwnMetrics
 from exporter.pipeline.detection import Diagnosis
 from exporter.probes.sampling import AdaptiveSampler
-from exporter.series.host_totals import PlaceTotals, TracedProcess
+from exporter.series.host_totals import TotalsByIdentity, TracedProcess
 from exporter.series.store import SeriesStore
 from exporter.stacks.collector import ChainProcess, StackCollector
 from exporter.totals import Series, Total, Totals, Traces, merged
@@ -105,7 +105,7 @@ class Publication:
         impaired: Collection[str] = (),
         recursion_misses: Callable[[], Mapping[str, int]] = dict,
         surroundings: Mapping[str, HostCollector] = _NONE,
-        devices: Callable[[], Sequence[DeviceState]] = tuple,
+        devices: Callable[[], Sequence[GpuState]] = tuple,
     ) -> None:
         self._tell = tell
         self._witness = witness
@@ -165,7 +165,7 @@ class Publication:
         """What was lost, names, and totals that stay. Needs the lock and the books."""
         ended = set(self._ended)
         communicators = self._tables.read_communicators()
-        renames = self._roster.tick(communicators)
+        renames = self._roster.update_identities(communicators)
         self._serve(self._roster.engines())
         if not ended and not renames:
             self._book(processes)
@@ -180,7 +180,7 @@ class Publication:
         for process, old in renames:
             self._ledger.rename(process, old, totals.get(process, {}))
         for process in ended:
-            identity = self._roster.dismiss(process)
+            identity = self._roster.remove(process)
             if identity is not None:
                 self._ledger.retire(process, identity, totals.get(process, {}), traces.get(process, {}))
                 self._show_last(process, identity, processes.get(process), totals.get(process, {}))
@@ -206,12 +206,12 @@ class Publication:
     def call_roll(self) -> None:
         """From here on gone() goes through the processes once."""
         with self._lock:
-            self._roster.call_roll()
+            self._roster.queue_liveness_checks()
 
     def gone(self) -> list[int]:
         """Of the next few processes those that ended without the kernel's event having been seen."""
         with self._lock:
-            return self._roster.gone()
+            return self._roster.find_ended()
 
     def snapshot(self, *, is_shared: bool = True) -> Snapshot:
         """The current numbers; those of a moment ago will do where they are shared."""
@@ -249,7 +249,7 @@ class Publication:
             totals = merged((known.totals, info, overhead))
             snapshot = self._ledger.snapshot(totals, known.identities, now, self._traces(known.rows), of_places)
             with self._lock:
-                self._roster.make_room(self._ledger.kept())
+                self._roster.expire(self._ledger.retained())
         self._show(known, now)
         # Without the living, a sum would be that of the dead, and go back: a metric is exported whole or not at all.
         missing = {metric for name in self._failed for metric in catalog.METRICS_OF_COLLECTOR[name]}
@@ -417,7 +417,7 @@ class Publication:
         runs = {name: partial(collect, reading) for name, collect in self._collectors.items()}
         return merged(filter(None, (self._run(name, collect) for name, collect in runs.items())))
 
-    def _of_places(self, now: Moment) -> PlaceTotals:
+    def _of_places(self, now: Moment) -> TotalsByIdentity:
         """What the collectors of the machine say; each is asked, whatever becomes of the others."""
         if not self._surroundings:
             return {}

@@ -12,7 +12,7 @@ import struct
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
-from exporter.gpu.model import DeviceState
+from exporter.gpu.model import GpuState
 from exporter.kernel import abi
 from exporter.kernel.operation_rows import EXEMPLAR_AT, SLOTS_AT
 from exporter.kernel.thread_rows import THREADS_READ
@@ -128,21 +128,21 @@ def thread_rows(told: bytes) -> Rows:
     return {row[:_THREAD_KEY_BYTES]: row for row in rows}
 
 
-def device_rows(states: Iterable[DeviceState]) -> Rows:
+def device_rows(states: Iterable[GpuState]) -> Rows:
     """What is known of GPUs as rows by GPU and MIG instance."""
     return {f"{one.gpu}\0{one.mig}".encode(): json.dumps(one[2:], separators=(",", ":")).encode() for one in states}
 
 
-def device_states(rows: Rows) -> tuple[DeviceState, ...]:
+def device_states(rows: Rows) -> tuple[GpuState, ...]:
     """The states that became these rows. Raises ValueError or TypeError where none did."""
     return tuple(_device_state(key, value) for key, value in rows.items())
 
 
-def _device_state(key: bytes, value: bytes) -> DeviceState:
+def _device_state(key: bytes, value: bytes) -> GpuState:
     gpu, _, mig = key.decode().partition("\0")
     throttled_ns, link, total_bytes, process_bytes = json.loads(value)
     used = {int(tgid): int(used_bytes) for tgid, used_bytes in process_bytes.items()}
-    return DeviceState(gpu, mig, throttled_ns, link, total_bytes, used)
+    return GpuState(gpu, mig, throttled_ns, link, total_bytes, used)
 
 
 def without_slots(name: str, value: bytes) -> bytes:
@@ -193,7 +193,7 @@ class RowReplay:
         """What the kernel's iterator over threads wrote."""
         return b"".join(self._threads.values()) if program == THREADS_READ else b""
 
-    def devices(self) -> tuple[DeviceState, ...]:
+    def devices(self) -> tuple[GpuState, ...]:
         """What was known of GPUs."""
         return device_states(self._devices)
 

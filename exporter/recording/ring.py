@@ -10,7 +10,7 @@ import zlib
 from collections import deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
 
-from exporter.gpu.model import DeviceState
+from exporter.gpu.model import GpuState
 from exporter.kernel.maps import MapReader
 from exporter.kernel.thread_rows import PLACED, THREADS_READ, Iterate
 from exporter.recording.codec import (
@@ -126,10 +126,10 @@ class RowRing:
 
         return iterate_and_note
 
-    def wrap_devices(self, states: Callable[[], Sequence[DeviceState]]) -> Callable[[], Sequence[DeviceState]]:
+    def wrap_devices(self, states: Callable[[], Sequence[GpuState]]) -> Callable[[], Sequence[GpuState]]:
         """The same of what is known of GPUs."""
 
-        def told_and_noted() -> Sequence[DeviceState]:
+        def told_and_noted() -> Sequence[GpuState]:
             told = states()
             if not self.is_paused:
                 self.note_all(DEVICES, device_rows(told))

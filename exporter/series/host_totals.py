@@ -12,7 +12,7 @@ from typing import Final, NamedTuple
 from exporter.model import Identity
 from exporter.totals import HistogramTotal, Series, Total
 
-MAX_PLACES: Final = 128
+MAX_CONTAINERS: Final = 128
 """Containers told apart at a time; all others of a node are one, `other`."""
 
 OTHER: Final = "other"
@@ -26,7 +26,7 @@ class TracedProcess(NamedTuple):
     identity: Identity
 
 
-PlaceTotals = Mapping[Identity, Mapping[Series, Total]]
+TotalsByIdentity = Mapping[Identity, Mapping[Series, Total]]
 """Place -> series -> total."""
 
 
@@ -36,7 +36,7 @@ class HostTotals:
     A round is begin(), count() and level() for what there is, totals().
     """
 
-    def __init__(self, ttl_ns: int, max_places: int = MAX_PLACES) -> None:
+    def __init__(self, ttl_ns: int, max_places: int = MAX_CONTAINERS) -> None:
         self._ttl_ns = ttl_ns
         self._max_places = max_places
         self._counted: dict[Identity, dict[Series, Total]] = {}
@@ -79,7 +79,7 @@ class HostTotals:
         assert isinstance(before, int)  # noqa: S101 - a metric is one kind of total throughout
         of_place[series] = before + value
 
-    def totals(self) -> PlaceTotals:
+    def totals(self) -> TotalsByIdentity:
         """Of all places; those of which nothing was heard for long are gone."""
         oldest_ns = self._now_ns - self._ttl_ns
         for key in [key for key, seen_ns in self._source_seen_ns.items() if seen_ns < oldest_ns]:

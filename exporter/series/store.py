@@ -78,7 +78,7 @@ class SeriesStore:
         earlier = left_behind.get(series) if left_behind else None
         return total if earlier is None else _minus(total, earlier)
 
-    def kept(self) -> Collection[Identity]:
+    def retained(self) -> Collection[Identity]:
         """Identities with totals of processes that have ended."""
         return self._kept.keys()
 
@@ -88,11 +88,11 @@ class SeriesStore:
         identities: Mapping[int, Identity],
         now: Moment,
         traces: Traces = _NOTHING,
-        of_places: Mapping[Identity, Mapping[Series, Total]] = _NOTHING,
+        host_totals: Mapping[Identity, Mapping[Series, Total]] = _NOTHING,
     ) -> Snapshot:
         """Every series, by metric in catalogue order. identities: of processes to export; the others are held back.
 
-        of_places: what is known of containers and of the machine; it never goes back by itself.
+        host_totals: of containers and of the node; HostTotals keeps them monotone.
         """
         sums: dict[Identity, dict[Series, Total]] = {}
         for process, identity in identities.items():
@@ -106,14 +106,14 @@ class SeriesStore:
             of_identity = sums.setdefault(identity, {})
             for series, total in kept.items():
                 _add(of_identity, series, total)
-        for place, of_place in of_places.items():
+        for place, of_place in host_totals.items():
             of_identity = sums.setdefault(place, {})
             for series, total in of_place.items():
                 _add(of_identity, series, total)
-        for place in self._places - of_places.keys() - sums.keys():
+        for place in self._places - host_totals.keys() - sums.keys():
             self._started_unix_ns.pop(place, None)
             self._expired_unix_ns[place] = now.unix_ns
-        self._places = set(of_places)
+        self._places = set(host_totals)
         for identity in sums:
             if identity not in self._started_unix_ns:
                 self._started_unix_ns[identity] = self._expired_unix_ns.pop(identity, self._opened_unix_ns)

@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import NamedTuple, Protocol
+from typing import NamedTuple
 
 from exporter import catalog
 from exporter.errors import NotPossibleHere, ProcessGone
@@ -28,12 +28,13 @@ from exporter.workloads.container import Container, parse_cgroup
 from exporter.workloads.container_names import ContainerNames
 from exporter.workloads.engine import engine_by_libraries, engine_by_programs
 from exporter.workloads.identity import name_process
+from exporter.workloads.orchestrators.pod_cache import PodCache
 from exporter.workloads.rank import Communicator, Rank, rank_from_communicators, rank_from_environment
 from exporter.workloads.slurm import SlurmJob, slurm_job
 
 HOLD_BACK_TICKS = 2
 NAME_TICKS = 20
-CALLED_AT_ONCE = 16
+CHECKED_AT_ONCE = 16
 LOOKED_INTO_AT_ONCE = 2
 _ENVIRONMENT_NAMES = ranks.ENVIRONMENT_NAMES | slurm.ENVIRONMENT_NAMES | engines.ENVIRONMENT_NAMES
 OTHER = "other"
@@ -65,22 +66,11 @@ class _Member:
     place: ContainerNames | None = None
 
 
-class Names(Protocol):
-    """What an orchestrator calls its containers."""
-
-    def place(self, container: Container) -> ContainerNames | None:
-        """None while nothing has been heard of it."""
-
-    @property
-    def is_worth_waiting_for(self) -> bool:
-        """Whether a container without a name will soon have one."""
-
-
 class WorkloadRegistry:
     """The tracked processes alive, by process number.
 
-    node: value of the `node` label. max_workloads: identities at a time. names: None where no orchestrator is asked.
-    with_engines: whether anybody asks for their engines.
+    node: value of the `node` label. max_workloads: identities at a time. pods: names from the orchestrator, None without one.
+    with_engines: whether to find out their serving engines.
     """
 
     def __init__(
@@ -88,7 +78,7 @@ class WorkloadRegistry:
         processes: Processes,
         node: str,
         max_workloads: int,
-        names: Names | None = None,
+        pods: PodCache | None = None,
         *,
         with_engines: bool = True,
     ) -> None:
@@ -96,10 +86,10 @@ class WorkloadRegistry:
         self._with_engines = with_engines
         self._node = node
         self._max_workloads = max_workloads
-        self._names = names
+        self._pods = pods
         self._members: dict[int, _Member] = {}
         self._admitted: set[Identity] = set()
-        self._uncalled: list[int] = []
+        self._unchecked: list[int] = []
         self._unlooked: deque[int] = deque()
 
     def __len__(self) -> int:
@@ -146,14 +136,14 @@ class WorkloadRegistry:
                 own = program(self._processes, tgid)
                 member.engine = engine_by_libraries(own.arguments, mapped_libraries(self._processes, tgid))
 
-    def tick(self, communicators: Mapping[int, Sequence[CommunicatorRow]]) -> list[Rename]:
+    def update_identities(self, communicators: Mapping[int, Sequence[CommunicatorRow]]) -> list[Rename]:
         """Decide who is named now; returns those whose name has changed. Call once a tick."""
         self._look_into_some()
         renames = []
         for number, member in self._members.items():
             rows = communicators.get(number, ())
             # A name once known is kept when the pod is gone before its last process.
-            place = (self._names.place(member.container) if self._names else None) or member.place
+            place = (self._pods.names_of(member.container) if self._pods is not None else None) or member.place
             if member.identity is not None and rows == member.communicators and place == member.place:
                 continue
             is_named = place != member.place
@@ -181,7 +171,7 @@ class WorkloadRegistry:
         lacks_name = bool(member.container.id or member.container.pod_uid) and not (
             member.place and member.place.container
         )
-        if lacks_name and self._names and self._names.is_worth_waiting_for:
+        if lacks_name and self._pods is not None and self._pods.is_worth_waiting_for:
             return NAME_TICKS
         return 0 if has_rank else HOLD_BACK_TICKS
 
@@ -200,9 +190,9 @@ class WorkloadRegistry:
         self._admitted.add(identity)
         return identity
 
-    def make_room(self, kept: Iterable[Identity]) -> None:
-        """Identities that neither a process alive nor a total that is kept has are gone. kept: those with totals."""
-        self._admitted &= {*kept, *self.identities().values()}
+    def expire(self, retained: Iterable[Identity]) -> None:
+        """Free the places of identities that no process has any more. retained: those whose totals are still exported."""
+        self._admitted &= {*retained, *self.identities().values()}
 
     def tgid(self, process: int) -> int:
         """As the exporter sees it; 0 where it does not."""
@@ -221,24 +211,25 @@ class WorkloadRegistry:
         """Process number -> its engine, of those that have one."""
         return {number: member.engine for number, member in self._members.items() if member.engine}
 
-    def dismiss(self, process: int) -> Identity | None:
-        """The process has ended. Returns the identity its totals go to; None when it was never met."""
+    def remove(self, process: int) -> Identity | None:
+        """Remove a process that has ended. Returns the identity its totals go to; None when it was never admitted."""
         member = self._members.pop(process, None)
         if member is None:
             return None
         return member.identity or self._named(member)
 
-    def call_roll(self) -> None:
-        """From here on gone() looks at each member once."""
-        self._uncalled = list(self._members)
+    def queue_liveness_checks(self) -> None:
+        """Have find_ended() check every process once."""
+        self._unchecked = list(self._members)
 
-    def gone(self) -> list[int]:
-        """Of the next few members those whose /proc entry has ended or belongs to another process: an exit event was lost.
+    def find_ended(self) -> list[int]:
+        """Check the next few queued processes; returns those that have ended although no exit event arrived.
 
-        Few at a time: each costs three system calls, and a full node has a thousand.
+        A process has ended when its /proc entry is gone or belongs to another process. Few at a time: each check costs three
+        system calls, and a full node has a thousand processes.
         """
-        called, self._uncalled = self._uncalled[:CALLED_AT_ONCE], self._uncalled[CALLED_AT_ONCE:]
-        known = [(number, self._members[number].row) for number in called if number in self._members]
+        due, self._unchecked = self._unchecked[:CHECKED_AT_ONCE], self._unchecked[CHECKED_AT_ONCE:]
+        known = [(number, self._members[number].row) for number in due if number in self._members]
         return [number for number, row in known if not self._is_alive(row)]
 
     def _is_alive(self, row: ProcessRow) -> bool:

@@ -83,7 +83,7 @@ class TestNumbers:
             *("GPU_IS_LOST", "RESET_REQUIRED", "LIB_RM_VERSION_MISMATCH", "ARGUMENT_VERSION_MISMATCH", "GPU_NOT_FOUND"),
         }
 
-        assert set(nvml._TROUBLES) == {code[name] for name in wanted}
+        assert set(nvml._KINDS) == {code[name] for name in wanted}
         assert {code["NOT_SUPPORTED"], code["NOT_FOUND"], code["DEPRECATED"]} == nvml._UNSUPPORTED
         assert {code["DRIVER_NOT_LOADED"], code["LIBRARY_NOT_FOUND"]} == nvml._NOT_LOADED
         assert code["TIMEOUT"] == nvml._TIMEOUT

@@ -13,7 +13,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from exporter import standin
-from exporter.gpu.model import DeviceState
+from exporter.gpu.model import GpuState
 from exporter.gpu.nvml import Nvml
 from exporter.gpu.sampler import GpuSampler
 from exporter.kernel import abi
@@ -133,7 +133,7 @@ class _Reader(threading.Thread):
         self.ticks.append(Tick(now_ns, difference(self._before, rows)))
         self._before = rows
 
-    def _states(self) -> Sequence[DeviceState]:
+    def _states(self) -> Sequence[GpuState]:
         """Of GPUs, where the scene has any."""
         if self._devices is None and STATE in os.environ:
             self._devices = GpuSampler(Nvml())

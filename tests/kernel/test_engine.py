@@ -51,7 +51,7 @@ class Watch:
     def look(self) -> None:
         """At everything."""
         self._roster.admit(self._tables.read_processes())
-        self._roster.tick({})
+        self._roster.update_identities({})
         self._engines.update(self._roster.engines(), time.monotonic_ns())
         served = self.served()
         if served:

@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import sys
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from exporter.errors import NotPossibleHere
-from exporter.gpu.model import DeviceState, GpuFacts, Known, Sample, Trouble
+from exporter.gpu.model import FailureKind, GpuFacts, GpuReading, GpuState, Sample
 from exporter.gpu.nvml import DriverFailure, Nvml, NvmlGpu
 from exporter.gpu.sampler import GpuSampler, SamplerTiming
 
-Failed = tuple[str, Trouble]
+Failed = tuple[str, FailureKind]
 """The call, and what went wrong."""
 
 _nvml = Nvml()
@@ -28,7 +28,7 @@ def opened() -> str | Failed:
     except NotPossibleHere as error:
         return f"absent: {error}"
     except DriverFailure as error:
-        return error.call, error.trouble
+        return error.call, error.kind
     return _nvml.version
 
 
@@ -54,7 +54,7 @@ def sample(index: int = 0) -> Sample | Failed:
 
 def failures(index: int = 0) -> list[Failed]:
     """Of single calls since the last time."""
-    return [(one.call, one.trouble) for one in _gpus[index].take_failures()]
+    return [(one.call, one.kind) for one in _gpus[index].take_failures()]
 
 
 def xids(index: int = 0) -> list[int]:
@@ -79,14 +79,14 @@ def sampler(pace: SamplerTiming) -> None:
     _samplers.append(GpuSampler(Nvml(), pace))
 
 
-def rounds(times: int = 1) -> tuple[Sequence[Known], Mapping[tuple[str, Trouble], int]]:
+def rounds(times: int = 1) -> GpuReading:
     """Some of them; what is known then, and what went wrong."""
     for _ in range(times):
         _samplers[-1].round()
-    return _samplers[-1].known(), _samplers[-1].troubles()
+    return _samplers[-1].reading()
 
 
-def states() -> Sequence[DeviceState]:
+def states() -> Sequence[GpuState]:
     """As the last round has left them."""
     return _samplers[-1].states()
 
@@ -103,11 +103,11 @@ def start() -> None:
     _samplers[-1].start()
 
 
-def wait_for(gpu: str, trouble: Trouble, patience_seconds: float) -> bool:
+def wait_for(gpu: str, trouble: FailureKind, patience_seconds: float) -> bool:
     """Whether a sampler that runs comes to know of it."""
     deadline = time.monotonic() + patience_seconds
     while time.monotonic() < deadline:
-        if _samplers[-1].troubles().get((gpu, trouble)):
+        if _samplers[-1].reading().failures.get((gpu, trouble)):
             return True
         time.sleep(0.01)
     return False
@@ -117,4 +117,4 @@ def _tried(ask: Callable[[], Any]) -> Any:
     try:
         return ask()
     except DriverFailure as error:
-        return error.call, error.trouble
+        return error.call, error.kind

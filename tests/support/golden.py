@@ -28,7 +28,7 @@ from exporter.output.otlp.points import Form, Origin
 from exporter.output.text import render
 from exporter.pipeline.detection import Diagnosis
 from exporter.probes.sampling import AdaptiveSampler
-from exporter.series.host_totals import PlaceTotals
+from exporter.series.host_totals import TotalsByIdentity
 from exporter.series.store import SeriesStore
 from exporter.totals import Counts, HistogramTotal, Series, merged
 from tests.support.chains import a_chain
@@ -40,7 +40,7 @@ FILE_OF = {Format.TEXT: "metrics.prom", Format.OPENMETRICS: "metrics.om"}
 OTLP_FILE = "otlp.json"
 ORIGIN = Origin("gpu7", "gpu-stall-exporter", (("deployment.environment.name", "prod"),))
 _LINE_CHARACTERS = 100
-NOWHERE: PlaceTotals = {}
+NOWHERE: TotalsByIdentity = {}
 
 Case = Callable[[], Snapshot]
 
@@ -213,7 +213,7 @@ def _indented(value: Any, margin: str = "") -> str:
     return f"{opened}\n{inner}" + f",\n{inner}".join(items) + f"\n{margin}{closed}"
 
 
-def _of_places(one: Identity) -> PlaceTotals:
+def _of_places(one: Identity) -> TotalsByIdentity:
     """Of the machine, of the container of a process, and of the process as a workload."""
     machine, container = Identity(one.node), replace(one, rank="")
     https, drops = ("https",), ("eth0", "sent")
@@ -301,7 +301,7 @@ def _snapshot(
     kernel: FakeTables,
     identities: dict[int, Identity],
     lost_ns: int = 0,
-    of_places: PlaceTotals = NOWHERE,
+    of_places: TotalsByIdentity = NOWHERE,
     engines: dict[int, str] | None = None,
 ) -> Snapshot:
     """lost_ns: to the cause of an open chain of process 2. of_places: what collectors of the machine say. engines: by process."""

@@ -11,13 +11,13 @@ import subprocess
 import sys
 import threading
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from exporter import standin
-from exporter.gpu.model import GpuFacts, Known, Sample, Trouble
+from exporter.gpu.model import FailureKind, GpuFacts, GpuRecord, Sample
 from exporter.gpu.nvml import DriverFailure, Note
 from exporter.units import NANOSECONDS
 
@@ -33,31 +33,15 @@ SILENT = Sample()
 """Of a GPU that tells nothing."""
 
 
-def known(sample: Sample | None = SILENT, sampled_ns: int = 0, **more: Any) -> Known:
-    """Of GPU 0. more: other fields of Known."""
+def record(sample: Sample | None = SILENT, sampled_ns: int = 0, **more: Any) -> GpuRecord:
+    """Of GPU 0. more: other fields of GpuRecord."""
     fields: dict[str, Any] = {"facts": facts(), "throttled_ns": {}, "xids": {}, **more}
-    return Known(sample=sample, sampled_ns=sampled_ns, **fields)
+    return GpuRecord(sample=sample, sampled_ns=sampled_ns, **fields)
 
 
-def failure(trouble: Trouble, call: str = "nvmlDeviceGetUUID") -> DriverFailure:
+def failure(trouble: FailureKind, call: str = "nvmlDeviceGetUUID") -> DriverFailure:
     """What the driver says."""
     return DriverFailure(call, trouble, trouble.value)
-
-
-@dataclass
-class FakeDevices:
-    """What a sampler knows."""
-
-    gpus: list[Known] = field(default_factory=list)
-    counted: dict[tuple[str, Trouble], int] = field(default_factory=dict)
-
-    def known(self) -> Sequence[Known]:
-        """Of every GPU."""
-        return self.gpus
-
-    def troubles(self) -> Mapping[tuple[str, Trouble], int]:
-        """So far."""
-        return self.counted
 
 
 class Held:

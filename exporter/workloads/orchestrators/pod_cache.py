@@ -39,7 +39,7 @@ class PodCache:
     def __len__(self) -> int:
         return len(self._pods)
 
-    def place(self, container: Container) -> ContainerNames | None:
+    def names_of(self, container: Container) -> ContainerNames | None:
         """By the container's id, else by its pod; None while neither has been heard of."""
         with self._lock:
             found = self._by_container.get(container.id) if container.id else None

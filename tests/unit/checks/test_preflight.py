@@ -10,7 +10,7 @@ from exporter import config
 from exporter.checks import preflight
 from exporter.checks.preflight import CheckState, Finding
 from exporter.errors import NotPossibleHere
-from exporter.gpu.model import GpuFacts, Trouble
+from exporter.gpu.model import FailureKind, GpuFacts
 from exporter.gpu.sampler import GpuSampler, SamplerTiming
 from tests.support.gpus import Clock, FakeDriver, FakeGpu, Held, failure
 
@@ -55,7 +55,7 @@ class TestNvml:
 
     def test_gpu_that_does_not_answer_is_named(self) -> None:
         """With the call and its error."""
-        finding = said(FakeDriver([gpu(0), failure(Trouble.LOST, "nvmlDeviceGetHandleByIndex")]))
+        finding = said(FakeDriver([gpu(0), failure(FailureKind.LOST, "nvmlDeviceGetHandleByIndex")]))
 
         assert finding.state is CheckState.ABSENT
         assert finding.detail == ("1 of 2 GPUs answer: GPU 1 is not told of: nvmlDeviceGetHandleByIndex: lost")

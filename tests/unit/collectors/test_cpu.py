@@ -7,7 +7,7 @@ from exporter.catalog import Metric
 from exporter.collectors.cpu import Cpu
 from exporter.host.machine import CpuTimes
 from exporter.model import Identity
-from exporter.series.host_totals import PlaceTotals
+from exporter.series.host_totals import TotalsByIdentity
 from exporter.totals import Series, Total
 from tests.support.groups import FakeGroups, traced
 
@@ -17,7 +17,7 @@ TTL_NS = 1_000
 QUOTA = (catalog.cpu.QUOTA_PERIODS, catalog.cpu.QUOTA_THROTTLED_PERIODS, catalog.cpu.QUOTA_THROTTLED)
 
 
-def of(totals: PlaceTotals, metric: Metric, place: Identity = CONTAINER) -> Total | None:
+def of(totals: TotalsByIdentity, metric: Metric, place: Identity = CONTAINER) -> Total | None:
     """Of a metric without labels of its own."""
     return totals.get(place, {}).get(Series(metric, ()))
 

@@ -3,19 +3,20 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable
 from typing import Any
 
 import pytest
 
 from exporter import catalog
 from exporter.catalog import Metric
-from exporter.collectors.gpu import MAX_XID, WATCHED_XIDS, Device
-from exporter.gpu.model import GpuFacts, GpuMemory, GpuProcess, Instance, Sample, Trouble
+from exporter.collectors.gpu import MAX_XID, WATCHED_XIDS, Gpu
+from exporter.gpu.model import FailureKind, GpuFacts, GpuMemory, GpuProcess, GpuReading, GpuRecord, Instance, Sample
 from exporter.model import Identity
-from exporter.series.host_totals import PlaceTotals
+from exporter.series.host_totals import TotalsByIdentity
 from exporter.totals import Series, Total
 from tests.support.documents import ROOT
-from tests.support.gpus import FakeDevices, facts, known
+from tests.support.gpus import facts, record
 from tests.support.groups import traced
 
 MACHINE = Identity("n")
@@ -24,20 +25,26 @@ TTL_NS = 900 * SECOND
 NOW_NS = 1_000 * SECOND
 
 
-def of(totals: PlaceTotals, metric: Metric, *labels: str, place: Identity = MACHINE) -> Total | None:
+def of(totals: TotalsByIdentity, metric: Metric, *labels: str, place: Identity = MACHINE) -> Total | None:
     """One series."""
     return totals.get(place, {}).get(Series(metric, labels))
 
 
-def device(*gpus: Any, with_processes: bool = True) -> Device:
-    """A collector for which these are known."""
-    return Device(MACHINE, FakeDevices([*gpus]), TTL_NS, with_processes=with_processes)
+def collector_of(*records: GpuRecord, with_processes: bool = True) -> Gpu:
+    """A collector that always reads these GPUs."""
+    return Gpu(MACHINE, lambda: GpuReading(records), TTL_NS, with_processes=with_processes)
 
 
-def told(sample: Sample, **facts_of_it: Any) -> PlaceTotals:
+def collector_over_time(records: Iterable[GpuRecord]) -> Gpu:
+    """A collector that reads another record of one GPU each time."""
+    rest = iter(records)
+    return Gpu(MACHINE, lambda: GpuReading((next(rest),)), TTL_NS, with_processes=True)
+
+
+def told(sample: Sample, **facts_of_it: Any) -> TotalsByIdentity:
     """Of GPU 0, which has been sampled just now."""
-    one = known(sample, NOW_NS, facts=GpuFacts("0", "GPU-0", **facts_of_it))
-    return device(one).collect(NOW_NS, [])
+    one = record(sample, NOW_NS, facts=GpuFacts("0", "GPU-0", **facts_of_it))
+    return collector_of(one).collect(NOW_NS, [])
 
 
 class TestGauges:
@@ -141,15 +148,15 @@ class TestStale:
 
     def test_sample_is_good_for_five_seconds(self) -> None:
         """As long as scrapes may be apart."""
-        totals = device(known(self.FULL, NOW_NS)).collect(NOW_NS + 5 * SECOND, [])
+        totals = collector_of(record(self.FULL, NOW_NS)).collect(NOW_NS + 5 * SECOND, [])
 
         assert of(totals, catalog.gpu.UP, "0") == 1
         assert of(totals, catalog.gpu.POWER, "0") == 1_000_000
 
     def test_older_one_has_no_gauges_and_keeps_its_counters(self) -> None:
         """Up is 0, so that it can be told from a GPU that was never there."""
-        one = known(self.FULL, NOW_NS, throttled_ns={"power": 3}, xids={79: 1})
-        (of_machine,) = device(one).collect(NOW_NS + 5 * SECOND + 1, [traced(10)]).values()
+        one = record(self.FULL, NOW_NS, throttled_ns={"power": 3}, xids={79: 1})
+        (of_machine,) = collector_of(one).collect(NOW_NS + 5 * SECOND + 1, [traced(10)]).values()
         xids = {number: Series(catalog.gpu.XID_ERRORS, ("0", str(number))) for number in WATCHED_XIDS}
 
         assert of_machine == {
@@ -162,17 +169,16 @@ class TestStale:
 
     def test_gpu_that_never_answered_is_not_up(self) -> None:
         """Nothing else is known of it."""
-        (of_machine,) = device(known(None, facts=facts(3))).collect(NOW_NS, []).values()
+        (of_machine,) = collector_of(record(None, facts=facts(3))).collect(NOW_NS, []).values()
 
         assert of_machine == {Series(catalog.gpu.UP, ("3",)): 0}
 
     def test_gpu_that_is_back_after_long_goes_on_counting(self) -> None:
         """It does not begin anew, which would add all that its driver has ever counted."""
-        devices = FakeDevices([known(Sample(energy_mj=1_000), 0)])
-        collector = Device(MACHINE, devices, TTL_NS, with_processes=True)
+        stale = [record(Sample(energy_mj=1_000), 0)] * 12
+        collector = collector_over_time([*stale, record(Sample(energy_mj=1_007), 3_600 * SECOND)])
         for minutes in range(0, 60, 5):
             collector.collect(minutes * 60 * SECOND, [])
-        devices.gpus = [known(Sample(energy_mj=1_007), 3_600 * SECOND)]
 
         assert of(collector.collect(3_600 * SECOND, []), catalog.gpu.ENERGY, "0") == 1_007_000_000
 
@@ -204,20 +210,17 @@ class TestCounters:
 
     def test_reset_is_a_new_beginning(self) -> None:
         """Of the driver, or of the GPU; counted as one."""
-        devices = FakeDevices([known(Sample(corrected_errors=30))])
-        collector = Device(MACHINE, devices, TTL_NS, with_processes=True)
+        collector = collector_over_time(record(Sample(corrected_errors=count)) for count in (30, 4))
         collector.collect(1, [])
-        devices.gpus = [known(Sample(corrected_errors=4))]
 
         assert of(collector.collect(2, []), catalog.gpu.ECC_ERRORS, "0", "corrected") == 34
         assert collector.resets == 1
 
     def test_another_gpu_with_that_number_counts_on_from_it(self) -> None:
         """No reset: it is another source."""
-        devices = FakeDevices([known(Sample(pcie_replays=30))])
-        collector = Device(MACHINE, devices, TTL_NS, with_processes=True)
+        other = record(Sample(pcie_replays=4), facts=facts(0, "GPU-another"))
+        collector = collector_over_time([record(Sample(pcie_replays=30)), other])
         collector.collect(1, [])
-        devices.gpus = [known(Sample(pcie_replays=4), facts=facts(0, "GPU-another"))]
 
         assert of(collector.collect(2, []), catalog.gpu.PCIE_REPLAYS, "0") == 34
         assert collector.resets == 0
@@ -225,7 +228,7 @@ class TestCounters:
     @pytest.mark.parametrize(("number", "label"), [(1, "1"), (79, "79"), (172, "172"), (173, "other"), (0, "other")])
     def test_xid_that_nobody_documents_is_other(self, number: int, label: str) -> None:
         """So that a stray number makes no new series."""
-        totals = device(known(Sample(), xids={number: 2})).collect(NOW_NS, [])
+        totals = collector_of(record(Sample(), xids={number: 2})).collect(NOW_NS, [])
 
         assert MAX_XID == 172
         assert of(totals, catalog.gpu.XID_ERRORS, "0", label) == 2
@@ -240,21 +243,21 @@ class TestCounters:
 
     def test_unknown_xids_are_added_up(self) -> None:
         """They are one series."""
-        totals = device(known(Sample(), xids={1_000: 2, 2_000: 3})).collect(NOW_NS, [])
+        totals = collector_of(record(Sample(), xids={1_000: 2, 2_000: 3})).collect(NOW_NS, [])
 
         assert of(totals, catalog.gpu.XID_ERRORS, "0", "other") == 5
 
     def test_troubles_are_counted_by_gpu_and_reason(self) -> None:
         """Without a GPU those of the driver as a whole."""
-        devices = FakeDevices(counted={("1", Trouble.TIMEOUT): 2, ("", Trouble.RELOADED): 1})
-        totals = Device(MACHINE, devices, TTL_NS, with_processes=True).collect(NOW_NS, [])
+        reading = GpuReading(failures={("1", FailureKind.TIMEOUT): 2, ("", FailureKind.RELOADED): 1})
+        totals = Gpu(MACHINE, lambda: reading, TTL_NS, with_processes=True).collect(NOW_NS, [])
 
         assert of(totals, catalog.gpu.ERRORS, "1", "timeout") == 2
         assert of(totals, catalog.gpu.ERRORS, "", "reloaded") == 1
 
     def test_without_a_driver_nothing_is_told(self) -> None:
         """No error either."""
-        assert device().collect(NOW_NS, [traced(10)]) == {}
+        assert collector_of().collect(NOW_NS, [traced(10)]) == {}
 
 
 class TestProcesses:
@@ -264,15 +267,15 @@ class TestProcesses:
 
     def test_memory_of_traced_processes_is_that_of_their_workload(self) -> None:
         """Two of one rank are added up."""
-        one = known(self.SAMPLE, NOW_NS)
-        totals = device(one).collect(NOW_NS, [traced(10), traced(11), traced(12, rank="1")])
+        one = record(self.SAMPLE, NOW_NS)
+        totals = collector_of(one).collect(NOW_NS, [traced(10), traced(11), traced(12, rank="1")])
 
         assert of(totals, catalog.gpu.PROCESS_MEMORY, "0", "", place=traced(10).identity) == 12
         assert traced(12, rank="1").identity not in totals
 
     def test_memory_of_all_others_is_one_sum(self) -> None:
         """Where the driver does not say how much one has, it counts for nothing."""
-        totals = device(known(self.SAMPLE, NOW_NS)).collect(NOW_NS, [traced(10)])
+        totals = collector_of(record(self.SAMPLE, NOW_NS)).collect(NOW_NS, [traced(10)])
 
         assert of(totals, catalog.gpu.UNTRACED_MEMORY, "0", "") == 8
 
@@ -280,7 +283,7 @@ class TestProcesses:
         """And not once more for the GPU as a whole."""
         inside = (GpuProcess(10, 7),)
         sample = Sample(is_mig=True, instances=(Instance("7", "", "", None, inside),), processes=inside)
-        totals = device(known(sample, NOW_NS)).collect(NOW_NS, [traced(10)])
+        totals = collector_of(record(sample, NOW_NS)).collect(NOW_NS, [traced(10)])
 
         assert totals[traced(10).identity] == {Series(catalog.gpu.PROCESS_MEMORY, ("0", "7")): 7}
         assert of(totals, catalog.gpu.UNTRACED_MEMORY, "0", "7") == 0
@@ -288,7 +291,7 @@ class TestProcesses:
 
     def test_in_a_pid_namespace_of_our_own_nobody_is_named(self) -> None:
         """A number of the driver's may be somebody else's here."""
-        totals = device(known(self.SAMPLE, NOW_NS), with_processes=False).collect(NOW_NS, [traced(10)])
+        totals = collector_of(record(self.SAMPLE, NOW_NS), with_processes=False).collect(NOW_NS, [traced(10)])
 
         assert traced(10).identity not in totals
         assert of(totals, catalog.gpu.UNTRACED_MEMORY, "0", "") is None
@@ -296,7 +299,7 @@ class TestProcesses:
     def test_process_out_of_sight_is_not_taken_for_another(self) -> None:
         """Its tgid is 0."""
         sample = Sample(processes=(GpuProcess(0, 7),))
-        totals = device(known(sample, NOW_NS)).collect(NOW_NS, [traced(0)])
+        totals = collector_of(record(sample, NOW_NS)).collect(NOW_NS, [traced(0)])
 
         assert of(totals, catalog.gpu.UNTRACED_MEMORY, "0", "") == 7
 

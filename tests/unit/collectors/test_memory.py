@@ -9,7 +9,7 @@ from exporter import catalog
 from exporter.catalog import Metric
 from exporter.collectors.memory import Memory
 from exporter.model import Identity
-from exporter.series.host_totals import PlaceTotals
+from exporter.series.host_totals import TotalsByIdentity
 from exporter.totals import HistogramTotal, Series, Total
 from tests.support.groups import FakeGroups, traced
 from tests.support.tables import FakeTables
@@ -64,7 +64,7 @@ def made(
     return Memory(tables, places or FakePlaces(), groups or FakeGroups(), swap or FakeSwap(is_there=False), TTL_NS)
 
 
-def of(totals: PlaceTotals, metric: Metric, place: Identity = CONTAINER) -> Total | None:
+def of(totals: TotalsByIdentity, metric: Metric, place: Identity = CONTAINER) -> Total | None:
     """Of a metric without labels of its own."""
     return totals.get(place, {}).get(Series(metric, ()))
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from exporter.gpu.model import DeviceState, GpuMemory, GpuProcess, Instance, Sample, link_bytes_per_second, states_of
-from tests.support.gpus import known
+from exporter.gpu.model import GpuMemory, GpuProcess, GpuState, Instance, Sample, link_bytes_per_second, states_of
+from tests.support.gpus import record
 
 
 class TestLink:
@@ -20,13 +20,13 @@ class TestLink:
         assert link_bytes_per_second(generation, width) == pytest.approx(gigabytes * 1e9, rel=1e-4)
 
     @pytest.mark.parametrize(("generation", "width"), [(None, 16), (5, None), (9, 16), (0, 0)])
-    def test_link_that_is_not_told_is_unknown(self, generation: int | None, width: int | None) -> None:
+    def test_link_that_is_not_told_is_unrecord(self, generation: int | None, width: int | None) -> None:
         """0, never a guess."""
         assert link_bytes_per_second(generation, width) == 0
 
 
 class TestStates:
-    """DeviceState."""
+    """GpuState."""
 
     def test_gpu_is_told_whole(self) -> None:
         """Its number, what holds it down, and who is on it."""
@@ -36,16 +36,16 @@ class TestStates:
             memory=GpuMemory(total_bytes=100, used_bytes=30, free_bytes=60, reserved_bytes=10),
             processes=(GpuProcess(4242, 30),),
         )
-        told = states_of(known(sample, throttled_ns={"power": 7}))
+        told = states_of(record(sample, throttled_ns={"power": 7}))
 
-        assert told == (DeviceState("0", "", {"power": 7}, 8e9 * 128 / 130, 100, {4242: 30}),)
+        assert told == (GpuState("0", "", {"power": 7}, 8e9 * 128 / 130, 100, {4242: 30}),)
 
     def test_instances_follow_their_gpu(self) -> None:
         """Each with its own memory and processes; the clocks and the link are one."""
         inside = (GpuProcess(5, 4),)
         instance = Instance("7", "MIG-1", "1g", GpuMemory(total_bytes=10, used_bytes=4, free_bytes=6), inside)
         sample = Sample(memory=GpuMemory(100, 4, 96), is_mig=True, instances=(instance,), processes=inside)
-        whole, part = states_of(known(sample, throttled_ns={"power": 7}))
+        whole, part = states_of(record(sample, throttled_ns={"power": 7}))
 
         assert (whole.mig, whole.memory_total_bytes, whole.process_bytes) == ("", 100, {5: 4})
         assert (part.mig, part.memory_total_bytes, part.process_bytes) == ("7", 10, {5: 4})
@@ -53,10 +53,10 @@ class TestStates:
 
     def test_what_is_not_told_is_0(self) -> None:
         """A process of which the driver does not say how much it has is there even so."""
-        (told,) = states_of(known(Sample(processes=(GpuProcess(5, None),))))
+        (told,) = states_of(record(Sample(processes=(GpuProcess(5, None),))))
 
-        assert told == DeviceState("0", "", {}, 0.0, 0, {5: 0})
+        assert told == GpuState("0", "", {}, 0.0, 0, {5: 0})
 
     def test_gpu_without_a_sample_is_not_told(self) -> None:
         """There is nothing to say of it."""
-        assert states_of(known(None)) == ()
+        assert states_of(record(None)) == ()

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from exporter.gpu.model import GpuMemory, GpuProcess, Sample, Trouble
+from exporter.gpu.model import FailureKind, GpuMemory, GpuProcess, Sample
 from tests.support import asking_nvml as there
 from tests.support.gpus import Child, with_driver
 from tests.support.standin_gpu import built
@@ -73,7 +73,7 @@ class TestAbsence:
         """Somebody has installed a new one and not loaded it: LIB_RM_VERSION_MISMATCH."""
         child = others("call nvmlInitWithFlags 18", **with_driver())
 
-        assert child.do(there.opened) == ("nvmlInit", Trouble.RELOADED)
+        assert child.do(there.opened) == ("nvmlInit", FailureKind.RELOADED)
 
 
 class TestFacts:
@@ -294,12 +294,12 @@ class TestMig:
         sample = child.do(there.sample)
 
         assert (sample.is_mig, sample.instances) == (True, ())
-        assert set(child.do(there.failures)) == {("nvmlDeviceGetGpuInstanceId", Trouble.RECONFIGURED)}
+        assert set(child.do(there.failures)) == {("nvmlDeviceGetGpuInstanceId", FailureKind.RECONFIGURED)}
 
     def test_gpu_whose_handle_is_no_good_has_to_be_opened_anew(self, child: Child) -> None:
         """As after a change of the mode."""
         child.tell("gpu 0 handles 1")
-        assert child.do(there.sample) == ("nvmlDeviceGetUUID", Trouble.RECONFIGURED)
+        assert child.do(there.sample) == ("nvmlDeviceGetUUID", FailureKind.RECONFIGURED)
         child.do(there.gpu)
 
         assert isinstance(child.do(there.sample), Sample)
@@ -308,7 +308,7 @@ class TestMig:
         """By its uuid."""
         child.tell("gpu 0 uuid GPU-another")
 
-        assert child.do(there.sample) == ("nvmlDeviceGetUUID", Trouble.RECONFIGURED)
+        assert child.do(there.sample) == ("nvmlDeviceGetUUID", FailureKind.RECONFIGURED)
 
 
 class TestXids:
@@ -335,7 +335,7 @@ class TestXids:
     def test_the_last_word_of_a_gpu_that_is_lost_is_told(self, child: Child) -> None:
         """XID 79 says that it has fallen off the bus, and no sample is taken any more."""
         child.tell("gpu 0 xid 1 79", "call nvmlDeviceGetUtilizationRates lost")
-        assert child.do(there.sample) == ("nvmlDeviceGetUtilizationRates", Trouble.LOST)
+        assert child.do(there.sample) == ("nvmlDeviceGetUtilizationRates", FailureKind.LOST)
 
         assert child.do(there.xids) == [79]
 
@@ -356,13 +356,13 @@ class TestFailures:
         child.do(there.gpu, 1)
         child.tell("gpu 0 lost 1", "gpu 1 reasons 4")
 
-        assert child.do(there.sample) == ("nvmlDeviceGetUUID", Trouble.LOST)
+        assert child.do(there.sample) == ("nvmlDeviceGetUUID", FailureKind.LOST)
         assert child.do(there.sample, 1).reasons == 4
 
     def test_lost_gpu_cannot_be_opened(self, child: Child) -> None:
         """Until it is back."""
         child.tell("gpu 0 lost 1")
-        assert child.do(there.gpu) == ("nvmlDeviceGetHandleByIndex", Trouble.LOST)
+        assert child.do(there.gpu) == ("nvmlDeviceGetHandleByIndex", FailureKind.LOST)
         child.tell()
 
         assert child.do(there.gpu).gpu == "0"
@@ -373,20 +373,20 @@ class TestFailures:
         child.do(there.opened)
         child.do(there.gpu)
         child.tell("reloads 1", "driver 570.86.15")
-        assert child.do(there.sample) == ("nvmlDeviceGetUUID", Trouble.RELOADED)
+        assert child.do(there.sample) == ("nvmlDeviceGetUUID", FailureKind.RELOADED)
 
         assert child.do(there.opened) == "570.86.15"
 
     @pytest.mark.parametrize(
         ("word", "trouble"),
         [
-            ("denied", Trouble.NO_PERMISSION),
-            ("unknown", Trouble.DRIVER),
-            ("missing", Trouble.NO_FUNCTION),
-            ("2", Trouble.DRIVER),  # INVALID_ARGUMENT, though the handle is a good one
+            ("denied", FailureKind.NO_PERMISSION),
+            ("unknown", FailureKind.DRIVER),
+            ("missing", FailureKind.NO_FUNCTION),
+            ("2", FailureKind.DRIVER),  # INVALID_ARGUMENT, though the handle is a good one
         ],
     )
-    def test_call_that_fails_costs_its_value(self, child: Child, word: str, trouble: Trouble) -> None:
+    def test_call_that_fails_costs_its_value(self, child: Child, word: str, trouble: FailureKind) -> None:
         """All others go on."""
         child.tell(f"call nvmlDeviceGetPowerUsage {word}", "gpu 0 reasons 4")
         sample = child.do(there.sample)
@@ -415,4 +415,4 @@ class TestFailures:
         assert sample.reasons == 4
         assert sample.memory == GpuMemory(80 * GIB, GIB // 2, 80 * GIB - GIB // 2)
         assert sample.processes is None
-        assert child.do(there.failures) == [("nvmlDeviceGetComputeRunningProcesses_v3", Trouble.NO_FUNCTION)]
+        assert child.do(there.failures) == [("nvmlDeviceGetComputeRunningProcesses_v3", FailureKind.NO_FUNCTION)]

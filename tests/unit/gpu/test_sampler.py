@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 from exporter.errors import ExporterError, NotPossibleHere
-from exporter.gpu.model import Sample, Trouble
+from exporter.gpu.model import FailureKind, Sample
 from exporter.gpu.sampler import GpuSampler, SamplerTiming
 from tests.support import asking_nvml as there
 from tests.support.gpus import (
@@ -85,9 +85,9 @@ class TestSamples:
         sampler = sampler_of(FakeDriver([first, second]))
         sampler.round()
 
-        assert [known.facts.gpu for known in sampler.known()] == ["0", "1"]
-        assert [known.sample for known in sampler.known()] == [Sample(reasons=0), Sample(power_mw=23)]
-        assert [known.sampled_ns for known in sampler.known()] == [100 * SECOND] * 2
+        assert [one.facts.gpu for one in sampler.reading().records] == ["0", "1"]
+        assert [one.sample for one in sampler.reading().records] == [Sample(reasons=0), Sample(power_mw=23)]
+        assert [one.sampled_ns for one in sampler.reading().records] == [100 * SECOND] * 2
 
     def test_handles_are_kept(self) -> None:
         """A GPU is opened once."""
@@ -107,9 +107,11 @@ class TestSamples:
             clock.pass_seconds(seconds)
             sampler.round()
 
-        assert sampler.known()[0].throttled_ns["power"] == 2 * SECOND
+        assert sampler.reading().records[0].throttled_ns["power"] == 2 * SECOND
 
-    @pytest.mark.parametrize("answer", [failure(Trouble.LOST), failure(Trouble.DRIVER), failure(Trouble.RELOADED)])
+    @pytest.mark.parametrize(
+        "answer", [failure(FailureKind.LOST), failure(FailureKind.DRIVER), failure(FailureKind.RELOADED)]
+    )
     def test_throttling_is_not_booked_over_a_sample_that_failed(self, answer: Exception) -> None:
         """Whatever the reason, and of a driver that was loaded anew for any of its GPUs."""
         clock, (failing, other) = Clock(), gpus(2)
@@ -119,10 +121,10 @@ class TestSamples:
         for _ in range(4):
             sampler.round()
             clock.pass_seconds(1)
-        booked = [known.throttled_ns["power"] for known in sampler.known()]
+        booked = [one.throttled_ns["power"] for one in sampler.reading().records]
 
         assert booked[0] == SECOND
-        assert booked[1] == (SECOND if answer.trouble is Trouble.RELOADED else 3 * SECOND)
+        assert booked[1] == (SECOND if answer.kind is FailureKind.RELOADED else 3 * SECOND)
 
     def test_throttling_is_not_booked_over_a_call_that_hung(self, held: Held) -> None:
         """Though it was over soon."""
@@ -133,9 +135,9 @@ class TestSamples:
         gpu.held = held
         sampler.round()
         held.let_go()
-        rounds(sampler, lambda: sampler.known()[0].sampled_ns > 100 * SECOND)
+        rounds(sampler, lambda: sampler.reading().records[0].sampled_ns > 100 * SECOND)
 
-        assert sampler.known()[0].throttled_ns["power"] == 0
+        assert sampler.reading().records[0].throttled_ns["power"] == 0
 
     def test_others_are_booked_while_one_begins_to_hang(self, held: Held) -> None:
         """The round takes a second longer."""
@@ -147,7 +149,7 @@ class TestSamples:
         clock.pass_seconds(1)
         sampler.round()
 
-        assert sampler.known()[1].throttled_ns["power"] == 2 * SECOND
+        assert sampler.reading().records[1].throttled_ns["power"] == 2 * SECOND
 
     def test_states_are_those_of_the_samples(self) -> None:
         """For whoever looks for causes."""
@@ -164,13 +166,13 @@ class TestSamples:
             gpu.xids = numbers
             sampler.round()
 
-        assert sampler.known()[0].xids == {94: 2, 31: 1}
+        assert sampler.reading().records[0].xids == {94: 2, 31: 1}
 
     def test_before_the_first_round_nothing_is_known(self) -> None:
         """And nobody waits."""
         sampler = GpuSampler(FakeDriver([*gpus(1)]))
 
-        assert (sampler.known(), sampler.states(), sampler.troubles()) == ((), (), {})
+        assert (sampler.reading().records, sampler.states(), sampler.reading().failures) == ((), (), {})
 
 
 class TestAbsence:
@@ -184,8 +186,8 @@ class TestAbsence:
         sampler.round()
 
         assert [record.levelname for record in caplog.records] == ["DEBUG"]
-        assert (sampler.known(), sampler.troubles()) == ((), {})
-        assert sampler.absence == "there is no libnvidia-ml.so.1"
+        assert (sampler.reading().records, sampler.reading().failures) == ((), {})
+        assert sampler.absent_reason == "there is no libnvidia-ml.so.1"
 
     def test_driver_that_comes_later_is_found(self) -> None:
         """It may be installed by a pod."""
@@ -193,7 +195,7 @@ class TestAbsence:
         sampler.round()
         sampler.round()
 
-        assert (len(sampler.known()), sampler.absence) == (1, "")
+        assert (len(sampler.reading().records), sampler.absent_reason) == (1, "")
 
     def test_it_is_looked_for_now_and_then(self) -> None:
         """Twice in a minute, not in every round."""
@@ -217,8 +219,8 @@ class TestHangs:
         for _ in range(3):
             sampler.round()
 
-        assert [known.sample for known in sampler.known()] == [None, Sample(reasons=0)]
-        assert sampler.troubles() == {("0", Trouble.TIMEOUT): 1}
+        assert [one.sample for one in sampler.reading().records] == [None, Sample(reasons=0)]
+        assert sampler.reading().failures == {("0", FailureKind.TIMEOUT): 1}
 
     def test_it_counts_as_hung_until_the_call_returns(self, held: Held) -> None:
         """It is not asked before, and told of again after."""
@@ -228,11 +230,11 @@ class TestHangs:
         gpu.held, gpu.answers = held, [Sample(power_mw=23)]
         sampler.round()
         sampler.round()
-        assert sampler.known()[0].sample == Sample(reasons=0)
+        assert sampler.reading().records[0].sample == Sample(reasons=0)
         held.let_go()
-        rounds(sampler, lambda: sampler.known()[0].sample == Sample(power_mw=23))
+        rounds(sampler, lambda: sampler.reading().records[0].sample == Sample(power_mw=23))
 
-        assert sampler.troubles() == {("0", Trouble.TIMEOUT): 1}
+        assert sampler.reading().failures == {("0", FailureKind.TIMEOUT): 1}
 
     def test_hung_gpu_keeps_what_was_known(self, held: Held) -> None:
         """With the time of the last good sample, by which it is stale."""
@@ -243,7 +245,7 @@ class TestHangs:
         clock.pass_seconds(60)
         sampler.round()
 
-        assert sampler.known()[0].sampled_ns == 100 * SECOND
+        assert sampler.reading().records[0].sampled_ns == 100 * SECOND
         assert sampler.states()[0].gpu == "0"
 
     def test_all_hang_and_no_more_threads_than_gpus_are_left(self, held: Held) -> None:
@@ -256,7 +258,7 @@ class TestHangs:
         for _ in range(5):
             sampler.round()
 
-        assert sampler.troubles() == {(str(index), Trouble.TIMEOUT): 1 for index in range(3)}
+        assert sampler.reading().failures == {(str(index), FailureKind.TIMEOUT): 1 for index in range(3)}
         assert threading.active_count() - before <= 3 + 1  # and the helper that is left
 
     def test_driver_that_hangs_when_it_is_opened_is_left_alone(self, held: Held) -> None:
@@ -265,9 +267,9 @@ class TestHangs:
         sampler = sampler_of(driver, Clock(held))
         sampler.round()
         sampler.round()
-        assert (driver.calls["open"], sampler.troubles()) == (1, {("", Trouble.TIMEOUT): 1})
+        assert (driver.calls["open"], sampler.reading().failures) == (1, {("", FailureKind.TIMEOUT): 1})
         held.let_go()
-        rounds(sampler, sampler.known)
+        rounds(sampler, lambda: sampler.reading().records)
 
         assert driver.calls["open"] == 2
 
@@ -280,7 +282,7 @@ class TestHangs:
         sampler.round()
         sampler.round()
         held.let_go()
-        rounds(sampler, lambda: sampler.known()[0].sample)
+        rounds(sampler, lambda: sampler.reading().records[0].sample)
 
         assert [record.getMessage() for record in caplog.records] == [
             "device: GPU 0 is not told of: nvmlDeviceGetUUID has not returned for 1 s; it is not asked again before that",
@@ -309,36 +311,36 @@ class TestLosses:
     def test_lost_gpu_costs_the_others_nothing(self) -> None:
         """It is counted, and keeps what was known."""
         lost, other = gpus(2)
-        lost.answers = [Sample(power_mw=1), failure(Trouble.LOST)]
+        lost.answers = [Sample(power_mw=1), failure(FailureKind.LOST)]
         sampler = sampler_of(FakeDriver([lost, other]))
         for _ in range(3):
             sampler.round()
 
-        assert [known.sample for known in sampler.known()] == [Sample(power_mw=1), Sample(reasons=0)]
-        assert sampler.troubles() == {("0", Trouble.LOST): 2}
+        assert [one.sample for one in sampler.reading().records] == [Sample(power_mw=1), Sample(reasons=0)]
+        assert sampler.reading().failures == {("0", FailureKind.LOST): 2}
 
     def test_gpu_that_cannot_be_opened_is_known_by_its_number(self) -> None:
         """So that it can be missed."""
-        sampler = sampler_of(FakeDriver([failure(Trouble.LOST), *gpus(1)]))
+        sampler = sampler_of(FakeDriver([failure(FailureKind.LOST), *gpus(1)]))
         sampler.round()
 
-        assert [(known.facts.gpu, known.sample is None) for known in sampler.known()] == [("0", True), ("0", False)]
+        assert [(one.facts.gpu, one.sample is None) for one in sampler.reading().records] == [("0", True), ("0", False)]
 
     def test_gpu_that_was_lost_is_opened_anew(self) -> None:
         """Its old handle is given back."""
         (gpu,) = gpus(1)
-        gpu.answers = [failure(Trouble.RECONFIGURED), Sample(power_mw=1)]
+        gpu.answers = [failure(FailureKind.RECONFIGURED), Sample(power_mw=1)]
         driver = FakeDriver([gpu])
         sampler = sampler_of(driver)
         sampler.round()
         sampler.round()
 
         assert (driver.calls["gpu 0"], gpu.times_closed) == (2, 1)
-        assert sampler.known()[0].sample == Sample(power_mw=1)
+        assert sampler.reading().records[0].sample == Sample(power_mw=1)
 
     def test_it_is_tried_less_and_less_often(self) -> None:
         """After 1, 2, 4, 8, 16 and 32 seconds, then once in a minute."""
-        clock, driver = Clock(), FakeDriver([failure(Trouble.LOST)])
+        clock, driver = Clock(), FakeDriver([failure(FailureKind.LOST)])
         sampler = sampler_of(driver, clock, SamplerTiming())
         tried: list[int] = []
         for second in range(200):
@@ -351,7 +353,7 @@ class TestLosses:
 
     def test_it_is_tried_for_ever(self) -> None:
         """A day of it is no more than an hour."""
-        clock, driver = Clock(), FakeDriver([failure(Trouble.LOST)])
+        clock, driver = Clock(), FakeDriver([failure(FailureKind.LOST)])
         sampler = sampler_of(driver, clock, SamplerTiming())
         for _ in range(1_500):
             sampler.round()
@@ -363,7 +365,7 @@ class TestLosses:
         """Not one in each round; another when it is back."""
         caplog.set_level(logging.INFO)
         (gpu,) = gpus(1)
-        gpu.answers = [*([failure(Trouble.LOST)] * 3), Sample()]
+        gpu.answers = [*([failure(FailureKind.LOST)] * 3), Sample()]
         sampler = sampler_of(FakeDriver([gpu]))
         for _ in range(5):
             sampler.round()
@@ -376,16 +378,16 @@ class TestLosses:
     def test_xids_of_a_sample_that_failed_count(self) -> None:
         """The last word of a GPU that is lost."""
         (gpu,) = gpus(1)
-        gpu.answers, gpu.xids = [failure(Trouble.LOST)], [79]
+        gpu.answers, gpu.xids = [failure(FailureKind.LOST)], [79]
         sampler = sampler_of(FakeDriver([gpu]))
         sampler.round()
 
-        assert sampler.known()[0].xids == {79: 1}
+        assert sampler.reading().records[0].xids == {79: 1}
 
     def test_driver_that_was_loaded_anew_is_opened_anew(self) -> None:
         """And every GPU of it; what was booked stays."""
         clock, (first, second) = Clock(), gpus(2)
-        first.answers = [Sample(reasons=0x4), Sample(reasons=0x4), failure(Trouble.RELOADED), Sample(power_mw=1)]
+        first.answers = [Sample(reasons=0x4), Sample(reasons=0x4), failure(FailureKind.RELOADED), Sample(power_mw=1)]
         driver = FakeDriver([first, second])
         sampler = sampler_of(driver, clock)
         for _ in range(4):
@@ -393,13 +395,13 @@ class TestLosses:
             clock.pass_seconds(1)
 
         assert driver.calls == {"open": 2, "close": 1, "gpu 0": 2, "gpu 1": 2}
-        assert sampler.known()[0].throttled_ns["power"] == SECOND
-        assert sampler.troubles() == {("0", Trouble.RELOADED): 1}
+        assert sampler.reading().records[0].throttled_ns["power"] == SECOND
+        assert sampler.reading().failures == {("0", FailureKind.RELOADED): 1}
 
     def test_driver_that_is_gone_is_no_absent_one(self) -> None:
         """Where there are GPUs of it, that is an error, and they are known even so."""
         (gpu,) = gpus(1)
-        gpu.answers = [Sample(), failure(Trouble.RELOADED), Sample()]
+        gpu.answers = [Sample(), failure(FailureKind.RELOADED), Sample()]
         driver = FakeDriver([gpu])
         sampler = sampler_of(driver)
         sampler.round()
@@ -407,13 +409,13 @@ class TestLosses:
         sampler.round()
         sampler.round()
 
-        assert sampler.troubles() == {("0", Trouble.RELOADED): 1, ("", Trouble.RELOADED): 1}
-        assert len(sampler.known()) == 1
+        assert sampler.reading().failures == {("0", FailureKind.RELOADED): 1, ("", FailureKind.RELOADED): 1}
+        assert len(sampler.reading().records) == 1
 
     def test_gpu_that_the_driver_counts_no_more_is_not_forgotten(self) -> None:
         """It is not asked, and stays as it was."""
         stays, goes = gpus(2)
-        stays.answers = [Sample(), failure(Trouble.RELOADED), Sample()]
+        stays.answers = [Sample(), failure(FailureKind.RELOADED), Sample()]
         driver = FakeDriver([stays, goes])
         sampler = sampler_of(driver)
         sampler.round()
@@ -421,13 +423,13 @@ class TestLosses:
         for _ in range(3):
             sampler.round()
 
-        assert [known.facts.gpu for known in sampler.known()] == ["0", "1"]
+        assert [one.facts.gpu for one in sampler.reading().records] == ["0", "1"]
         assert driver.calls["gpu 1"] == 1
 
     def test_gpu_that_has_another_number_then_is_told_under_that(self) -> None:
         """And no more under the old one; what was booked stays behind, or it would count twice."""
         clock, (gone, moves) = Clock(), gpus(2)
-        moves.answers = [Sample(reasons=0x4), Sample(reasons=0x4), failure(Trouble.RELOADED), Sample(reasons=0)]
+        moves.answers = [Sample(reasons=0x4), Sample(reasons=0x4), failure(FailureKind.RELOADED), Sample(reasons=0)]
         driver = FakeDriver([gone, moves])
         sampler = sampler_of(driver, clock)
         for _ in range(3):
@@ -435,7 +437,7 @@ class TestLosses:
             clock.pass_seconds(1)
         driver.gpus = [FakeGpu(facts(0, "GPU-1"))]
         sampler.round()
-        (known,) = sampler.known()
+        (known,) = sampler.reading().records
 
         assert (known.facts.gpu, known.facts.uuid, known.throttled_ns["power"]) == ("0", "GPU-1", 0)
 
@@ -446,17 +448,17 @@ class TestParts:
     def test_each_is_counted(self) -> None:
         """The sample is a good one."""
         (gpu,) = gpus(1)
-        gpu.failures = [failure(Trouble.NO_FUNCTION), failure(Trouble.DRIVER, "nvmlDeviceGetPowerUsage")]
+        gpu.failures = [failure(FailureKind.NO_FUNCTION), failure(FailureKind.DRIVER, "nvmlDeviceGetPowerUsage")]
         sampler = sampler_of(FakeDriver([gpu]))
         sampler.round()
 
-        assert sampler.known()[0].sample == Sample(reasons=0)
-        assert sampler.troubles() == {("0", Trouble.NO_FUNCTION): 1, ("0", Trouble.DRIVER): 1}
+        assert sampler.reading().records[0].sample == Sample(reasons=0)
+        assert sampler.reading().failures == {("0", FailureKind.NO_FUNCTION): 1, ("0", FailureKind.DRIVER): 1}
 
     def test_function_that_is_missing_is_said_once_for_all_gpus(self, caplog: pytest.LogCaptureFixture) -> None:
         """The driver is one."""
         first, second = gpus(2)
-        first.failures, second.failures = [failure(Trouble.NO_FUNCTION)], [failure(Trouble.NO_FUNCTION)]
+        first.failures, second.failures = [failure(FailureKind.NO_FUNCTION)], [failure(FailureKind.NO_FUNCTION)]
         sampler_of(FakeDriver([first, second])).round()
 
         assert [record.getMessage() for record in caplog.records] == [
@@ -478,13 +480,13 @@ class TestDefects:
             time.sleep(0.001)
 
         with pytest.raises(ExporterError, match="could not be sampled"):
-            sampler.known()
+            sampler.reading()
         gpu.answers = [Sample()]
         while sampler._defect is not None and time.monotonic() < deadline:
             time.sleep(0.001)
         sampler.stop()
 
-        assert sampler.known()[0].sample == Sample()
+        assert sampler.reading().records[0].sample == Sample()
         assert len(caplog.records) == 1
 
 
@@ -502,7 +504,7 @@ class TestStandin:
         one.close()
 
     @staticmethod
-    def sampled(child: Child, *wanted: str) -> Mapping[tuple[str, Trouble], int]:
+    def sampled(child: Child, *wanted: str) -> Mapping[tuple[str, FailureKind], int]:
         """What went wrong until these GPUs and no others had a sample."""
         deadline = time.monotonic() + PATIENCE_SECONDS
         while time.monotonic() < deadline:
@@ -517,13 +519,13 @@ class TestStandin:
         self.sampled(child, "0", "2")
         child.tell()
 
-        assert self.sampled(child, "0", "1", "2")["1", Trouble.TIMEOUT] == 1
+        assert self.sampled(child, "0", "1", "2")["1", FailureKind.TIMEOUT] == 1
 
     def test_stop_does_not_wait_for_it_and_neither_does_the_end(self, child: Child) -> None:
         """The process ends with the call still in the library."""
         child.tell("call nvmlDeviceGetPowerUsage hang 0")
         child.do(there.start)
-        assert child.do(there.wait_for, "0", Trouble.TIMEOUT, PATIENCE_SECONDS)
+        assert child.do(there.wait_for, "0", FailureKind.TIMEOUT, PATIENCE_SECONDS)
 
         assert child.do(there.seconds_to_stop) < 2
         child.close()
@@ -533,12 +535,12 @@ class TestStandin:
         child.do(there.rounds)
         child.tell("gpu 2 lost 1", "gpu 2 xid 1 79")
         known, troubles = child.do(there.rounds)
-        assert troubles == {("2", Trouble.LOST): 1}
+        assert troubles == {("2", FailureKind.LOST): 1}
         child.tell("gpu 2 power 23")
         known, troubles = child.do(there.rounds)
 
         assert known[2].sample.power_mw == 23
-        assert troubles == {("2", Trouble.LOST): 1}
+        assert troubles == {("2", FailureKind.LOST): 1}
 
     def test_driver_that_is_loaded_anew(self, child: Child) -> None:
         """With fewer GPUs, and without it meanwhile."""
@@ -549,7 +551,7 @@ class TestStandin:
         known, troubles = child.do(there.rounds, 2)
 
         assert [one.facts.driver_version for one in known] == ["570.86.15", "570.86.15", "550.54.15"]
-        assert {trouble for _, trouble in troubles} == {Trouble.RELOADED}
+        assert {trouble for _, trouble in troubles} == {FailureKind.RELOADED}
 
     def test_mig_that_is_switched_on_meanwhile(self, child: Child) -> None:
         """The handles of before are no good any more; instances are states of their own."""
@@ -558,6 +560,6 @@ class TestStandin:
         _, troubles = child.do(there.rounds, 2)
         states = {(one.gpu, one.mig): one for one in child.do(there.states)}
 
-        assert troubles == {("0", Trouble.RECONFIGURED): 1}
+        assert troubles == {("0", FailureKind.RECONFIGURED): 1}
         assert set(states) == {("0", ""), ("0", "7"), ("1", ""), ("2", "")}
         assert states["0", "7"].process_bytes == {5: 10}

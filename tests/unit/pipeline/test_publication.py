@@ -30,7 +30,7 @@ from exporter.output.negotiation import Format
 from exporter.output.own_metrics import OwnMetrics
 from exporter.pipeline.publication import Publication
 from exporter.probes.sampling import AdaptiveSampler
-from exporter.series.host_totals import PlaceTotals, TracedProcess
+from exporter.series.host_totals import TotalsByIdentity, TracedProcess
 from exporter.series.store import SeriesStore
 from exporter.stacks.collector import ChainProcess
 from exporter.totals import Series, Total
@@ -155,7 +155,7 @@ class _Disks:
         self.is_broken = False
         self.asked: list[Sequence[TracedProcess]] = []
 
-    def collect(self, _now_ns: int, traced: Sequence[TracedProcess]) -> PlaceTotals:
+    def collect(self, _now_ns: int, traced: Sequence[TracedProcess]) -> TotalsByIdentity:
         """A container that the exporter does not trace."""
         self.asked.append(traced)
         if self.is_broken:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from exporter.gpu.model import DeviceState
+from exporter.gpu.model import GpuState
 from exporter.kernel import abi
 from exporter.kernel.abi import ThreadState
 from exporter.kernel.operation_rows import EXEMPLAR_AT
@@ -91,8 +91,8 @@ class TestTables:
 
     def test_what_is_known_of_gpus_comes_back_as_it_was(self) -> None:
         """A GPU that throttles more, and a part of it that goes; what is told has more digits the second time."""
-        whole = DeviceState("0", "", {"power": 9}, 64e9, 80, {4027: 10})
-        part = DeviceState("0", "3", {}, 0.0, 20, {})
+        whole = GpuState("0", "", {"power": 9}, 64e9, 80, {4027: 10})
+        part = GpuState("0", "3", {}, 0.0, 20, {})
         later = whole._replace(throttled_ns={"power": 1_234_567_890, "thermal_sw": 1})
         first, second = device_rows([whole, part]), device_rows([later])
         replay = RowReplay(

@@ -552,16 +552,16 @@ class TestPlaces:
 
     def test_place_and_process_of_one_identity_add_up(self) -> None:
         """As two processes do."""
-        families = opened().snapshot({1: {CALLS: 1}}, {1: RANK_0}, at(0.0), of_places={RANK_0: {CALLS: 4}}).families
+        families = opened().snapshot({1: {CALLS: 1}}, {1: RANK_0}, at(0.0), host_totals={RANK_0: {CALLS: 4}}).families
 
         assert calls_of(families) == {"0": 5}
 
     def test_place_that_is_told_no_more_ends(self) -> None:
         """When it comes again, it counts since it was gone."""
         ledger = opened()
-        ledger.snapshot({}, {}, at(0.0), of_places={RANK_0: {CALLS: 4}})
+        ledger.snapshot({}, {}, at(0.0), host_totals={RANK_0: {CALLS: 4}})
         gone = ledger.snapshot({}, {}, at(10.0))
-        again = ledger.snapshot({}, {}, at(20.0), of_places={RANK_0: {CALLS: 1}})
+        again = ledger.snapshot({}, {}, at(20.0), host_totals={RANK_0: {CALLS: 1}})
 
         assert gone.families == ()
         assert again.started_unix_ns[RANK_0] == gone.taken_at.unix_ns

@@ -9,8 +9,7 @@ from exporter import catalog
 from exporter.host.processes import Processes
 from exporter.kernel.process_rows import CommunicatorRow, ProcessRow
 from exporter.model import Identity
-from exporter.workloads.container import Container
-from exporter.workloads.container_names import ContainerNames
+from exporter.workloads.orchestrators.pod_cache import Pod, PodCache
 from exporter.workloads.registry import Rename, WorkloadRegistry
 from tests.unit.host.process_tree import process, stat_line
 
@@ -47,7 +46,7 @@ class TestHoldingBack:
     def test_rank_of_the_environment_names_at_once(self, tmp_path: Path) -> None:
         """The first tick."""
         roster = roster_of(tmp_path, environ=b"RANK=3\0")
-        roster.tick({})
+        roster.update_identities({})
 
         assert roster.identities() == {1: Identity(node="gpu7", rank="3")}
 
@@ -56,7 +55,7 @@ class TestHoldingBack:
         roster = roster_of(tmp_path)
         exported = []
         for _ in range(3):
-            roster.tick({})
+            roster.update_identities({})
             exported.append(roster.identities())
 
         assert exported == [{}, {}, {1: Identity(node="gpu7")}]
@@ -64,8 +63,8 @@ class TestHoldingBack:
     def test_rank_that_nccl_tells_in_time_names_at_once(self, tmp_path: Path) -> None:
         """No rename: the first name is the right one."""
         roster = roster_of(tmp_path)
-        roster.tick({})
-        renames = roster.tick({1: [communicator(5, 8)]})
+        roster.update_identities({})
+        renames = roster.update_identities({1: [communicator(5, 8)]})
 
         assert (renames, roster.identities()) == ([], {1: Identity(node="gpu7", rank="5")})
 
@@ -76,7 +75,7 @@ class TestRanks:
     def test_environment_comes_before_nccl(self, tmp_path: Path) -> None:
         """The communicator may be a part of the job."""
         roster = roster_of(tmp_path, environ=b"RANK=11\0")
-        roster.tick({1: [communicator(3, 8)]})
+        roster.update_identities({1: [communicator(3, 8)]})
 
         assert roster.identities()[1].rank == "11"
 
@@ -84,39 +83,39 @@ class TestRanks:
         """The caller moves the totals."""
         roster = roster_of(tmp_path)
         for _ in range(3):
-            roster.tick({})
+            roster.update_identities({})
 
-        assert roster.tick({1: [communicator(5, 8)]}) == [Rename(1, Identity(node="gpu7"))]
+        assert roster.update_identities({1: [communicator(5, 8)]}) == [Rename(1, Identity(node="gpu7"))]
         assert roster.identities() == {1: Identity(node="gpu7", rank="5")}
 
     def test_rename_is_told_once(self, tmp_path: Path) -> None:
         """The tick after it is quiet."""
         roster = roster_of(tmp_path)
         for communicators in ({}, {}, {}, {1: [communicator(5, 8)]}):
-            roster.tick(communicators)
+            roster.update_identities(communicators)
 
-        assert roster.tick({1: [communicator(5, 8)]}) == []
+        assert roster.update_identities({1: [communicator(5, 8)]}) == []
 
     def test_rank_outlives_its_communicator(self, tmp_path: Path) -> None:
         """ncclCommDestroy at the end of a job must not rename it."""
         roster = roster_of(tmp_path)
-        roster.tick({1: [communicator(5, 8)]})
+        roster.update_identities({1: [communicator(5, 8)]})
 
-        assert roster.tick({}) == []
+        assert roster.update_identities({}) == []
         assert roster.identities()[1].rank == "5"
 
     def test_smaller_communicator_made_later_changes_nothing(self, tmp_path: Path) -> None:
         """A tensor-parallel group inside the world."""
         roster = roster_of(tmp_path)
-        roster.tick({1: [communicator(5, 8)]})
+        roster.update_identities({1: [communicator(5, 8)]})
 
-        assert roster.tick({1: [communicator(5, 8), communicator(1, 2, digest=2, created_ns=2)]}) == []
+        assert roster.update_identities({1: [communicator(5, 8), communicator(1, 2, digest=2, created_ns=2)]}) == []
 
     def test_communicator_whose_making_was_not_seen_says_nothing(self, tmp_path: Path) -> None:
         """Rank -1: the exporter came late."""
         roster = roster_of(tmp_path)
         for _ in range(3):
-            roster.tick({1: [CommunicatorRow(0, 1, -1, 0, 1)]})
+            roster.update_identities({1: [CommunicatorRow(0, 1, -1, 0, 1)]})
 
         assert roster.identities()[1].rank == ""
 
@@ -124,7 +123,7 @@ class TestRanks:
         """Process 2's rank is not process 1's."""
         roster = roster_of(tmp_path)
         for _ in range(3):
-            roster.tick({2: [communicator(5, 8)]})
+            roster.update_identities({2: [communicator(5, 8)]})
 
         assert roster.identities()[1].rank == ""
 
@@ -135,7 +134,7 @@ class TestMeeting:
     def test_container_is_read_from_the_cgroup(self, tmp_path: Path) -> None:
         """Its first 12 digits."""
         roster = roster_of(tmp_path, environ=b"RANK=3\0", cgroup=CGROUP)
-        roster.tick({})
+        roster.update_identities({})
 
         assert roster.identities()[1] == Identity(node="gpu7", rank="3", container="0123456789ab")
 
@@ -144,14 +143,14 @@ class TestMeeting:
         stat = stat_line(100, start_time_ticks=9_999)
         roster = roster_of(tmp_path, stat=stat, environ=b"RANK=3\0", cgroup=CGROUP)
         for _ in range(3):
-            roster.tick({})
+            roster.update_identities({})
 
         assert roster.identities()[1] == Identity(node="gpu7")
 
     def test_start_one_tick_apart_is_the_same_process(self, tmp_path: Path) -> None:
         """The kernel rounds ns to ticks its own way."""
         roster = roster_of(tmp_path, stat=stat_line(100, start_time_ticks=4_712), environ=b"RANK=3\0")
-        roster.tick({})
+        roster.update_identities({})
 
         assert roster.identities()[1].rank == "3"
 
@@ -160,7 +159,7 @@ class TestMeeting:
         roster = WorkloadRegistry(process(tmp_path, 100, **{**NOBODY, "environ": b"RANK=3\0"}), "gpu7", 256)
         roster.admit({1: row(), 2: row()})
         for _ in range(3):
-            roster.tick({})
+            roster.update_identities({})
 
         assert roster.identities() == {1: Identity(node="gpu7"), 2: Identity(node="gpu7", rank="3")}
 
@@ -169,7 +168,7 @@ class TestMeeting:
         roster = WorkloadRegistry(Processes(tmp_path), "gpu7", 256)
         roster.admit({1: row()})
         for _ in range(3):
-            roster.tick({})
+            roster.update_identities({})
 
         assert roster.identities() == {1: Identity(node="gpu7")}
 
@@ -178,7 +177,7 @@ class TestMeeting:
         roster = roster_of(tmp_path, environ=b"RANK=3\0")
         (tmp_path / "100" / "environ").write_bytes(b"RANK=4\0")
         roster.admit({1: row()})
-        roster.tick({})
+        roster.update_identities({})
 
         assert roster.identities()[1].rank == "3"
 
@@ -216,7 +215,7 @@ class TestMeeting:
         maps = b"7f00-7f10 r--p 00000000 fe:00 26      /torch/lib/libtorch_cuda.so\n"
 
         roster = roster_of(tmp_path, cmdline=b"python3\0train.py\0", maps=maps)
-        roster.tick({})
+        roster.update_identities({})
 
         assert roster.engines() == {1: "pytorch"}
 
@@ -227,11 +226,11 @@ class TestMeeting:
             processes = process(tmp_path, tgid, stat=stat_line(tgid), **NOBODY, maps=maps)
         roster = WorkloadRegistry(processes, "gpu7", 256)
         roster.admit({number: row(tgid=100 + number) for number in (1, 2, 3, 4, 5)})
-        roster.dismiss(2)
+        roster.remove(2)
         shutil.rmtree(tmp_path / "103")
         found = []
         for _ in range(3):
-            roster.tick({})
+            roster.update_identities({})
             found.append(sorted(roster.engines()))
 
         assert found == [[1], [1, 4], [1, 4, 5]]
@@ -246,7 +245,7 @@ class TestMeeting:
         """Neither has one of which nothing can be read."""
         roster = roster_of(tmp_path, cmdline=b"./simulation\0")
         roster.admit({1: row(), 2: row(tgid=200)})
-        roster.tick({})
+        roster.update_identities({})
 
         assert roster.engines() == {}
 
@@ -273,63 +272,63 @@ class TestLeaving:
     def test_dismissed_process_is_no_longer_exported(self, tmp_path: Path) -> None:
         """Its identity is handed over for its last totals."""
         roster = roster_of(tmp_path, environ=b"RANK=3\0")
-        roster.tick({})
+        roster.update_identities({})
 
-        assert roster.dismiss(1) == Identity(node="gpu7", rank="3")
+        assert roster.remove(1) == Identity(node="gpu7", rank="3")
         assert (roster.identities(), roster.workload_info(), len(roster)) == ({}, {}, 0)
 
     def test_process_that_ends_while_held_back_gets_the_name_it_would_have_got(self, tmp_path: Path) -> None:
         """Short jobs count too."""
         roster = roster_of(tmp_path, cgroup=CGROUP)
 
-        assert roster.dismiss(1) == Identity(node="gpu7", container="0123456789ab")
+        assert roster.remove(1) == Identity(node="gpu7", container="0123456789ab")
 
     def test_process_never_met_has_no_identity(self, tmp_path: Path) -> None:
         """An exit told twice is harmless."""
         roster = roster_of(tmp_path)
-        roster.dismiss(1)
+        roster.remove(1)
 
-        assert roster.dismiss(1) is None
+        assert roster.remove(1) is None
 
     def test_process_alive_is_not_gone(self, tmp_path: Path) -> None:
         """Same tgid, same start."""
         roster = roster_of(tmp_path)
-        roster.call_roll()
+        roster.queue_liveness_checks()
 
-        assert roster.gone() == []
+        assert roster.find_ended() == []
 
     def test_start_one_tick_apart_is_not_gone(self, tmp_path: Path) -> None:
         """The kernel rounds ns to ticks its own way."""
         roster = roster_of(tmp_path, stat=stat_line(100, start_time_ticks=4_710))
-        roster.call_roll()
+        roster.queue_liveness_checks()
 
-        assert roster.gone() == []
+        assert roster.find_ended() == []
 
     def test_process_without_a_proc_entry_is_gone(self, tmp_path: Path) -> None:
         """Its exit event was lost."""
         roster = roster_of(tmp_path)
         shutil.rmtree(tmp_path / "100")
-        roster.call_roll()
+        roster.queue_liveness_checks()
 
-        assert roster.gone() == [1]
+        assert roster.find_ended() == [1]
 
     def test_process_whose_tgid_was_reused_is_gone(self, tmp_path: Path) -> None:
         """Another start time."""
         roster = roster_of(tmp_path)
         (tmp_path / "100" / "stat").write_bytes(stat_line(100, start_time_ticks=9_999))
-        roster.call_roll()
+        roster.queue_liveness_checks()
 
-        assert roster.gone() == [1]
+        assert roster.find_ended() == [1]
 
     def test_roll_is_called_sixteen_at_a_time(self, tmp_path: Path) -> None:
         """Of seventeen, all without a /proc entry; whoever has taken leave meanwhile is not called."""
         roster = WorkloadRegistry(Processes(tmp_path), "gpu7", 256)
         roster.admit({number: row(tgid=1000 + number) for number in range(1, 19)})
-        roster.call_roll()
-        first = roster.gone()
-        roster.dismiss(17)
+        roster.queue_liveness_checks()
+        first = roster.find_ended()
+        roster.remove(17)
 
-        assert (first, roster.gone(), roster.gone()) == (list(range(1, 17)), [18], [])
+        assert (first, roster.find_ended(), roster.find_ended()) == (list(range(1, 17)), [18], [])
 
 
 class TestRoom:
@@ -344,7 +343,7 @@ class TestRoom:
         roster = WorkloadRegistry(Processes(proc), "gpu7", 2)
         for rank in range(3):
             roster.admit({rank: row(tgid=100 + rank)})
-            roster.tick({})
+            roster.update_identities({})
         return roster
 
     def test_who_comes_too_late_is_other(self, tmp_path: Path) -> None:
@@ -360,25 +359,25 @@ class TestRoom:
     def test_name_stays_when_there_is_room_again(self, tmp_path: Path) -> None:
         """A series that has begun goes on."""
         roster = self.roster(tmp_path)
-        roster.dismiss(0)
-        roster.make_room(())
-        roster.tick({})
+        roster.remove(0)
+        roster.expire(())
+        roster.update_identities({})
 
         assert roster.identities()[2] == self.OTHER
 
     def test_room_is_given_again_when_no_totals_are_kept(self, tmp_path: Path) -> None:
         """Rank 0 has ended; while its totals are exported its room is taken."""
         roster = self.roster(tmp_path)
-        ended = roster.dismiss(0)
+        ended = roster.remove(0)
         assert ended is not None
         process(tmp_path, 103, environ=b"RANK=3\0", cgroup=b"0::/\n")
         process(tmp_path, 104, environ=b"RANK=4\0", cgroup=b"0::/\n")
-        roster.make_room([ended])
+        roster.expire([ended])
         roster.admit({3: row(tgid=103)})
-        roster.tick({})
-        roster.make_room(())
+        roster.update_identities({})
+        roster.expire(())
         roster.admit({4: row(tgid=104)})
-        roster.tick({})
+        roster.update_identities({})
 
         assert (roster.identities()[3], roster.identities()[4]) == (self.OTHER, Identity(node="gpu7", rank="4"))
 
@@ -387,7 +386,7 @@ class TestRoom:
         roster = self.roster(tmp_path)
         process(tmp_path, 105, environ=b"RANK=0\0", cgroup=b"0::/\n")
         roster.admit({5: row(tgid=105)})
-        roster.tick({})
+        roster.update_identities({})
 
         assert roster.identities()[5] == Identity(node="gpu7", rank="0")
 
@@ -397,86 +396,77 @@ class TestRoom:
 
 
 IDENTIFIER = "5" * 64
-IN_CONTAINER = f"0::/system.slice/docker-{IDENTIFIER}.scope\n".encode()
+POD_UID = "11111111-2222-3333-4444-555555555555"
+IN_POD = f"0::/kubepods/pod{POD_UID}/{IDENTIFIER}\n".encode()
+UNNAMED = Identity("gpu7", "3", container="5" * 12)
 
 
-class Names:
-    """What an orchestrator has told."""
-
-    def __init__(self, *, is_worth_waiting_for: bool = True) -> None:
-        self.is_worth_waiting_for = is_worth_waiting_for
-        self.known: ContainerNames | None = None
-
-    def place(self, container: Container) -> ContainerNames | None:
-        """Of the one container there is."""
-        return self.known if container.id == IDENTIFIER else None
+def pod(container: str = "") -> Pod:
+    """Pod job-0 of namespace train, with the name of its container where it is known."""
+    return Pod("train", "job-0", (POD_UID,), {IDENTIFIER: container} if container else {})
 
 
-class TestNames:
-    """Names of an orchestrator."""
+class TestNamesFromOrchestrator:
+    """Identities with names of a pod and a container."""
 
-    def roster(self, proc: Path, names: Names) -> WorkloadRegistry:
-        """With a process of rank 3 in a container."""
-        roster = WorkloadRegistry(
-            process(proc, 100, **{**NOBODY, "environ": b"RANK=3\0", "cgroup": IN_CONTAINER}), "gpu7", 256, names
-        )
-        roster.admit({1: row()})
-        return roster
+    def registry(self, proc: Path, pods: PodCache) -> WorkloadRegistry:
+        """With a process of rank 3 in a pod's container."""
+        processes = process(proc, 100, **{**NOBODY, "environ": b"RANK=3\0", "cgroup": IN_POD})
+        registry = WorkloadRegistry(processes, "gpu7", 256, pods)
+        registry.admit({1: row()})
+        return registry
 
-    def test_known_container_is_named_at_once(self, tmp_path: Path) -> None:
-        """At the first tick."""
-        names = Names()
-        names.known = ContainerNames("train", "job-0", "worker")
-        roster = self.roster(tmp_path, names)
-        roster.tick({})
+    def test_known_container_is_named_on_the_first_tick(self, tmp_path: Path) -> None:
+        pods = PodCache()
+        pods.put("job-0", pod("worker"))
+        registry = self.registry(tmp_path, pods)
+        registry.update_identities({})
 
-        assert roster.identities() == {1: Identity("gpu7", "3", container="worker", namespace="train", pod="job-0")}
+        assert registry.identities() == {1: Identity("gpu7", "3", container="worker", namespace="train", pod="job-0")}
 
-    def test_unknown_container_is_held_back_twenty_ticks_and_no_more(self, tmp_path: Path) -> None:
-        """Then it has its id for a name."""
-        roster = self.roster(tmp_path, Names())
+    def test_unknown_container_is_held_back_for_20_ticks(self, tmp_path: Path) -> None:
+        """Then the container's id stands in for its name."""
+        registry = self.registry(tmp_path, PodCache())
         exported = []
         for _ in range(21):
-            roster.tick({})
-            exported.append(roster.identities())
+            registry.update_identities({})
+            exported.append(registry.identities())
 
-        assert exported == [{}] * 20 + [{1: Identity("gpu7", "3", container="5" * 12)}]
+        assert exported == [{}] * 20 + [{1: UNNAMED}]
 
-    def test_nobody_waits_for_an_orchestrator_that_does_not_answer(self, tmp_path: Path) -> None:
-        """The rank is known."""
-        roster = self.roster(tmp_path, Names(is_worth_waiting_for=False))
-        roster.tick({})
+    def test_process_is_not_held_back_while_the_orchestrator_does_not_answer(self, tmp_path: Path) -> None:
+        registry = self.registry(tmp_path, PodCache(is_worth_waiting_for=False))
+        registry.update_identities({})
 
-        assert roster.identities() == {1: Identity("gpu7", "3", container="5" * 12)}
+        assert registry.identities() == {1: UNNAMED}
 
     def test_process_in_no_container_is_not_held_back(self, tmp_path: Path) -> None:
-        """There is nothing to name."""
-        roster = WorkloadRegistry(process(tmp_path, 100, **{**NOBODY, "environ": b"RANK=3\0"}), "gpu7", 256, Names())
-        roster.admit({1: row()})
-        roster.tick({})
+        processes = process(tmp_path, 100, **{**NOBODY, "environ": b"RANK=3\0"})
+        registry = WorkloadRegistry(processes, "gpu7", 256, PodCache())
+        registry.admit({1: row()})
+        registry.update_identities({})
 
-        assert roster.identities() == {1: Identity("gpu7", "3")}
+        assert registry.identities() == {1: Identity("gpu7", "3")}
 
-    def test_late_name_is_another_identity(self, tmp_path: Path) -> None:
-        """First the pod's, then the container's; the caller is told of each."""
-        names = Names(is_worth_waiting_for=False)
-        roster = self.roster(tmp_path, names)
-        roster.tick({})
-        names.known = ContainerNames("train", "job-0")
-        of_pod = roster.tick({})
-        names.known = ContainerNames("train", "job-0", "worker")
-        of_container = roster.tick({})
+    def test_late_name_is_a_new_identity(self, tmp_path: Path) -> None:
+        """First the pod's name, then the container's; each is a Rename."""
+        pods = PodCache(is_worth_waiting_for=False)
+        registry = self.registry(tmp_path, pods)
+        registry.update_identities({})
+        pods.put("job-0", pod())
+        of_pod = registry.update_identities({})
+        pods.put("job-0", pod("worker"))
+        of_container = registry.update_identities({})
 
-        assert of_pod == [Rename(1, Identity("gpu7", "3", container="5" * 12))]
+        assert of_pod == [Rename(1, UNNAMED)]
         assert of_container == [Rename(1, Identity("gpu7", "3", container="5" * 12, namespace="train", pod="job-0"))]
-        assert roster.identities() == {1: Identity("gpu7", "3", container="worker", namespace="train", pod="job-0")}
+        assert registry.identities() == {1: Identity("gpu7", "3", container="worker", namespace="train", pod="job-0")}
 
     def test_name_stays_when_the_pod_is_gone_before_its_process(self, tmp_path: Path) -> None:
-        """What was exported does not go on under an id."""
-        names = Names()
-        names.known = ContainerNames("train", "job-0", "worker")
-        roster = self.roster(tmp_path, names)
-        roster.tick({})
-        names.known = None
+        pods = PodCache()
+        pods.put("job-0", pod("worker"))
+        registry = self.registry(tmp_path, pods)
+        registry.update_identities({})
+        pods.forget("job-0")
 
-        assert roster.tick({}) == []
+        assert registry.update_identities({}) == []

@@ -62,7 +62,7 @@ class TestTask:
         with answering({"/v4/abc/task": task}) as url:
             asked(TaskMetadata(Endpoint(f"{url}/v4/abc"), directory))
 
-        assert directory.place(Container(id=identifier)) == ContainerNames("training", TASK, "train")
+        assert directory.names_of(Container(id=identifier)) == ContainerNames("training", TASK, "train")
 
     def test_old_arn_without_a_cluster(self) -> None:
         """Then the cluster is told beside it, by its name or its own ARN."""
@@ -75,7 +75,7 @@ class TestTask:
         with answering({"/task": told}) as url:
             asked(TaskMetadata(Endpoint(url), directory))
 
-        assert directory.place(Container(id=ONE)) == ContainerNames("training", TASK, "train")
+        assert directory.names_of(Container(id=ONE)) == ContainerNames("training", TASK, "train")
 
     @pytest.mark.parametrize(
         "told",
@@ -96,7 +96,7 @@ class TestTask:
         with answering({"/task": told}) as url:
             asked(TaskMetadata(Endpoint(url), directory))
 
-        assert directory.place(Container(id=ONE)) is None
+        assert directory.names_of(Container(id=ONE)) is None
 
 
 class TestAgent:
@@ -109,7 +109,7 @@ class TestAgent:
         with answering({"/v1/metadata": {"Cluster": "training"}, "/v1/tasks": {"Tasks": tasks}}) as url:
             asked(Agent(Endpoint(url), directory))
 
-        assert directory.place(Container(id=ONE)) == ContainerNames("training", TASK, "train")
+        assert directory.names_of(Container(id=ONE)) == ContainerNames("training", TASK, "train")
 
     def test_no_list_is_said_so(self) -> None:
         """And what was known stays."""

@@ -44,7 +44,7 @@ def token(tmp_path: Path) -> Path:
 
 def place(directory: PodCache, identifier: str, pod_uid: str = "") -> ContainerNames | None:
     """What a container is called."""
-    return directory.place(Container(id=identifier, pod_uid=pod_uid))
+    return directory.names_of(Container(id=identifier, pod_uid=pod_uid))
 
 
 @contextmanager
