@@ -5,9 +5,9 @@ In: a Transition, and what is known of its process. Out: a Report, which becomes
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass
-from typing import Any, Self
+from typing import Any, Protocol, Self
 
 from exporter.causes import Cause
 from exporter.chains.chain import Change, Effect, End, Severity, Transition
@@ -163,8 +163,11 @@ class ChainEvent:
         return cls(**known)
 
 
-ChainEventHandler = Callable[[ChainEvent], None]
-"""Takes a Report. It is called at a tick: it must not wait for anything."""
+class ChainSink(Protocol):
+    """Takes ChainEvents: log, history, recording, OTLP."""
+
+    def on_chain_event(self, event: ChainEvent) -> None:
+        """Called within a tick: it must not wait for anything."""
 
 
 def _parts(pairs: Any) -> Parts:

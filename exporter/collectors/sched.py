@@ -40,13 +40,14 @@ class Sched:
         return self._accountant.standing(process)
 
     def update(
-        self, owners: Mapping[int, Hashable], now_ns: int, reading: Reading, *, with_threads: bool = True
+        self, owners: Mapping[int, Hashable], now_ns: int, reading: Reading | None, *, with_threads: bool = True
     ) -> Accounts:
         """Book everything up to now. Returns what totals() needs; what lies between the two needs no lock.
 
         with_threads: False when only those that have ended are asked for.
         """
-        accounts = self._tables.read_accounts(owners, reading.operations, with_threads=with_threads)
+        operations = reading.operations if reading else None
+        accounts = self._tables.read_accounts(owners, operations, with_threads=with_threads)
         self._accountant.update(accounts, owners, now_ns)
         return accounts
 
@@ -79,6 +80,10 @@ class Sched:
         self._switches = switches_by_process(accounts)
         self._accountant.finish(ended)
         return totals_of(self._accountant.times(of))
+
+    def times(self) -> Mapping[int, ProcessTime]:
+        """Where the time of each process went so far."""
+        return self._accountant.times()
 
     def forget(self, processes: Iterable[int]) -> None:
         """Their last totals have been collected."""

@@ -12,7 +12,7 @@ from exporter.explain.selection import Selection
 from exporter.history.run import RecordedEvent, RecordedWindows, Run
 from exporter.history.window import NO_STEPS, NO_SWITCHES, ProcessLabels, Window
 from exporter.model import Identity, label_value
-from exporter.pipeline.replay import ReplayedEngine
+from exporter.pipeline.replay import ReplayedRun
 from exporter.recording.file import RecordedProcess, Recording
 from exporter.units import seconds
 
@@ -26,17 +26,17 @@ class ExplainedRecording(NamedTuple):
 
 def recall(capsule: Recording, selection: Selection | None = None) -> ExplainedRecording:
     """Raises ValueError for ticks that are none."""
-    rerun, at = ReplayedEngine(capsule.ticks()), capsule.taken_at
+    replayed, at = ReplayedRun(capsule.ticks()), capsule.taken_at
     told = []
-    for now_ns, transition, tgid, culprit_tgids in rerun.play(until_end=False):
+    for now_ns, (transition, tgid, culprit_tgids) in replayed.play(until_end=False):
         subject = capsule.processes.get(transition.chain.process, RecordedProcess(None, tgid))
         place = ProcessContext(tgid, subject.cgroup, subject.cpus, culprit_tgids)
         now = at._replace(monotonic_ns=now_ns, unix_ns=at.unix_ns_of(now_ns))
         report = ChainEvent.from_transition(transition, subject.identity, place, now)
-        told.append((seconds(now_ns - rerun.began_ns), report))
-    began_unix_ns, ended_unix_ns = at.unix_ns_of(rerun.began_ns), at.unix_ns_of(rerun.now_ns)
+        told.append((seconds(now_ns - replayed.began_ns), report))
+    began_unix_ns, ended_unix_ns = at.unix_ns_of(replayed.began_ns), at.unix_ns_of(replayed.now_ns)
     run = Run(1, began_unix_ns, ended_unix_ns, None, capsule.version, True, seconds(ended_unix_ns - began_unix_ns))
-    windows = [_window(capsule, rerun, number, (began_unix_ns, ended_unix_ns)) for number in rerun.processes]
+    windows = [_window(capsule, replayed, number, (began_unix_ns, ended_unix_ns)) for number in replayed.processes]
     explanation = explain(
         [run],
         [RecordedEvent(run.id, report) for _, report in told],
@@ -48,9 +48,9 @@ def recall(capsule: Recording, selection: Selection | None = None) -> ExplainedR
     return ExplainedRecording(tuple(told), explanation)
 
 
-def _window(capsule: Recording, rerun: ReplayedEngine, number: int, span_unix_ns: tuple[int, int]) -> Window:
+def _window(capsule: Recording, replayed: ReplayedRun, number: int, span_unix_ns: tuple[int, int]) -> Window:
     """The whole capsule of one process: what was lost, and its steps. Histograms of calls are not in it."""
-    subject, row, times = capsule.processes.get(number), rerun.processes[number], rerun.times.get(number)
+    subject, row, times = capsule.processes.get(number), replayed.processes[number], replayed.times.get(number)
     identity = subject.identity if subject else None
     lost_ns: Counter[str] = Counter()
     culprits_ns: Counter[tuple[str, str]] = Counter()

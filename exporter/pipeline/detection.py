@@ -30,7 +30,7 @@ from exporter.kernel.operations import OPERATIONS
 from exporter.kernel.process_rows import CommunicatorRow, ProcessRow
 from exporter.kernel.progress_rows import ProgressKey
 from exporter.kernel.tables import Tables
-from exporter.pipeline.gpu_activity import DeviceWatch
+from exporter.pipeline.gpu_activity import GpuActivity
 from exporter.pipeline.spending import spending
 from exporter.totals import Series, Total, Totals, Trace
 
@@ -57,7 +57,7 @@ def _captures(row: GraphRow | None) -> Captures:
     return Captures(row.captures, row.captured + row.failed) if row else Captures()
 
 
-class Diagnosis:
+class Detection:
     """Owns the engine. standing: of one process, from the books. devices: what is known of GPUs, as it was sampled last.
 
     new_id: of a chain.
@@ -73,8 +73,8 @@ class Diagnosis:
     ) -> None:
         self._tables = tables
         self._standing = standing
-        self._devices = DeviceWatch(devices)
-        self._engine = engine or Engine(new_id, self._spending, self._devices.side)
+        self._gpus = GpuActivity(devices)
+        self._engine = engine or Engine(new_id, self._spending, self._gpus.side)
         self._opened: dict[int, Counter[tuple[Cause, Effect, Severity]]] = {}
         self._escalated: dict[int, Counter[tuple[Cause, Effect, Severity]]] = {}
         self._chains: dict[int, dict[tuple[Cause, Effect], Chain]] = {}  # the last of each kind
@@ -95,14 +95,14 @@ class Diagnosis:
         failed = self._failed_allocations()
         collectives = self._collectives(communicators)
         graphs = self._tables.read_graphs()
-        self._devices.tick(processes, partial(self._kernels, graphs), now_ns)
+        self._gpus.tick(processes, partial(self._kernels, graphs), now_ns)
         capturing = {number for number, row in graphs.items() if row.open_captures}
         news = moved | collectives.keys() | failed.keys() | capturing
         observed = {
             number: Observation(
                 self._standing(number),
                 collectives.get(number, {}),
-                _allocations(row, failed[number])._replace(gpu_bytes=self._devices.gpu_bytes(number)),
+                _allocations(row, failed[number])._replace(gpu_bytes=self._gpus.gpu_bytes(number)),
                 _captures(graphs.get(number)),
             )
             for number, row in processes.items()
@@ -111,7 +111,7 @@ class Diagnosis:
         return self._counted(self._engine.update(observed, now_ns))
 
     def _spending(self, number: int) -> Spending:
-        return spending(self._tables, number, self._devices.link_bytes_per_second(number))
+        return spending(self._tables, number, self._gpus.link_bytes_per_second(number))
 
     def _kernels(self, graphs: Mapping[int, GraphRow]) -> dict[int, int]:
         feeding = self._tables.waits.feeding

@@ -34,7 +34,7 @@ class _Look(NamedTuple):
     kernels: Mapping[int, int]
 
 
-class DeviceWatch:
+class GpuActivity:
     """states: as they were sampled last; never waits."""
 
     def __init__(self, states: Callable[[], Sequence[GpuState]]) -> None:

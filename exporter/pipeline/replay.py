@@ -1,6 +1,6 @@
-"""What does the engine say of recorded rows? The exporter's own code over ticks of another time.
+"""Runs recorded rows through the same Pipeline as the exporter.
 
-In: Ticks. Out: what was said, tick by tick.
+In: ticks of a recording. Out: what would have been detected, tick by tick.
 """
 
 from __future__ import annotations
@@ -9,35 +9,31 @@ import itertools
 from collections.abc import Iterable, Iterator, Mapping
 from typing import NamedTuple
 
-from exporter.accounting.accountant import Accountant, ProcessTime
-from exporter.chains.chain import Transition
+from exporter.accounting.accountant import ProcessTime
 from exporter.kernel.process_rows import ProcessRow
 from exporter.kernel.tables import Tables
-from exporter.pipeline.detection import Diagnosis
+from exporter.pipeline.tick import Detected, Pipeline
 from exporter.recording.codec import RowReplay, Tick
 
 
 class ReplayedTransition(NamedTuple):
-    """One transition. tgid: of its process. culprit_tgids: of those most to blame."""
+    """now_ns: CLOCK_MONOTONIC of the recorded tick."""
 
     now_ns: int
-    transition: Transition
-    tgid: int
-    culprit_tgids: tuple[int, ...]
+    detected: Detected
 
 
-class ReplayedEngine:
-    """The engine over ticks. processes, times: as of the last tick that it has come to; began_ns, now_ns: first and last tick."""
+class ReplayedRun:
+    """processes, times: as of the last tick that was played; began_ns, now_ns: first and last tick, CLOCK_MONOTONIC."""
 
     def __init__(self, ticks: Iterable[Tick]) -> None:
-        self._tape = RowReplay(ticks)
-        self._tables = Tables(self._tape.maps, self._tape.iterate)
-        self._accountant = Accountant()
+        self._rows = RowReplay(ticks)
         ids = itertools.count(1)
-        self._diagnosis = Diagnosis(
-            self._tables,
-            self._accountant.standing,
-            devices=self._tape.devices,
+        self._pipeline = Pipeline(
+            Tables(self._rows.maps, self._rows.iterate),
+            ("sched", "chains"),
+            lambda: self.now_ns,
+            devices=self._rows.devices,
             new_id=lambda: f"{next(ids):032x}",
         )
         self.processes: Mapping[int, ProcessRow] = {}
@@ -46,28 +42,21 @@ class ReplayedEngine:
     @property
     def times(self) -> Mapping[int, ProcessTime]:
         """Where the time of each process went."""
-        return self._accountant.times()
+        return self._pipeline.times()
 
     def play(self, *, until_end: bool = True) -> Iterator[ReplayedTransition]:
-        """What the exporter would say. until_end: all processes end with the last tick. Raises ValueError for bad ticks."""
-        for now_ns in self._tape.ticks():
+        """until_end: all processes end with the last tick. Raises ValueError for bad ticks."""
+        for now_ns in self._rows.ticks():
             self.now_ns = now_ns
-            self.began_ns = self.began_ns or self.now_ns
-            processes = self._tables.read_processes()
-            yield from self._said(self._diagnosis.end(self.processes.keys() - processes.keys(), self.now_ns))
-            self.processes = processes
-            wanted = self._diagnosis.wanted
-            waits = self._tables.read_waits(processes, is_urgent=wanted.is_urgent)
-            threads = self._tables.read_threads() if wanted.with_threads else ()
-            self._accountant.update(waits, {process: process for process in processes}, self.now_ns, threads)
-            communicators = self._tables.read_communicators()
-            yield from self._said(self._diagnosis.tick(processes, communicators, self._accountant.moved, self.now_ns))
+            self.began_ns = self.began_ns or now_ns
+            rows = self._pipeline.read()
+            ended = self.processes.keys() - rows.processes.keys()
+            yield from self._at(now_ns, self._pipeline.tick(rows, ended=ended).detected)
+            self.processes = rows.processes
         if until_end:
-            yield from self._said(self._diagnosis.end(tuple(self.processes), self.now_ns))
+            yield from self._at(self.now_ns, self._pipeline.end(self.processes))
 
-    def _said(self, transitions: Iterable[Transition]) -> Iterator[ReplayedTransition]:
-        for transition in transitions:
-            chain = transition.chain
-            culprits = self._accountant.tgids_of(chain.process, chain.culprits[0][0]) if chain.culprits else ()
-            row = self.processes.get(chain.process)
-            yield ReplayedTransition(self.now_ns, transition, row.tgid if row else 0, culprits)
+    @staticmethod
+    def _at(now_ns: int, detected: Iterable[Detected]) -> Iterator[ReplayedTransition]:
+        for one in detected:
+            yield ReplayedTransition(now_ns, one)

@@ -10,10 +10,9 @@ from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 from itertools import pairwise
 
-from exporter.accounting.accountant import Accountant
-from exporter.accounting.thread_time import times_by_process
 from exporter.causes import Cause
 from exporter.kernel.tables import Tables
+from exporter.pipeline.tick import Pipeline
 from exporter.recording.codec import RowReplay
 from tests.faults.episode import Episode
 from tests.faults.recording import RecordedRun, Recording
@@ -36,21 +35,17 @@ def books(run: RecordedRun, scrapes: Collection[int] = ()) -> tuple[Entry, ...]:
     waits for its explanation.
     """
     replay = RowReplay(run.ticks)
-    tables, accountant = Tables(replay.maps, replay.iterate), Accountant()
+    pipeline = Pipeline(Tables(replay.maps, replay.iterate), ("sched",), lambda: now_ns)
     entries: list[Entry] = []
-    for number, now_ns in enumerate(replay.ticks()):
-        processes = tables.read_processes()
-        owners = {process: process for process in processes}
-        if number in scrapes or number == len(run.ticks) - 1:
-            accounts = tables.read_accounts(processes)
-            accountant.update(accounts, owners, now_ns)
-            accountant.update_threads(times_by_process(accounts), accounts.threads)
+    last = len(run.ticks) - 1
+    for number, now_ns in enumerate(replay.ticks()):  # noqa: B007 - the pipeline's clock
+        rows = pipeline.read()
+        if number in scrapes or number == last:
+            owners = {process: process for process in rows.processes}
+            pipeline.account_all(owners, ended=owners if number == last else ())
         else:
-            accountant.update(tables.read_waits(processes), owners, now_ns)
-        if number == len(run.ticks) - 1:
-            accountant.finish(processes)
-        times = accountant.times()
-        entries.append({processes[process].tgid: dict(time.lost) for process, time in times.items()})
+            pipeline.tick(rows)
+        entries.append({rows.processes[process].tgid: dict(time.lost) for process, time in pipeline.times().items()})
     return tuple(entries)
 
 

@@ -14,7 +14,7 @@ from typing import NamedTuple
 
 from exporter.causes import Cause
 from exporter.chains.chain import Chain, Change
-from exporter.pipeline.replay import ReplayedEngine
+from exporter.pipeline.replay import ReplayedRun
 from exporter.units import NANOSECONDS
 from tests.faults.episode import End, Episode
 from tests.faults.injectors import NotPossible
@@ -49,8 +49,8 @@ def diagnose(run: RecordedRun) -> list[Told]:
     """What the exporter would have told, tick by tick."""
     ranks = {tgid: rank for rank, tgid in run.tgids.items()}
     return [
-        Told(said.now_ns, ranks.get(said.tgid, -1), said.transition.change, said.transition.chain)
-        for said in ReplayedEngine(run.ticks).play()
+        Told(now_ns, ranks.get(tgid, -1), transition.change, transition.chain)
+        for now_ns, (transition, tgid, _) in ReplayedRun(run.ticks).play()
     ]
 
 

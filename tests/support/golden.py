@@ -26,7 +26,7 @@ from exporter.output.negotiation import Format
 from exporter.output.otlp import json_body, points
 from exporter.output.otlp.points import Form, Origin
 from exporter.output.text import render
-from exporter.pipeline.detection import Diagnosis
+from exporter.pipeline.detection import Detection
 from exporter.probes.sampling import AdaptiveSampler
 from exporter.series.host_totals import TotalsByIdentity
 from exporter.series.store import SeriesStore
@@ -314,7 +314,7 @@ def _snapshot(
     feeding = tables.read_feeding(identities)
     governor.update({process: row._replace(timed_calls=0) for process, row in feeding.items()}, 0)
     governor.update(feeding, 1_000_000_000)
-    diagnosis = Diagnosis(tables, sched.standing, _Scripted(lost_ns))
+    diagnosis = Detection(tables, sched.standing, _Scripted(lost_ns))
     diagnosis.tick(reading.processes, {}, frozenset(), 1_000_000_000)
     of_chains = diagnosis.totals(identities)
     of_engines = Engines(tables, ("vllm",))

@@ -16,7 +16,7 @@ from exporter.chains.engine import Engine, Observation
 from exporter.chains.memory import Allocations
 from exporter.chains.span import Collective
 from exporter.kernel.tables import Tables
-from exporter.pipeline.detection import MAX_INFOS, Diagnosis
+from exporter.pipeline.detection import MAX_INFOS, Detection
 from exporter.totals import Series, Total, Trace
 from tests.support.chains import SECOND, a_chain
 from tests.support.tables import FakeTables
@@ -63,7 +63,7 @@ class Bench:
         self.kernel.process(2, tgid=200)
         self.engine = _Scripted()
         self._tables = Tables(self.kernel.maps)
-        self.diagnosis = Diagnosis(self._tables, lambda number: WorkloadProgress({}, steps=number), self.engine)
+        self.diagnosis = Detection(self._tables, lambda number: WorkloadProgress({}, steps=number), self.engine)
 
     def tick(self, *moved: int, says: tuple[Transition, ...] = ()) -> Mapping[int, Observation]:
         """What the engine gets."""

@@ -9,7 +9,7 @@ from exporter.causes import Cause
 from exporter.chains.gpu import Neighbour
 from exporter.kernel.process_rows import ProcessRow
 from exporter.kernel.tables import Tables
-from exporter.pipeline.gpu_activity import DeviceWatch
+from exporter.pipeline.gpu_activity import GpuActivity
 from tests.support.tables import FakeTables
 
 SECOND = 1_000_000_000
@@ -40,7 +40,7 @@ class Scene:
 
     def __init__(self, *gpus: Gpu) -> None:
         self.gpus = list(gpus)
-        self.watch = DeviceWatch(lambda: tuple(self.gpus))
+        self.watch = GpuActivity(lambda: tuple(self.gpus))
         self.rows = processes(job=100, serve=200)
         self.kernels: dict[int, int] = {}
         self.now_ns = 0

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from exporter.pipeline.publication import Publication
 from prometheus_client.parser import text_string_to_metric_families
 
 from exporter import catalog
@@ -28,7 +29,6 @@ from exporter.kernel.tables import Tables
 from exporter.model import Exemplar, Histogram, Identity, Snapshot
 from exporter.output.negotiation import Format
 from exporter.output.own_metrics import OwnMetrics
-from exporter.pipeline.publication import Publication
 from exporter.probes.sampling import AdaptiveSampler
 from exporter.series.host_totals import TotalsByIdentity, TracedProcess
 from exporter.series.store import SeriesStore

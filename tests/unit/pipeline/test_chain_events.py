@@ -6,12 +6,12 @@ import logging
 from pathlib import Path
 
 import pytest
+from exporter.pipeline.dispatcher import Narrator, write_to_log
 
 from exporter.causes import Cause
 from exporter.chains.chain import Change, End, Transition
 from exporter.clock import Moment
 from exporter.model import Identity
-from exporter.pipeline.dispatcher import Narrator, write_to_log
 from exporter.stacks.collector import ChainProcess
 from tests.support.chains import SECOND, a_chain
 from tests.unit.host.process_tree import process

@@ -1,0 +1,36 @@
+"""The log as a sink of chain events: one line each, with fields that machines read."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterable
+
+from exporter.chains.chain import Change
+from exporter.chains.event import ChainEvent
+
+log = logging.getLogger(__name__)
+
+
+class ChainLog:
+    """Adds the remedy when a chain opens, and stacks once they are known."""
+
+    def on_chain_event(self, event: ChainEvent) -> None:
+        """Writes it."""
+        fields = event.fields()
+        if event.change is Change.EVIDENCE:
+            fields["evidence"] = _on_one_line(event.evidence)
+        if event.change is Change.OPENED:
+            fields |= {"remedy": event.remedy, "commands": "; ".join(event.commands)}
+        level = logging.INFO if event.change is Change.RESOLVED else logging.WARNING
+        log.log(level, f"chain {event.change.value}: %s", event.sentence, extra={"fields": fields})
+
+
+def _on_one_line(evidence: Iterable[str]) -> str:
+    """("called by", "  inner", "  outer", "it is at", "  read") -> `called by inner < outer; it is at read`."""
+    joined = ""
+    was_frame = True
+    for line in evidence:
+        is_frame = line.startswith(" ")
+        joined += (" < " if was_frame else " ") + line.strip() if is_frame else f"; {line}"
+        was_frame = is_frame
+    return joined.removeprefix("; ")

@@ -1,0 +1,198 @@
+"""The exporter's tick: admit, name and retire workloads around Pipeline.tick(), and report what happened to their chains.
+
+In: process numbers that have ended; Pipeline, WorkloadRegistry. Out: totals kept in the SeriesStore, ChainEvents, window totals.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Collection, Hashable, Iterable, Mapping
+from functools import partial
+
+from exporter import catalog
+from exporter.chains.chain import Chain
+from exporter.clock import Clock
+from exporter.history.window import NO_SWITCHES, ProcessLabels, Switches
+from exporter.history.windowing import WindowSink
+from exporter.kernel.process_rows import ProcessRow
+from exporter.model import Identity, label_value
+from exporter.output.own_metrics import OwnMetrics
+from exporter.pipeline.chain_events import ChainEvents
+from exporter.pipeline.tick import Detected, Pipeline, Rows, Tick
+from exporter.probes.sampling import AdaptiveSampler
+from exporter.series.host_totals import TracedProcess
+from exporter.series.store import SeriesStore
+from exporter.stacks.collector import ChainProcess
+from exporter.totals import Totals, merged
+from exporter.workloads.registry import WorkloadRegistry
+
+
+class WorkloadTracking:
+    """Its methods may be called from any thread.
+
+    Two locks: one for the registry and the sampler, never held for long; Pipeline.lock for the accounting, names and kept totals,
+    which must not change while a snapshot is taken. Whoever waits for the second must not hold the first.
+    """
+
+    def __init__(
+        self,
+        pipeline: Pipeline,
+        *,
+        registry: WorkloadRegistry,
+        store: SeriesStore,
+        sampler: AdaptiveSampler,
+        events: ChainEvents,
+        own: OwnMetrics,
+        clock: Clock,
+        windows: WindowSink | None = None,
+    ) -> None:
+        self._pipeline = pipeline
+        self._registry = registry
+        self._store = store
+        self._sampler = sampler
+        self._events = events
+        self._own = own
+        self._clock = clock
+        self._windows = windows
+        self._lock = threading.Lock()
+        self._ended: set[int] = set()  # processes whose last totals have not been kept yet
+
+    def admit(self) -> None:
+        """Read /proc of new processes while it is still there. Reads small tables only."""
+        with self._lock:
+            self._registry.admit(self._pipeline.tables.read_processes())
+
+    def tick(self, ended: Iterable[int]) -> None:
+        """Run one tick of the pipeline, and name or retire the processes whose time has come.
+
+        While a snapshot is taken this is left to the next tick: a snapshot accounts what was lost.
+        """
+        with self._lock:
+            self._ended.update(ended)
+            rows = self._pipeline.read()
+            self._registry.admit(rows.processes)
+            if self._pipeline.lock.acquire(blocking=False):
+                try:
+                    self._run(rows)
+                finally:
+                    self._pipeline.lock.release()
+            self._sample_launches(rows.processes.keys() - self._ended)
+            self._ended &= rows.processes.keys()
+            self._own.set(catalog.own.TRACKED_PROCESSES, len(self._registry))
+
+    def end_all(self) -> None:
+        """Nothing is traced any more: keep the last totals of every process, as if it had ended."""
+        with self._lock:
+            processes = list(self._pipeline.tables.read_processes())
+        self.tick(processes)
+
+    def begin_liveness_check(self) -> None:
+        """From now on missed_exits() goes through all processes once."""
+        with self._lock:
+            self._registry.call_roll()
+
+    def missed_exits(self) -> list[int]:
+        """The next few processes that have ended without an exit event."""
+        with self._lock:
+            return self._registry.gone()
+
+    def workloads(self) -> dict[int, tuple[Identity | None, int]]:
+        """Process number -> its identity, None while it is held back, and its tgid, 0 if not visible."""
+        with self._lock:
+            identities = self._registry.identities()
+            return {number: (identities.get(number), tgid) for number, tgid in self._registry.tgids().items()}
+
+    def traced(self) -> list[TracedProcess]:
+        """Processes that are exported."""
+        with self._lock:
+            tgids, identities = self._registry.tgids(), self._registry.identities()
+        return [TracedProcess(process, tgids[process], identity) for process, identity in identities.items()]
+
+    def owners(self, processes: Iterable[int]) -> dict[int, Hashable]:
+        """Process -> the identity whose series it shares; itself while it has none. Unknown processes are left out."""
+        with self._lock:
+            return self._owners(processes)
+
+    def engines(self) -> Mapping[int, str]:
+        """Process -> its serving engine or framework."""
+        with self._lock:
+            return self._registry.engines()
+
+    def identities(self) -> dict[int, Identity]:
+        """Process -> identity, of those that are exported."""
+        with self._lock:
+            return self._registry.identities()
+
+    def totals(self) -> Totals:
+        """Info series of every workload, and what probes cost it."""
+        with self._lock:
+            return merged((self._registry.workload_info(), self._sampler.totals()))
+
+    def release_unused_identities(self) -> None:
+        """Make room for new workloads: identities without a living process and without kept totals are free again."""
+        with self._lock:
+            self._registry.make_room(self._store.kept())
+
+    def _run(self, rows: Rows) -> None:
+        """Needs both locks."""
+        ended = set(self._ended)
+        renames = self._registry.tick(rows.communicators)
+        tick = self._pipeline.tick(
+            rows,
+            owners=self._owners(rows.processes),
+            engines=self._registry.engines(),
+            ended=ended,
+            leaving=ended.union(process for process, _ in renames),
+        )
+        self._report(tick.detected)
+        for process, old in renames:
+            self._store.rename(process, old, tick.totals.get(process, {}))
+        if tick.reading is not None:
+            self._retire(ended, rows, tick)
+            self._pipeline.forget(ended, tick.reading)
+            self._sampler.forget(ended)
+            self._ended.clear()
+
+    def _retire(self, ended: Iterable[int], rows: Rows, tick: Tick) -> None:
+        for process in ended:
+            identity = self._registry.dismiss(process)
+            if identity is None:
+                continue
+            totals = tick.totals.get(process, {})
+            self._store.retire(process, identity, totals, tick.traces.get(process, {}))
+            row = rows.processes.get(process)
+            if self._windows is not None and row is not None:
+                switches = Switches(*self._pipeline.switches().get(process, NO_SWITCHES))
+                self._windows.on_process_end(process, process_labels(identity, row), totals, switches)
+
+    def _report(self, detected: Collection[Detected]) -> None:
+        """Chain events go out while it is still known whose they are."""
+        for transition, _, culprit_tgids in detected:
+            self._events.transition(transition, self._owner(transition.chain, culprit_tgids), self._clock.now())
+        transitions = [one.transition for one in detected]
+        chains, now = self._pipeline.open_chains(), self._clock.now()
+        self._pipeline.run("chains", partial(self._events.evidence, chains, transitions, self._owner, now))
+
+    def _owner(self, chain: Chain, culprit_tgids: tuple[int, ...] | None = None) -> ChainProcess:
+        if culprit_tgids is None:
+            culprit_tgids = self._pipeline.culprit_tgids(chain)
+        identity = self._registry.identities().get(chain.process)
+        return ChainProcess(identity, self._registry.tgid(chain.process), culprit_tgids)
+
+    def _owners(self, processes: Iterable[int]) -> dict[int, Hashable]:
+        identities = self._registry.identities()
+        return {process: identities.get(process, process) for process in processes if process in self._registry}
+
+    def _sample_launches(self, processes: Collection[int]) -> None:
+        """Time fewer launches of processes that the probes cost too much."""
+        now_ns = self._clock.now().monotonic_ns
+        if not self._sampler.is_due(now_ns):
+            return
+        alive = {process: row for process, row in self._pipeline.feeding(processes).items() if process in processes}
+        for process, mask in self._sampler.update(alive, now_ns).items():
+            self._pipeline.tables.sample_launches(process, mask)
+
+
+def process_labels(identity: Identity, row: ProcessRow) -> ProcessLabels:
+    """Who a process is, for the history."""
+    return ProcessLabels(identity, row.tgid, label_value(row.comm.decode("utf-8", "replace")))
