@@ -1,6 +1,6 @@
-"""Who wants the configuration to be read again? Asked from any thread or a signal handler, obeyed by the loop.
+"""Requests to read the configuration again: made from any thread or a signal handler, run by the loop.
 
-In: a function that reads it, and returns the flags whose change needs a restart. Out: a Future for each who asks.
+In: a function that reads it, and returns the flags whose change needs a restart. Out: a Future for each request.
 """
 
 from __future__ import annotations
@@ -15,46 +15,46 @@ from exporter.errors import ExporterError
 
 log = logging.getLogger(__name__)
 
-Left = Sequence[str]
+NeedsRestart = Sequence[str]
 """Flags whose change needs a restart."""
 
 
 class Reloads:
-    """reload: raises ExporterError, and then has said so. failed: is told of a defect, which has not."""
+    """reload: raises ExporterError after it has logged it. failed: called for any other exception."""
 
-    def __init__(self, reload: Callable[[], Left], failed: Callable[[], None]) -> None:
+    def __init__(self, reload: Callable[[], NeedsRestart], failed: Callable[[], None]) -> None:
         self._reload = reload
         self._failed = failed
-        self._asked: queue.SimpleQueue[Future[Left]] = queue.SimpleQueue()
+        self._requested: queue.SimpleQueue[Future[NeedsRestart]] = queue.SimpleQueue()
         self._is_closed = False
 
-    def ask(self) -> Future[Left]:
+    def request(self) -> Future[NeedsRestart]:
         """Done when the configuration is in force, or stays as it was."""
-        asked: Future[Left] = Future()
-        self._asked.put(asked)
+        requested: Future[NeedsRestart] = Future()
+        self._requested.put(requested)
         if self._is_closed:
             self._refuse()
-        return asked
+        return requested
 
-    def obey(self) -> None:
-        """All that have been asked for."""
-        while not self._asked.empty():
-            asked = self._asked.get()
+    def run_requested(self) -> None:
+        """Read it for every request so far."""
+        while not self._requested.empty():
+            requested = self._requested.get()
             try:
-                asked.set_result(self._reload())
+                requested.set_result(self._reload())
             except ExporterError as error:
-                asked.set_exception(error)
+                requested.set_exception(error)
             except Exception as error:
                 self._failed()
-                log.exception("the configuration stays as it was")
-                asked.set_exception(ExporterError(f"a defect, {type(error).__name__}: the log says more"))
+                log.exception("configuration not reloaded, the old one stays in force")
+                requested.set_exception(ExporterError(f"{type(error).__name__}, a defect of the exporter: see its log"))
 
     def close(self) -> None:
-        """Nobody obeys any more, and nobody is kept waiting."""
+        """Fail all requests, those of later included: the loop has ended."""
         self._is_closed = True
         self._refuse()
 
     def _refuse(self) -> None:
         with suppress(queue.Empty):
             while True:
-                self._asked.get_nowait().set_exception(ExporterError("the exporter is stopping"))
+                self._requested.get_nowait().set_exception(ExporterError("the exporter is stopping"))

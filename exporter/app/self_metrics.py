@@ -1,19 +1,23 @@
-"""What the exporter says of itself among its own metrics: which build it is, what it probes, and what it could not probe."""
+"""The exporter's metrics about itself: its build, what is attached and what failed, what a snapshot took, dropped records."""
 
 from __future__ import annotations
 
 import platform
 import time
+from collections import Counter
+from collections.abc import Callable, Mapping
 
 from exporter import __version__, catalog
 from exporter.gpu.inventory import gpus
 from exporter.kernel.loader import Kernel
+from exporter.model import Snapshot
 from exporter.output.own_metrics import OwnMetrics
+from exporter.pipeline.tick import Pipeline
 from exporter.probes.discovery import API_LABEL, Discovery
 
 
 def report_start(own: OwnMetrics, kernel: Kernel) -> None:
-    """What is so from the start, and what is counted from 0."""
+    """Constant from the start, or counted from 0."""
     own.replace(catalog.own.GPU_INFO, dict.fromkeys(gpus(), 1.0))
     own.set(catalog.own.LOSSES, 0, "mapping_watch", "ring_full")
     own.set(catalog.own.PROBES_ENABLED, 1)
@@ -31,7 +35,7 @@ def report_start(own: OwnMetrics, kernel: Kernel) -> None:
 
 
 def report_attachments(own: OwnMetrics, discovery: Discovery) -> None:
-    """As discovery has left them."""
+    """Library files and functions that are probed, and those that could not be."""
     files: dict[tuple[str, ...], float] = {}
     functions: dict[tuple[str, ...], float] = {}
     for probed in discovery.probed():
@@ -47,3 +51,31 @@ def report_attachments(own: OwnMetrics, discovery: Discovery) -> None:
     own.replace(catalog.own.ATTACH_FAILURES, failures)
     surplus: dict[tuple[str, ...], float] = dict(discovery.surplus)
     own.replace(catalog.own.SURPLUS_ATTACHMENTS, surplus)
+
+
+def report_snapshot(
+    own: OwnMetrics,
+    pipeline: Pipeline,
+    recursion_misses: Callable[[], Mapping[str, int]],
+    snapshot: Snapshot,
+    duration_seconds: float,
+) -> None:
+    """What a snapshot took and holds, how full the kernel's tables are, and what could not be recorded.
+
+    recursion_misses: program -> runs that the kernel left out, since the program was running on that CPU.
+    """
+    tables = pipeline.tables
+    own.set(catalog.own.PUBLISH_DURATION, duration_seconds)
+    own.set(catalog.own.SERIES, sum(len(family.points) for family in snapshot.families))
+    own.replace(catalog.own.MAP_ENTRIES, {(name,): count for name, count in tables.entries.items()})
+    own.replace(catalog.own.MAP_CAPACITY, {(name,): count for name, count in tables.capacities().items()})
+    for (program, reason), count in tables.losses().items():
+        own.set(catalog.own.LOSSES, count, program.name.lower(), reason.name.lower())
+    own.set(catalog.own.HEALED_SWITCHES, tables.healed())
+    for figure, error in pipeline.accounting_errors().items():
+        own.set(catalog.own.ACCOUNTING_ERROR, error, figure)
+    recursions: Counter[str] = Counter()
+    for name, misses in recursion_misses().items():
+        recursions[name.partition("_")[0]] += misses
+    for subject, count in recursions.items():
+        own.set(catalog.own.LOSSES, count, subject, "recursion")

@@ -57,7 +57,7 @@ def run(arguments: argparse.Namespace) -> int:
                 daemon.discovery.freeze()
                 privileges.let_go_when_frozen(with_network_namespaces=settings.with_network_namespaces)
             daemon.run()
-    log.info("stopped; every probe is removed")
+    log.info("stopped, all probes removed")
     return 0
 
 

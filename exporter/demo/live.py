@@ -55,7 +55,7 @@ class _Hearer:
         """It has begun."""
         self._stage = stage
 
-    def hear(self, report: ChainEvent) -> None:
+    def on_chain_event(self, report: ChainEvent) -> None:
         """From the loop."""
         if report.chain_id in self._own or (self._stage and self._stage.owns(report.tgid)):
             self._own.add(report.chain_id)
@@ -86,7 +86,7 @@ def play(scenario: Scenario, duration_seconds: float, see: See) -> Shown:
             hearer.follow(stage)
             _watch(stage, parts, hearer, see)
             reports = tuple(hearer.reports)
-            return Shown(_explained(history, reports), daemon.capsule(reports))
+            return Shown(_explained(history, reports), daemon.recording(reports))
 
 
 def _explained(history: Path, reports: tuple[ChainEvent, ...]) -> Explanation:
@@ -115,7 +115,7 @@ def _daemon(folder: Path, history: Path, hearer: _Hearer, resources: ExitStack) 
         },
         {},
     )
-    daemon = Daemon(settings, resources, hearers=(hearer.hear,), only_in=folder)
+    daemon = Daemon(settings, resources, sinks=(hearer,), only_in=folder)
     for name, kind in standin.PROBED.items():
         daemon.discovery.expect(folder / name, LibraryKind(kind))
     return daemon

@@ -22,7 +22,7 @@ from exporter.model import Identity, Snapshot
 from exporter.pipeline.collector_runs import CollectorRuns
 from exporter.pipeline.tick import Pipeline
 from exporter.pipeline.workload_tracking import WorkloadTracking, process_labels
-from exporter.series.host_totals import PlaceTotals
+from exporter.series.host_totals import TotalsByIdentity
 from exporter.series.store import SeriesStore
 from exporter.totals import Series, Total, Totals, merged
 from exporter.units import NANOSECONDS, seconds
@@ -128,7 +128,7 @@ class SnapshotBuilder:
             del reading
             yield _Known(totals, rows, self._tracking.identities(), self._pipeline.switches())
 
-    def _collect_host(self, now: Moment) -> PlaceTotals:
+    def _collect_host(self, now: Moment) -> TotalsByIdentity:
         """Totals of the machine; every collector runs, whatever becomes of the others."""
         if not self._host_collectors:
             return {}

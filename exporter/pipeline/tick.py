@@ -18,7 +18,7 @@ from exporter.chains.engine import NOTHING, random_id
 from exporter.collectors import COLLECTORS
 from exporter.collectors.engine import Engines
 from exporter.collectors.sched import Sched
-from exporter.gpu.model import DeviceState
+from exporter.gpu.model import GpuState
 from exporter.kernel.process_rows import CommunicatorRow, ProcessRow
 from exporter.kernel.readings import Reading
 from exporter.kernel.tables import Tables
@@ -69,7 +69,7 @@ class Pipeline:
         collectors: Iterable[str],
         now_ns: Callable[[], int],
         *,
-        devices: Callable[[], Sequence[DeviceState]] = tuple,
+        devices: Callable[[], Sequence[GpuState]] = tuple,
         run: Run = unguarded,
         new_id: Callable[[], str] = random_id,
     ) -> None:

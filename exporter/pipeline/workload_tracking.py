@@ -89,12 +89,12 @@ class WorkloadTracking:
     def begin_liveness_check(self) -> None:
         """From now on missed_exits() goes through all processes once."""
         with self._lock:
-            self._registry.call_roll()
+            self._registry.queue_liveness_checks()
 
     def missed_exits(self) -> list[int]:
         """The next few processes that have ended without an exit event."""
         with self._lock:
-            return self._registry.gone()
+            return self._registry.find_ended()
 
     def workloads(self) -> dict[int, tuple[Identity | None, int]]:
         """Process number -> its identity, None while it is held back, and its tgid, 0 if not visible."""
@@ -131,12 +131,12 @@ class WorkloadTracking:
     def release_unused_identities(self) -> None:
         """Make room for new workloads: identities without a living process and without kept totals are free again."""
         with self._lock:
-            self._registry.make_room(self._store.kept())
+            self._registry.expire(self._store.retained())
 
     def _run(self, rows: Rows) -> None:
         """Needs both locks."""
         ended = set(self._ended)
-        renames = self._registry.tick(rows.communicators)
+        renames = self._registry.update_identities(rows.communicators)
         tick = self._pipeline.tick(
             rows,
             owners=self._owners(rows.processes),
@@ -155,7 +155,7 @@ class WorkloadTracking:
 
     def _retire(self, ended: Iterable[int], rows: Rows, tick: Tick) -> None:
         for process in ended:
-            identity = self._registry.dismiss(process)
+            identity = self._registry.remove(process)
             if identity is None:
                 continue
             totals = tick.totals.get(process, {})

@@ -67,7 +67,7 @@ class TestReload:
         with configured(file) as exporter:
             file.write_text('log.level = "debug"\n')
             exporter.process.send_signal(signal.SIGHUP)
-            eventually(lambda: "the configuration was read again" in exporter.logs, "it is said")
+            eventually(lambda: "configuration reloaded" in exporter.logs, "it is said")
             eventually(lambda: "level=debug" in exporter.logs, "the level is another one")
 
     def test_bad_file_is_said_and_changes_nothing(self, file: Path) -> None:
@@ -75,7 +75,7 @@ class TestReload:
         with configured(file) as exporter:
             file.write_text('log.levl = "debug"\n')
             exporter.process.send_signal(signal.SIGHUP)
-            eventually(lambda: "the configuration stays as it was" in exporter.logs, "it is said")
+            eventually(lambda: "configuration not reloaded" in exporter.logs, "it is said")
             assert not succeeded(exporter)
             file.write_text("")
             exporter.process.send_signal(signal.SIGHUP)
@@ -90,7 +90,7 @@ class TestReload:
         with configured(file) as exporter:
             file.write_text('node = "other"\n')
             exporter.process.send_signal(signal.SIGHUP)
-            eventually(lambda: "a restart is needed for what has changed in node" in exporter.logs, "it is said")
+            eventually(lambda: "restart the exporter for the changes of node" in exporter.logs, "it is said")
 
     def test_page_is_not_offered_unless_asked_for(self, file: Path) -> None:
         """403."""

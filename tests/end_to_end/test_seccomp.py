@@ -52,9 +52,9 @@ class TestProfile:
             eventually(lambda: exporter.scrape().total(counted[0], **counted[1]) == 23, "23 calls are counted")
             eventually(lambda: exporter.scrape().total("gpustall_exporter_history_success") == 1, "it is written")
             exporter.process.send_signal(signal.SIGHUP)
-            eventually(lambda: "the configuration was read again" in exporter.logs, "it is read again")
+            eventually(lambda: "configuration reloaded" in exporter.logs, "it is read again")
             exporter.process.send_signal(signal.SIGUSR1)
-            eventually(lambda: "every probe is removed" in exporter.logs, "the probes are out")
+            eventually(lambda: "all probes removed" in exporter.logs, "the probes are out")
 
             assert exporter.stop() == 0
             assert "no answer" in exporter.logs  # it has tried to push

@@ -128,7 +128,7 @@ class TestStopping:
         eventually(lambda: not [thing for thing in things if exists(thing)], "the kernel has forgotten everything")
         assert _listed("/dev/shm") <= shared
         assert _listed("/sys/fs/bpf") <= pinned
-        assert ("stopped; every probe is removed" in logs) == (exit_code == 0)
+        assert ("stopped, all probes removed" in logs) == (exit_code == 0)
 
 
 def _job_of(exporter: Exporter) -> list[int]:

@@ -26,7 +26,7 @@ pytestmark = pytest.mark.end_to_end
 OPERATIONS = "gpustall_cuda_operations_total"
 ENABLED = "gpustall_exporter_probes_enabled"
 ATTACHMENTS = "gpustall_exporter_attachments"
-REMOVED = "every probe is removed, of"
+REMOVED = "all probes removed from"
 PROMISED_SECONDS = 1.0
 
 

@@ -76,7 +76,7 @@ class TestService:
     def test_reload_is_obeyed(self, machine: Machine) -> None:
         """ExecReload=."""
         assert machine.run("systemctl", "reload", SERVICE).returncode == 0
-        eventually(lambda: "the configuration was read again" in machine.said, "it is")
+        eventually(lambda: "configuration reloaded" in machine.said, "it is")
         assert machine.show("ActiveState") == "active"
 
     def test_history_is_in_its_state_directory(self, machine: Machine) -> None:

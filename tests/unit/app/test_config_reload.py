@@ -1,4 +1,4 @@
-"""reloads: who asked is answered, whatever becomes of it."""
+"""app.config_reload: every request gets an answer."""
 
 from __future__ import annotations
 
@@ -18,48 +18,50 @@ def breaks() -> tuple[str, ...]:
     raise ZeroDivisionError
 
 
-class TestObey:
-    """obey()."""
+class TestRunRequested:
+    """The loop's side."""
 
-    def test_everybody_who_asked_is_told_what_needs_a_restart(self) -> None:
-        """Once each."""
+    def test_every_request_gets_the_flags_that_need_a_restart(self) -> None:
+        """Two requests before the loop runs them."""
         reloads = Reloads(lambda: ("node",), lambda: None)
-        asked = [reloads.ask(), reloads.ask()]
-        reloads.obey()
+        requests = [reloads.request(), reloads.request()]
+        reloads.run_requested()
 
-        assert [one.result(0) for one in asked] == [("node",), ("node",)]
+        assert [one.result(0) for one in requests] == [("node",), ("node",)]
 
-    def test_refusal_is_told(self) -> None:
-        """As it was said; the loop goes on."""
+    def test_refused_configuration_is_an_error_of_the_request(self) -> None:
+        """With the message of the refusal; the loop goes on."""
         reloads = Reloads(refuses, lambda: None)
-        asked = reloads.ask()
-        reloads.obey()
+        request = reloads.request()
+        reloads.run_requested()
 
         with pytest.raises(BadInput, match="unknown key 'a'"):
-            asked.result(0)
+            request.result(0)
 
-    def test_defect_is_told_and_logged(self, caplog: pytest.LogCaptureFixture) -> None:
+    def test_defect_is_logged_and_an_error_of_the_request(self, caplog: pytest.LogCaptureFixture) -> None:
         """It counts as a failure, and the loop goes on."""
         failed: list[bool] = []
         reloads = Reloads(breaks, lambda: failed.append(True))
-        asked = reloads.ask()
-        reloads.obey()
+        request = reloads.request()
+        reloads.run_requested()
 
-        with pytest.raises(ExporterError, match="a defect, ZeroDivisionError"):
-            asked.result(0)
+        with pytest.raises(ExporterError, match="ZeroDivisionError, a defect"):
+            request.result(0)
         assert failed == [True]
-        assert [record.getMessage() for record in caplog.records] == ["the configuration stays as it was"]
+        assert [record.getMessage() for record in caplog.records] == [
+            "configuration not reloaded, the old one stays in force"
+        ]
 
 
 class TestClose:
-    """close()."""
+    """When the loop ends."""
 
-    def test_nobody_is_kept_waiting(self) -> None:
-        """Neither who has asked, nor who comes later."""
+    def test_no_request_is_left_waiting(self) -> None:
+        """Neither one from before nor a later one."""
         reloads = Reloads(tuple, lambda: None)
-        before = reloads.ask()
+        before = reloads.request()
         reloads.close()
 
-        for asked in (before, reloads.ask()):
+        for request in (before, reloads.request()):
             with pytest.raises(ExporterError, match="the exporter is stopping"):
-                asked.result(0)
+                request.result(0)

@@ -1,4 +1,4 @@
-"""narration: what the log says of a chain."""
+"""pipeline.chain_events and chain_log: one event for whatever happens to a chain, and its line in the log."""
 
 from __future__ import annotations
 
@@ -6,13 +6,14 @@ import logging
 from pathlib import Path
 
 import pytest
-from exporter.pipeline.dispatcher import Narrator, write_to_log
 
 from exporter.causes import Cause
 from exporter.chains.chain import Change, End, Transition
 from exporter.clock import Moment
 from exporter.model import Identity
-from exporter.stacks.collector import ChainProcess
+from exporter.pipeline.chain_events import ChainEvents
+from exporter.pipeline.chain_log import ChainLog
+from exporter.stacks.collector import ChainProcess, Evidence
 from tests.support.chains import SECOND, a_chain
 from tests.unit.host.process_tree import process
 
@@ -21,14 +22,24 @@ NOW = Moment(monotonic_ns=11 * SECOND, unix_ns=1_800_000_000 * SECOND)
 CGROUPS = b"7:cpu,cpuacct:/docker/abc/\n1:memory:/other\n0::/unified\n"
 
 
-def told(
+class Sampled:
+    """Stacks that have been sampled already."""
+
+    def __init__(self, found: list[Evidence]) -> None:
+        self.found = found
+
+    def tick(self, *_arguments: object) -> list[Evidence]:
+        return self.found
+
+
+def record_of(
     caplog: pytest.LogCaptureFixture, proc: Path, transition: Transition, identity: Identity | None = RANK
 ) -> logging.LogRecord:
     """The record of a transition of process 100."""
     caplog.set_level(logging.INFO)
     processes = process(proc, 100, cgroup=CGROUPS)
     (proc / "100" / "status").write_text("Name:\tpython\nCpus_allowed_list:\t0-3,8\n")
-    Narrator(processes, [write_to_log]).tell(transition, identity, 100, (777,), NOW)
+    ChainEvents(processes, [ChainLog()]).transition(transition, ChainProcess(identity, 100, (777,)), NOW)
     (record,) = caplog.records
     return record
 
@@ -36,9 +47,9 @@ def told(
 class TestLine:
     """One for each transition."""
 
-    def test_opening_says_how_bad_it_is_and_whose_fault(self, caplog: pytest.LogCaptureFixture, tmp_path: Path) -> None:
+    def test_opening_says_how_much_is_lost_and_to_what(self, caplog: pytest.LogCaptureFixture, tmp_path: Path) -> None:
         """As a warning."""
-        record = told(caplog, tmp_path, Transition(Change.OPENED, a_chain()))
+        record = record_of(caplog, tmp_path, Transition(Change.OPENED, a_chain()))
 
         assert record.levelname == "WARNING"
         assert record.getMessage() == (
@@ -47,7 +58,7 @@ class TestLine:
 
     def test_opening_has_fields_for_machines(self, caplog: pytest.LogCaptureFixture, tmp_path: Path) -> None:
         """With what to do: the CPUs and the processes are the real ones."""
-        record = told(caplog, tmp_path, Transition(Change.OPENED, a_chain()))
+        record = record_of(caplog, tmp_path, Transition(Change.OPENED, a_chain()))
 
         assert record.__dict__["fields"] == {
             "chain_id": "1" * 32,
@@ -67,7 +78,7 @@ class TestLine:
 
     def test_cgroup_of_cpus_is_named(self, caplog: pytest.LogCaptureFixture, tmp_path: Path) -> None:
         """Where controllers have hierarchies of their own."""
-        record = told(caplog, tmp_path, Transition(Change.OPENED, a_chain(cause=Cause.CPU_QUOTA, culprits=())))
+        record = record_of(caplog, tmp_path, Transition(Change.OPENED, a_chain(cause=Cause.CPU_QUOTA, culprits=())))
 
         assert "/sys/fs/cgroup/docker/abc/cpu.max" in record.__dict__["fields"]["commands"]
 
@@ -80,8 +91,9 @@ class TestLine:
             "inside of it it is at",
         )
         more = ("  read", "thread 2 is at", "  0x1000")
-        narrator = Narrator(process(tmp_path, 100, cgroup=CGROUPS), [write_to_log])
-        narrator.tell_evidence(a_chain(), ChainProcess(RANK, 100, (777,)), lines + more, NOW)
+        found = Evidence(a_chain(), ChainProcess(RANK, 100, (777,)), lines + more)
+        events = ChainEvents(process(tmp_path, 100, cgroup=CGROUPS), [ChainLog()], Sampled([found]))
+        events.evidence([a_chain()], [], lambda _chain: ChainProcess(RANK, 100, (777,)), NOW)
         (record,) = caplog.records
 
         assert record.levelname == "WARNING"
@@ -92,16 +104,17 @@ class TestLine:
         )
 
     def test_end_is_information(self, caplog: pytest.LogCaptureFixture, tmp_path: Path) -> None:
-        """How long it was, and why it is over; nothing is to be done."""
-        record = told(caplog, tmp_path, a_chain().resolved(25 * SECOND, End.RECOVERED), None)
+        """How long it lasted and why it is over, without a remedy."""
+        record = record_of(caplog, tmp_path, a_chain().resolved(25 * SECOND, End.RECOVERED), None)
         fields = record.__dict__["fields"]
 
         assert record.levelname == "INFO"
         assert (fields["open_seconds"], fields["end"]) == ("15.00", "recovered")
         assert not {"remedy", "commands", "rank"} & fields.keys()
 
-    def test_process_that_is_gone_has_no_place(self, caplog: pytest.LogCaptureFixture, tmp_path: Path) -> None:
-        """What is not known stays a word."""
-        Narrator(process(tmp_path, 100), [write_to_log]).tell(Transition(Change.OPENED, a_chain()), RANK, 101, (), NOW)
+    def test_process_that_has_ended_has_no_context(self, caplog: pytest.LogCaptureFixture, tmp_path: Path) -> None:
+        """Unknown CPUs stay a placeholder in the command."""
+        events = ChainEvents(process(tmp_path, 100), [ChainLog()])
+        events.transition(Transition(Change.OPENED, a_chain()), ChainProcess(RANK, 101, ()), NOW)
 
         assert "taskset -acp CPUS 101" in caplog.records[0].__dict__["fields"]["commands"]

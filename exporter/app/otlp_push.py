@@ -1,0 +1,75 @@
+"""The OTLP exporters of the configuration in force: a sink of chain events that a reload replaces.
+
+The exporters are imported when a receiver is configured: TLS, HTTP and retries take 10 MiB.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+from exporter.chains.event import ChainEvent
+from exporter.config import Config
+from exporter.model import Snapshot
+from exporter.output.otlp.points import Origin
+from exporter.output.own_metrics import OwnMetrics
+
+if TYPE_CHECKING:
+    from exporter.output.otlp.exporters import OtlpExporters
+
+
+class OtlpPush:
+    """Raises BadInput when a receiver cannot be used. snapshot: what is pushed."""
+
+    def __init__(self, config: Config, snapshot: Callable[[], Snapshot], own: OwnMetrics) -> None:
+        self._snapshot = snapshot
+        self._own = own
+        self._config = config
+        self._exporters = self._make(config)
+
+    @property
+    def is_wanted(self) -> bool:
+        """Whether there is a receiver."""
+        return self._exporters is not None
+
+    def on_chain_event(self, event: ChainEvent) -> None:
+        """Queued for every receiver that takes chains."""
+        if self._exporters:
+            self._exporters.on_chain_event(event)
+
+    def start(self) -> None:
+        """Push at intervals, each receiver from a thread of its own."""
+        if self._exporters:
+            self._exporters.start()
+
+    def finish(self) -> None:
+        """Push once more to every receiver, and stop."""
+        if self._exporters:
+            self._exporters.finish()
+
+    def prepare(self, config: Config) -> Callable[[], None]:
+        """What puts a new configuration in force. Raises BadInput when a receiver cannot be used, and changes nothing then."""
+        if _push_settings(config) == _push_settings(self._config):
+            return lambda: None
+        exporters = self._make(config)
+
+        def replace() -> None:
+            before, self._exporters, self._config = self._exporters, exporters, config
+            self.start()
+            if before:
+                before.finish_apart()
+
+        return replace
+
+    def _make(self, config: Config) -> OtlpExporters | None:
+        if not config.receivers:
+            return None
+        from exporter.output.otlp.exporters import OtlpExporters  # noqa: PLC0415
+
+        origin = Origin(config.node, config.service_name, config.resource_attributes)
+        with_chains = "chains" in config.collectors
+        return OtlpExporters(config.receivers, self._snapshot, self._own, origin, with_chains=with_chains)
+
+
+def _push_settings(config: Config) -> tuple[object, ...]:
+    return config.receivers, config.service_name, config.resource_attributes

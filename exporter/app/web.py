@@ -1,0 +1,44 @@
+"""The web server of the exporter: sockets, pages and limits from the configuration."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Sequence
+
+from exporter.config import Config
+from exporter.model import Snapshot
+from exporter.output.own_metrics import OwnMetrics
+from exporter.output.web import listeners
+from exporter.output.web.access import AccessControl
+from exporter.output.web.pages import Pages
+from exporter.output.web.server import Server, ServerLimits
+
+
+def web_server(
+    config: Config,
+    own: OwnMetrics,
+    *,
+    snapshot: Callable[[], Snapshot],
+    is_ready: Callable[[], bool],
+    is_alive: Callable[[], bool],
+    reload: Callable[[], Sequence[str]],
+) -> Server:
+    """Listens already; start() serves. Raises BadInput and NotPossibleHere."""
+    access = AccessControl(config.web_config_file)
+    pages = Pages(
+        snapshot,
+        own,
+        is_ready,
+        telemetry_path=config.telemetry_path,
+        with_exporter_metrics=config.with_exporter_metrics,
+        reload=reload if config.with_reload else None,
+        is_alive=is_alive,
+    )
+    sockets = (
+        listeners.handed_over(os.environ)
+        if config.with_systemd_sockets
+        else listeners.listening(config.listen_addresses)
+    )
+    return Server(
+        sockets, pages, access, ServerLimits(max_requests=config.max_requests), is_health_open=config.is_health_open
+    )

@@ -1,0 +1,238 @@
+"""Makes the parts of the exporter from a configuration, and connects them.
+
+In: Config. Out: Parts, closed with the resources that were given. Nothing runs yet but what the kernel counts.
+"""
+
+from __future__ import annotations
+
+import logging
+import math
+import os
+from collections.abc import Callable, Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from exporter import catalog
+from exporter.app import load
+from exporter.app.otlp_push import OtlpPush
+from exporter.app.self_metrics import report_snapshot
+from exporter.chains.event import ChainSink
+from exporter.clock import Clock
+from exporter.config import Config
+from exporter.gpu.model import GpuState
+from exporter.gpu.nvml import Nvml
+from exporter.gpu.sampler import GpuSampler
+from exporter.host.eh_frame import FrameRules
+from exporter.host.processes import Processes
+from exporter.host.symbols import Symbols
+from exporter.hostmetrics import host_collectors
+from exporter.kernel.calibration import calibrate
+from exporter.kernel.loader import Kernel
+from exporter.kernel.stacks import Stacks
+from exporter.kernel.tables import Tables
+from exporter.output.own_metrics import OwnMetrics
+from exporter.pipeline.chain_events import ChainEvents
+from exporter.pipeline.collector_runs import CollectorRuns
+from exporter.pipeline.process_context import process_context
+from exporter.pipeline.snapshot import SnapshotBuilder
+from exporter.pipeline.tick import Pipeline
+from exporter.pipeline.workload_tracking import WorkloadTracking
+from exporter.probes.discovery import Discovery
+from exporter.probes.sampling import AdaptiveSampler
+from exporter.recording.file import RecordedProcess
+from exporter.recording.ring import RowRing
+from exporter.recording.writer import RecordingWriter
+from exporter.series.store import SeriesStore
+from exporter.stacks.collector import RESULTS, StackCollector
+from exporter.workloads.orchestrators.factory import enquirer_of
+from exporter.workloads.orchestrators.poller import OrchestratorPoller
+from exporter.workloads.registry import WorkloadRegistry
+
+if TYPE_CHECKING:
+    from exporter.history.recorder import Recorder
+
+log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class Parts:
+    """What runs. with_returns: whether returns of functions are probed. None: not wanted, or not possible here."""
+
+    own: OwnMetrics
+    clock: Clock
+    kernel: Kernel
+    with_returns: bool
+    discovery: Discovery
+    sampler: AdaptiveSampler
+    store: SeriesStore
+    tracking: WorkloadTracking
+    snapshots: SnapshotBuilder
+    otlp: OtlpPush
+    recordings: RecordingWriter | None
+    history: Recorder | None
+    poller: OrchestratorPoller | None
+    gpus: GpuSampler | None
+
+
+def overhead_limit(config: Config, *, with_returns: bool) -> float:
+    """Without probed returns no launch is timed, so none can be timed less often."""
+    return config.overhead_limit if with_returns else math.inf
+
+
+def build(
+    config: Config,
+    resources: ExitStack,
+    sinks: Sequence[ChainSink],
+    *,
+    only_in: Path | None = None,
+    is_stopping: Callable[[], bool],
+) -> Parts:
+    """sinks: of chain events, before those of the configuration. only_in: directory of the libraries to probe; None: all.
+
+    Raises ExporterError.
+    """
+    own, clock, processes = OwnMetrics(), Clock(), Processes(config.procfs)
+    # When the exporter stops, the last push must hold every call: no later one makes up for it.
+    otlp = OtlpPush(config, lambda: snapshots.snapshot(is_shared=not is_stopping()), own)
+    loaded = load.load(config, own, resources)
+    kernel, collectors = loaded.kernel, loaded.collectors
+    ring = RowRing() if config.capsules is not None and "chains" in collectors else None
+    tables = _tables(kernel, ring)
+    sampler = AdaptiveSampler(
+        calibrate(kernel),
+        overhead_limit(config, with_returns=loaded.with_returns),
+        is_duty=config.launch_mode == "duty",
+    )
+    tables.forget(set(tables.read_processes()), tables.read())  # the process that calibrate() measured on
+    discovery = Discovery(
+        kernel,
+        processes,
+        loaded.apis,
+        config.discovery_interval_seconds,
+        with_launches=config.launch_mode != "off",
+        only_in=only_in,
+    )
+    resources.callback(discovery.close)
+    history = _history(config, own, clock, collectors)
+    recordings = (
+        RecordingWriter(config.capsules, config.node, ring, lambda: _recorded_processes(processes, tracking))
+        if config.capsules is not None and ring is not None
+        else None
+    )
+    poller = enquirer_of(
+        config.orchestrator,
+        config.node,
+        os.environ,
+        lambda is_current: own.set(catalog.own.NAMES_SUCCESS, float(is_current)),
+    )
+    names = poller.directory if poller else None
+    gpus = GpuSampler(Nvml()) if "device" in collectors else None
+    store = SeriesStore(config.series_ttl_seconds, clock.now())
+    runs = CollectorRuns(own, collectors, loaded.impaired)
+    pipeline = Pipeline(
+        tables, collectors, lambda: clock.now().monotonic_ns, devices=_device_states(gpus, ring), run=runs
+    )
+    stacks = _stack_collector(kernel, tables, processes, own, resources)
+    all_sinks = [*sinks, *(sink for sink in (recordings, history) if sink), otlp]
+    tracking = WorkloadTracking(
+        pipeline,
+        registry=WorkloadRegistry(
+            processes, config.node, config.max_workloads, names, with_engines="engine" in collectors
+        ),
+        store=store,
+        sampler=sampler,
+        events=ChainEvents(processes, all_sinks, stacks),
+        own=own,
+        clock=clock,
+        windows=history,
+    )
+    snapshots = SnapshotBuilder(
+        pipeline,
+        tracking,
+        store,
+        clock,
+        runs,
+        host_collectors=host_collectors(
+            collectors,
+            kernel.maps,
+            config.node,
+            config.series_ttl_seconds,
+            names,
+            processes=processes,
+            with_network_namespaces=config.with_network_namespaces,
+            read_gpus=gpus.reading if gpus else None,
+        ),
+        windows=history,
+        report=partial(report_snapshot, own, pipeline, kernel.recursion_misses),
+    )
+    resources.callback(snapshots.close)
+    return Parts(
+        own=own,
+        clock=clock,
+        kernel=kernel,
+        with_returns=loaded.with_returns,
+        discovery=discovery,
+        sampler=sampler,
+        store=store,
+        tracking=tracking,
+        snapshots=snapshots,
+        otlp=otlp,
+        recordings=recordings,
+        history=history,
+        poller=poller,
+        gpus=gpus,
+    )
+
+
+def _tables(kernel: Kernel, ring: RowRing | None) -> Tables:
+    if ring is None:
+        return Tables(kernel.maps, kernel.iterate)
+    return Tables(ring.wrap_maps(kernel.maps), ring.wrap_iterator(kernel.iterate))
+
+
+def _device_states(gpus: GpuSampler | None, ring: RowRing | None) -> Callable[[], Sequence[GpuState]]:
+    """GPUs as they were sampled last."""
+    if gpus is None:
+        return tuple
+    return ring.wrap_devices(gpus.states) if ring else gpus.states
+
+
+def _recorded_processes(processes: Processes, tracking: WorkloadTracking) -> dict[int, RecordedProcess]:
+    found = {}
+    for number, (identity, tgid) in tracking.workloads().items():
+        context = process_context(processes, tgid)
+        found[number] = RecordedProcess(identity, tgid, context.cgroup, context.cpus)
+    return found
+
+
+def _history(config: Config, own: OwnMetrics, clock: Clock, collectors: Sequence[str]) -> Recorder | None:
+    if config.history_path is None:
+        return None
+    from exporter.history.recorder import Recorder, Settings  # noqa: PLC0415 - SQLite, only for those who keep one
+
+    settings = Settings(
+        config.history_path, config.history_max_bytes, config.history_retention_seconds, "chains" in collectors
+    )
+    return Recorder(settings, own, clock)
+
+
+def _stack_collector(
+    kernel: Kernel, tables: Tables, processes: Processes, own: OwnMetrics, resources: ExitStack
+) -> StackCollector | None:
+    stacks = Stacks(kernel)
+    if not stacks.is_possible:
+        return None
+    for result in RESULTS:
+        own.add(catalog.own.STACKS, 0, result)
+    collector = StackCollector(
+        tables.read_threads,
+        stacks,
+        partial(FrameRules, processes),
+        Symbols(processes),
+        lambda result: own.add(catalog.own.STACKS, 1, result),
+    )
+    resources.callback(collector.close)
+    return collector

@@ -1,0 +1,128 @@
+"""The pipeline over fake tables and a fake /proc, for the tests of this folder."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from functools import partial
+from pathlib import Path
+
+from prometheus_client.parser import text_string_to_metric_families
+
+from exporter import catalog
+from exporter.app.self_metrics import report_snapshot
+from exporter.chains.event import ChainEvent
+from exporter.clock import Clock, Moment
+from exporter.collectors import HostCollector
+from exporter.history.window import ProcessLabels, Switches, Window
+from exporter.history.windowing import ProcessTotals, WindowBuilder
+from exporter.kernel.calibration import CallCost
+from exporter.kernel.tables import Tables
+from exporter.model import Histogram
+from exporter.output.negotiation import Format
+from exporter.output.own_metrics import OwnMetrics
+from exporter.pipeline.chain_events import ChainEvents
+from exporter.pipeline.collector_runs import CollectorRuns
+from exporter.pipeline.snapshot import SnapshotBuilder
+from exporter.pipeline.tick import Pipeline
+from exporter.pipeline.workload_tracking import WorkloadTracking
+from exporter.probes.sampling import AdaptiveSampler
+from exporter.series.store import SeriesStore
+from exporter.totals import Series, Total
+from exporter.workloads.registry import WorkloadRegistry
+from tests.support.records import at, series_of
+from tests.support.tables import FakeTables
+from tests.support.witnessing import STUCK, Scene
+from tests.unit.host.process_tree import process
+
+PATIENCE_SECONDS = 20
+
+
+class Windows:
+    """Builds windows of whatever is handed over. is_wanted: whether a window is due."""
+
+    def __init__(self) -> None:
+        self.is_wanted = True
+        self.received: list[ProcessTotals] = []
+        self._builder = WindowBuilder(at(0))
+
+    def is_due(self, now: Moment) -> bool:
+        return self.is_wanted
+
+    def on_totals(self, totals: ProcessTotals) -> None:
+        self.received.append(totals)
+
+    def on_process_end(
+        self, process: int, labels: ProcessLabels, totals: Mapping[Series, Total], switches: Switches
+    ) -> None:
+        self._builder.end_process(process, labels, totals, switches)
+
+    def windows(self) -> list[Window]:
+        """Those of the last reading."""
+        return self._builder.cut(self.received[-1])
+
+
+class Events:
+    """A sink that keeps every event."""
+
+    def __init__(self) -> None:
+        self.received: list[ChainEvent] = []
+
+    def on_chain_event(self, event: ChainEvent) -> None:
+        self.received.append(event)
+
+
+class Bench:
+    """The pipeline as the exporter wires it, over fake tables and a fake /proc. now: the clock's time in seconds."""
+
+    def __init__(
+        self,
+        proc: Path,
+        make_tables: type[Tables] = Tables,
+        impaired: Collection[str] = (),
+        make_store: type[SeriesStore] = SeriesStore,
+        host_collectors: Mapping[str, HostCollector] | None = None,
+    ) -> None:
+        self.kernel = FakeTables()
+        self.tables = make_tables(self.kernel.maps, self.kernel.iterate)
+        self.own = OwnMetrics()
+        self.now = 100.0
+        clock = Clock(lambda: at(self.now).monotonic_ns, lambda: at(self.now).unix_ns)
+        self.processes = process(proc, 100, environ=b"RANK=3\0", cgroup=b"0::/\n")
+        self.store = make_store(900.0, clock.now())
+        collectors = ("cuda", "nccl", "sched", "chains", "engine")
+        self.windows, self.events, self.scene = Windows(), Events(), Scene(STUCK)
+        runs = CollectorRuns(self.own, collectors, impaired)
+        pipeline = Pipeline(self.tables, collectors, lambda: clock.now().monotonic_ns, run=runs)
+        self.tracking = WorkloadTracking(
+            pipeline,
+            registry=WorkloadRegistry(self.processes, "gpu7", 256),
+            store=self.store,
+            sampler=AdaptiveSampler(CallCost(timed_ns=2000.0, counted_ns=500.0), limit=0.01),
+            events=ChainEvents(self.processes, [self.events], self.scene.witness),
+            own=self.own,
+            clock=clock,
+            windows=self.windows,
+        )
+        self.snapshots = SnapshotBuilder(
+            pipeline,
+            self.tracking,
+            self.store,
+            clock,
+            runs,
+            host_collectors=host_collectors or {},
+            windows=self.windows,
+            report=partial(report_snapshot, self.own, pipeline, dict),
+        )
+
+    def exported(self, metric: catalog.Metric) -> dict[tuple[str, ...], int | float | Histogram]:
+        """The series of one metric in a fresh snapshot."""
+        self.now += 1.0
+        return series_of(self.snapshots.snapshot().families, metric)
+
+    def own_value(self, name: str, **labels: str) -> float | None:
+        """A sample of the exporter's own metrics."""
+        for family in text_string_to_metric_families(self.own.render(Format.TEXT).decode()):
+            for sample in family.samples:
+                if sample.name == name and sample.labels == labels:
+                    return sample.value
+        return None
