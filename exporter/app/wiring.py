@@ -58,7 +58,7 @@ log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
-class Parts:
+class ExporterParts:
     """What runs. with_returns: whether returns of functions are probed. None: not wanted, or not possible here."""
 
     own: OwnMetrics
@@ -89,7 +89,7 @@ def build(
     *,
     only_in: Path | None = None,
     is_stopping: Callable[[], bool],
-) -> Parts:
+) -> ExporterParts:
     """sinks: of chain events, before those of the configuration. only_in: directory of the libraries to probe; None: all.
 
     Raises ExporterError.
@@ -169,7 +169,7 @@ def build(
         report=partial(report_snapshot, own, pipeline, kernel.recursion_misses),
     )
     resources.callback(snapshots.close)
-    return Parts(
+    return ExporterParts(
         own=own,
         clock=clock,
         kernel=kernel,

@@ -18,7 +18,7 @@ log = logging.getLogger(__name__)
 T = TypeVar("T")
 
 
-class Run(Protocol):
+class RunStage(Protocol):
     """How one stage of the pipeline is called: guarded in the exporter, plainly in a replay."""
 
     def __call__(self, collector: str, stage: Callable[[], T], /) -> T | None:

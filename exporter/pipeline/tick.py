@@ -23,7 +23,7 @@ from exporter.kernel.process_rows import CommunicatorRow, ProcessRow
 from exporter.kernel.readings import Reading
 from exporter.kernel.tables import Tables
 from exporter.kernel.thread_rows import FeedingRow
-from exporter.pipeline.collector_runs import Run, unguarded
+from exporter.pipeline.collector_runs import RunStage, unguarded
 from exporter.pipeline.detection import Detection
 from exporter.totals import Totals, Traces, merged
 from exporter.workloads.engine import SERVING
@@ -47,7 +47,7 @@ class Detected(NamedTuple):
     culprit_tgids: tuple[int, ...]
 
 
-class Tick(NamedTuple):
+class TickResult(NamedTuple):
     """What one tick found. totals and traces: of the processes that leave, their last; reading: what these were made from."""
 
     detected: list[Detected]
@@ -70,7 +70,7 @@ class Pipeline:
         now_ns: Callable[[], int],
         *,
         devices: Callable[[], Sequence[GpuState]] = tuple,
-        run: Run = unguarded,
+        run: RunStage = unguarded,
         new_id: Callable[[], str] = random_id,
     ) -> None:
         names = frozenset(collectors)
@@ -101,7 +101,7 @@ class Pipeline:
         engines: Mapping[int, str] = _NONE,
         ended: Collection[int] = (),
         leaving: Collection[int] = (),
-    ) -> Tick:
+    ) -> TickResult:
         """Account what was lost since the last tick, and detect what has changed. Needs the lock.
 
         owners: process -> whose label values it shares; each its own by default. engines: process -> its serving engine.
@@ -111,12 +111,12 @@ class Pipeline:
         self._update_engines(engines)
         if not leaving:
             self._account(owners)
-            return Tick(self._detect(rows, owners, ended))
+            return TickResult(self._detect(rows, owners, ended))
         reading = self.tables.read_of({number: row for number, row in rows.processes.items() if number in leaving})
         threads = self.account_all(owners, reading, ended=ended, of=reading.processes.keys())
         detected = self._detect(rows, owners, ended)
         collected = (self._collect(reading), threads, self._chain_totals(leaving), self._engine_totals(leaving))
-        return Tick(detected, merged(collected), self.traces(ended), reading)
+        return TickResult(detected, merged(collected), self.traces(ended), reading)
 
     def end(self, processes: Collection[int]) -> list[Detected]:
         """These have ended, and nothing more will be read of them: their chains are resolved."""

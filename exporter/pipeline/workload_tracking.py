@@ -18,7 +18,7 @@ from exporter.kernel.process_rows import ProcessRow
 from exporter.model import Identity, label_value
 from exporter.output.own_metrics import OwnMetrics
 from exporter.pipeline.chain_events import ChainEvents
-from exporter.pipeline.tick import Detected, Pipeline, Rows, Tick
+from exporter.pipeline.tick import Detected, Pipeline, Rows, TickResult
 from exporter.probes.sampling import AdaptiveSampler
 from exporter.series.host_totals import TracedProcess
 from exporter.series.store import SeriesStore
@@ -153,7 +153,7 @@ class WorkloadTracking:
             self._sampler.forget(ended)
             self._ended.clear()
 
-    def _retire(self, ended: Iterable[int], rows: Rows, tick: Tick) -> None:
+    def _retire(self, ended: Iterable[int], rows: Rows, tick: TickResult) -> None:
         for process in ended:
             identity = self._registry.remove(process)
             if identity is None:
