@@ -16,8 +16,8 @@ TEST_NEEDS  := prometheus:prometheus prometheus-alertmanager:prometheus-alertman
                /usr/lib/python3/dist-packages/bcc:python3-bpfcc
 KERNEL_NEEDS := qemu-system-x86_64:qemu-system-x86 /usr/sbin/mke2fs:e2fsprogs
 
-run: build ## Build what is missing, attach, serve http://127.0.0.1:10478/metrics (a stand-in job if no GPU job runs)
-	$(SUDO) $(BIN)/gpu-stall-exporter run --standin.if-idle $(FLAGS)
+run: build ## Build and start the exporter at http://127.0.0.1:10478/metrics, with a stand-in job if no GPU job runs
+	$(SUDO) $(BIN)/gpu-stall-exporter-standin with-job $(BIN)/gpu-stall-exporter run $(FLAGS)
 
 test: build $(VENV)/dev test-packages $(RELEASE)/ready ## Every test, the ones in the running kernel included
 	$(MAKE) -s check-static
@@ -28,7 +28,7 @@ test: build $(VENV)/dev test-packages $(RELEASE)/ready ## Every test, the ones i
 
 build: packages $(VENV)/run ## BPF objects, stand-in GPU, virtual environment with the program
 	$(MAKE) -s -C bpf
-	$(MAKE) -s -C exporter/standin
+	$(MAKE) -s -C tests/standin
 
 check: build $(VENV)/dev check-static ## Without root, in a minute: lint, types, BPF with -Werror, unit tests
 	$(PYTEST) -q -n $(WORKERS) tests/unit tests/contract
@@ -100,8 +100,8 @@ $(VENV)/python:
 	$(PYTHON) -m venv $(VENV)
 	@touch $@
 
-$(VENV)/run: $(VENV)/python pyproject.toml
-	$(BIN)/python -m pip install -q --disable-pip-version-check --root-user-action=ignore -e .
+$(VENV)/run: $(VENV)/python pyproject.toml tests/standin/pyproject.toml
+	$(BIN)/python -m pip install -q --disable-pip-version-check --root-user-action=ignore -e . -e tests/standin
 	@touch $@
 
 $(VENV)/dev: $(VENV)/run
@@ -110,8 +110,8 @@ $(VENV)/dev: $(VENV)/run
 
 clean: ## Remove everything that was built
 	$(MAKE) -s -C bpf clean
-	$(MAKE) -s -C exporter/standin clean
-	rm -rf $(VENV) build dist *.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	$(MAKE) -s -C tests/standin clean
+	rm -rf $(VENV) build dist *.egg-info tests/standin/*.egg-info tests/standin/build .pytest_cache .mypy_cache .ruff_cache .hypothesis
 
 help: ## This list
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/\1\t\2/p' $(MAKEFILE_LIST) | while IFS="$$(printf '\t')" read -r name text; do printf '  make %-12s %s\n' "$$name" "$$text"; done

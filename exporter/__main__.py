@@ -19,7 +19,6 @@ COMMANDS = {
     "top": "a live table of a running exporter: which rank loses time, and why",
     "rates": "make rules for Prometheus of what GPUs cost",
     "demo": "show what the exporter says of a job under a real fault",
-    "standin": "run a training job, or a program of yours, on a stand-in GPU",
 }
 """What each is for. Only the module of the one that is asked for is imported: `run` lives long, and needs no other."""
 

@@ -312,7 +312,7 @@ class Trial:
     def _complaints_of_a_run(self) -> Iterator[str]:
         with tempfile.TemporaryFile("w+") as log:
             run = subprocess.Popen(
-                [*self._under, *self._image.entrypoint, *self._image.command, "--standin.if-idle"],
+                [*self._under, *self._image.entrypoint, *self._image.command],
                 env=self._image.environment,
                 stdout=log,
                 stderr=log,

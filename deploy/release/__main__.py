@@ -49,7 +49,7 @@ def release(folder: Path, *, with_uncommitted: bool) -> list[Path]:
         for machine in machines:
             copy = Path(workshop) / machine
             tree.copy(ROOT, files, copy, epoch)
-            made.append(packages.wheel(copy, folder, machine, epoch, is_native=machine == platform.machine()))
+            made.append(packages.wheel(copy, folder, machine, epoch))
         copy = Path(workshop) / "sources"
         tree.copy(ROOT, files, copy, epoch)
         made.append(packages.sources(copy, folder, epoch))

@@ -51,13 +51,9 @@ def _of_wheel(version: str, objects: set[str], path: Path) -> Iterator[str]:
             yield f"its metadata are not of version {version}"
         wanted = {f"exporter/kernel/objects/{name}" for name in objects}
         wanted |= {f"{info}/licenses/{name}" for name in _LICENCES}
-        if "x86_64" in path.name:
-            wanted.add("exporter/standin/build/trainer")
         if wanted - names:
             yield f"without {', '.join(sorted(wanted - names))}"
         for name in sorted(names):
-            if name.startswith("exporter/standin/build/") and name.endswith(".o"):
-                yield f"{name} is only needed to make others"
             if found := _FOREIGN.search(wheel.read(name)):
                 yield f"{name} names {found[0].decode()}"
 

@@ -1,7 +1,6 @@
 """Wheels and sources, with nothing in them that tells where or when they were made.
 
-A wheel is for one architecture: what a BPF program reads of registers differs. The stand-in's programs are in that of the
-machine it is made on; in the other there are only their sources, since Debian's compiler makes code for its own machine.
+A wheel is for one architecture: what a BPF program reads of registers differs.
 """
 
 from __future__ import annotations
@@ -21,11 +20,9 @@ _ARCH = {"x86_64": "x86", "aarch64": "arm64"}
 _OLDEST_GLIBC = (2, 17)  # manylinux2014, of a wheel without a program
 
 
-def wheel(copy: Path, folder: Path, machine: str, epoch: int, *, is_native: bool) -> Path:
+def wheel(copy: Path, folder: Path, machine: str, epoch: int) -> Path:
     """Compiles what goes in, and makes the wheel. copy: of the tree, its own."""
     _run(copy, epoch, "make", "-s", "-j2", "-C", "bpf", f"ARCH={_ARCH[machine]}")
-    if is_native:
-        _run(copy, epoch, "make", "-s", "-j2", "-C", "exporter/standin")
     before = set(folder.glob("*.whl"))
     options = (f"--plat-name={_platform(copy / 'exporter', machine)}",)
     _run(

@@ -14,7 +14,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from exporter import standin
 from exporter.config import Config
 from exporter.config.otlp import LOGS, TRACES, Target
 from exporter.errors import BadInput, ExporterError, NotPossibleHere, ProcessGone
@@ -80,7 +79,6 @@ def findings(config: Config, machine: str = platform.machine()) -> Iterator[Find
     yield _nvml(config, GpuSampler(Nvml()))
     yield from _libraries(config)
     yield _bcc()
-    yield _standin()
     yield _history(config)
     yield from _ports(config)
     yield from _web_config(config)
@@ -217,7 +215,7 @@ def _driver() -> Finding:
             "NVIDIA driver", CheckState.OK, version.read_text(encoding="utf-8", errors="replace").splitlines()[0]
         )
     except (OSError, IndexError):
-        remedy = "none needed to try it out: `run --standin.if-idle` brings a job of its own"
+        remedy = "to try it out without a GPU: `gpu-stall-exporter demo`"
         return Finding("NVIDIA driver", CheckState.ABSENT, "not loaded", remedy)
 
 
@@ -302,12 +300,6 @@ def _bcc() -> Finding:
     return Finding(
         "bcc", CheckState.OK, f"{probe.stdout.strip()} in {SYSTEM_PYTHON}: names the functions of stuck threads"
     )
-
-
-def _standin() -> Finding:
-    if standin.is_built():
-        return Finding("stand-in", CheckState.OK, "built")
-    return Finding("stand-in", CheckState.ABSENT, "the stand-in GPU is not built", "run `make build`")
 
 
 def _history(config: Config) -> Finding:

@@ -66,7 +66,6 @@ class Config:
     receivers: tuple[Receiver, ...]
     service_name: str
     resource_attributes: tuple[tuple[str, str], ...]
-    standin_if_idle: bool
     log_level: str
     log_format: str
 
@@ -216,7 +215,6 @@ SETTINGS = (
     *orchestrators.SETTINGS,
     *otlp.RECEIVER_SETTINGS,
     *otlp.RESOURCE_SETTINGS,
-    Setting("standin.if-idle", "false", settings.switch, "BOOL", "start the stand-in job when no process uses CUDA"),
     Setting(
         "log.level", "info", settings.one_of("debug", "info", "warning", "error"), "LEVEL", "least severity to log"
     ),
@@ -255,7 +253,6 @@ _FLAG_OF = {
     "receivers": "otlp.*",
     "service_name": "otlp.service-name",
     "resource_attributes": "otlp.resource-attributes",
-    "standin_if_idle": "standin.if-idle",
     "log_level": "log.level",
     "log_format": "log.format",
 }

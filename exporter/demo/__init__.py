@@ -1,1 +1,1 @@
-"""A job under a fault, and what the exporter says of it: live with real probes, or a recorded run through the same engine."""
+"""Demos: training jobs with a known fault, recorded or live, and what the exporter reports about them."""

@@ -10,7 +10,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from exporter import standin
+import gpustall_standin as standin
 from exporter.kernel.abi import Api, Culprit, IntervalKind, ThreadState
 from exporter.kernel.thread_rows import Exposure
 from tests.support import accounts

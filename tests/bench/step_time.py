@@ -16,7 +16,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import NamedTuple
 
-from exporter import standin
+import gpustall_standin as standin
 from tests.bench.exporter_cost import running, total_of
 
 MODES = ("off", "duty", "full")

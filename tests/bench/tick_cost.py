@@ -7,7 +7,7 @@ import subprocess
 import time
 from typing import NamedTuple
 
-from exporter import standin
+import gpustall_standin as standin
 from tests.bench.exporter_cost import running, value_of
 
 RANKS, WORKERS = 8, 8

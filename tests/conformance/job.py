@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 
-from exporter import standin
+import gpustall_standin as standin
 from tests.support.exporter_process import Exporter, running
 from tests.support.held_calls import fresh_rank, held_calls
 from tests.support.requirements import need_tracing

@@ -14,15 +14,13 @@ PACKAGE = Path(__file__).parents[2] / "exporter"
 FLOORS = (
     {"__init__", "causes", "errors", "units", "catalog"},
     {"clock", "config", "rules", "totals"},
-    {"model"},
-    {"kernel", "host", "gpu"},
+    {"model", "kernel", "host", "gpu"},
     {"accounting", "series", "workloads"},
     {"collectors", "chains", "probes"},
     {"stacks", "hostmetrics", "output", "scrape"},
-    {"history", "recording", "top", "standin"},
+    {"history", "recording", "top"},
     {"pipeline"},
-    {"explain", "app", "confirm", "checks", "support_bundle"},
-    {"demo"},
+    {"explain", "app", "confirm", "checks", "support_bundle", "demo"},
     {"commands", "__main__"},
 )
 FLOOR_OF = {unit: floor for floor, units in enumerate(FLOORS) for unit in units}
@@ -82,7 +80,6 @@ CTYPES = {
     "gpu/nvml.py": "dlopen(3): whether there is a driver, before its binding is imported",
     "host/network_namespaces.py": "setns(2): os.setns() is there since Python 3.12",
     "host/libraries.py": "fstatfs(2): os.statvfs() leaves out the type of the file system",
-    "commands/run.py": "prctl(2): the stand-in job dies with the exporter",
 }
 """Where ctypes is imported, and why."""
 

@@ -12,7 +12,7 @@ from pathlib import Path
 import prometheus_client
 import pytest
 
-from exporter import standin
+import gpustall_standin as standin
 from tests.support import certificates
 from tests.support.exporter_process import COMMAND
 from tests.support.requirements import ROOT, need_command, need_tracing
@@ -209,14 +209,14 @@ class TestNotPossibleHere:
 
 
 class TestStandin:
-    """`standin` with a program that is not there."""
+    """The stand-in with a program that does not exist."""
 
     def test_the_program_is_named(self) -> None:
         """Exit code 2."""
         if not standin.is_built():
             need_tracing()
         done = subprocess.run(
-            [*COMMAND, "standin", "--", "no-such-program"],
+            [sys.executable, "-m", "gpustall_standin", "run", "no-such-program"],
             capture_output=True,
             text=True,
             timeout=PATIENCE_SECONDS,
@@ -226,7 +226,7 @@ class TestStandin:
         assert (done.returncode, done.stdout, done.stderr) == (
             2,
             "",
-            "gpu-stall-exporter: cannot run 'no-such-program': No such file or directory; name a program after `--`\n",
+            "gpu-stall-exporter-standin: cannot run 'no-such-program': No such file or directory\n",
         )
 
 

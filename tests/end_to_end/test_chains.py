@@ -14,7 +14,7 @@ from typing import Any
 
 import pytest
 
-from exporter import standin
+import gpustall_standin as standin
 from tests.support.exporter_process import COMMAND, Exporter, running
 from tests.support.otlp import Received, read_json
 from tests.support.otlp_records import ReceivedLog, ReceivedSpan, read_logs_json, read_spans_json

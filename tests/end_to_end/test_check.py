@@ -15,7 +15,7 @@ from typing import Any
 
 import pytest
 
-from exporter import standin
+import gpustall_standin as standin
 from exporter.host.privileges import NEEDS
 from exporter.kernel import hazards
 from exporter.kernel.hazards import Fate

@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from exporter import standin
+import gpustall_standin as standin
 from tests.support.accounts import compiled
 from tests.support.exporter_process import Exporter, running
 from tests.support.held_calls import fresh_rank, held_calls, without_rank

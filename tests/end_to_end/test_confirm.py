@@ -15,12 +15,12 @@ from pathlib import Path
 
 import pytest
 
-from exporter import standin
+import gpustall_standin as standin
 from exporter.confirm.eligibility import facts_of
 from exporter.confirm.intervention import GUARDIAN, How, held
-from exporter.demo.scenarios import HOST_BOUND
-from exporter.demo.stage import SPIN
 from exporter.host.processes import Processes
+from gpustall_standin.job import SPIN
+from gpustall_standin.scenarios import HOST_BOUND
 from tests.faults.injectors import cgroups
 from tests.faults.injectors.cpu import named_shell
 from tests.support.exporter_process import COMMAND, running

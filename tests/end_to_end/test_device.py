@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 import pytest
 
-from exporter import standin
+import gpustall_standin as standin
 from tests.support.exporter_process import Exporter, running
 from tests.support.gpus import tell
 from tests.support.requirements import need_tracing

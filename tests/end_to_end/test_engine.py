@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from exporter import standin
+import gpustall_standin as standin
 from exporter.kernel.abi import Api
 from tests.support.exporter_process import Exporter, running
 from tests.support.exposition import Scrape

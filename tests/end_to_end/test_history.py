@@ -16,7 +16,7 @@ from typing import Any
 
 import pytest
 
-from exporter import standin
+import gpustall_standin as standin
 from exporter.history.file_guard import GROUP
 from tests.support.exporter_process import COMMAND, Exporter, running
 from tests.support.history import NOON, SECOND

@@ -16,7 +16,7 @@ from pathlib import Path
 
 import pytest
 
-from exporter import standin
+import gpustall_standin as standin
 from tests.support.breakpoints import patched
 from tests.support.exporter_process import COMMAND, exists, kernel_things
 from tests.support.held_calls import without_rank

@@ -16,7 +16,7 @@ from pathlib import Path
 
 import pytest
 
-from exporter import standin
+import gpustall_standin as standin
 from exporter.host.capabilities import Capability
 from exporter.host.privileges import NEEDS, Need
 from tests.support import held_calls

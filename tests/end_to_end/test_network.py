@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 import pytest
 
-from exporter import standin
+import gpustall_standin as standin
 from tests.faults.injectors import NotPossible, network
 from tests.faults.injectors.cpu import in_groups
 from tests.faults.injectors.network import Wire

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 import pytest
 
-from exporter import standin
+import gpustall_standin as standin
 from tests.support import held_calls
 from tests.support.exporter_process import running
 from tests.support.held_calls import fresh_rank

@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from exporter import standin
+import gpustall_standin as standin
 from exporter.catalog import Kind
 from tests.conformance import series
 from tests.support import exporter_process, receiver

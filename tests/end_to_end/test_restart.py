@@ -8,7 +8,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from exporter import standin
+import gpustall_standin as standin
 from tests.support import accounts
 from tests.support.exporter_process import Exporter, running
 from tests.support.exposition import Scrape

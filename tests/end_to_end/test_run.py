@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pytest
 
-from exporter import standin
+import gpustall_standin as standin
 from exporter.kernel.operations import NUMBERS
 from tests.support import exposition, held_calls
 from tests.support.exporter_process import OPENMETRICS, Exporter, running

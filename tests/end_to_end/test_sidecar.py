@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from exporter import standin
+import gpustall_standin as standin
 from tests.support import accounts, exporter_process
 from tests.support.exporter_process import Exporter
 from tests.support.exposition import Scrape

@@ -1,4 +1,4 @@
-"""`run --standin.if-idle`: the training job that the exporter brings along, and what a stop leaves of both: nothing."""
+"""`make run`: the exporter with the stand-in training job beside it, and nothing of either left after a stop."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import os
 import re
 import signal
 import subprocess
+import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -32,16 +33,15 @@ def _possible_here() -> None:
 def with_job() -> Iterator[Exporter]:
     """An exporter on an idle machine; skips when another process came to use CUDA just before it started."""
     need_no_cuda_users()
-    with running("--standin.if-idle") as found:
-        found.scrape()  # answered when the job has been started, or not
-        if "attached to" in found.logs.partition("serving")[0]:
+    with running(under=(sys.executable, "-m", "gpustall_standin", "with-job")) as found:
+        if "not starting the stand-in training job" in found.logs:
             pytest.skip("needs a machine on which no other process uses CUDA: one does by now")
         yield found
 
 
 @pytest.fixture(scope="class")
 def busy() -> Iterator[Exporter]:
-    """An exporter with its own training job of two ranks."""
+    """An exporter beside the training job, which has two ranks."""
     with with_job() as found:
         eventually(lambda: operations_of(found, "1"), "rank 1 trains", 60)
         yield found
@@ -59,7 +59,7 @@ def operations_of(exporter: Exporter, rank: str) -> set[str]:
 
 
 class TestStandinJob:
-    """--standin.if-idle: something to look at on a machine where nothing uses CUDA."""
+    """Something to look at on a machine where nothing uses CUDA."""
 
     @pytest.mark.parametrize("rank", ["0", "1"])
     def test_fifteen_operations_of_each_rank_have_histograms(self, busy: Exporter, rank: str) -> None:

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from exporter import standin
+import gpustall_standin as standin
 from tests.support.standin_gpu import MS, TIMEOUT_SECONDS, counts, run
 
 pytestmark = [pytest.mark.end_to_end, pytest.mark.usefixtures("build")]

@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pytest
 
-from exporter import standin
+import gpustall_standin as standin
 from tests.support.standin_gpu import MS, TIMEOUT_SECONDS, Gpu, counts, run
 
 pytestmark = [pytest.mark.end_to_end, pytest.mark.usefixtures("build")]

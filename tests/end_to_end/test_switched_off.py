@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from exporter import standin
+import gpustall_standin as standin
 from exporter.catalog import METRICS_OF_COLLECTOR, workload
 from exporter.config import HOST_COLLECTORS
 from tests.support import held_calls

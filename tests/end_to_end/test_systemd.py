@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pytest
 
-from exporter import standin
+import gpustall_standin as standin
 from tests.support import exposition
 from tests.support.requirements import need_command, need_tracing
 from tests.support.systemd_machine import SERVICE, UNIT, Machine, booted

@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 import pytest
 
-from exporter import standin
+import gpustall_standin as standin
 from tests.support import held_calls
 from tests.support.exporter_process import COMMAND, Exporter, running
 from tests.support.held_calls import fresh_rank

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from exporter import standin
+import gpustall_standin as standin
 from tests.faults.injectors.cpu import in_groups
 from tests.faults.injectors.network import inside
 
@@ -22,7 +22,7 @@ COMM = "trainer"
 
 @dataclass(frozen=True)
 class Step:
-    """What the trainer says about a step, in ns; which field begins and ends where is written in trainer_step.c.
+    """A step as the trainer reports it, in ns; tests/standin/src/trainer/step.c says where each field begins and ends.
 
     start_ns, end_ns: CLOCK_MONOTONIC.
     """

@@ -12,7 +12,7 @@ from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 
-from exporter import standin
+import gpustall_standin as standin
 from exporter.gpu.model import GpuState
 from exporter.gpu.nvml import Nvml
 from exporter.gpu.sampler import GpuSampler

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from exporter.causes import Cause
-from exporter.demo.scenarios import GPU_BOUND, HOST_BOUND
+from gpustall_standin.scenarios import GPU_BOUND, HOST_BOUND
 from tests.faults import scenes
 from tests.faults.episode import FETCHING, LOADER_BOUND, End, Episode
 from tests.faults.injectors.cpu import HOG

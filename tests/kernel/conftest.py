@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from exporter import standin
+import gpustall_standin as standin
 from exporter.kernel.abi import Api
 from exporter.kernel.loader import BTF, OBJECTS_DIR, AttachKind
 from exporter.kernel.operations import wanted_symbols
@@ -37,7 +37,7 @@ def _possible_here() -> None:
     if not BTF.exists():
         pytest.skip(f"needs a kernel with BTF ({BTF})")
     if not standin.is_built():
-        subprocess.run(["make", "-s", "-C", str(ROOT / "exporter" / "standin")], check=True)
+        subprocess.run(["make", "-s", "-C", str(standin.source_dir())], check=True)
     if not (OBJECTS_DIR / "nccl.bpf.o").exists():
         subprocess.run(["make", "-s", "-C", str(ROOT / "bpf")], check=True)
 

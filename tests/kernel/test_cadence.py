@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from exporter import standin
+import gpustall_standin as standin
 from exporter.accounting.cadence import Cadence
 from tests.support.traced import STANDIN_LIBRARIES, Tracer
 

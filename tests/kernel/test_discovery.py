@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from exporter import standin
+import gpustall_standin as standin
 from exporter.host.elf import read_elf
 from exporter.kernel.loader import AttachKind
 from exporter.kernel.operations import NUMBERS

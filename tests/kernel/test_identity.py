@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from exporter import standin
+import gpustall_standin as standin
 from tests.support.exporter_process import Exporter, running
 from tests.support.exposition import Sample
 from tests.support.held_calls import fresh_rank, held_calls

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from exporter import standin
+import gpustall_standin as standin
 from exporter.kernel.abi import Copy, ThreadState
 from exporter.probes.sampling import SAMPLED_MASK
 from tests.support import accounts

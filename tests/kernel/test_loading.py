@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from exporter import standin
+import gpustall_standin as standin
 from exporter.kernel import loader
 from exporter.kernel.tables import Tables
 from tests.support.traced import Tracer, eventually, tracer

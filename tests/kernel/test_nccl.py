@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from exporter import standin
+import gpustall_standin as standin
 from exporter.kernel.abi import Api
 from exporter.kernel.operations import OPERATIONS
 from exporter.kernel.process_rows import CommunicatorRow

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from exporter import standin
+import gpustall_standin as standin
 from exporter.host.elf import read_elf
 from exporter.kernel.abi import Api, EventKind
 from exporter.kernel.events import KernelEvent

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from exporter import standin
+import gpustall_standin as standin
 from exporter.kernel.loader import AttachKind
 from tests.support.discovering import LIBRARIES, Scene, copied, discovering, recorded
 from tests.support.held_calls import HeldCalls, held_calls

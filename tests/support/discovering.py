@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from exporter import standin
+import gpustall_standin as standin
 from exporter.host.processes import Processes
 from exporter.kernel.abi import Api
 from exporter.kernel.loader import AttachKind, Kernel

@@ -360,7 +360,7 @@ def _flags_sections() -> Iterator[str]:
         (("`--config.file`", "FILE", "", "TOML file with any of these settings"), *rows),
     )
     yield (
-        "A BOOL may be left out: `--standin.if-idle` is `--standin.if-idle=true`. A DURATION is a number and one of `ms`, `s`,"
+        "A BOOL may be left out: `--attach.frozen` is `--attach.frozen=true`. A DURATION is a number and one of `ms`, `s`,"
         " `m`, `h`; a SIZE one of `KiB`, `MiB`, `GiB`. `check` has two flags more: `--format=text` or `--format=json`, and"
         " `--support-bundle=FILE`, which writes what a bug report needs into a new tar.gz, without secrets."
         " `explain` takes `--history.path`, and flags of its own: [history.md](history.md)."

@@ -16,7 +16,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from exporter import standin
+import gpustall_standin as standin
 from exporter.gpu.model import FailureKind, GpuFacts, GpuRecord, Sample
 from exporter.gpu.nvml import DriverFailure, Note
 from exporter.units import NANOSECONDS

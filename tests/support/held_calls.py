@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from exporter import standin
+import gpustall_standin as standin
 from exporter.workloads.rank import ENVIRONMENT_NAMES
 
 PATIENCE_SECONDS = 60

@@ -8,9 +8,9 @@ import time
 from dataclasses import dataclass
 from pathlib import Path
 
-from exporter import standin
-from exporter.demo.scenarios import HOST_BOUND
-from exporter.demo.stage import SPIN
+import gpustall_standin as standin
+from gpustall_standin.job import SPIN
+from gpustall_standin.scenarios import HOST_BOUND
 from tests.faults.injectors.cpu import HOG, named_shell
 from tests.support.alertmanager_server import Notification, alerting, notifications
 from tests.support.exporter_process import Exporter, running

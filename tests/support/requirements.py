@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from exporter import standin
+import gpustall_standin as standin
 from exporter.errors import NotPossibleHere, ProcessGone
 from exporter.host import libraries
 from exporter.host.processes import Processes
@@ -26,7 +26,7 @@ def need_tracing() -> None:
     if not BTF.exists():
         pytest.skip(f"needs a kernel with BTF ({BTF})")
     if not standin.is_built():
-        subprocess.run(["make", "-s", "-C", str(standin.build_dir().parent)], check=True, capture_output=True)
+        subprocess.run(["make", "-s", "-C", str(standin.source_dir())], check=True, capture_output=True)
     if not (OBJECTS_DIR / "nccl.bpf.o").exists():
         subprocess.run(["make", "-s", "-C", str(ROOT / "bpf")], check=True, capture_output=True)
 

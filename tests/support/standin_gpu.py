@@ -9,7 +9,7 @@ import subprocess
 from pathlib import Path
 from typing import Any
 
-from exporter import standin
+import gpustall_standin as standin
 
 TIMEOUT_SECONDS = 60
 MS = 1_000_000
@@ -19,7 +19,7 @@ NOT_READY = 600
 def built() -> Path:
     """The build folder; builds when something is missing."""
     if not standin.is_built():
-        subprocess.run(["make", "-s", "-C", str(standin.build_dir().parent)], check=True, capture_output=True)
+        subprocess.run(["make", "-s", "-C", str(standin.source_dir())], check=True, capture_output=True)
     return standin.build_dir()
 
 

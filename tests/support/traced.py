@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from exporter import standin
+import gpustall_standin as standin
 from exporter.host.elf import read_elf
 from exporter.kernel import loader, probes
 from exporter.kernel.abi import Api

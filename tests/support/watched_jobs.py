@@ -12,8 +12,8 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from exporter import standin
-from exporter.demo.stage import SPIN
+import gpustall_standin as standin
+from gpustall_standin.job import SPIN
 from tests.faults.injectors.cpu import in_groups, named_shell
 from tests.faults.injectors.network import server
 from tests.support.exporter_process import Exporter, running

@@ -11,7 +11,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
-from exporter.demo.stage import SPIN
+from gpustall_standin.job import SPIN
 from tests.faults.injectors import NotPossible, cgroups
 
 HOG = "fault-hog"

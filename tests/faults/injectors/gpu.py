@@ -1,7 +1,7 @@
 """A GPU that the driver says something of, and a program that uses it as well.
 
-The driver is the stand-in's: libnvidia-ml.so.1, which tells what a file says (exporter/standin/nvml_state.h). How much slower the
-job's GPU is for it, the job's own --fault=gpu says.
+The driver is the stand-in's libnvidia-ml.so.1, which answers from a file (tests/standin/src/nvml/state.h). The job's own
+--fault=gpu sets how much slower its GPU becomes.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
-from exporter import standin
+import gpustall_standin as standin
 from tests.faults.job import Job
 
 STATE = "STANDIN_NVML_STATE"

@@ -12,7 +12,7 @@ from exporter.demo.scenarios import SCENARIOS
 
 ALL = pytest.mark.parametrize("name", SCENARIOS)
 
-TOLD = {
+OPENED = {
     "incident": ("chain opened: dataloader", "chain opened: cpu_contention"),
     "cold-start": (),
     "memcpy-bottleneck": ("chain opened: pageable_copy",),
@@ -23,44 +23,42 @@ TOLD = {
     "straggler": ("chain opened: slow_rank", "chain opened: peer_rank"),
     "hang": ("chain opened: nccl_hang",),
 }
-"""What the engine must say of each recorded scenario, and nothing else."""
+"""The chains that each recorded scenario opens, and no others."""
 
 
 def printed(capsys: pytest.CaptureFixture[str], *arguments: str) -> str:
-    """By a command that succeeds."""
+    """Standard output of a command that succeeds."""
     assert main(["demo", *arguments]) == 0
     return capsys.readouterr().out
 
 
 class TestReplay:
-    """Of the runs that are shipped. Rows that programs of the kernel have written, through the engine."""
+    """The recordings that are installed with the program, through the detection engine."""
 
     @ALL
-    def test_engine_says_what_is_wrong(self, name: str, capsys: pytest.CaptureFixture[str]) -> None:
-        """One chain for each thing, and none for a warm-up."""
-        told = printed(capsys, name, "--replay")
-        opened = [line for line in told.splitlines() if "chain opened" in line]
+    def test_engine_opens_the_expected_chains(self, name: str, capsys: pytest.CaptureFixture[str]) -> None:
+        """One chain per cause, and none for a warm-up."""
+        opened = [line for line in printed(capsys, name, "--replay").splitlines() if "chain opened" in line]
 
-        assert len(opened) == len(TOLD[name])
-        assert all(any(wanted in line for line in opened) for wanted in TOLD[name])
+        assert len(opened) == len(OPENED[name])
+        assert all(any(wanted in line for line in opened) for wanted in OPENED[name])
 
     @ALL
-    def test_it_says_that_it_is_recorded(self, name: str, capsys: pytest.CaptureFixture[str]) -> None:
-        """Nobody takes it for this machine."""
-        assert printed(capsys, name, "--replay").splitlines()[1].startswith("A run that was recorded")
+    def test_output_says_that_it_is_a_recording(self, name: str, capsys: pytest.CaptureFixture[str]) -> None:
+        assert printed(capsys, name, "--replay").splitlines()[1].startswith("Replaying a recording.")
 
     def test_neighbours_are_named(self, capsys: pytest.CaptureFixture[str]) -> None:
-        """By the explanation that it ends with."""
+        """In the explanation at the end."""
         assert "noisy-neighbour" in printed(capsys, "cpu-contention", "--replay")
 
     def test_capsule_by_its_path(self, capsys: pytest.CaptureFixture[str]) -> None:
-        """As the exporter writes them."""
-        told = printed(capsys, f"--replay={SCENARIOS['dataloader'].recording}")
+        """A file that an exporter wrote."""
+        output = printed(capsys, f"--replay={SCENARIOS['dataloader'].recording}")
 
-        assert told.startswith("The recorded rows of dataloader.capsule")
+        assert output.startswith("Replaying dataloader.capsule.")
 
-    def test_json_is_all_that_is_printed(self, capsys: pytest.CaptureFixture[str]) -> None:
-        """The rest goes to standard error."""
+    def test_standard_output_is_json_alone(self, capsys: pytest.CaptureFixture[str]) -> None:
+        """The other lines go to standard error."""
         assert main(["demo", "hang", "--replay", "--format=json"]) == 0
         printed = capsys.readouterr()
 
@@ -74,21 +72,21 @@ class TestRefusal:
     @pytest.mark.parametrize(
         ("arguments", "words"),
         [
-            (["nonsense"], "no scenario is called 'nonsense'; there are incident, cold-start"),
-            (["--duration=5s"], "--duration: '5s': want 22s to 55s"),
+            (["nonsense"], "unknown scenario 'nonsense'; choose one of incident, cold-start"),
+            (["--duration=5s"], "--duration: '5s': must be 22s to 55s"),
             (["--duration=soon"], "--duration: 'soon': want a positive duration"),
-            (["hang", "--replay=/nonexistent"], "--replay CAPSULE and scenario do not go together"),
+            (["hang", "--replay=/nonexistent"], "--replay CAPSULE cannot be combined with scenario"),
             (["--replay=/nonexistent"], "cannot read /nonexistent: No such file"),
-            (["hang", "incident", "--save=x"], "--save keeps one run"),
+            (["hang", "--replay", "--save=x"], "--save cannot be combined with --replay"),
+            (["hang", "incident", "--save=x"], "--save takes one scenario, not 2"),
         ],
     )
     def test_bad_usage(self, arguments: list[str], words: str, capsys: pytest.CaptureFixture[str]) -> None:
-        """That names what is wrong."""
         assert main(["demo", *arguments]) == 2
         assert words in capsys.readouterr().err
 
     def test_capsule_that_was_edited(self, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-        """By `explain` as well."""
+        """`explain` refuses it too."""
         raw = SCENARIOS["hang"].recording.read_bytes()
         path = tmp_path / "edited.capsule"
         path.write_bytes(raw[:-10] + bytes(10))

@@ -70,7 +70,6 @@ class TestDefaults:
             receivers=(),
             service_name="gpu-stall-exporter",
             resource_attributes=(),
-            standin_if_idle=False,
             log_level="info",
             log_format="logfmt",
         )
@@ -143,7 +142,6 @@ class TestFile:
             path.procfs = "{tmp_path}"
             network.namespaces = true
             capsule.directory = "none"
-            standin.if-idle = true
             log = {{level = "debug", format = "json"}}
             [orchestrator]
             kind = "kubelet"
@@ -226,7 +224,6 @@ class TestFile:
             ),
             service_name="stalls",
             resource_attributes=(("team", "a b"),),
-            standin_if_idle=True,
             log_level="debug",
             log_format="json",
         )
@@ -331,7 +328,6 @@ class TestBadInput:
             ("path.procfs", ""),
             ("capsule.directory", "relative"),
             ("capsule.directory", ""),
-            ("standin.if-idle", ""),
             ("log.level", "INFO"),
             ("log.format", "xml"),
         ],

@@ -1,37 +1,22 @@
-"""scenarios: what can be shown."""
+"""exporter.demo.scenarios: what each scenario needs."""
 
 from __future__ import annotations
 
 import pytest
 
-from exporter.demo.scenarios import SCENARIOS, Neighbours, Scenario
-from exporter.demo.stage import NEIGHBOUR, Parts
-
-ALL = pytest.mark.parametrize("scenario", SCENARIOS.values(), ids=SCENARIOS)
+from exporter.demo.scenarios import SCENARIOS, Scenario
+from exporter.recording import file
+from gpustall_standin.scenarios import PLANS
 
 
 class TestScenario:
-    """Each of them."""
+    """One entry of SCENARIOS."""
 
-    @ALL
-    def test_something_goes_wrong(self, scenario: Scenario) -> None:
-        """In the job itself, or beside it."""
-        assert scenario.fault or scenario.neighbours is not Neighbours.NONE
+    @pytest.mark.parametrize("scenario", SCENARIOS.values(), ids=SCENARIOS)
+    def test_it_has_a_recording(self, scenario: Scenario) -> None:
+        """For `demo --replay`."""
+        assert file.read(scenario.recording).packed
 
-    @ALL
-    def test_there_is_time_to_learn_what_is_usual(self, scenario: Scenario) -> None:
-        """Before the fault, unless it is there from the first step on."""
-        parts = Parts.of(scenario, 22.0)
-
-        assert parts.before >= 7.9 or scenario.is_first
-        assert parts.fault >= 5.0
-        assert sum(parts) == pytest.approx(22.0)
-
-    @ALL
-    def test_there_is_time_to_recover(self, scenario: Scenario) -> None:
-        """Unless nothing comes after the fault."""
-        assert Parts.of(scenario, 22.0).after >= 6.0 or scenario.is_last
-
-    def test_neighbour_has_a_name_that_the_kernel_keeps(self) -> None:
-        """Fifteen characters."""
-        assert len(NEIGHBOUR) <= 15
+    def test_each_has_a_job_for_a_live_demo(self) -> None:
+        """In the same order."""
+        assert list(PLANS) == list(SCENARIOS)

@@ -1,0 +1,394 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Orders for the runtime and the driver. Each says in its name which function is called; what else it must call for
+// that (a kernel before a synchronisation that shall last) is counted as well.
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "calls/calls.h"
+#include "program/truth.h"
+
+static const dim3 one = {1, 1, 1};
+
+// 6x4x2/32x8x1 is a grid and a block; without an option both are 1x1x1.
+static void sizes_of(const struct order *order, dim3 *grid, dim3 *block)
+{
+    *grid = *block = one;
+    sscanf(order->option, "%ux%ux%u/%ux%ux%u", &grid->x, &grid->y, &grid->z, &block->x, &block->y, &block->z);
+}
+
+static CUdeviceptr as_device(const void *pointer)
+{
+    return (uintptr_t)pointer;
+}
+
+void launch_timed(struct hands *hands, int64_t amount)
+{
+    uint64_t duration_ns = (uint64_t)amount;
+    void *arguments[] = {&duration_ns};
+
+    CALL(cudaLaunchKernel, standin_timed_kernel(), one, one, arguments, 0, hands->stream);
+}
+
+void cuda_prepare(struct hands *hands, size_t bytes, int64_t kernel_ns)
+{
+    uint64_t duration_ns = (uint64_t)kernel_ns;
+    void *arguments[] = {&duration_ns};
+    cudaGraph_t graph;
+
+    bytes = bytes < 4096 ? 4096 : bytes;
+    CALL(cudaSetDevice, hands->rank % 8);
+    CALL(cudaStreamCreateWithFlags, &hands->stream, cudaStreamNonBlocking);
+    CALL(cudaEventCreate, &hands->event);
+    CALL(cudaMalloc, (void **)&hands->device, bytes);
+    CALL(cudaMalloc, (void **)&hands->other_device, bytes);
+    CALL(cudaMallocHost, (void **)&hands->pinned, bytes);
+    hands->pageable = calloc(1, bytes);
+    CALL(cudaStreamBeginCapture, hands->stream, cudaStreamCaptureModeThreadLocal);
+    CALL(cudaLaunchKernel, standin_timed_kernel(), one, one, arguments, 0, hands->stream);
+    CALL(cudaStreamEndCapture, hands->stream, &graph);
+    CALL(cudaGraphInstantiate, &hands->graph, graph, 0);
+}
+
+static void keep(struct hands *hands, int result, void *pointer)
+{
+    if (result == 0 && hands->keeps < KEPT)
+        hands->kept[hands->keeps++] = pointer;
+}
+
+static void *kept(struct hands *hands)
+{
+    return hands->keeps > 0 ? hands->kept[--hands->keeps] : NULL;
+}
+
+struct ends {
+    void *to;
+    const void *from;
+    int kind;
+    enum direction direction;
+};
+
+// Options: h2d (and if none is given), d2h, d2d, h2h; with a p behind the first or last letter the host side is
+// pageable: ph2d, d2ph; with a k it is from the middle of what was allocated last: kh2d, d2kh.
+static struct ends ends_of(const struct hands *hands, const char *option, size_t bytes)
+{
+    char *host = strchr(option, 'p') ? hands->pageable : hands->pinned;
+
+    if (strchr(option, 'k') && hands->keeps > 0)
+        host = (char *)hands->kept[hands->keeps - 1] + bytes;
+
+    if (strncmp(option, "d2d", 3) == 0)
+        return (struct ends){hands->other_device, hands->device, cudaMemcpyDeviceToDevice, D2D};
+    if (strncmp(option, "d2", 2) == 0)
+        return (struct ends){host, hands->device, cudaMemcpyDeviceToHost, D2H};
+    if (strcmp(option, "h2h") == 0)
+        return (struct ends){hands->pageable, hands->pinned, cudaMemcpyHostToHost, H2H};
+    return (struct ends){hands->device, host, cudaMemcpyHostToDevice, H2D};
+}
+
+static void copied(int result, enum direction direction, size_t bytes)
+{
+    if (result == 0)
+        counted_copy(direction, bytes);
+}
+
+static bool copy_once(struct hands *hands, const struct order *order)
+{
+    const char *name = order->name;
+    size_t bytes = (size_t)order->amount, row = bytes / 4;
+    struct ends ends = ends_of(hands, order->option, bytes);
+
+    if (strcmp(name, "cudaMemcpy") == 0)
+        copied(CALL(cudaMemcpy, ends.to, ends.from, bytes, ends.kind), ends.direction, bytes);
+    else if (strcmp(name, "cudaMemcpyAsync") == 0)
+        copied(CALL(cudaMemcpyAsync, ends.to, ends.from, bytes, ends.kind, hands->stream), ends.direction, bytes);
+    else if (strcmp(name, "cudaMemcpyAsync_ptsz") == 0)
+        copied(CALL(cudaMemcpyAsync_ptsz, ends.to, ends.from, bytes, ends.kind, NULL), ends.direction, bytes);
+    else if (strcmp(name, "cudaMemcpy2D") == 0)
+        copied(CALL(cudaMemcpy2D, ends.to, row, ends.from, row, row, 4, ends.kind), ends.direction, 4 * row);
+    else if (strcmp(name, "cudaMemcpy2DAsync") == 0)
+        copied(CALL(cudaMemcpy2DAsync, ends.to, row, ends.from, row, row, 4, ends.kind, hands->stream),
+               ends.direction, 4 * row);
+    else if (strcmp(name, "cudaMemcpyPeer") == 0)
+        copied(CALL(cudaMemcpyPeer, hands->other_device, 0, hands->device, 0, bytes), D2D, bytes);
+    else if (strcmp(name, "cudaMemcpyPeerAsync") == 0)
+        copied(CALL(cudaMemcpyPeerAsync, hands->other_device, 0, hands->device, 0, bytes, hands->stream), D2D, bytes);
+    else if (strcmp(name, "cudaMemset") == 0)
+        CALL(cudaMemset, hands->device, 0, bytes);
+    else if (strcmp(name, "cudaMemsetAsync") == 0)
+        CALL(cudaMemsetAsync, hands->device, 0, bytes, hands->stream);
+    else
+        return false;
+    return true;
+}
+
+static bool driver_copy_once(struct hands *hands, const struct order *order)
+{
+    const char *name = order->name;
+    size_t bytes = (size_t)order->amount;
+    CUdeviceptr device = as_device(hands->device), other = as_device(hands->other_device);
+
+    if (strcmp(name, "cuMemcpy") == 0)
+        copied(CALL(cuMemcpy, other, device, bytes), D2D, bytes);
+    else if (strcmp(name, "cuMemcpyAsync") == 0)
+        copied(CALL(cuMemcpyAsync, other, device, bytes, hands->stream), D2D, bytes);
+    else if (strcmp(name, "cuMemcpyHtoD_v2") == 0)
+        copied(CALL(cuMemcpyHtoD_v2, device, hands->pinned, bytes), H2D, bytes);
+    else if (strcmp(name, "cuMemcpyHtoDAsync_v2") == 0)
+        copied(CALL(cuMemcpyHtoDAsync_v2, device, hands->pinned, bytes, hands->stream), H2D, bytes);
+    else if (strcmp(name, "cuMemcpyDtoH_v2") == 0)
+        copied(CALL(cuMemcpyDtoH_v2, hands->pinned, device, bytes), D2H, bytes);
+    else if (strcmp(name, "cuMemcpyDtoHAsync_v2") == 0)
+        copied(CALL(cuMemcpyDtoHAsync_v2, hands->pinned, device, bytes, hands->stream), D2H, bytes);
+    else if (strcmp(name, "cuMemcpyDtoD_v2") == 0)
+        copied(CALL(cuMemcpyDtoD_v2, other, device, bytes), D2D, bytes);
+    else if (strcmp(name, "cuMemcpyDtoDAsync_v2") == 0)
+        copied(CALL(cuMemcpyDtoDAsync_v2, other, device, bytes, hands->stream), D2D, bytes);
+    else if (strcmp(name, "cuMemsetD8_v2") == 0)
+        CALL(cuMemsetD8_v2, device, 0, bytes);
+    else if (strcmp(name, "cuMemsetD8Async") == 0)
+        CALL(cuMemsetD8Async, device, 0, bytes, hands->stream);
+    else
+        return false;
+    return true;
+}
+
+// Allocations of the runtime and the driver alike; what comes back is kept for the frees.
+static bool allocate_new(struct hands *hands, const struct order *order)
+{
+    const char *name = order->name;
+    size_t bytes = (size_t)order->amount;
+    void *pointer = NULL;
+    CUdeviceptr address = 0;
+    int result;
+
+    if (strcmp(name, "cudaMalloc") == 0)
+        result = CALL(cudaMalloc, &pointer, bytes);
+    else if (strcmp(name, "cudaMallocAsync") == 0)
+        result = CALL(cudaMallocAsync, &pointer, bytes, hands->stream);
+    else if (strcmp(name, "cudaMallocManaged") == 0)
+        result = CALL(cudaMallocManaged, &pointer, bytes, cudaMemAttachGlobal);
+    else if (strcmp(name, "cudaHostAlloc") == 0)
+        result = CALL(cudaHostAlloc, &pointer, bytes, 0);
+    else if (strcmp(name, "cudaMallocHost") == 0)
+        result = CALL(cudaMallocHost, &pointer, bytes);
+    else if (strcmp(name, "cudaHostRegister") == 0)
+        result = CALL(cudaHostRegister, pointer = calloc(1, bytes), bytes, 0);
+    else if (strcmp(name, "cuMemAlloc_v2") == 0)
+        result = CALL(cuMemAlloc_v2, &address, bytes);
+    else if (strcmp(name, "cuMemAllocAsync") == 0)
+        result = CALL(cuMemAllocAsync, &address, bytes, hands->stream);
+    else if (strcmp(name, "cuMemAllocManaged") == 0)
+        result = CALL(cuMemAllocManaged, &address, bytes, 1);
+    else if (strcmp(name, "cuMemHostAlloc") == 0)
+        result = CALL(cuMemHostAlloc, &pointer, bytes, 0);
+    else if (strcmp(name, "cuMemCreate") == 0)
+        result = CALL(cuMemCreate, (uint64_t *)&address, bytes, NULL, 0);
+    else
+        return false;
+    keep(hands, result, pointer ? pointer : (void *)(uintptr_t)address);
+    return true;
+}
+
+static bool free_kept(struct hands *hands, const struct order *order)
+{
+    const char *name = order->name;
+
+    if (strcmp(name, "cudaFree") == 0)
+        CALL(cudaFree, kept(hands));
+    else if (strcmp(name, "cudaFreeAsync") == 0)
+        CALL(cudaFreeAsync, kept(hands), hands->stream);
+    else if (strcmp(name, "cudaFreeHost") == 0)
+        CALL(cudaFreeHost, kept(hands));
+    else if (strcmp(name, "cudaHostUnregister") == 0)
+        CALL(cudaHostUnregister, kept(hands));
+    else if (strcmp(name, "cuMemFree_v2") == 0)
+        CALL(cuMemFree_v2, as_device(kept(hands)));
+    else if (strcmp(name, "cuMemFreeAsync") == 0)
+        CALL(cuMemFreeAsync, as_device(kept(hands)), hands->stream);
+    else if (strcmp(name, "cuMemFreeHost") == 0)
+        CALL(cuMemFreeHost, kept(hands));
+    else if (strcmp(name, "cuMemRelease") == 0)
+        CALL(cuMemRelease, as_device(kept(hands)));
+    else
+        return false;
+    return true;
+}
+
+static bool launch_once(struct hands *hands, const struct order *order)
+{
+    const char *name = order->name;
+    uint64_t duration_ns = (uint64_t)order->amount;
+    void *arguments[] = {&duration_ns};
+    dim3 grid, block;
+    const void *kernel = standin_timed_kernel();
+
+    sizes_of(order, &grid, &block);
+    cudaLaunchConfig_t config = {grid, block, 0, hands->stream, NULL, 0};
+    CUlaunchConfig driver_config = {grid.x, grid.y, grid.z, block.x, block.y, block.z, 0, hands->stream, NULL, 0};
+
+    if (strcmp(name, "cudaLaunchKernel") == 0)
+        CALL(cudaLaunchKernel, kernel, grid, block, arguments, 0, hands->stream);
+    else if (strcmp(name, "cudaLaunchKernel_ptsz") == 0)
+        CALL(cudaLaunchKernel_ptsz, kernel, grid, block, arguments, 0, NULL);
+    else if (strcmp(name, "cudaLaunchKernelExC") == 0)
+        CALL(cudaLaunchKernelExC, &config, kernel, arguments);
+    else if (strcmp(name, "cudaLaunchCooperativeKernel") == 0)
+        CALL(cudaLaunchCooperativeKernel, kernel, grid, block, arguments, 0, hands->stream);
+    else if (strcmp(name, "cudaGraphLaunch") == 0)
+        CALL(cudaGraphLaunch, hands->graph, hands->stream);
+    else if (strcmp(name, "cuGraphLaunch") == 0)
+        CALL(cuGraphLaunch, hands->graph, hands->stream);
+    else if (strcmp(name, "cuLaunchKernel") == 0)
+        CALL(cuLaunchKernel, (CUfunction)kernel, grid.x, grid.y, grid.z, block.x, block.y, block.z, 0, hands->stream,
+             arguments, NULL);
+    else if (strcmp(name, "cuLaunchKernel_ptsz") == 0)
+        CALL(cuLaunchKernel_ptsz, (CUfunction)kernel, grid.x, grid.y, grid.z, block.x, block.y, block.z, 0, NULL,
+             arguments, NULL);
+    else if (strcmp(name, "cuLaunchKernelEx") == 0)
+        CALL(cuLaunchKernelEx, &driver_config, (CUfunction)kernel, arguments, NULL);
+    else
+        return false;
+    return true;
+}
+
+// Captures as many kernels as the option says, or one, and makes the graph executable.
+static cudaGraphExec_t captured(struct hands *hands, const struct order *order)
+{
+    int kernels = order->option[0] ? atoi(order->option) : 1;
+    cudaGraph_t graph = NULL;
+    cudaGraphExec_t exec = NULL;
+    int status;
+
+    CALL(cudaStreamBeginCapture, hands->stream, cudaStreamCaptureModeThreadLocal);
+    for (int i = 0; i < kernels; i++)
+        launch_timed(hands, order->amount);
+    CALL(cudaStreamIsCapturing, hands->stream, &status);
+    CALL(cudaStreamEndCapture, hands->stream, &graph);
+    CALL(cudaGraphInstantiate, &exec, graph, 0);
+    CALL(cudaGraphDestroy, graph);
+    return exec;
+}
+
+// A part of the capture is enqueued on another stream, which is made to wait for the first and is waited for by it.
+static void capture_two_streams(struct hands *hands, const struct order *order)
+{
+    uint64_t duration_ns = (uint64_t)order->amount;
+    void *arguments[] = {&duration_ns};
+    cudaEvent_t fork, join;
+    cudaStream_t other;
+    cudaGraph_t graph = NULL;
+
+    CALL(cudaEventCreate, &fork);
+    CALL(cudaEventCreate, &join);
+    CALL(cudaStreamCreateWithFlags, &other, cudaStreamNonBlocking);
+    CALL(cudaStreamBeginCapture, hands->stream, cudaStreamCaptureModeThreadLocal);
+    launch_timed(hands, order->amount);
+    CALL(cudaEventRecord, fork, hands->stream);
+    CALL(cudaStreamWaitEvent, other, fork, 0);
+    CALL(cudaLaunchKernel, standin_timed_kernel(), one, one, arguments, 0, other);
+    CALL(cudaEventRecord, join, other);
+    CALL(cudaStreamWaitEvent, hands->stream, join, 0);
+    CALL(cudaStreamEndCapture, hands->stream, &graph);
+    CALL(cudaGraphInstantiate, &hands->graph, graph, 0);
+    CALL(cudaLaunchKernel, standin_timed_kernel(), one, one, arguments, 0, other);
+    CALL(cudaGraphLaunch, hands->graph, hands->stream);
+}
+
+static void capture_once(struct hands *hands, const struct order *order)
+{
+    const char *name = order->name;
+    cudaStream_t stream;
+
+    if (strcmp(name, "abandon") == 0) {
+        CALL(cudaStreamCreateWithFlags, &stream, cudaStreamNonBlocking);
+        CALL(cudaStreamBeginCapture, stream, cudaStreamCaptureModeThreadLocal);
+    } else if (strcmp(name, "branch") == 0) {
+        capture_two_streams(hands, order);
+    } else {
+        cudaGraphExec_t exec = captured(hands, order);
+
+        if (strcmp(name, "replay") == 0)
+            CALL(cudaGraphLaunch, exec, hands->stream);
+        CALL(cudaGraphExecDestroy, exec);
+    }
+}
+
+// Waiting and asking. With an amount, a kernel of that length is launched before each, so that there is something to
+// wait for.
+static bool wait_once(struct hands *hands, const struct order *order)
+{
+    const char *name = order->name;
+
+    if (strstr(name, "Synchronize") && order->amount > 0)
+        launch_timed(hands, order->amount);
+    if (strcmp(name, "cudaStreamSynchronize") == 0) {
+        CALL(cudaStreamSynchronize, hands->stream);
+    } else if (strcmp(name, "cudaStreamSynchronize_ptsz") == 0) {
+        CALL(cudaStreamSynchronize_ptsz, NULL);
+    } else if (strcmp(name, "cudaDeviceSynchronize") == 0) {
+        CALL(cudaDeviceSynchronize);
+    } else if (strcmp(name, "cudaEventSynchronize") == 0) {
+        CALL(cudaEventRecord, hands->event, hands->stream);
+        CALL(cudaEventSynchronize, hands->event);
+    } else if (strcmp(name, "cuStreamSynchronize") == 0) {
+        CALL(cuStreamSynchronize, hands->stream);
+    } else if (strcmp(name, "cuCtxSynchronize") == 0) {
+        CALL(cuCtxSynchronize);
+    } else if (strcmp(name, "cuEventSynchronize") == 0) {
+        CALL(cuEventRecord, hands->event, hands->stream);
+        CALL(cuEventSynchronize, hands->event);
+    } else if (strcmp(name, "cudaStreamQuery") == 0) {
+        CALL(cudaStreamQuery, hands->stream);
+    } else if (strcmp(name, "cudaEventQuery") == 0) {
+        CALL(cudaEventQuery, hands->event);
+    } else if (strcmp(name, "cudaEventRecord") == 0) {
+        CALL(cudaEventRecord, hands->event, hands->stream);
+    } else if (strcmp(name, "cudaStreamWaitEvent") == 0) {
+        CALL(cudaStreamWaitEvent, hands->stream, hands->event, 0);
+    } else if (strcmp(name, "cuStreamQuery") == 0) {
+        CALL(cuStreamQuery, hands->stream);
+    } else if (strcmp(name, "cuEventQuery") == 0) {
+        CALL(cuEventQuery, hands->event);
+    } else if (strcmp(name, "cuEventRecord") == 0) {
+        CALL(cuEventRecord, hands->event, hands->stream);
+    } else if (strcmp(name, "cuStreamWaitEvent") == 0) {
+        CALL(cuStreamWaitEvent, hands->stream, hands->event, 0);
+    } else {
+        return false;
+    }
+    return true;
+}
+
+static bool other_once(struct hands *hands, const struct order *order)
+{
+    cudaStream_t stream;
+    cudaEvent_t event;
+
+    const char *name = order->name;
+
+    if (strcmp(name, "capture") == 0 || strcmp(name, "replay") == 0 || strcmp(name, "branch") == 0 ||
+        strcmp(name, "abandon") == 0) {
+        capture_once(hands, order);
+    } else if (strcmp(name, "stream") == 0) {
+        if (CALL(cudaStreamCreate, &stream) == cudaSuccess)
+            CALL(cudaStreamDestroy, stream);
+    } else if (strcmp(name, "event") == 0) {
+        if (CALL(cudaEventCreate, &event) == cudaSuccess)
+            CALL(cudaEventDestroy, event);
+    } else {
+        return false;
+    }
+    return true;
+}
+
+bool cuda_carry_out(struct hands *hands, const struct order *order)
+{
+    for (int64_t i = 0; i < order->count; i++)
+        if (!launch_once(hands, order) && !wait_once(hands, order) && !copy_once(hands, order) &&
+            !driver_copy_once(hands, order) && !allocate_new(hands, order) && !free_kept(hands, order) &&
+            !other_once(hands, order))
+            return false;
+    return true;
+}

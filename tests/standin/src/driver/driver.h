@@ -1,0 +1,116 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// The GPU model inside libcuda.so.1: devices, streams, events and graphs. Nothing executes. Each stream knows the
+// instant at which its work ends (instant.h); enqueuing moves that instant, waiting waits for it.
+//
+// One lock guards all of it, as a context's lock does in the real driver. It is never held while waiting.
+#ifndef STANDIN_DRIVER_H
+#define STANDIN_DRIVER_H
+
+#include <pthread.h>
+#include <stdbool.h>
+#include <stddef.h>
+
+#include "driver/api.h"
+#include "lib/failures.h"
+#include "lib/instant.h"
+#include "standin.h"
+#include "lib/waiting.h"
+
+#define EXPORT __attribute__((visibility("default")))
+
+enum { MAX_DEVICES = 16 };
+
+// Which stream the handle 0 names: a function's _ptsz and _ptds variants mean the thread's own.
+enum default_stream { LEGACY, PER_THREAD };
+
+// One piece of GPU work: its length, or the collective that knows its own.
+struct work {
+    int64_t duration_ns;
+    struct collective *collective;
+};
+
+struct node {
+    struct work work;
+    int after[2]; // indices of earlier nodes of the same graph, NO_NODE: none
+};
+enum { NO_NODE = -1 };
+
+struct graph {
+    int nodes;
+    int room;
+    struct node *node;
+};
+
+struct capture {
+    uint64_t id; // never used twice
+    struct graph *graph;
+    struct stream *origin;
+    struct capture *next;
+};
+
+struct stream {
+    bool is_open; // handles are recycled and never unmapped, so that a stale one is an error and not a crash
+    bool is_blocking;
+    int device;
+    struct instant tail;
+    struct capture *capture;
+    int capture_tail;
+    struct stream *next;
+};
+
+struct event {
+    bool is_open;
+    bool is_recorded;
+    unsigned int flags;
+    int device;
+    struct instant at;
+    uint64_t capture_id; // the capture it was last recorded in, 0: none
+    int capture_node;
+    struct event *next;
+};
+
+struct standin_context {
+    int device;
+    unsigned int flags;
+    bool is_active;
+    size_t used_bytes;
+    struct stream legacy;
+    struct stream *streams;
+    struct instant orphans; // work of destroyed streams, which goes on
+};
+
+extern pthread_mutex_t driver_lock;
+extern struct standin_context context[MAX_DEVICES];
+extern struct settings {
+    int devices;
+    size_t memory_bytes;
+    int64_t kernel_ns;
+    size_t copy_bytes;
+} settings;
+
+// driver_device.c
+bool is_initialised(void);
+int current_device(void);
+enum wait_mode wait_mode_of(int device);
+
+// driver_stream.c: all of these with the lock held, except enqueue().
+struct stream *stream_of(CUstream handle, enum default_stream which);
+void start_instant(const struct stream *stream, struct instant *start);
+// Appends the work to the stream, or to the graph it is captured into; *end, when asked for, is its end. Takes the
+// lock. A captured work has no end: *was_captured tells.
+CUresult enqueue(CUstream handle, enum default_stream which, const struct work *work, struct instant *end,
+                 bool *was_captured);
+void device_tail(int device, struct instant *tail);
+
+// driver_graph.c, with the lock held
+CUresult capture_work(struct stream *stream, const struct work *work);
+CUresult capture_wait(struct stream *stream, const struct event *event);
+struct capture *capture_by_id(uint64_t id);
+bool captures_blocking_stream(int device);
+
+// driver_memory.c
+enum place { PAGEABLE, PINNED, DEVICE };
+enum place place_of(const void *pointer);
+
+#endif

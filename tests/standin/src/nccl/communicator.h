@@ -1,0 +1,68 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// NCCL's communicators inside the stand-in, and how their collectives reach the driver.
+#ifndef STANDIN_COMMUNICATOR_H
+#define STANDIN_COMMUNICATOR_H
+
+#include "lib/failures.h"
+#include "nccl/api.h"
+#include "nccl/segment.h"
+
+// Every function exists as pncclX with ncclX as its weak alias, as in the real library: a tool may define its own
+// ncclX and call on. A call of ncclX from inside goes through the PLT.
+#define NCCL_ALIAS(name) extern __typeof__(name) name __attribute__((weak, alias("p" #name), visibility("default")))
+#define EXPORT __attribute__((visibility("default")))
+
+// This process's view of one ring. Never freed: an event may name one of its collectives for ever.
+struct ring_view {
+    struct source source;
+    struct segment *segment;
+    uint64_t ring;
+    int participant;
+    _Atomic uint64_t sent;
+    _Atomic int64_t aborted_ns; // 0: not
+};
+
+struct communicator {
+    uint32_t magic;
+    int rank;
+    int nranks;
+    int device;
+    struct segment *segment;
+    struct shared_comm *shared;
+    struct ring_view *all;        // collectives of all ranks
+    struct ring_view **to, **from; // by peer, made when first used
+    _Atomic int error;             // what ncclCommGetAsyncError says
+    char name[64];                 // of the segment's file while it has one
+    int file;
+};
+
+enum { COMMUNICATOR_MAGIC = 0x6e63636c };
+
+bool is_communicator(const struct communicator *comm);
+
+// nccl_ring.c
+struct ring_view *ring_view_make(struct segment *segment, uint64_t ring, int participant);
+// Enqueues the ring's next collective on this process's side, ready at `ready`; `end` becomes at least its end.
+void ring_view_enqueue(struct ring_view *view, const struct instant *ready, int64_t duration_ns, struct instant *end);
+void ring_view_abort(struct ring_view *view);
+// Waits for everything enqueued so far, on the ring and on the clock.
+void ring_view_drain(struct ring_view *view);
+// Room for LARGEST_BATCH more.
+void ring_view_wait_for_room(struct ring_view *view);
+
+// nccl_group.c: an initialisation or split that was begun; finished at once, or by ncclGroupEnd() inside a group.
+struct begun {
+    struct communicator *comm;   // that was joined, or is split
+    ncclComm_t *result;
+    uint64_t split;              // number of the split, 0: an initialisation
+    int color;
+};
+ncclResult_t finish_or_queue(const struct begun *begun);
+// nccl_comm.c
+struct communicator *communicator_make(struct segment *segment, uint64_t shared, int rank, int device);
+ncclResult_t finish(const struct begun *begun);
+// nccl_split.c: the split's groups are dealt.
+ncclResult_t finish_split(const struct begun *begun);
+
+#endif

@@ -1,0 +1,157 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// DataLoader workers: processes that make batches in shared memory when asked through a pipe, and say so through
+// another, as PyTorch's do. Batch n comes from worker n modulo the number of workers.
+#define _GNU_SOURCE
+#include <fcntl.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/prctl.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "lib/random.h"
+#include "trainer/trainer.h"
+#include "lib/waiting.h"
+
+static struct worker {
+    int ask[2], answer[2];
+    char *slots; // [prefetch][batch_bytes]
+} *worker;
+static uint64_t received;
+static int read_file = -1;
+
+void burn_us(int64_t us)
+{
+    struct timespec used;
+    int64_t end_ns;
+
+    if (us <= 0)
+        return;
+    clock_gettime(CLOCK_THREAD_CPUTIME_ID, &used);
+    end_ns = used.tv_sec * 1000000000LL + used.tv_nsec + us * 1000;
+    do
+        clock_gettime(CLOCK_THREAD_CPUTIME_ID, &used);
+    while (used.tv_sec * 1000000000LL + used.tv_nsec < end_ns);
+}
+
+void data_read(int64_t bytes, uint64_t number)
+{
+    static char *buffer;
+    static int64_t room;
+    int64_t file_bytes;
+
+    if (bytes == 0)
+        return;
+    bytes = (bytes + 4095) / 4096 * 4096; // O_DIRECT wants whole blocks
+    if (read_file < 0)
+        read_file = open(settings.loader_file, O_RDONLY | O_CLOEXEC | (settings.loader_direct ? O_DIRECT : 0));
+    if (bytes > room) {
+        free(buffer);
+        room = posix_memalign((void **)&buffer, 4096, (size_t)bytes) == 0 ? bytes : 0;
+    }
+    file_bytes = read_file < 0 ? -1 : lseek(read_file, 0, SEEK_END);
+    if (file_bytes < 0 || !room) {
+        perror(settings.loader_file);
+        _exit(1);
+    }
+    int64_t places = file_bytes > bytes ? (file_bytes - bytes) / 4096 + 1 : 1;
+    int64_t offset = (int64_t)(random_of((uint64_t)settings.seed, number) % (uint64_t)places) * 4096;
+    if (pread(read_file, buffer, (size_t)bytes, offset) < 0) {
+        perror(settings.loader_file);
+        _exit(1);
+    }
+}
+
+void data_make(char *batch, int rank, uint64_t number)
+{
+    int64_t spread = (int64_t)((double)settings.loader_compute_us * settings.jitter_percent / 100);
+    uint64_t place = number + ((uint64_t)rank << 40), random = random_of((uint64_t)settings.seed + 7, place);
+    struct timespec pause = {.tv_sec = settings.loader_sleep_us / 1000000,
+                             .tv_nsec = settings.loader_sleep_us % 1000000 * 1000};
+
+    data_read(settings.loader_read_bytes, place);
+    data_fetch(settings.loader_fetch_bytes);
+    if (settings.loader_sleep_us)
+        nanosleep(&pause, NULL);
+    burn_us((int64_t)spread_around((uint64_t)settings.loader_compute_us, (uint64_t)spread, random));
+    fault_in_batch(rank, number + 1); // steps are numbered from 1
+    memcpy(batch, &number, sizeof(number));
+}
+
+static void work(struct worker *self, pid_t parent, int rank)
+{
+    uint64_t number;
+
+    prctl(PR_SET_PDEATHSIG, SIGKILL);
+    if (getppid() != parent)
+        _exit(0);
+    prctl(PR_SET_NAME, "pt_data_worker");
+    signal(SIGTERM, SIG_DFL);
+    while (read(self->ask[0], &number, sizeof(number)) == sizeof(number)) {
+        uint64_t slot = number / (uint64_t)settings.loader_workers % (uint64_t)settings.prefetch;
+
+        data_make(self->slots + slot * (uint64_t)settings.batch_bytes, rank, number);
+        if (write(self->answer[1], &number, sizeof(number)) != sizeof(number))
+            break;
+    }
+    _exit(0);
+}
+
+static void ask(uint64_t number)
+{
+    struct worker *asked = &worker[number % (uint64_t)settings.loader_workers];
+
+    if (write(asked->ask[1], &number, sizeof(number)) != sizeof(number))
+        fprintf(stderr, "trainer: a loader worker is gone\n");
+}
+
+void data_start_workers(int rank)
+{
+    size_t bytes = (size_t)(settings.prefetch * settings.batch_bytes);
+    pid_t self = getpid();
+
+    worker = calloc((size_t)settings.loader_workers + 1, sizeof(*worker));
+    for (int i = 0; i < settings.loader_workers; i++) {
+        worker[i].slots = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+        if (worker[i].slots == MAP_FAILED || pipe2(worker[i].ask, O_CLOEXEC) < 0 ||
+            pipe2(worker[i].answer, O_CLOEXEC) < 0) {
+            perror("trainer: loader worker");
+            exit(1);
+        }
+        pid_t child = fork();
+        if (child == 0)
+            work(&worker[i], self, rank);
+        if (child < 0) {
+            perror("trainer: fork");
+            exit(1);
+        }
+        // The worker's ends: while they are open here, its death is not seen.
+        close(worker[i].ask[0]);
+        close(worker[i].answer[1]);
+    }
+    for (int64_t number = 0; number < settings.prefetch * settings.loader_workers; number++)
+        ask((uint64_t)number);
+}
+
+const char *data_receive(void)
+{
+    struct worker *from = &worker[received % (uint64_t)settings.loader_workers];
+    uint64_t slot = received / (uint64_t)settings.loader_workers % (uint64_t)settings.prefetch;
+    uint64_t number;
+
+    if (read(from->answer[0], &number, sizeof(number)) != sizeof(number) || number != received) {
+        fprintf(stderr, "trainer: a loader worker is gone\n");
+        _exit(1);
+    }
+    return from->slots + slot * (uint64_t)settings.batch_bytes;
+}
+
+void data_release(void)
+{
+    ask(received + (uint64_t)(settings.prefetch * settings.loader_workers));
+    received++;
+}

@@ -1,0 +1,148 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// One rank: starts its workers, its communicator and its threads, makes the steps, and says what it did.
+#define _GNU_SOURCE
+#include <errno.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "program/counted.h"
+#include "trainer/trainer.h"
+#include "program/truth.h"
+#include "program/usage.h"
+
+volatile sig_atomic_t must_stop;
+
+static void on_signal(int signal)
+{
+    (void)signal;
+    // A second one, or one before the watchdog runs, ends at once.
+    if (must_stop)
+        _exit(0);
+    must_stop = 1;
+}
+
+static void pause_ms(int64_t ms)
+{
+    struct timespec pause = {.tv_sec = ms / 1000, .tv_nsec = ms % 1000 * 1000000};
+
+    nanosleep(&pause, NULL);
+}
+
+static void leave_id(const char *path, const ncclUniqueId *id)
+{
+    char unfinished[4096];
+    int file;
+
+    snprintf(unfinished, sizeof(unfinished), "%s.part", path);
+    file = open(unfinished, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
+    if (file < 0 || write(file, id, sizeof(*id)) != sizeof(*id) || close(file) < 0 || rename(unfinished, path) < 0) {
+        perror(path);
+        exit(1);
+    }
+}
+
+static void find_id(const char *path, ncclUniqueId *id)
+{
+    for (;; pause_ms(10)) {
+        int file = open(path, O_RDONLY | O_CLOEXEC);
+        ssize_t got = file < 0 ? 0 : read(file, id, sizeof(*id));
+
+        if (file >= 0)
+            close(file);
+        if (got == sizeof(*id))
+            return;
+    }
+}
+
+// Rank 0 makes the id; the others get it as PyTorch's ranks do from their store.
+static void exchange_id(const struct place *place, ncclUniqueId *id)
+{
+    if (place->rank == 0)
+        CALL(ncclGetUniqueId, id);
+    if (place->id_pipe[0] < 0 && place->rank == 0)
+        leave_id(settings.id_file, id);
+    else if (place->id_pipe[0] < 0)
+        find_id(settings.id_file, id);
+    else if (place->rank == 0)
+        for (int i = 1; i < place->world_size; i++)
+            if (write(place->id_pipe[1], id, sizeof(*id)) != sizeof(*id))
+                exit(1);
+    if (place->id_pipe[0] >= 0 && place->rank != 0 && read(place->id_pipe[0], id, sizeof(*id)) != sizeof(*id))
+        exit(1);
+    if (place->id_pipe[0] >= 0) {
+        close(place->id_pipe[0]);
+        close(place->id_pipe[1]);
+    }
+}
+
+void print_final(const struct rank *rank)
+{
+    static atomic_flag printed = ATOMIC_FLAG_INIT;
+    char *line = NULL;
+    size_t length = 0;
+    FILE *to;
+
+    if (atomic_flag_test_and_set(&printed))
+        return;
+    to = open_memstream(&line, &length);
+    fprintf(to, "{\"type\":\"final\",\"rank\":%d,\"tgid\":%d,\"steps\":%ju,", rank->place.rank, (int)getpid(),
+            (uintmax_t)atomic_load(&rank->steps_done));
+    counted_json(to);
+    fputs(",", to);
+    usage_json(to);
+    fputs("}\n", to);
+    fclose(to);
+    for (size_t done = 0; done < length;) {
+        ssize_t written = write(STDOUT_FILENO, line + done, length - done);
+
+        if (written <= 0)
+            break;
+        done += (size_t)written;
+    }
+    free(line);
+}
+
+int rank_main(const struct place *place)
+{
+    static struct rank rank;
+    struct sigaction action = {.sa_handler = on_signal};
+    static const unsigned int schedule[] = {cudaDeviceScheduleSpin, cudaDeviceScheduleYield,
+                                            cudaDeviceScheduleBlockingSync};
+    ncclUniqueId id;
+
+    sigaction(SIGTERM, &action, NULL);
+    sigaction(SIGINT, &action, NULL);
+    signal(SIGPIPE, SIG_IGN); // who has gone is noticed where it is written to
+    data_start_workers(place->rank);
+    rank.place = *place;
+    CALL(cudaSetDeviceFlags, schedule[settings.sync]);
+    CALL(cudaSetDevice, place->local_rank);
+    CALL(cudaSetDeviceFlags, schedule[settings.sync]);
+    if (!standin_timed_kernel()) {
+        fprintf(stderr, "trainer: the driver is not the stand-in's libcuda.so.1\n");
+        return 1;
+    }
+    fix_collective_ns((uint64_t)settings.collective_us * 1000);
+    exchange_id(place, &id);
+    CALL(ncclCommInitRank, &rank.comm, place->world_size, id, place->rank);
+    step_prepare(&rank);
+    memory_prepare();
+    threads_start(&rank);
+    fault_prepare(&rank);
+    for (uint64_t step = 1; settings.steps == 0 || step <= (uint64_t)settings.steps; step++) {
+        step_run(&rank, step);
+        atomic_store(&rank.steps_done, step);
+    }
+    CALL(cudaDeviceSynchronize);
+    watchdog_look_no_more();
+    CALL(ncclCommDestroy, rank.comm);
+    print_final(&rank);
+    _exit(0);
+}

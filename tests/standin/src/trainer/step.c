@@ -1,0 +1,232 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// One training step as the GPU and the probes see it.
+#include <signal.h>
+#include <stdio.h>
+#include <unistd.h>
+
+#include "program/counted.h"
+#include "lib/random.h"
+#include "trainer/trainer.h"
+#include "program/truth.h"
+#include "program/usage.h"
+
+static const dim3 grid = {256, 1, 1}, block = {256, 1, 1};
+
+// The length of a kernel: the flag, give or take the jitter.
+static uint64_t length_ns(struct rank *rank, int64_t us)
+{
+    uint64_t spread = (uint64_t)((double)us * 10 * settings.jitter_percent); // us * 1000 * percent / 100
+
+    rank->random = random_of(rank->random, 1);
+    return spread_around((uint64_t)us * 1000, spread, rank->random);
+}
+
+static void launch(struct rank *rank, int64_t us)
+{
+    uint64_t duration_ns = length_ns(rank, us);
+    void *arguments[] = {&duration_ns};
+
+    CALL(cudaLaunchKernel, standin_timed_kernel(), grid, block, arguments, 0, NULL);
+}
+
+static void launch_many(struct rank *rank, int64_t kernels, int64_t us)
+{
+    for (int64_t i = 0; i < kernels; i++) {
+        burn_us(settings.host_us);
+        launch(rank, us);
+    }
+}
+
+static void copy(void *to, const void *from, size_t bytes, int kind, enum direction direction)
+{
+    if (CALL(cudaMemcpyAsync, to, from, bytes, kind, NULL) == cudaSuccess)
+        counted_copy(direction, bytes);
+}
+
+cudaGraphExec_t captured(int64_t kernels)
+{
+    uint64_t duration_ns = (uint64_t)settings.kernel_us * 1000;
+    void *arguments[] = {&duration_ns};
+    cudaGraphExec_t exec = NULL;
+    cudaGraph_t graph = NULL;
+    cudaStream_t stream;
+    int status;
+
+    CALL(cudaStreamCreateWithFlags, &stream, cudaStreamNonBlocking);
+    CALL(cudaStreamBeginCapture, stream, cudaStreamCaptureModeThreadLocal);
+    for (int64_t i = 0; i < kernels; i++)
+        CALL(cudaLaunchKernel, standin_timed_kernel(), grid, block, arguments, 0, stream);
+    CALL(cudaStreamIsCapturing, stream, &status);
+    CALL(cudaStreamEndCapture, stream, &graph);
+    CALL(cudaGraphInstantiate, &exec, graph, 0);
+    CALL(cudaGraphDestroy, graph);
+    CALL(cudaStreamDestroy, stream);
+    return exec;
+}
+
+void step_prepare(struct rank *rank)
+{
+    CALL(cudaStreamCreateWithPriority, &rank->nccl_stream, cudaStreamNonBlocking, -1);
+    CALL(cudaMalloc, (void **)&rank->device_batch, (size_t)settings.batch_bytes);
+    CALL(cudaMalloc, (void **)&rank->device_gradients, (size_t)(settings.buckets * settings.bucket_bytes + 1));
+    CALL(cudaMalloc, (void **)&rank->device_loss, 4096);
+    CALL(cudaHostAlloc, (void **)&rank->host_loss, 4096, 0);
+    CALL(cudaMemset, rank->device_loss, 0, 4096);
+    rank->graph = captured(5);
+}
+
+void step_backward(struct rank *rank, uint64_t step, cudaEvent_t *ready, cudaEvent_t *done)
+{
+    size_t floats = (size_t)settings.bucket_bytes / 4;
+
+    int64_t all = fault_kernels(rank, step, settings.backward_kernels);
+
+    fault_before_backward(rank, step);
+    for (int64_t bucket = 0; bucket < settings.buckets; bucket++) {
+        char *gradients = rank->device_gradients + bucket * settings.bucket_bytes;
+        // Bucket b has the kernels from b * n / buckets to (b + 1) * n / buckets.
+        int64_t kernels = (bucket + 1) * all / settings.buckets - bucket * all / settings.buckets;
+
+        for (int64_t i = 0; i < kernels; i++)
+            launch(rank, settings.backward_kernel_us);
+        CALL(cudaEventRecord, ready[bucket], NULL);
+        CALL(cudaStreamWaitEvent, rank->nccl_stream, ready[bucket], 0);
+        if (CALL(ncclAllReduce, gradients, gradients, floats, ncclFloat32, ncclSum, rank->comm, rank->nccl_stream) ==
+            ncclSuccess)
+            counted_collective(CALL_ncclAllReduce, floats * 4);
+        CALL(cudaEventRecord, done[bucket], rank->nccl_stream);
+    }
+}
+
+// Grows and shrinks in the stream, as an optimizer's scratch memory.
+static void allocate_in_stream(struct rank *rank)
+{
+    void *scratch = NULL;
+
+    if (CALL(cudaMallocAsync, &scratch, 1 << 20, NULL) != cudaSuccess)
+        return;
+    CALL(cudaMemsetAsync, scratch, 0, 1 << 20, NULL);
+    launch(rank, settings.optimizer_kernel_us);
+    CALL(cudaFreeAsync, scratch, NULL);
+}
+
+static void gather_metrics(struct rank *rank)
+{
+    size_t floats = 256;
+
+    CALL(ncclGroupStart);
+    if (CALL(ncclAllGather, rank->device_loss, rank->device_gradients, floats, ncclFloat32, rank->comm,
+             rank->nccl_stream) == ncclSuccess)
+        counted_collective(CALL_ncclAllGather, floats * 4);
+    if (CALL(ncclReduceScatter, rank->device_gradients, rank->device_loss, floats, ncclFloat32, ncclSum, rank->comm,
+             rank->nccl_stream) == ncclSuccess)
+        counted_collective(CALL_ncclReduceScatter, floats * 4);
+    CALL(ncclGroupEnd);
+    if (CALL(ncclBroadcast, rank->device_loss, rank->device_loss, floats, ncclFloat32, 0, rank->comm,
+             rank->nccl_stream) == ncclSuccess)
+        counted_collective(CALL_ncclBroadcast, floats * 4);
+}
+
+// What a job does now and then: evaluation, logging, a checkpoint of sorts.
+static void evaluate(struct rank *rank)
+{
+    uint64_t duration_ns = length_ns(rank, settings.kernel_us);
+    void *arguments[] = {&duration_ns};
+    cudaLaunchConfig_t config = {.gridDim = grid, .blockDim = block};
+    cudaEvent_t before, after;
+    float milliseconds;
+    size_t free_bytes, total_bytes;
+    void *scratch = NULL;
+
+    CALL(cudaMemGetInfo, &free_bytes, &total_bytes);
+    CALL(cudaMalloc, &scratch, 1 << 20);
+    CALL(cudaMemset, scratch, 0, 1 << 20);
+    CALL(cudaEventCreate, &before);
+    CALL(cudaEventCreate, &after);
+    CALL(cudaEventRecord, before, NULL);
+    CALL(cudaLaunchKernelExC, &config, standin_timed_kernel(), arguments);
+    CALL(cudaLaunchCooperativeKernel, standin_timed_kernel(), grid, block, arguments, 0, NULL);
+    CALL(cudaGraphLaunch, rank->graph, NULL);
+    copy(scratch, rank->device_batch, 4096, cudaMemcpyDeviceToDevice, D2D);
+    CALL(cudaEventRecord, after, NULL);
+    gather_metrics(rank);
+    CALL(cudaEventSynchronize, after);
+    CALL(cudaEventElapsedTime, &milliseconds, before, after);
+    if (CALL(cudaMemcpy, rank->host_loss, rank->device_loss, 4096, cudaMemcpyDeviceToHost) == cudaSuccess)
+        counted_copy(D2H, 4096);
+    CALL(cudaStreamQuery, NULL);
+    CALL(cudaDeviceSynchronize);
+    CALL(cudaEventDestroy, before);
+    CALL(cudaEventDestroy, after);
+    CALL(cudaFree, scratch);
+}
+
+struct step_truth {
+    int64_t start_ns, batch_ns, sync_start_ns, gpu_end_ns, sync_return_ns;
+    int64_t cpu_ns, runnable_ns; // of the step thread, at the start
+};
+
+static void read_loss(struct rank *rank, struct step_truth *truth)
+{
+    copy(rank->host_loss, rank->device_loss, sizeof(float), cudaMemcpyDeviceToHost, D2H);
+    truth->sync_start_ns = now_ns();
+    CALL(cudaStreamSynchronize, NULL);
+    truth->sync_return_ns = now_ns();
+    truth->gpu_end_ns = true_stream_end_ns(NULL);
+}
+
+static void print_step(const struct rank *rank, uint64_t step, const struct step_truth *truth)
+{
+    char line[768];
+    int length = snprintf(
+        line, sizeof(line),
+        "{\"type\":\"step\",\"rank\":%d,\"step\":%ju,\"start_ns\":%jd,\"end_ns\":%jd,\"loader_wait_ns\":%jd,"
+        "\"sync_start_ns\":%jd,\"gpu_end_ns\":%jd,\"sync_return_ns\":%jd,\"delay_ns\":%jd,\"cpu_ns\":%jd,"
+        "\"runnable_ns\":%jd,\"calls\":%ju}\n",
+        rank->place.rank, (uintmax_t)step, (intmax_t)truth->start_ns, (intmax_t)now_ns(),
+        (intmax_t)(truth->batch_ns - truth->start_ns), (intmax_t)truth->sync_start_ns, (intmax_t)truth->gpu_end_ns,
+        (intmax_t)truth->sync_return_ns,
+        // An end before the call began delays nothing that the call could have told earlier.
+        (intmax_t)(truth->sync_return_ns -
+                   (truth->gpu_end_ns > truth->sync_start_ns ? truth->gpu_end_ns : truth->sync_start_ns)),
+        (intmax_t)(thread_cpu_ns() - truth->cpu_ns), (intmax_t)(thread_runnable_ns() - truth->runnable_ns),
+        (uintmax_t)counted_total());
+
+    if (write(STDOUT_FILENO, line, (size_t)length) < 0)
+        _exit(0); // nobody reads any more
+}
+
+static bool is_due(uint64_t step, int64_t every)
+{
+    return every > 0 && step % (uint64_t)every == 0;
+}
+
+void step_run(struct rank *rank, uint64_t step)
+{
+    struct step_truth truth = {
+        .start_ns = now_ns(), .cpu_ns = thread_cpu_ns(), .runnable_ns = thread_runnable_ns()};
+    char *batch = pinned_take(rank->place.rank);
+
+    truth.batch_ns = now_ns();
+    rank->random = random_of((uint64_t)settings.seed + (uint64_t)rank->place.rank, step);
+    memory_use(step);
+    fault_before_step(rank, step);
+    copy(rank->device_batch, batch, (size_t)settings.batch_bytes, cudaMemcpyHostToDevice, H2D);
+    launch_many(rank, fault_kernels(rank, step, settings.forward_kernels), settings.kernel_us);
+    backward_run(step);
+    for (int bucket = 0; bucket < settings.buckets; bucket++)
+        CALL(cudaStreamWaitEvent, NULL, bucket_done(bucket), 0);
+    launch_many(rank, fault_kernels(rank, step, settings.optimizer_kernels), settings.optimizer_kernel_us);
+    if (is_due(step, settings.allocate_every))
+        allocate_in_stream(rank);
+    if (is_due(step, settings.sync_every))
+        read_loss(rank, &truth);
+    if (is_due(step, settings.evaluate_every))
+        evaluate(rank);
+    pinned_give(batch);
+    if (settings.pace_us)
+        sleep_until(truth.start_ns + settings.pace_us * 1000);
+    if (!settings.quiet)
+        print_step(rank, step, &truth);
+}
