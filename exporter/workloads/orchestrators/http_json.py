@@ -11,7 +11,7 @@ import json
 import socket
 import ssl
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -46,14 +46,15 @@ class TooLarge(RequestFailed):
 
 @dataclass(slots=True)
 class _Deadline:
-    """at: CLOCK_MONOTONIC seconds. missed: what is said when it has passed."""
+    """at: seconds of the clock. missed: the error when it has passed."""
 
     at: float
     missed: str
+    clock: Callable[[], float]
 
     def left_seconds(self) -> float:
         """More than none. Raises TimeoutError."""
-        left = self.at - time.monotonic()
+        left = self.at - self.clock()
         if left <= 0:
             raise TimeoutError
         return left
@@ -61,20 +62,23 @@ class _Deadline:
 
 @dataclass(frozen=True, slots=True)
 class Endpoint:
-    """url: what the targets are below. ca_file: None for the system's. token_file: read for each request, since it is rotated."""
+    """url: what the targets are below. ca_file: None for the system's. token_file: read for each request, since it is rotated.
+
+    clock: seconds, by which deadlines are kept.
+    """
 
     url: str
     ca_file: Path | None = None
     token_file: Path | None = None
     is_verified: bool = True
+    clock: Callable[[], float] = time.monotonic
 
     def json(self, target: str, timeout_seconds: float, max_bytes: int = MAX_BODY_BYTES) -> Any:
         """One document, see _parsed(). timeout_seconds: from connecting to its last byte. Raises Unanswered."""
         shown = self._shown(target)
         too_large = f"{shown} is larger than {max_bytes} bytes"
-        deadline = _Deadline(
-            time.monotonic() + timeout_seconds, f"{shown} was not whole within {timeout_seconds:.3g} s"
-        )
+        missed = f"{shown} was not whole within {timeout_seconds:.3g} s"
+        deadline = _Deadline(self.clock() + timeout_seconds, missed, self.clock)
         with self._response(target, deadline) as response:
             if response.length and response.length > max_bytes:
                 raise TooLarge(too_large)
@@ -99,10 +103,12 @@ class Endpoint:
         head_seconds: from connecting to the end of the response's head. line_seconds: from a line's first byte to its last.
         whole_seconds: for everything; the server should end by itself before. Raises Unanswered.
         """
-        shown, began_at = self._shown(target), time.monotonic()
-        deadline = _Deadline(began_at + head_seconds, f"{shown} was not answered within {head_seconds:.3g} s")
+        shown, began_at = self._shown(target), self.clock()
+        missed = f"{shown} was not answered within {head_seconds:.3g} s"
+        deadline = _Deadline(began_at + head_seconds, missed, self.clock)
         with self._response(target, deadline) as response:
-            whole = _Deadline(began_at + whole_seconds, f"{shown} did not end within {whole_seconds:.3g} s")
+            missed = f"{shown} did not end within {whole_seconds:.3g} s"
+            whole = _Deadline(began_at + whole_seconds, missed, self.clock)
             yield self._lines(response, deadline, whole, line_seconds, shown)
 
     @staticmethod
@@ -119,7 +125,7 @@ class Endpoint:
                     yield _parsed(line, shown)
                 line.clear()
             if begun and not line:
-                at = time.monotonic() + line_seconds
+                at = deadline.clock() + line_seconds
                 if at < whole.at:
                     deadline.at, deadline.missed = at, f"{shown}: a line was not whole within {line_seconds:.3g} s"
             elif not begun and not line:

@@ -6,7 +6,6 @@ import json
 import os
 import sys
 import threading
-import time
 from pathlib import Path
 
 import pytest
@@ -14,6 +13,7 @@ import pytest
 from exporter.errors import ProcessGone
 from exporter.host.processes import Processes
 from exporter.host.symbols import CodeAddress, Named, Symbols, by_files, by_functions
+from tests.support.traced import eventually
 
 from .process_tree import process, stat_line
 
@@ -34,7 +34,7 @@ def processes(tmp_path: Path) -> Processes:
 def answering(folder: Path, script: str) -> str:
     """An interpreter that does not run what it is given, but this."""
     python = folder / "python"
-    python.write_text(f"#!{sys.executable}\nimport json, sys, time\n{script}\n")
+    python.write_text(f"#!{sys.executable}\nimport json, signal, sys\n{script}\n")
     python.chmod(0o755)
     return str(python)
 
@@ -108,7 +108,7 @@ class TestLookUp:
 
     @pytest.mark.parametrize(
         "script",
-        ["sys.exit(1)", "print('no JSON')", "print('[' * 2_000_000)", "time.sleep(60)"],
+        ["sys.exit(1)", "print('no JSON')", "print('[' * 2_000_000)", "signal.pause()"],
         ids=["no bcc", "no answer", "too much", "too late"],
     )
     def test_without_an_answer_the_files_are_told(self, processes: Processes, tmp_path: Path, script: str) -> None:
@@ -140,14 +140,12 @@ class TestLookUp:
     def test_close_ends_it(self, processes: Processes, tmp_path: Path) -> None:
         """From another thread; and nothing is started any more."""
         begun = tmp_path / "begun"
-        python = answering(tmp_path, f"open({str(begun)!r}, 'w').close(); time.sleep(60)")
+        python = answering(tmp_path, f"open({str(begun)!r}, 'w').close(); signal.pause()")
         symbols = Symbols(processes, python, timeout_seconds=50)
         found: list[Named] = []
         thread = threading.Thread(target=lambda: found.append(symbols.name(7, [CodeAddress(STEP, True)])))
         thread.start()
-        until = time.monotonic() + PATIENCE_SECONDS
-        while not begun.exists() and time.monotonic() < until:
-            time.sleep(0.01)
+        eventually(begun.exists, "the interpreter runs")
         symbols.close()
         thread.join(PATIENCE_SECONDS)
         begun.unlink()

@@ -8,7 +8,6 @@ import http.client
 import logging
 import socket
 import ssl
-import time
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
 from pathlib import Path
@@ -109,10 +108,8 @@ class TestUsers:
                 guess = f"GET /metrics HTTP/1.1\r\nHost: a\r\nAuthorization: {basic('alice', str(number))}\r\n\r\n"
                 guesser.sendall(guess.encode())
             file.write_text(text + "# changed\n")
-            before = time.monotonic()
 
             assert get(address, Authorization=basic("alice", "p")).status == 200
-            assert time.monotonic() - before < 1
 
     def test_passwords_that_wait_are_two_of_one_address(self, file: Path) -> None:
         """The third is told to come again, and the connection ends."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import json
+import queue
 import socket
 import threading
 import time
@@ -24,8 +25,8 @@ Script = Callable[[socket.socket], None]
 
 
 @contextmanager
-def speaking(script: Script) -> Iterator[Endpoint]:
-    """A server that does this with each of its connections, from the beginning on."""
+def speaking(script: Script, clock: Callable[[], float] = time.monotonic) -> Iterator[Endpoint]:
+    """A server that does this with each of its connections, from the beginning on. clock: of the client."""
     listener = socket.create_server(("127.0.0.1", 0))
 
     def serve() -> None:
@@ -33,36 +34,70 @@ def speaking(script: Script) -> Iterator[Endpoint]:
             while True:
                 connection, _ = listener.accept()
                 with connection, suppress(OSError):
+                    connection.recv(65536)
                     script(connection)
 
     thread = threading.Thread(target=serve, daemon=True)
     thread.start()
     try:
-        yield Endpoint(f"http://127.0.0.1:{listener.getsockname()[1]}")
+        yield Endpoint(f"http://127.0.0.1:{listener.getsockname()[1]}", clock=clock)
     finally:
         listener.shutdown(socket.SHUT_RDWR)
         listener.close()
         thread.join(PATIENCE_SECONDS)
 
 
-def saying(*parts: bytes | float) -> Script:
-    """Once it was asked: bytes, and pauses in seconds."""
+def saying(*parts: bytes) -> Script:
+    """Once it was asked."""
 
     def speak(connection: socket.socket) -> None:
         connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-        connection.recv(65536)
         for part in parts:
-            if isinstance(part, bytes):
-                connection.sendall(part)
-            else:
-                time.sleep(part)
+            connection.sendall(part)
 
     return speak
 
 
-def dripped(text: bytes) -> tuple[bytes | float, ...]:
-    """A byte every twentieth of a second."""
-    return tuple(itertools.chain.from_iterable((bytes([byte]), 0.05) for byte in text))
+def endless(first: bytes, repeated: bytes) -> Script:
+    """An answer that goes on until the client hangs up."""
+
+    def speak(connection: socket.socket) -> None:
+        connection.sendall(first)
+        while True:
+            connection.sendall(repeated)
+
+    return speak
+
+
+def tenths() -> Callable[[], float]:
+    """A clock that is 0.1 s later each time it is read, which the client does before each read of its socket."""
+    readings = itertools.count()
+    return lambda: next(readings) / 10
+
+
+class Hand:
+    """A server that sends what the test puts, to a client by whose clock it is `now`."""
+
+    def __init__(self) -> None:
+        self.now = 0.0
+        self._parts: queue.SimpleQueue[bytes] = queue.SimpleQueue()
+
+    @contextmanager
+    def lines(self, first: bytes, **bounds: float) -> Iterator[Iterator[Any]]:
+        """Of a watch whose answer begins so; None wherever bytes came that ended no line is left out."""
+        self.send(first)
+        seconds = {"head_seconds": 20.0, "line_seconds": 20.0, "whole_seconds": 20.0, **bounds}
+        with speaking(self._speak, lambda: self.now) as endpoint, endpoint.lines("/watch", **seconds) as lines:
+            yield (line for line in lines if line is not None)
+            self.send(b"")
+
+    def send(self, part: bytes) -> None:
+        """Nothing: the end of the answer."""
+        self._parts.put(part)
+
+    def _speak(self, connection: socket.socket) -> None:
+        for part in iter(self._parts.get, b""):
+            connection.sendall(part)
 
 
 def told(endpoint: Endpoint, *, head: float = 20.0, line: float = 20.0, whole: float = 20.0) -> list[Any]:
@@ -157,16 +192,19 @@ class TestTime:
     @pytest.mark.parametrize(
         "script",
         [
-            saying(*dripped(HEAD), b"5"),
-            saying(*dripped(b"HTTP/1.1 100 Continue\r\n\r\n"), HEAD, b"5"),
-            saying(HEAD, *dripped(b" " * 20), b"5"),
-            saying(CHUNKED, *dripped(b"0" * 20), b"1\r\n5\r\n0\r\n\r\n"),
+            endless(b"HTTP/1.1 200 O", b"O"),
+            endless(b"", b"HTTP/1.1 100 Continue\r\n\r\n"),
+            endless(HEAD, b" "),
+            endless(CHUNKED, b"0"),
         ],
         ids=["head", "another head", "body", "size of a chunk"],
     )
-    def test_dripping_answer_is_given_up(self, script: Script) -> None:
-        """Each takes more than 0.9 s, and is never silent for longer than 0.1 s."""
-        with speaking(script) as endpoint, pytest.raises(RequestFailed, match=r"/pods was not whole within 0\.5 s"):
+    def test_answer_without_an_end_is_given_up(self, script: Script) -> None:
+        """Though bytes come all the time."""
+        with (
+            speaking(script, tenths()) as endpoint,
+            pytest.raises(RequestFailed, match=r"/pods was not whole within 0\.5 s"),
+        ):
             endpoint.json("/pods", 0.5)
 
     def test_head_without_an_end_is_refused(self) -> None:
@@ -178,45 +216,59 @@ class TestTime:
         ):
             endpoint.json("/pods", PATIENCE_SECONDS)
 
-    def test_dripping_head_of_a_watch_is_given_up(self) -> None:
+    def test_head_of_a_watch_without_an_end_is_given_up(self) -> None:
         """Long before the watch would be."""
         with (
-            speaking(saying(*dripped(HEAD), b"5\n")) as endpoint,
+            speaking(endless(b"HTTP/1.1 200 O", b"O"), tenths()) as endpoint,
             pytest.raises(RequestFailed, match=r"/watch was not answered within 0\.5 s"),
         ):
             told(endpoint, head=0.5)
 
-    def test_dripping_line_of_a_watch_is_given_up(self) -> None:
+    def test_line_of_a_watch_without_an_end_is_given_up(self) -> None:
         """From its first byte on."""
         with (
-            speaking(saying(HEAD, b"1\n", *dripped(b" " * 20), b"5\n")) as endpoint,
+            speaking(endless(HEAD + b"1\n", b" "), tenths()) as endpoint,
             pytest.raises(RequestFailed, match=r"a line was not whole within 0\.5 s"),
         ):
             told(endpoint, line=0.5)
 
-    def test_time_between_two_lines_is_not_a_line_s(self) -> None:
-        """Nor is what ends a chunk the beginning of one."""
-        script = saying(CHUNKED, b"2\r\n1\n", 0.1, b"\r\n", 0.8, b"2\r\n2\n\r\n0\r\n\r\n")
-        with speaking(script) as endpoint:
-            assert told(endpoint, line=0.5) == [1, 2]
-
-    def test_time_after_a_line_that_came_in_parts_is_not_its_own(self) -> None:
-        """It is over when the line is whole."""
-        with speaking(saying(HEAD, b"[1", 0.05, b"]\n", 1.2, b"2\n")) as endpoint:
-            assert told(endpoint, line=1.0) == [[1], 2]
-
     def test_watch_that_does_not_end_is_given_up(self) -> None:
         """Though each of its lines is in time."""
         with (
-            speaking(saying(HEAD, *(b"1\n", 0.05) * 20)) as endpoint,
+            speaking(endless(HEAD, b"1\n"), tenths()) as endpoint,
             pytest.raises(RequestFailed, match=r"/watch did not end within 0\.5 s"),
         ):
             told(endpoint, whole=0.5)
 
+    def test_time_between_two_lines_is_not_a_line_s(self) -> None:
+        """Nor is what ends a chunk the beginning of one."""
+        hand = Hand()
+        with hand.lines(CHUNKED + b"2\r\n1\n", line_seconds=0.5) as lines:
+            assert next(lines) == 1
+
+            hand.now = 0.8
+            hand.send(b"\r\n2\r\n2\n\r\n0\r\n\r\n")
+            assert next(lines) == 2
+
+    def test_time_after_a_line_that_came_in_parts_is_not_its_own(self) -> None:
+        """It is over when the line is whole."""
+        hand = Hand()
+        with hand.lines(HEAD + b"[1", line_seconds=1.0) as lines:
+            hand.send(b"]\n")
+            assert next(lines) == [1]
+
+            hand.now = 1.2
+            hand.send(b"2\n")
+            assert next(lines) == 2
+
     def test_silence_of_a_watch_is_not_its_head_s(self) -> None:
         """Nothing may happen for minutes."""
-        with speaking(saying(HEAD, 1.2, b"1\n")) as endpoint:
-            assert told(endpoint, head=1.0) == [1]
+        hand = Hand()
+        with hand.lines(HEAD, head_seconds=1.0) as lines:
+            hand.now = 1.2
+            hand.send(b"1\n")
+
+            assert next(lines) == 1
 
 
 class TestLines:
