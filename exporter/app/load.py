@@ -1,6 +1,6 @@
-"""What is loaded here and what may be probed: what the settings want, as far as this machine bears it.
+"""Loads the kernel programs that the settings want, as far as this machine can run them.
 
-In: settings. Out: a loaded Kernel and the collectors that have something to tell; what is missing is logged and counted.
+In: Config. Out: a loaded Kernel and the collectors that work; what is missing is logged and counted.
 """
 
 from __future__ import annotations
@@ -23,12 +23,12 @@ log = logging.getLogger(__name__)
 
 _CUDA: Final = (Api.RUNTIME, Api.DRIVER)
 APIS: Final = {"cuda": _CUDA, "nccl": (Api.NCCL,)} | dict.fromkeys(GPU_COLLECTORS, _CUDA)
-"""Collector -> the APIs it wants probed; the others want none."""
+"""Collector -> the APIs it needs probed; the others need none."""
 
 
 @dataclass(frozen=True, slots=True)
 class Loaded:
-    """kernel: closed with the resources that were given. collectors: those that work. impaired: those that miss something."""
+    """kernel: closed with the resources. collectors: those that work. impaired: those that lack a program."""
 
     kernel: Kernel
     collectors: tuple[str, ...]
@@ -37,12 +37,12 @@ class Loaded:
 
     @property
     def apis(self) -> frozenset[Api]:
-        """Whose functions the collectors want probed."""
+        """APIs that the collectors need probed."""
         return frozenset(api for name in self.collectors for api in APIS.get(name, ()))
 
 
 def load(config: Config, own: OwnMetrics, resources: ExitStack) -> Loaded:
-    """Raises NotPossibleHere if nothing would have anything to tell, and KernelRefused."""
+    """Raises NotPossibleHere when no collector would work, and KernelRefused."""
     with_returns, wanted = _wanted(config)
     kernel = loader.load(
         wanted=None if config.attach_kind == "auto" else AttachKind(config.attach_kind),
@@ -51,7 +51,7 @@ def load(config: Config, own: OwnMetrics, resources: ExitStack) -> Loaded:
         with_returns=with_returns,
     )
     resources.callback(kernel.close)
-    _say_what_failed(kernel, wanted, own)
+    _report_failures(kernel, wanted, own)
     failed = {loader.subject_of(name) for name in kernel.failures}
     return Loaded(
         kernel,
@@ -62,24 +62,24 @@ def load(config: Config, own: OwnMetrics, resources: ExitStack) -> Loaded:
 
 
 def may_probe(config: Config, machine: str) -> bool:
-    """Whether libraries are probed at all on a machine of this architecture; says why not. machine: as uname(1) has it."""
+    """Whether libraries may be probed on this architecture; logs why not. machine: as in `uname -m`."""
     if not hazards.may_single_step_wrongly(machine):
         return True
     if config.probes_on_arm64:
-        log.warning("libraries are probed as --probes.on-arm64 says, although %s", hazards.ARM64_FAULT)
+        log.warning("probing libraries because of --probes.on-arm64, although %s", hazards.ARM64_FAULT)
         return True
-    log.warning("nothing is probed: %s; --probes.on-arm64 probes even so", hazards.ARM64_FAULT)
+    log.warning("no library is probed: %s; set --probes.on-arm64 to probe anyway", hazards.ARM64_FAULT)
     return False
 
 
 def _wanted(config: Config) -> tuple[bool, Sequence[str]]:
-    """Whether returns are probed, and the collectors that then have something to tell."""
+    """Whether returns are probed, and the collectors that then work."""
     if config.returns == "never":
         why = "--probes.returns=never"
     else:
         judgement = hazards.judge_returns()
         if config.returns == "always" and not judgement.is_safe:
-            log.warning("returns are probed as --probes.returns=always says, although %s", judgement.why)
+            log.warning("probing returns because of --probes.returns=always, although %s", judgement.why)
         if config.returns == "always" or judgement.is_safe:
             return True, config.collectors
         why = judgement.why
@@ -87,13 +87,13 @@ def _wanted(config: Config) -> tuple[bool, Sequence[str]]:
     collectors = [name for name in config.collectors if name in hazards.COLLECTORS_WITHOUT_RETURNS]
     if "cuda" not in collectors:
         raise NotPossibleHere(
-            f"nothing could be told: returns are not probed ({why}), and the cuda collector is off",
+            f"no collector would work: returns are not probed ({why}), and the cuda collector is off",
             remedy="leave --collector.cuda on",
         )
     return False, collectors
 
 
-def _say_what_failed(kernel: Kernel, collectors: Sequence[str], own: OwnMetrics) -> None:
+def _report_failures(kernel: Kernel, collectors: Sequence[str], own: OwnMetrics) -> None:
     for name, failure in kernel.failures.items():
         subject = loader.subject_of(name)
         if subject in loader.OPTIONAL:
@@ -101,6 +101,6 @@ def _say_what_failed(kernel: Kernel, collectors: Sequence[str], own: OwnMetrics)
             continue
         log.error("%s is missing: %s", name, failure.one_line())
         collector = loader.collector_of(subject)
-        if collector in collectors:  # its metrics are missing, or some of what they tell, for good
+        if collector in collectors:  # its metrics are missing or incomplete until a restart
             own.add(catalog.own.COLLECTOR_ERRORS, 1, collector)
             own.set(catalog.own.COLLECTOR_SUCCESS, 0, collector)

@@ -1,4 +1,4 @@
-"""Log lines for machines that people read: logfmt or JSON, one line an event, on standard error."""
+"""The log: logfmt or JSON, one line per event, on standard error."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import time
 
 
 class _Formatter(logging.Formatter):
-    """One line per record; a traceback becomes a field, so that a line stays a line. So does what is passed as extra "fields"."""
+    """One line per record: a traceback becomes a field, and so does each entry of the extra "fields"."""
 
     def fields(self, record: logging.LogRecord) -> dict[str, str]:
         """In the order in which they are written."""
@@ -56,4 +56,4 @@ def set_up(level: str, fmt: str) -> None:
     root = logging.getLogger()
     root.handlers[:] = [handler]
     root.setLevel(level.upper())
-    logging.getLogger("asyncio").setLevel(logging.WARNING)  # at debug it tells of its selector, and of nothing else
+    logging.getLogger("asyncio").setLevel(logging.WARNING)  # its debug lines are about its selector alone

@@ -1,4 +1,4 @@
-"""What a signal asks of the running exporter."""
+"""Signals of the running exporter: stop, reload the configuration, remove the probes."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ from typing import Protocol
 log = logging.getLogger(__name__)
 
 
-class Obedient(Protocol):
-    """Whom signals are handed to; each of these returns at once."""
+class SignalTarget(Protocol):
+    """The daemon, or a fake in its place; each method returns at once."""
 
     def stop(self) -> None:
         """SIGINT, SIGTERM."""
@@ -26,11 +26,8 @@ class Obedient(Protocol):
 
 
 @contextmanager
-def obeying_signals(daemon: Obedient) -> Iterator[None]:
-    """SIGINT and SIGTERM stop the daemon, SIGHUP makes it read its configuration again, SIGUSR1 removes the probes.
-
-    The handlers of before come back afterwards.
-    """
+def handling_signals(daemon: SignalTarget) -> Iterator[None]:
+    """SIGINT and SIGTERM stop the daemon, SIGHUP reloads its configuration, SIGUSR1 removes its probes, while the block lasts."""
 
     def stop(number: int, _frame: FrameType | None) -> None:
         log.info("stopping on %s", signal.Signals(number).name)

@@ -1,7 +1,4 @@
-"""What systemd is told: that we serve, that we live, that we read the configuration again, that we stop. sd_notify(3).
-
-Nothing is said where nobody listens, which is when NOTIFY_SOCKET is not set.
-"""
+"""Notifies systemd (sd_notify(3)) that the exporter serves, is alive, reloads or stops. Does nothing without NOTIFY_SOCKET."""
 
 from __future__ import annotations
 
@@ -17,7 +14,7 @@ _MICROSECONDS = 1_000_000
 
 
 class ServiceManager:
-    """environment: as it was at the start."""
+    """environment: of the process at its start."""
 
     def __init__(self, environment: Mapping[str, str]) -> None:
         self._address = environment.get("NOTIFY_SOCKET", "")
@@ -27,25 +24,24 @@ class ServiceManager:
         self._alive_seconds = _watchdog_seconds(environment) / 2
 
     def ready(self, status: str) -> None:
-        """The first tick is over. status: what `systemctl status` shows."""
-        self._say(f"READY=1\nSTATUS={status}")
+        """status: what `systemctl status` shows."""
+        self._send(f"READY=1\nSTATUS={status}")
 
     def alive(self) -> None:
-        """To be called at every tick; says so as often as WatchdogSec= wants it."""
+        """Called at every tick; pets the watchdog as often as WatchdogSec= needs it."""
         now = time.monotonic()
         if self._alive_seconds and now >= self._due_at:
             self._due_at = now + self._alive_seconds
-            self._say("WATCHDOG=1")
+            self._send("WATCHDOG=1")
 
     def reloading(self) -> None:
-        """Until ready() is said again."""
-        self._say(f"RELOADING=1\nMONOTONIC_USEC={time.monotonic_ns() // 1000}")
+        """Until the next ready()."""
+        self._send(f"RELOADING=1\nMONOTONIC_USEC={time.monotonic_ns() // 1000}")
 
     def stopping(self) -> None:
-        """The last pushes are under way."""
-        self._say("STOPPING=1")
+        self._send("STOPPING=1")
 
-    def _say(self, text: str) -> None:
+    def _send(self, text: str) -> None:
         if not self._address:
             return
         try:
@@ -53,11 +49,11 @@ class ServiceManager:
                 out.setblocking(False)
                 out.sendto(text.encode(), self._address)
         except OSError as error:
-            log.debug("the service manager was not told %r: %s", text, error.strerror)
+            log.debug("cannot notify systemd of %r: %s", text, error.strerror)
 
 
 def _watchdog_seconds(environment: Mapping[str, str]) -> float:
-    """0 where nobody watches us."""
+    """Seconds within which systemd wants a sign of life from this process; 0 without a watchdog."""
     text = environment.get("WATCHDOG_USEC", "")
     is_ours = environment.get("WATCHDOG_PID", str(os.getpid())) == str(os.getpid())
     return int(text) / _MICROSECONDS if is_ours and text.isascii() and text.isdigit() else 0.0

@@ -11,7 +11,7 @@ from contextlib import ExitStack
 from exporter import config
 from exporter.app import logs
 from exporter.app.daemon import Daemon
-from exporter.app.signals import obeying_signals
+from exporter.app.signals import handling_signals
 from exporter.history import file_guard
 from exporter.host import privileges
 
@@ -41,7 +41,7 @@ def run(arguments: argparse.Namespace) -> int:
     _allow_descriptors()
     with ExitStack() as resources:
         daemon = Daemon(settings, resources, read_config=read_config)
-        with obeying_signals(daemon):
+        with handling_signals(daemon):
             for url in daemon.server.urls():
                 log.info("serving %s%s", url, settings.telemetry_path)
             if not daemon.discovery.probed():

@@ -1,6 +1,6 @@
-"""Keeps the engine of chains fed, and the count of what it says.
+"""Gives the chain engine its observations at every tick, and counts its chains.
 
-In: Tables, what the accounting knows of each process. Out: Transitions at every tick; Totals of each process.
+In: Tables, the progress of each process from the accounting. Out: Transitions at every tick; Totals of each process.
 """
 
 from __future__ import annotations
@@ -58,21 +58,18 @@ def _captures(row: GraphRow | None) -> Captures:
 
 
 class Detection:
-    """Owns the engine. standing: of one process, from the books. devices: what is known of GPUs, as it was sampled last.
-
-    new_id: of a chain.
-    """
+    """progress: of a process, from the accounting. devices: GPUs as sampled last. new_id: makes ids of chains."""
 
     def __init__(
         self,
         tables: Tables,
-        standing: Callable[[int], WorkloadProgress],
+        progress: Callable[[int], WorkloadProgress],
         engine: Engine | None = None,
         devices: Callable[[], Sequence[GpuState]] = tuple,
         new_id: Callable[[], str] = random_id,
     ) -> None:
         self._tables = tables
-        self._standing = standing
+        self._progress = progress
         self._gpus = GpuActivity(devices)
         self._engine = engine or Engine(new_id, self._spending, self._gpus.side)
         self._opened: dict[int, Counter[tuple[Cause, Effect, Severity]]] = {}
@@ -81,7 +78,7 @@ class Detection:
 
     @property
     def wanted(self) -> Wanted:
-        """What a verdict waits for."""
+        """What the engine needs the next tick to read, for a verdict that is due."""
         return self._engine.wanted
 
     def tick(
@@ -91,7 +88,7 @@ class Detection:
         moved: Set[int],
         now_ns: int,
     ) -> list[Transition]:
-        """What has happened since the last time. processes: those alive. moved: of those, in the books since then."""
+        """Transitions since the last tick. processes: those alive. moved: those of which the accounting has something new."""
         failed = self._failed_allocations()
         collectives = self._collectives(communicators)
         graphs = self._tables.read_graphs()
@@ -100,7 +97,7 @@ class Detection:
         news = moved | collectives.keys() | failed.keys() | capturing
         observed = {
             number: Observation(
-                self._standing(number),
+                self._progress(number),
                 collectives.get(number, {}),
                 _allocations(row, failed[number])._replace(gpu_bytes=self._gpus.gpu_bytes(number)),
                 _captures(graphs.get(number)),
@@ -120,7 +117,7 @@ class Detection:
         }
 
     def end(self, processes: Collection[int], now_ns: int) -> list[Transition]:
-        """They have ended."""
+        """Resolve the chains of processes that have ended."""
         return self._counted(self._engine.end(processes, now_ns, self._endings(processes)))
 
     def _endings(self, processes: Collection[int]) -> dict[int, Ending]:
@@ -134,11 +131,10 @@ class Detection:
         }
 
     def open_chains(self) -> list[Chain]:
-        """Of all processes, as they stand."""
         return self._engine.open_chains()
 
     def totals(self, of: Collection[int]) -> Totals:
-        """Of these processes."""
+        """Chain metrics of these processes."""
         totals = {number: self._of_process(number) for number in of}
         for chain in self._engine.open_chains()[:MAX_INFOS]:
             if chain.process in totals:
@@ -147,7 +143,7 @@ class Detection:
         return totals
 
     def traces(self, of: Collection[int]) -> dict[int, dict[Series, Trace]]:
-        """Of these processes: what they lost in the last episode of each cause, be it open or over."""
+        """What these processes lost in the last chain of each cause, open or resolved."""
         known = {chain.id: chain for number in of for chain in self._chains.get(number, {}).values()}
         known |= {chain.id: chain for chain in self._engine.open_chains()}  # as they are now
         found: dict[int, dict[Series, Trace]] = {}
@@ -158,13 +154,13 @@ class Detection:
         return found
 
     def forget(self, processes: Iterable[int]) -> None:
-        """Their last totals have been collected."""
+        """Their last totals have been kept."""
         for number in processes:
             for known in (self._opened, self._escalated, self._chains):
                 known.pop(number, None)
 
     def _of_process(self, number: int) -> dict[Series, Total]:
-        # Once something can be said of it: a node may have a thousand processes that make no steps.
+        # Only once the engine watches it: a node may have a thousand processes that make no steps.
         series: dict[Series, Total] = dict.fromkeys(_POSSIBLE, 0) if self._engine.is_watched(number) else {}
         for metric, counts in ((catalog.chains.CHAINS, self._opened), (catalog.chains.ESCALATIONS, self._escalated)):
             for (cause, effect, severity), count in counts.get(number, Counter()).items():
@@ -189,7 +185,7 @@ class Detection:
             kinds = self._chains.setdefault(chain.process, {})
             for known, before in list(kinds.items()):
                 if before.id == chain.id and known != (chain.cause, chain.effect):
-                    del kinds[known]  # it is of another kind now
+                    del kinds[known]  # its kind has changed
             kinds[chain.cause, chain.effect] = chain
         return transitions
 
@@ -201,7 +197,7 @@ class Detection:
         return failed
 
     def _collectives(self, communicators: Mapping[int, Iterable[CommunicatorRow]]) -> dict[int, dict[int, Collective]]:
-        """Process -> communicator's hash -> its place; of those whose making was seen, and that have a count of their own."""
+        """Process -> hash of a communicator -> its place in it, where its creation was seen and it is counted apart."""
         progress = self._tables.read_progress() if communicators else {}
         found: dict[int, dict[int, Collective]] = {}
         for process, rows in communicators.items():

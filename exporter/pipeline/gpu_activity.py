@@ -1,6 +1,6 @@
-"""What did the GPUs of a process do in the last minute, and who else used them? Looked at once a second.
+"""What the GPUs of a process did in the last minute, and which other processes used them; sampled once a second.
 
-In: what a collector knows of GPUs, kernels that processes have launched. Out: DeviceSide of a process, what its link carries.
+In: GpuStates of the sampler, kernels that processes have launched. Out: DeviceSide of a process, what its link carries.
 """
 
 from __future__ import annotations
@@ -17,15 +17,15 @@ from exporter.kernel.process_rows import ProcessRow
 from exporter.units import NANOSECONDS
 
 KEPT = 90
-"""Looks: a minute before an episode, and the episode until it is told."""
-_LOOK_NS = NANOSECONDS
+"""Samples: a minute before an episode, and the episode until it is reported."""
+_SAMPLE_NS = NANOSECONDS
 
 
 _Part = tuple[str, str]
 """GPU and MIG instance."""
 
 
-class _Look(NamedTuple):
+class _Sample(NamedTuple):
     """throttled_ns: by reason. kernels: by process number."""
 
     now_ns: int
@@ -35,41 +35,41 @@ class _Look(NamedTuple):
 
 
 class GpuActivity:
-    """states: as they were sampled last; never waits."""
+    """read: GPUs as the sampler has them; never waits for the driver."""
 
-    def __init__(self, states: Callable[[], Sequence[GpuState]]) -> None:
-        self._read = states
-        self._states: Sequence[GpuState] = ()  # of the last look
-        self._looks: deque[_Look] = deque(maxlen=KEPT)
+    def __init__(self, read: Callable[[], Sequence[GpuState]]) -> None:
+        self._read = read
+        self._states: Sequence[GpuState] = ()  # of the last sample
+        self._samples: deque[_Sample] = deque(maxlen=KEPT)
         self._processes: Mapping[int, ProcessRow] = {}
 
     def tick(self, processes: Mapping[int, ProcessRow], kernels: Callable[[], Mapping[int, int]], now_ns: int) -> None:
-        """Look, when it is time. processes: those alive. kernels: that each has launched so far."""
+        """Take a sample once a second. processes: those alive. kernels: launched so far, by process number."""
         self._processes = processes
-        if self._looks and now_ns - self._looks[-1].now_ns < _LOOK_NS:
+        if self._samples and now_ns - self._samples[-1].now_ns < _SAMPLE_NS:
             return
         states = self._states = self._read()
-        if not states and not self._looks:
+        if not states and not self._samples:
             return
         throttled_ns = {(one.gpu, one.mig): one.throttled_ns for one in states}
         tgids = {(one.gpu, one.mig): frozenset(one.process_bytes) for one in states}
-        self._looks.append(_Look(now_ns, throttled_ns, tgids, kernels()))
+        self._samples.append(_Sample(now_ns, throttled_ns, tgids, kernels()))
 
     def link_bytes_per_second(self, process: int) -> float:
-        """Of the GPU that it uses; 0 where that is not known. Of several the slowest."""
+        """What the slowest link to a GPU of the process carries; 0 if unknown."""
         return min((one.link_bytes_per_second for one in self._states_of(process)), default=0.0)
 
     def gpu_bytes(self, process: int) -> int:
-        """Memory of the GPUs that it uses; 0 where they are not known."""
+        """Memory of the GPUs that the process uses; 0 if unknown."""
         return sum(one.memory_total_bytes for one in self._states_of(process))
 
     def side(self, process: int, then_ns: int, now_ns: int) -> DeviceSide:
-        """Between two moments of the last minute, and before."""
+        """Throttling and neighbours between two moments of the last minute, and before them."""
         own = {(one.gpu, one.mig) for one in self._states_of(process)}
         during = _Between(self._since(then_ns), self._at(now_ns))
         if not own or not during.is_known:
             return DeviceSide()
-        before = _Between(self._looks[0], self._at(then_ns))
+        before = _Between(self._samples[0], self._at(then_ns))
         worst = max(
             (_throttled(gpu, before, during) for gpu in own), key=lambda one: one.throttled - one.throttled_before
         )
@@ -79,13 +79,13 @@ class GpuActivity:
         row = self._processes.get(process)
         return [one for one in self._states if row and row.tgid in one.process_bytes]
 
-    def _since(self, moment_ns: int) -> _Look | None:
-        """The first look after it: what was before is not diluted."""
-        return next((one for one in self._looks if one.now_ns >= moment_ns), None)
+    def _since(self, moment_ns: int) -> _Sample | None:
+        """The first sample after a moment, so that what was before does not dilute it."""
+        return next((one for one in self._samples if one.now_ns >= moment_ns), None)
 
-    def _at(self, moment_ns: int) -> _Look | None:
-        """The last look before it."""
-        return next((one for one in reversed(self._looks) if one.now_ns <= moment_ns), None)
+    def _at(self, moment_ns: int) -> _Sample | None:
+        """The last sample before a moment."""
+        return next((one for one in reversed(self._samples) if one.now_ns <= moment_ns), None)
 
     def _neighbours(
         self, process: int, own: Iterable[_Part], before: _Between, during: _Between
@@ -102,38 +102,35 @@ class GpuActivity:
 
 
 class _Between(NamedTuple):
-    """Two looks; of what no time has passed in, nothing is known."""
+    """Two samples; nothing is known where no time has passed between them."""
 
-    then: _Look | None
-    now: _Look | None
+    then: _Sample | None
+    now: _Sample | None
 
     @property
     def passed_ns(self) -> int:
-        """0 where nothing is known."""
         return max(self.now.now_ns - self.then.now_ns, 0) if self.then and self.now else 0
 
     @property
     def is_known(self) -> bool:
-        """Whether time has passed."""
         return self.passed_ns > 0
 
     def throttled(self, gpu: _Part) -> dict[str, float]:
-        """By reason, the part of the time."""
+        """Reason -> share of the time."""
         if not (self.then and self.now and self.passed_ns):
             return {}
         then, now = self.then.throttled_ns.get(gpu, {}), self.now.throttled_ns.get(gpu, {})
         return {reason: min((ns - then.get(reason, 0)) / self.passed_ns, 1.0) for reason, ns in now.items()}
 
     def kernels_per_second(self, process: int) -> float:
-        """That it launched."""
         if not (self.then and self.now and self.passed_ns):
             return 0.0
         grown = self.now.kernels.get(process, 0) - self.then.kernels.get(process, 0)
         return grown * NANOSECONDS / self.passed_ns
 
 
-def _tgids(look: _Look | None, gpus: Iterable[_Part]) -> frozenset[int]:
-    return frozenset().union(*(look.tgids.get(gpu, frozenset()) for gpu in gpus)) if look else frozenset()
+def _tgids(sample: _Sample | None, gpus: Iterable[_Part]) -> frozenset[int]:
+    return frozenset().union(*(sample.tgids.get(gpu, frozenset()) for gpu in gpus)) if sample else frozenset()
 
 
 def _throttled(gpu: _Part, before: _Between, during: _Between) -> DeviceSide:

@@ -1,6 +1,6 @@
-"""What has a process spent its time on so far that is not the host's? From the kernel's tables to the record of chains.
+"""What a process has spent its own time on so far: calls by effect, copies, graph captures.
 
-In: Tables, the number of a process, how much its link to the GPU carries. Out: Spending. It is a reading of its own.
+In: Tables, a process number, what its link to the GPU carries. Out: Spending, for a verdict. Reads its rows key by key.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ _OF_SHAPE = dict.fromkeys(
 
 
 def spending(tables: Tables, number: int, link_bytes_per_second: float = 0.0) -> Spending:
-    """Of a process; calls of the driver within others are in those. link_bytes_per_second: 0 where it is not known."""
+    """Driver calls within a runtime call count as part of it. link_bytes_per_second: 0 if unknown."""
     operations, _ = tables.read_operations_of((number,))
     gpu = tables.read_gpu_of((number,))
     graphs = gpu.graphs.get(number)
@@ -55,7 +55,7 @@ def _calls_ns(operations: Mapping[OperationKey, OperationRow]) -> dict[Effect, i
 
 
 def _pageable_ns(gpu: GpuRows) -> int:
-    """A call that copies a few bytes and waits for the GPU's work before them has waited, and not copied."""
+    """At most the time that the bytes need: a call that copies a few and waits for the GPU before them has waited, not copied."""
     return sum(
         min(copy.total_ns, round(copy.bytes / PAGEABLE_BYTES_PER_NS))
         for key, copy in gpu.copies.items()

@@ -1,6 +1,6 @@
 """One tick: read the kernel's tables, account lost time, detect chains. The exporter, replay and the fault rig drive the same.
 
-In: Tables, and who owns each process. Out: transitions of chains at every tick; totals of processes when they are asked for.
+In: Tables, and who owns each process. Out: transitions of chains at every tick; totals of processes on demand.
 """
 
 from __future__ import annotations
@@ -60,7 +60,7 @@ class Pipeline:
     """read -> account -> detect.
 
     collectors: names of those that run. devices: GPUs as sampled last. run: how a stage is called. new_id: makes ids of chains.
-    lock: held by whoever uses the accounting, the detection or the engines; the caller takes it.
+    lock: taken by callers around the methods that need it; it guards accounting, detection and engines.
     """
 
     def __init__(
@@ -173,7 +173,7 @@ class Pipeline:
         return self.run(_CHAINS, partial(self._detection.traces, processes)) or {}
 
     def open_chains(self) -> list[Chain]:
-        """Of all processes. Needs the lock."""
+        """Open chains of all processes. Needs the lock."""
         return self._detection.open_chains() if self._detection else []
 
     def culprit_tgids(self, chain: Chain) -> tuple[int, ...]:

@@ -31,7 +31,7 @@ class WorkloadTracking:
     """Its methods may be called from any thread.
 
     Two locks: one for the registry and the sampler, never held for long; Pipeline.lock for the accounting, names and kept totals,
-    which must not change while a snapshot is taken. Whoever waits for the second must not hold the first.
+    which must not change while a snapshot is taken. A thread that waits for the second must not hold the first.
     """
 
     def __init__(

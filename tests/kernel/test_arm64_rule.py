@@ -38,7 +38,7 @@ class TestRun:
         daemon = Daemon(config.load(FLAGS), resources, machine="aarch64")
 
         assert _probed(daemon) == set()
-        assert "nothing is probed: on arm64 a fault of the kernel" in caplog.text
+        assert "no library is probed: on arm64 a fault of the kernel" in caplog.text
         assert "--probes.on-arm64 probes even so" in caplog.text
 
     def test_who_asks_for_it_gets_it_with_a_warning(
@@ -57,7 +57,7 @@ class TestCheck:
     @pytest.mark.parametrize(
         ("flags", "detail"),
         [
-            (FLAGS, "nothing is probed: on arm64 a fault of the kernel has been reported to"),
+            (FLAGS, "no library is probed: on arm64 a fault of the kernel has been reported to"),
             (ON_ARM64, "on arm64 a fault of the kernel has been reported to"),
         ],
     )

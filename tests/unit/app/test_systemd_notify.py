@@ -1,4 +1,4 @@
-"""service_manager: what systemd hears, on a socket of its own."""
+"""app.systemd_notify: messages on a socket of the test."""
 
 from __future__ import annotations
 
@@ -46,13 +46,13 @@ class TestMessages:
 
         assert heard(systemd) == ["READY=1\nSTATUS=serving"]
 
-    def test_reloading_tells_the_time(self, systemd: socket.socket) -> None:
+    def test_reloading_carries_the_monotonic_time(self, systemd: socket.socket) -> None:
         """In microseconds, by which systemd knows which reload it was."""
         manager(systemd).reloading()
 
         assert re.fullmatch(r"RELOADING=1\nMONOTONIC_USEC=[0-9]+", heard(systemd)[0])
 
-    def test_stopping_is_said(self, systemd: socket.socket) -> None:
+    def test_stopping_is_sent(self, systemd: socket.socket) -> None:
         """While the last pushes are under way."""
         manager(systemd).stopping()
 
@@ -67,7 +67,7 @@ class TestMessages:
 
             assert listening.recv(64) == b"STOPPING=1"
 
-    def test_nobody_who_listens_is_no_error(self, tmp_path: Path) -> None:
+    def test_missing_listener_is_no_error(self, tmp_path: Path) -> None:
         """Neither without systemd, nor when its socket is gone."""
         ServiceManager({}).ready("serving")
         ServiceManager({"NOTIFY_SOCKET": str(tmp_path / "gone")}).ready("serving")
@@ -76,7 +76,7 @@ class TestMessages:
 class TestWatchdog:
     """alive()."""
 
-    def test_life_is_told_once_in_half_of_its_patience(self, systemd: socket.socket) -> None:
+    def test_watchdog_is_petted_at_half_of_its_timeout(self, systemd: socket.socket) -> None:
         """Twice at once are one message."""
         told = manager(systemd, WATCHDOG_USEC="60000000")
         told.alive()
@@ -89,8 +89,8 @@ class TestWatchdog:
         [{}, {"WATCHDOG_USEC": "soon"}, {"WATCHDOG_USEC": "60000000", "WATCHDOG_PID": "1"}],
         ids=["none", "malformed", "another process"],
     )
-    def test_nothing_is_told_where_nobody_watches_us(self, systemd: socket.socket, environment: dict[str, str]) -> None:
-        """Or somebody else."""
+    def test_nothing_is_sent_without_a_watchdog(self, systemd: socket.socket, environment: dict[str, str]) -> None:
+        """Or with one for another process."""
         manager(systemd, **environment).alive()
 
         assert heard(systemd) == []

@@ -26,31 +26,27 @@ LOST = Series(catalog.sched.LOST, ("cpu_contention",))
 
 
 class _Scripted(Engine):
-    """Says what it is told to. observed: at the last tick."""
+    """Returns the transitions that a test sets. observed: at the last tick."""
 
     def __init__(self) -> None:
         super().__init__()
-        self.will_say: list[Transition] = []
+        self.transitions: list[Transition] = []
         self.open: list[Chain] = []
         self.watched: set[int] = set()
         self.cold: dict[int, Cold] = {}
         self.observed: Mapping[int, Observation] = {}
 
     def update(self, processes: Mapping[int, Observation], now_ns: int) -> list[Transition]:
-        """As told."""
         self.observed = processes
-        return self.will_say
+        return self.transitions
 
     def is_watched(self, number: int) -> bool:
-        """As told."""
         return number in self.watched
 
     def cold_start(self, number: int) -> Cold | None:
-        """As told."""
         return self.cold.get(number)
 
     def open_chains(self) -> list[Chain]:
-        """As told."""
         return self.open
 
 
@@ -63,28 +59,28 @@ class Bench:
         self.kernel.process(2, tgid=200)
         self.engine = _Scripted()
         self._tables = Tables(self.kernel.maps)
-        self.diagnosis = Detection(self._tables, lambda number: WorkloadProgress({}, steps=number), self.engine)
+        self.detection = Detection(self._tables, lambda number: WorkloadProgress({}, steps=number), self.engine)
 
     def tick(self, *moved: int, says: tuple[Transition, ...] = ()) -> Mapping[int, Observation]:
         """What the engine gets."""
-        self.engine.will_say = list(says)
+        self.engine.transitions = list(says)
         processes, communicators = self._tables.read_processes(), self._tables.read_communicators()
-        self.diagnosis.tick(processes, communicators, frozenset(moved), 1)
+        self.detection.tick(processes, communicators, frozenset(moved), 1)
         return self.engine.observed
 
     def totals(self, process: int = 1) -> dict[Series, Total]:
-        """Of one process."""
-        return self.diagnosis.totals([process])[process]
+        """Totals of one process."""
+        return self.detection.totals([process])[process]
 
 
 @pytest.fixture
 def bench() -> Bench:
-    """Nothing has been said."""
+    """No chain has opened."""
     return Bench()
 
 
 class TestObservations:
-    """Of whom there may be news."""
+    """Processes that the engine gets to see."""
 
     def test_what_has_not_moved_is_left_out(self, bench: Bench) -> None:
         """Most processes of a full node rest."""
@@ -96,12 +92,12 @@ class TestObservations:
 
         assert bench.tick(2).keys() == {1, 2}
 
-    def test_standing_comes_from_the_books(self, bench: Bench) -> None:
-        """Of this process."""
+    def test_progress_comes_from_the_accounting(self, bench: Bench) -> None:
+        """Each process has its own."""
         assert bench.tick(2)[2].standing.steps == 2
 
     def test_collectives_are_known_by_the_hash(self, bench: Bench) -> None:
-        """Of communicators whose making was seen."""
+        """The other communicator was created before the probes were attached."""
         bench.kernel.communicator(1, digest=77, rank=3, ranks=8, ordinal=1)
         bench.kernel.communicator(1, digest=0, rank=-1, ranks=0, ordinal=2, address=0xC1)
         bench.kernel.progress(1, communicator=1, enqueued=12, completed=10, collectives=11, lag_ns=5)
@@ -109,7 +105,7 @@ class TestObservations:
 
         assert bench.tick()[1].collectives == {77: Collective(3, 11, 5)}
 
-    def test_allocations_that_failed_for_want_of_memory_are_counted(self, bench: Bench) -> None:
+    def test_allocations_that_failed_without_memory_are_counted(self, bench: Bench) -> None:
         """Code 2 of an allocation, and nothing else."""
         bench.kernel.error(1, "cudaMalloc", code=2)
         bench.kernel.error(1, "cuMemAllocAsync", code=2)
@@ -152,31 +148,31 @@ class TestMetrics:
         bench.tick(says=(Transition(Change.OPENED, chain),))
         bench.engine.open = [replace(chain, lost_ns=900_000_000, updated_ns=12 * SECOND)]
 
-        assert bench.diagnosis.traces([1]) == {
+        assert bench.detection.traces([1]) == {
             1: {LOST: Trace("1" * 32, "1" * 16, 900_000_000, 12 * SECOND)},
         }
 
     def test_resolved_chain_is_the_trace_until_another_one_opens(self, bench: Bench) -> None:
-        """Of the same cause, whatever its effect."""
+        """Lost time has a cause and no effect."""
         chain = a_chain(lost_ns=485_000_000)
         bench.tick(says=(Transition(Change.OPENED, chain), chain.resolved(12 * SECOND, End.RECOVERED)))
-        first = bench.diagnosis.traces([1])[1][LOST]
+        first = bench.detection.traces([1])[1][LOST]
         bench.engine.open = [a_chain(id="2" * 32, effect=Effect.SYNC, lost_ns=1, updated_ns=20 * SECOND)]
 
         assert (first.trace_id, first.at_ns) == ("1" * 32, 12 * SECOND)
-        assert bench.diagnosis.traces([1])[1][LOST].trace_id == "2" * 32
+        assert bench.detection.traces([1])[1][LOST].trace_id == "2" * 32
 
     def test_chain_that_lost_nothing_to_a_cause_of_the_host_is_no_trace(self, bench: Bench) -> None:
         """There is no counter that it could be found by."""
         bench.engine.open = [a_chain(cause=Cause.NOT_HOST)]
 
-        assert bench.diagnosis.traces([1]) == {}
+        assert bench.detection.traces([1]) == {}
 
     def test_chain_of_another_process_is_not_asked_for(self, bench: Bench) -> None:
         """Process 1's."""
         bench.engine.open = [a_chain(lost_ns=5)]
 
-        assert bench.diagnosis.traces([2]) == {}
+        assert bench.detection.traces([2]) == {}
 
     def test_escalation_is_counted_as_what_it_has_become(self, bench: Bench) -> None:
         """And no second chain."""
@@ -227,6 +223,6 @@ class TestMetrics:
     def test_forgotten_process_has_no_metrics(self, bench: Bench) -> None:
         """Its number is not given again."""
         bench.tick(says=(Transition(Change.OPENED, a_chain()),))
-        bench.diagnosis.forget([1])
+        bench.detection.forget([1])
 
         assert bench.totals() == {}

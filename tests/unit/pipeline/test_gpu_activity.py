@@ -17,7 +17,7 @@ SECOND = 1_000_000_000
 
 @dataclass
 class Gpu:
-    """As a collector would tell it."""
+    """As the sampler has it."""
 
     gpu: str = "0"
     mig: str = ""
@@ -57,9 +57,9 @@ class Scene:
 
 
 class TestThrottling:
-    """Of the GPU that a process uses."""
+    """Throttling of the GPU that a process uses."""
 
-    def test_share_is_told_of_the_episode_and_of_the_time_before(self) -> None:
+    def test_shares_of_the_episode_and_of_the_time_before_are_apart(self) -> None:
         """Half a minute at a tenth, then five seconds at eight tenths."""
         scene = Scene(Gpu(process_bytes={100: 1}))
         scene.go_on(30, throttled="power", share=0.1)
@@ -81,7 +81,7 @@ class TestThrottling:
         assert scene.watch.side(1, 10 * SECOND, 15 * SECOND).cause is None
 
     def test_process_whose_gpu_is_not_known_has_no_side(self) -> None:
-        """In a container the driver may tell no processes."""
+        """In a container the driver may list no processes."""
         scene = Scene(Gpu())
         scene.go_on(10, throttled="power", share=1.0)
 
@@ -125,7 +125,7 @@ class TestNeighbours:
 
 
 class TestSizes:
-    """Of the GPUs of a process."""
+    """What the GPUs of a process carry."""
 
     def test_link_and_memory_are_those_of_its_gpus(self) -> None:
         """The slower of two links, and the memory of both."""

@@ -21,7 +21,7 @@ from tests.unit.pipeline.bench import PATIENCE_SECONDS, Bench
 
 
 class _Disks:
-    """A collector of the machine. asked: which processes it was told of."""
+    """A collector of the machine. asked: the traced processes it was given."""
 
     resets = 3
 
@@ -75,7 +75,7 @@ class _HeldStore(SeriesStore):
         self.is_busy, self.may_go_on = threading.Event(), threading.Event()
 
     def snapshot(self, *arguments: Any) -> Snapshot:
-        """What Ledger makes, a while later."""
+        """What SeriesStore makes, a while later."""
         self.is_busy.set()
         assert self.may_go_on.wait(PATIENCE_SECONDS)
         return super().snapshot(*arguments)

@@ -23,7 +23,7 @@ def kernel() -> FakeTables:
 
 
 class TestSpending:
-    """Of one process."""
+    """Spending of one process."""
 
     def test_calls_are_added_up_by_what_they_do(self, kernel: FakeTables) -> None:
         """Two ways of launching, a copy, a wait."""
