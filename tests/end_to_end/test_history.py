@@ -33,7 +33,7 @@ NOBODY = 65534
 WRITER = """
 import sys
 from pathlib import Path
-from exporter.history.place import claim
+from exporter.history.file_guard import claim
 from exporter.history.store import Cut, Store
 from tests.support.history import NOON, SECOND, a_report, a_window
 store = Store(claim(Path(sys.argv[1])), 2 << 20, began_unix_ns=NOON, version="1.0", has_chains=True)
