@@ -1,6 +1,6 @@
-"""What is said of a chain at a moment: whose it is, in the time of day, with the remedy. All outputs of chains take this form.
+"""A change of a chain, with the labels of its process, times of day and the remedy: what every output of chains receives.
 
-In: a Transition, and what is known of its process. Out: a Report, which becomes a document of JSON and comes back from one.
+In: a Transition, and what is known of its process. Out: a ChainEvent, which converts to a JSON document and back.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from typing import Any, Protocol, Self
 
 from exporter.causes import Cause
 from exporter.chains.chain import Change, Effect, End, Severity, Transition
-from exporter.chains.remedies import ProcessContext, Remedy, remedy_of
+from exporter.chains.remedies import ProcessContext, remedy_of
 from exporter.clock import Moment
 from exporter.model import Identity
 from exporter.units import seconds
@@ -21,16 +21,17 @@ _KEYS = {"tgid": "pid", "culprit_tgids": "culprit_pids"}
 _FIELDS = {key: field for field, key in _KEYS.items()}
 
 Parts = tuple[tuple[str, float], ...]
-"""Names with their parts of one, largest first."""
+"""Names with their shares of one, largest first."""
 
 
 @dataclass(frozen=True, slots=True)
 class ChainEvent:
-    """One transition. Times of day are those that belong to the clock as it was set when this was said.
+    """Times of day are of the clock as it was set when the event was made.
 
-    duration_ns: from the begin of the episode to its end, or to this moment; of a clock that is never set. identity: None while
-    the process is held back. tgid: 0 where it is out of sight. The other fields are those of a Chain, a Place and a Remedy.
-    evidence: lines of Change.EVIDENCE, to be read one below the other: where threads are, and who called; else empty.
+    duration_ns: from the begin of the chain to its end, or to this event; measured by CLOCK_MONOTONIC.
+    identity: None until the labels of the process are known. tgid: 0 if the process is not in the exporter's pid namespace.
+    evidence: lines of text, only of Change.EVIDENCE: where threads are stuck, and their callers.
+    The other fields are those of Chain, ProcessContext and Remedy.
     """
 
     change: Change
@@ -64,13 +65,13 @@ class ChainEvent:
         cls,
         transition: Transition,
         identity: Identity | None,
-        place: ProcessContext,
+        context: ProcessContext,
         now: Moment,
         evidence: tuple[str, ...] = (),
     ) -> Self:
-        """now: the moment of the transition."""
+        """now: the time of the transition."""
         change, chain = transition
-        remedy: Remedy = remedy_of(chain, place)
+        remedy = remedy_of(chain, context)
         return cls(
             change=change,
             at_unix_ns=now.unix_ns,
@@ -90,9 +91,9 @@ class ChainEvent:
             is_chronic=chain.is_chronic,
             end=chain.end,
             identity=identity,
-            tgid=place.tgid,
-            cgroup=place.cgroup,
-            culprit_tgids=place.culprit_tgids,
+            tgid=context.tgid,
+            cgroup=context.cgroup,
+            culprit_tgids=context.culprit_tgids,
             remedy=remedy.what,
             commands=remedy.commands,
             evidence=evidence,
@@ -102,22 +103,22 @@ class ChainEvent:
     @property
     def sentence(self) -> str:
         """`cpu_contention: steps take 1.9 times as long, 46% of the time is lost, 97% of it to stress-ng`."""
-        told = []
+        facts = []
         if self.slowdown is not None:
-            told.append(f"steps take {1 + self.slowdown:.1f} times as long")
+            facts.append(f"steps take {1 + self.slowdown:.1f} times as long")
         if self.lost_share:
-            told.append(f"{self.lost_share:.0%} of the time is lost")
+            facts.append(f"{self.lost_share:.0%} of the time is lost")
         if self.culprits:
             culprit, part = self.culprits[0]
-            told.append(f"{part:.0%} of it to {culprit}")
+            facts.append(f"{part:.0%} of it to {culprit}")
         if self.peer:
-            told.append(f"rank {self.peer} is late")
+            facts.append(f"rank {self.peer} is late")
         if self.detail:
-            told.append(self.detail)
-        return f"{self.cause.value}: {', '.join(told)}" if told else self.cause.value
+            facts.append(self.detail)
+        return f"{self.cause.value}: {', '.join(facts)}" if facts else self.cause.value
 
     def fields(self) -> dict[str, str]:
-        """As attributes of a record, for machines. Empty ones are left out; so is the remedy, which is no value to group by."""
+        """Attributes of a record. Without empty ones, and without the remedy: no one groups by it."""
         known = {
             "chain_id": self.chain_id,
             "cause": self.cause.value,
@@ -164,10 +165,10 @@ class ChainEvent:
 
 
 class ChainSink(Protocol):
-    """Takes ChainEvents: log, history, recording, OTLP."""
+    """Receives chain events: log, history, recording, OTLP."""
 
     def on_chain_event(self, event: ChainEvent) -> None:
-        """Called within a tick: it must not wait for anything."""
+        """Called in a tick: it must not block."""
 
 
 def _parts(pairs: Any) -> Parts:

@@ -1,6 +1,6 @@
-"""What is to be done about it? One sentence of what happens, and commands that a person can paste, with the real numbers in them.
+"""What to do about a cause: one or two sentences, and commands to paste that carry the real process ids, CPUs and cgroup.
 
-In: a Chain and what is known of its process. Out: text. Nothing is run.
+In: a Chain and the context of its process. Out: text. Nothing is run.
 """
 
 from __future__ import annotations
@@ -8,15 +8,16 @@ from __future__ import annotations
 import shlex
 from typing import NamedTuple
 
-from exporter.accounting.culprits import HYPERVISOR
+from exporter.accounting.culprits import HYPERVISOR, OTHER, OUTSIDE
 from exporter.causes import Cause
 from exporter.chains.chain import Chain
 
 
 class ProcessContext(NamedTuple):
-    """Where a process is. tgid: 0 where it cannot be seen. cgroup: path below /sys/fs/cgroup, "" if not known. cpus: its CPUs.
+    """What commands need to know of a process.
 
-    culprit_tgids: of the programs that are to blame, where they are known.
+    tgid: 0 if the process is not in the exporter's pid namespace. cgroup: path below /sys/fs/cgroup, "" if unknown.
+    cpus: CPUs it may run on, such as `0-3,8`. culprit_tgids: processes of the culprits, where they are known.
     """
 
     tgid: int = 0
@@ -26,80 +27,88 @@ class ProcessContext(NamedTuple):
 
 
 class Remedy(NamedTuple):
-    """what: to do, in one sentence. commands: to look, and to act."""
+    """what: advice in one or two sentences. commands: first to check, then to act."""
 
     what: str
     commands: tuple[str, ...]
 
 
-def remedy_of(chain: Chain, place: ProcessContext) -> Remedy:
-    """Of the chain's cause."""
-    make = _REMEDIES[chain.cause]
-    return make(chain, _Words(place))
+def remedy_of(chain: Chain, context: ProcessContext) -> Remedy:
+    """The remedy for the cause of a chain."""
+    return _REMEDIES[chain.cause](chain, _Arguments(context))
 
 
-class _Words:
-    """Parts of command lines; what is not known stays a word in capitals."""
+class _Arguments:
+    """Arguments of commands; a value that is not known stays a placeholder in capitals."""
 
-    def __init__(self, place: ProcessContext) -> None:
-        self.tgid = str(place.tgid) if place.tgid else "PID"
-        self.cpus = place.cpus or "CPUS"
-        self.cgroup = place.cgroup or "CGROUP"
-        self.culprits = ",".join(map(str, place.culprit_tgids)) or "CULPRIT_PID"
+    def __init__(self, context: ProcessContext) -> None:
+        self.tgid = str(context.tgid) if context.tgid else "PID"
+        self.cpus = context.cpus or "CPUS"
+        self.cgroup = context.cgroup or "CGROUP"
+        self.culprits = ",".join(map(str, context.culprit_tgids)) or "CULPRIT_PID"
 
 
-def _contention(chain: Chain, of: _Words) -> Remedy:
-    name = chain.culprits[0][0] if chain.culprits else "another program"
-    if name == HYPERVISOR:
+_CULPRIT_NAMES = {OUTSIDE: "A process outside this pod", OTHER: "Another program"}
+
+
+def _culprit(chain: Chain) -> str:
+    """The largest culprit as the subject of a sentence."""
+    name = chain.culprits[0][0] if chain.culprits else OTHER
+    return _CULPRIT_NAMES.get(name, name)
+
+
+def _contention(chain: Chain, args: _Arguments) -> Remedy:
+    if chain.culprits and chain.culprits[0][0] == HYPERVISOR:
         return Remedy(
-            "The hypervisor gives this machine's CPUs to other machines (steal): nothing inside of this one helps. Move it to a"
-            " host that is not oversold, or reserve its CPUs there.",
+            "The hypervisor gives this machine's CPU time to other virtual machines (steal). Nothing inside this machine helps:"
+            " move it to a host that is not overcommitted, or reserve CPUs for it there.",
             ("vmstat 1 5  # column st", "mpstat -P ALL 1 5  # %steal of each CPU"),
         )
     return Remedy(
-        f"{name} takes the CPUs that the job's threads need: keep it off them, or give the job CPUs of its own.",
+        f"{_culprit(chain)} is using the job's CPUs. Pin it elsewhere, lower its priority, or give the job dedicated CPUs.",
         (
-            f"ps -o pid,psr,pcpu,cgroup,args -p {of.culprits}",
-            f"taskset -acp {of.cpus} {of.tgid}",
-            f"renice -n 19 -p {of.culprits.replace(',', ' ')}",
+            f"ps -o pid,psr,pcpu,cgroup,args -p {args.culprits}",
+            f"taskset -acp {args.cpus} {args.tgid}",
+            f"renice -n 19 -p {args.culprits.replace(',', ' ')}",
         ),
     )
 
 
-def _oversubscribed(_chain: Chain, of: _Words) -> Remedy:
+def _oversubscribed(_chain: Chain, args: _Arguments) -> Remedy:
     return Remedy(
-        "The job's own threads take the CPU from the one that feeds the GPU: start fewer workers and compute threads, or allow"
-        " more CPUs.",
+        "The job has more busy threads than CPUs, so its own threads delay the one that feeds the GPU. Start fewer workers and"
+        " compute threads, or allow more CPUs.",
         (
-            f"ps -L -o tid,psr,pcpu,comm -p {of.tgid} --sort=-pcpu",
-            f"taskset -cp {of.tgid}",
-            "export OMP_NUM_THREADS=1  # in the job; and fewer num_workers of its DataLoader",
+            f"ps -L -o tid,psr,pcpu,comm -p {args.tgid} --sort=-pcpu",
+            f"taskset -cp {args.tgid}",
+            "export OMP_NUM_THREADS=1  # in the job; also lower num_workers of its DataLoader",
         ),
     )
 
 
-def _quota(_chain: Chain, of: _Words) -> Remedy:
+def _quota(_chain: Chain, args: _Arguments) -> Remedy:
     return Remedy(
-        "The job has used up the CPU time that its control group may use: raise the limit, or remove it.",
+        "The job has used up its CPU quota and is throttled. Raise the cgroup's CPU limit, or remove it.",
         (
-            f"cat /sys/fs/cgroup{of.cgroup}/cpu.max /sys/fs/cgroup{of.cgroup}/cpu.stat",
+            f"cat /sys/fs/cgroup{args.cgroup}/cpu.max /sys/fs/cgroup{args.cgroup}/cpu.stat",
             "kubectl get pod POD -o jsonpath='{.spec.containers[*].resources.limits.cpu}'",
         ),
     )
 
 
-def _irq(_chain: Chain, of: _Words) -> Remedy:
+def _irq(_chain: Chain, args: _Arguments) -> Remedy:
     return Remedy(
-        "Interrupts run on the job's CPUs: move them, or the job.",
-        ("grep . /proc/interrupts /proc/softirqs | less", f"taskset -cp {of.tgid}", "systemctl status irqbalance"),
+        "Interrupts run on the job's CPUs. Move the interrupts or the job to other CPUs.",
+        ("grep . /proc/interrupts /proc/softirqs | less", f"taskset -cp {args.tgid}", "systemctl status irqbalance"),
     )
 
 
-def _block_io(chain: Chain, of: _Words) -> Remedy:
+def _block_io(chain: Chain, args: _Arguments) -> Remedy:
     if chain.culprits:
         name = chain.culprits[0][0]
         return Remedy(
-            f"{name} uses the disk that the job reads: move one of the two to another disk, or limit what {name} may do with it.",
+            f"{_culprit(chain)} is using the disk that the job reads. Move one of them to another disk, or limit the other"
+            " program's I/O.",
             (
                 "pidstat -d 1 3",
                 f"ionice -c 3 -p $(pgrep -d ' ' -x {shlex.quote(name)})",
@@ -107,159 +116,166 @@ def _block_io(chain: Chain, of: _Words) -> Remedy:
             ),
         )
     return Remedy(
-        "What feeds the GPU waits for a disk: stage the data on a faster one or in memory, or raise its limit.",
+        "The threads that feed the GPU wait for a disk. Put the data on a faster disk or in memory, or raise the I/O limit.",
         (
             "iostat -xz 1 3",
-            f"grep . /proc/{of.tgid}/io",
-            f"cat /sys/fs/cgroup{of.cgroup}/io.max /sys/fs/cgroup{of.cgroup}/io.pressure",
+            f"grep . /proc/{args.tgid}/io",
+            f"cat /sys/fs/cgroup{args.cgroup}/io.max /sys/fs/cgroup{args.cgroup}/io.pressure",
         ),
     )
 
 
-def _reclaim(_chain: Chain, of: _Words) -> Remedy:
+def _reclaim(_chain: Chain, args: _Arguments) -> Remedy:
     return Remedy(
-        "The job's control group or the machine is full, and each new page must be freed first: raise the memory limit, or use"
-        " less.",
+        "The job's cgroup or the machine is out of free memory, so each allocation first reclaims pages (direct reclaim). Raise"
+        " the memory limit, or use less memory.",
         (
-            f"cat /sys/fs/cgroup{of.cgroup}/memory.max /sys/fs/cgroup{of.cgroup}/memory.current",
-            f"cat /sys/fs/cgroup{of.cgroup}/memory.pressure",
+            f"cat /sys/fs/cgroup{args.cgroup}/memory.max /sys/fs/cgroup{args.cgroup}/memory.current",
+            f"cat /sys/fs/cgroup{args.cgroup}/memory.pressure",
             "grep -E 'MemAvailable|Swap' /proc/meminfo",
         ),
     )
 
 
-def _major_fault(_chain: Chain, of: _Words) -> Remedy:
+def _major_fault(_chain: Chain, args: _Arguments) -> Remedy:
     return Remedy(
-        "Mapped files or swapped pages are read back from disk: they do not fit into memory any more.",
+        "The job waits for major page faults: mapped files or swapped pages no longer fit in memory and are read from disk again."
+        " Raise the memory limit, use less memory, or copy the files into memory.",
         (
-            f"grep -E 'VmSwap|RssFile' /proc/{of.tgid}/status",
-            f"cat /sys/fs/cgroup{of.cgroup}/memory.max /sys/fs/cgroup{of.cgroup}/memory.stat",
+            f"grep -E 'VmSwap|RssFile' /proc/{args.tgid}/status",
+            f"cat /sys/fs/cgroup{args.cgroup}/memory.max /sys/fs/cgroup{args.cgroup}/memory.stat",
         ),
     )
 
 
-def _lock(_chain: Chain, of: _Words) -> Remedy:
+def _lock(_chain: Chain, args: _Arguments) -> Remedy:
     return Remedy(
-        "The thread that feeds the GPU waits for a lock that another thread of the job holds; in Python often the interpreter's.",
-        (f"py-spy dump --pid {of.tgid}", f"ps -L -o tid,stat,wchan:24,comm -p {of.tgid}"),
+        "The thread that feeds the GPU waits for a lock that another thread of the job holds; in Python this is often the GIL."
+        " Find the holder, and move its work to another process.",
+        (f"py-spy dump --pid {args.tgid}", f"ps -L -o tid,stat,wchan:24,comm -p {args.tgid}"),
     )
 
 
-def _dataloader(_chain: Chain, of: _Words) -> Remedy:
+def _dataloader(_chain: Chain, args: _Arguments) -> Remedy:
     return Remedy(
-        "The GPU waits for the next batch: more workers, more prefetching, or cheaper samples.",
+        "The GPU waits for the next batch. Use more DataLoader workers, prefetch more, or make preprocessing cheaper.",
         (
-            f"ps -o pid,stat,pcpu,wchan:24,comm --ppid {of.tgid}",
+            f"ps -o pid,stat,pcpu,wchan:24,comm --ppid {args.tgid}",
             "py-spy dump --pid WORKER_PID",
         ),
     )
 
 
-def _network(_chain: Chain, of: _Words) -> Remedy:
+def _network(_chain: Chain, args: _Arguments) -> Remedy:
     return Remedy(
-        "What feeds the GPU waits for another machine, for an answer through a socket or a file of a network file system: the"
-        " peer is slow, or something is lost on the way (retrans).",
+        "The threads that feed the GPU wait for another machine, through a socket or a network file system. Check whether the"
+        " peer is slow, and whether packets are retransmitted.",
         (
-            f"nsenter --net=/proc/{of.tgid}/ns/net ss -tinp | grep -A1 pid={of.tgid},",
-            f"nsenter --net=/proc/{of.tgid}/ns/net nstat -az TcpRetransSegs TcpExtTCPTimeouts",
-            f"cat /proc/{of.tgid}/mountstats | grep -A12 'fstype nfs'",
+            f"nsenter --net=/proc/{args.tgid}/ns/net ss -tinp | grep -A1 pid={args.tgid},",
+            f"nsenter --net=/proc/{args.tgid}/ns/net nstat -az TcpRetransSegs TcpExtTCPTimeouts",
+            f"cat /proc/{args.tgid}/mountstats | grep -A12 'fstype nfs'",
         ),
     )
 
 
-def _peer(chain: Chain, _of: _Words) -> Remedy:
+def _peer(chain: Chain, _args: _Arguments) -> Remedy:
     return Remedy(
-        f"This rank waits for rank {chain.peer}: look at the chains of that rank.",
+        f"This rank waits for rank {chain.peer}. Check the chains of rank {chain.peer}.",
         (f"gpu-stall-exporter explain --workload rank={chain.peer}",),
     )
 
 
-def _slow_rank(_chain: Chain, of: _Words) -> Remedy:
+def _slow_rank(_chain: Chain, args: _Arguments) -> Remedy:
     return Remedy(
-        "The other ranks wait for this one, and no resource of the host is the reason: its input, its code or its GPU is slower.",
+        "The other ranks wait for this one, and no host resource explains why. Check its input data, its code and its GPU.",
         (
-            f"py-spy dump --pid {of.tgid}",
+            f"py-spy dump --pid {args.tgid}",
             "nvidia-smi --query-gpu=index,clocks.sm,clocks_event_reasons.active --format=csv",
         ),
     )
 
 
-def _hang(chain: Chain, of: _Words) -> Remedy:
+def _hang(chain: Chain, args: _Arguments) -> Remedy:
     return Remedy(
-        f"Rank {chain.peer} never came to a collective that the others wait in.",
-        (f"py-spy dump --pid {of.tgid}", f"cat /proc/{of.tgid}/task/*/stack", f"ls -l /proc/{of.tgid}/fd | head"),
-    )
-
-
-def _oom(chain: Chain, of: _Words) -> Remedy:
-    known = f" ({chain.detail})" if chain.detail else ""
-    return Remedy(
-        f"The GPU has no memory left, and no later allocation worked{known}: make the batch smaller, or see who else uses this"
-        " GPU.",
+        f"Rank {chain.peer} has not joined a collective that the other ranks wait in. Check where rank {chain.peer} is stuck.",
         (
-            "nvidia-smi --query-compute-apps=pid,used_memory --format=csv",
-            f"cat /proc/{of.tgid}/environ | tr '\\0' '\\n' | grep ALLOC",
+            f"py-spy dump --pid {args.tgid}",
+            f"cat /proc/{args.tgid}/task/*/stack",
+            f"ls -l /proc/{args.tgid}/fd | head",
         ),
     )
 
 
-def _crash(chain: Chain, of: _Words) -> Remedy:
+def _oom(chain: Chain, args: _Arguments) -> Remedy:
+    known = f" ({chain.detail})" if chain.detail else ""
     return Remedy(
-        f"The process has crashed ({chain.detail}): its own log says where, and the kernel's whether it was the GPU.",
+        f"The GPU is out of memory, and no later allocation succeeded{known}. Make the batch smaller, or find out which other"
+        " processes use this GPU.",
+        (
+            "nvidia-smi --query-compute-apps=pid,used_memory --format=csv",
+            f"cat /proc/{args.tgid}/environ | tr '\\0' '\\n' | grep ALLOC",
+        ),
+    )
+
+
+def _crash(chain: Chain, args: _Arguments) -> Remedy:
+    return Remedy(
+        f"The process crashed ({chain.detail}). Read its own log for the place, and the kernel log for GPU errors (Xid).",
         (
             "dmesg -T | grep -iE 'xid|segfault|traps' | tail",
-            f"coredumpctl info {of.tgid}",
+            f"coredumpctl info {args.tgid}",
             "kubectl logs POD --previous --tail=50",
         ),
     )
 
 
-def _oom_killed(_chain: Chain, of: _Words) -> Remedy:
+def _oom_killed(_chain: Chain, args: _Arguments) -> Remedy:
     return Remedy(
-        "The kernel has ended the process because its control group or the machine had no memory left: raise the limit, start"
+        "The OOM killer ended the process because its cgroup or the machine was out of memory. Raise the memory limit, start"
         " fewer workers, or prefetch less.",
         (
-            f"cat /sys/fs/cgroup{of.cgroup}/memory.max /sys/fs/cgroup{of.cgroup}/memory.events",
+            f"cat /sys/fs/cgroup{args.cgroup}/memory.max /sys/fs/cgroup{args.cgroup}/memory.events",
             "dmesg -T | grep -i 'out of memory' -A3 | tail",
             "kubectl get pod POD -o jsonpath='{.spec.containers[*].resources.limits.memory}'",
         ),
     )
 
 
-def _churn(_chain: Chain, _of: _Words) -> Remedy:
+def _churn(_chain: Chain, _args: _Arguments) -> Remedy:
     return Remedy(
-        "The job allocates and frees GPU memory in every step, and waits for it: use the framework's caching allocator.",
+        "The job allocates and frees GPU memory in every step and waits for both. Use the framework's caching allocator.",
         (
             "env | grep PYTORCH  # in the job: neither PYTORCH_NO_CUDA_MEMORY_CACHING nor torch.cuda.empty_cache() in the loop",
         ),
     )
 
 
-def _leak(chain: Chain, of: _Words) -> Remedy:
+def _leak(chain: Chain, args: _Arguments) -> Remedy:
     return Remedy(
-        f"The job's GPU memory grows and never comes back ({chain.detail}): something keeps tensors of every step, such as a"
-        " list of losses that were not detached.",
+        f"The job's GPU memory grows and is never freed ({chain.detail}). Find what keeps tensors of every step, such as a list"
+        " of losses that are not detached.",
         (
-            f"py-spy dump --pid {of.tgid}",
+            f"py-spy dump --pid {args.tgid}",
             "torch.cuda.memory._record_memory_history(); torch.cuda.memory._dump_snapshot('leak.pickle')  # in the job",
         ),
     )
 
 
-def _pageable(_chain: Chain, of: _Words) -> Remedy:
+def _pageable(_chain: Chain, args: _Arguments) -> Remedy:
     return Remedy(
-        "The job copies pageable memory to or from the GPU and waits for it: pin the memory, and copy without blocking.",
+        "The job copies pageable memory to or from the GPU, which blocks until the copy is done. Pin the memory, and use"
+        " non-blocking copies.",
         (
             "DataLoader(..., pin_memory=True); tensor.to(device, non_blocking=True)  # in the job",
-            f"py-spy dump --pid {of.tgid}",
+            f"py-spy dump --pid {args.tgid}",
         ),
     )
 
 
-def _pcie(_chain: Chain, _of: _Words) -> Remedy:
+def _pcie(_chain: Chain, _args: _Arguments) -> Remedy:
     return Remedy(
-        "The link between host and GPU is full: copy less, in a smaller type, or once instead of in each step; and see whether"
-        " the link runs at its full width and speed.",
+        "The PCIe link between host and GPU is saturated. Copy less: smaller data types, or once instead of in every step. Check"
+        " that the link runs at its full width and speed.",
         (
             "nvidia-smi --query-gpu=index,pcie.link.gen.current,pcie.link.gen.max,pcie.link.width.current,pcie.link.width.max"
             " --format=csv",
@@ -268,71 +284,70 @@ def _pcie(_chain: Chain, _of: _Words) -> Remedy:
     )
 
 
-def _recapture(_chain: Chain, _of: _Words) -> Remedy:
+def _recapture(_chain: Chain, _args: _Arguments) -> Remedy:
     return Remedy(
-        "The job captures CUDA graphs again and again, because sizes change from step to step: capture the sizes that occur once,"
-        " beforehand, and pad to them.",
+        "The job captures CUDA graphs over and over because tensor shapes change from step to step. Capture the shapes that occur"
+        " once at startup, and pad to them.",
         (
-            "TORCH_LOGS=recompiles  # in the job's environment: which shapes are new",
+            "TORCH_LOGS=recompiles  # in the job's environment: shows which shapes are new",
             "vllm serve --compilation-config '{\"cudagraph_capture_sizes\": [1, 2, 4, 8, 16, 32]}'",
         ),
     )
 
 
-def _abandoned(chain: Chain, of: _Words) -> Remedy:
+def _abandoned(chain: Chain, args: _Arguments) -> Remedy:
     return Remedy(
-        f"{chain.detail.capitalize()}: what its stream is given is put into a graph and never done. An exception between"
-        " beginning and end is the usual reason.",
-        (f"py-spy dump --pid {of.tgid}", f"py-spy record --pid {of.tgid} --duration 5 --output capture.svg"),
+        f"{chain.detail.capitalize()}. Work queued on that stream is recorded into a graph and never runs. Look for an exception"
+        " between the begin and the end of the capture.",
+        (f"py-spy dump --pid {args.tgid}", f"py-spy record --pid {args.tgid} --duration 5 --output capture.svg"),
     )
 
 
-def _throttled(chain: Chain, _of: _Words) -> Remedy:
+def _throttled(chain: Chain, _args: _Arguments) -> Remedy:
     return Remedy(
-        f"The GPU runs with lower clocks than it could ({chain.detail}): see to cooling and power, or raise its power limit.",
+        f"The GPU runs at reduced clocks ({chain.detail}). Check cooling and power supply, or raise its power limit.",
         (
             "nvidia-smi -q -d PERFORMANCE,POWER,TEMPERATURE,CLOCK",
-            "nvidia-smi -pl WATTS  # up to the maximum of the above",
+            "nvidia-smi -pl WATTS  # at most the maximum that the command above shows",
         ),
     )
 
 
-def _shared_gpu(chain: Chain, _of: _Words) -> Remedy:
-    name = chain.culprits[0][0] if chain.culprits else "another program"
+def _shared_gpu(chain: Chain, _args: _Arguments) -> Remedy:
     return Remedy(
-        f"{name} has begun to use the GPU that the job uses: give each a GPU or a MIG instance of its own.",
+        f"{_culprit(chain)} has started to use the job's GPU. Give each of them a GPU or a MIG instance of its own.",
         (
             "nvidia-smi --query-compute-apps=gpu_uuid,pid,name,used_memory --format=csv",
-            "nvidia-smi -c EXCLUSIVE_PROCESS  # allows one process on each GPU",
+            "nvidia-smi -c EXCLUSIVE_PROCESS  # one process per GPU",
         ),
     )
 
 
-def _cold_start(_chain: Chain, _of: _Words) -> Remedy:
+def _cold_start(_chain: Chain, _args: _Arguments) -> Remedy:
     return Remedy(
-        "The first steps loaded kernels and made graphs: nothing is wrong now. Where starts are frequent, warm up before traffic"
-        " comes, and keep what was compiled.",
+        "The first steps loaded kernels and built graphs; this is over. If the job starts often, warm it up before it takes"
+        " traffic, and cache what was compiled.",
         (
             "export CUDA_CACHE_PATH=/persistent/cuda-cache TORCHINDUCTOR_CACHE_DIR=/persistent/inductor  # in the job",
-            "export CUDA_MODULE_LOADING=EAGER  # loads at the start what else is loaded at the first request",
+            "export CUDA_MODULE_LOADING=EAGER  # loads kernels at startup instead of at the first request",
         ),
     )
 
 
-def _paused(_chain: Chain, of: _Words) -> Remedy:
+def _paused(_chain: Chain, args: _Arguments) -> Remedy:
     return Remedy(
-        "The job was stopped by a signal, a debugger or the freezer.",
+        "The job was stopped by a signal, a debugger or the cgroup freezer. Find out which, and resume it.",
         (
-            f"grep -E 'State|TracerPid' /proc/{of.tgid}/status",
-            f"cat /sys/fs/cgroup{of.cgroup}/cgroup.freeze",
-            f"kill -CONT {of.tgid}",
+            f"grep -E 'State|TracerPid' /proc/{args.tgid}/status",
+            f"cat /sys/fs/cgroup{args.cgroup}/cgroup.freeze",
+            f"kill -CONT {args.tgid}",
         ),
     )
 
 
-def _not_host(_chain: Chain, _of: _Words) -> Remedy:
+def _not_host(_chain: Chain, _args: _Arguments) -> Remedy:
     return Remedy(
-        "Nothing of the host explains it: the GPU itself, the library or the job's own code is slower.",
+        "No host resource explains the slowdown. Check the GPU, the libraries and the job's own code.",
         (
             "nvidia-smi --query-gpu=index,clocks.sm,temperature.gpu,clocks_event_reasons.active --format=csv",
             "dmesg | grep -i xid",

@@ -1,4 +1,4 @@
-"""report: what is said of a chain, as a document and back."""
+"""event: an event of a chain, as a document and back, and as a sentence."""
 
 from __future__ import annotations
 
@@ -16,86 +16,81 @@ from tests.support.chains import SECOND, a_chain
 
 NOW = Moment(monotonic_ns=11 * SECOND, unix_ns=1_800_000_000 * SECOND)
 RANK = Identity(node="gpu7", rank="3", container="0123456789ab")
-PLACE = ProcessContext(100, "/docker/abc", "0-3", (777, 778))
+CONTEXT = ProcessContext(100, "/docker/abc", "0-3", (777, 778))
 
 
-def a_report(
+def an_event(
     chain: Chain | None = None, change: Change = Change.OPENED, identity: Identity | None = RANK
 ) -> ChainEvent:
-    """Of a chain that has just been opened."""
-    return ChainEvent.from_transition(Transition(change, chain or a_chain()), identity, PLACE, NOW)
+    return ChainEvent.from_transition(Transition(change, chain or a_chain()), identity, CONTEXT, NOW)
 
 
-class TestReport:
-    """Of a transition."""
+class TestFromTransition:
+    def test_begin_is_in_time_of_day(self) -> None:
+        """The chain began one second before it was opened."""
+        event = an_event()
 
-    def test_begin_is_told_in_the_time_of_day(self) -> None:
-        """It was slower for a second when that was certain."""
-        report = a_report()
+        assert event.began_unix_ns == 1_799_999_999 * SECOND
+        assert event.duration_ns == 1 * SECOND
 
-        assert report.began_unix_ns == 1_799_999_999 * SECOND
-        assert report.duration_ns == 1 * SECOND
-
-    def test_clock_that_was_set_does_not_bend_the_duration(self) -> None:
-        """An episode of 15 s, within which somebody set the clock back by an hour."""
+    def test_duration_does_not_change_when_the_clock_is_set(self) -> None:
+        """A chain of 15 s, during which the clock was set back by an hour."""
         transition = a_chain().resolved(25 * SECOND, End.RECOVERED)
-        report = ChainEvent.from_transition(
-            transition, RANK, PLACE, Moment(25 * SECOND, (1_800_000_000 - 3600) * SECOND)
+        event = ChainEvent.from_transition(
+            transition, RANK, CONTEXT, Moment(25 * SECOND, (1_800_000_000 - 3600) * SECOND)
         )
 
-        assert report.duration_ns == 15 * SECOND
-        assert report.at_unix_ns - report.began_unix_ns == 15 * SECOND
+        assert event.duration_ns == 15 * SECOND
+        assert event.at_unix_ns - event.began_unix_ns == 15 * SECOND
 
-    def test_commands_have_the_real_numbers(self) -> None:
-        """Of the place."""
-        assert a_report().commands[0] == "ps -o pid,psr,pcpu,cgroup,args -p 777,778"
+    def test_commands_have_the_process_ids(self) -> None:
+        assert an_event().commands[0] == "ps -o pid,psr,pcpu,cgroup,args -p 777,778"
 
 
 class TestDocument:
-    """For files and other programs."""
-
     @pytest.mark.parametrize(
-        "report",
+        "event",
         [
-            a_report(),
-            a_report(identity=None),
-            a_report(a_chain().resolved(25 * SECOND, End.RECOVERED).chain, Change.RESOLVED),
-            a_report(a_chain(cause=Cause.NCCL_HANG, slowdown=None, culprits=(), peer="3")),
+            an_event(),
+            an_event(identity=None),
+            an_event(a_chain().resolved(25 * SECOND, End.RECOVERED).chain, Change.RESOLVED),
+            an_event(a_chain(cause=Cause.NCCL_HANG, slowdown=None, culprits=(), peer="3")),
             ChainEvent.from_transition(
-                Transition(Change.EVIDENCE, a_chain()), RANK, PLACE, NOW, ("called by", "  step+0x1 (trainer)")
+                Transition(Change.EVIDENCE, a_chain()), RANK, CONTEXT, NOW, ("called by", "  step+0x1 (trainer)")
             ),
         ],
-        ids=["opened", "held back", "resolved", "without a slowdown", "evidence"],
+        ids=["opened", "no labels yet", "resolved", "without a slowdown", "evidence"],
     )
-    def test_comes_back_from_json_as_it_was(self, report: ChainEvent) -> None:
-        """Nothing is lost on the way."""
-        assert ChainEvent.from_document(json.loads(json.dumps(report.to_document()))) == report
+    def test_survives_json(self, event: ChainEvent) -> None:
+        assert ChainEvent.from_document(json.loads(json.dumps(event.to_document()))) == event
 
-    def test_document_of_before_there_was_evidence_has_none(self) -> None:
-        """Files are older than the program that reads them."""
-        document = a_report().to_document()
+    def test_ids_of_processes_are_called_pid_in_documents(self) -> None:
+        document = an_event().to_document()
+
+        assert (document["pid"], document["culprit_pids"]) == (100, (777, 778))
+        assert not {"tgid", "culprit_tgids"} & document.keys()
+
+    def test_document_without_evidence_is_accepted(self) -> None:
+        """Recordings may be older than the program that reads them."""
+        document = an_event().to_document()
         del document["evidence"]
 
-        assert ChainEvent.from_document(document) == a_report()
+        assert ChainEvent.from_document(document) == an_event()
 
     @pytest.mark.parametrize("change", [{"cause": "bad_luck"}, {"severity": 3}, {"shares": "lock"}, {"new_field": 1}])
-    def test_what_no_report_became_is_refused(self, change: dict[str, object]) -> None:
-        """With one of the errors that are named."""
+    def test_other_documents_are_refused(self, change: dict[str, object]) -> None:
         with pytest.raises((KeyError, TypeError, ValueError)):
-            ChainEvent.from_document(json.loads(json.dumps(a_report().to_document())) | change)
+            ChainEvent.from_document(json.loads(json.dumps(an_event().to_document())) | change)
 
 
 class TestSentence:
-    """What is known, and nothing else."""
-
-    def test_missing_rank_is_named(self) -> None:
-        """No step ends, so that nothing can be said of how long they take."""
+    def test_hang_names_the_missing_rank(self) -> None:
+        """No step ends, so a slowdown is not known."""
         chain = a_chain(cause=Cause.NCCL_HANG, slowdown=None, lost_share=1.0, culprits=(), peer="3")
 
-        assert a_report(chain).sentence == "nccl_hang: 100% of the time is lost, rank 3 is late"
+        assert an_event(chain).sentence == "nccl_hang: 100% of the time is lost, rank 3 is late"
 
-    def test_cause_alone_is_enough(self) -> None:
-        """Out of memory."""
+    def test_cause_stands_alone_without_other_facts(self) -> None:
         chain = a_chain(cause=Cause.CUDA_OOM, slowdown=None, lost_share=0.0, culprits=())
 
-        assert a_report(chain).sentence == "cuda_oom"
+        assert an_event(chain).sentence == "cuda_oom"

@@ -72,7 +72,7 @@ class TestLine:
             "lost_share": "0.500",
             "contribution": "0.970",
             "open_seconds": "1.00",
-            "remedy": "stress-ng takes the CPUs that the job's threads need: keep it off them, or give the job CPUs of its own.",
+            "remedy": "stress-ng is using the job's CPUs. Pin it elsewhere, lower its priority, or give the job dedicated CPUs.",
             "commands": "ps -o pid,psr,pcpu,cgroup,args -p 777; taskset -acp 0-3,8 100; renice -n 19 -p 777",
         }
 
