@@ -1,1 +1,1 @@
-"""Would `run` work on this machine, and what is missing?"""
+"""Whether `run` can start on this machine, and what would be missing: a module of checks for each subject."""

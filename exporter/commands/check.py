@@ -1,4 +1,4 @@
-"""`gpu-stall-exporter check`: would `run` work here, and what would it see?"""
+"""`gpu-stall-exporter check`: whether `run` can start here, and what would be missing."""
 
 from __future__ import annotations
 
@@ -12,79 +12,80 @@ from contextlib import ExitStack
 from dataclasses import asdict
 from pathlib import Path
 
-from exporter import __version__, config, support_bundle
-from exporter.checks.preflight import CheckState, Finding, findings
+from exporter import __version__, config
+from exporter.checks.all_checks import run_checks
+from exporter.checks.check import Check, CheckState
+from exporter.support_bundle.bundle import BundleFile
 
 EXIT_NOT_POSSIBLE = 3
-_MARK = {CheckState.OK: "ok", CheckState.ABSENT: "--", CheckState.FAILED: "FAILED"}
-_COLOUR = {CheckState.OK: "32", CheckState.ABSENT: "33", CheckState.FAILED: "1;31"}
+_MARK = {CheckState.OK: "ok", CheckState.WARNING: "warning", CheckState.FAILED: "FAILED"}
+_COLOUR = {CheckState.OK: "32", CheckState.WARNING: "33", CheckState.FAILED: "1;31"}
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """The settings of `run`, since they decide what is checked, and the form of the answer."""
-    parser.add_argument("--format", choices=("text", "json"), default="text", help="a table for people, or JSON [text]")
+    """The settings of `run`, which decide what is checked, and the format of the output."""
+    parser.add_argument("--format", choices=("text", "json"), default="text", help="output format [text]")
     parser.add_argument(
         "--support-bundle",
         metavar="FILE",
-        help=f"also write FILE, a new tar.gz for a bug report: {support_bundle.CONTENTS}. Never contents of other processes'"
-        " environments, command lines, user names or tokens; look at it before you send it",
+        help="also write diagnostics without secrets to FILE, a new tar.gz for a bug report",
     )
     config.add_arguments(parser)
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Returns 0 when `run` would work, else 3."""
+    """Returns 0 if `run` can start, else 3."""
     settings = config.load(vars(arguments))
     with ExitStack() as stack:
-        place = None
+        bundle = None
         if arguments.support_bundle is not None:
-            place = stack.enter_context(support_bundle.BundleFile(Path(arguments.support_bundle)))
-        found = list(findings(settings))
-        _print(found, arguments.format)
-        if place is not None:
-            written = place.write(settings, [asdict(finding) for finding in found], __version__)
-            # Beside JSON, which is for machines, it would be in the way.
+            bundle = stack.enter_context(BundleFile(Path(arguments.support_bundle)))
+        checks = list(run_checks(settings))
+        _print(checks, arguments.format)
+        if bundle is not None:
+            written = bundle.write(settings, [asdict(check) for check in checks], __version__)
+            # On stderr beside JSON, so that stdout stays one document.
             print(written.one_line(), file=sys.stderr if arguments.format == "json" else sys.stdout)
-    return 0 if will_work(found) else EXIT_NOT_POSSIBLE
+    return 0 if can_start(checks) else EXIT_NOT_POSSIBLE
 
 
-def _print(found: Sequence[Finding], form: str) -> None:
+def _print(checks: Sequence[Check], form: str) -> None:
     if form == "json":
-        print(document(found))
-    else:
-        print(table(found, shutil.get_terminal_size((100, 24)).columns, is_coloured=sys.stdout.isatty()))
-        verdict = (
-            "`run` will work here." if will_work(found) else "`run` will NOT work here; mend what FAILED, from the top."
-        )
-        print(f"\n{verdict}")
-
-
-def will_work(found: Sequence[Finding]) -> bool:
-    """Whether nothing keeps `run` from working; what is absent does not."""
-    return all(finding.state is not CheckState.FAILED for finding in found)
-
-
-def document(found: Sequence[Finding]) -> str:
-    """The answer for machines: version, ok, and every finding with all of its fields."""
-    return json.dumps(
-        {"version": __version__, "ok": will_work(found), "findings": [asdict(f) for f in found]}, indent=2
+        print(document(checks))
+        return
+    print(table(checks, shutil.get_terminal_size((100, 24)).columns, is_coloured=sys.stdout.isatty()))
+    print()
+    print(
+        "`run` can start" if can_start(checks) else "`run` cannot start: fix the FAILED checks above, first one first"
     )
 
 
-def table(found: Sequence[Finding], columns: int, *, is_coloured: bool) -> str:
-    """Subject, state, detail; the remedy below the detail."""
-    subject_width = max(len(finding.subject) for finding in found)
+def can_start(checks: Sequence[Check]) -> bool:
+    """Whether no check failed; warnings do not count."""
+    return all(check.state is not CheckState.FAILED for check in checks)
+
+
+def document(checks: Sequence[Check]) -> str:
+    """JSON: version, ok, and every check with all of its fields."""
+    return json.dumps(
+        {"version": __version__, "ok": can_start(checks), "checks": [asdict(check) for check in checks]}, indent=2
+    )
+
+
+def table(checks: Sequence[Check], columns: int, *, is_coloured: bool) -> str:
+    """Name, state, what was found; the remedy on the lines below."""
+    name_width = max(len(check.name) for check in checks)
     state_width = max(len(mark) for mark in _MARK.values())
-    indent = " " * (subject_width + state_width + 4)
+    indent = " " * (name_width + state_width + 4)
     lines = []
-    for finding in found:
-        mark = f"{_MARK[finding.state]:<{state_width}}"
+    for check in checks:
+        mark = f"{_MARK[check.state]:<{state_width}}"
         if is_coloured:
-            mark = f"\033[{_COLOUR[finding.state]}m{mark}\033[0m"
+            mark = f"\033[{_COLOUR[check.state]}m{mark}\033[0m"
         width = max(columns - len(indent), 30)
-        detail = textwrap.wrap(finding.detail, width, break_on_hyphens=False) or [""]
-        if finding.remedy:
-            detail += textwrap.wrap(f"→ {finding.remedy}", width, break_on_hyphens=False)
-        lines.append(f"{finding.subject:<{subject_width}}  {mark}  {detail[0]}")
-        lines.extend(indent + line for line in detail[1:])
+        text = textwrap.wrap(check.found, width, break_on_hyphens=False) or [""]
+        if check.remedy:
+            text += textwrap.wrap(f"→ {check.remedy}", width, break_on_hyphens=False)
+        lines.append(f"{check.name:<{name_width}}  {mark}  {text[0]}")
+        lines.extend(indent + line for line in text[1:])
     return "\n".join(lines)

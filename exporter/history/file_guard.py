@@ -124,8 +124,8 @@ def join_readers() -> None:
         os.setgroups([*os.getgroups(), grp.getgrnam(GROUP).gr_gid])
 
 
-def look(path: Path) -> None:
-    """Whether claim() would work, as far as that can be told without leaving anything behind. Raises Unusable."""
+def check_writable(path: Path) -> None:
+    """Checks what claim() needs, without creating anything. Raises Unusable."""
     directory = path.parent
     nearest = next(parent for parent in (directory, *directory.parents) if parent.exists())
     if nearest == directory:

@@ -1,4 +1,4 @@
-"""What is asked of a machine for a bundle, each within bounds; tests give another root, another environment, other answers."""
+"""Access to this machine, bounded in size and time: files, environment, kernel log, programs, the local web server."""
 
 from __future__ import annotations
 
@@ -17,19 +17,18 @@ from exporter import __version__
 
 FILE_BYTES_MAX = 1 << 20
 KERNEL_LOG_BYTES_MAX = 32 << 20
-PATIENCE_SECONDS = 5.0
+LOG_LINES_MAX = 300
+TIMEOUT_SECONDS = 5.0
 
 
 class Reply(NamedTuple):
-    """Of a web server."""
-
     status: int
     body: str
 
 
 @dataclass(frozen=True, slots=True)
 class Machine:
-    """root: below which /proc, /sys, /etc, /boot and /dev lie."""
+    """root: the directory that holds /proc, /sys, /etc, /boot and /dev; tests use another."""
 
     root: Path = Path("/")
     environment: Mapping[str, str] = field(default_factory=lambda: dict(os.environ))
@@ -43,15 +42,15 @@ class Machine:
         with (self.root / path.lstrip("/")).open("rb") as file:
             return file.read(FILE_BYTES_MAX)
 
-    def said(self, path: str) -> str:
-        """The same, or why it cannot be read."""
+    def read_or_error(self, path: str) -> str:
+        """Like read(), but on an error the reason."""
         try:
             return self.read(path)
         except OSError as error:
             return f"cannot be read: {error.strerror}"
 
     def kernel_log(self) -> list[str]:
-        """Every record that the kernel still has, oldest first. Raises OSError."""
+        """Every record in the kernel's buffer, oldest first. Raises OSError."""
         fd = os.open(self.root / "dev/kmsg", os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
         records, left_bytes = [], KERNEL_LOG_BYTES_MAX
         try:
@@ -74,19 +73,19 @@ class Machine:
 
     def output_of(self, command: Sequence[str]) -> str:
         """Standard output of a program. Raises OSError, subprocess.SubprocessError."""
-        done = subprocess.run(list(command), capture_output=True, timeout=PATIENCE_SECONDS, check=True)
+        done = subprocess.run(list(command), capture_output=True, timeout=TIMEOUT_SECONDS, check=True)
         return done.stdout[-FILE_BYTES_MAX:].decode("utf-8", "replace")
 
     def get(self, host: str, port: int, path: str, *, is_tls: bool) -> Reply:
-        """A page of this machine. Nothing secret is sent, so its certificate need not be right. Raises OSError."""
+        """A page from this machine, without verifying the certificate: nothing secret is sent. Raises OSError."""
         connection: http.client.HTTPConnection
         if is_tls:
             context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
             context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
-            connection = http.client.HTTPSConnection(host, port, timeout=PATIENCE_SECONDS, context=context)
+            connection = http.client.HTTPSConnection(host, port, timeout=TIMEOUT_SECONDS, context=context)
         else:
-            connection = http.client.HTTPConnection(host, port, timeout=PATIENCE_SECONDS)
-        until = time.monotonic() + PATIENCE_SECONDS
+            connection = http.client.HTTPConnection(host, port, timeout=TIMEOUT_SECONDS)
+        until = time.monotonic() + TIMEOUT_SECONDS
         try:
             connection.request("GET", path, headers={"User-Agent": f"gpu-stall-exporter/{__version__}"})
             response = connection.getresponse()
@@ -94,9 +93,9 @@ class Machine:
             while len(body) <= FILE_BYTES_MAX and (piece := response.read1(1 << 16)):
                 body += piece
                 if time.monotonic() > until:
-                    raise TimeoutError(f"no whole answer within {PATIENCE_SECONDS:g} s")
+                    raise TimeoutError(f"no complete response within {TIMEOUT_SECONDS:g} s")
             return Reply(response.status, body.decode("utf-8", "replace"))
         except http.client.HTTPException as error:
-            raise OSError(errno.EPROTO, f"the answer is no whole HTTP: {type(error).__name__}") from None
+            raise OSError(errno.EPROTO, f"invalid HTTP response: {type(error).__name__}") from None
         finally:
             connection.close()

@@ -1,7 +1,7 @@
-"""What must not leave this machine? Two nets: what is known to be secret here, and what looks like a secret anywhere.
+"""Removes secrets from texts: known ones of this machine, and patterns that look like a secret anywhere.
 
-In: the Config, the files it names, the environment. Out: a Cleaner of texts. It is the second line of defence: parts.py does not
-ask for secrets in the first place.
+In: the Config, the files it names, the environment. Out: a Redactor. It is the second line of defence: parts.py does not collect
+secrets in the first place.
 """
 
 from __future__ import annotations
@@ -22,14 +22,14 @@ REMOVED = "[removed]"
 SHOWN_VARIABLES = frozenset(
     {"LANG", "LC_ALL", "TZ", "TERM", "PYTHONUNBUFFERED", "PYTHONOPTIMIZE", "PYTHONMALLOC", "PYTHONHASHSEED"}
 )
-"""Variables of the environment whose values are told."""
+"""Environment variables whose values cannot be secret."""
 _ORDINARY = SHOWN_VARIABLES | {"PATH", "PWD", "OLDPWD", "HOME", "SHELL", "SHLVL", "_", "LS_COLORS"}
-_WHO = ("USER", "LOGNAME", "SUDO_USER", "USERNAME")
-_LEAST_SECRET = 4  # characters; what is shorter would be found in every word
-_LEAST_VALUE = 8  # of a variable of the environment, which may be an ordinary word
+_USER_VARIABLES = ("USER", "LOGNAME", "SUDO_USER", "USERNAME")
+_SECRET_MIN = 4  # characters; shorter ones would match in ordinary words
+_VALUE_MIN = 8  # characters of an environment variable, which may be an ordinary word
 _FILE_BYTES_MAX = 1 << 20
 KNOWN_PATHS = frozenset({"", "v1", "metrics", "logs", "traces", "api", "otlp"})
-"""Parts of a path that are no key."""
+"""Parts of a URL's path that are no key."""
 
 _PATTERNS: Sequence[tuple[re.Pattern[str], str]] = (
     (re.compile(r"-----BEGIN [A-Z ]+-----.*?(-----END [A-Z ]+-----|\Z)", re.DOTALL), REMOVED),
@@ -50,24 +50,23 @@ _PATTERNS: Sequence[tuple[re.Pattern[str], str]] = (
 )
 
 
-class Cleaner:
-    """Takes secrets out of texts. secrets: what must not appear. environment: who we are."""
+class Redactor:
+    """secrets: strings to remove. environment: has the user's name. host: its name, [this machine's]."""
 
     def __init__(self, secrets: Iterable[str], environment: Mapping[str, str], host: str | None = None) -> None:
         forms = {form for secret in secrets for form in _forms(secret)}
         longest_first = sorted(forms, key=lambda form: (-len(form), form))
         self._secrets = re.compile("|".join(map(re.escape, longest_first))) if forms else None
         host = socket.gethostname() if host is None else host
-        names = {environment.get(name, "") for name in _WHO} - {"", "root"}
+        names = {environment.get(name, "") for name in _USER_VARIABLES} - {"", "root"}
         words = [(name, "[user]") for name in names if len(name) > 1]
-        words += [(name, "[host]") for name in {host, host.partition(".")[0]} if len(name) >= _LEAST_SECRET]
+        words += [(name, "[host]") for name in {host, host.partition(".")[0]} if len(name) >= _SECRET_MIN]
         self._words = [
             (re.compile(rf"(?<![\w.-]){re.escape(name)}(?![\w-])"), instead)
             for name, instead in sorted(words, key=lambda word: -len(word[0]))
         ]
 
     def text(self, text: str) -> str:
-        """Without them."""
         if self._secrets:
             text = self._secrets.sub(REMOVED, text)
         for pattern, instead in (*_PATTERNS, *self._words):
@@ -75,7 +74,7 @@ class Cleaner:
         return text
 
     def value(self, value: Any) -> Any:
-        """The same of every text in what is to become JSON, keys included."""
+        """Redacts every text in a JSON value, keys included."""
         if isinstance(value, str):
             return self.text(value)
         if isinstance(value, Mapping):
@@ -86,8 +85,8 @@ class Cleaner:
 
 
 def _forms(secret: str) -> Iterator[str]:
-    """As it may be written: plain, in JSON, in a URL, in a header of basic authentication."""
-    if len(secret) >= _LEAST_SECRET:
+    """Spellings of a secret: plain, in JSON, in Python, in a URL."""
+    if len(secret) >= _SECRET_MIN:
         yield secret
         yield json.dumps(secret)[1:-1]
         yield json.dumps(secret, ensure_ascii=False)[1:-1]
@@ -97,35 +96,35 @@ def _forms(secret: str) -> Iterator[str]:
 
 
 def secrets(config: Config, environment: Mapping[str, str]) -> set[str]:
-    """Everything that the settings, the files they name and the environment hold and that is nobody's business."""
+    """Secrets in the settings, in the files that they name and in the environment."""
     found = {text.strip() for text in _all(config, environment)}
-    return {text for text in found if len(text) >= _LEAST_SECRET}
+    return {text for text in found if len(text) >= _SECRET_MIN}
 
 
 def _all(config: Config, environment: Mapping[str, str]) -> Iterator[str]:
     for receiver in config.receivers:
         for target in (receiver, receiver.logs, receiver.traces):
             if target is not None:
-                yield from _of_target(target)
+                yield from _target_secrets(target)
     for _, value in config.resource_attributes:
-        if len(value) >= _LEAST_VALUE:
+        if len(value) >= _VALUE_MIN:
             yield value
-    yield from _of_file(config.orchestrator.token_file)
-    yield from _of_url(config.orchestrator.url)
+    yield from _file_secrets(config.orchestrator.token_file)
+    yield from _url_secrets(config.orchestrator.url)
     if config.web_config_file is not None:
-        yield from _of_web_config(config.web_config_file)
+        yield from _web_config_secrets(config.web_config_file)
     for name, value in environment.items():
         is_path = value.startswith("/") and Path(value).exists()
-        if name not in _ORDINARY and len(value) >= _LEAST_VALUE and not is_path:
+        if name not in _ORDINARY and len(value) >= _VALUE_MIN and not is_path:
             yield value
-            yield from _of_url(value, is_path_known=True)
+            yield from _url_secrets(value, is_path_known=True)
             for pair in value.split(","):  # a list of headers, or of attributes
                 of_pair = unquote(pair.partition("=")[2].strip())
-                yield of_pair if len(of_pair) >= _LEAST_VALUE else ""
+                yield of_pair if len(of_pair) >= _VALUE_MIN else ""
 
 
-def _of_target(target: Target) -> Iterator[str]:
-    yield from _of_url(target.url)
+def _target_secrets(target: Target) -> Iterator[str]:
+    yield from _url_secrets(target.url)
     for _, value in target.headers:
         yield value
         last = value.split()[-1] if value.split() else ""
@@ -133,11 +132,11 @@ def _of_target(target: Target) -> Iterator[str]:
         yield from _decoded(last)
     for path in (target.client_key_file, target.client_certificate_file):
         if path is not None:
-            yield from _of_file(path)
+            yield from _file_secrets(path)
 
 
 def _decoded(text: str) -> Iterator[str]:
-    """Of basic authentication: name and password."""
+    """User and password of basic authentication."""
     try:
         name_and_password = base64.b64decode(text, validate=True).decode("ascii")
     except (ValueError, UnicodeDecodeError):
@@ -147,35 +146,35 @@ def _decoded(text: str) -> Iterator[str]:
         yield from (name_and_password, name, password)
 
 
-def _of_url(text: str, *, is_path_known: bool = False) -> Iterator[str]:
-    """User, password, query, fragment, and whatever of the path is not of a known form: some receivers take a key there."""
+def _url_secrets(text: str, *, is_path_known: bool = False) -> Iterator[str]:
+    """User, password, query, fragment and unknown parts of the path, where some receivers take a key."""
     try:
         parts = urlsplit(text)
-        secrets_of_it = [parts.username or "", parts.password or "", parts.query, parts.fragment]
+        found = [parts.username or "", parts.password or "", parts.query, parts.fragment]
     except ValueError:
         return
     if not parts.scheme or not parts.netloc:
         return
-    secrets_of_it += [value for _, value in parse_qsl(parts.query)]
+    found += [value for _, value in parse_qsl(parts.query)]
     if not is_path_known:
-        secrets_of_it += [one for one in parts.path.split("/") if one.lower() not in KNOWN_PATHS]
-    for one in secrets_of_it:
+        found += [one for one in parts.path.split("/") if one.lower() not in KNOWN_PATHS]
+    for one in found:
         yield one
         yield unquote(one)
 
 
-def _of_file(path: Path) -> Iterator[str]:
-    """Each line of it."""
+def _file_secrets(path: Path) -> Iterator[str]:
+    """Its lines."""
     try:
         with path.open("rb") as file:
             text = file.read(_FILE_BYTES_MAX).decode("utf-8", "replace")
     except OSError:
-        return  # what we cannot read nobody learns from us
-    yield from (line for line in text.splitlines() if len(line.strip()) >= _LEAST_VALUE)
+        return  # what cannot be read here cannot leak
+    yield from (line for line in text.splitlines() if len(line.strip()) >= _VALUE_MIN)
 
 
-def _of_web_config(path: Path) -> Iterator[str]:
-    """Names and hashes of users, keys, certificates; not the names of files. Of a broken file every word."""
+def _web_config_secrets(path: Path) -> Iterator[str]:
+    """Users, password hashes, keys, certificates; not names of files. If the file is invalid, every word of it."""
     try:
         with path.open("rb") as file:
             text = file.read(_FILE_BYTES_MAX).decode("utf-8", "replace")
@@ -184,7 +183,7 @@ def _of_web_config(path: Path) -> Iterator[str]:
     try:
         content = strict_yaml.load(text)
     except ValueError:
-        yield from re.findall(rf"[^\s:\"'{{}},]{{{_LEAST_SECRET},}}", text)
+        yield from re.findall(rf"[^\s:\"'{{}},]{{{_SECRET_MIN},}}", text)
         return
     yield from _scalars(content)
     users = content.get("basic_auth_users") if isinstance(content, dict) else None

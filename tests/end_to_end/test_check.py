@@ -1,4 +1,4 @@
-"""`check` on this machine: what `run` would say, without running it."""
+"""`check` on this machine."""
 
 from __future__ import annotations
 
@@ -31,7 +31,6 @@ PATIENCE_SECONDS = 60
 
 @pytest.fixture(scope="module", autouse=True)
 def _possible_here() -> None:
-    """Skip, naming what is missing."""
     need_tracing()
 
 
@@ -48,33 +47,30 @@ def check(*flags: str, before: Sequence[str] = (), folder: Path = ROOT) -> subpr
     )
 
 
-def findings(done: subprocess.CompletedProcess[str]) -> dict[str, list[dict[str, Any]]]:
-    """Subject -> its rows."""
+def checks(done: subprocess.CompletedProcess[str]) -> dict[str, list[dict[str, Any]]]:
+    """Name of a check -> its rows."""
     assert done.stderr == ""
     found: dict[str, list[dict[str, Any]]] = {}
-    for row in json.loads(done.stdout)["findings"]:
-        found.setdefault(row["subject"], []).append(row)
+    for row in json.loads(done.stdout)["checks"]:
+        found.setdefault(row["name"], []).append(row)
     return found
 
 
 class TestHere:
-    """On a machine where it works."""
-
-    def test_exit_code_is_0_and_the_last_line_says_so(self) -> None:
-        """For people."""
+    def test_exit_code_is_0_and_the_last_line_agrees(self) -> None:
         done = check()
 
         assert (done.returncode, done.stderr) == (0, "")
-        assert done.stdout.splitlines()[-1] == "`run` will work here."
+        assert done.stdout.splitlines()[-1] == "`run` can start"
 
-    def test_the_document_has_every_subject(self) -> None:
-        """For machines; libraries come on top, and stand as one row when there are none."""
+    def test_json_has_every_check(self) -> None:
+        """Besides, a row for each library; one row if there is none."""
         done = check("--format=json")
-        rows = findings(done)
+        rows = checks(done)
 
         assert done.returncode == 0
         assert json.loads(done.stdout)["ok"] is True
-        assert [subject for subject in rows if not subject.endswith(("library", "libraries"))] == [
+        assert [name for name in rows if not name.endswith(("library", "libraries"))] == [
             "kernel",
             "BTF",
             "capabilities",
@@ -83,27 +79,25 @@ class TestHere:
             "return probes",
             "BPF programs",
             "perf events",
-            "tracefs",
             "NVIDIA driver",
             "NVML",
             "bcc",
-            "stand-in",
             "history",
             "port",
             "push",
         ]
-        assert any(subject.endswith(("library", "libraries")) for subject in rows)
+        assert any(name.endswith(("library", "libraries")) for name in rows)
 
     def test_libraries_of_a_running_job_are_listed_with_their_functions(self, tmp_path: Path) -> None:
-        """Three files that nothing else maps, and the functions that would be probed in each."""
+        """Three files that no other process maps, and the functions that would be probed in each."""
         for name in ("libcuda.so.1", "libcudart.so.12", "libnccl.so.2"):
             shutil.copy(standin.build_dir() / name, tmp_path)
         with held_calls.held_calls("ncclAllReduce:1:4096", libraries=tmp_path):
-            rows = findings(check("--format=json"))
+            rows = checks(check("--format=json"))
 
         symbols = {}
         for kind in ("runtime", "driver", "nccl"):
-            row = only(row for row in rows[f"{kind} library"] if row["detail"].startswith(str(tmp_path)))
+            row = only(row for row in rows[f"{kind} library"] if row["found"].startswith(str(tmp_path)))
             symbols[kind] = row["symbols"]
             assert row["state"] == "ok"
 
@@ -113,80 +107,73 @@ class TestHere:
 
 
 class TestReturnProbes:
-    """Whether a job under a seccomp filter survives them is tried out on a child of `check`."""
-
-    def test_the_experiment_is_reported(self) -> None:
-        """This kernel's word for it; where it ends the child, what is lost without return probes."""
-        row = only(findings(check("--format=json"))["return probes"])
+    def test_result_of_the_experiment_is_shown(self) -> None:
+        """Whether a child process under a seccomp filter survives a return probe; if not, what is missing without them."""
+        row = only(checks(check("--format=json"))["return probes"])
 
         if hazards.fate_by_experiment() is Fate.SURVIVES:
-            assert (row["state"], row["detail"]) == ("ok", "a child under a strict seccomp filter has survived them")
+            assert (row["state"], row["found"]) == ("ok", "a child under a strict seccomp filter has survived them")
         else:
-            assert row["state"] == "absent"
-            assert row["detail"].endswith(hazards.WITHOUT_RETURNS)
+            assert row["state"] == "warning"
+            assert row["found"].endswith(hazards.WITHOUT_RETURNS)
 
-    def test_without_them_the_loss_is_stated(self) -> None:
-        """On demand; entries alone are loaded then, and `run` works."""
+    def test_disabled_return_probes_are_a_warning_that_names_what_is_missing(self) -> None:
+        """Only entry probes are loaded, and `run` can start."""
         done = check("--format=json", "--probes.returns=never")
-        rows = findings(done)
+        rows = checks(done)
         row = only(rows["return probes"])
 
         assert done.returncode == 0
-        assert row["state"] == "absent"
-        assert row["detail"] == (
-            "left out by --probes.returns=never: CUDA calls are counted by operation as they begin, and that is all: no"
+        assert row["state"] == "warning"
+        assert row["found"] == (
+            "disabled by --probes.returns=never: CUDA calls are counted by operation as they begin, and that is all: no"
             " durations, errors, bytes or memory, nothing of NCCL, and no thread time or lost time"
         )
-        assert only(rows["BPF programs"])["detail"].endswith("entries alone")
+        assert only(rows["BPF programs"])["found"].endswith("entries only")
 
-    def test_without_them_the_cuda_collector_is_needed(self) -> None:
-        """Nothing else has anything to tell."""
+    def test_without_return_probes_the_cuda_collector_is_required(self) -> None:
         done = check("--format=json", "--probes.returns=never", "--no-collector.cuda")
-        row = only(findings(done)["BPF programs"])
+        row = only(checks(done)["BPF programs"])
 
         assert done.returncode == 3
         assert (row["state"], row["remedy"]) == ("failed", "leave --collector.cuda on")
 
 
 class TestHistory:
-    """Whether `run` could keep one there, without leaving anything behind."""
-
-    def test_place_and_bounds_are_told(self, tmp_path: Path) -> None:
-        """In a directory that `run` would make."""
+    def test_path_and_limits_are_shown(self, tmp_path: Path) -> None:
+        """`run` would create the directory, `check` does not."""
         path = tmp_path / "new" / "history.sqlite"
-        row = only(findings(check("--format=json", f"--history.path={path}", "--history.max-bytes=8MiB"))["history"])
+        row = only(checks(check("--format=json", f"--history.path={path}", "--history.max-bytes=8MiB"))["history"])
 
-        assert (row["state"], row["detail"]) == ("ok", f"{path}: 8 MiB and 24 h at most")
+        assert (row["state"], row["found"]) == ("ok", f"{path}: at most 8 MiB and 24 h")
         assert not path.parent.exists()
 
-    def test_without_one_it_is_said_what_that_costs(self) -> None:
-        """On demand."""
-        row = only(findings(check("--format=json", "--history.path=none"))["history"])
+    def test_disabled_history_is_a_warning(self) -> None:
+        row = only(checks(check("--format=json", "--history.path=none"))["history"])
 
-        assert (row["state"], row["detail"]) == ("absent", "none is kept, as --history.path=none says")
+        assert (row["state"], row["found"]) == (
+            "warning",
+            "disabled by --history.path=none: `explain` has nothing to read",
+        )
 
-    def test_unsafe_place_keeps_run_from_nothing(self, tmp_path: Path) -> None:
-        """A directory that everybody writes to: `run` works, and keeps none."""
+    def test_directory_that_others_may_write_to_is_a_warning(self, tmp_path: Path) -> None:
+        """`run` can start, without a history."""
         tmp_path.chmod(0o777)
         done = check("--format=json", f"--history.path={tmp_path}/history.sqlite")
-        row = only(findings(done)["history"])
+        row = only(checks(done)["history"])
 
-        assert (done.returncode, row["state"]) == (0, "absent")
-        assert row["detail"] == f"others may write to the directory {tmp_path}"
+        assert (done.returncode, row["state"]) == (0, "warning")
+        assert row["found"] == f"others may write to the directory {tmp_path}"
 
 
 class TestReceivers:
-    """A row for each OTLP receiver; one that is down now does not keep `run` from working."""
+    def test_no_receiver_is_ok(self) -> None:
+        row = only(checks(check("--format=json"))["push"])
 
-    def test_without_one_it_is_said_how_to_push(self) -> None:
-        """Absent, as nobody asked for it."""
-        row = only(findings(check("--format=json"))["push"])
+        assert (row["state"], row["found"]) == ("ok", "no OTLP receiver is configured (--otlp.endpoint)")
 
-        assert (row["state"], row["detail"]) == ("absent", "no OTLP receiver is configured")
-        assert row["remedy"] == "set --otlp.endpoint to push"
-
-    def test_each_has_a_row(self, tmp_path: Path) -> None:
-        """One that takes protobuf, one that nobody runs, one that denies; a query, which may be a key, is not shown."""
+    def test_each_signal_of_each_receiver_has_a_row(self, tmp_path: Path) -> None:
+        """One receiver accepts protobuf, one is down, one rejects; the query of a URL may be a key and is not shown."""
         config = tmp_path / "exporter.toml"
         with receiver() as well, refused() as gone, receiver([answer(401)]) as denying:
             config.write_text(
@@ -195,52 +182,52 @@ class TestReceivers:
                 f'[otlp.receiver.denying]\nendpoint = "{denying.url}?key=b7c2d6a19e"\n'
             )
             done = check("--format=json", f"--config.file={config}")
-        rows = findings(done)
+        rows = checks(done)
         pushes = {name: only(found) for name, found in rows.items() if name.startswith("push")}
-        shown = {name: (row["state"], row["detail"]) for name, row in pushes.items()}
+        shown = {name: (row["state"], row["found"]) for name, row in pushes.items()}
 
         assert done.returncode == 0
         assert shown == {
-            "push default": ("ok", f"{well.url}/v1/metrics takes http/protobuf"),
-            "push default logs": ("ok", f"{well.url}/v1/logs takes http/protobuf"),
-            "push default traces": ("ok", f"{well.url}/v1/traces takes http/protobuf"),
-            "push denying": ("absent", f"{denying.url}/v1/metrics: rejected: status 401: {{}}"),
-            "push denying logs": ("absent", f"{denying.url}/v1/logs: rejected: status 401: {{}}"),
-            "push denying traces": ("absent", f"{denying.url}/v1/traces: rejected: status 401: {{}}"),
-            "push gone": ("absent", f"{gone}/v1/metrics: no answer: Connection refused"),
+            "push default": ("ok", f"{well.url}/v1/metrics accepts http/protobuf"),
+            "push default logs": ("ok", f"{well.url}/v1/logs accepts http/protobuf"),
+            "push default traces": ("ok", f"{well.url}/v1/traces accepts http/protobuf"),
+            "push denying": ("warning", f"{denying.url}/v1/metrics: rejected: status 401: {{}}"),
+            "push denying logs": ("warning", f"{denying.url}/v1/logs: rejected: status 401: {{}}"),
+            "push denying traces": ("warning", f"{denying.url}/v1/traces: rejected: status 401: {{}}"),
+            "push gone": ("warning", f"{gone}/v1/metrics: no answer: Connection refused"),
         }
         assert [request.path for request in well.requests] == ["/v1/metrics", "/v1/logs", "/v1/traces"]
 
 
-class TestNotHere:
-    """Exit code 3; what FAILED is named, and what to do."""
+class TestFailed:
+    """Exit code 3."""
 
-    def test_port_taken(self) -> None:
-        """By another program; of several addresses each is looked at."""
+    def test_port_in_use_fails(self) -> None:
+        """Each of several addresses is checked."""
         with socket.create_server(("127.0.0.1", 0)) as other:
             port = other.getsockname()[1]
             done = check("--format=json", f"--web.listen-address=127.0.0.1:{port}")
 
-        first, row = findings(done)["port"]
+        first, row = checks(done)["port"]
 
         assert done.returncode == 3
         assert first["state"] == "ok"
-        assert (row["state"], row["detail"]) == (
+        assert (row["state"], row["found"]) == (
             "failed",
             f"cannot listen on 127.0.0.1:{port}: Address already in use",
         )
         assert row["remedy"] == "choose another --web.listen-address"
 
-    def test_objects_missing(self, tmp_path: Path) -> None:
-        """A checkout that was not built: a copy of the package without them."""
+    def test_missing_objects_fail(self, tmp_path: Path) -> None:
+        """A copy of the package that was not built."""
         shutil.copytree(
             ROOT / "exporter", tmp_path / "exporter", ignore=shutil.ignore_patterns("*.bpf.o", "build", "__pycache__")
         )
         done = check("--format=json", folder=tmp_path)
-        rows = findings(done)
+        rows = checks(done)
 
         assert done.returncode == 3
-        assert only(rows["BPF objects"])["detail"] == "not built: " + ", ".join(
+        assert only(rows["BPF objects"])["found"] == "not built: " + ", ".join(
             f"{subject}.bpf.o"
             for subject in (
                 "process",
@@ -260,37 +247,32 @@ class TestNotHere:
         )
         assert only(rows["BPF objects"])["remedy"] == "run `make build`"
         assert only(rows["BPF programs"])["state"] == "failed"
-        assert only(rows["stand-in"])["state"] == "absent"
 
-    def test_privilege_missing(self) -> None:
-        """Root without capabilities: every finding is there all the same."""
+    def test_missing_capabilities_fail(self) -> None:
+        """Root without capabilities; the other checks are still done."""
         need_command("setpriv", "util-linux")
         done = check("--format=json", before=["setpriv", "--bounding-set=-all", "--inh-caps=-all"])
-        rows = findings(done)
+        rows = checks(done)
 
         assert done.returncode == 3
-        assert all(need.cost in only(rows["capabilities"])["detail"] for need in NEEDS)
+        assert all(need.cost in only(rows["capabilities"])["found"] for need in NEEDS)
         assert only(rows["BPF programs"])["state"] == "failed"
         assert only(rows["port"])["state"] == "ok"
 
-    def test_the_table_says_what_to_do(self) -> None:
-        """In its last line, and beside the row that failed."""
+    def test_text_shows_the_remedy_below_the_failed_check(self) -> None:
         need_command("unshare", "util-linux")
         hidden = ["unshare", "--mount", "sh", "-c", 'mount -t tmpfs none /sys/kernel/btf && exec "$@"', "sh"]
         done = check(before=hidden)
 
         assert (done.returncode, done.stderr) == (3, "")
         assert re.search(
-            r"^BTF +FAILED  no /sys/kernel/btf/vmlinux\n +→ use a kernel built with", done.stdout, re.MULTILINE
+            r"^BTF +FAILED +no /sys/kernel/btf/vmlinux\n +→ use a kernel built with", done.stdout, re.MULTILINE
         )
-        assert done.stdout.splitlines()[-1] == "`run` will NOT work here; mend what FAILED, from the top."
+        assert done.stdout.splitlines()[-1] == "`run` cannot start: fix the FAILED checks above, first one first"
 
 
 class TestSupportBundle:
-    """What a bug report needs, in one file."""
-
-    def test_it_is_written_beside_the_answer(self, tmp_path: Path) -> None:
-        """And one line says where, how large, and to look before it is sent."""
+    def test_last_line_shows_path_and_size(self, tmp_path: Path) -> None:
         path = tmp_path / "bundle.tar.gz"
         done = check(f"--support-bundle={path}")
         with tarfile.open(path) as archive:
@@ -298,11 +280,11 @@ class TestSupportBundle:
 
         assert done.returncode == 0
         assert done.stdout.splitlines()[-1].startswith(f"{path}: {path.stat().st_size:,} bytes")
-        assert done.stdout.splitlines()[-1].endswith("look at it before you send it")
-        assert {"findings.json", "configuration.json", "kernel.json", "libraries.json", "contents.txt"} <= names
+        assert done.stdout.splitlines()[-1].endswith("review it before you send it")
+        assert {"checks.json", "configuration.json", "kernel.json", "libraries.json", "contents.txt"} <= names
 
-    def test_without_any_right_it_is_written_too(self, tmp_path: Path) -> None:
-        """What could not be read is named in it."""
+    def test_is_written_without_any_capability(self, tmp_path: Path) -> None:
+        """contents.txt names the parts that failed."""
         need_command("setpriv", "util-linux")
         path = tmp_path / "bundle.tar.gz"
         done = check(f"--support-bundle={path}", before=["setpriv", "--bounding-set=-all", "--inh-caps=-all"])
@@ -311,11 +293,11 @@ class TestSupportBundle:
             contents = archive.extractfile("gpu-stall-exporter-support/contents.txt").read()  # type: ignore[union-attr]
 
         assert done.returncode == 3
-        assert machine["rights"]["CapEff"] == "0000000000000000"
+        assert machine["capabilities"]["CapEff"] == "0000000000000000"
         assert b"metrics.txt: OSError: no address has a fixed port" in contents
 
-    def test_file_that_exists_is_one_line(self, tmp_path: Path) -> None:
-        """Before anything is looked at."""
+    def test_existing_file_is_an_error_of_one_line(self, tmp_path: Path) -> None:
+        """Before any check is done."""
         path = tmp_path / "bundle.tar.gz"
         path.touch()
         done = check(f"--support-bundle={path}")

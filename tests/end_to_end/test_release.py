@@ -156,7 +156,7 @@ class TestInstalled:
 
     def test_check_finds_every_object(self, installed: Path) -> None:
         done = said(installed, "check", "--format=json", "--web.listen-address=127.0.0.1:0")
-        found = {row["subject"]: (row["state"], row["detail"]) for row in json.loads(done.stdout)["findings"]}
+        found = {row["name"]: (row["state"], row["found"]) for row in json.loads(done.stdout)["checks"]}
 
         assert done.stderr == ""
         assert found["BPF objects"] == ("ok", ", ".join(f"{subject}.bpf.o" for subject in SUBJECTS))

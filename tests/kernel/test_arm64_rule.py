@@ -9,7 +9,8 @@ import pytest
 
 from exporter import config, standin
 from exporter.app.daemon import Daemon
-from exporter.checks.preflight import CheckState, findings
+from exporter.checks import programs
+from exporter.checks.check import CheckState
 from exporter.host.libraries import LibraryKind
 from tests.support import held_calls
 
@@ -52,21 +53,19 @@ class TestRun:
 
 
 class TestCheck:
-    """A row of its own, on that machine only."""
-
     @pytest.mark.parametrize(
-        ("flags", "detail"),
+        ("flags", "found"),
         [
             (FLAGS, "no library is probed: on arm64 a fault of the kernel has been reported to"),
             (ON_ARM64, "on arm64 a fault of the kernel has been reported to"),
         ],
     )
-    def test_it_is_said(self, flags: dict[str, str], detail: str) -> None:
-        """Absent: it keeps `run` from nothing else."""
-        rows = [row for row in findings(config.load(flags), machine="aarch64") if row.subject == "arm64 probes"]
+    def test_arm64_has_a_warning(self, flags: dict[str, str], found: str) -> None:
+        """`run` can start."""
+        (check,) = programs.arm64_probes(config.load(flags), "aarch64")
 
-        assert [(row.state, row.detail.startswith(detail)) for row in rows] == [(CheckState.ABSENT, True)]
+        assert check.state is CheckState.WARNING
+        assert check.found.startswith(found)
 
-    def test_elsewhere_there_is_no_such_row(self) -> None:
-        """On x86-64."""
-        assert "arm64 probes" not in {row.subject for row in findings(config.load(FLAGS), machine="x86_64")}
+    def test_x86_64_has_no_such_check(self) -> None:
+        assert list(programs.arm64_probes(config.load(FLAGS), "x86_64")) == []

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from exporter.history.file_guard import Busy, Unusable, claim, look
+from exporter.history.file_guard import Busy, Unusable, check_writable, claim
 
 
 @pytest.fixture
@@ -59,7 +59,7 @@ class TestLook:
 
     def test_nothing_is_left_behind(self, path: Path) -> None:
         """Neither the directory nor a lock."""
-        look(path)
+        check_writable(path)
 
         assert not path.parent.exists()
 
@@ -68,7 +68,7 @@ class TestLook:
         path.parent.mkdir()
         path.parent.chmod(0o777)
         with pytest.raises(Unusable) as looked:
-            look(path)
+            check_writable(path)
         with pytest.raises(Unusable) as claimed:
             claim(path)
 

@@ -1,17 +1,15 @@
-"""What looks like a secret is taken out wherever it stands, and the rest is left."""
+"""redaction: secrets are removed, all other text stays."""
 
 from __future__ import annotations
 
 import pytest
 
-from exporter.support_bundle.redaction import Cleaner
+from exporter.support_bundle.redaction import Redactor
 
-PLAIN = Cleaner([], {}, host="")
+PLAIN = Redactor([], {}, host="")
 
 
 class TestPatterns:
-    """Without knowing what is secret here."""
-
     @pytest.mark.parametrize(
         ("before", "after"),
         [
@@ -29,8 +27,7 @@ class TestPatterns:
             ),
         ],
     )
-    def test_what_looks_like_a_secret_is_taken_out(self, before: str, after: str) -> None:
-        """In any text."""
+    def test_text_that_looks_like_a_secret_is_removed(self, before: str, after: str) -> None:
         assert PLAIN.text(before) == after
 
     @pytest.mark.parametrize(
@@ -38,40 +35,37 @@ class TestPatterns:
         [
             "--otlp.headers-file, which holds tokens",
             "/usr/lib/x86_64-linux-gnu/libcudart.so.12: 54 functions",
-            "run with sudo, or add them: docs/security.md says what each is for",
+            "run with sudo, or grant them: docs/security.md says what each is for",
             "http://127.0.0.1:4318/v1/metrics: no answer: Connection refused",
         ],
     )
-    def test_what_does_not_is_left(self, text: str) -> None:
-        """A bundle that says nothing helps nobody."""
+    def test_ordinary_text_stays(self, text: str) -> None:
         assert PLAIN.text(text) == text
 
 
 class TestKnownSecrets:
-    """Those of this machine."""
-
-    def test_each_form_is_found(self) -> None:
+    def test_every_spelling_is_removed(self) -> None:
         """Plain, escaped as in JSON, escaped as in a URL."""
-        cleaner = Cleaner(['a "b"/c'], {}, host="")
+        redactor = Redactor(['a "b"/c'], {}, host="")
 
-        assert cleaner.text(r'a "b"/c, a \"b\"/c, a%20%22b%22%2Fc') == "[removed], [removed], [removed]"
+        assert redactor.text(r'a "b"/c, a \"b\"/c, a%20%22b%22%2Fc') == "[removed], [removed], [removed]"
 
-    def test_longest_comes_first(self) -> None:
-        """Or the end of it would stay."""
-        assert Cleaner(["abcd", "abcdefgh"], {}, host="").text("abcdefgh") == "[removed]"
+    def test_longest_secret_is_removed_first(self) -> None:
+        """Otherwise its end would stay."""
+        assert Redactor(["abcd", "abcdefgh"], {}, host="").text("abcdefgh") == "[removed]"
 
-    def test_short_word_is_no_secret_to_look_for(self) -> None:
-        """It stands in every other word."""
-        assert Cleaner(["run"], {}, host="").text("runtime") == "runtime"
+    def test_secret_of_three_characters_is_ignored(self) -> None:
+        """It would match in ordinary words."""
+        assert Redactor(["run"], {}, host="").text("runtime") == "runtime"
 
-    def test_user_and_host_are_whole_words(self) -> None:
+    def test_names_of_user_and_host_match_whole_words(self) -> None:
         """The user `cu` is not in `cuda`."""
-        cleaner = Cleaner([], {"USER": "cu"}, host="gpu7.example")
+        redactor = Redactor([], {"USER": "cu"}, host="gpu7.example")
 
-        assert cleaner.text("cu on gpu7 runs cuda on gpu7.example") == "[user] on [host] runs cuda on [host]"
+        assert redactor.text("cu on gpu7 runs cuda on gpu7.example") == "[user] on [host] runs cuda on [host]"
 
-    def test_keys_of_json_are_cleaned_too(self) -> None:
-        """And what is no text is left."""
-        assert Cleaner(["plant"], {}, host="").value({"plant": [1, "plant", None]}) == {
+    def test_keys_of_json_are_redacted_too(self) -> None:
+        """Numbers and null stay."""
+        assert Redactor(["plant"], {}, host="").value({"plant": [1, "plant", None]}) == {
             "[removed]": [1, "[removed]", None]
         }

@@ -1,4 +1,4 @@
-"""The bundle as a whole: what is in it, what is never in it, what happens when something fails."""
+"""bundle: what it holds, what it never holds, and what happens if a part fails."""
 
 from __future__ import annotations
 
@@ -17,15 +17,15 @@ from exporter.config import Config
 from exporter.errors import BadInput
 from exporter.output.own_metrics import OwnMetrics
 from exporter.output.web.pages import Pages
-from exporter.support_bundle import FOLDER, MEMBER_BYTES_MAX, TOTAL_BYTES_MAX, BundleFile, Written
+from exporter.support_bundle.bundle import FILE_BYTES_MAX, FOLDER, TOTAL_BYTES_MAX, BundleFile, Written
 from exporter.support_bundle.machine import Machine
 from tests.support.records import point, snapshot_of
 from tests.support.web_server import serving
 from tests.unit.config.command_line import loaded
 
-MEMBERS = {
+FILES = {
     "contents.txt",
-    "findings.json",
+    "checks.json",
     "exporter.json",
     "configuration.json",
     "kernel.json",
@@ -37,7 +37,7 @@ MEMBERS = {
     "log.txt",
     "kernel-log.txt",
 }
-FINDING = {"subject": "kernel", "state": "ok", "detail": "6.18.0", "remedy": "", "symbols": []}
+CHECK = {"name": "kernel", "state": "ok", "found": "6.18.0", "remedy": "", "symbols": []}
 HASH = "$2y$10$abcdefghijklmnopqrstuuWGkzHQ8TsBQyNDbGMQXwCZKtFBUuCi6"
 SNAPSHOT = snapshot_of(catalog.cuda.OPERATIONS, point(12, "runtime", "cudaMalloc"))
 JOURNAL = """\
@@ -49,16 +49,14 @@ ts=4 level=error msg="push failed: Authorization: Bearer plantedinlog"
 
 
 class FakeMachine(Machine):
-    """A tree of files; programs and web servers answer as told."""
+    """journalctl prints the file `journal`."""
 
     def output_of(self, command: Any) -> str:
-        """What the journal has."""
         assert command[0] == "journalctl"
         return (self.root / "journal").read_text()
 
 
 def machine(folder: Path, **environment: str) -> FakeMachine:
-    """A machine with little on it."""
     root = folder / "root"
     for name, text in {
         "dev/kmsg": "6,1,73615541702,-;uprobe: failed to unregister, leaking uprobe\n6,2,73615541703,-;usb 1-1: new device\n",
@@ -78,90 +76,83 @@ def machine(folder: Path, **environment: str) -> FakeMachine:
 
 
 def settings(folder: Path, *flags: str, **environment: str) -> Config:
-    """Of `run`, with an empty /proc for libraries."""
+    """Settings of `run`, with an empty /proc."""
     (folder / "proc").mkdir(exist_ok=True)
     return loaded(f"--path.procfs={folder}/proc", "--web.listen-address=127.0.0.1:0", *flags, **environment)
 
 
 def written(
-    folder: Path, config: Config, on: Machine, findings: tuple[Mapping[str, Any], ...] = (FINDING,)
+    folder: Path, config: Config, on: Machine, checks: tuple[Mapping[str, Any], ...] = (CHECK,)
 ) -> tuple[Written, dict[str, str]]:
-    """What is said of the bundle, and its members."""
     path = folder / "bundle.tar.gz"
     with BundleFile(path) as place:
-        told = place.write(config, findings, "1.2.3", on)
+        result = place.write(config, checks, "1.2.3", on)
     with tarfile.open(path) as archive:
-        return told, {
+        return result, {
             member.name.removeprefix(f"{FOLDER}/"): archive.extractfile(member).read().decode()  # type: ignore[union-attr]
             for member in archive.getmembers()
         }
 
 
-class TestWhatIsInIt:
-    """What a bug report needs."""
+class TestContents:
+    def test_every_part_is_a_file(self, tmp_path: Path) -> None:
+        """Except for one that failed: no exporter runs here."""
+        result, files = written(tmp_path, settings(tmp_path), machine(tmp_path))
 
-    def test_every_part_has_a_member(self, tmp_path: Path) -> None:
-        """But for one that could not be had: nothing serves here."""
-        told, members = written(tmp_path, settings(tmp_path), machine(tmp_path))
+        assert set(files) == FILES - {"metrics.txt"}
+        assert result.failures == ("metrics.txt: OSError: no address has a fixed port",)
 
-        assert set(members) == MEMBERS - {"metrics.txt"}
-        assert told.failures == ("metrics.txt: OSError: no address has a fixed port",)
+    def test_results_of_check_are_included(self, tmp_path: Path) -> None:
+        _, files = written(tmp_path, settings(tmp_path), machine(tmp_path))
 
-    def test_findings_are_those_of_check(self, tmp_path: Path) -> None:
-        """As JSON."""
-        _, members = written(tmp_path, settings(tmp_path), machine(tmp_path))
+        assert json.loads(files["checks.json"]) == [CHECK]
 
-        assert json.loads(members["findings.json"]) == [FINDING]
-
-    def test_kernel_is_told_as_far_as_it_matters(self, tmp_path: Path) -> None:
-        """Of its options and lines of its log those about BPF."""
-        _, members = written(tmp_path, settings(tmp_path), machine(tmp_path))
-        kernel = json.loads(members["kernel.json"])
+    def test_options_and_log_lines_of_the_kernel_are_those_about_bpf(self, tmp_path: Path) -> None:
+        _, files = written(tmp_path, settings(tmp_path), machine(tmp_path))
+        kernel = json.loads(files["kernel.json"])
 
         assert kernel["options"] == {"CONFIG_BPF": "y"}
         assert kernel["sysctls"]["kernel.unprivileged_bpf_disabled"] == "2"
         assert kernel["security_modules"] == "capability,yama,bpf"
         assert kernel["lockdown"] == "cannot be read: No such file or directory"
-        assert members["kernel-log.txt"] == "[73615.541702] uprobe: failed to unregister, leaking uprobe\n"
+        assert files["kernel-log.txt"] == "[73615.541702] uprobe: failed to unregister, leaking uprobe\n"
 
-    def test_rights_and_cgroups_are_told(self, tmp_path: Path) -> None:
-        """Of the path of the own group its form."""
-        _, members = written(tmp_path, settings(tmp_path), machine(tmp_path))
+    def test_capabilities_and_cgroups_are_included(self, tmp_path: Path) -> None:
+        """The path of the own cgroup without names."""
+        _, files = written(tmp_path, settings(tmp_path), machine(tmp_path))
 
-        assert json.loads(members["machine.json"])["rights"]["CapEff"] == "000000c000080004"
-        assert json.loads(members["cgroups.json"]) == {
+        assert json.loads(files["machine.json"])["capabilities"]["CapEff"] == "000000c000080004"
+        assert json.loads(files["cgroups.json"]) == {
             "mounts": [{"at": "/sys/fs/cgroup", "type": "cgroup2", "options": "rw,nsdelegate"}],
             "controllers": "cannot be read: No such file or directory",
             "own": ["0::/user.slice/….slice/docker-<id>.scope"],
         }
 
-    def test_exporter_that_runs_here_is_asked(self, tmp_path: Path) -> None:
-        """Names in what it serves are replaced."""
+    def test_metrics_of_the_running_exporter_are_included_without_names(self, tmp_path: Path) -> None:
         pages = Pages(lambda: SNAPSHOT, OwnMetrics(), lambda: True, with_exporter_metrics=False)
         with serving(pages) as (host, port):
-            _, members = written(tmp_path, settings(tmp_path, f"--web.listen-address={host}:{port}"), machine(tmp_path))
+            _, files = written(tmp_path, settings(tmp_path, f"--web.listen-address={host}:{port}"), machine(tmp_path))
 
-        assert 'pod="",api="runtime",operation="cudaMalloc"} 12\n' in members["metrics.txt"]
-        assert 'node="name-1"' in members["metrics.txt"]
+        assert 'pod="",api="runtime",operation="cudaMalloc"} 12\n' in files["metrics.txt"]
+        assert 'node="name-1"' in files["metrics.txt"]
 
-    def test_what_another_program_serves_is_not_quoted(self, tmp_path: Path) -> None:
-        """It may be anything."""
+    def test_response_of_another_program_is_not_included(self, tmp_path: Path) -> None:
         nothing = replace(SNAPSHOT, families=())
         pages = Pages(lambda: nothing, OwnMetrics(), lambda: True, with_exporter_metrics=False)
         with serving(pages) as (host, port):
-            told, members = written(
+            result, files = written(
                 tmp_path, settings(tmp_path, f"--web.listen-address={host}:{port}"), machine(tmp_path)
             )
 
-        assert "metrics.txt" not in members
-        assert told.failures == (f"metrics.txt: OSError: what answers at {host}:{port} is no gpu-stall-exporter",)
+        assert "metrics.txt" not in files
+        assert result.failures == (f"metrics.txt: OSError: the program at {host}:{port} is not gpu-stall-exporter",)
 
 
-class TestWhatIsNeverInIt:
-    """Secrets are planted wherever there can be some; none of the words may be found."""
+class TestSecrets:
+    """Secrets are planted wherever there can be some; none of them may be in the bundle."""
 
-    def test_no_word_of_them_is_in_any_member(self, tmp_path: Path) -> None:
-        """Headers, users of URLs, keys in paths and queries, the web configuration, tokens, the environment, findings, logs."""
+    def test_no_secret_is_in_any_file(self, tmp_path: Path) -> None:
+        """Headers, users of URLs, keys in paths and queries, web configuration, tokens, environment, results of checks, logs."""
         headers = tmp_path / "headers"
         headers.write_text("api-key=plantedheader\nauthorization=Basic cGxhbnRlZHVzZXI6cGxhbnRlZHBhc3M=\n")
         web = tmp_path / "web.yml"
@@ -185,15 +176,15 @@ class TestWhatIsNeverInIt:
             "USER": "plantedalice",
             "LANG": "C.UTF-8",
         }
-        finding = dict(
-            FINDING,
-            detail="https://u:plantedinurl@h/ said plantedheader, planted other, plantedquery, cGxhbnRlZHVzZXI6cGxhbnRlZHBhc3M=,"
+        check = dict(
+            CHECK,
+            found="https://u:plantedinurl@h/ said plantedheader, planted other, plantedquery, cGxhbnRlZHVzZXI6cGxhbnRlZHBhc3M=,"
             f" plantedpass, planted%20other, plantedtoken.of.an.account, {HASH}, plantedkeyline2, plantedvariable,"
             " /home/plantedbob/lib.so, user=plantedcarol, password: plantedword, by plantedalice and plantedbasic",
         )
         here = machine(tmp_path, **environment)
         (here.root / "journal").write_text(JOURNAL)
-        told, members = written(
+        result, files = written(
             tmp_path,
             settings(
                 tmp_path,
@@ -203,42 +194,40 @@ class TestWhatIsNeverInIt:
                 **environment,
             ),
             here,
-            (finding,),
+            (check,),
         )
 
-        assert {name: word for name, text in members.items() for word in [_planted_in(text)] if word} == {}
-        assert _planted_in(told.one_line()) == ""
-        assert set(members) == MEMBERS - {"metrics.txt"}
+        assert {name: word for name, text in files.items() for word in [_planted_in(text)] if word} == {}
+        assert _planted_in(result.one_line()) == ""
+        assert set(files) == FILES - {"metrics.txt"}
 
-    def test_of_the_environment_are_names(self, tmp_path: Path) -> None:
-        """And few values that can only be ordinary."""
-        _, members = written(tmp_path, settings(tmp_path), machine(tmp_path, LANG="C.UTF-8", MY_KEY="abc"))
+    def test_environment_has_names_and_harmless_values(self, tmp_path: Path) -> None:
+        _, files = written(tmp_path, settings(tmp_path), machine(tmp_path, LANG="C.UTF-8", MY_KEY="abc"))
 
-        assert json.loads(members["environment.json"]) == {"LANG": "C.UTF-8", "MY_KEY": "set"}
+        assert json.loads(files["environment.json"]) == {"LANG": "C.UTF-8", "MY_KEY": "set"}
 
-    def test_of_the_web_configuration_are_keys(self, tmp_path: Path) -> None:
-        """And how many users there are."""
+    def test_web_configuration_has_keys_and_the_number_of_users(self, tmp_path: Path) -> None:
         web = tmp_path / "web.yml"
         web.write_text(f"basic_auth_users:\n  ann: {HASH}\n  bob: {HASH}\nrate_limit:\n  interval: 1s\n  burst: 5\n")
-        _, members = written(tmp_path, settings(tmp_path, f"--web.config.file={web}"), machine(tmp_path))
+        _, files = written(tmp_path, settings(tmp_path, f"--web.config.file={web}"), machine(tmp_path))
 
-        assert json.loads(members["configuration.json"])["web_config_file"] == {
+        assert json.loads(files["configuration.json"])["web_config_file"] == {
             "basic_auth_users": 2,
             "rate_limit": ["burst", "interval"],
         }
 
-    def test_broken_web_configuration_is_not_quoted(self, tmp_path: Path) -> None:
-        """Not even by what `check` says of it."""
+    def test_invalid_web_configuration_is_not_quoted(self, tmp_path: Path) -> None:
+        """Not in the result of its check either."""
         web = tmp_path / "web.yml"
         web.write_text("basic_auth_users:\n  plantedann: one\n  plantedann: two\n")
-        finding = dict(FINDING, detail="web.yml: the key 'plantedann' stands twice (line 3)")
-        _, members = written(tmp_path, settings(tmp_path, f"--web.config.file={web}"), machine(tmp_path), (finding,))
+        check = dict(CHECK, found="web.yml: the key 'plantedann' stands twice (line 3)")
+        _, files = written(tmp_path, settings(tmp_path, f"--web.config.file={web}"), machine(tmp_path), (check,))
 
-        assert {name for name, text in members.items() if _planted_in(text)} == set()
-        assert json.loads(members["configuration.json"])["web_config_file"] == "cannot be read: ValueError"
+        assert {name for name, text in files.items() if _planted_in(text)} == set()
+        assert json.loads(files["configuration.json"])["web_config_file"] == "cannot be read: ValueError"
 
-    def test_member_belongs_to_nobody(self, tmp_path: Path) -> None:
-        """An archive has names of users too."""
+    def test_files_have_no_owner(self, tmp_path: Path) -> None:
+        """A tar file may hold names of users."""
         written(tmp_path, settings(tmp_path), machine(tmp_path))
         with tarfile.open(tmp_path / "bundle.tar.gz") as archive:
             owners = {(member.uid, member.gid, member.uname, member.gname) for member in archive.getmembers()}
@@ -247,51 +236,42 @@ class TestWhatIsNeverInIt:
 
 
 class TestFailures:
-    """What cannot be had costs itself, and nothing else."""
-
-    def test_part_that_fails_leaves_a_line(self, tmp_path: Path) -> None:
-        """The others are there."""
+    def test_part_that_fails_leaves_a_line_and_the_others_are_written(self, tmp_path: Path) -> None:
         here = machine(tmp_path)
         (here.root / "dev/kmsg").unlink()
-        told, members = written(tmp_path, settings(tmp_path), here)
+        result, files = written(tmp_path, settings(tmp_path), here)
 
-        assert set(members) == MEMBERS - {"metrics.txt", "kernel-log.txt"}
-        assert "kernel-log.txt: FileNotFoundError: [Errno 2] No such file or directory" in members["contents.txt"]
-        assert told.one_line().startswith(f"{tmp_path}/bundle.tar.gz: ")
-        assert ", without metrics.txt, kernel-log.txt; " in told.one_line()
+        assert set(files) == FILES - {"metrics.txt", "kernel-log.txt"}
+        assert "kernel-log.txt: FileNotFoundError: [Errno 2] No such file or directory" in files["contents.txt"]
+        assert result.one_line().startswith(f"{tmp_path}/bundle.tar.gz: ")
+        assert ", without metrics.txt, kernel-log.txt; " in result.one_line()
 
-    def test_long_member_is_cut_and_says_so(self, tmp_path: Path) -> None:
-        """At a whole line."""
+    def test_long_file_is_truncated_at_a_whole_line(self, tmp_path: Path) -> None:
         here = machine(tmp_path)
         (here.root / "journal").write_text("level=info msg=0123456789\n" * 50_000)
-        _, members = written(tmp_path, settings(tmp_path), here)
+        _, files = written(tmp_path, settings(tmp_path), here)
 
-        assert len(members["log.txt"].encode()) <= MEMBER_BYTES_MAX
-        assert members["log.txt"].endswith(
-            f"msg=0123456789\n… cut here: a member holds at most {MEMBER_BYTES_MAX} bytes\n"
-        )
-        assert "log.txt: " in members["contents.txt"]
+        assert len(files["log.txt"].encode()) <= FILE_BYTES_MAX
+        assert files["log.txt"].endswith(f"msg=0123456789\n… truncated: a file holds at most {FILE_BYTES_MAX} bytes\n")
+        assert "log.txt: " in files["contents.txt"]
 
-    def test_all_of_it_is_bounded(self, tmp_path: Path) -> None:
-        """What does not fit is cut, the least telling first; five members of a MiB each want to be in here."""
+    def test_size_of_the_whole_is_bounded(self, tmp_path: Path) -> None:
+        """The last of five files of 1 MiB each is truncated."""
         here = machine(tmp_path, **{f"NAME_{number:0900}": "" for number in range(1_200)})
         (here.root / "journal").write_text("level=info msg=0123456789\n" * 50_000)
         (here.root / "dev/kmsg").write_text("".join(f"6,1,2,-;bpf {n} {'-' * 5_000}\n" for n in range(300)))
         (here.root / "proc/self/cgroup").write_text(f"0::/{'/slice' * 150}\n" * 1_100)
-        _, members = written(tmp_path, settings(tmp_path), here, (dict(FINDING, detail="a " * 500),) * 1_100)
-        contents = members.pop("contents.txt")
+        _, files = written(tmp_path, settings(tmp_path), here, (dict(CHECK, found="a " * 500),) * 1_100)
+        contents = files.pop("contents.txt")
 
-        assert sum(len(text.encode()) for text in members.values()) <= TOTAL_BYTES_MAX
-        assert len(members["findings.json"].encode()) > MEMBER_BYTES_MAX - 2_000
-        assert len(members["kernel-log.txt"].encode()) < 100_000
+        assert sum(len(text.encode()) for text in files.values()) <= TOTAL_BYTES_MAX
+        assert len(files["checks.json"].encode()) > FILE_BYTES_MAX - 2_000
+        assert len(files["kernel-log.txt"].encode()) < 100_000
         assert "kernel-log.txt: " in contents
 
 
-class TestPlace:
-    """Where it is written."""
-
-    def test_file_that_exists_is_left_alone(self, tmp_path: Path) -> None:
-        """Nothing of anybody's is overwritten."""
+class TestPath:
+    def test_existing_file_is_not_overwritten(self, tmp_path: Path) -> None:
         path = tmp_path / "there"
         path.write_text("mine")
         with pytest.raises(BadInput) as raised:
@@ -301,7 +281,6 @@ class TestPlace:
         assert path.read_text() == "mine"
 
     def test_link_is_not_followed(self, tmp_path: Path) -> None:
-        """It counts as a file that exists."""
         path = tmp_path / "link"
         path.symlink_to(tmp_path / "elsewhere")
         with pytest.raises(BadInput, match="exists"):
@@ -309,29 +288,24 @@ class TestPlace:
 
         assert not (tmp_path / "elsewhere").exists()
 
-    def test_directory_must_be_there(self, tmp_path: Path) -> None:
-        """It is not made."""
+    def test_missing_directory_is_an_error(self, tmp_path: Path) -> None:
         with pytest.raises(BadInput) as raised:
             BundleFile(tmp_path / "gone" / "bundle")
 
         assert (
-            raised.value.one_line()
-            == f"--support-bundle: there is no directory {tmp_path}/gone; make it, or choose another"
+            raised.value.one_line() == f"--support-bundle: no directory {tmp_path}/gone; create it, or choose another"
         )
 
-    def test_path_with_a_null_byte_is_one_line(self, tmp_path: Path) -> None:
-        """As any other bad input."""
+    def test_path_with_a_null_byte_is_an_error(self, tmp_path: Path) -> None:
         with pytest.raises(BadInput, match="cannot write"):
             BundleFile(tmp_path / "a\0b")
 
-    def test_file_is_the_owners_alone(self, tmp_path: Path) -> None:
-        """Whatever the umask says."""
+    def test_only_the_owner_may_read_the_file(self, tmp_path: Path) -> None:
         written(tmp_path, settings(tmp_path), machine(tmp_path))
 
         assert (tmp_path / "bundle.tar.gz").stat().st_mode & 0o777 == 0o600
 
-    def test_nothing_is_left_when_nothing_was_written(self, tmp_path: Path) -> None:
-        """An empty file would be taken for a bundle."""
+    def test_file_is_removed_if_nothing_was_written(self, tmp_path: Path) -> None:
         path = tmp_path / "bundle"
         with pytest.raises(KeyboardInterrupt), BundleFile(path):
             raise KeyboardInterrupt

@@ -1,0 +1,49 @@
+"""GPU libraries: each file that a running process maps, and which of its functions would be probed."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from exporter.checks.check import Check, CheckState
+from exporter.config import Config
+from exporter.errors import NotPossibleHere, ProcessGone
+from exporter.host import libraries
+from exporter.host.libraries import MappedLibrary, SkippedLibrary
+from exporter.host.processes import Processes
+from exporter.kernel.operations import OPERATIONS, wanted_symbols
+from exporter.probes.discovery import API_OF
+
+
+def check(config: Config) -> Iterator[Check]:
+    """One for each file."""
+    processes = Processes(config.procfs)
+    files: set[tuple[int, int, bytes]] = set()
+    for tgid in processes.tgids():
+        try:
+            mapped = libraries.find(processes, tgid)
+        except (ProcessGone, NotPossibleHere):
+            continue
+        for library in mapped:
+            file = (library.mapping.device, library.mapping.inode, library.mapping.path)
+            if file not in files:
+                files.add(file)
+                yield _library(processes, tgid, library)
+    if not files:
+        found = "no process uses CUDA or NCCL at the moment"
+        yield Check("libraries", CheckState.WARNING, found, "start a job: its libraries are found automatically")
+
+
+def _library(processes: Processes, tgid: int, library: MappedLibrary) -> Check:
+    name = f"{library.kind.value} library"
+    inspected = libraries.inspect(processes, tgid, library)
+    if isinstance(inspected, SkippedLibrary):
+        return Check(name, CheckState.WARNING, f"{inspected.detail}; not probed")
+    api = API_OF[library.kind]
+    with inspected:
+        symbols = tuple(sorted(inspected.elf.symbol_offsets(wanted_symbols(api))))
+    operations = [operation for operation in OPERATIONS if operation.api is api]
+    present = sum(any(symbol in symbols for symbol in operation.symbols()) for operation in operations)
+    found = f"{library.mapping.shown_path}: {present} of {len(operations)} operations, {len(symbols)} functions"
+    if not symbols:
+        return Check(name, CheckState.WARNING, f"{found}; not probed")
+    return Check(name, CheckState.OK, found, symbols=symbols)

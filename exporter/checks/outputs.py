@@ -1,0 +1,97 @@
+"""Outputs: the history file, the ports, the web configuration, the OTLP receivers."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+from exporter.checks.check import Check, CheckState
+from exporter.config import Config
+from exporter.config.otlp import LOGS, TRACES, Target
+from exporter.errors import BadInput
+from exporter.history import file_guard
+from exporter.output.web import listeners
+from exporter.output.web.access import AccessControl
+
+if TYPE_CHECKING:
+    from exporter.output.otlp.response import PushResult
+
+_PUSH_REMEDY = "start the receiver, or correct --otlp.endpoint (HTTP is usually on port 4318); `run` keeps retrying"
+
+
+def check(config: Config) -> Iterator[Check]:
+    """History, ports, web configuration, a row for each signal of each receiver."""
+    yield history(config)
+    yield from ports(config)
+    yield from web_config(config)
+    yield from _receivers(config)
+
+
+def history(config: Config) -> Check:
+    """Writes nothing."""
+    if config.history_path is None:
+        found = "disabled by --history.path=none: `explain` has nothing to read"
+        return Check("history", CheckState.WARNING, found, "remove --history.path=none")
+    try:
+        file_guard.check_writable(config.history_path)
+    except file_guard.Unusable as error:
+        return Check("history", CheckState.WARNING, str(error), error.remedy or "fix the cause; `run` keeps retrying")
+    mib, hours = config.history_max_bytes / (1 << 20), config.history_retention_seconds / 3600
+    return Check("history", CheckState.OK, f"{config.history_path}: at most {mib:.3g} MiB and {hours:.3g} h")
+
+
+def ports(config: Config) -> Iterator[Check]:
+    """Listens for a moment on each address."""
+    if config.with_systemd_sockets:
+        yield Check("port", CheckState.OK, "opened by systemd (socket activation)")
+        return
+    for address in config.listen_addresses:
+        try:
+            listeners.listening([address])[0].close()
+        except BadInput as error:
+            yield Check("port", CheckState.FAILED, str(error), error.remedy)
+        else:
+            yield Check("port", CheckState.OK, f"{listeners.shown(*address)} is free")
+
+
+def web_config(config: Config) -> Iterator[Check]:
+    """Nothing without a file."""
+    path = config.web_config_file
+    if path is None:
+        return
+    try:
+        gate = AccessControl(path).gate()
+    except BadInput as error:
+        yield Check("web config", CheckState.FAILED, str(error), error.remedy)
+        return
+    found = [
+        "TLS" if gate.context else "no TLS",
+        f"{len(gate.config.users)} users" if gate.config.users else "no users",
+        "a rate limit" if gate.bucket else "no rate limit",
+    ]
+    yield Check("web config", CheckState.OK, f"{path}: {', '.join(found)}")
+
+
+def _receivers(config: Config) -> Iterator[Check]:
+    """Sends an empty request to each OTLP receiver. One that is down does not keep `run` from starting."""
+    if not config.receivers:
+        yield Check("push", CheckState.OK, "no OTLP receiver is configured (--otlp.endpoint)")
+        return
+    from exporter.output.otlp import chain_exporter, metric_exporter  # noqa: PLC0415 - 10 MiB that only a push needs
+
+    for receiver in config.receivers:
+        result = metric_exporter.probe(receiver)
+        yield _push(f"push {receiver.name}", receiver, result, _PUSH_REMEDY)
+        if result.may_pass or "chains" not in config.collectors:
+            continue  # a receiver that is down would be down for logs and traces, too
+        for signal, target in ((LOGS, receiver.logs), (TRACES, receiver.traces)):
+            if target is not None:
+                remedy = f"set --otlp.{signal}=false if this receiver takes none"
+                yield _push(f"push {receiver.name} {signal}", target, chain_exporter.probe(target, signal), remedy)
+
+
+def _push(name: str, target: Target, result: PushResult, remedy: str) -> Check:
+    if result.is_taken:
+        return Check(name, CheckState.OK, f"{target.shown_url} accepts {target.protocol}")
+    found = f"{target.shown_url}: {result.outcome.value.replace('_', ' ')}: {result.detail}"
+    return Check(name, CheckState.WARNING, found, remedy)
