@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from exporter.checks.check import Check, CheckState
 from exporter.checks.bcc import bcc
+from exporter.checks.check import Check, CheckState
 
 
 class TestBcc:
