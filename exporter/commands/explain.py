@@ -28,7 +28,7 @@ from exporter.history.append import stamp
 from exporter.history.reader import opened
 from exporter.host.processes import Processes
 from exporter.recording.file import read
-from exporter.scrape.http_get import target_of
+from exporter.scrape.http_get import parse_target
 from exporter.units import NANOSECONDS
 
 _MAX_NAMED = 12
@@ -121,7 +121,7 @@ def _confirm(arguments: argparse.Namespace) -> int:
     # It reads the exporter's metrics, for which protobuf is imported: nothing for the other commands.
     from exporter.confirm.experiment import HELD_SECONDS, choose, consent_text, names, prove  # noqa: PLC0415
 
-    path, target = _path(getattr(arguments, "history.path")), target_of(arguments.url)
+    path, target = _path(getattr(arguments, "history.path")), parse_target(arguments.url)
     now_unix_ns = time.time_ns()
     with opened(path) as history:
         found = explain(

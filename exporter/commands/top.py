@@ -51,7 +51,7 @@ def run(arguments: argparse.Namespace) -> int:
 
     interval_seconds = _interval_seconds(arguments.interval)
     screen = Screen(sort=Sort(arguments.sort), filter=arguments.filter)
-    target = http_get.target_of(arguments.url)
+    target = http_get.parse_target(arguments.url)
     look = looking.Looker(target).look
     if _is_live(arguments):
         from exporter.top import terminal, watching  # noqa: PLC0415 - a Python without curses can still print

@@ -16,7 +16,7 @@ from exporter.output.otlp import json_body, json_records, points, protobuf_body
 from exporter.output.otlp.chain_exporter import ChainExporter, probe
 from exporter.output.otlp.chain_records import log_record
 from exporter.output.otlp.points import Form
-from exporter.output.otlp.post import Poster
+from exporter.output.otlp.transport import OtlpTransport
 from exporter.output.own_metrics import OwnMetrics
 from tests.conformance import partners
 from tests.support.otlp import read_document
@@ -111,7 +111,7 @@ class TestExemplar:
         (request,) = points.requests(points.data_points(snapshot, ()))
         with partners.collector(tmp_path) as collector:
             sent = body.encode(request, snapshot.taken_at.unix_ns, ORIGIN, form)
-            Poster(target(collector.endpoint)).post(sent, {"Content-Type": body.CONTENT_TYPE}, PATIENCE_SECONDS)
+            OtlpTransport(target(collector.endpoint)).post(sent, {"Content-Type": body.CONTENT_TYPE}, PATIENCE_SECONDS)
             (document,) = eventually(collector.received, "the point has come", PATIENCE_SECONDS)
         found = only(only(read_document(document)).exemplars)
 

@@ -194,7 +194,7 @@ class TestReceivers:
             "push denying": ("warning", f"{denying.url}/v1/metrics: rejected: status 401: {{}}"),
             "push denying logs": ("warning", f"{denying.url}/v1/logs: rejected: status 401: {{}}"),
             "push denying traces": ("warning", f"{denying.url}/v1/traces: rejected: status 401: {{}}"),
-            "push gone": ("warning", f"{gone}/v1/metrics: no answer: Connection refused"),
+            "push gone": ("warning", f"{gone}/v1/metrics: no answer: connection refused"),
         }
         assert [request.path for request in well.requests] == ["/v1/metrics", "/v1/logs", "/v1/traces"]
 

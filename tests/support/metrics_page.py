@@ -1,4 +1,4 @@
-"""Metrics over HTTP on the loopback interface, as tests of their readers need them: what is answered is given for each path."""
+"""An HTTP server for tests of metrics readers: its response is given for each path."""
 
 from __future__ import annotations
 
@@ -11,44 +11,45 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 PROTOBUF = "application/vnd.google.protobuf; proto=io.prometheus.client.MetricFamily; encoding=delimited"
 
-Say = Callable[[BaseHTTPRequestHandler], None]
+Respond = Callable[[BaseHTTPRequestHandler], None]
 """Answers one request."""
 
 
 @dataclass
 class Page:
-    """A server that runs. base: its URL without a path. asked: the headers of every request, in order."""
+    """A running server. base: its URL without a path. requests: the headers of every request, in order."""
 
     base: str
-    asked: list[Message] = field(default_factory=list)
+    requests: list[Message] = field(default_factory=list)
 
 
-def says(body: bytes, content_type: str = PROTOBUF, status: int = 200, headers: Mapping[str, str] | None = None) -> Say:
-    """An answer that is whole."""
+def responds(
+    body: bytes, content_type: str = PROTOBUF, status: int = 200, headers: Mapping[str, str] | None = None
+) -> Respond:
+    """A complete response."""
 
-    def say(request: BaseHTTPRequestHandler) -> None:
+    def respond(request: BaseHTTPRequestHandler) -> None:
         request.send_response(status)
         for name, value in {"Content-Type": content_type, "Content-Length": str(len(body)), **(headers or {})}.items():
             request.send_header(name, value)
         request.end_headers()
         request.wfile.write(body)
 
-    return say
+    return respond
 
 
 @contextmanager
-def page(pages: Mapping[str, Say]) -> Iterator[Page]:
-    """Path, query included -> how it is answered; another one is not found."""
+def page(pages: Mapping[str, Respond]) -> Iterator[Page]:
+    """pages: path with its query -> response; other paths are not found."""
     found = Page("")
 
     class Handler(BaseHTTPRequestHandler):
         def do_GET(self) -> None:
-            """Answer as the script says."""
-            found.asked.append(self.headers)
-            pages.get(self.path, says(b"", "text/plain", 404))(self)
+            found.requests.append(self.headers)
+            pages.get(self.path, responds(b"", "text/plain", 404))(self)
 
         def log_message(self, *_arguments: object) -> None:
-            """Say nothing."""
+            """Print nothing."""
 
     with ThreadingHTTPServer(("127.0.0.1", 0), Handler) as server:
         server.daemon_threads = True

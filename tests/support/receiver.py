@@ -193,6 +193,7 @@ class _Server(socketserver.ThreadingTCPServer):
             if self.is_ended.is_set():
                 _shut_down(connection)
             self.connections += 1
+            self.changed.notify_all()
             return self.connections
 
     def leave(self, connection: socket.socket) -> None:
@@ -350,6 +351,11 @@ class Receiver:
         """How many were accepted, those that said nothing included."""
         with self._server.changed:
             return self._server.connections
+
+    def awaited_connection(self) -> None:
+        """Wait until a client has connected."""
+        with self._server.changed:
+            assert self._server.changed.wait_for(lambda: self._server.connections, PATIENCE_SECONDS), "no connection"
 
     def awaited(self, count: int) -> list[Request]:
         """The requests, as soon as there are so many."""

@@ -44,7 +44,7 @@ class BatchQueue(Generic[R]):
     """Brings records to a target until stop().
 
     signal: logs or traces. encode: makes the body of a request. retry_seconds: what was not brought is tried again so much later.
-    absent_seconds: so long a receiver without a place for them is left alone. Raises BadInput like Poster.
+    absent_seconds: so long a receiver without a place for them is left alone. Raises BadInput like OtlpTransport.
     """
 
     def __init__(

@@ -17,21 +17,21 @@ from exporter.output.otlp import json_records
 from exporter.output.otlp.batch_queue import BatchQueue
 from exporter.output.otlp.chain_records import ChainSpans, LogRecord, SpanRecord, log_record
 from exporter.output.otlp.points import Origin
-from exporter.output.otlp.post import Poster
 from exporter.output.otlp.response import PushResult
 from exporter.output.otlp.retry import packed, send
+from exporter.output.otlp.transport import OtlpTransport
 from exporter.output.own_metrics import OwnMetrics
 
 
 def probe(target: Target, signal: str) -> PushResult:
-    """What a receiver says to a request without a record. Raises BadInput like Poster."""
+    """What a receiver says to a request without a record. Raises BadInput like OtlpTransport."""
     wire = _wire(target)
     body, headers = packed(_encode(wire, signal)((), Origin("", "")), target.compression, wire.CONTENT_TYPE)
-    return send(Poster(target), body, headers, target.timeout_seconds, wire)
+    return send(OtlpTransport(target), body, headers, target.timeout_seconds, wire)
 
 
 class ChainExporter:
-    """Has a courier for each signal of each receiver. Raises BadInput like Poster."""
+    """Has a courier for each signal of each receiver. Raises BadInput like OtlpTransport."""
 
     def __init__(self, receivers: Iterable[Receiver], own: OwnMetrics, origin: Origin) -> None:
         self._episodes = ChainSpans()

@@ -20,22 +20,22 @@ from exporter.model import Snapshot
 from exporter.output.otlp import json_body, points
 from exporter.output.otlp.deltas import Deltas
 from exporter.output.otlp.points import DataPoint, Form, Origin
-from exporter.output.otlp.post import Poster
 from exporter.output.otlp.response import PushOutcome, PushResult
 from exporter.output.otlp.retry import RetryingSender, packed, send
+from exporter.output.otlp.transport import OtlpTransport
 from exporter.output.own_metrics import OwnMetrics
 
 
 def probe(receiver: Receiver) -> PushResult:
-    """What the receiver says to a request without a point, which it has to take. Raises BadInput like Poster."""
+    """What the receiver says to a request without a point, which it has to take. Raises BadInput like OtlpTransport."""
     body_module = _body_module(receiver.protocol)
     body = body_module.encode([], 0, Origin("", ""), Form(is_delta=False, with_explicit_buckets=False))
     body, headers = packed(body, receiver.compression, body_module.CONTENT_TYPE)
-    return send(Poster(receiver), body, headers, receiver.timeout_seconds, body_module)
+    return send(OtlpTransport(receiver), body, headers, receiver.timeout_seconds, body_module)
 
 
 class MetricExporter:
-    """Pushes to one receiver until stop(). snapshot: gives the current numbers. Raises BadInput like Poster."""
+    """Pushes to one receiver until stop(). snapshot: gives the current numbers. Raises BadInput like OtlpTransport."""
 
     def __init__(self, receiver: Receiver, snapshot: Callable[[], Snapshot], own: OwnMetrics, origin: Origin) -> None:
         self._receiver = receiver

@@ -12,8 +12,9 @@ from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
 from typing import NamedTuple
 
+from exporter.http_client.errors import DeadlineExceeded, HttpFailure, TlsFailed
 from exporter.output.otlp import json_body
-from exporter.output.otlp.post import HttpResponse, NoResponse, NotTrusted, TimeIsUp
+from exporter.output.otlp.transport import HttpResponse
 
 MAX_RETRY_AFTER_SECONDS = 3600.0  # no receiver silences an exporter for longer by one word
 _SHOWN_CHARACTERS = 200
@@ -101,11 +102,11 @@ def of_answer(
     return PushResult(PushOutcome.DELIVERED, _shown(message))
 
 
-def of_no_answer(error: NoResponse) -> PushResult:
+def of_no_answer(error: HttpFailure) -> PushResult:
     """A request without an answer."""
-    if isinstance(error, TimeIsUp):
+    if isinstance(error, DeadlineExceeded):
         return PushResult(PushOutcome.TIMED_OUT, str(error))
-    return PushResult(PushOutcome.NOT_TRUSTED if isinstance(error, NotTrusted) else PushOutcome.NO_ANSWER, str(error))
+    return PushResult(PushOutcome.NOT_TRUSTED if isinstance(error, TlsFailed) else PushOutcome.NO_ANSWER, str(error))
 
 
 def retry_after_seconds(header: str, now: datetime) -> float:

@@ -19,9 +19,10 @@ from tenacity import RetryCallState, Retrying, retry_if_result, stop_before_dela
 from exporter import catalog
 from exporter.catalog import Metric
 from exporter.config.otlp import Target
+from exporter.http_client.errors import HttpFailure
 from exporter.output.otlp import response
-from exporter.output.otlp.post import NoResponse, Poster
 from exporter.output.otlp.response import PushOutcome, PushResult
+from exporter.output.otlp.transport import OtlpTransport
 from exporter.output.own_metrics import OwnMetrics
 
 log = logging.getLogger(__name__)
@@ -50,7 +51,7 @@ class Stopped(Exception):
 class RetryingSender:
     """Sends to one target until stop(). what: of the log's lines, `pushes`. counter: of pushes, which they name.
 
-    Raises BadInput like Poster.
+    Raises BadInput like OtlpTransport.
     """
 
     def __init__(self, target: Target, wire: Wire, own: OwnMetrics, what: str, counter: Metric) -> None:
@@ -59,7 +60,7 @@ class RetryingSender:
         self._own = own
         self._what = what
         self._counter = counter
-        self._poster = Poster(target)
+        self._transport = OtlpTransport(target)
         self._stopping = threading.Event()
         self._reported: set[PushOutcome] = set()
         self._last_said = ""  # with a delivery: a warning
@@ -119,7 +120,7 @@ class RetryingSender:
             timeout_seconds = min(timeout_seconds, max(self.stop_by - time.monotonic(), 0.05))
         self._own.add(catalog.own.PUSH_ATTEMPTS, 1, self._target.name)
         self._own.add(catalog.own.PUSHED_BYTES, len(body), self._target.name)
-        result = send(self._poster, body, headers, timeout_seconds, self._wire)
+        result = send(self._transport, body, headers, timeout_seconds, self._wire)
         if result.retry_after_seconds:
             # All that were sent away in one moment should not come back in one.
             result = result._replace(retry_after_seconds=result.retry_after_seconds * random.uniform(1.0, 1.1))  # noqa: S311
@@ -150,11 +151,13 @@ class RetryingSender:
             )
 
 
-def send(poster: Poster, body: bytes, headers: Mapping[str, str], timeout_seconds: float, wire: Wire) -> PushResult:
+def send(
+    transport: OtlpTransport, body: bytes, headers: Mapping[str, str], timeout_seconds: float, wire: Wire
+) -> PushResult:
     """One request, and what it came to. body, headers: as packed() gives them."""
     try:
-        answer = poster.post(body, headers, timeout_seconds)
-    except NoResponse as error:
+        answer = transport.post(body, headers, timeout_seconds)
+    except HttpFailure as error:
         return response.of_no_answer(error)
     return response.of_answer(answer, wire.CONTENT_TYPE, wire.rejected)
 

@@ -56,7 +56,7 @@ def _source(settings: Orchestrator, node: str, environment: Mapping[str, str], d
 def _of_service_account(settings: Orchestrator, url: str) -> Endpoint:
     ca_file = settings.ca_file if settings.ca_file.exists() else None
     token_file = settings.token_file if settings.token_file.exists() else None
-    return Endpoint(url, ca_file, token_file, settings.is_verified)
+    return Endpoint(url, ca_file, token_file, is_verified=settings.is_verified)
 
 
 def _api_url(settings: Orchestrator, environment: Mapping[str, str]) -> str:

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from typing import Any, TypeVar
 from urllib.parse import urlencode
 
-from exporter.workloads.orchestrators.http_json import MAX_BODY_BYTES, Endpoint, RequestFailed, TooLarge
+from exporter.workloads.orchestrators.http_json import MAX_BODY_BYTES, AnswerTooLarge, Endpoint, RequestFailed
 from exporter.workloads.orchestrators.pod_cache import MAX_PODS, Pod, PodCache
 from exporter.workloads.orchestrators.pods import pod_of
 
@@ -80,7 +80,7 @@ class ApiServer:
             self._watch(stopping, worked)
         except VersionGone:
             self._version = ""
-        except TooLarge:
+        except AnswerTooLarge:
             self._version = ""  # else the same line would come again; a list takes larger ones
             raise
         except RequestFailed as error:
@@ -103,7 +103,7 @@ class ApiServer:
         while True:
             try:
                 self._list_by(limit, until, stopping)
-            except TooLarge:
+            except AnswerTooLarge:
                 if limit == 1:
                     raise
                 limit //= 2

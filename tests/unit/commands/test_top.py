@@ -6,7 +6,7 @@ import pytest
 
 from exporter.__main__ import main
 from exporter.output import protobuf
-from tests.support.metrics_page import page, says
+from tests.support.metrics_page import page, responds
 from tests.support.receiver import refused
 
 
@@ -52,7 +52,7 @@ class TestFirstScrape:
     def test_another_exporter(self, capsys: pytest.CaptureFixture[str]) -> None:
         """It speaks the same format."""
         body = protobuf.family("node_load1", "", protobuf.GAUGE, [])
-        with page({"/metrics": says(body)}) as found:
+        with page({"/metrics": responds(body)}) as found:
             code, line = said(capsys, f"--url={found.base}")
 
         assert code == 1

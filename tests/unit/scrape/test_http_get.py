@@ -1,4 +1,4 @@
-"""fetching: URLs as people type them, and servers that answer well, badly or not at all."""
+"""scrape.http_get: URLs as people type them, and servers that answer well, badly or not at all."""
 
 from __future__ import annotations
 
@@ -10,16 +10,15 @@ from http.server import BaseHTTPRequestHandler
 import pytest
 
 from exporter.errors import BadInput
-from exporter.scrape import http_get
-from exporter.scrape.http_get import ScrapeFailed, ScrapeTarget, fetch, target_of
-from tests.support.metrics_page import PROTOBUF, page, says
+from exporter.scrape.http_get import ScrapeFailed, ScrapeTarget, fetch, parse_target
+from tests.support.metrics_page import PROTOBUF, page, responds
 from tests.support.receiver import refused
 
 DATE_OF_1790000000 = "Mon, 21 Sep 2026 14:13:20 GMT"
 
 
-class TestTarget:
-    """What --url says."""
+class TestParseTarget:
+    """The value of --url."""
 
     @pytest.mark.parametrize(
         ("text", "url"),
@@ -31,13 +30,12 @@ class TestTarget:
             ("http://gpu7/metrics?a=1#top", "http://gpu7/metrics?a=1"),
         ],
     )
-    def test_what_is_left_out_is_filled_in(self, text: str, url: str) -> None:
-        """http, and the usual path."""
-        assert target_of(text).url == url
+    def test_missing_parts_have_defaults(self, text: str, url: str) -> None:
+        assert parse_target(text).url == url
 
-    def test_a_password_is_not_shown(self) -> None:
-        """Nor is a query, which may hold a token."""
-        target = target_of("https://sre:s%40fe@gpu7/metrics?token=b7c2")
+    def test_password_and_query_are_not_shown(self) -> None:
+        """A query may hold a token."""
+        target = parse_target("https://sre:s%40fe@gpu7/metrics?token=b7c2")
 
         assert target == ScrapeTarget(
             "https://gpu7/metrics?token=b7c2", "https://gpu7/metrics", "Basic " + base64.b64encode(b"sre:s@fe").decode()
@@ -47,111 +45,105 @@ class TestTarget:
         "text",
         ["", "ftp://gpu7/", "file:///etc/passwd", "http://", "http://[::1", "gpu7:port", "http://gpu7/\x1b[2J", "a b"],
     )
-    def test_what_is_no_url_of_http_is_refused(self, text: str) -> None:
-        """With an example, and without repeating what may be a password."""
+    def test_other_text_is_refused_with_an_example(self, text: str) -> None:
+        """The message does not repeat it: it may hold a password."""
         with pytest.raises(BadInput) as refusal:
-            target_of(text)
+            parse_target(text)
 
         assert refusal.value.one_line().endswith("such as http://gpu7:10478/metrics")
 
 
 class TestFetch:
-    """One answer."""
+    """One response."""
 
-    def test_the_protobuf_format_is_asked_for(self) -> None:
-        """Only that has every bucket."""
-        with page({"/metrics": says(b"body")}) as found:
-            answer = fetch(target_of(found.base))
+    def test_request_accepts_the_protobuf_format(self) -> None:
+        """Only that format has every bucket."""
+        with page({"/metrics": responds(b"body")}) as found:
+            response = fetch(parse_target(found.base))
 
-        assert answer.body == b"body"
-        assert found.asked[0]["Accept"].startswith("application/vnd.google.protobuf;proto=io.prometheus.client")
+        assert response.body == b"body"
+        assert found.requests[0]["Accept"].startswith("application/vnd.google.protobuf;proto=io.prometheus.client")
 
-    def test_a_password_is_sent_but_not_on_to_another_server(self) -> None:
-        """A redirect is followed without it."""
-        with page({"/metrics": says(b"there")}) as other:
-            moved = says(b"", status=302, headers={"Location": f"{other.base}/metrics"})
-            with page({"/metrics": moved}) as found:
-                answer = fetch(target_of(found.base.replace("http://", "http://sre:safe@")))
+    def test_password_is_sent(self) -> None:
+        with page({"/metrics": responds(b"")}) as found:
+            fetch(parse_target(found.base.replace("http://", "http://sre:safe@")))
 
-        assert answer.body == b"there"
-        assert (found.asked[0]["Authorization"], other.asked[0]["Authorization"]) == ("Basic c3JlOnNhZmU=", None)
+        assert found.requests[0]["Authorization"] == "Basic c3JlOnNhZmU="
 
-    def test_a_redirect_to_a_file_is_not_followed(self) -> None:
-        """A server does not choose what is read here."""
-        moved = says(b"", status=302, headers={"Location": "file:///etc/passwd"})
-        with page({"/metrics": moved}) as found, pytest.raises(ScrapeFailed, match="status 302"):
-            fetch(target_of(found.base))
+    def test_time_of_day_of_a_server_whose_clock_differs_is_used(self) -> None:
+        """Its counters were started by that clock."""
 
-    def test_a_clock_that_is_another_one_counts(self) -> None:
-        """Its counters began by that clock."""
-
-        def without_own_date(request: BaseHTTPRequestHandler) -> None:
+        def with_other_date(request: BaseHTTPRequestHandler) -> None:
             request.send_response_only(200)
             request.send_header("Content-Type", PROTOBUF)
             request.send_header("Date", DATE_OF_1790000000)
             request.end_headers()
 
-        with page({"/metrics": without_own_date}) as found:
-            answer = fetch(target_of(found.base))
+        with page({"/metrics": with_other_date}) as found:
+            response = fetch(parse_target(found.base))
 
-        assert answer.at.unix_ns == 1_790_000_000 * 10**9
+        assert response.at.unix_ns == 1_790_000_000 * 10**9
 
-    def test_a_clock_that_agrees_does_not(self) -> None:
-        """It has whole seconds, and we have all of them."""
+    def test_own_time_of_day_is_used_where_the_clocks_agree(self) -> None:
+        """It is more precise: the header has whole seconds."""
         before_ns = time.time_ns()
-        with page({"/metrics": says(b"")}) as found:
-            answer = fetch(target_of(found.base))
+        with page({"/metrics": responds(b"")}) as found:
+            response = fetch(parse_target(found.base))
 
-        assert before_ns <= answer.at.unix_ns <= time.time_ns()
+        assert before_ns <= response.at.unix_ns <= time.time_ns()
 
 
-class TestNoAnswer:
-    """Reasons, each naming the address and what to do."""
+class TestFailure:
+    """Each message names the address, the reason and the remedy."""
 
-    def test_nobody_listens(self) -> None:
-        """The exporter does not run."""
+    def test_connection_refused(self) -> None:
         with refused() as gone, pytest.raises(ScrapeFailed) as failure:
-            fetch(target_of(gone))
+            fetch(parse_target(gone))
 
         assert failure.value.one_line() == (
             f"{gone}/metrics: connection refused; start `gpu-stall-exporter run` there, or give --url"
         )
 
-    def test_a_page_of_html(self) -> None:
-        """Some other program has the port."""
+    def test_html_page(self) -> None:
+        """Another program has the port."""
         with (
-            page({"/metrics": says(b"<html>", "text/html; charset=utf-8")}) as found,
+            page({"/metrics": responds(b"<html>", "text/html; charset=utf-8")}) as found,
             pytest.raises(ScrapeFailed) as failure,
         ):
-            fetch(target_of(found.base))
+            fetch(parse_target(found.base))
 
         assert failure.value.one_line().startswith(
-            f"{found.base}/metrics: answers with text/html, not with metrics in the protobuf format; want the address of"
+            f"{found.base}/metrics: content type text/html, not metrics in the protobuf format; want the address of"
         )
 
-    def test_no_such_page(self) -> None:
-        """The path is wrong."""
+    def test_path_that_does_not_exist(self) -> None:
         with page({}) as found, pytest.raises(ScrapeFailed) as failure:
-            fetch(target_of(f"{found.base}/other?token=b7c2"))
+            fetch(parse_target(f"{found.base}/other?token=b7c2"))
+
+        assert failure.value.one_line() == f"{found.base}/other: status 404 Not Found; check the path in --url"
+
+    def test_redirect_is_not_followed(self) -> None:
+        """A server does not choose what is read here; the password would go with the request."""
+        moved = responds(b"", status=302, headers={"Location": "https://gpu7/metrics"})
+        with page({"/metrics": moved}) as found, pytest.raises(ScrapeFailed) as failure:
+            fetch(parse_target(found.base))
 
         assert failure.value.one_line() == (
-            f"{found.base}/other: status 404 Not Found; see that --url has the right path"
+            f"{found.base}/metrics: status 302: redirects to https://gpu7/metrics; give --url that address"
         )
 
-    def test_too_much(self) -> None:
-        """Rather than all of the memory."""
-        with page({"/metrics": says(bytes(3 << 20))}) as found, pytest.raises(ScrapeFailed, match="more than 2 MiB"):
-            fetch(target_of(found.base), bytes_max=2 << 20)
+    def test_body_that_is_too_large(self) -> None:
+        large = responds(bytes(3 << 20))
+        with page({"/metrics": large}) as found, pytest.raises(ScrapeFailed, match="larger than 2 MiB"):
+            fetch(parse_target(found.base), bytes_max=2 << 20)
 
-    def test_cut_short(self) -> None:
-        """Half of an answer is none."""
-        short = says(b"half", headers={"Content-Length": "8"})
-        with page({"/metrics": short}) as found, pytest.raises(ScrapeFailed, match="no whole HTTP: IncompleteRead"):
-            fetch(target_of(found.base))
+    def test_body_that_breaks_off(self) -> None:
+        short = responds(b"half", headers={"Content-Length": "8"})
+        with page({"/metrics": short}) as found, pytest.raises(ScrapeFailed, match="before the response was complete"):
+            fetch(parse_target(found.base))
 
-    @pytest.mark.parametrize("head", [b"", b"x"])
-    def test_no_end(self, head: bytes) -> None:
-        """Neither silence nor a byte now and then holds it up."""
+    @pytest.mark.parametrize("head", [b"", b"x"], ids=["silent", "dripping"])
+    def test_server_that_does_not_finish(self, head: bytes) -> None:
         is_over = threading.Event()
 
         def drip(request: BaseHTTPRequestHandler) -> None:
@@ -168,39 +160,33 @@ class TestNoAnswer:
 
         with page({"/metrics": drip}) as found:
             try:
-                with pytest.raises(ScrapeFailed, match=r"no whole answer within 0\.2 s"):
-                    fetch(target_of(found.base), timeout_seconds=0.2)
+                with pytest.raises(ScrapeFailed, match=r"no complete response within 0\.2 s"):
+                    fetch(parse_target(found.base), timeout_seconds=0.2)
             finally:
                 is_over.set()
 
-    def test_a_name_that_does_not_exist(self) -> None:
-        """`invalid` is promised to have none."""
-        with pytest.raises(ScrapeFailed, match=r"^http://gpu7\.invalid/metrics: the name cannot be resolved"):
-            fetch(target_of("gpu7.invalid"))
+    def test_name_without_an_address(self) -> None:
+        """The top-level domain `invalid` is reserved for that."""
+        with pytest.raises(ScrapeFailed, match=r"^http://gpu7\.invalid/metrics: cannot resolve the host name"):
+            fetch(parse_target("gpu7.invalid"))
 
 
 class TestProxy:
-    """Of the environment."""
+    """The proxy of the environment."""
 
-    def test_this_machine_needs_none(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        """The proxy would look for the exporter on itself."""
+    def test_this_machine_is_reached_directly(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        """A proxy would look for the exporter on itself."""
         monkeypatch.delenv("no_proxy", raising=False)
         monkeypatch.delenv("NO_PROXY", raising=False)
-        with refused() as gone, page({"/metrics": says(b"here")}) as found:
+        with refused() as gone, page({"/metrics": responds(b"here")}) as found:
             monkeypatch.setenv("http_proxy", gone)
 
-            assert fetch(target_of(found.base)).body == b"here"
+            assert fetch(parse_target(found.base)).body == b"here"
 
-    def test_another_one_is_asked_through_it(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        """It is given the whole URL."""
+    def test_other_machine_is_reached_through_the_proxy(self, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.delenv("no_proxy", raising=False)
         monkeypatch.delenv("NO_PROXY", raising=False)
-        with page({"http://gpu7.invalid/metrics": says(b"there")}) as proxy:
+        with page({"http://gpu7.invalid/metrics": responds(b"there")}) as proxy:
             monkeypatch.setenv("http_proxy", proxy.base)
 
-            assert fetch(target_of("gpu7.invalid")).body == b"there"
-
-
-def test_timeout_is_shorter_than_patience() -> None:
-    """Of somebody who waits for the first picture."""
-    assert http_get.TIMEOUT_SECONDS <= 10
+            assert fetch(parse_target("gpu7.invalid")).body == b"there"

@@ -1,48 +1,7 @@
-"""Every test here leaves nothing behind, and nothing of the environment's proxies counts."""
+"""Fixtures of this folder."""
 
 from __future__ import annotations
 
-import threading
-from collections.abc import Iterator
-from contextlib import suppress
-from pathlib import Path
+from tests.support.network_fixtures import issued, nothing_left_open, without_proxy
 
-import pytest
-
-from tests.support import certificates
-from tests.support.certificates import Certificates
-from tests.support.traced import eventually
-
-PROXY_VARIABLES = ("http_proxy", "https_proxy", "all_proxy", "no_proxy")
-
-
-@pytest.fixture(autouse=True)
-def _without_proxy(monkeypatch: pytest.MonkeyPatch) -> None:
-    """What the environment of the tests says of proxies does not count; in capitals or not."""
-    for name in PROXY_VARIABLES:
-        monkeypatch.delenv(name, raising=False)
-        monkeypatch.delenv(name.upper(), raising=False)
-
-
-@pytest.fixture(autouse=True)
-def _nothing_left_behind() -> Iterator[None]:
-    """After each test the threads and sockets of this process are those of before it."""
-    threads, sockets = set(threading.enumerate()), _sockets()
-    yield
-    eventually(lambda: set(threading.enumerate()) <= threads, "every thread has ended")
-    assert _sockets() <= sockets
-
-
-def _sockets() -> set[str]:
-    """`socket:[4711]`, of all that are open."""
-    found = set()
-    for fd in Path("/proc/self/fd").iterdir():
-        with suppress(FileNotFoundError):  # that of the listing itself
-            found.add(str(fd.readlink()))
-    return {link for link in found if link.startswith("socket:")}
-
-
-@pytest.fixture(scope="session")
-def issued(tmp_path_factory: pytest.TempPathFactory) -> Certificates:
-    """Certificates for all tests of this folder."""
-    return certificates.issue(tmp_path_factory.mktemp("certificates"))
+__all__ = ["issued", "nothing_left_open", "without_proxy"]

@@ -51,7 +51,7 @@ class TestProbe:
         with refused() as url:
             result = probe(target(url))
 
-        assert (result.outcome, result.detail) == ("no_answer", "Connection refused")
+        assert (result.outcome, result.detail) == ("no_answer", "connection refused")
 
     def test_receiver_that_hangs_has_the_time_of_a_request(self) -> None:
         """--otlp.timeout."""

@@ -8,9 +8,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from exporter.http_client.errors import ConnectionRefused, DeadlineExceeded, HttpFailure, TlsFailed
 from exporter.output.otlp import json_body, protobuf_body, response
-from exporter.output.otlp.post import HttpResponse, NoResponse, NotTrusted, TimeIsUp
 from exporter.output.otlp.response import PushOutcome, PushResult, retry_after_seconds
+from exporter.output.otlp.transport import HttpResponse
 
 JSON, PROTOBUF = "application/json", "application/x-protobuf"
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
@@ -226,12 +227,12 @@ class TestNoAnswer:
     @pytest.mark.parametrize(
         ("error", "outcome"),
         [
-            (NoResponse("Connection refused"), PushOutcome.NO_ANSWER),
-            (TimeIsUp("no whole answer within 10 s"), PushOutcome.TIMED_OUT),
-            (NotTrusted("self-signed certificate"), PushOutcome.NOT_TRUSTED),
+            (ConnectionRefused("connection refused"), PushOutcome.NO_ANSWER),
+            (DeadlineExceeded("no complete response within 10 s"), PushOutcome.TIMED_OUT),
+            (TlsFailed("self-signed certificate"), PushOutcome.NOT_TRUSTED),
         ],
     )
-    def test_three_kinds_are_told_apart(self, error: NoResponse, outcome: PushOutcome) -> None:
+    def test_three_kinds_are_told_apart(self, error: HttpFailure, outcome: PushOutcome) -> None:
         """The detail is the error's."""
         assert response.of_no_answer(error) == PushResult(outcome, str(error))
 

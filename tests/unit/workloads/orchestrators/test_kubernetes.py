@@ -378,8 +378,8 @@ class TestTrouble:
     @pytest.mark.parametrize(
         ("answer", "said"),
         [
-            (b"<html>", "is no JSON"),
-            (b"[" * 100_000, "is no JSON"),
+            (b"<html>", "is not JSON"),
+            (b"[" * 100_000, "is not JSON"),
             (b"[]", "what was said to be a list of pods is none"),
             (b'{"items": 5, "metadata": {}}', "what was said to be a list of pods is none"),
             (b'{"items": []}', "what was said to be a list of pods is none"),
@@ -405,7 +405,7 @@ class TestTrouble:
             is_called(directory, ONE, ContainerNames("train", "job-0", "train"))
 
     def test_watch_of_rubbish(self, token: Path, caplog: pytest.LogCaptureFixture) -> None:
-        """Events that are none are passed over; a line that is no JSON ends the watch."""
+        """Events that are none are passed over; a line that is not JSON ends the watch."""
         rubbish = [{}, [], 5, {"type": "ADDED"}, {"type": "ADDED", "object": {"metadata": {"resourceVersion": []}}}]
         events = b"".join(json.dumps(one).encode() + b"\n" for one in rubbish) + b"\n" + b"{\n"
         cluster = Cluster(raw_events=events)
@@ -417,7 +417,7 @@ class TestTrouble:
             cluster.put(pod("job-1", ("train", TWO)))
             is_called(directory, TWO, ContainerNames("train", "job-1", "train"))
 
-        assert "is no JSON" in caplog.records[0].getMessage()
+        assert "is not JSON" in caplog.records[0].getMessage()
 
     def test_flood_of_pods_is_bounded(self, token: Path) -> None:
         """Of more than a node can have the first ones count."""
@@ -460,4 +460,4 @@ class TestTrouble:
         enquirer.join(5)
 
         assert [record.levelname for record in caplog.records] == ["WARNING"]
-        assert "Connection refused" in caplog.text
+        assert "connection refused" in caplog.text
