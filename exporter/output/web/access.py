@@ -12,8 +12,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from exporter.config import web
-from exporter.config.web import RateLimit, WebConfig
+from exporter.config import web_file
+from exporter.config.web_file import RateLimit, WebConfig
 from exporter.errors import BadInput
 from exporter.output.web import tls
 from exporter.output.web.rate_limit import Bucket
@@ -81,10 +81,10 @@ class AccessControl:
 
         def read(file: Path) -> bytes:
             content = looked_at[file] = _content(file)
-            return web.read_file(file) if isinstance(content, str) else content
+            return web_file.read_file(file) if isinstance(content, str) else content
 
         try:
-            config = web.load(path, read)
+            config = web_file.load(path, read)
             context = tls.context_of(config.tls) if config.tls else None
             if config.tls:
                 tls.objection(config.tls)
@@ -127,6 +127,6 @@ class AccessControl:
 def _content(path: Path) -> bytes | str:
     """Or why there is none."""
     try:
-        return web.read_file(path)
+        return web_file.read_file(path)
     except (OSError, ValueError) as error:
         return str(error)

@@ -13,7 +13,7 @@ import ssl
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from exporter.config.web import ClientCertificate, Tls
+from exporter.config.web_file import ClientCertificate, Tls
 from exporter.errors import BadInput
 
 _VERIFY_MODES = {

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from exporter.config.web import RateLimit
+from exporter.config.web_file import RateLimit
 from exporter.output.web.rate_limit import Bucket
 
 

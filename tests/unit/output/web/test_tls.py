@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 import trustme
 
-from exporter.config.web import ClientCertificate, Tls
+from exporter.config.web_file import ClientCertificate, Tls
 from exporter.errors import BadInput
 from exporter.output.web import tls
 from exporter.output.web.tls import context_of, is_allowed, objection

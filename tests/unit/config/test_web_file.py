@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from exporter.config import web
-from exporter.config.web import ClientCertificate, RateLimit, WebConfig
+from exporter.config import web_file
+from exporter.config.web_file import ClientCertificate, RateLimit, WebConfig
 from exporter.errors import BadInput
 
 HASH = "$2y$10$QOauhQNbBCuQDKes6eFzPeMqBSjb7Mr5DUmpZ/VcEd00UAV/LDeSi"
@@ -26,7 +26,7 @@ def folder(tmp_path: Path) -> Path:
 def loaded(folder: Path, text: str) -> WebConfig:
     """The configuration of a text."""
     (folder / "web.yml").write_text(text)
-    return web.load(folder / "web.yml")
+    return web_file.load(folder / "web.yml")
 
 
 def refused(folder: Path, text: str) -> str:
@@ -274,18 +274,18 @@ class TestRefused:
     def test_file_that_is_not_there(self, folder: Path) -> None:
         """By its path."""
         with pytest.raises(BadInput, match=r"absent\.yml: cannot read it: No such file or directory"):
-            web.load(folder / "absent.yml")
+            web_file.load(folder / "absent.yml")
 
     def test_file_that_is_none(self, folder: Path) -> None:
         """A directory, or a pipe that nobody writes to."""
         with pytest.raises(BadInput, match="cannot read it: it is no file"):
-            web.load(folder)
+            web_file.load(folder)
 
     def test_bytes_that_are_no_text(self, folder: Path) -> None:
         """UTF-8 is wanted."""
         (folder / "web.yml").write_bytes(b"\xff\xfe")
         with pytest.raises(BadInput, match="it is not UTF-8"):
-            web.load(folder / "web.yml")
+            web_file.load(folder / "web.yml")
 
     def test_file_that_is_too_large(self, folder: Path) -> None:
         """Nobody has a megabyte of users."""
