@@ -29,7 +29,8 @@ from exporter.app.wakeups import Wakeups
 from exporter.app.web import web_server
 from exporter.app.wiring import build, overhead_limit
 from exporter.chains.event import ChainEvent, ChainSink
-from exporter.config import Config, reloaded
+from exporter.config import Config
+from exporter.config.setting import reloaded
 from exporter.errors import ExporterError
 from exporter.host import heap
 from exporter.kernel.abi import EventKind
@@ -205,7 +206,7 @@ class Daemon:
         self._probing.step()
         now = time.monotonic()
         if now >= self._next_liveness_check_at:  # exit events may have been lost
-            self._next_liveness_check_at = now + self._config.discovery_interval_seconds
+            self._next_liveness_check_at = now + self._config.probes.discovery_interval_seconds
             parts.tracking.begin_liveness_check()
         self._ended.update(parts.tracking.missed_exits())
         parts.tracking.tick(self._ended)
@@ -240,10 +241,10 @@ class Daemon:
             raise
         finally:
             self._manager.ready("serving")
-        logs.set_up(config.log_level, config.log_format)
+        logs.set_up(config.log.level, config.log.format)
         self._config = config
-        parts.discovery.interval_seconds = config.discovery_interval_seconds
-        parts.store.ttl_seconds = config.series_ttl_seconds
+        parts.discovery.interval_seconds = config.probes.discovery_interval_seconds
+        parts.store.ttl_seconds = config.series.ttl_seconds
         parts.sampler.limit = overhead_limit(config, with_returns=parts.with_returns)
         replace_push()
         parts.own.set(catalog.own.RELOAD_SUCCESS, 1)

@@ -12,11 +12,13 @@ from dataclasses import dataclass
 from typing import Final
 
 from exporter import catalog
-from exporter.config import GPU_COLLECTORS, Config
+from exporter.config import Config
+from exporter.config.collectors import GPU_COLLECTORS
+from exporter.config.probes import ReturnProbes
 from exporter.errors import NotPossibleHere
 from exporter.kernel import hazards, loader
 from exporter.kernel.abi import Api
-from exporter.kernel.loader import AttachKind, Kernel
+from exporter.kernel.loader import Kernel
 from exporter.output.own_metrics import OwnMetrics
 
 log = logging.getLogger(__name__)
@@ -45,9 +47,9 @@ def load(config: Config, own: OwnMetrics, resources: ExitStack) -> Loaded:
     """Raises NotPossibleHere when no collector would work, and KernelRefused."""
     with_returns, wanted = _wanted(config)
     kernel = loader.load(
-        wanted=None if config.attach_kind == "auto" else AttachKind(config.attach_kind),
-        subjects=loader.subjects_of(wanted, ("pages",) if config.with_page_allocations else ()),
-        with_launches=config.launch_mode != "off",
+        wanted=config.probes.attach,
+        subjects=loader.subjects_of(wanted, ("pages",) if config.collectors.page_allocations else ()),
+        launch_mode=config.probes.launch_mode,
         with_returns=with_returns,
     )
     resources.callback(kernel.close)
@@ -65,7 +67,7 @@ def may_probe(config: Config, machine: str) -> bool:
     """Whether libraries may be probed on this architecture; logs why not. machine: as in `uname -m`."""
     if not hazards.may_single_step_wrongly(machine):
         return True
-    if config.probes_on_arm64:
+    if config.probes.on_arm64:
         log.warning("probing libraries because of --probes.on-arm64, although %s", hazards.ARM64_FAULT)
         return True
     log.warning("no library is probed: %s; set --probes.on-arm64 to probe anyway", hazards.ARM64_FAULT)
@@ -74,17 +76,17 @@ def may_probe(config: Config, machine: str) -> bool:
 
 def _wanted(config: Config) -> tuple[bool, Sequence[str]]:
     """Whether returns are probed, and the collectors that then work."""
-    if config.returns == "never":
+    if config.probes.returns is ReturnProbes.NEVER:
         why = "--probes.returns=never"
     else:
         judgement = hazards.judge_returns()
-        if config.returns == "always" and not judgement.is_safe:
+        if config.probes.returns is ReturnProbes.ALWAYS and not judgement.is_safe:
             log.warning("probing returns because of --probes.returns=always, although %s", judgement.why)
-        if config.returns == "always" or judgement.is_safe:
-            return True, config.collectors
+        if config.probes.returns is ReturnProbes.ALWAYS or judgement.is_safe:
+            return True, config.collectors.enabled
         why = judgement.why
     log.warning("returns are not probed (%s): %s", why, hazards.WITHOUT_RETURNS)
-    collectors = [name for name in config.collectors if name in hazards.COLLECTORS_WITHOUT_RETURNS]
+    collectors = [name for name in config.collectors.enabled if name in hazards.COLLECTORS_WITHOUT_RETURNS]
     if "cuda" not in collectors:
         raise NotPossibleHere(
             f"no collector would work: returns are not probed ({why}), and the cuda collector is off",

@@ -7,6 +7,8 @@ import logging
 import sys
 import time
 
+from exporter.config.log import LogFormat, LogLevel
+
 
 class _Formatter(logging.Formatter):
     """One line per record: a traceback becomes a field, and so does each entry of the extra "fields"."""
@@ -49,10 +51,10 @@ def _quoted(value: str) -> str:
     return quoted.replace("\x7f", r"\u007f")
 
 
-def set_up(level: str, fmt: str) -> None:
+def set_up(level: LogLevel, fmt: LogFormat) -> None:
     """Send the program's log to standard error."""
     handler = logging.StreamHandler(sys.stderr)
-    handler.setFormatter(JsonFormatter() if fmt == "json" else LogfmtFormatter())
+    handler.setFormatter(JsonFormatter() if fmt is LogFormat.JSON else LogfmtFormatter())
     root = logging.getLogger()
     root.handlers[:] = [handler]
     root.setLevel(level.upper())

@@ -49,7 +49,7 @@ class OtlpPush:
 
     def prepare(self, config: Config) -> Callable[[], None]:
         """What puts a new configuration in force. Raises BadInput when a receiver cannot be used, and changes nothing then."""
-        if _push_settings(config) == _push_settings(self._config):
+        if config.otlp == self._config.otlp:
             return lambda: None
         exporters = self._make(config)
 
@@ -62,14 +62,10 @@ class OtlpPush:
         return replace
 
     def _make(self, config: Config) -> OtlpExporters | None:
-        if not config.receivers:
+        if not config.otlp.receivers:
             return None
         from exporter.output.otlp.exporters import OtlpExporters  # noqa: PLC0415
 
-        origin = Origin(config.node, config.service_name, config.resource_attributes)
-        with_chains = "chains" in config.collectors
-        return OtlpExporters(config.receivers, self._snapshot, self._own, origin, with_chains=with_chains)
-
-
-def _push_settings(config: Config) -> tuple[object, ...]:
-    return config.receivers, config.service_name, config.resource_attributes
+        origin = Origin(config.node, config.otlp.resource.service_name, config.otlp.resource.attributes)
+        with_chains = "chains" in config.collectors.enabled
+        return OtlpExporters(config.otlp.receivers, self._snapshot, self._own, origin, with_chains=with_chains)

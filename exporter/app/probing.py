@@ -10,10 +10,11 @@ from contextlib import nullcontext
 from exporter import catalog
 from exporter.app.self_metrics import report_attachments
 from exporter.app.wakeups import Wakeups
+from exporter.config.probes import AttachKind
 from exporter.kernel.abi import EventKind
 from exporter.kernel.events import KernelEvent
 from exporter.kernel.grace_periods import expedited
-from exporter.kernel.loader import AttachKind, Kernel
+from exporter.kernel.loader import Kernel
 from exporter.output.own_metrics import OwnMetrics
 from exporter.probes.discovery import Discovery
 

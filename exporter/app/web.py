@@ -24,21 +24,25 @@ def web_server(
     reload: Callable[[], Sequence[str]],
 ) -> Server:
     """Listens already; start() serves. Raises BadInput and NotPossibleHere."""
-    access = AccessControl(config.web_config_file)
+    access = AccessControl(config.web.config_file)
     pages = Pages(
         snapshot,
         own,
         is_ready,
-        telemetry_path=config.telemetry_path,
-        with_exporter_metrics=config.with_exporter_metrics,
-        reload=reload if config.with_reload else None,
+        telemetry_path=config.web.telemetry_path,
+        with_exporter_metrics=config.web.with_exporter_metrics,
+        reload=reload if config.web.with_reload else None,
         is_alive=is_alive,
     )
     sockets = (
         listeners.handed_over(os.environ)
-        if config.with_systemd_sockets
-        else listeners.listening(config.listen_addresses)
+        if config.web.with_systemd_sockets
+        else listeners.listening(config.web.listen_addresses)
     )
     return Server(
-        sockets, pages, access, ServerLimits(max_requests=config.max_requests), is_health_open=config.is_health_open
+        sockets,
+        pages,
+        access,
+        ServerLimits(max_requests=config.web.max_requests),
+        is_health_open=config.web.is_health_open,
     )

@@ -79,7 +79,7 @@ class ExporterParts:
 
 def overhead_limit(config: Config, *, with_returns: bool) -> float:
     """Without probed returns no launch is timed, so none can be timed less often."""
-    return config.overhead_limit if with_returns else math.inf
+    return config.probes.overhead_limit if with_returns else math.inf
 
 
 def build(
@@ -99,27 +99,27 @@ def build(
     otlp = OtlpPush(config, lambda: snapshots.snapshot(is_shared=not is_stopping()), own)
     loaded = load.load(config, own, resources)
     kernel, collectors = loaded.kernel, loaded.collectors
-    ring = RowRing() if config.capsules is not None and "chains" in collectors else None
+    ring = RowRing() if config.recording.directory is not None and "chains" in collectors else None
     tables = _tables(kernel, ring)
     sampler = AdaptiveSampler(
         calibrate(kernel),
         overhead_limit(config, with_returns=loaded.with_returns),
-        is_duty=config.launch_mode == "duty",
+        launch_mode=config.probes.launch_mode,
     )
     tables.forget(set(tables.read_processes()), tables.read())  # the process that calibrate() measured on
     discovery = Discovery(
         kernel,
         processes,
         loaded.apis,
-        config.discovery_interval_seconds,
-        with_launches=config.launch_mode != "off",
+        config.probes.discovery_interval_seconds,
+        launch_mode=config.probes.launch_mode,
         only_in=only_in,
     )
     resources.callback(discovery.close)
     history = _history(config, own, clock, collectors)
     recordings = (
-        RecordingWriter(config.capsules, config.node, ring, lambda: _recorded_processes(processes, tracking))
-        if config.capsules is not None and ring is not None
+        RecordingWriter(config.recording.directory, config.node, ring, lambda: _recorded_processes(processes, tracking))
+        if config.recording.directory is not None and ring is not None
         else None
     )
     poller = enquirer_of(
@@ -130,7 +130,7 @@ def build(
     )
     names = poller.directory if poller else None
     gpus = GpuSampler(Nvml()) if "device" in collectors else None
-    store = SeriesStore(config.series_ttl_seconds, clock.now())
+    store = SeriesStore(config.series.ttl_seconds, clock.now())
     runs = CollectorRuns(own, collectors, loaded.impaired)
     pipeline = Pipeline(
         tables, collectors, lambda: clock.now().monotonic_ns, devices=_device_states(gpus, ring), run=runs
@@ -140,7 +140,7 @@ def build(
     tracking = WorkloadTracking(
         pipeline,
         registry=WorkloadRegistry(
-            processes, config.node, config.max_workloads, names, with_engines="engine" in collectors
+            processes, config.node, config.series.max_workloads, names, with_engines="engine" in collectors
         ),
         store=store,
         sampler=sampler,
@@ -159,10 +159,10 @@ def build(
             collectors,
             kernel.maps,
             config.node,
-            config.series_ttl_seconds,
+            config.series.ttl_seconds,
             names,
             processes=processes,
-            with_network_namespaces=config.with_network_namespaces,
+            with_network_namespaces=config.collectors.network_namespaces,
             read_gpus=gpus.reading if gpus else None,
         ),
         windows=history,
@@ -209,12 +209,12 @@ def _recorded_processes(processes: Processes, tracking: WorkloadTracking) -> dic
 
 
 def _history(config: Config, own: OwnMetrics, clock: Clock, collectors: Sequence[str]) -> Recorder | None:
-    if config.history_path is None:
+    if config.history.path is None:
         return None
     from exporter.history.recorder import Recorder, Settings  # noqa: PLC0415 - SQLite, only for those who keep one
 
     settings = Settings(
-        config.history_path, config.history_max_bytes, config.history_retention_seconds, "chains" in collectors
+        config.history.path, config.history.max_bytes, config.history.retention_seconds, "chains" in collectors
     )
     return Recorder(settings, own, clock)
 

@@ -68,7 +68,7 @@ PAGE_ALLOCATED = Metric(
     Kind.COUNTER,
     (),
     "Pages that the kernel allocated while threads of the process and of those forked from it ran, page cache and its own tables"
-    " included; only with --memory.page-allocations.",
+    " included; only with --collector.memory.page-allocations.",
 )
 
 METRICS = (

@@ -20,7 +20,7 @@ SOCKETS = Metric(
     Kind.GAUGE,
     ("peer",),
     "Connected TCP sockets of traced processes and of those they have started, by the port of the other end; only in the"
-    " exporter's own network namespace, unless --network.namespaces is set.",
+    " exporter's own network namespace, unless --collector.network.namespaces is set.",
 )
 SOCKET_SEGMENTS = Metric(
     "gpustall_network_socket_segments_total",

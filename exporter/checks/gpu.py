@@ -32,7 +32,7 @@ def driver(version: Path) -> Check:
 
 def nvml(config: Config, sampler: GpuSampler) -> Check:
     """Asks the driver once."""
-    if "device" not in config.collectors:
+    if "device" not in config.collectors.enabled:
         found = "no GPU metrics: disabled by --collector.device=false"
         return Check("NVML", CheckState.WARNING, found, "leave --collector.device on")
     sampler.round()

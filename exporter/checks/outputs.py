@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING
 
 from exporter.checks.check import Check, CheckState
 from exporter.config import Config
-from exporter.config.otlp import LOGS, TRACES, Target
+from exporter.config.otlp import Target
+from exporter.config.otlp_parsers import LOGS, TRACES
 from exporter.errors import BadInput
 from exporter.history import file_guard
 from exporter.output.web import listeners
@@ -29,23 +30,23 @@ def check(config: Config) -> Iterator[Check]:
 
 def history(config: Config) -> Check:
     """Writes nothing."""
-    if config.history_path is None:
+    if config.history.path is None:
         found = "disabled by --history.path=none: `explain` has nothing to read"
         return Check("history", CheckState.WARNING, found, "remove --history.path=none")
     try:
-        file_guard.check_writable(config.history_path)
+        file_guard.check_writable(config.history.path)
     except file_guard.Unusable as error:
         return Check("history", CheckState.WARNING, str(error), error.remedy or "fix the cause; `run` keeps retrying")
-    mib, hours = config.history_max_bytes / (1 << 20), config.history_retention_seconds / 3600
-    return Check("history", CheckState.OK, f"{config.history_path}: at most {mib:.3g} MiB and {hours:.3g} h")
+    mib, hours = config.history.max_bytes / (1 << 20), config.history.retention_seconds / 3600
+    return Check("history", CheckState.OK, f"{config.history.path}: at most {mib:.3g} MiB and {hours:.3g} h")
 
 
 def ports(config: Config) -> Iterator[Check]:
     """Listens for a moment on each address."""
-    if config.with_systemd_sockets:
+    if config.web.with_systemd_sockets:
         yield Check("port", CheckState.OK, "opened by systemd (socket activation)")
         return
-    for address in config.listen_addresses:
+    for address in config.web.listen_addresses:
         try:
             listeners.listening([address])[0].close()
         except BadInput as error:
@@ -56,7 +57,7 @@ def ports(config: Config) -> Iterator[Check]:
 
 def web_config(config: Config) -> Iterator[Check]:
     """Nothing without a file."""
-    path = config.web_config_file
+    path = config.web.config_file
     if path is None:
         return
     try:
@@ -74,15 +75,15 @@ def web_config(config: Config) -> Iterator[Check]:
 
 def _receivers(config: Config) -> Iterator[Check]:
     """Sends an empty request to each OTLP receiver. One that is down does not keep `run` from starting."""
-    if not config.receivers:
+    if not config.otlp.receivers:
         yield Check("push", CheckState.OK, "no OTLP receiver is configured (--otlp.endpoint)")
         return
     from exporter.output.otlp import chain_exporter, metric_exporter  # noqa: PLC0415 - 10 MiB that only a push needs
 
-    for receiver in config.receivers:
+    for receiver in config.otlp.receivers:
         result = metric_exporter.probe(receiver)
         yield _push(f"push {receiver.name}", receiver, result, _PUSH_REMEDY)
-        if result.may_pass or "chains" not in config.collectors:
+        if result.may_pass or "chains" not in config.collectors.enabled:
             continue  # a receiver that is down would be down for logs and traces, too
         for signal, target in ((LOGS, receiver.logs), (TRACES, receiver.traces)):
             if target is not None:

@@ -7,11 +7,12 @@ from collections.abc import Iterator
 
 from exporter.checks.check import Check, CheckState
 from exporter.config import Config
+from exporter.config.probes import ReturnProbes
 from exporter.errors import ExporterError, NotPossibleHere
 from exporter.host.libraries import MARKS
 from exporter.kernel import hazards, loader
 from exporter.kernel.libbpf import Libbpf
-from exporter.kernel.loader import OBJECTS_DIR, SUBJECTS, AttachKind
+from exporter.kernel.loader import OBJECTS_DIR, SUBJECTS
 from exporter.kernel.mapping_watch import MappingWatch
 
 _PROGRAMS = "BPF programs"
@@ -24,7 +25,7 @@ def check(config: Config) -> Iterator[Check]:
     returns = return_probes(config)
     yield returns
     yield from arm64_probes(config, platform.machine())
-    yield _programs(config, with_returns=returns.state is CheckState.OK or config.returns == "always")
+    yield _programs(config, with_returns=returns.state is CheckState.OK or config.probes.returns is ReturnProbes.ALWAYS)
     yield _perf_events()
 
 
@@ -45,13 +46,13 @@ def _objects() -> Check:
 def return_probes(config: Config) -> Check:
     """Whether a job under a seccomp filter survives them, tested on a child process."""
     name = "return probes"
-    if config.returns == "never":
+    if config.probes.returns is ReturnProbes.NEVER:
         found = f"disabled by --probes.returns=never: {hazards.WITHOUT_RETURNS}"
         return Check(name, CheckState.WARNING, found, "set --probes.returns=auto")
     judgement = hazards.judge_returns()
     if judgement.is_safe:
         return Check(name, CheckState.OK, judgement.why)
-    if config.returns == "always":
+    if config.probes.returns is ReturnProbes.ALWAYS:
         found = f"{judgement.why}; used anyway because of --probes.returns=always"
         return Check(name, CheckState.WARNING, found, "set --probes.returns=auto unless no job has a seccomp filter")
     found = f"disabled: {judgement.why}; {hazards.WITHOUT_RETURNS}"
@@ -63,7 +64,7 @@ def arm64_probes(config: Config, machine: str) -> Iterator[Check]:
     if not hazards.may_single_step_wrongly(machine):
         return
     name = "arm64 probes"
-    if config.probes_on_arm64:
+    if config.probes.on_arm64:
         found = f"{hazards.ARM64_FAULT}; used anyway because of --probes.on-arm64"
         yield Check(name, CheckState.WARNING, found, "watch the jobs for crashes, or remove --probes.on-arm64")
     else:
@@ -72,8 +73,8 @@ def arm64_probes(config: Config, machine: str) -> Iterator[Check]:
 
 
 def _programs(config: Config, *, with_returns: bool) -> Check:
-    wanted = None if config.attach_kind == "auto" else AttachKind(config.attach_kind)
-    collectors = config.collectors
+    wanted = config.probes.attach
+    collectors = config.collectors.enabled
     if not with_returns:
         collectors = tuple(name for name in collectors if name in hazards.COLLECTORS_WITHOUT_RETURNS)
         if "cuda" not in collectors:

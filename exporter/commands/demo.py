@@ -11,7 +11,8 @@ from pathlib import Path
 
 from exporter.app import logs
 from exporter.chains.event import ChainEvent
-from exporter.config import settings
+from exporter.config import parsers
+from exporter.config.log import LogFormat, LogLevel
 from exporter.demo.live import INSTALL, LiveRun, Play, Progress, find_play
 from exporter.demo.scenarios import SCENARIOS, Scenario
 from exporter.errors import BadInput
@@ -98,7 +99,7 @@ def _live_play() -> tuple[Play | None, str]:
 def _play(
     play: Play, scenario: Scenario, duration_seconds: float, write: Print, *, is_json: bool, save: str | None
 ) -> None:
-    logs.set_up("error", "logfmt")
+    logs.set_up(LogLevel.ERROR, LogFormat.LOGFMT)
     progress_line = _ProgressLine(duration_seconds, sys.stderr.isatty())
 
     def watch(progress: Progress, events: Sequence[ChainEvent]) -> None:
@@ -210,7 +211,7 @@ def _duration(given: str | None) -> float:
     if given is None:
         return DEFAULT_SECONDS
     try:
-        duration_seconds = settings.duration(given)
+        duration_seconds = parsers.duration(given)
     except ValueError as error:
         raise BadInput(f"--duration: {given!r}: {error}") from None
     if not LEAST_SECONDS <= duration_seconds <= MOST_SECONDS:

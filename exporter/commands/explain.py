@@ -12,7 +12,9 @@ from dataclasses import replace
 from pathlib import Path
 
 from exporter.chains.chain import Change
-from exporter.config import DEFAULT_URL, HISTORY_PATH, settings
+from exporter.config import parsers
+from exporter.config.storage import HISTORY_PATH
+from exporter.config.web import DEFAULT_URL
 from exporter.confirm.intervention import How
 from exporter.confirm.outcome import ConfirmOutcome
 from exporter.errors import BadInput, NotPossibleHere, ProcessGone
@@ -198,7 +200,7 @@ def _known(everybody: Explanation) -> str:
 
 def _duration(given: str) -> float:
     try:
-        return settings.duration(given)
+        return parsers.duration(given)
     except ValueError as error:
         raise BadInput(f"--since: {given!r}: {error}") from None
 

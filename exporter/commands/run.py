@@ -33,8 +33,8 @@ def run(arguments: argparse.Namespace) -> int:
 
     settings = read_config()
     file_guard.join_readers()
-    logs.set_up(settings.log_level, settings.log_format)
-    privileges.let_go(with_network_namespaces=settings.with_network_namespaces)
+    logs.set_up(settings.log.level, settings.log.format)
+    privileges.let_go(with_network_namespaces=settings.collectors.network_namespaces)
     signal.pthread_sigmask(
         signal.SIG_BLOCK, {signal.SIGHUP, signal.SIGUSR1}
     )  # until they can be obeyed, or they would end the process
@@ -43,12 +43,12 @@ def run(arguments: argparse.Namespace) -> int:
         daemon = Daemon(settings, resources, read_config=read_config)
         with handling_signals(daemon):
             for url in daemon.server.urls():
-                log.info("serving %s%s", url, settings.telemetry_path)
+                log.info("serving %s%s", url, settings.web.telemetry_path)
             if not daemon.discovery.probed():
                 log.info("no process uses CUDA yet; libraries are probed as soon as one is loaded")
-            if settings.is_frozen:
+            if settings.probes.attaches_once:
                 daemon.discovery.freeze()
-                privileges.let_go_when_frozen(with_network_namespaces=settings.with_network_namespaces)
+                privileges.let_go_when_frozen(with_network_namespaces=settings.collectors.network_namespaces)
             daemon.run()
     log.info("stopped, all probes removed")
     return 0

@@ -7,7 +7,8 @@ import os
 import shutil
 import sys
 
-from exporter.config import DEFAULT_URL, settings
+from exporter.config import parsers
+from exporter.config.web import DEFAULT_URL
 from exporter.errors import BadInput
 from exporter.top.screen import Screen, Sort
 
@@ -72,7 +73,7 @@ def run(arguments: argparse.Namespace) -> int:
 
 def _interval_seconds(text: str) -> float:
     try:
-        seconds = settings.duration(text)
+        seconds = parsers.duration(text)
     except ValueError as error:
         raise BadInput(f"--interval: {text!r}: {error}") from None
     if seconds < _INTERVAL_SECONDS_MIN:

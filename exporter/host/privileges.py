@@ -1,6 +1,6 @@
 """Which capabilities are needed, what for, and what is missing without each; and letting go of all others.
 
-`run` lets go as soon as it has read its settings: all else it does with these. With --attach.frozen it lets go once more.
+`run` lets go as soon as it has read its settings: all else it does with these. With --probes.attach-once it lets go once more.
 """
 
 from __future__ import annotations
@@ -60,7 +60,7 @@ NEEDS = (
 
 
 NETWORK_NAMESPACES = Capability.SYS_ADMIN
-"""What --network.namespaces needs: to enter other network namespaces. Nothing else does, and it is off by default."""
+"""What --collector.network.namespaces needs: to enter other network namespaces. Nothing else does, and it is off by default."""
 
 
 def let_go(*, with_network_namespaces: bool = False) -> None:
@@ -78,7 +78,10 @@ def _keep(wanted: set[Capability], *, with_network_namespaces: bool) -> None:
     if with_network_namespaces:
         wanted |= {NETWORK_NAMESPACES}
         if not capabilities.has(NETWORK_NAMESPACES):
-            log.warning("--network.namespaces needs %s: other namespaces are not looked into", NETWORK_NAMESPACES.label)
+            log.warning(
+                "--collector.network.namespaces needs %s: other namespaces are not looked into",
+                NETWORK_NAMESPACES.label,
+            )
     try:
         capabilities.keep_only(wanted)
     except OSError as error:

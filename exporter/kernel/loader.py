@@ -6,12 +6,12 @@ Objects share maps of equal name: whichever is loaded first creates them.
 
 from __future__ import annotations
 
-import enum
 import time
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from exporter.config.probes import AttachKind, LaunchMode
 from exporter.errors import KernelRefused, NotPossibleHere
 from exporter.kernel import abi, perf_events
 from exporter.kernel import libbpf as bpf
@@ -75,14 +75,6 @@ def collector_of(subject: str) -> str:
 
 ENTRY_LABEL = "entry"
 """What is shown for the attachment kind where only entries are probed."""
-
-
-class AttachKind(enum.StrEnum):
-    """How function entries and returns are probed, best first. Entries alone: as MULTI or SINGLE, with one of their two."""
-
-    SESSION = "session"  # one program for both, one link a library; kernel 6.13
-    MULTI = "multi"  # two links a library; kernel 6.6
-    SINGLE = "single"  # two perf events a function; every kernel
 
 
 _ATTACH_TYPES = {
@@ -164,7 +156,7 @@ def load(
     subjects: Sequence[str] = SUBJECTS,
     capacities: Mapping[str, int] | None = None,
     idle_ns: int = IDLE_NS,
-    with_launches: bool = True,
+    launch_mode: LaunchMode = LaunchMode.FULL,
     with_returns: bool = True,
     objects_dir: Path = OBJECTS_DIR,
     btf: Path = BTF,
@@ -172,7 +164,7 @@ def load(
     """Load the programs of `subjects` and attach those with a fixed place in the kernel.
 
     wanted: force an attachment kind; None takes the best that loads. capacities: max_entries by map name. idle_ns: a gap
-    between calls that is longer is idle from then on. with_launches: whether they will be probed. with_returns: False loads
+    between calls that is longer is idle from then on. launch_mode: which of them will be timed. with_returns: False loads
     programs that see entries only.
     A subject that fails stands in `failures` and costs only itself. Raises NotPossibleHere when nothing could be loaded.
     """
@@ -195,16 +187,18 @@ def load(
                 kernel.failures[subject] = error
         loaded = [subject for subject in subjects if subject in CALL_SUBJECTS and subject not in kernel.failures]
         if loaded:
-            start(kernel, facts, idle_ns=idle_ns, with_launches=with_launches)
+            start(kernel, facts, idle_ns=idle_ns, launch_mode=launch_mode)
             return kernel
         refusal = next(kernel.failures[subject] for subject in subjects if subject in CALL_SUBJECTS)
         kernel.close()
     raise refusal
 
 
-def start(kernel: Kernel, facts: KernelFacts, *, idle_ns: int = IDLE_NS, with_launches: bool = True) -> None:
+def start(
+    kernel: Kernel, facts: KernelFacts, *, idle_ns: int = IDLE_NS, launch_mode: LaunchMode = LaunchMode.FULL
+) -> None:
     """Tell loaded programs what they go by, and attach those with a fixed place in the kernel."""
-    _tell_settings(kernel, facts, idle_ns, with_launches=with_launches)
+    _tell_settings(kernel, facts, idle_ns, launch_mode=launch_mode)
     attach_fixed(kernel)
 
 
@@ -216,12 +210,12 @@ def _kinds(wanted: AttachKind | None, *, with_returns: bool) -> tuple[AttachKind
     return tuple(kind for kind in kinds if kind is not AttachKind.SESSION) or (AttachKind.MULTI,)
 
 
-def _tell_settings(kernel: Kernel, facts: KernelFacts, idle_ns: int, *, with_launches: bool) -> None:
+def _tell_settings(kernel: Kernel, facts: KernelFacts, idle_ns: int, *, launch_mode: LaunchMode) -> None:
     """Before anything is attached."""
     pid_namespace = Path("/proc/self/ns/pid").stat().st_ino
     is_confined = pid_namespace != abi.PID_NAMESPACE_OF_MACHINE
     majors = (*facts.gpu_majors, *(0,) * abi.GPU_MAJORS)[: abi.GPU_MAJORS]
-    told = (pid_namespace, not with_launches, idle_ns, facts.preempt_count_offset, facts.is_cpu_cgroup_v1)
+    told = (pid_namespace, launch_mode is LaunchMode.OFF, idle_ns, facts.preempt_count_offset, facts.is_cpu_cgroup_v1)
     loaded_ns = time.clock_gettime_ns(time.CLOCK_BOOTTIME)
     row = abi.SETTINGS.pack(*told, *majors, is_confined, loaded_ns)
     kernel.maps["settings"].put(abi.NUMBER.pack(0), row)

@@ -12,11 +12,12 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from functools import partial
 
+from exporter.config.probes import AttachKind, LaunchMode
 from exporter.errors import KernelRefused
 from exporter.kernel import libbpf as bpf
 from exporter.kernel.abi import Api, Cookie
 from exporter.kernel.attachment_numbers import NO_NUMBER
-from exporter.kernel.loader import AttachKind, Kernel, call_programs
+from exporter.kernel.loader import Kernel, call_programs
 from exporter.kernel.operations import wanted_symbols
 
 Removal = Callable[[], None]
@@ -91,7 +92,7 @@ def _do_at_once(removals: Sequence[Removal]) -> None:
 
 
 def attach(
-    kernel: Kernel, api: Api, library_fd: int, offsets: Mapping[str, int], *, with_launches: bool = True
+    kernel: Kernel, api: Api, library_fd: int, offsets: Mapping[str, int], *, launch_mode: LaunchMode = LaunchMode.FULL
 ) -> Attachment:
     """Probe every wanted function of `offsets` (symbol -> file offset). Raises KernelRefused, leaving no probe behind.
 
@@ -100,7 +101,7 @@ def attach(
     path = f"/proc/self/fd/{library_fd}"
     cookies: dict[int, int] = {}
     functions: list[str] = []
-    for symbol, cookie in wanted_symbols(api, with_launches=with_launches).items():
+    for symbol, cookie in wanted_symbols(api, launch_mode=launch_mode).items():
         offset = offsets.get(symbol)
         if offset is not None and offset not in cookies:
             cookies[offset] = cookie

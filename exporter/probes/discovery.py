@@ -17,6 +17,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import NamedTuple
 
+from exporter.config.probes import LaunchMode
 from exporter.errors import KernelRefused, MalformedElf, NotPossibleHere, ProcessGone
 from exporter.host import libraries
 from exporter.host.libraries import FileId, LibraryKind, MappedLibrary, OpenedLibrary, SkippedLibrary
@@ -66,7 +67,7 @@ class Probed:
 class Discovery:
     """The library files known, and the walk that finds more.
 
-    apis: which ones to probe. with_launches: all of their functions. only_in: the directory of those that are; None for all.
+    apis: which ones to probe. launch_mode: OFF leaves out launches. only_in: the directory of those that are; None for all.
     """
 
     def __init__(
@@ -76,7 +77,7 @@ class Discovery:
         apis: frozenset[Api],
         interval_seconds: float,
         *,
-        with_launches: bool = True,
+        launch_mode: LaunchMode = LaunchMode.FULL,
         only_in: Path | None = None,
     ) -> None:
         self._only_in = only_in
@@ -84,7 +85,7 @@ class Discovery:
         self._processes = processes
         self._apis = apis
         self.interval_seconds = interval_seconds
-        self._with_launches = with_launches
+        self._launch_mode = launch_mode
         self._mapped_files = MappedFiles(kernel)
         self._files: dict[_Identity, Probed] = {}
         self._walk_number = 0
@@ -195,7 +196,7 @@ class Discovery:
             self._remember(
                 Probed(mapping.shown_path, (mapping.inode, mapping.path), api, None), {real or _key(library)}
             )
-            self._failed(library.kind.value, "frozen", f"{mapping.shown_path}: --attach.frozen")
+            self._failed(library.kind.value, "frozen", f"{mapping.shown_path}: --probes.attach-once")
         elif file is None:
             self._examine(self._open(tgid, library, real), real)
         else:
@@ -246,7 +247,7 @@ class Discovery:
             self._failed(API_LABEL[api], "no_symbols", f"{path}: none of the wanted functions is in it")
             return Probed(path, first_met, api, None)
         try:
-            attachment = probes.attach(self._kernel, api, opened.fd, offsets, with_launches=self._with_launches)
+            attachment = probes.attach(self._kernel, api, opened.fd, offsets, launch_mode=self._launch_mode)
         except KernelRefused as error:
             self._failed(API_LABEL[api], "refused", f"{path}: {error.one_line()}")
             return Probed(path, first_met, api, None)

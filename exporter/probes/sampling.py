@@ -12,6 +12,7 @@ from collections.abc import Iterable, Mapping
 from typing import NamedTuple
 
 from exporter import catalog
+from exporter.config.probes import LaunchMode
 from exporter.kernel.calibration import CallCost
 from exporter.kernel.thread_rows import FeedingRow
 from exporter.totals import Series, Totals
@@ -77,12 +78,12 @@ class _Process:
 
 
 class AdaptiveSampler:
-    """Decides for every process. is_duty: all are sampled from the start. limit: share of one CPU that probes may cost each."""
+    """Decides for every process. limit: share of one CPU that probes may cost each. launch_mode: SAMPLED samples all."""
 
-    def __init__(self, cost: CallCost, limit: float, *, is_duty: bool = False) -> None:
+    def __init__(self, cost: CallCost, limit: float, launch_mode: LaunchMode = LaunchMode.FULL) -> None:
         self._cost = cost
         self.limit = limit
-        self._is_duty = is_duty
+        self._samples_all = launch_mode is LaunchMode.SAMPLED
         self._processes: dict[int, _Process] = {}
         self._next_at_ns = 0
 
@@ -96,8 +97,8 @@ class AdaptiveSampler:
         changes: dict[int, int] = {}
         for number, row in feeding.items():
             if number not in self._processes:
-                self._processes[number] = _Process(is_sampled=self._is_duty)
-                if self._is_duty:
+                self._processes[number] = _Process(is_sampled=self._samples_all)
+                if self._samples_all:
                     changes[number] = SAMPLED_MASK
             process = self._processes[number]
             if row is process.row and not process.is_sampled:
@@ -105,7 +106,7 @@ class AdaptiveSampler:
                 continue
             process.row = row
             process.see(spent(row, self._cost), now_ns)
-            if not self._is_duty and self._decide(number, process):
+            if not self._samples_all and self._decide(number, process):
                 changes[number] = SAMPLED_MASK if process.is_sampled else 0
         return changes
 

@@ -35,17 +35,17 @@ _LABEL = re.compile(r'(\w+)="((?:[^"\\]|\\.)*)"')
 
 def metrics(config: Config, machine: Machine) -> str:
     """Text of /metrics. Raises OSError if no exporter answers."""
-    if config.with_systemd_sockets:
+    if config.web.with_systemd_sockets:
         raise OSError("systemd holds the socket: its address is not known")
-    content = web_config(config.web_config_file)
+    content = web_config(config.web.config_file)
     is_tls = isinstance(content, dict) and "tls_server_config" in content
     why = ["no address has a fixed port"]
-    for host, port in config.listen_addresses:
+    for host, port in config.web.listen_addresses:
         if not port:
             continue
         where = {"": "127.0.0.1", "0.0.0.0": "127.0.0.1", "::": "::1"}.get(host, host)  # noqa: S104 - a key, no address to listen on
         try:
-            reply = machine.get(where, port, config.telemetry_path, is_tls=is_tls)
+            reply = machine.get(where, port, config.web.telemetry_path, is_tls=is_tls)
         except OSError as error:
             why.append(f"{where}:{port}: {error.strerror or error}")
             continue

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import parse_qsl, quote, unquote, urlsplit
 
-from exporter.config import Config, strict_yaml
+from exporter.config import SETTINGS, Config, strict_yaml
 from exporter.config.otlp import Target
 
 REMOVED = "[removed]"
@@ -23,7 +23,11 @@ SHOWN_VARIABLES = frozenset(
     {"LANG", "LC_ALL", "TZ", "TERM", "PYTHONUNBUFFERED", "PYTHONOPTIMIZE", "PYTHONMALLOC", "PYTHONHASHSEED"}
 )
 """Environment variables whose values cannot be secret."""
-_ORDINARY = SHOWN_VARIABLES | {"PATH", "PWD", "OLDPWD", "HOME", "SHELL", "SHLVL", "_", "LS_COLORS"}
+_ORDINARY = (
+    SHOWN_VARIABLES
+    | {"PATH", "PWD", "OLDPWD", "HOME", "SHELL", "SHLVL", "_", "LS_COLORS"}
+    | {setting.variable for setting in SETTINGS if setting.metavar not in ("URL", "NAME", "KEY=VALUE,…")}
+)
 _USER_VARIABLES = ("USER", "LOGNAME", "SUDO_USER", "USERNAME")
 _SECRET_MIN = 4  # characters; shorter ones would match in ordinary words
 _VALUE_MIN = 8  # characters of an environment variable, which may be an ordinary word
@@ -102,17 +106,17 @@ def secrets(config: Config, environment: Mapping[str, str]) -> set[str]:
 
 
 def _all(config: Config, environment: Mapping[str, str]) -> Iterator[str]:
-    for receiver in config.receivers:
+    for receiver in config.otlp.receivers:
         for target in (receiver, receiver.logs, receiver.traces):
             if target is not None:
                 yield from _target_secrets(target)
-    for _, value in config.resource_attributes:
+    for _, value in config.otlp.resource.attributes:
         if len(value) >= _VALUE_MIN:
             yield value
     yield from _file_secrets(config.orchestrator.token_file)
-    yield from _url_secrets(config.orchestrator.url)
-    if config.web_config_file is not None:
-        yield from _web_config_secrets(config.web_config_file)
+    yield from _url_secrets(config.orchestrator.url or "")
+    if config.web.config_file is not None:
+        yield from _web_config_secrets(config.web.config_file)
     for name, value in environment.items():
         is_path = value.startswith("/") and Path(value).exists()
         if name not in _ORDINARY and len(value) >= _VALUE_MIN and not is_path:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import fields
+from collections.abc import Sequence
+from dataclasses import fields, is_dataclass
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
@@ -32,21 +33,29 @@ _WEB_KEYS = frozenset(
 
 def settings(config: Config) -> dict[str, Any]:
     """Setting -> value. Of the node's name only that it is set, of resource attributes only the keys."""
-    reduced: dict[str, Any] = {
+    return _values(config, without=("node", "web", "orchestrator", "otlp")) | {
         "node": "set",
-        "receivers": [_receiver(one) for one in config.receivers],
-        "resource_attributes": [key for key, _ in config.resource_attributes],
-        "web_config_file": web_config(config.web_config_file),
-        "orchestrator": {
-            "kind": config.orchestrator.kind,
-            "url": _without_secrets(config.orchestrator.url),
-            "ca_file": str(config.orchestrator.ca_file),
+        "web": _values(config.web, without=("config_file",)) | {"config_file": web_config(config.web.config_file)},
+        "orchestrator": _values(config.orchestrator, without=("url", "token_file"))
+        | {
+            "url": _without_secrets(config.orchestrator.url or ""),
             "has_token": config.orchestrator.token_file.exists(),
-            "is_verified": config.orchestrator.is_verified,
+        },
+        "otlp": {
+            "receivers": [_receiver(one) for one in config.otlp.receivers],
+            "service_name": config.otlp.resource.service_name,
+            "resource_attributes": [key for key, _ in config.otlp.resource.attributes],
         },
     }
-    plain = {one.name: getattr(config, one.name) for one in fields(config) if one.name not in reduced}
-    return {name: str(value) if isinstance(value, Path) else value for name, value in plain.items()} | reduced
+
+
+def _values(group: Any, *, without: Sequence[str] = ()) -> dict[str, Any]:
+    """Field -> value, fit for JSON."""
+    values = {one.name: getattr(group, one.name) for one in fields(group) if one.name not in without}
+    return {
+        name: _values(value) if is_dataclass(value) else str(value) if isinstance(value, Path) else value
+        for name, value in values.items()
+    }
 
 
 def _receiver(receiver: Receiver) -> dict[str, Any]:

@@ -11,6 +11,7 @@ import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
+from exporter.config.probes import AttachKind
 from exporter.kernel import loader
 from exporter.kernel.libbpf import Libbpf
 from tests.bench import (
@@ -81,7 +82,7 @@ def _accuracy_rows() -> Iterator[str]:
         yield _row(figure.name, figure.measured, f"≤ {figure.bar * 100:g} %", is_met=figure.worst <= figure.bar)
 
 
-def _call_rows(kind: loader.AttachKind) -> Iterator[str]:
+def _call_rows(kind: AttachKind) -> Iterator[str]:
     costs = call_cost.call_costs(kind)
     ratios = sorted(costs["exporter"][1])
     ratio = statistics.median(ratios)
@@ -102,7 +103,7 @@ def _call_rows(kind: loader.AttachKind) -> Iterator[str]:
 
 
 def _pause_rows() -> Iterator[str]:
-    for kind in loader.AttachKind:
+    for kind in AttachKind:
         found = pause.pause(kind)
         largest_us = max(found.attaching_us, found.detaching_us)
         yield _row(
@@ -141,7 +142,7 @@ def _host_rows() -> Iterator[str]:
 
 
 def _step_rows() -> Iterator[str]:
-    bars = {"off": 0.003, "duty": 0.01, "full": None}
+    bars = {"off": 0.003, "sampled": 0.01, "full": None}
     for one in step_time.step_times():
         bar = bars[one.mode]
         yield _row(

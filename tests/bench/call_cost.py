@@ -10,10 +10,11 @@ from collections.abc import Callable, Collection, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+from exporter.config.probes import AttachKind
 from exporter.host.elf import read_elf
 from exporter.kernel import loader, probes
 from exporter.kernel.abi import Api
-from exporter.kernel.loader import AttachKind, Kernel
+from exporter.kernel.loader import Kernel
 from exporter.kernel.operations import wanted_symbols
 from tests.bench.target import BUILD, LIBRARY, Target
 

@@ -21,8 +21,9 @@ from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple, Self
 
+from exporter.config.probes import AttachKind
 from exporter.kernel import loader
-from exporter.kernel.loader import AttachKind, Kernel
+from exporter.kernel.loader import Kernel
 from tests.bench import target
 from tests.bench.call_cost import attached, load_plain
 from tests.bench.exporter_cost import running

@@ -14,6 +14,7 @@ from collections.abc import Callable, Iterator
 from contextlib import ExitStack, closing, contextmanager
 from typing import NamedTuple
 
+from exporter.config.probes import AttachKind
 from exporter.kernel import loader
 from exporter.kernel.libbpf import Libbpf
 from exporter.kernel.loader import Kernel
@@ -123,7 +124,7 @@ def _process() -> Iterator[Operation]:
 
 
 def _empty() -> Kernel:
-    kernel = Kernel(Libbpf(), loader.AttachKind.SESSION, {}, {}, {})
+    kernel = Kernel(Libbpf(), AttachKind.SESSION, {}, {}, {})
     for name in ("empty_sched", "empty_host"):
         loader.load_object(kernel, BUILD / f"{name}.bpf.o", None, {})
     return kernel

@@ -13,10 +13,11 @@ import subprocess
 import time
 from typing import NamedTuple
 
+from exporter.config.probes import AttachKind
 from exporter.host.elf import read_elf
 from exporter.kernel import loader, probes
 from exporter.kernel.abi import Api
-from exporter.kernel.loader import AttachKind, Kernel
+from exporter.kernel.loader import Kernel
 from exporter.kernel.operations import wanted_symbols
 from tests.bench import target
 from tests.bench.target import BUILD

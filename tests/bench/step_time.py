@@ -19,7 +19,7 @@ from typing import NamedTuple
 import gpustall_standin as standin
 from tests.bench.exporter_cost import running, total_of
 
-MODES = ("off", "duty", "full")
+MODES = ("off", "sampled", "full")
 PAIRS = 8
 BLOCK_SECONDS = 3.0
 SETTLE_SECONDS = 0.5

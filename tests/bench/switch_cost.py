@@ -7,6 +7,7 @@ import subprocess
 from contextlib import closing
 from typing import NamedTuple
 
+from exporter.config.probes import AttachKind
 from exporter.kernel import loader
 from exporter.kernel.libbpf import Libbpf
 from exporter.kernel.loader import Kernel
@@ -62,7 +63,7 @@ def _round(
 
 
 def _empty() -> Kernel:
-    kernel = Kernel(Libbpf(), loader.AttachKind.SESSION, {}, {}, {})
+    kernel = Kernel(Libbpf(), AttachKind.SESSION, {}, {}, {})
     loader.load_object(kernel, BUILD / "empty_sched.bpf.o", None, {})
     return kernel
 

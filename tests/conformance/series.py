@@ -12,7 +12,7 @@ from typing import Any
 
 from exporter import catalog
 from exporter.catalog import METRICS, Kind, Metric
-from exporter.config import HOST_COLLECTORS
+from exporter.config.collectors import HOST_COLLECTORS
 from tests.support.exposition import Scrape
 from tests.support.otlp import HistogramValue, Received
 

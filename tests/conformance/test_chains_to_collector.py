@@ -10,7 +10,7 @@ import pytest
 
 from exporter import catalog
 from exporter.chains.chain import Change
-from exporter.config.otlp import LOGS, TRACES
+from exporter.config.otlp_parsers import LOGS, TRACES
 from exporter.model import Exemplar, Family, Point, Snapshot
 from exporter.output.otlp import json_body, json_records, points, protobuf_body
 from exporter.output.otlp.chain_exporter import ChainExporter, probe

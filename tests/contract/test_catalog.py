@@ -7,7 +7,7 @@ from types import ModuleType
 
 import pytest
 
-from exporter import catalog, config
+from exporter import catalog
 from exporter.catalog import (
     COMMON_LABELS,
     METRICS,
@@ -17,6 +17,7 @@ from exporter.catalog import (
     Kind,
     Metric,
 )
+from exporter.config.collectors import COLLECTORS
 from tests.support.translation import prometheus_name
 
 CALL_DURATIONS = [m for m in METRICS_OF_COLLECTOR["cuda"] + METRICS_OF_COLLECTOR["nccl"] if m.kind is Kind.HISTOGRAM]
@@ -105,7 +106,7 @@ class TestCollectors:
 
     def test_collectors_are_those_that_can_be_switched_off(self) -> None:
         """By the same names."""
-        assert tuple(catalog.METRICS_OF_COLLECTOR) == config.COLLECTORS
+        assert tuple(catalog.METRICS_OF_COLLECTOR) == COLLECTORS
 
 
 class TestLabels:

@@ -9,7 +9,8 @@ import pytest
 
 from exporter.__main__ import COMMANDS
 from exporter.catalog import METRICS, Kind
-from exporter.config import COLLECTORS, SETTINGS
+from exporter.config import SETTINGS
+from exporter.config.collectors import COLLECTORS
 from tests.support.documents import ROOT
 
 DOCUMENTS = sorted(

@@ -13,6 +13,7 @@ import pytest
 
 from exporter import config
 from exporter.catalog import COMMON_LABELS, METRICS
+from exporter.config.web import DEFAULT_PORT
 from exporter.gpu.throttle_reasons import REASONS
 from exporter.kernel.abi import LossReason
 from tests.support.documents import (
@@ -110,7 +111,7 @@ class TestReadme:
         """Wherever one is named."""
         ports = set(re.findall(r":(\d{4,5})\b", README.read_text(encoding="utf-8")))
 
-        assert ports == {str(config.DEFAULT_PORT), "4318"}
+        assert ports == {str(DEFAULT_PORT), "4318"}
 
     @NEEDS_PROMTOOL
     def test_every_query_can_be_parsed(self, tmp_path: Path) -> None:

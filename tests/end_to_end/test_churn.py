@@ -135,7 +135,7 @@ class TestChurn:
 
     def test_counts_are_exact_and_all_is_given_back(self, tmp_path: Path) -> None:
         """Ten seconds with four upgrades; then no row, no descriptor and no attachment is left."""
-        with running("--discovery.interval=1s", "--tick.interval=100ms") as exporter:
+        with running("--probes.discovery-interval=1s", "--tick.interval=100ms") as exporter:
             before = _held_by(exporter)
             churn = _Churn(exporter, _folders(tmp_path))
             for _ in range(4):
@@ -154,7 +154,7 @@ class TestChurn:
     @pytest.mark.timeout(3600)
     def test_half_an_hour(self, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
         """Memory is flat within 5 %, from the third minute to the last two; counts are exact; nothing else is left over."""
-        with running("--discovery.interval=1s") as exporter:
+        with running("--probes.discovery-interval=1s") as exporter:
             before = _held_by(exporter)
             churn, minutes = _Churn(exporter, _folders(tmp_path)), []
             begun_at = time.monotonic()
@@ -217,7 +217,7 @@ class TestReused:
     def test_the_calls_of_one_are_not_the_others(self, tmp_path: Path, *, is_seen: bool) -> None:
         """23 calls of the first rank and 29 of the second, under one tgid; is_seen: after the first was exported."""
         reborn, rank, other_rank = compiled(REBORN, tmp_path), fresh_rank(), fresh_rank()
-        with running("--discovery.interval=1s") as exporter, held_calls("cudaEventRecord:0"):
+        with running("--probes.discovery-interval=1s") as exporter, held_calls("cudaEventRecord:0"):
             eventually(lambda: exporter.logs.count("attached to") == len(STANDIN_LIBRARIES), "the libraries are probed")
             with held_calls("cudaEventRecord:23", rank=rank) as first:
                 first.make()

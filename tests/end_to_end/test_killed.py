@@ -108,7 +108,7 @@ class _Killer:
 
     def _start(self, stderr: int = subprocess.DEVNULL) -> subprocess.Popen[bytes]:
         return subprocess.Popen(
-            [*COMMAND, "run", "--web.listen-address=127.0.0.1:0", "--capsule.directory=none", "--history.path=none"],
+            [*COMMAND, "run", "--web.listen-address=127.0.0.1:0", "--recording.directory=none", "--history.path=none"],
             env={**os.environ, "TMPDIR": str(self._folder)},
             cwd=self._folder,
             stdin=subprocess.DEVNULL,

@@ -92,7 +92,7 @@ def failures(exporter: Exporter) -> dict[str, float]:
 
 def ended(before: Sequence[str]) -> subprocess.CompletedProcess[str]:
     """`run`, which must end by itself."""
-    flags = ("run", "--web.listen-address=127.0.0.1:0", "--history.path=none", "--capsule.directory=none")
+    flags = ("run", "--web.listen-address=127.0.0.1:0", "--history.path=none", "--recording.directory=none")
     return subprocess.run(
         [*before, *COMMAND, *flags], check=False, capture_output=True, text=True, timeout=PATIENCE_SECONDS
     )
@@ -180,11 +180,11 @@ class TestMissing:
 
 
 class TestFrozen:
-    """--attach.frozen."""
+    """--probes.attach-once."""
 
     def test_what_is_probed_stays_and_nothing_else_is(self, folder: Path) -> None:
         """With two capabilities left in every thread, for the names of processes."""
-        with others_job(folder / "libraries") as (calls, rank), running("--attach.frozen") as exporter:
+        with others_job(folder / "libraries") as (calls, rank), running("--probes.attach-once") as exporter:
             calls.make()
             eventually(lambda: counted(exporter, rank) == 23, "23 calls are counted")
             with others_job(folder / "others"):

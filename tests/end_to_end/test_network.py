@@ -80,7 +80,7 @@ class TestLoss:
     def test_it_is_told_of_either_end_and_of_what_it_cost(self) -> None:
         """The rank's sockets and its lost time; and of each container as many segments as the kernel counts in its namespace."""
         of_rank = {"rank": "0", "container": CLIENT[:12]}
-        with fetching("--network.namespaces=true") as scene:
+        with fetching("--collector.network.namespaces=true") as scene:
 
             def is_told() -> bool:
                 page = scene.exporter.scrape()

@@ -13,7 +13,7 @@ import pytest
 
 import gpustall_standin as standin
 from exporter.catalog import METRICS_OF_COLLECTOR, workload
-from exporter.config import HOST_COLLECTORS
+from exporter.config.collectors import HOST_COLLECTORS
 from tests.support import held_calls
 from tests.support.breakpoints import patched
 from tests.support.exporter_process import Exporter, exists, running
@@ -128,7 +128,7 @@ class TestSwitchedOff:
     @staticmethod
     def _seconds_to_remove(libraries: Path) -> float:
         """From the signal until only iterators are left of its links: those run when the exporter asks, and never else."""
-        with running("--discovery.interval=1h") as exporter:
+        with running("--probes.discovery-interval=1h") as exporter:
             probed(exporter, libraries)
             links = {thing for thing in exporter.kernel_things() if thing[0] == "link"}
             sent_at = time.monotonic()
@@ -143,7 +143,7 @@ class TestSwitchedOff:
 
     def test_nothing_is_attached_any_more(self, libraries: Path) -> None:
         """A library that is loaded after the signal stays as it is, and a second signal says nothing."""
-        with running("--discovery.interval=100ms") as exporter:
+        with running("--probes.discovery-interval=100ms") as exporter:
             exporter.process.send_signal(signal.SIGUSR1)
             eventually(lambda: REMOVED in exporter.logs, "the probes are removed")
             ticks = exporter.scrape().total("gpustall_exporter_ticks_total")

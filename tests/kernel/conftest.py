@@ -11,8 +11,9 @@ from pathlib import Path
 import pytest
 
 import gpustall_standin as standin
+from exporter.config.probes import AttachKind
 from exporter.kernel.abi import Api
-from exporter.kernel.loader import BTF, OBJECTS_DIR, AttachKind
+from exporter.kernel.loader import BTF, OBJECTS_DIR
 from exporter.kernel.operations import wanted_symbols
 from tests.faults.injectors import NotPossible, cgroups
 from tests.support import told_process

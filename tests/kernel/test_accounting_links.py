@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
+from exporter.config.probes import AttachKind
 from exporter.kernel.abi import IntervalKind, ThreadState
-from exporter.kernel.loader import AttachKind
 from tests.support import accounts
 from tests.support.traced import Tracer, tracer
 

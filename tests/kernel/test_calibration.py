@@ -6,8 +6,8 @@ import platform
 
 import pytest
 
+from exporter.config.probes import AttachKind
 from exporter.kernel.calibration import TYPICAL, calibrate
-from exporter.kernel.loader import AttachKind
 from tests.support.traced import tracer
 
 pytestmark = pytest.mark.skipif(platform.machine() != "x86_64", reason="there is machine code for x86-64 only")

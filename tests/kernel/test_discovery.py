@@ -14,8 +14,8 @@ from typing import Any
 import pytest
 
 import gpustall_standin as standin
+from exporter.config.probes import AttachKind
 from exporter.host.elf import read_elf
-from exporter.kernel.loader import AttachKind
 from exporter.kernel.operations import NUMBERS
 from tests.support.discovering import LIBRARIES, Scene, copied, discovering, recorded
 from tests.support.held_calls import held_calls, program, without_rank

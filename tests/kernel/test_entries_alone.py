@@ -6,10 +6,10 @@ from collections.abc import Iterator
 
 import pytest
 
+from exporter.config.probes import AttachKind
 from exporter.errors import KernelRefused
 from exporter.kernel.abi import EventKind
 from exporter.kernel.events import event_of
-from exporter.kernel.loader import AttachKind
 from exporter.kernel.operations import NUMBERS
 from tests.kernel.conftest import FEW
 from tests.support.traced import Tracer, eventually, tracer

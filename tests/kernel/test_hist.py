@@ -7,9 +7,10 @@ import random
 import subprocess
 from pathlib import Path
 
+from exporter.config.probes import AttachKind
 from exporter.kernel.abi import COUNT, NUMBER
 from exporter.kernel.libbpf import Libbpf
-from exporter.kernel.loader import AttachKind, Kernel, load_object
+from exporter.kernel.loader import Kernel, load_object
 from exporter.units import slot_of
 
 DURATIONS = 4096

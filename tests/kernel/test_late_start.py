@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
+from exporter.config.probes import AttachKind
 from exporter.kernel.abi import OPERATION_NONE, ThreadState
-from exporter.kernel.loader import AttachKind
 from exporter.kernel.thread_rows import ThreadRow
 from tests.support import accounts
 from tests.support.traced import Run, Tracer, tracer

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 import gpustall_standin as standin
+from exporter.config.probes import LaunchMode
 from exporter.kernel.abi import Copy, ThreadState
 from exporter.probes.sampling import SAMPLED_MASK
 from tests.support import accounts
@@ -91,7 +92,7 @@ class TestWithoutLaunches:
 
     def test_nobody_knows_when_the_gpu_runs_dry(self, waits_program: Path) -> None:
         """Stalls after a synchronising call may be hidden behind work that was not seen."""
-        with tracer(with_launches=False) as traced:
+        with tracer(launch_mode=LaunchMode.OFF) as traced:
             accounts.probe(traced, waits_program)
             row = accounts.run(traced, waits_program, "gap", "nap", "20", "3000").feeding
 

@@ -223,7 +223,7 @@ class TestRetransmits:
 
 
 class TestInterfaces:
-    """Of another network namespace, which is entered as --network.namespaces does it."""
+    """Of another network namespace, which is entered as --collector.network.namespaces does it."""
 
     def test_drops_of_a_queue_are_as_many_as_tc_tells(self, wire: Wire) -> None:
         """Of packets that a filter drops where they arrive; the interface itself drops none."""

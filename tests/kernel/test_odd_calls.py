@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
+from exporter.config.probes import AttachKind
 from exporter.kernel.abi import Api, EventKind
 from exporter.kernel.events import event_of
-from exporter.kernel.loader import AttachKind
 from tests.support.traced import Run, Tracer, tracer
 
 SOURCE = Path(__file__).with_name("odd_calls.c")

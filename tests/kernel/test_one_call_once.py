@@ -10,10 +10,10 @@ from pathlib import Path
 import pytest
 
 import gpustall_standin as standin
+from exporter.config.probes import AttachKind
 from exporter.host.elf import read_elf
 from exporter.kernel.abi import Api, EventKind
 from exporter.kernel.events import KernelEvent
-from exporter.kernel.loader import AttachKind
 from tests.support import passing_on
 from tests.support.discovering import Scene, copied, discovering
 from tests.support.held_calls import held_calls

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 import gpustall_standin as standin
-from exporter.kernel.loader import AttachKind
+from exporter.config.probes import AttachKind
 from tests.support.discovering import LIBRARIES, Scene, copied, discovering, recorded
 from tests.support.held_calls import HeldCalls, held_calls
 from tests.support.mounts import MountNamespace, mount_namespace

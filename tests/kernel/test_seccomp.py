@@ -11,11 +11,12 @@ from pathlib import Path
 
 import pytest
 
+from exporter.config.probes import AttachKind
 from exporter.errors import KernelRefused
 from exporter.kernel import filtered_child, hazards
 from exporter.kernel.abi import Api
 from exporter.kernel.hazards import Fate
-from exporter.kernel.loader import ENTRY_LABEL, AttachKind
+from exporter.kernel.loader import ENTRY_LABEL
 from exporter.kernel.probes import Attachment
 from tests.support.accounts import compiled
 from tests.support.filtered_job import FUNCTIONS, FilteredJob, filtered_job

@@ -10,9 +10,10 @@ from pathlib import Path
 from typing import Any
 
 import gpustall_standin as standin
+from exporter.config.probes import AttachKind
 from exporter.host.processes import Processes
 from exporter.kernel.abi import Api
-from exporter.kernel.loader import AttachKind, Kernel
+from exporter.kernel.loader import Kernel
 from exporter.kernel.operations import OPERATIONS
 from exporter.kernel.tables import Tables
 from exporter.probes.discovery import Discovery

@@ -15,6 +15,9 @@ from dashboards.boards import Board
 from exporter import config, units
 from exporter.accounting.culprits import MAX_CULPRITS
 from exporter.catalog import COMMON_LABELS, OWN_METRICS, WORKLOAD_METRICS, Kind, Metric
+from exporter.config.collectors import COLLECTORS
+from exporter.config.setting import Setting
+from exporter.config.toml_file import ENABLED
 from exporter.gpu.throttle_reasons import REASONS
 from exporter.kernel.abi import COMMUNICATOR_ORDINALS, Api, LossReason
 from exporter.kernel.operations import OPERATIONS
@@ -130,7 +133,7 @@ LABEL_MEANINGS = {
     "program": "`cuda`, `nccl`, `process`, `sched`, `block`, `memory` or `network`; of recursion also `reclaim`, `fault`,"
     " `interrupt`, `pages` and `threads`; `mapping_watch` for news of fresh mappings.",
     "map": "A kernel map; [bpf/README.md](../bpf/README.md) has them all.",
-    "collector": f"`{'`, `'.join(config.COLLECTORS[:-1])}` or `{config.COLLECTORS[-1]}`.",
+    "collector": f"`{'`, `'.join(COLLECTORS[:-1])}` or `{COLLECTORS[-1]}`.",
     "format": "`text`, `openmetrics` or `protobuf`.",
     "receiver": "An OTLP receiver: `default` for the one of the flags and the environment, else the name of its table in the"
     " file.",
@@ -353,64 +356,78 @@ def flags_page(_text: str = "") -> str:
 def _flags_sections() -> Iterator[str]:
     yield "# Flags"
     yield GENERATED
-    yield "The settings of `run`, made from `exporter/config`. `check` takes the same, since they decide what is checked."
-    rows = ((f"`--{s.flag}`", s.metavar, f"`{s.default}`" if s.default else "", s.help) for s in config.SETTINGS)
+    yield "The settings of `run`. `check` takes the same ones, since they decide what is checked."
     yield table(
-        ("flag", "value", "default", "meaning"),
-        (("`--config.file`", "FILE", "", "TOML file with any of these settings"), *rows),
+        ("flag", "value", "default", "meaning", "environment variable", "reload"),
+        map(_flag_row, (config.CONFIG_FILE, *config.SETTINGS)),
     )
     yield (
-        "A BOOL may be left out: `--attach.frozen` is `--attach.frozen=true`. A DURATION is a number and one of `ms`, `s`,"
-        " `m`, `h`; a SIZE one of `KiB`, `MiB`, `GiB`. `check` has two flags more: `--format=text` or `--format=json`, and"
-        " `--support-bundle=FILE`, which writes what a bug report needs into a new tar.gz, without secrets."
-        " `explain` takes `--history.path`, and flags of its own: [history.md](history.md)."
+        "A BOOL may be left out: `--web.open-health` is `--web.open-health=true`. `--no-collector.nccl` is"
+        " `--collector.nccl=false`. A DURATION is a number and one of `ms`, `s`, `m`, `h`; a SIZE is a number and one of `KiB`,"
+        " `MiB`, `GiB`. `check` has two more flags: `--format=text` or `--format=json`, and `--support-bundle=FILE`, which"
+        " writes a tar.gz for a bug report, without secrets. `explain` shares `--history.path` and its variable, and has flags"
+        " of its own: [history.md](history.md)."
+    )
+    yield (
+        "Settings with “yes” under reload change at runtime: `SIGHUP`, or `POST /-/reload` with `--web.enable-lifecycle`, reads"
+        " the file again. Changes of other settings are logged and need a restart."
     )
     yield "## File"
     yield (
-        "`--config.file` names a TOML file. A key is the flag without its dashes, and a dot makes a table. An unknown key is"
-        " refused, so that a misspelt one does not pass in silence. Every default in the form of a file:"
+        "`--config.file` names a TOML file. A key is the flag without its dashes, and a dot makes a table. A collector with"
+        " settings of its own is a table, whose switch is `enabled`. Unknown keys are refused. Every default, as a file:"
     )
     yield f"```toml\n{toml_defaults()}```"
     yield (
-        "More OTLP receivers than the one of the flags are tables of the file, `[otlp.receiver.NAME]`, with the keys of `[otlp]`"
-        " that concern a receiver: all but `service-name` and `resource-attributes`. [push.md](push.md) has an example."
+        "A table `[otlp.receiver.NAME]` adds an OTLP receiver. It takes the keys of `[otlp]`, except `service-name` and"
+        " `resource-attributes`, which are the same for all receivers. [push.md](push.md) has an example."
     )
     yield "## Environment"
-    yield "An empty variable counts as not set. Of two in a row, the first that is set counts."
+    yield (
+        "Every setting has a variable of its own: `GPUSTALL_` and the flag in upper case, with underscores for dots and dashes."
+        " An empty variable counts as not set. These variables of other programs are read as well; the first one that is set"
+        " counts, and `GPUSTALL_…` comes before them:"
+    )
     yield table(
-        ("flag", "variable"),
-        ((f"`--{s.flag}`", code(s.environment)) for s in config.SETTINGS if s.environment),
+        ("flag", "environment variable"),
+        ((f"`--{s.flag}`", code(s.also)) for s in config.SETTINGS if s.also),
     )
     yield (
-        "Durations are in milliseconds there, header and attribute values percent-encoded, and"
-        " `OTEL_EXPORTER_OTLP_HEADERS` holds the headers themselves: all as OpenTelemetry specifies it. With"
-        " `OTEL_SDK_DISABLED=true`, or an `OTEL_METRICS_EXPORTER` that does not name `otlp`, the variables of a receiver are not"
-        " read. For logs and traces the variables with `LOGS` and `TRACES` in the place of `METRICS` count."
-        " `HTTP_PROXY`, `HTTPS_PROXY` and `NO_PROXY` count for pushes."
+        "In `OTEL_…` variables, durations are in milliseconds, the values of headers and attributes are percent-encoded, and"
+        " `OTEL_EXPORTER_OTLP_HEADERS` holds the headers themselves, as OpenTelemetry specifies. With `OTEL_SDK_DISABLED=true`,"
+        " or an `OTEL_METRICS_EXPORTER` without `otlp`, the variables of a receiver are ignored. Logs and traces have variables"
+        " of their own, with `LOGS` and `TRACES` instead of `METRICS`. Pushes honor `HTTP_PROXY`, `HTTPS_PROXY` and `NO_PROXY`."
     )
     yield "## Precedence"
-    yield "A flag beats the file, the file beats the environment, the environment beats the default."
+    yield "A flag overrides the file, the file overrides the environment, the environment overrides the default."
     yield "## Exit codes"
     yield table(
         ("code", "meaning"),
         (
             ("0", "`run`: stopped by SIGINT or SIGTERM. `check`: `run` would work. `explain`: whatever was found"),
             ("1", "any other error"),
-            ("2", "a flag, an address or a value in the file that you can correct"),
+            ("2", "invalid input: a flag, an environment variable, an address or a value in the file"),
             ("3", "this machine lacks something: a privilege, BTF, a library, a history; `check` says what"),
         ),
     )
 
 
+def _flag_row(one: Setting) -> tuple[str, ...]:
+    default = f"`{one.default}`" if one.default else ""
+    return f"`--{one.flag}`", one.metavar, default, one.help, f"`{one.variable}`", "yes" if one.is_reloadable else ""
+
+
 def toml_defaults() -> str:
-    """A file that says what the defaults say; settings without a default are left out."""
+    """A file with every default; settings without one are left out."""
     tables: dict[str, list[str]] = {}
     for setting in config.SETTINGS:
-        name, _, key = setting.flag.partition(".")
+        table_name, _, key = setting.flag.rpartition(".")
+        if any(other.flag.startswith(f"{setting.flag}.") for other in config.SETTINGS):
+            table_name, key = setting.flag, ENABLED
         if setting.default:
             plain = setting.default in ("true", "false") or setting.default.isdigit()
             value = setting.default if plain else f'"{setting.default}"'
-            tables.setdefault(name, []).append(f"{key} = {value}\n")
+            tables.setdefault(table_name, []).append(f"{key} = {value}\n")
     return "\n".join(f"[{name}]\n" + "".join(lines) for name, lines in tables.items())
 
 

@@ -112,7 +112,7 @@ def running(
     """
     with tempfile.TemporaryDirectory() as folder:
         log = Path(folder, "log")
-        own = ("--web.listen-address=127.0.0.1:0", f"--capsule.directory={folder}/capsules", "--history.path=none")
+        own = ("--web.listen-address=127.0.0.1:0", f"--recording.directory={folder}/capsules", "--history.path=none")
         with log.open("wb") as to:
             process = subprocess.Popen(
                 [*under, *COMMAND, "run", *own, *flags],

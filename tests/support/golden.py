@@ -17,6 +17,7 @@ from exporter.chains.engine import Engine, Observation
 from exporter.collectors import COLLECTORS
 from exporter.collectors.engine import Engines
 from exporter.collectors.sched import Sched
+from exporter.config.probes import LaunchMode
 from exporter.kernel.abi import Copy, Culprit, HostMemory, IntervalKind, ThreadState, Victim
 from exporter.kernel.calibration import CallCost
 from exporter.kernel.gpu_rows import GraphRow
@@ -310,7 +311,7 @@ def _snapshot(
     sched = Sched(tables)
     accounts = sched.update(identities, 1_000_000_000, reading)
     of_threads = sched.totals(accounts, times_by_process(accounts))
-    governor = AdaptiveSampler(CallCost(timed_ns=2_000.0, counted_ns=500.0), limit=0.01, is_duty=True)
+    governor = AdaptiveSampler(CallCost(timed_ns=2_000.0, counted_ns=500.0), limit=0.01, launch_mode=LaunchMode.SAMPLED)
     feeding = tables.read_feeding(identities)
     governor.update({process: row._replace(timed_calls=0) for process, row in feeding.items()}, 0)
     governor.update(feeding, 1_000_000_000)

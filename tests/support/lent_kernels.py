@@ -10,11 +10,12 @@ from collections import defaultdict
 from functools import cache
 from pathlib import Path
 
+from exporter.config.probes import AttachKind, LaunchMode
 from exporter.kernel import abi, loader
 from exporter.kernel.attachment_numbers import TABLE, AttachmentNumbers
 from exporter.kernel.facts import KernelFacts, kernel_facts
 from exporter.kernel.libbpf import Libbpf
-from exporter.kernel.loader import AttachKind, Kernel
+from exporter.kernel.loader import Kernel
 from exporter.kernel.maps import KernelMap
 from exporter.kernel.thread_rows import IDLE_NS
 
@@ -24,16 +25,18 @@ ARRAY, PER_CPU_ARRAY, TASK_STORAGE = 2, 6, 29
 _free: dict[AttachKind | None, list[Kernel]] = defaultdict(list)
 
 
-def take(wanted: AttachKind | None = None, *, idle_ns: int = IDLE_NS, with_launches: bool = True) -> Kernel:
+def take(
+    wanted: AttachKind | None = None, *, idle_ns: int = IDLE_NS, launch_mode: LaunchMode = LaunchMode.FULL
+) -> Kernel:
     """All programs, attached to their fixed places, their tables empty. The arguments are those of loader.load()."""
     if not _free[wanted]:
-        return loader.load(wanted=wanted, idle_ns=idle_ns, with_launches=with_launches)
+        return loader.load(wanted=wanted, idle_ns=idle_ns, launch_mode=launch_mode)
     kernel = _free[wanted].pop()
     for table in kernel.maps.values():
         _empty(table)
     _drain(kernel)
     kernel.numbers = AttachmentNumbers()
-    loader.start(kernel, _facts(), idle_ns=idle_ns, with_launches=with_launches)
+    loader.start(kernel, _facts(), idle_ns=idle_ns, launch_mode=launch_mode)
     return kernel
 
 

@@ -18,6 +18,7 @@ from exporter import catalog
 from exporter.catalog import Metric
 from exporter.config import otlp
 from exporter.config.otlp import Receiver
+from exporter.config.setting import Given
 from exporter.model import Family, Snapshot
 from exporter.output.otlp.metric_exporter import MetricExporter
 from exporter.output.otlp.points import Origin
@@ -41,7 +42,7 @@ _WORKLOAD = catalog.cuda.OPERATIONS
 def target(url: str, **settings: object) -> Receiver:
     """A receiver as flags would describe it: target(url, ca_file="authority.pem")."""
     texts = {f"otlp.{key.replace('_', '-')}": (str(value), "a test") for key, value in settings.items()}
-    found: Receiver = only(otlp.receivers({"otlp.endpoint": (url, "a test"), **texts}, {}))
+    found: Receiver = only(otlp.read(Given({"otlp.endpoint": (url, "a test"), **texts}, {})).receivers)
     return found
 
 

@@ -14,11 +14,12 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import gpustall_standin as standin
+from exporter.config.probes import AttachKind
 from exporter.host.elf import read_elf
 from exporter.kernel import loader, probes
 from exporter.kernel.abi import Api
 from exporter.kernel.events import KernelEvent, event_of
-from exporter.kernel.loader import AttachKind, Kernel
+from exporter.kernel.loader import Kernel
 from exporter.kernel.operation_rows import ErrorKey
 from exporter.kernel.operations import NUMBERS, OPERATIONS, wanted_symbols
 from exporter.kernel.readings import Reading
@@ -174,7 +175,7 @@ class Tracer:
 @contextmanager
 def tracer(kind: AttachKind | None = None, **options: Any) -> Iterator[Tracer]:
     """A Tracer with nothing attached yet. options: of loader.load(); those that say what to load have it loaded anew."""
-    is_lent = options.keys() <= {"idle_ns", "with_launches"}
+    is_lent = options.keys() <= {"idle_ns", "launch_mode"}
     kernel = lent_kernels.take(kind, **options) if is_lent else loader.load(wanted=kind, **options)
     found = Tracer(kernel, Tables(kernel.maps, kernel.iterate))
     try:

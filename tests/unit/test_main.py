@@ -42,7 +42,7 @@ class TestUsage:
             ),
             (
                 ["run", "--web.listen-address=nowhere"],
-                "gpu-stall-exporter: --web.listen-address: 'nowhere': want HOST:PORT, such as 127.0.0.1:10478 or"
+                "gpu-stall-exporter: --web.listen-address: invalid value 'nowhere': want HOST:PORT, such as 127.0.0.1:10478 or"
                 " [::1]:10478; :10478 listens on every address",
             ),
             (
@@ -97,4 +97,4 @@ class TestHelp:
         exit_code("run", "--help")
         text = " ".join(capsys.readouterr().out.split())
 
-        assert "--tick.interval DURATION how often news of the kernel are handled [250ms]" in text
+        assert "--tick.interval DURATION time between two readings of the kernel's maps [250ms]" in text

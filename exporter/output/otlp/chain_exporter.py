@@ -12,7 +12,8 @@ from types import ModuleType
 from typing import Any
 
 from exporter.chains.event import ChainEvent
-from exporter.config.otlp import LOGS, TRACES, Receiver, Target
+from exporter.config.otlp import Receiver, Target
+from exporter.config.otlp_parsers import LOGS, TRACES, OtlpProtocol
 from exporter.output.otlp import json_records
 from exporter.output.otlp.batch_queue import BatchQueue
 from exporter.output.otlp.chain_records import ChainSpans, LogRecord, SpanRecord, log_record
@@ -85,7 +86,7 @@ class ChainExporter:
 
 def _wire(target: Target) -> ModuleType:
     """What encodes bodies and reads responses."""
-    if target.protocol == "http/json":
+    if target.protocol is OtlpProtocol.JSON:
         return json_records
     from exporter.output.otlp import protobuf_records  # noqa: PLC0415 - 6 MiB for those who want it
 

@@ -16,6 +16,7 @@ from types import ModuleType
 
 from exporter import catalog
 from exporter.config.otlp import Receiver
+from exporter.config.otlp_parsers import HistogramForm, OtlpProtocol, Temporality
 from exporter.model import Snapshot
 from exporter.output.otlp import json_body, points
 from exporter.output.otlp.deltas import Deltas
@@ -43,7 +44,7 @@ class MetricExporter:
         self._own = own
         self._origin = origin
         self._body = _body_module(receiver.protocol)
-        self._form = Form(receiver.temporality == "delta", receiver.histograms == "explicit")
+        self._form = Form(receiver.temporality is Temporality.DELTA, receiver.histograms is HistogramForm.EXPLICIT)
         self._deltas = Deltas() if self._form.is_delta else None
         self._sender = RetryingSender(receiver, self._body, own, "pushes", catalog.own.PUSHES)
         self._thread = threading.Thread(target=self._run, name=f"push {receiver.name}", daemon=True)
@@ -119,9 +120,9 @@ class MetricExporter:
             self._deltas.delivered(request)  # a partial success must not be sent again
 
 
-def _body_module(protocol: str) -> ModuleType:
+def _body_module(protocol: OtlpProtocol) -> ModuleType:
     """What encodes bodies and reads responses: encode(), rejected() and CONTENT_TYPE."""
-    if protocol == "http/json":
+    if protocol is OtlpProtocol.JSON:
         return json_body
     from exporter.output.otlp import protobuf_body  # noqa: PLC0415 - 6 MiB for those who want it
 

@@ -19,6 +19,7 @@ from tenacity import RetryCallState, Retrying, retry_if_result, stop_before_dela
 from exporter import catalog
 from exporter.catalog import Metric
 from exporter.config.otlp import Target
+from exporter.config.otlp_parsers import Compression
 from exporter.http_client.errors import HttpFailure
 from exporter.output.otlp import response
 from exporter.output.otlp.response import PushOutcome, PushResult
@@ -162,9 +163,9 @@ def send(
     return response.of_answer(answer, wire.CONTENT_TYPE, wire.rejected)
 
 
-def packed(body: bytes, compression: str, content_type: str) -> tuple[bytes, dict[str, str]]:
+def packed(body: bytes, compression: Compression, content_type: str) -> tuple[bytes, dict[str, str]]:
     """The body as it is sent, and the headers that say so."""
-    if compression == "gzip":
+    if compression is Compression.GZIP:
         body = zlib.compress(body, _GZIP_LEVEL, _GZIP_WINDOW)
         return body, {"Content-Type": content_type, "Content-Encoding": "gzip"}
     return body, {"Content-Type": content_type}

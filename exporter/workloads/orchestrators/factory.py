@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 
-from exporter.config.orchestrator import Orchestrator
+from exporter.config.orchestrator import OrchestratorKind, OrchestratorSettings
 from exporter.errors import BadInput
 from exporter.workloads.orchestrators.ecs import Agent, TaskMetadata
 from exporter.workloads.orchestrators.http_json import Endpoint
@@ -18,31 +18,31 @@ _TASK_URL = "ECS_CONTAINER_METADATA_URI_V4"
 
 
 def enquirer_of(
-    settings: Orchestrator, node: str, environment: Mapping[str, str], report: Callable[[bool], None]
+    settings: OrchestratorSettings, node: str, environment: Mapping[str, str], report: Callable[[bool], None]
 ) -> OrchestratorPoller | None:
     """None where nobody is asked. node: whose pods are wanted, as Kubernetes calls it.
 
     Raises BadInput when it cannot be found whom to ask.
     """
-    kind = _found(settings, environment) if settings.kind == "auto" else settings.kind
-    if kind == "none":
+    kind = _found(settings, environment) if settings.kind is OrchestratorKind.AUTO else settings.kind
+    if kind is OrchestratorKind.NONE:
         return None
     directory = PodCache()
     return OrchestratorPoller(_source(replace(settings, kind=kind), node, environment, directory), directory, report)
 
 
-def _found(settings: Orchestrator, environment: Mapping[str, str]) -> str:
+def _found(settings: OrchestratorSettings, environment: Mapping[str, str]) -> OrchestratorKind:
     if environment.get(_HOST) and settings.token_file.exists():
-        return "kubernetes"
-    return "ecs" if environment.get(_TASK_URL) else "none"
+        return OrchestratorKind.KUBERNETES
+    return OrchestratorKind.ECS if environment.get(_TASK_URL) else OrchestratorKind.NONE
 
 
-def _source(settings: Orchestrator, node: str, environment: Mapping[str, str], directory: PodCache) -> Source:
-    if settings.kind == "kubernetes":
+def _source(settings: OrchestratorSettings, node: str, environment: Mapping[str, str], directory: PodCache) -> Source:
+    if settings.kind is OrchestratorKind.KUBERNETES:
         return ApiServer(_of_service_account(settings, _api_url(settings, environment)), node, directory)
-    if settings.kind == "kubelet":
+    if settings.kind is OrchestratorKind.KUBELET:
         return Kubelet(_of_service_account(settings, settings.url or "https://127.0.0.1:10250"), directory)
-    if settings.kind == "ecs-agent":
+    if settings.kind is OrchestratorKind.ECS_AGENT:
         return Agent(Endpoint(settings.url or "http://127.0.0.1:51678"), directory)
     url = settings.url or environment.get(_TASK_URL, "")
     if not url.startswith("http://"):
@@ -53,13 +53,13 @@ def _source(settings: Orchestrator, node: str, environment: Mapping[str, str], d
     return TaskMetadata(Endpoint(url), directory)
 
 
-def _of_service_account(settings: Orchestrator, url: str) -> Endpoint:
+def _of_service_account(settings: OrchestratorSettings, url: str) -> Endpoint:
     ca_file = settings.ca_file if settings.ca_file.exists() else None
     token_file = settings.token_file if settings.token_file.exists() else None
     return Endpoint(url, ca_file, token_file, is_verified=settings.is_verified)
 
 
-def _api_url(settings: Orchestrator, environment: Mapping[str, str]) -> str:
+def _api_url(settings: OrchestratorSettings, environment: Mapping[str, str]) -> str:
     if settings.url:
         return settings.url
     host = environment.get(_HOST)

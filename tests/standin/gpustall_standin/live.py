@@ -92,7 +92,7 @@ def _daemon(folder: Path, history: Path, events: _JobEvents, resources: ExitStac
         {
             "web.listen-address": "127.0.0.1:0",
             "node": "demo",
-            "capsule.directory": str(folder / "capsules"),
+            "recording.directory": str(folder / "capsules"),
             "history.path": str(history),
         },
         {},

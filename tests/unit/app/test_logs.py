@@ -10,6 +10,7 @@ from collections.abc import Iterator
 import pytest
 
 from exporter.app import logs
+from exporter.config.log import LogFormat, LogLevel
 
 CREATED_SECONDS = 1_700_000_000.25  # 2023-11-14T22:13:20.250Z
 
@@ -113,7 +114,7 @@ class TestSetUp:
 
     def test_log_goes_to_standard_error_in_the_format_asked_for(self, capsys: pytest.CaptureFixture[str]) -> None:
         """Standard output belongs to commands."""
-        logs.set_up("info", "json")
+        logs.set_up(LogLevel.INFO, LogFormat.JSON)
         logging.getLogger("exporter.test").info("hello")
 
         output = capsys.readouterr()
@@ -121,15 +122,15 @@ class TestSetUp:
 
     def test_less_severe_is_not_logged(self, capsys: pytest.CaptureFixture[str]) -> None:
         """--log.level=warning."""
-        logs.set_up("warning", "logfmt")
+        logs.set_up(LogLevel.WARNING, LogFormat.LOGFMT)
         logging.getLogger("exporter.test").info("hello")
 
         assert capsys.readouterr().err == ""
 
     def test_setting_up_twice_logs_once(self, capsys: pytest.CaptureFixture[str]) -> None:
         """The handler replaces the one before."""
-        logs.set_up("info", "logfmt")
-        logs.set_up("info", "logfmt")
+        logs.set_up(LogLevel.INFO, LogFormat.LOGFMT)
+        logs.set_up(LogLevel.INFO, LogFormat.LOGFMT)
         logging.getLogger("exporter.test").warning("hello")
 
         assert capsys.readouterr().err.count("hello") == 1

@@ -25,7 +25,7 @@ def loaded(*argv: str, **environment: str) -> Config:
 
 def receiver(*argv: str, **environment: str) -> Receiver:
     """The only receiver."""
-    (found,) = loaded(*argv, **environment).receivers
+    (found,) = loaded(*argv, **environment).otlp.receivers
     return found
 
 

@@ -9,9 +9,16 @@ from typing import Any
 
 import pytest
 
-from exporter.config import GPU_COLLECTORS, HOST_COLLECTORS, SETTINGS, Config, add_arguments, load, reloaded
-from exporter.config.orchestrator import Orchestrator
-from exporter.config.otlp import Receiver, Target
+from exporter.config import SETTINGS, Config, add_arguments, load
+from exporter.config.collectors import COLLECTORS, GPU_COLLECTORS, HOST_COLLECTORS, CollectorSettings
+from exporter.config.log import LogFormat, LogLevel, LogSettings
+from exporter.config.orchestrator import OrchestratorKind, OrchestratorSettings
+from exporter.config.otlp import OtlpSettings, Receiver, ResourceSettings, Target
+from exporter.config.otlp_parsers import Compression, HistogramForm, OtlpProtocol, Temporality
+from exporter.config.probes import AttachKind, LaunchMode, ProbeSettings, ReturnProbes
+from exporter.config.setting import reloaded
+from exporter.config.storage import HistorySettings, RecordingSettings, SeriesSettings
+from exporter.config.web import WebSettings
 from exporter.errors import BadInput
 
 SERVICE_ACCOUNT = Path("/var/run/secrets/kubernetes.io/serviceaccount")
@@ -37,41 +44,47 @@ class TestDefaults:
     def test_defaults_are_what_the_help_says(self) -> None:
         """On loopback, every collector on."""
         assert loaded() == Config(
-            listen_addresses=(("127.0.0.1", 10478),),
-            with_systemd_sockets=False,
-            web_config_file=None,
-            is_health_open=False,
-            with_reload=False,
-            telemetry_path="/metrics",
-            max_requests=40,
-            with_exporter_metrics=True,
-            node="gpu7",
-            attach_kind="auto",
-            launch_mode="full",
-            overhead_limit=0.01,
-            returns="auto",
-            probes_on_arm64=False,
-            is_frozen=False,
-            with_page_allocations=False,
-            collectors=("cuda", "nccl", "sched", "chains", "engine", *HOST_COLLECTORS, *GPU_COLLECTORS),
-            tick_interval_seconds=0.25,
-            discovery_interval_seconds=30.0,
-            series_ttl_seconds=900.0,
-            max_workloads=256,
-            history_path=Path("/var/lib/gpu-stall-exporter/history.sqlite"),
-            history_max_bytes=64 * 1024 * 1024,
-            history_retention_seconds=86_400.0,
-            procfs=Path("/proc"),
-            with_network_namespaces=False,
-            capsules=Path("/var/lib/gpu-stall-exporter/capsules"),
-            orchestrator=Orchestrator(
-                "auto", "", SERVICE_ACCOUNT / "ca.crt", SERVICE_ACCOUNT / "token", is_verified=True
+            web=WebSettings(
+                listen_addresses=(("127.0.0.1", 10478),),
+                with_systemd_sockets=False,
+                config_file=None,
+                is_health_open=False,
+                with_reload=False,
+                telemetry_path="/metrics",
+                max_requests=40,
+                with_exporter_metrics=True,
             ),
-            receivers=(),
-            service_name="gpu-stall-exporter",
-            resource_attributes=(),
-            log_level="info",
-            log_format="logfmt",
+            node="gpu7",
+            probes=ProbeSettings(
+                attach=None,
+                launch_mode=LaunchMode.FULL,
+                overhead_limit=0.01,
+                returns=ReturnProbes.AUTO,
+                on_arm64=False,
+                attaches_once=False,
+                discovery_interval_seconds=30.0,
+            ),
+            collectors=CollectorSettings(
+                **dict.fromkeys(COLLECTORS, True), page_allocations=False, network_namespaces=False
+            ),
+            tick_interval_seconds=0.25,
+            series=SeriesSettings(ttl_seconds=900.0, max_workloads=256),
+            history=HistorySettings(
+                path=Path("/var/lib/gpu-stall-exporter/history.sqlite"),
+                max_bytes=64 * 1024 * 1024,
+                retention_seconds=86_400.0,
+            ),
+            recording=RecordingSettings(directory=Path("/var/lib/gpu-stall-exporter/recordings")),
+            procfs=Path("/proc"),
+            orchestrator=OrchestratorSettings(
+                kind=OrchestratorKind.AUTO,
+                url=None,
+                ca_file=SERVICE_ACCOUNT / "ca.crt",
+                token_file=SERVICE_ACCOUNT / "token",
+                is_verified=True,
+            ),
+            otlp=OtlpSettings(receivers=(), resource=ResourceSettings(given_service_name=None, attributes=())),
+            log=LogSettings(level=LogLevel.INFO, format=LogFormat.LOGFMT),
         )
 
     @pytest.mark.parametrize("setting", [s for s in SETTINGS if s.default], ids=lambda setting: setting.flag)
@@ -105,7 +118,7 @@ class TestPrecedence:
 
     def test_last_of_two_flags_counts(self) -> None:
         """As everywhere."""
-        assert loaded("--no-collector.nccl", "--collector.nccl").collectors == (
+        assert loaded("--no-collector.nccl", "--collector.nccl").collectors.enabled == (
             "cuda",
             "nccl",
             "sched",
@@ -129,19 +142,25 @@ class TestFile:
             web.config.file = "{tmp_path}/web.yml"
             web.open-health = true
             web.enable-lifecycle = true
-            attach.frozen = true
             web.max-requests = 5
             web.telemetry-path = "/m"
-            probes = {{attach = "single", launch = "duty", overhead-limit = "2.5%", returns = "never", on-arm64 = true}}
-            collector = {{cuda = true, nccl = false, sched = false}}
-            memory.page-allocations = true
+            probes.attach = "single"
+            probes.launch = "sampled"
+            probes.overhead-limit = "2.5%"
+            probes.returns = "never"
+            probes.on-arm64 = true
+            probes.attach-once = true
+            probes.discovery-interval = "1m"
+            collector.cuda = true
+            collector.nccl = false
+            collector.sched = false
+            collector.memory = {{enabled = false, page-allocations = true}}
+            collector.network.namespaces = true
             tick.interval = "100ms"
-            discovery.interval = "1m"
             series = {{ttl = "1h", max-workloads = 7}}
             history = {{path = "none", max-bytes = "3MiB", retention = "90m"}}
             path.procfs = "{tmp_path}"
-            network.namespaces = true
-            capsule.directory = "none"
+            recording.directory = "none"
             log = {{level = "debug", format = "json"}}
             [orchestrator]
             kind = "kubelet"
@@ -172,8 +191,8 @@ class TestFile:
 
         target: Mapping[str, Any] = {
             "name": "default",
-            "protocol": "http/protobuf",
-            "compression": "none",
+            "protocol": OtlpProtocol.PROTOBUF,
+            "compression": Compression.NONE,
             "timeout_seconds": 5.0,
             "headers": (("api-key", "secret"),),
             "ca_file": tmp_path / "ca.pem",
@@ -181,51 +200,56 @@ class TestFile:
             "client_key_file": tmp_path / "client.key",
         }
         assert loaded(toml(tmp_path, text)) == Config(
-            listen_addresses=(("::1", 9), ("127.0.0.1", 9)),
-            with_systemd_sockets=True,
-            web_config_file=tmp_path / "web.yml",
-            is_health_open=True,
-            with_reload=True,
-            telemetry_path="/m",
-            max_requests=5,
-            with_exporter_metrics=False,
+            web=WebSettings(
+                listen_addresses=(("::1", 9), ("127.0.0.1", 9)),
+                with_systemd_sockets=True,
+                config_file=tmp_path / "web.yml",
+                is_health_open=True,
+                with_reload=True,
+                telemetry_path="/m",
+                max_requests=5,
+                with_exporter_metrics=False,
+            ),
             node="n",
-            attach_kind="single",
-            launch_mode="duty",
-            overhead_limit=0.025,
-            returns="never",
-            probes_on_arm64=True,
-            is_frozen=True,
-            with_page_allocations=True,
-            collectors=("cuda", "engine", *HOST_COLLECTORS, *GPU_COLLECTORS),
+            probes=ProbeSettings(
+                attach=AttachKind.SINGLE,
+                launch_mode=LaunchMode.SAMPLED,
+                overhead_limit=0.025,
+                returns=ReturnProbes.NEVER,
+                on_arm64=True,
+                attaches_once=True,
+                discovery_interval_seconds=60.0,
+            ),
+            collectors=CollectorSettings(
+                nccl=False, sched=False, memory=False, page_allocations=True, network_namespaces=True
+            ),
             tick_interval_seconds=0.1,
-            discovery_interval_seconds=60.0,
-            series_ttl_seconds=3600.0,
-            max_workloads=7,
-            history_path=None,
-            history_max_bytes=3 * 1024 * 1024,
-            history_retention_seconds=5400.0,
+            series=SeriesSettings(ttl_seconds=3600.0, max_workloads=7),
+            history=HistorySettings(path=None, max_bytes=3 * 1024 * 1024, retention_seconds=5400.0),
+            recording=RecordingSettings(directory=None),
             procfs=tmp_path,
-            with_network_namespaces=True,
-            capsules=None,
-            orchestrator=Orchestrator(
-                "kubelet", "https://10.0.0.7:10250", tmp_path / "ca.pem", tmp_path / "token", is_verified=False
+            orchestrator=OrchestratorSettings(
+                kind=OrchestratorKind.KUBELET,
+                url="https://10.0.0.7:10250",
+                ca_file=tmp_path / "ca.pem",
+                token_file=tmp_path / "token",
+                is_verified=False,
             ),
-            receivers=(
-                Receiver(
-                    url="https://otlp.example:4318/v1/metrics",
-                    interval_seconds=60.0,
-                    temporality="delta",
-                    histograms="explicit",
-                    logs=Target(url="https://otlp.example:4318/v1/logs", **target),
-                    traces=None,
-                    **target,
+            otlp=OtlpSettings(
+                receivers=(
+                    Receiver(
+                        url="https://otlp.example:4318/v1/metrics",
+                        interval_seconds=60.0,
+                        temporality=Temporality.DELTA,
+                        histograms=HistogramForm.EXPLICIT,
+                        logs=Target(url="https://otlp.example:4318/v1/logs", **target),
+                        traces=None,
+                        **target,
+                    ),
                 ),
+                resource=ResourceSettings(given_service_name="stalls", attributes=(("team", "a b"),)),
             ),
-            service_name="stalls",
-            resource_attributes=(("team", "a b"),),
-            log_level="debug",
-            log_format="json",
+            log=LogSettings(level=LogLevel.DEBUG, format=LogFormat.JSON),
         )
 
     def test_unknown_key_is_refused(self, tmp_path: Path) -> None:
@@ -264,7 +288,7 @@ class TestFile:
 
     def test_bad_value_in_the_file_names_key_and_file(self, tmp_path: Path) -> None:
         """Not the flag, which the user did not give."""
-        with pytest.raises(BadInput, match=r"tick\.interval in .*exporter\.toml: '1'"):
+        with pytest.raises(BadInput, match=r"tick\.interval in .*exporter\.toml: invalid value '1'"):
             loaded(toml(tmp_path, "tick.interval = 1\n"))
 
 
@@ -314,7 +338,7 @@ class TestBadInput:
             ("tick.interval", "1s\n"),
             ("tick.interval", "1d"),
             ("tick.interval", "infs"),
-            ("discovery.interval", "9ms"),
+            ("probes.discovery-interval", "9ms"),
             ("series.ttl", "9999999h"),
             ("series.ttl", "9" * 400 + "s"),
             ("history.path", ""),
@@ -326,8 +350,8 @@ class TestBadInput:
             ("history.retention", "0s"),
             ("path.procfs", "/nonexistent"),
             ("path.procfs", ""),
-            ("capsule.directory", "relative"),
-            ("capsule.directory", ""),
+            ("recording.directory", "relative"),
+            ("recording.directory", ""),
             ("log.level", "INFO"),
             ("log.format", "xml"),
         ],
@@ -337,11 +361,11 @@ class TestBadInput:
         with pytest.raises(BadInput) as raised:
             loaded(f"--{flag}={value}")
 
-        assert str(raised.value).startswith(f"--{flag}: {value!r}: ")
+        assert str(raised.value).startswith(f"--{flag}: invalid value {value!r}: ")
 
     def test_bad_variable_is_named(self) -> None:
         """NODE_NAME is no flag."""
-        with pytest.raises(BadInput, match=r"^NODE_NAME: 'a\\nb'"):
+        with pytest.raises(BadInput, match=r"^environment variable NODE_NAME: invalid value 'a\\nb': "):
             loaded(environment={"NODE_NAME": "a\nb"})
 
     def test_no_collector_at_all_is_refused(self) -> None:
@@ -366,17 +390,17 @@ class TestValues:
     )
     def test_addresses_of_both_families(self, text: str, address: tuple[str, int]) -> None:
         """IPv6 in brackets, as in a URL; a port alone listens on every IPv4 address."""
-        assert loaded(f"--web.listen-address={text}").listen_addresses == (address,)
+        assert loaded(f"--web.listen-address={text}").web.listen_addresses == (address,)
 
     def test_several_addresses(self) -> None:
         """A flag each; on the command line they take the place of those in the file."""
         flags = ("--web.listen-address=127.0.0.1:1", "--web.listen-address=[::1]:1")
 
-        assert loaded(*flags).listen_addresses == (("127.0.0.1", 1), ("::1", 1))
+        assert loaded(*flags).web.listen_addresses == (("127.0.0.1", 1), ("::1", 1))
 
     def test_one_address_twice_is_refused(self) -> None:
         """The second could not listen."""
-        with pytest.raises(BadInput, match="one address is given twice"):
+        with pytest.raises(BadInput, match="an address is given twice"):
             loaded("--web.listen-address=127.0.0.1:1", "--web.listen-address=127.0.0.1:1")
 
     @pytest.mark.parametrize("text", ["ftp://a", "https://", "https://a@b", "http://a/?b", "10.0.0.1:443"])
@@ -390,16 +414,23 @@ class TestValues:
     )
     def test_durations(self, text: str, seconds: float) -> None:
         """A number and its unit."""
-        assert loaded(f"--series.ttl={text}").series_ttl_seconds == seconds
+        assert loaded(f"--series.ttl={text}").series.ttl_seconds == seconds
 
     @pytest.mark.parametrize("flag", ["--no-collector.nccl", "--collector.nccl=false", "--collector.nccl=OFF"])
     def test_collector_is_switched_off(self, flag: str) -> None:
         """In the style of node_exporter, or spelled out."""
-        assert loaded(flag).collectors == ("cuda", "sched", "chains", "engine", *HOST_COLLECTORS, *GPU_COLLECTORS)
+        assert loaded(flag).collectors.enabled == (
+            "cuda",
+            "sched",
+            "chains",
+            "engine",
+            *HOST_COLLECTORS,
+            *GPU_COLLECTORS,
+        )
 
     def test_calls_are_traced_without_the_scheduler(self) -> None:
         """Durations and counts need no program in it."""
-        assert loaded("--no-collector.sched").collectors == (
+        assert loaded("--no-collector.sched").collectors.enabled == (
             "cuda",
             "nccl",
             "engine",
@@ -409,7 +440,7 @@ class TestValues:
 
     def test_switch_without_a_value_is_on(self) -> None:
         """--web.disable-exporter-metrics."""
-        assert not loaded("--web.disable-exporter-metrics").with_exporter_metrics
+        assert not loaded("--web.disable-exporter-metrics").web.with_exporter_metrics
 
 
 class TestReload:
@@ -421,8 +452,8 @@ class TestReload:
         wanted = loaded("--node=b", "--tick.interval=2s", "--log.level=debug", "--web.max-requests=7")
         config, left = reloaded(before, wanted)
 
-        assert (config.tick_interval_seconds, config.log_level) == (2.0, "debug")
-        assert (config.node, config.max_requests) == ("a", 40)
+        assert (config.tick_interval_seconds, config.log.level) == (2.0, LogLevel.DEBUG)
+        assert (config.node, config.web.max_requests) == ("a", 40)
         assert left == ["web.max-requests", "node"]
 
     def test_nothing_changes_where_nothing_has_changed(self) -> None:

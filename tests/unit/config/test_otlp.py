@@ -17,7 +17,7 @@ class TestWhetherToPush:
 
     def test_without_an_endpoint_there_is_no_receiver(self) -> None:
         """Nothing leaves the machine unasked."""
-        assert loaded().receivers == ()
+        assert loaded().otlp.receivers == ()
 
     def test_endpoint_makes_a_receiver_with_the_defaults(self) -> None:
         """Those that the help shows."""
@@ -49,7 +49,7 @@ class TestWhetherToPush:
     @pytest.mark.parametrize("variable", [BASE, METRICS])
     def test_empty_variable_is_unset(self, variable: str) -> None:
         """So the specification has it."""
-        assert loaded(**{variable: ""}).receivers == ()
+        assert loaded(**{variable: ""}).otlp.receivers == ()
 
     @pytest.mark.parametrize(
         "environment",
@@ -63,7 +63,7 @@ class TestWhetherToPush:
     )
     def test_environment_can_switch_off_what_it_switched_on(self, environment: Mapping[str, str]) -> None:
         """Its endpoint is often set for all that runs in a cluster."""
-        assert loaded(**{BASE: LOCAL}, **environment).receivers == ()
+        assert loaded(**{BASE: LOCAL}, **environment).otlp.receivers == ()
 
     @pytest.mark.parametrize(
         "environment",
@@ -102,11 +102,13 @@ class TestWhetherToPush:
     )
     def test_environment_of_a_push_that_nobody_wants_may_be_wrong(self, environment: Mapping[str, str]) -> None:
         """It was made for other programs."""
-        assert loaded(**environment).receivers == ()
+        assert loaded(**environment).otlp.receivers == ()
 
     def test_flags_of_a_push_that_nobody_wants_may_not_be_wrong(self) -> None:
         """They were made for this one."""
-        assert refused("--otlp.protocol=grpc").startswith("--otlp.protocol: 'grpc': gRPC is not spoken here")
+        assert refused("--otlp.protocol=grpc").startswith(
+            "--otlp.protocol: invalid value 'grpc': gRPC is not supported"
+        )
 
 
 class TestEndpoint:
@@ -176,7 +178,7 @@ class TestEndpoint:
         """With its place, the text, and an example."""
         found = refused(f"--otlp.endpoint={url}")
 
-        assert found.startswith(f"--otlp.endpoint: {url!r}: want a URL such as http://localhost:4318")
+        assert found.startswith(f"--otlp.endpoint: invalid value {url!r}: want a URL such as http://localhost:4318")
 
     @pytest.mark.parametrize(
         "url",
@@ -198,7 +200,7 @@ class TestEndpoint:
         """It would stand in every log line."""
         found = refused(f"--otlp.endpoint={url}") if where == "flag" else refused(**{where: url})
 
-        assert found.startswith("--otlp.endpoint: " if where == "flag" else f"{where}: ")
+        assert found.startswith("--otlp.endpoint: " if where == "flag" else f"environment variable {where}: ")
         assert SECRET not in found
 
     def test_shown_url_has_no_query(self) -> None:
@@ -303,14 +305,17 @@ class TestVariables:
     )
     def test_wrong_variable_is_named(self, variable: str, text: str) -> None:
         """With what it says."""
-        assert refused(**{BASE: LOCAL, variable: text}).startswith(f"{variable}: {text!r}: ")
+        assert refused(**{BASE: LOCAL, variable: text}).startswith(
+            f"environment variable {variable}: invalid value {text!r}: "
+        )
 
     @pytest.mark.parametrize("name", ["OTEL_EXPORTER_OTLP_PROTOCOL", "OTEL_EXPORTER_OTLP_METRICS_PROTOCOL"])
     @pytest.mark.parametrize("text", ["grpc", "gRPC"])
     def test_grpc_is_refused_with_what_to_do(self, name: str, text: str) -> None:
         """It is the default of many programs, on another port."""
         assert refused(**{BASE: LOCAL, name: text}) == (
-            f"{name}: {text!r}: gRPC is not spoken here; want http/protobuf or http/json, usually on port 4318"
+            f"environment variable {name}: invalid value {text!r}: gRPC is not supported;"
+            " want http/protobuf or http/json, usually on port 4318"
         )
 
 
@@ -338,9 +343,9 @@ class TestResource:
     def test_service_name_is_the_program_s_unless_given(self) -> None:
         """Flag before variable."""
         names = [
-            loaded(f"--otlp.endpoint={LOCAL}").service_name,
-            loaded(**{BASE: LOCAL, "OTEL_SERVICE_NAME": "a"}).service_name,
-            loaded("--otlp.service-name=b", **{BASE: LOCAL, "OTEL_SERVICE_NAME": "a"}).service_name,
+            loaded(f"--otlp.endpoint={LOCAL}").otlp.resource.service_name,
+            loaded(**{BASE: LOCAL, "OTEL_SERVICE_NAME": "a"}).otlp.resource.service_name,
+            loaded("--otlp.service-name=b", **{BASE: LOCAL, "OTEL_SERVICE_NAME": "a"}).otlp.resource.service_name,
         ]
 
         assert names == ["gpu-stall-exporter", "a", "b"]
@@ -348,7 +353,10 @@ class TestResource:
     def test_service_name_among_the_attributes_counts_when_no_other_is_given(self) -> None:
         """As OpenTelemetry specifies it."""
         attributes = {BASE: LOCAL, "OTEL_RESOURCE_ATTRIBUTES": "service.name=c"}
-        names = [loaded(**attributes).service_name, loaded("--otlp.service-name=b", **attributes).service_name]
+        names = [
+            loaded(**attributes).otlp.resource.service_name,
+            loaded("--otlp.service-name=b", **attributes).otlp.resource.service_name,
+        ]
 
         assert names == ["c", "b"]
 
@@ -363,21 +371,23 @@ class TestResource:
     )
     def test_attributes_are_pairs_percent_encoded(self, text: str, attributes: object) -> None:
         """In the variable as in the flag."""
-        assert loaded(**{BASE: LOCAL, "OTEL_RESOURCE_ATTRIBUTES": text}).resource_attributes == attributes
-        assert loaded(f"--otlp.resource-attributes={text}").resource_attributes == attributes
+        assert loaded(**{BASE: LOCAL, "OTEL_RESOURCE_ATTRIBUTES": text}).otlp.resource.attributes == attributes
+        assert loaded(f"--otlp.resource-attributes={text}").otlp.resource.attributes == attributes
 
     def test_flag_beats_the_variable(self) -> None:
         """They are not put together."""
         found = loaded("--otlp.resource-attributes=a=1", **{BASE: LOCAL, "OTEL_RESOURCE_ATTRIBUTES": "b=2"})
 
-        assert found.resource_attributes == (("a", "1"),)
+        assert found.otlp.resource.attributes == (("a", "1"),)
 
     @pytest.mark.parametrize("text", ["team", "=a", "a=1,b", "a=%0a", "a=\udcff", "a%00=1"])
     def test_what_is_no_pair_is_refused(self, text: str) -> None:
         """With the whole text: nothing of it is secret."""
         found = refused(**{BASE: LOCAL, "OTEL_RESOURCE_ATTRIBUTES": text})
 
-        assert found.startswith(f"OTEL_RESOURCE_ATTRIBUTES: {text!r}: want key=value pairs with commas between them")
+        assert found.startswith(
+            f"environment variable OTEL_RESOURCE_ATTRIBUTES: invalid value {text!r}: want comma-separated key=value"
+        )
 
 
 class TestInterval:

@@ -114,7 +114,9 @@ class TestSettings:
         """It is that of the signal."""
         said = refused(**{BASE: LOCAL, "OTEL_EXPORTER_OTLP_TRACES_PROTOCOL": "grpc"})
 
-        assert said.startswith("OTEL_EXPORTER_OTLP_TRACES_PROTOCOL: 'grpc': gRPC is not spoken here")
+        assert said.startswith(
+            "environment variable OTEL_EXPORTER_OTLP_TRACES_PROTOCOL: invalid value 'grpc': gRPC is not supported"
+        )
 
 
 class TestSwitches:

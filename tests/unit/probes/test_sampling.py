@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from exporter import catalog
+from exporter.config.probes import LaunchMode
 from exporter.kernel.calibration import CallCost
 from exporter.kernel.tables import Tables
 from exporter.probes.sampling import SAMPLED_MASK, AdaptiveSampler, spent
@@ -18,9 +19,9 @@ COST = CallCost(timed_ns=2_000.0, counted_ns=500.0)
 class Watched:
     """Process 1 under a governor with a limit of 1 %; a second goes by with every step."""
 
-    def __init__(self, *, is_duty: bool = False) -> None:
+    def __init__(self, launch_mode: LaunchMode = LaunchMode.FULL) -> None:
         self.kernel = FakeTables()
-        self.governor = AdaptiveSampler(COST, 0.01, is_duty=is_duty)
+        self.governor = AdaptiveSampler(COST, 0.01, launch_mode)
         self._tables = Tables(self.kernel.maps, self.kernel.iterate)
         self._now_ns = 0
         self._hits = (0, 0, 0)
@@ -122,7 +123,7 @@ class TestDuty:
 
     def test_launches_are_sampled_from_the_start(self) -> None:
         """And stay so."""
-        watched = Watched(is_duty=True)
+        watched = Watched(LaunchMode.SAMPLED)
 
         assert watched.step() == {1: SAMPLED_MASK}
         assert watched.step(seconds=100) == {}

@@ -211,7 +211,7 @@ class TestSecrets:
         web.write_text(f"basic_auth_users:\n  ann: {HASH}\n  bob: {HASH}\nrate_limit:\n  interval: 1s\n  burst: 5\n")
         _, files = written(tmp_path, settings(tmp_path, f"--web.config.file={web}"), machine(tmp_path))
 
-        assert json.loads(files["configuration.json"])["web_config_file"] == {
+        assert json.loads(files["configuration.json"])["web"]["config_file"] == {
             "basic_auth_users": 2,
             "rate_limit": ["burst", "interval"],
         }
@@ -224,7 +224,7 @@ class TestSecrets:
         _, files = written(tmp_path, settings(tmp_path, f"--web.config.file={web}"), machine(tmp_path), (check,))
 
         assert {name for name, text in files.items() if _planted_in(text)} == set()
-        assert json.loads(files["configuration.json"])["web_config_file"] == "cannot be read: ValueError"
+        assert json.loads(files["configuration.json"])["web"]["config_file"] == "cannot be read: ValueError"
 
     def test_files_have_no_owner(self, tmp_path: Path) -> None:
         """A tar file may hold names of users."""

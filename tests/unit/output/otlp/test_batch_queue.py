@@ -13,7 +13,8 @@ from functools import partial
 import pytest
 
 from exporter import catalog
-from exporter.config.otlp import LOGS, Target
+from exporter.config.otlp import Target
+from exporter.config.otlp_parsers import LOGS
 from exporter.output.otlp import json_records, protobuf_records
 from exporter.output.otlp.batch_queue import ABSENT_SECONDS, MAX_WAITING, RECORDS_PER_REQUEST, BatchQueue
 from exporter.output.otlp.chain_records import LogRecord, log_record

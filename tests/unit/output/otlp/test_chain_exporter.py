@@ -9,7 +9,8 @@ import pytest
 
 from exporter.chains.chain import Change
 from exporter.chains.event import ChainEvent
-from exporter.config.otlp import LOGS, TRACES, Receiver
+from exporter.config.otlp import Receiver
+from exporter.config.otlp_parsers import LOGS, TRACES
 from exporter.output.otlp.chain_exporter import ChainExporter, probe
 from exporter.output.own_metrics import OwnMetrics
 from tests.support import receiver as receivers

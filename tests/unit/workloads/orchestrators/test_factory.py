@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from exporter.config.orchestrator import Orchestrator
+from exporter.config.orchestrator import OrchestratorKind, OrchestratorSettings
 from exporter.errors import BadInput
 from exporter.workloads.orchestrators import factory
 from exporter.workloads.orchestrators.ecs import Agent, TaskMetadata
@@ -20,7 +20,9 @@ NO_FILE = Path("/nonexistent/token")
 
 def asked(kind: str, environment: Mapping[str, str], url: str = "", token_file: Path = NO_FILE) -> object:
     """Who is asked; None where nobody is."""
-    settings = Orchestrator(kind, url, NO_FILE, token_file, is_verified=True)
+    settings = OrchestratorSettings(
+        kind=OrchestratorKind(kind), url=url or None, ca_file=NO_FILE, token_file=token_file, is_verified=True
+    )
     enquirer = factory.enquirer_of(settings, "gpu7", environment, lambda _is_current: None)
     return enquirer and enquirer.source
 

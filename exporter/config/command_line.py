@@ -1,0 +1,45 @@
+"""Settings as flags of argparse. Values stay text, so that those of flags and of the file are parsed alike."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from exporter.config.parsers import inverted_switch, switch
+from exporter.config.setting import Setting
+
+_COLLECTOR = "collector."
+
+
+def add_arguments(parser: argparse.ArgumentParser, settings: Iterable[Setting]) -> None:
+    """A flag for each setting. Collectors have a second one, `--no-collector.NAME`."""
+    for one in settings:
+        is_switch = one.parse in (switch, inverted_switch)
+        parser.add_argument(
+            f"--{one.flag}",
+            dest=one.flag,
+            metavar=one.metavar,
+            action="append" if one.is_repeated else "store",
+            nargs="?" if is_switch else None,
+            const="true" if is_switch else None,
+            help=help_of(one).replace("%", "%%"),
+        )
+        if one.flag.startswith(_COLLECTOR):
+            parser.add_argument(
+                f"--no-{one.flag}", dest=one.flag, action="store_const", const="false", help=argparse.SUPPRESS
+            )
+
+
+def help_of(one: Setting) -> str:
+    """The help with the default in brackets."""
+    return f"{one.help} [{one.default}]" if one.default else one.help
+
+
+def texts(arguments: Mapping[str, Any], settings: Iterable[Setting]) -> dict[str, tuple[str, str]]:
+    """Flag -> (text, where it stands), of the flags that are given."""
+    found = {}
+    for one in settings:
+        if (text := arguments.get(one.flag)) is not None:
+            found[one.flag] = (",".join(text) if isinstance(text, list) else text, f"--{one.flag}")
+    return found
