@@ -12,18 +12,18 @@ from functools import partial
 from pathlib import Path
 
 from exporter.collectors import HostCollector
-from exporter.collectors.block import Block
-from exporter.collectors.cpu import Cpu
-from exporter.collectors.gpu import Gpu
-from exporter.collectors.memory import Memory
 from exporter.gpu.model import GpuReading
 from exporter.host.cgroups import hierarchy_of
 from exporter.host.disks import Disks
 from exporter.host.machine import cpu_times
 from exporter.host.processes import Processes
+from exporter.hostmetrics.block import Block
 from exporter.hostmetrics.cgroup_labels import CgroupLabels
-from exporter.hostmetrics.network import network
+from exporter.hostmetrics.cpu import Cpu
+from exporter.hostmetrics.gpu import Gpu
+from exporter.hostmetrics.memory import Memory
 from exporter.hostmetrics.swap import SwapReader
+from exporter.hostmetrics.traced_sockets import network
 from exporter.hostmetrics.workload_cgroups import WorkloadCgroups
 from exporter.kernel.abi import PID_NAMESPACE_OF_MACHINE
 from exporter.kernel.maps import MapReader

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from exporter import catalog
 from exporter.catalog import Metric
-from exporter.collectors.cpu import Cpu
 from exporter.host.machine import CpuTimes
+from exporter.hostmetrics.cpu import Cpu
 from exporter.model import Identity
 from exporter.series.host_totals import TotalsByIdentity
 from exporter.totals import Series, Total

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from exporter import catalog
-from exporter.collectors.block import PRUNE_NS, Block
+from exporter.hostmetrics.block import PRUNE_NS, Block
 from exporter.kernel import abi
 from exporter.kernel.abi import DiskDirection
 from exporter.model import Identity

@@ -10,8 +10,8 @@ import pytest
 
 from exporter import catalog
 from exporter.catalog import Metric
-from exporter.collectors.gpu import MAX_XID, WATCHED_XIDS, Gpu
 from exporter.gpu.model import FailureKind, GpuFacts, GpuMemory, GpuProcess, GpuReading, GpuRecord, Instance, Sample
+from exporter.hostmetrics.gpu import MAX_XID, WATCHED_XIDS, Gpu
 from exporter.model import Identity
 from exporter.series.host_totals import TotalsByIdentity
 from exporter.totals import Series, Total

@@ -7,7 +7,7 @@ from mmap import PAGESIZE
 
 from exporter import catalog
 from exporter.catalog import Metric
-from exporter.collectors.memory import Memory
+from exporter.hostmetrics.memory import Memory
 from exporter.model import Identity
 from exporter.series.host_totals import TotalsByIdentity
 from exporter.totals import HistogramTotal, Series, Total

@@ -1,0 +1,134 @@
+"""surroundings.network: which processes are looked at, and when; sockets of this very process by the kernel's own dump."""
+
+from __future__ import annotations
+
+import os
+import socket
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+from exporter.hostmetrics.traced_sockets import FRESH_SECONDS, LOOKS, TracedSockets
+from exporter.model import Identity
+from exporter.series.host_totals import TracedProcess
+
+RANK = Identity("gpu7", rank="0")
+
+
+@dataclass
+class Clock:
+    """Goes on when it is told to; and a little with each question where it is slow."""
+
+    now: float = 1_000_000.0
+    step: float = 0.0
+
+    def __call__(self) -> float:
+        """Seconds."""
+        self.now += self.step
+        return self.now
+
+
+@pytest.fixture
+def connection() -> Iterator[socket.socket]:
+    """A client of this process; the other end is not among the sockets of the fake /proc."""
+    with (
+        socket.create_server(("127.0.0.1", 0)) as listener,
+        socket.create_connection(listener.getsockname()) as client,
+        listener.accept()[0],
+    ):
+        yield client
+
+
+def _process(proc: Path, tgid: int, sockets: list[socket.socket], namespace: str = "/proc/self/ns/net") -> None:
+    """With these sockets open."""
+    (proc / str(tgid) / "fd").mkdir(parents=True)
+    (proc / str(tgid) / "ns").mkdir()
+    (proc / str(tgid) / "ns" / "net").symlink_to(namespace)
+    for one in sockets:
+        inode = os.fstat(one.fileno()).st_ino
+        (proc / str(tgid) / "fd" / str(one.fileno())).symlink_to(f"socket:[{inode}]")
+
+
+def _started(proc: Path, tgid: int, *children: int) -> None:
+    (proc / str(tgid) / "task" / str(tgid)).mkdir(parents=True)
+    (proc / str(tgid) / "task" / str(tgid) / "children").write_text(" ".join(map(str, children)))
+
+
+class TestWhose:
+    """Sockets and the processes they are of."""
+
+    def test_sockets_of_a_traced_process_are_read(self, tmp_path: Path, connection: socket.socket) -> None:
+        """By its number, not by its tgid."""
+        _process(tmp_path, 7, [connection])
+        read = TracedSockets(tmp_path)([TracedProcess(1, 7, RANK)])
+
+        assert [[one.peer_port for one in sockets] for sockets in read.of.values()] == [[connection.getpeername()[1]]]
+        assert [*read.of] == [1]
+        assert read.is_whole
+        assert read.unread == {}
+
+    def test_sockets_of_its_workers_are_its_own(self, tmp_path: Path, connection: socket.socket) -> None:
+        """Those of processes that it has started."""
+        _process(tmp_path, 7, [])
+        _process(tmp_path, 8, [connection])
+        _started(tmp_path, 7, 8)
+
+        assert [*TracedSockets(tmp_path)([TracedProcess(1, 7, RANK)]).of] == [1]
+
+    def test_process_out_of_sight_is_left_out(self, tmp_path: Path) -> None:
+        """Its tgid is 0."""
+        assert TracedSockets(tmp_path)([TracedProcess(1, 0, RANK)]).of == {}
+
+    def test_other_namespace_is_not_entered_unasked(self, tmp_path: Path, connection: socket.socket) -> None:
+        """It is counted."""
+        (tmp_path / "another").touch()
+        _process(tmp_path, 7, [connection], str(tmp_path / "another"))
+        read = TracedSockets(tmp_path)([TracedProcess(1, 7, RANK)])
+
+        assert (read.of, read.unread) == ({}, {"namespace": 1})
+
+    def test_namespace_that_cannot_be_entered_is_counted(self, tmp_path: Path, connection: socket.socket) -> None:
+        """A file that is no namespace."""
+        (tmp_path / "another").touch()
+        _process(tmp_path, 7, [connection], str(tmp_path / "another"))
+        read = TracedSockets(tmp_path, with_namespaces=True)([TracedProcess(1, 7, RANK)])
+
+        assert (read.of, read.unread, read.is_whole) == ({}, {"namespace": 1}, False)
+
+
+class TestBounds:
+    """What is looked at in one go."""
+
+    def test_processes_are_looked_at_in_turn(self, tmp_path: Path) -> None:
+        """Twenty of them, and the rest the next time; until then they are counted."""
+        traced = [TracedProcess(number, number, RANK) for number in range(1, LOOKS + 5)]
+        for one in traced:
+            _process(tmp_path, one.tgid, [])
+        sockets = TracedSockets(tmp_path)
+
+        assert sockets(traced).unread == {"descriptors": 4}
+        assert sockets(traced).unread == {"descriptors": 4}
+
+    def test_look_is_good_for_a_while(self, tmp_path: Path, connection: socket.socket) -> None:
+        """A socket that was opened since is seen later."""
+        clock = Clock()
+        _process(tmp_path, 7, [])
+        sockets = TracedSockets(tmp_path, clock=clock)
+        sockets([TracedProcess(1, 7, RANK)])
+        inode = os.fstat(connection.fileno()).st_ino
+        (tmp_path / "7" / "fd" / "3").symlink_to(f"socket:[{inode}]")
+
+        assert sockets([TracedProcess(1, 7, RANK)]).of == {}
+        clock.now += FRESH_SECONDS
+        # The kernel is asked by the real clock, which is far behind: what is told is that it was too late.
+        assert set(sockets([TracedProcess(1, 7, RANK)]).unread) <= {"deadline"}
+        assert sockets._looks[7].sockets == {inode}
+
+    def test_time_that_is_up_is_counted(self, tmp_path: Path) -> None:
+        """Nobody is looked at any more; what is known is kept."""
+        _process(tmp_path, 7, [])
+        read = TracedSockets(tmp_path, clock=Clock(step=1.0))([TracedProcess(1, 7, RANK)])
+
+        assert read.unread == {"descriptors": 1}
