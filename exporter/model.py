@@ -10,14 +10,15 @@ from dataclasses import dataclass, field, fields
 
 from exporter.catalog import Metric
 from exporter.clock import Moment
+from exporter.text.printable import printable
 from exporter.totals import Counts
 
 MAX_LABEL_CHARACTERS = 128
 
 
 def label_value(text: str) -> str:
-    """`text` cut to a label's length; control characters, newlines and lone surrogates become U+FFFD."""
-    return "".join(c if c.isprintable() else "\ufffd" for c in text[:MAX_LABEL_CHARACTERS])
+    """`text` cut to the length of a label, printable."""
+    return printable(text[:MAX_LABEL_CHARACTERS])
 
 
 @dataclass(frozen=True, slots=True)

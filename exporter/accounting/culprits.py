@@ -10,6 +10,7 @@ from collections.abc import Hashable
 from exporter.causes import Cause
 from exporter.kernel.abi import Culprit, ThreadState
 from exporter.kernel.thread_rows import BlameKey
+from exporter.text.printable import printable
 
 STATE_LABEL = {state: state.name.lower() for state in ThreadState}
 UNRESOLVED = "unresolved"
@@ -119,4 +120,4 @@ def program_name(comm: bytes) -> str:
     """
     text = comm.decode(errors="replace")
     text = text.partition("/")[0] or text
-    return "".join(c if c.isprintable() else "\ufffd" for c in text) or OTHER
+    return printable(text) or OTHER

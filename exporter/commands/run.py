@@ -34,7 +34,7 @@ def run(arguments: argparse.Namespace) -> int:
     settings = read_config()
     file_guard.join_readers()
     logs.set_up(settings.log.level, settings.log.format)
-    privileges.let_go(with_network_namespaces=settings.collectors.network_namespaces)
+    privileges.drop(with_network_namespaces=settings.collectors.network_namespaces)
     signal.pthread_sigmask(
         signal.SIG_BLOCK, {signal.SIGHUP, signal.SIGUSR1}
     )  # until they can be obeyed, or they would end the process
@@ -48,7 +48,7 @@ def run(arguments: argparse.Namespace) -> int:
                 log.info("no process uses CUDA yet; libraries are probed as soon as one is loaded")
             if settings.probes.attaches_once:
                 daemon.discovery.freeze()
-                privileges.let_go_when_frozen(with_network_namespaces=settings.collectors.network_namespaces)
+                privileges.drop_after_attaching(with_network_namespaces=settings.collectors.network_namespaces)
             daemon.run()
     log.info("stopped, all probes removed")
     return 0

@@ -1,8 +1,8 @@
-"""A program of its own, for the distribution's interpreter: names of the functions that addresses of a process lie in, by bcc.
+"""Names the functions that contain addresses of a process, with bcc. A program for the distribution's interpreter.
 
-In: on standard input {"tgid": 4711, "places": [[address, is_return], ...]}. Out: on standard output a list with one
+In: on standard input {"tgid": 4711, "addresses": [[address, is_return], ...]}. Out: on standard output a list with one
 [name or null, offset, module or null] for each, the module's path as the process sees it.
-bcc takes 130 MiB and a second; all of that ends with this program. It imports nothing of this package.
+bcc takes 130 MiB and a second, which end with this program. It imports nothing from this package.
 """
 
 import json
@@ -15,16 +15,16 @@ LIMIT_SECONDS = 20
 
 
 def main() -> None:
-    """The first to go when memory is short."""
+    # When memory is short, the kernel kills this program first.
     Path("/proc/self/oom_score_adj").write_text("1000", encoding="ascii")
     resource.setrlimit(resource.RLIMIT_DATA, (LIMIT_BYTES, LIMIT_BYTES))
     resource.setrlimit(resource.RLIMIT_CPU, (LIMIT_SECONDS, LIMIT_SECONDS))
     from bcc import SymbolCache  # type: ignore[import-not-found]  # noqa: PLC0415 - within the limits
 
-    asked = json.load(sys.stdin)
-    cache = SymbolCache(asked["tgid"])
+    request = json.load(sys.stdin)
+    cache = SymbolCache(request["tgid"])
     found = []
-    for address, is_return in asked["places"]:
+    for address, is_return in request["addresses"]:
         # A call that never returns may be the last instruction of its function.
         name, offset, module = cache.resolve(address - is_return, True)
         found.append((_text(name), offset + is_return, _text(module)))

@@ -1,7 +1,7 @@
-"""How is a file read that may be huge, cut short, hostile, or rewritten while we look?
+"""Reads pieces of a file that may be huge, cut short, hostile, or rewritten at the same time.
 
-In: an open descriptor. Out: small pieces of bytes, or MalformedElf. Never mmap (a file cut short would kill us with
-SIGBUS), never more than PIECE_BYTES_MAX at once, never more reads than the budget given.
+In: an open descriptor. Out: small pieces of bytes, or MalformedElf. Never mmap (a file that is cut short would kill
+the exporter with SIGBUS), never more than PIECE_BYTES_MAX at once, never more reads than the budget given.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ PIECE_BYTES_MAX: Final = 64 * 1024
 
 
 class FileState(NamedTuple):
-    """What changes when somebody writes into a file or puts another behind the same descriptor number."""
+    """What changes when a file is written to, or when the descriptor number is used for another file."""
 
     device: int
     inode: int
@@ -33,7 +33,7 @@ def file_state(fd: int) -> FileState:
     try:
         status = os.fstat(fd)
     except OSError as error:
-        raise MalformedElf(f"cannot look at descriptor {fd}: {error.strerror}") from error
+        raise MalformedElf(f"cannot stat descriptor {fd}: {error.strerror}") from error
     if not stat.S_ISREG(status.st_mode):
         raise MalformedElf("not a regular file")
     return FileState(status.st_dev, status.st_ino, status.st_size, status.st_mtime_ns)
@@ -41,7 +41,7 @@ def file_state(fd: int) -> FileState:
 
 @dataclass(slots=True)
 class BoundedFile:
-    """Reads pieces of one file and counts the reads; the budget is what bounds the time spent on a hostile file."""
+    """Reads pieces of one file. The number of reads is limited, which bounds the time spent on a hostile file."""
 
     fd: int
     size_bytes: int

@@ -1,6 +1,6 @@
-"""What may this thread do, and letting go of what it needs no more: capget(2), capset(2), prctl(2).
+"""Reads and drops the capabilities of the calling thread: capget(2), capset(2), prctl(2).
 
-A thread's capabilities are those of the threads it starts from then on, and of nobody else.
+Threads that it starts later inherit them; running threads keep theirs.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ _PR_SET_NO_NEW_PRIVS, _PR_CAP_AMBIENT, _PR_CAP_AMBIENT_CLEAR_ALL = 38, 47, 4
 
 
 class Capability(enum.IntEnum):
-    """Those that anything here asks for, by their numbers in linux/capability.h."""
+    """Capabilities that the exporter uses, by their numbers in linux/capability.h."""
 
     DAC_READ_SEARCH = 2
     SYS_PTRACE = 19
@@ -40,18 +40,18 @@ class _Data(ctypes.Structure):
 
 
 def effective() -> int:
-    """Of the calling thread, a bit for each."""
-    return _bits(_asked(), "effective")
+    """The effective capabilities of the calling thread, one bit each."""
+    return _bits(_read(), "effective")
 
 
 def has(capability: Capability) -> bool:
-    """Whether the calling thread has it."""
+    """Whether the capability is effective in the calling thread."""
     return bool(effective() >> capability & 1)
 
 
 def keep_only(wanted: Collection[Capability]) -> None:
-    """Of what the calling thread has, these; and nothing that it starts can have more. Raises OSError."""
-    mask = sum(1 << one for one in wanted) & _bits(_asked(), "permitted")
+    """Drop all capabilities but these; no program that is started later can gain any. Raises OSError."""
+    mask = sum(1 << one for one in wanted) & _bits(_read(), "permitted")
     halves = [mask & 0xFFFFFFFF, mask >> 32]
     data = (_Data * 2)(*(_Data(half, half, 0) for half in halves))
     _checked(_libc().prctl(_PR_CAP_AMBIENT, _PR_CAP_AMBIENT_CLEAR_ALL, 0, 0, 0), "prctl")
@@ -59,7 +59,7 @@ def keep_only(wanted: Collection[Capability]) -> None:
     _checked(_libc().prctl(_PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0), "prctl")
 
 
-def _asked() -> ctypes.Array[_Data]:
+def _read() -> ctypes.Array[_Data]:
     data = (_Data * 2)()
     _checked(_libc().capget(ctypes.byref(_Header(_VERSION_3, 0)), data), "capget")
     return data

@@ -1,8 +1,8 @@
-"""Which control groups are there, what are their numbers, and what do their files say?
+"""Cgroups: their paths by id, and the numbers in their files.
 
-In: the mounted hierarchies. Out: paths by the number that the kernel programs tell, and the numbers in a group's files. A group
-may be removed between two reads; then there is nothing to read. Source: the kernel's Documentation/admin-guide/cgroup-v2.rst and
-cgroup-v1/.
+In: the mounted hierarchies. Out: paths by the cgroup id that kernel programs record, and the contents of a cgroup's files. A
+cgroup may be removed between two reads; there is then nothing to read.
+Source: the kernel's Documentation/admin-guide/cgroup-v2.rst and cgroup-v1/.
 """
 
 from __future__ import annotations
@@ -16,45 +16,45 @@ from pathlib import Path
 from typing import Final
 
 PROC: Final = Path("/proc")
-ROOT_NUMBER: Final = 1
-"""Of the group that all others are in. What a container has mounted as its root is another one."""
+ROOT_ID: Final = 1
+"""Id of the root cgroup. What a container has mounted as its root is another cgroup."""
 FILE_BYTES_MAX: Final = 64 * 1024
 GROUPS_MAX: Final = 20_000
 WALK_SECONDS: Final = 1.0
-"""Least time from one walk through a hierarchy to the next: a number that is not found may belong to a group that is gone."""
+"""Least time between two walks through a hierarchy: an id that is not found may belong to a removed cgroup."""
 
-_OF_VERSION_2: Final = {"blkio": "io"}
-"""Controllers that have another name there."""
+_NAME_IN_VERSION_2: Final = {"blkio": "io"}
+"""Controllers that version 2 has under another name."""
 
 
 @dataclass(slots=True)
 class Hierarchy:
-    """One mounted hierarchy of control groups. root: its mount point. version: 1 or 2. controller: by its name in version 1.
+    """One mounted cgroup hierarchy. root: its mount point. version: 1 or 2. controller: by its name in version 1.
 
-    own_number: of our own group, where what /proc tells is seen from there; None where it is seen from the root.
+    own_id: of the cgroup that paths in /proc are relative to, which is the exporter's; None where they start at the root.
     """
 
     root: Path
     version: int
     controller: str
     clock: Callable[[], float] = time.monotonic
-    own_number: int | None = None
+    own_id: int | None = None
     _paths: dict[int, str] = field(default_factory=dict)
     _walked_at: float = float("-inf")
 
-    def path_of(self, number: int) -> str | None:
-        """`/` for the root, `/system.slice/a.service`: of the group with this number (kernfs' id); None where there is none."""
-        if number not in self._paths and self.clock() - self._walked_at >= WALK_SECONDS:
+    def path_of(self, cgroup_id: int) -> str | None:
+        """The path of the cgroup with this kernfs id, such as `/` or `/system.slice/a.service`; None when there is none."""
+        if cgroup_id not in self._paths and self.clock() - self._walked_at >= WALK_SECONDS:
             self._walk()
-        return self._paths.get(number)
+        return self._paths.get(cgroup_id)
 
-    def is_gone(self, number: int) -> bool:
-        """Whether a group with this number has been looked for and not found."""
-        path = self.path_of(number)
-        return path is None or _number_of(f"{self.root}{path}") != number
+    def is_gone(self, cgroup_id: int) -> bool:
+        """Whether there is no cgroup with this id, as of the last walk through the hierarchy."""
+        path = self.path_of(cgroup_id)
+        return path is None or _id_of(f"{self.root}{path}") != cgroup_id
 
     def read(self, path: str, name: str) -> str | None:
-        """What a file of a group says; None where the group or the file is not there, or may not be read."""
+        """The contents of a file of a cgroup; None when it does not exist or cannot be read."""
         try:
             with (Path(f"{self.root}{path}") / name).open("rb") as file:
                 return file.read(FILE_BYTES_MAX).decode("ascii", "replace")
@@ -62,16 +62,16 @@ class Hierarchy:
             return None
 
     def numbers(self, path: str, name: str) -> dict[str, int]:
-        """Of a file with a name and a number in each line, such as memory.stat; empty where it cannot be read."""
+        """A file with a name and a number in each line, such as memory.stat; empty when it cannot be read."""
         return keyed_numbers(self.read(path, name) or "")
 
     def number(self, path: str, name: str) -> int | None:
-        """Of a file with one number; None where it cannot be read, and for `max`."""
+        """A file with one number; None when it cannot be read, and for `max`."""
         text = (self.read(path, name) or "").strip()
         return int(text) if text.isdecimal() else None
 
     def path_in(self, cgroup_text: str) -> str | None:
-        """The path that /proc/TGID/cgroup tells for this hierarchy; None where it lies outside of what is mounted here."""
+        """The path in /proc/TGID/cgroup for this hierarchy; None when it is outside of what is mounted here."""
         for line in cgroup_text.splitlines():
             _, _, rest = line.partition(":")
             controllers, _, path = rest.partition(":")
@@ -81,55 +81,55 @@ class Hierarchy:
         return None
 
     def _from_root(self, path: str) -> str | None:
-        """`/../../pod2/b`, seen from /kubepods/pod1/a, is /kubepods/pod2/b."""
-        if self.own_number is None:
+        """`/../../pod2/b`, relative to /kubepods/pod1/a, is /kubepods/pod2/b."""
+        if self.own_id is None:
             return None if path.startswith("/..") else path
-        own = self.path_of(self.own_number)
+        own = self.path_of(self.own_id)
         return None if own is None else posixpath.normpath(f"{own}/{path.lstrip('/')}")
 
     def _walk(self) -> None:
         self._walked_at = self.clock()
         found: dict[int, str] = {}
         for path in _folders(str(self.root)):
-            number = _number_of(path)
-            if number is not None:
-                found[number] = path[len(str(self.root)) :] or "/"
+            cgroup_id = _id_of(path)
+            if cgroup_id is not None:
+                found[cgroup_id] = path[len(str(self.root)) :] or "/"
             if len(found) >= GROUPS_MAX:
                 break
         self._paths = found
 
 
-def hierarchy_of(controller: str, proc: Path = PROC, root_number: int = ROOT_NUMBER) -> Hierarchy | None:
-    """The hierarchy that has this controller; None where none is mounted. controller: as version 1 calls it."""
+def hierarchy_of(controller: str, proc: Path = PROC, root_id: int = ROOT_ID) -> Hierarchy | None:
+    """The hierarchy with this controller; None when none is mounted. controller: its name in version 1."""
 
     def version_of(folder: Path, kind: str, options: str) -> int:
         if kind == "cgroup" and controller in options.split(","):
             return 1
-        return 2 if kind == "cgroup2" and _OF_VERSION_2.get(controller, controller) in _words(folder) else 0
+        return 2 if kind == "cgroup2" and _NAME_IN_VERSION_2.get(controller, controller) in _words(folder) else 0
 
-    return _widest(controller, version_of, proc, root_number)
+    return _widest(controller, version_of, proc, root_id)
 
 
-def unified_hierarchy(proc: Path = PROC, root_number: int = ROOT_NUMBER) -> Hierarchy | None:
-    """That of version 2, whatever controllers it has: the one that sockets belong to."""
-    return _widest("", lambda _folder, kind, _options: 2 if kind == "cgroup2" else 0, proc, root_number)
+def unified_hierarchy(proc: Path = PROC, root_id: int = ROOT_ID) -> Hierarchy | None:
+    """The hierarchy of version 2, whatever controllers it has: the one that sockets belong to."""
+    return _widest("", lambda _folder, kind, _options: 2 if kind == "cgroup2" else 0, proc, root_id)
 
 
 _VersionOf = Callable[[Path, str, str], int]
-"""Folder, type and options of a mount -> the version of the hierarchy that is looked for; 0 for another one."""
+"""Folder, type and options of a mount -> its version if it is the wanted hierarchy, else 0."""
 
 
-def _widest(controller: str, version_of: _VersionOf, proc: Path, root_number: int) -> Hierarchy | None:
-    """In a container only its own groups are mounted. Those of the machine can be looked at through its first process."""
+def _widest(controller: str, version_of: _VersionOf, proc: Path, root_id: int) -> Hierarchy | None:
+    """In a container only its own cgroups are mounted. Those of the node are reachable through its first process."""
     own = _mounted(controller, version_of, proc / "self/mounts", Path("/"))
-    own_number = _number_of(str(own.root)) if own else None
-    if own_number == root_number:
+    own_id = _id_of(str(own.root)) if own else None
+    if own_id == root_id:
         return own
-    machine = _mounted(controller, version_of, proc / "1/mounts", proc / "1/root")
-    if machine is None or _number_of(str(machine.root)) != root_number:
+    node = _mounted(controller, version_of, proc / "1/mounts", proc / "1/root")
+    if node is None or _id_of(str(node.root)) != root_id:
         return own
-    machine.own_number = own_number
-    return machine
+    node.own_id = own_id
+    return node
 
 
 def _mounted(controller: str, version_of: _VersionOf, mounts: Path, below: Path) -> Hierarchy | None:
@@ -146,13 +146,19 @@ def _mounted(controller: str, version_of: _VersionOf, mounts: Path, below: Path)
 
 
 def keyed_numbers(text: str) -> dict[str, int]:
-    """`pgfault 12\\noom_kill 3` -> {"pgfault": 12, "oom_kill": 3}; lines of another form are left out."""
+    """`pgfault 12\\noom_kill 3` -> {"pgfault": 12, "oom_kill": 3}; lines of another form are skipped."""
     found = {}
     for line in text.splitlines():
         name, _, digits = line.partition(" ")
         if digits.strip().isdecimal():
             found[name] = int(digits)
     return found
+
+
+def with_ancestors(path: str) -> list[str]:
+    """`/a/b` -> `/a/b`, `/a`: without the root, which has neither quota nor limit."""
+    parts = path.strip("/").split("/")
+    return ["/" + "/".join(parts[:count]) for count in range(len(parts), 0, -1)]
 
 
 def _folders(root: str) -> Iterator[str]:
@@ -167,8 +173,8 @@ def _folders(root: str) -> Iterator[str]:
             continue
 
 
-def _number_of(path: str) -> int | None:
-    """On 64-bit machines the inode number is kernfs' id."""
+def _id_of(path: str) -> int | None:
+    """On 64-bit machines the inode number is the kernfs id."""
     try:
         return Path(path).stat().st_ino
     except OSError:

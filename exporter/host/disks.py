@@ -1,4 +1,4 @@
-"""What are the disks of this machine called? In: device numbers. Out: names such as `nvme0n1`, as in /proc/diskstats."""
+"""Names of disks. In: device numbers. Out: names such as `nvme0n1`, as in /proc/diskstats."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ OTHER: Final = "other"
 
 
 class Disks:
-    """Names by device number; at most MAX_NAMES, all later ones are `other`. A name stays, although the disk be gone."""
+    """Names by device number; all beyond MAX_NAMES are `other`. A disk that is removed keeps its name."""
 
     def __init__(self, folder: Path = SYS_DEV_BLOCK) -> None:
         self._folder = folder
         self._names: dict[str, str] = {}
 
     def name(self, number: str) -> str:
-        """Of `259:0`; the number itself for a disk that was gone before anybody asked, `other` when there are too many."""
+        """The name of disk `259:0`, for example; the number itself for a disk that is gone already."""
         known = self._names.get(number)
         if known is None and len(self._names) < MAX_NAMES:
             known = self._names[number] = self._look_up(number)

@@ -1,7 +1,7 @@
-"""How does a function leave its stack to its caller? By the rules that compilers write into .eh_frame for exceptions.
+"""Rules for unwinding a stack, which compilers write into .eh_frame for exceptions.
 
-In: a process and an address in it. Out: a Rule, for x86-64; None where there are no rules, as for code that was made at run time,
-or none that are understood. The files are a stranger's: every read is bounded.
+In: a process and an address in it. Out: a Rule, for x86-64; None without rules, as for code generated at run time, and for rules
+that are not understood. The files belong to the process that is watched: every read is bounded.
 Source: DWARF 5, section 6.4; the Linux Standard Base on .eh_frame and .eh_frame_hdr; System V ABI for x86-64, section 3.6.2.
 """
 
@@ -23,7 +23,7 @@ from exporter.host.processes import Processes
 RBP: Final = 6
 RSP: Final = 7
 _RETURN_ADDRESS: Final = 16
-"""Numbers of DWARF."""
+"""Register numbers of DWARF."""
 
 READS_PER_ADDRESS_MAX: Final = 64
 FILES_MAX: Final = 64
@@ -34,14 +34,16 @@ _INDEX_ENCODINGS: Final = (
     b"\x01\x1b\x03\x3b"  # version; pointer to .eh_frame, count and table as every linker writes them
 )
 _INDEX_HEAD: Final = struct.Struct("<4siI")  # the encodings, pointer, count
-_INDEX_ENTRY: Final = struct.Struct("<ii")  # begin of a function and its record, both from the begin of the index
+_INDEX_ENTRY: Final = struct.Struct(
+    "<ii"
+)  # start of a function and its record, both relative to the start of the index
 _SIZE_OF_ENCODING: Final = {0: 8, 2: 2, 3: 4, 4: 8, 10: 2, 11: 4, 12: 8}
 
 
 class Rule(NamedTuple):
-    """At an address of a function. The frame's end lies at the register's value + cfa_offset, the return address below it.
+    """The frame ends at the register's value + cfa_offset; the return address lies below that end.
 
-    cfa_register: RSP or RBP. frame_pointer_at: from the frame's end to where the caller's rbp is kept; None: it is in rbp still.
+    cfa_register: RSP or RBP. frame_pointer_at: offset from the end to the caller's saved rbp; None: it is still in rbp.
     """
 
     cfa_register: int
@@ -50,11 +52,11 @@ class Rule(NamedTuple):
 
 
 OUTERMOST: Final = Rule(0, 0, None)
-"""The function has no caller, or rules that lead nowhere."""
+"""The function has no caller, or its rules lead nowhere."""
 
 
 class FrameRules:
-    """Of one process; a context manager, which holds files open. Knows nothing of a process that ended."""
+    """Rules of one process. A context manager, which holds files open. A process that has ended has no rules."""
 
     def __init__(self, processes: Processes, tgid: int) -> None:
         self._processes = processes
@@ -76,7 +78,7 @@ class FrameRules:
         self._files.clear()
 
     def at(self, address: int) -> Rule | None:
-        """OUTERMOST where there is no caller; None where no rule is to be had."""
+        """OUTERMOST when there is no caller; None without a rule."""
         at = bisect_right(self._mapped, address, key=lambda one: one.start) - 1
         if at < 0 or address >= self._mapped[at].end:
             return None
@@ -108,7 +110,7 @@ class FrameRules:
 
 
 def rule_in(file: ElfFile, offset: int) -> Rule | None:
-    """Of the instruction at an offset of the file. Raises MalformedElf for broken rules."""
+    """The rule of the instruction at an offset of the file. Raises MalformedElf for broken rules."""
     segment = next((one for one in file.segments if 0 <= offset - one.offset < one.size_bytes), None)
     if file.machine != "x86_64" or file.frame_index is None or segment is None:
         return None
@@ -117,12 +119,12 @@ def rule_in(file: ElfFile, offset: int) -> Rule | None:
     record = _record_of(reader, file.frame_index, target)
     if record is None:
         return None
-    begin, record_address = record
-    return _Function.read(reader, file.segments, record_address, begin).rule_at(target)
+    start, record_address = record
+    return _Function.read(reader, file.segments, record_address, start).rule_at(target)
 
 
 def _record_of(reader: BoundedFile, index: LoadSegment, target: int) -> tuple[int, int] | None:
-    """Begin of the function that the address may be in, and where its record is; by bisection."""
+    """Start of the function that the address may be in, and address of its record; by bisection."""
     encodings, _, count = _INDEX_HEAD.unpack(reader.read(index.offset, _INDEX_HEAD.size))
     if encodings != _INDEX_ENCODINGS:
         return None
@@ -131,16 +133,16 @@ def _record_of(reader: BoundedFile, index: LoadSegment, target: int) -> tuple[in
     while low < high:
         middle = (low + high) // 2
         at = index.offset + _INDEX_HEAD.size + middle * _INDEX_ENTRY.size
-        begin, record = _INDEX_ENTRY.unpack(reader.read(at, _INDEX_ENTRY.size))
-        if index.address + begin <= target:
-            found, low = (index.address + begin, index.address + record), middle + 1
+        start, record = _INDEX_ENTRY.unpack(reader.read(at, _INDEX_ENTRY.size))
+        if index.address + start <= target:
+            found, low = (index.address + start, index.address + record), middle + 1
         else:
             high = middle
     return found
 
 
 class _Bytes:
-    """Reads numbers one behind the other."""
+    """Reads numbers from a record, in order."""
 
     def __init__(self, raw: bytes) -> None:
         self._raw = raw
@@ -189,7 +191,7 @@ class _Bytes:
 
 @dataclass(slots=True)
 class _State:
-    """Rules as they stand. saved: register -> from the frame's end to where it is kept; None: it cannot be had."""
+    """Rules at one address. saved: register -> offset from the frame's end to its saved value; None: it is lost."""
 
     cfa_register: int = 0  # 0: not known
     cfa_offset: int = 0
@@ -201,9 +203,9 @@ class _State:
 
 @dataclass(slots=True)
 class _Function:
-    """What the record of a function and the one that it shares with others say."""
+    """The record of a function (FDE) and the one that it shares with others (CIE)."""
 
-    begin: int
+    start: int
     size_bytes: int
     code_alignment: int
     data_alignment: int
@@ -211,7 +213,7 @@ class _Function:
     own: bytes
 
     @classmethod
-    def read(cls, reader: BoundedFile, segments: tuple[LoadSegment, ...], address: int, begin: int) -> _Function:
+    def read(cls, reader: BoundedFile, segments: tuple[LoadSegment, ...], address: int, start: int) -> _Function:
         at = file_offset(segments, address)
         if at is None:
             raise MalformedElf("a rule lies outside of the file")
@@ -229,11 +231,11 @@ class _Function:
         own.piece(size_of_address)
         size_bytes = own.unsigned(size_of_address)
         own.piece(own.uleb())
-        return cls(begin, size_bytes, code_alignment, data_alignment, shared.rest(), own.rest())
+        return cls(start, size_bytes, code_alignment, data_alignment, shared.rest(), own.rest())
 
     def rule_at(self, target: int) -> Rule | None:
-        """None behind the end of the function: what lies there has no rules."""
-        if target >= self.begin + self.size_bytes:
+        """None beyond the end of the function: code there has no rules."""
+        if target >= self.start + self.size_bytes:
             return None
         state = _State()
         self._run(self.common, state, None, _State())
@@ -243,10 +245,10 @@ class _Function:
         return Rule(state.cfa_register, state.cfa_offset, state.saved.get(RBP))
 
     def _run(self, program: bytes, state: _State, target: int | None, initial: _State) -> None:
-        """Up to what holds at the target."""
+        """Run the program up to the target address."""
         code = _Bytes(program)
         kept: list[_State] = []
-        location = self.begin
+        location = self.start
         while not code.is_over:
             operation = code.unsigned(1)
             high, low = operation & 0xC0, operation & 0x3F
@@ -319,7 +321,7 @@ def _restore(register: int, state: _State, initial: _State) -> None:
 
 
 def _record(reader: BoundedFile, at: int) -> bytes:
-    """Without its length."""
+    """The record at an offset of the file, without its length."""
     length = int.from_bytes(reader.read(at, 4), "little")
     if not 4 <= length <= RECORD_BYTES_MAX:
         raise MalformedElf(f"a rule of {length} bytes")
@@ -327,7 +329,7 @@ def _record(reader: BoundedFile, at: int) -> bytes:
 
 
 def _size_of_address(augmentation: bytes, data: _Bytes) -> int:
-    """Bytes of an address in the records of functions, by the letters of the shared one."""
+    """Bytes of an address in the records of functions, from the augmentation of the shared one."""
     encoding = 0
     for letter in augmentation[1:]:
         if letter == ord("R"):

@@ -1,6 +1,6 @@
-"""Where in a library's file does each function begin, and which build of the library is it?
+"""Offsets of functions in the file of a library, and which build of the library it is.
 
-In: a descriptor of a file that a stranger wrote. Out: an ElfFile, or MalformedElf and nothing else. Reads the headers,
+In: a descriptor of a file that a tenant may have written. Out: an ElfFile, or only MalformedElf. Reads the headers,
 the notes, the dynamic section and single hash chains with bounded preads; a library of 2 GB costs the same as a small
 one. Section headers are never read: they may be stripped, and the dynamic linker does without them as well.
 Source: the gABI, chapters 4 and 5; uprobes want the file offset, Documentation/trace/uprobetracer.rst.
@@ -16,8 +16,8 @@ from typing import Final
 
 from exporter.errors import MalformedElf
 from exporter.host.bounded_file import PIECE_BYTES_MAX, BoundedFile, FileState, file_state
-from exporter.host.printable_text import printable
 from exporter.host.symbol_hash import SymbolTables, defined_function_address
+from exporter.text.printable import printable_bytes
 
 READS_FOR_HEADERS_MAX: Final = 32  # 1 header + 1 table + NOTE_SEGMENTS_MAX + 1 dynamic section + 1 soname, and room
 READS_FOR_NAMES_MAX: Final = 512  # one long chain of DT_HASH, three reads a step
@@ -58,7 +58,7 @@ class LoadSegment:
 class ElfFile:
     """One library. The descriptor stays the caller's: open while symbol_offsets() is used, closed by the caller.
 
-    frame_index: where .eh_frame_hdr lies, which leads to the rules by which stacks are unwound; None without one.
+    frame_index: where .eh_frame_hdr is, the index of the rules for unwinding stacks; None without one.
     machine: "x86_64", "aarch64" or "other-N". build_id: hexadecimal, "" for none. soname: printable, "" for none.
     """
 
@@ -108,7 +108,7 @@ class ElfFile:
 def read_elf(fd: int) -> ElfFile:
     """The 64-bit little-endian library or program behind `fd`.
 
-    Raises MalformedElf, and nothing else, for whatever is not one.
+    Raises only MalformedElf, for anything else.
     """
     state = file_state(fd)
     file = BoundedFile(fd, state.size_bytes, reads_left=READS_FOR_HEADERS_MAX)
@@ -158,7 +158,7 @@ def _frame_index(headers: Iterable[tuple[int, ...]]) -> LoadSegment | None:
 
 
 def file_offset(segments: Iterable[LoadSegment], address: int, *, executable: bool = False) -> int | None:
-    """Where in the file the byte at a virtual address lies; None where no (executable) segment holds it."""
+    """Offset in the file of the byte at a virtual address; None when no (executable) segment holds it."""
     for segment in segments:
         if executable and not segment.is_executable:
             continue
@@ -217,7 +217,7 @@ def _soname(file: BoundedFile, dynamic: dict[int, int], tables: SymbolTables | N
     name, terminator, _rest = file.read_up_to(tables.strings_offset + name_offset, room).partition(b"\0")
     if not terminator:
         raise MalformedElf(f"the soname does not end within {SONAME_BYTES_MAX} bytes")
-    return printable(name, SONAME_BYTES_MAX)
+    return printable_bytes(name, SONAME_BYTES_MAX)
 
 
 def _build_id(file: BoundedFile, headers: Iterable[tuple[int, ...]]) -> str:

@@ -1,10 +1,10 @@
-"""What do the network interfaces of this namespace drop, and their queues?
+"""Drops and errors of the network interfaces of this namespace, and drops of their queues.
 
 In: the kernel's dumps of links and queueing disciplines, unpacked by pyroute2. Out: counts by interface. Absent where pyroute2 is
 not installed.
 
-Of pyroute2 three modules are imported, and only when they are first asked for: 1.4 MiB and 15 ms. Its own __init__ imports all of
-it, which is 9.4 MiB and 57 ms in this program; so a package without contents stands in its place.
+Only three modules of pyroute2 are imported, at first use: 1.4 MiB and 15 ms. Its own __init__ imports all of it, 9.4 MiB and 57
+ms in this program; so an empty package takes its place.
 """
 
 from __future__ import annotations
@@ -23,8 +23,8 @@ _LINKS, _QUEUES = 18, 38  # RTM_GETLINK, RTM_GETQDISC
 _ROOT, _INGRESS = 0xFFFFFFFF, 0xFFFFFFF1  # TC_H_ROOT, TC_H_CLSACT
 
 
-class Link(NamedTuple):
-    """An interface. kind: `veth`, `bond`; "" for a device, and for the loopback. Counts since it was made."""
+class InterfaceCounts(NamedTuple):
+    """An interface. kind: such as `veth` or `bond`; "" for hardware and the loopback. Packets since it was created."""
 
     number: int
     name: str
@@ -35,10 +35,10 @@ class Link(NamedTuple):
     sent_errors: int
 
 
-class Queue(NamedTuple):
-    """A queueing discipline at the root of an interface, whose count has that of those below it.
+class QueueCounts(NamedTuple):
+    """A queueing discipline at the root of an interface; its count includes those below it.
 
-    handle: of an interface one has it at a time. is_received: for what comes in.
+    number: of the interface. handle: unique on an interface at a time. is_received: for incoming packets.
     """
 
     number: int
@@ -48,8 +48,11 @@ class Queue(NamedTuple):
     dropped: int
 
 
-def links(one: socket.socket, deadline: float) -> Iterator[Link]:
-    """All of the namespace that the netlink socket is of. Raises what netlink.dump() does; without pyroute2 NotPossibleHere."""
+def interfaces(one: socket.socket, deadline: float) -> Iterator[InterfaceCounts]:
+    """All interfaces in the namespace of the netlink socket.
+
+    Raises what netlink.dump() raises, and NotPossibleHere without pyroute2.
+    """
     _prepare()
     from pyroute2.netlink.rtnl.ifinfmsg import ifinfmsg  # noqa: PLC0415 - see above
 
@@ -57,11 +60,11 @@ def links(one: socket.socket, deadline: float) -> Iterator[Link]:
     for message in netlink.dump(one, _LINKS, body, deadline):
         link = _decoded(ifinfmsg, message)
         counts = link.get_attr("IFLA_STATS64") or link.get_attr("IFLA_STATS") or {}
-        about = link.get_attr("IFLA_LINKINFO")
-        yield Link(
+        info = link.get_attr("IFLA_LINKINFO")
+        yield InterfaceCounts(
             number=link["index"],
             name=str(link.get_attr("IFLA_IFNAME") or ""),
-            kind=str((about.get_attr("IFLA_INFO_KIND") if about else "") or ""),
+            kind=str((info.get_attr("IFLA_INFO_KIND") if info else "") or ""),
             received_dropped=counts.get("rx_dropped", 0) + counts.get("rx_missed_errors", 0),
             sent_dropped=counts.get("tx_dropped", 0),
             received_errors=counts.get("rx_errors", 0),
@@ -69,8 +72,8 @@ def links(one: socket.socket, deadline: float) -> Iterator[Link]:
         )
 
 
-def queues(one: socket.socket, deadline: float) -> Iterator[Queue]:
-    """Those at the root, in the direction out and in; likewise."""
+def queues(one: socket.socket, deadline: float) -> Iterator[QueueCounts]:
+    """Queues at the root of each interface, outgoing and incoming. Raises what interfaces() raises."""
     _prepare()
     from pyroute2.netlink.rtnl.tcmsg import tcmsg  # noqa: PLC0415 - see above
 
@@ -79,9 +82,9 @@ def queues(one: socket.socket, deadline: float) -> Iterator[Queue]:
         queue = _decoded(tcmsg, message)
         if queue["parent"] not in (_ROOT, _INGRESS):
             continue
-        told = queue.get_attr("TCA_STATS2")
-        counts = (told.get_attr("TCA_STATS_QUEUE") if told else None) or {}
-        yield Queue(
+        stats = queue.get_attr("TCA_STATS2")
+        counts = (stats.get_attr("TCA_STATS_QUEUE") if stats else None) or {}
+        yield QueueCounts(
             number=queue["index"],
             handle=queue["handle"],
             kind=str(queue.get_attr("TCA_KIND") or ""),
@@ -100,12 +103,12 @@ _NAME: Final = "pyroute2"
 
 
 def _prepare() -> None:
-    """Let modules of pyroute2 be imported without all others. Raises NotPossibleHere."""
+    """Make single modules of pyroute2 importable without the others. Raises NotPossibleHere."""
     if _NAME in sys.modules:
         return
     found = importlib.util.find_spec(_NAME)
     if found is None or not found.submodule_search_locations:
-        raise NotPossibleHere("pyroute2 is not installed: drops of interfaces are not told")
+        raise NotPossibleHere("pyroute2 is not installed: no drops of interfaces")
     package = types.ModuleType(_NAME)
     package.__path__ = list(found.submodule_search_locations)
     sys.modules[_NAME] = package

@@ -1,7 +1,8 @@
-r"""Where do the files of an overlay lie, below it?
+r"""Paths of a file in the lower layers of an overlay.
 
-In: /proc/TGID/mountinfo, of which a container chooses the paths. Out: paths to try, as whoever mounted the overlay sees them.
-A process that mapped a file before its container changed it goes on with that of the layer, while every path leads to the copy.
+In: /proc/TGID/mountinfo, in which a container chooses the paths. Out: paths to try, in the mount namespace where the overlay was
+mounted. A process that mapped a file before its container changed it still uses the one of the layer, while its path leads to the
+copy.
 Source: proc_pid_mountinfo(5); ovl_show_options() in the kernel's fs/overlayfs/params.c. Before, in the last field of a line:
 b"rw,lowerdir=/a\\072b:/c,upperdir=/d". After: [b"/a:b", b"/c"].
 """
@@ -28,13 +29,13 @@ class _Mount(NamedTuple):
 
 
 def paths_in_layers(mountinfo: bytes, path: bytes) -> list[bytes]:
-    """Where a file of an overlay may lie in its lower layers, topmost first; none when the path leads to no overlay."""
+    """Where a file of an overlay may be in its lower layers, topmost first; empty when the path is on no overlay."""
     covering = [mount for mount in _mounts(mountinfo) if path.startswith(mount.point)]
     if not covering:
         return []
     mount = max(
         reversed(covering), key=lambda one: len(one.point)
-    )  # of two at one place the later one covers the other
+    )  # of two mounts at one point the later one covers the other
     if mount.kind != b"overlay":
         return []
     inside = mount.root + path[len(mount.point) :]

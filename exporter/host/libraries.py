@@ -1,8 +1,7 @@
-"""Which CUDA and NCCL libraries does a process run, and how are they opened without being fooled?
+"""Finds the CUDA and NCCL libraries of a process, and opens the files that are really mapped.
 
-In: the mappings of a process. Out: the libraries, each with a descriptor of the very file that is mapped, its identity
-and its symbols, or a reason why it was skipped. Names are only a first sieve: which functions a library defines is
-what elf.py says.
+In: the mappings of a process. Out: the libraries, each with a descriptor of the file that is mapped, its identity and its
+symbols, or the reason why it was skipped. Names are only a first filter: elf.py reads which functions a library defines.
 """
 
 from __future__ import annotations
@@ -31,7 +30,7 @@ _STATFS_BYTES: Final = 256  # struct statfs has 120 on x86_64 and aarch64; its f
 
 
 class LibraryKind(enum.Enum):
-    """What a library is good for: the CUDA runtime API, the CUDA driver API, or NCCL."""
+    """Which API a library has."""
 
     RUNTIME = "runtime"
     DRIVER = "driver"
@@ -41,25 +40,25 @@ class LibraryKind(enum.Enum):
 class SkipReason(enum.Enum):
     """Why a library was not opened."""
 
-    VANISHED = "vanished"  # the process, the mapping or the file is gone; usual, goes away by itself
+    VANISHED = "vanished"  # the process, the mapping or the file is gone; usual
     DENIED = "denied"  # a privilege is missing
-    MALFORMED = "malformed"  # not the ELF file its name promises
-    HIDDEN = "hidden"  # an overlay has a copy in its place, made after it was mapped
+    MALFORMED = "malformed"  # not an ELF file in spite of its name
+    HIDDEN = "hidden"  # an overlay has put a copy in its place after it was mapped
 
 
 # auditwheel puts hexadecimal digits of the content into a name: libcudart-d0da41ae.so.11.0. The plugins of NCCL
-# (libnccl-net.so, -tuner, -profiler) stay outside: their words are no hexadecimal numbers.
+# (libnccl-net.so, -tuner, -profiler) do not match: their words are no hexadecimal numbers.
 _NAMES: Final = {
     LibraryKind.RUNTIME: re.compile(rb"libcudart(-[0-9a-f]{6,64})?\.so(\..*)?", re.DOTALL),
     LibraryKind.DRIVER: re.compile(rb"libcuda\.so(\..*)?", re.DOTALL),
     LibraryKind.NCCL: re.compile(rb"(libnccl(-[0-9a-f]{6,64})?|libtorch_cuda)\.so(\..*)?", re.DOTALL),
 }
-# One of these stands in every path that a pattern above accepts: most processes need no look at single lines.
+# Every path that a pattern above accepts contains one of these: for most processes no line needs to be parsed.
 MARKS: Final = (b"/libcudart", b"/libcuda.so", b"/libnccl", b"/libtorch_cuda.so")
 
 
 class FileId(NamedTuple):
-    """What two descriptors of one file share. A dictionary key, not for showing.
+    """Identifies a file, whichever path leads to it. A dictionary key, not for display.
 
     device is 0 and changed_ns is set for a file on overlayfs, where each container has a device number of its own but
     the containers of one image share the file below, and a uprobe goes into the file below: attached once for each
@@ -81,7 +80,7 @@ class MappedLibrary:
 
 @dataclass(frozen=True, slots=True)
 class OpenedLibrary:
-    """A library that was opened and read. A context manager: `fd` is open until close(), and elf needs it."""
+    """A library that was opened and read. A context manager: elf needs `fd`, which is open until close()."""
 
     library: MappedLibrary
     fd: int
@@ -89,7 +88,7 @@ class OpenedLibrary:
     elf: ElfFile
 
     def close(self) -> None:
-        """Close the descriptor; once."""
+        """Call it once."""
         os.close(self.fd)
 
     def __enter__(self) -> Self:
@@ -103,7 +102,7 @@ class OpenedLibrary:
 
 @dataclass(frozen=True, slots=True)
 class SkippedLibrary:
-    """A library that was not opened. detail: one sentence for the log, printable."""
+    """A library that was not opened. detail: one printable sentence for the log."""
 
     library: MappedLibrary
     reason: SkipReason
@@ -111,7 +110,7 @@ class SkippedLibrary:
 
 
 def kind_of(path: bytes) -> LibraryKind | None:
-    """The kind of library that the last part of a path names."""
+    """The kind of library, by its file name."""
     name = path.rpartition(b"/")[2]
     for kind, pattern in _NAMES.items():
         if pattern.fullmatch(name):
@@ -120,7 +119,7 @@ def kind_of(path: bytes) -> LibraryKind | None:
 
 
 def find(processes: Processes, tgid: int) -> list[MappedLibrary]:
-    """The CUDA libraries of one process by address, each file once. Raises ProcessGone, NotPossibleHere."""
+    """The CUDA libraries of one process, sorted by address, each file once. Raises ProcessGone, NotPossibleHere."""
     maps = processes.maps(tgid)
     if not any(mark in maps for mark in MARKS):
         return []
@@ -128,7 +127,7 @@ def find(processes: Processes, tgid: int) -> list[MappedLibrary]:
 
 
 def among(mappings: Iterable[Mapping]) -> list[MappedLibrary]:
-    """The CUDA libraries among mappings; of several mappings of one file the first."""
+    """The CUDA libraries among mappings; the first mapping of each file."""
     found: dict[tuple[int, int, bytes], MappedLibrary] = {}
     for mapping in mappings:
         kind = kind_of(mapping.path)
@@ -140,10 +139,10 @@ def among(mappings: Iterable[Mapping]) -> list[MappedLibrary]:
 def open_library(processes: Processes, tgid: int, mapping: Mapping) -> int:
     """A descriptor of the file behind a mapping: read-only, close-on-exec, a regular file; the caller closes it.
 
-    First /proc/TGID/map_files, which leads to the very file, deleted or in another mount namespace. It wants
-    CAP_CHECKPOINT_RESTORE or CAP_SYS_ADMIN; without, the path below /proc/TGID/root, if the inode is still the same.
-    Raises ProcessGone when the process, the mapping or the file is gone, NotPossibleHere when a privilege is missing,
-    MalformedElf for what is not a regular file.
+    First /proc/TGID/map_files, which leads to the mapped file itself, deleted or in another mount namespace. It needs
+    CAP_CHECKPOINT_RESTORE or CAP_SYS_ADMIN; without them the path below /proc/TGID/root, if the inode is still the same.
+    Raises ProcessGone when the process, the mapping or the file is gone, NotPossibleHere when a privilege is missing, and
+    MalformedElf when it is not a regular file.
     """
     directory = os.fsencode(processes.proc) + b"/%d" % tgid
     try:
@@ -154,20 +153,20 @@ def open_library(processes: Processes, tgid: int, mapping: Mapping) -> int:
         fd = _open_regular(directory + b"/root" + mapping.path)
     except (OSError, ValueError) as error:
         if isinstance(error, ValueError) or isinstance(translated(error, tgid, "root"), ProcessGone):
-            raise _cause_of_absence(processes, tgid, first) from error
+            raise _reason_of_absence(processes, tgid, first) from error
         raise translated(error, tgid, mapping.shown_path) from error
     # Only the inode is compared: maps shows the device of the file system, which on btrfs, and on overlayfs of older
     # kernels, is another number than that of stat(2).
     if os.fstat(fd).st_ino != mapping.inode:
         os.close(fd)
-        raise _cause_of_absence(processes, tgid, first)
+        raise _reason_of_absence(processes, tgid, first)
     return fd
 
 
-def _cause_of_absence(
+def _reason_of_absence(
     processes: Processes, tgid: int, first: ProcessGone | NotPossibleHere
 ) -> ProcessGone | NotPossibleHere:
-    """Why a file is not at its path: the process ended, or it was deleted and map_files would have had it."""
+    """Why a file is not at its path: the process has ended, or the file was deleted and only map_files has it."""
     processes.stat(tgid)
     return first
 
@@ -175,7 +174,7 @@ def _cause_of_absence(
 def _open_regular(path: bytes) -> int:
     """Opens in two steps: O_PATH touches nothing, so that a device or a pipe is recognised before it is opened.
 
-    The path is the observed process's: a symbolic link in it leads wherever that process likes, within our root.
+    The observed process chooses the path: a symbolic link in it leads wherever that process likes, within our root.
     """
     handle = os.open(path, os.O_PATH | os.O_CLOEXEC)
     try:
@@ -191,14 +190,14 @@ def file_id(fd: int) -> FileId:
     try:
         status = os.fstat(fd)
     except OSError as error:
-        raise MalformedElf(f"cannot look at descriptor {fd}: {error.strerror}") from error
+        raise MalformedElf(f"cannot stat descriptor {fd}: {error.strerror}") from error
     if _is_on_overlayfs(fd):
         return FileId(0, status.st_ino, status.st_ctime_ns)
     return FileId(status.st_dev, status.st_ino, 0)
 
 
 def _is_on_overlayfs(fd: int) -> bool:
-    """os.fstatvfs() does not give f_type, so the C library is asked."""
+    """os.fstatvfs() does not return f_type; fstatfs(2) does."""
     buffer = ctypes.create_string_buffer(_STATFS_BYTES)
     if _LIBC.fstatfs(ctypes.c_int(fd), buffer) != 0:
         return False
@@ -206,7 +205,7 @@ def _is_on_overlayfs(fd: int) -> bool:
 
 
 def inspect(processes: Processes, tgid: int, library: MappedLibrary) -> OpenedLibrary | SkippedLibrary:
-    """Opens and reads one library; the caller closes an OpenedLibrary and counts a SkippedLibrary by its reason."""
+    """Open and read one library. The caller closes an OpenedLibrary, and counts a SkippedLibrary by its reason."""
     try:
         fd = open_library(processes, tgid, library.mapping)
     except ProcessGone as error:
@@ -223,7 +222,7 @@ def inspect_layers(
 ) -> OpenedLibrary | SkippedLibrary:
     """The same for a library that an overlay hides behind a copy. is_mapped: whether a descriptor is of the mapped file.
 
-    Its layers are looked for as this process sees them, the first process of the machine, and the mapping one.
+    Searches its layers in the mount namespaces of this process, of the node's first process, and of the process that maps it.
     """
     path = library.mapping.path
     try:
@@ -236,16 +235,18 @@ def inspect_layers(
             try:
                 fd = _open_regular(root + layered)
             except (OSError, ValueError, MalformedElf):
-                continue  # one guess among several
+                continue  # try the next path
             if is_mapped(fd):
                 return _read(library, fd)
             os.close(fd)
-    detail = f"{library.mapping.shown_path}: copied in an overlay after it was mapped, and its layer is out of reach"
+    detail = (
+        f"{library.mapping.shown_path}: an overlay has copied it after it was mapped, and its layer cannot be reached"
+    )
     return SkippedLibrary(library, SkipReason.HIDDEN, detail)
 
 
 def inspect_file(path: Path, kind: LibraryKind) -> OpenedLibrary | SkippedLibrary:
-    """Opens and reads a library before any process maps it. Raises OSError when there is none at `path`."""
+    """Open and read a library before any process maps it. Raises OSError when there is none at `path`."""
     fd = _open_regular(os.fsencode(path))
     status = os.fstat(fd)
     mapping = Mapping(0, 0, os.fsencode(path), status.st_dev, status.st_ino, is_deleted=False)
@@ -253,7 +254,7 @@ def inspect_file(path: Path, kind: LibraryKind) -> OpenedLibrary | SkippedLibrar
 
 
 def _read(library: MappedLibrary, fd: int) -> OpenedLibrary | SkippedLibrary:
-    """Takes over `fd`."""
+    """Takes ownership of `fd`."""
     try:
         return OpenedLibrary(library, fd, file_id(fd), read_elf(fd))
     except MalformedElf as error:

@@ -1,6 +1,6 @@
-"""What does /proc say about the machine as a whole?
+"""CPU times and swap of the whole node.
 
-In: the /proc root. Out: plain values; None where the file does not say it. Source: proc(5).
+In: the /proc root. Out: plain values; None when the file does not have them. Source: proc(5).
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ _NS_PER_TICK = NANOSECONDS // BOOT_TICKS
 
 
 class CpuTimes(NamedTuple):
-    """Of all CPUs together, since the machine was started. irq, softirq: interrupts, hard and soft. steal: the hypervisor."""
+    """All CPUs together, since boot. irq, softirq: hard and soft interrupts. steal: time taken by the hypervisor."""
 
     irq_ns: int
     softirq_ns: int
@@ -31,12 +31,12 @@ def cpu_times(proc: Path) -> CpuTimes | None:
 
 
 def swap_bytes(proc: Path) -> int | None:
-    """SwapTotal of /proc/meminfo: what the machine could swap out."""
+    """SwapTotal of /proc/meminfo."""
     return kilobytes(_text(proc / "meminfo"), "SwapTotal")
 
 
 def kilobytes(text: str, name: str) -> int | None:
-    """`VmSwap:\t   12 kB` -> 12288: bytes, of a line of /proc/meminfo or /proc/TGID/status."""
+    """`VmSwap:\t   12 kB` -> 12288 bytes. text: /proc/meminfo or /proc/TGID/status."""
     for line in text.splitlines():
         key, _, rest = line.partition(":")
         number = rest.split()[:1]

@@ -1,8 +1,8 @@
-r"""Which files does a process run code from?
+r"""Files that a process runs code from.
 
-In: the bytes of /proc/TGID/maps, of which a process chooses the paths and the length. Out: its file-backed executable
+In: the bytes of /proc/TGID/maps, in which a process chooses the paths and the length. Out: its file-backed executable
 mappings. Source: show_map_vma() in the kernel's fs/proc/task_mmu.c. A newline in a path is written "\012" and a
-backslash as itself, so a path that really holds "\012" is read wrongly; opening it then fails, no more.
+backslash as itself, so a path that really holds "\012" is misread, and opening it fails.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Final
 
-from exporter.host.printable_text import printable
+from exporter.text.printable import printable_bytes
 
 PATH_CHARACTERS_MAX: Final = 4096
 _DELETED: Final = b" (deleted)"
@@ -30,8 +30,8 @@ class Mapping:
     """One executable mapping of a file.
 
     start, end: addresses in the process. path: bytes, as the process sees it, without " (deleted)".
-    device: as os.stat() numbers it. is_deleted: the file has no name any more, or never had one (memfd).
-    offset: where in the file it begins, in bytes.
+    device: as in os.stat(). is_deleted: the file has no name any more, or never had one (memfd).
+    offset: of the mapping in the file, in bytes.
     """
 
     start: int
@@ -44,12 +44,12 @@ class Mapping:
 
     @property
     def shown_path(self) -> str:
-        """The path for a person to read, printable; not for opening."""
-        return printable(self.path, PATH_CHARACTERS_MAX)
+        """The path, printable; for display, not for opening."""
+        return printable_bytes(self.path, PATH_CHARACTERS_MAX)
 
 
 def parse_executable_mappings(maps: bytes) -> Iterator[Mapping]:
-    r"""Mappings in the order of the file; lines of any other form are passed over.
+    r"""Mappings in the order of the file; lines of any other form are skipped.
 
     Before: b"7f00-7f10 r-xp 00000000 fe:00 26      /lib/x\012y.so (deleted)\n".
     After: Mapping(0x7F00, 0x7F10, b"/lib/x\ny.so", os.makedev(0xFE, 0), 26, True, 0).

@@ -1,6 +1,6 @@
-"""What does the kernel tell in answer to a netlink request? Dumps, read within bounds of time.
+"""Reads netlink dumps within a deadline.
 
-In: the type and body of a request. Out: the messages that answer. Source: netlink(7). None of it needs a capability.
+In: the type and body of a request. Out: the messages of the answer. Source: netlink(7). It needs no capability.
 """
 
 from __future__ import annotations
@@ -22,31 +22,31 @@ _ERROR, _DONE = 2, 3
 _DUMP: Final = 0x301  # NLM_F_REQUEST | NLM_F_ROOT | NLM_F_MATCH
 
 
-class TooLate(Exception):
-    """A dump has not ended by its deadline; what was told until then is as good as the rest would be."""
+class DumpTimedOut(Exception):
+    """A dump was not complete at its deadline. The messages before are good."""
 
 
 def route_socket() -> socket.socket:
-    """For dumps about interfaces and queues, of the network namespace that this thread is in."""
+    """For dumps of interfaces and queues in the network namespace of the calling thread."""
     return _opened(_ROUTE)
 
 
 def diag_socket() -> socket.socket:
-    """For dumps about sockets, likewise."""
+    """For dumps of sockets in the network namespace of the calling thread."""
     return _opened(_SOCK_DIAG)
 
 
 def dump(one: socket.socket, kind: int, body: bytes, deadline: float) -> Iterator[bytes]:
-    """Each message that answers, header included. deadline: by time.monotonic().
+    """Each message of the answer, with its header. deadline: of time.monotonic().
 
-    Raises TooLate, and NotPossibleHere where this kernel has no such thing or forbids it.
+    Raises DumpTimedOut, and NotPossibleHere when this kernel has no such dump or forbids it.
     """
     try:
         one.send(HEADER.pack(HEADER.size + len(body), kind, _DUMP, 1, 0) + body)
         while True:
             left = deadline - time.monotonic()
             if left <= 0:
-                raise TooLate
+                raise DumpTimedOut
             one.settimeout(left)
             received = one.recv(RECEIVE_BYTES)
             at = 0
@@ -62,14 +62,14 @@ def dump(one: socket.socket, kind: int, body: bytes, deadline: float) -> Iterato
                 yield received[at : at + length]
                 at += (length + 3) & ~3
     except TimeoutError:
-        raise TooLate from None
+        raise DumpTimedOut from None
     except OSError as error:
-        raise NotPossibleHere(f"the kernel does not answer a netlink request: {error.strerror}") from error
+        raise NotPossibleHere(f"netlink request failed: {error.strerror}") from error
 
 
 def _opened(protocol: int) -> socket.socket:
     try:
         one = socket.socket(socket.AF_NETLINK, socket.SOCK_RAW | socket.SOCK_CLOEXEC, protocol)
     except OSError as error:
-        raise NotPossibleHere(f"there are no netlink sockets: {error.strerror}") from error
+        raise NotPossibleHere(f"cannot open a netlink socket: {error.strerror}") from error
     return one

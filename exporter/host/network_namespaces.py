@@ -1,4 +1,4 @@
-"""How is another network namespace looked into? By a thread that enters it, opens a socket there, and ends."""
+"""Opens a socket in another network namespace: a thread enters it, opens the socket, and ends."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _CLONE_NEWNET: Final = 0x40000000
 
 
 def opened_inside(proc: str, tgid: int, make: Callable[[], socket.socket]) -> socket.socket:
-    """What make() opens in the network namespace of a process. Takes CAP_SYS_ADMIN. Raises NotPossibleHere."""
+    """The socket that make() opens in the network namespace of a process. Needs CAP_SYS_ADMIN. Raises NotPossibleHere."""
     found: list[socket.socket] = []
     failed: list[Exception] = []
 
@@ -30,12 +30,12 @@ def opened_inside(proc: str, tgid: int, make: Callable[[], socket.socket]) -> so
         except (OSError, NotPossibleHere) as error:
             failed.append(error)
 
-    # A thread of its own: whoever returned from there with an error would stay where he is.
+    # A separate thread, since one that fails to return would stay in the other namespace.
     thread = threading.Thread(target=enter, name="network-namespace", daemon=True)
     thread.start()
     thread.join()
     if not found:
-        raise NotPossibleHere(f"cannot look into the network namespace of process {tgid}: {failed[0]}") from failed[0]
+        raise NotPossibleHere(f"cannot enter the network namespace of process {tgid}: {failed[0]}") from failed[0]
     return found[0]
 
 

@@ -1,6 +1,6 @@
-"""Which capabilities are needed, what for, and what is missing without each; and letting go of all others.
+"""Capabilities that the exporter needs, why, and what is missing without each; drops all others.
 
-`run` lets go as soon as it has read its settings: all else it does with these. With --probes.attach-once it lets go once more.
+`run` drops them as soon as it has read its settings. With --probes.attach-once it drops more once all probes are attached.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ log = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class Need:
-    """reason: what it is used for. cost: what is missing without it. is_vital: whether `check` calls it a failure to lack it."""
+    """reason: what it is used for. cost: what is missing without it. is_vital: whether `check` fails without it."""
 
     capability: Capability
     reason: str
@@ -28,13 +28,13 @@ class Need:
 NEEDS = (
     Need(
         Capability.BPF,
-        "load the programs and make their tables",
+        "load the BPF programs and create their maps",
         "nothing is traced, and `run` does not start",
         is_vital=True,
     ),
     Need(
         Capability.PERFMON,
-        "programs that read the kernel's memory, probes on functions, software events",
+        "programs that read kernel memory, uprobes, software events",
         "nothing is traced, and `run` does not start",
         is_vital=True,
     ),
@@ -47,42 +47,42 @@ NEEDS = (
     ),
     Need(
         Capability.DAC_READ_SEARCH,
-        "/proc/PID/environ, which names the rank and which only its owner may read; libraries in directories of that kind",
-        "jobs of other users have no rank unless NCCL tells it, and such libraries are not probed",
+        "/proc/PID/environ of other users, which has the rank; libraries in directories of other users",
+        "jobs of other users have no rank until NCCL is initialized, and such libraries are not probed",
         is_needed_when_frozen=True,
     ),
     Need(
         Capability.CHECKPOINT_RESTORE,
-        "/proc/PID/map_files, which leads to a library that was deleted or replaced while a process uses it",
+        "/proc/PID/map_files, which leads to libraries that were deleted or replaced while in use",
         "such libraries are not probed",
     ),
 )
 
 
 NETWORK_NAMESPACES = Capability.SYS_ADMIN
-"""What --collector.network.namespaces needs: to enter other network namespaces. Nothing else does, and it is off by default."""
+"""Needed to enter other network namespaces, only for --collector.network.namespaces, which is off by default."""
 
 
-def let_go(*, with_network_namespaces: bool = False) -> None:
-    """Of everything but NEEDS, in this thread and in those it starts. Says so where it is not possible."""
-    _keep({need.capability for need in NEEDS}, with_network_namespaces=with_network_namespaces)
+def drop(*, with_network_namespaces: bool = False) -> None:
+    """Drop all capabilities but NEEDS, in this thread and in those it starts. Logs a warning when that fails."""
+    _keep_only({need.capability for need in NEEDS}, with_network_namespaces=with_network_namespaces)
 
 
-def let_go_when_frozen(*, with_network_namespaces: bool = False) -> None:
-    """Of what only new attachments need."""
+def drop_after_attaching(*, with_network_namespaces: bool = False) -> None:
+    """Drop in addition what only new attachments need."""
     kept = {need.capability for need in NEEDS if need.is_needed_when_frozen}
-    _keep(kept, with_network_namespaces=with_network_namespaces)
+    _keep_only(kept, with_network_namespaces=with_network_namespaces)
 
 
-def _keep(wanted: set[Capability], *, with_network_namespaces: bool) -> None:
+def _keep_only(wanted: set[Capability], *, with_network_namespaces: bool) -> None:
     if with_network_namespaces:
         wanted |= {NETWORK_NAMESPACES}
         if not capabilities.has(NETWORK_NAMESPACES):
             log.warning(
-                "--collector.network.namespaces needs %s: other namespaces are not looked into",
+                "--collector.network.namespaces needs %s: sockets in other network namespaces are not reported",
                 NETWORK_NAMESPACES.label,
             )
     try:
         capabilities.keep_only(wanted)
     except OSError as error:
-        log.warning("capabilities that are not needed are kept: %s: %s", error.filename, error.strerror)
+        log.warning("cannot drop capabilities: %s: %s; continuing with all of them", error.filename, error.strerror)

@@ -1,7 +1,7 @@
-"""What does /proc say about one process?
+"""Reads the files of one process in /proc.
 
-In: the /proc root (tests give a fake tree) and a tgid. Out: plain values, every text of them printable. All of it is
-written by the observed process or can be, so every read has an upper limit. A process may end between two reads.
+In: the /proc root and a tgid. Out: plain values, with printable texts. The observed process can write most of them, so every read
+has an upper limit. A process may end between two reads.
 Source: proc(5); the kernel's fs/proc/array.c and fs/proc/base.c.
 """
 
@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Final, NamedTuple
 
 from exporter.errors import NotPossibleHere, ProcessGone
-from exporter.host.printable_text import printable
+from exporter.text.printable import printable_bytes
 
 STAT_BYTES_MAX: Final = 4 * 1024
 CGROUP_BYTES_MAX: Final = 64 * 1024
@@ -28,7 +28,7 @@ _START_TIME_FIELD: Final = 19  # field 22 of stat(5); field 3 is the first one b
 
 
 class ProcessStat(NamedTuple):
-    """The part of /proc/TGID/stat that says which process this is: a tgid is reused, tgid and start time are not."""
+    """The part of /proc/TGID/stat that identifies the process: a tgid is reused, tgid and start time together are not."""
 
     comm: str
     state: str
@@ -38,7 +38,7 @@ class ProcessStat(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Processes:
-    """Reads one /proc tree. Methods raise ProcessGone for a process that ended, NotPossibleHere for a missing right."""
+    """Reads one /proc tree. Methods raise ProcessGone for a process that ended, NotPossibleHere for a missing permission."""
 
     proc: Path = Path("/proc")
 
@@ -61,26 +61,26 @@ class Processes:
 
     def comm(self, tgid: int) -> str:
         """The command's name, printable. Read from its own file: stat escapes it since Linux 4.18."""
-        return printable(self.read(tgid, "comm", STAT_BYTES_MAX).removesuffix(b"\n"), COMM_CHARACTERS_MAX)
+        return printable_bytes(self.read(tgid, "comm", STAT_BYTES_MAX).removesuffix(b"\n"), COMM_CHARACTERS_MAX)
 
     def environ(self, tgid: int, names: frozenset[str]) -> dict[str, str]:
-        """The variables among `names`, as they were when the program started; setenv() later is not seen.
+        """The variables among `names`, as they were when the program started; later calls of setenv() have no effect.
 
-        Beyond ENVIRON_BYTES_MAX nothing is read. Of a name set twice the first counts, as in getenv(3).
+        Nothing beyond ENVIRON_BYTES_MAX is read. When a name is set twice, the first one counts, as in getenv(3).
         """
         environment = self.read(tgid, "environ", ENVIRON_BYTES_MAX + 1)
         return parse_environ(environment, names)
 
     def cgroup(self, tgid: int) -> str:
-        """The lines of /proc/TGID/cgroup, for identity.container.parse_cgroup()."""
+        """The lines of /proc/TGID/cgroup, for workloads.container.parse_cgroup()."""
         return self.read(tgid, "cgroup", CGROUP_BYTES_MAX).decode("utf-8", "replace")
 
     def maps(self, tgid: int) -> bytes:
-        """/proc/TGID/maps as it stands, up to MAPS_BYTES_MAX: some 300,000 mappings. Empty for a kernel thread."""
+        """/proc/TGID/maps, up to MAPS_BYTES_MAX: some 300,000 mappings. Empty for a kernel thread."""
         return self.read(tgid, "maps", MAPS_BYTES_MAX)
 
     def link(self, tgid: int, name: str) -> bytes:
-        """Where the symbolic link /proc/TGID/name leads, such as `exe`."""
+        """The target of the symbolic link /proc/TGID/name, such as `exe`."""
         try:
             return os.readlink(os.fsencode(self.proc) + b"/%d/%s" % (tgid, name.encode()))  # noqa: PTH115 - bytes
         except OSError as error:
@@ -113,14 +113,14 @@ def _read_to_end(fd: int, limit_bytes: int) -> bytes:
 
 
 def translated(error: OSError, tgid: int, name: str) -> ProcessGone | NotPossibleHere:
-    """Our exception for what the kernel said: ProcessGone for "no such", NotPossibleHere for all else."""
+    """The exception of ours for an errno: ProcessGone for ENOENT and ESRCH, else NotPossibleHere."""
     if error.errno in (errno.ENOENT, errno.ESRCH):
         return ProcessGone(f"process {tgid} ended")
     remedy = ""
     if error.errno in (errno.EACCES, errno.EPERM):
         remedy = (
-            "it takes CAP_SYS_PTRACE, CAP_DAC_READ_SEARCH and CAP_CHECKPOINT_RESTORE, outside of a user namespace;"
-            " `gpu-stall-exporter check` says which of them is missing"
+            "grant CAP_SYS_PTRACE, CAP_DAC_READ_SEARCH and CAP_CHECKPOINT_RESTORE, outside of a user namespace;"
+            " `gpu-stall-exporter check` shows which of them is missing"
         )
     return NotPossibleHere(f"cannot read {name} of process {tgid}: {error.strerror}", remedy=remedy)
 
@@ -128,7 +128,7 @@ def translated(error: OSError, tgid: int, name: str) -> ProcessGone | NotPossibl
 def parse_stat(tgid: int, text: bytes) -> ProcessStat:
     """Before: b"7 (a) (b) S 1 ...". After: ProcessStat("a) (b", "S", 1, ...).
 
-    Raises ProcessGone for a text that ends early, as that of a process does which ends during the read.
+    Raises ProcessGone for a text that ends early, which happens when the process ends during the read.
     """
     before, separator, after = text.rpartition(b")")
     comm = before.partition(b"(")[2]
@@ -138,14 +138,14 @@ def parse_stat(tgid: int, text: bytes) -> ProcessStat:
             raise ValueError("no command in parentheses")
         state, parent, start_time = fields[0], fields[1], fields[_START_TIME_FIELD]
         return ProcessStat(
-            printable(comm, COMM_CHARACTERS_MAX), printable(state, 1), _number(parent), _number(start_time)
+            printable_bytes(comm, COMM_CHARACTERS_MAX), printable_bytes(state, 1), _number(parent), _number(start_time)
         )
     except (IndexError, ValueError) as error:
         raise ProcessGone(f"process {tgid}: stat ends early") from error
 
 
 def parse_environ(environment: bytes, names: frozenset[str]) -> dict[str, str]:
-    """Before: b"RANK=3\\0PATH=/bin\\0", {"RANK"}. After: {"RANK": "3"}. What was cut at the limit is not used."""
+    """Before: b"RANK=3\\0PATH=/bin\\0", {"RANK"}. After: {"RANK": "3"}. A variable that is cut at the limit is left out."""
     if len(environment) > ENVIRON_BYTES_MAX:
         environment = environment[: environment.rfind(b"\0", 0, ENVIRON_BYTES_MAX) + 1]
     environment = b"\0" + environment
@@ -158,12 +158,12 @@ def parse_environ(environment: bytes, names: frozenset[str]) -> dict[str, str]:
         start = position + len(key)
         end = environment.find(b"\0", start, start + 4 * VALUE_CHARACTERS_MAX)
         value = environment[start : end if end >= 0 else start + 4 * VALUE_CHARACTERS_MAX]
-        found[name] = printable(value, VALUE_CHARACTERS_MAX)
+        found[name] = printable_bytes(value, VALUE_CHARACTERS_MAX)
     return found
 
 
 def _number(digits: bytes) -> int:
-    """A kernel's decimal number; int() alone would take "1_0", "+1" and a million digits."""
+    """A decimal number of the kernel; int() alone accepts "1_0", "+1" and a million digits."""
     if not (digits.isdigit() and len(digits) <= 20):
         raise ValueError(f"{digits[:20]!r} is not a number")
     return int(digits)

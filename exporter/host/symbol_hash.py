@@ -1,7 +1,7 @@
-"""At which address does a library define a function of this name, without walking through its symbols?
+"""Looks up the address of a function by name, without walking through all symbols of a library.
 
-In: the file offsets of the dynamic tables. Out: one ELF symbol or None, found as the dynamic linker finds it: through
-DT_GNU_HASH (bloom filter, bucket, chain), else DT_HASH. A name costs about six reads in a library of any size.
+In: the file offsets of the dynamic tables. Out: an address or None, found as the dynamic linker finds it: in DT_GNU_HASH (bloom
+filter, bucket, chain), else in DT_HASH. A name costs about six reads in a library of any size.
 Source: the gABI, chapter 5, "Hash Table"; glibc elf/dl-lookup.c do_lookup_x() for DT_GNU_HASH.
 """
 
@@ -26,7 +26,7 @@ VERSYM_HIDDEN: Final = 0x8000  # set on every version of a symbol but the defaul
 
 @dataclass(frozen=True, slots=True)
 class SymbolTables:
-    """Where the dynamic tables lie in the file: offsets in bytes, None for a table the library does not have."""
+    """Offsets of the dynamic tables in the file, in bytes; None for a table that the library does not have."""
 
     symbols_offset: int
     strings_offset: int
@@ -61,10 +61,10 @@ def sysv_hash(name: bytes) -> int:
 
 
 def defined_function_address(file: BoundedFile, tables: SymbolTables, name: bytes) -> int | None:
-    """The virtual address of the function `name` that the library itself defines; None when it defines none.
+    """The virtual address of the function `name` in this library; None when it does not define it.
 
-    Of several versions the default one is taken, else the first. Left out: imports, data, STT_GNU_IFUNC (its address
-    is that of the resolver, which runs once, not of the function).
+    Among several versions the default one, else the first. Not found: imports, data, STT_GNU_IFUNC (its address is that of the
+    resolver, which runs once, not of the function).
     Raises MalformedElf when a table points outside of the file or a chain never ends.
     """
     if tables.gnu_hash_offset is not None:

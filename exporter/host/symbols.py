@@ -1,8 +1,7 @@
-"""In which functions do addresses of a process lie?
+"""Names of the functions that contain addresses of a process.
 
-In: a tgid and addresses. Out: texts such as `train_step+0x41 (trainer)`, by bcc where the distribution's interpreter has it;
-`libtorch_cuda.so+0x1234`, from /proc/TGID/maps, where it does not or knows no function. Everything that is read is chosen by the
-process: it is bounded and made printable.
+In: a tgid and addresses. Out: texts such as `train_step+0x41 (trainer)`, by bcc where the distribution's interpreter has it, else
+`libtorch_cuda.so+0x1234` from /proc/TGID/maps. The process chooses everything that is read: it is bounded and made printable.
 """
 
 from __future__ import annotations
@@ -18,8 +17,8 @@ from typing import Any, Final, NamedTuple
 
 from exporter.errors import ProcessGone
 from exporter.host import mappings
-from exporter.host.printable_text import printable
 from exporter.host.processes import Processes
+from exporter.text.printable import printable_bytes
 
 SYSTEM_PYTHON: Final = "/usr/bin/python3"
 """python3-bpfcc belongs to the distribution's interpreter, and not to a virtual environment."""
@@ -32,21 +31,21 @@ MODULE_CHARACTERS_MAX: Final = 64
 
 
 class CodeAddress(NamedTuple):
-    """An address. is_return: just behind a call, and the call is meant."""
+    """is_return: the address is just after a call, and the call is meant."""
 
     address: int
     is_return: bool
 
 
-class Named(NamedTuple):
-    """Address -> text. by_bcc: whether functions were looked up; otherwise the files are all that is known."""
+class AddressNames(NamedTuple):
+    """texts: address -> text. by_bcc: whether functions were looked up; otherwise only files are known."""
 
     texts: Mapping[int, str]
     by_bcc: bool
 
 
 class Symbols:
-    """Looks up one process at a time. close() ends a look-up from another thread; there is none after it."""
+    """Looks up one process at a time. close() aborts a look-up from another thread, and all later ones."""
 
     def __init__(
         self, processes: Processes, python: str = SYSTEM_PYTHON, timeout_seconds: float = TIMEOUT_SECONDS
@@ -58,25 +57,25 @@ class Symbols:
         self._child: subprocess.Popen[bytes] | None = None
         self._is_closed = False
 
-    def name(self, tgid: int, places: Iterable[CodeAddress]) -> Named:
-        """Of every address that lies in a file, or in a function. Raises ProcessGone, NotPossibleHere."""
-        wanted = tuple(dict.fromkeys(places))
+    def name(self, tgid: int, addresses: Iterable[CodeAddress]) -> AddressNames:
+        """Name every address that lies in a file or in a function. Raises ProcessGone, NotPossibleHere."""
+        wanted = tuple(dict.fromkeys(addresses))
         started_ticks = self._processes.start_time_ticks(tgid)
-        texts = by_files(self._processes.maps(tgid), (place.address for place in wanted))
-        answer = self._ask_bcc(tgid, wanted)
+        texts = by_files(self._processes.maps(tgid), (one.address for one in wanted))
+        answer = self._run_bcc(tgid, wanted)
         if self._processes.start_time_ticks(tgid) != started_ticks:
             raise ProcessGone(f"process {tgid} ended")
-        return Named(texts | by_functions(answer, wanted), by_bcc=answer is not None)
+        return AddressNames(texts | by_functions(answer, wanted), by_bcc=answer is not None)
 
     def close(self) -> None:
-        """End the program that is running."""
+        """Kill the program that is running; start none any more."""
         with self._lock:
             self._is_closed = True
             if self._child is not None:
                 self._child.kill()
 
-    def _ask_bcc(self, tgid: int, places: Sequence[CodeAddress]) -> Any:
-        """What the program answers; None when it does not, as where there is no bcc."""
+    def _run_bcc(self, tgid: int, addresses: Sequence[CodeAddress]) -> Any:
+        """The output of the program; None when it fails, such as without bcc."""
         with self._lock:
             if self._is_closed:
                 return None
@@ -94,7 +93,7 @@ class Symbols:
         with child:
             try:
                 output, _ = child.communicate(
-                    json.dumps({"tgid": tgid, "places": places}).encode(), timeout=self._timeout_seconds
+                    json.dumps({"tgid": tgid, "addresses": addresses}).encode(), timeout=self._timeout_seconds
                 )
                 answer = json.loads(output) if len(output) <= ANSWER_BYTES_MAX and child.returncode == 0 else None
             except (OSError, ValueError, subprocess.TimeoutExpired):
@@ -106,20 +105,20 @@ class Symbols:
         return answer
 
 
-def by_functions(answer: Any, places: Sequence[CodeAddress]) -> dict[int, str]:
-    """Of the addresses whose function is named in the answer; Any: nothing is taken for granted of it."""
+def by_functions(answer: Any, addresses: Sequence[CodeAddress]) -> dict[int, str]:
+    """Address -> function, where the answer names one. answer: of bcc_symbols.py, of any form."""
     texts = {}
     with contextlib.suppress(TypeError, ValueError):
-        for place, (name, offset, module) in zip(places, answer or (), strict=True):
+        for one, (name, offset, module) in zip(addresses, answer or (), strict=True):
             if isinstance(name, str) and name and isinstance(offset, int):
-                function = printable(name.encode("utf-8", "replace"), FUNCTION_CHARACTERS_MAX)
+                function = printable_bytes(name.encode("utf-8", "replace"), FUNCTION_CHARACTERS_MAX)
                 of = f" ({_base_name(module.encode('utf-8', 'replace'))})" if isinstance(module, str) and module else ""
-                texts[place.address] = f"{function}+{offset:#x}{of}"
+                texts[one.address] = f"{function}+{offset:#x}{of}"
     return texts
 
 
 def by_files(maps: bytes, addresses: Iterable[int]) -> dict[int, str]:
-    """Of the addresses that lie in executable mappings of files: `libc.so.6+0x8ce9d`, with the place in the file."""
+    """Address -> file and offset in it, such as `libc.so.6+0x8ce9d`, where the address lies in a mapped file."""
     mapped = list(mappings.parse_executable_mappings(maps))  # ascending
     starts = [one.start for one in mapped]
     texts = {}
@@ -132,4 +131,4 @@ def by_files(maps: bytes, addresses: Iterable[int]) -> dict[int, str]:
 
 
 def _base_name(path: bytes) -> str:
-    return printable(path.rpartition(b"/")[2], MODULE_CHARACTERS_MAX)
+    return printable_bytes(path.rpartition(b"/")[2], MODULE_CHARACTERS_MAX)

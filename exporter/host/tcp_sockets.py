@@ -1,7 +1,7 @@
-"""Which TCP sockets are there, how far away are their peers, and what had to be sent again?
+"""TCP sockets with their round-trip times and retransmits.
 
-In: inode numbers, as the descriptors of a process show them. Out: the sockets with these. By the kernel's own dump
-(sock_diag(7)), unpacked by hand: of a node's sockets a few are of interest, and pyroute2 takes 55 us for each where this takes 2.
+In: inode numbers, as shown by the descriptors of a process. Out: the sockets with these inodes. Read from the kernel's dump
+(sock_diag(7)) and unpacked by hand: only a few of a node's sockets matter, and pyroute2 takes 55 us for each where this takes 2.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from typing import Final, NamedTuple
 from exporter.host import netlink
 
 DESCRIPTORS_MAX: Final = 4096
-"""Of a process, that are looked at."""
+"""Descriptors of one process that are read."""
 
 _BY_FAMILY: Final = 20  # SOCK_DIAG_BY_FAMILY
 _REQUEST: Final = struct.Struct("=BBBBI48s")  # family, protocol, extensions, padding, states, socket id
@@ -34,9 +34,9 @@ _COOKIE_AT: Final = netlink.HEADER.size + 4 + 40
 
 
 class TcpSocket(NamedTuple):
-    """A connected one. cookie: no other socket of this machine has or will have it. round_trip_ns: smoothed, 0: not measured yet.
+    """A connected socket. cookie: unique on this node for ever. round_trip_ns: smoothed, 0: not measured yet.
 
-    window: congestion window, in segments. segments: sent so far, retransmits: of them those sent again.
+    window: congestion window, in segments. segments: sent so far, of which retransmits were sent again.
     """
 
     inode: int
@@ -49,7 +49,7 @@ class TcpSocket(NamedTuple):
 
 
 def tcp_sockets(one: socket.socket, wanted: Collection[int], deadline: float) -> Iterator[TcpSocket]:
-    """Those of the wanted inodes, of the namespace that the netlink socket is of. Raises what netlink.dump() does."""
+    """Sockets with the wanted inodes in the namespace of the netlink socket. Raises what netlink.dump() raises."""
     for family in (socket.AF_INET, socket.AF_INET6):
         request = _REQUEST.pack(family, socket.IPPROTO_TCP, 1 << (_INFO - 1), 0, _CONNECTED, bytes(48))
         for message in netlink.dump(one, _BY_FAMILY, request, deadline):
@@ -85,34 +85,34 @@ def _socket_of(message: bytes, info: bytes) -> TcpSocket:
 
 
 class Descriptors(NamedTuple):
-    """Of a process. sockets: their inodes. is_whole: whether all of its descriptors were looked at."""
+    """sockets: inodes. is_whole: whether all descriptors of the process were read."""
 
     sockets: frozenset[int]
     is_whole: bool
 
 
 def socket_inodes(proc: str, tgid: int) -> Descriptors:
-    """Sockets of any kind that a process has open; none where it has ended, or may not be looked at."""
-    found, looked_at = set(), 0
+    """Sockets of any kind that a process has open; none when it has ended or cannot be read."""
+    found, entries_read = set(), 0
     try:
         with os.scandir(f"{proc}/{tgid}/fd") as entries:
             for entry in entries:
-                looked_at += 1
-                if looked_at > DESCRIPTORS_MAX:
+                entries_read += 1
+                if entries_read > DESCRIPTORS_MAX:
                     break
                 try:
                     link = os.readlink(entry.path)  # noqa: PTH115 - 100 descriptors a process
                 except OSError:
-                    continue  # closed meanwhile
+                    continue  # closed in between
                 if link.startswith("socket:["):
                     found.add(int(link[8:-1]))
     except OSError:
         return Descriptors(frozenset(), is_whole=True)
-    return Descriptors(frozenset(found), is_whole=looked_at <= DESCRIPTORS_MAX)
+    return Descriptors(frozenset(found), is_whole=entries_read <= DESCRIPTORS_MAX)
 
 
 def network_namespace(proc: str, tgid: int | str) -> int:
-    """The number of the network namespace of a process; 0 where it cannot be known."""
+    """The inode number of the network namespace of a process; 0 when it cannot be read."""
     try:
         return os.stat(f"{proc}/{tgid}/ns/net").st_ino  # noqa: PTH116 - a string is at hand
     except OSError:
@@ -120,7 +120,7 @@ def network_namespace(proc: str, tgid: int | str) -> int:
 
 
 def children(proc: str, tgid: int) -> list[int]:
-    """Processes that a process has started, by its main thread."""
+    """Processes that the main thread of a process has started."""
     try:
         with open(f"{proc}/{tgid}/task/{tgid}/children", "rb") as file:  # noqa: PTH123
             return [int(word) for word in file.read(64 * 1024).split()]

@@ -16,7 +16,7 @@ from typing import NamedTuple, Protocol
 from exporter.chains.chain import Chain, Transition
 from exporter.errors import NotPossibleHere, ProcessGone
 from exporter.host.eh_frame import Rule
-from exporter.host.symbols import CodeAddress, Named
+from exporter.host.symbols import AddressNames, CodeAddress
 from exporter.kernel.stacks import Stack
 from exporter.kernel.thread_rows import ThreadRow
 from exporter.model import Identity
@@ -68,7 +68,7 @@ class TakesStacks(Protocol):
 class NamesPlaces(Protocol):
     """exporter.host.symbols.Symbols."""
 
-    def name(self, tgid: int, places: Iterable[CodeAddress]) -> Named:
+    def name(self, tgid: int, places: Iterable[CodeAddress]) -> AddressNames:
         """Raises ProcessGone, NotPossibleHere."""
 
     def close(self) -> None:

@@ -8,11 +8,11 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from itertools import chain, islice
 
-from exporter.host.printable_text import printable
 from exporter.kernel.abi import OPERATION_NONE
 from exporter.kernel.operations import OPERATIONS
 from exporter.kernel.stacks import Stack
 from exporter.stacks.unwinding import Way
+from exporter.text.printable import printable_bytes
 from exporter.units import seconds
 
 FRAMES_MAX = 24
@@ -37,7 +37,7 @@ def unnamed(stack: Stack) -> tuple[str, ...]:
 
 
 def _begin(stack: Stack) -> str:
-    thread = f"thread {stack.tid} ({printable(stack.comm, _COMM_CHARACTERS)})"
+    thread = f"thread {stack.tid} ({printable_bytes(stack.comm, _COMM_CHARACTERS)})"
     call = "no traced call" if stack.operation == OPERATION_NONE else _operation(stack)
     return f"{thread} has been in {call} for {seconds(stack.read_ns - stack.opened_ns):.1f} s"
 

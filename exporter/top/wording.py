@@ -10,6 +10,7 @@ import unicodedata
 from typing import Final, NamedTuple
 
 from exporter.model import Identity
+from exporter.text.printable import printable
 
 
 class Glyphs(NamedTuple):
@@ -40,8 +41,8 @@ def glyphs_for(encoding: str) -> Glyphs:
 
 def shown(text: str, encoding: str) -> str:
     """`text` as it may reach a terminal: control characters become U+FFFD, what the encoding has not becomes `?`."""
-    printable = text if text.isprintable() else "".join(c if c.isprintable() else "\ufffd" for c in text)
-    return printable if printable.isascii() else printable.encode(encoding, "replace").decode(encoding)
+    safe = printable(text)
+    return safe if safe.isascii() else safe.encode(encoding, "replace").decode(encoding)
 
 
 def width_of(text: str) -> int:

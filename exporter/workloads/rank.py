@@ -19,6 +19,8 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from typing import Final, NamedTuple
 
+from exporter.text.printable import printable
+
 NUMBER_MAX: Final = 10_000_000
 TEXT_CHARACTERS_MAX: Final = 128
 _NUMBER: Final = re.compile(r"[0-9]{1,8}")
@@ -144,5 +146,4 @@ def _digits(number: int | None) -> str:
 
 
 def _text(environment: Mapping[str, str], name: str) -> str:
-    value = environment.get(name, "")[:TEXT_CHARACTERS_MAX]
-    return "".join(c if c.isprintable() else "\ufffd" for c in value)
+    return printable(environment.get(name, "")[:TEXT_CHARACTERS_MAX])

@@ -12,7 +12,7 @@ import pytest
 PACKAGE = Path(__file__).parents[2] / "exporter"
 
 FLOORS = (
-    {"__init__", "causes", "errors", "units", "catalog"},
+    {"__init__", "causes", "errors", "units", "catalog", "text"},
     {"clock", "config", "http_client", "rules", "totals"},
     {"model", "kernel", "host", "gpu"},
     {"accounting", "series", "workloads"},

@@ -235,7 +235,7 @@ class TestInterfaces:
                 closing(opened_inside("/proc", peer.process.pid, netlink.route_socket)) as one,
             ):
                 subprocess.run([*line, str(own.port)], check=True, timeout=60)
-                links = {link.name: link for link in interfaces.links(one, time.monotonic() + 10)}
+                links = {link.name: link for link in interfaces.interfaces(one, time.monotonic() + 10)}
                 queues = [q for q in interfaces.queues(one, time.monotonic() + 10) if q.kind == "clsact"]
                 dropped = wire.dropped(wire.peer)
 

@@ -9,7 +9,7 @@ from contextlib import AbstractContextManager, nullcontext
 from exporter.chains.chain import Chain, Change, Transition
 from exporter.errors import ProcessGone
 from exporter.host.eh_frame import Rule
-from exporter.host.symbols import CodeAddress, Named
+from exporter.host.symbols import AddressNames, CodeAddress
 from exporter.kernel.stacks import Stack
 from exporter.kernel.thread_rows import ThreadRow
 from exporter.stacks.collector import ChainProcess, Evidence, StackCollector
@@ -59,11 +59,11 @@ class Scene:
             raise RuntimeError("a defect")
         return self.stack
 
-    def name(self, _tgid: int, places: Iterable[CodeAddress]) -> Named:
+    def name(self, _tgid: int, places: Iterable[CodeAddress]) -> AddressNames:
         """Every address by its number."""
         if self.is_gone:
             raise ProcessGone("process 4700 ended")
-        return Named({place.address: f"f{place.address:x}" for place in places}, self.by_bcc)
+        return AddressNames({place.address: f"f{place.address:x}" for place in places}, self.by_bcc)
 
     def close(self) -> None:
         """Remembered."""

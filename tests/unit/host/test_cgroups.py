@@ -76,7 +76,7 @@ class TestInContainers:
     def test_machine_s_is_seen_through_its_first_process(self, machine: Path) -> None:
         """And paths that /proc tells from our own group on are told from the root on."""
         root = machine / "1" / "root" / "sys" / "fs" / "cgroup"
-        found = hierarchy_of("memory", machine, root_number=root.stat().st_ino)
+        found = hierarchy_of("memory", machine, root_id=root.stat().st_ino)
 
         assert found is not None
         assert found.root == root
@@ -88,7 +88,7 @@ class TestInContainers:
         root = machine / "1" / "root" / "sys" / "fs" / "cgroup"
         number = root.stat().st_ino
         (machine / "1" / "mounts").unlink()
-        found = hierarchy_of("memory", machine, root_number=number)
+        found = hierarchy_of("memory", machine, root_id=number)
 
         assert found is not None
         assert found.root == machine / "own"

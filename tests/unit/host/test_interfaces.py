@@ -19,7 +19,7 @@ class TestLinks:
     def test_names_and_numbers_are_those_of_sysfs(self) -> None:
         """Of every interface here; the loopback has no kind."""
         with closing(netlink.route_socket()) as one:
-            found = list(interfaces.links(one, time.monotonic() + PATIENCE_SECONDS))
+            found = list(interfaces.interfaces(one, time.monotonic() + PATIENCE_SECONDS))
 
         assert {link.name: link.number for link in found} == {
             path.name: int((path / "ifindex").read_text()) for path in Path("/sys/class/net").iterdir() if path.is_dir()
@@ -33,7 +33,7 @@ class TestQueues:
     def test_every_interface_has_one_at_the_root_at_most(self) -> None:
         """For what is sent."""
         with closing(netlink.route_socket()) as one:
-            numbers = {link.number for link in interfaces.links(one, time.monotonic() + PATIENCE_SECONDS)}
+            numbers = {link.number for link in interfaces.interfaces(one, time.monotonic() + PATIENCE_SECONDS)}
         with closing(netlink.route_socket()) as one:
             sent = [
                 queue.number
@@ -52,7 +52,7 @@ class TestImport:
         """Nothing of its sockets, its database, its protocols: a third of its modules."""
         script = (
             "import sys, time; from exporter.host import interfaces, netlink; one = netlink.route_socket();"
-            "list(interfaces.links(one, time.monotonic() + 10));"
+            "list(interfaces.interfaces(one, time.monotonic() + 10));"
             "print(*(name for name in sys.modules if name.startswith('pyroute2.')))"
         )
         done = subprocess.run([sys.executable, "-c", script], check=True, capture_output=True, text=True)

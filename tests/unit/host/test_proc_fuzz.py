@@ -9,8 +9,8 @@ from hypothesis import strategies as st
 from exporter.errors import ProcessGone
 from exporter.host.libraries import among
 from exporter.host.mappings import parse_executable_mappings
-from exporter.host.printable_text import printable
 from exporter.host.processes import parse_environ, parse_stat
+from exporter.text.printable import printable_bytes
 
 from .process_tree import stat_line
 from .test_mappings import MAPS
@@ -75,7 +75,7 @@ class TestHostileText:
     @given(st.binary(max_size=300), st.integers(1, 80))
     def test_printable_text_is_printable_and_short(self, text: bytes, limit: int) -> None:
         """No control character, no surrogate, nothing longer than asked for."""
-        shown = printable(text, limit)
+        shown = printable_bytes(text, limit)
 
         assert shown.isprintable()
         assert len(shown) <= limit

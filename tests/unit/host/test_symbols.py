@@ -12,7 +12,7 @@ import pytest
 
 from exporter.errors import ProcessGone
 from exporter.host.processes import Processes
-from exporter.host.symbols import CodeAddress, Named, Symbols, by_files, by_functions
+from exporter.host.symbols import AddressNames, CodeAddress, Symbols, by_files, by_functions
 from tests.support.traced import eventually
 
 from .process_tree import process, stat_line
@@ -92,7 +92,7 @@ class TestLookUp:
         """Of the address that has no function the file is told."""
         python = answering(tmp_path, 'print(json.dumps([["train_step", 65, "/usr/bin/trainer"], [None, 1, None]]))')
 
-        assert Symbols(processes, python).name(7, [CodeAddress(STEP, True), CodeAddress(TORCH, True)]) == Named(
+        assert Symbols(processes, python).name(7, [CodeAddress(STEP, True), CodeAddress(TORCH, True)]) == AddressNames(
             {STEP: "train_step+0x41 (trainer)", TORCH: "libtorch_cuda.so+0x26100"}, by_bcc=True
         )
 
@@ -104,7 +104,7 @@ class TestLookUp:
             7, [CodeAddress(STEP, False), CodeAddress(TORCH, True), CodeAddress(STEP, False)]
         )
 
-        assert json.loads(asked.read_text()) == {"tgid": 7, "places": [[STEP, False], [TORCH, True]]}
+        assert json.loads(asked.read_text()) == {"tgid": 7, "addresses": [[STEP, False], [TORCH, True]]}
 
     @pytest.mark.parametrize(
         "script",
@@ -115,7 +115,7 @@ class TestLookUp:
         """And it is said that functions were not looked up."""
         symbols = Symbols(processes, answering(tmp_path, script), timeout_seconds=1.0)
 
-        assert symbols.name(7, [CodeAddress(STEP, True)]) == Named({STEP: "trainer+0x2041"}, by_bcc=False)
+        assert symbols.name(7, [CodeAddress(STEP, True)]) == AddressNames({STEP: "trainer+0x2041"}, by_bcc=False)
 
     def test_without_an_interpreter_the_files_are_told(self, processes: Processes, tmp_path: Path) -> None:
         """As in an image without one."""
@@ -142,7 +142,7 @@ class TestLookUp:
         begun = tmp_path / "begun"
         python = answering(tmp_path, f"open({str(begun)!r}, 'w').close(); signal.pause()")
         symbols = Symbols(processes, python, timeout_seconds=50)
-        found: list[Named] = []
+        found: list[AddressNames] = []
         thread = threading.Thread(target=lambda: found.append(symbols.name(7, [CodeAddress(STEP, True)])))
         thread.start()
         eventually(begun.exists, "the interpreter runs")

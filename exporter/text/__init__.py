@@ -1,0 +1,1 @@
+"""Text that a tenant chose, made safe to show."""
