@@ -1,7 +1,8 @@
-"""Has calls made by a thread that may be left alone with them, so that a call that never returns costs nobody more than a moment.
+"""Runs driver calls with a timeout: a call that hangs costs one thread and is skipped until it returns.
 
-In: errands, each some calls for one purpose. Out: their answers, or that there was none in time. The helper whose call does not
-return is left to it, and ends when it does, if ever: as a daemon thread it does not keep the process. Another takes its place.
+In: functions that make a few calls for one purpose. Out: their results, or CallTimedOut. They run in a worker thread. When a call
+does not return in time, its worker is abandoned: it ends when the call returns, if ever, and as a daemon thread it does not keep
+the process alive. The next function gets a new worker.
 """
 
 from __future__ import annotations
@@ -16,117 +17,120 @@ from exporter.units import seconds
 
 T = TypeVar("T")
 
-Note = Callable[[str], None]
-"""Is told the name of a function before it is called."""
+BeforeCall = Callable[[str], None]
+"""Called with the name of a driver function before that is called. What it raises must not be caught."""
 Wait = Callable[[threading.Event, float], object]
-"""For the event, so many seconds at most."""
+"""Waits for the event for so many seconds at most."""
 
 
 class Stopping(Exception):
-    """There is no time to wait for the answer."""
+    """The exporter stops, and does not wait for the result."""
 
 
 class CallTimedOut(ExporterError):
-    """errand: the one that hangs."""
+    """hung: the call that has not returned."""
 
-    def __init__(self, errand: DriverCall, after_seconds: float) -> None:
-        super().__init__(f"{errand.call} has not returned for {after_seconds:.3g} s; it is not asked again before that")
-        self.errand = errand
+    def __init__(self, hung: DriverCall, after_seconds: float) -> None:
+        super().__init__(f"NVML call {hung.function} timed out after {after_seconds:.3g} s; skipped until it returns")
+        self.hung = hung
 
 
 class _Abandoned(Exception):
-    """Nobody waits for this errand any more."""
+    """The result of this function is not wanted any more."""
 
 
 class DriverCall:
-    """Some calls for one purpose. is_over: it has returned, with an answer or an error. news: look again."""
+    """A function that makes driver calls, run by a worker. changed: set when it has returned, or when to look at it again."""
 
-    def __init__(self, ask: Callable[[Note], Any], clock_ns: Callable[[], int]) -> None:
-        self._ask = ask
+    def __init__(self, run: Callable[[BeforeCall], Any], clock_ns: Callable[[], int]) -> None:
+        self._run = run
         self._clock_ns = clock_ns
-        self.call = ""
+        self.function = ""
+        """The driver function that was called last."""
         self.called_ns = clock_ns()
-        self.is_over = False
+        self.has_returned = False
         self.is_abandoned = False
-        self.news = threading.Event()
-        self.answer: Any = None
+        self.changed = threading.Event()
+        self.result: Any = None
         self.error: Exception | None = None
 
-    def note(self, call: str) -> None:
-        """A call begins; none does any more where nobody waits for it."""
+    def before_call(self, function: str) -> None:
+        """Restart the timeout; make no further call when abandoned."""
         if self.is_abandoned:
             raise _Abandoned
-        self.call, self.called_ns = call, self._clock_ns()
+        self.function, self.called_ns = function, self._clock_ns()
 
     def run(self) -> None:
-        """In the helper."""
+        """Called by the worker."""
         try:
-            self.answer = self._ask(self.note)
-        except Exception as error:  # whoever waits for the answer gets it
+            self.result = self._run(self.before_call)
+        except Exception as error:  # raised again by CallThreads.run()
             self.error = error
-        self.is_over = True
-        self.news.set()
+        self.has_returned = True
+        self.changed.set()
 
 
-class _Helper:
-    """A thread that runs errands until it is told to leave."""
+class _Worker:
+    """A thread that runs driver calls in order."""
 
     def __init__(self) -> None:
-        self._errands: queue.SimpleQueue[DriverCall | None] = queue.SimpleQueue()
-        self._is_left = False
+        self._calls: queue.SimpleQueue[DriverCall | None] = queue.SimpleQueue()
+        self._is_stopped = False
         threading.Thread(target=self._run, name="driver", daemon=True).start()
 
-    def do(self, errand: DriverCall) -> None:
-        """Soon."""
-        self._errands.put(errand)
+    def start(self, call: DriverCall) -> None:
+        self._calls.put(call)
 
-    def leave(self) -> None:
-        """End once the present errand is over."""
-        self._is_left = True
-        self._errands.put(None)
+    def stop(self) -> None:
+        """End the thread once its present call has returned."""
+        self._is_stopped = True
+        self._calls.put(None)
 
     def _run(self) -> None:
-        while not self._is_left:
-            errand = self._errands.get()
-            if errand is None:
+        while not self._is_stopped:
+            call = self._calls.get()
+            if call is None:
                 return
-            errand.run()
+            call.run()
 
 
 class CallThreads:
-    """One at a time. clock_ns: CLOCK_MONOTONIC. stop() by any thread, ask() by one."""
+    """Runs one call at a time. clock_ns: CLOCK_MONOTONIC. Any thread may call stop(), only one run()."""
 
     def __init__(self, clock_ns: Callable[[], int], wait: Wait) -> None:
-        self._clock_ns = clock_ns
+        self.clock_ns = clock_ns
         self._wait = wait
-        self._helper: _Helper | None = None
-        self._errand: DriverCall | None = None
+        self._worker: _Worker | None = None
+        self._call: DriverCall | None = None
         self.stopping = threading.Event()
 
-    def ask(self, ask: Callable[[Note], T], call_seconds: float) -> T:
-        """The answer. Raises what the errand does, Unanswered, and Stopping. call_seconds: for each call."""
-        errand = self._errand = DriverCall(ask, self._clock_ns)
-        helper = self._helper = self._helper or _Helper()
-        helper.do(errand)
-        while not errand.is_over:
+    def run(self, function: Callable[[BeforeCall], T], timeout_seconds: float) -> T:
+        """The result of the function. timeout_seconds: for each driver call in it.
+
+        Raises what the function raises, CallTimedOut, and Stopping.
+        """
+        call = self._call = DriverCall(function, self.clock_ns)
+        worker = self._worker = self._worker or _Worker()
+        worker.start(call)
+        while not call.has_returned:
             if self.stopping.is_set():
                 raise Stopping
-            left_seconds = call_seconds - seconds(self._clock_ns() - errand.called_ns)
+            left_seconds = timeout_seconds - seconds(self.clock_ns() - call.called_ns)
             if left_seconds <= 0:
-                errand.is_abandoned = True
-                helper.leave()
-                self._helper = None
-                raise CallTimedOut(errand, call_seconds)
-            self._wait(errand.news, left_seconds)
-        if errand.error is not None:
-            raise errand.error
-        answer: T = errand.answer
-        return answer
+                call.is_abandoned = True
+                worker.stop()
+                self._worker = None
+                raise CallTimedOut(call, timeout_seconds)
+            self._wait(call.changed, left_seconds)
+        if call.error is not None:
+            raise call.error
+        result: T = call.result
+        return result
 
     def stop(self) -> None:
-        """Whoever waits stops waiting."""
+        """Make run() raise Stopping at once."""
         self.stopping.set()
-        if self._errand is not None:
-            self._errand.news.set()
-        if self._helper is not None:
-            self._helper.leave()
+        if self._call is not None:
+            self._call.changed.set()
+        if self._worker is not None:
+            self._worker.stop()

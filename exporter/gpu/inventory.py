@@ -1,6 +1,6 @@
-"""Which GPUs does this machine have, by the NVIDIA driver's own list in /proc? Nothing of the driver's libraries is loaded.
+"""Lists the GPUs of this node from the NVIDIA driver's files in /proc, without loading its libraries.
 
-In: /proc/driver/nvidia/gpus. Out: Gpu, in the order of their PCI addresses; none where there is no such driver.
+In: /proc/driver/nvidia/gpus. Out: InstalledGpu, sorted by PCI address; none without a driver.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ class InstalledGpu(NamedTuple):
 
 
 def gpus(path: Path = GPUS) -> list[InstalledGpu]:
-    """Those that can be read. One that fell off the bus may be listed without a name, or not at all."""
+    """GPUs with a model name. One that has fallen off the bus may have none, or be missing."""
     return list(_read(path))[:MAX_GPUS]
 
 

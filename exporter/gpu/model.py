@@ -1,7 +1,6 @@
-"""What is known of GPUs: what the driver tells of one at a moment, and what is told of it to whoever looks for causes.
+"""Records of GPUs: samples as the driver reports them, and the state of a GPU as the chain detector needs it.
 
-In: nothing. Out: frozen records, and the Protocol of who hands them out. exporter/gpu/nvml.py makes the former, the sampler in
-exporter/gpu/sampler.py the latter. None: the device, or its driver, does not tell.
+exporter/gpu/nvml.py makes samples, exporter/gpu/sampler.py the rest. None means that the GPU or its driver does not report it.
 """
 
 from __future__ import annotations
@@ -13,27 +12,27 @@ from typing import Final, NamedTuple
 
 
 class FailureKind(enum.StrEnum):
-    """Why something is not known of a GPU. What a device does not support is no trouble."""
+    """Why a call to the driver failed. A feature that a GPU does not support is no failure."""
 
     TIMEOUT = "timeout"
-    """A call did not return within its time."""
+    """The call did not return in time."""
     LOST = "lost"
     """The GPU does not answer: it has fallen off the bus."""
     RESET_REQUIRED = "reset_required"
-    """Not before a reset."""
+    """The GPU needs a reset."""
     RECONFIGURED = "reconfigured"
-    """What was good to name it by is not any more, such as after MIG instances were made anew."""
+    """The handle of the GPU is not valid any more, such as after MIG instances were created."""
     RELOADED = "reloaded"
-    """The driver is gone, or has come anew."""
+    """The driver was unloaded or reloaded."""
     NO_FUNCTION = "no_function"
-    """The driver is older than the function."""
+    """The driver is too old to have the function."""
     NO_PERMISSION = "no_permission"
     DRIVER = "driver"
     """Any other error of the driver."""
 
 
 class GpuMemory(NamedTuple):
-    """Of a GPU or a MIG instance. reserved: by the driver and the firmware; None where it is part of what is used."""
+    """Memory of a GPU or a MIG instance. reserved: by the driver and the firmware; None where used_bytes includes it."""
 
     total_bytes: int
     used_bytes: int
@@ -42,14 +41,14 @@ class GpuMemory(NamedTuple):
 
 
 class GpuProcess(NamedTuple):
-    """One that computes on a GPU. tgid: in the driver's pid namespace. used_bytes: None where the driver does not say."""
+    """A process that computes on a GPU. tgid: in the driver's pid namespace. used_bytes: None when not reported."""
 
     tgid: int
     used_bytes: int | None
 
 
 class Instance(NamedTuple):
-    """A MIG instance. mig: number of the GPU instance. processes: None where they are not told."""
+    """A MIG instance. mig: number of the GPU instance. processes: None when not reported."""
 
     mig: str
     uuid: str
@@ -59,7 +58,7 @@ class Instance(NamedTuple):
 
 
 class GpuFacts(NamedTuple):
-    """What does not change while a GPU is there. gpu: its number, as nvidia-smi shows it."""
+    """What does not change while a GPU is installed. gpu: its number in nvidia-smi."""
 
     gpu: str
     uuid: str
@@ -74,9 +73,9 @@ class GpuFacts(NamedTuple):
 
 
 class Sample(NamedTuple):
-    """A GPU at a moment. reasons: the driver's bits (exporter/gpu/throttle_reasons.py).
+    """A GPU at one moment. reasons: the driver's bits (exporter/gpu/throttle_reasons.py).
 
-    processes: those of all instances where MIG is on; None where they are not told.
+    processes: of all instances with MIG; None when not reported.
     """
 
     reasons: int | None = None
@@ -116,9 +115,9 @@ class Sample(NamedTuple):
 
 
 class GpuRecord(NamedTuple):
-    """All that is known of a GPU. sample: the last good one, taken at sampled_ns, CLOCK_MONOTONIC; None before the first.
+    """Everything known of a GPU. sample: the last good one, taken at sampled_ns (CLOCK_MONOTONIC); None before the first.
 
-    throttled_ns: by reason, since it was first seen. xids: number of an XID error -> how often it came since then.
+    throttled_ns: by reason, since the GPU was first sampled. xids: number of an XID error -> how often it occurred since then.
     """
 
     facts: GpuFacts
@@ -136,10 +135,10 @@ class GpuReading(NamedTuple):
 
 
 class GpuState(NamedTuple):
-    """A GPU, mig "", or a MIG instance of it, as whoever looks for causes sees it.
+    """A GPU (mig is "") or a MIG instance of it, as the chain detector needs it.
 
-    throttled_ns: cumulative by reason. link_bytes_per_second: what the PCIe link can carry one way now, 0 unknown.
-    Bytes are 0 where they are not told. process_bytes: tgid as the driver tells -> bytes; of those that compute there now.
+    throttled_ns: cumulative by reason. link_bytes_per_second: what the PCIe link can carry one way now; 0: unknown.
+    memory_total_bytes: 0: unknown. process_bytes: tgid in the driver's pid namespace -> bytes, of processes that compute there.
     """
 
     gpu: str
@@ -151,7 +150,7 @@ class GpuState(NamedTuple):
 
 
 def states_of(record: GpuRecord) -> tuple[GpuState, ...]:
-    """The GPU, then its instances; nothing before its first sample."""
+    """The GPU, then its instances; empty before the first sample."""
     sample = record.sample
     if sample is None:
         return ()
@@ -179,9 +178,9 @@ _LANE_BYTES_PER_SECOND: Final = {
     5: 32e9 * 128 / 130 / 8,
     6: 64e9 * 242 / 256 / 8,
 }
-"""Generation -> transfers in a second, times what the encoding leaves of them. Source: PCI Express Base Specification."""
+"""Generation -> transfers per second times the share that the encoding leaves. Source: PCI Express Base Specification."""
 
 
 def link_bytes_per_second(generation: int | None, width: int | None) -> float:
-    """What a PCIe link can carry one way, headers of its packets included; 0 where it is not known."""
+    """What a PCIe link can carry one way, packet headers included; 0 when unknown."""
     return _LANE_BYTES_PER_SECOND.get(generation or 0, 0.0) * (width or 0)

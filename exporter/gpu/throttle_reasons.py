@@ -1,9 +1,9 @@
-"""Why are the clocks of a GPU held down, and for how long so far? The driver's bits become reasons, samples become time.
+"""Why the clocks of a GPU are throttled, and for how long so far: the driver's bits become reasons, samples become time.
 
 In: the bits of a sample, and when it was taken. Out: nanoseconds by reason, which never go back. Pure.
 
-The driver has counters of its own for five of these reasons, in new releases only and not in one unit. With them a series would
-not be one thing everywhere, so they are not used.
+New drivers have counters for five of these reasons, in different units. They are not used: a series would mean different things
+on different drivers.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ REASONS: Final = (*_REASONS.values(), OTHER)
 
 
 def reasons_of(bits: int) -> frozenset[str]:
-    """`hw_slowdown` only where neither of its two causes is named. An idle GPU is not held down."""
+    """`hw_slowdown` only without the bit of one of its two causes. An idle GPU is not throttled."""
     if bits & _EXPLAINS_HW_SLOWDOWN:
         bits &= ~_HW_SLOWDOWN
     found = {label for bit, label in _REASONS.items() if bits & bit}
@@ -41,28 +41,28 @@ def reasons_of(bits: int) -> frozenset[str]:
 
 
 class Throttling:
-    """Of one GPU. A sample stands for the time since the one before; for none after longest_ns, or after one that failed."""
+    """Throttled time of one GPU. A sample covers the time since the sample before; none after longest_ns or a failed sample."""
 
     def __init__(self, longest_ns: int) -> None:
         self._longest_ns = longest_ns
         self._sampled_ns: int | None = None
-        self._booked: dict[str, int] = {}
+        self._total_ns: dict[str, int] = {}
 
     def miss(self) -> None:
-        """A sample that was due has failed: the next one stands for nothing."""
+        """A sample has failed, so the next one covers no time."""
         self._sampled_ns = None
 
     def add(self, bits: int | None, now_ns: int) -> None:
-        """A sample, taken now. bits: None where it does not tell."""
+        """Add a sample that was taken now. bits: None when the GPU does not report them."""
         before_ns, self._sampled_ns = self._sampled_ns, now_ns if bits is not None else None
         if bits is None:
             return
-        self._booked = self._booked or dict.fromkeys(REASONS, 0)
+        self._total_ns = self._total_ns or dict.fromkeys(REASONS, 0)
         if before_ns is None or now_ns - before_ns > self._longest_ns:
             return
         for reason in reasons_of(bits):
-            self._booked[reason] += now_ns - before_ns
+            self._total_ns[reason] += now_ns - before_ns
 
-    def booked(self) -> Mapping[str, int]:
-        """Every reason, 0 included, so that one that comes later is seen as growth; none before a sample that tells."""
-        return dict(self._booked)
+    def total_ns(self) -> Mapping[str, int]:
+        """Every reason, starting at 0, so that increase() sees the first one; empty before the first sample with bits."""
+        return dict(self._total_ns)

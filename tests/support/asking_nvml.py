@@ -8,9 +8,11 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from exporter.errors import NotPossibleHere
+from exporter.gpu.driver_calls import DriverFailure
 from exporter.gpu.model import FailureKind, GpuFacts, GpuReading, GpuState, Sample
-from exporter.gpu.nvml import DriverFailure, Nvml, NvmlGpu
-from exporter.gpu.sampler import GpuSampler, SamplerTiming
+from exporter.gpu.nvml import Nvml, NvmlGpu
+from exporter.gpu.sampled_gpu import SamplerTiming
+from exporter.gpu.sampler import GpuSampler
 
 Failed = tuple[str, FailureKind]
 """The call, and what went wrong."""

@@ -17,8 +17,9 @@ from pathlib import Path
 from typing import Any
 
 import gpustall_standin as standin
+from exporter.gpu.call_timeout import BeforeCall
+from exporter.gpu.driver_calls import DriverFailure
 from exporter.gpu.model import FailureKind, GpuFacts, GpuRecord, Sample
-from exporter.gpu.nvml import DriverFailure, Note
 from exporter.units import NANOSECONDS
 
 PATIENCE_SECONDS = 30
@@ -105,12 +106,12 @@ class FakeGpu:
     held: Held | None = None
     times_closed: int = 0
 
-    def sample(self, note: Note) -> Sample:
+    def sample(self, before_call: BeforeCall) -> Sample:
         """The next answer."""
-        note("nvmlDeviceGetUUID")
+        before_call("nvmlDeviceGetUUID")
         if self.held is not None:
             self.held.wait()
-            note("nvmlDeviceGetPowerUsage")
+            before_call("nvmlDeviceGetPowerUsage")
         answer = self.answers.pop(0) if len(self.answers) > 1 else self.answers[0]
         if isinstance(answer, Exception):
             raise answer
@@ -126,9 +127,9 @@ class FakeGpu:
         found, self.xids = self.xids, []
         return found
 
-    def close(self, note: Note) -> None:
+    def close(self, before_call: BeforeCall) -> None:
         """Counted."""
-        note("nvmlEventSetFree")
+        before_call("nvmlEventSetFree")
         self.times_closed += 1
 
 
@@ -141,28 +142,28 @@ class FakeDriver:
     held: Held | None = None
     calls: Counter[str] = field(default_factory=Counter)
 
-    def open(self, note: Note) -> None:
+    def open(self, before_call: BeforeCall) -> None:
         """Counted."""
-        note("nvmlInit")
+        before_call("nvmlInit")
         self.calls["open"] += 1
         if self.held is not None:
             self.held.wait()
         if self.refusals:
             raise self.refusals.pop(0)
 
-    def close(self, note: Note) -> None:
+    def close(self, before_call: BeforeCall) -> None:
         """Counted."""
-        note("nvmlShutdown")
+        before_call("nvmlShutdown")
         self.calls["close"] += 1
 
-    def count(self, note: Note) -> int:
+    def count(self, before_call: BeforeCall) -> int:
         """As many as there are."""
-        note("nvmlDeviceGetCount")
+        before_call("nvmlDeviceGetCount")
         return len(self.gpus)
 
-    def gpu(self, index: int, note: Note) -> FakeGpu:
+    def gpu(self, index: int, before_call: BeforeCall) -> FakeGpu:
         """Counted."""
-        note("nvmlDeviceGetHandleByIndex")
+        before_call("nvmlDeviceGetHandleByIndex")
         self.calls[f"gpu {index}"] += 1
         one = self.gpus[index]
         if isinstance(one, Exception):

@@ -12,7 +12,8 @@ from exporter.checks import gpu
 from exporter.checks.check import Check, CheckState
 from exporter.errors import NotPossibleHere
 from exporter.gpu.model import FailureKind, GpuFacts
-from exporter.gpu.sampler import GpuSampler, SamplerTiming
+from exporter.gpu.sampled_gpu import SamplerTiming
+from exporter.gpu.sampler import GpuSampler
 from tests.support.gpus import Clock, FakeDriver, FakeGpu, Held, failure
 
 H100 = "NVIDIA H100 80GB HBM3"

@@ -60,7 +60,7 @@ class TestAbsence:
         """nvidia-ml-py takes memory."""
         child = others()
 
-        assert child.do(there.opened).startswith("absent: there is no libnvidia-ml.so.1")
+        assert child.do(there.opened).startswith("absent: no libnvidia-ml.so.1")
         assert not child.do(there.imported, "pynvml")
 
     def test_driver_that_is_not_loaded_is_absent(self, others: Callable[..., Child]) -> None:

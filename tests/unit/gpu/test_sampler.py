@@ -15,7 +15,8 @@ import pytest
 
 from exporter.errors import ExporterError, NotPossibleHere
 from exporter.gpu.model import FailureKind, Sample
-from exporter.gpu.sampler import GpuSampler, SamplerTiming
+from exporter.gpu.sampled_gpu import SamplerTiming
+from exporter.gpu.sampler import GpuSampler
 from tests.support import asking_nvml as there
 from tests.support.gpus import (
     PATIENCE_SECONDS,
@@ -287,8 +288,8 @@ class TestHangs:
         rounds(sampler, lambda: sampler.reading().records[0].sample)
 
         assert [record.getMessage() for record in caplog.records] == [
-            "device: GPU 0 is not told of: nvmlDeviceGetUUID has not returned for 1 s; it is not asked again before that",
-            "device: GPU 0 is told of again",
+            "GPU 0: NVML call nvmlDeviceGetUUID timed out after 1 s; skipped until it returns",
+            "GPU 0: sampled again",
         ]
 
     def test_stop_waits_for_no_call(self, held: Held) -> None:
@@ -370,8 +371,8 @@ class TestLosses:
             sampler.round()
 
         assert [record.getMessage() for record in caplog.records] == [
-            "device: GPU 0 is not told of: nvmlDeviceGetUUID: lost",
-            "device: GPU 0 is told of again",
+            "GPU 0: NVML call nvmlDeviceGetUUID failed: lost",
+            "GPU 0: sampled again",
         ]
 
     def test_xids_of_a_sample_that_failed_count(self) -> None:
@@ -461,7 +462,7 @@ class TestParts:
         sampler_of(FakeDriver([first, second])).round()
 
         assert [record.getMessage() for record in caplog.records] == [
-            "device: GPU 0 does not tell everything: nvmlDeviceGetUUID: no_function"
+            "GPU 0: NVML call nvmlDeviceGetUUID failed: no_function; its value is not reported"
         ]
 
 

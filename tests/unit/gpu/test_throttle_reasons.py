@@ -14,7 +14,7 @@ def booked(*samples: tuple[int | None, float]) -> dict[str, int]:
     throttling = Throttling(5 * SECOND)
     for bits, at_seconds in samples:
         throttling.add(bits, int(at_seconds * SECOND))
-    return {reason: ns for reason, ns in throttling.booked().items() if ns}
+    return {reason: ns for reason, ns in throttling.total_ns().items() if ns}
 
 
 class TestReasons:
@@ -85,7 +85,7 @@ class TestTime:
         throttling.add(0x4, 2 * SECOND)
         throttling.add(0x4, 3 * SECOND)
 
-        assert throttling.booked()["power"] == SECOND
+        assert throttling.total_ns()["power"] == SECOND
 
     def test_sample_that_does_not_tell_is_a_gap(self) -> None:
         """Though it came in time."""
@@ -99,7 +99,7 @@ class TestTime:
         """With 0, so that a rate has something to begin with; a device that never tells has none."""
         throttling = Throttling(SECOND)
         throttling.add(None, 0)
-        assert throttling.booked() == {}
+        assert throttling.total_ns() == {}
         throttling.add(0, 0)
 
-        assert throttling.booked() == dict.fromkeys(REASONS, 0)
+        assert throttling.total_ns() == dict.fromkeys(REASONS, 0)
