@@ -1,19 +1,19 @@
-"""What happens around the traced jobs: collectors of containers, devices and the machine, wired to what they read.
+"""Collectors of containers, GPUs, disks and the node: what happens around the traced jobs.
 
-In: kernel tables, control groups, /proc, /sys, and what an orchestrator calls its containers. Out: collectors by name; each is
-asked when somebody scrapes, and a failure of one costs its own metrics.
+In: kernel tables, cgroups, /proc, /sys, records of GPUs, names from an orchestrator. Out: collectors by name, which each scrape
+runs; one that fails costs its own metrics.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
+from typing import Protocol
 
-from exporter.collectors import HostCollector
 from exporter.gpu.model import GpuReading
-from exporter.host.cgroups import hierarchy_of
+from exporter.host.cgroups import hierarchy_of, unified_hierarchy
 from exporter.host.disks import Disks
 from exporter.host.machine import cpu_times
 from exporter.host.processes import Processes
@@ -22,81 +22,83 @@ from exporter.hostmetrics.cgroup_labels import CgroupLabels
 from exporter.hostmetrics.cpu import Cpu
 from exporter.hostmetrics.gpu import Gpu
 from exporter.hostmetrics.memory import Memory
+from exporter.hostmetrics.network import Network
 from exporter.hostmetrics.swap import SwapReader
-from exporter.hostmetrics.traced_sockets import network
+from exporter.hostmetrics.traced_sockets import TracedSockets, read_interfaces
 from exporter.hostmetrics.workload_cgroups import WorkloadCgroups
 from exporter.kernel.abi import PID_NAMESPACE_OF_MACHINE
 from exporter.kernel.maps import MapReader
+from exporter.model import Identity
+from exporter.series.host_totals import TotalsByIdentity, TracedProcess
 from exporter.units import NANOSECONDS
 from exporter.workloads.orchestrators.pod_cache import PodCache
 
 
-@dataclass(frozen=True, slots=True)
-class HostMetrics:
-    """What the collectors are made from. maps: of the kernel, by name. pods: None without an orchestrator.
+class HostCollector(Protocol):
+    def collect(self, now_ns: int, traced: Sequence[TracedProcess]) -> TotalsByIdentity:
+        """Everything it knows, cumulative. now_ns: CLOCK_MONOTONIC. Called by one thread at a time."""
+        ...
 
-    processes: reads /proc.
-    with_network_namespaces: sockets in all of them, which takes CAP_SYS_ADMIN.
-    read_gpus: None where GPUs are not sampled.
-    """
+    @property
+    def resets(self) -> int:
+        """How often a source has started over so far."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class _Sources:
+    """What collectors are made from; see host_collectors()."""
 
     maps: Mapping[str, MapReader]
     node: str
     ttl_ns: int
-    pods: PodCache | None = None
-    processes: Processes = Processes()  # noqa: RUF009 - frozen
-    with_network_namespaces: bool = False
-    read_gpus: Callable[[], GpuReading] | None = None
+    pods: PodCache | None
+    processes: Processes
+    with_network_namespaces: bool
+    read_gpus: Callable[[], GpuReading] | None
 
-    def places(self, controller: str) -> CgroupLabels:
-        """Of the hierarchy with this controller, as version 1 calls it."""
+    def labels(self, controller: str) -> CgroupLabels:
+        """Labels of cgroups in the hierarchy with this controller, by its name in version 1."""
         return CgroupLabels(self.node, hierarchy_of(controller), self.pods)
 
 
-def _block(around: HostMetrics) -> HostCollector:
-    return Block(around.maps, around.places("blkio"), Disks().name, around.ttl_ns)
+def _block(sources: _Sources) -> HostCollector:
+    return Block(sources.maps, sources.labels("blkio"), Disks().name, sources.ttl_ns)
 
 
-def _memory(around: HostMetrics) -> HostCollector:
-    places = around.places("memory")
-    groups = WorkloadCgroups(around.processes, places.hierarchy)
-    swap = SwapReader(around.processes)
-    return Memory(around.maps, places, groups, swap, around.ttl_ns)
+def _memory(sources: _Sources) -> HostCollector:
+    labels = sources.labels("memory")
+    cgroups = WorkloadCgroups(sources.processes, labels.hierarchy)
+    return Memory(sources.maps, labels, cgroups, SwapReader(sources.processes), sources.ttl_ns)
 
 
-def _cpu(around: HostMetrics) -> HostCollector:
-    places = around.places("cpu")
-    groups = WorkloadCgroups(around.processes, places.hierarchy)
-    return Cpu(places.machine, groups, partial(cpu_times, around.processes.proc), around.ttl_ns)
+def _cpu(sources: _Sources) -> HostCollector:
+    cgroups = WorkloadCgroups(sources.processes, hierarchy_of("cpu"))
+    return Cpu(Identity(sources.node), cgroups, partial(cpu_times, sources.processes.proc), sources.ttl_ns)
 
 
-def _network(around: HostMetrics) -> HostCollector:
-    return network(
-        around.node,
-        around.ttl_ns,
-        around.maps.get("retransmits"),
-        around.pods,
-        around.processes.proc,
-        with_namespaces=around.with_network_namespaces,
-    )
+def _network(sources: _Sources) -> HostCollector:
+    labels = CgroupLabels(sources.node, unified_hierarchy(), sources.pods)
+    read_sockets = TracedSockets(sources.processes.proc, with_namespaces=sources.with_network_namespaces)
+    return Network(labels, sources.ttl_ns, sources.maps.get("retransmits"), read_sockets, read_interfaces)
 
 
-def _device(around: HostMetrics) -> HostCollector | None:
-    """The driver tells process ids of the machine, or of the namespace that it takes us to be in: only there these are one."""
-    if around.read_gpus is None:
+def _gpu(sources: _Sources) -> HostCollector | None:
+    """The driver's process ids are those of the node, or of what it takes for our pid namespace: they agree only on the node."""
+    if sources.read_gpus is None:
         return None
-    is_clear = Path("/proc/self/ns/pid").stat().st_ino == PID_NAMESPACE_OF_MACHINE
-    return Gpu(around.places("cpu").machine, around.read_gpus, around.ttl_ns, with_processes=is_clear)
+    is_on_node = Path("/proc/self/ns/pid").stat().st_ino == PID_NAMESPACE_OF_MACHINE
+    return Gpu(Identity(sources.node), sources.read_gpus, sources.ttl_ns, with_processes=is_on_node)
 
 
-_MAKERS: dict[str, Callable[[HostMetrics], HostCollector | None]] = {
+_MAKERS: dict[str, Callable[[_Sources], HostCollector | None]] = {
     "block": _block,
     "memory": _memory,
     "cpu": _cpu,
     "network": _network,
-    "device": _device,
+    "device": _gpu,
 }
-"""Collector -> how it is made; in the order in which they are asked."""
+"""Collector -> how it is made, in the order in which they run."""
 
 
 def host_collectors(
@@ -110,9 +112,12 @@ def host_collectors(
     with_network_namespaces: bool = False,
     read_gpus: Callable[[], GpuReading] | None = None,
 ) -> dict[str, HostCollector]:
-    """Those of the wanted collectors that tell of more than the traced processes."""
-    around = HostMetrics(
-        maps, node, int(ttl_seconds * NANOSECONDS), pods, processes or Processes(), with_network_namespaces, read_gpus
-    )
-    made = {name: make(around) for name, make in _MAKERS.items() if name in wanted}
+    """The wanted collectors of this package.
+
+    maps: of the kernel, by name. pods: None without an orchestrator. with_network_namespaces: sockets in all of them, which takes
+    CAP_SYS_ADMIN. read_gpus: None where GPUs are not sampled.
+    """
+    ttl_ns = int(ttl_seconds * NANOSECONDS)
+    sources = _Sources(maps, node, ttl_ns, pods, processes or Processes(), with_network_namespaces, read_gpus)
+    made = {name: make(sources) for name, make in _MAKERS.items() if name in wanted}
     return {name: collector for name, collector in made.items() if collector is not None}

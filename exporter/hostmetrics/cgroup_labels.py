@@ -1,6 +1,6 @@
-"""What is a control group called in the labels?
+"""Labels of a cgroup: the identity of the container that it belongs to, without a rank.
 
-In: the number of a group from a kernel table, or its path. Out: the Identity of its container, without a rank.
+In: the id of a cgroup from a kernel table, or its path. Out: an Identity; that of the node for a cgroup in no container.
 """
 
 from __future__ import annotations
@@ -13,25 +13,25 @@ from exporter.workloads.orchestrators.pod_cache import PodCache
 
 
 class CgroupLabels:
-    """Of one hierarchy. pods: None without an orchestrator."""
+    """Cgroups of one hierarchy. pods: None without an orchestrator."""
 
     def __init__(self, node: str, hierarchy: Hierarchy | None, pods: PodCache | None = None) -> None:
         self.hierarchy = hierarchy
-        self.machine = Identity(node)
-        """What belongs to no container."""
+        self.node = Identity(node)
+        """The identity of what belongs to no container."""
         self._pods = pods
 
-    def of_number(self, number: int) -> Identity:
-        """The machine itself for a group in no container, and for one that cannot be found."""
-        path = self.hierarchy.path_of(number) if self.hierarchy else None
-        return self.of_path(path) if path is not None else self.machine
+    def identity_of(self, cgroup_id: int) -> Identity:
+        """The identity of the node for a cgroup that is not found."""
+        path = self.hierarchy.path_of(cgroup_id) if self.hierarchy else None
+        return self.identity_of_path(path) if path is not None else self.node
 
-    def of_path(self, path: str) -> Identity:
-        """Of the innermost container on the way."""
+    def identity_of_path(self, path: str) -> Identity:
+        """The identity of the innermost container on the path."""
         container = container_of_path(path)
-        place = self._pods.names_of(container) if self._pods is not None else None
-        return name_container(node=self.machine.node, container=container, place=place)
+        names = self._pods.names_of(container) if self._pods is not None else None
+        return name_container(node=self.node.node, container=container, names=names)
 
-    def is_gone(self, number: int) -> bool:
-        """Whether no group has this number any more, so that nothing will be added to its rows."""
-        return self.hierarchy is not None and self.hierarchy.is_gone(number)
+    def is_gone(self, cgroup_id: int) -> bool:
+        """Whether no cgroup has this id any more, so that its rows will not grow."""
+        return self.hierarchy is not None and self.hierarchy.is_gone(cgroup_id)

@@ -1,7 +1,7 @@
-"""What holds a GPU back itself: its clocks, its heat, its memory, its links, its errors; and who has its memory?
+"""State of each GPU: clocks, temperature, memory, links, errors; and which processes use its memory.
 
-In: what is known of each GPU, as a sampler keeps it; nothing here asks the driver. Out: totals of the machine, and memory by
-traced process. A GPU whose last sample is old has no gauges but `up`, and keeps its counters. Cost of a scrape: 0.1 ms a GPU.
+In: the records of the GPU sampler; the driver is not called here. Out: totals of the node, and memory by traced process. A GPU
+whose last sample is old keeps its counters, but has no gauges except `up`. Cost of a scrape: 0.1 ms a GPU.
 """
 
 from __future__ import annotations
@@ -19,74 +19,72 @@ from exporter.units import NANOSECONDS
 
 STALE_NS: Final = 5 * NANOSECONDS
 MAX_RANKS: Final = 512
-"""Ranks whose memory is told apart at a time."""
+"""Ranks with memory on GPUs at a time."""
 MAX_XID: Final = 172
-"""Where NVIDIA's catalogue of XID errors, which begins with 1, ended when this was written."""
+"""The last number in NVIDIA's catalogue of XID errors when this was written; the first is 1."""
 
 WATCHED_XIDS: Final = (48, 64, 74, 79, 95, 119, 120, 140)
-"""Those that alerts/device.rules.yaml watches for: told from 0 on, so that the first one is seen as one more."""
+"""XIDs in alerts/device.rules.yaml: their series start at 0, so that increase() sees the first one."""
 
 _PER_MILLI: Final = 1_000_000  # milliwatts and millijoules to billionths
 _PER_CENT: Final = NANOSECONDS // 100
 
 Value = tuple[Metric, tuple[str, ...], int | None]
-"""A metric, its labels behind `gpu`, and a value; None where it is not told."""
+"""A metric, its labels after `gpu`, and a value; None when not reported."""
 
 
 class Gpu:
-    """A HostCollector. with_processes: whether the driver's process ids are the exporter's. ttl_ns: see PlaceBooks."""
+    """A HostCollector. with_processes: whether the driver's process ids are those of the exporter's pid namespace."""
 
     def __init__(
-        self, machine: Identity, read_gpus: Callable[[], GpuReading], ttl_ns: int, *, with_processes: bool
+        self, node: Identity, read_gpus: Callable[[], GpuReading], ttl_ns: int, *, with_processes: bool
     ) -> None:
-        self._machine = machine
+        self._node = node
         self._read_gpus = read_gpus
         self._with_processes = with_processes
-        self._books = HostTotals(ttl_ns, MAX_RANKS)
+        self._totals = HostTotals(ttl_ns, MAX_RANKS)
 
     @property
     def resets(self) -> int:
-        """See HostCollector."""
-        return self._books.resets
+        return self._totals.resets
 
     def collect(self, now_ns: int, traced: Sequence[TracedProcess]) -> TotalsByIdentity:
-        """See HostCollector."""
-        self._books.begin(now_ns)
+        self._totals.begin(now_ns)
         identities = {one.tgid: one.identity for one in traced if one.tgid}
         reading = self._read_gpus()
-        for known in reading.records:
-            gpu, sample = known.facts.gpu, known.sample
-            self._count(known)
-            is_fresh = sample is not None and now_ns - known.sampled_ns <= STALE_NS
-            self._level(catalog.gpu.UP, gpu, (), int(is_fresh))
+        for record in reading.records:
+            gpu, sample = record.facts.gpu, record.sample
+            self._add_counters(record)
+            is_fresh = sample is not None and now_ns - record.sampled_ns <= STALE_NS
+            self._add_gauge(catalog.gpu.UP, gpu, (), int(is_fresh))
             if sample is None or not is_fresh:
                 continue
-            for metric, labels, value in gauges_of(known.facts, sample):
+            for metric, labels, value in gauges_of(record.facts, sample):
                 if value is not None:
-                    self._level(metric, gpu, labels, value)
+                    self._add_gauge(metric, gpu, labels, value)
             for mig, processes in _by_instance(sample):
                 if self._with_processes and processes is not None:
                     self._add_processes(gpu, mig, processes, identities)
         for (gpu, kind), times in reading.failures.items():
-            self._books.count("sampler", self._machine, Series(catalog.gpu.ERRORS, (gpu, kind.value)), times)
-        return self._books.totals()
+            self._totals.add_counter("sampler", self._node, Series(catalog.gpu.ERRORS, (gpu, kind.value)), times)
+        return self._totals.totals()
 
-    def _count(self, known: GpuRecord) -> None:
-        """Those of the driver again and again while it does not answer: whoever is not heard of would begin anew."""
-        gpu, source = known.facts.gpu, known.facts.uuid
-        for reason, booked_ns in known.throttled_ns.items():
+    def _add_counters(self, record: GpuRecord) -> None:
+        """Also of a GPU that does not answer, or its sources would expire and be counted again from 0."""
+        gpu, source = record.facts.gpu, record.facts.uuid
+        for reason, throttled_ns in record.throttled_ns.items():
             series = Series(catalog.gpu.THROTTLED, (gpu, reason))
-            self._books.count(source, self._machine, series, booked_ns)
-        watched = dict.fromkeys(WATCHED_XIDS, 0) if known.sample else {}
-        for number, times in (watched | {**known.xids}).items():
+            self._totals.add_counter(source, self._node, series, throttled_ns)
+        watched = dict.fromkeys(WATCHED_XIDS, 0) if record.sample else {}
+        for number, times in (watched | {**record.xids}).items():
             series = Series(catalog.gpu.XID_ERRORS, (gpu, xid_label(number)))
-            self._books.count((source, number), self._machine, series, times)
-        for metric, labels, value in counts_of(known.sample) if known.sample else ():
+            self._totals.add_counter((source, number), self._node, series, times)
+        for metric, labels, value in counts_of(record.sample) if record.sample else ():
             if value is not None:
-                self._books.count(source, self._machine, Series(metric, (gpu, *labels)), value)
+                self._totals.add_counter(source, self._node, Series(metric, (gpu, *labels)), value)
 
-    def _level(self, metric: Metric, gpu: str, labels: tuple[str, ...], value: int) -> None:
-        self._books.level(self._machine, Series(metric, (gpu, *labels)), value)
+    def _add_gauge(self, metric: Metric, gpu: str, labels: tuple[str, ...], value: int) -> None:
+        self._totals.add_gauge(self._node, Series(metric, (gpu, *labels)), value)
 
     def _add_processes(
         self, gpu: str, mig: str, processes: Iterable[GpuProcess], identities: Mapping[int, Identity]
@@ -97,8 +95,8 @@ class Gpu:
             if identity is None:
                 untraced += one.used_bytes or 0
             elif one.used_bytes is not None:
-                self._books.level(identity, Series(catalog.gpu.PROCESS_MEMORY, (gpu, mig)), one.used_bytes)
-        self._level(catalog.gpu.UNTRACED_MEMORY, gpu, (mig,), untraced)
+                self._totals.add_gauge(identity, Series(catalog.gpu.PROCESS_MEMORY, (gpu, mig)), one.used_bytes)
+        self._add_gauge(catalog.gpu.UNTRACED_MEMORY, gpu, (mig,), untraced)
 
 
 def xid_label(number: int) -> str:
@@ -107,7 +105,7 @@ def xid_label(number: int) -> str:
 
 
 def gauges_of(facts: GpuFacts, sample: Sample) -> Iterator[Value]:
-    """Everything that goes up and down, and what the GPU is."""
+    """Gauges, and the facts about the GPU."""
     yield catalog.gpu.INFO, _info("", facts, facts.uuid, facts.model), 1
     for one in sample.instances:
         yield catalog.gpu.INFO, _info(one.mig, facts, one.uuid, one.model), 1
@@ -118,7 +116,7 @@ def gauges_of(facts: GpuFacts, sample: Sample) -> Iterator[Value]:
     yield catalog.gpu.POWER, (), _times(_PER_MILLI, sample.power_mw)
     yield catalog.gpu.POWER_LIMIT, (), _times(_PER_MILLI, sample.power_limit_mw)
     yield catalog.gpu.TEMPERATURE, ("gpu",), sample.celsius
-    yield catalog.gpu.TEMPERATURE, ("memory",), sample.memory_celsius or None  # 0: it has no sensor there
+    yield catalog.gpu.TEMPERATURE, ("memory",), sample.memory_celsius or None  # 0: no sensor
     yield catalog.gpu.TEMPERATURE_SLOWDOWN, (), facts.slowdown_celsius
     yield catalog.gpu.UTILIZATION, ("gpu",), _times(_PER_CENT, sample.utilization_percent)
     yield catalog.gpu.UTILIZATION, ("memory",), _times(_PER_CENT, sample.memory_utilization_percent)
@@ -141,7 +139,7 @@ def gauges_of(facts: GpuFacts, sample: Sample) -> Iterator[Value]:
 
 
 def counts_of(sample: Sample) -> Iterator[Value]:
-    """What the driver counts; it begins anew when it is loaded, and some of it when the GPU is reset."""
+    """Counters of the driver. They start over when it is loaded, some also when the GPU is reset."""
     yield catalog.gpu.ENERGY, (), _times(_PER_MILLI, sample.energy_mj)
     yield catalog.gpu.ECC_ERRORS, ("corrected",), sample.corrected_errors
     yield catalog.gpu.ECC_ERRORS, ("uncorrected",), sample.uncorrected_errors
@@ -167,7 +165,7 @@ def _memory_of(mig: str, memory: GpuMemory | None) -> Iterator[Value]:
 
 
 def _by_instance(sample: Sample) -> Iterator[tuple[str, tuple[GpuProcess, ...] | None]]:
-    """The instances, where there are any; else the GPU as a whole."""
+    """Each MIG instance with its processes; without instances the GPU as a whole."""
     if not sample.instances:
         yield "", sample.processes
     for one in sample.instances:

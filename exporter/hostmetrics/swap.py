@@ -1,7 +1,4 @@
-"""How much of a process has been swapped out?
-
-In: /proc. Out: bytes; None where nothing can be read.
-"""
+"""How much memory of a process is swapped out. In: /proc. Out: bytes; None where nothing can be read."""
 
 from __future__ import annotations
 
@@ -13,17 +10,15 @@ _STATUS_BYTES_MAX = 16 * 1024
 
 
 class SwapReader:
-    """Reads one /proc tree."""
-
     def __init__(self, processes: Processes) -> None:
         self._processes = processes
 
     def has_any(self) -> bool:
-        """Whether the machine can swap at all: where it cannot, no process need be looked at."""
+        """Whether the node has swap at all; without it no process needs to be read."""
         return bool(swap_bytes(self._processes.proc))
 
     def bytes_of(self, tgid: int) -> int | None:
-        """VmSwap of /proc/TGID/status; shared memory is no part of it."""
+        """VmSwap of /proc/TGID/status; shared memory is not part of it."""
         try:
             status = self._processes.read(tgid, "status", _STATUS_BYTES_MAX)
         except (ProcessGone, NotPossibleHere):

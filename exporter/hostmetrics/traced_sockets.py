@@ -1,6 +1,7 @@
-"""What the network collector reads: which sockets are those of traced processes, within bounds of time; and the interfaces.
+"""TCP sockets of traced processes and the interfaces of this network namespace, read within a deadline.
 
-Descriptors are looked at in turn, a few processes a scrape: a node has 64 workers with a hundred each, and each takes 6 us.
+In: traced processes, /proc/TGID/fd, the kernel's dumps. Out: SocketsRead. Descriptors are read in turn, a few processes a scrape:
+a node has 64 workers with a hundred descriptors each, and each takes 6 us.
 """
 
 from __future__ import annotations
@@ -13,45 +14,45 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final, NamedTuple
 
-from exporter.collectors import HostCollector
 from exporter.errors import NotPossibleHere
 from exporter.host import interfaces, netlink
-from exporter.host.cgroups import unified_hierarchy
 from exporter.host.network_namespaces import opened_inside
 from exporter.host.tcp_sockets import TcpSocket, children, network_namespace, socket_inodes, tcp_sockets
-from exporter.hostmetrics.cgroup_labels import CgroupLabels
-from exporter.hostmetrics.network import Network, SocketsRead
-from exporter.kernel.maps import MapReader
+from exporter.hostmetrics.network import SocketsRead
 from exporter.series.host_totals import TracedProcess
-from exporter.workloads.orchestrators.pod_cache import PodCache
 
 DEADLINE_SECONDS: Final = 0.05
-LOOKS: Final = 16
-"""Processes whose descriptors are looked at, at most, in one go."""
+SCANS_AT_ONCE: Final = 16
+"""Processes whose descriptors are read in one scrape."""
 FRESH_SECONDS: Final = 5.0
-"""So long a look is good."""
+"""How long a list of descriptors is used."""
 WORKERS_MAX: Final = 64
-"""Of a rank, whose descriptors are looked at."""
+"""Workers of one rank whose descriptors are read."""
 NAMESPACES_MAX: Final = 16
 
 
-class _Look(NamedTuple):
-    at: float
+class _Descriptors(NamedTuple):
+    """Sockets that a process had open. is_whole: whether all of its descriptors were read."""
+
+    read_at: float
     namespace: int
     sockets: frozenset[int]
     is_whole: bool
 
 
+_NEVER: Final = _Descriptors(float("-inf"), 0, frozenset(), is_whole=False)
+
+
 @dataclass(slots=True)
-class _Member:
-    """A process whose sockets are wanted: a traced one, or one that it has started."""
+class _Owner:
+    """A process whose sockets are wanted: a traced one, or one that it has started. process: number of the traced one."""
 
     tgid: int
     process: int
 
 
 class TracedSockets:
-    """A reader of sockets. with_namespaces: also those in other network namespaces."""
+    """Reads sockets. with_namespaces: also those in other network namespaces, which takes CAP_SYS_ADMIN."""
 
     def __init__(
         self, proc: Path = Path("/proc"), *, with_namespaces: bool = False, clock: Callable[[], float] = time.monotonic
@@ -59,24 +60,18 @@ class TracedSockets:
         self._proc = str(proc)
         self._with_namespaces = with_namespaces
         self._clock = clock
-        self._looks: dict[int, _Look] = {}
+        self._descriptors: dict[int, _Descriptors] = {}
         self._unread: Counter[str] = Counter()
 
     def __call__(self, traced: Sequence[TracedProcess]) -> SocketsRead:
-        """Raises NotPossibleHere where the kernel tells nothing of sockets."""
+        """Raises NotPossibleHere where the kernel has no dump of sockets."""
         deadline = self._clock() + DEADLINE_SECONDS
-        members = list(self._members([one for one in traced if one.tgid]))
-        self._look(members, deadline)
+        owners = list(self._owners([one for one in traced if one.tgid]))
+        self._read_descriptors(owners, deadline)
         own = network_namespace("/proc", "self")
         found: dict[int, list[TcpSocket]] = {}
         is_whole = True
-        by_namespace: dict[int, list[_Member]] = {}
-        for member in members:
-            look = self._looks.get(member.tgid)
-            if look is None or not look.is_whole:
-                self._unread["descriptors"] += 1
-            if look is not None and look.sockets:
-                by_namespace.setdefault(look.namespace, []).append(member)
+        by_namespace = self._by_namespace(owners)
         others = sorted(by_namespace.keys() - {own})
         for namespace in (own, *others):
             inside = by_namespace.get(namespace, [])
@@ -87,7 +82,7 @@ class TracedSockets:
                 continue
             try:
                 self._dump(inside, found, deadline, is_own=namespace == own)
-            except netlink.TooLate:
+            except netlink.DumpTimedOut:
                 self._unread["deadline"] += len(inside)
                 is_whole = False
             except NotPossibleHere:
@@ -97,58 +92,57 @@ class TracedSockets:
                 is_whole = False
         return SocketsRead(found, is_whole, dict(self._unread))
 
-    def _members(self, traced: Sequence[TracedProcess]) -> Iterator[_Member]:
+    def _owners(self, traced: Sequence[TracedProcess]) -> Iterator[_Owner]:
         for one in traced:
-            yield _Member(one.tgid, one.process)
+            yield _Owner(one.tgid, one.process)
         for one in traced:
-            yield from (_Member(tgid, one.process) for tgid in children(self._proc, one.tgid)[:WORKERS_MAX])
+            yield from (_Owner(tgid, one.process) for tgid in children(self._proc, one.tgid)[:WORKERS_MAX])
 
-    def _look(self, members: Sequence[_Member], deadline: float) -> None:
-        """At the descriptors of those that were not looked at for longest, the traced ones first."""
+    def _read_descriptors(self, owners: Sequence[_Owner], deadline: float) -> None:
+        """Of the processes that were read longest ago; traced ones before their workers."""
         now = self._clock()
-        known = {member.tgid for member in members}
-        self._looks = {tgid: look for tgid, look in self._looks.items() if tgid in known}
-        never = _Look(float("-inf"), 0, frozenset(), is_whole=False)
-        due = [one for one in members if now - self._looks.get(one.tgid, never).at >= FRESH_SECONDS]
-        due.sort(key=lambda one: self._looks.get(one.tgid, never).at)  # stable: of equals the traced ones first
-        for member in due[:LOOKS]:
+        known = {owner.tgid for owner in owners}
+        self._descriptors = {tgid: one for tgid, one in self._descriptors.items() if tgid in known}
+        due = [one for one in owners if now - self._read_at(one) >= FRESH_SECONDS]
+        due.sort(key=self._read_at)  # stable: among equals the traced ones come first
+        for owner in due[:SCANS_AT_ONCE]:
             if self._clock() >= deadline:
                 return
-            namespace = network_namespace(self._proc, member.tgid)
-            self._looks[member.tgid] = _Look(now, namespace, *socket_inodes(self._proc, member.tgid))
+            namespace = network_namespace(self._proc, owner.tgid)
+            self._descriptors[owner.tgid] = _Descriptors(now, namespace, *socket_inodes(self._proc, owner.tgid))
+
+    def _read_at(self, owner: _Owner) -> float:
+        return self._descriptors.get(owner.tgid, _NEVER).read_at
+
+    def _by_namespace(self, owners: Sequence[_Owner]) -> dict[int, list[_Owner]]:
+        """Those that have sockets; counts those whose descriptors are not all known."""
+        found: dict[int, list[_Owner]] = {}
+        for owner in owners:
+            descriptors = self._descriptors.get(owner.tgid, _NEVER)
+            if not descriptors.is_whole:
+                self._unread["descriptors"] += 1
+            if descriptors.sockets:
+                found.setdefault(descriptors.namespace, []).append(owner)
+        return found
 
     def _dump(
-        self, members: Sequence[_Member], found: dict[int, list[TcpSocket]], deadline: float, *, is_own: bool
+        self, owners: Sequence[_Owner], found: dict[int, list[TcpSocket]], deadline: float, *, is_own: bool
     ) -> None:
-        owners: dict[int, int] = {}
-        for member in members:
-            for inode in self._looks[member.tgid].sockets:
-                owners.setdefault(inode, member.process)
-        opened = netlink.diag_socket() if is_own else opened_inside(self._proc, members[0].tgid, netlink.diag_socket)
+        process_of: dict[int, int] = {}
+        for owner in owners:
+            for inode in self._descriptors[owner.tgid].sockets:
+                process_of.setdefault(inode, owner.process)
+        opened = netlink.diag_socket() if is_own else opened_inside(self._proc, owners[0].tgid, netlink.diag_socket)
         with closing(opened) as one:
-            for socket in tcp_sockets(one, owners.keys(), deadline):
-                found.setdefault(owners[socket.inode], []).append(socket)
+            for socket in tcp_sockets(one, process_of.keys(), deadline):
+                found.setdefault(process_of[socket.inode], []).append(socket)
 
 
-def read_interfaces() -> tuple[Sequence[interfaces.Link], Sequence[interfaces.Queue]]:
-    """Of this network namespace. Raises NotPossibleHere without pyroute2."""
+def read_interfaces() -> tuple[Sequence[interfaces.InterfaceCounts], Sequence[interfaces.QueueCounts]]:
+    """Interfaces and queues of this network namespace. Raises NotPossibleHere without pyroute2."""
     deadline = time.monotonic() + DEADLINE_SECONDS
     try:
         with closing(netlink.route_socket()) as one:
-            return list(interfaces.links(one, deadline)), list(interfaces.queues(one, deadline))
-    except netlink.TooLate as error:
-        raise NotPossibleHere("the interfaces are not told in time") from error
-
-
-def network(
-    node: str,
-    ttl_ns: int,
-    retransmits: MapReader | None,
-    pods: PodCache | None,
-    proc: Path,
-    *,
-    with_namespaces: bool,
-) -> HostCollector:
-    """The collector, with what it reads."""
-    places = CgroupLabels(node, unified_hierarchy(), pods)
-    return Network(places, ttl_ns, retransmits, TracedSockets(proc, with_namespaces=with_namespaces), read_interfaces)
+            return list(interfaces.interfaces(one, deadline)), list(interfaces.queues(one, deadline))
+    except netlink.DumpTimedOut as error:
+        raise NotPossibleHere("the kernel's dump of interfaces timed out") from error

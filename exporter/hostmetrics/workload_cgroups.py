@@ -1,7 +1,7 @@
-"""In which control groups of one hierarchy are the traced processes, and what do the files of those say?
+"""The cgroups that traced processes run in, and what their files say.
 
-In: the traced processes, /proc/TGID/cgroup, a Hierarchy. Out: paths by place. A process may end between two reads, and is then
-left out.
+In: traced processes, /proc/TGID/cgroup, a Hierarchy. Out: paths by identity, and numbers. A process that ends between two reads
+is left out.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from exporter.series.host_totals import TracedProcess
 
 
 class WorkloadCgroups:
-    """hierarchy: None where none has the controller; then there are no groups."""
+    """hierarchy: None where no mounted hierarchy has the controller; every answer is then empty."""
 
     def __init__(self, processes: Processes, hierarchy: Hierarchy | None) -> None:
         self._processes = processes
@@ -25,11 +25,11 @@ class WorkloadCgroups:
 
     @property
     def version(self) -> int:
-        """Of the hierarchy: 1 or 2; 0 where there is none."""
+        """1 or 2; 0 without a hierarchy."""
         return self._hierarchy.version if self._hierarchy else 0
 
     def paths(self, traced: Sequence[TracedProcess]) -> dict[Identity, set[str]]:
-        """Place, which is an Identity without a rank, to the groups that its traced processes are in."""
+        """Identity without a rank -> cgroups that its traced processes are in."""
         found: dict[Identity, set[str]] = {}
         for one in traced:
             path = self._path_of(one.tgid)
@@ -37,17 +37,17 @@ class WorkloadCgroups:
                 found.setdefault(replace(one.identity, rank=""), set()).add(path)
         return found
 
-    def numbers(self, path: str, name: str) -> dict[str, int]:
-        """Of a file with a name and a number in each line; empty where it cannot be read."""
-        return self._hierarchy.numbers(path, name) if self._hierarchy else {}
+    def numbers(self, path: str, file: str) -> dict[str, int]:
+        """A file with a name and a number in each line; empty when it cannot be read."""
+        return self._hierarchy.numbers(path, file) if self._hierarchy else {}
 
-    def number(self, path: str, name: str) -> int | None:
-        """Of a file with one number; None where it cannot be read, and for `max` and numbers below zero."""
-        return self._hierarchy.number(path, name) if self._hierarchy else None
+    def number(self, path: str, file: str) -> int | None:
+        """A file with one number; None when it cannot be read, for `max` and for a negative number."""
+        return self._hierarchy.number(path, file) if self._hierarchy else None
 
-    def words(self, path: str, name: str) -> list[str]:
-        """Of a file with one line; none where it cannot be read."""
-        return ((self._hierarchy.read(path, name) if self._hierarchy else None) or "").split()
+    def words(self, path: str, file: str) -> list[str]:
+        """The words of a file; empty when it cannot be read."""
+        return ((self._hierarchy.read(path, file) if self._hierarchy else None) or "").split()
 
     def _path_of(self, tgid: int) -> str | None:
         if not tgid or self._hierarchy is None:

@@ -14,9 +14,9 @@ from types import MappingProxyType
 from typing import NamedTuple
 
 from exporter.clock import Clock, Moment
-from exporter.collectors import HostCollector
 from exporter.history.window import Switches
 from exporter.history.windowing import ProcessTotals, WindowSink
+from exporter.hostmetrics import HostCollector
 from exporter.kernel.process_rows import ProcessRow
 from exporter.model import Identity, Snapshot
 from exporter.pipeline.collector_runs import CollectorRuns

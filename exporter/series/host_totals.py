@@ -1,7 +1,7 @@
-"""What is known of places on this machine, be they containers or the machine itself: totals that never go back.
+"""Totals of containers and of the node that never go back, although their sources do.
 
-In: counts as their sources tell them; sources end with a container, wrap, are reset, or come under another name. Out: totals by
-place. A place is an Identity without a rank, and the machine itself one without a container.
+In: what sources count: they end with a container, wrap, are reset, or continue under another name. Out: totals by identity. The
+identity of a container has no rank, and that of the node has no container either.
 """
 
 from __future__ import annotations
@@ -10,16 +10,17 @@ from collections.abc import Hashable, Iterable, Mapping
 from typing import Final, NamedTuple
 
 from exporter.model import Identity
-from exporter.totals import HistogramTotal, Series, Total
+from exporter.series.accumulation import LastSeen, add, has_reset, minus
+from exporter.totals import Series, Total
 
 MAX_CONTAINERS: Final = 128
-"""Containers told apart at a time; all others of a node are one, `other`."""
+"""Identities with a container at a time; all further ones of a node share the container `other`."""
 
 OTHER: Final = "other"
 
 
 class TracedProcess(NamedTuple):
-    """One that is exported. process: its number. tgid: as the exporter sees it, 0 where it does not."""
+    """A process that is exported. process: its number. tgid: as the exporter sees it, 0 where it does not."""
 
     process: int
     tgid: int
@@ -27,89 +28,66 @@ class TracedProcess(NamedTuple):
 
 
 TotalsByIdentity = Mapping[Identity, Mapping[Series, Total]]
-"""Place -> series -> total."""
 
 
 class HostTotals:
-    """Totals by place. ttl_ns: how long the totals of a place outlive its last source.
+    """Totals by identity. ttl_ns: how long those of an identity outlive its last source.
 
-    A round is begin(), count() and level() for what there is, totals().
+    Use it in rounds: begin(); add_counter() and add_gauge() for all that is there; totals().
     """
 
-    def __init__(self, ttl_ns: int, max_places: int = MAX_CONTAINERS) -> None:
+    def __init__(self, ttl_ns: int, max_containers: int = MAX_CONTAINERS) -> None:
         self._ttl_ns = ttl_ns
-        self._max_places = max_places
-        self._counted: dict[Identity, dict[Series, Total]] = {}
-        self._levels: dict[Identity, dict[Series, Total]] = {}
+        self._max_containers = max_containers
+        self._counters: dict[Identity, dict[Series, Total]] = {}
+        self._gauges: dict[Identity, dict[Series, Total]] = {}
         self._last: dict[tuple[Hashable, Series], Total] = {}
-        self._source_seen_ns: dict[tuple[Hashable, Series], int] = {}
-        self._place_seen_ns: dict[Identity, int] = {}
+        self._sources_seen: LastSeen[tuple[Hashable, Series]] = LastSeen()
+        self._identities_seen: LastSeen[Identity] = LastSeen()
         self._now_ns = 0
         self.resets = 0
-        """Counts that were lower than the time before; each then began anew."""
+        """How often a source counted less than the time before: it had started over at 0."""
 
     def begin(self, now_ns: int) -> None:
-        """A round begins. now_ns: CLOCK_MONOTONIC."""
+        """Start a round, without gauges. now_ns: CLOCK_MONOTONIC."""
         self._now_ns = now_ns
-        self._levels = {}
+        self._gauges = {}
 
-    def count(self, source: Hashable, place: Identity, series: Series, total: Total) -> None:
-        """A counter or histogram of a source, as it stands: what was added since the last time is the place's."""
+    def add_counter(self, source: Hashable, identity: Identity, series: Series, total: Total) -> None:
+        """Add what a counter or histogram of a source gained since the last round. total: cumulative, as the source has it."""
         key = (source, series)
-        before = self._last.get(key)
-        grown = total if before is None else _since(total, before)
-        if grown is None:
+        earlier = self._last.get(key)
+        if earlier is not None and has_reset(total, earlier):
             self.resets += 1
-            grown = total
+            earlier = None
+        gained = total if earlier is None else minus(total, earlier)
         self._last[key] = total
-        self._source_seen_ns[key] = self._now_ns
-        of_place = self._counted.setdefault(self._admitted(place), {})
-        of_place[series] = _plus(of_place[series], grown) if series in of_place else grown
+        self._sources_seen.see(key, self._now_ns)
+        add(self._counters.setdefault(self._admitted(identity), {}), series, gained)
 
-    def forget(self, source: Hashable, series: Iterable[Series]) -> None:
-        """The source has ended, and its counts stay. One of its name that comes later counts from 0."""
+    def end_source(self, source: Hashable, series: Iterable[Series]) -> None:
+        """Keep what the source has counted. One of the same name that comes later counts from 0."""
         for one in series:
             self._last.pop((source, one), None)
-            self._source_seen_ns.pop((source, one), None)
+            self._sources_seen.forget((source, one))
 
-    def level(self, place: Identity, series: Series, value: int) -> None:
-        """A gauge or info: those of several sources of a place are added up."""
-        of_place = self._levels.setdefault(self._admitted(place), {})
-        before = of_place.get(series, 0)
-        assert isinstance(before, int)  # noqa: S101 - a metric is one kind of total throughout
-        of_place[series] = before + value
+    def add_gauge(self, identity: Identity, series: Series, value: int) -> None:
+        """Add to a gauge or info of this round: several sources of one identity make a sum."""
+        add(self._gauges.setdefault(self._admitted(identity), {}), series, value)
 
     def totals(self) -> TotalsByIdentity:
-        """Of all places; those of which nothing was heard for long are gone."""
-        oldest_ns = self._now_ns - self._ttl_ns
-        for key in [key for key, seen_ns in self._source_seen_ns.items() if seen_ns < oldest_ns]:
-            del self._source_seen_ns[key], self._last[key]
-        for place in [place for place, seen_ns in self._place_seen_ns.items() if seen_ns < oldest_ns]:
-            del self._place_seen_ns[place]
-            self._counted.pop(place, None)
-        places = self._counted.keys() | self._levels.keys()
-        return {place: self._counted.get(place, {}) | self._levels.get(place, {}) for place in places}
+        """All identities, without those whose TTL is over."""
+        for key in self._sources_seen.expire(self._now_ns, self._ttl_ns):
+            del self._last[key]
+        for identity in self._identities_seen.expire(self._now_ns, self._ttl_ns):
+            self._counters.pop(identity, None)
+        identities = self._counters.keys() | self._gauges.keys()
+        return {one: self._counters.get(one, {}) | self._gauges.get(one, {}) for one in identities}
 
-    def _admitted(self, place: Identity) -> Identity:
-        """The place itself while there is room for it."""
-        if place not in self._place_seen_ns and len(self._place_seen_ns) >= self._max_places and place.container:
-            place = Identity(place.node, container=OTHER)
-        self._place_seen_ns[place] = self._now_ns
-        return place
-
-
-def _since(total: Total, before: Total) -> Total | None:
-    """What was added; None when it cannot be the same count."""
-    if isinstance(total, HistogramTotal) and isinstance(before, HistogramTotal):
-        return total.minus(before) if total.counts.total >= before.counts.total else None
-    if isinstance(total, int) and isinstance(before, int):
-        return total - before if total >= before else None
-    return None
-
-
-def _plus(before: Total, grown: Total) -> Total:
-    if isinstance(before, HistogramTotal) and isinstance(grown, HistogramTotal):
-        return before.plus(grown)
-    assert isinstance(before, int)  # noqa: S101 - a metric is one kind of total throughout
-    assert isinstance(grown, int)  # noqa: S101
-    return before + grown
+    def _admitted(self, identity: Identity) -> Identity:
+        """The identity while there is room for it, else the node's `other`."""
+        seen = self._identities_seen
+        if identity not in seen and len(seen) >= self._max_containers and identity.container:
+            identity = Identity(identity.node, container=OTHER)
+        seen.see(identity, self._now_ns)
+        return identity

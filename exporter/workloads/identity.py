@@ -1,4 +1,4 @@
-"""What is a process called in the labels? In: what the other modules of this folder found out. Out: one Identity."""
+"""The identity of a process: the labels of its series. In: what the other modules of this folder found. Out: one Identity."""
 
 from __future__ import annotations
 
@@ -9,21 +9,20 @@ from exporter.workloads.rank import Rank
 
 
 def name_process(
-    *, node: str, rank: Rank, communicator_rank: str, container: Container, place: ContainerNames | None = None
+    *, node: str, rank: Rank, communicator_rank: str, container: Container, names: ContainerNames | None = None
 ) -> Identity:
     """The identity of one process.
 
-    rank: from the environment; it comes first, since it holds for the whole life of the process and for the whole job.
-    communicator_rank: from NCCL; its largest communicator may still be a part of the job when the question is asked.
-    place: what the orchestrator calls the container; without it namespace and pod stay empty, whatever a process says of itself
-    in POD_NAME.
+    rank: from the environment; it takes precedence, since it holds for the whole life of the process and for the whole job.
+    communicator_rank: from NCCL, whose largest communicator may be smaller than the job at that time.
+    names: from the orchestrator; without them namespace and pod are empty, even when the process has POD_NAME in its environment.
     """
-    return name_container(node=node, container=container, place=place, rank=rank.rank or communicator_rank)
+    return name_container(node=node, container=container, names=names, rank=rank.rank or communicator_rank)
 
 
-def name_container(*, node: str, container: Container, place: ContainerNames | None = None, rank: str = "") -> Identity:
-    """The identity of a container as a whole; without one it is the node's."""
+def name_container(*, node: str, container: Container, names: ContainerNames | None = None, rank: str = "") -> Identity:
+    """The identity of a container as a whole; of the node without a container."""
     label = container_label(container)
-    if place is None:
+    if names is None:
         return Identity(node=node, rank=rank, container=label)
-    return Identity(node=node, rank=rank, container=place.container or label, namespace=place.namespace, pod=place.pod)
+    return Identity(node=node, rank=rank, container=names.container or label, namespace=names.namespace, pod=names.pod)

@@ -63,7 +63,7 @@ class _Member:
     identity: Identity | None = None
     ticks_held_back: int = 0
     communicators: Sequence[CommunicatorRow] = ()
-    place: ContainerNames | None = None
+    names: ContainerNames | None = None
 
 
 class WorkloadRegistry:
@@ -143,11 +143,11 @@ class WorkloadRegistry:
         for number, member in self._members.items():
             rows = communicators.get(number, ())
             # A name once known is kept when the pod is gone before its last process.
-            place = (self._pods.names_of(member.container) if self._pods is not None else None) or member.place
-            if member.identity is not None and rows == member.communicators and place == member.place:
+            names = (self._pods.names_of(member.container) if self._pods is not None else None) or member.names
+            if member.identity is not None and rows == member.communicators and names == member.names:
                 continue
-            is_named = place != member.place
-            member.place = place
+            is_named = names != member.names
+            member.names = names
             member.communicators = rows
             known = [Communicator(row.hash, row.rank, row.ranks, row.created_ns) for row in rows if row.rank >= 0]
             # A rank once known is kept when its communicator is destroyed.
@@ -169,7 +169,7 @@ class WorkloadRegistry:
         """How long it may be held back, for what may still be heard of it."""
         has_rank = bool(member.rank.rank or member.communicator_rank)
         lacks_name = bool(member.container.id or member.container.pod_uid) and not (
-            member.place and member.place.container
+            member.names and member.names.container
         )
         if lacks_name and self._pods is not None and self._pods.is_worth_waiting_for:
             return NAME_TICKS
@@ -183,7 +183,7 @@ class WorkloadRegistry:
             rank=member.rank,
             communicator_rank=member.communicator_rank,
             container=member.container,
-            place=member.place,
+            names=member.names,
         )
         if identity not in self._admitted and len(self._admitted) >= self._max_workloads:
             return Identity(self._node, rank=OTHER, container=OTHER)

@@ -24,7 +24,7 @@ class _Groups:
     def __init__(self) -> None:
         self.gone: set[int] = set()
 
-    def of_number(self, number: int) -> Identity:
+    def identity_of(self, number: int) -> Identity:
         return JOB if number == 7 else NODE
 
     def is_gone(self, number: int) -> bool:

@@ -26,7 +26,7 @@ class FakePlaces:
 
     gone: set[int] = field(default_factory=set)
 
-    def of_path(self, path: str) -> Identity:
+    def identity_of_path(self, path: str) -> Identity:
         """By the first folder."""
         return CONTAINER if path.split("/")[1] == "c" else MACHINE
 

@@ -10,7 +10,7 @@ import pytest
 from exporter import catalog
 from exporter.catalog import Metric
 from exporter.errors import NotPossibleHere
-from exporter.host.interfaces import Link, Queue
+from exporter.host.interfaces import InterfaceCounts, QueueCounts
 from exporter.host.tcp_sockets import TcpSocket
 from exporter.hostmetrics import network as collector
 from exporter.hostmetrics.network import LEAST_NS, MAX_INTERFACES, Network, SocketsRead, peer_class
@@ -34,10 +34,10 @@ TRACED = (TracedProcess(1, 4026, RANK), TracedProcess(2, 4027, RANK_1))
 class Groups:
     """Group 7 is a container's; all others are the machine's."""
 
-    machine: Identity = MACHINE
+    node: Identity = MACHINE
     gone: set[int] = field(default_factory=set)
 
-    def of_number(self, number: int, /) -> Identity:
+    def identity_of(self, number: int, /) -> Identity:
         """The container of a group."""
         return CONTAINER if number == 7 else MACHINE
 
@@ -55,8 +55,8 @@ class Machine:
     sockets: dict[int, list[TcpSocket]] = field(default_factory=dict)
     is_whole: bool = True
     unread: Mapping[str, int] = field(default_factory=dict)
-    links: list[Link] = field(default_factory=list)
-    queues: list[Queue] = field(default_factory=list)
+    links: list[InterfaceCounts] = field(default_factory=list)
+    queues: list[QueueCounts] = field(default_factory=list)
     absent: bool = False
     now_ns: int = 0
 
@@ -68,7 +68,7 @@ class Machine:
             raise NotPossibleHere("there is no such thing here")
         return SocketsRead(self.sockets, self.is_whole, self.unread)
 
-    def _interfaces(self) -> tuple[Sequence[Link], Sequence[Queue]]:
+    def _interfaces(self) -> tuple[Sequence[InterfaceCounts], Sequence[QueueCounts]]:
         if self.absent:
             raise NotPossibleHere("there is no such thing here")
         return self.links, self.queues
@@ -232,8 +232,8 @@ class TestInterfaces:
 
     def test_drops_and_errors_are_by_direction(self, machine: Machine) -> None:
         """And those of queues beside them."""
-        machine.links = [Link(2, "eth0", "", 1, 2, 3, 4)]
-        machine.queues = [Queue(2, 0, "fq_codel", False, 5), Queue(2, 1, "clsact", True, 6)]
+        machine.links = [InterfaceCounts(2, "eth0", "", 1, 2, 3, 4)]
+        machine.queues = [QueueCounts(2, 0, "fq_codel", False, 5), QueueCounts(2, 1, "clsact", True, 6)]
 
         assert machine.collected(catalog.network.INTERFACE_DROPS, MACHINE) == {
             ("eth0", "received"): 1,
@@ -247,20 +247,20 @@ class TestInterfaces:
 
     def test_count_that_goes_back_is_a_reset_and_no_negative_rate(self, machine: Machine) -> None:
         """A driver that was loaded anew: 10, and then 3 more."""
-        machine.links = [Link(2, "eth0", "", 10, 0, 0, 0)]
+        machine.links = [InterfaceCounts(2, "eth0", "", 10, 0, 0, 0)]
         machine.collected(catalog.network.INTERFACE_DROPS, MACHINE)
-        machine.links = [Link(2, "eth0", "", 3, 0, 0, 0)]
+        machine.links = [InterfaceCounts(2, "eth0", "", 3, 0, 0, 0)]
 
         assert machine.collected(catalog.network.INTERFACE_DROPS, MACHINE)["eth0", "received"] == 13
         assert machine.network.resets == 1
 
     def test_interface_that_is_gone_keeps_what_it_dropped(self, machine: Machine) -> None:
         """One of the same name that comes later, with another number, adds to it."""
-        machine.links = [Link(2, "bond0", "bond", 10, 0, 0, 0)]
+        machine.links = [InterfaceCounts(2, "bond0", "bond", 10, 0, 0, 0)]
         machine.collected(catalog.network.INTERFACE_DROPS, MACHINE)
         machine.links = []
         machine.collected(catalog.network.INTERFACE_DROPS, MACHINE)
-        machine.links = [Link(9, "bond0", "bond", 4, 0, 0, 0)]
+        machine.links = [InterfaceCounts(9, "bond0", "bond", 4, 0, 0, 0)]
 
         assert machine.collected(catalog.network.INTERFACE_DROPS, MACHINE)["bond0", "received"] == 14
         assert machine.network.resets == 0
@@ -268,9 +268,9 @@ class TestInterfaces:
     def test_interfaces_of_containers_are_other(self, machine: Machine) -> None:
         """But for what a container calls its own."""
         machine.links = [
-            Link(3, "veth1", "veth", 1, 0, 0, 0),
-            Link(4, "veth2", "veth", 2, 0, 0, 0),
-            Link(5, "eth0", "veth", 4, 0, 0, 0),
+            InterfaceCounts(3, "veth1", "veth", 1, 0, 0, 0),
+            InterfaceCounts(4, "veth2", "veth", 2, 0, 0, 0),
+            InterfaceCounts(5, "eth0", "veth", 4, 0, 0, 0),
         ]
         found = machine.collected(catalog.network.INTERFACE_DROPS, MACHINE)
 
@@ -281,10 +281,10 @@ class TestInterfaces:
 
     def test_names_are_bounded_for_good(self, machine: Machine) -> None:
         """Also where others have gone meanwhile; devices come first."""
-        machine.links = [Link(1, "bond9", "bond", 0, 0, 0, 0)]
-        machine.links += [Link(10 + n, f"eth{n}", "", 1, 0, 0, 0) for n in range(MAX_INTERFACES)]
+        machine.links = [InterfaceCounts(1, "bond9", "bond", 0, 0, 0, 0)]
+        machine.links += [InterfaceCounts(10 + n, f"eth{n}", "", 1, 0, 0, 0) for n in range(MAX_INTERFACES)]
         first = machine.collected(catalog.network.INTERFACE_DROPS, MACHINE)
-        machine.links = [Link(99, "ib0", "", 7, 0, 0, 0)]
+        machine.links = [InterfaceCounts(99, "ib0", "", 7, 0, 0, 0)]
         then = machine.collected(catalog.network.INTERFACE_DROPS, MACHINE)
 
         assert {name for name, _ in first} == {*(f"eth{n}" for n in range(MAX_INTERFACES)), "other"}
@@ -306,7 +306,7 @@ class TestAbsence:
     def test_without_the_program_the_rest_is_told(self) -> None:
         """Its table is not there."""
         machine = Machine()
-        machine.links = [Link(2, "eth0", "", 1, 0, 0, 0)]
+        machine.links = [InterfaceCounts(2, "eth0", "", 1, 0, 0, 0)]
         machine.network = Network(machine.groups, TTL_NS, None, machine._sockets, machine._interfaces)
 
         assert machine.collected(catalog.network.RETRANSMITS, CONTAINER) == {}

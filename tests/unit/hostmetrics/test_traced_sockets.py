@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from exporter.hostmetrics.traced_sockets import FRESH_SECONDS, LOOKS, TracedSockets
+from exporter.hostmetrics.traced_sockets import FRESH_SECONDS, SCANS_AT_ONCE, TracedSockets
 from exporter.model import Identity
 from exporter.series.host_totals import TracedProcess
 
@@ -64,8 +64,10 @@ class TestWhose:
         _process(tmp_path, 7, [connection])
         read = TracedSockets(tmp_path)([TracedProcess(1, 7, RANK)])
 
-        assert [[one.peer_port for one in sockets] for sockets in read.of.values()] == [[connection.getpeername()[1]]]
-        assert [*read.of] == [1]
+        assert [[one.peer_port for one in sockets] for sockets in read.by_process.values()] == [
+            [connection.getpeername()[1]]
+        ]
+        assert [*read.by_process] == [1]
         assert read.is_whole
         assert read.unread == {}
 
@@ -75,11 +77,11 @@ class TestWhose:
         _process(tmp_path, 8, [connection])
         _started(tmp_path, 7, 8)
 
-        assert [*TracedSockets(tmp_path)([TracedProcess(1, 7, RANK)]).of] == [1]
+        assert [*TracedSockets(tmp_path)([TracedProcess(1, 7, RANK)]).by_process] == [1]
 
     def test_process_out_of_sight_is_left_out(self, tmp_path: Path) -> None:
         """Its tgid is 0."""
-        assert TracedSockets(tmp_path)([TracedProcess(1, 0, RANK)]).of == {}
+        assert TracedSockets(tmp_path)([TracedProcess(1, 0, RANK)]).by_process == {}
 
     def test_other_namespace_is_not_entered_unasked(self, tmp_path: Path, connection: socket.socket) -> None:
         """It is counted."""
@@ -87,7 +89,7 @@ class TestWhose:
         _process(tmp_path, 7, [connection], str(tmp_path / "another"))
         read = TracedSockets(tmp_path)([TracedProcess(1, 7, RANK)])
 
-        assert (read.of, read.unread) == ({}, {"namespace": 1})
+        assert (read.by_process, read.unread) == ({}, {"namespace": 1})
 
     def test_namespace_that_cannot_be_entered_is_counted(self, tmp_path: Path, connection: socket.socket) -> None:
         """A file that is no namespace."""
@@ -95,7 +97,7 @@ class TestWhose:
         _process(tmp_path, 7, [connection], str(tmp_path / "another"))
         read = TracedSockets(tmp_path, with_namespaces=True)([TracedProcess(1, 7, RANK)])
 
-        assert (read.of, read.unread, read.is_whole) == ({}, {"namespace": 1}, False)
+        assert (read.by_process, read.unread, read.is_whole) == ({}, {"namespace": 1}, False)
 
 
 class TestBounds:
@@ -103,7 +105,7 @@ class TestBounds:
 
     def test_processes_are_looked_at_in_turn(self, tmp_path: Path) -> None:
         """Twenty of them, and the rest the next time; until then they are counted."""
-        traced = [TracedProcess(number, number, RANK) for number in range(1, LOOKS + 5)]
+        traced = [TracedProcess(number, number, RANK) for number in range(1, SCANS_AT_ONCE + 5)]
         for one in traced:
             _process(tmp_path, one.tgid, [])
         sockets = TracedSockets(tmp_path)
@@ -120,11 +122,11 @@ class TestBounds:
         inode = os.fstat(connection.fileno()).st_ino
         (tmp_path / "7" / "fd" / "3").symlink_to(f"socket:[{inode}]")
 
-        assert sockets([TracedProcess(1, 7, RANK)]).of == {}
+        assert sockets([TracedProcess(1, 7, RANK)]).by_process == {}
         clock.now += FRESH_SECONDS
         # The kernel is asked by the real clock, which is far behind: what is told is that it was too late.
         assert set(sockets([TracedProcess(1, 7, RANK)]).unread) <= {"deadline"}
-        assert sockets._looks[7].sockets == {inode}
+        assert sockets._descriptors[7].sockets == {inode}
 
     def test_time_that_is_up_is_counted(self, tmp_path: Path) -> None:
         """Nobody is looked at any more; what is known is kept."""

@@ -12,9 +12,9 @@ from exporter import catalog
 from exporter.app.self_metrics import report_snapshot
 from exporter.chains.event import ChainEvent
 from exporter.clock import Clock, Moment
-from exporter.collectors import HostCollector
 from exporter.history.window import ProcessLabels, Switches, Window
 from exporter.history.windowing import ProcessTotals, WindowBuilder
+from exporter.hostmetrics import HostCollector
 from exporter.kernel.calibration import CallCost
 from exporter.kernel.tables import Tables
 from exporter.model import Histogram
