@@ -13,16 +13,10 @@ MAX_ROOT_MODULES = 8
 MAX_CLASS_LINES = 250
 MAX_CONSTRUCTOR_ARGUMENTS = 8
 
-TWICE = {
-    "Groups": "to be renamed",
-    "Link": "to be renamed",
-    "Queue": "to be renamed",
-}
+TWICE: dict[str, str] = {}
 """Public class names that several modules define, and why."""
 
 LONG_CLASSES = {
-    "gpu/nvml.py:NvmlGpu",
-    "gpu/sampler.py:GpuSampler",
     "history/recorder.py:Recorder",
     "kernel/libbpf.py:Libbpf",
     "output/web/server.py:Server",
