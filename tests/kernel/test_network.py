@@ -203,7 +203,7 @@ class TestRetransmits:
             )
             line = [sys.executable, "-c", CALLER, network.PEER_ADDRESS, str(peer.port), "0.2"]
             subprocess.run([*network.inside(wire.own), *line], check=True, timeout=60)
-            time.sleep(1.5)
+            eventually(lambda: wire.retransmitted(wire.peer), "the SYN with ACK is sent again")
             rows, counted = rows_of(account_tracer, groups.server), wire.retransmitted(wire.peer)
 
         assert rows == {IpFamily.IPV4: RetransmitRow(counted, counted)}
