@@ -1,4 +1,4 @@
-"""The unit that we ship, under a systemd of its own: with all of its hardening the exporter does what it is there for."""
+"""The unit that we ship, under a systemd of its own: the exporter works with all of the unit's hardening."""
 
 from __future__ import annotations
 
@@ -14,10 +14,9 @@ from pathlib import Path
 
 import pytest
 
-import gpustall_standin as standin
 from tests.support import exposition
 from tests.support.requirements import need_command, need_tracing
-from tests.support.systemd_machine import SERVICE, UNIT, Machine, booted
+from tests.support.systemd_machine import SERVICE, STANDIN, UNIT, Machine, booted
 from tests.support.traced import eventually
 
 pytestmark = pytest.mark.end_to_end
@@ -28,7 +27,7 @@ PATIENCE_SECONDS = 30
 
 @pytest.fixture(scope="module")
 def machine() -> Iterator[Machine]:
-    """With the unit as it is, but for a watchdog that loses patience sooner."""
+    """A machine with the unit as it is, except for a watchdog of 3 s."""
     need_tracing()
     for command, package in (("systemctl", "systemd"), ("nsenter", "util-linux"), ("unshare", "util-linux")):
         need_command(command, package)
@@ -37,7 +36,7 @@ def machine() -> Iterator[Machine]:
 
 
 def total(machine: Machine, name: str, **labels: str) -> float:
-    """Of the metrics now."""
+    """The sum of a metric's series, scraped now."""
     with urllib.request.urlopen(machine.url, timeout=PATIENCE_SECONDS) as response:  # noqa: S310 - our own address
         return exposition.of_text(response.read().decode()).total(name, **labels)
 
@@ -45,9 +44,11 @@ def total(machine: Machine, name: str, **labels: str) -> float:
 @contextmanager
 def job(machine: Machine) -> Iterator[None]:
     """A training job in the same machine."""
-    command = standin.trainer_command("--ranks=1", "--quiet")
     process = subprocess.Popen(
-        [*machine.inside(), *command], env=standin.environment(), stdout=subprocess.DEVNULL, start_new_session=True
+        [*machine.inside(), STANDIN / "trainer", "--ranks=1", "--quiet"],
+        env={**os.environ, "LD_LIBRARY_PATH": str(STANDIN)},
+        stdout=subprocess.DEVNULL,
+        start_new_session=True,
     )
     try:
         yield
@@ -60,35 +61,37 @@ class TestService:
     """gpu-stall-exporter.service."""
 
     def test_active_means_that_it_serves(self, machine: Machine) -> None:
-        """It says so itself, after its first tick."""
+        """The exporter notifies systemd after its first tick."""
         assert machine.show("Type") == "notify"
         assert machine.show("StatusText") == "serving"
         assert total(machine, "gpustall_exporter_ticks_total") >= 1
 
     def test_job_is_traced_under_all_of_its_hardening(self, machine: Machine) -> None:
-        """Calls, waits and the rank."""
+        """Its calls and waits are counted, with its rank."""
         with job(machine):
             eventually(
                 lambda: total(machine, "gpustall_cuda_operations_total", rank="0") > 100, "its calls are counted"
             )
-            eventually(lambda: total(machine, "gpustall_thread_time_seconds_total", rank="0") > 0, "its waits are told")
+            eventually(
+                lambda: total(machine, "gpustall_thread_time_seconds_total", rank="0") > 0, "its waits are counted"
+            )
 
-    def test_reload_is_obeyed(self, machine: Machine) -> None:
+    def test_reload_reads_the_configuration(self, machine: Machine) -> None:
         """ExecReload=."""
         assert machine.run("systemctl", "reload", SERVICE).returncode == 0
-        eventually(lambda: "configuration reloaded" in machine.said, "it is")
+        eventually(lambda: "configuration reloaded" in machine.logs, "it is")
         assert machine.show("ActiveState") == "active"
 
     def test_history_is_in_its_state_directory(self, machine: Machine) -> None:
-        """And for those to read who read logs."""
+        """Readable for the group that may read logs."""
         found = eventually(
-            lambda: machine.run("stat", "-c", "%G %a", f"/var/lib/{SERVICE}/history.sqlite").stdout, "it is"
+            lambda: machine.run("stat", "-c", "%G %a", f"/var/lib/{SERVICE}/history.sqlite").stdout, "the file exists"
         )
 
         assert found == "adm 640\n"
 
     def test_it_has_five_capabilities(self, machine: Machine) -> None:
-        """And no way to more."""
+        """And cannot gain more."""
         status = machine.run("cat", f"/proc/{machine.show('MainPID')}/status").stdout
 
         assert re.findall(r"^(Cap(?:Prm|Eff|Bnd)):\t0*(\w+)$", status, re.MULTILINE) == [
@@ -98,16 +101,16 @@ class TestService:
         ]
         assert "NoNewPrivs:\t1" in status
 
-    def test_one_that_hangs_is_started_again(self, machine: Machine) -> None:
+    def test_exporter_that_hangs_is_restarted(self, machine: Machine) -> None:
         """By the watchdog."""
         before = int(machine.show("NRestarts"))
         machine.run("kill", "-STOP", machine.show("MainPID"))
 
-        eventually(lambda: int(machine.show("NRestarts")) == before + 1, "it is started again", PATIENCE_SECONDS)
+        eventually(lambda: int(machine.show("NRestarts")) == before + 1, "it is restarted", PATIENCE_SECONDS)
         eventually(lambda: machine.show("ActiveState") == "active", "it serves", PATIENCE_SECONDS)
 
     def test_stop_is_clean_and_quick(self, machine: Machine) -> None:
-        """Exit code 0, below two seconds; and it can be started again."""
+        """Exit code 0, within two seconds; it can be started again."""
         began = time.monotonic()
         machine.run("systemctl", "stop", SERVICE)
         took_seconds = time.monotonic() - began
@@ -118,10 +121,10 @@ class TestService:
 
 
 class TestUnit:
-    """The file."""
+    """The unit file."""
 
     def test_exposure_is_low(self) -> None:
-        """By systemd's own measure, 96 without any hardening. What is left open is what a tracer needs."""
+        """By systemd's own measure, which is 96 without any hardening. What is left is what a tracer needs."""
         need_command("systemd-analyze", "systemd")
         done = subprocess.run(
             ["systemd-analyze", "security", "--offline=yes", f"--threshold={EXPOSURE_MAX}", "--no-pager", str(UNIT)],
@@ -134,7 +137,7 @@ class TestUnit:
         assert done.returncode == 0, done.stdout[-500:] + done.stderr
 
     def test_systemd_finds_no_fault_in_it(self, tmp_path: Path) -> None:
-        """systemd-analyze verify; of the unit as it is when the program has been installed, and of its socket."""
+        """systemd-analyze verify, for the unit as installed and for its socket."""
         need_command("systemd-analyze", "systemd")
         unit, listening = tmp_path / UNIT.name, tmp_path / SOCKET.name
         unit.write_text(UNIT.read_text().replace(f"/usr/local/bin/{SERVICE}", "/bin/true"))

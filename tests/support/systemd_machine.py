@@ -1,4 +1,4 @@
-"""A systemd of its own, with the unit that we ship: in namespaces, on an overlay of this machine that is gone afterwards."""
+"""A systemd with the unit file that we ship, in namespaces of its own, on an overlay of this machine's root file system."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
+import gpustall_standin as standin
 from tests.support.traced import eventually
 
 ROOT = Path(__file__).parents[2]
@@ -19,7 +20,11 @@ SERVICE = "gpu-stall-exporter"
 UNIT = ROOT / "deploy/systemd/gpu-stall-exporter.service"
 PATIENCE_SECONDS = 60
 _SYSTEMD = "/lib/systemd/systemd"
-# Nothing of the machine below is written: systemd's own services tidy /tmp and /var when they start.
+_LOG = "/run/exporter.log"
+CHECKOUT, PYTHON, STANDIN = Path("/opt/checkout"), Path("/opt/python"), Path("/opt/standin")
+"""Inside: the checkout, the environment of the running Python, and the stand-in's libraries and programs."""
+# The overlay keeps systemd's own services, which clean /tmp and /var, away from the files of this machine. /tmp, /run and /home
+# are not those of this machine either: what the unit and the tests need is mounted at a place of its own.
 _BOOT = """
 set -e
 mount --make-rprivate /
@@ -35,13 +40,16 @@ mount -t cgroup2 none sys/fs/cgroup
 mount --rbind /dev dev
 mount -t tmpfs tmpfs run
 mount -t tmpfs tmpfs tmp
-mkdir -p run/lock run/systemd/system/{service}.service.d usr/local/bin etc/default var/lib
+mkdir -p run/lock run/systemd/system/{service}.service.d usr/local/bin etc/default var/lib .{checkout} .{python} .{standin}
+mount --bind {checkout_here} .{checkout}
+mount --bind {python_here} .{python}
+mount --bind {standin_here} .{standin}
 rm -rf var/lib/{service}
 cp {unit} run/systemd/system
 printf '%s\\n' '[Unit]' 'Requires={service}.service' 'DefaultDependencies=no' > run/systemd/system/for-tests.target
-printf '%s\\n' '[Service]' 'StandardError=append:/run/said' {settings} > run/systemd/system/{service}.service.d/tests.conf
+printf '%s\\n' '[Service]' 'StandardError=append:{log}' {settings} > run/systemd/system/{service}.service.d/tests.conf
 echo OPTIONS={options} > etc/default/{service}
-printf '%s\\n' '#!/bin/sh' 'cd {checkout}' 'exec {python} -m exporter "$@"' > usr/local/bin/{service}
+printf '%s\\n' '#!/bin/sh' 'cd {checkout}' 'exec {python}/bin/python -m exporter "$@"' > usr/local/bin/{service}
 chmod +x usr/local/bin/{service}
 export container=tests
 exec chroot . {systemd} --system --unit=for-tests.target --log-target=console
@@ -50,18 +58,18 @@ exec chroot . {systemd} --system --unit=for-tests.target --log-target=console
 
 @dataclass(frozen=True)
 class Machine:
-    """tgid: of its systemd, as this machine sees it."""
+    """tgid: of its systemd, in the PID namespace of the tests."""
 
     tgid: int
 
     def run(self, *command: str) -> subprocess.CompletedProcess[str]:
-        """A command inside, to its end."""
+        """Run a command inside, to its end."""
         return subprocess.run(
             [*self.inside(), *command], check=False, capture_output=True, text=True, timeout=PATIENCE_SECONDS
         )
 
     def inside(self) -> tuple[str, ...]:
-        """What comes before a command that is to run there."""
+        """The beginning of a command line that runs inside."""
         return ("nsenter", f"--target={self.tgid}", "--pid", "--mount", "--uts", "--ipc", "--root", "--wd")
 
     def show(self, name: str) -> str:
@@ -69,19 +77,19 @@ class Machine:
         return self.run("systemctl", "show", "--value", f"--property={name}", SERVICE).stdout.strip()
 
     @property
-    def said(self) -> str:
+    def logs(self) -> str:
         """What the exporter has logged."""
-        return self.run("cat", "/run/said").stdout
+        return self.run("cat", _LOG).stdout
 
     @property
     def url(self) -> str:
-        """Of the metrics of the exporter that was started last."""
-        return re.findall(r"serving (http://\S+?)\"", self.said)[-1]
+        """URL of the metrics of the exporter that was started last."""
+        return re.findall(r"serving (http://\S+?)\"", self.logs)[-1]
 
 
 @contextmanager
 def booted(*settings: str) -> Iterator[Machine]:
-    """The service is active. settings: of its [Service] section, over those of the unit: "WatchdogSec=3"."""
+    """A machine whose service is active. settings: of its [Service] section, over those of the unit: "WatchdogSec=3"."""
     with tempfile.TemporaryDirectory() as folder:
         script = _BOOT.format(
             folder=folder,
@@ -89,8 +97,13 @@ def booted(*settings: str) -> Iterator[Machine]:
             unit=UNIT,
             settings=" ".join(map(shlex.quote, settings)),
             options="--web.listen-address=127.0.0.1:0",
-            checkout=ROOT,
-            python=sys.executable,
+            checkout=CHECKOUT,
+            checkout_here=shlex.quote(str(ROOT)),
+            python=PYTHON,
+            python_here=shlex.quote(sys.prefix),
+            standin=STANDIN,
+            standin_here=shlex.quote(str(standin.build_dir())),
+            log=_LOG,
             systemd=_SYSTEMD,
         )
         log = Path(folder).with_suffix(".log")
@@ -116,9 +129,9 @@ def _machine(boot: subprocess.Popen[bytes], log: Path) -> Machine:
         found = Path(f"/proc/{boot.pid}/task/{boot.pid}/children").read_text().split()
         return int(found[0]) if found and Path(f"/proc/{found[0]}/comm").read_text() == "systemd\n" else 0
 
-    machine = Machine(eventually(child, "systemd is there", PATIENCE_SECONDS))
+    machine = Machine(eventually(child, "systemd runs", PATIENCE_SECONDS))
     try:
         eventually(lambda: machine.show("ActiveState") == "active", "the service is active", PATIENCE_SECONDS)
     except AssertionError as error:
-        raise AssertionError(f"{error}\n{log.read_text()}\n{machine.said}") from None
+        raise AssertionError(f"{error}\n{log.read_text()}\n{machine.logs}") from None
     return machine
