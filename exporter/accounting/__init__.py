@@ -1,1 +1,1 @@
-"""Whose fault is it that the GPU waits? Kernel rows to nanoseconds by cause and culprit: pure, all in integers."""
+"""Attributes lost GPU time to causes and culprits: kernel rows in, nanoseconds out; pure, all in integers."""

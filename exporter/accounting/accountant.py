@@ -1,6 +1,6 @@
-"""Keeps the accounts of every process: where its threads' time went, what of it the GPU lost, through whose fault.
+"""Accounts the time of every process: where its threads spent it, what of it the GPU lost, and to which cause and culprit.
 
-In: Waits at every tick, Accounts at a publication. Out: what is known of each process, cumulative and never going back.
+In: Waits at every tick, Accounts for a snapshot. Out: totals of each process, cumulative; none ever goes back.
 """
 
 from __future__ import annotations
@@ -42,8 +42,8 @@ _MAX_TGIDS = 5
 class ProcessTime:
     """Nanoseconds of one process since it was first seen.
 
-    threads: by (operation, state). lost: by (cause, culprit). chains: by (state of the sleeper, state of the waker). steps: how
-    long they took, None while there is no rhythm. interrupted_ns: charged to interrupts, whether or not anything was lost.
+    threads: by (operation, state). lost: by (cause, culprit). chains: by (state of the sleeper, state of the waker). steps: their
+    durations, None while no rhythm is known. interrupted_ns: spent in interrupts, whether or not anything was lost.
     """
 
     threads: Mapping[tuple[str, str], int]
@@ -53,10 +53,10 @@ class ProcessTime:
     interrupted_ns: int = 0
 
 
-class _News(NamedTuple):
-    """What was read of one process. exposures: those that have moved. charges: what was added to the blame.
+class _Changes(NamedTuple):
+    """Changes of one process since the last update. exposures: those that changed. charges: nanoseconds added per blame key.
 
-    disks: what its threads slept for disks since the last time, by who used them.
+    disks: nanoseconds that its threads waited for disks, by the program that used them.
     """
 
     exposures: list[tuple[ExposureKey, Exposure]]
@@ -68,7 +68,7 @@ class _News(NamedTuple):
 
 
 class _Process:
-    """The books of one process."""
+    """Accounts of one process."""
 
     def __init__(self, number: int, culprits: Culprits) -> None:
         self.owner: Hashable = number
@@ -81,30 +81,29 @@ class _Process:
         self.exposed_ns = 0
         self.interrupted_ns = 0
 
-    def update(self, news: _News, now_ns: int, *, is_blame_read: bool) -> None:
-        """Book what was lost."""
-        self.chains = news.chains
-        self.interrupted_ns += sum(ns for key, ns in news.charges.items() if key.culprit is Culprit.IRQ)
-        exposed = self.exposed.update(news.exposures)
+    def update(self, changes: _Changes, now_ns: int, *, is_blame_read: bool) -> None:
+        self.chains = changes.chains
+        self.interrupted_ns += sum(ns for key, ns in changes.charges.items() if key.culprit is Culprit.IRQ)
+        exposed = self.exposed.update(changes.exposures)
         self.exposed_ns += exposed.runnable_ns + exposed.throttled_ns
         self.loss.update(
             exposed,
-            self.feeding.update(news.feeding, news.stall) if news.feeding else {},
-            news.chains,
-            news.charges,
+            self.feeding.update(changes.feeding, changes.stall) if changes.feeding else {},
+            changes.chains,
+            changes.charges,
             now_ns,
-            disks=news.disks,
+            disks=changes.disks,
             is_blame_read=is_blame_read,
         )
 
 
 class Accountant:
-    """Owns the books. They are made when a process is first accounted for, and thrown away by forget()."""
+    """Accounts of all processes: made at the first update that has a process, dropped by forget()."""
 
     def __init__(self) -> None:
         self._processes: dict[int, _Process] = {}
         self._culprits = Culprits()
-        self._oracle = SelfCheck()
+        self._self_check = SelfCheck()
         self._charged: Growth[BlameKey] = Growth()
         self._disks = DiskBlame()
         self._waits: Waits | None = None
@@ -113,20 +112,20 @@ class Accountant:
         self._chains: dict[int, Chains] = {}
         self._feeding: Mapping[int, FeedingRow] = {}
         self._blame: Mapping[BlameKey, int] = {}
-        self._restless: set[int] = set()  # processes of which something changes with the time
+        self._pending: set[int] = set()  # processes whose accounts change with time alone
         self._stopped: Mapping[int, int] = {}
         self.moved: frozenset[int] = frozenset()  # by the last update
 
     def update(
         self, waits: Waits, owners: Mapping[int, Hashable], now_ns: int, threads: Sequence[ThreadRow] = ()
     ) -> None:
-        """Book what was lost since the last time. owners: process -> whose label values it shares, of those alive.
+        """Account what was lost since the last update. owners: process -> whose label values it shares, of living processes.
 
-        threads: where they were asked for, for what goes on.
+        threads: the living ones, when open calls and gaps are wanted.
         """
         self.moved = frozenset()
         self._stopped = _stopped_ns(threads)
-        if waits is self._waits and not threads:  # nothing has moved
+        if waits is self._waits and not threads:  # nothing has changed
             return
         self._waits = waits
         exposures: dict[int, list[tuple[ExposureKey, Exposure]]] = {}
@@ -150,13 +149,13 @@ class Accountant:
             self._processes[number].owner = owner
         for number in waits.cadence.keys() & owners.keys():
             self._processes[number].cadence.update(waits.cadence[number])
-        # Most processes of a full node rest.
-        busy = self._restless.union(exposures, stalls, charges, disks, _moved(waits.feeding, self._feeding))
+        # Most processes of a full node are idle.
+        busy = self._pending.union(exposures, stalls, charges, disks, _moved(waits.feeding, self._feeding))
         if chains is not before:
             busy.update(number for number, of in chains.items() if of != before.get(number))
         self._feeding = waits.feeding
         for number in busy & owners.keys():
-            news = _News(
+            changes = _Changes(
                 exposures.get(number, []),
                 waits.feeding.get(number),
                 stalls.get(number),
@@ -164,46 +163,46 @@ class Accountant:
                 charges.get(number, {}),
                 disks.get(number, {}),
             )
-            self._processes[number].update(news, now_ns, is_blame_read=is_blame_read)
+            self._processes[number].update(changes, now_ns, is_blame_read=is_blame_read)
         self.moved = frozenset(busy.union(waits.cadence))
-        self._restless = {number for number in busy & owners.keys() if not self._processes[number].loss.is_at_rest}
+        self._pending = {number for number in busy & owners.keys() if not self._processes[number].loss.is_at_rest}
 
     def _chains_of(self, rows: Mapping[ChainKey, ChainRow]) -> dict[int, Chains]:
-        """By process; the very object of the last time where nothing has moved."""
+        """By process; the same object as last time when nothing has changed."""
         if rows is self._chain_rows:
             return self._chains
         self._chain_rows = rows
         chains: dict[int, Chains] = {}
         for key, row in rows.items():
-            # What a step thread did was feeding the GPU: a sleep that it ended delayed nothing, and explains no stall.
+            # A step thread was feeding the GPU: a sleep that it ended delayed nothing, and explains no stall.
             if key.victim is Victim.STEP and key.waker is not Waker.STEP:
                 chains.setdefault(key.process, {}).setdefault(key.state, {})[key.waker] = row
         return chains
 
     def update_threads(self, times: Mapping[int, Times], threads: Sequence[ThreadRow]) -> None:
-        """Book where all the time went. Before a publication, since only that asks for it."""
+        """Account all thread time. Only a snapshot needs it."""
         for number, of_process in times.items():
             if number in self._processes:
                 self._processes[number].threads.update(of_process)
         if threads:
-            self._oracle.update(threads)
+            self._self_check.update(threads)
 
     def finish(self, processes: Iterable[int]) -> None:
-        """They have ended, and what was read last was their last: nothing is left open."""
+        """These have ended and were read for the last time: nothing stays undecided."""
         for number in processes:
             if number in self._processes:
                 self._processes[number].loss.finish()
 
     def forget(self, processes: Iterable[int]) -> None:
-        """Throw the books of these processes away."""
+        """Drop the accounts of these processes."""
         for number in processes:
             self._processes.pop(number, None)
 
     def times(self, of: Container[int] | None = None) -> dict[int, ProcessTime]:
-        """Process -> all that is known of it. of: only these; None for all."""
+        """Process -> its totals. of: only these; None for all."""
         return {
             number: ProcessTime(
-                process.threads.given(),
+                process.threads.reported(),
                 process.loss.lost(),
                 _chain_times(process.chains),
                 process.cadence.steps(),
@@ -214,7 +213,7 @@ class Accountant:
         }
 
     def standing(self, number: int) -> WorkloadProgress:
-        """How far a process has come, as of the last update()."""
+        """How far a process has come, at the last update()."""
         process, feeding = self._processes.get(number), self._feeding.get(number)
         if process is None:
             return NOWHERE
@@ -229,7 +228,7 @@ class Accountant:
         )
 
     def tgids_of(self, number: int, culprit: str) -> tuple[int, ...]:
-        """Processes of a culprit's name that held CPUs which this process waited for, the worst first; a few."""
+        """Processes with a culprit's name that held CPUs this process waited for: at most five, the largest share first."""
         charged: dict[int, int] = {}
         for key, ns in self._blame.items():
             if key.process == number and key.tgid and culprit_name(key) == culprit:
@@ -238,16 +237,16 @@ class Accountant:
 
     def errors(self) -> dict[str, float]:
         """Figure -> how far the accounting is off."""
-        return self._oracle.errors()
+        return self._self_check.errors()
 
 
 def _moved(rows: Mapping[int, FeedingRow], before: Mapping[int, FeedingRow]) -> Iterator[int]:
-    """A row that has not moved is the very object of the last time."""
+    """A row that has not changed is the same object as last time."""
     return (number for number, row in rows.items() if row is not before.get(number))
 
 
 def _open_stalls(threads: Iterable[ThreadRow]) -> dict[int, OpenStall]:
-    """Process -> what the step thread does that made its last call last: the one the GPU waits for, if the process is stalled."""
+    """Process -> what the step thread with the latest last call is doing: the GPU waits for it if the process is stalled."""
     latest: dict[int, ThreadRow] = {}
     for thread in threads:
         if thread.victim is Victim.STEP and thread.operation == OPERATION_NONE:
@@ -263,7 +262,7 @@ def _open_stalls(threads: Iterable[ThreadRow]) -> dict[int, OpenStall]:
 
 
 def _stopped_ns(threads: Iterable[ThreadRow]) -> dict[int, int]:
-    """Process -> how long a thread that feeds the GPU has been stopped by now; only those that are."""
+    """Process -> how long a thread that feeds the GPU has been stopped; only processes with a stopped one."""
     stopped: dict[int, int] = {}
     for thread in threads:
         if thread.victim is Victim.STEP and thread.state == ThreadState.STOPPED:

@@ -1,7 +1,7 @@
-"""Why did the GPU wait, and whose fault was it? Every lost nanosecond has one cause and one culprit, and none gets lost.
+"""Attributes every lost nanosecond to one cause and one culprit.
 
-In: what was lost since the last time by state, and what explains it: who held CPUs, what wakers did. Out: cumulative
-nanoseconds by (cause, culprit). They add up to the loss, and none of them ever goes back.
+In: time lost since the last update by state, and what explains it: programs that held CPUs, what wakers did. Out: cumulative
+nanoseconds by (cause, culprit). They add up to the lost time, and none of them ever goes back.
 """
 
 from __future__ import annotations
@@ -24,27 +24,27 @@ from exporter.kernel.thread_rows import BlameKey, ChainRow
 from exporter.units import NANOSECONDS
 
 Label = Callable[[str, int], str]
-"""The name of a program, and what was charged to it since the last time, to the value of the label."""
+"""(name of a program, nanoseconds charged to it since the last update) -> value of the label `culprit`."""
 
 OF_DISKS = (ThreadState.IO, ThreadState.FAULT)
-"""Sleeps until a disk has done something, for which others may use it as well."""
+"""Waits for a disk, which other programs may use as well."""
 
 CHAINED = (ThreadState.LOCK, ThreadState.PIPE, ThreadState.SOCKET, ThreadState.POLL, ThreadState.OTHER)
-"""Sleeps that somebody ends; source: begin_chain() in bpf/lib/chain.bpf.h."""
+"""Sleeps that another thread ends; source: begin_chain() in bpf/lib/chain.bpf.h."""
 
 
 PATIENCE_NS = 2 * NANOSECONDS
-"""How long a lost wait for a CPU waits for the charges to be read: what has not moved looks as if it had not been read."""
+"""How long lost CPU waits stay undecided until charges are read: charges that did not change look as if they were not read."""
 
 _NOTHING: Mapping[str, int] = {}
 _NOBODY_KNOWN = (Cause.UNKNOWN, NOBODY)
 
 
 class _Blame:
-    """Lost waits for a CPU, on their way to those who held it.
+    """Lost CPU waits that are still undecided.
 
-    They wait until the charges have been read again, which is done less often than reading what was lost. Where nobody was
-    charged of late, they wait for MEMORY_NS, then they are of cause `unknown`.
+    They are attributed when charges have been read again, which happens less often than lost time is read. Without a recent
+    charge they stay undecided for MEMORY_NS, and become cause `unknown` then.
     """
 
     def __init__(self) -> None:
@@ -54,26 +54,26 @@ class _Blame:
         self._waiting_ns = 0
         self._since_ns = 0
 
-    def see(self, charges: Mapping[tuple[Cause, str], int], now_ns: int, *, is_read: bool) -> None:
+    def update(self, charges: Mapping[tuple[Cause, str], int], now_ns: int, *, is_read: bool) -> None:
         self._is_read = is_read
         if charges:
             self._older = self._weights.current()
-        self._weights.see(charges, now_ns)
+        self._weights.update(charges, now_ns)
         if not self._weights.current():
             self._older = {}
 
     @property
     def waiting_ns(self) -> int:
-        """What waits."""
+        """Lost time that has no culprit yet."""
         return self._waiting_ns
 
     @property
     def is_at_rest(self) -> bool:
-        """Nothing waits for its culprit, and nothing is remembered that could be forgotten."""
+        """Nothing is undecided, and no charge is remembered."""
         return not self._waiting_ns and not self._weights.current()
 
     def share(self, lost_ns: int, now_ns: int, *, others: _Blame | None = None) -> dict[tuple[Cause, str], int]:
-        """To those who held CPUs meanwhile; if nobody is known, to those that `others` knows of."""
+        """Attribute to the programs that held CPUs in that time; if none is known, to those known to `others`."""
         if not self._waiting_ns:
             self._since_ns = now_ns
         amount_ns, self._waiting_ns = self._waiting_ns + lost_ns, 0
@@ -89,14 +89,14 @@ class _Blame:
         return {}
 
     def finish(self) -> dict[tuple[Cause, str], int]:
-        """To those who held CPUs last: there will be no more charges."""
+        """Attribute to the programs that held CPUs last: there will be no more charges."""
         amount_ns, self._waiting_ns = self._waiting_ns, 0
         if not amount_ns:
             return {}
         return shared(amount_ns, self._explaining(amount_ns)) if self._weights.current() else {_NOBODY_KNOWN: amount_ns}
 
     def _explaining(self, amount_ns: int) -> Mapping[tuple[Cause, str], int]:
-        """The last charges, and those before them where the last are too few for such a loss."""
+        """The last charges, and the ones before where the last are smaller than the amount."""
         latest = self._weights.current()
         if sum(latest.values()) >= amount_ns:
             return latest
@@ -104,20 +104,20 @@ class _Blame:
 
 
 Chains = dict[ThreadState, dict[Waker, ChainRow]]
-"""What was done meanwhile, by the state of the step threads that slept and by who woke them; cumulative."""
+"""Cumulative wake-ups: state of the sleeping step threads -> kind of waker -> what the waker had been doing."""
 
 _Did = tuple[Waker, ThreadState]
 
 
 class _Wakers:
-    """What those did who ended the sleeps in one state."""
+    """What wakers had been doing while step threads slept in one state."""
 
     def __init__(self) -> None:
         self._rows: dict[Waker, ChainRow] = {}
         self._growth: Growth[_Did | None] = Growth()
         self._weights: Weights[_Did | None] = Weights()
 
-    def see(self, rows: dict[Waker, ChainRow], now_ns: int) -> None:
+    def update(self, rows: dict[Waker, ChainRow], now_ns: int) -> None:
         grown: dict[_Did | None, int] = {}
         if rows != self._rows:
             did: dict[_Did | None, int] = {None: sum(row.abstained_ns for row in rows.values())}
@@ -125,27 +125,27 @@ class _Wakers:
                 did |= {(waker, state): row.states_ns[state] for state in ThreadState if row.states_ns[state]}
             grown = self._growth.since(did)
         self._rows = rows
-        self._weights.see(grown, now_ns)
+        self._weights.update(grown, now_ns)
 
     @property
     def is_at_rest(self) -> bool:
-        """Nothing is remembered that could be forgotten."""
+        """No charge is remembered."""
         return not self._weights.current()
 
     def share(self, lost_ns: int) -> dict[_Did | None, int]:
-        """By who they are and what they did; None for what is not known."""
+        """(kind of waker, its state) -> nanoseconds; None where it is unknown."""
         return shared(lost_ns, self._weights.current() or {None: 1})
 
 
 class LostTime:
-    """Of one process. label: makes labels of the names of its culprits."""
+    """Lost time of one process. label: makes label values of culprits' names."""
 
     def __init__(self, label: Label) -> None:
         self._label = label
         self._lost: dict[tuple[Cause, str], int] = {}
-        self._given: Mapping[tuple[Cause, str], int] | None = None  # a copy, until something is booked
+        self._given: Mapping[tuple[Cause, str], int] | None = None  # a copy, until something is charged
         self._blame = {victim: _Blame() for victim in Victim}
-        self._wakers: dict[ThreadState, _Wakers] = {}  # of CHAINED, once somebody has ended such a sleep
+        self._wakers: dict[ThreadState, _Wakers] = {}  # by CHAINED state, once another thread has ended such a sleep
         self._disk_users: Weights[str] = Weights()
 
     def update(
@@ -159,10 +159,10 @@ class LostTime:
         disks: Mapping[str, int] = _NOTHING,
         is_blame_read: bool = True,
     ) -> None:
-        """Book what was lost since the last time.
+        """Attribute what was lost since the last update.
 
-        charges: what was added to the blame; nothing, unless is_blame_read. disks: nanoseconds that threads of the process slept
-        for disks, by the names of those who used them, NOBODY for the process itself.
+        charges: nanoseconds added per blame key; empty unless is_blame_read. disks: nanoseconds that the process waited for disks,
+        by the program that used them, "" for the process itself.
         """
         self._see_disks(disks, now_ns)
         self._see(chains, charges, now_ns, is_blame_read=is_blame_read)
@@ -184,26 +184,26 @@ class LostTime:
             self._book(cause, part_ns, culprit)
 
     def finish(self) -> None:
-        """The process has ended: nothing waits for its culprit any more."""
+        """The process has ended: nothing stays undecided."""
         for blame in self._blame.values():
             for (cause, culprit), part_ns in blame.finish().items():
                 self._book(cause, part_ns, culprit)
 
     @property
     def is_at_rest(self) -> bool:
-        """Whether an update() without anything new would change nothing."""
+        """Whether an update() without changes would change nothing."""
         blames, wakers = self._blame.values(), self._wakers.values()
         is_at_rest = all(one.is_at_rest for one in blames) and all(one.is_at_rest for one in wakers)
         return is_at_rest and not self._disk_users.current()
 
     def lost(self) -> Mapping[tuple[Cause, str], int]:
-        """Nanoseconds so far, by cause and culprit; the very object of the last time while nothing was booked."""
+        """Nanoseconds so far by (cause, culprit); the same object as last time when nothing was charged."""
         if self._given is None:
             self._given = dict(self._lost)
         return self._given
 
     def undecided_ns(self) -> int:
-        """Lost as well, waiting for CPUs of which it is not known yet who held them."""
+        """Lost while waiting for CPUs, with no culprit yet."""
         return sum(blame.waiting_ns for blame in self._blame.values())
 
     def _see(
@@ -224,26 +224,26 @@ class LostTime:
             of_victim, charged = by_victim[key.victim], (CAUSE_OF_CULPRIT[key.culprit], labels[culprit_name(key)])
             of_victim[charged] = of_victim.get(charged, 0) + charged_ns
         for victim, known in self._blame.items():
-            known.see(by_victim[victim], now_ns, is_read=is_blame_read)
+            known.update(by_victim[victim], now_ns, is_read=is_blame_read)
         for state in chains.keys() & set(CHAINED) - self._wakers.keys():
             self._wakers[state] = _Wakers()
         for state, wakers in self._wakers.items():
-            wakers.see(chains.get(state, {}), now_ns)
+            wakers.update(chains.get(state, {}), now_ns)
 
     def _see_disks(self, disks: Mapping[str, int], now_ns: int) -> None:
         labelled: dict[str, int] = {}
         for name, slept_ns in disks.items():
             label = self._label(name, slept_ns) if name else NOBODY
             labelled[label] = labelled.get(label, 0) + slept_ns
-        self._disk_users.see(labelled, now_ns)
+        self._disk_users.update(labelled, now_ns)
 
     def _book_of_disks(self, cause: Cause, lost_ns: int) -> None:
-        """To those who used the disks that threads of the job slept for meanwhile."""
+        """Attribute to the programs that used the disks which threads of the job waited for in that time."""
         for culprit, part_ns in shared(lost_ns, self._disk_users.current() or {NOBODY: 1}).items():
             self._book(cause, part_ns, culprit)
 
     def _book_chained(self, state: ThreadState, lost_ns: int) -> int:
-        """A stall in which somebody was waited for; returns the part in which that one waited for a CPU itself."""
+        """Attribute a stall by what wakers did; returns the part in which the waker itself waited for a CPU."""
         runnable_ns = 0
         parts = self._wakers[state].share(lost_ns) if state in self._wakers else {None: lost_ns}
         for did, part_ns in parts.items():

@@ -1,7 +1,7 @@
-"""How long does a step of the job take? Nothing of the job says so; what it gives the GPU again and again does.
+"""Finds the steps of a job in its repeated GPU operations: the job itself announces none.
 
-In: the beats of a process (bpf/lib/cadence.bpf.h): collectives and copies to the device, in the order of their return. Out: a
-histogram of the time from one step to the next, empty while there is no rhythm.
+In: the beats of a process (bpf/lib/cadence.bpf.h): collectives and copies to the GPU, in the order of their return. Out: a
+histogram of the time from one step to the next, empty while no rhythm is known.
 
 A step makes the same beats every time. The shortest period that has come three times in a row is the step, and a pair of beats
 that comes once in it is the anchor: from one anchor to the next is one step. An anchor is kept while it goes on coming, so that
@@ -20,10 +20,10 @@ from exporter.totals import Counts, HistogramTotal
 from exporter.units import slot_of
 
 MAX_PERIOD = 64
-"""Beats of a step; where there are more, nothing is said."""
+"""Beats of a step; a job with more has no known rhythm."""
 
 REPEATS = 3
-MIN_BEATS = 12  # that repeat: a handful of copies at the start of a program is no rhythm
+MIN_BEATS = 12  # repetitions: a handful of copies at the start of a program is no rhythm
 MIN_STEP_NS = 1_000_000
 LOOK_EVERY = 8  # updates, while there is an anchor: two seconds
 
@@ -32,9 +32,9 @@ _Anchor = tuple[int, int]
 
 
 class Rhythm(NamedTuple):
-    """steps: that were seen to end. sum_ns: what they took. step_began_ns: CLOCK_MONOTONIC; 0 while there is no rhythm.
+    """steps: that were seen to end. sum_ns: their durations. step_began_ns: CLOCK_MONOTONIC; 0 while no rhythm is known.
 
-    missed_beats: how many came too fast to be seen; the steps that they belong to are not counted.
+    missed_beats: how many came too fast to be read; the steps that they belong to are not counted.
     """
 
     steps: int
@@ -44,7 +44,7 @@ class Rhythm(NamedTuple):
 
 
 class Cadence:
-    """Of one process."""
+    """The rhythm of one process."""
 
     def __init__(self) -> None:
         self._read = 0
@@ -58,7 +58,7 @@ class Cadence:
         self._sum_ns = 0
 
     def update(self, row: CadenceRow) -> None:
-        """The last beats. Where some were missed because there were too many, the step they belong to is left out."""
+        """Take the latest beats. Where some were overwritten before they were read, the step they belong to is left out."""
         beats, is_whole = row.since(self._read)
         if not is_whole:
             self._beats.clear()
@@ -96,17 +96,17 @@ class Cadence:
         if known in once or (known and not once and known in pairwise(signatures)):
             return
         self._anchor, self._anchored_at_ns = min(once, default=None), 0
-        # The steps that made it known count as well.
+        # The steps that revealed the rhythm count as well.
         for before, beat in pairwise(repeating):
             if (before.signature, beat.signature) == self._anchor:
                 self._step_ends(beat)
 
     def rhythm(self) -> Rhythm:
-        """How far the job has come."""
+        """Steps so far and the open one."""
         return Rhythm(self._steps, self._sum_ns, self._anchored_at_ns if self._anchor else 0, self._missed)
 
     def steps(self) -> HistogramTotal | None:
-        """Durations so far; None while there were none."""
+        """Durations so far; None without any."""
         if not self._sum_ns:
             return None
         begin, end = min(self._counts), max(self._counts) + 1
@@ -114,7 +114,7 @@ class Cadence:
 
 
 def shortest_period(signatures: Sequence[int]) -> int:
-    """Of the last beats, that have come REPEATS times; 0 when there is none."""
+    """Shortest period of the last beats that has come REPEATS times, in beats; 0 when there is none."""
     last = signatures[::-1]
     for period in range(1, MAX_PERIOD + 1):
         length = repeated(period)
@@ -126,17 +126,17 @@ def shortest_period(signatures: Sequence[int]) -> int:
 
 
 def is_burst(beats: Sequence[Beat], period: int) -> bool:
-    """Whether a period lasts too short for a step: a large batch is copied in many pieces of one size."""
+    """Whether a period is too short for a step: a large batch is copied in many pieces of one size."""
     return (beats[-1].at_ns - beats[0].at_ns) * period < MIN_STEP_NS * (len(beats) - 1)
 
 
 def repeated(period: int) -> int:
-    """How many beats must repeat, so that this is a period."""
+    """How many beats must repeat for this to be a period."""
     return max(REPEATS * period, MIN_BEATS)
 
 
 def anchors(signatures: Sequence[int], period: int) -> set[_Anchor]:
-    """The pairs that come exactly once in a period."""
+    """Pairs of beats that come exactly once in a period."""
     if not period:
         return set()
     around = signatures[-period - 1 :]

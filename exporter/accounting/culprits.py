@@ -1,6 +1,6 @@
-"""What states, causes and culprits are called: closed sets, and a bounded one for the names of other programs.
+"""Label values of states and culprits: closed sets, and a bounded one for the names of other programs.
 
-In: numbers of bpf/abi.h, names that programs gave themselves. Out: values of labels.
+In: numbers of the kernel's rows, names that programs gave themselves. Out: label values.
 """
 
 from __future__ import annotations
@@ -14,16 +14,16 @@ from exporter.text.printable import printable
 
 STATE_LABEL = {state: state.name.lower() for state in ThreadState}
 UNRESOLVED = "unresolved"
-"""Beside the states: sleep of which nobody knows what the one who ended it did meanwhile."""
+"""A value beside the states: sleep for which it is unknown what the waker was doing."""
 
 NOBODY = ""
 """Culprit of a cause that has none."""
 
 OUTSIDE = "outside"
-"""Whoever does not belong to the exporter's pid namespace: another pod, or the kernel itself."""
+"""A culprit outside of the exporter's pid namespace: another pod, or the kernel itself."""
 
 HYPERVISOR = "hypervisor"
-"""Who runs this machine, where it is a virtual one: he gave its CPU to another machine meanwhile. Known as steal."""
+"""The hypervisor gave the CPU to another virtual machine: steal."""
 
 OTHER = "other"
 MAX_CULPRITS = 16  # names admitted for one workload
@@ -41,7 +41,7 @@ CAUSE_OF_STATE = dict.fromkeys(ThreadState, Cause.OTHER) | {
     ThreadState.SOCKET: Cause.NETWORK,
     ThreadState.STOPPED: Cause.PAUSED,
 }
-"""Of a state that nothing more is known about. Waiting for a CPU is of the cause of whoever held it."""
+"""State -> cause, where nothing more is known. A wait for a CPU has the cause of the culprit that held it."""
 
 CAUSE_OF_WAKER_STATE = {
     ThreadState.PIPE: Cause.DATALOADER,
@@ -58,14 +58,14 @@ CAUSE_OF_WAKER_STATE = {
         )
     },
 }
-"""Of what a thread of the job did while a thread that feeds the GPU waited for it.
+"""State of a waker -> cause, where a thread that feeds the GPU slept until the waker was done.
 
-One that did anything else explains no more than who it is: a worker process is the data loader, and where a thread of the same
-process computed or slept, the sleep that it ended keeps its own cause.
+In other states only the kind of waker counts: a worker process is the data loader, and where a thread of the same process
+computed or slept, the sleep that it ended keeps its own cause.
 """
 
 CAUSE_OF_UNRESOLVED = CAUSE_OF_STATE | {ThreadState.PIPE: Cause.DATALOADER}
-"""Of the sleep itself, where the waker explains nothing: what comes through a pipe comes from a worker."""
+"""State of the sleep -> cause, where the waker explains nothing: what comes through a pipe comes from a worker."""
 
 CAUSE_OF_CULPRIT = {
     Culprit.TASK: Cause.CPU_CONTENTION,
@@ -82,8 +82,8 @@ class Culprits:
     """Names of other programs as values of a label: at most MAX_CULPRITS for one owner, all others are `other`.
 
     A name is admitted when it first holds a CPU for ADMISSION_NS in one tick, so that the room is not taken by the dozen
-    threads of the kernel that run for a moment. Once admitted it stays: no series ever stops in favour of another. Of many
-    owners the one that has not asked for longest is forgotten.
+    threads of the kernel that run for a moment. Once admitted it stays: no series ever ends in favour of another. Of many
+    owners the least recently used is forgotten.
     """
 
     def __init__(self) -> None:
@@ -92,7 +92,7 @@ class Culprits:
     def label(self, owner: Hashable, name: str, charged_ns: int) -> str:
         """The name, or `other`. `outside` and `hypervisor` need no admission.
 
-        owner: whose labels they are. charged_ns: to this name, since the last time.
+        owner: whose series get the label. charged_ns: to this name, since the last update.
         """
         if name in (OUTSIDE, HYPERVISOR):
             return name
@@ -105,7 +105,7 @@ class Culprits:
 
 
 def culprit_name(blamed: BlameKey) -> str:
-    """Of the program that held the CPU; NOBODY where none did."""
+    """Name of the program that held the CPU; "" where none did."""
     if blamed.culprit is Culprit.OUTSIDE:
         return OUTSIDE
     if blamed.culprit is Culprit.HYPERVISOR:
@@ -114,9 +114,9 @@ def culprit_name(blamed: BlameKey) -> str:
 
 
 def program_name(comm: bytes) -> str:
-    """As a label: what cannot be printed becomes U+FFFD; `other` for a program that has taken its name away.
+    """The label value of a name: unprintable characters become U+FFFD; `other` for a program with an empty name.
 
-    The kernel has a thread of a kind for each CPU: `ksoftirqd/0` and `ksoftirqd/1` are both `ksoftirqd`.
+    The kernel has one thread of a kind per CPU: `ksoftirqd/0` and `ksoftirqd/1` are both `ksoftirqd`.
     """
     text = comm.decode(errors="replace")
     text = text.partition("/")[0] or text

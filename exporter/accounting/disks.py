@@ -1,8 +1,8 @@
-"""Who used the disks that a job waited for?
+"""Attributes a job's waits for disks to the programs that used those disks.
 
-In: what the threads of each job slept for each device, and what each device took for whom, both cumulative. Out: of the latest
-waits of each job the parts that were others' doing, by name. A wait for a device is shared by what the device took for each of
-its users meanwhile; the job's own part, and a wait for no known device, is nobody's.
+In: how long threads of each job waited for each disk, and how long each disk worked for each user, both cumulative. Out: the
+job's latest waits by program. A wait is divided in proportion to the time that the disk worked for each of its users; the job's
+own part, and a wait for an unknown disk, have no culprit.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from exporter.kernel.disk_rows import DiskUse, DiskUser, DiskUserKey, DiskWait, 
 
 
 class DiskBlame:
-    """Keeps what was read last."""
+    """Remembers the last sums."""
 
     def __init__(self) -> None:
         self._waited: Growth[DiskWaitKey] = Growth()
@@ -25,7 +25,7 @@ class DiskBlame:
     def update(
         self, waits: Mapping[DiskWaitKey, DiskWait], uses: Mapping[DiskUserKey, DiskUse]
     ) -> dict[int, dict[str, int]]:
-        """Process -> name of a program, NOBODY for none -> nanoseconds that its threads have waited since the last time."""
+        """Process -> name of a program, "" for none -> nanoseconds that its threads have waited since the last update."""
         waited = self._waited.since({key: row.wait_ns for key, row in waits.items()})
         by_device: dict[int, dict[DiskUser, int]] = {}
         for used, device_ns in self._used.since({key: row.device_ns for key, row in uses.items()}).items():
@@ -43,7 +43,7 @@ class DiskBlame:
 
 
 def _name_of(user: DiskUser, process: int) -> str:
-    """NOBODY for the job itself."""
+    """Name of the program; "" for the job itself."""
     if user.group == process:
         return NOBODY
     return OUTSIDE if user.group == disk_rows.OUTSIDE else program_name(user.comm)

@@ -1,7 +1,7 @@
-"""How much waiting for a CPU delayed the return of synchronising calls? Waiting while the GPU was busy anyway delays nothing.
+"""Computes how much CPU waits delayed the return of synchronising calls. A wait while the GPU is busy anyway delays nothing.
 
-In: the exposures of a process's operations. Out: nanoseconds lost since the last time, waiting for a CPU or throttled. Partner in
-C: expose() in bpf/lib/call.bpf.h, which knows some of it exactly and of the rest an upper bound.
+In: the exposures of a process's operations. Out: nanoseconds lost since the last update, runnable or throttled. Partner in
+C: expose() in bpf/lib/call.bpf.h, which knows some of it exactly and an upper bound of the rest.
 """
 
 from __future__ import annotations
@@ -18,14 +18,14 @@ _NONE = Exposure(0, 0, 0, 0, 0, 0, 0, 0)
 
 
 class Exposed(NamedTuple):
-    """Lost since the last time: ready to run, and kept from it by the quota of the own group."""
+    """Nanoseconds lost since the last update: runnable, and throttled by the quota of the own cgroup."""
 
     runnable_ns: int = 0
     throttled_ns: int = 0
 
 
 class _Operation:
-    """One operation of one process."""
+    """Exposure of one operation of one process."""
 
     def __init__(self) -> None:
         self._before = _NONE
@@ -38,14 +38,14 @@ class _Operation:
         self._before = row
         self._runnable_ns += grown.runnable_ns
         self._throttled_ns += grown.throttled_ns
-        self._baseline.see(grown.clean_calls, grown.clean_ns)
+        self._baseline.add(grown.clean_calls, grown.clean_ns)
         self._bounded_calls += grown.calls
         self._bounded_ns += grown.total_ns
         self._max_ns += grown.max_ns
         return self._split(grown.exact_ns + self._of_the_bound())
 
     def _of_the_bound(self) -> int:
-        """What the calls took longer than clean ones. Without enough of those it stays open, and is decided later."""
+        """How much longer the calls took than clean ones. Without enough clean ones it stays undecided."""
         if not self._baseline.is_known:
             return 0
         excess_ns = self._bounded_ns - self._baseline.expected_ns(self._bounded_calls)
@@ -54,7 +54,7 @@ class _Operation:
         return lost_ns
 
     def _split(self, lost_ns: int) -> Exposed:
-        """The kernel's bound knows no quota; the waits of the same calls do."""
+        """The kernel's bound does not know the quota; the waits of the same calls do."""
         if not lost_ns:
             return Exposed()
         weights = {ThreadState.RUNNABLE: self._runnable_ns, ThreadState.THROTTLED: self._throttled_ns}
@@ -66,13 +66,13 @@ class _Operation:
 
 
 class ExposedLoss:
-    """Of one process."""
+    """Exposed waits of one process."""
 
     def __init__(self) -> None:
         self._operations: dict[ExposureKey, _Operation] = {}
 
     def update(self, rows: Iterable[tuple[ExposureKey, Exposure]]) -> Exposed:
-        """What was lost since the last time. rows: those that have moved."""
+        """Lost since the last update. rows: those that have changed."""
         runnable_ns = throttled_ns = 0
         for key, row in rows:
             lost = self._operations.setdefault(key, _Operation()).update(row)

@@ -1,10 +1,10 @@
-"""How long did nobody give the GPU work? By the state of the thread that was waited for.
+"""Computes how long the GPU was left without new work, by the state of the thread that should have given it.
 
-In: the feeding timeline of a process (struct feeding_row). Out: nanoseconds lost since the last time, by state. A stall while
-the GPU is dry is lost in full. One that comes later may be hidden behind the work the GPU has: as far as the next wait for it
-is shorter than usual. What is usual of a job that stalls in every cycle is only known to be no more than a ceiling.
+In: the feeding timeline of a process (struct feeding_row). Out: nanoseconds lost since the last update, by state. A stall while
+the GPU has no work is lost in full. A later one may be hidden behind queued work: as far as the next wait for the GPU is shorter
+than its baseline. For a job that stalls in every cycle only a ceiling of that baseline is known.
 
-The kernel books a stall when it ends. What of an open one is lost for sure is advanced, and taken off the next losses.
+The kernel records a stall when it ends. The certain part of an open one is counted in advance, and deducted afterwards.
 """
 
 from __future__ import annotations
@@ -21,8 +21,9 @@ _NONE = FeedingRow(0, 0, 0, 0, _ZEROS, _ZEROS, *(0,) * 12)
 
 
 class OpenStall(NamedTuple):
-    """A stall that goes on. state: of the thread that is waited for; for_ns: how long since its last call it was in that state.
-    until_ns: now, or when it became idle.
+    """An open stall. state: of the thread that the GPU waits for; for_ns: time in that state since its last call.
+
+    until_ns: now, or when the thread became idle.
     """
 
     state: ThreadState
@@ -31,32 +32,32 @@ class OpenStall(NamedTuple):
 
 
 class FeedingLoss:
-    """Of one process."""
+    """The feeding timeline of one process."""
 
     def __init__(self) -> None:
         self._before = _NONE
         self._baseline = WaitBaseline()
         self._ceiling = Ceiling()
-        self._late_ns = list(_ZEROS)  # of the stalls that are not decided
-        self._waits = self._waited_ns = self._stalled_ns = 0  # that are not decided
+        self._late_ns = list(_ZEROS)  # of undecided stalls
+        self._waits = self._waited_ns = self._stalled_ns = 0  # undecided
         self._advanced_ns = 0
 
     def update(self, row: FeedingRow, stall: OpenStall | None = None) -> dict[ThreadState, int]:
-        """What was lost since the last time; states without a loss are left out. stall: None where it is not asked for."""
+        """Lost since the last update; only states that lost time. stall: the open one; None when threads were not read."""
         lost = self._of_ended(row)
         for state, lost_ns in lost.items():
             returned_ns = min(lost_ns, self._advanced_ns)
             self._advanced_ns -= returned_ns
             lost[state] -= returned_ns
         if stall is not None and row.stalled_since_ns:
-            # What it did before that is booked when the stall ends.
+            # What it did before is recorded when the stall ends.
             more_ns = min(max(self._surely_lost_ns(row, stall.until_ns) - self._advanced_ns, 0), stall.for_ns)
             self._advanced_ns += more_ns
             lost[stall.state] = lost.get(stall.state, 0) + more_ns
         return {state: lost_ns for state, lost_ns in lost.items() if lost_ns}
 
     def _surely_lost_ns(self, row: FeedingRow, until_ns: int) -> int:
-        """Of the open stall: behind it the GPU may still have the work of one usual wait."""
+        """The certain part of the open stall: the GPU may still have queued work for one baseline wait."""
         open_ns = max(until_ns - row.stalled_since_ns, 0)
         if row.is_dry:
             return open_ns
@@ -69,7 +70,7 @@ class FeedingLoss:
         lost = [_grown(now, then) for now, then in zip(row.dry_ns, before.dry_ns, strict=True)]
         for state in ThreadState:
             self._late_ns[state] += _grown(row.late_ns[state], before.late_ns[state])
-        self._baseline.see(_grown(row.clean_waits, before.clean_waits), _grown(row.clean_wait_ns, before.clean_wait_ns))
+        self._baseline.add(_grown(row.clean_waits, before.clean_waits), _grown(row.clean_wait_ns, before.clean_wait_ns))
         self._waits += _grown(row.stalled_waits, before.stalled_waits)
         self._waited_ns += _grown(row.stalled_wait_ns, before.stalled_wait_ns)
         self._stalled_ns += _grown(row.stalled_late_ns, before.stalled_late_ns)
@@ -79,7 +80,7 @@ class FeedingLoss:
         return dict(zip(ThreadState, lost, strict=True))
 
     def _decide(self, open_ns: int) -> dict[ThreadState, int]:
-        """The late stalls that the GPU's work did not hide, by state. open_ns: late stalls whose wait is still to come."""
+        """Late stalls that queued work did not hide, by state. open_ns: late stalls whose wait is still to come."""
         weights = dict(zip(ThreadState, self._late_ns, strict=True))
         if not any(weights.values()):
             weights[ThreadState.OTHER] = 1
@@ -90,7 +91,7 @@ class FeedingLoss:
         return shared(late_ns, weights)
 
     def _late(self) -> int:
-        self._ceiling.see(self._waits, self._waited_ns, self._stalled_ns)
+        self._ceiling.add(self._waits, self._waited_ns, self._stalled_ns)
         usual = self._baseline if self._baseline.is_known else self._ceiling
         hidden_ns = max(usual.expected_ns(self._waits) - self._waited_ns, 0)
         return max(self._stalled_ns - hidden_ns, 0)

@@ -1,4 +1,4 @@
-"""How far has a process come, and what has it lost? All that a diagnosis asks of the books at every tick."""
+"""Progress of a process: steps, calls and lost time, as the chain engine reads it at every tick."""
 
 from __future__ import annotations
 
@@ -9,14 +9,14 @@ from exporter.causes import Cause
 
 
 class WorkloadProgress(NamedTuple):
-    """Of one process since it was first seen.
+    """Totals since the process was first seen.
 
-    lost_ns: by (cause, culprit). exposed_ns: of it, what synchronising calls took longer. undecided_ns: lost as well, waiting for
-    CPUs of which it is not known yet who held them.
-    steps: of its rhythm, seen to end. steps_ns: what they took. step_began_ns: CLOCK_MONOTONIC when the open one began, 0 while
-    there is no rhythm. missed_beats: steps were not seen where this has grown. calls: that the probes were hit for, in whole
-    dozens. stopped_ns: how long the thread that feeds the GPU has been stopped by a signal in its open call or gap; 0 where
-    threads were not asked for.
+    lost_ns: by (cause, culprit). exposed_ns: the part that delayed synchronising calls. undecided_ns: lost as well, waiting for
+    CPUs, with no culprit yet.
+    steps: that were seen to end. steps_ns: their durations. step_began_ns: CLOCK_MONOTONIC when the open step began, 0
+    while no rhythm is known. missed_beats: steps went unseen where this has grown. calls: that hit a probe, in whole dozens.
+    stopped_ns: how long the thread that feeds the GPU has been stopped by a signal in its open call or gap; 0 when threads were
+    not read.
     """
 
     lost_ns: Mapping[tuple[Cause, str], int]
@@ -31,4 +31,4 @@ class WorkloadProgress(NamedTuple):
 
 
 NOWHERE = WorkloadProgress({})
-"""Of a process that nothing is known of."""
+"""Progress of an unknown process."""

@@ -1,4 +1,4 @@
-"""How far is the accounting off? It is compared with clocks that it does not use: the kernel's own sums, and the wall.
+"""Measures the error of the accounting against clocks that it does not use: the kernel's own sums, and wall time.
 
 In: the living threads, at two readings. Out: errors as a share of what was measured; 0 is perfect.
 """
@@ -13,13 +13,13 @@ from exporter.kernel.thread_rows import ThreadRow
 RUNNABLE, WALL = "runnable", "wall"
 
 WAKE_NS = 40_000
-"""The kernel's run_delay leaves out what a wake-up takes until the run queue's clock moves on: 7 to 27 us were measured."""
+"""The kernel's run_delay leaves out the time until the run queue's clock advances after a wake-up: 7 to 27 us were measured."""
 
 _WAITING = (ThreadState.RUNNABLE, ThreadState.THROTTLED)
 
 
 class SelfCheck:
-    """Errors over all threads, since the exporter began."""
+    """Errors over all threads since the exporter started."""
 
     def __init__(self) -> None:
         self._before: dict[tuple[int, int], ThreadRow] = {}
@@ -27,16 +27,16 @@ class SelfCheck:
         self._measured_ns = {RUNNABLE: 0, WALL: 0}
 
     def update(self, threads: Sequence[ThreadRow]) -> None:
-        """Compare what every thread that was there before has booked since. A thread that waits is compared later.
+        """Compare the growth of every thread that was read before. A thread that waits for a CPU is compared later:
 
-        Its wait so far is booked already, and the kernel adds it to run_delay when it ends.
+        its wait so far is accounted already, and the kernel adds it to run_delay when it ends.
         """
         before, self._before = self._before, {}
         for thread in threads:
             key = (thread.process, thread.tid)
             earlier = before.get(key)
             if earlier is not None and sum(thread.booked_ns) < sum(earlier.booked_ns):
-                earlier = None  # another thread was given the same number
+                earlier = None  # another thread has the same tid
             if thread.state in _WAITING:
                 if earlier is not None:
                     self._before[key] = earlier
@@ -60,7 +60,7 @@ class SelfCheck:
         self._measured_ns[figure] += measured_ns
 
     def errors(self) -> dict[str, float]:
-        """Figure -> error as a share of what was measured; 0 while nothing was."""
+        """Figure -> error as a share of what was measured; 0 before anything was."""
         return {
             figure: self._error_ns[figure] / self._measured_ns[figure] if self._measured_ns[figure] else 0.0
             for figure in self._error_ns

@@ -1,12 +1,12 @@
-"""At which pace does an engine serve, and when has it nothing to do? What it copies to the host says so.
+"""Finds the iterations and the idle time of a serving engine in its copies to the host.
 
-In: the outputs of a process (bpf/lib/outputs.bpf.h), of an engine that serves. Out: how long its iterations took, which of them
+In: the outputs of a serving process (bpf/lib/outputs.bpf.h). Out: how long its iterations took, which of them
 were outliers, and for how long it was idle; all of it cumulative.
 
 An iteration goes from one output to the next. A pause in between, in which the threads that give the GPU work made no call, is
 idleness when it was longer than a second and than 20 medians, and is not part of the iteration; a shorter one is. An iteration is
-an outlier when it took more than 3 times the median of the 64 before it. What it did nobody asks: a prefill is an iteration that
-is longer, and where few iterations have one, it is an outlier.
+an outlier when it took more than 3 times the median of the 64 before it, whatever it did: a prefill makes an iteration longer,
+and where few iterations have one, it is an outlier.
 """
 
 from __future__ import annotations
@@ -20,10 +20,10 @@ from exporter.totals import Counts, HistogramTotal
 from exporter.units import NANOSECONDS, slot_of
 
 MEDIAN_OF: Final = 64
-"""Iterations that say what is usual."""
+"""Iterations that the median is taken of."""
 
 MEDIAN_FROM: Final = 16
-"""Fewer say nothing."""
+"""With fewer there is no median."""
 
 OUTLIER_MEDIANS: Final = 3
 IDLE_NS: Final = NANOSECONDS
@@ -31,9 +31,9 @@ IDLE_MEDIANS: Final = 20
 
 
 class Served(NamedTuple):
-    """steps: how long iterations took, None before the first. missed: ended, but nobody knows how long they took.
+    """steps: how long iterations took, None before the first. missed: ended, with an unknown duration.
 
-    idle_ns: without work, what goes on now included.
+    idle_ns: without work, the open pause included.
     """
 
     steps: HistogramTotal | None
@@ -43,33 +43,33 @@ class Served(NamedTuple):
 
 
 class Serving:
-    """Of one process."""
+    """Iterations of one process."""
 
     def __init__(self) -> None:
         self._read = 0
-        self._last_ns = 0  # of the output before; 0: not known
+        self._last_ns = 0  # of the last output; 0: unknown
         self._usual: deque[int] = deque(maxlen=MEDIAN_OF)
         self._sorted: list[int] = []  # the same
-        self._median_ns = 0  # 0: not known yet
+        self._median_ns = 0  # 0: unknown yet
         self._counts: Counter[int] = Counter()  # by slot
         self._sum_ns = 0
         self._outliers = 0
         self._missed = 0
         self._idle_ns = 0  # of pauses that are over
-        self._open_idle_ns = 0  # of the one that goes on, as it was told last
+        self._open_idle_ns = 0  # of the open pause, as reported last
 
     def update(self, row: OutputRow, now_ns: int) -> None:
-        """The last outputs. now_ns: CLOCK_MONOTONIC, taken before they were read."""
+        """Take the latest outputs. now_ns: CLOCK_MONOTONIC, taken before they were read."""
         outputs, overwritten = row.since(self._read)
         self._read = row.outputs
         if overwritten:
-            # As many ended unseen, but for the very first, and of the next one the beginning is gone.
+            # As many ended unseen, except the very first, and the start of the next one is unknown.
             self._missed += overwritten + bool(self._last_ns)
             self._last_ns = 0
             self._close_idleness(0)
         for output in outputs:
             self._take(output)
-        self._look_on(row, now_ns)
+        self._update_open_pause(row, now_ns)
 
     def _take(self, output: Output) -> None:
         if self._last_ns:
@@ -78,7 +78,7 @@ class Serving:
         self._last_ns = output.at_ns
 
     def _close_idleness(self, idle_ns: int) -> int:
-        """A pause is over that took so long; what was told of it already stays told. Returns what it counts for."""
+        """A pause of this length has ended; the part reported already stays. Returns the idle time that it counts for."""
         idle_ns = max(idle_ns, self._open_idle_ns)
         self._idle_ns += idle_ns
         self._open_idle_ns = 0
@@ -97,17 +97,16 @@ class Serving:
         if len(self._sorted) >= MEDIAN_FROM:
             self._median_ns = self._sorted[(len(self._sorted) - 1) // 2]
 
-    def _look_on(self, row: OutputRow, now_ns: int) -> None:
-        """The pause that goes on: nothing is asked for, and no work was given since the last output."""
+    def _update_open_pause(self, row: OutputRow, now_ns: int) -> None:
+        """The open pause is idle time while no copy is outstanding and no work was given since the last output."""
         if self._last_ns and row.copied == row.outputs and row.work_ns <= self._last_ns:
             self._open_idle_ns = max(self._open_idle_ns, self._idleness_of(now_ns - self._last_ns))
 
     def _idleness_of(self, paused_ns: int) -> int:
-        """All of a pause that is long enough, or nothing."""
+        """The whole pause if it is long enough, else 0."""
         return paused_ns if paused_ns > max(IDLE_NS, IDLE_MEDIANS * self._median_ns) else 0
 
     def served(self) -> Served:
-        """So far."""
         steps = HistogramTotal(self._slots(), self._sum_ns) if self._counts else None
         return Served(steps, self._outliers, self._missed, self._idle_ns + self._open_idle_ns)
 

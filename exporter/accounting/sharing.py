@@ -1,4 +1,4 @@
-"""How is an amount divided so that nothing is lost? Whole nanoseconds, by weights that may come a moment early or late."""
+"""Divides whole nanoseconds by weights so that the parts add up; weights may arrive a moment early or late."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from exporter.units import NANOSECONDS
 K = TypeVar("K", bound=Hashable)
 
 MEMORY_NS = 5 * NANOSECONDS
-"""How long weights are remembered, and how long an amount waits for some."""
+"""How long weights are remembered, and how long an amount stays undecided without any."""
 
 
 def shared(amount: int, weights: Mapping[K, int]) -> dict[K, int]:
@@ -30,8 +30,8 @@ class Weights(Generic[K]):
         self._weights: dict[K, int] = {}
         self._known_at_ns = 0
 
-    def see(self, weights: Mapping[K, int], now_ns: int) -> None:
-        """What was added since the last time."""
+    def update(self, weights: Mapping[K, int], now_ns: int) -> None:
+        """Weights added since the last update."""
         positive = {key: weight for key, weight in weights.items() if weight > 0}
         if positive:
             self._weights, self._known_at_ns = positive, now_ns
@@ -39,19 +39,19 @@ class Weights(Generic[K]):
             self._weights = {}
 
     def current(self) -> Mapping[K, int]:
-        """Empty when there are none, or none of late."""
+        """Empty without a weight in the last MEMORY_NS."""
         return self._weights
 
 
 class Growth(Generic[K]):
-    """By how much cumulative sums have grown since the last time. A sum that went back has grown by nothing."""
+    """Growth of cumulative sums since the last reading. A sum that went back has grown by 0."""
 
     def __init__(self) -> None:
         self._before: Mapping[K, int] = {}
 
     def since(self, sums: Mapping[K, int]) -> dict[K, int]:
-        """Only what has grown."""
+        """Only sums that have grown."""
         before, self._before = self._before, sums
-        if sums is before:  # as they were read last
+        if sums is before:  # unchanged since the last reading
             return {}
         return {key: value - before.get(key, 0) for key, value in sums.items() if value > before.get(key, 0)}

@@ -1,6 +1,6 @@
-"""Where did the time of a process's threads go? By the call they were in, or the gap between calls, and by state.
+"""Sums the time of a process's threads by call, or gap between calls, and by state.
 
-In: Accounts. Out: nanoseconds since the process was first seen, of the ended and the open calls, the gaps and the workers.
+In: Accounts. Out: nanoseconds since the process was first seen: ended and open calls, gaps, worker threads.
 """
 
 from __future__ import annotations
@@ -26,14 +26,11 @@ _AS_THEY_ARE = {state: STATE_LABEL[state] for state in ThreadState}
 _LABELS_OF_ROLE = {
     role: _AS_THEY_ARE | dict.fromkeys(_WAITS_OF_ROLE.get(role, ()), STATE_LABEL[ThreadState.GPU_WAIT]) for role in Role
 }
-"""In a synchronising call, spinning, polling and sleeping with a time-out are ways of waiting for the GPU. A copy works, too."""
+"""In a synchronising call, spinning, polling and timed sleeps are waits for the GPU. A copy spends CPU time as well."""
 
 
 def times_by_process(accounts: Accounts, of: Container[int] | None = None) -> dict[int, Times]:
-    """Process -> its times. What is zero is left out. One that was mended may be below zero for a moment.
-
-    of: only these; None for all.
-    """
+    """Process -> its times, without zeros. A corrected one may be below zero for a moment. of: only these; None for all."""
     times: dict[int, Times] = {}
     for key, row in accounts.operations.items():
         if of is None or key.process in of:
@@ -48,7 +45,7 @@ def times_by_process(accounts: Accounts, of: Container[int] | None = None) -> di
 
 
 def switches_by_process(accounts: Accounts) -> dict[int, tuple[int, int]]:
-    """Process -> voluntary and involuntary switches of its threads that made calls, those that have ended included."""
+    """Process -> voluntary and involuntary context switches of its threads that made calls, ended threads included."""
     switches: dict[int, tuple[int, int]] = {}
     for interval, ended in accounts.intervals.items():
         if interval.kind is not IntervalKind.WORKER:
@@ -75,7 +72,7 @@ def _add_thread(times: Times, thread: ThreadRow) -> None:
         _add(times, _keys_of_call(thread.operation), thread.open_ns)
 
 
-# The very same keys for every process: there may be fifty thousand.
+# The same key objects for every process: there may be fifty thousand.
 @cache
 def _keys_of_call(number: int) -> tuple[tuple[ThreadState, tuple[str, str]], ...]:
     operation = OPERATIONS[number]
@@ -94,22 +91,22 @@ def _add(times: Times, keys: Iterable[tuple[ThreadState, tuple[str, str]]], stat
 
 
 class ThreadTime:
-    """What was given of one process so far; no value of it ever goes back.
+    """Reported time of one process; no value ever goes back.
 
-    The tables are read one after the other while threads run: a call that ends in between is missing for a moment, and a
-    thread that makes its first launch takes its gaps with it from `other_gap` to `gap`. A value that would go back stays
-    where it is until the sum has caught up, so that a counter never seems to have been reset.
+    The tables are read in sequence while threads run: a call that ends in between is missing for a moment, and the gaps of a
+    thread move from `other_gap` to `gap` at its first launch. A value that would go back stays until the sum has caught up, so
+    that a counter never seems to have been reset.
     """
 
     def __init__(self) -> None:
-        self._given: Times = {}
+        self._reported: Times = {}
 
     def update(self, times: Times) -> None:
-        """The times as they were read last."""
+        """Take the times of the latest reading."""
         for key, value in times.items():
-            if value > self._given.get(key, 0):
-                self._given[key] = value
+            if value > self._reported.get(key, 0):
+                self._reported[key] = value
 
-    def given(self) -> Mapping[tuple[str, str], int]:
+    def reported(self) -> Mapping[tuple[str, str], int]:
         """Nanoseconds by (operation, state)."""
-        return self._given
+        return self._reported

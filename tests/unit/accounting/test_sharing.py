@@ -43,26 +43,26 @@ class TestWeights:
     def test_zeros_do_not_replace_what_is_known(self) -> None:
         """A tick without charges."""
         weights: Weights[str] = Weights()
-        weights.see({"a": 3, "b": 0}, 0)
-        weights.see({"a": 0}, 1 * SECOND)
+        weights.update({"a": 3, "b": 0}, 0)
+        weights.update({"a": 0}, 1 * SECOND)
 
         assert weights.current() == {"a": 3}
 
     def test_new_ones_replace_the_old(self) -> None:
         """They are not added."""
         weights: Weights[str] = Weights()
-        weights.see({"a": 3}, 0)
-        weights.see({"b": 1}, 1 * SECOND)
+        weights.update({"a": 3}, 0)
+        weights.update({"b": 1}, 1 * SECOND)
 
         assert weights.current() == {"b": 1}
 
     def test_they_are_forgotten_after_five_seconds(self) -> None:
         """What was five seconds ago explains nothing."""
         weights: Weights[str] = Weights()
-        weights.see({"a": 3}, 0)
-        weights.see({}, 5 * SECOND)
+        weights.update({"a": 3}, 0)
+        weights.update({}, 5 * SECOND)
         at_five = dict(weights.current())
-        weights.see({}, 5 * SECOND + 1)
+        weights.update({}, 5 * SECOND + 1)
 
         assert (at_five, weights.current()) == ({"a": 3}, {})
 

@@ -123,21 +123,21 @@ class TestMonotone:
         time = ThreadTime()
         time.update({("gap", "lock"): 10})
         time.update({("gap", "lock"): 4})
-        in_between = dict(time.given())
+        in_between = dict(time.reported())
         time.update({("gap", "lock"): 12})
 
-        assert (in_between, time.given()) == ({("gap", "lock"): 10}, {("gap", "lock"): 12})
+        assert (in_between, time.reported()) == ({("gap", "lock"): 10}, {("gap", "lock"): 12})
 
     def test_sum_below_zero_is_no_sum_of_centuries(self, kernel: FakeTables) -> None:
         """A switch was missed, and 5 ns that a gap had been told of were another state's."""
         kernel.thread(1, 11, gaps_ns={POLL: 2**64 - 5})
         time = ThreadTime()
         time.update(times(kernel))
-        below = dict(time.given())
+        below = dict(time.reported())
         kernel.thread(1, 12, gaps_ns={POLL: 7})
         time.update(times(kernel))
 
-        assert (below, time.given()) == ({}, {("gap", "poll"): 2})
+        assert (below, time.reported()) == ({}, {("gap", "poll"): 2})
 
     def test_value_that_is_missing_stays(self) -> None:
         """Once written, always written."""
@@ -145,4 +145,4 @@ class TestMonotone:
         time.update({("cudaFree", "on_cpu"): 10})
         time.update({})
 
-        assert time.given() == {("cudaFree", "on_cpu"): 10}
+        assert time.reported() == {("cudaFree", "on_cpu"): 10}

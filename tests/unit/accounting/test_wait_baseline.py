@@ -11,24 +11,24 @@ class TestBaseline:
     def test_five_are_enough(self) -> None:
         """Four are not."""
         baseline = WaitBaseline()
-        baseline.see(4, 400)
+        baseline.add(4, 400)
         before = baseline.is_known
-        baseline.see(1, 100)
+        baseline.add(1, 100)
 
         assert (before, baseline.is_known) == (False, True)
 
     def test_expectation_is_the_mean_times_the_number(self) -> None:
         """10 waits of 100 on average."""
         baseline = WaitBaseline()
-        baseline.see(5, 300)
-        baseline.see(5, 700)
+        baseline.add(5, 300)
+        baseline.add(5, 700)
 
         assert baseline.expected_ns(3) == 300
 
     def test_expectation_is_rounded_once(self) -> None:
         """A mean of 3.33, three times."""
         baseline = WaitBaseline()
-        baseline.see(6, 20)
+        baseline.add(6, 20)
 
         assert baseline.expected_ns(3) == 10
 
@@ -37,6 +37,6 @@ class TestBaseline:
         baseline = WaitBaseline()
         for wait_ns in (100, 900):
             for _ in range(200):
-                baseline.see(10, 10 * wait_ns)
+                baseline.add(10, 10 * wait_ns)
 
         assert 890 < baseline.expected_ns(1) <= 900
