@@ -161,8 +161,8 @@ class LostTime:
     ) -> None:
         """Attribute what was lost since the last update.
 
-        charges: nanoseconds added per blame key; empty unless is_blame_read. disks: nanoseconds that the process waited for disks,
-        by the program that used them, "" for the process itself.
+        charges: nanoseconds added per blame key; empty unless is_blame_read. disks: nanoseconds that the process waited for
+        disks, by the program that used them, "" for the process itself.
         """
         self._see_disks(disks, now_ns)
         self._see(chains, charges, now_ns, is_blame_read=is_blame_read)
