@@ -1,1 +1,1 @@
-"""Why is the GPU slow? Booked time in, causal chains out; pure, the time is an argument."""
+"""Detects causal chains in lost time: baselines, change points, verdicts, episodes; pure, the time is an argument."""

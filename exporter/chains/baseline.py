@@ -1,6 +1,6 @@
-"""What is a job like while nothing is wrong? Medians of its last quiet seconds.
+"""Baseline of a job: medians of its last quiet seconds.
 
-In: Spans of a second. Out: how long a step takes, how many calls it makes, which part of the time is lost to which cause.
+In: Spans of one second. Out: length of a step, calls per step, share of the time lost by cause.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ class _Window(NamedTuple):
 
 
 class Baseline:
-    """Of one process."""
+    """Baseline of one process."""
 
     def __init__(self) -> None:
         self._windows: list[_Window] = []
@@ -36,8 +36,8 @@ class Baseline:
         self.lost_of_all = 0.0
         self.spread = 0.0
 
-    def see(self, span: Span) -> None:
-        """A second in which nothing was wrong."""
+    def add(self, span: Span) -> None:
+        """Add a second in which nothing was wrong."""
         steps = span.steps
         is_faster = self._has_become_faster(span)
         self._windows.append(
@@ -55,13 +55,12 @@ class Baseline:
         self._sum_up()
 
     def forget(self) -> None:
-        """The job does something else now."""
+        """The job is in another phase: start over."""
         self._windows.clear()
         self._sum_up()
 
     @property
     def is_known(self) -> bool:
-        """Whether there was enough of it."""
         return self._is_enough(self._windows)
 
     def _is_enough(self, windows: Collection[_Window]) -> bool:
@@ -88,7 +87,7 @@ class Baseline:
 
 
 def lost_shares(span: Span) -> dict[Cause, float]:
-    """Parts of the wall time, by cause."""
+    """Shares of wall time, by cause."""
     shares: dict[Cause, float] = {}
     for (cause, _), ns in span.lost_ns().items():
         shares[cause] = shares.get(cause, 0.0) + ns / span.wall_ns
@@ -96,7 +95,7 @@ def lost_shares(span: Span) -> dict[Cause, float]:
 
 
 def _median(values: Iterable[float]) -> float:
-    """0 of nothing. The library's own brings decimals and fractions along: 0.8 MiB."""
+    """0 of nothing. statistics.median imports decimals and fractions: 0.8 MiB."""
     found = sorted(values)
     middle = len(found) // 2
     return (found[middle] + found[~middle]) / 2 if found else 0.0

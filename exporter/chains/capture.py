@@ -1,6 +1,6 @@
-"""Has a capture of a stream into a graph been given up? What the stream is given from then on is never done.
+"""Finds abandoned captures of a stream into a graph: work given to the stream after that never runs.
 
-In: how many captures have begun and ended, tick by tick. Out: since when one is open that should not be.
+In: how many captures have begun and ended, tick by tick. Out: since when one has been open for too long.
 """
 
 from __future__ import annotations
@@ -12,17 +12,17 @@ from exporter.units import NANOSECONDS
 
 
 class Captures(NamedTuple):
-    """Of one process so far."""
+    """Captures of one process so far."""
 
     begun: int = 0
     ended: int = 0
 
 
 class AbandonedCapture:
-    """As many have ended at most as had begun CAPTURE_NS ago, or one of those is still open: others may end meanwhile, and then
-    nothing is said.
+    """A capture is abandoned while no more captures have ended than had begun CAPTURE_NS ago. Where others end in that time the
+    abandoned one goes unnoticed.
 
-    since_ns: CLOCK_MONOTONIC when it was seen to be open first; 0 while there is none.
+    since_ns: CLOCK_MONOTONIC when it was first seen open; 0 without one.
     """
 
     def __init__(self) -> None:
@@ -31,7 +31,7 @@ class AbandonedCapture:
         self.since_ns = 0
 
     def update(self, now: Captures, now_ns: int) -> None:
-        """What is known at a tick."""
+        """Update at a tick."""
         self._ended = now.ended
         if not self._seen or now.begun != self._seen[-1][1]:
             self._seen.append((now_ns, now.begun))

@@ -1,6 +1,6 @@
-"""What is a causal chain? One episode in which a job is slower than it was: who, since when, how bad, why, and through whom.
+"""A causal chain: one incident of one workload, with its cause, effect, severity and culprits.
 
-A Chain is frozen: the engine makes a new one of the same id when there is more to say.
+A Chain is frozen: the engine makes a new one of the same id when something changes.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from exporter.causes import Cause
 
 
 class Effect(enum.StrEnum):
-    """What takes longer than it did."""
+    """What takes longer than its baseline."""
 
     LAUNCH = "launch"
     SYNC = "sync"
@@ -22,11 +22,11 @@ class Effect(enum.StrEnum):
     GRAPH = "graph"
     COLLECTIVE = "collective"
     GAP = "gap"  # between two calls
-    EXIT = "exit"  # nothing does: the process has ended
+    EXIT = "exit"  # nothing: the process has ended
 
 
 class Severity(enum.IntEnum):
-    """By the part of the time that is lost; the numbers are those of gpustall_chain_severity."""
+    """By the share of time lost; the numbers are those of gpustall_chain_severity."""
 
     NONE = 0
     LOW = 1
@@ -36,8 +36,6 @@ class Severity(enum.IntEnum):
 
 
 class ChainState(enum.StrEnum):
-    """Of an episode."""
-
     OPEN = "open"
     RESOLVED = "resolved"
 
@@ -47,29 +45,29 @@ class End(enum.StrEnum):
 
     RECOVERED = "recovered"
     JOB_ENDED = "job_ended"
-    NEW_NORMAL = "new_normal"  # it has been so for long, and is no fault of the host
+    NEW_NORMAL = "new_normal"  # it has lasted for long, without a cause on the host
 
 
 def span_id(chain_id: str) -> str:
-    """Of the one span of the trace that a chain's id names: 16 hexadecimal digits, not all of them 0, since the id's are not."""
+    """Id of the chain's span in its trace: 16 hexadecimal digits, not all of them 0, as in the chain's id."""
     first, second = chain_id[:16], chain_id[16:]
     return first if first.strip("0") else second
 
 
 @dataclass(frozen=True, slots=True)
 class Chain:
-    """One episode of one process.
+    """One incident of one process.
 
-    id: 32 hexadecimal digits, a trace id as well. Times are of CLOCK_MONOTONIC. began_ns: since when it is slower; opened_ns:
-    when that was certain. resolved_ns: 0 while it is open.
-    slowdown: by which part a step takes longer than usual, 1.0 for twice as long; None without a rhythm of steps or while none
-    ends. usual_step_ns: 0 without a rhythm. lost_share: of the wall time since it began, what was lost beyond the usual.
-    contribution: the part of that which has this cause. shares: the same of every cause, largest first. culprits: the programs
-    that the time of this cause is charged to, with their parts of it, largest first. lost_ns: what gpustall_lost_seconds_total
-    has grown by under this cause since it began; 0 of a cause that is not among its own.
-    peer: the rank that is waited for, "" where there is none. detail: what else is known of the cause, in words: how a process
-    ended, by what a GPU is held down; "" where there is no more to say.
-    is_chronic: it has been so for as long as it is known.
+    id: 32 hexadecimal digits, a trace id as well. Times are of CLOCK_MONOTONIC. began_ns: onset; opened_ns: detection.
+    resolved_ns: 0 while the chain is open.
+    slowdown: of a step against its baseline, 1.0 for twice as long; None without a rhythm of steps or while none ends.
+    usual_step_ns: the baseline; 0 without a rhythm. lost_share: of the wall time since the onset, lost beyond the baseline.
+    contribution: share of that with this cause. shares: the same of every cause, largest first. culprits: programs that the time
+    of this cause is charged to, with their shares, largest first. lost_ns: growth of gpustall_lost_seconds_total under this cause
+    since the onset; 0 for a cause that lost time is not charged to.
+    peer: the rank that is waited for, "" without one. detail: more about the cause, in words: how a process ended, why a GPU's
+    clocks are held down; "" without any.
+    is_chronic: there was no better time since the process was first seen.
     """
 
     id: str
@@ -95,28 +93,26 @@ class Chain:
 
     @property
     def state(self) -> ChainState:
-        """Open until it is resolved."""
         return ChainState.RESOLVED if self.resolved_ns else ChainState.OPEN
 
     def resolved(self, resolved_ns: int, end: End) -> Transition:
-        """It is over."""
         chain = replace(self, resolved_ns=resolved_ns, updated_ns=max(resolved_ns, self.updated_ns), end=end)
         return Transition(Change.RESOLVED, chain)
 
 
 class Change(enum.StrEnum):
-    """What happened to a chain."""
+    """A change of a chain."""
 
     OPENED = "opened"
     ESCALATED = "escalated"
     RESOLVED = "resolved"
-    EVIDENCE = "evidence"  # nothing new of the chain itself, but where its threads are stuck
-    CONFIRMED = "confirmed"  # by an intervention: without the culprit the job was as fast as usual
+    EVIDENCE = "evidence"  # the chain is unchanged: where its threads are stuck
+    CONFIRMED = "confirmed"  # by an experiment: without the culprit the job was as fast as its baseline
     REFUTED = "refuted"
 
 
 class Transition(NamedTuple):
-    """A chain, and what has just happened to it."""
+    """A chain after a change."""
 
     change: Change
     chain: Chain

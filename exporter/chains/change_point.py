@@ -1,6 +1,6 @@
-"""From when to when was a job slower? The likeliest step in the mean of what it lost.
+"""Finds the onset of an episode: the likeliest step in the mean of lost time.
 
-In: moments that know what was lost up to them. Out: where an episode begins; a likelihood that grows as long as it goes on.
+In: samples with the lost time up to each. Out: the onset; a likelihood that grows while the episode goes on.
 Source: the generalised likelihood ratio of a shift of unknown size against none, which is (sum x)^2 / n where the mean is 0
 otherwise and the deviation is always the same.
 """
@@ -13,12 +13,12 @@ from exporter.chains.span import ProcessState, Span
 
 
 def likelihood(span: Span) -> float:
-    """Of a job that was slower in this span and at no other time; 0 where nothing was lost."""
+    """Likelihood that the job was slower in this span and at no other time; 0 where nothing was lost."""
     return max(span.late_ns, 0.0) ** 2 / span.wall_ns
 
 
 def begin(moments: Iterable[ProcessState], now: ProcessState, least_ns: float) -> ProcessState:
-    """The moment since when it is slower, likeliest: one of those since which least_ns were lost; the first where none is."""
+    """The likeliest onset among samples since which least_ns were lost; the first sample where there is none."""
     spans = [Span(then, now) for then in moments]
     enough = [span for span in spans if span.late_ns >= least_ns]
     return max(enough, key=likelihood, default=spans[0]).then

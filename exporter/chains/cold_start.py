@@ -1,6 +1,6 @@
-"""What did the first steps of a job cost beyond those that followed? Modules are loaded, memory is allocated, graphs are made.
+"""Cost of a job's first steps beyond steady ones: modules are loaded, memory is allocated, graphs are instantiated.
 
-In: what the job has spent in calls when its rhythm is known, and a while later. Out: what they cost, and whether that was much.
+In: time spent in calls when the rhythm is known, and a while later. Out: the cost by effect, and whether it is significant.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from exporter.chains.thresholds import COLD_NS, STEADY_NS
 from exporter.units import NANOSECONDS
 
 COLD_EFFECTS = (Effect.LAUNCH, Effect.ALLOC, Effect.GRAPH)
-"""Calls that only cost much the first time: a wait for the GPU or a copy is no loading."""
+"""Calls that are expensive only the first time: a wait for the GPU or a copy loads nothing."""
 _SAID = {Effect.LAUNCH: "launches", Effect.ALLOC: "allocations", Effect.GRAPH: "graphs"}
 
 
@@ -25,7 +25,7 @@ class _Known(NamedTuple):
 
 
 class Cold(NamedTuple):
-    """cold_ns: by kind of call, beyond what as many steady steps spend there. Between these two moments."""
+    """cold_ns: by effect, beyond what as many steady steps spend there, between the two moments."""
 
     began_ns: int
     ended_ns: int
@@ -33,17 +33,17 @@ class Cold(NamedTuple):
 
     @property
     def is_much(self) -> bool:
-        """Whether it is worth a word."""
+        """Whether it is worth a chain."""
         return sum(self.cold_ns.values()) >= COLD_NS
 
     @property
     def effect(self) -> Effect:
-        """Where most of it went."""
+        """The effect with the largest cost."""
         return max(self.cold_ns, key=lambda one: self.cold_ns[one])
 
     @property
     def lost_share(self) -> float:
-        """Of the time until then."""
+        """Share of the time until then."""
         return min(sum(self.cold_ns.values()) / max(self.ended_ns - self.began_ns, 1), 1.0)
 
     @property
@@ -59,7 +59,7 @@ class Cold(NamedTuple):
 
 
 class ColdStart:
-    """Of one process. began_ns: CLOCK_MONOTONIC when it was seen first. cold: what is known of it; None until then."""
+    """Cold start of one process. began_ns: CLOCK_MONOTONIC when it was first seen. cold: None until it is known."""
 
     def __init__(self, began_ns: int) -> None:
         self._began_ns = began_ns
@@ -67,7 +67,7 @@ class ColdStart:
         self.cold: Cold | None = None
 
     def update(self, now_ns: int, steps: int, spending: Callable[[], Spending], *, has_rhythm: bool) -> Cold | None:
-        """What is known at a tick; something at one tick, when it becomes known."""
+        """Update at a tick. Returns the cost at the one tick at which it becomes known."""
         if self.cold is not None or not has_rhythm:
             return None
         if self._warm is None:

@@ -1,6 +1,6 @@
-"""What may be wrong with a process beside its steps: memory that runs out or grows, a capture that does not end, a cold start.
+"""Conditions of a process besides slow steps: out of memory, a leak, an abandoned capture, a cold start.
 
-In: what is known of it at every tick. Out: each condition, and since when it is so.
+In: an observation at every tick. Out: each condition, and since when it holds.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from exporter.chains.memory import Allocations, Leak, OutOfMemory
 
 
 class Wrong(NamedTuple):
-    """Something is, since then; not while that is 0. since_ns: CLOCK_MONOTONIC. detail: more of it, in words."""
+    """A condition. since_ns: CLOCK_MONOTONIC since when it holds; 0 while it does not. detail: more about it, in words."""
 
     cause: Cause
     effect: Effect
@@ -26,7 +26,7 @@ class Wrong(NamedTuple):
 
 
 class Conditions:
-    """Of one process. began_ns: CLOCK_MONOTONIC when it was seen first."""
+    """Conditions of one process. began_ns: CLOCK_MONOTONIC when it was first seen."""
 
     def __init__(self, began_ns: int) -> None:
         self.out_of_memory = OutOfMemory()
@@ -35,13 +35,13 @@ class Conditions:
         self._capture = AbandonedCapture()
 
     def update(self, allocations: Allocations, captures: Captures, steps: int, now_ns: int) -> None:
-        """What is known at a tick."""
+        """Update at a tick."""
         self.out_of_memory.update(allocations, now_ns)
         self._leak.update(allocations, steps, now_ns)
         self._capture.update(captures, now_ns)
 
     def all(self, now_ns: int) -> Iterator[Wrong]:
-        """Each, whether it is so or not."""
+        """Every condition, whether it holds or not."""
         memory, leak, capture = self.out_of_memory, self._leak, self._capture
         yield out_of_memory(memory, memory.since_ns if memory.is_certain(now_ns) else 0)
         yield Wrong(Cause.MEMORY_LEAK, Effect.ALLOC, leak.since_ns, leak.detail if leak.since_ns else "")
@@ -49,5 +49,5 @@ class Conditions:
 
 
 def out_of_memory(memory: OutOfMemory, since_ns: int) -> Wrong:
-    """Since then, or not where that is 0."""
+    """since_ns: 0 when memory is not out."""
     return Wrong(Cause.CUDA_OOM, Effect.ALLOC, since_ns, memory.detail if since_ns else "")

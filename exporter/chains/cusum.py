@@ -1,6 +1,6 @@
-"""Is a job slower than it was? Page's cumulative sum of what was lost beyond an allowance.
+"""Detects that a job has become slower: Page's cumulative sum of what was lost beyond an allowance.
 
-In: nanoseconds lost against the usual, tick by tick, negative where the job was faster. Out: whether it has changed, since when.
+In: nanoseconds lost against the baseline, tick by tick, negative where the job was faster. Out: whether and when it changed.
 """
 
 from __future__ import annotations
@@ -10,9 +10,9 @@ from exporter.units import NANOSECONDS
 
 
 class Cusum:
-    """Of one job. began_ns: CLOCK_MONOTONIC since when it is slower, if it is; lost_ns: since then, however long that is.
+    """State of one job. began_ns: CLOCK_MONOTONIC of the onset, if it is slower; lost_ns: since then.
 
-    Of what others accuse it of nothing is known before they did.
+    After attribute() the state counts from that moment.
     """
 
     def __init__(self) -> None:
@@ -21,8 +21,8 @@ class Cusum:
         self._sum_ns = 0.0
         self._alarm_ns = float(ALARM_NS)
 
-    def see(self, excess_ns: float, wall_ns: int, now_ns: int, *, spread: float) -> None:
-        """One tick more. spread: standard deviation of the part of a second that is lost while nothing is wrong."""
+    def add(self, excess_ns: float, wall_ns: int, now_ns: int, *, spread: float) -> None:
+        """Add a tick. spread: standard deviation of the share of a second that is lost while nothing is wrong."""
         if not self._sum_ns:
             self.began_ns, self.lost_ns = now_ns - wall_ns, 0.0
         self.lost_ns += excess_ns
@@ -32,24 +32,24 @@ class Cusum:
 
     @property
     def is_suspect(self) -> bool:
-        """Whether more was lost lately than is allowed."""
+        """Whether more is being lost than is allowed."""
         return self._sum_ns > 0
 
     @property
     def is_calm(self) -> bool:
-        """Whether nothing is on its way to an alarm."""
+        """Whether the sum is 0."""
         return self._sum_ns < self._alarm_ns / 2
 
     @property
     def is_alarm(self) -> bool:
-        """Whether it is slower, beyond what its own variation explains."""
+        """Whether it is slower beyond its own variation."""
         return self._sum_ns >= self._alarm_ns
 
     def accuse(self, began_ns: int) -> None:
-        """Others have lost enough since then, and say that it is this job's doing."""
+        """Other ranks have lost enough since then waiting for this job."""
         if not self.is_alarm:
             self.began_ns, self.lost_ns, self._sum_ns = began_ns, 0.0, self._alarm_ns
 
     def reset(self) -> None:
-        """As if nothing had been lost."""
+        """Start over."""
         self._sum_ns = 0.0

@@ -1,6 +1,6 @@
-"""Is there something wrong with this process, since when, and why? One episode at a time.
+"""Detects slow, stuck and hanging steps of one process, one episode at a time.
 
-In: what was seen of it at every tick. Out: Transitions of its chain.
+In: the state of the process at every tick. Out: Transitions of its chain.
 """
 
 from __future__ import annotations
@@ -35,10 +35,10 @@ from exporter.chains.thresholds import (
 from exporter.chains.verdict import Findings, Verdict
 
 
-class Asked(NamedTuple):
-    """What is asked of a process when it matters, since each is a reading of its own.
+class Readings(NamedTuple):
+    """Readings of a process that are made only when a verdict needs them.
 
-    spending: so far. device_side: of its GPUs, from one moment to another of CLOCK_MONOTONIC.
+    spending: so far. device_side: state of its GPUs between two moments of CLOCK_MONOTONIC.
     """
 
     spending: Callable[[], Spending]
@@ -46,47 +46,46 @@ class Asked(NamedTuple):
 
 
 class Detector:
-    """Of one process. new_id: makes the id of a chain."""
+    """Detector of one process. new_id: makes ids of chains."""
 
     def __init__(self, process: int, new_id: Callable[[], str]) -> None:
         self._process = process
         self._new_id = new_id
         self._past = SpanBuffer()
-        self._change = Cusum()
+        self._cusum = Cusum()
         self._episode: Episode | None = None
-        self._usually: Spent | None = None  # from when on what is spent is usual
-        self._spent: Spent | None = None  # when the alarm came
+        self._usually: Spent | None = None  # since when spending counts as baseline
+        self._spent: Spent | None = None  # when the alarm was raised
         self.is_undecided = False
         self.is_stuck = False
 
     @property
     def chain(self) -> Chain | None:
-        """The open one."""
         return self._episode.chain if self._episode else None
 
     @property
     def has_rhythm(self) -> bool:
-        """Whether it is known how long its steps usually take."""
+        """Whether the baseline of its steps is known."""
         return self._past.has_rhythm
 
     @property
     def ranks(self) -> Mapping[int, int]:
-        """The one it has in each communicator, by hash."""
+        """Its rank in each communicator, by hash."""
         return self._past.ranks
 
-    def see(self, seen: ProcessState) -> None:
-        """What is known at a tick."""
-        tick = self._past.see(seen)
+    def add(self, seen: ProcessState) -> None:
+        """Update at a tick."""
+        tick = self._past.add(seen)
         if tick is not None and self._episode is None:
             self._try(tick)
-        is_quiet = self._episode is None and self._change.is_calm
-        self._past.learn(is_quiet=is_quiet, is_suspect=self._change.is_suspect)
+        is_quiet = self._episode is None and self._cusum.is_calm
+        self._past.learn(is_quiet=is_quiet, is_suspect=self._cusum.is_suspect)
 
     def update(
-        self, waited: Waited, missing: Missing | None, asked: Asked, *, awaited_since_ns: int = 0
+        self, waited: Waited, missing: Missing | None, asked: Readings, *, awaited_since_ns: int = 0
     ) -> Transition | None:
-        """What follows from it. missing: this process is, in a collective. awaited_since_ns: since when others say that they wait
-        for it; 0 if nobody does.
+        """Transitions of this tick. missing: a collective that this process has not entered. awaited_since_ns: since when other
+        ranks' open chains name it as the rank they wait for; 0 without one.
         """
         seen = self._past.last
         self.is_undecided = seen.standing.undecided_ns > ALLOWANCE * WINDOW_NS
@@ -96,10 +95,10 @@ class Detector:
         if self._episode is not None:
             return self._follow(self._episode, waited)
         if missing is not None and self._has_stood_still(missing.since_ns, seen):
-            return None  # it may be on its way, or never come: the next seconds tell
+            return None  # it may be late or never come: the next seconds decide
         if awaited_since_ns:
-            self._change.accuse(awaited_since_ns)
-        if not self._change.is_alarm:
+            self._cusum.accuse(awaited_since_ns)
+        if not self._cusum.is_alarm:
             self._spent = None
             if self._usually is None and self.has_rhythm:
                 self._usually = Spent(seen, asked.spending())
@@ -108,63 +107,63 @@ class Detector:
         return self._suspect(waited, asked)
 
     def span(self, like: Span) -> Span:
-        """Between the same two moments, as far as this process is known."""
+        """The same span, as far as this process is known."""
         return Span(self._past.since(like.then.now_ns), self._past.since(like.now.now_ns))
 
     def end(self, now_ns: int) -> Transition | None:
-        """The process has ended."""
+        """Resolve the open chain: the process has ended."""
         return None if self._episode is None else self._close(self._episode.resolve(now_ns, End.JOB_ENDED))
 
-    # ---- is it slower?
+    # ---- slow steps
 
     def _try(self, tick: Span) -> None:
-        """Whether this tick makes a change more likely."""
-        self._change.see(tick.late_ns, tick.wall_ns, tick.now.now_ns, spread=self._past.usual.spread)
+        """Whether this tick adds to the sum."""
+        self._cusum.add(tick.late_ns, tick.wall_ns, tick.now.now_ns, spread=self._past.usual.spread)
 
-    def _suspect(self, waited: Waited, asked: Asked) -> Transition | None:
-        """It is slower: is that going on, and why?"""
+    def _suspect(self, waited: Waited, asked: Readings) -> Transition | None:
+        """After an alarm: whether it lasts, and why."""
         past = self._past
-        recent, span = past.recent(), Span(past.since(self._change.began_ns), past.last)
+        recent, span = past.recent(), Span(past.since(self._cusum.began_ns), past.last)
         if recent.late_share < past.allowed:
             if recent.late_share < FADED_SHARE * span.late_share:
-                self._change.reset()
+                self._cusum.reset()
             return None
-        if max(span.late_ns, self._change.lost_ns) < LASTING_NS:
+        if max(span.late_ns, self._cusum.lost_ns) < LASTING_NS:
             return None
         span = Span(past.begin(span.then, past.last.now_ns), past.last)
         found = verdict.find(span, past.usual, waited(span))
         reason = verdict.judge(found)
         if reason is not None and reason.cause is Cause.NOT_HOST:
             if not recent.steps or not self._is_steady(span):
-                return None  # a pause that goes on, or is over, or a fault that begins: slow steps are as slow in every tick
+                return None  # a pause that goes on or is over, or a fault that begins: steps of a slow job are slow in every tick
             side = asked.device_side(span.then.now_ns, span.now.now_ns)
             reason = verdict.by_gpu(reason, found, self._grown(asked.spending()), side)
         if reason is None and verdict.is_another_phase(found):
             reason = verdict.of_own_doing(found, self._grown(asked.spending()))
             if reason is not None and not verdict.is_evident(found):
-                return None  # other calls than before, and those are what takes longer: no other phase
+                return None  # other calls than before, and those take longer: not another phase
         if reason is None:
-            # While none ends, nobody knows yet what the open step is made of, and what is lost in it may not be booked yet.
+            # While none ends it is unknown what the open step is made of, and its lost time may not be accounted yet.
             if verdict.is_another_phase(found) and not found.lost and past.tick.steps:
                 past.usual.forget()
                 self._usually = None
-                self._change.reset()
+                self._cusum.reset()
             return None
         return self._open(span, found, reason)
 
     def _is_steady(self, span: Span) -> bool:
-        """Whether it is as slow now, and was so in the later half of it, as it was on the whole."""
+        """Whether it is as slow now, and in the later half, as over the whole span."""
         middle = self._past.since(span.then.now_ns + span.wall_ns // 2)
         parts = (self._past.tick, Span(middle, span.now))
         return all(UNSTEADY_BELOW <= part.late_share / span.late_share <= UNSTEADY_ABOVE for part in parts)
 
     def _grown(self, spending: Spending) -> Grown:
-        """Since the alarm."""
+        """Nanoseconds since the alarm."""
         assert self._spent is not None  # noqa: S101 - there was an alarm
         return grown(self._usually, self._spent, Spent(self._past.last, spending))
 
     def _complain(self, waited: Waited) -> Transition | None:
-        """It was never better, and that is the host's doing. Who makes no call, nor a step, may have nothing to do."""
+        """It was never better, because of the host. A job without calls or steps may have nothing to do."""
         span = self._past.long
         if span.now.now_ns - span.then.now_ns < CHRONIC_NS or not (span.calls or span.steps):
             return None
@@ -176,17 +175,17 @@ class Detector:
             return None
         return self._open(span, found, reason, is_chronic=True)
 
-    # ---- does it come at all?
+    # ---- stuck steps
 
     def _is_stuck(self, seen: ProcessState) -> bool:
-        """Whether no step has ended for two ticks, in a job that makes many: what threads do is booked when they go on."""
-        if not self.has_rhythm or not (self._change.is_alarm or self._episode is not None):
+        """Whether no step has ended for two ticks in a job that makes many: states of threads are accounted when they end."""
+        if not self.has_rhythm or not (self._cusum.is_alarm or self._episode is not None):
             return False
         before = self._past.since(seen.now_ns - STUCK_NS)
         return before.standing.steps == seen.standing.steps and self._past.pace_ns * 2 < STUCK_NS
 
     def _has_stood_still(self, since_ns: int, seen: ProcessState) -> bool:
-        """For two usual steps or more."""
+        """Without a step for two baseline steps or more."""
         is_long = self.has_rhythm and seen.now_ns - since_ns > 2 * self._past.pace_ns
         return is_long and self._past.since(since_ns).standing.steps == seen.standing.steps
 
@@ -230,7 +229,7 @@ class Detector:
         return Transition(Change.OPENED, chain)
 
     def _follow(self, episode: Episode, waited: Waited) -> Transition | None:
-        """The open chain, or one that comes over it, which is counted from its own begin."""
+        """The open chain, or one that replaces it, counted from its own onset."""
         overtaken_ns = episode.overtaken_at(waited)
         if overtaken_ns is not None:
             transition = self._close(episode.resolve(overtaken_ns, End.RECOVERED))
@@ -242,7 +241,7 @@ class Detector:
 
     def _close(self, resolved: Transition) -> Transition:
         self._episode = self._usually = None
-        self._change.reset()
+        self._cusum.reset()
         self._past.begin_anew()
         if resolved.chain.end is End.NEW_NORMAL:
             self._past.usual.forget()

@@ -1,4 +1,4 @@
-"""From what is seen of every process at every tick to causal chains: opened, escalated, resolved.
+"""Turns observations of every process at every tick into transitions of chains: opened, escalated, resolved.
 
 In: Observations, the time. Out: Transitions. Nothing here reads a clock, a map or a file.
 """
@@ -17,7 +17,7 @@ from exporter.chains.capture import Captures
 from exporter.chains.chain import Chain, Change, Effect, End, Transition
 from exporter.chains.cold_start import Cold
 from exporter.chains.conditions import Conditions, Wrong, out_of_memory
-from exporter.chains.detector import Asked, Detector
+from exporter.chains.detector import Detector, Readings
 from exporter.chains.exit_reason import Ending
 from exporter.chains.gpu import UNSEEN, DeviceSide
 from exporter.chains.memory import Allocations
@@ -30,7 +30,7 @@ _ID_BYTES = 16  # of a W3C trace id
 
 
 class Observation(NamedTuple):
-    """What is known of a process at a tick. collectives: by the communicator's hash."""
+    """A process at a tick. collectives: by hash of the communicator."""
 
     standing: WorkloadProgress
     collectives: Mapping[int, Collective] = {}
@@ -39,9 +39,9 @@ class Observation(NamedTuple):
 
 
 class Wanted(NamedTuple):
-    """What is to be read at the next tick, because a verdict waits for it.
+    """What the next tick has to read, because a verdict waits for it.
 
-    is_urgent: who held CPUs. with_threads: what threads do right now.
+    is_urgent: programs that held CPUs. with_threads: the current state of threads.
     """
 
     is_urgent: bool = False
@@ -52,15 +52,15 @@ NOTHING = Wanted()
 
 
 def random_id() -> str:
-    """Of a chain, and of a trace."""
+    """Id of a chain and of its trace."""
     return secrets.token_hex(_ID_BYTES)
 
 
 class Engine:
     """Owns the open chains.
 
-    new_id: 32 hexadecimal digits, never all zero. spending: of a process, so far; device_side: of a process, from one moment to
-    another. Both are asked for when it matters.
+    new_id: 32 hexadecimal digits, never all zero. spending: of a process, so far; device_side: of a process, between two
+    moments. Both are read only when a verdict needs them.
     """
 
     def __init__(
@@ -72,43 +72,43 @@ class Engine:
         self._new_id = new_id
         self._spending = spending
         self._device_side = device_side
-        self._watches: dict[int, Detector] = {}
+        self._detectors: dict[int, Detector] = {}
         self._conditions: dict[int, Conditions] = {}
         self._communicators = Communicators()
-        self._failures: dict[tuple[int, Cause], Chain] = {}  # what is wrong with a process that makes no step slower
+        self._failures: dict[tuple[int, Cause], Chain] = {}  # conditions that make no step slower
         self.wanted = NOTHING
 
     def update(self, processes: Mapping[int, Observation], now_ns: int) -> list[Transition]:
-        """One tick more, of the processes of which there may be news."""
+        """Update at a tick with the processes that may have changed."""
         transitions: list[Transition] = []
         for number, observed in processes.items():
-            if number not in self._watches:
-                self._watches[number] = Detector(number, self._new_id)
+            if number not in self._detectors:
+                self._detectors[number] = Detector(number, self._new_id)
                 self._conditions[number] = Conditions(now_ns)
-            self._watches[number].see(ProcessState(now_ns, observed.standing, observed.collectives))
+            self._detectors[number].add(ProcessState(now_ns, observed.standing, observed.collectives))
         missing = self._communicators.update({number: one.collectives for number, one in processes.items()}, now_ns)
         absent = {one.process: one for one in missing}
         awaited = self._awaited()
         for number, observed in processes.items():
-            transition = self._watches[number].update(
+            transition = self._detectors[number].update(
                 self._waited_by(number),
                 absent.get(number),
-                Asked(partial(self._spending, number), partial(self._device_side, number)),
+                Readings(partial(self._spending, number), partial(self._device_side, number)),
                 awaited_since_ns=awaited.get(number, 0),
             )
             transitions += [transition] if transition else []
             transitions += self._look_at_conditions(number, observed, now_ns)
-        watches = self._watches.values()
+        watches = self._detectors.values()
         self.wanted = Wanted(any(one.is_undecided for one in watches), any(one.is_stuck for one in watches))
         return transitions
 
     def end(
         self, processes: Iterable[int], now_ns: int, endings: Mapping[int, Ending] = MappingProxyType({})
     ) -> list[Transition]:
-        """They have ended: nothing of theirs stays open. endings: how, of those of which it is known."""
+        """Resolve the chains of processes that have ended. endings: how they ended, where it is known."""
         transitions: list[Transition] = []
         for number in processes:
-            watch, conditions = self._watches.pop(number, None), self._conditions.pop(number, None)
+            watch, conditions = self._detectors.pop(number, None), self._conditions.pop(number, None)
             transition = watch.end(now_ns) if watch else None
             transitions += [transition] if transition else []
             memory = conditions.out_of_memory if conditions else None
@@ -121,46 +121,45 @@ class Engine:
         return transitions
 
     def _crashed(self, number: int, ending: Ending, now_ns: int) -> list[Transition]:
-        """Nothing where the process has ended as it was meant to."""
+        """Nothing for a process that ended regularly."""
         if ending.cause is None:
             return []
         crash = Wrong(ending.cause, Effect.EXIT, ending.at_ns or now_ns, ending.sentence)
         return self._at_once(number, crash, now_ns, End.JOB_ENDED)
 
     def is_watched(self, number: int) -> bool:
-        """Whether it has a rhythm, or an open chain: that nothing moves is news of such a process."""
-        watch = self._watches.get(number)
+        """Whether it has a rhythm or an open chain: for such a process no change is information, too."""
+        watch = self._detectors.get(number)
         has_failed = any(process == number for process, _ in self._failures)
         return watch is not None and (watch.has_rhythm or watch.chain is not None or has_failed)
 
     def cold_start(self, number: int) -> Cold | None:
-        """What the first steps of a process cost; None while that is not known."""
+        """Cost of the first steps of a process; None until it is known."""
         conditions = self._conditions.get(number)
         return conditions.cold_start.cold if conditions else None
 
     def open_chains(self) -> list[Chain]:
-        """Of all processes."""
-        return [watch.chain for watch in self._watches.values() if watch.chain] + list(self._failures.values())
+        return [watch.chain for watch in self._detectors.values() if watch.chain] + list(self._failures.values())
 
     def _waited_by(self, number: int) -> Callable[[Span], Mapping[str, int]]:
         def waited(span: Span) -> Mapping[str, int]:
             own = span.now.collectives.keys()
             if not own:
                 return {}
-            others = (watch for other, watch in self._watches.items() if other != number and watch.ranks.keys() & own)
+            others = (watch for other, watch in self._detectors.items() if other != number and watch.ranks.keys() & own)
             return waited_ns(span, (watch.span(span) for watch in others))
 
         return waited
 
     def _awaited(self) -> dict[int, int]:
-        """Processes that an open chain of another one names as the rank it waits for, and since when."""
+        """Process -> since when an open chain of another process names it as the rank it waits for."""
         awaited: dict[int, int] = {}
-        for waiting in self._watches.values():
+        for waiting in self._detectors.values():
             chain = waiting.chain
             if chain is None or chain.cause is not Cause.PEER_RANK:
                 continue
             own = waiting.ranks.keys()
-            for number, watch in self._watches.items():
+            for number, watch in self._detectors.items():
                 if watch is not waiting and any(
                     str(rank) == chain.peer for at, rank in watch.ranks.items() if at in own
                 ):
@@ -168,7 +167,7 @@ class Engine:
         return awaited
 
     def _look_at_conditions(self, number: int, observed: Observation, now_ns: int) -> list[Transition]:
-        conditions, watch = self._conditions[number], self._watches[number]
+        conditions, watch = self._conditions[number], self._detectors[number]
         steps = observed.standing.steps
         conditions.update(observed.allocations, observed.captures, steps, now_ns)
         transitions: list[Transition] = []
@@ -186,7 +185,7 @@ class Engine:
         return transitions + self._at_once(number, was_cold, now_ns, End.RECOVERED)
 
     def _at_once(self, number: int, wrong: Wrong, now_ns: int, end: End) -> list[Transition]:
-        """A chain that is over as soon as it is opened."""
+        """A chain that is resolved as soon as it is opened."""
         opened = self._fail(number, wrong, now_ns)
         return [opened, self._failures.pop((number, wrong.cause)).resolved(now_ns, end)]
 

@@ -1,6 +1,6 @@
-"""An open chain, tick by tick: how bad is it, is it still the same, and is it over?
+"""An open chain, tick by tick: its severity, whether its cause still holds, whether it is over.
 
-In: what was seen of its process. Out: Transitions of the chain.
+In: the state of its process. Out: Transitions of the chain.
 """
 
 from __future__ import annotations
@@ -28,21 +28,21 @@ from exporter.chains.thresholds import (
 from exporter.chains.verdict import OF_THE_GPU, Findings, Verdict
 
 Waited = Callable[[Span], Mapping[str, int]]
-"""By rank, nanoseconds that a process waited for it in a span."""
+"""(span, ...) -> rank -> nanoseconds that the process waited for it."""
 
 
 class Episode:
-    """Of one process. chain: as it is now."""
+    """The open chain of one process. chain: its current state."""
 
     def __init__(self, past: SpanBuffer, chain: Chain, began: ProcessState) -> None:
         self.chain = chain
         self._past = past
         self._began = began
-        self._core = Span(began, past.last)  # while it is as bad as it is on the whole
+        self._core = Span(began, past.last)  # while it is as severe as over the whole episode
         self._calm_since_ns = 0
 
     def hang(self, missing: Missing) -> Transition | None:
-        """The others wait for this process, and it does not come: whatever it was before, that is what it is now."""
+        """Other ranks wait for this process in a collective that it does not enter: the chain becomes that hang."""
         now_ns = self._past.last.now_ns
         self._calm_since_ns = 0
         if self.chain.cause is Cause.NCCL_HANG:
@@ -52,7 +52,7 @@ class Episode:
         return Transition(Change.ESCALATED, self.chain)
 
     def overtaken_at(self, waited: Waited) -> int | None:
-        """When another episode began, where the job is much slower than it was before and that has another reason."""
+        """Onset of another episode, where the job is much slower than before and for another reason."""
         latest = self._past.recent(RECENT_NS)
         before = Span(self._began, latest.then)
         if self.chain.is_chronic or before.now.now_ns <= before.then.now_ns:
@@ -66,7 +66,7 @@ class Episode:
         return change_point.begin(moments, latest.now, 0).now_ns
 
     def follow(self, waited: Waited) -> Transition | None:
-        """One tick more."""
+        """Update at a tick."""
         past, chain, now_ns = self._past, self.chain, self._past.last.now_ns
         whole = Span(self._began, past.last)
         recent = min(past.recent(), whole, key=lambda span: span.wall_ns)
@@ -82,14 +82,13 @@ class Episode:
         return self._tell(whole, waited)
 
     def resolve(self, resolved_ns: int, end: End) -> Transition:
-        """It is over."""
         return self.chain.resolved(resolved_ns, end)
 
     def _find(self, span: Span, waited: Waited) -> Findings:
         return verdict.find(span, self._past.usual, waited(span), is_chronic=self.chain.is_chronic)
 
     def _is_calm(self, recent: Span, waited: Waited) -> bool:
-        """Whether it is over, or something else is the reason by now."""
+        """Whether it is over, or has another cause by now."""
         if self.chain.is_chronic:
             return recent.lost_of_all_ns() < CHRONIC_SHARE / 2 * recent.wall_ns
         if recent.late_share < max(self._past.allowed, FADED_SHARE * self._core.late_share):
@@ -98,7 +97,7 @@ class Episode:
         return verdict.part_of(self.chain.cause, found) < OVER_SHARE * found.total
 
     def _extend(self, whole: Span) -> Span:
-        """Up to now. While it is known what came before, its begin may be seen more clearly than when it was opened."""
+        """The episode up to now. While earlier samples are kept, its onset may be found more exactly than when it was opened."""
         is_young = self._past.first.now_ns <= whole.then.now_ns and whole.late_ns >= LASTING_NS
         if is_young and not self.chain.is_chronic:
             self._began = self._past.begin(self._began, self.chain.opened_ns)
@@ -108,7 +107,7 @@ class Episode:
         return whole
 
     def _tell(self, whole: Span, waited: Waited) -> Transition | None:
-        """What there is to be said of it by now."""
+        """The chain with its current figures."""
         chain = self.chain
         found, now = self._find(whole, waited), self._find(self._past.recent(RECENT_NS), waited)
         reason = verdict.judge(found)
@@ -137,7 +136,7 @@ class Episode:
         return Transition(Change.ESCALATED, self.chain) if severity > chain.severity else None
 
     def _convict(self, whole: Span, found: Findings, reason: Verdict) -> Transition:
-        """The host was acquitted too soon: what is known by now explains it, or what goes on. It is the same episode."""
+        """The host was ruled out too soon: its lost time explains the episode by now. It stays the same chain."""
         lost_share = summary.lost_share(found, reason.cause)
         severity = verdict.severity_of(reason.cause, lost_share, reason.contribution)
         self.chain = replace(
@@ -158,7 +157,7 @@ class Episode:
 
 
 def hang_of(chain_id: str, past: SpanBuffer, missing: Missing, *, opened_ns: int) -> Chain:
-    """The others wait for this process since missing.since_ns."""
+    """The hang of a collective that other ranks have entered since missing.since_ns."""
     return Chain(
         id=chain_id,
         process=missing.process,

@@ -1,6 +1,6 @@
-"""Has a process crashed? Only what nobody wished is a crash: a signal that means an error, an exit code that tells of one.
+"""Separates a crash from a regular end: a signal or an exit code that means an error.
 
-In: how it ended, and the last error that CUDA gave it. Out: the cause, and a sentence of how.
+In: how the process ended, and its last CUDA error. Out: the cause, and a sentence about it.
 """
 
 from __future__ import annotations
@@ -20,15 +20,15 @@ _OF_ERRORS = (
     signal.SIGTRAP,
     signal.SIGSYS,
 )
-"""Sent by the kernel, or by the program to itself. Others, SIGKILL among them, somebody sends who wants it to end."""
+"""Sent by the kernel, or by the program to itself. Others, SIGKILL among them, are sent to end it on purpose."""
 _WISHED_CODES = (0, *(128 + one for one in (signal.SIGHUP, signal.SIGINT, signal.SIGKILL, signal.SIGTERM)))
-"""A shell tells of a signal so, and so do programs that end in order when they are sent one."""
+"""Exit codes of shells, and of programs that end in order, after a signal."""
 RECENT_ERROR_NS = 60 * NANOSECONDS
-"""An older error has been lived with."""
+"""An older error did not end the process."""
 
 
 class CallError(NamedTuple):
-    """call: the function. code: of CUDA or NCCL."""
+    """call: the function. code: the error code of CUDA or NCCL."""
 
     call: str
     code: int
@@ -36,7 +36,7 @@ class CallError(NamedTuple):
 
 
 class Ending(NamedTuple):
-    """signal: 0 where it ended by itself, and then code counts. is_victim: ended by the kernel, for want of memory."""
+    """signal: 0 if the process exited, and then code counts. is_victim: killed by the kernel because memory ran out."""
 
     signal: int
     code: int
@@ -46,7 +46,7 @@ class Ending(NamedTuple):
 
     @property
     def cause(self) -> Cause | None:
-        """None where it has not crashed."""
+        """None without a crash."""
         if self.is_victim:
             return Cause.OOM_KILLED
         is_crash = self.signal in _OF_ERRORS if self.signal else self.code not in _WISHED_CODES

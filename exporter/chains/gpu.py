@@ -1,6 +1,6 @@
-"""Is it the GPU itself that is slower, and why: because it throttles, or because somebody else uses it?
+"""Finds out whether the GPU itself is slower: because it throttles, or because another process uses it.
 
-In: what was seen of a process's GPUs and of those who share them, during an episode and before. Out: a cause, or none.
+In: samples of a process's GPUs and of the processes that share them, during an episode and before. Out: a cause, or none.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from exporter.chains.thresholds import NEIGHBOUR_FACTOR, NEIGHBOUR_KERNELS, THRO
 
 
 class Neighbour(NamedTuple):
-    """Another program on the same GPU: kernels that it launches in a second, during the episode and before."""
+    """Another program on the same GPU, with kernels launched per second during the episode and before."""
 
     name: str
     kernels: float
@@ -25,7 +25,7 @@ class Neighbour(NamedTuple):
 
 
 class DeviceSide(NamedTuple):
-    """throttled: part of the time that the GPU's clocks were held down for this reason, during the episode and before."""
+    """throttled: share of the time that the GPU's clocks were held down for this reason, during the episode and before."""
 
     throttled: float = 0.0
     throttled_before: float = 0.0
@@ -34,14 +34,14 @@ class DeviceSide(NamedTuple):
 
     @property
     def cause(self) -> Cause | None:
-        """None where nothing of it is unlike before."""
+        """None when nothing differs from before."""
         if self.throttled - self.throttled_before >= THROTTLED_SHARE:
             return Cause.GPU_THROTTLED
         return Cause.GPU_CONTENTION if any(one.has_come for one in self.neighbours) else None
 
     @property
     def detail(self) -> str:
-        """In words, of a GPU that is throttled."""
+        """Why the GPU is throttled, in words."""
         if self.cause is not Cause.GPU_THROTTLED:
             return ""
         share, before = round(100 * self.throttled), round(100 * self.throttled_before)
@@ -49,11 +49,11 @@ class DeviceSide(NamedTuple):
 
     @property
     def culprits(self) -> tuple[tuple[str, float], ...]:
-        """Those who have come, with their parts of the kernels that they launch together."""
+        """Neighbours that are new, with their shares of the kernels that they launch together."""
         come = [one for one in self.neighbours if one.has_come]
         kernels = sum(one.kernels for one in come)
         return tuple((one.name, one.kernels / kernels) for one in sorted(come, key=lambda one: -one.kernels))
 
 
 UNSEEN = DeviceSide()
-"""Where nothing is known of the GPU."""
+"""An unknown GPU."""

@@ -1,6 +1,6 @@
-"""Is the GPU out of memory, or on the way to it?
+"""Detects a GPU that is out of memory, and a leak that will get it there.
 
-In: what a process has allocated, tick by tick. Out: since when it has been so; a sentence of it.
+In: allocations of a process, tick by tick. Out: since when; a sentence about it.
 """
 
 from __future__ import annotations
@@ -14,10 +14,10 @@ _SECONDS_PER_HOUR = 3600
 
 
 class Allocations(NamedTuple):
-    """Of one process. failed: for want of memory, so far; refused_bytes: asked for by the last of them.
+    """Allocations of one process. failed: out of memory, so far; refused_bytes: size of the last of those.
 
-    allocated_bytes: so far; live_bytes: of them not freed, in so many allocations; peak_bytes: the most of that at a time.
-    gpu_bytes: what the GPU has in all; 0 where that is not known.
+    allocated_bytes: so far; live_bytes: not freed yet, in live_allocations; peak_bytes: largest live_bytes so far.
+    gpu_bytes: memory of the GPU; 0 if unknown.
     """
 
     failed: int = 0
@@ -30,7 +30,7 @@ class Allocations(NamedTuple):
 
 
 class OutOfMemory:
-    """An allocation failed and none has worked since: frameworks free what they can, and try again.
+    """An allocation failed and none has succeeded since: frameworks free what they can, and try again.
 
     since_ns: CLOCK_MONOTONIC of the first failure that no allocation followed; 0 while there is none.
     """
@@ -40,7 +40,7 @@ class OutOfMemory:
         self.since_ns = 0
 
     def update(self, now: Allocations, now_ns: int) -> None:
-        """What is known at a tick. An allocation in the tick of the failure counts as one after it."""
+        """Update at a tick. An allocation in the tick of the failure counts as one after it."""
         before, self._now = self._now, now
         if now.allocated_bytes > before.allocated_bytes:
             self.since_ns = 0
@@ -48,7 +48,7 @@ class OutOfMemory:
             self.since_ns = self.since_ns or now_ns
 
     def is_certain(self, now_ns: int, *, has_ended: bool = False) -> bool:
-        """Whether nothing worked within RETRY_NS, or until the end."""
+        """Whether no allocation succeeded within RETRY_NS, or until the end."""
         return self.since_ns > 0 and (has_ended or now_ns - self.since_ns >= RETRY_NS)
 
     @property
@@ -62,7 +62,7 @@ class OutOfMemory:
 
 
 class _Low(NamedTuple):
-    """The least that was live in a window, and when and at which step the window began."""
+    """The minimum of live memory in a window, and when and at which step the window began."""
 
     live_bytes: int
     began_ns: int
@@ -70,10 +70,10 @@ class _Low(NamedTuple):
 
 
 class Leak:
-    """What is live grows from window to window of many steps: what every step frees again does not show in the least of a window.
+    """Live memory grows from window to window of many steps: what a step frees again does not show in a window's minimum.
 
-    A cache of the framework asks the driver for more now and then only: windows of several lengths are looked at, side by side.
-    since_ns: CLOCK_MONOTONIC when it began to grow, once that is certain; 0 while it does not.
+    A framework's cache asks the driver for more only now and then: windows of several lengths are compared side by side.
+    since_ns: CLOCK_MONOTONIC when it began to grow, once that is certain; 0 while it does not grow.
     """
 
     def __init__(self) -> None:
@@ -81,33 +81,33 @@ class Leak:
         self._gpu_bytes = 0
 
     def update(self, now: Allocations, steps: int, now_ns: int) -> None:
-        """What is known at a tick."""
+        """Update at a tick."""
         self._gpu_bytes = now.gpu_bytes
         for growth in self._growths:
             growth.update(now.live_bytes, steps, now_ns)
 
     @property
     def since_ns(self) -> int:
-        """The earliest that is known."""
+        """The earliest onset over all lengths."""
         return min((growth.since_ns for growth in self._growths if growth.since_ns), default=0)
 
     @property
     def detail(self) -> str:
         """`1.2 GiB more within 90 s, 12.0 MiB a step; at this rate the GPU's 80.0 GiB are full in 1.4 h`"""
         growth = min((one for one in self._growths if one.since_ns), key=lambda one: one.since_ns)
-        told = (
+        grown = (
             f"{spoken_bytes(growth.grown_bytes)} more within {growth.passed_ns / NANOSECONDS:.0f} s,"
             f" {spoken_bytes(growth.grown_bytes / growth.steps)} a step"
         )
         if not self._gpu_bytes:
-            return told
+            return grown
         left_bytes = max(self._gpu_bytes - growth.live_bytes, 0)
         hours = left_bytes * growth.passed_ns / max(growth.grown_bytes, 1) / NANOSECONDS / _SECONDS_PER_HOUR
-        return f"{told}; at this rate the GPU's {spoken_bytes(self._gpu_bytes)} are full in {hours:.1f} h"
+        return f"{grown}; at this rate the GPU's {spoken_bytes(self._gpu_bytes)} are full in {hours:.1f} h"
 
 
 class _Growth:
-    """In windows of at least so long, and so many steps."""
+    """Growth in windows of at least this length and this many steps."""
 
     def __init__(self, window_ns: int, window_steps: int) -> None:
         self._window_ns = window_ns
@@ -118,7 +118,7 @@ class _Growth:
         self.since_ns = 0
 
     def update(self, live_bytes: int, steps: int, now_ns: int) -> None:
-        """What is known at a tick."""
+        """Update at a tick."""
         window = self._open
         if window is None:
             self._open = _Low(live_bytes, now_ns, steps)
@@ -130,7 +130,7 @@ class _Growth:
 
     def _end(self, window: _Low) -> None:
         if self._rising and window.live_bytes > self._rising[-1].live_bytes:
-            self._rising = [*self._rising[: LEAK_RISES + 1], window]  # the first ones say since when
+            self._rising = [*self._rising[: LEAK_RISES + 1], window]  # the first ones hold the onset
             self._calm_windows = 0
         else:
             self._calm_windows += 1

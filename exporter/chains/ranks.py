@@ -1,6 +1,6 @@
-"""Which rank do the others wait for, and which one never comes? By the order in which the ranks of a node reach a collective.
+"""Finds the rank that others wait for, and the one that never enters a collective, by the order of arrival on this node.
 
-In: the Collectives of every process. Out: nanoseconds waited for each rank, and the ranks that a communicator hangs for.
+In: the Collectives of every process. Out: nanoseconds waited for each rank, and the ranks that hang a communicator.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from exporter.chains.span import Collective, Span
 
 
 class Missing(NamedTuple):
-    """A rank that has not come to a collective in which the others of its node wait. since_ns: of the last arrival of all."""
+    """A rank that has not entered a collective in which the others of its node wait. since_ns: the last arrival of all."""
 
     process: int
     rank: int
@@ -27,13 +27,13 @@ class _Arrivals(NamedTuple):
 
 
 class Communicators:
-    """All of a node, by hash."""
+    """All communicators of a node, by hash."""
 
     def __init__(self) -> None:
         self._arrivals: dict[int, _Arrivals] = {}
 
     def update(self, collectives: Mapping[int, Mapping[int, Collective]], now_ns: int) -> list[Missing]:
-        """collectives: process -> communicator's hash -> its place there. Returns who is missing, whatever for how long."""
+        """collectives: process -> communicator's hash -> its place there. Returns missing ranks, however short the time."""
         members: dict[int, dict[int, Collective]] = {}
         for process, of_process in collectives.items():
             for number, one in of_process.items():
@@ -53,7 +53,7 @@ class Communicators:
 
 
 def waited_ns(span: Span, others: Iterable[Span]) -> dict[str, int]:
-    """By rank, how much longer a process waited for it. others: the same span of the node's other processes."""
+    """Rank -> how much longer a process waited for it. others: the same span of the node's other processes."""
     own = span.now.collectives
     waited: dict[str, int] = {}
     for other in others:

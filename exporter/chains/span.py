@@ -1,4 +1,4 @@
-"""What happened to a process between two moments? Differences of what is cumulative."""
+"""A process between two moments: differences of cumulative figures."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from exporter.causes import Cause
 
 
 class Collective(NamedTuple):
-    """A process's place in a communicator. arrived: at collectives so far; lag_ns: behind the node's first rank, in sum."""
+    """A process in a communicator. arrived: collectives entered so far; lag_ns: total time behind the node's first rank."""
 
     rank: int
     arrived: int
@@ -20,8 +20,8 @@ class Collective(NamedTuple):
 class ProcessState(NamedTuple):
     """A process at a moment.
 
-    now_ns: CLOCK_MONOTONIC. collectives: by the communicator's hash. late_ns: by how much longer everything took so far than it
-    usually does, tick by tick.
+    now_ns: CLOCK_MONOTONIC. collectives: by the communicator's hash. late_ns: time lost so far against the
+    baseline, summed tick by tick.
     """
 
     now_ns: int
@@ -30,7 +30,7 @@ class ProcessState(NamedTuple):
     late_ns: float = 0.0
 
     def progress(self, usual_step_ns: float) -> float:
-        """Steps made; the open one counts by its age, and never for more than one."""
+        """Steps so far; the open one counts by its age, as one at most."""
         if not self.standing.step_began_ns:
             return float(self.standing.steps)
         age_ns = max(self.now_ns - self.standing.step_began_ns, 0)
@@ -45,43 +45,41 @@ class Span(NamedTuple):
 
     @property
     def wall_ns(self) -> int:
-        """Between them; at least one."""
+        """Wall time; at least 1."""
         return max(self.now.now_ns - self.then.now_ns, 1)
 
     @property
     def steps(self) -> int:
-        """That ended."""
         return self.now.standing.steps - self.then.standing.steps
 
     @property
     def steps_ns(self) -> int:
-        """What those took."""
+        """Time that ended steps took."""
         return self.now.standing.steps_ns - self.then.standing.steps_ns
 
     @property
     def calls(self) -> int:
-        """That were made."""
         return self.now.standing.calls - self.then.standing.calls
 
     @property
     def exposed_ns(self) -> int:
-        """Of what was lost, in synchronising calls."""
+        """The part of lost time in synchronising calls."""
         return self.now.standing.exposed_ns - self.then.standing.exposed_ns
 
     @property
     def late_ns(self) -> float:
-        """By how much longer it took than usual; negative where the job was faster."""
+        """Time lost against the baseline; negative where the job was faster."""
         return self.now.late_ns - self.then.late_ns
 
     @property
     def late_share(self) -> float:
-        """The same, as a part of the wall time."""
+        """The same as a share of wall time."""
         return self.late_ns / self.wall_ns
 
     def slower(self, usual_step_ns: float) -> float | None:
-        """The part of it that the same progress usually does not take: 0.5 where steps take twice as long, below 0 where less.
+        """Share of the span that the same progress does not take at the baseline: 0.5 where steps take twice as long.
 
-        None where that cannot be told.
+        Below 0 where they are faster; None if unknown.
         """
         then, now = self.then.standing, self.now.standing
         if now.missed_beats != then.missed_beats:
@@ -92,18 +90,18 @@ class Span(NamedTuple):
         return 1.0 - made * usual_step_ns / self.wall_ns
 
     def lost_ns(self) -> dict[tuple[Cause, str], int]:
-        """By cause and culprit, what has grown."""
+        """Growth by (cause, culprit)."""
         before, now = self.then.standing.lost_ns, self.now.standing.lost_ns
         if now is before:
             return {}
         return {key: ns - before.get(key, 0) for key, ns in now.items() if ns > before.get(key, 0)}
 
     def lost_of_all_ns(self) -> int:
-        """Of all causes, and what no cause is known of yet."""
+        """Growth over all causes, undecided time included."""
         return _all_lost_ns(self.now.standing) - _all_lost_ns(self.then.standing)
 
     def lag_ns(self) -> int:
-        """By how much longer the others had to wait for this process."""
+        """How long the other ranks waited for this process."""
         before = self.then.collectives
         return sum(
             max(one.lag_ns - (before[number].lag_ns if number in before else 0), 0)

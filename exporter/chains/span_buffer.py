@@ -1,6 +1,6 @@
-"""What was seen of a process until now: as much as a verdict needs, and what is usual of it.
+"""Recent states of a process, as many as a verdict needs, and its baseline.
 
-In: Seen, one at a tick. Out: Spans of it.
+In: a ProcessState at every tick. Out: Spans.
 """
 
 from __future__ import annotations
@@ -26,20 +26,20 @@ from exporter.chains.thresholds import (
 
 
 class SpanBuffer:
-    """Of one process. Nothing may be asked of it before something was seen, but its ranks."""
+    """States of one process. Before the first add() only ranks() may be called."""
 
     def __init__(self) -> None:
         self.usual = Baseline()
-        # Lists, since a node may have a thousand processes that rest, and an empty deque takes 0.7 KiB.
+        # Lists, since a node may have a thousand idle processes, and an empty deque takes 0.7 KiB.
         self._seen: list[ProcessState] = []
         self._marks: list[ProcessState] = []  # one a second, the last CHRONIC_NS
-        self._learning: ProcessState | None = None  # where the window begins of which the usual is made
-        self._withheld: list[Span] = []  # windows that may be the begin of an episode
+        self._learning: ProcessState | None = None  # start of the current baseline window
+        self._withheld: list[Span] = []  # windows that may be the onset of an episode
 
-    # ---- what is added
+    # ---- adding
 
-    def see(self, seen: ProcessState) -> Span | None:
-        """What is known at a tick. Returns the time since the last one, where it is known what that should have been like."""
+    def add(self, seen: ProcessState) -> Span | None:
+        """Add the state at a tick. Returns the span since the last one, once the baseline is known."""
         tick = None
         if self._seen:
             seen = seen._replace(late_ns=self._seen[-1].late_ns)
@@ -50,16 +50,16 @@ class SpanBuffer:
         self._keep(seen)
         if not self._marks or seen.now_ns - self._marks[-1].now_ns >= WINDOW_NS:
             if len(self._marks) > 1 and self._marks[-2].standing.calls == seen.standing.calls:
-                del self._marks[-1]  # of a rest its begin and its end are enough
+                del self._marks[-1]  # two states are enough for an idle time
             self._marks.append(seen)
         while len(self._marks) > 2 and seen.now_ns - self._marks[1].now_ns >= CHRONIC_NS:
             del self._marks[0]
         return tick
 
     def learn(self, *, is_quiet: bool, is_suspect: bool) -> None:
-        """What is usual, while nothing is wrong: of a second at the least, and a step where there are steps, else some calls: a
-        rest says nothing of work. Of seconds that are suspect it has to turn out first that they were nothing, or slowness that
-        comes gradually would itself become usual.
+        """Add windows to the baseline while nothing is wrong: of at least a second, and a step where there are steps, else some
+        calls, since idle time shows nothing of work. Suspicious windows are withheld until they prove harmless, or slowness
+        that comes gradually would become the baseline itself.
         """
         if not is_quiet:
             self._learning = None
@@ -72,19 +72,19 @@ class SpanBuffer:
             self._withheld = [*self._withheld[1 - WINDOWS_KEPT :], window]
             self._learning = seen
         while self._withheld and not is_suspect:
-            self.usual.see(self._withheld.pop(0))
+            self.usual.add(self._withheld.pop(0))
 
     def begin_anew(self) -> None:
-        """What was before is no reason to complain of what comes."""
+        """Forget the baseline: the past is no measure of what comes."""
         self._marks.clear()
         self._marks.append(self.last)
 
     def _keep(self, seen: ProcessState) -> None:
-        """As much as a verdict needs, and of that only so many moments: steps may take minutes."""
+        """Keep what a verdict needs, in at most JUDGED_MOMENTS states: steps may take minutes."""
         judged_ns = max(JUDGED_NS, min(4 * NOT_HOST_STEPS * self.pace_ns, JUDGED_MAX_NS))
         if len(self._seen) > 1:
             last, before = self._seen[-1], self._seen[-2]
-            # Of a rest its begin and its end are enough.
+            # Two states are enough for an idle time.
             is_rest = before[1:3] == last[1:3] == seen[1:3]
             if is_rest or seen.now_ns - before.now_ns < judged_ns / JUDGED_MOMENTS:
                 self._seen.pop()
@@ -93,58 +93,57 @@ class SpanBuffer:
             del self._seen[0]
 
     def _excess_ns(self, tick: Span) -> float:
-        """Lost against the usual."""
+        """Time lost against the baseline."""
         slower = tick.slower(self.usual.step_ns) if self.usual.step_ns else None
         if slower is not None:
             return slower * tick.wall_ns
         return tick.lost_of_all_ns() - self.usual.lost_of_all * tick.wall_ns
 
-    # ---- what it is like
+    # ---- baseline
 
     @property
     def has_rhythm(self) -> bool:
-        """Whether it is known how long its steps usually take."""
+        """Whether the baseline of its steps is known."""
         return self.usual.is_known and self.usual.step_ns > 0
 
     @property
     def pace_ns(self) -> int:
-        """A usual step; 0 without a rhythm."""
+        """Baseline of a step; 0 without a rhythm."""
         return round(self.usual.step_ns) if self.has_rhythm else 0
 
     @property
     def allowed(self) -> float:
-        """Part of the time that may be lost without a word."""
+        """Share of the time that may be lost without an alarm."""
         return max(ALLOWANCE, SPREADS_ALLOWED * self.usual.spread)
 
     @property
     def ranks(self) -> dict[int, int]:
-        """The one it has in each communicator, by hash."""
+        """Its rank in each communicator, by hash."""
         return {number: one.rank for number, one in self._seen[-1].collectives.items()} if self._seen else {}
 
-    # ---- moments and spans
+    # ---- states and spans
 
     @property
     def last(self) -> ProcessState:
-        """Now."""
         return self._seen[-1]
 
     @property
     def first(self) -> ProcessState:
-        """As far back as is known."""
+        """All that is kept."""
         return self._seen[0]
 
     @property
     def tick(self) -> Span:
-        """The last one."""
+        """The last tick."""
         return Span(self._seen[-2], self._seen[-1])
 
     @property
     def long(self) -> Span:
-        """Half a minute, where it has been watched for so long and was not told of meanwhile."""
+        """The last half minute, if it has been watched for so long without an open chain."""
         return Span(self._marks[0], self.last)
 
     def since(self, began_ns: int) -> ProcessState:
-        """The latest moment not after this one, or the first that is known; within a rest this one itself."""
+        """The latest state up to this moment, or the first; within an idle time one at this very moment."""
         later = self._seen[-1]
         for seen in reversed(self._seen):
             if seen.now_ns <= began_ns:
@@ -153,24 +152,25 @@ class SpanBuffer:
         return later
 
     def recent(self, least_ns: int = WINDOW_NS) -> Span:
-        """So long, and two steps at the least."""
+        """The last so many nanoseconds, and at least two steps."""
         return Span(self.since(self.last.now_ns - max(least_ns, 2 * self.pace_ns)), self.last)
 
     def begin(self, earliest: ProcessState, latest_ns: int) -> ProcessState:
-        """The likeliest begin of what is lost up to now, which is enough to be told. Between these two, but for whole steps:
-        half of a step loses nothing, or all of it.
+        """The likeliest onset of what has been lost up to now, between these two.
+
+        At whole steps: half of a step loses nothing, or all of it.
         """
         latest_ns = min(latest_ns, self.last.now_ns - max(2 * self.pace_ns, 1))
         later = [one for one in self._seen if earliest.now_ns < one.now_ns <= latest_ns]
         return change_point.begin([earliest, *later], self.last, LASTING_NS)
 
     def ticks(self, began_ns: int) -> Iterator[Span]:
-        """All since then."""
+        """From then to now."""
         for then, now in pairwise(one for one in self._seen if one.now_ns >= began_ns):
             yield Span(then, now)
 
 
 def _at(now_ns: int, before: ProcessState, after: ProcessState) -> ProcessState:
-    """Within a rest, between two moments."""
+    """A state within an idle time."""
     part = (now_ns - before.now_ns) / max(after.now_ns - before.now_ns, 1)
     return before._replace(now_ns=now_ns, late_ns=before.late_ns + part * (after.late_ns - before.late_ns))

@@ -1,6 +1,6 @@
-"""What does a job spend its time on that is not the host's, and has that grown? Calls by kind, copies, captures.
+"""Growth of a job's own work: calls by effect, copies, graph captures.
 
-In: Spending at two moments. Out: what has grown beyond what as many steps usually take, as parts of the wall time.
+In: Spending at two moments. Out: growth beyond what as many baseline steps take, as shares of wall time.
 """
 
 from __future__ import annotations
@@ -15,11 +15,11 @@ from exporter.chains.thresholds import STEPS_NEEDED
 
 
 class Spending(NamedTuple):
-    """Of one process so far, nanoseconds.
+    """Nanoseconds of one process so far.
 
-    calls_ns: in calls of each kind. pageable_ns: of those, in copies of pageable memory, as far as their bytes explain it.
-    capture_ns: in captures of graphs, whatever calls are made meanwhile, and in making them executable. link_ns: what the link to
-    the GPU takes for all that was copied over it; 0 where its speed is not known.
+    calls_ns: in calls, by effect. pageable_ns: the part in copies of pageable memory, as far as their bytes explain it.
+    capture_ns: in graph captures, with the calls made within them, and in instantiating graphs. link_ns: what the link to the GPU
+    takes for all that was copied over it; 0 if its speed is unknown.
     """
 
     calls_ns: Mapping[Effect, int] = {}
@@ -29,7 +29,7 @@ class Spending(NamedTuple):
 
 
 class Spent(NamedTuple):
-    """Up to a moment."""
+    """Spending up to a moment."""
 
     at: ProcessState
     spending: Spending
@@ -39,7 +39,7 @@ _BEGINNING = Spent(ProcessState(0, NOWHERE), Spending())
 
 
 class Grown(NamedTuple):
-    """Beyond the usual, parts of the wall time. link: all of it that the link was busy, the usual included."""
+    """Beyond the baseline, as shares of wall time. link: share of the time that the link was busy, the baseline included."""
 
     calls: Mapping[Effect, float] = {}
     pageable: float = 0.0
@@ -48,12 +48,12 @@ class Grown(NamedTuple):
 
     @property
     def effect(self) -> Effect:
-        """What has grown most."""
+        """The effect that has grown most."""
         return max(self.calls, key=lambda one: self.calls[one], default=Effect.SYNC)
 
 
 def grown(usually: Spent | None, before: Spent, now: Spent) -> Grown:
-    """Since a moment. usually: since when it was usual, until then, what a step spent on average; None: from the beginning."""
+    """Growth since a moment. usually: start of the span whose average per step is the baseline; None: from the start."""
     if usually is None or before.at.standing.steps - usually.at.standing.steps < STEPS_NEEDED:
         usually = _BEGINNING
     usual, span = Span(usually.at, before.at), Span(before.at, now.at)

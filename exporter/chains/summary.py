@@ -1,4 +1,4 @@
-"""What a chain says in numbers of a span, once it has a cause."""
+"""Figures of a chain over a span, once it has a cause."""
 
 from __future__ import annotations
 
@@ -8,29 +8,29 @@ from exporter.chains.span import Span
 from exporter.chains.verdict import Findings
 
 _KEPT_CULPRITS = 5
-_LEAST_SHARE = 0.2  # of a cause's time, that others must have for them to be called culprits
+_LEAST_SHARE = 0.2  # share of a cause's time that programs must have to be named as culprits
 
 
 def lost_share(found: Findings, cause: Cause) -> float:
-    """Of the feeding timeline: what the host lost, or, where that is not the reason, what steps took longer."""
+    """Share of wall time that the host lost, or, where the host is not the reason, that steps took longer."""
     of_the_host = cause in HOST_CAUSES
     return min(max(found.lost_of_all if of_the_host else found.total, 0.0), 1.0)
 
 
 def slowdown(found: Findings) -> float | None:
-    """1.0 for twice as long."""
+    """Slowdown of a step: 1.0 for twice its baseline."""
     if found.slower is None or found.slower >= 1.0:
         return None
     return max(1.0 / (1.0 - found.slower) - 1.0, 0.0)
 
 
 def lost_ns(span: Span, cause: Cause) -> int:
-    """To this cause, the usual included."""
+    """Lost to this cause, the baseline included."""
     return sum(ns for (lost_to, _), ns in span.lost_ns().items() if lost_to is cause)
 
 
 def culprits(span: Span, cause: Cause) -> tuple[tuple[str, float], ...]:
-    """Of the time of this cause in a span, largest first; none where nearly all of it is nobody's, or the job's own doing."""
+    """Programs with their shares of this cause's time in a span, largest first; none where nearly all of it has no culprit."""
     charged: dict[str, int] = {}
     for (lost_to, culprit), ns in span.lost_ns().items():
         if lost_to is cause:

@@ -1,146 +1,147 @@
-"""Every number that a verdict depends on, each with its reason."""
+"""Every threshold of the chain engine, with its reason."""
 
 from __future__ import annotations
 
 from exporter.units import NANOSECONDS
 
-# ---- what is usual
+# ---- baseline
 
 WINDOW_NS = NANOSECONDS
-"""Of which the usual is made: long enough for the blame of CPUs, which is read once a second."""
+"""Length of a baseline window: long enough for CPU culprits, which are read once a second."""
 
 WINDOWS_KEPT = 60
-"""A minute: a job that gets slower over hours is a new normal, one that does over seconds is not."""
+"""A minute: a job that gets slower over hours has a new baseline, one that does over seconds has not."""
 
 WINDOWS_NEEDED = 5
-"""Fewer say nothing of the spread."""
+"""With fewer the spread is unknown."""
 
 STEPS_NEEDED = 10
-"""In these windows: first steps are unlike those that follow, and a median of a few is luck."""
+"""Within these windows: first steps differ from those that follow, and a median of a few is chance."""
 
 FASTER = 0.10
-"""A job that is faster than usual by this part has ended its warm-up: of what was learned only as much is kept as is needed, so
-that a few such windows are the usual."""
+"""A job that is faster than its baseline by this share has ended its warm-up: only WINDOWS_NEEDED windows are kept, so that a few
+such windows become the baseline."""
 
 # ---- is it slower
 
 ALLOWANCE = 0.02
-"""Of the wall time, that may be lost without a word: the accounting itself is right to a few percent (docs/measurements.md)."""
+"""Share of wall time that may be lost without a chain: the accounting itself is right to a few percent (docs/measurements.md)."""
 
 ALARM_NS = 120_000_000
-"""Lost beyond the allowance, in sum: two ticks of a job twice as slow, one second at 20 %, five at 5 %."""
+"""Sum lost beyond the allowance that raises an alarm: two ticks of a job twice as slow, one second at 20 %, five at 5 %."""
 
 SPREADS_ALLOWED = 1.5
 SPREADS_TO_ALARM = 6.0
-"""Of a job whose seconds differ: as many standard deviations of a second may be lost, and must have been lost in sum. With
-normal deviations a false alarm is as likely as exp(-2 * 1.5 * 6), once in two years of ticks."""
+"""For a job whose seconds vary, in standard deviations of one second: the allowance, and the sum that raises an alarm. With
+normally distributed seconds a false alarm has the probability exp(-2 * 1.5 * 6), once in two years of ticks."""
 
 LASTING_NS = 400_000_000
-"""In sum, before anything is said: half a second lost once is worth a line, a shorter hitch is not. Of a job that is a little
-slower that takes longer than a verdict looks back."""
+"""Sum lost before a chain opens: half a second lost once is worth a chain, a shorter hitch is not. In a job that is only a little
+slower this takes longer than a verdict looks back."""
 
 JUDGED_NS = 10 * NANOSECONDS
 JUDGED_MAX_NS = 600 * NANOSECONDS
 JUDGED_MOMENTS = 80
-"""What a verdict looks back on: the steps that it needs, also if they take four times as long as usual, and of that so many
-moments at most. A job that makes a step a minute is not seen four times a second, but every 7.5 s."""
+"""How far a verdict looks back: over the steps that it needs, even if they take four times their baseline, in at most so many
+samples. A job that makes one step a minute is sampled every 7.5 s, not four times a second."""
 
 # ---- why
 
 MAIN_SHARE = 0.5
 TWO_SHARES = 0.7
-"""One cause explains half of what is lost, or two explain 0.7 of it, or many explain half of it for as long as acquittals take:
-then the largest is told. Where all of the host's explain less than half, the host is not the reason."""
+"""One cause explains half of the lost time, or two explain 0.7 of it, or many explain half of it for RULED_OUT_NS: the largest is
+reported. Where all causes of the host explain less than half, the host is not the reason."""
 
 UNDECIDED_SHARE = 0.3
 PATIENCE_NS = 2 * NANOSECONDS
-"""Waits for a CPU of which it is not yet known who held it: so much of the loss is worth waiting for, and for so long."""
+"""CPU waits without a culprit yet: a verdict waits for this share of the lost time, and at most this long."""
 
-ACQUITTAL_NS = 10 * NANOSECONDS
-"""Nobody is acquitted while that much is not known; but who holds CPUs is told within a second or two, or never."""
+RULED_OUT_NS = 10 * NANOSECONDS
+"""The host is not ruled out before this, while so much is undecided; CPU culprits are known within a second or two, or never."""
 
 STUCK_NS = 400_000_000
-"""Without a step that usually takes less than half of this: time to look at the threads, which costs milliseconds."""
+"""Time without a step whose baseline is less than half of this: then threads are read, which costs milliseconds."""
 
 NOT_HOST_NS = 3 * NANOSECONDS
 NOT_HOST_STEPS = 8
 NOT_HOST_SHARE = 0.10
-"""Before the host is acquitted: late stalls are decided when the waits behind them are over. A job that makes no more steps at
-all has ended or evaluates. And of a job that is a little slower for no reason that the host knows, nobody needs to be told."""
+"""Before the host is ruled out: late stalls are decided when the waits after them are over. A job that makes no more steps at all
+has ended or evaluates. A job that is slower by less than this share, for no reason on the host, is not reported."""
 
 EVIDENT_NS = 5 * NANOSECONDS // 2
-"""What a job does itself, and what its GPU does, is seen and not concluded: it is told sooner. Yet a second or two in which a job
-captures its new shapes is no fault."""
+"""The job's own work and its GPU's state are measured, not inferred, so they are reported sooner. Yet a second or two in which a
+job captures new shapes is no fault."""
 
 THROTTLED_SHARE = 0.3
-"""Of the time, more than before, that the GPU's clocks are held down: it is told once a second, of episodes of three and more."""
+"""Share of time, more than before, that the GPU's clocks are held down; sampled once a second, for episodes of three and more."""
 
 NEIGHBOUR_FACTOR = 3.0
 NEIGHBOUR_KERNELS = 10.0
-"""Whoever launches so many kernels a second, and so many times as many as before the episode, has come to the GPU."""
+"""A process is a new neighbour on the GPU when it launches so many kernels a second, and so many times as many as before."""
 
 LINK_SHARE = 0.7
-"""Of the time that the link to the GPU is busy: with what stands between two copies it is then full."""
+"""Share of time that the link to the GPU is busy: with the gaps between copies it is full then."""
 
 PAGEABLE_BYTES_PER_NS = 1.0
-"""A copy of pageable memory may be slow, but not slower than 1 GB/s: what is beyond that, the call waited for the GPU's work."""
+"""A copy of pageable memory is not slower than 1 GB/s: for the rest of its time the call waited for the GPU's work."""
 
 UNSTEADY_BELOW, UNSTEADY_ABOVE = 0.5, 2.0
-"""Of what is lost on the whole, so much is lost now: less is a pause that is over, more is a fault that has just begun. Neither
-is what the host is acquitted of."""
+"""Ratio of what is lost now to what is lost over the episode: below is a pause that is over, above a fault that has just
+begun. In neither case is the host ruled out."""
 
 PHASE_CHANGE = 0.10
-"""Calls of a step more or fewer by this part: the job does something else, which is no fault."""
+"""Calls per step more or fewer by this share: the job is in another phase, which is no fault."""
 
 NEW_NORMAL_NS = 300 * NANOSECONDS
-"""A job that is slower for so long without the host's doing has another model, batch or clock."""
+"""A job that is slower for so long without a cause on the host has another model, batch or clock."""
 
 CHRONIC_NS = 30 * NANOSECONDS
 CHRONIC_SHARE = 0.25
-"""A job that was never better: a quarter of the time, lost to one cause of the host over half a minute."""
+"""A job that was never better: this share of the time, lost to one cause of the host over half a minute."""
 
 HANG_NS = 2 * NANOSECONDS
 HANG_STEPS = 10
 UNKNOWN_HANG_NS = 30 * NANOSECONDS
-"""Without a step, while a rank is behind in a collective: both, since a step may take minutes; and where no step is known."""
+"""Time and baseline steps without a step while a rank is behind in a collective: both, since a step may take minutes; the last
+where no step is known."""
 
 RETRY_NS = 5 * NANOSECONDS
-"""An allocation that failed and is not followed by one that worked within this time is out of memory."""
+"""A failed allocation that is not followed by a successful one within this time means out of memory."""
 
 LEAK_WINDOW_NS = NANOSECONDS // 2
 LEAK_WINDOW_STEPS = 8
 LEAK_RISES = 8
 LEAK_BYTES = 64 << 20
 LEAK_SCALES = (1, 8, 64)
-"""What is live grows from one such window to the next, so many times in a row and by so much: what a cache of the framework
-takes as it fills up comes in leaps, with windows between them in which nothing is added. A slow leak comes in leaps as well, and
-is seen in windows that are so many times as long."""
+"""Live memory grows from one such window to the next, so many times in a row and by so much. A framework's cache fills up in
+leaps, with windows between them in which nothing is added. A slow leak comes in leaps as well, and shows in windows that are
+LEAK_SCALES times as long."""
 
 CAPTURE_NS = 10 * NANOSECONDS
-"""A capture launches nothing for real; the largest known take a second or two."""
+"""A capture executes nothing; the largest known take a second or two."""
 
 STEADY_NS = 3 * NANOSECONDS
 COLD_NS = NANOSECONDS
-"""How long steps are looked at that are no longer the first, and how much the first have to cost beyond those."""
+"""How long steady steps are measured, and how much the first ones have to cost beyond them."""
 
 # ---- how bad, and for how long
 
 SEVERITY_SHARES = (0.05, 0.10, 0.25, 0.50)
-"""Of the time lost: low, medium, high, critical."""
+"""Lower bounds of the lost share: low, medium, high, critical."""
 
 RECENT_NS = 2 * NANOSECONDS
-"""How bad it is now."""
+"""Span that the current severity is taken of."""
 
 OVER_SHARE = 0.2
-"""A job that is still slower, of which the cause of the chain explains less than this part: that episode is over, and what keeps
-it slow is another one."""
+"""When the cause of the chain explains less than this share while the job is still slow: the episode is over, and what keeps the
+job slow is another one."""
 
 FADED_SHARE = 0.3
-"""Of what an episode has cost a second: a job that was three times as slow and is a little slower has recovered from that. And of
-a job that is hardly slower at all one second may be as good as ever, without the others being any better for that."""
+"""Share of the episode's cost per second below which it has faded: a job that was three times as slow and is a little slower has
+recovered. In a job that is hardly slower at all one good second means little for the others."""
 
 OVERTAKING = 1.5
-"""So much more is lost than before, and the host is the reason now: what was before it was another episode."""
+"""When this many times as much is lost as before, and the host is the reason now, a new episode begins."""
 
 CALM_NS = 5 * NANOSECONDS
-"""So long nothing was lost: then it is over. Contention comes in waves, and each is not an episode of its own."""
+"""An episode is over after so long without lost time. Contention comes in waves, and a wave is not an episode of its own."""

@@ -1,6 +1,6 @@
-"""Why is the job slower, and how bad is that? Shares of what was lost beyond the usual, by who or what is the reason.
+"""Decides why a job is slower: shares of what was lost beyond the baseline, by cause.
 
-In: a Span of it, and what is usual. Out: a Verdict, or None while it is too early for one.
+In: a Span, and the baseline. Out: a Verdict, or None while it is too early for one.
 """
 
 from __future__ import annotations
@@ -15,7 +15,6 @@ from exporter.chains.gpu import DeviceSide
 from exporter.chains.span import Span
 from exporter.chains.spending import Grown
 from exporter.chains.thresholds import (
-    ACQUITTAL_NS,
     EVIDENT_NS,
     LINK_SHARE,
     MAIN_SHARE,
@@ -24,6 +23,7 @@ from exporter.chains.thresholds import (
     NOT_HOST_STEPS,
     PATIENCE_NS,
     PHASE_CHANGE,
+    RULED_OUT_NS,
     SEVERITY_SHARES,
     TWO_SHARES,
     UNDECIDED_SHARE,
@@ -42,10 +42,10 @@ OF_THE_GPU = frozenset(
         Cause.GPU_CONTENTION,
     )
 )
-"""What an episode of slow steps has where no resource of the host is the reason."""
+"""Causes of slow steps where no resource of the host is the reason."""
 
-# A rank that waits for another one of its node is told of through that one's own chain. What a GPU does at the same time is seen
-# beside the loss, and not booked.
+# A rank that waits for another one of its node is covered by that one's own chain. The state of a GPU is observed beside the lost
+# time, not charged to it.
 _ONLY_SO_BAD = {
     Cause.NOT_HOST: Severity.MEDIUM,
     Cause.PEER_RANK: Severity.MEDIUM,
@@ -78,12 +78,12 @@ _EFFECTS = dict.fromkeys(HOST_CAUSES, (Effect.GAP, Effect.SYNC)) | {
 
 
 class Findings(NamedTuple):
-    """What was lost in a span beyond the usual, as parts of its wall time.
+    """Lost in a span beyond the baseline, as shares of its wall time.
 
-    slower: by how much the job is slower, 0.5 where it takes twice as long; None without a rhythm of steps. lost: by cause of the
-    host. other: lost to what is no cause of the host. undecided: waits for CPUs that are not explained yet. exposed: of all that,
-    in synchronising calls. calls: of a step, against the usual. peers: by rank, how long this one waited for it. lateness: how
-    long the others waited for this one.
+    slower: 0.5 where the job takes twice as long; None without a rhythm of steps. lost: by cause of the host. other: lost to what
+    is no cause of the host. undecided: CPU waits without a culprit yet. exposed: the part of all that in synchronising calls.
+    calls: per step, relative to the baseline. peers: by rank, how long this one waited for it. lateness: how long the others
+    waited for this one.
     """
 
     wall_ns: int
@@ -99,19 +99,19 @@ class Findings(NamedTuple):
 
     @property
     def lost_of_all(self) -> float:
-        """Whatever the reason."""
+        """Lost for any reason."""
         return sum(self.lost.values()) + self.other + max(self.undecided, 0.0)
 
     @property
     def total(self) -> float:
-        """What is to be explained."""
+        """Lost time or slowness, whichever is larger: what a verdict explains."""
         return self.lost_of_all if self.slower is None else self.slower
 
 
 class Verdict(NamedTuple):
-    """contribution: the part of the total that has this cause; shares: of every reason, largest first. peer: a rank.
+    """contribution: share of the total with this cause; shares: of every cause, largest first. peer: a rank.
 
-    culprits, detail: of a cause of the GPU, where something is known of it; see Chain.
+    culprits, detail: for a cause of the GPU; see Chain.
     """
 
     cause: Cause
@@ -124,14 +124,14 @@ class Verdict(NamedTuple):
 
 
 def find(span: Span, usual: Baseline, peers: Mapping[str, int], *, is_chronic: bool = False) -> Findings:
-    """What there is to explain in a span. peers: by rank, nanoseconds that this process waited for it.
+    """Findings of a span. peers: by rank, nanoseconds that this process waited for it.
 
-    is_chronic: nothing is usual; the job was never better.
+    is_chronic: there is no baseline; the job was never better.
     """
     shares = lost_shares(span)
     is_paced = not is_chronic and usual.step_ns and span.slower(usual.step_ns) is not None
     slowness = span.late_share if is_paced else None
-    # What is usual is lost step by step: a job that makes fewer of them loses less of it.
+    # The baseline is lost step by step: a job that makes fewer steps loses less of it.
     usually = 0.0 if is_chronic else 1.0 - max(slowness or 0.0, 0.0)
     beyond = {cause: share - usual.lost.get(cause, 0.0) * usually for cause, share in shares.items()}
     lost = {cause: beyond[cause] for cause in HOST_CAUSES if beyond.get(cause, 0.0) > 0}
@@ -156,7 +156,7 @@ def find(span: Span, usual: Baseline, peers: Mapping[str, int], *, is_chronic: b
 
 
 def judge(found: Findings) -> Verdict | None:
-    """None: too early, or no fault at all."""
+    """None: too early, or no fault."""
     total = found.total
     if total <= 0:
         return None
@@ -175,15 +175,15 @@ def judge(found: Findings) -> Verdict | None:
         return Verdict(first, _effect(first, found), share, _named(shares, found, total)) if is_long else None
     if found.slower < NOT_HOST_SHARE:
         return None
-    if found.undecided / total >= UNDECIDED_SHARE and found.wall_ns < ACQUITTAL_NS:
+    if found.undecided / total >= UNDECIDED_SHARE and found.wall_ns < RULED_OUT_NS:
         return None
     unexplained = max(1.0 - sum(part for _, part in shares), 0.0)
     return Verdict(Cause.NOT_HOST, Effect.SYNC, unexplained, _named(shares, found, total))
 
 
 def by_gpu(reason: Verdict, found: Findings, grown: Grown, side: DeviceSide) -> Verdict | None:
-    """A verdict that acquits the host, with what takes longer, and why: the job's own calls, or the GPU. None: too early for one
-    that only acquits.
+    """A verdict that rules out the host, with the effect and its reason: the job's own calls, or the GPU. None: too early for one
+    without a reason.
     """
     own = of_own_doing(found, grown)
     if own is not None:
@@ -199,7 +199,7 @@ def by_gpu(reason: Verdict, found: Findings, grown: Grown, side: DeviceSide) -> 
 
 
 def of_own_doing(found: Findings, grown: Grown) -> Verdict | None:
-    """What the job does beside its kernels: captures, allocations, copies. None where that is not the most of it."""
+    """A verdict on the job's own work besides kernels: captures, allocations, copies. None unless that is most of it."""
     parts = (
         (Cause.GRAPH_RECAPTURE, Effect.GRAPH, grown.capture),
         (Cause.ALLOCATION_CHURN, Effect.ALLOC, grown.calls.get(Effect.ALLOC, 0.0)),
@@ -215,18 +215,18 @@ def of_own_doing(found: Findings, grown: Grown) -> Verdict | None:
 
 
 def is_evident(found: Findings) -> bool:
-    """Whether a job has been slower for so long, and by so much, that what it does itself is to be blamed."""
+    """Whether a job has been slower for so long, and by so much, that its own work is the cause."""
     is_long = found.wall_ns >= EVIDENT_NS and found.steps >= NOT_HOST_STEPS
     return is_long and found.slower is not None and found.slower >= NOT_HOST_SHARE
 
 
 def contribution_of(cause: Cause, reason: Verdict) -> float:
-    """Of a cause that need not be the one that is the verdict by now: the host's acquittal is no share."""
+    """Share of a cause, which need not be the verdict's; NOT_HOST has no share of its own."""
     return reason.contribution if cause is reason.cause else dict(reason.shares).get(cause.value, 0.0)
 
 
 def part_of(cause: Cause, found: Findings) -> float:
-    """Of the wall time, what this cause took. A wait for a CPU that is not explained yet may be of any of those who hold CPUs."""
+    """Share of wall time with this cause. CPU waits without a culprit yet may belong to any of the causes of CPUs."""
     if cause is Cause.PEER_RANK:
         return max(found.peers.values(), default=0.0)
     if cause is Cause.SLOW_RANK:
@@ -237,12 +237,12 @@ def part_of(cause: Cause, found: Findings) -> float:
 
 
 def is_another_phase(found: Findings) -> bool:
-    """Whether a step is made of more or fewer calls than it was. Spans begin and end within a step, which may be one too many."""
+    """Whether a step makes more or fewer calls than the baseline. Spans begin and end within a step: one step of tolerance."""
     return found.steps > 0 and abs(found.calls - 1.0) > PHASE_CHANGE + 1 / found.steps
 
 
 def severity_of(cause: Cause, lost_share: float, contribution: float) -> Severity:
-    """Impact times confidence. A chain that is open is never without a severity."""
+    """By impact times confidence; at least LOW, since an open chain has a severity."""
     if cause in _ALWAYS:
         return _ALWAYS[cause]
     impact = lost_share * min(contribution, 1.0)
@@ -251,7 +251,7 @@ def severity_of(cause: Cause, lost_share: float, contribution: float) -> Severit
 
 
 def possible() -> tuple[tuple[Cause, Effect, Severity], ...]:
-    """What a chain can be when it is opened, with its main effect."""
+    """What a chain can be when it opens: (cause, main effect, severity)."""
     return tuple(
         (cause, effects[0], severity)
         for cause, effects in _EFFECTS.items()
@@ -261,7 +261,7 @@ def possible() -> tuple[tuple[Cause, Effect, Severity], ...]:
 
 
 def _shares(found: Findings, total: float) -> list[tuple[Cause, float]]:
-    """Of the total, at most all of it each, largest first. Who comes last himself does not wait for others as well."""
+    """Shares of the total, each at most 1, largest first. The last rank to arrive does not wait for others as well."""
     parts = {cause: min(part / total, 1.0) for cause, part in found.lost.items()}
     explained = sum(parts.values())
     if explained < MAIN_SHARE:

@@ -189,8 +189,14 @@ class WorkloadTracking:
         if not self._sampler.is_due(now_ns):
             return
         alive = {process: row for process, row in self._pipeline.feeding(processes).items() if process in processes}
-        for process, mask in self._sampler.update(alive, now_ns).items():
+        for process, mask in self._sampler.update(alive, now_ns, self._described).items():
             self._pipeline.tables.sample_launches(process, mask)
+
+    def _described(self, process: int) -> str:
+        """`pid 4032 (rank 0)`."""
+        identity = self._registry.identities().get(process)
+        rank = f" (rank {identity.rank})" if identity and identity.rank else ""
+        return f"pid {self._registry.tgid(process)}{rank}"
 
 
 def process_labels(identity: Identity, row: ProcessRow) -> ProcessLabels:

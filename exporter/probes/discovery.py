@@ -1,8 +1,8 @@
-"""Which library files are probed? Attaches to every CUDA and NCCL library that some process maps, and detaches when none does.
+"""Attaches probes to every CUDA and NCCL library that a process maps, and detaches them when none does.
 
-In: a loaded Kernel, /proc, and the kernel's news of fresh mappings. Out: attachments, and what was skipped, counted.
+In: a loaded Kernel, /proc, and the kernel's events of fresh mappings. Out: attachments, and what was skipped, counted.
 A file is what a uprobe is bound to: the inode below every overlay, which the kernel names (kernel/mapped_files.py). Where it
-cannot, files are told by what stat(2) says, and an attachment too many is found by its calls (surplus()).
+cannot, files are distinguished by stat(2), and a surplus attachment is found by its calls (resolve_surplus()).
 A walk through /proc goes a little further at every tick, so that a node with thousands of processes never stalls the loop;
 fresh mappings are looked at right away. A file that no process mapped during two whole walks is detached.
 """
@@ -41,7 +41,7 @@ _Identity = RealFile | FileId | _Key
 
 
 class Likeness(NamedTuple):
-    """What is equal in two files that may be one: build, size, and where each function begins."""
+    """Equal for two names of one file: build, size, and offsets of functions."""
 
     build: str
     size_bytes: int
@@ -99,34 +99,33 @@ class Discovery:
         self.surplus: Counter[tuple[str, ...]] = Counter()
 
     def probed(self) -> list[Probed]:
-        """Files that are probed now."""
+        """Files with probes attached."""
         return [file for file in self._known() if file.attachment]
 
     def _known(self) -> list[Probed]:
-        """Every file once."""
         return list(dict.fromkeys(self._files.values()))
 
     def walk_all(self) -> None:
-        """One whole walk, at once; what start-up does."""
+        """One whole walk at once, at start-up."""
         self._begin_walk()
         while self._walk is not None:
             self.step(float("inf"))
 
     @property
     def is_enabled(self) -> bool:
-        """Whether libraries that are found are probed."""
+        """Whether libraries are probed when found."""
         return self._is_enabled
 
     def disable(self) -> None:
-        """Attach to nothing any more, from now on; close() detaches. From a signal handler too."""
+        """Attach nothing from now on; close() detaches. Also from a signal handler."""
         self._is_enabled = False
 
     def freeze(self) -> None:
-        """What is probed stays so, and nothing is attached to any more, from now on."""
+        """Keep what is attached, and attach nothing from now on."""
         self._is_frozen = True
 
     def hurry(self) -> None:
-        """News were lost: begin the next walk at the next step."""
+        """Events were dropped: start the next walk at the next step."""
         self._next_walk_at = 0.0
 
     def step(self, seconds: float = STEP_SECONDS) -> None:
@@ -177,7 +176,7 @@ class Discovery:
         return self._only_in is None or Path(library.mapping.shown_path).parent == self._only_in
 
     def note_use(self, files: Collection[tuple[int, bytes]]) -> None:
-        """Some process has just mapped these, inode and path: programs that end at once keep their library probed too."""
+        """A process has just mapped these (inode, path): a library stays probed even if the process ends at once."""
         if files:
             for file in self._known():
                 if file.first_met in files:
@@ -189,7 +188,7 @@ class Discovery:
             self._examine(libraries.inspect_file(path, kind), None)
 
     def _meet(self, tgid: int, library: MappedLibrary, real: RealFile | None) -> None:
-        """real: what is mapped, where the kernel tells."""
+        """real: the file that is mapped, where the kernel identifies it."""
         file = self._files.get(real or _key(library))
         if file is None and self._is_frozen:
             mapping, api = library.mapping, API_OF[library.kind]
@@ -203,7 +202,7 @@ class Discovery:
             file.last_used_walk = self._walk_number
 
     def _open(self, tgid: int, library: MappedLibrary, real: RealFile | None) -> OpenedLibrary | SkippedLibrary:
-        """The file that is mapped, and not a copy that an overlay has put in its place since."""
+        """The mapped file, not a copy that an overlay has put in its place since."""
         found = libraries.inspect(self._processes, tgid, library)
         if real is None or not isinstance(found, OpenedLibrary) or self._leads_to(found.fd, real):
             return found
@@ -213,18 +212,18 @@ class Discovery:
         )
 
     def _leads_to(self, fd: int, real: RealFile) -> bool:
-        """Also where it cannot be told."""
+        """True also where the kernel cannot identify it."""
         return self._mapped_files.of_descriptor(fd) in (real, None)
 
     def _examine(self, found: OpenedLibrary | SkippedLibrary, real: RealFile | None) -> None:
-        """Probe a file that was opened, unless it is probed under another name; remember one that cannot be."""
+        """Probe an open file, unless it is probed under another name; remember one that cannot be."""
         met = real or _key(found.library)
         if isinstance(found, OpenedLibrary):
             with found:
                 own = self._mapped_files.of_descriptor(found.fd) or found.file_id
                 self._remember(self._files.get(own) or self._probe(found), {met, own})
             return
-        if found.reason is not libraries.SkipReason.VANISHED:  # not to be opened again at every walk
+        if found.reason is not libraries.SkipReason.VANISHED:  # so that it is not opened again at every walk
             mapping, kind = found.library.mapping, found.library.kind
             self._remember(Probed(mapping.shown_path, (mapping.inode, mapping.path), API_OF[kind], None), {met})
         self._failed(found.library.kind.value, found.reason.value, found.detail)
@@ -263,7 +262,7 @@ class Discovery:
         by_number = {file.attachment.number: file for file in self.probed() if file.attachment}
         file, other = by_number.get(number), by_number.get(first)
         if file is None or other is None or file.attachment is None:
-            return  # detached since
+            return  # already detached
         self.surplus[(API_LABEL[file.api],)] += 1
         if file.likeness != other.likeness:
             log.info("calls of %s go on in %s: they are counted once", other.path, file.path)

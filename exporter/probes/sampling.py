@@ -1,14 +1,13 @@
-"""What do the probes cost each process, and is that too much? Then only some of its launches are timed.
+"""Bounds the cost of probes: a process that pays too much has only some of its kernel launches timed.
 
-In: how often the probes of a process were hit, what a call costs here, the time. Out: how often each process's launches are to
-be timed, and the metrics that say so. Launches are the hot path; all of them are counted whatever is decided, so that no
-counter bends.
+In: how often the probes of each process were hit, what a call costs here, the time. Out: how often launches of each process are
+timed, and metrics of it. Launches are the hot path; all of them are counted in any case, so counters stay exact.
 """
 
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import NamedTuple
 
 from exporter import catalog
@@ -25,48 +24,47 @@ SAMPLED_MASK = 63
 
 EVERY_NS = NANOSECONDS
 WINDOW_NS = 10 * NANOSECONDS
-"""Over which the cost is a mean, and for which it must have been too much."""
+"""The cost is a mean over this window, and must exceed the limit for as long."""
 CALM_NS = 60 * NANOSECONDS
 CALM_SHARE = 0.5
-"""For CALM_NS all launches would have cost less than this share of the limit: they are timed again."""
+"""All launches are timed again when that would have cost less than this share of the limit for CALM_NS."""
 
 
 class ProbeCost(NamedTuple):
-    """Nanoseconds that probes have cost a process so far. in_full: had all its launches been timed."""
+    """Nanoseconds that probes have cost a process so far. in_full_ns: if all its launches had been timed."""
 
     ns: float
     in_full_ns: float
 
 
 def spent(row: FeedingRow, cost: CallCost) -> ProbeCost:
-    """By one process."""
     ns = row.timed_calls * cost.timed_ns + row.counted_calls * cost.counted_ns
     return ProbeCost(ns, ns + row.left_out_launches * (cost.timed_ns - cost.counted_ns))
 
 
 class _Process:
-    """What one process has spent of late. now_ns: when it was met."""
+    """Recent probe cost of one process."""
 
     def __init__(self, *, is_sampled: bool) -> None:
         self.is_sampled = is_sampled
         self.row: FeedingRow | None = None
         self.history: list[tuple[int, ProbeCost]] = []
 
-    def see(self, at: ProbeCost, now_ns: int) -> None:
+    def add(self, at: ProbeCost, now_ns: int) -> None:
         history = self.history
         if len(history) > 1 and history[-2][1] == history[-1][1] == at:
-            history.pop()  # of a rest its begin and its end are enough: there are a thousand processes, and most rest
+            history.pop()  # two entries are enough for an idle time: there are a thousand processes, and most are idle
         history.append((now_ns, at))
         needed_ns = CALM_NS if self.is_sampled else WINDOW_NS
         while now_ns - history[0][0] > needed_ns and now_ns - history[1][0] >= needed_ns:
             del history[0]
 
     def share(self, *, in_full: bool = False, window_ns: int = WINDOW_NS) -> float:
-        """Of one CPU, over the last window_ns or as long as there is something known."""
+        """Share of one CPU over the last window_ns, or since the process is known."""
         now_ns, now = self.history[-1]
         first = next(place for place, (at_ns, _) in enumerate(self.history) if now_ns - at_ns <= window_ns)
         then_ns, then = self.history[first]
-        if first and self.history[first - 1][1] == then:  # it has rested since before
+        if first and self.history[first - 1][1] == then:  # it was idle before
             then_ns = now_ns - window_ns
         if now_ns == then_ns:
             return 0.0
@@ -78,7 +76,7 @@ class _Process:
 
 
 class AdaptiveSampler:
-    """Decides for every process. limit: share of one CPU that probes may cost each. launch_mode: SAMPLED samples all."""
+    """Decides for every process. limit: share of one CPU that probes may cost a process. SAMPLED: all from the start."""
 
     def __init__(self, cost: CallCost, limit: float, launch_mode: LaunchMode = LaunchMode.FULL) -> None:
         self._cost = cost
@@ -91,8 +89,10 @@ class AdaptiveSampler:
         """Whether it is time for update()."""
         return now_ns >= self._next_at_ns
 
-    def update(self, feeding: Mapping[int, FeedingRow], now_ns: int) -> dict[int, int]:
-        """Look at the processes alive. Returns process -> mask, of those whose launches are to be sampled otherwise."""
+    def update(
+        self, feeding: Mapping[int, FeedingRow], now_ns: int, describe: Callable[[int], str] = str
+    ) -> dict[int, int]:
+        """Update living processes. Returns process -> mask, where the sampling of launches changes. describe: for the log."""
         self._next_at_ns = now_ns + EVERY_NS
         changes: dict[int, int] = {}
         for number, row in feeding.items():
@@ -102,27 +102,29 @@ class AdaptiveSampler:
                     changes[number] = SAMPLED_MASK
             process = self._processes[number]
             if row is process.row and not process.is_sampled:
-                process.see(process.history[-1][1], now_ns)  # nothing spent, nothing to decide
+                process.add(process.history[-1][1], now_ns)  # nothing spent since, nothing to decide
                 continue
             process.row = row
-            process.see(spent(row, self._cost), now_ns)
-            if not self._samples_all and self._decide(number, process):
+            process.add(spent(row, self._cost), now_ns)
+            if not self._samples_all and self._decide(number, process, describe):
                 changes[number] = SAMPLED_MASK if process.is_sampled else 0
         return changes
 
-    def _decide(self, number: int, process: _Process) -> bool:
-        """Whether something changed."""
+    def _decide(self, number: int, process: _Process, describe: Callable[[int], str]) -> bool:
+        """Whether the sampling of its launches changes."""
         if not process.is_sampled and process.covers(WINDOW_NS) and process.share() > self.limit:
-            what = "one launch in %d is timed from here on"
             log.warning(
-                f"probes cost process %d %.1f %% of a CPU: {what}", number, process.share() * 100, SAMPLED_MASK + 1
+                "probe overhead of %s is %.1f %% of a CPU: sampling 1 in %d kernel launches",
+                describe(number),
+                process.share() * 100,
+                SAMPLED_MASK + 1,
             )
         elif (
             process.is_sampled
             and process.covers(CALM_NS)
             and (process.share(in_full=True, window_ns=CALM_NS) < CALM_SHARE * self.limit)
         ):
-            log.info("every launch of process %d is timed again", number)
+            log.info("probe overhead of %s has dropped: timing every kernel launch again", describe(number))
         else:
             return False
         process.is_sampled = not process.is_sampled
@@ -130,12 +132,11 @@ class AdaptiveSampler:
         return True
 
     def forget(self, processes: Iterable[int]) -> None:
-        """They have ended."""
         for number in processes:
             self._processes.pop(number, None)
 
     def totals(self) -> Totals:
-        """What the metrics say; shares in billionths."""
+        """Metrics of every process; shares in billionths."""
         return {
             number: {
                 Series(catalog.workload.OVERHEAD, ()): int(process.share() * NANOSECONDS),

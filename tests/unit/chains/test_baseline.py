@@ -22,7 +22,7 @@ def learned(*step_ms: float, lost: float = 0.0) -> Baseline:
         now = WorkloadProgress(
             {DISK: round(lost * SECOND)}, steps=steps, steps_ns=round(steps * took * 1e6), calls=50 * steps
         )
-        usual.see(Span(ProcessState(0, WorkloadProgress({})), ProcessState(SECOND, now)))
+        usual.add(Span(ProcessState(0, WorkloadProgress({})), ProcessState(SECOND, now)))
     return usual
 
 

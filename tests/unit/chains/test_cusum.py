@@ -12,7 +12,7 @@ def alarm_after(share: float, *, spread: float = 0.0, ticks: int = 400) -> int |
     """How many ticks in which this share of the time is lost; None for no alarm."""
     test = Cusum()
     for tick in range(1, ticks + 1):
-        test.see(share * TICK_NS, TICK_NS, tick * TICK_NS, spread=spread)
+        test.add(share * TICK_NS, TICK_NS, tick * TICK_NS, spread=spread)
         if test.is_alarm:
             return tick
     return None
@@ -47,7 +47,7 @@ class TestAlarm:
         """One slow tick, one fast one."""
         test = Cusum()
         for tick in range(1, 100):
-            test.see((0.3 if tick % 2 else -0.3) * TICK_NS, TICK_NS, tick * TICK_NS, spread=0.0)
+            test.add((0.3 if tick % 2 else -0.3) * TICK_NS, TICK_NS, tick * TICK_NS, spread=0.0)
 
         assert not test.is_alarm
 
@@ -59,14 +59,14 @@ class TestBegin:
         """Nothing is subtracted, and what was lost before it was made up for is left out."""
         test = Cusum()
         for tick, lost_ns in enumerate((10_000_000, -50_000_000, 20_000_000, 30_000_000), start=1):
-            test.see(lost_ns, TICK_NS, tick * TICK_NS, spread=0.0)
+            test.add(lost_ns, TICK_NS, tick * TICK_NS, spread=0.0)
 
         assert (test.began_ns, test.lost_ns) == (2 * TICK_NS, 50_000_000)
 
     def test_accused_one_has_lost_nothing_of_its_own_yet(self) -> None:
         """What it had lost before belongs to another begin."""
         test = Cusum()
-        test.see(10_000_000, TICK_NS, TICK_NS, spread=0.0)
+        test.add(10_000_000, TICK_NS, TICK_NS, spread=0.0)
         test.accuse(7)
 
         assert (test.began_ns, test.lost_ns, test.is_alarm) == (7, 0.0, True)
@@ -75,7 +75,7 @@ class TestBegin:
         """Not with the alarm, and not with a hitch that was made up for."""
         test = Cusum()
         for tick, share in enumerate((0.1, -0.5, 0.0, 0.2, 0.2, 0.2), 1):
-            test.see(share * TICK_NS, TICK_NS, tick * TICK_NS, spread=0.0)
+            test.add(share * TICK_NS, TICK_NS, tick * TICK_NS, spread=0.0)
 
         assert test.is_alarm
         assert test.began_ns == 3 * TICK_NS
