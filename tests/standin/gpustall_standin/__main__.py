@@ -1,7 +1,7 @@
 """`gpu-stall-exporter-standin`: programs on a CPU-only model of a GPU.
 
-`run` becomes a program on the stand-in's libraries. `with-job` becomes a command, the exporter for instance, after starting
-the stand-in training job beside it; the job ends with the command.
+`run` becomes a program on the stand-in's libraries. `with-job` becomes a command, the exporter for instance, and runs the
+stand-in training job beside it; the job ends with the command.
 """
 
 from __future__ import annotations
@@ -10,9 +10,10 @@ import argparse
 import ctypes
 import os
 import signal
-import subprocess
+import socket
 import sys
 from collections.abc import Sequence
+from contextlib import suppress
 
 import gpustall_standin as standin
 from exporter.errors import BadInput, ExporterError, NotPossibleHere, ProcessGone
@@ -20,6 +21,7 @@ from exporter.host import libraries
 from exporter.host.processes import Processes
 
 PROGRAM = "gpu-stall-exporter-standin"
+READY_SECONDS = 20.0
 _PR_SET_PDEATHSIG = 1
 
 
@@ -66,25 +68,47 @@ def cuda_user(processes: Processes) -> int | None:
     return None
 
 
-def _start_job() -> None:
-    """Starts the training job. The kernel ends it when this process ends, whatever program this process has become."""
+def _start_job(environment: dict[str, str]) -> None:
+    """Starts the training job in a child process as soon as the command is ready, or after READY_SECONDS.
+
+    The command announces that by sd_notify(3), so that it has the CPUs to itself while it starts. The kernel ends the job
+    when this process ends, whatever program this process has become.
+    """
     user = cuda_user(Processes())
     if user is not None:
         print(f"{PROGRAM}: process {user} uses CUDA: not starting the stand-in training job", file=sys.stderr)
         return
-    job = subprocess.Popen(
-        standin.trainer_command("--quiet"),
-        env=standin.environment(),
-        stdin=subprocess.DEVNULL,
-        stdout=subprocess.DEVNULL,
-        start_new_session=True,  # Ctrl-C is for the command
-        preexec_fn=_end_with_parent,  # noqa: PLW1509 - one system call, and this process has no other thread
-    )
-    print(f"{PROGRAM}: no process uses CUDA: started the stand-in training job, pid {job.pid}", file=sys.stderr)
+    listener = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
+    listener.bind(f"\0{PROGRAM}-{os.getpid()}")
+    environment["NOTIFY_SOCKET"] = f"@{PROGRAM}-{os.getpid()}"
+    parent = os.getpid()
+    if os.fork():
+        return
+    try:
+        os.setsid()  # Ctrl-C is for the command
+        ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGTERM, 0, 0, 0)
+        if os.getppid() == parent:  # else it ended before the line above
+            _wait_until_ready(listener)
+            _become_job()
+    finally:
+        os._exit(1)
 
 
-def _end_with_parent() -> None:
-    ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGTERM, 0, 0, 0)
+def _wait_until_ready(listener: socket.socket) -> None:
+    listener.settimeout(READY_SECONDS)
+    with suppress(TimeoutError):
+        while b"READY=1" not in listener.recv(4096):
+            pass
+
+
+def _become_job() -> None:
+    line = f"{PROGRAM}: no process uses CUDA: started the stand-in training job, pid {os.getpid()}"
+    print(line, file=sys.stderr, flush=True)
+    nowhere = os.open(os.devnull, os.O_RDWR)
+    os.dup2(nowhere, 0)
+    os.dup2(nowhere, 1)
+    command = standin.trainer_command("--quiet")
+    os.execve(command[0], command, standin.environment())  # noqa: S606 - a list, no shell
 
 
 def _become(line: list[str], environment: dict[str, str]) -> None:
@@ -105,8 +129,9 @@ def main(argv: Sequence[str] | None = None) -> int:
         line = _without_dashes(arguments.program)
         if not line:
             raise BadInput("with-job needs a command", remedy=f"{PROGRAM} with-job gpu-stall-exporter run")
-        _start_job()
-        _become(line, dict(os.environ))
+        environment = dict(os.environ)
+        _start_job(environment)
+        _become(line, environment)
     except ExporterError as error:
         print(f"{PROGRAM}: {error.one_line()}", file=sys.stderr)
         return error.exit_code
