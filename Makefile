@@ -14,6 +14,10 @@ BUILD_NEEDS := clang:clang llvm-strip:llvm cc:gcc /usr/include/bpf/bpf_helpers.h
 TEST_NEEDS  := prometheus:prometheus prometheus-alertmanager:prometheus-alertmanager unzip:unzip \
                /usr/sbin/apparmor_parser:apparmor /usr/sbin/tc:iproute2 /usr/sbin/losetup:mount \
                /usr/lib/python3/dist-packages/bcc:python3-bpfcc
+# The stand-in GPU for the other architecture is cross-compiled.
+CROSS_NEEDS := $(if $(filter aarch64,$(shell uname -m)),\
+	x86_64-linux-gnu-gcc:gcc-x86-64-linux-gnu /usr/x86_64-linux-gnu/include/stdlib.h:libc6-dev-amd64-cross,\
+	aarch64-linux-gnu-gcc:gcc-aarch64-linux-gnu /usr/aarch64-linux-gnu/include/stdlib.h:libc6-dev-arm64-cross)
 KERNEL_NEEDS := qemu-system-x86_64:qemu-system-x86 /usr/sbin/mke2fs:e2fsprogs
 
 run: build ## Build and start the exporter at http://127.0.0.1:10478/metrics, with a stand-in job if no GPU job runs
@@ -70,7 +74,7 @@ bench: build $(VENV)/dev ## The figures of docs/measurements.md, measured here a
 	$(SUDO) $(BIN)/python -m tests.bench $(FLAGS)
 
 # OUT=folder: where to; it must be empty.
-release: packages $(RELEASE)/ready ## Wheels, sources, bill of materials, checksums: the same bytes wherever it is made
+release: packages cross-packages $(RELEASE)/ready ## Wheels, sources, bill of materials, checksums: the same bytes wherever it is made
 	$(RELEASE)/bin/python -m deploy.release $(or $(OUT),dist)
 
 $(RELEASE)/ready: deploy/release/requirements.txt
@@ -91,8 +95,11 @@ format: $(VENV)/dev ## Format and mend what the linter can mend
 packages:
 	@./deploy/packages.sh $(BUILD_NEEDS)
 
-test-packages:
+test-packages: cross-packages
 	@./deploy/packages.sh $(TEST_NEEDS)
+
+cross-packages:
+	@./deploy/packages.sh $(CROSS_NEEDS)
 
 $(VENV)/python:
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { echo "Python 3.11 or newer is needed: make PYTHON=python3.12 …"; exit 1; }
@@ -116,4 +123,4 @@ clean: ## Remove everything that was built
 help: ## This list
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/\1\t\2/p' $(MAKEFILE_LIST) | while IFS="$$(printf '\t')" read -r name text; do printf '  make %-12s %s\n' "$$name" "$$text"; done
 
-.PHONY: run test build check check-static soak test-nvidia test-kernels conformance image-steps bench release pictures golden format packages test-packages clean help
+.PHONY: run test build check check-static soak test-nvidia test-kernels conformance image-steps bench release pictures golden format packages test-packages cross-packages clean help

@@ -1,1 +1,1 @@
-"""Makes a release: what is handed out, byte for byte the same wherever and whenever it is made from one commit."""
+"""Makes a release: from one commit always the same bytes, on any machine, at any time."""

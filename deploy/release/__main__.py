@@ -1,6 +1,6 @@
-"""`make release`: two wheels, the sources, a bill of materials, checksums. In: a commit. Out: a folder that was empty.
+"""`make release`: wheels, the sources, a bill of materials, checksums. In: a commit. Out: files in an empty folder.
 
-Everything is made in copies of the tree, so what lies about in this one does not count.
+Everything is built in copies of the tree, so uncommitted and ignored files of this one do not matter.
 """
 
 from __future__ import annotations
@@ -8,7 +8,6 @@ from __future__ import annotations
 import argparse
 import hashlib
 import os
-import platform
 import sys
 import tempfile
 from pathlib import Path
@@ -19,10 +18,12 @@ ROOT = Path(__file__).parents[2]
 
 
 def main() -> int:
-    """Returns 0, or 1 after a line that says why nothing was made."""
+    """Returns 0, or 1 after an error message."""
     parser = argparse.ArgumentParser(prog="make release", description=__doc__)
-    parser.add_argument("folder", type=Path, help="where to; made if need be, else it must be empty")
-    parser.add_argument("--allow-dirty", action="store_true", help="files as they are now, whether committed or not")
+    parser.add_argument("folder", type=Path, help="output folder, created if missing; must be empty")
+    parser.add_argument(
+        "--allow-dirty", action="store_true", help="use files as they are now, uncommitted ones included"
+    )
     arguments = parser.parse_args()
     os.umask(0o022)
     try:
@@ -36,7 +37,7 @@ def main() -> int:
 
 
 def release(folder: Path, *, with_uncommitted: bool) -> list[Path]:
-    """The files that were made, the checksums last."""
+    """The files of the release, the checksums last."""
     if folder.exists() and any(folder.iterdir()):
         raise tree.NotPossible(f"{folder} is not empty")
     epoch = tree.epoch(ROOT)
@@ -44,12 +45,11 @@ def release(folder: Path, *, with_uncommitted: bool) -> list[Path]:
     version = agreement.version(ROOT)
     folder.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(prefix="release-") as workshop:
-        machines = [platform.machine(), *({"x86_64", "aarch64"} - {platform.machine()})]
         made = []
-        for machine in machines:
+        for machine in packages.MACHINES:
             copy = Path(workshop) / machine
             tree.copy(ROOT, files, copy, epoch)
-            made.append(packages.wheel(copy, folder, machine, epoch))
+            made += [packages.wheel(copy, folder, machine, epoch), packages.standin_wheel(copy, folder, machine, epoch)]
         copy = Path(workshop) / "sources"
         tree.copy(ROOT, files, copy, epoch)
         made.append(packages.sources(copy, folder, epoch))

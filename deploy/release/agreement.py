@@ -1,69 +1,97 @@
-"""Do version, changelog and packages say the same, and is in them what belongs there, and nothing that tells of a machine?"""
+"""Checks a release before it is handed out: equal versions, complete packages, nothing that does not belong in them."""
 
 from __future__ import annotations
 
 import re
 import tarfile
+import tomllib
 import zipfile
 from collections.abc import Iterable, Iterator
 from email import message_from_bytes
 from pathlib import Path
 
 _LICENCES = ("LICENSE", "bpf/LICENSE")
-# A folder of somebody's machine. Those of the system are everywhere the same.
-_FOREIGN = re.compile(rb"(?<![\w.~/-])/(?:home|root|work|build|Users|mnt|tmp/release-)[\w.-]*/[\w./-]+")
+# A folder that only one machine has. Folders of the system are the same everywhere.
+_LOCAL_PATH = re.compile(rb"(?<![\w.~/-])/(?:home|root|work|build|Users|mnt|tmp/release-)[\w.-]*/[\w./-]+")
+_EM_BPF = 247
+_ELF_MACHINES = {"x86_64": 62, "aarch64": 183}
+"""e_machine of elf.h."""
+_STANDIN_FILES = {f"gpustall_standin/build/{name}" for name in ("libcuda.so.1", "libnccl.so.2", "trainer")}
 
 
 class Disagreement(Exception):
-    """Two places say different things; the message names both."""
+    """The release contradicts itself; the message names the places."""
 
 
 def version(root: Path) -> str:
-    """That of the package, which the newest heading of the changelog must have too."""
-    said = re.search(
-        r'^__version__ = "(.+)"', (root / "exporter/__init__.py").read_text(encoding="utf-8"), re.MULTILINE
+    """The version, which every place that states one must agree on. Raises Disagreement."""
+    exporter, standin = (
+        tomllib.loads((root / folder / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+        for folder in (".", "tests/standin")
     )
-    heading = re.search(r"^## \[(\d\S*)\]", (root / "CHANGELOG.md").read_text(encoding="utf-8"), re.MULTILINE)
-    if said is None or heading is None or said[1] != heading[1]:
-        raise Disagreement(
-            f"exporter/__init__.py says {said[1] if said else 'nothing'}, CHANGELOG.md {heading[1] if heading else 'nothing'}"
-        )
-    return said[1]
+    pins = (*exporter["optional-dependencies"]["demo"], *standin["dependencies"])
+    stated = {
+        "exporter/__init__.py": _found(root / "exporter/__init__.py", r'^__version__ = "(.+)"'),
+        "CHANGELOG.md": _found(root / "CHANGELOG.md", r"^## \[(\d\S*)\]"),
+        "tests/standin/pyproject.toml": standin["version"],
+        **{pin.partition("==")[0] + " as a dependency": pin.partition("==")[2] for pin in pins},
+    }
+    if len(set(stated.values())) != 1:
+        raise Disagreement(f"versions differ: {', '.join(f'{place}: {one}' for place, one in stated.items())}")
+    return str(standin["version"])
+
+
+def _found(path: Path, pattern: str) -> str | None:
+    """The first match in a file."""
+    found = re.search(pattern, path.read_text(encoding="utf-8"), re.MULTILINE)
+    return found[1] if found else None
 
 
 def check(root: Path, version: str, packages: Iterable[Path]) -> None:
     """Raises Disagreement."""
-    objects = {f"{path.stem}.o" for path in (root / "bpf").glob("*.bpf.c")}
+    objects = {f"exporter/kernel/objects/{path.stem}.o" for path in (root / "bpf").glob("*.bpf.c")}
     for path in packages:
-        problems = list(_of_wheel(version, objects, path) if path.suffix == ".whl" else _of_sources(version, path))
+        if path.suffix != ".whl":
+            problems = list(_sources_problems(path, version))
+        elif path.name.startswith("gpu_stall_exporter_standin-"):
+            machine = next(number for name, number in _ELF_MACHINES.items() if name in path.name)
+            problems = list(_wheel_problems(path, version, _STANDIN_FILES, ("LICENSE",), machine))
+        else:
+            problems = list(_wheel_problems(path, version, objects, _LICENCES, _EM_BPF))
         if problems:
             raise Disagreement(f"{path.name}: {'; '.join(problems)}")
 
 
-def _of_wheel(version: str, objects: set[str], path: Path) -> Iterator[str]:
+def _wheel_problems(
+    path: Path, version: str, wanted: set[str], licences: Iterable[str], elf_machine: int
+) -> Iterator[str]:
+    """elf_machine: of every ELF file in it. In the exporter's wheel those are BPF objects, and no library of the stand-in."""
     with zipfile.ZipFile(path) as wheel:
         names = set(wheel.namelist())
-        info = f"gpu_stall_exporter-{version}.dist-info"
+        info = f"{path.name.partition('-')[0]}-{version}.dist-info"
         if f"{info}/METADATA" not in names:
             yield f"it is not of version {version}"
             return
         if message_from_bytes(wheel.read(f"{info}/METADATA"))["Version"] != version:
             yield f"its metadata are not of version {version}"
-        wanted = {f"exporter/kernel/objects/{name}" for name in objects}
-        wanted |= {f"{info}/licenses/{name}" for name in _LICENCES}
-        if wanted - names:
-            yield f"without {', '.join(sorted(wanted - names))}"
+        if missing := (wanted | {f"{info}/licenses/{name}" for name in licences}) - names:
+            yield f"{', '.join(sorted(missing))} missing"
         for name in sorted(names):
-            if found := _FOREIGN.search(wheel.read(name)):
-                yield f"{name} names {found[0].decode()}"
+            content = wheel.read(name)
+            if content[:4] == b"\x7fELF" and int.from_bytes(content[18:20], "little") != elf_machine:
+                yield f"{name} is machine code that does not belong there"
+            if content[:8] == b"!<arch>\n" and elf_machine == _EM_BPF:
+                yield f"{name} is a library that does not belong there"
+            if found := _LOCAL_PATH.search(content):
+                yield f"{name} contains the path {found[0].decode()}"
 
 
-def _of_sources(version: str, path: Path) -> Iterator[str]:
+def _sources_problems(path: Path, version: str) -> Iterator[str]:
     folder = f"gpu_stall_exporter-{version}"
     with tarfile.open(path) as sources:
         names = set(sources.getnames())
-    wanted = {f"{folder}/{name}" for name in ("bpf/cuda.bpf.c", "bpf/abi.h", "Makefile", "CHANGELOG.md", *_LICENCES)}
-    if wanted - names:
-        yield f"without {', '.join(sorted(wanted - names))}"
+    files = ("bpf/cuda.bpf.c", "bpf/abi.h", "tests/standin/src/standin.h", "Makefile", "CHANGELOG.md", *_LICENCES)
+    if missing := {f"{folder}/{name}" for name in files} - names:
+        yield f"{', '.join(sorted(missing))} missing"
     if compiled := sorted(name for name in names if re.search(r"\.(o|so|a|pyc)(\.\d+)?$", name)):
-        yield f"has {compiled[0]}, which was compiled"
+        yield f"{compiled[0]} is compiled"

@@ -1,6 +1,6 @@
-"""What is a release made from? A bill of materials, CycloneDX 1.6 as JSON, by the library of those who keep that format.
+"""The bill of materials of a release: CycloneDX 1.6 as JSON, written and validated by CycloneDX's own library.
 
-In: the packages, and the versions with which they were tried. Out: one file, valid by the schema of the format.
+In: the packages of the release, and the tested versions of their dependencies. Out: one file.
 """
 
 from __future__ import annotations
@@ -22,6 +22,7 @@ from cyclonedx.schema import SchemaVersion
 from cyclonedx.validation.json import JsonStrictValidator
 from packageurl import PackageURL
 
+from deploy.release.packages import MACHINES, cross_compiler
 from deploy.release.tree import NotPossible
 
 NAME = "gpu-stall-exporter"
@@ -30,7 +31,7 @@ LIBBPF_VERSION = Path("/usr/include/bpf/libbpf_version.h")
 
 
 def write(folder: Path, version: str, packages: Iterable[Path], runtime: Path, epoch: int) -> Path:
-    """`gpu-stall-exporter-0.1.0.cdx.json`. runtime: `name==version` a line. Raises NotPossible for an invalid one."""
+    """Writes `gpu-stall-exporter-0.1.0.cdx.json`. runtime: `name==version` lines. Raises NotPossible if the result is invalid."""
     sums = {path.name: hashlib.sha256(path.read_bytes()).hexdigest() for path in packages}
     bom = Bom(serial_number=uuid.uuid5(uuid.NAMESPACE_URL, f"{NAME} {version} {sorted(sums.items())}"))
     bom.metadata.timestamp = datetime.fromtimestamp(epoch, UTC)
@@ -63,7 +64,7 @@ def _file(name: str, digest: str) -> Component:
 
 
 def _packages(runtime: Path) -> Iterator[Component]:
-    """What is installed with ours."""
+    """The dependencies that pip installs with the exporter."""
     for line in runtime.read_text(encoding="utf-8").splitlines():
         name, equals, version = line.partition("==")
         if equals and not line.startswith("#"):
@@ -72,16 +73,16 @@ def _packages(runtime: Path) -> Iterator[Component]:
 
 
 def _tools() -> Iterator[Component]:
-    """What the objects were made with: none of it is in the packages, but for inlined functions of libbpf's headers."""
+    """libbpf and the compilers. Of these only inlined functions of libbpf's headers are in the packages."""
     header = LIBBPF_VERSION.read_text(encoding="utf-8")
     libbpf = ".".join(re.findall(r"define LIBBPF_(?:MAJOR|MINOR)_VERSION (\d+)", header))
-    yield _tool(
-        "libbpf", libbpf, ComponentType.LIBRARY, "headers at build; the library itself is the machine's, at run time"
-    )
-    for command, role in (("clang", "compiles the BPF objects"), ("cc", "compiles the stand-in GPU")):
-        said = subprocess.run([command, "--version"], capture_output=True, text=True, check=True).stdout
-        found = re.search(r"(\d+\.\d+\.\d+)", said)
-        yield _tool("gcc" if command == "cc" else command, found[1] if found else "", ComponentType.APPLICATION, role)
+    yield _tool("libbpf", libbpf, ComponentType.LIBRARY, "headers at build time; at run time the machine's own library")
+    compilers = {"clang": "clang", "cc": "gcc", **{name: name for name in map(cross_compiler, MACHINES) if name}}
+    for command, name in compilers.items():
+        output = subprocess.run([command, "--version"], capture_output=True, text=True, check=True).stdout
+        found = re.search(r"(\d+\.\d+\.\d+)", output)
+        role = "compiles the BPF objects" if name == "clang" else "compiles the stand-in GPU"
+        yield _tool(name, found[1] if found else "", ComponentType.APPLICATION, role)
 
 
 def _tool(name: str, version: str, kind: ComponentType, role: str) -> Component:

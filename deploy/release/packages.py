@@ -1,6 +1,7 @@
-"""Wheels and sources, with nothing in them that tells where or when they were made.
+"""Builds the wheels and the source archive, free of traces of the machine and the time.
 
-A wheel is for one architecture: what a BPF program reads of registers differs.
+A wheel of the exporter is for one architecture: a BPF program reads function arguments from registers. A wheel of the stand-in
+GPU holds shared libraries and programs; for the architecture that is not this machine's they are cross-compiled.
 """
 
 from __future__ import annotations
@@ -8,7 +9,9 @@ from __future__ import annotations
 import gzip
 import io
 import os
+import platform
 import re
+import shutil
 import subprocess
 import sys
 import tarfile
@@ -16,24 +19,48 @@ from pathlib import Path
 
 from deploy.release.tree import NotPossible
 
-_ARCH = {"x86_64": "x86", "aarch64": "arm64"}
-_OLDEST_GLIBC = (2, 17)  # manylinux2014, of a wheel without a program
+MACHINES = ("x86_64", "aarch64")
+_BPF_ARCH = {"x86_64": "x86", "aarch64": "arm64"}
+_OLDEST_GLIBC = (2, 17)  # manylinux2014, for a wheel without machine code
 
 
 def wheel(copy: Path, folder: Path, machine: str, epoch: int) -> Path:
-    """Compiles what goes in, and makes the wheel. copy: of the tree, its own."""
-    _run(copy, epoch, "make", "-s", "-j2", "-C", "bpf", f"ARCH={_ARCH[machine]}")
+    """The exporter's wheel. copy: a copy of the tree, for this wheel alone."""
+    _run(copy, epoch, "make", "-s", "-j2", "-C", "bpf", f"ARCH={_BPF_ARCH[machine]}")
+    return _wheel(copy, copy / "exporter", folder, machine, epoch)
+
+
+def standin_wheel(copy: Path, folder: Path, machine: str, epoch: int) -> Path:
+    """The stand-in GPU's wheel. copy: a copy of the tree."""
+    project = copy / "tests" / "standin"
+    _run(project, epoch, "make", "-s", "-j2", *_tools_for(machine))
+    return _wheel(project, project / "gpustall_standin", folder, machine, epoch)
+
+
+def cross_compiler(machine: str) -> str | None:
+    """The C compiler for another machine; None for this one's own."""
+    return None if machine == platform.machine() else f"{machine}-linux-gnu-gcc"
+
+
+def _tools_for(machine: str) -> tuple[str, ...]:
+    compiler = cross_compiler(machine)
+    if compiler is None:
+        return ()
+    if shutil.which(compiler) is None:
+        raise NotPossible(f"{compiler} is missing; run `make release`, which installs it on Debian and Ubuntu")
+    return (f"CC={compiler}", f"AR={machine}-linux-gnu-ar")
+
+
+def _wheel(project: Path, package: Path, folder: Path, machine: str, epoch: int) -> Path:
     before = set(folder.glob("*.whl"))
-    options = (f"--plat-name={_platform(copy / 'exporter', machine)}",)
-    _run(
-        copy, epoch, *_BUILD, "--wheel", "--outdir", str(folder.absolute()), *(f"-C--build-option={o}" for o in options)
-    )
+    platform_option = f"-C--build-option=--plat-name={_platform(package, machine)}"
+    _run(project, epoch, *_BUILD, "--wheel", "--outdir", str(folder.absolute()), platform_option)
     (made,) = set(folder.glob("*.whl")) - before
     return made
 
 
 def sources(copy: Path, folder: Path, epoch: int) -> Path:
-    """The whole tree as a tar.gz, in order, of nobody, of one time."""
+    """The whole tree as a tar.gz: sorted, with one time and no owner."""
     _run(copy, epoch, *_BUILD, "--sdist", "--outdir", str(folder.absolute()))
     (made,) = folder.glob("*.tar.gz")
     with tarfile.open(made) as archive:
@@ -42,9 +69,9 @@ def sources(copy: Path, folder: Path, epoch: int) -> Path:
     plain = io.BytesIO()
     with tarfile.open(fileobj=plain, mode="w", format=tarfile.USTAR_FORMAT) as archive:
         for member, content in contents:
-            anew = tarfile.TarInfo(member.name)
-            anew.size, anew.mtime, anew.mode = len(content), epoch, 0o755 if member.mode & 0o100 else 0o644
-            archive.addfile(anew, io.BytesIO(content))
+            entry = tarfile.TarInfo(member.name)
+            entry.size, entry.mtime, entry.mode = len(content), epoch, 0o755 if member.mode & 0o100 else 0o644
+            archive.addfile(entry, io.BytesIO(content))
     made.write_bytes(gzip.compress(plain.getvalue(), mtime=epoch))
     return made
 
@@ -53,7 +80,7 @@ _BUILD = (sys.executable, "-m", "build", "--no-isolation", "--skip-dependency-ch
 
 
 def _platform(package: Path, machine: str) -> str:
-    """PEP 600: the oldest glibc that has what the programs in it ask for."""
+    """The platform tag by PEP 600: the oldest glibc that has every symbol version the package's binaries need."""
     versions = {_OLDEST_GLIBC}
     for path in package.rglob("*"):
         if path.is_file() and not path.is_symlink() and path.read_bytes()[:4] == b"\x7fELF":
@@ -63,7 +90,7 @@ def _platform(package: Path, machine: str) -> str:
 
 
 def _run(folder: Path, epoch: int, *command: str) -> None:
-    """With an environment in which only what is named matters."""
+    """Runs a command in a folder, with only these environment variables. Raises NotPossible with its output."""
     environment = {
         "PATH": os.environ["PATH"],
         "HOME": str(folder),

@@ -1,4 +1,4 @@
-"""Which files make a release, and as of when? Those that git has; as of its last commit."""
+"""The files of a release and their time: what git tracks, and the time of the last commit."""
 
 from __future__ import annotations
 
@@ -10,17 +10,17 @@ from pathlib import Path
 
 
 class NotPossible(Exception):
-    """A release cannot be made here and now; the message says why."""
+    """A release cannot be made here and now; the message gives the reason."""
 
 
 def epoch(root: Path) -> int:
-    """Seconds since 1970 of the last commit, which every file bears; SOURCE_DATE_EPOCH where that is set."""
-    said = os.environ.get("SOURCE_DATE_EPOCH") or _git(root, "log", "-1", "--format=%ct")
-    return int(said)
+    """The time of every file, in seconds since 1970: that of the last commit, or SOURCE_DATE_EPOCH where it is set."""
+    text = os.environ.get("SOURCE_DATE_EPOCH") or _git(root, "log", "-1", "--format=%ct")
+    return int(text)
 
 
 def files(root: Path, *, with_uncommitted: bool) -> list[str]:
-    """Paths below the root, sorted. Raises NotPossible where something is not committed, unless that is wanted."""
+    """Paths below the root, sorted. Raises NotPossible for uncommitted changes, unless they are wanted."""
     if not with_uncommitted and (changed := _git(root, "status", "--porcelain")):
         raise NotPossible(f"not committed: {', '.join(line[3:] for line in changed.splitlines()[:5])}")
     others = ("--others", "--exclude-standard") if with_uncommitted else ()
@@ -29,13 +29,13 @@ def files(root: Path, *, with_uncommitted: bool) -> list[str]:
 
 
 def copy(root: Path, names: Iterable[str], to: Path, epoch: int) -> None:
-    """The files, with their times and rights made equal."""
+    """Copies files, all with the same time and with mode 755 or 644. A symbolic link becomes the file it names."""
     for name in names:
-        there = to / name
-        there.parent.mkdir(parents=True, exist_ok=True)
-        shutil.copyfile(root / name, there)
-        there.chmod(0o755 if (root / name).stat().st_mode & 0o100 else 0o644)
-        os.utime(there, (epoch, epoch))
+        target = to / name
+        target.parent.mkdir(parents=True, exist_ok=True)
+        shutil.copyfile(root / name, target)
+        target.chmod(0o755 if (root / name).stat().st_mode & 0o100 else 0o644)
+        os.utime(target, (epoch, epoch))
 
 
 def _git(root: Path, *arguments: str) -> str:

@@ -1,6 +1,6 @@
 """The scenarios of `gpu-stall-exporter demo`: each is a training job with one fault, and a recording of it.
 
-The job of a live demo is defined under the same name in gpustall_standin/scenarios.py.
+The job of a live demo is defined under the same name in tests/standin.
 """
 
 from __future__ import annotations

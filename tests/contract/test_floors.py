@@ -118,6 +118,9 @@ EVERY_MODULE = pytest.mark.parametrize("module", modules(), ids=str)
 class TestFloors:
     """The order in which one can read the program."""
 
+    def test_there_are_at_most_ten(self) -> None:
+        assert len(FLOORS) <= 10
+
     def test_every_module_has_a_floor(self) -> None:
         """And every floor's module is there."""
         assert {unit_of(module) for module in modules()} == set(FLOOR_OF)
@@ -175,6 +178,12 @@ class TestLibraries:
                     found.setdefault(name[0], set()).add(str(module))
 
         assert found == EXTERNAL
+
+    def test_only_demo_names_the_standin(self) -> None:
+        """It looks for live demos at run time; the product ships without libraries that pretend to be NVIDIA's."""
+        naming = {str(path) for path in modules() if "gpustall_standin" in (PACKAGE / path).read_text(encoding="utf-8")}
+
+        assert naming == {"demo/live.py"}
 
     def test_ctypes_is_imported_where_there_is_a_reason(self) -> None:
         """Memory of our own making belongs to few modules."""

@@ -1,18 +1,21 @@
-"""`make release`: the same bytes wherever it is made, and what is installed from it works without this tree."""
+"""`make release`: the same bytes wherever it is made, and the wheels work without this tree."""
 
 from __future__ import annotations
 
 import json
 import os
+import re
 import subprocess
 import sysconfig
 import tarfile
 import time
 import venv
+import zipfile
 from pathlib import Path
 
 import pytest
 
+import gpustall_standin as standin
 from exporter import __version__
 from exporter.kernel.loader import SUBJECTS
 from tests.support.requirements import ROOT, need_command
@@ -24,16 +27,25 @@ NAMES = {
     f"gpu-stall-exporter-{__version__}.cdx.json",
     "SHA256SUMS",
 }
+MACHINES = {"x86_64": 62, "aarch64": 183}
+"""Architectures, and their numbers in an ELF header."""
 ZIP_TICK_SECONDS = 2.1  # the step of a ZIP file's clock
+
+
+def wheel_of(folder: Path, distribution: str, machine: str) -> Path:
+    (wheel,) = folder.glob(f"{distribution}-*{machine}.whl")
+    return wheel
 
 
 @pytest.fixture(scope="module")
 def releases(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
-    """Two, made in different folders, one begun later than the other."""
+    """Two, made in different folders, the second one started later."""
     if not PYTHON.exists():
         pytest.skip(f"{PYTHON.relative_to(ROOT)} is missing: `make release` makes it")
     need_command("clang", "clang")
     need_command("llvm-strip", "llvm")
+    if os.uname().machine == "x86_64":
+        need_command("aarch64-linux-gnu-gcc", "gcc-aarch64-linux-gnu")
     made, running = [], []
     for name in ("one", "another-with-a-longer-name"):
         workshop, folder = tmp_path_factory.mktemp(f"workshop-{name}"), tmp_path_factory.mktemp(name)
@@ -53,58 +65,80 @@ def releases(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
 
 @pytest.fixture(scope="module")
 def installed(releases: tuple[Path, Path], tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The program, in an environment of its own. What it needs is lent by this one, which has no other way to our modules."""
-    folder = tmp_path_factory.mktemp("installed")
+    """The program, from both wheels of this machine."""
+    return environment(tmp_path_factory.mktemp("installed"), *releases[0].glob(f"*{os.uname().machine}.whl"))
+
+
+def environment(folder: Path, *wheels: Path) -> Path:
+    """The program in a fresh virtual environment, which borrows the dependencies of this one; not its editable packages."""
     venv.create(folder, with_pip=True)
     python = folder / "bin" / "python"
-    (wheel,) = releases[0].glob(f"*{os.uname().machine}.whl")
     pip = [python, "-m", "pip", "install", "-q", "--no-index", "--no-deps", "--disable-pip-version-check"]
-    subprocess.run([*pip, "--root-user-action=ignore", wheel], check=True, timeout=60)
+    subprocess.run([*pip, "--root-user-action=ignore", *wheels], check=True, timeout=60)
     site = Path(sysconfig.get_path("purelib", vars={"base": str(folder), "platbase": str(folder)}))
-    (site / "lent.pth").write_text(sysconfig.get_path("purelib") + "\n")
+    (site / "borrowed.pth").write_text(sysconfig.get_path("purelib") + "\n")
     return folder / "bin" / "gpu-stall-exporter"
 
 
-def said(*command: str | Path) -> subprocess.CompletedProcess[str]:
-    """What a program says, far from this tree."""
+def output_of(*command: str | Path) -> subprocess.CompletedProcess[str]:
+    """A finished program that ran outside this tree."""
     environment = {name: value for name, value in os.environ.items() if not name.startswith("PYTHON")}
     return subprocess.run(command, capture_output=True, text=True, timeout=60, cwd="/", env=environment, check=False)
 
 
 class TestBytes:
-    """What is handed out."""
+    """The files of a release."""
 
     def test_two_releases_are_equal(self, releases: tuple[Path, Path]) -> None:
-        """Byte for byte, each file of them."""
+        """Every file, byte for byte."""
         one, other = ({path.name: path.read_bytes() for path in folder.iterdir()} for folder in releases)
 
         assert {name for name in one if not name.endswith(".whl")} == NAMES
-        assert len(one) == 5
+        assert len(one) == 7
         assert {name for name in one if one[name] != other.get(name)} == set()
 
     def test_checksums_are_right(self, releases: tuple[Path, Path]) -> None:
-        """As sha256sum sees it."""
+        """By sha256sum itself."""
         done = subprocess.run(
             ["sha256sum", "--check", "--strict", "--quiet", "SHA256SUMS"], cwd=releases[0], timeout=30, check=False
         )
 
         assert done.returncode == 0
-        assert len((releases[0] / "SHA256SUMS").read_text().splitlines()) == 4
+        assert len((releases[0] / "SHA256SUMS").read_text().splitlines()) == 6
 
     def test_each_architecture_has_objects_of_its_own(self, releases: tuple[Path, Path]) -> None:
-        """A program reads registers, which are others there."""
-        import zipfile
-
+        """A program reads arguments from registers, which differ."""
         objects = []
         for machine in ("x86_64", "aarch64"):
-            (wheel,) = releases[0].glob(f"*{machine}.whl")
-            with zipfile.ZipFile(wheel) as archive:
+            with zipfile.ZipFile(wheel_of(releases[0], "gpu_stall_exporter", machine)) as archive:
                 objects.append(archive.read("exporter/kernel/objects/cuda.bpf.o"))
 
         assert objects[0] != objects[1]
 
+    @pytest.mark.parametrize("machine", MACHINES)
+    def test_exporter_ships_without_machine_code(self, releases: tuple[Path, Path], machine: str) -> None:
+        """BPF objects are its only compiled files: no library that pretends to be NVIDIA's."""
+        with zipfile.ZipFile(wheel_of(releases[0], "gpu_stall_exporter", machine)) as archive:
+            names = archive.namelist()
+            compiled = {name for name in names if archive.read(name)[:4] == b"\x7fELF"}
+
+        assert compiled == {f"exporter/kernel/objects/{path.stem}.o" for path in (ROOT / "bpf").glob("*.bpf.c")}
+        assert [name for name in names if re.search(r"libcuda|libnccl|libnvidia|standin", name)] == []
+
+    @pytest.mark.parametrize("machine", MACHINES)
+    def test_standin_is_compiled_for_its_architecture(self, releases: tuple[Path, Path], machine: str) -> None:
+        """The one that is not this machine's too."""
+        with zipfile.ZipFile(wheel_of(releases[0], "gpu_stall_exporter_standin", machine)) as archive:
+            headers = {
+                name: archive.read(f"gpustall_standin/build/{name}")[:20]
+                for name in (*standin.LIBRARIES, *standin.PROGRAMS)
+                if not name.endswith(".a")
+            }
+
+        assert {header[18] for header in headers.values()} == {MACHINES[machine]}
+
     def test_sources_are_whole(self, releases: tuple[Path, Path]) -> None:
-        """Whoever gets the objects gets what they are made from, and how."""
+        """The objects come with their sources and the way to build them."""
         with tarfile.open(releases[0] / f"gpu_stall_exporter-{__version__}.tar.gz") as archive:
             names = {name.partition("/")[2] for name in archive.getnames()}
         tracked = subprocess.run(
@@ -113,8 +147,8 @@ class TestBytes:
 
         assert {name for name in tracked.stdout.splitlines() if name not in names and (ROOT / name).exists()} == set()
 
-    def test_bill_names_what_is_in_it(self, releases: tuple[Path, Path]) -> None:
-        """Us, every package that is installed with us, libbpf's headers, the compilers. The library has checked the schema."""
+    def test_bill_of_materials_is_complete(self, releases: tuple[Path, Path]) -> None:
+        """The exporter, its dependencies, libbpf, the compilers. CycloneDX's library has checked the schema."""
         bill = json.loads((releases[0] / f"gpu-stall-exporter-{__version__}.cdx.json").read_text())
         names = {component["name"] for component in bill["components"]}
 
@@ -132,8 +166,7 @@ class TestBytes:
         } <= names
         assert all(component["version"] for component in bill["components"])
 
-    def test_folder_with_something_in_it_is_left_alone(self, releases: tuple[Path, Path]) -> None:
-        """One line says so."""
+    def test_folder_that_is_not_empty_is_refused(self, releases: tuple[Path, Path]) -> None:
         done = subprocess.run(
             [PYTHON, "-m", "deploy.release", releases[0]], cwd=ROOT, capture_output=True, text=True, check=False
         )
@@ -142,22 +175,51 @@ class TestBytes:
 
 
 class TestInstalled:
-    """From the wheel, without this tree."""
+    """The wheels, installed."""
 
-    def test_it_says_its_version(self, installed: Path) -> None:
-        """That of the tree it was made from."""
-        assert said(installed, "--version").stdout == f"gpu-stall-exporter {__version__}\n"
+    def test_version_is_that_of_the_tree(self, installed: Path) -> None:
+        assert output_of(installed, "--version").stdout == f"gpu-stall-exporter {__version__}\n"
 
-    def test_its_modules_are_its_own(self, installed: Path) -> None:
-        """So that the tests here say something."""
-        done = said(installed.with_name("python"), "-c", "import exporter; print(exporter.__file__)")
+    def test_modules_are_the_installed_ones(self, installed: Path) -> None:
+        """Otherwise the other tests of this class would test this tree."""
+        done = output_of(installed.with_name("python"), "-c", "import exporter; print(exporter.__file__)")
 
         assert done.stdout.startswith(str(installed.parents[1]))
 
     def test_check_finds_every_object(self, installed: Path) -> None:
-        done = said(installed, "check", "--format=json", "--web.listen-address=127.0.0.1:0")
+        done = output_of(installed, "check", "--format=json", "--web.listen-address=127.0.0.1:0")
         found = {row["name"]: (row["state"], row["found"]) for row in json.loads(done.stdout)["checks"]}
 
         assert done.stderr == ""
         assert found["BPF objects"] == ("ok", ", ".join(f"{subject}.bpf.o" for subject in SUBJECTS))
         assert found["BPF programs"][0] == "ok" or os.geteuid() != 0
+
+    def test_demo_replays(self, installed: Path) -> None:
+        """The recordings are in the exporter's wheel."""
+        done = output_of(installed, "demo", "hang", "--replay")
+
+        assert (done.returncode, done.stderr) == (0, "")
+        assert "chain opened: nccl_hang" in done.stdout
+
+    def test_standin_runs_programs(self, installed: Path) -> None:
+        """Those of its wheel are executable."""
+        command = installed.with_name("gpu-stall-exporter-standin")
+        done = output_of(command, "run", "calls", "cudaEventRecord:23")
+
+        assert (done.returncode, done.stderr) == (0, "")
+        assert json.loads(done.stdout.splitlines()[-1])["calls"]["runtime"]["cudaEventRecord"]["count"] == 23
+
+
+class TestWithoutStandin:
+    """Only the exporter's wheel, as on a production machine."""
+
+    def test_demo_replays_and_says_how_to_install_live_demos(self, releases: tuple[Path, Path], tmp_path: Path) -> None:
+        """Without --replay, as root."""
+        if os.geteuid() != 0:
+            pytest.skip("needs root: without it a demo is always replayed")
+        installed = environment(tmp_path, wheel_of(releases[0], "gpu_stall_exporter", os.uname().machine))
+        done = output_of(installed, "demo", "hang")
+
+        assert done.returncode == 0
+        assert "live demos are not installed (pip install 'gpu-stall-exporter[demo]')" in done.stdout
+        assert "chain opened: nccl_hang" in done.stdout
