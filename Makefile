@@ -86,7 +86,7 @@ pictures: build $(VENV)/dev test-packages ## The boards of the documents, drawn 
 	$(SUDO) $(BIN)/python -m tests.pictures
 
 golden: $(VENV)/dev ## Rewrite the golden files and the generated parts of the documents
-	GOLDEN_REWRITE=1 $(PYTEST) -q tests/unit/output/test_golden.py tests/contract/test_readme.py
+	GOLDEN_REWRITE=1 $(PYTEST) -q tests/unit/output/test_golden.py tests/contract/test_generated.py
 
 format: $(VENV)/dev ## Format and mend what the linter can mend
 	$(BIN)/ruff check --fix-only -q .

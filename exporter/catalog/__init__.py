@@ -1,4 +1,4 @@
-"""Every metric once, by the collector it comes from. The README's table and the tests are made from it."""
+"""Every metric once, by the collector that produces it. docs/metrics.md and the tests are made from it."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ METRICS_OF_COLLECTOR: dict[str, tuple[Metric, ...]] = {
     "launch": launch.METRICS,
     "memcpy": memcpy.METRICS,
 }
-"""What is missing when a collector is switched off or fails."""
+"""Collector -> the metrics that are missing if it is switched off or fails."""
 
 WORKLOAD_METRICS = (
     *(metric for metrics in METRICS_OF_COLLECTOR.values() for metric in metrics),
@@ -72,6 +72,6 @@ WORKLOAD_METRICS = (
 )
 
 OWN_METRICS = own.MACHINE_METRICS + own.EXPORTER_METRICS
-"""Without the common labels: what the exporter tells in its own name."""
+"""Metrics of the exporter and its machine, without the common labels."""
 
 METRICS = WORKLOAD_METRICS + OWN_METRICS

@@ -1,4 +1,4 @@
-"""Memory of the GPU, as a process allocates and frees it."""
+"""GPU memory that processes allocate and free."""
 
 from __future__ import annotations
 
@@ -10,7 +10,8 @@ LIVE = Metric(
     "By",
     Kind.GAUGE,
     (),
-    "Device and managed memory allocated and not yet freed, of the allocations seen since the exporter started.",
+    "Bytes of device and managed memory allocated and not yet freed, of allocations observed since the exporter"
+    " started.",
 )
 PEAK = Metric(
     "gpustall_cuda_memory_peak_bytes",
@@ -18,7 +19,7 @@ PEAK = Metric(
     "By",
     Kind.GAUGE,
     (),
-    "The most device and managed memory that was allocated and not freed at a time, since the process was first seen.",
+    "Largest number of bytes of device and managed memory allocated at one time, since the process was first observed.",
 )
 MANAGED = Metric(
     "gpustall_cuda_memory_managed_bytes",
@@ -26,7 +27,8 @@ MANAGED = Metric(
     "By",
     Kind.GAUGE,
     (),
-    "Managed memory allocated and not yet freed: part of the live bytes, and the only part that may exceed the GPU's memory.",
+    "Bytes of managed memory allocated and not yet freed: included in the live bytes, and the only part that may"
+    " exceed the GPU's memory.",
 )
 PINNED = Metric(
     "gpustall_cuda_memory_pinned_bytes",
@@ -34,8 +36,8 @@ PINNED = Metric(
     "By",
     Kind.GAUGE,
     (),
-    "Host memory that cannot be moved or swapped, because it was allocated by cudaHostAlloc() or registered by"
-    " cudaHostRegister() and not yet given back.",
+    "Bytes of pinned host memory, which cannot be moved or swapped: allocated by cudaHostAlloc() or registered by"
+    " cudaHostRegister() and not yet released.",
 )
 ALLOCATIONS = Metric(
     "gpustall_cuda_memory_allocations",
@@ -43,7 +45,7 @@ ALLOCATIONS = Metric(
     "{allocation}",
     Kind.GAUGE,
     (),
-    "Allocations that were made and not yet freed, of device, managed and pinned memory.",
+    "Allocations of device, managed and pinned memory that are not yet freed.",
 )
 ALLOCATED = Metric(
     "gpustall_cuda_memory_allocated_bytes_total",
@@ -59,7 +61,7 @@ FREED = Metric(
     "By",
     Kind.COUNTER,
     (),
-    "Bytes freed by calls that returned without error, of allocations whose size was seen.",
+    "Bytes freed by calls that returned without error, of allocations whose size was observed.",
 )
 UNKNOWN_FREES = Metric(
     "gpustall_cuda_memory_unknown_frees_total",
@@ -67,7 +69,7 @@ UNKNOWN_FREES = Metric(
     "{free}",
     Kind.COUNTER,
     (),
-    "Frees of addresses whose allocation was not seen; their size is unknown and subtracted from nothing.",
+    "Frees of addresses whose allocation was not observed; their size is unknown and is subtracted from no metric.",
 )
 
 METRICS = (

@@ -10,8 +10,8 @@ QUEUE_DURATION = Metric(
     "s",
     Kind.HISTOGRAM,
     ("device", "direction"),
-    "Time of a disk's requests from when the kernel made one until it was given to the device, by the container it was made for;"
-    " a limit on a container's reads and writes delays them before that. At most 64 devices, then `other`.",
+    "Queue time of disk requests in seconds, from when the kernel made the request until it was given to the"
+    " device, by container; a container's I/O limit delays a request before that. At most 64 devices, then `other`.",
 )
 DEVICE_DURATION = Metric(
     "gpustall_block_device_duration_seconds",
@@ -19,8 +19,8 @@ DEVICE_DURATION = Metric(
     "s",
     Kind.HISTOGRAM,
     ("device", "direction"),
-    "Time of a disk's requests from when one was given to the device until the device had completed it, by the container it was"
-    " made for. At most 64 devices, then `other`.",
+    "Device time of disk requests in seconds, from when the request was given to the device until the device"
+    " completed it, by container. At most 64 devices, then `other`.",
 )
 BYTES = Metric(
     "gpustall_block_bytes_total",
@@ -28,7 +28,8 @@ BYTES = Metric(
     "By",
     Kind.COUNTER,
     ("device", "direction"),
-    "Bytes that a disk has completed, by the container they were asked for; an empty container is for all that is in none.",
+    "Bytes of completed disk requests, by the container that made them; container is empty for everything outside"
+    " containers.",
 )
 ERRORS = Metric(
     "gpustall_block_errors_total",
@@ -36,7 +37,7 @@ ERRORS = Metric(
     "{error}",
     Kind.COUNTER,
     ("device", "direction"),
-    "Requests, or parts of one, that a disk has completed with an error.",
+    "Disk requests, or parts of one, that completed with an error.",
 )
 WAIT = Metric(
     "gpustall_block_wait_seconds_total",
@@ -44,8 +45,9 @@ WAIT = Metric(
     "s",
     Kind.COUNTER,
     ("device",),
-    "Time that threads of a traced job, its workers included, slept in a read, write or page fault until a request of the device"
-    " was completed; `unknown` where something else ended the sleep, such as a file system's journal.",
+    "Seconds that threads of a traced job, workers included, slept in a read, write or page fault until a request"
+    " of the device completed; device is `unknown` if something else ended the sleep, such as a file system's"
+    " journal.",
 )
 WAITS = Metric(
     "gpustall_block_waits_total",

@@ -1,4 +1,4 @@
-"""Episodes: what made a job wait, how badly, since when."""
+"""Causal chains: cause, effect, severity."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ CHAINS = Metric(
     "{chain}",
     Kind.COUNTER,
     ("cause", "effect", "severity"),
-    "Causal chains opened: episodes in which a workload was slower than usual, by the reason, by what took longer, and by how bad"
-    " it was when the chain was opened.",
+    "Causal chains opened: incidents in which a workload was slower than its baseline, by cause, by effect (what"
+    " takes longer) and by severity at opening.",
 )
 ESCALATIONS = Metric(
     "gpustall_chain_escalations_total",
@@ -19,7 +19,7 @@ ESCALATIONS = Metric(
     "{escalation}",
     Kind.COUNTER,
     ("cause", "effect", "severity"),
-    "Causal chains that became worse, by the severity that they have since then.",
+    "Causal chains that became worse, by their new severity.",
 )
 ACTIVE = Metric(
     "gpustall_chain_active",
@@ -27,7 +27,7 @@ ACTIVE = Metric(
     "",
     Kind.GAUGE,
     ("cause", "effect"),
-    "1 while a causal chain is open; 0 from its end to that of the process.",
+    "1 while a causal chain is open; 0 from its end until the process ends.",
 )
 SEVERITY = Metric(
     "gpustall_chain_severity",
@@ -35,7 +35,7 @@ SEVERITY = Metric(
     "",
     Kind.GAUGE,
     ("cause", "effect"),
-    "How bad the open causal chain is: 1 low, 2 medium, 3 high, 4 critical; 0 when it is resolved.",
+    "Severity of the open causal chain: 1 low, 2 medium, 3 high, 4 critical; 0 once it is resolved.",
 )
 INFO = Metric(
     "gpustall_chain_info",
@@ -43,8 +43,8 @@ INFO = Metric(
     "",
     Kind.INFO,
     ("chain_id", "cause", "culprit"),
-    "Causal chains that are open, at most 64: the id, which is a trace id as well, and the program or rank that is most to blame,"
-    " empty where none is known.",
+    "Open causal chains, at most 64: the chain id, which is also the trace id, and the program or rank most to"
+    " blame, empty if none is known.",
 )
 COLD_START = Metric(
     "gpustall_cold_start_seconds",
@@ -52,8 +52,8 @@ COLD_START = Metric(
     "s",
     Kind.GAUGE,
     ("effect",),
-    "What the first steps of a process spent in launches, allocations and graphs beyond as many steady ones, from the"
-    " first call that was seen until their rhythm was known; written 3 s later, and from then on the same.",
+    "Extra seconds that the first steps of a process spent in launches, allocations and graphs compared with as"
+    " many steady ones, from the first observed call until steps recurred regularly; written once, 3 s later.",
 )
 
 METRICS = (
@@ -66,4 +66,4 @@ METRICS = (
 )
 
 LEVELS = (ACTIVE, SEVERITY)
-"""Of several processes of one workload the highest counts, not the sum."""
+"""For several processes of one workload the highest value is exported, not the sum."""

@@ -1,4 +1,4 @@
-"""What keeps a container from the CPUs beside other processes: its quota, the hypervisor, interrupts."""
+"""CPU time that a container cannot use for other reasons than processes: quota, hypervisor, interrupts."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ QUOTA_PERIODS = Metric(
     "{period}",
     Kind.COUNTER,
     (),
-    "Periods in which the CPU quota of the container was enforced: the sum over the control groups of its traced processes and"
-    " those above them that have a quota.",
+    "Periods in which a CPU quota was enforced, summed over the cgroups of the container's traced processes and"
+    " those of their ancestors that have a quota.",
 )
 QUOTA_THROTTLED_PERIODS = Metric(
     "gpustall_cpu_quota_throttled_periods_total",
@@ -19,7 +19,8 @@ QUOTA_THROTTLED_PERIODS = Metric(
     "{period}",
     Kind.COUNTER,
     (),
-    "Of those periods the ones in which the quota was used up and somebody had to wait: the sum over the same control groups.",
+    "Periods of gpustall_cpu_quota_periods_total in which the quota was used up and tasks were throttled, summed"
+    " over the same cgroups.",
 )
 QUOTA_THROTTLED = Metric(
     "gpustall_cpu_quota_throttled_seconds_total",
@@ -27,8 +28,8 @@ QUOTA_THROTTLED = Metric(
     "s",
     Kind.COUNTER,
     (),
-    "Time from where a CPU of such a control group finds the quota used up to where it may run the group again, added up over"
-    " CPUs and control groups.",
+    "Seconds of throttling by a CPU quota, from when a CPU finds the quota used up until it may run the cgroup"
+    " again, summed over CPUs and the cgroups of gpustall_cpu_quota_periods_total.",
 )
 STEAL = Metric(
     "gpustall_cpu_steal_seconds_total",
@@ -36,8 +37,8 @@ STEAL = Metric(
     "s",
     Kind.COUNTER,
     (),
-    "Time that the hypervisor gave this machine's CPUs to others while they had something to do, added up over CPUs since the"
-    " machine was started, as /proc/stat counts it.",
+    "CPU time in seconds taken by the hypervisor (steal) while this machine had work to run, summed over CPUs since"
+    " boot, as /proc/stat counts it.",
 )
 IRQ = Metric(
     "gpustall_cpu_irq_seconds_total",
@@ -45,8 +46,8 @@ IRQ = Metric(
     "s",
     Kind.COUNTER,
     (),
-    "Time from the entry of hard interrupts to their end, added up over CPUs since the machine was started, as /proc/stat counts"
-    " it: next to nothing on kernels that only sample it.",
+    "CPU time in seconds of hard interrupts, from entry to end, summed over CPUs since boot, as /proc/stat counts"
+    " it; almost nothing on kernels that only sample it.",
 )
 SOFTIRQ = Metric(
     "gpustall_cpu_softirq_seconds_total",
@@ -54,8 +55,8 @@ SOFTIRQ = Metric(
     "s",
     Kind.COUNTER,
     (),
-    "Time from the entry of soft interrupts to their end, added up over CPUs since the machine was started, as /proc/stat counts"
-    " it: by samples on most kernels.",
+    "CPU time in seconds of soft interrupts, from entry to end, summed over CPUs since boot, as /proc/stat counts"
+    " it; sampled on most kernels.",
 )
 
 METRICS = (

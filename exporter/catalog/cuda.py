@@ -10,8 +10,9 @@ OPERATION_DURATION = Metric(
     "s",
     Kind.HISTOGRAM,
     ("api", "operation"),
-    "Host time from entry into to return from a CUDA call; for an asynchronous call the time to enqueue it, not the time on"
-    " the GPU. Runtime calls include the driver calls they make, so the two api values are never added.",
+    "Host time of CUDA calls in seconds, from entry to return; for an asynchronous call the time to enqueue it, not"
+    " its time on the GPU. A runtime call includes the driver calls it makes, so the two api values must not be"
+    " added.",
 )
 OPERATIONS = Metric(
     "gpustall_cuda_operations_total",
@@ -19,8 +20,8 @@ OPERATIONS = Metric(
     "{operation}",
     Kind.COUNTER,
     ("api", "operation"),
-    "CUDA calls that returned, or that began where returns are not probed, including driver calls made by a runtime call, whose"
-    " duration is not recorded separately.",
+    "CUDA calls that returned, including driver calls made by a runtime call, which are not timed separately; where"
+    " returns are not probed, calls that began.",
 )
 OPERATION_ERRORS = Metric(
     "gpustall_cuda_operation_errors_total",
@@ -28,7 +29,7 @@ OPERATION_ERRORS = Metric(
     "{error}",
     Kind.COUNTER,
     ("api", "operation", "code"),
-    "CUDA calls that returned an error, by numeric code such as 2 for out of memory; not ready (600) is no error.",
+    "CUDA calls that returned an error, by numeric code such as 2 for out of memory; not ready (600) is not an error.",
 )
 
 METRICS = (

@@ -10,8 +10,8 @@ INFO = Metric(
     "",
     Kind.INFO,
     ("engine",),
-    "The serving engine or framework of a process, as its command line, its title, those that started it and its libraries say;"
-    " no series where they say nothing. A workload has one, to join others with, unless its processes differ.",
+    "Serving engine or framework of a process, as detected from its command line, process title, parent processes"
+    " and libraries; no series if undetected. One series for each workload, for joins, unless its processes differ.",
 )
 STEP_DURATION = Metric(
     "gpustall_engine_step_duration_seconds",
@@ -19,8 +19,8 @@ STEP_DURATION = Metric(
     "s",
     Kind.HISTOGRAM,
     ("engine",),
-    "Time of a serving engine's iterations, prefill and decode alike, from the return of the call that finds an output copied to"
-    " the host to that of the next one, without idleness in between; engines that serve alone.",
+    "Duration of a serving engine's iterations in seconds, prefill and decode alike, from the return of the call"
+    " that finds an output copied to the host to the return of the next such call, idle time excluded.",
 )
 OUTLIER_STEPS = Metric(
     "gpustall_engine_outlier_steps_total",
@@ -28,8 +28,8 @@ OUTLIER_STEPS = Metric(
     "{step}",
     Kind.COUNTER,
     ("engine",),
-    "Iterations that took more than 3 times the median of the 64 before them, of at least 16; a prefill among short decodes is"
-    " one as well.",
+    "Iterations longer than 3 times the median of the 64 before them, or of at least 16; a prefill among short"
+    " decodes counts as well.",
 )
 MISSED_STEPS = Metric(
     "gpustall_engine_missed_steps_total",
@@ -37,7 +37,7 @@ MISSED_STEPS = Metric(
     "{step}",
     Kind.COUNTER,
     ("engine",),
-    "Iterations that are in no bucket: more than 127 ended within a tick.",
+    "Iterations that are in no bucket because more than 127 ended within one tick.",
 )
 IDLE = Metric(
     "gpustall_engine_idle_seconds_total",
@@ -45,8 +45,8 @@ IDLE = Metric(
     "s",
     Kind.COUNTER,
     ("engine",),
-    "Time in which a serving engine gave the GPU nothing to do, from an output, or the last call after it, to the next call of a"
-    " thread that gives work; only where it is longer than 1 s and than 20 medians of an iteration.",
+    "Seconds in which a serving engine gave the GPU no work, from an output or the last call after it to the next"
+    " call of a thread that submits work; counted only if longer than 1 s and longer than 20 median iterations.",
 )
 
 METRICS = (

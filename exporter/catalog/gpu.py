@@ -1,4 +1,4 @@
-"""What the NVIDIA driver says of a GPU."""
+"""GPUs, as the NVIDIA driver reports them."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ INFO = Metric(
     "",
     Kind.INFO,
     ("gpu", "mig", "gpu_uuid", "model", "pci_bus_id", "driver_version"),
-    "GPUs that the NVIDIA driver tells of, and their MIG instances.",
+    "GPUs that the NVIDIA driver reports, and their MIG instances.",
 )
 UP = Metric(
     "gpustall_device_up",
@@ -18,8 +18,8 @@ UP = Metric(
     "",
     Kind.GAUGE,
     ("gpu",),
-    "1 while the driver answers for the GPU; 0 when its last good sample is older than 5 s or there was none: it hangs, is lost"
-    " or its driver is gone. Its other gauges are absent then.",
+    "1 while the driver answers for the GPU; 0 when its last good sample is older than 5 s or there was none: it"
+    " hangs, is lost or its driver is gone. The other gauges of the GPU are absent then.",
 )
 ERRORS = Metric(
     "gpustall_device_errors_total",
@@ -27,8 +27,8 @@ ERRORS = Metric(
     "{error}",
     Kind.COUNTER,
     ("gpu", "reason"),
-    "Questions about a GPU that the driver did not answer, or answered with an error, since the exporter started; without a gpu"
-    " those about the driver as a whole. What a GPU does not support is no error.",
+    "NVML calls that failed or timed out since the exporter started; gpu is empty for calls about the driver as a"
+    " whole. A value that a GPU does not support is not an error.",
 )
 THROTTLED = Metric(
     "gpustall_device_throttled_seconds_total",
@@ -36,8 +36,9 @@ THROTTLED = Metric(
     "s",
     Kind.COUNTER,
     ("gpu", "reason"),
-    "Time that the clocks were held down, sampled once a second: each sample stands for the time from the one before until"
-    " itself, and for none where one in between has failed or 5 s have gone by. Reasons overlap. An idle GPU counts nowhere.",
+    "Seconds in which the clocks were throttled, by reason, sampled once a second: each sample counts for the time"
+    " since the previous one, unless one in between failed or 5 s passed. Reasons overlap; an idle GPU is not"
+    " throttled.",
 )
 CLOCK = Metric(
     "gpustall_device_clock_hertz",
@@ -45,7 +46,7 @@ CLOCK = Metric(
     "Hz",
     Kind.GAUGE,
     ("gpu", "part"),
-    "Clock now: of the SMs and of the memory.",
+    "Current clock of the SMs and of the memory, in hertz.",
 )
 CLOCK_MAX = Metric(
     "gpustall_device_clock_max_hertz",
@@ -53,7 +54,7 @@ CLOCK_MAX = Metric(
     "Hz",
     Kind.GAUGE,
     ("gpu", "part"),
-    "The highest that this clock can be.",
+    "Highest possible clock of the SMs and of the memory, in hertz.",
 )
 POWER = Metric(
     "gpustall_device_power_watts",
@@ -61,7 +62,7 @@ POWER = Metric(
     "W",
     Kind.GAUGE,
     ("gpu",),
-    "Power that the board draws, as the driver averages it: over the last second on most GPUs.",
+    "Power drawn by the board in watts, as averaged by the driver: over the last second on most GPUs.",
 )
 POWER_LIMIT = Metric(
     "gpustall_device_power_limit_watts",
@@ -69,7 +70,7 @@ POWER_LIMIT = Metric(
     "W",
     Kind.GAUGE,
     ("gpu",),
-    "The limit on it that is enforced now, whoever has set it.",
+    "Power limit in watts that is enforced now.",
 )
 ENERGY = Metric(
     "gpustall_device_energy_joules_total",
@@ -77,7 +78,7 @@ ENERGY = Metric(
     "J",
     Kind.COUNTER,
     ("gpu",),
-    "Energy that the GPU has used since the driver was loaded.",
+    "Energy used by the GPU in joules since the driver was loaded.",
 )
 TEMPERATURE = Metric(
     "gpustall_device_temperature_celsius",
@@ -85,7 +86,7 @@ TEMPERATURE = Metric(
     "Cel",
     Kind.GAUGE,
     ("gpu", "part"),
-    "Temperature of the GPU, and of its memory where that is told.",
+    "Temperature of the GPU, and of its memory where the driver reports it, in degrees Celsius.",
 )
 TEMPERATURE_SLOWDOWN = Metric(
     "gpustall_device_temperature_slowdown_celsius",
@@ -93,7 +94,7 @@ TEMPERATURE_SLOWDOWN = Metric(
     "Cel",
     Kind.GAUGE,
     ("gpu",),
-    "Temperature of the GPU from which on the hardware holds the clocks down.",
+    "Temperature in degrees Celsius from which on the hardware slows the clocks of the GPU.",
 )
 UTILIZATION = Metric(
     "gpustall_device_utilization_ratio",
@@ -101,8 +102,8 @@ UTILIZATION = Metric(
     "1",
     Kind.GAUGE,
     ("gpu", "part"),
-    "Share of the driver's last sample period, at most a second, in which a kernel ran, or memory was read or written: how long,"
-    " not how much of the GPU.",
+    "Share of the driver's last sample period, at most 1 s, in which a kernel ran, or in which memory was read or"
+    " written: how long, not how much of the GPU.",
 )
 MEMORY = Metric(
     "gpustall_device_memory_bytes",
@@ -110,8 +111,8 @@ MEMORY = Metric(
     "By",
     Kind.GAUGE,
     ("gpu", "mig", "state"),
-    "Memory of the GPU, or of the MIG instance, which is a part of it; all states together are what it has. Older drivers count"
-    " what is reserved as used.",
+    "Memory of the GPU, or of the MIG instance, which is part of it, in bytes by state; the states add up to its"
+    " total. Older drivers count reserved memory as used.",
 )
 PROCESS_MEMORY = Metric(
     "gpustall_device_process_memory_bytes",
@@ -119,8 +120,8 @@ PROCESS_MEMORY = Metric(
     "By",
     Kind.GAUGE,
     ("gpu", "mig"),
-    "Memory of the GPU that traced processes have, as the driver counts it, contexts and libraries included; absent where the"
-    " exporter is in a pid namespace of its own.",
+    "GPU memory of traced processes in bytes, as the driver counts it, contexts and libraries included; absent"
+    " where the exporter has a PID namespace of its own.",
 )
 UNTRACED_MEMORY = Metric(
     "gpustall_device_untraced_memory_bytes",
@@ -128,7 +129,8 @@ UNTRACED_MEMORY = Metric(
     "By",
     Kind.GAUGE,
     ("gpu", "mig"),
-    "The same of all processes that are not traced, such as those that have made no call yet.",
+    "GPU memory in bytes of all processes that are not traced, such as those that made no call yet, as the driver"
+    " counts it.",
 )
 ECC_ERRORS = Metric(
     "gpustall_device_ecc_errors_total",
@@ -136,7 +138,7 @@ ECC_ERRORS = Metric(
     "{error}",
     Kind.COUNTER,
     ("gpu", "kind"),
-    "ECC errors of the GPU's memories since the driver was loaded; a reset of the GPU does not take them back here.",
+    "ECC errors in the GPU's memories since the driver was loaded; a reset of the GPU does not reset this counter.",
 )
 REMAPPED_ROWS = Metric(
     "gpustall_device_remapped_rows",
@@ -144,7 +146,7 @@ REMAPPED_ROWS = Metric(
     "{row}",
     Kind.GAUGE,
     ("gpu", "kind"),
-    "Rows of memory replaced by spare ones for good, by the errors that were the reason.",
+    "Memory rows permanently replaced by spare rows, by the kind of error that was the reason.",
 )
 RETIRED_PAGES = Metric(
     "gpustall_device_retired_pages",
@@ -152,7 +154,7 @@ RETIRED_PAGES = Metric(
     "{page}",
     Kind.GAUGE,
     ("gpu", "kind"),
-    "Pages of memory given up for good, on GPUs that cannot replace rows; likewise.",
+    "Memory pages permanently retired, on GPUs that cannot remap rows, by the kind of error that was the reason.",
 )
 REPAIR = Metric(
     "gpustall_device_memory_repair",
@@ -160,7 +162,7 @@ REPAIR = Metric(
     "",
     Kind.GAUGE,
     ("gpu", "state"),
-    "1 while a row or page waits for a reset of the GPU to be replaced, and where replacing one has failed; else 0.",
+    "1 while the replacement of a row or page is pending until a GPU reset, or has failed; else 0.",
 )
 XID_ERRORS = Metric(
     "gpustall_device_xid_errors_total",
@@ -168,7 +170,7 @@ XID_ERRORS = Metric(
     "{error}",
     Kind.COUNTER,
     ("gpu", "xid"),
-    "XID errors that the driver has told of since the exporter opened the GPU; those of before are in the kernel's log.",
+    "XID errors that the driver reported since the exporter opened the GPU; earlier ones are in the kernel log.",
 )
 LINK_GENERATION = Metric(
     "gpustall_device_pcie_link_generation",
@@ -176,7 +178,8 @@ LINK_GENERATION = Metric(
     "",
     Kind.GAUGE,
     ("gpu", "kind"),
-    "PCIe generation that the link runs at, and the highest that GPU and slot have in common. An idle GPU may lower it.",
+    "PCIe generation of the link: the current one, and the highest that both GPU and slot support. An idle GPU may"
+    " lower the current one.",
 )
 LINK_WIDTH = Metric(
     "gpustall_device_pcie_link_width",
@@ -184,7 +187,7 @@ LINK_WIDTH = Metric(
     "{lane}",
     Kind.GAUGE,
     ("gpu", "kind"),
-    "PCIe lanes that the link has, and the most that GPU and slot have in common.",
+    "PCIe lanes of the link: the current number, and the most that both GPU and slot support.",
 )
 PCIE_BYTES = Metric(
     "gpustall_device_pcie_bytes_total",
@@ -192,7 +195,7 @@ PCIE_BYTES = Metric(
     "By",
     Kind.COUNTER,
     ("gpu", "direction"),
-    "Bytes over PCIe, headers of packets included, as the driver counts them; only where it counts with 64 bits.",
+    "Bytes over PCIe, packet headers included, as the driver counts them; only where its counter has 64 bits.",
 )
 PCIE_THROUGHPUT = Metric(
     "gpustall_device_pcie_throughput_bytes_per_second",
@@ -200,8 +203,8 @@ PCIE_THROUGHPUT = Metric(
     "By/s",
     Kind.GAUGE,
     ("gpu", "direction"),
-    "Bytes over PCIe in a second, as the driver measures them for 20 ms from the begin of a look to its end, one look in 10 s;"
-    " only where it does not count them.",
+    "Bytes per second over PCIe, as the driver measures them during 20 ms once every 10 s; only where it has no"
+    " byte counter.",
 )
 PCIE_REPLAYS = Metric(
     "gpustall_device_pcie_replays_total",
@@ -209,7 +212,7 @@ PCIE_REPLAYS = Metric(
     "{replay}",
     Kind.COUNTER,
     ("gpu",),
-    "PCIe packets sent again because they had not arrived whole.",
+    "PCIe packets sent again because they did not arrive intact.",
 )
 NVLINK_BYTES = Metric(
     "gpustall_device_nvlink_bytes_total",
@@ -217,7 +220,7 @@ NVLINK_BYTES = Metric(
     "By",
     Kind.COUNTER,
     ("gpu", "direction"),
-    "Bytes of data over all NVLinks of the GPU, without headers of packets.",
+    "Bytes of data over all NVLinks of the GPU, without packet headers.",
 )
 NVLINK_ERRORS = Metric(
     "gpustall_device_nvlink_errors_total",
@@ -225,8 +228,8 @@ NVLINK_ERRORS = Metric(
     "{error}",
     Kind.COUNTER,
     ("gpu", "kind"),
-    "Errors of all NVLinks of the GPU: packets sent again, links trained anew, checksums that were wrong. Read twice a minute"
-    " where each link is asked by itself.",
+    "Errors on all NVLinks of the GPU, by kind: packets sent again, link recoveries, wrong checksums. Read twice a"
+    " minute where each link has to be read separately.",
 )
 MIG = Metric(
     "gpustall_device_mig_enabled",
@@ -234,7 +237,7 @@ MIG = Metric(
     "",
     Kind.GAUGE,
     ("gpu",),
-    "1 while the GPU is divided into MIG instances, else 0; absent where it cannot be.",
+    "1 while the GPU is divided into MIG instances, else 0; absent where it cannot be divided.",
 )
 
 METRICS = (

@@ -10,7 +10,7 @@ CAPTURES = Metric(
     "{capture}",
     Kind.COUNTER,
     ("result",),
-    "Captures of a stream into a CUDA graph that have ended, with a graph or without.",
+    "Captures of a stream into a CUDA graph that ended, by result: captured, or failed to give a graph.",
 )
 OPEN_CAPTURES = Metric(
     "gpustall_graph_open_captures",
@@ -18,7 +18,8 @@ OPEN_CAPTURES = Metric(
     "{capture}",
     Kind.GAUGE,
     (),
-    "Captures that have begun and not ended: one that stays was abandoned, and what its stream is given is never done.",
+    "Stream captures that began and did not end; one that stays open was abandoned, and work submitted to its"
+    " stream never runs.",
 )
 CAPTURE_TIME = Metric(
     "gpustall_graph_capture_time_seconds_total",
@@ -26,8 +27,8 @@ CAPTURE_TIME = Metric(
     "s",
     Kind.COUNTER,
     (),
-    "From the return of cudaStreamBeginCapture() to that of cudaStreamEndCapture(), of captures that have ended: what is"
-    " launched meanwhile is not done.",
+    "Seconds of ended stream captures, from the return of cudaStreamBeginCapture() to the return of"
+    " cudaStreamEndCapture(); work launched during a capture does not run.",
 )
 INSTANTIATIONS = Metric(
     "gpustall_graph_instantiations_total",
@@ -35,7 +36,8 @@ INSTANTIATIONS = Metric(
     "{graph}",
     Kind.COUNTER,
     (),
-    "Graphs made executable; many in a steady job mean that shapes change and it captures again and again.",
+    "CUDA graphs made executable; many in a steady job mean that shapes change and graphs are captured again and"
+    " again.",
 )
 INSTANTIATION_TIME = Metric(
     "gpustall_graph_instantiation_time_seconds_total",
@@ -43,7 +45,7 @@ INSTANTIATION_TIME = Metric(
     "s",
     Kind.COUNTER,
     (),
-    "Host time from entry into to return from the calls that make a graph executable.",
+    "Host time in seconds of the calls that make a CUDA graph executable, from entry to return.",
 )
 LAUNCHES = Metric(
     "gpustall_graph_launches_total",
@@ -51,7 +53,7 @@ LAUNCHES = Metric(
     "{launch}",
     Kind.COUNTER,
     (),
-    "Launches of executable graphs that returned without error; those into another graph are not counted.",
+    "Launches of executable CUDA graphs that returned without error; launches into another graph are not counted.",
 )
 NEVER_LAUNCHED = Metric(
     "gpustall_graph_never_launched",
@@ -59,7 +61,7 @@ NEVER_LAUNCHED = Metric(
     "{graph}",
     Kind.GAUGE,
     (),
-    "Executable graphs that exist and have not been launched yet: each takes memory of the GPU.",
+    "Executable CUDA graphs that exist and were never launched; each takes GPU memory.",
 )
 
 METRICS = (

@@ -10,8 +10,8 @@ LAUNCHES = Metric(
     "{kernel}",
     Kind.COUNTER,
     ("source",),
-    "Kernels given to the GPU, one by one or as part of a launched graph; those that are captured count when the graph is"
-    " launched. Kernels of graphs that were not made by a capture are not seen.",
+    "Kernels submitted to the GPU, one by one or as part of a launched graph; captured kernels count when the graph"
+    " is launched. Kernels of graphs that were not made by a capture are not counted.",
 )
 SIZES = Metric(
     "gpustall_kernel_launch_sizes_total",
@@ -19,8 +19,8 @@ SIZES = Metric(
     "{kernel}",
     Kind.COUNTER,
     ("blocks", "threads"),
-    "Kernel launches whose time was taken, by the blocks of the grid and the threads of a block, each up to and including the"
-    " value of the label: a grid smaller than the GPU leaves part of it idle.",
+    "Timed kernel launches by blocks in the grid and threads in a block, each up to and including the label's"
+    " value; a grid smaller than the GPU leaves part of it idle.",
 )
 
 METRICS = (

@@ -10,7 +10,7 @@ BYTES = Metric(
     "By",
     Kind.COUNTER,
     ("direction",),
-    "Bytes asked for by copies that returned without error; an asynchronous copy counts when it is enqueued.",
+    "Bytes requested by copies that returned without error; an asynchronous copy counts when it is enqueued.",
 )
 HOST_BYTES = Metric(
     "gpustall_memcpy_host_bytes_total",
@@ -18,8 +18,8 @@ HOST_BYTES = Metric(
     "By",
     Kind.COUNTER,
     ("direction", "memory", "blocking"),
-    "Bytes that copies between host and GPU were asked for, of calls that returned without error, by the kind of the host's"
-    " memory; blocking where the call returns only when that memory has been read or written.",
+    "Bytes requested by copies between host and GPU that returned without error, by kind of host memory; a blocking"
+    " call returns only after that memory was read or written.",
 )
 HOST_TIME = Metric(
     "gpustall_memcpy_host_time_seconds_total",
@@ -27,8 +27,8 @@ HOST_TIME = Metric(
     "s",
     Kind.COUNTER,
     ("direction", "memory", "blocking"),
-    "Host time in those calls, from entry to return: where they are blocking the bytes went in this time, together with what"
-    " the stream had to do before; else it is the time to enqueue.",
+    "Host time in seconds of the calls of gpustall_memcpy_host_bytes_total, from entry to return: for blocking"
+    " calls the transfer and the stream's earlier work, otherwise the time to enqueue.",
 )
 
 METRICS = (

@@ -10,8 +10,8 @@ RECLAIM_DURATION = Metric(
     "s",
     Kind.HISTOGRAM,
     (),
-    "Time from where a task of the container begins to free memory itself, because it wants some and none is free, to where it"
-    " has done so; of every task of the machine, traced or not.",
+    "Duration of direct reclaim in seconds, by container, from when a task that needs memory starts to free some,"
+    " because none is free, until it has done so; of every task on the machine, traced or not.",
 )
 RECLAIMED = Metric(
     "gpustall_memory_reclaimed_bytes_total",
@@ -19,7 +19,7 @@ RECLAIMED = Metric(
     "By",
     Kind.COUNTER,
     (),
-    "Memory that tasks of the container freed themselves because they wanted some and none was free.",
+    "Bytes of memory freed by tasks of the container in direct reclaim, because they needed memory and none was free.",
 )
 OOM_KILLS = Metric(
     "gpustall_memory_oom_kills_total",
@@ -27,7 +27,7 @@ OOM_KILLS = Metric(
     "{kill}",
     Kind.COUNTER,
     (),
-    "Processes of the container that the kernel ended because memory had run out, counted when they are gone.",
+    "Processes of the container killed by the kernel because memory ran out, counted when they have exited.",
 )
 MAJOR_FAULTS = Metric(
     "gpustall_memory_major_faults_total",
@@ -35,7 +35,7 @@ MAJOR_FAULTS = Metric(
     "{fault}",
     Kind.COUNTER,
     (),
-    "Page faults for which a page had to be read, by all processes in the control groups of traced ones.",
+    "Page faults that had to read a page from storage, by all processes in the cgroups of traced processes.",
 )
 SWAP = Metric(
     "gpustall_memory_swap_bytes",
@@ -43,7 +43,7 @@ SWAP = Metric(
     "By",
     Kind.GAUGE,
     (),
-    "Memory of the traced processes that has been swapped out, without shared memory; absent on a machine without swap.",
+    "Bytes of traced processes' memory that are swapped out, without shared memory; absent on a machine without swap.",
 )
 USED = Metric(
     "gpustall_memory_used_bytes",
@@ -51,7 +51,7 @@ USED = Metric(
     "By",
     Kind.GAUGE,
     (),
-    "Memory that the control groups of traced processes have now, page cache included; absent for the root group.",
+    "Bytes of memory used by the cgroups of traced processes, page cache included; absent for the root cgroup.",
 )
 LIMIT = Metric(
     "gpustall_memory_limit_bytes",
@@ -59,7 +59,8 @@ LIMIT = Metric(
     "By",
     Kind.GAUGE,
     (),
-    "Memory that those control groups may have: the smallest limit of a group and those above it; absent where there is none.",
+    "Memory limit in bytes of the cgroups of traced processes: the smallest limit of a cgroup and its ancestors;"
+    " absent if there is none.",
 )
 PAGE_ALLOCATED = Metric(
     "gpustall_memory_page_allocated_bytes_total",
@@ -67,8 +68,8 @@ PAGE_ALLOCATED = Metric(
     "By",
     Kind.COUNTER,
     (),
-    "Pages that the kernel allocated while threads of the process and of those forked from it ran, page cache and its own tables"
-    " included; only with --collector.memory.page-allocations.",
+    "Bytes of pages that the kernel allocated while threads of the process and of its descendants ran, page cache"
+    " and kernel tables included; only with --collector.memory.page-allocations.",
 )
 
 METRICS = (

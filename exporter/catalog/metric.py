@@ -1,7 +1,7 @@
-"""What a metric is: name, type, unit, labels and help.
+"""A metric: name, type, unit, labels and help.
 
-A name serves two worlds: `otel_name` plus `unit` translates to `name` by the standard rule (dots to underscores, the unit
-spelled out, `_total` on counters).
+Prometheus and OpenTelemetry have a name each: `otel_name` plus `unit` translates to `name` by the standard rule (dots to
+underscores, the unit spelled out, `_total` on counters).
 """
 
 from __future__ import annotations
@@ -10,12 +10,10 @@ import enum
 from dataclasses import dataclass
 
 COMMON_LABELS = ("node", "rank", "container", "namespace", "pod")
-"""On every workload metric, always written, empty included. The exporter's own metrics carry none of them."""
+"""Labels of every workload metric, written also if empty. The exporter's own metrics have none of them."""
 
 
 class Kind(enum.StrEnum):
-    """Prometheus type."""
-
     COUNTER = "counter"
     GAUGE = "gauge"
     HISTOGRAM = "histogram"
@@ -35,5 +33,5 @@ class Metric:
 
     @property
     def is_fractional(self) -> bool:
-        """Whether its totals are billionths of its unit: nanoseconds, shares, nanowatts and nanojoules."""
+        """Whether its totals are integers in billionths of its unit, such as nanoseconds or nanowatts."""
         return self.unit in ("s", "1", "W", "J")

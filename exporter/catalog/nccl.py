@@ -1,4 +1,4 @@
-"""NCCL calls, and how far the collectives are."""
+"""NCCL calls, and the progress of collectives."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ OPERATION_DURATION = Metric(
     "s",
     Kind.HISTOGRAM,
     ("operation", "communicator"),
-    "Host time from entry into to return from an NCCL call: the time to enqueue a collective, not the time it takes on the"
-    " GPU; inside a group the work is done by ncclGroupEnd.",
+    "Host time of NCCL calls in seconds, from entry to return: the time to enqueue a collective, not its time on"
+    " the GPU. Inside a group, ncclGroupEnd does the work.",
 )
 OPERATION_BYTES = Metric(
     "gpustall_nccl_operation_bytes_total",
@@ -19,7 +19,7 @@ OPERATION_BYTES = Metric(
     "By",
     Kind.COUNTER,
     ("operation", "communicator"),
-    "Element count times element size of the NCCL calls that returned without error, as the caller passed them.",
+    "Bytes of NCCL calls that returned without error: element count times element size, as the caller passed them.",
 )
 OPERATION_ERRORS = Metric(
     "gpustall_nccl_operation_errors_total",
@@ -27,7 +27,7 @@ OPERATION_ERRORS = Metric(
     "{error}",
     Kind.COUNTER,
     ("operation", "code"),
-    "NCCL calls that returned an error, by numeric code such as 2 for a system error; in progress (7) is no error.",
+    "NCCL calls that returned an error, by numeric code such as 2 for a system error; in progress (7) is not an error.",
 )
 COMMUNICATOR_INFO = Metric(
     "gpustall_nccl_communicator_info",
@@ -35,8 +35,8 @@ COMMUNICATOR_INFO = Metric(
     "",
     Kind.INFO,
     ("communicator", "hash", "communicator_rank", "nranks"),
-    "Communicators alive: the ordinal used as label, a hash of the unique id that is equal on every rank, this process's rank"
-    " in it and the number of ranks; empty when the making of it was not seen.",
+    "Live NCCL communicators: the ordinal used as label, a hash of the unique id (equal on every rank), the rank of"
+    " this process in it and the number of ranks; values are empty if its creation was not observed.",
 )
 ENQUEUED = Metric(
     "gpustall_nccl_enqueued_total",
@@ -44,8 +44,8 @@ ENQUEUED = Metric(
     "{collective}",
     Kind.COUNTER,
     ("communicator",),
-    "Collectives, sends and receives whose NCCL call returned without error, inside a group as well, but not while a CUDA graph"
-    " is captured; what a graph does when it is replayed is no call.",
+    "Collectives, sends and receives whose NCCL call returned without error, inside a group as well; calls captured"
+    " into a CUDA graph and the graph's replays are not counted.",
 )
 COMPLETED = Metric(
     "gpustall_nccl_completed_total",
@@ -53,8 +53,9 @@ COMPLETED = Metric(
     "{collective}",
     Kind.COUNTER,
     ("communicator",),
-    "Of the enqueued ones, those up to the last that a CUDA call has found done, asking or waiting for an event, stream or device"
-    " behind it; never more than the GPU has done, and less until somebody asks. Not told of communicator `other`.",
+    "Enqueued NCCL operations known to be complete: all up to the last one that a CUDA call found done by querying"
+    " or waiting for an event, stream or device behind it. It lags the GPU until the next such call; absent for"
+    " communicator `other`.",
 )
 WAIT = Metric(
     "gpustall_nccl_wait_seconds",
@@ -62,9 +63,9 @@ WAIT = Metric(
     "s",
     Kind.HISTOGRAM,
     ("communicator",),
-    "Host time from entry into to return from a synchronising CUDA call that had a collective of the communicator ahead of it,"
-    " directly or through events, not known to be done at entry; not the time on the GPU. A call that waits for two communicators"
-    " counts for both.",
+    "Host time of synchronising CUDA calls in seconds, from entry to return, that had a collective of the"
+    " communicator ahead, directly or through events, not known to be done at entry; not the time on the GPU. A call"
+    " that waits for two communicators counts for both.",
 )
 ARRIVAL_LAG = Metric(
     "gpustall_nccl_arrival_lag_seconds_total",
@@ -72,8 +73,9 @@ ARRIVAL_LAG = Metric(
     "s",
     Kind.COUNTER,
     ("communicator",),
-    "Time from the moment the first rank on this node entered a collective's NCCL call until this rank entered it, summed over"
-    " collectives; the slowest rank has the most. 0 where a rank is alone on its node or the communicator's making was not seen.",
+    "Seconds from when the first rank on this node entered a collective's NCCL call until this rank entered it,"
+    " summed over collectives; the slowest rank has the most. 0 if a rank is alone on its node or the creation of"
+    " the communicator was not observed.",
 )
 
 METRICS = (

@@ -10,8 +10,8 @@ RETRANSMITS = Metric(
     "{segment}",
     Kind.COUNTER,
     ("family", "kind"),
-    "TCP segments that any socket of this machine sent again, traced or not, by the container in which the socket was made; of a"
-    " handshake those that open a connection. The machine's own have no container.",
+    "TCP segments retransmitted by any socket of this machine, traced or not, by the container in which the socket"
+    " was made, empty for the machine's own; for kind `handshake` those that open a connection.",
 )
 SOCKETS = Metric(
     "gpustall_network_sockets",
@@ -19,7 +19,7 @@ SOCKETS = Metric(
     "{socket}",
     Kind.GAUGE,
     ("peer",),
-    "Connected TCP sockets of traced processes and of those they have started, by the port of the other end; only in the"
+    "Connected TCP sockets of traced processes and their descendants, by the port of the other end; only in the"
     " exporter's own network namespace, unless --collector.network.namespaces is set.",
 )
 SOCKET_SEGMENTS = Metric(
@@ -28,8 +28,8 @@ SOCKET_SEGMENTS = Metric(
     "{segment}",
     Kind.COUNTER,
     ("peer",),
-    "TCP segments that these sockets sent, from when each was made to when it was last seen; a socket that is open between two"
-    " scrapes alone is not seen.",
+    "TCP segments sent by the sockets of gpustall_network_sockets, from the creation of a socket until it was last"
+    " read; a socket that is open only between two scrapes is missed.",
 )
 SOCKET_RETRANSMITS = Metric(
     "gpustall_network_socket_retransmits_total",
@@ -37,7 +37,8 @@ SOCKET_RETRANSMITS = Metric(
     "{segment}",
     Kind.COUNTER,
     ("peer",),
-    "Of these segments those that were sent again.",
+    "TCP segments retransmitted by the sockets of gpustall_network_sockets, included in"
+    " gpustall_network_socket_segments_total.",
 )
 SOCKET_ROUND_TRIP = Metric(
     "gpustall_network_socket_round_trip_seconds",
@@ -45,7 +46,8 @@ SOCKET_ROUND_TRIP = Metric(
     "s",
     Kind.GAUGE,
     ("peer",),
-    "Time from sending a segment to its acknowledgement, as TCP smooths it: the longest of these sockets.",
+    "Longest TCP round-trip time of the sockets of gpustall_network_sockets in seconds, from sending a segment to"
+    " its acknowledgement, as smoothed by TCP.",
 )
 SOCKET_WINDOW = Metric(
     "gpustall_network_socket_congestion_window",
@@ -53,7 +55,7 @@ SOCKET_WINDOW = Metric(
     "{segment}",
     Kind.GAUGE,
     ("peer",),
-    "Segments that may be on their way unacknowledged: the smallest congestion window of these sockets.",
+    "Smallest TCP congestion window of the sockets of gpustall_network_sockets, in segments that may be in flight.",
 )
 UNREAD = Metric(
     "gpustall_network_unread_total",
@@ -61,7 +63,7 @@ UNREAD = Metric(
     "{process}",
     Kind.COUNTER,
     ("reason",),
-    "Times that the sockets of a traced process were not read, or not all of them, when somebody scraped.",
+    "Scrapes at which the sockets of a traced process were not read, or not all of them, by reason.",
 )
 INTERFACE_DROPS = Metric(
     "gpustall_network_interface_drops_total",
@@ -69,8 +71,8 @@ INTERFACE_DROPS = Metric(
     "{packet}",
     Kind.COUNTER,
     ("interface", "direction"),
-    "Packets that an interface of the exporter's network namespace dropped or missed since it was made; at most 16 interfaces,"
-    " and `other` for all else and for those of containers.",
+    "Packets that an interface of the exporter's network namespace dropped or missed since it was created; at most"
+    " 16 interfaces, then `other`, which also has the interfaces of containers.",
 )
 INTERFACE_ERRORS = Metric(
     "gpustall_network_interface_errors_total",
@@ -78,7 +80,8 @@ INTERFACE_ERRORS = Metric(
     "{packet}",
     Kind.COUNTER,
     ("interface", "direction"),
-    "Packets with errors, likewise.",
+    "Packets with errors on an interface of the exporter's network namespace since it was created; at most 16"
+    " interfaces, then `other`, which also has the interfaces of containers.",
 )
 QUEUE_DROPS = Metric(
     "gpustall_network_queue_drops_total",
@@ -86,8 +89,8 @@ QUEUE_DROPS = Metric(
     "{packet}",
     Kind.COUNTER,
     ("interface", "direction"),
-    "Packets that the queueing discipline at the root of an interface dropped since it was made, with those below it; of what is"
-    " received, those that a filter there dropped.",
+    "Packets dropped by the queueing discipline at the root of an interface, and those below it, since it was"
+    " created; for direction `received`, packets that an ingress filter dropped.",
 )
 
 METRICS = (

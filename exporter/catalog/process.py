@@ -1,4 +1,4 @@
-"""How processes of a workload begin and end."""
+"""Starts and ends of a workload's processes."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ STARTS = Metric(
     "{process}",
     Kind.COUNTER,
     (),
-    "Processes that have made their first traced call.",
+    "Processes that made their first traced call.",
 )
 FORKS = Metric(
     "gpustall_process_forks_total",
@@ -18,7 +18,7 @@ FORKS = Metric(
     "{fork}",
     Kind.COUNTER,
     ("kind",),
-    "Threads and processes that the threads of a traced job, its workers included, have made.",
+    "Threads and processes created by the threads of a traced job, workers included.",
 )
 EXITS = Metric(
     "gpustall_process_exits_total",
@@ -26,8 +26,8 @@ EXITS = Metric(
     "{process}",
     Kind.COUNTER,
     ("member", "outcome", "code"),
-    "Traced processes and their workers that have ended, by exit code or signal; `oom_killed` where the kernel ended one because"
-    " its control group or the machine had no memory left.",
+    "Traced processes and their workers that ended, by exit code or signal; outcome is `oom_killed` where the"
+    " kernel killed one because its cgroup or the machine ran out of memory.",
 )
 
 METRICS = (

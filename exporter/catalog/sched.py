@@ -1,4 +1,4 @@
-"""Where the time of traced threads goes, and what of it the GPU lost."""
+"""Time of traced threads, and the GPU time lost."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ THREAD_TIME = Metric(
     "s",
     Kind.COUNTER,
     ("operation", "state"),
-    "Time of traced threads from their first traced call until now, by the outermost call they were in or the gap between two"
-    " calls, and by what they did; in a synchronising call gpu_wait includes spinning and polling for the GPU.",
+    "Seconds of traced threads since their first traced call, by the outermost call they were in or the gap between"
+    " two calls, and by thread state; in a synchronising call gpu_wait includes spinning and polling for the GPU.",
 )
 LOST = Metric(
     "gpustall_lost_seconds_total",
@@ -19,8 +19,9 @@ LOST = Metric(
     "s",
     Kind.COUNTER,
     ("cause",),
-    "Time the host made the GPU wait, by cause: from the last step thread's stop until one runs again, without what the GPU's"
-    " own work hid, and from the end of that work to the return of the call that waited for it.",
+    "GPU time lost because the host was late, in seconds, by cause: from the stop of the last step thread until one"
+    " runs again, without what the GPU's own work hid, and from the end of that work to the return of the call that"
+    " waited for it.",
 )
 CULPRIT = Metric(
     "gpustall_culprit_seconds_total",
@@ -28,8 +29,8 @@ CULPRIT = Metric(
     "s",
     Kind.COUNTER,
     ("cause", "culprit"),
-    "The same time as gpustall_lost_seconds_total, also by the program that held the CPU; the culprit is empty where a cause"
-    " has none.",
+    "Lost time of gpustall_lost_seconds_total in seconds, by cause and by the program that held the CPU; culprit is"
+    " empty where a cause has none.",
 )
 INTERRUPTED = Metric(
     "gpustall_interrupted_seconds_total",
@@ -37,8 +38,8 @@ INTERRUPTED = Metric(
     "s",
     Kind.COUNTER,
     (),
-    "Time from the entry of interrupts, soft ones included, to their end on a CPU that a thread of the process or of its workers"
-    " ran on or waited for; what of it the GPU had to wait for is lost time of the cause irq.",
+    "Seconds of interrupts, soft ones included, from entry to end, on a CPU that a thread of the process or of its"
+    " workers ran on or waited for; the part that delayed the GPU is lost time of cause irq.",
 )
 WAIT_CHAIN = Metric(
     "gpustall_wait_chain_seconds_total",
@@ -46,8 +47,8 @@ WAIT_CHAIN = Metric(
     "s",
     Kind.COUNTER,
     ("blocked_on", "state"),
-    "Time step threads slept between two calls until a worker or another thread of the job that is no step thread woke them,"
-    " by what they slept on and by what that one did from the beginning of the sleep to its end.",
+    "Seconds that step threads slept between two calls until a worker, or a thread of the job that is not a step"
+    " thread, woke them, by what they slept on and by what the waking thread did during the sleep.",
 )
 STEP_DURATION = Metric(
     "gpustall_step_duration_seconds",
@@ -55,8 +56,9 @@ STEP_DURATION = Metric(
     "s",
     Kind.HISTOGRAM,
     (),
-    "Time from one training step to the next, found by the shortest period in which a process's collectives and copies to the"
-    " device recur, from the return of one such call to that of its like a step later; nothing while there is no such rhythm.",
+    "Duration of training steps in seconds, from the return of a collective or copy to the device to the return of"
+    " the same call one step later; a step is the shortest period in which these calls recur, and without one there"
+    " is no data.",
 )
 
 METRICS = (

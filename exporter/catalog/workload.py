@@ -1,4 +1,4 @@
-"""Who a workload is, and what being probed costs it: of no collector, there whenever a process is."""
+"""Identity of a workload, and the overhead of its probes: independent of collectors."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ INFO = Metric(
         "container_runtime",
         "unit",
     ),
-    "Traced processes alive, with everything else one may join on; pid is the process id (tgid) as the exporter sees it.",
+    "Live traced processes, with further labels to join on; pid is the process id (tgid) as the exporter sees it.",
 )
 OVERHEAD = Metric(
     "gpustall_exporter_overhead_ratio",
@@ -32,8 +32,8 @@ OVERHEAD = Metric(
     "1",
     Kind.GAUGE,
     (),
-    "What the probes cost the traced processes: seconds of CPU time per second over the last ten, from their calls and from what"
-    " a call was measured to cost when the exporter started; without the scheduler programs.",
+    "Overhead of the probes in traced processes, in CPU seconds per second over the last 10 s: their calls times"
+    " the cost of a call measured when the exporter started; scheduler programs are not included.",
 )
 SAMPLED_PROCESSES = Metric(
     "gpustall_exporter_sampled_processes",
@@ -41,9 +41,9 @@ SAMPLED_PROCESSES = Metric(
     "{process}",
     Kind.GAUGE,
     (),
-    "Processes of which only one kernel launch in 64 is timed, because more would cost them too much or it was asked for; all"
-    " launches are counted.",
+    "Processes of which 1 in 64 kernel launches is timed, because timing all would cost too much or sampling was"
+    " requested; all launches are counted.",
 )
 
 COST_METRICS = (OVERHEAD, SAMPLED_PROCESSES)
-"""What the exporter does to each workload: about the exporter, and labelled like the workload."""
+"""Overhead of each workload: about the exporter, with the labels of the workload."""

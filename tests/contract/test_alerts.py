@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
+from docs.generate import ROOT
 from exporter.catalog import METRICS
-from tests.support.documents import ROOT
 
 ALERTS = ROOT / "alerts"
 RULE_FILES = sorted(ALERTS.glob("*.rules.yaml"))

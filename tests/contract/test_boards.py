@@ -14,8 +14,8 @@ import pytest
 from dashboards.__main__ import BOARDS
 from dashboards.boards import Board
 from dashboards.panels import COLUMNS, Panel, Query
+from docs.generate import ROOT
 from exporter.catalog import COMMON_LABELS, METRICS, Kind
-from tests.support.documents import ROOT
 
 EVERY_BOARD = pytest.mark.parametrize("board", BOARDS, ids=lambda board: board.uid)
 PANELS = [(board, panel) for board in BOARDS for panel in board.panels()]

@@ -1,4 +1,4 @@
-"""The catalogue's names, by the rules of Prometheus and OpenTelemetry."""
+"""Names and help texts of the catalogue follow the rules of Prometheus and OpenTelemetry."""
 
 from __future__ import annotations
 
@@ -29,11 +29,11 @@ OTEL_KIND = {Kind.COUNTER: "sum", Kind.GAUGE: "gauge", Kind.INFO: "gauge", Kind.
 
 
 class TestNames:
-    """One metric, two worlds."""
+    """Each metric has a name in Prometheus and one in OpenTelemetry."""
 
     @EVERY_METRIC
     def test_prometheus_name_is_the_translated_one(self, metric: Metric) -> None:
-        """Whichever way the number comes, a query finds it."""
+        """A query works for scraped and for pushed metrics."""
         assert metric.name == prometheus_name(metric.otel_name, metric.unit, OTEL_KIND[metric.kind])
 
     def test_translation_is_the_standard_one(self) -> None:
@@ -61,11 +61,11 @@ class TestNames:
         )
 
     def test_names_are_unique(self) -> None:
-        """In both worlds."""
+        """In Prometheus and in OpenTelemetry."""
         assert len({metric.name for metric in METRICS}) == len(METRICS)
         assert len({metric.otel_name for metric in METRICS}) == len(METRICS)
 
-    def test_no_family_takes_a_name_that_another_s_samples_have(self) -> None:
+    def test_no_family_has_the_name_of_samples_of_another(self) -> None:
         """OpenMetrics names a family without its suffix; a histogram's samples add theirs."""
         families = [re.sub("_(total|info)$", "", metric.name) for metric in METRICS]
         samples = {
@@ -80,13 +80,13 @@ class TestNames:
 
     @EVERY_METRIC
     def test_metrics_about_the_exporter_have_their_prefix(self, metric: Metric) -> None:
-        """And no other has it."""
+        """No other metric has it."""
         is_about_it = metric in catalog.own.EXPORTER_METRICS + catalog.workload.COST_METRICS
         assert metric.name.startswith("gpustall_exporter_") == is_about_it
         assert metric.name.startswith("gpustall_")
 
     def test_every_metric_made_is_listed(self) -> None:
-        """One that is not would never be exported."""
+        """An unlisted metric would never be exported."""
         modules = [value for value in vars(catalog).values() if isinstance(value, ModuleType)]
         made = {value for module in modules for value in vars(module).values() if isinstance(value, Metric)}
 
@@ -96,60 +96,60 @@ class TestNames:
 
 
 class TestCollectors:
-    """Which of them a metric is missing with."""
+    """Which metrics are missing without a collector."""
 
-    def test_every_workload_metric_is_of_one_collector(self) -> None:
-        """But the info and what the probes cost, which are there whenever a process is."""
+    def test_every_workload_metric_belongs_to_one_collector(self) -> None:
+        """Except the info and the overhead, which every process has."""
         listed = [metric for metrics in catalog.METRICS_OF_COLLECTOR.values() for metric in metrics]
 
         assert [*listed, catalog.workload.INFO, *catalog.workload.COST_METRICS] == list(WORKLOAD_METRICS)
 
     def test_collectors_are_those_that_can_be_switched_off(self) -> None:
-        """By the same names."""
+        """They have the same names."""
         assert tuple(catalog.METRICS_OF_COLLECTOR) == COLLECTORS
 
 
 class TestLabels:
-    """Beside the five common ones."""
+    """Labels beside the five common ones."""
 
     def test_common_labels_are_the_five(self) -> None:
-        """As the design names them."""
+        """In this order."""
         assert COMMON_LABELS == ("node", "rank", "container", "namespace", "pod")
 
     @EVERY_METRIC
     def test_own_labels_collide_with_nothing(self, metric: Metric) -> None:
-        """Neither with the common ones, nor with those of a format or of the scraper."""
+        """Not with the common ones, nor with those of a format or of the scraper."""
         assert not {*metric.labels} & {*COMMON_LABELS, "le", "quantile", "job", "instance"}
         assert len(set(metric.labels)) == len(metric.labels)
 
     @EVERY_METRIC
     def test_label_names_are_in_snake_case(self, metric: Metric) -> None:
-        """Two underscores in front are Prometheus' own."""
+        """Prometheus reserves names with two leading underscores."""
         assert all(re.fullmatch(r"[a-z]+(_[a-z]+)*", label) for label in metric.labels)
 
 
 class TestHelp:
-    """What a person reads under the name."""
+    """Help texts."""
 
     @EVERY_METRIC
     def test_help_is_a_sentence(self, metric: Metric) -> None:
-        """It begins with a capital or a digit and ends with a full stop; it is one line, neither empty nor a page."""
+        """It begins with a capital or a digit and ends with a full stop; it is one line of at most 300 characters."""
         assert re.fullmatch(r"[A-Z0-9].*\.", metric.help)
         assert "  " not in metric.help
         assert len(metric.help) <= 300
 
     @EVERY_METRIC
     def test_help_does_not_repeat_another(self, metric: Metric) -> None:
-        """Each says what is its own."""
+        """Each text is unique."""
         assert [other for other in METRICS if other.help == metric.help] == [metric]
 
     @pytest.mark.parametrize("metric", CALL_DURATIONS, ids=lambda metric: metric.name)
-    def test_help_of_a_duration_says_where_it_begins_and_ends_and_what_it_is_not(self, metric: Metric) -> None:
-        """A uprobe on an asynchronous call does not see the GPU."""
-        assert "from entry into to return from" in metric.help
-        assert "not the time" in metric.help
+    def test_help_of_a_call_duration_says_that_it_is_host_time(self, metric: Metric) -> None:
+        """A probe on an asynchronous call does not see the GPU."""
+        assert "from entry to return" in metric.help
+        assert re.search(r"not (its|the) time on the GPU", metric.help)
 
     @pytest.mark.parametrize("metric", OTHER_DURATIONS, ids=lambda metric: metric.name)
-    def test_help_of_another_duration_says_where_it_begins_and_ends(self, metric: Metric) -> None:
-        """As far as a sentence can."""
+    def test_help_of_another_duration_says_when_it_begins_and_ends(self, metric: Metric) -> None:
+        """From … until, to or by …."""
         assert re.search(r"\bfrom\b.*\b(until|to|by)\b", metric.help)

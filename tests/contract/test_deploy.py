@@ -17,10 +17,10 @@ import yaml
 
 from dashboards.__main__ import BOARDS, file_of
 from deploy.docker import dockerfile, steps
+from docs.generate import CHART, ROOT
 from exporter import __version__
 from exporter.config import SETTINGS
 from exporter.host.privileges import NEEDS
-from tests.support.documents import CHART, ROOT
 
 DEPLOY = ROOT / "deploy"
 KUSTOMIZE = DEPLOY / "kustomize"

@@ -1,4 +1,4 @@
-"""What the documents name exists: metrics, flags, commands, make targets, files. What they forbid is not in them."""
+"""Metrics, flags, commands, make targets and files that documents and sources name exist; every page is in the index."""
 
 from __future__ import annotations
 
@@ -7,19 +7,45 @@ from pathlib import Path
 
 import pytest
 
+from docs.generate import ROOT
 from exporter.__main__ import COMMANDS
 from exporter.catalog import METRICS, Kind
 from exporter.config import SETTINGS
 from exporter.config.collectors import COLLECTORS
-from tests.support.documents import ROOT
+from tests.support.prose import files, prose
 
 DOCUMENTS = sorted(
     path.relative_to(ROOT).as_posix() for pattern in ("*.md", "docs/*.md", "bpf/*.md") for path in ROOT.glob(pattern)
 )
+PAGES = sorted(path.name for path in (ROOT / "docs").glob("*.md") if path.name != "README.md")
+EVERY_PAGE = pytest.mark.parametrize("name", PAGES)
 EVERY_DOCUMENT = pytest.mark.parametrize("name", DOCUMENTS)
+
+AUDIENCE = re.compile(r"# [^\n]+\n\n(?:<!--[^\n]*-->\n\n)?For \w")
+"""Heading, perhaps a comment, and a paragraph that begins with "For" and names its readers."""
+NOT_YET = {
+    "adding-a-collector.md",
+    "architecture.md",
+    "measurements.md",
+    "deployment.md",
+    "push.md",
+    "releasing.md",
+    "web.md",
+}
+"""Pages that do not name their readers yet."""
 
 MADE_LATER = {".venv/bin/gpu-stall-exporter", "exporter/kernel/objects/"}
 """Named, but made by `make build`."""
+
+PATH = re.compile(r"(?<![\w/.:@$}-])((?:exporter|bpf|tests|docs|alerts|dashboards)/[\w./-]*)")
+OTHER_PATHS = {
+    "docs/specification.md": "a file of the OTLP repository",
+    "exporter/a/__pycache__/b.pyc": "made up by a test",
+    "exporter/kernel/rows.py": "to be corrected in bpf/",
+    "exporter/top.proto": "the name of a protobuf descriptor that no file holds",
+    "tests/sglang": "a directory that a test makes up",
+}
+"""Paths in sources that are no files of this tree, and why."""
 
 SAMPLES = {metric.name for metric in METRICS} | {
     metric.name + suffix
@@ -64,45 +90,45 @@ FOREIGN_FLAGS = {"long", "only", "pid", "variant", "write", "web.enable-otlp-rec
         "now",
     ),
 }
-"""Of tests.faults, of `docker run`, of debootstrap, of tests.bench, of Prometheus; of Docker, image-steps, kubectl, Helm."""
+"""Flags of tests.faults, docker, debootstrap, tests.bench, Prometheus, image-steps, kubectl and Helm."""
 
 
 def text_of(name: str) -> str:
-    """One document."""
+    """Content of one document."""
     return (ROOT / name).read_text(encoding="utf-8")
 
 
 def quoted(text: str) -> str:
-    """Code: what stands between backquotes or in a fenced block. Prose is left out."""
+    """Code between backquotes and in fenced blocks, without the prose."""
     blocks = re.findall(r"^```.*?^```", text, flags=re.M | re.S)
     prose = re.sub(r"^```.*?^```", "", text, flags=re.M | re.S)
     return "\n".join(blocks + re.findall(r"`([^`\n]+)`", prose))
 
 
 class TestNames:
-    """A reader can type what is written."""
+    """Names in documents."""
 
     def test_there_are_documents(self) -> None:
-        """So that the tests below say something."""
+        """The tests below would pass without any."""
         assert {"README.md", "CHANGELOG.md", "CONTRIBUTING.md", "bpf/README.md", "docs/metrics.md"} <= set(DOCUMENTS)
 
     @EVERY_DOCUMENT
     def test_every_metric_exists(self, name: str) -> None:
-        """In the catalogue, or as a sample of a histogram in it."""
+        """In the catalogue, or as a sample of one of its histograms."""
         assert (
             set(re.findall(r"\bgpustall_[a-z0-9_]+\b(?!\*)", text_of(name))) - SAMPLES - {"gpustall_exporter_"} == set()
         )
 
     @EVERY_DOCUMENT
     def test_every_flag_exists(self, name: str) -> None:
-        """Of a command."""
+        """A command accepts it."""
         flags = set(re.findall(r"(?<![\w-])--([a-z][a-z0-9.-]*[a-z0-9])", text_of(name)))
 
         assert flags - {setting.flag for setting in SETTINGS} - OTHER_FLAGS - FOREIGN_FLAGS == set()
 
     @EVERY_DOCUMENT
     def test_every_command_exists(self, name: str) -> None:
-        """What follows the program's name."""
+        """The word after the program's name."""
         assert set(re.findall(r"gpu-stall-exporter (\w+)", quoted(text_of(name)))) <= set(COMMANDS)
 
     @EVERY_DOCUMENT
@@ -115,7 +141,7 @@ class TestNames:
 
     @EVERY_DOCUMENT
     def test_every_file_exists(self, name: str) -> None:
-        """That is named with a folder of this tree in front."""
+        """Paths that begin with a folder of this tree."""
         found = set(re.findall(r"(?<![\w/.-])((?:exporter|bpf|tests|docs|\.venv)/[\w./-]*)", quoted(text_of(name))))
 
         assert {path for path in found - MADE_LATER if not (ROOT / path).exists()} == set()
@@ -135,7 +161,7 @@ class TestLinks:
 
     @EVERY_DOCUMENT
     def test_document_can_be_reached(self, name: str) -> None:
-        """README, or a document it leads to, links to it; the changelog is found by its name."""
+        """Another document links to it; README and the changelog are found by their names."""
         linked = {
             Path(ROOT / one).parent.joinpath(target).resolve()
             for one in DOCUMENTS
@@ -146,8 +172,40 @@ class TestLinks:
         assert name in ("README.md", "CHANGELOG.md") or (ROOT / name).resolve() in linked
 
 
+class TestSources:
+    """Paths in comments, docstrings and strings of C, Python and YAML."""
+
+    @pytest.mark.parametrize("suffix", [".c", ".h", ".py", ".yaml", ".yml", ".toml", "Makefile"])
+    def test_every_path_exists(self, suffix: str) -> None:
+        """Those that begin with a folder of this tree."""
+        missing = [
+            f"{name}:{number}: {path}"
+            for name in files()
+            if name.endswith(suffix)
+            for number, line in prose(name)
+            for path in PATH.findall(line)
+            if (found := path.rstrip(".-/")) not in OTHER_PATHS and not (ROOT / found).exists()
+        ]
+
+        assert missing == []
+
+
+class TestIndex:
+    """docs/README.md."""
+
+    @EVERY_PAGE
+    def test_page_is_in_the_index(self, name: str) -> None:
+        """With a link."""
+        assert f"]({name})" in text_of("docs/README.md")
+
+    @EVERY_PAGE
+    def test_page_names_its_readers_first(self, name: str) -> None:
+        """The first paragraph begins with "For operators who …:" or the like."""
+        assert name in NOT_YET or AUDIENCE.match(text_of(f"docs/{name}"))
+
+
 class TestWords:
-    """How it is said."""
+    """Wording."""
 
     @EVERY_DOCUMENT
     def test_no_path_of_one_machine(self, name: str) -> None:

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+from docs.generate import ROOT
 from exporter.checks import kernel
 from tests.kernels import KERNELS, TESTS
-from tests.support.documents import ROOT
 
 
 def test_the_oldest_kernel_is_the_one_that_check_names() -> None:

@@ -6,15 +6,11 @@ A native SRE and an engineer who reads the code for the first time must understa
 
 from __future__ import annotations
 
-import io
 import re
-import tokenize
-from collections.abc import Iterator
-from pathlib import Path
 
 import pytest
 
-ROOT = Path(__file__).parents[2]
+from tests.support.prose import FOLDERS, ROOT, ROOT_FILES, c_prose, files, prose, python_prose
 
 WORDS = (
     "tell tells telling told whom whoever whomever nobody somebody everybody anybody anew meanwhile mend mends "
@@ -51,14 +47,6 @@ PHRASES = (
 FORBIDDEN = re.compile(rf"\b(?:{'|'.join((*WORDS.split(), *PHRASES))})\b", re.IGNORECASE)
 HEADLESS = re.compile(r'^\s*[rR]?"""Of\b')
 """A docstring that begins with "Of" names no subject."""
-
-FOLDERS = (".ci", "alerts", "bpf", "dashboards", "deploy", "docs", "exporter", "tests")
-ROOT_FILES = ("Makefile", "pyproject.toml", "README.md", "CONTRIBUTING.md", "CHANGELOG.md")
-MADE = {"build", "objects", "__pycache__"}
-"""Folders that hold what was built."""
-NOT_PROSE = re.compile(r"(\.capsule|\.png|\.svg|\.pyc|\.sum|\.lock|LICENSE|requirements\.txt)$|^deploy/.*\.json$")
-"""Data, pictures, licences, and copies of the boards."""
-C_PROSE = re.compile(r'//[^\n]*|/\*.*?\*/|"(?:[^"\\\n]|\\.)*"', re.DOTALL)
 
 EXCEPTIONS = {
     "tests/contract/test_language.py": "it lists the words",
@@ -119,44 +107,6 @@ NOT_YET_SWEPT = (
 """Path prefixes of files that were written before this rule."""
 
 
-def files() -> list[str]:
-    """Every text file with prose, relative to the root."""
-    paths = [ROOT / name for name in ROOT_FILES]
-    for folder in FOLDERS:
-        paths += [path for path in (ROOT / folder).rglob("*") if path.is_file() and not MADE & set(path.parts)]
-    names = sorted(path.relative_to(ROOT).as_posix() for path in paths)
-    return [name for name in names if not NOT_PROSE.search(name) and name not in EXCEPTIONS]
-
-
-def python_prose(text: str) -> Iterator[tuple[int, str]]:
-    """(line number, line) of comments and strings, and the names of tests as words."""
-    for token in tokenize.generate_tokens(io.StringIO(text).readline):
-        if token.type == tokenize.NAME and token.string.startswith("test_"):
-            yield token.start[0], token.string.replace("_", " ")
-        elif token.type == tokenize.COMMENT or tokenize.tok_name[token.type] in ("STRING", "FSTRING_MIDDLE"):
-            yield from enumerate(token.string.split("\n"), token.start[0])
-
-
-def c_prose(text: str) -> Iterator[tuple[int, str]]:
-    """(line number, line) of comments and strings."""
-    for found in C_PROSE.finditer(text):
-        yield from enumerate(found[0].split("\n"), text.count("\n", 0, found.start()) + 1)
-
-
-def prose(name: str) -> Iterator[tuple[int, str]]:
-    """(line number, line) of what a person reads in a file; of other files than Python and C that is all of it."""
-    try:
-        text = (ROOT / name).read_text(encoding="utf-8")
-    except UnicodeDecodeError:
-        return
-    if name.endswith(".py"):
-        yield from python_prose(text)
-    elif name.endswith((".c", ".h")):
-        yield from c_prose(text)
-    else:
-        yield from enumerate(text.split("\n"), 1)
-
-
 def offences(name: str) -> list[str]:
     """file:line: [word] line, for each forbidden word of a file."""
     return [
@@ -173,8 +123,9 @@ class TestLanguage:
     def test_prose_holds_no_forbidden_word(self, part: str) -> None:
         """A folder, or a file at the root."""
         names = [name for name in files() if name == part or name.startswith(f"{part}/")]
+        swept = [name for name in names if not name.startswith(NOT_YET_SWEPT) and name not in EXCEPTIONS]
 
-        assert [line for name in names if not name.startswith(NOT_YET_SWEPT) for line in offences(name)] == []
+        assert [line for name in swept for line in offences(name)] == []
 
     def test_every_exception_is_a_file(self) -> None:
         """So that a file that moves is looked at again."""

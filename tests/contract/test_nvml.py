@@ -8,10 +8,10 @@ import re
 import pynvml
 import pytest
 
+from docs.generate import ROOT
 from exporter.catalog import METRICS
 from exporter.gpu import nvml
 from exporter.gpu.throttle_reasons import reasons_of
-from tests.support.documents import ROOT
 from tests.support.standin_gpu import built, output
 
 SOURCE = (ROOT / "exporter/gpu/nvml.py").read_text(encoding="utf-8")

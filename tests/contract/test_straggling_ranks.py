@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.documents import ROOT
+from docs.generate import ROOT
 from tests.support.requirements import need_command
 
 RULES = [str(ROOT / "alerts" / name) for name in ("chains.rules.yaml", "nccl.rules.yaml")]

@@ -158,7 +158,7 @@ class TestPrometheus:
         kind = only(metadata["gpustall_cuda_operation_duration_seconds"])
 
         assert kind["type"] == "histogram"
-        assert kind["help"].startswith("Host time from entry into to return from a CUDA call")
+        assert kind["help"].startswith("Host time of CUDA calls in seconds, from entry to return")
 
     def test_exemplar_is_stored(self, prometheus: Prometheus) -> None:
         """The slowest call of its window, with its process and its thread."""

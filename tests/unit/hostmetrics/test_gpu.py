@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from docs.generate import ROOT
 from exporter import catalog
 from exporter.catalog import Metric
 from exporter.gpu.model import FailureKind, GpuFacts, GpuMemory, GpuProcess, GpuReading, GpuRecord, Instance, Sample
@@ -15,7 +16,6 @@ from exporter.hostmetrics.gpu import MAX_XID, WATCHED_XIDS, Gpu
 from exporter.model import Identity
 from exporter.series.host_totals import TotalsByIdentity
 from exporter.totals import Series, Total
-from tests.support.documents import ROOT
 from tests.support.gpus import facts, record
 from tests.support.groups import traced
 

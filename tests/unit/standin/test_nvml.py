@@ -1,4 +1,4 @@
-"""The stand-in's NVML: the file that says what it tells. What it tells then is in tests/unit/host/test_nvml.py."""
+"""The stand-in's NVML: the file that says what it tells. What it tells then is in tests/unit/gpu/test_nvml.py."""
 
 from __future__ import annotations
 

@@ -1,0 +1,38 @@
+"""Files that are made from the code: tables of metrics, labels and flags, rules, boards. `make golden` writes them.
+
+In: the catalogue, the settings, the list of operations, the rule files, the boards. Out: Markdown, YAML and JSON.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+from pathlib import Path
+
+from dashboards.__main__ import BOARDS, file_of, text_of
+from docs.generate.deployment import datadog_mapping, rules_for_kubernetes, rules_of_prices
+from docs.generate.flags import flags_page
+from docs.generate.metrics import metrics_page
+from docs.generate.parts import capabilities, renewed
+
+ROOT = Path(__file__).parents[2]
+CHART = "deploy/helm/gpu-stall-exporter"
+
+
+def _with_part(path: str, name: str, make: Callable[[], str]) -> str:
+    return renewed((ROOT / path).read_text(encoding="utf-8"), name, make())
+
+
+DOCUMENTS: dict[str, Callable[[], str]] = {
+    "alerts/prometheusrule.yaml": rules_for_kubernetes,
+    "alerts/rates.rules.yaml": rules_of_prices,
+    "docs/metrics.md": metrics_page,
+    "deploy/datadog/openmetrics.d/conf.yaml": datadog_mapping,
+    "docs/flags.md": flags_page,
+    "docs/security.md": partial(_with_part, "docs/security.md", "capabilities", capabilities),
+    **{str(file_of(board).relative_to(ROOT)): partial(text_of, board) for board in BOARDS},
+    # Helm reads no files from outside of the chart, so the chart has copies.
+    f"{CHART}/files/prometheusrule.yaml": rules_for_kubernetes,
+    **{f"{CHART}/files/dashboards/{file_of(board).name}": partial(text_of, board) for board in BOARDS},
+}
+"""Path of each generated file, and the function that makes its text."""
