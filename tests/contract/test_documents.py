@@ -43,6 +43,7 @@ OTHER_PATHS = {
     "exporter/a/__pycache__/b.pyc": "made up by a test",
     "exporter/kernel/rows.py": "to be corrected in bpf/",
     "exporter/top.proto": "the name of a protobuf descriptor that no file holds",
+    "tests/standin/build": "made by `make build`",
     "tests/sglang": "a directory that a test makes up",
 }
 """Paths in sources that are no files of this tree, and why."""
