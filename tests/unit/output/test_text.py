@@ -58,8 +58,8 @@ class TestText:
     def test_counter_is_written_with_help_and_type(self) -> None:
         """Name, five common labels, own labels, value."""
         assert rendered(CALLS).splitlines() == [
-            "# HELP gpustall_cuda_operations_total CUDA calls that returned, or that began where returns are not probed, "
-            "including driver calls made by a runtime call, whose duration is not recorded separately.",
+            "# HELP gpustall_cuda_operations_total CUDA calls that returned, including driver calls made by a runtime call, "
+            "which are not timed separately; where returns are not probed, calls that began.",
             "# TYPE gpustall_cuda_operations_total counter",
             f'gpustall_cuda_operations_total{{{COMMON},api="runtime",operation="cudaMalloc"}} 12',
         ]

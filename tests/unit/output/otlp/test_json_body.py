@@ -90,8 +90,8 @@ class TestRequest:
                             "metrics": [
                                 {
                                     "name": "gpustall.cuda.operations",
-                                    "description": "CUDA calls that returned, or that began where returns are not probed, "
-                                    "including driver calls made by a runtime call, whose duration is not recorded separately.",
+                                    "description": "CUDA calls that returned, including driver calls made by a runtime call, "
+                                    "which are not timed separately; where returns are not probed, calls that began.",
                                     "unit": "{operation}",
                                     "sum": {
                                         "aggregationTemporality": 2,
