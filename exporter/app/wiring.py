@@ -47,7 +47,7 @@ from exporter.recording.ring import RowRing
 from exporter.recording.writer import RecordingWriter
 from exporter.series.store import SeriesStore
 from exporter.stacks.collector import RESULTS, StackCollector
-from exporter.workloads.orchestrators.factory import enquirer_of
+from exporter.workloads.orchestrators.factory import make_poller
 from exporter.workloads.orchestrators.poller import OrchestratorPoller
 from exporter.workloads.registry import WorkloadRegistry
 
@@ -122,13 +122,13 @@ def build(
         if config.recording.directory is not None and ring is not None
         else None
     )
-    poller = enquirer_of(
+    poller = make_poller(
         config.orchestrator,
         config.node,
         os.environ,
         lambda is_current: own.set(catalog.own.NAMES_SUCCESS, float(is_current)),
     )
-    names = poller.directory if poller else None
+    names = poller.cache if poller else None
     gpus = GpuSampler(Nvml()) if "device" in collectors else None
     store = SeriesStore(config.series.ttl_seconds, clock.now())
     runs = CollectorRuns(own, collectors, loaded.impaired)

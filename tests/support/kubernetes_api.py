@@ -1,7 +1,7 @@
-"""A stand-in for the parts of Kubernetes that tell pods: an API server with lists in pages and watches, and a kubelet.
+"""A stand-in for the pod APIs of Kubernetes: an API server with paged lists and watches, and a kubelet.
 
-Speaks what the real ones speak: bearer tokens, Status objects, resource versions, continue tokens, chunked watches with
-bookmarks, 410 for a version it has forgotten. And on demand it hangs, lies and floods.
+It has bearer tokens, Status objects, resource versions, continue tokens, chunked watches with bookmarks, and 410 for an expired
+version. On demand it hangs, sends malformed documents, or sends without end.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ def pod(
     of: str = "containerStatuses",
     **more: Any,
 ) -> dict[str, Any]:
-    """As the API tells it, without what nobody reads here. containers: (name, id). of: the list of statuses they are in."""
+    """A Pod document with the fields that are read here. containers: (name, id). of: the list of statuses they are in."""
     statuses = [{"name": one, "containerID": f"containerd://{identifier}"} for one, identifier in containers]
     return {
         "metadata": {"namespace": namespace, "name": name, "uid": uid or uid_of(name), **more},
@@ -38,16 +38,16 @@ def pod(
 
 
 def uid_of(name: str) -> str:
-    """Always the same for a name."""
+    """The uid of a pod, derived from its name."""
     digits = name.encode().hex().ljust(32, "0")[:32]
     return "-".join((digits[:8], digits[8:12], digits[12:16], digits[16:20], digits[20:]))
 
 
 @dataclass
 class Cluster:
-    """What the server knows, and how it behaves. token: the only one it takes. forgets_before: the oldest version it knows.
+    """The pods of the server, and how it behaves. token: the one it accepts. forgets_before: older versions have expired.
 
-    raw_flood: what a watch tells without end. endless_pages: tokens of a list of empty pages that has no last one.
+    raw_flood: bytes that a watch sends without end. endless_pages: continue tokens of a list of empty pages without a last one.
     """
 
     token: str = "first"  # noqa: S105 - of a test
@@ -68,20 +68,20 @@ class Cluster:
     watches: int = 0
 
     def put(self, one: dict[str, Any]) -> None:
-        """A pod is new or has changed."""
+        """Add or change a pod."""
         uid = one["metadata"]["uid"]
-        self._happens("MODIFIED" if uid in self.pods else "ADDED", one)
+        self._record("MODIFIED" if uid in self.pods else "ADDED", one)
         self.pods[uid] = one
 
     def delete(self, name: str) -> None:
-        """A pod is gone."""
-        self._happens("DELETED", self.pods.pop(uid_of(name)))
+        """Delete a pod."""
+        self._record("DELETED", self.pods.pop(uid_of(name)))
 
     def bookmark(self) -> None:
-        """Nothing happens, but the version moves on."""
-        self._happens("BOOKMARK", {"kind": "Pod", "apiVersion": "v1", "metadata": {}})
+        """Advance the version without a change of a pod."""
+        self._record("BOOKMARK", {"kind": "Pod", "apiVersion": "v1", "metadata": {}})
 
-    def _happens(self, kind: str, one: dict[str, Any]) -> None:
+    def _record(self, kind: str, one: dict[str, Any]) -> None:
         self.version += 1
         one["metadata"]["resourceVersion"] = str(self.version)
         self.events.append((self.version, json.loads(json.dumps({"type": kind, "object": one}))))
@@ -106,7 +106,7 @@ class _Handler(BaseHTTPRequestHandler):
                 403, 'pods is forbidden: User "system:serviceaccount:monitoring:gpu" cannot list resource "pods"'
             )
         elif cluster.raw_answer is not None and "watch" not in query:
-            self._say(cluster.raw_answer)
+            self._send(cluster.raw_answer)
         elif parts.path == "/pods":
             self._document(
                 {"kind": "PodList", "apiVersion": "v1", "metadata": {}, "items": list(cluster.pods.values())}
@@ -147,10 +147,10 @@ class _Handler(BaseHTTPRequestHandler):
             status = {"kind": "Status", "status": "Failure", "reason": "Expired", "code": 410}
             self._chunk(json.dumps({"type": "ERROR", "object": status}).encode() + b"\n")
         else:
-            self._tell_events(version)
+            self._send_events(version)
         self._chunk(b"")
 
-    def _tell_events(self, version: int) -> None:
+    def _send_events(self, version: int) -> None:
         left_seconds = self.cluster.watch_lasts_seconds
         while left_seconds > 0:
             for number, event in list(self.cluster.events):
@@ -170,9 +170,9 @@ class _Handler(BaseHTTPRequestHandler):
         self._document(content, code)
 
     def _document(self, content: Any, code: int = 200) -> None:
-        self._say(json.dumps(content).encode(), code)
+        self._send(json.dumps(content).encode(), code)
 
-    def _say(self, body: bytes, code: int = 200) -> None:
+    def _send(self, body: bytes, code: int = 200) -> None:
         self.send_response(code)
         self.send_header("Content-Type", "application/json")
         self.send_header("Content-Length", str(len(body)))
@@ -180,14 +180,14 @@ class _Handler(BaseHTTPRequestHandler):
         self.wfile.write(body)
 
     def log_message(self, *_arguments: object) -> None:
-        """Nobody reads it."""
+        """Print nothing."""
 
 
 class _Server(ThreadingHTTPServer):
     daemon_threads = True
 
     def handle_error(self, *_arguments: object) -> None:
-        """A client that goes away is none."""
+        """A client that disconnects is not an error."""
 
 
 @contextmanager

@@ -1,1 +1,1 @@
-"""Whoever starts containers knows what they are called: Kubernetes, by its API server or its kubelet, and Amazon ECS."""
+"""Names of containers and pods from an orchestrator: the Kubernetes API server, a kubelet, or Amazon ECS."""

@@ -1,8 +1,8 @@
-"""The containers of Amazon ECS: of the task we are a part of, or, beside the agent, of all tasks of this machine.
+"""The containers of Amazon ECS: those of the exporter's own task, or those of all tasks of the machine.
 
-Inside of a task its metadata endpoint is asked (version 4: ECS_CONTAINER_METADATA_URI_V4), on a machine the introspection of
-the agent. Both tell the container ids of the runtime. namespace is the cluster, pod the task's id, container its name in the
-task.
+TaskMetadata reads the task metadata endpoint, version 4 (ECS_CONTAINER_METADATA_URI_V4); EcsAgent reads the introspection API of
+the container agent. Both have the runtime's container ids. The labels: namespace is the cluster, pod the id of the task,
+container the name in the task definition.
 """
 
 from __future__ import annotations
@@ -26,45 +26,45 @@ _CONTAINER_ID = re.compile(r"[0-9a-f]{64}|[0-9a-f]{32}-[0-9]{1,12}")
 
 
 class TaskMetadata:
-    """Of our own task. endpoint: what ECS_CONTAINER_METADATA_URI_V4 says."""
+    """endpoint: the value of ECS_CONTAINER_METADATA_URI_V4."""
 
     permission = ""
 
-    def __init__(self, endpoint: Endpoint, directory: PodCache) -> None:
+    def __init__(self, endpoint: Endpoint, cache: PodCache) -> None:
         self.endpoint = endpoint
-        self._directory = directory
+        self._cache = cache
 
-    def round(self, stopping: threading.Event, worked: Callable[[], None]) -> None:
-        """One answer, and a pause."""
+    def sync(self, stopping: threading.Event, synced: Callable[[], None]) -> None:
+        """One request and a pause."""
         task = self.endpoint.json("/task", TIMEOUT_SECONDS)
-        self._directory.replace(dict(_task_of(task, _text(task, "Cluster"), "TaskARN")))
-        worked()
+        self._cache.replace(dict(_task_of(task, _text(task, "Cluster"), "TaskARN")))
+        synced()
         stopping.wait(POLL_SECONDS)
 
 
-class Agent:
-    """Of all tasks of the machine. endpoint: the agent's introspection, http://localhost:51678."""
+class EcsAgent:
+    """endpoint: of the agent's introspection API, http://localhost:51678."""
 
     permission = ""
 
-    def __init__(self, endpoint: Endpoint, directory: PodCache) -> None:
+    def __init__(self, endpoint: Endpoint, cache: PodCache) -> None:
         self.endpoint = endpoint
-        self._directory = directory
+        self._cache = cache
 
-    def round(self, stopping: threading.Event, worked: Callable[[], None]) -> None:
-        """Two answers, and a pause."""
+    def sync(self, stopping: threading.Event, synced: Callable[[], None]) -> None:
+        """Two requests and a pause."""
         cluster = _text(self.endpoint.json("/v1/metadata", TIMEOUT_SECONDS), "Cluster")
         content = self.endpoint.json("/v1/tasks", TIMEOUT_SECONDS)
         tasks = content.get("Tasks") if isinstance(content, Mapping) else None
         if not isinstance(tasks, list):
-            raise RequestFailed("what was said to be a list of tasks is none")
-        self._directory.replace({uid: pod for task in tasks[:MAX_PODS] for uid, pod in _task_of(task, cluster, "Arn")})
-        worked()
+            raise RequestFailed(f"{self.endpoint.url}/v1/tasks: not a list of tasks")
+        self._cache.replace({uid: pod for task in tasks[:MAX_PODS] for uid, pod in _task_of(task, cluster, "Arn")})
+        synced()
         stopping.wait(POLL_SECONDS)
 
 
 def _task_of(task: Any, cluster: str, arn_key: str) -> Iterator[tuple[str, Pod]]:
-    """By its id; none where it is not told as it should be."""
+    """The task as a pod, by its id; nothing for a document that is not a task."""
     arn, short = _ARN.fullmatch(_text(task, arn_key)), _CLUSTER.fullmatch(cluster)
     containers = task.get("Containers") if isinstance(task, Mapping) else None
     if arn and isinstance(containers, list):

@@ -1,7 +1,7 @@
 """The pods of this node, from the API server or the kubelet.
 
-The API server: a list in pages, then a watch that is taken up again where it ended; a version that is too old means a new list.
-The kubelet has no watch: it is asked again and again.
+The API server: a list in pages, then a watch, resumed at its last resource version; a version that has expired means a new
+list. The kubelet has no watch and is polled.
 """
 
 from __future__ import annotations
@@ -22,27 +22,27 @@ PAGE_BYTES = 4 << 20  # of more than one pod
 WATCH_SECONDS = 240  # until the server ends it
 ANSWER_SECONDS = 30.0
 POLL_SECONDS = 10.0
-CPU_SHARE = 0.1  # that a server which floods us may cost
+CPU_SHARE = 0.1  # that a server which sends without end may cost
 MAX_TOKEN_CHARACTERS = 4096  # of a namespace and a name, of 63 and 253 characters, as JSON in base64
-_BREATH_SECONDS = 0.001
+_CPU_SLICE_SECONDS = 0.001
 _GONE = 410
 _T = TypeVar("_T")
 
 
 class VersionGone(Exception):
-    """The server does not remember the version a watch wants to go on from."""
+    """The resource version from which a watch should resume has expired."""
 
 
 @dataclass(frozen=True, slots=True)
 class Bounds:
-    """Of what the API server may take: a page, a list of all its pages, a watch's first word, a line of it, all of it.
+    """Limits of what the API server sends: a page, the list of all pages, and the head, a line and the whole of a watch.
 
-    list_seconds: after them no further page is asked for.
+    list_seconds: no page is requested later.
     """
 
     page_seconds: float = ANSWER_SECONDS
     list_seconds: float = 120.0
-    list_pages: int = MAX_PODS  # each a pod, at the worst
+    list_pages: int = MAX_PODS  # with one pod in each, at worst
     head_seconds: float = ANSWER_SECONDS
     line_seconds: float = ANSWER_SECONDS
     watch_seconds: float = WATCH_SECONDS + 30.0
@@ -50,7 +50,7 @@ class Bounds:
 
 @dataclass(frozen=True, slots=True)
 class _Page:
-    """token: of the next one; "" after the last."""
+    """token: of the next page; "" after the last one."""
 
     pods: Mapping[str, Pod]
     version: str
@@ -58,30 +58,30 @@ class _Page:
 
 
 class ApiServer:
-    """node: whose pods are wanted."""
+    """Lists and watches the pods of a node; of all nodes if node is ""."""
 
     permission = "list and watch of pods"
 
-    def __init__(self, endpoint: Endpoint, node: str, directory: PodCache, bounds: Bounds = Bounds()) -> None:
+    def __init__(self, endpoint: Endpoint, node: str, cache: PodCache, bounds: Bounds = Bounds()) -> None:
         self._bounds = bounds
         self.endpoint = endpoint
         self._node = node
-        self._directory = directory
+        self._cache = cache
         self._version = ""
 
-    def round(self, stopping: threading.Event, worked: Callable[[], None]) -> None:
-        """A list, unless the last watch can be taken up; then a watch, until the server ends it."""
+    def sync(self, stopping: threading.Event, synced: Callable[[], None]) -> None:
+        """A list, unless the last watch can be resumed; then a watch, until the server ends it."""
         if not self._version:
             self._list(stopping)
             if stopping.is_set():
                 return
-            worked()
+            synced()
         try:
-            self._watch(stopping, worked)
+            self._watch(stopping, synced)
         except VersionGone:
             self._version = ""
         except AnswerTooLarge:
-            self._version = ""  # else the same line would come again; a list takes larger ones
+            self._version = ""  # the watch would get the same line again; a list may have larger documents
             raise
         except RequestFailed as error:
             if error.status == _GONE:
@@ -94,9 +94,9 @@ class ApiServer:
         return f"/api/v1/pods?{urlencode({**selector, **parameters})}"
 
     def _list(self, stopping: threading.Event) -> None:
-        """Pages that are too large are made smaller, down to a pod: a few large pods must not hide the others.
+        """List in pages of half as many pods whenever one is too large, down to one pod: a large pod must not hide the others.
 
-        From the first page on: a token is good for the limit only that it was given for.
+        Starts again at the first page: a continue token is valid for one limit only.
         """
         until = time.monotonic() + self._bounds.list_seconds
         limit = PAGE_PODS
@@ -112,25 +112,25 @@ class ApiServer:
 
     def _list_by(self, limit: int, until: float, stopping: threading.Event) -> None:
         pods: dict[str, Pod] = {}
-        for page in _unhurried(self._pages(limit, until), stopping):
+        for page in _limited_cpu(self._pages(limit, until), stopping):
             pods.update(page.pods)
             if not page.token or len(pods) >= MAX_PODS:
-                self._directory.replace(pods)
+                self._cache.replace(pods)
                 self._version = page.version
                 return
 
     def _pages(self, limit: int, until: float) -> Iterator[_Page]:
-        """As many as are asked for, until one has no token. A page may be empty, and not be the last one."""
+        """Pages until one has no token: an empty page need not be the last one."""
         tokens = {""}
         token = ""
         for _ in range(self._bounds.list_pages):
             if time.monotonic() > until:
-                raise RequestFailed(f"the list of pods was not whole within {self._bounds.list_seconds:.3g} s")
+                raise RequestFailed(f"the list of pods was not complete within {self._bounds.list_seconds:.3g} s")
             page = self._page(limit, token)
             yield page
             token = page.token
             if token in tokens or len(token) > MAX_TOKEN_CHARACTERS:
-                raise RequestFailed("the list of pods goes on where it has been, or nowhere")
+                raise RequestFailed("the list of pods repeats a continue token, or has one that is too long")
             tokens.add(token)
         raise RequestFailed(f"the list of pods has more than {self._bounds.list_pages} pages")
 
@@ -141,11 +141,11 @@ class ApiServer:
         metadata = content.get("metadata") if isinstance(content, Mapping) else None
         items = content.get("items") if isinstance(content, Mapping) else None
         if not isinstance(metadata, Mapping) or not isinstance(items, list | None):
-            raise RequestFailed("what was said to be a list of pods is none")
+            raise RequestFailed(f"{self.endpoint.url}/api/v1/pods: not a list of pods")
         version, following = metadata.get("resourceVersion", ""), metadata.get("continue") or ""
         return _Page(_pods_of(items or [], self._node), str(version), str(following))
 
-    def _watch(self, stopping: threading.Event, worked: Callable[[], None]) -> None:
+    def _watch(self, stopping: threading.Event, synced: Callable[[], None]) -> None:
         target = self._target(
             watch="1",
             resourceVersion=self._version,
@@ -154,13 +154,13 @@ class ApiServer:
         )
         bounds = self._bounds
         with self.endpoint.lines(target, bounds.head_seconds, bounds.line_seconds, bounds.watch_seconds) as events:
-            worked()
-            for event in _unhurried(events, stopping):
+            synced()
+            for event in _limited_cpu(events, stopping):
                 if event is not None:
-                    self._obey(event)
-                    worked()
+                    self._apply(event)
+                    synced()
 
-    def _obey(self, event: Any) -> None:
+    def _apply(self, event: Any) -> None:
         kind, content = (event.get("type"), event.get("object")) if isinstance(event, Mapping) else (None, None)
         metadata = content.get("metadata") if isinstance(content, Mapping) else None
         if kind == "ERROR":
@@ -172,34 +172,34 @@ class ApiServer:
         if kind in ("ADDED", "MODIFIED", "DELETED") and (found := pod_of(content, "")):
             uid, pod = found
             if kind == "DELETED" or pod_of(content, self._node) is None:
-                self._directory.forget(uid)
+                self._cache.delete(uid)
             else:
-                self._directory.put(uid, pod)
+                self._cache.put(uid, pod)
         if isinstance(metadata, Mapping) and isinstance(metadata.get("resourceVersion"), str):
             self._version = metadata["resourceVersion"]
 
 
 class Kubelet:
-    """Tells its own node's pods, all of them each time. poll_seconds: between two times."""
+    """Reads all pods of its node every poll_seconds."""
 
     permission = "get of nodes/proxy"
 
-    def __init__(self, endpoint: Endpoint, directory: PodCache, poll_seconds: float = POLL_SECONDS) -> None:
+    def __init__(self, endpoint: Endpoint, cache: PodCache, poll_seconds: float = POLL_SECONDS) -> None:
         self._poll_seconds = poll_seconds
         self.endpoint = endpoint
-        self._directory = directory
+        self._cache = cache
 
-    def round(self, stopping: threading.Event, worked: Callable[[], None]) -> None:
-        """One list, and a pause."""
-        self._directory.replace(self._pods())
-        worked()
+    def sync(self, stopping: threading.Event, synced: Callable[[], None]) -> None:
+        """One list and a pause."""
+        self._cache.replace(self._pods())
+        synced()
         stopping.wait(self._poll_seconds)
 
     def _pods(self) -> dict[str, Pod]:
         page = self.endpoint.json("/pods", ANSWER_SECONDS)
         items = page.get("items") if isinstance(page, Mapping) else None
         if not isinstance(items, list | None) or not isinstance(page, Mapping):
-            raise RequestFailed("what was said to be a list of pods is none")
+            raise RequestFailed(f"{self.endpoint.url}/pods: not a list of pods")
         return _pods_of(items or [], "")
 
 
@@ -207,13 +207,13 @@ def _pods_of(items: list[Any], node: str) -> dict[str, Pod]:
     return dict(found for item in items if (found := pod_of(item, node)))
 
 
-def _unhurried(answers: Iterator[_T], stopping: threading.Event) -> Iterator[_T]:
-    """At most CPU_SHARE of a CPU is spent on them, until we stop; what comes faster waits with its sender."""
+def _limited_cpu(answers: Iterator[_T], stopping: threading.Event) -> Iterator[_T]:
+    """The answers until stopping is set, with pauses so that they cost at most CPU_SHARE of a CPU."""
     spent_until = time.thread_time()
     for answer in answers:
         yield answer
         spent_seconds = time.thread_time() - spent_until
-        if spent_seconds >= _BREATH_SECONDS:
+        if spent_seconds >= _CPU_SLICE_SECONDS:
             spent_until += spent_seconds
             stopping.wait(spent_seconds * (1 / CPU_SHARE - 1))
         if stopping.is_set():

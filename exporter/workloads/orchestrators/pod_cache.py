@@ -1,4 +1,4 @@
-"""Container ids and pods' uids -> Places: what an orchestrator has told so far. Written by one thread, read by another."""
+"""Container ids and pod uids -> ContainerNames. Written by the poller's thread, read by the exporter's loop."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ MAX_PODS = 2000  # of one node; Kubernetes recommends 110, and the largest provi
 
 @dataclass(frozen=True, slots=True)
 class Pod:
-    """uids: its own, and that under which a static pod runs. containers: id, of 64 digits, -> name."""
+    """uids: its own, and the one under which a static pod runs. containers: id of 64 digits -> name."""
 
     namespace: str
     name: str
@@ -26,8 +26,8 @@ class Pod:
 class PodCache:
     """All pods of a node.
 
-    is_worth_waiting_for: whether a container without a name will soon have one: from the beginning on, and as long as the
-    orchestrator answers.
+    is_worth_waiting_for: whether a container without a name will soon have one: True until the orchestrator fails, and again
+    once it works.
     """
 
     is_worth_waiting_for: bool = True
@@ -40,40 +40,40 @@ class PodCache:
         return len(self._pods)
 
     def names_of(self, container: Container) -> ContainerNames | None:
-        """By the container's id, else by its pod; None while neither has been heard of."""
+        """By the container's id, else by its pod's uid; None while the cache has neither."""
         with self._lock:
             found = self._by_container.get(container.id) if container.id else None
             return found or (self._by_uid.get(container.pod_uid) if container.pod_uid else None)
 
     def replace(self, pods: Mapping[str, Pod]) -> None:
-        """These and no others. pods: by their uid; of more than MAX_PODS the first ones count."""
+        """Hold these pods and no others. pods: by uid; of more than MAX_PODS, the first ones."""
         with self._lock:
             for uid in self._pods.keys() - pods.keys():
-                self._forget(uid)
+                self._delete(uid)
             for uid, pod in pods.items():
                 self._put(uid, pod)
 
     def put(self, uid: str, pod: Pod) -> None:
-        """A pod that is new or has changed."""
+        """Add or update a pod."""
         with self._lock:
             self._put(uid, pod)
 
-    def forget(self, uid: str) -> None:
-        """A pod that is gone."""
+    def delete(self, uid: str) -> None:
+        """Remove a pod, if it is there."""
         with self._lock:
-            self._forget(uid)
+            self._delete(uid)
 
     def _put(self, uid: str, pod: Pod) -> None:
         if uid not in self._pods and len(self._pods) >= MAX_PODS:
             return
-        self._forget(uid)
+        self._delete(uid)
         self._pods[uid] = pod
         for one in pod.uids:
             self._by_uid[one] = ContainerNames(pod.namespace, pod.name)
         for container, name in pod.containers.items():
             self._by_container[container] = ContainerNames(pod.namespace, pod.name, name)
 
-    def _forget(self, uid: str) -> None:
+    def _delete(self, uid: str) -> None:
         pod = self._pods.pop(uid, None)
         if pod is None:
             return

@@ -1,4 +1,4 @@
-"""A Pod, as Kubernetes' API tells it in JSON -> a Pod of ours. Pure; what is not as it should be is left out.
+"""A Pod document of the Kubernetes API -> Pod. Pure; what is malformed is left out.
 
 Source: core/v1 PodList, Pod, ContainerStatus; init and ephemeral containers have lists of their own.
 """
@@ -15,13 +15,13 @@ _NAME = re.compile(r"[a-z0-9](?:[a-z0-9.-]{0,251}[a-z0-9])?")
 _UID = re.compile(r"[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}|[0-9a-f]{32}")
 _CONTAINER_ID = re.compile(r"[a-z0-9.-]{1,32}://([0-9a-f]{64})")
 _STATUSES = ("initContainerStatuses", "containerStatuses", "ephemeralContainerStatuses")
-# Of a pod that the kubelet started from a file, the cgroup has the hash of that file, and the API server an uid of its own.
+# A static pod, which the kubelet starts from a file: its cgroup has the hash of the file, the API server another uid.
 _HASHES = ("kubernetes.io/config.mirror", "kubernetes.io/config.hash")
 _CONTAINERS_MAX = 256
 
 
 def pod_of(content: Any, node: str) -> tuple[str, Pod] | None:
-    """Its uid and itself; None for what is no pod, or one of another node. node: "" for whichever."""
+    """Its uid and itself; None for a malformed document or a pod of another node. node: "" for any."""
     metadata = _mapping(content, "metadata")
     namespace, name, uid = (_text(metadata, key) for key in ("namespace", "name", "uid"))
     if not (_NAME.fullmatch(namespace) and _NAME.fullmatch(name) and _UID.fullmatch(uid)):
@@ -34,9 +34,9 @@ def pod_of(content: Any, node: str) -> tuple[str, Pod] | None:
 
 
 def _containers(status: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
-    """Id and name; of a container that was restarted also the id of the one before, whose last numbers may be under way."""
-    told = [one for key in _STATUSES for one in _list(status, key) if isinstance(one, Mapping)]
-    for one in told[:_CONTAINERS_MAX]:
+    """Id and name; for a restarted container also the previous id, whose last counts may not have been exported yet."""
+    statuses = [one for key in _STATUSES for one in _list(status, key) if isinstance(one, Mapping)]
+    for one in statuses[:_CONTAINERS_MAX]:
         name = _text(one, "name")
         before = _mapping(_mapping(one, "lastState"), "terminated")
         for text in (_text(before, "containerID"), _text(one, "containerID")):

@@ -1,20 +1,23 @@
-"""Asks an orchestrator for its containers, round after round, in a thread of its own.
+"""Keeps the pod cache up to date in a thread: one sync after another, with back-off while the orchestrator fails.
 
-What goes wrong is said when it begins and when it is over, and tried again after a time that doubles. Meanwhile processes keep
-the names they have, and new ones have ids.
+While it fails, processes keep the names they have, and new ones have container ids for names.
 """
 
 from __future__ import annotations
 
+import enum
 import logging
 import random
 import threading
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Protocol
 
-from exporter.workloads.orchestrators.http_json import RequestFailed
+from tenacity import RetryCallState, Retrying, retry_if_result, wait_exponential
+
+from exporter.workloads.orchestrators.http_json import Endpoint, RequestFailed
 from exporter.workloads.orchestrators.pod_cache import PodCache
 
 log = logging.getLogger(__name__)
@@ -24,9 +27,9 @@ _FORBIDDEN = 403
 
 @dataclass(frozen=True, slots=True)
 class PollDelays:
-    """How long until the next try: from first to last, doubling; denied while we may not ask.
+    """Pauses between syncs: from first to last, doubling; denied while the orchestrator forbids the request.
 
-    long_seconds: a round that lasts as long was worth it, and the next one may follow soon.
+    A sync that lasted long_seconds has worked for a while, so the back-off begins again at first_retry_seconds.
     """
 
     first_retry_seconds: float = 1.0
@@ -36,78 +39,122 @@ class PollDelays:
 
 
 class Source(Protocol):
-    """Kubernetes or ECS, by one of the ways in which they tell."""
+    """One API of Kubernetes or ECS."""
+
+    endpoint: Endpoint
 
     @property
     def permission(self) -> str:
-        """What to grant where it forbids: "list and watch of pods"; "" where nothing can be granted."""
+        """The permission to grant when the API answers 403, such as `list and watch of pods`; "" where there is none."""
 
-    def round(self, stopping: threading.Event, worked: Callable[[], None]) -> None:
-        """Fill a directory; returns when another round is due. worked: to be called whenever it is up to date."""
+    def sync(self, stopping: threading.Event, synced: Callable[[], None]) -> None:
+        """Fill a cache; returns when another sync is due. Calls synced() whenever the cache is up to date."""
+
+
+class _Stopped(Exception):
+    """stop() was called."""
+
+
+class _Ending(enum.Enum):
+    """How a sync ended."""
+
+    LASTED = enum.auto()
+    SHORT = enum.auto()
+    FORBIDDEN = enum.auto()
+    DEFECT = enum.auto()
 
 
 class OrchestratorPoller:
-    """directory: the one that the source fills. report: is told whether it is up to date."""
+    """cache: the one that the source fills. set_current: called with whether it is up to date."""
 
     def __init__(
-        self, source: Source, directory: PodCache, report: Callable[[bool], None], pace: PollDelays = PollDelays()
+        self,
+        source: Source,
+        cache: PodCache,
+        set_current: Callable[[bool], None],
+        delays: PollDelays = PollDelays(),
     ) -> None:
-        self._pace = pace
-        self.directory = directory
+        self.cache = cache
         self.source = source
-        self._report = report
+        self._set_current = set_current
+        self._delays = delays
+        self._back_off = wait_exponential(multiplier=delays.first_retry_seconds, max=delays.last_retry_seconds)
         self._stopping = threading.Event()
         self._is_failing = False
         self._thread = threading.Thread(target=self._run, name="names", daemon=True)
 
     def start(self) -> None:
-        """From here on the directory fills."""
-        self._report(False)
+        """Begin to fill the cache."""
+        self._set_current(False)
         self._thread.start()
 
     def stop(self) -> None:
-        """Does not wait for a server that hangs: the thread ends with the process."""
+        """Cancel the request in flight. Returns at once."""
         self._stopping.set()
+        self.source.endpoint.cancel()
 
     def join(self, timeout_seconds: float) -> None:
-        """After stop(): until the server has nothing more to say."""
+        """Wait for the thread after stop()."""
         self._thread.join(timeout_seconds)
 
     def _run(self) -> None:
-        retry_seconds = self._pace.first_retry_seconds
-        while not self._stopping.is_set():
-            began_at = time.monotonic()
-            pause_seconds = retry_seconds
-            try:
-                self.source.round(self._stopping, self._worked)
-            except RequestFailed as error:
-                self._failed(error)
-                if error.status == _FORBIDDEN:
-                    pause_seconds = self._pace.denied_retry_seconds
-            except Exception:
-                log.exception("pods cannot be read")
-                pause_seconds = self._pace.last_retry_seconds
-            lasted_seconds = time.monotonic() - began_at
-            was_long = lasted_seconds >= self._pace.long_seconds
-            retry_seconds = (
-                self._pace.first_retry_seconds if was_long else min(retry_seconds * 2, self._pace.last_retry_seconds)
-            )
-            self._stopping.wait(pause_seconds * random.uniform(0.8, 1.2))  # noqa: S311 - so that nodes do not march in step
+        until_it_lasts = Retrying(
+            retry=retry_if_result(lambda ending: ending is not _Ending.LASTED),
+            wait=self._pause_seconds,
+            sleep=self._sleep,
+        )
+        with suppress(_Stopped):
+            while True:
+                until_it_lasts(self._sync)
+                self._sleep(_jittered(self._delays.first_retry_seconds))
 
-    def _worked(self) -> None:
+    def _sleep(self, seconds: float) -> None:
+        if self._stopping.wait(seconds):
+            raise _Stopped
+
+    def _pause_seconds(self, state: RetryCallState) -> float:
+        ending = state.outcome.result() if state.outcome else _Ending.SHORT
+        if ending is _Ending.FORBIDDEN:
+            return _jittered(self._delays.denied_retry_seconds)
+        if ending is _Ending.DEFECT:
+            return _jittered(self._delays.last_retry_seconds)
+        return _jittered(self._back_off(state))
+
+    def _sync(self) -> _Ending:
+        began_at = time.monotonic()
+        try:
+            self.source.sync(self._stopping, self._synced)
+        except RequestFailed as error:
+            if self._stopping.is_set():
+                raise _Stopped from error  # its request was cancelled
+            self._failed(error)
+            if error.status == _FORBIDDEN:
+                return _Ending.FORBIDDEN
+        except Exception:
+            log.exception("cannot read pods: defect in the exporter")
+            return _Ending.DEFECT
+        lasted_seconds = time.monotonic() - began_at
+        return _Ending.LASTED if lasted_seconds >= self._delays.long_seconds else _Ending.SHORT
+
+    def _synced(self) -> None:
         if self._is_failing:
-            log.info("pods have their names again")
+            log.info("pods can be read again: containers have their names")
         self._is_failing = False
-        self.directory.is_worth_waiting_for = True
-        self._report(True)
+        self.cache.is_worth_waiting_for = True
+        self._set_current(True)
 
     def _failed(self, error: RequestFailed) -> None:
         if not self._is_failing:
             permission = self.source.permission if error.status == _FORBIDDEN else ""
-            remedy = f"; grant {permission} to its service account" if permission else ""
+            remedy = f"; grant {permission} to the exporter's service account" if permission else ""
             log.warning(
-                "new containers have ids for names, until their pods can be read: %s%s", error.one_line(), remedy
+                "cannot read pods: new containers have ids for names until it works: %s%s", error.one_line(), remedy
             )
         self._is_failing = True
-        self.directory.is_worth_waiting_for = False
-        self._report(False)
+        self.cache.is_worth_waiting_for = False
+        self._set_current(False)
+
+
+def _jittered(seconds: float) -> float:
+    """So that the nodes of a cluster do not send their requests at the same time."""
+    return seconds * random.uniform(0.8, 1.2)  # noqa: S311 - no secret

@@ -249,7 +249,7 @@ class TestFailure:
 
 
 class TestDeadline:
-    """One deadline from connecting to the last byte, whatever the server does meanwhile."""
+    """One deadline from connecting to the last byte, however the server behaves."""
 
     def assert_ends_in_time(self, url: str, body: bytes = b"{}", **settings: object) -> None:
         """Assert that the request ends at its deadline, with the error for that."""

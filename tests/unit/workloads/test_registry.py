@@ -467,6 +467,6 @@ class TestNamesFromOrchestrator:
         pods.put("job-0", pod("worker"))
         registry = self.registry(tmp_path, pods)
         registry.update_identities({})
-        pods.forget("job-0")
+        pods.delete("job-0")
 
         assert registry.update_identities({}) == []

@@ -1,4 +1,4 @@
-"""orchestrators.ecs: what a task's metadata endpoint and the agent tell, over the loopback interface."""
+"""orchestrators.ecs: the task metadata endpoint and the agent's introspection API, over the loopback interface."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ import pytest
 
 from exporter.workloads.container import Container
 from exporter.workloads.container_names import ContainerNames
-from exporter.workloads.orchestrators.ecs import Agent, TaskMetadata
+from exporter.workloads.orchestrators.ecs import EcsAgent, TaskMetadata
 from exporter.workloads.orchestrators.http_json import Endpoint, RequestFailed
 from exporter.workloads.orchestrators.pod_cache import PodCache
 
@@ -24,8 +24,8 @@ ARN = f"arn:aws:ecs:us-west-2:111122223333:task/training/{TASK}"
 
 
 @contextmanager
-def answering(pages: Mapping[str, Any]) -> Iterator[str]:
-    """A server of these pages; its URL."""
+def serving(pages: Mapping[str, Any]) -> Iterator[str]:
+    """The URL of a server of these pages."""
 
     class Handler(BaseHTTPRequestHandler):
         def do_GET(self) -> None:
@@ -36,7 +36,7 @@ def answering(pages: Mapping[str, Any]) -> Iterator[str]:
             self.wfile.write(body)
 
         def log_message(self, *_arguments: object) -> None:
-            """Nobody reads it."""
+            """Print nothing."""
 
     with ThreadingHTTPServer(("127.0.0.1", 0), Handler) as server:
         threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.02}, daemon=True).start()
@@ -44,41 +44,41 @@ def answering(pages: Mapping[str, Any]) -> Iterator[str]:
         server.shutdown()
 
 
-def asked(source: TaskMetadata | Agent) -> None:
-    """One round, without the pause after it."""
+def sync_once(source: TaskMetadata | EcsAgent) -> None:
+    """One sync without the pause after it."""
     stopping = threading.Event()
     stopping.set()
-    source.round(stopping, lambda: None)
+    source.sync(stopping, lambda: None)
 
 
-class TestTask:
-    """Of ourselves, as a sidecar."""
+class TestTaskMetadata:
+    """The exporter as a sidecar of the task."""
 
     @pytest.mark.parametrize("identifier", [ONE, FARGATE], ids=["EC2", "Fargate"])
-    def test_containers_of_our_task(self, identifier: str) -> None:
-        """Cluster, task, and the name in the task's definition."""
+    def test_containers_of_the_task(self, identifier: str) -> None:
+        """Labels: the cluster, the task id, and the name in the task definition."""
         task = {"Cluster": "training", "TaskARN": ARN, "Containers": [{"DockerId": identifier, "Name": "train"}]}
-        directory = PodCache()
-        with answering({"/v4/abc/task": task}) as url:
-            asked(TaskMetadata(Endpoint(f"{url}/v4/abc"), directory))
+        cache = PodCache()
+        with serving({"/v4/abc/task": task}) as url:
+            sync_once(TaskMetadata(Endpoint(f"{url}/v4/abc"), cache))
 
-        assert directory.names_of(Container(id=identifier)) == ContainerNames("training", TASK, "train")
+        assert cache.names_of(Container(id=identifier)) == ContainerNames("training", TASK, "train")
 
     def test_old_arn_without_a_cluster(self) -> None:
-        """Then the cluster is told beside it, by its name or its own ARN."""
-        told = {
+        """The cluster then stands in a field of its own, by name or by ARN."""
+        document = {
             "Cluster": "arn:aws:ecs:us-west-2:111122223333:cluster/training",
             "TaskARN": ARN.replace("/training/", "/"),
             "Containers": [{"DockerId": ONE, "Name": "train"}],
         }
-        directory = PodCache()
-        with answering({"/task": told}) as url:
-            asked(TaskMetadata(Endpoint(url), directory))
+        cache = PodCache()
+        with serving({"/task": document}) as url:
+            sync_once(TaskMetadata(Endpoint(url), cache))
 
-        assert directory.names_of(Container(id=ONE)) == ContainerNames("training", TASK, "train")
+        assert cache.names_of(Container(id=ONE)) == ContainerNames("training", TASK, "train")
 
     @pytest.mark.parametrize(
-        "told",
+        "document",
         [
             None,
             [],
@@ -90,29 +90,27 @@ class TestTask:
             },
         ],
     )
-    def test_lies(self, told: Any) -> None:
-        """Nothing of it is taken."""
-        directory = PodCache()
-        with answering({"/task": told}) as url:
-            asked(TaskMetadata(Endpoint(url), directory))
+    def test_malformed_document_gives_no_container(self, document: Any) -> None:
+        cache = PodCache()
+        with serving({"/task": document}) as url:
+            sync_once(TaskMetadata(Endpoint(url), cache))
 
-        assert directory.names_of(Container(id=ONE)) is None
+        assert cache.names_of(Container(id=ONE)) is None
 
 
-class TestAgent:
-    """Of the whole machine."""
+class TestEcsAgent:
+    """All tasks of a machine."""
 
     def test_containers_of_all_tasks(self) -> None:
-        """The cluster is told once."""
+        """The cluster has a page of its own."""
         tasks = [{"Arn": ARN, "Containers": [{"DockerId": ONE, "DockerName": "ecs-x", "Name": "train"}]}]
-        directory = PodCache()
-        with answering({"/v1/metadata": {"Cluster": "training"}, "/v1/tasks": {"Tasks": tasks}}) as url:
-            asked(Agent(Endpoint(url), directory))
+        cache = PodCache()
+        with serving({"/v1/metadata": {"Cluster": "training"}, "/v1/tasks": {"Tasks": tasks}}) as url:
+            sync_once(EcsAgent(Endpoint(url), cache))
 
-        assert directory.names_of(Container(id=ONE)) == ContainerNames("training", TASK, "train")
+        assert cache.names_of(Container(id=ONE)) == ContainerNames("training", TASK, "train")
 
-    def test_no_list_is_said_so(self) -> None:
-        """And what was known stays."""
-        wanted = "what was said to be a list of tasks is none"
-        with answering({"/v1/metadata": {}, "/v1/tasks": []}) as url, pytest.raises(RequestFailed, match=wanted):
-            asked(Agent(Endpoint(url), PodCache()))
+    def test_document_that_is_not_a_list_is_refused(self) -> None:
+        wanted = "/v1/tasks: not a list of tasks"
+        with serving({"/v1/metadata": {}, "/v1/tasks": []}) as url, pytest.raises(RequestFailed, match=wanted):
+            sync_once(EcsAgent(Endpoint(url), PodCache()))

@@ -1,4 +1,4 @@
-"""orchestrators.pods: what Kubernetes says of a pod, and what is left out of it."""
+"""orchestrators.pods: which parts of a Pod document are read, and which documents are refused."""
 
 from __future__ import annotations
 
@@ -14,33 +14,32 @@ ONE, TWO = "1" * 64, "2" * 64
 
 
 class TestPods:
-    """The good ones."""
+    """Well-formed documents."""
 
     def test_containers_by_their_ids(self) -> None:
-        """Whatever the runtime."""
         found = pod_of(pod("job-0", ("train", ONE), ("sidecar", TWO)), "gpu7")
 
         assert found == (uid_of("job-0"), Pod("train", "job-0", (uid_of("job-0"),), {ONE: "train", TWO: "sidecar"}))
 
     @pytest.mark.parametrize("of", ["initContainerStatuses", "ephemeralContainerStatuses"])
     def test_init_and_ephemeral_containers_are_containers(self, of: str) -> None:
-        """In lists of their own."""
+        """The document has lists of their own for them."""
         found = pod_of(pod("job-0", ("setup", ONE), of=of), "gpu7")
 
         assert found is not None
         assert found[1].containers == {ONE: "setup"}
 
     def test_container_that_was_restarted_has_both_ids(self) -> None:
-        """The last numbers of the one before may be under way."""
-        told = pod("job-0", ("train", TWO))
-        told["status"]["containerStatuses"][0]["lastState"] = {"terminated": {"containerID": f"cri-o://{ONE}"}}
-        found = pod_of(told, "gpu7")
+        """The last counts of the previous one may not have been exported yet."""
+        document = pod("job-0", ("train", TWO))
+        document["status"]["containerStatuses"][0]["lastState"] = {"terminated": {"containerID": f"cri-o://{ONE}"}}
+        found = pod_of(document, "gpu7")
 
         assert found is not None
         assert found[1].containers == {ONE: "train", TWO: "train"}
 
-    def test_static_pod_has_the_hash_of_its_file_for_an_uid_too(self) -> None:
-        """That is what its cgroup is called by."""
+    def test_static_pod_has_the_hash_of_its_file_as_a_second_uid(self) -> None:
+        """Its cgroup has that hash in its name."""
         digest = "0123456789abcdef" * 2
         found = pod_of(pod("etcd-gpu7", annotations={"kubernetes.io/config.mirror": digest}), "gpu7")
 
@@ -48,20 +47,20 @@ class TestPods:
         assert found[1].uids == (uid_of("etcd-gpu7"), digest)
 
     def test_container_that_has_not_started_has_no_id(self) -> None:
-        """The pod is known even so."""
-        told = pod("job-0")
-        told["status"]["containerStatuses"] = [{"name": "train", "containerID": ""}, {"name": "late"}]
-        found = pod_of(told, "gpu7")
+        """The pod itself is known."""
+        document = pod("job-0")
+        document["status"]["containerStatuses"] = [{"name": "train", "containerID": ""}, {"name": "late"}]
+        found = pod_of(document, "gpu7")
 
         assert found is not None
         assert found[1].containers == {}
 
 
-class TestLies:
-    """What cannot be a pod of this node, or names that cannot be ones."""
+class TestMalformed:
+    """Documents that cannot be a pod of this node, and names that cannot exist."""
 
     @pytest.mark.parametrize(
-        "told",
+        "document",
         [
             None,
             [],
@@ -78,9 +77,8 @@ class TestLies:
             {**pod("job-0"), "spec": None},
         ],
     )
-    def test_no_pod(self, told: Any) -> None:
-        """Nothing of it is taken."""
-        assert pod_of(told, "gpu7") is None
+    def test_document_is_not_a_pod(self, document: Any) -> None:
+        assert pod_of(document, "gpu7") is None
 
     @pytest.mark.parametrize(
         "statuses",
@@ -95,17 +93,17 @@ class TestLies:
             [{"name": "train", "containerID": 5}],
         ],
     )
-    def test_no_container(self, statuses: Any) -> None:
-        """The pod's own name stands."""
-        told = pod("job-0")
-        told["status"]["containerStatuses"] = statuses
-        found = pod_of(told, "gpu7")
+    def test_malformed_container_is_left_out(self, statuses: Any) -> None:
+        """The pod is kept."""
+        document = pod("job-0")
+        document["status"]["containerStatuses"] = statuses
+        found = pod_of(document, "gpu7")
 
         assert found is not None
         assert found[1].containers == {}
 
     def test_more_containers_than_a_pod_can_have(self) -> None:
-        """256 are taken."""
+        """The first 256 are read."""
         found = pod_of(pod("job-0", *((f"c{n}", f"{n:064x}") for n in range(1000))), "gpu7")
 
         assert found is not None
