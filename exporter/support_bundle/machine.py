@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 import errno
-import http.client
 import os
-import ssl
 import subprocess
-import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import NamedTuple
+from urllib.parse import SplitResult
 
-from exporter import __version__
+from exporter.http_client.client import HttpClient
+from exporter.http_client.deadline import Deadline
+from exporter.http_client.errors import HttpFailure
+from exporter.http_client.tls import client_context
 
 FILE_BYTES_MAX = 1 << 20
 KERNEL_LOG_BYTES_MAX = 32 << 20
@@ -78,24 +80,12 @@ class Machine:
 
     def get(self, host: str, port: int, path: str, *, is_tls: bool) -> Reply:
         """A page from this machine, without verifying the certificate: nothing secret is sent. Raises OSError."""
-        connection: http.client.HTTPConnection
-        if is_tls:
-            context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
-            context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
-            connection = http.client.HTTPSConnection(host, port, timeout=TIMEOUT_SECONDS, context=context)
-        else:
-            connection = http.client.HTTPConnection(host, port, timeout=TIMEOUT_SECONDS)
-        until = time.monotonic() + TIMEOUT_SECONDS
+        url = SplitResult(
+            "https" if is_tls else "http", f"[{host}]:{port}" if ":" in host else f"{host}:{port}", "", "", ""
+        )
+        client = HttpClient(url, tls=partial(client_context, is_verified=False))
         try:
-            connection.request("GET", path, headers={"User-Agent": f"gpu-stall-exporter/{__version__}"})
-            response = connection.getresponse()
-            body = b""
-            while len(body) <= FILE_BYTES_MAX and (piece := response.read1(1 << 16)):
-                body += piece
-                if time.monotonic() > until:
-                    raise TimeoutError(f"no complete response within {TIMEOUT_SECONDS:g} s")
-            return Reply(response.status, body.decode("utf-8", "replace"))
-        except http.client.HTTPException as error:
-            raise OSError(errno.EPROTO, f"invalid HTTP response: {type(error).__name__}") from None
-        finally:
-            connection.close()
+            with client.request("GET", path, {}, Deadline.after(TIMEOUT_SECONDS)) as response:
+                return Reply(response.status, response.read_prefix(FILE_BYTES_MAX).decode("utf-8", "replace"))
+        except HttpFailure as error:
+            raise OSError(errno.EPROTO, str(error)) from None

@@ -185,6 +185,17 @@ class TestLibraries:
 
         assert naming == {"demo/live.py"}
 
+    def test_http_requests_are_sent_by_one_client(self) -> None:
+        """Its package has the deadline; http.client and urllib.request have timeouts of single waits only."""
+        others = {
+            str(module)
+            for module in modules()
+            for name in imported(module)
+            if name[:2] in (("http", "client"), ("urllib", "request")) and module.parts[0] != "http_client"
+        }
+
+        assert others == set()
+
     def test_ctypes_is_imported_where_there_is_a_reason(self) -> None:
         """Memory of our own making belongs to few modules."""
         assert {str(module) for module in modules() if any(name[0] == "ctypes" for name in imported(module))} == set(
