@@ -85,7 +85,6 @@ NOT_YET_SWEPT = (
     "exporter/scrape/",
     "exporter/series/",
     "exporter/stacks/",
-    "exporter/standin/",
     "exporter/support_bundle/",
     "exporter/top/",
     "exporter/totals.py",
