@@ -1,4 +1,4 @@
-"""accountant: the books of every process, from tables to times."""
+"""accounting.accountant: accounts of every process, from rows to times."""
 
 from __future__ import annotations
 
@@ -109,20 +109,20 @@ class TestChains:
     """As the kernel has them."""
 
     def test_sleep_that_a_step_thread_ended_explains_nothing(self, bench: Bench) -> None:
-        """That one fed the GPU meanwhile."""
+        """A step thread fed the GPU in that time."""
         bench.kernel.chain(1, PIPE, {IO: 500}, waker=Waker.STEP)
 
         assert bench.tick(1)[1].chains == {}
 
     def test_wakers_are_added_up(self, bench: Bench) -> None:
-        """A worker, another thread, and nobody of the job."""
+        """A worker, another thread, and a program outside of the job."""
         bench.kernel.chain(1, PIPE, {IO: 500}, waker=Waker.PROCESS)
         bench.kernel.chain(1, PIPE, {IO: 20, ON_CPU: 3}, waker=Waker.THREAD)
         bench.kernel.chain(1, PIPE, {}, waker=Waker.NOBODY, abstained_ns=7)
 
         assert bench.tick(1)[1].chains == {("pipe", "io"): 520, ("pipe", "on_cpu"): 3, ("pipe", "unresolved"): 7}
 
-    def test_chain_is_told_by_sleep_and_state(self, bench: Bench) -> None:
+    def test_wakeups_are_summed_by_sleep_and_waker_state(self, bench: Bench) -> None:
         """And what is not known has a name."""
         bench.kernel.chain(1, PIPE, {IO: 500, ON_CPU: 20}, abstained_ns=7)
 
@@ -132,7 +132,7 @@ class TestChains:
 class TestInterrupts:
     """What they took."""
 
-    def test_they_are_added_up_whoever_was_interrupted(self, bench: Bench) -> None:
+    def test_interrupts_are_summed_over_all_threads(self, bench: Bench) -> None:
         """Also where the GPU lost nothing by it; other culprits are none of it."""
         bench.kernel.blame(1, 7, culprit=Culprit.IRQ, comm=b"", tgid=0)
         bench.kernel.blame(1, 20, victim=Victim.WORKER, culprit=Culprit.IRQ, comm=b"", tgid=0)
@@ -158,10 +158,10 @@ class TestThreads:
 
 
 class TestEnds:
-    """Of processes."""
+    """Processes that have ended."""
 
     def test_what_is_open_is_decided(self, bench: Bench) -> None:
-        """A wait that nobody was charged with."""
+        """A wait without a culprit."""
         bench.kernel.feeding(1, dry_ns={RUNNABLE: 6})
         bench.tick(1)
         bench.accountant.finish([1, 2])
@@ -175,7 +175,7 @@ class TestEnds:
 
         assert bench.accountant.times() == {}
 
-    def test_errors_are_those_of_the_oracle(self, bench: Bench) -> None:
+    def test_errors_are_those_of_the_self_check(self, bench: Bench) -> None:
         """A thread of which half a second in one is missing."""
         bench.kernel.thread(1, 11, read_ns=0)
         bench.tick(1)

@@ -91,10 +91,10 @@ class TestStates:
 
 
 class TestWaitsForACpu:
-    """Charged to whoever held it."""
+    """Charged to the program that held the CPU."""
 
     def test_loss_is_shared_by_the_charges(self, books: Books) -> None:
-        """A stall of 30 and a late return of 10, of waits of 300 behind a program and 100 behind nobody."""
+        """A stall of 30 and a late return of 10; waits of 300 behind a program and 100 behind none."""
         books.charge(STRESS, 300)
         books.charge(IDLE, 100)
 
@@ -110,7 +110,7 @@ class TestWaitsForACpu:
 
         assert books.book({RUNNABLE: 30}) == {("wakeup_latency", ""): 30}
 
-    def test_charges_of_late_explain_a_loss_that_comes_after_them(self, books: Books) -> None:
+    def test_recent_charges_explain_time_lost_after_them(self, books: Books) -> None:
         """The wait ended in the tick before the call that it delayed returned."""
         books.charge(STRESS, 300)
         books.book(at=1.0)
@@ -151,7 +151,7 @@ class TestWaitsForACpu:
 
         assert (before, books.book(at=1.25)) == ({}, {("cpu_contention", "stress"): 30})
 
-    def test_loss_that_nobody_is_charged_with_is_unknown_after_five_seconds(self, books: Books) -> None:
+    def test_lost_time_without_a_culprit_is_unknown_after_five_seconds(self, books: Books) -> None:
         """Not before."""
         books.book({RUNNABLE: 30}, at=1.0)
         at_five = books.book(at=6.0)
@@ -159,7 +159,7 @@ class TestWaitsForACpu:
         assert (at_five, books.book(at=6.25)) == ({}, {("unknown", ""): 30})
 
     def test_next_loss_waits_for_five_seconds_of_its_own(self, books: Books) -> None:
-        """Waiting starts anew."""
+        """The five seconds start again."""
         books.book({RUNNABLE: 30}, at=1.0)
         books.book(at=6.25)
 
@@ -323,7 +323,7 @@ class TestConservation:
 
 
 class TestDisks:
-    """Sleeps for a disk, by who used it meanwhile."""
+    """Waits for a disk, by the programs that used it in that time."""
 
     def test_loss_is_shared_by_who_used_the_disk(self, books: Books) -> None:
         """Three quarters of the time it worked for dd."""

@@ -75,7 +75,7 @@ class TestRhythm:
         assert shortest_period(signatures) == period
 
     def test_anchor_comes_once_in_a_period(self) -> None:
-        """Of a copy and four reductions: into the first reduction, and into the copy."""
+        """Two anchors in a copy and four reductions: into the first reduction, and into the copy."""
         assert anchors([COPY, REDUCE, REDUCE, REDUCE, REDUCE] * 3, 5) == {(COPY, REDUCE), (REDUCE, COPY)}
 
 
@@ -105,7 +105,7 @@ class TestSteps:
         assert steps is not None
         assert steps.counts[slot_of(400 * MS)] == 1
 
-    def test_nothing_is_said_without_a_rhythm(self, job: Job) -> None:
+    def test_there_are_no_steps_without_a_rhythm(self, job: Job) -> None:
         """Copies of ever other sizes."""
         for signature in range(100):
             job.beat(signature, 10)

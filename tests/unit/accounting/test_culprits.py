@@ -80,7 +80,7 @@ class TestStates:
         assert found == {ThreadState.PIPE}
 
     def test_waker_that_computed_or_slept_explains_only_who_it_is(self) -> None:
-        """On a lock, in poll, for a time-out, for a child, for the GPU; waiting for a CPU is told by who held it."""
+        """On a lock, in poll, for a time-out, for a child, for the GPU; the cause of a CPU wait comes from the culprit."""
         assert {state.name for state in ThreadState if state not in CAUSE_OF_WAKER_STATE} == {
             "ON_CPU",
             "GPU_WAIT",
@@ -112,7 +112,7 @@ class TestStates:
 
 
 class TestProgramName:
-    """A comm is up to 16 bytes of anybody's choice."""
+    """A process chooses the up to 16 bytes of its comm."""
 
     @pytest.mark.parametrize(
         ("comm", "name"),
@@ -133,7 +133,7 @@ class TestProgramName:
 
 
 class TestCulpritName:
-    """Whom a wait is charged to."""
+    """The culprit that a wait is charged to."""
 
     def test_programs_have_a_name(self) -> None:
         """Others, and the job's own."""
@@ -144,12 +144,12 @@ class TestCulpritName:
         assert culprit_name(blamed(b"", Culprit.OUTSIDE)) == "outside"
 
     def test_who_runs_the_machine_has_a_name(self) -> None:
-        """Which needs no admission: there is one of him."""
+        """It needs no admission: there is only one."""
         name = culprit_name(blamed(b"", Culprit.HYPERVISOR))
 
         assert (name, Culprits().label("owner", name, 1)) == ("hypervisor", "hypervisor")
 
-    def test_nobody_is_named_for_what_no_program_did(self) -> None:
+    def test_no_culprit_is_named_where_no_program_held_the_cpu(self) -> None:
         """Interrupts, idle CPUs, what is not known."""
         found = {culprit_name(blamed(b"swapper", one)) for one in (Culprit.IDLE, Culprit.IRQ, Culprit.UNKNOWN)}
 

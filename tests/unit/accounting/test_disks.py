@@ -13,7 +13,7 @@ Uses = dict[tuple[int, DiskUser], int]
 
 
 def blamed(waits_ns: dict[int, int], uses_ns: Uses, before: DiskBlame | None = None) -> dict[str, int]:
-    """Of the job, by name. waits_ns: by device."""
+    """Waits of the job by program. waits_ns: by disk."""
     blame = before or DiskBlame()
     waits = {DiskWaitKey(JOB, device): DiskWait(1, ns) for device, ns in waits_ns.items()}
     uses = {DiskUserKey(device, user): DiskUse(1, ns) for (device, user), ns in uses_ns.items()}
@@ -21,10 +21,10 @@ def blamed(waits_ns: dict[int, int], uses_ns: Uses, before: DiskBlame | None = N
 
 
 class TestShares:
-    """Of one interval."""
+    """Waits within one interval."""
 
     def test_by_what_the_device_took_for_each(self) -> None:
-        """Three quarters of it were for dd, and the rest for the job itself, which is nobody's fault."""
+        """Three quarters of it were for dd; the rest was for the job itself and has no culprit."""
         assert blamed({SDA: 100}, {(SDA, OWN): 10, (SDA, DD): 30}) == {NOBODY: 25, "dd": 75}
 
     def test_users_of_another_disk_are_not_to_blame(self) -> None:
@@ -39,8 +39,8 @@ class TestShares:
         """A file system's journal ended it."""
         assert blamed({0: 100}, {(SDA, DD): 7}) == {NOBODY: 100}
 
-    def test_whoever_is_outside_has_no_name(self) -> None:
-        """Of another pod."""
+    def test_culprit_outside_of_the_namespace_has_no_name(self) -> None:
+        """A process of another pod."""
         assert blamed({SDA: 100}, {(SDA, DiskUser(OUTSIDE, 0, b"")): 7}) == {"outside": 100}
 
     def test_another_traced_job_has_its_program_s_name(self) -> None:

@@ -95,7 +95,7 @@ class TestBound:
 
 
 class TestQuota:
-    """The kernel's bound does not tell quota from contention; the states do."""
+    """The kernel's bound does not separate quota from contention; the states do."""
 
     def test_loss_is_split_as_the_waits_were(self, calls: Calls) -> None:
         """A quarter of the waiting was throttled."""
@@ -118,7 +118,7 @@ class TestOperations:
     """Each has a baseline of its own."""
 
     def test_operations_are_added_up(self, calls: Calls) -> None:
-        """Of one process."""
+        """Exposed waits of one process."""
         calls.kernel.exposure(1, "cudaDeviceSynchronize", exact_ns=5)
 
         assert calls.lost(exact_ns=70) == Exposed(75, 0)

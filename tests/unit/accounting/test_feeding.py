@@ -30,7 +30,7 @@ def row(
 
 @pytest.fixture
 def loss() -> FeedingLoss:
-    """Of a new process."""
+    """A new process."""
     return FeedingLoss()
 
 
@@ -187,7 +187,7 @@ class TestOpen:
 
         assert loss.update(row(clean=(10, 1_000), since_ns=100), OpenStall(LOCK, LONG, 230)) == {LOCK: 30}
 
-    def test_nothing_is_advanced_where_nobody_knows_what_the_gpu_does(self, loss: FeedingLoss) -> None:
+    def test_nothing_is_advanced_while_the_state_of_the_gpu_is_unknown(self, loss: FeedingLoss) -> None:
         """It may work for hours."""
         assert loss.update(row(since_ns=100), OpenStall(LOCK, LONG, 10_000)) == {}
 

@@ -1,4 +1,4 @@
-"""oracle: how far the accounting is off."""
+"""accounting.self_check: how far the accounting is off."""
 
 from __future__ import annotations
 

@@ -32,7 +32,7 @@ class Engine:
         self._outputs += 1
 
     def serve(self, count: int, after: int = 20) -> None:
-        """So many, one after the other, and each is seen."""
+        """A sequence of outputs, each of which is read."""
         for _ in range(count):
             self.output(after)
             self.tick()
@@ -42,7 +42,7 @@ class Engine:
         self._work = self.now
 
     def asks(self) -> None:
-        """A copy to the host is enqueued, and nobody has waited for it."""
+        """A copy to the host is enqueued, and no thread has waited for it."""
         self._open = 1
 
     def tick(self, after: int = 0) -> None:
@@ -82,7 +82,7 @@ class TestSteps:
     """Their number and their length."""
 
     def test_iteration_goes_from_one_output_to_the_next(self, engine: Engine) -> None:
-        """The first output begins one and ends none: nobody knows when it was begun."""
+        """The first output begins one and ends none: when it began is unknown."""
         engine.output()
         engine.tick()
 
@@ -113,7 +113,7 @@ class TestOutliers:
     """More than three times the median of the last 64."""
 
     def test_three_medians_are_none_and_more_are_one(self, engine: Engine) -> None:
-        """Of iterations of 20 ms: 60 is none, 61 is one."""
+        """With iterations of 20 ms: 60 is none, 61 is one."""
         engine.serve(17)
         engine.serve(1, 60)
 
@@ -144,7 +144,7 @@ class TestIdleness:
     """A pause without work, longer than a second and than twenty medians."""
 
     def test_pause_of_more_than_a_second_is_idleness_and_no_iteration(self, engine: Engine) -> None:
-        """Of 5,030 ms without an output 5,000 were a tool call, and 30 the first iteration of its answer."""
+        """5,030 ms without an output: 5,000 were a tool call, and 30 the first iteration of its answer."""
         engine.serve(10)
         engine.output(5_030, paused=5_000)
         engine.tick()
@@ -162,7 +162,7 @@ class TestIdleness:
         assert engine.steps() == (10, 9 * 20 + 1_020)
 
     def test_pause_of_less_than_twenty_medians_is_part_of_the_iteration(self, engine: Engine) -> None:
-        """Of an engine whose iterations take 200 ms: four seconds are none, more are."""
+        """With iterations of 200 ms: four seconds are no idle time, more are."""
         engine.serve(17, 200)
         engine.output(4_200, paused=4_000)
         engine.tick()
@@ -181,7 +181,7 @@ class TestIdleness:
         assert (engine.idle, engine.outliers) == (0, 1)
         assert engine.steps() == (17, 16 * 20 + 8_000)
 
-    def test_pause_that_goes_on_is_told_as_it_goes(self, engine: Engine) -> None:
+    def test_open_pause_counts_while_it_lasts(self, engine: Engine) -> None:
         """And when it is over it is the same one."""
         engine.serve(10)
         engine.tick(600)
@@ -197,8 +197,8 @@ class TestIdleness:
         assert engine.idle == 1_500
         assert engine.steps() == (10, 9 * 20 + 30)
 
-    def test_what_was_told_is_not_taken_back(self, engine: Engine) -> None:
-        """The kernel saw less of a pause than was told of it, since a thread is new to it."""
+    def test_idle_time_never_goes_back(self, engine: Engine) -> None:
+        """The kernel saw less of a pause than was counted, since a thread is new to it."""
         engine.serve(10)
         engine.tick(3_000)
         engine.works()
@@ -218,7 +218,7 @@ class TestIdleness:
         assert engine.idle == 0
 
     def test_engine_that_waits_for_an_output_is_not_idle(self, engine: Engine) -> None:
-        """It was asked for; the GPU hangs, or the other ranks do."""
+        """A copy is outstanding: the GPU hangs, or the other ranks do."""
         engine.serve(10)
         engine.asks()
         engine.tick(7_000)
@@ -230,7 +230,7 @@ class TestMissed:
     """More than the ring holds between two looks."""
 
     def test_iterations_without_a_known_length_are_counted(self, engine: Engine) -> None:
-        """Of 200 the last 127 outputs are there: 126 iterations between them, and 74 more."""
+        """The last 127 of 200 outputs are there: 126 iterations between them, and 74 more."""
         engine.serve(10)
         for _ in range(200):
             engine.output(1)
@@ -240,7 +240,7 @@ class TestMissed:
         assert engine.steps() == (9 + 126, 9 * 20 + 126)
 
     def test_first_output_ends_no_iteration(self, engine: Engine) -> None:
-        """Of 130 outputs at once the first three are gone: of 129 iterations 126 are known."""
+        """130 outputs at once, the first three overwritten: 126 of 129 iterations are known."""
         for _ in range(130):
             engine.output(1)
         engine.tick()
@@ -248,7 +248,7 @@ class TestMissed:
         assert (engine.missed, engine.steps()) == (3, (126, 126))
 
     def test_idleness_before_them_stays(self, engine: Engine) -> None:
-        """It was told while it went on."""
+        """It was counted while it lasted."""
         engine.serve(10)
         engine.tick(3_000)
         engine.works()

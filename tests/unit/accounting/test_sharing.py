@@ -68,7 +68,7 @@ class TestWeights:
 
 
 class TestGrowth:
-    """Of cumulative sums."""
+    """Growth of cumulative sums."""
 
     def test_first_sums_have_grown_from_nothing(self) -> None:
         """Zeros are left out."""
@@ -76,7 +76,7 @@ class TestGrowth:
 
         assert growth.since({"a": 3, "b": 0}) == {"a": 3}
 
-    def test_only_what_has_grown_is_told(self) -> None:
+    def test_only_sums_that_have_grown_are_returned(self) -> None:
         """By how much."""
         growth: Growth[str] = Growth()
         growth.since({"a": 3, "b": 2})
@@ -92,7 +92,7 @@ class TestGrowth:
         assert growth.since({"a": 2}) == {"a": 1}
 
     def test_the_very_sums_of_the_last_time_have_not_grown(self) -> None:
-        """Nobody looks through them again."""
+        """They are not compared again."""
         growth, sums = Growth[str](), {"a": 3}
         growth.since(sums)
 

@@ -20,7 +20,7 @@ def kernel() -> FakeTables:
 
 
 def times(kernel: FakeTables, process: int = 1) -> Times:
-    """Of one process."""
+    """Times of one process."""
     return times_by_process(Tables(kernel.maps, kernel.iterate).read_accounts([process])).get(process, {})
 
 
@@ -74,7 +74,7 @@ class TestGaps:
     """Time in no call."""
 
     def test_gaps_of_ended_and_living_threads_are_added_up(self, kernel: FakeTables) -> None:
-        """Of step threads."""
+        """Gaps of step threads."""
         kernel.interval(1, IntervalKind.GAP, {LOCK: 5})
         kernel.thread(1, 11, gaps_ns={LOCK: 6}, idle_ns={LOCK: 7})
 
@@ -87,7 +87,7 @@ class TestGaps:
         assert times(kernel) == {("gap", "lock"): 6}
 
     def test_gaps_of_other_threads_are_kept_apart(self, kernel: FakeTables) -> None:
-        """What a watchdog does delays nobody."""
+        """A watchdog's work delays no step."""
         kernel.interval(1, IntervalKind.OTHER_GAP, {SLEEP: 5})
         kernel.thread(1, 11, victim=Victim.OTHER, gaps_ns={SLEEP: 6})
 
@@ -129,7 +129,7 @@ class TestMonotone:
         assert (in_between, time.reported()) == ({("gap", "lock"): 10}, {("gap", "lock"): 12})
 
     def test_sum_below_zero_is_no_sum_of_centuries(self, kernel: FakeTables) -> None:
-        """A switch was missed, and 5 ns that a gap had been told of were another state's."""
+        """A switch was missed, and 5 ns of a gap belonged to another state."""
         kernel.thread(1, 11, gaps_ns={POLL: 2**64 - 5})
         time = ThreadTime()
         time.update(times(kernel))

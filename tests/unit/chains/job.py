@@ -95,13 +95,13 @@ class Job:
 
 
 class Scene:
-    """Jobs and the engine that watches them. told: what it has said, with the second in which it did."""
+    """Jobs and the engine that watches them. transitions: its transitions, with the second of each."""
 
     def __init__(self, *jobs: Job, has_ranks: bool = False) -> None:
         self.jobs = jobs or (Job(),)
         self.engine = Engine(new_id=self._new_id, spending=self._spending, device_side=self._device_side)
         self.now_ns = 1_000 * SECOND
-        self.told: list[Transition] = []
+        self.transitions: list[Transition] = []
         self._has_ranks = has_ranks
         self._ids = 0
 
@@ -117,8 +117,8 @@ class Scene:
         return f"{self._ids:032x}"
 
     def go_on(self, seconds: float, *each: Mapping[str, object], **all_jobs: object) -> list[Transition]:
-        """What is told in these seconds. each: how every single job goes on; else all_jobs for all of them."""
-        before = len(self.told)
+        """Transitions in these seconds. each: how every single job goes on; else all_jobs for all of them."""
+        before = len(self.transitions)
         for _ in range(round(seconds * TICKS)):
             self.now_ns += TICK_NS
             for job, how in zip(self.jobs, each or [all_jobs] * len(self.jobs), strict=True):
@@ -126,9 +126,9 @@ class Scene:
             observed = {
                 job.process: job.observation(rank if self._has_ranks else None) for rank, job in enumerate(self.jobs)
             }
-            self.told += self.engine.update(observed, self.now_ns)
-        return self.told[before:]
+            self.transitions += self.engine.update(observed, self.now_ns)
+        return self.transitions[before:]
 
     def opened(self) -> list[Transition]:
-        """Of all that was told."""
-        return [transition for transition in self.told if transition.change is Change.OPENED]
+        """Changes and causes of all transitions so far."""
+        return [transition for transition in self.transitions if transition.change is Change.OPENED]

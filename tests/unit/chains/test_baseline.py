@@ -44,7 +44,7 @@ class TestUsual:
         assert (usual.step_ns, usual.calls_per_step, usual.spread) == (10e6, 50.0, 0.0)
 
     def test_spread_is_that_of_the_seconds(self) -> None:
-        """Of 10.0, 10.4 and 10.8 ms the median deviation is 0.4 ms in a step of 10.8."""
+        """10.0, 10.4 and 10.8 ms have a median deviation of 0.4 ms in a step of 10.8."""
         assert learned(*[10.0, 10.4, 10.8] * 4).spread == pytest.approx(1.4826 * 0.4 / 10.8)
 
     def test_losses_are_shares_of_the_time(self) -> None:
@@ -53,18 +53,18 @@ class TestUsual:
 
         assert (usual.lost, usual.lost_of_all) == ({Cause.BLOCK_IO: 0.2}, 0.2)
 
-    def test_faster_job_is_learned_anew(self) -> None:
+    def test_faster_job_gets_a_new_baseline(self) -> None:
         """Its warm-up is over."""
         usual = learned(*[20.0] * 30, *[10.0] * 5)
 
         assert (usual.is_known, usual.step_ns) == (True, 10e6)
 
-    def test_it_stays_known_meanwhile(self) -> None:
+    def test_baseline_stays_known_during_an_episode(self) -> None:
         """The first faster second is one of five, the third one is in the middle of them."""
         first, third = learned(*[20.0] * 30, 10.0), learned(*[20.0] * 30, *[10.0] * 3)
 
         assert (first.is_known, first.step_ns, third.is_known, third.step_ns) == (True, 20e6, True, 10e6)
 
     def test_only_the_last_minute_counts(self) -> None:
-        """Of a job that becomes slower by and by."""
+        """A job that becomes slower by and by."""
         assert learned(*[10.0] * 100, *[10.9] * 60).step_ns == 10.9e6

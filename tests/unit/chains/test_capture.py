@@ -25,7 +25,7 @@ class TestAbandoned:
         assert capture.detail == "a capture has begun and not ended for more than 10 s"
 
     def test_captures_that_come_and_go_are_not(self) -> None:
-        """Whenever somebody looks, one is open: it is never the same."""
+        """At every tick one is open, and it is never the same."""
         capture = AbandonedCapture()
         for tick in range(200):
             capture.update(Captures(tick + 1, tick), tick * SECOND // 4)
@@ -41,14 +41,14 @@ class TestAbandoned:
         assert capture.since_ns == 0
 
     def test_it_is_a_chain(self) -> None:
-        """Of a job whose steps go on meanwhile; resolved when it ends."""
+        """The job's steps go on; the chain is resolved when it ends."""
         scene = Scene()
         scene.jobs[0].captures = Captures(1, 0)
         scene.go_on(12)
         scene.jobs[0].captures = Captures(1, 1)
         scene.go_on(1)
 
-        assert [(change, chain.cause) for change, chain in scene.told] == [
+        assert [(change, chain.cause) for change, chain in scene.transitions] == [
             (Change.OPENED, Cause.GRAPH_ABANDONED),
             (Change.RESOLVED, Cause.GRAPH_ABANDONED),
         ]

@@ -12,7 +12,7 @@ SECOND = 1_000_000_000
 
 
 class TestColdStart:
-    """Told once, when steps are steady."""
+    """Reported once, when steps are steady."""
 
     def test_calls_that_were_dear_at_first_are_a_cold_start(self) -> None:
         """Steps of 10 ms with 1 ms of launches; the first two seconds were nothing but launches and allocations."""
@@ -20,7 +20,7 @@ class TestColdStart:
         scene.go_on(2, step_ms=1_000.0, in_calls={Effect.LAUNCH: 0.7, Effect.ALLOC: 0.25})
         scene.go_on(15, in_calls={Effect.LAUNCH: 0.1})
 
-        opened, resolved = scene.told
+        opened, resolved = scene.transitions
         assert (opened.change, opened.chain.cause, opened.chain.effect) == (
             Change.OPENED,
             Cause.COLD_START,
@@ -34,7 +34,7 @@ class TestColdStart:
         scene.go_on(10, step_ms=40.0)
         scene.go_on(20)
 
-        assert scene.told == []
+        assert scene.transitions == []
 
     def test_it_is_what_is_beyond_the_cost_of_steady_steps(self) -> None:
         """4 s in launches within the first 100 steps, of which 10 ms each are usual: 3 s."""
@@ -54,11 +54,11 @@ class TestColdStart:
         scene.go_on(15)
 
         cold = scene.engine.cold_start(1)
-        assert scene.told == []
+        assert scene.transitions == []
         assert cold is not None
         assert cold.cold_ns == {Effect.LAUNCH: 0, Effect.ALLOC: 9 * SECOND // 10, Effect.GRAPH: 0}
 
-    def test_it_is_told_in_seconds(self) -> None:
+    def test_detail_is_in_seconds(self) -> None:
         """The largest part first; what is next to nothing is left out."""
         cold = Cold(0, 9 * SECOND, {Effect.LAUNCH: SECOND, Effect.ALLOC: 2 * SECOND, Effect.GRAPH: SECOND // 100})
 

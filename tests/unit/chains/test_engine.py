@@ -1,4 +1,4 @@
-"""engine: episodes of jobs whose steps usually take 10 ms, told second by second."""
+"""chains.engine: episodes of jobs with a baseline of 10 ms a step, second by second."""
 
 from __future__ import annotations
 
@@ -19,14 +19,14 @@ DISK = (Cause.BLOCK_IO, NOBODY)
 OWN_SLEEP = (Cause.OTHER, NOBODY)
 
 
-def told(transitions: list[Transition]) -> list[tuple[Change, Cause]]:
+def changes(transitions: list[Transition]) -> list[tuple[Change, Cause]]:
     """What happened to which chains."""
     return [(change, chain.cause) for change, chain in transitions]
 
 
 @pytest.fixture
 def scene() -> Scene:
-    """A job that has run for twenty seconds, and nothing was said."""
+    """A job that has run for twenty seconds without a chain."""
     scene = Scene()
     assert scene.go_on(20) == []
     return scene
@@ -35,7 +35,7 @@ def scene() -> Scene:
 class TestOpening:
     """It is slower, and the host explains it."""
 
-    def test_twice_as_slow_is_told_within_a_second(self, scene: Scene) -> None:
+    def test_twice_as_slow_opens_a_chain_within_a_second(self, scene: Scene) -> None:
         """Steps of 20 ms, half of the time lost to the disk."""
         (opened,) = scene.go_on(1, step_ms=20.0, lost={DISK: 0.5})
 
@@ -46,13 +46,13 @@ class TestOpening:
         assert opened.chain.contribution == pytest.approx(1.0, abs=0.05)
         assert opened.chain.began_ns == 1_020 * SECOND
 
-    def test_a_fifth_slower_is_told_within_three_seconds(self, scene: Scene) -> None:
+    def test_a_fifth_slower_opens_a_chain_within_three_seconds(self, scene: Scene) -> None:
         """A sixth of the time."""
         (opened,) = scene.go_on(3, step_ms=12.0, lost={DISK: 1 / 6})
 
         assert (opened.chain.cause, opened.chain.severity) == (Cause.BLOCK_IO, Severity.MEDIUM)
 
-    def test_a_twentieth_slower_is_told_within_fifteen_seconds(self, scene: Scene) -> None:
+    def test_a_twentieth_slower_opens_a_chain_within_fifteen_seconds(self, scene: Scene) -> None:
         """A twenty-first of the time."""
         (opened,) = scene.go_on(15, step_ms=10.5, lost={DISK: 0.0476})
 
@@ -76,7 +76,7 @@ class TestOpening:
 
     def test_one_episode_is_one_chain(self, scene: Scene) -> None:
         """However long it lasts."""
-        assert told(scene.go_on(120, step_ms=20.0, lost={DISK: 0.5})) == [(Change.OPENED, Cause.BLOCK_IO)]
+        assert changes(scene.go_on(120, step_ms=20.0, lost={DISK: 0.5})) == [(Change.OPENED, Cause.BLOCK_IO)]
 
     def test_culprits_are_named_with_their_parts(self, scene: Scene) -> None:
         """Three quarters of it are stress-ng's."""
@@ -87,8 +87,8 @@ class TestOpening:
             ("python", 0.25),
         ]
 
-    def test_what_was_lost_to_its_cause_is_told(self, scene: Scene) -> None:
-        """Half of every second since it began, by whomever; at its opening as ten seconds later."""
+    def test_chain_has_the_time_lost_to_its_cause(self, scene: Scene) -> None:
+        """Half of every second since the onset, for all culprits; at its opening as ten seconds later."""
         (opened,) = scene.go_on(2, step_ms=20.0, lost={HOG: 0.375, (Cause.CPU_CONTENTION, "python"): 0.125})
         scene.go_on(10, step_ms=20.0, lost={HOG: 0.5})
         (later,) = scene.engine.open_chains()
@@ -102,15 +102,15 @@ class TestOpening:
 
         assert opened.chain.effect is Effect.SYNC
 
-    def test_half_a_second_without_a_step_is_told(self, scene: Scene) -> None:
+    def test_half_a_second_without_a_step_opens_a_chain(self, scene: Scene) -> None:
         """A signal stopped the job; that is booked when it goes on."""
         scene.go_on(0.5, step_ms=None)
         (opened,) = scene.go_on(0.25, lost={(Cause.PAUSED, NOBODY): 2.0})
 
         assert (opened.chain.cause, opened.chain.slowdown) == (Cause.PAUSED, pytest.approx(2.0, abs=0.1))
 
-    def test_stopped_job_is_told_of_while_it_is_stopped(self, scene: Scene) -> None:
-        """Its threads are asked for once no step has come for a while; nothing of it is booked yet."""
+    def test_stopped_job_has_a_chain_while_it_is_stopped(self, scene: Scene) -> None:
+        """Its threads are read once no step has ended for a while; nothing of it is accounted yet."""
         before = scene.go_on(0.75, step_ms=None)
         wanted = scene.engine.wanted
         scene.jobs[0].stopped_ns = SECOND
@@ -118,14 +118,14 @@ class TestOpening:
 
         assert (before, wanted.with_threads, opened.chain.cause) == ([], True, Cause.PAUSED)
 
-    def test_a_hitch_is_not_told(self, scene: Scene) -> None:
+    def test_a_hitch_opens_no_chain(self, scene: Scene) -> None:
         """A quarter of a second, once."""
         scene.go_on(0.25, step_ms=None, lost={DISK: 1.0})
 
         assert scene.go_on(20) == []
 
     def test_job_without_a_rhythm_is_judged_by_what_it_lost(self) -> None:
-        """No step is known, so that nothing can be said of how long it takes."""
+        """No step is known, so there is no slowdown."""
         scene = Scene(Job(has_rhythm=False))
         scene.go_on(20, lost={DISK: 0.05})
         (opened,) = scene.go_on(3, lost={DISK: 0.35})
@@ -151,7 +151,7 @@ class TestAbstaining:
         assert (before, opened.chain.cause, opened.chain.severity) == ([], Cause.NOT_HOST, Severity.MEDIUM)
 
     def test_host_that_explains_it_in_small_parts_is_not_acquitted(self, scene: Scene) -> None:
-        """Of half of the time a disk took 0.3, a hog 0.2 and a lock 0.2: the largest, after as long as an acquittal takes."""
+        """Half of the time is lost: 0.3 to a disk, 0.2 to a hog, 0.2 to a lock. The largest, once the host could be ruled out."""
         lost = {DISK: 0.15, HOG: 0.1, (Cause.LOCK, NOBODY): 0.1}
         before = scene.go_on(2.75, step_ms=20.0, lost=lost)
         (opened,) = scene.go_on(1, step_ms=20.0, lost=lost)
@@ -171,8 +171,8 @@ class TestAbstaining:
         scene.go_on(0.25, step_ms=20.0, lost={DISK: 10.0})
         scene.go_on(2, step_ms=20.0)
 
-        assert told(scene.told) == [(Change.OPENED, Cause.NOT_HOST), (Change.ESCALATED, Cause.BLOCK_IO)]
-        assert len({transition.chain.id for transition in scene.told}) == 1
+        assert changes(scene.transitions) == [(Change.OPENED, Cause.NOT_HOST), (Change.ESCALATED, Cause.BLOCK_IO)]
+        assert len({transition.chain.id for transition in scene.transitions}) == 1
 
     def test_burst_that_is_over_is_not_what_the_host_is_acquitted_of(self, scene: Scene) -> None:
         """A second of it, and a few that are hardly slower: steps were slow, and no longer are."""
@@ -196,7 +196,7 @@ class TestAbstaining:
 
     @pytest.mark.parametrize("effect", [Effect.SYNC, Effect.MEMCPY, Effect.LAUNCH])
     def test_what_takes_longer_is_named(self, effect: Effect) -> None:
-        """Of calls that usually take a tenth of the time, and now 0.6 of it in steps twice as long."""
+        """Calls take a tenth of the time at the baseline, and now 0.6 of it in steps twice as long."""
         scene = Scene()
         scene.go_on(20, in_calls={Effect.SYNC: 0.1, effect: 0.1})
         (opened,) = scene.go_on(5, step_ms=20.0, in_calls={Effect.SYNC: 0.05, effect: 0.6})
@@ -242,7 +242,7 @@ class TestAbstaining:
         scene.go_on(10, step_ms=None)
         scene.go_on(60)
 
-        assert scene.told == []
+        assert scene.transitions == []
 
     def test_warm_up_is_no_fault(self) -> None:
         """The first ten seconds are slower, and what comes then is the usual."""
@@ -253,8 +253,8 @@ class TestAbstaining:
 
         assert opened.chain.usual_step_ns == pytest.approx(10e6, rel=0.02)
 
-    def test_nothing_is_said_before_the_usual_is_known(self) -> None:
-        """Of the first seconds nobody knows what they should be like."""
+    def test_no_chain_opens_before_the_baseline_is_known(self) -> None:
+        """The first seconds have nothing to be compared with."""
         assert Scene().go_on(4, step_ms=20.0, lost={DISK: 0.5}) == []
 
     def test_what_stays_so_is_a_new_normal(self, scene: Scene) -> None:
@@ -262,10 +262,10 @@ class TestAbstaining:
         scene.go_on(310, step_ms=20.0)
         scene.go_on(60, step_ms=20.0)
 
-        assert told(scene.told) == [(Change.OPENED, Cause.NOT_HOST), (Change.RESOLVED, Cause.NOT_HOST)]
-        assert scene.told[-1].chain.end is End.NEW_NORMAL
+        assert changes(scene.transitions) == [(Change.OPENED, Cause.NOT_HOST), (Change.RESOLVED, Cause.NOT_HOST)]
+        assert scene.transitions[-1].chain.end is End.NEW_NORMAL
 
-    def test_job_that_was_never_better_is_told_of(self) -> None:
+    def test_job_that_was_never_better_opens_a_chain(self) -> None:
         """Starved from the beginning: half of the time, for half a minute; never above medium."""
         scene = Scene()
         (opened,) = scene.go_on(40, lost={(Cause.DATALOADER, NOBODY): 0.5})
@@ -273,7 +273,7 @@ class TestAbstaining:
         assert (opened.chain.cause, opened.chain.severity) == (Cause.DATALOADER, Severity.MEDIUM)
         assert opened.chain.is_chronic
 
-    def test_job_whose_calls_are_too_few_to_be_counted_is_told_of_by_its_steps(self) -> None:
+    def test_job_with_too_few_calls_to_count_is_detected_by_its_steps(self) -> None:
         """A graph launched every second; calls are counted in dozens."""
         scene = Scene()
         (opened,) = scene.go_on(40, step_ms=1000.0, calls_per_step=0, lost={(Cause.DATALOADER, NOBODY): 0.5})
@@ -282,7 +282,7 @@ class TestAbstaining:
 
     @pytest.mark.parametrize("idle_seconds", [10, 60])
     def test_process_that_makes_no_call_has_nothing_to_do(self, idle_seconds: int) -> None:
-        """Of a notebook that waits for its user all time is lost, and it is only booked when somebody reads its threads."""
+        """A notebook that waits for its user loses all time, which is only accounted when its threads are read."""
         scene = Scene(Job(has_rhythm=False))
         scene.go_on(idle_seconds, step_ms=None)
 
@@ -299,7 +299,7 @@ class TestLongSteps:
         assert scene.go_on(300, step_ms=10_000.0) == []
         return scene
 
-    def test_cause_of_the_host_is_told_within_two_steps(self, slow: Scene) -> None:
+    def test_cause_of_the_host_is_found_within_two_steps(self, slow: Scene) -> None:
         """The disk takes half of the time."""
         (opened,) = slow.go_on(21, step_ms=20_000.0, lost={DISK: 0.5})
 
@@ -310,10 +310,10 @@ class TestLongSteps:
         slow.go_on(300, step_ms=20_000.0, lost={DISK: 0.5})
         slow.go_on(60, step_ms=10_000.0)
 
-        changes = [change for change, _ in slow.told if change is not Change.ESCALATED]
+        changes = [change for change, _ in slow.transitions if change is not Change.ESCALATED]
         assert changes == [Change.OPENED, Change.RESOLVED]
 
-    def test_what_is_not_the_host_is_told_after_eight_steps(self, slow: Scene) -> None:
+    def test_not_host_is_reported_after_eight_steps(self, slow: Scene) -> None:
         """Not before."""
         before = slow.go_on(150, step_ms=20_000.0)
         (opened,) = slow.go_on(50, step_ms=20_000.0)
@@ -322,7 +322,7 @@ class TestLongSteps:
 
 
 class TestExtent:
-    """From when to when, and how bad it was meanwhile: what came before and after does not water it down."""
+    """From onset to end, with its own severity: what came before and after does not dilute it."""
 
     def test_it_begins_with_the_fault_and_not_with_the_noise_before(self, scene: Scene) -> None:
         """Two seconds that are a little slower, then three times as slow."""
@@ -334,7 +334,7 @@ class TestExtent:
         assert chain.slowdown == pytest.approx(2.0, abs=0.05)
 
     def test_its_begin_is_seen_more_clearly_later(self, scene: Scene) -> None:
-        """A weak fault is told with the noise before it; three seconds later it is the likelier begin."""
+        """A weak fault is opened with the noise before it; three seconds later its own onset is likelier."""
         scene.go_on(2, step_ms=10.8, lost={DISK: 0.04})
         scene.go_on(4, step_ms=12.5, lost={DISK: 0.2})
 
@@ -358,7 +358,7 @@ class TestCourse:
         scene.go_on(5, step_ms=11.2, lost={DISK: 0.11})
         scene.go_on(10, step_ms=30.0, lost={DISK: 0.67})
 
-        assert [(change, chain.severity) for change, chain in scene.told] == [
+        assert [(change, chain.severity) for change, chain in scene.transitions] == [
             (Change.OPENED, Severity.MEDIUM),
             (Change.ESCALATED, Severity.HIGH),
             (Change.ESCALATED, Severity.CRITICAL),
@@ -380,14 +380,14 @@ class TestCourse:
             scene.go_on(2, step_ms=20.0, lost={DISK: 0.5})
             scene.go_on(3)
 
-        assert told(scene.told) == [(Change.OPENED, Cause.BLOCK_IO)]
+        assert changes(scene.transitions) == [(Change.OPENED, Cause.BLOCK_IO)]
 
     def test_another_cause_is_another_episode(self, scene: Scene) -> None:
-        """The disk is well again, and the job as slow as before, for want of a CPU."""
+        """The disk has recovered, and the job is as slow as before because it lacks a CPU."""
         scene.go_on(10, step_ms=20.0, lost={DISK: 0.5})
         scene.go_on(10, step_ms=20.0, lost={HOG: 0.5})
 
-        assert told(scene.told) == [
+        assert changes(scene.transitions) == [
             (Change.OPENED, Cause.BLOCK_IO),
             (Change.RESOLVED, Cause.BLOCK_IO),
             (Change.OPENED, Cause.CPU_CONTENTION),
@@ -395,19 +395,23 @@ class TestCourse:
 
     @pytest.mark.parametrize(("before", "cause"), [({}, Cause.NOT_HOST), ({HOG: 0.17}, Cause.CPU_CONTENTION)])
     def test_much_worse_for_another_reason_is_another_episode(self, scene: Scene, before: Loss, cause: Cause) -> None:
-        """A fifth slower, then for the disk three times: told at once, as of when the disk came."""
+        """A fifth slower, then three times because of the disk: opened at once, with the onset of the disk."""
         scene.go_on(5, step_ms=12.0, lost=before)
         scene.go_on(2, step_ms=30.0, lost={DISK: 0.67})
 
-        assert told(scene.told) == [(Change.OPENED, cause), (Change.RESOLVED, cause), (Change.OPENED, Cause.BLOCK_IO)]
-        assert scene.told[1].chain.resolved_ns == scene.told[2].chain.began_ns == 1_025 * SECOND
+        assert changes(scene.transitions) == [
+            (Change.OPENED, cause),
+            (Change.RESOLVED, cause),
+            (Change.OPENED, Cause.BLOCK_IO),
+        ]
+        assert scene.transitions[1].chain.resolved_ns == scene.transitions[2].chain.began_ns == 1_025 * SECOND
 
     def test_host_is_not_convicted_of_what_was_before(self, scene: Scene) -> None:
         """A fifth slower for no reason of the host, and then a disk takes a fifth as well: that is a chain of its own."""
         scene.go_on(10, step_ms=12.0)
         scene.go_on(3, step_ms=14.0, lost={DISK: 0.2})
 
-        assert told(scene.told)[:3] == [
+        assert changes(scene.transitions)[:3] == [
             (Change.OPENED, Cause.NOT_HOST),
             (Change.RESOLVED, Cause.NOT_HOST),
             (Change.OPENED, Cause.BLOCK_IO),
@@ -421,11 +425,11 @@ class TestCourse:
         assert len(scene.opened()) == 1
 
     def test_what_is_left_of_it_does_not_keep_it_open(self, scene: Scene) -> None:
-        """Three times as slow, then a tenth slower: recovered from that, and the tenth is told for itself."""
+        """Three times as slow, then a tenth slower: recovered from the first, and the tenth is a chain of its own."""
         scene.go_on(5, step_ms=30.0, lost={DISK: 0.67})
         scene.go_on(15, step_ms=11.0, lost={DISK: 0.09})
 
-        assert [(change, chain.severity) for change, chain in scene.told if change is not Change.ESCALATED] == [
+        assert [(change, chain.severity) for change, chain in scene.transitions if change is not Change.ESCALATED] == [
             (Change.OPENED, Severity.CRITICAL),
             (Change.RESOLVED, Severity.CRITICAL),
             (Change.OPENED, Severity.LOW),
@@ -450,7 +454,7 @@ class TestCourse:
         assert scene.engine.open_chains() == []
 
     def test_undecided_waits_for_a_cpu_are_waited_for(self, scene: Scene) -> None:
-        """Lost, and it is not known yet through whom: no verdict is better than a wrong one."""
+        """Lost, with no culprit yet: no verdict is better than a wrong one."""
         scene.jobs[0].undecided_ns = SECOND // 2
         before = scene.go_on(1, step_ms=20.0)
         is_undecided = scene.engine.wanted.is_urgent
@@ -470,11 +474,11 @@ class TestRanks:
         late = {"step_ms": 20.0, "lost": {OWN_SLEEP: 0.5}, "late": 0.5}
         scene.go_on(3, {"step_ms": 20.0}, late)
 
-        assert sorted((chain.process, chain.cause, chain.peer) for _, chain in scene.told) == [
+        assert sorted((chain.process, chain.cause, chain.peer) for _, chain in scene.transitions) == [
             (1, Cause.PEER_RANK, "1"),
             (2, Cause.SLOW_RANK, ""),
         ]
-        assert {chain.process: chain.severity for _, chain in scene.told}[1] is Severity.MEDIUM
+        assert {chain.process: chain.severity for _, chain in scene.transitions}[1] is Severity.MEDIUM
 
     def test_rank_that_another_one_waits_for_is_judged_although_its_own_steps_vary(self) -> None:
         """By four percent every other second: of itself its nine percent would be news only later."""
@@ -495,7 +499,7 @@ class TestRanks:
         scene.go_on(20)
         scene.go_on(3, {"step_ms": 20.0}, {"step_ms": 20.0, "lost": {DISK: 0.5}, "late": 0.5})
 
-        assert {chain.process: chain.cause for _, chain in scene.told} == {1: Cause.PEER_RANK, 2: Cause.BLOCK_IO}
+        assert {chain.process: chain.cause for _, chain in scene.transitions} == {1: Cause.PEER_RANK, 2: Cause.BLOCK_IO}
 
     def test_rank_that_never_arrives_is_named(self) -> None:
         """Rank 0 has entered one more collective, and neither goes on: one chain, of rank 1."""
@@ -504,7 +508,7 @@ class TestRanks:
         scene.jobs[0].arrived += 1
         scene.go_on(3, step_ms=None)
 
-        ((change, chain),) = scene.told
+        ((change, chain),) = scene.transitions
         assert (change, chain.process, chain.cause, chain.peer) == (Change.OPENED, 2, Cause.NCCL_HANG, "1")
         assert chain.severity is Severity.CRITICAL
 
@@ -515,7 +519,7 @@ class TestRanks:
         scene.jobs[0].arrived += 1
         scene.go_on(10, {"step_ms": None}, {"step_ms": None, "lost": {(Cause.LOCK, NOBODY): 1.0}})
 
-        assert [(chain.process, chain.cause) for _, chain in scene.told] == [(2, Cause.NCCL_HANG)]
+        assert [(chain.process, chain.cause) for _, chain in scene.transitions] == [(2, Cause.NCCL_HANG)]
 
     def test_rank_that_comes_after_all_ends_the_hang(self) -> None:
         """Everything goes on."""
@@ -526,7 +530,7 @@ class TestRanks:
         scene.jobs[1].arrived += 1
         scene.go_on(10)
 
-        assert told(scene.told) == [(Change.OPENED, Cause.NCCL_HANG), (Change.RESOLVED, Cause.NCCL_HANG)]
+        assert changes(scene.transitions) == [(Change.OPENED, Cause.NCCL_HANG), (Change.RESOLVED, Cause.NCCL_HANG)]
 
 
 class TestMemory:
@@ -548,12 +552,12 @@ class TestMemory:
 
         assert scene.go_on(20) == []
 
-    def test_job_that_dies_of_it_is_told_of(self, scene: Scene) -> None:
+    def test_job_that_dies_of_it_has_a_chain(self, scene: Scene) -> None:
         """At its end, opened and resolved."""
         scene.jobs[0].allocations = Allocations(failed=1)
         scene.go_on(1)
 
-        assert told(scene.engine.end([1], scene.now_ns)) == [
+        assert changes(scene.engine.end([1], scene.now_ns)) == [
             (Change.OPENED, Cause.CUDA_OOM),
             (Change.RESOLVED, Cause.CUDA_OOM),
         ]
@@ -582,7 +586,7 @@ class TestTime:
         """Whatever happens."""
         for step_ms, share in ((20.0, 0.5), (10.0, 0.0), (12.0, 0.17), (10.0, 0.0)):
             scene.go_on(15, step_ms=step_ms, lost={DISK: share})
-        moments = [chain.resolved_ns or chain.updated_ns for _, chain in scene.told]
+        moments = [chain.resolved_ns or chain.updated_ns for _, chain in scene.transitions]
 
         assert len(moments) >= 4
         assert all(before <= after for before, after in pairwise(moments))
@@ -613,7 +617,7 @@ class TestCrash:
         assert opened.chain.cause is Cause.OOM_KILLED
 
     def test_wished_end_is_silent(self, scene: Scene) -> None:
-        """With exit code 0, or told to end."""
+        """With exit code 0, or ended on request."""
         scene.go_on(1)
 
         assert scene.engine.end([1], scene.now_ns, {1: Ending(0, 0)}) == []

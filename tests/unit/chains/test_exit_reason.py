@@ -13,37 +13,37 @@ S = 1_000_000_000
 
 
 class TestCause:
-    """Of an end."""
+    """The cause of an end."""
 
     @pytest.mark.parametrize("number", [signal.SIGSEGV, signal.SIGABRT, signal.SIGBUS, signal.SIGILL, signal.SIGFPE])
     def test_signal_that_means_an_error_is_a_crash(self, number: int) -> None:
-        """Nobody sends them for another reason."""
+        """They are sent for no other reason."""
         assert Ending(number, 0).cause is Cause.CRASH
 
     @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGKILL])
-    def test_signal_that_somebody_sends_is_none(self, number: int) -> None:
+    def test_signal_sent_by_another_process_is_none(self, number: int) -> None:
         """A scheduler that ends a job, an operator."""
         assert Ending(number, 0).cause is None
 
     @pytest.mark.parametrize("code", [0, 129, 130, 137, 143])
     def test_code_of_a_wished_end_is_none(self, code: int) -> None:
-        """128 and the signal's number: of a program that ended in order when it was told to."""
+        """128 plus the signal's number: a program that ended in order on request."""
         assert Ending(0, code).cause is None
 
     @pytest.mark.parametrize("code", [1, 2, 134, 139])
     def test_other_codes_are_a_crash(self, code: int) -> None:
-        """1 is what Python ends with after an exception; 139 is a child's SIGSEGV, told by a shell."""
+        """1 is what Python ends with after an exception; 139 is how a shell reports SIGSEGV of its child."""
         assert Ending(0, code).cause is Cause.CRASH
 
     def test_victim_of_the_kernel_is_no_crash_of_its_own(self) -> None:
-        """SIGKILL, for want of memory."""
+        """SIGKILL because memory ran out."""
         assert Ending(signal.SIGKILL, 0, is_victim=True).cause is Cause.OOM_KILLED
 
 
 class TestSentence:
-    """What is told."""
+    """The sentence about the end."""
 
-    def test_last_error_is_told_with_its_age(self) -> None:
+    def test_last_error_has_its_age(self) -> None:
         """Half a second before."""
         ending = Ending(signal.SIGABRT, 0, at_ns=10 * S, error=CallError("cudaMemcpy", 700, 9 * S + S // 2))
 
@@ -56,5 +56,5 @@ class TestSentence:
         )
 
     def test_signal_without_a_name_has_its_number(self) -> None:
-        """Of the real-time ones."""
+        """A real-time signal has a number only."""
         assert Ending(40, 0).sentence == "ended by signal 40"

@@ -23,7 +23,7 @@ def scene() -> Scene:
 class TestOwnDoing:
     """Time that the job spends beside its kernels."""
 
-    def test_copies_of_pageable_memory_are_told_as_such(self, scene: Scene) -> None:
+    def test_copies_of_pageable_memory_are_a_cause_of_their_own(self, scene: Scene) -> None:
         """Half of the time in copies, and their bytes explain it."""
         (opened,) = scene.go_on(5, step_ms=20.0, in_calls={Effect.MEMCPY: 0.5}, pageable=0.48)
 
@@ -36,7 +36,7 @@ class TestOwnDoing:
 
         assert (opened.chain.cause, opened.chain.effect) == (Cause.NOT_HOST, Effect.MEMCPY)
 
-    def test_full_link_is_told_where_copies_are_pinned(self, scene: Scene) -> None:
+    def test_full_link_is_the_cause_where_copies_are_pinned(self, scene: Scene) -> None:
         """The wait is in a synchronising call, and the link was busy for four fifths of the time."""
         (opened,) = scene.go_on(5, step_ms=20.0, in_calls=IN_SYNC, link=0.8)
 
@@ -48,7 +48,7 @@ class TestOwnDoing:
 
         assert opened.chain.cause is Cause.NOT_HOST
 
-    def test_captures_in_every_step_are_told(self, scene: Scene) -> None:
+    def test_captures_in_every_step_are_a_cause(self, scene: Scene) -> None:
         """They make a step of more calls than before, which is else taken for another phase of the job."""
         (opened,) = scene.go_on(
             5, step_ms=20.0, calls_per_step=100, in_calls={Effect.GRAPH: 0.2, Effect.LAUNCH: 0.2}, capture=0.45
@@ -62,7 +62,7 @@ class TestOwnDoing:
 
         assert opened.chain.cause is Cause.ALLOCATION_CHURN
 
-    def test_what_is_seen_is_told_before_what_is_concluded(self, scene: Scene) -> None:
+    def test_measured_cause_comes_before_an_inferred_one(self, scene: Scene) -> None:
         """After two and a half seconds; that it is nothing of all this, after three."""
         opened = scene.go_on(2.75, step_ms=20.0, calls_per_step=100, in_calls={Effect.GRAPH: 0.5}, capture=0.5)
         other = Scene()
@@ -139,7 +139,7 @@ class TestDevice:
         assert opened.chain.cause is Cause.ALLOCATION_CHURN
 
     def test_loss_of_the_host_that_is_known_later_is_the_reason_after_all(self, scene: Scene) -> None:
-        """The same chain, without what was said of the GPU."""
+        """The same chain, without the figures of the GPU."""
         from exporter.accounting.culprits import NOBODY
         from exporter.causes import Cause
 
@@ -148,14 +148,14 @@ class TestDevice:
         scene.go_on(0.25, step_ms=20.0, lost={(Cause.BLOCK_IO, NOBODY): 10.0})
         scene.go_on(2, step_ms=20.0)
 
-        assert [(change, chain.cause, chain.detail != "") for change, chain in scene.told] == [
+        assert [(change, chain.cause, chain.detail != "") for change, chain in scene.transitions] == [
             (Change.OPENED, Cause.GPU_THROTTLED, True),
             (Change.ESCALATED, Cause.BLOCK_IO, False),
         ]
 
 
 class TestThresholds:
-    """Of what is seen of a neighbour and of throttling."""
+    """A neighbour and throttling together."""
 
     @pytest.mark.parametrize(
         ("kernels", "before", "has_come"),

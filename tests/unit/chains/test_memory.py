@@ -1,4 +1,4 @@
-"""memory: what is live grows, and how it is told; what is said of an allocation that failed."""
+"""chains.memory: live memory that grows, and allocations that failed."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ class TestLeak:
         assert since == [0] * 9 + [10 * SECOND] * 2
 
     def test_memory_that_every_step_frees_again_is_none(self) -> None:
-        """Of a window the least counts, however much there is in between."""
+        """The minimum of a window counts, however much there is in between."""
         leak = Leak()
         for tick in range(200):
             live = GIB + (tick % 2) * tick * 16 * MIB
@@ -60,7 +60,7 @@ class TestLeak:
         assert [bool(one) for one in since[9:]] == [True, True, True, True, False, False]
 
     def test_slow_leak_is_seen_in_longer_windows(self) -> None:
-        """The driver is asked for more every three seconds only: in nine windows of four seconds it grows each time."""
+        """Memory is allocated every three seconds only: in nine windows of four seconds it grows each time."""
         leak = Leak()
         since = grown(leak, [GIB + 20 * MIB * (half // 6) for half in range(90)])
 
@@ -85,17 +85,17 @@ class TestLeak:
             scene.go_on(0.5)
         scene.go_on(10)
 
-        assert [(change, chain.cause, chain.severity) for change, chain in scene.told] == [
+        assert [(change, chain.cause, chain.severity) for change, chain in scene.transitions] == [
             (Change.OPENED, Cause.MEMORY_LEAK, Severity.MEDIUM),
             (Change.RESOLVED, Cause.MEMORY_LEAK, Severity.MEDIUM),
         ]
-        assert scene.told[-1].chain.end is End.RECOVERED
+        assert scene.transitions[-1].chain.end is End.RECOVERED
 
 
 class TestOutOfMemory:
     """What is known of an allocation that failed."""
 
-    def test_it_says_what_was_asked_for_and_what_there_was(self) -> None:
+    def test_detail_has_the_refused_size_and_the_live_memory(self) -> None:
         """Two gibibytes, while seventy were live."""
         memory = OutOfMemory()
         memory.update(Allocations(1, 80 * GIB, 70 * GIB, 2 * GIB, 74 * GIB, 1_311), SECOND)

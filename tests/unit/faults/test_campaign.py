@@ -34,7 +34,7 @@ def told(cause: Cause = Cause.LOCK, *, rank: int = 0, **changes: Any) -> Told:
 
 
 def case(*opened: Told, name: str = LOCK.name, impact: float | None = 1.0, rules: tuple[Alarm, ...] = ()) -> Case:
-    """Of a fault from the tenth second to the fifteenth."""
+    """A fault from the tenth second to the fifteenth."""
     last = tuple(one.chain for one in opened)
     return Case(EPISODES[name], impact, 10 * SECOND, 15 * SECOND, opened, last, impact, rules)
 
@@ -43,7 +43,7 @@ class TestCase:
     """One window."""
 
     @pytest.mark.parametrize(("impact", "is_positive"), [(0.03, False), (0.05, True), (None, True)])
-    def test_what_nobody_felt_is_no_fault(self, impact: float | None, is_positive: bool) -> None:
+    def test_fault_without_impact_is_none(self, impact: float | None, is_positive: bool) -> None:
         """A hang has no impact that can be measured, and is one."""
         assert case(impact=impact).is_positive is is_positive
 
@@ -53,7 +53,7 @@ class TestCase:
         assert complaints(case(name="slow-gpu")) == []
 
     def test_first_cause_counts(self) -> None:
-        """Of the rank that has the fault: who waits for it is said as well, and may be said first."""
+        """The rank that has the fault: a rank that waits for it has a chain as well, perhaps earlier."""
         waits = told(Cause.PEER_RANK, rank=0)
 
         assert complaints(case(told(Cause.NOT_HOST), told())) == ["cause not_host", "2 chains"]
@@ -72,7 +72,7 @@ class TestCase:
         assert replace(case(chain, name="cpu-neighbour"), last=(over,)).names_culprit is True
 
     def test_contribution_is_compared_as_a_share_of_the_time(self) -> None:
-        """Steps took twice as long, and half of the time is told to be lost by 0.9 of it: 45 % against 50."""
+        """Steps took twice as long, and half of the time is reported lost, 0.9 of it to the cause: 45 % against 50."""
         chain = told(slowdown=1.0, contribution=0.9, shares=(("lock", 0.9), ("irq", 0.1)))
 
         assert case(chain).contribution_error == pytest.approx(0.05)
@@ -109,7 +109,7 @@ class TestFile:
 
 
 class TestDisturbance:
-    """Is a chain that nobody expected a false alarm, or was the job slower?"""
+    """Whether an unexpected chain is a false alarm, or the job was slower."""
 
     @pytest.mark.parametrize(("wall_ms", "is_so"), [(10, False), (11, True)])
     def test_steps_are_compared_with_all_quiet_times(self, wall_ms: int, is_so: bool) -> None:

@@ -1,4 +1,4 @@
-"""diagnosed: whether what was told of an episode is right."""
+"""faults.diagnosed: whether the chains of an episode are right."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def told(cause: Cause, *, rank: int = 0, after_seconds: float = 1.0) -> Told:
 
 
 def finding(*opened: Told, episode: Episode = DISK, impact: float | None = 0.5, **others: Any) -> Finding:
-    """Of a fault that began at ten seconds and lasted for six."""
+    """A fault that began at ten seconds and lasted for six."""
     known: dict[str, Any] = {"began_ns": 10 * SECOND, "ended_ns": 16 * SECOND, "false_alarms": ()}
     return Finding(episode=episode, impact=impact, opened=opened, **(known | others))
 
@@ -41,10 +41,10 @@ class TestComplaints:
         assert finding(told(Cause.LOCK)).complaints() == ["cause lock"]
 
     def test_silence_is_a_miss(self) -> None:
-        """Of a fault that was felt."""
+        """A fault with impact."""
         assert finding().complaints() == ["missed"]
 
-    def test_silence_is_right_of_what_nobody_felt(self) -> None:
+    def test_silence_is_right_for_a_fault_without_impact(self) -> None:
         """Whatever was injected; and a chain is then one too many."""
         assert finding(impact=0.01).complaints() == []
         assert finding(told(Cause.BLOCK_IO), impact=0.01).complaints() == ["not silent: block_io"]
@@ -85,7 +85,7 @@ class TestComplaints:
 class TestRow:
     """One line of the table."""
 
-    def test_it_says_what_was_expected_and_what_was_told(self) -> None:
+    def test_row_has_expected_and_reported_causes(self) -> None:
         """By hand."""
         assert row(finding(told(Cause.BLOCK_IO))) == (
             "| slow-disk | +50 % | block_io+dataloader | 1.00 | block_io of rank 0 | high | 0.97 |  | right |"

@@ -137,7 +137,7 @@ class TestJudgement:
         assert (one.complaints(), other.complaints()) == ([], ["culprit"])
 
     def test_decoy_must_be_silent(self) -> None:
-        """Of a second, a twentieth is the most."""
+        """A twentieth of a second is the most."""
         quiet = replace(self.booked({(Cause.LOCK, ""): 49}), expected=())
         loud = replace(self.booked({(Cause.LOCK, ""): 60}), expected=())
 

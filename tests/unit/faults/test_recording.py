@@ -36,7 +36,7 @@ class TestFile:
         assert self.RECORDING.save(tmp_path).read_bytes() == first
 
     def test_other_layout_is_refused(self, tmp_path: Path) -> None:
-        """With the command that makes it anew."""
+        """With the command that makes it again."""
         path = self.RECORDING.save(tmp_path)
         text = lzma.decompress(path.read_bytes()).replace(b'"layout":[', b'"layout":[1,')
         path.write_bytes(lzma.compress(text))

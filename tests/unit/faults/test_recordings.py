@@ -29,7 +29,7 @@ def recorded(name: str) -> Recording:
 
 @cache
 def judged(name: str) -> tuple[Judgement, ...]:
-    """Of every rank."""
+    """Every rank of every episode."""
     return tuple(judge.judge(EPISODES[name], recorded(name)))
 
 
@@ -47,7 +47,7 @@ class TestKept:
     """The files."""
 
     def test_there_are_faults_and_decoys(self) -> None:
-        """Of several causes each."""
+        """With several causes each."""
         causes = {EPISODES[name].cause for name in NAMES}
 
         assert len(causes - judge.NOT_OF_THE_HOST) >= 6
@@ -81,7 +81,7 @@ class TestFaults:
 
     @FAULTS
     def test_culprit_is_the_label(self, name: str, rank: int) -> None:
-        """Of a wait for a CPU; other causes have none."""
+        """A wait for a CPU has a culprit; other causes have none."""
         found = judged(name)[rank]
 
         assert found.excess.culprit(*found.expected) == found.culprit
@@ -103,7 +103,7 @@ class TestBooks:
 
     @ALL
     def test_nothing_ever_goes_back(self, name: str) -> None:
-        """Of no cause and no culprit, without the fault and with it."""
+        """No sum of a cause and culprit goes back, without the fault and with it."""
         recording = recorded(name)
 
         assert not goes_back(books(recording.clean))

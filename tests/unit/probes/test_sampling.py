@@ -1,4 +1,4 @@
-"""governor: what probes cost a process, and when only some of its launches are timed."""
+"""probes.sampling: what probes cost a process, and when only some of its launches are timed."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ COST = CallCost(timed_ns=2_000.0, counted_ns=500.0)
 
 
 class Watched:
-    """Process 1 under a governor with a limit of 1 %; a second goes by with every step."""
+    """Process 1 under a sampler with a limit of 1 %; a second goes by with every step."""
 
     def __init__(self, launch_mode: LaunchMode = LaunchMode.FULL) -> None:
         self.kernel = FakeTables()
-        self.governor = AdaptiveSampler(COST, 0.01, launch_mode)
+        self.sampler = AdaptiveSampler(COST, 0.01, launch_mode)
         self._tables = Tables(self.kernel.maps, self.kernel.iterate)
         self._now_ns = 0
         self._hits = (0, 0, 0)
@@ -33,12 +33,12 @@ class Watched:
             self._now_ns += SECOND
             self._hits = (self._hits[0] + timed, self._hits[1] + counted, self._hits[2] + counted)
             self.kernel.feeding(1, hits=self._hits)
-            changes |= self.governor.update(self._tables.read_feeding([1]), self._now_ns)
+            changes |= self.sampler.update(self._tables.read_feeding([1]), self._now_ns)
         return changes
 
     def value(self, metric: catalog.Metric) -> object:
-        """Of the process."""
-        return self.governor.totals()[1][Series(metric, ())]
+        """Value of the process."""
+        return self.sampler.totals()[1][Series(metric, ())]
 
 
 @pytest.fixture
@@ -135,12 +135,12 @@ class TestProcesses:
     def test_forgotten_process_has_no_metrics(self, watched: Watched) -> None:
         """Its number is not given again."""
         watched.step()
-        watched.governor.forget([1])
+        watched.sampler.forget([1])
 
-        assert watched.governor.totals() == {}
+        assert watched.sampler.totals() == {}
 
     def test_it_is_time_once_a_second(self, watched: Watched) -> None:
         """Four ticks."""
         watched.step()
 
-        assert [watched.governor.is_due(SECOND + later) for later in (0, SECOND - 1, SECOND)] == [False, False, True]
+        assert [watched.sampler.is_due(SECOND + later) for later in (0, SECOND - 1, SECOND)] == [False, False, True]
