@@ -95,7 +95,6 @@ NOT_YET_SWEPT = (
     "tests/conftest.py",
     "tests/contract/",
     "tests/end_to_end/",
-    "tests/faults/",
     "tests/golden/",
     "tests/kernel/",
     "tests/kernels/",

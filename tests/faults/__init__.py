@@ -4,6 +4,6 @@ An episode (episode.py) is a training job on the stand-in GPU and one thing that
 The job is run twice with the same seed, without and with the fault; what the steps took longer is the truth (truth.py).
 `python -m tests.faults --list` names the episodes, `python -m tests.faults NAME` prints one's truth.
 
-`python -m tests.faults.judge NAME` makes both runs under the kernel's programs (recorder.py) and compares what the accounting
-books (books.py) with the truth. recordings/ keeps some of these runs: tests/unit/faults judges them without a kernel.
+`python -m tests.faults.judge NAME` makes both runs under the kernel's programs (recorder.py) and compares the lost time of the
+accounting (books.py) with the truth. recordings/ keeps some of these runs: tests/unit/faults judges them without a kernel.
 """

@@ -1,7 +1,7 @@
-"""What the accounting books for a recorded run, and how much of that is the fault's.
+"""Lost time that the accounting charges in a recorded run, and how much of it the fault caused.
 
-In: a RecordedRun. Out: the loss by cause and culprit at each tick; of a Recording, what the faulty run books beyond what as
-many clean steps do.
+In: a RecordedRun. Out: lost time by cause and culprit at each tick; for a Recording, what the faulty run lost beyond as many
+clean steps.
 """
 
 from __future__ import annotations
@@ -29,10 +29,9 @@ Entry = Mapping[int, Lost]
 
 
 def books(run: RecordedRun, scrapes: Collection[int] = ()) -> tuple[Entry, ...]:
-    """What was lost up to each tick of a run, by the replayed tables.
+    """Lost time up to each tick of a run, from the replayed tables.
 
-    scrapes: numbers of ticks at which metrics are asked for, as at the last one: only then everything is read, and no loss
-    waits for its explanation.
+    scrapes: numbers of ticks with a scrape, as at the last one: only then everything is read, and no lost time stays undecided.
     """
     replay = RowReplay(run.ticks)
     pipeline = Pipeline(Tables(replay.maps, replay.iterate), ("sched",), lambda: now_ns)
@@ -61,7 +60,7 @@ def first_after(run: RecordedRun, time_ns: int) -> int:
 
 @dataclass(frozen=True)
 class Excess:
-    """What one rank lost by its fault, by the accounting. booked_ns: beyond what as many clean steps book.
+    """What one rank lost to its fault, by the accounting. booked_ns: beyond as many clean steps.
 
     wall_ns: between the two ticks that it was measured from.
     """
@@ -82,13 +81,13 @@ class Excess:
         return dict(sorted(found.items(), key=lambda item: -item[1]))
 
     def share(self, *causes: str) -> float:
-        """Of what is booked in excess, what has one of these causes; a cause that lost less than usual counts as 0."""
+        """Share of the excess with one of these causes; a cause that lost less than in clean steps counts as 0."""
         positive = {cause: max(ns, 0) for cause, ns in self.by_cause().items()}
         whole = sum(positive.values())
         return sum(positive.get(cause, 0) for cause in causes) / whole if whole else 0.0
 
     def culprit(self, *causes: str) -> str:
-        """Who is charged most of these causes; "" for nobody."""
+        """The culprit with most of these causes; "" without one."""
         found: dict[str, float] = {}
         for (cause, culprit), ns in self.booked_ns.items():
             if cause.value in causes and culprit:
@@ -103,7 +102,7 @@ def truth_of(episode: Episode, recording: Recording) -> Truth:
 
 
 def excess(episode: Episode, recording: Recording, rank: int) -> Excess:
-    """Of the window of a rank and what follows it: until the end of the run where it never ends the window."""
+    """Excess over the window of a rank and its aftermath; until the end of the run where it never ends the window."""
     run = recording.faulty
     window = met(run.result(), episode.window)
     steps = run.of(rank)
@@ -121,7 +120,7 @@ def excess(episode: Episode, recording: Recording, rank: int) -> Excess:
 
 
 def _usual(run: RecordedRun, rank: int) -> dict[tuple[Cause, str], float]:
-    """What a step books without a fault."""
+    """Lost time of a step without a fault."""
     steps = run.of(rank)
     first = first_after(run, next(step.end_ns for step in steps if step.number >= SETTLING))
     count = sum(step.end_ns > run.ticks[first].now_ns for step in steps)
@@ -131,7 +130,7 @@ def _usual(run: RecordedRun, rank: int) -> dict[tuple[Cause, str], float]:
 
 
 def _booked(run: RecordedRun, rank: int, first: int, last: int) -> dict[tuple[Cause, str], float]:
-    """By a rank, from one tick to another."""
+    """Lost by a rank between two ticks."""
     entries, tgid = books(run, (first, last)), run.tgids.get(rank, 0)
     before = entries[first].get(tgid, {})
     return {key: ns - before.get(key, 0) for key, ns in entries[last].get(tgid, {}).items()}

@@ -1,6 +1,6 @@
-"""`python -m tests.faults.diagnosed --out DIR [NAME...]`: what the engine says of episodes, and whether that is right.
+"""`python -m tests.faults.diagnosed --out DIR [NAME...]`: chains of episodes, and whether they are right.
 
-In: recorded runs, with their cadence. Out: what was told, when, of which rank; a Finding for each episode.
+In: recorded runs, with their cadence. Out: chains by time and rank; a Finding for each episode.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ class Told(NamedTuple):
 
 
 def diagnose(run: RecordedRun) -> list[Told]:
-    """What the exporter would have told, tick by tick."""
+    """Transitions that the exporter would have reported, tick by tick."""
     ranks = {tgid: rank for rank, tgid in run.tgids.items()}
     return [
         Told(now_ns, ranks.get(tgid, -1), transition.change, transition.chain)
@@ -70,7 +70,7 @@ class Finding:
 
     @property
     def is_positive(self) -> bool:
-        """Whether something is to be said of it."""
+        """Whether a chain is expected."""
         if self.episode.cause is None:
             return False
         return self.impact is None or self.impact >= IMPACT
@@ -82,8 +82,8 @@ class Finding:
 
     @property
     def first(self) -> Told | None:
-        """What was said first of a rank that has the fault; of waiting for a peer only where nothing else was."""
-        mine = [told for told in self.opened if told.chain.cause.value != "peer_rank"]
+        """The first chain of a rank that has the fault; one of waiting for a peer only where there is no other."""
+        mine = [one for one in self.opened if one.chain.cause.value != "peer_rank"]
         return next(iter(mine or self.opened), None)
 
     @property
@@ -93,29 +93,29 @@ class Finding:
 
     def complaints(self) -> list[str]:
         """What is wrong; nothing when all is right."""
-        found = [f"false alarm: {told.chain.cause.value}" for told in self.false_alarms]
+        found = [f"false alarm: {one.chain.cause.value}" for one in self.false_alarms]
         if not self.is_positive:
-            return found + [f"not silent: {told.chain.cause.value}" for told in self.opened]
+            return found + [f"not silent: {one.chain.cause.value}" for one in self.opened]
         if self.first is None:
             return found if self.episode.cause is Cause.NOT_HOST else [*found, "missed"]
         if self.first.chain.cause.value not in self.accepted:
             found.append(f"cause {self.first.chain.cause.value}")
-        by_rank = [told.rank for told in self.opened]
+        by_rank = [one.rank for one in self.opened]
         if len(by_rank) != len(set(by_rank)):
             found.append(f"{len(by_rank)} chains")
         return found
 
 
 def find(episode: Episode, recording: Recording) -> Finding:
-    """Of a recorded pair."""
+    """The finding of a recorded pair."""
     truth = pair(
         [recording.clean.result()], recording.faulty.result(), episode.window, range(episode.ranks), episode.period
     )
     began_ns, ended_ns = _times(episode, recording.faulty, truth.window)
-    opened = [told for told in diagnose(recording.faulty) if told.change is Change.OPENED]
-    clean = [told for told in diagnose(recording.clean) if told.change is Change.OPENED]
-    of_fault = tuple(told for told in opened if began_ns <= told.now_ns <= ended_ns + episode.grace_ns)
-    others = tuple(told for told in opened if told not in of_fault)
+    opened = [one for one in diagnose(recording.faulty) if one.change is Change.OPENED]
+    clean = [one for one in diagnose(recording.clean) if one.change is Change.OPENED]
+    of_fault = tuple(one for one in opened if began_ns <= one.now_ns <= ended_ns + episode.grace_ns)
+    others = tuple(one for one in opened if one not in of_fault)
     return Finding(episode, _impact(episode, truth), began_ns, ended_ns, of_fault, (*others, *clean))
 
 
@@ -140,7 +140,7 @@ def _impact(episode: Episode, truth: Truth) -> float | None:
 
 
 HEAD = (
-    "| episode | impact | expected | after s | told | severity | contribution | culprit | verdict |\n"
+    "| episode | impact | expected | after s | reported | severity | contribution | culprit | verdict |\n"
     "| --- | ---: | --- | ---: | --- | --- | ---: | --- | --- |"
 )
 
@@ -154,7 +154,7 @@ def row(found: Finding) -> str:
         "-" if found.impact is None else f"{100 * found.impact:+.0f} %",
         "+".join(sorted(found.accepted)) if found.is_positive else "silence",
         "" if after_ns is None else f"{after_ns / NANOSECONDS:.2f}",
-        ", ".join(f"{told.chain.cause.value} of rank {told.rank}" for told in found.opened) or "nothing",
+        ", ".join(f"{one.chain.cause.value} of rank {one.rank}" for one in found.opened) or "nothing",
         chain.severity.name.lower() if chain else "",
         f"{chain.contribution:.2f}" if chain else "",
         chain.culprits[0][0] if chain and chain.culprits else "",

@@ -20,7 +20,7 @@ class End(StrEnum):
 
     WHOLE = "whole"  # all steps are made
     DIES = "dies"  # the job exits with an error
-    HANGS = "hangs"  # no step is finished any more, until somebody ends it
+    HANGS = "hangs"  # no step ends any more, until the run is killed
 
 
 ANYWHERE = Place()
@@ -29,7 +29,7 @@ MIDDLE = Window(60, 100)
 
 @dataclass(frozen=True)
 class Scene:
-    """What must be there for a run, with the fault or without: made anew for each.
+    """What a run needs, with the fault or without; made for each run.
 
     flags: of the trainer, that depend on the scene. injector: brings the fault about from outside, None: the
     trainer's own --fault does.
@@ -52,14 +52,14 @@ def plain() -> AbstractContextManager[Scene]:
 class Episode:
     """One labelled fault.
 
-    culprit: the comm of who is to blame, "" when nobody is or the comm does not say it; culprit_rank: the rank, where
-    it is one. also: causes that are as true as the first one.
+    culprit: comm of the culprit, "" without one or where the comm does not name it; culprit_rank: its rank, where it is
+    one. also: causes that are as true as the first one.
     flags: of both runs. fault: flags of the faulty run only, to which the window's are added.
-    every, repeats: steps from one window to the next, and how many there are. ranks: of the job; the truth is told for each.
+    every, repeats: steps from one window to the next, and how many there are. ranks: of the job; each has its own truth.
     period: steps that are alike come this often (--sync-every).
-    is_decoy: looks like a fault to who counts events, and delays nothing that matters.
-    costs_nothing: its steps are no longer for it, or there are none yet that they could be longer than; it is told all the same,
-    in its own time. grace_seconds: behind the fault, in which it may still be told.
+    is_decoy: looks like a fault to counters of events, and delays nothing that matters.
+    costs_nothing: it makes no step longer, or there are no earlier steps to compare with; a chain is expected in its own time.
+    grace_seconds: after the fault, in which a chain may still open.
     hang_seconds: how long a run that hangs is left alone before it is ended. step_seconds: about, without the fault.
     """
 
@@ -119,7 +119,7 @@ class Episode:
         )
 
     def common_flags(self) -> tuple[str, ...]:
-        """Of both runs: the seed, the length, and no step that is unlike the others."""
+        """Flags of both runs: the seed, the length, and no step that is unlike the others."""
         return (
             "--seed=1",
             f"--ranks={self.ranks}",
@@ -130,7 +130,7 @@ class Episode:
         )
 
     def fault_flags(self) -> tuple[str, ...]:
-        """Of the faulty run only."""
+        """Flags of the faulty run only."""
         if not self.fault:
             return ()
         to_step = [] if self.end is End.HANGS else [f"--fault-to-step={self.window.end}"]

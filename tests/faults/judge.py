@@ -51,7 +51,7 @@ MAIN_SHARE = 0.8  # of what is booked, that the expected causes should have
 
 @dataclass(frozen=True)
 class Judgement:
-    """One rank of one episode. expected: causes, none where nothing should be booked. true_ns: None when no step tells it."""
+    """One rank of one episode. expected: causes, none where nothing should be booked. true_ns: None when no step shows it."""
 
     episode: Episode
     rank: int
@@ -62,17 +62,17 @@ class Judgement:
 
     @property
     def error(self) -> float:
-        """Of the booked loss, as a share of the true one."""
+        """Error of the charged lost time, as a share of the true one."""
         return self.excess.sum_ns / self.true_ns - 1 if self.true_ns else 0.0
 
     @property
     def loudness(self) -> float:
-        """Booked loss as a share of the wall time."""
+        """Charged lost time as a share of wall time."""
         return self.excess.sum_ns / self.excess.wall_ns
 
     @property
     def culprit(self) -> str:
-        """Whom the accounting should name; "" when it knows none."""
+        """The culprit that the accounting should name; "" without one."""
         if self.episode.cause is Cause.CPU_OVERSUBSCRIBED:
             return COMM
         return self.episode.culprit if set(self.episode.causes) & NAMES_A_CULPRIT else ""
@@ -92,7 +92,7 @@ class Judgement:
 
 
 def judge(episode: Episode, recording: Recording) -> list[Judgement]:
-    """Of every rank."""
+    """A result for every rank."""
     truth = truth_of(episode, recording)
     found = []
     for rank in range(episode.ranks):
@@ -139,7 +139,7 @@ def row(one: Judgement) -> str:
 def recordings(
     names: list[str], replayed: Path | None, out: Path | None
 ) -> Iterator[tuple[Episode, Recording | NotPossible]]:
-    """Of each episode: loaded, or made now."""
+    """Recordings of each episode: loaded, or made now."""
     if replayed is not None:
         for name in names or sorted(path.name.removesuffix(SUFFIX) for path in replayed.glob(f"*{SUFFIX}")):
             yield EPISODES[name], load(replayed / f"{name}{SUFFIX}")

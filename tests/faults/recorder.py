@@ -115,7 +115,7 @@ class _Reader(threading.Thread):
                 ring.close()
                 if self._devices:
                     self._devices.stop()
-        except Exception as error:  # told by ticking()
+        except Exception as error:  # set by ticking()
             self.failure = error
 
     def _adopt(self) -> None:
@@ -134,7 +134,7 @@ class _Reader(threading.Thread):
         self._before = rows
 
     def _states(self) -> Sequence[GpuState]:
-        """Of GPUs, where the scene has any."""
+        """Rows of GPUs, where the scene has any."""
         if self._devices is None and STATE in os.environ:
             self._devices = GpuSampler(Nvml())
             self._devices.start()

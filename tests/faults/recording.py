@@ -56,7 +56,9 @@ def load(path: Path) -> Recording:
     with lzma.open(path, "rt", encoding="ascii") as file:
         head, clean, faulty = map(json.loads, file)
     if tuple(head["layout"]) != LAYOUT:
-        raise OtherLayout(f"{path.name}: make it anew: python -m tests.faults.judge {head['name']} --out {path.parent}")
+        raise OtherLayout(
+            f"{path.name}: record it again: python -m tests.faults.judge {head['name']} --out {path.parent}"
+        )
     return Recording(head["name"], run_of(clean), run_of(faulty))
 
 

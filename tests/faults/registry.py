@@ -220,7 +220,7 @@ _GPU = (
     ),
     Episode(
         name="throttled-gpu",
-        says="the GPU takes twice as long, and its driver says that its clocks are held down for want of power",
+        says="the GPU takes twice as long, and its driver reports clocks held down by the power limit",
         cause=Cause.GPU_THROTTLED,
         flags=GPU_BOUND,
         fault=("--fault=gpu", "--fault-factor=2"),
@@ -251,14 +251,14 @@ _GPU = (
     ),
     Episode(
         name="recapture",
-        says="the graph of 40 kernels that each step replays is captured anew in each, and making it executable takes 10 ms",
+        says="the graph of 40 kernels that each step replays is captured again in each, and making it executable takes 10 ms",
         cause=Cause.GRAPH_RECAPTURE,
         flags=GPU_BOUND,
         fault=("--fault=recapture", "--fault-threads=40", "--fault-us=10000"),
     ),
     Episode(
         name="leak",
-        says="each step allocates 4 MiB of the GPU's memory that nobody frees",
+        says="each step allocates 4 MiB of the GPU's memory that is never freed",
         cause=Cause.MEMORY_LEAK,
         flags=GPU_BOUND,
         fault=("--fault=leak", f"--fault-bytes={4 << 20}"),

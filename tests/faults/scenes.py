@@ -1,4 +1,4 @@
-"""Scenes of the episodes whose fault comes from outside: where the job is placed, and what is done to it there."""
+"""Scenes of episodes with a fault from outside of the job: where the job runs, and what disturbs it there."""
 
 from __future__ import annotations
 

@@ -66,7 +66,7 @@ def state_of(tgid: int) -> str:
 
 
 def processes_named(comm: str) -> list[int]:
-    """tgids of everybody with this comm."""
+    """tgids of all processes with this comm."""
     found = []
     for path in Path("/proc").glob("[0-9]*/comm"):
         try:
@@ -177,7 +177,7 @@ class TestGroups:
         assert comes_true(lambda: processes_named(memory.WRITER) == [])
         assert group.read(file) == before
 
-    def test_whoever_wants_more_than_the_group_may_have_is_ended(self, stack: ExitStack) -> None:
+    def test_process_that_wants_more_than_its_group_may_have_is_killed(self, stack: ExitStack) -> None:
         """The kernel counts it; then the limit is what it was."""
         group = made(stack, cgroups.group("memory", "test"))
         file = "memory.limit_in_bytes" if group.version == 1 else "memory.max"
@@ -208,7 +208,7 @@ class TestInterrupts:
     """Packets to receive."""
 
     def test_they_come_to_one_cpu_and_end(self) -> None:
-        """Hundreds of them; the interfaces are in no namespace that anybody else sees."""
+        """Hundreds of them; the interfaces are in namespaces of their own."""
         before = received_packets(0)
 
         def look() -> bool:
@@ -263,7 +263,7 @@ class TestNetwork:
                 left -= len(client.recv(left))
         return time.monotonic() - began
 
-    def test_server_answers_late_while_it_is_told_to(self) -> None:
+    def test_server_answers_late_while_ordered_to(self) -> None:
         """And at once before and after that."""
         with network.server() as server:
             before = self.fetch(server)
@@ -301,7 +301,7 @@ class TestDisk:
     """A disk of the job's own."""
 
     def test_a_file_is_removed(self) -> None:
-        """It has the size that was asked for."""
+        """It has the requested size."""
         with disk.file_of(MIB) as path:
             assert path.stat().st_size == MIB
         assert not path.exists()

@@ -71,7 +71,7 @@ class TestPair:
 
         assert (truth.typical_ns(), truth.lost_ns()) == (0, 990)
 
-    def test_noise_is_told_for_as_many_steps_as_the_window_has(self) -> None:
+    def test_noise_is_summed_over_as_many_steps_as_the_window_has(self) -> None:
         """15 steps before the window, the settling ones left out, each 3 late: 30 for ten steps."""
         faulty = result({number: 13 if 5 < number < 21 else 10 for number in range(1, 41)})
         truth = pair([self.CLEAN], faulty, self.WINDOW, [0])

@@ -1,7 +1,7 @@
 """`python -m tests.faults.campaign --short|--long|--replay DIR`: episodes, live, and what the engine says of them.
 
 `--out DIR` keeps the sessions. Exit code of --short: 1 when there was a false alarm, a wrong cause, or more than one miss. A
-session in which something is wrong is played again when the machine had other work, which the steps outside of the faults tell.
+session with a wrong result is played again when the machine had other work, which shows in the steps outside of the faults.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from tests.faults.recorder import private_standin
 
 MISSES_ALLOWED = 1
 PLAYS = 3
-"""Of a session on a machine that has other work."""
+"""Plays of a session on a machine that has other work."""
 
 
 Plan = Mapping[str, Episode]
@@ -37,7 +37,7 @@ def planned(sessions: Iterable[Episode], only: str | None) -> Plan:
 
 
 def live(plan: Plan, out: Path | None, plays: int) -> Iterator[Session]:
-    """One after the other; those that this machine cannot have are named and left out. plays: of one, at most."""
+    """Sessions in sequence; those that this machine cannot have are named and left out. plays: of one, at most."""
     with tempfile.TemporaryDirectory() as folder:
         private_standin(Path(folder))
         for name, episode in plan.items():
@@ -96,9 +96,9 @@ def main() -> int:
         scored.append(one)
         for case in one.cases:
             print(case_row(case), flush=True)
-        for told in one.false_alarms:
+        for alarm in one.false_alarms:
             print(
-                f"| {session.episode.name} | | silence | | {told.chain.cause.value} of rank {told.rank} | | false alarm |"
+                f"| {session.episode.name} | | silence | | {alarm.chain.cause.value} of rank {alarm.rank} | | false alarm |"
             )
     print(f"\n{figures(scored)}\n\nin {(time.monotonic() - began_at) / 60:.1f} min")
     return 1 if asked.short and not is_good(scored) else 0

@@ -1,7 +1,6 @@
-"""The other way to do it: an operation has a long tail, and something of the host was busy at about the same time.
+"""Rules of co-occurrence: an operation has a long tail, and a resource of the host was busy at about the same time.
 
-Rules and thresholds are those that are published of tools that work so. They are here to be compared with, over the very same
-episodes.
+Rules and thresholds are published ones of tools that work so, for a comparison over the same episodes.
 """
 
 from __future__ import annotations

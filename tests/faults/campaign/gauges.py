@@ -16,7 +16,7 @@ _PROC = Path("/proc")
 
 
 class Gauge(NamedTuple):
-    """Of one moment, counters since ever.
+    """Values at one moment; counters since boot.
 
     busy_seconds, cpu_seconds: of all CPUs. block_operations, block_seconds: of all disks. switches: of the job's threads
     that are alive.
@@ -35,13 +35,13 @@ class Gauge(NamedTuple):
     calls: Mapping[str, tuple[int, Sequence[int]]]
 
     def counts(self, operation: str) -> Counts:
-        """Of an operation."""
+        """Histogram of an operation."""
         begin, held = self.calls.get(operation, (0, ()))
         return Counts(begin, tuple(held))
 
 
 def read(tables: Tables, now_ns: int) -> Gauge:
-    """Of this machine, and of the processes in the tables."""
+    """Values of this machine and of the processes in the tables."""
     calls: dict[str, Counts] = {}
     for key, row in tables.read().operations.items():
         name = OPERATIONS[key.operation].name

@@ -18,7 +18,7 @@ LEARN_SECONDS = 9.0
 """Before the first window: the engine wants five quiet seconds, and the first of a job are not."""
 FAULT_SECONDS = 5.0
 WEAK, WEAK_FAULT_SECONDS = 0.2, 20.0
-"""A fault that makes steps longer by less is given more time: what is lost has to come to half a second before it is told."""
+"""A fault that makes steps longer by less gets more time: lost time has to reach half a second before a chain opens."""
 QUIET_SECONDS = 9.0
 """Behind each window: five seconds until a chain is resolved, and some to be quiet in."""
 WINDOWS = 5

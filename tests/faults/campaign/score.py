@@ -1,6 +1,6 @@
-"""What was said of each window of a session, against what the job's own steps say of it.
+"""Compares the chains of each window of a session with the job's own steps.
 
-In: a Session. Out: a Case for each window, and what was said while nothing was wrong.
+In: a Session. Out: a Case for each window, and chains while nothing was wrong.
 """
 
 from __future__ import annotations
@@ -33,9 +33,9 @@ BASE_NS = 6 * NANOSECONDS
 BEFORE_NS = NANOSECONDS
 """So much may the begin of a chain lie before that of the fault: four ticks."""
 ONSET_NS = 2 * NANOSECONDS
-"""What begins of itself so shortly before a fault cannot be told from it, by nobody: such a window proves nothing."""
+"""Other slowness this shortly before a fault cannot be separated from it: such a window proves nothing."""
 SETTLED_NS = 5 * NANOSECONDS
-"""Of a job: its first steps are not compared."""
+"""First steps of a job, which are not compared."""
 DISTURBED = 0.1
 """Seconds in which nothing was injected and half of the steps were longer by this part: the machine has other work."""
 RULES_LOOK_BACK_NS = 10 * NANOSECONDS
@@ -63,7 +63,7 @@ class Case:
 
     @property
     def is_positive(self) -> bool:
-        """Whether something is to be said of it."""
+        """Whether a chain is expected."""
         return self.episode.cause is not None and (self.impact is None or self.impact >= IMPACT)
 
     @property
@@ -89,12 +89,12 @@ class Case:
 
     @property
     def first(self) -> Told | None:
-        """What was said first; of waiting for a peer only where nothing else was."""
+        """The first chain; one of waiting for a peer only where there is no other."""
         return _first(self.opened)
 
     @property
     def is_right(self) -> bool:
-        """The cause, said first."""
+        """Whether the first chain has the right cause."""
         return self.first is not None and self.first.chain.cause.value in self.accepted
 
     @property
@@ -104,7 +104,7 @@ class Case:
 
     @property
     def names_culprit(self) -> bool | None:
-        """Whether it is the right one; None where there is none to be named, or nothing was said."""
+        """Whether it is the right one; None where there is none to name, or no chain."""
         if self.first is None:
             return None
         if self.episode.cause in _OF_A_RANK:
@@ -127,7 +127,7 @@ class Case:
 
     @property
     def contribution_error(self) -> float | None:
-        """How far the share of the time that is told lies from the true one; None where no step tells it."""
+        """Distance of the reported lost share from the true one; None where no step shows it."""
         if self.first is None or self.told_impact is None or not self.is_right:
             return None
         chain = _latest(self.first, self.last)
@@ -149,8 +149,8 @@ def _latest(told: Told, last: Iterable[Chain]) -> Chain:
 
 
 class Scored(NamedTuple):
-    """A session. false_alarms: chains that were opened while its steps were as long as ever. disturbed: while they were longer,
-    and nobody had injected anything: this machine's own doing. unsettled: windows that are left out, since that had begun just
+    """A session. false_alarms: chains that were opened while its steps were as long as ever. disturbed: while they were longer
+    without an injected fault: other work on this machine. unsettled: windows that are left out, since that had begun just
     before them. noise: by how much windows without a fault are off.
     false_rules: moments at which one of the other rules held that had not held before, in quiet times.
     """
@@ -165,7 +165,7 @@ class Scored(NamedTuple):
 
 
 def score(session: Session) -> Scored:
-    """Of every window."""
+    """Cases of every window."""
     told = diagnose(session.run)
     opened = [one for one in told if one.change is Change.OPENED]
     resolved = {one.chain.id: one.chain for one in told if one.change is Change.RESOLVED}
@@ -189,7 +189,7 @@ def score(session: Session) -> Scored:
         )
     settled = [case for case in cases if not case.is_positive or is_settled(session, case.began_ns)]
     others = [one for one in opened if not any(one in case.opened for case in cases)]
-    # A fault that nobody felt is none, and neither is a decoy: what is said of them is wrong.
+    # A fault without impact is none, and neither is a decoy: a chain for them is wrong.
     others += [one for case in cases if not case.is_positive for one in case.opened]
     disturbed = tuple(one for one in others if is_excused(session, one))
     run_ns = session.run.ticks[-1].now_ns - session.run.ticks[0].now_ns
@@ -207,7 +207,7 @@ def score(session: Session) -> Scored:
 
 
 def _is_measured(episode: Episode) -> bool:
-    """Whether steps tell what its fault costs."""
+    """Whether steps show what its fault costs."""
     return not (is_last(episode) or episode.costs_nothing)
 
 
@@ -247,7 +247,7 @@ def _told_impact(session: Session, began_ns: int, told: Told | None, resolved: M
 
 
 def _impact(session: Session, began_ns: int, ended_ns: int) -> float | None:
-    """Of the rank that has the fault."""
+    """Chains of the rank that has the fault."""
     steps = _cycles(session.run, session.episode.culprit_rank or 0)
     of_fault = [step for step in steps if step.end_ns > began_ns and step.start_ns < ended_ns]
     if not of_fault:
@@ -282,7 +282,7 @@ def is_settled(session: Session, began_ns: int) -> bool:
 
 
 def is_excused(session: Session, told: Told) -> bool:
-    """Whether a chain that nobody expected is true even so: the machine itself made steps longer.
+    """Whether an unexpected chain is true: the machine itself made steps longer.
 
     Of a decoy that is no excuse, unless it injects nothing: what it does may make steps longer, and nothing is wrong.
     """
@@ -293,7 +293,7 @@ def is_excused(session: Session, told: Told) -> bool:
 def is_slower(session: Session, told: Told) -> bool:
     """Whether the job's own steps were longer than in quiet times, between the begin of the chain and its opening.
 
-    Quiet times of the whole session: what a fault leaves behind it slows steps down for a while, and nobody injects it.
+    Quiet times of the whole session: what a fault leaves behind it slows steps down for a while, without an injected fault.
     """
     steps = _cycles(session.run, max(told.rank, 0))
     during = [step.wall_ns for step in steps if step.end_ns > told.chain.began_ns and step.start_ns < told.now_ns]
@@ -324,7 +324,7 @@ def is_disturbed(session: Session) -> bool:
 
 
 def _noise(session: Session) -> Iterator[float]:
-    """Of a session in which nothing is injected: what its windows took longer than the steps before them."""
+    """For a session without injection: how much longer its windows took than the steps before them."""
     if session.episode.fault or session.run.injections_ns:
         return
     steps = session.run.of(0)
@@ -369,6 +369,6 @@ class Share(NamedTuple):
 
 
 def share(cases: Iterable[bool]) -> Share:
-    """Of those that are true."""
+    """Those that are true."""
     found = list(cases)
     return Share(sum(found), len(found))

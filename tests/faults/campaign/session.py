@@ -1,4 +1,4 @@
-"""One session, live: a job under the kernel's programs, whose fault comes again and again; and its file."""
+"""One session, live: a job under the kernel's programs with a recurring fault; and its file."""
 
 from __future__ import annotations
 

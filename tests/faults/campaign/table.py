@@ -12,7 +12,7 @@ from tests.faults.campaign.score import STRONG, WEAK, Case, Scored, Share, share
 HOUR_SECONDS = 3600
 
 CASE_HEAD = (
-    "| episode | impact | expected | after s | told | contribution off by | verdict |\n"
+    "| episode | impact | expected | after s | reported | contribution off by | verdict |\n"
     "| --- | ---: | --- | ---: | --- | ---: | --- |"
 )
 
@@ -37,7 +37,7 @@ def case_row(case: Case) -> str:
         "-" if case.impact is None else f"{case.impact:+.0%}",
         "+".join(sorted(case.accepted)),
         "" if after_ns is None else f"{seconds(after_ns):.2f}",
-        ", ".join(f"{told.chain.cause.value} of rank {told.rank}" for told in case.opened) or "nothing",
+        ", ".join(f"{one.chain.cause.value} of rank {one.rank}" for one in case.opened) or "nothing",
         "" if error is None else f"{100 * error:.0f} pp",
         "; ".join(complaints(case)) or "right",
     )
@@ -52,7 +52,7 @@ def figures(scored: Sequence[Scored]) -> str:
     weak = [case for case in of_host if case.is_weak]
     quiet_ones = [case for case in cases if case.episode.costs_nothing]
     found = [case for case in cases if case.first]
-    false_alarms = [told for one in scored for told in one.false_alarms]
+    false_alarms = [alarm for one in scored for alarm in one.false_alarms]
     disturbed = sum(len(one.disturbed) for one in scored)
     unsettled = sum(one.unsettled for one in scored)
     quiet_hours = seconds(sum(one.quiet_ns for one in scored)) / HOUR_SECONDS
@@ -115,11 +115,11 @@ def figures(scored: Sequence[Scored]) -> str:
         (
             f"contribution, mean error at {STRONG:.0%} and more",
             f"{100 * fmean(errors):.1f} pp of {len(errors)}" if errors else "-",
-            "tells none",
+            "shows none",
         ),
         ("the same of pairs without a fault", f"{100 * fmean(noise):.1f} pp of {len(noise)}" if noise else "-", ""),
         ("episodes left out: steps had become longer of themselves just before", str(unsettled), ""),
-        ("chains while nobody injected anything and steps were longer", str(disturbed), ""),
+        ("chains without an injected fault while steps were longer", str(disturbed), ""),
     ]
     head = "| figure | chains | rules of co-occurrence |\n| --- | ---: | ---: |"
     return "\n".join([head, *(f"| {' | '.join(row)} |" for row in rows)])

@@ -55,7 +55,7 @@ def hierarchy(controller: str, mounts: Path = MOUNTS) -> tuple[Path, int]:
 
 @contextmanager
 def group(controller: str, purpose: str) -> Iterator[Group]:
-    """A new, empty group; at the end whoever is still in it goes back to the root, and it is removed.
+    """A new, empty group; at the end its processes move back to the root, and it is removed.
 
     controller: the name of version 1; `blkio` is `io` in version 2.
     """

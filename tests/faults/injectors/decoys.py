@@ -11,7 +11,7 @@ from tests.faults.injectors import NotPossible, cpu, disk
 
 
 def one_cpu_of_two(cpus: int) -> tuple[str, str]:
-    """A CPU for the job, and those for everybody else, as taskset takes them."""
+    """A CPU for the job, and those for all others, as taskset takes them."""
     if cpus < 2:
         raise NotPossible("needs two CPUs")
     if shutil.which("taskset") is None:

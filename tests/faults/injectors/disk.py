@@ -33,7 +33,7 @@ def file_of(size_bytes: int) -> Iterator[Path]:
 
 
 def forget_pages(path: Path) -> None:
-    """Have the page cache drop a file that nobody maps."""
+    """Have the page cache drop a file that no process maps."""
     with path.open("rb") as file:
         os.fsync(file.fileno())
         os.posix_fadvise(file.fileno(), 0, 0, os.POSIX_FADV_DONTNEED)

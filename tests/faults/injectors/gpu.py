@@ -20,13 +20,13 @@ from tests.faults.job import Job
 
 STATE = "STANDIN_NVML_STATE"
 SW_POWER_CAP = 0x4
-"""Of nvmlClocksEventReasons."""
+"""Bits of nvmlClocksEventReasons."""
 NEIGHBOUR = "serve"
 _USED_BYTES = 10 << 30
 
 
 class Driver:
-    """What it tells. path: of the state file."""
+    """Its values. path: of the state file."""
 
     def __init__(self, path: Path) -> None:
         self._path = path
@@ -62,7 +62,7 @@ class Driver:
 
 @contextmanager
 def driver() -> Iterator[Driver]:
-    """In this process: whoever samples GPUs meanwhile samples this one."""
+    """In this process: a sampler samples this GPU while the block lasts."""
     ctypes.CDLL(str(standin.build_dir() / "libnvidia-ml.so.1"), ctypes.RTLD_GLOBAL)  # so that it is the one of its name
     with tempfile.TemporaryDirectory() as folder:
         os.environ[STATE] = str(Path(folder) / "state")

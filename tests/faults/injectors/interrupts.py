@@ -2,7 +2,7 @@
 
 Run as a program in namespaces of its own (`unshare --net --mount`), it makes a pair of interfaces, steers what one of them
 receives to a CPU, and sends over the other one. A packet is looked at by many filters of hundreds of divisions, as those of
-captures that somebody left running, and is then dropped: all in the soft interrupt.
+captures that were left running, and is then dropped: all in the soft interrupt.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ CAPTURES = 16
 SO_ATTACH_FILTER = 26
 PR_SET_NAME = 15
 ETH_P_ALL = 3
-FRAME = bytes(12) + struct.pack("!H", 0x88B5) + bytes(46)  # to nobody; a protocol that is reserved for experiments
+FRAME = bytes(12) + struct.pack("!H", 0x88B5) + bytes(46)  # to no one; a protocol that is reserved for experiments
 TURN_SECONDS = 0.001
 BEHIND_SECONDS = 0.004  # what is late by more is not sent: a long burst would be left to a thread of the kernel
 LONGEST_SECONDS = 300.0
@@ -76,7 +76,7 @@ def _attach(one: socket.socket) -> ctypes.Array[ctypes.c_char]:
 
 
 def _cost_seconds() -> float:
-    """Of the filter, once: a pair of local sockets runs it while it sends, and without it sends as long as sending takes."""
+    """Seconds that the filter takes once: a pair of local sockets sends with it and without it."""
     one, other = socket.socketpair(socket.AF_UNIX, socket.SOCK_DGRAM)
     with one, other:
         other.setblocking(False)

@@ -33,7 +33,7 @@ def limit(group: Group, size_bytes: int) -> Iterator[None]:
     try:
         yield
     finally:
-        # Version 1 tells its "no limit" as a number that it takes back as well.
+        # Version 1 shows "no limit" as a number that it accepts as well.
         group.write(file, before)
 
 
@@ -42,7 +42,7 @@ def reclaim(group: Group, path: Path, spare_bytes: int) -> Iterator[None]:
     """A neighbour in the group fills it with pages to be written, so that a new page must wait for an old one's place.
 
     path: where it writes, up to twice spare_bytes, which is what the group may have beyond what it has now. What it wrote
-    before is forgotten: the group would have those pages to give away, and nobody would wait.
+    before is forgotten: the group could give those pages away, and no process would wait.
     """
     forget_pages(path)
     count = 2 * spare_bytes >> 20
@@ -54,7 +54,7 @@ def reclaim(group: Group, path: Path, spare_bytes: int) -> Iterator[None]:
 
 @contextmanager
 def oom_kill(group: Group, spare_bytes: int = OOM_SPARE_BYTES) -> Iterator[None]:
-    """Whoever in the group wants more than spare_bytes beyond the least that the group had of late is ended by the kernel.
+    """The kernel kills a process in the group that wants more than spare_bytes beyond the group's recent minimum.
 
     Page cache does not help: what the group has of it is given up first.
     """

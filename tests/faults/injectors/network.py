@@ -20,7 +20,7 @@ DROP = Path(__file__).with_name("drop.bpf.c")
 NETNS = Path("/run/netns")
 PREFIX = "gpu-stall-fault"
 OWN_ADDRESS, PEER_ADDRESS = "198.18.0.1", "198.18.0.2"
-"""RFC 2544: of networks under test. Nobody outside of the two namespaces is ever reached by them."""
+"""RFC 2544: of networks under test. They reach nothing outside of the two namespaces."""
 OWN_ADDRESS_6, PEER_ADDRESS_6 = "2001:2::1", "2001:2::2"
 """RFC 5180: the same."""
 
@@ -54,12 +54,12 @@ class Server:
 
     @property
     def flags(self) -> tuple[str, ...]:
-        """Of a trainer that fetches from it."""
+        """Flags of a trainer that fetches from it."""
         host = f"[{self.address}]" if ":" in self.address else self.address
         return (f"--loader-connect={host}:{self.port}",)
 
     def tell(self, line: str) -> None:
-        """See peer.py. It holds for each request from here on."""
+        """See peer.py. It holds for each request from now on."""
         assert self.process.stdin is not None
         assert self.process.stdout is not None
         self.process.stdin.write(line + "\n")
@@ -136,7 +136,7 @@ def wire() -> Iterator[Wire]:
 def dropper(one_of: int) -> Iterator[Path]:
     """A program that drops each so-manieth packet with data.
 
-    It is to be there before a job runs: while it is made nobody reads what the job says, which then waits for a pipe.
+    It is to be there before a job runs: while it is made the job's output is not read, and the job waits for the pipe.
     """
     with tempfile.TemporaryDirectory() as folder:
         program = Path(folder) / "drop.bpf.o"

@@ -1,6 +1,6 @@
-"""A server for one job: sends as many bytes as it is asked for, and may be told to take its time.
+"""A server for one job: sends as many bytes as a request wants, and can be made slow.
 
-`python peer.py ADDRESS`: says its port; lines on its standard input tell it what to do, each is said back once it holds, and
+`python peer.py ADDRESS`: prints its port; lines on its standard input are orders, each is echoed once it holds, and
 their end ends it. `late SECONDS`: before each answer; `once SECONDS`: before the next one. It imports nothing of ours: it runs in
 another network namespace.
 """
@@ -62,7 +62,7 @@ def serve(connection: socket.socket, manner: Manner) -> None:
 
 
 def main() -> None:
-    """Serves until nobody tells it anything any more."""
+    """Serves until standard input is closed."""
     manner = Manner()
     family = socket.AF_INET6 if ":" in sys.argv[1] else socket.AF_INET
     listener = socket.create_server((sys.argv[1], 0), family=family, dualstack_ipv6=sys.argv[1] == "::")
