@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import importlib
 import sys
+import textwrap
 from collections.abc import Sequence
 from typing import NoReturn
 
@@ -13,14 +14,21 @@ from exporter.errors import BadInput, ExporterError
 
 PROGRAM = "gpu-stall-exporter"
 COMMANDS = {
-    "run": "attach to CUDA and NCCL, and serve metrics",
-    "check": "say whether `run` would work here, and what is missing",
-    "explain": "say what was slow of late, why, and what to do; needs no root",
-    "top": "a live table of a running exporter: which rank loses time, and why",
-    "rates": "make rules for Prometheus of what GPUs cost",
-    "demo": "show what the exporter says of a job under a real fault",
+    "run": "attach probes and serve metrics",
+    "check": "check whether `run` can start on this machine",
+    "explain": "explain recent stalls: cause, culprit and remedy (needs no root)",
+    "top": "show lost GPU time by workload and cause, live",
+    "rates": "generate Prometheus rules that price lost GPU time",
+    "demo": "demonstrate the exporter on a job with a real fault",
 }
-"""What each is for. Only the module of the one that is asked for is imported: `run` lives long, and needs no other."""
+"""Command -> purpose. Only the module of the chosen command is imported: `run` is resident, and stays small."""
+
+
+class _HelpFormatter(argparse.HelpFormatter):
+    """Leaves paths and flags whole, which argparse would break at hyphens."""
+
+    def _split_lines(self, text: str, width: int) -> list[str]:
+        return textwrap.wrap(" ".join(text.split()), width, break_on_hyphens=False)
 
 
 class _Parser(argparse.ArgumentParser):
@@ -33,14 +41,20 @@ class _Parser(argparse.ArgumentParser):
 
 def _parser(argv: Sequence[str]) -> _Parser:
     parser = _Parser(
-        prog=PROGRAM, description="Says why a GPU waits: eBPF probes on CUDA and NCCL, served to Prometheus."
+        prog=PROGRAM,
+        description="Finds out why GPUs wait, with eBPF probes on CUDA and NCCL. Exports to Prometheus and OTLP.",
     )
     parser.add_argument("--version", action="version", version=f"{PROGRAM} {__version__}")
     commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND", parser_class=_Parser)
     chosen = next((word for word in argv if word in COMMANDS), None)
     for name, purpose in COMMANDS.items():
         command = commands.add_parser(
-            name, help=purpose, description=f"{purpose[0].upper()}{purpose[1:]}.", allow_abbrev=False
+            name,
+            usage="%(prog)s [flags]",
+            help=purpose,
+            description=f"{purpose[0].upper()}{purpose[1:]}.",
+            formatter_class=_HelpFormatter,
+            allow_abbrev=False,
         )
         if name == chosen:
             module = importlib.import_module(f"exporter.commands.{name}")
@@ -55,7 +69,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser = _parser(argv)
     arguments, unknown = parser.parse_known_args(argv)
     if unknown:
-        parser.prog = f"{PROGRAM} {arguments.command}"  # whose --help lists the flags there are
+        parser.prog = f"{PROGRAM} {arguments.command}"  # its --help lists the flags
         parser.error(f"unrecognized arguments: {' '.join(unknown)}")
     try:
         return int(arguments.function(arguments))
@@ -63,7 +77,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         print(f"{PROGRAM}: {error.one_line()}", file=sys.stderr)
         return error.exit_code
     except BrokenPipeError:
-        return 141  # 128 + SIGPIPE: the reader of our output went away
+        return 141  # 128 + SIGPIPE: the reader of the output has exited
     except KeyboardInterrupt:
         return 130  # 128 + SIGINT
 

@@ -1,20 +1,20 @@
-"""Every exception the program raises on purpose, and the exit code each one ends with.
+"""Every exception that the program raises on purpose, and its exit code.
 
     ExporterError               exit 1   anything below
     ├── BadInput                exit 2   a flag, an address or a configuration value the user can correct
     ├── NotPossibleHere         exit 3   this machine lacks what is needed: privilege, BTF, a library
-    ├── KernelRefused           exit 3   bpf(2) or perf_event_open(2) said no
+    ├── KernelRefused           exit 3   bpf(2) or perf_event_open(2) failed
     ├── MalformedElf            skipped  a file that is not the ELF library it claims to be; counted
     └── ProcessGone             skipped  a process ended between two reads of its /proc directory; counted
 
-Each carries a message that names the thing, and `remedy`: what the reader can do next.
+Each has a message that names the object, and a `remedy`: what the user can do next.
 """
 
 from __future__ import annotations
 
 
 class ExporterError(Exception):
-    """Root of the tree. `remedy` is one sentence or command, or empty."""
+    """Root of the tree. remedy: a sentence or a command, or empty."""
 
     exit_code = 1
 

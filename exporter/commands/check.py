@@ -23,12 +23,12 @@ _COLOUR = {CheckState.OK: "32", CheckState.WARNING: "33", CheckState.FAILED: "1;
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """The settings of `run`, which decide what is checked, and the format of the output."""
+    """The settings of `run` are flags, too: they decide what is checked."""
     parser.add_argument("--format", choices=("text", "json"), default="text", help="output format [text]")
     parser.add_argument(
         "--support-bundle",
         metavar="FILE",
-        help="also write diagnostics without secrets to FILE, a new tar.gz for a bug report",
+        help="also write diagnostics without secrets to a new tar.gz, for a bug report",
     )
     config.add_arguments(parser)
 

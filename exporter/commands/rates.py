@@ -1,4 +1,4 @@
-"""`gpu-stall-exporter rates`: prices of GPUs become rules for Prometheus, which say what lost GPU time costs."""
+"""`gpu-stall-exporter rates`: Prometheus rules that price lost GPU time, from a file of GPU prices."""
 
 from __future__ import annotations
 
@@ -12,22 +12,23 @@ from exporter.rules.kubernetes import prometheus_rule
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """The file of prices, and where the rules go."""
-    parser.add_argument("--rates", type=Path, default=Path("rates.toml"), metavar="FILE", help="prices [rates.toml]")
+    parser.add_argument(
+        "--rates", type=Path, default=Path("rates.toml"), metavar="FILE", help="TOML file with GPU prices [rates.toml]"
+    )
     parser.add_argument(
         "--format",
         choices=("rules", "kubernetes"),
         default="rules",
-        help="a file for Prometheus, or a PrometheusRule for its operator in Kubernetes [rules]",
+        help="rule file for Prometheus, or PrometheusRule for Kubernetes [rules]",
     )
-    parser.add_argument("--output", type=Path, metavar="FILE", help="where the rules go [standard output]")
+    parser.add_argument("--output", type=Path, metavar="FILE", help="file to write [standard output]")
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Writes the rules whole or not at all."""
+    """Replaces the output at once: Prometheus never reads half a file."""
     text = cost.rules(cost.read(arguments.rates), arguments.rates.name)
     if arguments.format == "kubernetes":
-        text = prometheus_rule("gpu-stall-exporter-rates", f"# {cost.MADE_BY}", [text])
+        text = prometheus_rule("gpu-stall-exporter-rates", f"# {cost.GENERATED_BY}", [text])
     if arguments.output is None:
         sys.stdout.write(text)
         return 0

@@ -1,4 +1,4 @@
-"""`gpu-stall-exporter run`: load, attach, serve until a signal comes."""
+"""`gpu-stall-exporter run`: load, attach, serve until a signal."""
 
 from __future__ import annotations
 
@@ -17,11 +17,10 @@ from exporter.host import privileges
 
 log = logging.getLogger(__name__)
 
-_DESCRIPTORS = 65_536  # without multi links each function takes two perf events: a hundred libraries' worth
+_DESCRIPTORS = 65_536  # enough for 100 libraries without multi links: two perf events per function
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """All settings of the exporter."""
     config.add_arguments(parser)
 
 
@@ -35,9 +34,8 @@ def run(arguments: argparse.Namespace) -> int:
     file_guard.join_readers()
     logs.set_up(settings.log.level, settings.log.format)
     privileges.drop(with_network_namespaces=settings.collectors.network_namespaces)
-    signal.pthread_sigmask(
-        signal.SIG_BLOCK, {signal.SIGHUP, signal.SIGUSR1}
-    )  # until they can be obeyed, or they would end the process
+    # Until there are handlers, these signals would terminate the process.
+    signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGHUP, signal.SIGUSR1})
     _allow_descriptors()
     with ExitStack() as resources:
         daemon = Daemon(settings, resources, read_config=read_config)
@@ -45,7 +43,7 @@ def run(arguments: argparse.Namespace) -> int:
             for url in daemon.server.urls():
                 log.info("serving %s%s", url, settings.web.telemetry_path)
             if not daemon.discovery.probed():
-                log.info("no process uses CUDA yet; libraries are probed as soon as one is loaded")
+                log.info("no process uses CUDA yet: libraries are probed as soon as a process loads them")
             if settings.probes.attaches_once:
                 daemon.discovery.freeze()
                 privileges.drop_after_attaching(with_network_namespaces=settings.collectors.network_namespaces)
@@ -55,7 +53,7 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 def _allow_descriptors() -> None:
-    """As many as the hard limit and _DESCRIPTORS allow; service managers start with 1,024, which select(2) asks for."""
+    """Raise the soft limit, which is 1,024 under systemd for the sake of select(2)."""
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     wanted = _DESCRIPTORS if hard == resource.RLIM_INFINITY else min(_DESCRIPTORS, hard)
     if soft != resource.RLIM_INFINITY and soft < wanted:

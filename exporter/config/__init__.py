@@ -73,7 +73,7 @@ SETTINGS = settings_of(Config)
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare --config.file and every setting."""
-    command_line.add_arguments(parser, (CONFIG_FILE, *SETTINGS))
+    command_line.add_arguments_in_groups(parser, (CONFIG_FILE, *SETTINGS))
 
 
 def load(arguments: Mapping[str, Any], environment: Mapping[str, str] | None = None) -> Config:

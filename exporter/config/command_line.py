@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import argparse
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from exporter.config.parsers import inverted_switch, switch
@@ -12,7 +12,20 @@ from exporter.config.setting import Setting
 _COLLECTOR = "collector."
 
 
-def add_arguments(parser: argparse.ArgumentParser, settings: Iterable[Setting]) -> None:
+def add_arguments_in_groups(parser: argparse.ArgumentParser, settings: Sequence[Setting]) -> None:
+    """The same, with a heading for each subject in the help."""
+    prefixes = [one.flag.partition(".")[0] for one in settings]
+    subjects = [prefix if prefixes.count(prefix) > 1 else "general" for prefix in prefixes]
+    parser.epilog = (
+        "Every setting is also an environment variable and a key of the file: --log.level is GPUSTALL_LOG_LEVEL, and level in"
+        " the table [log]. --no-collector.NAME disables a collector."
+    )
+    for subject in dict.fromkeys(subjects):
+        of_subject = [one for one, other in zip(settings, subjects, strict=True) if other == subject]
+        add_arguments(parser.add_argument_group(subject), of_subject)
+
+
+def add_arguments(parser: argparse._ActionsContainer, settings: Iterable[Setting]) -> None:
     """A flag for each setting. Collectors have a second one, `--no-collector.NAME`."""
     for one in settings:
         is_switch = one.parse in (switch, inverted_switch)

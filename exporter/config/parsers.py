@@ -160,6 +160,13 @@ def path_or_none(text: str) -> Path | None:
     raise ValueError("want an absolute path, or none")
 
 
+def any_path(text: str) -> Path:
+    """A path that need not exist, relative or absolute."""
+    if text and "\0" not in text and text != "none":
+        return Path(text)
+    raise ValueError("want the name of a file")
+
+
 def absolute_path(text: str) -> Path:
     """A path that need not exist."""
     if text.startswith("/") and "\0" not in text:

@@ -52,11 +52,15 @@ class ProbeSettings:
         "1%",
         share,
         "SHARE",
-        "CPU share of a process above which its launches are sampled",
+        "probe overhead of a process, as share of a CPU, above which launches are sampled",
         is_reloadable=True,
     )
     returns: ReturnProbes = setting(
-        "probes.returns", "auto", choice(ReturnProbes), "WHEN", "probe function returns: auto, always or never"
+        "probes.returns",
+        "auto",
+        choice(ReturnProbes),
+        "WHEN",
+        "probe function returns: auto (unless unsafe with seccomp), always or never",
     )
     on_arm64: bool = setting(
         "probes.on-arm64", "false", switch, "BOOL", "probe on arm64 despite a kernel bug that can crash processes"

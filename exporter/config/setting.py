@@ -170,10 +170,10 @@ class Given(NamedTuple):
         """The value of a setting: of flag or file, else of the first variable that is set and not empty, else the default."""
         if one.flag in self.texts:
             text, source = self.texts[one.flag]
-            return _parsed(one.parse, text, source)
+            return parsed(one.parse, text, source)
         for name, parse in one.variables.items():
             if self.environment.get(name):
-                return _parsed(parse, self.environment[name], f"environment variable {name}")
+                return parsed(parse, self.environment[name], f"environment variable {name}")
         return one.default_value()
 
     def without_foreign_variables(self) -> Given:
@@ -182,7 +182,8 @@ class Given(NamedTuple):
         return self._replace(environment=own)
 
 
-def _parsed(parse: Parse, text: str, source: str) -> Any:
+def parsed(parse: Callable[[str], T], text: str, source: str) -> T:
+    """The value of a text. Raises BadInput, which names the source: a flag, a key with its file, or a variable."""
     try:
         return parse(text)
     except SecretValueError as error:

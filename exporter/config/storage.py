@@ -35,7 +35,7 @@ class HistorySettings:
         "/var/lib/gpu-stall-exporter/history.sqlite",
         sqlite_file_or_none,
         "FILE",
-        "history that `explain` reads, a *.sqlite file or none",
+        "history for `explain`: *.sqlite or none",
     )
     max_bytes: int = setting(
         "history.max-bytes", "64MiB", size, "SIZE", "size limit of the history and its write-ahead log, 2MiB or more"
@@ -44,7 +44,7 @@ class HistorySettings:
 
 
 HISTORY_PATH = declared(HistorySettings)["path"]
-"""Of `explain`, too."""
+"""Shared by `run` and `explain`."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

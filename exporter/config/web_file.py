@@ -1,7 +1,7 @@
-"""What does --web.config.file say: certificate, clients' certificates, users, headers, rate limit?
+"""Reads --web.config.file: TLS, client certificates, users, headers, rate limit.
 
-The format is that of Prometheus' exporter-toolkit, in YAML. It is read strictly: an unknown key, a value of another type, or
-one that we could not honour is refused with one line. Files it names are seen from its own directory, and read with it.
+The format is the YAML of Prometheus' exporter-toolkit. Unknown keys, values of the wrong type and values that this server cannot
+implement are refused. Paths in the file are relative to its directory.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ _TLS_VERSIONS = {
     "TLS11": ssl.TLSVersion.TLSv1_1,
     "TLS10": ssl.TLSVersion.TLSv1,
 }
-# Names of Go's crypto/tls and of OpenSSL. Those of TLS 1.3 cannot be chosen, neither there nor here.
+# Names in Go's crypto/tls -> in OpenSSL. The ciphers of TLS 1.3 are not configurable, neither there nor here.
 _TLS13_CIPHERS = {"TLS_AES_128_GCM_SHA256", "TLS_AES_256_GCM_SHA384", "TLS_CHACHA20_POLY1305_SHA256"}
 _TLS12_CIPHERS = {
     "TLS_RSA_WITH_AES_128_CBC_SHA": "AES128-SHA",
@@ -53,7 +53,7 @@ _CURVES = {
     "X25519MLKEM768": "X25519MLKEM768",
 }
 _CLASSIC_CURVES = set(_CURVES) - {"X25519MLKEM768"}
-# Header -> the values it may have; none: any.
+# Header -> allowed values; empty for any.
 _HEADERS: Mapping[str, tuple[str, ...]] = {
     "Content-Security-Policy": (),
     "Strict-Transport-Security": (),
@@ -69,17 +69,17 @@ _SECONDS = {"ns": 1e-9, "us": 1e-6, "µs": 1e-6, "ms": 1e-3, "s": 1.0, "m": 60.0
 
 
 class ClientCertificate(enum.Enum):
-    """What a client must show: nothing; one that is ours to verify if it shows any; always one."""
+    """Whether clients need a certificate."""
 
-    NOT_ASKED = enum.auto()
+    NOT_REQUESTED = enum.auto()
     VERIFIED_IF_GIVEN = enum.auto()
     REQUIRED = enum.auto()
 
 
 _CLIENT_AUTH_TYPES = {
-    "": ClientCertificate.NOT_ASKED,
-    "NoClientCert": ClientCertificate.NOT_ASKED,
-    "RequestClientCert": ClientCertificate.NOT_ASKED,  # which is shown, and neither verified nor used
+    "": ClientCertificate.NOT_REQUESTED,
+    "NoClientCert": ClientCertificate.NOT_REQUESTED,
+    "RequestClientCert": ClientCertificate.NOT_REQUESTED,  # Go requests one and ignores it
     "VerifyClientCertIfGiven": ClientCertificate.VERIFIED_IF_GIVEN,
     "RequireAnyClientCert": ClientCertificate.REQUIRED,
     "RequireClientCert": ClientCertificate.REQUIRED,
@@ -89,7 +89,7 @@ _CLIENT_AUTH_TYPES = {
 
 @dataclass(frozen=True, slots=True)
 class Tls:
-    """Certificates and key in PEM. ciphers: OpenSSL's names of those of TLS 1.2; None: its own choice. curve: the only one.
+    """Certificates and key are PEM. ciphers: OpenSSL's names, of TLS 1.2. curve: the only one. None: OpenSSL's default.
 
     client_authorities: b"" for those that the system trusts.
     """
@@ -108,7 +108,7 @@ class Tls:
 
 @dataclass(frozen=True, slots=True)
 class RateLimit:
-    """So many requests at once, and one more after each interval."""
+    """A token bucket: `burst` requests at once, and one more per interval."""
 
     interval_seconds: float
     burst: int
@@ -116,7 +116,7 @@ class RateLimit:
 
 @dataclass(frozen=True, slots=True)
 class WebConfig:
-    """tls, rate_limit: None for none. users: name -> bcrypt hash; empty: everybody may ask. headers: of every answer."""
+    """users: name -> bcrypt hash; empty for no authentication. headers: of every response."""
 
     tls: Tls | None = None
     users: Mapping[str, str] = field(default_factory=dict, repr=False)
@@ -125,18 +125,18 @@ class WebConfig:
 
 
 def read_file(path: Path) -> bytes:
-    """All of a regular file. Raises OSError, ValueError for what is none or too large."""
+    """Content of a regular file. Raises OSError, and ValueError for other kinds of files and for large ones."""
     if path.exists() and not path.is_file():
-        raise ValueError("it is no file")
+        raise ValueError("not a regular file")
     with path.open("rb") as file:
         content = file.read(MAX_FILE_BYTES + 1)
     if len(content) > MAX_FILE_BYTES:
-        raise ValueError(f"it is larger than {MAX_FILE_BYTES} bytes")
+        raise ValueError(f"larger than {MAX_FILE_BYTES} bytes")
     return content
 
 
 def load(path: Path, read: ReadFile = read_file) -> WebConfig:
-    """What the file at a path says. read: gives the content of it and of the files it names. Raises BadInput."""
+    """read: returns the content of this file and of the files that it names. Raises BadInput."""
     try:
         return _parse(_File(read, path.parent), _text(read, path))
     except ValueError as error:
@@ -145,13 +145,13 @@ def load(path: Path, read: ReadFile = read_file) -> WebConfig:
 
 @dataclass(frozen=True, slots=True)
 class _File:
-    """The configuration file, as far as the files it names are concerned."""
+    """Reads the files that the configuration file names."""
 
     read: ReadFile
     folder: Path
 
     def named(self, what: str, name: str) -> bytes:
-        """Content of a file it names."""
+        """what: the key that names it, for errors."""
         try:
             return self.read(self.folder / name)
         except (OSError, ValueError) as error:
@@ -166,13 +166,13 @@ def _text(read: ReadFile, path: Path) -> str:
     try:
         return read(path).decode()
     except UnicodeDecodeError:
-        raise ValueError("it is not UTF-8") from None
+        raise ValueError("not UTF-8") from None
     except (OSError, ValueError) as error:
         raise ValueError(f"cannot read it: {_why(error)}") from None
 
 
 def _parse(file: _File, text: str) -> WebConfig:
-    from exporter.config import strict_yaml  # noqa: PLC0415 - a MiB, only for those who have such a file
+    from exporter.config import strict_yaml  # noqa: PLC0415 - takes 1 MiB, only with such a file
 
     top = _Section("", strict_yaml.load(text))
     tls, http = top.section("tls_server_config"), top.section("http_server_config")
@@ -184,12 +184,12 @@ def _parse(file: _File, text: str) -> WebConfig:
 
 
 class _Section:
-    """One mapping of the file. Each key is taken once; what is left at the end is unknown. Errors are ValueErrors."""
+    """A mapping in the file, whose known keys are taken one by one: those left at the end() are unknown. Raises ValueError."""
 
     def __init__(self, name: str, content: Any) -> None:
         self._name = name
         if content is not None and not isinstance(content, dict):
-            raise ValueError(f"{self._of('it')} must hold keys with values")
+            raise ValueError(f"{self._of('it')} must be a mapping")
         self._left: dict[str, Any] = {key: value for key, value in (content or {}).items() if value is not None}
         self.is_empty = not self._left
 
@@ -197,22 +197,22 @@ class _Section:
         return f"{self._name}: {what}" if self._name else what
 
     def taken(self, key: str, kind: type[_Value], default: _Value) -> _Value:
-        """A value of a type; the default where nothing is said."""
+        """The value of a key. kind: its type."""
         value = self._left.pop(key, default)
         if not isinstance(value, kind) or (kind is int and isinstance(value, bool)):
-            wanted = {str: "text", bool: "true or false", int: "a whole number", list: "a list"}[kind]
+            wanted = {str: "a string", bool: "true or false", int: "a whole number", list: "a list"}[kind]
             raise ValueError(self._of(f"{key} must be {wanted}"))
         return value
 
     def texts(self, key: str) -> tuple[str, ...]:
-        """A list of them."""
+        """A list of strings."""
         found = self.taken(key, list, [])
         if not all(isinstance(one, str) for one in found):
-            raise ValueError(self._of(f"{key} must be a list of texts"))
+            raise ValueError(self._of(f"{key} must be a list of strings"))
         return tuple(found)
 
     def duration_seconds(self, key: str) -> float:
-        """`1s`, `1m30s`, `0`; 0 where nothing is said."""
+        """`1s`, `1m30s`, `0`; 0 without the key."""
         value = self._left.pop(key, 0)
         if value in (0, "0") and not isinstance(value, bool):
             return 0.0
@@ -221,22 +221,22 @@ class _Section:
         return sum(float(number) * _SECONDS[unit] for number, unit in _DURATION_PART.findall(value))
 
     def section(self, key: str) -> _Section:
-        """A mapping below this one; an empty one where nothing is said."""
+        """A nested mapping, empty without the key."""
         return _Section(self._of(key), self._left.pop(key, None))
 
     def rest(self, *, with_numbers: bool = False) -> dict[str, str]:
-        """All that is left, which must be text; with_numbers: or a whole number, as Go reads one where text is wanted."""
+        """All keys that are left, with strings. with_numbers: integers are strings, too, as in Go's YAML."""
         found, self._left = self._left, {}
         for key, value in found.items():
             if with_numbers and isinstance(value, int) and not isinstance(value, bool):
                 found[key] = str(value)
                 continue
             if not isinstance(value, str):
-                raise ValueError(self._of(f"{key} must be text"))
+                raise ValueError(self._of(f"{key} must be a string"))
         return found
 
     def end(self) -> None:
-        """Nothing may be left."""
+        """Raises ValueError for a key that is left."""
         for key in self._left:
             raise ValueError(self._of(f"unknown key {key!r}"))
 
@@ -257,9 +257,9 @@ def _tls(file: _File, section: _Section, *, has_http2: bool) -> Tls | None:
     prefers_server_ciphers = section.taken("prefer_server_cipher_suites", bool, True)
     section.end()
     if not certificate:
-        raise ValueError("tls_server_config: one of cert and cert_file is missing")
+        raise ValueError("tls_server_config: cert or cert_file is required")
     if not key:
-        raise ValueError("tls_server_config: one of key and key_file is missing")
+        raise ValueError("tls_server_config: key or key_file is required")
     if versions["min_version"] > versions["max_version"]:
         raise ValueError("tls_server_config: min_version is above max_version")
     return Tls(
@@ -279,7 +279,7 @@ def _tls(file: _File, section: _Section, *, has_http2: bool) -> Tls | None:
 def _inline_or_file(file: _File, section: _Section, key: str) -> bytes:
     inline, name = section.taken(key, str, ""), section.taken(f"{key}_file", str, "")
     if inline and name:
-        raise ValueError(f"tls_server_config: {key} and {key}_file are both given")
+        raise ValueError(f"tls_server_config: {key} and {key}_file cannot be combined")
     return file.named(f"tls_server_config: {key}_file", name) if name else inline.encode()
 
 
@@ -292,10 +292,11 @@ def _named(name: str, known: Mapping[str, _Value], what: str) -> _Value:
 def _client_certificate(auth_type: str, authorities: bytes, allowed_names: tuple[str, ...]) -> ClientCertificate:
     wanted = _named(auth_type, _CLIENT_AUTH_TYPES, "client_auth_type")
     if authorities and auth_type in ("", "NoClientCert"):
-        raise ValueError("tls_server_config: client_ca is given, and client_auth_type asks for no certificate")
+        raise ValueError("tls_server_config: client_ca has no effect without a client_auth_type")
     if wanted is ClientCertificate.REQUIRED and not authorities:
         raise ValueError(
-            f"tls_server_config: client_auth_type {auth_type} needs a client_ca_file, or whoever has any certificate comes in"
+            f"tls_server_config: client_auth_type {auth_type} needs a client_ca_file:"
+            " without it, any certificate would be accepted"
         )
     if allowed_names and wanted is not ClientCertificate.REQUIRED:
         raise ValueError("tls_server_config: client_allowed_sans needs client_auth_type RequireAndVerifyClientCert")
@@ -314,24 +315,24 @@ def _ciphers(suites: tuple[str, ...], *, needs_http2: bool) -> tuple[str, ...] |
 
 
 def _curve(curves: tuple[str, ...]) -> str | None:
-    """Python's ssl can be told one curve, or none."""
+    """The ssl module of Python can be restricted to one curve, or not at all."""
     for curve in curves:
         _named(curve, _CURVES, "curve")
     if not curves or set(curves) >= _CLASSIC_CURVES:
         return None
     if len(set(curves)) == 1:
         return _CURVES[curves[0]]
-    raise ValueError("tls_server_config: curve_preferences may name one curve or all, and not some of them")
+    raise ValueError("tls_server_config: curve_preferences must name one curve or all of them")
 
 
 def _users(section: _Section) -> dict[str, str]:
     users = section.rest()
     for name, password_hash in users.items():
         if ":" in name or not name:
-            raise ValueError(f"basic_auth_users: a name cannot be empty or hold a colon: {name!r}")
+            raise ValueError(f"basic_auth_users: invalid user name {name!r}: want one character or more, no colon")
         if not _BCRYPT_HASH.fullmatch(password_hash):
             raise ValueError(
-                f"basic_auth_users: the password of {name!r} is not hashed by bcrypt: `htpasswd -nBC 10 {name}` makes one"
+                f"basic_auth_users: the password of {name!r} is not a bcrypt hash: create one with `htpasswd -nBC 10 {name}`"
             )
     return users
 
@@ -356,7 +357,7 @@ def _rate_limit(section: _Section) -> RateLimit | None:
     if not interval:
         return None
     if burst < 1:
-        raise ValueError("rate_limit: burst must be at least 1, or no request is ever let in")
+        raise ValueError("rate_limit: burst must be at least 1: without it, every request would be refused")
     if burst > _BURST_MAX:
-        raise ValueError(f"rate_limit: burst can be {_BURST_MAX} at most")
+        raise ValueError(f"rate_limit: burst must be at most {_BURST_MAX}")
     return RateLimit(interval, burst)

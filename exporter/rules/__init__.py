@@ -1,1 +1,1 @@
-"""Prometheus rules made from GPU prices."""
+"""Prometheus rules generated from GPU prices."""

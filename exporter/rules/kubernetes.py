@@ -1,7 +1,6 @@
-"""Rule files of Prometheus as one PrometheusRule, the object by which its operator in Kubernetes takes them.
+"""Prometheus rule files -> one PrometheusRule, the custom resource of the Prometheus operator.
 
-In: texts of rule files. Out: YAML. A rule file is `groups:` and what is indented below it, with comments above; the object has
-the same below `spec`, so lines move and none is changed.
+In: texts of rule files. Out: YAML. The groups of a rule file are indented and put below `spec`; its lines are not parsed.
 """
 
 from __future__ import annotations
@@ -17,7 +16,7 @@ apiVersion: monitoring.coreos.com/v1
 kind: PrometheusRule
 metadata:
   name: {name}
-  labels: # and those that your Prometheus selects rules by, such as release: NAME of kube-prometheus-stack
+  labels: # add the labels that your Prometheus selects rules by, such as release: NAME for kube-prometheus-stack
     app.kubernetes.io/name: gpu-stall-exporter
     app.kubernetes.io/component: rules
 spec:
@@ -26,14 +25,14 @@ spec:
 
 
 def prometheus_rule(name: str, comment: str, rule_files: Iterable[str]) -> str:
-    """comment: the first line, with its `#`. Raises BadInput where a text is no rule file."""
-    return _HEAD.format(name=name, comment=comment) + "".join(map(_moved, rule_files))
+    """comment: the first line, with `#`. Raises BadInput if a text is not a rule file."""
+    return _HEAD.format(name=name, comment=comment) + "".join(map(_indented, rule_files))
 
 
-def _moved(text: str) -> str:
-    """The groups of a file, two columns to the right, below what its head says."""
+def _indented(text: str) -> str:
+    """The groups of a file, indented by two columns, after its leading comments."""
     above, found, groups = text.partition(f"{GROUPS}\n")
     if not found or any(line and not line.startswith("#") for line in above.splitlines()):
-        raise BadInput("this is no file of rules: `groups:` has to come first, but for comments")
+        raise BadInput("not a rule file: `groups:` must be the first line after comments")
     lines = [f"  {line}" if line else "" for line in above.splitlines()]
     return "\n".join(f"  {line}" if line else "" for line in [*lines, *groups.splitlines()]) + "\n"

@@ -117,7 +117,7 @@ class TestProof:
                 states = [state_of(tgid) for tgid in tgids]
                 afterwards = explain(history).stdout
 
-        assert (refused.returncode, "nobody is there to agree" in refused.stderr) == (2, True), refused.stderr
+        assert (refused.returncode, "standard input is no terminal" in refused.stderr) == (2, True), refused.stderr
         assert done.stdout.splitlines()[-1].startswith("confirmed: steps took "), done.stdout + done.stderr
         assert "T" not in states
         assert "proof   confirmed by intervention at " in afterwards
@@ -131,7 +131,7 @@ class TestProof:
             done = eventually(lambda: explain(history, "--confirm=0123456789"), "it answers")
 
         assert done.returncode == 2
-        assert "no open chain begins with '0123456789'; none is open" in done.stderr
+        assert "no open chain begins with '0123456789'; no chain is open" in done.stderr
 
 
 class TestGuardian:

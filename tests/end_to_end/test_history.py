@@ -263,4 +263,4 @@ class TestExplain:
     def test_rank_that_is_none_is_told_the_others(self, readings: Readings) -> None:
         """In one line."""
         assert readings.of_a_rank_that_is_none.returncode == 2
-        assert "no process is 'rank=77'; there are rank 0" in readings.of_a_rank_that_is_none.stderr
+        assert "no process matches 'rank=77'; there are rank 0" in readings.of_a_rank_that_is_none.stderr

@@ -17,7 +17,7 @@ from exporter.config.web_file import ClientCertificate, Tls
 from exporter.errors import BadInput
 
 _VERIFY_MODES = {
-    ClientCertificate.NOT_ASKED: ssl.CERT_NONE,
+    ClientCertificate.NOT_REQUESTED: ssl.CERT_NONE,
     ClientCertificate.VERIFIED_IF_GIVEN: ssl.CERT_OPTIONAL,
     ClientCertificate.REQUIRED: ssl.CERT_REQUIRED,
 }
@@ -33,7 +33,7 @@ def context_of(tls: Tls) -> ssl.SSLContext:
             context.load_verify_locations(cadata=tls.client_authorities.decode("ascii"))
         except (ssl.SSLError, ValueError) as error:
             raise _unusable("client_ca", error) from None
-    elif tls.client_certificate is not ClientCertificate.NOT_ASKED:
+    elif tls.client_certificate is not ClientCertificate.NOT_REQUESTED:
         context.load_default_certs(ssl.Purpose.CLIENT_AUTH)
     context.verify_mode = _VERIFY_MODES[tls.client_certificate]
     return context

@@ -73,9 +73,9 @@ class TestRefusal:
         ("arguments", "words"),
         [
             (["nonsense"], "unknown scenario 'nonsense'; choose one of incident, cold-start"),
-            (["--duration=5s"], "--duration: '5s': must be 22s to 55s"),
-            (["--duration=soon"], "--duration: 'soon': want a positive duration"),
-            (["hang", "--replay=/nonexistent"], "--replay CAPSULE cannot be combined with scenario"),
+            (["--duration=5s"], "--duration: invalid value '5s': want 22s to 55s"),
+            (["--duration=soon"], "--duration: invalid value 'soon': want a positive duration"),
+            (["hang", "--replay=/nonexistent"], "--replay RECORDING cannot be combined with a scenario"),
             (["--replay=/nonexistent"], "cannot read /nonexistent: No such file"),
             (["hang", "--replay", "--save=x"], "--save cannot be combined with --replay"),
             (["hang", "incident", "--save=x"], "--save takes one scenario, not 2"),
@@ -92,5 +92,5 @@ class TestRefusal:
         path.write_bytes(raw[:-10] + bytes(10))
 
         assert main(["demo", f"--replay={path}"]) == 2
-        assert main(["explain", f"--capsule={path}"]) == 2
+        assert main(["explain", f"--recording={path}"]) == 2
         assert capsys.readouterr().err.count("was edited or damaged") == 2

@@ -28,7 +28,7 @@ class TestFlags:
         code, line = said(capsys, f"--interval={text}")
 
         assert code == 2
-        assert line.startswith(f"gpu-stall-exporter: --interval: '{text}'")
+        assert line.startswith(f"gpu-stall-exporter: --interval: invalid value '{text}'")
 
     def test_url(self, capsys: pytest.CaptureFixture[str]) -> None:
         """With an example."""

@@ -36,7 +36,7 @@ class TestPrometheusRule:
             "kind: PrometheusRule\n"
             "metadata:\n"
             "  name: all\n"
-            "  labels: # and those that your Prometheus selects rules by, such as release: NAME of kube-prometheus-stack\n"
+            "  labels: # add the labels that your Prometheus selects rules by, such as release: NAME for kube-prometheus-stack\n"
             "    app.kubernetes.io/name: gpu-stall-exporter\n"
             "    app.kubernetes.io/component: rules\n"
             "spec:\n"
@@ -56,5 +56,5 @@ class TestPrometheusRule:
     @pytest.mark.parametrize("text", ["", "rules: []\n", "version: 1\ngroups:\n  - name: x\n"])
     def test_what_is_no_file_of_rules_is_refused(self, text: str) -> None:
         """Rather than made into an object that Kubernetes takes and Prometheus does not."""
-        with pytest.raises(BadInput, match="no file of rules"):
+        with pytest.raises(BadInput, match="not a rule file"):
             prometheus_rule("all", "# Made.", [text])

@@ -220,7 +220,7 @@ class TestSecrets:
         """Not in the result of its check either."""
         web = tmp_path / "web.yml"
         web.write_text("basic_auth_users:\n  plantedann: one\n  plantedann: two\n")
-        check = dict(CHECK, found="web.yml: the key 'plantedann' stands twice (line 3)")
+        check = dict(CHECK, found="web.yml: the key 'plantedann' is a duplicate (line 3)")
         _, files = written(tmp_path, settings(tmp_path, f"--web.config.file={web}"), machine(tmp_path), (check,))
 
         assert {name for name, text in files.items() if _planted_in(text)} == set()

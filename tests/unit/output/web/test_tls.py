@@ -25,7 +25,7 @@ def of_pair(pair: trustme.LeafCert) -> Tls:
         certificate=b"".join(one.bytes() for one in pair.cert_chain_pems),
         key=pair.private_key_pem.bytes(),
         client_authorities=b"",
-        client_certificate=ClientCertificate.NOT_ASKED,
+        client_certificate=ClientCertificate.NOT_REQUESTED,
         allowed_names=(),
         min_version=ssl.TLSVersion.TLSv1_2,
         max_version=ssl.TLSVersion.TLSv1_3,
