@@ -3,13 +3,22 @@
 from __future__ import annotations
 
 import argparse
+import sys
 from pathlib import Path
 
+from exporter.app import logs
 from exporter.config import parsers
+from exporter.config.log import LogFormat, LogLevel
 from exporter.config.setting import parsed
-from exporter.demo.player import Player
-from exporter.demo.scenarios import SCENARIOS
+from exporter.demo.live import LiveRun
+from exporter.demo.player import event_line, find_live_play, play_live, save_recording
+from exporter.demo.scenarios import SCENARIOS, Scenario
 from exporter.errors import BadInput
+from exporter.explain.explanation import Explanation, explain
+from exporter.explain.recorded import recall
+from exporter.explain.rendering import rendered
+from exporter.explain.selection import Selection
+from exporter.recording.file import read
 
 DEFAULT_SCENARIO, ALL = "incident", "all"
 DEFAULT_DURATION = "30s"
@@ -39,30 +48,92 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(arguments: argparse.Namespace) -> int:
     """Returns 0 for every scenario that was played, whatever it found."""
     duration_seconds = parsed(_duration, arguments.duration or DEFAULT_DURATION, "--duration")
-    is_replay = arguments.replay is not None
-    player = Player(is_json=arguments.format == "json", save=Path(arguments.save) if arguments.save else None)
-    if arguments.save and is_replay:
-        raise BadInput("--save cannot be combined with --replay")
+    output = _Output(is_json=arguments.format == "json")
     if arguments.replay:
-        if arguments.scenario or arguments.duration:
-            other = "--duration" if arguments.duration else "a scenario"
-            raise BadInput(f"--replay RECORDING cannot be combined with {other}")
-        player.replay_file(Path(arguments.replay))
+        _refuse_others(arguments)
+        path = Path(arguments.replay)
+        output.write(f"Replaying {path.name}. The detection engine is the live one.")
+        _replay(path, output)
         return 0
+    scenarios = _scenarios(arguments)
+    for number, scenario in enumerate(scenarios):
+        if number:
+            print()
+        output.write(f"{scenario.name}: {scenario.summary}.")
+        _play(scenario, duration_seconds, arguments, output)
+        output.write(scenario.lesson)
+    return 0
+
+
+class _Output:
+    """Lines on standard output; with is_json a document there, and the lines on standard error."""
+
+    def __init__(self, *, is_json: bool) -> None:
+        self._is_json = is_json
+
+    def write(self, line: str) -> None:
+        print(line, file=sys.stderr if self._is_json else sys.stdout)
+
+    def explanation(self, found: Explanation) -> None:
+        text = rendered(found, is_json=self._is_json)
+        print(text if self._is_json else f"\n{text}\n")
+
+
+def _play(scenario: Scenario, duration_seconds: float, arguments: argparse.Namespace, output: _Output) -> None:
+    """Live where that is possible, else as a replay."""
+    play, reason = (None, "") if arguments.replay is not None else find_live_play()
+    if play is not None:
+        logs.set_up(LogLevel.ERROR, LogFormat.LOGFMT)
+        live_run = play_live(play, scenario, duration_seconds, output.write)
+        if arguments.save:
+            save_recording(live_run, Path(arguments.save), output.write)
+        output.explanation(_explanation(live_run))
+    elif arguments.save:
+        raise BadInput(f"--save needs a live demo: {reason}")
+    else:
+        because = f" because {reason}" if reason else ""
+        output.write(f"Replaying a recording{because}. The detection engine is the live one.")
+        _replay(scenario.recording, output)
+
+
+def _replay(path: Path, output: _Output) -> None:
+    try:
+        recalled = recall(read(path))
+    except ValueError as error:
+        raise BadInput(f"{path} cannot be replayed: {error}") from None
+    for elapsed_seconds, event in recalled.told:
+        output.write(event_line(event, elapsed_seconds))
+    output.explanation(recalled.explanation)
+
+
+def _explanation(live_run: LiveRun) -> Explanation:
+    return explain(
+        live_run.runs,
+        live_run.events,
+        live_run.windows,
+        selection=Selection(),
+        since_unix_ns=live_run.runs[-1].began_unix_ns,
+        now_unix_ns=live_run.now_unix_ns,
+    )
+
+
+def _scenarios(arguments: argparse.Namespace) -> list[Scenario]:
     names = list(SCENARIOS) if arguments.scenario == [ALL] else arguments.scenario or [DEFAULT_SCENARIO]
     unknown = [name for name in names if name not in SCENARIOS]
     if unknown:
         raise BadInput(f"unknown scenario {unknown[0]!r}", remedy=f"choose one of {', '.join(SCENARIOS)}, {ALL}")
+    if arguments.save and arguments.replay is not None:
+        raise BadInput("--save cannot be combined with --replay")
     if arguments.save and len(names) > 1:
         raise BadInput(f"--save takes one scenario, not {len(names)}")
-    for number, name in enumerate(names):
-        if number:
-            print()
-        if is_replay:
-            player.replay(SCENARIOS[name])
-        else:
-            player.play(SCENARIOS[name], duration_seconds)
-    return 0
+    return [SCENARIOS[name] for name in names]
+
+
+def _refuse_others(arguments: argparse.Namespace) -> None:
+    others = {"a scenario": arguments.scenario, "--duration": arguments.duration, "--save": arguments.save}
+    for name, value in others.items():
+        if value:
+            raise BadInput(f"--replay RECORDING cannot be combined with {name}")
 
 
 def _duration(text: str) -> float:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import json
 import os
 import sys
 from dataclasses import replace
@@ -15,13 +14,11 @@ from exporter.config.storage import HISTORY_PATH
 from exporter.config.web import DEFAULT_URL
 from exporter.confirm.intervention import How
 from exporter.errors import BadInput, NotPossibleHere, ProcessGone
-from exporter.explain import text
-from exporter.explain.document import document
 from exporter.explain.explanation import Explanation
 from exporter.explain.recorded import recall
+from exporter.explain.rendering import rendered
 from exporter.explain.selection import Selection
 from exporter.explain.stored import explain_stored, open_chain
-from exporter.explain.table import rows
 from exporter.host.processes import Processes
 from exporter.recording.file import read
 from exporter.scrape.http_get import parse_target
@@ -82,12 +79,7 @@ def _explain_recording(path: Path, workload: str) -> Explanation:
 
 
 def _print(explanation: Explanation, arguments: argparse.Namespace) -> None:
-    if arguments.format == "json":
-        print(json.dumps(document(explanation), indent=2))
-        return
-    print("\n".join(text.lines(explanation)))
-    if arguments.per_process and explanation.processes:
-        print("\n".join(["", *rows(explanation.processes)]))
+    print(rendered(explanation, is_json=arguments.format == "json", per_process=arguments.per_process))
 
 
 def _confirm(path: Path, arguments: argparse.Namespace) -> None:
@@ -109,7 +101,7 @@ def _confirm(path: Path, arguments: argparse.Namespace) -> None:
     if not arguments.yes:
         _ask_for_consent()
     proof = prove(chain.advice, chosen, target)
-    print(f"{proof.outcome.value}: {proof.told}")
+    print(proof.outcome.value, proof.told, sep=": ")
     record(path, chain.run, chain.report, chosen, proof)
 
 

@@ -20,8 +20,7 @@ FLOORS = (
     {"stacks", "hostmetrics", "output", "scrape"},
     {"history", "recording", "top"},
     {"pipeline"},
-    {"explain", "app", "confirm", "checks", "support_bundle"},
-    {"demo"},
+    {"explain", "app", "confirm", "checks", "support_bundle", "demo"},
     {"commands", "__main__"},
 )
 FLOOR_OF = {unit: floor for floor, units in enumerate(FLOORS) for unit in units}
