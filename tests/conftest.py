@@ -1,4 +1,4 @@
-"""What holds for every test: hypothesis has no deadline of its own, since a busy machine is no defect; rights stay."""
+"""What holds for every test: hypothesis has no deadline, since a busy machine is no defect; capabilities are kept."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ settings.load_profile("gpustall")
 
 
 @pytest.fixture(autouse=True)
-def _rights_stay() -> Iterator[None]:
-    """A test that lets go of capabilities in this very process takes them from all that come after it."""
+def _capabilities_are_kept() -> Iterator[None]:
+    """A test that drops capabilities in this process would take them from all tests after it."""
     before = capabilities.effective()
     yield
     assert capabilities.effective() == before

@@ -38,7 +38,7 @@ BEGIN, END = "<!-- bench: begin -->", "<!-- bench: end -->"
 
 
 def main() -> int:
-    """Returns 0; a bar that is missed is shown, not failed: machines differ."""
+    """Returns 0, also where a bar is missed: machines differ."""
     parser = argparse.ArgumentParser(prog="make bench", description=__doc__)
     parser.add_argument("--write", action="store_true", help=f"replace the table in {DOCUMENT.name}")
     arguments = parser.parse_args()
@@ -107,7 +107,7 @@ def _pause_rows() -> Iterator[str]:
         found = pause.pause(kind)
         largest_us = max(found.attaching_us, found.detaching_us)
         yield _row(
-            f"largest pause of a running job while {len(pause.FUNCTIONS)} functions are probed ({kind}), and set free again",
+            f"largest pause of a running job while {len(pause.FUNCTIONS)} functions are probed ({kind}), and released",
             f"{found.attaching_us:,.0f} us within {found.attach_seconds * 1000:.0f} ms, {found.detaching_us:,.0f} us within "
             f"{found.detach_seconds:.2f} s; {found.neither_us:,.0f} us when nothing happens",
             "≤ 1,000 us",
@@ -118,7 +118,7 @@ def _pause_rows() -> Iterator[str]:
 def _switch_rows() -> Iterator[str]:
     costs = switch_cost.switch_costs()
     yield _row(
-        "context switch with its wake-up, tasks that nobody traces: what our programs add against empty ones",
+        "context switch with its wake-up, untraced tasks: what our programs add against empty ones",
         f"{costs.ratio:.2f}x ({costs.ours_added_ns:.0f} against {costs.empty_added_ns:.0f} ns on top of "
         f"{costs.untraced_ns:,.0f})",
         "≤ 1.4x",
@@ -134,7 +134,7 @@ def _switch_rows() -> Iterator[str]:
 def _host_rows() -> Iterator[str]:
     for cost in host_cost.host_costs():
         yield _row(
-            f"{cost.name}, of whom nobody traces, with our programs against with empty ones",
+            f"{cost.name}, untraced, with our programs against empty ones",
             f"{cost.ratio:.2f}x ({cost.ours_added_ns:,.0f} against {cost.empty_added_ns:,.0f} ns on top of {cost.plain_ns:,.0f})",
             "≤ 1.5x",
             is_met=cost.ratio <= 1.5,

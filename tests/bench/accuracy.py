@@ -1,4 +1,4 @@
-"""How right are the accounts? Each figure is what we booked against what the kernel, or the program itself, says."""
+"""How accurate is the accounting? Each figure compares what we counted with what the kernel, or the program itself, counted."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def figures() -> Iterator[Figure]:
 
 
 class Programs:
-    """Compiled, as files that nobody else maps."""
+    """Compiled test programs, as files that no other process maps."""
 
     def __init__(self, folder: Path) -> None:
         self.waits = accounts.compiled(KERNEL_TESTS / "waits.c", folder)
@@ -72,32 +72,32 @@ def _waits(programs: Programs, *command: str, hogs: int = 0, cpus: str = "1", en
 
 def conservation(programs: Programs) -> Figure:
     """In a call; what the probes take is not in it."""
-    worst, told = 0.0, []
+    worst, parts = 0.0, []
     for way, hogs in (("spin", 0), ("spin", 2), ("nap", 0), ("pipe", 0), ("yields", 2)):
         account = _waits(programs, "call", way, "20", "20000", hogs=hogs)
         off = sum(account.call_ns(CALL).values()) / account.truth["wall_ns"] - 1
         worst = max(worst, abs(off))
-        told.append(f"{way}{f', {hogs} hogs' if hogs else ''} {off:+.3%}")
-    return Figure("sum of the states against the time the program measures", "; ".join(told), worst, 0.002)
+        parts.append(f"{way}{f', {hogs} hogs' if hogs else ''} {off:+.3%}")
+    return Figure("sum of the states against the time the program measures", "; ".join(parts), worst, 0.002)
 
 
 def switches(programs: Programs) -> Figure:
     """Sleeps and preemptions."""
     account = _waits(programs, "call", "pipe", "3000", "100", hogs=1)
-    told = account.truth["voluntary"] + account.truth["involuntary"]
+    counted = account.truth["voluntary"] + account.truth["involuntary"]
     found = sum(account.switches())
     # Those before the program first counted, of which there are at most a few.
     return Figure(
         "switches against voluntary and involuntary ones of the kernel",
-        f"{found:,} of {told:,}; {account.healed} events not shown by this kernel",
-        abs(found - told) / told,
+        f"{found:,} of {counted:,}; {account.healed} events not shown by this kernel",
+        abs(found - counted) / counted,
         0.001,
     )
 
 
 def run_delay(programs: Programs) -> Figure:
     """Contention without wake-ups."""
-    worst, told = 0.0, []
+    worst, parts = 0.0, []
     for hogs in (1, 4):
         account = _waits(programs, "call", "spin", "20", "100000", hogs=hogs)
         runnable_ns = _runnable_ns(account)
@@ -106,8 +106,8 @@ def run_delay(programs: Programs) -> Figure:
         surplus_ns = runnable_ns - account.truth["run_delay_ns"]
         off = (surplus_ns - min(max(surplus_ns, 0), taken_ns)) / account.truth["run_delay_ns"]
         worst = max(worst, abs(off))
-        told.append(f"{hogs} hogs {off:+.4%} of {account.truth['run_delay_ns'] / 1e6:,.0f} ms")
-    return Figure("waiting for a CPU against the kernel's run_delay", "; ".join(told), worst, 0.001)
+        parts.append(f"{hogs} hogs {off:+.4%} of {account.truth['run_delay_ns'] / 1e6:,.0f} ms")
+    return Figure("waiting for a CPU against the kernel's run_delay", "; ".join(parts), worst, 0.001)
 
 
 def _runnable_ns(account: Account) -> int:
@@ -137,8 +137,8 @@ def quota(programs: Programs) -> Iterator[Figure]:
 
 
 def blame(programs: Programs) -> Iterator[Figure]:
-    """Pinned: whoever runs on the CPU of a thread that spins keeps it waiting, so that their CPU time is the truth."""
-    worst_sum, worst_share, told = 0.0, 0.0, []
+    """Pinned: what runs on the CPU of a spinning thread keeps it waiting, so the CPU time of those programs is the truth."""
+    worst_sum, worst_share, parts = 0.0, 0.0, []
     for hogs, cpus in ((1, "1"), (2, "1"), (4, "1"), (4, "0,1")):
         with accounts.hogs(hogs, cpu=1) as tgids, _traced(programs.waits) as found:
             watch = {"WAITS_WATCH": ",".join(map(str, tgids))}
@@ -151,13 +151,13 @@ def blame(programs: Programs) -> Iterator[Figure]:
         by_tgid = account.blame_by_tgid_ns()
         truth_ns = account.truth["watched_ns"]
         wrong_ns = sum(abs(by_tgid.get(tgid, 0) - ns) for tgid, ns in zip(tgids, truth_ns, strict=True))
-        # The kernel counts interrupts as time of whoever they interrupt; we do not.
+        # The kernel counts interrupts as time of the interrupted task; we do not.
         irq_ns = account.blame_ns().get((Culprit.IRQ, b""), 0)
         wrong_share = max(wrong_ns - irq_ns, 0) / sum(truth_ns)
         worst_share = max(worst_share, wrong_share)
-        told.append(f"{hogs} hogs {wrong_share:.2%} (and {irq_ns / sum(truth_ns):.2%} interrupts)")
+        parts.append(f"{hogs} hogs {wrong_share:.2%} (and {irq_ns / sum(truth_ns):.2%} interrupts)")
     yield Figure("sum of the blame against waiting for a CPU, 1, 2, 4 hogs", f"{worst_sum:.4%}", worst_sum, 0.005)
-    yield Figure("blame against what each hog ran", "; ".join(told), worst_share, 0.01)
+    yield Figure("blame against what each hog ran", "; ".join(parts), worst_share, 0.01)
 
 
 def _exposure(programs: Programs, sync: str, hogs: int, wait: str) -> tuple[dict[str, Any], Exposure]:
@@ -171,17 +171,17 @@ def _exposure(programs: Programs, sync: str, hogs: int, wait: str) -> tuple[dict
 
 def exposed(programs: Programs) -> Iterator[Figure]:
     """Against the stand-in GPU, which knows when it was done. What the way back from a sleep takes on the CPU is not exposed:
-    some 20 us a call, so that short delays are told too short.
+    some 20 us a call, so that short delays are underestimated.
     """
-    worst, told = 0.0, []
+    worst, parts = 0.0, []
     for hogs in (4, 8):
         truth, exposure = _exposure(programs, "block", hogs, "wait:200:6ms")
         off = exposure.exact_ns / truth["delay_ns"] - 1
         short_us = (truth["delay_ns"] - exposure.exact_ns) / truth["count"] / 1e3
         worst = max(worst, abs(off))
-        told.append(f"{hogs} hogs {off:+.1%} of {truth['delay_ns'] / 1e6:,.0f} ms ({short_us:.0f} us a call)")
-    yield Figure("exposed in blocking waits against the true delay", "; ".join(told), worst, 0.05)
-    worst, told = 0.0, []
+        parts.append(f"{hogs} hogs {off:+.1%} of {truth['delay_ns'] / 1e6:,.0f} ms ({short_us:.0f} us a call)")
+    yield Figure("exposed in blocking waits against the true delay", "; ".join(parts), worst, 0.05)
+    worst, parts = 0.0, []
     for hogs, wait, name in (
         (2, "wait:200:6ms", "6 ms"),
         (4, "wait:200:6ms", "6 ms"),
@@ -193,16 +193,16 @@ def exposed(programs: Programs) -> Iterator[Figure]:
         estimate_ns = min(max(exposure.total_ns - exposure.calls * clean_ns, 0), exposure.max_ns)
         off = estimate_ns / truth["delay_ns"] - 1
         worst = max(worst, abs(off))
-        told.append(f"{hogs} hogs, kernels of {name}: {off:+.1%} of {truth['delay_ns'] / 1e6:,.0f} ms")
-    yield Figure("exposed in spinning waits, narrowed, against the true delay", "; ".join(told), worst, 0.1)
+        parts.append(f"{hogs} hogs, kernels of {name}: {off:+.1%} of {truth['delay_ns'] / 1e6:,.0f} ms")
+    yield Figure("exposed in spinning waits, narrowed, against the true delay", "; ".join(parts), worst, 0.1)
 
 
 def chains(programs: Programs, how: str, name: str, bar: float) -> Figure:
-    """The worker's own clocks say how long it ran; the rest of the split has no other witness.
+    """The worker's own clocks say how long it ran; there is no second measurement of the rest of the split.
 
     The worker has a CPU apart: on a shared one it runs before the step thread is asleep, and its clocks know nothing of that.
     """
-    worst, told = 0.0, []
+    worst, parts = 0.0, []
     for hogs in (0, 2):
         with accounts.hogs(hogs, cpu=0), _traced(programs.chains) as found:
             command = ["taskset", "-c", "1", programs.chains, "burn", "25", "40000", "apart"]
@@ -210,5 +210,5 @@ def chains(programs: Programs, how: str, name: str, bar: float) -> Figure:
         row = account.chain(ThreadState.LOCK if how else ThreadState.PIPE)
         off = (row.states_ns[ThreadState.ON_CPU] - account.truth["worker_ran_ns"]) / row.resolved_ns
         worst = max(worst, abs(off), abs(sum(row.states_ns) / row.resolved_ns - 1))
-        told.append(f"{hogs} hogs {off:+.2%} of {row.resolved_ns / 1e6:,.0f} ms")
-    return Figure(f"split of gaps fed by {name}", "; ".join(told), worst, bar)
+        parts.append(f"{hogs} hogs {off:+.2%} of {row.resolved_ns / 1e6:,.0f} ms")
+    return Figure(f"split of gaps fed by {name}", "; ".join(parts), worst, bar)

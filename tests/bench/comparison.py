@@ -37,7 +37,7 @@ CALLS = 20_000
 BURSTS, SWITCHES = 9, 15  # of one attachment
 READY_SECONDS = 30.0
 CALM_SECONDS, WINDOW_SECONDS, HOGS, LEAST_RATE = 12.0, 10.0, 8, 0.03
-TOLD = ("gpustall_lost_seconds", "gpustall_culprit_seconds", "node_pressure", "node_cpu_seconds", "node_schedstat")
+REPORTED = ("gpustall_lost_seconds", "gpustall_culprit_seconds", "node_pressure", "node_cpu_seconds", "node_schedstat")
 SETTLE_SECONDS = 4.0  # of a tool that does not say when it has attached
 HOT = "cudaEventQuery"
 LIBRARY = BUILD / "libcompared.so"
@@ -81,7 +81,7 @@ class Cost(NamedTuple):
 
 @contextmanager
 def _tool(*command: str, end: signal.Signals = signal.SIGINT) -> Iterator[subprocess.Popen[bytes]]:
-    """A program that runs meanwhile, and is asked to end as a person would."""
+    """A program that runs while the block is executed, and is interrupted at its end."""
     with Path("/dev/null").open("wb") as nowhere:
         process = subprocess.Popen(command, stdout=nowhere, stderr=nowhere, stdin=subprocess.DEVNULL)
     try:
@@ -96,7 +96,7 @@ def _tool(*command: str, end: signal.Signals = signal.SIGINT) -> Iterator[subpro
 
 
 class _Caller:
-    """A program that calls the function as often as told. The library has a name that no exporter on this machine looks for."""
+    """A program that calls the function a given number of times. No exporter on this machine probes a library of that name."""
 
     def __init__(self) -> None:
         self._process = subprocess.Popen([BUILD / "linked"], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
@@ -109,11 +109,11 @@ class _Caller:
 
     @property
     def tgid(self) -> str:
-        """For tools that trace one process."""
+        """Its number, for tools that trace one process."""
         return str(self._process.pid)
 
     def ns(self, calls: int = CALLS) -> float:
-        """Of a call."""
+        """Mean nanoseconds of a call."""
         assert self._process.stdin is not None
         assert self._process.stdout is not None
         self._process.stdin.write(f"{calls}\n")
@@ -121,7 +121,7 @@ class _Caller:
         return int(self._process.stdout.readline()) / calls
 
     def median_ns(self, calls: int = CALLS) -> float:
-        """Of several bursts."""
+        """Median over several bursts."""
         return statistics.median(self.ns(calls) for _ in range(BURSTS))
 
 
@@ -133,7 +133,7 @@ def _build() -> None:
 
 
 def _until_probed(caller: _Caller, tool: subprocess.Popen[bytes] | None) -> bool:
-    """Wait for a probe to come, which the calls themselves tell; False when the tool has ended instead."""
+    """Wait until calls take so long that they are probed; False when the tool has ended instead."""
     until = time.monotonic() + READY_SECONDS
     while not all(caller.ns(2_000) > PROBED_NS for _ in range(5)):  # one alone may have been interrupted
         if (tool is not None and tool.poll() is not None) or time.monotonic() > until:
@@ -150,7 +150,7 @@ def _until_free(caller: _Caller) -> None:
 
 
 def call_costs() -> list[Cost]:
-    """Of a call of a function that returns at once."""
+    """Costs of a call of a function that returns at once."""
     kernels = {"empty programs, attached as ours": load_plain("empty", AttachKind.SESSION)}
     kernels["gpu-stall-exporter"] = loader.load(wanted=AttachKind.SESSION)
     untraced: list[float] = []
@@ -191,7 +191,7 @@ def _call_tracers(kernels: dict[str, Kernel], tgid: str) -> dict[str, Any]:
 
 
 def switch_costs() -> list[Cost]:
-    """Of a context switch with its wake-up, between two processes that hand a byte to and fro."""
+    """Costs of a context switch with its wake-up, between two processes that send a byte back and forth."""
     untraced: dict[str, list[float]] = {}
     samples: dict[str, list[float]] = {}
     failed: set[str] = set()
@@ -256,9 +256,9 @@ def _switch_tracers(ours: Kernel, tgid: str) -> dict[str, Any]:
 
 
 def python_costs() -> list[Cost]:
-    """Of a Python program that computes: nanoseconds of a step of it, with py-spy at 100 samples a second and without.
+    """Nanoseconds of a step of a Python program that computes, with py-spy at 100 samples a second and without.
 
-    The least of several: py-spy looks all the time, and others who want the CPU do not.
+    The minimum of several: py-spy samples all the time, other work comes and goes.
     """
     spy = shutil.which("py-spy")
     if spy is None:
@@ -294,7 +294,7 @@ def _step_ns(program: subprocess.Popen[str]) -> float:
 
 
 def situation() -> Iterator[str]:
-    """A job, and for a while programs that take its CPUs: what each says meanwhile. Only what has changed is told."""
+    """A job with and without programs that take its CPUs: the series of each exporter that changed."""
     node_exporter = shutil.which("prometheus-node-exporter")
     flags = ("--collector.disable-defaults", "--collector.pressure", "--collector.cpu", "--collector.schedstat")
     with ExitStack() as stack:
@@ -303,8 +303,8 @@ def situation() -> Iterator[str]:
         theirs = f"127.0.0.1:{free_port()}"
         if node_exporter:
             stack.enter_context(_tool(node_exporter, f"--web.listen-address={theirs}", *flags))
-        time.sleep(CALM_SECONDS)  # in which the exporter learns what is usual
-        for name, count in (("as usual", 0), (f"{HOGS} programs more want the CPUs", HOGS)):
+        time.sleep(CALM_SECONDS)  # for the baseline
+        for name, count in (("as usual", 0), (f"{HOGS} more programs need the CPUs", HOGS)):
             with cpu.hogs(count) if count else nullcontext():
                 time.sleep(2)
                 before, began = _samples(exporter.scrape(), theirs if node_exporter else ""), time.monotonic()
@@ -316,12 +316,12 @@ def situation() -> Iterator[str]:
                 rate = (value - before.get(series, 0.0)) / elapsed
                 if series.startswith("gpustall_chain_active") and value:
                     yield f"  {series}"
-                elif series.startswith(TOLD) and rate >= LEAST_RATE:
+                elif series.startswith(REPORTED) and rate >= LEAST_RATE:
                     yield f"  {rate:5.2f} a second of {series}"
 
 
 def free_port() -> int:
-    """One that nobody listens on now."""
+    """A port that is not in use now."""
     with socket.create_server(("127.0.0.1", 0)) as listener:
         return int(listener.getsockname()[1])
 
@@ -337,7 +337,7 @@ def _samples(ours: str, theirs: str) -> dict[str, float]:
 
 
 def _turned(tracers: dict[str, Any], number: int) -> list[tuple[str, Any]]:
-    """In another order each round."""
+    """The tracers, in another order each round."""
     names = list(tracers.items())
     at = number % len(names)
     return names[at:] + names[:at]

@@ -30,7 +30,7 @@ _TICKS_PER_SECOND = os.sysconf("SC_CLK_TCK")
 
 @dataclass
 class Running:
-    """An exporter in a process of its own. tgid: as this process sees it, whatever runs it."""
+    """An exporter in a process of its own. tgid: in the PID namespace of this process."""
 
     exporter: Exporter
     tgid: int
@@ -129,12 +129,12 @@ def total_of(name: str, exposition: str) -> int:
 
 
 def value_of(name: str, exposition: str) -> float:
-    """Of a metric with one series; 0 when it is not there."""
+    """The value of a metric with one series; 0 when it is absent."""
     return next((float(line.split()[1]) for line in exposition.splitlines() if line.startswith(name + " ")), 0.0)
 
 
 def losses(exposition: str) -> int:
-    """All losses, by whatever program and for whatever reason."""
+    """Dropped records, over all programs and reasons."""
     return total_of("gpustall_exporter_losses_total", exposition)
 
 

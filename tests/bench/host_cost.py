@@ -1,4 +1,4 @@
-"""What do the collectors of the machine cost those whom nobody traces?
+"""What do the collectors of the machine cost untraced processes?
 
 A read, a packet, a process: with nothing attached, with empty programs, and with ours.
 """
@@ -86,7 +86,7 @@ def _ns(once: Operation, times: int) -> float:
 
 @contextmanager
 def _read() -> Iterator[Operation]:
-    """Of a loop device, past the page cache."""
+    """Reads of a loop device, past the page cache."""
     with disk.loop_device(1 << 20) as device, ExitStack() as stack:
         fd = os.open(device, os.O_RDONLY | os.O_DIRECT)
         stack.callback(os.close, fd)

@@ -25,7 +25,7 @@ class Scrapes(NamedTuple):
 
 
 def scrapes() -> Iterator[Scrapes]:
-    """With nobody else, then with each kind; 10,000 samples a scrape."""
+    """Without other clients, then with each kind; 10,000 samples a scrape."""
     with running() as exporter, ExitStack() as targets:
         targets.enter_context(Target())
         exporter.wait_until_attached()
@@ -33,7 +33,7 @@ def scrapes() -> Iterator[Scrapes]:
             targets.enter_context(Target(RANK=str(rank))).do("each 1")
         parts = urlsplit(exporter.exporter.url)
         address = parts.hostname or "", parts.port or 0
-        for name, kind in {"nobody else": lambda _: nullcontext(), **hostile_clients.KINDS}.items():
+        for name, kind in {"none": lambda _: nullcontext(), **hostile_clients.KINDS}.items():
             with kind(address):
                 seconds = [_timed(exporter) for _ in range(SCRAPES)]
             yield Scrapes(name, seconds[0], max(seconds))

@@ -56,7 +56,7 @@ class RenderCosts(NamedTuple):
 
 
 def render_costs() -> RenderCosts:
-    """Of every format."""
+    """Costs of every format."""
     snapshot, samples = _snapshot(-(-SAMPLES_WANTED // _SAMPLES_EACH))
     per_10_000 = SAMPLES_WANTED / samples
     text_ms, text_gzip_ms = _cpu_ms(lambda: "".join(text.render(snapshot, Format.TEXT)).encode())

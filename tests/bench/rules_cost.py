@@ -26,7 +26,7 @@ EVALUATIONS = 8
 
 
 class RulesCost(NamedTuple):
-    """median_seconds, slowest_seconds: of evaluations of the group. stragglers: whom it found."""
+    """median_seconds, slowest_seconds: of evaluations of the group. stragglers: ranks that it found."""
 
     series: int
     median_seconds: float
@@ -35,7 +35,7 @@ class RulesCost(NamedTuple):
 
 
 def evaluated() -> RulesCost:
-    """Of real scrapes, over a minute and a half."""
+    """Costs with real scrapes, over a minute and a half."""
     with _nodes() as address, tempfile.TemporaryDirectory() as folder:
         text = _configuration(address)
         with serving(need_command("prometheus", "prometheus"), text, Path(folder)) as prometheus:
@@ -76,7 +76,7 @@ def _group(prometheus: Prometheus) -> Any:
 
 @contextmanager
 def _nodes() -> Iterator[str]:
-    """A server whose page N is what the exporter of node N would say."""
+    """A server whose page N is like that of the exporter of node N."""
     began = time.monotonic()
 
     class Page(BaseHTTPRequestHandler):

@@ -1,6 +1,6 @@
 """What do eight sidecars on one node cost? Each in a pod of its own, with one process that it traces; all pods share the library.
 
-Probes are of a file: every call runs the programs of all sidecars, of which all but one see that it is none of theirs.
+A probe belongs to a file: every call runs the programs of all sidecars, and all but one of them ignore it.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ IDLE_SECONDS = 20
 
 
 class Sidecars(NamedTuple):
-    """Of so many on one node. cpu_share, rss_mib: of all of them together, at rest and scraped every five seconds."""
+    """Costs of `count` sidecars on one node. cpu_share, rss_mib: of all together, at rest and scraped every five seconds."""
 
     count: int
     call_ns: float
@@ -33,7 +33,7 @@ class Sidecars(NamedTuple):
 
 
 def sidecars(count: int) -> Sidecars:
-    """Measured in the first pod; a switch is one between processes of none."""
+    """Calls are measured in the first pod, switches between processes of no pod."""
     with ExitStack() as stack:
         exporters = [stack.enter_context(exporter_cost.running(under=POD)) for _ in range(count)]
         targets = [stack.enter_context(Target(around=_inside(one))) for one in exporters]

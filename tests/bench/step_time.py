@@ -36,7 +36,7 @@ class StepTime(NamedTuple):
 
     @property
     def longer(self) -> float:
-        """By which part steps are longer: the median of the pairs."""
+        """Relative increase of a step: the median of the pairs."""
         return statistics.median(self.ratios) - 1
 
 
@@ -87,7 +87,7 @@ def training_job() -> Iterator[_Job]:
 
 
 def step_times() -> Iterator[StepTime]:
-    """Of every mode; about a minute each."""
+    """Every mode; about a minute each."""
     with training_job() as job:
         for mode in MODES:
             ratios, rates = [], []

@@ -1,4 +1,4 @@
-"""What does a context switch between tasks that nobody traces cost? Nothing attached, empty programs, and ours, in turn."""
+"""What does a context switch between untraced tasks cost? Nothing attached, empty programs, and ours, in turn."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * Calls functions of a library as told on standard input, one order a line, and answers with one line:
+ * Reads commands from standard input, one a line, calls functions of a library, and answers each with one line:
  *   "burst N"    N calls of the first function back to back  -> "calls ns"
  *   "each N"     N calls of every function                   -> "calls ns"
  *   "paced N S"  N calls a second of the first, for S seconds -> "calls ns"

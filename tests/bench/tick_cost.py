@@ -15,7 +15,7 @@ _SECONDS = 10
 
 
 class FullNode(NamedTuple):
-    """tick_ms: CPU time, the mean over ten seconds. cpu_share: of a core, meanwhile. rss_mib: at the end."""
+    """tick_ms: CPU time, the mean over ten seconds. cpu_share: of a core, in that time. rss_mib: at the end."""
 
     tick_ms: float
     cpu_share: float

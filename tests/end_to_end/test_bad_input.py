@@ -132,14 +132,14 @@ class TestBadInput:
         done = run(
             SECURE_RECEIVER,
             f"--otlp.client-certificate-file={issued.client}",
-            f"--otlp.client-key-file={issued.stranger_key}",
+            f"--otlp.client-key-file={issued.untrusted_key}",
         )
 
         assert (done.returncode, done.stdout, done.stderr) == (
             2,
             "",
             f"gpu-stall-exporter: OTLP receiver default: the client certificate {issued.client} does not match the key"
-            f" {issued.stranger_key}; give a certificate and its own key, both PEM, the key without a passphrase\n",
+            f" {issued.untrusted_key}; give a certificate and its own key, both PEM, the key without a passphrase\n",
         )
 
     def test_authorities_that_are_none_are_named(self, tmp_path: Path) -> None:

@@ -1,4 +1,4 @@
-"""Every query of every board, asked of a real Prometheus that scrapes jobs under a fault, returns data."""
+"""Every query of every board returns data, from a real Prometheus that scrapes jobs under faults."""
 
 from __future__ import annotations
 
@@ -24,12 +24,12 @@ PANELS = [(board, panel) for board in BOARDS for panel in board.panels()]
 NATIVE_ONLY, CLASSIC_ONLY = "Native histograms", "Classic histograms"
 RANGE_SECONDS = 180.0
 SOONER = (":1m]", ":1s]")
-"""The points of a subquery lie on whole minutes, and nobody waits for one."""
+"""Replaces the step of subqueries, whose points lie on whole minutes otherwise: a test does not wait for one."""
 
 
 @pytest.fixture(scope="module")
 def servers(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Servers]:
-    """One for all queries."""
+    """Two servers, for all queries."""
     need_tracing()
     need_command("prometheus", "prometheus")
     built()
@@ -38,7 +38,7 @@ def servers(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Servers]:
 
 
 def row_of(board: Board, panel: Panel) -> str:
-    """Its title."""
+    """The title of the panel's row."""
     return next(row.title for row in board.rows if panel in row.panels)
 
 
@@ -47,7 +47,7 @@ class TestBoards:
 
     @pytest.mark.parametrize(("board", "panel"), PANELS, ids=lambda one: getattr(one, "uid", None) or one.title)
     def test_panel_has_data(self, servers: Servers, board: Board, panel: Panel) -> None:
-        """With both kinds of histograms, but heatmaps, of which each shows one kind. Legends name labels that are there."""
+        """With both kinds of histograms, except for heatmaps, which show one kind each. Legends name labels that exist."""
         row = row_of(board, panel)
         asked = [servers.native] * (row != CLASSIC_ONLY) + [servers.classic] * (row != NATIVE_ONLY)
         for prometheus in asked:
@@ -59,7 +59,7 @@ class TestBoards:
 
     @pytest.mark.parametrize("board", BOARDS, ids=lambda board: board.uid)
     def test_it_can_be_drawn(self, servers: Servers, board: Board) -> None:
-        """As well-formed SVG that has the title of every panel which is not hidden."""
+        """As well-formed SVG with the title of every panel that is not collapsed."""
         end = time.time()
         picture = draw(board, servers.native.url, Span(end - 60, end, 1.0))
 

@@ -1,4 +1,4 @@
-"""`run` beside programs that come and go: every call is counted, no counter goes back, and nothing grows."""
+"""`run` beside programs that start and end: every call is counted, no counter goes back, and nothing grows."""
 
 from __future__ import annotations
 
@@ -26,14 +26,15 @@ INFO = "gpustall_workload_info"
 ENTRIES = "gpustall_exporter_map_entries"
 REBORN = Path(__file__).parent.parent / "kernel" / "reborn.c"
 STARTS_PER_SECOND = 50
-KILLED_EVERY = 10  # the others end by themselves
+KILLED_EVERY = 10  # the others exit
 GROWTH = 1.05
+START_TIME_SECONDS = 0.01  # resolution of starts in /proc: of one tgid, two in the same hundredth are the same process
 PATIENCE_SECONDS = 60
 
 
 @pytest.fixture(scope="module", autouse=True)
 def _possible_here() -> None:
-    """Skip, naming what is missing."""
+    """Skip with a reason where something is missing."""
     need_tracing()
 
 
@@ -52,7 +53,7 @@ class _Churn:
     _seen: float = 0
 
     def upgrade(self) -> None:
-        """Put new library files in the place of those not in use, see them probed, and use them from now on."""
+        """Replace the library files that are not in use, wait until the new ones are probed, and use them from then on."""
         folder = self.folders[1]
         self._versions[folder] = version = self._versions.get(folder, 0) + 1
         for name in STANDIN_LIBRARIES.values():
@@ -70,7 +71,7 @@ class _Churn:
         return min(logs.count(f"attached to {folder / name}:") for name in STANDIN_LIBRARIES.values())
 
     def start(self, starts: int) -> None:
-        """So many more, at their pace or as fast as the machine can."""
+        """Start so many more, STARTS_PER_SECOND or as fast as the machine can."""
         begun_at = time.monotonic()
         for number in range(starts):
             time.sleep(max(0, begun_at + number / STARTS_PER_SECOND - time.monotonic()))
@@ -102,7 +103,7 @@ class _Churn:
         self._reap()
 
     def counted(self) -> float:
-        """What the exporter says, which never goes back."""
+        """The exporter's count, which never goes back."""
         counted = self.exporter.scrape().total(OPERATIONS, operation="cudaEventRecord")
         assert counted >= self._seen
         self._seen = counted
@@ -111,7 +112,7 @@ class _Churn:
 
 @dataclass(frozen=True)
 class _Holdings:
-    """What the exporter holds: descriptors, things of the kernel, and memory in KiB."""
+    """Resources of the exporter: descriptors, kernel objects, and memory in KiB."""
 
     descriptors: int
     kernel_things: int
@@ -125,7 +126,7 @@ class _Holdings:
 
 
 def _held_by(exporter: Exporter) -> tuple[int, int]:
-    """Descriptors, and things of the kernel."""
+    """Descriptors and kernel objects of the exporter."""
     holdings = _Holdings.of(exporter)
     return holdings.descriptors, holdings.kernel_things
 
@@ -134,7 +135,7 @@ class TestChurn:
     """Fifty programs a second, every tenth of them killed, and libraries replaced under them."""
 
     def test_counts_are_exact_and_all_is_given_back(self, tmp_path: Path) -> None:
-        """Ten seconds with four upgrades; then no row, no descriptor and no attachment is left."""
+        """Ten seconds with four upgrades; then no row, descriptor or attachment is left."""
         with running("--probes.discovery-interval=1s", "--tick.interval=100ms") as exporter:
             before = _held_by(exporter)
             churn = _Churn(exporter, _folders(tmp_path))
@@ -211,7 +212,7 @@ def _median(minutes: list[list[_Holdings]], figure: Callable[[_Holdings], int]) 
 
 
 class TestReused:
-    """A number of a process that has ended is given to another one."""
+    """A tgid that is used again by another process."""
 
     @pytest.mark.parametrize("is_seen", [False, True])
     def test_the_calls_of_one_are_not_the_others(self, tmp_path: Path, *, is_seen: bool) -> None:
@@ -223,9 +224,7 @@ class TestReused:
                 first.make()
                 if is_seen:
                     eventually(lambda: self._counted(exporter, rank) == 23, "the first is exported")
-                time.sleep(
-                    0.05
-                )  # /proc tells starts to a hundredth of a second: what is closer is told apart by nothing
+                time.sleep(5 * START_TIME_SECONDS)
                 first.end()
             before = (str(reborn), str(first.tgids[0]))
             with held_calls("cudaEventRecord:29", rank=other_rank, before=before) as second:

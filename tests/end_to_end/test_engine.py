@@ -1,4 +1,4 @@
-"""An engine in bursts, as a scrape tells of it: its name, as many iterations as it says, and its idleness."""
+"""An engine that serves in bursts: its name, its iterations and its idle time, as scraped."""
 
 from __future__ import annotations
 
@@ -28,13 +28,13 @@ INFO = "gpustall_engine_info"
 
 @pytest.fixture(scope="module", autouse=True)
 def _possible_here() -> None:
-    """Skip, naming what is missing."""
+    """Skip with a reason where something is missing."""
     need_tracing()
 
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The engine and the libraries, which nobody else maps."""
+    """A folder with the engine and the libraries, as files that no other process maps."""
     found = tmp_path_factory.mktemp("engine")
     for name in (*STANDIN_LIBRARIES.values(), "server"):
         shutil.copy(standin.build_dir() / name, found)
@@ -43,7 +43,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def exporter(folder: Path) -> Iterator[Exporter]:
-    """It has met an engine before, and so probes the libraries."""
+    """An exporter that has probed the libraries for an earlier engine."""
     with running() as found:
         with engine(folder, fresh_rank(), "--bursts=100") as process:
             for name in (STANDIN_LIBRARIES[Api.RUNTIME], STANDIN_LIBRARIES[Api.DRIVER]):
@@ -53,14 +53,14 @@ def exporter(folder: Path) -> Iterator[Exporter]:
 
 
 def engine(folder: Path, rank: str, *flags: str, title: str = "sglang::scheduler_TP0") -> subprocess.Popen[str]:
-    """One that serves."""
+    """An engine that serves."""
     environment = {**os.environ, "LD_LIBRARY_PATH": str(folder), "RANK": rank}
     line = [title, "--sync=block", "--output=event", *flags]
     return subprocess.Popen(line, executable=folder / "server", env=environment, stdout=subprocess.PIPE, text=True)
 
 
 def truth_of(process: subprocess.Popen[str]) -> dict[str, Any]:
-    """What it says at its end."""
+    """What it printed at its end."""
     assert process.stdout is not None
     found: dict[str, Any] = json.loads(process.stdout.readlines()[-1])
     return found
@@ -69,8 +69,8 @@ def truth_of(process: subprocess.Popen[str]) -> dict[str, Any]:
 class TestEngine:
     """From its first iteration to after its last."""
 
-    def test_its_pace_is_what_it_says_itself(self, exporter: Exporter, folder: Path) -> None:
-        """The counts outlive it, the name does not."""
+    def test_its_iterations_and_idle_time_are_those_it_counts(self, exporter: Exporter, folder: Path) -> None:
+        """The counts stay when it has ended, its name does not."""
         rank = fresh_rank()
         with engine(folder, rank, "--bursts=2", "--iterations=41", "--idle-ms=2500") as process:
             eventually(lambda: exporter.scrape().total(INFO, rank=rank, engine="sglang") == 1, "it is known")
@@ -86,14 +86,14 @@ class TestEngine:
         assert truth["idle_ns"] <= page.total(IDLE, rank=rank) * 1e9 <= truth["idle_ns"] * 1.1
 
     def test_idleness_grows_while_it_lasts(self, exporter: Exporter, folder: Path) -> None:
-        """Nobody asks for a minute."""
+        """No request comes for a minute."""
         rank = fresh_rank()
         with engine(folder, rank, "--bursts=1", "--idle-ms=60000") as process:
             first = eventually(lambda: exporter.scrape().total(IDLE, rank=rank), "it is idle")
             eventually(lambda: exporter.scrape().total(IDLE, rank=rank) > first + 1, "it goes on")
             process.kill()
 
-    def test_program_that_says_nothing_of_itself_is_none(self, exporter: Exporter, folder: Path) -> None:
+    def test_program_without_the_title_of_an_engine_is_none(self, exporter: Exporter, folder: Path) -> None:
         """It makes the same calls."""
         rank = fresh_rank()
         with engine(folder, rank, "--bursts=1", "--idle-ms=1500", title="server") as process:

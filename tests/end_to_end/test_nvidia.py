@@ -1,4 +1,4 @@
-"""NVIDIA's own libraries, from the package index, under real probes. Without a GPU their calls fail, which is counted."""
+"""NVIDIA's own libraries, from the package index, with real probes. Without a GPU their calls fail, which is counted."""
 
 from __future__ import annotations
 
@@ -71,7 +71,7 @@ sys.stdin.readline()
 
 
 class Outcome(NamedTuple):
-    """Of one program. places: wanted function -> address, by the dynamic linker. said: its own account."""
+    """The outcome of one program. places: wanted function -> address, by the dynamic linker. said: its own counts."""
 
     places: dict[str, int]
     said: dict[str, Any]
@@ -156,7 +156,7 @@ def outcome(wheel: Wheel, api: Api, calls: str) -> Outcome:
 
 
 def report(capsys: pytest.CaptureFixture[str], wheel: Wheel, api: Api, found: Outcome) -> None:
-    """One line for the person who asked for this test."""
+    """Print one line, also when the test passes."""
     operations = [operation for operation in OPERATIONS if operation.api is api]
     present = sum(any(symbol in found.places for symbol in operation.symbols()) for operation in operations)
     codes = {name: sorted(set(codes)) for name, codes in found.said["made"].items()}
@@ -167,8 +167,8 @@ def report(capsys: pytest.CaptureFixture[str], wheel: Wheel, api: Api, found: Ou
         )
 
 
-def errors_told(found: Outcome) -> dict[tuple[str, int], int]:
-    """(operation, code) -> errors, by the program's account."""
+def errors_of(found: Outcome) -> dict[tuple[str, int], int]:
+    """(operation, code) -> errors, by the program's own count."""
     return {
         (name, code): codes.count(code) for name, codes in found.said["made"].items() for code in set(codes) if code
     }
@@ -191,7 +191,7 @@ class TestRuntime:
         report(capsys, wheel, Api.RUNTIME, found)
 
         assert found.counted == dict.fromkeys(found.said["made"], CALLS)
-        assert found.errors == errors_told(found)
+        assert found.errors == errors_of(found)
         assert found.losses == {}
         assert set(found.functions) <= found.places.keys()
         assert {found.places[name] for name in found.functions} == set(found.places.values())
@@ -212,6 +212,6 @@ class TestNccl:
         assert {name: found.counted.get(name) for name in found.said["made"]} == dict.fromkeys(
             found.said["made"], CALLS
         )
-        assert found.errors == errors_told(found)
+        assert found.errors == errors_of(found)
         assert found.losses == {}
         assert {found.places[name] for name in found.functions} == set(found.places.values())

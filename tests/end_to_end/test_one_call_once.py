@@ -20,21 +20,23 @@ SURPLUS = "gpustall_exporter_surplus_attachments_total"
 
 @pytest.fixture(scope="module", autouse=True)
 def _possible_here() -> None:
-    """Skip, naming what is missing."""
+    """Skip with a reason where something is missing."""
     need_tracing()
 
 
 class TestPassedOn:
     """One library passes its calls on to the other."""
 
-    def test_calls_are_counted_once_and_it_is_told(self, tmp_path: Path) -> None:
-        """23 calls; both libraries stay attached, and one attachment is told of as surplus."""
+    def test_calls_are_counted_once_and_the_surplus_attachment_is_reported(self, tmp_path: Path) -> None:
+        """23 calls; both libraries stay attached, and one attachment is reported as surplus."""
         program, rank = passing_on.compiled(tmp_path), fresh_rank()
         with running() as exporter, passing_on.caller(program, 23, {**without_rank(), "RANK": rank}) as caller:
             for name in (passing_on.FIRST, passing_on.SECOND):
                 eventually(lambda name=name: f"attached to {tmp_path / name}" in exporter.logs, f"{name} is probed")
             caller.make()
-            scrape = eventually(lambda: self._with_calls(exporter, rank), "calls are exported, and the surplus is told")
+            scrape = eventually(
+                lambda: self._with_calls(exporter, rank), "calls and the surplus attachment are exported"
+            )
 
             assert scrape.total(OPERATIONS, operation="cudaEventRecord", rank=rank) == 23
             assert scrape.total(SURPLUS, library="runtime") == 1

@@ -1,4 +1,4 @@
-"""A CPU hog beside a job, and what a person is told of it: one page, with the culprit's name, and its resolution."""
+"""A CPU hog beside a job pages once, with the culprit's name, and the page is resolved."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ pytestmark = pytest.mark.end_to_end
 
 @pytest.fixture(scope="module")
 def paged(tmp_path_factory: pytest.TempPathFactory) -> Page:
-    """From the hogs' begin to the resolution."""
+    """All notifications, from the start of the hogs to the resolution."""
     need_tracing()
     need_command("prometheus", "prometheus")
     need_command("prometheus-alertmanager", "prometheus-alertmanager")
@@ -37,7 +37,7 @@ class TestPage:
         assert [one.status for one in paged.paged()] == ["firing", "resolved"]
 
     def test_it_names_the_culprit_and_the_chain(self, paged: Page) -> None:
-        """The chain is the one that the exporter's log tells of."""
+        """The chain is the one in the exporter's log."""
         alert = only(paged.paged()[0].alerts)
         opened = re.findall(r'msg="chain opened: cpu_contention.* chain_id=(\w+)', paged.logs)
 
@@ -49,8 +49,8 @@ class TestPage:
         """To the section of that alert."""
         assert only(paged.paged()[0].alerts)["annotations"]["runbook_url"].endswith(f"runbook.md#{CRITICAL.lower()}")
 
-    def test_the_webhook_is_told_as_well(self, paged: Page) -> None:
-        """Beside the pager."""
+    def test_the_webhook_gets_it_as_well(self, paged: Page) -> None:
+        """In addition to the pager."""
         assert [one.status for one in paged.told if one.receiver == "webhook"] == ["firing", "resolved"]
 
 
@@ -69,8 +69,8 @@ def both(told: list[Notification]) -> list[dict[str, Any]]:
 class TestConfiguration:
     """alerts/alertmanager.yaml."""
 
-    def test_chain_keeps_the_page_of_its_own_burn_rate_back(self, tmp_path: Path) -> None:
-        """And of no other: that of another node pages, although a chain there acquits the host."""
+    def test_chain_inhibits_the_page_of_its_own_burn_rate(self, tmp_path: Path) -> None:
+        """And no other: that of another node pages, although a chain there acquits the host."""
         with receiver() as found, alerting(found, tmp_path / "alertmanager") as server:
             fire(server, CHAIN, ACQUITTED)  # a chain is known long before an hour's mean is
             fire(server, BURNS, BURNS_ELSEWHERE)
@@ -81,8 +81,8 @@ class TestConfiguration:
             ("GpuStallLostTime", "b"),
         ]
 
-    def test_alertmanager_takes_it(self) -> None:
-        """By its own tool."""
+    def test_alertmanager_accepts_it(self) -> None:
+        """Checked with its own tool."""
         amtool = need_command("amtool", "prometheus-alertmanager")
         done = subprocess.run(
             [amtool, "check-config", SHIPPED], capture_output=True, text=True, timeout=60, check=False

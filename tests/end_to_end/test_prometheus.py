@@ -1,4 +1,4 @@
-"""The real Prometheus scrapes the exporter, and its queries give back what a program was told to do."""
+"""The real Prometheus scrapes the exporter, and its queries return the calls that a program was started to make."""
 
 from __future__ import annotations
 
@@ -46,14 +46,14 @@ def prometheus(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Prometheus]
 
 @dataclass(frozen=True)
 class Spread:
-    """A program whose calls took SPREAD_MS each, seen by two servers."""
+    """A program whose calls took SPREAD_MS each, scraped by two servers."""
 
     rank: str
     classic: Prometheus
     native: Prometheus
 
     def labels(self) -> str:
-        """Of its calls."""
+        """Label matchers of its calls."""
         return f'{{rank="{self.rank}",operation="cudaStreamSynchronize"}}'
 
     def quantiles_seconds(self, quantile: float) -> tuple[float, float]:

@@ -1,7 +1,8 @@
-"""The exporter is replaced under a running job: a clean reset, and nothing of what follows is missed."""
+"""The exporter is restarted beside a running job: counters are reset, and every later call is counted."""
 
 from __future__ import annotations
 
+import os
 import re
 import subprocess
 from collections.abc import Iterator
@@ -24,16 +25,17 @@ STARTED = "process_start_time_seconds"
 
 @pytest.fixture(scope="module", autouse=True)
 def _possible_here() -> None:
-    """Skip, naming what is missing."""
+    """Skip with a reason where something is missing."""
     need_tracing()
 
 
 @pytest.fixture
 def slowed_job() -> Iterator[None]:
-    """A job of one rank on CPU 1, which it shares with two hogs."""
-    command = ["taskset", "-c", "1", *standin.trainer_command("--ranks=1", "--quiet", "--sync=block")]
+    """A job of one rank that shares a CPU with two hogs."""
+    cpu = max(os.sched_getaffinity(0))
+    command = ["taskset", "-c", str(cpu), *standin.trainer_command("--ranks=1", "--quiet", "--sync=block")]
     job = subprocess.Popen(command, env=standin.environment(without_rank()), stdout=subprocess.DEVNULL)
-    with job, accounts.hogs(2, cpu=1):
+    with job, accounts.hogs(2, cpu=cpu):
         try:
             yield
         finally:
@@ -47,8 +49,8 @@ def _probed(exporter: Exporter) -> bool:
 class TestRestart:
     """Beside a job that goes on."""
 
-    def test_counters_begin_anew_and_miss_nothing(self) -> None:
-        """23 calls before and 29 after: the second exporter has counted 29, and says when it began."""
+    def test_counters_are_reset_and_miss_no_call(self) -> None:
+        """23 calls before and 29 after: the second exporter has counted 29, with its own start time."""
         rank = fresh_rank()
         with held_calls("cudaEventRecord:29", rank=rank) as later:
             with running() as first, held_calls("cudaEventRecord:23", rank=rank) as earlier:
@@ -64,14 +66,14 @@ class TestRestart:
         assert after.losses() == {}
 
     @pytest.mark.usefixtures("slowed_job")
-    def test_a_stall_that_goes_on_is_told_at_the_next_tick(self) -> None:
+    def test_a_stall_that_goes_on_is_exported_at_the_next_tick(self) -> None:
         """Ticks are a second apart: the first is at once, and what the job lost is there at the second."""
         ticks = []
         for _ in range(2):
             with running("--tick.interval=1s") as exporter:
                 assert _probed(exporter)
-                told = eventually(lambda exporter=exporter: self._with_a_loss(exporter), "the loss is told")
-                ticks.append(told.total("gpustall_exporter_ticks_total"))
+                page = eventually(lambda exporter=exporter: self._with_a_loss(exporter), "the lost time is exported")
+                ticks.append(page.total("gpustall_exporter_ticks_total"))
 
         assert max(ticks) <= 2
 

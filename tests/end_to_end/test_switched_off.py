@@ -1,4 +1,4 @@
-"""SIGUSR1 removes every probe and leaves the rest: the exporter serves, the job goes on."""
+"""SIGUSR1 removes every probe and nothing else: the exporter serves, the job goes on."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ PROMISED_SECONDS = 1.0
 
 @pytest.fixture(scope="module", autouse=True)
 def _possible_here() -> None:
-    """Skip, naming what is missing."""
+    """Skip with a reason where something is missing."""
     need_tracing()
 
 
@@ -45,7 +45,7 @@ def libraries(tmp_path: Path) -> Path:
 
 
 def probed(exporter: Exporter, libraries: Path) -> None:
-    """Wait until all three are."""
+    """Wait until all three are probed."""
     for name in STANDIN_LIBRARIES.values():
         eventually(lambda name=name: f"attached to {libraries}/{name}" in exporter.logs, f"{name} is probed")
 
@@ -75,13 +75,13 @@ def all_patched(calls: HeldCalls, libraries: Path) -> set[str]:
 
 
 def _switch_off_as_soon_as_possible(tgid: int) -> None:
-    """Once it holds the signal back: Python itself has to begin first."""
+    """Once it blocks the signal: Python itself has to start first."""
 
-    def is_held_back() -> bool:
+    def is_blocked() -> bool:
         (mask,) = re.findall(r"^SigBlk:\s*([0-9a-f]+)$", Path(f"/proc/{tgid}/status").read_text(), re.MULTILINE)
         return bool(int(mask, 16) >> (signal.SIGUSR1 - 1) & 1)
 
-    eventually(is_held_back, "SIGUSR1 is held back")
+    eventually(is_blocked, "SIGUSR1 is blocked")
     os.kill(tgid, signal.SIGUSR1)
 
 
@@ -89,7 +89,7 @@ class TestSwitchedOff:
     """While a job runs."""
 
     def test_calls_are_counted_up_to_the_signal_and_the_job_goes_on(self, libraries: Path) -> None:
-        """23 calls before count, those of a later process do not; the metrics say so, and the pages are served."""
+        """23 calls before the signal are counted, those of a later process are not; pages are still served."""
         rank, later_rank = fresh_rank(), fresh_rank()
         with (
             held_calls.held_calls("cudaEventRecord:23", rank=rank, libraries=libraries) as calls,
@@ -104,7 +104,7 @@ class TestSwitchedOff:
             eventually(lambda: REMOVED in exporter.logs, "the probes are removed")
             after = eventually(lambda: not all_patched(calls, libraries), "nothing is left in the job")
             later.make()
-            scrape = eventually(lambda: without_processes(exporter), "the processes are taken leave of")
+            scrape = eventually(lambda: without_processes(exporter), "no process is tracked")
             health = exporter.get("/healthz").status
             for one in (calls, later):
                 one.end()
@@ -119,7 +119,7 @@ class TestSwitchedOff:
         assert (health, exit_code) == (200, 0)
 
     def test_links_are_gone_within_a_second(self, libraries: Path) -> None:
-        """The best of three: what the machine does besides is not ours."""
+        """The fastest of three: other work on the machine only makes it slower."""
         with held_calls.held_calls("cudaEventRecord:23", libraries=libraries):
             best = min(self._seconds_to_remove(libraries) for _ in range(3))
 
@@ -142,7 +142,7 @@ class TestSwitchedOff:
         return duration_seconds
 
     def test_nothing_is_attached_any_more(self, libraries: Path) -> None:
-        """A library that is loaded after the signal stays as it is, and a second signal says nothing."""
+        """A library that is loaded after the signal is not probed, and a second signal does nothing."""
         with running("--probes.discovery-interval=100ms") as exporter:
             exporter.process.send_signal(signal.SIGUSR1)
             eventually(lambda: REMOVED in exporter.logs, "the probes are removed")
@@ -160,8 +160,8 @@ class TestSwitchedOff:
         assert logs.count(REMOVED) == 1
         assert exit_code == 0
 
-    def test_a_signal_before_it_serves_is_obeyed_when_it_does(self, libraries: Path) -> None:
-        """It comes while programs are loaded: held back, and not lost."""
+    def test_a_signal_before_it_serves_takes_effect_when_it_does(self, libraries: Path) -> None:
+        """It comes while programs are loaded: blocked, and not lost."""
         with (
             held_calls.held_calls("cudaEventRecord:23", libraries=libraries) as calls,
             running(before_it_serves=_switch_off_as_soon_as_possible) as exporter,
@@ -188,7 +188,7 @@ class TestEntriesAlone:
     """`--probes.returns=never`, as on kernels that end a job under a seccomp filter at a return probe."""
 
     def test_calls_are_counted_and_the_loss_is_stated(self, libraries: Path) -> None:
-        """In the log, in the kind of attachment, and by what is missing."""
+        """In the log, in the kind of attachment, and by the metrics that are absent."""
         rank = fresh_rank()
         with held_calls.held_calls(
             "cudaEventRecord:23", "cudaMemcpyAsync:5:4096:h2d", rank=rank, libraries=libraries
@@ -202,9 +202,9 @@ class TestEntriesAlone:
         kinds = {(s.labels["library"], s.labels["kind"]) for s in scrape.matching(ATTACHMENTS)}
         names = {sample.name for sample in scrape.samples if sample.labels.get("rank") == rank}
         of_the_machine = {metric.name for name in HOST_COLLECTORS for metric in METRICS_OF_COLLECTOR[name]}
-        told = names - {metric.name for metric in workload.COST_METRICS} - of_the_machine
+        of_the_job = names - {metric.name for metric in workload.COST_METRICS} - of_the_machine
 
         assert kinds == {("runtime", "entry"), ("driver", "entry")}
-        assert told == {OPERATIONS, "gpustall_workload_info"}
+        assert of_the_job == {OPERATIONS, "gpustall_workload_info"}
         assert scrape.total(ENABLED) == 1
         assert "returns are not probed (--probes.returns=never): CUDA calls are counted by operation" in logs

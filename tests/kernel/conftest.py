@@ -32,7 +32,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 @pytest.fixture(scope="session", autouse=True)
 def _possible_here() -> None:
-    """Skip, naming what is missing."""
+    """Skip with a reason where something is missing."""
     if os.geteuid() != 0:
         pytest.skip("needs root, to load BPF programs: sudo make test")
     if not BTF.exists():
@@ -48,16 +48,16 @@ FEW = ("cudaEventRecord", "cudaStreamSynchronize", "cudaLaunchKernel", "cudaMall
        "cuStreamQuery", "ncclCommInitRank", "ncclAllReduce")  # fmt: skip
 
 SINCE = {AttachKind.SESSION: (6, 13), AttachKind.MULTI: (6, 6), AttachKind.SINGLE: (0, 0)}
-"""The kernel that brought a kind of attachment."""
+"""The first kernel with an attachment kind."""
 
 
 @pytest.fixture(params=list(AttachKind))
 def attach_kind(request: pytest.FixtureRequest) -> AttachKind:
-    """Each attachment kind in turn that a kernel of this version has to have."""
+    """Each attachment kind that a kernel of this version must have."""
     kind: AttachKind = request.param
     major, minor = platform.release().split(".")[:2]
     if (int(major), int(minor)) < SINCE[kind]:
-        pytest.skip("needs kernel {}.{}, which brought this kind of probe".format(*SINCE[kind]))
+        pytest.skip("needs kernel {}.{}, which has this kind of probe first".format(*SINCE[kind]))
     return kind
 
 
@@ -71,19 +71,19 @@ def traced(attach_kind: AttachKind, request: pytest.FixtureRequest) -> Iterator[
 
 @pytest.fixture(scope="session")
 def waits_program(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Waits in known ways; exports the functions it is probed on."""
+    """A program that waits in known ways and exports the functions that are probed."""
     return compiled(Path(__file__).with_name("waits.c"), tmp_path_factory.mktemp("waits"))
 
 
 @pytest.fixture(scope="session")
 def chains_program(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A step thread that waits for others; exports the functions it is probed on."""
+    """A program whose step thread waits for other threads; it exports the functions that are probed."""
     return compiled(Path(__file__).with_name("chains.c"), tmp_path_factory.mktemp("chains"))
 
 
 @pytest.fixture
 def cpu_group() -> Iterator[cgroups.Group]:
-    """A group of the cpu controller, in whichever hierarchy has it."""
+    """A control group with the cpu controller."""
     try:
         with cgroups.group("cpu", "accounting") as found:
             yield found
@@ -107,7 +107,7 @@ def best_traced(request: pytest.FixtureRequest) -> Iterator[Tracer]:
 
 
 def _named(file: Path) -> set[str]:
-    """The symbols whose names occur in a file, and what makes communicators, of which the stand-in has several ways."""
+    """Symbols that a file names, and all that make communicators, which the stand-in does in several ways."""
     text = file.read_text(encoding="utf-8")
     symbols = {symbol for api in Api for symbol in wanted_symbols(api)}
     return {symbol for symbol in symbols if symbol in text or symbol.startswith("ncclComm")}
@@ -115,7 +115,7 @@ def _named(file: Path) -> set[str]:
 
 @pytest.fixture(scope="session")
 def own_standin(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The stand-in's libraries and `calls`, as files that nobody else maps."""
+    """A folder with the stand-in's libraries and `calls`, as files that no other process maps."""
     folder = tmp_path_factory.mktemp("standin")
     for name in (*STANDIN_LIBRARIES.values(), "calls"):
         subprocess.run(["cp", standin.build_dir() / name, folder], check=True)

@@ -18,7 +18,7 @@ from tests.support import passing_on
 from tests.support.discovering import Scene, copied, discovering
 from tests.support.held_calls import held_calls
 from tests.support.mounts import mount_namespace
-from tests.support.traced import STANDIN_LIBRARIES, Run, Tracer, told, tracer
+from tests.support.traced import STANDIN_LIBRARIES, Run, Tracer, new_events, tracer
 
 HERE = Path(__file__).parent
 WITHOUT_MAPPINGS = ("process", "cuda", "nccl", "sched")
@@ -77,7 +77,7 @@ def _number_of(traced: Tracer, tgid: int) -> int:
 
 def _surplus(traced: Tracer) -> list[tuple[int, int]]:
     """(number that came second, number that came first) of every surplus attachment that was told of, ascending."""
-    events = [event for event in told(traced.kernel) if event.kind is EventKind.ATTACHMENT_SURPLUS]
+    events = [event for event in new_events(traced.kernel) if event.kind is EventKind.ATTACHMENT_SURPLUS]
     return sorted((event.attachment, event.first) for event in events)
 
 
@@ -246,7 +246,7 @@ class TestRemoval:
     @staticmethod
     def _resolve(scene: Scene) -> list[KernelEvent]:
         """What the daemon does with its news."""
-        events = [event for event in told(scene.kernel) if event.kind is EventKind.ATTACHMENT_SURPLUS]
+        events = [event for event in new_events(scene.kernel) if event.kind is EventKind.ATTACHMENT_SURPLUS]
         for event in events:
             scene.discovery.resolve_surplus(event.attachment, event.first)
         return events

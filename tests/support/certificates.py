@@ -1,4 +1,4 @@
-"""Certificates for tests over TLS: made anew, in files, by an authority that nobody else knows."""
+"""Certificates for tests over TLS, in files, signed by authorities of the test run."""
 
 from __future__ import annotations
 
@@ -15,9 +15,8 @@ HOSTS = ("127.0.0.1", "localhost")
 class Certificates:
     """Files in PEM.
 
-    authority: what a client must trust to reach the server. other_authority: one that has signed nothing here but the stranger.
-    server: key and certificate for 127.0.0.1 and localhost. wrong_host: the same for another host. client, client_key: what a
-    client shows. stranger, stranger_key: the same, signed by the other authority.
+    authority: has signed all but `untrusted`, which other_authority has signed. server: key and certificate for 127.0.0.1 and
+    localhost. wrong_host: the same for another host. client, client_key: a client's. untrusted, untrusted_key: another client's.
     """
 
     authority: Path
@@ -26,11 +25,11 @@ class Certificates:
     wrong_host: Path
     client: Path
     client_key: Path
-    stranger: Path
-    stranger_key: Path
+    untrusted: Path
+    untrusted_key: Path
 
     def server_context(self, *, is_wrong_host: bool = False, wants_client: bool = False) -> ssl.SSLContext:
-        """For a receiver. wants_client: it turns away who shows no certificate of the authority."""
+        """For a receiver. wants_client: it refuses clients without a certificate of the authority."""
         context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
         context.load_cert_chain(self.wrong_host if is_wrong_host else self.server)
         if wants_client:
@@ -39,7 +38,7 @@ class Certificates:
         return context
 
     def client_context(self, *, shows_certificate: bool = False) -> ssl.SSLContext:
-        """For a client that trusts the authority and nobody else."""
+        """For a client that trusts the authority alone."""
         context = ssl.create_default_context(cafile=str(self.authority))
         if shows_certificate:
             context.load_cert_chain(self.client, self.client_key)
@@ -56,7 +55,7 @@ def issue(folder: Path) -> Certificates:
     authority.issue_cert("elsewhere.example").private_key_and_cert_chain_pem.write_to_path(str(made.wrong_host))
     for issuer, certificate, key in (
         (authority, made.client, made.client_key),
-        (other, made.stranger, made.stranger_key),
+        (other, made.untrusted, made.untrusted_key),
     ):
         shown = issuer.issue_cert("client.example")
         shown.cert_chain_pems[0].write_to_path(str(certificate))

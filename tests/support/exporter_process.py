@@ -35,7 +35,7 @@ _ID_LINE = re.compile(r"^(prog|map|link)_id:\s*(\d+)$", re.MULTILINE)
 
 
 class Response(NamedTuple):
-    """What came over the wire; the body as it was sent, compression included."""
+    """A response; the body as it was sent, compression included."""
 
     status: int
     headers: Mapping[str, str]
@@ -44,7 +44,7 @@ class Response(NamedTuple):
 
 @dataclass
 class Exporter:
-    """A running exporter. url: of its metrics. capsules: the directory that it keeps them in."""
+    """A running exporter. url: of its metrics. capsules: the directory of its recordings."""
 
     process: subprocess.Popen[bytes]
     url: str
@@ -53,11 +53,11 @@ class Exporter:
 
     @property
     def logs(self) -> str:
-        """What it has logged so far."""
+        """Its log so far."""
         return self._log.read_text()
 
     def get(self, path: str = "", **headers: str) -> Response:
-        """One request, of the metrics or of another page. headers: Accept_Encoding="gzip"."""
+        """Get the metrics, or another page. headers: Accept_Encoding="gzip"."""
         url = self.url if not path else self.url.rpartition("/")[0] + path
         request = urllib.request.Request(url, headers={k.replace("_", "-"): v for k, v in headers.items()})  # noqa: S310
         try:
@@ -68,16 +68,16 @@ class Exporter:
                 return Response(error.code, error.headers, error.read())
 
     def scrape(self) -> Scrape:
-        """The metrics now, or those of a fifth of a second ago."""
+        """The metrics, at most a fifth of a second old."""
         return exposition.of_text(self.get().body.decode())
 
     def scrape_openmetrics(self) -> Scrape:
-        """The same, negotiated as Prometheus does it: OpenMetrics, compressed."""
+        """The same as Prometheus negotiates them: OpenMetrics, compressed."""
         response = self.get(Accept=OPENMETRICS, Accept_Encoding="gzip")
         return exposition.of_openmetrics(gzip.decompress(response.body).decode())
 
     def kernel_things(self) -> set[tuple[str, int]]:
-        """("link", 17): what it holds in the kernel; links, programs and maps."""
+        """Links, programs and maps that it has in the kernel: ("link", 17)."""
         return kernel_things(self.process.pid)
 
     def stop(self, number: signal.Signals = signal.SIGTERM) -> int:
@@ -87,13 +87,13 @@ class Exporter:
 
 
 def kernel_things(tgid: int) -> set[tuple[str, int]]:
-    """What a process holds in the kernel: links, programs and maps."""
+    """Links, programs and maps that a process has in the kernel."""
     found = set()
     for info in Path(f"/proc/{tgid}/fdinfo").iterdir():
         try:
             found |= {(kind, int(number)) for kind, number in _ID_LINE.findall(info.read_text())}
         except FileNotFoundError:
-            continue  # a connection that was closed meanwhile
+            continue  # a connection that has just been closed
     return found
 
 
@@ -108,7 +108,7 @@ def running(
 
     It is ended when the block is left.
 
-    under: a command that runs it, as `unshare --pid --fork`. before_it_serves: is given the process as soon as it has begun.
+    under: a command that runs it, as `unshare --pid --fork`. before_it_serves: called with the tgid once the process has started.
     """
     with tempfile.TemporaryDirectory() as folder:
         log = Path(folder, "log")
@@ -130,7 +130,7 @@ def running(
 
 
 def _served_url(process: subprocess.Popen[bytes], log: Path) -> str:
-    """Told by the line `msg="serving http://127.0.0.1:41093/metrics"`."""
+    """From the line `msg="serving http://127.0.0.1:41093/metrics"` of its log."""
 
     def served() -> re.Match[str] | None:
         assert process.poll() is None, f"the exporter has ended: {log.read_text()}"

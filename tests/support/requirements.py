@@ -1,4 +1,4 @@
-"""What real-kernel tests need, and the words a skip has for what is missing."""
+"""What tests in the running kernel need; where it is missing they are skipped with the reason."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ def cuda_users() -> list[int]:
 
 
 def need_no_cuda_users() -> None:
-    """Nobody uses CUDA: only then is the stand-in job started. What an earlier test ended may take a moment to be gone."""
+    """No process uses CUDA: only then is the stand-in job started. One that an earlier test ended may take a moment to exit."""
     try:
         eventually(lambda: not cuda_users(), "no process uses CUDA", patience_seconds=5)
     except AssertionError:

@@ -1,4 +1,4 @@
-"""A server somebody else wrote, as a process of its own that says in its log where it listens."""
+"""A third-party server, as a process that logs the address on which it listens."""
 
 from __future__ import annotations
 
@@ -17,22 +17,22 @@ PATIENCE_SECONDS = 60
 
 @dataclass(frozen=True)
 class Server:
-    """A running server. address: host and port, as it said them."""
+    """A running server. address: host and port, from its log."""
 
     address: str
     _log: Path
 
     @property
     def logs(self) -> str:
-        """What it has logged so far."""
+        """Its log so far."""
         return self._log.read_text()
 
 
 @contextmanager
-def listening(command: Sequence[str | Path], said: str, folder: Path) -> Iterator[Server]:
-    """The server, once it listens on every socket it will; ended when the block is left.
+def listening(command: Sequence[str | Path], address_pattern: str, folder: Path) -> Iterator[Server]:
+    """The server, once it listens on all of its sockets; ended when the block is left.
 
-    said: what its log matches then, the address as its first group. folder: where it runs and logs.
+    address_pattern: matches its log then, with the address as the first group. folder: its working directory and that of its log.
     """
     log = folder / "log"
     with log.open("wb") as to:
@@ -42,7 +42,7 @@ def listening(command: Sequence[str | Path], said: str, folder: Path) -> Iterato
 
     def found() -> re.Match[str] | None:
         assert process.poll() is None, f"{command[0]} has ended: {log.read_text()[-2000:]}"
-        return re.search(said, log.read_text(), re.DOTALL)
+        return re.search(address_pattern, log.read_text(), re.DOTALL)
 
     try:
         match: re.Match[str] = eventually(found, f"{command[0]} listens", PATIENCE_SECONDS)

@@ -54,7 +54,7 @@ def _added(columns: Iterable[Sequence[int]]) -> tuple[int, ...]:
 
 @dataclass
 class Run:
-    """What one program did, by its own account (`truths`, a JSON object per process) and by ours (`reading`)."""
+    """What one program did: what it counted (`truths`, a JSON object per process) and what we counted (`reading`)."""
 
     truths: list[dict[str, Any]]
     reading: Reading
@@ -88,12 +88,12 @@ class Run:
         return found
 
     def prepared(self, symbol: str, rank: int = 0) -> int:
-        """Calls the program made before those it was told to make."""
+        """Calls that the program made before those of its command line."""
         made: int = self.truths[rank]["setup"].get(symbol, 0)
         return made
 
     def truth(self, api: str, symbol: str, rank: int = 0) -> dict[str, int]:
-        """What the program counted itself: {"count", "errors", "sum_ns"}."""
+        """The program's own count: {"count", "errors", "sum_ns"}."""
         counted: dict[str, int] = self.truths[rank]["calls"][api][symbol]
         return counted
 
@@ -154,7 +154,7 @@ class Tracer:
 
     @contextmanager
     def asleep(self, *orders: str, environment: Mapping[str, str] | None = None) -> Iterator[subprocess.Popen[bytes]]:
-        """`calls` carrying out orders, of which the last should sleep; killed with its ranks at the end."""
+        """`calls` executing orders, of which the last should sleep; killed with its ranks at the end."""
         process = subprocess.Popen(
             [standin.build_dir() / "calls", *orders],
             env=standin.environment({**os.environ, **(environment or {})}),
@@ -174,7 +174,7 @@ class Tracer:
 
 @contextmanager
 def tracer(kind: AttachKind | None = None, **options: Any) -> Iterator[Tracer]:
-    """A Tracer with nothing attached yet. options: of loader.load(); those that say what to load have it loaded anew."""
+    """A Tracer with nothing attached yet. options: of loader.load(); those that change what is loaded have it loaded again."""
     is_lent = options.keys() <= {"idle_ns", "launch_mode"}
     kernel = lent_kernels.take(kind, **options) if is_lent else loader.load(wanted=kind, **options)
     found = Tracer(kernel, Tables(kernel.maps, kernel.iterate))
@@ -188,8 +188,8 @@ def tracer(kind: AttachKind | None = None, **options: Any) -> Iterator[Tracer]:
             kernel.close()
 
 
-def told(kernel: Kernel) -> list[KernelEvent]:
-    """The news since the last time."""
+def new_events(kernel: Kernel) -> list[KernelEvent]:
+    """Events since the last call."""
     records: list[bytes] = []
     ring = kernel.open_events(records)
     try:
@@ -205,7 +205,7 @@ def error_key(process: int, operation: str, code: int) -> ErrorKey:
 
 
 def eventually(condition: Any, what: str, patience_seconds: float = 20.0) -> Any:
-    """The first true value of condition(), asked again until then; fails the test when patience runs out."""
+    """The first true value of condition(), which is polled; fails the test after patience_seconds."""
     until = time.monotonic() + patience_seconds
     while time.monotonic() < until:
         if value := condition():

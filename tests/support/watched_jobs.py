@@ -27,7 +27,7 @@ from tests.support.traced import eventually
 
 PATIENCE_SECONDS = 100.0
 FAULT_FROM_STEP = 900
-"""Steps of 14 ms until then: in a dozen seconds the usual is learned."""
+"""Steps of 14 ms until then: a baseline of twelve seconds."""
 HOG = "rsync-backup"
 
 _CONFIGURATION = """\
@@ -48,10 +48,10 @@ _SHORT_OF_MEMORY = (
 )
 _FETCHES = ("--ranks=1", "--sync=block", "--seed=3", "--quiet", "--pace-us=50000", "--loader-fetch-bytes=65536")
 _SERVES = ("VLLM::EngineCore", "--sync=block", "--bursts=1000", "--idle-ms=3000", "--iterations=50", "--slow-every=20")
-"""By what it calls itself it is known for an engine."""
+"""Its process title makes it an engine."""
 _CPUS = 64
 _JOBS = {4711: _SLOW_RANK, 4712: _SHORT_OF_MEMORY}
-"""By the number that a batch system would have given them."""
+"""By the job number of a batch system."""
 
 
 @dataclass(frozen=True)
@@ -64,9 +64,9 @@ class Servers:
 
 @contextmanager
 def watched(folder: Path) -> Iterator[Servers]:
-    """Four ranks of which one is slow, a job that runs out of GPU memory and tries again, an engine; with a chain, CPU hogs.
+    """Four ranks of which one is slow, a job that runs out of GPU memory and retries, an engine; CPU hogs once a chain is open.
 
-    The GPUs are those of the stand-in's NVML: at work, one of them hot and on half of its lanes.
+    The GPUs are those of the stand-in's NVML: busy, one of them hot and on half of its lanes.
     """
     binary = need_command("prometheus", "prometheus")
     with ExitStack() as stack:
@@ -100,7 +100,7 @@ def watched(folder: Path) -> Iterator[Servers]:
 
 
 def _tell_gpus(state: Path, exporter: Exporter) -> None:
-    """What they do while the jobs are at work; whoever makes calls has memory on the first."""
+    """GPUs at work; every traced process has memory on the first."""
     pids = {one.labels["pid"] for one in exporter.scrape().matching("gpustall_workload_info")}
     tell(
         state,
@@ -113,7 +113,7 @@ def _tell_gpus(state: Path, exporter: Exporter) -> None:
 
 @contextmanager
 def _engine() -> Iterator[None]:
-    """A server in bursts."""
+    """An engine that serves in bursts."""
     path = standin.build_dir() / "server"
     process = subprocess.Popen(_SERVES, executable=path, env=standin.environment(), stdout=subprocess.DEVNULL)
     try:
@@ -125,7 +125,7 @@ def _engine() -> Iterator[None]:
 
 @contextmanager
 def _job(number: int, flags: Sequence[str]) -> Iterator[None]:
-    """In control groups as SLURM makes them, with limits that it does not reach."""
+    """A job in control groups as SLURM makes them, with limits that it does not reach."""
     path = f"slurm/uid_1000/job_{number}/step_0"
     with named_cgroup("v1", path) as of_memory, named_cgroup("cpu", path) as of_cpus:
         (of_memory / "memory.limit_in_bytes").write_text(str(8 << 30))

@@ -89,7 +89,7 @@ class TestTls:
     def test_server_that_requires_a_certificate_refuses_none_and_one_of_another_authority(
         self, issued: Certificates
     ) -> None:
-        of_other = {"certificate": issued.stranger, "key": issued.stranger_key}
+        of_other = {"certificate": issued.untrusted, "key": issued.untrusted_key}
         with receiver(tls=issued.server_context(wants_client=True)) as found:
             without = self.failure(found.url, ca_file=issued.authority)
             with_other = self.failure(found.url, ca_file=issued.authority, **of_other)
@@ -109,9 +109,9 @@ class TestFilesThatCannotBeUsed:
         return raised.value
 
     def test_certificate_and_key_of_different_pairs(self, issued: Certificates) -> None:
-        error = self.failure(certificate_file=issued.client, key_file=issued.stranger_key)
+        error = self.failure(certificate_file=issued.client, key_file=issued.untrusted_key)
 
-        assert str(error) == f"the client certificate {issued.client} does not match the key {issued.stranger_key}"
+        assert str(error) == f"the client certificate {issued.client} does not match the key {issued.untrusted_key}"
         assert error.remedy == "give a certificate and its own key, both PEM, the key without a passphrase"
 
     def test_certificate_without_a_key(self, issued: Certificates) -> None:

@@ -333,7 +333,7 @@ class TestTls:
     def test_client_certificate_can_be_wanted(self, issued: Certificates) -> None:
         """Who shows none, or a stranger's, is turned away."""
         stranger = issued.client_context()
-        stranger.load_cert_chain(issued.stranger, issued.stranger_key)
+        stranger.load_cert_chain(issued.untrusted, issued.untrusted_key)
         with receiver(tls=issued.server_context(wants_client=True)) as found:
             for context in (issued.client_context(), stranger):
                 with pytest.raises(OSError, match="alert"):

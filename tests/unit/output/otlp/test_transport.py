@@ -67,7 +67,7 @@ class TestCertificates:
         assert str(raised.value) == f"OTLP receiver default: {file} holds no certificates (PEM)"
 
     def test_files_are_not_read_without_tls(self, issued: Certificates) -> None:
-        settings = {"client_certificate_file": issued.client, "client_key_file": issued.stranger_key}
+        settings = {"client_certificate_file": issued.client, "client_key_file": issued.untrusted_key}
         with receiver() as found:
             transport = OtlpTransport(target(found.url, **settings))
 
