@@ -1,7 +1,7 @@
-"""What time is it? One reading of the monotonic clock with the time of day that belongs to it.
+"""Readings of the monotonic clock with the time of day that belongs to it.
 
-In: the two clocks of the kernel. Out: Moments, whose difference stays one number until the time of day is set anew, so that
-one event keeps one timestamp in every exposition.
+In: the two clocks of the kernel. Out: Moments. The difference of the two clocks is kept until the time of day is set, so that one
+event has one timestamp in every exposition.
 """
 
 from __future__ import annotations
@@ -12,11 +12,13 @@ from typing import NamedTuple
 
 from exporter.units import NANOSECONDS
 
-_STEP_NS = NANOSECONDS // 2  # both clocks are slewed alike, so a difference this large was set, not drifted
+_STEP_NS = (
+    NANOSECONDS // 2
+)  # both clocks are slewed alike, so a larger change of their difference means that the time of day was set
 
 
 class Moment(NamedTuple):
-    """A point in time. monotonic_ns: CLOCK_MONOTONIC, the programs' clock. unix_ns: since 1970, for people and protocols."""
+    """A point in time. monotonic_ns: CLOCK_MONOTONIC, as in BPF programs. unix_ns: since 1970, for people and protocols."""
 
     monotonic_ns: int
     unix_ns: int
@@ -27,7 +29,7 @@ class Moment(NamedTuple):
 
 
 class Clock:
-    """Tells Moments. monotonic_ns, unix_ns: the clocks, in nanoseconds."""
+    """monotonic_ns, unix_ns: the clocks, in nanoseconds."""
 
     def __init__(
         self, monotonic_ns: Callable[[], int] = time.monotonic_ns, unix_ns: Callable[[], int] = time.time_ns
@@ -37,7 +39,6 @@ class Clock:
         self._difference_ns = unix_ns() - monotonic_ns()
 
     def now(self) -> Moment:
-        """This moment."""
         monotonic_ns = self._monotonic_ns()
         difference_ns = self._unix_ns() - monotonic_ns
         if abs(difference_ns - self._difference_ns) > _STEP_NS:

@@ -1,4 +1,4 @@
-"""The frozen records that travel from collectors to outputs. Seconds and bytes from here on; no nanoseconds.
+"""Frozen records for the outputs. Values are in seconds and bytes; only timestamps are in nanoseconds.
 
 A Snapshot is all that an output needs: families in catalogue order, each with its points.
 """
@@ -23,9 +23,9 @@ def label_value(text: str) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Identity:
-    """The five labels that every workload series carries, always all of them; "" for unknown, never guessed.
+    """The five labels of every workload series; "" for unknown, never guessed.
 
-    Whatever is passed in, the values are printable, encode as UTF-8 and have at most MAX_LABEL_CHARACTERS characters.
+    Values are made printable, can be encoded as UTF-8 and have at most MAX_LABEL_CHARACTERS characters.
     """
 
     node: str = ""
@@ -45,7 +45,7 @@ class Identity:
 
 @dataclass(frozen=True, slots=True)
 class Exemplar:
-    """One of those that a series counted: a call of a histogram, an episode of a counter. labels: which. at_unix_ns: its end."""
+    """One call of a histogram, or one chain of a counter. labels: which one. at_unix_ns: its end."""
 
     labels: tuple[tuple[str, str], ...]
     seconds: float
@@ -72,7 +72,7 @@ class Point:
 
 @dataclass(frozen=True, slots=True)
 class Family:
-    """All series of one metric. exemplars: of a counter's, by identity and labels; a histogram holds its own."""
+    """All series of one metric. exemplars: of counters, by identity and labels; a histogram has its own."""
 
     metric: Metric
     points: tuple[Point, ...]
@@ -81,7 +81,7 @@ class Family:
 
 @dataclass(frozen=True, slots=True)
 class Snapshot:
-    """What was known at one moment. started_unix_ns: since when the counters and histograms of an identity count."""
+    """All series at one moment. started_unix_ns: when the counters and histograms of an identity started at 0."""
 
     taken_at: Moment
     families: tuple[Family, ...]

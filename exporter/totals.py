@@ -1,5 +1,6 @@
-"""Totals: what a collector says of each process, cumulative since the process was first seen, in the kernel's own units:
-those of a metric in seconds or of a share are billionths, so that sums never round.
+"""Totals: cumulative values of each process since it was first seen, in the kernel's units.
+
+Seconds and ratios are counted in billionths, so that sums never round.
 """
 
 from __future__ import annotations
@@ -31,7 +32,7 @@ class Call(NamedTuple):
 
 
 class Trace(NamedTuple):
-    """What came to a counter in one episode. trace_id, span_id: in hexadecimal digits. at_ns: CLOCK_MONOTONIC, up to when."""
+    """What one chain added to a counter. trace_id, span_id: hexadecimal. at_ns: CLOCK_MONOTONIC, until when."""
 
     trace_id: str
     span_id: str
@@ -40,21 +41,21 @@ class Trace(NamedTuple):
 
 
 class Counts(Sequence[int]):
-    """Of an exponential histogram: one per slot of units.SLOTS, of which only those from the first to the last call are kept.
+    """Counts of an exponential histogram, one per slot of units.SLOTS; only those from the first to the last call are stored.
 
-    A node has twenty thousand histograms, and each of them a few dozen slots that hold something.
+    A node has twenty thousand histograms, each with a few dozen slots in use.
     """
 
     __slots__ = ("begin", "held")
 
     def __init__(self, begin: int = 0, held: tuple[int, ...] = ()) -> None:
-        """held: from slot `begin` on; neither the first nor the last is 0."""
+        """held: counts from slot `begin` on; neither the first nor the last is 0."""
         self.begin = begin
         self.held = held
 
     @classmethod
     def of(cls, counts: Sequence[int], begin: int = 0) -> Self:
-        """From counts that may begin and end with zeros. begin: slot of the first."""
+        """Counts that may start and end with zeros. begin: slot of the first."""
         first = next((at for at, count in enumerate(counts) if count), None)
         if first is None:
             return cls()
@@ -87,11 +88,10 @@ class Counts(Sequence[int]):
 
     @property
     def total(self) -> int:
-        """All calls."""
+        """How many calls."""
         return sum(self.held)
 
     def plus(self, other: Counts) -> Counts:
-        """Both together."""
         if not (self.held and other.held):
             return self if self.held else other
         return self._with(other, operator.add)
@@ -128,14 +128,14 @@ class Counts(Sequence[int]):
 
 
 class HistogramTotal(NamedTuple):
-    """A histogram so far. exemplar: a call of late; of several the latest."""
+    """A histogram so far. exemplar: a recent call."""
 
     counts: Counts
     sum_ns: int
     exemplar: Call | None = None
 
     def plus(self, other: HistogramTotal) -> HistogramTotal:
-        """Both together."""
+        """The sum; its exemplar is the later one."""
         return HistogramTotal(
             self.counts.plus(other.counts),
             self.sum_ns + other.sum_ns,
@@ -156,19 +156,18 @@ Totals = dict[int, dict[Series, Total]]
 """Process number -> series -> total."""
 
 Traces = Mapping[int, Mapping[Series, Trace]]
-"""Process number -> counter -> the episode that it grows by, or grew by of late."""
+"""Process number -> counter -> the chain that it grows by, or grew by recently."""
 
 
 MAX_ERROR_CODE = 999  # cudaErrorUnknown, the largest that CUDA and NCCL define
 
 
 def error_code_label(code: int) -> str:
-    """The code in decimal; `other` for what no library defines, so that a stray return value makes no new series."""
+    """The code in decimal; `other` for what no library defines, so that a stray return value creates no series."""
     return str(code) if 0 < code <= MAX_ERROR_CODE else "other"
 
 
 def add(totals: Totals, process: int, metric: Metric, labels: tuple[str, ...], value: int) -> None:
-    """Add to a counter of one process."""
     of_process = totals.setdefault(process, {})
     series = Series(metric, labels)
     earlier = of_process.get(series, 0)
@@ -177,7 +176,7 @@ def add(totals: Totals, process: int, metric: Metric, labels: tuple[str, ...], v
 
 
 def merged(parts: Iterable[Totals]) -> Totals:
-    """The totals of several collectors, whose metrics are disjoint; they are taken over, and not to be used any more."""
+    """The totals of several collectors, whose metrics are disjoint. It reuses the parts, which must not be used any more."""
     result: Totals = {}
     for part in parts:
         for process, series in part.items():

@@ -23,7 +23,6 @@ BOOT_TICKS = 100  # USER_HZ: what /proc/PID/stat counts start times in, on every
 
 
 def seconds(duration_ns: int) -> float:
-    """Nanoseconds as seconds."""
     return duration_ns / NANOSECONDS
 
 
@@ -50,7 +49,7 @@ def upper_edge_seconds(slot: int) -> float:
 
 
 def classic_bucket(duration_seconds: float) -> int:
-    """Which of the classic buckets holds a duration; len(CLASSIC_SLOTS) for the one of +Inf."""
+    """Index of the classic bucket of a duration; len(CLASSIC_SLOTS) for +Inf."""
     return bisect_left(CLASSIC_EDGES_SECONDS, duration_seconds)
 
 

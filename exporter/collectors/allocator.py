@@ -1,6 +1,6 @@
-"""What memory does a process have of the GPU, and what of the host's has it pinned?
+"""GPU memory that a process has allocated, and host memory that it has pinned.
 
-In: the rows of processes that bpf/cuda.bpf.c fills. Out: Totals of each process. Cost: nothing is read for it.
+In: the rows of processes that bpf/cuda.bpf.c fills. Out: Totals of each process. Cost: no row of its own.
 """
 
 from __future__ import annotations
@@ -21,12 +21,11 @@ _UNKNOWN_FREES = Series(catalog.allocator.UNKNOWN_FREES, ())
 
 
 def collect(reading: Reading) -> Totals:
-    """Memory of every process that made a call."""
     return {process: _of_process(row) for process, row in reading.processes.items()}
 
 
 def _of_process(row: ProcessRow) -> dict[Series, Total]:
-    """Zero stays unwritten until the process first allocates or pins, so that one without a GPU's memory has no series."""
+    """No series before the process first allocates or pins."""
     series: dict[Series, Total] = {}
     if row.allocated_bytes:
         series |= {

@@ -1,4 +1,4 @@
-"""What do the CUDA calls of a process cost, and how do they fail?
+"""Durations and errors of the CUDA calls of a process.
 
 In: a Reading of the tables that bpf/cuda.bpf.c fills. Out: Totals of each process.
 """
@@ -14,7 +14,7 @@ from exporter.totals import HistogramTotal, Series, Totals, add, error_code_labe
 _API_LABEL = {Api.RUNTIME: "runtime", Api.DRIVER: "driver"}
 
 
-# The very same for every process: a node may have forty thousand.
+# Shared by all processes: a node may have forty thousand series.
 _SERIES = tuple(
     tuple(
         Series(metric, (_API_LABEL.get(operation.api, ""), operation.name))
@@ -22,11 +22,10 @@ _SERIES = tuple(
     )
     for operation in OPERATIONS
 )
-"""By operation number: of its calls, and of their time."""
+"""Operation number -> series of its calls and of their durations."""
 
 
 def collect(reading: Reading) -> Totals:
-    """Durations, counts and errors of every process that made a CUDA call."""
     totals: Totals = {process: {} for process in reading.processes}
     for key, row in reading.operations.items():
         operation = OPERATIONS[key.operation]

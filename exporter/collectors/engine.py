@@ -1,7 +1,7 @@
-"""Which framework or serving engine is it, and does it serve at a steady pace?
+"""Framework or serving engine of a process, and the duration of its iterations.
 
-In: who belongs to which engine, as the roster knows it, and the table that bpf/lib/outputs.bpf.h fills, read at every tick for
-engines that serve and for no others. Out: Totals of each process. Cost: a look-up a tick for each process of such an engine.
+In: the engine of each process, and the table that bpf/lib/outputs.bpf.h fills, read at every tick for serving engines only. Out:
+Totals of each process. Cost: a look-up a tick for each process of a serving engine.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from exporter.totals import Series, Total, Totals
 
 
 class Engines:
-    """A collector with a memory: the ring of outputs holds little more than a tick's.
+    """Keeps state: the ring of outputs holds little more than one tick.
 
     serving: names of the engines that have iterations.
     """
@@ -27,14 +27,14 @@ class Engines:
         self._engines: Mapping[int, str] = {}
 
     def update(self, engines: Mapping[int, str], now_ns: int) -> None:
-        """Take what has come since the last time. engines: process -> its engine, of those that have one."""
+        """Read the outputs since the last tick. engines: process -> its engine, where it has one."""
         self._engines = engines
         serving = [process for process, engine in engines.items() if engine in self._serving]
         for process, row in self._tables.read_outputs(serving).items():
             self._processes.setdefault(process, Serving()).update(row, now_ns)
 
     def totals(self, of: Container[int] | None = None) -> Totals:
-        """Of every process that has an engine, or of these."""
+        """Totals of every process that has an engine, or only of these."""
         return {
             process: self._of_process(process, engine)
             for process, engine in self._engines.items()
@@ -47,7 +47,7 @@ class Engines:
         return of_process | (_of_serving(engine, known.served()) if known else {})
 
     def forget(self, processes: Iterable[int]) -> None:
-        """Their last totals have been collected."""
+        """Drop processes that have ended, after their last totals."""
         for process in processes:
             self._processes.pop(process, None)
 

@@ -1,4 +1,4 @@
-"""What does a process do with CUDA graphs: capture, instantiate, launch, or none of it to an end?
+"""Captures, instantiations and launches of CUDA graphs.
 
 In: the table `graph_rows` that bpf/lib/graph.bpf.h fills. Out: Totals of each process. Cost: a row for each process with graphs.
 """
@@ -21,7 +21,7 @@ _NEVER_LAUNCHED = Series(catalog.graph.NEVER_LAUNCHED, ())
 
 
 def collect(reading: Reading) -> Totals:
-    """Of processes that have to do with graphs, and no others."""
+    """Totals of processes that use graphs."""
     return {process: _of_process(row) for process, row in reading.gpu.graphs.items() if process in reading.processes}
 
 

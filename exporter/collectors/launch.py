@@ -1,4 +1,4 @@
-"""How many kernels is the GPU given, one by one or in graphs, and how large are they?
+"""How many kernels a process launches, directly or in graphs, and how large they are.
 
 In: feeding timelines, tables `graph_rows` and `geometries` that bpf/cuda.bpf.c fills. Out: Totals of each process. Cost: a row
 of each of the three for a process.
@@ -19,11 +19,11 @@ _SIZES = tuple(
     for blocks in (*map(str, GRID_LIMITS), _NO_LIMIT)
     for threads in (*map(str, BLOCK_LIMITS), _NO_LIMIT)
 )
-"""In the order of a geometry."""
+"""In the order of a row of geometries."""
 
 
 def collect(reading: Reading) -> Totals:
-    """Zero stays unwritten until the process first launches so."""
+    """No series before the process first launches that way."""
     totals: Totals = {process: {} for process in reading.processes}
     for process, of_process in totals.items():
         kernels, graphs = reading.gpu.kernels.get(process, 0), reading.gpu.graphs.get(process)

@@ -1,4 +1,4 @@
-"""What is copied, in which direction, from which kind of the host's memory, and how long do calls wait for it?
+"""Bytes copied, by direction and kind of host memory, and how long calls take to copy them.
 
 In: the tables of processes and copies that bpf/cuda.bpf.c fills. Out: Totals of each process. Cost: a row for each direction and
 kind of memory of a process.
@@ -24,7 +24,7 @@ _BLOCKING_LABEL = ("false", "true")
 
 
 def collect(reading: Reading) -> Totals:
-    """Zero stays unwritten until the process first copies so."""
+    """No series before the process first copies that way."""
     totals: Totals = {
         process: {
             Series(catalog.memcpy.BYTES, (_DIRECTION_LABEL[Copy(direction)],)): copied_bytes

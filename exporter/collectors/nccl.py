@@ -1,4 +1,4 @@
-"""What do the NCCL calls of a process cost and move, on which communicator, how far has it come, and who waits for it?
+"""NCCL calls of a process: durations, bytes and errors by communicator, collectives enqueued and completed, arrival lag.
 
 In: a Reading of the tables that bpf/nccl.bpf.c and bpf/lib/progress.bpf.h fill. Out: Totals of each process.
 """
@@ -13,14 +13,13 @@ from exporter.totals import HistogramTotal, Series, Totals, add, error_code_labe
 
 
 def communicator_label(ordinal: int) -> str:
-    """`0` for the first communicator of a process; `other` from the seventeenth on; "" for calls on none."""
+    """`0` for the first communicator of a process; `other` from the seventeenth on; "" for calls without one."""
     if ordinal == COMMUNICATOR_OTHER:
         return "other"
     return str(ordinal - 1) if ordinal else ""
 
 
 def collect(reading: Reading) -> Totals:
-    """Durations, bytes, errors and communicators of every process that made an NCCL call."""
     totals: Totals = {}
     for key, row in reading.operations.items():
         operation = OPERATIONS[key.operation]
@@ -63,7 +62,7 @@ def _add_progress(totals: Totals, reading: Reading) -> None:
         of_process = totals.setdefault(key.process, {})
         labels = (communicator_label(key.communicator),)
         of_process[Series(catalog.nccl.ENQUEUED, labels)] = progress.enqueued
-        # Communicators that share a number do not go in step, and so neither says anything of the other.
+        # Communicators that share the number `other` progress independently: their sum has no meaning.
         if key.communicator != COMMUNICATOR_OTHER:
             of_process[Series(catalog.nccl.ARRIVAL_LAG, labels)] = progress.lag_ns
             if reading.sees_completion:

@@ -1,4 +1,4 @@
-"""Which processes of a job come, and how do they end?
+"""Starts, forks and exits of the processes of a job.
 
 In: a Reading of the tables that bpf/process.bpf.c and bpf/sched.bpf.c fill. Out: Totals of each traced process. Cost: a look-up
 for each fork of a watched thread and each end of any process; bpf/README.md.
@@ -14,11 +14,10 @@ from exporter.kernel.readings import Reading
 from exporter.totals import Series, Totals, add
 
 MEMBERS = ("traced", "worker")
-"""A process that made calls of CUDA or NCCL itself, and one that such a process has made."""
+"""A process that calls CUDA or NCCL, and one that such a process has forked."""
 
 
 def collect(reading: Reading) -> Totals:
-    """Starts, forks and ends."""
     totals: Totals = {process: {Series(catalog.process.STARTS, ()): 1} for process in reading.processes}
     for fork, count in reading.forks.items():
         if fork.process in totals:

@@ -1,7 +1,7 @@
-"""Where does the time of a job's threads go, how much of it does the GPU lose, and through whose fault?
+"""Where the time of a job's threads goes, how much GPU time is lost, and to which cause and culprit.
 
-In: the tables that bpf/sched.bpf.c fills, read at every tick, and the Accountant that they are booked by. Out: Totals of each
-process, in nanoseconds.
+In: the tables that bpf/sched.bpf.c fills, read at every tick and attributed by the Accountant. Out: Totals of each process, in
+nanoseconds.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from exporter.totals import Series, Total, Totals
 
 
 class Sched:
-    """A collector with a memory: what was lost is decided tick by tick."""
+    """Keeps state: lost time is attributed tick by tick."""
 
     def __init__(self, tables: Tables) -> None:
         self._tables = tables
@@ -28,23 +28,23 @@ class Sched:
     def tick(
         self, owners: Mapping[int, Hashable], now_ns: int, *, is_urgent: bool = False, with_threads: bool = False
     ) -> None:
-        """Book what was lost since the last time. owners: process -> whose label values it shares, of those in the tables.
+        """Attribute the time lost since the last tick. owners: process in the tables -> key of the label values that it shares.
 
-        is_urgent: somebody waits to know who held CPUs. with_threads: or what threads do right now.
+        is_urgent: which programs held CPUs is needed now. with_threads: what each thread is doing is needed now.
         """
         waits = self._tables.read_waits(owners, is_urgent=is_urgent)
         self._accountant.update(waits, owners, now_ns, self._tables.read_threads() if with_threads else ())
 
     def standing(self, process: int) -> WorkloadProgress:
-        """How far it has come, and what it has lost."""
+        """Progress and lost time of a process."""
         return self._accountant.standing(process)
 
     def update(
         self, owners: Mapping[int, Hashable], now_ns: int, reading: Reading | None, *, with_threads: bool = True
     ) -> Accounts:
-        """Book everything up to now. Returns what totals() needs; what lies between the two needs no lock.
+        """Attribute everything up to now. Returns what totals() needs; no lock is needed between the two.
 
-        with_threads: False when only those that have ended are asked for.
+        with_threads: False when only totals of ended processes are needed.
         """
         operations = reading.operations if reading else None
         accounts = self._tables.read_accounts(owners, operations, with_threads=with_threads)
@@ -53,16 +53,16 @@ class Sched:
 
     @property
     def moved(self) -> frozenset[int]:
-        """Processes of which the last tick has booked something."""
+        """Processes whose totals changed in the last tick."""
         return self._accountant.moved
 
     @property
     def switches(self) -> Mapping[int, tuple[int, int]]:
-        """Process -> voluntary and involuntary switches so far, of what totals() was given last."""
+        """Process -> voluntary and involuntary context switches so far, as of the last totals()."""
         return self._switches
 
     def tgids_of(self, process: int, culprit: str) -> tuple[int, ...]:
-        """Of the programs of this name that held CPUs which the process waited for."""
+        """Tgids of the programs of this name that held CPUs while the process waited."""
         return self._accountant.tgids_of(process, culprit)
 
     def totals(
@@ -72,9 +72,9 @@ class Sched:
         ended: Iterable[int] = (),
         of: Container[int] | None = None,
     ) -> Totals:
-        """Everything there is of every process, or `of` these.
+        """Totals of every process, or only `of` these.
 
-        times: times_by_process() of the accounts. ended: those of which these are the last totals: nothing stays open.
+        times: times_by_process() of the accounts. ended: processes with their last totals, whose open waits are closed.
         """
         self._accountant.update_threads(times, accounts.threads)
         self._switches = switches_by_process(accounts)
@@ -82,20 +82,20 @@ class Sched:
         return totals_of(self._accountant.times(of))
 
     def times(self) -> Mapping[int, ProcessTime]:
-        """Where the time of each process went so far."""
+        """Time of each process so far."""
         return self._accountant.times()
 
     def forget(self, processes: Iterable[int]) -> None:
-        """Their last totals have been collected."""
+        """Drop processes that have ended, after their last totals."""
         self._accountant.forget(processes)
 
     def errors(self) -> dict[str, float]:
-        """Figure -> how far the accounting is off."""
+        """Figure -> error of the accounting."""
         return self._accountant.errors()
 
 
 def totals_of(times: Mapping[int, ProcessTime]) -> Totals:
-    """One series for each label value that has a time."""
+    """One series for each label value with a time."""
     return {process: _of_process(one) for process, one in times.items()}
 
 

@@ -1,1 +1,1 @@
-"""GPUs as devices: NVML, sampling with deadlines, clocks and throttle reasons."""
+"""GPUs: NVML, sampling with timeouts, clocks and throttle reasons."""

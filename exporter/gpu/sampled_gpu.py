@@ -97,7 +97,7 @@ class SampledGpu:
         return not (self.is_gone or is_hung) and self._calls.clock_ns() >= self._next_ns
 
     def record(self) -> GpuRecord:
-        """Of a GPU that was never opened, only its number is known."""
+        """Only the number of a GPU that was never opened is known."""
         known = self._history or _History(GpuFacts(self._gpu, ""))
         return GpuRecord(known.facts, known.sample, known.sampled_ns, known.throttling.total_ns(), dict(known.xids))
 

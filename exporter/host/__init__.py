@@ -1,1 +1,1 @@
-"""The only code that reads /proc, /sys and files of observed processes; every root is an argument."""
+"""Reads /proc, /sys and files of observed processes; nothing else does. Every root is an argument."""

@@ -99,7 +99,7 @@ class TracedSockets:
             yield from (_Owner(tgid, one.process) for tgid in children(self._proc, one.tgid)[:WORKERS_MAX])
 
     def _read_descriptors(self, owners: Sequence[_Owner], deadline: float) -> None:
-        """Of the processes that were read longest ago; traced ones before their workers."""
+        """Read descriptors of the processes whose last reading is oldest; traced processes before their workers."""
         now = self._clock()
         known = {owner.tgid for owner in owners}
         self._descriptors = {tgid: one for tgid, one in self._descriptors.items() if tgid in known}

@@ -1,1 +1,1 @@
-"""Facts about a process -> the labels that name it: node, rank, container, namespace, pod. Pure: no file, no clock."""
+"""Workloads: which processes are traced, and their labels: node, rank, container, namespace, pod, engine."""

@@ -1,14 +1,14 @@
-r"""In which container, pod, batch job or service does a process run?
+r"""The container, pod, batch job or service that a process runs in.
 
 In: the text of /proc/TGID/cgroup. Out: a Container, every part of it empty unless the path names it in a form that a
-known runtime writes. Random hexadecimal digits in an unknown place are never taken for a container.
+known runtime writes. Random hexadecimal digits in an unknown form are not a container.
 
-The innermost container counts: kind and docker-in-docker run containers in containers. A process that may make cgroups
-below its own can therefore pretend to be in a container of its own making; it cannot leave its outer one.
+The innermost container counts: kind and docker-in-docker run containers in containers. A process that may create cgroups
+below its own can therefore pretend to be in a container; it cannot leave its outer one.
 
     docker      /docker/<id>    docker-<id>.scope    <slice>:docker:<id>    /ecs/<task>/<id>
     containerd  cri-containerd-<id>.scope    <slice>:cri-containerd:<id>    nerdctl-<id>.scope
-    crio        crio-<id>.scope    <pod>/crio-<id>      not crio-conmon-<id>, which watches the container from outside
+    crio        crio-<id>.scope    <pod>/crio-<id>      not crio-conmon-<id>, which is outside of the container
     podman      libpod-<id>.scope    libpod_parent/libpod-<id>    libpod-payload-<id>      not libpod-conmon-<id>
     kubernetes  kubepods/.../pod<uid>/<id>    ...kubepods-<class>-pod<uid_>.slice    ../pod<uid>/<id>
     lxc         lxc/<name>    lxc.payload/<name>    lxc.payload.<name>      not lxc.monitor
@@ -58,9 +58,9 @@ _ESCAPED: Final = re.compile(r"\\x([0-9a-f]{2})")
 
 @dataclass(frozen=True, slots=True)
 class Container:
-    """Where a process runs; "" for each part that the cgroup does not say.
+    """Where a process runs; "" for each part that is not in its cgroup.
 
-    id: 64 hexadecimal digits, or the name that LXC and Fargate give.
+    id: 64 hexadecimal digits, or the name in LXC and Fargate.
     runtime: docker, containerd, crio, podman, kubernetes (the pod is known, its runtime not), lxc, slurm, systemd.
     pod_uid: a UUID with dashes; a static pod's 32 digits stay without.
     unit: the innermost systemd unit as systemd itself names it, "\\x2d" included, so that systemctl takes it.
@@ -78,9 +78,9 @@ NOWHERE: Final = Container()
 
 
 def parse_cgroup(text: str) -> Container:
-    """The container of the line that says most: a container first, then a pod, a Slurm job, a unit.
+    """The container of the most specific line: a container, else a pod, a Slurm job, a unit.
 
-    Every controller of cgroup v1 has a line of its own, and so has v2; they may disagree. Of equals the first counts.
+    Every controller of cgroup v1 has a line of its own, and so has v2; they may disagree. Among equals the first line counts.
     """
     best = NOWHERE
     if len(text) > TEXT_CHARACTERS_MAX:
@@ -96,7 +96,7 @@ def parse_cgroup(text: str) -> Container:
 
 
 def container_of_path(path: str) -> Container:
-    """The container that one path of a control group tells, `/` for the root."""
+    """The container of one cgroup path, `/` for the root."""
     return _of_path(path)
 
 
@@ -121,7 +121,7 @@ def _information(container: Container) -> tuple[bool, bool, bool, bool]:
 
 
 def _of_path(path: str) -> Container:
-    """Reads a path from the outside in; what lies deeper replaces what was found before."""
+    """Reads a path from the outside in; deeper segments replace what was found before."""
     found = NOWHERE
     parents: list[str] = []
     for segment in path.split("/")[: SEGMENTS_MAX + 1]:
@@ -137,7 +137,7 @@ def _of_path(path: str) -> Container:
 
 
 def _with_pod(found: Container, name: str, parents: list[str]) -> Container | None:
-    """After a pod's segment; its containers come deeper."""
+    """`found` after a pod's segment; its containers are deeper."""
     pod = _POD_SLICE.fullmatch(name)
     if pod is None and _may_hold_pods(parents):
         pod = _POD.fullmatch(name)
@@ -145,15 +145,15 @@ def _with_pod(found: Container, name: str, parents: list[str]) -> Container | No
 
 
 def _may_hold_pods(parents: list[str]) -> bool:
-    """Below kubepods, or beside our own cgroup: seen from a cgroup namespace the upper part of a path is only "..".
+    """Below kubepods, or beside our own cgroup: in a cgroup namespace the upper part of a path is only "..".
 
-    A bare id beside us would be a guess; "pod<uid>" is not.
+    A bare id beside us may be anything; "pod<uid>" is a pod.
     """
     return any(map(_KUBEPODS.fullmatch, parents)) or (bool(parents) and set(parents) == {".."})
 
 
 def _with_container(found: Container, name: str, parents: list[str]) -> Container | None:
-    """After a container's segment; None for any other."""
+    """`found` after a container's segment; None for any other."""
     if known := _SCOPE.fullmatch(name) or _PREFIXED.fullmatch(name):
         return replace(found, id=known["id"], runtime=_RUNTIMES[known["runtime"]])
     if known := _SLICE_AND_ID.fullmatch(name):
@@ -176,7 +176,7 @@ def _with_container(found: Container, name: str, parents: list[str]) -> Containe
 
 
 def _with_slurm(found: Container, name: str, parents: list[str]) -> Container:
-    """After a job's or a step's segment below one of Slurm's own; a container inside of the job keeps its runtime."""
+    """`found` after the segment of a job or step below one of Slurm; a container in the job keeps its runtime."""
     if (job := _SLURM_JOB.fullmatch(name)) and any(map(_SLURM_ROOT.fullmatch, parents)):
         runtime = "slurm" if found.runtime in ("", "systemd") else found.runtime
         return replace(found, slurm_job_id=job["job"], slurm_step="", runtime=runtime)

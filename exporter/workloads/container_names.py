@@ -1,4 +1,4 @@
-"""What an orchestrator calls the container that a process runs in."""
+"""Names of a container in its orchestrator."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True)
 class ContainerNames:
-    """namespace: of Kubernetes; the cluster of ECS. pod: its name; the task of ECS. container: "" while only the pod is known."""
+    """namespace: of Kubernetes, or cluster of ECS. pod: its name, or task of ECS. container: "" while only the pod is known."""
 
     namespace: str
     pod: str

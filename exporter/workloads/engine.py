@@ -1,19 +1,19 @@
-"""Which serving engine or framework does a process belong to?
+"""The serving engine or framework that a process belongs to.
 
-In: what /proc says of the process and of those that started it, read once. Out: one of ENGINES, or "" where nothing says so.
-An engine is never guessed: a word somewhere in a path or an argument is no sign, only a program that is run by its name, a
-title that an engine gives its processes, or a library that is mapped.
+In: /proc of the process and of its ancestors, read once. Out: one of ENGINES, or "" without a sign of one. An engine is never
+guessed: a word in a path or an argument does not count, only the name of a program, the title that an engine gives its processes,
+or a mapped library.
 
-What counts, from the process itself to the ancestors that started it; the nearest one that says something decides:
+Signs, in the process itself and then in its ancestors; the nearest one decides:
 
-    vllm     titles `VLLM::EngineCore_DP0`, `VLLM::Worker_TP0`, since 0.10; another prefix where VLLM_PROCESS_NAME_PREFIX says so;
+    vllm     titles `VLLM::EngineCore_DP0`, `VLLM::Worker_TP0`, since 0.10; with VLLM_PROCESS_NAME_PREFIX that prefix instead;
              the script `vllm`, the module `vllm`; under Ray `ray::RayWorkerWrapper` with vLLM's own kernels mapped
     sglang   titles `sglang::scheduler_TP0`, `sglang::detokenizer`, since 0.3; the script `sglang`, the module `sglang`
     tgi      `text-generation-server`, `-launcher` and `-router`, 1.0 to 3.3
     triton   the program `tritonserver`, and the `triton_python_backend_stub` that runs a model in Python, 2.x
     pytorch  none of these, but libtorch is mapped, or torchrun has started it
 
-A worker that its engine started by multiprocessing has no name of its own before it sets its title, and is known by its parent.
+A worker that its engine starts by multiprocessing has no sign of its own before it sets its title: its parent decides.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ _PROGRAMS: Final = {
     "text-generation-router": "tgi",
     "text-generation-server": "tgi",
 }
-"""Names under which programs are run that are no Python."""
+"""Program name -> engine, for programs that are not Python."""
 _SCRIPTS: Final = {
     "vllm": "vllm",
     "sglang": "sglang",
@@ -51,25 +51,25 @@ _SCRIPTS: Final = {
     "torchrun": "pytorch",
 }
 _MODULES: Final = {"vllm": "vllm", "sglang": "sglang", "text_generation_server": "tgi"}
-"""The first word of a module that is run by `python -m`."""
+"""First word of the module in `python -m` -> engine."""
 _TORCH_LAUNCHERS: Final = ("torch.distributed.run", "torch.distributed.launch")
 _VLLM_KERNELS: Final = re.compile(r".*/vllm/_C[^/]*\.so")
 _LIBTORCH: Final = re.compile(r".*/libtorch(_cuda|_cpu|_python)?\.so")
-_WITH_ARGUMENT: Final = "WX"  # flags of the interpreter that are followed by something
+_WITH_ARGUMENT: Final = "WX"  # flags of the interpreter that take an argument
 
 
 def engine_by_programs(programs: Iterable[tuple[Sequence[str], str]], title_prefix: str = "") -> str:
-    """The engine that the nearest of these programs names.
+    """The engine of the first of these programs that has one.
 
-    programs: (command line, path of the executable) of the process, of its parent, and so on; () and "" where unreadable. No more
-    are asked for than are needed. title_prefix: VLLM_PROCESS_NAME_PREFIX of its environment.
+    programs: (command line, path of the executable) of the process, of its parent, and so on; () and "" when unreadable. Iterated
+    only as far as needed. title_prefix: VLLM_PROCESS_NAME_PREFIX of its environment.
     """
     prefix = title_prefix or _VLLM_PREFIX
     return next(filter(None, (_of_program(arguments, path, prefix) for arguments, path in programs)), "")
 
 
 def engine_by_libraries(arguments: Sequence[str], libraries: Collection[str]) -> str:
-    """The engine of a process of which no program says anything. arguments: its own command line. libraries: paths, as mapped."""
+    """The engine of a process whose programs show none. arguments: its own command line. libraries: mapped paths."""
     is_ray_worker = bool(arguments) and bool(_RAY_WORKER.fullmatch(arguments[0]))
     if is_ray_worker and any(map(_VLLM_KERNELS.fullmatch, libraries)):
         return "vllm"
@@ -77,7 +77,7 @@ def engine_by_libraries(arguments: Sequence[str], libraries: Collection[str]) ->
 
 
 def _of_program(arguments: Sequence[str], path: str, prefix: str) -> str:
-    """What one program says of itself. A title stands in the place of the command line."""
+    """The engine of one program. A title replaces the command line."""
     if not arguments:
         return _PROGRAMS.get(_name(path), "")
     first = arguments[0]
@@ -100,7 +100,7 @@ def _is_title(first: str, prefix: str) -> bool:
 
 
 def _run_by_python(arguments: Iterable[str]) -> tuple[str, str]:
-    """The module and the script that an interpreter runs; "" for what it does not.
+    """The module and the script that an interpreter runs; "" for each that it does not.
 
     Before: ["-u", "-X", "dev", "-m", "vllm.entrypoints.openai.api_server"]. After: ("vllm.entrypoints.openai.api_server", "").
     """

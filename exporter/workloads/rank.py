@@ -1,15 +1,15 @@
-"""Which rank of a distributed job is a process?
+"""The rank of a process in a distributed job.
 
 In: a few environment variables of the process, or the communicators it holds. Out: decimal text, "" for unknown.
-A rank is never guessed: what is malformed counts as absent, what contradicts itself is not used.
+A rank is never guessed: a malformed value counts as absent, contradictory values are not used.
 
-Each launcher writes a family of variables. The first family with a valid rank decides, in the order of _FAMILIES: what
-is started later stands earlier, since torchrun inside of srun overrides what srun said. The size and the local rank
-come from the same family; if it lacks them, from another one that names the same rank.
+Each launcher sets a family of variables. The first family with a valid rank decides, in the order of _FAMILIES: a launcher that
+is started by another one comes first, since torchrun within srun overrides srun. The size and the local rank come from the same
+family; if it lacks them, from another one with the same rank.
 
-Slurm is special: it sets SLURM_PROCID=0 for a batch script as well, and everything started in the script inherits it.
-So it counts only inside of a step (SLURM_STEP_ID is set; for a batch script it is not) of two tasks or more: the single
-task of a step is most often a launcher, whose children are the ranks.
+Slurm also sets SLURM_PROCID=0 for a batch script, and everything started in the script inherits it. So it counts only in a step
+(SLURM_STEP_ID is set; for a batch script it is not) of two tasks or more: the single task of a step is most often a launcher,
+whose children are the ranks.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ _STEP_NUMBER: Final = re.compile(r"[0-9]{1,10}")
 
 
 class _Family(NamedTuple):
-    """The variables one launcher writes; the first valid one of each kind counts."""
+    """The variables of one launcher; the first valid one of each kind counts."""
 
     rank: str
     local_rank: tuple[str, ...]
@@ -65,10 +65,10 @@ ENVIRONMENT_NAMES: Final[frozenset[str]] = frozenset(
 
 @dataclass(frozen=True, slots=True)
 class Rank:
-    """What the environment of a process says about its place in a job; "" for each unknown.
+    """Rank of a process in its job, from its environment; "" for unknown.
 
-    rank, local_rank, world_size: decimal digits. source: the variable the rank was read from.
-    run_id: text that a user chose, printable and at most 128 characters.
+    rank, local_rank, world_size: decimal digits. source: the variable that the rank was read from.
+    run_id: chosen by the user, printable and at most 128 characters.
     """
 
     rank: str = ""
@@ -79,7 +79,7 @@ class Rank:
 
 
 class Communicator(NamedTuple):
-    """One NCCL communicator that a process holds. Plain tuples of these four serve as well."""
+    """One NCCL communicator of a process."""
 
     hash: int
     rank: int
@@ -88,9 +88,9 @@ class Communicator(NamedTuple):
 
 
 def rank_from_environment(environment: Mapping[str, str]) -> Rank:
-    """The place in a job that the environment names. No variable of ENVIRONMENT_NAMES is required."""
+    """environment: variables among ENVIRONMENT_NAMES, none of which is required."""
     run_id = _text(environment, _RUN_ID)
-    about_job = Rank(run_id="" if run_id == "none" else run_id)  # torchrun's own word for a run without an id
+    about_job = Rank(run_id="" if run_id == "none" else run_id)  # the value of torchrun for a run without an id
     ranks = [(family, rank) for family in _FAMILIES if (rank := _family_rank(environment, family)) is not None]
     if not ranks:
         return about_job
@@ -106,11 +106,11 @@ def rank_from_environment(environment: Mapping[str, str]) -> Rank:
 
 
 def rank_from_communicators(communicators: Iterable[tuple[int, int, int, int]]) -> str:
-    """The rank in the communicator with the most ranks; of several such, in the earliest.
+    """The rank in the communicator with the most ranks; among equals in the earliest.
 
     communicators: rows of (hash, rank, nranks, created_ns).
-    Returns "" without a valid row, and when the process is several ranks of one communicator: it drives several GPUs,
-    and none of the ranks is the rank of the process. Rows whose rank is not below nranks are left out.
+    Returns "" without a valid row, and when the process has several ranks of one communicator: it drives several GPUs, and none
+    of them is the rank of the process. Rows whose rank is not below nranks are ignored.
     """
     rows = [Communicator(*row) for row in communicators]
     rows = [row for row in rows if 0 <= row.rank < row.nranks <= NUMBER_MAX]
@@ -121,7 +121,7 @@ def rank_from_communicators(communicators: Iterable[tuple[int, int, int, int]]) 
 
 
 def _family_rank(environment: Mapping[str, str], family: _Family) -> int | None:
-    """The rank a family names; None without one, and where rank and size contradict each other."""
+    """The rank in a family; None without one, and when rank and size contradict each other."""
     rank = _first_number(environment, [family.rank])
     size = _first_number(environment, family.world_size)
     if rank is None or (size is not None and rank >= size):

@@ -1,9 +1,9 @@
-"""Which process is who? Gives each tracked process an identity, holds it back until that is known, and notices its end.
+"""Registry of traced processes: assigns identities, holds processes back until theirs is known, and detects lost exits.
 
-In: process rows and communicators from the kernel, /proc. Out: the identity to export each process under, what changed.
-An identity is frozen when first given. A process without a rank in its environment is held back for at most HOLD_BACK_TICKS
-ticks, in which NCCL may tell it, and one whose container has no name yet for NAME_TICKS, in which an orchestrator may. What
-becomes known later is a new identity, and the caller moves the totals.
+In: process rows and communicators from the kernel, /proc, names from an orchestrator. Out: the identity of each process, renames.
+A process without a rank in its environment is held back for at most HOLD_BACK_TICKS ticks, until NCCL is initialized, and one
+whose container has no name yet for NAME_TICKS, until the orchestrator reports it. What becomes known later is a new identity, and
+the caller moves the totals.
 """
 
 from __future__ import annotations
@@ -35,14 +35,14 @@ from exporter.workloads.slurm import SlurmJob, slurm_job
 HOLD_BACK_TICKS = 2
 NAME_TICKS = 20
 CHECKED_AT_ONCE = 16
-LOOKED_INTO_AT_ONCE = 2
+LIBRARIES_READ_AT_ONCE = 2
 _ENVIRONMENT_NAMES = ranks.ENVIRONMENT_NAMES | slurm.ENVIRONMENT_NAMES | engines.ENVIRONMENT_NAMES
 OTHER = "other"
-"""Rank and container of all workloads that there was no room for."""
+"""Rank and container of all workloads beyond the limit."""
 
 
 class Rename(NamedTuple):
-    """A process that is exported under another identity from now on."""
+    """A process that gets another identity. old: the one before."""
 
     process: int
     old: Identity
@@ -50,13 +50,13 @@ class Rename(NamedTuple):
 
 @dataclass(slots=True)
 class _Member:
-    """A tracked process alive. is_met: /proc has told of it."""
+    """A running process. is_known: its /proc could be read."""
 
     row: ProcessRow
     rank: Rank
     container: Container
     slurm_job: SlurmJob
-    is_met: bool = False
+    is_known: bool = False
     engine: str = ""
     communicator_rank: str = ""
     named_communicator_rank: str = ""
@@ -67,7 +67,7 @@ class _Member:
 
 
 class WorkloadRegistry:
-    """The tracked processes alive, by process number.
+    """The running processes, by process number.
 
     node: value of the `node` label. max_workloads: identities at a time. pods: names from the orchestrator, None without one.
     with_engines: whether to find out their serving engines.
@@ -90,7 +90,7 @@ class WorkloadRegistry:
         self._members: dict[int, _Member] = {}
         self._admitted: set[Identity] = set()
         self._unchecked: list[int] = []
-        self._unlooked: deque[int] = deque()
+        self._without_engine: deque[int] = deque()
 
     def __len__(self) -> int:
         return len(self._members)
@@ -99,50 +99,50 @@ class WorkloadRegistry:
         return process in self._members
 
     def admit(self, rows: Mapping[int, ProcessRow]) -> None:
-        """Meet the processes not yet known; reads their /proc once."""
+        """Add the processes that are not known yet; reads their /proc once."""
         unknown = rows.keys() - self._members.keys()
         newest = {row.tgid: number for number, row in sorted(rows.items())} if unknown else {}
         for number in sorted(unknown):
             row = rows[number]
-            self._members[number] = member = self._meet(row) if newest[row.tgid] == number else _stranger(row)
-            if member.is_met and self._with_engines and not member.engine:
-                self._unlooked.append(number)
+            self._members[number] = member = self._new_member(row) if newest[row.tgid] == number else _unknown(row)
+            if member.is_known and self._with_engines and not member.engine:
+                self._without_engine.append(number)
 
-    def _meet(self, row: ProcessRow) -> _Member:
-        """A process out of sight, gone already, or whose tgid has another process by now, has neither rank nor container."""
+    def _new_member(self, row: ProcessRow) -> _Member:
+        """A process that has ended, whose tgid was reused or is not visible has neither rank nor container."""
         processes, tgid = self._processes, row.tgid
         if not tgid:
-            return _stranger(row)
+            return _unknown(row)
         try:
             environment = processes.environ(tgid, _ENVIRONMENT_NAMES)
             container = parse_cgroup(processes.cgroup(tgid))
             if not _has_started(row, processes.start_time_ticks(tgid)):
-                return _stranger(row)
+                return _unknown(row)
         except (ProcessGone, NotPossibleHere):
-            return _stranger(row)
+            return _unknown(row)
         job = slurm_job(environment, container.slurm_job_id)
-        member = _Member(row, rank_from_environment(environment), container, job, is_met=True)
+        member = _Member(row, rank_from_environment(environment), container, job, is_known=True)
         if self._with_engines:
             prefix = environment.get(engines.PREFIX_NAME, "")
             member.engine = engine_by_programs(lineage(processes, tgid), prefix)
         return member
 
-    def _look_into_some(self) -> None:
-        """At the libraries of the next few processes whose engine no command line has told: the longest file in /proc."""
-        for _ in range(min(LOOKED_INTO_AT_ONCE, len(self._unlooked))):
-            member = self._members.get(self._unlooked.popleft())
+    def _read_some_libraries(self) -> None:
+        """Look for an engine in /proc/TGID/maps of the next few processes whose programs show none; the file is long."""
+        for _ in range(min(LIBRARIES_READ_AT_ONCE, len(self._without_engine))):
+            member = self._members.get(self._without_engine.popleft())
             if member is not None and self._is_alive(member.row):
                 tgid = member.row.tgid
                 own = program(self._processes, tgid)
                 member.engine = engine_by_libraries(own.arguments, mapped_libraries(self._processes, tgid))
 
     def update_identities(self, communicators: Mapping[int, Sequence[CommunicatorRow]]) -> list[Rename]:
-        """Decide who is named now; returns those whose name has changed. Call once a tick."""
-        self._look_into_some()
+        """Assign identities to processes whose names are known by now; returns those that change. Call once a tick."""
+        self._read_some_libraries()
         renames = []
         for number, member in self._members.items():
             rows = communicators.get(number, ())
-            # A name once known is kept when the pod is gone before its last process.
+            # Names are kept when the pod is gone before its last process.
             names = (self._pods.names_of(member.container) if self._pods is not None else None) or member.names
             if member.identity is not None and rows == member.communicators and names == member.names:
                 continue
@@ -150,13 +150,13 @@ class WorkloadRegistry:
             member.names = names
             member.communicators = rows
             known = [Communicator(row.hash, row.rank, row.ranks, row.created_ns) for row in rows if row.rank >= 0]
-            # A rank once known is kept when its communicator is destroyed.
+            # The rank is kept when its communicator is destroyed.
             member.communicator_rank = rank_from_communicators(known) or member.communicator_rank
-            if member.identity is None and member.ticks_held_back < self._patience_ticks(member):
+            if member.identity is None and member.ticks_held_back < self._hold_back_ticks(member):
                 member.ticks_held_back += 1
                 continue
             if member.identity is None or is_named or member.communicator_rank != member.named_communicator_rank:
-                identity = self._named(member)
+                identity = self._identity_of(member)
             else:
                 identity = member.identity
             if member.identity not in (None, identity):
@@ -165,8 +165,8 @@ class WorkloadRegistry:
             member.identity = identity
         return renames
 
-    def _patience_ticks(self, member: _Member) -> int:
-        """How long it may be held back, for what may still be heard of it."""
+    def _hold_back_ticks(self, member: _Member) -> int:
+        """How long to hold it back for a name or a rank that may still come."""
         has_rank = bool(member.rank.rank or member.communicator_rank)
         lacks_name = bool(member.container.id or member.container.pod_uid) and not (
             member.names and member.names.container
@@ -175,8 +175,8 @@ class WorkloadRegistry:
             return NAME_TICKS
         return 0 if has_rank else HOLD_BACK_TICKS
 
-    def _named(self, member: _Member) -> Identity:
-        """Its identity, while there is room for one more; all that come too late share one."""
+    def _identity_of(self, member: _Member) -> Identity:
+        """Its identity; beyond the limit of workloads the shared one."""
         member.named_communicator_rank = member.communicator_rank
         identity = name_process(
             node=self._node,
@@ -195,20 +195,20 @@ class WorkloadRegistry:
         self._admitted &= {*retained, *self.identities().values()}
 
     def tgid(self, process: int) -> int:
-        """As the exporter sees it; 0 where it does not."""
+        """The tgid in the exporter's pid namespace; 0 when it is not visible there."""
         member = self._members.get(process)
         return member.row.tgid if member else 0
 
     def tgids(self) -> dict[int, int]:
-        """Process number -> tgid as the exporter sees it, 0 where it does not."""
+        """Process number -> tgid, as tgid() returns it."""
         return {number: member.row.tgid for number, member in self._members.items()}
 
     def identities(self) -> dict[int, Identity]:
-        """Process number -> identity, of those that are exported."""
+        """Process number -> identity, without processes that are held back."""
         return {number: member.identity for number, member in self._members.items() if member.identity is not None}
 
     def engines(self) -> dict[int, str]:
-        """Process number -> its engine, of those that have one."""
+        """Process number -> engine, of processes that have one."""
         return {number: member.engine for number, member in self._members.items() if member.engine}
 
     def remove(self, process: int) -> Identity | None:
@@ -216,7 +216,7 @@ class WorkloadRegistry:
         member = self._members.pop(process, None)
         if member is None:
             return None
-        return member.identity or self._named(member)
+        return member.identity or self._identity_of(member)
 
     def queue_liveness_checks(self) -> None:
         """Have find_ended() check every process once."""
@@ -234,7 +234,7 @@ class WorkloadRegistry:
 
     def _is_alive(self, row: ProcessRow) -> bool:
         if not row.tgid:
-            return True  # in no pid namespace of ours; the kernel's exit event has to do
+            return True  # not visible in /proc: its exit event has to suffice
         try:
             started_ticks = self._processes.start_time_ticks(row.tgid)
         except ProcessGone:
@@ -244,7 +244,7 @@ class WorkloadRegistry:
         return _has_started(row, started_ticks)
 
     def workload_info(self) -> Totals:
-        """gpustall_workload_info of every member but those that there was no room for."""
+        """gpustall_workload_info of every process within the limit of workloads."""
         return {
             number: {Series(catalog.workload.INFO, _info_labels(member)): 1}
             for number, member in self._members.items()
@@ -252,13 +252,13 @@ class WorkloadRegistry:
         }
 
 
-def _stranger(row: ProcessRow) -> _Member:
-    """A process of which nothing can be read."""
+def _unknown(row: ProcessRow) -> _Member:
+    """A process whose /proc cannot be read."""
     return _Member(row, Rank(), Container(), SlurmJob())
 
 
 def _has_started(row: ProcessRow, at_ticks: int) -> bool:
-    """Whether a process that /proc shows is this one: it tells starts to a hundredth of a second, rounded."""
+    """Whether the process in /proc is this one: start times there are rounded to hundredths of a second."""
     return abs(at_ticks - row.start_ns * BOOT_TICKS // NANOSECONDS) <= 1
 
 

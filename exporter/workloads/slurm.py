@@ -1,8 +1,7 @@
-"""Of which Slurm job is a process, and what is that job called?
+"""The Slurm job of a process, and the names of that job.
 
-In: a few environment variables of the process, and the job that its cgroup names. Out: a SlurmJob, "" for unknown.
-The cgroup is Slurm's own word, the environment that of whoever started the process: it names only the job of the cgroup, or any
-where the cgroup names none.
+In: a few environment variables of the process, and the job id in its cgroup. Out: a SlurmJob, "" for unknown. Slurm sets the
+cgroup, while the user may set the environment: its names count only if its job is that of the cgroup, or if the cgroup has none.
 """
 
 from __future__ import annotations
@@ -23,7 +22,7 @@ ENVIRONMENT_NAMES: Final[frozenset[str]] = frozenset({*_JOB, _NAME, _PARTITION, 
 
 @dataclass(frozen=True, slots=True)
 class SlurmJob:
-    """id: decimal digits. name, partition, account: text that somebody chose, printable and cut to a label's length."""
+    """id: decimal digits. name, partition, account: chosen by the user, printable, cut to the length of a label."""
 
     id: str = ""
     name: str = ""
@@ -32,7 +31,7 @@ class SlurmJob:
 
 
 def slurm_job(environment: Mapping[str, str], cgroup_job_id: str) -> SlurmJob:
-    """cgroup_job_id: "" where the cgroup names no job."""
+    """cgroup_job_id: "" when the cgroup has no job."""
     claimed = next((environment[name] for name in _JOB if _ID.fullmatch(environment.get(name, ""))), "")
     if not claimed or cgroup_job_id not in ("", claimed):
         return SlurmJob(cgroup_job_id)
