@@ -1,6 +1,6 @@
 """Capabilities: the exporter under exactly those it asks for, and what is missing without each of them.
 
-The job is another user's. One has its libraries in a directory that nobody else may search, the other has deleted them.
+The jobs belong to another user. One has its libraries in a directory that other users may not search, the other has deleted them.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ PATIENCE_SECONDS = 30
 
 
 @pytest.fixture(scope="module", autouse=True)
-def _possible_here() -> None:
+def _skip_unless_possible() -> None:
     """Skip, naming what is missing."""
     need_tracing()
     need_command("setpriv", "util-linux")
@@ -42,14 +42,14 @@ def _possible_here() -> None:
 
 @pytest.fixture
 def folder() -> Iterator[Path]:
-    """One that any user may search, as those of pytest are not."""
+    """A folder that any user may search, unlike those of pytest."""
     with tempfile.TemporaryDirectory() as name:
         Path(name).chmod(0o755)
         yield Path(name)
 
 
 def only_with(*wanted: Capability) -> Sequence[str]:
-    """The command that runs another one as root with these capabilities, and no way to more."""
+    """A command that runs another one as root with only these capabilities."""
     names = ",".join(["-all", *(f"+{one.name.lower()}" for one in wanted)])
     return ("setpriv", f"--bounding-set={names}", f"--inh-caps={names}")
 
@@ -61,7 +61,7 @@ def without(capability: Capability) -> Sequence[str]:
 
 @contextmanager
 def others_job(folder: Path, *, is_private: bool = False, is_deleted: bool = False) -> Iterator[tuple[HeldCalls, str]]:
-    """Another user's process, which has not made its 23 calls yet, and its rank."""
+    """Another user's process that has not made its 23 calls yet, and its rank."""
     folder.mkdir()
     for name in STANDIN_LIBRARIES.values():
         shutil.copy(standin.build_dir() / name, folder)
@@ -81,7 +81,7 @@ def counted(exporter: Exporter, rank: str) -> float:
 
 
 def attached(exporter: Exporter, folder: Path) -> int:
-    """Libraries of a folder that are probed."""
+    """Probed libraries of a folder."""
     return exporter.logs.count(f"attached to {folder}/")
 
 
@@ -91,7 +91,7 @@ def failures(exporter: Exporter) -> dict[str, float]:
 
 
 def ended(before: Sequence[str]) -> subprocess.CompletedProcess[str]:
-    """`run`, which must end by itself."""
+    """`run`, which must fail to start."""
     flags = ("run", "--web.listen-address=127.0.0.1:0", "--history.path=none", "--recording.directory=none")
     return subprocess.run(
         [*before, *COMMAND, *flags], check=False, capture_output=True, text=True, timeout=PATIENCE_SECONDS
@@ -99,11 +99,11 @@ def ended(before: Sequence[str]) -> subprocess.CompletedProcess[str]:
 
 
 class TestExactly:
-    """Under those it asks for."""
+    """Under exactly the required capabilities."""
 
     @pytest.mark.parametrize("kind", ["is_private", "is_deleted"])
     def test_another_user_s_job_is_traced(self, folder: Path, kind: str) -> None:
-        """Every call of it, wherever its libraries are, and under its rank."""
+        """Every call, wherever its libraries are, and with its rank."""
         with (
             others_job(folder / "libraries", **{kind: True}) as (calls, rank),
             running(under=only_with(*ALL)) as exporter,
@@ -112,8 +112,8 @@ class TestExactly:
             calls.make()
             eventually(lambda: counted(exporter, rank) == 23, "23 calls are counted")
 
-    def test_all_others_are_let_go(self) -> None:
-        """By whoever has started it with more; in every thread, and for good."""
+    def test_all_other_capabilities_are_dropped(self) -> None:
+        """When it is started with more; in every thread, and for good."""
         with running() as exporter:
             texts = [path.read_text() for path in Path(f"/proc/{exporter.process.pid}/task").glob("*/status")]
 
@@ -125,10 +125,10 @@ class TestExactly:
 
 
 class TestMissing:
-    """What each is for shows when it is not there."""
+    """What each capability is for shows when it is missing."""
 
     @pytest.mark.parametrize("capability", [Capability.BPF, Capability.PERFMON])
-    def test_nothing_without(self, capability: Capability) -> None:
+    def test_run_fails_without_bpf_and_perfmon(self, capability: Capability) -> None:
         """Exit code 3, and one line that names both."""
         done = ended(without(capability))
 
@@ -144,8 +144,10 @@ class TestMissing:
             (Capability.CHECKPOINT_RESTORE, "is_deleted"),
         ],
     )
-    def test_another_user_s_job_is_not_probed_without(self, folder: Path, capability: Capability, kind: str) -> None:
-        """It is counted, and the log names what it takes."""
+    def test_another_user_s_job_is_not_probed_without_them(
+        self, folder: Path, capability: Capability, kind: str
+    ) -> None:
+        """It is counted, and the log names the missing capability."""
         with others_job(folder / "libraries", **{kind: True}), running(under=without(capability)) as exporter:
             eventually(lambda: failures(exporter).get("denied"), "it is counted")
             logs = exporter.logs
@@ -154,7 +156,7 @@ class TestMissing:
         assert capability.label in logs
 
     def test_library_in_an_open_directory_is_probed_without_the_last_two(self, folder: Path) -> None:
-        """As most are. The rank stays unknown, which only the owner of the process may read."""
+        """The usual case. The rank stays unknown: only the owner may read the environment."""
         wanted = (Capability.BPF, Capability.PERFMON, Capability.SYS_PTRACE)
         with others_job(folder / "libraries") as (calls, _), running(under=only_with(*wanted)) as exporter:
             eventually(lambda: attached(exporter, folder) == LIBRARIES, "the libraries are probed")
@@ -165,8 +167,8 @@ class TestMissing:
         assert only(info).labels["rank"] == ""
 
     @pytest.mark.parametrize("need", NEEDS, ids=lambda one: one.capability.label)
-    def test_check_says_what_it_costs(self, need: Need) -> None:
-        """Before anybody runs it; with exit code 3 where hardly a job would be seen."""
+    def test_check_shows_the_cost(self, need: Need) -> None:
+        """With exit code 3 when almost no job would be traced."""
         done = subprocess.run(
             [*without(need.capability), *COMMAND, "check", "--web.listen-address=127.0.0.1:0"],
             check=False,
@@ -179,10 +181,10 @@ class TestMissing:
         assert done.returncode == (3 if need.is_vital else 0)
 
 
-class TestFrozen:
+class TestAttachOnce:
     """--probes.attach-once."""
 
-    def test_what_is_probed_stays_and_nothing_else_is(self, folder: Path) -> None:
+    def test_probed_libraries_stay_and_no_others_are_added(self, folder: Path) -> None:
         """With two capabilities left in every thread, for the names of processes."""
         with others_job(folder / "libraries") as (calls, rank), running("--probes.attach-once") as exporter:
             calls.make()

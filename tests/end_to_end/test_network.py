@@ -1,4 +1,4 @@
-"""A wire that loses packets, as the exporter tells of it: who sends again, how far the peer is, and what the GPU lost by it."""
+"""A link that loses packets: retransmits, round-trip time, and the GPU time that is lost, as the exporter reports them."""
 
 from __future__ import annotations
 
@@ -24,19 +24,19 @@ pytestmark = pytest.mark.end_to_end
 
 CLIENT, SERVER = "c1" * 32, "5e" * 32
 UNSHOWN_SHARE = 0.02
-"""Segments that this kernel does not show a program, at most: one in some hundreds where the machine has much to do."""
+"""Segments that this kernel does not show a program, at most: one in some hundreds on a busy node."""
 RETRANSMITS = "gpustall_network_retransmits_total"
 FLAGS = ("--ranks=1", "--steps=0", "--sync=block", "--loader-workers=0", "--loader-fetch-bytes=65536", "--quiet")
 
 
 @pytest.fixture(scope="module", autouse=True)
-def _possible_here() -> None:
+def _skip_unless_possible() -> None:
     """Skip, naming what is missing."""
     need_tracing()
 
 
 class Scene(NamedTuple):
-    """A job that fetches its batches through the wire, and the exporter."""
+    """A job that fetches its batches over the link, and the exporter."""
 
     wire: Wire
     exporter: Exporter
@@ -46,7 +46,7 @@ class Scene(NamedTuple):
 
 @contextmanager
 def fetching(*flags: str) -> Iterator[Scene]:
-    """Each in a container of its own, as far as the unified hierarchy tells; one of 11 packets is lost, either way."""
+    """Each in a container of its own in the unified hierarchy; one of 11 packets is lost, either way."""
     try:
         with (
             named_cgroup("v2", f"gpu-stall-test/docker-{CLIENT}.scope") as client,
@@ -67,8 +67,8 @@ def fetching(*flags: str) -> Iterator[Scene]:
         pytest.skip(str(reason))
 
 
-def sent_again(page: Scrape) -> tuple[float, float]:
-    """By the sockets of the job's container, and of the server's."""
+def retransmitted(page: Scrape) -> tuple[float, float]:
+    """Retransmits of the job's container, and of the server's."""
     job, server = (page.total(RETRANSMITS, container=one[:12], family="ipv4") for one in (CLIENT, SERVER))
     return job, server
 
@@ -76,20 +76,20 @@ def sent_again(page: Scrape) -> tuple[float, float]:
 class TestLoss:
     """The job in a network namespace, its server in another one, the exporter in a third."""
 
-    def test_it_is_told_of_either_end_and_of_what_it_cost(self) -> None:
-        """The rank's sockets and its lost time; and of each container as many segments as the kernel counts in its namespace."""
+    def test_both_ends_and_the_lost_time_are_reported(self) -> None:
+        """The rank's sockets and its lost time; and for each container as many segments as the kernel counts in its namespace."""
         of_rank = {"rank": "0", "container": CLIENT[:12]}
         with fetching("--collector.network.namespaces=true") as scene:
 
-            def is_told() -> bool:
+            def is_exported() -> bool:
                 page = scene.exporter.scrape()
                 return (
-                    min(sent_again(page)) > 10
+                    min(retransmitted(page)) > 10
                     and page.total("gpustall_network_socket_retransmits_total", peer="ephemeral", **of_rank) > 10
                     and page.total("gpustall_lost_seconds_total", cause="network", **of_rank) > 1
                 )
 
-            eventually(is_told, "all of it is told", 60)
+            eventually(is_exported, "all of it is exported", 60)
             scene.job.terminate()
             scene.job.wait()
             scene.server.kill()
@@ -98,38 +98,40 @@ class TestLoss:
 
             def is_counted() -> Scrape | None:
                 page = scene.exporter.scrape()
-                shares = zip(sent_again(page), counted, strict=True)
+                shares = zip(retransmitted(page), counted, strict=True)
                 return page if all(theirs * (1 - UNSHOWN_SHARE) - 1 <= ours for ours, theirs in shares) else None
 
             page = eventually(is_counted, "what the kernel counts is exported")
 
-        for ours, theirs in zip(sent_again(page), counted, strict=True):
+        for ours, theirs in zip(retransmitted(page), counted, strict=True):
             assert ours <= theirs
         assert page.total("gpustall_network_socket_segments_total", peer="ephemeral", **of_rank) > 100
 
-    def test_other_namespaces_are_not_entered_unasked(self) -> None:
-        """The rank's sockets are counted as not read; who sends again is told all the same."""
+    def test_other_namespaces_are_not_entered_by_default(self) -> None:
+        """The rank's sockets are counted as unread; retransmits by container are reported all the same."""
         with fetching() as scene:
 
-            def is_told() -> bool:
+            def is_exported() -> bool:
                 page = scene.exporter.scrape()
-                return min(sent_again(page)) > 0 and page.total("gpustall_network_unread_total", reason="namespace") > 0
+                return (
+                    min(retransmitted(page)) > 0 and page.total("gpustall_network_unread_total", reason="namespace") > 0
+                )
 
-            eventually(is_told, "it is told", 60)
+            eventually(is_exported, "it is exported", 60)
 
             assert not scene.exporter.scrape().matching("gpustall_network_sockets", rank="0")
 
-    def test_sockets_of_this_namespace_need_no_right(self) -> None:
-        """A job and a server on the loopback interface: round trip, window, number of sockets."""
+    def test_sockets_of_this_namespace_need_no_capability(self) -> None:
+        """A job and a server on the loopback interface: round-trip time, window, number of sockets."""
         with network.server() as server, running() as exporter:
             line = [standin.build_dir() / "trainer", *FLAGS, *server.flags]
             with subprocess.Popen(line, env=standin.environment(dict(os.environ))) as job:
                 try:
 
-                    def is_told() -> bool:
+                    def is_exported() -> bool:
                         return exporter.scrape().total("gpustall_network_socket_segments_total", peer="ephemeral") > 100
 
-                    eventually(is_told, "its segments are told", 60)
+                    eventually(is_exported, "its segments are exported", 60)
                     page = exporter.scrape()
                 finally:
                     job.terminate()

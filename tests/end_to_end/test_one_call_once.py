@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.support import passing_on
+from tests.support import forwarding_library
 from tests.support.exporter_process import Exporter, running
 from tests.support.exposition import Scrape
 from tests.support.held_calls import fresh_rank, without_rank
@@ -29,9 +29,9 @@ class TestPassedOn:
 
     def test_calls_are_counted_once_and_the_surplus_attachment_is_reported(self, tmp_path: Path) -> None:
         """23 calls; both libraries stay attached, and one attachment is reported as surplus."""
-        program, rank = passing_on.compiled(tmp_path), fresh_rank()
-        with running() as exporter, passing_on.caller(program, 23, {**without_rank(), "RANK": rank}) as caller:
-            for name in (passing_on.FIRST, passing_on.SECOND):
+        program, rank = forwarding_library.compiled(tmp_path), fresh_rank()
+        with running() as exporter, forwarding_library.caller(program, 23, {**without_rank(), "RANK": rank}) as caller:
+            for name in (forwarding_library.FIRST, forwarding_library.SECOND):
                 eventually(lambda name=name: f"attached to {tmp_path / name}" in exporter.logs, f"{name} is probed")
             caller.make()
             scrape = eventually(
@@ -41,7 +41,10 @@ class TestPassedOn:
             assert scrape.total(OPERATIONS, operation="cudaEventRecord", rank=rank) == 23
             assert scrape.total(SURPLUS, library="runtime") == 1
             assert f"detached from {tmp_path}" not in exporter.logs
-            assert f"calls of {tmp_path / passing_on.FIRST} go on in {tmp_path / passing_on.SECOND}" in exporter.logs
+            assert (
+                f"calls of {tmp_path / forwarding_library.FIRST} go on in {tmp_path / forwarding_library.SECOND}"
+                in exporter.logs
+            )
 
     @staticmethod
     def _with_calls(exporter: Exporter, rank: str) -> Scrape | None:

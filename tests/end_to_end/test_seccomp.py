@@ -1,4 +1,4 @@
-"""deploy/security/seccomp.json: the exporter needs no system call beyond it, and it holds back what it does not name."""
+"""deploy/security/seccomp.json: the exporter needs no other system call, and others are refused."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ NOWHERE = "http://127.0.0.1:9"
 
 
 @pytest.fixture(scope="module", autouse=True)
-def _possible_here() -> None:
+def _skip_unless_possible() -> None:
     """Skip, naming what is missing."""
     need_tracing()
     if libseccomp() is None:
@@ -31,15 +31,15 @@ def _possible_here() -> None:
 
 
 def under_profile() -> Sequence[str]:
-    """The command that runs another one where everything else is fatal."""
+    """A command that runs another one, for which any other system call is fatal."""
     return (sys.executable, "-m", "tests.support.under_seccomp", str(PROFILE))
 
 
 class TestProfile:
-    """Where a system call that it does not allow ends the process."""
+    """A system call that the profile does not allow kills the process."""
 
-    def test_exporter_does_all_it_is_there_for(self, tmp_path: Path) -> None:
-        """Probes, serves, pushes, writes, reads its configuration again, takes the probes out, and ends as it should."""
+    def test_exporter_does_its_work(self, tmp_path: Path) -> None:
+        """Probes, serves, pushes, writes, reloads its configuration, removes the probes, and ends as it should."""
         history = tmp_path / "state" / "history.sqlite"
         flags = (f"--history.path={history}", f"--otlp.endpoint={NOWHERE}", "--web.enable-lifecycle")
         rank = fresh_rank()
@@ -59,7 +59,7 @@ class TestProfile:
             assert exporter.stop() == 0
             assert "no answer" in exporter.logs  # it has tried to push
 
-    def test_what_it_does_not_name_is_held_back(self) -> None:
+    def test_other_system_calls_are_refused(self) -> None:
         """A new namespace, for one."""
         done = subprocess.run([*under_profile(), "unshare", "--net", "true"], check=False)
 

@@ -1,4 +1,4 @@
-"""In the pid namespace of a pod: what it does not show is not traced, not counted and not named."""
+"""In the pid namespace of a pod: processes outside are not traced, not counted and not named."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def _inside(exporter: Exporter) -> tuple[str, ...]:
 
 @contextmanager
 def _job(trainer: Path, *around: str) -> Iterator[int]:
-    """A trainer of one rank on CPU 1, which calls itself after its file; its tgid as this test sees it."""
+    """A trainer of one rank on CPU 1, named after its file; its tgid in the test's namespace."""
     command = [*around, "taskset", "-c", "1", trainer, *JOB]
     process = subprocess.Popen(command, env=standin.environment(), stdout=subprocess.DEVNULL, start_new_session=True)
     try:
@@ -44,7 +44,7 @@ def _job(trainer: Path, *around: str) -> Iterator[int]:
 
 @pytest.fixture(scope="module")
 def pod(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Exporter, Scrape]]:
-    """A sidecar beside its job, another tenant's job on the same libraries, and a program of the node on the same CPU."""
+    """A sidecar beside its job, another tenant's job with the same libraries, and a program of the node on the same CPU."""
     with ExitStack() as stack:
         exporter = stack.enter_context(exporter_process.running(under=POD))
         trainer = Path(standin.trainer_command()[0])
@@ -62,17 +62,17 @@ def pod(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Exporter, Sc
 
 
 class TestSidecar:
-    """All of it at once: starting a pod takes seconds."""
+    """One test scene for all: starting a pod takes seconds."""
 
     def test_only_processes_of_the_pod_are_tracked(self, pod: tuple[Exporter, Scrape]) -> None:
-        """One rank; the other tenant's makes the same calls."""
+        """One rank; the other tenant's job makes the same calls."""
         _, scrape = pod
 
         assert scrape.total("gpustall_exporter_tracked_processes") == 1
         assert scrape.total("gpustall_exporter_map_entries", map="processes") == 1
 
-    def test_pid_is_the_pod_s(self, pod: tuple[Exporter, Scrape]) -> None:
-        """The node's number of it is larger: the pod is young."""
+    def test_pid_label_is_that_of_the_pod(self, pod: tuple[Exporter, Scrape]) -> None:
+        """On the node the process has a larger number."""
         exporter, scrape = pod
         (pid,) = scrape.by("pid", "gpustall_workload_info")
         comm = subprocess.run(
@@ -90,8 +90,8 @@ class TestSidecar:
         assert "outside" in named
         assert not {"tenant", "sh"} & named
 
-    def test_nothing_is_lost(self, pod: tuple[Exporter, Scrape]) -> None:
-        """What the other tenant does is no loss."""
+    def test_no_record_is_dropped(self, pod: tuple[Exporter, Scrape]) -> None:
+        """Calls of the other tenant are not dropped records."""
         _, scrape = pod
 
         assert scrape.losses() == {}

@@ -16,7 +16,7 @@ from exporter.kernel.abi import Api
 from exporter.kernel.loader import BTF, OBJECTS_DIR
 from exporter.kernel.operations import wanted_symbols
 from tests.faults.injectors import NotPossible, cgroups
-from tests.support import told_process
+from tests.support import scripted_process
 from tests.support.accounts import compiled
 from tests.support.traced import STANDIN_LIBRARIES, Tracer, tracer
 
@@ -125,5 +125,5 @@ def own_standin(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture
 def own_traced(account_tracer: Tracer, own_standin: Path) -> Tracer:
     """Probes on these libraries, by the best kind this kernel has."""
-    told_process.attach(account_tracer, own_standin)
+    scripted_process.attach(account_tracer, own_standin)
     return account_tracer

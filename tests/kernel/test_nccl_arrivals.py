@@ -5,7 +5,7 @@ from __future__ import annotations
 from contextlib import ExitStack
 from pathlib import Path
 
-from tests.support.told_process import ToldProcess, attach, told_process
+from tests.support.scripted_process import ScriptedProcess, attach, scripted_process
 from tests.support.traced import Tracer, only, tracer
 
 MS = 1_000_000
@@ -66,9 +66,9 @@ class TestArrival:
             assert [(row.enqueued, row.late_arrivals) for row in rows] == [(1, 0), (1, 0)]
 
     @staticmethod
-    def _joined(own_standin: Path, stack: ExitStack, folder: Path) -> tuple[ToldProcess, ToldProcess]:
+    def _joined(own_standin: Path, stack: ExitStack, folder: Path) -> tuple[ScriptedProcess, ScriptedProcess]:
         """Two processes in one communicator, rank 0 first."""
-        ranks = tuple(stack.enter_context(told_process(own_standin)) for _ in range(2))
+        ranks = tuple(stack.enter_context(scripted_process(own_standin)) for _ in range(2))
         unique = folder / "unique"
         ranks[0](
             f"unique = UniqueId(); gpu('ncclGetUniqueId', byref(unique)); Path({str(unique)!r}).write_bytes(bytes(unique))"

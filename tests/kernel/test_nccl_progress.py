@@ -9,7 +9,7 @@ from typing import NamedTuple
 import pytest
 
 from exporter.kernel.progress_rows import ProgressRow
-from tests.support.told_process import ToldProcess, attach, told_process
+from tests.support.scripted_process import ScriptedProcess, attach, scripted_process
 from tests.support.traced import Tracer, only, tracer
 
 MS = 1_000_000
@@ -35,9 +35,9 @@ class Waits(NamedTuple):
 
 
 @pytest.fixture
-def child(own_traced: Tracer, own_standin: Path) -> Iterator[ToldProcess]:
+def child(own_traced: Tracer, own_standin: Path) -> Iterator[ScriptedProcess]:
     """One rank that is alone in its communicator, with a stream for NCCL and one for everything else."""
-    with told_process(own_standin) as found:
+    with scripted_process(own_standin) as found:
         found("comm = gpu.communicators(1)[0]", "nccl, compute = gpu.stream(), gpu.stream()")
         yield found
 
@@ -70,7 +70,7 @@ def frontiers(tracer: Tracer) -> int:
 class TestEnqueued:
     """Counted when the call returns."""
 
-    def test_collectives_are_counted_before_they_are_done(self, own_traced: Tracer, child: ToldProcess) -> None:
+    def test_collectives_are_counted_before_they_are_done(self, own_traced: Tracer, child: ScriptedProcess) -> None:
         """23, of which nobody has asked yet."""
         child("for _ in range(23): gpu.all_reduce(comm, nccl)")
 
@@ -85,7 +85,7 @@ class TestEnqueued:
 
         assert progress(best_traced).enqueued == 21
 
-    def test_inside_a_group_the_call_counts(self, own_traced: Tracer, child: ToldProcess) -> None:
+    def test_inside_a_group_the_call_counts(self, own_traced: Tracer, child: ScriptedProcess) -> None:
         """The group's end adds nothing."""
         child(
             'gpu("ncclGroupStart")', "gpu.all_reduce(comm, nccl)", "gpu.all_reduce(comm, nccl)", 'gpu("ncclGroupEnd")'
@@ -99,7 +99,7 @@ class TestEnqueued:
 
         assert progress(best_traced).enqueued == 23
 
-    def test_what_is_captured_into_a_graph_is_not(self, own_traced: Tracer, child: ToldProcess) -> None:
+    def test_what_is_captured_into_a_graph_is_not(self, own_traced: Tracer, child: ScriptedProcess) -> None:
         """The GPU does not get it; what comes behind the capture counts again."""
         child(
             'gpu("cudaStreamBeginCapture", nccl, 2)',
@@ -136,7 +136,7 @@ class TestCompleted:
         ids=["stream", "event", "device", "driver_s_stream", "driver_s_context", "stream_behind"],
     )
     def test_all_is_done_when_a_synchronising_call_returns(
-        self, own_traced: Tracer, child: ToldProcess, call: str
+        self, own_traced: Tracer, child: ScriptedProcess, call: str
     ) -> None:
         """23 collectives, and one wait for as long as they took; made by 5 ms a call at the most, in 40 ms each."""
         child("for _ in range(23): gpu.all_reduce(comm, nccl)", call)
@@ -146,7 +146,9 @@ class TestCompleted:
         assert 10 * 40 * MS <= waits(own_traced)[1].sum_ns <= 23 * 40 * MS + 1_000 * MS
 
     @pytest.mark.parametrize("behind", ["nccl", "compute"], ids=["directly", "through_a_stream"])
-    def test_an_event_tells_of_what_was_before_it(self, own_traced: Tracer, child: ToldProcess, behind: str) -> None:
+    def test_an_event_tells_of_what_was_before_it(
+        self, own_traced: Tracer, child: ScriptedProcess, behind: str
+    ) -> None:
         """Recorded behind the tenth of 23; others may be done by then, but nobody has seen it."""
         child(
             "for _ in range(10): gpu.all_reduce(comm, nccl)",
@@ -158,7 +160,7 @@ class TestCompleted:
 
         assert counts(own_traced) == (23, 10)
 
-    def test_a_query_that_says_not_ready_completes_nothing(self, own_traced: Tracer, child: ToldProcess) -> None:
+    def test_a_query_that_says_not_ready_completes_nothing(self, own_traced: Tracer, child: ScriptedProcess) -> None:
         """A collective of a minute."""
         child(
             "gpu.nccl.standin_set_collective_ns(c_uint64(60_000 * MS))",
@@ -169,7 +171,7 @@ class TestCompleted:
 
         assert counts(own_traced) == (1, 0)
 
-    def test_an_event_recorded_anew_forgets_what_was_before(self, own_traced: Tracer, child: ToldProcess) -> None:
+    def test_an_event_recorded_anew_forgets_what_was_before(self, own_traced: Tracer, child: ScriptedProcess) -> None:
         """First behind a minute of NCCL, then on a stream that has nothing to do with it: done at once, and NCCL is not."""
         child(
             "gpu.nccl.standin_set_collective_ns(c_uint64(60_000 * MS))",
@@ -182,7 +184,7 @@ class TestCompleted:
         assert counts(own_traced) == (1, 0)
         assert waits(own_traced) == {}
 
-    def test_an_event_destroyed_and_made_anew_knows_nothing(self, own_traced: Tracer, child: ToldProcess) -> None:
+    def test_an_event_destroyed_and_made_anew_knows_nothing(self, own_traced: Tracer, child: ScriptedProcess) -> None:
         """The new one has the address of the old one; it was never recorded, and so it is done."""
         child(
             "gpu.nccl.standin_set_collective_ns(c_uint64(60_000 * MS))",
@@ -196,7 +198,7 @@ class TestCompleted:
 
         assert counts(own_traced) == (1, 0)
 
-    def test_a_destroyed_stream_is_forgotten(self, own_traced: Tracer, child: ToldProcess) -> None:
+    def test_a_destroyed_stream_is_forgotten(self, own_traced: Tracer, child: ScriptedProcess) -> None:
         """Another one may be given its address."""
         child("gpu.all_reduce(comm, nccl)", "gpu.all_reduce(comm, compute)")
 
@@ -210,7 +212,7 @@ class TestCompleted:
 
         assert counts(best_traced) == (23, 23)
 
-    def test_communicators_are_kept_apart(self, own_traced: Tracer, child: ToldProcess) -> None:
+    def test_communicators_are_kept_apart(self, own_traced: Tracer, child: ScriptedProcess) -> None:
         """Five on one, three on another; only the first one's stream is waited for."""
         child(
             "second = gpu.communicators(1)[0]",
@@ -222,7 +224,7 @@ class TestCompleted:
         assert (counts(own_traced, 1), counts(own_traced, 2)) == ((5, 5), (3, 0))
         assert list(waits(own_traced)) == [1]
 
-    def test_a_device_says_nothing_of_the_others(self, own_traced: Tracer, child: ToldProcess) -> None:
+    def test_a_device_says_nothing_of_the_others(self, own_traced: Tracer, child: ScriptedProcess) -> None:
         """Two ranks in one process: as soon as one collective has shown it, streams are asked and the device is not."""
         child(
             "two = gpu.communicators(2)",
@@ -239,7 +241,7 @@ class TestCompleted:
 class TestWaits:
     """Synchronising calls with a collective ahead of them."""
 
-    def test_wait_through_events_is_one(self, own_traced: Tracer, child: ToldProcess) -> None:
+    def test_wait_through_events_is_one(self, own_traced: Tracer, child: ScriptedProcess) -> None:
         """As PyTorch does it: nobody synchronises NCCL's own stream. As long as the collective, less what came between."""
         child(
             "gpu.all_reduce(comm, nccl)",
@@ -251,13 +253,13 @@ class TestWaits:
         assert waits(own_traced)[1].count == 1
         assert 10 * MS <= waits(own_traced)[1].sum_ns <= 1_000 * MS
 
-    def test_stream_that_has_nothing_to_do_with_nccl_is_none(self, own_traced: Tracer, child: ToldProcess) -> None:
+    def test_stream_that_has_nothing_to_do_with_nccl_is_none(self, own_traced: Tracer, child: ScriptedProcess) -> None:
         """Although a collective is on its way."""
         child("gpu.all_reduce(comm, nccl)", "gpu.launch(compute, MS)", 'gpu("cudaStreamSynchronize", compute)')
 
         assert (waits(own_traced), counts(own_traced)) == ({}, (1, 0))
 
-    def test_queries_are_none(self, own_traced: Tracer, child: ToldProcess) -> None:
+    def test_queries_are_none(self, own_traced: Tracer, child: ScriptedProcess) -> None:
         """A watchdog asks until it is done."""
         child(
             "gpu.all_reduce(comm, nccl)",
@@ -268,7 +270,7 @@ class TestWaits:
 
         assert (waits(own_traced), counts(own_traced)) == ({}, (1, 1))
 
-    def test_what_has_been_seen_done_is_not_waited_for(self, own_traced: Tracer, child: ToldProcess) -> None:
+    def test_what_has_been_seen_done_is_not_waited_for(self, own_traced: Tracer, child: ScriptedProcess) -> None:
         """The second call finds nothing ahead of it any more."""
         child("gpu.all_reduce(comm, nccl)", 'gpu("cudaStreamSynchronize", nccl)', 'gpu("cudaStreamSynchronize", nccl)')
 
@@ -281,14 +283,14 @@ class TestWaits:
         ids=["synchronize", "copy_to_the_host"],
     )
     def test_default_stream_has_two_handles(
-        self, own_traced: Tracer, child: ToldProcess, handle: str, call: str
+        self, own_traced: Tracer, child: ScriptedProcess, handle: str, call: str
     ) -> None:
         """And a copy to the host waits for it."""
         child("host, device = gpu.memory(4, 'cudaHostAlloc'), gpu.memory(4)", f"gpu.all_reduce(comm, {handle})", call)
 
         assert (counts(own_traced), waits(own_traced)[1].count) == ((1, 1), 1)
 
-    def test_wait_for_two_communicators_counts_for_both(self, own_traced: Tracer, child: ToldProcess) -> None:
+    def test_wait_for_two_communicators_counts_for_both(self, own_traced: Tracer, child: ScriptedProcess) -> None:
         """One call."""
         child(
             "second = gpu.communicators(1)[0]",
@@ -343,7 +345,7 @@ class TestRoom:
 
     def test_streams_beyond_the_table_are_a_loss(self, own_standin: Path) -> None:
         """Room for one: the collective of the second stream is counted, and never seen done."""
-        with tracer(capacities={"frontiers": 1}) as small, told_process(own_standin) as child:
+        with tracer(capacities={"frontiers": 1}) as small, scripted_process(own_standin) as child:
             attach(small, own_standin)
             child("comm = gpu.communicators(1)[0]", "nccl, compute = gpu.stream(), gpu.stream()")
             child(
@@ -355,7 +357,7 @@ class TestRoom:
 
     def test_communicators_beyond_the_table_are_a_loss(self, own_standin: Path) -> None:
         """Room for one."""
-        with tracer(capacities={"progress": 1}) as small, told_process(own_standin) as child:
+        with tracer(capacities={"progress": 1}) as small, scripted_process(own_standin) as child:
             attach(small, own_standin)
             child("one, two, nccl = *gpu.communicators(1), *gpu.communicators(1), gpu.stream()")
             child("gpu.all_reduce(one, nccl)", "gpu.all_reduce(two, nccl)")
@@ -363,7 +365,9 @@ class TestRoom:
             assert small.losses() == {"nccl progress_full": 1}
             assert counts(small) == (1, 0)
 
-    def test_a_fourth_communicator_ahead_of_a_stream_is_a_loss(self, own_traced: Tracer, child: ToldProcess) -> None:
+    def test_a_fourth_communicator_ahead_of_a_stream_is_a_loss(
+        self, own_traced: Tracer, child: ScriptedProcess
+    ) -> None:
         """Until one of the three has been seen done: then there is room."""
         child(
             "comms = [comm] + [gpu.communicators(1)[0] for _ in range(3)]",
@@ -377,7 +381,7 @@ class TestRoom:
         assert own_traced.losses() == {"nccl frontier_pairs": 1}
         assert counts(own_traced, 4) == (2, 2)
 
-    def test_an_ended_process_leaves_nothing(self, own_traced: Tracer, child: ToldProcess) -> None:
+    def test_an_ended_process_leaves_nothing(self, own_traced: Tracer, child: ScriptedProcess) -> None:
         """Once user space has read it for the last time."""
         child("gpu.all_reduce(comm, nccl)", "event = gpu.recorded(nccl)", 'gpu("cudaEventSynchronize", event)')
         reading = own_traced.tables.read()

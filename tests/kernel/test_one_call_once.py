@@ -14,7 +14,7 @@ from exporter.config.probes import AttachKind
 from exporter.host.elf import read_elf
 from exporter.kernel.abi import Api, EventKind
 from exporter.kernel.events import KernelEvent
-from tests.support import passing_on
+from tests.support import forwarding_library
 from tests.support.discovering import Scene, copied, discovering
 from tests.support.held_calls import held_calls
 from tests.support.mounts import mount_namespace
@@ -46,8 +46,8 @@ def odd_calls(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def program(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Of tests/support/passing_on.py."""
-    return passing_on.compiled(tmp_path_factory.mktemp("passed"))
+    """Of tests/support/forwarding_library.py."""
+    return forwarding_library.compiled(tmp_path_factory.mktemp("passed"))
 
 
 def _attach_standin(traced: Tracer, times: int) -> dict[Api, list[int]]:
@@ -157,9 +157,9 @@ class TestCountedOnce:
 
     def test_a_call_that_goes_on_in_another_library(self, traced: Tracer, program: Path) -> None:
         """By a jump, so that it has two entries and, of two libraries, two returns: the inner one's comes first."""
-        for name in (passing_on.FIRST, passing_on.SECOND):
+        for name in (forwarding_library.FIRST, forwarding_library.SECOND):
             traced.attach(Api.RUNTIME, program.parent / name)
-        with passing_on.caller(program, 23) as caller:
+        with forwarding_library.caller(program, 23) as caller:
             caller.make()
 
         assert Run([], traced.tables.read(), {}).counts() == {"cudaEventRecord": 23}
@@ -253,12 +253,12 @@ class TestRemoval:
 
     def test_two_files_of_which_one_passes_calls_on(self, program: Path) -> None:
         """Both see the call: it is counted once, and both stay attached."""
-        with discovering() as scene, passing_on.caller(program, 23) as caller:
+        with discovering() as scene, forwarding_library.caller(program, 23) as caller:
             scene.discovery.walk_all()
             caller.make()
             events = self._resolve(scene)
 
             assert scene.calls(caller.process.pid) == {"cudaEventRecord": 23}
-            assert scene.probed(program.parent) == sorted([passing_on.FIRST, passing_on.SECOND])
+            assert scene.probed(program.parent) == sorted([forwarding_library.FIRST, forwarding_library.SECOND])
             assert len(events) == 1
             assert scene.losses() == {}

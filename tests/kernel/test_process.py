@@ -12,7 +12,7 @@ from exporter.kernel.end_rows import ExitKey, ForkKey, read_last_errors
 from exporter.kernel.operations import OPERATIONS
 from tests.faults.injectors import NotPossible, cgroups
 from tests.faults.injectors.cpu import in_groups
-from tests.support import accounts, told_process
+from tests.support import accounts, scripted_process
 from tests.support.traced import Tracer, eventually
 
 MIB = 1 << 20
@@ -52,7 +52,7 @@ class TestEnds:
 
     def test_exit_code_is_told(self, account_tracer: Tracer, own_standin: Path) -> None:
         """Of a program that ends by itself, with whatever error it had last."""
-        told_process.attach(account_tracer, own_standin)
+        scripted_process.attach(account_tracer, own_standin)
         environment = {"STANDIN_FAIL": "cudaMalloc:2:*"}
         done = subprocess.run(
             [own_standin / "calls", "cudaMalloc:3"], env=environment, check=False, capture_output=True

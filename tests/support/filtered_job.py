@@ -1,4 +1,4 @@
-"""A job under a strict seccomp filter: tests/kernel/filtered.c, and orders to it."""
+"""A job under a strict seccomp filter: tests/kernel/filtered.c, and commands to it."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ PATIENCE_SECONDS = 60
 
 @dataclass
 class FilteredJob:
-    """The running program. Calls are made of each of FUNCTIONS in turn."""
+    """The running program. It calls each of FUNCTIONS in turn."""
 
     process: subprocess.Popen[str]
 
-    def begin(self, order: str | int) -> None:
-        """Give an order."""
+    def begin(self, command: str | int) -> None:
+        """Send a command."""
         assert self.process.stdin is not None
-        self.process.stdin.write(f"{order}\n")
+        self.process.stdin.write(f"{command}\n")
         self.process.stdin.flush()
 
     def finish(self) -> bool:
@@ -29,20 +29,20 @@ class FilteredJob:
         assert self.process.stdout is not None
         return self.process.stdout.readline() == "done\n"
 
-    def do(self, order: str | int) -> bool:
-        """Both."""
-        self.begin(order)
+    def do(self, command: str | int) -> bool:
+        """Send a command, and wait for the answer."""
+        self.begin(command)
         return self.finish()
 
     def end(self) -> int:
-        """Let it end; its exit code, negative for the signal it died of."""
+        """Let it end. Returns its exit code, negative for the signal that killed it."""
         self.process.communicate(timeout=PATIENCE_SECONDS)
         return self.process.returncode
 
 
 @contextmanager
 def filtered_job(program: Path) -> Iterator[FilteredJob]:
-    """A job without a filter yet: `f` sets it. Killed when the block is left."""
+    """A job without a filter yet: the command `f` sets it. Killed when the block is left."""
     process = subprocess.Popen([program], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
     try:
         yield FilteredJob(process)

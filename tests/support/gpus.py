@@ -1,6 +1,6 @@
-"""GPUs without a driver: records made by hand, a driver that answers with them, and one that keeps somebody waiting.
+"""GPUs without a driver: records, a fake driver that returns them, and a clock.
 
-`Child` is a process in which the real nvidia-ml-py asks the stand-in's libnvidia-ml.so.1; a file says what that tells.
+A Child is a process in which the real nvidia-ml-py uses the stand-in's libnvidia-ml.so.1, driven by a state file.
 """
 
 from __future__ import annotations
@@ -26,67 +26,63 @@ PATIENCE_SECONDS = 30
 
 
 def facts(gpu: int = 0, uuid: str = "") -> GpuFacts:
-    """Of a GPU whose uuid tells its number, unless another one is given."""
+    """Facts of a GPU whose uuid has its number, unless one is given."""
     return GpuFacts(str(gpu), uuid or f"GPU-{gpu}")
 
 
 SILENT = Sample()
-"""Of a GPU that tells nothing."""
+"""A sample without values."""
 
 
 def record(sample: Sample | None = SILENT, sampled_ns: int = 0, **more: Any) -> GpuRecord:
-    """Of GPU 0. more: other fields of GpuRecord."""
+    """A record of GPU 0. more: other fields of GpuRecord."""
     fields: dict[str, Any] = {"facts": facts(), "throttled_ns": {}, "xids": {}, **more}
     return GpuRecord(sample=sample, sampled_ns=sampled_ns, **fields)
 
 
 def failure(trouble: FailureKind, call: str = "nvmlDeviceGetUUID") -> DriverFailure:
-    """What the driver says."""
+    """A failed driver call."""
     return DriverFailure(call, trouble, trouble.value)
 
 
 class Held:
-    """What a call waits for that hangs."""
+    """An event that hanging calls wait for."""
 
     def __init__(self) -> None:
-        self._let_go = threading.Event()
+        self._released = threading.Event()
         self._lock = threading.Lock()
         self.waiting = 0
         """Calls that hang now."""
 
     def wait(self) -> None:
-        """Hang."""
         self._add(1)
-        self._let_go.wait(PATIENCE_SECONDS)
+        self._released.wait(PATIENCE_SECONDS)
         self._add(-1)
 
     def _add(self, calls: int) -> None:
         with self._lock:
             self.waiting += calls
 
-    def let_go(self) -> None:
-        """Whatever hangs returns, and nothing hangs any more."""
-        self._let_go.set()
+    def release(self) -> None:
+        """Make all hanging calls return; none hangs any more."""
+        self._released.set()
 
 
 class Clock:
-    """CLOCK_MONOTONIC, which goes on when it is told to; and while somebody waits for what hangs, for nothing else takes time."""
+    """CLOCK_MONOTONIC. It advances when the test advances it, and while a caller waits for a hanging call."""
 
     def __init__(self, held: Held | None = None) -> None:
         self._held = held or Held()
-        self._given_up = 0  # calls that hang and are not waited for any more
+        self._given_up = 0  # hanging calls that were abandoned
         self.now_ns = 100 * NANOSECONDS
 
     def __call__(self) -> int:
-        """Nanoseconds."""
         return self.now_ns
 
     def pass_seconds(self, seconds: float) -> None:
-        """Time goes by."""
         self.now_ns += int(seconds * NANOSECONDS)
 
     def wait(self, event: threading.Event, seconds: float) -> None:
-        """Until there is news; or the whole time, if a call hangs that was to bring it."""
         while not event.wait(0.001):
             self._given_up = min(self._given_up, self._held.waiting)
             if self._held.waiting > self._given_up:
@@ -97,7 +93,7 @@ class Clock:
 
 @dataclass
 class FakeGpu:
-    """answers: what sample() gives or raises, one after the other; the last one for ever. held: sample() waits for it first."""
+    """answers: what sample() returns or raises, in order; the last one for ever. held: sample() waits for it first."""
 
     facts: GpuFacts
     answers: list[Sample | Exception] = field(default_factory=lambda: [Sample(reasons=0)])
@@ -107,7 +103,6 @@ class FakeGpu:
     times_closed: int = 0
 
     def sample(self, before_call: BeforeCall) -> Sample:
-        """The next answer."""
         before_call("nvmlDeviceGetUUID")
         if self.held is not None:
             self.held.wait()
@@ -118,24 +113,21 @@ class FakeGpu:
         return answer
 
     def take_failures(self) -> Sequence[DriverFailure]:
-        """Those that are there."""
         found, self.failures = self.failures, []
         return found
 
     def take_xids(self) -> Sequence[int]:
-        """Likewise."""
         found, self.xids = self.xids, []
         return found
 
     def close(self, before_call: BeforeCall) -> None:
-        """Counted."""
         before_call("nvmlEventSetFree")
         self.times_closed += 1
 
 
 @dataclass
 class FakeDriver:
-    """gpus: those that it counts; one that is an error cannot be opened. refusals: what open() raises, one after the other."""
+    """gpus: those that it lists; one that is an error cannot be opened. refusals: what open() raises, in order."""
 
     gpus: list[FakeGpu | Exception]
     refusals: list[Exception] = field(default_factory=list)
@@ -143,7 +135,6 @@ class FakeDriver:
     calls: Counter[str] = field(default_factory=Counter)
 
     def open(self, before_call: BeforeCall) -> None:
-        """Counted."""
         before_call("nvmlInit")
         self.calls["open"] += 1
         if self.held is not None:
@@ -152,17 +143,14 @@ class FakeDriver:
             raise self.refusals.pop(0)
 
     def close(self, before_call: BeforeCall) -> None:
-        """Counted."""
         before_call("nvmlShutdown")
         self.calls["close"] += 1
 
     def count(self, before_call: BeforeCall) -> int:
-        """As many as there are."""
         before_call("nvmlDeviceGetCount")
         return len(self.gpus)
 
     def gpu(self, index: int, before_call: BeforeCall) -> FakeGpu:
-        """Counted."""
         before_call("nvmlDeviceGetHandleByIndex")
         self.calls[f"gpu {index}"] += 1
         one = self.gpus[index]
@@ -171,15 +159,15 @@ class FakeDriver:
         return one
 
 
-def tell(state: Path, *lines: str) -> None:
-    """Write the stand-in's state file anew, so that nobody reads half of it."""
+def write_state(state: Path, *lines: str) -> None:
+    """Replace the stand-in's state file at once, so that no half of it is read."""
     fresh = state.with_suffix(".new")
     fresh.write_text("".join(f"{line}\n" for line in lines))
     fresh.replace(state)
 
 
 class Child:
-    """A process that asks the stand-in. variables: of its environment; see with_driver(), without which there is none."""
+    """A process that uses the stand-in. variables: of its environment; without with_driver() it has no driver."""
 
     def __init__(self, state: Path, **variables: str) -> None:
         self._state = state
@@ -191,12 +179,12 @@ class Child:
             env={**kept, "STANDIN_NVML_STATE": str(state), **variables},
         )
 
-    def tell(self, *lines: str) -> None:
-        """What the driver tells from now on; nothing is left of what it told before."""
-        tell(self._state, *lines)
+    def write_state(self, *lines: str) -> None:
+        """Replace the stand-in's state file at once, so that no half of it is read."""
+        write_state(self._state, *lines)
 
-    def do(self, what: Callable[..., Any], *arguments: Any) -> Any:
-        """The result of a function of a module, called there."""
+    def call(self, what: Callable[..., Any], *arguments: Any) -> Any:
+        """The result of a function of a module, called in the child."""
         assert self._process.stdin is not None
         assert self._process.stdout is not None
         pickle.dump((what, arguments), self._process.stdin)
@@ -206,7 +194,6 @@ class Child:
         return result
 
     def close(self) -> None:
-        """The process ends, hanging calls or not."""
         assert self._process.stdin is not None
         assert self._process.stdout is not None
         self._process.stdin.close()

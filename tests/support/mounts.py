@@ -1,4 +1,4 @@
-"""File systems that only a test's own processes see: mounted in a mount namespace that ends with the test, whatever happens."""
+"""Mounts in a mount namespace of their own, which ends with the test whatever happens."""
 
 from __future__ import annotations
 
@@ -15,33 +15,33 @@ PATIENCE_SECONDS = 60
 
 @dataclass(frozen=True)
 class MountNamespace:
-    """Alive as long as the process that holds it, which ends when its input does: with the test's process at the latest."""
+    """Exists as long as its holder, a process that ends when its input does: with the test's process at the latest."""
 
     holder: int
 
     @property
     def enter(self) -> tuple[str, ...]:
-        """What to put before a command that is to run inside."""
+        """Prefix of a command that runs inside."""
         return ("nsenter", f"--mount=/proc/{self.holder}/ns/mnt")
 
     def run(self, *command: str | Path) -> None:
-        """A command inside, which must succeed."""
+        """Run a command inside, which must succeed."""
         subprocess.run(
             [*self.enter, *command], check=True, timeout=PATIENCE_SECONDS, capture_output=True, stdin=subprocess.DEVNULL
         )
 
     def seen(self, path: Path) -> Path:
-        """The way from outside to what is at a path inside."""
+        """The path outside of a path inside."""
         return Path(f"/proc/{self.holder}/root{path}")
 
     def mount(self, kind: str, source: str | Path, where: Path, *options: str) -> Path:
-        """Mount inside, on a folder that is made; returns it."""
+        """Mount inside, on a folder that is created; returns it."""
         self.run("mkdir", "-p", where)
         self.run("mount", "-t", kind, *(("-o", ",".join(options)) if options else ()), source, where)
         return where
 
     def overlay(self, name: str, lower: Path, base: Path, *options: str) -> Path:
-        """A container's view of a layer: an overlay over `lower`, with what is written in `base`; returns the merged folder."""
+        """A container's view of a layer: an overlay over `lower`, with changes in `base`; returns the merged folder."""
         upper, work = base / f"{name}.upper", base / f"{name}.work"
         self.run("mkdir", "-p", upper, work)
         layers = (f"lowerdir={lower}", f"upperdir={upper}", f"workdir={work}")
@@ -50,7 +50,7 @@ class MountNamespace:
 
 @contextmanager
 def mount_namespace() -> Iterator[MountNamespace]:
-    """A namespace of its own; every process in it must have ended when the block is left."""
+    """A mount namespace; every process in it must have ended when the block is left."""
     need_command("unshare", "util-linux")
     need_command("nsenter", "util-linux")
     process = subprocess.Popen(

@@ -1,4 +1,4 @@
-"""Control groups with the names that container runtimes and batch systems give them."""
+"""Cgroups with names as container runtimes and batch systems give them."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from tests.support.traced import eventually
 
 
 def _hierarchies() -> dict[str, Path]:
-    """v2, and of v1 the controllers of memory and of CPUs, where they are mounted."""
+    """Mounted hierarchies: v2, and those of v1 with the controllers of memory and of CPUs."""
     found = {}
     for line in Path("/proc/self/mounts").read_text().splitlines():
         _, folder, kind, options, *_ = line.split()
@@ -27,7 +27,7 @@ def _hierarchies() -> dict[str, Path]:
 
 @contextmanager
 def named_cgroup(hierarchy: str, path: str) -> Iterator[Path]:
-    """A control group, made with all above it that is missing, and removed again."""
+    """A cgroup, created with its missing ancestors, and removed at the end."""
     root = _hierarchies().get(hierarchy)
     if root is None:
         pytest.skip(f"needs control groups {hierarchy}, mounted")
@@ -47,11 +47,11 @@ def named_cgroup(hierarchy: str, path: str) -> Iterator[Path]:
         *parents, leaf = made or [folder]
         eventually(lambda: not leaf.exists() or _is_removed(leaf), f"{leaf} is removed")
         for parent in reversed(parents):
-            _is_removed(parent)  # unless somebody else uses it by now
+            _is_removed(parent)  # unless it is used by now
 
 
 def _is_removed(folder: Path) -> bool:
-    """Only when the last process in it is gone, which takes a moment after it was killed."""
+    """Possible only when the last process in it is gone, a moment after it was killed."""
     try:
         folder.rmdir()
     except OSError:

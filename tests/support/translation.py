@@ -1,6 +1,6 @@
-"""What a push becomes in Prometheus, by OpenTelemetry's standard rule: names out of names and units, samples out of points.
+"""Translates a push to Prometheus by OpenTelemetry's standard rule: names and units to names, points to samples.
 
-In: what a receiver has got. Out: a sample's name and labels -> its value, a double as Prometheus keeps it. Knows nothing of the
+In: points that a receiver has got. Out: a sample's name and labels -> its value, a double as in Prometheus. It does not use the
 catalogue.
 """
 
@@ -27,7 +27,7 @@ _SPELLED = {
     "J": "joules",
     "Cel": "celsius",
 }
-"""Of UCUM, those that we use, as the Collector spells them."""
+"""Units of UCUM that are used here -> how the Collector spells them."""
 
 
 def prometheus_name(otel_name: str, unit: str, kind: str) -> str:
@@ -48,7 +48,7 @@ def prometheus_name(otel_name: str, unit: str, kind: str) -> str:
 
 
 def of_points(points: Iterable[Received]) -> Samples:
-    """The samples of points of which there is one for each series. A histogram gets the classic buckets of a scrape."""
+    """The samples of points, one point for each series. A histogram gets the classic buckets of a scrape."""
     found: Samples = {}
     for point in points:
         name = prometheus_name(point.name, point.unit, point.kind)
@@ -62,7 +62,7 @@ def of_points(points: Iterable[Received]) -> Samples:
 def of_scrape(scrape: Scrape) -> Samples:
     """The samples of a scrape."""
     found = {_key(sample.name, sample.labels): float(sample.value) for sample in scrape.samples}
-    assert len(found) == len(scrape.samples), "a sample stands there twice"
+    assert len(found) == len(scrape.samples), "a sample is there twice"
     return found
 
 
@@ -78,5 +78,5 @@ def _parts(value: int | float | HistogramValue) -> Iterator[tuple[str, dict[str,
 
 
 def _key(name: str, labels: Mapping[str, str]) -> tuple[str, frozenset[tuple[str, str]]]:
-    """Edges have one spelling: 1 and 1.0 are the same."""
+    """Spells edges one way: 1 and 1.0 are the same."""
     return name, frozenset((key, repr(float(text)) if key == "le" else text) for key, text in labels.items())

@@ -1,6 +1,6 @@
-"""`python -m tests.support.under_seccomp PROFILE COMMAND…`: the command under a profile in the form that container engines read.
+"""`python -m tests.support.under_seccomp PROFILE COMMAND…` runs a command under a seccomp profile of container engines.
 
-What the profile does not allow ends the process here, where an engine would have it fail: nothing can go unnoticed.
+A system call that the profile does not allow kills the process, where an engine would make the call fail, so that a test notices.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ _NEWER = {"x86_64": {"uretprobe": 335, "uprobe": 336, "fchmodat2": 452}, "aarch6
 
 
 def libseccomp() -> ctypes.CDLL | None:
-    """None where there is none."""
+    """None when it is not installed."""
     try:
         library = ctypes.CDLL("libseccomp.so.2", use_errno=True)
     except OSError:
@@ -30,14 +30,14 @@ def libseccomp() -> ctypes.CDLL | None:
 
 
 def allowed(profile: Path) -> set[str]:
-    """The names of the system calls."""
+    """Names of the allowed system calls."""
     document = json.loads(profile.read_text(encoding="utf-8"))
     assert document["defaultAction"] == "SCMP_ACT_ERRNO"
     return {name for rule in document["syscalls"] for name in rule["names"] if rule["action"] == "SCMP_ACT_ALLOW"}
 
 
 def enter(profile: Path) -> None:
-    """For good, and for whatever this process starts."""
+    """Apply the profile to this process and to all that it starts, for good."""
     library = libseccomp()
     assert library is not None
     context = ctypes.c_void_p(library.seccomp_init(ctypes.c_uint32(_ACT_KILL_PROCESS)))
@@ -45,7 +45,7 @@ def enter(profile: Path) -> None:
     for name in sorted(allowed(profile)):
         number = library.seccomp_syscall_resolve_name(name.encode())
         number = newer.get(name, _UNKNOWN) if number == _UNKNOWN else number
-        if number >= 0:  # else it is another architecture's
+        if number >= 0:  # negative: of another architecture
             added = library.seccomp_rule_add(context, ctypes.c_uint32(_ACT_ALLOW), number, 0)
             assert added == 0, f"{name}: {os.strerror(-added)}"
     assert library.seccomp_load(context) == 0

@@ -17,7 +17,7 @@ from gpustall_standin.job import SPIN
 from tests.faults.injectors.cpu import in_groups, named_shell
 from tests.faults.injectors.network import server
 from tests.support.exporter_process import Exporter, running
-from tests.support.gpus import tell
+from tests.support.gpus import write_state
 from tests.support.held_calls import fresh_rank, held_calls
 from tests.support.named_cgroup import named_cgroup
 from tests.support.prometheus_server import Prometheus, serving
@@ -70,7 +70,7 @@ def watched(folder: Path) -> Iterator[Servers]:
     """
     binary = need_command("prometheus", "prometheus")
     with ExitStack() as stack:
-        tell(folder / "nvml")
+        write_state(folder / "nvml")
         found = stack.enter_context(receiver())
         history = folder / "state" / "history.sqlite"
         exporter = stack.enter_context(
@@ -102,7 +102,7 @@ def watched(folder: Path) -> Iterator[Servers]:
 def _tell_gpus(state: Path, exporter: Exporter) -> None:
     """GPUs at work; every traced process has memory on the first."""
     pids = {one.labels["pid"] for one in exporter.scrape().matching("gpustall_workload_info")}
-    tell(
+    write_state(
         state,
         *("gpu * reasons 0x4", "gpu * power 691000", "gpu * temperature 67", "gpu * utilization 93"),
         *("gpu 2 reasons 0x64", "gpu 2 temperature 91", "gpu 2 sm_clock 990", "gpu 2 link_width 8"),

@@ -1,4 +1,4 @@
-"""model: the frozen records, and what may be in a label."""
+"""model: frozen records, and values of labels."""
 
 from __future__ import annotations
 
@@ -13,8 +13,6 @@ from exporter.model import Identity, label_value
 
 
 class TestLabelValue:
-    """Whatever is passed in."""
-
     @pytest.mark.parametrize(
         ("text", "value"),
         [
@@ -25,8 +23,8 @@ class TestLabelValue:
             ("\u202eevil\ud800", "\ufffdevil\ufffd"),
         ],
     )
-    def test_what_cannot_be_printed_is_replaced(self, text: str, value: str) -> None:
-        """Newlines, controls, direction marks, lone surrogates; quotes and backslashes are the renderer's business."""
+    def test_unprintable_characters_are_replaced(self, text: str, value: str) -> None:
+        """Newlines, controls, direction marks, lone surrogates; the renderer escapes quotes and backslashes."""
         assert label_value(text) == value
 
     def test_value_has_at_most_128_characters(self) -> None:
@@ -34,7 +32,7 @@ class TestLabelValue:
         assert label_value("ä" * 129) == "ä" * 128
 
     @given(st.text(alphabet=st.characters(), max_size=200))
-    def test_value_is_printable_and_encodes(self, text: str) -> None:
+    def test_value_is_printable_and_can_be_encoded(self, text: str) -> None:
         """For every text."""
         value = label_value(text)
 
@@ -50,7 +48,7 @@ class TestIdentity:
         assert Identity().values() == ("", "", "", "", "")
 
     def test_values_are_in_the_order_of_the_common_labels(self) -> None:
-        """As the renderer zips them."""
+        """As the renderer expects."""
         identity = Identity(node="n", rank="r", container="c", namespace="s", pod="p")
 
         assert dict(zip(COMMON_LABELS, identity.values(), strict=True)) == {
@@ -62,7 +60,6 @@ class TestIdentity:
         }
 
     def test_every_label_is_made_printable(self) -> None:
-        """Each of the five."""
         dirty = Identity(node="\n", rank="\n", container="\n", namespace="\n", pod="\n")
 
         assert dirty.values() == ("\ufffd",) * 5

@@ -1,4 +1,4 @@
-"""totals: histograms of which only what is occupied is kept."""
+"""totals: histograms of which only the occupied slots are stored."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ from exporter.totals import Counts, HistogramTotal
 ALL_ONES = Counts.of([1] * 338)
 
 
-class TestKept:
-    """From the first slot that holds something to the last."""
+class TestStored:
+    """From the first occupied slot to the last."""
 
     @pytest.mark.parametrize(
         ("counts", "begin", "held"),
@@ -24,14 +24,14 @@ class TestKept:
         ],
         ids=["empty", "no slots", "first", "last", "some", "all"],
     )
-    def test_zeros_on_either_side_are_not_kept(self, counts: list[int], begin: int, held: tuple[int, ...]) -> None:
+    def test_zeros_on_either_side_are_not_stored(self, counts: list[int], begin: int, held: tuple[int, ...]) -> None:
         """Those in between are."""
         found = Counts.of(counts)
 
         assert (found.begin, found.held) == (begin, held)
 
-    def test_it_reads_as_all_of_the_slots(self) -> None:
-        """338, by number, by slice, one after the other."""
+    def test_counts_read_as_all_slots(self) -> None:
+        """338, by index, by slice and by iteration."""
         counts = Counts(8, (2, 0, 3))
 
         assert (len(counts), counts[7], counts[8], counts[10], counts[11], counts[-1]) == (338, 0, 2, 3, 0, 0)
@@ -43,14 +43,12 @@ class TestKept:
         assert (Counts(8, (2, 0, 3)).total, Counts().total) == (5, 0)
 
     def test_equal_counts_are_equal(self) -> None:
-        """However they were made; and nothing else is."""
+        """However they were created."""
         assert Counts.of([0, 1], begin=7) == Counts(8, (1,)) != Counts(9, (1,))
         assert len({Counts(8, (1,)), Counts.of([1, 0], begin=8)}) == 1
 
 
 class TestArithmetic:
-    """Slot by slot."""
-
     @pytest.mark.parametrize(
         ("one", "other", "both"),
         [
@@ -69,11 +67,11 @@ class TestArithmetic:
         assert both.minus(one) == other
 
     def test_difference_may_be_below_zero(self) -> None:
-        """The series began anew; who asks has to look."""
+        """The source has started over; the caller checks."""
         assert Counts().minus(Counts(8, (2,))) == Counts(8, (-2,))
 
     def test_histograms_add_counts_and_sums(self) -> None:
-        """And take them off again."""
+        """And subtract them."""
         one, other = HistogramTotal(Counts(8, (2,)), 20), HistogramTotal(Counts(9, (1,)), 15)
         both = HistogramTotal(Counts(8, (2, 1)), 35)
 
@@ -85,21 +83,20 @@ class TestCumulative:
     """At classic edges."""
 
     def test_one_count_in_each_slot_adds_up_exactly(self) -> None:
-        """Below or at 2^-19 s lie slots 0 to 88; the last bucket holds all."""
+        """At or below 2^-19 s are slots 0 to 88; the last bucket has all."""
         assert ALL_ONES.cumulative() == [89, 113, 137, 161, 185, 201, 217, 241, 338]
 
     def test_count_at_an_edge_is_in_that_bucket_and_beyond_it_in_the_next(self) -> None:
-        """Slot 240 ends at 1 s; slot 241 begins there."""
+        """Slot 240 ends at 1 s; slot 241 starts there."""
         assert Counts(240, (5, 7)).cumulative()[-2:] == [5, 12]
 
     def test_overflow_counts_only_in_inf(self) -> None:
-        """No finite bucket may hold it."""
+        """In no finite bucket."""
         assert Counts(337, (3,)).cumulative() == [0] * 8 + [3]
 
-    def test_nothing_is_in_no_bucket(self) -> None:
-        """Not even the last."""
+    def test_empty_counts_are_0_in_every_bucket(self) -> None:
         assert Counts().cumulative() == [0] * 9
 
-    def test_other_edges_can_be_asked_for(self) -> None:
+    def test_other_edges_can_be_given(self) -> None:
         """Any ascending slots."""
         assert ALL_ONES.cumulative((0, 8)) == [1, 9, 338]

@@ -11,8 +11,8 @@ from exporter.kernel import abi
 class TestSlots:
     """Which slot a duration falls into."""
 
-    def test_number_of_slots_is_the_kernel_s(self) -> None:
-        """units and abi state it apart, so that units needs nothing of the kernel."""
+    def test_number_of_slots_is_that_of_the_kernel(self) -> None:
+        """units and abi each define it, so that units needs nothing of the kernel."""
         assert units.SLOTS == abi.HIST_SLOTS == 338
 
     @pytest.mark.parametrize(
@@ -33,7 +33,7 @@ class TestSlots:
         assert units.slot_of(duration_ns) == slot
 
     @pytest.mark.parametrize(("exponent", "slot"), [(-19, 88), (-9, 168), (-3, 216), (0, 240)])
-    def test_edge_is_where_it_is_said_to_be(self, exponent: int, slot: int) -> None:
+    def test_edge_of_a_slot_is_exact(self, exponent: int, slot: int) -> None:
         """2^e s ends slot 8 * (30 + e), up to the 8e-8 of the conversion and the ns that is cut."""
         edge_ns = 10**9 * 2.0**exponent
         below_ns, beyond_ns = int(edge_ns * (1 - 1e-7)), int(edge_ns * (1 + 1e-7)) + 2
@@ -49,8 +49,7 @@ class TestSlots:
         """A u64 of ns, clamped before it is multiplied."""
         assert units.slot_of(2**64 - 1) == 337
 
-    def test_slots_never_go_back(self) -> None:
-        """A longer duration is in the same slot or a later one."""
+    def test_slots_ascend_with_durations(self) -> None:
         slots = [units.slot_of(duration_ns) for duration_ns in range(5_000)]
 
         assert slots == sorted(slots)
@@ -67,7 +66,7 @@ class TestUpperEdges:
         assert units.upper_edge_seconds(slot) == edge_seconds
 
     def test_overflow_has_no_edge(self) -> None:
-        """It is a part of le="+Inf" alone."""
+        """It counts in le="+Inf" only."""
         assert units.upper_edge_seconds(337) == float("inf")
 
 
@@ -81,14 +80,14 @@ class TestClassicBuckets:
         assert edges == list(units.CLASSIC_EDGES_SECONDS)
 
     def test_edges_are_powers_of_two_from_2_microseconds_to_1_second(self) -> None:
-        """Those the documentation names."""
+        """Those in the documentation."""
         expected = (2**-19, 2**-16, 2**-13, 2**-10, 2**-7, 2**-5, 2**-3, 1)
 
         assert expected == units.CLASSIC_EDGES_SECONDS
 
 
 class TestBucketOfADuration:
-    """Which of the nine an exemplar belongs to."""
+    """The bucket of an exemplar."""
 
     @pytest.mark.parametrize(
         ("duration_seconds", "bucket"),
@@ -110,8 +109,6 @@ class TestBucketOfADuration:
 
 
 class TestSeconds:
-    """Out of nanoseconds."""
-
     def test_nanoseconds_become_seconds(self) -> None:
         """1.5 s."""
         assert units.seconds(1_500_000_000) == 1.5

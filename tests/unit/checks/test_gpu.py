@@ -24,7 +24,7 @@ def held() -> Iterator[Held]:
     """Blocks a call until the test ends."""
     call = Held()
     yield call
-    call.let_go()
+    call.release()
 
 
 def nvml(driver: FakeDriver, clock: Clock | None = None, **flags: str) -> Check:

@@ -1,4 +1,4 @@
-"""allocator: what a process has of the GPU's memory, and what of the host's it has pinned."""
+"""allocator: GPU memory of a process, and host memory that it has pinned."""
 
 from __future__ import annotations
 
@@ -17,8 +17,6 @@ def collected(**counts: int) -> dict[Series, Total]:
 
 
 class TestLive:
-    """Allocated, freed, live."""
-
     def test_live_is_allocated_less_freed(self) -> None:
         """1,000 allocated, 400 freed, at most 900 at a time; none of it managed, and nothing pinned."""
         found = collected(allocated_bytes=1_000, freed_bytes=400, peak_bytes=900, live_allocations=3)
@@ -33,32 +31,30 @@ class TestLive:
             Series(catalog.allocator.ALLOCATIONS, ()): 3,
         }
 
-    def test_all_freed_is_a_live_zero(self) -> None:
-        """It is known, and it is nothing."""
+    def test_after_all_is_freed_live_is_0(self) -> None:
+        """It is known to be 0."""
         found = collected(allocated_bytes=1_000, freed_bytes=1_000)
 
         assert found[Series(catalog.allocator.LIVE, ())] == 0
 
     def test_process_that_never_allocated_has_no_memory_series(self) -> None:
-        """Not a zero: nothing was seen."""
+        """Not 0: nothing was seen."""
         assert collected() == {}
 
-    def test_unknown_frees_are_counted_apart(self) -> None:
+    def test_frees_of_unknown_allocations_are_counted_separately(self) -> None:
         """The exporter came late."""
         assert collected(unknown_frees=5) == {Series(catalog.allocator.UNKNOWN_FREES, ()): 5}
 
 
 class TestKinds:
-    """Memory that is not simply the GPU's."""
-
-    def test_managed_memory_is_part_of_what_is_live(self) -> None:
+    def test_managed_memory_is_part_of_live_memory(self) -> None:
         """600 live, 200 of them managed."""
         found = collected(allocated_bytes=600, managed_bytes=200)
 
         assert found[Series(catalog.allocator.LIVE, ())] == 600
         assert found[Series(catalog.allocator.MANAGED, ())] == 200
 
-    def test_pinned_memory_is_the_hosts_and_no_part_of_it(self) -> None:
+    def test_pinned_memory_is_host_memory(self) -> None:
         """A process may pin and never allocate."""
         assert collected(pinned_bytes=4_096, live_allocations=1) == {
             Series(catalog.allocator.PINNED, ()): 4_096,

@@ -24,8 +24,6 @@ def kernel_with_process(**row: object) -> FakeTables:
 
 
 class TestOperations:
-    """Counts and durations."""
-
     def test_calls_are_counted_by_api_and_operation(self) -> None:
         """Runtime and driver are never one series."""
         kernel = kernel_with_process()
@@ -61,7 +59,7 @@ class TestOperations:
         assert collected(kernel, catalog.cuda.OPERATIONS) == {("driver", "cuMemAlloc"): 4}
         assert collected(kernel, catalog.cuda.OPERATION_DURATION) == {}
 
-    def test_nccl_s_calls_are_left_out(self) -> None:
+    def test_nccl_calls_are_skipped(self) -> None:
         """They have a collector of their own."""
         kernel = kernel_with_process()
         kernel.call(1, "ncclAllReduce", durations_ns=[10], communicator=1)
@@ -69,8 +67,8 @@ class TestOperations:
 
         assert cuda.collect(Tables(kernel.maps).read()) == {1: {}}
 
-    def test_operations_of_an_unknown_process_are_left_out(self) -> None:
-        """Its row is deleted already: what is left of it was counted when it ended."""
+    def test_operations_of_an_unknown_process_are_skipped(self) -> None:
+        """Its row is deleted: they were counted when it ended."""
         kernel = FakeTables()
         kernel.call(1, "cudaMalloc", durations_ns=[10])
 
@@ -78,8 +76,6 @@ class TestOperations:
 
 
 class TestErrors:
-    """By operation and code."""
-
     def test_errors_have_their_numeric_code(self) -> None:
         """2: out of memory."""
         kernel = kernel_with_process()
@@ -87,8 +83,8 @@ class TestErrors:
 
         assert collected(kernel, catalog.cuda.OPERATION_ERRORS) == {("runtime", "cudaMalloc", "2"): 3}
 
-    def test_codes_no_library_defines_are_other(self) -> None:
-        """Stray return values make no new series: 999 is the last code."""
+    def test_undefined_error_codes_are_other(self) -> None:
+        """So that stray return values create no series: 999 is the last code."""
         kernel = kernel_with_process()
         for code in (999, 1000, -1, 2**31 - 1):
             kernel.error(1, "cudaFree", code=code)

@@ -1,4 +1,4 @@
-"""engine: who is which engine, and the pace of those that serve."""
+"""engine: the engine of a process, and the iterations of serving engines."""
 
 from __future__ import annotations
 
@@ -24,24 +24,22 @@ def kernel() -> FakeTables:
 
 @pytest.fixture
 def engines(kernel: FakeTables) -> Engines:
-    """Of which vllm serves."""
+    """vllm is the serving engine."""
     return Engines(Tables(kernel.maps, kernel.iterate), ("vllm",))
 
 
-def said(engines: Engines, process: int) -> dict[str, Total]:
-    """Metric -> total of one process, all with the label of its engine."""
+def totals_of(engines: Engines, process: int) -> dict[str, Total]:
+    """Metric -> total of one process; all have the label of its engine."""
     found = engines.totals().get(process, {})
     assert {series.labels for series in found} == {("vllm",)}
     return {series.metric.name: total for series, total in found.items()}
 
 
 class TestTotals:
-    """What is told of whom."""
-
-    def test_engine_that_serves_tells_its_pace(self, engines: Engines) -> None:
+    def test_serving_engine_has_iterations(self, engines: Engines) -> None:
         """Two iterations of 20 ms."""
         engines.update({1: "vllm"}, 1_050 * MS)
-        found = said(engines, 1)
+        found = totals_of(engines, 1)
         steps = found.pop("gpustall_engine_step_duration_seconds")
 
         assert isinstance(steps, HistogramTotal)
@@ -53,35 +51,35 @@ class TestTotals:
             "gpustall_engine_idle_seconds_total": 0,
         }
 
-    def test_training_tells_its_name_and_no_pace(self, engines: Engines) -> None:
+    def test_training_has_an_info_and_no_iterations(self, engines: Engines) -> None:
         """It copies its loss to the host, and has steps of its own."""
         engines.update({2: "pytorch"}, 1_050 * MS)
 
         assert engines.totals() == {2: {Series(catalog.engine.INFO, ("pytorch",)): 1}}
 
-    def test_unknown_program_tells_nothing(self, engines: Engines) -> None:
+    def test_process_without_an_engine_has_no_series(self, engines: Engines) -> None:
         """Whatever it copies."""
         engines.update({}, 1_050 * MS)
 
         assert engines.totals() == {}
 
-    def test_engine_without_an_output_tells_its_name(self, engines: Engines) -> None:
-        """It loads its model."""
+    def test_engine_without_an_output_has_only_an_info(self, engines: Engines) -> None:
+        """It is loading its model."""
         engines.update({3: "vllm"}, 1_050 * MS)
 
-        assert said(engines, 3) == {"gpustall_engine_info": 1}
+        assert totals_of(engines, 3) == {"gpustall_engine_info": 1}
 
-    def test_only_of_those_that_are_asked_for(self, engines: Engines) -> None:
-        """The others go on."""
+    def test_totals_can_be_limited_to_some_processes(self, engines: Engines) -> None:
+        """The others continue."""
         engines.update({1: "vllm", 2: "vllm"}, 1_050 * MS)
 
         assert engines.totals({2}).keys() == {2}
 
-    def test_what_is_forgotten_begins_anew(self, engines: Engines, kernel: FakeTables) -> None:
-        """Numbers are not given twice; its row goes with it."""
+    def test_forgotten_process_starts_over(self, engines: Engines, kernel: FakeTables) -> None:
+        """Process numbers are not reused; its row goes with it."""
         engines.update({1: "vllm"}, 1_050 * MS)
         engines.forget([1])
         kernel.outputs(1, [(9_000 * MS, 0)])
         engines.update({1: "vllm"}, 9_001 * MS)
 
-        assert "gpustall_engine_step_duration_seconds" not in said(engines, 1)
+        assert "gpustall_engine_step_duration_seconds" not in totals_of(engines, 1)

@@ -24,8 +24,6 @@ ROW = GraphRow(
 
 
 class TestGraphs:
-    """From one row."""
-
     def test_row_becomes_totals(self) -> None:
         """Seven captures have begun and five ended; of four executable graphs one was dropped and one is not launched yet."""
         kernel = FakeTables()
@@ -46,13 +44,12 @@ class TestGraphs:
         }
 
     def test_process_without_graphs_has_no_series(self) -> None:
-        """Most have none."""
         kernel = FakeTables()
         kernel.process(1)
 
         assert graph.collect(Tables(kernel.maps).read()) == {}
 
-    def test_counts_that_are_read_apart_are_never_below_zero(self) -> None:
+    def test_counts_are_never_negative(self) -> None:
         """A launch may be counted between two fields of a row."""
         row = GraphRow(captures=1, captured=2, instantiated=1, first_launches=2)
 

@@ -1,4 +1,4 @@
-"""launch: kernels by where they come from, and by size."""
+"""launch: kernels by how they are launched, and by size."""
 
 from __future__ import annotations
 
@@ -11,10 +11,8 @@ from tests.support.tables import FakeTables
 
 
 class TestKernels:
-    """One by one, or in graphs."""
-
-    def test_kernels_of_graphs_count_beside_those_launched_one_by_one(self) -> None:
-        """17 directly; ten launches of a graph of twelve."""
+    def test_kernels_of_graphs_and_direct_launches_are_separate(self) -> None:
+        """17 direct ones; ten launches of a graph of twelve."""
         kernel = FakeTables()
         kernel.process(1)
         kernel.feeding(1, kernels=17)
@@ -35,8 +33,8 @@ class TestKernels:
 
         assert launch.collect(Tables(kernel.maps).read()) == {1: {}}
 
-    def test_kernels_of_another_process_at_the_same_place_are_not_its_own(self) -> None:
-        """Process 1 and process 4,097 have one place."""
+    def test_processes_that_share_a_slot_are_separate(self) -> None:
+        """Process 1 and process 4,097."""
         kernel = FakeTables()
         kernel.process(1)
         kernel.feeding(4097, kernels=5, place=1)
@@ -47,8 +45,8 @@ class TestKernels:
 class TestSizes:
     """Blocks of the grid, threads of a block."""
 
-    def test_each_size_is_named_by_the_largest_it_stands_for(self) -> None:
-        """The first class of blocks is of 1, the last has no limit."""
+    def test_label_of_a_size_class_is_its_upper_limit(self) -> None:
+        """The first class of blocks is 1, the last has no limit."""
         kernel = FakeTables()
         kernel.process(1)
         kernel.geometry(1, grid=0, block=0, launches=3)

@@ -1,4 +1,4 @@
-"""memcpy: what is copied, from which memory, and how long calls wait for it."""
+"""memcpy: bytes copied by direction and kind of memory, and how long calls take."""
 
 from __future__ import annotations
 
@@ -18,10 +18,7 @@ def collected(kernel: FakeTables, metric: Metric) -> dict[tuple[str, ...], Total
 
 
 class TestDirections:
-    """All copies, by where they go."""
-
     def test_bytes_are_by_direction(self) -> None:
-        """Every one has a label."""
         kernel = FakeTables()
         kernel.process(1, copied_bytes={direction: 10 + direction for direction in Copy})
 
@@ -43,7 +40,7 @@ class TestDirections:
 
 
 class TestHostMemory:
-    """Copies between host and GPU, by what the host's side is."""
+    """Copies between host and GPU, by kind of host memory."""
 
     def test_bytes_and_time_are_by_direction_memory_and_whether_the_call_waits(self) -> None:
         """Pageable memory down in 9 ms, pinned memory up in the background."""
@@ -62,7 +59,7 @@ class TestHostMemory:
             ("h2d", "pinned", "false"): 700,
         }
 
-    def test_copies_of_a_process_that_is_gone_are_left_out(self) -> None:
+    def test_copies_of_an_ended_process_are_skipped(self) -> None:
         """Its row is deleted before its copies are."""
         kernel = FakeTables()
         kernel.process(1)

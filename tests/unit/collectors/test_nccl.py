@@ -47,14 +47,14 @@ class TestOperations:
         ]
 
     def test_bytes_are_by_operation_and_communicator(self) -> None:
-        """Elements times their size, as the kernel has multiplied them."""
+        """Elements times their size, multiplied in the kernel."""
         kernel = FakeTables()
         kernel.call(1, "ncclAllGather", durations_ns=[2], moved_bytes=4096, communicator=1)
 
         assert collected(kernel, catalog.nccl.OPERATION_BYTES) == {("ncclAllGather", "0"): 4096}
 
     def test_operation_that_moves_nothing_has_no_bytes(self) -> None:
-        """ncclGroupEnd; its communicator is empty, since it works on all of them."""
+        """ncclGroupEnd; its communicator is empty, since it acts on all of them."""
         kernel = FakeTables()
         kernel.call(1, "ncclGroupEnd", durations_ns=[2])
 
@@ -73,7 +73,7 @@ class TestOperations:
             ("ncclAllReduce", "other"): 2,
         }
 
-    def test_cuda_s_calls_are_left_out(self) -> None:
+    def test_cuda_calls_are_skipped(self) -> None:
         """They have a collector of their own."""
         kernel = FakeTables()
         kernel.process(1)
@@ -84,11 +84,11 @@ class TestOperations:
 
 
 class TestCommunicators:
-    """The ordinal as label, everything else on the info."""
+    """The ordinal is the label, everything else is in the info."""
 
     @pytest.mark.parametrize(("ordinal", "label"), [(0, ""), (1, "0"), (16, "15"), (17, "other")])
     def test_label_is_bounded(self, ordinal: int, label: str) -> None:
-        """Sixteen communicators of a process have one of their own."""
+        """Sixteen communicators of a process have a label of their own."""
         assert nccl.communicator_label(ordinal) == label
 
     def test_info_has_hash_rank_and_ranks(self) -> None:
@@ -105,7 +105,7 @@ class TestCommunicators:
 
         assert collected(kernel, catalog.nccl.COMMUNICATOR_INFO) == {("0", "0000000000000001", "0", "2"): 1}
 
-    def test_communicator_whose_making_was_not_seen_has_empty_labels(self) -> None:
+    def test_communicator_created_before_the_exporter_started_has_empty_labels(self) -> None:
         """Not a rank of -1 in a communicator of 0."""
         kernel = FakeTables()
         kernel.communicator(1, digest=0, rank=-1, ranks=0, ordinal=1)
@@ -113,7 +113,7 @@ class TestCommunicators:
         assert collected(kernel, catalog.nccl.COMMUNICATOR_INFO) == {("0", "", "", ""): 1}
 
     def test_seventeenth_communicator_has_no_info(self) -> None:
-        """`other` is many."""
+        """`other` stands for several."""
         kernel = FakeTables()
         kernel.communicator(1, ordinal=17)
 
@@ -121,10 +121,9 @@ class TestCommunicators:
 
 
 class TestProgress:
-    """How far each communicator has come, and who waited for it."""
+    """Collectives enqueued and completed, and lag, by communicator."""
 
     def test_enqueued_and_completed_are_by_communicator(self) -> None:
-        """Each has its own."""
         kernel = FakeTables()
         kernel.progress(1, communicator=1, enqueued=23, completed=22)
         kernel.progress(1, communicator=2, enqueued=5)
@@ -132,8 +131,8 @@ class TestProgress:
         assert collected(kernel, catalog.nccl.ENQUEUED) == {("0",): 23, ("1",): 5}
         assert collected(kernel, catalog.nccl.COMPLETED) == {("0",): 22, ("1",): 0}
 
-    def test_lag_is_in_nanoseconds_until_the_ledger(self) -> None:
-        """A rank that is always first has 0 of it."""
+    def test_lag_is_in_nanoseconds(self) -> None:
+        """A rank that is always first has 0."""
         kernel = FakeTables()
         kernel.progress(1, enqueued=2, collectives=2, lag_ns=50_000_000, late_arrivals=1)
         kernel.progress(2, enqueued=2, collectives=2)
@@ -141,16 +140,16 @@ class TestProgress:
         assert collected(kernel, catalog.nccl.ARRIVAL_LAG) == {("0",): 50_000_000}
         assert collected(kernel, catalog.nccl.ARRIVAL_LAG, process=2) == {("0",): 0}
 
-    def test_communicators_that_share_a_label_are_only_counted(self) -> None:
-        """The seventeenth and all later ones: one being done says nothing of the others."""
+    def test_communicators_that_share_a_label_have_only_enqueued(self) -> None:
+        """The seventeenth and all later ones: when one completes, nothing follows for the others."""
         kernel = FakeTables()
         kernel.progress(1, communicator=17, enqueued=9, completed=8, lag_ns=7)
 
         assert collected(kernel, catalog.nccl.ENQUEUED) == {("other",): 9}
         assert collected(kernel, catalog.nccl.COMPLETED) == collected(kernel, catalog.nccl.ARRIVAL_LAG) == {}
 
-    def test_completed_is_unknown_without_cuda_s_programs(self) -> None:
-        """They are what sees it: 0 would look like a hang."""
+    def test_completed_is_absent_without_the_cuda_programs(self) -> None:
+        """They record it: 0 would look like a hang."""
         kernel = FakeTables()
         kernel.progress(1, enqueued=23)
         del kernel.maps["allocations"]

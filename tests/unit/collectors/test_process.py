@@ -1,4 +1,4 @@
-"""Rows of forks and ends to totals."""
+"""process: rows of forks and exits to totals."""
 
 from __future__ import annotations
 
@@ -25,16 +25,14 @@ CORE_DUMPED = 0x80
         (ExitKey(1, 40, 0, 0), "signal", "SIG40"),
     ],
 )
-def test_status_is_told_as_wait_has_it(key: ExitKey, outcome: str, code: str) -> None:
-    """The exit code stands in the second byte, a signal in the first, with a bit for the core file."""
+def test_status_is_decoded_as_by_wait(key: ExitKey, outcome: str, code: str) -> None:
+    """The exit code is the second byte, a signal the first, with a bit for the core file."""
     assert (process.outcome(key), process.code_label(key)) == (outcome, code)
 
 
 class TestTotals:
-    """Of one traced process."""
-
-    def test_what_workers_do_is_its_own(self) -> None:
-        """Two workers were made and ended, one of them by the kernel; the process itself goes on."""
+    def test_forks_and_exits_of_workers_count_for_the_traced_process(self) -> None:
+        """Two workers were forked and ended, one of them by the kernel; the process itself continues."""
         kernel = FakeTables()
         kernel.process(1)
         kernel.forked(1, processes=2, threads=5)
@@ -52,7 +50,7 @@ class TestTotals:
             }
         }
 
-    def test_ends_of_a_forgotten_process_are_nobodys(self) -> None:
+    def test_exits_of_a_forgotten_process_are_skipped(self) -> None:
         """A worker that has outlived it."""
         kernel = FakeTables()
         kernel.ended(7, status=0, is_worker=True)

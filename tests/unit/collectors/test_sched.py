@@ -1,4 +1,4 @@
-"""sched: what the accountant knows, as totals."""
+"""sched: the results of the accountant as totals."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def kernel() -> FakeTables:
 
 
 def totals_of(kernel: FakeTables, owners: Mapping[int, Hashable], ended: Iterable[int] = ()) -> Totals:
-    """Of a first collection."""
+    """Totals of a first collection."""
     tables = Tables(kernel.maps, kernel.iterate)
     return collect(Sched(tables), tables, owners, 0, ended)
 
@@ -41,7 +41,7 @@ def totals_of(kernel: FakeTables, owners: Mapping[int, Hashable], ended: Iterabl
 def collect(
     sched: Sched, tables: Tables, owners: Mapping[int, Hashable], now_ns: int, ended: Iterable[int] = ()
 ) -> Totals:
-    """As a publication does it."""
+    """As the pipeline does it."""
     accounts = sched.update(owners, now_ns, tables.read())
     return sched.totals(accounts, times_by_process(accounts), ended)
 
@@ -53,30 +53,26 @@ def collected(kernel: FakeTables, metric: Metric, process: int = 1) -> dict[tupl
 
 
 class TestTotals:
-    """Nanoseconds, by the labels of the catalogue."""
-
     def test_thread_time_is_by_operation_and_state(self, kernel: FakeTables) -> None:
-        """Whole nanoseconds."""
         assert collected(kernel, catalog.sched.THREAD_TIME) == {("gap", "on_cpu"): 5}
 
-    def test_loss_is_by_cause(self, kernel: FakeTables) -> None:
+    def test_lost_time_is_by_cause(self, kernel: FakeTables) -> None:
         """Its culprits together."""
         assert collected(kernel, catalog.sched.LOST) == {("cpu_contention",): 60, ("block_io",): 30}
 
     def test_culprits_of_a_cause_add_up_to_it(self, kernel: FakeTables) -> None:
-        """Also where there is none."""
+        """Also when there is none."""
         assert collected(kernel, catalog.sched.CULPRIT) == {
             ("cpu_contention", "stress"): 40,
             ("cpu_contention", "cc1"): 20,
             ("block_io", ""): 30,
         }
 
-    def test_interrupts_are_told_whether_or_not_anything_was_lost(self, kernel: FakeTables) -> None:
-        """Of a worker, here."""
+    def test_interrupts_are_exported_even_without_lost_time(self, kernel: FakeTables) -> None:
+        """Here those of a worker."""
         assert collected(kernel, catalog.sched.INTERRUPTED) == {(): 7}
 
-    def test_chains_are_by_sleep_and_state(self, kernel: FakeTables) -> None:
-        """What was slept on, what was done meanwhile."""
+    def test_wake_up_paths_are_by_sleep_and_state(self, kernel: FakeTables) -> None:
         assert collected(kernel, catalog.sched.WAIT_CHAIN) == {("pipe", "io"): 900}
 
     def test_steps_are_a_histogram(self, kernel: FakeTables) -> None:
@@ -86,17 +82,14 @@ class TestTotals:
         assert isinstance(steps, HistogramTotal)
         assert (sum(steps.counts), steps.sum_ns) == (10, 400_000_000)
 
-    def test_every_series_is_of_this_collector(self, kernel: FakeTables) -> None:
-        """As the catalogue lists them."""
+    def test_every_metric_is_listed_in_the_catalogue(self, kernel: FakeTables) -> None:
         totals = totals_of(kernel, {1: 1})
 
         assert {series.metric for series in totals[1]} == set(catalog.METRICS_OF_COLLECTOR["sched"])
 
 
 class TestTicks:
-    """What happens between two collections."""
-
-    def test_ticks_and_collections_share_their_books(self, kernel: FakeTables) -> None:
+    def test_ticks_and_collections_share_one_accountant(self, kernel: FakeTables) -> None:
         """Nothing is lost twice."""
         tables = Tables(kernel.maps, kernel.iterate)
         sched = Sched(tables)
@@ -106,8 +99,8 @@ class TestTicks:
 
         assert totals[1][Series(catalog.sched.LOST, ("block_io",))] == 30
 
-    def test_nothing_stays_open_of_a_process_that_has_ended(self, kernel: FakeTables) -> None:
-        """A wait that nobody was charged with; of the other process it still may be."""
+    def test_open_waits_of_an_ended_process_are_closed(self, kernel: FakeTables) -> None:
+        """A wait without a culprit yet; that of the other process stays open."""
         kernel.feeding(2, dry_ns={RUNNABLE: 7})
         kernel.feeding(3, dry_ns={RUNNABLE: 7})
         totals = totals_of(kernel, {2: 2, 3: 3}, [2])
@@ -126,9 +119,9 @@ class TestTicks:
 
 
 class TestSwitches:
-    """Of the threads that make calls."""
+    """Context switches of threads that make calls."""
 
-    def test_threads_that_ended_and_that_live_are_added(self) -> None:
+    def test_ended_and_running_threads_are_added(self) -> None:
         """Those of workers are not."""
         kernel = FakeTables()
         kernel.interval(1, IntervalKind.GAP, {ON_CPU: 5}, voluntary=7, involuntary=2)

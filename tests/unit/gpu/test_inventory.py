@@ -1,4 +1,4 @@
-"""gpus: the driver's list in /proc."""
+"""inventory: the driver's list in /proc."""
 
 from __future__ import annotations
 
@@ -24,20 +24,17 @@ def driver_with(folder: Path, *texts: str) -> Path:
 
 
 class TestGpus:
-    """/proc/driver/nvidia/gpus/*/information."""
-
-    def test_name_and_uuid_are_the_drivers(self, tmp_path: Path) -> None:
+    def test_model_and_uuid_are_read(self, tmp_path: Path) -> None:
         """Without the white space around them."""
         assert gpus(driver_with(tmp_path, INFORMATION)) == [
             InstalledGpu("GPU-6f3c1a2b-0d4e-5f60-7182-93a4b5c6d7e8", "NVIDIA H100 80GB HBM3")
         ]
 
-    def test_machine_without_the_driver_has_none(self, tmp_path: Path) -> None:
-        """There is no such directory."""
+    def test_node_without_the_driver_has_no_gpus(self, tmp_path: Path) -> None:
         assert gpus(tmp_path / "driver") == []
 
-    def test_gpu_without_a_name_is_left_out(self, tmp_path: Path) -> None:
-        """It has fallen off the bus; the other one is told."""
+    def test_gpu_without_a_model_is_skipped(self, tmp_path: Path) -> None:
+        """It has fallen off the bus; the other one is listed."""
         found = gpus(driver_with(tmp_path, "IRQ: \t 1\n", INFORMATION, ""))
 
         assert [gpu.model for gpu in found] == ["NVIDIA H100 80GB HBM3"]

@@ -1,4 +1,4 @@
-"""devices: what is told of a GPU to whoever looks for causes."""
+"""model: the state of a GPU for the chain detector."""
 
 from __future__ import annotations
 
@@ -15,21 +15,21 @@ class TestLink:
         ("generation", "width", "gigabytes"),
         [(1, 16, 4.0), (3, 16, 15.754), (4, 16, 31.508), (5, 16, 63.015), (5, 8, 31.508), (6, 16, 121.0)],
     )
-    def test_it_is_that_of_the_specification(self, generation: int, width: int, gigabytes: float) -> None:
-        """Encoding taken off, headers of packets not."""
+    def test_bandwidth_is_that_of_the_specification(self, generation: int, width: int, gigabytes: float) -> None:
+        """Without the encoding, with packet headers."""
         assert link_bytes_per_second(generation, width) == pytest.approx(gigabytes * 1e9, rel=1e-4)
 
     @pytest.mark.parametrize(("generation", "width"), [(None, 16), (5, None), (9, 16), (0, 0)])
-    def test_link_that_is_not_told_is_unrecord(self, generation: int | None, width: int | None) -> None:
-        """0, never a guess."""
+    def test_unknown_link_has_bandwidth_0(self, generation: int | None, width: int | None) -> None:
+        """Never a guess."""
         assert link_bytes_per_second(generation, width) == 0
 
 
 class TestStates:
-    """GpuState."""
+    """states_of()."""
 
-    def test_gpu_is_told_whole(self) -> None:
-        """Its number, what holds it down, and who is on it."""
+    def test_state_of_a_gpu(self) -> None:
+        """Its number, throttling, link, memory and processes."""
         sample = Sample(
             link_generation=3,
             link_width=8,
@@ -41,7 +41,7 @@ class TestStates:
         assert told == (GpuState("0", "", {"power": 7}, 8e9 * 128 / 130, 100, {4242: 30}),)
 
     def test_instances_follow_their_gpu(self) -> None:
-        """Each with its own memory and processes; the clocks and the link are one."""
+        """Each with its own memory and processes; clocks and link are shared."""
         inside = (GpuProcess(5, 4),)
         instance = Instance("7", "MIG-1", "1g", GpuMemory(total_bytes=10, used_bytes=4, free_bytes=6), inside)
         sample = Sample(memory=GpuMemory(100, 4, 96), is_mig=True, instances=(instance,), processes=inside)
@@ -51,12 +51,11 @@ class TestStates:
         assert (part.mig, part.memory_total_bytes, part.process_bytes) == ("7", 10, {5: 4})
         assert part.throttled_ns == whole.throttled_ns
 
-    def test_what_is_not_told_is_0(self) -> None:
-        """A process of which the driver does not say how much it has is there even so."""
+    def test_missing_values_are_0(self) -> None:
+        """A process without a reported size is listed with 0."""
         (told,) = states_of(record(Sample(processes=(GpuProcess(5, None),))))
 
         assert told == GpuState("0", "", {}, 0.0, 0, {5: 0})
 
-    def test_gpu_without_a_sample_is_not_told(self) -> None:
-        """There is nothing to say of it."""
+    def test_gpu_without_a_sample_has_no_state(self) -> None:
         assert states_of(record(None)) == ()

@@ -1,6 +1,6 @@
-"""surroundings.device: GPUs are sampled in turn; what hangs, is lost or comes anew costs its own metrics and nobody's time.
+"""sampler: GPUs are sampled in turn; one that hangs, is lost or reloaded costs only its own metrics.
 
-A hang is a call that waits for an event: it ends when the test says so.
+A hanging call waits for an event that the test sets.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from exporter.errors import ExporterError, NotPossibleHere
 from exporter.gpu.model import FailureKind, Sample
 from exporter.gpu.sampled_gpu import SamplerTiming
 from exporter.gpu.sampler import GpuSampler
-from tests.support import asking_nvml as there
+from tests.support import nvml_child as there
 from tests.support.gpus import (
     PATIENCE_SECONDS,
     Child,
@@ -40,10 +40,10 @@ NO_DRIVER = NotPossibleHere("there is no libnvidia-ml.so.1")
 
 @pytest.fixture
 def held() -> Iterator[Held]:
-    """What calls wait for that hang; they are let go in the end."""
+    """An event that hanging calls wait for; set at the end."""
     what = Held()
     yield what
-    what.let_go()
+    what.release()
 
 
 _made: list[GpuSampler] = []
@@ -52,26 +52,26 @@ AN_HOUR = 3600.0
 
 @pytest.fixture(autouse=True)
 def _without_threads() -> Iterator[None]:
-    """Nothing of a test goes on after it."""
+    """Stops all samplers of a test."""
     yield
     while _made:
         _made.pop().stop()
 
 
 def sampler_of(driver: FakeDriver, clock: Clock | None = None, pace: SamplerTiming = EAGER) -> GpuSampler:
-    """For which time goes by only where the test, or a call that hangs, says so."""
+    """Its time passes only when the test, or a call that hangs, lets it pass."""
     clock = clock or Clock()
     _made.append(GpuSampler(driver, pace, clock, clock.wait))
     return _made[-1]
 
 
 def gpus(count: int) -> list[FakeGpu]:
-    """With nothing to say."""
+    """GPUs with default samples."""
     return [FakeGpu(facts(index)) for index in range(count)]
 
 
 def rounds(sampler: GpuSampler, until: Callable[[], object]) -> None:
-    """As many as it takes."""
+    """As many rounds as it takes."""
     deadline = time.monotonic() + PATIENCE_SECONDS
     while not until():
         assert time.monotonic() < deadline, "it has not come to that"
@@ -79,10 +79,8 @@ def rounds(sampler: GpuSampler, until: Callable[[], object]) -> None:
 
 
 class TestSamples:
-    """What is known after a round."""
-
     def test_every_gpu_is_sampled(self) -> None:
-        """In the order of their numbers, with the time at which each answered."""
+        """In the order of their numbers, with the time of each sample."""
         first, second = gpus(2)
         second.answers = [Sample(power_mw=23)]
         sampler = sampler_of(FakeDriver([first, second]))
@@ -101,8 +99,8 @@ class TestSamples:
 
         assert driver.calls == {"open": 1, "gpu 0": 1}
 
-    def test_throttling_is_booked_from_sample_to_sample(self) -> None:
-        """Not over a gap in which nobody looked."""
+    def test_throttled_time_is_from_sample_to_sample(self) -> None:
+        """Without gaps."""
         clock, (gpu,) = Clock(), gpus(1)
         gpu.answers = [Sample(reasons=0x4)]
         sampler = sampler_of(FakeDriver([gpu]), clock)
@@ -115,8 +113,8 @@ class TestSamples:
     @pytest.mark.parametrize(
         "answer", [failure(FailureKind.LOST), failure(FailureKind.DRIVER), failure(FailureKind.RELOADED)]
     )
-    def test_throttling_is_not_booked_over_a_sample_that_failed(self, answer: Exception) -> None:
-        """Whatever the reason, and of a driver that was loaded anew for any of its GPUs."""
+    def test_sample_after_a_failed_one_covers_no_time(self, answer: Exception) -> None:
+        """Whatever the failure; when the driver was reloaded, for all of its GPUs."""
         clock, (failing, other) = Clock(), gpus(2)
         failing.answers = [Sample(reasons=0x4), answer, Sample(reasons=0x4)]
         other.answers = [Sample(reasons=0x4)]
@@ -129,20 +127,20 @@ class TestSamples:
         assert booked[0] == SECOND
         assert booked[1] == (SECOND if answer.kind is FailureKind.RELOADED else 3 * SECOND)
 
-    def test_throttling_is_not_booked_over_a_call_that_hung(self, held: Held) -> None:
-        """Though it was over soon."""
+    def test_sample_after_a_hang_covers_no_time(self, held: Held) -> None:
+        """However short the hang was."""
         clock, (gpu,) = Clock(held), gpus(1)
         gpu.answers = [Sample(reasons=0x4)]
         sampler = sampler_of(FakeDriver([gpu]), clock)
         sampler.round()
         gpu.held = held
         sampler.round()
-        held.let_go()
+        held.release()
         rounds(sampler, lambda: sampler.reading().records[0].sampled_ns > 100 * SECOND)
 
         assert sampler.reading().records[0].throttled_ns["power"] == 0
 
-    def test_others_are_booked_while_one_begins_to_hang(self, held: Held) -> None:
+    def test_sample_covers_the_time_of_a_hang_of_another_gpu(self, held: Held) -> None:
         """The round takes a second longer."""
         clock, (stuck, other) = Clock(held), gpus(2)
         other.answers = [Sample(reasons=0x4)]
@@ -155,14 +153,13 @@ class TestSamples:
         assert sampler.reading().records[1].throttled_ns["power"] == 2 * SECOND
 
     def test_states_are_those_of_the_samples(self) -> None:
-        """For whoever looks for causes."""
         sampler = sampler_of(FakeDriver([*gpus(2)]))
         sampler.round()
 
         assert [state.gpu for state in sampler.states()] == ["0", "1"]
 
     def test_xids_are_counted_by_number(self) -> None:
-        """Since the GPU was first seen."""
+        """Since the GPU was first sampled."""
         (gpu,) = gpus(1)
         sampler = sampler_of(FakeDriver([gpu]))
         for numbers in ([94], [], [94, 31]):
@@ -171,18 +168,17 @@ class TestSamples:
 
         assert sampler.reading().records[0].xids == {94: 2, 31: 1}
 
-    def test_before_the_first_round_nothing_is_known(self) -> None:
-        """And nobody waits."""
+    def test_before_the_first_round_all_is_empty(self) -> None:
         sampler = GpuSampler(FakeDriver([*gpus(1)]))
 
         assert (sampler.reading().records, sampler.states(), sampler.reading().failures) == ((), (), {})
 
 
 class TestAbsence:
-    """No driver, or none yet."""
+    """Without a driver."""
 
-    def test_it_is_said_once_and_quietly(self, caplog: pytest.LogCaptureFixture) -> None:
-        """Most machines without one will never have one."""
+    def test_absence_is_logged_once_at_debug_level(self, caplog: pytest.LogCaptureFixture) -> None:
+        """Most nodes without a driver never have one."""
         caplog.set_level(logging.DEBUG)
         sampler = sampler_of(FakeDriver([], [NO_DRIVER, NO_DRIVER]))
         sampler.round()
@@ -200,8 +196,7 @@ class TestAbsence:
 
         assert (len(sampler.reading().records), sampler.absent_reason) == (1, "")
 
-    def test_it_is_looked_for_now_and_then(self) -> None:
-        """Twice in a minute, not in every round."""
+    def test_missing_driver_is_looked_for_every_30_seconds(self) -> None:
         clock, driver = Clock(), FakeDriver([], [NO_DRIVER] * 3)
         sampler = sampler_of(driver, clock, SamplerTiming())
         for _ in range(61):
@@ -225,8 +220,7 @@ class TestHangs:
         assert [one.sample for one in sampler.reading().records] == [None, Sample(reasons=0)]
         assert sampler.reading().failures == {("0", FailureKind.TIMEOUT): 1}
 
-    def test_it_counts_as_hung_until_the_call_returns(self, held: Held) -> None:
-        """It is not asked before, and told of again after."""
+    def test_hung_gpu_is_skipped_until_its_call_returns(self, held: Held) -> None:
         (gpu,) = gpus(1)
         sampler = sampler_of(FakeDriver([gpu]), Clock(held))
         sampler.round()
@@ -234,13 +228,13 @@ class TestHangs:
         sampler.round()
         sampler.round()
         assert sampler.reading().records[0].sample == Sample(reasons=0)
-        held.let_go()
+        held.release()
         rounds(sampler, lambda: sampler.reading().records[0].sample == Sample(power_mw=23))
 
         assert sampler.reading().failures == {("0", FailureKind.TIMEOUT): 1}
 
-    def test_hung_gpu_keeps_what_was_known(self, held: Held) -> None:
-        """With the time of the last good sample, by which it is stale."""
+    def test_hung_gpu_keeps_its_last_sample(self, held: Held) -> None:
+        """With its time, by which it is stale."""
         clock, (gpu,) = Clock(held), gpus(1)
         sampler = sampler_of(FakeDriver([gpu]), clock)
         sampler.round()
@@ -251,7 +245,7 @@ class TestHangs:
         assert sampler.reading().records[0].sampled_ns == 100 * SECOND
         assert sampler.states()[0].gpu == "0"
 
-    def test_all_hang_and_no_more_threads_than_gpus_are_left(self, held: Held) -> None:
+    def test_at_most_one_thread_per_gpu_hangs(self, held: Held) -> None:
         """However many rounds there are."""
         stuck = gpus(3)
         for one in stuck:
@@ -264,27 +258,27 @@ class TestHangs:
         assert sampler.reading().failures == {(str(index), FailureKind.TIMEOUT): 1 for index in range(3)}
         assert threading.active_count() - before <= 3 + 1  # and the helper that is left
 
-    def test_driver_that_hangs_when_it_is_opened_is_left_alone(self, held: Held) -> None:
-        """Until that returns; then it is opened anew."""
+    def test_driver_that_hangs_at_opening_is_skipped_until_it_returns(self, held: Held) -> None:
+        """Then it is opened again."""
         driver = FakeDriver([*gpus(1)], held=held)
         sampler = sampler_of(driver, Clock(held))
         sampler.round()
         sampler.round()
         assert (driver.calls["open"], sampler.reading().failures) == (1, {("", FailureKind.TIMEOUT): 1})
-        held.let_go()
+        held.release()
         rounds(sampler, lambda: sampler.reading().records)
 
         assert driver.calls["open"] == 2
 
-    def test_one_line_says_which_call_it_was(self, held: Held, caplog: pytest.LogCaptureFixture) -> None:
-        """And one that it is over."""
+    def test_hang_and_recovery_are_logged_once(self, held: Held, caplog: pytest.LogCaptureFixture) -> None:
+        """With the name of the call."""
         caplog.set_level(logging.INFO)
         (gpu,) = gpus(1)
         gpu.held = held
         sampler = sampler_of(FakeDriver([gpu]), Clock(held))
         sampler.round()
         sampler.round()
-        held.let_go()
+        held.release()
         rounds(sampler, lambda: sampler.reading().records[0].sample)
 
         assert [record.getMessage() for record in caplog.records] == [
@@ -293,7 +287,7 @@ class TestHangs:
         ]
 
     def test_stop_waits_for_no_call(self, held: Held) -> None:
-        """Not even for its deadline."""
+        """Not even for its timeout."""
         (gpu,) = gpus(1)
         gpu.held = held
         sampler = GpuSampler(FakeDriver([gpu]), SamplerTiming(call_seconds=AN_HOUR))
@@ -306,10 +300,10 @@ class TestHangs:
 
 
 class TestLosses:
-    """GPUs that fall off the bus, and drivers that go."""
+    """GPUs that fall off the bus, and drivers that are unloaded."""
 
     def test_lost_gpu_costs_the_others_nothing(self) -> None:
-        """It is counted, and keeps what was known."""
+        """It is counted, and keeps its last sample."""
         lost, other = gpus(2)
         lost.answers = [Sample(power_mw=1), failure(FailureKind.LOST)]
         sampler = sampler_of(FakeDriver([lost, other]))
@@ -320,14 +314,14 @@ class TestLosses:
         assert sampler.reading().failures == {("0", FailureKind.LOST): 2}
 
     def test_gpu_that_cannot_be_opened_is_known_by_its_number(self) -> None:
-        """So that it can be missed."""
+        """So that `up` can be 0."""
         sampler = sampler_of(FakeDriver([failure(FailureKind.LOST), *gpus(1)]))
         sampler.round()
 
         assert [(one.facts.gpu, one.sample is None) for one in sampler.reading().records] == [("0", True), ("0", False)]
 
-    def test_gpu_that_was_lost_is_opened_anew(self) -> None:
-        """Its old handle is given back."""
+    def test_lost_gpu_is_opened_again(self) -> None:
+        """Its old handle is released."""
         (gpu,) = gpus(1)
         gpu.answers = [failure(FailureKind.RECONFIGURED), Sample(power_mw=1)]
         driver = FakeDriver([gpu])
@@ -338,8 +332,8 @@ class TestLosses:
         assert (driver.calls["gpu 0"], gpu.times_closed) == (2, 1)
         assert sampler.reading().records[0].sample == Sample(power_mw=1)
 
-    def test_it_is_tried_less_and_less_often(self) -> None:
-        """After 1, 2, 4, 8, 16 and 32 seconds, then once in a minute."""
+    def test_delay_between_attempts_doubles_up_to_a_minute(self) -> None:
+        """Attempts after 1, 2, 4, 8, 16, 32 and 60 seconds."""
         clock, driver = Clock(), FakeDriver([failure(FailureKind.LOST)])
         sampler = sampler_of(driver, clock, SamplerTiming())
         tried: list[int] = []
@@ -351,8 +345,8 @@ class TestLosses:
 
         assert tried == [0, 1, 3, 7, 15, 31, 63, 123, 183]
 
-    def test_it_is_tried_for_ever(self) -> None:
-        """A day of it is no more than an hour."""
+    def test_attempts_never_end(self) -> None:
+        """A day of them."""
         clock, driver = Clock(), FakeDriver([failure(FailureKind.LOST)])
         sampler = sampler_of(driver, clock, SamplerTiming())
         for _ in range(1_500):
@@ -361,8 +355,7 @@ class TestLosses:
 
         assert driver.calls["gpu 0"] == 1_500
 
-    def test_one_line_says_so(self, caplog: pytest.LogCaptureFixture) -> None:
-        """Not one in each round; another when it is back."""
+    def test_loss_and_recovery_are_logged_once(self, caplog: pytest.LogCaptureFixture) -> None:
         caplog.set_level(logging.INFO)
         (gpu,) = gpus(1)
         gpu.answers = [*([failure(FailureKind.LOST)] * 3), Sample()]
@@ -376,7 +369,7 @@ class TestLosses:
         ]
 
     def test_xids_of_a_sample_that_failed_count(self) -> None:
-        """The last word of a GPU that is lost."""
+        """XID 79 comes with the loss."""
         (gpu,) = gpus(1)
         gpu.answers, gpu.xids = [failure(FailureKind.LOST)], [79]
         sampler = sampler_of(FakeDriver([gpu]))
@@ -384,8 +377,8 @@ class TestLosses:
 
         assert sampler.reading().records[0].xids == {79: 1}
 
-    def test_driver_that_was_loaded_anew_is_opened_anew(self) -> None:
-        """And every GPU of it; what was booked stays."""
+    def test_reloaded_driver_is_opened_again(self) -> None:
+        """And every GPU of it; throttled time stays."""
         clock, (first, second) = Clock(), gpus(2)
         first.answers = [Sample(reasons=0x4), Sample(reasons=0x4), failure(FailureKind.RELOADED), Sample(power_mw=1)]
         driver = FakeDriver([first, second])
@@ -398,8 +391,8 @@ class TestLosses:
         assert sampler.reading().records[0].throttled_ns["power"] == SECOND
         assert sampler.reading().failures == {("0", FailureKind.RELOADED): 1}
 
-    def test_driver_that_is_gone_is_no_absent_one(self) -> None:
-        """Where there are GPUs of it, that is an error, and they are known even so."""
+    def test_unloaded_driver_is_a_failure(self) -> None:
+        """Its GPUs stay known."""
         (gpu,) = gpus(1)
         gpu.answers = [Sample(), failure(FailureKind.RELOADED), Sample()]
         driver = FakeDriver([gpu])
@@ -412,8 +405,8 @@ class TestLosses:
         assert sampler.reading().failures == {("0", FailureKind.RELOADED): 1, ("", FailureKind.RELOADED): 1}
         assert len(sampler.reading().records) == 1
 
-    def test_gpu_that_the_driver_counts_no_more_is_not_forgotten(self) -> None:
-        """It is not asked, and stays as it was."""
+    def test_gpu_that_is_not_listed_any_more_stays_known(self) -> None:
+        """It is not sampled."""
         stays, goes = gpus(2)
         stays.answers = [Sample(), failure(FailureKind.RELOADED), Sample()]
         driver = FakeDriver([stays, goes])
@@ -426,8 +419,8 @@ class TestLosses:
         assert [one.facts.gpu for one in sampler.reading().records] == ["0", "1"]
         assert driver.calls["gpu 1"] == 1
 
-    def test_gpu_that_has_another_number_then_is_told_under_that(self) -> None:
-        """And no more under the old one; what was booked stays behind, or it would count twice."""
+    def test_gpu_with_a_new_number_is_known_only_under_that(self) -> None:
+        """Its throttled time starts over, or it would count twice."""
         clock, (gone, moves) = Clock(), gpus(2)
         moves.answers = [Sample(reasons=0x4), Sample(reasons=0x4), failure(FailureKind.RELOADED), Sample(reasons=0)]
         driver = FakeDriver([gone, moves])
@@ -442,11 +435,9 @@ class TestLosses:
         assert (known.facts.gpu, known.facts.uuid, known.throttled_ns["power"]) == ("0", "GPU-1", 0)
 
 
-class TestParts:
-    """Single calls that fail."""
-
-    def test_each_is_counted(self) -> None:
-        """The sample is a good one."""
+class TestSingleCalls:
+    def test_each_failed_call_is_counted(self) -> None:
+        """The sample is good."""
         (gpu,) = gpus(1)
         gpu.failures = [failure(FailureKind.NO_FUNCTION), failure(FailureKind.DRIVER, "nvmlDeviceGetPowerUsage")]
         sampler = sampler_of(FakeDriver([gpu]))
@@ -455,8 +446,7 @@ class TestParts:
         assert sampler.reading().records[0].sample == Sample(reasons=0)
         assert sampler.reading().failures == {("0", FailureKind.NO_FUNCTION): 1, ("0", FailureKind.DRIVER): 1}
 
-    def test_function_that_is_missing_is_said_once_for_all_gpus(self, caplog: pytest.LogCaptureFixture) -> None:
-        """The driver is one."""
+    def test_missing_function_is_logged_once_for_all_gpus(self, caplog: pytest.LogCaptureFixture) -> None:
         first, second = gpus(2)
         first.failures, second.failures = [failure(FailureKind.NO_FUNCTION)], [failure(FailureKind.NO_FUNCTION)]
         sampler_of(FakeDriver([first, second])).round()
@@ -467,10 +457,10 @@ class TestParts:
 
 
 class TestDefects:
-    """Of our own."""
+    """Exceptions of our own code."""
 
-    def test_it_is_a_failure_of_the_collector(self, caplog: pytest.LogCaptureFixture) -> None:
-        """Said once; whoever scrapes is told, and the thread goes on."""
+    def test_defect_fails_the_collector_until_a_good_round(self, caplog: pytest.LogCaptureFixture) -> None:
+        """It is logged once, and the thread continues."""
         (gpu,) = gpus(1)
         gpu.answers = [ValueError("a defect")]
         sampler = GpuSampler(FakeDriver([gpu]), SamplerTiming(sample_seconds=0.01))
@@ -488,75 +478,74 @@ class TestDefects:
 
 
 class TestStandin:
-    """The real nvidia-ml-py, in a process of its own."""
+    """The real nvidia-ml-py, in a child process."""
 
     @pytest.fixture
     def child(self, tmp_path: Path) -> Iterator[Child]:
         """With three GPUs."""
         built()
         one = Child(tmp_path / "state", STANDIN_DEVICES="3", **with_driver())
-        one.tell()
-        one.do(there.sampler, SamplerTiming(0.01, 1.0, 10.0, 0.0, 0.0, 0.0))
+        one.write_state()
+        one.call(there.sampler, SamplerTiming(0.01, 1.0, 10.0, 0.0, 0.0, 0.0))
         yield one
         one.close()
 
     @staticmethod
     def sampled(child: Child, *wanted: str) -> Mapping[tuple[str, FailureKind], int]:
-        """What went wrong until these GPUs and no others had a sample."""
+        """Failures until exactly these GPUs had a sample."""
 
         def troubles() -> tuple[Mapping[tuple[str, FailureKind], int]] | None:
-            known, found = child.do(there.rounds)
+            known, found = child.call(there.rounds)
             return (found,) if {one.facts.gpu for one in known if one.sample} == set(wanted) else None
 
         (found,) = eventually(troubles, "they have samples", PATIENCE_SECONDS)
         return found
 
     def test_call_that_hangs_in_the_library_costs_one_gpu(self, child: Child) -> None:
-        """The lock of the interpreter is not held meanwhile; it is told of again when the call returns."""
-        child.tell("call nvmlDeviceGetPowerUsage hang 1")
+        """The interpreter's lock is not held; the GPU is sampled again when the call returns."""
+        child.write_state("call nvmlDeviceGetPowerUsage hang 1")
         self.sampled(child, "0", "2")
-        child.tell()
+        child.write_state()
 
         assert self.sampled(child, "0", "1", "2")["1", FailureKind.TIMEOUT] == 1
 
-    def test_stop_does_not_wait_for_it_and_neither_does_the_end(self, child: Child) -> None:
+    def test_stop_and_exit_do_not_wait_for_a_hanging_call(self, child: Child) -> None:
         """The process ends with the call still in the library."""
-        child.tell("call nvmlDeviceGetPowerUsage hang 0")
-        child.do(there.start)
-        assert child.do(there.wait_for, "0", FailureKind.TIMEOUT, PATIENCE_SECONDS)
+        child.write_state("call nvmlDeviceGetPowerUsage hang 0")
+        child.call(there.start)
+        assert child.call(there.wait_for, "0", FailureKind.TIMEOUT, PATIENCE_SECONDS)
 
-        assert child.do(there.seconds_to_stop) < 2
+        assert child.call(there.seconds_to_stop) < 2
         child.close()
 
-    def test_gpu_that_is_lost_and_comes_back(self, child: Child) -> None:
-        """With its last XID."""
-        child.do(there.rounds)
-        child.tell("gpu 2 lost 1", "gpu 2 xid 1 79")
-        known, troubles = child.do(there.rounds)
+    def test_lost_gpu_that_comes_back_is_sampled_again(self, child: Child) -> None:
+        child.call(there.rounds)
+        child.write_state("gpu 2 lost 1", "gpu 2 xid 1 79")
+        known, troubles = child.call(there.rounds)
         assert troubles == {("2", FailureKind.LOST): 1}
-        child.tell("gpu 2 power 23")
-        known, troubles = child.do(there.rounds)
+        child.write_state("gpu 2 power 23")
+        known, troubles = child.call(there.rounds)
 
         assert known[2].sample.power_mw == 23
         assert troubles == {("2", FailureKind.LOST): 1}
 
-    def test_driver_that_is_loaded_anew(self, child: Child) -> None:
-        """With fewer GPUs, and without it meanwhile."""
-        child.do(there.rounds)
-        child.tell("reloads -1")
-        child.do(there.rounds, 3)
-        child.tell("reloads 1", "devices 2", "driver 570.86.15")
-        known, troubles = child.do(there.rounds, 2)
+    def test_driver_reloaded_with_fewer_gpus(self, child: Child) -> None:
+        """It was missing in between."""
+        child.call(there.rounds)
+        child.write_state("reloads -1")
+        child.call(there.rounds, 3)
+        child.write_state("reloads 1", "devices 2", "driver 570.86.15")
+        known, troubles = child.call(there.rounds, 2)
 
         assert [one.facts.driver_version for one in known] == ["570.86.15", "570.86.15", "550.54.15"]
         assert {trouble for _, trouble in troubles} == {FailureKind.RELOADED}
 
-    def test_mig_that_is_switched_on_meanwhile(self, child: Child) -> None:
-        """The handles of before are no good any more; instances are states of their own."""
-        child.do(there.rounds)
-        child.tell("gpu 0 handles 1", "gpu 0 mig 1", "gpu 0 instance 7 1000 10", "gpu 0 instance_process 7 5 10")
-        _, troubles = child.do(there.rounds, 2)
-        states = {(one.gpu, one.mig): one for one in child.do(there.states)}
+    def test_mig_enabled_between_two_samples(self, child: Child) -> None:
+        """The old handles become invalid; instances have states of their own."""
+        child.call(there.rounds)
+        child.write_state("gpu 0 handles 1", "gpu 0 mig 1", "gpu 0 instance 7 1000 10", "gpu 0 instance_process 7 5 10")
+        _, troubles = child.call(there.rounds, 2)
+        states = {(one.gpu, one.mig): one for one in child.call(there.states)}
 
         assert troubles == {("0", FailureKind.RECONFIGURED): 1}
         assert set(states) == {("0", ""), ("0", "7"), ("1", ""), ("2", "")}

@@ -1,4 +1,4 @@
-"""throttling: the driver's bits to reasons, samples to time."""
+"""throttle_reasons: the driver's bits to reasons, samples to time."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ from exporter.gpu.throttle_reasons import REASONS, Throttling, reasons_of
 SECOND = 1_000_000_000
 
 
-def booked(*samples: tuple[int | None, float]) -> dict[str, int]:
-    """Reasons with time, of samples: bits, and the second at which each was taken. A gap is more than five seconds."""
+def throttled_ns(*samples: tuple[int | None, float]) -> dict[str, int]:
+    """Reasons with time, for samples of (bits, second). A gap is longer than five seconds."""
     throttling = Throttling(5 * SECOND)
     for bits, at_seconds in samples:
         throttling.add(bits, int(at_seconds * SECOND))
@@ -36,11 +36,11 @@ class TestReasons:
         ],
     )
     def test_each_bit_has_its_reason(self, bits: int, reasons: set[str]) -> None:
-        """Several can hold at a time."""
+        """Several can apply at a time."""
         assert reasons_of(bits) == reasons
 
-    def test_idle_gpu_is_not_held_down(self) -> None:
-        """Its clocks are low since nobody needs them."""
+    def test_idle_gpu_is_not_throttled(self) -> None:
+        """Its clocks are low because it has no work."""
         assert reasons_of(0x1) == set()
 
     @pytest.mark.parametrize(("bits", "reason"), [(0x48, "thermal_hw"), (0x88, "hw_power_brake")])
@@ -49,36 +49,34 @@ class TestReasons:
         assert reasons_of(bits) == {reason}
 
     @pytest.mark.parametrize("bits", [0x200, 0x400, 1 << 63])
-    def test_bit_that_nobody_knows_is_other(self, bits: int) -> None:
-        """Beside those that are known."""
+    def test_unknown_bit_is_other(self, bits: int) -> None:
+        """In addition to the known ones."""
         assert reasons_of(bits | 0x4) == {"power", "other"}
 
-    def test_the_set_is_closed(self) -> None:
-        """Whatever the bits are."""
+    def test_reasons_are_a_closed_set(self) -> None:
+        """For any bits."""
         assert reasons_of((1 << 64) - 1) <= set(REASONS)
 
 
 class TestTime:
-    """What a sample stands for."""
+    """The time that a sample covers."""
 
-    def test_sample_stands_for_the_time_since_the_one_before(self) -> None:
-        """By its own bits, not by those of the earlier."""
-        assert booked((0x0, 0), (0x4, 1), (0x0, 2)) == {"power": SECOND}
+    def test_sample_covers_the_time_since_the_one_before(self) -> None:
+        """With its own bits, not those of the earlier one."""
+        assert throttled_ns((0x0, 0), (0x4, 1), (0x0, 2)) == {"power": SECOND}
 
-    def test_first_sample_stands_for_nothing(self) -> None:
-        """Nobody knows since when."""
-        assert booked((0x4, 100)) == {}
+    def test_first_sample_covers_no_time(self) -> None:
+        assert throttled_ns((0x4, 100)) == {}
 
-    def test_gap_is_not_booked(self) -> None:
-        """A sample that comes later than five seconds after the one before begins anew."""
-        assert booked((0x4, 0), (0x4, 1), (0x4, 61), (0x4, 62)) == {"power": 2 * SECOND}
+    def test_sample_after_a_gap_covers_no_time(self) -> None:
+        """Longer than five seconds."""
+        assert throttled_ns((0x4, 0), (0x4, 1), (0x4, 61), (0x4, 62)) == {"power": 2 * SECOND}
 
-    def test_late_sample_is_no_gap(self) -> None:
-        """Up to five seconds."""
-        assert booked((0x4, 0), (0x4, 5)) == {"power": 5 * SECOND}
+    def test_sample_after_five_seconds_is_no_gap(self) -> None:
+        assert throttled_ns((0x4, 0), (0x4, 5)) == {"power": 5 * SECOND}
 
-    def test_sample_after_one_that_failed_stands_for_nothing(self) -> None:
-        """Nobody knows what was meanwhile, however short it was."""
+    def test_sample_after_a_failed_one_covers_no_time(self) -> None:
+        """However short the time between was."""
         throttling = Throttling(5 * SECOND)
         throttling.add(0x4, 0)
         throttling.miss()
@@ -87,16 +85,15 @@ class TestTime:
 
         assert throttling.total_ns()["power"] == SECOND
 
-    def test_sample_that_does_not_tell_is_a_gap(self) -> None:
-        """Though it came in time."""
-        assert booked((0x4, 0), (None, 1), (0x4, 2), (0x4, 3)) == {"power": SECOND}
+    def test_sample_without_bits_is_a_gap(self) -> None:
+        assert throttled_ns((0x4, 0), (None, 1), (0x4, 2), (0x4, 3)) == {"power": SECOND}
 
     def test_reasons_overlap(self) -> None:
         """Each gets the whole time."""
-        assert booked((0x0, 0), (0x24, 1)) == {"power": SECOND, "thermal_sw": SECOND}
+        assert throttled_ns((0x0, 0), (0x24, 1)) == {"power": SECOND, "thermal_sw": SECOND}
 
-    def test_every_reason_is_told_from_the_first_sample_on(self) -> None:
-        """With 0, so that a rate has something to begin with; a device that never tells has none."""
+    def test_every_reason_starts_at_0(self) -> None:
+        """So that increase() sees the first one; a GPU that never reports has none."""
         throttling = Throttling(SECOND)
         throttling.add(None, 0)
         assert throttling.total_ns() == {}

@@ -1,4 +1,4 @@
-"""host.capabilities: what a thread may do, and that what was let go of does not come back."""
+"""capabilities: those of the calling thread, and that dropped ones do not come back."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from exporter.host.capabilities import Capability
 
 
 def status(name: str) -> str:
-    """A line of what the kernel says of this process."""
+    """A line of /proc/self/status."""
     lines = Path("/proc/self/status").read_text().splitlines()
     return next(line.split()[1] for line in lines if line.startswith(name + ":"))
 
@@ -19,12 +19,10 @@ def status(name: str) -> str:
 class TestEffective:
     """effective(), has()."""
 
-    def test_it_is_what_the_kernel_says(self) -> None:
-        """In /proc/self/status."""
+    def test_mask_is_capeff_of_proc_status(self) -> None:
         assert capabilities.effective() == int(status("CapEff"), 16)
 
-    def test_each_bit_is_one(self) -> None:
-        """By its number."""
+    def test_each_capability_is_one_bit(self) -> None:
         for one in Capability:
             assert capabilities.has(one) == bool(int(status("CapEff"), 16) >> one.value & 1)
 
@@ -32,8 +30,8 @@ class TestEffective:
 class TestKeepOnly:
     """keep_only(), in a process of its own."""
 
-    def test_what_is_kept_is_all_there_is_for_good(self) -> None:
-        """Whoever has none keeps none; and what it starts, even set-user-id, gets nothing."""
+    def test_dropped_capabilities_do_not_come_back(self) -> None:
+        """A thread without any keeps none; a set-user-id program that it starts gets none."""
         program = (
             "from exporter.host import capabilities as c\n"
             "c.keep_only([c.Capability.BPF])\n"

@@ -1,4 +1,4 @@
-"""Names of disks, over a fake /sys."""
+"""disks: names, over a fake /sys."""
 
 from __future__ import annotations
 
@@ -7,15 +7,14 @@ from pathlib import Path
 from exporter.host.disks import MAX_NAMES, Disks
 
 
-def test_name_is_that_of_the_folder_it_leads_to(tmp_path: Path) -> None:
-    """As in /sys/dev/block."""
+def test_name_is_the_target_of_the_link(tmp_path: Path) -> None:
     (tmp_path / "259:0").symlink_to("../../devices/pci0/nvme/nvme0n1")
 
     assert Disks(tmp_path).name("259:0") == "nvme0n1"
 
 
 def test_name_stays_when_the_disk_is_gone(tmp_path: Path) -> None:
-    """What it did goes on to be told."""
+    """Its counters stay exported."""
     link = tmp_path / "7:3"
     link.symlink_to("../../devices/virtual/block/loop3")
     disks = Disks(tmp_path)
@@ -25,13 +24,11 @@ def test_name_stays_when_the_disk_is_gone(tmp_path: Path) -> None:
     assert disks.name("7:3") == "loop3"
 
 
-def test_disk_that_nobody_has_seen_has_its_number(tmp_path: Path) -> None:
-    """It was gone before anybody asked."""
+def test_disk_that_is_gone_already_has_its_number(tmp_path: Path) -> None:
     assert Disks(tmp_path).name("8:16") == "8:16"
 
 
-def test_number_beyond_the_table_is_other(tmp_path: Path) -> None:
-    """The label stays bounded."""
+def test_disk_beyond_the_limit_is_other(tmp_path: Path) -> None:
     disks = Disks(tmp_path)
     for minor in range(MAX_NAMES):
         disks.name(f"8:{minor}")

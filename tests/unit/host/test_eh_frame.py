@@ -1,4 +1,4 @@
-"""frame_rules: how functions leave their stacks, beside what readelf says of the same files."""
+"""eh_frame: rules for unwinding, compared with those of readelf for the same files."""
 
 from __future__ import annotations
 
@@ -53,15 +53,15 @@ def library(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture
 def elf(library: Path) -> Iterator[ElfFile]:
-    """That library, open."""
+    """That library, opened."""
     fd = os.open(library, os.O_RDONLY | os.O_CLOEXEC)
     yield read_elf(fd)
     os.close(fd)
 
 
-def told_by_readelf(path: Path) -> dict[int, Rule]:
-    """Address -> rule; of rows that can be told apart: some of hand-written code have more words than columns."""
-    # It complains, and says so in its exit code, where debug information lies in another file that is not there.
+def rules_by_readelf(path: Path) -> dict[int, Rule]:
+    """Address -> rule; only of rows that can be parsed: some of hand-written code have more words than columns."""
+    # Its exit code is an error when debug information is in another file that is missing.
     said = subprocess.run(["readelf", "-wF", path], capture_output=True, text=True, check=False).stdout
     rules: dict[int, Rule] = {}
     columns: list[str] = []
@@ -89,30 +89,28 @@ def _rule(row: dict[str, str]) -> Rule:
 
 
 def rule_at_address(elf: ElfFile, address: int) -> Rule | None:
-    """Of an address of the file itself."""
+    """The rule at an address of the file."""
     offset = file_offset(elf.segments, address)
     assert offset is not None
     return rule_in(elf, offset)
 
 
-class TestBesideReadelf:
-    """The same files, read by somebody else."""
-
-    def test_every_row_of_a_library_of_ours(self, elf: ElfFile, library: Path) -> None:
+class TestAgainstReadelf:
+    def test_every_row_of_our_library_agrees(self, elf: ElfFile, library: Path) -> None:
         """With and without a frame pointer, with pushes and pops, and large frames."""
-        expected = told_by_readelf(library)
+        expected = rules_by_readelf(library)
 
         assert {rule.cfa_register for rule in expected.values()} >= {RSP, RBP}
         assert {address: rule_at_address(elf, address) for address in expected} == expected
 
-    def test_a_thousand_rows_of_libc(self) -> None:
+    def test_a_thousand_rows_of_libc_agree(self) -> None:
         """Hand-written code included."""
         mapped = parse_executable_mappings(Path("/proc/self/maps").read_bytes())
         path = next(Path(os.fsdecode(one.path)) for one in mapped if b"/libc.so" in one.path or b"/libc-2" in one.path)
         fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
         try:
             libc = read_elf(fd)
-            rules = told_by_readelf(path)
+            rules = rules_by_readelf(path)
             expected = dict(random.sample(sorted(rules.items()), min(SAMPLE, len(rules))))
 
             assert {address: rule_at_address(libc, address) for address in expected} == expected
@@ -121,14 +119,11 @@ class TestBesideReadelf:
 
 
 class TestWithoutRules:
-    """What cannot be told is not guessed."""
-
     def test_code_without_a_record_has_no_rule(self, elf: ElfFile) -> None:
-        """In front of the first function: the headers."""
+        """Before the first function: the headers."""
         assert rule_in(elf, 0) is None
 
-    def test_file_without_an_index_has_none(self, tmp_path: Path) -> None:
-        """A program that was linked without."""
+    def test_file_without_an_index_has_no_rules(self, tmp_path: Path) -> None:
         (tmp_path / "bare.c").write_text("void _start(void) { for (;;); }\n")
         options = ("-nostdlib", "-static", "-fno-asynchronous-unwind-tables", "-Wl,--no-eh-frame-hdr")
         subprocess.run(["cc", *options, "-o", tmp_path / "bare", tmp_path / "bare.c"], check=True)
@@ -141,13 +136,13 @@ class TestWithoutRules:
         finally:
             os.close(fd)
 
-    def test_broken_rules_are_refused_or_none(self, library: Path, tmp_path: Path) -> None:
-        """200 copies, each with ten bytes of the rules overwritten: nothing else is raised, and none goes on for ever."""
+    def test_broken_rules_are_refused_or_missing(self, library: Path, tmp_path: Path) -> None:
+        """200 copies, each with ten bytes of the rules overwritten: no other exception, and no endless loop."""
         whole = library.read_bytes()
         sections = subprocess.run(["readelf", "-SW", library], capture_output=True, text=True, check=True).stdout
         found = re.findall(r"\.eh_frame(?:_hdr)?\s+\w+\s+[0-9a-f]+ ([0-9a-f]+) ([0-9a-f]+)", sections)
         places = [at for offset, size in found for at in range(int(offset, 16), int(offset, 16) + int(size, 16))]
-        addresses = sorted(told_by_readelf(library))
+        addresses = sorted(rules_by_readelf(library))
         chance = random.Random(4711)
         for _ in range(200):
             broken = bytearray(whole)
@@ -168,10 +163,10 @@ class TestWithoutRules:
 
 
 class TestProcess:
-    """Addresses of a process that lives."""
+    """Addresses of a running process."""
 
     def test_address_leads_to_the_rule_of_its_file(self) -> None:
-        """Of this very process: its libc."""
+        """In the libc of this process."""
         mapped = list(parse_executable_mappings(Processes().maps(os.getpid())))
         libc = next(one for one in mapped if b"/libc.so" in one.path or b"/libc-2" in one.path)
         with FrameRules(Processes(), os.getpid()) as rules:
@@ -180,17 +175,15 @@ class TestProcess:
         assert any(rule is not None and rule.cfa_register == RSP for rule in found)
 
     def test_address_outside_of_files_has_no_rule(self) -> None:
-        """As code that was made at run time."""
+        """As of code generated at run time."""
         with FrameRules(Processes(), os.getpid()) as rules:
             assert rules.at(0x1000) is None
 
-    def test_process_that_ended_has_none(self, tmp_path: Path) -> None:
-        """And no error."""
+    def test_process_that_ended_has_no_rules(self, tmp_path: Path) -> None:
         with FrameRules(process(tmp_path, 7), 8) as rules:
             assert rules.at(0x1000) is None
 
-    def test_files_are_closed(self) -> None:
-        """When the look is over."""
+    def test_files_are_closed_at_the_end_of_the_context(self) -> None:
         before = set(os.listdir("/proc/self/fd"))  # noqa: PTH208 - names alone
         mapped = list(parse_executable_mappings(Processes().maps(os.getpid())))
         with FrameRules(Processes(), os.getpid()) as rules:

@@ -45,7 +45,7 @@ def compiled(folder: Path, source: str, *flags: str) -> Path:
 
 
 class TestHeaders:
-    """What is said about the library as a whole."""
+    """Facts about the library as a whole."""
 
     def test_soname_build_id_machine_and_size_are_read(self) -> None:
         """The four attributes of a library."""
@@ -64,7 +64,7 @@ class TestHeaders:
             assert read_elf(fd).machine == name
 
     def test_control_characters_of_a_soname_are_replaced(self) -> None:
-        """A soname is text that a stranger chose."""
+        """The author of the file chooses the soname."""
         with opened(Image(soname="lib\n\x1b[31m.so").content()) as fd:
             assert read_elf(fd).soname == "lib\ufffd\ufffd[31m.so"
 
@@ -126,18 +126,18 @@ class TestSymbols:
         ],
         ids=["import", "data", "ifunc", "absolute", "zero", "behind", "not executable", "longer name"],
     )
-    def test_what_is_not_a_function_of_the_library_is_left_out(self, symbol: Sym, hash_style: str) -> None:
-        """Imports, data, resolvers, and addresses outside of the executable segment."""
+    def test_only_functions_of_the_library_are_found(self, symbol: Sym, hash_style: str) -> None:
+        """Not imports, data, resolvers, and addresses outside of the executable segment."""
         assert offsets_in(Image([symbol], hash_style=hash_style), "f") == {}
 
-    def test_equal_hashes_are_told_apart_by_name(self) -> None:
-        """Two names with one hash stand in one chain."""
+    def test_equal_hashes_are_resolved_by_name(self) -> None:
+        """Two names with one hash are in one chain."""
         image = Image([Sym("a", 0x401010), Sym("b", 0x401020)], gnu_hashes={"a": gnu_hash(b"b")})
 
         assert offsets_in(image, "b") == {"b": 0x120}
 
-    def test_default_version_wins_over_hidden_one(self) -> None:
-        """memcpy@GLIBC_2.2.5 stands before memcpy@@GLIBC_2.14."""
+    def test_default_version_is_preferred_to_a_hidden_one(self) -> None:
+        """memcpy@GLIBC_2.2.5 comes before memcpy@@GLIBC_2.14."""
         old, new = Sym("f", 0x401010, version=0x8002), Sym("f", 0x401020, version=3)
 
         assert offsets_in(Image([old, new], with_versions=True), "f") == {"f": 0x120}
@@ -164,7 +164,7 @@ class TestSymbols:
 
 
 class TestRefusals:
-    """What is not a library is refused with a reason."""
+    """Files that are no library are refused with a reason."""
 
     @pytest.mark.parametrize(
         "content",
@@ -191,7 +191,7 @@ class TestRefusals:
         ids=["object file", "table", "entry size", "none", "many", "long segment", "far segment", "soname", "strings"],
     )
     def test_field_that_points_outside_is_refused(self, offset: int, layout: str, value: int, reason: str) -> None:
-        """Each field that leads somewhere is checked where it is used."""
+        """Each field is checked where it is used."""
         assert reason in refusal_of(with_field(Image([Sym("f")]).content(), offset, layout, value), "f")
 
     def test_cut_library_is_refused(self) -> None:

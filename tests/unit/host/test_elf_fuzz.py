@@ -1,4 +1,4 @@
-"""elf against hostile files: MalformedElf or a valid answer, and never many reads."""
+"""elf with hostile files: MalformedElf or a valid answer, and a bounded number of reads."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ fields = st.lists(
 
 
 def answer_to(content: bytes) -> dict[str, int] | None:
-    """The offsets found, each inside of the file; None for a refusal. Any other exception fails the test."""
+    """Offsets, each inside of the file; None when the file is refused. Any other exception fails the test."""
     with opened(content) as fd:
         return answer_of(fd, len(content))
 
@@ -62,10 +62,10 @@ def reads_so_far() -> int:
 
 
 class TestHostileFiles:
-    """Bytes of any kind in the place of a library."""
+    """Any bytes in place of a library."""
 
     def test_images_are_valid_before_they_are_broken(self) -> None:
-        """Otherwise the rest of this file would test the first line of read_elf()."""
+        """Otherwise this file would test only the first line of read_elf()."""
         expected = {"cudaLaunchKernel": 0x100, "ncclAllReduce": 0x120}
 
         assert [answer_to(image) for image in IMAGES] == [expected, expected]
@@ -116,7 +116,7 @@ class TestHostileFiles:
                 answer_of(fd, len(content))
 
     def test_sparse_file_of_2_gib_costs_no_more(self) -> None:
-        """A library whose tables lie at its beginning, followed by nothing for 2 GiB."""
+        """A library whose tables are at its beginning, followed by a hole of 2 GiB."""
         with opened(IMAGES[0]) as fd:
             os.ftruncate(fd, 2**31)
 
@@ -124,13 +124,13 @@ class TestHostileFiles:
 
 
 class TestReads:
-    """The number of reads is bounded, whatever the file says."""
+    """The number of reads is bounded for any file."""
 
     @pytest.mark.skipif(not Path("/proc/self/io").exists(), reason="the kernel counts no reads (TASK_IO_ACCOUNTING)")
     @settings(max_examples=60, deadline=None)
     @given(images, fields)
     def test_broken_file_stays_within_the_budget(self, image: bytes, changes: list[tuple[int, int, str]]) -> None:
-        """Counted by the kernel; looking at the counter costs reads as well."""
+        """Counted by the kernel; reading the counter costs reads as well."""
         broken = bytearray(image)
         for word, value, layout in changes:
             size = struct.calcsize(layout)
@@ -142,7 +142,7 @@ class TestReads:
             assert reads_so_far() - before <= READS_MAX + 10
 
     def test_spent_budget_refuses(self) -> None:
-        """The third read of two."""
+        """The third read of a budget of two."""
         with opened(b"abcdef") as fd:
             file = BoundedFile(fd, 6, reads_left=2)
 
@@ -151,13 +151,13 @@ class TestReads:
                 file.read(0, 1)
 
     @pytest.mark.parametrize(("offset", "length"), [(-1, 1), (6, 1), (5, 2), (2**70, 1), (0, 2**20)])
-    def test_place_outside_is_refused(self, offset: int, length: int) -> None:
-        """Before, behind, across the end, beyond every number, and too long."""
+    def test_offset_outside_of_the_file_is_refused(self, offset: int, length: int) -> None:
+        """Before, after, across the end, too large, and too long."""
         with opened(b"abcdef") as fd, pytest.raises(MalformedElf):
             BoundedFile(fd, 6, reads_left=5).read(offset, length)
 
     def test_file_that_shrinks_between_two_reads_is_refused(self) -> None:
-        """The size is that of the beginning."""
+        """The size is the one at opening."""
         with opened(b"abcdef") as fd:
             file = BoundedFile(fd, 6, reads_left=5)
             os.ftruncate(fd, 3)

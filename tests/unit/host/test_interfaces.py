@@ -1,4 +1,4 @@
-"""interfaces: the kernel's own dump of this machine's interfaces, compared with what /proc and /sys say."""
+"""interfaces: the kernel's dump of the interfaces here, compared with /proc and /sys."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ from exporter.host import interfaces, netlink
 PATIENCE_SECONDS = 10
 
 
-class TestLinks:
+class TestInterfaces:
     """RTM_GETLINK."""
 
     def test_names_and_numbers_are_those_of_sysfs(self) -> None:
-        """Of every interface here; the loopback has no kind."""
+        """The loopback has no kind."""
         with closing(netlink.route_socket()) as one:
             found = list(interfaces.interfaces(one, time.monotonic() + PATIENCE_SECONDS))
 
@@ -30,8 +30,7 @@ class TestLinks:
 class TestQueues:
     """RTM_GETQDISC."""
 
-    def test_every_interface_has_one_at_the_root_at_most(self) -> None:
-        """For what is sent."""
+    def test_every_interface_has_at_most_one_outgoing_root_queue(self) -> None:
         with closing(netlink.route_socket()) as one:
             numbers = {link.number for link in interfaces.interfaces(one, time.monotonic() + PATIENCE_SECONDS)}
         with closing(netlink.route_socket()) as one:
@@ -46,10 +45,8 @@ class TestQueues:
 
 
 class TestImport:
-    """Only what is needed of pyroute2."""
-
-    def test_little_of_it_is_imported(self) -> None:
-        """Nothing of its sockets, its database, its protocols: a third of its modules."""
+    def test_only_a_third_of_pyroute2_is_imported(self) -> None:
+        """Not its sockets, its database, its other protocols."""
         script = (
             "import sys, time; from exporter.host import interfaces, netlink; one = netlink.route_socket();"
             "list(interfaces.interfaces(one, time.monotonic() + 10));"

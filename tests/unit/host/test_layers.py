@@ -1,4 +1,4 @@
-"""layers: where a file of an overlay lies below it."""
+"""layers: paths of a file in the lower layers of an overlay."""
 
 from __future__ import annotations
 
@@ -16,20 +16,18 @@ def overlay(options: bytes, *, point: bytes = b"/merged", root: bytes = b"/") ->
 
 
 class TestLayers:
-    """Paths to try."""
-
-    def test_every_lower_layer_from_the_top(self) -> None:
-        """The upper one holds the copy and is left out."""
+    def test_lower_layers_are_tried_from_the_top(self) -> None:
+        """The upper one has the copy, and is skipped."""
         mountinfo = ROOT + overlay(b"lowerdir=/l/2:/l/1,upperdir=/u,workdir=/w")
 
         assert paths_in_layers(mountinfo, PATH) == [b"/l/2/lib/libcuda.so.1", b"/l/1/lib/libcuda.so.1"]
 
-    def test_a_container_whose_root_is_the_overlay(self) -> None:
-        """As most are."""
+    def test_overlay_is_the_root_of_a_container(self) -> None:
+        """The usual case."""
         assert paths_in_layers(overlay(b"lowerdir=/l", point=b"/"), b"/lib/x.so") == [b"/l/lib/x.so"]
 
-    def test_a_part_of_an_overlay_mounted_elsewhere(self) -> None:
-        """A bind mount: the path begins in a folder of the file system."""
+    def test_bind_mount_of_a_part_of_an_overlay(self) -> None:
+        """The path is relative to a folder of the file system."""
         mountinfo = ROOT + overlay(b"lowerdir=/l", root=b"/opt/cuda")
 
         assert paths_in_layers(mountinfo, PATH) == [b"/l/opt/cuda/lib/libcuda.so.1"]
@@ -45,35 +43,34 @@ class TestLayers:
             (b"upperdir=/u", []),
         ],
     )
-    def test_forms_of_the_option(self, options: bytes, layers: list[bytes]) -> None:
-        """Spaces, colons and commas in a name; one option each; layers of data alone; paths relative to who knows what."""
+    def test_every_form_of_the_option_is_read(self, options: bytes, layers: list[bytes]) -> None:
+        """Spaces, colons and commas in a name; one option for each layer; layers of data only; relative paths are skipped."""
         found = paths_in_layers(overlay(options), PATH)
 
         assert found == [layer + b"/lib/libcuda.so.1" for layer in layers]
 
-    def test_another_file_system_on_top(self) -> None:
-        """A driver's libraries mounted into the container: the overlay is not what the path leads to."""
+    def test_other_file_system_mounted_on_top_hides_the_overlay(self) -> None:
+        """A driver's libraries mounted into the container."""
         on_top = b"41 40 254:0 /usr /merged/lib ro - ext4 /dev/vda rw\n"
 
         assert paths_in_layers(overlay(b"lowerdir=/l") + on_top, PATH) == []
 
-    def test_two_mounts_at_one_place(self) -> None:
-        """The later one covers the earlier."""
+    def test_later_mount_covers_an_earlier_one(self) -> None:
         mountinfo = overlay(b"lowerdir=/old") + overlay(b"lowerdir=/new")
 
         assert paths_in_layers(mountinfo, PATH) == [b"/new/lib/libcuda.so.1"]
 
-    def test_a_folder_whose_name_begins_alike(self) -> None:
+    def test_prefix_of_a_folder_name_does_not_match(self) -> None:
         """/merged2 is not in /merged."""
         assert paths_in_layers(overlay(b"lowerdir=/l"), b"/merged2/libcuda.so.1") == []
 
     @pytest.mark.parametrize("mountinfo", [b"", b"\n", b" - \n", b"1 2 3 - overlay\n", b"40 21 0:41 / /merged\n"])
-    def test_lines_of_another_form_are_passed_over(self, mountinfo: bytes) -> None:
+    def test_malformed_lines_are_skipped(self, mountinfo: bytes) -> None:
         """Cut at a limit, or empty."""
         assert paths_in_layers(mountinfo, PATH) == []
 
-    def test_there_is_a_limit(self) -> None:
-        """A container chooses how many."""
+    def test_number_of_layers_is_limited(self) -> None:
+        """A container chooses how many there are."""
         many = b":".join(b"/%d" % number for number in range(500))
 
         assert len(paths_in_layers(overlay(b"lowerdir=" + many), PATH)) == LAYERS_MAX

@@ -32,8 +32,6 @@ PATH = b"/opt/cuda/libcudart.so.12"
 
 
 class TestKinds:
-    """What a name says."""
-
     @pytest.mark.parametrize(
         ("name", "kind"),
         [
@@ -61,18 +59,16 @@ class TestKinds:
             ("mylibcudart.so", None),
         ],
     )
-    def test_name_decides(self, name: str, kind: LibraryKind | None) -> None:
+    def test_kind_is_decided_by_the_name(self, name: str, kind: LibraryKind | None) -> None:
         """NVIDIA's own names and auditwheel's; not plugins, debuggers and archives."""
         assert kind_of(f"/usr/lib/{name}".encode()) == kind
 
     def test_folder_does_not_decide(self) -> None:
-        """A folder may carry a library's name."""
+        """A folder may have a library's name."""
         assert kind_of(b"/opt/libcudart.so.12/data") is None
 
 
 class TestFind:
-    """The libraries of a process."""
-
     def test_each_file_is_listed_once_with_its_first_range(self, tmp_path: Path) -> None:
         """A library split into two executable mappings, and a second library."""
         maps = (
@@ -89,8 +85,7 @@ class TestFind:
             (LibraryKind.DRIVER, 0x6000, True),
         ]
 
-    def test_process_without_cuda_has_none(self, tmp_path: Path) -> None:
-        """Most processes."""
+    def test_process_without_cuda_has_no_libraries(self, tmp_path: Path) -> None:
         assert find(process(tmp_path, 7, maps=b"1000-2000 r-xp 00000000 fe:00 26 /lib/libc.so.6\n"), 7) == []
 
     def test_300_processes_take_little_time(self, tmp_path: Path) -> None:
@@ -107,10 +102,8 @@ class TestFind:
 
 
 class TestOpen:
-    """The way to the file."""
-
     def tree(self, tmp_path: Path, *, inode: int | None = None) -> tuple[Processes, Mapping]:
-        """A process 7 whose root holds a library; its mapping names that file's inode unless told otherwise."""
+        """A process 7 whose root holds a library; its mapping has that file's inode unless given."""
         processes = process(tmp_path / "proc", 7)
         file = tmp_path / "proc/7/root" / os.fsdecode(PATH[1:])
         file.parent.mkdir(parents=True)
@@ -120,7 +113,7 @@ class TestOpen:
         return processes, Mapping(0x1000, 0x2000, PATH, status.st_dev, inode or status.st_ino, False)
 
     def test_map_files_comes_first(self, tmp_path: Path) -> None:
-        """It leads to the mapped file, whatever lies at the path by now."""
+        """It leads to the mapped file, whatever is at the path by now."""
         processes, mapping = self.tree(tmp_path, inode=1)
         mapped = tmp_path / "mapped"
         mapped.write_bytes(b"mapped")
@@ -132,8 +125,8 @@ class TestOpen:
         assert not os.get_inheritable(fd)
         os.close(fd)
 
-    def test_path_below_root_serves_when_the_inode_is_the_same(self, tmp_path: Path) -> None:
-        """Without the privilege for map_files."""
+    def test_path_below_root_is_used_when_the_inode_is_the_same(self, tmp_path: Path) -> None:
+        """Without the capability for map_files."""
         processes, mapping = self.tree(tmp_path)
 
         with_fd = inspect(processes, 7, MappedLibrary(LibraryKind.RUNTIME, mapping))
@@ -146,7 +139,7 @@ class TestOpen:
             os.fstat(with_fd.fd)
 
     def test_another_file_at_the_path_is_not_opened(self, tmp_path: Path) -> None:
-        """An update replaced the library; probes in the new file would see nothing."""
+        """An update replaced the library; probes in the new file would count nothing."""
         processes, mapping = self.tree(tmp_path, inode=1)
 
         skipped = inspect(processes, 7, MappedLibrary(LibraryKind.RUNTIME, mapping))
@@ -155,12 +148,10 @@ class TestOpen:
         assert skipped.reason is SkipReason.VANISHED
 
     def test_process_that_ended_is_gone(self, tmp_path: Path) -> None:
-        """Neither way leads anywhere."""
         with pytest.raises(ProcessGone):
             open_library(Processes(tmp_path), 7, Mapping(0x1000, 0x2000, PATH, 1, 1, False))
 
-    def test_way_around_in_circles_is_denied(self, tmp_path: Path) -> None:
-        """A symbolic link that leads to itself: no file, and no crash."""
+    def test_symbolic_link_to_itself_is_denied(self, tmp_path: Path) -> None:
         processes, mapping = self.tree(tmp_path)
         file = tmp_path / "proc/7/root" / os.fsdecode(PATH[1:])
         file.unlink()
@@ -170,7 +161,7 @@ class TestOpen:
             open_library(processes, 7, mapping)
 
     @pytest.mark.timeout(10)
-    def test_pipe_by_a_library_s_name_does_not_block(self, tmp_path: Path) -> None:
+    def test_pipe_with_the_name_of_a_library_does_not_block(self, tmp_path: Path) -> None:
         """Opening a pipe for reading waits for a writer."""
         processes, mapping = self.tree(tmp_path)
         os.mkfifo(tmp_path / "proc/7/map_files/1000-2000")
@@ -179,7 +170,7 @@ class TestOpen:
             open_library(processes, 7, mapping)
 
     def test_file_that_is_no_library_is_malformed_and_closed(self, tmp_path: Path) -> None:
-        """A script by a library's name costs no descriptor."""
+        """A script with the name of a library leaks no descriptor."""
         processes, mapping = self.tree(tmp_path)
         (tmp_path / "proc/7/map_files/1000-2000").symlink_to(tmp_path / "proc/7/stat")
         before = len(list(Path("/proc/self/fd").iterdir()))

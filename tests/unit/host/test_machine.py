@@ -1,4 +1,4 @@
-"""What /proc says about the machine as a whole."""
+"""machine: CPU times and swap of the node."""
 
 from __future__ import annotations
 
@@ -19,29 +19,28 @@ class TestCpuTimes:
         assert cpu_times(tmp_path) == CpuTimes(irq_ns=30_000_000, softirq_ns=70_000_000, steal_ns=110_000_000)
 
     @pytest.mark.parametrize("text", ["", "cpu  1 2 3\n", "cpu0 1 1 1 1 1 1 1 1 1\n", "cpu  a b c d e f g h\n"])
-    def test_what_does_not_say_it_says_nothing(self, tmp_path: Path, text: str) -> None:
-        """An old kernel, or no kernel's file at all."""
+    def test_file_without_these_times_is_none(self, tmp_path: Path, text: str) -> None:
+        """An old kernel, or a file that is not the kernel's."""
         (tmp_path / "stat").write_text(text, encoding="ascii")
 
         assert cpu_times(tmp_path) is None
 
-    def test_without_the_file_there_is_nothing(self, tmp_path: Path) -> None:
-        """No error."""
+    def test_missing_file_is_none(self, tmp_path: Path) -> None:
         assert cpu_times(tmp_path) is None
 
 
 class TestKilobytes:
     """Lines with a name, a number and kB."""
 
-    def test_a_line_is_found_by_its_whole_name(self) -> None:
+    def test_line_is_found_by_its_whole_name(self) -> None:
         """1,024 bytes each."""
         assert kilobytes("VmSwapX:  9 kB\nVmSwap:\t   12 kB\n", "VmSwap") == 12_288
 
-    def test_what_is_not_there_is_none(self) -> None:
-        """A thread of the kernel has no memory."""
+    def test_missing_line_is_none(self) -> None:
+        """A kernel thread has no memory."""
         assert kilobytes("Name:\tkthreadd\n", "VmSwap") is None
 
-    def test_swap_of_the_machine_is_its_total(self, tmp_path: Path) -> None:
+    def test_swap_of_the_node_is_swaptotal(self, tmp_path: Path) -> None:
         """/proc/meminfo."""
         (tmp_path / "meminfo").write_text("MemTotal: 7 kB\nSwapTotal:  4 kB\n", encoding="ascii")
 

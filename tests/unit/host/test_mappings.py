@@ -1,4 +1,4 @@
-"""mappings: which files a process runs code from."""
+"""mappings: files that a process runs code from."""
 
 from __future__ import annotations
 
@@ -46,12 +46,12 @@ class TestMappings:
             Mapping(0x7F5E89F10000, 0x7F5E89F11000, b"/tmp/a\nb.so", os.makedev(0, 0x2B), 9, False),
         ]
 
-    def test_line_cut_at_the_limit_is_left_out(self) -> None:
-        """Half a path would name another file."""
+    def test_line_cut_at_the_limit_is_skipped(self) -> None:
+        """Half a path would be the path of another file."""
         assert list(parse_executable_mappings(b"1000-2000 r-xp 00000000 fe:00 26 /lib/libcudart.so.1")) == []
 
     def test_shown_path_is_printable(self) -> None:
-        """A path is bytes of the process's choice."""
+        """The process chooses its paths."""
         assert Mapping(0, 1, b"/a\n\xff b", 0, 1, False).shown_path == "/a\ufffd\ufffd b"
 
     @pytest.mark.parametrize(
@@ -65,8 +65,7 @@ class TestMappings:
             b"11111111111111111-2000 r-xp 00000000 fe:00 26 /lib/a.so\n",
         ],
     )
-    def test_line_of_another_form_is_passed_over(self, line: bytes) -> None:
-        """What the kernel never writes."""
+    def test_malformed_line_is_skipped(self, line: bytes) -> None:
         assert list(parse_executable_mappings(line)) == []
 
     def test_own_mappings_lead_to_the_files_on_disk(self) -> None:

@@ -1,4 +1,4 @@
-"""processes and mappings against hostile text: an answer or one of our own exceptions."""
+"""processes and mappings with hostile text: an answer or one of our own exceptions."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def replaced(text: bytes, position: int, piece: bytes) -> bytes:
 
 
 class TestHostileText:
-    """What a process writes, or a broken /proc."""
+    """Text of an observed process, or a broken /proc."""
 
     @settings(max_examples=200, deadline=None)
     @given(texts, st.integers(0, 200))
@@ -45,7 +45,7 @@ class TestHostileText:
     @settings(max_examples=200, deadline=None)
     @given(st.binary(max_size=40).filter(lambda comm: b"\0" not in comm))
     def test_no_command_moves_the_start_time(self, comm: bytes) -> None:
-        """A command may imitate the fields behind it."""
+        """A command may imitate the fields after it."""
         assert parse_stat(7, stat_line(7, comm, 4711)).start_time_ticks == 4711
 
     @settings(max_examples=200, deadline=None)
@@ -61,8 +61,8 @@ class TestHostileText:
 
     @settings(max_examples=200, deadline=None)
     @given(texts)
-    def test_environment_gives_printable_values_of_names_asked_for(self, text: bytes) -> None:
-        """Random bytes before, between and behind variables."""
+    def test_environment_gives_printable_values_of_wanted_names(self, text: bytes) -> None:
+        """Random bytes before, between and after variables."""
         names = frozenset({"RANK", "A"})
 
         found = parse_environ(text + b"\0RANK=3\0" + text, names)
@@ -74,7 +74,7 @@ class TestHostileText:
     @settings(max_examples=200, deadline=None)
     @given(st.binary(max_size=300), st.integers(1, 80))
     def test_printable_text_is_printable_and_short(self, text: bytes, limit: int) -> None:
-        """No control character, no surrogate, nothing longer than asked for."""
+        """No control character, no surrogate, at most the given length."""
         shown = printable_bytes(text, limit)
 
         assert shown.isprintable()

@@ -1,4 +1,4 @@
-"""processes: what /proc says about one process, and what of it may be shown."""
+"""processes: files of one process in /proc."""
 
 from __future__ import annotations
 
@@ -16,24 +16,20 @@ from .process_tree import process, stat_line
 
 
 class TestList:
-    """Which processes there are."""
-
     def test_only_numbers_are_processes_and_they_ascend(self, tmp_path: Path) -> None:
-        """/proc also holds self, sys and others."""
+        """/proc also has self, sys and others."""
         for name in ("12", "7", "self", "sys", "1x", "\u0663"):
             (tmp_path / name).mkdir()
 
         assert Processes(tmp_path).tgids() == [7, 12]
 
     def test_missing_proc_is_reported(self, tmp_path: Path) -> None:
-        """A container without the host's /proc."""
+        """A container without the node's /proc."""
         with pytest.raises(NotPossibleHere, match="cannot list"):
             Processes(tmp_path / "absent").tgids()
 
 
 class TestStat:
-    """Start time and command."""
-
     @pytest.mark.parametrize(
         ("raw", "shown"),
         [
@@ -48,7 +44,7 @@ class TestStat:
         ],
     )
     def test_any_command_is_read_and_made_printable(self, raw: bytes, shown: str, tmp_path: Path) -> None:
-        """A command is 15 bytes of the process's choice."""
+        """The process chooses its command, of 15 bytes."""
         stat = process(tmp_path, 7, stat=stat_line(7, raw, 4711)).stat(7)
 
         assert (stat.comm, stat.state, stat.parent_tgid, stat.start_time_ticks) == (shown, "S", 1, 4711)
@@ -64,19 +60,17 @@ class TestStat:
             process(tmp_path, 7, stat=text).start_time_ticks(7)
 
     def test_process_that_ended_is_gone(self, tmp_path: Path) -> None:
-        """Between the list and the read."""
+        """It ended between the list and the read."""
         with pytest.raises(ProcessGone, match="process 8 ended"):
             process(tmp_path, 7).stat(8)
 
 
 class TestEnvironment:
-    """Only the names asked for, with limits."""
-
     def environ(self, tmp_path: Path, content: bytes, *names: str) -> dict[str, str]:
-        """The variables of a process whose environment is `content`."""
+        """The wanted variables of a process whose environment is `content`."""
         return process(tmp_path, 7, environ=content).environ(7, frozenset(names))
 
-    def test_only_names_asked_for_are_returned(self, tmp_path: Path) -> None:
+    def test_only_wanted_names_are_returned(self, tmp_path: Path) -> None:
         """An environment holds passwords."""
         content = b"RANK=3\0PASSWORD=x\0WORLD_SIZE=8\0"
 
@@ -95,7 +89,7 @@ class TestEnvironment:
         assert self.environ(tmp_path, b"A=\0B=x=y\0C=z", "A", "B", "C") == {"A": "", "B": "x=y", "C": "z"}
 
     def test_value_is_made_printable_and_cut_at_256_characters(self, tmp_path: Path) -> None:
-        """Bytes that are no UTF-8, a newline, and a long value."""
+        """Invalid UTF-8, a newline, and a long value."""
         content = b"A=\xff\n\0B=" + "ä".encode() * 300 + b"\0"
 
         assert self.environ(tmp_path, content, "A", "B") == {"A": "\ufffd\ufffd", "B": "ä" * 256}
@@ -114,23 +108,21 @@ class TestEnvironment:
         assert self.environ(tmp_path, content, "RANK") == {}
 
     def test_one_variable_of_3_mib_gives_nothing(self, tmp_path: Path) -> None:
-        """No end within the limit."""
+        """Its end is beyond the limit."""
         assert self.environ(tmp_path, b"RANK=" + b"1" * 3 * 2**20, "RANK") == {}
 
 
 class TestCgroup:
-    """What the parser in identity is given."""
-
     def test_cgroup_is_text_of_any_bytes(self, tmp_path: Path) -> None:
-        """Read for the parser in identity."""
+        """Input of parse_cgroup()."""
         assert process(tmp_path, 7, cgroup=b"0::/a\xff\n").cgroup(7) == "0::/a\ufffd\n"
 
 
 class TestRealProc:
-    """The same on this machine's /proc."""
+    """The same on the /proc here."""
 
     def test_own_process_is_read(self) -> None:
-        """Compared with what Python knows about itself."""
+        """Compared with what Python knows."""
         processes, tgid = Processes(), os.getpid()
 
         assert tgid in processes.tgids()
@@ -138,7 +130,7 @@ class TestRealProc:
         assert processes.cgroup(tgid) == Path("/proc/self/cgroup").read_text()
 
     def test_environment_of_a_child_is_read_whole(self) -> None:
-        """Sixteen variables of 120 KiB stand before the one that is looked for."""
+        """Sixteen variables of 120 KiB come before the wanted one."""
         environment = {f"X{number}": "x" * 120 * 1024 for number in range(16)} | {"RANK": "5"}
         command = [sys.executable, "-c", "print(flush=True); input()"]
         with subprocess.Popen(command, env=environment, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as child:
@@ -150,7 +142,7 @@ class TestRealProc:
         assert found == {"RANK": "5"}
 
     def test_ended_process_is_gone(self) -> None:
-        """After it was waited for, its number leads nowhere."""
+        """After it was waited for, its tgid leads nowhere."""
         with subprocess.Popen(["true"]) as child:
             child.wait()
 

@@ -1,4 +1,4 @@
-"""symbols: the functions that addresses lie in; a program in place of the distribution's interpreter answers for bcc."""
+"""symbols: functions that contain addresses; a program in place of the distribution's interpreter answers for bcc."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def processes(tmp_path: Path) -> Processes:
 
 
 def answering(folder: Path, script: str) -> str:
-    """An interpreter that does not run what it is given, but this."""
+    """An interpreter that ignores its argument and runs this."""
     python = folder / "python"
     python.write_text(f"#!{sys.executable}\nimport json, signal, sys\n{script}\n")
     python.chmod(0o755)
@@ -40,23 +40,23 @@ def answering(folder: Path, script: str) -> str:
 
 
 class TestFiles:
-    """What /proc/TGID/maps tells."""
+    """Names from /proc/TGID/maps."""
 
-    def test_file_and_place_in_it(self) -> None:
-        """The mapping begins somewhere in the file."""
+    def test_name_is_the_file_and_the_offset_in_it(self) -> None:
+        """The mapping starts somewhere in the file."""
         assert by_files(MAPS, [STEP, TORCH]) == {STEP: "trainer+0x2041", TORCH: "libtorch_cuda.so+0x26100"}
 
-    def test_address_in_no_file_has_no_text(self) -> None:
+    def test_address_in_no_file_has_no_name(self) -> None:
         """Below the first, between two, at the end of one, above the last."""
         assert by_files(MAPS, [0x1000, 0x55729B877000, 0x7F5E89E95000, 0x7FFFFFFFF000]) == {}
 
     def test_name_is_made_printable(self) -> None:
-        """A path is of the process's choice."""
+        """The process chooses the path."""
         assert by_files(MAPS, [0x7F5E89F10010]) == {0x7F5E89F10010: "a\ufffdb.so+0x10"}
 
 
 class TestFunctions:
-    """What bcc answers, of which nothing is taken for granted."""
+    """Output of bcc_symbols.py, which may have any form."""
 
     def test_function_offset_and_library(self) -> None:
         """The last part of its path."""
@@ -68,11 +68,11 @@ class TestFunctions:
         }
 
     def test_address_without_a_function_is_left_to_the_files(self) -> None:
-        """bcc says where in the file it lies, and so do we."""
+        """bcc reports the offset in the file, and so does the name by file."""
         assert by_functions([[None, 0x26100, "/opt/libtorch_cuda.so"]], [CodeAddress(1, False)]) == {}
 
     def test_names_are_printable_and_short(self) -> None:
-        """The symbols of a file are a stranger's."""
+        """The author of a file chooses its symbols."""
         (told,) = by_functions([["a\x1b[2J" + "b" * 500, 1, "/x/c\nd"]], [CodeAddress(1, False)]).values()
 
         assert told == "a\ufffd[2J" + "b" * 115 + "+0x1 (c\ufffdd)"
@@ -80,24 +80,23 @@ class TestFunctions:
     @pytest.mark.parametrize(
         "answer", [None, 7, "text", [7], [[]], [["f", "1", None]], [["f", 1, "m", 2]], {"a": 1}, []]
     )
-    def test_any_other_answer_names_nothing(self, answer: object) -> None:
-        """And raises nothing."""
+    def test_malformed_answer_names_nothing(self, answer: object) -> None:
         assert by_functions(answer, [CodeAddress(1, False)]) == {}
 
 
 class TestLookUp:
-    """A process of its own, for one request."""
+    """The program is started for one request."""
 
-    def test_functions_win_over_files(self, processes: Processes, tmp_path: Path) -> None:
-        """Of the address that has no function the file is told."""
+    def test_functions_are_preferred_to_files(self, processes: Processes, tmp_path: Path) -> None:
+        """The address without a function is named by its file."""
         python = answering(tmp_path, 'print(json.dumps([["train_step", 65, "/usr/bin/trainer"], [None, 1, None]]))')
 
         assert Symbols(processes, python).name(7, [CodeAddress(STEP, True), CodeAddress(TORCH, True)]) == AddressNames(
             {STEP: "train_step+0x41 (trainer)", TORCH: "libtorch_cuda.so+0x26100"}, by_bcc=True
         )
 
-    def test_it_is_asked_for_each_address_once(self, processes: Processes, tmp_path: Path) -> None:
-        """With the tgid, and whether a call is meant that lies before."""
+    def test_each_address_is_requested_once(self, processes: Processes, tmp_path: Path) -> None:
+        """With the tgid, and whether the address is a return address."""
         asked = tmp_path / "asked"
         python = answering(tmp_path, f"open({str(asked)!r}, 'w').write(sys.stdin.read())")
         Symbols(processes, python).name(
@@ -111,25 +110,25 @@ class TestLookUp:
         ["sys.exit(1)", "print('no JSON')", "print('[' * 2_000_000)", "signal.pause()"],
         ids=["no bcc", "no answer", "too much", "too late"],
     )
-    def test_without_an_answer_the_files_are_told(self, processes: Processes, tmp_path: Path, script: str) -> None:
-        """And it is said that functions were not looked up."""
+    def test_without_an_answer_addresses_are_named_by_file(
+        self, processes: Processes, tmp_path: Path, script: str
+    ) -> None:
+        """by_bcc is false."""
         symbols = Symbols(processes, answering(tmp_path, script), timeout_seconds=1.0)
 
         assert symbols.name(7, [CodeAddress(STEP, True)]) == AddressNames({STEP: "trainer+0x2041"}, by_bcc=False)
 
-    def test_without_an_interpreter_the_files_are_told(self, processes: Processes, tmp_path: Path) -> None:
+    def test_without_an_interpreter_addresses_are_named_by_file(self, processes: Processes, tmp_path: Path) -> None:
         """As in an image without one."""
         assert not Symbols(processes, str(tmp_path / "none")).name(7, [CodeAddress(STEP, True)]).by_bcc
 
-    def test_process_that_ended_is_told(self, processes: Processes) -> None:
+    def test_process_that_ended_raises_process_gone(self, processes: Processes) -> None:
         """Before its mappings were read."""
         with pytest.raises(ProcessGone):
             Symbols(processes).name(8, [CodeAddress(STEP, True)])
 
-    def test_answer_about_another_process_of_that_number_is_no_answer(
-        self, processes: Processes, tmp_path: Path
-    ) -> None:
-        """The tgid was given anew while bcc read."""
+    def test_answer_about_another_process_with_that_tgid_is_dropped(self, processes: Processes, tmp_path: Path) -> None:
+        """The tgid was reused while bcc was reading."""
         stat = tmp_path / "proc" / "7" / "stat"
         line = stat_line(7, start_time_ticks=9999)
         python = answering(tmp_path, f"open({str(stat)!r}, 'wb').write({line!r}); print('[null]')")
@@ -137,8 +136,8 @@ class TestLookUp:
         with pytest.raises(ProcessGone):
             Symbols(processes, python).name(7, [CodeAddress(STEP, True)])
 
-    def test_close_ends_it(self, processes: Processes, tmp_path: Path) -> None:
-        """From another thread; and nothing is started any more."""
+    def test_close_kills_the_program(self, processes: Processes, tmp_path: Path) -> None:
+        """From another thread; no program is started after it."""
         begun = tmp_path / "begun"
         python = answering(tmp_path, f"open({str(begun)!r}, 'w').close(); signal.pause()")
         symbols = Symbols(processes, python, timeout_seconds=50)
@@ -156,10 +155,10 @@ class TestLookUp:
 
 
 class TestRealProgram:
-    """The program that is run, in the distribution's interpreter, where that has bcc."""
+    """bcc_symbols.py in the distribution's interpreter, where that has bcc."""
 
     def test_function_of_this_process_is_named(self) -> None:
-        """Of libc: the address of getpid(), by its own loader."""
+        """getpid() of libc, at the address that the loader gave it."""
         pytest.importorskip("ctypes")
         import ctypes
 

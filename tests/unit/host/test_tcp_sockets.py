@@ -1,4 +1,4 @@
-"""tcp_sockets: descriptors of a fake /proc, and sockets of this very process by the kernel's own dump, which needs no right."""
+"""tcp_sockets: descriptors of a fake /proc, and sockets of this process in the kernel's dump, which needs no capability."""
 
 from __future__ import annotations
 
@@ -33,19 +33,17 @@ class TestDescriptors:
 
         assert tcp_sockets.socket_inodes(proc, 7) == (frozenset({4711, 4712}), True)
 
-    def test_process_that_is_gone_has_none(self, tmp_path: Path) -> None:
-        """It is no error."""
+    def test_process_that_is_gone_has_no_sockets(self, tmp_path: Path) -> None:
         assert tcp_sockets.socket_inodes(str(tmp_path), 7) == (frozenset(), True)
 
-    def test_more_than_can_be_looked_at_is_told(self, tmp_path: Path) -> None:
-        """Of 4,100 the first 4,096."""
+    def test_descriptors_beyond_the_limit_are_not_read(self, tmp_path: Path) -> None:
+        """The first 4,096 of 4,100; is_whole is false."""
         proc = _proc(tmp_path, *(f"socket:[{n}]" for n in range(4100)))
         found = tcp_sockets.socket_inodes(proc, 7)
 
         assert (len(found.sockets), found.is_whole) == (4096, False)
 
     def test_children_are_those_of_the_main_thread(self, tmp_path: Path) -> None:
-        """As the kernel lists them."""
         (tmp_path / "7" / "task" / "7").mkdir(parents=True)
         (tmp_path / "7" / "task" / "7" / "children").write_text("8 9 ")
 
@@ -54,11 +52,11 @@ class TestDescriptors:
 
 
 class TestDump:
-    """Of a connection of this process over the loopback interface."""
+    """A connection of this process over the loopback interface."""
 
     @pytest.mark.parametrize("address", ["127.0.0.1", "::1"])
-    def test_wanted_socket_is_told(self, address: str) -> None:
-        """Its peer's port, what it has sent, and a round trip; the listener and the other end were not asked for."""
+    def test_wanted_socket_is_returned(self, address: str) -> None:
+        """With its peer's port, segments sent, and round-trip time; not the listener and the other end."""
         family = socket.AF_INET6 if ":" in address else socket.AF_INET
         try:
             listener = socket.create_server((address, 0), family=family)
@@ -80,12 +78,11 @@ class TestDump:
         assert found.window > 0
         assert found.cookie > 0
 
-    def test_deadline_ends_it(self) -> None:
-        """One that has passed already."""
+    def test_passed_deadline_ends_the_dump(self) -> None:
         with closing(netlink.diag_socket()) as one, pytest.raises(netlink.DumpTimedOut):
             list(tcp_sockets.tcp_sockets(one, {1}, time.monotonic() - 1))
 
-    def test_refusal_is_ours(self) -> None:
+    def test_refused_request_raises_not_possible_here(self) -> None:
         """A request that the kernel does not know."""
         with closing(netlink.diag_socket()) as one, pytest.raises(NotPossibleHere):
             list(netlink.dump(one, 77, bytes(8), time.monotonic() + PATIENCE_SECONDS))

@@ -1,1 +1,1 @@
-"""exporter/hostmetrics."""
+"""Tests of exporter/hostmetrics."""

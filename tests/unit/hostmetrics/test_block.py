@@ -1,4 +1,4 @@
-"""Rows of disks to totals of containers and jobs."""
+"""block: rows of disks to totals of containers and jobs."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ TRACED = TracedProcess(1, 4026, RANK)
 
 
 class _Groups:
-    """Group 7 is the job's container."""
+    """Cgroup 7 is the job's container."""
 
     def __init__(self) -> None:
         self.gone: set[int] = set()
@@ -32,7 +32,7 @@ class _Groups:
 
 
 class _Scene:
-    """A collector over tables that are written by hand."""
+    """A collector over tables that the test fills."""
 
     def __init__(self) -> None:
         self.maps = {"disks": FakeMap(), "disk_waits": FakeMap()}
@@ -40,7 +40,7 @@ class _Scene:
         self.block = Block(self.maps, self.groups, {"8:0": "sda"}.__getitem__, ttl_ns=60 * S)
 
     def disk(self, cgroup_id: int, *, size_bytes: int, errors: int = 0, queue_ns: int = 0, device_ns: int = 0) -> None:
-        """One read, of which the durations are told where they are known; slot 9 and slot 80."""
+        """One read; with durations if they are given, in slot 9 and slot 80."""
         slots = [0] * (2 * abi.HIST_SLOTS)
         if device_ns:
             slots[9] = slots[abi.HIST_SLOTS + 80] = 1
@@ -48,7 +48,7 @@ class _Scene:
         self.maps["disks"].put(abi.DISK_KEY.pack(cgroup_id, SDA, DiskDirection.READ), row)
 
     def waited(self, process: int, device: int, waits: int, wait_ns: int) -> None:
-        """So often, so long, so far."""
+        """Waits of a process so far."""
         self.maps["disk_waits"].put(abi.DISK_WAIT_KEY.pack(process, device), abi.DISK_WAIT.pack(waits, wait_ns))
 
 
@@ -56,9 +56,9 @@ READ = ("sda", "read")
 
 
 class TestDisks:
-    """By container."""
+    """Requests, by container."""
 
-    def test_requests_are_their_container_s(self) -> None:
+    def test_requests_count_for_their_container(self) -> None:
         """Bytes and both durations."""
         scene = _Scene()
         scene.disk(7, size_bytes=4096, queue_ns=10, device_ns=1000)
@@ -70,7 +70,7 @@ class TestDisks:
             Series(catalog.block.DEVICE_DURATION, READ): HistogramTotal(Counts(80, (1,)), 1000),
         }
 
-    def test_device_without_statistics_has_no_durations(self) -> None:
+    def test_disk_without_statistics_has_no_durations(self) -> None:
         """No histogram rather than an empty one."""
         scene = _Scene()
         scene.disk(0, size_bytes=512, errors=1)
@@ -80,8 +80,8 @@ class TestDisks:
             Series(catalog.block.ERRORS, READ): 1,
         }
 
-    def test_rows_of_a_group_that_is_gone_are_deleted_and_what_they_said_stays(self) -> None:
-        """The room in the kernel is used again, and a row that comes anew is no counter that went back."""
+    def test_rows_of_a_removed_cgroup_are_deleted_and_its_totals_stay(self) -> None:
+        """The map has room again, and a row that comes back later is no reset."""
         scene = _Scene()
         scene.disk(7, size_bytes=4096)
         scene.groups.gone.add(7)
@@ -94,8 +94,8 @@ class TestDisks:
         assert totals[JOB][Series(catalog.block.BYTES, READ)] == 4096 + 512
         assert scene.block.resets == 0
 
-    def test_row_that_still_moves_is_kept(self) -> None:
-        """What a group has written before its end is on its way to the disk."""
+    def test_row_that_still_grows_is_kept(self) -> None:
+        """What a cgroup has written before its end is still on its way to the disk."""
         scene = _Scene()
         scene.groups.gone.add(7)
         for at, size_bytes in enumerate((4096, 8192), start=1):
@@ -104,16 +104,15 @@ class TestDisks:
 
         assert len(scene.maps["disks"].rows) == 1
 
-    def test_without_its_programs_there_is_nothing(self) -> None:
-        """They did not load."""
+    def test_without_maps_there_are_no_totals(self) -> None:
         assert Block({}, _Groups(), str, ttl_ns=S).collect(S, [TRACED]) == {}
 
 
 class TestWaits:
-    """Of traced jobs."""
+    """Waits of traced jobs."""
 
-    def test_waits_are_the_job_s(self) -> None:
-        """By the device that ended them."""
+    def test_waits_count_for_the_job(self) -> None:
+        """By the disk that ended them."""
         scene = _Scene()
         scene.waited(1, SDA, 3, 30)
         scene.waited(1, 0, 1, 5)
@@ -125,7 +124,7 @@ class TestWaits:
             Series(catalog.block.WAITS, ("unknown",)): 1,
         }
 
-    def test_what_a_job_waited_before_its_end_is_told(self) -> None:
+    def test_last_waits_of_an_ended_job_count(self) -> None:
         """And its rows are deleted then."""
         scene = _Scene()
         scene.waited(1, SDA, 3, 30)
@@ -135,7 +134,7 @@ class TestWaits:
         assert scene.block.collect(2 * S, [])[RANK][Series(catalog.block.WAIT, ("sda",))] == 50
         assert scene.maps["disk_waits"].rows == {}
 
-    def test_job_without_a_name_yet_is_held_back(self) -> None:
+    def test_job_without_an_identity_is_held_back(self) -> None:
         """Its rows stay."""
         scene = _Scene()
         scene.waited(1, SDA, 3, 30)

@@ -9,7 +9,7 @@ from exporter.hostmetrics.cpu import Cpu
 from exporter.model import Identity
 from exporter.series.host_totals import TotalsByIdentity
 from exporter.totals import Series, Total
-from tests.support.groups import FakeGroups, traced
+from tests.support.cgroups import FakeCgroups, traced
 
 MACHINE = Identity("n")
 CONTAINER = Identity("n", container="c")
@@ -18,13 +18,13 @@ QUOTA = (catalog.cpu.QUOTA_PERIODS, catalog.cpu.QUOTA_THROTTLED_PERIODS, catalog
 
 
 def of(totals: TotalsByIdentity, metric: Metric, place: Identity = CONTAINER) -> Total | None:
-    """Of a metric without labels of its own."""
+    """A metric without labels of its own."""
     return totals.get(place, {}).get(Series(metric, ()))
 
 
-def made(groups: FakeGroups | None = None, times: CpuTimes | None = None) -> Cpu:
-    """A collector in which nothing happens unless it is given."""
-    return Cpu(MACHINE, groups or FakeGroups(), lambda: times, TTL_NS)
+def made(groups: FakeCgroups | None = None, times: CpuTimes | None = None) -> Cpu:
+    """A collector that reads these, else nothing."""
+    return Cpu(MACHINE, groups or FakeCgroups(), lambda: times, TTL_NS)
 
 
 class TestQuota:
@@ -36,7 +36,7 @@ class TestQuota:
             ("/c", "cpu.max"): "40000 100000",
             ("/c", "cpu.stat"): "usage_usec 7\nnr_periods 30\nnr_throttled 20\nthrottled_usec 5\n",
         }
-        totals = made(FakeGroups(2, files, {10: "/c"})).collect(1, [traced(10)])
+        totals = made(FakeCgroups(2, files, {10: "/c"})).collect(1, [traced(10)])
 
         assert [of(totals, metric) for metric in QUOTA] == [30, 20, 5_000]
 
@@ -46,46 +46,46 @@ class TestQuota:
             ("/c", "cpu.cfs_quota_us"): "40000",
             ("/c", "cpu.stat"): "nr_periods 30\nnr_throttled 20\nthrottled_time 5000\n",
         }
-        totals = made(FakeGroups(1, files, {10: "/c"})).collect(1, [traced(10)])
+        totals = made(FakeCgroups(1, files, {10: "/c"})).collect(1, [traced(10)])
 
         assert [of(totals, metric) for metric in QUOTA] == [30, 20, 5_000]
 
-    def test_group_without_a_quota_tells_nothing(self) -> None:
-        """Of either version."""
+    def test_cgroup_without_a_quota_has_no_totals(self) -> None:
+        """In both versions."""
         stat = {("/c", "cpu.stat"): "nr_periods 0\nnr_throttled 0\nthrottled_time 0\n"}
-        first = FakeGroups(1, {("/c", "cpu.cfs_quota_us"): "-1", **stat}, {10: "/c"})
-        second = FakeGroups(2, {("/c", "cpu.max"): "max 100000", **stat}, {10: "/c"})
+        first = FakeCgroups(1, {("/c", "cpu.cfs_quota_us"): "-1", **stat}, {10: "/c"})
+        second = FakeCgroups(2, {("/c", "cpu.max"): "max 100000", **stat}, {10: "/c"})
 
         assert made(first).collect(1, [traced(10)]) == made(second).collect(1, [traced(10)]) == {}
 
-    def test_groups_above_that_have_a_quota_are_added(self) -> None:
-        """Both a container's own and its pod's can hold it up."""
+    def test_quotas_of_ancestors_are_added(self) -> None:
+        """Both a container's own quota and its pod's throttle it."""
         files = {
             ("/pod", "cpu.max"): "100000 100000",
             ("/pod", "cpu.stat"): "nr_periods 30\nnr_throttled 1\nthrottled_usec 1\n",
             ("/pod/c", "cpu.max"): "40000 100000",
             ("/pod/c", "cpu.stat"): "nr_periods 30\nnr_throttled 20\nthrottled_usec 5\n",
         }
-        totals = made(FakeGroups(2, files, {10: "/pod/c"})).collect(1, [traced(10)])
+        totals = made(FakeCgroups(2, files, {10: "/pod/c"})).collect(1, [traced(10)])
 
         assert [of(totals, metric) for metric in QUOTA] == [60, 21, 6_000]
 
-    def test_a_group_above_two_containers_counts_for_each(self) -> None:
-        """And once for two processes of one."""
+    def test_cgroup_above_two_containers_counts_for_each(self) -> None:
+        """And once for two processes of one container."""
         files = {
             ("/pod", "cpu.max"): "100000 100000",
             ("/pod", "cpu.stat"): "nr_periods 30\nnr_throttled 1\nthrottled_usec 1\n",
         }
-        groups = FakeGroups(2, files, {10: "/pod/c", 11: "/pod/c", 12: "/pod/d"})
+        groups = FakeCgroups(2, files, {10: "/pod/c", 11: "/pod/c", 12: "/pod/d"})
         totals = made(groups).collect(1, [traced(10), traced(11), traced(12, container="d")])
 
         assert of(totals, catalog.cpu.QUOTA_PERIODS) == 30
         assert of(totals, catalog.cpu.QUOTA_PERIODS, Identity("n", container="d")) == 30
 
-    def test_a_group_that_is_made_again_counts_on(self) -> None:
-        """Of the same path; counted as a new beginning."""
+    def test_cgroup_that_is_created_again_is_a_reset(self) -> None:
+        """With the same path; its counts are added."""
         files = {("/c", "cpu.max"): "1 2", ("/c", "cpu.stat"): "nr_periods 30\nnr_throttled 0\nthrottled_usec 0\n"}
-        groups = FakeGroups(2, files, {10: "/c"})
+        groups = FakeCgroups(2, files, {10: "/c"})
         cpu = made(groups)
         cpu.collect(1, [traced(10)])
         groups.files["/c", "cpu.stat"] = "nr_periods 4\nnr_throttled 0\nthrottled_usec 0\n"
@@ -97,21 +97,20 @@ class TestQuota:
 class TestTimes:
     """/proc/stat."""
 
-    def test_they_are_the_machine_s(self) -> None:
+    def test_times_are_those_of_the_node(self) -> None:
         """In nanoseconds."""
         totals = made(times=CpuTimes(irq_ns=1, softirq_ns=2, steal_ns=3)).collect(1, [])
         metrics = (catalog.cpu.IRQ, catalog.cpu.SOFTIRQ, catalog.cpu.STEAL)
 
         assert [of(totals, metric, MACHINE) for metric in metrics] == [1, 2, 3]
 
-    def test_a_sum_that_goes_back_by_a_tick_stays_where_it_is(self) -> None:
-        """The kernel's own do that; what is told never does."""
+    def test_sum_that_goes_back_by_a_tick_keeps_its_highest_value(self) -> None:
+        """The kernel's own sums do that."""
         times = [CpuTimes(0, 0, 30), CpuTimes(0, 0, 20), CpuTimes(0, 0, 40)]
-        cpu = Cpu(MACHINE, FakeGroups(), lambda: times.pop(0), TTL_NS)
+        cpu = Cpu(MACHINE, FakeCgroups(), lambda: times.pop(0), TTL_NS)
 
         assert [of(cpu.collect(now, []), catalog.cpu.STEAL, MACHINE) for now in range(3)] == [30, 30, 40]
         assert cpu.resets == 0
 
-    def test_where_they_cannot_be_read_nothing_is_told(self) -> None:
-        """No error."""
+    def test_unreadable_times_have_no_totals(self) -> None:
         assert made().collect(1, []) == {}

@@ -1,4 +1,4 @@
-"""device: what is known of GPUs to totals of the machine, and memory to totals of ranks."""
+"""gpu: records of GPUs to totals of the node, and memory to totals of ranks."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ from exporter.hostmetrics.gpu import MAX_XID, WATCHED_XIDS, Gpu
 from exporter.model import Identity
 from exporter.series.host_totals import TotalsByIdentity
 from exporter.totals import Series, Total
+from tests.support.cgroups import traced
 from tests.support.gpus import facts, record
-from tests.support.groups import traced
 
 MACHINE = Identity("n")
 SECOND = 1_000_000_000
@@ -41,15 +41,13 @@ def collector_over_time(records: Iterable[GpuRecord]) -> Gpu:
     return Gpu(MACHINE, lambda: GpuReading((next(rest),)), TTL_NS, with_processes=True)
 
 
-def told(sample: Sample, **facts_of_it: Any) -> TotalsByIdentity:
-    """Of GPU 0, which has been sampled just now."""
+def totals_of(sample: Sample, **facts_of_it: Any) -> TotalsByIdentity:
+    """Totals of GPU 0, which has been sampled just now."""
     one = record(sample, NOW_NS, facts=GpuFacts("0", "GPU-0", **facts_of_it))
     return collector_of(one).collect(NOW_NS, [])
 
 
 class TestGauges:
-    """What goes up and down."""
-
     @pytest.mark.parametrize(
         ("sample", "metric", "labels", "value"),
         [
@@ -77,12 +75,11 @@ class TestGauges:
     def test_each_value_has_its_series(
         self, sample: Sample, metric: Metric, labels: tuple[str, ...], value: int
     ) -> None:
-        """Watts and shares in billionths."""
-        assert of(told(sample), metric, *labels) == value
+        """Watts and ratios in billionths."""
+        assert of(totals_of(sample), metric, *labels) == value
 
-    def test_what_a_gpu_is(self) -> None:
-        """And what it could do at best."""
-        totals = told(
+    def test_facts_are_an_info_and_maxima(self) -> None:
+        totals = totals_of(
             Sample(),
             model="H100",
             pci_bus_id="00000000:3B:00.0",
@@ -101,9 +98,9 @@ class TestGauges:
         assert of(totals, catalog.gpu.LINK_GENERATION, "0", "max") == 5
         assert of(totals, catalog.gpu.LINK_WIDTH, "0", "max") == 16
 
-    def test_what_is_not_told_is_absent(self) -> None:
-        """All but that it answers, what it is, and errors that have not come."""
-        (of_machine,) = told(Sample()).values()
+    def test_missing_values_have_no_series(self) -> None:
+        """Except that it answers, what it is, and XIDs that have not occurred."""
+        (of_machine,) = totals_of(Sample()).values()
 
         assert {series.metric for series in of_machine} == {
             catalog.gpu.UP,
@@ -112,12 +109,15 @@ class TestGauges:
         }
 
     def test_memory_without_a_sensor_has_no_temperature(self) -> None:
-        """The driver says 0 then."""
-        assert of(told(Sample(memory_celsius=0)), catalog.gpu.TEMPERATURE, "0", "memory") is None
+        """The driver reports 0 then."""
+        assert of(totals_of(Sample(memory_celsius=0)), catalog.gpu.TEMPERATURE, "0", "memory") is None
 
     def test_memory_by_state(self) -> None:
-        """What is reserved only where the driver tells it apart."""
-        newer, older = told(Sample(memory=GpuMemory(100, 30, 60, 10))), told(Sample(memory=GpuMemory(100, 40, 60)))
+        """Reserved memory only where the driver reports it separately."""
+        newer, older = (
+            totals_of(Sample(memory=GpuMemory(100, 30, 60, 10))),
+            totals_of(Sample(memory=GpuMemory(100, 40, 60))),
+        )
 
         assert [of(newer, catalog.gpu.MEMORY, "0", "", one) for one in ("used", "free", "reserved")] == [30, 60, 10]
         assert [of(older, catalog.gpu.MEMORY, "0", "", one) for one in ("used", "free", "reserved")] == [
@@ -127,34 +127,33 @@ class TestGauges:
         ]
 
     def test_instances_have_their_memory_and_their_info(self) -> None:
-        """Beside that of the GPU as a whole."""
+        """In addition to those of the GPU as a whole."""
         sample = Sample(is_mig=True, instances=(Instance("7", "MIG-1", "1g", GpuMemory(10, 4, 6), None),))
-        totals = told(sample)
+        totals = totals_of(sample)
 
         assert of(totals, catalog.gpu.MEMORY, "0", "7", "used") == 4
         assert of(totals, catalog.gpu.INFO, "0", "7", "MIG-1", "1g", "", "") == 1
 
     def test_names_are_printable_and_bounded(self) -> None:
-        """Whatever the driver, or whoever plays it, says."""
-        totals = told(Sample(), model='a"\n' + "x" * 200)
+        """Whatever the driver reports."""
+        totals = totals_of(Sample(), model='a"\n' + "x" * 200)
 
         assert of(totals, catalog.gpu.INFO, "0", "", "GPU-0", 'a"\ufffd' + "x" * 125, "", "") == 1
 
 
 class TestStale:
-    """GPUs that have not been sampled for long."""
+    """GPUs that have not been sampled for a while."""
 
     FULL = Sample(reasons=4, power_mw=1, energy_mj=5, processes=(GpuProcess(10, 7),))
 
     def test_sample_is_good_for_five_seconds(self) -> None:
-        """As long as scrapes may be apart."""
         totals = collector_of(record(self.FULL, NOW_NS)).collect(NOW_NS + 5 * SECOND, [])
 
         assert of(totals, catalog.gpu.UP, "0") == 1
         assert of(totals, catalog.gpu.POWER, "0") == 1_000_000
 
-    def test_older_one_has_no_gauges_and_keeps_its_counters(self) -> None:
-        """Up is 0, so that it can be told from a GPU that was never there."""
+    def test_stale_gpu_keeps_its_counters_and_has_no_gauges(self) -> None:
+        """Up is 0, unlike for a GPU that was never there."""
         one = record(self.FULL, NOW_NS, throttled_ns={"power": 3}, xids={79: 1})
         (of_machine,) = collector_of(one).collect(NOW_NS + 5 * SECOND + 1, [traced(10)]).values()
         xids = {number: Series(catalog.gpu.XID_ERRORS, ("0", str(number))) for number in WATCHED_XIDS}
@@ -173,8 +172,8 @@ class TestStale:
 
         assert of_machine == {Series(catalog.gpu.UP, ("3",)): 0}
 
-    def test_gpu_that_is_back_after_long_goes_on_counting(self) -> None:
-        """It does not begin anew, which would add all that its driver has ever counted."""
+    def test_gpu_that_is_back_after_an_hour_continues_counting(self) -> None:
+        """It does not start over, which would add everything its driver has ever counted."""
         stale = [record(Sample(energy_mj=1_000), 0)] * 12
         collector = collector_over_time([*stale, record(Sample(energy_mj=1_007), 3_600 * SECOND)])
         for minutes in range(0, 60, 5):
@@ -184,8 +183,6 @@ class TestStale:
 
 
 class TestCounters:
-    """They never go back."""
-
     @pytest.mark.parametrize(
         ("sample", "metric", "labels", "value"),
         [
@@ -206,18 +203,18 @@ class TestCounters:
         self, sample: Sample, metric: Metric, labels: tuple[str, ...], value: int
     ) -> None:
         """Joules in billionths."""
-        assert of(told(sample), metric, *labels) == value
+        assert of(totals_of(sample), metric, *labels) == value
 
-    def test_reset_is_a_new_beginning(self) -> None:
-        """Of the driver, or of the GPU; counted as one."""
+    def test_lower_count_is_a_reset(self) -> None:
+        """The driver was reloaded, or the GPU reset."""
         collector = collector_over_time(record(Sample(corrected_errors=count)) for count in (30, 4))
         collector.collect(1, [])
 
         assert of(collector.collect(2, []), catalog.gpu.ECC_ERRORS, "0", "corrected") == 34
         assert collector.resets == 1
 
-    def test_another_gpu_with_that_number_counts_on_from_it(self) -> None:
-        """No reset: it is another source."""
+    def test_another_gpu_with_that_number_adds_to_its_counters(self) -> None:
+        """It is another source, so this is no reset."""
         other = record(Sample(pcie_replays=4), facts=facts(0, "GPU-another"))
         collector = collector_over_time([record(Sample(pcie_replays=30)), other])
         collector.collect(1, [])
@@ -226,61 +223,59 @@ class TestCounters:
         assert collector.resets == 0
 
     @pytest.mark.parametrize(("number", "label"), [(1, "1"), (79, "79"), (172, "172"), (173, "other"), (0, "other")])
-    def test_xid_that_nobody_documents_is_other(self, number: int, label: str) -> None:
-        """So that a stray number makes no new series."""
+    def test_undocumented_xid_is_other(self, number: int, label: str) -> None:
+        """So that a stray number creates no series."""
         totals = collector_of(record(Sample(), xids={number: 2})).collect(NOW_NS, [])
 
         assert MAX_XID == 172
         assert of(totals, catalog.gpu.XID_ERRORS, "0", label) == 2
 
-    def test_xids_that_an_alert_watches_for_begin_with_0(self) -> None:
-        """Else a rate would not see the first one; the rule names them."""
+    def test_xids_of_alerts_start_at_0(self) -> None:
+        """So that increase() sees the first one; the rule lists them."""
         rules = (ROOT / "alerts" / "device.rules.yaml").read_text(encoding="utf-8")
         (named,) = re.findall(r'xid=~"([\d|]+)"', rules)
 
         assert tuple(map(int, named.split("|"))) == WATCHED_XIDS
-        assert {of(told(Sample()), catalog.gpu.XID_ERRORS, "0", number) for number in named.split("|")} == {0}
+        assert {of(totals_of(Sample()), catalog.gpu.XID_ERRORS, "0", number) for number in named.split("|")} == {0}
 
-    def test_unknown_xids_are_added_up(self) -> None:
-        """They are one series."""
+    def test_undocumented_xids_are_added_up(self) -> None:
         totals = collector_of(record(Sample(), xids={1_000: 2, 2_000: 3})).collect(NOW_NS, [])
 
         assert of(totals, catalog.gpu.XID_ERRORS, "0", "other") == 5
 
-    def test_troubles_are_counted_by_gpu_and_reason(self) -> None:
-        """Without a GPU those of the driver as a whole."""
+    def test_failures_are_counted_by_gpu_and_kind(self) -> None:
+        """An empty gpu is the driver as a whole."""
         reading = GpuReading(failures={("1", FailureKind.TIMEOUT): 2, ("", FailureKind.RELOADED): 1})
         totals = Gpu(MACHINE, lambda: reading, TTL_NS, with_processes=True).collect(NOW_NS, [])
 
         assert of(totals, catalog.gpu.ERRORS, "1", "timeout") == 2
         assert of(totals, catalog.gpu.ERRORS, "", "reloaded") == 1
 
-    def test_without_a_driver_nothing_is_told(self) -> None:
-        """No error either."""
+    def test_without_a_driver_there_are_no_totals(self) -> None:
         assert collector_of().collect(NOW_NS, [traced(10)]) == {}
 
 
 class TestProcesses:
-    """Who has the memory."""
+    """Which processes have the memory."""
 
     SAMPLE = Sample(processes=(GpuProcess(10, 7), GpuProcess(11, 5), GpuProcess(99, 3), GpuProcess(98, None)))
 
-    def test_memory_of_traced_processes_is_that_of_their_workload(self) -> None:
-        """Two of one rank are added up."""
+    def test_memory_of_traced_processes_counts_for_their_workload(self) -> None:
+        """Two processes of one rank are added up."""
         one = record(self.SAMPLE, NOW_NS)
         totals = collector_of(one).collect(NOW_NS, [traced(10), traced(11), traced(12, rank="1")])
 
         assert of(totals, catalog.gpu.PROCESS_MEMORY, "0", "", place=traced(10).identity) == 12
         assert traced(12, rank="1").identity not in totals
 
-    def test_memory_of_all_others_is_one_sum(self) -> None:
-        """Where the driver does not say how much one has, it counts for nothing."""
+    def test_memory_of_untraced_processes_is_one_sum(self) -> None:
+        """A process without a reported size adds nothing."""
         totals = collector_of(record(self.SAMPLE, NOW_NS)).collect(NOW_NS, [traced(10)])
 
         assert of(totals, catalog.gpu.UNTRACED_MEMORY, "0", "") == 8
 
-    def test_it_is_told_by_instance(self) -> None:
-        """And not once more for the GPU as a whole."""
+    def test_memory_is_by_mig_instance(self) -> None:
+        """And not a second time for the GPU as a whole."""
         inside = (GpuProcess(10, 7),)
         sample = Sample(is_mig=True, instances=(Instance("7", "", "", None, inside),), processes=inside)
         totals = collector_of(record(sample, NOW_NS)).collect(NOW_NS, [traced(10)])
@@ -289,20 +284,20 @@ class TestProcesses:
         assert of(totals, catalog.gpu.UNTRACED_MEMORY, "0", "7") == 0
         assert of(totals, catalog.gpu.UNTRACED_MEMORY, "0", "") is None
 
-    def test_in_a_pid_namespace_of_our_own_nobody_is_named(self) -> None:
-        """A number of the driver's may be somebody else's here."""
+    def test_in_another_pid_namespace_there_is_no_memory_by_process(self) -> None:
+        """A tgid of the driver may be another process here."""
         totals = collector_of(record(self.SAMPLE, NOW_NS), with_processes=False).collect(NOW_NS, [traced(10)])
 
         assert traced(10).identity not in totals
         assert of(totals, catalog.gpu.UNTRACED_MEMORY, "0", "") is None
 
-    def test_process_out_of_sight_is_not_taken_for_another(self) -> None:
-        """Its tgid is 0."""
+    def test_processes_with_tgid_0_do_not_match(self) -> None:
+        """A traced process that is not visible here has tgid 0."""
         sample = Sample(processes=(GpuProcess(0, 7),))
         totals = collector_of(record(sample, NOW_NS)).collect(NOW_NS, [traced(0)])
 
         assert of(totals, catalog.gpu.UNTRACED_MEMORY, "0", "") == 7
 
-    def test_processes_that_are_not_told_are_absent(self) -> None:
+    def test_unreported_processes_have_no_series(self) -> None:
         """Not 0."""
-        assert of(told(Sample(processes=None)), catalog.gpu.UNTRACED_MEMORY, "0", "") is None
+        assert of(totals_of(Sample(processes=None)), catalog.gpu.UNTRACED_MEMORY, "0", "") is None

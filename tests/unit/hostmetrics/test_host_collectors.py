@@ -1,4 +1,4 @@
-"""surroundings: which collectors of the machine are made."""
+"""hostmetrics: which collectors are made."""
 
 from __future__ import annotations
 
@@ -10,11 +10,9 @@ from exporter.totals import Series
 from tests.support.gpus import record
 
 
-class TestDevice:
-    """GPUs."""
-
-    def test_they_are_told_of_the_node(self) -> None:
-        """Neither of a rank nor of a container."""
+class TestGpu:
+    def test_series_of_gpus_have_the_identity_of_the_node(self) -> None:
+        """Without rank and container."""
         reading = GpuReading((record(Sample(power_mw=1), 0),))
         collector = host_collectors(["device"], {}, "gpu7", 900, read_gpus=lambda: reading)["device"]
         totals = collector.collect(0, [])
@@ -22,7 +20,6 @@ class TestDevice:
         assert set(totals) == {Identity("gpu7")}
         assert totals[Identity("gpu7")][Series(catalog.gpu.POWER, ("0",))] == 1_000_000
 
-    def test_where_nobody_samples_them_there_is_no_collector(self) -> None:
-        """It is switched off."""
+    def test_without_a_sampler_or_when_disabled_there_is_no_collector(self) -> None:
         assert host_collectors(["device"], {}, "gpu7", 900) == {}
         assert host_collectors([], {}, "gpu7", 900, read_gpus=GpuReading) == {}

@@ -1,4 +1,4 @@
-"""network: rows, sockets and interfaces to totals of containers, ranks and the machine."""
+"""network: rows, sockets and interfaces to totals of containers, ranks and the node."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from exporter.totals import Total
 from exporter.units import NANOSECONDS
 from tests.support.tables import FakeMap
 
-MACHINE = Identity("gpu7")
+NODE = Identity("gpu7")
 CONTAINER = Identity("gpu7", container="0123456789ab")
 RANK = Identity("gpu7", rank="0", container="0123456789ab")
 RANK_1 = Identity("gpu7", rank="1", container="0123456789ab")
@@ -31,27 +31,25 @@ TRACED = (TracedProcess(1, 4026, RANK), TracedProcess(2, 4027, RANK_1))
 
 
 @dataclass
-class Groups:
-    """Group 7 is a container's; all others are the machine's."""
+class Labels:
+    """Cgroup 7 is a container's; all others are the node's."""
 
-    node: Identity = MACHINE
+    node: Identity = NODE
     gone: set[int] = field(default_factory=set)
 
     def identity_of(self, number: int, /) -> Identity:
-        """The container of a group."""
-        return CONTAINER if number == 7 else MACHINE
+        return CONTAINER if number == 7 else NODE
 
     def is_gone(self, number: int, /) -> bool:
-        """As the test says."""
         return number in self.gone
 
 
 @dataclass
-class Machine:
+class Node:
     """What there is to read, and the collector that reads it."""
 
     table: FakeMap = field(default_factory=FakeMap)
-    groups: Groups = field(default_factory=Groups)
+    labels: Labels = field(default_factory=Labels)
     sockets: dict[int, list[TcpSocket]] = field(default_factory=dict)
     is_whole: bool = True
     unread: Mapping[str, int] = field(default_factory=dict)
@@ -61,7 +59,7 @@ class Machine:
     now_ns: int = 0
 
     def __post_init__(self) -> None:
-        self.network = Network(self.groups, TTL_NS, self.table, self._sockets, self._interfaces)
+        self.network = Network(self.labels, TTL_NS, self.table, self._sockets, self._interfaces)
 
     def _sockets(self, _traced: Sequence[TracedProcess]) -> SocketsRead:
         if self.absent:
@@ -73,13 +71,15 @@ class Machine:
             raise NotPossibleHere("there is no such thing here")
         return self.links, self.queues
 
-    def sent_again(self, segments: int, handshakes: int = 0, group: int = 7, family: IpFamily = IpFamily.IPV4) -> None:
-        """The row of a group as it stands."""
+    def retransmitted(
+        self, segments: int, handshakes: int = 0, group: int = 7, family: IpFamily = IpFamily.IPV4
+    ) -> None:
+        """Set the row of a cgroup."""
         key = abi.RETRANSMIT_KEY.pack(group, family, 0)
         self.table.rows[key] = abi.RETRANSMIT_ROW.pack(segments, handshakes)
 
     def collected(self, metric: Metric, place: Identity) -> dict[tuple[str, ...], Total]:
-        """Labels -> total, of one metric and place; a second later than the last time."""
+        """Labels -> total, of one metric and identity; a second later than the last time."""
         self.now_ns += LEAST_NS
         found = self.network.collect(self.now_ns, TRACED).get(place, {})
         return {series.labels: total for series, total in found.items() if series.metric is metric}
@@ -88,68 +88,68 @@ class Machine:
 def a_socket(
     cookie: int = 1, *, port: int = 443, rtt_ns: int = 2_000_000, window: int = 10, sent: tuple[int, int] = (100, 2)
 ) -> TcpSocket:
-    """sent: segments, and those of them sent again."""
+    """sent: segments, and how many of them were retransmits."""
     return TcpSocket(1000 + cookie, cookie, port, rtt_ns, window, *sent)
 
 
 @pytest.fixture
-def machine() -> Machine:
-    """With nothing on it."""
-    return Machine()
+def node() -> Node:
+    """Without sockets and interfaces."""
+    return Node()
 
 
 class TestRetransmits:
     """By container, of all sockets."""
 
-    def test_they_are_the_containers_of_the_socket(self, machine: Machine) -> None:
-        """By family; those of a handshake apart."""
-        machine.sent_again(23, 3)
-        machine.sent_again(5, family=IpFamily.IPV6)
-        machine.sent_again(9, group=1)
+    def test_retransmits_count_for_the_container_of_the_socket(self, node: Node) -> None:
+        """By family, with handshakes separate."""
+        node.retransmitted(23, 3)
+        node.retransmitted(5, family=IpFamily.IPV6)
+        node.retransmitted(9, group=1)
 
-        assert machine.collected(catalog.network.RETRANSMITS, CONTAINER) == {
+        assert node.collected(catalog.network.RETRANSMITS, CONTAINER) == {
             ("ipv4", "data"): 20,
             ("ipv4", "handshake"): 3,
             ("ipv6", "data"): 5,
             ("ipv6", "handshake"): 0,
         }
-        assert machine.collected(catalog.network.RETRANSMITS, MACHINE)["ipv4", "data"] == 9
+        assert node.collected(catalog.network.RETRANSMITS, NODE)["ipv4", "data"] == 9
 
-    def test_row_of_a_group_that_is_gone_is_deleted_when_it_stands_still(self, machine: Machine) -> None:
-        """What it had stays counted."""
-        machine.sent_again(23)
-        machine.groups.gone.add(7)
-        machine.collected(catalog.network.RETRANSMITS, CONTAINER)
-        machine.sent_again(24)
-        machine.collected(catalog.network.RETRANSMITS, CONTAINER)
+    def test_row_of_a_removed_cgroup_is_deleted_when_it_stops_growing(self, node: Node) -> None:
+        """Its totals stay."""
+        node.retransmitted(23)
+        node.labels.gone.add(7)
+        node.collected(catalog.network.RETRANSMITS, CONTAINER)
+        node.retransmitted(24)
+        node.collected(catalog.network.RETRANSMITS, CONTAINER)
 
-        assert len(machine.table.rows) == 1
-        assert machine.collected(catalog.network.RETRANSMITS, CONTAINER)["ipv4", "data"] == 24
-        assert machine.table.rows == {}
-        assert machine.collected(catalog.network.RETRANSMITS, CONTAINER)["ipv4", "data"] == 24
+        assert len(node.table.rows) == 1
+        assert node.collected(catalog.network.RETRANSMITS, CONTAINER)["ipv4", "data"] == 24
+        assert node.table.rows == {}
+        assert node.collected(catalog.network.RETRANSMITS, CONTAINER)["ipv4", "data"] == 24
 
-    def test_sockets_that_outlive_their_group_are_counted_on(self, machine: Machine) -> None:
-        """The row comes again and counts from 0; that is no reset."""
-        machine.sent_again(23)
-        machine.groups.gone.add(7)
+    def test_sockets_that_outlive_their_cgroup_keep_counting(self, node: Node) -> None:
+        """The row comes again and counts from 0, which is no reset."""
+        node.retransmitted(23)
+        node.labels.gone.add(7)
         for _ in range(3):
-            machine.collected(catalog.network.RETRANSMITS, CONTAINER)
-        machine.sent_again(2)
+            node.collected(catalog.network.RETRANSMITS, CONTAINER)
+        node.retransmitted(2)
 
-        assert machine.collected(catalog.network.RETRANSMITS, CONTAINER)["ipv4", "data"] == 25
-        assert machine.network.resets == 0
+        assert node.collected(catalog.network.RETRANSMITS, CONTAINER)["ipv4", "data"] == 25
+        assert node.network.resets == 0
 
-    def test_nothing_is_read_twice_within_a_second(self, machine: Machine) -> None:
-        """The same is told again."""
-        machine.sent_again(23)
-        first = machine.network.collect(LEAST_NS, TRACED)
-        machine.sent_again(24)
+    def test_nothing_is_read_twice_within_a_second(self, node: Node) -> None:
+        """The totals are the same again."""
+        node.retransmitted(23)
+        first = node.network.collect(LEAST_NS, TRACED)
+        node.retransmitted(24)
 
-        assert machine.network.collect(2 * LEAST_NS - 1, TRACED) is first
+        assert node.network.collect(2 * LEAST_NS - 1, TRACED) is first
 
 
 class TestSockets:
-    """Of traced processes, by who is at the other end."""
+    """Sockets of traced processes, by class of peer."""
 
     @pytest.mark.parametrize(
         ("port", "peer"),
@@ -168,124 +168,121 @@ class TestSockets:
             (0, "other"),
         ],
     )
-    def test_peers_are_classed_by_their_port(self, port: int, peer: str) -> None:
-        """A closed set."""
+    def test_peer_class_is_by_port(self, port: int, peer: str) -> None:
         assert peer_class(port) == peer
         assert peer in collector.PEERS
 
-    def test_segments_of_sockets_that_come_and_go_add_up(self, machine: Machine) -> None:
+    def test_segments_of_sockets_that_come_and_go_add_up(self, node: Node) -> None:
         """100 of the first, 7 of the second after the first has been closed, and 3 more."""
-        machine.sockets = {1: [a_socket(1, sent=(100, 2))]}
-        machine.collected(catalog.network.SOCKETS, RANK)
-        machine.sockets = {1: [a_socket(2, sent=(7, 1))]}
-        machine.collected(catalog.network.SOCKETS, RANK)
-        machine.sockets = {1: [a_socket(2, sent=(10, 1))]}
+        node.sockets = {1: [a_socket(1, sent=(100, 2))]}
+        node.collected(catalog.network.SOCKETS, RANK)
+        node.sockets = {1: [a_socket(2, sent=(7, 1))]}
+        node.collected(catalog.network.SOCKETS, RANK)
+        node.sockets = {1: [a_socket(2, sent=(10, 1))]}
 
-        assert machine.collected(catalog.network.SOCKET_SEGMENTS, RANK) == {("https",): 110}
-        assert machine.collected(catalog.network.SOCKET_RETRANSMITS, RANK) == {("https",): 3}
+        assert node.collected(catalog.network.SOCKET_SEGMENTS, RANK) == {("https",): 110}
+        assert node.collected(catalog.network.SOCKET_RETRANSMITS, RANK) == {("https",): 3}
 
-    def test_what_was_sent_stays_when_no_socket_is_left(self, machine: Machine) -> None:
-        """Levels do not."""
-        machine.sockets = {1: [a_socket()]}
-        machine.collected(catalog.network.SOCKETS, RANK)
-        machine.sockets = {}
+    def test_counters_stay_when_the_last_socket_is_closed(self, node: Node) -> None:
+        """Gauges do not."""
+        node.sockets = {1: [a_socket()]}
+        node.collected(catalog.network.SOCKETS, RANK)
+        node.sockets = {}
 
-        assert machine.collected(catalog.network.SOCKET_SEGMENTS, RANK) == {("https",): 100}
-        assert machine.collected(catalog.network.SOCKETS, RANK) == {}
+        assert node.collected(catalog.network.SOCKET_SEGMENTS, RANK) == {("https",): 100}
+        assert node.collected(catalog.network.SOCKETS, RANK) == {}
 
-    def test_socket_that_a_late_dump_left_out_is_not_counted_twice(self, machine: Machine) -> None:
-        """It is not known to be closed."""
-        machine.sockets = {1: [a_socket(sent=(100, 0))]}
-        machine.collected(catalog.network.SOCKETS, RANK)
-        machine.sockets, machine.is_whole = {}, False
-        machine.collected(catalog.network.SOCKETS, RANK)
-        machine.sockets, machine.is_whole = {1: [a_socket(sent=(110, 0))]}, True
+    def test_socket_missing_in_an_incomplete_dump_is_not_counted_twice(self, node: Node) -> None:
+        """It may still be open."""
+        node.sockets = {1: [a_socket(sent=(100, 0))]}
+        node.collected(catalog.network.SOCKETS, RANK)
+        node.sockets, node.is_whole = {}, False
+        node.collected(catalog.network.SOCKETS, RANK)
+        node.sockets, node.is_whole = {1: [a_socket(sent=(110, 0))]}, True
 
-        assert machine.collected(catalog.network.SOCKET_SEGMENTS, RANK) == {("https",): 110}
+        assert node.collected(catalog.network.SOCKET_SEGMENTS, RANK) == {("https",): 110}
 
-    def test_longest_round_trip_and_smallest_window_are_told(self, machine: Machine) -> None:
-        """Of those that have measured one."""
-        machine.sockets = {
+    def test_longest_round_trip_and_smallest_window_are_exported(self, node: Node) -> None:
+        """Among sockets that have measured one."""
+        node.sockets = {
             1: [a_socket(1, rtt_ns=3_000_000, window=40), a_socket(2, window=4), a_socket(3, rtt_ns=0, window=1)]
         }
 
-        assert machine.collected(catalog.network.SOCKET_ROUND_TRIP, RANK) == {("https",): 3_000_000}
-        assert machine.collected(catalog.network.SOCKET_WINDOW, RANK) == {("https",): 4}
-        assert machine.collected(catalog.network.SOCKETS, RANK) == {("https",): 3}
+        assert node.collected(catalog.network.SOCKET_ROUND_TRIP, RANK) == {("https",): 3_000_000}
+        assert node.collected(catalog.network.SOCKET_WINDOW, RANK) == {("https",): 4}
+        assert node.collected(catalog.network.SOCKETS, RANK) == {("https",): 3}
 
-    def test_socket_that_two_processes_have_is_one(self, machine: Machine) -> None:
-        """The first one's."""
-        machine.sockets = {1: [a_socket()], 2: [a_socket()]}
+    def test_socket_shared_by_two_processes_counts_once(self, node: Node) -> None:
+        """For the first one."""
+        node.sockets = {1: [a_socket()], 2: [a_socket()]}
 
-        assert machine.collected(catalog.network.SOCKETS, RANK) == {("https",): 1}
-        assert machine.collected(catalog.network.SOCKETS, RANK_1) == {}
+        assert node.collected(catalog.network.SOCKETS, RANK) == {("https",): 1}
+        assert node.collected(catalog.network.SOCKETS, RANK_1) == {}
 
-    def test_processes_that_were_not_read_are_counted(self, machine: Machine) -> None:
+    def test_processes_that_were_not_read_are_counted(self, node: Node) -> None:
         """By reason."""
-        machine.unread = {"namespace": 5}
+        node.unread = {"namespace": 5}
 
-        assert machine.collected(catalog.network.UNREAD, MACHINE) == {("namespace",): 5}
+        assert node.collected(catalog.network.UNREAD, NODE) == {("namespace",): 5}
 
 
 class TestInterfaces:
-    """Of the machine."""
+    def test_drops_and_errors_are_by_direction(self, node: Node) -> None:
+        """And drops of queues."""
+        node.links = [InterfaceCounts(2, "eth0", "", 1, 2, 3, 4)]
+        node.queues = [QueueCounts(2, 0, "fq_codel", False, 5), QueueCounts(2, 1, "clsact", True, 6)]
 
-    def test_drops_and_errors_are_by_direction(self, machine: Machine) -> None:
-        """And those of queues beside them."""
-        machine.links = [InterfaceCounts(2, "eth0", "", 1, 2, 3, 4)]
-        machine.queues = [QueueCounts(2, 0, "fq_codel", False, 5), QueueCounts(2, 1, "clsact", True, 6)]
-
-        assert machine.collected(catalog.network.INTERFACE_DROPS, MACHINE) == {
+        assert node.collected(catalog.network.INTERFACE_DROPS, NODE) == {
             ("eth0", "received"): 1,
             ("eth0", "sent"): 2,
         }
-        assert machine.collected(catalog.network.INTERFACE_ERRORS, MACHINE) == {
+        assert node.collected(catalog.network.INTERFACE_ERRORS, NODE) == {
             ("eth0", "received"): 3,
             ("eth0", "sent"): 4,
         }
-        assert machine.collected(catalog.network.QUEUE_DROPS, MACHINE) == {("eth0", "received"): 6, ("eth0", "sent"): 5}
+        assert node.collected(catalog.network.QUEUE_DROPS, NODE) == {("eth0", "received"): 6, ("eth0", "sent"): 5}
 
-    def test_count_that_goes_back_is_a_reset_and_no_negative_rate(self, machine: Machine) -> None:
-        """A driver that was loaded anew: 10, and then 3 more."""
-        machine.links = [InterfaceCounts(2, "eth0", "", 10, 0, 0, 0)]
-        machine.collected(catalog.network.INTERFACE_DROPS, MACHINE)
-        machine.links = [InterfaceCounts(2, "eth0", "", 3, 0, 0, 0)]
+    def test_lower_count_is_a_reset(self, node: Node) -> None:
+        """The NIC's driver was reloaded: 10, and then 3 more."""
+        node.links = [InterfaceCounts(2, "eth0", "", 10, 0, 0, 0)]
+        node.collected(catalog.network.INTERFACE_DROPS, NODE)
+        node.links = [InterfaceCounts(2, "eth0", "", 3, 0, 0, 0)]
 
-        assert machine.collected(catalog.network.INTERFACE_DROPS, MACHINE)["eth0", "received"] == 13
-        assert machine.network.resets == 1
+        assert node.collected(catalog.network.INTERFACE_DROPS, NODE)["eth0", "received"] == 13
+        assert node.network.resets == 1
 
-    def test_interface_that_is_gone_keeps_what_it_dropped(self, machine: Machine) -> None:
-        """One of the same name that comes later, with another number, adds to it."""
-        machine.links = [InterfaceCounts(2, "bond0", "bond", 10, 0, 0, 0)]
-        machine.collected(catalog.network.INTERFACE_DROPS, MACHINE)
-        machine.links = []
-        machine.collected(catalog.network.INTERFACE_DROPS, MACHINE)
-        machine.links = [InterfaceCounts(9, "bond0", "bond", 4, 0, 0, 0)]
+    def test_drops_of_a_removed_interface_stay(self, node: Node) -> None:
+        """A later one with the same name and another number adds to them."""
+        node.links = [InterfaceCounts(2, "bond0", "bond", 10, 0, 0, 0)]
+        node.collected(catalog.network.INTERFACE_DROPS, NODE)
+        node.links = []
+        node.collected(catalog.network.INTERFACE_DROPS, NODE)
+        node.links = [InterfaceCounts(9, "bond0", "bond", 4, 0, 0, 0)]
 
-        assert machine.collected(catalog.network.INTERFACE_DROPS, MACHINE)["bond0", "received"] == 14
-        assert machine.network.resets == 0
+        assert node.collected(catalog.network.INTERFACE_DROPS, NODE)["bond0", "received"] == 14
+        assert node.network.resets == 0
 
-    def test_interfaces_of_containers_are_other(self, machine: Machine) -> None:
-        """But for what a container calls its own."""
-        machine.links = [
+    def test_interfaces_of_containers_are_other(self, node: Node) -> None:
+        """Except eth0 in a container."""
+        node.links = [
             InterfaceCounts(3, "veth1", "veth", 1, 0, 0, 0),
             InterfaceCounts(4, "veth2", "veth", 2, 0, 0, 0),
             InterfaceCounts(5, "eth0", "veth", 4, 0, 0, 0),
         ]
-        found = machine.collected(catalog.network.INTERFACE_DROPS, MACHINE)
+        found = node.collected(catalog.network.INTERFACE_DROPS, NODE)
 
         assert {labels: total for labels, total in found.items() if total} == {
             ("other", "received"): 3,
             ("eth0", "received"): 4,
         }
 
-    def test_names_are_bounded_for_good(self, machine: Machine) -> None:
-        """Also where others have gone meanwhile; devices come first."""
-        machine.links = [InterfaceCounts(1, "bond9", "bond", 0, 0, 0, 0)]
-        machine.links += [InterfaceCounts(10 + n, f"eth{n}", "", 1, 0, 0, 0) for n in range(MAX_INTERFACES)]
-        first = machine.collected(catalog.network.INTERFACE_DROPS, MACHINE)
-        machine.links = [InterfaceCounts(99, "ib0", "", 7, 0, 0, 0)]
-        then = machine.collected(catalog.network.INTERFACE_DROPS, MACHINE)
+    def test_number_of_names_is_bounded(self, node: Node) -> None:
+        """Also when interfaces are removed; hardware comes first."""
+        node.links = [InterfaceCounts(1, "bond9", "bond", 0, 0, 0, 0)]
+        node.links += [InterfaceCounts(10 + n, f"eth{n}", "", 1, 0, 0, 0) for n in range(MAX_INTERFACES)]
+        first = node.collected(catalog.network.INTERFACE_DROPS, NODE)
+        node.links = [InterfaceCounts(99, "ib0", "", 7, 0, 0, 0)]
+        then = node.collected(catalog.network.INTERFACE_DROPS, NODE)
 
         assert {name for name, _ in first} == {*(f"eth{n}" for n in range(MAX_INTERFACES)), "other"}
         assert {name for name, _ in then} == {name for name, _ in first}
@@ -293,21 +290,18 @@ class TestInterfaces:
 
 
 class TestAbsence:
-    """What this machine lacks."""
+    def test_without_sockets_and_interfaces_the_rest_is_exported(self, node: Node) -> None:
+        """Retransmits come from the kernel program."""
+        node.absent = True
+        node.retransmitted(23)
 
-    def test_without_readers_the_rest_is_told(self, machine: Machine) -> None:
-        """Segments that were sent again come from the kernel's program."""
-        machine.absent = True
-        machine.sent_again(23)
+        assert node.collected(catalog.network.RETRANSMITS, CONTAINER)["ipv4", "data"] == 23
+        assert node.collected(catalog.network.SOCKETS, RANK) == {}
 
-        assert machine.collected(catalog.network.RETRANSMITS, CONTAINER)["ipv4", "data"] == 23
-        assert machine.collected(catalog.network.SOCKETS, RANK) == {}
+    def test_without_the_kernel_program_the_rest_is_exported(self) -> None:
+        node = Node()
+        node.links = [InterfaceCounts(2, "eth0", "", 1, 0, 0, 0)]
+        node.network = Network(node.labels, TTL_NS, None, node._sockets, node._interfaces)
 
-    def test_without_the_program_the_rest_is_told(self) -> None:
-        """Its table is not there."""
-        machine = Machine()
-        machine.links = [InterfaceCounts(2, "eth0", "", 1, 0, 0, 0)]
-        machine.network = Network(machine.groups, TTL_NS, None, machine._sockets, machine._interfaces)
-
-        assert machine.collected(catalog.network.RETRANSMITS, CONTAINER) == {}
-        assert machine.collected(catalog.network.INTERFACE_DROPS, MACHINE)["eth0", "received"] == 1
+        assert node.collected(catalog.network.RETRANSMITS, CONTAINER) == {}
+        assert node.collected(catalog.network.INTERFACE_DROPS, NODE)["eth0", "received"] == 1

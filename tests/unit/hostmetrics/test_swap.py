@@ -1,4 +1,4 @@
-"""What of a process is swapped out."""
+"""swap: how much of a process is swapped out."""
 
 from __future__ import annotations
 
@@ -9,20 +9,19 @@ from exporter.hostmetrics.swap import SwapReader
 from tests.unit.host.process_tree import process
 
 
-def test_it_is_told_in_kilobytes(tmp_path: Path) -> None:
+def test_kilobytes_become_bytes(tmp_path: Path) -> None:
     """VmSwap."""
     process(tmp_path, 10, status=b"Name:\tx\nVmSwap:\t      12 kB\n")
 
     assert SwapReader(Processes(tmp_path)).bytes_of(10) == 12_288
 
 
-def test_of_one_that_has_ended_nothing_is_known(tmp_path: Path) -> None:
-    """No error."""
+def test_ended_process_is_none(tmp_path: Path) -> None:
     assert SwapReader(Processes(tmp_path)).bytes_of(10) is None
 
 
-def test_a_machine_without_swap_has_none(tmp_path: Path) -> None:
-    """A total of 0, and a file that is not there."""
+def test_node_without_swap_has_none(tmp_path: Path) -> None:
+    """A total of 0, and a missing file."""
     swap = SwapReader(Processes(tmp_path))
     without_file = swap.has_any()
     (tmp_path / "meminfo").write_text("SwapTotal:  0 kB\n", encoding="ascii")

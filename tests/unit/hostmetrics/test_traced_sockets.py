@@ -1,4 +1,4 @@
-"""surroundings.network: which processes are looked at, and when; sockets of this very process by the kernel's own dump."""
+"""traced_sockets: which processes are read, and when; sockets of this process in the kernel's dump."""
 
 from __future__ import annotations
 
@@ -19,13 +19,12 @@ RANK = Identity("gpu7", rank="0")
 
 @dataclass
 class Clock:
-    """Goes on when it is told to; and a little with each question where it is slow."""
+    """Set by the test; step: how much each reading advances it."""
 
     now: float = 1_000_000.0
     step: float = 0.0
 
     def __call__(self) -> float:
-        """Seconds."""
         self.now += self.step
         return self.now
 
@@ -42,7 +41,7 @@ def connection() -> Iterator[socket.socket]:
 
 
 def _process(proc: Path, tgid: int, sockets: list[socket.socket], namespace: str = "/proc/self/ns/net") -> None:
-    """With these sockets open."""
+    """A process with these sockets open."""
     (proc / str(tgid) / "fd").mkdir(parents=True)
     (proc / str(tgid) / "ns").mkdir()
     (proc / str(tgid) / "ns" / "net").symlink_to(namespace)
@@ -56,8 +55,8 @@ def _started(proc: Path, tgid: int, *children: int) -> None:
     (proc / str(tgid) / "task" / str(tgid) / "children").write_text(" ".join(map(str, children)))
 
 
-class TestWhose:
-    """Sockets and the processes they are of."""
+class TestOwners:
+    """Sockets and the processes that own them."""
 
     def test_sockets_of_a_traced_process_are_read(self, tmp_path: Path, connection: socket.socket) -> None:
         """By its number, not by its tgid."""
@@ -71,19 +70,17 @@ class TestWhose:
         assert read.is_whole
         assert read.unread == {}
 
-    def test_sockets_of_its_workers_are_its_own(self, tmp_path: Path, connection: socket.socket) -> None:
-        """Those of processes that it has started."""
+    def test_sockets_of_workers_count_for_the_traced_process(self, tmp_path: Path, connection: socket.socket) -> None:
         _process(tmp_path, 7, [])
         _process(tmp_path, 8, [connection])
         _started(tmp_path, 7, 8)
 
         assert [*TracedSockets(tmp_path)([TracedProcess(1, 7, RANK)]).by_process] == [1]
 
-    def test_process_out_of_sight_is_left_out(self, tmp_path: Path) -> None:
-        """Its tgid is 0."""
+    def test_process_with_tgid_0_is_skipped(self, tmp_path: Path) -> None:
         assert TracedSockets(tmp_path)([TracedProcess(1, 0, RANK)]).by_process == {}
 
-    def test_other_namespace_is_not_entered_unasked(self, tmp_path: Path, connection: socket.socket) -> None:
+    def test_other_namespace_is_not_entered_by_default(self, tmp_path: Path, connection: socket.socket) -> None:
         """It is counted."""
         (tmp_path / "another").touch()
         _process(tmp_path, 7, [connection], str(tmp_path / "another"))
@@ -101,10 +98,8 @@ class TestWhose:
 
 
 class TestBounds:
-    """What is looked at in one go."""
-
-    def test_processes_are_looked_at_in_turn(self, tmp_path: Path) -> None:
-        """Twenty of them, and the rest the next time; until then they are counted."""
+    def test_processes_are_read_in_turn(self, tmp_path: Path) -> None:
+        """16 in one scrape, the others in the next; those not read yet are counted."""
         traced = [TracedProcess(number, number, RANK) for number in range(1, SCANS_AT_ONCE + 5)]
         for one in traced:
             _process(tmp_path, one.tgid, [])
@@ -113,8 +108,8 @@ class TestBounds:
         assert sockets(traced).unread == {"descriptors": 4}
         assert sockets(traced).unread == {"descriptors": 4}
 
-    def test_look_is_good_for_a_while(self, tmp_path: Path, connection: socket.socket) -> None:
-        """A socket that was opened since is seen later."""
+    def test_descriptors_are_reused_for_5_seconds(self, tmp_path: Path, connection: socket.socket) -> None:
+        """A new socket is found later."""
         clock = Clock()
         _process(tmp_path, 7, [])
         sockets = TracedSockets(tmp_path, clock=clock)
@@ -124,12 +119,11 @@ class TestBounds:
 
         assert sockets([TracedProcess(1, 7, RANK)]).by_process == {}
         clock.now += FRESH_SECONDS
-        # The kernel is asked by the real clock, which is far behind: what is told is that it was too late.
+        # The dump uses the real clock, which is far behind, so that its deadline has passed.
         assert set(sockets([TracedProcess(1, 7, RANK)]).unread) <= {"deadline"}
         assert sockets._descriptors[7].sockets == {inode}
 
-    def test_time_that_is_up_is_counted(self, tmp_path: Path) -> None:
-        """Nobody is looked at any more; what is known is kept."""
+    def test_process_skipped_at_the_deadline_is_counted(self, tmp_path: Path) -> None:
         _process(tmp_path, 7, [])
         read = TracedSockets(tmp_path, clock=Clock(step=1.0))([TracedProcess(1, 7, RANK)])
 

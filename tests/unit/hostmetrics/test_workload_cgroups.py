@@ -1,4 +1,4 @@
-"""The control groups that traced processes are in."""
+"""workload_cgroups: the cgroups that traced processes run in."""
 
 from __future__ import annotations
 
@@ -8,13 +8,13 @@ from exporter.host.cgroups import Hierarchy
 from exporter.host.processes import Processes
 from exporter.hostmetrics.workload_cgroups import WorkloadCgroups
 from exporter.model import Identity
-from tests.support.groups import traced
+from tests.support.cgroups import traced
 from tests.unit.host.process_tree import process
 
 CONTAINER = Identity("n", container="c")
 
 
-def groups(tmp_path: Path, *, version: int = 1) -> WorkloadCgroups:
+def cgroups(tmp_path: Path, *, version: int = 1) -> WorkloadCgroups:
     """Two processes of one container, and a hierarchy of the memory controller."""
     process(tmp_path / "proc", 10, cgroup=b"5:memory:/c\n4:cpu:/other\n0::/unified\n")
     process(tmp_path / "proc", 11, cgroup=b"5:memory:/c/inner\n0::/unified\n")
@@ -22,26 +22,25 @@ def groups(tmp_path: Path, *, version: int = 1) -> WorkloadCgroups:
     return WorkloadCgroups(Processes(tmp_path / "proc"), Hierarchy(tmp_path / "memory", version, "memory"))
 
 
-def test_ranks_of_a_container_are_one_place(tmp_path: Path) -> None:
-    """With a group each."""
-    found = groups(tmp_path).paths([traced(10, rank="0"), traced(11, rank="1")])
+def test_ranks_of_a_container_share_its_identity(tmp_path: Path) -> None:
+    """Each with a cgroup of its own."""
+    found = cgroups(tmp_path).paths([traced(10, rank="0"), traced(11, rank="1")])
 
     assert found == {CONTAINER: {"/c", "/c/inner"}}
 
 
 def test_version_2_has_one_path_for_all_controllers(tmp_path: Path) -> None:
     """The line without controllers."""
-    assert groups(tmp_path, version=2).paths([traced(10)]) == {CONTAINER: {"/unified"}}
+    assert cgroups(tmp_path, version=2).paths([traced(10)]) == {CONTAINER: {"/unified"}}
 
 
-def test_one_that_has_ended_and_one_out_of_sight_are_left_out(tmp_path: Path) -> None:
-    """No error."""
-    assert groups(tmp_path).paths([traced(12), traced(0)]) == {}
+def test_ended_process_and_tgid_0_are_skipped(tmp_path: Path) -> None:
+    assert cgroups(tmp_path).paths([traced(12), traced(0)]) == {}
 
 
-def test_files_are_read_as_they_are(tmp_path: Path) -> None:
-    """Numbers, names with numbers, words; nothing where there is no file."""
-    found = groups(tmp_path)
+def test_numbers_named_numbers_and_words_are_read(tmp_path: Path) -> None:
+    """Empty without the file."""
+    found = cgroups(tmp_path)
     (tmp_path / "memory" / "c" / "memory.max").write_text("7\n", encoding="ascii")
     (tmp_path / "memory" / "c" / "cpu.max").write_text("max 100\n", encoding="ascii")
     (tmp_path / "memory" / "c" / "memory.stat").write_text("anon 1\nfile 2\n", encoding="ascii")
@@ -52,8 +51,8 @@ def test_files_are_read_as_they_are(tmp_path: Path) -> None:
     assert (found.number("/d", "x"), found.words("/d", "x"), found.numbers("/d", "x")) == (None, [], {})
 
 
-def test_without_a_hierarchy_there_are_no_groups(tmp_path: Path) -> None:
-    """A kernel that is built without the controller."""
+def test_without_a_hierarchy_there_are_no_cgroups(tmp_path: Path) -> None:
+    """The kernel is built without the controller."""
     found = WorkloadCgroups(Processes(tmp_path), None)
 
     assert found.version == 0

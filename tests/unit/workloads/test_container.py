@@ -1,4 +1,4 @@
-r"""container: every form of cgroup path, as the runtimes write it."""
+"""container: every form of cgroup path that runtimes write."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def at(path: str) -> Container:
 
 
 class TestDocker:
-    """Docker with both cgroup drivers, and what runs inside of it."""
+    """Docker with both cgroup drivers, and containers in containers."""
 
     def test_cgroupfs_driver(self) -> None:
         """/docker/<id>."""
@@ -40,18 +40,17 @@ class TestDocker:
         assert at(f"/system.slice:docker:{ID}") == Container(id=ID, runtime="docker")
 
     def test_service_inside_of_a_container(self) -> None:
-        """A container that runs systemd: the container is the name, the unit is told as well."""
+        """A container that runs systemd: it names the workload, and the unit is known as well."""
         found = at(f"/docker/{ID}/system.slice/foo.service")
 
         assert found == Container(id=ID, runtime="docker", unit="foo.service")
 
-    def test_docker_in_docker_gives_the_inner_one(self) -> None:
-        """The container that a person would name."""
+    def test_docker_in_docker_gives_the_inner_container(self) -> None:
         assert at(f"/docker/{OTHER}/docker/{ID}").id == ID
         assert at(f"/system.slice/docker-{OTHER}.scope/system.slice/docker-{ID}.scope").id == ID
 
     def test_build_is_no_container(self) -> None:
-        """BuildKit's names are 25 other characters."""
+        """BuildKit's names have 25 other characters."""
         assert at("/docker/buildkit/xt5j3h0p9ri1o4aqhypxf5bca") == Container()
 
     def test_ecs_task(self) -> None:
@@ -82,7 +81,7 @@ class TestKubernetes:
 
         assert at(f"{BURSTABLE}/{scope}") == Container(id=ID, runtime=runtime, pod_uid=UID, unit=scope)
 
-    def test_guaranteed_pod_stands_directly_in_kubepods(self) -> None:
+    def test_guaranteed_pod_is_directly_in_kubepods(self) -> None:
         """Without a slice of its quality class."""
         assert at(f"/kubepods.slice/kubepods-pod{UID_}.slice/cri-containerd-{ID}.scope").pod_uid == UID
 
@@ -102,7 +101,7 @@ class TestKubernetes:
         assert at(f"/kubepods/burstable/pod{UID}/crio-{ID}") == Container(id=ID, runtime="crio", pod_uid=UID)
 
     def test_conmon_of_crio_is_no_container(self) -> None:
-        """It watches from outside; it belongs to the pod."""
+        """It runs outside of the container, and belongs to the pod."""
         found = at(f"{BURSTABLE}/crio-conmon-{ID}.scope")
 
         assert (found.id, found.pod_uid) == ("", UID)
@@ -141,12 +140,12 @@ class TestKubernetes:
             f"/../../../besteffort/../kubepods/pod{UID}/{ID}",
         ],
     )
-    def test_path_seen_from_a_cgroup_namespace(self, path: str) -> None:
-        """The upper part is only dots."""
+    def test_path_in_a_cgroup_namespace(self, path: str) -> None:
+        """Its upper part is only dots."""
         assert (at(path).id, at(path).pod_uid) == (ID, UID)
 
     def test_neighbour_in_the_same_pod(self) -> None:
-        """The prefix says enough; a bare id does not."""
+        """The prefix is sufficient; a bare id is not."""
         assert at(f"/../cri-containerd-{ID}.scope").id == ID
         assert at(f"/../{ID}") == Container()
 
@@ -156,7 +155,7 @@ class TestKubernetes:
 
 
 class TestPodman:
-    """Podman, as root and not."""
+    """As root and rootless."""
 
     @pytest.mark.parametrize(
         "path",
@@ -176,7 +175,7 @@ class TestPodman:
 
     @pytest.mark.parametrize("path", [f"/machine.slice/libpod-conmon-{ID}.scope", "/libpod_parent/conmon"])
     def test_conmon_is_no_container(self, path: str) -> None:
-        """It watches from outside."""
+        """It runs outside of the container."""
         assert at(path).id == ""
 
 
@@ -198,11 +197,11 @@ class TestOthers:
         ],
     )
     def test_lxc(self, path: str, name: str) -> None:
-        """LXC and Incus name a container; Proxmox numbers it."""
+        """LXC and Incus give a container a name, Proxmox a number."""
         assert (at(path).id, at(path).runtime) == (name, "lxc")
 
     def test_lxc_monitor_is_no_container(self) -> None:
-        """It watches from outside."""
+        """It runs outside of the container."""
         assert at("/lxc.monitor.web1") == Container()
         assert at("/lxc.monitor/web1") == Container()
 
@@ -224,14 +223,14 @@ class TestOthers:
         assert (found.runtime, found.slurm_job_id, found.slurm_step) == ("slurm", job, step)
 
     def test_container_in_a_slurm_job_is_both(self) -> None:
-        """The container names it; the job is told as well."""
+        """The container names the workload, and the job is known as well."""
         found = at(f"/system.slice/slurmstepd.scope/job_123/step_0/user/task_0/libpod-{ID}")
 
         assert (found.id, found.runtime, found.slurm_job_id) == (ID, "podman", "123")
 
     @pytest.mark.parametrize("path", ["/jobs/job_123/step_0", "/slurm/step_0", "/slurm/job_x", "/myslurm/job_12"])
-    def test_job_elsewhere_is_not_slurm_s(self, path: str) -> None:
-        """Anybody may name a cgroup job_123."""
+    def test_job_outside_of_slurm_does_not_count(self, path: str) -> None:
+        """Any user may create a cgroup job_123."""
         assert at(path) == Container()
 
     @pytest.mark.parametrize(
@@ -248,21 +247,21 @@ class TestOthers:
         ],
     )
     def test_systemd(self, path: str, unit: str) -> None:
-        """The innermost unit, by the name systemctl takes."""
+        """The innermost unit, by its name in systemctl."""
         assert at(path) == Container(runtime="systemd", unit=unit)
 
 
 class TestLines:
-    """Which line of several counts."""
+    """Which of several lines counts."""
 
     def test_controller_with_a_container_is_preferred(self) -> None:
-        """Controllers of version 1 may lie in different places."""
+        """Controllers of version 1 may have different paths."""
         text = f"12:rdma:/\n11:pids:/system.slice/docker.service\n4:memory:/docker/{ID}\n1:name=systemd:/x\n0::/\n"
 
         assert parse_cgroup(text).id == ID
 
     def test_hybrid_hierarchy(self) -> None:
-        """Version 2 holds the units, version 1 the controllers."""
+        """Version 2 has the units, version 1 the controllers."""
         text = f"2:cpu,cpuacct:/kubepods/pod{UID}/{ID}\n0::/system.slice/containerd.service\n"
 
         assert (parse_cgroup(text).id, parse_cgroup(text).pod_uid) == (ID, UID)
@@ -298,12 +297,12 @@ class TestLines:
             f"/docker/{ID}",
         ],
     )
-    def test_anything_else_is_nowhere(self, text: str) -> None:
-        """Digits in an unknown place are not an id."""
+    def test_unknown_forms_give_no_container(self, text: str) -> None:
+        """Digits in an unknown form are not an id."""
         assert parse_cgroup(text) == Container()
 
     def test_text_cut_at_the_limit_loses_its_last_line(self) -> None:
-        """Half a path could name another place."""
+        """Half a path may look like another one."""
         first = "1:cpu:/system.slice/a.service\n"
         text = first + "0::/system.slice/" + "x/" * 40_000
 

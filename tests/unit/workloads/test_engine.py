@@ -1,4 +1,4 @@
-"""Which engine a process belongs to: by what is run and by whom, never by a word in a path."""
+"""engine: the engine of a process, by its programs and libraries, never by a word in a path."""
 
 from __future__ import annotations
 
@@ -26,18 +26,18 @@ Programs = Sequence[tuple[Sequence[str], str]]
 
 
 def engine_of(programs: Programs, libraries: Collection[str] = (), title_prefix: str = "") -> str:
-    """As the roster asks."""
+    """As the registry calls it."""
     own = programs[0][0] if programs else ()
     return engine_by_programs(programs, title_prefix) or engine_by_libraries(own, libraries)
 
 
 def run(line: str, path: str = PYTHON, *above: tuple[tuple[str, ...], str], libraries: tuple[str, ...] = ()) -> str:
-    """The engine of what a shell has started by this line. above: its parents, the nearest first."""
+    """The engine of a process that a shell has started with this line. above: its ancestors, the nearest first."""
     return engine_of([(tuple(line.split()), path), *(above or (SHELL,)), INIT], libraries)
 
 
-class TestByItself:
-    """A command line, or a title that has taken its place."""
+class TestOwnProgram:
+    """A command line, or a title that replaced it."""
 
     @pytest.mark.parametrize(
         ("line", "engine"),
@@ -79,27 +79,26 @@ class TestByItself:
             ("text-generation-launcher --model-id gpt2", "/usr/local/bin/text-generation-launcher", "tgi"),
         ],
     )
-    def test_engine_of_another_program(self, line: str, path: str, engine: str) -> None:
-        """By the executable, or by the name it was run under where that cannot be read."""
+    def test_engine_of_a_program_that_is_not_python(self, line: str, path: str, engine: str) -> None:
+        """By the executable, or by the name in the command line where that cannot be read."""
         assert run(line, path) == engine
 
     def test_executable_is_enough(self) -> None:
-        """The command line could not be read, or has been wiped."""
+        """The command line is unreadable, or overwritten."""
         assert engine_of([((), "/opt/tritonserver/bin/tritonserver (deleted)"), SHELL]) == "triton"
 
-    def test_prefix_of_titles_may_be_another_one(self) -> None:
-        """VLLM_PROCESS_NAME_PREFIX=llama: those who know it take both, those who do not only vLLM's own."""
+    def test_prefix_of_titles_can_be_changed(self) -> None:
+        """VLLM_PROCESS_NAME_PREFIX=llama: with that in the environment both prefixes count, else only vLLM's own."""
         line = ((("llama::EngineCore",), PYTHON), SHELL)
 
         assert (engine_of(line, (), "llama"), engine_of(line)) == ("vllm", "")
 
     def test_every_engine_but_pytorch_serves(self) -> None:
-        """A training job has steps of its own."""
         assert set(ENGINES) - set(SERVING) == {"pytorch"}
 
 
 class TestTraps:
-    """Words that are no sign."""
+    """Words that are no sign of an engine."""
 
     @pytest.mark.parametrize(
         ("line", "path"),
@@ -124,8 +123,8 @@ class TestTraps:
             ("sglang::", PYTHON),
         ],
     )
-    def test_it_is_no_engine(self, line: str, path: str) -> None:
-        """Whoever reads, edits or asks an engine, or is called a little like it."""
+    def test_similar_command_lines_are_no_engine(self, line: str, path: str) -> None:
+        """Programs that read, edit or call an engine, or have a similar name."""
         assert run(line, path) == ""
 
     def test_compiler_of_the_same_name_is_not_the_server(self) -> None:
@@ -133,41 +132,39 @@ class TestTraps:
         assert run("python3 train.py", libraries=(TRITON_CACHE,)) == ""
         assert run("python3 train.py", libraries=(TRITON_CACHE, LIBTORCH)) == "pytorch"
 
-    def test_training_that_maps_the_engine_s_kernels_is_none(self) -> None:
-        """Reinforcement learning imports vLLM beside its own steps; the engine it starts has a title."""
+    def test_training_that_maps_kernels_of_an_engine_is_not_that_engine(self) -> None:
+        """Reinforcement learning imports vLLM beside its own steps; the engine that it starts has a title."""
         assert run("ray::WorkerDict.update_actor", libraries=(VLLM_KERNELS, LIBTORCH)) == "pytorch"
 
-    def test_nothing_known_is_nothing(self) -> None:
-        """A process that has ended, or of another user."""
+    def test_unreadable_process_has_no_engine(self) -> None:
+        """It has ended, or belongs to another user."""
         assert engine_of([]) == engine_of([((), "")]) == ""
 
 
-class TestByOthers:
-    """Those that started it, and the libraries."""
-
-    def test_spawned_worker_is_its_parent_s(self) -> None:
-        """Before it has set its title, multiprocessing's command line says nothing."""
+class TestAncestorsAndLibraries:
+    def test_spawned_worker_has_the_engine_of_its_parent(self) -> None:
+        """Before it sets its title, the command line of multiprocessing shows nothing."""
         parent = (("/usr/bin/python3", "/usr/local/bin/vllm", "serve", "gpt2"), PYTHON)
 
         assert engine_of([(SPAWNED, PYTHON), parent, SHELL]) == "vllm"
         assert engine_of([(SPAWNED, PYTHON), (("VLLM::EngineCore",), PYTHON)], (LIBTORCH,)) == "vllm"
 
-    def test_nearest_one_decides(self) -> None:
-        """An engine inside of another's Python backend."""
+    def test_nearest_program_decides(self) -> None:
+        """An engine in the Python backend of another one."""
         stub = (("/opt/tritonserver/backends/python/triton_python_backend_stub", "/models/vllm/1/model.py"), "")
 
         assert run("VLLM::EngineCore", PYTHON, stub, (("tritonserver",), "")) == "vllm"
         assert run("/opt/trtllm/bin/trtllmExecutorWorker", "", (("tritonserver",), "")) == "triton"
 
-    def test_no_more_parents_are_asked_for_than_needed(self) -> None:
+    def test_ancestors_are_read_only_as_far_as_needed(self) -> None:
         """Each of them is three files of /proc."""
         parents = iter([(SPAWNED, PYTHON), (("VLLM::EngineCore",), PYTHON), SHELL, INIT])
 
         assert engine_by_programs(parents) == "vllm"
         assert list(parents) == [SHELL, INIT]
 
-    def test_torchrun_s_workers_are_pytorch_s(self) -> None:
-        """By whichever of its names it was run."""
+    def test_workers_of_torchrun_are_pytorch(self) -> None:
+        """Under each of its names."""
         for line in (
             "/usr/bin/python3 /usr/local/bin/torchrun --nproc-per-node=8 train.py",
             "python -m torch.distributed.run --nproc-per-node=8 train.py",
@@ -183,15 +180,15 @@ class TestByOthers:
 
     @pytest.mark.parametrize("name", ["libtorch_cuda.so", "libtorch.so", "libtorch_python.so", "libtorch_cpu.so"])
     def test_libtorch_is_pytorch(self, name: str) -> None:
-        """Where nothing else is known."""
+        """Without another sign."""
         assert run("python3 train.py", libraries=(f"/opt/torch/lib/{name}",)) == "pytorch"
 
-    def test_what_is_called_like_libtorch_is_not(self) -> None:
+    def test_similar_library_names_are_not_pytorch(self) -> None:
         """Another project's library, and a folder."""
         assert run("python3 x.py", libraries=("/opt/libtorch_client.so", "/opt/libtorch.so/libx.so")) == ""
 
-    def test_ray_s_worker_of_vllm_needs_both(self) -> None:
-        """The name of its class, which others may have as well, and vLLM's own kernels."""
+    def test_ray_worker_needs_the_kernels_of_vllm_as_well(self) -> None:
+        """Other programs may have that class name too."""
         line = "ray::RayWorkerWrapper.execute_model_ray"
 
         assert run(line, libraries=(VLLM_KERNELS, LIBTORCH)) == "vllm"

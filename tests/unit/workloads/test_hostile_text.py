@@ -1,4 +1,4 @@
-"""Everything in identity against hostile text: an answer of the promised form, never an exception."""
+"""workloads with hostile text: an answer of the documented form, never an exception."""
 
 from __future__ import annotations
 
@@ -28,11 +28,11 @@ values = st.one_of(
 
 
 class TestHostileText:
-    """What a process may make us read."""
+    """Text that a process chooses."""
 
     @settings(max_examples=300, deadline=None)
     @given(texts)
-    def test_cgroup_of_any_text_has_the_promised_form(self, text: str) -> None:
+    def test_container_of_any_text_has_the_documented_form(self, text: str) -> None:
         """Each part is empty or of its own form."""
         found = parse_cgroup(text)
 
@@ -46,7 +46,7 @@ class TestHostileText:
         assert container_label(found).isprintable()
 
     def test_megabytes_of_cgroup_are_read_quickly(self) -> None:
-        """The text, the segments of a path, and so the time have a limit."""
+        """Text, segments of a path, and so the time are limited."""
         for piece in ("/", "a/", "kubepods-", "-kubepods-pod", "lxc/", "slurm/job_1/", "\\x2d", "0::/a\n", ":"):
             parse_cgroup("0::/" + piece * 10**6)
 
@@ -72,7 +72,7 @@ class TestHostileText:
     @settings(max_examples=200, deadline=None)
     @given(st.text(st.characters(), max_size=200))
     def test_label_of_any_text_is_printable(self, text: str) -> None:
-        """And encodes as UTF-8."""
+        """And can be encoded as UTF-8."""
         value = Identity(node=text).node
 
         assert value.isprintable()

@@ -1,4 +1,4 @@
-"""naming: the labels of a process."""
+"""identity: the labels of a process."""
 
 from __future__ import annotations
 
@@ -11,8 +11,6 @@ NOWHERE, NO_RANK = Container(), Rank()
 
 
 class TestNaming:
-    """What goes into which label."""
-
     def test_every_label_is_empty_when_nothing_is_known(self) -> None:
         """Empty, not absent."""
         found = name_process(node="", rank=NO_RANK, communicator_rank="", container=NOWHERE)
@@ -27,16 +25,16 @@ class TestNaming:
 
         assert found == Identity(node="gpu7", rank="3", container="job_123")
 
-    def test_environment_s_rank_comes_before_nccl_s(self) -> None:
+    def test_rank_of_the_environment_is_preferred_to_nccl(self) -> None:
         """NCCL's largest communicator may be a part of the job."""
         assert name_process(node="", rank=Rank(rank="11"), communicator_rank="3", container=NOWHERE).rank == "11"
 
-    def test_nccl_s_rank_serves_without_the_environment_s(self) -> None:
+    def test_rank_of_nccl_is_used_without_one_in_the_environment(self) -> None:
         """Ranks started by mp.spawn() have no variables of their own."""
         assert name_process(node="", rank=NO_RANK, communicator_rank="3", container=NOWHERE).rank == "3"
 
     def test_values_are_printable_utf_8_of_at_most_128_characters(self) -> None:
-        """Whatever is passed in."""
+        """For any input."""
         found = Identity(node="a\nb\x00\ud800\u202e", pod="ä" * 200)
 
         assert (found.node, found.pod) == ("a\ufffdb\ufffd\ufffd\ufffd", "ä" * 128)

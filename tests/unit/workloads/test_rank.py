@@ -1,4 +1,4 @@
-"""rank: which rank a process is, or that nobody knows."""
+"""rank: the rank of a process, or that it is unknown."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ STEP = {"SLURM_STEP_ID": "0", "SLURM_STEP_NUM_TASKS": "16", "SLURM_LOCALID": "3"
 
 
 class TestEnvironment:
-    """The variables of the launchers."""
+    """Variables of launchers."""
 
     @pytest.mark.parametrize(
         ("rank", "local_rank", "world_size"),
@@ -24,7 +24,7 @@ class TestEnvironment:
             ("FLUX_TASK_RANK", "FLUX_TASK_LOCAL_ID", "FLUX_JOB_SIZE"),
         ],
     )
-    def test_each_launcher_s_family(self, rank: str, local_rank: str, world_size: str) -> None:
+    def test_variables_of_each_launcher(self, rank: str, local_rank: str, world_size: str) -> None:
         """Rank 11 of 16, the fourth of its node."""
         environment = {rank: "11", local_rank: "3", world_size: "16"}
 
@@ -32,14 +32,14 @@ class TestEnvironment:
         assert set(environment) <= ENVIRONMENT_NAMES
 
     def test_family_order_decides_and_families_do_not_mix(self) -> None:
-        """torchrun inside of srun: one task on each of two nodes, eight ranks below each."""
+        """torchrun within srun: one task on each of two nodes, eight ranks below each."""
         environment = {"RANK": "11", "WORLD_SIZE": "16", "SLURM_PROCID": "1", "SLURM_NTASKS": "2"}
         environment |= {"SLURM_STEP_ID": "0", "SLURM_LOCALID": "0"}
 
         assert rank_from_environment(environment) == Rank("11", "", "16", source="RANK")
 
-    def test_family_that_agrees_fills_the_gaps(self) -> None:
-        """srun --mpi=pmix writes the rank twice, size and local rank only as Slurm's."""
+    def test_family_with_the_same_rank_fills_the_gaps(self) -> None:
+        """srun --mpi=pmix sets the rank twice, size and local rank only as Slurm's."""
         environment = {"PMIX_RANK": "11", "SLURM_PROCID": "11", **STEP}
 
         assert rank_from_environment(environment) == Rank("11", "3", "16", source="PMIX_RANK")
@@ -47,8 +47,8 @@ class TestEnvironment:
     @pytest.mark.parametrize(
         "value", ["", " 3", "3 ", "+3", "-1", "3.0", "0x3", "1_0", "\u0663", "10000001", "0" * 9, "nan", "3\n"]
     )
-    def test_malformed_rank_is_as_if_absent(self, value: str) -> None:
-        """The next family is asked."""
+    def test_malformed_rank_counts_as_absent(self, value: str) -> None:
+        """The next family decides."""
         environment = {"RANK": value, "PMI_RANK": "5"}
 
         assert rank_from_environment({"RANK": value}) == Rank()
@@ -60,15 +60,14 @@ class TestEnvironment:
         assert rank_from_environment({"RANK": value}).rank == rank
 
     def test_rank_not_below_its_size_is_not_used(self) -> None:
-        """RANK was set by one launcher and WORLD_SIZE by another."""
+        """One launcher has set RANK, another WORLD_SIZE."""
         assert rank_from_environment({"RANK": "8", "WORLD_SIZE": "8"}) == Rank()
 
     def test_malformed_size_is_unknown(self) -> None:
-        """The rank is still good."""
+        """The rank is still used."""
         assert rank_from_environment({"RANK": "8", "WORLD_SIZE": "many"}) == Rank("8", source="RANK")
 
-    def test_size_and_local_rank_alone_say_nothing(self) -> None:
-        """No rank, no place."""
+    def test_size_and_local_rank_need_a_rank(self) -> None:
         assert rank_from_environment({"WORLD_SIZE": "8", "LOCAL_RANK": "3"}) == Rank()
 
 
@@ -92,19 +91,17 @@ class TestSlurm:
         ids=["alone", "one task", "batch script of a large job", "no size", "srun -n1", "srun -n1 in a large job"],
     )
     def test_batch_script_and_single_task_are_not_rank_0(self, environment: dict[str, str]) -> None:
-        """Everything they start inherits SLURM_PROCID=0."""
+        """Everything that they start inherits SLURM_PROCID=0."""
         assert rank_from_environment({"SLURM_PROCID": "0", **environment}).rank == ""
 
 
 class TestRunId:
-    """torchrun's name for a run."""
-
     @pytest.mark.parametrize(
         ("value", "run_id"),
         [("llama-7b", "llama-7b"), ("none", ""), ("a\x00\ud800b", "a\ufffd\ufffdb"), ("x" * 200, "x" * 128)],
     )
     def test_run_id_is_printable_and_short(self, value: str, run_id: str) -> None:
-        """torchrun writes "none" for a run without one."""
+        """torchrun sets "none" for a run without an id."""
         assert rank_from_environment({"TORCHELASTIC_RUN_ID": value}).run_id == run_id
 
 
@@ -143,6 +140,6 @@ class TestCommunicators:
         ],
     )
     def test_rank_of_the_largest_communicator(self, rows: list[tuple[int, int, int, int]], rank: str) -> None:
-        """Of the largest, the earliest; unknown where a process is several ranks."""
+        """The earliest of equal size; unknown when a process has several ranks."""
         assert rank_from_communicators(rows) == rank
         assert rank_from_communicators(reversed(rows)) == rank

@@ -1,4 +1,4 @@
-"""Which Slurm job a process belongs to, and what of its own word is taken."""
+"""slurm: the job of a process, and when its environment counts."""
 
 from __future__ import annotations
 
@@ -13,36 +13,32 @@ ENVIRONMENT = {
 
 
 class TestJob:
-    """slurm_job()."""
-
-    def test_environment_tells_the_names(self) -> None:
-        """Of the job that the cgroup names."""
+    def test_names_are_read_from_the_environment(self) -> None:
+        """When it has the job of the cgroup."""
         assert slurm_job(ENVIRONMENT, "4711") == SlurmJob("4711", "pretraining", "h100", "vision")
 
-    def test_environment_is_enough_where_the_cgroup_is_none_of_slurm_s(self) -> None:
-        """As in a container, or with cgroups switched off."""
+    def test_environment_is_enough_without_a_cgroup_of_slurm(self) -> None:
+        """As in a container, or with cgroups disabled."""
         assert slurm_job(ENVIRONMENT, "") == SlurmJob("4711", "pretraining", "h100", "vision")
 
-    def test_cgroup_is_enough(self) -> None:
-        """For the id."""
+    def test_cgroup_is_enough_for_the_id(self) -> None:
         assert slurm_job({}, "4711") == SlurmJob("4711")
 
-    def test_names_of_another_job_are_not_taken(self) -> None:
-        """A process may have inherited them, or made them up."""
+    def test_names_of_another_job_do_not_count(self) -> None:
+        """A process may have inherited or invented them."""
         assert slurm_job(ENVIRONMENT, "12") == SlurmJob("12")
 
-    def test_older_name_of_the_id_is_known(self) -> None:
+    def test_older_variable_of_the_id_counts(self) -> None:
         """SLURM_JOBID."""
         assert slurm_job({"SLURM_JOBID": "123"}, "") == SlurmJob("123")
 
-    def test_malformed_id_is_none(self) -> None:
-        """And the next variable is asked."""
+    def test_malformed_id_does_not_count(self) -> None:
+        """The next variable is read."""
         assert slurm_job({"SLURM_JOB_ID": "12;rm", "SLURM_JOBID": "12"}, "") == SlurmJob("12")
 
-    def test_names_without_an_id_are_not_taken(self) -> None:
-        """They would belong to no job."""
+    def test_names_without_an_id_do_not_count(self) -> None:
         assert slurm_job({"SLURM_JOB_NAME": "pretraining"}, "") == SlurmJob()
 
-    def test_what_cannot_be_printed_is_replaced(self) -> None:
-        """A name is text of whoever submitted the job."""
+    def test_names_are_made_printable(self) -> None:
+        """The user chooses them."""
         assert slurm_job({"SLURM_JOB_ID": "1", "SLURM_JOB_NAME": "a\nb"}, "").name == "a\ufffdb"

@@ -1,4 +1,4 @@
-"""What a tests.support.gpus.Child does: asks the driver, and hands back what can be sent from one process to another."""
+"""Functions that a tests.support.gpus.Child runs: they call the driver and return what can be pickled."""
 
 from __future__ import annotations
 
@@ -35,12 +35,11 @@ def opened() -> str | Failed:
 
 
 def count() -> int:
-    """GPUs."""
     return _nvml.count(_called.append)
 
 
 def gpu(index: int = 0) -> GpuFacts | Failed:
-    """Opened anew."""
+    """Opens it."""
 
     def ask() -> GpuFacts:
         _gpus[index] = _nvml.gpu(index, _called.append)
@@ -50,63 +49,63 @@ def gpu(index: int = 0) -> GpuFacts | Failed:
 
 
 def sample(index: int = 0) -> Sample | Failed:
-    """Of one that is open."""
+    """A sample of an open GPU."""
     return _tried(lambda: _gpus[index].sample(_called.append))
 
 
 def failures(index: int = 0) -> list[Failed]:
-    """Of single calls since the last time."""
+    """Failures of single calls since the last time."""
     return [(one.call, one.kind) for one in _gpus[index].take_failures()]
 
 
 def xids(index: int = 0) -> list[int]:
-    """That came since the last time."""
+    """Since the last time."""
     return _gpus[index].take_xids()
 
 
 def calls() -> list[str]:
-    """Since the last time."""
+    """Names of the functions called since the last time."""
     found = list(_called)
     _called.clear()
     return found
 
 
 def imported(name: str) -> bool:
-    """Whether a module is."""
+    """Whether a module is imported."""
     return name in sys.modules
 
 
 def sampler(pace: SamplerTiming) -> None:
-    """A new one."""
+    """Create a sampler."""
     _samplers.append(GpuSampler(Nvml(), pace))
 
 
 def rounds(times: int = 1) -> GpuReading:
-    """Some of them; what is known then, and what went wrong."""
+    """Run some rounds of the last sampler."""
     for _ in range(times):
         _samplers[-1].round()
     return _samplers[-1].reading()
 
 
 def states() -> Sequence[GpuState]:
-    """As the last round has left them."""
+    """As of the last round."""
     return _samplers[-1].states()
 
 
 def seconds_to_stop() -> float:
-    """A sampler that runs is stopped in the middle of whatever it does."""
+    """Stop the last sampler, whatever it is doing."""
     began_at = time.monotonic()
     _samplers[-1].stop()
     return time.monotonic() - began_at
 
 
 def start() -> None:
-    """Let the last sampler run."""
+    """Start the last sampler."""
     _samplers[-1].start()
 
 
 def wait_for(gpu: str, trouble: FailureKind, patience_seconds: float) -> bool:
-    """Whether a sampler that runs comes to know of it."""
+    """Whether this failure is counted in time."""
     deadline = time.monotonic() + patience_seconds
     while time.monotonic() < deadline:
         if _samplers[-1].reading().failures.get((gpu, trouble)):

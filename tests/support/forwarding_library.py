@@ -1,4 +1,4 @@
-"""A program whose calls go to one library, which passes them on to another of the same functions by a jump."""
+"""A program that calls one library, which forwards each call by a jump to another library with the same functions."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ FIRST, SECOND = "libcudart.so.12", "libcudart.so.11.0"
 
 
 def compiled(folder: Path) -> Path:
-    """The program; FIRST and SECOND lie beside it."""
+    """The program; FIRST and SECOND are beside it."""
     first, second, program = folder / FIRST, folder / SECOND, folder / "program"
     where = f"-Wl,-rpath,{folder}"
     for target, arguments in (
@@ -27,12 +27,10 @@ def compiled(folder: Path) -> Path:
 
 @dataclass
 class Caller:
-    """The program, ready to call."""
-
     process: subprocess.Popen[str]
 
     def make(self) -> None:
-        """Let it make its calls, and wait until they are made; it lives on."""
+        """Let it make its calls, and wait until they are made; it stays running."""
         assert self.process.stdin is not None
         assert self.process.stdout is not None
         self.process.stdin.write("\n")
@@ -42,7 +40,7 @@ class Caller:
 
 @contextmanager
 def caller(program: Path, calls: int, environment: Mapping[str, str] | None = None) -> Iterator[Caller]:
-    """The program, which is to record so many events; killed when the block is left."""
+    """The program, which records so many events; killed when the block is left."""
     process = subprocess.Popen(
         [program, str(calls)], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, env=environment
     )
