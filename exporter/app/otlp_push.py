@@ -45,7 +45,7 @@ class OtlpPush:
     def finish(self) -> None:
         """Push once more to every receiver, and stop."""
         if self._exporters:
-            self._exporters.finish()
+            self._exporters.shutdown()
 
     def prepare(self, config: Config) -> Callable[[], None]:
         """What puts a new configuration in force. Raises BadInput when a receiver cannot be used, and changes nothing then."""
@@ -57,7 +57,7 @@ class OtlpPush:
             before, self._exporters, self._config = self._exporters, exporters, config
             self.start()
             if before:
-                before.finish_apart()
+                before.shutdown_in_background()
 
         return replace
 

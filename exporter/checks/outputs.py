@@ -83,7 +83,7 @@ def _receivers(config: Config) -> Iterator[Check]:
     for receiver in config.otlp.receivers:
         result = metric_exporter.probe(receiver)
         yield _push(f"push {receiver.name}", receiver, result, _PUSH_REMEDY)
-        if result.may_pass or "chains" not in config.collectors.enabled:
+        if result.is_retryable or "chains" not in config.collectors.enabled:
             continue  # a receiver that is down would be down for logs and traces, too
         for signal, target in ((LOGS, receiver.logs), (TRACES, receiver.traces)):
             if target is not None:
@@ -92,7 +92,7 @@ def _receivers(config: Config) -> Iterator[Check]:
 
 
 def _push(name: str, target: Target, result: PushResult, remedy: str) -> Check:
-    if result.is_taken:
+    if result.is_accepted:
         return Check(name, CheckState.OK, f"{target.shown_url} accepts {target.protocol}")
     found = f"{target.shown_url}: {result.outcome.value.replace('_', ' ')}: {result.detail}"
     return Check(name, CheckState.WARNING, found, remedy)

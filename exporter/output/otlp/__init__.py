@@ -1,1 +1,1 @@
-"""OTLP push: a Snapshot as data points, their bytes as JSON or protobuf, and the loop that delivers them."""
+"""OTLP exporters: metrics at an interval, causal chains as log records and spans when they happen, as JSON or protobuf."""

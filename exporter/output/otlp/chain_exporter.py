@@ -1,6 +1,6 @@
-"""Tells every receiver of causal chains: by log records and by spans, as far as each wants them.
+"""Exports causal chains to every receiver: as log records and as spans, as its settings say.
 
-In: Reports, as they come. Out: what the couriers bring. A receiver that is slow or gone delays nothing here.
+Chain events are queued in a BatchQueue for each signal of each receiver, so a slow receiver delays nothing.
 """
 
 from __future__ import annotations
@@ -19,79 +19,78 @@ from exporter.output.otlp.batch_queue import BatchQueue
 from exporter.output.otlp.chain_records import ChainSpans, LogRecord, SpanRecord, log_record
 from exporter.output.otlp.points import Origin
 from exporter.output.otlp.response import PushResult
-from exporter.output.otlp.retry import packed, send
+from exporter.output.otlp.retry import compressed, send_once
 from exporter.output.otlp.transport import OtlpTransport
 from exporter.output.own_metrics import OwnMetrics
 
 
 def probe(target: Target, signal: str) -> PushResult:
-    """What a receiver says to a request without a record. Raises BadInput like OtlpTransport."""
-    wire = _wire(target)
-    body, headers = packed(_encode(wire, signal)((), Origin("", "")), target.compression, wire.CONTENT_TYPE)
-    return send(OtlpTransport(target), body, headers, target.timeout_seconds, wire)
+    """The result of a request without records. Raises BadInput like OtlpTransport."""
+    codec = _codec(target)
+    body, headers = compressed(_encode(codec, signal)((), Origin("", "")), target.compression, codec.CONTENT_TYPE)
+    return send_once(OtlpTransport(target), body, headers, target.timeout_seconds, codec)
 
 
 class ChainExporter:
-    """Has a courier for each signal of each receiver. Raises BadInput like OtlpTransport."""
+    """Raises BadInput like OtlpTransport."""
 
     def __init__(self, receivers: Iterable[Receiver], own: OwnMetrics, origin: Origin) -> None:
-        self._episodes = ChainSpans()
-        self._logs: list[BatchQueue[LogRecord]] = []
-        self._traces: list[BatchQueue[SpanRecord]] = []
+        self._spans = ChainSpans()
+        self._log_queues: list[BatchQueue[LogRecord]] = []
+        self._span_queues: list[BatchQueue[SpanRecord]] = []
         for receiver in receivers:
-            for signal, target, couriers in (
-                (LOGS, receiver.logs, self._logs),
-                (TRACES, receiver.traces, self._traces),
+            for signal, target, queues in (
+                (LOGS, receiver.logs, self._log_queues),
+                (TRACES, receiver.traces, self._span_queues),
             ):
                 if target is not None:
-                    wire = _wire(target)
-                    encode = partial(_encode(wire, signal), origin=origin)
-                    couriers.append(
-                        BatchQueue(target, signal, encode, wire, own, retry_seconds=receiver.interval_seconds)
+                    codec = _codec(target)
+                    encode = partial(_encode(codec, signal), origin=origin)
+                    queues.append(
+                        BatchQueue(target, signal, encode, codec, own, retry_seconds=receiver.interval_seconds)
                     )
 
-    def on_chain_event(self, report: ChainEvent) -> None:
-        """Takes no time to speak of."""
-        record = log_record(report)
-        for courier in self._logs:
-            courier.bring(record)
-        span = self._episodes.hear(report)
+    def on_chain_event(self, event: ChainEvent) -> None:
+        """Queue a log record, and the span of a chain that has ended. Never waits."""
+        record = log_record(event)
+        for queue in self._log_queues:
+            queue.enqueue(record)
+        span = self._spans.on_chain_event(event)
         if span is not None:
-            self._bring(span)
+            self._enqueue(span)
 
     def start(self) -> None:
-        """Begin."""
-        for courier in self._couriers():
-            courier.start()
+        """Start the thread of each queue."""
+        for queue in self._queues():
+            queue.start()
 
     def stop(self) -> None:
-        """Nothing more will be heard. What waits is brought within FLUSH_SECONDS; join() waits for it."""
-        for span in self._episodes.left_open(time.time_ns()):
-            self._bring(span)
-        for courier in self._couriers():
-            courier.stop()
+        """Export what is queued and the spans of open chains within FLUSH_SECONDS. Returns at once; join() waits."""
+        for span in self._spans.end_all(time.time_ns()):
+            self._enqueue(span)
+        for queue in self._queues():
+            queue.stop()
 
     def join(self) -> None:
         """Wait for the last pushes."""
-        for courier in self._couriers():
-            courier.join()
+        for queue in self._queues():
+            queue.join()
 
-    def _bring(self, span: SpanRecord) -> None:
-        for courier in self._traces:
-            courier.bring(span)
+    def _enqueue(self, span: SpanRecord) -> None:
+        for queue in self._span_queues:
+            queue.enqueue(span)
 
-    def _couriers(self) -> list[BatchQueue[Any]]:
-        return [*self._logs, *self._traces]
+    def _queues(self) -> list[BatchQueue[Any]]:
+        return [*self._log_queues, *self._span_queues]
 
 
-def _wire(target: Target) -> ModuleType:
-    """What encodes bodies and reads responses."""
+def _codec(target: Target) -> ModuleType:
     if target.protocol is OtlpProtocol.JSON:
         return json_records
-    from exporter.output.otlp import protobuf_records  # noqa: PLC0415 - 6 MiB for those who want it
+    from exporter.output.otlp import protobuf_records  # noqa: PLC0415 - 6 MiB, for receivers of protobuf only
 
     return protobuf_records
 
 
-def _encode(wire: ModuleType, signal: str) -> Any:
-    return wire.encode_logs if signal == LOGS else wire.encode_spans
+def _encode(codec: ModuleType, signal: str) -> Any:
+    return codec.encode_logs if signal == LOGS else codec.encode_spans

@@ -1,8 +1,7 @@
-"""A causal chain as OpenTelemetry sees it: a log record whenever something happens to it, and one span when it is over. What JSON
-and protobuf have in common.
+"""A causal chain in OpenTelemetry's data model: a log record for each chain event, and one span when the chain ends.
 
-In: Reports. Out: LogRecords, and Spans, each the only one of its trace. The trace id is the chain's id.
-Numbers and texts of severities are those of the logs data model; of its examples syslog's are nearest.
+ChainEvents -> LogRecords and SpanRecords, which json_records and protobuf_records encode. The trace id is the chain's id, and the
+span is the only one of its trace. Severity numbers and texts follow the logs data model, where its example is syslog.
 """
 
 from __future__ import annotations
@@ -17,10 +16,10 @@ from exporter.model import Identity
 from exporter.units import seconds
 
 EXPORTER_STOPPED = "exporter_stopped"
-"""gpustall.chain.end of an episode that goes on: the exporter does not see its end."""
+"""gpustall.chain.end of a chain that was open when the exporter stopped."""
 
 MAX_OPEN = 1000
-"""Episodes that are remembered while they are open; a node has fewer processes."""
+"""Open chains whose events are kept; a node has fewer processes."""
 
 _INFO = (9, "INFO")
 _SEVERITIES = {
@@ -36,7 +35,7 @@ Attributes = Mapping[str, Value]
 
 
 class LogRecord(NamedTuple):
-    """Something that has happened to a chain. time_unix_ns: when; observed_unix_ns: when that was certain."""
+    """One chain event. time_unix_ns: when it happened; observed_unix_ns: when it was detected."""
 
     identity: Identity | None
     time_unix_ns: int
@@ -51,7 +50,7 @@ class LogRecord(NamedTuple):
 
 
 class SpanEvent(NamedTuple):
-    """A moment within a span."""
+    """A chain event within a span."""
 
     time_unix_ns: int
     name: str
@@ -59,7 +58,7 @@ class SpanEvent(NamedTuple):
 
 
 class SpanRecord(NamedTuple):
-    """An episode from its begin to its end. error: what it was about, "" where it was of little account."""
+    """A chain from its begin to its end. error: its sentence, "" below medium severity."""
 
     identity: Identity | None
     trace_id: str
@@ -77,7 +76,7 @@ R = TypeVar("R", LogRecord, SpanRecord)
 
 
 def log_record(report: ChainEvent) -> LogRecord:
-    """What has happened. What to do is told while something is to be done."""
+    """The log record of a chain event; with the remedy, unless the chain is resolved."""
     is_over = report.change is Change.RESOLVED
     number, text = _INFO if is_over else _SEVERITIES[report.severity]
     return LogRecord(
@@ -95,13 +94,13 @@ def log_record(report: ChainEvent) -> LogRecord:
 
 
 class ChainSpans:
-    """Puts together what is said of each chain from its opening to its end."""
+    """Collects the events of each open chain into a span."""
 
     def __init__(self) -> None:
         self._open: dict[str, list[ChainEvent]] = {}
 
-    def hear(self, report: ChainEvent) -> SpanRecord | None:
-        """The span of a chain that is over."""
+    def on_chain_event(self, report: ChainEvent) -> SpanRecord | None:
+        """The span of a chain that this event resolves, else None."""
         if report.change is Change.RESOLVED:
             return _span([*self._open.pop(report.chain_id, ()), report])
         self._open.setdefault(report.chain_id, []).append(report)
@@ -109,59 +108,59 @@ class ChainSpans:
             del self._open[next(iter(self._open))]
         return None
 
-    def left_open(self, now_unix_ns: int) -> list[SpanRecord]:
-        """Nothing more will be heard: those that go on, up to now. Their logs and exemplars lead to them."""
-        left = list(self._open.values())
+    def end_all(self, now_unix_ns: int) -> list[SpanRecord]:
+        """Spans up to now of all open chains, so that the trace ids of their logs and exemplars exist."""
+        open_chains = list(self._open.values())
         self._open.clear()
-        return [_span(reports, now_unix_ns) for reports in left]
+        return [_span(events, now_unix_ns) for events in open_chains]
 
 
 def by_identity(records: Iterable[R]) -> Iterator[tuple[Identity | None, list[R]]]:
-    """The records of a request by resource."""
+    """Group the records of a request by resource."""
     found: dict[Identity | None, list[R]] = {}
     for record in records:
         found.setdefault(record.identity, []).append(record)
     yield from found.items()
 
 
-def _span(reports: Sequence[ChainEvent], left_open_unix_ns: int = 0) -> SpanRecord:
-    """Of everything that was said of one chain, in its order. left_open_unix_ns: now, if it goes on."""
-    last = reports[-1]
-    told = [report for report in reports if report.change is not Change.RESOLVED] or [last]
-    end_unix_ns = max(_time_unix_ns(last), left_open_unix_ns)
-    # A hang has a begin of its own, which may be later than that of the chain which has become it.
-    start_unix_ns = min(report.began_unix_ns + _clock_set_ns(report, last) for report in reports)
-    attributes = _attributes(last) | _remedy(told[-1])
+def _span(events: Sequence[ChainEvent], still_open_unix_ns: int = 0) -> SpanRecord:
+    """events: all of one chain, in order. still_open_unix_ns: now, if the chain is open."""
+    last = events[-1]
+    changes = [event for event in events if event.change is not Change.RESOLVED] or [last]
+    end_unix_ns = max(_time_unix_ns(last), still_open_unix_ns)
+    # A hang has a begin of its own, which may be later than the begin of the chain that turned into it.
+    start_unix_ns = min(event.began_unix_ns + _clock_set_ns(event, last) for event in events)
+    attributes = _attributes(last) | _remedy(changes[-1])
     attributes["gpustall.chain.duration"] = seconds(end_unix_ns - start_unix_ns)
-    if left_open_unix_ns:
+    if still_open_unix_ns:
         attributes["gpustall.chain.end"] = EXPORTER_STOPPED
     return SpanRecord(
-        identity=last.identity or told[-1].identity,
+        identity=last.identity or changes[-1].identity,
         trace_id=last.chain_id,
         span_id=span_id(last.chain_id),
         name=last.cause.value,
         start_unix_ns=start_unix_ns,
         end_unix_ns=end_unix_ns,
         attributes=attributes,
-        events=tuple(_event(report, last) for report in told if report is not last or left_open_unix_ns),
+        events=tuple(_span_event(event, last) for event in changes if event is not last or still_open_unix_ns),
         error=last.sentence if last.severity > Severity.LOW else "",
     )
 
 
-def _event(report: ChainEvent, last: ChainEvent) -> SpanEvent:
-    told = _attributes(report)
+def _span_event(report: ChainEvent, last: ChainEvent) -> SpanEvent:
+    known = _attributes(report)
     names = ("severity", "cause", "lost_share", "contribution")
-    attributes = {f"gpustall.chain.{name}": told[f"gpustall.chain.{name}"] for name in names}
+    attributes = {f"gpustall.chain.{name}": known[f"gpustall.chain.{name}"] for name in names}
     return SpanEvent(_time_unix_ns(report) + _clock_set_ns(report, last), _event_name(report), attributes)
 
 
 def _time_unix_ns(report: ChainEvent) -> int:
-    """When it happened, which is at most a moment, or five calm seconds, before it was certain."""
+    """When it happened: a tick before it was detected, or five seconds without a stall for a resolved chain."""
     return report.began_unix_ns + report.duration_ns
 
 
 def _clock_set_ns(report: ChainEvent, last: ChainEvent) -> int:
-    """By how much the time of day was set between two reports: an episode has one begin, which has moved with it."""
+    """By how much the time of day was set between two events: a chain has one begin, which moves with the clock."""
     return last.began_unix_ns - report.began_unix_ns if report.cause is last.cause else 0
 
 
@@ -170,7 +169,7 @@ def _event_name(report: ChainEvent) -> str:
 
 
 def _attributes(report: ChainEvent) -> dict[str, Value]:
-    """What there is to group and to join by; empty ones are left out. The five labels are those of the metrics."""
+    """The five labels of the metrics, and the facts of the chain; empty ones are left out."""
     identity = report.identity or Identity()
     known: dict[str, Value] = dict(zip(COMMON_LABELS, identity.values(), strict=True))
     known |= {

@@ -1,7 +1,7 @@
-"""What was counted since a receiver last took it: cumulative points become deltas, and wait until they are delivered.
+"""Turns cumulative points into deltas since the last delivered push.
 
-In: the cumulative points of each push, in its order. Out: deltas, of every series that has one. A delta that was not delivered
-stays, the next one is added to it, and both go out as one with the earlier start; also of a series that has ended meanwhile.
+In: the cumulative points of each push, in its order. Out: the deltas of every series that has one. A delta that was not delivered
+is kept, the next one is added to it, and both are sent as one with the earlier start, also if the series has ended.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from exporter.model import Histogram, Identity
 from exporter.output.otlp.points import DataPoint
 from exporter.totals import Counts
 
-MAX_ENDED = 2000  # series that have ended and of which something is kept: 6 MiB of histograms
+MAX_ENDED = 2000  # ended series with an undelivered delta: 6 MiB of histograms
 
 Value = int | float | Histogram
 
@@ -26,14 +26,14 @@ class _Key(NamedTuple):
 
 
 class _Counted(NamedTuple):
-    """What the next increase of a series is counted from, while it has the same start."""
+    """The total from which the next increase of a series is computed, while the series has the same start."""
 
     value: Value
     start_unix_ns: int
 
 
 class Deltas:
-    """The deltas of one receiver. The first ones are all there has been since the start of each series."""
+    """The deltas of one receiver. The first delta of a series is its whole total."""
 
     def __init__(self) -> None:
         self._counted: dict[_Key, _Counted] = {}
@@ -43,7 +43,7 @@ class Deltas:
         """Points that were dropped because too many series had ended undelivered."""
 
     def collect(self, points: Iterable[DataPoint], time_unix_ns: int) -> list[DataPoint]:
-        """Everything to be delivered now. points: cumulative, of this moment; gauges pass as they are."""
+        """All points to deliver now. points: cumulative, of this moment; gauges are returned unchanged."""
         self._set_back(time_unix_ns)
         gauges, current = [], dict[_Key, _Counted]()
         for point in points:
@@ -57,29 +57,29 @@ class Deltas:
         return [*self._waiting.values(), *gauges]
 
     def delivered(self, points: Iterable[DataPoint]) -> None:
-        """The receiver has taken these, which collect() gave."""
+        """Remove points that the receiver has accepted."""
         for point in points:
             self._waiting.pop(_Key(point.metric, point.identity, point.labels), None)
 
     def _set_back(self, time_unix_ns: int) -> None:
-        """The time of day may have been set back since the last collection; no point may end before it starts."""
+        """Handle a time of day that was set back since the last collection: no point may end before it starts."""
         if time_unix_ns < self._collected_unix_ns:
             self._collected_unix_ns = time_unix_ns
             for key, point in self._waiting.items():
                 self._waiting[key] = point._replace(start_unix_ns=min(point.start_unix_ns, time_unix_ns))
 
     def _add(self, key: _Key, point: DataPoint) -> _Counted:
-        """Put what is new to what waits. Returns what the next increase is counted from."""
+        """Add the increase to the pending delta. Returns the total from which the next increase is computed."""
         now, before = _Counted(point.value, point.start_unix_ns), self._counted.get(key)
         if before is not None and before.start_unix_ns < now.start_unix_ns:
-            before = None  # the series has begun anew
+            before = None  # the series was reset
         increase = now.value if before is None else _minus(now.value, before.value)
         if _is_nothing(increase):
-            # The time of a call is added after the call was counted. One that was read in between sends it with the next.
+            # The kernel adds the time of a call after it counts the call: a time without a call is sent with the next call.
             return now if before is None or _is_nothing(now.value) else before
         waiting = self._waiting.get(key)
         if waiting is None:
-            # A series of which there was nothing at the last collection has been counting since then at the earliest.
+            # A series without a value at the last collection began to count after it.
             start_unix_ns = max(point.start_unix_ns, self._collected_unix_ns)
             is_new = point.exemplar is not None and point.exemplar.at_unix_ns >= start_unix_ns
             self._waiting[key] = point._replace(
@@ -92,7 +92,7 @@ class Deltas:
         return now
 
     def _forget_ended(self, current: dict[_Key, _Counted]) -> None:
-        """Of what is not there now so much is kept: deltas that wait, and counts of what may return (a collector failed)."""
+        """Keep at most MAX_ENDED ended series: their pending deltas, and the totals of series that may return."""
         ended = [key for key in self._waiting if key not in current]
         for key in ended[: max(len(ended) - MAX_ENDED, 0)]:
             del self._waiting[key]
@@ -102,7 +102,7 @@ class Deltas:
 
 
 def _minus(value: Value, before: Value) -> Value:
-    """The increase; all of `value` when the series began anew in between."""
+    """The increase; all of `value` when the series was reset in between."""
     if isinstance(value, Histogram) and isinstance(before, Histogram):
         if value == before:
             return Histogram(Counts(), 0.0)

@@ -1,4 +1,4 @@
-"""All pushes of one configuration: the metrics of each receiver, and the chains for those that take them."""
+"""All OTLP exporters of one configuration: the metrics of each receiver, and the chains for receivers that want them."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from exporter.output.own_metrics import OwnMetrics
 
 
 class OtlpExporters:
-    """Raises BadInput when a certificate or a proxy of a receiver cannot be used. with_chains: whether there are any."""
+    """with_chains: whether chains are detected. Raises BadInput when a certificate or a proxy of a receiver cannot be used."""
 
     def __init__(
         self,
@@ -26,30 +26,30 @@ class OtlpExporters:
         *,
         with_chains: bool,
     ) -> None:
-        self._deliveries = [MetricExporter(one, snapshot, own, origin) for one in receivers]
-        self._announcer = ChainExporter(receivers, own, origin) if with_chains else None
+        self._chains = ChainExporter(receivers, own, origin) if with_chains else None
+        self._all: list[MetricExporter | ChainExporter] = [
+            MetricExporter(receiver, snapshot, own, origin) for receiver in receivers
+        ]
+        if self._chains:
+            self._all.append(self._chains)
 
-    @property
-    def _all(self) -> list[MetricExporter | ChainExporter]:
-        return [*self._deliveries, *([self._announcer] if self._announcer else [])]
-
-    def on_chain_event(self, report: ChainEvent) -> None:
-        """What happens to chains."""
-        if self._announcer:
-            self._announcer.on_chain_event(report)
+    def on_chain_event(self, event: ChainEvent) -> None:
+        """Queue the event for every receiver."""
+        if self._chains:
+            self._chains.on_chain_event(event)
 
     def start(self) -> None:
-        """Begin, each in a thread of its own."""
-        for one in self._all:
-            one.start()
+        """Start the thread of each exporter."""
+        for exporter in self._all:
+            exporter.start()
 
-    def finish(self) -> None:
-        """The last push to every receiver, to all at the same time; returns when they have it or are given up."""
-        for one in self._all:
-            one.stop()
-        for one in self._all:
-            one.join()
+    def shutdown(self) -> None:
+        """The last push to all receivers at the same time; returns when it is over, after FLUSH_SECONDS at most."""
+        for exporter in self._all:
+            exporter.stop()
+        for exporter in self._all:
+            exporter.join()
 
-    def finish_apart(self) -> None:
-        """The same, and returns at once."""
-        threading.Thread(target=self.finish, name="last push", daemon=True).start()
+    def shutdown_in_background(self) -> None:
+        """The same in a thread of its own."""
+        threading.Thread(target=self.shutdown, name="last push", daemon=True).start()

@@ -1,7 +1,7 @@
-"""Data points as OTLP/JSON: the body of a request.
+"""Data points -> the body of an OTLP/JSON request.
 
 Written by hand because it is the hot path of a push: the library's encoder takes three times as long (docs/measurements.md).
-tests/contract/test_otlp_bodies.py holds the result against the library's protobuf.
+tests/contract/test_otlp_bodies.py compares the result with the library's protobuf.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ _EXPLICIT_BOUNDS = f'"explicitBounds":{json.dumps(units.CLASSIC_EDGES_SECONDS, s
 
 
 def encode(request: Iterable[DataPoint], time_unix_ns: int, origin: Origin, form: Form) -> bytes:
-    """An ExportMetricsServiceRequest. request: as points.requests() gives it. time_unix_ns: of all points."""
+    """An ExportMetricsServiceRequest. request: of points.requests(). time_unix_ns: of all points."""
     writer = _Writer(time_unix_ns, form)
     resources = [
         f'{{"resource":{{"attributes":[{_key_values(origin.resource(identity).items())}]}},"scopeMetrics":[{{{_SCOPE},'
@@ -50,9 +50,9 @@ def encode(request: Iterable[DataPoint], time_unix_ns: int, origin: Origin, form
 
 
 def rejected(body: bytes) -> tuple[int, str]:
-    """How many points, log records or spans a receiver did not take, and its word on it.
+    """How many points, log records or spans the receiver rejected, and its message.
 
-    The responses of the three services differ in one name. Raises ValueError when this is none.
+    The responses of the three services differ in one name. Raises ValueError when this is not a response.
     """
     try:
         partial = json.loads(body).get("partialSuccess") or {}
@@ -66,7 +66,7 @@ def rejected(body: bytes) -> tuple[int, str]:
 
 
 class _Writer:
-    """Writes the metrics of one request; remembers what it has escaped before."""
+    """Writes the metrics of one request; caches labels that it has escaped."""
 
     def __init__(self, time_unix_ns: int, form: Form) -> None:
         self._form = form
@@ -75,7 +75,7 @@ class _Writer:
         self._written: dict[tuple[tuple[str, ...], tuple[str, ...]], str] = {}
 
     def metric(self, metric: Metric, points: Iterable[DataPoint]) -> str:
-        """A metric with all of its points."""
+        """One metric with its points."""
         if metric.kind is Kind.HISTOGRAM:
             kind = "histogram" if self._form.with_explicit_buckets else "exponentialHistogram"
             data = f'"{kind}":{{{self._temporality},"dataPoints":[{",".join(map(self._histogram, points))}]}}'
@@ -87,7 +87,7 @@ class _Writer:
 
     def _histogram(self, point: DataPoint) -> str:
         histogram = point.value
-        assert isinstance(histogram, Histogram)  # noqa: S101 - the kind of the metric says so
+        assert isinstance(histogram, Histogram)  # noqa: S101 - by the kind of the metric
         counts = histogram.counts
         if self._form.with_explicit_buckets:
             buckets = _explicit_buckets(counts)
@@ -107,26 +107,26 @@ class _Writer:
         return f"{{{self._attributes(point)},{self._time},{_number(point)}}}"
 
     def _exemplars(self, exemplar: Exemplar | None) -> str:
-        """The field, of one or of none."""
+        """The field with its comma; "" without an exemplar."""
         if exemplar is None:
             return ""
         trace_id, span_id, labels = ids(exemplar)
         names, values = zip(*labels, strict=True) if labels else ((), ())
         trace = f',"traceId":"{trace_id}","spanId":"{span_id}"' if trace_id else ""
         return (
-            f',"exemplars":[{{"filteredAttributes":[{self._remembered(names, values)}],'
+            f',"exemplars":[{{"filteredAttributes":[{self._cached(names, values)}],'
             f'"timeUnixNano":"{exemplar.at_unix_ns}","asDouble":{exemplar.seconds!r}{trace}}}]'
         )
 
     def _attributes(self, point: DataPoint) -> str:
-        """What is common to a resource and what is a metric's own are written once each."""
-        own = self._remembered(point.metric.labels, point.labels)
+        """The common labels and the metric's own are cached apart: each occurs with many of the other."""
+        own = self._cached(point.metric.labels, point.labels)
         if point.identity is None:
             return f'"attributes":[{own}]'
-        common = self._remembered(COMMON_LABELS, point.identity.values())
+        common = self._cached(COMMON_LABELS, point.identity.values())
         return f'"attributes":[{common}{"," if own else ""}{own}]'
 
-    def _remembered(self, names: tuple[str, ...], values: tuple[str, ...]) -> str:
+    def _cached(self, names: tuple[str, ...], values: tuple[str, ...]) -> str:
         written = self._written.get((names, values))
         if written is None:
             written = self._written[names, values] = _key_values(zip(names, values, strict=True))

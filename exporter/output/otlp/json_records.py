@@ -1,4 +1,4 @@
-"""Log records and spans as OTLP/JSON: the body of a request."""
+"""Log records and spans -> the body of an OTLP/JSON request."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ __all__ = ["CONTENT_TYPE", "encode_logs", "encode_spans", "rejected"]
 
 _SCOPE = {"name": SCOPE[0], "version": SCOPE[1]}
 _INTERNAL, _ERROR = 1, 2
-"""SpanKind and StatusCode of the protocol."""
+"""Values of the protocol's enums SpanKind and StatusCode."""
 
 
 def encode_logs(records: Iterable[LogRecord], origin: Origin) -> bytes:

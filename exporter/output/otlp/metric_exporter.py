@@ -1,8 +1,7 @@
-"""The push loop of one receiver's metrics: when to push, what to count of it.
+"""Pushes the metrics to one receiver at its interval, from a thread of its own: a receiver that hangs delays nothing else.
 
-In: Snapshots, when they are due. Out: requests and counts. Each receiver has a thread of its own: one that hangs delays neither
-the others nor a tick nor a scrape. Nothing is queued. What could not be delivered is in the next push, whose totals are
-cumulative or whose deltas have waited; a retry ends when that push is due.
+No push is queued: points that were not delivered are in the next one, whose totals are cumulative or whose deltas include them.
+Retries of a push end when the next one is due.
 """
 
 from __future__ import annotations
@@ -22,31 +21,31 @@ from exporter.output.otlp import json_body, points
 from exporter.output.otlp.deltas import Deltas
 from exporter.output.otlp.points import DataPoint, Form, Origin
 from exporter.output.otlp.response import PushOutcome, PushResult
-from exporter.output.otlp.retry import RetryingSender, packed, send
+from exporter.output.otlp.retry import RetryingSender, compressed, send_once
 from exporter.output.otlp.transport import OtlpTransport
 from exporter.output.own_metrics import OwnMetrics
 
 
 def probe(receiver: Receiver) -> PushResult:
-    """What the receiver says to a request without a point, which it has to take. Raises BadInput like OtlpTransport."""
-    body_module = _body_module(receiver.protocol)
-    body = body_module.encode([], 0, Origin("", ""), Form(is_delta=False, with_explicit_buckets=False))
-    body, headers = packed(body, receiver.compression, body_module.CONTENT_TYPE)
-    return send(OtlpTransport(receiver), body, headers, receiver.timeout_seconds, body_module)
+    """The result of a request without points, which a receiver has to accept. Raises BadInput like OtlpTransport."""
+    codec = _codec(receiver.protocol)
+    body = codec.encode([], 0, Origin("", ""), Form(is_delta=False, with_explicit_buckets=False))
+    body, headers = compressed(body, receiver.compression, codec.CONTENT_TYPE)
+    return send_once(OtlpTransport(receiver), body, headers, receiver.timeout_seconds, codec)
 
 
 class MetricExporter:
-    """Pushes to one receiver until stop(). snapshot: gives the current numbers. Raises BadInput like OtlpTransport."""
+    """snapshot: returns the current metrics. Raises BadInput like OtlpTransport."""
 
     def __init__(self, receiver: Receiver, snapshot: Callable[[], Snapshot], own: OwnMetrics, origin: Origin) -> None:
         self._receiver = receiver
         self._snapshot = snapshot
         self._own = own
         self._origin = origin
-        self._body = _body_module(receiver.protocol)
+        self._codec = _codec(receiver.protocol)
         self._form = Form(receiver.temporality is Temporality.DELTA, receiver.histograms is HistogramForm.EXPLICIT)
         self._deltas = Deltas() if self._form.is_delta else None
-        self._sender = RetryingSender(receiver, self._body, own, "pushes", catalog.own.PUSHES)
+        self._sender = RetryingSender(receiver, self._codec, own, "pushes", catalog.own.PUSHES)
         self._thread = threading.Thread(target=self._run, name=f"push {receiver.name}", daemon=True)
         for outcome in PushOutcome:
             own.add(catalog.own.PUSHES, 0, receiver.name, outcome.value)
@@ -61,15 +60,15 @@ class MetricExporter:
             own.add(metric, 0, receiver.name)
 
     def start(self) -> None:
-        """Begin; the first push comes somewhere in the first interval, so that a fleet does not push in step."""
+        """Start the thread. The first push is at a random time in the first interval, so that a fleet does not push at once."""
         self._thread.start()
 
     def stop(self) -> None:
-        """Push what there is once more, within FLUSH_SECONDS. Returns at once; join() waits."""
+        """Push once more within FLUSH_SECONDS. Returns at once; join() waits."""
         self._sender.stop()
 
     def join(self) -> None:
-        """Wait for the last push; a receiver that does not answer is left to itself."""
+        """Wait for the last push, at most FLUSH_SECONDS."""
         self._sender.join(self._thread)
 
     def _run(self) -> None:
@@ -83,18 +82,18 @@ class MetricExporter:
             self._push(self._sender.stop_by)
 
     def _push(self, retry_until: float) -> None:
-        """One push, whatever comes of it. retry_until: CLOCK_MONOTONIC seconds; none begins later."""
+        """One push and its counters. retry_until: CLOCK_MONOTONIC seconds; no retry begins later."""
         started_at = time.monotonic()
         worst = self._sender.push(partial(self._push_all, retry_until))
         if worst is None:
-            return  # the last push is about to say the same, and more
+            return  # the last push replaces it
         self._own.add(catalog.own.PUSHES, 1, self._receiver.name, worst.outcome.value)
         self._own.set(catalog.own.PUSH_DURATION, time.monotonic() - started_at, self._receiver.name)
         if worst.outcome is PushOutcome.DELIVERED:
             self._own.set(catalog.own.PUSH_LAST_SUCCESS, time.time(), self._receiver.name)
 
     def _push_all(self, retry_until: float) -> PushResult:
-        """Every request of one moment; the worst of what came of them."""
+        """The worst result of all requests of a snapshot."""
         snapshot = self._snapshot()
         time_unix_ns = snapshot.taken_at.unix_ns
         wanted = points.data_points(snapshot, self._own.families())
@@ -103,16 +102,16 @@ class MetricExporter:
             self._own.set(catalog.own.FORGOTTEN_POINTS, self._deltas.forgotten, self._receiver.name)
         worst = PushResult(PushOutcome.DELIVERED)
         for request in points.requests(wanted):
-            body: bytes = self._body.encode(request, time_unix_ns, self._origin, self._form)
-            result = self._sender.deliver(body, retry_until)
-            if result.is_taken:
-                self._took(request, min(result.rejected, len(request)))
+            body: bytes = self._codec.encode(request, time_unix_ns, self._origin, self._form)
+            result = self._sender.send(body, retry_until)
+            if result.is_accepted:
+                self._accepted(request, min(result.rejected, len(request)))
             worst = max(result, worst, key=lambda one: one.rank)
-            if result.may_pass:
-                break  # the others would wait for the same receiver
+            if result.is_retryable:
+                break  # the other requests would wait for the same receiver
         return worst
 
-    def _took(self, request: list[DataPoint], rejected_points: int) -> None:
+    def _accepted(self, request: list[DataPoint], rejected_points: int) -> None:
         name = self._receiver.name
         self._own.add(catalog.own.PUSHED_POINTS, len(request) - rejected_points, name)
         self._own.add(catalog.own.REJECTED_POINTS, rejected_points, name)
@@ -120,10 +119,10 @@ class MetricExporter:
             self._deltas.delivered(request)  # a partial success must not be sent again
 
 
-def _body_module(protocol: OtlpProtocol) -> ModuleType:
-    """What encodes bodies and reads responses: encode(), rejected() and CONTENT_TYPE."""
+def _codec(protocol: OtlpProtocol) -> ModuleType:
+    """A Codec that also has encode()."""
     if protocol is OtlpProtocol.JSON:
         return json_body
-    from exporter.output.otlp import protobuf_body  # noqa: PLC0415 - 6 MiB for those who want it
+    from exporter.output.otlp import protobuf_body  # noqa: PLC0415 - 6 MiB, for receivers of protobuf only
 
     return protobuf_body

@@ -1,6 +1,6 @@
-"""A Snapshot as OpenTelemetry sees it: data points of resources. What JSON and protobuf have in common.
+"""A Snapshot in OpenTelemetry's data model: data points of resources, which json_body and protobuf_body encode.
 
-In: a Snapshot and the exporter's own families. Out: DataPoints in the order in which they are written, cut into requests.
+In: a Snapshot and the exporter's own families. Out: DataPoints in the order in which they are written, split into requests.
 """
 
 from __future__ import annotations
@@ -20,21 +20,23 @@ from exporter.totals import Counts
 
 SCOPE = ("gpu-stall-exporter", __version__)
 CUMULATIVE, DELTA = 2, 1
-"""AggregationTemporality of the protocol."""
+"""Values of the protocol's enum AggregationTemporality."""
 
-POINTS_PER_REQUEST = 1000  # about 1 MB of JSON: below what receivers accept, and small beside the rest of this process
+POINTS_PER_REQUEST = (
+    1000  # about 1 MB of JSON: below the limits of receivers, and small beside the rest of this process
+)
 INT64_MAX = 2**63 - 1
 
-# OpenTelemetry numbers an exponential bucket by its lower edge, where Prometheus takes the upper one.
+# OpenTelemetry numbers an exponential bucket by its lower edge, Prometheus by its upper one.
 FIRST_INDEX = (units.UNIT_EXPONENT << units.SCALE) - 1
 
-# What the semantic conventions hash the name of a thing with, to make its service.instance.id.
+# The namespace that the semantic conventions give for a service.instance.id of version 5.
 _INSTANCE_NAMESPACE = uuid.UUID("4d63009a-8d0f-11ee-aad7-4c796ed8e320")
 _CONTAINER_ID = re.compile(r"[0-9a-f]{12}")
 
 
 class DataPoint(NamedTuple):
-    """One series at one time. start_unix_ns: since when a counter or a histogram counts. exemplar: of a counter."""
+    """One series at one time. start_unix_ns: when a counter or a histogram began to count. exemplar: of a counter."""
 
     metric: Metric
     identity: Identity | None
@@ -46,7 +48,7 @@ class DataPoint(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Form:
-    """How a receiver wants numbers. with_explicit_buckets: those of /metrics instead of the exponential ones."""
+    """The form of numbers for a receiver. with_explicit_buckets: those of /metrics instead of the exponential ones."""
 
     is_delta: bool
     with_explicit_buckets: bool
@@ -54,14 +56,14 @@ class Form:
 
 @dataclass(frozen=True, slots=True)
 class Origin:
-    """Whose numbers these are. attributes: what the user adds to every resource."""
+    """The origin of all metrics and chains. attributes: of --otlp.resource-attributes, for every resource."""
 
     node: str
     service_name: str
     attributes: tuple[tuple[str, str], ...] = ()
 
     def resource(self, identity: Identity | None) -> dict[str, str]:
-        """Attributes of one container's rank; of the exporter itself for None."""
+        """The attributes of one container's rank; None: those of the exporter."""
         own = {"service.name": self.service_name, "service.instance.id": self._instance_id(identity)}
         own["host.name"] = self.node
         if identity is not None:
@@ -75,13 +77,13 @@ class Origin:
         return {encodable(key): encodable(value) for key, value in (dict(self.attributes) | own).items()}
 
     def _instance_id(self, identity: Identity | None) -> str:
-        """The same for the same labels, today and tomorrow; no label holds the separator, which is not printable."""
+        """Always the same for the same labels; no label holds the separator, which is not printable."""
         name = f"exporter\n{self.node}" if identity is None else "\n".join(identity.values())
         return str(uuid.uuid5(_INSTANCE_NAMESPACE, encodable(name)))
 
 
 def encodable(text: str) -> str:
-    """Text that UTF-8 can hold: lone surrogates, as os.environ has them for bytes that are none, become `?`."""
+    """Text that UTF-8 can hold: lone surrogates, which os.environ has for bytes that are not UTF-8, become `?`."""
     return text.encode("utf-8", "replace").decode()
 
 
@@ -103,7 +105,7 @@ def data_points(snapshot: Snapshot, own: Iterable[Family]) -> list[DataPoint]:
 
 
 def requests(points: Sequence[DataPoint]) -> Iterator[list[DataPoint]]:
-    """The points of one request after the other; those of a resource, and in it those of a metric, stand together."""
+    """Split the points into requests, ordered by resource, then by metric."""
     resources: dict[Identity | None, dict[Metric, list[DataPoint]]] = {}
     for point in points:
         resources.setdefault(point.identity, {}).setdefault(point.metric, []).append(point)
@@ -116,19 +118,19 @@ Grouped = Iterator[tuple[Identity | None, Iterator[tuple[Metric, list[DataPoint]
 
 
 def grouped(request: Iterable[DataPoint]) -> Grouped:
-    """The points of a request by resource, then by metric."""
+    """Group the points of a request by resource, then by metric."""
     for identity, of_resource in groupby(request, key=lambda point: point.identity):
         yield identity, ((metric, list(of)) for metric, of in groupby(of_resource, key=lambda point: point.metric))
 
 
 def attributes(point: DataPoint) -> dict[str, str]:
-    """The five labels, except of the exporter itself, and the metric's own."""
+    """The five labels, which the exporter's own metrics lack, and the metric's own labels."""
     common = {} if point.identity is None else dict(zip(COMMON_LABELS, point.identity.values(), strict=True))
     return common | dict(zip(point.metric.labels, point.labels, strict=True))
 
 
 def ids(exemplar: Exemplar) -> tuple[str, str, tuple[tuple[str, str], ...]]:
-    """Its trace id and its span id, "" where it has none, for which the protocol has fields; and its other labels."""
+    """The trace id and the span id, "" where it has none, for which the protocol has fields; and the other labels."""
     by_name = dict(exemplar.labels)
     trace_id, span_id = by_name.pop("trace_id", ""), by_name.pop("span_id", "")
     return trace_id, span_id, tuple(by_name.items())
@@ -140,15 +142,15 @@ def is_sum(metric: Metric) -> bool:
 
 
 def explicit_counts(counts: Counts) -> list[int]:
-    """Counts of the classic buckets, each without those below it; the last one is for what is above all edges."""
+    """The count of each classic bucket, not cumulative; the last one is for values above all edges."""
     cumulative = counts.cumulative()
     return list(map(operator.sub, cumulative, (0, *cumulative[:-1])))
 
 
 def number(point: DataPoint) -> int | float:
-    """The value as the protocol has it: seconds as double, what is counted as int64 while it fits."""
+    """Seconds as double, counts as int64 while they fit."""
     value = point.value
-    assert not isinstance(value, Histogram)  # noqa: S101 - the kind of the metric says so
+    assert not isinstance(value, Histogram)  # noqa: S101 - by the kind of the metric
     if point.metric.is_fractional or abs(value) > INT64_MAX or not float(value).is_integer():
         return float(value)
     return int(value)

@@ -1,4 +1,4 @@
-"""Data points as OTLP/protobuf: the body of a request, by the encoder of OpenTelemetry's own exporter.
+"""Data points -> the body of an OTLP/protobuf request, with the encoder of OpenTelemetry's own exporter.
 
 Imported only when a receiver wants protobuf: the library takes 6 MiB.
 """
@@ -52,7 +52,7 @@ _SCOPE = InstrumentationScope(*SCOPE)
 
 
 def encode(request: Iterable[DataPoint], time_unix_ns: int, origin: Origin, form: Form) -> bytes:
-    """An ExportMetricsServiceRequest. request: as points.requests() gives it. time_unix_ns: of all points."""
+    """An ExportMetricsServiceRequest. request: of points.requests(). time_unix_ns: of all points."""
     resources = [
         ResourceMetrics(
             Resource(origin.resource(identity)),
@@ -66,9 +66,9 @@ def encode(request: Iterable[DataPoint], time_unix_ns: int, origin: Origin, form
 
 
 def rejected(body: bytes) -> tuple[int, str]:
-    """How many points, log records or spans a receiver did not take, and its word on it.
+    """How many points, log records or spans the receiver rejected, and its message.
 
-    The responses of the three services have the same two fields. Raises ValueError when this is none.
+    The responses of the three services have the same two fields. Raises ValueError when this is not a response.
     """
     try:
         partial = ExportMetricsServiceResponse.FromString(body).partial_success
@@ -143,7 +143,7 @@ def _explicit(point: DataPoint, time_unix_ns: int) -> HistogramDataPoint:
 
 
 def _histogram(point: DataPoint) -> Histogram:
-    assert isinstance(point.value, Histogram)  # noqa: S101 - the kind of the metric says so
+    assert isinstance(point.value, Histogram)  # noqa: S101 - by the kind of the metric
     return point.value
 
 

@@ -1,6 +1,6 @@
-"""Log records and spans as OTLP/protobuf: the body of a request.
+"""Log records and spans -> the body of an OTLP/protobuf request.
 
-Made of the messages themselves: the library's encoders want records of its SDK, and take six times the memory. Imported only
+Built from the protobuf messages: the library's encoders want records of its SDK and take six times the memory. Imported only
 when a receiver wants protobuf.
 """
 

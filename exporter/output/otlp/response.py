@@ -1,7 +1,7 @@
-"""What does an answer mean? Tells a delivery from everything that only looks like one, and when to try again. Pure.
+"""The result of a request, from its response or failure: whether it was delivered, and whether to retry. Pure.
 
-Source: the OTLP specification, OTLP/HTTP response: success is a 200 with a response message, four statuses may be retried,
-all others must not be, a partial success must not be either.
+Source: the OTLP specification, OTLP/HTTP response: success is a 200 with a response message; four statuses may be retried, all
+others and a partial success must not be.
 """
 
 from __future__ import annotations
@@ -16,101 +16,99 @@ from exporter.http_client.errors import DeadlineExceeded, HttpFailure, TlsFailed
 from exporter.output.otlp import json_body
 from exporter.output.otlp.transport import HttpResponse
 
-MAX_RETRY_AFTER_SECONDS = 3600.0  # no receiver silences an exporter for longer by one word
-_SHOWN_CHARACTERS = 200
+MAX_RETRY_AFTER_SECONDS = 3600.0  # a receiver cannot silence an exporter for longer with one response
+_MAX_CHARACTERS = 200
 _RETRYABLE_STATUSES = {429, 502, 503, 504}
-_ABSENT_STATUSES = {404, 405, 501}
+_UNSUPPORTED_STATUSES = {404, 405, 501}
 
 
 class PushOutcome(enum.StrEnum):
-    """How a push ended, the best first."""
+    """How a push ended, from best to worst."""
 
     DELIVERED = "delivered"
-    PARTIAL = "partial"  # taken, but for what the receiver counts
-    REJECTED = "rejected"  # a status that says no
-    REDIRECTED = "redirected"  # elsewhere; not followed
-    NOT_OTLP = "not_otlp"  # a 200 of something else: a proxy's page, a login form
-    UNAVAILABLE = "unavailable"  # not now: 429, 502, 503, 504
-    NOT_TRUSTED = "not_trusted"  # TLS
+    PARTIAL = "partial"  # accepted without the points that the receiver rejected
+    REJECTED = "rejected"  # an error status that may not be retried
+    REDIRECTED = "redirected"  # not followed
+    NOT_OTLP = "not_otlp"  # a 200 without a response message: a proxy's page, a login form
+    UNAVAILABLE = "unavailable"  # 429, 502, 503, 504
+    NOT_TRUSTED = "not_trusted"  # the TLS handshake failed
     TIMED_OUT = "timed_out"
     NO_ANSWER = "no_answer"  # no connection, or it broke
-    FAILED = "failed"  # a defect of ours
+    FAILED = "failed"  # a defect in the exporter
 
 
 class PushResult(NamedTuple):
-    """What came of one request. detail: for the log. rejected: points, log records or spans.
+    """The result of one request. detail: for the log. rejected: points, log records or spans.
 
-    retry_after_seconds: what the receiver asked for, else 0. is_absent: it has nothing at this address that takes them.
+    retry_after_seconds: of the header Retry-After, else 0. is_unsupported: the receiver has no endpoint for this signal.
     """
 
     outcome: PushOutcome
     detail: str = ""
     rejected: int = 0
     retry_after_seconds: float = 0.0
-    is_absent: bool = False
+    is_unsupported: bool = False
 
     @property
     def rank(self) -> int:
-        """The larger the worse."""
+        """A larger rank is a worse result."""
         return list(PushOutcome).index(self.outcome)
 
     @property
-    def is_taken(self) -> bool:
-        """Whether sending the same again would count twice."""
+    def is_accepted(self) -> bool:
+        """Whether the receiver has the points: sent again, they would count twice."""
         return self.outcome in (PushOutcome.DELIVERED, PushOutcome.PARTIAL)
 
     @property
-    def may_pass(self) -> bool:
-        """Whether the same request may succeed in a moment."""
+    def is_retryable(self) -> bool:
+        """Whether the same request may succeed soon."""
         return self.outcome in (PushOutcome.UNAVAILABLE, PushOutcome.TIMED_OUT, PushOutcome.NO_ANSWER)
 
 
-def of_answer(
-    answer: HttpResponse, content_type: str, rejected: Callable[[bytes], tuple[int, str]], now: datetime | None = None
+def from_response(
+    response: HttpResponse, content_type: str, rejected: Callable[[bytes], tuple[int, str]], now: datetime | None = None
 ) -> PushResult:
-    """content_type: of a response message. rejected: reads one, raising ValueError when it is none."""
-    status = answer.status
+    """content_type: of a response message. rejected: reads one; see retry.Codec."""
+    status = response.status
     if 300 <= status < 400:
         return PushResult(
-            PushOutcome.REDIRECTED, f"status {status} to {_shown(answer.headers.get('location', 'nowhere'))}"
+            PushOutcome.REDIRECTED, f"status {status} to {_shown(response.headers.get('location', 'nowhere'))}"
         )
     if status in _RETRYABLE_STATUSES:
-        seconds = retry_after_seconds(answer.headers.get("retry-after", ""), now or datetime.now(UTC))
-        return PushResult(PushOutcome.UNAVAILABLE, f"status {status}{_quoted(answer.body)}", 0, seconds)
+        seconds = retry_after_seconds(response.headers.get("retry-after", ""), now or datetime.now(UTC))
+        return PushResult(PushOutcome.UNAVAILABLE, f"status {status}{_quoted(response.body)}", 0, seconds)
     if not 200 <= status < 300:
-        is_absent = status in _ABSENT_STATUSES
-        return PushResult(PushOutcome.REJECTED, f"status {status}{_quoted(answer.body)}", is_absent=is_absent)
-    if not answer.body:
+        is_unsupported = status in _UNSUPPORTED_STATUSES
         return PushResult(
-            PushOutcome.DELIVERED
-        )  # in protobuf the empty message; several receivers send none in JSON either
-    answered_type = answer.headers.get("content-type", "").partition(";")[0].strip().lower()
-    if answered_type == json_body.CONTENT_TYPE:
-        rejected = json_body.rejected  # some answer everything in JSON
-    elif answered_type not in ("", content_type):
-        return PushResult(
-            PushOutcome.NOT_OTLP, f"status {status} with {_shown(answered_type)} instead of {content_type}"
+            PushOutcome.REJECTED, f"status {status}{_quoted(response.body)}", is_unsupported=is_unsupported
         )
+    if not response.body:
+        return PushResult(PushOutcome.DELIVERED)  # protobuf's empty message; several receivers send no JSON either
+    actual_type = response.headers.get("content-type", "").partition(";")[0].strip().lower()
+    if actual_type == json_body.CONTENT_TYPE:
+        rejected = json_body.rejected  # some receivers answer every request in JSON
+    elif actual_type not in ("", content_type):
+        return PushResult(PushOutcome.NOT_OTLP, f"status {status} with {_shown(actual_type)} instead of {content_type}")
     try:
-        count, message = rejected(answer.body)
+        count, message = rejected(response.body)
     except ValueError:
         return PushResult(
-            PushOutcome.NOT_OTLP, f"status {status} with a body that is no response of OTLP{_quoted(answer.body)}"
+            PushOutcome.NOT_OTLP, f"status {status} with a body that is not an OTLP response{_quoted(response.body)}"
         )
     if count > 0:
         return PushResult(PushOutcome.PARTIAL, f"rejected: {count}: {_shown(message)}", count)
     return PushResult(PushOutcome.DELIVERED, _shown(message))
 
 
-def of_no_answer(error: HttpFailure) -> PushResult:
-    """A request without an answer."""
+def from_failure(error: HttpFailure) -> PushResult:
+    """The result of a request without a response."""
     if isinstance(error, DeadlineExceeded):
         return PushResult(PushOutcome.TIMED_OUT, str(error))
     return PushResult(PushOutcome.NOT_TRUSTED if isinstance(error, TlsFailed) else PushOutcome.NO_ANSWER, str(error))
 
 
 def retry_after_seconds(header: str, now: datetime) -> float:
-    """`120`, or a date of HTTP; 0 for anything else."""
+    """The header Retry-After, `120` or an HTTP date; 0 for anything else."""
     if header.isascii() and header.isdigit():
         return min(float(header), MAX_RETRY_AFTER_SECONDS)
     try:
@@ -121,7 +119,7 @@ def retry_after_seconds(header: str, now: datetime) -> float:
 
 
 def _shown(text: str) -> str:
-    return "".join(c if c.isprintable() else " " for c in text[:_SHOWN_CHARACTERS]).strip()
+    return "".join(c if c.isprintable() else " " for c in text[:_MAX_CHARACTERS]).strip()
 
 
 def _quoted(body: bytes) -> str:
