@@ -95,7 +95,7 @@ class TestProbe:
             to = target(collector.endpoint, protocol=protocol)
             results = [probe(where, signal) for signal, where in ((LOGS, to.logs), (TRACES, to.traces)) if where]
 
-        assert [result.is_taken for result in results] == [True, True]
+        assert [result.is_accepted for result in results] == [True, True]
 
 
 class TestExemplar:

@@ -22,7 +22,7 @@ from tests.support.otlp import Received, read_json, read_protobuf
 from tests.support.records import STARTED_UNIX_NS
 
 TIME_UNIX_NS = STARTED_UNIX_NS + 1_000 * 1_000_000_000
-"""Of every case: a thousand seconds after the start."""
+"""In every case, a thousand seconds after the start."""
 
 CUMULATIVE = (Form(is_delta=False, with_explicit_buckets=False), Form(is_delta=False, with_explicit_buckets=True))
 DELTA = (Form(is_delta=True, with_explicit_buckets=False), Form(is_delta=True, with_explicit_buckets=True))
@@ -90,8 +90,8 @@ class TestEncodings:
 
     @EVERY_CASE
     @EVERY_FORM
-    def test_every_point_has_the_form_that_was_asked_for(self, case: str, form: Form) -> None:
-        """Of counters and histograms; a gauge has no temporality."""
+    def test_every_point_has_the_form_of_the_settings(self, case: str, form: Form) -> None:
+        """Counters and histograms; a gauge has no temporality."""
         temporality = "delta" if form.is_delta else "cumulative"
         histogram = "histogram" if form.with_explicit_buckets else "exponential"
         found = {(point.kind, point.temporality) for point in received_json(points_of(case, form), form)}
@@ -101,7 +101,7 @@ class TestEncodings:
     @EVERY_CASE
     @EVERY_FORM
     def test_every_point_is_of_the_snapshot_s_moment_and_starts_with_the_exporter(self, case: str, form: Form) -> None:
-        """The ledger was opened at 0 s and the snapshot taken at 1,000 s."""
+        """The series store was opened at 0 s and the snapshot taken at 1,000 s."""
         found = received_json(points_of(case, form), form)
 
         assert {point.time_unix_ns for point in found} == {TIME_UNIX_NS}
@@ -109,19 +109,19 @@ class TestEncodings:
 
 
 class TestAgainstTheScrape:
-    """Whichever way a number comes, it is the same number, under the same name and labels."""
+    """A push and a scrape have the same values under the same names and labels."""
 
     @EVERY_CASE
     @EVERY_FORM
-    def test_push_says_what_the_scrape_says_of_a_workload(self, case: str, form: Form) -> None:
+    def test_push_equals_the_scrape_of_a_workload(self, case: str, form: Form) -> None:
         """Every counter, gauge, `_sum`, `_count` and `_bucket`, none missing on either side; no count here is 0."""
         scraped = translation.of_scrape(of_openmetrics(exposition(CASES[case](), Format.OPENMETRICS)))
 
         assert translation.of_points(received_json(points_of(case, form), form)) == scraped
 
     @EVERY_CUMULATIVE_FORM
-    def test_push_says_what_the_scrape_says_of_the_exporter(self, form: Form) -> None:
-        """All but process_*, which are of prometheus-client's making, and are not pushed."""
+    def test_push_equals_the_scrape_of_the_exporter(self, form: Form) -> None:
+        """All but process_*, which prometheus-client adds to a scrape only."""
         own = own_metrics()
         scrape = of_openmetrics(own.render(Format.OPENMETRICS).decode() + "# EOF\n")
         scraped = translation.of_scrape(scrape)
@@ -143,7 +143,7 @@ class TestAgainstTheScrape:
 
 
 def _labels(one: ReceivedExemplar) -> str:
-    """As a scrape has them: of a call its thread, of an episode its ids."""
+    """The labels of an exemplar in a scrape: the thread of a call, or the ids of a chain."""
     if one.trace_id:
         return f'trace_id="{one.trace_id}",span_id="{one.span_id}"'
     return f'pid="{one.attributes["pid"]}",tid="{one.attributes["tid"]}"'

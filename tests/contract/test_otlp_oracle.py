@@ -79,7 +79,7 @@ def snake(key: str) -> str:
 class TestAccepted:
     """A document that keeps the rules."""
 
-    def test_every_point_is_read_with_what_it_hangs_from(self) -> None:
+    def test_every_point_is_read_with_its_resource_and_scope(self) -> None:
         """In the order of the document; an integer keeps its last digit, and an attribute its type."""
         resource = {
             "service.instance.id": "node-1",
@@ -174,8 +174,8 @@ class TestAccepted:
         assert (point.kind, point.temporality) == ("exponential", "cumulative")
         assert point.value == HistogramValue(11, 9.75, 3, 1, {-1: 2, 0: 3, 2: 5})
 
-    def test_histogram_without_buckets_tells_count_and_sum(self) -> None:
-        """What the data model allows a sender that knows no distribution."""
+    def test_histogram_without_buckets_has_count_and_sum(self) -> None:
+        """The data model allows it."""
         document = valid()
         for change in (drop(f"{EXPLICIT}.bucketCounts"), drop(f"{EXPLICIT}.explicitBounds")):
             change(document)
@@ -208,8 +208,8 @@ def protobuf(document: Document | None = None) -> ExportMetricsServiceRequest:
 class TestProtobuf:
     """The binary form of the same request."""
 
-    def test_it_tells_the_same_as_json(self) -> None:
-        """Every field of every point; of a value that is not a number, that it is none."""
+    def test_it_reads_the_same_as_json(self) -> None:
+        """Every field of every point, NaN included."""
         in_json, in_protobuf = otlp.read_json(body(valid())), otlp.read_protobuf(protobuf().SerializeToString())
 
         assert [repr(point) for point in in_protobuf] == [repr(point) for point in in_json]
@@ -302,7 +302,7 @@ class TestMutants:
         assert len(rules) >= LEAST_MUTANTS
 
     def test_message_begins_with_the_path(self) -> None:
-        """And then says what is wrong."""
+        """Then comes the reason."""
         document = valid()
         put(f"{ADDED}.asInt", 12)(document)
 
@@ -311,7 +311,7 @@ class TestMutants:
 
 
 class TestSweep:
-    """Every key of the document, one after the other."""
+    """Each key of the document in turn."""
 
     def test_null_is_refused_everywhere(self) -> None:
         """Proto3's mapping would read it as the default."""
@@ -331,7 +331,7 @@ class TestSweep:
         assert found == {path: path for path in found}
 
     def test_unknown_key_is_refused_everywhere(self) -> None:
-        """A receiver would ignore it, and what it says would be lost."""
+        """A receiver would ignore it and lose its value."""
         found = {
             below(path, "unknown"): swept(path, "unknown", lambda item, k: item.update({k: 1}))
             for path, _ in objects(valid())
@@ -353,8 +353,8 @@ class TestSweep:
         assert found == {path: path for path in found}
 
 
-class TestRetold:
-    """What a Collector's file exporter writes."""
+class TestFileExporter:
+    """Documents of a Collector's file exporter."""
 
     def test_its_ways_of_writing_are_read(self) -> None:
         """64 bits as numbers, Go's infinity, ids in capitals or empty, and empty objects."""
@@ -376,7 +376,7 @@ class TestRetold:
             ("0af7651916cd43dd8448eb211c80319c", "")
         ]
 
-    def test_document_that_a_sender_may_write_tells_the_same(self) -> None:
+    def test_document_of_a_sender_reads_the_same(self) -> None:
         """The lenient reading changes nothing."""
         assert otlp.read_document(valid())[2:] == otlp.read_json(body(valid()))[2:]
 

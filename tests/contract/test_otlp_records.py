@@ -1,4 +1,4 @@
-"""What is told of chains keeps the protocol, and is the same in both encodings."""
+"""Log records and spans of chains obey the protocol and are the same in both encodings."""
 
 from __future__ import annotations
 
@@ -34,10 +34,10 @@ EVERY = [OPENED, *OTHERS.values(), RESOLVED]
 
 
 def spans_of(*reports: ChainEvent) -> list[SpanRecord]:
-    """Those that are over, and then those that are left open."""
+    """The spans of ended chains, then those of open ones."""
     episodes = ChainSpans()
-    over = [episodes.hear(report) for report in reports]
-    return [span for span in over if span] + episodes.left_open(BEGAN_UNIX_NS + 60 * SECOND)
+    over = [episodes.on_chain_event(report) for report in reports]
+    return [span for span in over if span] + episodes.end_all(BEGAN_UNIX_NS + 60 * SECOND)
 
 
 LOGS: Sequence[LogRecord] = [log_record(report) for report in EVERY]
@@ -45,17 +45,16 @@ SPANS: Sequence[SpanRecord] = spans_of(*EVERY)
 
 
 class TestEncodings:
-    """Both are read by a reader that refuses whatever breaks a rule."""
+    """Both encodings, read by a reader that refuses any violation of the protocol."""
 
-    def test_both_say_the_same_in_logs(self) -> None:
+    def test_logs_are_the_same_in_both(self) -> None:
         """Record by record, those of one rank in one resource."""
         from_json = read_logs_json(json_records.encode_logs(LOGS, ORIGIN))
 
         assert len(from_json) == len(LOGS)
         assert from_json == read_logs_protobuf(protobuf_records.encode_logs(LOGS, ORIGIN))
 
-    def test_both_say_the_same_in_spans(self) -> None:
-        """As above."""
+    def test_spans_are_the_same_in_both(self) -> None:
         from_json = read_spans_json(json_records.encode_spans(SPANS, ORIGIN))
 
         assert len(from_json) == len(SPANS) == 5
@@ -63,7 +62,7 @@ class TestEncodings:
 
     @pytest.mark.parametrize("name", OTHERS)
     def test_text_that_is_no_text_can_be_sent(self, name: str) -> None:
-        """Whatever programs call themselves."""
+        """A process may have any bytes as its name."""
         for read, encode in (
             (read_logs_json, json_records.encode_logs),
             (read_logs_protobuf, protobuf_records.encode_logs),
@@ -74,10 +73,10 @@ class TestEncodings:
 
 
 class TestContent:
-    """What a receiver has in the end."""
+    """The records at the receiver."""
 
     def test_log_record(self) -> None:
-        """With the types that it was told in; of the resource that the metrics of the rank have."""
+        """Attributes keep their types; the resource is that of the rank's metrics."""
         found, *_ = read_logs_json(json_records.encode_logs(LOGS, ORIGIN))
 
         assert (found.event_name, found.body, found.severity) == ("gpustall.chain.opened", SENTENCE, (17, "ERROR"))
@@ -104,12 +103,12 @@ class TestContent:
 
         assert [span.status for span in (*in_json, *in_protobuf)] == [(0, ""), (0, "")]
 
-    def test_what_is_held_back_is_told_by_the_exporter(self) -> None:
-        """It has no name of its own yet."""
+    def test_chain_without_an_identity_has_the_exporter_s_resource(self) -> None:
+        """The process has no names yet."""
         (found,) = read_logs_json(json_records.encode_logs([log_record(OTHERS["held back"])], ORIGIN))
 
         assert found.resource == ORIGIN.resource(None)
 
     def test_scope_has_the_version(self) -> None:
-        """As that of the metrics."""
+        """Like that of the metrics."""
         assert f'"version":"{__version__}"'.encode() in json_records.encode_spans(SPANS, ORIGIN)

@@ -29,7 +29,11 @@ MUTANTS_OF_LOGS = (
     becomes("a scope has records", "resourceLogs[0].scopeLogs[0].logRecords", []),
     Mutant("a resource stands once", "resourceLogs[2].resource.attributes", again("resourceLogs")),
     Mutant("a scope stands once", "resourceLogs[0].scopeLogs[1].scope", again("resourceLogs[0].scopeLogs")),
-    becomes("an instance is told", "resourceLogs[0].resource.attributes", [{"key": "a", "value": {"intValue": "1"}}]),
+    becomes(
+        "service.instance.id is missing",
+        "resourceLogs[0].resource.attributes",
+        [{"key": "a", "value": {"intValue": "1"}}],
+    ),
     gone("a record has a time", f"{LOG}.timeUnixNano"),
     gone("a record has a time of its observation", f"{LOG}.observedTimeUnixNano"),
     becomes("a time is not 0", f"{LOG}.timeUnixNano", "0"),
@@ -167,8 +171,8 @@ class TestAccepted:
         )
         assert (second.events, second.status) == ((), (0, ""))
 
-    def test_binary_form_tells_the_same(self) -> None:
-        """Of both."""
+    def test_binary_form_reads_the_same(self) -> None:
+        """Logs and spans."""
         logs = protobuf(ExportLogsServiceRequest(), valid_logs())
         spans = protobuf(ExportTraceServiceRequest(), valid_spans())
 
@@ -198,7 +202,6 @@ class TestRefused:
 
     @pytest.mark.parametrize("mutant", MUTANTS_OF_SPANS, ids=lambda mutant: mutant.rule)
     def test_spans_that_break_a_rule_are_refused_where_it_is_broken(self, mutant: Mutant) -> None:
-        """As above."""
         document = valid_spans()
         mutant.change(document)
 
@@ -212,7 +215,7 @@ class TestRefused:
         ],
         ids=["logs", "spans"],
     )
-    def test_field_that_nobody_knows_is_refused(
+    def test_unknown_field_is_refused(
         self, request_: type[Message], valid: Callable[[], Document], read: Callable[[bytes], object]
     ) -> None:
         """Number 15 of the request, in binary; and what is cut off."""

@@ -1,4 +1,4 @@
-"""A receiver of pushes that can be broken and mended, and tells what it has taken of one program.
+"""A receiver of pushes that can be broken and repaired, with the calls of one program that it has accepted.
 
 with inbox() as found, running(f"--otlp.endpoint={found.url}") as exporter:
     with found.broken(hang()):
@@ -20,7 +20,7 @@ from tests.support.traced import eventually
 
 
 class Inbox:
-    """What was taken of metrics; chains are told to other paths. url: of the endpoint.
+    """The accepted metrics; chains go to other paths. url: of the endpoint.
 
     Only requests that name a rank are read: the exporter sees every program of this machine, and reading is strict and slow.
     """
@@ -31,8 +31,8 @@ class Inbox:
         self._entry: Entry | None = None
         self._read: dict[int, list[Received]] = {}
 
-    def meet(self, connection: Any, request: Request) -> None:
-        """As the script of a receiver has it."""
+    def respond(self, connection: Any, request: Request) -> None:
+        """Accept and record a request, or do as broken() says."""
         entry = self._entry or answer()
         if self._entry is None and request.path == "/v1/metrics":
             self.taken.append(request)
@@ -73,14 +73,14 @@ class Inbox:
 
 @contextmanager
 def inbox() -> Iterator[Inbox]:
-    """An Inbox that is well."""
+    """A running Inbox that accepts everything."""
     made = Inbox()
-    with receiver.receiver([Entry(made.meet)]) as found:
+    with receiver.receiver([Entry(made.respond)]) as found:
         made.url = found.url
         yield made
 
 
 def calls_of(points: Iterable[Received], operation: str) -> list[Any]:
-    """How often an operation was called, of each point that tells it."""
+    """The value of each point that counts calls of an operation."""
     wanted = ("gpustall.cuda.operations", operation)
     return [point.value for point in points if (point.name, point.attributes.get("operation")) == wanted]

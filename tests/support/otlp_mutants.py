@@ -141,7 +141,7 @@ MUTANTS = (
         again(f"{RESOURCE}.attributes[5].value.kvlistValue.values"),
     ),
     becomes("a point's keys are names", f"{ADDED}.attributes[0].key", "Which"),
-    # resources, scopes, metrics and points are told apart
+    # so that resources, scopes, metrics and points differ
     Mutant(
         "a resource says which instance it is",
         f"{RESOURCE}.attributes",

@@ -265,7 +265,7 @@ def _within(value: int, bits: int, is_signed: bool) -> int:
 
 
 def _short_integer(*, is_signed: bool) -> Reader:
-    """Of 32 bits: a number."""
+    """32 bits: a number."""
 
     def read(value: Any) -> int:
         if type(value) is not int:
@@ -276,7 +276,7 @@ def _short_integer(*, is_signed: bool) -> Reader:
 
 
 def _long_integer(*, is_signed: bool) -> Reader:
-    """Of 64 bits: a string."""
+    """64 bits: a string."""
 
     def read(value: Any) -> int:
         if not isinstance(value, str) or not _DECIMAL.fullmatch(value):
@@ -300,7 +300,7 @@ def _temporality(value: Any) -> str:
 
 
 def _number_within(least: int, most: int) -> Reader:
-    """Of an enumeration: a number, as the JSON encoding of OTLP has it, and not a name."""
+    """An enum: a number, which the JSON encoding of OTLP requires, not a name."""
 
     def read(value: Any) -> int:
         if type(value) is not int or not least <= value <= most:
@@ -379,7 +379,7 @@ class _Object(Tree):
 
 
 def parse(body: bytes) -> Any:
-    """A body as JSON. An object that has a key twice still tells."""
+    """A body as JSON, with a key that an object has twice."""
     try:
         return json.loads(body.decode("utf-8"), object_pairs_hook=_object)
     except ValueError as error:

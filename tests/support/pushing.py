@@ -1,4 +1,4 @@
-"""A delivery that runs: it pushes snapshots that are made up to a receiver with a script, and its first push comes at once.
+"""A running MetricExporter: it pushes made-up snapshots to a receiver with a script, and its first push is immediate.
 
 with pushing([answer(503), answer()], Source(1, 2)) as (found, push):
     push.awaited(Outcome.DELIVERED)
@@ -32,7 +32,7 @@ from tests.support.traced import eventually, only
 
 ORIGIN = Origin("gpu7", "gpu-stall-exporter")
 ONCE, AGAIN_AND_AGAIN = "60s", "200ms"
-"""Intervals: only the first push of a test comes, besides that of the stop, or many do, as fast as a flag allows."""
+"""Intervals: with the first, a test has one push besides that of the stop; with the second, as many as the flag allows."""
 
 FIRST_OWN_POINTS = 16  # of the first push: ten outcomes, and six more counters and times
 _EARLY = 2401725  # with this seed the first push comes within 2 ms of a minute, and the back-offs are 0.5 s and 1 s
@@ -40,7 +40,7 @@ _WORKLOAD = catalog.cuda.OPERATIONS
 
 
 def target(url: str, **settings: object) -> Receiver:
-    """A receiver as flags would describe it: target(url, ca_file="authority.pem")."""
+    """A receiver as flags describe it: target(url, ca_file="authority.pem")."""
     texts = {f"otlp.{key.replace('_', '-')}": (str(value), "a test") for key, value in settings.items()}
     found: Receiver = only(otlp.read(Given({"otlp.endpoint": (url, "a test"), **texts}, {})).receivers)
     return found
@@ -53,14 +53,14 @@ def snapshot(*totals: int, seconds: float = 1.0) -> Snapshot:
 
 
 class Source:
-    """Gives each push its snapshot: one series, whose total at push n is totals[n - 1], and the last one from then on."""
+    """The snapshots of pushes: one series, whose total at push n is totals[n - 1]; the last total is repeated."""
 
     def __init__(self, *totals: int) -> None:
         self._totals = totals
         self.taken_seconds: list[float] = []
 
     def __call__(self) -> Snapshot:
-        """One second later than the one before."""
+        """A snapshot one second after the last one."""
         total = self._totals[min(len(self.taken_seconds), len(self._totals) - 1)]
         self.taken_seconds.append(time.monotonic())
         return snapshot(total, seconds=len(self.taken_seconds))
@@ -73,28 +73,28 @@ class Source:
 
 @dataclass(frozen=True)
 class Push:
-    """A delivery that runs."""
+    """A running exporter and its counters."""
 
-    delivery: MetricExporter
+    exporter: MetricExporter
     own: OwnMetrics
 
     def value(self, metric: Metric, *labels: str) -> float:
-        """Of the receiver `default`."""
+        """The value of a metric about the receiver `default`."""
         return own_value(self.own, metric, *labels)
 
     def pushes(self) -> dict[str, float]:
-        """Outcome -> how many pushes have ended so, of those that are not zero."""
+        """Outcome -> number of pushes, without zeros."""
         counts = {outcome.value: self.value(catalog.own.PUSHES, outcome) for outcome in PushOutcome}
         return {outcome: count for outcome, count in counts.items() if count}
 
     def awaited(self, outcome: str, count: int = 1) -> None:
-        """Wait until so many pushes have ended so."""
+        """Wait for so many pushes with this outcome."""
         eventually(lambda: self.value(catalog.own.PUSHES, outcome) >= count, f"{count} pushes are {outcome}")
 
     def stop(self) -> None:
-        """The last push."""
-        self.delivery.stop()
-        self.delivery.join()
+        """Stop, and wait for the last push."""
+        self.exporter.stop()
+        self.exporter.join()
 
 
 def own_value(own: OwnMetrics, metric: Metric, *labels: str) -> float:
@@ -108,7 +108,7 @@ def own_value(own: OwnMetrics, metric: Metric, *labels: str) -> float:
 
 @contextmanager
 def delivering(to: Receiver, source: Callable[[], Snapshot] | None = None) -> Iterator[Push]:
-    """A delivery in its first push; told to stop when the block is left, which is another push."""
+    """An exporter in its first push; stopped at the end of the block, which is another push."""
     take = source or Source(1)
     begun = threading.Event()
 
@@ -117,14 +117,14 @@ def delivering(to: Receiver, source: Callable[[], Snapshot] | None = None) -> It
         return take()
 
     own = OwnMetrics()
-    delivery = MetricExporter(to, taken, own, ORIGIN)
+    exporter = MetricExporter(to, taken, own, ORIGIN)
     random.seed(_EARLY)
-    delivery.start()
+    exporter.start()
     try:
         assert begun.wait(PATIENCE_SECONDS), "the first push does not begin"
-        yield Push(delivery, own)
+        yield Push(exporter, own)
     finally:
-        delivery.stop()
+        exporter.stop()
 
 
 @contextmanager
@@ -143,15 +143,15 @@ def pushing(
 
 
 def points(request: Request) -> list[Received]:
-    """Of a request, which keeps every rule."""
+    """The points of a request, which is checked against the protocol."""
     return (read_protobuf if request.is_protobuf else read_json)(request.content)
 
 
 def workload(request: Request) -> list[Received]:
-    """Those of the series that the snapshot had."""
+    """The points of the workload's metric."""
     return [point for point in points(request) if point.name == _WORKLOAD.otel_name]
 
 
 def totals(requests: Sequence[Request]) -> list[list[object]]:
-    """The values of the same, of each request."""
+    """The values of the workload's points in each request."""
     return [[point.value for point in workload(request)] for request in requests]

@@ -5,7 +5,7 @@
         first, second = found.awaited(2)
 
 Each request takes the next entry of the script, and the last one stays; without a script all is well. A thread serves each
-connection, which is kept alive as HTTP/1.1 has it. When the block is left every socket is closed, whoever waits on it. An error
+connection, which is kept alive by HTTP/1.1. At the end of the block every socket is closed, also while a client waits. An error
 of the receiver itself fails the test then.
 """
 
@@ -42,7 +42,7 @@ _CHUNK_BYTES = 65536
 
 @dataclass(frozen=True)
 class Request:
-    """What came. path: as in the request line. headers: whatever their case. connection: 1 for that of the first client.
+    """A received request. path: of the request line. headers: in any case. connection: 1 for that of the first client.
 
     body: as it was sent. arrived_seconds: of the monotonic clock, when its last byte was there.
     """
@@ -61,7 +61,7 @@ class Request:
 
     @property
     def is_protobuf(self) -> bool:
-        """Whether the sender says so."""
+        """By its content type."""
         return self.headers.get_content_type() == PROTOBUF
 
 
@@ -69,7 +69,7 @@ class Request:
 
 
 class Entry(NamedTuple):
-    """How one request is met. say: what is done on the connection; None for nothing at all, not even reading."""
+    """The response to one request. say: acts on the connection; None: it is not even read."""
 
     say: Callable[[_Connection, Request], object] | None
 
@@ -108,7 +108,7 @@ def redirect(to: str, status: int = 307) -> Entry:
 
 
 def html(status: int = 200) -> Entry:
-    """A page for people, as a log-in page or a wrong port would send it."""
+    """A web page, such as a login form or the page of another service."""
     return answer(status, b"<!doctype html><title>Hello</title>", content_type="text/html; charset=utf-8")
 
 
@@ -227,13 +227,13 @@ def _shut_down(connection: socket.socket) -> None:
 
 
 class _Handler(BaseHTTPRequestHandler):
-    """What the receiver's connections and the proxy's have in common."""
+    """Common to the connections of the receiver and of the proxy."""
 
     protocol_version = "HTTP/1.1"
     server: _Server
 
     def log_message(self, *_: Any) -> None:
-        """Say nothing on standard error."""
+        """Print nothing."""
 
     def setup(self) -> None:
         """Let the connection end with the server."""
@@ -250,7 +250,7 @@ class _Handler(BaseHTTPRequestHandler):
         self.wfile.write(payload)
 
     def wait_for_end(self, seconds: float | None = None) -> bool:
-        """Whether the server has ended meanwhile; without a limit, when it has."""
+        """Wait until the server ends, at most so many seconds. Returns whether it has ended."""
         is_ended = self.server.is_ended.wait(seconds)
         if is_ended:
             self.close_connection = True
@@ -263,14 +263,14 @@ class _Connection(_Handler):
     server: _Receiver
 
     def setup(self) -> None:
-        """With TLS, whose handshake comes later: a slow client keeps nobody else waiting."""
+        """Wrap the socket in TLS; the handshake is in the connection's own thread, so that a slow client delays no other."""
         self._is_read = not self.server.takes_unread()
         if self._is_read and self.server.tls is not None:
             self.request = self.server.tls.wrap_socket(self.request, server_side=True, do_handshake_on_connect=False)
         super().setup()
 
     def handle(self) -> None:
-        """Serve until either side has had enough."""
+        """Serve until one side closes."""
         if not self._is_read:
             self.wait_for_end()
             return
@@ -279,7 +279,7 @@ class _Connection(_Handler):
         super().handle()
 
     def _shake_hands(self, connection: ssl.SSLSocket) -> None:
-        """A client that is turned away is told why: to close while it still sends would outrun the alert."""
+        """Read on after a failed handshake: to close while the client still sends would overtake the alert."""
         try:
             connection.do_handshake()
         except ssl.SSLError:
@@ -303,13 +303,13 @@ class _Connection(_Handler):
         else:
             entry.say(self, request)
 
-    # What a redirection may make of it.
+    # A client that follows a redirect may change the method.
     do_GET = do_POST  # noqa: N815 - the interface
     do_PUT = do_POST  # noqa: N815 - the interface
 
 
 class _Receiver(_Server):
-    """The script, and what has come."""
+    """The script and the requests so far."""
 
     def __init__(self, script: Sequence[Entry], tls: ssl.SSLContext | None) -> None:
         super().__init__(_Connection)
@@ -318,7 +318,7 @@ class _Receiver(_Server):
         self._script = list(script)
 
     def record(self, request: Request) -> Entry:
-        """Keep a request; returns how to meet it."""
+        """Record a request; returns its entry of the script."""
         with self.changed:
             self.requests.append(request)
             self.changed.notify_all()
@@ -342,13 +342,13 @@ class Receiver:
 
     @property
     def requests(self) -> list[Request]:
-        """All that have come so far, in order."""
+        """All requests so far, in order."""
         with self._server.changed:
             return list(self._server.requests)
 
     @property
     def connections(self) -> int:
-        """How many were accepted, those that said nothing included."""
+        """How many were accepted, silent ones included."""
         with self._server.changed:
             return self._server.connections
 
@@ -386,7 +386,7 @@ def _serving(server: _Server) -> Iterator[None]:
 
 @contextmanager
 def refused() -> Iterator[str]:
-    """The address of a port that nobody listens on, and that nobody else gets while the block runs."""
+    """The address of a port on which nothing listens; it is reserved during the block."""
     with socket.socket() as bound:
         bound.bind((LOOPBACK, 0))
         yield f"http://{LOOPBACK}:{bound.getsockname()[1]}"
@@ -396,7 +396,7 @@ def refused() -> Iterator[str]:
 
 
 class Proxied(NamedTuple):
-    """What a proxy was asked. line: `CONNECT 127.0.0.1:4318 HTTP/1.1`. authorization: None for no such header."""
+    """A request to a proxy. line: `CONNECT 127.0.0.1:4318 HTTP/1.1`. authorization: None for no such header."""
 
     line: str
     authorization: str | None
@@ -431,7 +431,7 @@ class _ProxyConnection(_Handler):
     do_GET = do_POST  # noqa: N815 - the interface
 
     def _relay(self, target: str, request: bytes, greeting: bytes = b"") -> None:
-        """Connect, say both sides what they are to hear first, then carry bytes to and fro until one side ends."""
+        """Connect, send both sides their first bytes, then relay until one side closes."""
         self.close_connection = True
         host, _, port = target.rpartition(":")
         try:
@@ -455,7 +455,7 @@ class _ProxyConnection(_Handler):
 
 
 class _Proxy(_Server):
-    """What has been asked."""
+    """The requests so far."""
 
     def __init__(self) -> None:
         super().__init__(_ProxyConnection)
@@ -471,7 +471,7 @@ class Proxy:
 
     @property
     def requests(self) -> list[Proxied]:
-        """All that it was asked so far, in order."""
+        """All requests so far, in order."""
         with self._server.changed:
             return list(self._server.requests)
 

@@ -1,4 +1,4 @@
-"""courier: what becomes of records, whatever a receiver does."""
+"""otlp.batch_queue: delivered, retried, rejected and dropped records."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from exporter import catalog
 from exporter.config.otlp import Target
 from exporter.config.otlp_parsers import LOGS
 from exporter.output.otlp import json_records, protobuf_records
-from exporter.output.otlp.batch_queue import ABSENT_SECONDS, MAX_WAITING, RECORDS_PER_REQUEST, BatchQueue
+from exporter.output.otlp.batch_queue import MAX_QUEUED, RECORDS_PER_REQUEST, UNSUPPORTED_SECONDS, BatchQueue
 from exporter.output.otlp.chain_records import LogRecord, log_record
 from exporter.output.otlp.response import PushOutcome
 from exporter.output.own_metrics import OwnMetrics
@@ -29,22 +29,22 @@ from tests.support.reports import a_report
 from tests.support.traced import eventually
 
 FLUSH_SECONDS = 2.0
-MARGIN_SECONDS = 3.0  # for a machine that has much to do
+MARGIN_SECONDS = 3.0  # for a busy machine
 SHORT, LONG = 0.2, 60.0
-"""Seconds after which what was not brought is tried again."""
+"""Seconds between pushes of records that were not delivered."""
 
 
 @dataclass(frozen=True)
-class Bringing:
-    """A courier that runs."""
+class RunningQueue:
+    """A queue and its counters."""
 
-    courier: BatchQueue[LogRecord]
+    queue: BatchQueue[LogRecord]
     own: OwnMetrics
 
-    def bring(self, *numbers: int) -> None:
-        """Records that can be told apart."""
+    def enqueue(self, *numbers: int) -> None:
+        """Enqueue one record for each number."""
         for number in numbers:
-            self.courier.bring(record(number))
+            self.queue.enqueue(record(number))
 
     def fates(self) -> dict[str, float]:
         """Fate -> records, of those that are not zero."""
@@ -61,120 +61,121 @@ class Bringing:
         return {outcome: count for outcome, count in counts.items() if count}
 
     def awaited(self, fate: str, count: int = 1) -> None:
-        """Wait until so many records have come to this, and their push is counted."""
+        """Wait until so many records have this fate and their push is counted."""
         eventually(lambda: self.fates().get(fate, 0) >= count and self.pushes(), f"{count} records are {fate}")
 
     def stop(self) -> None:
-        """To the end."""
-        self.courier.stop()
-        self.courier.join()
+        """Stop, and wait for the last push."""
+        self.queue.stop()
+        self.queue.join()
 
 
 def record(number: int) -> LogRecord:
-    """Of a chain of its own."""
+    """A log record whose trace id is the number."""
     return log_record(a_report(chain_id=f"{number:032x}"))
 
 
 def numbers_of(request: Request) -> list[int]:
-    """Of the records of a request, which keeps every rule."""
+    """The numbers of the records in a request, which is checked against the protocol."""
     read = read_logs_protobuf if request.is_protobuf else read_logs_json
     return [int(one.trace_id, 16) for one in read(request.content)]
 
 
 def sent(requests: Sequence[Request]) -> list[list[int]]:
-    """The numbers in each."""
+    """The numbers in each request."""
     return [numbers_of(request) for request in requests]
 
 
 def to(url: str, **settings: object) -> Target:
-    """The logs of a receiver."""
+    """The logs target of a receiver."""
     found = target(url, **settings).logs
     assert found is not None
     return found
 
 
-def made(where: Target, retry_seconds: float = LONG, absent_seconds: float = ABSENT_SECONDS) -> Bringing:
-    """A courier that does not run yet."""
-    wire = protobuf_records if where.protocol == "http/protobuf" else json_records
+def made(where: Target, retry_seconds: float = LONG, unsupported_seconds: float = UNSUPPORTED_SECONDS) -> RunningQueue:
+    """A queue that is not started."""
+    codec = protobuf_records if where.protocol == "http/protobuf" else json_records
     own = OwnMetrics()
-    encode = partial(wire.encode_logs, origin=ORIGIN)
-    courier = BatchQueue(where, LOGS, encode, wire, own, retry_seconds=retry_seconds, absent_seconds=absent_seconds)
-    return Bringing(courier, own)
+    encode = partial(codec.encode_logs, origin=ORIGIN)
+    queue = BatchQueue(
+        where, LOGS, encode, codec, own, retry_seconds=retry_seconds, unsupported_seconds=unsupported_seconds
+    )
+    return RunningQueue(queue, own)
 
 
 @contextmanager
-def bringing(
+def running(
     script: Sequence[Entry] = (),
     retry_seconds: float = LONG,
-    absent_seconds: float = ABSENT_SECONDS,
+    unsupported_seconds: float = UNSUPPORTED_SECONDS,
     **settings: object,
-) -> Iterator[tuple[Receiver, Bringing]]:
-    """A courier to a receiver with a script; told to stop when the block is left."""
+) -> Iterator[tuple[Receiver, RunningQueue]]:
+    """A started queue and its receiver; stopped at the end of the block."""
     with receivers.receiver(script) as found:
-        bring = made(to(found.url, **settings), retry_seconds, absent_seconds)
-        bring.courier.start()
+        run = made(to(found.url, **settings), retry_seconds, unsupported_seconds)
+        run.queue.start()
         try:
-            yield found, bring
+            yield found, run
         finally:
-            bring.courier.stop()
+            run.queue.stop()
 
 
 class TestDelivered:
-    """A receiver that takes everything."""
+    """A receiver that accepts everything."""
 
     @pytest.mark.parametrize("protocol", ["http/json", "http/protobuf"])
-    def test_record_comes_without_waiting_for_an_interval(self, protocol: str) -> None:
-        """Which is a minute here: somebody is to be told."""
-        with bringing(protocol=protocol) as (found, bring):
-            bring.bring(7)
+    def test_record_is_sent_without_waiting_for_the_interval(self, protocol: str) -> None:
+        """The interval is a minute here."""
+        with running(protocol=protocol) as (found, run):
+            run.enqueue(7)
             (request,) = found.awaited(1)
-            bring.awaited("delivered")
+            run.awaited("delivered")
 
         assert (request.path, request.headers["Content-Encoding"]) == ("/v1/logs", "gzip")
         assert request.is_protobuf == (protocol == "http/protobuf")
         assert numbers_of(request) == [7]
-        assert (bring.fates(), bring.pushes()) == ({"delivered": 1}, {"delivered": 1})
+        assert (run.fates(), run.pushes()) == ({"delivered": 1}, {"delivered": 1})
 
-    def test_what_comes_together_goes_together(self) -> None:
-        """The ranks of a job become slow at one time; in their order."""
-        with bringing() as (found, bring):
-            bring.bring(1, 2, 3)
-            bring.awaited("delivered", 3)
+    def test_records_that_arrive_together_share_a_request(self) -> None:
+        """In their order; the ranks of a job become slow together."""
+        with running() as (found, run):
+            run.enqueue(1, 2, 3)
+            run.awaited("delivered", 3)
 
             assert sent(found.requests) == [[1, 2, 3]]
 
-    def test_many_come_in_several_requests(self) -> None:
-        """No receiver takes a body of any size; none is lost, and the order stays."""
+    def test_many_records_are_split_into_several_requests(self) -> None:
+        """Receivers limit the size of a body. None is lost, and the order stays."""
         count = 2 * RECORDS_PER_REQUEST + 1
-        with bringing() as (found, bring):
-            bring.bring(*range(1, count + 1))
-            bring.awaited("delivered", count)
+        with running() as (found, run):
+            run.enqueue(*range(1, count + 1))
+            run.awaited("delivered", count)
             requests = sent(found.requests)
 
         assert max(map(len, requests)) == RECORDS_PER_REQUEST
         assert [number for request in requests for number in request] == list(range(1, count + 1))
 
-    def test_later_records_come_later(self) -> None:
-        """At once again."""
-        with bringing() as (found, bring):
-            bring.bring(1)
-            bring.awaited("delivered")
-            bring.bring(2)
-            bring.awaited("delivered", 2)
+    def test_later_record_has_a_request_of_its_own(self) -> None:
+        with running() as (found, run):
+            run.enqueue(1)
+            run.awaited("delivered")
+            run.enqueue(2)
+            run.awaited("delivered", 2)
 
             assert sent(found.requests) == [[1], [2]]
 
     def test_requests_and_bytes_are_counted_with_those_of_the_metrics(self) -> None:
-        """They are of the receiver."""
-        with bringing() as (found, bring):
-            bring.bring(1)
-            bring.awaited("delivered")
+        """The counters are those of the receiver."""
+        with running() as (found, run):
+            run.enqueue(1)
+            run.awaited("delivered")
 
-            assert own_value(bring.own, catalog.own.PUSH_ATTEMPTS) == 1
-            assert own_value(bring.own, catalog.own.PUSHED_BYTES) == len(found.requests[0].body)
+            assert own_value(run.own, catalog.own.PUSH_ATTEMPTS) == 1
+            assert own_value(run.own, catalog.own.PUSHED_BYTES) == len(found.requests[0].body)
 
-    def test_every_count_is_there_from_the_start(self) -> None:
-        """At 0: a rate over the first failure needs the 0 before it."""
+    def test_every_counter_starts_at_zero(self) -> None:
+        """A rate over the first failure needs the 0 before it."""
         own = made(to("http://127.0.0.1:4318")).own
 
         assert [own_value(own, catalog.own.RECORD_PUSHES, LOGS, outcome) for outcome in PushOutcome] == [0] * len(
@@ -186,84 +187,82 @@ class TestDelivered:
 
 
 class TestRetry:
-    """A receiver that is not there for a while."""
+    """A receiver that is unavailable for a while."""
 
     @pytest.mark.parametrize("first", [answer(503), answer(429), drop()], ids=["503", "429", "drop"])
-    def test_second_attempt_brings_it(self, first: Entry) -> None:
-        """The same once more, in the same push."""
-        with bringing([first, answer()]) as (found, bring):
-            bring.bring(1)
-            bring.awaited("delivered")
+    def test_second_attempt_delivers(self, first: Entry) -> None:
+        """The same request, in the same push."""
+        with running([first, answer()]) as (found, run):
+            run.enqueue(1)
+            run.awaited("delivered")
 
             assert sent(found.requests) == [[1], [1]]
-            assert (bring.fates(), bring.pushes()) == ({"delivered": 1}, {"delivered": 1})
+            assert (run.fates(), run.pushes()) == ({"delivered": 1}, {"delivered": 1})
 
-    def test_what_was_not_brought_is_tried_again_with_what_came_meanwhile(self) -> None:
-        """After the time between two pushes; the oldest first."""
-        with bringing([answer(503), answer()], SHORT) as (found, bring):
-            bring.bring(1)
+    def test_undelivered_records_are_sent_again_with_newer_ones(self) -> None:
+        """After the interval; the oldest first."""
+        with running([answer(503), answer()], SHORT) as (found, run):
+            run.enqueue(1)
             found.awaited(1)
-            bring.bring(2)
-            bring.awaited("delivered", 2)
+            run.enqueue(2)
+            run.awaited("delivered", 2)
 
             assert sent(found.requests) == [[1], [1, 2]]
-            assert bring.pushes() == {"unavailable": 1, "delivered": 1}
+            assert run.pushes() == {"unavailable": 1, "delivered": 1}
 
-    def test_retry_after_is_kept(self) -> None:
-        """Also by what comes meanwhile."""
-        with bringing([answer(503, headers={"Retry-After": "1"}), answer()], SHORT) as (found, bring):
-            bring.bring(1)
+    def test_retry_after_is_respected(self) -> None:
+        """Also by newer records."""
+        with running([answer(503, headers={"Retry-After": "1"}), answer()], SHORT) as (found, run):
+            run.enqueue(1)
             found.awaited(1)
-            bring.bring(2)
+            run.enqueue(2)
             first, second = found.awaited(2)
 
         assert second.arrived_seconds - first.arrived_seconds > 1.0
 
-    def test_of_too_many_the_oldest_are_dropped(self) -> None:
-        """And counted; a receiver that is away for days costs no more memory."""
+    def test_oldest_records_are_dropped_when_the_queue_is_full(self) -> None:
+        """They are counted; a receiver that is down for days costs no more memory."""
         with refused() as url:
-            bring = made(to(url))
-            bring.bring(*range(1, MAX_WAITING + 4))
+            run = made(to(url))
+            run.enqueue(*range(1, MAX_QUEUED + 4))
 
-            assert bring.fates() == {"dropped": 3}
+            assert run.fates() == {"dropped": 3}
 
-    def test_newest_survive(self) -> None:
-        """They are what matters when it is there again."""
+    def test_newest_records_are_kept(self) -> None:
         with receivers.receiver() as found:
-            bring = made(to(found.url))
-            bring.bring(*range(1, MAX_WAITING + 4))
-            bring.courier.start()
-            bring.awaited("delivered", MAX_WAITING)
-            bring.stop()
+            run = made(to(found.url))
+            run.enqueue(*range(1, MAX_QUEUED + 4))
+            run.queue.start()
+            run.awaited("delivered", MAX_QUEUED)
+            run.stop()
             numbers = [number for request in sent(found.requests) for number in request]
 
-        assert numbers == list(range(4, MAX_WAITING + 4))
+        assert numbers == list(range(4, MAX_QUEUED + 4))
 
-    def test_what_is_put_back_gives_way_to_what_is_newer(self) -> None:
-        """A request was on its way when more came than there is room for."""
-        with bringing([hang()], SHORT, timeout="1s") as (found, bring):
-            bring.bring(1)
+    def test_requeued_records_are_dropped_for_newer_ones(self) -> None:
+        """A request was in flight when the queue became full."""
+        with running([hang()], SHORT, timeout="1s") as (found, run):
+            run.enqueue(1)
             found.awaited(1)
-            bring.bring(*range(2, MAX_WAITING + 2))
-            eventually(bring.fates, "something is dropped")
+            run.enqueue(*range(2, MAX_QUEUED + 2))
+            eventually(run.fates, "a record is dropped")
 
-            assert bring.fates() == {"dropped": 1}
+            assert run.fates() == {"dropped": 1}
 
-    def test_receiver_that_hangs_keeps_nobody_waiting(self) -> None:
-        """Taking a record over is an append."""
-        with bringing([hang()], timeout="30s") as (found, bring):
-            bring.bring(1)
+    def test_enqueue_does_not_wait_for_a_receiver_that_hangs(self) -> None:
+        with running([hang()], timeout="30s") as (found, run):
+            run.enqueue(1)
             found.awaited(1)
             began = time.monotonic()
-            bring.bring(*range(2, 502))
+            run.enqueue(*range(2, 502))
             seconds = time.monotonic() - began
 
         assert seconds < MARGIN_SECONDS
-        assert bring.fates() == {}
+        assert run.fates() == {}
 
 
 class TestRejected:
-    """A receiver that says no."""
+    """A receiver that rejects records."""
 
     @pytest.mark.parametrize(
         ("entry", "outcome"),
@@ -277,68 +276,68 @@ class TestRejected:
         ids=["400", "413", "500", "page", "redirect"],
     )
     def test_record_is_not_sent_again(self, entry: Entry, outcome: str) -> None:
-        """So the specification has it: the next one would wait behind it for ever."""
-        with bringing([entry, answer()], SHORT) as (found, bring):
-            bring.bring(1)
-            bring.awaited("rejected")
-            bring.bring(2)
-            bring.awaited("delivered")
+        """The specification forbids it, and the next record would wait for ever."""
+        with running([entry, answer()], SHORT) as (found, run):
+            run.enqueue(1)
+            run.awaited("rejected")
+            run.enqueue(2)
+            run.awaited("delivered")
 
             assert sent(found.requests) == [[1], [2]]
-            assert bring.pushes() == {outcome: 1, "delivered": 1}
+            assert run.pushes() == {outcome: 1, "delivered": 1}
 
     @pytest.mark.parametrize("protocol", ["http/json", "http/protobuf"])
-    def test_records_that_were_rejected_from_a_request_are_counted(self, protocol: str) -> None:
-        """By the receiver's own account."""
+    def test_partly_rejected_records_are_counted(self, protocol: str) -> None:
+        """The response has their number."""
         script = [partially(2, "too old", "rejectedLogRecords"), answer()]
-        with bringing(script, SHORT, protocol=protocol) as (found, bring):
-            bring.bring(1, 2, 3)
-            bring.awaited("delivered")
+        with running(script, SHORT, protocol=protocol) as (found, run):
+            run.enqueue(1, 2, 3)
+            run.awaited("delivered")
 
-            assert bring.fates() == {"delivered": 1, "rejected": 2}
-            assert (bring.pushes(), len(found.requests)) == ({"partial": 1}, 1)
+            assert run.fates() == {"delivered": 1, "rejected": 2}
+            assert (run.pushes(), len(found.requests)) == ({"partial": 1}, 1)
 
 
-class TestAbsent:
-    """A receiver that takes metrics only."""
+class TestUnsupported:
+    """A receiver of metrics only."""
 
     @pytest.mark.parametrize("status", [404, 405, 501])
-    def test_it_is_asked_once_and_told_once(self, caplog: pytest.LogCaptureFixture, status: int) -> None:
-        """Nothing more is sent, and the line says what to do."""
+    def test_one_request_and_one_log_line(self, caplog: pytest.LogCaptureFixture, status: int) -> None:
+        """Nothing more is sent, and the line names the flag to set."""
         caplog.set_level(logging.INFO)
         no = answer(status, b"no such page", content_type="text/plain")
-        with bringing([no], SHORT) as (found, bring):
-            bring.bring(1)
-            bring.awaited("rejected")
-            bring.bring(2, 3)
-            bring.stop()
+        with running([no], SHORT) as (found, run):
+            run.enqueue(1)
+            run.awaited("rejected")
+            run.enqueue(2, 3)
+            run.stop()
 
             assert sent(found.requests) == [[1]]
-            assert bring.fates() == {"rejected": 3}
+            assert run.fates() == {"rejected": 3}
         assert [(one.levelname, one.getMessage()) for one in caplog.records] == [
             (
                 "WARNING",
-                f"OTLP receiver default ({found.url}/v1/logs): rejected: status {status}: no such page: it takes no logs, and is"
-                " asked again in an hour; --otlp.logs=false if it never will; counted in"
+                f"OTLP receiver default ({found.url}/v1/logs): rejected: status {status}: no such page: it accepts no logs:"
+                " retrying in an hour, --otlp.logs=false stops that; counted in"
                 " gpustall_exporter_record_pushes_total, logged once until a push is delivered",
             )
         ]
 
-    def test_what_waits_is_given_up_with_it(self) -> None:
-        """A thousand records would be a thousand refusals."""
-        with bringing([answer(404)]) as (found, bring):
-            bring.bring(*range(1, RECORDS_PER_REQUEST + 11))
-            bring.awaited("rejected", RECORDS_PER_REQUEST + 10)
+    def test_queued_records_are_rejected(self) -> None:
+        """Without further requests."""
+        with running([answer(404)]) as (found, run):
+            run.enqueue(*range(1, RECORDS_PER_REQUEST + 11))
+            run.awaited("rejected", RECORDS_PER_REQUEST + 10)
 
             assert len(found.requests) == 1
 
-    def test_after_an_hour_it_is_asked_again(self, caplog: pytest.LogCaptureFixture) -> None:
-        """Somebody may have given it a place for them, or it was a proxy that had lost its way. The hour is none here."""
+    def test_requests_resume_after_the_pause(self, caplog: pytest.LogCaptureFixture) -> None:
+        """The receiver may have been configured since. The pause is 0 here."""
         caplog.set_level(logging.INFO)
-        with bringing([answer(404), answer(404), answer()], absent_seconds=0.0) as (found, bring):
+        with running([answer(404), answer(404), answer()], unsupported_seconds=0.0) as (found, run):
             for number, fate in ((1, "rejected"), (2, "rejected"), (3, "delivered")):
-                bring.bring(number)
-                bring.awaited(fate, number if fate == "rejected" else 1)
+                run.enqueue(number)
+                run.awaited(fate, number if fate == "rejected" else 1)
 
             assert sent(found.requests) == [[1], [2], [3]]
         assert [one.levelname for one in caplog.records] == ["WARNING", "INFO"]
@@ -348,61 +347,60 @@ class TestAbsent:
 
 
 class TestStop:
-    """The end."""
+    """The end of the exporter."""
 
-    def test_what_waits_is_brought(self) -> None:
-        """Within the two seconds that the metrics have as well."""
-        with bringing() as (found, bring):
-            bring.bring(1)
-            bring.stop()
+    def test_queued_records_are_sent(self) -> None:
+        """Within the two seconds that metrics have too."""
+        with running() as (found, run):
+            run.enqueue(1)
+            run.stop()
 
             assert sent(found.requests) == [[1]]
-            assert bring.fates() == {"delivered": 1}
+            assert run.fates() == {"delivered": 1}
 
-    def test_retry_that_waits_is_cut_short(self) -> None:
-        """Once more, at once."""
-        with bringing([answer(503), answer()]) as (found, bring):
-            bring.bring(1)
+    def test_waiting_retry_becomes_a_last_attempt(self) -> None:
+        with running([answer(503), answer()]) as (found, run):
+            run.enqueue(1)
             found.awaited(1)
-            bring.stop()
+            run.stop()
 
             assert sent(found.requests) == [[1], [1]]
-            assert bring.fates() == {"delivered": 1}
+            assert run.fates() == {"delivered": 1}
 
-    def test_receiver_that_hangs_is_left_to_itself(self, caplog: pytest.LogCaptureFixture) -> None:
-        """And what is lost by that is told."""
-        with bringing([hang()], timeout="30s") as (found, bring):
-            bring.bring(1)
+    def test_receiver_that_hangs_is_abandoned(self, caplog: pytest.LogCaptureFixture) -> None:
+        """The undelivered records are logged."""
+        with running([hang()], timeout="30s") as (found, run):
+            run.enqueue(1)
             found.awaited(1)
-            bring.bring(2)
+            run.enqueue(2)
             began = time.monotonic()
-            bring.stop()
+            run.stop()
             seconds = time.monotonic() - began
 
         assert seconds < FLUSH_SECONDS + MARGIN_SECONDS
         assert caplog.records[0].getMessage() == (
-            f"OTLP receiver default ({found.url}/v1/logs): logs that were not delivered before the end: 2"
+            f"OTLP receiver default ({found.url}/v1/logs): logs not delivered before the exporter stopped: 2"
         )
 
-    def test_nothing_comes_of_nothing(self) -> None:
-        """No chain, no request; and no thread is left."""
-        with bringing() as (found, bring):
-            bring.stop()
+    def test_empty_queue_sends_no_request(self) -> None:
+        """No thread is left."""
+        with running() as (found, run):
+            run.stop()
 
             assert found.requests == []
             assert [thread for thread in threading.enumerate() if thread.name == "push default logs"] == []
 
 
 class TestDefect:
-    """A record that cannot be written."""
+    """A record that cannot be encoded."""
 
-    def test_it_is_dropped_and_the_next_one_is_brought(self, caplog: pytest.LogCaptureFixture) -> None:
-        """It would fail again; the traceback is for whoever is to mend it."""
-        with bringing() as (_, bring):
-            bring.courier.bring(record(1)._replace(attributes={"a": float("nan")}))
-            bring.awaited("dropped")
-            bring.bring(2)
-            bring.awaited("delivered")
+    def test_record_is_dropped_and_the_next_one_is_sent(self, caplog: pytest.LogCaptureFixture) -> None:
+        """It would fail again. The log has the traceback."""
+        with running() as (_, run):
+            run.queue.enqueue(record(1)._replace(attributes={"a": float("nan")}))
+            run.awaited("dropped")
+            run.enqueue(2)
+            run.awaited("delivered")
 
-            assert (bring.fates(), bring.pushes()) == ({"dropped": 1, "delivered": 1}, {"failed": 1, "delivered": 1})
+            assert (run.fates(), run.pushes()) == ({"dropped": 1, "delivered": 1}, {"failed": 1, "delivered": 1})
         assert caplog.records[0].exc_info is not None

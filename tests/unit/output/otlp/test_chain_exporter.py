@@ -1,4 +1,4 @@
-"""announcer: what every receiver is told of a chain, by real sockets."""
+"""otlp.chain_exporter: log records and spans of a chain at every receiver, over real sockets."""
 
 from __future__ import annotations
 
@@ -24,19 +24,19 @@ EPISODE = (a_report(), a_report(Change.ESCALATED, 4.0), a_report(Change.RESOLVED
 
 
 @contextmanager
-def announcing(*to: Receiver) -> Iterator[ChainExporter]:
-    """Told to stop when the block is left."""
-    announcer = ChainExporter(to, OwnMetrics(), ORIGIN)
-    announcer.start()
+def exporting(*to: Receiver) -> Iterator[ChainExporter]:
+    """A started exporter; stopped at the end of the block."""
+    exporter = ChainExporter(to, OwnMetrics(), ORIGIN)
+    exporter.start()
     try:
-        yield announcer
+        yield exporter
     finally:
-        announcer.stop()
-        announcer.join()
+        exporter.stop()
+        exporter.join()
 
 
-def told(requests: Sequence[Request]) -> dict[str, list[str]]:
-    """Path -> names of the events, or of the spans, in their order."""
+def names_by_path(requests: Sequence[Request]) -> dict[str, list[str]]:
+    """Path -> names of the log events or spans, in order."""
     found: dict[str, list[str]] = {}
     for one in requests:
         if one.path == "/v1/logs":
@@ -51,37 +51,37 @@ def told(requests: Sequence[Request]) -> dict[str, list[str]]:
 LOGS_OF_EPISODE = ["gpustall.chain.opened", "gpustall.chain.escalated", "gpustall.chain.resolved"]
 
 
-def hear(announcer: ChainExporter, *reports: ChainEvent) -> None:
-    """One after the other."""
-    for report in reports:
-        announcer.on_chain_event(report)
+def send(exporter: ChainExporter, *events: ChainEvent) -> None:
+    """Pass chain events to an exporter."""
+    for event in events:
+        exporter.on_chain_event(event)
 
 
-class TestEpisode:
-    """From its opening to its end."""
+class TestChain:
+    """A chain from its opening to its end."""
 
     @pytest.mark.parametrize("protocol", ["http/json", "http/protobuf"])
-    def test_each_report_is_a_log_record_and_the_whole_is_a_span(self, protocol: str) -> None:
-        """Each to its own path."""
+    def test_each_event_is_a_log_record_and_the_chain_is_a_span(self, protocol: str) -> None:
+        """Each signal has its own path."""
         with receivers.receiver() as found:
-            with announcing(target(found.url, protocol=protocol)) as announcer:
-                hear(announcer, *EPISODE)
+            with exporting(target(found.url, protocol=protocol)) as exporter:
+                send(exporter, *EPISODE)
 
-            assert told(found.requests) == {"/v1/logs": LOGS_OF_EPISODE, "/v1/traces": ["cpu_contention"]}
+            assert names_by_path(found.requests) == {"/v1/logs": LOGS_OF_EPISODE, "/v1/traces": ["cpu_contention"]}
 
-    def test_opening_is_told_while_the_episode_goes_on(self) -> None:
-        """Its span comes with its end."""
-        with receivers.receiver() as found, announcing(target(found.url)) as announcer:
-            hear(announcer, *EPISODE[:1])
+    def test_opening_is_sent_while_the_chain_is_open(self) -> None:
+        """The span is sent at its end."""
+        with receivers.receiver() as found, exporting(target(found.url)) as exporter:
+            send(exporter, *EPISODE[:1])
             found.awaited(1)
 
-            assert told(found.requests) == {"/v1/logs": ["gpustall.chain.opened"]}
+            assert names_by_path(found.requests) == {"/v1/logs": ["gpustall.chain.opened"]}
 
-    def test_episode_that_goes_on_at_the_end_is_a_span(self) -> None:
-        """Its log records and exemplars lead to it."""
+    def test_chain_that_is_open_at_the_stop_is_a_span(self) -> None:
+        """So that the trace id of its log records and exemplars exists."""
         with receivers.receiver() as found:
-            with announcing(target(found.url)) as announcer:
-                hear(announcer, *EPISODE[:2])
+            with exporting(target(found.url)) as exporter:
+                send(exporter, *EPISODE[:2])
             span = only(
                 one
                 for request in found.requests
@@ -94,54 +94,53 @@ class TestEpisode:
 
 
 class TestReceivers:
-    """Each gets what it wants."""
+    """Several receivers and their settings."""
 
-    def test_every_receiver_is_told(self) -> None:
-        """Whatever becomes of the others."""
+    def test_every_receiver_gets_all(self) -> None:
+        """Also if another one fails."""
         with receivers.receiver([answer(404)]) as without, receivers.receiver() as found:
-            with announcing(target(without.url), target(found.url)) as announcer:
-                hear(announcer, *EPISODE)
+            with exporting(target(without.url), target(found.url)) as exporter:
+                send(exporter, *EPISODE)
 
-            assert told(found.requests) == {"/v1/logs": LOGS_OF_EPISODE, "/v1/traces": ["cpu_contention"]}
+            assert names_by_path(found.requests) == {"/v1/logs": LOGS_OF_EPISODE, "/v1/traces": ["cpu_contention"]}
             assert sorted(request.path for request in without.requests) == ["/v1/logs", "/v1/traces"]
 
     @pytest.mark.parametrize(("setting", "path"), [("logs", "/v1/traces"), ("traces", "/v1/logs")])
-    def test_what_is_switched_off_is_not_sent(self, setting: str, path: str) -> None:
+    def test_signal_that_is_switched_off_is_not_sent(self, setting: str, path: str) -> None:
         """--otlp.logs=false, --otlp.traces=false."""
         with receivers.receiver() as found:
-            with announcing(target(found.url, **{setting: "false"})) as announcer:
-                hear(announcer, *EPISODE)
+            with exporting(target(found.url, **{setting: "false"})) as exporter:
+                send(exporter, *EPISODE)
 
-            assert told(found.requests).keys() == {path}
+            assert names_by_path(found.requests).keys() == {path}
 
-    def test_without_a_receiver_nobody_is_told(self) -> None:
-        """And nothing goes wrong."""
-        with announcing() as announcer:
-            hear(announcer, *EPISODE)
+    def test_no_receiver(self) -> None:
+        with exporting() as exporter:
+            send(exporter, *EPISODE)
 
 
 class TestProbe:
-    """A request without a record, to see what the receiver says."""
+    """A request without records, which checks a receiver."""
 
     @pytest.mark.parametrize("protocol", ["http/json", "http/protobuf"])
-    def test_receiver_takes_it(self, protocol: str) -> None:
-        """In the format that will be pushed, at both paths."""
+    def test_receiver_accepts_it(self, protocol: str) -> None:
+        """In the configured format, at both paths."""
         with receivers.receiver() as found:
             to = target(found.url, protocol=protocol)
             results = [probe(where, signal) for signal, where in ((LOGS, to.logs), (TRACES, to.traces)) if where]
             requests = found.requests
 
-        assert [result.is_taken for result in results] == [True, True]
+        assert [result.is_accepted for result in results] == [True, True]
         assert [request.path for request in requests] == ["/v1/logs", "/v1/traces"]
         assert [request.content for request in requests] == (
             [b"", b""] if protocol == "http/protobuf" else [b'{"resourceLogs":[]}', b'{"resourceSpans":[]}']
         )
 
-    def test_receiver_of_metrics_only_has_nothing_there(self) -> None:
-        """It is asked once."""
+    def test_receiver_of_metrics_only(self) -> None:
+        """One request."""
         with receivers.receiver([answer(404)]) as found:
             logs = target(found.url).logs
             assert logs is not None
             result = probe(logs, LOGS)
 
-            assert (result.outcome, result.is_absent, len(found.requests)) == ("rejected", True, 1)
+            assert (result.outcome, result.is_unsupported, len(found.requests)) == ("rejected", True, 1)

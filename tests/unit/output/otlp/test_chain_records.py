@@ -1,4 +1,4 @@
-"""episodes: what is said of a chain, as log records and as the one span of its trace."""
+"""otlp.chain_records: the log records of a chain, and the span of its trace."""
 
 from __future__ import annotations
 
@@ -44,17 +44,17 @@ KEYS_OF_FIELDS = {
 def span_of(*reports: ChainEvent) -> SpanRecord:
     """That comes with the last of them, and not before."""
     episodes = ChainSpans()
-    *earlier, last = (episodes.hear(report) for report in reports)
+    *earlier, last = (episodes.on_chain_event(report) for report in reports)
     assert earlier == [None] * len(earlier)
     assert last is not None
     return last
 
 
 class TestLogRecord:
-    """One for each report."""
+    """One for each chain event."""
 
-    def test_it_says_what_has_happened_when_and_to_whom(self) -> None:
-        """It was slower for a second when that was seen, and told 2 ms later."""
+    def test_record_has_the_event_its_times_and_its_identity(self) -> None:
+        """The stall had lasted for a second when it was measured; it was detected 2 ms later."""
         record = log_record(a_report())
 
         assert (record.event_name, record.body, record.identity) == ("gpustall.chain.opened", SENTENCE, RANK)
@@ -63,7 +63,7 @@ class TestLogRecord:
         assert (record.trace_id, record.span_id) == (CHAIN_ID, SPAN_ID)
 
     def test_attributes_are_typed_and_named(self) -> None:
-        """Numbers are numbers; what is not known is left out."""
+        """Numbers are numbers; unknown attributes are left out."""
         assert log_record(a_report()).attributes == {
             "node": "gpu7",
             "rank": "3",
@@ -82,8 +82,8 @@ class TestLogRecord:
         }
 
     @pytest.mark.parametrize("report", [a_report(), a_report(RESOLVED, peer="3")], ids=["opened", "resolved"])
-    def test_nothing_that_the_log_file_says_is_missing(self, report: ChainEvent) -> None:
-        """Each of its fields has a name here."""
+    def test_every_field_of_the_json_log_is_there(self, report: ChainEvent) -> None:
+        """Each field of the log has an attribute."""
         attributes = log_record(report).attributes
 
         assert {KEYS_OF_FIELDS[field] for field in report.fields()} <= attributes.keys()
@@ -99,20 +99,20 @@ class TestLogRecord:
     )
     @pytest.mark.parametrize("change", [OPENED, ESCALATED])
     def test_severity_is_the_chain_s(self, change: Change, severity: Severity, number: int, text: str) -> None:
-        """In the numbers of the data model, each worse one a larger one."""
+        """A worse severity has a larger number of the data model."""
         record = log_record(a_report(change, severity=severity))
 
         assert (record.severity_number, record.severity_text) == (number, text)
 
-    def test_end_is_information(self) -> None:
-        """However bad it was; and there is nothing to do any more."""
+    def test_resolved_chain_is_information(self) -> None:
+        """Whatever its severity was; and it has no remedy."""
         record = log_record(a_report(RESOLVED, severity=Severity.CRITICAL))
 
         assert (record.severity_number, record.severity_text) == (9, "INFO")
         assert record.attributes["gpustall.chain.end"] == "recovered"
         assert not {"gpustall.chain.remedy", "gpustall.chain.commands"} & record.attributes.keys()
 
-    def test_process_that_is_held_back_has_no_labels(self) -> None:
+    def test_process_without_an_identity_has_no_labels(self) -> None:
         """Its name is not known yet."""
         record = log_record(a_report(identity=None, tgid=0))
 
@@ -121,10 +121,10 @@ class TestLogRecord:
 
 
 class TestSpan:
-    """One for each episode, when it is over."""
+    """One for each chain, at its end."""
 
     def test_it_lasts_from_begin_to_end(self) -> None:
-        """By the clock that is never set; the name is the cause, for it is what episodes are grouped by."""
+        """By the monotonic clock; its name is the cause, by which spans are grouped."""
         span = span_of(a_report(), a_report(RESOLVED, 15.0))
 
         assert (span.trace_id, span.span_id, span.name, span.identity) == (CHAIN_ID, SPAN_ID, "cpu_contention", RANK)
@@ -132,8 +132,8 @@ class TestSpan:
         assert span.attributes["gpustall.chain.duration"] == 15.0
         assert span.attributes["gpustall.chain.end"] == "recovered"
 
-    def test_what_happened_on_the_way_are_its_events(self) -> None:
-        """At the times at which it was seen, with how bad it was then."""
+    def test_changes_in_between_are_its_events(self) -> None:
+        """At their own times, with the severity of that time."""
         span = span_of(
             a_report(severity=Severity.MEDIUM, lost_share=0.2),
             a_report(ESCALATED, 4.0),
@@ -152,20 +152,20 @@ class TestSpan:
         }
 
     def test_it_is_an_error_unless_it_was_low(self) -> None:
-        """A span without a status is no success either."""
+        """A low one has no status, which does not mean success."""
         low = {"severity": Severity.LOW}
 
         assert span_of(a_report(), a_report(RESOLVED)).error == SENTENCE
         assert span_of(a_report(**low), a_report(RESOLVED, **low)).error == ""
 
-    def test_remedy_is_that_of_the_time_when_something_was_to_be_done(self) -> None:
+    def test_remedy_is_that_of_the_last_event_before_the_end(self) -> None:
         """At the end the processes may be gone."""
         span = span_of(a_report(), a_report(RESOLVED, commands=("renice -n 19 -p PID",), end=End.JOB_ENDED))
 
         assert span.attributes["gpustall.chain.commands"] == COMMANDS
 
     def test_clock_that_was_set_moves_all_of_it(self) -> None:
-        """Back by an hour after the opening: the event stays where it was in the episode."""
+        """Back by an hour after the opening: the event keeps its place in the span."""
         hour_ns = 3600 * SECOND
         resolved = a_report(RESOLVED, 15.0)
         later = replace(resolved, began_unix_ns=BEGAN_UNIX_NS - hour_ns, at_unix_ns=resolved.at_unix_ns - hour_ns)
@@ -175,7 +175,7 @@ class TestSpan:
         assert span.events[0].time_unix_ns - span.start_unix_ns == SECOND
 
     def test_chain_that_becomes_a_hang_is_one_span(self) -> None:
-        """From the begin of the chain, although the hang has begun later."""
+        """From the begin of the chain, though the hang began later."""
         hang = {"cause": Cause.NCCL_HANG, "began_unix_ns": BEGAN_UNIX_NS + 5 * SECOND}
         span = span_of(a_report(), a_report(ESCALATED, 10.0, **hang), a_report(RESOLVED, 20.0, **hang))
 
@@ -183,71 +183,71 @@ class TestSpan:
         assert (span.start_unix_ns, span.end_unix_ns) == (BEGAN_UNIX_NS, BEGAN_UNIX_NS + 25 * SECOND)
         assert span.attributes["gpustall.chain.duration"] == 25.0
 
-    def test_end_alone_is_a_span(self) -> None:
-        """Of an opening that nobody heard."""
+    def test_end_without_an_opening_is_a_span(self) -> None:
+        """The opening may have been dropped."""
         span = span_of(a_report(RESOLVED, 15.0))
 
         assert span.events == ()
         assert span.end_unix_ns - span.start_unix_ns == 15 * SECOND
 
-    def test_chains_are_told_apart(self) -> None:
-        """Each has its own openings."""
+    def test_open_chains_are_kept_apart(self) -> None:
+        """Each span has the events of its own chain."""
         other = {"chain_id": "b" * 32}
         episodes = ChainSpans()
-        episodes.hear(a_report())
-        episodes.hear(a_report(at_seconds=2.0, **other))
-        span = episodes.hear(a_report(RESOLVED, 15.0, **other))
+        episodes.on_chain_event(a_report())
+        episodes.on_chain_event(a_report(at_seconds=2.0, **other))
+        span = episodes.on_chain_event(a_report(RESOLVED, 15.0, **other))
 
         assert span is not None
         assert [one.time_unix_ns - BEGAN_UNIX_NS for one in span.events] == [2 * SECOND]
 
 
-class TestLeftOpen:
-    """What goes on when the exporter stops."""
+class TestStillOpen:
+    """Chains that are open when the exporter stops."""
 
-    def test_it_ends_now_and_says_why(self) -> None:
-        """As far as it was seen; whoever follows a log record or an exemplar finds it."""
+    def test_span_ends_now_with_a_reason(self) -> None:
+        """So that the trace id of its log records and exemplars exists."""
         episodes = ChainSpans()
-        episodes.hear(a_report())
-        (span,) = episodes.left_open(BEGAN_UNIX_NS + 7 * SECOND)
+        episodes.on_chain_event(a_report())
+        (span,) = episodes.end_all(BEGAN_UNIX_NS + 7 * SECOND)
 
         assert (span.start_unix_ns, span.end_unix_ns) == (BEGAN_UNIX_NS, BEGAN_UNIX_NS + 7 * SECOND)
         assert span.attributes["gpustall.chain.end"] == "exporter_stopped"
         assert span.attributes["gpustall.chain.duration"] == 7.0
         assert [one.name for one in span.events] == ["gpustall.chain.opened"]
 
-    def test_it_does_not_end_before_it_was_last_heard_of(self) -> None:
-        """A clock that was set back."""
+    def test_span_does_not_end_before_its_last_event(self) -> None:
+        """The clock was set back."""
         episodes = ChainSpans()
-        episodes.hear(a_report(at_seconds=4.0))
+        episodes.on_chain_event(a_report(at_seconds=4.0))
 
-        assert episodes.left_open(5)[0].end_unix_ns == BEGAN_UNIX_NS + 4 * SECOND
+        assert episodes.end_all(5)[0].end_unix_ns == BEGAN_UNIX_NS + 4 * SECOND
 
-    def test_what_is_over_is_not_told_again(self) -> None:
-        """Nor is anything told twice."""
+    def test_ended_chain_has_no_second_span(self) -> None:
+        """Nor has an open one after end_all()."""
         episodes = ChainSpans()
-        episodes.hear(a_report())
-        episodes.hear(a_report(RESOLVED))
+        episodes.on_chain_event(a_report())
+        episodes.on_chain_event(a_report(RESOLVED))
 
-        assert episodes.left_open(BEGAN_UNIX_NS) == []
+        assert episodes.end_all(BEGAN_UNIX_NS) == []
 
-    def test_so_many_are_remembered(self) -> None:
-        """The oldest is forgotten: an end that nobody hears must not cost memory for ever."""
+    def test_number_of_open_chains_is_bounded(self) -> None:
+        """The oldest is dropped: a chain whose end is missing must not take memory for ever."""
         episodes = ChainSpans()
         for number in range(MAX_OPEN + 1):
-            episodes.hear(a_report(chain_id=f"{number + 1:032x}"))
-        left = episodes.left_open(BEGAN_UNIX_NS + SECOND)
+            episodes.on_chain_event(a_report(chain_id=f"{number + 1:032x}"))
+        left = episodes.end_all(BEGAN_UNIX_NS + SECOND)
 
         assert (len(left), left[0].trace_id) == (MAX_OPEN, f"{2:032x}")
 
 
 class TestSpanId:
-    """Made of the chain's id."""
+    """Derived from the chain's id."""
 
     @pytest.mark.parametrize(
         ("chain_id", "wanted"),
         [(CHAIN_ID, "0af7651916cd43dd"), ("0" * 16 + "8448eb211c80319c", "8448eb211c80319c")],
     )
     def test_it_is_never_zero(self, chain_id: str, wanted: str) -> None:
-        """Which the protocol does not allow."""
+        """The protocol does not allow 0."""
         assert span_id(chain_id) == wanted

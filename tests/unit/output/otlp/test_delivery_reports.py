@@ -1,4 +1,4 @@
-"""delivery: what is counted and logged of pushes."""
+"""otlp.metric_exporter: counters and log lines of pushes."""
 
 from __future__ import annotations
 
@@ -31,10 +31,10 @@ from tests.support.traced import eventually, only
 
 
 class TestCounters:
-    """What is counted of pushes."""
+    """Metrics about pushes."""
 
-    def test_all_are_there_from_the_start(self) -> None:
-        """At 0: a rate over the first failure needs the 0 before it."""
+    def test_every_counter_starts_at_zero(self) -> None:
+        """A rate over the first failure needs the 0 before it."""
         own = OwnMetrics()
         MetricExporter(target("http://127.0.0.1:4318"), Source(1), own, ORIGIN)
         counters = (
@@ -63,53 +63,50 @@ class TestCounters:
             "failed",
         ],
     )
-    def test_every_outcome_is_there_from_the_start(self, outcome: str) -> None:
-        """At 0, as above."""
+    def test_every_outcome_starts_at_zero(self, outcome: str) -> None:
         own = OwnMetrics()
         MetricExporter(target("http://127.0.0.1:4318"), Source(1), own, ORIGIN)
 
         assert own_value(own, catalog.own.PUSHES, outcome) == 0
 
-    def test_points_that_were_taken(self) -> None:
-        """100 of the workload, and the exporter's own."""
+    def test_accepted_points(self) -> None:
+        """100 of the workload and the exporter's own."""
         with pushing([], lambda: snapshot(*range(100))) as (_, push):
             push.awaited("delivered")
 
             assert push.value(catalog.own.PUSHED_POINTS) == 100 + FIRST_OWN_POINTS
             assert push.value(catalog.own.REJECTED_POINTS) == 0
 
-    def test_points_that_the_receiver_rejected(self) -> None:
-        """By its own account, of a request that it took otherwise."""
+    def test_rejected_points(self) -> None:
+        """By the number in the response to a partly accepted request."""
         with pushing([partial(30)], lambda: snapshot(*range(100))) as (_, push):
             push.awaited("partial")
 
             assert push.value(catalog.own.PUSHED_POINTS) == 70 + FIRST_OWN_POINTS
             assert push.value(catalog.own.REJECTED_POINTS) == 30
 
-    def test_points_that_were_not_taken_count_nowhere(self) -> None:
+    def test_undelivered_points_are_not_counted(self) -> None:
         """They are in the next push."""
         with pushing([answer(400)]) as (_, push):
             push.awaited("rejected")
 
             assert (push.value(catalog.own.PUSHED_POINTS), push.value(catalog.own.REJECTED_POINTS)) == (0, 0)
 
-    def test_bytes_are_those_of_the_bodies(self) -> None:
-        """Compressed."""
+    def test_bytes_are_those_of_the_compressed_bodies(self) -> None:
         with pushing() as (found, push):
             push.awaited("delivered")
 
             assert push.value(catalog.own.PUSHED_BYTES) == len(only(found.requests).body)
 
-    def test_success_has_its_time(self) -> None:
-        """Of day, for an alert on what has been silent."""
+    def test_last_success_is_a_time_of_day(self) -> None:
+        """For an alert on receivers without a push."""
         before = time.time()
         with pushing() as (_, push):
             eventually(lambda: push.value(catalog.own.PUSH_LAST_SUCCESS), "the time is set")
 
             assert before <= push.value(catalog.own.PUSH_LAST_SUCCESS) <= time.time()
 
-    def test_partial_success_is_no_success(self) -> None:
-        """Only a push that was delivered whole."""
+    def test_partial_success_does_not_set_the_last_success(self) -> None:
         with pushing([partial(1)]) as (_, push):
             push.awaited("partial")
             push.stop()
@@ -118,7 +115,7 @@ class TestCounters:
 
 
 class TestLog:
-    """One line when something begins to go wrong, one when it is well again."""
+    """One line when a failure begins, one when it ends."""
 
     def test_failure_is_logged_once_until_a_delivery(self, caplog: pytest.LogCaptureFixture) -> None:
         """Two rejected pushes, one delivered, two rejected, one delivered."""
@@ -137,8 +134,7 @@ class TestLog:
 
         assert _lines(caplog) == [failure, recovery, failure, recovery]
 
-    def test_success_says_nothing(self, caplog: pytest.LogCaptureFixture) -> None:
-        """From the first push to the last."""
+    def test_success_is_not_logged(self, caplog: pytest.LogCaptureFixture) -> None:
         caplog.set_level(logging.DEBUG)
         with pushing() as (_, push):
             push.awaited("delivered")
@@ -146,16 +142,16 @@ class TestLog:
 
         assert _lines(caplog) == []
 
-    def test_warning_of_a_receiver_that_takes_all_is_logged_once(self, caplog: pytest.LogCaptureFixture) -> None:
-        """The protocol uses the message of a partial success without a rejected point for it."""
+    def test_warning_of_a_receiver_is_logged_once(self, caplog: pytest.LogCaptureFixture) -> None:
+        """A partial success without rejected points carries a warning."""
         with pushing([partial(0, "old format")] * 3, interval=AGAIN_AND_AGAIN) as (_, push):
             push.awaited("delivered", 3)
             push.stop()
 
-        assert [message.partition(": ")[2] for _, message in _lines(caplog)] == ["delivered, and it says: old format"]
+        assert [message.partition(": ")[2] for _, message in _lines(caplog)] == ["delivered with a warning: old format"]
 
-    def test_another_kind_of_failure_is_another_line(self, caplog: pytest.LogCaptureFixture) -> None:
-        """The first one is not said again when it returns."""
+    def test_each_outcome_is_logged_once(self, caplog: pytest.LogCaptureFixture) -> None:
+        """Also when it returns."""
         with pushing([answer(400), html(), answer(400)], interval=AGAIN_AND_AGAIN) as (_, push):
             push.awaited("rejected", 2)
             push.stop()
@@ -164,7 +160,7 @@ class TestLog:
         assert kinds == ["rejected", "not otlp"]
 
     def test_query_is_not_shown(self, caplog: pytest.LogCaptureFixture) -> None:
-        """It may be a key."""
+        """It may hold a key."""
         with receivers.receiver([answer(400)]) as found:
             with delivering(target(f"{found.url}?api-key=secret", interval=ONCE)) as push:
                 push.awaited("rejected")
@@ -176,29 +172,30 @@ class TestLog:
 
 
 def _lines(caplog: pytest.LogCaptureFixture) -> list[tuple[str, str]]:
-    """(level, message) of all so far."""
+    """(level, message) of all records."""
     return [(record.levelname, record.getMessage()) for record in caplog.records]
 
 
 class TestDefect:
-    """A snapshot that cannot be taken."""
+    """A snapshot() that raises."""
 
     def test_push_is_counted_as_failed_and_the_next_one_works(self) -> None:
-        """The loop does not end."""
+        """The thread goes on."""
         with pushing([], _failing_at_first(), AGAIN_AND_AGAIN) as (found, push):
             request = found.awaited(1)[0]
 
             assert push.pushes()["failed"] == 1
             assert totals([request]) == [[2]]
 
-    def test_it_is_logged_with_its_cause(self, caplog: pytest.LogCaptureFixture) -> None:
-        """A traceback, for whoever is to mend it."""
+    def test_traceback_is_logged(self, caplog: pytest.LogCaptureFixture) -> None:
         with pushing([], _failing_at_first()) as (found, push):
             push.awaited("failed")
             push.stop()
         first = caplog.records[0]
 
-        assert first.getMessage() == f"OTLP receiver default ({found.url}/v1/metrics): a push failed"
+        assert (
+            first.getMessage() == f"OTLP receiver default ({found.url}/v1/metrics): push failed: defect in the exporter"
+        )
         assert first.exc_info is not None
         assert str(first.exc_info[1]) == "the tables cannot be read"
 

@@ -1,4 +1,4 @@
-"""deltas: what was counted since a receiver last took it, whatever becomes of pushes and of series."""
+"""otlp.deltas: increases since the last delivered push, whatever happens to pushes and series."""
 
 from __future__ import annotations
 
@@ -21,12 +21,12 @@ SLOWER = Exemplar((("pid", "4026"), ("tid", "4031")), 0.75, STARTED_UNIX_NS + 2)
 
 
 def second(number: float) -> int:
-    """A time of day: so many seconds after the start."""
+    """A time of day, in seconds after the start."""
     return STARTED_UNIX_NS + int(number * 1e9)
 
 
 def series(value: Value, metric: Metric = catalog.cuda.OPERATIONS, operation: str = "cudaMalloc") -> DataPoint:
-    """A cumulative point; of a counter unless told otherwise."""
+    """A cumulative point, of a counter by default."""
     return DataPoint(metric, TRAINER, ("runtime", operation), value, STARTED_UNIX_NS)
 
 
@@ -39,7 +39,7 @@ def durations(counts: dict[int, int], sum_seconds: float, exemplar: Exemplar | N
 
 
 def episode(at_second: float) -> Exemplar:
-    """Of a counter."""
+    """The exemplar of a counter."""
     return Exemplar((("trace_id", "1" * 32), ("span_id", "1" * 16)), 0.25, second(at_second))
 
 
@@ -57,7 +57,7 @@ def delivering(*pushes: tuple[Iterable[DataPoint], float]) -> Deltas:
 
 
 class TestDelivered:
-    """A receiver that takes every push."""
+    """A receiver that accepts every push."""
 
     def test_first_delta_is_all_there_has_been(self) -> None:
         """Since the start of the series."""
@@ -120,14 +120,13 @@ class TestUndelivered:
 
         assert counted(deltas.collect([series(13)], second(40))) == [(13, second(0))]
 
-    def test_undelivered_delta_goes_out_again_though_nothing_came(self) -> None:
-        """It was not taken."""
+    def test_undelivered_delta_is_sent_again_without_an_increase(self) -> None:
         deltas = delivering(([series(5)], 10))
         deltas.collect([series(12)], second(25))
 
         assert counted(deltas.collect([series(12)], second(40))) == [(7, second(10))]
 
-    def test_delivered_after_all_it_is_gone(self) -> None:
+    def test_delta_is_removed_once_delivered(self) -> None:
         """Nothing is counted twice."""
         deltas = Deltas()
         deltas.collect([series(5)], second(10))
@@ -136,7 +135,7 @@ class TestUndelivered:
         assert deltas.collect([series(12)], second(40)) == []
 
     def test_one_request_of_two_may_be_delivered(self) -> None:
-        """The other's points wait."""
+        """The points of the other one are sent again."""
         deltas = Deltas()
         first, _ = deltas.collect([series(5), series(6, operation="cudaFree")], second(10))
         deltas.delivered([first])
@@ -163,8 +162,8 @@ class TestHistograms:
         found = deltas.collect([durations({8: 2, 9: 1}, 1.25)], second(25))
         assert counted(found) == [(histogram_of({9: 1}, 0.75), second(10))]
 
-    def test_new_exemplar_goes_with_the_delta(self) -> None:
-        """It is one of the calls that came."""
+    def test_new_exemplar_is_sent_with_the_delta(self) -> None:
+        """It is one of the new calls."""
         deltas = delivering(([durations({8: 1}, 0.25, SLOW)], 10))
         (found,) = deltas.collect([durations({8: 2}, 1.0, SLOWER)], second(25))
 
@@ -172,7 +171,7 @@ class TestHistograms:
         assert found.value.exemplar == SLOWER
 
     def test_exemplar_that_was_there_before_is_not_sent_again(self) -> None:
-        """It is a call of the time before."""
+        """It is a call of an earlier delta."""
         deltas = delivering(([durations({8: 1}, 0.25, SLOW)], 10))
         (found,) = deltas.collect([durations({8: 2}, 0.5, SLOW)], second(25))
 
@@ -180,7 +179,7 @@ class TestHistograms:
         assert found.value.exemplar is None
 
     def test_waiting_exemplar_stays_until_a_newer_one_comes(self) -> None:
-        """Deltas that add up have one."""
+        """Deltas that were added have one."""
         deltas = Deltas()
         deltas.collect([durations({8: 1}, 0.25, SLOW)], second(10))
         (later,) = deltas.collect([durations({8: 2}, 0.5, None)], second(25))
@@ -190,8 +189,8 @@ class TestHistograms:
         assert isinstance(latest.value, Histogram)
         assert (later.value.exemplar, latest.value.exemplar) == (SLOW, SLOWER)
 
-    def test_exemplar_of_a_counter_goes_with_its_delta(self) -> None:
-        """Unless it is of before the delta's time: that has been told."""
+    def test_exemplar_of_a_counter_is_sent_with_its_delta(self) -> None:
+        """Unless it is older than the delta."""
         deltas = delivering(([series(5)._replace(exemplar=episode(10))], 10))
         (later,) = deltas.collect([series(6)._replace(exemplar=episode(9))], second(25))
         (latest,) = deltas.collect([series(7)._replace(exemplar=episode(30))], second(40))
@@ -200,7 +199,7 @@ class TestHistograms:
         assert (latest.value, latest.exemplar) == (2, episode(30))
 
     def test_waiting_exemplar_of_a_counter_stays_until_a_newer_one_comes(self) -> None:
-        """Both deltas are one by then."""
+        """Both deltas have been added."""
         deltas = Deltas()
         deltas.collect([series(5)._replace(exemplar=episode(1))], second(10))
         (later,) = deltas.collect([series(6)], second(25))
@@ -209,12 +208,12 @@ class TestHistograms:
         assert (later.exemplar, latest.exemplar) == (episode(1), episode(30))
 
     def test_exemplar_alone_is_no_delta(self) -> None:
-        """That one has grown too old to be shown is nothing that was counted."""
+        """An exemplar that has expired is not an increase."""
         deltas = delivering(([durations({8: 1}, 0.25, SLOW)], 10))
 
         assert deltas.collect([durations({8: 1}, 0.25, None)], second(25)) == []
 
-    def test_time_that_comes_after_its_call_goes_with_the_next_call(self) -> None:
+    def test_time_without_a_call_is_sent_with_the_next_call(self) -> None:
         """The kernel counts a call before it adds its time; a reading falls in between. No sum goes out without a count."""
         deltas = delivering(([durations({8: 2}, 0.25)], 10))
 
@@ -225,9 +224,9 @@ class TestHistograms:
 
 
 class TestGauges:
-    """What is, not what came."""
+    """Current values."""
 
-    def test_gauges_pass_as_they_are(self) -> None:
+    def test_gauges_are_unchanged(self) -> None:
         """Infos too, changed or not."""
         live = DataPoint(catalog.allocator.LIVE, TRAINER, (), 600, STARTED_UNIX_NS)
         info = DataPoint(catalog.nccl.COMMUNICATOR_INFO, TRAINER, ("0", "abc", "0", "2"), 1, STARTED_UNIX_NS)
@@ -235,57 +234,57 @@ class TestGauges:
 
         assert deltas.collect([live, info], second(25)) == [live, info]
 
-    def test_undelivered_gauges_do_not_wait(self) -> None:
-        """Their value of that moment is of no use now."""
+    def test_undelivered_gauges_are_not_kept(self) -> None:
+        """Their old value is of no use."""
         deltas = Deltas()
         deltas.collect([DataPoint(catalog.allocator.LIVE, TRAINER, (), 600, STARTED_UNIX_NS)], second(10))
 
         assert deltas.collect([], second(25)) == []
 
 
-class TestRestarts:
-    """A series that begins anew: its totals had expired, and its identity has returned."""
+class TestResets:
+    """A series that was reset: it had expired, and its identity has returned."""
 
-    def test_counter_that_went_down_counts_anew(self) -> None:
+    def test_counter_that_fell_was_reset(self) -> None:
         """Never a negative delta."""
         deltas = delivering(([series(5)], 10))
 
         assert counted(deltas.collect([series(2)], second(25))) == [(2, second(10))]
 
-    def test_histogram_with_a_slot_that_went_down_counts_anew(self) -> None:
-        """Though another has grown by more."""
+    def test_histogram_with_a_slot_that_fell_was_reset(self) -> None:
+        """Though another slot has grown by more."""
         deltas = delivering(([durations({8: 5}, 1.0)], 10))
 
         found = deltas.collect([durations({8: 1, 9: 20}, 0.75)], second(25))
         assert counted(found) == [(histogram_of({8: 1, 9: 20}, 0.75), second(10))]
 
-    def test_series_that_returns_counts_anew(self) -> None:
-        """Its start is a new one, so what it has is all new."""
+    def test_series_with_a_new_start_was_reset(self) -> None:
+        """Its whole total is new."""
         deltas = delivering(([series(5)], 10), ([], 25))
         returned = series(7)._replace(start_unix_ns=second(30))
 
         assert counted(deltas.collect([returned], second(40))) == [(7, second(30))]
 
-    def test_series_that_returns_with_its_old_start_goes_on(self) -> None:
-        """Its collector had failed, and nothing of it is new but what came since."""
+    def test_series_that_returns_with_its_old_start_continues(self) -> None:
+        """Its collector had failed; only the increase since is new."""
         deltas = delivering(([series(5)], 10), ([], 25))
 
         assert counted(deltas.collect([series(7)], second(40))) == [(2, second(25))]
 
-    def test_series_that_began_anew_unseen_is_told_by_its_start(self) -> None:
-        """It has more than before, and all of it is new."""
+    def test_reset_between_two_pushes_is_recognised_by_the_start(self) -> None:
+        """The total is larger than before, and all of it is new."""
         deltas = delivering(([series(5)], 10))
         anew = series(8)._replace(start_unix_ns=second(12))
 
         assert counted(deltas.collect([anew], second(25))) == [(8, second(12))]
 
-    def test_series_that_went_down_to_zero_counts_from_there(self) -> None:
+    def test_series_that_fell_to_zero_counts_from_zero(self) -> None:
         """5, nothing, 5: ten in all."""
         deltas = delivering(([series(5)], 10), ([series(0)], 25))
 
         assert counted(deltas.collect([series(5)], second(40))) == [(5, second(25))]
 
-    def test_what_waits_of_the_life_before_is_added(self) -> None:
+    def test_undelivered_delta_from_before_a_reset_is_added(self) -> None:
         """5 and then 2, undelivered."""
         deltas = Deltas()
         deltas.collect([series(5)], second(10))
@@ -294,18 +293,17 @@ class TestRestarts:
 
 
 class TestEndedSeries:
-    """Of identities that have expired."""
+    """Series of identities that have expired."""
 
-    def test_undelivered_delta_of_an_ended_series_waits(self) -> None:
-        """A job that ended while the receiver was away is not lost."""
+    def test_undelivered_delta_of_an_ended_series_is_kept(self) -> None:
+        """A job that ended while the receiver was down is not lost."""
         deltas = Deltas()
         deltas.collect([series(5)], second(10))
         deltas.collect([], second(25))
 
         assert counted(deltas.collect([], second(40))) == [(5, second(0))]
 
-    def test_delivered_it_is_gone(self) -> None:
-        """And is not heard of again."""
+    def test_delivered_delta_of_an_ended_series_is_removed(self) -> None:
         deltas = Deltas()
         deltas.collect([series(5)], second(10))
         deltas.delivered(deltas.collect([], second(25)))
@@ -313,8 +311,8 @@ class TestEndedSeries:
         assert deltas.collect([], second(40)) == []
         assert deltas.forgotten == 0
 
-    def test_only_so_many_ended_series_wait(self) -> None:
-        """A receiver that never returns must not fill the memory; those that have waited longest go, and are counted."""
+    def test_number_of_ended_series_is_bounded(self) -> None:
+        """A receiver that never returns must not fill the memory; the oldest deltas are dropped and counted."""
         deltas = Deltas()
         deltas.collect([series(1, operation=str(number)) for number in range(2003)], second(10))
         found = deltas.collect([], second(25))
@@ -322,8 +320,8 @@ class TestEndedSeries:
         assert MAX_ENDED == 2000
         assert (deltas.forgotten, [int(point.labels[1]) for point in found]) == (3, list(range(3, 2003)))
 
-    def test_series_alive_are_not_forgotten(self) -> None:
-        """However many they are: they are held in memory anyway."""
+    def test_current_series_are_never_dropped(self) -> None:
+        """However many they are: the exporter holds them in memory anyway."""
         deltas = Deltas()
         alive = [series(1, operation=str(number)) for number in range(2003)]
         deltas.collect(alive, second(10))
@@ -332,7 +330,7 @@ class TestEndedSeries:
 
 
 class TestTimeOfDay:
-    """It may be set back."""
+    """A clock that is set back."""
 
     def test_new_delta_does_not_start_after_it_ends(self) -> None:
         """The last collection was at second 100, which is now in the future."""
@@ -362,14 +360,14 @@ STEPS = st.lists(
 
 
 def both(operation: str, count: int) -> tuple[DataPoint, DataPoint]:
-    """A counter and a histogram that have counted the same calls, of half a second each."""
+    """A counter and a histogram of the same calls, of half a second each."""
     return series(count, operation=operation), series(
         histogram_of({8: count // 2, 9: count - count // 2}, count / 2), catalog.cuda.OPERATION_DURATION, operation
     )
 
 
 def calls_of(points: Iterable[DataPoint]) -> tuple[float, float, float]:
-    """Counted by counters, by histograms, and in halves of a second."""
+    """The sums of counters, of histograms, and of half seconds."""
     values = [point.value for point in points]
     histograms = [value for value in values if isinstance(value, Histogram)]
     return (
@@ -380,10 +378,12 @@ def calls_of(points: Iterable[DataPoint]) -> tuple[float, float, float]:
 
 
 class TestEveryHistory:
-    """Work, ends and restarts, and a receiver that takes what it likes."""
+    """Random work, ends and resets, with a receiver that accepts random requests."""
 
     @given(STEPS)
-    def test_delivered_and_waiting_are_what_was_counted(self, steps: list[tuple[str, str, int, set[str]]]) -> None:
+    def test_delivered_and_pending_deltas_add_up_to_the_totals(
+        self, steps: list[tuple[str, str, int, set[str]]]
+    ) -> None:
         """Nothing is lost, nothing is counted twice."""
         deltas, totals, made = Deltas(), dict[str, int](), 0
         starts = dict.fromkeys(OPERATIONS, STARTED_UNIX_NS)

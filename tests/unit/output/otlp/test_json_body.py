@@ -68,7 +68,7 @@ def text(key: str, value: str) -> Document:
 
 
 class TestRequest:
-    """All around the points."""
+    """The document around the points."""
 
     def test_counter_is_a_monotonic_sum_in_its_resource(self) -> None:
         """The whole document."""
@@ -122,7 +122,7 @@ class TestRequest:
         }
 
     def test_request_without_points_is_a_request(self) -> None:
-        """A receiver takes it; that is how it is asked whether it is one."""
+        """Receivers accept it; `check` sends it."""
         assert written() == {"resourceMetrics": []}
 
     def test_metric_has_all_its_points(self) -> None:
@@ -139,7 +139,7 @@ class TestRequest:
         assert ranks == [text("gpustall.rank", "3"), text("gpustall.rank", "4")]
 
     def test_body_is_ascii(self) -> None:
-        """Whatever stands in the labels, no receiver has to guess."""
+        """Whatever the labels hold."""
         identity = Identity(node='größe "\\ 🙂')
         body = json_body.encode([calls(1, identity=identity)], TIME_UNIX_NS, Origin("ü", "é"), CUMULATIVE)
 
@@ -152,7 +152,7 @@ class TestRequest:
         )
 
     def test_bytes_that_are_no_utf_8_become_question_marks(self) -> None:
-        """Of a label and of the user's attributes; a lone surrogate makes a whole request worthless."""
+        """In labels and in the user's attributes: one lone surrogate would spoil the whole request."""
         point = DataPoint(catalog.own.MAP_ENTRIES, None, (NOT_UTF_8,), 1, STARTED_UNIX_NS)
         origin = Origin("gpu7", "gpu-stall-exporter", ((NOT_UTF_8, NOT_UTF_8),))
         ((resource),) = written(point, origin=origin)["resourceMetrics"]
@@ -162,7 +162,7 @@ class TestRequest:
         assert text("a?", "a?") in resource["resource"]["attributes"]
 
     def test_labels_of_one_metric_are_not_taken_for_another_s(self) -> None:
-        """What was written once is remembered by names and values."""
+        """The cache is by names and values."""
         found = metrics_of(
             DataPoint(catalog.own.MAP_ENTRIES, None, ("x",), 1, STARTED_UNIX_NS),
             DataPoint(catalog.own.COLLECTOR_SUCCESS, None, ("x",), 1, STARTED_UNIX_NS),
@@ -176,7 +176,7 @@ class TestNumbers:
     """Counters, gauges, infos."""
 
     def test_integer_is_a_string(self) -> None:
-        """64 bits do not fit into JavaScript's number."""
+        """A number of JavaScript has fewer than 64 bits."""
         assert sent(number(catalog.own.TICKS, 2**63 - 1)) == {**TIMES, "asInt": "9223372036854775807"}
 
     def test_seconds_are_a_double_that_may_be_whole(self) -> None:
@@ -191,11 +191,11 @@ class TestNumbers:
         ("value", "as_double"), [(float("nan"), "NaN"), (float("inf"), "Infinity"), (float("-inf"), "-Infinity")]
     )
     def test_what_json_has_no_number_for_is_a_string(self, value: float, as_double: str) -> None:
-        """As the JSON mapping of protobuf writes them."""
+        """By the JSON mapping of protobuf."""
         assert sent(number(catalog.own.TICK_TIME, value)) == {**TIMES, "asDouble": as_double}
 
     def test_gauge_has_no_start(self) -> None:
-        """And neither a temporality nor a direction."""
+        """Nor a temporality, nor isMonotonic."""
         (metric,) = metrics_of(number(catalog.own.TRACKED_PROCESSES, 5))
 
         assert metric["gauge"] == {
@@ -292,8 +292,8 @@ class TestExemplars:
     """One call of those that were counted."""
 
     @pytest.mark.parametrize("form", [CUMULATIVE, EXPLICIT], ids=["exponential", "explicit"])
-    def test_exemplar_says_who_when_and_how_long(self, form: Form) -> None:
-        """The labels are filtered attributes: the series does not have them."""
+    def test_exemplar_has_labels_time_and_duration(self, form: Form) -> None:
+        """The labels are filtered attributes: the series lacks them."""
         exemplar = Exemplar((("pid", "4026"), ("tid", "4031")), 0.25, STARTED_UNIX_NS + 5)
 
         assert sent(durations({8: 1}, 0.25, exemplar), form)["exemplars"] == [
@@ -304,16 +304,16 @@ class TestExemplars:
             }
         ]
 
-    def test_exemplar_of_nobody_has_no_attributes(self) -> None:
-        """The thread is in a namespace that the exporter does not see."""
+    def test_exemplar_without_labels_has_no_attributes(self) -> None:
+        """The thread is in a pid namespace that the exporter cannot read."""
         exemplar = Exemplar((), 0.25, STARTED_UNIX_NS + 5)
 
         assert sent(durations({8: 1}, 0.25, exemplar))["exemplars"] == [
             {"filteredAttributes": [], "timeUnixNano": "1790000000000000005", "asDouble": 0.25}
         ]
 
-    def test_episode_of_a_counter_has_its_ids_in_the_fields_for_them(self) -> None:
-        """Which a receiver knows how to follow."""
+    def test_exemplar_of_a_chain_has_its_ids_in_their_fields(self) -> None:
+        """A receiver can link them to the trace."""
         labels = (("trace_id", "0af7651916cd43dd8448eb211c80319c"), ("span_id", "b7ad6b7169203331"))
         exemplar = Exemplar(labels, 0.25, STARTED_UNIX_NS + 5)
         point = DataPoint(catalog.sched.LOST, TRAINER, ("lock",), 1.5, STARTED_UNIX_NS, exemplar)
@@ -330,10 +330,10 @@ class TestExemplars:
 
 
 class TestResponses:
-    """What a receiver says it has not taken."""
+    """The response messages of receivers."""
 
     @pytest.mark.parametrize(
-        ("body", "said"),
+        ("body", "expected"),
         [
             (b"{}", (0, "")),
             (b" {\n} ", (0, "")),
@@ -346,9 +346,9 @@ class TestResponses:
             (b'{"more":[1,{"a":2}]}', (0, "")),
         ],
     )
-    def test_response_is_understood(self, body: bytes, said: tuple[int, str]) -> None:
-        """An int64 should be a string, and some write it as a number; what a later protocol adds is left alone."""
-        assert json_body.rejected(body) == said
+    def test_response_is_understood(self, body: bytes, expected: tuple[int, str]) -> None:
+        """An int64 should be a string, and some receivers write a number; unknown members are ignored."""
+        assert json_body.rejected(body) == expected
 
     @pytest.mark.parametrize(
         "body",
@@ -372,7 +372,7 @@ class TestResponses:
         ],
         ids=lambda body: body[:55].decode(errors="replace"),
     )
-    def test_what_is_no_response_is_an_error(self, body: bytes) -> None:
-        """Of one kind, whatever a receiver has thought of."""
+    def test_body_that_is_not_a_response_is_a_value_error(self, body: bytes) -> None:
+        """Whatever the receiver sends."""
         with pytest.raises(ValueError):  # noqa: PT011 - its text is of no use to anyone
             json_body.rejected(body)

@@ -1,4 +1,4 @@
-"""delivery: what is pushed and when, to receivers that answer as their scripts say."""
+"""otlp.metric_exporter: content and time of pushes, to receivers with scripts."""
 
 from __future__ import annotations
 
@@ -35,35 +35,35 @@ from tests.support.records import STARTED_UNIX_NS
 from tests.support.traced import eventually, only
 
 FLUSH_SECONDS = 2.0
-MARGIN_SECONDS = 3.0  # for a machine that has much to do
+MARGIN_SECONDS = 3.0  # for a busy machine
 NOT_FOR_AN_HOUR = {"Retry-After": "3600"}
 
 
 class TestInterval:
-    """When pushes come."""
+    """The time of pushes."""
 
-    def test_pushes_come_at_the_interval(self) -> None:
-        """Six of them take five intervals, of which a busy machine may have shortened the first."""
+    def test_pushes_are_sent_at_the_interval(self) -> None:
+        """Six of them take five intervals; a busy machine may shorten the first."""
         source = Source(1)
         with pushing([], source, "200ms") as (found, _):
             found.awaited(6)
 
         assert source.taken_seconds[5] - source.taken_seconds[0] > 4 * 0.2
 
-    def test_first_push_comes_somewhere_in_the_first_interval(self) -> None:
-        """At a time that is drawn, so that a fleet that was started at once does not push in step."""
+    def test_first_push_is_at_a_random_time_in_the_first_interval(self) -> None:
+        """So that a fleet that was started at once does not push at once."""
         with pushing(interval="2h") as (found, _):
             assert len(found.awaited(1)) == 1
 
-    def test_each_push_has_the_numbers_of_its_moment(self) -> None:
-        """Cumulative totals since the same start."""
+    def test_each_push_has_the_current_totals(self) -> None:
+        """Cumulative, since the same start."""
         with pushing([], Source(1, 3, 6), AGAIN_AND_AGAIN) as (found, _):
             requests = found.awaited(3)[:3]
 
         assert totals(requests) == [[1], [3], [6]]
         assert {point.start_unix_ns for request in requests for point in workload(request)} == {STARTED_UNIX_NS}
 
-    def test_a_receiver_that_hangs_keeps_no_other_waiting(self) -> None:
+    def test_receiver_that_hangs_does_not_delay_another(self) -> None:
         """Each has a thread of its own."""
         with pushing([hang()], timeout="30s") as (slow, _), pushing(interval=AGAIN_AND_AGAIN) as (found, _):
             slow.awaited(1)
@@ -74,10 +74,10 @@ class TestInterval:
 
 
 class TestRequest:
-    """What a receiver gets."""
+    """The content of requests."""
 
     def test_json_is_compressed(self) -> None:
-        """Unless the configuration says otherwise."""
+        """By default."""
         with pushing() as (found, _):
             request = found.awaited(1)[0]
 
@@ -95,7 +95,7 @@ class TestRequest:
         assert len(read_protobuf(gzip.decompress(request.body))) == 1 + FIRST_OWN_POINTS
 
     @pytest.mark.parametrize(("protocol", "begin"), [("http/json", b'{"resourceMetrics":['), ("http/protobuf", b"\n")])
-    def test_body_can_be_left_as_it_is(self, protocol: str, begin: bytes) -> None:
+    def test_compression_can_be_switched_off(self, protocol: str, begin: bytes) -> None:
         """--otlp.compression=none; in protobuf field 1, of wire type 2, is the byte 10."""
         with pushing(protocol=protocol, compression="none") as (found, _):
             request = found.awaited(1)[0]
@@ -104,7 +104,6 @@ class TestRequest:
         assert request.body.startswith(begin)
 
     def test_headers_of_the_receiver_are_sent(self) -> None:
-        """Its own ones."""
         with receivers.receiver() as found:
             to = replace(target(found.url, interval=ONCE), headers=(("api-key", "secret"),))
             with delivering(to):
@@ -113,7 +112,7 @@ class TestRequest:
         assert request.headers["api-key"] == "secret"
 
     def test_own_metrics_are_among_the_points(self) -> None:
-        """Where nobody scrapes they tell how the pushes before went."""
+        """A receiver without a scraper sees failed pushes there."""
         with pushing() as (found, push):
             push.awaited("delivered")
             push.stop()
@@ -123,8 +122,8 @@ class TestRequest:
         assert (len(pushes), pushes.pop("delivered")) == (10, 1)
         assert set(pushes.values()) == {0}
 
-    def test_many_points_come_in_several_requests(self) -> None:
-        """1,000 in each, as no receiver takes a body of any size; it is one push all the same."""
+    def test_many_points_are_split_into_several_requests(self) -> None:
+        """1,000 in each, since receivers limit the size of a body; they count as one push."""
         with pushing([], lambda: snapshot(*range(2500))) as (found, push):
             push.awaited("delivered")
             requests = found.requests
@@ -136,7 +135,7 @@ class TestRequest:
 
 @dataclass(frozen=True)
 class Retried:
-    """What came of one push with retries: what had been sent and begun by its end, and what was counted."""
+    """One push with retries: its requests, the snapshots taken by its end, and its counters."""
 
     requests: list[Request]
     begun: int
@@ -147,7 +146,7 @@ class Retried:
 
     @property
     def waits_seconds(self) -> list[float]:
-        """From one request to the next."""
+        """The time between two requests."""
         return [later.arrived_seconds - one.arrived_seconds for one, later in pairwise(self.requests)]
 
 
@@ -161,12 +160,12 @@ RETRIES = {
     "503 twice": [answer(503), answer(503)],
     "a second": [answer(503, headers={"Retry-After": "1"})],
 }
-"""What each receiver does before it takes a request."""
+"""The responses of each receiver before it accepts a request."""
 
 
 @pytest.fixture(scope="module")
 def retried() -> dict[str, Retried]:
-    """All of them at the same time, for back-offs are not to be hurried."""
+    """All pushes run at the same time, since their back-offs take seconds."""
     with pytest.MonkeyPatch.context() as environment, ExitStack() as running:
         environment.setenv("no_proxy", "*")
         sources = {name: Source(1, 2) for name in RETRIES}
@@ -187,53 +186,53 @@ def _timeout(name: str) -> str:
 
 
 class TestRetry:
-    """What may pass is tried again, in the same push."""
+    """Retryable failures, within one push."""
 
     @pytest.mark.parametrize("first", ["429", "502", "503", "504", "drop", "hang"])
     def test_second_attempt_delivers(self, retried: dict[str, Retried], first: str) -> None:
-        """The same once more: four statuses by OpenTelemetry's specification, and what may have been a restart."""
+        """The same request: four statuses by OpenTelemetry's specification, and connections that a restart may have broken."""
         push = retried[first]
 
         assert (push.begun, push.attempts, push.pushes) == (1, 2, {"delivered": 1})
         assert [request.body for request in push.requests] == [push.requests[0].body] * 2
 
-    def test_waits_grow(self, retried: dict[str, Retried]) -> None:
+    def test_back_off_grows(self, retried: dict[str, Retried]) -> None:
         """At least half a second, then a second."""
         first, second = retried["503 twice"].waits_seconds
 
         assert first > 0.5
         assert second > 1.0
 
-    def test_wait_is_as_long_as_the_receiver_wants(self, retried: dict[str, Retried]) -> None:
-        """Retry-After: 1, where it would have been half a second."""
+    def test_wait_is_as_long_as_retry_after(self, retried: dict[str, Retried]) -> None:
+        """Retry-After: 1, where the back-off is half a second."""
         assert only(retried["a second"].waits_seconds) > 1.0
 
     def test_bytes_of_every_attempt_are_counted(self, retried: dict[str, Retried]) -> None:
-        """Compressed, as they were sent."""
+        """The size of the compressed body."""
         push = retried["503"]
 
         assert push.pushed_bytes == 2 * len(push.requests[0].body)
 
-    def test_duration_has_the_waits_in_it(self, retried: dict[str, Retried]) -> None:
-        """From the snapshot to the end of the last answer."""
+    def test_duration_includes_the_waits(self, retried: dict[str, Retried]) -> None:
+        """From the snapshot to the end of the last response."""
         assert retried["503 twice"].duration_seconds > 1.5
 
     def test_retries_end_when_the_next_push_is_due(self) -> None:
-        """It has newer numbers: each request here is of a push of its own."""
+        """It has newer totals: each request here is a push of its own."""
         with pushing([answer(503)], Source(1, 2, 3), AGAIN_AND_AGAIN) as (found, _):
             requests = found.awaited(3)[:3]
 
         assert totals(requests) == [[1], [2], [3]]
 
     def test_other_requests_of_the_push_do_not_wait_for_the_same_receiver(self) -> None:
-        """The first that comes to nothing ends the push."""
+        """The first retryable failure ends the push."""
         with pushing([answer(503, headers=NOT_FOR_AN_HOUR)], lambda: snapshot(*range(2500))) as (found, push):
             push.awaited("unavailable")
 
             assert [len(points(request)) for request in found.requests] == [1000]
 
-    def test_refused_connection_is_tried_again(self) -> None:
-        """It may be a restart, too."""
+    def test_refused_connection_is_retried(self) -> None:
+        """The receiver may be restarting."""
         with refused() as url, delivering(target(url, interval=ONCE)) as push:
             eventually(lambda: push.value(catalog.own.PUSH_ATTEMPTS) >= 2, "it is tried again")
             push.stop()
@@ -242,7 +241,7 @@ class TestRetry:
 
 
 class TestNoRetry:
-    """What will not pass is not tried again before the next push is due."""
+    """Other failures are not retried before the next push is due."""
 
     @pytest.mark.parametrize(
         ("entry", "outcome"),
@@ -260,30 +259,29 @@ class TestNoRetry:
         ids=["400", "401", "404", "413", "500", "501", "redirect", "page", "partial success"],
     )
     def test_there_is_one_request(self, entry: Entry, outcome: str) -> None:
-        """A push is counted when it is over, so what it had sent by then is all of it."""
+        """A push is counted at its end, so all of its requests have been sent by then."""
         with pushing([entry]) as (found, push):
             push.awaited(outcome)
 
             assert len(found.requests) == 1
             assert (push.value(catalog.own.PUSH_ATTEMPTS), push.pushes()) == (1, {outcome: 1})
 
-    def test_redirect_leads_nowhere(self) -> None:
-        """Nothing comes to where it points."""
+    def test_redirect_is_not_followed(self) -> None:
         with receivers.receiver() as elsewhere:
             with pushing([redirect(elsewhere.url)]) as (_, push):
                 push.awaited("redirected")
 
             assert elsewhere.connections == 0
 
-    def test_the_next_push_comes_when_it_is_due(self) -> None:
-        """A receiver that said no may have been mended."""
+    def test_next_push_is_sent_when_it_is_due(self) -> None:
+        """The receiver may have been repaired."""
         with pushing([answer(400), answer()], interval=AGAIN_AND_AGAIN) as (_, push):
             push.awaited("delivered")
 
             assert push.pushes()["rejected"] == 1
 
     def test_worst_of_several_requests_is_the_outcome(self) -> None:
-        """All of them are sent: the receiver may take another one."""
+        """All requests are sent: the receiver may accept another one."""
         with pushing([answer(), answer(400), partial(1), answer()], lambda: snapshot(*range(3500))) as (found, push):
             push.awaited("rejected")
 
@@ -292,10 +290,10 @@ class TestNoRetry:
 
 
 class TestRetryAfter:
-    """A receiver that says when it wants to be asked again is left alone until then."""
+    """No request is sent before the time in Retry-After."""
 
-    def test_it_is_kept_when_the_next_push_is_due(self) -> None:
-        """Across many intervals; then comes one push, with the numbers of then."""
+    def test_it_delays_the_next_pushes(self) -> None:
+        """Across many intervals; then one push has the current totals."""
         script = [answer(429, headers={"Retry-After": "1"}), answer()]
         with pushing(script, Source(1, 2), AGAIN_AND_AGAIN) as (found, _):
             first, second = found.awaited(2)[:2]
@@ -303,16 +301,16 @@ class TestRetryAfter:
         assert second.arrived_seconds - first.arrived_seconds > 1.0
         assert totals([first, second]) == [[1], [2]]
 
-    def test_it_is_kept_when_the_exporter_stops(self) -> None:
-        """There is no last push to a receiver that does not want it, and no waiting for it."""
+    def test_it_prevents_the_last_push(self) -> None:
+        """The exporter stops at once."""
         with pushing([answer(503, headers=NOT_FOR_AN_HOUR)]) as (found, push):
             push.awaited("unavailable")
             push.stop()
 
             assert (_push_threads(), len(found.requests)) == ([], 1)
 
-    def test_a_push_that_waits_for_it_ends_when_the_exporter_stops(self) -> None:
-        """Half a minute, which the push would have waited for; nothing more is sent."""
+    def test_push_that_waits_for_it_ends_when_the_exporter_stops(self) -> None:
+        """It would have waited for half a minute; nothing more is sent."""
         with pushing([answer(503, headers={"Retry-After": "30"})]) as (found, push):
             found.awaited(1)
             push.stop()
@@ -323,41 +321,41 @@ class TestRetryAfter:
 class TestStop:
     """The last push."""
 
-    def test_it_has_the_newest_numbers(self) -> None:
-        """However long the next push was away."""
+    def test_last_push_has_the_current_totals(self) -> None:
+        """Long before the next one would be due."""
         with pushing([], Source(1, 2)) as (found, push):
             push.awaited("delivered")
             push.stop()
 
             assert totals(found.requests) == [[1], [2]]
 
-    def test_it_comes_when_the_first_was_not_due_yet(self) -> None:
-        """An exporter that ran for a moment has something to say."""
+    def test_last_push_is_sent_though_the_first_was_not_due(self) -> None:
+        """An exporter that ran for a moment has totals too."""
         with receivers.receiver() as found:
-            delivery = MetricExporter(target(found.url, interval="2h"), Source(7), OwnMetrics(), ORIGIN)
-            delivery.start()
-            delivery.stop()
-            delivery.join()
+            exporter = MetricExporter(target(found.url, interval="2h"), Source(7), OwnMetrics(), ORIGIN)
+            exporter.start()
+            exporter.stop()
+            exporter.join()
 
             assert totals(found.requests)[-1:] == [[7]]
 
-    def test_nothing_comes_after_it(self) -> None:
-        """The thread has ended when join() returns."""
+    def test_thread_has_ended_after_the_last_push(self) -> None:
+        """When join() returns."""
         with pushing() as (_, push):
             push.stop()
 
             assert _push_threads() == []
 
-    def test_it_stands_in_for_a_retry_that_waits(self) -> None:
-        """At once, with newer numbers."""
+    def test_last_push_replaces_a_waiting_retry(self) -> None:
+        """At once, with newer totals."""
         with pushing([answer(503), answer()], Source(1, 2)) as (found, push):
             found.awaited(1)
             push.stop()
 
             assert totals(found.requests) == [[1], [2]]
 
-    def test_it_is_not_tried_again(self) -> None:
-        """A receiver that is gone costs no time at the end."""
+    def test_last_push_is_not_retried(self) -> None:
+        """A receiver that is down does not delay the exit."""
         with pushing([answer(), answer(503)]) as (found, push):
             push.awaited("delivered")
             push.stop()
@@ -365,8 +363,8 @@ class TestStop:
             assert len(found.requests) == 2
             assert push.pushes() == {"delivered": 1, "unavailable": 1}
 
-    def test_receivers_that_hang_are_left_to_themselves(self) -> None:
-        """After two seconds for all of them, whatever their timeout, be it in the last push or in one before."""
+    def test_receivers_that_hang_are_abandoned(self) -> None:
+        """After two seconds for all of them, whatever their timeout, in the last push or an earlier one."""
         with (
             pushing([hang()], timeout="30s") as (already, hanging),
             pushing([answer(), hang()], timeout="30s") as (at_last, taking),
@@ -375,9 +373,9 @@ class TestStop:
             taking.awaited("delivered")
             began = time.monotonic()
             for push in (hanging, taking):
-                push.delivery.stop()
+                push.exporter.stop()
             for push in (hanging, taking):
-                push.delivery.join()
+                push.exporter.join()
             seconds = time.monotonic() - began
             taking.awaited("timed_out")
 
@@ -392,15 +390,15 @@ def _push_threads() -> list[threading.Thread]:
 class TestDelta:
     """--otlp.temporality=delta."""
 
-    def test_each_push_has_what_came_since_the_last(self) -> None:
+    def test_each_push_has_the_increase_since_the_last(self) -> None:
         """5, then 7 more, then nothing: a series without an increase is left out."""
         with pushing([], Source(5, 12), AGAIN_AND_AGAIN, temporality="delta") as (found, _):
             requests = found.awaited(3)[:3]
 
         assert totals(requests) == [[5], [7], []]
 
-    def test_each_begins_where_the_one_before_has_ended(self) -> None:
-        """The first one with the workload."""
+    def test_each_delta_starts_at_the_end_of_the_last(self) -> None:
+        """The first one starts with the workload."""
         with pushing([], Source(5, 12), temporality="delta") as (found, push):
             push.awaited("delivered")
             push.stop()
@@ -415,8 +413,8 @@ class TestDelta:
         [answer(400), answer(503), drop(), html(), redirect("http://127.0.0.1:1")],
         ids=["400", "503", "drop", "page", "redirect"],
     )
-    def test_what_was_not_delivered_is_in_the_next_push(self, entry: Entry) -> None:
-        """5, and then 12 since the same start."""
+    def test_undelivered_delta_is_in_the_next_push(self, entry: Entry) -> None:
+        """5, then 12 since the same start."""
         with pushing([entry, answer()], Source(5, 12), temporality="delta") as (found, push):
             found.awaited(1)
             push.stop()
@@ -426,7 +424,7 @@ class TestDelta:
         assert only(workload(requests[1])).start_unix_ns == STARTED_UNIX_NS
 
     def test_partial_success_is_not_sent_again(self) -> None:
-        """The receiver does not say which points it took."""
+        """The response does not name the accepted points."""
         with pushing([partial(1), answer()], Source(5, 12), temporality="delta") as (found, push):
             push.awaited("partial")
             push.stop()
@@ -434,15 +432,15 @@ class TestDelta:
             assert totals(found.requests) == [[5], [7]]
 
     def test_retry_repeats_the_request(self) -> None:
-        """What is counted meanwhile is in the next one."""
+        """Later increases are in the next one."""
         with pushing([answer(503), answer()], Source(5, 12), temporality="delta") as (found, push):
             push.awaited("delivered")
             push.stop()
 
             assert totals(found.requests) == [[5], [5], [7]]
 
-    def test_request_that_was_taken_is_not_sent_again_with_one_that_was_not(self) -> None:
-        """Of 1,500 series the first 1,000 are delivered, and the other 500 wait."""
+    def test_delivered_request_is_not_sent_again_with_an_undelivered_one(self) -> None:
+        """The first 1,000 of 1,500 series are delivered, and the other 500 are sent again."""
         script = [answer(), answer(400), answer()]
         with pushing(script, lambda: snapshot(*range(1, 1501)), temporality="delta") as (found, push):
             push.awaited("rejected")

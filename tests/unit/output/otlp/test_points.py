@@ -1,4 +1,4 @@
-"""points: what JSON and protobuf have in common: resources, values, and how points are cut into requests."""
+"""otlp.points: resources, values, and the split into requests."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ NOW_UNIX_NS = STARTED_UNIX_NS + 60_000_000_000
 OTHER = Identity(node="gpu7", rank="4", container="0123456789ab")
 ORIGIN = Origin("gpu7", "gpu-stall-exporter")
 NOT_UTF_8 = os.fsdecode(b"a\xff")
-"""What os.environ has for bytes that are no UTF-8: a lone surrogate."""
+"""A lone surrogate, which os.environ has for bytes that are not UTF-8."""
 
 
 def calls(value: int, operation: str = "cudaMalloc", identity: Identity | None = TRAINER) -> DataPoint:
@@ -32,15 +32,15 @@ def live(value: int, identity: Identity | None = TRAINER) -> DataPoint:
 
 
 def number_of(metric: Metric, value: float) -> int | float:
-    """What a value of this metric is sent as."""
+    """The number that is sent for a value of this metric."""
     return points.number(DataPoint(metric, None, (), value, 0))
 
 
 class TestDataPoints:
-    """Out of a snapshot and the exporter's own families."""
+    """The points of a snapshot and of the exporter's own families."""
 
     def test_every_series_is_a_point(self) -> None:
-        """Of the workload first, in the snapshot's order, then of the exporter."""
+        """Those of workloads first, in the snapshot's order, then those of the exporter."""
         families = (
             Family(catalog.cuda.OPERATIONS, (point(3, "runtime", "cudaMalloc"), point(4, "driver", "cuMemAlloc"))),
             Family(catalog.allocator.LIVE, (point(5),)),
@@ -56,7 +56,7 @@ class TestDataPoints:
         ]
 
     def test_each_identity_has_its_own_start(self) -> None:
-        """A rank that came a minute later has counted for a minute less."""
+        """A rank that started a minute later has counted for a minute less."""
         family = Family(catalog.allocator.FREED, (point(1), point(1, identity=OTHER)))
         started = {TRAINER: STARTED_UNIX_NS, OTHER: STARTED_UNIX_NS + 30_000_000_000}
         found = points.data_points(Snapshot(at(60.0), (family,), started), ())
@@ -72,10 +72,10 @@ class TestDataPoints:
 
 
 class TestResources:
-    """Whose numbers: one resource per container's rank, and one of the exporter."""
+    """One resource for each rank in a container, and one for the exporter."""
 
     def test_rank_in_a_container_has_its_conventional_attributes(self) -> None:
-        """container.id as its label has it, twelve digits; what is unknown is not there."""
+        """container.id has twelve digits like the label; unknown attributes are left out."""
         found = ORIGIN.resource(TRAINER)
 
         assert found.pop("service.instance.id")
@@ -87,7 +87,7 @@ class TestResources:
         }
 
     def test_pod_has_its_conventional_attributes(self) -> None:
-        """As Kubernetes' own components name them."""
+        """By the semantic conventions for Kubernetes."""
         found = ORIGIN.resource(Identity(node="gpu7", namespace="research", pod="train-0"))
 
         assert found.pop("service.instance.id")
@@ -111,7 +111,7 @@ class TestResources:
         assert "container.id" not in ORIGIN.resource(Identity(node="gpu7", container=container))
 
     def test_user_s_attributes_are_on_every_resource(self) -> None:
-        """Beside ours."""
+        """Beside the exporter's."""
         origin = Origin("gpu7", "stalls", (("deployment.environment.name", "prod"), ("team", "a b")))
 
         for identity in (None, TRAINER):
@@ -123,14 +123,14 @@ class TestResources:
             )
 
     @pytest.mark.parametrize("identity", [None, TRAINER], ids=["exporter", "rank"])
-    def test_user_s_attributes_replace_none_of_ours(self, identity: Identity | None) -> None:
+    def test_user_s_attributes_do_not_replace_the_exporter_s(self, identity: Identity | None) -> None:
         """With one service.instance.id for all, a receiver takes every rank for one and the same."""
         ours = ORIGIN.resource(identity)
         origin = Origin("gpu7", "gpu-stall-exporter", tuple((key, "stolen") for key in ours))
 
         assert origin.resource(identity) == ours
 
-    def test_user_may_give_what_we_do_not_know(self) -> None:
+    def test_user_may_set_attributes_that_are_unknown_here(self) -> None:
         """On a machine without Kubernetes' names."""
         origin = Origin("gpu7", "gpu-stall-exporter", (("k8s.namespace.name", "research"),))
 
@@ -148,21 +148,21 @@ class TestInstances:
     """service.instance.id."""
 
     def test_it_is_a_uuid(self) -> None:
-        """As the semantic conventions want it: version 5, of a name in their namespace."""
+        """By the semantic conventions: version 5, of a name in their namespace."""
         found = uuid.UUID(ORIGIN.resource(TRAINER)["service.instance.id"])
 
         assert found == uuid.uuid5(uuid.UUID("4d63009a-8d0f-11ee-aad7-4c796ed8e320"), "gpu7\n3\n0123456789ab\n\n")
         assert found.version == 5
 
     def test_it_is_the_same_for_the_same_labels(self) -> None:
-        """Today and tomorrow, whatever else the user says of the resource."""
+        """Whatever the user's attributes are."""
         again = Identity(node="gpu7", rank="3", container="0123456789ab")
         other_origin = Origin("gpu7", "stalls", (("team", "a"),))
 
         assert ORIGIN.resource(TRAINER)["service.instance.id"] == other_origin.resource(again)["service.instance.id"]
 
     def test_it_differs_with_every_label(self) -> None:
-        """Two containers with a rank 3, two ranks of a container, and what stands in another label, are different things."""
+        """Two containers with a rank 3, two ranks of a container, and the same text in another label differ."""
         identities = [
             TRAINER,
             Identity(node="gpu8", rank="3", container="0123456789ab"),
@@ -186,7 +186,7 @@ class TestInstances:
 
 
 class TestAttributes:
-    """Of a point: what a scrape has as labels."""
+    """The attributes of a point, which are the labels of a scrape."""
 
     def test_workload_has_the_five_labels_and_its_own(self) -> None:
         """Empty ones included, in the order of a scrape."""
@@ -201,7 +201,6 @@ class TestAttributes:
         ]
 
     def test_exporter_has_only_its_own(self) -> None:
-        """It is no workload."""
         one = DataPoint(catalog.own.MAP_ENTRIES, None, ("operations",), 5, STARTED_UNIX_NS)
 
         assert points.attributes(one) == {"map": "operations"}
@@ -225,7 +224,7 @@ class TestNumbers:
             (catalog.own.TICK_TIME, 0, 0.0),
         ],
     )
-    def test_counted_is_an_integer_while_it_fits_and_seconds_are_a_double(
+    def test_counts_are_integers_while_they_fit_and_seconds_are_doubles(
         self, metric: Metric, value: float, sent: float
     ) -> None:
         """One series never changes its type, except beyond what an int64 holds."""
@@ -235,15 +234,15 @@ class TestNumbers:
 
     @pytest.mark.parametrize("value", [float("inf"), float("-inf"), float("nan")])
     @pytest.mark.parametrize("metric", [catalog.own.TICK_DURATION, catalog.own.TICKS], ids=["seconds", "counted"])
-    def test_what_is_no_finite_number_is_a_double(self, metric: Metric, value: float) -> None:
-        """An int has no such values, and one of them must not cost the whole push."""
+    def test_value_that_is_not_finite_is_a_double(self, metric: Metric, value: float) -> None:
+        """An int64 has no such values, and one of them must not spoil the whole push."""
         found = number_of(metric, value)
 
         assert repr(found) == repr(value)
 
 
 class TestExplicitCounts:
-    """The classic buckets, each without those below it."""
+    """The counts of the classic buckets."""
 
     def test_counts_are_not_cumulative(self) -> None:
         """Slot 88 ends at 2^-19 s, slot 89 begins there, slot 240 ends at 1 s, slot 337 is overflow."""
@@ -253,17 +252,17 @@ class TestExplicitCounts:
 
 
 class TestRequests:
-    """Points in order, so many at a time."""
+    """The split into requests."""
 
-    def test_points_of_a_resource_stand_together_and_in_it_those_of_a_metric(self) -> None:
-        """A snapshot has them by metric and then by rank; a request by rank and then by metric."""
+    def test_points_are_ordered_by_resource_then_by_metric(self) -> None:
+        """A snapshot has them by metric, then by rank."""
         given = [calls(1), calls(2, identity=OTHER), calls(3, "cudaFree"), live(4), live(5, OTHER)]
         (request,) = points.requests(given)
 
         assert [one.value for one in request] == [1, 3, 4, 2, 5]
 
     def test_metric_has_all_its_points(self) -> None:
-        """One metric with three points, not three metrics of one name, which a receiver takes for duplicates."""
+        """Three metrics of one name would be duplicates for a receiver."""
         (request,) = points.requests([calls(1), live(2), calls(3, "cudaFree"), calls(4, "cudaHostAlloc")])
         ((identity, metrics),) = [(identity, list(metrics)) for identity, metrics in points.grouped(request)]
 
@@ -273,8 +272,7 @@ class TestRequests:
             (catalog.allocator.LIVE, [2]),
         ]
 
-    def test_nothing_is_no_request(self) -> None:
-        """A receiver is not asked to take nothing."""
+    def test_no_points_make_no_request(self) -> None:
         assert list(points.requests([])) == []
 
     @pytest.mark.parametrize(
@@ -284,8 +282,8 @@ class TestRequests:
         """About a megabyte."""
         assert [len(one) for one in points.requests([calls(n) for n in range(count)])] == sizes
 
-    def test_cutting_keeps_every_point_once_and_in_order(self) -> None:
-        """Also where a metric, or a resource, is cut in two."""
+    def test_split_keeps_every_point_once_and_in_order(self) -> None:
+        """Also where a metric or a resource is split in two."""
         ranks = [Identity(rank=str(rank)) for rank in range(5)]
         given = [calls(n, str(n), rank) for n in range(300) for rank in ranks] + [
             live(n, r) for n, r in enumerate(ranks)
@@ -304,5 +302,5 @@ class TestEncodable:
         [("", ""), ("plain", "plain"), ("größe 🙂", "größe 🙂"), (NOT_UTF_8, "a?"), ("\ud83d", "?")],
     )
     def test_only_lone_surrogates_are_replaced(self, text: str, written: str) -> None:
-        """One of them would break a whole request."""
+        """One of them would spoil a whole request."""
         assert points.encodable(text) == written

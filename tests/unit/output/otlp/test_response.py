@@ -1,4 +1,4 @@
-"""verdict: what an answer means, told from everything that only looks like a delivery."""
+"""otlp.response: the result of a request, from its response or failure."""
 
 from __future__ import annotations
 
@@ -20,21 +20,21 @@ THREE_REJECTED = b"\x0a\x0b\x08\x03\x12\x07too old"
 
 
 def of_json(status: int, content_type: str = JSON, body: bytes = b"", **headers: str) -> PushResult:
-    """The verdict on an answer to a push in JSON. headers: names without dashes."""
+    """The result of a response to a push in JSON. headers: names with underscores for dashes."""
     by_name = {name.replace("_", "-"): value for name, value in headers.items()}
     if content_type:
         by_name["content-type"] = content_type
-    return response.of_answer(HttpResponse(status, by_name, body), JSON, json_body.rejected, NOW)
+    return response.from_response(HttpResponse(status, by_name, body), JSON, json_body.rejected, NOW)
 
 
 def of_protobuf(status: int, content_type: str = PROTOBUF, body: bytes = b"") -> PushResult:
-    """The verdict on an answer to a push in protobuf."""
+    """The result of a response to a push in protobuf."""
     answer = HttpResponse(status, {"content-type": content_type}, body)
-    return response.of_answer(answer, PROTOBUF, protobuf_body.rejected, NOW)
+    return response.from_response(answer, PROTOBUF, protobuf_body.rejected, NOW)
 
 
-class TestTaken:
-    """What is a delivery."""
+class TestDelivered:
+    """Responses that mean delivery."""
 
     @pytest.mark.parametrize("status", [200, 201, 202, 204])
     @pytest.mark.parametrize(
@@ -49,19 +49,19 @@ class TestTaken:
             ("", b""),
         ],
     )
-    def test_success_with_a_response_or_without_a_body_is_a_delivery(
+    def test_success_with_a_response_message_or_no_body_is_delivered(
         self, status: int, content_type: str, body: bytes
     ) -> None:
-        """The specification wants a response message, but several receivers send none."""
+        """The specification requires a response message, but several receivers send none."""
         assert of_json(status, content_type, body) == PushResult(PushOutcome.DELIVERED)
 
     @pytest.mark.parametrize("body", [b"", b"\x0a\x00"], ids=["empty message", "empty partial success"])
-    def test_empty_message_of_protobuf_is_a_delivery(self, body: bytes) -> None:
+    def test_empty_protobuf_message_is_delivered(self, body: bytes) -> None:
         """It has no bytes."""
         assert of_protobuf(200, PROTOBUF, body) == PushResult(PushOutcome.DELIVERED)
 
-    def test_word_of_a_receiver_that_rejected_nothing_is_kept(self) -> None:
-        """So the specification has it: a warning."""
+    def test_message_without_rejected_points_is_a_warning(self) -> None:
+        """By the specification."""
         body = b'{"partialSuccess":{"rejectedDataPoints":"0","errorMessage":"use fewer series"}}'
 
         assert of_json(200, JSON, body) == PushResult(PushOutcome.DELIVERED, "use fewer series")
@@ -74,22 +74,21 @@ class TestTaken:
 
 
 class TestPartial:
-    """Taken, but for some points."""
+    """Partial success."""
 
     @pytest.mark.parametrize("count", [b'"3"', b"3"], ids=["string", "number"])
     def test_rejected_points_are_counted(self, count: bytes) -> None:
-        """With the receiver's word for the log."""
+        """The receiver's message is kept for the log."""
         body = b'{"partialSuccess":{"rejectedDataPoints":' + count + b',"errorMessage":"too old"}}'
 
         assert of_json(200, JSON, body) == PushResult(PushOutcome.PARTIAL, "rejected: 3: too old", 3)
 
     def test_rejected_points_are_counted_in_protobuf(self) -> None:
-        """The same."""
         assert of_protobuf(200, PROTOBUF, THREE_REJECTED) == PushResult(PushOutcome.PARTIAL, "rejected: 3: too old", 3)
 
 
 class TestNotOtlp:
-    """A 200 of something else."""
+    """A 200 that is not an OTLP response."""
 
     @pytest.mark.parametrize("status", [200, 202])
     @pytest.mark.parametrize(
@@ -99,15 +98,15 @@ class TestNotOtlp:
             ("text/html", b"{}", "with text/html instead of application/json"),
             ("text/plain; charset=utf-8", b"ok", "with text/plain instead of application/json"),
             (PROTOBUF, b"\x0a\x00", "with application/x-protobuf instead of application/json"),
-            (JSON, b"{", "with a body that is no response of OTLP: {"),
-            (JSON, b"[]", "with a body that is no response of OTLP: []"),
-            (JSON, b"[" * 60_000, "with a body that is no response of OTLP: " + "[" * 200),
-            (JSON, b'"ok"', 'with a body that is no response of OTLP: "ok"'),
-            ("", b"OK", "with a body that is no response of OTLP: OK"),
+            (JSON, b"{", "with a body that is not an OTLP response: {"),
+            (JSON, b"[]", "with a body that is not an OTLP response: []"),
+            (JSON, b"[" * 60_000, "with a body that is not an OTLP response: " + "[" * 200),
+            (JSON, b'"ok"', 'with a body that is not an OTLP response: "ok"'),
+            ("", b"OK", "with a body that is not an OTLP response: OK"),
         ],
         ids=["html", "html with json", "text", "protobuf", "broken", "list", "deep", "string", "no type"],
     )
-    def test_success_of_something_else_is_no_delivery(
+    def test_success_of_another_service_is_not_otlp(
         self, status: int, content_type: str, body: bytes, detail: str
     ) -> None:
         """A proxy's page, a login form, a health check."""
@@ -118,8 +117,8 @@ class TestNotOtlp:
         [(JSON, b"<html>"), ("text/html", b"<html>"), (PROTOBUF, b"<html>"), (PROTOBUF, b"\x0a\x03\x12\x01\xff")],
         ids=["html called json", "html", "html called protobuf", "no UTF-8"],
     )
-    def test_what_is_no_protobuf_is_no_delivery(self, content_type: str, body: bytes) -> None:
-        """Of a receiver that was sent protobuf."""
+    def test_body_that_is_not_protobuf_is_not_otlp(self, content_type: str, body: bytes) -> None:
+        """The request was in protobuf."""
         assert of_protobuf(200, content_type, body).outcome is PushOutcome.NOT_OTLP
 
     def test_json_of_a_receiver_that_was_sent_protobuf_is_a_delivery(self) -> None:
@@ -135,7 +134,7 @@ class TestRefused:
 
     @pytest.mark.parametrize("status", [300, 301, 302, 303, 304, 307, 308])
     def test_redirect_is_not_followed_and_no_delivery(self, status: int) -> None:
-        """Where to is said; the numbers and their token may not be meant for that place."""
+        """The detail names the location; points and token may not be meant for that server."""
         assert of_json(status, "text/html", b"<html>", location="https://b/v1/metrics") == PushResult(
             PushOutcome.REDIRECTED, f"status {status} to https://b/v1/metrics"
         )
@@ -154,7 +153,7 @@ class TestRefused:
     )
     def test_three_statuses_say_that_nothing_there_takes_it(self, status: int, is_absent: bool) -> None:
         """Such as logs that are sent to a receiver of metrics."""
-        assert of_json(status).is_absent is is_absent
+        assert of_json(status).is_unsupported is is_absent
 
     def test_retry_after_of_a_refusal_is_nothing_to_go_by(self) -> None:
         """It is no reason to send the same again."""
@@ -193,7 +192,7 @@ class TestUnavailable:
         ],
     )
     def test_seconds_and_dates_are_understood(self, header: str, seconds: float) -> None:
-        """A date that has passed is now; nobody silences an exporter for more than an hour."""
+        """A date in the past means now; no receiver silences an exporter for more than an hour."""
         assert retry_after_seconds(header, NOW) == seconds
 
     @pytest.mark.parametrize(
@@ -216,13 +215,13 @@ class TestUnavailable:
         assert retry_after_seconds(header, NOW) == 0.0
 
     @given(st.text(max_size=40) | st.from_regex(r"\A[A-Z][a-z]{2}, \d+ [A-Z][a-z]{2} \d+ \d+:\d+:\d+ [+-]?\w*\Z"))
-    def test_no_header_ends_a_push(self, header: str) -> None:
-        """Whatever stands there, there is an answer."""
+    def test_any_header_gives_a_bounded_time(self, header: str) -> None:
+        """Any header gives a number."""
         assert 0.0 <= retry_after_seconds(header, NOW) <= 3600.0
 
 
-class TestNoAnswer:
-    """Nobody there."""
+class TestFailure:
+    """Requests without a response."""
 
     @pytest.mark.parametrize(
         ("error", "outcome"),
@@ -232,26 +231,26 @@ class TestNoAnswer:
             (TlsFailed("self-signed certificate"), PushOutcome.NOT_TRUSTED),
         ],
     )
-    def test_three_kinds_are_told_apart(self, error: HttpFailure, outcome: PushOutcome) -> None:
-        """The detail is the error's."""
-        assert response.of_no_answer(error) == PushResult(outcome, str(error))
+    def test_outcome_of_each_failure(self, error: HttpFailure, outcome: PushOutcome) -> None:
+        """The detail is the message of the error."""
+        assert response.from_failure(error) == PushResult(outcome, str(error))
 
 
 class TestConsequences:
-    """What the loop asks of a verdict."""
+    """Properties of a result that decide about retries."""
 
     @pytest.mark.parametrize("outcome", PushOutcome)
-    def test_only_what_is_taken_is_not_sent_again(self, outcome: PushOutcome) -> None:
-        """Also in part: the points that were taken would count twice."""
-        assert PushResult(outcome).is_taken == (outcome in {"delivered", "partial"})
+    def test_accepted_points_are_not_sent_again(self, outcome: PushOutcome) -> None:
+        """Also after a partial success: accepted points would count twice."""
+        assert PushResult(outcome).is_accepted == (outcome in {"delivered", "partial"})
 
     @pytest.mark.parametrize("outcome", PushOutcome)
-    def test_only_what_may_pass_is_retried(self, outcome: PushOutcome) -> None:
-        """Neither a refusal nor a certificate gets better in a moment."""
-        assert PushResult(outcome).may_pass == (outcome in {"unavailable", "timed_out", "no_answer"})
+    def test_only_temporary_failures_are_retried(self, outcome: PushOutcome) -> None:
+        """A rejection or an untrusted certificate will not change soon."""
+        assert PushResult(outcome).is_retryable == (outcome in {"unavailable", "timed_out", "no_answer"})
 
-    def test_outcomes_stand_from_the_best_to_the_worst(self) -> None:
-        """The worst of several requests is that of their push."""
+    def test_outcomes_are_ordered_from_best_to_worst(self) -> None:
+        """The outcome of a push is the worst of its requests."""
         assert [outcome.value for outcome in PushOutcome] == [
             "delivered",
             "partial",
@@ -266,38 +265,38 @@ class TestConsequences:
         ]
 
 
-class TestHostileAnswers:
-    """What a receiver says stands in the log, where others read it."""
+class TestHostileResponses:
+    """Text from a receiver is logged."""
 
     def test_long_body_is_cut(self) -> None:
         """To 200 characters."""
         assert of_json(400, "text/plain", b"x" * 65_536).detail == "status 400: " + "x" * 200
 
-    def test_body_cannot_forge_a_line(self) -> None:
-        """Line ends, escapes of a terminal, and bytes that are no text."""
+    def test_body_cannot_forge_a_log_line(self) -> None:
+        """Line ends, terminal escapes, and bytes that are not UTF-8."""
         found = of_json(500, "text/plain", b"a\r\nlevel=error\x1b[2J\x00b\xff")
 
         assert found.detail == "status 500: a  level=error [2J b\ufffd"
 
     @pytest.mark.parametrize("body", [b"", b" \r\n\x00 "], ids=["none", "blank"])
-    def test_body_of_nothing_is_not_quoted(self, body: bytes) -> None:
-        """No colon without a word behind it."""
+    def test_blank_body_is_not_quoted(self, body: bytes) -> None:
+        """No colon without text behind it."""
         assert of_json(404, "text/plain", body).detail == "status 404"
 
     def test_location_cannot_forge_a_line(self) -> None:
-        """Nor fill the log."""
+        """Or fill the log."""
         found = of_json(302, location="http://b/\n\x1b" + "x" * 500)
 
         assert found.detail == "status 302 to http://b/  " + "x" * 189
 
     def test_type_cannot_forge_a_line(self) -> None:
-        """Nor fill the log."""
+        """Or fill the log."""
         found = of_json(200, "text/\x1b" + "x" * 500, b"{}")
 
         assert found.detail == "status 200 with text/ " + "x" * 194 + " instead of application/json"
 
     def test_message_of_a_partial_success_cannot_forge_a_line(self) -> None:
-        """Nor a lone surrogate reach the log's encoder."""
+        """A lone surrogate must not reach the log's encoder."""
         body = b'{"partialSuccess":{"rejectedDataPoints":1,"errorMessage":"a\\nb\\ud800' + b"x" * 500 + b'"}}'
 
         assert of_json(200, JSON, body).detail == "rejected: 1: a b " + "x" * 196
