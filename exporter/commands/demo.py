@@ -28,9 +28,8 @@ SECONDS_MIN, SECONDS_MAX = 22.0, 55.0
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.usage = "%(prog)s [flags] [SCENARIO ...]"
-    parser.add_argument(
-        "scenario", nargs="*", metavar="SCENARIO", help=f"{', '.join(SCENARIOS)} or {ALL} [{DEFAULT_SCENARIO}]"
-    )
+    parser.epilog = f"Scenarios: {', '.join(SCENARIOS)}."
+    parser.add_argument("scenario", nargs="*", metavar="SCENARIO", help=f"a scenario, or {ALL} [{DEFAULT_SCENARIO}]")
     parser.add_argument(
         "--duration", metavar="DURATION", help=f"length of a live demo, 22s to 55s [{DEFAULT_DURATION}]"
     )

@@ -1,4 +1,4 @@
-"""What a user can get wrong, and machines that cannot do it: one line that names it, and an exit code."""
+"""Invalid input, and machines that lack something: one line on standard error, and an exit code."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from tests.support.requirements import ROOT, need_command, need_tracing
 pytestmark = pytest.mark.end_to_end
 PATIENCE_SECONDS = 60
 RECEIVER, SECURE_RECEIVER = "--otlp.endpoint=http://127.0.0.1:4318", "--otlp.endpoint=https://127.0.0.1:4318"
-NOBODY = 65534
+UNPRIVILEGED = 65534
 
 
 def run(
@@ -29,7 +29,7 @@ def run(
     command: Sequence[str] = COMMAND,
     environment: Mapping[str, str] | None = None,
 ) -> subprocess.CompletedProcess[str]:
-    """`run` with flags, which must end by itself. before: a command that runs the exporter."""
+    """`run` with flags, which must fail. before: a command that runs the exporter."""
     return subprocess.run(
         [*before, *command, "run", *flags],
         env={**os.environ, **(environment or {})},
@@ -49,11 +49,11 @@ class TestBadInput:
         [
             (
                 ["--web.listen-address=lo:80"],
-                "--web.listen-address: 'lo:80': 'lo' is no IP address",
+                "--web.listen-address: invalid value 'lo:80': want an IP address or localhost, not 'lo'",
             ),
             (
                 ["--tick.interval=fast"],
-                "--tick.interval: 'fast': want a positive duration such as 250ms, 30s or 15m",
+                "--tick.interval: invalid value 'fast': want a positive duration, such as 250ms, 30s or 15m",
             ),
             (
                 ["--config.file=/nonexistent.toml"],
@@ -61,22 +61,20 @@ class TestBadInput:
             ),
             (
                 ["--otlp.endpoint=localhost:4318"],
-                "--otlp.endpoint: 'localhost:4318': want a URL such as http://localhost:4318",
+                "--otlp.endpoint: invalid value 'localhost:4318': want a URL such as http://localhost:4318",
             ),
             (
                 [RECEIVER, "--otlp.protocol=http/xml"],
-                "--otlp.protocol: 'http/xml': want one of http/json, http/protobuf",
+                "--otlp.protocol: invalid value 'http/xml': want one of http/json, http/protobuf",
             ),
         ],
     )
-    def test_a_flag_is_named(self, flags: list[str], line: str) -> None:
-        """With what is wanted instead."""
+    def test_invalid_value_of_a_flag(self, flags: list[str], line: str) -> None:
         done = run(*flags)
 
         assert (done.returncode, done.stdout, done.stderr) == (2, "", f"gpu-stall-exporter: {line}\n")
 
-    def test_a_flag_that_does_not_exist_is_named(self) -> None:
-        """By the parser of the command that was given it."""
+    def test_unknown_flag(self) -> None:
         done = run("--no-such-flag")
 
         assert (done.returncode, done.stdout, done.stderr) == (
@@ -85,8 +83,7 @@ class TestBadInput:
             "gpu-stall-exporter run: unrecognized arguments: --no-such-flag; see `gpu-stall-exporter run --help`\n",
         )
 
-    def test_a_value_of_the_file_is_named_with_its_file(self, tmp_path: Path) -> None:
-        """Key and path."""
+    def test_invalid_value_in_the_file(self, tmp_path: Path) -> None:
         file = tmp_path / "exporter.toml"
         file.write_text('[probes]\nattach = "magic"\n')
         done = run(f"--config.file={file}")
@@ -94,7 +91,7 @@ class TestBadInput:
         assert (done.returncode, done.stdout, done.stderr) == (
             2,
             "",
-            f"gpu-stall-exporter: probes.attach in {file}: 'magic': want one of auto, session, multi, single\n",
+            f"gpu-stall-exporter: probes.attach in {file}: invalid value 'magic': want one of auto, session, multi, single\n",
         )
 
     @pytest.mark.parametrize(
@@ -103,19 +100,23 @@ class TestBadInput:
             (
                 "OTEL_EXPORTER_OTLP_PROTOCOL",
                 "grpc",
-                "'grpc': gRPC is not spoken here; want http/protobuf or http/json, usually on port 4318",
+                "invalid value 'grpc': gRPC is not supported; want http/protobuf or http/json, usually on port 4318",
             ),
             ("OTEL_EXPORTER_OTLP_HEADERS", "b7c2d6a19e", "header 1 has no `=`; want name=value"),
         ],
     )
-    def test_a_variable_of_opentelemetry_is_named(self, variable: str, value: str, line: str) -> None:
-        """Once there is a receiver; a header, which may be a token, is not shown."""
+    def test_invalid_variable_of_opentelemetry(self, variable: str, value: str, line: str) -> None:
+        """A header is not repeated: it may be a token."""
         done = run(RECEIVER, environment={variable: value})
 
-        assert (done.returncode, done.stdout, done.stderr) == (2, "", f"gpu-stall-exporter: {variable}: {line}\n")
+        assert (done.returncode, done.stdout, done.stderr) == (
+            2,
+            "",
+            f"gpu-stall-exporter: environment variable {variable}: {line}\n",
+        )
 
-    def test_a_header_of_a_file_is_named_by_its_line(self, tmp_path: Path) -> None:
-        """It may be a token, and is not shown."""
+    def test_invalid_line_in_a_file_of_headers(self, tmp_path: Path) -> None:
+        """It is not repeated: it may be a token."""
         file = tmp_path / "headers"
         file.write_text("api-key=b7c2d6a19e\nb7c2d6a19e\n")
         done = run(RECEIVER, f"--otlp.headers-file={file}")
@@ -126,8 +127,8 @@ class TestBadInput:
             f"gpu-stall-exporter: --otlp.headers-file: line 2 of {file} has no `=`; want name=value\n",
         )
 
-    def test_a_certificate_and_a_key_of_different_pairs_are_named(self, tmp_path: Path) -> None:
-        """Before anything is loaded into the kernel."""
+    def test_certificate_and_key_of_different_pairs(self, tmp_path: Path) -> None:
+        """Checked before any kernel program is loaded."""
         issued = certificates.issue(tmp_path)
         done = run(
             SECURE_RECEIVER,
@@ -142,8 +143,7 @@ class TestBadInput:
             f" {issued.untrusted_key}; give a certificate and its own key, both PEM, the key without a passphrase\n",
         )
 
-    def test_authorities_that_are_none_are_named(self, tmp_path: Path) -> None:
-        """A file that is no PEM."""
+    def test_file_without_certificates(self, tmp_path: Path) -> None:
         file = tmp_path / "authority.pem"
         file.write_text("no certificate\n")
         done = run(SECURE_RECEIVER, f"--otlp.ca-file={file}")
@@ -154,8 +154,8 @@ class TestBadInput:
             f"gpu-stall-exporter: OTLP receiver default: {file} holds no certificates (PEM)\n",
         )
 
-    def test_a_port_that_is_taken_is_named(self) -> None:
-        """Found when everything else is in place."""
+    def test_port_in_use(self) -> None:
+        """The last step of the start."""
         need_tracing()
         with socket.create_server(("127.0.0.1", 0)) as other:
             port = other.getsockname()[1]
@@ -173,7 +173,7 @@ class TestNotPossibleHere:
     """Exit code 3, and one line with a remedy."""
 
     def test_root_without_capabilities(self) -> None:
-        """A container that is not privileged: still user 0."""
+        """An unprivileged container: still user 0."""
         need_tracing()
         need_command("setpriv", "util-linux")
         done = run(before=["setpriv", "--bounding-set=-all", "--inh-caps=-all"])
@@ -182,19 +182,18 @@ class TestNotPossibleHere:
         assert "Operation not permitted" in done.stderr
         assert done.stderr.endswith("; run as root, or with CAP_BPF and CAP_PERFMON\n")
 
-    def test_a_user_without_privilege(self) -> None:
-        """Nobody at all."""
+    def test_unprivileged_user(self) -> None:
         need_tracing()
         need_command("setpriv", "util-linux")
-        as_nobody = ["setpriv", f"--reuid={NOBODY}", f"--regid={NOBODY}", "--clear-groups"]
-        done = run(before=[*as_nobody, *_paths()], command=[_interpreter_of(as_nobody), "-m", "exporter"])
+        as_user = ["setpriv", f"--reuid={UNPRIVILEGED}", f"--regid={UNPRIVILEGED}", "--clear-groups"]
+        done = run(before=[*as_user, *_paths()], command=[_interpreter_of(as_user), "-m", "exporter"])
 
         assert (done.returncode, done.stdout, done.stderr.count("\n")) == (3, "", 1)
         assert "Operation not permitted" in done.stderr
         assert done.stderr.endswith("; run as root, or with CAP_BPF and CAP_PERFMON\n")
 
-    def test_a_kernel_without_btf(self) -> None:
-        """An empty folder is mounted over /sys/kernel/btf, in a mount namespace of its own."""
+    def test_kernel_without_btf(self) -> None:
+        """/sys/kernel/btf is hidden by an empty file system, in a mount namespace of its own."""
         need_tracing()
         need_command("unshare", "util-linux")
         hidden = ["unshare", "--mount", "sh", "-c", 'mount -t tmpfs none /sys/kernel/btf && exec "$@"', "sh"]
@@ -209,10 +208,9 @@ class TestNotPossibleHere:
 
 
 class TestStandin:
-    """The stand-in with a program that does not exist."""
+    """The stand-in GPU's own command."""
 
-    def test_the_program_is_named(self) -> None:
-        """Exit code 2."""
+    def test_missing_program(self) -> None:
         if not standin.is_built():
             need_tracing()
         done = subprocess.run(
@@ -231,15 +229,15 @@ class TestStandin:
 
 
 def _paths() -> list[str]:
-    """Lets an interpreter outside of the virtual environment find the program and prometheus-client."""
+    """For an interpreter outside the virtual environment: the exporter and prometheus-client."""
     packages = Path(prometheus_client.__file__).parent.parent
     return ["env", f"PYTHONPATH={ROOT}{os.pathsep}{packages}"]
 
 
 def _interpreter_of(as_user: Sequence[str]) -> str:
-    """This interpreter, or the distribution's when this one lies in a folder that the user may not enter."""
+    """This interpreter, or the distribution's if the user may not enter the folder of this one."""
     for python in (sys.executable, "/usr/bin/python3"):
         works = "import sys, exporter, prometheus_client; sys.exit(sys.version_info < (3, 11))"
         if subprocess.run([*as_user, *_paths(), python, "-c", works], capture_output=True, check=False).returncode == 0:
             return python
-    pytest.skip("needs Python 3.11 and this checkout where a user without privilege can read them")
+    pytest.skip("needs Python 3.11 and this checkout in folders that an unprivileged user can read")

@@ -1,4 +1,4 @@
-"""SIGHUP and /-/reload: what is read again, what is refused, and what needs a restart."""
+"""SIGHUP and POST /-/reload: what changes, what is refused, and what needs a restart."""
 
 from __future__ import annotations
 
@@ -55,57 +55,52 @@ def posted(exporter: Exporter) -> tuple[int, str]:
 
 
 def succeeded(exporter: Exporter) -> bool:
-    """What it says of the last time that it was to read its file."""
+    """Whether the last reload succeeded, by its metric."""
     return only(exporter.scrape().matching(SUCCESS)).value == 1
 
 
 class TestReload:
-    """While it runs."""
-
     def test_sighup_reads_the_file_again(self, file: Path) -> None:
-        """The log's level is one of the things that change at once."""
+        """The log level changes at once."""
         with configured(file) as exporter:
             file.write_text('log.level = "debug"\n')
             exporter.process.send_signal(signal.SIGHUP)
-            eventually(lambda: "configuration reloaded" in exporter.logs, "it is said")
-            eventually(lambda: "level=debug" in exporter.logs, "the level is another one")
+            eventually(lambda: "configuration reloaded" in exporter.logs, "a log line")
+            eventually(lambda: "level=debug" in exporter.logs, "a line of the new level")
 
-    def test_bad_file_is_said_and_changes_nothing(self, file: Path) -> None:
-        """It is a metric too, so that an alert can tell."""
+    def test_invalid_file_is_logged_and_changes_nothing(self, file: Path) -> None:
+        """A metric has the failure, too, for an alert."""
         with configured(file) as exporter:
             file.write_text('log.levl = "debug"\n')
             exporter.process.send_signal(signal.SIGHUP)
-            eventually(lambda: "configuration not reloaded" in exporter.logs, "it is said")
+            eventually(lambda: "configuration not reloaded" in exporter.logs, "a log line")
             assert not succeeded(exporter)
             file.write_text("")
             exporter.process.send_signal(signal.SIGHUP)
-            eventually(lambda: succeeded(exporter), "it is mended")
+            eventually(lambda: succeeded(exporter), "a reload succeeds")
             logs = exporter.logs
 
         assert "unknown key 'log.levl'" in logs
         assert "level=debug" not in logs
 
     def test_what_needs_a_restart_is_named(self, file: Path) -> None:
-        """By its flag."""
         with configured(file) as exporter:
             file.write_text('node = "other"\n')
             exporter.process.send_signal(signal.SIGHUP)
-            eventually(lambda: "restart the exporter for the changes of node" in exporter.logs, "it is said")
+            eventually(lambda: "restart the exporter for the changes of node" in exporter.logs, "a log line")
 
-    def test_page_is_not_offered_unless_asked_for(self, file: Path) -> None:
-        """403."""
+    def test_page_needs_a_flag(self, file: Path) -> None:
         with configured(file) as exporter:
             assert posted(exporter) == (403, "not offered; --web.enable-lifecycle offers it\n")
 
     def test_page_names_what_needs_a_restart(self, file: Path) -> None:
-        """As the log does."""
         with configured(file, "--web.enable-lifecycle") as exporter:
             file.write_text('node = "other"\n')
 
             assert posted(exporter) == (200, "reloaded; a restart is needed for what has changed in node\n")
 
-    def test_file_that_breaks_its_parser_is_a_bad_one(self, file: Path) -> None:
-        """Five thousand arrays, one in the other."""
+    def test_deeply_nested_file_is_refused(self, file: Path) -> None:
+        """5,000 nested arrays exceed the recursion limit of the parser."""
         with configured(file, "--web.enable-lifecycle") as exporter:
             file.write_text("a = " + "[" * 5000)
             code, text = posted(exporter)
@@ -114,8 +109,8 @@ class TestReload:
             assert not succeeded(exporter)
             assert "Traceback" not in exporter.logs
 
-    def test_stop_does_not_wait_for_who_asks_for_it(self, file: Path) -> None:
-        """A receiver that hangs holds the last push up for two seconds; the page is answered at once meanwhile, or not at all."""
+    def test_stop_does_not_wait_for_reload_requests(self, file: Path) -> None:
+        """A receiver that hangs delays the last push for two seconds. Requests are then answered at once, or not at all."""
         with socket.create_server(("127.0.0.1", 0)) as hanging:
             receiver = f"--otlp.endpoint=http://127.0.0.1:{hanging.getsockname()[1]}"
             with configured(file, "--web.enable-lifecycle", receiver) as exporter:
@@ -129,8 +124,8 @@ class TestReload:
 
         assert took_seconds < 8
 
-    def test_page_answers_when_it_is_in_force(self, file: Path) -> None:
-        """Or says why it is not."""
+    def test_page_answers_when_the_reload_is_done(self, file: Path) -> None:
+        """Or why it failed."""
         with configured(file, "--web.enable-lifecycle") as exporter:
             good = posted(exporter)
             file.write_text("tick.interval = 5\n")
@@ -139,4 +134,4 @@ class TestReload:
         assert good == (200, "reloaded\n")
         assert code == 500
         assert "tick.interval in" in text
-        assert "want a positive duration such as 250ms" in text
+        assert "want a positive duration, such as 250ms" in text

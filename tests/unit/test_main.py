@@ -1,6 +1,9 @@
-"""__main__: the command line's manners: one line for an error, its exit code, nothing on standard output."""
+"""__main__: one line per error on standard error, and the exit code."""
 
 from __future__ import annotations
+
+import argparse
+import importlib
 
 import pytest
 
@@ -9,7 +12,6 @@ from exporter.__main__ import COMMANDS, main
 
 
 def exit_code(*argv: str) -> int:
-    """Returned, or raised by argparse."""
     try:
         return main(argv)
     except SystemExit as left:
@@ -17,8 +19,6 @@ def exit_code(*argv: str) -> int:
 
 
 class TestUsage:
-    """What the user got wrong."""
-
     @pytest.mark.parametrize(
         ("argv", "line"),
         [
@@ -55,14 +55,14 @@ class TestUsage:
     def test_bad_usage_is_one_line_and_exit_code_2(
         self, argv: list[str], line: str, capsys: pytest.CaptureFixture[str]
     ) -> None:
-        """On standard error; it says where to read on or what is wanted."""
+        """With the next step or what is wanted."""
         code = exit_code(*argv)
 
         output = capsys.readouterr()
         assert (code, output.out, output.err) == (2, "", line + "\n")
 
     def test_unknown_command_is_one_line_that_names_the_known_ones(self, capsys: pytest.CaptureFixture[str]) -> None:
-        """In the words of argparse, which change from Python to Python."""
+        """argparse words it, differently in each version of Python."""
         code = exit_code("fly")
 
         words = capsys.readouterr().err
@@ -71,29 +71,42 @@ class TestUsage:
         assert all(command in words for command in COMMANDS)
 
     def test_flag_is_not_abbreviated(self, capsys: pytest.CaptureFixture[str]) -> None:
-        """--node is one flag, --nod is none: a later flag must not change what a unit file means."""
+        """A new flag must not change the meaning of an abbreviation in a unit file."""
         assert exit_code("run", "--nod=x") == 2
         assert "unrecognized arguments: --nod=x" in capsys.readouterr().err
 
 
 class TestHelp:
-    """What the program says of itself."""
-
     def test_version(self, capsys: pytest.CaptureFixture[str]) -> None:
-        """Name and version on standard output."""
         assert exit_code("--version") == 0
         assert capsys.readouterr().out == f"gpu-stall-exporter {__version__}\n"
 
     @pytest.mark.parametrize("command", COMMANDS)
+    def test_help_of_every_flag_has_at_most_90_characters(self, command: str) -> None:
+        parser = argparse.ArgumentParser()
+        importlib.import_module(f"exporter.commands.{command}").add_arguments(parser)
+        helps = {action.dest: (action.help or "").replace("%%", "%") for action in parser._actions}
+
+        assert {name: text for name, text in helps.items() if len(text) > 90} == {}
+
+    @pytest.mark.parametrize("command", COMMANDS)
+    def test_help_fits_80_columns(
+        self, command: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setenv("COLUMNS", "80")
+        exit_code(command, "--help")
+
+        assert [line for line in capsys.readouterr().out.splitlines() if len(line) > 80] == []
+
+    @pytest.mark.parametrize("command", COMMANDS)
     def test_each_command_has_its_help(self, command: str, capsys: pytest.CaptureFixture[str]) -> None:
-        """And is named in that of the program."""
+        """The help of the program lists it."""
         assert exit_code(command, "--help") == 0
         assert capsys.readouterr().out.startswith(f"usage: gpu-stall-exporter {command}")
         assert exit_code("--help") == 0
         assert f"\n    {command} " in capsys.readouterr().out
 
     def test_help_of_run_names_every_setting_and_its_default(self, capsys: pytest.CaptureFixture[str]) -> None:
-        """One example with brackets."""
         exit_code("run", "--help")
         text = " ".join(capsys.readouterr().out.split())
 

@@ -1,4 +1,4 @@
-"""commands.demo: what is shown, and what is refused."""
+"""demo: output of replays, and invalid flags."""
 
 from __future__ import annotations
 
@@ -44,14 +44,14 @@ class TestReplay:
         assert all(any(wanted in line for line in opened) for wanted in OPENED[name])
 
     @ALL
-    def test_output_says_that_it_is_a_recording(self, name: str, capsys: pytest.CaptureFixture[str]) -> None:
+    def test_output_names_the_recording(self, name: str, capsys: pytest.CaptureFixture[str]) -> None:
         assert printed(capsys, name, "--replay").splitlines()[1].startswith("Replaying a recording.")
 
     def test_neighbours_are_named(self, capsys: pytest.CaptureFixture[str]) -> None:
         """In the explanation at the end."""
         assert "noisy-neighbour" in printed(capsys, "cpu-contention", "--replay")
 
-    def test_capsule_by_its_path(self, capsys: pytest.CaptureFixture[str]) -> None:
+    def test_recording_by_its_path(self, capsys: pytest.CaptureFixture[str]) -> None:
         """A file that an exporter wrote."""
         output = printed(capsys, f"--replay={SCENARIOS['dataloader'].recording}")
 
@@ -85,8 +85,8 @@ class TestRefusal:
         assert main(["demo", *arguments]) == 2
         assert words in capsys.readouterr().err
 
-    def test_capsule_that_was_edited(self, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-        """`explain` refuses it too."""
+    def test_edited_recording(self, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+        """`explain` refuses it, too."""
         raw = SCENARIOS["hang"].recording.read_bytes()
         path = tmp_path / "edited.capsule"
         path.write_bytes(raw[:-10] + bytes(10))

@@ -1,4 +1,4 @@
-"""top: what is said to somebody who got a flag or the address wrong."""
+"""top: invalid flags and addresses."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from tests.support.receiver import refused
 
 
 def said(capsys: pytest.CaptureFixture[str], *flags: str) -> tuple[int, str]:
-    """Exit code, and the line on the standard error; nothing else is printed."""
+    """(exit code, standard error); standard output is empty."""
     code = main(["top", *flags])
     printed = capsys.readouterr()
 
@@ -20,18 +20,15 @@ def said(capsys: pytest.CaptureFixture[str], *flags: str) -> tuple[int, str]:
 
 
 class TestFlags:
-    """Exit code 2."""
-
     @pytest.mark.parametrize("text", ["2", "soon", "0s", "100ms"])
-    def test_interval(self, capsys: pytest.CaptureFixture[str], text: str) -> None:
-        """A duration, and not shorter than what the exporter can tell apart."""
+    def test_invalid_interval(self, capsys: pytest.CaptureFixture[str], text: str) -> None:
+        """Not a duration, or shorter than the exporter caches its metrics."""
         code, line = said(capsys, f"--interval={text}")
 
         assert code == 2
         assert line.startswith(f"gpu-stall-exporter: --interval: invalid value '{text}'")
 
-    def test_url(self, capsys: pytest.CaptureFixture[str]) -> None:
-        """With an example."""
+    def test_invalid_url(self, capsys: pytest.CaptureFixture[str]) -> None:
         code, line = said(capsys, "--url=gpu7:metrics")
 
         assert code == 2
@@ -39,10 +36,8 @@ class TestFlags:
 
 
 class TestFirstScrape:
-    """Exit code 1, and one line."""
-
-    def test_nobody_there(self, capsys: pytest.CaptureFixture[str]) -> None:
-        """The address, and what to do."""
+    def test_no_exporter(self, capsys: pytest.CaptureFixture[str]) -> None:
+        """The error has the address and the next step."""
         with refused() as gone:
             assert said(capsys, f"--url={gone}") == (
                 1,
@@ -50,7 +45,7 @@ class TestFirstScrape:
             )
 
     def test_another_exporter(self, capsys: pytest.CaptureFixture[str]) -> None:
-        """It speaks the same format."""
+        """Another exporter has the same format."""
         body = protobuf.family("node_load1", "", protobuf.GAUGE, [])
         with page({"/metrics": responds(body)}) as found:
             code, line = said(capsys, f"--url={found.base}")

@@ -1,4 +1,4 @@
-"""What flags, an environment and a file make of OTLP receivers."""
+"""What tests of settings share: loading a Config from flags and variables."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ SECRET = "s3cr3t"  # noqa: S105 - it must appear nowhere
 
 
 def loaded(*argv: str, **environment: str) -> Config:
-    """The Config of a command line and an environment."""
+    """The Config of flags and variables; NODE_NAME is gpu7 unless given."""
     parser = argparse.ArgumentParser()
     add_arguments(parser)
     return load(vars(parser.parse_args(argv)), {"NODE_NAME": "gpu7", **environment})
@@ -30,7 +30,7 @@ def receiver(*argv: str, **environment: str) -> Receiver:
 
 
 def refused(*argv: str, **environment: str) -> str:
-    """The line that says what is wrong, and what to do."""
+    """The error message."""
     with pytest.raises(BadInput) as raised:
         loaded(*argv, **environment)
     return raised.value.one_line()

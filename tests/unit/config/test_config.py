@@ -1,48 +1,31 @@
-"""config: flags, file and environment to one Config, and what is wrong with each."""
+"""config: flags, file and environment -> Config."""
 
 from __future__ import annotations
 
-import argparse
+import socket
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from exporter.config import SETTINGS, Config, add_arguments, load
-from exporter.config.collectors import COLLECTORS, GPU_COLLECTORS, HOST_COLLECTORS, CollectorSettings
+from exporter.config import SETTINGS, Config
+from exporter.config.collectors import COLLECTORS, CollectorSettings
 from exporter.config.log import LogFormat, LogLevel, LogSettings
 from exporter.config.orchestrator import OrchestratorKind, OrchestratorSettings
 from exporter.config.otlp import OtlpSettings, Receiver, ResourceSettings, Target
 from exporter.config.otlp_parsers import Compression, HistogramForm, OtlpProtocol, Temporality
 from exporter.config.probes import AttachKind, LaunchMode, ProbeSettings, ReturnProbes
-from exporter.config.setting import reloaded
 from exporter.config.storage import HistorySettings, RecordingSettings, SeriesSettings
 from exporter.config.web import WebSettings
 from exporter.errors import BadInput
+from tests.unit.config.command_line import loaded, refused, toml
 
 SERVICE_ACCOUNT = Path("/var/run/secrets/kubernetes.io/serviceaccount")
 
 
-def loaded(*argv: str, environment: Mapping[str, str] | None = None) -> Config:
-    """The Config of a command line. Environment: only NODE_NAME=gpu7 unless given."""
-    parser = argparse.ArgumentParser()
-    add_arguments(parser)
-    return load(vars(parser.parse_args(argv)), {"NODE_NAME": "gpu7"} if environment is None else environment)
-
-
-def toml(folder: Path, text: str) -> str:
-    """The flag that names a file with this text."""
-    path = folder / "exporter.toml"
-    path.write_text(text, encoding="utf-8")
-    return f"--config.file={path}"
-
-
 class TestDefaults:
-    """Without a word from the user."""
-
-    def test_defaults_are_what_the_help_says(self) -> None:
-        """On loopback, every collector on."""
+    def test_loopback_and_every_collector(self) -> None:
         assert loaded() == Config(
             web=WebSettings(
                 listen_addresses=(("127.0.0.1", 10478),),
@@ -89,51 +72,54 @@ class TestDefaults:
 
     @pytest.mark.parametrize("setting", [s for s in SETTINGS if s.default], ids=lambda setting: setting.flag)
     def test_every_default_is_valid(self, setting: object) -> None:
-        """Those without one are left out."""
         setting.parse(setting.default)  # type: ignore[attr-defined]
 
-    def test_node_is_the_host_s_name_without_a_variable(self) -> None:
-        """Never empty."""
-        assert loaded(environment={}).node != ""
+    def test_node_is_the_host_name(self) -> None:
+        assert loaded(NODE_NAME="").node == socket.gethostname()
+
+    def test_config_without_arguments_has_the_defaults(self) -> None:
+        assert loaded(NODE_NAME="") == Config()
 
 
 class TestPrecedence:
-    """Flag, then file, then environment, then default."""
-
-    def test_flag_beats_file(self, tmp_path: Path) -> None:
-        """What was typed last counts."""
+    def test_flag_overrides_file(self, tmp_path: Path) -> None:
         file = toml(tmp_path, 'node = "from-file"\n[tick]\ninterval = "1s"\n')
 
         config = loaded(file, "--node=from-flag")
 
         assert (config.node, config.tick_interval_seconds) == ("from-flag", 1.0)
 
-    def test_file_beats_environment(self, tmp_path: Path) -> None:
-        """NODE_NAME of the pod is a default."""
-        assert loaded(toml(tmp_path, 'node = "from-file"\n')).node == "from-file"
+    def test_file_overrides_environment(self, tmp_path: Path) -> None:
+        assert loaded(toml(tmp_path, 'node = "from-file"\n'), GPUSTALL_NODE="from-variable").node == "from-file"
 
-    def test_environment_beats_default(self) -> None:
-        """NODE_NAME by the downward API."""
-        assert loaded(environment={"NODE_NAME": "worker-5"}).node == "worker-5"
+    def test_environment_overrides_default(self) -> None:
+        assert loaded(GPUSTALL_LOG_LEVEL="debug").log.level is LogLevel.DEBUG
+
+    def test_own_variable_overrides_those_of_other_programs(self) -> None:
+        """NODE_NAME is usually set from the downward API of Kubernetes."""
+        assert loaded(NODE_NAME="gpu7").node == "gpu7"
+        assert loaded(NODE_NAME="gpu7", GPUSTALL_NODE="gpu8").node == "gpu8"
+
+    def test_empty_variable_counts_as_not_set(self) -> None:
+        assert loaded(NODE_NAME="gpu7", GPUSTALL_NODE="").node == "gpu7"
+
+    def test_configuration_file_can_be_named_by_its_variable(self, tmp_path: Path) -> None:
+        path = toml(tmp_path, 'node = "from-file"\n').partition("=")[2]
+
+        assert loaded(GPUSTALL_CONFIG_FILE=path).node == "from-file"
 
     def test_last_of_two_flags_counts(self) -> None:
-        """As everywhere."""
-        assert loaded("--no-collector.nccl", "--collector.nccl").collectors.enabled == (
-            "cuda",
-            "nccl",
-            "sched",
-            "chains",
-            "engine",
-            *HOST_COLLECTORS,
-            *GPU_COLLECTORS,
-        )
+        assert loaded("--no-collector.nccl", "--collector.nccl").collectors.nccl
+
+    def test_flags_override_all_addresses_of_the_file(self, tmp_path: Path) -> None:
+        file = toml(tmp_path, 'web.listen-address = ["127.0.0.1:1", "127.0.0.1:2"]\n')
+
+        assert loaded(file, "--web.listen-address=127.0.0.1:3").web.listen_addresses == (("127.0.0.1", 3),)
 
 
-class TestFile:
-    """TOML: dots make tables."""
-
-    def test_every_setting_can_stand_in_the_file(self, tmp_path: Path) -> None:
-        """Strings, numbers and truth values."""
+class TestEverySetting:
+    def test_every_setting_can_be_set_in_the_file(self, tmp_path: Path) -> None:
+        """Strings, numbers and booleans, in tables and as dotted keys."""
         text = f"""
             node = "n"
             web.disable-exporter-metrics = true
@@ -252,48 +238,9 @@ class TestFile:
             log=LogSettings(level=LogLevel.DEBUG, format=LogFormat.JSON),
         )
 
-    def test_unknown_key_is_refused(self, tmp_path: Path) -> None:
-        """A typo is never silently the default."""
-        with pytest.raises(BadInput, match=r"unknown key 'tick\.intervall'"):
-            loaded(toml(tmp_path, '[tick]\nintervall = "1s"\n'))
 
-    def test_unknown_table_is_refused(self, tmp_path: Path) -> None:
-        """Its first key is named."""
-        with pytest.raises(BadInput, match=r"unknown key 'ticks\.interval'"):
-            loaded(toml(tmp_path, '[ticks]\ninterval = "1s"\n'))
-
-    def test_list_is_refused(self, tmp_path: Path) -> None:
-        """No setting has several values."""
-        with pytest.raises(BadInput, match=r"node in .* must be a single value"):
-            loaded(toml(tmp_path, 'node = ["a", "b"]\n'))
-
-    @pytest.mark.parametrize("text", ["node = ", "node = 'a'\nnode = 'b'\n", "{}"])
-    def test_what_is_no_toml_is_refused(self, tmp_path: Path, text: str) -> None:
-        """The file is named."""
-        with pytest.raises(BadInput, match=r"--config\.file: .*exporter\.toml is not TOML"):
-            loaded(toml(tmp_path, text))
-
-    def test_what_is_no_utf_8_is_refused(self, tmp_path: Path) -> None:
-        """TOML is UTF-8."""
-        (tmp_path / "bad.toml").write_bytes(b'node = "\xff"\n')
-
-        with pytest.raises(BadInput, match="is not TOML"):
-            loaded(f"--config.file={tmp_path}/bad.toml")
-
-    @pytest.mark.parametrize("path", ["/nonexistent/exporter.toml", "/", ""])
-    def test_file_that_cannot_be_read_is_refused(self, path: str) -> None:
-        """Missing, a directory, or an empty name, which a shell makes of an unset variable."""
-        with pytest.raises(BadInput, match=r"--config\.file: cannot read"):
-            loaded(f"--config.file={path}")
-
-    def test_bad_value_in_the_file_names_key_and_file(self, tmp_path: Path) -> None:
-        """Not the flag, which the user did not give."""
-        with pytest.raises(BadInput, match=r"tick\.interval in .*exporter\.toml: invalid value '1'"):
-            loaded(toml(tmp_path, "tick.interval = 1\n"))
-
-
-class TestBadInput:
-    """Everything a user can get wrong is named, with what was wanted."""
+class TestRejectedValues:
+    """BadInput, whose exit code is 2, names the setting, the source of the value and what is wanted."""
 
     @pytest.mark.parametrize(
         ("flag", "value"),
@@ -356,106 +303,20 @@ class TestBadInput:
             ("log.format", "xml"),
         ],
     )
-    def test_bad_value_names_its_flag(self, flag: str, value: str) -> None:
-        """BadInput, whose exit code is 2; the flag and the value stand in front."""
+    def test_flag_and_value_come_first(self, flag: str, value: str) -> None:
         with pytest.raises(BadInput) as raised:
             loaded(f"--{flag}={value}")
 
         assert str(raised.value).startswith(f"--{flag}: invalid value {value!r}: ")
 
-    def test_bad_variable_is_named(self) -> None:
-        """NODE_NAME is no flag."""
-        with pytest.raises(BadInput, match=r"^environment variable NODE_NAME: invalid value 'a\\nb': "):
-            loaded(environment={"NODE_NAME": "a\nb"})
-
-    def test_no_collector_at_all_is_refused(self) -> None:
-        """There would be nothing to serve."""
-        with pytest.raises(BadInput, match="no calls would be traced"):
-            loaded("--no-collector.cuda", "--no-collector.nccl")
-
-
-class TestValues:
-    """What is understood."""
-
-    @pytest.mark.parametrize(
-        ("text", "address"),
-        [
-            ("127.0.0.1:10478", ("127.0.0.1", 10478)),
-            ("0.0.0.0:0", ("0.0.0.0", 0)),  # noqa: S104 - parsed, not bound
-            (":9100", ("", 9100)),
-            ("localhost:9100", ("localhost", 9100)),
-            ("[::1]:10478", ("::1", 10478)),
-            ("[::]:65535", ("::", 65535)),
-        ],
-    )
-    def test_addresses_of_both_families(self, text: str, address: tuple[str, int]) -> None:
-        """IPv6 in brackets, as in a URL; a port alone listens on every IPv4 address."""
-        assert loaded(f"--web.listen-address={text}").web.listen_addresses == (address,)
-
-    def test_several_addresses(self) -> None:
-        """A flag each; on the command line they take the place of those in the file."""
-        flags = ("--web.listen-address=127.0.0.1:1", "--web.listen-address=[::1]:1")
-
-        assert loaded(*flags).web.listen_addresses == (("127.0.0.1", 1), ("::1", 1))
-
-    def test_one_address_twice_is_refused(self) -> None:
-        """The second could not listen."""
-        with pytest.raises(BadInput, match="an address is given twice"):
-            loaded("--web.listen-address=127.0.0.1:1", "--web.listen-address=127.0.0.1:1")
-
-    @pytest.mark.parametrize("text", ["ftp://a", "https://", "https://a@b", "http://a/?b", "10.0.0.1:443"])
-    def test_orchestrator_s_url_is_one(self, text: str) -> None:
-        """With a scheme that we speak, and no password."""
-        with pytest.raises(BadInput, match=r"--orchestrator\.url: .*want a URL such as https://10\.96\.0\.1:443"):
-            loaded(f"--orchestrator.url={text}")
-
-    @pytest.mark.parametrize(
-        ("text", "seconds"), [("250ms", 0.25), ("10ms", 0.01), ("30s", 30.0), ("1.5m", 90.0), ("2h", 7200.0)]
-    )
-    def test_durations(self, text: str, seconds: float) -> None:
-        """A number and its unit."""
-        assert loaded(f"--series.ttl={text}").series.ttl_seconds == seconds
-
-    @pytest.mark.parametrize("flag", ["--no-collector.nccl", "--collector.nccl=false", "--collector.nccl=OFF"])
-    def test_collector_is_switched_off(self, flag: str) -> None:
-        """In the style of node_exporter, or spelled out."""
-        assert loaded(flag).collectors.enabled == (
-            "cuda",
-            "sched",
-            "chains",
-            "engine",
-            *HOST_COLLECTORS,
-            *GPU_COLLECTORS,
+    def test_variable_is_named(self) -> None:
+        assert refused(NODE_NAME="a\nb") == (
+            r"environment variable NODE_NAME: invalid value 'a\nb': want 1 to 128 printable characters"
         )
 
-    def test_calls_are_traced_without_the_scheduler(self) -> None:
-        """Durations and counts need no program in it."""
-        assert loaded("--no-collector.sched").collectors.enabled == (
-            "cuda",
-            "nccl",
-            "engine",
-            *HOST_COLLECTORS,
-            *GPU_COLLECTORS,
+    def test_key_and_file_are_named(self, tmp_path: Path) -> None:
+        line = refused(toml(tmp_path, "tick.interval = 1\n"))
+
+        assert line == (
+            f"tick.interval in {tmp_path}/exporter.toml: invalid value '1': want a positive duration, such as 250ms, 30s or 15m"
         )
-
-    def test_switch_without_a_value_is_on(self) -> None:
-        """--web.disable-exporter-metrics."""
-        assert not loaded("--web.disable-exporter-metrics").web.with_exporter_metrics
-
-
-class TestReload:
-    """What may change while the exporter runs."""
-
-    def test_what_can_be_changed_is_and_the_rest_is_told(self) -> None:
-        """By its flag."""
-        before = loaded("--node=a", "--tick.interval=1s", "--log.level=info")
-        wanted = loaded("--node=b", "--tick.interval=2s", "--log.level=debug", "--web.max-requests=7")
-        config, left = reloaded(before, wanted)
-
-        assert (config.tick_interval_seconds, config.log.level) == (2.0, LogLevel.DEBUG)
-        assert (config.node, config.web.max_requests) == ("a", 40)
-        assert left == ["web.max-requests", "node"]
-
-    def test_nothing_changes_where_nothing_has_changed(self) -> None:
-        """Nothing needs a restart."""
-        assert reloaded(loaded(), loaded()) == (loaded(), [])

@@ -1,4 +1,4 @@
-"""otlp: where to push to, as flags and OpenTelemetry's variables say it. Headers and tables have files of their own."""
+"""otlp: receivers from flags and OpenTelemetry's variables. Headers and tables have test files of their own."""
 
 from __future__ import annotations
 
@@ -13,14 +13,10 @@ from tests.unit.config.command_line import BASE, LOCAL, METRICS, SECRET, loaded,
 
 
 class TestWhetherToPush:
-    """Only where somebody has said where to."""
-
-    def test_without_an_endpoint_there_is_no_receiver(self) -> None:
-        """Nothing leaves the machine unasked."""
+    def test_no_endpoint_means_no_receiver(self) -> None:
         assert loaded().otlp.receivers == ()
 
-    def test_endpoint_makes_a_receiver_with_the_defaults(self) -> None:
-        """Those that the help shows."""
+    def test_endpoint_defines_a_receiver_with_defaults(self) -> None:
         target: Mapping[str, Any] = {
             "name": "default",
             "protocol": "http/json",
@@ -42,13 +38,12 @@ class TestWhetherToPush:
         )
 
     @pytest.mark.parametrize("variable", [BASE, METRICS])
-    def test_variable_makes_a_receiver(self, variable: str) -> None:
-        """As in every program that speaks OpenTelemetry."""
+    def test_variable_defines_a_receiver(self, variable: str) -> None:
         assert receiver(**{variable: f"{LOCAL}/v1/metrics"}).url == "http://localhost:4318/v1/metrics"
 
     @pytest.mark.parametrize("variable", [BASE, METRICS])
-    def test_empty_variable_is_unset(self, variable: str) -> None:
-        """So the specification has it."""
+    def test_empty_variable_counts_as_not_set(self, variable: str) -> None:
+        """As OpenTelemetry specifies."""
         assert loaded(**{variable: ""}).otlp.receivers == ()
 
     @pytest.mark.parametrize(
@@ -61,8 +56,8 @@ class TestWhetherToPush:
         ],
         ids=str,
     )
-    def test_environment_can_switch_off_what_it_switched_on(self, environment: Mapping[str, str]) -> None:
-        """Its endpoint is often set for all that runs in a cluster."""
+    def test_environment_can_disable_its_own_endpoint(self, environment: Mapping[str, str]) -> None:
+        """The endpoint is often set for every program in a cluster."""
         assert loaded(**{BASE: LOCAL}, **environment).otlp.receivers == ()
 
     @pytest.mark.parametrize(
@@ -76,12 +71,12 @@ class TestWhetherToPush:
         ],
         ids=str,
     )
-    def test_environment_that_does_not_switch_off_leaves_it_on(self, environment: Mapping[str, str]) -> None:
-        """As the specification reads these."""
+    def test_other_values_do_not_disable_it(self, environment: Mapping[str, str]) -> None:
+        """As OpenTelemetry specifies."""
         assert receiver(**{BASE: LOCAL}, **environment).name == "default"
 
-    def test_environment_cannot_switch_off_a_flag(self) -> None:
-        """Who typed it, means it; but none of the environment's settings goes with it."""
+    def test_environment_cannot_disable_a_flag(self) -> None:
+        """But no other variable of OpenTelemetry applies to it then."""
         found = receiver(
             f"--otlp.endpoint={LOCAL}", OTEL_SDK_DISABLED="true", OTEL_EXPORTER_OTLP_HEADERS=f"api-key={SECRET}"
         )
@@ -100,19 +95,19 @@ class TestWhetherToPush:
         ],
         ids=str,
     )
-    def test_environment_of_a_push_that_nobody_wants_may_be_wrong(self, environment: Mapping[str, str]) -> None:
-        """It was made for other programs."""
+    def test_unused_variables_may_be_invalid(self, environment: Mapping[str, str]) -> None:
+        """They are meant for other programs."""
         assert loaded(**environment).otlp.receivers == ()
 
-    def test_flags_of_a_push_that_nobody_wants_may_not_be_wrong(self) -> None:
-        """They were made for this one."""
+    def test_unused_flags_must_be_valid(self) -> None:
+        """They are meant for this one."""
         assert refused("--otlp.protocol=grpc").startswith(
             "--otlp.protocol: invalid value 'grpc': gRPC is not supported"
         )
 
 
 class TestEndpoint:
-    """A base, or the place of the metrics."""
+    """A base URL, or the URL of the metrics."""
 
     @pytest.mark.parametrize(
         ("base", "url"),
@@ -127,22 +122,21 @@ class TestEndpoint:
             ("https://otlp.example/?key=a", "https://otlp.example/v1/metrics?key=a"),
         ],
     )
-    def test_base_gets_the_path_of_the_metrics(self, base: str, url: str) -> None:
-        """In the flag as in the variable; once."""
+    def test_path_of_the_metrics_is_appended_to_a_base(self, base: str, url: str) -> None:
+        """Once, for the flag and for the variable."""
         assert receiver(f"--otlp.endpoint={base}").url == url
         assert receiver(**{BASE: base}).url == url
 
     @pytest.mark.parametrize("url", ["http://localhost:4318", "http://localhost:4318/", "https://otlp.example/put?a=b"])
-    def test_endpoint_of_the_metrics_is_as_it_is(self, url: str) -> None:
-        """No path is added."""
+    def test_endpoint_of_the_metrics_is_not_changed(self, url: str) -> None:
         assert receiver(**{METRICS: url}).url == url
 
-    def test_endpoint_of_the_metrics_beats_the_base(self) -> None:
-        """Traces may go elsewhere."""
+    def test_endpoint_of_the_metrics_overrides_the_base(self) -> None:
+        """Traces may go to another receiver."""
         assert receiver(**{BASE: "http://a:4318", METRICS: "http://b:4318/put"}).url == "http://b:4318/put"
 
-    def test_flag_beats_both(self) -> None:
-        """And gets its path."""
+    def test_flag_overrides_both(self) -> None:
+        """The path is appended."""
         url = receiver("--otlp.endpoint=http://c", **{BASE: "http://a", METRICS: "http://b"}).url
 
         assert url == "http://c/v1/metrics"
@@ -174,8 +168,8 @@ class TestEndpoint:
             "http://localhost:4318/#metrics",
         ],
     )
-    def test_what_is_no_url_is_refused(self, url: str) -> None:
-        """With its place, the text, and an example."""
+    def test_other_texts_than_urls_are_refused(self, url: str) -> None:
+        """The error has the source, the text and an example."""
         found = refused(f"--otlp.endpoint={url}")
 
         assert found.startswith(f"--otlp.endpoint: invalid value {url!r}: want a URL such as http://localhost:4318")
@@ -196,22 +190,22 @@ class TestEndpoint:
         ],
     )
     @pytest.mark.parametrize("where", ["flag", BASE, METRICS])
-    def test_password_is_refused_and_not_shown(self, url: str, where: str) -> None:
-        """It would stand in every log line."""
+    def test_password_is_refused_and_not_repeated(self, url: str, where: str) -> None:
+        """It would be in every log line."""
         found = refused(f"--otlp.endpoint={url}") if where == "flag" else refused(**{where: url})
 
         assert found.startswith("--otlp.endpoint: " if where == "flag" else f"environment variable {where}: ")
         assert SECRET not in found
 
     def test_shown_url_has_no_query(self) -> None:
-        """Some receivers take their key there."""
+        """Some receivers expect a key there."""
         found = receiver(**{METRICS: f"https://otlp.example/put?key={SECRET}"})
 
         assert found.shown_url == "https://otlp.example/put"
 
 
 class TestVariables:
-    """Each of OpenTelemetry's, of all signals and of the metrics."""
+    """OpenTelemetry's variables, for all signals and for metrics."""
 
     @pytest.mark.parametrize(
         ("name", "field", "of_all", "of_metrics"),
@@ -223,10 +217,10 @@ class TestVariables:
             ("HEADERS", "headers", ("a=1", (("a", "1"),)), ("b=2", (("b", "2"),))),
         ],
     )
-    def test_variable_of_the_metrics_beats_that_of_all_signals(
+    def test_variable_of_the_metrics_overrides_that_of_all_signals(
         self, name: str, field: str, of_all: tuple[str, object], of_metrics: tuple[str, object]
     ) -> None:
-        """An empty one is unset. Headers are not put together: another receiver may stand behind each."""
+        """An empty one counts as not set. Headers are not merged: each variable may be for another receiver."""
         all_signals, metrics = f"OTEL_EXPORTER_OTLP_{name}", f"OTEL_EXPORTER_OTLP_METRICS_{name}"
         found = [
             getattr(receiver(**{BASE: LOCAL}, **variables), field)
@@ -248,8 +242,7 @@ class TestVariables:
             ("CLIENT_KEY", "client_key_file"),
         ],
     )
-    def test_files_of_tls_can_be_named(self, tmp_path: Path, name: str, field: str) -> None:
-        """The metrics' own first."""
+    def test_variables_name_the_files_of_tls(self, tmp_path: Path, name: str, field: str) -> None:
         (tmp_path / "of_all").touch()
         (tmp_path / "of_metrics").touch()
         certificate = {"OTEL_EXPORTER_OTLP_CLIENT_CERTIFICATE": f"{tmp_path}/of_all"}
@@ -280,8 +273,8 @@ class TestVariables:
             ),
         ],
     )
-    def test_variables_of_metrics_alone(self, variable: str, text: str, field: str, value: object) -> None:
-        """In the words of the specification."""
+    def test_variables_that_exist_only_for_metrics(self, variable: str, text: str, field: str, value: object) -> None:
+        """With the values that OpenTelemetry specifies."""
         assert getattr(receiver(**{BASE: LOCAL, variable: text}), field) == value
 
     @pytest.mark.parametrize(
@@ -303,16 +296,15 @@ class TestVariables:
             (BASE, "localhost:4318"),
         ],
     )
-    def test_wrong_variable_is_named(self, variable: str, text: str) -> None:
-        """With what it says."""
+    def test_invalid_variable_is_named(self, variable: str, text: str) -> None:
         assert refused(**{BASE: LOCAL, variable: text}).startswith(
             f"environment variable {variable}: invalid value {text!r}: "
         )
 
     @pytest.mark.parametrize("name", ["OTEL_EXPORTER_OTLP_PROTOCOL", "OTEL_EXPORTER_OTLP_METRICS_PROTOCOL"])
     @pytest.mark.parametrize("text", ["grpc", "gRPC"])
-    def test_grpc_is_refused_with_what_to_do(self, name: str, text: str) -> None:
-        """It is the default of many programs, on another port."""
+    def test_grpc_is_refused_with_the_alternatives(self, name: str, text: str) -> None:
+        """gRPC is the default of many programs, on another port."""
         assert refused(**{BASE: LOCAL, name: text}) == (
             f"environment variable {name}: invalid value {text!r}: gRPC is not supported;"
             " want http/protobuf or http/json, usually on port 4318"
@@ -320,17 +312,13 @@ class TestVariables:
 
 
 class TestClientCertificate:
-    """Certificate and key go together."""
-
     def test_key_without_a_certificate_is_refused(self, tmp_path: Path) -> None:
-        """There would be nothing to show."""
         (tmp_path / "key").touch()
         found = refused(f"--otlp.endpoint={LOCAL}", f"--otlp.client-key-file={tmp_path}/key")
 
         assert found.startswith("OTLP receiver default: a client key without a client certificate")
 
-    def test_certificate_may_hold_its_key(self, tmp_path: Path) -> None:
-        """Both in one file."""
+    def test_file_of_the_certificate_may_contain_the_key(self, tmp_path: Path) -> None:
         (tmp_path / "both").touch()
         found = receiver(f"--otlp.endpoint={LOCAL}", f"--otlp.client-certificate-file={tmp_path}/both")
 
@@ -338,10 +326,7 @@ class TestClientCertificate:
 
 
 class TestResource:
-    """What every resource says of itself."""
-
-    def test_service_name_is_the_program_s_unless_given(self) -> None:
-        """Flag before variable."""
+    def test_service_name_defaults_to_the_program(self) -> None:
         names = [
             loaded(f"--otlp.endpoint={LOCAL}").otlp.resource.service_name,
             loaded(**{BASE: LOCAL, "OTEL_SERVICE_NAME": "a"}).otlp.resource.service_name,
@@ -350,8 +335,8 @@ class TestResource:
 
         assert names == ["gpu-stall-exporter", "a", "b"]
 
-    def test_service_name_among_the_attributes_counts_when_no_other_is_given(self) -> None:
-        """As OpenTelemetry specifies it."""
+    def test_service_name_can_come_from_the_attributes(self) -> None:
+        """As OpenTelemetry specifies."""
         attributes = {BASE: LOCAL, "OTEL_RESOURCE_ATTRIBUTES": "service.name=c"}
         names = [
             loaded(**attributes).otlp.resource.service_name,
@@ -369,20 +354,20 @@ class TestResource:
             ("a=1,,", (("a", "1"),)),
         ],
     )
-    def test_attributes_are_pairs_percent_encoded(self, text: str, attributes: object) -> None:
-        """In the variable as in the flag."""
+    def test_attributes_are_percent_encoded_pairs(self, text: str, attributes: object) -> None:
+        """In the variable and in the flag."""
         assert loaded(**{BASE: LOCAL, "OTEL_RESOURCE_ATTRIBUTES": text}).otlp.resource.attributes == attributes
         assert loaded(f"--otlp.resource-attributes={text}").otlp.resource.attributes == attributes
 
-    def test_flag_beats_the_variable(self) -> None:
-        """They are not put together."""
+    def test_flag_overrides_the_variable(self) -> None:
+        """They are not merged."""
         found = loaded("--otlp.resource-attributes=a=1", **{BASE: LOCAL, "OTEL_RESOURCE_ATTRIBUTES": "b=2"})
 
         assert found.otlp.resource.attributes == (("a", "1"),)
 
     @pytest.mark.parametrize("text", ["team", "=a", "a=1,b", "a=%0a", "a=\udcff", "a%00=1"])
-    def test_what_is_no_pair_is_refused(self, text: str) -> None:
-        """With the whole text: nothing of it is secret."""
+    def test_other_texts_than_pairs_are_refused(self, text: str) -> None:
+        """The error repeats the text: it is not secret."""
         found = refused(**{BASE: LOCAL, "OTEL_RESOURCE_ATTRIBUTES": text})
 
         assert found.startswith(
@@ -391,10 +376,8 @@ class TestResource:
 
 
 class TestInterval:
-    """Time between pushes."""
-
-    def test_a_fifth_of_a_second_is_the_least(self) -> None:
-        """Two pushes in less would tell the same moment."""
+    def test_200_milliseconds_is_the_minimum(self) -> None:
+        """Pushes at shorter intervals would repeat a snapshot."""
         assert receiver(f"--otlp.endpoint={LOCAL}", "--otlp.interval=200ms").interval_seconds == 0.2
         assert "'199ms': want at least 200 milliseconds" in refused(f"--otlp.endpoint={LOCAL}", "--otlp.interval=199ms")
         assert "'199': want at least" in refused(**{BASE: LOCAL, "OTEL_METRIC_EXPORT_INTERVAL": "199"})

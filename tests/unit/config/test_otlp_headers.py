@@ -1,4 +1,4 @@
-"""otlp: headers of every request, which are tokens, mostly. They never stand in a message."""
+"""otlp: headers of every request. Most are tokens, so no message may contain them."""
 
 from __future__ import annotations
 
@@ -10,8 +10,6 @@ from tests.unit.config.command_line import BASE, LOCAL, SECRET, headers_file, re
 
 
 class TestHeaders:
-    """Tokens, mostly. They never stand in a message."""
-
     @pytest.mark.parametrize(
         ("text", "headers"),
         [
@@ -26,19 +24,19 @@ class TestHeaders:
             (",", ()),
         ],
     )
-    def test_variable_has_pairs_with_percent_encoded_values(self, text: str, headers: object) -> None:
-        """As OpenTelemetry's other programs read it."""
+    def test_variable_is_a_list_of_pairs_with_percent_encoded_values(self, text: str, headers: object) -> None:
+        """As OpenTelemetry specifies."""
         assert receiver(**{BASE: LOCAL, "OTEL_EXPORTER_OTLP_HEADERS": text}).headers == headers
 
-    def test_file_has_a_header_a_line_as_it_is(self, tmp_path: Path) -> None:
-        """Empty lines and comments are left out; nothing is decoded."""
+    def test_file_has_one_header_per_line_without_encoding(self, tmp_path: Path) -> None:
+        """Empty lines and comments are skipped."""
         text = "# the token of the team\n\n  api-key = a%20b,c=d \nx-scope=#1\r\n   # another\n"
 
         found = receiver(f"--otlp.endpoint={LOCAL}", headers_file(tmp_path, text))
         assert found.headers == (("api-key", "a%20b,c=d"), ("x-scope", "#1"))
 
-    def test_file_beats_the_variable(self, tmp_path: Path) -> None:
-        """They are not put together."""
+    def test_file_overrides_the_variable(self, tmp_path: Path) -> None:
+        """They are not merged."""
         flag = headers_file(tmp_path, "a=1\n")
 
         found = receiver(flag, **{BASE: LOCAL, "OTEL_EXPORTER_OTLP_HEADERS": "b=2"})
@@ -64,8 +62,7 @@ class TestHeaders:
             (f"connection={SECRET}", "sets connection, which the exporter sets itself"),
         ],
     )
-    def test_wrong_header_of_the_variable_is_counted_out_and_not_shown(self, wrong: str, why: str) -> None:
-        """It is the second."""
+    def test_invalid_header_of_the_variable_is_numbered_and_not_repeated(self, wrong: str, why: str) -> None:
         found = refused(**{BASE: LOCAL, "OTEL_EXPORTER_OTLP_HEADERS": f"a=b,{wrong}"})
 
         assert found.startswith("environment variable OTEL_EXPORTER_OTLP_HEADERS: ")
@@ -82,8 +79,8 @@ class TestHeaders:
             (f"host={SECRET}", "sets host, which the exporter sets itself"),
         ],
     )
-    def test_wrong_line_of_the_file_is_named_and_not_shown(self, tmp_path: Path, wrong: str, why: str) -> None:
-        """It is the third; the second is a comment."""
+    def test_invalid_line_of_the_file_is_numbered_and_not_repeated(self, tmp_path: Path, wrong: str, why: str) -> None:
+        """The comment counts as a line."""
         found = refused(f"--otlp.endpoint={LOCAL}", headers_file(tmp_path, f"a=b\n# comment\n{wrong}\n"))
 
         assert found.startswith("--otlp.headers-file: ")
@@ -91,16 +88,14 @@ class TestHeaders:
         assert why in found
         assert SECRET not in found
 
-    def test_file_that_is_no_ascii_is_refused_and_not_shown(self, tmp_path: Path) -> None:
-        """Headers are ASCII."""
+    def test_other_bytes_than_ascii_are_refused_and_not_repeated(self, tmp_path: Path) -> None:
         found = refused(f"--otlp.endpoint={LOCAL}", headers_file(tmp_path, f"a={SECRET}é\n"))
 
         assert found.startswith(f"--otlp.headers-file: invalid value '{tmp_path}/headers': want ASCII")
         assert SECRET not in found
 
     @pytest.mark.parametrize("path", ["/nonexistent", "/"])
-    def test_file_that_cannot_be_read_is_refused(self, path: str) -> None:
-        """With the reason."""
+    def test_unreadable_file_is_refused(self, path: str) -> None:
         found = refused(f"--otlp.endpoint={LOCAL}", f"--otlp.headers-file={path}")
 
         assert found.startswith(f"--otlp.headers-file: invalid value '{path}': cannot read it: ")

@@ -1,4 +1,4 @@
-"""otlp: tables of the file, each a receiver for itself. Whose token goes where."""
+"""otlp: a receiver for each table of the file, and which headers it gets."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from tests.unit.config.command_line import BASE, SECRET, headers_file, loaded, r
 
 
 class TestTables:
-    """[otlp.receiver.NAME] of the file: more receivers, each for itself."""
+    """[otlp.receiver.NAME]."""
 
     def test_each_table_is_a_receiver(self, tmp_path: Path) -> None:
         """The default one first, then by name."""
@@ -33,14 +33,13 @@ class TestTables:
             ("datadog", "https://otlp.datadog.example/v1/metrics", "http/json", "delta", 15.0),
         ]
 
-    def test_table_needs_no_default_receiver(self, tmp_path: Path) -> None:
-        """It stands for itself."""
+    def test_table_does_not_need_the_default_receiver(self, tmp_path: Path) -> None:
         found = receiver(toml(tmp_path, '[otlp.receiver.a]\nendpoint = "http://a"\n'))
 
         assert (found.name, found.url) == ("a", "http://a/v1/metrics")
 
-    def test_nothing_of_the_environment_reaches_a_table_s_receiver(self, tmp_path: Path) -> None:
-        """No one's token goes to another's receiver."""
+    def test_receiver_of_a_table_ignores_the_environment(self, tmp_path: Path) -> None:
+        """A token must not be sent to another receiver."""
         (tmp_path / "ca.pem").touch()
         environment = {
             BASE: "http://b:4318",
@@ -75,8 +74,7 @@ class TestTables:
 
         assert (default.interval_seconds, of_table.interval_seconds, of_table.headers) == (60.0, 15.0, ())
 
-    def test_environment_does_not_switch_off_a_table_s_receiver(self, tmp_path: Path) -> None:
-        """It switches off what it names itself."""
+    def test_environment_does_not_disable_the_receiver_of_a_table(self, tmp_path: Path) -> None:
         file = toml(tmp_path, '[otlp.receiver.a]\nendpoint = "http://a"\n')
 
         assert receiver(file, **{BASE: "http://b", "OTEL_SDK_DISABLED": "true"}).name == "a"
@@ -94,12 +92,11 @@ class TestTables:
         ],
     )
     def test_unknown_key_is_refused(self, tmp_path: Path, text: str, key: str) -> None:
-        """A typo is never silently the default."""
         assert f"unknown key '{key}'" in refused(toml(tmp_path, text))
 
     @pytest.mark.parametrize("name", ["default", "", "A", "a b", "-a", "ä", "a/b", "a" * 32, 'a"', "a\\n"])
-    def test_bad_name_is_refused(self, tmp_path: Path, name: str) -> None:
-        """It is a label; and `default` is the one of the flags."""
+    def test_invalid_name_is_refused(self, tmp_path: Path, name: str) -> None:
+        """The name is a label; `default` is the receiver of the flags."""
         quoted = name.replace('"', '\\"')
         found = refused(toml(tmp_path, f'[otlp.receiver."{quoted}"]\nendpoint = "http://a"\n'))
 
@@ -107,22 +104,18 @@ class TestTables:
         assert "1 to 31 lower-case letters, digits, - and _" in found
 
     @pytest.mark.parametrize("name", ["a", "0", "a" * 31, "a-b_c9"])
-    def test_good_name_is_kept(self, tmp_path: Path, name: str) -> None:
-        """Up to 31 characters."""
+    def test_valid_name_is_kept(self, tmp_path: Path, name: str) -> None:
         assert receiver(toml(tmp_path, f'[otlp.receiver.{name}]\nendpoint = "http://a"\n')).name == name
 
     def test_empty_table_is_refused(self, tmp_path: Path) -> None:
-        """It would be a receiver that gets nothing."""
         assert "[otlp.receiver.a] in" in refused(toml(tmp_path, "[otlp.receiver.a]\n"))
 
     def test_table_without_an_endpoint_is_refused(self, tmp_path: Path) -> None:
-        """Whoever wrote it, wanted a push."""
         found = refused(toml(tmp_path, '[otlp.receiver.a]\ninterval = "1m"\n'))
 
         assert found == '[otlp.receiver.a] has no endpoint; add `endpoint = "http://…:4318"`'
 
-    def test_bad_value_names_table_and_file(self, tmp_path: Path) -> None:
-        """Not the flag."""
+    def test_invalid_value_names_key_and_file(self, tmp_path: Path) -> None:
         found = refused(toml(tmp_path, '[otlp.receiver.a]\nendpoint = "http://a"\ntimeout = 10\n'))
 
         assert found.startswith(
@@ -130,14 +123,13 @@ class TestTables:
         )
 
     def test_key_without_a_certificate_names_the_receiver(self, tmp_path: Path) -> None:
-        """Which of them it is."""
         (tmp_path / "key").touch()
         text = f'[otlp.receiver.a]\nendpoint = "http://a"\nclient-key-file = "{tmp_path}/key"\n'
 
         assert refused(toml(tmp_path, text)).startswith("OTLP receiver a: a client key without a client certificate")
 
-    def test_eight_receivers_are_enough(self, tmp_path: Path) -> None:
-        """Each has a thread; the default one counts."""
+    def test_there_are_at_most_eight_receivers(self, tmp_path: Path) -> None:
+        """Each has a thread. The default one counts."""
         seven = "".join(f'[otlp.receiver.r{n}]\nendpoint = "http://r{n}"\n' for n in range(7))
         eight = seven + '[otlp.receiver.r7]\nendpoint = "http://r7"\n'
 

@@ -1,4 +1,4 @@
-"""config.web: the web configuration file, in all the forms that exporter-toolkit takes, and in those that it refuses."""
+"""web_file: the format of exporter-toolkit, valid and invalid."""
 
 from __future__ import annotations
 
@@ -17,20 +17,19 @@ PAIR = "tls_server_config:\n  cert_file: server.crt\n  key_file: server.key\n"
 
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
-    """With the files that a configuration may name; what they hold is not looked at here."""
+    """A folder with the files that a configuration names. Their content is not checked here."""
     for name in ("server.crt", "server.key", "ca.crt"):
         (tmp_path / name).write_text(f"the content of {name}")
     return tmp_path
 
 
 def loaded(folder: Path, text: str) -> WebConfig:
-    """The configuration of a text."""
     (folder / "web.yml").write_text(text)
     return web_file.load(folder / "web.yml")
 
 
 def refused(folder: Path, text: str) -> str:
-    """The one line with which a text is refused."""
+    """The error message."""
     with pytest.raises(BadInput) as raised:
         loaded(folder, text)
     return str(raised.value)
@@ -40,37 +39,33 @@ class TestTls:
     """tls_server_config."""
 
     @pytest.mark.parametrize("text", ["", "# nothing\n", "tls_server_config:\n", "tls_server_config: {}\n"])
-    def test_no_tls_where_nothing_is_said(self, folder: Path, text: str) -> None:
-        """An empty file is one as well."""
+    def test_no_tls_without_settings(self, folder: Path, text: str) -> None:
         assert loaded(folder, text) == WebConfig()
 
-    def test_files_are_seen_from_the_files_own_directory(self, folder: Path) -> None:
-        """Not from the one the exporter was started in."""
+    def test_paths_are_relative_to_the_configuration_file(self, folder: Path) -> None:
         tls = loaded(folder, PAIR).tls
 
         assert tls is not None
         assert (tls.certificate, tls.key) == (b"the content of server.crt", b"the content of server.key")
 
-    def test_absolute_paths_are_taken_as_they_are(self, folder: Path) -> None:
-        """As Kubernetes mounts them."""
+    def test_absolute_paths_are_kept(self, folder: Path) -> None:
         tls = loaded(folder, PAIR.replace("server.crt", f"{folder}/ca.crt")).tls
 
         assert tls is not None
         assert tls.certificate == b"the content of ca.crt"
 
-    def test_certificate_and_key_may_stand_in_the_file(self, folder: Path) -> None:
-        """Inline."""
+    def test_certificate_and_key_can_be_inline(self, folder: Path) -> None:
         tls = loaded(folder, "tls_server_config:\n  cert: |\n    one\n    two\n  key: three\n").tls
 
         assert tls is not None
         assert (tls.certificate, tls.key) == (b"one\ntwo\n", b"three")
 
-    def test_key_is_not_shown(self, folder: Path) -> None:
-        """Neither in a log nor in a traceback."""
+    def test_repr_has_no_key(self, folder: Path) -> None:
+        """Logs and tracebacks may contain it."""
         assert "server.key" not in repr(loaded(folder, PAIR))
 
-    def test_versions_are_12_to_13_unless_told(self, folder: Path) -> None:
-        """Both bounds can be told."""
+    def test_default_versions_are_12_to_13(self, folder: Path) -> None:
+        """Both bounds can be set."""
         usual, newest = loaded(folder, PAIR).tls, loaded(folder, PAIR + "  min_version: TLS13\n").tls
 
         assert usual is not None
@@ -88,31 +83,31 @@ class TestTls:
             ("RequireClientCert", ClientCertificate.REQUIRED),
         ],
     )
-    def test_clients_certificate(self, folder: Path, auth_type: str, wanted: ClientCertificate) -> None:
-        """By the names of Go; one that would go unverified is verified."""
+    def test_client_auth_types(self, folder: Path, auth_type: str, wanted: ClientCertificate) -> None:
+        """Go's names. A certificate that Go would not verify is verified."""
         tls = loaded(folder, f"{PAIR}  client_auth_type: {auth_type}\n  client_ca_file: ca.crt\n").tls
 
         assert tls is not None
         assert tls.client_certificate is wanted
         assert tls.client_authorities == b"the content of ca.crt"
 
-    def test_clients_certificate_that_may_be_left_out_needs_no_authority(self, folder: Path) -> None:
-        """As in most of exporter-toolkit's own examples: one that is shown is verified by the system's."""
+    def test_optional_client_certificate_needs_no_authority(self, folder: Path) -> None:
+        """As in most examples of exporter-toolkit: the system's authorities verify it."""
         tls = loaded(folder, f"{PAIR}  client_auth_type: VerifyClientCertIfGiven\n").tls
 
         assert tls is not None
         assert tls.client_certificate is ClientCertificate.VERIFIED_IF_GIVEN
         assert tls.client_authorities == b""
 
-    def test_ciphers_have_openssls_names_then(self, folder: Path) -> None:
-        """In the order given; those of TLS 1.3 are not chosen, as in Go."""
+    def test_ciphers_are_translated_to_openssl(self, folder: Path) -> None:
+        """In the given order; those of TLS 1.3 are not configurable, as in Go."""
         suites = "TLS_ECDHE_RSA_WITH_AES_256_GCM_SHA384, TLS_AES_128_GCM_SHA256, TLS_ECDHE_RSA_WITH_AES_128_GCM_SHA256"
         tls = loaded(folder, f"{PAIR}  cipher_suites: [{suites}]\n").tls
 
         assert tls is not None
         assert tls.ciphers == ("ECDHE-RSA-AES256-GCM-SHA384", "ECDHE-RSA-AES128-GCM-SHA256")
 
-    def test_cipher_that_http2_lacks_is_taken_without_http2(self, folder: Path) -> None:
+    def test_ciphers_without_those_of_http2_need_http2_off(self, folder: Path) -> None:
         """http2: false."""
         text = f"{PAIR}  cipher_suites: [TLS_ECDHE_RSA_WITH_AES_128_CBC_SHA]\nhttp_server_config:\n  http2: false\n"
         tls = loaded(folder, text).tls
@@ -129,7 +124,7 @@ class TestTls:
         ],
     )
     def test_one_curve_or_all(self, folder: Path, curves: str, wanted: str | None) -> None:
-        """Python's ssl can be told one."""
+        """Python's ssl can be restricted to one curve only."""
         tls = loaded(folder, f"{PAIR}  curve_preferences: [{curves}]\n").tls
 
         assert tls is not None
@@ -140,21 +135,20 @@ class TestOthers:
     """Users, headers, rate limit."""
 
     def test_users(self, folder: Path) -> None:
-        """Name and hash."""
         assert loaded(folder, f"basic_auth_users:\n  alice: {HASH}\n").users == {"alice": HASH}
 
-    def test_hashes_are_not_shown(self, folder: Path) -> None:
-        """Neither in a log nor in a traceback."""
+    def test_repr_has_no_hashes(self, folder: Path) -> None:
+        """Logs and tracebacks may contain it."""
         assert "$2y$" not in repr(loaded(folder, f"basic_auth_users:\n  alice: {HASH}\n"))
 
     def test_headers(self, folder: Path) -> None:
-        """A blank one is not sent."""
+        """An empty header is not sent."""
         text = 'http_server_config:\n  headers:\n    X-Frame-Options: deny\n    Content-Security-Policy: ""\n'
 
         assert loaded(folder, text).headers == (("X-Frame-Options", "deny"),)
 
-    def test_number_is_a_value_of_a_header(self, folder: Path) -> None:
-        """Without quotes, as people write it."""
+    def test_header_can_be_a_number(self, folder: Path) -> None:
+        """Without quotes."""
         text = "http_server_config:\n  headers:\n    X-XSS-Protection: 1\n"
 
         assert loaded(folder, text).headers == (("X-XSS-Protection", "1"),)
@@ -163,24 +157,23 @@ class TestOthers:
         ("interval", "seconds"), [("1s", 1.0), ("200ms", 0.2), ("1m30s", 90.0), ("1.5h", 5400.0), ("10us", 1e-5)]
     )
     def test_rate_limit(self, folder: Path, interval: str, seconds: float) -> None:
-        """Durations are Go's."""
+        """Durations in the notation of Go."""
         limit = loaded(folder, f"rate_limit:\n  interval: {interval}\n  burst: 20\n").rate_limit
 
         assert limit == RateLimit(pytest.approx(seconds), 20)
 
     @pytest.mark.parametrize("interval", ["0", '"0"', "0s"])
-    def test_no_rate_limit_at_an_interval_of_zero(self, folder: Path, interval: str) -> None:
-        """Whatever the burst."""
+    def test_interval_of_zero_disables_the_rate_limit(self, folder: Path, interval: str) -> None:
         assert loaded(folder, f"rate_limit:\n  interval: {interval}\n  burst: 5\n").rate_limit is None
 
 
 def tls(*lines: str) -> str:
-    """A section with these lines, and a pair."""
+    """A TLS section with certificate, key and these lines."""
     return PAIR + "".join(f"  {line}\n" for line in lines)
 
 
 class TestRefused:
-    """One line, which names the file, the key and what is wanted."""
+    """One line with the file, the key and what is wanted."""
 
     @pytest.mark.parametrize(
         ("text", "said"),
@@ -260,34 +253,31 @@ class TestRefused:
             ),
         ],
     )
-    def test_text(self, folder: Path, text: str, said: str) -> None:
-        """Every malformed form of exporter-toolkit's own examples is among them."""
+    def test_invalid_text(self, folder: Path, text: str, said: str) -> None:
+        """Includes every invalid example of exporter-toolkit."""
         line = refused(folder, text)
 
         assert line.startswith(f"--web.config.file: {folder}/web.yml: ")
         assert said.replace("{folder}", str(folder)) in line
 
     def test_password_is_not_repeated(self, folder: Path) -> None:
-        """What was to be a hash may be the password itself."""
+        """A user may have written the password instead of its hash."""
         assert "hunter2" not in refused(folder, "basic_auth_users:\n  alice: hunter2\n")
 
-    def test_file_that_is_not_there(self, folder: Path) -> None:
-        """By its path."""
+    def test_missing_file(self, folder: Path) -> None:
         with pytest.raises(BadInput, match=r"absent\.yml: cannot read it: No such file or directory"):
             web_file.load(folder / "absent.yml")
 
-    def test_file_that_is_none(self, folder: Path) -> None:
-        """A directory, or a pipe that nobody writes to."""
+    def test_other_kinds_of_files(self, folder: Path) -> None:
+        """A directory, or a pipe without a writer."""
         with pytest.raises(BadInput, match="cannot read it: not a regular file"):
             web_file.load(folder)
 
-    def test_bytes_that_are_no_text(self, folder: Path) -> None:
-        """UTF-8 is wanted."""
+    def test_other_encoding_than_utf_8(self, folder: Path) -> None:
         (folder / "web.yml").write_bytes(b"\xff\xfe")
         with pytest.raises(BadInput, match="not UTF-8"):
             web_file.load(folder / "web.yml")
 
-    def test_file_that_is_too_large(self, folder: Path) -> None:
-        """Nobody has a megabyte of users."""
+    def test_large_file(self, folder: Path) -> None:
         with pytest.raises(BadInput, match="larger than 1048576 bytes"):
             loaded(folder, "#" * (1 << 20) + "\n")

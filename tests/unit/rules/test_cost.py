@@ -1,4 +1,4 @@
-"""rates: a file of prices becomes rules."""
+"""cost: GPU prices -> Prometheus rules."""
 
 from __future__ import annotations
 
@@ -12,14 +12,13 @@ from exporter.rules.cost import DEFAULT, MODELS, Rate, read, rules
 
 
 def written(folder: Path, text: str) -> Path:
-    """A file of prices."""
     path = folder / "rates.toml"
     path.write_text(text)
     return path
 
 
 def refusal(folder: Path, text: str) -> str:
-    """What is said of a file that is refused."""
+    """The error message."""
     with pytest.raises(BadInput) as refused:
         read(written(folder, text))
     return str(refused.value).replace(str(folder), "")
@@ -35,8 +34,8 @@ def pattern_of(model: str) -> str:
 class TestRead:
     """rates.toml."""
 
-    def test_prices_stay_in_their_order(self, tmp_path: Path) -> None:
-        """Whole numbers are prices as well."""
+    def test_prices_keep_their_order(self, tmp_path: Path) -> None:
+        """A price can be an integer."""
         text = '[usd_per_hour]\ndefault = 2\nH100 = 2.99\n"NVIDIA A100-SXM4-80GB" = 1.5\n'
 
         assert read(written(tmp_path, text)) == (
@@ -45,8 +44,8 @@ class TestRead:
             Rate("NVIDIA A100-SXM4-80GB", 1.5),
         )
 
-    def test_shipped_file_is_one(self) -> None:
-        """It prices every GPU."""
+    def test_shipped_file_is_valid(self) -> None:
+        """It has a default price."""
         assert DEFAULT in {rate.model for rate in read(Path("alerts/rates.toml"))}
 
     @pytest.mark.parametrize(
@@ -63,22 +62,19 @@ class TestRead:
             ("", "/rates.toml has no prices"),
         ],
     )
-    def test_wrong_price_is_refused_with_its_line(self, tmp_path: Path, text: str, said: str) -> None:
-        """Whatever is wrong with it."""
+    def test_invalid_price_is_refused_with_its_line(self, tmp_path: Path, text: str, said: str) -> None:
         assert refusal(tmp_path, text) == said
 
     def test_duplicate_is_refused_with_its_line(self, tmp_path: Path) -> None:
-        """The second one."""
         assert "line 3" in refusal(tmp_path, "[usd_per_hour]\nH100 = 1\nH100 = 2\n")
 
     def test_missing_file_is_named(self, tmp_path: Path) -> None:
-        """In one line."""
         with pytest.raises(BadInput, match=r"cannot read .*nowhere\.toml: No such file"):
             read(tmp_path / "nowhere.toml")
 
 
 class TestMatching:
-    """A word of a model's name against the names that the driver gives."""
+    """Words of MODELS and the names of the driver."""
 
     @pytest.mark.parametrize(
         ("model", "name"),
@@ -91,25 +87,25 @@ class TestMatching:
             ("RTX 4090", "NVIDIA GeForce RTX 4090"),
         ],
     )
-    def test_word_matches_its_names(self, model: str, name: str) -> None:
-        """Prometheus matches from end to end."""
+    def test_word_matches_names_of_its_model(self, model: str, name: str) -> None:
+        """Prometheus anchors regular expressions at both ends."""
         assert re.fullmatch(pattern_of(model), name)
 
     @pytest.mark.parametrize(
         ("model", "name"), [("A10", "NVIDIA A100-SXM4-80GB"), ("A10", "NVIDIA A10G"), ("L4", "NVIDIA L40S")]
     )
-    def test_word_matches_no_longer_one(self, model: str, name: str) -> None:
-        """An A10 is no A100."""
+    def test_word_does_not_match_a_longer_one(self, model: str, name: str) -> None:
+        """A10 and A100."""
         assert not re.fullmatch(pattern_of(model), name)
 
     def test_every_word_matches_at_most_one_model(self) -> None:
-        """Whatever the order of the file."""
+        """The order of the file does not matter."""
         for model in MODELS:
             others = [one for one in MODELS if one != model and re.fullmatch(pattern_of(one), f"NVIDIA {model}")]
             assert not others, (model, others)
 
-    def test_whole_name_is_taken_by_the_letter(self) -> None:
-        """And comes before words."""
+    def test_name_from_the_driver_is_escaped(self) -> None:
+        """It precedes words."""
         text = rules((Rate("A100", 1.0), Rate("NVIDIA A100-SXM4-80GB", 2.0)), "rates.toml")
 
         assert text.index("NVIDIA A100-SXM4-80GB") < text.index("(.*[ -])?A100")

@@ -1,4 +1,4 @@
-"""prometheus_rule: files of rules as one object of Kubernetes."""
+"""prometheus_rule: rule files -> one PrometheusRule."""
 
 from __future__ import annotations
 
@@ -26,10 +26,8 @@ groups:
 
 
 class TestPrometheusRule:
-    """What stands below `groups:` stands below `spec.groups:`."""
-
-    def test_groups_follow_one_another_and_keep_their_form(self) -> None:
-        """With the comments, and block texts indented as far as they were from their key."""
+    def test_groups_are_concatenated_and_indented(self) -> None:
+        """With comments; block scalars keep their relative indentation."""
         assert prometheus_rule("all", "# Made.", [LOCKS, DISKS]) == (
             "# Made.\n"
             "apiVersion: monitoring.coreos.com/v1\n"
@@ -54,7 +52,7 @@ class TestPrometheusRule:
         )
 
     @pytest.mark.parametrize("text", ["", "rules: []\n", "version: 1\ngroups:\n  - name: x\n"])
-    def test_what_is_no_file_of_rules_is_refused(self, text: str) -> None:
-        """Rather than made into an object that Kubernetes takes and Prometheus does not."""
+    def test_other_text_is_refused(self, text: str) -> None:
+        """Kubernetes would accept the object, and Prometheus would not."""
         with pytest.raises(BadInput, match="not a rule file"):
             prometheus_rule("all", "# Made.", [text])
