@@ -211,7 +211,8 @@ def _recorded_processes(processes: Processes, tracking: WorkloadTracking) -> dic
 def _history(config: Config, own: OwnMetrics, clock: Clock, collectors: Sequence[str]) -> Recorder | None:
     if config.history.path is None:
         return None
-    from exporter.history.recorder import Recorder, Settings  # noqa: PLC0415 - SQLite, only for those who keep one
+    from exporter.history.recorder import Recorder  # noqa: PLC0415 - SQLite, only for those who keep one
+    from exporter.history.writer import Settings  # noqa: PLC0415
 
     settings = Settings(
         config.history.path, config.history.max_bytes, config.history.retention_seconds, "chains" in collectors

@@ -15,7 +15,7 @@ from exporter.demo.player import event_line, find_live_play, play_live, save_rec
 from exporter.demo.scenarios import SCENARIOS, Scenario
 from exporter.errors import BadInput
 from exporter.explain.explanation import Explanation, explain
-from exporter.explain.recorded import recall
+from exporter.explain.recorded import explain_recording
 from exporter.explain.rendering import rendered
 from exporter.explain.selection import Selection
 from exporter.recording.file import read
@@ -97,12 +97,12 @@ def _play(scenario: Scenario, duration_seconds: float, arguments: argparse.Names
 
 def _replay(path: Path, output: _Output) -> None:
     try:
-        recalled = recall(read(path))
+        explained = explain_recording(read(path))
     except ValueError as error:
         raise BadInput(f"{path} cannot be replayed: {error}") from None
-    for elapsed_seconds, event in recalled.told:
+    for elapsed_seconds, event in explained.events:
         output.write(event_line(event, elapsed_seconds))
-    output.explanation(recalled.explanation)
+    output.explanation(explained.explanation)
 
 
 def _explanation(live_run: LiveRun) -> Explanation:

@@ -12,10 +12,10 @@ from exporter.config import command_line, parsers
 from exporter.config.setting import Given, parsed
 from exporter.config.storage import HISTORY_PATH
 from exporter.config.web import DEFAULT_URL
-from exporter.confirm.intervention import How
+from exporter.confirm.intervention import PauseMethod
 from exporter.errors import BadInput, NotPossibleHere, ProcessGone
 from exporter.explain.explanation import Explanation
-from exporter.explain.recorded import recall
+from exporter.explain.recorded import explain_recording
 from exporter.explain.rendering import rendered
 from exporter.explain.selection import Selection
 from exporter.explain.stored import explain_stored, open_chain
@@ -46,8 +46,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument(
         "--confirm-by",
-        choices=[how.value for how in How],
-        help="pause by SIGSTOP (freeze) or lowest CPU priority (weight) [by control group]",
+        choices=[method.value for method in PauseMethod],
+        help="how to pause the culprit [by cgroup]",
     )
     parser.add_argument("--yes", action="store_true", help="skip the prompt of --confirm")
     parser.add_argument(
@@ -73,7 +73,7 @@ def run(arguments: argparse.Namespace) -> int:
 
 def _explain_recording(path: Path, workload: str) -> Explanation:
     try:
-        return recall(read(path), Selection.of(workload)).explanation
+        return explain_recording(read(path), Selection.of(workload)).explanation
     except ValueError as error:
         raise BadInput(f"{path} cannot be replayed: {error}") from None
 
@@ -84,7 +84,7 @@ def _print(explanation: Explanation, arguments: argparse.Namespace) -> None:
 
 def _confirm(path: Path, arguments: argparse.Namespace) -> None:
     # These import protobuf, which takes time and memory that the other uses of the command save.
-    from exporter.confirm.experiment import choose, consent_text, prove  # noqa: PLC0415
+    from exporter.confirm.experiment import consent_lines, make_plan, run_experiment  # noqa: PLC0415
     from exporter.confirm.record import record  # noqa: PLC0415
 
     target = parse_target(arguments.url)
@@ -92,17 +92,17 @@ def _confirm(path: Path, arguments: argparse.Namespace) -> None:
     if os.geteuid() != 0:
         raise NotPossibleHere("--confirm pauses processes of other users: only root may do that", remedy="use sudo")
     assert chain.advice is not None  # noqa: S101 - open_chain() refuses a chain without a culprit
-    how = How(arguments.confirm_by) if arguments.confirm_by else None
+    method = PauseMethod(arguments.confirm_by) if arguments.confirm_by else None
     try:
-        chosen = choose(chain.advice, Processes(), how)
+        plan = make_plan(chain.advice, Processes(), method)
     except ProcessGone:
         raise BadInput(f"the job of chain {arguments.confirm} has ended") from None
-    print("\n".join(consent_text(chosen)))
+    print("\n".join(consent_lines(plan)))
     if not arguments.yes:
         _ask_for_consent()
-    proof = prove(chain.advice, chosen, target)
-    print(proof.outcome.value, proof.told, sep=": ")
-    record(path, chain.run, chain.report, chosen, proof)
+    result = run_experiment(chain.advice, plan, target)
+    print(result.outcome.value, result.measured, sep=": ")
+    record(path, chain.run, chain.event, plan, result)
 
 
 def _ask_for_consent() -> None:

@@ -31,7 +31,7 @@ def run(arguments: argparse.Namespace) -> int:
         return config.load(vars(arguments))
 
     settings = read_config()
-    file_guard.join_readers()
+    file_guard.join_reader_group()
     logs.set_up(settings.log.level, settings.log.format)
     privileges.drop(with_network_namespaces=settings.collectors.network_namespaces)
     # Until there are handlers, these signals would terminate the process.

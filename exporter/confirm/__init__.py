@@ -1,1 +1,1 @@
-"""Proof by intervention: whoever is to blame is held for two seconds, and the job's steps say whether that helps."""
+"""Confirmation of a chain by an experiment: its culprits are paused for two seconds while the job's steps are measured."""

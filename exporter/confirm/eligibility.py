@@ -1,6 +1,6 @@
-"""Who may be held for two seconds? Not the job, not what it stands on, not what the machine stands on.
+"""Which processes may be paused for two seconds: not the job, nothing that it needs, and nothing that the machine needs.
 
-In: what /proc says of processes. Out: a reason against each, or none. Pure but for facts_of().
+In: facts from /proc. Out: a reason to exclude a process, or none.
 """
 
 from __future__ import annotations
@@ -11,35 +11,34 @@ from dataclasses import dataclass
 from exporter.errors import ProcessGone
 from exporter.host.processes import Processes
 
-KERNEL = 2  # kthreadd, and its children
-SYSTEM_PLACES = ("/system.slice", "/init.scope", "/kubelet", "/runtime", "/podruntime")
-"""Control groups in which a machine keeps its own services."""
-_MAX_LINE = 64  # of ancestors
+KTHREADD = 2  # parent of all kernel threads
+SYSTEM_CGROUPS = ("/system.slice", "/init.scope", "/kubelet", "/runtime", "/podruntime")
+"""Cgroups of a machine's own services."""
+_MAX_ANCESTORS = 64
 
 
 @dataclass(frozen=True, slots=True)
 class ProcessFacts:
-    """Of a process. line: its ancestors, the parent first. cgroups: its path in every hierarchy."""
+    """ancestors: the parent first. cgroups: the process's path in every hierarchy."""
 
     tgid: int
     comm: str
     start_time_ticks: int
-    line: tuple[int, ...]
+    ancestors: tuple[int, ...]
     cgroups: tuple[str, ...]
 
 
-def facts_of(processes: Processes, tgid: int) -> ProcessFacts:
-    """Raises ProcessGone, or NotPossibleHere for a missing right."""
+def read_facts(processes: Processes, tgid: int) -> ProcessFacts:
+    """Raises ProcessGone, or NotPossibleHere without permission."""
     stat = processes.stat(tgid)
     cgroups = tuple(line.split(":", 2)[2] for line in processes.cgroup(tgid).splitlines() if line.count(":") >= 2)
-    return ProcessFacts(
-        tgid, processes.comm(tgid), stat.start_time_ticks, tuple(_line(processes, stat.parent_tgid)), cgroups
-    )
+    ancestors = tuple(_ancestors(processes, stat.parent_tgid))
+    return ProcessFacts(tgid, processes.comm(tgid), stat.start_time_ticks, ancestors, cgroups)
 
 
-def _line(processes: Processes, tgid: int) -> Sequence[int]:
+def _ancestors(processes: Processes, tgid: int) -> Sequence[int]:
     found: list[int] = []
-    while tgid > 0 and len(found) < _MAX_LINE:
+    while tgid > 0 and len(found) < _MAX_ANCESTORS:
         found.append(tgid)
         try:
             tgid = processes.stat(tgid).parent_tgid
@@ -48,18 +47,18 @@ def _line(processes: Processes, tgid: int) -> Sequence[int]:
     return found
 
 
-def reason_against(one: ProcessFacts, job: ProcessFacts, our_line: Collection[int]) -> str:
-    """Why a process is left alone; "" when it may be held. our_line: this process and its ancestors."""
-    if one.tgid == 1:
-        return "it is the first process of the machine"
-    if one.tgid == KERNEL or KERNEL in one.line:
-        return "it is a thread of the kernel"
-    if one.tgid == job.tgid or job.tgid in one.line or one.tgid in job.line:
+def reason_to_exclude(process: ProcessFacts, job: ProcessFacts, own_tgids: Collection[int]) -> str:
+    """Why a process must not be paused; "" if it may be. own_tgids: this process and its ancestors."""
+    if process.tgid == 1:
+        return "it is init"
+    if process.tgid == KTHREADD or KTHREADD in process.ancestors:
+        return "it is a kernel thread"
+    if process.tgid == job.tgid or job.tgid in process.ancestors or process.tgid in job.ancestors:
         return "it belongs to the job"
-    if set(one.cgroups) == set(job.cgroups) != {"/"}:
-        return "it is in the job's control group"
-    if one.tgid in our_line:
+    if set(process.cgroups) == set(job.cgroups) != {"/"}:
+        return "it is in the job's cgroup"
+    if process.tgid in own_tgids:
         return "this command runs below it"
-    if any(path == place or path.startswith(f"{place}/") for path in one.cgroups for place in SYSTEM_PLACES):
-        return "it is a service of the machine"
+    if any(path == one or path.startswith(f"{one}/") for path in process.cgroups for one in SYSTEM_CGROUPS):
+        return "it is a system service"
     return ""

@@ -1,6 +1,6 @@
-"""The whole of a proof: who is to be held, with whose consent, and what the job's steps say.
+"""The experiment: which processes are paused and how, the question to the user, and the job's steps before, during and after.
 
-In: what was said of an open chain, the exporter's address. Out: a Proof. Needs root.
+In: the event of an open chain, the exporter's address. Out: a ConfirmResult. Needs root.
 """
 
 from __future__ import annotations
@@ -11,9 +11,9 @@ from collections.abc import Callable, Collection, Sequence
 from typing import NamedTuple
 
 from exporter.chains.event import ChainEvent
-from exporter.confirm.eligibility import ProcessFacts, facts_of, reason_against
-from exporter.confirm.intervention import How, held
-from exporter.confirm.outcome import Proof, Steps, judge
+from exporter.confirm.eligibility import ProcessFacts, read_facts, reason_to_exclude
+from exporter.confirm.intervention import PauseMethod, paused
+from exporter.confirm.outcome import ConfirmResult, Steps, judge
 from exporter.errors import BadInput, ProcessGone
 from exporter.host.processes import Processes
 from exporter.scrape import exposition
@@ -22,94 +22,95 @@ from exporter.scrape.rates import view_of
 from exporter.scrape.samples import Scrape
 from exporter.units import seconds
 
-HELD_SECONDS = 2.0
-_SETTLED_SECONDS = 0.3
-"""Between two times: scrapes of a fifth of a second share a snapshot."""
+PAUSE_SECONDS = 2.0
+_SETTLE_SECONDS = 0.3
+"""Between two periods: scrapes within 0.2 s get the same snapshot."""
 
 
-class Chosen(NamedTuple):
-    """Who will be held, how, and who will not, with the reason."""
+class Plan(NamedTuple):
+    """processes: those to pause. excluded: culprits that must not be paused, each with the reason."""
 
-    subjects: tuple[ProcessFacts, ...]
-    left_alone: tuple[str, ...]
-    how: How
+    processes: tuple[ProcessFacts, ...]
+    excluded: tuple[str, ...]
+    method: PauseMethod
 
 
-def choose(report: ChainEvent, processes: Processes, how: How | None = None) -> Chosen:
-    """report: that names culprits by their numbers. Raises BadInput when nobody may be held, ProcessGone for the job."""
-    job = facts_of(processes, report.tgid)
-    ours = {os.getpid(), *facts_of(processes, os.getpid()).line}
-    subjects, left_alone = [], []
-    for tgid in report.culprit_tgids:
+def make_plan(event: ChainEvent, processes: Processes, method: PauseMethod | None = None) -> Plan:
+    """event: names the culprits' processes. Raises BadInput if none may be paused, ProcessGone if the job has ended."""
+    job = read_facts(processes, event.tgid)
+    own_tgids = {os.getpid(), *read_facts(processes, os.getpid()).ancestors}
+    chosen, excluded = [], []
+    for tgid in event.culprit_tgids:
         try:
-            one = facts_of(processes, tgid)
+            culprit = read_facts(processes, tgid)
         except ProcessGone:
             continue
-        reason = reason_against(one, job, ours)
+        reason = reason_to_exclude(culprit, job, own_tgids)
         if reason:
-            left_alone.append(f"{one.comm} ({tgid}): {reason}")
+            excluded.append(f"{culprit.comm} ({tgid}): {reason}")
         else:
-            subjects.append(one)
-    if not subjects:
-        why = "; ".join(left_alone) or "the programs that it names have ended"
-        raise BadInput(f"nobody may be held for chain {report.chain_id[:8]}: {why}")
-    # Weights count within a control group only.
-    is_beside = all(set(one.cgroups) == set(job.cgroups) for one in subjects)
-    return Chosen(tuple(subjects), tuple(left_alone), how or (How.WEIGHT if is_beside else How.FREEZE))
+            chosen.append(culprit)
+    if not chosen:
+        why = "; ".join(excluded) or "they have ended"
+        raise BadInput(f"no culprit of chain {event.chain_id[:8]} can be paused: {why}")
+    # A scheduling policy counts among the threads of one cgroup only.
+    is_same_cgroup = all(set(one.cgroups) == set(job.cgroups) for one in chosen)
+    default = PauseMethod.SCHED_IDLE if is_same_cgroup else PauseMethod.SIGSTOP
+    return Plan(tuple(chosen), tuple(excluded), method or default)
 
 
-def prove(
-    report: ChainEvent,
-    chosen: Chosen,
+def run_experiment(
+    event: ChainEvent,
+    plan: Plan,
     target: ScrapeTarget,
     *,
     wait: Callable[[float], None] = time.sleep,
-    held_seconds: float = HELD_SECONDS,
-) -> Proof:
-    """Takes three times held_seconds. Raises NoAnswer or NotOurs when the exporter cannot be asked, NotHeld."""
-    before = _steps(report, target, wait, held_seconds)
-    with held(chosen.subjects, chosen.how, held_seconds):
-        meanwhile = _steps(report, target, wait, held_seconds)
-    after = _steps(report, target, wait, held_seconds)
-    return judge(before, meanwhile, after, seconds(report.usual_step_ns))
+    pause_seconds: float = PAUSE_SECONDS,
+) -> ConfirmResult:
+    """Takes three times pause_seconds. Raises NoAnswer or NotOurs if the exporter cannot be scraped, PauseFailed."""
+    before = _measure(event, target, wait, pause_seconds)
+    with paused(plan.processes, plan.method, pause_seconds):
+        during = _measure(event, target, wait, pause_seconds)
+    after = _measure(event, target, wait, pause_seconds)
+    return judge(before, during, after, seconds(event.usual_step_ns))
 
 
-def _steps(report: ChainEvent, target: ScrapeTarget, wait: Callable[[float], None], for_seconds: float) -> Steps:
-    """Of the job's identity, in so many seconds from now on."""
-    wait(_SETTLED_SECONDS)
+def _measure(event: ChainEvent, target: ScrapeTarget, wait: Callable[[float], None], for_seconds: float) -> Steps:
+    """The job's steps in the next seconds."""
+    wait(_SETTLE_SECONDS)
     first = _scrape(target)
-    wait(for_seconds - _SETTLED_SECONDS)
-    return steps_between(report, first, _scrape(target))
+    wait(for_seconds - _SETTLE_SECONDS)
+    return steps_between(event, first, _scrape(target))
 
 
 def _scrape(target: ScrapeTarget) -> Scrape:
-    answer = fetch(target)
-    return exposition.read(answer.body, answer.at)
+    response = fetch(target)
+    return exposition.read(response.body, response.at)
 
 
-def steps_between(report: ChainEvent, first: Scrape, last: Scrape) -> Steps:
-    """Of the identity of a report."""
+def steps_between(event: ChainEvent, first: Scrape, last: Scrape) -> Steps:
+    """Steps of the event's workload."""
     for workload in view_of(last, first).workloads:
-        if workload.identity == report.identity:
+        if workload.identity == event.identity:
             return Steps(workload.steps, workload.step_seconds if workload.steps else None)
     return Steps(0, None)
 
 
-def names(subjects: Collection[ProcessFacts]) -> str:
+def names(processes: Collection[ProcessFacts]) -> str:
     """`stress-ng (777, 778)`."""
     by_comm: dict[str, list[int]] = {}
-    for one in subjects:
+    for one in processes:
         by_comm.setdefault(one.comm, []).append(one.tgid)
     return ", ".join(f"{comm} ({', '.join(map(str, tgids))})" for comm, tgids in by_comm.items())
 
 
-def consent_text(chosen: Chosen, held_seconds: float = HELD_SECONDS) -> Sequence[str]:
-    """What somebody is asked to agree to."""
-    what = {
-        How.FREEZE: "will be stopped (SIGSTOP)",
-        How.WEIGHT: "will get a CPU only when nobody else wants it (SCHED_IDLE)",
-    }[chosen.how]
+def consent_lines(plan: Plan, pause_seconds: float = PAUSE_SECONDS) -> Sequence[str]:
+    """What the user must agree to."""
+    effect = {
+        PauseMethod.SIGSTOP: "will be stopped (SIGSTOP)",
+        PauseMethod.SCHED_IDLE: "will run only on idle CPUs (SCHED_IDLE)",
+    }[plan.method]
     return (
-        f"{names(chosen.subjects)} {what} for {held_seconds:g} s, and go on as before then, whatever happens.",
-        *(f"Left alone: {one}." for one in chosen.left_alone),
+        f"{names(plan.processes)} {effect} for {pause_seconds:g} s and then resume, whatever happens to this command.",
+        *(f"Not paused: {one}." for one in plan.excluded),
     )

@@ -1,7 +1,8 @@
-"""Holds processes, and lets go of them whatever happens: when the time is up, when it is told to, when whoever asked is gone.
+"""A program that pauses processes and always resumes them: after the time limit, on a signal, or when its parent has gone.
 
-A program of its own, in a session of its own, so that a signal to the one who asked does not reach it. In: a line of JSON on
-standard input. Out: `held` when they are; it ends when they are let go. Only the standard library, and nothing of this package.
+It runs in a session of its own, so that signals to its parent do not reach it. In: one line of JSON on standard input, with
+`method`, `seconds` and `processes` (pairs of process id and start time). Out: the line `paused` once they are; it exits when they
+are resumed. It uses only the standard library and nothing of this package.
 """
 
 from __future__ import annotations
@@ -16,68 +17,71 @@ from contextlib import suppress
 from pathlib import Path
 from types import FrameType
 
+SIGSTOP, SCHED_IDLE = "sigstop", "sched-idle"
+"""Values of `method`."""
+PAUSED_LINE = "paused\n"
+
 _START_TIME_FIELD = 19
 _STATE_FIELD = 0
-_SETTLE_SECONDS = 1.0
-_CAN_COME_BACK = (os.SCHED_OTHER, os.SCHED_BATCH, os.SCHED_FIFO, os.SCHED_RR)
-"""Policies that a thread can be given again."""
+_STOP_TIMEOUT_SECONDS = 1.0
+_RESTORABLE = (os.SCHED_OTHER, os.SCHED_BATCH, os.SCHED_FIFO, os.SCHED_RR)
+"""Scheduling policies that a thread can be given again."""
 
 
-class _Told(Exception):
-    """A signal wants this to end."""
+class _Terminated(Exception):
+    """A signal asked this program to end."""
 
 
 def _stat(tgid: int) -> list[str]:
     return Path(f"/proc/{tgid}/stat").read_text(encoding="utf-8", errors="replace").rpartition(")")[2].split()
 
 
-class Frozen:
-    """Stopped by SIGSTOP. One that was stopped before is left as it is."""
+class SigstopPause:
+    """Stops processes by SIGSTOP. A process that was stopped already is not touched."""
 
     def __init__(self) -> None:
-        self._held: list[int] = []  # pidfds, which never mean another process
-        self._told: list[int] = []
+        self._pidfds: list[int] = []  # which never refer to another process
+        self._stopped: list[int] = []
 
-    def hold(self, tgid: int, start_time_ticks: int) -> None:
-        """Nothing happens to a process that has ended, or whose number another one has by now."""
+    def pause(self, tgid: int, start_time_ticks: int) -> None:
+        """Does nothing if the process has ended or its id belongs to another process now."""
         with suppress(OSError, IndexError, ValueError):
             pidfd = os.pidfd_open(tgid)
             stat = _stat(tgid)
             if int(stat[_START_TIME_FIELD]) != start_time_ticks or stat[_STATE_FIELD] in "Tt":
                 os.close(pidfd)
                 return
-            self._held.append(pidfd)  # before it is stopped: to go on does no harm
+            self._pidfds.append(pidfd)  # before the signal: an extra SIGCONT does no harm
             signal.pidfd_send_signal(pidfd, signal.SIGSTOP)
-            self._told.append(tgid)
+            self._stopped.append(tgid)
 
-    def settle(self) -> None:
+    def wait(self) -> None:
         """A process that runs on another CPU takes a moment to stop."""
-        until = time.monotonic() + _SETTLE_SECONDS
-        while time.monotonic() < until and not all(map(_has_stopped, self._told)):
+        deadline = time.monotonic() + _STOP_TIMEOUT_SECONDS
+        while time.monotonic() < deadline and not all(map(_has_stopped, self._stopped)):
             time.sleep(0.001)
 
     def adopt(self, tgid: int, start_time_ticks: int) -> None:
-        """Somebody else has stopped it."""
+        """Another process has paused it; resume() will resume it."""
         with suppress(OSError, IndexError, ValueError):
             pidfd = os.pidfd_open(tgid)
             if int(_stat(tgid)[_START_TIME_FIELD]) == start_time_ticks:
-                self._held.append(pidfd)
+                self._pidfds.append(pidfd)
 
-    def let_go(self) -> None:
-        """All of them."""
-        for pidfd in self._held:
+    def resume(self) -> None:
+        for pidfd in self._pidfds:
             with suppress(OSError):
                 signal.pidfd_send_signal(pidfd, signal.SIGCONT)
 
 
-class Lightened:
-    """Every thread of them gets a CPU only when nobody else of its control group wants it (SCHED_IDLE)."""
+class SchedIdlePause:
+    """Gives every thread of a process the policy SCHED_IDLE: it runs only when no other thread of its cgroup wants the CPU."""
 
     def __init__(self) -> None:
         self._before: dict[int, dict[int, tuple[int, os.sched_param]]] = {}
 
-    def hold(self, tgid: int, start_time_ticks: int) -> None:
-        """The same as above."""
+    def pause(self, tgid: int, start_time_ticks: int) -> None:
+        """Does nothing if the process has ended or its id belongs to another process now."""
         with suppress(OSError, IndexError, ValueError):
             if int(_stat(tgid)[_START_TIME_FIELD]) != start_time_ticks:
                 return
@@ -85,31 +89,36 @@ class Lightened:
             for tid in _tids(tgid):
                 with suppress(OSError):
                     policy = os.sched_getscheduler(tid)
-                    if policy & ~os.SCHED_RESET_ON_FORK in _CAN_COME_BACK:
+                    if policy & ~os.SCHED_RESET_ON_FORK in _RESTORABLE:
                         before[tid] = (policy, os.sched_getparam(tid))
                         os.sched_setscheduler(tid, os.SCHED_IDLE, os.sched_param(0))
 
-    def settle(self) -> None:
-        """It is so at once."""
+    def wait(self) -> None:
+        """A policy takes effect at once."""
 
     def adopt(self, tgid: int, start_time_ticks: int) -> None:
-        """Somebody else has done so, and what its threads were is not known: they become ordinary ones."""
+        """Another process has paused it. Its earlier policies are not known: resume() sets the default one."""
         with suppress(OSError, IndexError, ValueError):
             if int(_stat(tgid)[_START_TIME_FIELD]) == start_time_ticks:
                 self._before[tgid] = {}
 
-    def let_go(self) -> None:
-        """Threads that have begun since are as the first one was."""
+    def resume(self) -> None:
+        """Threads that were created during the pause get the policy of the first thread."""
         for tgid, before in self._before.items():
-            usual = before.get(tgid, (os.SCHED_OTHER, os.sched_param(0)))
+            default = before.get(tgid, (os.SCHED_OTHER, os.sched_param(0)))
             for tid in _tids(tgid):
                 with suppress(OSError):
                     if os.sched_getscheduler(tid) & ~os.SCHED_RESET_ON_FORK == os.SCHED_IDLE:
-                        os.sched_setscheduler(tid, *before.get(tid, usual))
+                        os.sched_setscheduler(tid, *before.get(tid, default))
+
+
+def pause_of(method: str) -> SigstopPause | SchedIdlePause:
+    """method: SIGSTOP or SCHED_IDLE."""
+    return SigstopPause() if method == SIGSTOP else SchedIdlePause()
 
 
 def _has_stopped(tgid: int) -> bool:
-    """Or ended."""
+    """Also true for a process that has ended."""
     try:
         return _stat(tgid)[_STATE_FIELD] in "TtZX"
     except (OSError, IndexError):
@@ -124,27 +133,26 @@ def _tids(tgid: int) -> list[int]:
 
 
 def main() -> None:
-    """Holds what it is told to, for so many seconds at the most."""
-
-    def end(_number: int, _frame: FrameType | None) -> None:
-        raise _Told
+    def terminate(_number: int, _frame: FrameType | None) -> None:
+        raise _Terminated
 
     for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
-        signal.signal(number, end)
-    asked = json.loads(sys.stdin.buffer.readline())
-    holder = Frozen() if asked["how"] == "freeze" else Lightened()
+        signal.signal(number, terminate)
+    request = json.loads(sys.stdin.buffer.readline())
+    pause = pause_of(request["method"])
     try:
-        for tgid, start_time_ticks in asked["processes"]:
-            holder.hold(tgid, start_time_ticks)
-        holder.settle()
-        print("held", flush=True)
-        select.select([sys.stdin], [], [], asked["seconds"])  # an end of file is news as well
-    except (_Told, BrokenPipeError):
+        for tgid, start_time_ticks in request["processes"]:
+            pause.pause(tgid, start_time_ticks)
+        pause.wait()
+        sys.stdout.write(PAUSED_LINE)
+        sys.stdout.flush()
+        select.select([sys.stdin], [], [], request["seconds"])  # returns early at the end of the parent's pipe
+    except (_Terminated, BrokenPipeError):
         pass
     finally:
         for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
             signal.signal(number, signal.SIG_IGN)
-        holder.let_go()
+        pause.resume()
 
 
 if __name__ == "__main__":

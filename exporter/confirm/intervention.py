@@ -1,6 +1,6 @@
-"""Holds processes for a moment, through a guardian that lets go of them whatever becomes of this process.
+"""Pauses processes for a moment through the program freezer.py, which resumes them whatever happens to this process.
 
-In: Facts of processes that may be held. Out: a block in which they are.
+In: processes that may be paused. Out: a block during which they are.
 """
 
 from __future__ import annotations
@@ -13,61 +13,61 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
+from exporter.confirm import freezer
 from exporter.confirm.eligibility import ProcessFacts
-from exporter.confirm.freezer import Frozen, Lightened
 from exporter.errors import ExporterError
 
-GUARDIAN = Path(__file__).with_name("freezer.py")
+FREEZER = Path(freezer.__file__)
 _SPARE_SECONDS = 2.0
-_END_SECONDS = 5.0
+_EXIT_TIMEOUT_SECONDS = 5.0
 
 
-class How(enum.StrEnum):
-    """FREEZE stops them; WEIGHT leaves them the CPUs that nobody else of their control group wants."""
+class PauseMethod(enum.StrEnum):
+    """SIGSTOP stops processes; SCHED_IDLE leaves them the CPUs that no other thread of their cgroup wants."""
 
-    FREEZE = "freeze"
-    WEIGHT = "weight"
+    SIGSTOP = freezer.SIGSTOP
+    SCHED_IDLE = freezer.SCHED_IDLE
 
 
-class NotHeld(ExporterError):
-    """The guardian did not begin."""
+class PauseFailed(ExporterError):
+    """The freezer has not started."""
 
 
 @contextmanager
-def held(subjects: Sequence[ProcessFacts], how: How, seconds: float) -> Iterator[None]:
-    """While the block lasts, but never longer than `seconds` and two more. Raises NotHeld."""
-    guardian = subprocess.Popen(
-        [sys.executable, "-I", str(GUARDIAN)],
+def paused(processes: Sequence[ProcessFacts], method: PauseMethod, seconds: float) -> Iterator[None]:
+    """They are resumed at the end of the block, or after `seconds` and two more. Raises PauseFailed."""
+    child = subprocess.Popen(
+        [sys.executable, "-I", str(FREEZER)],
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         start_new_session=True,
     )
-    assert guardian.stdin is not None  # noqa: S101 - a pipe
-    assert guardian.stdout is not None  # noqa: S101
-    asked = {
-        "how": how.value,
+    assert child.stdin is not None  # noqa: S101 - a pipe
+    assert child.stdout is not None  # noqa: S101
+    request = {
+        "method": method.value,
         "seconds": seconds + _SPARE_SECONDS,
-        "processes": [(one.tgid, one.start_time_ticks) for one in subjects],
+        "processes": [(one.tgid, one.start_time_ticks) for one in processes],
     }
     try:
-        guardian.stdin.write(json.dumps(asked).encode() + b"\n")
-        guardian.stdin.flush()
-        if guardian.stdout.readline() != b"held\n":
-            raise NotHeld("the process that was to hold the culprits has ended")
+        child.stdin.write(json.dumps(request).encode() + b"\n")
+        child.stdin.flush()
+        if child.stdout.readline() != freezer.PAUSED_LINE.encode():
+            raise PauseFailed("the process that pauses the culprits has ended")
         yield
     except BrokenPipeError:
-        raise NotHeld("the process that was to hold the culprits has ended") from None
+        raise PauseFailed("the process that pauses the culprits has ended") from None
     finally:
         with suppress(BrokenPipeError):
-            guardian.stdin.close()
-        guardian.stdout.close()
-        if guardian.wait(_END_SECONDS) != 0:  # somebody has killed it
-            _let_go(subjects, how)
+            child.stdin.close()
+        child.stdout.close()
+        if child.wait(_EXIT_TIMEOUT_SECONDS) != 0:  # it was killed
+            _resume(processes, method)
 
 
-def _let_go(subjects: Sequence[ProcessFacts], how: How) -> None:
-    """What the guardian can no longer do; of what they were before, nothing is known here."""
-    holder: Frozen | Lightened = Frozen() if how is How.FREEZE else Lightened()
-    for one in subjects:
-        holder.adopt(one.tgid, one.start_time_ticks)
-    holder.let_go()
+def _resume(processes: Sequence[ProcessFacts], method: PauseMethod) -> None:
+    """Instead of a freezer that was killed."""
+    pause = freezer.pause_of(method)
+    for one in processes:
+        pause.adopt(one.tgid, one.start_time_ticks)
+    pause.resume()

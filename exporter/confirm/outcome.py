@@ -1,59 +1,59 @@
-"""Did it help? The job's steps before, while the culprit was held, and after it went on again. Pure."""
+"""What the experiment shows, from the job's steps before, during and after the pause of the culprit. Pure."""
 
 from __future__ import annotations
 
 import enum
 from typing import NamedTuple
 
-LEAST_STEPS = 3
-"""In each of the three times, or a mean says nothing."""
+MIN_STEPS = 3
+"""Needed before and during the pause for a meaningful mean."""
 SLOW = 0.05
-"""Slower than usual by less than this, there is nothing to recover from."""
+"""A job that is slower than its baseline by less than this share has nothing to recover."""
 RECOVERED, NOT_RECOVERED = 0.5, 0.2
-"""Of what steps take longer than usual: so much must be gone while the culprit is held, or so little."""
+"""Share of the slowdown that must disappear during the pause to confirm, and that must stay below to refute."""
 
 
 class ConfirmOutcome(enum.StrEnum):
-    """What the intervention has shown."""
-
     CONFIRMED = "confirmed"
     REFUTED = "refuted"
     UNDECIDED = "undecided"
 
 
 class Steps(NamedTuple):
-    """That ended in one of the three times. mean_seconds: None where none ended."""
+    """Steps that ended in one of the three periods. mean_seconds: None if none ended."""
 
     ended: int
     mean_seconds: float | None
 
 
-class Proof(NamedTuple):
-    """told: in a sentence, with the numbers."""
+class ConfirmResult(NamedTuple):
+    """measured: a sentence with the durations of steps."""
 
     outcome: ConfirmOutcome
-    told: str
+    measured: str
 
 
-def judge(before: Steps, held: Steps, after: Steps, usual_seconds: float) -> Proof:
-    """usual_seconds: of a step when nothing is wrong."""
-    usual = f"{usual_seconds * 1000:.3g} ms"
-    measured = f"steps took {_ms(before)} before, {_ms(held)} meanwhile, {_ms(after)} afterwards; usually {usual}"
-    if before.mean_seconds is None or held.mean_seconds is None:
-        return Proof(ConfirmOutcome.UNDECIDED, f"no step ended in time: {measured}")
-    if min(before.ended, held.ended) < LEAST_STEPS:
-        return Proof(ConfirmOutcome.UNDECIDED, f"too few steps ended: {measured}")
-    excess_seconds = before.mean_seconds - usual_seconds
-    if excess_seconds < SLOW * usual_seconds:
-        return Proof(ConfirmOutcome.UNDECIDED, f"the job is not slow now: {measured}")
-    gained_seconds = before.mean_seconds - held.mean_seconds
+def judge(before: Steps, paused: Steps, after: Steps, baseline_seconds: float) -> ConfirmResult:
+    """baseline_seconds: normal duration of a step."""
+    measured = (
+        f"steps took {_ms(before)} before, {_ms(paused)} during the pause, {_ms(after)} after it;"
+        f" baseline {baseline_seconds * 1000:.3g} ms"
+    )
+    if before.mean_seconds is None or paused.mean_seconds is None:
+        return ConfirmResult(ConfirmOutcome.UNDECIDED, f"no step ended in time: {measured}")
+    if min(before.ended, paused.ended) < MIN_STEPS:
+        return ConfirmResult(ConfirmOutcome.UNDECIDED, f"too few steps ended: {measured}")
+    excess_seconds = before.mean_seconds - baseline_seconds
+    if excess_seconds < SLOW * baseline_seconds:
+        return ConfirmResult(ConfirmOutcome.UNDECIDED, f"the job is not slow now: {measured}")
+    gained_seconds = before.mean_seconds - paused.mean_seconds
     if gained_seconds <= NOT_RECOVERED * excess_seconds:
-        return Proof(ConfirmOutcome.REFUTED, measured)
+        return ConfirmResult(ConfirmOutcome.REFUTED, measured)
     if gained_seconds < RECOVERED * excess_seconds:
-        return Proof(ConfirmOutcome.UNDECIDED, f"it helped a little: {measured}")
-    if after.mean_seconds is None or after.mean_seconds - held.mean_seconds < gained_seconds / 2:
-        return Proof(ConfirmOutcome.UNDECIDED, f"the job stayed fast when the culprit went on: {measured}")
-    return Proof(ConfirmOutcome.CONFIRMED, measured)
+        return ConfirmResult(ConfirmOutcome.UNDECIDED, f"the job recovered only in part: {measured}")
+    if after.mean_seconds is None or after.mean_seconds - paused.mean_seconds < gained_seconds / 2:
+        return ConfirmResult(ConfirmOutcome.UNDECIDED, f"the job stayed fast after the pause: {measured}")
+    return ConfirmResult(ConfirmOutcome.CONFIRMED, measured)
 
 
 def _ms(steps: Steps) -> str:

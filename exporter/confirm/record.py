@@ -8,15 +8,15 @@ from pathlib import Path
 
 from exporter.chains.chain import Change
 from exporter.chains.event import ChainEvent
-from exporter.confirm.experiment import HELD_SECONDS, Chosen, names
-from exporter.confirm.outcome import ConfirmOutcome, Proof
-from exporter.history.append import stamp
+from exporter.confirm.experiment import PAUSE_SECONDS, Plan, names
+from exporter.confirm.outcome import ConfirmOutcome, ConfirmResult
+from exporter.history.append import append_event
 
 
-def record(path: Path, run: int, event: ChainEvent, chosen: Chosen, proof: Proof) -> None:
+def record(path: Path, run: int, event: ChainEvent, plan: Plan, result: ConfirmResult) -> None:
     """Does nothing for an undecided outcome. run: of the history. Raises NotPossibleHere."""
-    if proof.outcome is ConfirmOutcome.UNDECIDED:
+    if result.outcome is ConfirmOutcome.UNDECIDED:
         return
-    evidence = f"{names(chosen.subjects)} paused by {chosen.how.value} for {HELD_SECONDS:g} s: {proof.told}"
-    change = Change(proof.outcome.value)
-    stamp(path, run, replace(event, change=change, at_unix_ns=time.time_ns(), evidence=(evidence,)))
+    evidence = f"{names(plan.processes)} paused by {plan.method.value} for {PAUSE_SECONDS:g} s: {result.measured}"
+    change = Change(result.outcome.value)
+    append_event(path, run, replace(event, change=change, at_unix_ns=time.time_ns(), evidence=(evidence,)))

@@ -1,1 +1,1 @@
-"""What was wrong, and is it still? What was recorded in, a verdict with its reasons out; pure, the time is given."""
+"""What was slow on this node and why, from the history or a recording. Pure, the time is an argument."""

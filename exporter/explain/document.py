@@ -1,6 +1,6 @@
-"""An Explanation as a document for machines, told in docs/history.md.
+"""An Explanation as a JSON document, described in docs/history.md.
 
-What a field means does not change within a version; fields may be added.
+Within a version fields may be added, but no field changes its meaning. Process ids are called `pid`, as users know them.
 """
 
 from __future__ import annotations
@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import Any
 
 from exporter.chains.event import ChainEvent
-from exporter.explain.episodes import EpisodeSummary
+from exporter.explain.chain_summary import ChainSummary
 from exporter.explain.explanation import Explanation
 from exporter.explain.sums import ProcessSum, quantile_ns
 from exporter.explain.table import top
@@ -20,7 +20,7 @@ VERSION = 1
 
 
 def document(explanation: Explanation) -> dict[str, Any]:
-    """What JSON can hold; times are seconds since 1970."""
+    """Times are seconds since 1970."""
     run = explanation.run
     return {
         "version": VERSION,
@@ -33,9 +33,9 @@ def document(explanation: Explanation) -> dict[str, Any]:
             "version": run.version if run else "",
             "began_unix_seconds": seconds(run.began_unix_ns) if run else None,
             "seen_unix_seconds": seconds(run.seen_unix_ns) if run else None,
-            "looks_for_episodes": run.has_chains if run else None,
+            "detects_chains": run.has_chains if run else None,
         },
-        "episodes": [_episode(episode) for episode in explanation.episodes],
+        "chains": [_chain(chain) for chain in explanation.chains],
         "processes": [_process(process) for process in explanation.processes],
         "gaps": [
             {
@@ -49,41 +49,45 @@ def document(explanation: Explanation) -> dict[str, Any]:
     }
 
 
-def _proof(proof: ChainEvent | None) -> dict[str, Any] | None:
-    if proof is None:
+def _confirmation(event: ChainEvent | None) -> dict[str, Any] | None:
+    if event is None:
         return None
-    return {"result": proof.change.value, "at_unix_seconds": seconds(proof.at_unix_ns), "told": list(proof.evidence)}
-
-
-def _episode(episode: EpisodeSummary) -> dict[str, Any]:
-    report = episode.report
     return {
-        "chain_id": report.chain_id,
-        "state": episode.state.value,
-        "cause": report.cause.value,
-        "effect": report.effect.value,
-        "severity": report.severity.name.lower(),
-        **_labels(report.identity.values() if report.identity else ("",) * 5),
-        "pid": report.tgid,
-        "cgroup": report.cgroup,
-        "began_unix_seconds": seconds(report.began_unix_ns),
-        "known_until_unix_seconds": seconds(episode.known_until_unix_ns),
-        "duration_seconds": seconds(episode.duration_ns),
-        "end": report.end.value if report.end else "",
-        "lost_ratio": report.lost_share,
-        "contribution_ratio": report.contribution,
-        "slowdown_ratio": report.slowdown,
-        "usual_step_seconds": seconds(report.usual_step_ns) if report.usual_step_ns else None,
-        "is_chronic": report.is_chronic,
-        "causes": [{"cause": cause, "share_ratio": share} for cause, share in report.shares],
-        "culprits": [{"name": name, "share_ratio": share} for name, share in report.culprits],
-        "culprit_pids": list(report.culprit_tgids),
-        "peer_rank": report.peer,
-        "remedy": report.remedy,
-        "commands": list(episode.commands),
-        "evidence": list(episode.evidence),
-        "proof": _proof(episode.proof),
-        "waiting": [_episode(one) for one in episode.waiting],
+        "result": event.change.value,
+        "at_unix_seconds": seconds(event.at_unix_ns),
+        "measured": list(event.evidence),
+    }
+
+
+def _chain(chain: ChainSummary) -> dict[str, Any]:
+    event = chain.event
+    return {
+        "chain_id": event.chain_id,
+        "state": chain.state.value,
+        "cause": event.cause.value,
+        "effect": event.effect.value,
+        "severity": event.severity.name.lower(),
+        **_labels(event.identity.values() if event.identity else ("",) * 5),
+        "pid": event.tgid,
+        "cgroup": event.cgroup,
+        "began_unix_seconds": seconds(event.began_unix_ns),
+        "known_until_unix_seconds": seconds(chain.known_until_unix_ns),
+        "duration_seconds": seconds(chain.duration_ns),
+        "end": event.end.value if event.end else "",
+        "lost_ratio": event.lost_share,
+        "contribution_ratio": event.contribution,
+        "slowdown_ratio": event.slowdown,
+        "baseline_step_seconds": seconds(event.usual_step_ns) if event.usual_step_ns else None,
+        "is_chronic": event.is_chronic,
+        "causes": [{"cause": cause, "share_ratio": share} for cause, share in event.shares],
+        "culprits": [{"name": name, "share_ratio": share} for name, share in event.culprits],
+        "culprit_pids": list(event.culprit_tgids),
+        "peer_rank": event.peer,
+        "remedy": event.remedy,
+        "commands": list(chain.commands),
+        "evidence": list(chain.evidence),
+        "confirmation": _confirmation(chain.confirmation),
+        "waiting": [_chain(one) for one in chain.waiting],
     }
 
 
@@ -129,8 +133,8 @@ def _operation(one: OperationTime) -> dict[str, Any]:
 
 
 def _quantile_seconds(counts: Any, share: float) -> float | None:
-    found = quantile_ns(counts, share)
-    return None if found is None else seconds(round(found))
+    quantile = quantile_ns(counts, share)
+    return None if quantile is None else seconds(round(quantile))
 
 
 def _labels(values: tuple[str, ...]) -> dict[str, str]:

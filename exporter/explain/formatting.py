@@ -1,4 +1,4 @@
-"""How are numbers, times and ranks written for people? In: values. Out: short text."""
+"""Numbers, times and ranks as short text for people."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def length(duration_ns: float) -> str:
 
 
 def time_of_day(unix_ns: int, now_unix_ns: int, zone: tzinfo | None, *, with_zone: bool = True) -> str:
-    """`14:02:11 CET`; with the day if it is not today's. zone: None for the local one."""
+    """`14:02:11 CET`; with the date if it is not today. zone: None for the local one."""
     moment, now = (datetime.fromtimestamp(ns / NANOSECONDS, zone).astimezone(zone) for ns in (unix_ns, now_unix_ns))
     text = moment.strftime("%H:%M:%S" if moment.date() == now.date() else "%Y-%m-%d %H:%M:%S")
     return f"{text} {moment.tzname()}" if with_zone else text
@@ -58,13 +58,13 @@ def ranks(numbers: Iterable[str]) -> str:
             spans[-1][1] = number
         else:
             spans.append([number, number])
-    told = [
+    names = [
         f"{first}-{last}" if last > first + 1 else ", ".join(map(str, range(first, last + 1))) for first, last in spans
     ]
-    told += sorted(number for number in known if not (number.isascii() and number.isdigit()))
-    return f"{'rank' if len(known) == 1 else 'ranks'} {', '.join(told)}"
+    names += sorted(number for number in known if not (number.isascii() and number.isdigit()))
+    return f"{'rank' if len(known) == 1 else 'ranks'} {', '.join(names)}"
 
 
 def parts(shares: Iterable[tuple[str, float]], least: float = 0.01) -> str:
-    """`stress-ng 94 %, cron 4 %`; trifles are left out."""
+    """`stress-ng 94 %, cron 4 %`, without shares below `least`."""
     return ", ".join(f"{name} {percent(share)}" for name, share in shares if share >= least)

@@ -1,4 +1,4 @@
-"""One sentence on an episode: who loses how much to what, since when, how bad it is, through whom, and whether it goes on."""
+"""One sentence about a chain: which rank loses how much time to which cause, since when, how severe, and the culprit."""
 
 from __future__ import annotations
 
@@ -7,125 +7,122 @@ from datetime import tzinfo
 from exporter.causes import Cause
 from exporter.chains.chain import Effect, End
 from exporter.chains.event import ChainEvent
-from exporter.explain.episodes import EpisodeState, EpisodeSummary
+from exporter.explain.chain_summary import ChainSummary, SummaryState
 from exporter.explain.formatting import length, percent, time_of_day
 from exporter.explain.sums import ProcessSum
 from exporter.model import Identity
 
 _MOSTLY = 0.8
-"""A cause that explains so much of what is lost is called the cause of all of it."""
+"""A cause or culprit with at least this share is named without the share."""
 
-_EFFECTS = {
+_SLOWER_CALLS = {
     Effect.LAUNCH: "launches",
     Effect.SYNC: "waits for the GPU",
     Effect.MEMCPY: "copies",
     Effect.ALLOC: "allocations",
     Effect.GRAPH: "captures of graphs",
     Effect.COLLECTIVE: "collectives",
-    Effect.GAP: "the time between calls",
+    Effect.GAP: "the times between calls",
     Effect.EXIT: "the end of the process",
 }
-_WRONG = {
-    Cause.NCCL_HANG: "never came to a collective that the others wait in",
-    Cause.CRASH: "has crashed",
-    Cause.OOM_KILLED: "was ended by the kernel, for want of memory",
-    Cause.CUDA_OOM: "has run out of GPU memory",
-    Cause.MEMORY_LEAK: "takes more and more of the GPU's memory",
-    Cause.GRAPH_ABANDONED: "has begun a capture of a graph that does not end",
+_FAILURES = {
+    Cause.NCCL_HANG: "has not joined a collective that the other ranks wait in",
+    Cause.CRASH: "crashed",
+    Cause.OOM_KILLED: "was killed by the kernel because memory was full",
+    Cause.CUDA_OOM: "ran out of GPU memory",
+    Cause.MEMORY_LEAK: "uses more and more GPU memory",
+    Cause.GRAPH_ABANDONED: "started a graph capture that does not end",
 }
-"""What a process has done, of causes that are no part of its time."""
+"""What the process did, for causes that are not charged with lost time."""
 
 _ENDS = {
     End.RECOVERED: "It recovered.",
     End.JOB_ENDED: "It ended with the process.",
-    End.NEW_NORMAL: "It has been so for five minutes, and counts as usual from then on.",
+    End.NEW_NORMAL: "It lasted five minutes and is now the baseline.",
 }
+_SHORT_ENDS = {End.JOB_ENDED: "ended with the process", End.NEW_NORMAL: "became the baseline"}
 
 
-def who(identity: Identity | None, pid: int, comm: str = "") -> str:
+def process_name(identity: Identity | None, tgid: int, comm: str = "") -> str:
     """`rank 3 (pod trainer-0)`, `rank 0 (container 0123456789ab)`, `rank 0 (pid 4027)`, `pid 4027 (python)`."""
     labels = identity or Identity()
     place = f"pod {labels.pod}" if labels.pod else f"container {labels.container}" if labels.container else ""
     if labels.rank:
-        place = place or f"pid {pid}" * bool(pid)  # of two jobs without containers both have a rank 0
+        place = place or f"pid {tgid}" * bool(tgid)  # two jobs without containers both have a rank 0
         return f"rank {labels.rank} ({place})" if place else f"rank {labels.rank}"
-    name = f"pid {pid}" if pid else "a process out of sight"
-    inside = ", ".join(filter(None, (comm, place)))
-    return f"{name} ({inside})" if inside else name
+    name = f"pid {tgid}" if tgid else "a process in another pid namespace"
+    details = ", ".join(filter(None, (comm, place)))
+    return f"{name} ({details})" if details else name
 
 
-def verdict(episode: EpisodeSummary, process: ProcessSum | None, now_unix_ns: int, zone: tzinfo | None) -> str:
-    """The whole sentence, and whether it goes on."""
-    report = episode.report
-    blamed = _blamed(report, is_over=episode.state is not EpisodeState.GOING_ON)
-    severity = report.severity.name.lower()
-    told = f"{_lost(episode, process)}, {_when(episode, now_unix_ns, zone)}, {severity}{blamed}."
-    return f"{told} {_state(episode, now_unix_ns, zone)}".rstrip()
+def verdict(chain: ChainSummary, process: ProcessSum | None, now_unix_ns: int, zone: tzinfo | None) -> str:
+    """The whole sentence, and whether the chain is still open."""
+    severity = chain.event.severity.name.lower()
+    sentence = f"{_effect(chain, process)}, {_when(chain, now_unix_ns, zone)}, severity {severity}{_culprit(chain)}."
+    return f"{sentence} {_state(chain, now_unix_ns, zone)}".rstrip()
 
 
-def one_line(episode: EpisodeSummary, process: ProcessSum | None, now_unix_ns: int, zone: tzinfo | None) -> str:
-    """The same, short, for a list that has the time in front."""
-    report = episode.report
-    told = [f"{_lost(episode, process)} for {length(episode.duration_ns)}", report.severity.name.lower()]
-    if report.culprits:
-        told.append(f"culprit {report.culprits[0][0]}")
-    if episode.state is EpisodeState.LEFT:
-        told.append("not known to be over")
-    elif report.end is not None and report.end is not End.RECOVERED:
-        told.append(report.end.value)
-    return ", ".join(told)
+def one_line(chain: ChainSummary, process: ProcessSum | None) -> str:
+    """A short sentence for a list that has the time in front."""
+    event = chain.event
+    facts = [f"{_effect(chain, process)} for {length(chain.duration_ns)}", event.severity.name.lower()]
+    if event.culprits:
+        facts.append(f"culprit {event.culprits[0][0]}")
+    if chain.state is SummaryState.INTERRUPTED:
+        facts.append("end not known")
+    elif event.end in _SHORT_ENDS:
+        facts.append(_SHORT_ENDS[event.end])
+    return ", ".join(facts)
 
 
-def _lost(episode: EpisodeSummary, process: ProcessSum | None) -> str:
-    report = episode.report
-    is_over = episode.state is not EpisodeState.GOING_ON
-    name = who(report.identity, report.tgid, process.labels.comm if process else "")
-    share = percent(report.lost_share)
-    cause = report.cause.value
-    if report.cause in _WRONG:
-        return f"{name} {_WRONG[report.cause]} ({cause})"
-    if report.cause is Cause.COLD_START:
-        return f"{name} had a cold start that took {share} of the time until its steps were steady ({cause})"
-    if report.cause is Cause.PEER_RANK:
-        return f"{name} {'waited' if is_over else 'waits'} for rank {report.peer} {share} of its time ({cause})"
-    if report.cause is Cause.SLOW_RANK:
-        return f"the other ranks {'waited' if is_over else 'wait'} for {name}, without a fault of the host ({cause})"
-    if report.cause is Cause.NOT_HOST:
-        times = f" {1 + report.slowdown:.1f} times" if report.slowdown is not None else ""
-        return f"{name} {'was' if is_over else 'is'}{times} slower, and the host is NOT the reason ({cause})"
-    part = "" if report.contribution >= _MOSTLY else f" {percent(report.contribution)} of that"
-    comma = "," if part else ""
-    return f"{name} {'lost' if is_over else 'loses'} {share} of its time{comma}{part} to {cause}"
+def slower_calls(event: ChainEvent) -> str:
+    """The calls that take longer."""
+    return _SLOWER_CALLS[event.effect]
 
 
-def slower_calls(report: ChainEvent) -> str:
-    """What takes longer."""
-    return _EFFECTS[report.effect]
+def _effect(chain: ChainSummary, process: ProcessSum | None) -> str:
+    event = chain.event
+    is_open = chain.state is SummaryState.OPEN
+    name = process_name(event.identity, event.tgid, process.labels.comm if process else "")
+    share = percent(event.lost_share)
+    cause = event.cause.value
+    if event.cause in _FAILURES:
+        return f"{name} {_FAILURES[event.cause]} ({cause})"
+    if event.cause is Cause.COLD_START:
+        return f"{name} had a cold start and lost {share} of the time until its steps were steady ({cause})"
+    if event.cause is Cause.PEER_RANK:
+        return f"{name} {'waits' if is_open else 'waited'} for rank {event.peer} for {share} of its time ({cause})"
+    if event.cause is Cause.SLOW_RANK:
+        verb = "wait" if is_open else "waited"
+        return f"the other ranks {verb} for {name}, and no host resource explains why ({cause})"
+    if event.cause is Cause.NOT_HOST:
+        times = f" {1 + event.slowdown:.1f} times" if event.slowdown is not None else ""
+        return f"{name} {'is' if is_open else 'was'}{times} slower, and the host is NOT the cause ({cause})"
+    part = "" if event.contribution >= _MOSTLY else f", {percent(event.contribution)} of that"
+    return f"{name} {'loses' if is_open else 'lost'} {share} of its time{part} to {cause}"
 
 
-def _when(episode: EpisodeSummary, now_unix_ns: int, zone: tzinfo | None) -> str:
-    began = time_of_day(episode.report.began_unix_ns, now_unix_ns, zone)
-    for_so_long = length(episode.duration_ns)
-    if episode.state is EpisodeState.GOING_ON:
-        return f"since {began} ({for_so_long})"
-    ended = episode.report.began_unix_ns + episode.duration_ns
-    return f"from {time_of_day(episode.report.began_unix_ns, now_unix_ns, zone, with_zone=False)} to " + (
-        f"{time_of_day(ended, now_unix_ns, zone)} ({for_so_long})"
-    )
+def _when(chain: ChainSummary, now_unix_ns: int, zone: tzinfo | None) -> str:
+    began_unix_ns, duration = chain.event.began_unix_ns, length(chain.duration_ns)
+    if chain.state is SummaryState.OPEN:
+        return f"since {time_of_day(began_unix_ns, now_unix_ns, zone)} ({duration})"
+    began = time_of_day(began_unix_ns, now_unix_ns, zone, with_zone=False)
+    ended = time_of_day(began_unix_ns + chain.duration_ns, now_unix_ns, zone)
+    return f"from {began} to {ended} ({duration})"
 
 
-def _blamed(report: ChainEvent, *, is_over: bool) -> str:
-    if report.culprits:
-        name, part = report.culprits[0]
-        return f"; {name} took it" if part >= _MOSTLY else f"; {name} took {percent(part)} of it"
-    if report.is_chronic:
-        return "; it was never better" if is_over else "; it has never been better"
-    return ""
+def _culprit(chain: ChainSummary) -> str:
+    event = chain.event
+    if event.culprits:
+        name, part = event.culprits[0]
+        return f"; culprit {name}" if part >= _MOSTLY else f"; culprit {name} ({percent(part)} of it)"
+    return "; it was never faster" if event.is_chronic else ""
 
 
-def _state(episode: EpisodeSummary, now_unix_ns: int, zone: tzinfo | None) -> str:
-    if episode.state is EpisodeState.GOING_ON:
+def _state(chain: ChainSummary, now_unix_ns: int, zone: tzinfo | None) -> str:
+    if chain.state is SummaryState.OPEN:
         return "Still going on."
-    if episode.state is EpisodeState.LEFT:
-        return f"It went on when the exporter was last seen, at {time_of_day(episode.known_until_unix_ns, now_unix_ns, zone)}."
-    return _ENDS[episode.report.end] if episode.report.end else ""
+    if chain.state is SummaryState.INTERRUPTED:
+        last = time_of_day(chain.known_until_unix_ns, now_unix_ns, zone)
+        return f"It was still going on when the exporter last wrote, at {last}."
+    return _ENDS[chain.event.end] if chain.event.end else ""

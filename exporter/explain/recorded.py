@@ -1,4 +1,4 @@
-"""The explanation of a recording: what the engine says now of a capsule's rows."""
+"""Explains a recording: runs its rows through the accounting and the detection again."""
 
 from __future__ import annotations
 
@@ -18,40 +18,40 @@ from exporter.units import seconds
 
 
 class ExplainedRecording(NamedTuple):
-    """What the engine says now of a capsule, in the time of day of then. told: with seconds since its first tick."""
+    """events: with seconds since the first tick; their times of day are those of the recording."""
 
-    told: tuple[tuple[float, ChainEvent], ...]
+    events: tuple[tuple[float, ChainEvent], ...]
     explanation: Explanation
 
 
-def recall(capsule: Recording, selection: Selection | None = None) -> ExplainedRecording:
-    """Raises ValueError for ticks that are none."""
-    replayed, at = ReplayedRun(capsule.ticks()), capsule.taken_at
-    told = []
+def explain_recording(recording: Recording, selection: Selection | None = None) -> ExplainedRecording:
+    """Raises ValueError for invalid ticks."""
+    replayed, at = ReplayedRun(recording.ticks()), recording.taken_at
+    events = []
     for now_ns, (transition, tgid, culprit_tgids) in replayed.play(until_end=False):
-        subject = capsule.processes.get(transition.chain.process, RecordedProcess(None, tgid))
-        place = ProcessContext(tgid, subject.cgroup, subject.cpus, culprit_tgids)
+        process = recording.processes.get(transition.chain.process, RecordedProcess(None, tgid))
+        context = ProcessContext(tgid, process.cgroup, process.cpus, culprit_tgids)
         now = at._replace(monotonic_ns=now_ns, unix_ns=at.unix_ns_of(now_ns))
-        report = ChainEvent.from_transition(transition, subject.identity, place, now)
-        told.append((seconds(now_ns - replayed.began_ns), report))
+        event = ChainEvent.from_transition(transition, process.identity, context, now)
+        events.append((seconds(now_ns - replayed.began_ns), event))
     began_unix_ns, ended_unix_ns = at.unix_ns_of(replayed.began_ns), at.unix_ns_of(replayed.now_ns)
-    run = Run(1, began_unix_ns, ended_unix_ns, None, capsule.version, True, seconds(ended_unix_ns - began_unix_ns))
-    windows = [_window(capsule, replayed, number, (began_unix_ns, ended_unix_ns)) for number in replayed.processes]
+    run = Run(1, began_unix_ns, ended_unix_ns, None, recording.version, True, seconds(ended_unix_ns - began_unix_ns))
+    windows = [_window(recording, replayed, number, (began_unix_ns, ended_unix_ns)) for number in replayed.processes]
     explanation = explain(
         [run],
-        [RecordedEvent(run.id, report) for _, report in told],
+        [RecordedEvent(run.id, event) for _, event in events],
         [RecordedWindows(run.id, began_unix_ns, ended_unix_ns, windows)],
         selection=selection or Selection(),
         since_unix_ns=began_unix_ns,
         now_unix_ns=ended_unix_ns,
     )
-    return ExplainedRecording(tuple(told), explanation)
+    return ExplainedRecording(tuple(events), explanation)
 
 
-def _window(capsule: Recording, replayed: ReplayedRun, number: int, span_unix_ns: tuple[int, int]) -> Window:
-    """The whole capsule of one process: what was lost, and its steps. Histograms of calls are not in it."""
-    subject, row, times = capsule.processes.get(number), replayed.processes[number], replayed.times.get(number)
-    identity = subject.identity if subject else None
+def _window(recording: Recording, replayed: ReplayedRun, number: int, span_unix_ns: tuple[int, int]) -> Window:
+    """One window for the whole recording: lost time and steps of a process. A recording has no histograms of calls."""
+    process, row, times = recording.processes.get(number), replayed.processes[number], replayed.times.get(number)
+    identity = process.identity if process else None
     lost_ns: Counter[str] = Counter()
     culprits_ns: Counter[tuple[str, str]] = Counter()
     for (cause, culprit), ns in times.lost.items() if times else ():

@@ -1,6 +1,6 @@
-"""What did each process do in a span? Windows in, one after the other; a ProcessSum each out.
+"""What each process did in a time span: windows in, a ProcessSum for each process out.
 
-Nothing of a window is kept but what is added up, and the last few: a day of them does not fit into little memory.
+Only sums and the last few windows are kept, since a day of windows takes much memory.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from exporter.totals import Counts, HistogramTotal
 from exporter.units import NANOSECONDS, upper_edge_seconds
 
 STOLEN_STATES = ("runnable", "throttled")
-"""Ready to run, and without a CPU."""
+"""Ready to run, but not on a CPU."""
 
 ON_CPU_STATES = ("on_cpu", "reclaim")
 WAITING_FOR_GPU = "gpu_wait"
@@ -26,7 +26,7 @@ LATEST = 3
 
 @dataclass(slots=True)
 class ProcessSum:
-    """One process. covered_ns: the length of its windows together. latest: the last of them, oldest first."""
+    """covered_ns: total length of its windows. latest: the last of them, oldest first."""
 
     run: int
     number: int
@@ -44,7 +44,6 @@ class ProcessSum:
     latest: deque[Window] = field(default_factory=lambda: deque(maxlen=LATEST))
 
     def add(self, window: Window, *, with_operations: bool) -> None:
-        """One more."""
         self.labels = window.labels
         self.ended_unix_ns = window.ended_unix_ns
         self.covered_ns += window.duration_ns
@@ -61,26 +60,26 @@ class ProcessSum:
 
     @property
     def step_ns(self) -> float | None:
-        """The mean; None without steps."""
+        """Mean duration of a step; None without steps."""
         return mean_ns(self.steps)
 
     @property
     def lost_share(self) -> float:
-        """Of the time."""
+        """Share of the covered time."""
         return sum(self.lost_ns.values()) / self.covered_ns if self.covered_ns else 0.0
 
     @property
     def stolen_ns(self) -> int:
-        """Ready to run, and without a CPU."""
+        """Time ready to run, but not on a CPU."""
         return sum(self.states_ns[state] for state in STOLEN_STATES)
 
     @property
     def off_cpu_ns(self) -> int:
-        """Neither on a CPU nor waiting for the GPU, which may be done either way."""
+        """Time not on a CPU, without waits for the GPU, which may spin or sleep."""
         return sum(ns for state, ns in self.states_ns.items() if state not in (*ON_CPU_STATES, WAITING_FOR_GPU))
 
     def since(self, unix_ns: int) -> tuple[float, HistogramTotal, float]:
-        """Of the latest windows that began then or later: how long they are, steps, and the part of the time that was lost."""
+        """Length, steps and share of lost time of the latest windows, as far as they began then or later."""
         windows = [window for window in self.latest if window.began_unix_ns >= unix_ns]
         covered_ns = sum(window.duration_ns for window in windows)
         steps = NO_STEPS
@@ -97,7 +96,7 @@ def _plus(known: OperationTime, more: OperationTime) -> OperationTime:
 
 
 class Sums:
-    """Of all processes selected. spans: when something was recorded, whether or not a process did anything."""
+    """Sums of all selected processes. spans: times that were recorded, even if no process did anything."""
 
     def __init__(self, selection: Selection, *, with_operations: bool) -> None:
         self._selection = selection
@@ -105,9 +104,9 @@ class Sums:
         self._processes: dict[tuple[int, int], ProcessSum] = {}
         self.spans: list[tuple[int, int]] = []
 
-    def add(self, seen: Iterable[RecordedWindows]) -> None:
+    def add(self, recorded: Iterable[RecordedWindows]) -> None:
         """Oldest first."""
-        for run, began_unix_ns, ended_unix_ns, windows in seen:
+        for run, began_unix_ns, ended_unix_ns, windows in recorded:
             if self.spans and began_unix_ns <= self.spans[-1][1] + NANOSECONDS:
                 self.spans[-1] = (self.spans[-1][0], max(ended_unix_ns, self.spans[-1][1]))
             else:
@@ -124,7 +123,7 @@ class Sums:
         known.add(window, with_operations=self._with_operations)
 
     def processes(self) -> tuple[ProcessSum, ...]:
-        """By rank, then by pid."""
+        """By container, rank and process id."""
         return tuple(sorted(self._processes.values(), key=_order))
 
 
@@ -135,13 +134,13 @@ def _order(process: ProcessSum) -> tuple[str, int, str, int]:
 
 
 def mean_ns(total: HistogramTotal) -> float | None:
-    """None where nothing was counted."""
+    """None if nothing was counted."""
     count = total.counts.total
     return total.sum_ns / count if count else None
 
 
 def quantile_ns(counts: Counts, share: float) -> float | None:
-    """The upper edge of the bucket in which it lies, at most 9 % too long; None where nothing was counted."""
+    """Upper edge of the bucket that it lies in, at most 9 % too high; None if nothing was counted."""
     wanted = share * counts.total
     found = 0
     for slot, count in enumerate(counts.held, counts.begin):

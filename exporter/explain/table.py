@@ -1,4 +1,4 @@
-"""What did each process do? ProcessSums in, a table for people out: time, steps, and the operations that took most time."""
+"""Tables of what each process did: steps, time, and the operations that took most time."""
 
 from __future__ import annotations
 
@@ -12,28 +12,28 @@ TOP = 5
 _HEAD = ("pid", "rank", "command", "steps", "step", "lost", "off CPU", "CPU stolen", "switches/s")
 _OPERATION_HEAD = ("pid", "rank", "operation", "calls", "errors", "mean", "p50", "p99")
 _LEGEND = (
-    "off CPU, CPU stolen (ready to run, without a CPU): of the threads that make calls, added up; 200 % is two of them."
+    "off CPU and CPU stolen (ready to run, not on a CPU): sums over the threads that make calls; 200 % is two threads."
 )
 
 
 def rows(processes: Sequence[ProcessSum]) -> list[str]:
-    """Lines of text."""
+    """Lines of both tables."""
     if not processes:
         return []
     return [
-        *_aligned([_HEAD, *(_of_process(process) for process in processes)]),
+        *_aligned([_HEAD, *(_process_row(process) for process in processes)]),
         _LEGEND,
         "",
-        *_aligned([_OPERATION_HEAD, *(row for process in processes for row in _of_operations(process))]),
+        *_aligned([_OPERATION_HEAD, *(row for process in processes for row in _operation_rows(process))]),
     ]
 
 
 def top(process: ProcessSum) -> list[OperationTime]:
-    """The operations that took most time."""
+    """Operations by total time, longest first."""
     return sorted(process.operations.values(), key=lambda one: (-one.timed.sum_ns, -one.calls, one.name))
 
 
-def _of_process(process: ProcessSum) -> tuple[str, ...]:
+def _process_row(process: ProcessSum) -> tuple[str, ...]:
     labels, covered_ns = process.labels, max(process.covered_ns, 1)
     steps = process.steps.counts.total
     return (
@@ -49,7 +49,7 @@ def _of_process(process: ProcessSum) -> tuple[str, ...]:
     )
 
 
-def _of_operations(process: ProcessSum) -> Iterable[tuple[str, ...]]:
+def _operation_rows(process: ProcessSum) -> Iterable[tuple[str, ...]]:
     for one in top(process)[:TOP]:
         count = one.timed.counts.total
         quantiles = [quantile_ns(one.timed.counts, share) for share in (0.5, 0.99)]
@@ -65,7 +65,7 @@ def _of_operations(process: ProcessSum) -> Iterable[tuple[str, ...]]:
 
 
 def _aligned(table: Sequence[Sequence[str]]) -> list[str]:
-    """Columns of numbers stand at the right, which are all but names."""
+    """Names are aligned left, numbers right."""
     widths = [max(len(row[column]) for row in table) for column in range(len(table[0]))]
     is_text = [column in ("command", "operation") for column in table[0]]
     return [

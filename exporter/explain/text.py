@@ -1,4 +1,4 @@
-"""An Explanation as text for somebody who has been woken up: the verdict first, then what it costs, why, and what to do."""
+"""An Explanation as text for a person who was woken up: first the verdict, then the cost, the reason, and what to do."""
 
 from __future__ import annotations
 
@@ -9,18 +9,18 @@ from typing import NamedTuple
 
 from exporter.causes import Cause
 from exporter.chains.event import ChainEvent
-from exporter.explain.episodes import EpisodeState, EpisodeSummary
+from exporter.explain.chain_summary import ChainSummary, SummaryState
 from exporter.explain.explanation import Explanation, Gap, Status
 from exporter.explain.formatting import length, parts, percent, ranks, time_of_day
-from exporter.explain.headline import one_line, slower_calls, verdict, who
+from exporter.explain.headline import one_line, process_name, slower_calls, verdict
 from exporter.explain.sums import ProcessSum, mean_ns
 
-_FIELD = 8
+_NAME_WIDTH = 8
 _MAX_LISTED = 20
 
 
 class _View(NamedTuple):
-    """What is told, and how times are."""
+    """An explanation, and the zone of its times."""
 
     of: Explanation
     zone: tzinfo | None
@@ -37,180 +37,175 @@ class _View(NamedTuple):
 def lines(explanation: Explanation, zone: tzinfo | None = None) -> list[str]:
     """Without line ends. zone: None for the local one."""
     view = _View(explanation, zone)
-    told = [*_head(view)]
-    going_on = [episode for episode in explanation.episodes if episode.state is not EpisodeState.OVER]
-    over = [episode for episode in explanation.episodes if episode.state is EpisodeState.OVER]
-    first = going_on[:1] or over[:1]
-    for episode in first:
-        told += _details(view, episode)
-    if going_on[1:]:
-        told += ["", "Also going on:" if explanation.status is Status.SLOW else "Also going on then:"]
-        told += [f"  {_verdict(view, episode)}" for episode in going_on[1:_MAX_LISTED]]
-    earlier = sorted((one for one in over if one not in first), key=lambda one: -one.report.began_unix_ns)
+    text = [*_head(view)]
+    unresolved = [chain for chain in explanation.chains if chain.state is not SummaryState.RESOLVED]
+    resolved = [chain for chain in explanation.chains if chain.state is SummaryState.RESOLVED]
+    worst = unresolved[:1] or resolved[:1]
+    for chain in worst:
+        text += _details(view, chain)
+    if unresolved[1:]:
+        is_open = explanation.status is Status.SLOW
+        text += ["", "Other open chains:" if is_open else "Other chains that were open then:"]
+        text += [f"  {_verdict(view, chain)}" for chain in unresolved[1:_MAX_LISTED]]
+    earlier = sorted((one for one in resolved if one not in worst), key=lambda one: -one.event.began_unix_ns)
     if earlier:
-        told += ["", f"Earlier, in {view.span}:"]
-        told += [f"  {view.time(one.report.began_unix_ns)}  {_listed(view, one)}" for one in earlier[:_MAX_LISTED]]
+        text += ["", f"Earlier, in {view.span}:"]
+        text += [f"  {view.time(one.event.began_unix_ns)}  {_listed(view, one)}" for one in earlier[:_MAX_LISTED]]
         if len(earlier) > _MAX_LISTED:
-            told.append(f"  and {len(earlier) - _MAX_LISTED} before; --format=json has them all")
-    told += _foot(view)
-    return told
+            text.append(f"  and {len(earlier) - _MAX_LISTED} before; --format=json lists all")
+    text += _foot(view)
+    return text
 
 
 def _head(view: _View) -> Iterator[str]:
     of = view.of
     if not of.is_live:
         yield _not_recording(view)
-    worst = of.episodes[0] if of.episodes else None
-    if of.status in (Status.SLOW, Status.LEFT_SLOW):
-        assert worst is not None  # noqa: S101 - the status says so
-        yield _verdict(view, worst)
+    if of.status in (Status.SLOW, Status.SLOW_WHEN_STOPPED):
+        yield _verdict(view, of.chains[0])
     elif of.status is Status.WAS_SLOW:
-        assert worst is not None  # noqa: S101 - the status says so
-        count = "The worst of" if len(of.episodes) > 1 else "In"
-        many = f"{len(of.episodes)} episodes in {view.span}" if len(of.episodes) > 1 else view.span
-        yield f"Nothing is wrong now. {count} {many}: {_verdict(view, worst)}"
-    elif of.status is Status.NOT_JUDGED:
+        many = f"The worst of {len(of.chains)} chains in" if len(of.chains) > 1 else "In"
+        yield f"Nothing is slow now. {many} {view.span}: {_verdict(view, of.chains[0])}"
+    elif of.status is Status.CHAINS_OFF:
         yield (
-            "No verdict: episodes are not looked for, since `run` was started with --no-collector.chains or --no-collector.sched,"
-            " or its programs did not load."
+            "No verdict: chains are off, because `run` was started with --no-collector.chains or --no-collector.sched, or"
+            " because its programs did not load."
         )
-    elif of.status is Status.NOTHING_SEEN:
-        yield _nothing_seen(view)
-    elif of.status is Status.TOO_YOUNG:
+    elif of.status is Status.NO_DATA:
+        yield _no_data(view)
+    elif of.status is Status.TOO_EARLY:
         steps = sum(process.steps.counts.total for process in of.processes)
         youngest = min(process.began_unix_ns for process in of.processes)
         yield (
-            f"Too early for a verdict: {_whom(of.processes)} known since {view.time(youngest)}, {_count(steps, 'step')} so far;"
-            " what is usual is learned from ten steps and five quiet seconds."
+            f"Too early for a verdict: {_names(of.processes)} first seen at {view.time(youngest)},"
+            f" {_count(steps, 'step')} so far; a baseline takes ten steps and five quiet seconds."
         )
     else:
-        yield f"No episode in {view.span}; {_totals(of.processes)}."
+        yield f"No slowdown in {view.span}; {_totals(of.processes)}."
 
 
 def _not_recording(view: _View) -> str:
     run = view.of.run
     if run is None:
         return "The exporter has not recorded anything yet."
-    how = "stopped" if run.ended_unix_ns is not None else "was last seen"
+    how = "stopped" if run.ended_unix_ns is not None else "last wrote"
     ended = run.ended_unix_ns or run.seen_unix_ns
-    return f"The exporter {how} at {view.time(ended)}: what follows is what was known then."
+    return f"The exporter {how} at {view.time(ended)}; this is what was known then."
 
 
-def _nothing_seen(view: _View) -> str:
+def _no_data(view: _View) -> str:
     run, of = view.of.run, view.of
-    if of.is_live and run is not None and run.cut_seconds == 0:
-        return (
-            f"Nothing is known yet: the exporter began at {view.time(run.began_unix_ns)}, and records what it sees every ten"
-            " seconds."
-        )
+    if of.is_live and run is not None and run.window_seconds == 0:
+        return f"No data yet: the exporter started at {view.time(run.began_unix_ns)} and records every ten seconds."
     return f"No process made a traced call in {view.span}."
 
 
-def _verdict(view: _View, episode: EpisodeSummary) -> str:
-    sentence = verdict(episode, view.of.process_of(episode), view.of.now_unix_ns, view.zone)
-    waiting = _waiting(episode)
-    return f"{sentence} {waiting}" if waiting and episode is not view.of.episodes[0] else sentence
+def _verdict(view: _View, chain: ChainSummary) -> str:
+    sentence = verdict(chain, view.of.process_of(chain), view.of.now_unix_ns, view.zone)
+    waiting = _waiting(chain)
+    return f"{sentence} {waiting}" if waiting and chain is not view.of.chains[0] else sentence
 
 
-def _listed(view: _View, episode: EpisodeSummary) -> str:
-    told = one_line(episode, view.of.process_of(episode), view.of.now_unix_ns, view.zone)
-    waiting = _waiting(episode)
-    return f"{told}; {waiting[:-1]}" if waiting else told
+def _listed(view: _View, chain: ChainSummary) -> str:
+    line = one_line(chain, view.of.process_of(chain))
+    waiting = _waiting(chain)
+    return f"{line}; {waiting[:-1]}" if waiting else line
 
 
-def _waiting(episode: EpisodeSummary) -> str:
-    if not episode.waiting:
+def _waiting(chain: ChainSummary) -> str:
+    if not chain.waiting:
         return ""
-    names = ranks(one.rank for one in episode.waiting)
+    names = ranks(one.rank for one in chain.waiting)
     is_one = names.startswith("rank ")
-    verb = "waited" if episode.state is EpisodeState.OVER else "waits" if is_one else "wait"
+    verb = "waited" if chain.state is SummaryState.RESOLVED else "waits" if is_one else "wait"
     return f"{names[0].upper()}{names[1:]} {verb} for it."
 
 
-# ---- the worst one
+# ---- the worst chain
 
 
-def _details(view: _View, episode: EpisodeSummary) -> Iterator[str]:
-    report, process = episode.report, view.of.process_of(episode)
+def _details(view: _View, chain: ChainSummary) -> Iterator[str]:
+    event, process = chain.event, view.of.process_of(chain)
     yield ""
-    yield _field("cost", _cost(view, episode, process))
-    waiting = _waiting(episode)
+    yield _field("cost", _cost(chain, process))
+    waiting = _waiting(chain)
     if waiting:
         yield _field("waiting", waiting)
-    for number, reason in enumerate(_reasons(report)):
+    for number, reason in enumerate(_reasons(event)):
         yield _field("why" if number == 0 else "", reason)
-    if episode.proof is not None:
-        what = f"{episode.proof.change.value} by intervention at {view.time(episode.proof.at_unix_ns)}"
-        yield _field("proof", f"{what}: {'; '.join(episode.proof.evidence)}")
-    yield _field("do", report.remedy)
-    for command in episode.commands:
+    if chain.confirmation is not None:
+        result = f"{chain.confirmation.change.value} at {view.time(chain.confirmation.at_unix_ns)}"
+        yield _field("tested", f"{result}: {'; '.join(chain.confirmation.evidence)}")
+    yield _field("do", event.remedy)
+    for command in chain.commands:
         yield _field("", f"  {command}")
-    for number, line in enumerate(episode.evidence):
+    for number, line in enumerate(chain.evidence):
         yield _field("stuck" if number == 0 else "", line)
-    yield _field("where", _where(report, process))
+    yield _field("where", _where(event, process))
 
 
 def _field(name: str, text: str) -> str:
-    return f"  {name:<{_FIELD}}{text}".rstrip()
+    return f"  {name:<{_NAME_WIDTH}}{text}".rstrip()
 
 
-def _cost(view: _View, episode: EpisodeSummary, process: ProcessSum | None) -> str:
-    report, told = episode.report, []
-    if report.is_chronic:
-        told.append(f"{percent(report.lost_share)} of the time, for as long as the job is known")
-    elif report.slowdown is not None and report.usual_step_ns:
-        told.append(
-            f"steps {'took' if episode.state is not EpisodeState.GOING_ON else 'take'} {1 + report.slowdown:.1f} times as long:"
-            f" {length(report.usual_step_ns)} -> {length(report.usual_step_ns * (1 + report.slowdown))}"
+def _cost(chain: ChainSummary, process: ProcessSum | None) -> str:
+    event, is_open = chain.event, chain.state is SummaryState.OPEN
+    costs = []
+    if event.is_chronic:
+        costs.append(f"{percent(event.lost_share)} of the time lost since the job was first seen")
+    elif event.slowdown is not None and event.usual_step_ns:
+        costs.append(
+            f"steps {'take' if is_open else 'took'} {1 + event.slowdown:.1f} times as long:"
+            f" {length(event.usual_step_ns)} -> {length(event.usual_step_ns * (1 + event.slowdown))}"
         )
-    elif report.usual_step_ns:
-        told.append(f"no step has ended since; usually one takes {length(report.usual_step_ns)}")
+    elif event.usual_step_ns:
+        costs.append(f"no step has ended since then; the baseline is {length(event.usual_step_ns)} a step")
     else:
-        told.append(f"{percent(report.lost_share)} of the time; the job makes no steps that recur")
-    if episode.state is EpisodeState.GOING_ON and process is not None:
-        covered_ns, steps, lost_share = process.since(report.began_unix_ns)
+        costs.append(f"{percent(event.lost_share)} of the time lost; the job has no recurring steps")
+    if is_open and process is not None:
+        covered_ns, steps, lost_share = process.since(event.began_unix_ns)
         step_ns = mean_ns(steps)
         if covered_ns:
             step = f"{length(step_ns)} a step, " if step_ns else ""
-            told.append(f"lately {step}{percent(lost_share)} of the time lost (over {length(covered_ns)})")
-    return "; ".join(told)
+            costs.append(f"in the last {length(covered_ns)} {step}{percent(lost_share)} of the time lost")
+    return "; ".join(costs)
 
 
-def _reasons(report: ChainEvent) -> Iterator[str]:
-    if report.cause is Cause.NOT_HOST:
+def _reasons(event: ChainEvent) -> Iterator[str]:
+    if event.cause is Cause.NOT_HOST:
         yield (
-            f"{slower_calls(report)} take longer, and CPUs, memory, disks, locks and input of this host explain"
-            f" {percent(max(1 - report.contribution, 0.0))} of it"
+            f"{slower_calls(event)} take longer; CPUs, memory, disks, locks and input of this host explain"
+            f" {percent(max(1 - event.contribution, 0.0))} of it"
         )
-        if told := parts(report.shares):
-            yield f"of it {told}"
-        yield "so the GPU (clocks, errors, another user of it), the library, a rank of another node, or the job's own code"
+        if shares := parts(event.shares):
+            yield f"of which {shares}"
+        yield "check the GPU (clocks, errors, other programs on it), the library, ranks on other nodes, and the job's own code"
         return
-    if report.cause is Cause.NCCL_HANG:
-        yield f"all other ranks of the communicator are in a collective that rank {report.peer} has not entered"
+    if event.cause is Cause.NCCL_HANG:
+        yield f"all other ranks of the communicator wait in a collective that rank {event.peer} has not joined"
         return
-    if report.detail:
-        yield report.detail
+    if event.detail:
+        yield event.detail
         return
-    if report.cause is Cause.CUDA_OOM:
-        yield "an allocation failed for want of GPU memory, and none worked afterwards"
+    if event.cause is Cause.CUDA_OOM:
+        yield "an allocation failed because GPU memory was full, and none has succeeded since"
         return
-    if report.shares:
-        yield f"of what is lost: {parts(report.shares)}"
-    if report.culprits:
-        yield f"of the {report.cause.value}: {parts(report.culprits)}"
+    if event.shares:
+        yield f"lost time by cause: {parts(event.shares)}"
+    if event.culprits:
+        yield f"{event.cause.value} by culprit: {parts(event.culprits)}"
 
 
-def _where(report: ChainEvent, process: ProcessSum | None) -> str:
-    identity = report.identity
+def _where(event: ChainEvent, process: ProcessSum | None) -> str:
+    identity = event.identity
     known = {
         "node": identity.node if identity else "",
         "container": identity.container if identity else "",
         "pod": identity.pod if identity else "",
-        "pid": str(report.tgid or ""),
+        "pid": str(event.tgid or ""),
         "command": process.labels.comm if process else "",
-        "cgroup": report.cgroup,
-        "chain": report.chain_id,
+        "cgroup": event.cgroup,
+        "chain": event.chain_id,
     }
     return ", ".join(f"{name} {value}" for name, value in known.items() if value)
 
@@ -220,7 +215,7 @@ def _where(report: ChainEvent, process: ProcessSum | None) -> str:
 
 def _foot(view: _View) -> Iterator[str]:
     of = view.of
-    if of.status not in (Status.FINE, Status.NOTHING_SEEN, Status.TOO_YOUNG) and of.processes:
+    if of.status not in (Status.FINE, Status.NO_DATA, Status.TOO_EARLY) and of.processes:
         yield ""
         yield f"In {view.span}: {_totals(of.processes)}."
     if of.gaps:
@@ -233,8 +228,8 @@ def _gap(view: _View, gap: Gap) -> str:
     began, ended = view.time(gap.began_unix_ns), view.time(gap.ended_unix_ns)
     if gap.is_begin:
         return f"The history begins at {ended}."
-    why = "it could not be written, see the exporter's log" if gap.is_running else "the exporter was not running"
-    return f"Nothing was recorded from {began} to {ended} ({length(gap.ended_unix_ns - gap.began_unix_ns)}): {why}."
+    reason = "it could not be written, see the exporter's log" if gap.is_running else "the exporter was not running"
+    return f"Nothing was recorded from {began} to {ended} ({length(gap.ended_unix_ns - gap.began_unix_ns)}): {reason}."
 
 
 def _totals(processes: Sequence[ProcessSum]) -> str:
@@ -246,16 +241,16 @@ def _totals(processes: Sequence[ProcessSum]) -> str:
         lost_ns.update(process.lost_ns)
     share = lost_ns.total() / covered_ns if covered_ns else 0.0
     most = f", most of it to {lost_ns.most_common(1)[0][0]}" if share >= 0.001 else ""
-    made = f"made {_count(steps, 'step')}" if steps else "made no steps that recur"
-    return f"{_whom(processes)} {made}; {percent(share)} of the time lost{most}"
+    made = f"made {_count(steps, 'step')}" if steps else "made no recurring steps"
+    return f"{_names(processes)} {made}; {percent(share)} of the time lost{most}"
 
 
-def _whom(processes: Sequence[ProcessSum]) -> str:
-    """By name where there is one only."""
+def _names(processes: Sequence[ProcessSum]) -> str:
+    """The name of the only process, or how many ranks or processes there are."""
     workloads = {process.labels.identity for process in processes}
     if len(workloads) == 1 and len(processes) == 1:
         labels = processes[0].labels
-        return who(labels.identity, labels.tgid, labels.comm)
+        return process_name(labels.identity, labels.tgid, labels.comm)
     if len(workloads) == len({one.rank for one in workloads if one.rank}):
         return _count(len(workloads), "rank")
     return _count(len({(one.run, one.number) for one in processes}), "process", "processes")

@@ -1,1 +1,1 @@
-"""What happened of late on this node, kept in one bounded file: what is said of chains, and windows of what processes did."""
+"""The history of this node in one file of bounded size: chain events, and windows of what each process did."""

@@ -1,4 +1,4 @@
-"""Adds one Report to a history that an exporter is writing: what an intervention has shown of a chain."""
+"""Appends one chain event to a history that an exporter is writing: the result of an intervention."""
 
 from __future__ import annotations
 
@@ -7,21 +7,22 @@ from pathlib import Path
 
 from exporter.chains.event import ChainEvent
 from exporter.errors import NotPossibleHere
-from exporter.history.store import INSERT_REPORT, report_row
+from exporter.history.store import INSERT_EVENT, event_row
 
 _TIMEOUT_SECONDS = 5.0
 
 
-def stamp(path: Path, run: int, report: ChainEvent) -> None:
+def append_event(path: Path, run: int, event: ChainEvent) -> None:
     """Raises NotPossibleHere."""
     try:
         connection = sqlite3.connect(f"{path.resolve().as_uri()}?mode=rw", timeout=_TIMEOUT_SECONDS, uri=True)
         try:
             with connection as transaction:
-                transaction.execute(INSERT_REPORT, report_row(run, report))
+                transaction.execute(INSERT_EVENT, event_row(run, event))
         finally:
             connection.close()
     except sqlite3.DatabaseError as error:
         raise NotPossibleHere(
-            f"{path} cannot be written: {error}", remedy="the proof above counts, but is not kept"
+            f"cannot write the result to {path}: {error}",
+            remedy="the result above is valid, but `explain` will not show it",
         ) from None

@@ -1,4 +1,4 @@
-"""Records of the history as they are read: runs of the exporter, and what was said of chains in each."""
+"""Records of the history as they are read: runs of the exporter, their chain events and windows."""
 
 from __future__ import annotations
 
@@ -10,8 +10,10 @@ from exporter.history.window import Window
 
 
 class Run(NamedTuple):
-    """From a start of the exporter to its end. seen_unix_ns: when it wrote last. ended_unix_ns: None while it runs, or where it
-    was killed. cut_seconds: the length of its windows, 0 before the first.
+    """From a start of the exporter to its end.
+
+    seen_unix_ns: the last write. ended_unix_ns: None while it runs, or if it was killed. has_chains: whether it detects chains.
+    window_seconds: length of its windows, 0 before the first one.
     """
 
     id: int
@@ -20,18 +22,18 @@ class Run(NamedTuple):
     ended_unix_ns: int | None
     version: str
     has_chains: bool
-    cut_seconds: float
+    window_seconds: float
 
 
 class RecordedEvent(NamedTuple):
-    """What was said in a run."""
+    """run: id of the run that recorded it."""
 
     run: int
-    report: ChainEvent
+    event: ChainEvent
 
 
 class RecordedWindows(NamedTuple):
-    """What was recorded between two moments; without windows where no process did anything."""
+    """The windows of all processes for one interval; empty if no process did anything."""
 
     run: int
     began_unix_ns: int

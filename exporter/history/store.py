@@ -1,6 +1,6 @@
-"""Writes the history into one SQLite file of bounded size. Whatever happens to the process or the file, the next start goes on.
+"""The history as one SQLite file of bounded size, which survives a crash of the process at any moment.
 
-In: Reports and cuts of Windows. Out: rows that exporter.history.reader reads. One thread uses a Store.
+In: chain events and windows. Out: rows for exporter.history.reader. One thread uses a Store.
 """
 
 from __future__ import annotations
@@ -18,54 +18,54 @@ from exporter.history.file_guard import LockedFile, Unusable
 from exporter.history.window import Window
 
 SCHEMA_VERSION: Final = 1
-APPLICATION_ID: Final = 0x67707573  # "gpus"; tells our files from other databases
+APPLICATION_ID: Final = 0x67707573  # "gpus"; marks our files among other databases
 MAGIC: Final = b"SQLite format 3\0"
 
-_FRACTIONS: Final = b"\x40\x20\x20"  # in the header of every sound file; https://www.sqlite.org/fileformat2.html
+_FRACTIONS: Final = b"\x40\x20\x20"  # in the header of every valid file; https://www.sqlite.org/fileformat2.html
 
 MIN_BYTES: Final = 2 << 20
 _PAGE_BYTES: Final = 4096
-_WAL_SHARE: Final = 8  # one part in so many of what the files may take is for the write-ahead log
+_WAL_SHARE: Final = 8  # one eighth of the limit is for the write-ahead log
 _INDEX_BYTES: Final = 64 << 10
 _PRUNE_TO: Final = 0.9
 _PRUNE_STEPS: Final = 20
 _BUSY_MILLISECONDS: Final = 2000
 
-# A cut holds the windows of all processes, compressed together: they name the same operations.
+# A row of `windows` holds the windows of all processes, compressed together: they name the same operations.
 _SCHEMA: Final = """
 create table runs (
     id integer primary key, began_unix_ns integer not null, seen_unix_ns integer not null, ended_unix_ns integer,
-    version text not null, has_chains integer not null, cut_seconds real not null);
-create table cuts (
+    version text not null, has_chains integer not null, window_seconds real not null);
+create table windows (
     id integer primary key, run integer not null, began_unix_ns integer not null, ended_unix_ns integer not null,
-    windows blob not null);
-create index cuts_by_end on cuts (ended_unix_ns);
-create table reports (
+    processes blob not null);
+create index windows_by_end on windows (ended_unix_ns);
+create table events (
     id integer primary key, run integer not null, chain_id text not null, change text not null, at_unix_ns integer not null,
     rank text not null, container text not null, severity text not null, document text not null);
-create index reports_by_time on reports (at_unix_ns);
+create index events_by_time on events (at_unix_ns);
 """
 
 
 class CorruptError(Exception):
-    """The file is no sound database."""
+    """The file is not a valid database."""
 
 
 class SizeLimits(NamedTuple):
-    """pages_bytes: of the file; wal_bytes: of the log beside it. Both together, and the index of the log, are what is allowed."""
+    """pages_bytes: of the file. wal_bytes: of the write-ahead log beside it. Together with the log's index they are the limit."""
 
     pages_bytes: int
     wal_bytes: int
 
     @classmethod
     def of(cls, max_bytes: int) -> SizeLimits:
-        """max_bytes: for all files."""
+        """max_bytes: for all files together."""
         wal_bytes = max(max_bytes // _WAL_SHARE, MIN_BYTES // 4)
         return cls(max_bytes - wal_bytes - _INDEX_BYTES, wal_bytes)
 
 
-class Cut(NamedTuple):
-    """windows: of the processes that did something; a cut without one says that the exporter was there."""
+class WindowBatch(NamedTuple):
+    """The windows of all processes for one interval. Empty if no process did anything, but the exporter was running."""
 
     began_unix_ns: int
     ended_unix_ns: int
@@ -73,21 +73,19 @@ class Cut(NamedTuple):
 
 
 class Store:
-    """An open file. Raises Unusable for one that is not ours to write, CorruptError for one that is broken.
+    """An open file. Raises Unusable for a file of another program or version, CorruptError for a damaged one.
 
-    Methods raise CorruptError as well, and sqlite3.OperationalError for what may pass: no room, no answer from the disk.
+    Methods raise CorruptError, too, and sqlite3.OperationalError for problems that may pass, such as a full disk.
     """
 
-    def __init__(
-        self, place: LockedFile, max_bytes: int, *, began_unix_ns: int, version: str, has_chains: bool
-    ) -> None:
-        self._place = place
+    def __init__(self, file: LockedFile, max_bytes: int, *, began_unix_ns: int, version: str, has_chains: bool) -> None:
+        self._file = file
         self._limits = SizeLimits.of(max_bytes)
-        _refuse_foreign(place.path)
-        place.ensure_file()
-        self._identity = place.identity()
+        _refuse_foreign(file.path)
+        file.ensure_file()
+        self._identity = file.identity()
         try:
-            self._connection = _connect(place.path)
+            self._connection = _connect(file.path)
         except sqlite3.DatabaseError as error:
             raise _translated(error) from error
         try:
@@ -105,7 +103,9 @@ class Store:
         execute(f"pragma busy_timeout = {_BUSY_MILLISECONDS}")
         (known,) = execute("pragma user_version").fetchone()
         if known > SCHEMA_VERSION:
-            raise Unusable(f"{self._place.path} is of a newer version of this program and left alone", remedy=_RENAME)
+            raise Unusable(
+                f"{self._file.path} was written by a newer version of this program and is not changed", remedy=_RENAME
+            )
         if known == 0:
             execute("pragma auto_vacuum = incremental")
             execute(f"pragma application_id = {APPLICATION_ID}")
@@ -115,61 +115,61 @@ class Store:
         execute(f"pragma journal_size_limit = {self._limits.wal_bytes}")
         execute(f"pragma wal_autocheckpoint = {self._limits.wal_bytes // _PAGE_BYTES // 2}")
         if known == 0:
-            # One transaction: a process that is killed leaves the file as it was.
+            # In one transaction, so that a killed process leaves an empty file.
             self._connection.executescript(f"begin;{_SCHEMA}pragma user_version = {SCHEMA_VERSION};commit;")
-        (broken,) = execute("pragma quick_check(1)").fetchone()
-        if broken != "ok":
-            raise CorruptError(broken)
+        (result,) = execute("pragma quick_check(1)").fetchone()
+        if result != "ok":
+            raise CorruptError(result)
         execute(f"pragma max_page_count = {self._limits.pages_bytes // _PAGE_BYTES}")
 
     def _begin_run(self, began_unix_ns: int, version: str, *, has_chains: bool) -> int:
         with self._connection as transaction:
             cursor = transaction.execute(
-                "insert into runs (began_unix_ns, seen_unix_ns, version, has_chains, cut_seconds) values (?, ?, ?, ?, 0)",
+                "insert into runs (began_unix_ns, seen_unix_ns, version, has_chains, window_seconds) values (?, ?, ?, ?, 0)",
                 (began_unix_ns, began_unix_ns, version, has_chains),
             )
         assert cursor.lastrowid is not None  # noqa: S101 - a row was inserted
         return cursor.lastrowid
 
     def size_bytes(self) -> int:
-        """Of all files."""
-        return self._place.size_bytes()
+        """All files together."""
+        return self._file.size_bytes()
 
     def is_in_place(self) -> bool:
-        """Whether the file still has its name: one that was removed or replaced is written in vain."""
-        return self._place.is_same_file(self._identity)
+        """Whether the open file still is the one at the path: it may have been removed or replaced."""
+        return self._file.is_same_file(self._identity)
 
-    def is_log_full(self) -> bool:
-        """Whether somebody reads for so long that what was written cannot be moved into the file."""
-        return self._place.wal_bytes() > self._limits.wal_bytes
+    def is_wal_full(self) -> bool:
+        """Whether a long-running reader keeps the write-ahead log from being moved into the file."""
+        return self._file.wal_bytes() > self._limits.wal_bytes
 
-    def write(self, reports: Iterable[ChainEvent], cuts: Iterable[Cut], now_unix_ns: int) -> None:
-        """All of it or nothing."""
+    def write(self, events: Iterable[ChainEvent], batches: Iterable[WindowBatch], now_unix_ns: int) -> None:
+        """In one transaction."""
         try:
             with self._connection as transaction:
-                transaction.executemany(INSERT_REPORT, (report_row(self._run, report) for report in reports))
-                for cut in cuts:
-                    self._write_cut(transaction, cut)
+                transaction.executemany(INSERT_EVENT, (event_row(self._run, event) for event in events))
+                for batch in batches:
+                    self._write_batch(transaction, batch)
                 transaction.execute("update runs set seen_unix_ns = ? where id = ?", (now_unix_ns, self._run))
-            # Whoever may only read sees as far as a reader or a writer began last: so that nobody waits for the next cut.
+            # Readers without write permission see no more than the last transaction that began: this one shows them the new rows.
             self._connection.execute("select id from runs limit 1").fetchone()
         except sqlite3.DatabaseError as error:
             raise _translated(error) from error
 
-    def _write_cut(self, transaction: sqlite3.Connection, cut: Cut) -> None:
+    def _write_batch(self, transaction: sqlite3.Connection, batch: WindowBatch) -> None:
         transaction.execute(
-            "insert into cuts (run, began_unix_ns, ended_unix_ns, windows) values (?, ?, ?, ?)",
-            (self._run, cut.began_unix_ns, cut.ended_unix_ns, packed(cut.windows)),
+            "insert into windows (run, began_unix_ns, ended_unix_ns, processes) values (?, ?, ?, ?)",
+            (self._run, batch.began_unix_ns, batch.ended_unix_ns, packed(batch.windows)),
         )
         transaction.execute(
-            "update runs set cut_seconds = ? where id = ?",
-            ((cut.ended_unix_ns - cut.began_unix_ns) / 1e9, self._run),
+            "update runs set window_seconds = ? where id = ?",
+            ((batch.ended_unix_ns - batch.began_unix_ns) / 1e9, self._run),
         )
 
     def prune(self, before_unix_ns: int, keep: Collection[str]) -> None:
-        """Everything that ended before goes, and as much of the oldest as is too much.
+        """Deletes everything that ended before, and the oldest rows until the size is within its limit.
 
-        keep: chains that are open; what was said of them stays.
+        keep: ids of open chains, whose events stay.
         """
         try:
             self._delete(before_unix_ns, keep)
@@ -177,8 +177,8 @@ class Store:
                 if self._used_bytes() <= self._limits.pages_bytes * _PRUNE_TO:
                     break
                 self._delete_oldest(keep)
-            if self._pages("page_count") * _PAGE_BYTES > self._limits.pages_bytes:  # of an earlier, larger limit
-                # A page at every step, which only executescript() goes on with: there are no rows to ask for.
+            if self._pages("page_count") * _PAGE_BYTES > self._limits.pages_bytes:  # the limit was larger before
+                # SQLite frees one page at each step; execute() would stop after the first, since it returns no rows.
                 self._connection.executescript("pragma incremental_vacuum")
                 self.checkpoint()
         except sqlite3.DatabaseError as error:
@@ -191,8 +191,8 @@ class Store:
         return int(self._connection.execute(f"pragma {name}").fetchone()[0])
 
     def _delete_oldest(self, keep: Collection[str]) -> None:
-        """A tenth of the cuts, and what was said in their time; once there are none, a tenth of what was said."""
-        for table, column in (("cuts", "ended_unix_ns"), ("reports", "at_unix_ns")):
+        """Deletes a tenth of the windows, and the events of their time; without windows, a tenth of the events."""
+        for table, column in (("windows", "ended_unix_ns"), ("events", "at_unix_ns")):
             found = self._connection.execute(
                 f"select {column} from {table} order by {column}"  # noqa: S608 - names of our own
                 f" limit 1 offset (select count(*) / 10 from {table})"
@@ -203,24 +203,24 @@ class Store:
 
     def _delete(self, before_unix_ns: int, keep: Collection[str]) -> None:
         with self._connection as transaction:
-            transaction.execute("delete from cuts where ended_unix_ns < ?", (before_unix_ns,))
+            transaction.execute("delete from windows where ended_unix_ns < ?", (before_unix_ns,))
             transaction.execute(
-                f"delete from reports where at_unix_ns < ? and chain_id not in ({','.join('?' * len(keep))})",  # noqa: S608
+                f"delete from events where at_unix_ns < ? and chain_id not in ({','.join('?' * len(keep))})",  # noqa: S608
                 (before_unix_ns, *keep),
             )
             transaction.execute(
                 "delete from runs where seen_unix_ns < ? and id <> ?"
-                " and not exists (select 1 from reports where reports.run = runs.id)",
+                " and not exists (select 1 from events where events.run = runs.id)",
                 (before_unix_ns, self._run),
             )
 
     def checkpoint(self) -> None:
-        """Move what was written into the file, as far as readers allow it."""
+        """Moves the write-ahead log into the file, as far as readers allow it."""
         with suppress(sqlite3.OperationalError):
             self._connection.execute("pragma wal_checkpoint(truncate)").fetchone()
 
     def close(self, ended_unix_ns: int | None = None) -> None:
-        """ended_unix_ns: the exporter ends as it should. The log is moved into the file, which then stands alone."""
+        """ended_unix_ns: when the exporter stopped; None if the run goes on. The write-ahead log is moved into the file."""
         try:
             if ended_unix_ns is not None:
                 with self._connection as transaction:
@@ -234,48 +234,48 @@ class Store:
             self._connection.close()
 
 
-INSERT_REPORT: Final = (
-    "insert into reports (run, chain_id, change, at_unix_ns, rank, container, severity, document)"
+INSERT_EVENT: Final = (
+    "insert into events (run, chain_id, change, at_unix_ns, rank, container, severity, document)"
     " values (?, ?, ?, ?, ?, ?, ?, ?)"
 )
 
 
-def report_row(run: int, report: ChainEvent) -> tuple[object, ...]:
-    """For INSERT_REPORT."""
-    identity = report.identity
+def event_row(run: int, event: ChainEvent) -> tuple[object, ...]:
+    """Values for INSERT_EVENT."""
+    identity = event.identity
     return (
         run,
-        report.chain_id,
-        report.change.value,
-        report.at_unix_ns,
+        event.chain_id,
+        event.change.value,
+        event.at_unix_ns,
         identity.rank if identity else "",
         identity.container if identity else "",
-        report.severity.name.lower(),
-        json.dumps(report.to_document(), separators=(",", ":")),
+        event.severity.name.lower(),
+        json.dumps(event.to_document(), separators=(",", ":")),
     )
 
 
-_RENAME = "give this one another --history.path"
+_RENAME = "set another --history.path"
 
 
 def packed(windows: Iterable[Window]) -> bytes:
-    """As they are stored."""
+    """Compressed JSON."""
     documents = [window.to_document() for window in windows]
     return zlib.compress(json.dumps(documents, separators=(",", ":")).encode())
 
 
 def unpacked(blob: bytes, began_unix_ns: int, ended_unix_ns: int) -> list[Window]:
-    """What packed() was given. Raises ValueError, TypeError or zlib.error for anything else."""
+    """The inverse of packed(). Raises ValueError, TypeError or zlib.error for other data."""
     return [Window.from_document(one, began_unix_ns, ended_unix_ns) for one in json.loads(zlib.decompress(blob))]
 
 
 def _connect(path: Path) -> sqlite3.Connection:
-    # The thread that opens it is the one that uses it, but for the end.
+    # Opened and used by one thread, but closed by another.
     return sqlite3.connect(path, timeout=_BUSY_MILLISECONDS / 1000, check_same_thread=False)
 
 
 def _refuse_foreign(path: Path) -> None:
-    """Of a database the header is looked at without opening it, which might change it."""
+    """Reads the header only: opening a database might change it."""
     try:
         with path.open("rb") as file:
             header = file.read(100)
@@ -284,22 +284,22 @@ def _refuse_foreign(path: Path) -> None:
     except OSError as error:
         raise Unusable(f"cannot read {path}: {error.strerror}") from error
     if not header.startswith(MAGIC) or len(header) < 100 or header[21:24] != _FRACTIONS:
-        return  # empty, or broken: SQLite says which
+        return  # empty or damaged: SQLite finds out
     version, application = (int.from_bytes(header[at : at + 4], "big") for at in (60, 68))
     if version > SCHEMA_VERSION and application == APPLICATION_ID:
-        raise Unusable(f"{path} is of a newer version of this program and left alone", remedy=_RENAME)
+        raise Unusable(f"{path} was written by a newer version of this program and is not changed", remedy=_RENAME)
     if application != APPLICATION_ID and (application or version or int.from_bytes(header[28:32], "big") > 1):
-        raise Unusable(f"{path} is a database of another program and left alone", remedy=_RENAME)
+        raise Unusable(f"{path} is a database of another program and is not changed", remedy=_RENAME)
 
 
-_BROKEN = {"SQLITE_CORRUPT", "SQLITE_NOTADB", "SQLITE_FORMAT"}
-# Of a sound file of ours they say that its tables are not those we made.
-_BROKEN_TEXTS = ("no such table", "no such column", "has no column")
+_CORRUPT = {"SQLITE_CORRUPT", "SQLITE_NOTADB", "SQLITE_FORMAT"}
+# The file is a valid database, but not with our tables.
+_CORRUPT_TEXTS = ("no such table", "no such column", "has no column")
 
 
 def _translated(error: sqlite3.DatabaseError) -> Exception:
     name = getattr(error, "sqlite_errorname", "").split("_")
-    is_broken = "_".join(name[:2]) in _BROKEN or any(text in str(error) for text in _BROKEN_TEXTS)
-    if is_broken:
+    is_corrupt = "_".join(name[:2]) in _CORRUPT or any(text in str(error) for text in _CORRUPT_TEXTS)
+    if is_corrupt:
         return CorruptError(str(error))
     return error if isinstance(error, sqlite3.OperationalError) else sqlite3.OperationalError(str(error))

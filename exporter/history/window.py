@@ -1,6 +1,6 @@
-"""What did one process do within ten seconds? A Window, which becomes a small document of JSON and comes back from one.
+"""What one process did within ten seconds: a Window, which converts to a small JSON document and back.
 
-Its histograms are kept as they are counted, so that windows can be added up to any span without loss.
+Histograms keep their exact buckets, so that windows can be added up to any time span.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ NO_STEPS = HistogramTotal(Counts(), 0)
 
 
 class ProcessLabels(NamedTuple):
-    """Who a process is. tgid: as the exporter sees it, 0 out of sight. comm: name of its command, "" if not known."""
+    """tgid: in the exporter's pid namespace, 0 if it is not in it. comm: name of its command, "" if not known."""
 
     identity: Identity
     tgid: int
@@ -24,7 +24,7 @@ class ProcessLabels(NamedTuple):
 
 
 class Switches(NamedTuple):
-    """Of a process's threads that make traced calls: from the CPU into a sleep, and taken off it."""
+    """Context switches of a process's threads that make traced calls: into a sleep, and by preemption."""
 
     voluntary: int
     involuntary: int
@@ -34,7 +34,7 @@ NO_SWITCHES = Switches(0, 0)
 
 
 class OperationTime(NamedTuple):
-    """One operation of a process. timed: those calls that were; errors of all of them. api: "nccl" for NCCL's."""
+    """One operation of a process. calls, errors: all of them. timed: the calls that were timed. api: "nccl" for NCCL's."""
 
     api: str
     name: str
@@ -45,10 +45,11 @@ class OperationTime(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Window:
-    """process: its number in this run of the exporter. culprits: by (cause, culprit), largest first.
+    """process: its number in this run of the exporter. steps: count and durations of those that ended.
 
-    steps: how many ended, and how long they took. states_ns: of its threads that make traced calls, without those that neither
-    launch nor synchronise between their calls. operations: those that took most time, and those that failed; all others are one.
+    culprits_ns: (cause, culprit, lost time), largest first. states_ns: time of threads that make traced calls, by state; between
+    calls only of threads that launch or synchronise. operations: those that took most time and those that failed; one entry
+    for all others.
     """
 
     process: int
@@ -64,11 +65,10 @@ class Window:
 
     @property
     def duration_ns(self) -> int:
-        """Its length."""
         return self.ended_unix_ns - self.began_unix_ns
 
     def to_document(self) -> list[Any]:
-        """What JSON can hold, small: a list in the order of the fields, without the times, which all windows of a cut share."""
+        """A small JSON value: the fields as a list, without the times, which the windows of an interval share."""
         return [
             self.process,
             [list(self.labels.identity.values()), self.labels.tgid, self.labels.comm],
@@ -82,7 +82,7 @@ class Window:
 
     @classmethod
     def from_document(cls, document: Any, began_unix_ns: int, ended_unix_ns: int) -> Self:
-        """The Window that became this document. Raises TypeError or ValueError if none did."""
+        """The inverse of to_document(). Raises TypeError or ValueError for other documents."""
         process, (values, tgid, comm), steps, lost_ns, culprits_ns, states_ns, switches, operations = document
         return cls(
             process,
@@ -102,7 +102,7 @@ class Window:
 
 
 def _histogram(total: HistogramTotal) -> list[Any]:
-    """Sum, slot of the first count, counts: `[1234, 161, [3, 0, 1]]`."""
+    """Sum, number of the first bucket, counts: `[1234, 161, [3, 0, 1]]`."""
     return [total.sum_ns, total.counts.begin, list(total.counts.held)]
 
 

@@ -1,7 +1,6 @@
-"""Cuts cumulative totals into Windows: what each process did since the last cut. Pure, the time is given.
+"""Builds windows from cumulative totals: what each process did since the last time. Pure, the time is an argument.
 
-In: totals of each process, as a publication has them before it adds them up by identity. Out: Windows of those that did
-something.
+In: totals of each process, before a snapshot adds them up by identity. Out: a Window for each process that did something.
 """
 
 from __future__ import annotations
@@ -16,21 +15,22 @@ from exporter.history.window import NO_STEPS, NO_SWITCHES, OperationTime, Proces
 from exporter.totals import Counts, HistogramTotal, Series, Total, Totals
 
 MAX_PROCESSES = 256
-"""Told apart at a time, first come first served; as many as --series.max-workloads by default."""
+"""Recorded at a time, first come first served; the default of --series.max-workloads."""
 
 MAX_OPERATIONS = 8
 MAX_CULPRITS = 6
 OTHER = "other"
-"""All operations of a process that are not among those told."""
+"""The operation that stands for all that are not recorded by name."""
 
-_UNTOLD = frozenset({"other_gap", "worker", "idle", "abandoned"})
-"""Thread time that is neither in calls nor between those of a thread that feeds the GPU; labels of catalog.sched.THREAD_TIME."""
+_IGNORED_OPERATIONS = frozenset({"other_gap", "worker", "idle", "abandoned"})
+"""Values of the label `operation` of catalog.sched.THREAD_TIME for time that is neither in calls nor between the calls of a
+thread that feeds the GPU."""
 
 _NO_TIME = HistogramTotal(Counts(), 0)
 
 
 class ProcessTotals(NamedTuple):
-    """Everything known of the processes alive at a moment. labels: of those that are named."""
+    """The totals of all living processes at one time, by number of the process. labels: of those whose labels are known."""
 
     at: Moment
     totals: Totals
@@ -39,25 +39,25 @@ class ProcessTotals(NamedTuple):
 
 
 class WindowSink(Protocol):
-    """Whom a publication shows what it has read."""
+    """What the pipeline sends totals to. Nothing here may block."""
 
     def is_due(self, now: Moment) -> bool:
-        """Whether it wants to see what is read now."""
+        """Whether it needs the totals that are read now."""
         ...
 
-    def on_totals(self, taken: ProcessTotals) -> None:
-        """It is shown. Called by whoever scrapes: it must not wait for anything."""
+    def on_totals(self, totals: ProcessTotals) -> None:
+        """Called in a scrape."""
         ...
 
     def on_process_end(
         self, process: int, labels: ProcessLabels, totals: Mapping[Series, Total], switches: Switches
     ) -> None:
-        """A process has ended, and these are its last totals. Called at a tick: it must not wait, nor take long."""
+        """totals, switches: the last ones of the process. Called in a tick."""
         ...
 
 
 class _Sums(NamedTuple):
-    """The totals of a process, as far as they are told."""
+    """The totals of a process, as far as windows hold them."""
 
     steps: HistogramTotal
     lost_ns: Counter[str]
@@ -69,71 +69,71 @@ class _Sums(NamedTuple):
     timed: dict[tuple[str, str], HistogramTotal]
 
 
-def _nothing() -> _Sums:
+def _no_sums() -> _Sums:
     return _Sums(NO_STEPS, Counter(), Counter(), Counter(), NO_SWITCHES, Counter(), Counter(), {})
 
 
-class _Span(NamedTuple):
+class _Interval(NamedTuple):
     began_unix_ns: int
     ended_unix_ns: int
 
 
-class _Retired(NamedTuple):
-    process: int
+class _EndedProcess(NamedTuple):
+    number: int
     labels: ProcessLabels
     totals: Mapping[Series, Total]
     switches: Switches
 
 
 class WindowBuilder:
-    """Remembers the totals of the last cut. started_at: nothing was counted before.
+    """Remembers the last totals. started_at: all counters were 0 then.
 
-    end_process() may be called from another thread than cut(). left_out: processes that there was no room for, once in each cut.
+    end_process() may be called from another thread than build(). dropped: windows of processes beyond MAX_PROCESSES.
     """
 
     def __init__(self, started_at: Moment) -> None:
-        self._cut_at = started_at
+        self._built_until = started_at
         self._before: dict[int, _Sums] = {}
-        self._retired: deque[_Retired] = deque(maxlen=MAX_PROCESSES)
-        self.left_out = 0
+        self._ended: deque[_EndedProcess] = deque(maxlen=MAX_PROCESSES)
+        self.dropped = 0
 
     @property
-    def cut_at(self) -> Moment:
-        """Up to when windows have been made."""
-        return self._cut_at
+    def built_until(self) -> Moment:
+        """End of the last windows."""
+        return self._built_until
 
     def end_process(
         self, process: int, labels: ProcessLabels, totals: Mapping[Series, Total], switches: Switches
     ) -> None:
-        """These are its last totals; they go into the next cut. Of more at once than there is room for the first are left out."""
-        if len(self._retired) == MAX_PROCESSES:
-            self.left_out += 1
-        self._retired.append(_Retired(process, labels, totals, switches))
+        """Its last totals go into the next windows. If more than MAX_PROCESSES end before that, the first ones are dropped."""
+        if len(self._ended) == MAX_PROCESSES:
+            self.dropped += 1
+        self._ended.append(_EndedProcess(process, labels, totals, switches))
 
-    def cut(self, taken: ProcessTotals) -> list[Window]:
-        """The windows since the last cut, of processes that made a call, a step or lost something."""
-        began, self._cut_at = self._cut_at, taken.at
-        span = _Span(taken.at.unix_ns_of(began.monotonic_ns), taken.at.unix_ns)
+    def build(self, totals: ProcessTotals) -> list[Window]:
+        """The windows since the last ones, of processes that made a call or a step, or lost time."""
+        began, self._built_until = self._built_until, totals.at
+        interval = _Interval(totals.at.unix_ns_of(began.monotonic_ns), totals.at.unix_ns)
         windows = []
-        for number, labels in sorted(taken.labels.items()):
+        for number, labels in sorted(totals.labels.items()):
             if number not in self._before and len(self._before) >= MAX_PROCESSES:
-                self.left_out += 1
+                self.dropped += 1
                 continue
-            sums = _sums_of(taken.totals.get(number, {}), taken.switches.get(number, NO_SWITCHES))
-            before = self._before.get(number) or _nothing()
+            sums = _sums_of(totals.totals.get(number, {}), totals.switches.get(number, NO_SWITCHES))
+            before = self._before.get(number) or _no_sums()
             self._before[number] = sums
-            windows.append(_window(number, labels, before, sums, span))
-        while self._retired:
-            number, labels, totals, switches = self._retired.popleft()
-            before = self._before.pop(number) if number in self._before else _nothing()
-            windows.append(_window(number, labels, before, _sums_of(totals, switches), span))
-        for number in self._before.keys() - taken.labels.keys():
-            del self._before[number]  # of whom no leave was taken
+            windows.append(_window(number, labels, before, sums, interval))
+        while self._ended:
+            number, labels, last, switches = self._ended.popleft()
+            before = self._before.pop(number) if number in self._before else _no_sums()
+            windows.append(_window(number, labels, before, _sums_of(last, switches), interval))
+        for number in self._before.keys() - totals.labels.keys():
+            del self._before[number]  # ended without a call of end_process()
         return [window for window in windows if window is not None]
 
 
 def _sums_of(totals: Mapping[Series, Total], switches: Switches) -> _Sums:
-    sums = _nothing()._replace(switches=switches)
+    sums = _no_sums()._replace(switches=switches)
     states_ns, calls, timed = sums.states_ns, sums.calls, sums.timed
     for (metric, labels), total in totals.items():
         if isinstance(total, HistogramTotal):
@@ -144,9 +144,9 @@ def _sums_of(totals: Mapping[Series, Total], switches: Switches) -> _Sums:
             if key is not None:
                 known = timed.get(key)
                 timed[key] = known.plus(total) if known else total
-        elif metric is catalog.sched.THREAD_TIME:  # most of them are
+        elif metric is catalog.sched.THREAD_TIME:  # most series are of this metric
             operation, state = labels
-            if operation not in _UNTOLD:
+            if operation not in _IGNORED_OPERATIONS:
                 states_ns[state] += total
         elif metric is catalog.cuda.OPERATIONS:
             calls[labels[0], labels[1]] = total
@@ -162,17 +162,17 @@ def _sums_of(totals: Mapping[Series, Total], switches: Switches) -> _Sums:
 
 
 def _timed_key(metric: catalog.Metric, labels: tuple[str, ...]) -> tuple[str, str] | None:
-    """(api, operation); calls of NCCL on all communicators are one operation."""
+    """(api, operation); NCCL calls are added up over communicators."""
     if metric is catalog.cuda.OPERATION_DURATION:
         return labels[0], labels[1]
     return ("nccl", labels[0]) if metric is catalog.nccl.OPERATION_DURATION else None
 
 
-def _window(number: int, labels: ProcessLabels, before: _Sums, now: _Sums, span: _Span) -> Window | None:
-    """None where nothing happened but that time went by."""
+def _window(number: int, labels: ProcessLabels, before: _Sums, now: _Sums, interval: _Interval) -> Window | None:
+    """None if the process did nothing."""
     operations = _operations(before, now)
-    steps = _without_call(now.steps.minus(before.steps))
-    lost_ns = now.lost_ns - before.lost_ns  # what did not grow is left out
+    steps = _without_exemplar(now.steps.minus(before.steps))
+    lost_ns = now.lost_ns - before.lost_ns  # Counter subtraction drops what did not grow
     if not (operations or steps.counts.total or lost_ns):
         return None
     culprits_ns = {key: ns for key, ns in (now.culprits_ns - before.culprits_ns).items() if key[1]}
@@ -180,7 +180,7 @@ def _window(number: int, labels: ProcessLabels, before: _Sums, now: _Sums, span:
     return Window(
         number,
         labels,
-        *span,
+        *interval,
         steps,
         lost_ns,
         tuple((*key, ns) for key, ns in sorted(culprits_ns.items(), key=lambda item: -item[1])[:MAX_CULPRITS]),
@@ -191,7 +191,7 @@ def _window(number: int, labels: ProcessLabels, before: _Sums, now: _Sums, span:
 
 
 class _Grown(NamedTuple):
-    """What an operation's totals have grown by, but for its histogram, which few are asked for."""
+    """Growth of an operation's totals, without its histogram, which only few operations need."""
 
     key: tuple[str, str]
     calls: int
@@ -200,12 +200,12 @@ class _Grown(NamedTuple):
 
 
 def _operations(before: _Sums, now: _Sums) -> tuple[OperationTime, ...]:
-    """Those that failed and those that took most time; the rest is one, without a histogram."""
+    """Those that failed and those that took most time; the others as one, without a histogram."""
     grown = []
     for key, timed in now.timed.items():
         timed_before = before.timed.get(key, _NO_TIME)
         sum_ns = timed.sum_ns - timed_before.sum_ns
-        # Of NCCL all calls are timed, and counted nowhere else.
+        # NCCL calls are all timed, and not counted elsewhere.
         calls = now.calls[key] - before.calls[key] if key in now.calls else 0
         if sum_ns and not calls:
             calls = timed.counts.total - timed_before.counts.total
@@ -217,22 +217,22 @@ def _operations(before: _Sums, now: _Sums) -> tuple[OperationTime, ...]:
         if calls or errors:
             grown.append(_Grown(key, calls, errors, 0))
     grown.sort(key=lambda one: (one.errors == 0, -one.sum_ns, -one.calls, one.key))
-    told = tuple(
+    named = tuple(
         OperationTime(*key, calls, errors, _added(before.timed.get(key), now.timed.get(key)))
         for key, calls, errors, _ in grown[:MAX_OPERATIONS]
     )
     rest = grown[MAX_OPERATIONS:]
     if not rest:
-        return told
+        return named
     timed = HistogramTotal(Counts(), sum(one.sum_ns for one in rest))
-    return (*told, OperationTime("", OTHER, sum(one.calls for one in rest), sum(one.errors for one in rest), timed))
+    return (*named, OperationTime("", OTHER, sum(one.calls for one in rest), sum(one.errors for one in rest), timed))
 
 
 def _added(before: HistogramTotal | None, now: HistogramTotal | None) -> HistogramTotal:
     if now is None:
         return _NO_TIME
-    return _without_call(now if before is None else now.minus(before))
+    return _without_exemplar(now if before is None else now.minus(before))
 
 
-def _without_call(total: HistogramTotal) -> HistogramTotal:
+def _without_exemplar(total: HistogramTotal) -> HistogramTotal:
     return total._replace(exemplar=None)

@@ -1,4 +1,4 @@
-"""explain --confirm: a neighbour that takes the job's CPUs is held for two seconds, and goes on whatever happens."""
+"""explain --confirm: a program that uses the job's CPUs is paused for two seconds, and always resumed."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ from pathlib import Path
 import pytest
 
 import gpustall_standin as standin
-from exporter.confirm.eligibility import facts_of
-from exporter.confirm.intervention import GUARDIAN, How, held
+from exporter.confirm.eligibility import read_facts
+from exporter.confirm.intervention import FREEZER, PauseMethod, paused
 from exporter.host.processes import Processes
 from gpustall_standin.job import SPIN
 from gpustall_standin.scenarios import HOST_BOUND
@@ -36,7 +36,7 @@ PATIENCE_SECONDS = 60.0
 
 @contextmanager
 def hogs(count: int) -> Iterator[list[int]]:
-    """Processes that never stop using the CPU, in a control group of their own that is worth three programs on each."""
+    """Processes that always use the CPU, in a cgroup with the weight of three programs on each CPU."""
     with cgroups.group("cpu", "hogs") as others, named_shell(HOG, SPIN, count=count, groups=[others.path]) as started:
         if others.version == 1:
             others.write("cpu.shares", 3 * 1024 * (os.cpu_count() or 1))
@@ -47,18 +47,17 @@ def hogs(count: int) -> Iterator[list[int]]:
 
 
 def comm_of(tgid: int) -> str:
-    """Of a living process."""
     return Path(f"/proc/{tgid}/comm").read_text().strip()
 
 
 def state_of(tgid: int) -> str:
-    """`T` for stopped."""
+    """`T` if it is stopped."""
     return Processes().stat(tgid).state
 
 
 @contextmanager
 def job() -> Iterator[list[int]]:
-    """One rank whose steps are host-bound; the number of its last step."""
+    """One rank whose steps are host-bound; yields the number of its last step."""
     built()
     command = standin.trainer_command("--ranks=1", "--seed=1", "--evaluate-every=0", "--allocate-every=0", *HOST_BOUND)
     process = subprocess.Popen(command, env=standin.environment(), stdout=subprocess.PIPE, text=True)
@@ -81,49 +80,46 @@ def job() -> Iterator[list[int]]:
 
 
 def is_calm(logs: str) -> bool:
-    """Whether every chain that was opened is over."""
+    """Whether every chain that was opened is resolved."""
     return logs.count("chain opened: ") == logs.count("chain resolved: ")
 
 
 def explain(history: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
-    """The command, to its end."""
     command = [*COMMAND, "explain", f"--history.path={history}", *arguments]
     return subprocess.run(
         command, check=False, capture_output=True, text=True, stdin=subprocess.DEVNULL, timeout=PATIENCE_SECONDS
     )
 
 
-class TestProof:
-    """By the real exporter, of a real contention."""
-
-    def test_contention_is_confirmed_and_stamped(self, tmp_path: Path) -> None:
-        """The hogs run before and afterwards; without consent nothing happens."""
+class TestExperiment:
+    def test_contention_is_confirmed_and_recorded(self, tmp_path: Path) -> None:
+        """The hogs run before and after it; without consent nothing happens."""
         need_tracing()
         history = tmp_path / "state" / "history.sqlite"
         with running(f"--history.path={history}") as exporter, job() as step:
-            eventually(lambda: step[0] > STEPS_TO_LEARN, "the usual is known", PATIENCE_SECONDS)
-            # Of a machine that is busy itself: a chain that is open already would be that one's, and go on.
+            eventually(lambda: step[0] > STEPS_TO_LEARN, "there is a baseline", PATIENCE_SECONDS)
+            # On a busy machine another chain may be open already, and would stay open.
             eventually(lambda: is_calm(exporter.logs), "no chain is open", PATIENCE_SECONDS)
             with hogs(os.cpu_count() or 1) as tgids:
                 line = eventually(
                     lambda: re.search(rf"chain \w+: cpu_contention.* chain_id=(\w+) .*culprit={HOG}", exporter.logs),
-                    "a chain is open, and it is of the hogs",
+                    "a chain with the hogs as culprit is open",
                     PATIENCE_SECONDS,
                 )
                 chain = line[1][:8]
                 eventually(lambda: chain in explain(history).stdout, "it is in the history", PATIENCE_SECONDS)
-                refused = explain(history, f"--confirm={chain}", f"--url={exporter.url}")
+                without_consent = explain(history, f"--confirm={chain}", f"--url={exporter.url}")
                 done = explain(history, f"--confirm={chain}", f"--url={exporter.url}", "--yes")
                 states = [state_of(tgid) for tgid in tgids]
-                afterwards = explain(history).stdout
+                after = explain(history).stdout
 
-        assert (refused.returncode, "standard input is no terminal" in refused.stderr) == (2, True), refused.stderr
+        assert without_consent.returncode == 2
+        assert "standard input is no terminal" in without_consent.stderr
         assert done.stdout.splitlines()[-1].startswith("confirmed: steps took "), done.stdout + done.stderr
         assert "T" not in states
-        assert "proof   confirmed by intervention at " in afterwards
+        assert "tested  confirmed at " in after
 
-    def test_chain_that_is_not_open_is_named(self, tmp_path: Path) -> None:
-        """With those that are."""
+    def test_unknown_chain_is_an_error(self, tmp_path: Path) -> None:
         need_tracing()
         history = tmp_path / "state" / "history.sqlite"
         with running(f"--history.path={history}"):
@@ -134,80 +130,78 @@ class TestProof:
         assert "no open chain begins with '0123456789'; no chain is open" in done.stderr
 
 
-class TestGuardian:
-    """Whatever happens, they go on."""
+class TestFreezer:
+    """Processes are always resumed."""
 
-    def test_they_are_held_while_the_block_lasts(self) -> None:
-        """By a stop, and by a policy."""
+    def test_processes_are_paused_while_the_block_lasts(self) -> None:
+        """By SIGSTOP, and by SCHED_IDLE."""
         with hogs(2) as tgids:
-            subjects = [facts_of(Processes(), tgid) for tgid in tgids]
-            with held(subjects, How.FREEZE, 5.0):
+            processes = [read_facts(Processes(), tgid) for tgid in tgids]
+            with paused(processes, PauseMethod.SIGSTOP, 5.0):
                 stopped = [state_of(tgid) for tgid in tgids]
-            with held(subjects, How.WEIGHT, 5.0):
+            with paused(processes, PauseMethod.SCHED_IDLE, 5.0):
                 policies = [os.sched_getscheduler(tgid) for tgid in tgids]
-            afterwards = [(state_of(tgid) == "T", os.sched_getscheduler(tgid)) for tgid in tgids]
+            after = [(state_of(tgid) == "T", os.sched_getscheduler(tgid)) for tgid in tgids]
 
         assert stopped == ["T", "T"]
         assert policies == [os.SCHED_IDLE, os.SCHED_IDLE]
-        assert afterwards == [(False, os.SCHED_OTHER), (False, os.SCHED_OTHER)]
+        assert after == [(False, os.SCHED_OTHER), (False, os.SCHED_OTHER)]
 
-    def test_time_ends_it(self) -> None:
-        """Although nobody says so."""
-        with hogs(1) as (tgid,), guarded([tgid], seconds=0.5) as guardian:
-            guardian.wait(PATIENCE_SECONDS)
+    def test_time_limit_resumes_them(self) -> None:
+        with hogs(1) as (tgid,), freezing([tgid], seconds=0.5) as freezer:
+            freezer.wait(PATIENCE_SECONDS)
 
             assert state_of(tgid) != "T"
 
     @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT, signal.SIGHUP])
-    def test_signal_ends_it(self, number: signal.Signals) -> None:
-        """At once."""
-        with hogs(1) as (tgid,), guarded([tgid], seconds=600) as guardian:
-            guardian.send_signal(number)
-            guardian.wait(PATIENCE_SECONDS)
+    def test_signal_resumes_them(self, number: signal.Signals) -> None:
+        with hogs(1) as (tgid,), freezing([tgid], seconds=600) as freezer:
+            freezer.send_signal(number)
+            freezer.wait(PATIENCE_SECONDS)
 
             assert state_of(tgid) != "T"
 
-    def test_death_of_who_asked_ends_it(self) -> None:
-        """By SIGKILL."""
+    def test_sigkill_of_the_parent_resumes_them(self) -> None:
         with hogs(1) as (tgid,):
             code = (
-                "import sys, time; from exporter.confirm.intervention import How, held;"
-                "from exporter.confirm.eligibility import facts_of; from exporter.host.processes import Processes;"
-                f"block = held([facts_of(Processes(), {tgid})], How.FREEZE, 600); block.__enter__(); print('held', flush=True);"
+                "import sys, time; from exporter.confirm.intervention import PauseMethod, paused;"
+                "from exporter.confirm.eligibility import read_facts; from exporter.host.processes import Processes;"
+                f"block = paused([read_facts(Processes(), {tgid})], PauseMethod.SIGSTOP, 600); block.__enter__();"
+                "print('paused', flush=True);"
                 "time.sleep(600)"
             )
-            asking = subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE)
-            assert asking.stdout is not None
-            assert asking.stdout.readline() == b"held\n"
-            was_held = state_of(tgid)
-            asking.kill()
-            asking.wait()
-            eventually(lambda: state_of(tgid) != "T", "it goes on", PATIENCE_SECONDS)
-            asking.stdout.close()
+            parent = subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE)
+            assert parent.stdout is not None
+            assert parent.stdout.readline() == b"paused\n"
+            was_paused = state_of(tgid)
+            parent.kill()
+            parent.wait()
+            eventually(lambda: state_of(tgid) != "T", "it is resumed", PATIENCE_SECONDS)
+            parent.stdout.close()
 
-        assert was_held == "T"
+        assert was_paused == "T"
 
-    def test_death_of_the_guardian_ends_it(self) -> None:
-        """Who asked lets go in its place."""
+    def test_sigkill_of_the_freezer_resumes_them(self) -> None:
+        """The parent does it instead."""
         with hogs(1) as (tgid,):
-            subjects = [facts_of(Processes(), tgid)]
-            with held(subjects, How.FREEZE, 600.0):
-                was_held = state_of(tgid)
+            processes = [read_facts(Processes(), tgid)]
+            with paused(processes, PauseMethod.SIGSTOP, 600.0):
+                was_paused = state_of(tgid)
                 for child in children_of(os.getpid()):
-                    if str(GUARDIAN) in Path(f"/proc/{child}/cmdline").read_text():
+                    if str(FREEZER) in Path(f"/proc/{child}/cmdline").read_text():
                         os.kill(child, signal.SIGKILL)
-            is_held = state_of(tgid)
+            is_paused = state_of(tgid)
 
-        assert (was_held, is_held == "T") == ("T", False)
+        assert (was_paused, is_paused == "T") == ("T", False)
 
-    def test_reused_number_is_left_alone(self) -> None:
-        """Its start time is another one."""
-        with hogs(1) as (tgid,), guarded([tgid], seconds=600, is_another=True):
+    def test_process_with_another_start_time_is_not_touched(self) -> None:
+        """Its id was reused."""
+        with hogs(1) as (tgid,), freezing([tgid], seconds=600, is_another=True):
             assert state_of(tgid) != "T"
 
 
 def children_of(tgid: int) -> list[int]:
-    """Of all its threads."""
+    """Children of all threads of a process."""
     found = []
     for task in Path(f"/proc/{tgid}/task").iterdir():
         found += [int(child) for child in (task / "children").read_text().split()]
@@ -215,21 +209,23 @@ def children_of(tgid: int) -> list[int]:
 
 
 @contextmanager
-def guarded(tgids: Sequence[int], *, seconds: float, is_another: bool = False) -> Iterator[subprocess.Popen[bytes]]:
-    """A guardian that holds these, as soon as the block begins."""
+def freezing(tgids: Sequence[int], *, seconds: float, is_another: bool = False) -> Iterator[subprocess.Popen[bytes]]:
+    """A freezer that has paused these when the block begins. is_another: with a wrong start time."""
     processes = [(tgid, Processes().start_time_ticks(tgid) + is_another) for tgid in tgids]
-    guardian = subprocess.Popen([sys.executable, "-I", str(GUARDIAN)], stdin=subprocess.PIPE, stdout=subprocess.PIPE)
-    assert guardian.stdin is not None
-    assert guardian.stdout is not None
+    freezer = subprocess.Popen([sys.executable, "-I", str(FREEZER)], stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+    assert freezer.stdin is not None
+    assert freezer.stdout is not None
     try:
-        guardian.stdin.write(json.dumps({"how": "freeze", "seconds": seconds, "processes": processes}).encode() + b"\n")
-        guardian.stdin.flush()
-        assert guardian.stdout.readline() == b"held\n"
+        freezer.stdin.write(
+            json.dumps({"method": "sigstop", "seconds": seconds, "processes": processes}).encode() + b"\n"
+        )
+        freezer.stdin.flush()
+        assert freezer.stdout.readline() == b"paused\n"
         if not is_another:
-            eventually(lambda: all(state_of(tgid) == "T" for tgid in tgids), "they are held")
-        yield guardian
+            eventually(lambda: all(state_of(tgid) == "T" for tgid in tgids), "they are paused")
+        yield freezer
     finally:
-        guardian.terminate()
-        guardian.wait(PATIENCE_SECONDS)
-        guardian.stdin.close()
-        guardian.stdout.close()
+        freezer.terminate()
+        freezer.wait(PATIENCE_SECONDS)
+        freezer.stdin.close()
+        freezer.stdout.close()

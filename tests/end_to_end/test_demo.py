@@ -29,7 +29,7 @@ class TestLive:
         command = [*COMMAND, "demo", "hang", "--duration=22s", "--format=json"]
         done = subprocess.run(command, capture_output=True, text=True, timeout=PATIENCE_SECONDS, check=True)
         document = json.loads(done.stdout)
-        hangs = [episode for episode in document["episodes"] if episode["cause"] == "nccl_hang"]
+        hangs = [chain for chain in document["chains"] if chain["cause"] == "nccl_hang"]
 
         assert "Live: a training job on a stand-in GPU, real probes, a real fault" in done.stderr
         assert only(hangs)["rank"] == "1"

@@ -1,4 +1,4 @@
-"""Windows, reports and runs for tests of the history and of what is told of it."""
+"""Windows, chain events and runs for tests of the history and of `explain`."""
 
 from __future__ import annotations
 
@@ -21,17 +21,16 @@ MS = 1_000_000
 
 
 def times(count: int, each_ns: int, slot: int = 190) -> HistogramTotal:
-    """So many, all in one slot."""
+    """All in one bucket."""
     return HistogramTotal(Counts.of([count], begin=slot), count * each_ns)
 
 
-def process_labels(rank: str = "3", pid: int = 100, **labels: str) -> ProcessLabels:
-    """A rank of a job in Python."""
-    return ProcessLabels(Identity(node="gpu7", rank=rank, **labels), pid, "python")
+def process_labels(rank: str = "3", tgid: int = 100, **labels: str) -> ProcessLabels:
+    return ProcessLabels(Identity(node="gpu7", rank=rank, **labels), tgid, "python")
 
 
 def a_window(ended_seconds: float = 10.0, **changes: Any) -> Window:
-    """Ten seconds of rank 3, after NOON: 500 steps of 20 ms, a second lost. ended_seconds: after NOON."""
+    """Ten seconds of rank 3: 500 steps of 20 ms, one second lost. ended_seconds: after NOON."""
     ended_unix_ns = NOON + int(ended_seconds * SECOND)
     known: dict[str, Any] = {
         "process": 1,
@@ -48,8 +47,8 @@ def a_window(ended_seconds: float = 10.0, **changes: Any) -> Window:
     return Window(**(known | changes))
 
 
-def a_report(began_seconds: float = 0.0, **changes: Any) -> ChainEvent:
-    """Opened a second after it began: rank 3 loses 46 % of its time to stress-ng. began_seconds: after NOON."""
+def an_event(began_seconds: float = 0.0, **changes: Any) -> ChainEvent:
+    """Rank 3 loses 46 % of its time to stress-ng; opened a second after it began. began_seconds: after NOON."""
     began_unix_ns = NOON + int(began_seconds * SECOND)
     known: dict[str, Any] = {
         "change": Change.OPENED,
@@ -73,25 +72,25 @@ def a_report(began_seconds: float = 0.0, **changes: Any) -> ChainEvent:
         "tgid": 100,
         "cgroup": "/job",
         "culprit_tgids": (777,),
-        "remedy": "stress-ng takes the CPUs: keep it off them.",
+        "remedy": "stress-ng is using the job's CPUs. Pin it elsewhere.",
         "commands": ("taskset -acp 0-3 100", "renice -n 19 -p 777"),
     }
     return ChainEvent(**(known | changes))
 
 
-def resolved(report: ChainEvent, duration_seconds: float, end: End = End.RECOVERED) -> ChainEvent:
-    """The same, over."""
+def resolved(event: ChainEvent, duration_seconds: float, end: End = End.RECOVERED) -> ChainEvent:
+    """The event that resolves the same chain."""
     changes: Mapping[str, Any] = {
         "change": Change.RESOLVED,
-        "at_unix_ns": report.began_unix_ns + int(duration_seconds * SECOND),
+        "at_unix_ns": event.began_unix_ns + int(duration_seconds * SECOND),
         "duration_ns": int(duration_seconds * SECOND),
         "end": end,
     }
-    return ChainEvent(**({name: getattr(report, name) for name in report.__slots__} | changes))
+    return ChainEvent(**({name: getattr(event, name) for name in event.__slots__} | changes))
 
 
 def a_run(began_seconds: float = -600.0, seen_seconds: float = 200.0, **changes: Any) -> Run:
-    """Of the exporter, which goes on. began_seconds, seen_seconds: after NOON."""
+    """A run that goes on. began_seconds, seen_seconds: after NOON."""
     known: dict[str, Any] = {
         "id": 1,
         "began_unix_ns": NOON + int(began_seconds * SECOND),
@@ -99,6 +98,6 @@ def a_run(began_seconds: float = -600.0, seen_seconds: float = 200.0, **changes:
         "ended_unix_ns": None,
         "version": "1.0",
         "has_chains": True,
-        "cut_seconds": 10.0,
+        "window_seconds": 10.0,
     }
     return Run(**(known | changes))

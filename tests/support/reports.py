@@ -1,4 +1,4 @@
-"""Reports of one chain for tests: what is said of it from its opening to its end, at seconds of an episode that begins at 0."""
+"""Events of one chain for tests, from its opening to its end, at seconds since it began."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ CHAIN_ID = "0af7651916cd43dd8448eb211c80319c"
 SPAN_ID = "0af7651916cd43dd"
 RANK = Identity(node="gpu7", rank="3", container="0123456789ab")
 SENTENCE = "cpu_contention: steps take 2.0 times as long, 50% of the time is lost, 90% of it to stress-ng"
-REMEDY = "Keep it off them."
+REMEDY = "Pin it elsewhere."
 COMMANDS = ("taskset -acp 0-3 100", "renice -n 19 -p 777")
 
 
 def a_report(change: Change = Change.OPENED, at_seconds: float = 1.0, **changes: Any) -> ChainEvent:
-    """Of a chain of rank 3, high, told 2 ms after it was seen."""
+    """An event of a chain of rank 3 with severity high, 2 ms after the tick that found it."""
     duration_ns = round(at_seconds * SECOND)
     known: dict[str, Any] = {
         "change": change,

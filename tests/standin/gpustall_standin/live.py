@@ -81,7 +81,7 @@ def _live_run(history: Path, events: tuple[ChainEvent, ...], daemon: Daemon) -> 
         return LiveRun(
             runs=runs,
             events=[RecordedEvent(runs[-1].id, event) for event in events],
-            windows=list(reader.seen(0)),
+            windows=list(reader.windows(0)),
             now_unix_ns=now_unix_ns,
             capsule=daemon.recording(events),
         )

@@ -1,4 +1,4 @@
-"""subjects: who may be held."""
+"""eligibility: which processes may be paused."""
 
 from __future__ import annotations
 
@@ -6,69 +6,61 @@ from pathlib import Path
 
 import pytest
 
-from exporter.confirm.eligibility import ProcessFacts, facts_of, reason_against
+from exporter.confirm.eligibility import ProcessFacts, read_facts, reason_to_exclude
 from tests.unit.host.process_tree import process
 
 JOB = ProcessFacts(100, "python", 5, (90, 80, 1), ("/docker/job", "/"))
-OURS = {70, 60, 1}
+OWN = {70, 60, 1}
 
 
-def somebody(
-    tgid: int = 500, line: tuple[int, ...] = (400, 1), cgroups: tuple[str, ...] = ("/docker/other", "/")
+def neighbour(
+    tgid: int = 500, ancestors: tuple[int, ...] = (400, 1), cgroups: tuple[str, ...] = ("/docker/other", "/")
 ) -> ProcessFacts:
-    """A neighbour, unless said otherwise."""
-    return ProcessFacts(tgid, "stress-ng", 7, line, cgroups)
+    """A process of another container."""
+    return ProcessFacts(tgid, "stress-ng", 7, ancestors, cgroups)
 
 
-class TestReason:
-    """Against holding a process."""
-
-    def test_neighbour_may_be_held(self) -> None:
-        """In a container of its own; the root of a hierarchy is everybody's."""
-        assert reason_against(somebody(), JOB, OURS) == ""
+class TestReasonToExclude:
+    def test_process_of_another_container_may_be_paused(self) -> None:
+        """Both are in the root cgroup of one hierarchy."""
+        assert reason_to_exclude(neighbour(), JOB, OWN) == ""
 
     @pytest.mark.parametrize(
         ("one", "words"),
         [
-            (somebody(tgid=1, line=()), "the first process"),
-            (somebody(tgid=2, line=()), "thread of the kernel"),
-            (somebody(line=(2,)), "thread of the kernel"),
-            (somebody(tgid=100), "belongs to the job"),
-            (somebody(line=(100, 90, 1)), "belongs to the job"),
-            (somebody(tgid=90), "belongs to the job"),
-            (somebody(cgroups=("/", "/docker/job")), "the job's control group"),
-            (somebody(tgid=70), "this command runs below it"),
-            (somebody(cgroups=("/system.slice/sshd.service",)), "service of the machine"),
-            (somebody(cgroups=("/init.scope",)), "service of the machine"),
+            (neighbour(tgid=1, ancestors=()), "init"),
+            (neighbour(tgid=2, ancestors=()), "kernel thread"),
+            (neighbour(ancestors=(2,)), "kernel thread"),
+            (neighbour(tgid=100), "belongs to the job"),
+            (neighbour(ancestors=(100, 90, 1)), "belongs to the job"),
+            (neighbour(tgid=90), "belongs to the job"),
+            (neighbour(cgroups=("/", "/docker/job")), "the job's cgroup"),
+            (neighbour(tgid=70), "this command runs below it"),
+            (neighbour(cgroups=("/system.slice/sshd.service",)), "system service"),
+            (neighbour(cgroups=("/init.scope",)), "system service"),
         ],
         ids=["init", "kthreadd", "kernel", "job", "worker", "launcher", "container", "shell", "service", "systemd"],
     )
-    def test_what_others_stand_on_is_left_alone(self, one: ProcessFacts, words: str) -> None:
-        """With the reason."""
-        assert words in reason_against(one, JOB, OURS)
+    def test_reason_names_why_it_is_excluded(self, one: ProcessFacts, words: str) -> None:
+        assert words in reason_to_exclude(one, JOB, OWN)
 
-    def test_neighbour_in_one_common_group_may_be_held(self) -> None:
-        """Of several hierarchies: a limit on memory may be that of a whole machine."""
-        assert reason_against(somebody(cgroups=("/hogs", "/docker/job", "/")), JOB, OURS) == ""
+    def test_process_with_one_cgroup_in_common_may_be_paused(self) -> None:
+        """The cgroup of one of several hierarchies may be that of the whole machine."""
+        assert reason_to_exclude(neighbour(cgroups=("/hogs", "/docker/job", "/")), JOB, OWN) == ""
 
-    def test_processes_of_a_bare_machine_may_be_held(self) -> None:
-        """Where nobody has a control group."""
+    def test_process_may_be_paused_if_no_process_has_a_cgroup(self) -> None:
         job = ProcessFacts(100, "python", 5, (90, 80, 1), ("/", "/"))
 
-        assert reason_against(somebody(cgroups=("/", "/")), job, OURS) == ""
+        assert reason_to_exclude(neighbour(cgroups=("/", "/")), job, OWN) == ""
 
-    def test_slice_is_a_whole_name(self) -> None:
-        """Not the begin of another."""
-        assert reason_against(somebody(cgroups=("/system.slices",)), JOB, OURS) == ""
+    def test_cgroup_of_services_matches_as_a_whole_name(self) -> None:
+        assert reason_to_exclude(neighbour(cgroups=("/system.slices",)), JOB, OWN) == ""
 
 
-class TestFacts:
-    """Of a process."""
-
-    def test_they_are_read_from_proc(self, tmp_path: Path) -> None:
-        """Every hierarchy has a path."""
+class TestReadFacts:
+    def test_cgroup_of_every_hierarchy_is_read(self, tmp_path: Path) -> None:
         processes = process(tmp_path, 100, cgroup=b"7:cpu,cpuacct:/docker/abc\n0::/x:y\n")
         (tmp_path / "100" / "comm").write_text("python\n")
-        found = facts_of(processes, 100)
+        found = read_facts(processes, 100)
 
         assert (found.tgid, found.comm, found.cgroups) == (100, "python", ("/docker/abc", "/x:y"))

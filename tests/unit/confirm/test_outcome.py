@@ -1,4 +1,4 @@
-"""recovery: what three times of two seconds say. Usually a step takes 10 ms; with the culprit it takes 30."""
+"""outcome: what three periods of two seconds show. The baseline is 10 ms a step; with the culprit a step takes 30 ms."""
 
 from __future__ import annotations
 
@@ -6,41 +6,36 @@ import pytest
 
 from exporter.confirm.outcome import ConfirmOutcome, Steps, judge
 
-USUAL_SECONDS = 0.010
+BASELINE_SECONDS = 0.010
 SLOW = Steps(66, 0.030)
 FAST = Steps(200, 0.010)
 NONE = Steps(0, None)
 
 
 class TestJudge:
-    """Before, meanwhile, afterwards."""
+    def test_fast_during_the_pause_and_slow_after_it_confirms(self) -> None:
+        result = judge(SLOW, FAST, SLOW, BASELINE_SECONDS)
 
-    def test_fast_while_it_is_held_and_slow_again_is_a_proof(self) -> None:
-        """With the numbers."""
-        proof = judge(SLOW, FAST, SLOW, USUAL_SECONDS)
+        assert result.outcome is ConfirmOutcome.CONFIRMED
+        assert result.measured == "steps took 30 ms before, 10 ms during the pause, 30 ms after it; baseline 10 ms"
 
-        assert proof.outcome is ConfirmOutcome.CONFIRMED
-        assert proof.told == "steps took 30 ms before, 10 ms meanwhile, 30 ms afterwards; usually 10 ms"
-
-    def test_as_slow_without_the_culprit_refutes_it(self) -> None:
-        """Whatever it does to the CPUs."""
-        assert judge(SLOW, Steps(70, 0.028), SLOW, USUAL_SECONDS).outcome is ConfirmOutcome.REFUTED
+    def test_slow_during_the_pause_refutes(self) -> None:
+        assert judge(SLOW, Steps(70, 0.028), SLOW, BASELINE_SECONDS).outcome is ConfirmOutcome.REFUTED
 
     @pytest.mark.parametrize(
-        ("before", "held", "after", "words"),
+        ("before", "paused", "after", "words"),
         [
-            (SLOW, Steps(90, 0.023), SLOW, "it helped a little"),
-            (SLOW, FAST, FAST, "the job stayed fast when the culprit went on"),
-            (SLOW, FAST, NONE, "the job stayed fast when the culprit went on"),
+            (SLOW, Steps(90, 0.023), SLOW, "the job recovered only in part"),
+            (SLOW, FAST, FAST, "the job stayed fast after the pause"),
+            (SLOW, FAST, NONE, "the job stayed fast after the pause"),
             (FAST, FAST, FAST, "the job is not slow now"),
             (NONE, FAST, SLOW, "no step ended in time"),
             (SLOW, NONE, SLOW, "no step ended in time"),
             (Steps(2, 1.0), FAST, SLOW, "too few steps ended"),
         ],
     )
-    def test_all_else_proves_nothing(self, before: Steps, held: Steps, after: Steps, words: str) -> None:
-        """It may have recovered by itself."""
-        proof = judge(before, held, after, USUAL_SECONDS)
+    def test_everything_else_is_undecided(self, before: Steps, paused: Steps, after: Steps, words: str) -> None:
+        result = judge(before, paused, after, BASELINE_SECONDS)
 
-        assert proof.outcome is ConfirmOutcome.UNDECIDED
-        assert proof.told.startswith(words)
+        assert result.outcome is ConfirmOutcome.UNDECIDED
+        assert result.measured.startswith(words)

@@ -1,4 +1,4 @@
-"""explanation.words: numbers, times and ranks for people."""
+"""formatting: numbers, times and ranks for people."""
 
 from __future__ import annotations
 
@@ -11,18 +11,15 @@ from tests.support.history import NOON, SECOND
 
 
 class TestNumbers:
-    """As many digits as say something."""
-
     @pytest.mark.parametrize(
-        ("share", "told"),
+        ("share", "text"),
         [(0.46, "46 %"), (0.0796, "8.0 %"), (0.0995, "10 %"), (0.008, "0.8 %"), (0.0, "0 %"), (1.4, "140 %")],
     )
-    def test_shares(self, share: float, told: str) -> None:
-        """Below ten percent a digit more."""
-        assert percent(share) == told
+    def test_percentages_below_ten_have_one_decimal(self, share: float, text: str) -> None:
+        assert percent(share) == text
 
     @pytest.mark.parametrize(
-        ("duration_ns", "told"),
+        ("duration_ns", "text"),
         [
             (2_900, "2.9 us"),
             (14_000_000, "14.0 ms"),
@@ -35,40 +32,31 @@ class TestNumbers:
             (18_720 * SECOND, "5 h 12 min"),
         ],
     )
-    def test_lengths(self, duration_ns: int, told: str) -> None:
-        """In the unit that fits."""
-        assert length(duration_ns) == told
+    def test_durations_have_a_fitting_unit(self, duration_ns: int, text: str) -> None:
+        assert length(duration_ns) == text
 
-    def test_trifles_are_left_out_of_parts(self) -> None:
-        """Below one percent."""
+    def test_shares_below_one_percent_are_left_out(self) -> None:
         assert parts([("stress-ng", 0.94), ("cron", 0.04), ("sshd", 0.002)]) == "stress-ng 94 %, cron 4.0 %"
 
 
-class TestTimes:
-    """Of day."""
-
-    def test_time_has_its_zone(self) -> None:
-        """The reader's one."""
+class TestTimeOfDay:
+    def test_has_the_zone_of_the_reader(self) -> None:
         zone = timezone(timedelta(hours=2), "CEST")
 
         assert time_of_day(NOON, NOON, zone) == "10:00:00 CEST"
 
-    def test_another_day_is_named(self) -> None:
-        """At midnight everything is of yesterday."""
+    def test_another_day_has_its_date(self) -> None:
         assert time_of_day(NOON - 86_400 * SECOND, NOON, UTC) == "2027-01-14 08:00:00 UTC"
 
 
 class TestRanks:
-    """Many in little room."""
-
     @pytest.mark.parametrize(
-        ("numbers", "told"),
+        ("numbers", "text"),
         [
             ("3", "rank 3"),
             ("012467", "ranks 0-2, 4, 6, 7"),
             (["10", "9", "8", "", "other"], "ranks 8-10, other"),
         ],
     )
-    def test_rows_of_ranks_are_spans(self, numbers: list[str], told: str) -> None:
-        """By number, not by letter."""
-        assert ranks(numbers) == told
+    def test_consecutive_ranks_are_joined(self, numbers: list[str], text: str) -> None:
+        assert ranks(numbers) == text

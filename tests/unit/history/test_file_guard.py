@@ -1,4 +1,4 @@
-"""history.place: where root may write, and where not."""
+"""history.file_guard: where root may write, and where not."""
 
 from __future__ import annotations
 
@@ -13,32 +13,28 @@ from exporter.history.file_guard import Busy, Unusable, check_writable, claim
 
 @pytest.fixture
 def path(tmp_path: Path) -> Path:
-    """Of a file that is not there yet, in a directory that is not there yet."""
+    """A file that does not exist yet, in a directory that does not exist yet."""
     return tmp_path / "state" / "history.sqlite"
 
 
 def mode(path: Path) -> int:
-    """Of a file or a directory."""
     return stat.S_IMODE(path.stat().st_mode)
 
 
-class TestRights:
-    """Root writes, a group reads, others see nothing."""
-
-    def test_directory_and_file_are_for_owner_and_group(self, path: Path) -> None:
-        """Whatever the umask says."""
+class TestPermissions:
+    def test_owner_writes_and_group_reads(self, path: Path) -> None:
+        """Whatever the umask is."""
         before = os.umask(0o077)
         try:
-            place = claim(path)
-            place.ensure_file()
+            file = claim(path)
+            file.ensure_file()
         finally:
             os.umask(before)
 
         assert (mode(path.parent) & ~0o050, mode(path)) == (0o700, 0o640)
-        place.release()
+        file.release()
 
-    def test_directory_that_is_there_stays_as_it_is(self, path: Path) -> None:
-        """Somebody has made it so."""
+    def test_mode_of_an_existing_directory_is_not_changed(self, path: Path) -> None:
         path.parent.mkdir()
         path.parent.chmod(0o755)
         claim(path).release()
@@ -46,52 +42,48 @@ class TestRights:
         assert mode(path.parent) == 0o755
 
     @pytest.mark.parametrize("writable", [0o777, 0o1777, 0o775])
-    def test_directory_that_others_write_to_is_refused(self, path: Path, writable: int) -> None:
-        """They could put a link where SQLite writes, sticky or not."""
+    def test_directory_that_others_may_write_to_is_refused(self, path: Path, writable: int) -> None:
+        """They could put a link where SQLite writes, in a sticky directory, too."""
         path.parent.mkdir()
         path.parent.chmod(writable)
-        with pytest.raises(Unusable, match="others may write"):
+        with pytest.raises(Unusable, match="writable by others"):
             claim(path)
 
 
-class TestLook:
-    """Whether a claim would work, before anything is made."""
-
-    def test_nothing_is_left_behind(self, path: Path) -> None:
+class TestCheckWritable:
+    def test_creates_nothing(self, path: Path) -> None:
         """Neither the directory nor a lock."""
         check_writable(path)
 
         assert not path.parent.exists()
 
-    def test_what_a_claim_would_refuse_is_refused(self, path: Path) -> None:
-        """In the same words."""
+    def test_raises_the_error_that_claim_would_raise(self, path: Path) -> None:
         path.parent.mkdir()
         path.parent.chmod(0o777)
-        with pytest.raises(Unusable) as looked:
+        with pytest.raises(Unusable) as checked:
             check_writable(path)
         with pytest.raises(Unusable) as claimed:
             claim(path)
 
-        assert str(looked.value) == str(claimed.value)
+        assert str(checked.value) == str(claimed.value)
 
 
-class TestStrangeFiles:
-    """None is followed or overwritten."""
+class TestForeignFiles:
+    """They are neither followed nor overwritten."""
 
     @pytest.mark.parametrize("suffix", ["", "-wal", "-shm"])
     def test_link_is_not_followed(self, path: Path, tmp_path: Path, suffix: str) -> None:
-        """Neither at the file nor beside it."""
         path.parent.mkdir(0o750)
         target = tmp_path / "precious"
         target.write_text("mine")
         path.with_name(path.name + suffix).symlink_to(target)
-        with pytest.raises(Unusable, match="is a link"):
+        with pytest.raises(Unusable, match="is a symbolic link"):
             claim(path).ensure_file()
 
         assert target.read_text() == "mine"
 
     def test_link_at_the_lock_is_not_followed(self, path: Path, tmp_path: Path) -> None:
-        """It is never written to, but would be made."""
+        """It would be created."""
         path.parent.mkdir(0o750)
         path.with_name(path.name + "-lock").symlink_to(tmp_path / "made")
         with pytest.raises(Unusable):
@@ -99,31 +91,26 @@ class TestStrangeFiles:
 
         assert not (tmp_path / "made").exists()
 
-    def test_directory_is_no_file(self, path: Path) -> None:
-        """And stays."""
+    def test_directory_in_place_of_the_file_is_refused(self, path: Path) -> None:
         path.mkdir(parents=True)
         path.parent.chmod(0o750)
-        with pytest.raises(Unusable, match="is no file"):
+        with pytest.raises(Unusable, match="is not a regular file"):
             claim(path)
 
-    def test_file_with_a_second_name_is_refused(self, path: Path, tmp_path: Path) -> None:
-        """Whose name is not known to be ours."""
+    def test_file_with_a_second_hard_link_is_refused(self, path: Path, tmp_path: Path) -> None:
         path.parent.mkdir(0o750)
         (tmp_path / "precious").write_text("mine")
         path.hardlink_to(tmp_path / "precious")
-        with pytest.raises(Unusable, match="second name"):
+        with pytest.raises(Unusable, match="second hard link"):
             claim(path)
 
-    def test_file_in_place_of_the_directory_is_told(self, tmp_path: Path) -> None:
-        """In one line."""
+    def test_file_in_place_of_the_directory_is_refused(self, tmp_path: Path) -> None:
         (tmp_path / "state").touch()
         with pytest.raises(Unusable, match="directory"):
             claim(tmp_path / "state" / "history.sqlite")
 
 
 class TestLock:
-    """One exporter at a time."""
-
     def test_second_claim_is_refused(self, path: Path) -> None:
         """Until the first is released."""
         first = claim(path)
@@ -134,17 +121,15 @@ class TestLock:
         claim(path).release()
 
 
-class TestMovingAside:
-    """What is broken is kept for a while."""
-
-    def test_two_at_most_are_kept(self, path: Path) -> None:
-        """The latest; files beside the broken one go, since they belong to no other."""
-        place = claim(path)
+class TestMoveAside:
+    def test_the_two_latest_damaged_files_are_kept(self, path: Path) -> None:
+        """Files that SQLite keeps beside them are deleted."""
+        file = claim(path)
         for second in range(4):
             path.write_text(str(second))
             path.with_name(path.name + "-wal").touch()
-            os.utime(place.move_aside(1000 + second), (second, second))
-        place.release()
+            os.utime(file.move_aside(1000 + second), (second, second))
+        file.release()
 
         assert sorted(file.name for file in path.parent.iterdir()) == [
             "history.sqlite-lock",

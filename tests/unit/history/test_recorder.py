@@ -1,4 +1,4 @@
-"""history.recorder: what it is told ends up in the file, whatever happens to the file; nobody waits for it."""
+"""history.recorder: events and windows end up in the file, whatever happens to it, and no caller waits."""
 
 from __future__ import annotations
 
@@ -14,12 +14,13 @@ from exporter.chains.event import ChainEvent
 from exporter.clock import Clock
 from exporter.errors import NotPossibleHere
 from exporter.history import reader
-from exporter.history.recorder import NOT_WRITTEN, QUEUE_FULL, QUEUE_MAX, SHARED_SECONDS, Recorder, Settings
+from exporter.history.recorder import QUEUE_FULL, QUEUE_MAX, SCRAPE_WINDOW_SECONDS, Recorder
 from exporter.history.windowing import ProcessTotals
+from exporter.history.writer import NOT_WRITTEN, Settings
 from exporter.output.negotiation import Format
 from exporter.output.own_metrics import OwnMetrics
 from exporter.totals import Series
-from tests.support.history import SECOND, a_report, process_labels
+from tests.support.history import SECOND, an_event, process_labels
 from tests.support.records import STARTED_UNIX_NS, at
 from tests.support.traced import eventually
 
@@ -27,47 +28,44 @@ CALLS = Series(catalog.cuda.OPERATIONS, ("runtime", "cudaMalloc"))
 
 
 class Bench:
-    """A recorder on a clock of its own, which stands still. looks: how often it has asked for a reading."""
+    """A recorder whose clock stands still. readings: how often it has read the totals without a scrape."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
         self.now_seconds = 0.0
-        self.looks = 0
+        self.readings = 0
         self.own = OwnMetrics()
         self.recorder = self.another()
 
     def another(self) -> Recorder:
-        """On the same file."""
+        """A recorder of another exporter on the same file."""
         clock = Clock(lambda: at(self.now_seconds).monotonic_ns, lambda: at(self.now_seconds).unix_ns)
         settings = Settings(self.path, 4 << 20, 3600.0, has_chains=True)
         return Recorder(settings, self.own, clock, retry_seconds=0.0)
 
-    def look(self) -> None:
-        """What a publication does when it is asked for a reading."""
-        self.looks += 1
-        self.see()
+    def read_totals(self) -> None:
+        self.readings += 1
+        self.scrape()
 
-    def see(self) -> None:
-        """A scrape, now."""
-        taken = ProcessTotals(at(self.now_seconds), {1: {CALLS: 1 + int(self.now_seconds)}}, {1: process_labels()}, {})
-        if self.recorder.is_due(taken.at):
-            self.recorder.on_totals(taken)
+    def scrape(self) -> None:
+        totals = ProcessTotals(at(self.now_seconds), {1: {CALLS: 1 + int(self.now_seconds)}}, {1: process_labels()}, {})
+        if self.recorder.is_due(totals.at):
+            self.recorder.on_totals(totals)
 
-    def reports(self) -> list[ChainEvent]:
-        """What can be read."""
+    def events(self) -> list[ChainEvent]:
+        """Events in the file."""
         try:
             with reader.opened(self.path) as history:
-                return [told.report for told in history.told(0)]
+                return [one.event for one in history.events(0)]
         except NotPossibleHere:
             return []
 
     def windows(self) -> int:
-        """What can be read."""
+        """Number of windows in the file."""
         with reader.opened(self.path) as history:
-            return sum(len(seen.windows) for seen in history.seen(0))
+            return sum(len(one.windows) for one in history.windows(0))
 
     def own_value(self, name: str, **labels: str) -> float | None:
-        """A sample of the exporter's own metrics."""
         for family in text_string_to_metric_families(self.own.render(Format.TEXT).decode()):
             for sample in family.samples:
                 if sample.name == name and sample.labels == labels:
@@ -75,56 +73,50 @@ class Bench:
         return None
 
     def dropped(self, reason: str) -> float | None:
-        """Windows and reports."""
+        """Windows and events."""
         return self.own_value("gpustall_exporter_history_dropped_total", reason=reason)
 
-    def wait_for(self, report: ChainEvent) -> None:
-        """Until it can be read. It is told again and again: each wakes the thread."""
+    def wait_for(self, event: ChainEvent) -> None:
+        """Until it is in the file. Each further event wakes the thread."""
 
-        def told() -> bool:
-            self.recorder.on_chain_event(a_report(chain_id="f" * 32))
-            return report in self.reports()
+        def is_written() -> bool:
+            self.recorder.on_chain_event(an_event(chain_id="f" * 32))
+            return event in self.events()
 
-        eventually(told, f"{report.chain_id} is written")
+        eventually(is_written, f"{event.chain_id} is written")
 
 
 @pytest.fixture
 def bench(tmp_path: Path) -> Iterator[Bench]:
-    """Not started."""
+    """Its recorder is not started yet."""
     made = Bench(tmp_path / "state" / "history.sqlite")
     yield made
     made.recorder.stop()
 
 
 def history_lines(caplog: pytest.LogCaptureFixture) -> list[str]:
-    """What was logged of it."""
     return [record.getMessage() for record in caplog.records if record.getMessage().startswith("history")]
 
 
 class TestWriting:
-    """In the end all of it is in the file."""
+    def test_event_is_written_before_the_window_ends(self, bench: Bench) -> None:
+        bench.recorder.start(bench.read_totals)
+        bench.recorder.on_chain_event(an_event())
 
-    def test_report_can_be_read_at_once(self, bench: Bench) -> None:
-        """Nobody waits for the end of a window."""
-        bench.recorder.start(bench.look)
-        bench.recorder.on_chain_event(a_report())
+        eventually(lambda: bench.events() == [an_event()], "it is written")
 
-        eventually(lambda: bench.reports() == [a_report()], "it is written")
-
-    def test_what_was_told_last_is_written_at_the_end(self, bench: Bench) -> None:
-        """And the run has an end."""
-        bench.recorder.start(bench.look)
-        bench.recorder.on_chain_event(a_report())
+    def test_last_event_and_the_end_of_the_run_are_written_at_a_stop(self, bench: Bench) -> None:
+        bench.recorder.start(bench.read_totals)
+        bench.recorder.on_chain_event(an_event())
         bench.recorder.stop()
 
-        assert bench.reports() == [a_report()]
+        assert bench.events() == [an_event()]
         with reader.opened(bench.path) as history:
             assert history.runs()[0].ended_unix_ns == STARTED_UNIX_NS
 
-    def test_numbers_of_its_own_are_told(self, bench: Bench) -> None:
-        """That it works, and how large it is."""
-        bench.recorder.start(bench.look)
-        bench.wait_for(a_report(chain_id="f" * 32))
+    def test_own_metrics_show_success_and_size(self, bench: Bench) -> None:
+        bench.recorder.start(bench.read_totals)
+        bench.wait_for(an_event(chain_id="f" * 32))
         bench.recorder.stop()
 
         assert bench.own_value("gpustall_exporter_history_success") == 1
@@ -132,67 +124,62 @@ class TestWriting:
 
 
 class TestWindows:
-    """Cut when somebody scrapes, or else by a reading of our own."""
+    """They end with a scrape, or without scrapes with a reading of the recorder."""
 
     def test_scrape_soon_after_a_window_is_not_due(self, bench: Bench) -> None:
-        """It would cost for nothing."""
         assert not bench.recorder.is_due(at(7.4))
         assert bench.recorder.is_due(at(7.5))
 
-    def test_scrape_spares_a_reading(self, bench: Bench) -> None:
-        """Eleven seconds after a window that a scrape has cut, and not before, the next one is cut."""
+    def test_no_reading_within_eleven_seconds_after_a_scrape(self, bench: Bench) -> None:
         bench.now_seconds = 8.0
-        bench.see()
+        bench.scrape()
         bench.now_seconds = 18.9
-        bench.recorder.start(bench.look)
-        bench.wait_for(a_report(chain_id="f" * 32))
+        bench.recorder.start(bench.read_totals)
+        bench.wait_for(an_event(chain_id="f" * 32))
 
-        assert (bench.looks, bench.windows()) == (0, 1)
+        assert (bench.readings, bench.windows()) == (0, 1)
 
-    def test_without_scrapes_it_reads_itself(self, bench: Bench) -> None:
-        """A little later than somebody would who scrapes every ten seconds."""
+    def test_totals_are_read_after_eleven_seconds_without_a_scrape(self, bench: Bench) -> None:
+        """A little later than a scrape that comes every ten seconds."""
         bench.now_seconds = 11.0
-        bench.recorder.start(bench.look)
-        bench.wait_for(a_report(chain_id="f" * 32))
+        bench.recorder.start(bench.read_totals)
+        bench.wait_for(an_event(chain_id="f" * 32))
 
-        assert (bench.looks, bench.windows()) == (1, 1)
+        assert (bench.readings, bench.windows()) == (1, 1)
 
-    def test_reading_that_fails_is_logged_and_costs_nothing_else(
+    def test_reading_that_fails_is_logged_once_and_events_are_written(
         self, bench: Bench, caplog: pytest.LogCaptureFixture
     ) -> None:
-        """Once, not at every turn."""
 
         def broken() -> None:
             raise RuntimeError("a defect")
 
         bench.now_seconds = 11.0
         bench.recorder.start(broken)
-        bench.wait_for(a_report(chain_id="f" * 32))
+        bench.wait_for(an_event(chain_id="f" * 32))
 
         assert history_lines(caplog) == ["history failed"]
 
 
-class TestNobodyWaits:
-    """Whoever tells it something goes on at once."""
-
+class TestQueue:
     def test_full_queue_drops_and_counts(self, bench: Bench) -> None:
-        """The thread has not begun: as if the disk did not answer."""
+        """The thread is not started, as if the disk did not respond."""
         for _ in range(QUEUE_MAX + 7):
-            bench.recorder.on_chain_event(a_report())
+            bench.recorder.on_chain_event(an_event())
 
         assert bench.dropped(QUEUE_FULL) == 7
 
 
-class TestTroubles:
-    """Said once, and over as soon as the reason is."""
+class TestProblems:
+    """Each is logged once."""
 
-    def test_garbage_goes_aside(self, bench: Bench, caplog: pytest.LogCaptureFixture) -> None:
-        """And a new file is begun."""
+    def test_damaged_file_is_moved_aside(self, bench: Bench, caplog: pytest.LogCaptureFixture) -> None:
+        """A new file is created."""
         bench.path.parent.mkdir(0o750)
         bench.path.write_bytes(b"garbage" * 1000)
-        bench.recorder.start(bench.look)
-        bench.recorder.on_chain_event(a_report())
-        eventually(lambda: bench.reports() == [a_report()], "it is written")
+        bench.recorder.start(bench.read_totals)
+        bench.recorder.on_chain_event(an_event())
+        eventually(lambda: bench.events() == [an_event()], "it is written")
         (aside,) = bench.path.parent.glob("*.corrupt-*")
 
         assert aside.read_bytes() == b"garbage" * 1000
@@ -200,93 +187,92 @@ class TestTroubles:
         assert "was damaged" in line
         assert aside.name in line
 
-    def test_damage_while_it_runs_is_met_and_mended(self, bench: Bench, caplog: pytest.LogCaptureFixture) -> None:
-        """The next report is in the new file."""
-        bench.recorder.start(bench.look)
-        bench.wait_for(a_report(chain_id="f" * 32))
+    def test_file_damaged_while_it_runs_is_replaced(self, bench: Bench, caplog: pytest.LogCaptureFixture) -> None:
+        """The next event is in the new file."""
+        bench.recorder.start(bench.read_totals)
+        bench.wait_for(an_event(chain_id="f" * 32))
         log = bench.path.with_name(bench.path.name + "-wal")
         for file in (bench.path, log, bench.path.with_name(bench.path.name + "-shm")):
             with file.open("r+b") as damaged:
                 damaged.write(b"\xa5" * file.stat().st_size)
 
         def written() -> bool:
-            bench.recorder.on_chain_event(a_report(chain_id="2" * 32))
-            return any(report.chain_id == "2" * 32 for report in bench.reports())
+            bench.recorder.on_chain_event(an_event(chain_id="2" * 32))
+            return any(event.chain_id == "2" * 32 for event in bench.events())
 
-        eventually(written, "the next report is written")
+        eventually(written, "the next event is written")
 
         assert any("was damaged" in line for line in history_lines(caplog))
 
-    def test_removed_file_is_begun_anew(self, bench: Bench, caplog: pytest.LogCaptureFixture) -> None:
-        """Its directory as well."""
-        bench.recorder.start(bench.look)
-        bench.wait_for(a_report(chain_id="f" * 32))
+    def test_removed_file_is_created_again(self, bench: Bench, caplog: pytest.LogCaptureFixture) -> None:
+        """Its directory, too."""
+        bench.recorder.start(bench.read_totals)
+        bench.wait_for(an_event(chain_id="f" * 32))
         for file in bench.path.parent.iterdir():
             file.unlink()
         bench.path.parent.rmdir()
-        bench.wait_for(a_report(chain_id="f" * 32))
+        bench.wait_for(an_event(chain_id="f" * 32))
 
         (line,) = history_lines(caplog)
         assert "removed or replaced" in line
 
-    def test_directory_in_its_place_is_said_once(self, bench: Bench, caplog: pytest.LogCaptureFixture) -> None:
-        """However often it is tried."""
+    def test_directory_in_place_of_the_file_is_logged_once(
+        self, bench: Bench, caplog: pytest.LogCaptureFixture
+    ) -> None:
+        """However often the recorder retries."""
         bench.path.mkdir(parents=True)
         bench.path.parent.chmod(0o750)
-        bench.recorder.start(bench.look)
+        bench.recorder.start(bench.read_totals)
         for times in range(1, 6):
-            bench.now_seconds += SHARED_SECONDS
-            bench.see()
+            bench.now_seconds += SCRAPE_WINDOW_SECONDS
+            bench.scrape()
             eventually(lambda times=times: bench.dropped(NOT_WRITTEN) == times, "the window could not be written")
 
         (line,) = history_lines(caplog)
-        assert line == f"history is off: {bench.path} is no file"
+        assert line == f"history is not written: {bench.path} is not a regular file"
         assert bench.own_value("gpustall_exporter_history_success") == 0
 
     def test_windows_that_are_not_written_are_counted(self, bench: Bench) -> None:
-        """By process."""
+        """One for each process."""
         bench.path.mkdir(parents=True)
         bench.now_seconds = 11.0
-        bench.recorder.start(bench.look)
+        bench.recorder.start(bench.read_totals)
 
         eventually(lambda: bench.dropped(NOT_WRITTEN) == 1, "the window is counted")
 
-    def test_report_waits_until_it_can_be_written(self, bench: Bench, caplog: pytest.LogCaptureFixture) -> None:
-        """An episode is not forgotten because the disk had a bad minute."""
+    def test_event_waits_until_it_can_be_written(self, bench: Bench, caplog: pytest.LogCaptureFixture) -> None:
         caplog.set_level(logging.INFO)
         bench.path.parent.mkdir()
         bench.path.parent.chmod(0o777)
-        bench.recorder.start(bench.look)
-        bench.recorder.on_chain_event(a_report())
-        eventually(lambda: history_lines(caplog), "it is said")
+        bench.recorder.start(bench.read_totals)
+        bench.recorder.on_chain_event(an_event())
+        eventually(lambda: history_lines(caplog), "the problem is logged")
         bench.path.parent.chmod(0o750)
-        bench.wait_for(a_report())
+        bench.wait_for(an_event())
 
         assert len(history_lines(caplog)) == 2
         assert "is written again" in history_lines(caplog)[1]
 
-    def test_second_exporter_goes_on_without_and_takes_over(
+    def test_second_exporter_writes_once_the_first_has_stopped(
         self, bench: Bench, caplog: pytest.LogCaptureFixture
     ) -> None:
-        """As soon as the first has ended."""
-        bench.recorder.start(bench.look)
-        bench.wait_for(a_report(chain_id="f" * 32))
+        bench.recorder.start(bench.read_totals)
+        bench.wait_for(an_event(chain_id="f" * 32))
         first, bench.recorder = bench.recorder, bench.another()
-        bench.recorder.start(bench.look)
-        bench.recorder.on_chain_event(a_report())
-        eventually(lambda: history_lines(caplog), "the second says so")
-        assert a_report() not in bench.reports()
+        bench.recorder.start(bench.read_totals)
+        bench.recorder.on_chain_event(an_event())
+        eventually(lambda: history_lines(caplog), "the second logs it")
+        assert an_event() not in bench.events()
         first.stop()
-        bench.wait_for(a_report())
+        bench.wait_for(an_event())
 
-        assert "another exporter writes" in history_lines(caplog)[0]
+        assert "another exporter writes to" in history_lines(caplog)[0]
 
-    def test_time_of_day_is_that_of_the_clock(self, bench: Bench) -> None:
-        """Windows are where scrapes were."""
-        bench.recorder.start(bench.look)
+    def test_windows_begin_and_end_with_readings(self, bench: Bench) -> None:
+        bench.recorder.start(bench.read_totals)
         bench.now_seconds = 11.0
-        bench.wait_for(a_report(chain_id="f" * 32))
+        bench.wait_for(an_event(chain_id="f" * 32))
         with reader.opened(bench.path) as history:
-            (seen,) = history.seen(0)
+            (window,) = history.windows(0)
 
-        assert (seen.began_unix_ns, seen.ended_unix_ns) == (STARTED_UNIX_NS, STARTED_UNIX_NS + 11 * SECOND)
+        assert (window.began_unix_ns, window.ended_unix_ns) == (STARTED_UNIX_NS, STARTED_UNIX_NS + 11 * SECOND)

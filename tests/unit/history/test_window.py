@@ -11,8 +11,6 @@ from tests.support.history import a_window, process_labels
 
 
 class TestDocument:
-    """As it is stored."""
-
     @pytest.mark.parametrize(
         "window",
         [
@@ -22,14 +20,13 @@ class TestDocument:
         ],
         ids=["full", "without steps", "without a rank"],
     )
-    def test_comes_back_from_json_as_it_was(self, window: Window) -> None:
-        """But for the times, which all windows of a cut share."""
+    def test_survives_json(self, window: Window) -> None:
+        """Without the times, which all windows of a batch share."""
         document = json.loads(json.dumps(window.to_document()))
 
         assert Window.from_document(document, window.began_unix_ns, window.ended_unix_ns) == window
 
     @pytest.mark.parametrize("document", [[], {}, "window", [1, 2, 3], None])
-    def test_what_no_window_became_is_refused(self, document: object) -> None:
-        """With one of the errors that are named."""
+    def test_other_documents_are_refused(self, document: object) -> None:
         with pytest.raises((TypeError, ValueError)):
             Window.from_document(document, 0, 1)

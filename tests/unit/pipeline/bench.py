@@ -58,7 +58,7 @@ class Windows:
 
     def windows(self) -> list[Window]:
         """Those of the last reading."""
-        return self._builder.cut(self.received[-1])
+        return self._builder.build(self.received[-1])
 
 
 class Events:

@@ -1,0 +1,81 @@
+"""experiment: which culprits are paused and how, and the steps between two scrapes."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+
+from exporter.confirm.eligibility import ProcessFacts
+from exporter.confirm.experiment import Plan, consent_lines, make_plan, names
+from exporter.confirm.intervention import PauseMethod
+from exporter.errors import BadInput, ProcessGone
+from exporter.host.processes import Processes
+from tests.support.history import an_event
+
+JOB, HOG = 100, 777
+
+
+def facts(tgid: int, comm: str = "stress-ng") -> ProcessFacts:
+    return ProcessFacts(tgid, comm, 7, (1,), ("/",))
+
+
+@pytest.fixture
+def proc(tmp_path: Path) -> Path:
+    """/proc with the job, this process and init, each in a cgroup of its own."""
+    for tgid, parent, cgroup in ((JOB, 1, "/job"), (os.getpid(), 1, "/shell"), (1, 0, "/init.scope")):
+        add(tmp_path, tgid, parent, cgroup)
+    return tmp_path
+
+
+def add(proc: Path, tgid: int, parent: int, cgroup: str, comm: str = "stress-ng") -> None:
+    folder = proc / str(tgid)
+    folder.mkdir()
+    fields = ["S", str(parent), *["0"] * 17, "5", *["0"] * 30]
+    (folder / "stat").write_text(f"{tgid} ({comm}) {' '.join(fields)}\n")
+    (folder / "comm").write_text(f"{comm}\n")
+    (folder / "cgroup").write_text(f"0::{cgroup}\n")
+
+
+class TestMakePlan:
+    def test_culprit_in_another_cgroup_is_stopped(self, proc: Path) -> None:
+        """A scheduling policy counts within one cgroup only."""
+        add(proc, HOG, 1, "/hogs")
+        plan = make_plan(an_event(), Processes(proc))
+
+        assert ([one.tgid for one in plan.processes], plan.method) == ([HOG], PauseMethod.SIGSTOP)
+
+    def test_given_method_is_used(self, proc: Path) -> None:
+        add(proc, HOG, 1, "/hogs")
+
+        assert make_plan(an_event(), Processes(proc), PauseMethod.SCHED_IDLE).method is PauseMethod.SCHED_IDLE
+
+    def test_excluded_culprits_are_listed_with_the_reason(self, proc: Path) -> None:
+        add(proc, HOG, 1, "/hogs")
+        add(proc, 778, 1, "/system.slice/cron.service", "cron")
+        plan = make_plan(an_event(culprit_tgids=(HOG, 778)), Processes(proc))
+
+        assert plan.excluded == ("cron (778): it is a system service",)
+
+    def test_without_a_culprit_to_pause_it_is_refused(self, proc: Path) -> None:
+        """The only one has ended."""
+        with pytest.raises(BadInput, match="no culprit of chain 11111111 can be paused: they have ended"):
+            make_plan(an_event(), Processes(proc))
+
+    def test_job_that_has_ended_raises(self, tmp_path: Path) -> None:
+        with pytest.raises(ProcessGone):
+            make_plan(an_event(), Processes(tmp_path))
+
+
+class TestConsent:
+    def test_processes_are_grouped_by_name(self) -> None:
+        assert names([facts(777), facts(9, "cron"), facts(778)]) == "stress-ng (777, 778), cron (9)"
+
+    def test_lines_name_processes_method_and_exclusions(self) -> None:
+        plan = Plan((facts(777),), ("cron (778): it is a system service",), PauseMethod.SIGSTOP)
+
+        assert consent_lines(plan) == (
+            "stress-ng (777) will be stopped (SIGSTOP) for 2 s and then resume, whatever happens to this command.",
+            "Not paused: cron (778): it is a system service.",
+        )
