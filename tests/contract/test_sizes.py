@@ -17,7 +17,6 @@ TWICE: dict[str, str] = {}
 """Public class names that several modules define, and why."""
 
 LONG_CLASSES = {
-    "history/recorder.py:Recorder",
     "kernel/libbpf.py:Libbpf",
     "output/web/server.py:Server",
 }
