@@ -76,10 +76,13 @@ class Stream:
     def start_tls(self, context: ssl.SSLContext, server_name: str) -> None:
         """The handshake, which verifies the server's certificate for its name."""
         with self._failures_translated():
-            encrypted = context.wrap_socket(
-                self._connected(), server_hostname=server_name, do_handshake_on_connect=False
-            )
-            self._own(encrypted)
+            with self._lock:  # a socket that cancel() shuts down within wrap_socket() would be left open
+                if self._is_cancelled:
+                    raise RequestCancelled("request cancelled")
+                encrypted = context.wrap_socket(
+                    self._connected(), server_hostname=server_name, do_handshake_on_connect=False
+                )
+                self._socket = encrypted  # the plain one is detached
             self._wait_at_most(self._deadline.left_seconds())
             encrypted.do_handshake()
 
