@@ -18,7 +18,6 @@
 
 #include "program/flags.h"
 #include "program/truth.h"
-#include "program/usage.h"
 
 enum { MAX_ORDERS = 256, MAX_RANKS = 64 };
 enum { AS_PROCESSES, AS_THREADS };
@@ -145,54 +144,35 @@ static bool has_nccl(void)
     return comm_way != COMM_INIT_RANK;
 }
 
-static void prepare(struct hands *hands)
+static void prepare(struct context *context)
 {
     static const unsigned int schedule[] = {cudaDeviceScheduleSpin, cudaDeviceScheduleYield,
                                             cudaDeviceScheduleBlockingSync};
 
-    cuda_prepare(hands, largest_amount(), kernel_us * 1000);
+    cuda_prepare(context, largest_amount(), kernel_us * 1000);
     CALL(cudaSetDeviceFlags, schedule[sync_mode]);
     fix_collective_ns((uint64_t)collective_us * 1000);
 }
 
-static void carry_out(struct hands *hands)
+static void run_orders(struct context *context)
 {
     if (has_nccl()) {
-        if (comm_way == COMM_ALL && hands->rank == 0)
+        if (comm_way == COMM_ALL && context->rank == 0)
             nccl_make_all(all_comms, (int)ranks);
         if (comm_way == COMM_ALL) {
             pthread_barrier_wait(&barrier);
-            hands->comm = all_comms[hands->rank];
+            context->comm = all_comms[context->rank];
         }
-        nccl_make(hands, (enum comm_way)comm_way, &id, (int)colors);
+        nccl_make(context, (enum comm_way)comm_way, &id, (int)colors);
     }
     for (int i = 0; i < order_count; i++) {
         const struct order *order = &orders[i];
 
-        if (!wait_carry_out(hands, order) && !host_carry_out(order) &&
-            !(is_nccl(order) ? nccl_carry_out(hands, order) : cuda_carry_out(hands, order)))
+        if (!wait_run(context, order) && !host_run(order) &&
+            !(is_nccl(order) ? nccl_run(context, order) : cuda_run(context, order)))
             refuse("unknown call", order->name);
     }
-    nccl_drop(hands);
-}
-
-void report(int rank)
-{
-    char *line = NULL;
-    size_t length = 0;
-    FILE *to = open_memstream(&line, &length);
-
-    fprintf(to, "{\"type\":\"final\",\"rank\":%d,\"tgid\":%d,", rank, (int)getpid());
-    counted_json(to);
-    fputs(",", to);
-    waits_json(to);
-    fputs(",", to);
-    usage_json(to);
-    fputs("}\n", to);
-    fclose(to);
-    if (write(STDOUT_FILENO, line, length) < 0)
-        exit(1);
-    free(line);
+    nccl_drop(context);
 }
 
 static void wait_for_line(void)
@@ -205,12 +185,12 @@ static void wait_for_line(void)
 
 static void *rank_thread(void *argument)
 {
-    struct hands *hands = argument;
+    struct context *context = argument;
 
-    prepare(hands);
+    prepare(context);
     pthread_barrier_wait(&barrier);
     pthread_barrier_wait(&barrier); // the calls may start
-    carry_out(hands);
+    run_orders(context);
     pthread_barrier_wait(&barrier); // all are made
     pthread_barrier_wait(&barrier); // and reported, while their threads are there
     return NULL;
@@ -218,17 +198,17 @@ static void *rank_thread(void *argument)
 
 static void run_threads(void)
 {
-    static struct hands hands[MAX_RANKS];
+    static struct context context[MAX_RANKS];
     pthread_t thread[MAX_RANKS];
 
     // The main thread is rank 0, and the one that holds.
     pthread_barrier_init(&barrier, NULL, (unsigned int)ranks);
     for (int i = 1; i < ranks; i++) {
-        hands[i] = (struct hands){.rank = i, .ranks = (int)ranks};
-        pthread_create(&thread[i], NULL, rank_thread, &hands[i]);
+        context[i] = (struct context){.rank = i, .ranks = (int)ranks};
+        pthread_create(&thread[i], NULL, rank_thread, &context[i]);
     }
-    hands[0].ranks = (int)ranks;
-    prepare(&hands[0]);
+    context[0].ranks = (int)ranks;
+    prepare(&context[0]);
     pthread_barrier_wait(&barrier);
     counted_end_setup();
     if (hold)
@@ -236,9 +216,9 @@ static void run_threads(void)
     fflush(stdout);
     wait_for_line();
     pthread_barrier_wait(&barrier);
-    carry_out(&hands[0]);
+    run_orders(&context[0]);
     pthread_barrier_wait(&barrier);
-    report(0);
+    report_print(0);
     pthread_barrier_wait(&barrier);
     wait_for_line();
 }
@@ -246,18 +226,18 @@ static void run_threads(void)
 // The child's side of holding: a byte up when prepared, a byte down to start, one up when done, one down to end.
 static void run_child(int rank, int up, int down, pid_t parent)
 {
-    struct hands hands = {.rank = rank, .ranks = (int)ranks};
+    struct context context = {.rank = rank, .ranks = (int)ranks};
     char byte = 0;
 
     prctl(PR_SET_PDEATHSIG, SIGKILL);
     if (getppid() != parent)
         _exit(1);
-    prepare(&hands);
+    prepare(&context);
     counted_end_setup();
     if (write(up, &byte, 1) != 1 || read(down, &byte, 1) != 1)
         _exit(1);
-    carry_out(&hands);
-    report(rank);
+    run_orders(&context);
+    report_print(rank);
     if (write(up, &byte, 1) != 1 || read(down, &byte, 1) != 1)
         _exit(1);
     _exit(0);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// `calls`: a program that makes exactly the calls it is told to, and says what it made.
+// `calls`: makes exactly the calls on its command line, and reports what it measured.
 #ifndef STANDIN_CALLS_H
 #define STANDIN_CALLS_H
 
@@ -23,8 +23,8 @@ struct order {
 
 enum { KEPT = 4096 };
 
-// What one thread works with.
-struct hands {
+// The handles and buffers of one thread.
+struct context {
     int rank, ranks;
     cudaStream_t stream;
     cudaEvent_t event;
@@ -37,29 +37,33 @@ struct hands {
     int comm_rank, comm_ranks;
 };
 
-// calls_cuda.c. The buffers are as large as the largest order.
-void cuda_prepare(struct hands *hands, size_t bytes, int64_t kernel_ns);
-bool cuda_carry_out(struct hands *hands, const struct order *order);
-// A kernel of this many nanoseconds.
-void launch_timed(struct hands *hands, int64_t amount);
-// calls_host.c
+// report.c: the final line.
+void report_wait(uint64_t wall_ns, uint64_t delay_ns);
+void report_jump(void);
+void report_print(int rank);
+
+// cuda.c. The buffers are as large as the largest order.
+void cuda_prepare(struct context *context, size_t bytes, int64_t kernel_ns);
+bool cuda_run(struct context *context, const struct order *order);
+// Launches a kernel of this many nanoseconds.
+void launch_timed(struct context *context, int64_t amount);
+
+// host.c
 bool is_host(const struct order *order);
-bool host_carry_out(const struct order *order);
-// calls_wait.c
+bool host_run(const struct order *order);
+
+// wait.c
 bool is_wait(const struct order *order);
-// Why this order cannot be carried out, NULL: it can.
+// The reason why this order cannot be run, NULL when it can.
 const char *refusal_of_wait(const struct order *order, bool is_blocking, int processes);
-bool wait_carry_out(struct hands *hands, const struct order *order);
-// Members "waits" and "jumps" of a JSON object, without the braces around them.
-void waits_json(FILE *to);
-// calls.c: prints the final line.
-void report(int rank);
-// calls_nccl.c
+bool wait_run(struct context *context, const struct order *order);
+
+// nccl.c
 enum comm_way { COMM_INIT_RANK, COMM_CONFIG, COMM_SCALABLE, COMM_ALL, COMM_SPLIT, COMM_SHRINK };
-void nccl_make(struct hands *hands, enum comm_way way, const ncclUniqueId *id, int colors);
+void nccl_make(struct context *context, enum comm_way way, const ncclUniqueId *id, int colors);
 void nccl_make_all(ncclComm_t *comms, int ranks);
-void nccl_drop(struct hands *hands);
-bool nccl_carry_out(struct hands *hands, const struct order *order);
+void nccl_drop(struct context *context);
+bool nccl_run(struct context *context, const struct order *order);
 bool is_nccl(const struct order *order);
 
 #endif

@@ -101,7 +101,7 @@ static void exchange_often(const struct order *order)
 
 static const struct {
     const char *name;
-    void (*carry_out)(const struct order *order);
+    void (*run)(const struct order *order);
 } host_orders[] = {
     {"sleep", sleep_often}, {"spin", spin_often},    {"yield", yield_often},
     {"fork", fork_often},   {"pipe", exchange_often},
@@ -116,11 +116,11 @@ bool is_host(const struct order *order)
     return false;
 }
 
-bool host_carry_out(const struct order *order)
+bool host_run(const struct order *order)
 {
     for (int i = 0; i < HOST_ORDERS; i++) {
         if (strcmp(host_orders[i].name, order->name) == 0) {
-            host_orders[i].carry_out(order);
+            host_orders[i].run(order);
             return true;
         }
     }

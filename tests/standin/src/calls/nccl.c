@@ -10,10 +10,10 @@ bool is_nccl(const struct order *order)
     return strncmp(order->name, "nccl", 4) == 0;
 }
 
-static void look_up(struct hands *hands)
+static void look_up(struct context *context)
 {
-    CALL(ncclCommCount, hands->comm, &hands->comm_ranks);
-    CALL(ncclCommUserRank, hands->comm, &hands->comm_rank);
+    CALL(ncclCommCount, context->comm, &context->comm_ranks);
+    CALL(ncclCommUserRank, context->comm, &context->comm_rank);
 }
 
 void nccl_make_all(ncclComm_t *comms, int ranks)
@@ -21,39 +21,39 @@ void nccl_make_all(ncclComm_t *comms, int ranks)
     CALL(ncclCommInitAll, comms, ranks, NULL);
 }
 
-void nccl_make(struct hands *hands, enum comm_way way, const ncclUniqueId *id, int colors)
+void nccl_make(struct context *context, enum comm_way way, const ncclUniqueId *id, int colors)
 {
     ncclUniqueId copy = *id;
     ncclComm_t parent = NULL;
-    int last = hands->ranks - 1;
+    int last = context->ranks - 1;
 
     if (way == COMM_CONFIG)
-        CALL(ncclCommInitRankConfig, &hands->comm, hands->ranks, copy, hands->rank, NULL);
+        CALL(ncclCommInitRankConfig, &context->comm, context->ranks, copy, context->rank, NULL);
     else if (way == COMM_SCALABLE)
-        CALL(ncclCommInitRankScalable, &hands->comm, hands->ranks, hands->rank, 1, &copy, NULL);
+        CALL(ncclCommInitRankScalable, &context->comm, context->ranks, context->rank, 1, &copy, NULL);
     else if (way != COMM_ALL)
-        CALL(ncclCommInitRank, &hands->comm, hands->ranks, copy, hands->rank);
+        CALL(ncclCommInitRank, &context->comm, context->ranks, copy, context->rank);
     if (way == COMM_SPLIT || way == COMM_SHRINK) {
-        parent = hands->comm;
-        hands->comm = NULL;
+        parent = context->comm;
+        context->comm = NULL;
     }
     if (way == COMM_SPLIT)
-        CALL(ncclCommSplit, parent, hands->rank % colors, hands->rank, &hands->comm, NULL);
-    else if (way == COMM_SHRINK && hands->rank != last)
-        CALL(ncclCommShrink, parent, &last, 1, &hands->comm, NULL, 0);
-    hands->parent = parent;
-    if (hands->comm)
-        look_up(hands);
+        CALL(ncclCommSplit, parent, context->rank % colors, context->rank, &context->comm, NULL);
+    else if (way == COMM_SHRINK && context->rank != last)
+        CALL(ncclCommShrink, parent, &last, 1, &context->comm, NULL, 0);
+    context->parent = parent;
+    if (context->comm)
+        look_up(context);
 }
 
-void nccl_drop(struct hands *hands)
+void nccl_drop(struct context *context)
 {
-    if (hands->comm) {
-        CALL(ncclCommFinalize, hands->comm);
-        CALL(ncclCommDestroy, hands->comm);
+    if (context->comm) {
+        CALL(ncclCommFinalize, context->comm);
+        CALL(ncclCommDestroy, context->comm);
     }
-    if (hands->parent)
-        CALL(ncclCommDestroy, hands->parent);
+    if (context->parent)
+        CALL(ncclCommDestroy, context->parent);
 }
 
 static void moved(enum counted_call call, int result, size_t count)
@@ -63,23 +63,23 @@ static void moved(enum counted_call call, int result, size_t count)
 }
 
 // One send to the next rank and one receive from the one before, in a group.
-static void exchange(struct hands *hands, size_t count)
+static void exchange(struct context *context, size_t count)
 {
-    int next = (hands->comm_rank + 1) % hands->comm_ranks;
-    int before = (hands->comm_rank + hands->comm_ranks - 1) % hands->comm_ranks;
+    int next = (context->comm_rank + 1) % context->comm_ranks;
+    int before = (context->comm_rank + context->comm_ranks - 1) % context->comm_ranks;
 
     CALL(ncclGroupStart);
-    moved(CALL_ncclSend, CALL(ncclSend, hands->device, count, ncclFloat32, next, hands->comm, hands->stream), count);
+    moved(CALL_ncclSend, CALL(ncclSend, context->device, count, ncclFloat32, next, context->comm, context->stream), count);
     moved(CALL_ncclRecv,
-          CALL(ncclRecv, hands->other_device, count, ncclFloat32, before, hands->comm, hands->stream), count);
+          CALL(ncclRecv, context->other_device, count, ncclFloat32, before, context->comm, context->stream), count);
     CALL(ncclGroupEnd);
 }
 
-static bool collective_once(struct hands *hands, const char *name, size_t count)
+static bool collective_once(struct context *context, const char *name, size_t count)
 {
-    char *send = hands->device, *receive = hands->other_device;
-    ncclComm_t comm = hands->comm;
-    cudaStream_t stream = hands->stream;
+    char *send = context->device, *receive = context->other_device;
+    ncclComm_t comm = context->comm;
+    cudaStream_t stream = context->stream;
 
     if (strcmp(name, "ncclAllReduce") == 0)
         moved(CALL_ncclAllReduce, CALL(ncclAllReduce, send, receive, count, ncclFloat32, ncclSum, comm, stream), count);
@@ -105,17 +105,17 @@ static bool collective_once(struct hands *hands, const char *name, size_t count)
     return true;
 }
 
-bool nccl_carry_out(struct hands *hands, const struct order *order)
+bool nccl_run(struct context *context, const struct order *order)
 {
     size_t count = (size_t)order->amount / 4;
     ncclResult_t error;
 
-    for (int64_t i = 0; i < order->count && hands->comm; i++) {
+    for (int64_t i = 0; i < order->count && context->comm; i++) {
         if (strcmp(order->name, "ncclSend") == 0 || strcmp(order->name, "ncclRecv") == 0)
-            exchange(hands, count);
+            exchange(context, count);
         else if (strcmp(order->name, "ncclCommGetAsyncError") == 0)
-            CALL(ncclCommGetAsyncError, hands->comm, &error);
-        else if (!collective_once(hands, order->name, count))
+            CALL(ncclCommGetAsyncError, context->comm, &error);
+        else if (!collective_once(context, order->name, count))
             return false;
     }
     return true;

@@ -22,8 +22,6 @@
 enum { JUMP_DEFAULT_NS = 100000000, LOOK_NS = 100000 };
 #define EXIT_DEFAULT_NS 10000000000ll
 
-static _Atomic uint64_t waits, wall_ns, delay_ns, jumps;
-
 // Where the signal leads, and whether it may: only out of the call.
 static __thread sigjmp_buf before_the_call;
 static __thread volatile sig_atomic_t may_jump;
@@ -36,22 +34,20 @@ struct watched {
 };
 
 // With jitter: lengths between (1 - j) and (1 + j) of the amount, the same in every run.
-static void wait_often(struct hands *hands, const struct order *order)
+static void wait_often(struct context *context, const struct order *order)
 {
     uint64_t spread = (uint64_t)order->amount * (uint64_t)atoi(order->option) / 100;
 
     for (int64_t i = 0; i < order->count; i++) {
-        uint64_t random = random_of((uint64_t)hands->rank, (uint64_t)i);
+        uint64_t random = random_of((uint64_t)context->rank, (uint64_t)i);
         int64_t start_ns, return_ns, end_ns;
 
-        launch_timed(hands, (int64_t)spread_around((uint64_t)order->amount, spread, random));
+        launch_timed(context, (int64_t)spread_around((uint64_t)order->amount, spread, random));
         start_ns = now_ns();
-        CALL(cudaStreamSynchronize, hands->stream);
+        CALL(cudaStreamSynchronize, context->stream);
         return_ns = now_ns();
-        end_ns = true_stream_end_ns(hands->stream);
-        waits++;
-        wall_ns += (uint64_t)(return_ns - start_ns);
-        delay_ns += (uint64_t)(return_ns - (end_ns > start_ns ? end_ns : start_ns));
+        end_ns = true_stream_end_ns(context->stream);
+        report_wait((uint64_t)(return_ns - start_ns), (uint64_t)(return_ns - (end_ns > start_ns ? end_ns : start_ns)));
     }
 }
 
@@ -106,11 +102,11 @@ static void on_signal(int signal)
     }
 }
 
-static void watch(struct watched *watched, struct hands *hands, void *(*body)(void *))
+static void watch(struct watched *watched, struct context *context, void *(*body)(void *))
 {
     watched->tid = (pid_t)syscall(SYS_gettid);
-    watched->rank = hands->rank;
-    watched->end_ns = true_stream_end_ns(hands->stream);
+    watched->rank = context->rank;
+    watched->end_ns = true_stream_end_ns(context->stream);
     if (pthread_create(&watched->thread, NULL, body, watched) != 0) {
         perror("calls: thread");
         exit(1);
@@ -118,7 +114,7 @@ static void watch(struct watched *watched, struct hands *hands, void *(*body)(vo
 }
 
 // Asleep in the call, where it holds nothing, the thread gets a signal, and the handler jumps over the return.
-static void jump_often(struct hands *hands, const struct order *order)
+static void jump_often(struct context *context, const struct order *order)
 {
     struct sigaction action = {.sa_handler = on_signal};
 
@@ -126,14 +122,14 @@ static void jump_often(struct hands *hands, const struct order *order)
     for (volatile int64_t i = 0; i < order->count; i++) {
         static __thread struct watched watched;
 
-        launch_timed(hands, order->amount ? order->amount : JUMP_DEFAULT_NS);
-        watch(&watched, hands, throw_out);
+        launch_timed(context, order->amount ? order->amount : JUMP_DEFAULT_NS);
+        watch(&watched, context, throw_out);
         if (sigsetjmp(before_the_call, 1) == 0) {
             may_jump = 1;
-            CALL(cudaStreamSynchronize, hands->stream);
+            CALL(cudaStreamSynchronize, context->stream);
             may_jump = 0;
         } else {
-            jumps++;
+            report_jump();
         }
         pthread_join(watched.thread, NULL);
         sleep_until(watched.end_ns);
@@ -145,19 +141,19 @@ static void *end_the_process(void *argument)
     struct watched *watched = argument;
 
     comes_to_wait(watched);
-    report(watched->rank);
+    report_print(watched->rank);
     _exit(0);
 }
 
-static void exit_within_a_call(struct hands *hands, const struct order *order)
+static void exit_within_a_call(struct context *context, const struct order *order)
 {
     static struct watched watched;
 
     if (order->count == 0)
         return;
-    launch_timed(hands, order->amount ? order->amount : EXIT_DEFAULT_NS);
-    watch(&watched, hands, end_the_process);
-    CALL(cudaStreamSynchronize, hands->stream);
+    launch_timed(context, order->amount ? order->amount : EXIT_DEFAULT_NS);
+    watch(&watched, context, end_the_process);
+    CALL(cudaStreamSynchronize, context->stream);
     pthread_join(watched.thread, NULL);
 }
 
@@ -177,21 +173,15 @@ const char *refusal_of_wait(const struct order *order, bool is_blocking, int pro
     return NULL;
 }
 
-bool wait_carry_out(struct hands *hands, const struct order *order)
+bool wait_run(struct context *context, const struct order *order)
 {
     if (strcmp(order->name, "wait") == 0)
-        wait_often(hands, order);
+        wait_often(context, order);
     else if (strcmp(order->name, "jump") == 0)
-        jump_often(hands, order);
+        jump_often(context, order);
     else if (strcmp(order->name, "exitcall") == 0)
-        exit_within_a_call(hands, order);
+        exit_within_a_call(context, order);
     else
         return false;
     return true;
-}
-
-void waits_json(FILE *to)
-{
-    fprintf(to, "\"waits\":{\"count\":%ju,\"wall_ns\":%ju,\"delay_ns\":%ju},\"jumps\":%ju", (uintmax_t)waits,
-            (uintmax_t)wall_ns, (uintmax_t)delay_ns, (uintmax_t)jumps);
 }

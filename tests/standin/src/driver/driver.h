@@ -89,27 +89,39 @@ extern struct settings {
     size_t copy_bytes;
 } settings;
 
-// driver_device.c
+// The files, from the bottom up; each calls only those above it:
+//     context.c, capture.c, stream.c, then event.c, graph.c, launch.c, memory.c, copy.c, device.c
+
+// context.c
 bool is_initialised(void);
 int current_device(void);
 enum wait_mode wait_mode_of(int device);
+static inline bool is_device(CUdevice device)
+{
+    return device >= 0 && device < settings.devices;
+}
 
-// driver_stream.c: all of these with the lock held, except enqueue().
+// capture.c, with the lock held, except graph_append()
+struct capture *capture_by_id(uint64_t id);
+bool captures_blocking_stream(int device);
+void capture_begin(struct capture *capture, struct graph *graph, struct stream *stream);
+// Every stream leaves the capture. An error when work of one is not joined to the stream that began it.
+CUresult capture_end(struct capture *capture);
+CUresult capture_work(struct stream *stream, const struct work *work);
+CUresult capture_wait(struct stream *stream, const struct event *event);
+// The index of the new node, NO_NODE when there is no memory. after, also_after: indices of nodes it waits for, or NO_NODE.
+int graph_append(struct graph *graph, const struct work *work, int after, int also_after);
+
+// stream.c, with the lock held, except enqueue()
 struct stream *stream_of(CUstream handle, enum default_stream which);
 void start_instant(const struct stream *stream, struct instant *start);
-// Appends the work to the stream, or to the graph it is captured into; *end, when asked for, is its end. Takes the
-// lock. A captured work has no end: *was_captured tells.
+// Appends the work to the stream, or to the graph that the stream is captured into. Takes the lock.
+// *end, unless NULL: the end of the work; unchanged when *was_captured, since captured work has no end.
 CUresult enqueue(CUstream handle, enum default_stream which, const struct work *work, struct instant *end,
                  bool *was_captured);
 void device_tail(int device, struct instant *tail);
 
-// driver_graph.c, with the lock held
-CUresult capture_work(struct stream *stream, const struct work *work);
-CUresult capture_wait(struct stream *stream, const struct event *event);
-struct capture *capture_by_id(uint64_t id);
-bool captures_blocking_stream(int device);
-
-// driver_memory.c
+// memory.c
 enum place { PAGEABLE, PINNED, DEVICE };
 enum place place_of(const void *pointer);
 

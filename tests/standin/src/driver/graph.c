@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Capture and graphs: work enqueued on a capturing stream becomes a node; launching a graph computes the end of every
-// node from the ends of those before it. A captured copy moves no bytes when it is launched.
+// Calls that begin and end captures, and graphs: launching one computes the end of every node from the ends of the nodes
+// before it. A captured copy moves no bytes when it is launched.
 #include <stdlib.h>
 
 #include "driver/driver.h"
@@ -12,72 +12,6 @@ struct graph_exec {
     struct graph graph;
     struct instant *end; // of each node, while a launch is computed
 };
-
-static struct capture *captures;
-static uint64_t last_capture_id;
-
-struct capture *capture_by_id(uint64_t id)
-{
-    struct capture *capture = captures;
-
-    while (capture && capture->id != id)
-        capture = capture->next;
-    return capture;
-}
-
-bool captures_blocking_stream(int device)
-{
-    for (const struct capture *capture = captures; capture; capture = capture->next)
-        if (capture->origin->device == device && capture->origin->is_blocking)
-            return true;
-    return false;
-}
-
-// The index of the new node, or NO_NODE when there is no memory.
-static int append_node(struct graph *graph, const struct work *work, int after, int also_after)
-{
-    if (graph->nodes == graph->room) {
-        int room = graph->room ? 2 * graph->room : 16;
-        struct node *grown = realloc(graph->node, (size_t)room * sizeof(*grown));
-
-        if (!grown)
-            return NO_NODE;
-        graph->node = grown;
-        graph->room = room;
-    }
-    graph->node[graph->nodes] = (struct node){.work = *work, .after = {after, also_after}};
-    return graph->nodes++;
-}
-
-CUresult capture_work(struct stream *stream, const struct work *work)
-{
-    int node = append_node(stream->capture->graph, work, stream->capture_tail, NO_NODE);
-
-    if (node == NO_NODE)
-        return CUDA_ERROR_OUT_OF_MEMORY;
-    stream->capture_tail = node;
-    return CUDA_SUCCESS;
-}
-
-// The stream waits for an event of a capture: it joins that capture if it is not in it.
-CUresult capture_wait(struct stream *stream, const struct event *event)
-{
-    struct capture *capture = capture_by_id(event->capture_id);
-    struct work nothing = {0};
-
-    if (!stream->capture) {
-        stream->capture = capture;
-        stream->capture_tail = event->capture_node;
-        return CUDA_SUCCESS;
-    }
-    if (stream->capture != capture)
-        return event->is_recorded || capture ? CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED : CUDA_SUCCESS;
-    int node = append_node(capture->graph, &nothing, stream->capture_tail, event->capture_node);
-    if (node == NO_NODE)
-        return CUDA_ERROR_OUT_OF_MEMORY;
-    stream->capture_tail = node;
-    return CUDA_SUCCESS;
-}
 
 static CUresult begin_capture(CUstream handle, enum default_stream which)
 {
@@ -94,12 +28,8 @@ static CUresult begin_capture(CUstream handle, enum default_stream which)
         result = CUDA_ERROR_INVALID_HANDLE;
     if (!result && (stream->capture || stream == &context[stream->device].legacy))
         result = CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED;
-    if (!result) {
-        *capture = (struct capture){.id = ++last_capture_id, .graph = graph, .origin = stream, .next = captures};
-        captures = capture;
-        stream->capture = capture;
-        stream->capture_tail = NO_NODE;
-    }
+    if (!result)
+        capture_begin(capture, graph, stream);
     pthread_mutex_unlock(&driver_lock);
     if (result) {
         free(capture);
@@ -118,36 +48,6 @@ EXPORT CUresult cuStreamBeginCapture_v2_ptsz(CUstream stream, int mode)
 {
     (void)mode;
     return begin_capture(stream, PER_THREAD);
-}
-
-// Whether the work of `node` is part of what `tail` waits for. Nodes stand after those they wait for.
-static bool is_before(const struct graph *graph, int node, int tail)
-{
-    if (node == NO_NODE || node == tail)
-        return true;
-    if (tail < node)
-        return false;
-    for (int i = 0; i < 2; i++)
-        if (graph->node[tail].after[i] != NO_NODE && is_before(graph, node, graph->node[tail].after[i]))
-            return true;
-    return false;
-}
-
-static CUresult leave_capture(struct capture *capture)
-{
-    struct stream *origin = capture->origin;
-    CUresult result = CUDA_SUCCESS;
-
-    for (struct stream *other = context[origin->device].streams; other; other = other->next) {
-        if (other->capture != capture)
-            continue;
-        if (!is_before(capture->graph, other->capture_tail, origin->capture_tail))
-            result = CUDA_ERROR_STREAM_CAPTURE_UNJOINED;
-        if (other != origin)
-            other->capture = NULL;
-    }
-    origin->capture = NULL;
-    return result;
 }
 
 static void drop_nodes(struct graph *graph)
@@ -169,14 +69,9 @@ static CUresult end_capture(CUstream handle, CUgraph *graph, enum default_stream
     if (!stream || !stream->capture || stream->capture->origin != stream) {
         result = stream ? CUDA_ERROR_STREAM_CAPTURE_UNMATCHED : CUDA_ERROR_INVALID_HANDLE;
     } else {
-        struct capture **link = &captures;
-
         capture = stream->capture;
-        result = leave_capture(capture);
-        result = failure ? failure : result; // it has ended all the same
-        while (*link != capture)
-            link = &(*link)->next;
-        *link = capture->next;
+        result = capture_end(capture);
+        result = failure ? failure : result; // a failed call ends the capture too
     }
     pthread_mutex_unlock(&driver_lock);
     *graph = NULL;
@@ -233,7 +128,7 @@ EXPORT CUresult cuGraphInstantiateWithFlags(CUgraphExec *created, CUgraph graph,
     for (int i = 0; !result && i < graph->nodes; i++) {
         const struct node *node = &graph->node[i];
 
-        if (append_node(&exec->graph, &node->work, node->after[0], node->after[1]) == NO_NODE)
+        if (graph_append(&exec->graph, &node->work, node->after[0], node->after[1]) == NO_NODE)
             result = CUDA_ERROR_OUT_OF_MEMORY;
         else if (node->work.collective)
             __atomic_add_fetch(&node->work.collective->references, 1, __ATOMIC_RELAXED);
@@ -282,7 +177,7 @@ static CUresult capture_nodes(struct stream *stream, const struct graph *graph)
         int after = node->after[0] == NO_NODE ? before : first + node->after[0];
         int also_after = node->after[1] == NO_NODE ? NO_NODE : first + node->after[1];
 
-        stream->capture_tail = append_node(stream->capture->graph, &node->work, after, also_after);
+        stream->capture_tail = graph_append(stream->capture->graph, &node->work, after, also_after);
         if (stream->capture_tail == NO_NODE)
             return CUDA_ERROR_OUT_OF_MEMORY;
         if (node->work.collective)

@@ -245,6 +245,24 @@ EXPORT CUresult cuStreamSynchronize_ptsz(CUstream stream)
     return synchronize(stream, PER_THREAD);
 }
 
+EXPORT CUresult cuCtxSynchronize(void)
+{
+    struct instant tail;
+    int code = failure_code("cuCtxSynchronize");
+
+    if (code)
+        return code;
+    pthread_mutex_lock(&driver_lock);
+    if (captures_blocking_stream(current_device())) {
+        pthread_mutex_unlock(&driver_lock);
+        return CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED;
+    }
+    device_tail(current_device(), &tail);
+    pthread_mutex_unlock(&driver_lock);
+    instant_wait(&tail, wait_mode_of(current_device()));
+    return CUDA_SUCCESS;
+}
+
 static CUresult query(CUstream handle, enum default_stream which)
 {
     struct instant tail;

@@ -15,11 +15,6 @@
 
 enum { NCCL_VERSION = 23203 };
 
-bool is_communicator(const struct communicator *comm)
-{
-    return comm && comm->magic == COMMUNICATOR_MAGIC;
-}
-
 static int device_of_thread(void)
 {
     void *driver = dlopen("libcuda.so.1", RTLD_NOW);
@@ -77,7 +72,39 @@ EXPORT ncclResult_t pncclGetUniqueId(ncclUniqueId *id)
 }
 NCCL_ALIAS(ncclGetUniqueId);
 
-// Enters the communicator of the id; finish() waits for the others.
+ncclResult_t communicator_wait(const struct begun *begun, bool (*is_done)(const struct begun *begun))
+{
+    struct communicator *comm = begun->comm;
+
+    for (;;) {
+        uint32_t seen = atomic_load(&comm->shared->changes);
+
+        if (atomic_load(&comm->error))
+            return atomic_load(&comm->error);
+        if (is_done(begun))
+            return ncclSuccess;
+        sleep_while(&comm->shared->changes, seen, 0);
+    }
+}
+
+static bool have_all_joined(const struct begun *begun)
+{
+    return atomic_load(&begun->comm->shared->is_complete);
+}
+
+static ncclResult_t finish_join(const struct begun *begun)
+{
+    ncclResult_t result = communicator_wait(begun, have_all_joined);
+
+    if (result)
+        return result;
+    if (begun->comm->file >= 0)
+        close(begun->comm->file);
+    begun->comm->file = -1;
+    return ncclSuccess;
+}
+
+// Joins the communicator of the id; finish_join() waits for the other ranks.
 static ncclResult_t join(ncclComm_t *result, int nranks, const ncclUniqueId *id, int rank)
 {
     struct segment *segment;
@@ -107,7 +134,7 @@ static ncclResult_t join(ncclComm_t *result, int nranks, const ncclUniqueId *id,
         wake_all(&comm->shared->changes);
     }
     *result = comm;
-    return finish_or_queue(&(struct begun){.comm = comm, .result = result});
+    return finish_or_queue(&(struct begun){.finish = finish_join, .comm = comm, .result = result});
 }
 
 EXPORT ncclResult_t pncclCommInitRank(ncclComm_t *comm, int nranks, ncclUniqueId id, int rank)
@@ -157,34 +184,6 @@ EXPORT ncclResult_t pncclCommInitAll(ncclComm_t *comms, int ndev, const int *dev
     return ncclSuccess;
 }
 NCCL_ALIAS(ncclCommInitAll);
-
-static bool has_happened(const struct begun *begun)
-{
-    struct shared_comm *shared = begun->comm->shared;
-
-    return begun->split ? atomic_load(&shared->splits_done) >= begun->split : atomic_load(&shared->is_complete);
-}
-
-ncclResult_t finish(const struct begun *begun)
-{
-    struct shared_comm *shared = begun->comm->shared;
-
-    for (;;) {
-        uint32_t seen = atomic_load(&shared->changes);
-
-        if (atomic_load(&begun->comm->error))
-            return atomic_load(&begun->comm->error);
-        if (has_happened(begun))
-            break;
-        sleep_while(&shared->changes, seen, 0);
-    }
-    if (begun->split)
-        return finish_split(begun);
-    if (begun->comm->file >= 0)
-        close(begun->comm->file);
-    begun->comm->file = -1;
-    return ncclSuccess;
-}
 
 EXPORT ncclResult_t pncclCommCount(const ncclComm_t comm, int *count)
 {

@@ -39,30 +39,37 @@ struct communicator {
 
 enum { COMMUNICATOR_MAGIC = 0x6e63636c };
 
-bool is_communicator(const struct communicator *comm);
+static inline bool is_communicator(const struct communicator *comm)
+{
+    return comm && comm->magic == COMMUNICATOR_MAGIC;
+}
 
-// nccl_ring.c
+// The files, from the bottom up; each calls only those above it: segment.c, ring.c, group.c, comm.c, split.c
+
+// ring.c
 struct ring_view *ring_view_make(struct segment *segment, uint64_t ring, int participant);
-// Enqueues the ring's next collective on this process's side, ready at `ready`; `end` becomes at least its end.
+// Enqueues the ring's next collective for this process, ready at `ready`. `end` becomes at least its end.
 void ring_view_enqueue(struct ring_view *view, const struct instant *ready, int64_t duration_ns, struct instant *end);
 void ring_view_abort(struct ring_view *view);
-// Waits for everything enqueued so far, on the ring and on the clock.
+// Waits for the end of everything enqueued so far.
 void ring_view_drain(struct ring_view *view);
-// Room for LARGEST_BATCH more.
+// Waits until LARGEST_BATCH more collectives fit.
 void ring_view_wait_for_room(struct ring_view *view);
 
-// nccl_group.c: an initialisation or split that was begun; finished at once, or by ncclGroupEnd() inside a group.
+// group.c: an initialisation or split in progress.
 struct begun {
-    struct communicator *comm;   // that was joined, or is split
+    ncclResult_t (*finish)(const struct begun *begun); // waits for the other ranks
+    struct communicator *comm;                         // that is joined, or split
     ncclComm_t *result;
-    uint64_t split;              // number of the split, 0: an initialisation
+    uint64_t split; // the number of the split
     int color;
 };
+// Finishes it now; inside a group, ncclGroupEnd() does.
 ncclResult_t finish_or_queue(const struct begun *begun);
-// nccl_comm.c
+
+// comm.c
 struct communicator *communicator_make(struct segment *segment, uint64_t shared, int rank, int device);
-ncclResult_t finish(const struct begun *begun);
-// nccl_split.c: the split's groups are dealt.
-ncclResult_t finish_split(const struct begun *begun);
+// Sleeps until it is done; an error when the communicator is aborted.
+ncclResult_t communicator_wait(const struct begun *begun, bool (*is_done)(const struct begun *begun));
 
 #endif

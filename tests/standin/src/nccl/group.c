@@ -127,7 +127,7 @@ static ncclResult_t launch_or_queue(const struct operation *operation)
 ncclResult_t finish_or_queue(const struct begun *begun)
 {
     if (group.depth == 0)
-        return finish(begun);
+        return begun->finish(begun);
     if (group.begun_calls == (int)(sizeof(group.begun) / sizeof(group.begun[0])))
         return ncclInternalError;
     group.begun[group.begun_calls++] = *begun;
@@ -176,7 +176,7 @@ EXPORT ncclResult_t pncclGroupEnd(void)
     if (--group.depth > 0)
         return code;
     for (int i = 0; !result && i < group.begun_calls; i++)
-        result = finish(&group.begun[i]);
+        result = group.begun[i].finish(&group.begun[i]);
     for (int done = 0; !result && !code && done < group.operations;) {
         int together = gather(&group.operation[done], group.operations - done);
 

@@ -36,6 +36,34 @@ static void deal_groups(struct communicator *comm, uint64_t split)
     }
 }
 
+static bool is_split_done(const struct begun *begun)
+{
+    return atomic_load(&begun->comm->shared->splits_done) >= begun->split;
+}
+
+static ncclResult_t finish_split(const struct begun *begun)
+{
+    struct communicator *comm = begun->comm;
+    const struct card *own = card_of(comm, begun->split, comm->rank);
+    ncclResult_t result = communicator_wait(begun, is_split_done);
+    int rank = 0;
+
+    if (result)
+        return result;
+    if (begun->color == NCCL_SPLIT_NOCOLOR)
+        return ncclSuccess;
+    if (!own->child)
+        return ncclInternalError;
+    for (int other = 0; other < comm->nranks; other++) {
+        const struct card *card = card_of(comm, begun->split, other);
+
+        if (are_together(comm, begun->split, comm->rank, other))
+            rank += card->key < own->key || (card->key == own->key && other < comm->rank);
+    }
+    *begun->result = communicator_make(comm->segment, own->child, rank, comm->device);
+    return ncclSuccess;
+}
+
 static ncclResult_t begin_split(struct communicator *comm, int color, int key, int participants, ncclComm_t *child)
 {
     uint64_t split;
@@ -54,7 +82,7 @@ static ncclResult_t begin_split(struct communicator *comm, int color, int key, i
         wake_all(&comm->shared->changes);
     }
     segment_unlock(comm->segment);
-    return finish_or_queue(&(struct begun){.comm = comm, .result = child, .split = split, .color = color});
+    return finish_or_queue(&(struct begun){.finish = finish_split, .comm = comm, .result = child, .split = split, .color = color});
 }
 
 EXPORT ncclResult_t pncclCommSplit(ncclComm_t comm, int color, int key, ncclComm_t *child, ncclConfig_t *config)
@@ -85,23 +113,3 @@ EXPORT ncclResult_t pncclCommShrink(ncclComm_t comm, int *excluded, int excluded
     return begin_split(comm, 0, comm->rank, comm->nranks - excluded_count, child);
 }
 NCCL_ALIAS(ncclCommShrink);
-
-ncclResult_t finish_split(const struct begun *begun)
-{
-    struct communicator *comm = begun->comm;
-    const struct card *own = card_of(comm, begun->split, comm->rank);
-    int rank = 0;
-
-    if (begun->color == NCCL_SPLIT_NOCOLOR)
-        return ncclSuccess;
-    if (!own->child)
-        return ncclInternalError;
-    for (int other = 0; other < comm->nranks; other++) {
-        const struct card *card = card_of(comm, begun->split, other);
-
-        if (are_together(comm, begun->split, comm->rank, other))
-            rank += card->key < own->key || (card->key == own->key && other < comm->rank);
-    }
-    *begun->result = communicator_make(comm->segment, own->child, rank, comm->device);
-    return ncclSuccess;
-}

@@ -22,49 +22,6 @@ static struct worker {
     char *slots; // [prefetch][batch_bytes]
 } *worker;
 static uint64_t received;
-static int read_file = -1;
-
-void burn_us(int64_t us)
-{
-    struct timespec used;
-    int64_t end_ns;
-
-    if (us <= 0)
-        return;
-    clock_gettime(CLOCK_THREAD_CPUTIME_ID, &used);
-    end_ns = used.tv_sec * 1000000000LL + used.tv_nsec + us * 1000;
-    do
-        clock_gettime(CLOCK_THREAD_CPUTIME_ID, &used);
-    while (used.tv_sec * 1000000000LL + used.tv_nsec < end_ns);
-}
-
-void data_read(int64_t bytes, uint64_t number)
-{
-    static char *buffer;
-    static int64_t room;
-    int64_t file_bytes;
-
-    if (bytes == 0)
-        return;
-    bytes = (bytes + 4095) / 4096 * 4096; // O_DIRECT wants whole blocks
-    if (read_file < 0)
-        read_file = open(settings.loader_file, O_RDONLY | O_CLOEXEC | (settings.loader_direct ? O_DIRECT : 0));
-    if (bytes > room) {
-        free(buffer);
-        room = posix_memalign((void **)&buffer, 4096, (size_t)bytes) == 0 ? bytes : 0;
-    }
-    file_bytes = read_file < 0 ? -1 : lseek(read_file, 0, SEEK_END);
-    if (file_bytes < 0 || !room) {
-        perror(settings.loader_file);
-        _exit(1);
-    }
-    int64_t places = file_bytes > bytes ? (file_bytes - bytes) / 4096 + 1 : 1;
-    int64_t offset = (int64_t)(random_of((uint64_t)settings.seed, number) % (uint64_t)places) * 4096;
-    if (pread(read_file, buffer, (size_t)bytes, offset) < 0) {
-        perror(settings.loader_file);
-        _exit(1);
-    }
-}
 
 void data_make(char *batch, int rank, uint64_t number)
 {
@@ -73,8 +30,8 @@ void data_make(char *batch, int rank, uint64_t number)
     struct timespec pause = {.tv_sec = settings.loader_sleep_us / 1000000,
                              .tv_nsec = settings.loader_sleep_us % 1000000 * 1000};
 
-    data_read(settings.loader_read_bytes, place);
-    data_fetch(settings.loader_fetch_bytes);
+    source_read(settings.loader_read_bytes, place);
+    source_fetch(settings.loader_fetch_bytes);
     if (settings.loader_sleep_us)
         nanosleep(&pause, NULL);
     burn_us((int64_t)spread_around((uint64_t)settings.loader_compute_us, (uint64_t)spread, random));

@@ -49,11 +49,6 @@ static bool is_due(enum fault fault, const struct rank *rank)
     return settings.fault_from_step > 0 && fault_is_on(fault, rank->place.rank, (uint64_t)settings.fault_from_step);
 }
 
-static void sleep_us(int64_t us)
-{
-    sleep_until(now_ns() + us * 1000);
-}
-
 static void *hold(void *argument)
 {
     (void)argument;
@@ -207,7 +202,7 @@ static void replay(bool is_captured_anew)
         exec = NULL;
     }
     if (!exec)
-        exec = captured(settings.fault_threads);
+        exec = kernels_captured(settings.fault_threads);
     CALL(cudaGraphLaunch, exec, NULL);
 }
 
@@ -278,7 +273,7 @@ void fault_before_backward(struct rank *rank, uint64_t step)
 void fault_in_batch(int rank, uint64_t step)
 {
     if (fault_is_on(FAULT_LOADER_READ, rank, step))
-        data_read(settings.fault_bytes, step);
+        source_read(settings.fault_bytes, step);
     if (fault_is_on(FAULT_LOADER_SLEEP, rank, step))
         sleep_us(settings.fault_us);
     if (fault_is_on(FAULT_LOADER_COMPUTE, rank, step))

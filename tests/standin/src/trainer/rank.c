@@ -15,18 +15,6 @@
 #include "program/counted.h"
 #include "trainer/trainer.h"
 #include "program/truth.h"
-#include "program/usage.h"
-
-volatile sig_atomic_t must_stop;
-
-static void on_signal(int signal)
-{
-    (void)signal;
-    // A second one, or one before the watchdog runs, ends at once.
-    if (must_stop)
-        _exit(0);
-    must_stop = 1;
-}
 
 static void pause_ms(int64_t ms)
 {
@@ -82,43 +70,14 @@ static void exchange_id(const struct place *place, ncclUniqueId *id)
     }
 }
 
-void print_final(const struct rank *rank)
-{
-    static atomic_flag printed = ATOMIC_FLAG_INIT;
-    char *line = NULL;
-    size_t length = 0;
-    FILE *to;
-
-    if (atomic_flag_test_and_set(&printed))
-        return;
-    to = open_memstream(&line, &length);
-    fprintf(to, "{\"type\":\"final\",\"rank\":%d,\"tgid\":%d,\"steps\":%ju,", rank->place.rank, (int)getpid(),
-            (uintmax_t)atomic_load(&rank->steps_done));
-    counted_json(to);
-    fputs(",", to);
-    usage_json(to);
-    fputs("}\n", to);
-    fclose(to);
-    for (size_t done = 0; done < length;) {
-        ssize_t written = write(STDOUT_FILENO, line + done, length - done);
-
-        if (written <= 0)
-            break;
-        done += (size_t)written;
-    }
-    free(line);
-}
-
 int rank_main(const struct place *place)
 {
     static struct rank rank;
-    struct sigaction action = {.sa_handler = on_signal};
     static const unsigned int schedule[] = {cudaDeviceScheduleSpin, cudaDeviceScheduleYield,
                                             cudaDeviceScheduleBlockingSync};
     ncclUniqueId id;
 
-    sigaction(SIGTERM, &action, NULL);
-    sigaction(SIGINT, &action, NULL);
+    stop_on_signals();
     signal(SIGPIPE, SIG_IGN); // who has gone is noticed where it is written to
     data_start_workers(place->rank);
     rank.place = *place;
@@ -141,7 +100,7 @@ int rank_main(const struct place *place)
         atomic_store(&rank.steps_done, step);
     }
     CALL(cudaDeviceSynchronize);
-    watchdog_look_no_more();
+    watchdog_disable();
     CALL(ncclCommDestroy, rank.comm);
     print_final(&rank);
     _exit(0);

@@ -11,58 +11,10 @@
 #include "program/truth.h"
 #include "program/usage.h"
 
-static const dim3 grid = {256, 1, 1}, block = {256, 1, 1};
-
-// The length of a kernel: the flag, give or take the jitter.
-static uint64_t length_ns(struct rank *rank, int64_t us)
-{
-    uint64_t spread = (uint64_t)((double)us * 10 * settings.jitter_percent); // us * 1000 * percent / 100
-
-    rank->random = random_of(rank->random, 1);
-    return spread_around((uint64_t)us * 1000, spread, rank->random);
-}
-
-static void launch(struct rank *rank, int64_t us)
-{
-    uint64_t duration_ns = length_ns(rank, us);
-    void *arguments[] = {&duration_ns};
-
-    CALL(cudaLaunchKernel, standin_timed_kernel(), grid, block, arguments, 0, NULL);
-}
-
-static void launch_many(struct rank *rank, int64_t kernels, int64_t us)
-{
-    for (int64_t i = 0; i < kernels; i++) {
-        burn_us(settings.host_us);
-        launch(rank, us);
-    }
-}
-
 static void copy(void *to, const void *from, size_t bytes, int kind, enum direction direction)
 {
     if (CALL(cudaMemcpyAsync, to, from, bytes, kind, NULL) == cudaSuccess)
         counted_copy(direction, bytes);
-}
-
-cudaGraphExec_t captured(int64_t kernels)
-{
-    uint64_t duration_ns = (uint64_t)settings.kernel_us * 1000;
-    void *arguments[] = {&duration_ns};
-    cudaGraphExec_t exec = NULL;
-    cudaGraph_t graph = NULL;
-    cudaStream_t stream;
-    int status;
-
-    CALL(cudaStreamCreateWithFlags, &stream, cudaStreamNonBlocking);
-    CALL(cudaStreamBeginCapture, stream, cudaStreamCaptureModeThreadLocal);
-    for (int64_t i = 0; i < kernels; i++)
-        CALL(cudaLaunchKernel, standin_timed_kernel(), grid, block, arguments, 0, stream);
-    CALL(cudaStreamIsCapturing, stream, &status);
-    CALL(cudaStreamEndCapture, stream, &graph);
-    CALL(cudaGraphInstantiate, &exec, graph, 0);
-    CALL(cudaGraphDestroy, graph);
-    CALL(cudaStreamDestroy, stream);
-    return exec;
 }
 
 void step_prepare(struct rank *rank)
@@ -73,30 +25,7 @@ void step_prepare(struct rank *rank)
     CALL(cudaMalloc, (void **)&rank->device_loss, 4096);
     CALL(cudaHostAlloc, (void **)&rank->host_loss, 4096, 0);
     CALL(cudaMemset, rank->device_loss, 0, 4096);
-    rank->graph = captured(5);
-}
-
-void step_backward(struct rank *rank, uint64_t step, cudaEvent_t *ready, cudaEvent_t *done)
-{
-    size_t floats = (size_t)settings.bucket_bytes / 4;
-
-    int64_t all = fault_kernels(rank, step, settings.backward_kernels);
-
-    fault_before_backward(rank, step);
-    for (int64_t bucket = 0; bucket < settings.buckets; bucket++) {
-        char *gradients = rank->device_gradients + bucket * settings.bucket_bytes;
-        // Bucket b has the kernels from b * n / buckets to (b + 1) * n / buckets.
-        int64_t kernels = (bucket + 1) * all / settings.buckets - bucket * all / settings.buckets;
-
-        for (int64_t i = 0; i < kernels; i++)
-            launch(rank, settings.backward_kernel_us);
-        CALL(cudaEventRecord, ready[bucket], NULL);
-        CALL(cudaStreamWaitEvent, rank->nccl_stream, ready[bucket], 0);
-        if (CALL(ncclAllReduce, gradients, gradients, floats, ncclFloat32, ncclSum, rank->comm, rank->nccl_stream) ==
-            ncclSuccess)
-            counted_collective(CALL_ncclAllReduce, floats * 4);
-        CALL(cudaEventRecord, done[bucket], rank->nccl_stream);
-    }
+    rank->graph = kernels_captured(5);
 }
 
 // Grows and shrinks in the stream, as an optimizer's scratch memory.
@@ -107,7 +36,7 @@ static void allocate_in_stream(struct rank *rank)
     if (CALL(cudaMallocAsync, &scratch, 1 << 20, NULL) != cudaSuccess)
         return;
     CALL(cudaMemsetAsync, scratch, 0, 1 << 20, NULL);
-    launch(rank, settings.optimizer_kernel_us);
+    kernel_launch(rank, settings.optimizer_kernel_us);
     CALL(cudaFreeAsync, scratch, NULL);
 }
 
@@ -131,9 +60,9 @@ static void gather_metrics(struct rank *rank)
 // What a job does now and then: evaluation, logging, a checkpoint of sorts.
 static void evaluate(struct rank *rank)
 {
-    uint64_t duration_ns = length_ns(rank, settings.kernel_us);
+    uint64_t duration_ns = kernel_length_ns(rank, settings.kernel_us);
     void *arguments[] = {&duration_ns};
-    cudaLaunchConfig_t config = {.gridDim = grid, .blockDim = block};
+    cudaLaunchConfig_t config = {.gridDim = kernel_grid, .blockDim = kernel_block};
     cudaEvent_t before, after;
     float milliseconds;
     size_t free_bytes, total_bytes;
@@ -146,7 +75,7 @@ static void evaluate(struct rank *rank)
     CALL(cudaEventCreate, &after);
     CALL(cudaEventRecord, before, NULL);
     CALL(cudaLaunchKernelExC, &config, standin_timed_kernel(), arguments);
-    CALL(cudaLaunchCooperativeKernel, standin_timed_kernel(), grid, block, arguments, 0, NULL);
+    CALL(cudaLaunchCooperativeKernel, standin_timed_kernel(), kernel_grid, kernel_block, arguments, 0, NULL);
     CALL(cudaGraphLaunch, rank->graph, NULL);
     copy(scratch, rank->device_batch, 4096, cudaMemcpyDeviceToDevice, D2D);
     CALL(cudaEventRecord, after, NULL);
@@ -213,11 +142,11 @@ void step_run(struct rank *rank, uint64_t step)
     memory_use(step);
     fault_before_step(rank, step);
     copy(rank->device_batch, batch, (size_t)settings.batch_bytes, cudaMemcpyHostToDevice, H2D);
-    launch_many(rank, fault_kernels(rank, step, settings.forward_kernels), settings.kernel_us);
+    kernels_launch(rank, fault_kernels(rank, step, settings.forward_kernels), settings.kernel_us);
     backward_run(step);
     for (int bucket = 0; bucket < settings.buckets; bucket++)
         CALL(cudaStreamWaitEvent, NULL, bucket_done(bucket), 0);
-    launch_many(rank, fault_kernels(rank, step, settings.optimizer_kernels), settings.optimizer_kernel_us);
+    kernels_launch(rank, fault_kernels(rank, step, settings.optimizer_kernels), settings.optimizer_kernel_us);
     if (is_due(step, settings.allocate_every))
         allocate_in_stream(rank);
     if (is_due(step, settings.sync_every))

@@ -2,6 +2,7 @@
 //
 // The threads beside the step thread, named as PyTorch names them: pin_memory, pt_autograd_0, pt_nccl_watchdg.
 #define _GNU_SOURCE
+#include <pthread.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -42,7 +43,6 @@ static pthread_mutex_t looking = PTHREAD_MUTEX_INITIALIZER; // the watchdog, at 
 
 static cudaEvent_t ready_event[MAX_BUCKETS];
 static cudaEvent_t done_event[MAX_BUCKETS];
-extern volatile sig_atomic_t must_stop;
 
 static void put(struct queue *queue, char *item)
 {
@@ -126,7 +126,7 @@ static void *autograd(void *argument)
             pthread_cond_wait(&backward.changed, &backward.lock);
         step = backward.asked;
         pthread_mutex_unlock(&backward.lock);
-        step_backward(rank, step, ready_event, done_event);
+        backward_launch(rank, step, ready_event, done_event);
         watch(rank);
         pthread_mutex_lock(&backward.lock);
         backward.done = step;
@@ -178,21 +178,9 @@ static void *watchdog(void *argument)
     _exit(0);
 }
 
-void watchdog_look_no_more(void)
+void watchdog_disable(void)
 {
     pthread_mutex_lock(&looking);
-}
-
-void thread_start(const char *name, void *(*body)(void *), struct rank *rank)
-{
-    pthread_t thread;
-
-    if (pthread_create(&thread, NULL, body, rank) != 0) {
-        perror("trainer: thread");
-        exit(1);
-    }
-    pthread_setname_np(thread, name);
-    pthread_detach(thread);
 }
 
 void threads_start(struct rank *rank)

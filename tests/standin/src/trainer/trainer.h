@@ -1,11 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The stand-in training job, shaped like PyTorch's DistributedDataParallel: a parent, rank processes, in each a step
-// thread, an autograd thread, a NCCL watchdog, a pin-memory thread, and DataLoader worker processes.
+// The stand-in training job, shaped like PyTorch's DistributedDataParallel: a parent and rank processes. Each rank has a
+// step thread, an autograd thread, a NCCL watchdog, a pin-memory thread, and DataLoader worker processes.
+//
+// The files, from the bottom up; each calls only those above it:
+//     flags.c, host.c, source.c, memory.c, kernels.c, stop.c, fault.c, data.c, backward.c, threads.c, step.c, rank.c, trainer.c
 #ifndef STANDIN_TRAINER_H
 #define STANDIN_TRAINER_H
 
-#include <pthread.h>
+#include <signal.h>
 #include <stdatomic.h>
 #include <stdbool.h>
 #include <stddef.h>
@@ -64,31 +67,14 @@ enum fault {
 
 extern struct settings settings;
 
-// trainer_flags.c: ends the program when they are wrong.
+// flags.c. Ends the program with an error message when a flag is wrong.
 void settings_read(int argc, char **argv);
 
-// trainer_rank.c: one rank from beginning to end.
 struct place {
     int rank, world_size, local_rank;
-    int id_pipe[2]; // rank 0 writes the NCCL id for each of the others; -1: settings.id_file
+    int id_pipe[2]; // rank 0 writes the NCCL id for each of the others; -1: settings.id_file is used instead
 };
-int rank_main(const struct place *place);
 
-// trainer_data.c: DataLoader workers and the batches they make.
-void data_start_workers(int rank);
-// The next batch in order, in the shared memory of the worker that made it; blocks in read(2) of its pipe.
-const char *data_receive(void);
-// The batch is used: its worker may make the next one.
-void data_release(void);
-// Makes a batch in this thread, for --loader-workers=0.
-void data_make(char *batch, int rank, uint64_t number);
-// Reads this much of --loader-file, at a place that follows from the number.
-void data_read(int64_t bytes, uint64_t number);
-
-// trainer_fetch.c: asks the server of --loader-connect for this much and waits for all of it. One connection a thread.
-void data_fetch(int64_t bytes);
-
-// trainer_threads.c: the other threads of a rank and how the step thread meets them.
 struct rank {
     struct place place;
     ncclComm_t comm;
@@ -99,43 +85,80 @@ struct rank {
     uint64_t random;
     _Atomic uint64_t steps_done;
 };
-void threads_start(struct rank *rank);
-// Before the communicator is destroyed and the calls are told: the watchdog makes none from here on.
-void watchdog_look_no_more(void);
-// One batch in pinned memory, from the pin-memory thread; give it back when it is copied.
-char *pinned_take(int rank);
-void pinned_give(char *batch);
-// A thread that outlives the rank's work.
+
+// host.c
+// Uses this much CPU time, as Python and decoding do; takes longer when other programs take the CPU.
+void burn_us(int64_t us);
+void sleep_us(int64_t us);
+// A thread that is never joined.
 void thread_start(const char *name, void *(*body)(void *), struct rank *rank);
-// Has the autograd thread launch the backward pass of this step, and waits until it has.
-void backward_run(uint64_t step);
-// The event that bucket `bucket` of the last backward pass is reduced.
-cudaEvent_t bucket_done(int bucket);
 
-// trainer_step.c
-void step_prepare(struct rank *rank);
-void step_run(struct rank *rank, uint64_t step);
-// What the autograd thread does.
-void step_backward(struct rank *rank, uint64_t step, cudaEvent_t *ready, cudaEvent_t *done);
-void print_final(const struct rank *rank);
+// source.c
+// Reads this many bytes of --loader-file, at a place that follows from the number.
+void source_read(int64_t bytes, uint64_t number);
+// Requests this many bytes from the server of --loader-connect and waits for all of them.
+void source_fetch(int64_t bytes);
 
-// trainer_memory.c
+// memory.c
 void memory_prepare(void);
 void memory_use(uint64_t step);
 
-// trainer_fault.c: --fault
+// kernels.c
+extern const dim3 kernel_grid, kernel_block;
+// The length of a kernel: the flag's value, plus or minus the jitter.
+uint64_t kernel_length_ns(struct rank *rank, int64_t us);
+void kernel_launch(struct rank *rank, int64_t us);
+// Launches kernels with --host-us of CPU time before each.
+void kernels_launch(struct rank *rank, int64_t kernels, int64_t us);
+// An executable graph of this many kernels, captured on a stream of its own.
+cudaGraphExec_t kernels_captured(int64_t kernels);
+
+// stop.c
+extern volatile sig_atomic_t must_stop;
+// SIGTERM and SIGINT set must_stop; a second one ends the process.
+void stop_on_signals(void);
+// Prints the final line; only the first call does anything.
+void print_final(const struct rank *rank);
+
+// fault.c: --fault
 bool fault_is_on(enum fault fault, int rank, uint64_t step);
 void fault_prepare(struct rank *rank);
 void fault_before_step(struct rank *rank, uint64_t step);
 void fault_before_backward(struct rank *rank, uint64_t step);
-// While the batch of this step is made.
+// Called while the batch of this step is made.
 void fault_in_batch(int rank, uint64_t step);
-// So many kernels as an executable graph, captured on a stream of its own: trainer_step.c.
-cudaGraphExec_t captured(int64_t kernels);
-// How many kernels the step launches where the flags say `kernels`.
+// The number of kernels to launch where the flags set `kernels`.
 int64_t fault_kernels(const struct rank *rank, uint64_t step, int64_t kernels);
 
-// Uses the CPU for this long, as Python and decoding do; slower when others take the CPU.
-void burn_us(int64_t us);
+// data.c: DataLoader workers and their batches.
+void data_start_workers(int rank);
+// The next batch in order, in the shared memory of the worker that made it. Blocks in read(2) of the worker's pipe.
+const char *data_receive(void);
+// Lets the worker of the batch received last make another one.
+void data_release(void);
+// Makes a batch in this thread, for --loader-workers=0.
+void data_make(char *batch, int rank, uint64_t number);
+
+// backward.c. ready[b], done[b]: events before and after the all-reduce of bucket b.
+void backward_launch(struct rank *rank, uint64_t step, cudaEvent_t *ready, cudaEvent_t *done);
+
+// threads.c: the other threads of a rank, and how the step thread uses them.
+void threads_start(struct rank *rank);
+// After it the watchdog makes no more calls. For the end, before the communicator is destroyed and the calls are reported.
+void watchdog_disable(void);
+// A batch in pinned memory, from the pin-memory thread; to be given back with pinned_give() once it is copied.
+char *pinned_take(int rank);
+void pinned_give(char *batch);
+// Lets the autograd thread launch the backward pass of this step, and waits until it has.
+void backward_run(uint64_t step);
+// The event after the all-reduce of a bucket in the last backward pass.
+cudaEvent_t bucket_done(int bucket);
+
+// step.c
+void step_prepare(struct rank *rank);
+void step_run(struct rank *rank, uint64_t step);
+
+// rank.c: one rank from beginning to end.
+int rank_main(const struct place *place);
 
 #endif

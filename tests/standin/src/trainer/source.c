@@ -1,10 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Batches from another machine: the number of bytes wanted, eight bytes little-endian, is sent, and so many come back. As a
-// client of object storage does it: one connection a thread, one request at a time.
+// Where batches come from.
+//
+// --loader-file: reads at places that follow from the batch's number.
+// --loader-connect: a server on another machine, as a client of object storage reads it, with one connection per thread and
+// one request at a time. A request is the number of bytes, eight bytes little-endian; the answer is that many bytes.
 #define _GNU_SOURCE
 #include <arpa/inet.h>
 #include <endian.h>
+#include <fcntl.h>
 #include <netdb.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
@@ -14,6 +18,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include "lib/random.h"
 #include "trainer/trainer.h"
 
 enum { ROOM = 256 << 10 };
@@ -47,7 +52,7 @@ static int opened(void)
     return opened;
 }
 
-void data_fetch(int64_t bytes)
+void source_fetch(int64_t bytes)
 {
     static _Thread_local int connection = -1;
     static _Thread_local char *room;
@@ -67,5 +72,34 @@ void data_fetch(int64_t bytes)
         if (got <= 0)
             give_up("recv");
         bytes -= got;
+    }
+}
+
+void source_read(int64_t bytes, uint64_t number)
+{
+    static int read_file = -1;
+    static char *buffer;
+    static int64_t room;
+    int64_t file_bytes;
+
+    if (bytes == 0)
+        return;
+    bytes = (bytes + 4095) / 4096 * 4096; // O_DIRECT wants whole blocks
+    if (read_file < 0)
+        read_file = open(settings.loader_file, O_RDONLY | O_CLOEXEC | (settings.loader_direct ? O_DIRECT : 0));
+    if (bytes > room) {
+        free(buffer);
+        room = posix_memalign((void **)&buffer, 4096, (size_t)bytes) == 0 ? bytes : 0;
+    }
+    file_bytes = read_file < 0 ? -1 : lseek(read_file, 0, SEEK_END);
+    if (file_bytes < 0 || !room) {
+        perror(settings.loader_file);
+        _exit(1);
+    }
+    int64_t places = file_bytes > bytes ? (file_bytes - bytes) / 4096 + 1 : 1;
+    int64_t offset = (int64_t)(random_of((uint64_t)settings.seed, number) % (uint64_t)places) * 4096;
+    if (pread(read_file, buffer, (size_t)bytes, offset) < 0) {
+        perror(settings.loader_file);
+        _exit(1);
     }
 }
