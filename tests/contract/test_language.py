@@ -91,7 +91,6 @@ NOT_YET_SWEPT = (
     "tests/kernels/",
     "tests/support/",
     "tests/unit/",
-    "tests/standin/src/",
 )
 """Path prefixes of files that were written before this rule."""
 

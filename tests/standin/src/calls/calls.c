@@ -1,10 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Reads the orders, starts the ranks as threads or processes, holds when asked to, and prints one JSON line for each
-// process.
+// Parses the orders, starts the ranks as threads or processes, and prints one JSON line per process.
 //
-// With --hold, the line "ready TGID..." says that everything is prepared; a line on standard input starts the calls,
-// and after the JSON lines another one ends the program, so that an observer can attach and read at its own pace.
+// With --hold the program prints "ready TGID..." when everything is prepared. A line on standard input then starts the calls,
+// and another one, after the JSON lines, ends the program: an observer can attach and read at its own pace.
 #define _GNU_SOURCE
 #include "calls/calls.h"
 
@@ -32,14 +31,14 @@ static ncclUniqueId id;
 static ncclComm_t all_comms[MAX_RANKS];
 
 static const struct flag table[] = {
-    {"hold", FLAG_SWITCH, &hold, "say ready and wait for a line before the calls, and for another after them", NULL},
-    {"untimed", FLAG_SWITCH, &untimed, "do not measure each call: sum_ns stays 0", NULL},
+    {"hold", FLAG_SWITCH, &hold, "print ready, then wait for a line before the calls and for another one after them", NULL},
+    {"untimed", FLAG_SWITCH, &untimed, "do not time the calls: sum_ns stays 0", NULL},
     {"sync", FLAG_CHOICE, &sync_mode, "how a synchronising call waits", "spin|yield|block"},
-    {"ranks", FLAG_NUMBER, &ranks, "how often everything is done, at once; 1 to 64", NULL},
+    {"ranks", FLAG_NUMBER, &ranks, "how many ranks make the calls in parallel, 1 to 64", NULL},
     {"ranks-as", FLAG_CHOICE, &ranks_as, "what a rank is", "processes|threads"},
     {"comm", FLAG_CHOICE, &comm_way, "how the communicator is made", "init_rank|config|scalable|all|split|shrink"},
     {"colors", FLAG_NUMBER, &colors, "with --comm=split: groups, rank modulo this many", NULL},
-    {"collective-us", FLAG_NUMBER, &collective_us, "length of a collective, 0: by its bytes", NULL},
+    {"collective-us", FLAG_NUMBER, &collective_us, "length of a collective, 0: derived from its bytes", NULL},
     {"kernel-us", FLAG_NUMBER, &kernel_us, "length of the kernel in the graph of cudaGraphLaunch", NULL},
     {NULL, FLAG_NUMBER, NULL, NULL, NULL},
 };
@@ -92,7 +91,7 @@ static void read_order(const char *argument)
     const char *option = "";
 
     if (order_count == MAX_ORDERS || strlen(argument) >= sizeof(copy))
-        refuse("too much to do at", argument);
+        refuse("too many or too long orders at", argument);
     memcpy(copy, argument, strlen(argument) + 1);
     name = strsep(&rest, ":");
     count = strsep(&rest, ":");
@@ -106,7 +105,7 @@ static void read_order(const char *argument)
     order_count++;
 }
 
-// A dry order: a name that nothing answers to is found before anything starts.
+// Finds unknown names before anything starts.
 static void check_names(void)
 {
     int processes = ranks_as == AS_PROCESSES ? (int)ranks : 1;
@@ -191,8 +190,8 @@ static void *rank_thread(void *argument)
     pthread_barrier_wait(&barrier);
     pthread_barrier_wait(&barrier); // the calls may start
     run_orders(context);
-    pthread_barrier_wait(&barrier); // all are made
-    pthread_barrier_wait(&barrier); // and reported, while their threads are there
+    pthread_barrier_wait(&barrier); // all calls are made
+    pthread_barrier_wait(&barrier); // and reported, while the threads still exist
     return NULL;
 }
 
@@ -201,7 +200,7 @@ static void run_threads(void)
     static struct context context[MAX_RANKS];
     pthread_t thread[MAX_RANKS];
 
-    // The main thread is rank 0, and the one that holds.
+    // The main thread is rank 0, and the one that waits with --hold.
     pthread_barrier_init(&barrier, NULL, (unsigned int)ranks);
     for (int i = 1; i < ranks; i++) {
         context[i] = (struct context){.rank = i, .ranks = (int)ranks};
@@ -223,7 +222,7 @@ static void run_threads(void)
     wait_for_line();
 }
 
-// The child's side of holding: a byte up when prepared, a byte down to start, one up when done, one down to end.
+// A child sends a byte when it is prepared, receives one to start, sends one when it is done, receives one to end.
 static void run_child(int rank, int up, int down, pid_t parent)
 {
     struct context context = {.rank = rank, .ranks = (int)ranks};
@@ -313,7 +312,7 @@ int main(int argc, char **argv)
     if (comm_way == COMM_ALL && ranks > 1 && ranks_as != AS_THREADS)
         refuse("--comm=all", "needs --ranks-as=threads");
     counted_has_times = !untimed;
-    // The only NCCL call that is made before the program is ready, by the parent; it is part of "setup".
+    // The only NCCL call before the program is ready. The parent makes it; it counts as "setup".
     if (has_nccl() && comm_way != COMM_ALL)
         CALL(ncclGetUniqueId, &id);
     if (ranks > 1 && ranks_as == AS_PROCESSES)

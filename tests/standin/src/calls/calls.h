@@ -30,7 +30,7 @@ struct context {
     cudaEvent_t event;
     cudaGraphExec_t graph;
     char *device, *other_device, *pinned, *pageable;
-    // Allocated and not yet freed, for the calls that free.
+    // Memory that the freeing calls will free.
     void *kept[KEPT];
     int keeps;
     ncclComm_t comm, parent; // parent: what comm was split or shrunk from

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Orders for the runtime and the driver. Each says in its name which function is called; what else it must call for
-// that (a kernel before a synchronisation that shall last) is counted as well.
+// Orders for the runtime and the driver. The name of an order is the function to call. Other calls that it needs, such as a
+// kernel before a synchronisation, are counted too.
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -69,8 +69,8 @@ struct ends {
     enum direction direction;
 };
 
-// Options: h2d (and if none is given), d2h, d2d, h2h; with a p behind the first or last letter the host side is
-// pageable: ph2d, d2ph; with a k it is from the middle of what was allocated last: kh2d, d2kh.
+// Options: h2d (the default), d2h, d2d, h2h. A p makes the host side pageable: ph2d, d2ph. A k puts it into the middle of the
+// latest allocation: kh2d, d2kh.
 static struct ends ends_of(const struct context *context, const char *option, size_t bytes)
 {
     char *host = strchr(option, 'p') ? context->pageable : context->pinned;
@@ -154,7 +154,7 @@ static bool driver_copy_once(struct context *context, const struct order *order)
     return true;
 }
 
-// Allocations of the runtime and the driver alike; what comes back is kept for the frees.
+// Allocations through the runtime or the driver. The memory is kept for the freeing calls.
 static bool allocate_new(struct context *context, const struct order *order)
 {
     const char *name = order->name;
@@ -253,7 +253,7 @@ static bool launch_once(struct context *context, const struct order *order)
     return true;
 }
 
-// Captures as many kernels as the option says, or one, and makes the graph executable.
+// Captures one kernel, or as many as the option says, and instantiates the graph.
 static cudaGraphExec_t captured(struct context *context, const struct order *order)
 {
     int kernels = order->option[0] ? atoi(order->option) : 1;
@@ -271,7 +271,7 @@ static cudaGraphExec_t captured(struct context *context, const struct order *ord
     return exec;
 }
 
-// A part of the capture is enqueued on another stream, which is made to wait for the first and is waited for by it.
+// Part of the capture is enqueued on a second stream, which waits for the first one and is then waited for by it.
 static void capture_two_streams(struct context *context, const struct order *order)
 {
     uint64_t duration_ns = (uint64_t)order->amount;
@@ -315,8 +315,7 @@ static void capture_once(struct context *context, const struct order *order)
     }
 }
 
-// Waiting and asking. With an amount, a kernel of that length is launched before each, so that there is something to
-// wait for.
+// Waits and queries. With an amount, a kernel of that length is launched before each, so that there is something to wait for.
 static bool wait_once(struct context *context, const struct order *order)
 {
     const char *name = order->name;

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Orders that call nothing of CUDA or NCCL: what a thread does between its calls. None of it is counted.
-//     spin:COUNT:AMOUNT   uses the CPU until the time is over
+// Orders that call neither CUDA nor NCCL: what a thread does between its calls. They are not counted.
+//     spin:COUNT:AMOUNT   uses the CPU for that long
 //     sleep:COUNT:AMOUNT  nanosleep()
 //     yield:COUNT         sched_yield()
-//     fork:COUNT          a child that ends at once, and its end
-//     pipe:COUNT          a byte to a child and back, which waits for it in read()
+//     fork:COUNT          a child that ends at once, and waitpid()
+//     pipe:COUNT          a byte to a child, which blocks in read(), and back
 #define _GNU_SOURCE
 #include <sched.h>
 #include <signal.h>

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Orders about waiting for the GPU: waits that are measured, and waits that are left in unusual ways.
-//     wait:COUNT:AMOUNT[:JITTER]  a kernel of AMOUNT, give or take JITTER percent, and cudaStreamSynchronize
-//     jump:COUNT[:AMOUNT]         the same, left by siglongjmp() from a signal's handler; needs --sync=block
-//     exitcall:1[:AMOUNT]         the same, and the process ends while the thread waits; no line is read after it
+// Orders that wait for the GPU: waits that are measured, and waits that a thread leaves without returning.
+//     wait:COUNT:AMOUNT[:JITTER]  a kernel of AMOUNT, plus or minus JITTER percent, and cudaStreamSynchronize
+//     jump:COUNT[:AMOUNT]         the same; siglongjmp() from a signal handler leaves the wait; needs --sync=block
+//     exitcall:1[:AMOUNT]         the same; the process ends while the thread waits, and reads no further line
 #define _GNU_SOURCE
 #include <fcntl.h>
 #include <pthread.h>
@@ -22,7 +22,7 @@
 enum { JUMP_DEFAULT_NS = 100000000, LOOK_NS = 100000 };
 #define EXIT_DEFAULT_NS 10000000000ll
 
-// Where the signal leads, and whether it may: only out of the call.
+// Where the signal handler jumps to. It may jump only out of the call.
 static __thread sigjmp_buf before_the_call;
 static __thread volatile sig_atomic_t may_jump;
 
@@ -71,7 +71,7 @@ static bool is_in_poll(pid_t tid)
     return text[0] >= '0' && text[0] <= '9' && strtol(text, NULL, 10) == poll_number;
 }
 
-// True when the thread has been seen asleep in its wait, false when the kernel's time is half over without that.
+// True as soon as the thread sleeps in its wait; false when half of the kernel's time passes before that.
 static bool comes_to_wait(const struct watched *watched)
 {
     int64_t give_up_ns = now_ns() + (watched->end_ns - now_ns()) / 2;
@@ -113,7 +113,7 @@ static void watch(struct watched *watched, struct context *context, void *(*body
     }
 }
 
-// Asleep in the call, where it holds nothing, the thread gets a signal, and the handler jumps over the return.
+// The thread gets a signal while it sleeps in the call, where it holds no lock; the handler jumps past the return.
 static void jump_often(struct context *context, const struct order *order)
 {
     struct sigaction action = {.sa_handler = on_signal};

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The part of the CUDA driver's interface that the stand-in offers, declared here in our own words: names, types of
-// arguments and numbers are those of cuda.h 12.9, so that a caller, or a probe, cannot tell the difference.
+// The part of the CUDA driver API that the stand-in implements. Names, argument types and numbers are those of cuda.h 12.9, so
+// callers and probes work unchanged. The declarations are our own.
 #ifndef STANDIN_DRIVER_API_H
 #define STANDIN_DRIVER_API_H
 
@@ -36,7 +36,7 @@ enum {
     CUDA_ERROR_CAPTURED_EVENT = 907,
 };
 
-// Values of cuda.h; those of the runtime's own flags are the same.
+// Values of cuda.h. The runtime's flags have the same values.
 enum {
     CU_CTX_SCHED_AUTO = 0,
     CU_CTX_SCHED_SPIN = 1,

@@ -58,7 +58,7 @@ CUresult capture_work(struct stream *stream, const struct work *work)
     return CUDA_SUCCESS;
 }
 
-// The stream waits for an event of a capture: it joins that capture if it is not in it.
+// The stream waits for an event of a capture, and joins that capture if it is not part of one.
 CUresult capture_wait(struct stream *stream, const struct event *event)
 {
     struct capture *capture = capture_by_id(event->capture_id);
@@ -78,7 +78,7 @@ CUresult capture_wait(struct stream *stream, const struct event *event)
     return CUDA_SUCCESS;
 }
 
-// Whether the work of `node` is part of what `tail` waits for. Nodes stand after those they wait for.
+// Whether `tail` waits for `node`, directly or through other nodes. A node has a higher index than the nodes it waits for.
 static bool is_before(const struct graph *graph, int node, int tail)
 {
     if (node == NO_NODE || node == tail)

@@ -119,7 +119,7 @@ EXPORT CUresult cuDevicePrimaryCtxGetState(CUdevice device, unsigned int *flags,
     return CUDA_SUCCESS;
 }
 
-// One context per device is enough here: what would differ in a second one, nobody hooks.
+// One context per device is enough: the exporter probes nothing that would differ in a second one.
 EXPORT CUresult cuCtxCreate_v2(CUcontext *created, unsigned int flags, CUdevice device)
 {
     CUresult result = cuDevicePrimaryCtxRetain(created, device);

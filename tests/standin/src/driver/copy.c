@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Copies and fills. Their length is COPY_LATENCY_NS + bytes / rate, by direction; the bytes really move, at once,
-// when there are few of them (STANDIN_COPY_BYTES).
+// Copies and fills. Their length is COPY_LATENCY_NS + bytes / rate, where the rate depends on the direction. Small ones (up to
+// STANDIN_COPY_BYTES) really move the bytes, during the call.
 //
-// Who waits is the real driver's rule: a synchronous copy to or from the host waits for its end, one within the device
-// does not; an asynchronous copy of pinned memory returns at once, from pageable memory it returns when the bytes are
-// staged (at once up to STAGING_BYTES), to pageable memory when they have arrived.
+// The caller waits when the real driver makes it wait. A synchronous copy to or from the host waits for its end, one within
+// the device does not. An asynchronous copy returns at once for pinned memory, from pageable memory when the bytes are staged
+// (at once up to STAGING_BYTES), and to pageable memory when they have arrived.
 #include <string.h>
 
 #include "driver/driver.h"

@@ -95,8 +95,8 @@ EXPORT CUresult cuGetErrorString(CUresult error, const char **text)
     return *text ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
 }
 
-// This library, whatever name it was loaded by: a program that preloads its own cuLaunchKernel is not found by
-// cuGetProcAddress, as it is not in the real driver.
+// This library, under whatever name it was loaded. As in the real driver, cuGetProcAddress does not find the cuLaunchKernel of
+// a preloaded library.
 static void *own_library(void)
 {
     static void *library;
@@ -109,8 +109,8 @@ static void *own_library(void)
 
 EXPORT CUresult cuGetProcAddress_v2(const char *symbol, void **function, int version, uint64_t flags, int *status)
 {
-    // The newest version first, and of each the per-thread variant when asked for:
-    // cuMemcpyHtoD -> cuMemcpyHtoD_v2_ptds; cuGraphInstantiate is another function since 12.0.
+    // The newest version first; of each the per-thread variant first if the flag is set:
+    // cuMemcpyHtoD -> cuMemcpyHtoD_v2_ptds. cuGraphInstantiate names cuGraphInstantiateWithFlags since CUDA 12.0.
     static const char *const versions[] = {"_v2", "WithFlags", ""};
     static const char *const variants[] = {"_ptsz", "_ptds", ""};
     bool per_thread = flags & CU_GET_PROC_ADDRESS_PER_THREAD_DEFAULT_STREAM;

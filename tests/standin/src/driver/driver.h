@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The GPU model inside libcuda.so.1: devices, streams, events and graphs. Nothing executes. Each stream knows the
-// instant at which its work ends (instant.h); enqueuing moves that instant, waiting waits for it.
+// The GPU model inside libcuda.so.1: devices, streams, events and graphs. Nothing is executed. Each stream has an instant at
+// which its work ends (lib/instant.h): enqueuing work moves it, synchronising waits for it.
 //
-// One lock guards all of it, as a context's lock does in the real driver. It is never held while waiting.
+// One lock protects everything, as a context's lock does in the real driver. No thread waits for the GPU while it holds it.
 #ifndef STANDIN_DRIVER_H
 #define STANDIN_DRIVER_H
 
@@ -21,10 +21,10 @@
 
 enum { MAX_DEVICES = 16 };
 
-// Which stream the handle 0 names: a function's _ptsz and _ptds variants mean the thread's own.
+// The stream that handle 0 names: in functions with _ptsz or _ptds it is the thread's own.
 enum default_stream { LEGACY, PER_THREAD };
 
-// One piece of GPU work: its length, or the collective that knows its own.
+// One piece of GPU work: its length, or a collective, which determines its own length.
 struct work {
     int64_t duration_ns;
     struct collective *collective;
@@ -43,14 +43,14 @@ struct graph {
 };
 
 struct capture {
-    uint64_t id; // never used twice
+    uint64_t id; // unique
     struct graph *graph;
     struct stream *origin;
     struct capture *next;
 };
 
 struct stream {
-    bool is_open; // handles are recycled and never unmapped, so that a stale one is an error and not a crash
+    bool is_open; // handles are reused but never unmapped: a stale one is an error, not a crash
     bool is_blocking;
     int device;
     struct instant tail;
@@ -77,7 +77,7 @@ struct standin_context {
     size_t used_bytes;
     struct stream legacy;
     struct stream *streams;
-    struct instant orphans; // work of destroyed streams, which goes on
+    struct instant orphans; // work of destroyed streams, which continues
 };
 
 extern pthread_mutex_t driver_lock;

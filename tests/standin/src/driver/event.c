@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Events: an instant taken from a stream's end, to be asked for, waited for and subtracted.
+// Events: the end of a stream's work at the time of recording, for queries, waits and differences.
 #include <stdlib.h>
 
 #include "driver/driver.h"
@@ -85,7 +85,7 @@ EXPORT CUresult cuEventRecord_ptsz(CUevent event, CUstream stream)
     return record(event, stream, PER_THREAD);
 }
 
-// The instant of the event; one that was never recorded has passed.
+// The instant of the event. An event that was never recorded counts as passed.
 static CUresult instant_of(CUevent event, struct instant *at)
 {
     CUresult result = CUDA_SUCCESS;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Kernel launches: standin.h says how long a kernel takes.
+// Kernel launches. standin.h describes how long a kernel takes.
 #include "driver/driver.h"
 
 static CUresult launch(CUfunction function, CUstream stream, void **arguments, enum default_stream which)

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Memory: host memory stands for all of it. Device, managed and pinned memory each come out of an address range of
-// their own, reserved without being touched, so that a pointer tells what it is with one comparison. Blocks are
-// powers of two (address space costs nothing); freed ones are kept by size.
+// Memory. All of it is host memory. Device, managed and pinned memory each have an address range of their own, reserved but
+// not touched, so that one comparison shows what a pointer is. Block sizes are powers of two, since address space is free;
+// freed blocks are kept by size.
 #define _GNU_SOURCE
 #include <stdlib.h>
 #include <sys/mman.h>
@@ -10,11 +10,11 @@
 #include "driver/driver.h"
 
 enum { SMALLEST_SHIFT = 9, SHIFTS = 64, BUCKETS = 1 << 14 };
-#define RELEASE_BYTES (64ul << 10) // smaller blocks keep their pages: madvise() would cost more than it gives back
+#define RELEASE_BYTES (64ul << 10) // smaller blocks keep their pages: madvise() would cost more than it frees
 
 struct block {
     char *address;
-    size_t bytes; // as asked for
+    size_t bytes; // as requested
     int shift;
     int device;
     bool is_counted;
@@ -34,10 +34,10 @@ enum { REGISTERED = 64 };
 static struct {
     char *start;
     char *end;
-} registered[REGISTERED]; // memory of the program that it has pinned
+} registered[REGISTERED]; // the program's own memory that it has pinned
 static struct block *in_use[BUCKETS];
 
-// A tebibyte, or half of it, or half of that, where address space is limited.
+// One tebibyte; half as much, again and again, where address space is limited.
 static void reserve(struct range *range)
 {
     for (size_t bytes = 1ul << 40; bytes >= 1ul << 28; bytes /= 2) {
@@ -201,7 +201,7 @@ EXPORT CUresult cuMemAllocAsync_ptsz(CUdeviceptr *pointer, size_t bytes, CUstrea
     return allocate_in_stream(pointer, bytes, stream, PER_THREAD);
 }
 
-// Managed memory may exceed the device's: it does not count.
+// Managed memory may exceed the device's memory, so it does not count.
 EXPORT CUresult cuMemAllocManaged(CUdeviceptr *pointer, size_t bytes, unsigned int flags)
 {
     int code = failure_code("cuMemAllocManaged");
@@ -258,7 +258,7 @@ EXPORT CUresult cuMemFreeHost(void *pointer)
     return code ? code : give_back(pointer);
 }
 
-// Takes a place from `start` to `end`, or gives up the one that begins at `start`.
+// Adds the range from `start` to `end`; end NULL removes the range that begins at `start`.
 static CUresult set_registered(char *start, char *end)
 {
     CUresult result = end ? CUDA_ERROR_OUT_OF_MEMORY : CUDA_ERROR_INVALID_VALUE;
@@ -294,7 +294,7 @@ EXPORT CUresult cuMemHostUnregister(void *pointer)
     return set_registered(pointer, NULL);
 }
 
-// The handle of memory without an address is the address it would have; nothing maps it here.
+// The handle of memory without an address is the address it would have. The stand-in never maps it.
 EXPORT CUresult cuMemCreate(uint64_t *handle, size_t bytes, const void *properties, unsigned long long flags)
 {
     void *pointer;

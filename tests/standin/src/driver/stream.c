@@ -3,7 +3,7 @@
 // Streams: the instant at which each one's work ends, and waiting for it.
 //
 // The legacy default stream (handle 0 or 1) starts after all blocking streams of its device, and they start after it;
-// streams made with the non-blocking flag keep out of that.
+// streams with the non-blocking flag take no part in that.
 #include <stdlib.h>
 
 #include "driver/driver.h"
@@ -86,7 +86,7 @@ static bool is_legacy(const struct stream *stream)
     return stream == &context[stream->device].legacy;
 }
 
-// When everything enqueued before, on this stream and on those it is ordered with, has ended.
+// The end of all work enqueued so far on this stream and on the streams it is ordered with.
 static void stream_tail(const struct stream *stream, struct instant *tail)
 {
     instant_copy(tail, &stream->tail);
@@ -198,7 +198,7 @@ EXPORT CUresult cuStreamDestroy_v2(CUstream handle)
     return result;
 }
 
-// What the stream's end is now; an error when it cannot be waited for.
+// The current end of the stream's work; an error when it cannot be waited for.
 static CUresult tail_of(CUstream handle, enum default_stream which, struct instant *tail, int *device)
 {
     CUresult result = CUDA_SUCCESS;

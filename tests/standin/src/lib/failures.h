@@ -8,10 +8,10 @@
 
 extern int failure_rules;
 int failure_code_by_rules(const char *function);
-// From here on every call takes so much CPU time more; 0: none. By one thread.
+// Every later call of the function uses this much CPU time more; 0: none. Not thread-safe.
 void set_delay(const char *function, int64_t delay_ns);
 
-// The code that this call shall return instead of doing anything, 0: none. Counts the call, and delays it.
+// The error that this call must return instead of doing anything, 0: none. Counts and delays the call.
 static inline int failure_code(const char *function)
 {
     return __builtin_expect(failure_rules != 0, 0) ? failure_code_by_rules(function) : 0;

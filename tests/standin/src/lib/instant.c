@@ -11,7 +11,7 @@ void instant_copy(struct instant *to, const struct instant *from)
         to->term[i] = from->term[i];
 }
 
-// A later collective of the same source with at least the same offset ends later: the other one decides nothing.
+// A later collective of the same source with at least the same offset ends later, so `a` never decides the maximum.
 static bool decides_nothing(const struct term *a, const struct term *beside)
 {
     return a->source == beside->source && a->sequence <= beside->sequence && a->offset_ns <= beside->offset_ns;
@@ -32,8 +32,8 @@ static void add_term(struct instant *instant, const struct term *added)
         instant->term[instant->terms++] = *added;
         return;
     }
-    // More open collectives at once than fit (a group of sends to 16 peers): the one with the least to do after it
-    // goes, because it is the one least likely to be the maximum.
+    // More open collectives than fit (a group of sends to 16 peers): drop the one with the smallest offset, which is least
+    // likely to be the maximum.
     int least = 0;
     for (int i = 1; i < INSTANT_TERMS; i++)
         if (instant->term[i].offset_ns < instant->term[least].offset_ns)
@@ -74,7 +74,7 @@ bool instant_settle(struct instant *instant)
     return kept == 0;
 }
 
-// True when the instant has passed within spin_ns of looking.
+// True when the instant passes within spin_ns.
 static bool has_passed_while_spinning(struct instant *instant, int64_t spin_ns)
 {
     int64_t began_ns = now_ns();

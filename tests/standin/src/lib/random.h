@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Pseudo-random numbers: splitmix64, so that every number follows from the seed and its place alone.
+// Pseudo-random numbers by splitmix64: each depends on the seed and its index alone.
 #ifndef STANDIN_RANDOM_H
 #define STANDIN_RANDOM_H
 
@@ -15,7 +15,7 @@ static inline uint64_t random_of(uint64_t seed, uint64_t place)
     return x ^ (x >> 31);
 }
 
-// value, give or take spread, every whole number alike.
+// value plus or minus spread, uniformly distributed.
 static inline uint64_t spread_around(uint64_t value, uint64_t spread, uint64_t random)
 {
     return value - spread + random % (2 * spread + 1);

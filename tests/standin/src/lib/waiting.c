@@ -18,7 +18,7 @@
 #include <unistd.h>
 
 static int64_t spin_ns, poll_ns;
-static pthread_key_t timer_key; // the thread's timer: its descriptor plus one, NULL: none yet
+static pthread_key_t timer_key; // the thread's timer: its descriptor plus one; NULL: none yet
 
 int64_t now_ns(void)
 {
@@ -45,7 +45,7 @@ static void close_timer(void *value)
     close((int)(intptr_t)value - 1);
 }
 
-// A child shares the timers of its parent: setting one would set the parent's.
+// A child process shares its parent's timers; using one would change the parent's.
 static void forget_timer(void)
 {
     void *value = pthread_getspecific(timer_key);
@@ -97,7 +97,7 @@ void wait_one_turn(enum wait_mode mode)
 static bool sleep_once(int64_t end_ns)
 {
     struct timespec end = as_timespec(end_ns);
-    // A timer may come up to 50 us late by default. The thread's own setting comes back.
+    // By default a sleep may end 50 us late. The thread's own setting is restored.
     int slack_ns = prctl(PR_GET_TIMERSLACK, 0, 0, 0, 0), error;
 
     prctl(PR_SET_TIMERSLACK, 1, 0, 0, 0);
@@ -124,7 +124,7 @@ void block_once(int64_t end_ns)
         return;
     }
     wait.fd = thread_timer();
-    // A timer has no slack: it comes on time. Its old expiry, never read, is forgotten when it is set again.
+    // A timerfd has no slack. Setting it again clears its old expiration, which is never read.
     if (wait.fd < 0 || timerfd_settime(wait.fd, TFD_TIMER_ABSTIME, &alarm, NULL) < 0)
         sleep_once(end_ns);
     else

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The part of NCCL's interface that the stand-in offers, declared here in our own words after nccl.h 2.32.
+// The part of the NCCL API that the stand-in implements, after nccl.h 2.32. The declarations are our own.
 #ifndef STANDIN_NCCL_API_H
 #define STANDIN_NCCL_API_H
 
@@ -15,7 +15,7 @@ typedef struct {
 typedef int ncclResult_t;
 typedef int ncclDataType_t;
 typedef int ncclRedOp_t;
-// The stand-in reads nothing of a configuration: it is only ever a pointer here.
+// The stand-in ignores configurations: it never looks behind the pointer.
 typedef struct standin_nccl_config ncclConfig_t;
 
 enum {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Communicators: made by all ways NCCL has, asked, finalized, destroyed, aborted.
+// Communicators: every way to create them; queries; finalize, destroy, abort.
 #define _GNU_SOURCE
 #include <dlfcn.h>
 #include <stdio.h>
@@ -128,7 +128,7 @@ static ncclResult_t join(ncclComm_t *result, int nranks, const ncclUniqueId *id,
     is_last = ++comm->shared->joined == comm->shared->nranks;
     segment_unlock(segment);
     if (is_last) {
-        segment_unlink(name); // the mappings keep it: nothing is left in /dev/shm however the ranks end
+        segment_unlink(name); // the mappings stay valid, and nothing is left in /dev/shm however the ranks end
         atomic_store(&comm->shared->is_complete, 1);
         atomic_fetch_add(&comm->shared->changes, 1);
         wake_all(&comm->shared->changes);
@@ -150,7 +150,7 @@ EXPORT ncclResult_t pncclCommInitRankConfig(ncclComm_t *comm, int nranks, ncclUn
 {
     int code = failure_code("ncclCommInitRankConfig");
 
-    (void)config; // a non-blocking one blocks here all the same
+    (void)config; // non-blocking initialisation blocks, too
     return code ? code : join(comm, nranks, &id, rank);
 }
 NCCL_ALIAS(ncclCommInitRankConfig);
@@ -262,7 +262,7 @@ EXPORT ncclResult_t pncclCommDestroy(ncclComm_t comm)
 }
 NCCL_ALIAS(ncclCommDestroy);
 
-// Ends all waiting for this communicator in this process: its kernels are over, its calls return ncclSystemError.
+// Ends every wait for this communicator in this process: its kernels end, its calls return ncclSystemError.
 EXPORT ncclResult_t pncclCommAbort(ncclComm_t comm)
 {
     int code = failure_code("ncclCommAbort");
@@ -271,7 +271,7 @@ EXPORT ncclResult_t pncclCommAbort(ncclComm_t comm)
         return code;
     if (!is_communicator(comm))
         return ncclInvalidArgument;
-    // The memory stays: a thread that is woken still reads it.
+    // The memory is not freed: a thread that wakes up still reads it.
     atomic_store(&comm->error, ncclSystemError);
     ring_view_abort(comm->all);
     for (int peer = 0; peer < comm->nranks; peer++) {

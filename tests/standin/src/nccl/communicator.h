@@ -8,19 +8,19 @@
 #include "nccl/api.h"
 #include "nccl/segment.h"
 
-// Every function exists as pncclX with ncclX as its weak alias, as in the real library: a tool may define its own
-// ncclX and call on. A call of ncclX from inside goes through the PLT.
+// As in the real library, every function is pncclX with the weak alias ncclX: a tool may define its own ncclX and call pncclX.
+// A call of ncclX from inside the library goes through the PLT.
 #define NCCL_ALIAS(name) extern __typeof__(name) name __attribute__((weak, alias("p" #name), visibility("default")))
 #define EXPORT __attribute__((visibility("default")))
 
-// This process's view of one ring. Never freed: an event may name one of its collectives for ever.
+// This process's view of one ring. Never freed: an event may refer to one of its collectives at any later time.
 struct ring_view {
     struct source source;
     struct segment *segment;
     uint64_t ring;
     int participant;
     _Atomic uint64_t sent;
-    _Atomic int64_t aborted_ns; // 0: not
+    _Atomic int64_t aborted_ns; // 0: not aborted
 };
 
 struct communicator {
@@ -31,9 +31,9 @@ struct communicator {
     struct segment *segment;
     struct shared_comm *shared;
     struct ring_view *all;        // collectives of all ranks
-    struct ring_view **to, **from; // by peer, made when first used
-    _Atomic int error;             // what ncclCommGetAsyncError says
-    char name[64];                 // of the segment's file while it has one
+    struct ring_view **to, **from; // by peer, created at first use
+    _Atomic int error;             // the result of ncclCommGetAsyncError
+    char name[64];                 // of the segment's file
     int file;
 };
 

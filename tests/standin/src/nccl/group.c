@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Operations and groups. What is called inside ncclGroupStart/End is launched by ncclGroupEnd as one kernel for each
-// communicator and stream: its parts start together, so that two ranks can send to each other.
+// Operations and groups. ncclGroupEnd launches the operations of a group as one kernel per communicator and stream. They start
+// together, so that two ranks can send to each other.
 #define _GNU_SOURCE
 #include <dlfcn.h>
 #include <stdlib.h>
@@ -21,7 +21,7 @@ struct operation {
     int64_t duration_ns;
 };
 
-// What one launch carries out, handed to the driver.
+// The collectives of one launch, passed to the driver.
 struct batch {
     struct collective collective;
     int operations;
@@ -150,7 +150,7 @@ static bool are_launched_together(const struct operation *a, const struct operat
     return a->comm == b->comm && a->stream == b->stream;
 }
 
-// Brings the operations that belong with the first one to the front, in order; returns how many.
+// Moves the operations that are launched together with the first one to the front, in order. Returns their number.
 static int gather(struct operation *operation, int count)
 {
     int together = 1;
@@ -203,7 +203,7 @@ static int64_t duration_of(double bytes_on_the_wire)
     return fixed_ns ? (int64_t)fixed_ns : COLLECTIVE_LATENCY_NS + (int64_t)(bytes_on_the_wire * 1000 / FABRIC_RATE);
 }
 
-// A collective of all ranks. `share`: bytes on the wire for each byte of the call, as a ring algorithm needs.
+// A collective of all ranks. share: bytes on the wire per byte of the call, for a ring algorithm.
 static ncclResult_t collective(const char *function, struct communicator *comm, size_t count, ncclDataType_t type,
                                int root, double share, cudaStream_t stream)
 {
@@ -322,7 +322,7 @@ static ncclResult_t transfer(const char *function, struct communicator *comm, in
         return code;
     if (!is_communicator(comm) || type < 0 || type >= ncclNumTypes || peer < 0 || peer >= comm->nranks)
         return ncclInvalidArgument;
-    // To itself there is nobody to wait for: the receiving side adds nothing.
+    // A transfer to the own rank waits for no peer: the receiving side adds nothing.
     if (peer == comm->rank && !is_send)
         return ncclSuccess;
     view = is_send ? &comm->to[peer] : &comm->from[peer];

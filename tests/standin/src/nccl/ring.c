@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// A process's side of a ring: its collectives as a source of instants.
+// This process's side of a ring: its collectives as a source of instants.
 //
-// A rank's ready time is published as an expression over ends in the same segment. One that depends on another
-// segment's collectives (two communicators from two ids), or on more than ENTRY_TERMS of them, cannot be; it waits
-// here, and is published when this process next enqueues, or at the latest SLOWEST_LOOK_NS after it can be while any of
-// this process's threads waits for a collective.
+// A rank publishes its ready time as an expression over ends in the same segment. A ready time that depends on collectives of
+// another segment (two communicators from two ids), or on more than ENTRY_TERMS of them, cannot be expressed and is deferred.
+// It is published when this process next enqueues; and, while a thread of this process waits for a collective, at most
+// SLOWEST_LOOK_NS after it becomes known.
 //
-// A thread that blocks until a peer has come sleeps in poll() like every blocking wait, and looks again more and more
-// rarely, at last every SLOWEST_LOOK_NS: most collectives last longer, so that it knows their end before it comes.
+// A thread that blocks until a peer arrives sleeps in poll() like every blocking wait. It polls less and less often, at last
+// every SLOWEST_LOOK_NS; most collectives last longer, so the thread knows their end in advance.
 #include <stdlib.h>
 
 #include "nccl/communicator.h"
@@ -34,7 +34,7 @@ static bool end_known(struct source *source, uint64_t sequence, int64_t *end_ns)
     uint64_t resolved = atomic_load_explicit(&ring->resolved, memory_order_acquire);
 
     if (sequence <= resolved) {
-        // Older than remembered: long past, and the oldest remembered end is a bound of it.
+        // Older than the ends that are kept: long past, and the oldest one kept is a bound.
         uint64_t oldest = resolved >= RING_ENDS / 2 ? resolved - RING_ENDS / 2 : 1;
 
         *end_ns = ring->end_ns[(sequence < oldest ? oldest : sequence) % RING_ENDS];
@@ -44,7 +44,7 @@ static bool end_known(struct source *source, uint64_t sequence, int64_t *end_ns)
     return *end_ns != 0;
 }
 
-// Fills the entry's terms. False when the instant cannot be said to peers.
+// Fills the entry's terms. False when the instant cannot be expressed for peers.
 static bool express(struct ring_view *view, struct instant *ready, struct entry *entry)
 {
     instant_settle(ready);

@@ -15,7 +15,7 @@
 
 #include "lib/waiting.h"
 
-// 64 communicators of this size, and the pairs of the first: address space only, pages come when touched.
+// Room for 64 communicators of this size, and the pairs of the first. This is address space; pages are allocated when touched.
 enum { COMMS_IN_A_SEGMENT = 64 };
 
 static uint64_t ring_bytes(int participants)
@@ -101,7 +101,7 @@ struct segment *segment_make_private(int nranks)
     return segment;
 }
 
-// Removes what ranks left that were killed before all had joined: a file that nobody holds a lock on.
+// Removes the files of ranks that were killed before all ranks had joined: no process holds a lock on those.
 static void sweep(void)
 {
     DIR *directory = opendir("/dev/shm");
@@ -112,7 +112,7 @@ static void sweep(void)
             continue;
         int file = shm_open(found->d_name, O_RDWR, 0);
         struct stat facts;
-        // Younger than a second: its maker may be about to lock it.
+        // A younger file may not be locked yet by its creator.
         if (file >= 0 && fstat(file, &facts) == 0 && time(NULL) - facts.st_ctime > 1 &&
             flock(file, LOCK_EX | LOCK_NB) == 0)
             shm_unlink(found->d_name);
@@ -167,7 +167,7 @@ void segment_unlink(const char *name)
 
 void segment_lock(struct segment *segment)
 {
-    // Whatever a killed rank was doing here is repeated by the next one: nothing is half done that matters.
+    // The next rank repeats what a killed one was doing; a partial update does no harm.
     if (pthread_mutex_lock(&segment->lock) == EOWNERDEAD)
         pthread_mutex_consistent(&segment->lock);
 }

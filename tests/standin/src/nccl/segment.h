@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What the ranks of a communicator share: a segment of shared memory with one ring per communicator and per pair of
-// ranks that send to each other. A ring's collective k has one entry per rank, written when the rank enqueues it, and
+// The shared memory of a communicator's ranks: a segment with one ring per communicator and one per pair of ranks that send to
+// each other. Collective k of a ring has one entry per rank, written when the rank enqueues it, and
 //     end(k) = max(over ranks: ready, end(k - 1)) + duration
-// which anyone computes as soon as the last entry is there. Ready may depend on ends of other rings of the segment,
-// so no rank has to run for its peers to learn its ends. Communicators split off live in their parent's segment.
+// Any rank can compute it once the last entry is written. Ready may depend on ends of other rings of the segment, so peers know
+// a rank's ends even while it does not run. Communicators that are split off live in their parent's segment.
 #ifndef STANDIN_NCCL_SEGMENT_H
 #define STANDIN_NCCL_SEGMENT_H
 
@@ -15,11 +15,11 @@
 
 #include "lib/instant.h"
 
-// RING_SLOTS: how far a rank may run ahead of its slowest peer before enqueuing blocks; the real GPU's queue is as
-// finite. RING_ENDS: how long the end of a collective stays known.
+// RING_SLOTS: how far a rank may run ahead of its slowest peer before enqueuing blocks; a real GPU's queue is finite, too.
+// RING_ENDS: for how many later collectives the end of one is kept.
 enum { ENTRY_TERMS = 4, RING_SLOTS = 1024, RING_ENDS = 8192, PENDING_RINGS = 1024, LARGEST_BATCH = 256 };
 
-// Places in a segment are offsets from its start: every process maps it somewhere else.
+// References into a segment are offsets from its start: every process maps it at another address.
 struct shared_term {
     uint64_t ring;
     uint64_t sequence;
@@ -43,11 +43,11 @@ struct ring {
     struct entry entry[]; // [RING_SLOTS][participants]
 };
 
-// One rank's card at a split: which group it wants to be in.
+// A rank's request at a split: the group it wants to join.
 struct card {
     int32_t color;
     int32_t key;
-    uint64_t round; // the split it was written for, from 1
+    uint64_t round; // the number of the split, from 1
     uint64_t child; // offset of the shared_comm of its group
 };
 
@@ -77,17 +77,17 @@ struct segment {
 
 // A segment of one process: all ranks are its threads.
 struct segment *segment_make_private(int nranks);
-// The segment of that name, made by whoever comes first. NULL with errno set. *file keeps it from being swept away.
+// The segment of that name, created by the first rank. NULL with errno set. The lock on *file protects it from being removed.
 struct segment *segment_open(const char *name, int nranks, int *file);
 void segment_unlink(const char *name);
-// Survives a rank that is killed while holding it.
+// Stays usable when a rank is killed while holding it.
 void segment_lock(struct segment *segment);
 void segment_unlock(struct segment *segment);
 static inline void *segment_at(struct segment *segment, uint64_t offset)
 {
     return (char *)segment + offset;
 }
-// With the lock held: 0 when the segment is full.
+// To be called with the lock held. 0 when the segment is full.
 uint64_t segment_add_comm(struct segment *segment, int nranks);
 uint64_t segment_add_ring(struct segment *segment, int participants);
 // The rank's entry for its next collective. Takes the lock.

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Communicators made from a communicator: each rank writes a card, the last one deals the groups.
+// Communicators created from a communicator. Each rank writes a card with its wish; the last one forms the groups.
 #include "nccl/communicator.h"
 #include "lib/waiting.h"
 
@@ -11,7 +11,7 @@ static struct card *card_of(struct communicator *comm, uint64_t split, int rank)
     return &cards[(split % 2) * comm->shared->nranks + (uint32_t)rank];
 }
 
-// Is `a` in the same group as `b`, of the ranks that take part in this split?
+// Whether two ranks take part in this split and are in the same group.
 static bool are_together(struct communicator *comm, uint64_t split, int a, int b)
 {
     const struct card *one = card_of(comm, split, a), *other = card_of(comm, split, b);
@@ -19,8 +19,8 @@ static bool are_together(struct communicator *comm, uint64_t split, int a, int b
     return one->round == split && other->round == split && one->color == other->color && one->color >= 0;
 }
 
-// With the segment's lock held, by the last rank: one communicator for each color.
-static void deal_groups(struct communicator *comm, uint64_t split)
+// Called by the last rank with the segment's lock held: one communicator per color.
+static void form_groups(struct communicator *comm, uint64_t split)
 {
     for (int first = 0; first < comm->nranks; first++) {
         int members = 0;
@@ -75,14 +75,15 @@ static ncclResult_t begin_split(struct communicator *comm, int color, int key, i
     split = atomic_load(&comm->shared->splits_done) + 1;
     *card_of(comm, split, comm->rank) = (struct card){.color = color, .key = key, .round = split};
     if (++comm->shared->cards_written == (uint32_t)participants) {
-        deal_groups(comm, split);
+        form_groups(comm, split);
         comm->shared->cards_written = 0;
         atomic_store(&comm->shared->splits_done, split);
         atomic_fetch_add(&comm->shared->changes, 1);
         wake_all(&comm->shared->changes);
     }
     segment_unlock(comm->segment);
-    return finish_or_queue(&(struct begun){.finish = finish_split, .comm = comm, .result = child, .split = split, .color = color});
+    return finish_or_queue(
+        &(struct begun){.finish = finish_split, .comm = comm, .result = child, .split = split, .color = color});
 }
 
 EXPORT ncclResult_t pncclCommSplit(ncclComm_t comm, int color, int key, ncclComm_t *child, ncclConfig_t *config)

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The part of NVML's interface that the stand-in offers, declared here in our own words after nvml.h of CUDA 13.
+// The part of the NVML API that the stand-in implements, after nvml.h of CUDA 13. The declarations are our own.
 #ifndef STANDIN_NVML_API_H
 #define STANDIN_NVML_API_H
 
@@ -68,7 +68,7 @@ typedef struct {
     unsigned gpu_instance, compute_instance;
 } nvmlEventData_t;
 
-_Static_assert(sizeof(nvmlMemory_v2_t) == (NVML_MEMORY_V2 & 0xffff), "the version of a struct tells its size");
+_Static_assert(sizeof(nvmlMemory_v2_t) == (NVML_MEMORY_V2 & 0xffff), "the version of a struct contains its size");
 _Static_assert(sizeof(nvmlFieldValue_t) == 40, "as in nvml.h");
 _Static_assert(sizeof(nvmlPciInfo_t) == 68, "as in nvml.h");
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The stand-in's libnvidia-ml.so.1: what a file says that GPUs do. nvml/state.h has its syntax.
+// The stand-in's libnvidia-ml.so.1. A file sets what it reports; nvml/state.h has the syntax.
 #include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -22,7 +22,7 @@ struct handle {
 };
 struct event_set {
     struct handle *device;
-    long told;
+    long reported; // the latest sequence
 };
 
 static struct handle handles[MAX_GPUS], instances[MAX_GPUS][MAX_INSTANCES];
@@ -46,7 +46,7 @@ static int answer_of_rules(const struct state *state, const char *function, int 
     return what;
 }
 
-// What every call begins with: the state as it is now, and the error that the call ends with. Hangs where it says so.
+// The start of every call: reads the state and returns the error that the call must end with. Hangs if the state says hang.
 static nvmlReturn_t begin(struct state *state, const char *function, const struct handle *device)
 {
     int what;
@@ -146,7 +146,7 @@ EXPORT nvmlReturn_t nvmlDeviceGetHandleByIndex_v2(unsigned index, nvmlDevice_t *
         return NVML_ERROR_INVALID_ARGUMENT;
     begun = begin(&state, __func__, &wanted);
     wanted.generation = state.gpu[index].handles;
-    if (begun == NVML_ERROR_INVALID_ARGUMENT) // the handle that is only now being made
+    if (begun == NVML_ERROR_INVALID_ARGUMENT) // the handle that this call creates
         begun = state.gpu[index].lost ? NVML_ERROR_GPU_IS_LOST : NVML_SUCCESS;
     if (begun)
         return begun;
@@ -242,7 +242,7 @@ EXPORT nvmlReturn_t nvmlDeviceGetUtilizationRates(nvmlDevice_t device, nvmlUtili
     return NVML_SUCCESS;
 }
 
-// Of a GPU or of an instance; false when there is no such instance any more.
+// The memory of a GPU or of a MIG instance; false when the instance does not exist.
 static bool memory_of(const struct gpu *gpu, long instance, nvmlMemory_v2_t *memory)
 {
     if (instance == NONE) {
@@ -289,7 +289,7 @@ EXPORT nvmlReturn_t nvmlDeviceGetPcieThroughput(nvmlDevice_t device, int directi
 
     BEGIN(device);
     gpu = &state.gpu[device->gpu];
-    pause_ns(PCIE_NS); // as long as the real one measures
+    pause_ns(PCIE_NS); // as long as the real call measures
     *kilobytes = (unsigned)(direction == NVML_PCIE_UTIL_TX_BYTES ? gpu->pcie_sent : gpu->pcie_received);
     return NVML_SUCCESS;
 }
@@ -305,7 +305,7 @@ EXPORT nvmlReturn_t nvmlDeviceGetFieldValues(nvmlDevice_t device, int count, nvm
         if (value->field >= FIELDS_BY_LINK && value->field < FIELDS_BY_LINK_END && value->scope >= LINKS)
             continue;
         for (int f = 0; f < gpu->fields; f++) {
-            if (gpu->field[f].id != value->field || !gpu->field[f].is_told)
+            if (gpu->field[f].id != value->field || !gpu->field[f].is_supported)
                 continue;
             value->result = NVML_SUCCESS;
             value->type = gpu->field[f].is_narrow ? NVML_VALUE_TYPE_UNSIGNED_INT : NVML_VALUE_TYPE_UNSIGNED_LONG_LONG;
@@ -399,8 +399,8 @@ EXPORT nvmlReturn_t nvmlDeviceRegisterEvents(nvmlDevice_t device, unsigned long 
     gpu = &state.gpu[device->gpu];
     set->device = device;
     for (int i = 0; i < gpu->xids; i++)
-        if (gpu->xid[i].sequence > set->told)
-            set->told = gpu->xid[i].sequence;
+        if (gpu->xid[i].sequence > set->reported)
+            set->reported = gpu->xid[i].sequence;
     return NVML_SUCCESS;
 }
 
@@ -411,17 +411,17 @@ EXPORT nvmlReturn_t nvmlEventSetWait_v2(nvmlEventSet_t set, nvmlEventData_t *dat
     nvmlReturn_t begun = begin(&state, __func__, set->device);
 
     (void)timeout_ms;
-    if (begun && begun != NVML_ERROR_GPU_IS_LOST) // an event that came before it was lost is told
+    if (begun && begun != NVML_ERROR_GPU_IS_LOST) // events from before the GPU was lost are reported
         return begun;
     for (int i = 0; set->device && i < state.gpu[set->device->gpu].xids; i++) {
         const struct xid *one = &state.gpu[set->device->gpu].xid[i];
 
-        if (one->sequence > set->told && (!next || one->sequence < next->sequence))
+        if (one->sequence > set->reported && (!next || one->sequence < next->sequence))
             next = one;
     }
     if (!next)
         return begun ? begun : NVML_ERROR_TIMEOUT;
-    set->told = next->sequence;
+    set->reported = next->sequence;
     *data = (nvmlEventData_t){.device = set->device, .type = NVML_EVENT_TYPE_XID, .data = (unsigned long long)next->number,
                               .gpu_instance = ~0U, .compute_instance = ~0U};
     return NVML_SUCCESS;

@@ -34,8 +34,8 @@ static const struct {
     {"lost", NVML_ERROR_GPU_IS_LOST},
     {"unknown", NVML_ERROR_UNKNOWN},
 };
-// Of a Hopper: memory's temperature, energy, ECC errors, remapped rows, PCIe replays and bytes, NVLink bytes, and errors by link.
-static const unsigned fields_told[] = {82, 83, 3, 4, 142, 143, 144, 145, 94, 197, 198, 138, 139, 161, 162, 163};
+// Field ids of a Hopper: memory temperature, energy, ECC errors, remapped rows, PCIe replays and bytes, NVLink bytes and errors.
+static const unsigned default_fields[] = {82, 83, 3, 4, 142, 143, 144, 145, 94, 197, 198, 138, 139, 161, 162, 163};
 
 static void set_defaults(struct state *state)
 {
@@ -54,8 +54,8 @@ static void set_defaults(struct state *state)
         strcpy(gpu->name, "Stand-in GPU");
         snprintf(gpu->uuid, sizeof(gpu->uuid), "GPU-00000000-0000-0000-0000-%012x", i);
         snprintf(gpu->bus_id, sizeof(gpu->bus_id), "00000000:%02X:00.0", i + 1);
-        for (size_t f = 0; f < sizeof(fields_told) / sizeof(*fields_told); f++)
-            gpu->field[gpu->fields++] = (struct field){.id = fields_told[f], .is_told = true};
+        for (size_t f = 0; f < sizeof(default_fields) / sizeof(*default_fields); f++)
+            gpu->field[gpu->fields++] = (struct field){.id = default_fields[f], .is_supported = true};
     }
 }
 
@@ -66,7 +66,7 @@ static bool set_text(char *to, size_t size, const char *text)
 
 static bool set_field(struct gpu *gpu, const char *text)
 {
-    struct field found = {.is_told = true};
+    struct field found = {.is_supported = true};
     char value[32];
     int i = 0;
 
@@ -74,7 +74,7 @@ static bool set_field(struct gpu *gpu, const char *text)
         return false;
     found.is_narrow = strncmp(value, "u32:", 4) == 0;
     if (strcmp(value, "none") == 0)
-        found.is_told = false;
+        found.is_supported = false;
     else
         found.value = strtoull(value + (found.is_narrow ? 4 : 0), NULL, 0);
     while (i < gpu->fields && gpu->field[i].id != found.id)

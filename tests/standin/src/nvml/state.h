@@ -1,14 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What the stand-in's libnvidia-ml.so.1 tells: a text file that it reads anew at each call, named by STANDIN_NVML_STATE. Without one
-// every GPU is as below. Write a new file and rename it over the old one. A line that is not understood ends the program with 2.
+// The file that sets what the stand-in's libnvidia-ml.so.1 reports. STANDIN_NVML_STATE names it; every call reads it again.
+// Without one the defaults below apply. To change it, write a new file and rename it over the old one. A line with a syntax
+// error ends the program with exit code 2.
 //
 //     driver VERSION                  (550.54.15)
 //     devices N                       (STANDIN_DEVICES, else 8)
-//     reloads N                       the driver has been loaded anew so often: another number than at nvmlInit() makes every call
-//                                     say UNINITIALIZED until the next nvmlInit(); -1: it is not loaded (0)
-//     call FUNCTION WHAT [GPU]        what a function does, on one GPU or on all: `hang`, until the line is gone; `missing`, as in an
-//                                     older driver; `unsupported`, `denied`, `lost`, `unknown`, or the number of an error
+//     reloads N                       how often the driver was reloaded (0). After a change every call returns UNINITIALIZED
+//                                     until the next nvmlInit(). -1: the driver is not loaded
+//     call FUNCTION WHAT [GPU]        what a function does, for one GPU or for all: `hang`, until the line is removed;
+//                                     `missing`, as in an older driver; `unsupported`, `denied`, `lost`, `unknown`, or the
+//                                     number of an error
 //     gpu N KEY VALUE                 N: the GPU, or * for all. Later lines win. KEY:
 //
 //     name, uuid, bus_id              texts; a name may have spaces
@@ -19,15 +21,16 @@
 //     utilization, memory_utilization percent (0, 0)
 //     memory_total, memory_used, memory_reserved                        bytes (80 GiB, 0, 512 MiB)
 //     link_generation, link_generation_max, link_width, link_width_max  of PCIe (5, 5, 16, 16)
-//     pcie_sent, pcie_received        kB in a second (0, 0)
+//     pcie_sent, pcie_received        kB per second (0, 0)
 //     lost                            1: it has fallen off the bus
-//     handles                         another number makes every handle of this GPU, MIG instances included, invalid (0)
+//     handles                         a change invalidates every handle of this GPU and its MIG instances (0)
 //     mig                             1 on, 0 off, -1 not supported (0)
 //     field ID VALUE                  a field value, 64 bits wide; VALUE `none`: not supported; `u32:NUMBER`: 32 bits wide
-//     process PID BYTES               one that computes there; BYTES `none`: not told
+//     process PID BYTES               a process on the GPU; BYTES `none`: not reported
 //     instance GI TOTAL USED          a MIG instance, with its memory in bytes
-//     instance_process GI PID BYTES   one that computes there
-//     xid SEQUENCE NUMBER             an XID error. SEQUENCE: 1 and up; one that was there before the events were asked for is not told
+//     instance_process GI PID BYTES   a process on a MIG instance
+//     xid SEQUENCE NUMBER             an XID error. SEQUENCE: from 1. Errors from before nvmlDeviceRegisterEvents() are not
+//                                     reported
 #ifndef STANDIN_NVML_STATE_H
 #define STANDIN_NVML_STATE_H
 
@@ -44,7 +47,7 @@ struct rule {
 struct field {
     unsigned id;
     unsigned long long value;
-    bool is_told, is_narrow;
+    bool is_supported, is_narrow;
 };
 struct process {
     long pid, instance; // instance: NONE for the GPU itself

@@ -22,7 +22,7 @@ void counted(enum counted_call call, int64_t started_ns, int result)
 {
     if (counted_has_times)
         atomic_fetch_add_explicit(&count[call].total_ns, (uint64_t)(now_ns() - started_ns), memory_order_relaxed);
-    // Not ready is an answer, not an error.
+    // "Not ready" is a result, not an error.
     if (result != 0 && result != cudaErrorNotReady)
         atomic_fetch_add_explicit(&count[call].errors, 1, memory_order_relaxed);
     atomic_fetch_add_explicit(&count[call].calls, 1, memory_order_relaxed);

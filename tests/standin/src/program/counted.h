@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Ground truth of a program: CALL(function, arguments...) calls it and counts the call, its time and its error;
-// bytes are noted beside. counted_json() prints it all.
+// Ground truth of a program: CALL(function, arguments...) makes a call and counts it, its time and its error. Bytes are
+// counted apart. counted_json() prints the counts.
 #ifndef STANDIN_COUNTED_H
 #define STANDIN_COUNTED_H
 
@@ -47,7 +47,7 @@ enum counted_call {
 
 enum direction { H2H, H2D, D2H, D2D, DIRECTIONS };
 
-// Without times two clock readings less for each call, for benchmarks.
+// Without times a call costs two clock readings less; for benchmarks.
 extern int counted_has_times;
 
 void counted(enum counted_call call, int64_t started_ns, int result);
@@ -60,12 +60,12 @@ void counted(enum counted_call call, int64_t started_ns, int result);
     })
 // Bytes of a copy that succeeded.
 void counted_copy(enum direction direction, uint64_t bytes);
-// Bytes of a collective that was enqueued: count of the call times the size of its type.
+// Bytes of a collective that was enqueued: its count times the size of its type.
 void counted_collective(enum counted_call call, uint64_t bytes);
 uint64_t counted_total(void);
 // Members "calls", "bytes" and "nccl_bytes" of a JSON object, without the braces around them.
 void counted_json(FILE *to);
-// Moves what was counted until now to "setup".
+// Moves all counts so far to "setup".
 void counted_end_setup(void);
 
 #endif

@@ -16,8 +16,8 @@ struct flag {
     const char *choices; // of FLAG_CHOICE, separated by |
 };
 
-// Sets what argv says and returns the index of the first argument that is no flag. --help prints the table and ends
-// with 0, anything unknown or malformed prints one line and ends with 2.
+// Sets the values given in argv and returns the index of the first argument that is not a flag. --help prints the table and
+// exits with 0. An unknown or malformed flag prints one line and exits with 2.
 int flags_read(const struct flag *flags, int argc, char **argv, const char *usage);
 
 #endif

@@ -44,7 +44,7 @@ int64_t thread_runnable_ns(void)
     return (int64_t)runnable_ns;
 }
 
-// The file of a thread, as text; false when the thread is gone.
+// The content of a thread's file in /proc; false when the thread has ended.
 static bool read_of(const char *tid, const char *name, char *text, size_t size)
 {
     char path[64];
@@ -68,7 +68,7 @@ static uint64_t number_after(const char *text, const char *label)
     return found ? strtoull(found + strlen(label), NULL, 10) : 0;
 }
 
-// Field 22 of stat, counted from behind the name, which may hold anything.
+// Field 22 of stat, counted from the end of the name, which may contain spaces and parentheses.
 static uint64_t start_ns(const char *stat)
 {
     const char *at = strrchr(stat, ')');
@@ -78,8 +78,8 @@ static uint64_t start_ns(const char *stat)
     return at ? strtoull(at + 1, NULL, 10) * (1000000000 / (uint64_t)sysconf(_SC_CLK_TCK)) : 0;
 }
 
-// The CPU clock of any thread of this process, as pthread_getcpuclockid() makes it. Unlike schedstat it is up to date
-// while the thread runs.
+// The CPU clock of any thread of this process, as pthread_getcpuclockid() returns it. Unlike schedstat it is current while
+// the thread runs.
 static clockid_t cpu_clock_of(pid_t tid)
 {
     return (clockid_t)((~(unsigned int)tid << 3) | 6);
@@ -116,7 +116,7 @@ static void add_thread(struct usage *usages, int *names, const char *tid)
     usage->switches_taken += number_after(status, "\nnonvoluntary_ctxt_switches:");
 }
 
-// A name is bytes: what JSON does not take as it is becomes \u00XX.
+// A name is bytes; those that JSON does not allow become \u00XX.
 static void print_text(FILE *to, const char *text)
 {
     fputc('"', to);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The part of the CUDA runtime's interface that the stand-in offers, declared here in our own words after
-// cuda_runtime_api.h 12.9. Enumerations of the real header are ints here: the calling convention is the same.
+// The part of the CUDA runtime API that the stand-in implements, after cuda_runtime_api.h 12.9. The declarations are our own;
+// enumerations are ints, which have the same calling convention.
 #ifndef STANDIN_RUNTIME_API_H
 #define STANDIN_RUNTIME_API_H
 

@@ -45,7 +45,7 @@ static cudaError_t copy_async(const struct driver *driver, void *to, const void 
     }
 }
 
-// Unified addressing: the driver sees by the address whether it is the host's.
+// Unified addressing: the address shows the driver whether it is host memory.
 static CUDA_MEMCPY2D rows_of(void *to, size_t to_pitch, const void *from, size_t from_pitch, size_t width,
                              size_t height)
 {

@@ -103,7 +103,7 @@ EXPORT cudaError_t cudaDriverGetVersion(int *version)
 {
     const struct driver *driver = driver_for(LEGACY);
 
-    *version = 0; // what the real one says without a driver
+    *version = 0; // as the real runtime does without a driver
     return driver ? noted(driver->get_version(version)) : cudaSuccess;
 }
 

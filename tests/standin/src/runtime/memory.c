@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Memory and its owners: each call is one call of the driver.
+// Memory and pointers: each call is one call of the driver.
 #include <stdint.h>
 
 #include "runtime/runtime.h"
@@ -27,7 +27,7 @@ EXPORT cudaError_t cudaMalloc(void **pointer, size_t bytes)
 
     if (!driver)
         return driver_missing();
-    if (!error && bytes == 0) { // as NVIDIA's does: success, and no memory
+    if (!error && bytes == 0) { // like NVIDIA's: success, but no memory
         *pointer = NULL;
         return cudaSuccess;
     }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The stand-in serving engine: bursts of requests with idleness in between, a decode loop that ends each iteration with the
-// sampled tokens on the host. What it made and how long it had nothing to do it says itself.
+// The stand-in serving engine: bursts of requests, idle between them. Each iteration of its decode loop ends with the sampled
+// tokens on the host. It prints how many iterations it made and how long it was idle.
 #define _GNU_SOURCE
 #include <stdio.h>
 #include <stdlib.h>
@@ -24,10 +24,10 @@ static int64_t prefill_kernels = 8, slow_every, slow_us = 50000, seed = 1;
 static int output_way, sync_mode, with_graph;
 
 static const struct flag table[] = {
-    {"bursts", FLAG_NUMBER, &bursts, "times that requests come", NULL},
-    {"iterations", FLAG_NUMBER, &iterations, "iterations until a burst is answered", NULL},
-    {"idle-ms", FLAG_NUMBER, &idle_ms, "time before each burst in which nobody asks", NULL},
-    {"batch", FLAG_NUMBER, &batch, "the largest batch, at most 4096; it varies", NULL},
+    {"bursts", FLAG_NUMBER, &bursts, "number of bursts", NULL},
+    {"iterations", FLAG_NUMBER, &iterations, "iterations per burst", NULL},
+    {"idle-ms", FLAG_NUMBER, &idle_ms, "idle time before each burst", NULL},
+    {"batch", FLAG_NUMBER, &batch, "largest batch, at most 4096; the size varies", NULL},
     {"kernels", FLAG_NUMBER, &kernels, "kernels of a decode iteration", NULL},
     {"kernel-us", FLAG_NUMBER, &kernel_us, "length of a kernel", NULL},
     {"prefill-kernels", FLAG_NUMBER, &prefill_kernels, "kernels of the first iteration of a burst", NULL},
@@ -35,9 +35,9 @@ static const struct flag table[] = {
     {"copies", FLAG_NUMBER, &copies, "copies to the host in an iteration, 1 to 8", NULL},
     {"output", FLAG_CHOICE, &output_way, "how the host gets an output", "copy|sync|event|ahead"},
     {"sync", FLAG_CHOICE, &sync_mode, "how a synchronising call waits", "spin|yield|block"},
-    {"slow-every", FLAG_NUMBER, &slow_every, "the last of so many iterations is slow, 0: none", NULL},
-    {"slow-us", FLAG_NUMBER, &slow_us, "what a slow iteration takes longer", NULL},
-    {"seed", FLAG_NUMBER, &seed, "every random length follows from it", NULL},
+    {"slow-every", FLAG_NUMBER, &slow_every, "every so many iterations one is slow, 0: none", NULL},
+    {"slow-us", FLAG_NUMBER, &slow_us, "extra time of a slow iteration", NULL},
+    {"seed", FLAG_NUMBER, &seed, "seed of every random length", NULL},
     {NULL, FLAG_NUMBER, NULL, NULL, NULL},
 };
 
@@ -45,7 +45,7 @@ static const dim3 grid = {64, 1, 1}, block = {256, 1, 1};
 static char *ids, *device_ids, *device_tokens, *tokens;
 static cudaGraphExec_t graph;
 static cudaEvent_t copied[SLOTS];
-static uint64_t made, outputs; // iterations given to the GPU, and those whose output is there
+static uint64_t made, outputs; // iterations enqueued, and iterations whose output has arrived
 static int64_t first_output_ns, last_output_ns, idle_ns;
 
 static void refuse(const char *text)
@@ -105,7 +105,7 @@ static void copy(void *to, const void *from, size_t bytes, int kind, enum direct
         counted_copy(direction, bytes);
 }
 
-// The batch changes as requests come and are answered.
+// The batch size changes as requests arrive and finish.
 static size_t batch_bytes(void)
 {
     return (size_t)(1 + random_of((uint64_t)seed, made) % (uint64_t)batch) * 8;
@@ -149,7 +149,7 @@ static void copy_out(size_t bytes)
         CALL(cudaEventRecord, copied[made % SLOTS], NULL);
 }
 
-// With --output=ahead the GPU has the next iteration before anybody waits for this one.
+// With --output=ahead the next iteration is enqueued before the host waits for this one.
 static void wait_for_output(uint64_t number)
 {
     if (output_way == OUTPUT_EVENT || output_way == OUTPUT_AHEAD)
@@ -192,7 +192,7 @@ int main(int argc, char **argv)
     if (batch < 1 || batch > MAX_BATCH || copies < 1 || copies > MAX_COPIES || kernels < 1 || prefill_kernels < 1)
         refuse("--batch must be 1 to 4096, --copies 1 to 8, --kernels and --prefill-kernels at least 1");
     prepare();
-    serve(1); // engines warm up before they say that they are ready
+    serve(1); // engines warm up before they report ready
     for (int64_t i = 0; i < bursts; i++) {
         be_idle();
         serve(iterations);

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The backward pass, launched by the autograd thread: kernels of each gradient bucket, and its all-reduce beside the next.
+// The backward pass, launched by the autograd thread: the kernels of each gradient bucket; the all-reduce of a bucket overlaps
+// with the kernels of the next.
 #include "program/counted.h"
 #include "trainer/trainer.h"
 

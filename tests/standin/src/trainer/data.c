@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// DataLoader workers: processes that make batches in shared memory when asked through a pipe, and say so through
-// another, as PyTorch's do. Batch n comes from worker n modulo the number of workers.
+// DataLoader workers, like PyTorch's: processes that receive a batch number through a pipe, make the batch in shared memory, and
+// send the number back through another pipe. Batch n comes from worker n modulo the number of workers.
 #define _GNU_SOURCE
 #include <fcntl.h>
 #include <signal.h>
@@ -63,7 +63,7 @@ static void ask(uint64_t number)
     struct worker *asked = &worker[number % (uint64_t)settings.loader_workers];
 
     if (write(asked->ask[1], &number, sizeof(number)) != sizeof(number))
-        fprintf(stderr, "trainer: a loader worker is gone\n");
+        fprintf(stderr, "trainer: a loader worker has ended\n");
 }
 
 void data_start_workers(int rank)
@@ -86,7 +86,7 @@ void data_start_workers(int rank)
             perror("trainer: fork");
             exit(1);
         }
-        // The worker's ends: while they are open here, its death is not seen.
+        // The worker's ends of the pipes: the worker's exit goes unnoticed while they are open here.
         close(worker[i].ask[0]);
         close(worker[i].answer[1]);
     }
@@ -101,7 +101,7 @@ const char *data_receive(void)
     uint64_t number;
 
     if (read(from->answer[0], &number, sizeof(number)) != sizeof(number) || number != received) {
-        fprintf(stderr, "trainer: a loader worker is gone\n");
+        fprintf(stderr, "trainer: a loader worker has ended\n");
         _exit(1);
     }
     return from->slots + slot * (uint64_t)settings.batch_bytes;

@@ -1,9 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// --fault: something goes wrong in a window of steps, and only there, so that one run has clean steps before and after
-// and the same run without the fault says what it cost. What happens where: the step thread in fault_before_step(),
-// autograd in fault_before_backward(), the loader in fault_in_batch(); the threads pt_holder, pt_spinner and
-// pt_switcher are its own.
+// --fault: a fault in a window of steps, with healthy steps before and after it. The step thread runs fault_before_step(), the
+// autograd thread fault_before_backward(), the loader fault_in_batch(). The threads pt_holder, pt_spinner and pt_switcher exist
+// for faults alone.
 #define _GNU_SOURCE
 #include <pthread.h>
 #include <semaphore.h>
@@ -16,17 +15,17 @@
 #include "trainer/trainer.h"
 #include "program/truth.h"
 
-// Taken by the step thread before each step. In the window the holder takes it first, and keeps it.
+// The step thread takes it before each step. In the window the holder takes it first and holds it for --fault-us.
 static pthread_mutex_t step_lock = PTHREAD_MUTEX_INITIALIZER;
 static sem_t may_hold, is_held;
-static _Atomic uint32_t are_busy; // the spinners, or the switchers
+static _Atomic uint32_t are_busy; // whether the spinners, or the switchers, are active
 static char *copied_to, *copied_from;
 enum { LEAKS = 1 << 14 };
 static void *leaked[LEAKS];
 static int leaks;
 static cudaStream_t abandoned;
 
-// --fault-every: the window comes again and again.
+// With --fault-every the window repeats.
 static bool is_in_window(uint64_t step)
 {
     uint64_t from = (uint64_t)settings.fault_from_step, to = (uint64_t)settings.fault_to_step;
@@ -43,7 +42,7 @@ bool fault_is_on(enum fault fault, int rank, uint64_t step)
     return settings.fault == (int)fault && (settings.fault_rank < 0 || settings.fault_rank == rank) && is_in_window(step);
 }
 
-// Whether the fault will ever come to this rank.
+// Whether this rank will have the fault.
 static bool is_due(enum fault fault, const struct rank *rank)
 {
     return settings.fault_from_step > 0 && fault_is_on(fault, rank->place.rank, (uint64_t)settings.fault_from_step);
@@ -101,7 +100,7 @@ void fault_prepare(struct rank *rank)
     }
 }
 
-static void pass_the_lock(struct rank *rank, uint64_t step)
+static void take_step_lock(struct rank *rank, uint64_t step)
 {
     if (fault_is_on(FAULT_LOCK, rank->place.rank, step)) {
         sem_post(&may_hold);
@@ -112,7 +111,7 @@ static void pass_the_lock(struct rank *rank, uint64_t step)
     pthread_mutex_unlock(&step_lock);
 }
 
-static void let_be_busy(bool is_on)
+static void set_busy(bool is_on)
 {
     if (atomic_load(&are_busy) == is_on)
         return;
@@ -120,7 +119,7 @@ static void let_be_busy(bool is_on)
     wake_all(&are_busy);
 }
 
-// Asks for more than there is, as a batch that is too large does: once, and then for less or not at all.
+// Allocates more than is free, as a batch that is too large does. Then the rank ends, or retries with less.
 static void run_out_of_memory(struct rank *rank, bool may_retry)
 {
     size_t free_bytes = 0, total_bytes = 0;
@@ -128,7 +127,7 @@ static void run_out_of_memory(struct rank *rank, bool may_retry)
 
     CALL(cudaMemGetInfo, &free_bytes, &total_bytes);
     if (CALL(cudaMalloc, &memory, free_bytes + 1) != cudaSuccess && !may_retry) {
-        fprintf(stderr, "trainer: rank %d: CUDA out of memory: %zu bytes asked for, %zu free\n", rank->place.rank,
+        fprintf(stderr, "trainer: rank %d: CUDA out of memory: %zu bytes requested, %zu free\n", rank->place.rank,
                 free_bytes + 1, free_bytes);
         print_final(rank);
         _exit(1);
@@ -138,18 +137,18 @@ static void run_out_of_memory(struct rank *rank, bool may_retry)
         CALL(cudaFree, memory);
 }
 
-// What is not tied to the GPU's memory is no place to copy to; and the program does what frameworks do with an error in a destructor.
+// Copies to an invalid address, and aborts as frameworks do on an error in a destructor.
 static void crash(struct rank *rank)
 {
     char copied[8] = "";
 
     if (CALL(cudaMemcpy, NULL, copied, sizeof(copied), cudaMemcpyHostToDevice) != cudaSuccess)
-        fprintf(stderr, "trainer: rank %d: CUDA error, and nobody to catch it\n", rank->place.rank);
+        fprintf(stderr, "trainer: rank %d: uncaught CUDA error\n", rank->place.rank);
     print_final(rank);
     abort();
 }
 
-// Memory of every step that nobody frees; at the end of the window all of it is given back, so that there can be another.
+// Allocates in every step without freeing. All of it is freed at the end of the window, so that another window can follow.
 static void leak(bool is_on)
 {
     if (is_on && leaks < LEAKS && CALL(cudaMalloc, &leaked[leaks], (size_t)settings.fault_bytes) == cudaSuccess)
@@ -158,8 +157,8 @@ static void leak(bool is_on)
         CALL(cudaFree, leaked[--leaks]);
 }
 
-// Calls of the driver that take CPU time, as mapping memory and loading code do.
-static void let_cost(const char *function, bool is_on)
+// Makes calls of a driver function use CPU time, as mapping memory and loading code do.
+static void set_call_cost(const char *function, bool is_on)
 {
     delay_calls(function, is_on ? settings.fault_us * 1000 : 0);
 }
@@ -176,7 +175,7 @@ static void churn(void)
     }
 }
 
-// A capture begins and does not end, on a stream that nothing else uses; the job goes on without it.
+// Begins a capture and does not end it, on a stream that nothing else uses. The job continues.
 static void abandon(bool is_on)
 {
     cudaGraph_t graph = NULL;
@@ -193,11 +192,11 @@ static void abandon(bool is_on)
 }
 
 // One graph for all steps, or a new one for each.
-static void replay(bool is_captured_anew)
+static void replay(bool is_recaptured)
 {
     static cudaGraphExec_t exec;
 
-    if (exec && is_captured_anew) {
+    if (exec && is_recaptured) {
         CALL(cudaGraphExecDestroy, exec);
         exec = NULL;
     }
@@ -206,8 +205,8 @@ static void replay(bool is_captured_anew)
     CALL(cudaGraphLaunch, exec, NULL);
 }
 
-// What the job does on the GPU's side and should not.
-static void misuse_the_gpu(struct rank *rank, uint64_t step)
+// Faults in how the job uses the GPU.
+static void gpu_fault(struct rank *rank, uint64_t step)
 {
     int self = rank->place.rank;
 
@@ -216,24 +215,24 @@ static void misuse_the_gpu(struct rank *rank, uint64_t step)
         leak(fault_is_on(FAULT_LEAK, self, step));
         break;
     case FAULT_CHURN:
-        let_cost("cuMemAlloc", fault_is_on(FAULT_CHURN, self, step));
+        set_call_cost("cuMemAlloc", fault_is_on(FAULT_CHURN, self, step));
         if (fault_is_on(FAULT_CHURN, self, step))
             churn();
         break;
     case FAULT_RECAPTURE:
-        let_cost("cuGraphInstantiate", fault_is_on(FAULT_RECAPTURE, self, step));
+        set_call_cost("cuGraphInstantiate", fault_is_on(FAULT_RECAPTURE, self, step));
         replay(fault_is_on(FAULT_RECAPTURE, self, step));
         break;
     case FAULT_ABANDON:
         abandon(fault_is_on(FAULT_ABANDON, self, step));
         break;
     case FAULT_COLD:
-        let_cost("cuLaunchKernel", fault_is_on(FAULT_COLD, self, step));
+        set_call_cost("cuLaunchKernel", fault_is_on(FAULT_COLD, self, step));
         break;
     }
 }
 
-static void let_be_slow(bool is_on)
+static void set_slow(bool is_on)
 {
     static bool is_slow;
 
@@ -246,10 +245,10 @@ void fault_before_step(struct rank *rank, uint64_t step)
 {
     int self = rank->place.rank;
 
-    let_be_slow(fault_is_on(FAULT_GPU, self, step));
-    let_be_busy(fault_is_on(FAULT_SPINNERS, self, step) || fault_is_on(FAULT_SWITCHES, self, step));
-    pass_the_lock(rank, step);
-    misuse_the_gpu(rank, step);
+    set_slow(fault_is_on(FAULT_GPU, self, step));
+    set_busy(fault_is_on(FAULT_SPINNERS, self, step) || fault_is_on(FAULT_SWITCHES, self, step));
+    take_step_lock(rank, step);
+    gpu_fault(rank, step);
     if (fault_is_on(FAULT_HOST, self, step))
         burn_us(settings.fault_us);
     if (fault_is_on(FAULT_COPY, self, step) &&

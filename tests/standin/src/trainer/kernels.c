@@ -8,7 +8,6 @@
 
 const dim3 kernel_grid = {256, 1, 1}, kernel_block = {256, 1, 1};
 
-// The length of a kernel: the flag, give or take the jitter.
 uint64_t kernel_length_ns(struct rank *rank, int64_t us)
 {
     uint64_t spread = (uint64_t)((double)us * 10 * settings.jitter_percent); // us * 1000 * percent / 100

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Host memory that the step thread uses in each step, as programs do with temporary arrays and data sets mapped into
-// memory. Costs little while memory is plenty: what it costs otherwise is direct reclaim and major faults.
+// Host memory that the step thread uses in each step, like temporary arrays and mapped data sets. It is cheap while memory is
+// free; otherwise it causes direct reclaim and major page faults.
 #define _GNU_SOURCE
 #include <fcntl.h>
 #include <stdio.h>
@@ -37,7 +37,7 @@ void memory_prepare(void)
         perror(settings.map_file);
         exit(1);
     }
-    // A page for each fault, none ahead.
+    // No readahead: one page per fault.
     madvise((void *)map, map_pages * PAGE, MADV_RANDOM);
 }
 

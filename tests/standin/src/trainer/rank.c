@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// One rank: starts its workers, its communicator and its threads, makes the steps, and says what it did.
+// One rank: starts its workers, its communicator and its threads, makes the steps, and prints the final line.
 #define _GNU_SOURCE
 #include <errno.h>
 #include <fcntl.h>
@@ -49,7 +49,7 @@ static void find_id(const char *path, ncclUniqueId *id)
     }
 }
 
-// Rank 0 makes the id; the others get it as PyTorch's ranks do from their store.
+// Rank 0 makes the id; the others receive it, as PyTorch's ranks do through their store.
 static void exchange_id(const struct place *place, ncclUniqueId *id)
 {
     if (place->rank == 0)
@@ -78,7 +78,7 @@ int rank_main(const struct place *place)
     ncclUniqueId id;
 
     stop_on_signals();
-    signal(SIGPIPE, SIG_IGN); // who has gone is noticed where it is written to
+    signal(SIGPIPE, SIG_IGN); // a closed pipe is noticed when writing to it
     data_start_workers(place->rank);
     rank.place = *place;
     CALL(cudaSetDeviceFlags, schedule[settings.sync]);

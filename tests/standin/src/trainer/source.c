@@ -30,7 +30,7 @@ static void give_up(const char *what)
     _exit(1);
 }
 
-// `127.0.0.1:80`, `[::1]:80`. Numbers only: nobody is asked for a name.
+// `127.0.0.1:80`, `[::1]:80`. Numeric only, without a DNS lookup.
 static int opened(void)
 {
     struct addrinfo want = {.ai_flags = AI_NUMERICHOST | AI_NUMERICSERV, .ai_socktype = SOCK_STREAM}, *found;
@@ -84,7 +84,7 @@ void source_read(int64_t bytes, uint64_t number)
 
     if (bytes == 0)
         return;
-    bytes = (bytes + 4095) / 4096 * 4096; // O_DIRECT wants whole blocks
+    bytes = (bytes + 4095) / 4096 * 4096; // O_DIRECT needs whole blocks
     if (read_file < 0)
         read_file = open(settings.loader_file, O_RDONLY | O_CLOEXEC | (settings.loader_direct ? O_DIRECT : 0));
     if (bytes > room) {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// One training step as the GPU and the probes see it.
+// One training step, seen from the GPU and the probes.
 #include <signal.h>
 #include <stdio.h>
 #include <unistd.h>
@@ -28,7 +28,7 @@ void step_prepare(struct rank *rank)
     rank->graph = kernels_captured(5);
 }
 
-// Grows and shrinks in the stream, as an optimizer's scratch memory.
+// Stream-ordered scratch memory, like an optimizer's.
 static void allocate_in_stream(struct rank *rank)
 {
     void *scratch = NULL;
@@ -57,7 +57,7 @@ static void gather_metrics(struct rank *rank)
         counted_collective(CALL_ncclBroadcast, floats * 4);
 }
 
-// What a job does now and then: evaluation, logging, a checkpoint of sorts.
+// What a job does once in a while: evaluation, logging, checkpoints.
 static void evaluate(struct rank *rank)
 {
     uint64_t duration_ns = kernel_length_ns(rank, settings.kernel_us);
@@ -116,14 +116,14 @@ static void print_step(const struct rank *rank, uint64_t step, const struct step
         rank->place.rank, (uintmax_t)step, (intmax_t)truth->start_ns, (intmax_t)now_ns(),
         (intmax_t)(truth->batch_ns - truth->start_ns), (intmax_t)truth->sync_start_ns, (intmax_t)truth->gpu_end_ns,
         (intmax_t)truth->sync_return_ns,
-        // An end before the call began delays nothing that the call could have told earlier.
+        // When the GPU ended before the call began, the call could not have returned earlier.
         (intmax_t)(truth->sync_return_ns -
                    (truth->gpu_end_ns > truth->sync_start_ns ? truth->gpu_end_ns : truth->sync_start_ns)),
         (intmax_t)(thread_cpu_ns() - truth->cpu_ns), (intmax_t)(thread_runnable_ns() - truth->runnable_ns),
         (uintmax_t)counted_total());
 
     if (write(STDOUT_FILENO, line, (size_t)length) < 0)
-        _exit(0); // nobody reads any more
+        _exit(0); // the reader has closed the pipe
 }
 
 static bool is_due(uint64_t step, int64_t every)

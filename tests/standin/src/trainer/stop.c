@@ -15,7 +15,7 @@ volatile sig_atomic_t must_stop;
 static void on_signal(int signal)
 {
     (void)signal;
-    // A second one, or one before the watchdog runs, ends at once.
+    // A second signal ends the process at once.
     if (must_stop)
         _exit(0);
     must_stop = 1;

@@ -29,17 +29,17 @@ static struct queue empty = {PTHREAD_MUTEX_INITIALIZER, PTHREAD_COND_INITIALIZER
 static struct {
     pthread_mutex_t lock;
     pthread_cond_t changed;
-    uint64_t asked, done; // steps
+    uint64_t requested, done; // steps
 } backward = {PTHREAD_MUTEX_INITIALIZER, PTHREAD_COND_INITIALIZER, 0, 0};
 
-// Collectives that the watchdog has not seen done, oldest first. Their events are its own: one per place.
+// Collectives that the watchdog has not found done yet, oldest first, each with an event of its own.
 static struct {
     pthread_mutex_t lock;
     cudaEvent_t event[WORKS];
-    uint64_t enqueued, seen_done;
+    uint64_t enqueued, done;
 } works = {.lock = PTHREAD_MUTEX_INITIALIZER};
 
-static pthread_mutex_t looking = PTHREAD_MUTEX_INITIALIZER; // the watchdog, at the communicator and its works
+static pthread_mutex_t polling = PTHREAD_MUTEX_INITIALIZER; // held while the watchdog makes its calls
 
 static cudaEvent_t ready_event[MAX_BUCKETS];
 static cudaEvent_t done_event[MAX_BUCKETS];
@@ -102,11 +102,11 @@ cudaEvent_t bucket_done(int bucket)
     return done_event[bucket];
 }
 
-// The watchdog's event behind the collective just enqueued. When it is far behind, this one goes unwatched.
+// Records the watchdog's event after the collective just enqueued, unless the watchdog is too far behind.
 static void watch(struct rank *rank)
 {
     pthread_mutex_lock(&works.lock);
-    if (works.enqueued - works.seen_done < WORKS) {
+    if (works.enqueued - works.done < WORKS) {
         CALL(cudaEventRecord, works.event[works.enqueued % WORKS], rank->nccl_stream);
         works.enqueued++;
     }
@@ -122,9 +122,9 @@ static void *autograd(void *argument)
         uint64_t step;
 
         pthread_mutex_lock(&backward.lock);
-        while (backward.asked == backward.done)
+        while (backward.requested == backward.done)
             pthread_cond_wait(&backward.changed, &backward.lock);
-        step = backward.asked;
+        step = backward.requested;
         pthread_mutex_unlock(&backward.lock);
         backward_launch(rank, step, ready_event, done_event);
         watch(rank);
@@ -139,28 +139,28 @@ static void *autograd(void *argument)
 void backward_run(uint64_t step)
 {
     pthread_mutex_lock(&backward.lock);
-    backward.asked = step;
+    backward.requested = step;
     pthread_cond_broadcast(&backward.changed);
     while (backward.done != step)
         pthread_cond_wait(&backward.changed, &backward.lock);
     pthread_mutex_unlock(&backward.lock);
 }
 
-static void look_for_done(struct rank *rank)
+static void poll_works(struct rank *rank)
 {
     ncclResult_t error;
 
     CALL(ncclCommGetAsyncError, rank->comm, &error);
     pthread_mutex_lock(&works.lock);
-    while (works.seen_done < works.enqueued) {
-        if (CALL(cudaEventQuery, works.event[works.seen_done % WORKS]) != cudaSuccess)
+    while (works.done < works.enqueued) {
+        if (CALL(cudaEventQuery, works.event[works.done % WORKS]) != cudaSuccess)
             break;
-        works.seen_done++;
+        works.done++;
     }
     pthread_mutex_unlock(&works.lock);
 }
 
-// Also the one who ends the process after SIGTERM: the step thread may be waiting for a rank that is gone.
+// It also ends the process after SIGTERM: the step thread may wait for a rank that has ended.
 static void *watchdog(void *argument)
 {
     struct timespec pause = {.tv_sec = settings.watchdog_ms / 1000, .tv_nsec = settings.watchdog_ms % 1000 * 1000000};
@@ -169,9 +169,9 @@ static void *watchdog(void *argument)
     CALL(cudaSetDevice, rank->place.local_rank);
     while (!must_stop) {
         nanosleep(&pause, NULL);
-        if (pthread_mutex_trylock(&looking) == 0) {
-            look_for_done(rank);
-            pthread_mutex_unlock(&looking);
+        if (pthread_mutex_trylock(&polling) == 0) {
+            poll_works(rank);
+            pthread_mutex_unlock(&polling);
         }
     }
     print_final(rank);
@@ -180,7 +180,7 @@ static void *watchdog(void *argument)
 
 void watchdog_disable(void)
 {
-    pthread_mutex_lock(&looking);
+    pthread_mutex_lock(&polling);
 }
 
 void threads_start(struct rank *rank)

@@ -17,7 +17,7 @@
 
 enum { MAX_RANKS = 64, GRACE_MS = 800 };
 
-// rank,world size,read end,write end: how a rank process knows that it is one. An observer does not read it.
+// "rank,world size,read end,write end" makes a process a rank. An observer must not use it.
 static const char worker_variable[] = "STANDIN_TRAINER_WORKER";
 
 static void start_rank(int rank, const int id_pipe[2], char **argv, pid_t parent)
@@ -47,7 +47,7 @@ static void start_rank(int rank, const int id_pipe[2], char **argv, pid_t parent
     sigset_t none;
     sigemptyset(&none);
     sigprocmask(SIG_SETMASK, &none, NULL);
-    // By its own path: the process would be called "exe" otherwise.
+    // By its own path: otherwise the process would be named "exe".
     char path[4096];
     ssize_t length = readlink("/proc/self/exe", path, sizeof(path) - 1);
     if (length > 0) {
@@ -65,7 +65,7 @@ static void kill_all(const pid_t *tgid, int signal)
             kill(tgid[i], signal);
 }
 
-// Takes note of a rank that has ended, or else waits for a signal, at most wait_ms (0: for ever).
+// Handles one rank that has ended, or else waits for a signal, at most wait_ms (0: without limit).
 static void reap(pid_t *tgid, int *worst, const sigset_t *signals, int64_t wait_ms, int *signal)
 {
     struct timespec limit = {.tv_sec = wait_ms / 1000, .tv_nsec = wait_ms % 1000 * 1000000};
@@ -96,22 +96,22 @@ static bool is_any_left(const pid_t *tgid)
 static int supervise(pid_t *tgid, const sigset_t *signals)
 {
     int worst = 0, signal = 0;
-    bool is_ending = false, is_told = false;
+    bool is_ending = false, was_signalled = false;
 
     while (is_any_left(tgid)) {
         reap(tgid, &worst, signals, is_ending ? GRACE_MS : 0, &signal);
         if (is_ending && signal < 0 && errno == EAGAIN) {
-            // A rank that waits for a collective of one that is gone would wait for ever.
+            // A rank in a collective with one that has ended would never finish.
             kill_all(tgid, SIGKILL);
         } else if (!is_ending && (signal == SIGTERM || signal == SIGINT)) {
-            is_ending = is_told = true;
+            is_ending = was_signalled = true;
             kill_all(tgid, SIGTERM);
         } else if (!is_ending && worst && !settings.keep_going) {
             is_ending = true;
             kill_all(tgid, SIGTERM);
         }
     }
-    return is_told ? 0 : worst;
+    return was_signalled ? 0 : worst;
 }
 
 static int parent_main(char **argv)
@@ -158,7 +158,7 @@ int main(int argc, char **argv)
     if (!worker)
         return parent_main(argv);
     if (sscanf(worker, "%d,%d,%d,%d", &place.rank, &place.world_size, &place.id_pipe[0], &place.id_pipe[1]) != 4) {
-        fprintf(stderr, "trainer: %s is the trainer's own\n", worker_variable);
+        fprintf(stderr, "trainer: %s is reserved\n", worker_variable);
         return 2;
     }
     place.local_rank = place.rank;
