@@ -65,10 +65,9 @@ conformance: build $(VENV)/dev ## What we serve and push, checked by an OpenTele
 faults: build $(VENV)/dev ## Real faults, and whether the chains say so: twenty in eight minutes, with FLAGS=--long hundreds
 	$(SUDO) $(BIN)/python -m tests.faults.campaign $(or $(FLAGS),--short)
 
-# --output, a folder outside of the tree for instance: FLAGS=--output=DIR
-image-steps: $(VENV)/run ## The image of deploy/docker, built and tried by mmdebstrap and chroot: no Docker engine is needed
-	@./deploy/packages.sh mmdebstrap:mmdebstrap setpriv:util-linux
-	$(SUDO) $(BIN)/python -m deploy.docker.steps $(FLAGS)
+image-steps: build ## Build the container image with Podman, and try it as a pod runs it
+	@./deploy/packages.sh podman:podman runc:runc mmdebstrap:mmdebstrap
+	$(SUDO) $(BIN)/python -m tests.image $(FLAGS)
 
 bench: build $(VENV)/dev ## The figures of docs/measurements.md, measured here and now
 	$(SUDO) $(BIN)/python -m tests.bench $(FLAGS)
