@@ -1,4 +1,4 @@
-"""Every board, and the files they are in. `python -m dashboards` writes them; `make golden` does, too."""
+"""Every board and its file. `python -m dashboards` writes the files, and so does `make golden`."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from dashboards.boards import Board
 
 FOLDER = Path(__file__).parent / "grafana"
 BOARDS = (fleet.BOARD, workload.BOARD, ranks.BOARD, host.BOARD, chains.BOARD, cost.BOARD, exporter.BOARD)
-"""In the order in which one goes from one to the next."""
+"""In the order in which to use them."""
 
 
 def file_of(board: Board) -> Path:
@@ -20,12 +20,12 @@ def file_of(board: Board) -> Path:
 
 
 def text_of(board: Board) -> str:
-    """What stands in it."""
+    """The JSON of a board."""
     return json.dumps(board.document(), indent=2, ensure_ascii=False) + "\n"
 
 
 def main() -> int:
-    """Write all of them; returns the exit status."""
+    """Write all files; returns the exit status."""
     for board in BOARDS:
         file_of(board).write_text(text_of(board), encoding="utf-8")
     return 0

@@ -1,4 +1,4 @@
-"""A board as a whole: its question, its variables, its rows of panels, and where else one may look.
+"""A board: its question, its variables, its rows of panels, and links to the other boards.
 
 In: Rows. Out: the JSON document of a dashboard, which Grafana can be provisioned with.
 """
@@ -14,39 +14,39 @@ from dashboards.panels import COLUMNS, DATASOURCE, Json, Panel
 TAG = "gpu-stall-exporter"
 SCHEMA_VERSION = 39
 
-_OF_EXPORTERS = 'job=~"$job", instance=~"$instance", cluster=~"$cluster"'
-_OF_WORKLOADS = f'{_OF_EXPORTERS}, node=~"$node", namespace=~"$namespace", pod=~"$pod", rank=~"$rank"'
+_EXPORTER_MATCHERS = 'job=~"$job", instance=~"$instance", cluster=~"$cluster"'
+_WORKLOAD_MATCHERS = f'{_EXPORTER_MATCHERS}, node=~"$node", namespace=~"$namespace", pod=~"$pod", rank=~"$rank"'
 
-_OF_PLACES = f'{_OF_EXPORTERS}, node=~"$node"'
+_NODE_MATCHERS = f'{_EXPORTER_MATCHERS}, node=~"$node"'
 
-_ANY = ".*"  # also of what has no such label
+_ANY = ".*"  # matches series without the label as well
 _SOME = ".+"
 _NUMERICALLY = 3  # how the values of a variable are sorted, upwards
 _ALPHABETICALLY = 1
 
 
-def of_exporters(metric: str, *matchers: str) -> str:
-    """A metric about the exporter, of the instances that are chosen."""
-    return f"{metric}{{{', '.join((_OF_EXPORTERS, *matchers))}}}"
+def exporter_series(metric: str, *matchers: str) -> str:
+    """Selector of a metric about the exporter, for the chosen instances."""
+    return f"{metric}{{{', '.join((_EXPORTER_MATCHERS, *matchers))}}}"
 
 
-def of_workloads(metric: str, *matchers: str) -> str:
-    """A metric about traced processes, of those that are chosen."""
-    return f"{metric}{{{', '.join((_OF_WORKLOADS, *matchers))}}}"
+def workload_series(metric: str, *matchers: str) -> str:
+    """Selector of a metric about traced processes, for the chosen ones."""
+    return f"{metric}{{{', '.join((_WORKLOAD_MATCHERS, *matchers))}}}"
 
 
-def of_places(metric: str, *matchers: str) -> str:
-    """A metric about containers, devices or the machine, of the nodes that are chosen: it has no rank."""
-    return f"{metric}{{{', '.join((_OF_PLACES, *matchers))}}}"
+def node_series(metric: str, *matchers: str) -> str:
+    """Selector of a metric about containers, disks, GPUs or the machine, which has no rank, for the chosen nodes."""
+    return f"{metric}{{{', '.join((_NODE_MATCHERS, *matchers))}}}"
 
 
 def or_zero(expression: str, whenever: str) -> str:
-    """0 instead of nothing, where there is something else: what never happened has no series."""
+    """0 instead of no data if `whenever` has data: a counter of events that never happened has no series."""
     return f"{expression} or 0 * count({whenever})"
 
 
 def or_none(expression: str, whenever: str, *labels: str) -> str:
-    """0 of `none` instead of nothing, where there is something else: what has labels only when it happens, and seldom does."""
+    """0 with labels `none` instead of no data if `whenever` has data: for rare events, whose labels are unknown before."""
     nothing = f"0 * count({whenever})"
     for label in labels:
         nothing = f'label_replace({nothing}, "{label}", "none", "", "")'
@@ -55,7 +55,7 @@ def or_none(expression: str, whenever: str, *labels: str) -> str:
 
 @dataclass(frozen=True)
 class Row:
-    """Panels under one heading. is_collapsed: asked for only when somebody opens it."""
+    """Panels under one heading. is_collapsed: queried only after it is opened."""
 
     title: str
     panels: tuple[Panel, ...]
@@ -64,8 +64,8 @@ class Row:
 
 @dataclass(frozen=True)
 class Board:
-    """uid: for ever the same, so that links to it last. question: what it answers, and for whom. is_of_workloads: it can be told
-    which node, pod and rank.
+    """uid: never changes, so that links stay valid. question: what the board answers. is_of_workloads: it has variables for node,
+    pod and rank.
     """
 
     uid: str
@@ -76,7 +76,7 @@ class Board:
     since: str = "now-1h"
 
     def document(self) -> Json:
-        """As Grafana reads it."""
+        """The JSON document for Grafana."""
         return {
             "uid": self.uid,
             "title": self.title,
@@ -96,7 +96,7 @@ class Board:
         }
 
     def panels(self) -> Iterator[Panel]:
-        """Those of all rows."""
+        """The panels of all rows."""
         return itertools.chain.from_iterable(row.panels for row in self.rows)
 
     def _panels(self) -> Iterator[Json]:
@@ -113,7 +113,7 @@ class Board:
             }
             y += 1
             placed, end = _placed(row.panels, y, numbers)
-            if row.is_collapsed:  # takes the room of its heading
+            if row.is_collapsed:  # takes only the line of its heading
                 heading["panels"] = placed
             yield heading
             if not row.is_collapsed:
@@ -141,7 +141,7 @@ class Board:
         yield _variable("cluster", "Cluster", f'{exporters}{{job=~"$job", instance=~"$instance"}}', _ANY)
         if not self.is_of_workloads:
             return
-        known = _OF_EXPORTERS
+        known = _EXPORTER_MATCHERS
         for name in ("node", "namespace", "pod", "rank"):
             order = _NUMERICALLY if name == "rank" else _ALPHABETICALLY
             yield _variable(name, name.capitalize(), f"gpustall_workload_info{{{known}}}", _ANY, order)
@@ -149,7 +149,7 @@ class Board:
 
 
 def _placed(panels: tuple[Panel, ...], y: int, numbers: Iterator[int]) -> tuple[list[Json], int]:
-    """From left to right, and below when a line is full. Returns them, and where the next row begins."""
+    """Panels from left to right, and below if a line is full; and the line at which the next row begins."""
     placed = []
     x = height = 0
     for panel in panels:
@@ -161,7 +161,7 @@ def _placed(panels: tuple[Panel, ...], y: int, numbers: Iterator[int]) -> tuple[
 
 
 def _variable(name: str, label: str, metric: str, all_value: str, order: int = _ALPHABETICALLY) -> Json:
-    """The values of a label of a metric, all of them unless some are chosen."""
+    """A variable with the values of a label of a metric; all are selected by default."""
     query = f"label_values({metric}, {name})"
     return {
         "name": name,
@@ -200,7 +200,7 @@ _CHAINS = {
     "enable": True,
     "hide": False,
     "iconColor": "red",
-    "expr": f"{of_workloads('gpustall_chain_active')} == 1",
+    "expr": f"{workload_series('gpustall_chain_active')} == 1",
     "step": "15s",
     "titleFormat": "{{cause}}",
     "textFormat": "rank {{rank}} on {{node}}",

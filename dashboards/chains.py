@@ -1,43 +1,43 @@
-"""What is wrong now, and what was? Causal chains, open and past. For whoever was paged."""
+"""Board Chains: causal chains, open and past. For on-call engineers."""
 
 from __future__ import annotations
 
-from dashboards.boards import Board, Row, of_workloads, or_zero
+from dashboards.boards import Board, Row, or_zero, workload_series
 from dashboards.panels import Column, Query, bars, graph, severities, stat, table
 
-_CHAINS = of_workloads("gpustall_chains_total")
-_PROCESSES = of_workloads("gpustall_workload_info")
-_SEVERITY = of_workloads("gpustall_chain_severity")
+_CHAINS = workload_series("gpustall_chains_total")
+_PROCESSES = workload_series("gpustall_workload_info")
+_SEVERITY = workload_series("gpustall_chain_severity")
 
 _NUMBERS = (
     stat(
         "Open",
-        "Episodes that go on now.",
-        or_zero(f"sum({of_workloads('gpustall_chain_active')})", _PROCESSES),
+        "Causal chains that are open now.",
+        or_zero(f"sum({workload_series('gpustall_chain_active')})", _PROCESSES),
         thresholds=((None, "green"), (1, "orange")),
     ),
     stat(
         "Critical",
-        "Of the open ones, those that cost more than half of a rank's time, hangs, and out of memory.",
+        "Open chains that cost more than half of a rank's time, hangs, and out of memory.",
         or_zero(f"sum({_SEVERITY} >= bool 4)", _PROCESSES),
         thresholds=((None, "green"), (1, "red")),
     ),
     stat(
         "Opened",
-        "In the range of time that is shown.",
+        "Chains opened in the time range.",
         or_zero(f"sum(increase({_CHAINS}[$__range]))", _PROCESSES),
         decimals=0,
     ),
     stat(
         "Escalated",
-        "Those of them that became worse.",
-        or_zero(f"sum(increase({of_workloads('gpustall_chain_escalations_total')}[$__range]))", _PROCESSES),
+        "Chains that became worse in the time range.",
+        or_zero(f"sum(increase({workload_series('gpustall_chain_escalations_total')}[$__range]))", _PROCESSES),
         decimals=0,
     ),
     stat(
         "Not the host",
-        "Open chains in which no resource of the host explains that a job is slower.",
-        or_zero(f"""sum({of_workloads("gpustall_chain_active", 'cause="not_host"')})""", _PROCESSES),
+        "Open chains whose slowdown no resource of the host explains.",
+        or_zero(f"""sum({workload_series("gpustall_chain_active", 'cause="not_host"')})""", _PROCESSES),
         width=8,
     ),
 )
@@ -45,8 +45,8 @@ _NUMBERS = (
 _OPEN = (
     table(
         "Open chains",
-        "Worst first. On the node, `gpu-stall-exporter explain` says the same in words, with what to do. The id is a trace id.",
-        [Query(of_workloads("chain:gpustall_chain_severity:max"))],
+        "Worst first. On the node, `gpu-stall-exporter explain` prints the reasons and what to do. The id is a trace id.",
+        [Query(workload_series("chain:gpustall_chain_severity:max"))],
         [
             Column("Value", "Severity", is_severity=True),
             Column("cause", "Cause"),
@@ -62,8 +62,8 @@ _OPEN = (
         height=7,
     ),
     severities(
-        "When, and how bad",
-        "A lane for each rank and cause.",
+        "Severity over time",
+        "One lane for each rank and cause.",
         Query(
             f"max by (node, rank, cause) ({_SEVERITY}) > 0",
             "rank {{rank}} on {{node}}: {{cause}}",
@@ -74,39 +74,39 @@ _OPEN = (
 
 _PAST = (
     table(
-        "Opened, by cause",
-        "How often in the range of time that is shown, and how bad they were when they were opened.",
+        "Chains opened, by cause",
+        "Number in the time range, and severity at opening.",
         [Query(f"sum by (cause, effect, severity) (increase({_CHAINS}[$__range])) > 0")],
         [
             Column("Value", "Chains", "short"),
             Column("cause", "Cause"),
-            Column("effect", "What took longer"),
+            Column("effect", "Effect"),
             Column("severity", "Severity"),
         ],
         sort=("Chains", True),
         width=12,
     ),
     bars(
-        "Opened, by rank",
-        "A rank or a node that leads the list has something that the others do not have.",
+        "Chains opened, by rank",
+        "If one rank or node leads the list, look for what is different there.",
         Query(f"sort_desc(sum by (node, rank) (increase({_CHAINS}[$__range])) > 0)", "rank {{rank}} on {{node}}"),
         "short",
     ),
     graph(
-        "What the host cost meanwhile",
-        "GPU time lost, by cause, as a number of GPUs; whether a chain was open or not. Its points carry the chain's trace.",
+        "Lost GPU time, by cause",
+        "As a number of GPUs, with or without an open chain. Its exemplars have the trace id of the chain.",
         Query(
-            f"sum by (cause) (rate({of_workloads('gpustall_lost_seconds_total')}[$__rate_interval]))",
+            f"sum by (cause) (rate({workload_series('gpustall_lost_seconds_total')}[$__rate_interval]))",
             "{{cause}}",
         ),
         is_stacked=True,
     ),
     graph(
-        "Through whom",
-        "The same by the program that held the CPU, where a cause has one.",
+        "Lost GPU time, by culprit",
+        "As a number of GPUs, by the program that held the CPU, for causes with a culprit.",
         Query(
             "sum by (cause, culprit)"
-            f""" (rate({of_workloads("gpustall_culprit_seconds_total", 'culprit!=""')}[$__rate_interval]))""",
+            f""" (rate({workload_series("gpustall_culprit_seconds_total", 'culprit!=""')}[$__rate_interval]))""",
             "{{cause}}: {{culprit}}",
         ),
         is_stacked=True,
@@ -116,7 +116,7 @@ _PAST = (
 BOARD = Board(
     "gpustall-chains",
     "GPU stalls / Chains",
-    "What is wrong now, and what was?",
+    "Which causal chains are open, and which were?",
     (Row("Now", _NUMBERS), Row("Open", _OPEN), Row("Past", _PAST)),
     since="now-6h",
 )

@@ -1,45 +1,56 @@
-"""What becomes of the GPUs, and what does the rest cost? For whoever pays for them."""
+"""Board Cost and capacity: GPUs used, lost and idle, and the cost of lost time. For those who pay for GPUs."""
 
 from __future__ import annotations
 
-from dashboards.boards import Board, Row, of_workloads
+from dashboards.boards import Board, Row, workload_series
 from dashboards.panels import Column, Query, bars, graph, stat, table
 
-_GPUS = of_workloads("rank:gpustall_gpus:count")
-_IDLE = of_workloads("rank:gpustall_gpus_idle:count")
-_LOST = of_workloads("rank:gpustall_gpus_lost:rate5m")
-_DOLLARS = of_workloads("rank:gpustall_lost:usd_per_hour")
+_GPUS = workload_series("rank:gpustall_gpus:count")
+_IDLE = workload_series("rank:gpustall_gpus_idle:count")
+_LOST = workload_series("rank:gpustall_gpus_lost:rate5m")
+_DOLLARS = workload_series("rank:gpustall_lost:usd_per_hour")
 _JOB = "namespace, training_job"
 _NO_IDLE = f"(sum({_IDLE}) or sum({_GPUS}) * 0)"
-_JOBS = of_workloads("rank:gpustall_training_job:info")
+_JOBS = workload_series("rank:gpustall_training_job:info")
 
 
 def _of_jobs(series: str) -> str:
-    """By job, 0 for one that has none of it."""
+    """Sum by job; 0 for a job without data."""
     return f"sum by ({_JOB}) ({series}) or sum by ({_JOB}) ({_GPUS}) * 0"
 
 
 _NUMBERS = (
-    stat("GPUs", "Processes that use one.", f"sum({_GPUS})"),
+    stat("GPUs", "Processes that use a GPU.", f"sum({_GPUS})"),
     stat(
         "Used",
-        "What is neither lost to the host nor idle.",
+        "Share of GPU time that is neither lost nor idle.",
         f"clamp_min(1 - (sum({_LOST}) + {_NO_IDLE}) / sum({_GPUS}), 0)",
         "percentunit",
         decimals=1,
     ),
-    stat("Lost", "To the host, over five minutes.", f"sum({_LOST}) / sum({_GPUS})", "percentunit", decimals=1),
+    stat(
+        "Lost",
+        "Share of GPU time lost because the host was late, over five minutes.",
+        f"sum({_LOST}) / sum({_GPUS})",
+        "percentunit",
+        decimals=1,
+    ),
     stat(
         "Idle",
-        "GPUs whose rank has made no CUDA call for five minutes.",
+        "Share of GPUs whose rank made no CUDA call for five minutes.",
         f"{_NO_IDLE} / sum({_GPUS})",
         "percentunit",
         decimals=1,
     ),
-    stat("Lost in an hour", "At the present pace, by the prices of rates.toml.", f"sum({_DOLLARS})", "currencyUSD"),
     stat(
-        "Lost so far",
-        "In the range of time that is shown.",
+        "Loss per hour",
+        "In dollars at the present pace, with the prices of rates.toml.",
+        f"sum({_DOLLARS})",
+        "currencyUSD",
+    ),
+    stat(
+        "Loss in range",
+        "In dollars, over the time range.",
         f"sum_over_time(sum({_DOLLARS})[$__range:1m]) / 60",
         "currencyUSD",
     ),
@@ -48,21 +59,21 @@ _NUMBERS = (
 _CAPACITY = (
     graph(
         "GPUs",
-        "Used, lost to the host, idle; together all of them.",
+        "GPUs used, lost and idle; the sum is all GPUs.",
         Query(f"clamp_min(sum({_GPUS}) - sum({_LOST}) - {_NO_IDLE}, 0)", "used"),
         Query(f"sum({_LOST})", "lost"),
         Query(_NO_IDLE, "idle"),
         is_stacked=True,
     ),
     graph(
-        "Lost, by training job",
+        "Lost GPU time, by training job",
         "As a number of GPUs.",
         Query(f"sum by ({_JOB}) ({_LOST})"),
         is_stacked=True,
     ),
     table(
         "Training jobs",
-        "What a job is called: SLURM's id, else the run id of torchrun, else its pod, else its container.",
+        "The name is SLURM's job id, else the run id of torchrun, else the pod, else the container.",
         [
             Query(f"sum by ({_JOB}) ({_GPUS})"),
             Query(f"sum by ({_JOB}) ({_LOST}) / on ({_JOB}) sum by ({_JOB}) ({_GPUS})"),
@@ -77,37 +88,37 @@ _CAPACITY = (
             Column("Value #A", "GPUs", "short"),
             Column("Value #B", "Lost", "percentunit"),
             Column("Value #C", "Idle", "percentunit"),
-            Column("Value #D", "Lost in an hour", "currencyUSD"),
+            Column("Value #D", "Loss per hour", "currencyUSD"),
         ],
-        sort=("Lost in an hour", True),
+        sort=("Loss per hour", True),
         height=7,
     ),
 )
 
 _COST = (
     graph(
-        "Lost in an hour, by cause",
-        "In dollars, at the pace of five minutes.",
+        "Loss per hour, by cause",
+        "In dollars, at the pace of the last five minutes.",
         Query(f"sum by (cause) ({_DOLLARS})", "{{cause}}"),
         unit="currencyUSD",
         is_stacked=True,
     ),
     graph(
-        "Lost in an hour, by namespace",
-        "In dollars.",
+        "Loss per hour, by namespace",
+        "In dollars, at the pace of the last five minutes.",
         Query(f"sum by (cluster, namespace) ({_DOLLARS})"),
         unit="currencyUSD",
         is_stacked=True,
     ),
     bars(
-        "Lost so far, by cause",
-        "In the range of time that is shown.",
+        "Loss in range, by cause",
+        "In dollars, over the time range.",
         Query(f"sort_desc(sum_over_time(sum by (cause) ({_DOLLARS})[$__range:1m]) / 60)", "{{cause}}"),
         "currencyUSD",
     ),
     bars(
-        "Lost so far, by node",
-        "In the range of time that is shown.",
+        "Loss in range, by node",
+        "In dollars, over the time range.",
         Query(f"sort_desc(sum_over_time(sum by (node) ({_DOLLARS})[$__range:1m]) / 60)", "{{node}}"),
         "currencyUSD",
     ),
@@ -116,7 +127,7 @@ _COST = (
 BOARD = Board(
     "gpustall-cost",
     "GPU stalls / Cost and capacity",
-    "What becomes of the GPUs, and what does the rest cost?",
+    "How many GPUs are used, lost and idle, and what does the loss cost?",
     (Row("Now", _NUMBERS), Row("Capacity", _CAPACITY), Row("Cost", _COST)),
     since="now-24h",
 )

@@ -1,4 +1,4 @@
-"""What a Prometheus says to the queries of a panel, as Grafana would ask them where nothing is chosen.
+"""Results of the queries of a panel, with default values for the variables.
 
 In: a Query, the address of a server. Out: series of points, or the histograms of native ones.
 """
@@ -26,7 +26,7 @@ TIMEOUT_SECONDS = 30.0
 
 
 class Bucket(NamedTuple):
-    """Of a native histogram: how often (low, high]."""
+    """Bucket of a native histogram: number of observations in (low, high]."""
 
     low: float
     high: float
@@ -47,7 +47,7 @@ class Series(NamedTuple):
 
 
 class Span(NamedTuple):
-    """Which time is shown, in seconds since 1970, and how far apart the points are."""
+    """Time range in seconds since 1970, and the distance of points in seconds."""
 
     begin: float
     end: float
@@ -61,8 +61,8 @@ def filled_in(expression: str, range_seconds: float) -> str:
 
 
 def over(url: str, query: Query, span: Span) -> list[Series]:
-    """The course of a query. Raises OSError."""
-    found = _asked(
+    """The result of a query over the span. Raises OSError."""
+    found = _result(
         f"{url}/api/v1/query_range",
         query=filled_in(query.expr, span.end - span.begin),
         start=f"{span.begin:.3f}",
@@ -73,15 +73,15 @@ def over(url: str, query: Query, span: Span) -> list[Series]:
 
 
 def at_the_end(url: str, query: Query, span: Span) -> list[Series]:
-    """The values of a query, at the end of the span. Raises OSError."""
+    """The result of a query at the end of the span. Raises OSError."""
     expression = filled_in(query.expr, span.end - span.begin)
-    found = _asked(f"{url}/api/v1/query", query=expression, time=f"{span.end:.3f}")
+    found = _result(f"{url}/api/v1/query", query=expression, time=f"{span.end:.3f}")
     return [_series(one, [one["value"]], ()) for one in found if "value" in one]
 
 
-def _asked(url: str, **parameters: str) -> Any:
+def _result(url: str, **parameters: str) -> Any:
     body = urllib.parse.urlencode(parameters).encode()
-    with urllib.request.urlopen(url, data=body, timeout=TIMEOUT_SECONDS) as response:  # noqa: S310 - the reader's own server
+    with urllib.request.urlopen(url, data=body, timeout=TIMEOUT_SECONDS) as response:  # noqa: S310 - a server that the caller names
         return json.load(response)["data"]["result"]
 
 

@@ -1,7 +1,7 @@
-"""Draws a board from data, for a README: what Grafana shows, as far as that matters, by us.
+"""Draws a board as SVG, for the documents: an approximation of what Grafana shows.
 
-In: a Board, what a Prometheus says to its queries. Out: SVG. Grafana draws it finer; places, titles, queries, units and the
-colours of severities are those of the board.
+In: a Board, a Prometheus server with data. Out: SVG. Places, titles, queries, units and the colours of severities are those of
+the board.
 """
 
 from __future__ import annotations
@@ -43,13 +43,13 @@ class Box(NamedTuple):
 
 
 def draw(board: Board, url: str, span: Span) -> str:
-    """The whole board; of collapsed rows the headings. Raises OSError."""
+    """The whole board, with only the headings of collapsed rows. Raises OSError."""
     document = board.document()
     shown = iter([panel for row in board.rows if not row.is_collapsed for panel in row.panels])
     boxes = [(one, _box(one)) for one in document["panels"]]
     height = max(box.y + box.height for _, box in boxes) + 12
     parts = [f"<text x='12' y='28' font-size='18' font-weight='600' fill='{TEXT}'>{escape(board.title)}</text>"]
-    note = f"drawn by us from measured data, {time.strftime('%Y-%m-%d', time.gmtime(span.end))}"
+    note = f"drawn from measured data, {time.strftime('%Y-%m-%d', time.gmtime(span.end))}"
     parts.append(_text(COLUMNS * COLUMN - 12, 28, note, size=12, fill=FAINT, anchor="end"))
     for one, box in boxes:
         if one["type"] == "row":
@@ -122,7 +122,7 @@ def _bars(panel: Panel, box: Box, url: str, span: Span) -> str:
     return "".join(parts)
 
 
-# ---- courses
+# ---- time series
 
 
 def _graph(panel: Panel, box: Box, url: str, span: Span) -> str:
@@ -240,7 +240,7 @@ def _heatmap(panel: Panel, box: Box, url: str, span: Span) -> str:
 
 
 def _cells(found: Sequence[Series]) -> Iterator[tuple[float, Bucket]]:
-    """Of native histograms, or of series with `le`, which count what is below."""
+    """Cells of native histograms, or of cumulative series with `le`."""
     for series in found:
         for when, buckets in series.histograms:
             yield from ((when, bucket) for bucket in buckets if bucket.times > 0)
@@ -274,19 +274,19 @@ def _table(panel: Panel, box: Box, url: str, span: Span) -> str:
         parts.append(f"<line x1='{box.x}' x2='{box.x + box.width}' y1='{y}' y2='{y}' stroke='{BORDER}'/>")
         for place, (source, title) in enumerate(sources.items()):
             cell = row.get(source, "")
-            looks = units.get(title, {})
+            properties = units.get(title, {})
             x = box.x + place * width
-            if "mappings" in looks and isinstance(cell, float):
+            if "mappings" in properties and isinstance(cell, float):
                 name = SEVERITIES[int(cell)]
                 parts.append(f"<rect x='{x}' y='{y + 2}' width='{width - 8:.1f}' height='18' fill='{_LEVELS[name]}'/>")
                 cell = name
-            text = _value(cell, looks.get("unit", "short")) if isinstance(cell, float) else cell
+            text = _value(cell, properties.get("unit", "short")) if isinstance(cell, float) else cell
             parts.append(_text(x + 3, y + 15, _cut(text, int(width // 7)), size=12))
     return "".join(parts)
 
 
 def _joined(queries: Sequence[Query], url: str, span: Span) -> list[dict[str, str | float]]:
-    """Rows with the same labels are one."""
+    """Rows of all queries, joined by labels."""
     rows: dict[frozenset[tuple[str, str]], dict[str, str | float]] = {}
     for place, query in enumerate(queries):
         name = "Value" if len(queries) == 1 else f"Value #{chr(ord('A') + place)}"
@@ -302,17 +302,17 @@ def _sortable(cell: str | float) -> tuple[float, str]:
     return (float(cell), "") if cell.isdigit() else (math.inf, cell)
 
 
-# ---- words and numbers
+# ---- text and numbers
 
 
 def _legend(query: Query, series: Series) -> str:
-    """{{label}} filled in; without a value it is the label's name, as in Grafana."""
+    """The legend with {{label}} replaced; an empty label gives its name, as in Grafana."""
     text = re.sub(r"{{(\w+)}}", lambda found: series.labels.get(found[1]) or found[1], query.legend)
     return text or ", ".join(value for value in series.labels.values() if value) or "all"
 
 
 def _value(value: float, unit: str) -> str:
-    """As Grafana writes it: 0.42 of percentunit is 42 %."""
+    """Formatted as in Grafana: 0.42 of percentunit is 42 %."""
     if not math.isfinite(value):
         return "none"
     if unit == "percentunit":
@@ -346,7 +346,7 @@ def _at(when: float, value: float, span: Span, scale: tuple[float, float], plot:
 
 
 def _path(points: Sequence[tuple[float, float]], span: Span, scale: tuple[float, float], plot: Box) -> str:
-    """Where points are missing the line is broken."""
+    """The line has gaps where points are missing."""
     parts = []
     before = -math.inf
     for when, value in points:

@@ -1,12 +1,12 @@
-"""Which jobs lose GPU time, how much, and to what? For whoever is on call, and for the morning after."""
+"""Board Fleet: which jobs lose GPU time, how much, and why. For on-call engineers."""
 
 from __future__ import annotations
 
-from dashboards.boards import Board, Row, of_exporters, of_workloads, or_zero
+from dashboards.boards import Board, Row, exporter_series, or_zero, workload_series
 from dashboards.panels import Column, Query, graph, stat, table
 
-_LOST = of_workloads("gpustall_lost_seconds_total")
-_PROCESSES = of_workloads("gpustall_workload_info")
+_LOST = workload_series("gpustall_lost_seconds_total")
+_PROCESSES = workload_series("gpustall_workload_info")
 _WHERE = "cluster, node, namespace, pod, container"
 _WORKLOAD_BOARD = "/d/gpustall-workload?${__url_time_range}&${datasource:queryparam}&var-node=${__data.fields.Node}"
 
@@ -18,7 +18,7 @@ _NUMBERS = (
     ),
     stat(
         "GPU time lost",
-        "Part of the time of these processes in which their host made the GPU wait. The accounting is right to a few percent.",
+        "Share of the time of these processes in which the GPU waited for the host. Accurate to a few percent.",
         f"sum(rate({_LOST}[$__rate_interval])) / count({_PROCESSES})",
         "percentunit",
         decimals=1,
@@ -26,39 +26,39 @@ _NUMBERS = (
     ),
     stat(
         "GPUs lost",
-        "The same as a number of GPUs: so many could be switched off, and as much would be computed, if nothing were lost.",
+        "Lost time as a number of GPUs: without the loss, the same work would need so many fewer.",
         f"sum(rate({_LOST}[$__rate_interval]))",
         decimals=2,
     ),
     stat(
         "Open chains",
-        "Episodes that go on now, in which a rank is slower than it was, with a reason.",
-        or_zero(f"sum({of_workloads('gpustall_chain_active')})", _PROCESSES),
+        "Open incidents in which a rank is slower than its baseline, with a cause.",
+        or_zero(f"sum({workload_series('gpustall_chain_active')})", _PROCESSES),
         thresholds=((None, "green"), (1, "orange")),
     ),
     stat(
         "Worst chain",
         "1 low, 2 medium, 3 high, 4 critical: from 5, 10, 25 and 50 % of a rank's time.",
-        or_zero(f"max({of_workloads('gpustall_chain_severity')})", _PROCESSES),
+        or_zero(f"max({workload_series('gpustall_chain_severity')})", _PROCESSES),
         thresholds=((None, "green"), (2, "yellow"), (3, "orange"), (4, "red")),
     ),
     stat(
         "Exporters",
-        "Those that answered the last scrape.",
-        f"sum({of_exporters('up')})",
+        "Exporters that answered the last scrape.",
+        f"sum({exporter_series('up')})",
     ),
 )
 
-_COURSES = (
+_OVER_TIME = (
     graph(
         "GPU time lost, by cause",
-        "How many GPUs' worth of time was lost, and to what. docs/accounting.md says what each cause is.",
+        "As a number of GPUs. docs/accounting.md explains the causes.",
         Query(f"sum by (cause) (rate({_LOST}[$__rate_interval]))", "{{cause}}"),
         is_stacked=True,
     ),
     graph(
         "GPU time lost, by node",
-        "Part of the time of a node's ranks.",
+        "Share of the time of a node's ranks.",
         Query(
             f"sum by (node) (rate({_LOST}[$__rate_interval])) / on (node) count by (node) ({_PROCESSES})",
             "{{node}}",
@@ -70,8 +70,8 @@ _COURSES = (
 _TABLES = (
     table(
         "Open chains",
-        "What is wrong now, worst first. The chain's id is a trace id: Tempo and Jaeger open it.",
-        [Query(of_workloads("chain:gpustall_chain_severity:max"))],
+        "Worst first. The id of a chain is a trace id: open it in Tempo or Jaeger.",
+        [Query(workload_series("chain:gpustall_chain_severity:max"))],
         [
             Column("Value", "Severity", is_severity=True),
             Column("cause", "Cause"),
@@ -87,8 +87,8 @@ _TABLES = (
         height=7,
     ),
     table(
-        "Containers, by what they lose",
-        "All ranks of a container together: part of their time, and as a number of GPUs. Median and tail of their steps.",
+        "Containers by lost time",
+        "All ranks of a container: share of their time, and number of GPUs.",
         [
             Query(
                 f"sum by ({_WHERE}) (rate({_LOST}[$__rate_interval])) / on ({_WHERE}) count by ({_WHERE}) ({_PROCESSES})"
@@ -113,6 +113,6 @@ _TABLES = (
 BOARD = Board(
     "gpustall-fleet",
     "GPU stalls / Fleet",
-    "Which jobs lose GPU time, how much, and to what?",
-    (Row("Now", _NUMBERS), Row("Course", _COURSES), Row("Who", _TABLES)),
+    "Which jobs lose GPU time, how much, and why?",
+    (Row("Now", _NUMBERS), Row("Over time", _OVER_TIME), Row("Chains and containers", _TABLES)),
 )

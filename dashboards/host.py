@@ -1,20 +1,20 @@
-"""What does the machine do to these jobs? For whoever runs the nodes: disks, processes, and what else a chain may name."""
+"""Board Host: disks, processes and GPUs of the machines. For operators of nodes."""
 
 from __future__ import annotations
 
-from dashboards.boards import Board, Row, of_places, of_workloads, or_none
+from dashboards.boards import Board, Row, node_series, or_none, workload_series
 from dashboards.panels import Query, bars, graph
 
-_WAITED = of_workloads("gpustall_block_wait_seconds_total")
-_PROCESSES = of_workloads("gpustall_workload_info")
-_CULPRITS = of_workloads("gpustall_culprit_seconds_total", 'cause=~"block_io|major_fault"', 'culprit!=""')
-_BYTES = of_places("gpustall_block_bytes_total")
-_EXITS = of_workloads("gpustall_process_exits_total", 'outcome!="ok"')
+_WAITED = workload_series("gpustall_block_wait_seconds_total")
+_PROCESSES = workload_series("gpustall_workload_info")
+_CULPRITS = workload_series("gpustall_culprit_seconds_total", 'cause=~"block_io|major_fault"', 'culprit!=""')
+_BYTES = node_series("gpustall_block_bytes_total")
+_EXITS = workload_series("gpustall_process_exits_total", 'outcome!="ok"')
 
 
-def of_disks(quantile: float, metric: str) -> str:
-    """By device and direction, whichever kind of histogram Prometheus has."""
-    classic, native = of_places(f"{metric}_bucket"), of_places(metric)
+def disk_quantile(quantile: float, metric: str) -> str:
+    """Quantile by device and direction, from a classic or a native histogram."""
+    classic, native = node_series(f"{metric}_bucket"), node_series(metric)
     return (
         f"histogram_quantile({quantile}, sum by (le, device, direction) (rate({classic}[$__rate_interval])))"
         f" or histogram_quantile({quantile}, sum by (device, direction) (rate({native}[$__rate_interval])))"
@@ -23,34 +23,34 @@ def of_disks(quantile: float, metric: str) -> str:
 
 _DISKS = (
     graph(
-        "Waiting for disks",
-        "Seconds in a second that threads of the jobs, workers included, slept until a request of the device was completed.",
+        "Waits for disks",
+        "Time that threads of the jobs, workers included, slept until a disk request completed, in seconds per second.",
         Query(or_none(f"sum by (device) (rate({_WAITED}[$__rate_interval]))", _PROCESSES, "device"), "{{device}}"),
         is_stacked=True,
     ),
     bars(
-        "Who fills them",
-        "Programs that used the disks which the jobs waited for, by the GPU time that was lost meanwhile.",
+        "Culprits of disk waits",
+        "Programs that used the disks for which jobs waited, by lost GPU time.",
         Query(
             or_none(f"sort_desc(sum by (culprit) (rate({_CULPRITS}[$__range])))", _PROCESSES, "culprit"), "{{culprit}}"
         ),
         "short",
     ),
     graph(
-        "On the device, 99th percentile",
-        "From when a request was given to the device until it was completed, for everybody on the machine.",
-        Query(of_disks(0.99, "gpustall_block_device_duration_seconds"), "{{device}} {{direction}}"),
+        "Device time, 99th percentile",
+        "From when a request was given to the device until it completed, for all processes of the machine.",
+        Query(disk_quantile(0.99, "gpustall_block_device_duration_seconds"), "{{device}} {{direction}}"),
         unit="s",
     ),
     graph(
-        "In the queue, 99th percentile",
+        "Queue time, 99th percentile",
         "From when the kernel made a request until it was given to the device.",
-        Query(of_disks(0.99, "gpustall_block_queue_duration_seconds"), "{{device}} {{direction}}"),
+        Query(disk_quantile(0.99, "gpustall_block_queue_duration_seconds"), "{{device}} {{direction}}"),
         unit="s",
     ),
     graph(
         "Bytes, by container",
-        "What the disks have completed in a second, for each container, and for all that is in none.",
+        "Completed bytes per second, by container; `none` for processes outside containers.",
         Query(
             f'label_replace(sum by (container, direction) (rate({_BYTES}[$__rate_interval])), "container", "none",'
             ' "container", "^$")',
@@ -59,20 +59,20 @@ _DISKS = (
         unit="Bps",
     ),
     graph(
-        "Errors",
-        "Requests that a disk has completed with an error, in a second.",
+        "Disk errors",
+        "Requests per second that completed with an error.",
         Query(
-            f"sum by (device, direction) (rate({of_places('gpustall_block_errors_total')}[$__rate_interval]))",
+            f"sum by (device, direction) (rate({node_series('gpustall_block_errors_total')}[$__rate_interval]))",
             "{{device}} {{direction}}",
         ),
         unit="ops",
     ),
 )
 
-_ENDS = (
+_PROCESS_ENDS = (
     graph(
-        "Ends that are no success",
-        "Traced processes and workers that were ended by a signal or by the kernel, or that told of an error; in a second.",
+        "Abnormal ends of processes",
+        "Traced processes and workers that ended by a signal, an OOM kill or with an error, per second.",
         Query(
             or_none(
                 f"sum by (member, outcome, code) (rate({_EXITS}[$__rate_interval]))",
@@ -86,9 +86,9 @@ _ENDS = (
     ),
     graph(
         "New processes and threads",
-        "In a second. Workers that are made anew in every epoch, or threads in every step, cost time.",
+        "Per second. Starting workers in every epoch, or threads in every step, costs time.",
         Query(
-            f"sum by (kind) (rate({of_workloads('gpustall_process_forks_total')}[$__rate_interval]))",
+            f"sum by (kind) (rate({workload_series('gpustall_process_forks_total')}[$__rate_interval]))",
             "{{kind}}",
         ),
         unit="ops",
@@ -97,35 +97,35 @@ _ENDS = (
 
 
 def _each(metric: str, *matchers: str) -> str:
-    """A gauge of a GPU, by node and number."""
-    return f"max by (node, gpu) ({of_places(metric, *matchers)})"
+    """A gauge of each GPU, by node and number."""
+    return f"max by (node, gpu) ({node_series(metric, *matchers)})"
 
 
 _CLOCK, _CLOCK_MAX = (f"gpustall_device_clock{kind}_hertz" for kind in ("", "_max"))
 _HEAT, _HEAT_LIMIT = (f"gpustall_device_temperature{kind}_celsius" for kind in ("", "_slowdown"))
 _OF_SMS, _OF_GPU = 'part="sm"', 'part="gpu"'
 _POWER, _POWER_LIMIT = (f"gpustall_device_power{kind}_watts" for kind in ("", "_limit"))
-_THROTTLED = of_places("gpustall_device_throttled_seconds_total")
-_UNTRACED = of_places("gpustall_device_untraced_memory_bytes")
-_MEMORY = of_places("gpustall_device_memory_bytes", 'mig=""', 'state!="used"')
-_TRACED = of_workloads("gpustall_device_process_memory_bytes")
-_GPU_LINK_BYTES = {one: of_places(f"gpustall_device_{one}_bytes_total") for one in ("pcie", "nvlink")}
-_XIDS = of_places("gpustall_device_xid_errors_total")
-_ECC = of_places("gpustall_device_ecc_errors_total")
-_DEVICES = of_places("gpustall_device_up")
+_THROTTLED = node_series("gpustall_device_throttled_seconds_total")
+_UNTRACED = node_series("gpustall_device_untraced_memory_bytes")
+_MEMORY = node_series("gpustall_device_memory_bytes", 'mig=""', 'state!="used"')
+_TRACED = workload_series("gpustall_device_process_memory_bytes")
+_GPU_LINK_BYTES = {one: node_series(f"gpustall_device_{one}_bytes_total") for one in ("pcie", "nvlink")}
+_XIDS = node_series("gpustall_device_xid_errors_total")
+_ECC = node_series("gpustall_device_ecc_errors_total")
+_DEVICES = node_series("gpustall_device_up")
 
 _GPUS = (
     graph(
-        "Clocks held down, by reason",
-        "Seconds in a second, added up over GPUs, sampled. `power` is usual for a GPU at work; heat, brake and slowdown are not.",
+        "Throttled clocks, by reason",
+        "Seconds per second, summed over GPUs, sampled. `power` is normal for a busy GPU; heat, brake and slowdown are not.",
         Query(
             or_none(f"sum by (reason) (rate({_THROTTLED}[$__rate_interval]))", _DEVICES, "reason"),
             "{{reason}}",
         ),
     ),
     graph(
-        "SM clock, of the highest",
-        "What the clock is now, as a share of what it can be. An idle GPU lowers it.",
+        "SM clock",
+        "Current clock as a share of the highest possible one. An idle GPU lowers it.",
         Query(
             f"{_each(_CLOCK, _OF_SMS)} / {_each(_CLOCK_MAX, _OF_SMS)}",
             "{{node}} {{gpu}}",
@@ -134,18 +134,18 @@ _GPUS = (
         max_value=1,
     ),
     graph(
-        "Power and heat, of their limits",
-        "Power as a share of the limit that is enforced; temperature of that at which the hardware holds the clocks down.",
+        "Power and temperature",
+        "Power as a share of the enforced limit; temperature as a share of the slowdown temperature.",
         Query(f"{_each(_POWER)} / {_each(_POWER_LIMIT)}", "power {{node}} {{gpu}}"),
         Query(
             f"{_each(_HEAT, _OF_GPU)} / {_each(_HEAT_LIMIT)}",
-            "heat {{node}} {{gpu}}",
+            "temperature {{node}} {{gpu}}",
         ),
         unit="percentunit",
     ),
     graph(
-        "Memory, by who has it",
-        "Of all GPUs: what traced processes have, what others have, what the driver has reserved, and what is free.",
+        "GPU memory, by owner",
+        "Of all GPUs: traced processes, other processes, reserved by the driver, and free.",
         Query(f"sum({_TRACED})", "traced"),
         Query(f"sum({_UNTRACED})", "others"),
         Query(f"sum by (state) ({_MEMORY})", "{{state}}"),
@@ -154,7 +154,7 @@ _GPUS = (
     ),
     graph(
         "PCIe and NVLink",
-        "Bytes in a second over all links of each GPU, as it sees them. PCIe is absent where the driver does not count it.",
+        "Bytes per second over all links of each GPU, in its direction. PCIe is absent where the driver does not count it.",
         *(
             Query(
                 f"sum by (node, gpu, direction) (rate({metric}[$__rate_interval]))",
@@ -166,7 +166,7 @@ _GPUS = (
     ),
     graph(
         "XID and ECC errors",
-        "In the time that is shown. The runbook says which XID errors end jobs; uncorrected ECC errors do.",
+        "In the time range. The runbook lists XID errors that end jobs; uncorrected ECC errors do.",
         Query(
             or_none(f"sum by (node, gpu, xid) (increase({_XIDS}[$__range])) > 0", _DEVICES, "node", "gpu", "xid"),
             "XID {{xid}} {{node}} {{gpu}}",
@@ -181,6 +181,6 @@ _GPUS = (
 BOARD = Board(
     "gpustall-host",
     "GPU stalls / Host",
-    "What does the machine do to these jobs?",
-    (Row("Disks", _DISKS), Row("Processes", _ENDS), Row("GPU device", _GPUS)),
+    "Which disks, processes and GPUs of the machine slow the jobs?",
+    (Row("Disks", _DISKS), Row("Processes", _PROCESS_ENDS), Row("GPUs", _GPUS)),
 )

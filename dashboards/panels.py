@@ -1,6 +1,6 @@
-"""Panels of a Grafana board, as far as ours differ from one another. Everything else about them is decided here, once.
+"""Panels of a Grafana board. What all panels have in common is decided here.
 
-In: titles, queries, units. Out: JSON as Grafana 10 and later read it (schema version 39).
+In: titles, queries, units. Out: JSON for Grafana 10 and later (schema version 39).
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ Json = dict[str, Any]
 
 DATASOURCE = {"type": "prometheus", "uid": "${datasource}"}
 COLUMNS = 24
-"""Of Grafana's grid."""
+"""Columns of Grafana's grid."""
 
 SEVERITIES = ("none", "low", "medium", "high", "critical")
 SEVERITY_COLOURS = ("transparent", "green", "yellow", "orange", "red")
@@ -21,7 +21,7 @@ SEVERITY_COLOURS = ("transparent", "green", "yellow", "orange", "red")
 
 @dataclass(frozen=True)
 class Query:
-    """expr: PromQL. legend: what a series is called, with {{label}} in it."""
+    """expr: PromQL. legend: the name of a series, with {{label}} in it."""
 
     expr: str
     legend: str = ""
@@ -29,7 +29,7 @@ class Query:
 
 @dataclass(frozen=True)
 class Panel:
-    """One question of a board. width: in COLUMNS. height: in rows of 30 pixels. options, custom: what its kind needs."""
+    """One panel. width: in COLUMNS. height: in rows of 30 pixels. options, defaults: specific to its kind."""
 
     kind: str
     title: str
@@ -46,7 +46,7 @@ class Panel:
     form: str = "time_series"
 
     def document(self, number: int, x: int, y: int) -> Json:
-        """At its place in the grid."""
+        """The JSON of the panel at this position of the grid."""
         found: Json = {
             "id": number,
             "type": self.kind,
@@ -80,12 +80,12 @@ def _reduced() -> Json:
 
 
 def _steps(*steps: tuple[float | None, str]) -> Json:
-    """Colours from a value on; None for the first."""
+    """Thresholds: the colour from a value on; None for the first."""
     return {"mode": "absolute", "steps": [{"value": value, "color": colour} for value, colour in steps]}
 
 
 def _severity() -> Json:
-    """What a number from 0 to 4 is called and how it looks."""
+    """Names and colours of the severities 0 to 4."""
     names = {
         str(level): {"text": name, "color": SEVERITY_COLOURS[level], "index": level}
         for level, name in enumerate(SEVERITIES)
@@ -103,7 +103,7 @@ def stat(
     decimals: int | None = None,
     thresholds: Sequence[tuple[float | None, str]] = ((None, "text"),),
 ) -> Panel:
-    """One number, and its course behind it. thresholds: colours from a value on."""
+    """One number, with its history in the background. thresholds: colours from a value on."""
     options = {
         "reduceOptions": _reduced(),
         "colorMode": "value",
@@ -131,7 +131,7 @@ def graph(
     height: int = 9,
     max_value: float | None = None,
 ) -> Panel:
-    """Courses over time. is_stacked: the series are parts of a whole, which is the upper edge."""
+    """Time series. is_stacked: the series are parts of a whole, which is the upper edge."""
     options = {
         "legend": {"displayMode": "table", "placement": "bottom", "showLegend": True, "calcs": ["mean", "max"]},
         "tooltip": {"mode": "multi", "sort": "desc"},
@@ -153,7 +153,7 @@ def graph(
 
 @dataclass(frozen=True)
 class Column:
-    """Of a table. source: the label, or `Value #A` for the first query. unit: of a value; severity: as a word."""
+    """Column of a table. source: the label, or `Value #A` for the first query. is_severity: shown as a word."""
 
     source: str
     title: str
@@ -173,7 +173,7 @@ def table(
     width: int = 24,
     height: int = 9,
 ) -> Panel:
-    """A row for each combination of labels, joined over the queries. sort: a column's title, and whether largest come first."""
+    """A row for each combination of labels, joined over the queries. sort: a column's title, and whether it is descending."""
     options = {
         "showHeader": True,
         "cellHeight": "sm",
@@ -201,14 +201,14 @@ def table(
     defaults = {"custom": {"align": "auto", "cellOptions": {"type": "auto"}, "inspect": False, "filterable": True}}
     return Panel(
         *("table", title, description, tuple(queries), "none", width, height, options, defaults),
-        overrides=tuple(_looks(column) for column in columns if column.unit or column.is_severity or column.link),
+        overrides=tuple(_override(column) for column in columns if column.unit or column.is_severity or column.link),
         transformations=tuple(transformations),
         is_instant=True,
         form="table",
     )
 
 
-def _looks(column: Column) -> Json:
+def _override(column: Column) -> Json:
     properties: list[Json] = []
     if column.unit:
         properties.append({"id": "unit", "value": column.unit})
@@ -222,7 +222,7 @@ def _looks(column: Column) -> Json:
 
 
 def heatmap(title: str, description: str, expr: str, *, is_native: bool, unit: str = "s", width: int = 12) -> Panel:
-    """How often which duration. is_native: of a native histogram; else of one with the label `le`."""
+    """Durations over time. is_native: from a native histogram; else from one with the label `le`."""
     options = {
         "calculate": False,
         "cellGap": 1,
@@ -274,7 +274,7 @@ def bars(title: str, description: str, query: Query, unit: str, *, width: int = 
 
 
 def severities(title: str, description: str, query: Query, *, width: int = 24, height: int = 9) -> Panel:
-    """When which chain was how bad: a lane for each series."""
+    """Severity over time: a lane for each series."""
     options = {
         "alignValue": "left",
         "mergeValues": True,

@@ -1,21 +1,21 @@
-"""Which rank do the others wait for? For jobs on several GPUs and nodes."""
+"""Board Ranks: the rank that the others wait for. For jobs on several GPUs and nodes."""
 
 from __future__ import annotations
 
-from dashboards.boards import Board, Row, of_workloads
+from dashboards.boards import Board, Row, workload_series
 from dashboards.panels import Column, Query, bars, graph, heatmap, stat, table
 from dashboards.workload import quantile_of
 
 _WAIT = "gpustall_nccl_wait_seconds"
-_LOST = of_workloads("gpustall_lost_seconds_total")
-_COMMUNICATORS = of_workloads("gpustall_nccl_communicator_info")
+_LOST = workload_series("gpustall_lost_seconds_total")
+_COMMUNICATORS = workload_series("gpustall_nccl_communicator_info")
 _RANK = "cluster, node, namespace, pod, container, rank"
-"""Two jobs on a node have a rank 0 each."""
+"""Labels of a rank: two jobs on a node have a rank 0 each."""
 
 
 def _waits(by: str) -> str:
-    """Seconds of waiting in a second, of either kind of histogram."""
-    classic, native = of_workloads(f"{_WAIT}_sum"), of_workloads(_WAIT)
+    """Seconds of waiting per second, from a classic or a native histogram."""
+    classic, native = workload_series(f"{_WAIT}_sum"), workload_series(_WAIT)
     return (
         f"sum by ({by}) (rate({classic}[$__rate_interval]))"
         f" or histogram_sum(sum by ({by}) (rate({native}[$__rate_interval])))"
@@ -23,32 +23,32 @@ def _waits(by: str) -> str:
 
 
 def _lag(span: str) -> str:
-    """Seconds that a rank comes later to a collective than the first one of its node, on the average."""
+    """Mean seconds by which a rank enters a collective after the first one of its node."""
     lag, enqueued = (
-        f"sum by ({_RANK}) (rate({of_workloads(name)}[{span}]))"
+        f"sum by ({_RANK}) (rate({workload_series(name)}[{span}]))"
         for name in ("gpustall_nccl_arrival_lag_seconds_total", "gpustall_nccl_enqueued_total")
     )
     return f"{lag} / ({enqueued} > 0)"
 
 
 _NUMBERS = (
-    stat("Ranks", "With a communicator.", f"count(count by ({_RANK}) ({_COMMUNICATORS}))"),
+    stat("Ranks", "Ranks with a communicator.", f"count(count by ({_RANK}) ({_COMMUNICATORS}))"),
     stat(
         "Communicators",
-        "Different ones, over all ranks.",
+        "Different communicators, over all ranks.",
         f"count(count by (hash) ({_COMMUNICATORS}))",
     ),
     stat(
         "Time in collectives",
-        "Part of the time in which a rank waits for collectives, on the average.",
+        "Mean share of time that a rank waits for collectives.",
         f"avg({_waits(_RANK)})",
         "percentunit",
         decimals=1,
         width=8,
     ),
     stat(
-        "Furthest behind",
-        "How much later the last rank comes to a collective than the first one of its node, on the average.",
+        "Largest lag",
+        "Mean time by which the last rank enters a collective after the first one of its node.",
         f"max({_lag('$__rate_interval')})",
         "s",
         decimals=1,
@@ -57,10 +57,10 @@ _NUMBERS = (
     ),
 )
 
-_WHO = (
+_RANKS = (
     table(
         "Ranks",
-        "A late rank waits least, comes last, and loses time to its own host. Where it loses nothing, look at its GPU.",
+        "A late rank waits least, arrives last, and loses time to its own host. If it loses nothing, check its GPU.",
         [
             Query(_waits(_RANK)),
             Query(_lag("$__rate_interval")),
@@ -72,9 +72,9 @@ _WHO = (
             Column("node", "Node"),
             Column("pod", "Pod"),
             Column("container", "Container"),
-            Column("Value #A", "Waits", "percentunit"),
-            Column("Value #B", "Behind first", "s"),
-            Column("Value #C", "Lost to host", "percentunit"),
+            Column("Value #A", "Waiting", "percentunit"),
+            Column("Value #B", "Lag", "s"),
+            Column("Value #C", "Lost time", "percentunit"),
             Column("Value #D", "Step, median", "s"),
         ],
         sort=("Rank", False),
@@ -82,8 +82,8 @@ _WHO = (
         height=10,
     ),
     bars(
-        "Comes later than the first",
-        "To a collective, on the average. The last one of a node is whom its other ranks wait for.",
+        "Lag, by rank",
+        "Mean time after the first rank of the node enters a collective. The other ranks wait for the last one.",
         Query(f"sort_desc({_lag('$__range')})", "rank {{rank}} on {{node}}"),
         "s",
         width=8,
@@ -91,54 +91,54 @@ _WHO = (
     ),
 )
 
-_COURSES = (
+_OVER_TIME = (
     graph(
-        "Waits for others",
-        "Part of the time. The rank whose line is lowest while the others are high is the one that they wait for.",
+        "Waits for collectives",
+        "Share of time. The rank whose line is lowest while the others are high is the one that they wait for.",
         Query(_waits(_RANK), "rank {{rank}} on {{node}}"),
         unit="percentunit",
     ),
     graph(
         "Waits less than the median of its communicator",
-        "Over all nodes, by the recording rules: how much less than its peers a rank waits. GpuStallStragglingRank is told of"
-        " those that stand out.",
-        Query(of_workloads("rank:gpustall_nccl_wait:shortfall"), "rank {{rank}} on {{node}}"),
+        "Across nodes, from recording rules: how much less than the median a rank waits. GpuStallStragglingRank fires for"
+        " outliers.",
+        Query(workload_series("rank:gpustall_nccl_wait:shortfall"), "rank {{rank}} on {{node}}"),
         unit="percentunit",
     ),
     graph(
-        "Lost to their own hosts",
-        "Part of the time.",
+        "Lost time, by rank",
+        "Share of time lost because the rank's own host was late.",
         Query(f"sum by ({_RANK}) (rate({_LOST}[$__rate_interval]))", "rank {{rank}} on {{node}}"),
         unit="percentunit",
     ),
     graph(
-        "Collectives that are not done",
-        "Enqueued and not yet known to be done. A number that stays and does not move is a hang.",
+        "Open collectives",
+        "Enqueued and not known to be complete. A constant number above zero is a hang.",
         Query(
-            f"sum by ({_RANK}) ({of_workloads('gpustall_nccl_enqueued_total')})"
-            f" - sum by ({_RANK}) ({of_workloads('gpustall_nccl_completed_total')})",
+            f"sum by ({_RANK}) ({workload_series('gpustall_nccl_enqueued_total')})"
+            f" - sum by ({_RANK}) ({workload_series('gpustall_nccl_completed_total')})",
             "rank {{rank}} on {{node}}",
         ),
     ),
     graph(
         "Bytes in collectives",
-        "As their callers passed them, in a second.",
+        "Bytes per second, as the callers passed them.",
         Query(
-            f"sum by (operation) (rate({of_workloads('gpustall_nccl_operation_bytes_total')}[$__rate_interval]))",
+            f"sum by (operation) (rate({workload_series('gpustall_nccl_operation_bytes_total')}[$__rate_interval]))",
             "{{operation}}",
         ),
         unit="Bps",
     ),
     graph(
         "NCCL calls, 99th percentile",
-        "Host time to enqueue.",
+        "Host time to enqueue, not the time on the GPU.",
         Query(quantile_of(0.99, "gpustall_nccl_operation_duration_seconds", "operation"), "{{operation}}"),
         unit="s",
     ),
 )
 
-_HOW_LONG = "How long synchronising calls waited behind a collective."
-_STEPS = "How long steps took."
+_HOW_LONG = "Duration of synchronising calls behind a collective."
+_STEPS = "Duration of steps."
 
 
 def _heatmaps(*, is_native: bool) -> Row:
@@ -149,13 +149,13 @@ def _heatmaps(*, is_native: bool) -> Row:
             heatmap(
                 "Waits for collectives",
                 _HOW_LONG,
-                f"sum{by} (rate({of_workloads(_WAIT + suffix)}[$__rate_interval]))",
+                f"sum{by} (rate({workload_series(_WAIT + suffix)}[$__rate_interval]))",
                 is_native=is_native,
             ),
             heatmap(
                 "Steps",
                 _STEPS,
-                f"sum{by} (rate({of_workloads('gpustall_step_duration_seconds' + suffix)}[$__rate_interval]))",
+                f"sum{by} (rate({workload_series('gpustall_step_duration_seconds' + suffix)}[$__rate_interval]))",
                 is_native=is_native,
             ),
         ),
@@ -169,8 +169,8 @@ BOARD = Board(
     "Which rank do the others wait for?",
     (
         Row("Now", _NUMBERS),
-        Row("Who", _WHO),
-        Row("Course", _COURSES),
+        Row("Ranks", _RANKS),
+        Row("Over time", _OVER_TIME),
         _heatmaps(is_native=True),
         _heatmaps(is_native=False),
     ),

@@ -1,4 +1,4 @@
-"""alerts/: Prometheus takes the rules, each alert has its tests and its place in the runbook, and metrics are those we export."""
+"""alerts/: Prometheus accepts the rules, each alert has tests and a section of the runbook, and every metric is exported."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ SUFFIXES = ("_bucket", "_sum", "_count", "")
 
 
 def promtool(*arguments: str | Path) -> None:
-    """Fails when it complains."""
+    """Fails if promtool reports a problem."""
     assert PROMTOOL is not None
     done = subprocess.run([PROMTOOL, *arguments], capture_output=True, text=True, timeout=120, check=False)
     assert done.returncode == 0, done.stdout + done.stderr
@@ -33,29 +33,29 @@ def promtool(*arguments: str | Path) -> None:
 
 @NEEDS_PROMTOOL
 class TestRules:
-    """By Prometheus' own tool."""
+    """promtool, of Prometheus itself, checks them."""
 
     @pytest.mark.parametrize("path", RULE_FILES, ids=lambda path: path.name)
-    def test_prometheus_takes_them(self, path: Path) -> None:
-        """Without a complaint of its linter."""
+    def test_prometheus_accepts_them(self, path: Path) -> None:
+        """Its linter reports nothing."""
         promtool("check", "rules", "--lint=all", "--lint-fatal", path)
 
     @pytest.mark.parametrize("path", TESTS, ids=lambda path: path.name)
-    def test_they_do_what_they_are_for(self, path: Path) -> None:
-        """Series go in by hand; what fires, and what is recorded, is compared."""
+    def test_alerts_and_recordings_are_as_expected(self, path: Path) -> None:
+        """For series that tests/alerts gives."""
         promtool("test", "rules", path)
 
 
 class TestAlerts:
-    """Each of them."""
+    """Each alert."""
 
     def test_names_are_unique(self) -> None:
-        """There are some."""
+        """There are more than ten."""
         assert len(NAMES) == len(set(NAMES)) > 10
 
     @pytest.mark.parametrize("name", NAMES)
     def test_it_is_tested_to_fire_and_to_stay_silent(self, name: str) -> None:
-        """Both, somewhere in tests/alerts."""
+        """Both, in tests/alerts."""
         texts = "".join(path.read_text(encoding="utf-8") for path in TESTS)
         expected = re.findall(rf"alertname: {name}\n +exp_alerts:(.*)\n", texts)
 
@@ -64,7 +64,7 @@ class TestAlerts:
 
     @pytest.mark.parametrize("name", NAMES)
     def test_it_links_to_its_own_section_of_the_runbook(self, name: str) -> None:
-        """Which says what it means, where to look and what to do."""
+        """The section has the meaning, what to check and what to do."""
         section = re.search(rf"^## {name}\n(.*?)(?=^## |\Z)", RUNBOOK, flags=re.M | re.S)
 
         assert f"runbook.md#{name.lower()}\n" in RULES
@@ -72,16 +72,16 @@ class TestAlerts:
         assert "**Meaning.**" in section[1]
         assert re.search(r"\*\*First look( and first act)?\.\*\*", section[1])
 
-    def test_runbook_has_no_section_of_an_alert_that_is_gone(self) -> None:
-        """But its introduction."""
+    def test_runbook_has_no_section_of_a_removed_alert(self) -> None:
+        """Its introduction is no section of an alert."""
         assert set(re.findall(r"^## (GpuStall\w+)$", RUNBOOK, flags=re.M)) == set(NAMES)
 
 
 class TestMetrics:
     """Names in rules and in the runbook."""
 
-    def test_every_metric_is_one_that_is_exported(self) -> None:
-        """Or recorded by these rules."""
+    def test_every_metric_is_exported_or_recorded(self) -> None:
+        """Recorded by these rules."""
         exported = {metric.name + suffix for metric in METRICS for suffix in SUFFIXES}
         used = set(re.findall(r"(?<![:\w])gpustall_\w+(?![:\w])", RULES + RUNBOOK))
 
@@ -95,7 +95,7 @@ class TestMetrics:
         assert used - recorded == set()
 
     def test_series_of_a_process_are_those_of_its_info_metric(self) -> None:
-        """What is summed over where a GPU is counted."""
+        """They are the labels over which GPUs are counted."""
         (info,) = (metric for metric in METRICS if metric.name == "gpustall_workload_info")
 
         for labels in re.findall(r"(?:count|group) without \(\s*(?:rank, )?(pid, [^)]*?)\s*\) \(", RULES):

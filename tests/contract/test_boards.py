@@ -1,6 +1,6 @@
-"""dashboards/: every board is one that Grafana and the linter of dashboards take, and asks for nothing that does not exist.
+"""dashboards/: Grafana and its dashboard-linter accept every board, and every metric of a query exists.
 
-The rules are those of Grafana's dashboard-linter, which `make conformance` runs; these run without Go.
+The rules are those of dashboard-linter, which `make conformance` runs; these tests run without Go.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ QUERIES = [(panel, query) for _, panel in PANELS for query in panel.queries]
 EVERY_QUERY = pytest.mark.parametrize(("panel", "query"), QUERIES, ids=lambda one: getattr(one, "title", ""))
 
 UNITS = {"short", "none", "percentunit", "s", "bytes", "Bps", "ops", "cps", "pps", "currencyUSD"}
-"""Of Grafana's, those that we use. Source: its valueFormats/categories.ts."""
+"""The units that the boards use. Source: Grafana's valueFormats/categories.ts."""
 
 RECORDED = set(
     re.findall(r"record: (\S+)", "".join(path.read_text() for path in (ROOT / "alerts").glob("*.rules.yaml")))
@@ -37,14 +37,14 @@ COUNTERS = {metric.name for metric in METRICS if metric.kind is Kind.COUNTER} | 
 
 
 def panels_of(document: dict[str, Any]) -> list[dict[str, Any]]:
-    """Those of collapsed rows as well, rows included."""
+    """All panels, with rows and the panels of collapsed rows."""
     return list(itertools.chain.from_iterable((one, *one.get("panels", ())) for one in document["panels"]))
 
 
 def grids_of(document: dict[str, Any]) -> list[list[dict[str, Any]]]:
-    """What lies in one plane: what is seen of a board at first, headings included, and each collapsed row."""
-    seen = document["panels"]
-    return [seen, *(one["panels"] for one in seen if one.get("panels"))]
+    """Panels that share a grid: those of the board as it opens, headings included, and those of each collapsed row."""
+    visible = document["panels"]
+    return [visible, *(one["panels"] for one in visible if one.get("panels"))]
 
 
 def cells_of(panel: dict[str, Any]) -> set[tuple[int, int]]:
@@ -59,23 +59,23 @@ def selectors(query: Query) -> list[tuple[str, str]]:
 
 
 class TestBoards:
-    """Each of them."""
+    """Each board."""
 
     def test_uids_and_titles_are_unique(self) -> None:
-        """A uid has 40 characters at the most."""
+        """Grafana allows 40 characters in a uid."""
         assert len({board.uid for board in BOARDS}) == len({board.title for board in BOARDS}) == len(BOARDS) == 7
         assert max(len(board.uid) for board in BOARDS) <= 40
 
     @EVERY_BOARD
     def test_numbers_of_panels_are_unique(self, board: Board) -> None:
-        """Those in collapsed rows as well."""
+        """Also in collapsed rows."""
         numbers = [panel["id"] for panel in panels_of(board.document())]
 
         assert len(numbers) == len(set(numbers))
 
     @EVERY_BOARD
     def test_panels_lie_side_by_side(self, board: Board) -> None:
-        """None covers another one, or reaches over the edge."""
+        """No panel overlaps another one, or exceeds the width."""
         for grid in grids_of(board.document()):
             covered: set[tuple[int, int]] = set()
             for panel in grid:
@@ -84,8 +84,8 @@ class TestBoards:
                 covered |= cells_of(panel)
 
     @EVERY_BOARD
-    def test_no_place_is_empty(self, board: Board) -> None:
-        """A gap in the grid looks as if something were missing. What lies in a collapsed row begins below its heading."""
+    def test_the_grid_has_no_gaps(self, board: Board) -> None:
+        """A gap looks like a missing panel. Panels of a collapsed row begin below its heading."""
         for grid in grids_of(board.document()):
             covered = set().union(*map(cells_of, grid))
             lines = [y for _, y in covered]
@@ -94,19 +94,19 @@ class TestBoards:
 
     @EVERY_BOARD
     def test_a_collapsed_row_takes_one_line(self, board: Board) -> None:
-        """Its panels lie below it when it is opened."""
+        """Its panels lie below it after it is opened."""
         for row in board.document()["panels"]:
             if row["type"] == "row" and row["collapsed"]:
                 assert min(panel["gridPos"]["y"] for panel in row["panels"]) == row["gridPos"]["y"] + 1
 
     @EVERY_BOARD
     def test_it_cannot_be_edited_in_place(self, board: Board) -> None:
-        """What is provisioned would not last."""
+        """Changes of a provisioned board would not last."""
         assert board.document()["editable"] is False
 
     @EVERY_BOARD
-    def test_variables_are_those_that_everybody_knows(self, board: Board) -> None:
-        """Data source, job and instance first."""
+    def test_variables_are_the_customary_ones(self, board: Board) -> None:
+        """Data source, job and instance come first."""
         variables = board.document()["templating"]["list"]
         more = ["node", "namespace", "pod", "rank"] if board.is_of_workloads else []
 
@@ -114,7 +114,7 @@ class TestBoards:
         assert all(one["multi"] and one["includeAll"] and one["refresh"] == 2 for one in variables[1:])
         assert [one["allValue"] for one in variables[1:3]] == [".+", ".+"]
 
-    def test_links_between_boards_lead_somewhere(self) -> None:
+    def test_links_lead_to_boards(self) -> None:
         """/d/UID."""
         texts = "".join(str(board.document()) for board in BOARDS)
 
@@ -122,25 +122,25 @@ class TestBoards:
 
 
 class TestPanels:
-    """Each of them."""
+    """Each panel."""
 
     @EVERY_PANEL
-    def test_it_says_what_it_shows(self, board: Board, panel: Panel) -> None:
-        """A title, and a description that is a sentence."""
+    def test_it_has_a_title_and_a_description(self, board: Board, panel: Panel) -> None:
+        """The description is a sentence."""
         assert board.title
         assert panel.title
         assert re.fullmatch(r".+[.!?]", panel.description)
 
     @EVERY_PANEL
-    def test_its_unit_is_one_of_grafanas(self, board: Board, panel: Panel) -> None:
-        """And so are those of a table's columns."""
+    def test_its_units_are_known_to_grafana(self, board: Board, panel: Panel) -> None:
+        """Those of a table's columns as well."""
         columns = [p["value"] for one in panel.overrides for p in one["properties"] if p["id"] == "unit"]
 
         assert {panel.unit, *columns} <= UNITS, board.title
 
     @EVERY_PANEL
     def test_its_columns_are_labels_or_values(self, board: Board, panel: Panel) -> None:
-        """Of a table."""
+        """The columns of a table."""
         labels = {*COMMON_LABELS, "instance", "training_job", *(label for one in METRICS for label in one.labels)}
         values = {"Value", *(f"Value #{chr(ord('A') + place)}" for place in range(len(panel.queries)))}
         for one in panel.transformations:
@@ -149,11 +149,11 @@ class TestPanels:
 
 
 class TestQueries:
-    """Each of them."""
+    """Each query."""
 
     @EVERY_QUERY
     def test_its_metrics_exist(self, panel: Panel, query: Query) -> None:
-        """They are exported, recorded by our rules, or Prometheus' own."""
+        """They are exported, recorded by the rules of alerts/, or Prometheus' own."""
         exported = {metric.name + suffix for metric in METRICS for suffix in ("", "_bucket", "_sum", "_count")}
         named = {metric for metric, _ in selectors(query)}
 
@@ -161,22 +161,22 @@ class TestQueries:
         assert named <= exported | RECORDED | PROMETHEUS_OWN
 
     @EVERY_QUERY
-    def test_it_asks_for_the_chosen_ones_only(self, panel: Panel, query: Query) -> None:
-        """In every selector."""
+    def test_every_selector_uses_the_variables(self, panel: Panel, query: Query) -> None:
+        """Job, instance and cluster."""
         for metric, matchers in selectors(query):
             assert matchers.startswith('job=~"$job", instance=~"$instance", cluster=~"$cluster"'), (panel.title, metric)
 
     @EVERY_QUERY
-    def test_it_looks_as_far_back_as_grafana_says(self, panel: Panel, query: Query) -> None:
-        """Whatever the scrape interval is."""
+    def test_its_range_is_one_of_grafanas_variables(self, panel: Panel, query: Query) -> None:
+        """So that it suits every scrape interval."""
         ranges = set(re.findall(r"\[([^\]]+)\]", query.expr))
 
         assert ranges <= {"$__rate_interval", "$__range", "$__range:1m"}, panel.title
 
     @EVERY_QUERY
-    def test_counters_are_looked_at_by_their_growth(self, panel: Panel, query: Query) -> None:
-        """But for collectives that are not done: the difference of two counters."""
-        if panel.title == "Collectives that are not done":
+    def test_counters_are_used_with_rate_or_increase(self, panel: Panel, query: Query) -> None:
+        """Except for open collectives, which are the difference of two counters."""
+        if panel.title == "Open collectives":
             return
         for metric, _ in selectors(query):
             if metric in COUNTERS:

@@ -1,4 +1,4 @@
-"""The file systems that bpf/lib/blocked.bpf.h takes for another machine's are those that the kernel calls so."""
+"""The magic numbers of network file systems in bpf/lib/blocked.bpf.h are those of the kernel."""
 
 from __future__ import annotations
 
@@ -20,15 +20,15 @@ OF_NETWORK = {
     "AFS_FS_MAGIC",
     "CODA_SUPER_MAGIC",
 }
-"""Of linux/magic.h."""
-OUTSIDE_OF_THE_KERNEL = {0x0BD00BD0, 0x19830326, 0x47504653, 0xAAD7AAEA}
-"""Lustre, BeeGFS, GPFS, PanFS: as stat(1) of coreutils knows them."""
+"""Names in linux/magic.h."""
+OUTSIDE_THE_KERNEL = {0x0BD00BD0, 0x19830326, 0x47504653, 0xAAD7AAEA}
+"""Lustre, BeeGFS, GPFS, PanFS. Source: stat(1) of coreutils."""
 
 
 @pytest.mark.skipif(not MAGIC.exists(), reason=f"needs {MAGIC}, of the kernel's headers for C")
 def test_numbers_are_those_of_the_kernel() -> None:
-    """And of no other file system; FUSE and disks that several machines share are not among them."""
+    """No other file system is listed; FUSE and disks shared by several machines are not included."""
     known = dict(re.findall(r"^#define\s+(\w+)\s+(0x[0-9A-Fa-f]+)", MAGIC.read_text(encoding="ascii"), flags=re.M))
     cases = {int(number, 16) for number in re.findall(r"case (0x[0-9a-f]+):", SOURCE)}
 
-    assert cases - OUTSIDE_OF_THE_KERNEL == {int(known[name], 16) for name in OF_NETWORK}
+    assert cases - OUTSIDE_THE_KERNEL == {int(known[name], 16) for name in OF_NETWORK}

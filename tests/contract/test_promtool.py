@@ -1,4 +1,4 @@
-"""promtool, of Prometheus itself, has nothing to say about our exposition."""
+"""promtool, of Prometheus itself, finds no problem in the exposition."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ pytestmark = pytest.mark.skipif(PROMTOOL is None, reason="promtool is missing: i
 
 
 def lint(exposition: bytes) -> tuple[int, str]:
-    """Exit code and words of `promtool check metrics`."""
+    """Exit code and output of `promtool check metrics`."""
     assert PROMTOOL is not None
     done = subprocess.run(
         [PROMTOOL, "check", "metrics"], input=exposition, capture_output=True, timeout=60, check=False
@@ -27,11 +27,11 @@ def lint(exposition: bytes) -> tuple[int, str]:
 
 
 class TestPromtool:
-    """Exit code 0 and silence."""
+    """Exit code 0 and no output."""
 
     @pytest.mark.parametrize("case", CASES)
     def test_golden_exposition_is_clean(self, case: str) -> None:
-        """Every workload metric is in one of them."""
+        """Every workload metric is in one of the cases."""
         assert lint((FOLDER / case / "metrics.prom").read_bytes()) == (0, "")
 
     def test_own_metrics_are_clean(self) -> None:
@@ -42,9 +42,9 @@ class TestPromtool:
 
         assert lint(own.render(Format.TEXT)) == (0, "")
 
-    def test_promtool_would_complain(self) -> None:
-        """The check is one: a counter without _total is found."""
-        code, words = lint(b"# HELP x_bytes X.\n# TYPE x_bytes counter\nx_bytes 1\n")
+    def test_promtool_finds_a_wrong_name(self) -> None:
+        """A counter without _total."""
+        code, output = lint(b"# HELP x_bytes X.\n# TYPE x_bytes counter\nx_bytes 1\n")
 
         assert code != 0
-        assert 'should have "_total" suffix' in words
+        assert 'should have "_total" suffix' in output

@@ -1,4 +1,4 @@
-"""What every source file must say: in bpf/ its licence, and nowhere a path of somebody's machine."""
+"""Licences: each source of bpf/ names its own, and the licence files are complete."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ class TestLicences:
 
     @pytest.mark.parametrize("path", BPF_SOURCES, ids=lambda path: path.relative_to(ROOT).as_posix())
     def test_bpf_source_names_its_licence_in_the_first_line(self, path: Path) -> None:
-        """As the kernel's own sources do."""
+        """Like the kernel's own sources."""
         first = path.read_text(encoding="utf-8").splitlines()[0]
 
         assert first in (f"// {DUAL}", f"/* {DUAL} */")
 
     @pytest.mark.parametrize("path", sorted((ROOT / "bpf").glob("*.bpf.c")), ids=lambda path: path.name)
-    def test_program_names_a_licence_that_the_kernel_takes(self, path: Path) -> None:
-        """Without one it lends no helper that is open to the GPL alone."""
+    def test_program_names_a_licence_that_the_kernel_accepts(self, path: Path) -> None:
+        """Some helpers are for programs under the GPL only."""
         assert 'char LICENSE[] SEC("license") = "Dual BSD/GPL";' in path.read_text(encoding="utf-8")
 
     def test_top_licence_is_apache_2_in_full(self) -> None:
@@ -35,7 +35,7 @@ class TestLicences:
         assert "END OF TERMS AND CONDITIONS" in text
 
     def test_bpf_licence_has_both(self) -> None:
-        """Both in full: whoever gets the objects chooses, and needs no network to read what he has chosen."""
+        """Both in full, so that a recipient of the objects can choose and read one without a network."""
         text = (ROOT / "bpf" / "LICENSE").read_text(encoding="utf-8")
 
         assert text.startswith(f"{DUAL}\n")

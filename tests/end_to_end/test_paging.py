@@ -42,7 +42,7 @@ class TestPage:
         opened = re.findall(r'msg="chain opened: cpu_contention.* chain_id=(\w+)', paged.logs)
 
         assert alert["labels"]["cause"] == "cpu_contention"
-        assert f"through {paged.culprit}" in alert["annotations"]["description"]
+        assert f"(culprit: {paged.culprit})" in alert["annotations"]["description"]
         assert [alert["labels"]["chain_id"]] == opened
 
     def test_it_links_to_the_runbook(self, paged: Page) -> None:
@@ -51,7 +51,7 @@ class TestPage:
 
     def test_the_webhook_gets_it_as_well(self, paged: Page) -> None:
         """In addition to the pager."""
-        assert [one.status for one in paged.told if one.receiver == "webhook"] == ["firing", "resolved"]
+        assert [one.status for one in paged.notifications if one.receiver == "webhook"] == ["firing", "resolved"]
 
 
 CHAIN = {"alertname": CRITICAL, "severity": "critical", "node": "a", "container": "c", "cause": "lock"}

@@ -1,4 +1,4 @@
-"""An Alertmanager with the configuration that we ship, whose receivers are webhooks of a test."""
+"""An Alertmanager with the configuration of alerts/, whose receivers are webhooks of a test."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ ANNOUNCEMENT = r'msg="Listening on"[^\n]* address=(\S+)'
 
 
 class Notification(NamedTuple):
-    """What a receiver was sent. receiver: its name in the shipped configuration. alerts: as Alertmanager's webhooks have them."""
+    """A webhook call. receiver: its name in the shipped configuration. alerts: in Alertmanager's format."""
 
     receiver: str
     status: str
@@ -28,17 +28,17 @@ class Notification(NamedTuple):
 
     @property
     def names(self) -> set[str]:
-        """Of the alerts."""
+        """Names of the alerts."""
         return {alert["labels"]["alertname"] for alert in self.alerts}
 
 
 def configuration(url: str) -> str:
-    """The shipped one, of which every receiver is the webhook url/NAME. What joins a page, or ends it, is told after 5 s."""
+    """The shipped configuration, with the webhook url/NAME as every receiver. Changes of a page are sent after 5 s."""
     head, _, receivers = SHIPPED.read_text(encoding="utf-8").partition("\nreceivers:\n")
     head = head.replace("group_interval: 1m", "group_interval: 5s")  # a test waits for the resolution
     hooks = "".join(
         f"  - name: {name}\n"
-        + (f"    webhook_configs: [{{url: '{url}/{name}', send_resolved: true}}]\n" if name != "nobody" else "")
+        + (f"    webhook_configs: [{{url: '{url}/{name}', send_resolved: true}}]\n" if name != "none" else "")
         for name in re.findall(r"^  - name: (\w+)$", receivers, re.MULTILINE)
     )
     return f"{head}\nreceivers:\n{hooks}"
@@ -46,7 +46,7 @@ def configuration(url: str) -> str:
 
 @contextmanager
 def alerting(found: Receiver, folder: Path) -> Iterator[Server]:
-    """It notifies the receiver."""
+    """A running Alertmanager that notifies the receiver."""
     binary = need_command("prometheus-alertmanager", "prometheus-alertmanager")
     folder.mkdir()
     (folder / "alertmanager.yml").write_text(configuration(found.url), encoding="utf-8")
@@ -62,7 +62,7 @@ def alerting(found: Receiver, folder: Path) -> Iterator[Server]:
 
 
 def fire(server: Server, *alerts: dict[str, str]) -> None:
-    """As Prometheus would: alerts with these labels fire from now on."""
+    """Fires alerts with these labels, as Prometheus would."""
     document = [{"labels": labels, "annotations": {"description": labels["alertname"]}} for labels in alerts]
     request = urllib.request.Request(
         f"http://{server.address}/api/v2/alerts",
@@ -74,10 +74,10 @@ def fire(server: Server, *alerts: dict[str, str]) -> None:
 
 
 def notifications(found: Receiver) -> list[Notification]:
-    """All that have come, in order."""
-    told = []
+    """All notifications so far, in order."""
+    notified = []
     for request in found.requests:
         document = json.loads(request.content)
         receiver = request.path.rpartition("/")[2]
-        told.append(Notification(receiver, document["status"], document["alerts"], request.arrived_seconds))
-    return told
+        notified.append(Notification(receiver, document["status"], document["alerts"], request.arrived_seconds))
+    return notified

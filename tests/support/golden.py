@@ -1,4 +1,4 @@
-"""The cases of tests/golden: tables as the kernel would hold them, and what a scrape and a push of them say."""
+"""The cases of tests/golden: contents of kernel tables, and the scrape and the push that they give."""
 
 from __future__ import annotations
 
@@ -103,7 +103,9 @@ def training() -> Snapshot:
         2: Identity(node="gpu7", rank="1", container="0123456789ab"),
     }
     engines = {1: "pytorch", 2: "vllm"}
-    return _snapshot(kernel, identities, lost_ns=100_000_000, of_places=_of_places(identities[2]), engines=engines)
+    return _snapshot(
+        kernel, identities, lost_ns=100_000_000, of_places=_totals_by_identity(identities[2]), engines=engines
+    )
 
 
 def _add_waits(kernel: FakeTables) -> None:
@@ -165,20 +167,20 @@ class _Scripted(Engine):
         self._lost_ns = lost_ns
 
     def update(self, processes: Mapping[int, Observation], now_ns: int) -> list[Transition]:
-        """What there is to say."""
+        """Two chains: one escalates, one is resolved."""
         until = {"updated_ns": 990_000_000_000, "lost_ns": self._lost_ns}
         opened = a_chain(process=2, culprits=(('x"} 1\n# EOF', 1.0),), severity=Severity.MEDIUM, **until)
         self._open = replace(opened, severity=Severity.HIGH)
         over = a_chain(process=2, id="2" * 32, cause=Cause.BLOCK_IO, severity=Severity.LOW)
-        told = (Change.OPENED, opened), (Change.ESCALATED, self._open), (Change.OPENED, over)
-        return [*(Transition(*one) for one in told), over.resolved(now_ns, End.RECOVERED)]
+        changes = (Change.OPENED, opened), (Change.ESCALATED, self._open), (Change.OPENED, over)
+        return [*(Transition(*one) for one in changes), over.resolved(now_ns, End.RECOVERED)]
 
     def open_chains(self) -> list[Chain]:
-        """The first."""
+        """The one that escalated."""
         return [self._open]
 
     def cold_start(self, number: int) -> Cold | None:
-        """Of process 2: 3.5 s in launches."""
+        """3.5 s in launches, for process 2."""
         cold_ns = {Effect.LAUNCH: 3_500_000_000, Effect.ALLOC: 0, Effect.GRAPH: 250_000_000}
         return Cold(1, 9_000_000_000, cold_ns) if number == 2 else None
 
@@ -187,19 +189,19 @@ CASES: dict[str, Case] = {"training": training, "hostile": hostile}
 
 
 def exposition(snapshot: Snapshot, fmt: Format) -> str:
-    """As /metrics serves it, without the exporter's own metrics."""
+    """The body of /metrics, without the exporter's own metrics."""
     return "".join(render(snapshot, fmt)) + ("# EOF\n" if fmt is Format.OPENMETRICS else "")
 
 
 def otlp_document(snapshot: Snapshot) -> str:
-    """As it is pushed by default, without the exporter's own metrics; indented, so that a change can be read."""
+    """The default push, without the exporter's own metrics; indented, so that a diff is readable."""
     form = Form(is_delta=False, with_explicit_buckets=False)
     (request,) = points.requests(points.data_points(snapshot, ()))
     return _indented(json.loads(json_body.encode(request, snapshot.taken_at.unix_ns, ORIGIN, form))) + "\n"
 
 
 def _indented(value: Any, margin: str = "") -> str:
-    """JSON: a short value stands in one line, and so does a list of counts; of all others each item has its own."""
+    """JSON: short values and lists of counts in one line, all others with one line for each item."""
     line = json.dumps(value, ensure_ascii=False)
     is_nested = isinstance(value, dict) or (isinstance(value, list) and isinstance((value or [None])[0], dict))
     if not is_nested or len(line) <= _LINE_CHARACTERS:
@@ -214,15 +216,15 @@ def _indented(value: Any, margin: str = "") -> str:
     return f"{opened}\n{inner}" + f",\n{inner}".join(items) + f"\n{margin}{closed}"
 
 
-def _of_places(one: Identity) -> TotalsByIdentity:
-    """Of the machine, of the container of a process, and of the process as a workload."""
+def _totals_by_identity(one: Identity) -> TotalsByIdentity:
+    """Totals of the machine, of the container of a process, and of the process as a workload."""
     machine, container = Identity(one.node), replace(one, rank="")
     https, drops = ("https",), ("eth0", "sent")
     disk, read = ("nvme0n1",), ("nvme0n1", "read")
     reclaims = HistogramTotal(Counts.of([3, 1], begin=160), 4_000_000)
     return {
         machine: {
-            **_of_a_gpu(),
+            **_gpu_totals(),
             Series(catalog.cpu.STEAL, ()): 2_500_000_000,
             Series(catalog.cpu.IRQ, ()): 10_000_000,
             Series(catalog.cpu.SOFTIRQ, ()): 750_000_000,
@@ -263,7 +265,7 @@ def _of_places(one: Identity) -> TotalsByIdentity:
     }
 
 
-def _of_a_gpu() -> dict[Series, int]:
+def _gpu_totals() -> dict[Series, int]:
     """One that is held down by its power limit, with a driver that counts the bytes of PCIe."""
     gpu = "0"
     info = (gpu, "", "GPU-1f0a", "NVIDIA H100 80GB HBM3", "00000000:3B:00.0", "570.86.15")

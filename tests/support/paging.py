@@ -1,4 +1,4 @@
-"""From a real fault to a page: a job, hogs that take its CPU, the exporter, Prometheus with our rules, Alertmanager with ours."""
+"""From a real fault to a page: a job, hogs that take its CPU, the exporter, Prometheus and Alertmanager with alerts/."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from tests.support.traced import eventually
 
 SCRAPE_SECONDS = 5
 LEARN_SECONDS = 12
-"""Until it is known what is usual of the job."""
+"""Until the job has a baseline."""
 HOGS_PER_CPU = 3
 PATIENCE_SECONDS = 120.0
 CRITICAL = "GpuStallChainCritical"
@@ -43,16 +43,16 @@ scrape_configs:
 
 @dataclass(frozen=True)
 class Page:
-    """seconds: from the fault's begin to the page. told: all that receivers got, until the resolution. logs: the exporter's."""
+    """seconds: from the start of the fault to the page. notifications: until the resolution. logs: the exporter's."""
 
     culprit: str
     seconds: float
-    told: list[Notification]
+    notifications: list[Notification]
     logs: str
 
     def paged(self) -> list[Notification]:
-        """What the pager got of critical chains."""
-        return [one for one in self.told if one.receiver == "pager" and CRITICAL in one.names]
+        """Notifications of critical chains that the pager got."""
+        return [one for one in self.notifications if one.receiver == "pager" and CRITICAL in one.names]
 
 
 def page(folder: Path) -> Page:
@@ -83,8 +83,8 @@ def page(folder: Path) -> Page:
         return Page(HOG, first.arrived_seconds - began_seconds, notifications(found), exporter.logs)
 
 
-def _paged(told: list[Notification], status: str) -> list[Notification]:
-    return [one for one in told if one.receiver == "pager" and one.status == status and CRITICAL in one.names]
+def _paged(found: list[Notification], status: str) -> list[Notification]:
+    return [one for one in found if one.receiver == "pager" and one.status == status and CRITICAL in one.names]
 
 
 def _address(exporter: Exporter) -> str:
@@ -92,5 +92,5 @@ def _address(exporter: Exporter) -> str:
 
 
 def _await_a_scrape(prometheus: Prometheus) -> None:
-    """The first one comes at a moment of Prometheus' own choice."""
+    """Prometheus chooses the time of the first one."""
     prometheus.awaited("up == 1")

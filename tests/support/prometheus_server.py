@@ -1,4 +1,4 @@
-"""A Prometheus server, of whatever version, with the questions that tests ask it."""
+"""A Prometheus server of any version, and its HTTP API."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from tests.support.traced import eventually
 
 # The first scrape comes some seconds after the start, spread by a hash of the target, and a busy machine adds to that.
 PATIENCE_SECONDS = 60
-# Which of the two it says first is not settled.
+# The order of the two messages differs.
 ANNOUNCEMENT = r'\A(?=.*Server is ready to receive web requests).*msg="Listening on"[^\n]* address=(\S+)'
 
 CONFIGURATION = """\
@@ -64,12 +64,12 @@ class Prometheus:
         return data["result"] if data else []
 
     def exemplars(self, expression: str) -> list[dict[str, Any]]:
-        """Of all series of a query, so far: {"labels": …, "value": text, "timestamp": seconds}."""
+        """Exemplars of all series of a query: {"labels": …, "value": text, "timestamp": seconds}."""
         data = self.get("/api/v1/query_exemplars", query=expression, start="0", end="4102444800")
         return [exemplar for series in data or () for exemplar in series["exemplars"]]
 
     def awaited(self, expression: str) -> list[dict[str, Any]]:
-        """The series, as soon as there is one."""
+        """The series of a query, as soon as there is one."""
         found: list[dict[str, Any]] = eventually(
             lambda: self.query(expression), f"{expression}; {self.server.logs[-2000:]}", PATIENCE_SECONDS
         )
@@ -78,7 +78,7 @@ class Prometheus:
 
 @contextmanager
 def serving(binary: str | Path, configuration: str, folder: Path, *flags: str) -> Iterator[Prometheus]:
-    """A server on a free port of the loopback interface; its files are in the folder."""
+    """A server on a free loopback port, with its files in the folder."""
     (folder / "prometheus.yml").write_text(configuration)
     command = [
         binary,
