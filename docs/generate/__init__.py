@@ -1,6 +1,6 @@
 """Files that are made from the code: tables of metrics, labels and flags, rules, boards. `make golden` writes them.
 
-In: the catalogue, the settings, the list of operations, the rule files, the boards. Out: Markdown, YAML and JSON.
+In: the catalogue, settings, operations, capabilities, floors, rule files, boards, a recording. Out: Markdown, YAML and JSON.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from dashboards.__main__ import BOARDS, file_of, text_of
 from docs.generate.deployment import datadog_mapping, rules_for_kubernetes, rules_of_prices
 from docs.generate.flags import flags_page
 from docs.generate.metrics import metrics_page
-from docs.generate.parts import capabilities, renewed
+from docs.generate.parts import capabilities, demo, floors, renewed
 
 ROOT = Path(__file__).parents[2]
 CHART = "deploy/helm/gpu-stall-exporter"
@@ -24,11 +24,13 @@ def _with_part(path: str, name: str, make: Callable[[], str]) -> str:
 
 
 DOCUMENTS: dict[str, Callable[[], str]] = {
+    "README.md": partial(_with_part, "README.md", "demo", demo),
     "alerts/prometheusrule.yaml": rules_for_kubernetes,
     "alerts/rates.rules.yaml": rules_of_prices,
     "docs/metrics.md": metrics_page,
     "deploy/datadog/openmetrics.d/conf.yaml": datadog_mapping,
     "docs/flags.md": flags_page,
+    "docs/architecture.md": partial(_with_part, "docs/architecture.md", "floors", floors),
     "docs/security.md": partial(_with_part, "docs/security.md", "capabilities", capabilities),
     **{str(file_of(board).relative_to(ROOT)): partial(text_of, board) for board in BOARDS},
     # Helm reads no files from outside of the chart, so the chart has copies.
