@@ -22,7 +22,7 @@ class Need:
     reason: str
     cost: str
     is_vital: bool = False
-    is_needed_when_frozen: bool = False
+    is_needed_after_attaching: bool = False
 
 
 NEEDS = (
@@ -43,13 +43,13 @@ NEEDS = (
         "/proc/PID/maps and root of processes of other users",
         "jobs of other users are not found",
         is_vital=True,
-        is_needed_when_frozen=True,
+        is_needed_after_attaching=True,
     ),
     Need(
         Capability.DAC_READ_SEARCH,
         "/proc/PID/environ of other users, which has the rank; libraries in directories of other users",
         "jobs of other users have no rank until NCCL is initialized, and such libraries are not probed",
-        is_needed_when_frozen=True,
+        is_needed_after_attaching=True,
     ),
     Need(
         Capability.CHECKPOINT_RESTORE,
@@ -70,7 +70,7 @@ def drop(*, with_network_namespaces: bool = False) -> None:
 
 def drop_after_attaching(*, with_network_namespaces: bool = False) -> None:
     """Drop in addition what only new attachments need."""
-    kept = {need.capability for need in NEEDS if need.is_needed_when_frozen}
+    kept = {need.capability for need in NEEDS if need.is_needed_after_attaching}
     _keep_only(kept, with_network_namespaces=with_network_namespaces)
 
 

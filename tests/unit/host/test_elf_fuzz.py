@@ -12,7 +12,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from exporter.errors import MalformedElf
-from exporter.host.bounded_file import BoundedFile
 from exporter.host.elf import READS_FOR_HEADERS_MAX, READS_FOR_NAMES_MAX, READS_PER_NAME_MAX, read_elf
 
 from .elf_image import IFUNC, TABLES_OFFSET, Image, Sym, opened
@@ -140,27 +139,3 @@ class TestReads:
             answer_of(fd, len(broken))
 
             assert reads_so_far() - before <= READS_MAX + 10
-
-    def test_spent_budget_refuses(self) -> None:
-        """The third read of a budget of two."""
-        with opened(b"abcdef") as fd:
-            file = BoundedFile(fd, 6, reads_left=2)
-
-            assert (file.read(0, 2), file.read_up_to(4, 10)) == (b"ab", b"ef")
-            with pytest.raises(MalformedElf, match="more reads"):
-                file.read(0, 1)
-
-    @pytest.mark.parametrize(("offset", "length"), [(-1, 1), (6, 1), (5, 2), (2**70, 1), (0, 2**20)])
-    def test_offset_outside_of_the_file_is_refused(self, offset: int, length: int) -> None:
-        """Before, after, across the end, too large, and too long."""
-        with opened(b"abcdef") as fd, pytest.raises(MalformedElf):
-            BoundedFile(fd, 6, reads_left=5).read(offset, length)
-
-    def test_file_that_shrinks_between_two_reads_is_refused(self) -> None:
-        """The size is the one at opening."""
-        with opened(b"abcdef") as fd:
-            file = BoundedFile(fd, 6, reads_left=5)
-            os.ftruncate(fd, 3)
-
-            with pytest.raises(MalformedElf):
-                file.read(0, 6)

@@ -1,0 +1,73 @@
+"""cgroup_labels: the identity of a cgroup's container, over a fake hierarchy."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from exporter.host.cgroups import Hierarchy
+from exporter.hostmetrics.cgroup_labels import CgroupLabels
+from exporter.model import Identity
+from exporter.workloads.orchestrators.pod_cache import Pod, PodCache
+
+CONTAINER_ID = "0123456789ab" + "c" * 52
+SCOPE = f"docker-{CONTAINER_ID}.scope"
+NODE = Identity("gpu7")
+CONTAINER = Identity("gpu7", container="0123456789ab")
+
+
+@pytest.fixture
+def hierarchy(tmp_path: Path) -> Hierarchy:
+    """With a service, and a container that has a cgroup below it."""
+    (tmp_path / "system.slice/cron.service").mkdir(parents=True)
+    (tmp_path / SCOPE / "init").mkdir(parents=True)
+    return Hierarchy(tmp_path, 2, "memory")
+
+
+def id_of(hierarchy: Hierarchy, path: str) -> int:
+    return (hierarchy.root / path).stat().st_ino
+
+
+class TestIdentity:
+    def test_cgroup_of_a_container_has_its_label(self, hierarchy: Hierarchy) -> None:
+        """Also one below it."""
+        labels = CgroupLabels("gpu7", hierarchy)
+
+        assert labels.identity_of(id_of(hierarchy, SCOPE)) == CONTAINER
+        assert labels.identity_of(id_of(hierarchy, f"{SCOPE}/init")) == CONTAINER
+
+    def test_unknown_cgroup_is_the_node_s(self, hierarchy: Hierarchy) -> None:
+        assert CgroupLabels("gpu7", hierarchy).identity_of(2**40) == NODE
+
+    def test_root_is_the_node_s(self, hierarchy: Hierarchy) -> None:
+        assert CgroupLabels("gpu7", hierarchy).identity_of_path("/") == NODE
+
+    def test_without_a_hierarchy_all_is_the_node_s(self) -> None:
+        assert CgroupLabels("gpu7", None).identity_of(7) == NODE
+
+    def test_orchestrator_names_the_container(self, hierarchy: Hierarchy) -> None:
+        pods = PodCache()
+        pods.put("uid", Pod("train", "job-0", ("uid",), {CONTAINER_ID: "worker"}))
+        labels = CgroupLabels("gpu7", hierarchy, pods)
+
+        assert labels.identity_of_path(f"/{SCOPE}") == Identity(
+            "gpu7", container="worker", namespace="train", pod="job-0"
+        )
+
+    def test_container_unknown_to_the_orchestrator_has_its_id(self, hierarchy: Hierarchy) -> None:
+        assert CgroupLabels("gpu7", hierarchy, PodCache()).identity_of_path(f"/{SCOPE}") == CONTAINER
+
+
+class TestGone:
+    def test_removed_cgroup_is_gone(self, hierarchy: Hierarchy) -> None:
+        labels = CgroupLabels("gpu7", hierarchy)
+        cgroup_id = id_of(hierarchy, f"{SCOPE}/init")
+        assert not labels.is_gone(cgroup_id)
+        (hierarchy.root / SCOPE / "init").rmdir()
+
+        assert labels.is_gone(cgroup_id)
+
+    def test_without_a_hierarchy_no_cgroup_is_gone(self) -> None:
+        """So that no row is deleted by mistake."""
+        assert not CgroupLabels("gpu7", None).is_gone(7)
