@@ -141,6 +141,16 @@ class TestGauges:
         assert of(totals, catalog.gpu.INFO, "0", "", "GPU-0", 'a"\ufffd' + "x" * 125, "", "") == 1
 
 
+class TestClaims:
+    def test_booleans_are_numbers(self) -> None:
+        """`False` is no value of a metric."""
+        totals = totals_of(Sample(is_mig=False, is_repair_pending=True))
+        values = of(totals, catalog.gpu.MIG, "0"), of(totals, catalog.gpu.REPAIR, "0", "pending")
+
+        assert values == (0, 1)
+        assert [type(value) for value in values] == [int, int]
+
+
 class TestStale:
     """GPUs that have not been sampled for a while."""
 
