@@ -84,7 +84,8 @@ class Gpu:
                 self._totals.add_counter(source, self._node, Series(metric, (gpu, *labels)), value)
 
     def _add_gauge(self, metric: Metric, gpu: str, labels: tuple[str, ...], value: int) -> None:
-        self._totals.add_gauge(self._node, Series(metric, (gpu, *labels)), int(value))  # some are claims, True and False
+        """value: may be True or False."""
+        self._totals.add_gauge(self._node, Series(metric, (gpu, *labels)), int(value))
 
     def _add_processes(
         self, gpu: str, mig: str, processes: Iterable[GpuProcess], identities: Mapping[int, Identity]

@@ -7,7 +7,8 @@ from contextlib import ExitStack
 
 import pytest
 
-from exporter import config, standin
+import gpustall_standin as standin
+from exporter import config
 from exporter.app.daemon import Daemon
 from exporter.checks import programs
 from exporter.checks.check import CheckState

@@ -14,7 +14,8 @@ from typing import Any
 
 import pytest
 
-from exporter import catalog, standin
+import gpustall_standin as standin
+from exporter import catalog
 from exporter.accounting.serving import Served
 from exporter.collectors.engine import Engines
 from exporter.host.processes import Processes
