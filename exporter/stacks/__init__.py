@@ -1,1 +1,1 @@
-"""Where are the threads of a job that is stuck, and who made the call that they are in? Taken from the living process."""
+"""Stack sampling: where threads of a stalled job are stuck, and which functions made the calls that they are in."""

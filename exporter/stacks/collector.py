@@ -1,7 +1,6 @@
-"""Takes the stacks of threads and names what is on them, in a thread of its own: a tick asks, and a later one is told.
+"""Samples stacks of threads and names their functions, in a thread of its own: a tick requests, and a later tick gets the result.
 
-In: Suspects; Stacks, the rules of functions, Symbols. Out: Evidence, of one process after the other. The thread ends
-when there is no more to do.
+In: chains and their transitions. Out: Evidence, for one chain at a time. The thread ends when no request is left.
 """
 
 from __future__ import annotations
@@ -9,31 +8,30 @@ from __future__ import annotations
 import logging
 import queue
 import threading
-from collections.abc import Callable, Collection, Iterable, Iterator
-from contextlib import AbstractContextManager
-from typing import NamedTuple, Protocol
+from collections.abc import Callable, Collection, Iterator
+from typing import NamedTuple
 
 from exporter.chains.chain import Chain, Transition
 from exporter.errors import NotPossibleHere, ProcessGone
-from exporter.host.eh_frame import Rule
-from exporter.host.symbols import AddressNames, CodeAddress
-from exporter.kernel.stacks import Stack
+from exporter.host.eh_frame import FrameRules
+from exporter.host.symbols import CodeAddress, Symbols
+from exporter.kernel.stacks import Stack, Stacks
 from exporter.kernel.thread_rows import ThreadRow
 from exporter.model import Identity
-from exporter.stacks.format import lines_of, unnamed
-from exporter.stacks.selection import Inquiry, Suspects
-from exporter.stacks.unwinding import Way, way_of
+from exporter.stacks.format import format_stack, format_without_names
+from exporter.stacks.selection import SampleRequest, ThreadSelection
+from exporter.stacks.unwinding import Backtrace, unwind
 
 log = logging.getLogger(__name__)
 
-WAITING_MAX = 16
-"""Cases that wait: a node on which more chains open at once has one reason for all of them."""
+QUEUE_MAX = 16
+"""Requests that may wait. If more chains open at once on a node, they have a cause in common."""
 
 STOP_SECONDS = 2.0
-"""What a clean stop grants the thread: it may wait for a memory map that somebody else holds."""
+"""A stop waits so long for the thread, which may be waiting for a lock on a process's memory map."""
 
 NAMED, LOCATED, UNNAMED, FAILED, LEFT_OUT = RESULTS = ("named", "located", "unnamed", "failed", "left_out")
-"""Of one stack: functions were looked up with bcc; files alone; the process had ended; nothing was had; too many waited."""
+"""Results of one stack: functions named by bcc; only files known; the process had ended; no stack taken; the queue was full."""
 
 ReadThreads = Callable[[Collection[int]], list[ThreadRow]]
 """The living threads of these processes."""
@@ -41,9 +39,12 @@ ReadThreads = Callable[[Collection[int]], list[ThreadRow]]
 Count = Callable[[str], None]
 """Takes one of RESULTS; called from any thread."""
 
+RulesOf = Callable[[int], FrameRules]
+"""Unwind rules of a process, by its tgid."""
+
 
 class ChainProcess(NamedTuple):
-    """As it was when the thread was looked at: a process may have ended when that is told."""
+    """The process of a chain as it was when its threads were selected: it may have ended since."""
 
     identity: Identity | None
     tgid: int
@@ -51,43 +52,15 @@ class ChainProcess(NamedTuple):
 
 
 class Evidence(NamedTuple):
-    """Lines about the threads of a chain, which is as it was when they were looked at."""
+    """lines: text about the sampled threads. chain: as it is now, or as it was if it is resolved."""
 
     chain: Chain
     process: ChainProcess
     lines: tuple[str, ...]
 
 
-class TakesStacks(Protocol):
-    """exporter.kernel.stacks.Stacks."""
-
-    def take(self, tid: int) -> Stack | None:
-        """Of one thread; None when that could not be had."""
-
-
-class NamesPlaces(Protocol):
-    """exporter.host.symbols.Symbols."""
-
-    def name(self, tgid: int, places: Iterable[CodeAddress]) -> AddressNames:
-        """Raises ProcessGone, NotPossibleHere."""
-
-    def close(self) -> None:
-        """End what is going on."""
-
-
-class KnowsRules(Protocol):
-    """exporter.host.eh_frame.FrameRules."""
-
-    def at(self, address: int) -> Rule | None:
-        """Of an address in the process."""
-
-
-RulesOf = Callable[[int], AbstractContextManager[KnowsRules]]
-"""Of a process, by its tgid."""
-
-
-class _Case(NamedTuple):
-    suspects: Suspects
+class _Request(NamedTuple):
+    sample: SampleRequest
     process: ChainProcess
 
 
@@ -97,9 +70,9 @@ class StackCollector:
     def __init__(
         self,
         read_threads: ReadThreads,
-        stacks: TakesStacks,
+        stacks: Stacks,
         rules_of: RulesOf,
-        symbols: NamesPlaces,
+        symbols: Symbols,
         count: Count,
     ) -> None:
         self._read_threads = read_threads
@@ -107,9 +80,9 @@ class StackCollector:
         self._rules_of = rules_of
         self._symbols = symbols
         self._count = count
-        self._inquiry = Inquiry()
-        self._cases: queue.SimpleQueue[_Case] = queue.SimpleQueue()
-        self._told: queue.SimpleQueue[Evidence] = queue.SimpleQueue()
+        self._selection = ThreadSelection()
+        self._requests: queue.SimpleQueue[_Request] = queue.SimpleQueue()
+        self._results: queue.SimpleQueue[Evidence] = queue.SimpleQueue()
         self._lock = threading.Lock()  # for the next three
         self._waiting = 0
         self._thread: threading.Thread | None = None
@@ -119,20 +92,20 @@ class StackCollector:
         self,
         chains: Collection[Chain],
         transitions: Collection[Transition],
-        whose: Callable[[Chain], ChainProcess],
+        process_of: Callable[[Chain], ChainProcess],
         now_ns: int,
     ) -> list[Evidence]:
-        """What has become known since the last tick. chains: those that are open. whose: its process."""
-        due = self._inquiry.due(chains, transitions, now_ns)
+        """Requests samples, and returns the evidence since the last tick. chains: all open ones."""
+        due = self._selection.due(chains, transitions, now_ns)
         if due:
             threads = self._read_threads({one.chain.process for one in due})
-            for suspects in self._inquiry.suspects(due, threads):
-                self._ask(_Case(suspects, whose(suspects.chain)))
+            for sample in self._selection.select(due, threads):
+                self._request(_Request(sample, process_of(sample.chain)))
         newest = {chain.id: chain for chain in chains}
-        return [one._replace(chain=newest.get(one.chain.id, one.chain)) for one in _drained(self._told)]
+        return [one._replace(chain=newest.get(one.chain.id, one.chain)) for one in _drained(self._results)]
 
     def close(self) -> None:
-        """Nothing is looked at any more."""
+        """Drops the requests that wait."""
         with self._lock:
             self._is_closed = True
             thread = self._thread
@@ -140,35 +113,34 @@ class StackCollector:
         if thread is not None:
             thread.join(STOP_SECONDS)
 
-    def _ask(self, case: _Case) -> None:
+    def _request(self, request: _Request) -> None:
         with self._lock:
-            if self._waiting >= WAITING_MAX:
-                for _ in case.suspects.tids:
+            if self._waiting >= QUEUE_MAX:
+                for _ in request.sample.tids:
                     self._count(LEFT_OUT)
                 return
             self._waiting += 1
-            self._cases.put(case)
+            self._requests.put(request)
             if self._thread is None:
-                self._thread = threading.Thread(target=self._work, name="witness", daemon=True)
+                self._thread = threading.Thread(target=self._run, name="stacks", daemon=True)
                 self._thread.start()
 
-    def _work(self) -> None:
-        """Until there is no more to do."""
+    def _run(self) -> None:
         while True:
             with self._lock:
                 if self._is_closed or not self._waiting:
                     self._thread = None
                     return
-                case = self._cases.get()
+                request = self._requests.get()
                 self._waiting -= 1
             try:
-                self._look(case)
-            except Exception:  # a defect here must not cost the next case
-                log.exception("evidence failed")
+                self._sample(request)
+            except Exception:  # a defect must not lose the next request
+                log.exception("stack sampling failed")
 
-    def _look(self, case: _Case) -> None:
-        """First all stacks, while the threads are where they are; names take a second."""
-        chain, tgid, tids = case.suspects
+    def _sample(self, request: _Request) -> None:
+        """Takes all stacks first, while the threads are stuck; naming takes a second."""
+        chain, tgid, tids = request.sample
         taken = [self._stacks.take(tid) for tid in tids]
         stacks = [stack for stack in taken if stack is not None]
         for _ in range(len(taken) - len(stacks)):
@@ -176,30 +148,30 @@ class StackCollector:
         if not stacks:
             return
         with self._rules_of(tgid) as rules:
-            ways = [way_of(stack, rules.at) for stack in stacks]
-        seen = list(zip(stacks, ways, strict=True))
+            backtraces = [unwind(stack, rules.at) for stack in stacks]
+        pairs = list(zip(stacks, backtraces, strict=True))
         try:
-            named = self._symbols.name(tgid, (place for stack, way in seen for place in _places(stack, way)))
+            names = self._symbols.name(tgid, (address for pair in pairs for address in _code_addresses(*pair)))
         except (ProcessGone, NotPossibleHere):
-            lines = [line for stack in stacks for line in unnamed(stack)]
+            lines = [line for stack in stacks for line in format_without_names(stack)]
             result = UNNAMED
         else:
-            lines = [line for stack, way in seen for line in lines_of(stack, way, named.texts)]
-            result = NAMED if named.by_bcc else LOCATED
-        self._told.put(Evidence(chain, case.process, tuple(lines)))
+            lines = [line for stack, backtrace in pairs for line in format_stack(stack, backtrace, names.texts)]
+            result = NAMED if names.by_bcc else LOCATED
+        self._results.put(Evidence(chain, request.process, tuple(lines)))
         for _ in stacks:
             self._count(result)
 
 
-def _places(stack: Stack, way: Way) -> Iterator[CodeAddress]:
+def _code_addresses(stack: Stack, backtrace: Backtrace) -> Iterator[CodeAddress]:
     yield CodeAddress(stack.instruction, is_return=False)
-    for address in (*way.within, *way.callers):
+    for address in (*backtrace.within, *backtrace.callers):
         yield CodeAddress(address, is_return=True)
 
 
-def _drained(told: queue.SimpleQueue[Evidence]) -> Iterator[Evidence]:
+def _drained(results: queue.SimpleQueue[Evidence]) -> Iterator[Evidence]:
     while True:
         try:
-            yield told.get_nowait()
+            yield results.get_nowait()
         except queue.Empty:
             return

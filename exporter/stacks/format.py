@@ -1,6 +1,6 @@
-"""What is said of a thread that is stuck? Lines for a person, the innermost function first.
+"""A sampled stack as lines of text for a person, innermost function first.
 
-In: a Stack, the way its thread has come, the names of addresses. Out: lines; those of a function are indented.
+In: a Stack, its Backtrace, names of addresses. Out: lines; those of functions are indented.
 """
 
 from __future__ import annotations
@@ -11,32 +11,32 @@ from itertools import chain, islice
 from exporter.kernel.abi import OPERATION_NONE
 from exporter.kernel.operations import OPERATIONS
 from exporter.kernel.stacks import Stack
-from exporter.stacks.unwinding import Way
+from exporter.stacks.unwinding import Backtrace
 from exporter.text.printable import printable_bytes
 from exporter.units import seconds
 
 FRAMES_MAX = 24
-"""Of a list: the outermost ones are the interpreter's or libc's, and the same everywhere."""
+"""Per list. The outermost frames are the interpreter's or libc's and say little."""
 
 _COMM_CHARACTERS = 16
 
 
-def lines_of(stack: Stack, way: Way, names: Mapping[int, str]) -> tuple[str, ...]:
-    """names: of every address that has one; another one is told as a number."""
+def format_stack(stack: Stack, backtrace: Backtrace, names: Mapping[int, str]) -> tuple[str, ...]:
+    """names: address -> text. Other addresses are shown as numbers."""
     place = "runs on a CPU, and last entered the kernel at" if stack.is_running else "is at"
-    now = _frames((stack.instruction, *way.within), names)
-    if not way.callers:
-        return (f"{_begin(stack)}; it {place}", *now)
-    inside = f"inside of {_operation(stack)} it {place}"
-    return (f"{_begin(stack)}, called by", *_frames(way.callers, names), inside, *now)
+    innermost = _frames((stack.instruction, *backtrace.within), names)
+    if not backtrace.callers:
+        return (f"{_thread_and_call(stack)}; it {place}", *innermost)
+    inside = f"inside {_operation(stack)} it {place}"
+    return (f"{_thread_and_call(stack)}, called by", *_frames(backtrace.callers, names), inside, *innermost)
 
 
-def unnamed(stack: Stack) -> tuple[str, ...]:
-    """Of a process that has ended before its addresses had names."""
-    return (f"{_begin(stack)}; where, nobody knows: the process has ended",)
+def format_without_names(stack: Stack) -> tuple[str, ...]:
+    """For a process that ended before its addresses were looked up."""
+    return (f"{_thread_and_call(stack)}; its functions are not known: the process has ended",)
 
 
-def _begin(stack: Stack) -> str:
+def _thread_and_call(stack: Stack) -> str:
     thread = f"thread {stack.tid} ({printable_bytes(stack.comm, _COMM_CHARACTERS)})"
     call = "no traced call" if stack.operation == OPERATION_NONE else _operation(stack)
     return f"{thread} has been in {call} for {seconds(stack.read_ns - stack.opened_ns):.1f} s"

@@ -1,6 +1,6 @@
-"""Which threads are worth looking at, and when? At most LOOKS_MAX times in a chain, THREADS_MAX threads at a time.
+"""Which threads to sample, and when: at most SAMPLES_MAX times in a chain, at most THREADS_MAX threads at a time.
 
-In: open chains, what has just happened to them, the rows of their threads. Out: Suspects. Nothing is read here.
+In: open chains, their transitions, the rows of their threads. Out: SampleRequests. Nothing is read here.
 """
 
 from __future__ import annotations
@@ -16,91 +16,91 @@ from exporter.kernel.thread_rows import ThreadRow
 from exporter.units import NANOSECONDS
 
 STUCK_NS = NANOSECONDS
-"""A call that is open for longer is stuck: no call of a step that anybody waits for takes a second."""
+"""A call that is open for longer is stuck: no call of a normal step takes a second."""
 
 THREADS_MAX = 4
-"""Of a chain at a time: the one that feeds the GPU, autograd's, and two more. What they say is read by a person."""
+"""The thread that feeds the GPU, autograd's, and two more: a person reads the result."""
 
-LOOKS_MAX = 2
-"""When the chain opens, and once more when it has become worse or a call is stuck by then."""
+SAMPLES_MAX = 2
+"""When the chain opens, and once more when it escalates or a call is stuck by then."""
 
 CHECK_NS = NANOSECONDS
 CHECK_LATER = 10
-"""For stuck calls, until there is one: every second, then ever later, by a part of how long the chain has been open."""
+"""Threads are checked for stuck calls every second; later every tenth of the time that the chain has been open."""
 
-OF_THE_FEEDER = frozenset({Cause.NCCL_HANG, Cause.SLOW_RANK, Cause.LOCK, Cause.PAUSED, Cause.NOT_HOST})
-"""Causes of which the thread that feeds the GPU can tell more, whether it is in a call or not."""
+FEEDER_CAUSES = frozenset({Cause.NCCL_HANG, Cause.SLOW_RANK, Cause.LOCK, Cause.PAUSED, Cause.NOT_HOST})
+"""Causes that the stack of the thread that feeds the GPU helps to explain, even if it is not in a call."""
 
 
-class Suspects(NamedTuple):
-    """Threads of one chain that are to be looked at now. tids: as the exporter sees them, the most telling first."""
+class SampleRequest(NamedTuple):
+    """Threads of one chain to sample now, the most important first. tids: in the exporter's pid namespace."""
 
     chain: Chain
     tgid: int
     tids: tuple[int, ...]
 
 
-class Due(NamedTuple):
-    """A chain of which the threads are to be read. is_news: it has just been opened, or become worse."""
+class DueChain(NamedTuple):
+    """A chain whose threads are to be read. has_changed: it was just opened or has escalated."""
 
     chain: Chain
-    is_news: bool
+    has_changed: bool
 
 
 @dataclass
-class _Looks:
-    """At one chain. calls: those that were looked at, by thread and begin: who made them is known."""
+class _Samples:
+    """Samples of one chain. calls: (tid, begin) of calls that were sampled: their callers are known."""
 
     count: int = 0
     next_check_ns: int = 0
     calls: set[tuple[int, int]] = field(default_factory=set)
 
 
-class Inquiry:
-    """Keeps what has been looked at."""
+class ThreadSelection:
+    """Remembers what was sampled."""
 
     def __init__(self) -> None:
-        self._looks: dict[str, _Looks] = {}
+        self._samples: dict[str, _Samples] = {}
 
-    def due(self, chains: Iterable[Chain], transitions: Iterable[Transition], now_ns: int) -> list[Due]:
-        """Of which chains the threads are to be read at this tick. chains: all that are open; others are forgotten."""
-        news = {chain.id for change, chain in transitions if change in (Change.OPENED, Change.ESCALATED)}
-        known, self._looks = self._looks, {}
+    def due(self, chains: Iterable[Chain], transitions: Iterable[Transition], now_ns: int) -> list[DueChain]:
+        """chains: all open ones; others are forgotten."""
+        changed = {chain.id for change, chain in transitions if change in (Change.OPENED, Change.ESCALATED)}
+        known, self._samples = self._samples, {}
         due = []
         for chain in chains:
-            looks = self._looks[chain.id] = known.get(chain.id) or _Looks()
-            if looks.count < LOOKS_MAX and (chain.id in news or now_ns >= looks.next_check_ns):
-                looks.next_check_ns = now_ns + max(CHECK_NS, (now_ns - chain.opened_ns) // CHECK_LATER)
-                due.append(Due(chain, chain.id in news))
+            samples = self._samples[chain.id] = known.get(chain.id) or _Samples()
+            if samples.count < SAMPLES_MAX and (chain.id in changed or now_ns >= samples.next_check_ns):
+                samples.next_check_ns = now_ns + max(CHECK_NS, (now_ns - chain.opened_ns) // CHECK_LATER)
+                due.append(DueChain(chain, chain.id in changed))
         return due
 
-    def suspects(self, due: Iterable[Due], threads: Iterable[ThreadRow]) -> list[Suspects]:
-        """Of the chains that are due; threads: those of their processes."""
+    def select(self, due: Iterable[DueChain], threads: Iterable[ThreadRow]) -> list[SampleRequest]:
+        """threads: those of the processes of the due chains."""
         rows_of: dict[int, list[ThreadRow]] = {}
         for row in threads:
             rows_of.setdefault(row.process, []).append(row)
-        found = []
-        for chain, is_news in due:
-            looks = self._looks[chain.id]
-            feeds = is_news and chain.cause in OF_THE_FEEDER
-            rows = _wanted(rows_of.get(chain.process, ()), looks.calls, with_feeders=feeds)
+        requests = []
+        for chain, has_changed in due:
+            samples = self._samples[chain.id]
+            with_feeders = has_changed and chain.cause in FEEDER_CAUSES
+            rows = _selected(rows_of.get(chain.process, ()), samples.calls, with_feeders=with_feeders)
             if rows:
-                looks.count += 1
-                looks.calls |= {(row.tid, row.opened_ns) for row in rows if row.operation != OPERATION_NONE}
-                found.append(Suspects(chain, rows[0].tgid, tuple(row.tid for row in rows)))
-        return found
+                samples.count += 1
+                samples.calls |= {(row.tid, row.opened_ns) for row in rows if row.operation != OPERATION_NONE}
+                requests.append(SampleRequest(chain, rows[0].tgid, tuple(row.tid for row in rows)))
+        return requests
 
 
-def _wanted(rows: Iterable[ThreadRow], known: set[tuple[int, int]], *, with_feeders: bool) -> Sequence[ThreadRow]:
-    """Those that feed the GPU first; of them, and of the others, those that have been where they are for longest."""
-    wanted = [
+def _selected(rows: Iterable[ThreadRow], sampled: set[tuple[int, int]], *, with_feeders: bool) -> Sequence[ThreadRow]:
+    """Threads that feed the GPU first, then by how long they have been in their call."""
+    selected = [
         row
         for row in rows
         if row.tid
         and (_is_stuck(row) or (with_feeders and row.victim is Victim.STEP))
-        and (row.operation == OPERATION_NONE or (row.tid, row.opened_ns) not in known)
+        and (row.operation == OPERATION_NONE or (row.tid, row.opened_ns) not in sampled)
     ]
-    return sorted(wanted, key=lambda row: (row.victim is not Victim.STEP, row.opened_ns))[:THREADS_MAX]
+    return sorted(selected, key=lambda row: (row.victim is not Victim.STEP, row.opened_ns))[:THREADS_MAX]
 
 
 def _is_stuck(row: ThreadRow) -> bool:

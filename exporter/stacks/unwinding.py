@@ -1,7 +1,7 @@
-"""Through which functions has a thread come to where it is? From what its stack holds, caller by caller.
+"""Unwinds the user stack of a thread, from the copied stack memory and the unwind rules of its functions.
 
-In: a Stack, the rules of its functions. Out: return addresses, innermost first. A function with rules needs no frame pointer; of
-code without, such as what was made at run time, the frame pointer is followed as long as it leads on. Nothing is read here.
+In: a Stack, the rules. Out: return addresses, innermost first. A function with rules needs no frame pointer. In code without
+rules, such as code generated at run time, the chain of frame pointers is followed. Nothing is read here.
 """
 
 from __future__ import annotations
@@ -15,80 +15,80 @@ from exporter.kernel.stacks import WORD_BYTES, Frame, Stack
 FRAMES_MAX = 256
 
 RuleAt = Callable[[int], Rule | None]
-"""Of an address in the process; see FrameRules.at()."""
+"""The rule for an address in the process; see FrameRules.at()."""
 
 
-class Way(NamedTuple):
-    """Return addresses. within: from where the thread is to the entry of its open call. callers: of the call.
+class Backtrace(NamedTuple):
+    """Return addresses. within: from the innermost function to the entry of the thread's open call. callers: of that call.
 
-    Outside of calls, and where the call's entry is not found again, `within` is all there is.
+    Without an open call, or if its entry is not found in the stack, all addresses are in `within`.
     """
 
     within: tuple[int, ...]
     callers: tuple[int, ...]
 
 
-class _At(NamedTuple):
-    """A place within a function. frame_pointer: None where it is not known. lookup: the address whose rules hold."""
+class _Cursor(NamedTuple):
+    """A position in a function. frame_pointer: None if it is not known. lookup: the address whose rule applies."""
 
     lookup: int
     stack_pointer: int
     frame_pointer: int | None
 
 
-def way_of(stack: Stack, rule_at: RuleAt) -> Way:
-    """Where the way from the innermost function breaks off, it is taken up again at the entry of the open call."""
-    start = _At(stack.instruction, stack.stack_pointer, stack.frame_pointer)
-    frames = list(_followed(start, stack, rule_at))
+def unwind(stack: Stack, rule_at: RuleAt) -> Backtrace:
+    """If unwinding stops before the entry of the open call, it continues there."""
+    start = _Cursor(stack.instruction, stack.stack_pointer, stack.frame_pointer)
+    frames = list(_frames_from(start, stack, rule_at))
     if not stack.call_slot:
-        return Way(_addresses(frames), ())
+        return Backtrace(_addresses(frames), ())
     within = [frame for frame in frames if frame.slot < stack.call_slot]
     callers = frames[len(within) :]
     if not callers or callers[0].slot != stack.call_slot:
-        callers = list(_from_the_call(stack, rule_at))
-    return Way(_addresses(within if callers else frames), _addresses(callers))
+        callers = list(_frames_from_call(stack, rule_at))
+    return Backtrace(_addresses(within if callers else frames), _addresses(callers))
 
 
-def _from_the_call(stack: Stack, rule_at: RuleAt) -> Iterator[Frame]:
+def _frames_from_call(stack: Stack, rule_at: RuleAt) -> Iterator[Frame]:
     address = stack.memory.get(stack.call_slot)
     if address is None:
         return
     yield Frame(stack.call_slot, address)
-    # Where the function began with `push %rbp`, it lies below the return address.
+    # If the function began with `push %rbp`, the caller's frame pointer is just below the return address.
     pushed = stack.memory.get(stack.call_slot - WORD_BYTES)
-    yield from _followed(_At(address - 1, stack.call_slot + WORD_BYTES, pushed), stack, rule_at)
+    yield from _frames_from(_Cursor(address - 1, stack.call_slot + WORD_BYTES, pushed), stack, rule_at)
 
 
-def _followed(at: _At, stack: Stack, rule_at: RuleAt) -> Iterator[Frame]:
+def _frames_from(cursor: _Cursor, stack: Stack, rule_at: RuleAt) -> Iterator[Frame]:
     for _ in range(FRAMES_MAX):
-        rule = rule_at(at.lookup)
-        end = _frame_end(at, rule)
-        if end is None or end - WORD_BYTES < at.stack_pointer:
+        rule = rule_at(cursor.lookup)
+        end = _frame_end(cursor, rule)
+        if end is None or end - WORD_BYTES < cursor.stack_pointer:
             return
         address = stack.memory.get(end - WORD_BYTES)
         if address is None:
             return
         yield Frame(end - WORD_BYTES, address)
-        # A call that never returns may be the last instruction of its function: the byte before is in the call.
-        at = _At(address - 1, end, _frame_pointer(at, rule, end, stack))
+        # A call that never returns may be the last instruction of its function: the byte before the return address is in it.
+        cursor = _Cursor(address - 1, end, _frame_pointer(cursor, rule, end, stack))
 
 
-def _frame_end(at: _At, rule: Rule | None) -> int | None:
-    """Just above the return address."""
+def _frame_end(cursor: _Cursor, rule: Rule | None) -> int | None:
+    """The address just above the return address."""
     if rule == OUTERMOST:
         return None
     if rule is None:
-        return None if at.frame_pointer is None else at.frame_pointer + 2 * WORD_BYTES
-    base = at.frame_pointer if rule.cfa_register == RBP else at.stack_pointer
+        return None if cursor.frame_pointer is None else cursor.frame_pointer + 2 * WORD_BYTES
+    base = cursor.frame_pointer if rule.cfa_register == RBP else cursor.stack_pointer
     return None if base is None else base + rule.cfa_offset
 
 
-def _frame_pointer(at: _At, rule: Rule | None, end: int, stack: Stack) -> int | None:
-    """The caller's."""
+def _frame_pointer(cursor: _Cursor, rule: Rule | None, end: int, stack: Stack) -> int | None:
+    """The caller's frame pointer."""
     if rule is None:
         return stack.memory.get(end - 2 * WORD_BYTES)
     if rule.frame_pointer_at is None:
-        return at.frame_pointer
+        return cursor.frame_pointer
     return stack.memory.get(end + rule.frame_pointer_at)
 
 

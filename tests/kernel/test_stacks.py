@@ -20,7 +20,7 @@ from exporter.host.symbols import CodeAddress, Symbols
 from exporter.kernel.abi import OPERATION_NONE
 from exporter.kernel.operations import OPERATIONS
 from exporter.kernel.stacks import Stack, Stacks
-from exporter.stacks.unwinding import Way, way_of
+from exporter.stacks.unwinding import Backtrace, unwind
 from tests.support import accounts
 from tests.support.traced import Tracer, eventually, tracer
 
@@ -70,12 +70,12 @@ def stuck(program: Path, manner: str, threads: int = 1) -> Iterator[int]:
 
 
 def look(traced: Tracer, tgid: int, tid: int) -> Seen:
-    """As the witness does it; functions without their offsets."""
+    """As the collector does; functions without their offsets."""
     stack = Stacks(traced.kernel).take(tid)
     assert stack is not None
     with FrameRules(Processes(), tgid) as rules:
-        way = way_of(stack, rules.at)
-    return Seen(stack, _named(tgid, (stack.instruction, *way.within)), _named(tgid, way.callers))
+        backtrace = unwind(stack, rules.at)
+    return Seen(stack, _named(tgid, (stack.instruction, *backtrace.within)), _named(tgid, backtrace.callers))
 
 
 def _named(tgid: int, addresses: tuple[int, ...]) -> list[str]:
@@ -152,7 +152,7 @@ class TestFiles:
             stack = Stacks(traced.kernel).take(tgid)
             assert stack is not None
             with FrameRules(Processes(), tgid) as rules:
-                way = way_of(stack, rules.at)
+                way = unwind(stack, rules.at)
             named = Symbols(Processes(), "/nonexistent").name(tgid, [CodeAddress(one, True) for one in way.callers])
             texts = [named.texts[address] for address in way.callers]
 
@@ -218,7 +218,7 @@ class TestEnds:
                         os.kill(tgid, signal.SIGKILL)
                     stack = stacks.take(tgid)
                     assert stack is None or stack.tid == tgid
-                    assert stack is None or isinstance(way_of(stack, lambda _address: None), Way)
+                    assert stack is None or isinstance(unwind(stack, lambda _address: None), Backtrace)
 
 
 class TestDuration:

@@ -30,8 +30,8 @@ from exporter.series.store import SeriesStore
 from exporter.totals import Series, Total
 from exporter.workloads.registry import WorkloadRegistry
 from tests.support.records import at, series_of
+from tests.support.stack_collector import STUCK, CollectorBench
 from tests.support.tables import FakeTables
-from tests.support.witnessing import STUCK, Scene
 from tests.unit.host.process_tree import process
 
 PATIENCE_SECONDS = 20
@@ -90,7 +90,7 @@ class Bench:
         self.processes = process(proc, 100, environ=b"RANK=3\0", cgroup=b"0::/\n")
         self.store = make_store(900.0, clock.now())
         collectors = ("cuda", "nccl", "sched", "chains", "engine")
-        self.windows, self.events, self.scene = Windows(), Events(), Scene(STUCK)
+        self.windows, self.events, self.scene = Windows(), Events(), CollectorBench(STUCK)
         runs = CollectorRuns(self.own, collectors, impaired)
         pipeline = Pipeline(self.tables, collectors, lambda: clock.now().monotonic_ns, run=runs)
         self.tracking = WorkloadTracking(
@@ -98,7 +98,7 @@ class Bench:
             registry=WorkloadRegistry(self.processes, "gpu7", 256),
             store=self.store,
             sampler=AdaptiveSampler(CallCost(timed_ns=2000.0, counted_ns=500.0), limit=0.01),
-            events=ChainEvents(self.processes, [self.events], self.scene.witness),
+            events=ChainEvents(self.processes, [self.events], self.scene.collector),
             own=self.own,
             clock=clock,
             windows=self.windows,

@@ -1,114 +1,109 @@
-"""witness: what a tick asks for is told at a later one."""
+"""collector: a tick requests samples, a later tick gets the evidence."""
 
 from __future__ import annotations
 
-from exporter.stacks.collector import WAITING_MAX, Evidence
+from exporter.stacks.collector import QUEUE_MAX, Evidence
 from tests.support.chains import a_chain
+from tests.support.stack_collector import PROCESS, STUCK, CollectorBench
 from tests.support.traced import eventually
-from tests.support.witnessing import STUCK, WHOSE, Scene
 
 
-class TestWitness:
-    """Of one chain."""
-
-    def test_evidence_is_told_at_a_later_tick(self) -> None:
-        """With the chain as it is by then, and whose it was when it was looked at."""
-        scene = Scene(STUCK)
-        assert scene.tick(a_chain(), opened=True) == []
+class TestCollector:
+    def test_evidence_comes_in_a_later_tick(self) -> None:
+        """With the chain as it is then, and the process as it was when it was sampled."""
+        bench = CollectorBench(STUCK)
+        assert bench.tick(a_chain(), opened=True) == []
         worse = a_chain(lost_share=0.9)
 
-        assert scene.told(worse) == Evidence(
+        assert bench.evidence(worse) == Evidence(
             worse,
-            WHOSE,
+            PROCESS,
             (
                 "thread 4711 (pt_main_thread) has been in cudaStreamSynchronize for 2.3 s, called by",
                 "  f3005",
-                "inside of cudaStreamSynchronize it is at",
+                "inside cudaStreamSynchronize it is at",
                 "  f1000",
             ),
         )
-        assert scene.results == ["named"]
+        assert bench.results == ["named"]
 
-    def test_chain_that_is_over_by_then_is_told_as_it_was(self) -> None:
-        """The job was killed meanwhile."""
-        scene = Scene(STUCK)
-        scene.tick(a_chain(), opened=True)
+    def test_chain_that_is_resolved_by_then_is_as_it_was(self) -> None:
+        """The job was killed."""
+        bench = CollectorBench(STUCK)
+        bench.tick(a_chain(), opened=True)
 
-        assert scene.told().chain == a_chain()
+        assert bench.evidence().chain == a_chain()
 
-    def test_without_bcc_it_is_located(self) -> None:
-        """Files are all that is known."""
-        scene = Scene(STUCK, by_bcc=False)
-        scene.tick(a_chain(), opened=True)
-        scene.told()
+    def test_without_bcc_the_stack_is_located(self) -> None:
+        """Only files are known."""
+        bench = CollectorBench(STUCK, by_bcc=False)
+        bench.tick(a_chain(), opened=True)
+        bench.evidence()
 
-        assert scene.results == ["located"]
+        assert bench.results == ["located"]
 
-    def test_process_that_ends_meanwhile_leaves_its_call(self) -> None:
-        """Addresses say nothing any more."""
-        scene = Scene(STUCK)
-        scene.is_gone = True
-        scene.tick(a_chain(), opened=True)
+    def test_process_that_ended_leaves_the_call_without_functions(self) -> None:
+        """Its addresses cannot be looked up any more."""
+        bench = CollectorBench(STUCK)
+        bench.is_gone = True
+        bench.tick(a_chain(), opened=True)
 
-        (line,) = scene.told().lines
-        assert line.endswith("where, nobody knows: the process has ended")
-        assert scene.results == ["unnamed"]
+        (line,) = bench.evidence().lines
+        assert line.endswith("its functions are not known: the process has ended")
+        assert bench.results == ["unnamed"]
 
-    def test_thread_that_ended_is_counted_and_not_told(self) -> None:
-        """There was no stack to be had."""
-        scene = Scene(None)
-        scene.tick(a_chain(), opened=True)
-        eventually(lambda: scene.results, "it is counted")
+    def test_thread_that_ended_is_counted_as_failed(self) -> None:
+        bench = CollectorBench(None)
+        bench.tick(a_chain(), opened=True)
+        eventually(lambda: bench.results, "it is counted")
 
-        assert scene.results == ["failed"]
-        assert scene.tick(a_chain()) == []
+        assert bench.results == ["failed"]
+        assert bench.tick(a_chain()) == []
 
     def test_threads_are_not_read_while_no_chain_is_due(self) -> None:
-        """It takes milliseconds on a full node."""
-        scene = Scene(STUCK)
-        scene.tick()
-        scene.tick(a_chain(), opened=True)
-        scene.tick(a_chain(), at=11.25)
+        """Reading them takes milliseconds on a full node."""
+        bench = CollectorBench(STUCK)
+        bench.tick()
+        bench.tick(a_chain(), opened=True)
+        bench.tick(a_chain(), at=11.25)
 
-        assert scene.reads == [{1}]
+        assert bench.reads == [{1}]
 
-    def test_next_case_is_looked_at_after_a_defect(self) -> None:
-        """Which is logged."""
-        scene = Scene(STUCK)
-        scene.is_broken = True
-        scene.tick(a_chain(), opened=True)
-        eventually(lambda: not scene.witness._waiting and scene.witness._thread is None, "the defect is over")
-        scene.is_broken = False
+    def test_next_request_is_handled_after_an_exception(self) -> None:
+        bench = CollectorBench(STUCK)
+        bench.is_broken = True
+        bench.tick(a_chain(), opened=True)
+        eventually(
+            lambda: not bench.collector._waiting and bench.collector._thread is None, "the failed request is over"
+        )
+        bench.is_broken = False
         other = a_chain(id="2" * 32)
-        scene.tick(other, opened=True)
+        bench.tick(other, opened=True)
 
-        assert scene.told(other).chain == other
+        assert bench.evidence(other).chain == other
 
 
 class TestBounds:
-    """A node on which everything stands still."""
-
-    def test_what_is_too_much_is_left_out_and_counted(self) -> None:
-        """One is being looked at, as many wait as may."""
-        scene = Scene(STUCK)
-        scene.may_go_on.clear()
+    def test_requests_beyond_the_queue_are_left_out_and_counted(self) -> None:
+        """One is handled, QUEUE_MAX wait."""
+        bench = CollectorBench(STUCK)
+        bench.may_continue.clear()
         first = a_chain(id="f" * 32)
-        scene.tick(first, opened=True)
-        eventually(lambda: scene.witness._waiting == 0, "the first one is being looked at")
-        chains = [a_chain(id=f"{number:032}", process=number) for number in range(1, WAITING_MAX + 3)]
-        scene.tick(*chains, opened=True)
+        bench.tick(first, opened=True)
+        eventually(lambda: bench.collector._waiting == 0, "the first one is handled")
+        chains = [a_chain(id=f"{number:032}", process=number) for number in range(1, QUEUE_MAX + 3)]
+        bench.tick(*chains, opened=True)
 
-        assert scene.results == ["left_out", "left_out"]
-        scene.may_go_on.set()
-        eventually(lambda: len(scene.results) == 2 + 1 + WAITING_MAX, "all others are looked at")
+        assert bench.results == ["left_out", "left_out"]
+        bench.may_continue.set()
+        eventually(lambda: len(bench.results) == 2 + 1 + QUEUE_MAX, "all others are handled")
 
-    def test_close_waits_for_nobody_for_long(self) -> None:
-        """What waits is not begun any more."""
-        scene = Scene(STUCK)
-        scene.tick(a_chain(), opened=True)
-        scene.told(a_chain())
-        scene.witness.close()
-        scene.tick(a_chain(id="2" * 32), opened=True)
+    def test_requests_after_a_close_are_dropped(self) -> None:
+        bench = CollectorBench(STUCK)
+        bench.tick(a_chain(), opened=True)
+        bench.evidence(a_chain())
+        bench.collector.close()
+        bench.tick(a_chain(id="2" * 32), opened=True)
 
-        assert scene.is_closed
-        assert scene.results == ["named"]
+        assert bench.is_closed
+        assert bench.results == ["named"]

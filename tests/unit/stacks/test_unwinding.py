@@ -1,116 +1,111 @@
-"""unwinding: the way from what a stack holds, with rules written by hand."""
+"""unwinding: backtraces from stack memory, with rules written by hand."""
 
 from __future__ import annotations
 
 from exporter.host.eh_frame import OUTERMOST, RBP, RSP, Rule
 from exporter.kernel.abi import OPERATION_NONE
-from exporter.stacks.unwinding import FRAMES_MAX, Way, way_of
+from exporter.stacks.unwinding import FRAMES_MAX, Backtrace, unwind
 from tests.support.stacks import a_stack
 
 # A function begins at each thousand: the rule of an address is that of its function.
 NO_FRAME = Rule(RSP, 8, None)
 
 
-def way(rules: dict[int, Rule | None], **stack: object) -> Way:
-    """With these rules, by the thousand of an address; outermost where there is none."""
-    return way_of(a_stack(**stack), lambda address: rules.get(address >> 12, OUTERMOST))
+def backtrace(rules: dict[int, Rule | None], **stack: object) -> Backtrace:
+    """rules: by the thousand of an address; a function without one is the outermost."""
+    return unwind(a_stack(**stack), lambda address: rules.get(address >> 12, OUTERMOST))
 
 
 class TestRules:
-    """Code that says how to leave it."""
-
     def test_return_address_lies_below_the_end_of_the_frame(self) -> None:
         """0x1000 has 0x20 bytes on the stack, its caller none."""
         memory = {0x7018: 0x2005, 0x7020: 0x3005}
         rules = {1: Rule(RSP, 0x20, None), 2: NO_FRAME}
 
-        assert way(rules, memory=memory, operation=OPERATION_NONE, call_slot=0) == Way((0x2005, 0x3005), ())
+        assert backtrace(rules, memory=memory, operation=OPERATION_NONE, call_slot=0) == Backtrace((0x2005, 0x3005), ())
 
-    def test_frame_pointer_that_was_kept_is_that_of_the_caller(self) -> None:
+    def test_saved_frame_pointer_is_that_of_the_caller(self) -> None:
         """0x1000 has pushed it at the end of its frame - 16; 0x2000 measures from it."""
         memory = {0x7010: 0x7040, 0x7018: 0x2005, 0x7048: 0x3005}
         rules = {1: Rule(RSP, 0x20, -16), 2: Rule(RBP, 16, -16)}
 
-        assert way(rules, memory=memory, operation=OPERATION_NONE, call_slot=0).within == (0x2005, 0x3005)
+        assert backtrace(rules, memory=memory, operation=OPERATION_NONE, call_slot=0).within == (0x2005, 0x3005)
 
-    def test_frame_pointer_that_nobody_touched_stays(self) -> None:
+    def test_unsaved_frame_pointer_is_unchanged(self) -> None:
         """As in a function without a frame."""
         memory = {0x7000: 0x2005, 0x7048: 0x3005}
         rules = {1: NO_FRAME, 2: Rule(RBP, 16, -16)}
-        found = way(rules, memory=memory, frame_pointer=0x7040, operation=OPERATION_NONE, call_slot=0)
+        found = backtrace(rules, memory=memory, frame_pointer=0x7040, operation=OPERATION_NONE, call_slot=0)
 
         assert found.within == (0x2005, 0x3005)
 
-    def test_call_is_looked_up_and_not_what_comes_behind_it(self) -> None:
-        """A call that never returns ends its function: the address behind it is of the next one, which has no caller."""
+    def test_rule_of_the_call_is_used_and_not_that_of_its_return_address(self) -> None:
+        """A call that never returns ends its function: its return address is in the next function, which has no caller."""
         memory = {0x7000: 0x3000, 0x7008: 0x4005}
 
-        assert way({1: NO_FRAME, 2: NO_FRAME}, memory=memory, operation=OPERATION_NONE, call_slot=0).within == (
+        assert backtrace({1: NO_FRAME, 2: NO_FRAME}, memory=memory, operation=OPERATION_NONE, call_slot=0).within == (
             0x3000,
             0x4005,
         )
 
 
 class TestWithoutRules:
-    """Code made at run time: the frame pointer is followed."""
+    """Code generated at run time."""
 
-    def test_frame_pointer_leads_on(self) -> None:
-        """Return address above, the caller's frame pointer at it."""
+    def test_frame_pointers_are_followed(self) -> None:
+        """The return address is above the caller's frame pointer."""
         memory = {0x7020: 0x7040, 0x7028: 0x2005, 0x7048: 0x3005}
-        found = way({1: None, 2: None}, memory=memory, frame_pointer=0x7020, operation=OPERATION_NONE, call_slot=0)
+        found = backtrace(
+            {1: None, 2: None}, memory=memory, frame_pointer=0x7020, operation=OPERATION_NONE, call_slot=0
+        )
 
         assert found.within == (0x2005, 0x3005)
 
-    def test_frame_pointer_that_leads_back_ends_it(self) -> None:
-        """A stack is left upwards."""
+    def test_frame_pointer_below_the_frame_ends_it(self) -> None:
+        """Frames of callers are at higher addresses."""
         memory = {0x7020: 0x7020, 0x7028: 0x1005}
-        found = way({1: None}, memory=memory, frame_pointer=0x7020, operation=OPERATION_NONE, call_slot=0)
+        found = backtrace({1: None}, memory=memory, frame_pointer=0x7020, operation=OPERATION_NONE, call_slot=0)
 
         assert found.within == (0x1005,)
 
-    def test_frame_pointer_that_leads_nowhere_ends_it(self) -> None:
-        """As that of a program that uses the register for something else."""
-        assert way({1: None}, frame_pointer=0x123456, operation=OPERATION_NONE, call_slot=0) == Way((), ())
+    def test_frame_pointer_outside_the_stack_ends_it(self) -> None:
+        """As in a program that uses the register for data."""
+        assert backtrace({1: None}, frame_pointer=0x123456, operation=OPERATION_NONE, call_slot=0) == Backtrace((), ())
 
 
-class TestCall:
-    """Where the open call was entered."""
-
-    def test_way_is_divided_there(self) -> None:
-        """The return address at the entry is of the first caller."""
+class TestOpenCall:
+    def test_backtrace_is_split_at_the_entry_of_the_call(self) -> None:
+        """The return address at the entry is in the first caller."""
         memory = {0x7000: 0x2005, 0x7100: 0x3005, 0x7108: 0x4005}
         rules = {1: NO_FRAME, 2: Rule(RSP, 0x100, None), 3: NO_FRAME}
 
-        assert way(rules, memory=memory) == Way((0x2005,), (0x3005, 0x4005))
+        assert backtrace(rules, memory=memory) == Backtrace((0x2005,), (0x3005, 0x4005))
 
-    def test_way_that_breaks_off_is_taken_up_there(self) -> None:
-        """Nothing is known from where the thread is; the caller has pushed its frame pointer."""
+    def test_unwinding_that_stops_continues_at_the_entry_of_the_call(self) -> None:
+        """Nothing is known of the innermost function; the caller has pushed its frame pointer."""
         memory = {0x70F8: 0x7140, 0x7100: 0x3005, 0x7148: 0x4005}
 
-        assert way({3: Rule(RBP, 16, -16)}, memory=memory) == Way((), (0x3005, 0x4005))
+        assert backtrace({3: Rule(RBP, 16, -16)}, memory=memory) == Backtrace((), (0x3005, 0x4005))
 
-    def test_caller_alone_is_told_where_it_goes_no_further(self) -> None:
-        """One function is more than none."""
-        assert way({}, memory={0x7100: 0x3005}) == Way((), (0x3005,))
+    def test_first_caller_is_known_without_any_rule(self) -> None:
+        assert backtrace({}, memory={0x7100: 0x3005}) == Backtrace((), (0x3005,))
 
-    def test_way_past_the_entry_is_not_trusted(self) -> None:
-        """Frames that pass over the return address of the call are not those of its callers."""
+    def test_frame_that_skips_the_entry_of_the_call_is_not_used(self) -> None:
+        """It does not belong to a caller."""
         memory = {0x7000: 0x2005, 0x7100: 0x3005, 0x7200: 0x4005}
         rules = {1: NO_FRAME, 2: Rule(RSP, 0x200, None)}
 
-        assert way(rules, memory=memory) == Way((0x2005,), (0x3005,))
+        assert backtrace(rules, memory=memory) == Backtrace((0x2005,), (0x3005,))
 
-    def test_without_its_entry_everything_is_told_in_one(self) -> None:
+    def test_without_the_entry_of_the_call_there_are_no_callers(self) -> None:
         """Its return address could not be read."""
-        assert way({1: NO_FRAME}, memory={0x7000: 0x2005}) == Way((0x2005,), ())
+        assert backtrace({1: NO_FRAME}, memory={0x7000: 0x2005}) == Backtrace((0x2005,), ())
 
 
 class TestBounds:
-    """A stack can be anything."""
-
-    def test_way_without_an_end_is_cut(self) -> None:
-        """A deep recursion."""
+    def test_endless_backtrace_is_truncated(self) -> None:
+        """As of a deep recursion."""
         memory = dict.fromkeys(range(28672, 94208, 8), 4101)
-        found = way({1: NO_FRAME}, memory=memory, operation=OPERATION_NONE, call_slot=0)
+        found = backtrace({1: NO_FRAME}, memory=memory, operation=OPERATION_NONE, call_slot=0)
 
         assert len(found.within) == FRAMES_MAX
