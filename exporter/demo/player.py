@@ -48,7 +48,7 @@ def play_live(play: Play, scenario: Scenario, duration_seconds: float, write: Wr
 
 def save_recording(live_run: LiveRun, path: Path, write: Write) -> None:
     """Raises BadInput if the file cannot be written."""
-    if live_run.capsule is None or not live_run.capsule.packed:
+    if live_run.capsule is None or not live_run.capsule.compressed_ticks:
         write("Nothing was recorded: this node produces more rows per minute than a recording keeps.")
         return
     try:

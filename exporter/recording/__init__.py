@@ -1,1 +1,1 @@
-"""The last minute of the kernel's rows around a chain, in a file that can be run through the engine again."""
+"""Flight recorder: the rows of the last minute around a chain, in files that can be replayed."""

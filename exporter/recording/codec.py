@@ -1,8 +1,7 @@
-"""The kernel's rows tick by tick: what moved from one reading to the next, as bytes, and the same tables again from it.
+"""Encodes the rows that the kernel's maps had at each tick, and replays them.
 
-In: rows as they were read. Out: Ticks; maps for exporter.kernel.tables.Tables, brought to one tick after the other. A tick has
-only the rows that moved, each as the XOR with what it was before: sums that grew by a little are almost all zeros, which compress
-to nothing.
+In: rows as they were read. Out: Ticks; a RowReplay whose maps exporter.kernel.tables.Tables can read. A tick holds only the rows
+that changed, each as the XOR with its previous value: a sum that has grown a little is almost all zeros and compresses well.
 """
 
 from __future__ import annotations
@@ -32,17 +31,17 @@ _FIRST_MAPS = (
 )
 _LATER_MAPS = ("disk_waits", "disk_users", "exits", "last_errors", "copies", "graph_rows")
 MAPS = (*_FIRST_MAPS, *_LATER_MAPS)
-"""Maps that accounting and chains need, in an order in which what explains a loss is read after it."""
+"""Maps that accounting and chains need. A map that explains lost time is read after the map that has the lost time."""
 THREADS = "threads"
-"""Beside the maps: the output of the iterator over living threads, as if each were a row of a map."""
+"""Output of the iterator over living threads, one row per thread."""
 DEVICES = "devices"
-"""And what is known of GPUs, which no kernel program tells."""
+"""States of GPUs, which do not come from the kernel."""
 TABLES = (*_FIRST_MAPS, THREADS, *_LATER_MAPS, DEVICES)
-"""By the numbers that files have: what comes is put behind what there was."""
+"""Numbered by position in files: new tables are appended."""
 
 Rows = Mapping[bytes, bytes]
-Moved = Mapping[str, Mapping[bytes, bytes | None]]
-"""Table -> key -> XOR of the row with what it was; None when it is gone."""
+Changes = Mapping[str, Mapping[bytes, bytes | None]]
+"""Table -> key -> XOR of the row with its previous value; None if the row was deleted."""
 
 LAYOUT = (
     *(row.size for row in (abi.PROCESS_ROW, abi.INTERVAL_ROW, abi.FEEDING_ROW, abi.CHAIN_ROW, abi.THREAD_ROW)),
@@ -50,7 +49,7 @@ LAYOUT = (
     abi.EXPOSURE.size,
     EXEMPLAR_AT,
 )
-"""Sizes by which rows of these kernel programs can be told from those of others."""
+"""Sizes of rows: a recording with other sizes was made with other kernel programs."""
 
 _THREAD_KEY_BYTES = 8  # process and tid, the first two members of a thread row
 _OPERATION_BYTES = SLOTS_AT + abi.OPERATION_SLOTS.size
@@ -60,35 +59,30 @@ _CHANGE = struct.Struct("<BHI")  # number of the table, bytes of the key, of the
 _GONE = 0xFFFFFFFF
 
 
-class OtherLayout(Exception):
-    """The kernel's tables have changed since."""
-
-
 @dataclass(frozen=True)
 class Tick:
-    """One reading of the tables. now_ns: CLOCK_MONOTONIC, when it began. is_whole: its rows are all that there were."""
+    """One reading of the tables. now_ns: CLOCK_MONOTONIC when it began. is_whole: it has all rows, not only changed ones."""
 
     now_ns: int
-    moved: Moved
+    changes: Changes
     is_whole: bool = False
 
     def encoded(self) -> bytes:
-        """As bytes."""
-        changes = [
+        rows = [
             _CHANGE.pack(TABLES.index(name), len(key), _GONE if value is None else len(value)) + key + (value or b"")
-            for name, rows in self.moved.items()
-            for key, value in rows.items()
+            for name, changes in self.changes.items()
+            for key, value in changes.items()
         ]
-        return _HEAD.pack(self.now_ns, self.is_whole, len(changes)) + b"".join(changes)
+        return _HEAD.pack(self.now_ns, self.is_whole, len(rows)) + b"".join(rows)
 
     @classmethod
     def decoded(cls, raw: bytes) -> Tick:
-        """From its bytes. Raises ValueError when they are none."""
-        moved: dict[str, dict[bytes, bytes | None]] = {}
+        """The inverse of encoded(). Raises ValueError for other bytes."""
+        changes: dict[str, dict[bytes, bytes | None]] = {}
         try:
-            now_ns, is_whole, changes = _HEAD.unpack_from(raw)
+            now_ns, is_whole, count = _HEAD.unpack_from(raw)
             at = _HEAD.size
-            for _ in range(changes):
+            for _ in range(count):
                 table, key_bytes, value_bytes = _CHANGE.unpack_from(raw, at)
                 at += _CHANGE.size
                 is_gone = value_bytes == _GONE
@@ -96,45 +90,45 @@ class Tick:
                 if end > len(raw):
                     raise ValueError("a row reaches beyond its tick")
                 key = raw[at : at + key_bytes]
-                moved.setdefault(TABLES[table], {})[key] = None if is_gone else raw[at + key_bytes : end]
+                changes.setdefault(TABLES[table], {})[key] = None if is_gone else raw[at + key_bytes : end]
                 at = end
         except (struct.error, IndexError) as error:
-            raise ValueError(f"no tick: {error}") from None
+            raise ValueError(f"not a tick: {error}") from None
         if at != len(raw):
             raise ValueError("a tick has more bytes than rows")
-        return cls(now_ns, moved, is_whole)
+        return cls(now_ns, changes, is_whole)
 
 
-def difference(before: Mapping[str, Rows], now: Mapping[str, Rows]) -> Moved:
-    """What moved from one reading to the next; tables in which nothing did are left out."""
-    moved: dict[str, dict[bytes, bytes | None]] = {}
+def difference(before: Mapping[str, Rows], now: Mapping[str, Rows]) -> Changes:
+    """What changed from one reading to the next, without tables in which nothing did."""
+    found: dict[str, dict[bytes, bytes | None]] = {}
     for name, rows in now.items():
         known = before.get(name, {})
         if rows is known or rows == known:
             continue
-        changes: dict[bytes, bytes | None] = {
+        changed: dict[bytes, bytes | None] = {
             key: _xor(value, known.get(key, b"")) for key, value in rows.items() if value != known.get(key)
         }
-        changes |= dict.fromkeys(known.keys() - rows.keys())
-        if changes:
-            moved[name] = changes
-    return moved
+        changed |= dict.fromkeys(known.keys() - rows.keys())
+        if changed:
+            found[name] = changed
+    return found
 
 
-def thread_rows(told: bytes) -> Rows:
-    """The iterator's output as rows by process and tid."""
+def thread_rows(output: bytes) -> Rows:
+    """output: of the iterator. Rows by process and tid."""
     size = abi.THREAD_ROW.size
-    rows = [told[at : at + size] for at in range(0, len(told) - size + 1, size)]
+    rows = [output[at : at + size] for at in range(0, len(output) - size + 1, size)]
     return {row[:_THREAD_KEY_BYTES]: row for row in rows}
 
 
 def device_rows(states: Iterable[GpuState]) -> Rows:
-    """What is known of GPUs as rows by GPU and MIG instance."""
+    """States of GPUs as rows by GPU and MIG instance."""
     return {f"{one.gpu}\0{one.mig}".encode(): json.dumps(one[2:], separators=(",", ":")).encode() for one in states}
 
 
 def device_states(rows: Rows) -> tuple[GpuState, ...]:
-    """The states that became these rows. Raises ValueError or TypeError where none did."""
+    """The inverse of device_rows(). Raises ValueError or TypeError for other rows."""
     return tuple(_device_state(key, value) for key, value in rows.items())
 
 
@@ -146,40 +140,38 @@ def _device_state(key: bytes, value: bytes) -> GpuState:
 
 
 def without_slots(name: str, value: bytes) -> bytes:
-    """A row as it is kept: histograms and exemplars of operations are most of the bytes, and nothing of the accounting."""
+    """A row as it is recorded: without histograms and exemplars, which are most of the bytes and not needed for accounting."""
     return value[:EXEMPLAR_AT] if name == "operations" else value
 
 
 class RecordedMap:
-    """A MapReader that nothing is changed in: it is what it was, whatever its reader prunes."""
+    """A MapReader that ignores changes: its reader may prune rows, which the next tick still needs."""
 
     def __init__(self) -> None:
         self.rows: dict[bytes, bytes] = {}
 
     @property
     def capacity(self) -> int:
-        """As many as there are."""
         return len(self.rows)
 
     def items(self) -> Iterator[tuple[bytes, bytes]]:
-        """Every entry once, in no particular order."""
+        """Every entry once, in any order."""
         yield from list(self.rows.items())
 
     def get(self, key: bytes) -> bytes | None:
-        """The value of one key."""
         return self.rows.get(key)
 
     def put(self, key: bytes, value: bytes) -> None:
-        """Nothing."""
+        """Ignored."""
 
     def delete(self, key: bytes) -> None:
-        """Nothing: the recording knows the row as it was before and goes on from there."""
+        """Ignored: the next tick is applied to the row as it was."""
 
 
 class RowReplay:
-    """The tables of a run, as they were at one tick after the other.
+    """Replays the tables of a recording, tick by tick.
 
-    maps: for exporter.kernel.tables.Tables, by name. The histograms of operations are empty.
+    maps: for exporter.kernel.tables.Tables, by name. Histograms of operations are empty.
     """
 
     def __init__(self, ticks: Iterable[Tick]) -> None:
@@ -190,28 +182,28 @@ class RowReplay:
         self.maps = {name: RecordedMap() for name in MAPS}
 
     def iterate(self, program: str) -> bytes:
-        """What the kernel's iterator over threads wrote."""
+        """Output of the iterator over threads."""
         return b"".join(self._threads.values()) if program == THREADS_READ else b""
 
     def devices(self) -> tuple[GpuState, ...]:
-        """What was known of GPUs."""
+        """States of GPUs."""
         return device_states(self._devices)
 
     def ticks(self) -> Iterator[int]:
-        """Bring the tables to each tick in turn; yields when that was. Raises ValueError where a row goes that never came."""
+        """Applies each tick to the tables, and yields its time. Raises ValueError if a row is deleted that does not exist."""
         for tick in self._ticks:
             if tick.is_whole:
                 self._threads.clear()
                 self._devices.clear()
                 for table in self.maps.values():
                     table.rows.clear()
-            for name, changes in tick.moved.items():
+            for name, changes in tick.changes.items():
                 rows = self._aside[name] if name in self._aside else self.maps[name].rows
                 for key, change in changes.items():
                     if change is not None:
                         rows[key] = _xor(_padded(name, change), rows.get(key, b""))
                     elif rows.pop(key, None) is None:
-                        raise ValueError(f"a row of {name} ends that never began")
+                        raise ValueError(f"a tick deletes a row of {name} that does not exist")
             yield tick.now_ns
 
 

@@ -1,6 +1,6 @@
-"""The file of a capsule: written whole or not at all, and refused when it was cut or edited.
+"""Recordings as files, with the suffix .capsule. A file is written atomically, and refused if it was truncated or edited.
 
-In: a Recording. Out: a file of a line that names the format and the checksum of the rest, a line of JSON, and the ticks.
+A line with the format and a checksum of the rest, a line of JSON, and the ticks.
 """
 
 from __future__ import annotations
@@ -25,8 +25,8 @@ from exporter.recording.codec import LAYOUT, Tick
 SUFFIX = ".capsule"
 FORMAT = 1
 MAX_BYTES = 64 << 20
-"""Of a file that is read."""
-_MAX_TICK_BYTES = 64 << 20  # unpacked: what a node's tables hold is far less
+"""Limit for a file that is read."""
+_MAX_TICK_BYTES = 64 << 20  # decompressed; the tables of a node hold far less
 _MODE = 0o640
 _FIRST_LINE = re.compile(rb"gpu-stall-exporter capsule (\d{1,6}) sha256=([0-9a-f]{64}) bytes=(\d{1,12})\n")
 _LENGTH = struct.Struct("<I")
@@ -34,7 +34,7 @@ _LENGTH = struct.Struct("<I")
 
 @dataclass(frozen=True, slots=True)
 class RecordedProcess:
-    """One process of a capsule. tgid: 0 where it was out of sight. cpus: that it was allowed on, such as `0-3,8`."""
+    """tgid: 0 if it was not in the exporter's pid namespace. cpus: CPUs it might run on, such as `0-3,8`."""
 
     identity: Identity | None
     tgid: int
@@ -44,42 +44,42 @@ class RecordedProcess:
 
 @dataclass(frozen=True, slots=True)
 class Recording:
-    """version: of the exporter that made it. taken_at: when the last of the ticks was. ticks: encoded and compressed.
+    """version: of the exporter that made it. taken_at: time of the last tick. compressed_ticks: oldest first.
 
-    processes: those alive then, by number. reports: what was said live, in order.
+    processes: those alive then, by number. events: chain events as they were sent live, oldest first.
     """
 
     version: str
     node: str
     taken_at: Moment
     processes: Mapping[int, RecordedProcess]
-    reports: tuple[ChainEvent, ...]
-    packed: tuple[bytes, ...]
+    events: tuple[ChainEvent, ...]
+    compressed_ticks: tuple[bytes, ...]
 
     def ticks(self) -> Iterator[Tick]:
-        """In order. Raises ValueError when one of them cannot be unpacked."""
-        for packed in self.packed:
-            yield Tick.decoded(_unpacked(packed))
+        """Oldest first. Raises ValueError for an invalid one."""
+        for compressed in self.compressed_ticks:
+            yield Tick.decoded(_decompressed(compressed))
 
 
-def _unpacked(packed: bytes) -> bytes:
-    unpacker = zlib.decompressobj()
+def _decompressed(compressed: bytes) -> bytes:
+    decompressor = zlib.decompressobj()
     try:
-        raw = unpacker.decompress(packed, _MAX_TICK_BYTES)
+        raw = decompressor.decompress(compressed, _MAX_TICK_BYTES)
     except zlib.error as error:
-        raise ValueError(f"a tick cannot be unpacked: {error}") from None
-    if not unpacker.eof:
-        raise ValueError("a tick is not whole, or too large")
+        raise ValueError(f"a tick cannot be decompressed: {error}") from None
+    if not decompressor.eof:
+        raise ValueError("a tick is truncated or too large")
     return raw
 
 
-def write(capsule: Recording, path: Path) -> None:
-    """Replaces what is there. Raises OSError."""
+def write(recording: Recording, path: Path) -> None:
+    """Replaces an existing file. Raises OSError."""
     head = {
-        "version": capsule.version,
+        "version": recording.version,
         "layout": LAYOUT,
-        "node": capsule.node,
-        "taken_at": capsule.taken_at._asdict(),
+        "node": recording.node,
+        "taken_at": recording.taken_at._asdict(),
         "processes": {
             str(number): {
                 "identity": dict(zip(_LABELS, one.identity.values(), strict=True)) if one.identity else None,
@@ -87,12 +87,12 @@ def write(capsule: Recording, path: Path) -> None:
                 "cgroup": one.cgroup,
                 "cpus": one.cpus,
             }
-            for number, one in capsule.processes.items()
+            for number, one in recording.processes.items()
         },
-        "reports": [report.to_document() for report in capsule.reports],
-        "ticks": len(capsule.packed),
+        "reports": [event.to_document() for event in recording.events],
+        "ticks": len(recording.compressed_ticks),
     }
-    ticks = b"".join(_LENGTH.pack(len(tick)) + tick for tick in capsule.packed)
+    ticks = b"".join(_LENGTH.pack(len(tick)) + tick for tick in recording.compressed_ticks)
     rest = json.dumps(head).encode() + b"\n" + ticks
     first = f"gpu-stall-exporter capsule {FORMAT} sha256={hashlib.sha256(rest).hexdigest()} bytes={len(rest)}\n"
     temporary = path.with_name(f".{path.name}.{os.getpid()}")
@@ -109,57 +109,59 @@ def write(capsule: Recording, path: Path) -> None:
 
 
 def read(path: Path) -> Recording:
-    """Raises BadInput, which says what is wrong with the file."""
+    """Raises BadInput if it is not a valid recording of this version's rows."""
     try:
         with path.open("rb") as file:
             raw = file.read(MAX_BYTES + 1)
     except OSError as error:
         raise BadInput(f"cannot read {path}: {error.strerror}") from None
     if len(raw) > MAX_BYTES:
-        raise BadInput(f"{path} is no capsule: it has more than {MAX_BYTES >> 20} MiB")
+        raise BadInput(f"{path} is not a recording: it has more than {MAX_BYTES >> 20} MiB")
     line = _FIRST_LINE.match(raw)
     if line is None:
-        raise BadInput(f"{path} is no capsule", remedy="give a file that the exporter wrote, with the suffix .capsule")
+        raise BadInput(
+            f"{path} is not a recording", remedy="use a file that the exporter wrote, with the suffix .capsule"
+        )
     rest = raw[line.end() :]
     if int(line[1]) != FORMAT:
-        raise BadInput(f"{path} is a capsule of format {int(line[1])}, and this program knows {FORMAT} only")
+        raise BadInput(f"{path} is a recording of format {int(line[1])}: this version reads format {FORMAT} only")
     if len(rest) < int(line[3]):
-        raise BadInput(f"{path} was cut: it has {len(rest)} of {int(line[3])} bytes", remedy="copy it once more")
+        raise BadInput(f"{path} is truncated: it has {len(rest)} of {int(line[3])} bytes", remedy="copy it again")
     if hashlib.sha256(rest).hexdigest().encode() != line[2]:
-        raise BadInput(f"{path} was edited or damaged: its checksum is another one", remedy="copy it once more")
+        raise BadInput(f"{path} was edited or damaged: its checksum does not match", remedy="copy it again")
     try:
-        return _capsule_of(rest, path)
+        return _parsed(rest, path)
     except (KeyError, TypeError, ValueError, AttributeError, struct.error) as error:
-        raise BadInput(f"{path} is no capsule that this program can read: {error!r}") from None
+        raise BadInput(f"{path} is not a valid recording: {error!r}") from None
 
 
 _LABELS = ("node", "rank", "container", "namespace", "pod")
 
 
-def _capsule_of(rest: bytes, path: Path) -> Recording:
+def _parsed(rest: bytes, path: Path) -> Recording:
     text, _, ticks = rest.partition(b"\n")
     head: dict[str, Any] = json.loads(text)
     if tuple(head["layout"]) != LAYOUT:
         raise BadInput(
-            f"{path} has rows of other kernel programs: it was made by version {head['version']}",
-            remedy="use that version of the program",
+            f"{path} was recorded by version {head['version']}, whose kernel programs have other rows",
+            remedy="use that version to read it",
         )
-    packed = []
+    compressed = []
     at = 0
     while at < len(ticks):
         (length,) = _LENGTH.unpack_from(ticks, at)
         at += _LENGTH.size + length
-        packed.append(ticks[at - length : at])
+        compressed.append(ticks[at - length : at])
     return Recording(
         version=str(head["version"]),
         node=str(head["node"]),
         taken_at=Moment(**head["taken_at"]),
-        processes={int(number): _subject_of(one) for number, one in head["processes"].items()},
-        reports=tuple(map(ChainEvent.from_document, head["reports"])),
-        packed=tuple(packed),
+        processes={int(number): _process_of(one) for number, one in head["processes"].items()},
+        events=tuple(map(ChainEvent.from_document, head["reports"])),
+        compressed_ticks=tuple(compressed),
     )
 
 
-def _subject_of(one: Mapping[str, Any]) -> RecordedProcess:
+def _process_of(one: Mapping[str, Any]) -> RecordedProcess:
     identity = Identity(**one["identity"]) if one["identity"] else None
     return RecordedProcess(identity, int(one["pid"]), str(one["cgroup"]), str(one["cpus"]))

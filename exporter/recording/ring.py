@@ -1,6 +1,6 @@
-"""What did the kernel's tables say in the last minute? Kept in memory, compressed, in case somebody asks.
+"""A ring of the rows of the last minute, compressed in memory.
 
-In: every table as it is read for a tick. Out: the ticks of the last minute, of which the first one has all rows.
+In: every table as it is read for a tick. Out: the ticks of the last minute, the first of them with all rows.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from exporter.recording.codec import (
     DEVICES,
     MAPS,
     THREADS,
-    Moved,
+    Changes,
     Rows,
     Tick,
     device_rows,
@@ -29,135 +29,131 @@ from exporter.units import NANOSECONDS
 
 KEPT_SECONDS = 60
 SEGMENT_SECONDS = 15
-"""A segment begins with all rows, so that those before it can be thrown away."""
+"""A segment begins with all rows, so that earlier segments can be dropped."""
 MAX_BYTES = 6 << 20
-"""Compressed; of more, the oldest segments are thrown away sooner."""
+"""Limit of compressed size: beyond it, the oldest segments are dropped sooner."""
 MAX_TICK_BYTES = 512 << 10
 MAX_WHOLE_BYTES = 2 << 20
-"""Of rows that moved between two ticks, and of all rows. On a node where there are more, keeping them would cost too much of a
-tick: nothing is kept for a minute, and then it is tried again."""
-_LEVEL = 1  # of zlib: what is compressed is zeros for the most part
+"""Limits for the rows that changed between two ticks, and for all rows. Beyond them recording would slow down ticks: it pauses
+for a minute."""
+_LEVEL = 1  # of zlib: most bytes are zeros
 
-_NOT_OF_TICKS = ("operations", "intervals")
-"""Publications go through these; of operations ticks read single rows."""
+_NOT_RECORDED = ("operations", "intervals")
+"""Scrapes iterate over these maps. Ticks read single rows of operations."""
 
 
-class _Tap:
-    """A MapReader whose reader is listened to."""
+class _RecordingMap:
+    """A MapReader that records the rows that are read through it."""
 
-    def __init__(self, table: MapReader, name: str, flight: RowRing) -> None:
+    def __init__(self, table: MapReader, name: str, ring: RowRing) -> None:
         self._table = table
         self._name = name
-        self._flight = flight
+        self._ring = ring
 
     @property
     def capacity(self) -> int:
-        """max_entries."""
         return self._table.capacity
 
     def items(self) -> Iterator[tuple[bytes, bytes]]:
-        """Every entry once. Of an array whoever reads may stop when he has seen enough: then the others are as they were."""
-        if self._name in _NOT_OF_TICKS or self._flight.is_paused:
+        """Every entry once. A reader of an array may stop early: the other rows are taken as unchanged."""
+        if self._name in _NOT_RECORDED or self._ring.is_paused:
             yield from self._table.items()
             return
         rows: dict[bytes, bytes] = {}
-        room_bytes = MAX_WHOLE_BYTES
+        left_bytes = MAX_WHOLE_BYTES
         is_whole = False
         try:
             for key, value in self._table.items():
-                room_bytes -= len(value)
-                if room_bytes >= 0:
+                left_bytes -= len(value)
+                if left_bytes >= 0:
                     rows[key] = value
                 else:
                     rows.clear()
                 yield key, value
             is_whole = self._name not in PLACED
         finally:
-            if room_bytes < 0:
-                self._flight.give_up()
+            if left_bytes < 0:
+                self._ring.mark_too_large()
             elif is_whole:
-                self._flight.note_all(self._name, rows)
+                self._ring.record_table(self._name, rows)
             else:
-                self._flight.note_some(self._name, rows)
+                self._ring.record_rows(self._name, rows)
 
     def get(self, key: bytes) -> bytes | None:
-        """The value of one key."""
         value = self._table.get(key)
-        if self._flight.is_paused:
+        if self._ring.is_paused:
             return value
-        self._flight.note_some(self._name, {key: None if value is None else without_slots(self._name, value)})
+        self._ring.record_rows(self._name, {key: None if value is None else without_slots(self._name, value)})
         return value
 
     def put(self, key: bytes, value: bytes) -> None:
-        """Insert or replace."""
         self._table.put(key, value)
 
     def delete(self, key: bytes) -> None:
-        """Remove one key."""
         self._table.delete(key)
 
 
 class RowRing:
-    """Owns the last minute. Readings may come from any thread, and taken() be asked by any; tick() belongs to the loop."""
+    """record_…() and ticks() may be called from any thread, tick() from one."""
 
     def __init__(self) -> None:
-        self._lock = threading.RLock()  # of what was read, and of what is kept
-        self._whole: dict[str, Rows] = {}  # read since the last tick, whole
-        self._single: dict[str, dict[bytes, bytes | None]] = {}  # and row by row
-        self._known: dict[str, Rows] = {}  # as of the last tick
+        self._lock = threading.RLock()  # for everything below
+        self._whole: dict[str, Rows] = {}  # tables read since the last tick
+        self._single: dict[str, dict[bytes, bytes | None]] = {}  # single rows read since the last tick
+        self._known: dict[str, Rows] = {}  # tables as of the last tick
         self._segments: deque[list[bytes]] = deque()
         self._segment_began_ns = 0
-        self.is_paused = False  # there is more than can be kept
-        self._is_too_much = False  # as was found since the last tick
+        self.is_paused = False  # because of too many rows
+        self._is_too_much = False  # since the last tick
         self._paused_until_ns = 0
 
     def wrap_maps(self, maps: Mapping[str, MapReader]) -> dict[str, MapReader]:
-        """The same maps, whose readings become ticks."""
-        return {name: _Tap(table, name, self) if name in MAPS else table for name, table in maps.items()}
+        """The same maps; rows read through them are recorded."""
+        return {name: _RecordingMap(table, name, self) if name in MAPS else table for name, table in maps.items()}
 
     def wrap_iterator(self, iterate: Iterate) -> Iterate:
-        """The same of the iterator over threads."""
+        """The same for the iterator over threads."""
 
-        def iterate_and_note(program: str) -> bytes:
-            told = iterate(program)
+        def iterate_and_record(program: str) -> bytes:
+            output = iterate(program)
             if program == THREADS_READ and not self.is_paused:
-                self.note_all(THREADS, thread_rows(told))
-            return told
+                self.record_table(THREADS, thread_rows(output))
+            return output
 
-        return iterate_and_note
+        return iterate_and_record
 
     def wrap_devices(self, states: Callable[[], Sequence[GpuState]]) -> Callable[[], Sequence[GpuState]]:
-        """The same of what is known of GPUs."""
+        """The same for states of GPUs."""
 
-        def told_and_noted() -> Sequence[GpuState]:
-            told = states()
+        def states_and_record() -> Sequence[GpuState]:
+            found = states()
             if not self.is_paused:
-                self.note_all(DEVICES, device_rows(told))
-            return told
+                self.record_table(DEVICES, device_rows(found))
+            return found
 
-        return told_and_noted
+        return states_and_record
 
-    def give_up(self) -> None:
-        """One table alone has more than can be kept."""
+    def mark_too_large(self) -> None:
+        """One table alone is larger than the limit."""
         with self._lock:
             self._is_too_much = True
             self._whole.clear()
             self._single.clear()
 
-    def note_all(self, name: str, rows: Rows) -> None:
-        """A table has been read."""
+    def record_table(self, name: str, rows: Rows) -> None:
+        """A whole table has been read."""
         with self._lock:
             if not self._is_too_much:
                 self._whole[name] = rows
 
-    def note_some(self, name: str, rows: Mapping[bytes, bytes | None]) -> None:
-        """Some rows of a table have been read. None: there is none of that key."""
+    def record_rows(self, name: str, rows: Mapping[bytes, bytes | None]) -> None:
+        """Some rows of a table have been read. None: there is no row of that key."""
         with self._lock:
             if not self._is_too_much:
                 self._single.setdefault(name, {}).update(rows)
 
     def tick(self, now_ns: int) -> None:
-        """Everything that was read since the last time belongs to this tick."""
+        """Ends a tick: everything that was read since the last one belongs to it."""
         with self._lock:
             whole, self._whole = self._whole, {}
             single, self._single = self._single, {}
@@ -170,26 +166,26 @@ class RowRing:
             return
         now = self._known | whole
         for name, rows in single.items():
-            # An array has a row at every place; those that nobody holds are left out.
-            held = {key: value for key, value in rows.items() if value is not None and value.strip(b"\0")}
-            now[name] = {key: row for key, row in now.get(name, {}).items() if key not in rows} | held
-        moved = difference(self._known, now)
+            # An array has a row at every index: rows of zeros are unused.
+            used = {key: value for key, value in rows.items() if value is not None and value.strip(b"\0")}
+            now[name] = {key: row for key, row in now.get(name, {}).items() if key not in rows} | used
+        changes = difference(self._known, now)
         self._known = now
         is_whole = not self._segments or now_ns - self._segment_began_ns >= SEGMENT_SECONDS * NANOSECONDS
-        if _row_bytes(now if is_whole else moved) > (MAX_WHOLE_BYTES if is_whole else MAX_TICK_BYTES):
+        if _row_bytes(now if is_whole else changes) > (MAX_WHOLE_BYTES if is_whole else MAX_TICK_BYTES):
             self._pause(now_ns)
             return
-        tick = Tick(now_ns, difference({}, now) if is_whole else moved, is_whole)
-        packed = zlib.compress(tick.encoded(), _LEVEL)
+        tick = Tick(now_ns, difference({}, now) if is_whole else changes, is_whole)
+        compressed = zlib.compress(tick.encoded(), _LEVEL)
         with self._lock:
             if is_whole:
                 self._segments.append([])
                 self._segment_began_ns = now_ns
-            self._segments[-1].append(packed)
+            self._segments[-1].append(compressed)
             self._make_room()
 
     def ticks(self) -> list[bytes]:
-        """Ticks, encoded and compressed, oldest first."""
+        """Encoded and compressed, oldest first."""
         with self._lock:
             return [tick for segment in self._segments for tick in segment]
 
@@ -205,5 +201,5 @@ class RowRing:
             self._segments.popleft()
 
 
-def _row_bytes(tables: Moved) -> int:
+def _row_bytes(tables: Changes) -> int:
     return sum(len(value or b"") for rows in tables.values() for value in rows.values())

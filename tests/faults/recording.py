@@ -9,10 +9,14 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from exporter.recording.codec import LAYOUT, OtherLayout, Tick
+from exporter.recording.codec import LAYOUT, Tick
 from tests.faults.job import Result, Step
 
 SUFFIX = ".jsonl.xz"
+
+
+class OtherLayout(Exception):
+    """The recording was made with rows of other sizes."""
 
 
 @dataclass(frozen=True)
@@ -72,7 +76,7 @@ def written(run: RecordedRun) -> dict[str, Any]:
 def _written(tick: Tick) -> dict[str, Any]:
     tables = {
         name: [[key.hex(), change if change is None else change.hex()] for key, change in changes.items()]
-        for name, changes in tick.moved.items()
+        for name, changes in tick.changes.items()
     }
     return {"now_ns": tick.now_ns, "moved": tables}
 

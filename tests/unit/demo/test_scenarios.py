@@ -15,7 +15,7 @@ class TestScenario:
     @pytest.mark.parametrize("scenario", SCENARIOS.values(), ids=SCENARIOS)
     def test_it_has_a_recording(self, scenario: Scenario) -> None:
         """For `demo --replay`."""
-        assert file.read(scenario.recording).packed
+        assert file.read(scenario.recording).compressed_ticks
 
     def test_each_has_a_job_for_a_live_demo(self) -> None:
         """In the same order."""

@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from exporter.recording.codec import OtherLayout, Tick
+from exporter.recording.codec import Tick
 from tests.faults.job import Step
-from tests.faults.recording import RecordedRun, Recording, load
+from tests.faults.recording import OtherLayout, RecordedRun, Recording, load
 
 A = b"\0\0\0\1"
 

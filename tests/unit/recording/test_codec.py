@@ -1,4 +1,4 @@
-"""tape: what moved from tick to tick, as bytes, and the tables again."""
+"""codec: changed rows of ticks as bytes, and their replay."""
 
 from __future__ import annotations
 
@@ -18,27 +18,23 @@ A, B = b"\0\0\0\1", b"\0\0\0\2"
 
 
 def replayed(ticks: list[Tick], name: str = "blame") -> list[dict[bytes, bytes]]:
-    """A table at each tick."""
+    """Rows of a table at each tick."""
     replay = RowReplay(ticks)
     return [dict(replay.maps[name].items()) for _ in replay.ticks()]
 
 
 class TestDifference:
-    """Only what moved."""
-
-    def test_rows_that_stay_are_left_out(self) -> None:
-        """And tables of which all do."""
+    def test_unchanged_rows_and_tables_are_left_out(self) -> None:
         before = {"blame": {A: b"\x01", B: b"\x02"}, "chains": {A: b"\x01"}}
         now = {"blame": {A: b"\x01", B: b"\x03"}, "chains": {A: b"\x01"}}
 
         assert difference(before, now) == {"blame": {B: b"\x01"}}
 
-    def test_row_that_is_gone_is_named(self) -> None:
-        """Without a value."""
+    def test_deleted_row_has_no_value(self) -> None:
         assert difference({"blame": {A: b"\x01"}}, {"blame": {}}) == {"blame": {A: None}}
 
     def test_replay_gives_the_rows_back(self) -> None:
-        """New, moved, gone, and new again."""
+        """New, changed, deleted, and new again."""
         readings = [
             {A: b"\x07\x01"},
             {A: b"\x09\x01", B: b"\x05\x05"},
@@ -51,8 +47,8 @@ class TestDifference:
         assert replayed(ticks) == readings
 
 
-class TestTables:
-    """What the exporter's own reader makes of a replay."""
+class TestReplay:
+    """Through the exporter's own reader of tables."""
 
     def test_operations_have_their_sums_and_no_slots(self) -> None:
         """Two calls of 40 ns, on the CPU for 9."""
@@ -66,8 +62,8 @@ class TestTables:
         assert {len(value) for value in rows.values()} == {EXEMPLAR_AT}
         assert (row.total_ns, row.states_ns[ON_CPU], sum(row.slots), row.slowest) == (80, 9, 0, None)
 
-    def test_reader_that_prunes_changes_nothing(self) -> None:
-        """Row A is deleted by who reads it, and then moves."""
+    def test_deletion_by_the_reader_is_ignored(self) -> None:
+        """Row A is deleted by its reader, and then changes."""
         replay = RowReplay([Tick(0, {"blame": {A: b"\x05"}}), Tick(1, {"blame": {A: b"\x03"}})])
         found = []
         for _ in replay.ticks():
@@ -77,20 +73,20 @@ class TestTables:
         assert found == [b"\x05", b"\x06"]
 
     def test_threads_are_rows_by_process_and_tid(self) -> None:
-        """Half a row at the end of the iterator's output is none."""
+        """An incomplete row at the end of the output is ignored."""
         one = abi.THREAD_ROW.pack(1, 7, *[0] * (len(abi.THREAD_ROW.unpack(bytes(abi.THREAD_ROW.size))) - 3), b"one")
         rows = thread_rows(one + one[:100])
         replay = RowReplay(
             [Tick(0, difference({}, {"threads": rows})), Tick(1, difference({"threads": rows}, {"threads": {}}))]
         )
-        told = [replay.iterate(THREADS_READ) for _ in replay.ticks()]
+        outputs = [replay.iterate(THREADS_READ) for _ in replay.ticks()]
 
         assert list(rows) == [abi.OPERATION_KEY.pack(1, 7, 0)]
-        assert told == [one, b""]
+        assert outputs == [one, b""]
         assert replay.iterate(THREADS_ADOPT) == b""
 
-    def test_what_is_known_of_gpus_comes_back_as_it_was(self) -> None:
-        """A GPU that throttles more, and a part of it that goes; what is told has more digits the second time."""
+    def test_states_of_gpus_are_replayed(self) -> None:
+        """A GPU that throttles more, whose row gets longer, and a MIG instance that is deleted."""
         whole = GpuState("0", "", {"power": 9}, 64e9, 80, {4027: 10})
         part = GpuState("0", "3", {}, 0.0, 20, {})
         later = whole._replace(throttled_ns={"power": 1_234_567_890, "thermal_sw": 1})
@@ -102,38 +98,34 @@ class TestTables:
         assert [replay.devices() for _ in replay.ticks()] == [(whole, part), (later,)]
 
     def test_tick_that_is_whole_replaces_everything(self) -> None:
-        """Threads as well."""
+        """Threads, too."""
         ticks = [
             Tick(0, {"blame": {A: b"\x07"}, "threads": {A: b"t"}}),
             Tick(1, {"blame": {B: b"\x05"}}, is_whole=True),
         ]
         replay = RowReplay(ticks)
-        told = [(dict(replay.maps["blame"].items()), replay.iterate(THREADS_READ)) for _ in replay.ticks()]
+        tables = [(dict(replay.maps["blame"].items()), replay.iterate(THREADS_READ)) for _ in replay.ticks()]
 
-        assert told == [({A: b"\x07"}, b"t"), ({B: b"\x05"}, b"")]
+        assert tables == [({A: b"\x07"}, b"t"), ({B: b"\x05"}, b"")]
 
-    def test_row_that_never_began_cannot_end(self) -> None:
-        """A tick is missing, or is none of this recording."""
-        with pytest.raises(ValueError, match="a row of blame ends that never began"):
+    def test_deletion_of_a_row_that_does_not_exist_is_refused(self) -> None:
+        """A tick is missing, or belongs to another recording."""
+        with pytest.raises(ValueError, match="a tick deletes a row of blame that does not exist"):
             list(RowReplay([Tick(0, {"blame": {A: None}})]).ticks())
 
 
-class TestBytes:
-    """Of a tick."""
-
+class TestEncoding:
     TICK = Tick(1 << 40, {"blame": {A: b"\x01\x02", B: None}, "threads": {A: b""}}, is_whole=True)
 
-    def test_they_become_the_tick_again(self) -> None:
-        """Rows that are gone and rows without a byte are two things."""
+    def test_decoding_gives_the_same_tick(self) -> None:
+        """A deleted row is not an empty row."""
         assert Tick.decoded(self.TICK.encoded()) == self.TICK
 
     @pytest.mark.parametrize("length", range(len(TICK.encoded())))
-    def test_tick_that_is_cut_is_refused(self, length: int) -> None:
-        """Wherever."""
+    def test_truncated_tick_is_refused(self, length: int) -> None:
         with pytest.raises(ValueError, match="tick"):
             Tick.decoded(self.TICK.encoded()[:length])
 
-    def test_tick_that_goes_on_is_refused(self) -> None:
-        """Behind its last row."""
+    def test_bytes_after_the_last_row_are_refused(self) -> None:
         with pytest.raises(ValueError, match="more bytes than rows"):
             Tick.decoded(self.TICK.encoded() + b"x")

@@ -105,8 +105,8 @@ class TestBounds:
 
         assert samples == [(1,), (1,), ()]
 
-    def test_next_chain_of_the_process_is_looked_at_anew(self) -> None:
-        """What is known of one that is over is forgotten."""
+    def test_next_chain_of_the_process_is_sampled_again(self) -> None:
+        """What is remembered of a resolved chain is dropped."""
         selection = ThreadSelection()
         sampled(selection, a_chain(), [STUCK])
         selection.due([], [a_chain().resolved(12 * SECOND, End.RECOVERED)], 12 * SECOND)
