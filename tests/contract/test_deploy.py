@@ -1,6 +1,6 @@
 """deploy/: containers, pods and services ask for the same rights, name the same version and ports, and know each other's names.
 
-Kubernetes' own code, Helm, Kustomize and Compose are asked in tests/conformance; these tests run without Go.
+tests/conformance runs Kubernetes' own code, Helm, Kustomize and Compose; these tests run without Go.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ def checked(*command: str | Path) -> None:
 
 
 class TestRights:
-    """What is asked for is what exporter/host/privileges.py says, everywhere."""
+    """Every file requests the capabilities of exporter/host/privileges.py."""
 
     @EVERY_CONTAINER
     def test_a_container_has_the_capabilities_that_are_needed_and_no_others(self, container: dict[str, Any]) -> None:
@@ -112,7 +112,7 @@ class TestRights:
 
 
 class TestDevices:
-    """What lets the driver be asked: its NVML and its device nodes, and nothing of CUDA."""
+    """Access to the driver: NVML and the device nodes, and nothing of CUDA."""
 
     def test_a_container_of_a_node_sees_all_gpus(self) -> None:
         """By what NVIDIA's runtime reads; another runtime takes no notice."""

@@ -23,8 +23,6 @@ EVERY_DOCUMENT = pytest.mark.parametrize("name", DOCUMENTS)
 
 AUDIENCE = re.compile(r"# [^\n]+\n\n(?:<!--[^\n]*-->\n\n)?For \w")
 """Heading, perhaps a comment, and a paragraph that begins with "For" and names its readers."""
-NOT_YET = {"deployment.md", "push.md", "releasing.md", "web.md"}
-"""Pages that do not name their readers yet."""
 
 MADE_LATER = {".venv/bin/gpu-stall-exporter", "exporter/kernel/objects/"}
 """Named, but made by `make build`."""
@@ -194,7 +192,7 @@ class TestIndex:
     @EVERY_PAGE
     def test_page_names_its_readers_first(self, name: str) -> None:
         """The first paragraph begins with "For operators who …:" or the like."""
-        assert name in NOT_YET or AUDIENCE.match(text_of(f"docs/{name}"))
+        assert AUDIENCE.match(text_of(f"docs/{name}"))
 
 
 class TestWords:

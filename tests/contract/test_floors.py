@@ -54,13 +54,13 @@ FORBIDDEN = {
     # pure: what was recorded and the time are passed in
     "explain": {"kernel", "host", "gpu", "collectors", "workloads", "series", "accounting", "config", "output"},
 }
-"""Lower floors that are out of bounds even so."""
+"""Lower floors that a package must not import."""
 
 EXTERNAL = {
     "bcrypt": {"output/web/users.py"},
     "h11": {"http_client/client.py", "output/web/server.py"},
     "yaml": {"config/strict_yaml.py"},
-    "bcc": {"host/bcc_symbols.py"},  # run by the distribution's interpreter, and imported by nobody
+    "bcc": {"host/bcc_symbols.py"},  # run by the distribution's interpreter, and not imported
     "google": {"output/otlp/protobuf_body.py", "scrape/exposition.py"},
     "opentelemetry": {"output/otlp/protobuf_body.py", "output/otlp/protobuf_records.py"},
     "pynvml": {"gpu/nvml.py"},
@@ -116,13 +116,13 @@ EVERY_MODULE = pytest.mark.parametrize("module", modules(), ids=str)
 
 
 class TestFloors:
-    """The order in which one can read the program."""
+    """The order of packages, from the bottom up."""
 
     def test_there_are_at_most_ten(self) -> None:
         assert len(FLOORS) <= 10
 
     def test_every_module_has_a_floor(self) -> None:
-        """And every floor's module is there."""
+        """Every entry of a floor exists."""
         assert {unit_of(module) for module in modules()} == set(FLOOR_OF)
 
     @EVERY_MODULE
@@ -134,12 +134,12 @@ class TestFloors:
         assert upwards == set()
 
     @EVERY_MODULE
-    def test_what_is_out_of_bounds_is_not_imported(self, module: Path) -> None:
-        """Outputs see a Snapshot, never a map; what is pure stays pure."""
+    def test_forbidden_packages_are_not_imported(self, module: Path) -> None:
+        """Outputs get a Snapshot, never a map; pure packages stay pure."""
         assert units_imported(module) & FORBIDDEN.get(unit_of(module), set()) == set()
 
     def test_collectors_do_not_import_each_other(self) -> None:
-        """Only the package's list names them all. The books of places are no collector."""
+        """Only the package's list names them all."""
         subjects = {path.stem for path in modules() if path.parts[0] == "collectors"} - {"__init__"}
         for subject in subjects:
             names = {
@@ -147,9 +147,9 @@ class TestFloors:
             }
             assert names & subjects <= {"places"}
 
-    def test_accounting_sees_rows_and_no_map(self) -> None:
-        """Whatever it books can be given to it by hand."""
-        seen = {
+    def test_accounting_imports_rows_and_no_map(self) -> None:
+        """All its input can be made by hand in tests."""
+        imports = {
             name[2]
             for module in modules()
             if module.parts[0] == "accounting"
@@ -157,7 +157,7 @@ class TestFloors:
             if name[:2] == ("exporter", "kernel")
         }
 
-        assert {name for name in seen if not name.endswith("_rows")} == {"abi", "operations", "readings"}
+        assert {name for name in imports if not name.endswith("_rows")} == {"abi", "operations", "readings"}
 
     def test_commands_do_not_import_each_other(self) -> None:
         """__main__ finds them by name."""
@@ -167,10 +167,10 @@ class TestFloors:
 
 
 class TestLibraries:
-    """What is not ours."""
+    """External libraries."""
 
     def test_each_external_library_is_imported_in_one_place(self) -> None:
-        """A change of it is a change of one file."""
+        """A change of a library affects one file."""
         found: dict[str, set[str]] = {}
         for module in modules():
             for name in imported(module):
@@ -197,7 +197,7 @@ class TestLibraries:
         assert others == set()
 
     def test_ctypes_is_imported_where_there_is_a_reason(self) -> None:
-        """Memory of our own making belongs to few modules."""
+        """Few modules handle raw memory."""
         assert {str(module) for module in modules() if any(name[0] == "ctypes" for name in imported(module))} == set(
             CTYPES
         )

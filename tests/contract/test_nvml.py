@@ -58,7 +58,7 @@ class TestNumbers:
         """By its name for each."""
         assert field.number == getattr(pynvml, f"NVML_FI_DEV_{name}")
 
-    def test_every_field_that_is_asked_for_is_compared(self) -> None:
+    def test_every_requested_field_is_compared(self) -> None:
         """Those of single links as well."""
         names = {161: "REPLAY", 162: "RECOVERY", 163: "CRC"}
 
@@ -104,7 +104,7 @@ class TestNumbers:
 class TestFunctions:
     """By name."""
 
-    def test_every_function_that_is_asked_exists(self) -> None:
+    def test_every_called_function_exists(self) -> None:
         """In nvidia-ml-py."""
         named = set(re.findall(r'"(nvml[A-Z]\w+)"', SOURCE))
 

@@ -1,4 +1,4 @@
-"""alerts/nccl.rules.yaml on jobs of 64 ranks: the one that the others wait for is found, and nobody else is."""
+"""alerts/nccl.rules.yaml on jobs of 64 ranks: the straggling rank is found, and no other one."""
 
 from __future__ import annotations
 
@@ -49,14 +49,14 @@ def growing(share: float) -> str:
 
 
 def a_job(waits: Sequence[float]) -> list[dict[str, str]]:
-    """Each rank waits for that part of its time."""
+    """Series of a job whose ranks wait for these shares of their time."""
     return [one for rank, wait in enumerate(waits) for one in series_of(rank, len(waits), growing(wait))]
 
 
 def straggling(series: list[dict[str, str]], folder: Path, expected: dict[int, float]) -> None:
-    """Fails unless just these ranks are told, each as much behind, and the alert fires for them."""
+    """Fails unless exactly these ranks straggle, by these shares of time, and the alert fires for them."""
     promtool = need_command("promtool", "prometheus")
-    told = [labels_of(rank, hash="h1") for rank in expected]
+    stragglers = [labels_of(rank, hash="h1") for rank in expected]
     case = {
         "interval": f"{SCRAPE_SECONDS}s",
         "input_series": series,
@@ -66,7 +66,7 @@ def straggling(series: list[dict[str, str]], folder: Path, expected: dict[int, f
                 "eval_time": AT,
                 "exp_samples": [
                     {"labels": selector("", labels), "value": value}
-                    for labels, value in zip(told, expected.values(), strict=True)
+                    for labels, value in zip(stragglers, expected.values(), strict=True)
                 ],
             },
             {
@@ -86,16 +86,16 @@ def straggling(series: list[dict[str, str]], folder: Path, expected: dict[int, f
 
 
 class TestStraggler:
-    """Waits are parts of the time."""
+    """Waits are shares of time."""
 
-    def test_rank_that_waits_least_while_the_others_wait_is_told(self, tmp_path: Path) -> None:
+    def test_rank_that_waits_least_while_the_others_wait_is_reported(self, tmp_path: Path) -> None:
         """Rank 42 of 64: the others wait 40 % of their time, it waits 2 %."""
         waits = [0.4] * 64
         waits[42] = 0.02
 
         straggling(a_job(waits), tmp_path, {42: 0.38})
 
-    def test_two_of_them_are_both_told(self, tmp_path: Path) -> None:
+    def test_two_stragglers_are_both_reported(self, tmp_path: Path) -> None:
         """On different nodes."""
         waits = [0.5] * 64
         waits[3], waits[60] = 0.1, 0.05
@@ -107,12 +107,12 @@ class TestStraggler:
         straggling(a_job([0.5, 0.5, 0.0, 0.5]), tmp_path, {2: 0.5})
 
     @pytest.mark.parametrize("waits", [[0.5, 0.0], [0.5, 0.5, 0.0]], ids=["two", "three"])
-    def test_of_two_or_three_ranks_nobody_is_told(self, tmp_path: Path, waits: list[float]) -> None:
-        """Which of them is unlike the others?"""
+    def test_with_two_or_three_ranks_none_is_reported(self, tmp_path: Path, waits: list[float]) -> None:
+        """They have no meaningful median."""
         straggling(a_job(waits), tmp_path, {})
 
     def test_uneven_ranks_are_healthy(self, tmp_path: Path) -> None:
-        """They wait for anything from 10 % to 40 % of their time, at random."""
+        """They wait for 10 % to 40 % of their time, at random."""
         chance = random.Random(1)
 
         straggling(a_job([0.1 + 0.3 * chance.random() for _ in range(64)]), tmp_path, {})
@@ -121,12 +121,12 @@ class TestStraggler:
         """All of them wait half of their time: for the network."""
         straggling(a_job([0.5] * 64), tmp_path, {})
 
-    def test_rank_that_is_a_little_behind_is_not_worth_a_word(self, tmp_path: Path) -> None:
+    def test_rank_that_is_a_little_behind_is_not_reported(self, tmp_path: Path) -> None:
         """By 8 % of the time."""
         straggling(a_job([0.4] * 63 + [0.32]), tmp_path, {})
 
-    def test_ranks_that_restart_are_not_told(self, tmp_path: Path) -> None:
-        """All 64 begin anew in the middle: counters from 0, in another communicator, after two scrapes without any."""
+    def test_ranks_that_restart_are_not_reported(self, tmp_path: Path) -> None:
+        """All 64 restart in the middle: counters from 0, in another communicator, after two scrapes without data."""
         growth = 0.4 * SCRAPE_SECONDS
         series = []
         for rank in range(64):
@@ -135,8 +135,8 @@ class TestStraggler:
 
         straggling(series, tmp_path, {})
 
-    def test_rank_of_two_processes_that_cannot_be_told_apart_is_left_out(self, tmp_path: Path) -> None:
-        """Two communicators have the same labels but for their hashes: of neither is known how long it was waited for."""
+    def test_rank_of_two_processes_with_equal_labels_is_left_out(self, tmp_path: Path) -> None:
+        """Two communicators differ only in their hashes, so the wait for each is unknown."""
         series = a_job([0.5] * 63 + [0.0])
         again = labels_of(63, hash="h2", communicator_rank="0", nranks="2")
         series.append({"series": selector("gpustall_nccl_communicator_info", again), "values": f"1x{SCRAPES}"})
