@@ -45,18 +45,18 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(arguments: argparse.Namespace) -> int:
     """Returns 0, or 128 plus the signal that ended the live table. Raises ExporterError if the first scrape fails."""
     from exporter.scrape import http_get  # noqa: PLC0415 - slow to import, and no other command needs it
-    from exporter.top import looking  # noqa: PLC0415 - slow to import, and no other command needs it
+    from exporter.top.scraper import Scraper  # noqa: PLC0415 - slow to import, and no other command needs it
 
     interval_seconds = parsed(_interval, arguments.interval, "--interval")
     screen = Screen(sort=Sort(arguments.sort), filter=arguments.filter)
     target = http_get.parse_target(arguments.url)
-    look = looking.Looker(target).look
+    scrape = Scraper(target).scrape
     if _is_live(arguments):
-        from exporter.top import terminal, watching  # noqa: PLC0415 - a Python without curses can still print
+        from exporter.top import scrape_thread, terminal  # noqa: PLC0415 - a Python without curses can still print
 
-        first = look()
-        watcher = watching.Watcher(look, interval_seconds)
-        return terminal.show(watcher, first, screen, target.shown, with_colour=not os.environ.get("NO_COLOR"))
+        first = scrape()
+        scrapes = scrape_thread.ScrapeThread(scrape, interval_seconds)
+        return terminal.show(scrapes, first, screen, target.shown, with_colour=not os.environ.get("NO_COLOR"))
     from exporter.top import plain  # noqa: PLC0415
 
     if arguments.format == "json":
@@ -64,7 +64,7 @@ def run(arguments: argparse.Namespace) -> int:
     else:
         columns = shutil.get_terminal_size((_PLAIN_COLUMNS, 24)).columns
         writer = plain.TextWriter(sys.stdout, screen, target.shown, columns)
-    plain.print_tables(writer, look, interval_seconds, is_once=arguments.once)
+    plain.print_tables(writer, scrape, interval_seconds, is_once=arguments.once)
     return 0
 
 

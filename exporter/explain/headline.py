@@ -8,9 +8,10 @@ from exporter.causes import Cause
 from exporter.chains.chain import Effect, End
 from exporter.chains.event import ChainEvent
 from exporter.explain.chain_summary import ChainSummary, SummaryState
-from exporter.explain.formatting import length, percent, time_of_day
 from exporter.explain.sums import ProcessSum
 from exporter.model import Identity
+from exporter.text import figures
+from exporter.text.figures import percent, time_of_day
 
 _MOSTLY = 0.8
 """A cause or culprit with at least this share is named without the share."""
@@ -65,7 +66,7 @@ def verdict(chain: ChainSummary, process: ProcessSum | None, now_unix_ns: int, z
 def one_line(chain: ChainSummary, process: ProcessSum | None) -> str:
     """A short sentence for a list that has the time in front."""
     event = chain.event
-    facts = [f"{_effect(chain, process)} for {length(chain.duration_ns)}", event.severity.name.lower()]
+    facts = [f"{_effect(chain, process)} for {figures.duration(chain.duration_ns)}", event.severity.name.lower()]
     if event.culprits:
         facts.append(f"culprit {event.culprits[0][0]}")
     if chain.state is SummaryState.INTERRUPTED:
@@ -103,7 +104,7 @@ def _effect(chain: ChainSummary, process: ProcessSum | None) -> str:
 
 
 def _when(chain: ChainSummary, now_unix_ns: int, zone: tzinfo | None) -> str:
-    began_unix_ns, duration = chain.event.began_unix_ns, length(chain.duration_ns)
+    began_unix_ns, duration = chain.event.began_unix_ns, figures.duration(chain.duration_ns)
     if chain.state is SummaryState.OPEN:
         return f"since {time_of_day(began_unix_ns, now_unix_ns, zone)} ({duration})"
     began = time_of_day(began_unix_ns, now_unix_ns, zone, with_zone=False)

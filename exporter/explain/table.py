@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from exporter.explain.formatting import length, percent
 from exporter.explain.sums import ProcessSum, quantile_ns
 from exporter.history.window import OperationTime
+from exporter.text.figures import duration, percent
 
 TOP = 5
 _HEAD = ("pid", "rank", "command", "steps", "step", "lost", "off CPU", "CPU stolen", "switches/s")
@@ -41,7 +41,7 @@ def _process_row(process: ProcessSum) -> tuple[str, ...]:
         labels.identity.rank or "-",
         labels.comm or "-",
         f"{steps:,}" if steps else "-",
-        length(process.step_ns) if process.step_ns else "-",
+        duration(process.step_ns) if process.step_ns else "-",
         percent(process.lost_share),
         percent(process.off_cpu_ns / covered_ns),
         percent(process.stolen_ns / covered_ns),
@@ -59,8 +59,8 @@ def _operation_rows(process: ProcessSum) -> Iterable[tuple[str, ...]]:
             one.name,
             f"{one.calls:,}",
             f"{one.errors:,}" if one.errors else "-",
-            length(one.timed.sum_ns / count) if count else "-",
-            *(length(quantile) if quantile else "-" for quantile in quantiles),
+            duration(one.timed.sum_ns / count) if count else "-",
+            *(duration(quantile) if quantile else "-" for quantile in quantiles),
         )
 
 

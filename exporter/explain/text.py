@@ -11,9 +11,10 @@ from exporter.causes import Cause
 from exporter.chains.event import ChainEvent
 from exporter.explain.chain_summary import ChainSummary, SummaryState
 from exporter.explain.explanation import Explanation, Gap, Status
-from exporter.explain.formatting import length, parts, percent, ranks, time_of_day
 from exporter.explain.headline import one_line, process_name, slower_calls, verdict
 from exporter.explain.sums import ProcessSum, mean_ns
+from exporter.text import figures
+from exporter.text.figures import percent, ranks, time_of_day
 
 _NAME_WIDTH = 8
 _MAX_LISTED = 20
@@ -31,7 +32,7 @@ class _View(NamedTuple):
     @property
     def span(self) -> str:
         """`the last 5 min`."""
-        return f"the last {length(self.of.now_unix_ns - self.of.since_unix_ns)}"
+        return f"the last {figures.duration(self.of.now_unix_ns - self.of.since_unix_ns)}"
 
 
 def lines(explanation: Explanation, zone: tzinfo | None = None) -> list[str]:
@@ -156,18 +157,18 @@ def _cost(chain: ChainSummary, process: ProcessSum | None) -> str:
     elif event.slowdown is not None and event.usual_step_ns:
         costs.append(
             f"steps {'take' if is_open else 'took'} {1 + event.slowdown:.1f} times as long:"
-            f" {length(event.usual_step_ns)} -> {length(event.usual_step_ns * (1 + event.slowdown))}"
+            f" {figures.duration(event.usual_step_ns)} -> {figures.duration(event.usual_step_ns * (1 + event.slowdown))}"
         )
     elif event.usual_step_ns:
-        costs.append(f"no step has ended since then; the baseline is {length(event.usual_step_ns)} a step")
+        costs.append(f"no step has ended since then; the baseline is {figures.duration(event.usual_step_ns)} a step")
     else:
         costs.append(f"{percent(event.lost_share)} of the time lost; the job has no recurring steps")
     if is_open and process is not None:
         covered_ns, steps, lost_share = process.since(event.began_unix_ns)
         step_ns = mean_ns(steps)
         if covered_ns:
-            step = f"{length(step_ns)} a step, " if step_ns else ""
-            costs.append(f"in the last {length(covered_ns)} {step}{percent(lost_share)} of the time lost")
+            step = f"{figures.duration(step_ns)} a step, " if step_ns else ""
+            costs.append(f"in the last {figures.duration(covered_ns)} {step}{percent(lost_share)} of the time lost")
     return "; ".join(costs)
 
 
@@ -177,7 +178,7 @@ def _reasons(event: ChainEvent) -> Iterator[str]:
             f"{slower_calls(event)} take longer; CPUs, memory, disks, locks and input of this host explain"
             f" {percent(max(1 - event.contribution, 0.0))} of it"
         )
-        if shares := parts(event.shares):
+        if shares := figures.named_shares(event.shares):
             yield f"of which {shares}"
         yield "check the GPU (clocks, errors, other programs on it), the library, ranks on other nodes, and the job's own code"
         return
@@ -191,9 +192,9 @@ def _reasons(event: ChainEvent) -> Iterator[str]:
         yield "an allocation failed because GPU memory was full, and none has succeeded since"
         return
     if event.shares:
-        yield f"lost time by cause: {parts(event.shares)}"
+        yield f"lost time by cause: {figures.named_shares(event.shares)}"
     if event.culprits:
-        yield f"{event.cause.value} by culprit: {parts(event.culprits)}"
+        yield f"{event.cause.value} by culprit: {figures.named_shares(event.culprits)}"
 
 
 def _where(event: ChainEvent, process: ProcessSum | None) -> str:
@@ -229,7 +230,7 @@ def _gap(view: _View, gap: Gap) -> str:
     if gap.is_begin:
         return f"The history begins at {ended}."
     reason = "it could not be written, see the exporter's log" if gap.is_running else "the exporter was not running"
-    return f"Nothing was recorded from {began} to {ended} ({length(gap.ended_unix_ns - gap.began_unix_ns)}): {reason}."
+    return f"Nothing was recorded from {began} to {ended} ({figures.duration(gap.ended_unix_ns - gap.began_unix_ns)}): {reason}."
 
 
 def _totals(processes: Sequence[ProcessSum]) -> str:

@@ -1,1 +1,1 @@
-"""Reads an exporter's /metrics: fetch, parse, and rates between two scrapes."""
+"""Scrapes of a running exporter: a URL -> an exposition -> typed series -> rates, for `top` and `explain --confirm`."""

@@ -1,7 +1,7 @@
-"""What does a body of Prometheus' protobuf format say? Only that format has every bucket of the kernel, 9.05 % wide.
+"""A body in Prometheus' protobuf format -> Scrape. Only that format has every bucket of the kernel, 9.05 % wide.
 
-In: the body of an answer. Out: a Scrape. The bytes are a stranger's: labels become printable and short, and what is no exposition
-of ours is refused with a reason. Source of the definitions: io/prometheus/client/metrics.proto.
+The bytes are untrusted: labels become printable and short, and any other body is refused with a reason.
+Source of the definitions: io/prometheus/client/metrics.proto.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ WANTED: Final = (
     catalog.own.COLLECTOR_SUCCESS,
     catalog.own.LOSSES,
 )
-"""The metrics that are read; the others are skipped."""
+"""The metrics that are read; other ones are skipped."""
 
 _OURS: Final = {metric.name for metric in METRICS}
 _LENGTH_BYTES_MAX: Final = 5  # of a family: seven bits a byte
@@ -74,11 +74,11 @@ _SCALARS: Final = {
 
 
 class NotOurs(ExporterError):
-    """An answer that is no exposition of this exporter."""
+    """A response that is not an exposition of this exporter."""
 
 
 def read(body: bytes, at: Moment) -> Scrape:
-    """The wanted series of a body. Raises NotOurs, with a reason that needs no address beside it."""
+    """The wanted series of a body. Raises NotOurs."""
     numbers: dict[str, dict[Key, Number]] = {}
     distributions: dict[str, dict[Key, Distribution]] = {}
     wanted = {metric.name: metric for metric in WANTED}
@@ -93,7 +93,7 @@ def read(body: bytes, at: Moment) -> Scrape:
         else:
             numbers[metric.name] = {keys.of(metric, one): _number(one, metric.kind) for one in family.metric}
     if not is_ours:
-        raise NotOurs("metrics, but none of gpu-stall-exporter")
+        raise NotOurs("metrics of another program, not of gpu-stall-exporter")
     return Scrape(at, numbers, distributions)
 
 
@@ -103,22 +103,22 @@ def _families(body: bytes) -> Iterator[Any]:
     while at < len(body):
         length, at = _length(body, at)
         if length > len(body) - at:
-            raise NotOurs("an exposition that is cut short")
+            raise NotOurs("incomplete metrics")
         try:
             yield parsed(body[at : at + length])
         except DecodeError:
-            raise NotOurs("no metrics in the protobuf format") from None
+            raise NotOurs("not metrics in the protobuf format") from None
         at += length
 
 
 def _length(body: bytes, at: int) -> tuple[int, int]:
-    """A varint, and where it ends."""
+    """A varint, and the offset of its end."""
     length = 0
     for shift, byte in enumerate(body[at : at + _LENGTH_BYTES_MAX]):
         length |= (byte & 127) << 7 * shift
         if byte < 128:
             return length, at + shift + 1
-    raise NotOurs("no metrics in the protobuf format")
+    raise NotOurs("not metrics in the protobuf format")
 
 
 def _family_class() -> Any:
@@ -140,14 +140,14 @@ def _family_class() -> Any:
 
 
 class _Keys:
-    """Makes Keys; the identities and texts of one scrape are few, and made once."""
+    """Makes Keys, with a cache: a scrape has few identities and label values."""
 
     def __init__(self) -> None:
         self._identities: dict[tuple[str, ...], Identity] = {}
         self._texts: dict[str, str] = {}
 
     def of(self, metric: Metric, one: Any) -> Key:
-        """Whose series it is, and the values of the metric's own labels; a missing one is empty."""
+        """The key of a series; missing labels are empty."""
         labels = {pair.name: pair.value for pair in one.label}
         own = tuple(self._text(labels.get(name, "")) for name in metric.labels)
         if metric.name not in _WITH_IDENTITY:
@@ -173,14 +173,14 @@ def _number(one: Any, kind: Kind) -> Number:
 
 def _distribution(histogram: Any) -> Distribution:
     if histogram.positive_span and histogram.schema != units.SCALE:
-        raise NotOurs(f"histograms of schema {histogram.schema}, want {units.SCALE}: another version of the exporter?")
+        raise NotOurs(f"histograms of schema {histogram.schema}, want {units.SCALE}: the exporter has another version")
     counts: dict[int, int] = {}
     deltas = iter(histogram.positive_delta)
     slot, count = -_FIRST_INDEX, 0
     for span in histogram.positive_span:
         slot += span.offset
         if not 0 <= slot <= slot + span.length <= units.SLOTS:
-            raise NotOurs("a histogram with buckets that no call can be in")
+            raise NotOurs("a histogram with buckets beyond the exporter's")
         for _ in range(span.length):
             count += next(deltas, 0)
             if count > 0:
@@ -194,5 +194,5 @@ def _finite(value: float) -> float:
 
 
 def _unix_ns(timestamp: Any) -> int:
-    """0 for none."""
+    """0 for a missing timestamp."""
     return int(timestamp.seconds) * units.NANOSECONDS + int(timestamp.nanos)

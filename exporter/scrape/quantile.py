@@ -1,6 +1,6 @@
-"""How long does a call take, but for the slowest few? Quantiles of the kernel's exponential buckets. Pure.
+"""Quantiles of the kernel's exponential buckets. Pure.
 
-In: slot -> calls. Out: seconds, off by less than the 9.05 % between the edges of a bucket.
+In: slot -> calls. Out: seconds, with an error below the 9.05 % between the edges of a bucket.
 """
 
 from __future__ import annotations
@@ -13,8 +13,8 @@ from exporter.units import upper_edge_seconds
 def quantile_seconds(counts: Mapping[int, int], part: float) -> float | None:
     """The duration that `part` of the calls do not exceed; None without calls, infinite beyond the last edge (4,096 s).
 
-    counts: slot of exporter.units -> calls, none negative. Within a bucket the calls count as spread evenly by logarithm, as
-    Prometheus has it for native histograms; in the first, which has no lower edge, as at its upper one.
+    counts: slot of exporter.units -> calls, none negative. Within a bucket, calls are interpolated by logarithm like native
+    histograms in Prometheus; in the first bucket, which has no lower edge, the result is the upper edge.
     """
     wanted = part * sum(counts.values())
     below = 0

@@ -1,6 +1,6 @@
-"""What happened between two scrapes? Differences of counters and histograms, as rates, shares and quantiles. Pure.
+"""Differences of two scrapes: counters and histograms as rates, shares and quantiles. Pure.
 
-In: two Scrapes; or one, and then everything is since the counting began. Out: a View.
+In: two Scrapes, or one, whose totals then count from the start. Out: a View.
 """
 
 from __future__ import annotations
@@ -18,26 +18,26 @@ from exporter.scrape.view import CauseLoss, OpenChain, OperationRates, Process, 
 from exporter.units import NANOSECONDS, seconds
 
 SHOWN_QUANTILES = (0.5, 0.95, 0.99)
-_MADE_UP_FOR = "mapping_watch"  # the program whose losses a walk through /proc mends
-_ENTRY_ONLY = "entry"  # the attachment kind that times nothing
+_RECOVERED = "mapping_watch"  # the program whose dropped records a walk through /proc recovers
+_ENTRY_ONLY = "entry"  # the attachment kind without durations
 
 
-class Observer:
-    """Makes a View of each scrape, against the one before; the first is since the counting began."""
+class ViewBuilder:
+    """A View for each scrape, compared with the last one; the first view has the totals."""
 
     def __init__(self) -> None:
         self._before: Scrape | None = None
         self._last: View | None = None
 
-    def view_of(self, now: Scrape) -> View:
-        """The rates since the scrape that was given before."""
+    def add(self, now: Scrape) -> View:
+        """The view since the last scrape."""
         self._last = view_of(now, self._before, self._last)
         self._before = now
         return self._last
 
 
 def view_of(now: Scrape, before: Scrape | None = None, last: View | None = None) -> View:
-    """last: the View before, of which the length of a step is kept where none has ended since."""
+    """last: the previous View, whose step length is kept while no step has ended since."""
     window = _Window(now, before)
     steps = {one.identity: one.step_seconds for one in last.workloads} if last else {}
     alive = _processes(now)
@@ -53,7 +53,7 @@ def view_of(now: Scrape, before: Scrape | None = None, last: View | None = None)
 
 
 class _Window:
-    """Differences of two scrapes, by identity. seconds: between them; None for the first scrape, whose totals count."""
+    """Differences of two scrapes by identity. seconds: between them; None for the first scrape, whose totals are used."""
 
     def __init__(self, now: Scrape, before: Scrape | None) -> None:
         self._now = now
@@ -63,11 +63,11 @@ class _Window:
             self.seconds = max(seconds(now.at.monotonic_ns - before.at.monotonic_ns), 1e-3)
         self._numbers: dict[str, dict[Identity | None, dict[tuple[str, ...], float]]] = {}
         self._distributions: dict[str, dict[Identity | None, dict[tuple[str, ...], Distribution]]] = {}
-        self._since_unix_ns = _beginnings(now)
+        self._since_unix_ns = _starts(now)
         self._missing = _missing(before) if before else frozenset[str]()
 
     def seconds_of(self, identity: Identity) -> float | None:
-        """What an identity's differences are over: less than the window where it has been counted for less."""
+        """The time that an identity's differences cover: less than the window if it has been counted for less."""
         since = self._since_unix_ns.get(identity, 0)
         age = seconds(self._now.at.unix_ns - since) if since else 0.0
         if age <= 0:
@@ -75,35 +75,35 @@ class _Window:
         return age if self.seconds is None else min(self.seconds, age)
 
     def is_sampled(self, identity: Identity) -> bool:
-        """Whether only some of its launches are timed now."""
+        """Whether the exporter samples its kernel launches now."""
         return self._now.numbers_of(catalog.workload.SAMPLED_PROCESSES).get((identity, ()), Number(0)).value > 0
 
     def numbers(self, metric: Metric, identity: Identity | None) -> Mapping[tuple[str, ...], float]:
-        """Values of a metric's own labels -> what its counters have gained."""
+        """Values of the metric's own labels -> increase of the counter."""
         found = self._numbers.get(metric.name)
         if found is None:
             found = self._numbers[metric.name] = defaultdict(dict)
             before = self._before.numbers_of(metric) if self._before else {}
             for key, number in self._now.numbers_of(metric).items():
-                if self._is_told(metric, key, number.since_unix_ns):
+                if self._is_comparable(metric, key, number.since_unix_ns):
                     found[key[0]][key[1]] = _gained(number, before.get(key))
         return found.get(identity, {})
 
     def distributions(self, metric: Metric, identity: Identity) -> Mapping[tuple[str, ...], Distribution]:
-        """The same of histograms."""
+        """Values of the metric's own labels -> increase of the histogram."""
         found = self._distributions.get(metric.name)
         if found is None:
             found = self._distributions[metric.name] = defaultdict(dict)
             before = self._before.distributions_of(metric) if self._before else {}
             for key, one in self._now.distributions_of(metric).items():
-                if self._is_told(metric, key, one.since_unix_ns):
+                if self._is_comparable(metric, key, one.since_unix_ns):
                     found[key[0]][key[1]] = _grown(one, before.get(key))
         return found.get(identity, {})
 
-    def _is_told(self, metric: Metric, key: Key, since_unix_ns: int) -> bool:
-        """Whether a difference can be made: not where the metric's collector had failed before.
+    def _is_comparable(self, metric: Metric, key: Key, since_unix_ns: int) -> bool:
+        """False where the metric's collector had failed at the earlier scrape.
 
-        The totals of a workload that is older than the earlier scrape would all count as news.
+        The whole total of a workload older than that scrape would count as an increase.
         """
         if self._before is None or metric.name not in self._missing:
             return True
@@ -111,7 +111,7 @@ class _Window:
 
 
 def _missing(scrape: Scrape) -> frozenset[str]:
-    """Metrics of collectors that tell nothing at all."""
+    """Metrics of collectors without a single series."""
     return frozenset(
         metric.name
         for metrics in catalog.METRICS_OF_COLLECTOR.values()
@@ -120,8 +120,8 @@ def _missing(scrape: Scrape) -> frozenset[str]:
     )
 
 
-def _beginnings(scrape: Scrape) -> dict[Identity, int]:
-    """Since when an identity is counted; it is the same for all of its counters."""
+def _starts(scrape: Scrape) -> dict[Identity, int]:
+    """The start of each identity, which is the same for all of its counters."""
     found: dict[Identity, int] = {}
     every: list[Mapping[Key, Number] | Mapping[Key, Distribution]] = [
         *scrape.numbers.values(),
@@ -135,7 +135,7 @@ def _beginnings(scrape: Scrape) -> dict[Identity, int]:
 
 
 def _gained(now: Number, before: Number | None) -> float:
-    """What a counter gained. One that began anew, such as after a restart of the exporter, has gained what it has."""
+    """The increase of a counter; the total of one that was reset, such as by a restart of the exporter."""
     if before is None or before.since_unix_ns != now.since_unix_ns or now.value < before.value:
         return now.value
     return now.value - before.value
@@ -152,7 +152,7 @@ def _grown(now: Distribution, before: Distribution | None) -> Distribution:
 
 
 def _processes(now: Scrape) -> dict[Identity, tuple[Process, ...]]:
-    """Who is alive."""
+    """The running processes of each identity."""
     pid, comm = (catalog.workload.INFO.labels.index(label) for label in ("pid", "comm"))
     found: dict[Identity, list[Process]] = defaultdict(list)
     for identity, labels in now.numbers_of(catalog.workload.INFO):
@@ -208,7 +208,7 @@ def _late(identity: Identity, window: _Window) -> float | None:
 
 
 def _calls(identity: Identity, window: _Window) -> float:
-    """Calls of a program: a runtime call makes driver calls, so the two are not added."""
+    """Calls of a program. A runtime call makes driver calls, so the larger of the two counts."""
     by_api: dict[str, float] = defaultdict(float)
     for (api, _), calls in window.numbers(catalog.cuda.OPERATIONS, identity).items():
         by_api[api] += calls
@@ -217,7 +217,7 @@ def _calls(identity: Identity, window: _Window) -> float:
 
 
 def _operations(identity: Identity, window: _Window, elapsed: float) -> tuple[OperationRates, ...]:
-    """Those that were called."""
+    """The operations with calls in the window."""
     nothing = Distribution({}, 0.0)
     found = []
     errors = _errors(window.numbers(catalog.cuda.OPERATION_ERRORS, identity), 1)
@@ -229,14 +229,14 @@ def _operations(identity: Identity, window: _Window, elapsed: float) -> tuple[Op
     errors = _errors(window.numbers(catalog.nccl.OPERATION_ERRORS, identity), 0)
     for (name, communicator), one in window.distributions(catalog.nccl.OPERATION_DURATION, identity).items():
         if one.calls:
-            # Errors are not told by communicator: they stand with the first one.
+            # Errors are not counted by communicator: the first one has them all.
             found.append(_operation(name, communicator, one, elapsed, calls=one.calls, errors=errors.pop(name, 0.0)))
     found.sort(key=lambda one: (-one.busy_share, -one.calls_per_second, one.name, one.communicator))
     return tuple(found)
 
 
 def _errors(numbers: Mapping[tuple[str, ...], float], name_at: int) -> dict[str, float]:
-    """Name of an operation -> errors of all codes. name_at: where its labels have the name."""
+    """Name of an operation -> errors of all codes. name_at: index of the name in the labels."""
     found: dict[str, float] = defaultdict(float)
     for labels, count in numbers.items():
         found[labels[name_at]] += count
@@ -259,7 +259,7 @@ def _operation(
 
 
 def _chains(now: Scrape) -> tuple[OpenChain, ...]:
-    """Open ones, the worst first; ids and culprits come from the infos of the same cause."""
+    """Open chains, the worst first; ids and culprits are from the info metric of the same cause."""
     severities = now.numbers_of(catalog.chains.SEVERITY)
     infos: dict[tuple[Identity | None, str], list[tuple[str, str]]] = defaultdict(list)
     for identity, (chain_id, cause, culprit) in now.numbers_of(catalog.chains.INFO):
@@ -268,15 +268,15 @@ def _chains(now: Scrape) -> tuple[OpenChain, ...]:
     for key, active in now.numbers_of(catalog.chains.ACTIVE).items():
         identity, (cause, effect) = key
         if identity is not None and active.value > 0:
-            told = infos.get((identity, cause), [])
+            known = infos.get((identity, cause), [])
             found.append(
                 OpenChain(
                     identity,
                     cause,
                     effect,
                     _severity(severities.get(key, Number(0)).value),
-                    culprits=tuple(sorted({culprit for _, culprit in told if culprit})),
-                    ids=tuple(sorted(chain_id for chain_id, _ in told)),
+                    culprits=tuple(sorted({culprit for _, culprit in known if culprit})),
+                    ids=tuple(sorted(chain_id for chain_id, _ in known)),
                 )
             )
     return tuple(sorted(found, key=lambda one: (-one.severity, one.identity.values(), one.cause, one.effect)))
@@ -286,16 +286,16 @@ def _severity(value: float) -> Severity:
     return Severity(int(min(max(value, Severity.NONE), Severity.CRITICAL)))
 
 
-def _notes(now: Scrape, window: _Window, is_anybody_there: bool) -> Iterable[str]:
-    """What keeps figures from being complete."""
+def _notes(now: Scrape, window: _Window, has_workloads: bool) -> Iterable[str]:
+    """Reasons why figures are incomplete."""
     enabled = now.numbers_of(catalog.own.PROBES_ENABLED).get((None, ()))
     if enabled is not None and not enabled.value:
-        yield "every probe has been removed (SIGUSR1): nothing is measured until the exporter is restarted"
-    elif not is_anybody_there:
-        yield "no process has called CUDA or NCCL since it is probed"
+        yield "all probes were removed (SIGUSR1): nothing is measured until the exporter is restarted"
+    elif not has_workloads:
+        yield "no process has called CUDA or NCCL since the probes were attached"
     kind_at = catalog.own.BUILD_INFO.labels.index("attach_kind")
     if any(labels[kind_at] == _ENTRY_ONLY for _, labels in now.numbers_of(catalog.own.BUILD_INFO)):
-        yield "returns are not probed on this kernel: calls are counted, and nothing is timed"
+        yield "this kernel has no return probes: calls are counted but not timed"
     failed = sorted(
         collector for (_, (collector,)), ok in now.numbers_of(catalog.own.COLLECTOR_SUCCESS).items() if not ok.value
     )
@@ -304,7 +304,7 @@ def _notes(now: Scrape, window: _Window, is_anybody_there: bool) -> Iterable[str
     lost = {
         f"{program} {reason}": count
         for (program, reason), count in window.numbers(catalog.own.LOSSES, None).items()
-        if count > 0 and program != _MADE_UP_FOR
+        if count > 0 and program != _RECOVERED
     }
     if lost:
-        yield f"not recorded: {', '.join(f'{what} {count:.0f} times' for what, count in sorted(lost.items()))}"
+        yield f"dropped records: {', '.join(f'{what} {count:.0f} times' for what, count in sorted(lost.items()))}"

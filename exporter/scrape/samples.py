@@ -1,7 +1,4 @@
-"""What did the exporter say at one moment? Typed records of the series that `top` looks at.
-
-In: see exposition. Out: a Scrape, two of which make a View.
-"""
+"""The series of one scrape as typed records; rates makes a View of two Scrapes."""
 
 from __future__ import annotations
 
@@ -13,12 +10,12 @@ from exporter.clock import Moment
 from exporter.model import Identity
 
 Key = tuple[Identity | None, tuple[str, ...]]
-"""One series of a metric: whose it is (None: the exporter's own), and the values of the metric's own labels in its order."""
+"""One series of a metric: its identity (None: the exporter's own), and the values of the metric's own labels in order."""
 
 
 @dataclass(frozen=True, slots=True)
 class Number:
-    """A counter or gauge. since_unix_ns: when the counting began; 0 where that is not told."""
+    """A counter or gauge. since_unix_ns: when the counter was created; 0 if unknown."""
 
     value: float
     since_unix_ns: int = 0
@@ -26,7 +23,7 @@ class Number:
 
 @dataclass(frozen=True, slots=True)
 class Distribution:
-    """A histogram. counts: slot of exporter.units -> calls in it, without empty ones. since_unix_ns: as of a Number."""
+    """A histogram. counts: slot of exporter.units -> calls, without empty slots. since_unix_ns: see Number."""
 
     counts: Mapping[int, int]
     sum_seconds: float
@@ -34,13 +31,12 @@ class Distribution:
 
     @property
     def calls(self) -> int:
-        """All calls."""
         return sum(self.counts.values())
 
 
 @dataclass(frozen=True, slots=True)
 class Scrape:
-    """The series of one answer. at: when the exporter answered; its time of day is by the exporter's clock.
+    """The series of one response. at: the time of the response, by the exporter's clock.
 
     numbers, distributions: name of a metric -> its series.
     """
@@ -50,9 +46,9 @@ class Scrape:
     distributions: Mapping[str, Mapping[Key, Distribution]]
 
     def numbers_of(self, metric: Metric) -> Mapping[Key, Number]:
-        """Counters, gauges and infos; empty when the exporter has none."""
+        """Counters, gauges and infos; empty if the response has none."""
         return self.numbers.get(metric.name, {})
 
     def distributions_of(self, metric: Metric) -> Mapping[Key, Distribution]:
-        """Histograms; empty when the exporter has none."""
+        """Histograms; empty if the response has none."""
         return self.distributions.get(metric.name, {})

@@ -1,6 +1,6 @@
-"""What is there to show? The frozen records that rates makes of two scrapes, and that rendering turns into lines.
+"""Frozen records for display, which rates makes of two scrapes and top renders.
 
-Shares are parts of the wall time: 1 is all of it. A figure that is not known is None, never 0.
+Shares are parts of the wall time: 1 is all of it. An unknown figure is None, never 0.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from exporter.model import Identity
 
 
 class CauseLoss(NamedTuple):
-    """Time lost to one cause. culprits: who is to blame, the worst first, with their shares; empty where a cause has none."""
+    """Time lost to one cause. culprits: with their shares, the largest first; empty for a cause without culprits."""
 
     cause: str
     share: float
@@ -21,14 +21,14 @@ class CauseLoss(NamedTuple):
 
 
 class Process(NamedTuple):
-    """A process of a workload. pid: as the exporter sees it."""
+    """A process of a workload. pid: in the pid namespace of the exporter."""
 
     pid: str
     comm: str
 
 
 class OpenChain(NamedTuple):
-    """A causal chain, or those of several processes of one workload that have the same cause and effect."""
+    """A causal chain, or several of one workload with the same cause and effect."""
 
     identity: Identity
     cause: str
@@ -39,7 +39,7 @@ class OpenChain(NamedTuple):
 
 
 class OperationRates(NamedTuple):
-    """Calls of one function. communicator: of NCCL, else "". busy_share: time in timed calls, added over threads.
+    """Calls of one function. communicator: of NCCL, else "". busy_share: time in timed calls, summed over threads.
 
     quantiles_seconds: p50, p95, p99; None where no call was timed.
     """
@@ -54,12 +54,11 @@ class OperationRates(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Workload:
-    """One identity. window_seconds: what the rates are over, None where that cannot be told, and they with it.
+    """One identity. window_seconds: the time that the rates cover; None, like the rates, if unknown.
 
-    steps: that ended in the window. step_seconds: their mean length, else the last one known (is_step_old).
-    lost: the most first; None where the exporter does no accounting. late_seconds: by which it enters a
-    collective after the first rank, on average. operations: those that took the most time first. is_sampled: one launch in 64 is
-    timed.
+    steps: that ended in the window. step_seconds: their mean length, else the last known one (is_step_old).
+    lost: the largest first; None without accounting in the exporter. late_seconds: mean time by which it enters a collective
+    after the first rank. operations: the most time first. is_sampled: one launch in 64 is timed.
     """
 
     identity: Identity
@@ -76,16 +75,16 @@ class Workload:
 
     @property
     def lost_share(self) -> float | None:
-        """Over all causes."""
+        """The sum of all causes."""
         return None if self.lost is None else sum(loss.share for loss in self.lost)
 
 
 @dataclass(frozen=True, slots=True)
 class View:
-    """All there is to show of one moment. window_seconds: between the two scrapes; None: since the counting began.
+    """Everything to display. window_seconds: between the two scrapes; None: totals since the start.
 
     at_unix_seconds: by the exporter's clock. workloads: in the order of their labels. chains: the worst first.
-    notes: what one has to know to read the figures, a line each.
+    notes: reasons why figures are incomplete, a line each.
     """
 
     at_unix_seconds: float

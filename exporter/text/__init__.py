@@ -1,1 +1,1 @@
-"""Text that a tenant chose, made safe to show."""
+"""Text for people: figures, and names that a tenant chose, made safe to show."""

@@ -1,5 +1,4 @@
-"""`top`: what `/metrics` knows, as a live table. Reads scrapes over HTTP; needs no kernel, no root and no exporter at hand.
+"""`top`: the metrics of a running exporter as a live table. Needs no kernel and no root.
 
-fetching: URL -> bytes. exposition: bytes -> Scrape. rates: two Scrapes -> View. rendering: View and Screen -> Lines.
-terminal and plain show them.
+scraper: target -> View. rendering: View and Screen -> Lines. terminal and plain print them.
 """

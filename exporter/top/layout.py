@@ -1,7 +1,7 @@
-"""How do columns share the width of a terminal? Pure.
+"""Columns within the width of a terminal. Pure.
 
-In: Columns of cells. Out: Lines of styled Spans, none wider than asked for. Columns that do not fit are left out, the least
-important first; one without anything to tell is not there.
+In: Columns of cells. Out: Lines of StyledText, none wider than the width. Columns that do not fit are left out, the least
+important first.
 """
 
 from __future__ import annotations
@@ -11,13 +11,13 @@ from collections.abc import Callable, Iterable, Sequence
 from itertools import count
 from typing import Final, NamedTuple
 
-from exporter.top.wording import Glyphs, fitted, width_of
+from exporter.top.terminal_text import Glyphs, fitted, width_of
 
 GAP: Final = 2
 
 
 class Style(enum.Enum):
-    """What a piece of text is; a terminal decides what that looks like, and plain text ignores it."""
+    """The meaning of a piece of text; a terminal maps it to attributes, and plain text ignores it."""
 
     PLAIN = enum.auto()
     DIM = enum.auto()
@@ -47,7 +47,7 @@ Line = tuple[StyledText, ...]
 
 
 class Column(NamedTuple):
-    """cells: a Span for each row. importance: columns with less are left out first. is_number: stands to the right."""
+    """cells: one for each row. importance: columns with less are left out first. is_number: right-aligned."""
 
     title: str
     cells: Sequence[StyledText]
@@ -57,13 +57,13 @@ class Column(NamedTuple):
 
     @property
     def columns(self) -> int:
-        """What its widest cell takes."""
+        """The width of its widest cell."""
         return min(max(map(width_of, (self.title, *(cell.text for cell in self.cells)))), self.columns_max)
 
 
 class Rest(NamedTuple):
-    """What fills the width that columns leave. heading, cells: for a number of columns. columns_min: as much must
-    be left, and columns_wanted at the cost of columns that are no more important than `spared`.
+    """The content of the width that columns leave. heading, cells: for a number of columns. columns_min: always kept free;
+    columns_wanted: kept free by leaving out columns that are not more important than `spared`.
     """
 
     heading: Callable[[int], str]
@@ -74,12 +74,12 @@ class Rest(NamedTuple):
 
 
 def text_of(line: Line) -> str:
-    """Without styles."""
+    """The text without styles."""
     return "".join(span.text for span in line)
 
 
 def clipped(line: Line, columns: int, glyphs: Glyphs) -> Line:
-    """At most so many columns of a line."""
+    """The line, cut to so many columns."""
     kept: list[StyledText] = []
     left = columns
     for span in line:
@@ -91,13 +91,13 @@ def clipped(line: Line, columns: int, glyphs: Glyphs) -> Line:
 
 
 def padded(line: Line, columns: int, style: Style) -> Line:
-    """Filled with blanks of a style."""
+    """The line, filled with blanks of a style."""
     missing = columns - width_of(text_of(line))
     return (*line, StyledText(" " * missing, style)) if missing > 0 else line
 
 
 def restyled(line: Line, style: Style) -> Line:
-    """All of it in one style."""
+    """The line in one style."""
     return (StyledText(text_of(line), style),)
 
 

@@ -1,27 +1,25 @@
-"""Which calls does a workload make, and how long do they take? A row for each operation. Pure.
-
-In: a Workload. Out: Lines.
-"""
+"""The calls of a workload and their durations: a row for each operation. Pure."""
 
 from __future__ import annotations
 
 from typing import Final
 
 from exporter.scrape.view import OperationRates, Workload
-from exporter.top import wording
+from exporter.text import figures
+from exporter.top import terminal_text
 from exporter.top.layout import Column, Line, Style, StyledText, table
-from exporter.top.wording import Glyphs
+from exporter.top.terminal_text import Glyphs
 
 _NAME_COLUMNS_MIN: Final = 12
 
 
 def operations_title(workload: Workload, glyphs: Glyphs, *, with_node: bool) -> Line:
-    """Whose they are, and how many."""
-    calls = f"{wording.rate(workload.calls_per_second)} calls/s"
+    """The workload, and its calls per second."""
+    calls = f"{figures.rate(workload.calls_per_second)} calls/s"
     sampled = f" {glyphs.dot} one launch in 64 is timed" if workload.is_sampled else ""
     return (
         StyledText(
-            f"{wording.name_of(workload.identity, with_node=with_node)} {glyphs.dot} {calls}{sampled}", Style.BOLD
+            f"{terminal_text.name_of(workload.identity, with_node=with_node)} {glyphs.dot} {calls}{sampled}", Style.BOLD
         ),
     )
 
@@ -35,12 +33,12 @@ def operation_table(workload: Workload, width: int, glyphs: Glyphs) -> tuple[Lin
 
     def quantile(number: int) -> list[StyledText]:
         return [
-            StyledText(wording.duration(o.quantiles_seconds[number] if o.quantiles_seconds else None, glyphs))
+            StyledText(terminal_text.duration(o.quantiles_seconds[number] if o.quantiles_seconds else None, glyphs))
             for o in operations
         ]
 
     errors = [
-        StyledText(wording.rate(o.errors_per_second), Style.HIGH if o.errors_per_second else Style.PLAIN)
+        StyledText(figures.rate(o.errors_per_second), Style.HIGH if o.errors_per_second else Style.PLAIN)
         for o in operations
     ]
     columns = [
@@ -50,12 +48,12 @@ def operation_table(workload: Workload, width: int, glyphs: Glyphs) -> tuple[Lin
             10,
             columns_max=max(width // 2, _NAME_COLUMNS_MIN),
         ),
-        column("CALLS/S", 8, [StyledText(wording.rate(one.calls_per_second)) for one in operations]),
+        column("CALLS/S", 8, [StyledText(figures.rate(one.calls_per_second)) for one in operations]),
         column(
             "TIME",
             5,
             [
-                StyledText(wording.share(one.busy_share, glyphs) if one.quantiles_seconds else glyphs.nothing)
+                StyledText(terminal_text.share(one.busy_share, glyphs) if one.quantiles_seconds else glyphs.nothing)
                 for one in operations
             ],
         ),
@@ -68,5 +66,5 @@ def operation_table(workload: Workload, width: int, glyphs: Glyphs) -> tuple[Lin
 
 
 def _operation_name(operation: OperationRates) -> str:
-    """`ncclAllReduce [0]`: on the communicator with that number."""
+    """`ncclAllReduce [0]`, with the number of the communicator."""
     return f"{operation.name} [{operation.communicator}]" if operation.communicator else operation.name

@@ -1,6 +1,6 @@
-"""The same tables as text or JSON, one after the other: for a pipe, a file, a terminal that can only print.
+"""Tables as text or JSON, for a pipe, a file, or a terminal that can only print.
 
-In: Views. Out: text without control characters but the ends of lines; a JSON document to a line.
+In: Views. Out: text without control characters except line ends; one JSON document per line.
 """
 
 from __future__ import annotations
@@ -14,43 +14,43 @@ from typing import Any, Protocol, TextIO
 
 from exporter.errors import ExporterError
 from exporter.scrape.view import View
-from exporter.top import wording
+from exporter.top import terminal_text
 from exporter.top.rendering import ScrapeStatus, plain_lines_of
 from exporter.top.screen import Screen
 
 
 class Writer(Protocol):
-    """Writes what came of a scrape."""
+    """Writes the results of scrapes."""
 
     def view(self, view: View) -> None:
-        """The figures."""
+        """Write a successful scrape."""
 
     def failure(self, failure: str) -> None:
-        """Why there are none."""
+        """Write the reason of a failed scrape."""
 
 
 def print_tables(
     writer: Writer,
-    look: Callable[[], View],
+    scrape: Callable[[], View],
     interval_seconds: float,
     *,
     is_once: bool,
     sleep: Callable[[float], None] = time.sleep,
 ) -> None:
-    """The figures since the start, then those of every interval, for ever; or those of one interval.
+    """Totals since the start, then every interval for ever; with is_once one interval only.
 
-    Raises what the first look does, and with is_once the second; a later one that fails is a line.
+    Raises what the first scrape raises, and with is_once the second; a later failure is printed.
     """
-    first = look()
+    first = scrape()
     if is_once:
         sleep(interval_seconds)
-        writer.view(look())
+        writer.view(scrape())
         return
     writer.view(first)
     while True:
         sleep(interval_seconds)
         try:
-            view = look()
+            view = scrape()
         except ExporterError as error:
             writer.failure(str(error))
         else:
@@ -68,13 +68,11 @@ class TextWriter:
         self._is_first = True
 
     def view(self, view: View) -> None:
-        """A table."""
-        glyphs = wording.glyphs_for(self._encoding)
-        status = ScrapeStatus(self._shown_url, wording.time_of_day(view.at_unix_seconds))
+        glyphs = terminal_text.glyphs_for(self._encoding)
+        status = ScrapeStatus(self._shown_url, terminal_text.time_of_day(view.at_unix_seconds))
         self._write(plain_lines_of(view, self._screen, status, self._width, glyphs))
 
     def failure(self, failure: str) -> None:
-        """A line that says why there is no table."""
         self._write((f"no figures: {failure}",))
 
     @property
@@ -82,24 +80,23 @@ class TextWriter:
         return self._to.encoding or "ascii"
 
     def _write(self, lines: tuple[str, ...]) -> None:
-        text = "".join(f"{wording.shown(line, self._encoding)}\n" for line in lines)
+        text = "".join(f"{terminal_text.encodable(line, self._encoding)}\n" for line in lines)
         self._to.write(text if self._is_first else f"\n{text}")
         self._to.flush()
         self._is_first = False
 
 
 class JsonWriter:
-    """Writes a document to a line: that of a View, or {"failure": …}. A quantile beyond 4,096 s is null."""
+    """One document per line: a View, or {"failure": …}. A quantile beyond 4,096 s is null."""
 
     def __init__(self, to: TextIO) -> None:
         self._to = to
 
     def view(self, view: View) -> None:
-        """All of it; what is not known is null."""
+        """Unknown figures are null."""
         self._write(document(view))
 
     def failure(self, failure: str) -> None:
-        """Why there is none."""
         self._write({"failure": failure})
 
     def _write(self, found: dict[str, Any]) -> None:
@@ -108,7 +105,7 @@ class JsonWriter:
 
 
 def document(view: View) -> dict[str, Any]:
-    """A View as JSON can hold it, names for everything; severities by name."""
+    """A View as a JSON document; severities by name."""
     return {
         "at_unix_seconds": view.at_unix_seconds,
         "window_seconds": view.window_seconds,

@@ -1,7 +1,7 @@
-"""What stands on the screen? A View and the user's choices become lines for a width and a height. Pure.
+"""A View and the user's choices -> lines for a width and a height. Pure.
 
-In: View, Screen, Status. Out: at most `height` Lines of at most `width` columns. From the top: what it is of, what is wrong with
-the figures, open chains, which workload loses time and why, and the calls of the selected one.
+In: View, Screen, ScrapeStatus. Out: at most `height` Lines of at most `width` columns. From the top: a title, reasons why figures
+are incomplete, open chains, the workloads with their lost time, and the calls of the selected one.
 """
 
 from __future__ import annotations
@@ -10,14 +10,14 @@ from collections.abc import Sequence
 from typing import Final, NamedTuple
 
 from exporter.scrape.view import OpenChain, View, Workload
-from exporter.top import wording
+from exporter.top import terminal_text
 from exporter.top.layout import Line, Style, StyledText, clipped, padded, restyled, text_of
 from exporter.top.operation_table import operation_table, operations_title
 from exporter.top.screen import Screen, arranged, selected_of
-from exporter.top.wording import Glyphs
+from exporter.top.terminal_text import Glyphs
 from exporter.top.workload_table import CAUSE_STYLES, SEVERITY_STYLES, workload_table
 
-_LOW_SCREEN: Final = 10  # lines below which nothing is kept free between tables, or for operations
+_LOW_SCREEN: Final = 10  # with fewer lines there is no blank between tables, and no room for operations
 _LINES_WITH_FOOTER: Final = 8
 _OPERATION_LINES: Final = 5  # heading, names of columns, three rows
 _KEYS: Final = "q quit  s sort  / filter  Enter detail  p pause  h help"
@@ -27,22 +27,22 @@ _HELP: Final = (
     "Enter  Esc      operations of the workload; back",
     "s               next order: lost, step, late, calls, rank, node",
     "l t a c r n     order by lost, step time, lateness, calls, rank, node",
-    "R               the other way round",
+    "R               reverse the order",
     "/               filter: part of a label, a program, a cause or a culprit",
     "p               pause",
     "q  Ctrl-C       quit",
     "",
     "LOST  part of the time that the GPU waited for the host; the sum of processes",
-    "WHY   causes, the largest first (and who held the CPU); the bar has their order",
+    "WHY   causes, the largest first (with its culprit); the bar has their order",
     "STEP  mean length of a training step; ~ if none has ended in the interval",
     "LATE  time by which it enters a collective after the node's first rank, mean",
-    "TIME  part of the time in such calls, added over threads; to synchronise is to",
-    "      wait for the GPU, and no loss",
+    "TIME  part of the time in such calls, summed over threads; a synchronising call",
+    "      waits for the GPU, which is not lost time",
 )
 
 
 class ScrapeStatus(NamedTuple):
-    """What is known of the scraping. shown_url: where from. time_of_day: of the figures, as it is to be read.
+    """The state of the scrapes. shown_url: of the exporter. time_of_day: of the figures, as text.
 
     failure: of the last scrape, "" for none; stale_seconds: the age of the figures then.
     """
@@ -56,7 +56,7 @@ class ScrapeStatus(NamedTuple):
 def lines_of(
     view: View, screen: Screen, status: ScrapeStatus, size: tuple[int, int], glyphs: Glyphs
 ) -> tuple[Line, ...]:
-    """What to show on a terminal. size: columns and lines."""
+    """The lines of a terminal. size: columns and lines."""
     width, height = max(size[0], 1), max(size[1], 1)
     head = [_title(view, screen, status, width, glyphs), *_messages(view, screen, status)]
     foot = [_footer(screen, width)] if height >= _LINES_WITH_FOOTER or screen.typed is not None else []
@@ -73,7 +73,7 @@ def lines_of(
 
 
 def plain_lines_of(view: View, screen: Screen, status: ScrapeStatus, width: int, glyphs: Glyphs) -> tuple[str, ...]:
-    """The same for a file or a pipe: every chain and every workload, nothing that only a terminal can show."""
+    """The lines for a file or a pipe: all chains and workloads, no selection."""
     rows = arranged(screen, view)
     lines = [
         _title(view, screen, status, width, glyphs),
@@ -90,12 +90,14 @@ def plain_lines_of(view: View, screen: Screen, status: ScrapeStatus, width: int,
     return tuple(text_of(clipped(line, width, glyphs)).rstrip() for line in lines)
 
 
-# --- what it is of
+# --- title
 
 
 def _title(view: View, screen: Screen, status: ScrapeStatus, width: int, glyphs: Glyphs) -> Line:
-    """As much as fits, the most important first."""
-    rates = "since start" if view.window_seconds is None else f"last {wording.duration(view.window_seconds, glyphs)}"
+    """As many facts as fit, the most important first."""
+    rates = (
+        "since start" if view.window_seconds is None else f"last {terminal_text.duration(view.window_seconds, glyphs)}"
+    )
     nodes = sorted({workload.identity.node for workload in view.workloads if workload.identity.node})
     facts = [
         rates,
@@ -111,7 +113,7 @@ def _title(view: View, screen: Screen, status: ScrapeStatus, width: int, glyphs:
     text = "top"
     for fact in filter(None, facts):
         longer = f"{text} {glyphs.dot} {fact}"
-        if wording.width_of(longer) > width:
+        if terminal_text.width_of(longer) > width:
             break
         text = longer
     return padded((StyledText(text, Style.TITLE),), width, Style.TITLE)
@@ -122,7 +124,7 @@ def _counted(count: int, what: str) -> str:
 
 
 def _has_nodes(view: View) -> bool:
-    """Whether a name says something only together with its node."""
+    """Whether names need their node."""
     return len({workload.identity.node for workload in view.workloads}) > 1
 
 
@@ -152,7 +154,7 @@ def _help() -> list[Line]:
 
 
 def _overview(view: View, screen: Screen, width: int, height: int, glyphs: Glyphs) -> list[Line]:
-    """Shares the height: chains take a quarter, operations what the workloads leave, but three rows if half is left."""
+    """Divides the height: chains get a quarter, operations what the workloads leave, at least three rows if half is left."""
     rows = arranged(screen, view)
     chosen = selected_of(screen, rows)
     is_low = height < _LOW_SCREEN
@@ -180,7 +182,7 @@ def _overview(view: View, screen: Screen, width: int, height: int, glyphs: Glyph
 
 
 def _scrolled(rows: Sequence[Line], selected: int, height: int) -> list[tuple[Line, bool]]:
-    """So many rows around the selected one, and whether each is it."""
+    """The rows around the selected one, and whether each is the selected one."""
     first = min(max(selected - height // 2, 0), max(len(rows) - height, 0))
     return [(row, number == selected) for number, row in enumerate(rows)][first : first + height]
 
@@ -194,19 +196,19 @@ def _shortened(lines: list[Line], height: int) -> list[Line]:
 
 
 def _chains(view: View, screen: Screen, width: int, glyphs: Glyphs) -> list[Line]:
-    """A line for each that the filter lets through: how bad, whose, why, what takes longer, through whom."""
+    """A line for each chain that matches the filter: severity, workload, cause, effect, culprits."""
     shown = {workload.identity for workload in arranged(screen, view)}
     is_filtered = bool(screen.filter or screen.typed)
     chains = [chain for chain in view.chains if not is_filtered or chain.identity in shown]
     if not chains:
         return [(StyledText("no open chain", Style.DIM),)]
-    names = [wording.name_of(chain.identity, with_node=_has_nodes(view)) for chain in chains]
-    name_columns = min(max(map(wording.width_of, names)), max(width // 3, 6))
+    names = [terminal_text.name_of(chain.identity, with_node=_has_nodes(view)) for chain in chains]
+    name_columns = min(max(map(terminal_text.width_of, names)), max(width // 3, 6))
     lines: list[Line] = []
     for chain, name in zip(chains, names, strict=True):
         style = SEVERITY_STYLES[chain.severity]
-        cut = wording.fitted(name, name_columns, glyphs)
-        blanks = " " * (name_columns - wording.width_of(cut))
+        cut = terminal_text.fitted(name, name_columns, glyphs)
+        blanks = " " * (name_columns - terminal_text.width_of(cut))
         lines.append(
             (
                 StyledText(f"{chain.severity.name:<8}  ", style),
@@ -230,15 +232,15 @@ def _detail(view: View, workload: Workload, scroll: int, size: tuple[int, int], 
     for chain in view.chains:
         if chain.identity == workload.identity:
             style = SEVERITY_STYLES[chain.severity]
-            said = f"chain {chain.cause} {glyphs.leads_to} longer {chain.effect}{_through(chain)}"
-            lines.append((StyledText(f"{chain.severity.name:<8}  ", style), StyledText(said)))
+            text = f"chain {chain.cause} {glyphs.leads_to} longer {chain.effect}{_through(chain)}"
+            lines.append((StyledText(f"{chain.severity.name:<8}  ", style), StyledText(text)))
             lines += [(StyledText(f"{'':<8}  id {chain_id}", Style.DIM),) for chain_id in chain.ids]
     for number, loss in enumerate(workload.lost or ()):
         style = CAUSE_STYLES[min(number, len(CAUSE_STYLES) - 1)]
-        culprits = "  ".join(f"{name} {wording.share(part, glyphs)}" for name, part in loss.culprits)
+        culprits = "  ".join(f"{name} {terminal_text.share(part, glyphs)}" for name, part in loss.culprits)
         lines.append(
             (
-                StyledText(f"{wording.share(loss.share, glyphs):>5}  "),
+                StyledText(f"{terminal_text.share(loss.share, glyphs):>5}  "),
                 StyledText(f"{loss.cause:<18}  ", style),
                 StyledText(culprits),
             )

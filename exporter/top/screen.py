@@ -1,6 +1,6 @@
-"""What does the user want to see? The choices made so far, and how a key changes them. Pure.
+"""The user's choices, and how a key changes them. Pure.
 
-In: keys, by name or as characters. Out: a frozen Screen; and the workloads of a View that it chooses, in its order.
+In: keys, by name or as characters. Out: a frozen Screen; and the workloads of a View that it selects, in its order.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ FILTER_CHARACTERS_MAX: Final = 64
 
 
 class Sort(enum.StrEnum):
-    """What the workloads are ordered by."""
+    """The order of workloads."""
 
     LOST = "lost"
     STEP = "step"
@@ -29,7 +29,7 @@ class Sort(enum.StrEnum):
 
 
 class Key(enum.StrEnum):
-    """Keys that are no characters."""
+    """Keys that are not characters."""
 
     UP = "up"
     DOWN = "down"
@@ -44,7 +44,7 @@ class Key(enum.StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Screen:
-    """filter: what a workload's text must contain. typed: the filter while it is typed, else None. selected: None: the first row.
+    """filter: text that a workload must contain. typed: the filter while it is typed, else None. selected: None: the first row.
 
     is_detail: one workload's operations fill the screen, from number `scroll` on.
     """
@@ -83,8 +83,8 @@ _SORT_OF_LETTER: Final = {
 }
 
 
-def pressed(screen: Screen, key: str, view: View) -> Screen | None:
-    """What a key makes of the screen that shows this view; None: quit. Keys without a meaning change nothing."""
+def after_key(screen: Screen, key: str, view: View) -> Screen | None:
+    """The screen after a key; None: quit. Unknown keys change nothing."""
     if screen.typed is not None:
         return _typed(screen, screen.typed, key)
     if key == "q":
@@ -115,7 +115,7 @@ def _detail(screen: Screen, view: View) -> Screen:
 
 
 def _back(screen: Screen, _view: View) -> Screen:
-    """One thing at a time: the detail, the filter, the selection."""
+    """Undo one choice: the detail, else the filter, else the selection."""
     if screen.is_detail:
         return replace(screen, is_detail=False, scroll=0)
     return replace(screen, filter="") if screen.filter else replace(screen, selected=None)
@@ -158,12 +158,12 @@ def _moved(screen: Screen, by: int, view: View) -> Screen:
 
 
 def selected_of(screen: Screen, rows: Sequence[Workload]) -> Workload | None:
-    """The selected one of the rows; the first where nothing is selected, or what was has gone."""
+    """The selected row; the first if none is selected or the selected one has ended."""
     return next((row for row in rows if row.identity == screen.selected), rows[0] if rows else None)
 
 
 def arranged(screen: Screen, view: View) -> tuple[Workload, ...]:
-    """The workloads that the filter lets through (while it is typed as well), in the order asked for."""
+    """The workloads that match the filter, also while it is typed, in the selected order."""
     wanted = (screen.filter if screen.typed is None else screen.typed).casefold()
     rows = [workload for workload in view.workloads if wanted in _text_of(workload)] if wanted else list(view.workloads)
     rows.sort(key=_natural)
@@ -172,7 +172,7 @@ def arranged(screen: Screen, view: View) -> tuple[Workload, ...]:
 
 
 def _text_of(workload: Workload) -> str:
-    """What a filter looks at: `node=gpu7 rank=3 … trainer 4027 cpu_contention stress-ng`."""
+    """The text that a filter is matched with: `node=gpu7 rank=3 … trainer 4027 cpu_contention stress-ng`."""
     identity = workload.identity
     labels = zip(("node", "rank", "container", "namespace", "pod"), identity.values(), strict=True)
     causes = [" ".join((loss.cause, *(name for name, _ in loss.culprits))) for loss in workload.lost or ()]
@@ -181,12 +181,12 @@ def _text_of(workload: Workload) -> str:
 
 
 def _natural(workload: Workload) -> tuple[Any, ...]:
-    """By rank as a number, then by what else tells workloads apart."""
+    """By rank as a number, then by the other labels."""
     return (*_numbered(workload.identity.rank), *map(_numbered, workload.identity.values()))
 
 
 def _numbered(text: str) -> tuple[tuple[int, int, str], ...]:
-    """gpu10 comes behind gpu9; what is empty comes last."""
+    """gpu10 sorts after gpu9; empty text sorts last."""
     pieces = re.findall(r"[0-9]+|[^0-9]+", text)
     found = tuple((0, int(piece), "") if piece.isascii() and piece.isdigit() else (1, 0, piece) for piece in pieces)
     return found or ((2, 0, ""),)

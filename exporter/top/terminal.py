@@ -1,7 +1,6 @@
-"""The live table on a terminal: draws lines, reads keys. The only code that knows curses.
+"""The live table: draws lines and reads keys with curses.
 
-In: a Watcher, a first View. Out: whatever the user sees. The terminal is restored however this ends: by a key, a signal or a
-defect. SIGTSTP, SIGCONT and SIGWINCH are handled by curses itself.
+The terminal is restored after a key, a signal or a defect. curses handles SIGTSTP, SIGCONT and SIGWINCH.
 """
 
 from __future__ import annotations
@@ -17,11 +16,11 @@ from typing import Final
 
 from exporter.errors import NotPossibleHere
 from exporter.scrape.view import View
-from exporter.top import wording
+from exporter.top import terminal_text
 from exporter.top.layout import Line, Style
 from exporter.top.rendering import ScrapeStatus, lines_of
-from exporter.top.screen import Key, Screen, pressed
-from exporter.top.watching import Watcher
+from exporter.top.scrape_thread import ScrapeThread
+from exporter.top.screen import Key, Screen, after_key
 
 _ENDING: Final = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 _KEY_PATIENCE_MS: Final = 100
@@ -67,7 +66,7 @@ _COLOURS: Final = {
 
 
 def show(
-    watcher: Watcher,
+    scrapes: ScrapeThread,
     view: View,
     screen: Screen,
     shown_url: str,
@@ -75,50 +74,50 @@ def show(
     with_colour: bool,
     now: Callable[[], float] = time.monotonic,
 ) -> int:
-    """Show it until a key or a signal ends it. Returns the exit code: 0, or 128 and the number of the signal.
+    """Display the table until a key or a signal ends it. Returns the exit code: 0, or 128 plus the number of the signal.
 
-    Raises NotPossibleHere when the terminal is of a kind that nobody knows.
+    view: the first one. Raises NotPossibleHere when curses does not know the terminal.
     """
-    locale.setlocale(locale.LC_CTYPE, "")  # which curses goes by
+    locale.setlocale(locale.LC_CTYPE, "")  # curses uses it
     try:
         curses.setupterm()
     except curses.error as error:
         raise NotPossibleHere(
-            f"this terminal cannot be used: {error}", remedy="set TERM to what it is, such as xterm, or pipe the output"
+            f"this terminal cannot be used: {error}", remedy="set TERM, such as TERM=xterm, or pipe the output"
         ) from None
     curses.set_escdelay(_ESCAPE_PATIENCE_MS)
     with _ended_by() as signals:
-        watcher.start()
+        scrapes.start()
         curses.wrapper(
-            lambda window: _Terminal(window, with_colour, now).loop(watcher, view, screen, shown_url, signals)
+            lambda window: _Terminal(window, with_colour, now).loop(scrapes, view, screen, shown_url, signals)
         )
     return 128 + signals[0] if signals else 0
 
 
 @contextmanager
 def _ended_by() -> Iterator[list[int]]:
-    """The signals that came and mean the end; they only set a mark, so that nothing is left half done."""
-    came: list[int] = []
+    """The signals that have arrived; their handler only records them, so that a drawing is not interrupted."""
+    received: list[int] = []
 
-    def note(number: int, _frame: FrameType | None) -> None:
-        came.append(number)
+    def record(number: int, _frame: FrameType | None) -> None:
+        received.append(number)
 
-    before = {number: signal.signal(number, note) for number in _ENDING}
+    before = {number: signal.signal(number, record) for number in _ENDING}
     try:
-        yield came
+        yield received
     finally:
         for number, handler in before.items():
             signal.signal(number, handler)
 
 
 class _Terminal:
-    """One window, the whole screen."""
+    """The whole screen as one window."""
 
     def __init__(self, window: curses.window, with_colour: bool, now: Callable[[], float]) -> None:
         self._window = window
         self._now = now
         self._encoding = locale.getencoding()
-        self._glyphs = wording.glyphs_for(self._encoding)
+        self._glyphs = terminal_text.glyphs_for(self._encoding)
         self._attributes = dict(_ATTRIBUTES)
         window.timeout(_KEY_PATIENCE_MS)
         with suppress(curses.error):  # not every terminal can hide its cursor
@@ -129,33 +128,33 @@ class _Terminal:
                 curses.init_pair(pair, colour, -1)
                 self._attributes[style] = self._attributes.get(style, curses.A_NORMAL) | curses.color_pair(pair)
 
-    def loop(self, watcher: Watcher, view: View, screen: Screen, shown_url: str, signals: Sequence[int]) -> None:
-        """Until a key or a signal."""
-        held, failure = view, ""  # held: what a pause holds back
+    def loop(self, scrapes: ScrapeThread, view: View, screen: Screen, shown_url: str, signals: Sequence[int]) -> None:
+        """Redraw until a key or a signal ends it."""
+        newest, failure = view, ""  # newest: not displayed during a pause
         fresh_at = self._now()
         drawn_at = -1.0
         while not signals:
-            news = watcher.latest()
-            if news:
-                failure = news.failure
-                if news.view:
-                    held, fresh_at = news.view, self._now()
+            result = scrapes.latest()
+            if result:
+                failure = result.failure
+                if result.view:
+                    newest, fresh_at = result.view, self._now()
             if not screen.is_paused:
-                view = held
+                view = newest
             key = self._key()
             if key:
-                after = pressed(screen, key, view)
+                after = after_key(screen, key, view)
                 if after is None:
                     return
                 screen = after
-            if news or key is not None or self._now() - drawn_at >= 1:
+            if result or key is not None or self._now() - drawn_at >= 1:
                 drawn_at = self._now()
-                at = wording.time_of_day(view.at_unix_seconds)
+                at = terminal_text.time_of_day(view.at_unix_seconds)
                 status = ScrapeStatus(shown_url, at, failure, drawn_at - fresh_at)
                 self._draw(view, screen, status)
 
     def _key(self) -> str | None:
-        """None for none in time; "" for one that only asks for a new picture."""
+        """None without a key in time; "" for a key that only redraws, such as a resize."""
         try:
             pressed_key = self._window.get_wch()
         except curses.error:
@@ -176,7 +175,7 @@ class _Terminal:
     def _draw_line(self, y: int, line: Line) -> None:
         x = 0
         for span in line:
-            text = wording.shown(span.text, self._encoding)
-            with suppress(curses.error):  # behind the last cell of the last line there is no place for the cursor
+            text = terminal_text.encodable(span.text, self._encoding)
+            with suppress(curses.error):  # the cursor has no place after the last cell of the last line
                 self._window.addstr(y, x, text, self._attributes.get(span.style, curses.A_NORMAL))
-            x += wording.width_of(text)
+            x += terminal_text.width_of(text)

@@ -1,7 +1,4 @@
-"""Which workload loses time, and why? A row for each: its names, its step, what it lost, a bar of the causes, their names. Pure.
-
-In: Workloads. Out: Lines, the heading first.
-"""
+"""A row for each workload: its names, its step, its lost time, a bar of the causes, and the causes. Pure."""
 
 from __future__ import annotations
 
@@ -12,12 +9,12 @@ from typing import Final
 from exporter.chains.chain import Severity
 from exporter.chains.thresholds import SEVERITY_SHARES
 from exporter.scrape.view import Workload
-from exporter.top import wording
+from exporter.top import terminal_text
 from exporter.top.layout import Column, Line, Rest, Style, StyledText, clipped, table
-from exporter.top.wording import Glyphs
+from exporter.top.terminal_text import Glyphs
 
 CAUSE_STYLES: Final = (Style.CAUSE_1, Style.CAUSE_2, Style.CAUSE_3, Style.CAUSE_4)
-"""Of the causes of a workload, the largest first; all after the fourth look like it."""
+"""Styles of a workload's causes, the largest first; the fourth style is for all further ones."""
 
 SEVERITY_STYLES: Final = {
     Severity.NONE: Style.PLAIN,
@@ -27,19 +24,19 @@ SEVERITY_STYLES: Final = {
     Severity.CRITICAL: Style.CRITICAL,
 }
 SHOWN_FROM: Final = 0.0005
-"""Shares below it round to nothing."""
+"""Smaller shares are not displayed."""
 
 _BAR_COLUMNS_MAX: Final = 40
 _BAR_COLUMNS_MIN: Final = 8
 _WHY_COLUMNS: Final = 24
 _REST_COLUMNS_MIN: Final = 6
 _REST_COLUMNS_WANTED: Final = 48
-_SPARED: Final = 3  # the importance of a column that is worth less than seeing two causes
+_SPARED: Final = 3  # a column of this importance is left out to make room for two causes
 _NAME_COLUMNS_MAX: Final = 24
 
 
 def workload_table(rows: Sequence[Workload], width: int, glyphs: Glyphs) -> tuple[Line, ...]:
-    """Names that all rows share are in nobody's way; what fits beside LOST is a bar and the causes."""
+    """Names that all rows share are left out; a bar and the causes fill the rest of the width."""
 
     def why(columns: int) -> list[Line]:
         return [_why(row, columns, glyphs) for row in rows]
@@ -63,12 +60,12 @@ def _workload_columns(rows: Sequence[Workload], glyphs: Glyphs) -> list[Column]:
         cells = [StyledText(value or glyphs.nothing) for value in values]
         return [Column(title, cells, importance, columns_max=_NAME_COLUMNS_MAX)]
 
-    late = [StyledText(wording.duration(row.late_seconds, glyphs)) for row in rows]
+    late = [StyledText(terminal_text.duration(row.late_seconds, glyphs)) for row in rows]
     steps = [StyledText(_step(row, glyphs), Style.DIM if row.is_step_old else Style.PLAIN) for row in rows]
     nodes = [row.identity.node for row in rows]
     return [
         *names("RANK", 11, [row.identity.rank for row in rows], is_kept=True),
-        *(names("NODE", 6, nodes) if len(set(nodes)) > 1 else []),  # a single one stands in the title
+        *(names("NODE", 6, nodes) if len(set(nodes)) > 1 else []),  # a single one is in the title
         *names("NAMESPACE", 2, [row.identity.namespace for row in rows]),
         *names("POD", 5, [row.identity.pod for row in rows]),
         *names("CONTAINER", 4, [row.identity.container for row in rows]),
@@ -80,7 +77,7 @@ def _workload_columns(rows: Sequence[Workload], glyphs: Glyphs) -> list[Column]:
 
 
 def _step(row: Workload, glyphs: Glyphs) -> str:
-    return f"{'~' if row.is_step_old else ''}{wording.duration(row.step_seconds, glyphs)}"
+    return f"{'~' if row.is_step_old else ''}{terminal_text.duration(row.step_seconds, glyphs)}"
 
 
 def _process(row: Workload) -> str:
@@ -93,11 +90,11 @@ def _process(row: Workload) -> str:
 
 def _lost(row: Workload, glyphs: Glyphs) -> StyledText:
     severity = Severity(bisect_right(SEVERITY_SHARES, row.lost_share or 0.0))
-    return StyledText(wording.share(row.lost_share, glyphs), SEVERITY_STYLES[severity])
+    return StyledText(terminal_text.share(row.lost_share, glyphs), SEVERITY_STYLES[severity])
 
 
 def _bar_columns(columns: int) -> int:
-    """What is left to the causes is enough to read them."""
+    """0 if the causes would not have room beside a bar."""
     bar = min(columns - 2 - _WHY_COLUMNS, columns // 3, _BAR_COLUMNS_MAX)
     return bar if bar >= _BAR_COLUMNS_MIN else 0
 
@@ -112,12 +109,12 @@ def _why(row: Workload, columns: int, glyphs: Glyphs) -> Line:
         style = CAUSE_STYLES[min(number, len(CAUSE_STYLES) - 1)]
         culprit = f" ({loss.culprits[0][0]})" if loss.culprits else ""
         spans.append(StyledText(f"{'  ' if number else ''}{loss.cause}", style))
-        spans.append(StyledText(f" {wording.share(loss.share, glyphs)}{culprit}"))
+        spans.append(StyledText(f" {terminal_text.share(loss.share, glyphs)}{culprit}"))
     return clipped(tuple(spans), columns, glyphs)
 
 
 def _bar(row: Workload, columns: int, glyphs: Glyphs) -> list[StyledText]:
-    """All of the time; each cause has its part of it, and shades of its own, the fourth and all after it the same."""
+    """The whole time; each cause has its part and a shade of its own, the fourth and further ones the same."""
     spans, so_far, filled = [], 0.0, 0
     for number, loss in enumerate(row.lost or ()):
         so_far += loss.share

@@ -1,4 +1,4 @@
-"""A scrape, parsed by prometheus-client, with questions that tests ask."""
+"""A scrape, parsed by prometheus-client."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ class Scrape:
         return [sample for sample in self.samples if sample.name.startswith(WORKLOAD_PREFIXES)]
 
     def losses(self) -> dict[str, float]:
-        """`program reason` -> what the kernel programs lost, of those that are not zero."""
+        """`program reason` -> records that the kernel programs dropped, without zeros."""
         return {
             f"{sample.labels['program']} {sample.labels['reason']}": sample.value
             for sample in self.matching("gpustall_exporter_losses_total")

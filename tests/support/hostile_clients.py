@@ -15,14 +15,14 @@ DRIP_SECONDS = 0.05
 
 @contextmanager
 def silent(address: Address, count: int = 1000) -> Iterator[Clients]:
-    """They connect and say nothing."""
+    """Clients that connect and send nothing."""
     with ExitStack() as stack:
         yield [stack.enter_context(socket.create_connection(address, timeout=PATIENCE_SECONDS)) for _ in range(count)]
 
 
 @contextmanager
 def dripping(address: Address) -> Iterator[Clients]:
-    """A hundred that send a byte now and then."""
+    """A hundred clients that send a byte now and then."""
     over = threading.Event()
 
     def drip(clients: Clients) -> None:
@@ -47,7 +47,7 @@ def dripping(address: Address) -> Iterator[Clients]:
 
 @contextmanager
 def asking(address: Address) -> Iterator[Clients]:
-    """A hundred that ask for a scrape at once."""
+    """A hundred clients that scrape at the same time."""
     with silent(address, 100) as clients:
         for client in clients:
             client.sendall(b"GET /metrics HTTP/1.0\r\n\r\n")
@@ -56,7 +56,7 @@ def asking(address: Address) -> Iterator[Clients]:
 
 @contextmanager
 def taking_nothing(address: Address) -> Iterator[Clients]:
-    """Fifty that ask twenty times each, and do not read."""
+    """Fifty clients that send twenty requests each and do not read."""
     with silent(address, 50) as clients:
         for client in clients:
             client.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 2048)

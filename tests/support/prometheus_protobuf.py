@@ -75,7 +75,7 @@ class Native:
 
 
 def of_delimited(body: bytes) -> dict[str, Any]:
-    """Family name -> MetricFamily. Refuses a name that stands twice, and whatever the definitions do not know."""
+    """Family name -> MetricFamily. Refuses duplicate names and unknown fields."""
     families: dict[str, Any] = {}
     at = 0
     while at < len(body):
@@ -90,14 +90,14 @@ def of_delimited(body: bytes) -> dict[str, Any]:
         at += length
         written = family.SerializeToString()
         family.DiscardUnknownFields()
-        assert written == family.SerializeToString(), f"{family.name} has fields that nobody knows"
+        assert written == family.SerializeToString(), f"{family.name} has unknown fields"
         assert family.name not in families, family.name
         families[family.name] = family
     return families
 
 
 def labels_of(metric: Any) -> dict[str, str]:
-    """Of a metric or an exemplar."""
+    """The labels of a metric or an exemplar."""
     labels = {pair.name: pair.value for pair in metric.label}
     assert len(labels) == len(metric.label)
     return labels
@@ -109,7 +109,7 @@ def classic_of(metric: Any) -> dict[float, int]:
 
 
 def native_of(metric: Any) -> Native:
-    """Spans and deltas put together, as the definitions say: the first offset is an index, the others are gaps."""
+    """Spans and deltas combined by the definitions: the first offset is an index, the others are gaps."""
     histogram = metric.histogram
     buckets: dict[int, int] = {}
     deltas = iter(histogram.positive_delta)

@@ -27,13 +27,13 @@ _SEQUENCE = re.compile(r"\x1b(?:\[(\??[0-9;]*)([A-Za-z])|([()].)|([=>78DEM]))")
 
 
 class Picture:
-    """What stands on the screen of a VT100."""
+    """The screen of a VT100."""
 
     def __init__(self, columns: int, lines: int) -> None:
         self.resize(columns, lines)
 
     def resize(self, columns: int, lines: int) -> None:
-        """Another size, and an empty screen: curses draws it anew."""
+        """Change the size and clear the screen: curses redraws it."""
         self.columns, self.lines = columns, lines
         self.cells = [[" "] * columns for _ in range(lines)]
         self.x = self.y = self.top = 0
@@ -45,7 +45,7 @@ class Picture:
         return "\n".join("".join(row).rstrip() for row in self.cells)
 
     def feed(self, text: str) -> None:
-        """What a program has written."""
+        """Apply the output of a program."""
         text, self._pending = self._pending + text, ""
         at = 0
         while at < len(text):
@@ -133,7 +133,7 @@ class Picture:
 
 
 class Seat:
-    """Somebody before the terminal. modes: how the terminal was set before the program began."""
+    """A user at the terminal. modes: the terminal's modes before the program began."""
 
     def __init__(self, process: subprocess.Popen[bytes], ours: int, theirs: int, size: tuple[int, int]) -> None:
         self.process = process
@@ -148,13 +148,13 @@ class Seat:
 
     @property
     def picture(self) -> str:
-        """What is to be seen now."""
+        """The current picture."""
         with self._lock:
             assert self._failure is None, self._failure
             return str(self._picture)
 
     def awaited(self, *texts: str, without: Sequence[str] = ()) -> str:
-        """The picture, as soon as it has these texts, and not those."""
+        """Wait for a picture with these texts and without those."""
         try:
             eventually(
                 lambda: all(t in self.picture for t in texts) and not any(t in self.picture for t in without),
@@ -166,7 +166,7 @@ class Seat:
         return self.picture
 
     def forgets(self) -> None:
-        """Wipe the screen, so that what is seen next is drawn from now on."""
+        """Clear the screen, so that the next picture is drawn after this call."""
         with self._lock:
             self._picture.resize(self._picture.columns, self._picture.lines)
 
@@ -175,7 +175,7 @@ class Seat:
         os.write(self._ours, text.encode())
 
     def resizes(self, columns: int, lines: int) -> None:
-        """Drag the corner of the window."""
+        """Resize the window."""
         with self._lock:
             self._picture.resize(columns, lines)
         fcntl.ioctl(self._theirs, termios.TIOCSWINSZ, struct.pack("HHHH", lines, columns, 0, 0))
@@ -186,11 +186,11 @@ class Seat:
         return self.process.wait(PATIENCE_SECONDS)
 
     def modes_now(self) -> list[Any]:
-        """How the terminal is set."""
+        """The modes of the terminal."""
         return termios.tcgetattr(self._theirs)
 
     def leave(self) -> None:
-        """End whatever still runs."""
+        """Kill the program if it runs."""
         if self.process.poll() is None:
             os.killpg(self.process.pid, signal.SIGKILL)
         self.process.wait()
@@ -203,7 +203,7 @@ class Seat:
         while True:
             try:
                 found = os.read(self._ours, 65536)
-            except OSError:  # nobody has the other end open any more
+            except OSError:  # the other end is closed
                 return
             with self._lock:
                 try:
@@ -217,7 +217,7 @@ class Seat:
 def seat(
     command: Sequence[str], size: tuple[int, int] = (100, 30), environment: Mapping[str, str] | None = None
 ) -> Iterator[Seat]:
-    """A program with a terminal of its own, of so many columns and lines; killed when the block is left."""
+    """A program with a terminal of its own; killed at the end of the block."""
     ours, theirs = os.openpty()
     fcntl.ioctl(theirs, termios.TIOCSWINSZ, struct.pack("HHHH", size[1], size[0], 0, 0))
     keep = os.dup(theirs)

@@ -20,7 +20,7 @@ Series = Mapping[tuple[Identity | None, tuple[str, ...]], Number | Distribution]
 
 
 def scrape_at(at_seconds: float, series: Mapping[Metric, Series]) -> Scrape:
-    """A scrape so long after BEGAN_NS."""
+    """A scrape, in seconds after BEGAN_NS."""
     at_ns = round(at_seconds * SECOND)
     numbers: dict[str, dict[tuple[Identity | None, tuple[str, ...]], Number]] = {}
     distributions: dict[str, dict[tuple[Identity | None, tuple[str, ...]], Distribution]] = {}
@@ -34,7 +34,7 @@ def scrape_at(at_seconds: float, series: Mapping[Metric, Series]) -> Scrape:
 
 
 def counted(value: float, since_seconds: float = 0.0) -> Number:
-    """A counter that began so long after BEGAN_NS."""
+    """A counter that started that many seconds after BEGAN_NS."""
     return Number(value, BEGAN_NS + round(since_seconds * SECOND))
 
 

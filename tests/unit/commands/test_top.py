@@ -52,5 +52,5 @@ class TestFirstScrape:
 
         assert code == 1
         assert line.startswith(
-            f"gpu-stall-exporter: {found.base}/metrics: answers with metrics, but none of gpu-stall-exporter; want the address"
+            f"gpu-stall-exporter: {found.base}/metrics: metrics of another program, not of gpu-stall-exporter; want the address"
         )

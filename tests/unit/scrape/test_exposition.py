@@ -1,4 +1,4 @@
-"""exposition: what the exporter writes is read back; what is none of ours is refused with a reason."""
+"""scrape.exposition: the exporter's own bytes are read back; other bodies are refused with a reason."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ AT = at(5.0)
 
 
 def body_of(snapshot: Snapshot) -> bytes:
-    """What the exporter would send."""
+    """A body of the exporter."""
     return b"".join(protobuf.render(snapshot))
 
 
 class TestRead:
     """The exporter's own bytes."""
 
-    def test_counter_comes_with_its_beginning(self) -> None:
+    def test_counter_has_its_start(self) -> None:
         """Labels in the order of the catalogue."""
         scrape = exposition.read(body_of(snapshot_of(catalog.cuda.OPERATIONS, point(12, "runtime", "cudaFree"))), AT)
 
@@ -32,14 +32,13 @@ class TestRead:
             (TRAINER, ("runtime", "cudaFree")): Number(12, STARTED_UNIX_NS)
         }
 
-    def test_gauge_has_none(self) -> None:
-        """It is what it is."""
+    def test_gauge_has_no_start(self) -> None:
         scrape = exposition.read(body_of(snapshot_of(catalog.chains.ACTIVE, point(1, "lock", "gap"))), AT)
 
         assert scrape.numbers_of(catalog.chains.ACTIVE) == {(TRAINER, ("lock", "gap")): Number(1)}
 
     def test_histogram_has_every_bucket_of_the_kernel(self) -> None:
-        """Gaps between them, the first and the last included; classic buckets and exemplars are passed over."""
+        """Gaps, the first and the last bucket included; classic buckets and exemplars are skipped."""
         slots = {0: 3, 1: 2, 100: 5, 101: 1, 104: 7, 337: 11}
         exemplar = Exemplar((("pid", "1"),), 0.25, STARTED_UNIX_NS)
         histogram = Histogram(histogram_of(slots).counts, 1.5, exemplar)
@@ -50,13 +49,11 @@ class TestRead:
         }
 
     def test_histogram_without_a_call_is_empty(self) -> None:
-        """As before the first one."""
         scrape = exposition.read(body_of(snapshot_of(catalog.sched.STEP_DURATION, point(histogram_of({})))), AT)
 
         assert scrape.distributions_of(catalog.sched.STEP_DURATION)[TRAINER, ()].calls == 0
 
-    def test_metric_about_the_exporter_belongs_to_nobody(self) -> None:
-        """Its labels are its own."""
+    def test_metric_about_the_exporter_has_no_identity(self) -> None:
         body = protobuf.family(
             catalog.own.COLLECTOR_SUCCESS.name,
             "",
@@ -66,14 +63,12 @@ class TestRead:
 
         assert exposition.read(body, AT).numbers_of(catalog.own.COLLECTOR_SUCCESS) == {(None, ("nccl",)): Number(0)}
 
-    def test_what_is_not_wanted_is_passed_over(self) -> None:
-        """Ours all the same."""
+    def test_other_metrics_of_the_exporter_are_skipped(self) -> None:
         scrape = exposition.read(body_of(snapshot_of(catalog.allocator.LIVE, point(4096))), AT)
 
         assert (scrape.numbers, scrape.distributions) == ({}, {})
 
     def test_several_families_are_read(self) -> None:
-        """One behind the other."""
         families = (
             Family(catalog.sched.LOST, (point(1.5, "lock"),)),
             Family(catalog.chains.SEVERITY, (point(3, "lock", "gap"),)),
@@ -89,11 +84,11 @@ def family_of(metric: catalog.Metric, labels: dict[str, str], value: bytes) -> b
     return protobuf.family(metric.name, "", protobuf.GAUGE, [protobuf.metric(pairs, value)])
 
 
-class TestStranger:
-    """The bytes may come from anybody."""
+class TestUntrusted:
+    """Untrusted bytes."""
 
-    def test_control_characters_do_not_get_in(self) -> None:
-        """Neither in an identity nor in a label of the metric's own."""
+    def test_control_characters_are_replaced(self) -> None:
+        """In an identity, and in a label of the metric's own."""
         labels = {"node": "\x1b[2J", "rank": "0", "cause": "\u202elock\n", "effect": "gap"}
         body = family_of(catalog.chains.ACTIVE, labels, protobuf.number(protobuf.GAUGE, 1))
         ((identity, own),) = exposition.read(body, AT).numbers_of(catalog.chains.ACTIVE)
@@ -102,50 +97,48 @@ class TestStranger:
         assert own == ("\ufffdlock\ufffd", "gap")
 
     def test_a_long_label_is_cut(self) -> None:
-        """At the length that ours have."""
+        """At the length of the exporter's labels."""
         body = family_of(catalog.chains.ACTIVE, {"cause": "x" * 100_000}, protobuf.number(protobuf.GAUGE, 1))
         ((_, (cause, effect)),) = exposition.read(body, AT).numbers_of(catalog.chains.ACTIVE)
 
         assert (len(cause), effect) == (128, "")
 
     @pytest.mark.parametrize("value", [float("nan"), float("inf"), float("-inf")])
-    def test_a_value_that_is_no_number_counts_as_none(self, value: float) -> None:
+    def test_value_that_is_not_finite_is_zero(self, value: float) -> None:
         """It would spoil every sum."""
         body = family_of(catalog.chains.ACTIVE, {}, protobuf.number(protobuf.GAUGE, value))
 
         assert list(exposition.read(body, AT).numbers_of(catalog.chains.ACTIVE).values()) == [Number(0)]
 
     def test_metrics_of_another_exporter_are_refused(self) -> None:
-        """They are named as what they are."""
         body = protobuf.family("node_load1", "", protobuf.GAUGE, [])
 
-        with pytest.raises(NotOurs, match=r"^metrics, but none of gpu-stall-exporter$"):
+        with pytest.raises(NotOurs, match=r"^metrics of another program, not of gpu-stall-exporter$"):
             exposition.read(body, AT)
 
     def test_an_empty_body_is_refused(self) -> None:
-        """It says nothing."""
-        with pytest.raises(NotOurs, match="none of gpu-stall-exporter"):
+        with pytest.raises(NotOurs, match="metrics of another program"):
             exposition.read(b"", AT)
 
     def test_a_body_cut_short_is_refused(self) -> None:
-        """Rather than shown in part."""
+        """Not displayed in part."""
         body = body_of(snapshot_of(catalog.cuda.OPERATIONS, point(12, "runtime", "cudaFree")))
 
-        with pytest.raises(NotOurs, match="cut short"):
+        with pytest.raises(NotOurs, match="incomplete metrics"):
             exposition.read(body[:-1], AT)
 
     @pytest.mark.parametrize("body", [b"\xff" * 64, b"<!DOCTYPE html><html>" * 9, b"\x05\xff\xff\xff\xff\xff"])
     def test_bytes_of_another_kind_are_refused(self, body: bytes) -> None:
-        """Whatever their first number says."""
+        """Whatever length their first byte has."""
         with pytest.raises(NotOurs):
             exposition.read(body, AT)
 
-    def test_buckets_that_no_call_can_be_in_are_refused(self) -> None:
-        """A span of a thousand million would be a way to fill the memory."""
+    def test_buckets_beyond_the_exporter_s_are_refused(self) -> None:
+        """A span of a thousand million buckets would fill the memory."""
         span = protobuf.nested(b"\x62", b"\x08" + protobuf.zigzag(0) + b"\x10" + protobuf.varint(1_000_000_000))
         body = family_of(catalog.sched.STEP_DURATION, {}, protobuf.nested(b"\x3a", b"\x28\x06" + span))
 
-        with pytest.raises(NotOurs, match="no call can be in"):
+        with pytest.raises(NotOurs, match="beyond the exporter"):
             exposition.read(body, AT)
 
     def test_buckets_of_another_width_are_refused(self) -> None:

@@ -1,11 +1,11 @@
-"""rates: two scrapes that are written down here, and what happened in between."""
+"""scrape.rates: the differences of two given scrapes."""
 
 from __future__ import annotations
 
 from exporter import catalog
 from exporter.chains.chain import Severity
 from exporter.model import Identity
-from exporter.scrape.rates import Observer, view_of
+from exporter.scrape.rates import ViewBuilder, view_of
 from exporter.scrape.samples import Distribution, Number, Scrape
 from exporter.scrape.view import CauseLoss, OpenChain, Process, Workload
 from tests.support.views import BEGAN_NS, RANK_0, RANK_1, Series, counted, scrape_at
@@ -26,7 +26,7 @@ def stepped_at(at_seconds: float, counts: dict[int, int], sum_seconds: float, si
 
 
 def only_workload(now: Scrape, before: Scrape | None = None) -> Workload:
-    """The one that there is."""
+    """The only workload."""
     (found,) = view_of(now, before).workloads
     return found
 
@@ -34,68 +34,67 @@ def only_workload(now: Scrape, before: Scrape | None = None) -> Workload:
 class TestLost:
     """Shares of the time between two scrapes."""
 
-    def test_it_is_what_was_lost_meanwhile_over_the_time(self) -> None:
-        """0.8 s of 2 s, then 0.1 s of 2 s; the most first."""
+    def test_lost_share_is_lost_time_over_elapsed_time(self) -> None:
+        """0.8 s of 2 s, then 0.1 s of 2 s; the largest first."""
         before = lost_at(100, {"lock": 7.0, "cpu_contention": 3.0})
         now = lost_at(102, {"lock": 7.125, "cpu_contention": 3.75})
 
         assert only_workload(now, before).lost == (CauseLoss("cpu_contention", 0.375), CauseLoss("lock", 0.0625))
 
-    def test_a_cause_that_did_nothing_is_left_out(self) -> None:
-        """Its total is of before."""
+    def test_cause_without_an_increase_is_left_out(self) -> None:
         before, now = lost_at(100, {"lock": 7.0, "irq": 1.0}), lost_at(102, {"lock": 7.0, "irq": 1.5})
 
         assert only_workload(now, before).lost == (CauseLoss("irq", 0.25),)
 
-    def test_a_cause_that_is_new_counts_from_nothing(self) -> None:
-        """Its series begins with its first second."""
+    def test_new_cause_counts_from_zero(self) -> None:
+        """Its series begins with its first lost time."""
         before, now = lost_at(100, {"lock": 7.0}), lost_at(102, {"lock": 7.0, "irq": 0.5})
 
         assert only_workload(now, before).lost == (CauseLoss("irq", 0.25),)
 
-    def test_a_first_scrape_counts_since_the_counting_began(self) -> None:
-        """10 s of the 40 s that the workload is known."""
+    def test_first_scrape_has_the_totals_since_the_start(self) -> None:
+        """10 s of the 40 s since the workload's start."""
         assert only_workload(lost_at(100, {"lock": 10.0}, since_seconds=60)).lost == (CauseLoss("lock", 0.25),)
 
-    def test_an_exporter_that_was_restarted_has_counted_anew(self) -> None:
-        """What it has is all of its own, and of its time: half a second of the last one."""
+    def test_totals_after_a_restart_of_the_exporter_count_whole(self) -> None:
+        """Over the time since the restart: half a second of the last one."""
         before, now = lost_at(100, {"lock": 0.25}), lost_at(102, {"lock": 0.5}, since_seconds=101)
 
         assert only_workload(now, before).lost == (CauseLoss("lock", 0.5),)
 
-    def test_a_counter_that_went_back_has_begun_anew(self) -> None:
-        """Also where nobody says when."""
+    def test_counter_that_fell_was_reset(self) -> None:
+        """Also without a start time."""
         before = scrape_at(100, {catalog.workload.INFO: ALIVE, catalog.sched.LOST: {(RANK_0, ("lock",)): Number(9.0)}})
         now = scrape_at(102, {catalog.workload.INFO: ALIVE, catalog.sched.LOST: {(RANK_0, ("lock",)): Number(0.5)}})
 
         assert only_workload(now, before).lost == (CauseLoss("lock", 0.25),)
 
-    def test_nothing_lost_is_known_to_be_nothing(self) -> None:
-        """The counters are there."""
+    def test_no_lost_time_is_empty(self) -> None:
+        """The counters exist."""
         found = only_workload(lost_at(102, {"lock": 7.0}), lost_at(100, {"lock": 7.0}))
 
         assert (found.lost, found.lost_share) == ((), 0)
 
-    def test_without_accounting_nothing_is_known(self) -> None:
+    def test_lost_time_is_unknown_without_accounting(self) -> None:
         """None, not 0."""
         found = only_workload(scrape_at(100, {catalog.workload.INFO: ALIVE}))
 
         assert (found.lost, found.lost_share, found.step_seconds) == (None, None, None)
 
-    def test_a_metric_that_was_missing_altogether_is_not_all_news(self) -> None:
-        """Its collector had failed; the totals of a hundred seconds are not those of two."""
+    def test_totals_of_a_metric_that_was_missing_are_not_an_increase(self) -> None:
+        """Its collector had failed; totals of a hundred seconds are not those of two."""
         before = scrape_at(100, {catalog.workload.INFO: ALIVE})
 
         assert only_workload(lost_at(102, {"lock": 50.0}), before).lost is None
 
-    def test_the_first_of_a_metric_is_news_where_its_collector_was_at_work(self) -> None:
-        """It had counted steps before anything was lost."""
+    def test_first_total_counts_when_its_collector_had_worked(self) -> None:
+        """It had counted steps before any time was lost."""
         before = stepped_at(100, {200: 10}, 5.0)
 
         assert only_workload(lost_at(102, {"lock": 0.5}), before).lost == (CauseLoss("lock", 0.25),)
 
-    def test_culprits_stand_with_their_cause(self) -> None:
-        """The worst first; a cause without one has none."""
+    def test_culprits_belong_to_their_cause(self) -> None:
+        """The largest first; a cause may have none."""
 
         def at(seconds: float, lost: float, of_stress: float, of_others: float) -> Scrape:
             return scrape_at(
@@ -123,28 +122,28 @@ class TestLost:
 class TestSteps:
     """Their mean length."""
 
-    def test_it_is_that_of_the_steps_in_between(self) -> None:
+    def test_step_length_is_the_mean_of_the_window(self) -> None:
         """Four steps in one second."""
         found = only_workload(stepped_at(102, {200: 14}, 6.0), stepped_at(100, {200: 10}, 5.0))
 
         assert (found.step_seconds, found.is_step_old) == (0.25, False)
 
-    def test_the_last_one_stays_while_none_ends(self) -> None:
+    def test_last_step_length_is_kept_while_no_step_ends(self) -> None:
         """Marked as old."""
-        observer = Observer()
+        builder = ViewBuilder()
         scrapes = [stepped_at(100, {200: 10}, 5.0), stepped_at(102, {200: 14}, 6.0), stepped_at(104, {200: 14}, 6.0)]
-        (found,) = [observer.view_of(scrape) for scrape in scrapes][-1].workloads
+        (found,) = [builder.add(scrape) for scrape in scrapes][-1].workloads
 
         assert (found.step_seconds, found.is_step_old) == (0.25, True)
 
-    def test_a_histogram_that_began_anew_counts_whole(self) -> None:
+    def test_histogram_with_a_new_start_counts_whole(self) -> None:
         """Two steps of half a second, though it had more before."""
         found = only_workload(stepped_at(102, {210: 2}, 1.0, since_seconds=101), stepped_at(100, {200: 10}, 5.0))
 
         assert found.step_seconds == 0.5
 
-    def test_a_bucket_that_went_back_is_a_new_beginning(self) -> None:
-        """Also where nobody says when."""
+    def test_histogram_with_a_bucket_that_fell_was_reset(self) -> None:
+        """Also without a start time."""
 
         def at(seconds: float, counts: dict[int, int], sum_seconds: float) -> Scrape:
             steps: Series = {(RANK_0, ()): Distribution(counts, sum_seconds)}
@@ -179,7 +178,7 @@ class TestOperations:
             },
         )
 
-    def test_all_calls_count_and_the_timed_ones_take_time(self) -> None:
+    def test_all_calls_count_and_timed_ones_have_durations(self) -> None:
         """20 launches in 2 s, of which 2 are timed, with half a second each; 4 errors."""
         found = only_workload(self.called(102, 120, 12), self.called(100, 100, 10))
         launch = next(one for one in found.operations if one.name == "cudaLaunchKernel")
@@ -189,7 +188,7 @@ class TestOperations:
         assert [round(quantile, 3) for quantile in launch.quantiles_seconds] == [0.958, 0.996, 0.999]
 
     def test_calls_without_times_have_no_quantiles(self) -> None:
-        """Driver calls inside of runtime calls are only counted."""
+        """Driver calls within runtime calls are only counted."""
         found = only_workload(self.called(102, 120, 12), self.called(100, 100, 10))
         launch = next(one for one in found.operations if one.name == "cuLaunchKernel")
 
@@ -205,26 +204,25 @@ class TestOperations:
             ("cuLaunchKernel", ""),
         ]
 
-    def test_a_call_of_the_runtime_and_those_inside_of_it_are_one(self) -> None:
+    def test_runtime_call_and_its_driver_calls_count_once(self) -> None:
         """10 launches and 10 reductions a second."""
         assert only_workload(self.called(102, 120, 12), self.called(100, 100, 10)).calls_per_second == 20
 
-    def test_what_was_not_called_is_left_out(self) -> None:
-        """Its totals are of before."""
+    def test_operation_without_calls_is_left_out(self) -> None:
         assert only_workload(self.called(102, 100, 10), self.called(100, 100, 10)).operations == ()
 
 
 class TestWorkloads:
-    """Who is there."""
+    """Running workloads."""
 
-    def test_one_without_a_process_has_gone(self) -> None:
-        """Its totals stay with the exporter for a while."""
+    def test_workload_without_a_process_is_left_out(self) -> None:
+        """The exporter keeps its totals for a while."""
         gone = scrape_at(102, {catalog.sched.LOST: {(RANK_0, ("lock",)): counted(2.0)}})
 
         assert view_of(gone, lost_at(100, {"lock": 1.0})).workloads == ()
 
     def test_processes_of_one_identity_are_one_workload(self) -> None:
-        """With their numbers and names."""
+        """With their pids and names."""
         alive: Series = {
             (RANK_0, ("4027", "trainer", *[""] * 8)): Number(1),
             (RANK_0, ("4026", "python", *[""] * 8)): Number(1),
@@ -235,8 +233,8 @@ class TestWorkloads:
             Process("4027", "trainer"),
         )
 
-    def test_a_workload_that_came_meanwhile_has_the_time_since_then(self) -> None:
-        """Half a second of the one second that it is known."""
+    def test_new_workload_has_the_time_since_its_start(self) -> None:
+        """Half a second of one second."""
         before, now = scrape_at(100, {}), lost_at(104, {"lock": 0.5}, since_seconds=103)
 
         assert only_workload(now, before).lost == (CauseLoss("lock", 0.5),)
@@ -256,8 +254,7 @@ class TestWorkloads:
 
         assert only_workload(at(102, 4.0, 15), at(100, 3.0, 10)).late_seconds == 0.1
 
-    def test_sampling_is_as_it_is_now(self) -> None:
-        """A gauge, of which no difference is made."""
+    def test_sampling_is_the_current_gauge(self) -> None:
         sampled = {catalog.workload.INFO: ALIVE, catalog.workload.SAMPLED_PROCESSES: {(RANK_0, ()): Number(1)}}
         lost: Series = {(RANK_0, ("lock",)): counted(1.0)}
 
@@ -267,7 +264,7 @@ class TestWorkloads:
 
 
 class TestChains:
-    """Those that are open."""
+    """Open chains."""
 
     def test_severity_and_culprit_come_from_their_metrics(self) -> None:
         """The worst first; one that is resolved is left out."""
@@ -296,8 +293,8 @@ class TestChains:
             OpenChain(RANK_0, "lock", "gap", Severity.MEDIUM, (), ("77aa",)),
         )
 
-    def test_a_severity_that_nobody_knows_is_the_worst(self) -> None:
-        """Of a later version, perhaps."""
+    def test_unknown_severity_is_the_worst(self) -> None:
+        """A later version of the exporter may have more."""
         series: Series = {(RANK_0, ("lock", "gap")): Number(9)}
         scrape = scrape_at(1, {catalog.chains.ACTIVE: series, catalog.chains.SEVERITY: series})
 
@@ -305,21 +302,20 @@ class TestChains:
 
 
 class TestNotes:
-    """What one has to know to read the figures."""
+    """Reasons why figures are incomplete."""
 
     def test_a_quiet_exporter_with_a_workload_needs_none(self) -> None:
-        """All is well."""
         assert view_of(lost_at(100, {"lock": 1.0})).notes == ()
 
-    def test_without_processes_it_is_said(self) -> None:
-        """An empty table would be a riddle."""
-        assert view_of(scrape_at(1, {})).notes == ("no process has called CUDA or NCCL since it is probed",)
+    def test_missing_processes_are_a_note(self) -> None:
+        """An empty table needs a reason."""
+        assert view_of(scrape_at(1, {})).notes == ("no process has called CUDA or NCCL since the probes were attached",)
 
     def test_probes_that_were_removed_are_the_reason(self) -> None:
         """By SIGUSR1."""
         (note,) = view_of(scrape_at(1, {catalog.own.PROBES_ENABLED: {(None, ()): Number(0)}})).notes
 
-        assert note.startswith("every probe has been removed (SIGUSR1)")
+        assert note.startswith("all probes were removed (SIGUSR1)")
 
     def test_collectors_that_failed_are_named(self) -> None:
         """One that works is not."""
@@ -328,8 +324,8 @@ class TestNotes:
 
         assert view_of(scrape).notes == ("failed collectors: nccl; their figures are missing or incomplete",)
 
-    def test_losses_of_the_interval_are_told(self) -> None:
-        """Not those of before, and not what a walk makes up for."""
+    def test_records_dropped_in_the_interval_are_a_note(self) -> None:
+        """Not earlier ones, and not those that a walk through /proc recovers."""
 
         def at(seconds: float, sched: float, watch: float) -> Scrape:
             losses: Series = {
@@ -339,20 +335,18 @@ class TestNotes:
             }
             return scrape_at(seconds, {catalog.workload.INFO: ALIVE, catalog.own.LOSSES: losses})
 
-        assert view_of(at(102, 9, 8), at(100, 2, 3)).notes == ("not recorded: sched thread_storage 7 times",)
+        assert view_of(at(102, 9, 8), at(100, 2, 3)).notes == ("dropped records: sched thread_storage 7 times",)
 
-    def test_without_return_probes_nothing_is_timed(self) -> None:
-        """The kind of attachment says so."""
+    def test_missing_return_probes_are_a_note(self) -> None:
+        """By the attachment kind of the build info."""
         info: Series = {(None, ("0.1.0", "3.11", "1.1", "6.12", "entry")): Number(1)}
         scrape = scrape_at(1, {catalog.workload.INFO: ALIVE, catalog.own.BUILD_INFO: info})
 
-        assert view_of(scrape).notes == (
-            "returns are not probed on this kernel: calls are counted, and nothing is timed",
-        )
+        assert view_of(scrape).notes == ("this kernel has no return probes: calls are counted but not timed",)
 
 
 class TestView:
-    """What it says of itself."""
+    """Time and order of a view."""
 
     def test_window_is_between_the_scrapes(self) -> None:
         """By the monotonic clock; none for the first."""
@@ -360,8 +354,7 @@ class TestView:
 
         assert (view_of(first).window_seconds, view_of(second, first).window_seconds) == (None, 2.5)
 
-    def test_workloads_stand_in_the_order_of_their_labels(self) -> None:
-        """Whatever the exporter's is."""
+    def test_workloads_are_ordered_by_their_labels(self) -> None:
         alive: Series = {
             (identity, ("1", "trainer", *[""] * 8)): Number(1) for identity in (RANK_1, Identity(node="gpu8"), RANK_0)
         }

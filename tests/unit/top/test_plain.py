@@ -1,4 +1,4 @@
-"""plain: tables and documents, one after the other, into a file that is kept in memory."""
+"""top.plain: tables and JSON documents in a file in memory."""
 
 from __future__ import annotations
 
@@ -18,42 +18,42 @@ from exporter.top.screen import Screen
 from tests.support.views import CHAIN, JOB, LAUNCH, SLOW
 
 
-class EnoughSeen(Exception):
-    """Ends what would go on for ever."""
+class ScriptEnded(Exception):
+    """Ends an endless loop."""
 
 
-def looking(*found: View | ScrapeFailed) -> Callable[[], View]:
-    """Looks that see these, one after the other, and then enough."""
+def scraping(*found: View | ScrapeFailed) -> Callable[[], View]:
+    """A scrape() that returns or raises these in turn, then ScriptEnded."""
     left = iter(found)
 
-    def look() -> View:
+    def scrape() -> View:
         one = next(left, None)
         if one is None:
-            raise EnoughSeen
+            raise ScriptEnded
         if isinstance(one, ScrapeFailed):
             raise one
         return one
 
-    return look
+    return scrape
 
 
-class Slept:
-    """A sleep that takes no time and remembers how long it would have been."""
+class RecordedSleep:
+    """A sleep() that records its seconds and returns at once."""
 
     def __init__(self) -> None:
         self.seconds: list[float] = []
 
     def __call__(self, seconds: float) -> None:
-        """Remember it."""
+        """Record the pause."""
         self.seconds.append(seconds)
 
 
 def printed(found: Iterable[View | ScrapeFailed], *, is_once: bool = False) -> tuple[list[str], list[float]]:
-    """First lines of what was printed, and the pauses."""
-    to, slept = io.StringIO(), Slept()
+    """The first line of each table, and the pauses."""
+    to, slept = io.StringIO(), RecordedSleep()
     writer = TextWriter(to, Screen(), "http://gpu7:10478/metrics", 60)
-    with suppress(EnoughSeen):
-        print_tables(writer, looking(*found), 2.0, is_once=is_once, sleep=slept)
+    with suppress(ScriptEnded):
+        print_tables(writer, scraping(*found), 2.0, is_once=is_once, sleep=slept)
     return [
         table.splitlines()[0] for table in to.getvalue().split("\n\n") if table.startswith(("top", "no"))
     ], slept.seconds
@@ -63,10 +63,10 @@ SINCE_START = replace(JOB, window_seconds=None)
 
 
 class TestPrintTables:
-    """The first is since the start."""
+    """The first table has the totals since the start."""
 
-    def test_a_table_an_interval(self) -> None:
-        """For ever."""
+    def test_table_for_each_interval(self) -> None:
+        """Without end."""
         tables, pauses = printed([SINCE_START, JOB, JOB])
 
         assert [table.split(" | ")[1] for table in tables] == [
@@ -76,31 +76,31 @@ class TestPrintTables:
         ]
         assert pauses == [2.0, 2.0, 2.0]
 
-    def test_once_it_is_that_of_one_interval(self) -> None:
-        """Not of the time since the start, which says little of now."""
+    def test_once_prints_one_interval(self) -> None:
+        """Not the totals since the start."""
         tables, pauses = printed([SINCE_START, JOB, JOB], is_once=True)
 
         assert [table.split(" | ")[1] for table in tables] == ["last 2.00s"]
         assert pauses == [2.0]
 
-    def test_a_scrape_that_fails_is_a_line_and_it_goes_on(self) -> None:
-        """With the next."""
+    def test_failed_scrape_is_a_line(self) -> None:
+        """The next scrape follows."""
         tables, _ = printed([SINCE_START, ScrapeFailed("http://gpu7/metrics: connection refused"), JOB])
 
         assert tables[1] == "no figures: http://gpu7/metrics: connection refused"
         assert tables[2].startswith("top | last 2.00s")
 
-    def test_the_first_one_that_fails_ends_it(self) -> None:
-        """A wrong address is never right later."""
+    def test_failed_first_scrape_is_an_error(self) -> None:
+        """The address may be wrong."""
         with pytest.raises(ScrapeFailed):
             printed([ScrapeFailed("refused")])
 
 
 class TestText:
-    """What is written."""
+    """Text output."""
 
-    def test_no_control_character_but_the_ends_of_lines(self) -> None:
-        """Whatever a reason or a label may hold."""
+    def test_no_control_characters_except_line_ends(self) -> None:
+        """Whatever a failure or a label holds."""
         to = io.TextIOWrapper(io.BytesIO(), encoding="ascii")
         writer = TextWriter(to, Screen(), "http://gpu7:10478/metrics", 200)
         writer.view(replace(JOB, chains=(CHAIN._replace(cause="\x1b[2J", culprits=("机器",)),)))
@@ -112,10 +112,10 @@ class TestText:
 
 
 class TestDocument:
-    """For machines."""
+    """JSON output."""
 
-    def test_a_line_is_a_document(self) -> None:
-        """So is a failure."""
+    def test_each_line_is_a_document(self) -> None:
+        """Also a failure."""
         to = io.StringIO()
         writer = JsonWriter(to)
         writer.view(JOB)
@@ -125,8 +125,7 @@ class TestDocument:
         assert json.loads(first)["window_seconds"] == 2.0
         assert json.loads(second) == {"failure": "refused"}
 
-    def test_it_has_all_of_a_view(self) -> None:
-        """Names for everything."""
+    def test_document_has_the_whole_view(self) -> None:
         view = View(
             7.0,
             2.0,
@@ -178,8 +177,8 @@ class TestDocument:
             ],
         }
 
-    def test_what_is_not_known_is_null(self) -> None:
-        """Not an empty list, which would be nothing lost."""
+    def test_unknown_figures_are_null(self) -> None:
+        """An empty list would mean that nothing was lost."""
         workload = replace(SLOW, identity=Identity(), lost=None, operations=(LAUNCH._replace(quantiles_seconds=None),))
         (found,) = document(View(0.0, None, (workload,), ()))["workloads"]
 

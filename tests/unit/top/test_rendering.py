@@ -1,4 +1,4 @@
-"""rendering: whole screens, as somebody at the terminal sees them, written out."""
+"""top.rendering: whole screens, written out."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from exporter.scrape.view import OpenChain, View, Workload
 from exporter.top.layout import Style, StyledText, text_of
 from exporter.top.rendering import ScrapeStatus, lines_of, plain_lines_of
 from exporter.top.screen import Screen
-from exporter.top.wording import ASCII, UNICODE, Glyphs, width_of
+from exporter.top.terminal_text import ASCII, UNICODE, Glyphs, width_of
 from tests.support.views import CHAIN, FINE, JOB, LAUNCH, RANK_0, SLOW
 
 STATUS = ScrapeStatus("http://gpu7:10478/metrics", "03:14:15")
@@ -25,15 +25,15 @@ def screen_of(
     status: ScrapeStatus = STATUS,
     glyphs: Glyphs = UNICODE,
 ) -> list[str]:
-    """What a terminal of this size shows, without blanks at the ends of lines."""
+    """The lines on a terminal of this size, without trailing blanks."""
     return [text_of(line).rstrip() for line in lines_of(view, screen or Screen(), status, size, glyphs)]
 
 
 class TestOverview:
-    """Which rank loses time, and why?"""
+    """All workloads."""
 
     def test_on_a_wide_terminal(self) -> None:
-        """Every column, and the bars one below the other."""
+        """Every column, with aligned bars."""
         assert screen_of(JOB, (120, 14)) == [
             "top · last 2.00s · 1 open chain · 2 workloads · node gpu7 · 03:14:15 · by lost · http://gpu7:10478/metrics",
             "HIGH      rank 0  cpu_contention → longer gap, through stress-ng",
@@ -52,7 +52,7 @@ class TestOverview:
         ]
 
     def test_on_an_old_terminal_in_ascii(self) -> None:
-        """80 columns and 24 lines, of which the last is kept: what matters less makes room for the causes."""
+        """80 columns and 24 lines: less important columns are left out for the causes."""
         assert screen_of(JOB, (80, 13), glyphs=ASCII)[:8] == [
             "top | last 2.00s | 1 open chain | 2 workloads | node gpu7 | 03:14:15 | by lost",
             "HIGH      rank 0  cpu_contention -> longer gap, through stress-ng",
@@ -65,7 +65,7 @@ class TestOverview:
         ]
 
     def test_on_a_tiny_terminal(self) -> None:
-        """The rank, what it loses and the cause are the last to go."""
+        """The rank, its lost time and the cause are kept longest."""
         assert screen_of(JOB, (20, 5)) == [
             "top · last 2.00s",
             "HIGH      rank 0  c…",
@@ -79,7 +79,7 @@ class TestOverview:
         "screen", [Screen(), Screen(is_detail=True, scroll=99), Screen(is_help=True), Screen(typed="rank")]
     )
     def test_no_size_is_too_small_or_too_large(self, screen: Screen, glyphs: Glyphs) -> None:
-        """Nothing is wider or longer than the terminal; names are wide ones."""
+        """No line is wider, and no screen longer, than the terminal; names have wide characters."""
         wide = replace(SLOW, identity=Identity(node="机" * 128, rank="机" * 128, pod="机" * 128))
         view = replace(JOB, workloads=(wide, *JOB.workloads * 5), notes=("a note " * 20,))
         for columns in (*range(1, 30, 2), 40, 47, 60, 80, 200):
@@ -90,7 +90,7 @@ class TestOverview:
                 assert all(width_of(text_of(line)) <= columns for line in shown)
 
     def test_node_has_a_column_where_there_are_several(self) -> None:
-        """In names as well."""
+        """Names have it too."""
         view = replace(JOB, workloads=(SLOW, replace(FINE, identity=Identity(node="gpu8", rank="1"))))
         shown = screen_of(view, (100, 12))
 
@@ -99,7 +99,7 @@ class TestOverview:
         assert shown[5].startswith("1     gpu8  trainer 4027  19.0ms      0s  0.1%")
 
     def test_pod_and_container_have_columns_where_they_differ(self) -> None:
-        """What all rows share is in nobody's way."""
+        """Names that all rows share are left out."""
         rows = [
             replace(SLOW, identity=Identity("gpu7", rank, "0123456789ab", "ml", f"trainer-{rank}"))
             for rank in ("0", "1")
@@ -108,13 +108,13 @@ class TestOverview:
 
         assert shown[3].startswith("RANK  POD          STEP    LATE  LOST")
 
-    def test_a_step_of_before_is_marked(self) -> None:
+    def test_step_length_of_an_earlier_interval_is_marked(self) -> None:
         """None has ended in the interval."""
         shown = screen_of(replace(JOB, workloads=(replace(SLOW, is_step_old=True),)), (60, 12))
 
         assert shown[4].startswith("0     ~19.1ms   46%")
 
-    def test_what_is_not_known_is_a_dash(self) -> None:
+    def test_unknown_figures_are_dashes(self) -> None:
         """Without accounting, and without a rank."""
         shown = screen_of(View(0.0, None, (Workload(Identity(), (), 9.0),), ()), (60, 12))
 
@@ -127,7 +127,7 @@ class TestOverview:
         ]
 
     def test_many_workloads_scroll_with_the_selection(self) -> None:
-        """Three operations stay in sight."""
+        """Three operations stay visible."""
         rows = tuple(replace(SLOW, identity=Identity("gpu7", str(rank))) for rank in range(40))
         screen = Screen(selected=rows[39].identity)
         shown = screen_of(replace(JOB, workloads=rows), (60, 20), screen)
@@ -137,7 +137,7 @@ class TestOverview:
         assert shown[16].startswith("cudaStreamSynch")
 
     def test_many_chains_leave_room_for_the_workloads(self) -> None:
-        """How many there are is said; the worst come first."""
+        """The number of further ones is displayed; the worst come first."""
         chains = tuple(CHAIN._replace(cause=f"cause_{number}") for number in range(9))
         shown = screen_of(replace(JOB, chains=chains), (80, 14))
 
@@ -145,21 +145,21 @@ class TestOverview:
         assert shown[3:6] == ["and 7 more open chains", "", "RANK    STEP  LOST  OF ALL TIME           WHY"]
 
     def test_a_filter_hides_the_chains_of_others(self) -> None:
-        """As it hides their rows."""
+        """And their rows."""
         chains = (CHAIN, CHAIN._replace(identity=FINE.identity, cause="lock"))
         shown = screen_of(replace(JOB, chains=chains), (80, 14), Screen(filter="rank=1"))
 
         assert shown[1:3] == ["HIGH      rank 1  lock → longer gap, through stress-ng", ""]
 
     def test_errors_have_a_column_where_there_are_some(self) -> None:
-        """Nobody looks for them else."""
+        """Without errors the column is left out."""
         failing = replace(SLOW, operations=(LAUNCH._replace(errors_per_second=2.0),))
         shown = screen_of(replace(JOB, workloads=(failing,)), (90, 12))
 
         assert shown[7] == "OPERATION         CALLS/S   TIME     P50     P95     P99  ERRORS/S"
         assert shown[8] == "cudaLaunchKernel    6.91k  <0.1%  2.08µs  3.72µs  5.82µs      2.00"
 
-    def test_a_communicator_stands_behind_its_operation(self) -> None:
+    def test_communicator_follows_its_operation(self) -> None:
         """The same call on two of them has two rows."""
         reducing = replace(SLOW, operations=(LAUNCH._replace(name="ncclAllReduce", communicator="1"),))
 
@@ -167,10 +167,10 @@ class TestOverview:
 
 
 class TestMessages:
-    """What is wrong with the figures."""
+    """Reasons why figures are incomplete or old."""
 
-    def test_a_scrape_that_failed_leaves_the_table(self) -> None:
-        """Marked as stale, with the reason."""
+    def test_failed_scrape_keeps_the_table(self) -> None:
+        """It is marked as stale, with the reason."""
         failed = STATUS._replace(failure="http://gpu7:10478/metrics: connection refused", stale_seconds=12.4)
         shown = screen_of(JOB, (100, 14), status=failed)
 
@@ -181,19 +181,18 @@ class TestMessages:
         """A line each."""
         assert screen_of(replace(JOB, notes=("one", "two")), (60, 12))[1:3] == ["one", "two"]
 
-    def test_a_filter_that_nothing_matches_is_said(self) -> None:
-        """An empty table would be a riddle; the title has the filter."""
-        shown = screen_of(JOB, (70, 12), Screen(filter="nobody"))
+    def test_filter_without_a_match_is_displayed(self) -> None:
+        """Beside the empty table; the title has the filter."""
+        shown = screen_of(JOB, (70, 12), Screen(filter="none"))
 
-        assert shown[0].startswith("top · last 2.00s · filter nobody")
+        assert shown[0].startswith("top · last 2.00s · filter none")
         assert shown[1] == "no workload matches the filter"
 
-    def test_a_pause_is_said(self) -> None:
-        """The figures stand still."""
+    def test_pause_is_displayed(self) -> None:
         assert "PAUSED" in screen_of(JOB, (60, 12), Screen(is_paused=True))[0]
 
-    def test_the_filter_is_seen_while_it_is_typed(self) -> None:
-        """In the last line, on low terminals as well."""
+    def test_filter_is_displayed_while_it_is_typed(self) -> None:
+        """In the last line, also on low terminals."""
         assert screen_of(JOB, (40, 5), Screen(typed="rank"))[-1] == "filter: rank_"
 
 
@@ -201,7 +200,7 @@ class TestDetail:
     """One workload."""
 
     def test_it_has_chains_with_ids_causes_with_culprits_and_all_operations(self) -> None:
-        """From the second operation on, as it was scrolled."""
+        """From the second operation on, since it was scrolled."""
         assert screen_of(JOB, (70, 16), Screen(selected=RANK_0, is_detail=True, scroll=1)) == [
             "top · last 2.00s · 1 open chain · 2 workloads · node gpu7 · 03:14:15",
             "RANK    STEP  LOST  OF ALL TIME       WHY",
@@ -221,24 +220,23 @@ class TestDetail:
             "Esc back  Up Down scroll  q quit",
         ]
 
-    def test_a_workload_that_has_gone_gives_way_to_the_overview(self) -> None:
-        """With its last row the detail has nothing to show."""
+    def test_detail_of_an_ended_workload_becomes_the_overview(self) -> None:
         shown = screen_of(View(0.0, 2.0, (), ()), (60, 12), Screen(selected=RANK_0, is_detail=True))
 
         assert shown[1] == "no open chain"
 
 
 class TestStyles:
-    """What a terminal may colour."""
+    """Styles of lines."""
 
-    def test_the_selected_row_is_in_one_style_to_the_edge(self) -> None:
-        """The first one, where none is selected."""
+    def test_selected_row_has_one_style_up_to_the_edge(self) -> None:
+        """The first row if none is selected."""
         row = lines_of(JOB, Screen(), STATUS, (80, 14), UNICODE)[4]
 
         assert {span.style for span in row} == {Style.SELECTED}
         assert width_of(text_of(row)) == 80
 
-    def test_lost_time_is_as_bad_as_a_chain_of_it_would_be(self) -> None:
+    def test_lost_time_has_the_style_of_a_chain_of_that_share(self) -> None:
         """5 % low, 10 % medium, 25 % high, 50 % critical."""
         shares = (0.04, 0.05, 0.10, 0.25, 0.50)
         rows = tuple(
@@ -262,7 +260,7 @@ class TestStyles:
 
     @pytest.mark.parametrize("severity", [Severity.LOW, Severity.MEDIUM, Severity.HIGH, Severity.CRITICAL])
     def test_a_chain_has_the_style_of_its_severity(self, severity: Severity) -> None:
-        """And says it."""
+        """The text names it too."""
         view = replace(JOB, chains=(OpenChain(RANK_0, "lock", "gap", severity),))
         first = lines_of(view, Screen(), STATUS, (80, 14), UNICODE)[1][0]
 
@@ -272,8 +270,8 @@ class TestStyles:
 class TestPlain:
     """For a file or a pipe."""
 
-    def test_it_has_every_chain_and_every_workload(self) -> None:
-        """No keys, nothing cut for want of lines; the operations of the first."""
+    def test_plain_text_has_every_chain_and_every_workload(self) -> None:
+        """No key help, no limit of lines; the operations of the first workload."""
         rows = tuple(replace(FINE, identity=Identity("gpu7", str(rank))) for rank in range(100))
         chains = tuple(CHAIN._replace(cause=f"cause_{number}") for number in range(9))
         shown = plain_lines_of(View(0.0, 2.0, rows, chains), Screen(), STATUS, 100, UNICODE)

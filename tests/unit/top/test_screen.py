@@ -1,4 +1,4 @@
-"""screen: keys, one after the other, and what is shown then."""
+"""top.screen: keys and the resulting choices."""
 
 from __future__ import annotations
 
@@ -8,33 +8,33 @@ import pytest
 
 from exporter.model import Identity
 from exporter.scrape.view import CauseLoss, Process, View, Workload
-from exporter.top.screen import FILTER_CHARACTERS_MAX, Key, Screen, Sort, arranged, pressed, selected_of
+from exporter.top.screen import FILTER_CHARACTERS_MAX, Key, Screen, Sort, after_key, arranged, selected_of
 from tests.support.views import FINE, JOB, RANK_0, RANK_1, SLOW
 
 
 def after(*keys: str, screen: Screen | None = None, view: View = JOB) -> Screen:
-    """The screen after these keys, none of which may end it."""
+    """The screen after these keys, none of which quits."""
     now = screen or Screen()
     for key in keys:
-        then = pressed(now, key, view)
+        then = after_key(now, key, view)
         assert then is not None
         now = then
     return now
 
 
 def ranks(screen: Screen, view: View) -> list[str]:
-    """Of the workloads in their order."""
+    """The ranks of the workloads, in their order."""
     return [workload.identity.rank for workload in arranged(screen, view)]
 
 
 class TestKeys:
-    """What each does."""
+    """The effect of each key."""
 
     def test_q_quits(self) -> None:
         """Also with the help or a detail open."""
-        assert pressed(Screen(), "q", JOB) is None
-        assert pressed(after("h"), "q", JOB) is None
-        assert pressed(after(Key.ENTER), "q", JOB) is None
+        assert after_key(Screen(), "q", JOB) is None
+        assert after_key(after("h"), "q", JOB) is None
+        assert after_key(after(Key.ENTER), "q", JOB) is None
 
     def test_s_goes_through_every_order_and_comes_back(self) -> None:
         """The first is by lost time."""
@@ -50,7 +50,7 @@ class TestKeys:
         ("key", "sort"), [("l", "lost"), ("t", "step"), ("a", "late"), ("c", "calls"), ("r", "rank"), ("n", "node")]
     )
     def test_a_letter_chooses_an_order(self, key: str, sort: str) -> None:
-        """The usual way round."""
+        """Not reversed."""
         assert after("R", key) == Screen(sort=Sort(sort))
 
     def test_selection_moves_and_stops_at_the_ends(self) -> None:
@@ -62,26 +62,24 @@ class TestKeys:
         assert after(Key.PAGE_DOWN, Key.PAGE_UP).selected == RANK_0
 
     def test_selection_stays_with_its_workload(self) -> None:
-        """Wherever the order puts it."""
+        """Whatever the order."""
         screen = after("j", "R")
 
         assert ranks(screen, JOB) == ["1", "0"]
         assert selected_of(screen, arranged(screen, JOB)) == FINE
 
-    def test_a_selected_workload_that_has_gone_gives_way_to_the_first(self) -> None:
-        """No row is not there."""
+    def test_first_workload_is_selected_when_the_selected_one_ends(self) -> None:
         view = replace(JOB, workloads=(SLOW,))
 
         assert selected_of(after("j"), arranged(Screen(), view)) == SLOW
 
-    def test_keys_do_no_harm_without_workloads(self) -> None:
-        """Nothing to move to, nothing to open."""
+    def test_keys_change_nothing_without_workloads(self) -> None:
         empty = replace(JOB, workloads=())
 
         assert after("j", Key.ENTER, "k", view=empty) == Screen()
 
     def test_enter_opens_the_selected_one_and_escape_closes_it(self) -> None:
-        """The first, where none was selected: it stays that one, whatever becomes of the order."""
+        """The first if none was selected; it stays open when the order changes."""
         opened = after(Key.ENTER)
 
         assert opened == Screen(selected=RANK_0, is_detail=True)
@@ -101,51 +99,51 @@ class TestKeys:
         assert not after("p", " ").is_paused
 
     def test_any_key_leaves_the_help(self) -> None:
-        """And does nothing else."""
+        """Without another effect."""
         assert after("h", "s") == Screen()
         assert after("?").is_help
 
-    def test_a_key_without_a_meaning_changes_nothing(self) -> None:
-        """A resized window is told by an empty one."""
+    def test_unknown_key_changes_nothing(self) -> None:
+        """Nor does the empty key of a resize."""
         assert after("x", "\x00", "") == Screen()
 
 
 class TestFilter:
-    """Typed behind a slash."""
+    """The filter after a slash."""
 
-    def test_it_is_in_force_while_it_is_typed(self) -> None:
-        """Letters that are keys elsewhere are letters here."""
+    def test_filter_is_applied_while_it_is_typed(self) -> None:
+        """Letters are not keys then."""
         screen = after("/", *"rank=1")
 
         assert (screen.filter, screen.typed) == ("", "rank=1")
         assert ranks(screen, JOB) == ["1"]
 
     def test_enter_keeps_it_and_escape_forgets_it(self) -> None:
-        """What was in force before is in force again."""
+        """The previous filter is back."""
         assert after("/", "q", Key.ENTER) == Screen(filter="q")
         assert after("/", "q", Key.ESCAPE) == Screen()
 
     def test_backspace_takes_the_last_letter(self) -> None:
-        """And nothing from nothing."""
+        """An empty filter stays empty."""
         assert after("/", "a", "b", Key.BACKSPACE).typed == "a"
         assert after("/", Key.BACKSPACE).typed == ""
 
-    def test_escape_clears_one_that_is_in_force(self) -> None:
-        """Outside of a detail."""
+    def test_escape_clears_the_filter(self) -> None:
+        """Outside the detail."""
         assert after(Key.ESCAPE, screen=Screen(filter="lock")) == Screen()
 
-    def test_it_has_an_end(self) -> None:
+    def test_length_of_the_filter_is_bounded(self) -> None:
         """However long a key is held."""
         assert len(after("/", *"a" * 1000).typed or "") == FILTER_CHARACTERS_MAX
 
     @pytest.mark.parametrize("text", ["RANK=0", "stress", "Lock", "4026", "node=gpu7 rank=0"])
-    def test_it_looks_at_labels_processes_causes_and_culprits(self, text: str) -> None:
-        """Capitals do not matter."""
+    def test_filter_matches_labels_processes_causes_and_culprits(self, text: str) -> None:
+        """Case-insensitively."""
         assert ranks(Screen(filter=text), JOB) == ["0"]
 
 
 class TestOrder:
-    """Of the workloads."""
+    """The order of workloads."""
 
     JOB = View(
         0.0,
@@ -174,12 +172,12 @@ class TestOrder:
             ("node", ["9", "", "10"]),
         ],
     )
-    def test_most_first_and_names_as_people_count(self, sort: str, expected: list[str]) -> None:
-        """What is not known comes last, as nothing does; 10 comes behind 9."""
+    def test_largest_first_and_numbers_in_names_in_numeric_order(self, sort: str, expected: list[str]) -> None:
+        """Unknown figures come last, like zero; 10 comes after 9."""
         assert ranks(Screen(sort=Sort(sort)), self.JOB) == expected
 
-    def test_equals_stand_by_rank(self) -> None:
-        """So that they do not jump about."""
+    def test_equal_workloads_are_ordered_by_rank(self) -> None:
+        """So that rows do not move."""
         view = View(
             0.0, 2.0, tuple(Workload(Identity(rank=rank), (Process("1", "a"),), 2.0) for rank in ("11", "2", "1")), ()
         )
