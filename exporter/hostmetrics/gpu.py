@@ -61,7 +61,7 @@ class Gpu:
                 continue
             for metric, labels, value in gauges_of(record.facts, sample):
                 if value is not None:
-                    self._add_gauge(metric, gpu, labels, value)
+                    self._add_gauge(metric, gpu, labels, int(value))  # a bool has no text that is a number
             for mig, processes in _by_instance(sample):
                 if self._with_processes and processes is not None:
                     self._add_processes(gpu, mig, processes, identities)

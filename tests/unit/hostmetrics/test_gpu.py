@@ -76,7 +76,9 @@ class TestGauges:
         self, sample: Sample, metric: Metric, labels: tuple[str, ...], value: int
     ) -> None:
         """Watts and ratios in billionths."""
-        assert of(totals_of(sample), metric, *labels) == value
+        found = of(totals_of(sample), metric, *labels)
+
+        assert (found, type(found)) == (value, int)
 
     def test_facts_are_an_info_and_maxima(self) -> None:
         totals = totals_of(
