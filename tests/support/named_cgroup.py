@@ -36,12 +36,13 @@ def named_cgroup(hierarchy: str, path: str) -> Iterator[Path]:
     try:
         for name in path.split("/"):
             folder /= name
-            if not folder.exists():
-                try:
-                    folder.mkdir()
-                except OSError as error:
-                    pytest.skip(f"needs control groups that can be made: {folder}: {error.strerror}")
-                made.append(folder)
+            try:
+                folder.mkdir()
+            except FileExistsError:
+                continue
+            except OSError as error:
+                pytest.skip(f"needs control groups that can be made: {folder}: {error.strerror}")
+            made.append(folder)
         yield folder
     finally:
         *parents, leaf = made or [folder]

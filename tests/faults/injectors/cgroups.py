@@ -62,7 +62,7 @@ def group(controller: str, purpose: str) -> Iterator[Group]:
     if os.geteuid() != 0:
         raise NotPossible("control groups are made by root")
     root, version = _root_of(controller)
-    path = root / f"{PREFIX}-{os.getpid()}-{purpose}"
+    path = root / f"{_own_prefix()}-{purpose}"
     with _delegated(root, version, "io" if controller == "blkio" else controller):
         try:
             path.mkdir()
@@ -80,8 +80,14 @@ def left_behind() -> list[Path]:
     for line in MOUNTS.read_text().splitlines():
         _, folder, kind, *_ = line.split()
         if kind in ("cgroup", "cgroup2"):
-            found += list(Path(folder).glob(f"{PREFIX}-{os.getpid()}-*"))
+            found += list(Path(folder).glob(f"{_own_prefix()}-*"))
     return found
+
+
+def _own_prefix() -> str:
+    """Names of this process alone: its number may be that of another process in another PID namespace."""
+    namespace = Path("/proc/self/ns/pid").stat().st_ino
+    return f"{PREFIX}-{namespace}-{os.getpid()}"
 
 
 def _root_of(controller: str) -> tuple[Path, int]:
@@ -111,7 +117,8 @@ def _delegated(root: Path, version: int, controller: str) -> Iterator[None]:
     try:
         yield
     finally:
-        switch.write_text(f"-{controller}")
+        if not any(root.glob(f"{PREFIX}-*")):  # a test beside this one may need it
+            switch.write_text(f"-{controller}")
 
 
 def _remove(path: Path, root: Path) -> None:
