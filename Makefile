@@ -26,7 +26,8 @@ run: build ## Build and start the exporter at http://127.0.0.1:10478/metrics, wi
 test: build $(VENV)/dev test-packages $(RELEASE)/ready ## Every test, the ones in the running kernel included
 	$(MAKE) -s check-static
 	$(SUDO) $(PYTEST) -q -n $(WORKERS) tests/unit tests/contract
-	$(SUDO) $(PYTEST) -q tests/kernel tests/end_to_end -m "not nvidia and not idle_machine and not soak"
+	$(SUDO) $(BIN)/python -m tests.side_by_side -q tests/kernel tests/end_to_end -m "not (nvidia or soak or whole_machine or idle_machine)"
+	$(SUDO) $(PYTEST) -q tests/kernel tests/end_to_end -m whole_machine
 	$(SUDO) $(PYTEST) -q tests/faults
 	$(SUDO) $(PYTEST) -q tests/kernel tests/end_to_end -m idle_machine
 

@@ -19,7 +19,8 @@ from tests.support.standin_gpu import built
 from tests.support.traced import eventually
 from tests.support.watched_jobs import PATIENCE_SECONDS, Servers, watched
 
-pytestmark = pytest.mark.end_to_end
+# whole_machine: the driver names processes as the machine's PID namespace does.
+pytestmark = [pytest.mark.end_to_end, pytest.mark.whole_machine]
 PANELS = [(board, panel) for board in BOARDS for panel in board.panels()]
 NATIVE_ONLY, CLASSIC_ONLY = "Native histograms", "Classic histograms"
 RANGE_SECONDS = 180.0

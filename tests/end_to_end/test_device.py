@@ -18,7 +18,8 @@ from tests.support.gpus import write_state
 from tests.support.requirements import need_tracing
 from tests.support.traced import eventually
 
-pytestmark = [pytest.mark.end_to_end, pytest.mark.usefixtures("build")]
+# whole_machine: the driver names processes as the machine's PID namespace does.
+pytestmark = [pytest.mark.end_to_end, pytest.mark.whole_machine, pytest.mark.usefixtures("build")]
 PATIENCE_SECONDS = 30
 GIB = 1 << 30
 

@@ -15,6 +15,8 @@ from exporter.kernel.thread_rows import Exposure, FeedingRow
 from tests.support import accounts
 from tests.support.traced import STANDIN_LIBRARIES, Tracer
 
+pytestmark = pytest.mark.whole_machine
+
 WAITS = 40
 MS = 1_000_000
 

@@ -14,6 +14,8 @@ from tests.support import accounts
 from tests.support.accounts import Account
 from tests.support.traced import Tracer, eventually, only
 
+pytestmark = pytest.mark.whole_machine
+
 MS = 1_000_000
 SHARE = 0.4
 PROBE_NS = 20_000  # what the probes of one call take outside of it, on a machine that is busy

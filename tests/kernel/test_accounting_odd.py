@@ -20,6 +20,8 @@ from tests.support import accounts
 from tests.support.accounts import Account
 from tests.support.traced import Tracer, eventually, only, tracer
 
+pytestmark = pytest.mark.whole_machine
+
 MS = 1_000_000
 
 _OF_OTHERS = (IntervalKind.OTHER_GAP, IntervalKind.WORKER)

@@ -12,6 +12,8 @@ from tests.support import accounts
 from tests.support.accounts import Account, share
 from tests.support.traced import Tracer, tracer
 
+pytestmark = pytest.mark.whole_machine
+
 WAITS = 23
 MS = 1_000_000
 PROBE_NS = 20_000  # what the probes of one call take outside of it, on a machine that is busy

@@ -125,6 +125,7 @@ class TestCallers:
         assert only_own(seen.within) == ["wait_for_a_byte", "inner_gap", "outer_gap", "main"]
         assert seen.callers == []
 
+    @pytest.mark.whole_machine  # it runs on one CPU, and this test on another
     def test_thread_on_a_cpu_has_callers_too(self, program: Path, traced: Tracer) -> None:
         """And is told to be there."""
         with stuck(program, "spin") as tgid:
