@@ -1,18 +1,19 @@
 // SPDX-License-Identifier: GPL-2.0 OR BSD-3-Clause
 /*
- * How long do requests wait for a disk, how long does it take for them, whose are they, and who fills it?
+ * How long do requests wait for a disk, how long does the disk take, and which processes and cgroups make them?
  * Attach points: tp_btf block_getrq, block_rq_complete.
- * Maps written: disks, disk_users, completions; read by exporter/kernel/disk_rows.py, and by lib/disk.bpf.h.
- * Lost: rows that a full map keeps out, counted under LOSS_IN_BLOCK; who made a request, where 16,384 others came since.
- * Cost: two hash look-ups and an insertion a request; bpf/README.md, measured by `make bench`.
+ * Maps written: disks, disk_users (exporter/kernel/disk_rows.py); completions (lib/disk.bpf.h); disk_requests (this file).
+ * Dropped: rows if a map is full, counted under DROP_IN_BLOCK; the maker of a request, if 16,384 others came later (not counted).
+ * Cost: two hash look-ups and an insertion for each request; docs/measurements.md, measured by `make bench`.
  */
-#define LOSS_PROGRAM LOSS_IN_BLOCK
+#define DROP_PROGRAM DROP_IN_BLOCK
 #include "lib/disk.bpf.h"
 #include "lib/hist.bpf.h"
+#include "lib/maps.bpf.h"
 #include "lib/runs.bpf.h"
 
 #define OPERATION_BITS 0xff /* REQ_OP_MASK of include/linux/blk_types.h */
-#define DISK_OUTSIDE (~0U)  /* group of whoever is_outside() */
+#define DISK_OUTSIDE (~0U)  /* group of a task that is_outside() */
 
 struct {
 	__uint(type, BPF_MAP_TYPE_HASH);
@@ -22,7 +23,7 @@ struct {
 	__type(value, struct disk_row);
 } disks SEC(".maps");
 
-/* Who made a request: address of its first bio -> who. A request that is merged into another one stays until it is pushed out. */
+/* Address of a request's first bio -> its maker. The entry of a request that was merged into another stays until it is evicted. */
 struct {
 	__uint(type, BPF_MAP_TYPE_LRU_HASH);
 	__uint(max_entries, 16384);
@@ -59,7 +60,7 @@ static __always_inline u32 device_of(struct request *request)
 	return disk ? (u32)disk->major << 20 | (u32)disk->first_minor : 0;
 }
 
-/* Of the one who asked for it, be it written back by the kernel long after. */
+/* The cgroup that caused the request, even if the kernel writes the data back much later. */
 static __always_inline u64 group_of_request(struct request *request)
 {
 	struct bio *bio = request->bio;
@@ -73,7 +74,7 @@ SEC("tp_btf/block_getrq")
 int block_getrq(u64 *context)
 {
 	struct task_struct *task = bpf_get_current_task_btf();
-	struct thread *thread = watched(task);
+	struct thread *thread = tracked_thread(task);
 	struct disk_user user = {.group = thread ? thread->group : is_outside(task) ? DISK_OUTSIDE : 0};
 	u64 bio = context[0];
 
@@ -92,32 +93,13 @@ static __always_inline void use(u32 device, u64 bio, u64 device_ns)
 	if (!user)
 		return;
 	struct disk_user_key key = {.device = device, .user = *user};
-	struct disk_use *row = bpf_map_lookup_elem(&disk_users, &key);
+	struct disk_use *row = lookup_or_create(&disk_users, &key, &empty_use, DROP_DISKS_FULL);
 
 	bpf_map_delete_elem(&disk_requests, &bio);
-	if (!row) {
-		bpf_map_update_elem(&disk_users, &key, &empty_use, BPF_NOEXIST);
-		row = bpf_map_lookup_elem(&disk_users, &key);
-	}
-	if (!row) {
-		lose(LOSS_DISKS_FULL);
+	if (!row)
 		return;
-	}
 	__sync_fetch_and_add(&row->requests, 1);
 	__sync_fetch_and_add(&row->device_ns, device_ns);
-}
-
-static __always_inline struct disk_row *row_of(struct disk_key *key)
-{
-	struct disk_row *row = bpf_map_lookup_elem(&disks, key);
-
-	if (row)
-		return row;
-	bpf_map_update_elem(&disks, key, &empty_disk, BPF_NOEXIST);
-	row = bpf_map_lookup_elem(&disks, key);
-	if (!row)
-		lose(LOSS_DISKS_FULL);
-	return row;
 }
 
 static __always_inline void count(u64 *slots, u64 duration_ns)
@@ -143,13 +125,13 @@ int block_rq_complete(u64 *context)
 	};
 
 	if (!device)
-		return 0; /* a command to a device that is no disk */
+		return 0; /* a command to a device that is not a disk */
 	if (last) {
 		last->at_ns = now_ns;
 		last->task = bpf_get_current_task();
 		last->device = device;
 	}
-	struct disk_row *row = row_of(&key);
+	struct disk_row *row = lookup_or_create(&disks, &key, &empty_disk, DROP_DISKS_FULL);
 
 	if (!row)
 		return 0;
@@ -157,12 +139,12 @@ int block_rq_complete(u64 *context)
 	if (error)
 		__sync_fetch_and_add(&row->errors, 1);
 	if (bytes < request->__data_len)
-		return 0; /* the rest of it is to come */
+		return 0; /* the rest completes later */
 	u64 issued_ns = request->io_start_time_ns, made_ns = request->start_time_ns;
 
 	__sync_fetch_and_add(&row->requests, 1);
 	if (!issued_ns || !made_ns)
-		return 0; /* the device has its statistics switched off */
+		return 0; /* statistics of this disk are switched off */
 	u64 queue_ns = elapsed_ns(made_ns, issued_ns), device_ns = elapsed_ns(issued_ns, now_ns);
 
 	__sync_fetch_and_add(&row->queue_ns, queue_ns);

@@ -1,19 +1,23 @@
 // SPDX-License-Identifier: GPL-2.0 OR BSD-3-Clause
 /*
- * How long do CUDA calls take, what do they copy, allocate, launch and capture, how do they fail, and which NCCL operations do
- *   they wait for?
+ * How long do CUDA calls take, what do they copy, allocate, launch and capture, how do they fail, and which NCCL operations do they
+ *   wait for?
  * Attach points: exported functions of libcudart (11, 12, 13) and libcuda, listed in exporter/kernel/operations.py.
- * Maps written: operations, errors, processes, allocations, progress, outputs; read by exporter/kernel/rows.py. copies,
- *   geometries, graph_rows; by exporter/kernel/gpu_rows.py. And frontiers, pinned, graphs, capturing.
- * Lost: what a full map or unreadable memory keeps out, counted in `losses` under LOSS_IN_CUDA.
- * Cost per call: bpf/README.md, measured by `make bench`.
+ * Maps written: operations, errors (exporter/kernel/operation_rows.py); last_errors (end_rows.py); processes (process_rows.py); copies,
+ *   geometries, graph_rows, pinned (gpu_rows.py); progress, frontiers (progress_rows.py); cadence (cadence_rows.py); outputs
+ *   (output_rows.py); exposures, intervals, feeding (thread_rows.py); events (events.py); allocations (pruned by tables.py); threads,
+ *   graphs, capturing, counted_calls, process_numbers (programs only).
+ * Dropped: records if a map is full or memory cannot be read, counted under DROP_IN_CUDA.
+ * Cost: for each call, docs/measurements.md, measured by `make bench`.
  */
-#define LOSS_PROGRAM LOSS_IN_CUDA
+#define DROP_PROGRAM DROP_IN_CUDA
 #include "lib/call.bpf.h"
 #include "lib/cadence.bpf.h"
 #include "lib/copies.bpf.h"
 #include "lib/geometry.bpf.h"
 #include "lib/graph.bpf.h"
+#include "lib/maps.bpf.h"
+#include "lib/pinned.bpf.h"
 #include "lib/progress.bpf.h"
 
 struct {
@@ -24,14 +28,14 @@ struct {
 	__type(value, struct allocation);
 } allocations SEC(".maps");
 
-/* What remember() leaves in call->arguments for succeeded(), by shape. */
+/* What remember() stores in call->arguments for succeeded() and failed(), by shape. */
 enum { ALLOCATE_WHERE, ALLOCATE_BYTES };
 enum { FREE_ADDRESS, FREE_BYTES, FREE_KIND, FREE_IS_KNOWN };
-enum { COPY_WHAT }; /* bytes, direction and memory: the others are PENDING */
+enum { COPY_WHAT }; /* bytes, direction and memory; the other arguments hold PENDING */
 enum { ORDER_A, ORDER_B };
 enum { DEVICE_PENDING };
 enum { GRAPH_A, GRAPH_B };
-enum { PENDING = 1 }; /* a struct frontier, of the calls that ask or wait */
+enum { PENDING = 1 }; /* a struct frontier, for calls that query or wait */
 _Static_assert(PENDING + FRONTIER_PAIRS <= CALL_ARGUMENTS, "struct frontier in call->arguments");
 
 #define COPY_DIRECTION_BITS 3
@@ -44,7 +48,7 @@ static __always_inline u64 argument(struct pt_regs *regs, u64 cookie, u32 field)
 	u64 value = 0;
 
 	if (position && !read_argument(regs, position, &value))
-		lose(LOSS_READ_FAULT);
+		drop(DROP_READ_FAULT);
 	return value;
 }
 
@@ -58,8 +62,8 @@ static __always_inline struct allocation_key allocation_at(struct thread *thread
 }
 
 /*
- * The entry is taken out before the call, not after it: once the library has freed the address, another thread may be
- * given the same one, and its new entry must not be the one that is removed.
+ * The entry is removed before the call runs, not after it: once the library has freed the address, another thread may get the same
+ * address, and its new entry must stay.
  */
 static __always_inline void take_allocation(struct thread *thread, struct call *call, u64 address)
 {
@@ -80,7 +84,7 @@ static __always_inline struct frontier *pending_of(struct call *call)
 static __always_inline void remember_pending(struct thread *thread, struct call *call, struct frontier_key key)
 {
 	if (has_collectives(thread->process))
-		find_pending(&key, pending_of(call));
+		frontier_find_pending(&key, pending_of(call));
 	else
 		*pending_of(call) = (struct frontier){};
 }
@@ -91,8 +95,8 @@ static __always_inline u32 copy_direction(const struct call *call)
 }
 
 /*
- * Only a copy to the host is sure to return no earlier than everything before it on the legacy stream is done: a small one to
- * the device is put aside and left to the GPU.
+ * Only a copy to the host always returns after everything before it on the legacy stream is done: the driver may stage a small copy to
+ * the GPU and return at once.
  */
 static __always_inline bool is_synchronising_copy(const struct call *call)
 {
@@ -109,7 +113,7 @@ static __always_inline enum host_memory copy_memory(const struct call *call)
 	return call->arguments[COPY_WHAT] >> COPY_DIRECTION_BITS & ((1 << COPY_MEMORY_BITS) - 1);
 }
 
-/* Of the memory on the host's side; of any other copy it is of no interest. */
+/* The kind of memory on the host's side; MEMORY_UNKNOWN for copies that have none. */
 static __always_inline enum host_memory host_memory(struct thread *thread, struct pt_regs *regs, u64 cookie, u32 direction)
 {
 	struct process_row *row = bpf_map_lookup_elem(&processes, &thread->process);
@@ -131,7 +135,7 @@ static __always_inline void remember_copy(struct thread *thread, struct pt_regs 
 
 	if (call_shape(cookie) == SHAPE_COPY_2D)
 		bytes *= argument(regs, cookie, COOKIE_C);
-	if (direction > COPY_DIRECTIONS) /* no direction at all */
+	if (direction > COPY_DIRECTIONS) /* not a cudaMemcpyKind */
 		direction = COPY_DIRECTIONS;
 	call->arguments[COPY_WHAT] = bytes << (COPY_DIRECTION_BITS + COPY_MEMORY_BITS) |
 				     host_memory(thread, regs, cookie, direction) << COPY_DIRECTION_BITS | direction;
@@ -139,7 +143,7 @@ static __always_inline void remember_copy(struct thread *thread, struct pt_regs 
 		remember_pending(thread, call, stream_key(thread->process, 0));
 }
 
-/* Grid and block of the launch: runtime, driver, and by a structure. */
+/* Grid and block of a launch: of the runtime, of the driver, or in a struct. */
 static __always_inline void remember_launch(struct thread *thread, struct pt_regs *regs, u64 cookie)
 {
 	u32 at = COOKIE_FIELD(cookie, COOKIE_A, 4), shape = call_shape(cookie);
@@ -149,25 +153,25 @@ static __always_inline void remember_launch(struct thread *thread, struct pt_reg
 		struct launch_config config;
 
 		if (bpf_probe_read_user(&config, sizeof(config), (void *)first)) {
-			lose(LOSS_READ_FAULT);
+			drop(DROP_READ_FAULT);
 			return;
 		}
-		add_geometry(thread->process, (u64)config.grid[0] * config.grid[1] * config.grid[2],
+		geometry_add(thread->process, (u64)config.grid[0] * config.grid[1] * config.grid[2],
 			     (u64)config.block[0] * config.block[1] * config.block[2]);
 		return;
 	}
 	for (int i = 0; i < (shape == SHAPE_LAUNCH ? 3 : 5); i++)
 		if (!read_argument(regs, at + 1 + i, &sizes[i]))
-			lose(LOSS_READ_FAULT);
+			drop(DROP_READ_FAULT);
 	if (shape == SHAPE_LAUNCH) /* x and y share a register */
-		add_geometry(thread->process, (u64)(u32)first * (first >> 32) * (u32)sizes[0],
+		geometry_add(thread->process, (u64)(u32)first * (first >> 32) * (u32)sizes[0],
 			     (u64)(u32)sizes[1] * (sizes[1] >> 32) * (u32)sizes[2]);
 	else
-		add_geometry(thread->process, (u64)(u32)first * (u32)sizes[0] * (u32)sizes[1],
+		geometry_add(thread->process, (u64)(u32)first * (u32)sizes[0] * (u32)sizes[1],
 			     (u64)(u32)sizes[2] * (u32)sizes[3] * (u32)sizes[4]);
 }
 
-/* A graph or an executable graph that is destroyed: like the address of an allocation, before another thread is given it. */
+/* A destroyed graph is forgotten before the call runs, as an allocation: another thread may get its address. */
 static __always_inline void remember_graph(struct thread *thread, struct pt_regs *regs, struct call *call)
 {
 	u64 cookie = call->cookie;
@@ -175,11 +179,12 @@ static __always_inline void remember_graph(struct thread *thread, struct pt_regs
 	call->arguments[GRAPH_A] = argument(regs, cookie, COOKIE_A);
 	call->arguments[GRAPH_B] = argument(regs, cookie, COOKIE_B);
 	if (call_shape(cookie) == SHAPE_GRAPH_DESTROY)
-		forget_graph(thread->process, call->arguments[GRAPH_A]);
+		graph_forget(thread->process, call->arguments[GRAPH_A]);
 	else if (call_shape(cookie) == SHAPE_EXEC_DESTROY)
-		forget_executable(thread->process, call->arguments[GRAPH_A]);
+		graph_forget_executable(thread->process, call->arguments[GRAPH_A]);
 }
 
+/* At entry: reads what is only there now, arguments and memory that the library is about to overwrite. */
 static __always_inline void remember(struct thread *thread, struct pt_regs *regs, struct call *call)
 {
 	u64 cookie = call->cookie;
@@ -213,7 +218,7 @@ static __always_inline void remember(struct thread *thread, struct pt_regs *regs
 		break;
 	case SHAPE_DEVICE_DONE:
 		call->arguments[DEVICE_PENDING] =
-			has_collectives(thread->process) ? pending_communicators(thread->process) : 0;
+			has_collectives(thread->process) ? progress_pending(thread->process) : 0;
 		break;
 	case SHAPE_LAUNCH:
 	case SHAPE_LAUNCH_SPREAD:
@@ -228,28 +233,23 @@ static __always_inline void remember(struct thread *thread, struct pt_regs *regs
 	case SHAPE_EXEC_DESTROY:
 		remember_graph(thread, regs, call);
 		break;
-	case SHAPE_STREAM_DESTROY: /* like the address of an allocation: before another thread is given it */
+	case SHAPE_STREAM_DESTROY: /* before the call runs, as an allocation */
 	case SHAPE_EVENT_DESTROY:
 		if (!has_collectives(thread->process))
 			break;
 		key = call_shape(cookie) == SHAPE_STREAM_DESTROY ?
 			      stream_key(thread->process, argument(regs, cookie, COOKIE_A)) :
 			      event_key(thread->process, argument(regs, cookie, COOKIE_A));
-		forget_frontier(&key);
+		frontier_forget(&key);
 		break;
 	}
-}
-
-static __always_inline u16 communicator_of(struct thread *thread, struct call *call)
-{
-	return 0;
 }
 
 static __always_inline void raise_peak(struct process_row *process, u64 live_bytes)
 {
 	u64 peak_bytes = process->peak_bytes;
 
-	for (int i = 0; i < 4 && (s64)live_bytes > (s64)peak_bytes; i++) /* more than once where threads allocate at the same time */
+	for (int i = 0; i < 4 && (s64)live_bytes > (s64)peak_bytes; i++) /* repeats if threads allocate at the same time */
 		peak_bytes = __sync_val_compare_and_swap(&process->peak_bytes, peak_bytes, live_bytes);
 }
 
@@ -292,26 +292,26 @@ static __always_inline void allocated(struct thread *thread, struct call *call, 
 
 	if (call_shape(call->cookie) != SHAPE_PIN_AT &&
 	    bpf_probe_read_user(&address, sizeof(address), (void *)call->arguments[ALLOCATE_WHERE])) {
-		lose(LOSS_READ_FAULT);
+		drop(DROP_READ_FAULT);
 		return;
 	}
-	if (!address) /* zero bytes asked for */
+	if (!address) /* a request for zero bytes */
 		return;
 	struct allocation_key key = allocation_at(thread, call, address);
 	struct allocation *stale = bpf_map_lookup_elem(&allocations, &key);
 
-	if (stale) /* it was freed in a way that is not hooked */
+	if (stale) /* it was freed by a function that is not probed */
 		take_live(process, stale->kind, stale->bytes);
 	else
 		__sync_fetch_and_add(&process->live_allocations, 1);
 	if (bpf_map_update_elem(&allocations, &key, &own, BPF_ANY)) {
 		__sync_fetch_and_add(&process->live_allocations, -1);
-		lose(LOSS_ALLOCATIONS_FULL);
+		drop(DROP_ALLOCATIONS_FULL);
 		return;
 	}
 	add_live(process, own.kind, own.bytes);
 	if (own.kind == ALLOCATION_PINNED)
-		__sync_fetch_and_add(&process->pinned_blocks, each_pinned_block(thread->process, address, own.bytes, true));
+		__sync_fetch_and_add(&process->pinned_blocks, pinned_each_block(thread->process, address, own.bytes, true));
 }
 
 static __always_inline void freed(struct thread *thread, struct call *call, struct process_row *process)
@@ -323,10 +323,10 @@ static __always_inline void freed(struct thread *thread, struct call *call, stru
 		__sync_fetch_and_add(&process->live_allocations, -1);
 		if (arguments[FREE_KIND] == ALLOCATION_PINNED)
 			__sync_fetch_and_add(&process->pinned_blocks,
-					     -(u64)each_pinned_block(thread->process, arguments[FREE_ADDRESS],
+					     -(u64)pinned_each_block(thread->process, arguments[FREE_ADDRESS],
 								arguments[FREE_BYTES], false));
 	} else if (arguments[FREE_ADDRESS] && call_shape(call->cookie) == SHAPE_FREE) {
-		/* freeing NULL is a no-op that initialises the context */
+		/* freeing NULL does nothing but initialise the context */
 		__sync_fetch_and_add(&process->unknown_frees, 1);
 	}
 }
@@ -338,20 +338,20 @@ static __always_inline void copied(struct thread *thread, struct call *call, str
 	struct copy_key key = {.process = thread->process, .direction = direction, .memory = copy_memory(call)};
 
 	if (direction == COPY_HOST_TO_DEVICE)
-		add_beat(thread->process, beat_signature(call->cookie, bytes, 0), now_ns);
+		cadence_add(thread->process, beat_signature(call->cookie, bytes, 0), now_ns);
 	else if (direction == COPY_DEVICE_TO_HOST && !may_be_capturing(thread->process))
-		copied_out(thread, now_ns);
+		output_copied(thread, now_ns);
 	if (direction == COPY_HOST_TO_DEVICE || direction == COPY_DEVICE_TO_HOST) {
 		key.is_blocking = role_of(call->cookie) == ROLE_COPY || key.memory == MEMORY_PAGEABLE;
-		add_copy(&key, bytes, now_ns - call->entry_ns);
+		copies_add(&key, bytes, now_ns - call->entry_ns);
 	}
 
 	if (direction < COPY_DIRECTIONS)
 		__sync_fetch_and_add(&process->copied_bytes[direction], bytes);
 }
 
-/* A call that asks returned 0, or one that waits returned. */
-static __always_inline void pending_done(struct thread *thread, struct call *call, u64 now_ns)
+/* A query returned 0, or a call that waits returned. */
+static __always_inline void pending_complete(struct thread *thread, struct call *call, u64 now_ns)
 {
 	struct frontier *pending = pending_of(call);
 	u64 any = 0;
@@ -359,11 +359,11 @@ static __always_inline void pending_done(struct thread *thread, struct call *cal
 	for (int i = 0; i < FRONTIER_PAIRS; i++)
 		any |= pending->ahead[i];
 	if (any)
-		found_done(pending, thread->process, role_of(call->cookie) == ROLE_QUERY ? 0 : now_ns - call->entry_ns,
+		progress_found_complete(pending, thread->process, role_of(call->cookie) == ROLE_QUERY ? 0 : now_ns - call->entry_ns,
 			   now_ns);
 }
 
-/* A call returned 0 that puts streams and events in order, or finds them done. */
+/* A call returned 0 that orders streams and events, or finds them complete. */
 static __always_inline void ordered(struct thread *thread, struct call *call, u64 now_ns)
 {
 	u64 *arguments = call->arguments;
@@ -371,54 +371,51 @@ static __always_inline void ordered(struct thread *thread, struct call *call, u6
 
 	switch (call_shape(call->cookie)) {
 	case SHAPE_EVENT_RECORD:
-		join_capture(process, FRONTIER_EVENT, arguments[ORDER_A], FRONTIER_STREAM, arguments[ORDER_B]);
+		capture_join(process, FRONTIER_EVENT, arguments[ORDER_A], FRONTIER_STREAM, arguments[ORDER_B]);
 		if (has_collectives(process))
-			record_event(process, arguments[ORDER_A], arguments[ORDER_B]);
+			frontier_record(process, arguments[ORDER_A], arguments[ORDER_B]);
 		break;
 	case SHAPE_STREAM_WAIT:
-		join_capture(process, FRONTIER_STREAM, arguments[ORDER_A], FRONTIER_EVENT, arguments[ORDER_B]);
+		capture_join(process, FRONTIER_STREAM, arguments[ORDER_A], FRONTIER_EVENT, arguments[ORDER_B]);
 		if (has_collectives(process))
-			wait_for_event(process, arguments[ORDER_A], arguments[ORDER_B]);
+			frontier_wait(process, arguments[ORDER_A], arguments[ORDER_B]);
 		break;
 	case SHAPE_STREAM_DONE:
 	case SHAPE_EVENT_DONE:
-		pending_done(thread, call, now_ns);
+		pending_complete(thread, call, now_ns);
 		break;
 	case SHAPE_DEVICE_DONE:
 		if (arguments[DEVICE_PENDING])
-			device_done(arguments[DEVICE_PENDING], process, call->entry_ns, now_ns);
+			progress_device_done(arguments[DEVICE_PENDING], process, call->entry_ns, now_ns);
 		break;
 	}
 }
 
-/* A call returned 0 that has to do with graphs. */
-static __always_inline void of_graphs(struct thread *thread, struct call *call, u64 now_ns)
+/* A call on graphs returned 0. */
+static __always_inline void graph_succeeded(struct thread *thread, struct call *call, u64 now_ns)
 {
 	u64 a = call->arguments[GRAPH_A], b = call->arguments[GRAPH_B];
 
 	switch (call_shape(call->cookie)) {
 	case SHAPE_CAPTURE_BEGIN:
-		note_capture(thread->process, a, now_ns);
+		graph_begin_capture(thread->process, a, now_ns);
 		break;
 	case SHAPE_CAPTURE_END:
-		note_capture_end(thread->process, a, b, now_ns);
+		graph_end_capture(thread->process, a, b, now_ns);
 		break;
 	case SHAPE_GRAPH_INSTANTIATE:
-		note_instantiation(thread->process, b, a, now_ns - call->entry_ns);
+		graph_instantiated(thread->process, b, a, now_ns - call->entry_ns);
 		break;
 	case SHAPE_GRAPH_LAUNCH:
-		note_graph_launch(thread->process, a, b);
+		graph_launched(thread->process, a, b);
 		break;
 	}
 }
 
-static __always_inline void succeeded(struct thread *thread, struct call *call, struct operation_row *row, s32 code,
-				      u64 now_ns)
+static __always_inline void succeeded(struct thread *thread, struct call *call, u64 now_ns)
 {
 	struct process_row *process;
 
-	if (code)
-		return;
 	switch (call_shape(call->cookie)) {
 	case SHAPE_ALLOCATE:
 	case SHAPE_PIN:
@@ -439,33 +436,34 @@ static __always_inline void succeeded(struct thread *thread, struct call *call, 
 		if (process)
 			copied(thread, call, process, now_ns);
 		if (is_synchronising_copy(call)) {
-			pending_done(thread, call, now_ns);
-			synchronised(thread->process, now_ns);
+			pending_complete(thread, call, now_ns);
+			output_synchronised(thread->process, now_ns);
 		}
 		break;
 	case SHAPE_CAPTURE_BEGIN:
 	case SHAPE_CAPTURE_END:
 	case SHAPE_GRAPH_INSTANTIATE:
 	case SHAPE_GRAPH_LAUNCH:
-		of_graphs(thread, call, now_ns);
+		graph_succeeded(thread, call, now_ns);
 		break;
 	default:
 		ordered(thread, call, now_ns);
 		if (role_of(call->cookie) == ROLE_SYNC || role_of(call->cookie) == ROLE_EVENT_SYNC)
-			synchronised(thread->process, now_ns);
+			output_synchronised(thread->process, now_ns);
 	}
 }
 
-/* A free that failed freed nothing: what was taken out goes back. */
+/* A failed free has freed nothing: the removed entry goes back. */
 static __always_inline void not_freed(struct thread *thread, struct call *call)
 {
 	struct allocation_key key = allocation_at(thread, call, call->arguments[FREE_ADDRESS]);
 	struct allocation known = {.bytes = call->arguments[FREE_BYTES], .kind = call->arguments[FREE_KIND]};
 
 	if (call->arguments[FREE_IS_KNOWN] && bpf_map_update_elem(&allocations, &key, &known, BPF_NOEXIST))
-		lose(LOSS_ALLOCATIONS_FULL);
+		drop(DROP_ALLOCATIONS_FULL);
 }
 
+/* The call failed; its error code is recorded already. */
 static __always_inline void failed(struct thread *thread, struct call *call)
 {
 	struct process_row *process;
@@ -480,12 +478,75 @@ static __always_inline void failed(struct thread *thread, struct call *call)
 		if (process)
 			process->refused_bytes = call->arguments[ALLOCATE_BYTES];
 		break;
-	case SHAPE_CAPTURE_END: /* ended all the same */
-		note_capture_end(thread->process, call->arguments[GRAPH_A], 0, bpf_ktime_get_ns());
+	case SHAPE_CAPTURE_END: /* a failed end also ends the capture */
+		graph_end_capture(thread->process, call->arguments[GRAPH_A], 0, bpf_ktime_get_ns());
 		break;
 	}
 }
 
-CALL_PROGRAMS(cuda)
+/* Returns 1 if the return of this call need not be probed: a session then skips it. */
+static __always_inline int cuda_entered(struct pt_regs *regs, struct thread *known)
+{
+	struct thread *thread = call_thread(known);
+	struct call *call = thread ? call_open(thread, regs, bpf_get_attach_cookie(regs)) : NULL;
+
+	if (!call)
+		return 1;
+	remember(thread, regs, call);
+	call_start(thread, call);
+	return 0;
+}
+
+static __always_inline int cuda_returned(struct pt_regs *regs, struct thread *thread)
+{
+	u64 now_ns = bpf_ktime_get_ns();
+	struct call *call = thread ? call_close(thread, regs) : NULL;
+
+	if (!call)
+		return 0;
+	struct operation_row *row = call_record(thread, call, 0, now_ns);
+	s32 code = (s32)RETURN_VALUE(regs);
+
+	if (!row)
+		return 0;
+	if (is_failure(call->cookie, code)) {
+		operation_add_error(thread->process, call->cookie, code);
+		failed(thread, call);
+	} else if (!code) {
+		succeeded(thread, call, now_ns);
+	}
+	return 0;
+}
+
+/* Entry and return in one program, from kernel 6.13 on. User space loads this one, or enter and exit, or count. */
+SEC("uprobe")
+int cuda_session(struct pt_regs *regs)
+{
+	struct thread *thread = known_thread();
+
+	return call_is_return(thread, regs) ? cuda_returned(regs, thread) : cuda_entered(regs, thread);
+}
+
+/* The same in two programs, for uprobe_multi links and for one perf event per function. */
+SEC("uprobe")
+int cuda_enter(struct pt_regs *regs)
+{
+	cuda_entered(regs, known_thread());
+	return 0;
+}
+
+SEC("uretprobe")
+int cuda_exit(struct pt_regs *regs)
+{
+	return cuda_returned(regs, known_thread());
+}
+
+/* Entry alone, where a return probe could kill the process (exporter/kernel/hazards.py). */
+SEC("uprobe")
+int cuda_count(struct pt_regs *regs)
+{
+	call_count(regs, bpf_get_attach_cookie(regs));
+	return 0;
+}
 
 char LICENSE[] SEC("license") = "Dual BSD/GPL";

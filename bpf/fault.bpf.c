@@ -1,36 +1,36 @@
 // SPDX-License-Identifier: GPL-2.0 OR BSD-3-Clause
 /*
- * How long is a watched thread in a page fault that brings a page from a disk? All of it is of the fault: asking for the page, the
- * sleep, and where the disk answers while it is asked, no sleep at all. Of other page faults nothing is told.
- * Attach points: tp_btf page_fault_user; the software event of major faults (PERF_COUNT_SW_PAGE_FAULTS_MAJ), which comes when the page is
- * there, on every CPU that is online at the start.
- * Maps written: threads, feeding; read by sched.bpf.c.
- * Lost: nothing of its own. Where a kernel lacks the tracepoint, or of a CPU that came later, what is no sleep counts as running.
- * Cost: a look-up for each page fault of any task; bpf/README.md, measured by `make bench`.
+ * How long is a tracked thread in a major page fault? That is the request for the page and the sleep, or no sleep if the disk answers at
+ * once. Minor faults are not measured.
+ * Attach points: tp_btf page_fault_user; the software event PERF_COUNT_SW_PAGE_FAULTS_MAJ, which fires when the page is there, on every
+ *   CPU that is online at the start.
+ * Maps written: threads, feeding, through the headers below.
+ * Dropped: nothing. Without the tracepoint, or on a CPU that came online later, fault time that is no sleep counts as running.
+ * Cost: a look-up for each page fault of any task; docs/measurements.md, measured by `make bench`.
  */
-#define LOSS_PROGRAM LOSS_IN_SCHED
+#define DROP_PROGRAM DROP_IN_SCHED
 #include "lib/account.bpf.h"
-#include "lib/chain.bpf.h"
+#include "lib/wakeup.bpf.h"
 #include "lib/feeding.bpf.h"
 #include "lib/registers.bpf.h"
 
 SEC("tp_btf/page_fault_user")
 int fault_begin(u64 *context)
 {
-	struct thread *thread = watched(bpf_get_current_task_btf());
+	struct thread *thread = tracked_thread(bpf_get_current_task_btf());
 
 	if (thread)
 		thread->account.fault_ns = bpf_ktime_get_ns();
 	return 0;
 }
 
-/* What has not been booked as a sleep or a wait for a CPU, from the fault on: the thread ran, or somebody else's machine did. */
+/* Books the time since the fault began that is neither a sleep nor a wait for a CPU. */
 SEC("perf_event")
 int fault_end(struct pt_regs *regs)
 {
-	if (!IS_USER_MODE(regs)) /* within a system call, whose begin was no fault's */
+	if (!IS_USER_MODE(regs)) /* a fault inside a system call: page_fault_user did not run for it */
 		return 0;
-	struct thread *thread = watched(bpf_get_current_task_btf());
+	struct thread *thread = tracked_thread(bpf_get_current_task_btf());
 
 	if (!thread)
 		return 0;
@@ -42,15 +42,15 @@ int fault_end(struct pt_regs *regs)
 	account->fault_ns = 0;
 	if (since_ns < account->since_ns)
 		since_ns = account->since_ns;
-	keep_bases(thread, since_ns);
-	book(thread, since_ns);
+	wakeup_keep_bases(thread, since_ns);
+	account_book(thread, since_ns);
 	account->state = STATE_FAULT;
-	keep_bases(thread, now_ns);
-	book(thread, now_ns);
+	wakeup_keep_bases(thread, now_ns);
+	account_book(thread, now_ns);
 	account->state = STATE_ON_CPU;
 	account->fault_run_ns += elapsed_ns(since_ns, now_ns);
 	if (thread->is_step && !is_waiting_for_gpu(thread))
-		stall_feeding(thread, STATE_FAULT, elapsed_ns(since_ns, now_ns));
+		feeding_stall(thread, STATE_FAULT, elapsed_ns(since_ns, now_ns));
 	return 0;
 }
 

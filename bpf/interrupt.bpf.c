@@ -1,20 +1,22 @@
 // SPDX-License-Identifier: GPL-2.0 OR BSD-3-Clause
 /*
- * How much of a CPU's time do interrupts take while a watched thread runs on it, or waits for it? The task they interrupt is not to blame.
+ * How much CPU time do interrupts take while a tracked thread runs on the CPU or waits for it? It is not charged to the interrupted task.
  * Attach points: tp_btf irq_handler_entry, irq_handler_exit, softirq_entry, softirq_exit.
- * Maps written: threads, feeding, blame; cpu_runs, which lib/blame.bpf.h reads.
- * Lost: the timer's own interrupt and those between processors, which have no such tracepoints; what comes while an account is written.
- * Cost: an array look-up for each interrupt; two clock reads more while a watched thread runs or waits, and 0.1 us to book it.
+ * Maps written: threads, feeding, blame, through the headers below; cpu_runs (lib/blame.bpf.h).
+ * Dropped: local timer and inter-processor interrupts, which have no such tracepoints, and interrupts during a write of an account. Not
+ *   counted.
+ * Cost: an array look-up for each interrupt; while a tracked thread runs or waits, two clock reads more and 0.1 us to book it;
+ *   docs/measurements.md.
  */
-#define LOSS_PROGRAM LOSS_IN_SCHED
+#define DROP_PROGRAM DROP_IN_SCHED
 #include "lib/account.bpf.h"
-#include "lib/chain.bpf.h"
+#include "lib/wakeup.bpf.h"
 #include "lib/runs.bpf.h"
-#include "lib/stolen.bpf.h"
+#include "lib/steal.bpf.h"
 
 static __always_inline struct cpu_runs *own_runs(void)
 {
-	return runs_of(bpf_get_smp_processor_id());
+	return cpu_runs_of(bpf_get_smp_processor_id());
 }
 
 static __always_inline bool is_wanted(const struct cpu_runs *cpu)
@@ -22,19 +24,18 @@ static __always_inline bool is_wanted(const struct cpu_runs *cpu)
 	return cpu->waiters || cpu->task_group;
 }
 
-/* In a form that functions can be given which the verifier looks at apart. */
+/* A struct, because global functions are verified without their callers. */
 struct interruption {
 	u64 began_ns;
 	u64 ended_ns;
-	u64 queue; /* address of the run queue of the thread's own group */
+	u64 queue; /* address of the thread's run queue */
 };
 
 /*
- * What an interrupt took of the thread it came to: as if the thread had been off its CPU for so long, waiting for it. In a page
- * fault, of which nobody knows yet whether it will have been a major one, all of it counts as before the fault: what is left
- * unbooked is the length of the fault alone.
+ * Books an interrupt on top of a running thread, as if the thread had waited for its CPU. During a page fault, which may turn out to be a
+ * major one, the interrupt is booked as if it came before the fault: then the time not yet booked is the fault alone.
  */
-__noinline int book_interrupt(struct thread *thread, struct interruption *one)
+__noinline int interrupt_book(struct thread *thread, struct interruption *one)
 {
 	if (!thread || !one)
 		return 0;
@@ -49,10 +50,10 @@ __noinline int book_interrupt(struct thread *thread, struct interruption *one)
 		at_ns = fault_ns;
 		account->fault_ns += taken_ns;
 	} else {
-		book_stolen(thread, one->queue, began_ns);
+		steal_book(thread, one->queue, began_ns);
 	}
-	keep_bases(thread, at_ns);
-	book(thread, at_ns);
+	wakeup_keep_bases(thread, at_ns);
+	account_book(thread, at_ns);
 	account->interrupted_ns += taken_ns;
 	account->version++;
 	barrier();
@@ -60,9 +61,9 @@ __noinline int book_interrupt(struct thread *thread, struct interruption *one)
 	account->since_ns += taken_ns;
 	barrier();
 	account->version++;
-	charge_nobody(thread, CULPRIT_IRQ, taken_ns);
+	blame_nobody(thread, CULPRIT_IRQ, taken_ns);
 	if (thread->is_step && !is_waiting_for_gpu(thread))
-		stall_feeding(thread, STATE_RUNNABLE, taken_ns);
+		feeding_stall(thread, STATE_RUNNABLE, taken_ns);
 	return 0;
 }
 
@@ -79,13 +80,13 @@ static __always_inline void add(struct cpu_runs *cpu, u64 *began_at_ns)
 	if (!cpu->task_group)
 		return;
 	struct task_struct *task = bpf_get_current_task_btf();
-	struct thread *thread = watched(task);
+	struct thread *thread = tracked_thread(task);
 
 	if (!thread)
 		return;
 	struct interruption one = {.began_ns = began_ns, .ended_ns = now_ns, .queue = (u64)task->se.cfs_rq};
 
-	book_interrupt(thread, &one);
+	interrupt_book(thread, &one);
 }
 
 SEC("tp_btf/irq_handler_entry")
@@ -93,7 +94,7 @@ int interrupt_hard_entry(u64 *context)
 {
 	struct cpu_runs *cpu = own_runs();
 
-	if (cpu && is_wanted(cpu) && !cpu->soft_irq_at_ns) /* one that interrupts a soft interrupt is part of its time */
+	if (cpu && is_wanted(cpu) && !cpu->soft_irq_at_ns) /* one on top of a soft interrupt is part of its time */
 		cpu->hard_irq_at_ns = bpf_ktime_get_ns();
 	return 0;
 }

@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: GPL-2.0 OR BSD-3-Clause
 /*
- * Which file does a process really run code from? /proc shows the name that an overlay gives to a file; a uprobe lives in the
- * file below, and this tells which one that is.
+ * Which file does a process really run code from? /proc shows the name that an overlay gives to a file, but a uprobe is placed in the
+ * file below it.
  * Attach points: none; user space runs the iterator iter/task_vma mappings_read on one process.
- * Maps written: none; what it writes is read by exporter/kernel/mapped_files.py.
- * Lost: nothing.
- * Cost: 25 us a run, 0.2 us a mapping of the process and 2 us an executable one, with the reading in Python.
+ * Maps written: none; exporter/kernel/mapped_files.py reads the iterator's output.
+ * Dropped: nothing.
+ * Cost: 25 us a run, 0.2 us for each mapping and 2 us for each executable one, including Python; docs/measurements.md.
  */
 #include "lib/kernel.bpf.h"
-#include "abi.h"
+#include "abi/mapping.h"
 
 SEC("iter/task_vma")
 int mappings_read(struct bpf_iter__task_vma *context)
@@ -23,7 +23,7 @@ int mappings_read(struct bpf_iter__task_vma *context)
 
 	if (!file)
 		return 0;
-	/* Of the exporter itself every mapping: it maps a file, without running it, to see what a uprobe on it would be in. */
+	/* All mappings of the exporter itself: it maps a file to find out which inode a uprobe on it would be in. */
 	if (!(vma->vm_flags & VM_EXEC) && !is_own)
 		return 0;
 	struct inode *inode = file->f_inode;

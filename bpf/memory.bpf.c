@@ -1,17 +1,19 @@
 // SPDX-License-Identifier: GPL-2.0 OR BSD-3-Clause
 /*
- * Which control groups free memory before they may have some (direct reclaim), for how long, and whom does the kernel end for want of it?
+ * Which control groups have to free memory before they can allocate (direct reclaim), for how long, and which processes does the kernel
+ *   kill for lack of memory?
  * Attach points: tp_btf mm_vmscan_direct_reclaim_begin, _end, mm_vmscan_memcg_reclaim_begin, _end, sched_process_exit.
- * Maps written: memory_groups, reclaims, oom_victims, losses; the first is read by exporter/kernel/memory_rows.py.
- * Lost: what is of a group beyond the table, and reclaims of more tasks at a time than there is room for, under LOSS_IN_MEMORY.
- * Cost: two look-ups for each direct reclaim of any task, two reads for the end of any thread; bpf/README.md.
+ * Maps written: memory_groups (exporter/kernel/memory_rows.py); reclaims, oom_victims (this file).
+ * Dropped: groups if the map is full, and reclaims if more tasks reclaim at a time than it holds, counted under DROP_IN_MEMORY.
+ * Cost: two look-ups for each direct reclaim of any task, two reads at the end of any thread; bpf/README.md.
  */
-#define LOSS_PROGRAM LOSS_IN_MEMORY
+#define DROP_PROGRAM DROP_IN_MEMORY
 #include "lib/cgroup.bpf.h"
 #include "lib/hist.bpf.h"
-#include "lib/loss.bpf.h"
+#include "lib/maps.bpf.h"
+#include "abi/memory.h"
 
-/* All preallocated: where these programs run there is no memory to be had. */
+/* All preallocated: these programs run when memory is short. */
 struct {
 	__uint(type, BPF_MAP_TYPE_HASH);
 	__uint(max_entries, 512);
@@ -26,8 +28,8 @@ struct {
 	__type(value, u64); /* when its reclaim began */
 } reclaims SEC(".maps");
 
-/* Of a process with many threads the last two may both find that nobody else is left. */
-struct victim {
+/* The last two threads of a process may both find that they are the last one. */
+struct oom_victim {
 	u64 start_ns;
 	u32 tgid;
 	u32 padding;
@@ -36,7 +38,7 @@ struct victim {
 struct {
 	__uint(type, BPF_MAP_TYPE_LRU_HASH);
 	__uint(max_entries, 256);
-	__type(key, struct victim);
+	__type(key, struct oom_victim);
 	__type(value, u32);
 } oom_victims SEC(".maps");
 
@@ -50,7 +52,7 @@ static __always_inline void write_names(struct memory_row *row, struct kernfs_no
 	}
 }
 
-/* Of the group that the task is in; NULL when there is no room for it. */
+/* The row of the task's group; NULL if there is no room for it (counted). */
 static __noinline struct memory_row *row_of(struct task_struct *task)
 {
 	struct kernfs_node *folder = NULL;
@@ -58,16 +60,9 @@ static __noinline struct memory_row *row_of(struct task_struct *task)
 	if (bpf_core_enum_value_exists(enum cgroup_subsys_id, memory_cgrp_id))
 		folder = group_folder(BPF_CORE_READ(task, cgroups), bpf_core_enum_value(enum cgroup_subsys_id, memory_cgrp_id));
 	u64 number = folder ? BPF_CORE_READ(folder, id) : 0;
-	struct memory_row *row = bpf_map_lookup_elem(&memory_groups, &number);
+	struct memory_row *row = lookup_or_create(&memory_groups, &number, &empty_row, DROP_MEMORY_GROUPS_FULL);
 
-	if (row)
-		return row;
-	bool is_ours = !bpf_map_update_elem(&memory_groups, &number, &empty_row, BPF_NOEXIST);
-
-	row = bpf_map_lookup_elem(&memory_groups, &number);
-	if (!row)
-		lose(LOSS_MEMORY_GROUPS_FULL);
-	else if (is_ours)
+	if (row && !row->names[0])
 		write_names(row, folder);
 	return row;
 }
@@ -80,7 +75,7 @@ static __always_inline int begin(void)
 	u64 now_ns = bpf_ktime_get_ns();
 
 	if (bpf_map_update_elem(&reclaims, &tid, &now_ns, BPF_ANY))
-		lose(LOSS_RECLAIMS_FULL);
+		drop(DROP_RECLAIMS_FULL);
 	return 0;
 }
 
@@ -130,9 +125,9 @@ int memory_group_end(u64 *context)
 	return end(context[0]);
 }
 
-/* ---- processes that are ended ---- */
+/* ---- OOM kills ---- */
 
-/* The tracepoint at which a victim is chosen has other arguments in each kernel; that it was one is known until it is gone. */
+/* The tracepoint at which a victim is chosen has different arguments in each kernel; signal->oom_mm is set until the process is gone. */
 SEC("tp_btf/sched_process_exit")
 int memory_exit(u64 *context)
 {
@@ -141,7 +136,7 @@ int memory_exit(u64 *context)
 
 	if (!all->oom_mm || all->live.counter)
 		return 0;
-	struct victim victim = {.tgid = task->tgid, .start_ns = BPF_CORE_READ(task, group_leader, start_boottime)};
+	struct oom_victim victim = {.tgid = task->tgid, .start_ns = BPF_CORE_READ(task, group_leader, start_boottime)};
 	u32 one = 1;
 
 	if (bpf_map_update_elem(&oom_victims, &victim, &one, BPF_NOEXIST))

@@ -1,29 +1,31 @@
 // SPDX-License-Identifier: GPL-2.0 OR BSD-3-Clause
 /*
- * How long do NCCL calls take, how many bytes do they move, on which communicator, which rank is this process in it, and how
- *   late does it come?
+ * How long do NCCL calls take, how many bytes do they move, on which communicator, which rank is this process in it, and how late does
+ *   it enter each collective?
  * Attach points: exported functions of libnccl 2.x, also inside libtorch_cuda.so, listed in exporter/kernel/operations.py.
- * Maps written: operations, errors, communicators, progress; read by exporter/kernel/rows.py. And frontiers, arrivals.
- * Lost: what a full map or unreadable memory keeps out, counted in `losses` under LOSS_IN_NCCL.
- * Cost per call: bpf/README.md, measured by `make bench`.
+ * Maps written: operations, errors (exporter/kernel/operation_rows.py); last_errors (end_rows.py); communicators, processes
+ *   (process_rows.py); progress, frontiers (progress_rows.py); cadence (cadence_rows.py); intervals, feeding (thread_rows.py); events
+ *   (events.py); threads, arrivals, counted_calls, process_numbers (programs only).
+ * Dropped: records if a map is full or memory cannot be read, counted under DROP_IN_NCCL.
+ * Cost: for each call, docs/measurements.md, measured by `make bench`.
  */
-#define LOSS_PROGRAM LOSS_IN_NCCL
+#define DROP_PROGRAM DROP_IN_NCCL
 #include "lib/call.bpf.h"
 #include "lib/communicator.bpf.h"
 #include "lib/cadence.bpf.h"
 #include "lib/progress.bpf.h"
 
-/* What remember() leaves in call->arguments for the return, by shape. */
+/* What remember() stores in call->arguments for the return, by shape. */
 enum { ENQUEUED_BYTES, ENQUEUED_COMMUNICATOR, ENQUEUED_STREAM, ENQUEUED_IS_INNER };
 enum { MADE_WHERE, MADE_RANKS, MADE_RANK, MADE_HASH };
-enum { ASKED_COMMUNICATOR, ASKED_WHERE };
+enum { QUERIED_COMMUNICATOR, QUERIED_WHERE };
 
 static __always_inline u64 argument_at(struct pt_regs *regs, u32 position)
 {
 	u64 value = 0;
 
 	if (!read_argument(regs, position, &value))
-		lose(LOSS_READ_FAULT);
+		drop(DROP_READ_FAULT);
 	return value;
 }
 
@@ -32,7 +34,7 @@ static __always_inline u64 argument(struct pt_regs *regs, u64 cookie, u32 field)
 	return argument_at(regs, COOKIE_FIELD(cookie, field, 4));
 }
 
-/* ncclDataType_t -> bytes of an element; 0 for a type this program does not know. */
+/* ncclDataType_t -> bytes of an element; 0 for an unknown type. */
 static __always_inline u32 element_bytes(u32 type)
 {
 	switch (type) {
@@ -45,7 +47,7 @@ static __always_inline u32 element_bytes(u32 type)
 	}
 }
 
-/* ncclBcast calls ncclBroadcast: a call made by another NCCL call is that call's doing, and not one more. */
+/* ncclBcast calls ncclBroadcast: a call made by another NCCL call is part of it, and not counted again. */
 static __always_inline bool is_inside_nccl(struct thread *thread)
 {
 	u32 depth = thread->depth; /* the call itself has been pushed */
@@ -99,6 +101,7 @@ static __always_inline void remember_shrink(struct thread *thread, struct pt_reg
 		      child_hash(parent, ~0ULL));
 }
 
+/* At entry: reads what is only there now, arguments and memory that the library is about to overwrite. */
 static __always_inline void remember(struct thread *thread, struct pt_regs *regs, struct call *call)
 {
 	u64 cookie = call->cookie;
@@ -129,12 +132,12 @@ static __always_inline void remember(struct thread *thread, struct pt_regs *regs
 		break;
 	case SHAPE_COMM_COUNT:
 	case SHAPE_COMM_RANK:
-		call->arguments[ASKED_COMMUNICATOR] = argument(regs, cookie, COOKIE_A);
-		call->arguments[ASKED_WHERE] = argument(regs, cookie, COOKIE_B);
+		call->arguments[QUERIED_COMMUNICATOR] = argument(regs, cookie, COOKIE_A);
+		call->arguments[QUERIED_WHERE] = argument(regs, cookie, COOKIE_B);
 		break;
 	case SHAPE_COMM_DESTROY:
 	case SHAPE_COMM_ABORT:
-		call->arguments[ASKED_COMMUNICATOR] = argument(regs, cookie, COOKIE_A);
+		call->arguments[QUERIED_COMMUNICATOR] = argument(regs, cookie, COOKIE_A);
 		break;
 	}
 }
@@ -147,22 +150,22 @@ static __always_inline u16 communicator_of(struct thread *thread, struct call *c
 }
 
 /* ncclCommInitAll makes one communicator per device of this process; rank i is the i-th of the array. */
-static __always_inline void made_all(struct thread *thread, struct call *call)
+static __always_inline void created_all(struct thread *thread, struct call *call)
 {
 	for (u32 i = 0; i < COMMUNICATOR_ORDINALS; i++) {
 		if (i >= (u32)call->arguments[MADE_RANKS])
 			return;
-		made_communicator(thread->process, call->arguments[MADE_WHERE] + 8 * i, call->arguments[MADE_HASH], i,
+		communicator_created(thread->process, call->arguments[MADE_WHERE] + 8 * i, call->arguments[MADE_HASH], i,
 				  call->arguments[MADE_RANKS]);
 	}
 }
 
-static __always_inline void asked(struct thread *thread, struct call *call)
+static __always_inline void queried(struct thread *thread, struct call *call)
 {
-	struct communicator_row *row = known_communicator(thread->process, call->arguments[ASKED_COMMUNICATOR]);
+	struct communicator_row *row = known_communicator(thread->process, call->arguments[QUERIED_COMMUNICATOR]);
 	s32 answer;
 
-	if (!row || bpf_probe_read_user(&answer, sizeof(answer), (void *)call->arguments[ASKED_WHERE]))
+	if (!row || bpf_probe_read_user(&answer, sizeof(answer), (void *)call->arguments[QUERIED_WHERE]))
 		return;
 	if (call_shape(call->cookie) == SHAPE_COMM_RANK)
 		row->rank = answer;
@@ -170,8 +173,8 @@ static __always_inline void asked(struct thread *thread, struct call *call)
 		row->ranks = answer;
 }
 
-/* An operation has been given to the GPU, or to the group that will do so at its end. */
-__noinline int given(struct thread *thread, struct call *call, u64 now_ns)
+/* An operation was enqueued, or added to the group that enqueues it at its end. */
+__noinline int nccl_enqueued(struct thread *thread, struct call *call, u64 now_ns)
 {
 	if (!thread || !call)
 		return 0;
@@ -181,15 +184,15 @@ __noinline int given(struct thread *thread, struct call *call, u64 now_ns)
 
 	if (!row)
 		return 0;
-	enqueued(row, process, communicator->ordinal, call->arguments[ENQUEUED_STREAM], now_ns);
-	add_beat(process, beat_signature(call->cookie, call->arguments[ENQUEUED_BYTES], communicator->ordinal), now_ns);
-	/* Ranks do not send and receive equally often; and communicators that share a row do not go in step. */
+	progress_enqueued(row, process, communicator->ordinal, call->arguments[ENQUEUED_STREAM], now_ns);
+	cadence_add(process, beat_signature(call->cookie, call->arguments[ENQUEUED_BYTES], communicator->ordinal), now_ns);
+	/* Not compared: sends and receives, which differ between ranks, and communicators that share a row. */
 	if (call_shape(call->cookie) == SHAPE_COLLECTIVE && communicator->ordinal != COMMUNICATOR_OTHER)
-		arrive(row, process, communicator->hash, call->entry_ns);
+		progress_arrive(row, process, communicator->hash, call->entry_ns);
 	return 0;
 }
 
-/* Work for a communicator that is destroyed must be done before. Communicators that share a row do not end together. */
+/* A communicator is destroyed after its work is complete. Unknown for communicators that share a row. */
 static __always_inline void destroyed(u32 process, u64 address, u64 now_ns)
 {
 	struct communicator_row *communicator = known_communicator(process, address);
@@ -197,12 +200,11 @@ static __always_inline void destroyed(u32 process, u64 address, u64 now_ns)
 					   known_progress(process, communicator->ordinal) : NULL;
 
 	if (row)
-		complete(row, row->enqueued, now_ns);
-	forget_communicator(process, address);
+		progress_complete(row, row->enqueued, now_ns);
+	communicator_forget(process, address);
 }
 
-static __always_inline void succeeded(struct thread *thread, struct call *call, struct operation_row *row, s32 code,
-				      u64 now_ns)
+static __always_inline void succeeded(struct thread *thread, struct call *call, struct operation_row *row, u64 now_ns)
 {
 	switch (call_shape(call->cookie)) {
 	case SHAPE_COLLECTIVE:
@@ -210,35 +212,92 @@ static __always_inline void succeeded(struct thread *thread, struct call *call, 
 		__sync_fetch_and_add(&row->bytes, call->arguments[ENQUEUED_BYTES]);
 		if (!call->arguments[ENQUEUED_IS_INNER] &&
 		    !is_captured(thread->process, call->arguments[ENQUEUED_STREAM]))
-			given(thread, call, now_ns);
+			nccl_enqueued(thread, call, now_ns);
 		break;
 	case SHAPE_INIT_RANK:
 	case SHAPE_INIT_SCALABLE:
 	case SHAPE_SPLIT:
 	case SHAPE_SHRINK:
-		made_communicator(thread->process, call->arguments[MADE_WHERE], call->arguments[MADE_HASH],
+		communicator_created(thread->process, call->arguments[MADE_WHERE], call->arguments[MADE_HASH],
 				  call->arguments[MADE_RANK], call->arguments[MADE_RANKS]);
 		break;
 	case SHAPE_INIT_ALL:
-		made_all(thread, call);
+		created_all(thread, call);
 		break;
 	case SHAPE_COMM_COUNT:
 	case SHAPE_COMM_RANK:
-		asked(thread, call);
+		queried(thread, call);
 		break;
 	case SHAPE_COMM_DESTROY:
-		destroyed(thread->process, call->arguments[ASKED_COMMUNICATOR], now_ns);
+		destroyed(thread->process, call->arguments[QUERIED_COMMUNICATOR], now_ns);
 		break;
 	case SHAPE_COMM_ABORT:
-		forget_communicator(thread->process, call->arguments[ASKED_COMMUNICATOR]);
+		communicator_forget(thread->process, call->arguments[QUERIED_COMMUNICATOR]);
 		break;
 	}
 }
 
-static __always_inline void failed(struct thread *thread, struct call *call)
+/* Returns 1 if the return of this call need not be probed: a session then skips it. */
+static __always_inline int nccl_entered(struct pt_regs *regs, struct thread *known)
 {
+	struct thread *thread = call_thread(known);
+	struct call *call = thread ? call_open(thread, regs, bpf_get_attach_cookie(regs)) : NULL;
+
+	if (!call)
+		return 1;
+	remember(thread, regs, call);
+	call_start(thread, call);
+	return 0;
 }
 
-CALL_PROGRAMS(nccl)
+static __always_inline int nccl_returned(struct pt_regs *regs, struct thread *thread)
+{
+	u64 now_ns = bpf_ktime_get_ns();
+	struct call *call = thread ? call_close(thread, regs) : NULL;
+
+	if (!call)
+		return 0;
+	struct operation_row *row = call_record(thread, call, communicator_of(thread, call), now_ns);
+	s32 code = (s32)RETURN_VALUE(regs);
+
+	if (!row)
+		return 0;
+	if (is_failure(call->cookie, code))
+		operation_add_error(thread->process, call->cookie, code);
+	else
+		succeeded(thread, call, row, now_ns);
+	return 0;
+}
+
+/* Entry and return in one program, from kernel 6.13 on. User space loads this one, or enter and exit, or count. */
+SEC("uprobe")
+int nccl_session(struct pt_regs *regs)
+{
+	struct thread *thread = known_thread();
+
+	return call_is_return(thread, regs) ? nccl_returned(regs, thread) : nccl_entered(regs, thread);
+}
+
+/* The same in two programs, for uprobe_multi links and for one perf event per function. */
+SEC("uprobe")
+int nccl_enter(struct pt_regs *regs)
+{
+	nccl_entered(regs, known_thread());
+	return 0;
+}
+
+SEC("uretprobe")
+int nccl_exit(struct pt_regs *regs)
+{
+	return nccl_returned(regs, known_thread());
+}
+
+/* Entry alone, where a return probe could kill the process (exporter/kernel/hazards.py). */
+SEC("uprobe")
+int nccl_count(struct pt_regs *regs)
+{
+	call_count(regs, bpf_get_attach_cookie(regs));
+	return 0;
+}
 
 char LICENSE[] SEC("license") = "Dual BSD/GPL";

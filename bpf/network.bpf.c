@@ -1,16 +1,17 @@
 // SPDX-License-Identifier: GPL-2.0 OR BSD-3-Clause
 /*
- * Whose TCP sockets had to send again? Counted for the control group that made the socket, and not for the task that a timer or a
- * packet happened to interrupt.
+ * Which control groups have TCP sockets that send segments again? Counted for the group that created the socket, not for the task that a
+ *   timer or a packet has interrupted.
  * Attach points: tp_btf tcp_retransmit_skb, tcp_retransmit_synack.
- * Maps written: retransmits; read by exporter/kernel/retransmit_rows.py.
- * Lost: what a full table keeps out, counted under LOSS_IN_NETWORK. Older kernels, such as 6.1, do not show those that a
- *   queue of this machine dropped.
+ * Maps written: retransmits (exporter/kernel/retransmit_rows.py).
+ * Dropped: groups if the map is full, counted under DROP_IN_NETWORK. Older kernels, such as 6.1, have no event for segments that a queue
+ *   of this machine has dropped.
  * Cost: a look-up for each segment that any socket sends again; bpf/README.md.
  */
-#define LOSS_PROGRAM LOSS_IN_NETWORK
+#define DROP_PROGRAM DROP_IN_NETWORK
 #include "lib/kernel.bpf.h"
-#include "lib/loss.bpf.h"
+#include "lib/maps.bpf.h"
+#include "abi/network.h"
 
 #define AF_INET6 10
 #define TCP_SYN_SENT 2
@@ -23,7 +24,7 @@ struct {
 	__type(value, struct retransmit_row);
 } retransmits SEC(".maps");
 
-static const struct retransmit_row no_retransmits;
+static const struct retransmit_row empty_retransmits;
 
 static __always_inline u64 group_of_socket(struct sock *socket)
 {
@@ -51,23 +52,17 @@ static __always_inline enum ip_family family_of(struct sock_common *common)
 static __always_inline int sent_again(struct sock *socket, struct sock_common *common, u32 segments, bool is_handshake)
 {
 	struct retransmit_key key = {.cgroup_id = group_of_socket(socket), .family = family_of(common)};
-	struct retransmit_row *row = bpf_map_lookup_elem(&retransmits, &key);
+	struct retransmit_row *row = lookup_or_create(&retransmits, &key, &empty_retransmits, DROP_RETRANSMITS_FULL);
 
-	if (!row) {
-		bpf_map_update_elem(&retransmits, &key, &no_retransmits, BPF_NOEXIST);
-		row = bpf_map_lookup_elem(&retransmits, &key);
-	}
-	if (!row) {
-		lose(LOSS_RETRANSMITS_FULL);
+	if (!row)
 		return 0;
-	}
 	__sync_fetch_and_add(&row->segments, segments);
 	if (is_handshake)
 		__sync_fetch_and_add(&row->handshakes, segments);
 	return 0;
 }
 
-/* On newer kernels the event comes with a result, and also where nothing was sent, such as while the first attempt is still queued. */
+/* On newer kernels the event has a result, and also fires if nothing was sent, for example while the first attempt is still queued. */
 static __always_inline bool is_sent(u64 *context)
 {
 	struct trace_event_raw_tcp_retransmit_skb *event = NULL;
@@ -75,7 +70,7 @@ static __always_inline bool is_sent(u64 *context)
 	return !bpf_core_field_exists(event->err) || (s32)context[2] >= 0;
 }
 
-/* One buffer may hold many segments, which the device cuts: the kernel's own counter has as many. */
+/* One buffer may hold many segments, which the NIC splits. The kernel's own counter counts segments as well. */
 SEC("tp_btf/tcp_retransmit_skb")
 int network_retransmit(u64 *context)
 {
@@ -90,7 +85,7 @@ int network_retransmit(u64 *context)
 	return sent_again(socket, &socket->__sk_common, segments ? segments : 1, is_handshake);
 }
 
-/* The socket is the listener's: the connection has none of its own yet. */
+/* The socket is the listener: the connection has no socket of its own yet. */
 SEC("tp_btf/tcp_retransmit_synack")
 int network_synack(u64 *context)
 {

@@ -1,18 +1,21 @@
 // SPDX-License-Identifier: GPL-2.0 OR BSD-3-Clause
 /*
  * Which tracked thread or process has ended, and how?
- * Attach points: tp_btf sched_process_exit, tp_btf sched_process_exec.
- * Maps written: events, process_numbers, intervals, feeding, exits; read by exporter/kernel/rows.py.
- * Lost: events when the ring is full, counted under LOSS_IN_PROCESS; the periodic walk through /proc finds what they would
- *   have said.
- * Cost: a hash look-up per exit and exec of any process; bpf/README.md.
+ * Attach points: tp_btf sched_process_exit, sched_process_exec.
+ * Maps written: exits (exporter/kernel/end_rows.py); events (events.py); intervals, feeding (thread_rows.py); process_numbers, cpu_runs
+ *   (programs only).
+ * Dropped: events if the ring is full and rows if a map is, counted under DROP_IN_PROCESS. The periodic walk through /proc finds
+ *   processes whose event was dropped.
+ * Cost: a hash look-up for each exit and exec of any process; docs/measurements.md.
  */
-#define LOSS_PROGRAM LOSS_IN_PROCESS
+#define DROP_PROGRAM DROP_IN_PROCESS
 #include "lib/feeding.bpf.h"
 #include "lib/interval.bpf.h"
+#include "lib/maps.bpf.h"
 #include "lib/runs.bpf.h"
+#include "abi/exit.h"
 
-/* An exit that nobody reads before 4,095 others have come is pushed out. */
+/* The least recently used entry is evicted: one that user space has not read within 4,095 others. */
 struct {
 	__uint(type, BPF_MAP_TYPE_LRU_HASH);
 	__uint(max_entries, 4096);
@@ -20,7 +23,9 @@ struct {
 	__type(value, struct exit_row);
 } exits SEC(".maps");
 
-/* A process has ended: one with a number, or one that works for a traced one. */
+static const struct exit_row empty_exit;
+
+/* A traced process has ended, or one that works for it. */
 static __noinline void note_exit(struct task_struct *task, u32 process, bool is_worker)
 {
 	u32 status = BPF_CORE_READ(task, signal, group_exit_code);
@@ -30,24 +35,22 @@ static __noinline void note_exit(struct task_struct *task, u32 process, bool is_
 		.is_worker = is_worker,
 		.is_victim = BPF_CORE_READ(task, signal, oom_mm) != NULL,
 	};
-	struct exit_row *row = bpf_map_lookup_elem(&exits, &key), first = {.exits = 1, .at_ns = bpf_ktime_get_ns()};
+	struct exit_row *row = lookup_or_create(&exits, &key, &empty_exit, DROP_EXITS_FULL);
 
-	if (!row) {
-		bpf_map_update_elem(&exits, &key, &first, BPF_ANY);
+	if (!row)
 		return;
-	}
 	__sync_fetch_and_add(&row->exits, 1);
-	row->at_ns = first.at_ns;
+	row->at_ns = bpf_ktime_get_ns();
 }
 
-static __always_inline void leave(struct thread *thread)
+static __always_inline void end_tracking(struct thread *thread)
 {
-	leave_feeding(thread);
+	feeding_leave(thread);
 	end_wait(&thread->account);
-	end_thread(thread, bpf_ktime_get_ns());
+	interval_end_thread(thread, bpf_ktime_get_ns());
 }
 
-static __always_inline void ended(u32 tgid)
+static __always_inline void forget_process(u32 tgid)
 {
 	struct process_number *known = bpf_map_lookup_elem(&process_numbers, &tgid);
 
@@ -56,7 +59,7 @@ static __always_inline void ended(u32 tgid)
 	u32 number = known->number;
 
 	bpf_map_delete_elem(&process_numbers, &tgid);
-	announce(EVENT_PROCESS_ENDED, number);
+	event_send(EVENT_PROCESS_ENDED, number);
 }
 
 SEC("tp_btf/sched_process_exit")
@@ -66,8 +69,8 @@ int process_exit(u64 *context)
 	struct thread *thread = bpf_task_storage_get(&threads, task, 0, 0);
 
 	if (thread)
-		leave(thread);
-	/* Only the last thread; `live` is lowered before the tracepoint. (Its group_dead argument exists since 6.16 only.) */
+		end_tracking(thread);
+	/* Only for the last thread; `live` is decremented before the tracepoint. Its group_dead argument only exists since 6.16. */
 	if (BPF_CORE_READ(task, signal, live.counter) != 0)
 		return 0;
 	u32 tgid = BPF_CORE_READ(task, tgid);
@@ -77,22 +80,22 @@ int process_exit(u64 *context)
 		note_exit(task, known->number, false);
 	else if (thread && thread->group)
 		note_exit(task, thread->group, !thread->is_inside);
-	ended(tgid);
+	forget_process(tgid);
 	return 0;
 }
 
-/* Task storage survives exec: the new program must not be booked under the old one's number. */
+/* Task storage survives exec: the new program must not be recorded under the number of the old one. */
 SEC("tp_btf/sched_process_exec")
 int process_exec(u64 *context)
 {
 	struct thread *thread = bpf_task_storage_get(&threads, bpf_get_current_task_btf(), 0, 0);
 
 	if (thread) {
-		leave(thread);
+		end_tracking(thread);
 		thread->process = 0;
 		thread->group = 0;
 	}
-	ended(bpf_get_current_pid_tgid() >> 32);
+	forget_process(bpf_get_current_pid_tgid() >> 32);
 	return 0;
 }
 

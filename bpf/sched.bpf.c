@@ -1,36 +1,40 @@
 // SPDX-License-Identifier: GPL-2.0 OR BSD-3-Clause
 /*
- * Where does the time of a traced job's threads go: running, waiting for a CPU behind whom, asleep for what, woken by whom?
+ * Where does the time of a traced job's threads go? Running, waiting for a CPU (held by which process), or asleep (for what, woken by
+ *   which thread).
  * Attach points: tp_btf sched_switch, sched_waking, sched_wakeup, sched_wakeup_new, sched_migrate_task, sched_process_fork.
- * Maps written: threads, blame, feeding, chains, cpu_runs, disk_waits, forks; read by exporter/kernel/rows.py.
- * Lost: what a full map keeps out, and events that the kernel did not show, counted in `losses` under LOSS_IN_SCHED.
- * Cost: a switch between unrelated tasks, and one between watched threads: bpf/README.md, measured by `make bench`.
+ * Maps written: blame, feeding, wakeups (exporter/kernel/thread_rows.py); disk_waits (disk_rows.py); forks (end_rows.py); threads, groups,
+ *   cpu_runs (programs only).
+ * Dropped: rows if a map is full, and missed events (DROP_HEALED), counted under DROP_IN_SCHED.
+ * Cost: for a switch between unrelated tasks and for one between tracked threads: docs/measurements.md, measured by `make bench`.
  */
-#define LOSS_PROGRAM LOSS_IN_SCHED
+#define DROP_PROGRAM DROP_IN_SCHED
 #include "lib/account.bpf.h"
 #include "lib/blame.bpf.h"
 #include "lib/blocked.bpf.h"
-#include "lib/chain.bpf.h"
+#include "lib/wakeup.bpf.h"
 #include "lib/disk.bpf.h"
 #include "lib/feeding.bpf.h"
-#include "lib/stolen.bpf.h"
+#include "lib/maps.bpf.h"
+#include "lib/steal.bpf.h"
 #include "lib/waker.bpf.h"
+#include "abi/exit.h"
 
-/* What an event says of its thread, in a form that functions can be given which the verifier looks at apart. */
-struct turn {
+/* What an event says about its thread. A struct, because global functions are verified without their callers. */
+struct transition {
 	u64 now_ns;
 	u64 run_delay_ns;
-	u64 queue;   /* address of the run queue of the thread's own group */
-	u64 allowed; /* address of the mask of the CPUs that it may use */
+	u64 queue;   /* address of the thread's run queue */
+	u64 allowed; /* address of the thread's CPU mask */
 	u32 cpu;
 	u32 tgid;
-	u32 state; /* the one that begins */
+	u32 state; /* that begins */
 	u32 padding;
 };
 
-static __always_inline struct turn turn_of(struct task_struct *task, u32 cpu, u64 now_ns, u32 state)
+static __always_inline struct transition transition_of(struct task_struct *task, u32 cpu, u64 now_ns, u32 state)
 {
-	return (struct turn){
+	return (struct transition){
 		.now_ns = now_ns,
 		.run_delay_ns = task->sched_info.run_delay,
 		.queue = (u64)task->se.cfs_rq,
@@ -44,8 +48,8 @@ static __always_inline struct turn turn_of(struct task_struct *task, u32 cpu, u6
 /* ---- waiting for a CPU ---- */
 
 /*
- * How long a run queue has been throttled, up to the last time it ceased to be. Before kernel 6.6 it only knows this by the
- * clock of its load average, which is right while the CPU runs at its full speed or is idle, and else too slow.
+ * How long a run queue has been throttled, without a throttling that still lasts. Before kernel 6.6 this is only known by the clock of the
+ * load average, which is right while the CPU is idle or runs at full speed, and too slow otherwise.
  */
 static __always_inline u64 throttled_time_ns(struct cfs_rq *queue)
 {
@@ -56,7 +60,7 @@ static __always_inline u64 throttled_time_ns(struct cfs_rq *queue)
 	return 0;
 }
 
-/* How long it has been throttled since then; 0 when it is not. By the same clock. */
+/* How long the current throttling has lasted, by the same clock; 0 if the queue is not throttled. */
 static __always_inline u64 throttled_until_now_ns(struct cfs_rq *queue)
 {
 	if (bpf_core_field_exists(queue->throttled_clock_self_time)) {
@@ -70,7 +74,7 @@ static __always_inline u64 throttled_until_now_ns(struct cfs_rq *queue)
 	return 0;
 }
 
-/* The run queue of the thread's own group knows how long it was throttled: what it says now is what lies before the wait. */
+/* Keeps the throttled time of the thread's run queue as of the beginning of its wait. */
 static __always_inline void begin_throttle_watch(struct account *account, u64 address)
 {
 	struct cfs_rq *queue = (void *)address;
@@ -80,7 +84,7 @@ static __always_inline void begin_throttle_watch(struct account *account, u64 ad
 	account->throttled_before_ns = throttled_until_now_ns(queue);
 }
 
-/* Of a wait of wait_ns that ends now: how much of it the own quota took, whoever ran meanwhile. */
+/* How much of a wait of wait_ns, which ends now, was throttling by the own quota. */
 static __always_inline u64 throttled_of_wait(struct account *account, u64 address, u64 wait_ns)
 {
 	u64 before_ns = account->throttled_ns + account->throttled_before_ns;
@@ -94,7 +98,7 @@ static __always_inline u64 throttled_of_wait(struct account *account, u64 addres
 
 static __always_inline void begin_wait(struct account *account, u64 queue, u32 cpu, u64 now_ns)
 {
-	struct cpu_runs *runs = runs_of(cpu);
+	struct cpu_runs *runs = cpu_runs_of(cpu);
 
 	account->runnable_ns = now_ns;
 	account->blame_ns = now_ns;
@@ -102,7 +106,7 @@ static __always_inline void begin_wait(struct account *account, u64 queue, u32 c
 	if (runs && !account->is_waiting) {
 		account->is_waiting = true;
 		if (__sync_fetch_and_add(&runs->waiters, 1) == 0)
-			runs->irq_ns = 0; /* of before somebody waited */
+			runs->irq_ns = 0; /* from before the first wait */
 	}
 	begin_throttle_watch(account, queue);
 }
@@ -110,10 +114,10 @@ static __always_inline void begin_wait(struct account *account, u64 queue, u32 c
 /* ---- switches ---- */
 
 /*
- * Going by what is booked the thread is not on the CPU it now leaves: its switch-in was not seen. The kernel's own sum says
- * how much of the time it waited for a CPU; the rest it ran, or slept.
+ * The account says that the thread is not on the CPU which it leaves now: its switch-in was missed. The kernel's sum says how much of
+ * the time it waited for a CPU; the rest it ran or slept.
  */
-__noinline int heal_running(struct thread *thread, u64 run_delay_ns, u64 now_ns)
+__noinline int sched_heal_running(struct thread *thread, u64 run_delay_ns, u64 now_ns)
 {
 	if (!thread)
 		return 0;
@@ -122,12 +126,12 @@ __noinline int heal_running(struct thread *thread, u64 run_delay_ns, u64 now_ns)
 
 	if (waited_ns > missed_ns)
 		waited_ns = missed_ns;
-	/* It has been feeding since it ran, or woke up: what it is stalled for now begins now. */
+	/* It has been feeding since it ran or woke up. */
 	if (thread->is_step && account->is_member && account->running_state == STATE_ON_CPU) {
 		if (account->state == STATE_RUNNABLE)
-			resume_feeding(thread, account->runnable_ns, 0, account->since_ns + waited_ns);
+			feeding_resume(thread, account->runnable_ns, 0, account->since_ns + waited_ns);
 		else
-			resume_feeding(thread, now_ns - waited_ns, 0, now_ns);
+			feeding_resume(thread, now_ns - waited_ns, 0, now_ns);
 	}
 	account->version++;
 	barrier();
@@ -140,113 +144,113 @@ __noinline int heal_running(struct thread *thread, u64 run_delay_ns, u64 now_ns)
 	account->state = account->running_state;
 	barrier();
 	account->version++;
-	charge_nobody(thread, CULPRIT_UNKNOWN, waited_ns);
-	lose(LOSS_HEALED);
+	blame_nobody(thread, CULPRIT_UNKNOWN, waited_ns);
+	drop(DROP_HEALED);
 	return 0;
 }
 
-__noinline int switched_out(struct thread *thread, struct turn *turn)
+__noinline int sched_switched_out(struct thread *thread, struct transition *transition)
 {
-	if (!thread || !turn)
+	if (!thread || !transition)
 		return 0;
 	struct account *account = &thread->account;
-	u64 now_ns = turn->now_ns, stopped_ns = now_ns;
+	u64 now_ns = transition->now_ns, stopped_ns = now_ns;
 	bool is_known = !account->is_unknown;
 
-	if (is_known && is_running(account) && turn->state == STATE_FAULT && account->fault_ns &&
+	if (is_known && is_running(account) && transition->state == STATE_FAULT && account->fault_ns &&
 	    account->fault_ns >= account->since_ns && account->fault_ns < now_ns)
-		stopped_ns = account->fault_ns; /* what it has done since then it did for the page */
-	keep_bases(thread, stopped_ns);
+		stopped_ns = account->fault_ns; /* since then it has been handling the fault */
+	wakeup_keep_bases(thread, stopped_ns);
 	account->is_unknown = false;
 	if (is_known && is_running(account)) {
-		book_stolen(thread, turn->queue, stopped_ns);
+		steal_book(thread, transition->queue, stopped_ns);
 	} else if (is_known) {
 		end_wait(account);
-		heal_running(thread, turn->run_delay_ns, now_ns);
+		sched_heal_running(thread, transition->run_delay_ns, now_ns);
 	}
 	if (stopped_ns < now_ns) {
-		book(thread, stopped_ns);
+		account_book(thread, stopped_ns);
 		account->state = STATE_FAULT;
-		keep_bases(thread, now_ns);
+		wakeup_keep_bases(thread, now_ns);
 	}
-	book(thread, now_ns);
-	account->run_delay_ns = turn->run_delay_ns;
-	account->state = turn->state;
-	if (turn->state == STATE_RUNNABLE) {
+	account_book(thread, now_ns);
+	account->run_delay_ns = transition->run_delay_ns;
+	account->state = transition->state;
+	if (transition->state == STATE_RUNNABLE) {
 		account->involuntary++;
-		begin_wait(account, turn->queue, turn->cpu, now_ns);
+		begin_wait(account, transition->queue, transition->cpu, now_ns);
 	} else {
-		account->sleep_state = turn->state;
+		account->sleep_state = transition->state;
 		account->sleep_ns = now_ns;
 		account->since_wake_ns = 0;
 		account->voluntary++;
-		begin_chain(thread, now_ns);
+		wakeup_open_window(thread, now_ns);
 	}
 	if (thread->is_step && !is_waiting_for_gpu(thread) && account->state != STATE_GPU_WAIT)
-		stop_feeding(thread, stopped_ns);
+		feeding_stop(thread, stopped_ns);
 	return 0;
 }
 
-__noinline int switched_in(struct thread *thread, struct turn *turn)
+__noinline int sched_switched_in(struct thread *thread, struct transition *transition)
 {
-	if (!thread || !turn)
+	if (!thread || !transition)
 		return 0;
 	struct account *account = &thread->account;
-	u64 now_ns = turn->now_ns, throttled_ns = 0, runnable_ns = account->runnable_ns;
+	u64 now_ns = transition->now_ns, throttled_ns = 0, runnable_ns = account->runnable_ns;
 
-	if (is_running(account)) /* its switch-out was not seen: nothing is known of what lies between */
+	if (is_running(account)) /* its switch-out was missed: what happened since is unknown */
 		return 0;
 	if (account->is_unknown) {
 		account->is_unknown = false;
 		account->runnable_ns = account->blame_ns = runnable_ns = now_ns;
 	} else if (account->state != STATE_RUNNABLE) {
-		/* Its wake-up was not seen: the kernel knows when it was queued. */
-		u64 queued_ns = turn->run_delay_ns - account->run_delay_ns;
+		/* Its wake-up was missed: the kernel's sum says when it was queued. */
+		u64 queued_ns = transition->run_delay_ns - account->run_delay_ns;
 
 		if (queued_ns > elapsed_ns(account->since_ns, now_ns))
 			queued_ns = 0;
-		keep_bases(thread, now_ns - queued_ns);
-		book(thread, now_ns - queued_ns);
+		wakeup_keep_bases(thread, now_ns - queued_ns);
+		account_book(thread, now_ns - queued_ns);
 		account->wakes++;
 		account->state = STATE_RUNNABLE;
 		account->blame_ns = account->runnable_ns = runnable_ns = now_ns - queued_ns;
 		if (account->is_leading)
-			end_chain(thread, runnable_ns);
-		lose(LOSS_HEALED);
+			wakeup_close_window(thread, runnable_ns);
+		drop(DROP_HEALED);
 	} else {
-		throttled_ns = throttled_of_wait(account, turn->queue, elapsed_ns(account->since_ns, now_ns));
+		throttled_ns = throttled_of_wait(account, transition->queue, elapsed_ns(account->since_ns, now_ns));
 	}
 	u64 wait_ns = elapsed_ns(runnable_ns, now_ns), since_ns = account->since_ns + throttled_ns;
 
-	keep_bases(thread, now_ns);
+	wakeup_keep_bases(thread, now_ns);
 	account->version++;
 	barrier();
 	account->total_ns[STATE_THROTTLED] += throttled_ns;
 	account->since_ns = since_ns;
 	barrier();
 	account->version++;
-	book(thread, now_ns);
+	account_book(thread, now_ns);
 	account->state = account->running_state;
 	account->since_wake_ns += wait_ns;
 	account->last_wait_ns = wait_ns;
 	account->resumed_ns = now_ns;
-	account->run_delay_ns = turn->run_delay_ns;
-	account->stolen_before_ns = stolen_time_ns((void *)turn->queue);
+	account->run_delay_ns = transition->run_delay_ns;
+	account->stolen_before_ns = stolen_time_ns((void *)transition->queue);
 	account->fault_run_ns = 0;
 	if (account->blame_ns + throttled_ns < now_ns) {
 		struct wait wait = {
 			.since_ns = account->blame_ns + throttled_ns,
 			.until_ns = now_ns,
-			.allowed = turn->allowed,
-			.cpu = turn->cpu,
-			.tgid = turn->tgid,
+			.allowed = transition->allowed,
+			.cpu = transition->cpu,
+			.tgid = transition->tgid,
 		};
 
-		charge_wait(thread, runs_of(turn->cpu), &wait);
+		blame_wait(thread, cpu_runs_of(transition->cpu), &wait);
 	}
 	end_wait(account);
 	if (thread->is_step && account->is_member && account->running_state == STATE_ON_CPU)
-		resume_feeding(thread, runnable_ns, throttled_ns, now_ns);
+		feeding_resume(thread, runnable_ns, throttled_ns, now_ns);
 	return 0;
 }
 
@@ -256,12 +260,12 @@ int sched_switch(u64 *context)
 	bool is_preempted = context[0];
 	struct task_struct *previous = (void *)context[1], *next = (void *)context[2];
 	u32 cpu = bpf_get_smp_processor_id();
-	struct cpu_runs *runs = runs_of(cpu);
+	struct cpu_runs *runs = cpu_runs_of(cpu);
 	u64 now_ns = 0;
 
 	if (!runs)
 		return 0;
-	struct thread *leaving = watched(previous), *coming = watched(next);
+	struct thread *leaving = tracked_thread(previous), *coming = tracked_thread(next);
 
 	if (runs->waiters) {
 		now_ns = bpf_ktime_get_ns();
@@ -270,19 +274,19 @@ int sched_switch(u64 *context)
 	if (leaving) {
 		if (!now_ns)
 			now_ns = bpf_ktime_get_ns();
-		/* Preemption on the way to user mode is no preemption by this flag: the state tells. */
+		/* Preemption on the way to user mode does not set the flag, but the state shows it. */
 		u32 state = context[3];
 		bool is_runnable = is_preempted || !state;
-		struct turn turn = turn_of(previous, cpu, now_ns, is_runnable ? STATE_RUNNABLE : sleep_state(previous, state));
+		struct transition transition = transition_of(previous, cpu, now_ns, is_runnable ? STATE_RUNNABLE : sleep_state(previous, state));
 
-		switched_out(leaving, &turn);
+		sched_switched_out(leaving, &transition);
 	}
 	if (coming) {
 		if (!now_ns)
 			now_ns = bpf_ktime_get_ns();
-		struct turn turn = turn_of(next, cpu, now_ns, STATE_ON_CPU);
+		struct transition transition = transition_of(next, cpu, now_ns, STATE_ON_CPU);
 
-		switched_in(coming, &turn);
+		sched_switched_in(coming, &transition);
 	}
 	runs->task = (u64)next;
 	runs->task_group = coming ? coming->group : 0;
@@ -291,12 +295,12 @@ int sched_switch(u64 *context)
 
 /* ---- wake-ups ---- */
 
-/* Somebody is about to wake a thread: who is known here, and not at sched_wakeup, which may run on another CPU. */
+/* A thread is about to be woken. The waker is known here, but not in sched_wakeup, which may run on another CPU. */
 SEC("tp_btf/sched_waking")
 int sched_waking(u64 *context)
 {
 	struct task_struct *task = (void *)context[0];
-	struct thread *thread = watched(task);
+	struct thread *thread = tracked_thread(task);
 
 	if (!thread)
 		return 0;
@@ -304,54 +308,54 @@ int sched_waking(u64 *context)
 
 	thread->account.waking_ns = now_ns;
 	struct task_struct *current = bpf_get_current_task_btf();
-	struct thread *waker = watched(current);
+	struct thread *waker = tracked_thread(current);
 
 	if (thread->account.state == STATE_IO || thread->account.state == STATE_FAULT)
-		book_disk_wait(thread, now_ns);
+		disk_book_wait(thread, now_ns);
 	if (!waker || waker == thread || waker->group != thread->group)
 		return 0;
 	u32 state = thread->account.state;
 	bool may_deliver = (state == STATE_SOCKET || state == STATE_POLL) && is_at_socket(current);
 
 	if (is_by_current(current, may_deliver))
-		resolve_chain(thread, waker, now_ns);
+		wakeup_resolve(thread, waker, now_ns);
 	return 0;
 }
 
-__noinline int woken(struct thread *thread, struct turn *turn)
+__noinline int sched_woken(struct thread *thread, struct transition *transition)
 {
-	if (!thread || !turn)
+	if (!thread || !transition)
 		return 0;
 	struct account *account = &thread->account;
 
 	if (is_running(account) || account->state == STATE_RUNNABLE)
-		return 0; /* woken before it was asleep */
-	u64 now_ns = turn->now_ns, at_ns = account->waking_ns;
+		return 0; /* woken before it slept */
+	u64 now_ns = transition->now_ns, at_ns = account->waking_ns;
 
 	if (at_ns <= account->since_ns || at_ns > now_ns)
 		at_ns = now_ns;
 	account->waking_ns = 0;
 	account->is_unknown = false;
-	keep_bases(thread, at_ns);
-	book(thread, at_ns);
+	wakeup_keep_bases(thread, at_ns);
+	account_book(thread, at_ns);
 	if (account->is_leading)
-		end_chain(thread, at_ns);
+		wakeup_close_window(thread, at_ns);
 	account->state = STATE_RUNNABLE;
 	account->since_wake_ns = 0;
 	account->wakes++;
-	account->run_delay_ns = turn->run_delay_ns;
-	begin_wait(account, turn->queue, turn->cpu, at_ns);
+	account->run_delay_ns = transition->run_delay_ns;
+	begin_wait(account, transition->queue, transition->cpu, at_ns);
 	return 0;
 }
 
 static __always_inline int on_wakeup(struct task_struct *task)
 {
-	struct thread *thread = watched(task);
+	struct thread *thread = tracked_thread(task);
 
 	if (thread) {
-		struct turn turn = turn_of(task, task->thread_info.cpu, bpf_ktime_get_ns(), STATE_RUNNABLE);
+		struct transition transition = transition_of(task, task->thread_info.cpu, bpf_ktime_get_ns(), STATE_RUNNABLE);
 
-		woken(thread, &turn);
+		sched_woken(thread, &transition);
 	}
 	return 0;
 }
@@ -368,18 +372,18 @@ int sched_wakeup_new(u64 *context)
 	return on_wakeup((void *)context[0]);
 }
 
-/* A thread that waits is moved to another CPU: what it has waited for so far is charged here. */
+/* A waiting thread moves to another CPU: charges its wait so far. */
 SEC("tp_btf/sched_migrate_task")
 int sched_migrate_task(u64 *context)
 {
 	struct task_struct *task = (void *)context[0];
 	u32 to = context[1];
-	struct thread *thread = watched(task);
+	struct thread *thread = tracked_thread(task);
 
 	if (!thread || thread->account.state != STATE_RUNNABLE || !thread->account.is_waiting)
 		return 0;
 	struct account *account = &thread->account;
-	struct cpu_runs *from = runs_of(account->wait_cpu);
+	struct cpu_runs *from = cpu_runs_of(account->wait_cpu);
 	u64 now_ns = bpf_ktime_get_ns();
 
 	if (from) {
@@ -389,8 +393,8 @@ int sched_migrate_task(u64 *context)
 
 		if (last_ns < account->blame_ns || last_ns > now_ns)
 			last_ns = account->blame_ns;
-		describe(&run, running, BPF_CORE_READ(running, tgid));
-		charge_run(thread, &run, elapsed_ns(last_ns, now_ns), task->tgid, NULL);
+		run_describe(&run, running, BPF_CORE_READ(running, tgid));
+		blame_run(thread, &run, elapsed_ns(last_ns, now_ns), task->tgid, NULL);
 		if (last_ns > account->blame_ns) {
 			struct wait wait = {
 				.since_ns = account->blame_ns,
@@ -400,12 +404,12 @@ int sched_migrate_task(u64 *context)
 				.tgid = task->tgid,
 			};
 
-			charge_wait(thread, from, &wait);
+			blame_wait(thread, from, &wait);
 		}
 		account->blame_ns = now_ns;
 	}
 	end_wait(account);
-	struct cpu_runs *runs = runs_of(to);
+	struct cpu_runs *runs = cpu_runs_of(to);
 
 	account->wait_cpu = to;
 	if (runs) {
@@ -427,36 +431,30 @@ struct {
 static __noinline void count_fork(u32 process, u32 is_thread)
 {
 	struct fork_key key = {.process = process, .is_thread = is_thread};
-	u64 *count = bpf_map_lookup_elem(&forks, &key), none = 0;
+	u64 zero = 0, *count = lookup_or_create(&forks, &key, &zero, DROP_FORKS_FULL);
 
-	if (!count) {
-		bpf_map_update_elem(&forks, &key, &none, BPF_NOEXIST);
-		count = bpf_map_lookup_elem(&forks, &key);
-	}
 	if (count)
 		__sync_fetch_and_add(count, 1);
-	else
-		lose(LOSS_FORKS_FULL);
 }
 
-/* What a watched process forks belongs to the job: a thread of it, or a process that works for it. */
+/* What a tracked process forks belongs to the job: a thread of its own, or a process that works for it. */
 SEC("tp_btf/sched_process_fork")
 int sched_process_fork(u64 *context)
 {
 	struct task_struct *parent = (void *)context[0], *child = (void *)context[1];
-	struct thread *thread = watched(parent), *born;
+	struct thread *thread = tracked_thread(parent), *born;
 
 	if (!thread)
 		return 0;
 	count_fork(thread->group, child->tgid == parent->tgid);
 	born = bpf_task_storage_get(&threads, child, 0, BPF_LOCAL_STORAGE_GET_F_CREATE);
 	if (!born) {
-		lose(LOSS_THREAD_STORAGE);
+		drop(DROP_THREAD_STORAGE);
 		return 0;
 	}
 	born->group = thread->group;
 	born->is_inside = thread->is_inside && child->tgid == parent->tgid;
-	begin_account(born, child, STATE_OTHER); /* until sched_wakeup_new */
+	account_begin(born, child, STATE_OTHER); /* until sched_wakeup_new */
 	return 0;
 }
 

@@ -1,24 +1,26 @@
 // SPDX-License-Identifier: GPL-2.0 OR BSD-3-Clause
 /*
- * Where in its program is a thread, and who has made the call that it is in?
+ * Where in its program is a thread, and which functions have led to its open call?
  * Attach points: none; user space runs the sleepable iterator iter.s/task stacks_read on one thread.
- * Maps written: stack_scratch, its own; what the program writes is read by exporter/kernel/stacks.py.
- * Lost: nothing. A walk ends at the first frame that cannot be one, or that cannot be read; nothing but addresses is told.
- * Cost: 0.2 ms a thread; it waits for whoever holds the memory map of the process, so that no tick may wait for it.
+ * Maps written: stack_scratch (this file); exporter/kernel/stacks.py reads the iterator's output.
+ * Dropped: nothing. A walk ends at the first frame that is invalid or unreadable.
+ * Cost: 0.2 ms for each thread. It may block on the memory map of the process, so it must not run inside a tick; bpf/README.md.
  *
- * Two walks along frame pointers. The first begins where the thread is, and often ends soon: libc is built without them. The
- * second begins at the stack pointer that the outermost open call was entered with. A probe on the return of a function takes
- * the place of its return address; the kernel keeps what lay there. And the words of the stack around both: exporter/host/eh_frame.py
- * knows how code without frame pointers leaves its stack to its caller.
+ * Two walks along frame pointers. The first begins at the current function and often ends soon, because libc is built without frame
+ * pointers. The second begins at the stack pointer with which the outermost open call was entered. A return probe replaces a return
+ * address on the stack; the kernel keeps the original. The row also has the words of the stack around both places, from which
+ * exporter/host/eh_frame.py unwinds code without frame pointers. Only addresses leave the kernel, never other contents of the stack.
  */
-#define LOSS_PROGRAM LOSS_IN_SCHED
+#define DROP_PROGRAM DROP_IN_SCHED
 #include "lib/process.bpf.h"
 #include "lib/registers.bpf.h"
 #include "lib/thread.bpf.h"
+#include "abi/operation.h"
+#include "abi/stack.h"
 
-#define STACK_SPAN (8 << 20) /* bytes from the first frame to the last: the usual limit of a stack */
+#define STACK_SPAN (8 << 20) /* bytes from the first frame to the last: the default limit of a stack */
 
-/* An array and not one per CPU: another run could take the CPU while this one sleeps. User space runs one at a time. */
+/* Not per CPU, because another run could use the CPU while this one sleeps. User space runs one at a time. */
 struct {
 	__uint(type, BPF_MAP_TYPE_ARRAY);
 	__uint(max_entries, 1);
@@ -26,7 +28,7 @@ struct {
 	__type(value, struct stack_row);
 } stack_scratch SEC(".maps");
 
-/* A frame: the caller's frame pointer, and above it the return address. Frames lie above one another, callers above. */
+/* A frame is the caller's frame pointer, and above it the return address. The frames of callers are at higher addresses. */
 static __always_inline u32 walk(struct task_struct *task, u64 frame, struct stack_frame *frames)
 {
 	u64 first = frame, below = 0;
@@ -49,21 +51,21 @@ static __always_inline u32 walk(struct task_struct *task, u64 frame, struct stac
 	return count;
 }
 
-/* What the callbacks of helpers are given. */
+/* The context of clear_if_no_address(). */
 struct window {
 	struct task_struct *task;
-	u64 bottom; /* of the stack, as far as it is of interest */
+	u64 bottom; /* lowest address of the stack that counts as one of the stack */
 	u64 first;  /* word of the row */
 };
 
-static long tell_whether_code(struct task_struct *task, struct vm_area_struct *vma, bool *is_code)
+static long find_code(struct task_struct *task, struct vm_area_struct *vma, bool *is_code)
 {
 	*is_code = vma->vm_flags & VM_EXEC;
 	return 0;
 }
 
-/* What a program keeps on its stack is none of our business, but for where it has come from. */
-static long blank_out(u32 i, struct window *window)
+/* Clears a word that is neither an address of code nor of the stack: other contents are private. */
+static long clear_if_no_address(u32 i, struct window *window)
 {
 	u32 zero = 0, at = (u32)window->first + i;
 	bool is_code = false;
@@ -76,15 +78,15 @@ static long blank_out(u32 i, struct window *window)
 	if (word - window->bottom < STACK_SPAN)
 		return 0;
 	if (word >> 12)
-		bpf_find_vma(window->task, word, tell_whether_code, &is_code, 0);
+		bpf_find_vma(window->task, word, find_code, &is_code, 0);
 	if (!is_code)
 		row->words[at] = 0;
 	return 0;
 }
 
-#define PIECE_WORDS 128 /* of a window: what lies above the end of a stack cannot be read, and nothing of a piece that ends there */
+#define PIECE_WORDS 128 /* words per read: a read that reaches beyond the end of the stack fails as a whole */
 
-/* One window of the stack. Whoever knows how the code uses its stack can follow it without frame pointers. */
+/* One window of the stack, from which code without frame pointers can be unwound. */
 static __always_inline void fill_window(struct task_struct *task, struct stack_row *row, u32 number, u64 slot)
 {
 	struct window window = {.task = task, .bottom = row->stack_pointer, .first = number * STACK_WORDS};
@@ -99,7 +101,7 @@ static __always_inline void fill_window(struct task_struct *task, struct stack_r
 		if (is_over)
 			__builtin_memset(words + i, 0, PIECE_WORDS * sizeof(u64));
 	}
-	bpf_loop(STACK_WORDS, blank_out, &window, 0);
+	bpf_loop(STACK_WORDS, clear_if_no_address, &window, 0);
 }
 
 static __always_inline void fill_returns(struct task_struct *task, struct stack_row *row)
@@ -123,7 +125,7 @@ int stacks_read(struct bpf_iter__task *context)
 
 	if (!task || !row || !task->mm)
 		return 0;
-	struct thread *thread = watched(task);
+	struct thread *thread = tracked_thread(task);
 
 	if (!thread)
 		return 0;

@@ -1,14 +1,15 @@
 // SPDX-License-Identifier: GPL-2.0 OR BSD-3-Clause
 /*
- * Where has the time of every living thread gone, the open call or gap included? And which threads belong to a traced job
- * that were there before the exporter?
- * Attach points: none; user space runs the iterators iter/task threads_read (which writes nothing) and threads_adopt.
- * Maps written: threads, by threads_adopt; read by exporter/kernel/rows.py.
- * Lost: what thread storage cannot be had for, counted under LOSS_IN_SCHED.
- * Cost: about 0.2 us a task of the machine, and 1 us a watched thread, per run.
+ * Where has the time of every living thread gone, the open call or gap included? And which threads that started before the exporter
+ *   belong to a traced job?
+ * Attach points: none; user space runs the iterators iter/task threads_read and threads_adopt.
+ * Maps written: row_scratch (this file); threads, by threads_adopt. exporter/kernel/thread_rows.py reads the output of threads_read.
+ * Dropped: threads without storage, counted under DROP_IN_SCHED.
+ * Cost: about 0.2 us for each task of the machine and 1 us for each tracked thread, per run; docs/measurements.md.
  */
-#define LOSS_PROGRAM LOSS_IN_SCHED
+#define DROP_PROGRAM DROP_IN_SCHED
 #include "lib/account.bpf.h"
+#include "abi/operation.h"
 
 struct {
 	__uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
@@ -17,7 +18,7 @@ struct {
 	__type(value, struct thread_row);
 } row_scratch SEC(".maps");
 
-/* The open gap of a thread in which no call was made for long is cut in two where it became idle. */
+/* Splits the open gap of a thread at the moment when it became idle. */
 static __always_inline void fill_gap(const struct thread *thread, struct thread_row *row)
 {
 	const struct account *account = &thread->account;
@@ -28,7 +29,7 @@ static __always_inline void fill_gap(const struct thread *thread, struct thread_
 	{
 		u64 idle_ns = is_idle && is_known ? row->booked_ns[i] - account->idle_total_ns[i] : 0;
 
-		/* Nothing was booked since: the state is the same all the time. */
+		/* Nothing was booked since then, so the state is still the same. */
 		if (is_idle && !is_known && i == account->state)
 			idle_ns = elapsed_ns(thread->idle_at_ns, row->read_ns);
 		if (idle_ns > row->open_ns[i])
@@ -52,12 +53,12 @@ static __always_inline void fill(const struct thread *thread, struct thread_row 
 	row->involuntary = account->involuntary;
 	row->wakes = account->wakes;
 	row->read_ns = bpf_ktime_get_ns();
-	read_account((struct account *)account, row->read_ns, (struct states *)row->booked_ns);
+	account_read((struct account *)account, row->read_ns, (struct states *)row->booked_ns);
 	EACH_STATE(i)
 	{
 		u64 ns = row->booked_ns[i] - thread->mark_total_ns[i];
 
-		row->open_ns[i] = (s64)ns > 0 ? ns : 0; /* read while another CPU writes */
+		row->open_ns[i] = (s64)ns > 0 ? ns : 0; /* another CPU may be writing */
 		row->gaps_ns[i] = thread->gaps_ns[i];
 		row->idle_ns[i] = thread->idle_ns[i];
 	}
@@ -74,7 +75,7 @@ int threads_read(struct bpf_iter__task *context)
 
 	if (!task || !row)
 		return 0;
-	struct thread *thread = watched(task);
+	struct thread *thread = tracked_thread(task);
 
 	if (!thread)
 		return 0;
@@ -95,7 +96,7 @@ static __always_inline u32 number_of(u32 tgid)
 	return known ? known->number : 0;
 }
 
-/* Threads of traced processes, and of processes that those have forked before they were traced. */
+/* Tracks threads of traced processes, and of processes that those have forked before they were traced. */
 SEC("iter/task")
 int threads_adopt(struct bpf_iter__task *context)
 {
@@ -113,7 +114,7 @@ int threads_adopt(struct bpf_iter__task *context)
 	struct thread *thread = bpf_task_storage_get(&threads, task, 0, BPF_LOCAL_STORAGE_GET_F_CREATE);
 
 	if (!thread) {
-		lose(LOSS_THREAD_STORAGE);
+		drop(DROP_THREAD_STORAGE);
 		return 0;
 	}
 	if (thread->is_tracked)
@@ -121,7 +122,7 @@ int threads_adopt(struct bpf_iter__task *context)
 	thread->group = group;
 	thread->is_inside = is_inside;
 	thread->account.is_unknown = true;
-	begin_account(thread, task, STATE_OTHER);
+	account_begin(thread, task, STATE_OTHER);
 	return 0;
 }
 

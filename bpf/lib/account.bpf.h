@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0 OR BSD-3-Clause */
 /*
- * Booking a thread's time: every nanosecond goes to the state the thread was in.
+ * The account of a thread's time: every nanosecond is booked to the state the thread was in.
+ * Map written: threads, read by threads.bpf.c.
  */
 #ifndef GPUSTALL_ACCOUNT_BPF_H
 #define GPUSTALL_ACCOUNT_BPF_H
@@ -9,10 +10,10 @@
 #include "thread.bpf.h"
 
 #define barrier() asm volatile("" ::: "memory")
-/* No unrolling: the verifier walks a small loop faster than sixteen copies of its body. */
+/* Not unrolled: the verifier walks a small loop faster than sixteen copies of its body. */
 #define EACH_STATE(i) _Pragma("clang loop unroll(disable)") for (u32 i = 0; i < THREAD_STATES; i++)
 
-/* An array with a length, so that functions which the verifier looks at once, apart from their callers, can be given one. */
+/* An array of known length, because global functions are verified on their own, without their callers. */
 struct states {
 	u64 ns[THREAD_STATES];
 };
@@ -23,10 +24,10 @@ static __always_inline u64 elapsed_ns(u64 since_ns, u64 now_ns)
 }
 
 /*
- * The account as it stands at `now_ns`, into `total`. The scheduler programs may run in between, on a kernel that preempts
- * here; then it is read again.
+ * Copies the account as of `now_ns` into `total`. On a kernel that preempts here, scheduler programs may change it in between; then it
+ * is read again.
  */
-__noinline int read_account(struct account *account, u64 now_ns, struct states *total)
+__noinline int account_read(struct account *account, u64 now_ns, struct states *total)
 {
 	if (!account || !total)
 		return 0;
@@ -45,8 +46,8 @@ __noinline int read_account(struct account *account, u64 now_ns, struct states *
 	return 0;
 }
 
-/* The gap that began at thread->mark_ns has become idle, at idle_at_ns: what is booked up to there is kept. */
-__noinline int begin_idle(struct thread *thread)
+/* The gap that began at thread->mark_ns became idle at idle_at_ns: keeps what was booked up to then. */
+__noinline int account_begin_idle(struct thread *thread)
 {
 	if (!thread)
 		return 0;
@@ -59,14 +60,14 @@ __noinline int begin_idle(struct thread *thread)
 	return 0;
 }
 
-static __always_inline void book(struct thread *thread, u64 now_ns)
+static __always_inline void account_book(struct thread *thread, u64 now_ns)
 {
 	struct account *account = &thread->account;
 	u64 idle_at_ns = thread->idle_at_ns;
 
 	if (idle_at_ns && now_ns >= idle_at_ns && account->since_ns < idle_at_ns && account->idle_of_ns != thread->mark_ns)
-		begin_idle(thread);
-	u64 ns = elapsed_ns(account->since_ns, now_ns); /* 0 when an interrupt that came since now_ns has been booked */
+		account_begin_idle(thread);
+	u64 ns = elapsed_ns(account->since_ns, now_ns); /* 0 if an interrupt after now_ns has already been booked */
 
 	account->version++;
 	barrier();
@@ -81,7 +82,7 @@ static __always_inline bool is_running(const struct account *account)
 	return account->state == STATE_ON_CPU || account->state == STATE_RECLAIM;
 }
 
-/* How long the hypervisor has let others have the CPU of this run queue; 0 on hardware of one's own. */
+/* Steal on the CPU of this run queue so far; 0 without a hypervisor. */
 static __always_inline u64 stolen_time_ns(struct cfs_rq *queue)
 {
 	struct rq *cpu = BPF_CORE_READ(queue, rq);
@@ -89,8 +90,8 @@ static __always_inline u64 stolen_time_ns(struct cfs_rq *queue)
 	return bpf_core_field_exists(cpu->prev_steal_time_rq) ? BPF_CORE_READ(cpu, prev_steal_time_rq) : 0;
 }
 
-/* The thread is watched from here on; it runs. */
-static __always_inline void begin_account(struct thread *thread, struct task_struct *task, u32 state)
+/* Begins to track the thread, which is running. */
+static __always_inline void account_begin(struct thread *thread, struct task_struct *task, u32 state)
 {
 	u64 now_ns = bpf_ktime_get_ns();
 

@@ -1,15 +1,17 @@
 /* SPDX-License-Identifier: GPL-2.0 OR BSD-3-Clause */
 /*
- * Who held the CPU while a watched thread waited for it: the wait is charged to the runs it spans, so that the charges add up
- * to the wait. What the ring no longer holds is charged to nobody known.
+ * Who held the CPU while a tracked thread waited for it? The wait is charged to the runs it spans, so the charges add up to the wait.
+ * A part that the ring no longer covers is charged to CULPRIT_UNKNOWN.
+ * Map written: blame, read by exporter/kernel/thread_rows.py.
  *
- * A job whose threads stand in each other's way has too many of them, or has been crowded out of other CPUs: where a stranger
- * holds one that the thread might have used, he is charged for what threads of the job took here.
+ * Threads of a job that delay each other are either too many, or have been pushed off other CPUs. If a process outside the job holds
+ * another CPU that the thread is allowed to use, that process is charged for what threads of the job took here.
  */
 #ifndef GPUSTALL_BLAME_BPF_H
 #define GPUSTALL_BLAME_BPF_H
 
 #include "account.bpf.h"
+#include "maps.bpf.h"
 #include "runs.bpf.h"
 
 struct {
@@ -19,47 +21,40 @@ struct {
 	__type(value, u64);
 } blame SEC(".maps");
 
-static __always_inline void add_blame(struct blame_key *key, u64 ns)
+static __always_inline void blame_add(struct blame_key *key, u64 ns)
 {
-	u64 *sum = bpf_map_lookup_elem(&blame, key);
+	u64 zero = 0, *sum = lookup_or_create(&blame, key, &zero, DROP_BLAME_FULL);
 
-	if (!sum) {
-		u64 zero = 0;
-
-		bpf_map_update_elem(&blame, key, &zero, BPF_NOEXIST);
-		sum = bpf_map_lookup_elem(&blame, key);
-	}
 	if (sum) {
 		__sync_fetch_and_add(sum, ns);
 		return;
 	}
-	lose(LOSS_BLAME_FULL);
 	struct process_row *row = bpf_map_lookup_elem(&processes, &key->process);
 
 	if (row)
 		__sync_fetch_and_add(&row->unblamed_ns, ns);
 }
 
-/* A part of the wait that no task is to blame for. */
-__noinline int charge_nobody(struct thread *thread, u32 culprit, u64 ns)
+/* A part of the wait that no task caused. */
+__noinline int blame_nobody(struct thread *thread, u32 culprit, u64 ns)
 {
 	if (!thread || !ns)
 		return 0;
 	struct blame_key key = {.process = thread->group, .victim = victim_kind(thread), .culprit = culprit};
 
-	add_blame(&key, ns);
+	blame_add(&key, ns);
 	return 0;
 }
 
 #define PF_KTHREAD 0x00200000 /* include/linux/sched.h */
-#define NEIGHBOURS 16	    /* CPUs that are looked at: those of the same aligned block of so many */
-#define LEAST_WAIT_NS 20000 /* shorter waits are not worth the look */
+#define NEIGHBOURS 16	    /* CPUs that are searched: the aligned block of this size around the CPU */
+#define LEAST_WAIT_NS 20000 /* shorter waits are not worth the search */
 
 /* A wait for a CPU, or a part of one. */
 struct wait {
 	u64 since_ns;
 	u64 until_ns;
-	u64 allowed; /* address of the mask of the CPUs that the thread may use */
+	u64 allowed; /* address of the thread's CPU mask */
 	u32 cpu;
 	u32 tgid; /* of the thread */
 };
@@ -72,15 +67,15 @@ static __always_inline bool is_allowed(u64 mask, u32 cpu)
 	return word >> (cpu % 64) & 1;
 }
 
-/* Who holds another CPU that the thread may use, and is neither of its job nor the kernel; returns whether anybody does. */
-__noinline int find_stranger(struct thread *thread, struct wait *wait, struct run *found)
+/* Finds a process that holds another CPU the thread may use, and is neither of its job nor a kernel thread; returns whether there is one. */
+__noinline int blame_find_other(struct thread *thread, struct wait *wait, struct run *found)
 {
 	if (!thread || !wait || !found)
 		return 0;
 	_Pragma("clang loop unroll(disable)") for (u32 i = 1; i < NEIGHBOURS; i++)
 	{
 		u32 other = wait->cpu ^ i;
-		struct cpu_runs *runs = runs_of(other);
+		struct cpu_runs *runs = cpu_runs_of(other);
 
 		if (!runs || !runs->task || runs->task_group == thread->group || !is_allowed(wait->allowed, other))
 			continue;
@@ -89,63 +84,63 @@ __noinline int find_stranger(struct thread *thread, struct wait *wait, struct ru
 
 		if (!tgid || tgid == wait->tgid || BPF_CORE_READ(task, flags) & PF_KTHREAD)
 			continue;
-		describe(found, task, tgid);
+		run_describe(found, task, tgid);
 		return 1;
 	}
 	return 0;
 }
 
-/* stranger: who is charged for what the job's own threads took; NULL for nobody. */
-__noinline int charge_run(struct thread *thread, struct run *run, u64 ns, u32 tgid, struct run *stranger)
+/* other_run: charged for what the job's own threads took; NULL: they are charged themselves. */
+__noinline int blame_run(struct thread *thread, struct run *run, u64 ns, u32 tgid, struct run *other_run)
 {
 	if (!thread || !run)
 		return 0;
 	u64 irq_ns = run->irq_ns < ns ? run->irq_ns : ns;
 
-	charge_nobody(thread, CULPRIT_IRQ, irq_ns);
+	blame_nobody(thread, CULPRIT_IRQ, irq_ns);
 	ns -= irq_ns;
 	if (!run->tgid)
-		return charge_nobody(thread, CULPRIT_IDLE, ns);
+		return blame_nobody(thread, CULPRIT_IDLE, ns);
 	if (run->tgid == OUTSIDE)
-		return charge_nobody(thread, CULPRIT_OUTSIDE, ns);
+		return blame_nobody(thread, CULPRIT_OUTSIDE, ns);
 	if (!ns)
 		return 0;
 	bool is_own = run->tgid == tgid || run->group == thread->group;
 
-	if (is_own && stranger && stranger->tgid) {
-		if (stranger->tgid == OUTSIDE)
-			return charge_nobody(thread, CULPRIT_OUTSIDE, ns);
-		run = stranger;
+	if (is_own && other_run && other_run->tgid) {
+		if (other_run->tgid == OUTSIDE)
+			return blame_nobody(thread, CULPRIT_OUTSIDE, ns);
+		run = other_run;
 		is_own = false;
 	}
 	struct blame_key key = {
 		.process = thread->group,
 		.victim = victim_kind(thread),
 		.culprit = is_own ? CULPRIT_OWN : CULPRIT_TASK,
-		.tgid = is_own ? 0 : run->tgid, /* dozens of workers make one row */
+		.tgid = is_own ? 0 : run->tgid, /* one row for dozens of workers */
 		.cgroup_id = run->cgroup_id,
 	};
 
 	__builtin_memcpy(key.comm, run->comm, sizeof(key.comm));
-	add_blame(&key, ns);
+	blame_add(&key, ns);
 	return 0;
 }
 
 /*
- * Charges a wait for this CPU, going back through the runs. The oldest run is cut where the wait began: whatever ran then had
- * been running before.
+ * Charges a wait for this CPU, going back through the runs. The oldest run is cut where the wait began, because that run began before
+ * the wait.
  */
-__noinline int charge_wait(struct thread *thread, struct cpu_runs *cpu, struct wait *wait)
+__noinline int blame_wait(struct thread *thread, struct cpu_runs *cpu, struct wait *wait)
 {
 	if (!thread || !cpu || !wait)
 		return 0;
 	u32 written = cpu->written;
 	u64 since_ns = wait->since_ns, until_ns = wait->until_ns;
-	struct run stranger = {};
+	struct run other_run = {};
 
 	if (until_ns - since_ns >= LEAST_WAIT_NS)
-		find_stranger(thread, wait, &stranger);
-	/* Without the oldest: when that one began is no longer known. */
+		blame_find_other(thread, wait, &other_run);
+	/* Without the oldest run in the ring, whose beginning is no longer known. */
 	_Pragma("clang loop unroll(disable)") for (u32 i = 1; i < RUNS; i++)
 	{
 		struct run *run = &cpu->runs[(written - i) & (RUNS - 1)];
@@ -156,12 +151,12 @@ __noinline int charge_wait(struct thread *thread, struct cpu_runs *cpu, struct w
 		if (begin_ns < since_ns)
 			begin_ns = since_ns;
 		if (begin_ns < until_ns) {
-			charge_run(thread, run, until_ns - begin_ns, wait->tgid, &stranger);
+			blame_run(thread, run, until_ns - begin_ns, wait->tgid, &other_run);
 			until_ns = begin_ns;
 		}
 	}
 	if (until_ns > since_ns)
-		charge_nobody(thread, CULPRIT_UNKNOWN, until_ns - since_ns);
+		blame_nobody(thread, CULPRIT_UNKNOWN, until_ns - since_ns);
 	return 0;
 }
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0 OR BSD-3-Clause */
 /*
- * What does a thread wait for when it goes to sleep? By the system call it is in, the kind of file it waits for, and the
- * flags the kernel itself keeps. Decided once, at the switch away.
+ * What does a thread wait for when it goes to sleep? Decided once, at the switch away from the CPU, by its system call, the kind of file
+ * it waits for, and flags of the kernel.
  */
 #ifndef GPUSTALL_BLOCKED_BPF_H
 #define GPUSTALL_BLOCKED_BPF_H
@@ -9,7 +9,7 @@
 #include "process.bpf.h"
 
 #define PF_MEMALLOC 0x800	    /* include/linux/sched.h: allocating memory to free memory */
-#define TASK_STOPPED_OR_TRACED 0x0c /* __TASK_STOPPED | __TASK_TRACED; sleep states carry other flags beside */
+#define TASK_STOPPED_OR_TRACED 0x0c /* __TASK_STOPPED | __TASK_TRACED; sleep states carry other flags as well */
 
 #define FILE_TYPE 0170000 /* S_IFMT of linux/stat.h */
 #define FILE_PIPE 0010000
@@ -20,14 +20,14 @@
 #define FILE_SOCKET 0140000
 
 /*
- * Not states: the first argument is a descriptor that tells; or it points to a struct pollfd whose first one does; or it is a file,
- * whose file system tells whether a disk is waited for or another machine.
+ * Not states, but where to find one. BY_DESCRIPTOR: the first argument is a descriptor. BY_POLLED: it points to an array of struct
+ * pollfd. BY_FILE: it is the descriptor of a file, whose file system decides between a disk and the network.
  */
 #define BY_DESCRIPTOR 16
 #define BY_POLLED 17
 #define BY_FILE 18
 
-#define SOCKET_LISTENS 10 /* TCP_LISTEN of linux/tcp_states.h, which sockets of other kinds use as well */
+#define SOCKET_LISTENS 10 /* TCP_LISTEN of linux/tcp_states.h, also used by other kinds of sockets */
 
 #if defined(__TARGET_ARCH_x86)
 #define SYSCALL_NUMBER(task) (((struct syscall_registers *)bpf_task_pt_regs(task))->orig_ax)
@@ -116,8 +116,8 @@ static __always_inline bool is_gpu(u32 device)
 }
 
 /*
- * File systems whose files lie on another machine, by s_magic: those of linux/magic.h, and what file(1) and stat(1) know besides.
- * FUSE is none of them: nobody can tell from here what is behind it.
+ * File systems whose files are on another machine, by s_magic: those of linux/magic.h, and more from file(1) and stat(1). FUSE is not
+ * among them: its backend is unknown.
  */
 static __always_inline bool is_of_network(u64 magic)
 {
@@ -135,7 +135,7 @@ static __always_inline bool is_of_network(u64 magic)
 	case 0x6b414653: /* AFS, of the kernel */
 	case 0x73757245: /* Coda */
 	case 0xaad7aaea: /* PanFS */
-#ifdef ALSO_OF_NETWORK /* a test has no such file system, and gives another one's magic */
+#ifdef ALSO_OF_NETWORK /* defined by a test with the magic of a file system that it has */
 	case ALSO_OF_NETWORK:
 #endif
 		return true;
@@ -152,7 +152,7 @@ static __always_inline struct file *file_of(struct task_struct *task, u64 descri
 	return descriptor < most && !bpf_probe_read_kernel(&file, sizeof(file), files + descriptor) ? file : NULL;
 }
 
-/* The state in which a thread waits for this descriptor; `else_state` for a file that tells nothing, such as a timer. */
+/* The state of a thread that waits for this descriptor; `else_state` for other kinds of files, such as timers. */
 static __noinline u32 state_by_descriptor(struct task_struct *task, u64 descriptor, u32 else_state)
 {
 	struct file *file = file_of(task, descriptor);
@@ -170,7 +170,7 @@ static __noinline u32 state_by_descriptor(struct task_struct *task, u64 descript
 	}
 }
 
-/* For a file that is read or written: the network or a disk. What is no file, such as the end of a pipe that is sent to, tells nothing. */
+/* The state of a thread that reads or writes a file: disk or network. STATE_IO for anything else, such as the target of sendfile(). */
 static __noinline u32 state_by_file(struct task_struct *task, u64 descriptor)
 {
 	struct file *file = file_of(task, descriptor);
@@ -181,7 +181,7 @@ static __noinline u32 state_by_file(struct task_struct *task, u64 descriptor)
 	return is_of_network(BPF_CORE_READ(file, f_inode, i_sb, s_magic)) ? STATE_SOCKET : STATE_IO;
 }
 
-/* Whoever waits for clients waits for nobody in particular. */
+/* A listening socket waits for any client, not for one peer. */
 static __always_inline bool is_listening(struct task_struct *task, u64 descriptor)
 {
 	struct file *file = file_of(task, descriptor);
@@ -190,10 +190,10 @@ static __always_inline bool is_listening(struct task_struct *task, u64 descripto
 	return socket && BPF_CORE_READ(socket, sk, __sk_common.skc_state) == SOCKET_LISTENS;
 }
 
-/* One socket alone is polled by who waits for its peer, with a time-out, before each recv(). Of several nobody knows which. */
+/* A single polled socket is a recv() with a time-out. With several descriptors it is unknown which one the thread waits for. */
 static __noinline u32 state_by_polled(struct task_struct *task, u64 address, u64 count)
 {
-	s32 descriptor; /* of struct pollfd the first member */
+	s32 descriptor; /* the first member of struct pollfd */
 
 	if (bpf_probe_read_user(&descriptor, sizeof(descriptor), (void *)address) || descriptor < 0)
 		return STATE_POLL;
@@ -213,7 +213,7 @@ static __always_inline u32 sleep_state(struct task_struct *task, u32 task_state)
 		return STATE_MEMORY;
 	s64 number = SYSCALL_NUMBER(task);
 
-	if (number < 0) /* no system call: an exception, which for a user task that sleeps is a page fault */
+	if (number < 0) /* no system call: an exception; if the task sleeps, a page fault */
 		return STATE_FAULT;
 	bool is_io = BPF_CORE_READ_BITFIELD(task, in_iowait);
 
@@ -232,7 +232,7 @@ static __always_inline u32 sleep_state(struct task_struct *task, u32 task_state)
 	return class ? class : STATE_OTHER;
 }
 
-/* Whether a task, which runs, is in a system call on a socket: it sends, or takes what was sent and so makes room for more. */
+/* Whether a running task is in a system call on a socket: it sends, or it receives and so makes room for the sender. */
 static __always_inline bool is_at_socket(struct task_struct *task)
 {
 	s64 number = SYSCALL_NUMBER(task);

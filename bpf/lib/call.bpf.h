@@ -1,13 +1,12 @@
 /* SPDX-License-Identifier: GPL-2.0 OR BSD-3-Clause */
 /*
- * What every traced call has in common: open it at entry, match its return by stack pointer, book count, time and error.
+ * What all traced calls have in common: open the call at entry, match its return by stack pointer, record count, time and error.
  *
- * A subject (cuda, nccl) defines four hooks, and CALL_PROGRAMS() makes its programs of them:
- *   remember()         at entry: what is only there now (arguments, memory that is about to be overwritten)
- *   communicator_of()  at return: the ordinal of the communicator the call used, or 0
- *   succeeded()        at return, when the call did not fail; its code may still say that something is not ready
- *   failed()           at return, when it did; its error code is booked already
- * Maps written: those of the headers included. Reader: exporter/kernel/rows.py.
+ * cuda.bpf.c and nccl.bpf.c combine these steps into their programs:
+ *   entry:  call_thread(), call_open(), then what the subject has to read before the library runs, call_start()
+ *   return: call_close(), call_record(), then what the subject makes of the result
+ *   entry, where returns are not probed: call_count()
+ * Maps written: counted_calls, only read here, and those of the headers below.
  */
 #ifndef GPUSTALL_CALL_BPF_H
 #define GPUSTALL_CALL_BPF_H
@@ -20,14 +19,13 @@
 #include "outputs.bpf.h"
 #include "registers.bpf.h"
 #include "sampling.bpf.h"
-#include "tail.bpf.h"
 #include "thread.bpf.h"
 
-/* Not failures: cudaErrorNotReady of a query, ncclInProgress of a communicator that does not block. */
+/* Not failures: cudaErrorNotReady of a query, ncclInProgress of a non-blocking communicator. */
 #define CUDA_NOT_READY 600
 #define NCCL_IN_PROGRESS 7
 
-/* Of threads whose calls are only counted. */
+/* For threads whose calls are only counted. */
 struct {
 	__uint(type, BPF_MAP_TYPE_TASK_STORAGE);
 	__uint(map_flags, BPF_F_NO_PREALLOC);
@@ -40,26 +38,26 @@ static __always_inline struct thread *known_thread(void)
 	return bpf_task_storage_get(&threads, bpf_get_current_task_btf(), 0, 0);
 }
 
-/* The first call of a thread. What it did before, as a worker of the job or nothing at all, ends here. */
+/* The first call of a thread. Its time as a worker of the job, if it was one, ends here. */
 static __noinline void adopt_as_caller(struct thread *thread, struct task_struct *task, u32 process)
 {
 	if (thread->is_tracked) {
 		struct states states = {};
 		struct interval_row *row = interval_row(thread->group, INTERVAL_WORKER);
 
-		settle(thread, bpf_ktime_get_ns(), &states);
+		interval_settle(thread, bpf_ktime_get_ns(), &states);
 		if (row)
 			add_states(row->states_ns, &states);
 	} else {
-		begin_account(thread, task, STATE_ON_CPU);
+		account_begin(thread, task, STATE_ON_CPU);
 	}
 	thread->group = process;
 	thread->process = process;
 	thread->is_inside = true;
 }
 
-/* The state of the current thread with its process number, made if missing; NULL when it cannot be had (counted). */
-static __always_inline struct thread *numbered_thread(struct thread *thread)
+/* The current thread with a process number, created if missing; NULL if that fails (counted). */
+static __always_inline struct thread *call_thread(struct thread *thread)
 {
 	if (thread && thread->process)
 		return thread;
@@ -70,7 +68,7 @@ static __always_inline struct thread *numbered_thread(struct thread *thread)
 	if (!thread)
 		thread = bpf_task_storage_get(&threads, task, 0, BPF_LOCAL_STORAGE_GET_F_CREATE);
 	if (!thread) {
-		lose(LOSS_THREAD_STORAGE);
+		drop(DROP_THREAD_STORAGE);
 		return NULL;
 	}
 	u32 process = process_number(task);
@@ -80,28 +78,28 @@ static __always_inline struct thread *numbered_thread(struct thread *thread)
 	return process ? thread : NULL;
 }
 
-/* At the same stack pointer a frame is the caller's if it is of a shallower layer: a tail call from the runtime into the driver. */
+/* A call at the stack pointer of an open one is nested in it if it is a tail call from the runtime into the driver. */
 static __always_inline bool is_tail_call(const struct call *caller, u64 cookie)
 {
 	return call_api(caller->cookie) == API_RUNTIME && call_api(cookie) == API_DRIVER;
 }
 
-__noinline int abandoned(struct thread *thread)
+__noinline int call_abandoned(struct thread *thread)
 {
 	if (!thread)
 		return 0;
 	thread->has_abandoned = true;
 	if (thread->depth == 0)
-		end_abandoned(thread, bpf_ktime_get_ns());
-	lose(LOSS_ABANDONED);
+		interval_end_abandoned(thread, bpf_ktime_get_ns());
+	drop(DROP_ABANDONED);
 	return 0;
 }
 
 /*
- * A frame whose stack pointer lies below that of the call now entered was left without a return (longjmp, an exception). So
- * was one at the same stack pointer, unless it is the caller's, or that of the very call. Returns whether it is the latter.
+ * Removes calls that never returned (longjmp, an exception): those whose stack pointer is below that of the call now entered, and one at
+ * the same stack pointer unless it is the caller. Returns true if the latter is the same call, arriving through another attachment.
  */
-static __always_inline bool drop_abandoned(struct thread *thread, u64 stack_pointer, u64 cookie)
+static __always_inline bool call_pop_abandoned(struct thread *thread, u64 stack_pointer, u64 cookie)
 {
 	for (int i = 0; i < CALL_DEPTH; i++) {
 		u32 top = thread->depth - 1;
@@ -119,12 +117,12 @@ static __always_inline bool drop_abandoned(struct thread *thread, u64 stack_poin
 				return true;
 		}
 		thread->depth = top;
-		abandoned(thread);
+		call_abandoned(thread);
 	}
 	return false;
 }
 
-/* A driver call made by the runtime is counted, but its time is part of the runtime call's. */
+/* A driver call made by the runtime is counted, but its time is part of the runtime call. */
 static __always_inline bool is_nested(const struct thread *thread, u32 api)
 {
 	u32 top = thread->depth - 1;
@@ -132,7 +130,7 @@ static __always_inline bool is_nested(const struct thread *thread, u32 api)
 	return api == API_DRIVER && top < CALL_DEPTH && call_api(thread->calls[top].cookie) == API_RUNTIME;
 }
 
-static __always_inline void count_call(u32 process, u64 cookie)
+static __always_inline void count_operation(u32 process, u64 cookie)
 {
 	struct operation_key key = {.process = process, .operation = (u16)cookie};
 	struct operation_row *row = operation_row(&key);
@@ -141,36 +139,36 @@ static __always_inline void count_call(u32 process, u64 cookie)
 		__sync_fetch_and_add(&row->untimed, 1);
 }
 
-/* A probe was hit that timed nothing. */
+/* A probe hit without timing. */
 static __always_inline void count_hit(struct thread *thread)
 {
-	if (++thread->counted >= COUNTED_TOGETHER)
-		add_hits(thread);
+	if (++thread->counted >= HITS_PER_UPDATE)
+		sampling_add_hits(thread);
 }
 
 static __always_inline void count_untimed(struct thread *thread, u64 stack_pointer, u64 cookie)
 {
-	count_call(thread->process, cookie);
+	count_operation(thread->process, cookie);
 	note_counted(&thread->last_counted, thread->entered, stack_pointer, cookie);
 	count_hit(thread);
 }
 
-/* Whether this call is on record already, seen through another attachment. Those that were left without a return are dropped. */
+/* Whether this call has already arrived through another attachment. Removes calls that never returned. */
 static __always_inline bool is_on_record(struct thread *thread, u64 stack_pointer, u64 cookie)
 {
-	return drop_abandoned(thread, stack_pointer, cookie) ||
+	return call_pop_abandoned(thread, stack_pointer, cookie) ||
 	       is_counted(&thread->last_counted, thread->process, thread->entered, stack_pointer, cookie);
 }
 
-/* The head of cudaLaunchConfig_t and of CUlaunchConfig. */
+/* The common beginning of cudaLaunchConfig_t and CUlaunchConfig. */
 struct launch_config {
 	u32 grid[3];
 	u32 block[3];
-	u64 shared_bytes; /* the driver's has 32 bits of it, and padding */
+	u64 shared_bytes; /* 32 bits and padding in the driver's struct */
 	u64 stream;
 };
 
-/* The stream that a kernel is launched on; 0 where it cannot be read. */
+/* The stream that a kernel is launched on; 0 if it cannot be read. */
 static __always_inline u64 launch_stream(struct pt_regs *regs, u64 cookie)
 {
 	u64 stream = 0, config;
@@ -184,17 +182,17 @@ static __always_inline u64 launch_stream(struct pt_regs *regs, u64 cookie)
 	return bpf_probe_read_user(&stream, sizeof(stream), (void *)config) ? 0 : stream;
 }
 
-/* Work is given to the GPU, or put into a graph. */
-static __always_inline void launched(struct thread *thread, struct pt_regs *regs, u64 cookie)
+/* Work is enqueued, or captured into a graph. */
+static __always_inline void note_launch(struct thread *thread, struct pt_regs *regs, u64 cookie)
 {
 	struct feeding_row *row = feeding_row(thread->process);
 
 	if (!row)
 		return;
 	if (is_kernel_launch(cookie)) {
-		if (is_nested(thread, call_api(cookie))) /* the outer call has told */
+		if (is_nested(thread, call_api(cookie))) /* the outer call was counted */
 			return;
-		if (row->open_captures && captured_kernels(thread->process, launch_stream(regs, cookie), 1))
+		if (row->open_captures && capture_add_kernels(thread->process, launch_stream(regs, cookie), 1))
 			return;
 		__sync_fetch_and_add(&row->kernels, 1);
 	}
@@ -202,19 +200,19 @@ static __always_inline void launched(struct thread *thread, struct pt_regs *regs
 		row->is_dry = false;
 }
 
-/* What the call says about its thread, and about the GPU. */
-static __always_inline void note_role(struct thread *thread, struct pt_regs *regs, u64 cookie)
+/* Updates thread and process by the role of the call. */
+static __always_inline void call_note_role(struct thread *thread, struct pt_regs *regs, u64 cookie)
 {
-	enum call_role role = role_of(cookie);
+	enum role role = role_of(cookie);
 
 	if (role == ROLE_LAUNCH || role == ROLE_SYNC || role == ROLE_EVENT_SYNC)
 		thread->is_step = true;
 	if (role == ROLE_LAUNCH)
-		launched(thread, regs, cookie);
+		note_launch(thread, regs, cookie);
 }
 
-/* Opens a call and returns its frame for remember(); NULL when its return is of no interest. */
-static __always_inline struct call *call_enter(struct thread *thread, struct pt_regs *regs, u64 cookie)
+/* Opens a call; NULL if its return need not be probed. */
+static __always_inline struct call *call_open(struct thread *thread, struct pt_regs *regs, u64 cookie)
 {
 	u64 stack_pointer = STACK_POINTER(regs);
 
@@ -223,8 +221,8 @@ static __always_inline struct call *call_enter(struct thread *thread, struct pt_
 		return NULL;
 	}
 	thread->entered++;
-	note_role(thread, regs, cookie);
-	note_work(thread, cookie);
+	call_note_role(thread, regs, cookie);
+	output_note_work(thread, cookie);
 	if (is_nested(thread, call_api(cookie)) || is_sampled_out(thread, stack_pointer, cookie)) {
 		count_untimed(thread, stack_pointer, cookie);
 		return NULL;
@@ -232,7 +230,7 @@ static __always_inline struct call *call_enter(struct thread *thread, struct pt_
 	u32 depth = thread->depth;
 
 	if (depth >= CALL_DEPTH) {
-		lose(LOSS_NESTING);
+		drop(DROP_NESTING);
 		return NULL;
 	}
 	thread->depth = depth + 1;
@@ -246,10 +244,10 @@ static __always_inline struct call *call_enter(struct thread *thread, struct pt_
 }
 
 /*
- * Closes the call that this return belongs to; NULL when none does: the exporter came late, the call was nested or too
- * deep, or this is the child of a fork returning through its parent's frame. The frame stays readable until the next entry.
+ * Closes the call that this return belongs to. NULL if there is none: the call began before the probes were attached, was nested or too
+ * deep, or this is the child of a fork that returns through its parent's frame. The call stays readable until the next entry.
  */
-static __always_inline struct call *call_leave(struct thread *thread, struct pt_regs *regs)
+static __always_inline struct call *call_close(struct thread *thread, struct pt_regs *regs)
 {
 	u64 stack_pointer = STACK_POINTER(regs) - RETURN_POPS;
 
@@ -260,7 +258,7 @@ static __always_inline struct call *call_leave(struct thread *thread, struct pt_
 			return NULL;
 		if (thread->calls[top].stack_pointer == stack_pointer) {
 			for (int above = 0; above < i; above++)
-				abandoned(thread);
+				call_abandoned(thread);
 			thread->depth = top;
 			return &thread->calls[top];
 		}
@@ -268,8 +266,8 @@ static __always_inline struct call *call_leave(struct thread *thread, struct pt_
 	return NULL;
 }
 
-/* The outermost call returned, and has been asleep or waiting for a CPU, or took long. */
-__noinline int end_switched_call(struct thread *thread, struct call *call, struct operation_key *key, struct operation_row *row,
+/* The outermost call returned, and may have slept or waited for a CPU. */
+__noinline int call_end_switched(struct thread *thread, struct call *call, struct operation_key *key, struct operation_row *row,
 			u64 now_ns)
 {
 	if (!thread || !call || !key)
@@ -277,40 +275,37 @@ __noinline int end_switched_call(struct thread *thread, struct call *call, struc
 	u64 duration_ns = now_ns - call->entry_ns;
 	struct states states = {};
 	bool has_slept = thread->account.sleep_ns > thread->mark_ns;
-	enum call_role role = role_of(call->cookie);
+	enum role role = role_of(call->cookie);
 
-	settle(thread, now_ns, &states);
+	interval_settle(thread, now_ns, &states);
 	if (!row)
 		return 0;
 	add_states(row->states_ns, &states);
-	if (duration_ns >> TAIL_FIRST_OCTAVE)
-		add_tail(key, duration_ns, &states);
 	if (role != ROLE_SYNC && role != ROLE_EVENT_SYNC && role != ROLE_COPY)
 		return 0;
-	u64 exposed_ns = expose(thread, key, &states, duration_ns, has_slept, now_ns);
+	u64 exposed_ns = exposure_book(thread, key, &states, duration_ns, has_slept, now_ns);
 
 	if (role != ROLE_EVENT_SYNC && thread->is_step)
-		waited(thread->process, elapsed_ns(exposed_ns, duration_ns));
+		feeding_add_wait(thread->process, elapsed_ns(exposed_ns, duration_ns));
 	else
-		waited_within(thread->process);
+		feeding_add_other_wait(thread->process);
 	return 0;
 }
 
-/* The outermost call returned: its time is booked and a gap begins. */
-static __always_inline void end_call(struct thread *thread, struct call *call, struct operation_key *key,
+/* The outermost call returned: books its time and begins a gap. */
+static __always_inline void call_book(struct thread *thread, struct call *call, struct operation_key *key,
 				     struct operation_row *row, u64 now_ns)
 {
 	u32 zero = 0, state;
 	u64 ns;
 	struct settings *own = bpf_map_lookup_elem(&settings, &zero);
-	enum call_role role = role_of(call->cookie);
+	enum role role = role_of(call->cookie);
 	bool is_simple = role == ROLE_LAUNCH || role == ROLE_QUERY || role == ROLE_OTHER;
 
-	if (is_simple && (now_ns - call->entry_ns) >> TAIL_FIRST_OCTAVE == 0 && row &&
-	    settle_unswitched(thread, now_ns, &state, &ns))
+	if (is_simple && row && interval_settle_unswitched(thread, now_ns, &state, &ns))
 		__sync_fetch_and_add(&row->states_ns[state], ns);
 	else
-		end_switched_call(thread, call, key, row, now_ns);
+		call_end_switched(thread, call, key, row, now_ns);
 	thread->idle_at_ns = own ? now_ns + own->idle_ns : 0;
 }
 
@@ -319,101 +314,74 @@ static __always_inline bool is_failure(u64 cookie, s32 code)
 	return code && code != (call_api(cookie) == API_NCCL ? NCCL_IN_PROGRESS : CUDA_NOT_READY);
 }
 
-static __always_inline void remember(struct thread *thread, struct pt_regs *regs, struct call *call);
-static __always_inline u16 communicator_of(struct thread *thread, struct call *call);
-static __always_inline void succeeded(struct thread *thread, struct call *call, struct operation_row *row, s32 code,
-				      u64 now_ns);
-static __always_inline void failed(struct thread *thread, struct call *call);
-
-/* Returns 1 when the return of this call need not be seen: a session then skips it. */
-static __always_inline int on_enter(struct pt_regs *regs, struct thread *known)
+/* The program is done with the entry of a call. The clock starts here, so that the program's own time is not the call's. */
+static __always_inline void call_start(struct thread *thread, struct call *call)
 {
-	struct thread *thread = numbered_thread(known);
-
-	if (!thread)
-		return 1;
-	struct call *call = call_enter(thread, regs, bpf_get_attach_cookie(regs));
-
-	if (!call)
-		return 1;
-	remember(thread, regs, call);
-	u64 now_ns = bpf_ktime_get_ns(); /* late: what this program itself took is not the call's */
+	u64 now_ns = bpf_ktime_get_ns();
 
 	call->entry_ns = now_ns;
 	if (thread->depth == 1) {
-		note_pause(thread, now_ns);
-		end_gap(thread, now_ns);
+		output_note_pause(thread, now_ns);
+		interval_end_gap(thread, now_ns);
 	}
-	if (++thread->timed >= COUNTED_TOGETHER)
-		add_hits(thread);
-	return 0;
+	if (++thread->timed >= HITS_PER_UPDATE)
+		sampling_add_hits(thread);
 }
 
-static __always_inline int on_exit(struct pt_regs *regs, struct thread *thread, u64 now_ns)
+/* Records a call that returned at `now_ns`. Returns the row of its operation; NULL if there is no room for one (counted). */
+static __always_inline struct operation_row *call_record(struct thread *thread, struct call *call, u16 communicator, u64 now_ns)
 {
-	struct call *call = thread ? call_leave(thread, regs) : NULL;
-
-	if (!call)
-		return 0;
 	u64 duration_ns = now_ns - call->entry_ns;
 	struct operation_key key = {
 		.process = thread->process,
 		.operation = (u16)call->cookie,
-		.communicator = communicator_of(thread, call),
+		.communicator = communicator,
 	};
 	struct operation_row *row = operation_row(&key);
-	s32 code = (s32)RETURN_VALUE(regs);
 
 	if (thread->depth == 0)
-		end_call(thread, call, &key, row, now_ns);
+		call_book(thread, call, &key, row, now_ns);
 	if (!row)
-		return 0;
-	offer_exemplar(&row->slowest, duration_ns, now_ns);
-	add_duration(row, duration_ns);
-	if (is_failure(call->cookie, code)) {
-		add_error(&key, code);
-		failed(thread, call);
-	} else {
-		succeeded(thread, call, row, code, now_ns);
-	}
-	return 0;
+		return NULL;
+	operation_offer_exemplar(&row->slowest, duration_ns, now_ns);
+	operation_add_duration(row, duration_ns);
+	return row;
 }
 
 /*
- * Where returns are not probed a call counts as it begins, and nothing of it stays open. The thread is not accounted for: its
- * waits for the GPU would be taken for gaps.
+ * A call whose return is not probed: counts as it begins, and stays open nowhere. The thread's time is not booked, because its waits for
+ * the GPU would look like gaps.
  */
-static __always_inline int on_count(struct pt_regs *regs, u64 cookie)
+static __always_inline void call_count(struct pt_regs *regs, u64 cookie)
 {
 	struct task_struct *task = bpf_get_current_task_btf();
 	u32 process = is_outside(task) ? 0 : process_number(task);
 
 	if (!process)
-		return 0;
+		return;
 	struct feeding_row *row = feeding_row(process);
 	struct counted_call *last = bpf_task_storage_get(&counted_calls, task, 0, BPF_LOCAL_STORAGE_GET_F_CREATE);
 
 	bool is_new = !last || !is_counted(last, process, 0, STACK_POINTER(regs), cookie);
 
 	if (is_new)
-		count_call(process, cookie);
+		count_operation(process, cookie);
 	if (is_new && last)
 		note_counted(last, 0, STACK_POINTER(regs), cookie);
 	if (row)
 		__sync_fetch_and_add(&row->counted_calls, 1);
-	return 0;
 }
 
 extern bool bpf_session_is_return(void) __ksym __weak;
 
 /*
- * Whether a session program runs for a return. The kernel would tell at 21 ns a time; where the stack pointer tells, and
- * every open call of the thread is still on record, it is a return exactly when it stands where an open call will return to.
+ * Whether a session program runs for a return. Asking the kernel costs 21 ns each time. On x86-64, if every open call of the thread is
+ * on record, it is a return exactly when the stack pointer is where an open call returns to.
  */
-static __always_inline bool is_return(struct thread *thread, struct pt_regs *regs)
+static __always_inline bool call_is_return(struct thread *thread, struct pt_regs *regs)
 {
-	/* A thread without a number has made no call, but may be the child of a fork that returns through its parent's. */
-	if (!STACK_TELLS_RETURNS || !thread || !thread->process || thread->has_abandoned)
+	/* A thread without a number has made no call, but may be the child of a fork that returns through its parent's frame. */
+	if (!STACK_SHOWS_RETURNS || !thread || !thread->process || thread->has_abandoned)
 		return bpf_session_is_return();
 	u64 stack_pointer = STACK_POINTER(regs) - RETURN_POPS;
 
@@ -427,43 +395,5 @@ static __always_inline bool is_return(struct thread *thread, struct pt_regs *reg
 	}
 	return false;
 }
-
-static __always_inline int on_session(struct pt_regs *regs)
-{
-	struct thread *thread = known_thread();
-
-	if (is_return(thread, regs))
-		return on_exit(regs, thread, bpf_ktime_get_ns());
-	return on_enter(regs, thread);
-}
-
-/*
- * `subject`_session: entry and return in one program (kernel 6.13 and later).
- * `subject`_enter, `subject`_exit: the same in two, for uprobe_multi links and for one perf event per function.
- * `subject`_count: entry alone, where a return probe could hurt the process (exporter/kernel/hazards.py).
- * User space loads either the first, or the next two, or the last.
- */
-#define CALL_PROGRAMS(subject)                                             \
-	SEC("uprobe")                                                      \
-	int subject##_session(struct pt_regs *regs)                        \
-	{                                                                  \
-		return on_session(regs);                                   \
-	}                                                                  \
-	SEC("uprobe")                                                      \
-	int subject##_enter(struct pt_regs *regs)                          \
-	{                                                                  \
-		on_enter(regs, known_thread());                            \
-		return 0;                                                  \
-	}                                                                  \
-	SEC("uretprobe")                                                   \
-	int subject##_exit(struct pt_regs *regs)                           \
-	{                                                                  \
-		return on_exit(regs, known_thread(), bpf_ktime_get_ns());  \
-	}                                                                  \
-	SEC("uprobe")                                                      \
-	int subject##_count(struct pt_regs *regs)                          \
-	{                                                                  \
-		return on_count(regs, bpf_get_attach_cookie(regs));              \
-	}
 
 #endif

@@ -1,18 +1,19 @@
 /* SPDX-License-Identifier: GPL-2.0 OR BSD-3-Clause */
 /*
- * What is put into a graph instead of being done: work on a stream that a capture has begun on, and on every stream that has
- * waited for an event of it since. One number of a capture each: what belongs to one that has ended is no longer valid.
- * Maps written: capturing, its own; feeding.open_captures. Reader: none.
+ * Stream capture: work that goes into a graph instead of to the GPU. A capture covers the stream it began on, and every stream that has
+ * waited for an event of it since. Each capture has a number; entries of a capture that has ended are no longer valid.
+ * Maps written: capturing, only read here; feeding.open_captures.
  */
 #ifndef GPUSTALL_CAPTURE_BPF_H
 #define GPUSTALL_CAPTURE_BPF_H
 
 #include "feeding.bpf.h"
 #include "registers.bpf.h"
+#include "../abi/progress.h"
 
 struct capturing {
-	u64 origin; /* stream that the capture began on; its own entry counts */
-	u64 number; /* of the capture, unlike those of any other */
+	u64 origin; /* stream that the capture began on, whose entry holds the sums */
+	u64 number; /* of the capture, unique */
 	u64 kernels;
 	u64 began_ns;
 };
@@ -29,7 +30,7 @@ static __always_inline struct frontier_key place_of(u32 process, u32 kind, u64 a
 	return (struct frontier_key){.process = process, .kind = kind, .address = address};
 }
 
-/* The entry of the origin of the capture that a stream or event belongs to; NULL when it belongs to none that goes on. */
+/* The origin's entry of the open capture that a stream or event belongs to; NULL if there is none. */
 static __noinline struct capturing *capture_of(u32 process, u32 kind, u64 address)
 {
 	struct frontier_key key = place_of(process, kind, address);
@@ -50,14 +51,14 @@ static __always_inline bool may_be_capturing(u32 process)
 	return row && row->open_captures;
 }
 
-/* Whether what is enqueued on a stream becomes part of a graph. */
+/* Whether work enqueued on a stream becomes part of a graph. */
 static __always_inline bool is_captured(u32 process, u64 stream)
 {
 	return may_be_capturing(process) && capture_of(process, FRONTIER_STREAM, stream);
 }
 
-/* Kernels were given to a stream. Returns whether they went into a graph. */
-__noinline int captured_kernels(u32 process, u64 stream, u64 kernels)
+/* Kernels were launched on a stream. Returns whether they went into a graph. */
+__noinline int capture_add_kernels(u32 process, u64 stream, u64 kernels)
 {
 	struct capturing *origin = capture_of(process, FRONTIER_STREAM, stream);
 
@@ -67,8 +68,8 @@ __noinline int captured_kernels(u32 process, u64 stream, u64 kernels)
 	return 1;
 }
 
-/* An event was recorded on a stream, or a stream waits for an event: the one becomes part of what the other is part of. */
-static __always_inline void join_capture(u32 process, u32 kind, u64 address, u32 of_kind, u64 of_address)
+/* An event was recorded on a stream, or a stream waits for an event: the first joins the capture of the second. */
+static __always_inline void capture_join(u32 process, u32 kind, u64 address, u32 of_kind, u64 of_address)
 {
 	if (!may_be_capturing(process))
 		return;
@@ -85,7 +86,7 @@ static __always_inline void join_capture(u32 process, u32 kind, u64 address, u32
 	}
 }
 
-static __always_inline void capture_begun(u32 process, u64 stream, u64 now_ns)
+static __always_inline void capture_begin(u32 process, u64 stream, u64 now_ns)
 {
 	struct feeding_row *row = feeding_row(process);
 	struct frontier_key key = place_of(process, FRONTIER_STREAM, stream);
@@ -95,8 +96,8 @@ static __always_inline void capture_begun(u32 process, u64 stream, u64 now_ns)
 		__sync_fetch_and_add(&row->open_captures, 1);
 }
 
-/* Takes the capture that began on a stream out; false when its beginning was not seen. */
-static __always_inline bool capture_ended(u32 process, u64 stream, struct capturing *ended)
+/* Removes the capture that began on a stream; false if its beginning was not traced. */
+static __always_inline bool capture_end(u32 process, u64 stream, struct capturing *ended)
 {
 	struct feeding_row *row = feeding_row(process);
 	struct frontier_key key = place_of(process, FRONTIER_STREAM, stream);

@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: GPL-2.0 OR BSD-3-Clause */
 /*
- * In which control group is a task, as one controller sees it? On cgroup v1 that is its place in the controller's own
- * hierarchy, on v2 the nearest group for which the controller is switched on. Its twin is exporter/host/cgroups.py.
+ * The control group of a task for one controller: on cgroup v1 its place in the controller's own hierarchy, on v2 the nearest group
+ * for which the controller is enabled. The same in Python: exporter/host/cgroups.py.
  */
 #ifndef GPUSTALL_CGROUP_BPF_H
 #define GPUSTALL_CGROUP_BPF_H
 
 #include "kernel.bpf.h"
 
-/* The group's folder; NULL: not known. */
+/* The group's directory; NULL: unknown. */
 static __always_inline struct kernfs_node *group_folder(struct css_set *set, u32 controller)
 {
 	struct cgroup_subsys_state *state = NULL;
@@ -19,7 +19,7 @@ static __always_inline struct kernfs_node *group_folder(struct css_set *set, u32
 	return BPF_CORE_READ(state, cgroup, kn);
 }
 
-/* The number of a group is kernfs' id, which on 64-bit machines is the inode number of its folder; 0: not known. */
+/* The number of a group is the id of kernfs, on 64-bit machines the inode number of its directory; 0: unknown. */
 static __always_inline u64 group_number(struct css_set *set, u32 controller)
 {
 	struct kernfs_node *folder = group_folder(set, controller);
@@ -32,7 +32,7 @@ static __always_inline struct kernfs_node *folder_above(struct kernfs_node *fold
 	return bpf_core_field_exists(folder->__parent) ? BPF_CORE_READ(folder, __parent) : BPF_CORE_READ(folder, parent);
 }
 
-/* controller: cpu_cgrp_id and the like; 0 on a kernel that is built without it. */
+/* controller: cpu_cgrp_id and the like. 0 on a kernel built without it. */
 #define CONTROLLER_GROUP(task, controller)                                                                                    \
 	(bpf_core_enum_value_exists(enum cgroup_subsys_id, controller)                                                        \
 		 ? group_number(BPF_CORE_READ(task, cgroups), bpf_core_enum_value(enum cgroup_subsys_id, controller))         \

@@ -1,14 +1,17 @@
 /* SPDX-License-Identifier: GPL-2.0 OR BSD-3-Clause */
 /*
- * NCCL communicators of tracked processes: address -> hash of the unique id, rank, number of ranks, and a small ordinal
- * that serves as label. One whose making was not seen gets an ordinal at its first collective, rank and hash unknown.
+ * NCCL communicators of tracked processes: address -> hash of the unique id, rank, number of ranks, and a small ordinal that serves as
+ * label. A communicator whose creation was not traced gets an ordinal at its first collective; its rank and hash are unknown.
+ * Map written: communicators, read by exporter/kernel/process_rows.py.
  */
 #ifndef GPUSTALL_COMMUNICATOR_BPF_H
 #define GPUSTALL_COMMUNICATOR_BPF_H
 
 #include "process.bpf.h"
+#include "../abi/communicator.h"
 
-#define SHRINK_EXCLUDED 64 /* excluded ranks looked at; with more of them the new rank is unknown */
+#define SHRINK_EXCLUDED 64 /* excluded ranks that are read; with more of them the new rank is unknown */
+#define NCCL_UNIQUE_ID_BYTES 128
 
 struct {
 	__uint(type, BPF_MAP_TYPE_HASH);
@@ -26,7 +29,7 @@ static __always_inline u64 mix(u64 x)
 	return x ^ (x >> 31);
 }
 
-/* All 128 bytes of an ncclUniqueId folded into 64; 0 when they cannot be read. */
+/* All 128 bytes of an ncclUniqueId folded into 64 bits; 0 if they cannot be read. */
 static __always_inline u64 unique_id_hash(u64 address)
 {
 	u64 words[NCCL_UNIQUE_ID_BYTES / 8], hash = 0;
@@ -34,7 +37,7 @@ static __always_inline u64 unique_id_hash(u64 address)
 	if (!address)
 		return 0;
 	if (bpf_probe_read_user(words, sizeof(words), (void *)address)) {
-		lose(LOSS_READ_FAULT);
+		drop(DROP_READ_FAULT);
 		return 0;
 	}
 	for (int i = 0; i < NCCL_UNIQUE_ID_BYTES / 8; i++)
@@ -49,7 +52,7 @@ static __always_inline struct communicator_row *known_communicator(u32 process, 
 	return bpf_map_lookup_elem(&communicators, &key);
 }
 
-/* A child's hash follows from its parent's, the colour and how many were split before: the same on every rank. */
+/* Made of the parent's hash, the colour and the number of earlier splits, so it is the same on every rank. */
 static __always_inline u64 child_hash(struct communicator_row *parent, u64 colour)
 {
 	if (!parent || !parent->hash)
@@ -59,7 +62,7 @@ static __always_inline u64 child_hash(struct communicator_row *parent, u64 colou
 	return mix(parent->hash + mix(colour + 1) + earlier);
 }
 
-/* Ranks close up: each excluded rank below one's own lowers it by one. */
+/* Each excluded rank below this rank lowers it by one. */
 static __always_inline s32 rank_after_shrink(s32 rank, u64 excluded, u32 excluded_ranks)
 {
 	s32 below = 0;
@@ -95,22 +98,22 @@ static __always_inline struct communicator_row *add_communicator(u32 process, u6
 	};
 
 	if (bpf_map_update_elem(&communicators, &key, &row, BPF_ANY)) {
-		lose(LOSS_COMMUNICATORS_FULL);
+		drop(DROP_COMMUNICATORS_FULL);
 		return NULL;
 	}
 	return bpf_map_lookup_elem(&communicators, &key);
 }
 
 /* The library has stored the address of a new communicator at `where`. */
-static __always_inline void made_communicator(u32 process, u64 where, u64 hash, s32 rank, u32 ranks)
+static __always_inline void communicator_created(u32 process, u64 where, u64 hash, s32 rank, u32 ranks)
 {
 	u64 address = 0;
 
 	if (bpf_probe_read_user(&address, sizeof(address), (void *)where)) {
-		lose(LOSS_READ_FAULT);
+		drop(DROP_READ_FAULT);
 		return;
 	}
-	if (address) /* NULL: this rank has no part in it (NCCL_SPLIT_NOCOLOR) */
+	if (address) /* NULL: this rank is not a member (NCCL_SPLIT_NOCOLOR) */
 		add_communicator(process, address, hash, rank, ranks);
 }
 
@@ -123,7 +126,7 @@ static __always_inline u16 communicator_ordinal(u32 process, u64 address)
 	return row ? row->ordinal : COMMUNICATOR_OTHER;
 }
 
-static __always_inline void forget_communicator(u32 process, u64 address)
+static __always_inline void communicator_forget(u32 process, u64 address)
 {
 	struct communicator_key key = {.process = process, .address = address};
 

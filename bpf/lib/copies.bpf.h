@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: GPL-2.0 OR BSD-3-Clause */
 /*
- * Copies between host and GPU, by direction and by the kind of the host's memory.
- * Maps written: copies. Reader: exporter/kernel/gpu_rows.py.
+ * Copies between host and GPU, by direction and by the kind of host memory.
+ * Map written: copies, read by exporter/kernel/gpu_rows.py.
  */
 #ifndef GPUSTALL_COPIES_BPF_H
 #define GPUSTALL_COPIES_BPF_H
 
-#include "pinned.bpf.h"
+#include "maps.bpf.h"
+#include "../abi/copies.h"
 
 struct {
 	__uint(type, BPF_MAP_TYPE_HASH);
@@ -18,22 +19,16 @@ struct {
 
 static const struct copy_row empty_copy_row;
 
-__noinline int add_copy(struct copy_key *of, u64 bytes, u64 duration_ns)
+__noinline int copies_add(struct copy_key *of, u64 bytes, u64 duration_ns)
 {
 	if (!of)
 		return 0;
-	/* A key by an argument of a global function is refused by 6.1, which wants it on the stack. */
+	/* On the stack: kernel 6.1 accepts no key through a pointer argument of a global function. */
 	struct copy_key key = *of;
-	struct copy_row *row = bpf_map_lookup_elem(&copies, &key);
+	struct copy_row *row = lookup_or_create(&copies, &key, &empty_copy_row, DROP_COPIES_FULL);
 
-	if (!row) {
-		bpf_map_update_elem(&copies, &key, &empty_copy_row, BPF_NOEXIST);
-		row = bpf_map_lookup_elem(&copies, &key);
-	}
-	if (!row) {
-		lose(LOSS_COPIES_FULL);
+	if (!row)
 		return 0;
-	}
 	__sync_fetch_and_add(&row->copies, 1);
 	__sync_fetch_and_add(&row->bytes, bytes);
 	__sync_fetch_and_add(&row->total_ns, duration_ns);

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: GPL-2.0 OR BSD-3-Clause */
 /*
- * Has another attachment seen this call already? Two attachments on one file, known by two names, both see each of its calls;
- * so do those on two files of which one passes a call on by a jump. It is counted once, by whichever sees it first.
- * Map written: attachments, whose numbers user space gives. What is found is told to user space, once for each attachment.
+ * Did this call already arrive through another attachment? Each call arrives twice if one file is attached under two names, or if one
+ * attached file forwards its calls to another by a jump. It is counted once, for the attachment it arrived through first.
+ * Map written: attachments, whose numbers user space assigns (exporter/kernel/attachment_numbers.py). User space gets one event for each
+ * surplus attachment.
  */
 #ifndef GPUSTALL_ECHO_BPF_H
 #define GPUSTALL_ECHO_BPF_H
@@ -18,9 +19,9 @@ struct {
 } attachments SEC(".maps");
 
 /*
- * Whether a call is the one on record, entered at the same stack pointer. Through the same attachment it is a new one: the
- * other was left without a return. So it is when that attachment has been removed, or when this one has passed by before:
- * each sees every call once.
+ * Whether a call is the recorded one, entered at the same stack pointer. It is a new call if it came through the same attachment (the
+ * recorded one never returned), if the recorded attachment has been removed, or if this attachment has echoed the recorded call before:
+ * each call arrives once through each attachment.
  */
 static __noinline bool is_echo(u32 process, u64 recorded, u64 *echoes, u64 cookie)
 {
@@ -38,11 +39,11 @@ static __noinline bool is_echo(u32 process, u64 recorded, u64 *echoes, u64 cooki
 		return false;
 	*echoes |= bit;
 	if (__sync_fetch_and_add(&row->echoes, 1) == 0)
-		announce_about(EVENT_ATTACHMENT_SURPLUS, process, number, first);
+		event_send_about(EVENT_ATTACHMENT_SURPLUS, process, number, first);
 	return true;
 }
 
-/* A call was counted whose return will not be seen. */
+/* Records a call that was counted and whose return is not probed. */
 static __always_inline void note_counted(struct counted_call *counted, u64 entered, u64 stack_pointer, u64 cookie)
 {
 	counted->stack_pointer = stack_pointer;
@@ -51,7 +52,7 @@ static __always_inline void note_counted(struct counted_call *counted, u64 enter
 	counted->entered = entered;
 }
 
-/* Whether this is the call that was counted last, seen again through another attachment: nothing was entered in between. */
+/* Whether this is the call that was counted last, arriving through another attachment: no call was entered in between. */
 static __always_inline bool is_counted(struct counted_call *counted, u32 process, u64 entered, u64 stack_pointer, u64 cookie)
 {
 	return counted->stack_pointer == stack_pointer && counted->entered == entered &&

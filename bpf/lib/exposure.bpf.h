@@ -1,15 +1,19 @@
 /* SPDX-License-Identifier: GPL-2.0 OR BSD-3-Clause */
 /*
- * How much of a synchronising call was the host's doing? Exactly known after a sleep, bounded after spinning (struct exposure).
+ * How much of a synchronising call did the host cause? Known exactly after a sleep, bounded after spinning (struct exposure).
+ * Map written: exposures, read by exporter/kernel/thread_rows.py.
  */
 #ifndef GPUSTALL_EXPOSURE_BPF_H
 #define GPUSTALL_EXPOSURE_BPF_H
 
 #include "feeding.bpf.h"
+#include "maps.bpf.h"
+#include "../abi/exposure.h"
+#include "../abi/operation.h"
 
 /*
- * A wait for a CPU delayed the return only if it ended not long before it: a thread that spun on afterwards was still waiting
- * for the GPU. It notices within a turn of its loop; the return through the kernel is in these 50 us as well.
+ * A wait for a CPU delayed the return only if it ended shortly before: a thread that spun on afterwards was still waiting for the GPU.
+ * A spinning thread notices within one turn of its loop; the 50 us also cover the return through the kernel.
  */
 #define NOTICES_WITHIN_NS 50000
 
@@ -19,38 +23,31 @@ struct {
 	__uint(map_flags, BPF_F_NO_PREALLOC);
 	__type(key, struct operation_key);
 	__type(value, struct exposure);
-} exposures SEC(".maps"); /* apart from `operations`, which is too large to be read at every tick */
+} exposures SEC(".maps"); /* not part of `operations`, which is too large to be read at every tick */
 
 static const struct exposure empty_exposure;
 
 static __noinline struct exposure *exposure_row(struct operation_key *key)
 {
-	struct operation_key own = *key; /* up to kernel 6.1 what a function that is not static was given is no key */
-	struct exposure *row = bpf_map_lookup_elem(&exposures, &own);
+	struct operation_key own = *key; /* on the stack for kernel 6.1, see copies_add() */
 
-	if (row)
-		return row;
-	bpf_map_update_elem(&exposures, &own, &empty_exposure, BPF_NOEXIST);
-	row = bpf_map_lookup_elem(&exposures, &own);
-	if (!row)
-		lose(LOSS_EXPOSURES_FULL);
-	return row;
+	return lookup_or_create(&exposures, &own, &empty_exposure, DROP_EXPOSURES_FULL);
 }
 
-/* At most so much of it came after the GPU was done. */
+/* Upper bound of the wait for a CPU after the GPU was done. */
 static __always_inline u64 bound_ns(const struct account *account, u64 now_ns)
 {
 	return elapsed_ns(account->resumed_ns, now_ns) < NOTICES_WITHIN_NS ? account->last_wait_ns : 0;
 }
 
-/* Whether it left its CPU: what interrupts and the hypervisor take of a thread that spins on it is hidden behind the GPU. */
+/* Whether the thread left its CPU. While it spins on its CPU, interrupts and steal do not delay it: it waits for the GPU anyway. */
 static __always_inline bool has_left(const struct account *account, u64 duration_ns, u64 now_ns)
 {
 	return elapsed_ns(account->resumed_ns, now_ns) <= duration_ns;
 }
 
-/* How much of a synchronising call the GPU had nothing to do with (struct exposure). Returns what is known of it. */
-static __always_inline u64 expose(const struct thread *thread, struct operation_key *key, const struct states *states,
+/* Books the part of a synchronising call that the host caused. Returns what is known of it exactly. */
+static __always_inline u64 exposure_book(const struct thread *thread, struct operation_key *key, const struct states *states,
 				  u64 duration_ns, bool has_slept, u64 now_ns)
 {
 	const struct account *account = &thread->account;
@@ -68,10 +65,10 @@ static __always_inline u64 expose(const struct thread *thread, struct operation_
 		__sync_fetch_and_add(&exposure->exact_ns, account->since_wake_ns);
 		return account->since_wake_ns;
 	}
-	if (cycle && is_late(cycle, duration_ns)) {
-		/* It was entered late, and is shorter for it: what it lost is told together with the cycle's late stalls. */
+	if (cycle && feeding_is_late(cycle, duration_ns)) {
+		/* It was entered late and is shorter for that: its lost time is counted with the late stalls of the cycle. */
 		if (waited_ns)
-			add_late(cycle, STATE_RUNNABLE, bound_ns(account, now_ns));
+			feeding_add_late(cycle, STATE_RUNNABLE, bound_ns(account, now_ns));
 		return 0;
 	}
 	if (!waited_ns) {

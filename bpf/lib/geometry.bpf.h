@@ -1,12 +1,14 @@
 /* SPDX-License-Identifier: GPL-2.0 OR BSD-3-Clause */
 /*
- * How large the kernels are that a process launches: blocks in the grid, threads in a block.
- * Maps written: geometries. Reader: exporter/kernel/gpu_rows.py.
+ * Size of the kernels that a process launches: blocks in the grid, threads in a block.
+ * Map written: geometries, read by exporter/kernel/gpu_rows.py.
  */
 #ifndef GPUSTALL_GEOMETRY_BPF_H
 #define GPUSTALL_GEOMETRY_BPF_H
 
-#include "process.bpf.h"
+#include "kernel.bpf.h"
+#include "../abi/feeding.h"
+#include "../abi/geometry.h"
 
 struct {
 	__uint(type, BPF_MAP_TYPE_ARRAY);
@@ -25,8 +27,8 @@ static __always_inline u32 block_class(u64 threads)
 	return threads <= 32 ? 0 : threads <= 64 ? 1 : threads <= 128 ? 2 : threads <= 256 ? 3 : threads <= 512 ? 4 : 5;
 }
 
-/* The place of a process, like its place in `feeding`, which counts what has none. */
-static __always_inline void add_geometry(u32 process, u64 blocks, u64 threads)
+/* A process that has no place here has none in `feeding` either, where that is counted. */
+static __always_inline void geometry_add(u32 process, u64 blocks, u64 threads)
 {
 	u32 place = process & (FEEDING_PLACES - 1);
 	struct geometry_row *row = bpf_map_lookup_elem(&geometries, &place);
@@ -41,7 +43,7 @@ static __always_inline void add_geometry(u32 process, u64 blocks, u64 threads)
 	}
 	u32 at = grid_class(blocks) * BLOCK_CLASSES + block_class(threads);
 
-	if (at < GEOMETRIES) /* always; the verifier cannot know */
+	if (at < GEOMETRIES) /* always true; for the verifier */
 		__sync_fetch_and_add(&row->launches[at], 1);
 }
 

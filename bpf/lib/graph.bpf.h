@@ -1,12 +1,14 @@
 /* SPDX-License-Identifier: GPL-2.0 OR BSD-3-Clause */
 /*
- * What a process does with graphs: how many it captures, instantiates and launches, and how many kernels are in those.
- * Maps written: graphs, its own; graph_rows, read by exporter/kernel/gpu_rows.py.
+ * CUDA graphs of a process: how many it captures, instantiates and launches, and how many kernels are in them.
+ * Maps written: graphs, only read here; graph_rows, read by exporter/kernel/gpu_rows.py.
  */
 #ifndef GPUSTALL_GRAPH_BPF_H
 #define GPUSTALL_GRAPH_BPF_H
 
 #include "capture.bpf.h"
+#include "maps.bpf.h"
+#include "../abi/graph.h"
 
 struct {
 	__uint(type, BPF_MAP_TYPE_HASH);
@@ -28,15 +30,7 @@ static const struct graph_row empty_graph_row;
 
 static __noinline struct graph_row *graph_row(u32 process)
 {
-	struct graph_row *row = bpf_map_lookup_elem(&graph_rows, &process);
-
-	if (row)
-		return row;
-	bpf_map_update_elem(&graph_rows, &process, &empty_graph_row, BPF_NOEXIST);
-	row = bpf_map_lookup_elem(&graph_rows, &process);
-	if (!row)
-		lose(LOSS_GRAPHS_FULL);
-	return row;
+	return lookup_or_create(&graph_rows, &process, &empty_graph_row, DROP_GRAPHS_FULL);
 }
 
 static __always_inline struct graph_key graph_key(u32 process, u32 is_executable, u64 address)
@@ -44,23 +38,23 @@ static __always_inline struct graph_key graph_key(u32 process, u32 is_executable
 	return (struct graph_key){.process = process, .is_executable = is_executable, .address = address};
 }
 
-static __always_inline void keep_graph(struct graph_key *key, u64 kernels)
+static __always_inline void graph_put(struct graph_key *key, u64 kernels)
 {
 	struct graph made = {.kernels = kernels};
 
 	if (bpf_map_update_elem(&graphs, key, &made, BPF_ANY))
-		lose(LOSS_GRAPHS_FULL);
+		drop(DROP_GRAPHS_FULL);
 }
 
-static __always_inline void forget_graph(u32 process, u64 address)
+static __always_inline void graph_forget(u32 process, u64 address)
 {
 	struct graph_key key = graph_key(process, false, address);
 
 	bpf_map_delete_elem(&graphs, &key);
 }
 
-/* The one that is destroyed may never have been launched. */
-static __always_inline void forget_executable(u32 process, u64 address)
+/* Counts executable graphs that are destroyed before their first launch. */
+static __always_inline void graph_forget_executable(u32 process, u64 address)
 {
 	struct graph_key key = graph_key(process, true, address);
 	struct graph *known = bpf_map_lookup_elem(&graphs, &key);
@@ -71,12 +65,12 @@ static __always_inline void forget_executable(u32 process, u64 address)
 	bpf_map_delete_elem(&graphs, &key);
 }
 
-/* A capture began: cudaStreamBeginCapture() returned 0. */
-__noinline int note_capture(u32 process, u64 stream, u64 now_ns)
+/* cudaStreamBeginCapture() returned 0. */
+__noinline int graph_begin_capture(u32 process, u64 stream, u64 now_ns)
 {
 	struct graph_row *row = graph_row(process);
 
-	capture_begun(process, stream, now_ns);
+	capture_begin(process, stream, now_ns);
 	if (!row)
 		return 0;
 	__sync_fetch_and_add(&row->captures, 1);
@@ -84,14 +78,14 @@ __noinline int note_capture(u32 process, u64 stream, u64 now_ns)
 	return 0;
 }
 
-/* It has ended, with a graph, whose address is stored at `where`, or without. */
-__noinline int note_capture_end(u32 process, u64 stream, u64 where, u64 now_ns)
+/* A capture has ended. where: the address of its graph is stored there; 0: it failed. */
+__noinline int graph_end_capture(u32 process, u64 stream, u64 where, u64 now_ns)
 {
 	struct graph_row *row = graph_row(process);
 	struct capturing ended = {};
 	u64 address = 0;
 
-	if (!capture_ended(process, stream, &ended) || !row)
+	if (!capture_end(process, stream, &ended) || !row)
 		return 0;
 	__sync_fetch_and_add(&row->capture_ns, now_ns - ended.began_ns);
 	if (!where) {
@@ -100,16 +94,16 @@ __noinline int note_capture_end(u32 process, u64 stream, u64 where, u64 now_ns)
 	}
 	__sync_fetch_and_add(&row->captured, 1);
 	if (bpf_probe_read_user(&address, sizeof(address), (void *)where)) {
-		lose(LOSS_READ_FAULT);
+		drop(DROP_READ_FAULT);
 		return 0;
 	}
 	struct graph_key key = graph_key(process, false, address);
 
-	keep_graph(&key, ended.kernels);
+	graph_put(&key, ended.kernels);
 	return 0;
 }
 
-__noinline int note_instantiation(u32 process, u64 graph_address, u64 where, u64 duration_ns)
+__noinline int graph_instantiated(u32 process, u64 graph_address, u64 where, u64 duration_ns)
 {
 	struct graph_row *row = graph_row(process);
 	struct graph_key key = graph_key(process, false, graph_address);
@@ -121,22 +115,22 @@ __noinline int note_instantiation(u32 process, u64 graph_address, u64 where, u64
 	__sync_fetch_and_add(&row->instantiated, 1);
 	__sync_fetch_and_add(&row->instantiate_ns, duration_ns);
 	if (bpf_probe_read_user(&address, sizeof(address), (void *)where)) {
-		lose(LOSS_READ_FAULT);
+		drop(DROP_READ_FAULT);
 		return 0;
 	}
 	key = graph_key(process, true, address);
-	keep_graph(&key, kernels);
+	graph_put(&key, kernels);
 	return 0;
 }
 
-/* Launched: for real, or into the graph that the stream is being captured into. */
-__noinline int note_graph_launch(u32 process, u64 address, u64 stream)
+/* An executable graph was launched, or added to the graph that its stream is captured into. */
+__noinline int graph_launched(u32 process, u64 address, u64 stream)
 {
 	struct graph_key key = graph_key(process, true, address);
 	struct graph *graph = bpf_map_lookup_elem(&graphs, &key);
 	u64 kernels = graph ? graph->kernels : 0;
 
-	if (may_be_capturing(process) && captured_kernels(process, stream, kernels))
+	if (may_be_capturing(process) && capture_add_kernels(process, stream, kernels))
 		return 0;
 	struct graph_row *row = graph_row(process);
 

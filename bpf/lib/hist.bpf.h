@@ -1,18 +1,18 @@
 /* SPDX-License-Identifier: GPL-2.0 OR BSD-3-Clause */
 /*
- * Durations to slots of an exponential histogram of scale 3, aligned to seconds.
- * Its twin in Python is exporter/units.py; tests/kernel/test_hist.py compares the two over the whole range.
+ * The slot of a duration in an exponential histogram of scale 3, aligned to seconds.
+ * The same in Python: exporter/units.py; tests/kernel/test_hist.py compares the two over the whole range.
  */
 #ifndef GPUSTALL_HIST_BPF_H
 #define GPUSTALL_HIST_BPF_H
 
 #include "kernel.bpf.h"
-#include "../abi.h"
+#include "../abi/hist.h"
 
 /*
- * Nanoseconds to units of 2^-30 s, so that bucket edges are powers of 2 in seconds: 2^30 / 10^9 = 1.073741824 is taken as
- * 1 + 1237182 / 2^24. Never too large, so that exactly 1 s counts as le="1"; at most 3e-8 too small, and one unit. The
- * clamp to 2^43 ns (2.4 hours, beyond the last edge) keeps the product below 2^64.
+ * Nanoseconds to units of 2^-30 s, so that bucket edges are powers of 2 in seconds: 2^30 / 10^9 = 1.073741824 is approximated by
+ * 1 + 1237182 / 2^24. Never too large, so exactly 1 s counts as le="1"; too small by at most 3e-8 and one unit. The clamp to 2^43 ns
+ * (2.4 hours, beyond the last edge) keeps the product below 2^64.
  */
 static __always_inline u64 duration_units(u64 duration_ns)
 {
@@ -22,8 +22,8 @@ static __always_inline u64 duration_units(u64 duration_ns)
 }
 
 /*
- * floor(2^(HIST_OCTAVES + j/8)) for j = 1 .. 7: where the eighths of an octave end, scaled up. Cut linearly into eight, an
- * octave has one of them in each of its first seven parts and none in the last.
+ * floor(2^(HIST_OCTAVES + j/8)) for j = 1 .. 7: where the eighths of an octave end, scaled up. If an octave is cut into eight linear
+ * parts, each of the first seven parts holds one of these ends, and the last part holds none.
  */
 static const u64 eighth_ends[8] = {
 	4796103728980ULL, 5230188203117ULL, 5703560678794ULL, 6219777023950ULL,
@@ -31,8 +31,8 @@ static const u64 eighth_ends[8] = {
 };
 
 /*
- * Slot k with 2^((k-1)/8) < units <= 2^(k/8): the octave is the top bit of units - 1, which makes the upper edge
- * inclusive as `le` wants it; the eighth within it is the linear part, and one more beyond the end that lies in that part.
+ * Slot k with 2^((k-1)/8) < units <= 2^(k/8): the octave is the top bit of units - 1, which makes the upper edge inclusive, as `le`
+ * requires. The eighth is the number of the linear part, plus one if the value lies beyond the end inside that part.
  */
 static __always_inline u32 hist_slot(u64 units)
 {

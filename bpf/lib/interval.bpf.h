@@ -1,12 +1,15 @@
 /* SPDX-License-Identifier: GPL-2.0 OR BSD-3-Clause */
 /*
- * Where one call or gap ends and the next begins. The time of gaps is kept in the thread, and goes to the map `intervals`
- * when the thread ends; a hash look-up per call is not needed.
+ * Where one call or gap ends and the next begins. The time of gaps is kept in the thread and goes to the map `intervals` when the
+ * thread ends, so an ordinary call needs no hash look-up for it.
+ * Map written: intervals, read by exporter/kernel/thread_rows.py.
  */
 #ifndef GPUSTALL_INTERVAL_BPF_H
 #define GPUSTALL_INTERVAL_BPF_H
 
 #include "account.bpf.h"
+#include "maps.bpf.h"
+#include "../abi/interval.h"
 
 struct {
 	__uint(type, BPF_MAP_TYPE_HASH);
@@ -21,18 +24,11 @@ static const struct interval_row empty_interval;
 static __noinline struct interval_row *interval_row(u32 process, enum interval_kind kind)
 {
 	struct interval_key key = {.process = process, .kind = kind};
-	struct interval_row *row = bpf_map_lookup_elem(&intervals, &key);
 
-	if (row)
-		return row;
-	bpf_map_update_elem(&intervals, &key, &empty_interval, BPF_NOEXIST);
-	row = bpf_map_lookup_elem(&intervals, &key);
-	if (!row)
-		lose(LOSS_INTERVALS_FULL);
-	return row;
+	return lookup_or_create(&intervals, &key, &empty_interval, DROP_INTERVALS_FULL);
 }
 
-__noinline int add_some(struct states *to, struct states *states)
+__noinline int interval_add_states(struct states *to, struct states *states)
 {
 	if (!to || !states)
 		return 0;
@@ -42,22 +38,22 @@ __noinline int add_some(struct states *to, struct states *states)
 	return 0;
 }
 
-/* to_ns: THREAD_STATES sums of a row. */
+/* to_ns: the THREAD_STATES sums of a row. */
 static __always_inline void add_states(u64 *to_ns, struct states *states)
 {
-	add_some((struct states *)to_ns, states);
+	interval_add_states((struct states *)to_ns, states);
 }
 
-/* Ends the open call or gap at `now_ns`, begins the next, and says where the time of the ended one went. */
-__noinline int settle(struct thread *thread, u64 now_ns, struct states *states)
+/* Ends the open call or gap at `now_ns` and begins the next. states: receives the time of the ended one. */
+__noinline int interval_settle(struct thread *thread, u64 now_ns, struct states *states)
 {
 	if (!thread || !states)
 		return 0;
 	struct states total = {};
 
-	thread->mark_version = thread->account.version; /* before the account is read: it may change meanwhile */
+	thread->mark_version = thread->account.version; /* read before the account, which may change at any time */
 	barrier();
-	read_account(&thread->account, now_ns, &total);
+	account_read(&thread->account, now_ns, &total);
 	EACH_STATE(i)
 	{
 		states->ns[i] = total.ns[i] - thread->mark_total_ns[i];
@@ -68,10 +64,10 @@ __noinline int settle(struct thread *thread, u64 now_ns, struct states *states)
 }
 
 /*
- * The same where the thread has not left the CPU since mark_ns, which is so for most calls: all the time went to one state.
- * False when it has, and settle() must do it.
+ * The same for a thread whose state has not changed since mark_ns, as in most calls: all the time went to one state. False if it has
+ * changed: then interval_settle() has to do it.
  */
-static __always_inline bool settle_unswitched(struct thread *thread, u64 now_ns, u32 *state, u64 *ns)
+static __always_inline bool interval_settle_unswitched(struct thread *thread, u64 now_ns, u32 *state, u64 *ns)
 {
 	if (thread->mark_version != thread->account.version)
 		return false;
@@ -82,38 +78,38 @@ static __always_inline bool settle_unswitched(struct thread *thread, u64 now_ns,
 	return true;
 }
 
-/* The part of an open gap that is idle is moved from `gap_ns` to thread->idle_ns. Before settle(), which moves the mark. */
-__noinline int split_idle(struct thread *thread, u64 now_ns)
+/* Moves the idle part of an open gap to thread->idle_ns. Before interval_settle(), which moves the mark. */
+__noinline int interval_split_idle(struct thread *thread, u64 now_ns)
 {
 	if (!thread)
 		return 0;
 	struct account *account = &thread->account;
 
-	/* Nothing was booked since the gap became idle: the thread has been running all the time. */
+	/* Nothing was booked since the gap became idle: the thread has been running ever since. */
 	if (account->idle_of_ns != thread->mark_ns)
-		begin_idle(thread);
+		account_begin_idle(thread);
 	struct states total = {};
 
-	read_account(account, now_ns, &total);
+	account_read(account, now_ns, &total);
 	EACH_STATE(i)
 	{
 		u64 idle_ns = total.ns[i] - account->idle_total_ns[i];
 
 		thread->idle_ns[i] += idle_ns;
-		thread->mark_total_ns[i] += idle_ns; /* so that settle() finds the rest */
+		thread->mark_total_ns[i] += idle_ns; /* so that interval_settle() gets the rest */
 	}
 	return 0;
 }
 
-__noinline int end_switched_gap(struct thread *thread, u64 now_ns)
+__noinline int interval_end_switched_gap(struct thread *thread, u64 now_ns)
 {
 	if (!thread)
 		return 0;
 	struct states states = {};
 
 	if (thread->idle_at_ns && now_ns >= thread->idle_at_ns)
-		split_idle(thread, now_ns);
-	settle(thread, now_ns, &states);
+		interval_split_idle(thread, now_ns);
+	interval_settle(thread, now_ns, &states);
 	EACH_STATE(i)
 		thread->gaps_ns[i] += states.ns[i];
 	thread->idle_at_ns = 0;
@@ -121,35 +117,35 @@ __noinline int end_switched_gap(struct thread *thread, u64 now_ns)
 }
 
 /* The first call after a gap begins. */
-static __always_inline void end_gap(struct thread *thread, u64 now_ns)
+static __always_inline void interval_end_gap(struct thread *thread, u64 now_ns)
 {
 	u32 state;
 	u64 ns;
 
-	if (thread->idle_at_ns <= now_ns || !settle_unswitched(thread, now_ns, &state, &ns)) {
-		end_switched_gap(thread, now_ns);
+	if (thread->idle_at_ns <= now_ns || !interval_settle_unswitched(thread, now_ns, &state, &ns)) {
+		interval_end_switched_gap(thread, now_ns);
 		return;
 	}
 	thread->gaps_ns[state] += ns;
 	thread->idle_at_ns = 0;
 }
 
-/* A call was left without a return: its time is known to be no call's. */
-__noinline int end_abandoned(struct thread *thread, u64 now_ns)
+/* A call never returned: its time belongs to no call. */
+__noinline int interval_end_abandoned(struct thread *thread, u64 now_ns)
 {
 	if (!thread)
 		return 0;
 	struct states states = {};
 	struct interval_row *row = interval_row(thread->process, INTERVAL_ABANDONED);
 
-	settle(thread, now_ns, &states);
+	interval_settle(thread, now_ns, &states);
 	if (row)
 		add_states(row->states_ns, &states);
 	return 0;
 }
 
-/* The thread ends. */
-__noinline int end_thread(struct thread *thread, u64 now_ns)
+/* The thread ends: its sums go to the map. */
+__noinline int interval_end_thread(struct thread *thread, u64 now_ns)
 {
 	if (!thread || !thread->is_tracked)
 		return 0;
@@ -158,14 +154,14 @@ __noinline int end_thread(struct thread *thread, u64 now_ns)
 
 	if (!thread->process) {
 		row = interval_row(thread->group, INTERVAL_WORKER);
-		settle(thread, now_ns, &states);
+		interval_settle(thread, now_ns, &states);
 		if (row)
 			add_states(row->states_ns, &states);
 	} else {
 		if (thread->depth)
-			end_abandoned(thread, now_ns);
+			interval_end_abandoned(thread, now_ns);
 		else
-			end_gap(thread, now_ns);
+			interval_end_gap(thread, now_ns);
 		thread->depth = 0;
 		row = interval_row(thread->process, INTERVAL_IDLE);
 		if (row)

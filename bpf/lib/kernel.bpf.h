@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0 OR BSD-3-Clause */
 /*
- * The few kernel types the programs read, written by hand and relocated at load (CO-RE), and the includes that
- * every program needs. A dumped vmlinux.h would be 150,000 lines for the same twenty members.
+ * The few kernel types that the programs read, written by hand and relocated at load (CO-RE), and the includes that every program
+ * needs. A generated vmlinux.h would be 150,000 lines for the same members.
  */
 #ifndef GPUSTALL_KERNEL_BPF_H
 #define GPUSTALL_KERNEL_BPF_H
@@ -29,8 +29,8 @@ struct mm_struct;
 
 struct signal_struct {
 	atomic_t live;
-	int group_exit_code;	  /* where all threads were ended at once */
-	struct mm_struct *oom_mm; /* of a process that is ended because there is no memory left */
+	int group_exit_code;	  /* if all threads were ended at once */
+	struct mm_struct *oom_mm; /* set if the process is killed for lack of memory */
 };
 
 struct ns_common {
@@ -82,7 +82,7 @@ struct kernfs_node {
 	u64 id;
 	const char *name;
 	struct kernfs_node *parent;
-	struct kernfs_node *__parent; /* its name since 6.15 */
+	struct kernfs_node *__parent; /* the name of `parent` since 6.15 */
 };
 
 struct cgroup {
@@ -117,16 +117,16 @@ struct gendisk {
 };
 
 struct request_queue {
-	struct gendisk *disk; /* none of a device that is no disk */
+	struct gendisk *disk; /* NULL for a device that is no disk */
 };
 
 struct request {
 	struct request_queue *q;
 	u32 cmd_flags;
-	u32 __data_len; /* bytes that are still to be completed */
+	u32 __data_len; /* bytes not yet completed */
 	struct bio *bio;
 	u64 start_time_ns;
-	u64 io_start_time_ns; /* when it was given to the device */
+	u64 io_start_time_ns; /* dispatch to the device */
 };
 
 struct css_set {
@@ -155,7 +155,7 @@ struct sock {
 	struct sock_cgroup_data sk_cgrp_data;
 };
 
-struct request_sock { /* a connection that is not yet there */
+struct request_sock { /* a connection that is being opened */
 	struct sock_common __req_common;
 };
 
@@ -168,7 +168,7 @@ struct sk_buff {
 	char cb[48];
 };
 
-struct trace_event_raw_tcp_retransmit_skb { /* 6.18; earlier the event has no record of its own */
+struct trace_event_raw_tcp_retransmit_skb { /* 6.18; before, the event has no record type of its own */
 	int err;
 };
 
@@ -211,7 +211,7 @@ struct thread_info {
 struct bpf_local_storage;
 
 struct return_instance {
-	unsigned long stack; /* the stack pointer at the entry of a function whose return is probed */
+	unsigned long stack; /* stack pointer at the entry of a function whose return is probed */
 	unsigned long orig_ret_vaddr;
 	struct return_instance *next;
 };
@@ -228,11 +228,10 @@ struct task_struct {
 	int on_cpu; /* not on a kernel for one CPU */
 	struct sched_entity se;
 	struct sched_info sched_info;
-	const struct cpumask *cpus_ptr; /* those that it may use */
+	const struct cpumask *cpus_ptr; /* CPUs that it may use */
 	unsigned int in_iowait : 1;
 	unsigned int in_memstall : 1;
-	int exit_code; /* as wait(2) tells it */
-	int pid;
+	int exit_code; /* as wait(2) returns it */
 	int tgid;
 	u64 start_boottime;
 	struct task_struct *real_parent;

@@ -1,22 +1,23 @@
 /* SPDX-License-Identifier: GPL-2.0 OR BSD-3-Clause */
 /*
- * When has an engine had an output? Every iteration of a serving engine ends with what it made copied to the host. User space
- * makes steps and idleness of it (exporter/accounting/serving.py); nothing of it needs to be told by the engine.
+ * When does a serving engine produce an output? Each iteration of an engine ends with a copy of its results to the host. User space
+ * derives steps and idle time from that (exporter/accounting/serving.py), without help from the engine.
  *
- * An output is a copy to the host by a thread that has given the GPU work since its last one: several copies in a row are one.
- * It is there when a call returns that waits for the GPU, the oldest first: a copy that blocks, or a synchronising call after
- * it, whatever that one waited for, since an engine that works ahead asks for the outputs in their order. A rank that never asks
- * has OPEN_OUTPUTS of them at a time; one more, and the oldest is taken to be there.
- * Maps written: outputs; read by exporter/kernel/output_rows.py.
+ * An output is a copy to the host by a thread that has enqueued GPU work since its last copy: several copies in a row are one output.
+ * It is complete when a call that waits for the GPU returns, the oldest output first: a blocking copy, or any synchronising call after
+ * the copy, because an engine that works ahead waits for its outputs in order. A rank that never waits has up to OPEN_OUTPUTS outputs
+ * open; with one more, the oldest counts as complete.
+ * Map written: outputs, read by exporter/kernel/output_rows.py.
  */
 #ifndef GPUSTALL_OUTPUTS_BPF_H
 #define GPUSTALL_OUTPUTS_BPF_H
 
-#include "process.bpf.h"
+#include "maps.bpf.h"
 #include "thread.bpf.h"
+#include "../abi/outputs.h"
 
-#define OPEN_OUTPUTS 2			 /* an engine prepares one iteration while the GPU is at the one before */
-#define OUTPUT_PAUSE_NS (1000ULL * 1000000) /* a shorter gap between two calls is part of the iteration */
+#define OPEN_OUTPUTS 2			 /* an engine prepares one iteration while the GPU runs the previous one */
+#define OUTPUT_PAUSE_NS (1000ULL * 1000000) /* a shorter gap between two calls belongs to the iteration */
 
 struct {
 	__uint(type, BPF_MAP_TYPE_HASH);
@@ -26,7 +27,7 @@ struct {
 	__type(value, struct output_row);
 } outputs SEC(".maps");
 
-static const struct output_row no_outputs;
+static const struct output_row empty_outputs;
 
 static __always_inline struct output_row *known_outputs(u32 process)
 {
@@ -35,19 +36,11 @@ static __always_inline struct output_row *known_outputs(u32 process)
 
 static __noinline __attribute__((unused)) struct output_row *output_row(u32 process)
 {
-	struct output_row *row = known_outputs(process);
-
-	if (row)
-		return row;
-	bpf_map_update_elem(&outputs, &process, &no_outputs, BPF_NOEXIST);
-	row = known_outputs(process);
-	if (!row)
-		lose(LOSS_OUTPUTS_FULL);
-	return row;
+	return lookup_or_create(&outputs, &process, &empty_outputs, DROP_OUTPUTS_FULL);
 }
 
 /* The first work of a thread since its last copy to the host. */
-__noinline int begin_output(struct thread *thread)
+__noinline int output_begin(struct thread *thread)
 {
 	if (!thread)
 		return 0;
@@ -59,17 +52,17 @@ __noinline int begin_output(struct thread *thread)
 	return 0;
 }
 
-/* A kernel, a graph or a collective: what copies is no work by itself. */
-static __always_inline void note_work(struct thread *thread, u64 cookie)
+/* Work is a kernel, a graph or a collective, but not a copy. */
+static __always_inline void output_note_work(struct thread *thread, u64 cookie)
 {
 	u32 shape = call_shape(cookie);
 
 	if (!thread->has_worked && role_of(cookie) == ROLE_LAUNCH && shape != SHAPE_COPY && shape != SHAPE_COPY_2D)
-		begin_output(thread);
+		output_begin(thread);
 }
 
-/* A step thread makes a call again. What other threads paused meanwhile, and what came before the last output, is not of it. */
-__noinline int end_pause(struct thread *thread, u64 now_ns)
+/* A step thread makes a call after a pause. Time before the last output, or in another thread's pause, does not count again. */
+__noinline int output_end_pause(struct thread *thread, u64 now_ns)
 {
 	if (!thread || !thread->is_step)
 		return 0;
@@ -87,14 +80,14 @@ __noinline int end_pause(struct thread *thread, u64 now_ns)
 	return 0;
 }
 
-/* Before the gap that ends now is booked. */
-static __always_inline void note_pause(struct thread *thread, u64 now_ns)
+/* Called before the gap that ends now is booked. */
+static __always_inline void output_note_pause(struct thread *thread, u64 now_ns)
 {
 	if (thread->mark_ns + OUTPUT_PAUSE_NS < now_ns)
-		end_pause(thread, now_ns);
+		output_end_pause(thread, now_ns);
 }
 
-static __always_inline void end_output(struct output_row *row, u64 now_ns)
+static __always_inline void output_end(struct output_row *row, u64 now_ns)
 {
 	u64 number = row->outputs;
 	struct output *output = &row->last[number & (OUTPUTS - 1)];
@@ -103,7 +96,7 @@ static __always_inline void end_output(struct output_row *row, u64 now_ns)
 		return;
 	output->at_ns = now_ns;
 	output->paused_ns = row->paused_ns;
-	/* Last, so that whoever counts it can read it. Another thread that was as far says the same of it. */
+	/* Last, so that a counted output can be read. Another thread that got here at the same time has written the same. */
 	if (!__sync_bool_compare_and_swap(&row->outputs, number, number + 1))
 		return;
 	row->paused_ns = 0;
@@ -111,7 +104,7 @@ static __always_inline void end_output(struct output_row *row, u64 now_ns)
 }
 
 /* A copy to the host was enqueued, or is done. */
-__noinline int copied_out(struct thread *thread, u64 now_ns)
+__noinline int output_copied(struct thread *thread, u64 now_ns)
 {
 	if (!thread || !thread->has_worked)
 		return 0;
@@ -119,17 +112,17 @@ __noinline int copied_out(struct thread *thread, u64 now_ns)
 
 	thread->has_worked = false;
 	if (row && __sync_fetch_and_add(&row->copied, 1) >= row->outputs + OPEN_OUTPUTS)
-		end_output(row, now_ns);
+		output_end(row, now_ns);
 	return 0;
 }
 
 /* A call returned that waited for the GPU. */
-__noinline int synchronised(u32 process, u64 now_ns)
+__noinline int output_synchronised(u32 process, u64 now_ns)
 {
 	struct output_row *row = known_outputs(process);
 
 	if (row)
-		end_output(row, now_ns);
+		output_end(row, now_ns);
 	return 0;
 }
 

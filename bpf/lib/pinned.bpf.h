@@ -1,15 +1,17 @@
 /* SPDX-License-Identifier: GPL-2.0 OR BSD-3-Clause */
 /*
- * Which host memory of a process is pinned: what cudaHostAlloc gave it, or cudaHostRegister was told of. A copy may begin
- * anywhere inside, so ranges are kept, as blocks of a trie that finds the block an address lies in.
- * Maps written: pinned. Reader: exporter/kernel/rows.py, which deletes those of processes that have ended.
+ * Pinned host memory of a process: returned by cudaHostAlloc, or passed to cudaHostRegister. A copy may begin anywhere inside, so
+ * ranges are stored, as blocks of a trie that finds the block of an address.
+ * Map written: pinned, pruned by exporter/kernel/gpu_rows.py.
  */
 #ifndef GPUSTALL_PINNED_BPF_H
 #define GPUSTALL_PINNED_BPF_H
 
 #include "process.bpf.h"
+#include "../abi/allocation.h"
+#include "../abi/copies.h"
 
-#define PINNED_MAX_BLOCKS 64 /* of one range: twice the bits of an address behind those of a page, and to spare */
+#define PINNED_MAX_BLOCKS 64 /* of one range: twice the bits of a page number would be enough */
 #define PINNED_KEY_BITS 96
 
 struct {
@@ -29,8 +31,8 @@ static __always_inline struct pinned_key pinned_key(u32 process, u64 address, u3
 	};
 }
 
-/* The bits of the largest aligned block that begins at an address and is not longer than `bytes`, which is not 0. */
-__noinline u32 block_bits(u64 address, u64 bytes)
+/* log2 of the largest aligned block that begins at an address and is not longer than `bytes`, which is not 0. */
+__noinline u32 pinned_block_bits(u64 address, u64 bytes)
 {
 	u32 bits = 0;
 
@@ -44,29 +46,29 @@ __noinline u32 block_bits(u64 address, u64 bytes)
 	return bits;
 }
 
-#define BLOCK_DONE 64 /* beside the bits of a block, which are fewer */
+#define BLOCK_DONE 64 /* a flag above the bits of a block, which are fewer than 64 */
 
-/* Puts the first block of a range in, or takes it out. Returns its bits, and whether that was done. */
-__noinline u32 first_pinned_block(u32 process, u64 address, u64 bytes, u32 is_new)
+/* Inserts or deletes the first block of a range. Returns its bits, with BLOCK_DONE if that succeeded. */
+__noinline u32 pinned_first_block(u32 process, u64 address, u64 bytes, u32 is_new)
 {
-	u32 one = 1, bits = block_bits(address, bytes);
+	u32 one = 1, bits = pinned_block_bits(address, bytes);
 	struct pinned_key key = pinned_key(process, address, bits);
 	long failed = is_new ? bpf_map_update_elem(&pinned, &key, &one, BPF_ANY) : bpf_map_delete_elem(&pinned, &key);
 
 	if (failed && is_new)
-		lose(LOSS_PINNED_FULL);
+		drop(DROP_PINNED_FULL);
 	return failed ? bits : bits | BLOCK_DONE;
 }
 
-/* Puts a range in, or takes it out. Returns the blocks that were. No branch in the loop: 6.1 would follow every path. */
-__noinline u32 each_pinned_block(u32 process, u64 address, u64 bytes, u32 is_new)
+/* Inserts or deletes a range. Returns the number of blocks for which that succeeded. No branch in the loop: kernel 6.1 would follow every path. */
+__noinline u32 pinned_each_block(u32 process, u64 address, u64 bytes, u32 is_new)
 {
 	u32 blocks = 0;
 
 	for (int i = 0; i < PINNED_MAX_BLOCKS; i++) {
 		if (!bytes)
 			return blocks;
-		u32 first = first_pinned_block(process, address, bytes, is_new);
+		u32 first = pinned_first_block(process, address, bytes, is_new);
 		u64 length = 1ULL << (first & (BLOCK_DONE - 1));
 
 		blocks += first / BLOCK_DONE;
@@ -74,7 +76,7 @@ __noinline u32 each_pinned_block(u32 process, u64 address, u64 bytes, u32 is_new
 		bytes -= length;
 	}
 	if (bytes && is_new)
-		lose(LOSS_PINNED_FULL);
+		drop(DROP_PINNED_FULL);
 	return blocks;
 }
 

@@ -1,12 +1,15 @@
 /* SPDX-License-Identifier: GPL-2.0 OR BSD-3-Clause */
 /*
- * A process gets a number of its own at its first tracked call; every aggregate is keyed by that number, so a reused
- * tgid is a new process. Its row carries what is counted per process.
+ * A process gets a number of its own at its first traced call. All maps are keyed by that number, so a reused tgid is a new process.
+ * Maps written: processes, read by exporter/kernel/process_rows.py; process_numbers and last_number, only read here; settings is
+ * written by exporter/kernel/loader.py.
  */
 #ifndef GPUSTALL_PROCESS_BPF_H
 #define GPUSTALL_PROCESS_BPF_H
 
 #include "events.bpf.h"
+#include "../abi/process.h"
+#include "../abi/settings.h"
 
 struct {
 	__uint(type, BPF_MAP_TYPE_HASH);
@@ -41,9 +44,8 @@ struct {
 #define NAMESPACE_LEVELS 32 /* MAX_PID_NS_LEVEL of include/linux/pid_namespace.h */
 
 /*
- * The number of a task as the exporter's pid namespace shows it, a tgid for a group leader; 0 when it is not in that
- * namespace. The helper bpf_get_ns_current_pid_tgid() fails for a task in a namespace below the given one: a pod seen
- * from its node.
+ * The tid of a task in the exporter's pid namespace (for a group leader, its tgid); 0 if it is not in that namespace. The helper
+ * bpf_get_ns_current_pid_tgid() fails for a task in a nested namespace, such as a pod's for an exporter on the node.
  */
 static __noinline __attribute__((unused)) u32 visible_tid(struct task_struct *task)
 {
@@ -64,7 +66,7 @@ static __noinline __attribute__((unused)) u32 visible_tid(struct task_struct *ta
 	return 0;
 }
 
-/* Whether a task is of those that a sidecar must leave alone. Nothing may be written about it. */
+/* Whether a sidecar must ignore a task, because its pid namespace does not show it. Nothing may be recorded about it. */
 static __always_inline bool is_outside(struct task_struct *task)
 {
 	u32 zero = 0;
@@ -73,7 +75,7 @@ static __always_inline bool is_outside(struct task_struct *task)
 	return own && own->is_confined && !visible_tid(task);
 }
 
-/* The number of the current process, given now if it has none; 0 when the table is full (counted). */
+/* The number of the current process, assigned now if it has none; 0 if the map is full (counted). */
 static __noinline __attribute__((unused)) u32 process_number(struct task_struct *task)
 {
 	u32 tgid = bpf_get_current_pid_tgid() >> 32, zero = 0;
@@ -83,7 +85,7 @@ static __noinline __attribute__((unused)) u32 process_number(struct task_struct 
 	if (known) {
 		if (known->start_ns == start_ns)
 			return known->number;
-		/* The exit of the last owner of this tgid was missed. */
+		/* The exit of the previous process with this tgid was missed. */
 		bpf_map_delete_elem(&process_numbers, &tgid);
 	}
 	u64 *last = bpf_map_lookup_elem(&last_number, &zero);
@@ -99,19 +101,19 @@ static __noinline __attribute__((unused)) u32 process_number(struct task_struct 
 
 	BPF_CORE_READ_STR_INTO(&row.comm, task, group_leader, comm);
 	if (bpf_map_update_elem(&processes, &own.number, &row, BPF_NOEXIST)) {
-		lose(LOSS_PROCESSES_FULL);
+		drop(DROP_PROCESSES_FULL);
 		return 0;
 	}
 	if (bpf_map_update_elem(&process_numbers, &tgid, &own, BPF_NOEXIST)) {
-		/* Another thread of the process was first, or the table is full. */
+		/* Another thread of the process was faster, or the map is full. */
 		bpf_map_delete_elem(&processes, &own.number);
 		known = bpf_map_lookup_elem(&process_numbers, &tgid);
 		if (known && known->start_ns == start_ns)
 			return known->number;
-		lose(LOSS_PROCESSES_FULL);
+		drop(DROP_PROCESSES_FULL);
 		return 0;
 	}
-	announce(EVENT_PROCESS_TRACKED, own.number);
+	event_send(EVENT_PROCESS_TRACKED, own.number);
 	return own.number;
 }
 

@@ -1,30 +1,34 @@
 /* SPDX-License-Identifier: GPL-2.0 OR BSD-3-Clause */
 /*
- * Which NCCL operations have been given to the GPU, which of them are known to be done, and who waits for them?
+ * Which NCCL operations are enqueued, which are known to be complete, and which calls wait for them?
  *
- * Nobody synchronises the stream that an operation is enqueued on. So what is ahead of a stream is followed: a record takes
- * it over to an event, a stream that waits for the event takes it over from there, and who finds a stream or an event done
- * has found done what was ahead of it when the call began.
+ * Programs rarely synchronise the stream that an NCCL operation is enqueued on. So the operations ahead of each stream are tracked: an
+ * event recorded on the stream gets them, and so does a stream that waits for the event. When a call finds a stream or event complete,
+ * the operations that were ahead of it when the call began are complete.
  *
- * The legacy default stream (handles 0 and 1) is one stream of a process, whatever the device. The default streams of threads
- * (_ptsz, _ptds) are taken for it, and handle 2, which means the same, for one stream: their threads are told apart nowhere.
- * That the legacy stream also waits for streams made without the non-blocking flag is not followed. What is captured into a
- * graph is not given to the GPU, and what a replayed graph does is no call.
+ * The legacy default stream (handles 0 and 1) counts as one stream of a process, for all GPUs. The per-thread default streams (_ptsz,
+ * _ptds) count as that stream, and handle 2, which means the same, as one more stream. Not tracked: that the legacy stream also waits
+ * for streams created without the non-blocking flag; operations captured into a graph; operations of a graph that is launched.
+ * Maps written: progress, read by exporter/kernel/progress_rows.py; frontiers and arrivals, only read here.
  */
 #ifndef GPUSTALL_PROGRESS_BPF_H
 #define GPUSTALL_PROGRESS_BPF_H
 
-#include "call.bpf.h"
+#include "feeding.bpf.h"
+#include "maps.bpf.h"
+#include "operation.bpf.h"
+#include "../abi/communicator.h"
+#include "../abi/progress.h"
 
-/* Bits of feeding_row.has_collectives: what a process without communicators pays is the look at them. */
+/* Bits of feeding_row.has_collectives: a process without communicators only pays for this test. */
 #define HAS_COLLECTIVES 1
-#define HAS_SEVERAL_RANKS 2 /* seen in one collective: a device that is done says nothing of the others' */
+#define HAS_SEVERAL_RANKS 2 /* entered one collective: then a complete GPU proves nothing for the other ranks */
 
-/* Communicators that may be ahead of one stream: data, tensor and pipeline parallel. */
+/* Communicators ahead of one stream: data, tensor and pipeline parallel. */
 #define FRONTIER_PAIRS 3
 #define EACH_PAIR(i) _Pragma("clang loop unroll(disable)") for (u32 i = 0; i < FRONTIER_PAIRS; i++)
 
-/* The number of an operation and, above it, the ordinal of its communicator, which is never 0: so 0 is none. */
+/* The number of an operation, and above it the ordinal of its communicator, which is never 0: so 0 means none. */
 #define NUMBER_BITS 56
 #define NUMBER_OF(one) ((one) & ((1ULL << NUMBER_BITS) - 1))
 #define COMMUNICATOR_OF(one) ((u32)((one) >> NUMBER_BITS))
@@ -49,8 +53,8 @@ struct {
 	__type(value, struct progress_row);
 } progress SEC(".maps");
 
-/* Who came first: a place for each of the last collectives of a communicator, found by its hash and so by all its ranks. */
-#define ARRIVAL_PLACES 1024 /* as far as a rank may be behind: NCCL lets no rank run further ahead than the GPU's queue */
+/* The first arrival at each of the last collectives of a communicator. The key has its hash, which all ranks share. */
+#define ARRIVAL_PLACES 1024 /* how far a rank may be behind: no rank runs further ahead than the queue of the GPU allows */
 struct arrival_key {
 	u64 hash;
 	u64 place;
@@ -58,9 +62,9 @@ struct arrival_key {
 
 #define BEING_TAKEN (1ULL << 63)
 struct arrival {
-	u64 collective; /* whose arrivals the place holds, by number; BEING_TAKEN: first_ns is yet to be written */
+	u64 collective; /* number of the collective in this place; with BEING_TAKEN: first_ns is not written yet */
 	u64 first_ns;
-	u32 process; /* that came last */
+	u32 process; /* that arrived last */
 	u32 padding;
 };
 
@@ -72,8 +76,9 @@ struct {
 } arrivals SEC(".maps");
 
 static const struct progress_row empty_progress;
+static const struct arrival empty_arrival;
 
-/* Whether an NCCL operation of this process may be ahead of something. */
+/* Whether an NCCL operation of this process may be ahead of a stream or event. */
 static __always_inline bool has_collectives(u32 process)
 {
 	struct feeding_row *row = feeding_row(process);
@@ -99,15 +104,8 @@ static __always_inline struct progress_row *known_progress(u32 process, u32 comm
 static __noinline __attribute__((unused)) struct progress_row *progress_row(u32 process, u32 communicator)
 {
 	struct progress_key key = {.process = process, .communicator = communicator};
-	struct progress_row *row = bpf_map_lookup_elem(&progress, &key);
 
-	if (row)
-		return row;
-	bpf_map_update_elem(&progress, &key, &empty_progress, BPF_NOEXIST);
-	row = bpf_map_lookup_elem(&progress, &key);
-	if (!row)
-		lose(LOSS_PROGRESS_FULL);
-	return row;
+	return lookup_or_create(&progress, &key, &empty_progress, DROP_PROGRESS_FULL);
 }
 
 static __always_inline bool is_pending(u32 process, u64 one)
@@ -117,8 +115,8 @@ static __always_inline bool is_pending(u32 process, u64 one)
 	return row && row->completed < NUMBER_OF(one);
 }
 
-/* All operations of the communicator up to this one have been seen done. */
-__noinline int complete(struct progress_row *row, u64 number, u64 now_ns)
+/* All operations of the communicator up to this number are complete. */
+__noinline int progress_complete(struct progress_row *row, u64 number, u64 now_ns)
 {
 	if (!row)
 		return 0;
@@ -136,7 +134,7 @@ __noinline int complete(struct progress_row *row, u64 number, u64 now_ns)
 	return 0;
 }
 
-/* ---- what is ahead of streams and events ------------------------------------------------------------------- */
+/* ---- operations ahead of streams and events ---------------------------------------------------------------- */
 
 static __always_inline struct frontier_key stream_key(u32 process, u64 stream)
 {
@@ -151,22 +149,22 @@ static __always_inline struct frontier_key event_key(u32 process, u64 event)
 static __always_inline void add_frontier(struct frontier_key *key, struct frontier *frontier)
 {
 	if (bpf_map_update_elem(&frontiers, key, frontier, BPF_ANY))
-		lose(LOSS_FRONTIERS_FULL);
+		drop(DROP_FRONTIERS_FULL);
 }
 
-__noinline int forget_frontier(struct frontier_key *key)
+__noinline int frontier_forget(struct frontier_key *key)
 {
 	if (!key)
 		return 0;
-	struct frontier_key own = *key; /* up to kernel 6.1 what a function that is not static was given is no key */
+	struct frontier_key own = *key; /* on the stack for kernel 6.1, see copies_add() */
 
-	if (bpf_map_lookup_elem(&frontiers, &own)) /* a delete that finds nothing costs more than this */
+	if (bpf_map_lookup_elem(&frontiers, &own)) /* cheaper than a delete that finds nothing */
 		bpf_map_delete_elem(&frontiers, &own);
 	return 0;
 }
 
-/* One more operation is ahead. Where there is no room, what has been done by now makes some. */
-__noinline int put_ahead(struct frontier *frontier, u64 one, u32 process)
+/* Adds an operation. If there is no room, it replaces one that is complete by now. */
+__noinline int frontier_put(struct frontier *frontier, u64 one, u32 process)
 {
 	u32 place = FRONTIER_PAIRS;
 
@@ -192,18 +190,18 @@ __noinline int put_ahead(struct frontier *frontier, u64 one, u32 process)
 	if (place < FRONTIER_PAIRS)
 		frontier->ahead[place] = one;
 	else
-		lose(LOSS_FRONTIER_PAIRS);
+		drop(DROP_FRONTIER_PAIRS);
 	return 0;
 }
 
-/* What was ahead of the event before has no meaning any more. */
-__noinline int record_event(u32 process, u64 event, u64 stream)
+/* Replaces what was ahead of the event before. */
+__noinline int frontier_record(u32 process, u64 event, u64 stream)
 {
 	struct frontier_key from = stream_key(process, stream), to = event_key(process, event);
 	struct frontier *ahead = bpf_map_lookup_elem(&frontiers, &from);
 
 	if (!ahead)
-		return forget_frontier(&to);
+		return frontier_forget(&to);
 	struct frontier *known = bpf_map_lookup_elem(&frontiers, &to);
 
 	if (known)
@@ -213,7 +211,7 @@ __noinline int record_event(u32 process, u64 event, u64 stream)
 	return 0;
 }
 
-__noinline int wait_for_event(u32 process, u64 stream, u64 event)
+__noinline int frontier_wait(u32 process, u64 stream, u64 event)
 {
 	struct frontier_key from = event_key(process, event), to = stream_key(process, stream);
 	struct frontier *ahead = bpf_map_lookup_elem(&frontiers, &from);
@@ -227,16 +225,16 @@ __noinline int wait_for_event(u32 process, u64 stream, u64 event)
 		return 0;
 	}
 	EACH_PAIR(i)
-		put_ahead(known, ahead->ahead[i], process);
+		frontier_put(known, ahead->ahead[i], process);
 	return 0;
 }
 
-/* ---- operations given to the GPU --------------------------------------------------------------------------- */
+/* ---- operations enqueued ----------------------------------------------------------------------------------- */
 
 /* The call of an operation on `stream` returned. */
-static __always_inline void enqueued(struct progress_row *row, u32 process, u32 communicator, u64 stream, u64 now_ns)
+static __always_inline void progress_enqueued(struct progress_row *row, u32 process, u32 communicator, u64 stream, u64 now_ns)
 {
-	row->enqueued_ns = now_ns; /* first: see device_done() */
+	row->enqueued_ns = now_ns; /* first, for progress_device_done() */
 	barrier();
 	u64 number = __sync_fetch_and_add(&row->enqueued, 1) + 1;
 	struct frontier one = {.ahead = {(u64)communicator << NUMBER_BITS | number}};
@@ -244,13 +242,13 @@ static __always_inline void enqueued(struct progress_row *row, u32 process, u32 
 	struct frontier *known = bpf_map_lookup_elem(&frontiers, &key);
 
 	if (known)
-		put_ahead(known, one.ahead[0], process);
+		frontier_put(known, one.ahead[0], process);
 	else
 		add_frontier(&key, &one);
 	mark(process, HAS_COLLECTIVES);
 }
 
-/* Takes a place for the first arrival at a collective; false when another rank has it, or has gone on beyond it. */
+/* Takes the place of a collective for its first arrival; false if another rank has taken it, for this or a later collective. */
 static __always_inline bool take_place(struct arrival *place, u64 collective, u64 arrived_ns, u32 process)
 {
 	u64 held = place->collective;
@@ -267,22 +265,15 @@ static __always_inline bool take_place(struct arrival *place, u64 collective, u6
 static __always_inline struct arrival *arrival_place(u64 hash, u64 collective)
 {
 	struct arrival_key key = {.hash = hash, .place = collective % ARRIVAL_PLACES};
-	struct arrival *place = bpf_map_lookup_elem(&arrivals, &key), empty = {};
 
-	if (place)
-		return place;
-	bpf_map_update_elem(&arrivals, &key, &empty, BPF_NOEXIST);
-	place = bpf_map_lookup_elem(&arrivals, &key);
-	if (!place)
-		lose(LOSS_ARRIVALS_FULL);
-	return place;
+	return lookup_or_create(&arrivals, &key, &empty_arrival, DROP_ARRIVALS_FULL);
 }
 
 /*
- * This rank has come to a collective that all ranks take part in: how late, against the node's first one? A rank that is
- * ARRIVAL_PLACES behind is not compared, nor are those of a communicator whose making was not seen.
+ * This rank has entered a collective that all ranks take part in: how much later than the node's first rank? Not compared: a rank that
+ * is ARRIVAL_PLACES behind, and communicators whose creation was not traced.
  */
-__noinline int arrive(struct progress_row *row, u32 process, u64 hash, u64 arrived_ns)
+__noinline int progress_arrive(struct progress_row *row, u32 process, u64 hash, u64 arrived_ns)
 {
 	if (!row)
 		return 0;
@@ -294,28 +285,28 @@ __noinline int arrive(struct progress_row *row, u32 process, u64 hash, u64 arriv
 	u64 held = place->collective, lag_ns = 0;
 
 	barrier();
-	if (held == collective) { /* else the first rank is coming at this very moment */
+	if (held == collective) { /* else the first rank is arriving right now */
 		lag_ns = elapsed_ns(place->first_ns, arrived_ns);
 		if (place->process == process)
 			mark(process, HAS_SEVERAL_RANKS);
 	}
 	place->process = process;
 	barrier();
-	if ((place->collective & ~BEING_TAKEN) != collective) /* it has been taken for a later one */
+	if ((place->collective & ~BEING_TAKEN) != collective) /* the place now holds a later collective */
 		return 0;
 	__sync_fetch_and_add(&row->lag_ns, lag_ns);
 	__sync_fetch_and_add(&row->late_arrivals, 1);
 	return 0;
 }
 
-/* ---- operations found done --------------------------------------------------------------------------------- */
+/* ---- operations found complete ----------------------------------------------------------------------------- */
 
-/* What is ahead of a stream or event and has not been seen done, into `pending`. */
-__noinline int find_pending(struct frontier_key *key, struct frontier *pending)
+/* Copies the operations ahead of a stream or event that are not known to be complete into `pending`. */
+__noinline int frontier_find_pending(struct frontier_key *key, struct frontier *pending)
 {
 	if (!key || !pending)
 		return 0;
-	struct frontier_key own = *key; /* see forget_frontier() */
+	struct frontier_key own = *key; /* on the stack for kernel 6.1, see copies_add() */
 	struct frontier *ahead = bpf_map_lookup_elem(&frontiers, &own);
 
 	EACH_PAIR(i)
@@ -327,8 +318,8 @@ __noinline int find_pending(struct frontier_key *key, struct frontier *pending)
 	return 0;
 }
 
-/* A synchronising call had an operation of the communicator ahead of it when it began. */
-__noinline int add_wait(u32 process, u32 communicator, u64 duration_ns, u64 now_ns)
+/* A synchronising call had an operation of this communicator ahead of it when it began. */
+__noinline int progress_add_wait(u32 process, u32 communicator, u64 duration_ns, u64 now_ns)
 {
 	struct operation_key key = {
 		.process = process, .operation = OPERATION_NCCL_WAIT, .communicator = communicator};
@@ -336,13 +327,13 @@ __noinline int add_wait(u32 process, u32 communicator, u64 duration_ns, u64 now_
 
 	if (!row)
 		return 0;
-	offer_exemplar(&row->slowest, duration_ns, now_ns);
-	add_duration(row, duration_ns);
+	operation_offer_exemplar(&row->slowest, duration_ns, now_ns);
+	operation_add_duration(row, duration_ns);
 	return 0;
 }
 
-/* What was pending when the call began is done. wait_ns: what a synchronising call took; 0: it only asked. */
-__noinline int found_done(struct frontier *pending, u32 process, u64 wait_ns, u64 now_ns)
+/* The operations that were pending when the call began are complete. wait_ns: duration of a synchronising call; 0: a query. */
+__noinline int progress_found_complete(struct frontier *pending, u32 process, u64 wait_ns, u64 now_ns)
 {
 	if (!pending)
 		return 0;
@@ -353,15 +344,15 @@ __noinline int found_done(struct frontier *pending, u32 process, u64 wait_ns, u6
 
 		if (!row)
 			continue;
-		complete(row, NUMBER_OF(one), now_ns);
+		progress_complete(row, NUMBER_OF(one), now_ns);
 		if (wait_ns)
-			add_wait(process, COMMUNICATOR_OF(one), wait_ns, now_ns);
+			progress_add_wait(process, COMMUNICATOR_OF(one), wait_ns, now_ns);
 	}
 	return 0;
 }
 
-/* The communicators of which something is pending, as a set of bits. */
-__noinline u64 pending_communicators(u32 process)
+/* Communicators with pending operations, one bit each. */
+__noinline u64 progress_pending(u32 process)
 {
 	struct feeding_row *place = feeding_row(process);
 	struct process_row *owner = bpf_map_lookup_elem(&processes, &process);
@@ -383,10 +374,10 @@ __noinline u64 pending_communicators(u32 process)
 }
 
 /*
- * The device is done, and so is everything that was enqueued before `entry_ns`. Where another thread has enqueued more since
- * then, the number it began with is not known, and nothing is taken for done.
+ * The GPU is done with everything that was enqueued before `entry_ns`. If another thread has enqueued more since then, the last number
+ * before entry_ns is unknown, and no operation of that communicator counts as complete.
  */
-__noinline int device_done(u64 pending, u32 process, u64 entry_ns, u64 now_ns)
+__noinline int progress_device_done(u64 pending, u32 process, u64 entry_ns, u64 now_ns)
 {
 	_Pragma("clang loop unroll(disable)") for (u32 communicator = 1; communicator <= COMMUNICATOR_OTHER; communicator++)
 	{
@@ -398,8 +389,8 @@ __noinline int device_done(u64 pending, u32 process, u64 entry_ns, u64 now_ns)
 
 		barrier();
 		if (row->enqueued_ns <= entry_ns)
-			complete(row, number, now_ns);
-		add_wait(process, communicator, now_ns - entry_ns, now_ns);
+			progress_complete(row, number, now_ns);
+		progress_add_wait(process, communicator, now_ns - entry_ns, now_ns);
 	}
 	return 0;
 }

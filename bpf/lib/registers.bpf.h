@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: GPL-2.0 OR BSD-3-Clause */
 /*
- * Calling conventions: integer arguments, stack pointer and return value of a probed function.
+ * The calling conventions: integer arguments, stack pointer and return value of a probed function.
  *   x86-64 (System V): rdi rsi rdx rcx r8 r9, then [rsp+8], [rsp+16] ... at entry, above the return address.
  *   arm64 (AAPCS64):   x0 .. x7, then [sp], [sp+8] ...
- * A 128-byte struct by value lies in memory in both: on x86-64 in the argument area at [rsp+8], taking no register;
- * on arm64 in the caller's frame, and its address takes the register of its position.
+ * A 128-byte struct by value is in memory in both: on x86-64 in the argument area at [rsp+8], using no register; on arm64 in the
+ * caller's frame, and its address uses the register of its position.
  */
 #ifndef GPUSTALL_REGISTERS_BPF_H
 #define GPUSTALL_REGISTERS_BPF_H
@@ -12,8 +12,8 @@
 #include "kernel.bpf.h"
 
 /*
- * One load per register, with its own constant offset: left to itself, clang makes one load through a computed context
- * pointer out of several, which the verifier refuses.
+ * One load per register, each with a constant offset: clang would otherwise merge several into one load through a computed context
+ * pointer, which the verifier rejects.
  */
 #define LOAD(regs, member)                                                  \
 	({                                                                  \
@@ -31,23 +31,23 @@ struct pt_regs { /* arch/x86/include/asm/ptrace.h: user-visible order, frozen */
 };
 
 #define ARGUMENT_REGISTERS 6
-#define STACK_ARGUMENTS_OFFSET 8 /* the return address lies below them */
+#define STACK_ARGUMENTS_OFFSET 8 /* below them is the return address */
 #define RETURN_POPS 8		 /* at return, the stack pointer is above the return address */
-#define BY_VALUE_REGISTERS 0	 /* registers that a struct by value takes from the arguments behind it */
+#define BY_VALUE_REGISTERS 0	 /* registers that a struct by value uses */
 /*
- * Every function is entered with the stack pointer at 8 modulo 16 and left with it at 0 (System V ABI), so no entry has the
- * stack pointer of a return.
+ * The stack pointer is 8 modulo 16 at the entry of every function and 0 after its return (System V ABI), so no entry has the stack
+ * pointer of a return.
  */
-#define STACK_TELLS_RETURNS 1
+#define STACK_SHOWS_RETURNS 1
 #define STACK_POINTER(regs) LOAD(regs, sp)
 #define RETURN_VALUE(regs) LOAD(regs, ax)
 #define IS_USER_MODE(regs) ((LOAD(regs, cs) & 3) == 3)
-/* Of a copy of the registers. */
+/* These take a copy of the registers. */
 #define INSTRUCTION_POINTER(copy) ((copy).ip)
 #define STACK_POINTER_OF(copy) ((copy).sp)
 #define FRAME_POINTER(copy) ((copy).bp)
 
-/* Where the return address lies, by the stack pointer at the entry of a function; 0: who knows where. */
+/* Where the return address is, for the stack pointer at the entry of a function; 0: unknown. */
 static __always_inline u64 return_slot(u64 stack_pointer)
 {
 	return stack_pointer;
@@ -78,7 +78,7 @@ struct pt_regs { /* struct user_pt_regs, the head of the kernel's own */
 #define STACK_ARGUMENTS_OFFSET 0
 #define RETURN_POPS 0
 #define BY_VALUE_REGISTERS 1
-#define STACK_TELLS_RETURNS 0 /* entry and return have the same stack pointer */
+#define STACK_SHOWS_RETURNS 0 /* entry and return have the same stack pointer */
 #define STACK_POINTER(regs) LOAD(regs, sp)
 #define RETURN_VALUE(regs) LOAD(regs, regs[0])
 #define IS_USER_MODE(regs) ((LOAD(regs, pstate) & 15) == 0)
@@ -86,7 +86,7 @@ struct pt_regs { /* struct user_pt_regs, the head of the kernel's own */
 #define STACK_POINTER_OF(copy) ((copy).sp)
 #define FRAME_POINTER(copy) ((copy).regs[29])
 
-/* It is in a register at the entry; the function puts it where it likes. */
+/* It is in a register at the entry; where the function stores it is unknown. */
 static __always_inline u64 return_slot(u64 stack_pointer)
 {
 	return 0;
@@ -110,7 +110,7 @@ static __always_inline u64 register_argument(struct pt_regs *regs, u32 position)
 #error "define __TARGET_ARCH_x86 or __TARGET_ARCH_arm64"
 #endif
 
-/* Integer argument at `position` (from 1) of the function just entered; false when the stack could not be read. */
+/* Integer argument at `position` (from 1) of the function just entered; false if the stack cannot be read. */
 static __always_inline bool read_argument(struct pt_regs *regs, u32 position, u64 *value)
 {
 	if (position <= ARGUMENT_REGISTERS) {
@@ -121,7 +121,7 @@ static __always_inline bool read_argument(struct pt_regs *regs, u32 position, u6
 	return !bpf_probe_read_user(value, sizeof(*value), (void *)address);
 }
 
-/* Where a struct by value lies, given as third argument after two integers. */
+/* Address of a struct passed by value as third argument, after two integers. */
 static __always_inline u64 third_argument_by_value(struct pt_regs *regs)
 {
 #if defined(__TARGET_ARCH_x86)

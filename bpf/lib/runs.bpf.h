@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0 OR BSD-3-Clause */
 /*
- * Who ran on a CPU, written down only while a watched thread waits for it: a ring of the last RUNS runs of each CPU.
- * Unrelated tasks pay 20 to 40 ns a switch for it; a ring that is always on costs them 65 to 105.
+ * What ran on each CPU: a ring of the last RUNS runs, written only while a tracked thread waits for that CPU. Unrelated tasks pay 20 to
+ * 40 ns a switch for it; a ring that is always written costs them 65 to 105 ns.
+ * Map written: cpu_runs, read by lib/blame.bpf.h.
  */
 #ifndef GPUSTALL_RUNS_BPF_H
 #define GPUSTALL_RUNS_BPF_H
@@ -11,52 +12,52 @@
 #include "thread.bpf.h"
 
 #define RUNS 64
-#define OUTSIDE (~0U) /* tgid of whoever is_outside() */
+#define OUTSIDE (~0U) /* tgid of a task that is_outside() */
 
 struct run {
 	u64 end_ns;
-	u64 irq_ns; /* of interrupts meanwhile */
+	u64 irq_ns; /* interrupts during the run */
 	u64 cgroup_id;
-	u32 tgid;  /* 0: the CPU was idle; or OUTSIDE */
-	u32 group; /* the job it belongs to, 0: none that is watched */
+	u32 tgid;  /* 0: idle; or OUTSIDE */
+	u32 group; /* job that the task belongs to; 0: not tracked */
 	char comm[16];
 };
 
 struct cpu_runs {
-	u32 waiters; /* watched threads that are ready to run here */
+	u32 waiters; /* tracked threads that wait for this CPU */
 	u32 written;
-	u64 task;	/* address of the one that runs here now; 0: no switch was seen yet */
-	u32 task_group; /* the job it belongs to, 0: none that is watched */
+	u64 task;	/* address of the current task; 0: no switch yet */
+	u32 task_group; /* job of the current task; 0: not tracked */
 	u32 padding;
 	u64 irq_ns;	  /* since the last run was written */
-	u64 hard_irq_at_ns; /* when the one that runs began; 0: none */
+	u64 hard_irq_at_ns; /* when the current one began; 0: none */
 	u64 soft_irq_at_ns;
 	struct run runs[RUNS];
 };
 
 struct {
 	__uint(type, BPF_MAP_TYPE_ARRAY);
-	__uint(max_entries, 1); /* user space asks for one a CPU */
+	__uint(max_entries, 1); /* user space sets one for each CPU */
 	__type(key, u32);
 	__type(value, struct cpu_runs);
 } cpu_runs SEC(".maps");
 
-static __always_inline struct cpu_runs *runs_of(u32 cpu)
+static __always_inline struct cpu_runs *cpu_runs_of(u32 cpu)
 {
 	return bpf_map_lookup_elem(&cpu_runs, &cpu);
 }
 
-/* A thread waits for its CPU no longer: it has got it, is moved, or ends without its having been seen to get it. */
+/* The thread no longer waits for its CPU: it runs, has moved, or ends. */
 static __always_inline void end_wait(struct account *account)
 {
-	struct cpu_runs *runs = runs_of(account->wait_cpu);
+	struct cpu_runs *runs = cpu_runs_of(account->wait_cpu);
 
 	if (runs && account->is_waiting)
 		__sync_fetch_and_add(&runs->waiters, -1);
 	account->is_waiting = false;
 }
 
-/* On cgroup v1 a task's place in the cpu controller's hierarchy is what one can act on, else the one hierarchy there is. */
+/* On cgroup v1 the group of the cpu controller, which is the one to act on; else the group of the unified hierarchy. */
 static __always_inline u64 cgroup_of(struct task_struct *task)
 {
 	u32 zero = 0;
@@ -67,8 +68,8 @@ static __always_inline u64 cgroup_of(struct task_struct *task)
 	return CONTROLLER_GROUP(task, cpu_cgrp_id);
 }
 
-/* The parts of a run that tell who it was. */
-static __always_inline void describe(struct run *run, struct task_struct *task, u32 tgid)
+/* Fills in which task ran. */
+static __always_inline void run_describe(struct run *run, struct task_struct *task, u32 tgid)
 {
 	run->tgid = tgid;
 	if (!tgid)
@@ -81,7 +82,7 @@ static __always_inline void describe(struct run *run, struct task_struct *task, 
 	BPF_CORE_READ_STR_INTO(&run->comm, task, group_leader, comm);
 }
 
-/* `task` has run on this CPU until now. */
+/* Records that `task` has run on this CPU until now. */
 static __always_inline void write_run(struct cpu_runs *cpu, struct task_struct *task, u32 group, u64 now_ns)
 {
 	struct run *run = &cpu->runs[cpu->written & (RUNS - 1)];
@@ -90,7 +91,7 @@ static __always_inline void write_run(struct cpu_runs *cpu, struct task_struct *
 	run->irq_ns = cpu->irq_ns;
 	cpu->irq_ns = 0;
 	run->group = group;
-	describe(run, task, task->tgid);
+	run_describe(run, task, task->tgid);
 	barrier();
 	cpu->written++;
 }

@@ -1,11 +1,14 @@
 /* SPDX-License-Identifier: GPL-2.0 OR BSD-3-Clause */
 /*
- * What probes cost a process, and what is left out where that is too much. exporter/probes/sampling.py decides.
+ * Limits what probes cost a process: times only one launch in N. exporter/probes/sampling.py chooses N.
+ * Maps written: feeding (probe hits), read by exporter/kernel/thread_rows.py. launch_sampling is written by exporter/kernel/tables.py.
  */
 #ifndef GPUSTALL_SAMPLING_BPF_H
 #define GPUSTALL_SAMPLING_BPF_H
 
 #include "feeding.bpf.h"
+
+#define HITS_PER_UPDATE 64 /* probe hits that a thread collects before they are added to its process */
 
 struct {
 	__uint(type, BPF_MAP_TYPE_ARRAY);
@@ -14,14 +17,14 @@ struct {
 	__type(value, struct launch_sampling);
 } launch_sampling SEC(".maps");
 
-/* A launch whose return tells nothing but the time: those that copy or reduce tell how much as well. */
+/* A launch that yields nothing but its duration; copies and NCCL operations also yield bytes. */
 static __always_inline bool can_be_sampled(u64 cookie)
 {
 	return role_of(cookie) == ROLE_LAUNCH && call_api(cookie) != API_NCCL &&
 	       (call_shape(cookie) == SHAPE_PLAIN || is_kernel_launch(cookie));
 }
 
-/* Whether this launch is one of those that are only counted. Its time is then part of the gap or call it is made in. */
+/* Whether this launch is only counted. Its time is then part of the enclosing gap or call. */
 static __always_inline bool is_sampled_out(struct thread *thread, u64 stack_pointer, u64 cookie)
 {
 	if (!can_be_sampled(cookie))
@@ -43,8 +46,8 @@ static __always_inline bool is_sampled_out(struct thread *thread, u64 stack_poin
 	return true;
 }
 
-/* So that what probes cost a process can be told at every tick, and hardly costs anything itself. */
-__noinline int add_hits(struct thread *thread)
+/* Adds the thread's probe hits to its process: cheap, and recent enough for every tick. */
+__noinline int sampling_add_hits(struct thread *thread)
 {
 	struct feeding_row *row = thread ? feeding_row(thread->process) : NULL;
 

@@ -1,103 +1,106 @@
 /* SPDX-License-Identifier: GPL-2.0 OR BSD-3-Clause */
 /*
- * What is kept of a thread of a traced job: the calls it is inside of, and where its time went. Freed with the task.
+ * One thread of a traced job: its open calls, and where its time went. Freed with the task.
  *
- * Two writers, never both: `account` belongs to the scheduler programs, everything else to the programs of calls, which run
- * in the thread itself and only read the account.
+ * Two writers with separate parts: the scheduler programs write `account`, the programs on calls everything else. The latter run in the
+ * thread itself and only read the account.
+ * Map written: threads, task storage, read by threads.bpf.c and stacks.bpf.c.
  */
 #ifndef GPUSTALL_THREAD_BPF_H
 #define GPUSTALL_THREAD_BPF_H
 
 #include "kernel.bpf.h"
-#include "../abi.h"
+#include "../abi/blame.h"
+#include "../abi/call.h"
+#include "../abi/thread.h"
 
-#define CALL_DEPTH 4 /* runtime -> driver is 2, NCCL -> runtime -> driver 3, and a signal handler on top */
+#define CALL_DEPTH 4 /* NCCL -> runtime -> driver is 3, and one more for a signal handler */
 #define CALL_ARGUMENTS 4
-#define LEADERS 6 /* threads of a job whose sleeps are split over what others did meanwhile */
+#define LEADERS 6 /* threads of a job whose sleeps are split over what their wakers did */
 #define NO_LEADER (LEADERS + 1)
 
 struct call {
 	u64 entry_ns;
-	u64 stack_pointer; /* at entry: what a return is matched by */
+	u64 stack_pointer; /* at entry; the return is matched by it */
 	u64 cookie;
-	u64 echoes; /* other attachments that have seen it as well: bit (number % 64) */
-	u64 arguments[CALL_ARGUMENTS]; /* A, B, C, D of the cookie, or what the shape made of them */
+	u64 echoes; /* other attachments that it arrived through: bit (number % 64) */
+	u64 arguments[CALL_ARGUMENTS]; /* A, B, C, D of the cookie, or values derived from them */
 };
 
-/* The last call that was counted only: its return is not seen, so nobody knows for how long it is open. */
+/* The last call that was only counted: its return is not probed, so how long it is open is unknown. */
 struct counted_call {
 	u64 stack_pointer;
 	u64 cookie;
 	u64 echoes;
-	u64 entered; /* calls of the thread, with this one */
+	u64 entered; /* calls of the thread, this one included */
 };
 
-/* A thread's time at the moment a leader of its job fell asleep (lib/chain.bpf.h). */
-struct chain_base {
+/* A thread's account at the moment when a leader of its job fell asleep (lib/wakeup.bpf.h). */
+struct wakeup_base {
 	u64 epoch; /* of the leader's sleep */
 	u64 resolved_epoch;
-	u64 is_by_process; /* what is resolved was a worker process's doing */
+	u64 is_by_process; /* the resolved part is time of a worker process */
 	u64 total_ns[THREAD_STATES];
-	s64 resolved_ns[THREAD_STATES]; /* what its own sleeps were made of, in place of the sleeps: sums to zero */
+	s64 resolved_ns[THREAD_STATES]; /* moves its own sleeps to the states of its wakers: sums to zero */
 };
 
 struct account {
-	u32 version; /* odd while it is being written */
+	u32 version; /* odd during a write */
 	u32 state;
-	u64 since_ns; /* up to here everything is in total_ns */
+	u64 since_ns; /* total_ns covers everything up to here */
 	u64 total_ns[THREAD_STATES];
-	u32 running_state; /* what the thread does when it runs: on the CPU, or in reclaim */
+	u32 running_state; /* STATE_ON_CPU or STATE_RECLAIM, when the thread runs */
 	u32 is_member;	   /* counted in the feeding timeline */
 	u32 is_feeding;
-	u32 is_waiting; /* one of the waiters of wait_cpu */
+	u32 is_waiting; /* counted in the waiters of wait_cpu */
 	u32 wait_cpu;
 	u32 sleep_state;   /* class of the last sleep */
 	u64 sleep_ns;	   /* when the last sleep began */
 	u64 runnable_ns;   /* when the last wait for a CPU began */
-	u64 blame_ns;	   /* up to here that wait has been charged */
+	u64 blame_ns;	   /* that wait has been charged up to here */
 	u64 resumed_ns;	   /* when it ended */
 	u64 last_wait_ns;  /* how long it was */
 	u64 since_wake_ns; /* waits for a CPU since the last wake-up */
-	u64 waking_ns;	   /* when somebody began to wake the thread; 0: nobody has */
-	u64 fault_ns;	   /* when the last page fault began; 0: it is known to be over */
+	u64 waking_ns;	   /* when a wake-up of the thread began; 0: none has */
+	u64 fault_ns;	   /* when the last page fault began; 0: known to be over */
 	u64 fault_run_ns;  /* spent in major faults without a sleep, since the thread came onto its CPU */
 	u64 wakes;
 	u64 voluntary;
 	u64 involuntary;
-	u64 run_delay_ns; /* the kernel's own sum at the last event */
+	u64 run_delay_ns; /* the kernel's sum at the last event */
 	u64 first_run_delay_ns;
-	u64 stolen_before_ns; /* what the hypervisor had taken from the CPU when the thread came onto it, and what was booked since */
-	u64 stolen_ns;	      /* what it took while the thread was on one */
-	u64 interrupted_ns;   /* what interrupts took while the thread was on a CPU */
-	u64 throttled_queue; /* the run queue that was asked, and what it said when the wait began */
+	u64 stolen_before_ns; /* steal of the CPU when the thread came onto it, plus what was booked since */
+	u64 stolen_ns;	      /* steal while the thread was on a CPU */
+	u64 interrupted_ns;   /* interrupts while the thread was on a CPU */
+	u64 throttled_queue; /* the run queue, and its throttled time when the wait began */
 	u64 throttled_ns;
 	u64 throttled_before_ns;
-	u64 idle_of_ns; /* the gap (by its beginning) that idle_total_ns belongs to */
+	u64 idle_of_ns; /* the gap, by its beginning, that idle_total_ns belongs to */
 	u64 idle_total_ns[THREAD_STATES]; /* total_ns when that gap became idle */
-	u32 leader; /* place among the leaders of the job, from 1; 0: not asked yet; NO_LEADER: none left */
+	u32 leader; /* place among the leaders of the job, from 1; 0: not assigned yet; NO_LEADER: none was left */
 	u32 is_leading;
 	u32 is_resolved; /* the sleep it leads has been split */
-	u32 is_unknown;	 /* watched since the middle of a state; the first event tells what comes */
-	struct chain_base bases[LEADERS];
+	u32 is_unknown;	 /* tracked since the middle of a state; known from the first event on */
+	struct wakeup_base bases[LEADERS];
 };
 
 struct thread {
-	u32 process; /* number; 0: has made no call yet */
+	u32 process; /* number; 0: no call yet */
 	u32 group;   /* number of the process whose job this thread belongs to */
 	u32 depth;
-	u8 has_abandoned; /* a call of this thread has been left without a return */
+	u8 has_abandoned; /* a call of this thread never returned */
 	u8 is_step;	  /* it launches or synchronises */
 	u8 is_tracked;	  /* the account has begun */
-	u8 is_inside;	  /* of the traced process itself, and not of one that works for it */
+	u8 is_inside;	  /* of the traced process itself, not of one that works for it */
 	u64 entered; /* calls */
 	u64 mark_ns; /* when the open call or gap began */
 	u32 mark_version; /* of the account at mark_ns */
 	u32 launches;	  /* while they are sampled */
-	u32 timed;	  /* calls, counted_calls and left_out_launches that feeding_row has not been told of */
+	u32 timed;	  /* timed, counted and left out calls not yet added to feeding_row */
 	u32 counted;
 	u32 left_out;
-	u32 has_worked; /* given the GPU work since its last copy to the host */
-	u64 unopened_launch; /* stack pointer of a runtime launch that is only counted: the driver launch in it is as well */
+	u32 has_worked; /* has enqueued GPU work since its last copy to the host */
+	u64 unopened_launch; /* stack pointer of a runtime launch that is only counted: so is the driver launch inside */
 	u64 idle_at_ns; /* when the open gap becomes idle; 0 in a call */
 	u64 mark_total_ns[THREAD_STATES]; /* the account at mark_ns */
 	u64 gaps_ns[THREAD_STATES];	  /* of all gaps that have ended */
@@ -114,18 +117,18 @@ struct {
 	__type(value, struct thread);
 } threads SEC(".maps");
 
-/* The thread of a task whose time is booked; NULL of any other. */
-static __always_inline struct thread *watched(struct task_struct *task)
+/* The tracked thread of a task; NULL for any other task. */
+static __always_inline struct thread *tracked_thread(struct task_struct *task)
 {
 	struct thread *thread;
 
-	if (!task->bpf_storage) /* spares an unrelated task 66 ns */
+	if (!task->bpf_storage) /* saves an unrelated task 66 ns */
 		return NULL;
 	thread = bpf_task_storage_get(&threads, task, 0, 0);
 	return thread && thread->is_tracked ? thread : NULL;
 }
 
-/* For the verifier, which cannot know that a state is one of THREAD_STATES. */
+/* Bounds a state for the verifier. */
 static __always_inline u32 state_index(u32 state)
 {
 	return state & (THREAD_STATES - 1);
@@ -143,9 +146,9 @@ static __always_inline u32 call_shape(u64 cookie)
 	return COOKIE_FIELD(cookie, COOKIE_SHAPE, 8);
 }
 
-static __always_inline enum call_role role_of(u64 cookie)
+static __always_inline enum role role_of(u64 cookie)
 {
-	return (enum call_role)(cookie >> COOKIE_ROLE & 15);
+	return (enum role)(cookie >> COOKIE_ROLE & 15);
 }
 
 static __always_inline bool is_kernel_launch(u64 cookie)
@@ -160,12 +163,12 @@ static __always_inline bool is_waiting_for_gpu(const struct thread *thread)
 {
 	if (!thread->depth)
 		return false;
-	enum call_role role = role_of(thread->calls[0].cookie);
+	enum role role = role_of(thread->calls[0].cookie);
 
 	return role == ROLE_SYNC || role == ROLE_EVENT_SYNC || role == ROLE_COPY;
 }
 
-static __always_inline enum victim_kind victim_kind(const struct thread *thread)
+static __always_inline enum victim victim_kind(const struct thread *thread)
 {
 	return !thread->process ? VICTIM_WORKER : thread->is_step ? VICTIM_STEP : VICTIM_OTHER;
 }

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0 OR BSD-3-Clause */
 /*
- * Is `current` the one who wakes somebody, or was it interrupted by what does? The preemption count tells. It is a per-CPU
- * variable whose address a program cannot have on a kernel without all symbols; so it is found by its distance from this
- * CPU's run queue, which user space takes from BTF.
+ * Does the current task wake another thread, or did an interrupt on top of it do so? The preemption count shows it. A program cannot get
+ * the address of that per-CPU variable on a kernel without all symbols, so it uses the distance from this CPU's run queue, which user
+ * space takes from BTF.
  */
 #ifndef GPUSTALL_WAKER_BPF_H
 #define GPUSTALL_WAKER_BPF_H
@@ -10,12 +10,12 @@
 #include "process.bpf.h"
 
 #define HARD_IRQ_BITS 0xf0000 /* HARDIRQ_MASK of include/linux/preempt.h */
-#define SOFT_IRQ_BIT 0x100    /* serving one; a multiple of 0x200: only kept off */
+#define SOFT_IRQ_BIT 0x100    /* serving one; multiples of 0x200 only mean disabled */
 
 /*
- * Whether a wake-up happening now is the doing of the current task; false when that cannot be told.
- * may_deliver: the task is in a system call on a socket. What it sends over the loopback interface is received by a soft
- * interrupt before the call returns, and that wakes the other end.
+ * Whether the current task causes the wake-up that happens now; false if that is unknown.
+ * may_deliver: the task is in a system call on a socket. Data sent over the loopback interface is received in a soft interrupt before
+ * the call returns, and that interrupt wakes the other end.
  */
 static __always_inline bool is_by_current(struct task_struct *current, bool may_deliver)
 {

@@ -90,7 +90,7 @@ def _sources_problems(path: Path, version: str) -> Iterator[str]:
     folder = f"gpu_stall_exporter-{version}"
     with tarfile.open(path) as sources:
         names = set(sources.getnames())
-    files = ("bpf/cuda.bpf.c", "bpf/abi.h", "tests/standin/src/standin.h", "Makefile", "CHANGELOG.md", *_LICENCES)
+    files = ("bpf/cuda.bpf.c", "bpf/abi/call.h", "tests/standin/src/standin.h", "Makefile", "CHANGELOG.md", *_LICENCES)
     if missing := {f"{folder}/{name}" for name in files} - names:
         yield f"{', '.join(sorted(missing))} missing"
     if compiled := sorted(name for name in names if re.search(r"\.(o|so|a|pyc)(\.\d+)?$", name)):

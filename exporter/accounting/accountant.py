@@ -26,12 +26,12 @@ from exporter.kernel.readings import Accounts, Waits
 from exporter.kernel.thread_rows import (
     IDLE_NS,
     BlameKey,
-    ChainKey,
-    ChainRow,
     Exposure,
     ExposureKey,
     FeedingRow,
     ThreadRow,
+    WakeupKey,
+    WakeupRow,
 )
 from exporter.totals import HistogramTotal
 
@@ -108,7 +108,7 @@ class Accountant:
         self._disks = DiskBlame()
         self._waits: Waits | None = None
         self._exposures: Mapping[ExposureKey, Exposure] = {}
-        self._chain_rows: Mapping[ChainKey, ChainRow] = {}
+        self._chain_rows: Mapping[WakeupKey, WakeupRow] = {}
         self._chains: dict[int, Chains] = {}
         self._feeding: Mapping[int, FeedingRow] = {}
         self._blame: Mapping[BlameKey, int] = {}
@@ -134,7 +134,7 @@ class Accountant:
                 if exposure is not self._exposures.get(key):
                     exposures.setdefault(key.process, []).append((key, exposure))
             self._exposures = waits.exposures
-        before, self._chains = self._chains, self._chains_of(waits.chains)
+        before, self._chains = self._chains, self._chains_of(waits.wakeups)
         chains = self._chains
         is_blame_read = isinstance(waits, Accounts) or waits.blame is not self._blame
         self._blame = waits.blame
@@ -167,7 +167,7 @@ class Accountant:
         self.moved = frozenset(busy.union(waits.cadence))
         self._pending = {number for number in busy & owners.keys() if not self._processes[number].loss.is_at_rest}
 
-    def _chains_of(self, rows: Mapping[ChainKey, ChainRow]) -> dict[int, Chains]:
+    def _chains_of(self, rows: Mapping[WakeupKey, WakeupRow]) -> dict[int, Chains]:
         """By process; the same object as last time when nothing has changed."""
         if rows is self._chain_rows:
             return self._chains
@@ -273,7 +273,7 @@ def _stopped_ns(threads: Iterable[ThreadRow]) -> dict[int, int]:
 def _chain_times(chains: Chains) -> dict[tuple[str, str], int]:
     times = {}
     for slept, by_waker in chains.items():
-        row = reduce(ChainRow.plus, by_waker.values())
+        row = reduce(WakeupRow.plus, by_waker.values())
         for state in ThreadState:
             if row.states_ns[state]:
                 times[STATE_LABEL[slept], STATE_LABEL[state]] = row.states_ns[state]

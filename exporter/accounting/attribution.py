@@ -20,7 +20,7 @@ from exporter.accounting.exposed import Exposed
 from exporter.accounting.sharing import MEMORY_NS, Growth, Weights, shared
 from exporter.causes import Cause
 from exporter.kernel.abi import ThreadState, Victim, Waker
-from exporter.kernel.thread_rows import BlameKey, ChainRow
+from exporter.kernel.thread_rows import BlameKey, WakeupRow
 from exporter.units import NANOSECONDS
 
 Label = Callable[[str, int], str]
@@ -30,7 +30,7 @@ OF_DISKS = (ThreadState.IO, ThreadState.FAULT)
 """Waits for a disk, which other programs may use as well."""
 
 CHAINED = (ThreadState.LOCK, ThreadState.PIPE, ThreadState.SOCKET, ThreadState.POLL, ThreadState.OTHER)
-"""Sleeps that another thread ends; source: begin_chain() in bpf/lib/chain.bpf.h."""
+"""Sleeps that another thread ends; source: wakeup_open_window() in bpf/lib/wakeup.bpf.h."""
 
 
 PATIENCE_NS = 2 * NANOSECONDS
@@ -103,7 +103,7 @@ class _Blame:
         return {key: latest.get(key, 0) + self._older.get(key, 0) for key in latest.keys() | self._older.keys()}
 
 
-Chains = dict[ThreadState, dict[Waker, ChainRow]]
+Chains = dict[ThreadState, dict[Waker, WakeupRow]]
 """Cumulative wake-ups: state of the sleeping step threads -> kind of waker -> what the waker had been doing."""
 
 _Did = tuple[Waker, ThreadState]
@@ -113,11 +113,11 @@ class _Wakers:
     """What wakers had been doing while step threads slept in one state."""
 
     def __init__(self) -> None:
-        self._rows: dict[Waker, ChainRow] = {}
+        self._rows: dict[Waker, WakeupRow] = {}
         self._growth: Growth[_Did | None] = Growth()
         self._weights: Weights[_Did | None] = Weights()
 
-    def update(self, rows: dict[Waker, ChainRow], now_ns: int) -> None:
+    def update(self, rows: dict[Waker, WakeupRow], now_ns: int) -> None:
         grown: dict[_Did | None, int] = {}
         if rows != self._rows:
             did: dict[_Did | None, int] = {None: sum(row.abstained_ns for row in rows.values())}

@@ -1,7 +1,7 @@
 """Computes how much CPU waits delayed the return of synchronising calls. A wait while the GPU is busy anyway delays nothing.
 
 In: the exposures of a process's operations. Out: nanoseconds lost since the last update, runnable or throttled. Partner in
-C: expose() in bpf/lib/call.bpf.h, which knows some of it exactly and an upper bound of the rest.
+C: exposure_book() in bpf/lib/exposure.bpf.h, which knows some of it exactly and an upper bound of the rest.
 """
 
 from __future__ import annotations

@@ -69,7 +69,7 @@ def report_snapshot(
     own.set(catalog.own.SERIES, sum(len(family.points) for family in snapshot.families))
     own.replace(catalog.own.MAP_ENTRIES, {(name,): count for name, count in tables.entries.items()})
     own.replace(catalog.own.MAP_CAPACITY, {(name,): count for name, count in tables.capacities().items()})
-    for (program, reason), count in tables.losses().items():
+    for (program, reason), count in tables.drops().items():
         own.set(catalog.own.LOSSES, count, program.name.lower(), reason.name.lower())
     own.set(catalog.own.HEALED_SWITCHES, tables.healed())
     for figure, error in pipeline.accounting_errors().items():

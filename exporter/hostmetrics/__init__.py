@@ -26,7 +26,7 @@ from exporter.hostmetrics.network import Network
 from exporter.hostmetrics.swap import SwapReader
 from exporter.hostmetrics.traced_sockets import TracedSockets, read_interfaces
 from exporter.hostmetrics.workload_cgroups import WorkloadCgroups
-from exporter.kernel.abi import PID_NAMESPACE_OF_MACHINE
+from exporter.kernel.facts import PID_NAMESPACE_OF_MACHINE
 from exporter.kernel.maps import MapReader
 from exporter.model import Identity
 from exporter.series.host_totals import TotalsByIdentity, TracedProcess

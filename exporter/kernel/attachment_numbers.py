@@ -1,6 +1,6 @@
-"""Which number does an attachment have, by which the programs tell its calls from those of another?
+"""Numbers of attachments, by which the programs distinguish the calls of one attachment from those of another.
 
-In: nothing. Out: numbers that fit into the attach cookie, and a row of the map `attachments` that says which are in use.
+In: nothing. Out: numbers that fit into the attach cookie; the map `attachments` has a row for each one in use.
 Partner in C: is_echo() in bpf/lib/echo.bpf.h.
 """
 
@@ -17,26 +17,26 @@ TABLE = "attachments"
 
 
 class AttachmentNumbers:
-    """1 to 255, each for one attachment at a time; the one that has been free for longest is given next."""
+    """1 to 255, each for one attachment at a time; the number that has been free for longest is used next."""
 
     def __init__(self) -> None:
         self._free = deque(range(NO_NUMBER + 1, abi.ATTACHMENTS))
 
     def take(self, maps: Mapping[str, KernelMap]) -> int:
-        """A free number; NO_NUMBER when there is none: calls of such attachments are not told apart."""
+        """A free number; NO_NUMBER if there is none: calls of such attachments are not distinguished."""
         if not self._free:
             return NO_NUMBER
         number = self._free.popleft()
-        _tell(maps, number, is_live=True)
+        _set_live(maps, number, is_live=True)
         return number
 
     def give_back(self, number: int, maps: Mapping[str, KernelMap]) -> None:
-        """The attachment is gone. A call that it saw begin is left over: no other is taken for it any more."""
+        """The attachment is gone. A call that is still open in it cannot be confused with another one any more."""
         if number != NO_NUMBER:
-            _tell(maps, number, is_live=False)
+            _set_live(maps, number, is_live=False)
             self._free.append(number)
 
 
-def _tell(maps: Mapping[str, KernelMap], number: int, *, is_live: bool) -> None:
+def _set_live(maps: Mapping[str, KernelMap], number: int, *, is_live: bool) -> None:
     if TABLE in maps:
         maps[TABLE].put(abi.NUMBER.pack(number), abi.ATTACHMENT_ROW.pack(0, is_live))

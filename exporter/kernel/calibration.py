@@ -1,7 +1,7 @@
-"""What does a traced call cost the process that makes it, here? Measured once, on a function of our own.
+"""What a traced call costs the process that makes it, on this machine. Measured once, on a function of our own.
 
 In: loaded kernel programs. Out: a CallCost. A child maps a few bytes of machine code from a file in memory and calls them in a
-loop, first without probes, then with them; nothing else on the machine maps that file. The programs that run are the real ones.
+loop, first without probes, then with them; no other process maps that file. The programs are those that trace real calls.
 """
 
 from __future__ import annotations
@@ -26,14 +26,14 @@ log = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class CallCost:
-    """Nanoseconds that a call takes longer. timed: entry and return are seen; counted: only the entry."""
+    """Nanoseconds that a call takes longer. timed: entry and return are probed; counted: only the entry."""
 
     timed_ns: float
     counted_ns: float
 
 
 TYPICAL = CallCost(timed_ns=1800.0, counted_ns=700.0)
-"""As measured on x86-64 in a virtual machine; source: docs/measurements.md. For machines where it cannot be measured."""
+"""Measured on x86-64 in a virtual machine (docs/measurements.md). Used where it cannot be measured."""
 
 # Functions begin with `push`, as most of the real ones do: the kernel emulates it.
 _CODE = {
@@ -50,11 +50,11 @@ _CODE = {
 _SPACING = 16
 _API_OF = {"cudaEventQuery": Api.RUNTIME, "cudaLaunchKernel": Api.RUNTIME, "cuLaunchKernel": Api.DRIVER}
 _MAP_FAILED = ctypes.c_void_p(-1).value
-_TIMES, _BATCHES = 500, 20  # of which the quickest counts
+_TIMES, _BATCHES = 500, 20  # the fastest batch counts
 
 
 def calibrate(kernel: Kernel) -> CallCost:
-    """Measure; TYPICAL where that is not possible. Leaves rows of one process that has ended in the tables."""
+    """Measure; TYPICAL where that is not possible. Leaves rows of one ended process in the maps."""
     code = _CODE.get(platform.machine())
     if code is None or ("cuda_session" not in kernel.programs and "cuda_enter" not in kernel.programs):
         return TYPICAL
@@ -69,7 +69,7 @@ def calibrate(kernel: Kernel) -> CallCost:
     try:
         return _measured(kernel, child, offsets)
     except (KernelRefused, OSError, ValueError) as error:
-        log.info("what a probe costs cannot be measured here, %s is assumed: %s", TYPICAL, error)
+        log.info("cannot measure the cost of a probe (%s): assuming %.0f ns for a timed call", error, TYPICAL.timed_ns)
         return TYPICAL
     finally:
         child.kill()
@@ -77,15 +77,15 @@ def calibrate(kernel: Kernel) -> CallCost:
 
 
 def _measured(kernel: Kernel, child: subprocess.Popen[str], offsets: dict[str, int]) -> CallCost:
-    assert child.stdout is not None  # noqa: S101 - asked for
+    assert child.stdout is not None  # noqa: S101 - PIPE above
     fd = os.open(f"/proc/{child.pid}/fd/{int(child.stdout.readline())}", os.O_RDONLY)
-    before = _asked(child)
+    before = _measure(child)
     attachments = []
     try:
         for api in (Api.RUNTIME, Api.DRIVER):
             of_api = {name: offset for name, offset in offsets.items() if _API_OF.get(name) is api}
             attachments.append(probes.attach(kernel, api, fd, of_api))
-        after = _asked(child)
+        after = _measure(child)
     finally:
         os.close(fd)
         for attachment in attachments:
@@ -96,9 +96,9 @@ def _measured(kernel: Kernel, child: subprocess.Popen[str], offsets: dict[str, i
     return CallCost(timed_ns, both_ns - timed_ns)
 
 
-def _asked(child: subprocess.Popen[str]) -> list[float]:
-    """Nanoseconds of a timed call, and of one that makes another which is only counted."""
-    assert child.stdin is not None  # noqa: S101 - asked for
+def _measure(child: subprocess.Popen[str]) -> list[float]:
+    """Nanoseconds of a timed call, and of a timed call that makes a counted one."""
+    assert child.stdin is not None  # noqa: S101 - PIPE above
     assert child.stdout is not None  # noqa: S101
     child.stdin.write("go\n")
     child.stdin.flush()
@@ -106,14 +106,14 @@ def _asked(child: subprocess.Popen[str]) -> list[float]:
 
 
 def _main() -> None:
-    """The child: says which descriptor to probe, then measures as often as it is asked to."""
+    """The child: prints the descriptor to probe, then measures once for each line it reads."""
     code = _CODE[platform.machine()]
     content = b"".join(bytes.fromhex(one).ljust(_SPACING, b"\xcc") for one in code.values())
     fd = os.memfd_create("probed")
     os.write(fd, content)
     libc = ctypes.CDLL(None, use_errno=True)
     libc.mmap.restype = ctypes.c_void_p
-    # Not writable: the kernel probes no mapping that is. The module mmap hides where its mappings are.
+    # Not writable: the kernel does not probe writable mappings. The module mmap hides the address of its mappings.
     page = libc.mmap(None, len(content), mmap.PROT_READ | mmap.PROT_EXEC, mmap.MAP_PRIVATE, fd, ctypes.c_long(0))
     if page == _MAP_FAILED:
         raise OSError(ctypes.get_errno(), "mmap")
@@ -127,7 +127,7 @@ def _main() -> None:
 
     print(fd, flush=True)
     while sys.stdin.readline():
-        # Alternating, so that whatever else the machine does hits both.
+        # Alternating, so that other load on the machine affects both.
         batches = [(batch_ns("cudaEventQuery"), batch_ns("cudaLaunchKernel")) for _ in range(_BATCHES)]
         print(*map(min, zip(*batches, strict=True)), flush=True)
 

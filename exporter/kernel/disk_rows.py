@@ -1,6 +1,6 @@
-"""Disks, who uses them and who waits for them, as rows: the tables that bpf/block.bpf.c and bpf/lib/disk.bpf.h fill.
+"""Disks, the processes that use them and the jobs that wait for them. Partners in C: bpf/block.bpf.c, bpf/lib/disk.bpf.h.
 
-In: MapReaders by map name. Out: rows by key, cumulative, in nanoseconds and bytes. A map that is not there is an empty one.
+In: MapReaders, None for a map whose programs are not loaded. Out: rows by key, cumulative, in nanoseconds and bytes.
 """
 
 from __future__ import annotations
@@ -16,11 +16,15 @@ from exporter.units import SLOTS
 MINOR_BITS = 20
 UNKNOWN_DEVICE = 0
 OUTSIDE = 0xFFFF_FFFF
-"""Group of whoever does not belong to the exporter's pid namespace."""
+"""Group of processes outside the exporter's pid namespace."""
+
+_SUMS = abi.DISK_ROW.part("requests", "device_ns")
+_SLOTS = abi.DISK_ROW.part("queue_slots", "device_slots")
+_SLOTS_AT = abi.DISK_ROW.offset("queue_slots")
 
 
 class DiskKey(NamedTuple):
-    """Key of `disks`. cgroup_id: whose request it was, 0 where that is not known."""
+    """Key of `disks`. cgroup_id: that the request was made for, 0: unknown."""
 
     cgroup_id: int
     device: int
@@ -28,7 +32,7 @@ class DiskKey(NamedTuple):
 
 
 class DiskRow(NamedTuple):
-    """Value of `disks`. queue: until requests were given to the device; device: from then on."""
+    """Value of `disks`. queue: until requests were dispatched to the disk; device: from then on."""
 
     requests: int
     errors: int
@@ -40,7 +44,7 @@ class DiskRow(NamedTuple):
 
 
 class DiskUser(NamedTuple):
-    """Who makes requests. group: number of the traced process it belongs to, and then tgid is 0; or OUTSIDE, without a name."""
+    """Maker of requests. group: number of the traced process it belongs to (tgid is then 0), or OUTSIDE without a name, or 0."""
 
     group: int
     tgid: int
@@ -55,14 +59,14 @@ class DiskUserKey(NamedTuple):
 
 
 class DiskUse(NamedTuple):
-    """Value of `disk_users`. device_ns: what the device took for the requests, those beside each other added up."""
+    """Value of `disk_users`. device_ns: time of the requests on the disk, concurrent ones added up."""
 
     requests: int
     device_ns: int
 
 
 class DiskWaitKey(NamedTuple):
-    """Key of `disk_waits`. device: UNKNOWN_DEVICE where no request ended the sleep."""
+    """Key of `disk_waits`. device: UNKNOWN_DEVICE if no request ended the sleep."""
 
     process: int
     device: int
@@ -76,17 +80,17 @@ class DiskWait(NamedTuple):
 
 
 def device_name_of(device: int) -> str:
-    """As /sys/dev/block has it: `259:0`."""
+    """The name in /sys/dev/block: `259:0`."""
     return f"{device >> MINOR_BITS}:{device & (1 << MINOR_BITS) - 1}"
 
 
 def read_disks(table: MapReader | None) -> dict[DiskKey, DiskRow]:
-    """What every disk did for every control group."""
+    """Requests of every disk by control group and direction."""
     rows = {}
     for key, value in table.items() if table else ():
         cgroup_id, device, direction = abi.DISK_KEY.unpack(key)
-        requests, errors, size_bytes, queue_ns, device_ns = abi.DISK_SUMS.unpack_from(value)
-        slots = abi.DISK_SLOTS.unpack_from(value, abi.DISK_SUMS.size)
+        requests, errors, size_bytes, queue_ns, device_ns = _SUMS.unpack_from(value)
+        slots = _SLOTS.unpack_from(value, _SLOTS_AT)
         queue, device_time = Counts.of(slots[:SLOTS]), Counts.of(slots[SLOTS:])
         rows[DiskKey(cgroup_id, device, DiskDirection(direction))] = DiskRow(
             requests, errors, size_bytes, queue_ns, device_ns, queue, device_time
@@ -95,7 +99,7 @@ def read_disks(table: MapReader | None) -> dict[DiskKey, DiskRow]:
 
 
 def read_disk_users(table: MapReader | None) -> dict[DiskUserKey, DiskUse]:
-    """Who used which device; who has not for long may be missing, and begins anew then."""
+    """Users of each disk. The kernel evicts rows not used for long; such a row begins again at zero."""
     rows = {}
     for key, value in table.items() if table else ():
         device, group, tgid, comm = abi.DISK_USER_KEY.unpack(key)
@@ -104,7 +108,7 @@ def read_disk_users(table: MapReader | None) -> dict[DiskUserKey, DiskUse]:
 
 
 def read_disk_waits(table: MapReader | None) -> dict[DiskWaitKey, DiskWait]:
-    """How long the threads of each job have slept for each device."""
+    """How long the threads of each job have slept for each disk."""
     return {
         DiskWaitKey(*abi.DISK_WAIT_KEY.unpack(key)): DiskWait(*abi.DISK_WAIT.unpack(value))
         for key, value in (table.items() if table else ())

@@ -1,6 +1,6 @@
-"""Forks and ends of processes as rows: the tables that bpf/process.bpf.c, bpf/sched.bpf.c and bpf/lib/operation.bpf.h fill.
+"""Forks, last errors and ends of processes. Partners in C: bpf/sched.bpf.c, bpf/lib/operation.bpf.h, bpf/process.bpf.c.
 
-In: MapReaders by map name. Out: rows by key. A map that is not there is an empty one.
+In: MapReaders, None for a map whose programs are not loaded. Out: rows by key.
 """
 
 from __future__ import annotations
@@ -21,9 +21,9 @@ class LastError(NamedTuple):
 
 
 class ExitKey(NamedTuple):
-    """Key of `exits`. process: number of the traced process. is_worker: not that one ended, but one that worked for it.
+    """Key of `exits`. process: number of the traced process. is_worker: a process that worked for it has ended, not itself.
 
-    status: as wait(2) tells it. is_victim: the kernel ended it because there was no memory left.
+    status: as wait(2) returns it. is_victim: the kernel killed it for lack of memory.
     """
 
     process: int
@@ -33,12 +33,12 @@ class ExitKey(NamedTuple):
 
     @property
     def signal(self) -> int:
-        """That ended it; 0 where it ended by itself."""
+        """Signal that killed it; 0 if it exited."""
         return os.WTERMSIG(self.status) if os.WIFSIGNALED(self.status) else 0
 
     @property
     def code(self) -> int:
-        """Its exit code; 0 where a signal ended it."""
+        """Exit code; 0 if a signal killed it."""
         return os.WEXITSTATUS(self.status) if os.WIFEXITED(self.status) else 0
 
 
@@ -50,14 +50,14 @@ class ExitRow(NamedTuple):
 
 
 class ForkKey(NamedTuple):
-    """Key of `forks`, whose value is how many. is_thread: else it was a process."""
+    """Key of `forks`, whose value is a count. is_thread: a thread was created, not a process."""
 
     process: int
     is_thread: int
 
 
 def read_exits(table: MapReader | None) -> dict[ExitKey, ExitRow]:
-    """How processes have ended, of those whose rows are still there."""
+    """Ends of processes that the kernel has not evicted."""
     return {
         ExitKey(*abi.EXIT_KEY.unpack(key)): ExitRow(*abi.EXIT_ROW.unpack(value))
         for key, value in (table.items() if table else ())
@@ -65,7 +65,7 @@ def read_exits(table: MapReader | None) -> dict[ExitKey, ExitRow]:
 
 
 def read_forks(table: MapReader | None) -> dict[ForkKey, int]:
-    """How many threads and processes the traced ones have made."""
+    """How many threads and processes the traced ones have created."""
     return {
         ForkKey(*abi.FORK_KEY.unpack(key)): abi.COUNT.unpack(value)[0]
         for key, value in (table.items() if table else ())
@@ -73,7 +73,7 @@ def read_forks(table: MapReader | None) -> dict[ForkKey, int]:
 
 
 def read_last_errors(table: MapReader | None) -> dict[int, LastError]:
-    """Process number -> the last error that it was given."""
+    """Process number -> the last error that CUDA or NCCL returned to it."""
     return {
         abi.NUMBER.unpack(key)[0]: LastError(*abi.LAST_ERROR.unpack(value))
         for key, value in (table.items() if table else ())

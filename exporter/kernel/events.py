@@ -1,4 +1,4 @@
-"""Records of the event ring: what user space has to act upon at once. Bytes in, an Event out."""
+"""Records of the event ring, on which user space acts at once. Partner in C: bpf/lib/events.bpf.h."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from exporter.kernel.abi import EventKind
 
 
 class KernelEvent(NamedTuple):
-    """One record of the event ring. attachment: number of the surplus one; first: of the one that saw the call first."""
+    """attachment: number of the surplus one. first: number of the one that the call arrived through first."""
 
     kind: EventKind
     process: int
@@ -18,6 +18,5 @@ class KernelEvent(NamedTuple):
 
 
 def event_of(record: bytes) -> KernelEvent:
-    """A record of the event ring."""
     kind, *about = abi.EVENT.unpack(record[: abi.EVENT.size])
     return KernelEvent(EventKind(kind), *about)

@@ -1,4 +1,4 @@
-"""What the programs must be told about this kernel, because they cannot see it themselves.
+"""Facts about this kernel that the programs cannot find out themselves.
 
 In: the kernel's BTF, /proc and /sys. Out: KernelFacts, which the loader writes into the map `settings` and sizes maps by.
 """
@@ -12,12 +12,15 @@ from typing import Protocol
 from exporter.kernel.abi import GPU_MAJORS
 from exporter.kernel.libbpf import Libbpf
 
+PID_NAMESPACE_OF_MACHINE = 0xEFFFFFFC
+"""Inode number of the first pid namespace: PROC_PID_INIT_INO in include/linux/proc_ns.h."""
+
 
 @dataclass(frozen=True, slots=True)
 class KernelFacts:
-    """preempt_count_offset: from a CPU's run queue to its preemption count, 0 when unknown (wait chains then abstain).
+    """preempt_count_offset: from a CPU's run queue to its preemption count, 0: unknown (then no wake-up path is resolved).
 
-    gpu_majors: device numbers of the GPU driver, at most GPU_MAJORS. cpus: possible ones.
+    gpu_majors: device numbers of the GPU driver, at most GPU_MAJORS. cpus: possible CPUs.
     """
 
     preempt_count_offset: int
@@ -27,7 +30,7 @@ class KernelFacts:
 
 
 def kernel_facts(libbpf: Libbpf, procfs: Path = Path("/proc"), sysfs: Path = Path("/sys")) -> KernelFacts:
-    """The facts of the running kernel. Raises KernelRefused when its type information cannot be read."""
+    """The facts of the running kernel. Raises KernelRefused if its type information cannot be read."""
     types = libbpf.kernel_types()
     try:
         offset = preempt_count_offset(types)
@@ -49,19 +52,19 @@ def _text(path: Path) -> str:
 
 
 class Types(Protocol):
-    """What is asked of the kernel's type information; see KernelTypes of libbpf.py."""
+    """The part of the kernel's type information that is used here; see BtfTypes in libbpf.py."""
 
     def per_cpu_offsets(self, wanted: set[str]) -> dict[str, int]:
-        """Variable -> offset in the per-CPU section, of those that are there."""
+        """Variable -> offset in the per-CPU section, for those that exist."""
         ...
 
     def member_offset(self, struct_name: str, member: str) -> int | None:
-        """Bytes from the beginning of a struct to a member; None when there is none."""
+        """Bytes from the beginning of a struct to a member; None if it does not exist."""
         ...
 
 
 def preempt_count_offset(types: Types) -> int:
-    """Distance in the per-CPU section; the count is a variable of its own, or from 6.2 to 6.14 in struct pcpu_hot."""
+    """Distance in the per-CPU section. The count is a variable of its own, or from 6.2 to 6.14 a member of struct pcpu_hot."""
     offsets = types.per_cpu_offsets({"runqueues", "__preempt_count", "pcpu_hot"})
     if "runqueues" not in offsets:
         return 0
@@ -74,7 +77,7 @@ def preempt_count_offset(types: Types) -> int:
 
 
 def has_cpu_cgroup_v1(cgroups: str) -> bool:
-    """/proc/cgroups: `cpu 3 41 1` is a controller with hierarchy 3; those of cgroup v2 all have 0."""
+    """From /proc/cgroups: `cpu 3 41 1` is a controller with hierarchy 3; controllers of cgroup v2 have hierarchy 0."""
     for line in cgroups.splitlines():
         name, *rest = line.split()
         if name == "cpu" and rest:
@@ -83,14 +86,14 @@ def has_cpu_cgroup_v1(cgroups: str) -> bool:
 
 
 def gpu_majors(devices: str) -> tuple[int, ...]:
-    """/proc/devices: `195 nvidia` under `Character devices:`; nvidia, nvidia-uvm and what else the driver registers."""
+    """From /proc/devices: `195 nvidia` under `Character devices:`; all names that begin with nvidia."""
     characters = devices.partition("Block devices:")[0]
     found = (line.split() for line in characters.splitlines())
     return tuple(int(words[0]) for words in found if len(words) == 2 and words[1].startswith("nvidia"))[:GPU_MAJORS]
 
 
 def possible_cpus(possible: str) -> int:
-    """/sys/devices/system/cpu/possible: `0-191` is 192; a range that cannot be read is taken as the most that is usual."""
+    """From /sys/devices/system/cpu/possible: `0-191` is 192; 1024 if it cannot be read."""
     try:
         return int(possible.strip().rpartition(",")[2].rpartition("-")[2]) + 1
     except ValueError:

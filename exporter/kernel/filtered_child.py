@@ -1,7 +1,7 @@
 """The experiment of hazards.py: calls a function with a return probe, under a seccomp filter. Prints `survived`, or dies.
 
-A program of its own, run by path: nothing but the standard library, and no other process of the machine is touched. The
-function is some bytes of machine code in a file in memory, and the probe, a perf event that counts, is on this process alone.
+A program of its own, run by path, that needs only the standard library and touches no other process. The function is a few
+bytes of machine code in a file in memory; the probe is a counting perf event on this process alone.
 """
 
 from __future__ import annotations
@@ -20,15 +20,15 @@ PMU = Path("/sys/bus/event_source/devices/uprobe")
 
 _SYS_PERF_EVENT_OPEN = 298
 _OPEN_CLOEXEC = 1 << 3
-# struct perf_event_attr: type, size, config, four of no use here, wakeup and bp_type; then config1, the path, and config2, the
-# offset; what follows stays 0 up to VER5.
+# struct perf_event_attr: type, size, config, four unused members, wakeup and bp_type; then config1, the path, and config2, the
+# offset; the rest up to VER5 stays 0.
 _ATTRIBUTES = struct.Struct("=IIQ32xIIQQ40x")
 
 _PR_SET_SECCOMP, _PR_SET_NO_NEW_PRIVS, _SECCOMP_MODE_FILTER = 22, 38, 2
 _LOAD_NUMBER, _IF_AT_LEAST, _RETURN = 0x20, 0x35, 0x06  # BPF_LD|BPF_W|BPF_ABS, BPF_JMP|BPF_JGE|BPF_K, BPF_RET|BPF_K
 _ALLOW, _KILL_PROCESS = 0x7FFF0000, 0x80000000
-# 334 is rseq, 424 pidfd_send_signal. What lies between has no use on x86-64 but for the calls that the kernel itself puts into
-# a probed process (335 uretprobe, 336 uprobe): a strict filter, of which the interpreter need not know.
+# 334 is rseq, 424 pidfd_send_signal. The only calls in between on x86-64 are those that the kernel itself makes in a probed
+# process (335 uretprobe, 336 uprobe), so the interpreter can run under this strict filter.
 _FIRST_DENIED, _FIRST_ALLOWED_AGAIN = 335, 424
 _FILTER = (
     (_LOAD_NUMBER, 0, 0, 0),
@@ -46,7 +46,7 @@ class _Program(ctypes.Structure):
 
 
 def main() -> None:
-    """Raises, and so ends with an error, when the experiment cannot be made."""
+    """Raises, and so ends with an error, if the experiment is not possible."""
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
     libc = ctypes.CDLL(None, use_errno=True)
     fd = os.memfd_create("probed")
@@ -61,12 +61,12 @@ def main() -> None:
     for _ in range(CALLS):
         function()
     if int.from_bytes(os.read(event, 8), sys.byteorder) != CALLS:
-        raise RuntimeError("the probe has not seen the returns, so nothing has been tried")
+        raise RuntimeError("the probe did not fire: the experiment proves nothing")
     print("survived", flush=True)
 
 
 def _probe_returns(libc: ctypes.CDLL, path: str) -> int:
-    """A perf event that counts the returns of the function at the beginning of a file, in this thread."""
+    """Opens a perf event that counts returns of the function at the beginning of a file, in this thread."""
     where = ctypes.create_string_buffer(path.encode())
     returns = 1 << int((PMU / "format" / "retprobe").read_text().strip().removeprefix("config:"))
     attributes = ctypes.create_string_buffer(
@@ -79,11 +79,11 @@ def _probe_returns(libc: ctypes.CDLL, path: str) -> int:
 
 
 def _set_filter(libc: ctypes.CDLL) -> None:
-    """No way back: it holds for the rest of this process's life."""
+    """Irrevocable for this process."""
     program = _Program(len(_FILTER), b"".join(struct.pack("=HBBI", *instruction) for instruction in _FILTER))
     of_words = (ctypes.c_ulong(0),) * 3
     if libc.prctl(_PR_SET_NO_NEW_PRIVS, ctypes.c_ulong(1), *of_words):
-        raise OSError(ctypes.get_errno(), "cannot give up new privileges")
+        raise OSError(ctypes.get_errno(), "cannot set no_new_privs")
     if libc.prctl(_PR_SET_SECCOMP, _SECCOMP_MODE_FILTER, ctypes.byref(program)):
         raise OSError(ctypes.get_errno(), "cannot set a filter")
 

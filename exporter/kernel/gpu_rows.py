@@ -1,11 +1,10 @@
-"""What processes copy, capture and launch as rows: the tables that bpf/cuda.bpf.c fills beside those of calls.
+"""Copies, graphs and kernel launches of processes. Partner in C: bpf/cuda.bpf.c.
 
-In: MapReaders by map name. Out: rows by key. A map that is not there is an empty one.
+In: MapReaders by map name; a missing map counts as empty. Out: rows by key.
 """
 
 from __future__ import annotations
 
-import struct
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from itertools import chain, product
@@ -16,15 +15,14 @@ from exporter.kernel.abi import Copy, HostMemory
 from exporter.kernel.maps import MapReader
 from exporter.kernel.thread_rows import delete_of, rows_at_places
 
-_FEEDING_TAIL = struct.Struct("=QII")  # kernels, open_captures, padding
-_FEEDING_TAIL_AT = abi.FEEDING_ROW.size - _FEEDING_TAIL.size
+_KERNELS_AT = abi.FEEDING_ROW.offset("kernels")
 
 GRID_LIMITS = (1, 8, 64, 512, 4096)
 BLOCK_LIMITS = (32, 64, 128, 256, 512)
-"""The largest size of each class but the last. Source: grid_class() and block_class() in bpf/lib/geometry.bpf.h."""
+"""The largest size of each class except the last. Source: grid_class() and block_class() in bpf/lib/geometry.bpf.h."""
 
 BETWEEN_HOST_AND_DEVICE = (Copy.HOST_TO_DEVICE, Copy.DEVICE_TO_HOST)
-"""Of which there are rows. Source: bpf/lib/copies.bpf.h."""
+"""Directions that have rows in `copies`."""
 
 
 class CopyKey(NamedTuple):
@@ -37,7 +35,7 @@ class CopyKey(NamedTuple):
 
 
 class CopyRow(NamedTuple):
-    """Value of `copies`. total_ns: of the calls, which is the time of the copies where they are blocking."""
+    """Value of `copies`. total_ns: duration of the calls, which for blocking copies is the time of the copies."""
 
     copies: int
     bytes: int
@@ -45,9 +43,9 @@ class CopyRow(NamedTuple):
 
 
 class GraphRow(NamedTuple):
-    """Value of `graph_rows`. began_ns: of the last capture, CLOCK_MONOTONIC. kernels: in the graphs that were launched.
+    """Value of `graph_rows`. began_ns: of the last capture, CLOCK_MONOTONIC. kernels: in the launched graphs.
 
-    first_launches, dropped: of executable graphs whose making was seen: launched for the first time, destroyed before that.
+    first_launches, dropped: executable graphs that were launched for the first time, or destroyed before that.
     """
 
     captures: int = 0
@@ -64,7 +62,7 @@ class GraphRow(NamedTuple):
 
     @property
     def open_captures(self) -> int:
-        """That have begun and not ended."""
+        """Begun and not ended."""
         return max(self.captures - self.captured - self.failed, 0)
 
     @property
@@ -79,7 +77,7 @@ Geometry = tuple[int, ...]
 
 @dataclass(frozen=True, slots=True)
 class GpuRows:
-    """All but copies by process. kernels: launched one by one, not into a graph nor by one."""
+    """By process, except copies. kernels: launched one by one, neither into a graph nor by one."""
 
     copies: Mapping[CopyKey, CopyRow]
     graphs: Mapping[int, GraphRow]
@@ -91,9 +89,9 @@ NO_GPU_ROWS = GpuRows({}, {}, {}, {})
 
 
 def read_gpu_rows(maps: Mapping[str, MapReader], processes: Collection[int], *, of_few: bool = False) -> GpuRows:
-    """All of it. processes: whose kernels are read; of few processes nothing but theirs is read, key by key."""
+    """Rows of all processes. processes: whose kernels are read. of_few: reads only rows of `processes`, key by key."""
     feeding = rows_at_places(maps.get("feeding"), processes)
-    kernels = {process: _FEEDING_TAIL.unpack_from(value, _FEEDING_TAIL_AT)[0] for process, value in feeding}
+    kernels = {process: abi.COUNT.unpack_from(value, _KERNELS_AT)[0] for process, value in feeding}
     sizes = rows_at_places(maps.get("geometries"), processes)
     geometries = {process: abi.GEOMETRY_ROW.unpack(value)[2:] for process, value in sizes}
     of = processes if of_few else None
@@ -101,7 +99,7 @@ def read_gpu_rows(maps: Mapping[str, MapReader], processes: Collection[int], *, 
 
 
 def read_copies(table: MapReader | None, of: Iterable[int] | None = None) -> dict[CopyKey, CopyRow]:
-    """Copies between host and GPU, of all processes or of these."""
+    """Copies between host and GPU, of all processes or of some."""
     rows = {}
     for key, value in _all_or_some(table, of, _copy_keys):
         process, direction, memory, is_blocking, _ = abi.COPY_KEY.unpack(key)
@@ -116,7 +114,7 @@ def _copy_keys(process: int) -> Iterator[bytes]:
 
 
 def read_graphs(table: MapReader | None, of: Iterable[int] | None = None) -> dict[int, GraphRow]:
-    """Process number -> what it did with graphs; only of processes that did something."""
+    """Process number -> its row, for processes that use graphs."""
     rows = _all_or_some(table, of, lambda process: (abi.NUMBER.pack(process),))
     return {abi.NUMBER.unpack(key)[0]: GraphRow(*abi.GRAPH_ROW.unpack(value)) for key, value in rows}
 
@@ -124,7 +122,7 @@ def read_graphs(table: MapReader | None, of: Iterable[int] | None = None) -> dic
 def _all_or_some(
     table: MapReader | None, of: Iterable[int] | None, keys_of: Callable[[int], Iterable[bytes]]
 ) -> Iterator[tuple[bytes, bytes]]:
-    """Every row, or those there are of some processes."""
+    """Every row, or the existing rows of some processes."""
     if table is None:
         return
     if of is None:
@@ -137,7 +135,7 @@ def _all_or_some(
 
 
 def forget_gpu_rows(maps: Mapping[str, MapReader], processes: set[int], *, have_pinned: bool) -> None:
-    """Delete what is kept of processes that have ended. have_pinned: one of them has rows in `pinned`."""
+    """Delete the rows of processes that have ended. have_pinned: one of them has rows in `pinned`."""
     graphs = maps.get("graph_rows")
     if graphs is not None and processes & read_graphs(graphs).keys():
         delete_of(maps["graphs"], abi.GRAPH_KEY, processes)

@@ -1,8 +1,8 @@
-"""Makes the kernel wait less before it forgets a probe, while many perf events are removed.
+"""Expedited RCU grace periods while many perf events are removed.
 
-Each perf event of a uprobe is removed on its own, and the kernel first waits until nobody can still be in it: 30 ms each on
-kernel 6.1, which is seconds for a library. Asked to hurry it interrupts every CPU instead, and takes 6 ms on the same (emulated)
-machine. That is a setting of the whole machine, and so it holds only while probes must go at once.
+Each perf event of a uprobe is removed on its own, after an RCU grace period: 30 ms each on kernel 6.1, which is seconds for a
+library. An expedited grace period interrupts every CPU instead and takes 6 ms on the same (emulated) machine. The setting
+affects the whole machine, so it is set only while probes must be removed quickly.
 """
 
 from __future__ import annotations
@@ -19,12 +19,14 @@ log = logging.getLogger(__name__)
 
 @contextmanager
 def expedited(setting: Path = SETTING) -> Iterator[None]:
-    """Within, the kernel hurries; afterwards the setting is as it was. Where it cannot be written, nothing changes."""
+    """Grace periods are expedited inside the block, and as before after it. Changes nothing if the setting cannot be written."""
     try:
         before = setting.read_text(encoding="ascii")
         setting.write_text("1\n", encoding="ascii")
     except OSError as error:
-        log.info("the kernel takes its time to remove probes: cannot write %s: %s", setting, error.strerror)
+        log.info(
+            "removing probes is slow: expedited RCU is not available (cannot write %s: %s)", setting, error.strerror
+        )
         yield
         return
     try:

@@ -1,19 +1,18 @@
-"""Which kernels can hurt a process that is probed, and what can be probed on them without harm?
+"""Kernels on which a probe can kill the probed process, and which probes are safe there.
 
-In: the machine, the kernel's release, and how a child of ours fared under a return probe (filtered_child.py). Out: Judgement.
+In: the machine, the kernel's release, and the result of a return probe on a child (filtered_child.py). Out: Judgement.
 
-seccomp. On x86-64 the kernel has a probed function return through a system call of its own, `uretprobe`, since 6.11 (commit
-ff474a78cef5). A seccomp filter that allows known calls only answers it as it answers any other: by ending the process, or with
-an error that sends the process to a wrong address. Container runtimes set such filters. From commit cf6cb56ef244 on ("seccomp:
-passthrough uretprobe systemcall without filtering") filters do not see the call: in 6.14-rc2, 6.13.3 and 6.12.14 (stable commit
+seccomp. On x86-64, since 6.11 (commit ff474a78cef5), a probed function returns through a system call of the kernel's own,
+`uretprobe`. A seccomp filter with an allow list rejects it as any unknown call: it kills the process, or returns an error that
+sends the process to a wrong address. Container runtimes set such filters. Since commit cf6cb56ef244 ("seccomp: passthrough
+uretprobe systemcall without filtering") filters do not get this call: in 6.14-rc2, 6.13.3 and 6.12.14 (stable commit
 5a262628f4cf); 6.11 ended without it. The system call `uprobe`, for entries, came in 6.18 together with its own exception
-(89d1d8434d24). A probe sits on a file, not on a process, and a process may set its filter long after we have attached: so on
-such a kernel no return is probed at all, of nobody.
+(89d1d8434d24). A probe is on a file, not on a process, and a process may set its filter long after the exporter has attached:
+so on such a kernel no return is probed at all.
 
-arm64. Entries are probed by a single step out of line, of every instruction that the kernel does not simulate. That step has
-been reported to resume a process at a wrong address, on GB300 machines (DataDog/datadog-agent, pull request 54291, July 2026).
-Neither the fault nor a version without it has been found in the kernel's history, so all of arm64 counts as affected until
-it has been.
+arm64. The kernel single-steps the probed instruction out of line unless it simulates it. That step has been reported to resume
+a process at a wrong address, on GB300 machines (DataDog/datadog-agent, pull request 54291, July 2026). Neither the fault nor
+its repair is known in the kernel's history, so all of arm64 counts as affected until it is.
 """
 
 from __future__ import annotations
@@ -32,7 +31,7 @@ CHILD = Path(__file__).with_name("filtered_child.py")
 _PATIENCE_SECONDS = 20
 _RETURN_THROUGH_A_CALL = (6, 11, 0)
 _REPAIRED = {(6, 12): 14, (6, 13): 3}
-"""Series of stable kernels -> the first release that has the repair."""
+"""Series of stable kernels -> the first release with the repair."""
 _REPAIRED_UPSTREAM = (6, 14, 0)
 _BEFORE_REPAIR = re.compile(r"6\.14\.0-(?:0\.)?rc1(?!\d)")
 _RELEASE = re.compile(r"(\d+)\.(\d+)(?:\.(\d+))?")
@@ -40,19 +39,20 @@ _DEADLY = {-number for number in (signal.SIGSYS, signal.SIGSEGV, signal.SIGILL, 
 
 
 COLLECTORS_WITHOUT_RETURNS = ("cuda", "engine", "block", "memory", "cpu", "process", "network", "device")
-"""Those that have something to tell where calls are seen as they begin and never as they return."""
+"""Collectors that still work if only entries are probed."""
 WITHOUT_RETURNS = (
-    "CUDA calls are counted by operation as they begin, and that is all: no durations, errors, bytes or memory, nothing of NCCL,"
-    " and no thread time or lost time"
+    "CUDA calls are only counted, by operation: no durations, errors, bytes or memory, no NCCL,"
+    " no thread time, no lost time"
 )
 RETURNS_REMEDY = (
-    "use a kernel with the repair (6.12.14, 6.13.3, 6.14 or newer); or --probes.returns=always where no job is filtered"
+    "use a kernel with the repair (6.12.14, 6.13.3, 6.14 or newer),"
+    " or --probes.returns=always if no job has a seccomp filter"
 )
-ARM64_FAULT = "on arm64 a fault of the kernel has been reported to resume probed programs at a wrong address"
+ARM64_FAULT = "on arm64, a kernel fault has been reported to resume probed programs at a wrong address"
 
 
 class Fate(enum.StrEnum):
-    """What becomes of a process under a strict seccomp filter when a function with a return probe returns."""
+    """What happens to a process under a strict seccomp filter at a return probe."""
 
     SURVIVES = "survives"
     DIES = "dies"
@@ -61,21 +61,20 @@ class Fate(enum.StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Judgement:
-    """Whether returns can be probed. why: a clause that says how that is known."""
+    """Whether returns can be probed. why: a clause with the reason."""
 
     fate: Fate
     why: str
 
     @property
     def is_safe(self) -> bool:
-        """Only a fate that is known is safe."""
         return self.fate is Fate.SURVIVES
 
 
 def fate_by_version(machine: str, release: str) -> Fate:
-    """What the release says by itself. A distribution may have repaired its 6.11, or taken the fault into an older kernel.
+    """Judged by the release alone. A distribution may have backported the repair, or the fault.
 
-    release: of uname(2), such as `6.12.12-amd64`; what follows the number is the distribution's.
+    release: of uname(2), such as `6.12.12-amd64`; the suffix is the distribution's.
     """
     if machine != "x86_64":
         return Fate.SURVIVES
@@ -91,7 +90,7 @@ def fate_by_version(machine: str, release: str) -> Fate:
 
 
 def fate_by_experiment() -> Fate:
-    """What becomes of a child of ours; about 0.2 s. UNKNOWN where the experiment cannot be made."""
+    """Tries it on a child; about 0.2 s. UNKNOWN if that is not possible."""
     try:
         child = subprocess.run(
             [sys.executable, "-I", "-S", CHILD],
@@ -113,24 +112,22 @@ def judge_returns(
     machine: str = platform.machine(),
     release: str = platform.release(),
 ) -> Judgement:
-    """The experiment decides, since it is right on a distribution's kernel too; the version where it cannot be made."""
+    """By experiment, which is also right on a distribution's kernel; by version if the experiment is not possible."""
     if machine != "x86_64":
-        return Judgement(Fate.SURVIVES, f"a return is no system call on {machine}")
+        return Judgement(Fate.SURVIVES, f"a return probe makes no system call on {machine}")
     fate = experiment()
     if fate is Fate.SURVIVES:
-        return Judgement(fate, "a child under a strict seccomp filter has survived them")
+        return Judgement(fate, "a child under a strict seccomp filter has survived one")
     if fate is Fate.DIES:
-        return Judgement(
-            fate, f"kernel {release} ends a process under a seccomp filter at one: a child of ours died of it"
-        )
+        return Judgement(fate, f"kernel {release} kills a process under a seccomp filter at one: a test child died")
     fate = fate_by_version(machine, release)
     if fate is Fate.SURVIVES:
-        return Judgement(fate, f"kernel {release} is none of those that end a process under a seccomp filter at one")
+        return Judgement(fate, f"kernel {release} does not kill a process under a seccomp filter at one")
     return Judgement(
-        fate, f"kernel {release} may end a process under a seccomp filter at one, and it could not be tried"
+        fate, f"kernel {release} may kill a process under a seccomp filter at one, and a test was not possible"
     )
 
 
 def may_single_step_wrongly(machine: str = platform.machine()) -> bool:
-    """Whether a probe, even of an entry, may corrupt the process: the fault of arm64."""
+    """Whether a probe, even on an entry, may corrupt the process."""
     return machine == "aarch64"

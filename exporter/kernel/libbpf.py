@@ -1,7 +1,7 @@
-"""A small typed binding to the system's libbpf.so.1, and to the parts of bpf(2) that libbpf before 1.3 lacks.
+"""A typed binding to the system's libbpf.so.1, and to parts of bpf(2) that libbpf before 1.3 lacks.
 
-No Python package on PyPI can attach a uprobe to a chosen file; this module binds just what the exporter calls. Every failure
-becomes KernelRefused with the call, the errno and the last line libbpf logged; nothing else leaves this module.
+No Python package on PyPI can attach a uprobe to a chosen file; this module binds only what the exporter calls. Every failure
+becomes KernelRefused with the call, the errno and the last line that libbpf logged.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ _RingCallback = ctypes.CFUNCTYPE(c_int, c_void_p, c_void_p, c_size_t)
 
 
 class _UprobeOptions(ctypes.Structure):
-    """`struct bpf_uprobe_opts` as of libbpf 1.1; later ones accept the shorter size."""
+    """`struct bpf_uprobe_opts` of libbpf 1.1; later versions accept the shorter size."""
 
     _fields_ = (
         ("sz", c_size_t),
@@ -44,7 +44,7 @@ class _UprobeOptions(ctypes.Structure):
 
 
 class _LoadOptions(ctypes.Structure):
-    """`struct bpf_prog_load_opts` up to expected_attach_type; what is left out is zero."""
+    """`struct bpf_prog_load_opts` up to expected_attach_type; the rest is zero."""
 
     _fields_ = (("sz", c_size_t), ("attempts", c_int), ("expected_attach_type", c_int))
 
@@ -52,7 +52,7 @@ class _LoadOptions(ctypes.Structure):
 class _IteratorTarget(ctypes.Structure):
     """`union bpf_iter_link_info` of an iterator over tasks."""
 
-    _fields_ = (("tid", c_uint32), ("pid", c_uint32), ("pid_fd", c_uint32), ("padding", c_uint32))
+    _fields_ = (("tid", c_uint32), ("tgid", c_uint32), ("pidfd", c_uint32), ("padding", c_uint32))
 
 
 class _IteratorOptions(ctypes.Structure):
@@ -86,7 +86,7 @@ class _UprobeMultiAttributes(ctypes.Structure):
         ("cookies", c_uint64),
         ("cnt", c_uint32),
         ("flags", c_uint32),
-        ("pid", c_uint32),
+        ("tgid", c_uint32),
         ("padding", c_uint32),
     )
 
@@ -113,6 +113,7 @@ class Libbpf:
             ("bpf_object__open_file", pointer, (c_char_p, pointer)),
             ("bpf_object__load", number, (pointer,)),
             ("bpf_object__close", None, (pointer,)),
+            ("bpf_object__btf", pointer, (pointer,)),
             ("bpf_object__next_program", pointer, (pointer, pointer)),
             ("bpf_object__next_map", pointer, (pointer, pointer)),
             ("bpf_program__name", c_char_p, (pointer,)),
@@ -126,6 +127,8 @@ class Libbpf:
             ("bpf_link__destroy", number, (pointer,)),
             ("bpf_map__name", c_char_p, (pointer,)),
             ("bpf_map__fd", number, (pointer,)),
+            ("bpf_map__btf_key_type_id", c_uint32, (pointer,)),
+            ("bpf_map__btf_value_type_id", c_uint32, (pointer,)),
             ("bpf_map__reuse_fd", number, (pointer, c_int)),
             ("bpf_map__set_max_entries", number, (pointer, c_uint32)),
             ("bpf_map__max_entries", c_uint32, (pointer,)),
@@ -162,39 +165,39 @@ class Libbpf:
         return 0
 
     def refused(self, what: str, code: int = 0) -> KernelRefused:
-        """The error to raise for a failed call. code: positive errno; 0 takes the thread's own."""
+        """The error to raise for a failed call. code: positive errno; 0: that of the thread."""
         code = code or ctypes.get_errno()
-        said = next((line for line in reversed(self._log) if "libbpf" in line), "")
-        detail = f" ({said.strip()})" if said else ""
+        logged = next((line for line in reversed(self._log) if "libbpf" in line), "")
+        detail = f" ({logged.strip()})" if logged else ""
         remedy = "run as root, or with CAP_BPF and CAP_PERFMON" if code in (errno.EPERM, errno.EACCES) else ""
         return KernelRefused(f"{what}: {os.strerror(code)}{detail}", remedy=remedy)
 
     def checked(self, what: str, result: int) -> int:
-        """`result` of a call that answers with a negative errno on failure."""
+        """`result`, unless it is a negative errno."""
         if result < 0:
             raise self.refused(what, -result if result != -1 else 0)
         return result
 
     def version(self) -> str:
-        """Version of the library, such as `v1.1`."""
+        """Such as `v1.1`."""
         return str(self._lib.libbpf_version_string().decode())
 
     # ---- objects and programs
 
     def open_object(self, path: Path) -> int:
-        """Handle of an opened, not yet loaded object."""
+        """Open an object without loading it; returns its handle."""
         handle = self._lib.bpf_object__open_file(str(path).encode(), None)
         if not handle:
             raise self.refused(f"cannot open {path.name}")
         return int(handle)
 
     def load_object(self, handle: int, name: str) -> None:
-        """Verify and load every program that is not switched off; maps are created."""
+        """Create the maps, and verify and load every program that set_autoload() has not excluded."""
         self._log.clear()
         self.checked(f"cannot load {name}", self._lib.bpf_object__load(handle))
 
     def close_object(self, handle: int) -> None:
-        """Unload programs and maps that nothing else holds."""
+        """Unload programs and maps that have no other references."""
         self._lib.bpf_object__close(handle)
 
     def programs(self, handle: int) -> dict[str, int]:
@@ -205,7 +208,7 @@ class Libbpf:
         }
 
     def maps(self, handle: int) -> dict[str, int]:
-        """Map name -> handle; .rodata and the like included."""
+        """Map name -> handle, .rodata and the like included."""
         return {
             self._lib.bpf_map__name(one).decode(): one for one in self._each(self._lib.bpf_object__next_map, handle)
         }
@@ -217,11 +220,11 @@ class Libbpf:
             yield item
 
     def set_autoload(self, program: int, wanted: bool) -> None:
-        """Whether load_object() is to load this program."""
+        """Whether load_object() loads this program."""
         self._lib.bpf_program__set_autoload(program, wanted)
 
     def set_attach_type(self, program: int, attach_type: int) -> None:
-        """Expected attach type; sessions are recognised by it at load, before the verifier runs."""
+        """Set the expected attach type, by which the kernel recognises sessions at load."""
         self._lib.bpf_program__set_expected_attach_type(program, attach_type)
 
     def program_fd(self, program: int) -> int:
@@ -229,7 +232,7 @@ class Libbpf:
         return int(self._lib.bpf_program__fd(program))
 
     def recursion_misses(self, program_fd: int) -> int:
-        """Runs the kernel left out because the program was already running on that CPU."""
+        """Runs that the kernel skipped because the program was already running on that CPU."""
         info, size = _ProgramInfo(), c_uint32(ctypes.sizeof(_ProgramInfo))
         self.checked("cannot read program information", self._lib.bpf_obj_get_info_by_fd(program_fd, byref(info), size))
         return int(info.recursion_misses)
@@ -237,7 +240,7 @@ class Libbpf:
     # ---- links
 
     def attach(self, program: int, name: str) -> int:
-        """Attach a program to the place its section names; returns a link handle for destroy_link()."""
+        """Attach a program where its section says; returns a link handle for destroy_link()."""
         link = self._lib.bpf_program__attach(program)
         if not link:
             raise self.refused(f"cannot attach {name}")
@@ -246,7 +249,7 @@ class Libbpf:
     def attach_iterator(self, program: int, name: str, *, tid: int = 0) -> int:
         """Make an iterator program runnable; returns a link handle for run_iterator() and destroy_link().
 
-        tid: the only thread it is to see; kernels before 6.1 show every thread even so.
+        tid: the only thread to visit; kernels before 6.1 visit every thread anyway.
         """
         target = _IteratorTarget(tid=tid)
         options = _IteratorOptions(ctypes.sizeof(_IteratorOptions), ctypes.addressof(target), ctypes.sizeof(target))
@@ -256,7 +259,7 @@ class Libbpf:
         return int(link)
 
     def run_iterator(self, link: int) -> bytes:
-        """Run an attached iterator once; returns all that it writes."""
+        """Run an attached iterator once; returns its output."""
         fd = self.checked("cannot run an iterator", self._lib.bpf_iter_create(self._lib.bpf_link__fd(link)))
         with os.fdopen(fd, "rb", buffering=0) as output:
             return output.readall() or b""
@@ -270,7 +273,7 @@ class Libbpf:
         return int(link)
 
     def attach_perf_event(self, program: int, name: str, fd: int) -> int:
-        """Run a program whenever an event happens; returns a link handle for destroy_link(), which closes the event as well."""
+        """Run a program at every event; returns a link handle for destroy_link(), which also closes the event."""
         link = self._lib.bpf_program__attach_perf_event(program, fd)
         if not link:
             os.close(fd)
@@ -278,11 +281,10 @@ class Libbpf:
         return int(link)
 
     def destroy_link(self, link: int) -> None:
-        """Detach."""
         self._lib.bpf_link__destroy(link)
 
     def knows_uprobe_links(self, attach_type: int) -> bool:
-        """Whether this kernel has links of `attach_type`: asked to probe a directory, only one that has them answers EBADF."""
+        """Whether this kernel has links of `attach_type`: only then a probe of a directory fails with EBADF."""
         options = _LoadOptions(sz=ctypes.sizeof(_LoadOptions), expected_attach_type=attach_type)
         program_fd = self._lib.bpf_prog_load(
             _PROG_TYPE_KPROBE, b"nothing", b"Dual BSD/GPL", _RETURN_0, len(_RETURN_0) // 8, byref(options)
@@ -323,12 +325,25 @@ class Libbpf:
 
     # ---- type information
 
-    def kernel_types(self) -> KernelTypes:
-        """The kernel's own BTF; close() it after use, it takes megabytes."""
+    def kernel_types(self) -> BtfTypes:
+        """The kernel's BTF; close() it after use, it takes megabytes."""
         handle = self._lib.btf__load_vmlinux_btf()
         if not handle:
             raise self.refused("cannot read the kernel's type information")
-        return KernelTypes(self._lib, int(handle))
+        return BtfTypes(self._lib, int(handle))
+
+    def map_structs(self, handle: int) -> Iterator[tuple[str, dict[str, int]]]:
+        """Each struct that is key or value of a map of an opened object, with the offsets of its members in bytes."""
+        types = BtfTypes(self._lib, self._lib.bpf_object__btf(handle))
+        numbers = {
+            number(one)
+            for one in self._each(self._lib.bpf_object__next_map, handle)
+            for number in (self._lib.bpf_map__btf_key_type_id, self._lib.bpf_map__btf_value_type_id)
+        }
+        for number in numbers - {0}:
+            found = types.struct(number)
+            if found:
+                yield found
 
     # ---- maps
 
@@ -337,7 +352,7 @@ class Libbpf:
         return int(self._lib.bpf_map__fd(handle))
 
     def reuse_map(self, handle: int, fd: int) -> None:
-        """Make a not yet loaded object use an existing map."""
+        """Make an object that is not loaded yet use an existing map."""
         self.checked("cannot share a map", self._lib.bpf_map__reuse_fd(handle, fd))
 
     def set_max_entries(self, handle: int, entries: int) -> None:
@@ -345,12 +360,12 @@ class Libbpf:
         self.checked("cannot size a map", self._lib.bpf_map__set_max_entries(handle, entries))
 
     def map_shape(self, handle: int) -> tuple[int, int, int]:
-        """Bytes of a key, bytes of a value, capacity."""
+        """Bytes of a key, bytes of a value, max_entries."""
         lib = self._lib
         return lib.bpf_map__key_size(handle), lib.bpf_map__value_size(handle), lib.bpf_map__max_entries(handle)
 
     def lookup(self, fd: int, key: bytes, value_size: int) -> bytes | None:
-        """The value of `key`, or None when there is none."""
+        """The value of `key`, or None."""
         value = ctypes.create_string_buffer(value_size)
         if self._lib.bpf_map_lookup_elem(fd, key, value) < 0:
             if ctypes.get_errno() == errno.ENOENT:
@@ -370,9 +385,10 @@ class Libbpf:
     def lookup_batch(
         self, fd: int, position: ctypes.Array[ctypes.c_char], *, is_first: bool, keys: object, values: object, room: int
     ) -> tuple[int, bool]:
-        """Up to `room` entries into the buffers. position: 8 bytes that carry the place between calls.
+        """Read up to `room` entries into the buffers. position: keeps the place between calls.
 
-        Returns (entries read, whether this was the end). (-1, False): one bucket holds more than `room`; ask with more.
+        Returns (entries read, whether this was the end). (-1, False): one bucket has more than `room` entries; use a larger
+        buffer.
         """
         count = c_uint32(room)
         result = self._lib.bpf_map_lookup_batch(
@@ -388,7 +404,7 @@ class Libbpf:
     # ---- ring buffers
 
     def open_ring(self, map_fd: int, receive: Callable[[bytes], None]) -> Ring:
-        """A reader of the ring buffer `map_fd`; every record goes to `receive`."""
+        """A reader of the ring buffer `map_fd`, which passes every record to `receive`."""
         return Ring(self, map_fd, receive)
 
 
@@ -397,8 +413,8 @@ _BTF_TYPE = struct.Struct("=III")  # name, info (number of members in the low 16
 _BTF_PART = struct.Struct("=III")  # a member: name, type, offset in bits; a variable of a section: type, offset, size
 
 
-class KernelTypes:
-    """What the kernel's BTF says about where things lie."""
+class BtfTypes:
+    """Where members and variables are, by the BTF of the kernel or of an object."""
 
     def __init__(self, library: ctypes.CDLL, handle: int) -> None:
         self._lib = library
@@ -410,6 +426,15 @@ class KernelTypes:
         name, info, _ = _BTF_TYPE.unpack(ctypes.string_at(address, _BTF_TYPE.size))
         return self._name(name), info & 0xFFFF, address + _BTF_TYPE.size
 
+    def struct(self, number: int) -> tuple[str, dict[str, int]] | None:
+        """Name of a struct and the offsets of its members in bytes; None for any other type."""
+        address = self._lib.btf__type_by_id(self._handle, number)
+        _, info, _ = _BTF_TYPE.unpack(ctypes.string_at(address, _BTF_TYPE.size))
+        if info >> 24 & 31 != _BTF_STRUCT:
+            return None
+        struct_name, count, first = self._type(number)
+        return struct_name, {self._name(name): bits // 8 for name, _, bits in self._parts(first, count)}
+
     def _name(self, offset: int) -> str:
         return str(self._lib.btf__name_by_offset(self._handle, offset).decode())
 
@@ -418,7 +443,7 @@ class KernelTypes:
             yield _BTF_PART.unpack(ctypes.string_at(address + i * _BTF_PART.size, _BTF_PART.size))
 
     def per_cpu_offsets(self, wanted: set[str]) -> dict[str, int]:
-        """Variable -> offset in the per-CPU section, of those that are there."""
+        """Variable -> offset in the per-CPU section, for those that exist."""
         section = self._lib.btf__find_by_name_kind(self._handle, b".data..percpu", _BTF_DATASEC)
         if section < 0:
             return {}
@@ -427,7 +452,7 @@ class KernelTypes:
         return {name: offset for name, offset in named if name in wanted}
 
     def member_offset(self, struct_name: str, member: str) -> int | None:
-        """Bytes from the beginning of a struct to a member, also in the nameless structs inside; None when there is none."""
+        """Bytes from the beginning of a struct to a member, also inside its unnamed structs; None if it does not exist."""
         number = self._lib.btf__find_by_name_kind(self._handle, struct_name.encode(), _BTF_STRUCT)
         bits = self._member_bits(number, member) if number >= 0 else None
         return None if bits is None else bits // 8
@@ -442,12 +467,12 @@ class KernelTypes:
         return None
 
     def close(self) -> None:
-        """Free it."""
+        """Free the kernel's BTF; that of an object is freed with the object."""
         self._lib.btf__free(self._handle)
 
 
 class Ring:
-    """A consumer of one ring buffer. fileno() becomes readable when there is something to consume()."""
+    """A consumer of one ring buffer. fileno() becomes readable when there are records to consume()."""
 
     def __init__(self, libbpf: Libbpf, map_fd: int, receive: Callable[[bytes], None]) -> None:
         self._lib = libbpf._lib
@@ -467,11 +492,11 @@ class Ring:
         return int(self._lib.ring_buffer__epoll_fd(self._handle))
 
     def consume(self) -> None:
-        """Deliver everything that waits."""
+        """Deliver all pending records."""
         self._lib.ring_buffer__consume(self._handle)
 
     def close(self) -> None:
-        """Free the reader; closing twice is harmless."""
+        """Free the reader; may be called twice."""
         if self._handle is not None:
             self._lib.ring_buffer__free(self._handle)
             self._handle = None

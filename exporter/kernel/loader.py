@@ -1,7 +1,7 @@
-"""Opens and loads the kernel programs, and picks the best way to attach uprobes that this kernel has.
+"""Loads the kernel programs, and chooses the best way to attach uprobes that this kernel supports.
 
-In: the objects built from bpf/*.bpf.c, map capacities. Out: a Kernel with programs to attach, maps to read, and what failed.
-Objects share maps of equal name: whichever is loaded first creates them.
+In: the objects built from bpf/*.bpf.c, map capacities. Out: a Kernel with programs to attach, maps to read, and failures.
+Objects share maps of equal name: the object that is loaded first creates them.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from exporter.errors import KernelRefused, NotPossibleHere
 from exporter.kernel import abi, perf_events
 from exporter.kernel import libbpf as bpf
 from exporter.kernel.attachment_numbers import AttachmentNumbers
-from exporter.kernel.facts import KernelFacts, kernel_facts
+from exporter.kernel.facts import PID_NAMESPACE_OF_MACHINE, KernelFacts, kernel_facts
 from exporter.kernel.libbpf import Libbpf, Ring
 from exporter.kernel.maps import KernelMap
 from exporter.kernel.thread_rows import IDLE_NS
@@ -37,22 +37,23 @@ SUBJECTS_OF: dict[str, tuple[str, ...]] = {
     "network": ("network",),
     "device": (),
 }
-"""Collector -> its objects, where they are not one of the same name."""
+"""Collector -> its objects, unless it has one object of the same name."""
 ON_REQUEST = {"pages": "memory"}
-"""Objects that are loaded only where they are asked for, since they cost much, and the collectors that they belong to."""
+"""Expensive objects that are loaded only if requested -> the collectors they belong to."""
 ALWAYS = ("process", "mappings")
-"""Who comes and goes, and what they run: needed by all collectors."""
+"""Starts and ends of processes, and the files they run: needed by all collectors."""
 SUBJECTS = tuple(
     dict.fromkeys((*ALWAYS, "cuda", "nccl", *(one for subjects in SUBJECTS_OF.values() for one in subjects), "block"))
 )
-OPTIONAL = {"fault": "what a thread does for a page but sleep counts as running"}
-"""Objects whose events not every architecture has, and what is lost without."""
+OPTIONAL = {"fault": "time in major page faults that is no sleep counts as running"}
+"""Objects whose events not every architecture has -> what is missing without them."""
 _ON_EVENTS = {"fault_end": perf_events.MAJOR_FAULTS}
-"""Programs that run at each of these events, on any CPU."""
+"""Programs that run at perf events, on every CPU."""
 _ON_ONE_TASK = ("mappings_", "stacks_")
-"""Iterators that are run on one task at a time."""
+"""Prefixes of iterators that run on one task at a time."""
 CALL_SUBJECTS = ("cuda", "nccl")
 BTF = Path("/sys/kernel/btf/vmlinux")
+_BUILD = "run `make build`"
 
 
 def subjects_of(collectors: Iterable[str], requested: Iterable[str] = ()) -> tuple[str, ...]:
@@ -63,7 +64,7 @@ def subjects_of(collectors: Iterable[str], requested: Iterable[str] = ()) -> tup
 
 
 def subject_of(failure: str) -> str:
-    """A key of Kernel.failures to its object: `sched` for the object itself and for its program `sched_switch`."""
+    """The object of a key of Kernel.failures: `sched` for the object itself and for its program `sched_switch`."""
     return failure.partition("_")[0]
 
 
@@ -74,7 +75,7 @@ def collector_of(subject: str) -> str:
 
 
 ENTRY_LABEL = "entry"
-"""What is shown for the attachment kind where only entries are probed."""
+"""The attachment kind in metrics if only entries are probed."""
 
 
 _ATTACH_TYPES = {
@@ -86,9 +87,9 @@ _ATTACH_TYPES = {
 
 @dataclass(slots=True)
 class Kernel:
-    """Loaded programs and open maps. close() undoes everything; the kernel does so by itself when the process dies.
+    """Loaded programs and open maps. close() undoes everything; the kernel does the same when the process dies.
 
-    with_returns: whether the returns of functions are probed. Without, calls are counted as they begin, and no more is told.
+    with_returns: whether returns of functions are probed. Without, calls are only counted, as they begin.
     """
 
     libbpf: Libbpf
@@ -105,7 +106,7 @@ class Kernel:
 
     @property
     def kind_label(self) -> str:
-        """The attachment kind as it is shown."""
+        """The attachment kind in metrics."""
         return self.attach_kind.value if self.with_returns else ENTRY_LABEL
 
     def open_events(self, receive: list[bytes]) -> Ring:
@@ -113,12 +114,12 @@ class Kernel:
         return self.libbpf.open_ring(self._event_fd, receive.append)
 
     def iterate(self, name: str) -> bytes:
-        """Run an iterator program; returns what it wrote, nothing when it is not loaded."""
+        """Run an iterator program; returns its output, empty if it is not loaded."""
         link = self._iterators.get(name)
         return self.libbpf.run_iterator(link) if link else b""
 
     def iterate_thread(self, name: str, tid: int) -> bytes:
-        """Run an iterator program on one thread alone; nothing when it is not loaded. Raises KernelRefused."""
+        """Run an iterator program on one thread; returns its output, empty if it is not loaded. Raises KernelRefused."""
         program = self.programs.get(name)
         if program is None:
             return b""
@@ -129,12 +130,12 @@ class Kernel:
             self.libbpf.destroy_link(link)
 
     def recursion_misses(self) -> dict[str, int]:
-        """Program name -> runs the kernel left out, for every loaded program."""
+        """Program name -> runs that the kernel skipped, for every loaded program."""
         libbpf = self.libbpf
         return {name: libbpf.recursion_misses(libbpf.program_fd(one)) for name, one in self.programs.items()}
 
     def detach(self) -> None:
-        """Detach the programs whose place is fixed: none of them runs any more. What they have written can still be read."""
+        """Detach the programs with a fixed attach point. Their maps can still be read."""
         while self._links:
             self.libbpf.destroy_link(self._links.pop())
 
@@ -161,12 +162,12 @@ def load(
     objects_dir: Path = OBJECTS_DIR,
     btf: Path = BTF,
 ) -> Kernel:
-    """Load the programs of `subjects` and attach those with a fixed place in the kernel.
+    """Load the programs of `subjects` and attach those with a fixed attach point.
 
-    wanted: force an attachment kind; None takes the best that loads. capacities: max_entries by map name. idle_ns: a gap
-    between calls that is longer is idle from then on. launch_mode: which of them will be timed. with_returns: False loads
-    programs that see entries only.
-    A subject that fails stands in `failures` and costs only itself. Raises NotPossibleHere when nothing could be loaded.
+    wanted: the attachment kind; None: the best one that loads. capacities: max_entries by map name. idle_ns: the part of a gap
+    between calls beyond this length is idle. launch_mode: which launches will be timed. with_returns: False loads programs on
+    entries only. The error of a subject goes to `failures`; the other subjects are not affected. Raises NotPossibleHere if no
+    call subject loads, or if the objects were built from other sources.
     """
     if not btf.exists():
         raise NotPossibleHere(
@@ -197,39 +198,39 @@ def load(
 def start(
     kernel: Kernel, facts: KernelFacts, *, idle_ns: int = IDLE_NS, launch_mode: LaunchMode = LaunchMode.FULL
 ) -> None:
-    """Tell loaded programs what they go by, and attach those with a fixed place in the kernel."""
-    _tell_settings(kernel, facts, idle_ns, launch_mode=launch_mode)
+    """Write the settings of loaded programs, and attach those with a fixed attach point."""
+    _write_settings(kernel, facts, idle_ns, launch_mode=launch_mode)
     attach_fixed(kernel)
 
 
 def _kinds(wanted: AttachKind | None, *, with_returns: bool) -> tuple[AttachKind, ...]:
-    """What to try, in this order. A session sees entry and return or nothing; whoever has them has uprobe_multi as well."""
+    """The kinds to try, in this order. Entries alone need no session: a kernel that has sessions has uprobe_multi as well."""
     kinds = (wanted,) if wanted else tuple(AttachKind)
     if with_returns:
         return kinds
     return tuple(kind for kind in kinds if kind is not AttachKind.SESSION) or (AttachKind.MULTI,)
 
 
-def _tell_settings(kernel: Kernel, facts: KernelFacts, idle_ns: int, *, launch_mode: LaunchMode) -> None:
-    """Before anything is attached."""
+def _write_settings(kernel: Kernel, facts: KernelFacts, idle_ns: int, *, launch_mode: LaunchMode) -> None:
     pid_namespace = Path("/proc/self/ns/pid").stat().st_ino
-    is_confined = pid_namespace != abi.PID_NAMESPACE_OF_MACHINE
+    is_confined = pid_namespace != PID_NAMESPACE_OF_MACHINE
     majors = (*facts.gpu_majors, *(0,) * abi.GPU_MAJORS)[: abi.GPU_MAJORS]
-    told = (pid_namespace, launch_mode is LaunchMode.OFF, idle_ns, facts.preempt_count_offset, facts.is_cpu_cgroup_v1)
+    has_no_launches = launch_mode is LaunchMode.OFF
+    values = (pid_namespace, has_no_launches, idle_ns, facts.preempt_count_offset, facts.is_cpu_cgroup_v1)
     loaded_ns = time.clock_gettime_ns(time.CLOCK_BOOTTIME)
-    row = abi.SETTINGS.pack(*told, *majors, is_confined, loaded_ns)
+    row = abi.SETTINGS.pack(*values, *majors, is_confined, loaded_ns)
     kernel.maps["settings"].put(abi.NUMBER.pack(0), row)
 
 
 def _wanted_programs(kernel: Kernel, subject: str) -> dict[str, int] | None:
-    """Program name -> expected attach type, of the programs of a call subject that are used; None for other subjects."""
+    """Program name -> expected attach type, for the programs of a call subject that are used; None for other subjects."""
     if subject not in CALL_SUBJECTS:
         return None
     return call_programs(subject, kernel.attach_kind, with_returns=kernel.with_returns)
 
 
 def call_programs(subject: str, kind: AttachKind, *, with_returns: bool = True) -> dict[str, int]:
-    """Program name -> expected attach type, in the order to attach: an entry without its return would leave a call open."""
+    """Program name -> expected attach type, in the order to attach: returns first, or a call could stay open."""
     attach_type = _ATTACH_TYPES[kind]
     if kind is AttachKind.SESSION:
         return {f"{subject}_session": attach_type}
@@ -241,15 +242,19 @@ def call_programs(subject: str, kind: AttachKind, *, with_returns: bool = True) 
 def _load_subject(kernel: Kernel, subject: str, objects_dir: Path, capacities: Mapping[str, int]) -> None:
     path = objects_dir / f"{subject}.bpf.o"
     if not path.exists():
-        raise NotPossibleHere(f"the kernel program {path.name} is not built", remedy="run `make build`")
+        raise NotPossibleHere(f"the kernel program {path.name} is not built", remedy=_BUILD)
     load_object(kernel, path, _wanted_programs(kernel, subject), capacities)
 
 
 def load_object(kernel: Kernel, path: Path, wanted: Mapping[str, int] | None, capacities: Mapping[str, int]) -> None:
-    """Load one object into `kernel`. wanted: program name -> expected attach type; None: every program as its section says."""
+    """Load one object into `kernel`. wanted: program name -> expected attach type; None: every program, as its section says.
+
+    Raises KernelRefused; NotPossibleHere if the object lays rows out otherwise than abi.py.
+    """
     libbpf = kernel.libbpf
     handle = libbpf.open_object(path)
     try:
+        check_layouts(libbpf, handle, path.name)
         programs = libbpf.programs(handle)
         if wanted is not None:
             for name, program in programs.items():
@@ -264,6 +269,14 @@ def load_object(kernel: Kernel, path: Path, wanted: Mapping[str, int] | None, ca
     kernel._objects.append(handle)
     kernel.programs.update(programs)
     _collect_maps(kernel, handle)
+
+
+def check_layouts(libbpf: Libbpf, handle: int, name: str) -> None:
+    """Compare the rows of an opened object with abi.py, member by member. Raises NotPossibleHere where they differ."""
+    for struct_name, offsets in libbpf.map_structs(handle):
+        layout = getattr(abi, struct_name.upper(), None)
+        if layout is not None and offsets != layout.offsets:
+            raise NotPossibleHere(f"{name} and this exporter differ in struct {struct_name}", remedy=_BUILD)
 
 
 def _share_maps(kernel: Kernel, handle: int, capacities: Mapping[str, int]) -> None:
@@ -288,19 +301,19 @@ def _collect_maps(kernel: Kernel, handle: int) -> None:
 
 
 def _is_supported(libbpf: Libbpf, kind: AttachKind) -> bool:
-    """Whether this kernel has links of this kind. Asked before anything is loaded for it, which takes ten times as long."""
+    """Whether this kernel has links of this kind. Loading programs to find out would take ten times as long."""
     return kind is AttachKind.SINGLE or libbpf.knows_uprobe_links(_ATTACH_TYPES[kind])
 
 
 def attach_fixed(kernel: Kernel) -> None:
-    """Attach the programs whose place in the kernel is known beforehand."""
+    """Attach the programs with a fixed attach point."""
     calls = {name for subject in CALL_SUBJECTS for name in _wanted_programs(kernel, subject) or ()}
     for name, program in kernel.programs.items():
         try:
             if name in _ON_EVENTS:
                 _attach_to_event(kernel, name)
             elif name in kernel._iterators:
-                continue  # which detach() leaves where it is
+                continue  # detach() leaves it attached
             elif name.startswith("threads_"):
                 kernel._iterators[name] = kernel.libbpf.attach_iterator(program, name)
             elif name not in calls and not name.startswith(_ON_ONE_TASK):
@@ -310,7 +323,7 @@ def attach_fixed(kernel: Kernel) -> None:
 
 
 def _attach_to_event(kernel: Kernel, name: str) -> None:
-    """On all CPUs or on none."""
+    """Attach on all CPUs or on none."""
     links: list[int] = []
     try:
         for cpu in perf_events.online_cpus():

@@ -1,8 +1,8 @@
-"""Which file does a process really run code from?
+"""The files that processes really run code from: the inodes that uprobes are bound to.
 
-In: a loaded Kernel; a process, or a descriptor of our own. Out: the inodes that uprobes are bound to, as the kernel knows them.
-On an overlay a file of one layer has another device for each container, the same inode number and path before and after it is
-copied up, and is one file for uprobes or two: nothing that /proc or stat(2) tell decides it. Partner in C: bpf/mappings.bpf.c.
+In: a loaded Kernel; a process, or a descriptor of the exporter. Out: inodes as the kernel identifies them. On an overlay,
+/proc and stat(2) cannot show whether two names are one file for uprobes: a file of one layer has a different device in each
+container, and the same inode number and path before and after it is copied up. Partner in C: bpf/mappings.bpf.c.
 """
 
 from __future__ import annotations
@@ -25,10 +25,10 @@ _LIBC.munmap.argtypes = (ctypes.c_void_p, ctypes.c_size_t)
 
 
 class RealFile(NamedTuple):
-    """An inode below every overlay. A dictionary key, not for showing.
+    """An inode below every overlay. A dictionary key, not for display.
 
-    address: of the kernel's inode, which it compares itself; an attachment holds the inode, so that it stays its own. The
-    others tell a later inode at the same address from it, where nothing is attached.
+    address: of the kernel's inode. An attachment holds the inode, so the address stays its own. Without an attachment, the other
+    members distinguish it from a later inode at the same address.
     """
 
     address: int
@@ -37,11 +37,11 @@ class RealFile(NamedTuple):
     device: int
 
 
-Range = tuple[int, int]  # first address of a mapping, and the first one behind it
+Range = tuple[int, int]  # first address of a mapping, and first address behind it
 
 
 class MappedFiles:
-    """Asks the kernel. Knows nothing where the program is not loaded, or the kernel cannot ask about one process (before 6.1)."""
+    """Reads mappings. Empty if the program is not loaded, or the kernel cannot iterate one process (before 6.1)."""
 
     def __init__(self, kernel: Kernel) -> None:
         self._kernel = kernel
@@ -52,7 +52,7 @@ class MappedFiles:
         self.is_possible = bool(rows) and all(is_own for _, _, is_own in rows)
 
     def of_process(self, tgid: int) -> dict[Range, RealFile]:
-        """What the executable mappings of a process are of; empty for one that ended."""
+        """The files of a process's executable mappings; empty if it has ended."""
         if not self.is_possible:
             return {}
         try:
@@ -61,9 +61,9 @@ class MappedFiles:
             return {}
 
     def of_descriptor(self, fd: int) -> RealFile | None:
-        """What a uprobe on an open file would be put into now; None when it cannot be told.
+        """The inode that a uprobe on an open file would be placed in; None if it is unknown.
 
-        Its first page is mapped and not touched.
+        Maps the first page without touching it.
         """
         if not self.is_possible:
             return None
@@ -74,12 +74,12 @@ class MappedFiles:
             mapped = self.of_process(os.getpid())
         finally:
             _LIBC.munmap(start, mmap.PAGESIZE)
-        # Two pages of one file that happen to be neighbours are one mapping.
+        # Neighbouring pages of one file may form one mapping.
         return next((file for (first, end), file in mapped.items() if first <= start < end), None)
 
 
 def rows_of(written: bytes) -> list[tuple[Range, RealFile, bool]]:
-    """What the program wrote: where, which file, and whether it is of the reader's own process."""
+    """Address range, file, and whether it is of the reading process, for each row of output."""
     rows = []
     for start, end, address, inode, generation, device, is_own, _ in abi.MAPPING_ROW.iter_unpack(written):
         rows.append(((start, end), RealFile(address, inode, generation, device), bool(is_own)))

@@ -1,8 +1,8 @@
-"""Which processes have just mapped a file with a CUDA-like name? Told by the kernel as it happens, machine-wide.
+"""Processes that map a file with a CUDA-like name, machine-wide and as it happens.
 
-Reads the side-band records that perf uses to follow shared libraries: one software event that counts nothing per CPU, with a
-record for every executable mapping (perf_event_open(2), PERF_RECORD_MMAP2). Nothing of the traced processes is touched.
-What a full ring lost is counted, and tells the caller to walk through /proc instead.
+Reads the side-band records that perf uses to track shared libraries: one dummy software event per CPU, with a record for every
+executable mapping (perf_event_open(2), PERF_RECORD_MMAP2). The traced processes are not touched. Records dropped by a full
+ring are counted; the caller then walks through /proc.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ _INODE_OFFSET, _FILENAME_OFFSET = 48, 72  # struct of PERF_RECORD_MMAP2
 
 
 class Mapped(NamedTuple):
-    """A fresh mapping. tgid: as the exporter's pid namespace shows it. inode, path: of the file, as /proc/PID/maps has them."""
+    """A new mapping. tgid: in the exporter's pid namespace. inode, path: of the file, as in /proc/TGID/maps."""
 
     tgid: int
     inode: int
@@ -37,9 +37,9 @@ class Mapped(NamedTuple):
 
 
 class MappingWatch:
-    """Open on every online CPU. fileno() becomes readable when a mapping was made; close() when done.
+    """Open on every online CPU. The descriptors become readable after a mapping; close() when done.
 
-    marks: byte strings of which one must occur in the file's name. Raises KernelRefused when perf_event_open(2) is denied.
+    marks: byte strings, one of which must be in the file's path. Raises KernelRefused if perf_event_open(2) is denied.
     """
 
     def __init__(self, marks: tuple[bytes, ...], *, online: Path = perf_events.ONLINE) -> None:
@@ -91,12 +91,12 @@ class _Ring:
             raise KernelRefused(f"cannot map the ring of CPU {cpu}: {error.strerror}") from error
 
     def records(self) -> Iterator[tuple[int, bytes]]:
-        """(type, whole record) of everything written since the last call; frees their room at the end."""
+        """(type, whole record) of everything written since the last call; frees their space at the end."""
         head, tail = struct.unpack_from("=QQ", self._pages, _HEAD_OFFSET)
         data_bytes = _DATA_PAGES * mmap.PAGESIZE
         while tail < head:
             kind, _misc, size = _HEADER.unpack(self._read(tail, _HEADER.size, data_bytes))
-            if size < _HEADER.size:  # cannot be; never loop on it
+            if size < _HEADER.size:  # invalid, and would loop forever
                 break
             yield kind, self._read(tail, size, data_bytes)
             tail += size

@@ -1,6 +1,6 @@
-"""Reading and pruning kernel maps: the boundary that tests replace with FakeMaps.
+"""Reading and pruning kernel maps: the boundary that tests replace with FakeMap.
 
-In: the descriptor of a hash or array map. Out: raw keys and values; the modules of rows give them meaning.
+In: the descriptor of a hash or array map. Out: raw keys and values, which the modules *_rows decode.
 """
 
 from __future__ import annotations
@@ -11,11 +11,11 @@ from typing import Protocol
 
 from exporter.kernel.libbpf import Libbpf
 
-_ROOM = 512  # entries per batch call to begin with; grows when one bucket holds more
-_ROOM_BYTES = 256 << 10  # of the buffer, where entries are large
+_ROOM = 512  # entries per batch call at first; grows if one bucket has more
+_ROOM_BYTES = 256 << 10  # limit of the buffer for large entries
 
 _Buffer = ctypes.Array[ctypes.c_char]
-# Of all maps, since few of them are read at a time. One that is taken is of its reader until he gives it back.
+# Shared by all maps, because few are read at a time. A reader puts its buffer back when it is done.
 _free_buffers: list[_Buffer] = []
 
 
@@ -28,7 +28,7 @@ def _take_buffer(size_bytes: int) -> _Buffer:
 
 
 class MapReader(Protocol):
-    """What a collector needs of a map. Keys and values are bytes as the kernel lays them out."""
+    """Access to one map. Keys and values are bytes as the kernel lays them out."""
 
     @property
     def capacity(self) -> int:
@@ -36,7 +36,7 @@ class MapReader(Protocol):
         ...
 
     def items(self) -> Iterator[tuple[bytes, bytes]]:
-        """Every entry once, in no order; entries changed while reading may show either value."""
+        """Every entry once, in no order; an entry that changes during the reading may have either value."""
         ...
 
     def get(self, key: bytes) -> bytes | None:
@@ -70,7 +70,7 @@ class KernelMap:
 
     def items(self) -> Iterator[tuple[bytes, bytes]]:
         """Every entry once; see MapReader."""
-        position = ctypes.create_string_buffer(max(8, self._key_bytes))  # a trie's is a key
+        position = ctypes.create_string_buffer(max(8, self._key_bytes))  # for a trie it is a key
         is_first = True
         while True:
             values_at = self._room * self._key_bytes

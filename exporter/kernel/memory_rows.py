@@ -1,7 +1,6 @@
-"""What control groups suffer for want of memory, and pages of processes, as rows: the tables that bpf/memory.bpf.c and
-bpf/pages.bpf.c fill. Bytes in, numbers out.
+"""Direct reclaim and OOM kills of control groups, and page allocations of processes.
 
-In: MapReaders. Out: counts since the first of a group or process, which the kernel keeps until the row is deleted.
+In: MapReaders. Out: counts that the kernel keeps until the row is deleted. Partners in C: bpf/memory.bpf.c, bpf/pages.bpf.c.
 """
 
 from __future__ import annotations
@@ -13,9 +12,12 @@ from exporter.kernel import abi
 from exporter.kernel.maps import MapReader
 from exporter.totals import Counts, HistogramTotal
 
+_SUMS = abi.MEMORY_ROW.part("reclaim_ns", "names")
+_SLOTS = abi.MEMORY_ROW.part("slots")
+
 
 class MemoryRow(NamedTuple):
-    """Value of `memory_groups`. path: of the group, as far as the innermost folders tell it. reclaims: direct ones, by length."""
+    """Value of `memory_groups`. path: of the group, the innermost directories. reclaims: direct reclaim, by duration."""
 
     path: str
     reclaims: HistogramTotal
@@ -24,27 +26,25 @@ class MemoryRow(NamedTuple):
 
 
 def read_memory(table: MapReader | None) -> Iterator[tuple[int, MemoryRow]]:
-    """Number of a group and its row. None: the programs that fill the table did not load."""
+    """Number of a group and its row. None: the programs that write the map are not loaded."""
     for key, value in table.items() if table else ():
-        reclaim_ns, pages, kills, names = abi.MEMORY_SUMS.unpack_from(value)
-        slots = Counts.of(abi.OPERATION_SLOTS.unpack_from(value, abi.MEMORY_SUMS.size))
+        reclaim_ns, pages, kills, names = _SUMS.unpack_from(value)
+        slots = Counts.of(_SLOTS.unpack_from(value, _SUMS.size))
         row = MemoryRow(_path_of(names), HistogramTotal(slots, reclaim_ns), pages, kills)
         yield abi.COUNT.unpack(key)[0], row
 
 
 def forget_group(table: MapReader, number: int) -> None:
-    """Its room can be used again."""
     table.delete(abi.COUNT.pack(number))
 
 
 def read_pages(table: MapReader | None) -> Iterator[tuple[int, int]]:
-    """Process number and the pages allocated for it. None: they are not counted."""
+    """Process number and the pages allocated for it. None: pages are not counted."""
     for key, value in table.items() if table else ():
         yield abi.NUMBER.unpack(key)[0], abi.COUNT.unpack(value)[0]
 
 
 def forget_pages(table: MapReader, process: int) -> None:
-    """Its room can be used again."""
     table.delete(abi.NUMBER.pack(process))
 
 

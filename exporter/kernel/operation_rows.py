@@ -1,7 +1,7 @@
-"""Calls of every process by operation, as rows: the tables that the ends of calls fill. Bytes in, numbers out.
+"""Calls of every process by operation. Partner in C: bpf/lib/operation.bpf.h.
 
-In: MapReaders by map name. Out: rows by key, cumulative since a process was first seen. Rows are unpacked again only when their
-sums have moved, their slots when asked for.
+In: MapReaders by map name. Out: rows by key, cumulative since the first call of a process. A row is unpacked again only if its
+sums have changed.
 """
 
 from __future__ import annotations
@@ -18,16 +18,19 @@ from exporter.kernel.progress_rows import ProgressKey
 from exporter.kernel.thread_rows import States
 from exporter.totals import Call, Counts
 
-STATES_AT = abi.OPERATION_SUMS.size
-EXEMPLAR_AT = STATES_AT + abi.STATES.size
-SLOTS_AT = EXEMPLAR_AT + abi.EXEMPLAR.size
-"""Where the pieces of an operation row begin."""
+SUMS = abi.OPERATION_ROW.part("untimed", "bytes")
+STATES = abi.OPERATION_ROW.part("states_ns")
+SLOTS = abi.OPERATION_ROW.part("slots")
+STATES_AT = abi.OPERATION_ROW.offset("states_ns")
+EXEMPLAR_AT = abi.OPERATION_ROW.offset("slowest")
+SLOTS_AT = abi.OPERATION_ROW.offset("slots")
+"""The parts of an operation row; abi.EXEMPLAR is at EXEMPLAR_AT."""
 
 _COUNT_BYTES = abi.COUNT.size
 
 
 class OperationKey(NamedTuple):
-    """Key of `operations`. communicator: ordinal from 1; 0 = none."""
+    """Key of `operations`. communicator: ordinal from 1; 0: none."""
 
     process: int
     operation: int
@@ -35,9 +38,9 @@ class OperationKey(NamedTuple):
 
 
 class OperationRow:
-    """Value of `operations`. slots: counts of an exponential histogram. timed: those calls; all but `untimed` is of them.
+    """Value of `operations`. slots: durations of the timed calls, an exponential histogram. timed: their number.
 
-    The rest is unpacked anew each time it is asked for: twenty thousand rows are kept.
+    The other values are unpacked at each access, because twenty thousand rows are kept.
     """
 
     __slots__ = ("_raw", "slots", "timed")
@@ -48,26 +51,26 @@ class OperationRow:
         self.timed = self.slots.total
 
     def has_sums_of(self, raw: bytes) -> bool:
-        """Whether nothing was added since; all sums count, because a call adds to one after the other."""
+        """Whether nothing was added. Compares all sums, because a call adds to them one by one."""
         return self._raw.startswith(raw[:EXEMPLAR_AT])
 
     @property
     def untimed(self) -> int:
-        """Calls whose time was not taken."""
+        """Calls without a duration."""
         return self._sums()[0]
 
     @property
     def total_ns(self) -> int:
-        """Of the timed calls."""
+        """Sum of the durations of timed calls."""
         return self._sums()[1]
 
     @property
     def bytes(self) -> int:
-        """That they moved."""
+        """Bytes that the calls moved."""
         return self._sums()[2]
 
     def _sums(self) -> tuple[int, int, int]:
-        untimed, total_ns, moved = abi.OPERATION_SUMS.unpack_from(self._raw)
+        untimed, total_ns, moved = SUMS.unpack_from(self._raw)
         return untimed, total_ns, moved
 
     @property
@@ -78,18 +81,18 @@ class OperationRow:
     @property
     def states_ns(self) -> States:
         """Nanoseconds by abi.ThreadState."""
-        return abi.STATES.unpack_from(self._raw, STATES_AT)
+        return STATES.unpack_from(self._raw, STATES_AT)
 
     @property
     def slowest(self) -> Call | None:
-        """Of the last window of 8.6 s in which there were calls; None when it was being written."""
+        """The slowest call of the last window of 8.6 s that had calls; None if it was being written."""
         opening, *call, closing = abi.EXEMPLAR.unpack_from(self._raw, EXEMPLAR_AT)
         slowest = Call(*call)
         return slowest if slowest.ended_ns and opening == closing else None
 
 
 def _counts_of(raw: bytes) -> Counts:
-    """Of the slots of a row, without the zeros on either side."""
+    """The slots of a row without leading and trailing zeros."""
     end = (len(raw.rstrip(b"\0")) + _COUNT_BYTES - 1) // _COUNT_BYTES
     begin = (len(raw) - len(raw.lstrip(b"\0"))) // _COUNT_BYTES
     if not end:
@@ -106,8 +109,9 @@ class ErrorKey(NamedTuple):
 
 
 class Operations(NamedTuple):
-    """calls: rows that count each call once; nccl_waits: those of the same table that count calls a second time, by what they
-    waited for.
+    """calls: rows that count each call once.
+
+    nccl_waits: rows of the same map that count some of these calls a second time, by the communicator they waited for.
     """
 
     calls: Mapping[OperationKey, OperationRow]
@@ -115,14 +119,14 @@ class Operations(NamedTuple):
 
 
 class OperationTable:
-    """Reads and prunes `operations`. Keeps the last reading, so that only rows that have moved are unpacked."""
+    """Reads and prunes `operations`. Keeps the last reading, so that only changed rows are unpacked."""
 
     def __init__(self, maps: Mapping[str, MapReader]) -> None:
         self._maps = maps
         self._last = Operations({}, {})
 
     def read(self) -> Operations:
-        """Count, time, bytes and histogram of every operation of every process."""
+        """Every operation of every process."""
         table = self._maps.get("operations")
         known, calls, waits = self._last, {}, {}
         for raw_key, value in table.items() if table else ():
@@ -136,7 +140,7 @@ class OperationTable:
         return self._last
 
     def read_of(self, processes: Collection[int]) -> Operations:
-        """Of these processes, key by key: a full node has tens of thousands of operations."""
+        """Operations of some processes, read key by key: a full node has tens of thousands of operations."""
         calls: dict[OperationKey, OperationRow] = {}
         waits: dict[ProgressKey, OperationRow] = {}
         table = self._maps.get("operations")
@@ -153,7 +157,7 @@ class OperationTable:
         return Operations(calls, waits)
 
     def _possible_of(self, processes: Iterable[int]) -> Iterator[OperationKey]:
-        """Those of NCCL once for each communicator that the process has had, and once without one."""
+        """All possible keys. NCCL operations have one for each communicator that the process has had, and one without."""
         table = self._maps.get("processes")
         for process in processes if table else ():
             value = table.get(abi.NUMBER.pack(process)) if table else None
@@ -166,7 +170,7 @@ class OperationTable:
                 yield OperationKey(process, abi.OPERATION_NCCL_WAIT, ordinal)
 
     def forget(self, processes: Collection[int], read: Operations) -> None:
-        """Delete the rows of processes that have ended. read: the last of theirs that was read."""
+        """Delete the rows of processes that have ended. read: their last reading."""
         for key in read.calls:
             if key.process in processes:
                 self._maps["operations"].delete(abi.OPERATION_KEY.pack(*key))
@@ -182,7 +186,7 @@ class OperationTable:
 
 
 def read_errors(table: MapReader | None) -> dict[ErrorKey, int]:
-    """Calls that failed, by code. None: the programs that fill the table did not load."""
+    """Failed calls by code. None: the programs that write the map are not loaded."""
     rows = {}
     for key, value in table.items() if table else ():
         process, operation, _, code, _ = abi.ERROR_KEY.unpack(key)
@@ -191,12 +195,12 @@ def read_errors(table: MapReader | None) -> dict[ErrorKey, int]:
 
 
 def forget_errors(table: MapReader | None, processes: Collection[int], read: Iterable[ErrorKey]) -> None:
-    """Delete the rows of processes that have ended. read: the last that were read."""
+    """Delete the rows of processes that have ended. read: the keys of the last reading."""
     for key in read:
         if key.process in processes and table is not None:
             table.delete(abi.ERROR_KEY.pack(key.process, key.operation, 0, key.code, 0))
 
 
 def _unpacked(value: bytes, known: OperationRow | None) -> OperationRow:
-    """The known row itself, where nothing was added since."""
+    """The known row itself if nothing was added."""
     return known if known is not None and known.has_sums_of(value) else OperationRow(value)

@@ -1,7 +1,7 @@
-"""Every function that is hooked, once: its library, its operation name, and where its arguments stand.
+"""Every probed function: its library, its operation name, and the positions of its arguments.
 
-`operation` is the exported symbol without version and suffix; `symbols()` gives the exported spellings back. The number of
-an operation is its place in OPERATIONS and travels in the attach cookie, so that BPF needs no table of its own.
+The name of an operation is the exported symbol without version and suffix; symbols() yields the exported spellings. The number
+of an operation is its place in OPERATIONS. The attach cookie carries it, so BPF needs no table of operations.
 Signatures: cuda_runtime_api.h and cuda.h of CUDA 11 to 13, nccl.h of NCCL 2.7 to 2.32.
 """
 
@@ -24,7 +24,7 @@ KERNEL_LAUNCHES = frozenset({Shape.LAUNCH, Shape.LAUNCH_SPREAD, Shape.LAUNCH_CON
 
 @dataclass(frozen=True, slots=True)
 class Operation:
-    """One hooked function. a, b, c, d: argument positions from 1 whose meaning the shape defines; 0 = absent."""
+    """One probed function. a, b, c, d: argument positions from 1 whose meaning the shape defines; 0: absent."""
 
     api: Api
     name: str
@@ -40,13 +40,13 @@ class Operation:
 
     @property
     def can_be_sampled(self) -> bool:
-        """Whether its return tells nothing but the time. Partner in C: can_be_sampled() in bpf/lib/sampling.bpf.h."""
-        is_told_by_entry = self.shape is Shape.PLAIN or self.shape in KERNEL_LAUNCHES
-        return self.role is Role.LAUNCH and is_told_by_entry and self.api is not Api.NCCL
+        """Whether its return yields nothing but the duration. Partner in C: can_be_sampled() in bpf/lib/sampling.bpf.h."""
+        is_known_at_entry = self.shape is Shape.PLAIN or self.shape in KERNEL_LAUNCHES
+        return self.role is Role.LAUNCH and is_known_at_entry and self.api is not Api.NCCL
 
     @property
     def is_launch(self) -> bool:
-        """What --probes.launch=off leaves out."""
+        """Whether --probes.launch=off leaves it out."""
         return self.can_be_sampled or self.shape is Shape.GRAPH_LAUNCH
 
     def symbols(self) -> Iterator[str]:
@@ -59,7 +59,7 @@ class Operation:
                 yield self.name + version + suffix
 
     def cookie(self, number: int) -> int:
-        """The 64-bit attach cookie that tells the program what to read. number: place in OPERATIONS."""
+        """The 64-bit attach cookie. number: place in OPERATIONS."""
         return (
             number << Cookie.OPERATION
             | self.shape << Cookie.SHAPE
@@ -97,7 +97,7 @@ def _operation(api: Api, name: str, shape: Shape, arguments: dict[str, int]) -> 
 
 
 def _role(api: Api, name: str, shape: Shape) -> Role:
-    """By the name, since CUDA's names say it: what ends in Async is given to the GPU, a plain Memcpy may wait for it."""
+    """By CUDA's naming: a function that ends in Async only enqueues, a plain Memcpy may wait for the GPU."""
     verb = name.removeprefix("cuda").removeprefix("cu")
     if api is Api.NCCL:
         if name == "ncclCommGetAsyncError":
@@ -220,7 +220,7 @@ _NCCL = (
     _nccl("CommGetAsyncError"),
     _nccl("GroupStart"),
     _nccl("GroupEnd"),
-    # A trailing configuration pointer changes no position, so the ...Config forms of NCCL 2.29+ read alike.
+    # The ...Config forms of NCCL 2.29+ have one more argument at the end, so the positions are the same.
     *(
         _nccl(name + form, Shape.COLLECTIVE, a=count, b=count + 1, c=communicator, d=communicator + 1)
         for name, count, communicator in (
@@ -241,7 +241,7 @@ _NCCL = (
 )
 
 OPERATIONS: tuple[Operation, ...] = _RUNTIME + _DRIVER + _NCCL
-"""Row number = operation number in keys and cookies. Numbers mean something for one run only and may change freely."""
+"""Place = operation number in keys and cookies. Numbers are valid for one run only and may change freely."""
 
 NUMBERS: dict[str, int] = {operation.name: number for number, operation in enumerate(OPERATIONS)}
 
@@ -249,7 +249,7 @@ NUMBERS: dict[str, int] = {operation.name: number for number, operation in enume
 def wanted_symbols(api: Api, *, launch_mode: LaunchMode = LaunchMode.FULL) -> dict[str, int]:
     """Exported symbol -> attach cookie, for every spelling of every operation of one library.
 
-    LaunchMode.OFF leaves out launches of kernels and graphs, and what else only gives the GPU work.
+    LaunchMode.OFF leaves out launches of kernels and graphs, and other calls that only enqueue work.
     """
     return {
         symbol: operation.cookie(number)

@@ -1,4 +1,4 @@
-"""The last outputs of a serving engine, as rows: the table that bpf/lib/outputs.bpf.h fills. Bytes in, numbers out."""
+"""The last outputs of a serving engine. Partner in C: bpf/lib/outputs.bpf.h."""
 
 from __future__ import annotations
 
@@ -10,16 +10,17 @@ from exporter.kernel.maps import MapReader
 
 
 class Output(NamedTuple):
-    """at_ns: CLOCK_MONOTONIC of the return that found it there. paused_ns: pauses of a second and more since the one before."""
+    """at_ns: return of the call that found it complete, CLOCK_MONOTONIC. paused_ns: pauses since the output before."""
 
     at_ns: int
     paused_ns: int
 
 
 class OutputRow(NamedTuple):
-    """Value of `outputs`. outputs: so far. copied: asked for. last: the ring, output n at n % abi.OUTPUTS.
+    """Value of `outputs`. outputs: so far. copied: copies enqueued. last: the ring, output n at n % abi.OUTPUTS.
 
-    work_ns: when work was given first after a copy or a pause. quiet_ns: end of the last output or pause. paused_ns: since then.
+    work_ns: when work was enqueued, first after a copy or a pause. quiet_ns: end of the last output or pause. paused_ns: since
+    then.
     """
 
     outputs: int
@@ -31,18 +32,18 @@ class OutputRow(NamedTuple):
 
     @property
     def oldest(self) -> int:
-        """Number of the oldest output that is still there. The place of one before that is where the next will be written."""
+        """Number of the oldest output in the ring that the next one does not overwrite."""
         return max(self.outputs - abi.OUTPUTS + 1, 0)
 
     def since(self, number: int) -> tuple[list[Output], int]:
-        """Outputs from `number` on, and how many of them were overwritten before anybody looked."""
+        """Outputs from `number` on, and how many of them were overwritten before they were read."""
         first = max(number, self.oldest)
         places = (n % abi.OUTPUTS * 2 for n in range(first, self.outputs))
         return [Output(self.last[at], self.last[at + 1]) for at in places], first - number
 
 
 def read_outputs(table: MapReader | None, processes: Iterable[int]) -> dict[int, OutputRow]:
-    """Of these processes; those without an output have none. None: the programs that fill the table did not load."""
+    """Rows of these processes that have outputs. None: the programs that write the map are not loaded."""
     rows = {}
     for process in processes if table else ():
         value = table.get(abi.NUMBER.pack(process)) if table else None

@@ -1,6 +1,6 @@
 """Software events of the kernel, opened for all tasks of one CPU: perf_event_open(2), which has no wrapper in Python.
 
-In: which event, and how it is to be told. Out: a file descriptor, or KernelRefused.
+In: an event and its sampling. Out: a file descriptor, or KernelRefused.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from pathlib import Path
 from exporter.errors import KernelRefused
 
 DUMMY = 9
-"""PERF_COUNT_SW_DUMMY: counts nothing, and carries side-band records."""
+"""PERF_COUNT_SW_DUMMY: counts nothing, only carries side-band records."""
 MAJOR_FAULTS = 6
 """PERF_COUNT_SW_PAGE_FAULTS_MAJ."""
 
@@ -23,13 +23,13 @@ ONLINE = Path("/sys/devices/system/cpu/online")
 _SYS_PERF_EVENT_OPEN = {"x86_64": 298, "aarch64": 241}
 _TYPE_SOFTWARE = 1
 _OPEN_CLOEXEC = 1 << 3
-_ATTRIBUTES_BYTES = 112  # struct perf_event_attr up to and including aux_watermark and what follows; VER5
+_ATTRIBUTES_BYTES = 112  # struct perf_event_attr, PERF_ATTR_SIZE_VER5
 # type, size, config, period, sample_type, read_format, flags, wakeup_watermark
 _ATTRIBUTES = struct.Struct("=IIQQQQQI")
 
 
 def opened(event: int, cpu: int, *, period: int = 0, flags: int = 0, watermark: int = 0) -> int:
-    """The descriptor of an event of this CPU. period: told every so many times; 0: never. flags: bits of struct perf_event_attr.
+    """Open an event on this CPU; returns the descriptor. period: events per sample, 0: no samples. flags: of perf_event_attr.
 
     Raises KernelRefused.
     """
@@ -56,5 +56,4 @@ def cpu_numbers(ranges: str) -> list[int]:
 
 
 def online_cpus(path: Path = ONLINE) -> list[int]:
-    """Those that run now."""
     return cpu_numbers(path.read_text())

@@ -1,7 +1,7 @@
-"""Attaches the call programs to the functions of one library file, by the best means the kernel has.
+"""Attaches the call programs to the functions of one library file, in the best way that the kernel supports.
 
 In: a loaded Kernel, an open descriptor of the library, file offsets by symbol. Out: an Attachment that can be detached.
-The file is named by the descriptor, so what was examined is what is probed, wherever its path leads by now.
+The file is named by its descriptor: the file that was examined is probed, even if its path is another file by now.
 """
 
 from __future__ import annotations
@@ -22,15 +22,15 @@ from exporter.kernel.operations import wanted_symbols
 
 Removal = Callable[[], None]
 _RETURN = "_exit"
-"""How the names of programs end that see returns."""
+"""End of the names of programs on returns."""
 SUBJECT_OF = {Api.RUNTIME: "cuda", Api.DRIVER: "cuda", Api.NCCL: "nccl"}
 
 
 @dataclass(slots=True)
 class Attachment:
-    """The probes on one library file. functions: the exported symbols that are probed, one per address.
+    """The probes on one library file. functions: the probed symbols, one per address.
 
-    number: by which the programs tell its calls from those of another attachment; NO_NUMBER when none was free.
+    number: distinguishes its calls from those of other attachments; NO_NUMBER if none was free.
     """
 
     api: Api
@@ -43,19 +43,19 @@ class Attachment:
 
     @property
     def kind_label(self) -> str:
-        """How it is attached, as it is shown."""
+        """The attachment kind in metrics."""
         return self._kernel.kind_label
 
     def detach(self) -> None:
-        """Remove every probe; twice is harmless."""
+        """Remove every probe; may be called twice."""
         detach_all((self,))
 
-    def _give_number_back(self) -> None:
+    def _release_number(self) -> None:
         self._kernel.numbers.give_back(self.number, self._kernel.maps)
         self.number = NO_NUMBER
 
-    def _note(self, program: str, removal: Removal) -> None:
-        """How a probe that was just made is removed."""
+    def _keep_removal(self, program: str, removal: Removal) -> None:
+        """Keep how to remove a new probe."""
         (self._returns if program.endswith(_RETURN) else self._entries).append(removal)
 
 
@@ -63,10 +63,10 @@ REMOVERS = 32
 
 
 def detach_all(attachments: Iterable[Attachment]) -> None:
-    """Remove the probes of them all, at the same time: the kernel waits 0.05 s for each link, and for all of them at once.
+    """Remove the probes of all attachments in parallel: the kernel waits 0.05 s for each link, and the waits overlap.
 
-    Entries first: one without its return would leave every call open. For perf events (AttachKind.SINGLE) the kernel waits 0.1 s
-    each and lets nobody else wait meanwhile: `event_mutex` is held in perf_uprobe_destroy(). Twice is harmless.
+    Entries first: an entry without its return would leave every call open. The waits for perf events (AttachKind.SINGLE), 0.1
+    s each, do not overlap, because perf_uprobe_destroy() holds `event_mutex`. May be called twice.
     """
     entries: list[Removal] = []
     returns: list[Removal] = []
@@ -75,13 +75,13 @@ def detach_all(attachments: Iterable[Attachment]) -> None:
         entries += attachment._entries
         returns += attachment._returns
         attachment._entries, attachment._returns = [], []
-    _do_at_once(entries)
-    _do_at_once(returns)
+    _run_in_parallel(entries)
+    _run_in_parallel(returns)
     for attachment in attachments:
-        attachment._give_number_back()
+        attachment._release_number()
 
 
-def _do_at_once(removals: Sequence[Removal]) -> None:
+def _run_in_parallel(removals: Sequence[Removal]) -> None:
     if len(removals) < 2:
         for removal in removals:
             removal()
@@ -94,9 +94,9 @@ def _do_at_once(removals: Sequence[Removal]) -> None:
 def attach(
     kernel: Kernel, api: Api, library_fd: int, offsets: Mapping[str, int], *, launch_mode: LaunchMode = LaunchMode.FULL
 ) -> Attachment:
-    """Probe every wanted function of `offsets` (symbol -> file offset). Raises KernelRefused, leaving no probe behind.
+    """Probe every wanted function of `offsets` (symbol -> file offset). On KernelRefused no probe is left.
 
-    Two symbols at one address (ncclAllReduce, pncclAllReduce) are one function and probed once, under the first name wanted.
+    Two symbols at one address (ncclAllReduce, pncclAllReduce) are one function and probed once, under the first wanted name.
     """
     path = f"/proc/self/fd/{library_fd}"
     cookies: dict[int, int] = {}
@@ -130,7 +130,7 @@ def _attach_linked(attachment: Attachment, path: str, cookies: dict[int, int]) -
         link_fd = kernel.libbpf.link_uprobes(
             program_fd, attach_type, path, list(cookies), list(cookies.values()), flags=flags
         )
-        attachment._note(name, partial(os.close, link_fd))
+        attachment._keep_removal(name, partial(os.close, link_fd))
 
 
 def _attach_single(attachment: Attachment, path: str, cookies: dict[int, int]) -> None:
@@ -139,7 +139,7 @@ def _attach_single(attachment: Attachment, path: str, cookies: dict[int, int]) -
         program, is_return = _program(kernel, name), name.endswith(_RETURN)
         for offset, cookie in cookies.items():
             link = kernel.libbpf.attach_uprobe(program, path, offset, cookie, is_return=is_return)
-            attachment._note(name, partial(kernel.libbpf.destroy_link, link))
+            attachment._keep_removal(name, partial(kernel.libbpf.destroy_link, link))
 
 
 def _program(kernel: Kernel, name: str) -> int:

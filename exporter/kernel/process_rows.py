@@ -1,6 +1,6 @@
-"""Traced processes and their communicators, as rows. Bytes in, numbers out.
+"""Traced processes and their communicators. Partners in C: bpf/lib/process.bpf.h, bpf/lib/communicator.bpf.h.
 
-In: MapReaders by map name. Out: rows by the number of the process.
+In: MapReaders, None for a map whose programs are not loaded. Out: rows by process number.
 """
 
 from __future__ import annotations
@@ -13,11 +13,11 @@ from exporter.kernel.maps import MapReader
 
 
 class ProcessRow(NamedTuple):
-    """Value of `processes`. tgid: as the exporter sees it, 0 = not at all. copied_bytes: by abi.Copy.
+    """Value of `processes`. tgid: in the exporter's pid namespace, 0: not in it. copied_bytes: by abi.Copy.
 
-    start_ns: CLOCK_BOOTTIME. peak_bytes: the most that was allocated and not freed at a time; managed_bytes: of what is allocated
-    now; pinned_bytes: of the host's memory, in no other sum; refused_bytes: the last allocation that failed.
-    unblamed_ns: waits for a CPU that the full table `blame` could charge to nobody.
+    start_ns: CLOCK_BOOTTIME. peak_bytes: highest value of allocated minus freed bytes. managed_bytes: live managed memory,
+    part of the allocated bytes. pinned_bytes: live pinned host memory, part of no other sum. refused_bytes: the last
+    allocation that failed. unblamed_ns: waits for a CPU for which the map `blame` was full.
     """
 
     tgid: int
@@ -38,7 +38,7 @@ class ProcessRow(NamedTuple):
 
 
 class CommunicatorRow(NamedTuple):
-    """Value of `communicators`. hash 0, rank -1, ranks 0: the making of it was not seen."""
+    """Value of `communicators`. hash 0, rank -1, ranks 0: its creation was not traced."""
 
     hash: int
     created_ns: int
@@ -48,13 +48,13 @@ class CommunicatorRow(NamedTuple):
 
 
 class ProcessTable:
-    """Reads `processes`. Keeps the last reading, so that only rows that have moved are unpacked."""
+    """Reads `processes`. Keeps the last reading, so that only changed rows are unpacked."""
 
     def __init__(self) -> None:
         self._last: dict[bytes, tuple[bytes, int, ProcessRow]] = {}
 
     def read(self, table: MapReader | None) -> dict[int, ProcessRow]:
-        """Process number -> row. None: the programs that fill the table did not load."""
+        """Process number -> row."""
         known = self._last
         raw = dict(table.items()) if table else {}
         self._last = {key: _process_of(key, value, known.get(key)) for key, value in raw.items()}
@@ -62,7 +62,7 @@ class ProcessTable:
 
 
 def read_communicators(table: MapReader | None) -> dict[int, list[CommunicatorRow]]:
-    """Process number -> its communicators alive, in the order of their making. None: see ProcessTable."""
+    """Process number -> its live communicators, in the order of their creation."""
     rows: dict[int, list[CommunicatorRow]] = {}
     for key, value in table.items() if table else ():
         process = abi.COMMUNICATOR_KEY.unpack(key)[0]
@@ -75,7 +75,7 @@ def read_communicators(table: MapReader | None) -> dict[int, list[CommunicatorRo
 def _process_of(
     raw_key: bytes, value: bytes, known: tuple[bytes, int, ProcessRow] | None
 ) -> tuple[bytes, int, ProcessRow]:
-    """Its value, number and row; what is known, where nothing has moved since."""
+    """Its value, number and row; `known` itself if nothing has changed."""
     if known is not None and known[0] == value:
         return known
     tgid, _, start_ns, cgroup_id, *rest = abi.PROCESS_ROW.unpack(value)

@@ -1,6 +1,6 @@
-"""How far each communicator has come, as rows: the table that bpf/lib/progress.bpf.h fills. Bytes in, numbers out.
+"""Progress of the NCCL operations of each communicator. Partner in C: bpf/lib/progress.bpf.h.
 
-In: MapReaders by map name. Out: counts since the communicator was made, times of CLOCK_MONOTONIC, all in nanoseconds.
+In: MapReaders by map name. Out: counts since the communicator was created; times are CLOCK_MONOTONIC.
 """
 
 from __future__ import annotations
@@ -14,16 +14,16 @@ from exporter.kernel.thread_rows import delete_of
 
 
 class ProgressKey(NamedTuple):
-    """Key of `progress`. communicator: ordinal from 1; abi.COMMUNICATOR_OTHER = all beyond the sixteenth."""
+    """Key of `progress`. communicator: ordinal from 1; abi.COMMUNICATOR_OTHER: all beyond the sixteenth."""
 
     process: int
     communicator: int
 
 
 class ProgressRow(NamedTuple):
-    """Value of `progress`. enqueued: calls. completed: the highest number seen done; of abi.COMMUNICATOR_OTHER a mixture.
+    """Value of `progress`. enqueued: calls. completed: highest number known to be complete; mixed for abi.COMMUNICATOR_OTHER.
 
-    collectives: of the enqueued ones those of all ranks. lag_ns: behind the node's first rank, over late_arrivals of them.
+    collectives: enqueued operations of all ranks. lag_ns: delay behind the node's first rank, summed over late_arrivals of them.
     """
 
     enqueued: int
@@ -36,7 +36,7 @@ class ProgressRow(NamedTuple):
 
 
 def read_progress(table: MapReader | None) -> dict[ProgressKey, ProgressRow]:
-    """Every communicator on which something was enqueued. None: the programs that fill the table did not load."""
+    """Every communicator with enqueued operations. None: the programs that write the map are not loaded."""
     return {
         ProgressKey(*abi.PROGRESS_KEY.unpack(key)): ProgressRow(*abi.PROGRESS_ROW.unpack(value))
         for key, value in (table.items() if table else ())
@@ -44,7 +44,7 @@ def read_progress(table: MapReader | None) -> dict[ProgressKey, ProgressRow]:
 
 
 def forget_progress(maps: Mapping[str, MapReader], processes: set[int]) -> None:
-    """Delete what is known of processes that have ended: theirs are few rows, but any number of streams and events."""
+    """Delete the rows of processes that have ended, and their streams and events, of which there may be many."""
     for name, key_format in (("progress", abi.PROGRESS_KEY), ("frontiers", abi.FRONTIER_KEY)):
         if name in maps:
             delete_of(maps[name], key_format, processes)

@@ -1,7 +1,6 @@
-"""Rows that belong together because they were read together.
+"""Rows that were read together: Waits for a tick, Accounts for the time of threads, a Reading for a publication.
 
-Accounts for what goes on and has ended, Waits for a tick, a Reading for a publication: all cumulative since a process was first
-seen.
+All are cumulative since the first call of a process.
 """
 
 from __future__ import annotations
@@ -18,23 +17,23 @@ from exporter.kernel.process_rows import CommunicatorRow, ProcessRow
 from exporter.kernel.progress_rows import ProgressKey, ProgressRow
 from exporter.kernel.thread_rows import (
     BlameKey,
-    ChainKey,
-    ChainRow,
     Exposure,
     ExposureKey,
     FeedingRow,
     IntervalKey,
     IntervalRow,
     ThreadRow,
+    WakeupKey,
+    WakeupRow,
 )
 
 
 @dataclass(frozen=True, slots=True)
 class Reading:
-    """The tables as they were read, one after the other, within one publication.
+    """The maps, read one by one within one publication.
 
-    operations: calls; nccl_waits: the rows of the same table that count calls a second time, by what they waited for.
-    sees_completion: the programs on CUDA's calls, which see what is done, are loaded.
+    operations: calls. nccl_waits: rows of the same map that count some of them a second time, by the communicator they waited
+    for. sees_completion: the programs on CUDA calls, which find out what is complete, are loaded.
     """
 
     processes: Mapping[int, ProcessRow]
@@ -51,14 +50,14 @@ class Reading:
 
 @dataclass(frozen=True)
 class Waits:
-    """What cost the GPU time, and what explains it: little to read, for every tick.
+    """Lost GPU time and its causes: small enough to read at every tick.
 
-    In the order of reading: what explains a loss is read after it, since it is written before.
+    In the order of reading: a cause is read after the lost time, because it is written before it.
     """
 
     exposures: Mapping[ExposureKey, Exposure]
     feeding: Mapping[int, FeedingRow]
-    chains: Mapping[ChainKey, ChainRow]
+    wakeups: Mapping[WakeupKey, WakeupRow]
     blame: Mapping[BlameKey, int]
     cadence: Mapping[int, CadenceRow]
     disk_waits: Mapping[DiskWaitKey, DiskWait]
@@ -67,9 +66,9 @@ class Waits:
 
 @dataclass(frozen=True)
 class Accounts(Waits):
-    """Where all the time of threads went up to now: rows of what has ended, and the threads that are alive.
+    """All time of threads so far: rows of ended calls and threads, and the living threads.
 
-    A call that ended while the tables were read is in none of them, and in the operations of the next reading.
+    A call that ends during the reading is in none of them; the operations of the next reading have it.
     """
 
     operations: Mapping[OperationKey, OperationRow]

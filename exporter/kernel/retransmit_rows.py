@@ -1,4 +1,4 @@
-"""What the table `retransmits` of bpf/network.bpf.c holds, as rows: bytes in, numbers out."""
+"""TCP segments that were sent again, by control group. Partner in C: bpf/network.bpf.c."""
 
 from __future__ import annotations
 
@@ -10,21 +10,20 @@ from exporter.kernel.maps import MapReader
 
 
 class RetransmitKey(NamedTuple):
-    """Whose sockets. cgroup_id: of the unified hierarchy, 0 for a socket without one."""
+    """cgroup_id: of the group that created the socket, in the unified hierarchy; 0: none."""
 
     cgroup_id: int
     family: IpFamily
 
 
 class RetransmitRow(NamedTuple):
-    """TCP segments that were sent again. handshakes: of them those of connections that were not yet there."""
+    """segments: sent again. handshakes: the segments among them that open a connection."""
 
     segments: int
     handshakes: int
 
 
 def read_retransmits(table: MapReader) -> dict[RetransmitKey, RetransmitRow]:
-    """Every row."""
     found = {}
     for key, value in table.items():
         cgroup_id, family, _ = abi.RETRANSMIT_KEY.unpack(key)
@@ -33,5 +32,4 @@ def read_retransmits(table: MapReader) -> dict[RetransmitKey, RetransmitRow]:
 
 
 def forget_retransmits(table: MapReader, key: RetransmitKey) -> None:
-    """Its group is gone: the room can be used again."""
     table.delete(abi.RETRANSMIT_KEY.pack(*key, 0))

@@ -1,6 +1,6 @@
-"""Where in its program is a thread, and who has made the call that it is in?
+"""The native stack of a thread: where it is in its program, and which functions have led to its open call.
 
-In: a loaded Kernel and a tid; bytes of the program stacks_read. Out: a Stack, of addresses alone. Partner in C: bpf/stacks.bpf.c.
+In: a loaded Kernel and a tid. Out: a Stack, made of addresses alone. Partner in C: bpf/stacks.bpf.c.
 """
 
 from __future__ import annotations
@@ -16,26 +16,26 @@ from exporter.kernel.loader import Kernel
 PROGRAM = "stacks_read"
 
 WORD_BYTES = 8
-_FRAMES_BYTES = abi.STACK_FRAMES * abi.STACK_FRAME.size
-_RETURNS_BYTES = abi.STACK_RETURNS * abi.STACK_FRAME.size
-_ROW_BYTES = abi.STACK_HEAD.size + 2 * _FRAMES_BYTES + _RETURNS_BYTES + abi.STACK_TAIL.size
+_HEAD = abi.STACK_ROW.part("tid", "window_slots")
+_TAIL = abi.STACK_ROW.part("comm", "words")
+_FRAMES_AT, _CALLERS_AT = abi.STACK_ROW.offset("frames"), abi.STACK_ROW.offset("callers")
+_RETURNS_AT, _TAIL_AT = abi.STACK_ROW.offset("returns"), abi.STACK_ROW.offset("comm")
 
 
 class Frame(NamedTuple):
-    """A return address, just behind a call, and where on the stack it lies."""
+    """A return address, just behind a call, and where it is on the stack."""
 
     slot: int
     address: int
 
 
 class Stack(NamedTuple):
-    """Of one thread, at read_ns of CLOCK_MONOTONIC.
+    """The stack of one thread at read_ns, CLOCK_MONOTONIC.
 
-    operation: of the outermost open call, abi.OPERATION_NONE outside of calls. opened_ns: when the call, or the time outside,
-    began. is_running: on a CPU, so that what is told is of its last entry into the kernel.
-    instruction, stack_pointer, frame_pointer: its registers. call_slot: where the return address of the open call lies, or 0.
-    memory: of its stack, by address, what leads on: addresses of code and of the stack itself. Return addresses are those
-    that were there before a probe took their place.
+    operation: of the outermost open call, abi.OPERATION_NONE outside calls. opened_ns: when that call, or the gap, began.
+    is_running: on a CPU; the registers are then those of its last entry into the kernel. instruction, stack_pointer,
+    frame_pointer: its registers. call_slot: where the return address of the open call is, or 0. memory: words of the stack by
+    address that are addresses of code or of the stack; return addresses that a probe has replaced are the original ones.
     """
 
     tid: int
@@ -53,18 +53,18 @@ class Stack(NamedTuple):
 
 
 class Stacks:
-    """Asks the kernel; from one thread at a time. It may take as long as somebody else holds the thread's memory map."""
+    """Reads stacks, for one caller at a time. May block while another task holds the memory map of the process."""
 
     def __init__(self, kernel: Kernel) -> None:
         self._kernel = kernel
 
     @property
     def is_possible(self) -> bool:
-        """Whether the program is loaded."""
+        """Whether the kernel program is loaded."""
         return PROGRAM in self._kernel.programs
 
     def take(self, tid: int) -> Stack | None:
-        """Of a thread that is traced; None when it has ended, or the kernel does not tell."""
+        """The stack of a tracked thread; None if it has ended, or cannot be read."""
         try:
             written = self._kernel.iterate_thread(PROGRAM, tid)
         except KernelRefused:
@@ -73,18 +73,15 @@ class Stacks:
 
 
 def stacks_of(written: bytes) -> list[Stack]:
-    """What the program wrote, one row behind the other."""
-    whole = len(written) - len(written) % _ROW_BYTES
-    return [_stack_of(written[at : at + _ROW_BYTES]) for at in range(0, whole, _ROW_BYTES)]
+    """The rows of an iterator's output."""
+    size = abi.STACK_ROW.size
+    return [_stack_of(written[at : at + size]) for at in range(0, len(written) - size + 1, size)]
 
 
 def _stack_of(row: bytes) -> Stack:
-    tid, tgid, operation, is_running, read_ns, opened_ns, call_slot, *more = abi.STACK_HEAD.unpack_from(row)
+    tid, tgid, operation, is_running, read_ns, opened_ns, call_slot, *more = _HEAD.unpack_from(row)
     instruction, stack_pointer, frame_pointer, frame_count, caller_count, *windows = more
-    frames_at = abi.STACK_HEAD.size
-    callers_at, returns_at = frames_at + _FRAMES_BYTES, frames_at + 2 * _FRAMES_BYTES
-    tail_at = returns_at + _RETURNS_BYTES
-    comm, *words = abi.STACK_TAIL.unpack_from(row, tail_at)
+    comm, *words = _TAIL.unpack_from(row, _TAIL_AT)
     memory = {
         slot + i * WORD_BYTES: word
         for number, slot in enumerate(windows)
@@ -92,9 +89,9 @@ def _stack_of(row: bytes) -> Stack:
         for i, word in enumerate(words[number * abi.STACK_WORDS : (number + 1) * abi.STACK_WORDS])
         if word
     }
-    memory |= _linked(row[frames_at:callers_at], frame_count)
-    memory |= _linked(row[callers_at:returns_at], caller_count)
-    memory |= {slot: address for slot, address in abi.STACK_FRAME.iter_unpack(row[returns_at:tail_at]) if slot}
+    memory |= _linked(row[_FRAMES_AT:_CALLERS_AT], frame_count)
+    memory |= _linked(row[_CALLERS_AT:_RETURNS_AT], caller_count)
+    memory |= {slot: address for slot, address in abi.STACK_FRAME.iter_unpack(row[_RETURNS_AT:_TAIL_AT]) if slot}
     return Stack(
         tid=tid,
         tgid=tgid,
@@ -112,7 +109,7 @@ def _stack_of(row: bytes) -> Stack:
 
 
 def _linked(raw: bytes, count: int) -> dict[int, int]:
-    """What a walk along frame pointers has seen: return addresses, and below each of them where the next frame is."""
+    """Words read along frame pointers: return addresses, and below each of them the address of the next frame."""
     frames = [Frame(*pair) for pair in abi.STACK_FRAME.iter_unpack(raw)][: min(count, abi.STACK_FRAMES)]
     seen = {frame.slot: frame.address for frame in frames}
     for frame, following in pairwise(frames):

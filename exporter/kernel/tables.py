@@ -1,6 +1,6 @@
-"""The kernel's tables, read and pruned: the only place that knows which map holds what.
+"""The kernel's maps, read and pruned by name.
 
-In: MapReaders by map name (or FakeMaps in tests). Out: a Reading and Accounts for a publication, Waits for a tick.
+In: MapReaders by map name (FakeMap in tests). Out: a Reading and Accounts for a publication, Waits for a tick.
 """
 
 from __future__ import annotations
@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Collection, Container, Iterable, Iterator, Mapping
 
 from exporter.kernel import abi
-from exporter.kernel.abi import LossProgram, LossReason
+from exporter.kernel.abi import DropProgram, DropReason
 from exporter.kernel.cadence_rows import read_cadence
 from exporter.kernel.disk_rows import (
     DiskUse,
@@ -37,8 +37,6 @@ from exporter.kernel.readings import Accounts, Reading, Waits
 from exporter.kernel.thread_rows import (
     FeedingRow,
     Iterate,
-    TailKey,
-    TailRow,
     ThreadRow,
     ThreadTables,
     delete_of,
@@ -55,9 +53,9 @@ TABLES = (
     "exposures",
     "intervals",
     "blame",
-    "chains",
+    "wakeups",
 )
-"""Maps with a capacity worth watching."""
+"""Maps whose fill level is a metric."""
 
 _READ_ALL_EVERY = 4  # ticks: one second
 _NO_WAITS = Waits({}, {}, {}, {}, {}, {}, {})
@@ -68,9 +66,9 @@ def _no_threads(_program: str) -> bytes:
 
 
 class Tables:
-    """Reads and prunes the tables.
+    """Reads and prunes the maps.
 
-    iterate: runs a kernel iterator program by its name and returns its output; without it no living thread is known.
+    iterate: runs a kernel iterator program by its name and returns its output; without it there are no living threads.
     """
 
     def __init__(self, maps: Mapping[str, MapReader], iterate: Iterate = _no_threads) -> None:
@@ -84,11 +82,11 @@ class Tables:
 
     @property
     def entries(self) -> dict[str, int]:
-        """Map name -> entries when it was last read."""
+        """Map name -> entries at the last reading."""
         return self._entries | {name: count for name, count in self._time.entries.items() if name in TABLES}
 
     def read(self) -> Reading:
-        """Everything a publication needs."""
+        """Everything that a publication needs."""
         operations = self._read_operations()
         processes = self.read_processes()
         return Reading(
@@ -105,7 +103,7 @@ class Tables:
         )
 
     def read_of(self, processes: Mapping[int, ProcessRow]) -> Reading:
-        """The same of these processes only, key by key: a full node has tens of thousands of operations."""
+        """The same for some processes, read key by key: a full node has tens of thousands of operations."""
         operations = self.read_operations_of(processes)
         communicators, progress = self.read_communicators(), self.read_progress()
         return Reading(
@@ -122,11 +120,11 @@ class Tables:
         )
 
     def read_operations_of(self, processes: Collection[int]) -> Operations:
-        """Operations of these processes, and their waits for collectives."""
+        """Operations of some processes, and their waits for collectives."""
         return self._operations.read_of(processes)
 
     def read_gpu_of(self, processes: Collection[int]) -> GpuRows:
-        """What these processes copy, capture and launch."""
+        """Copies, graphs and launches of some processes."""
         return read_gpu_rows(self._maps, processes, of_few=True)
 
     @property
@@ -146,18 +144,17 @@ class Tables:
         return operations
 
     def read_progress(self) -> dict[ProgressKey, ProgressRow]:
-        """How far each communicator has come."""
         rows = read_progress(self._maps.get("progress"))
         self._entries["progress"] = len(rows)
         return rows
 
     def read_waits(self, processes: Iterable[int], *, is_urgent: bool = False) -> Waits:
-        """What cost the GPU time. processes: those alive. The very object of the last time where nothing has moved.
+        """Lost GPU time and its causes. processes: the living ones. Returns the last object again if nothing has changed.
 
-        Every loss shows in the feeding timeline, and nothing else is read while that stands still; but for every fourth time,
-        because workers wait for CPUs without it. Exposures are read when a wait for the GPU has ended, which the timeline
-        counts, and beats of the processes whose calls it has counted. The blame of a full node has thousands of rows, and shares
-        of a second do as well: it is read at every fourth time, or when it is urgent.
+        All lost time appears in the feeding timeline. While that does not change, nothing else is read, except every fourth
+        time, because workers wait for CPUs without changing it. Exposures are read if a wait for the GPU has ended, which the
+        timeline counts; beats are read for processes whose row has changed. The blame of a full node has thousands of rows,
+        and once a second is enough: it is read every fourth time, or if it is urgent.
         """
         feeding = self._time.feeding(processes)
         is_due = is_urgent or self._ticks % _READ_ALL_EVERY == 0
@@ -170,11 +167,11 @@ class Tables:
         exposures = self._time.exposures() if has_waited or feeding.keys() - before.keys() else self._waits.exposures
         blame = self._time.blame() if is_due else self._waits.blame
         cadence = read_cadence(self._maps.get("cadence"), moved)
-        self._waits = Waits(exposures, feeding, self._time.chains(), blame, cadence, *self._read_disks())
+        self._waits = Waits(exposures, feeding, self._time.wakeups(), blame, cadence, *self._read_disks())
         return self._waits
 
     def _read_disks(self) -> tuple[Mapping[DiskWaitKey, DiskWait], Mapping[DiskUserKey, DiskUse]]:
-        """Who waited, then who used disks; the latter only when somebody waited since the last time."""
+        """Waits for disks, then users of disks; the users only if the waits have changed since the last reading."""
         waits = read_disk_waits(self._maps.get("disk_waits"))
         if waits == self._waits.disk_waits:
             return self._waits.disk_waits, self._waits.disk_users
@@ -187,94 +184,90 @@ class Tables:
         *,
         with_threads: bool = True,
     ) -> Accounts:
-        """Where all the time went. processes: those alive. operations: as they were read just before; None reads them.
+        """All time of threads. processes: the living ones. operations: the reading just before; None: read now.
 
-        with_threads: also that of living threads, which those that have ended do not need.
+        with_threads: include living threads, which the last reading of an ended process does not need.
 
-        What has ended is read before what goes on: a call that ends in between is then missing for a moment, and not
-        counted twice.
+        Ended calls and threads are read before living ones: a call that ends in between is then missing once, instead of counted
+        twice.
         """
         if operations is None:
             operations = self._read_operations().calls
         intervals, exposures = self._time.intervals(), self._time.exposures()
-        feeding, chains, blame = self._time.feeding(processes), self._time.chains(), self._time.blame()
+        feeding, wakeups, blame = self._time.feeding(processes), self._time.wakeups(), self._time.blame()
         cadence = read_cadence(self._maps.get("cadence"), feeding)
         disks = self._read_disks()
-        self._waits = Waits(exposures, feeding, chains, blame, cadence, *disks)
+        self._waits = Waits(exposures, feeding, wakeups, blame, cadence, *disks)
         threads = self._time.threads() if with_threads else []
-        return Accounts(exposures, feeding, chains, blame, cadence, *disks, operations, intervals, threads)
+        return Accounts(exposures, feeding, wakeups, blame, cadence, *disks, operations, intervals, threads)
 
     def read_threads(self, of: Container[int] | None = None) -> list[ThreadRow]:
-        """Every living thread that is tracked, or those of some processes: milliseconds on a full node, not for every tick."""
+        """Every living tracked thread, or those of some processes. Takes milliseconds on a full node: not for every tick."""
         return self._time.threads(of)
 
     @property
     def waits(self) -> Waits:
-        """As they were read last."""
+        """The last reading."""
         return self._waits
 
     def read_feeding(self, processes: Iterable[int]) -> dict[int, FeedingRow]:
-        """The feeding timelines. processes: those alive; a row that has not moved is the very object of the last time."""
+        """The feeding timelines. processes: the living ones. Returns the last object of a row again if it has not changed."""
         return self._time.feeding(processes)
 
     def sample_launches(self, process: int, mask: int) -> None:
-        """From here on one launch in mask + 1 of the process is timed; all are counted. mask: 2**n - 1."""
+        """Time one launch in mask + 1 of the process, and count all of them. mask: 2**n - 1."""
         if "launch_sampling" in self._maps:
             self._maps["launch_sampling"].put(feeding_place(process), abi.LAUNCH_SAMPLING.pack(process, mask))
 
     def read_outputs(self, processes: Iterable[int]) -> dict[int, OutputRow]:
-        """The last outputs of these processes."""
+        """The last outputs of some processes."""
         return read_outputs(self._maps.get("outputs"), processes)
 
-    def read_tail(self) -> dict[TailKey, TailRow]:
-        """What long calls waited for. Thousands of rows: not for every tick."""
-        return self._time.tail()
-
     def read_communicators(self) -> dict[int, list[CommunicatorRow]]:
-        """Process number -> its communicators alive, in the order of their making."""
+        """Process number -> its live communicators, in the order of their creation."""
         rows = read_communicators(self._maps.get("communicators"))
         self._entries["communicators"] = sum(map(len, rows.values()))
         return rows
 
     def read_errors(self) -> dict[ErrorKey, int]:
-        """Calls that failed, by code."""
+        """Failed calls by code."""
         rows = read_errors(self._maps.get("errors"))
         self._entries["errors"] = len(rows)
         return rows
 
     def read_exits(self) -> dict[ExitKey, ExitRow]:
-        """How traced processes, and those that worked for them, have ended; until the former are forgotten."""
+        """Ends of traced processes and of those that worked for them, until forget()."""
         return read_exits(self._maps.get("exits"))
 
     def read_graphs(self) -> dict[int, GraphRow]:
-        """Process number -> what it did with graphs."""
+        """Process number -> its row, for processes that use graphs."""
         return read_graphs(self._maps.get("graph_rows"))
 
     def read_last_errors(self) -> dict[int, LastError]:
-        """Process number -> the last error that CUDA or NCCL gave it."""
+        """Process number -> the last error that CUDA or NCCL returned to it."""
         return read_last_errors(self._maps.get("last_errors"))
 
-    def losses(self) -> dict[tuple[LossProgram, LossReason], int]:
-        """Losses so far, by program and reason; what could be mended is none."""
-        return {key: count for key, count in self._counts() if key[1] is not LossReason.HEALED}
+    def drops(self) -> dict[tuple[DropProgram, DropReason], int]:
+        """Records dropped so far by program and reason, without healed events."""
+        return {key: count for key, count in self._counts() if key[1] is not DropReason.HEALED}
 
     def healed(self) -> int:
-        """Switches and wake-ups so far that the programs did not see, mended from the kernel's own clocks."""
-        return sum(count for (_, reason), count in self._counts() if reason is LossReason.HEALED)
+        """Missed switches and wake-ups so far, reconstructed from the kernel's own clocks."""
+        return sum(count for (_, reason), count in self._counts() if reason is DropReason.HEALED)
 
-    def _counts(self) -> Iterator[tuple[tuple[LossProgram, LossReason], int]]:
-        reasons = len(LossReason)
-        table = self._maps.get("losses")
+    def _counts(self) -> Iterator[tuple[tuple[DropProgram, DropReason], int]]:
+        reasons = len(DropReason)
+        table = self._maps.get("drops")
         for key, value in table.items() if table else ():
             program, reason = divmod(abi.NUMBER.unpack(key)[0], reasons)
-            yield (LossProgram(program), LossReason(reason)), abi.COUNT.unpack(value)[0]
+            yield (DropProgram(program), DropReason(reason)), abi.COUNT.unpack(value)[0]
 
     def capacities(self) -> dict[str, int]:
-        """Map name -> entries it has room for."""
+        """Map name -> max_entries."""
         return {name: self._maps[name].capacity for name in TABLES if name in self._maps}
 
     def forget(self, processes: set[int], reading: Reading) -> None:
-        """Delete every row of processes that have ended, so that their room can be used again. reading: their last."""
+        """Delete all rows of processes that have ended. reading: their last."""
         self._operations.forget(processes, Operations(reading.operations, reading.nccl_waits))
         forget_errors(self._maps.get("errors"), processes, reading.errors)
         if processes & reading.communicators.keys():

@@ -1,33 +1,31 @@
-"""Where the time of threads went, as rows: the tables that bpf/sched.bpf.c and the ends of calls fill. Bytes in, numbers out.
+"""The time of threads. Partners in C: bpf/sched.bpf.c, bpf/threads.bpf.c, and the headers in bpf/lib that they include.
 
 In: MapReaders by map name, and a way to run the kernel's iterator over threads. Out: rows by key, cumulative nanoseconds.
-A map that is not there, because the programs that fill it did not load, is an empty one.
+A map whose programs are not loaded counts as empty.
 """
 
 from __future__ import annotations
 
-import struct
 from collections.abc import Callable, Container, Iterable, Iterator, Mapping
 from typing import Any, NamedTuple, TypeVar, cast
 
 from exporter.kernel import abi
 from exporter.kernel.abi import Culprit, IntervalKind, ThreadState, Victim, Waker
+from exporter.kernel.layout import Layout, Values
 from exporter.kernel.maps import MapReader
 from exporter.units import NANOSECONDS
 
 Iterate = Callable[[str], bytes]
-"""Runs a kernel iterator program by its name and returns what it wrote."""
+"""Runs a kernel iterator program by its name and returns its output."""
 
 IDLE_NS = 60 * NANOSECONDS
-"""A thread waits for the GPU for so long after a call; then its gap is idle."""
+"""The part of a gap beyond this length is idle."""
 
 THREADS_READ, THREADS_ADOPT = "threads_read", "threads_adopt"
 """The programs of bpf/threads.bpf.c."""
 
 States = tuple[int, ...]
 """Nanoseconds by abi.ThreadState."""
-
-_COMM_BYTES = 16
 
 
 class IntervalKey(NamedTuple):
@@ -45,23 +43,8 @@ class IntervalRow(NamedTuple):
     involuntary: int
 
 
-class TailKey(NamedTuple):
-    """Key of `tail`. octave: of the calls' length, from 2**abi.TAIL_FIRST_OCTAVE ns on."""
-
-    process: int
-    operation: int
-    octave: int
-
-
-class TailRow(NamedTuple):
-    """Value of `tail`."""
-
-    calls: int
-    states_ns: States
-
-
 class BlameKey(NamedTuple):
-    """Key of `blame`, whose value is nanoseconds. tgid: the kernel's own number, 0 = not a task. comm: up to its NUL."""
+    """Key of `blame`, whose value is nanoseconds. tgid: in the machine's pid namespace, 0: not a task. comm: up to its NUL."""
 
     process: int
     victim: Victim
@@ -79,10 +62,10 @@ class ExposureKey(NamedTuple):
 
 
 class Exposure(NamedTuple):
-    """Waiting for a CPU that delayed the return of synchronising calls: exact_ns surely, of max_ns an unknown part.
+    """Waits for a CPU that delayed the return of synchronising calls: exact_ns in full, max_ns to an unknown part.
 
-    calls, total_ns: of which max_ns is part. clean_calls, clean_ns: calls without any wait for a CPU. runnable_ns, throttled_ns:
-    what all of them waited.
+    calls, total_ns: the calls that max_ns is part of. clean_calls, clean_ns: calls without any wait for a CPU. runnable_ns,
+    throttled_ns: all waits for a CPU.
     """
 
     exact_ns: int
@@ -98,11 +81,11 @@ class Exposure(NamedTuple):
 class FeedingRow(NamedTuple):
     """A place of `feeding`: the feeding timeline of one process. feeding: step threads that feed the GPU now.
 
-    dry_ns: stalls while the GPU had nothing to do, late_ns: while it may have had something.
-    stalled_since_ns: when the open stall began; 0 while there is none, and nothing of it is in the sums.
-    clean_*: waits for the GPU that ended a cycle without stalls; stalled_*: those that ended one with late stalls.
-    other_waits: those that ended none. timed_calls, counted_calls: what the probes were hit for; left_out_launches: of the
-    counted ones those that would have been timed but for their sampling. kernels: launched one by one, not into a graph.
+    dry_ns: stalls while the GPU had no work. late_ns: stalls while it may have had work.
+    stalled_since_ns: when the open stall began, 0: none; the sums do not include it.
+    clean_*: waits for the GPU that ended a cycle without stalls. stalled_*: those that ended a cycle with late stalls.
+    other_waits: those that ended no cycle. timed_calls, counted_calls: probe hits. left_out_launches: counted calls that sampling
+    left out. kernels: launched one by one, not into a graph.
     """
 
     process: int
@@ -126,12 +109,12 @@ class FeedingRow(NamedTuple):
 
     @property
     def waits(self) -> int:
-        """All of them: no exposure has moved where this has not."""
+        """All waits for the GPU: while this does not change, no exposure changes."""
         return self.clean_waits + self.stalled_waits + self.other_waits
 
 
-class ChainKey(NamedTuple):
-    """Key of `chains`: whose sleeps, in which state, and who ended them."""
+class WakeupKey(NamedTuple):
+    """Key of `wakeups`: victim and state of the sleeper, and its waker."""
 
     process: int
     victim: Victim
@@ -139,26 +122,26 @@ class ChainKey(NamedTuple):
     waker: Waker
 
 
-class ChainRow(NamedTuple):
-    """Value of `chains`. resolved_ns: time asleep that is split over states_ns, those of whoever ended the sleep."""
+class WakeupRow(NamedTuple):
+    """Value of `wakeups`. resolved_ns: sleep that is split over states_ns, the states of the waker."""
 
     windows: int
     resolved_ns: int
     abstained_ns: int
     states_ns: States
 
-    def plus(self, other: ChainRow) -> ChainRow:
-        """Both together."""
+    def plus(self, other: WakeupRow) -> WakeupRow:
+        """The sum of both."""
         sums = (mine + others for mine, others in zip(self[:3], other[:3], strict=True))
         windows, resolved_ns, abstained_ns = sums
         states_ns = tuple(map(int.__add__, self.states_ns, other.states_ns))
-        return ChainRow(windows, resolved_ns, abstained_ns, states_ns)
+        return WakeupRow(windows, resolved_ns, abstained_ns, states_ns)
 
 
 class ThreadRow(NamedTuple):
     """One living thread up to the moment read_ns. operation: of the outermost open call, abi.OPERATION_NONE in a gap.
 
-    open_ns: of the open call or gap, which began at opened_ns. gaps_ns: of all gaps, the open one included. booked_ns: all.
+    open_ns: the open call or gap, which began at opened_ns. gaps_ns: all gaps, the open one included. booked_ns: everything.
     """
 
     process: int
@@ -184,30 +167,29 @@ class ThreadRow(NamedTuple):
 KEY_FORMATS = {
     "exposures": abi.OPERATION_KEY,
     "intervals": abi.INTERVAL_KEY,
-    "tail": abi.TAIL_KEY,
     "blame": abi.BLAME_KEY,
-    "chains": abi.CHAIN_KEY,
+    "wakeups": abi.WAKEUP_KEY,
     "exits": abi.EXIT_KEY,
     "forks": abi.FORK_KEY,
     "last_errors": abi.NUMBER,
 }
-"""Hash maps whose keys begin with the number of a process, and nothing else is done when it ends than to delete them."""
+"""Hash maps whose keys begin with a process number, and whose rows are only deleted when the process ends."""
 
 PLACED = ("feeding", "groups", "launch_sampling", "geometries")
-"""Arrays of abi.FEEDING_PLACES; a place belongs to the process whose number it begins with. `groups` is the programs' own."""
+"""Arrays of abi.FEEDING_PLACES. A place belongs to the process whose number it begins with. Only programs read `groups`."""
 
-_PRUNE_EVERY = 5  # readings, of which a running exporter makes one a second
-_FEW = 64  # look-ups of one place that cost less than reading all of them
-_BLAME_KEPT = 128  # rows that are few enough to be left alone
+_PRUNE_EVERY = 5  # readings; a running exporter makes one a second
+_FEW = 64  # for fewer processes, single look-ups cost less than reading the whole array
+_BLAME_KEPT = 128  # rows; fewer are not pruned
 
 T = TypeVar("T")
 
 _N = abi.THREAD_STATES
-_ARRAYS_AT = 13  # members of a thread_row in front of its arrays
+_ARRAYS_AT = list(abi.THREAD_ROW.members).index("open_ns")  # members in front of the arrays
 
 
 class ThreadTables:
-    """Reads the tables of time. iterate: see Iterate; without it there are no living threads."""
+    """Reads and prunes the maps of time."""
 
     def __init__(self, maps: Mapping[str, MapReader], iterate: Iterate) -> None:
         self._maps = maps
@@ -221,7 +203,7 @@ class ThreadTables:
         self.entries: dict[str, int] = {}
 
     def _unpacked(self, name: str, unpack: Callable[[list[tuple[bytes, bytes]]], T]) -> T:
-        """A table; the very object of the last reading when nothing has moved since."""
+        """A map. Returns the last object again if nothing has changed."""
         table = self._maps.get(name)
         rows = list(table.items()) if table else []
         self.entries[name] = len(rows)
@@ -232,7 +214,7 @@ class ThreadTables:
         return cast(T, last)
 
     def exposures(self) -> dict[ExposureKey, Exposure]:
-        """Of every synchronising operation; one that has not moved is the very object of the last time."""
+        """Every synchronising operation. Returns the last object of a row again if it has not changed."""
         table = self._maps.get("exposures")
         known, self._exposures = self._exposures, {}
         for raw_key, value in table.items() if table else ():
@@ -247,23 +229,19 @@ class ThreadTables:
         return {key: row for _, key, row in self._exposures.values()}
 
     def intervals(self) -> dict[IntervalKey, IntervalRow]:
-        """Time outside of calls, of threads that have ended; abandoned calls also of living ones."""
+        """Time outside calls of ended threads, and of abandoned calls of all threads."""
         return self._unpacked("intervals", _intervals_of)
 
-    def tail(self) -> dict[TailKey, TailRow]:
-        """What long calls waited for, by length. Thousands of rows: not for every tick."""
-        return self._unpacked("tail", _tail_of)
-
     def blame(self) -> dict[BlameKey, int]:
-        """Nanoseconds by victim and culprit, of those that were charged of late."""
+        """Nanoseconds by victim and culprit, for culprits charged recently."""
         rows = self._unpacked("blame", self._blame_of)
         self._readings += 1
         return self._pruned_blame() if self._readings % _PRUNE_EVERY == 0 else rows
 
     def _pruned_blame(self) -> dict[BlameKey, int]:
-        """Without what has not moved for long: every process that ever ran beside a job has a row, and most have ended.
+        """Delete and omit rows that have not changed for some readings: every process that ever ran beside a job has a row.
 
-        One that comes again counts from zero, for whoever compares with what is returned here as in its row.
+        A culprit that is charged again begins at zero, in its row and in the next result.
         """
         raw = dict(self._last["blame"][0])
         if len(raw) > _BLAME_KEPT:
@@ -276,12 +254,12 @@ class ThreadTables:
         self._last["blame"] = (left, rows)
         return rows
 
-    def chains(self) -> dict[ChainKey, ChainRow]:
-        """What the wakers of sleeping threads did meanwhile."""
-        return self._unpacked("chains", _chains_of)
+    def wakeups(self) -> dict[WakeupKey, WakeupRow]:
+        """What the wakers of sleeping threads did during the sleeps."""
+        return self._unpacked("wakeups", _wakeups_of)
 
     def _blame_of(self, raw: list[tuple[bytes, bytes]]) -> dict[BlameKey, int]:
-        """A machine may have thousands of culprits: each key is unpacked once."""
+        """Unpacks each key once: a machine may have thousands of culprits."""
         rows: dict[BlameKey, int] = {}
         known, self._blamed = self._blamed, {}
         for raw_key, value in raw:
@@ -290,10 +268,7 @@ class ThreadTables:
         return rows
 
     def feeding(self, processes: Iterable[int]) -> dict[int, FeedingRow]:
-        """The rows of these processes, the very object of the last time where nothing has moved.
-
-        A place that another process holds is no row.
-        """
+        """Rows of these processes that hold their place. Returns the last object of a row again if it has not changed."""
         known, rows = self._feeding, {}
         for process, value in rows_at_places(self._maps.get("feeding"), processes):
             before = known.get(process)
@@ -306,16 +281,16 @@ class ThreadTables:
         return {process: row for process, (_, row) in rows.items()}
 
     def threads(self, of: Container[int] | None = None) -> list[ThreadRow]:
-        """Every living thread that is tracked, as the kernel's iterator tells them; or only those of some processes."""
-        told = memoryview(self._iterate(THREADS_READ))
+        """Every living tracked thread, or those of some processes."""
+        written = memoryview(self._iterate(THREADS_READ))
         size = abi.THREAD_ROW.size
-        rows = (told[at : at + size] for at in range(0, len(told) - size + 1, size))
+        rows = (written[at : at + size] for at in range(0, len(written) - size + 1, size))
         if of is not None:
             rows = (row for row in rows if abi.NUMBER.unpack_from(row)[0] in of)
         return [_thread_of(abi.THREAD_ROW.unpack(row)) for row in rows]
 
     def forget(self, processes: set[int]) -> None:
-        """Delete the rows of processes that have ended, and give their places back."""
+        """Delete the rows of processes that have ended, and free their places."""
         for name, key_format in KEY_FORMATS.items():
             if name in self._maps:
                 delete_of(self._maps[name], key_format, processes)
@@ -327,10 +302,7 @@ class ThreadTables:
 
 
 def rows_at_places(table: MapReader | None, processes: Iterable[int]) -> Iterator[tuple[int, bytes]]:
-    """Each process and its row in a map of PLACED: one by one, or out of the array up to the last where they are many.
-
-    A place that another process holds is no row.
-    """
+    """Each process that holds its place in a map of PLACED, and its row. Many rows are read from the whole array."""
     wanted = list(processes)
     if table is None:
         return
@@ -352,21 +324,20 @@ def rows_at_places(table: MapReader | None, processes: Iterable[int]) -> Iterato
 
 
 def feeding_place(process: int) -> bytes:
-    """Key of the place that a process has in the maps of PLACED."""
+    """Key of a process in the maps of PLACED."""
     return abi.NUMBER.pack(process % abi.FEEDING_PLACES)
 
 
 def signed(time_ns: int) -> int:
-    """A sum of the kernel's that may be below zero.
+    """A sum of the kernel's that may be negative.
 
-    When a switch was missed, the time up to its mending was taken from one state and given to another: also time that a call
-    or gap had been told of before.
+    When a missed switch is healed, time moves from one state to another, even time of a call or gap that was reported before.
     """
     return time_ns - (1 << 64) if time_ns >> 63 else time_ns
 
 
-def delete_of(table: MapReader, key_format: struct.Struct, processes: set[int]) -> None:
-    """Walk a whole table for the keys of `processes`, the first member of a key."""
+def delete_of(table: MapReader, key_format: Layout, processes: set[int]) -> None:
+    """Delete the keys of a map whose first member is one of `processes`."""
     for key in [key for key, _ in table.items() if key_format.unpack(key)[0] in processes]:
         table.delete(key)
 
@@ -380,32 +351,24 @@ def _intervals_of(raw: list[tuple[bytes, bytes]]) -> dict[IntervalKey, IntervalR
     return rows
 
 
-def _tail_of(raw: list[tuple[bytes, bytes]]) -> dict[TailKey, TailRow]:
+def _wakeups_of(raw: list[tuple[bytes, bytes]]) -> dict[WakeupKey, WakeupRow]:
     rows = {}
     for key, value in raw:
-        calls, *states_ns = abi.TAIL_ROW.unpack(value)
-        rows[TailKey(*abi.TAIL_KEY.unpack(key))] = TailRow(calls, tuple(states_ns))
-    return rows
-
-
-def _chains_of(raw: list[tuple[bytes, bytes]]) -> dict[ChainKey, ChainRow]:
-    rows = {}
-    for key, value in raw:
-        process, victim, state, waker, _ = abi.CHAIN_KEY.unpack(key)
-        windows, resolved_ns, abstained_ns, *states_ns = abi.CHAIN_ROW.unpack(value)
-        row = ChainRow(windows, resolved_ns, abstained_ns, tuple(states_ns))
-        rows[ChainKey(process, Victim(victim), ThreadState(state), Waker(waker))] = row
+        process, victim, state, waker, _ = abi.WAKEUP_KEY.unpack(key)
+        windows, resolved_ns, abstained_ns, *states_ns = abi.WAKEUP_ROW.unpack(value)
+        row = WakeupRow(windows, resolved_ns, abstained_ns, tuple(states_ns))
+        rows[WakeupKey(process, Victim(victim), ThreadState(state), Waker(waker))] = row
     return rows
 
 
 def _blame_key(raw: bytes) -> BlameKey:
     process, victim, culprit, tgid, _, cgroup_id, comm = abi.BLAME_KEY.unpack(raw)
-    # Without what stands behind the NUL: the kernel leaves rests of longer names there, and two keys may become one.
+    # Cut at the NUL: the kernel leaves remains of longer names behind it, so two keys may become one.
     return BlameKey(process, Victim(victim), Culprit(culprit), tgid, cgroup_id, comm.split(b"\0", 1)[0])
 
 
-def _thread_of(values: tuple[Any, ...]) -> ThreadRow:
-    """Any: struct.unpack() knows no types; sixteen codes each for four arrays, and a name, follow the single members."""
+def _thread_of(values: Values) -> ThreadRow:
+    """The single members, then four arrays of THREAD_STATES, then comm."""
     process, tid, tgid, victim, *singles = values[:_ARRAYS_AT]
     arrays = (values[at : at + abi.THREAD_STATES] for at in range(_ARRAYS_AT, len(values) - 1, abi.THREAD_STATES))
     return ThreadRow._make((process, tid, tgid, Victim(victim), *singles, *arrays, values[-1].split(b"\0", 1)[0]))

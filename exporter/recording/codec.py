@@ -13,7 +13,7 @@ from dataclasses import dataclass
 
 from exporter.gpu.model import GpuState
 from exporter.kernel import abi
-from exporter.kernel.operation_rows import EXEMPLAR_AT, SLOTS_AT
+from exporter.kernel.operation_rows import EXEMPLAR_AT
 from exporter.kernel.thread_rows import THREADS_READ
 
 _FIRST_MAPS = (
@@ -25,7 +25,7 @@ _FIRST_MAPS = (
     "exposures",
     "intervals",
     "feeding",
-    "chains",
+    "wakeups",
     "blame",
     "cadence",
 )
@@ -44,15 +44,15 @@ Changes = Mapping[str, Mapping[bytes, bytes | None]]
 """Table -> key -> XOR of the row with its previous value; None if the row was deleted."""
 
 LAYOUT = (
-    *(row.size for row in (abi.PROCESS_ROW, abi.INTERVAL_ROW, abi.FEEDING_ROW, abi.CHAIN_ROW, abi.THREAD_ROW)),
-    *(key.size for key in (abi.OPERATION_KEY, abi.INTERVAL_KEY, abi.CHAIN_KEY, abi.BLAME_KEY)),
+    *(row.size for row in (abi.PROCESS_ROW, abi.INTERVAL_ROW, abi.FEEDING_ROW, abi.WAKEUP_ROW, abi.THREAD_ROW)),
+    *(key.size for key in (abi.OPERATION_KEY, abi.INTERVAL_KEY, abi.WAKEUP_KEY, abi.BLAME_KEY)),
     abi.EXPOSURE.size,
     EXEMPLAR_AT,
 )
 """Sizes of rows: a recording with other sizes was made with other kernel programs."""
 
 _THREAD_KEY_BYTES = 8  # process and tid, the first two members of a thread row
-_OPERATION_BYTES = SLOTS_AT + abi.OPERATION_SLOTS.size
+_OPERATION_BYTES = abi.OPERATION_ROW.size
 
 _HEAD = struct.Struct("<Q?I")  # now_ns, is_whole, changes
 _CHANGE = struct.Struct("<BHI")  # number of the table, bytes of the key, of the value

@@ -50,7 +50,7 @@ class Programs:
 
     def __init__(self, folder: Path) -> None:
         self.waits = accounts.compiled(KERNEL_TESTS / "waits.c", folder)
-        self.chains = accounts.compiled(KERNEL_TESTS / "chains.c", folder)
+        self.chains = accounts.compiled(KERNEL_TESTS / "wakeups.c", folder)
         self.calls = folder / "calls"
         for name in (*STANDIN_LIBRARIES.values(), "calls"):
             subprocess.run(["cp", standin.build_dir() / name, folder], check=True)
@@ -207,7 +207,7 @@ def chains(programs: Programs, how: str, name: str, bar: float) -> Figure:
         with accounts.hogs(hogs, cpu=0), _traced(programs.chains) as found:
             command = ["taskset", "-c", "1", programs.chains, "burn", "25", "40000", "apart"]
             account = accounts.run(found, *command, *((how,) if how else ()))
-        row = account.chain(ThreadState.LOCK if how else ThreadState.PIPE)
+        row = account.wakeup_row(ThreadState.LOCK if how else ThreadState.PIPE)
         off = (row.states_ns[ThreadState.ON_CPU] - account.truth["worker_ran_ns"]) / row.resolved_ns
         worst = max(worst, abs(off), abs(sum(row.states_ns) / row.resolved_ns - 1))
         parts.append(f"{hogs} hogs {off:+.2%} of {row.resolved_ns / 1e6:,.0f} ms")

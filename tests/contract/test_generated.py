@@ -14,7 +14,7 @@ from docs.generate.labels import COMMON_LABEL_MEANINGS, LABEL_MEANINGS, LOSS_MEA
 from exporter import config
 from exporter.catalog import COMMON_LABELS, METRICS
 from exporter.gpu.throttle_reasons import REASONS
-from exporter.kernel.abi import LossReason
+from exporter.kernel.abi import DropReason
 
 SETTLING = {"README.md", "docs/architecture.md"}
 """Files whose sources are being rewritten: `make golden` renews them, and they are not compared yet."""
@@ -48,7 +48,7 @@ class TestMetricsPage:
 
     def test_every_reason_of_a_dropped_record_has_a_meaning(self) -> None:
         """A healed switch is repaired, so it is not a dropped record."""
-        assert set(LOSS_MEANINGS) == set(LossReason) - {LossReason.HEALED}
+        assert set(LOSS_MEANINGS) == set(DropReason) - {DropReason.HEALED}
 
     def test_every_reason_of_throttling_has_a_meaning(self) -> None:
         """Reasons that do not exist have none."""

@@ -112,7 +112,7 @@ class TestReturnProbes:
         row = only(checks(check("--format=json"))["return probes"])
 
         if hazards.fate_by_experiment() is Fate.SURVIVES:
-            assert (row["state"], row["found"]) == ("ok", "a child under a strict seccomp filter has survived them")
+            assert (row["state"], row["found"]) == ("ok", "a child under a strict seccomp filter has survived one")
         else:
             assert row["state"] == "warning"
             assert row["found"].endswith(hazards.WITHOUT_RETURNS)
@@ -126,8 +126,8 @@ class TestReturnProbes:
         assert done.returncode == 0
         assert row["state"] == "warning"
         assert row["found"] == (
-            "disabled by --probes.returns=never: CUDA calls are counted by operation as they begin, and that is all: no"
-            " durations, errors, bytes or memory, nothing of NCCL, and no thread time or lost time"
+            "disabled by --probes.returns=never: CUDA calls are only counted, by operation: no durations, errors, bytes or"
+            " memory, no NCCL, no thread time, no lost time"
         )
         assert only(rows["BPF programs"])["found"].endswith("entries only")
 

@@ -24,7 +24,7 @@ ROOT = Path(__file__).parent.parent.parent
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Every test of this folder needs the kernel."""
+    """Marks every test of this folder."""
     for item in items:
         if Path(__file__).parent in item.path.parents:
             item.add_marker(pytest.mark.kernel)
@@ -53,7 +53,7 @@ SINCE = {AttachKind.SESSION: (6, 13), AttachKind.MULTI: (6, 6), AttachKind.SINGL
 
 @pytest.fixture(params=list(AttachKind))
 def attach_kind(request: pytest.FixtureRequest) -> AttachKind:
-    """Each attachment kind that a kernel of this version must have."""
+    """Each attachment kind that this kernel version must support."""
     kind: AttachKind = request.param
     major, minor = platform.release().split(".")[:2]
     if (int(major), int(minor)) < SINCE[kind]:
@@ -63,7 +63,7 @@ def attach_kind(request: pytest.FixtureRequest) -> AttachKind:
 
 @pytest.fixture
 def traced(attach_kind: AttachKind, request: pytest.FixtureRequest) -> Iterator[Tracer]:
-    """Probes on the stand-in's libraries, by each attachment kind in turn; single ones on what the test's file names of FEW."""
+    """Probes on the stand-in's libraries, for each attachment kind; single ones on those of FEW that the test's file names."""
     with tracer(attach_kind) as found:
         found.attach_standin(set(FEW) & _named(request.path) if attach_kind is AttachKind.SINGLE else None)
         yield found
@@ -71,19 +71,19 @@ def traced(attach_kind: AttachKind, request: pytest.FixtureRequest) -> Iterator[
 
 @pytest.fixture(scope="session")
 def waits_program(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A program that waits in known ways and exports the functions that are probed."""
+    """A program with known waits, which exports the functions it is probed on."""
     return compiled(Path(__file__).with_name("waits.c"), tmp_path_factory.mktemp("waits"))
 
 
 @pytest.fixture(scope="session")
-def chains_program(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A program whose step thread waits for other threads; it exports the functions that are probed."""
-    return compiled(Path(__file__).with_name("chains.c"), tmp_path_factory.mktemp("chains"))
+def wakeups_program(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A program whose step thread waits for others, which exports the functions it is probed on."""
+    return compiled(Path(__file__).with_name("wakeups.c"), tmp_path_factory.mktemp("wakeups"))
 
 
 @pytest.fixture
 def cpu_group() -> Iterator[cgroups.Group]:
-    """A control group with the cpu controller."""
+    """A cgroup of the cpu controller, in the hierarchy that has it."""
     try:
         with cgroups.group("cpu", "accounting") as found:
             yield found
@@ -100,14 +100,14 @@ def account_tracer() -> Iterator[Tracer]:
 
 @pytest.fixture
 def best_traced(request: pytest.FixtureRequest) -> Iterator[Tracer]:
-    """Probes on the stand-in's libraries, by the best kind this kernel has; single ones on what the test's file names."""
+    """Probes on the stand-in's libraries, of the best kind of this kernel; single ones on what the test's file names."""
     with tracer() as found:
         found.attach_standin(_named(request.path) if found.kernel.attach_kind is AttachKind.SINGLE else None)
         yield found
 
 
 def _named(file: Path) -> set[str]:
-    """Symbols that a file names, and all that make communicators, which the stand-in does in several ways."""
+    """Symbols named in a file, and all that create communicators."""
     text = file.read_text(encoding="utf-8")
     symbols = {symbol for api in Api for symbol in wanted_symbols(api)}
     return {symbol for symbol in symbols if symbol in text or symbol.startswith("ncclComm")}
@@ -115,7 +115,7 @@ def _named(file: Path) -> set[str]:
 
 @pytest.fixture(scope="session")
 def own_standin(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A folder with the stand-in's libraries and `calls`, as files that no other process maps."""
+    """The stand-in's libraries and `calls`, as files that no other process maps."""
     folder = tmp_path_factory.mktemp("standin")
     for name in (*STANDIN_LIBRARIES.values(), "calls"):
         subprocess.run(["cp", standin.build_dir() / name, folder], check=True)
@@ -124,6 +124,6 @@ def own_standin(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture
 def own_traced(account_tracer: Tracer, own_standin: Path) -> Tracer:
-    """Probes on these libraries, by the best kind this kernel has."""
+    """Probes on these libraries, of the best kind of this kernel."""
     scripted_process.attach(account_tracer, own_standin)
     return account_tracer

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
  * A job in a sandbox. It exports the names it is probed under (-rdynamic). Each line of standard input is an order, answered
- * with a line when it is carried out:
- *   f    set a seccomp filter: from here on read, write and exit_group are allowed, and all else ends the process at once
- *   23   make 23 calls, of each function in turn
- *   x    make a call that the filter does not allow
- * At the end of the input it ends with status 0.
+ * with a line when it is done:
+ *   f    set a seccomp filter that allows read, write and exit_group; any other call kills the process
+ *   23   make 23 calls of each function
+ *   x    make a system call that the filter does not allow
+ * At the end of the input it exits with status 0.
  */
 #define _GNU_SOURCE
 #include <linux/audit.h>
@@ -79,7 +79,7 @@ static void make_calls(long times)
 		functions[i % LENGTH(functions)]();
 }
 
-/* Byte by byte: the next order is not to be read with this one. */
+/* Byte by byte, so that the next order is not read with this one. */
 static int read_order(char *order, size_t room)
 {
 	size_t length = 0;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0 OR BSD-3-Clause
-/* Turns durations into slots with the product's own header, for a test to compare with the twin in Python. */
+/* Turns durations into slots with bpf/lib/hist.bpf.h, for comparison with exporter/units.py. */
 #include "../../bpf/lib/hist.bpf.h"
 
 #define DURATIONS 4096

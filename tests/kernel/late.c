@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * Eight threads, each inside of a synchronising call before anybody looks. Says "inside" when all of them are; for every
- * byte on standard input one of them returns from it, records 5 events and launches, and the line "returned" says so.
+ * Eight threads, each inside a synchronising call before the probes are attached. Prints "inside" when all of them are. For every
+ * byte on standard input, one of them returns, records 5 events, launches, and prints "returned".
  * They live until standard input ends. It exports the names it is probed under (-rdynamic).
  */
 #define _GNU_SOURCE

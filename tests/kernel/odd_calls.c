@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * Leaves hooked functions in ways that real programs do and simple probes get wrong. Argument: the way, then how often.
+ * Leaves probed functions in ways that occur in real programs and that simple probes get wrong. Arguments: the way, how often.
  * It exports the names it is probed under (-rdynamic): cudaStreamSynchronize calls back, cudaEventRecord is plain,
  * cudaLaunchKernel tail-calls cuLaunchKernel, cudaMemcpy is interrupted by a signal whose handler calls cudaEventRecord.
  */
@@ -43,7 +43,7 @@ HOOKED int cudaLaunchKernel(int x)
 	return cuLaunchKernel(x); /* with -O2: a jump */
 }
 
-/* Of another library with the same functions. */
+/* Another library with the same functions. */
 HOOKED int other_cudaStreamSynchronize(void)
 {
 	__asm__ volatile("");

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * Two libraries of one name, and a program: the first passes every call on to the second by a jump, as some profilers do.
- * What it is compiled as: FIRST, SECOND, or neither: the program, which makes as many calls as its argument says, when told to.
+ * Two libraries of one name, and a program: the first forwards every call to the second by a jump, as some profilers do.
+ * Compiled with FIRST, with SECOND, or with neither as the program, which makes the number of calls in its argument, on request.
  */
 #include <stdio.h>
 #include <stdlib.h>

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * Runs a program under a tgid of the caller's choice, as it happens by chance once all numbers have been used.
- * Usage: reborn TGID PROGRAM [ARGUMENT...]. Exits as the program does; with 75 when the tgid is in use.
+ * Runs a program under a chosen tgid, as happens when tgids are reused.
+ * Usage: reborn TGID PROGRAM [ARGUMENT...]. Exits as the program does; with 75 if the tgid is in use.
  */
 #define _GNU_SOURCE
 #include <errno.h>

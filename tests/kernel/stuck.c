@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * Threads that are stuck in known places. stuck MANNER, where each thread says "inside" when it is there:
+ * Threads stuck in known places. Usage: stuck MANNER; each thread prints "inside" when it is there:
  *   call       outer() -> middle() -> inner() -> cudaStreamSynchronize(), which waits for a byte on standard input
- *   two        the same by a second thread as well, through other_outer() and other_inner()
- *   gap        one call, which returns; then outer_gap() -> inner_gap() waits outside of calls
+ *   two        as call, and a second thread through other_outer() and other_inner()
+ *   gap        one call that returns; then outer_gap() -> inner_gap() waits outside calls
  *   spin       as call, but cudaStreamSynchronize() never leaves the CPU
- *   odd        as call, with frame pointers that lead nowhere
+ *   odd        as call, with invalid frame pointers
  * It exports the names it is probed under (-rdynamic), and is built with frame pointers.
  */
 #define _GNU_SOURCE
@@ -78,7 +78,7 @@ KEPT int inner_gap(int waits)
 CALLER(outer_gap, inner_gap)
 
 #if defined(__x86_64__)
-/* A frame pointer that leads far above the stack, for as long as the call is open. */
+/* A frame pointer far above the stack, while the call is open. */
 __asm__(".pushsection .text\n.globl odd_outer\n.type odd_outer, @function\nodd_outer:\n"
 	"push %rbp\nmovabs $0x123456789abc, %rbp\ncall cudaStreamSynchronize@PLT\npop %rbp\nret\n"
 	".size odd_outer, . - odd_outer\n.popsection\n");

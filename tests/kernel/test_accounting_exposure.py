@@ -1,4 +1,4 @@
-"""How much of a wait for the GPU was the host's: waits whose true end the stand-in GPU knows."""
+"""Exposure: the part of a wait for the GPU that the host caused; the stand-in GPU knows the true end of each wait."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ Waits = Callable[..., tuple[dict[str, Any], Exposure, FeedingRow]]
 
 @pytest.fixture
 def waits(account_tracer: Tracer, own_standin: Path) -> Waits:
-    """Runs `calls` on CPU 1 and reads what is exposed; the program says by how much its waits were too long."""
+    """Runs `calls` on CPU 1 and reads the exposure; the program prints by how much its waits were too long."""
     account_tracer.attach(Api.RUNTIME, own_standin / STANDIN_LIBRARIES[Api.RUNTIME])
 
     def run(sync: str, hogs: int) -> tuple[dict[str, Any], Exposure]:
@@ -40,20 +40,20 @@ def waits(account_tracer: Tracer, own_standin: Path) -> Waits:
 
 
 class TestBlocking:
-    """Asleep until the GPU is done, then ready to run and not running."""
+    """The thread sleeps until the GPU is done, then waits for a CPU."""
 
     @pytest.mark.hardware_speed
     def test_exposed_is_the_delay(self, waits: Waits) -> None:
-        """With eight hogs, so that the delay is well above what the timer that plays the GPU's interrupt comes too late by.
+        """With eight hogs, so that the delay is well above the lateness of the timer that plays the GPU's interrupt.
 
-        How right it is on a quiet machine is measured by `make bench`.
+        `make bench` measures the accuracy on a quiet machine.
         """
         truth, exposure, _ = waits("block", 8)
 
         assert exposure.exact_ns <= truth["delay_ns"] * 1.02 + MS
         assert exposure.exact_ns >= truth["delay_ns"] * 0.7 - WAITS * 100_000
 
-    def test_nothing_is_bounded_where_all_is_known(self, waits: Waits) -> None:
+    def test_exact_exposure_has_no_bounded_part(self, waits: Waits) -> None:
         """Every wait slept, or returned at once."""
         _, exposure, _ = waits("block", 0)
 
@@ -61,13 +61,13 @@ class TestBlocking:
 
 
 class TestSpinning:
-    """On the CPU all the time, as far as others let it."""
+    """The thread spins on its CPU unless it is preempted."""
 
     @pytest.mark.hardware_speed
     def test_delay_is_within_the_bound(self, waits: Waits) -> None:
-        """Preempted before the GPU was done is not exposed: the bound is less than all waiting for the CPU.
+        """Preemption before the GPU was done is not exposed: the bound is less than all waits for the CPU.
 
-        A wait that was entered late, because the hogs had the CPU before it, is told with the cycle it ends: one now and then.
+        A wait that began late, because the hogs had the CPU before it, counts with its cycle instead: now and then one.
         """
         truth, exposure, feeding = waits("spin", 2)
         entered_late = truth["count"] - exposure.calls - exposure.clean_calls

@@ -1,4 +1,4 @@
-"""A page that has to come from the disk: what the thread does to get it is as much of the fault as the sleep."""
+"""Major page faults: all time from the fault to the page counts, asleep or not."""
 
 from __future__ import annotations
 
@@ -31,18 +31,18 @@ def read_once(program: Path, pages: Path) -> Account:
 
 
 class TestFault:
-    """1,024 pages of a mapped file, each asked for by itself."""
+    """1,024 pages of a mapped file, each in a fault of its own."""
 
-    def test_all_of_a_fault_is_of_the_fault(self, waits_program: Path, pages: Path) -> None:
-        """Asking for a page, the sleep, and no sleep at all where a virtual disk answers at once: hardly anything is left."""
+    def test_all_time_of_a_major_fault_is_fault_time(self, waits_program: Path, pages: Path) -> None:
+        """The request for the page and the sleep, or no sleep if a virtual disk answers at once: little else is left."""
         disk.forget_pages(pages)
         states_ns = read_once(waits_program, pages).call_ns("cudaEventRecord")
 
         assert states_ns[ThreadState.FAULT] > 1024 * 10_000
         assert states_ns.get(ThreadState.ON_CPU, 0) < states_ns[ThreadState.FAULT] / 4
 
-    def test_pages_that_are_there_are_no_fault(self, waits_program: Path, pages: Path) -> None:
-        """They come from the page cache, where they are held: many faults, and no sleep in any of them."""
+    def test_pages_in_the_page_cache_cause_no_fault_time(self, waits_program: Path, pages: Path) -> None:
+        """Many minor faults, none of which sleeps."""
         with disk.held_pages(pages):
             account = read_once(waits_program, pages)
 

@@ -1,4 +1,4 @@
-"""The feeding timeline: what kept a process from giving the GPU work, and whether the GPU had some."""
+"""The feeding timeline: what kept a process from enqueuing work, and whether the GPU had work."""
 
 from __future__ import annotations
 
@@ -17,26 +17,26 @@ GAPS = 20
 
 
 class TestStalls:
-    """Gaps that begin when a synchronising call returns and end with a launch."""
+    """Gaps from the return of a synchronising call to the next launch."""
 
     def test_sleep_after_the_gpu_ran_dry_is_a_dry_stall(self, account_tracer: Tracer, waits_program: Path) -> None:
-        """20 naps of 3 ms, and what their timers come too late."""
+        """20 sleeps of 3 ms, and the delay of their timers."""
         accounts.probe(account_tracer, waits_program)
         row = accounts.run(account_tracer, waits_program, "gap", "nap", str(GAPS), "3000").feeding
 
         assert GAPS * 3 * MS <= row.dry_ns[ThreadState.SLEEP] <= GAPS * 8 * MS
         assert row.late_ns[ThreadState.SLEEP] == 0
 
-    def test_sleep_after_a_launch_is_a_late_stall(self, account_tracer: Tracer, chains_program: Path) -> None:
+    def test_sleep_after_a_launch_is_a_late_stall(self, account_tracer: Tracer, wakeups_program: Path) -> None:
         """The 10 ms that the program sleeps between its first launch and its first synchronisation."""
-        accounts.probe(account_tracer, chains_program)
-        row = accounts.run(account_tracer, chains_program, "nap", "3", "1000").feeding
+        accounts.probe(account_tracer, wakeups_program)
+        row = accounts.run(account_tracer, wakeups_program, "nap", "3", "1000").feeding
 
         assert 10 * MS <= row.late_ns[ThreadState.SLEEP] <= 30 * MS
         assert row.stalled_waits >= 1
 
     def test_computing_is_no_stall(self, account_tracer: Tracer, waits_program: Path) -> None:
-        """The thread is on a CPU: it feeds."""
+        """A thread on a CPU feeds."""
         accounts.probe(account_tracer, waits_program)
         row = accounts.run(account_tracer, waits_program, "gap", "burn", str(GAPS), "3000").feeding
 
@@ -49,16 +49,16 @@ class TestStalls:
 
         assert sum(row.dry_ns) + sum(row.late_ns) < GAPS * MS
 
-    def test_gap_that_has_become_idle_is_a_stall_no_longer(self, waits_program: Path) -> None:
-        """Three naps of 100 ms, where a gap is idle after 20."""
+    def test_idle_part_of_a_gap_is_no_stall(self, waits_program: Path) -> None:
+        """Three sleeps of 100 ms; a gap is idle after 20 ms."""
         with tracer(idle_ns=20 * MS) as traced:
             accounts.probe(traced, waits_program)
             row = accounts.run(traced, waits_program, "gap", "nap", "3", "100000").feeding
 
         assert 3 * 15 * MS <= row.dry_ns[ThreadState.SLEEP] <= 3 * 20 * MS
 
-    def test_open_stall_is_lost_up_to_the_moment_of_reading(self, account_tracer: Tracer, waits_program: Path) -> None:
-        """A nap of a minute, looked at while it lasts."""
+    def test_open_stall_counts_up_to_the_moment_of_reading(self, account_tracer: Tracer, waits_program: Path) -> None:
+        """A sleep of a minute, read while it lasts."""
         accounts.probe(account_tracer, waits_program)
         with accounts.running(waits_program, "gap", "nap", "1", "60000000"):
             read = eventually(lambda: _stalled(accounts.read(account_tracer, {}).accounts), "the nap has begun")
@@ -68,8 +68,8 @@ class TestStalls:
 
         assert accountant.times()[1].lost == {(Cause.OTHER, ""): thread.read_ns - read.feeding[1].stalled_since_ns}
 
-    def test_place_is_free_after_the_process_is_forgotten(self, account_tracer: Tracer, waits_program: Path) -> None:
-        """Or the 4,096 places would be used up."""
+    def test_place_is_free_after_the_process_has_ended(self, account_tracer: Tracer, waits_program: Path) -> None:
+        """Otherwise the 4,096 places would run out."""
         accounts.probe(account_tracer, waits_program)
         accounts.run(account_tracer, waits_program, "gap", "nap", "1", "1000")
         account_tracer.tables.forget({1}, account_tracer.tables.read())
@@ -79,7 +79,7 @@ class TestStalls:
 
 
 def _stalled(read: Accounts) -> Accounts | None:
-    """Where the one process is stalled, dry, and its thread asleep."""
+    """The row of the one process, once it is stalled and dry and its thread sleeps."""
     is_asleep = [thread.state for thread in read.threads] == [ThreadState.SLEEP]
     is_stalled = [bool(row.stalled_since_ns and row.is_dry) for row in read.feeding.values()] == [True]
     return read if is_asleep and is_stalled else None

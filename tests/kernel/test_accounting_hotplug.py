@@ -1,6 +1,6 @@
-"""A CPU goes and comes back: its threads are moved to another one and their sums hold.
+"""A CPU goes offline and online: its threads move to another one and their sums hold.
 
-All programs that were to run on that CPU alone lose it: nothing else may run meanwhile.
+The affinity of every program pinned to that CPU is lost, so no other test may run at the same time.
 """
 
 from __future__ import annotations
@@ -32,14 +32,14 @@ FOR_EVER = "1000000"
 
 
 class Reading(NamedTuple):
-    """healed: switches that had been missed, and mended, when the tables began to be read."""
+    """healed: missed switches that had been healed when the reading began."""
 
     healed: int
     accounts: Accounts
 
 
 class Seen(NamedTuple):
-    """All readings, in their order; the last one was made when the programs had ended. waiters: then, of each CPU."""
+    """All readings in order; the last one after the programs have ended. waiters: of each CPU, at the last reading."""
 
     readings: list[Reading]
     spinner: int
@@ -48,7 +48,7 @@ class Seen(NamedTuple):
 
 
 def switch(state: str) -> None:
-    """0: the CPU goes; 1: it comes. Returns when it has."""
+    """0: offline; 1: online. Returns when it is done."""
     try:
         ONLINE.write_text(state)
     except OSError as error:
@@ -57,7 +57,7 @@ def switch(state: str) -> None:
 
 @pytest.fixture(scope="module")
 def second_cpu() -> Iterator[None]:
-    """A CPU that may be switched off; it is back at the end."""
+    """A CPU that can go offline; it is online again at the end."""
     if not ONLINE.exists():
         pytest.skip(f"needs a CPU that can be switched off: there is no {ONLINE}")
     if (groups := _groups_of_cpus()) is not None:
@@ -79,7 +79,7 @@ def _groups_of_cpus() -> Path | None:
 
 @pytest.fixture(scope="module")
 def seen(second_cpu: None, waits_program: Path) -> Iterator[Seen]:
-    """One program that spins and one that naps, on the CPU that goes, beside a hog: read before and after each change."""
+    """A spinning and a sleeping program on the CPU that goes offline, beside a hog: read before and after each change."""
     spin, nap = (("call", way, FOR_EVER, str(us)) for way, us in (("spin", SPIN_US), ("nap", NAP_US)))
     with tracer() as found:
         accounts.probe(found, waits_program)
@@ -92,7 +92,7 @@ def seen(second_cpu: None, waits_program: Path) -> Iterator[Seen]:
             eventually(lambda: len(read(found).accounts.threads) == 2, "both programs are traced")
             readings = []
             for _ in range(ROUNDS):
-                for tgid in tgids:  # who was moved away may run anywhere from then on
+                for tgid in tgids:  # threads that were moved away may run anywhere
                     os.sched_setaffinity(tgid, {CPU})
                 for state in ("0", "1"):
                     readings.append(after(found, spinner.pid, 50 * MS))
@@ -116,7 +116,7 @@ def thread_of(reading: Reading, tgid: int) -> ThreadRow:
 
 
 def after(found: Tracer, tgid: int, ns: int) -> Reading:
-    """A reading in which a thread has had so much more of a CPU than now."""
+    """A reading in which a thread has had this much more CPU time than now."""
     until_ns = thread_of(read(found), tgid).booked_ns[ThreadState.ON_CPU] + ns
 
     def reached() -> Reading | None:
@@ -128,41 +128,40 @@ def after(found: Tracer, tgid: int, ns: int) -> Reading:
 
 
 class TestHotplug:
-    """CPU 1 goes and comes back five times."""
+    """CPU 1 goes offline and online five times."""
 
-    def test_states_add_up_to_the_time_that_went_by(self, seen: Seen) -> None:
-        """Of both threads, from the first reading to the last one with them, to 0.2 %."""
+    def test_states_add_up_to_the_elapsed_time(self, seen: Seen) -> None:
+        """For both threads, from their first to their last reading, within 0.2 %."""
         first, *_, last, _ended = seen.readings
         for earlier, later in zip(by_process(first), by_process(last), strict=True):
             booked_ns = sum(later.booked_ns) - sum(earlier.booked_ns)
 
             assert booked_ns == pytest.approx(later.read_ns - earlier.read_ns, rel=0.002)
 
-    def test_nothing_that_was_booked_is_taken_back(self, seen: Seen) -> None:
-        """No call's and no thread's time is ever smaller than at the reading before.
+    def test_booked_time_never_decreases(self, seen: Seen) -> None:
+        """The time of calls and of threads never decreases between two readings.
 
-        Nor is a state of a call, but where a switch that was missed when the CPU went is mended. Those are counted, and each of
-        them makes one state smaller at the most.
+        A single state of a call may decrease only if a missed switch is healed: at most one state for each.
         """
-        taken_back = 0
+        decreased = 0
         for earlier, later in pairwise(seen.readings):
             for key, row in earlier.accounts.operations.items():
                 states_ns = later.accounts.operations[key].states_ns
                 assert whole_ns(states_ns) >= whole_ns(row.states_ns)
-                taken_back += sum(now < before for before, now in zip(row.states_ns, states_ns, strict=True))
+                decreased += sum(now < before for before, now in zip(row.states_ns, states_ns, strict=True))
             for before, now in zip(by_process(earlier), by_process(later), strict=False):
                 assert sum(now.booked_ns) >= sum(before.booked_ns)
 
-        assert taken_back <= seen.readings[-1].healed - seen.readings[0].healed
+        assert decreased <= seen.readings[-1].healed - seen.readings[0].healed
 
     def test_thread_that_spins_never_sleeps(self, seen: Seen) -> None:
-        """Being moved to another CPU is no sleep."""
+        """A move to another CPU is no sleep."""
         states_ns = calls_ns(seen, seen.spinner)
 
         assert sum(states_ns) - states_ns[ThreadState.ON_CPU] - states_ns[ThreadState.RUNNABLE] < 0.002 * sum(states_ns)
 
-    def test_thread_that_naps_is_asleep_for_as_long(self, seen: Seen) -> None:
-        """5 ms in each call that returned, whichever CPU its timer was moved to."""
+    def test_sleeping_thread_is_asleep_for_as_long(self, seen: Seen) -> None:
+        """5 ms in each call that returned, whichever CPU its timer moved to."""
         reading = seen.readings[-1]
         nap = NUMBERS["cudaEventRecord"]
         row = only(row for key, row in reading.accounts.operations.items() if key[:2] == (seen.napper, nap))
@@ -170,8 +169,8 @@ class TestHotplug:
         assert row.timed > 0
         assert row.states_ns[ThreadState.SLEEP] >= row.timed * NAP_US * 1000
 
-    def test_nobody_is_left_waiting_for_the_cpu_that_went(self, seen: Seen) -> None:
-        """Nor for the other one: all have ended."""
+    def test_no_waiter_is_left_for_either_cpu(self, seen: Seen) -> None:
+        """All programs have ended."""
         assert seen.waiters == [0] * len(seen.waiters)
 
 

@@ -1,4 +1,4 @@
-"""Interrupts that come while a thread is on its CPU: it did not run then, it waited for them."""
+"""Interrupts on top of a running thread count as waiting for a CPU."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ pytestmark = pytest.mark.whole_machine
 
 MS = 1_000_000
 SHARE = 0.4
-PROBE_NS = 20_000  # what the probes of one call take outside of it, on a machine that is busy
+PROBE_NS = 20_000  # cost of the probes of one call outside it, on a busy machine
 
 
 @pytest.fixture
@@ -45,19 +45,19 @@ def in_a_storm(tracer: Tracer, *command: str | Path) -> Account:
 
 
 def of_interrupts_ns(account: Account) -> int:
-    """Charged to them."""
+    """Time charged to interrupts."""
     return account.blame_ns().get((Culprit.IRQ, b""), 0)
 
 
 class TestStorm:
-    """Packets that are dear to receive, on the CPU of a thread that spins."""
+    """Packets that are expensive to receive, on the CPU of a spinning thread."""
 
     @pytest.mark.hardware_speed
     @pytest.mark.parametrize(("times", "us"), [(20, 50_000), (5_000, 200)])
-    def test_what_they_take_is_a_wait_behind_interrupts(
+    def test_interrupt_time_is_a_wait_blamed_on_interrupts(
         self, probed: Tracer, waits_program: Path, times: int, us: int
     ) -> None:
-        """Half of what was asked for at least, and not more than half beyond it; also in calls that are shorter than they."""
+        """Between half and one and a half of the configured share; also in calls shorter than an interrupt."""
         account = in_a_storm(probed, waits_program, "call", "spin", str(times), str(us))
 
         assert (
@@ -65,7 +65,7 @@ class TestStorm:
         )
 
     def test_states_still_add_up_to_the_time_in_the_call(self, probed: Tracer, waits_program: Path) -> None:
-        """Nothing is booked twice: what they took is in no other state."""
+        """Interrupt time is in no other state."""
         account = in_a_storm(probed, waits_program, "call", "spin", "20", "50000")
         states_ns = account.call_ns("cudaEventRecord")
         beyond_ns = account.truth["wall_ns"] - sum(states_ns.values())
@@ -74,7 +74,7 @@ class TestStorm:
         assert 0 <= beyond_ns <= 20 * PROBE_NS + sum(account.interval_ns(IntervalKind.GAP).values())
 
     def test_charges_still_add_up_to_the_waits(self, probed: Tracer, waits_program: Path) -> None:
-        """Beside hogs, which are charged with what they ran and not with what came meanwhile."""
+        """Beside hogs, which are not charged for interrupts on top of them."""
         with accounts.hogs(2, cpu=0):
             account = in_a_storm(probed, waits_program, "call", "spin", "10", "50000")
         parts = [account.call_ns("cudaEventRecord"), account.interval_ns(*IntervalKind)]
@@ -82,8 +82,8 @@ class TestStorm:
 
         assert sum(account.blame_ns().values()) == pytest.approx(runnable_ns, rel=0.01, abs=2 * MS)
 
-    def test_waits_are_the_kernel_s_run_delay_and_what_was_taken(self, probed: Tracer, waits_program: Path) -> None:
-        """The kernel knows of no wait while the thread is on its CPU."""
+    def test_waits_are_run_delay_plus_interrupts(self, probed: Tracer, waits_program: Path) -> None:
+        """The kernel counts no wait while the thread is on its CPU."""
         with storm(), accounts.running("taskset", "-c", "0", waits_program, "call", "spin", "40", "50000"):
             thread = eventually(
                 lambda: [one for one in probed.tables.read_threads() if one.run_delay_ns > 200 * MS], "it waits"
@@ -92,8 +92,8 @@ class TestStorm:
 
         assert row.booked_ns[ThreadState.RUNNABLE] == pytest.approx(row.run_delay_ns, rel=0.03, abs=20 * MS)
 
-    def test_sleeping_through_one_costs_nothing(self, probed: Tracer, waits_program: Path) -> None:
-        """They come to a CPU that the thread does not want."""
+    def test_interrupts_during_a_sleep_cost_nothing(self, probed: Tracer, waits_program: Path) -> None:
+        """The thread does not want the CPU then."""
         account = in_a_storm(probed, waits_program, "call", "nap", "10", "50000")
 
         assert of_interrupts_ns(account) < 0.05 * account.truth["wall_ns"]

@@ -1,4 +1,4 @@
-"""The account is the same by every means of attachment."""
+"""The account is the same for every attachment kind."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def probed(attach_kind: AttachKind, waits_program: Path) -> Iterator[Tracer]:
 class TestLinks:
     """Session links, multi links, single perf events."""
 
-    def test_states_add_up_to_the_time_that_went_by(self, probed: Tracer, waits_program: Path) -> None:
+    def test_states_add_up_to_the_elapsed_time(self, probed: Tracer, waits_program: Path) -> None:
         """From the first call to the end of the thread there is nothing between one call or gap and the next.
 
         The program looks at its clock when that has begun and before it ends.
@@ -40,10 +40,10 @@ class TestLinks:
         assert sum(calls_ns) + gaps_ns >= account.truth["total_ns"]
         assert sum(account.call_ns("cudaEventRecord").values()) <= account.truth["wall_ns"]
 
-    def test_naps_in_calls_are_asleep_there(self, probed: Tracer, waits_program: Path) -> None:
-        """23 of 2 ms; in the gaps between them there is no sleep, unless an event that was not shown left some of one there."""
+    def test_sleeps_in_calls_are_booked_to_the_calls(self, probed: Tracer, waits_program: Path) -> None:
+        """23 sleeps of 2 ms; the gaps between have none, unless an event was missed."""
         account = accounts.run(probed, waits_program, "call", "nap", str(NAPS), "2000")
 
         assert account.call_ns("cudaEventRecord")[ThreadState.SLEEP] >= NAPS * 2 * MS
         assert account.interval_ns(IntervalKind.GAP).get(ThreadState.SLEEP, 0) <= account.healed * MS
-        assert probed.losses() == {}
+        assert probed.drops() == {}

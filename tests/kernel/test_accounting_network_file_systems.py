@@ -1,8 +1,7 @@
-"""A wait for a file that lies on another machine is a wait for the network.
+"""A wait for a file on a network file system is a network wait.
 
-No such file system can be mounted on most machines that tests run on. So the programs are built once more, and told that
-the file system of this machine's disk was one: what decides is tested, and tests/contract/test_network_file_systems.py
-compares the numbers that it goes by.
+Most machines that run tests cannot mount one. So the programs are built again with the magic number of this machine's disk among
+those of network file systems. tests/contract/test_network_file_systems.py checks the real numbers.
 """
 
 from __future__ import annotations
@@ -27,7 +26,7 @@ Asleep = Callable[[Tracer, str], dict[ThreadState, int]]
 
 @pytest.fixture
 def asleep(waits_program: Path, tmp_path: Path) -> Asleep:
-    """Runs the program in one way; by state, what is neither running nor waiting for a CPU."""
+    """Runs the program in one mode; returns its sleeps by state."""
 
     def run(traced: Tracer, way: str) -> dict[ThreadState, int]:
         accounts.probe(traced, waits_program)
@@ -44,12 +43,12 @@ def asleep(waits_program: Path, tmp_path: Path) -> Asleep:
 
 @pytest.fixture
 def far_away(waits_program: Path, tmp_path: Path) -> Iterator[Tracer]:
-    """Programs that take the disk for another machine's."""
-    told = subprocess.run(["stat", "-f", "-c", "%t", waits_program], check=True, capture_output=True, text=True)
+    """Programs that count the disk's file system as a network file system."""
+    magic = subprocess.run(["stat", "-f", "-c", "%t", waits_program], check=True, capture_output=True, text=True)
     shutil.copytree(OBJECTS_DIR, tmp_path / "objects")
     make = ["make", "-s", "-C", str(BPF), f"OUT={tmp_path / 'objects'}", "-W", "sched.bpf.c"]
     subprocess.run(
-        [*make, f"CLANG=clang -DALSO_OF_NETWORK=0x{told.stdout.strip()}", str(tmp_path / "objects" / "sched.bpf.o")],
+        [*make, f"CLANG=clang -DALSO_OF_NETWORK=0x{magic.stdout.strip()}", str(tmp_path / "objects" / "sched.bpf.o")],
         check=True,
     )
     with tracer(objects_dir=tmp_path / "objects") as found:
@@ -57,14 +56,14 @@ def far_away(waits_program: Path, tmp_path: Path) -> Iterator[Tracer]:
 
 
 class TestFarAway:
-    """Reads past the page cache, and pages that must be written before the call returns."""
+    """O_DIRECT reads, and fsync."""
 
     @pytest.mark.parametrize("way", ["reads", "fsync"])
-    def test_file_of_another_machine_is_the_network(self, far_away: Tracer, asleep: Asleep, way: str) -> None:
-        """Also where the kernel itself says that the thread waits for a disk."""
+    def test_file_on_a_network_file_system_is_a_network_wait(self, far_away: Tracer, asleep: Asleep, way: str) -> None:
+        """Even if the kernel marks the thread as waiting for I/O."""
         assert accounts.share(asleep(far_away, way), ThreadState.SOCKET) > 0.9
 
     @pytest.mark.parametrize("way", ["reads", "fsync"])
-    def test_file_of_this_machine_is_not(self, account_tracer: Tracer, asleep: Asleep, way: str) -> None:
-        """The very same waits, by the programs as they are."""
+    def test_file_on_a_local_file_system_is_a_disk_wait(self, account_tracer: Tracer, asleep: Asleep, way: str) -> None:
+        """The same waits with the unchanged programs."""
         assert accounts.share(asleep(account_tracer, way), ThreadState.IO) > 0.9

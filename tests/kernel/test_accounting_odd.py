@@ -1,4 +1,4 @@
-"""Threads that end badly, come in crowds, or were there before the exporter: sums hold, nothing is invented."""
+"""Threads that are killed, come in crowds, or started before the exporter: the sums hold."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ pytestmark = pytest.mark.whole_machine
 MS = 1_000_000
 
 _OF_OTHERS = (IntervalKind.OTHER_GAP, IntervalKind.WORKER)
-"""Outside of calls, of threads that are no step threads; what they did before their first call is a worker's."""
+"""Kinds of time outside calls, of threads that are no step threads; time before their first call is a worker's."""
 
 
 @pytest.fixture
@@ -42,14 +42,14 @@ class TestEnds:
     def test_time_in_a_call_that_never_returned_is_abandoned(
         self, probed: Tracer, waits_program: Path, way: str
     ) -> None:
-        """By _exit() and by SIGKILL, after a nap of 20 ms; it is in no operation's time."""
+        """By _exit() and by SIGKILL, after a sleep of 20 ms; it is in no operation's time."""
         account = accounts.run(probed, waits_program, "call", way, "1", "20000")
 
         assert account.interval_ns(IntervalKind.ABANDONED)[ThreadState.SLEEP] >= 20 * MS
         assert account.call_ns("cudaEventRecord") == {}
 
-    def test_killed_process_leaves_the_time_of_all_its_threads(self, probed: Tracer, waits_program: Path) -> None:
-        """SIGKILL while one thread is asleep in a call and another waits for it in one: what was open is abandoned."""
+    def test_time_of_all_threads_of_a_killed_process_is_kept(self, probed: Tracer, waits_program: Path) -> None:
+        """SIGKILL while one thread sleeps in a call and another waits for it in a call: open calls are abandoned."""
         with accounts.running(waits_program, "call", "threads", "1", "60000000") as process:
 
             def asleep() -> Sequence[ThreadRow]:
@@ -69,33 +69,34 @@ class TestEnds:
         assert sum(sum(thread.open_ns) for thread in threads) <= sum(abandoned_ns.values())
         assert sum(abandoned_ns.values()) <= sum(killed_ns - thread.opened_ns for thread in threads)
 
-    def test_child_of_a_fork_inside_a_call_adds_nothing_to_it(self, probed: Tracer, waits_program: Path) -> None:
-        """23 children return through their parent's call; the parent waits for each of them."""
+    def test_child_of_a_fork_inside_a_call_adds_no_time(self, probed: Tracer, waits_program: Path) -> None:
+        """23 children return through their parent's call; the parent waits for each."""
         account = accounts.run(probed, waits_program, "call", "forks", "23", "1000")
 
         assert sum(account.call_ns("cudaEventRecord").values()) <= account.truth["wall_ns"]
         assert account.interval_ns(IntervalKind.WORKER)[ThreadState.ON_CPU] > 0
 
-    def test_nothing_is_kept_of_the_dead_but_their_sums(self, probed: Tracer, waits_program: Path) -> None:
-        """No living thread is told when all have ended."""
+    def test_ended_threads_leave_only_their_sums(self, probed: Tracer, waits_program: Path) -> None:
+        """No living thread is read when all have ended."""
         account = accounts.run(probed, waits_program, "call", "threads", "23", "1000")
 
         assert account.accounts.threads == []
 
 
 class TestCrowds:
-    """Many threads one after the other."""
+    """Many short threads."""
 
-    def test_five_hundred_threads_lose_nothing(self, probed: Tracer, waits_program: Path) -> None:
-        """Each makes one call of 0.1 ms, tids are used again; every call is booked."""
+    def test_all_calls_of_five_hundred_threads_are_booked(self, probed: Tracer, waits_program: Path) -> None:
+        """Each makes one call of 0.1 ms; tids are reused."""
         account = accounts.run(probed, waits_program, "gap", "threads", "500", "100")
 
         assert account.call_ns("cudaEventRecord")[ThreadState.SLEEP] >= 500 * MS // 10
-        assert {name for name in probed.losses() if name.startswith(("sched", "process"))} == set()
+        assert {name for name in probed.drops() if name.startswith(("sched", "process"))} == set()
 
     def test_ten_thousand_threads_are_all_counted(self, probed: Tracer, waits_program: Path) -> None:
-        """Fifty at once, 200 times over; each makes one call of 0.1 ms. All that they did is booked, from being made to ending:
-        more than from when they are known to be there to their own last word, less than from before they are made to after.
+        """200 times fifty threads at once, each with one call of 0.1 ms. All their time is booked, from creation to end.
+
+        The sum lies between the span that each thread measures itself and the span around its creation and join.
         """
         account = accounts.run(probed, waits_program, "gap", "crowd", "200", "100")
         lived_ns = account.call_ns("cudaEventRecord"), account.interval_ns(*_OF_OTHERS)
@@ -106,14 +107,14 @@ class TestCrowds:
             if OPERATIONS[key.operation].name == "cudaEventRecord"
         )
 
-        lost = sum(count for name, count in probed.losses().items() if name.startswith("cuda"))
+        lost = sum(count for name, count in probed.drops().items() if name.startswith("cuda"))
 
         assert calls + lost == 10_000
         assert account.call_ns("cudaEventRecord")[ThreadState.SLEEP] >= calls * MS // 10
         assert account.truth["least_ns"] <= sum_ns <= account.truth["most_ns"]
 
-    def test_crowds_keep_no_memory(self, probed: Tracer, waits_program: Path) -> None:
-        """Of 50 threads at once no more than those of two crowds are there at any time; the tables do not grow at all."""
+    def test_crowds_leave_no_memory_behind(self, probed: Tracer, waits_program: Path) -> None:
+        """With 50 threads at a time, at most two crowds exist at once; the maps do not grow."""
         with accounts.running(waits_program, "gap", "crowd", "100", "100") as process:
             most = 0
             while process.poll() is None:
@@ -125,24 +126,26 @@ class TestCrowds:
         assert len(account.accounts.intervals) <= len(IntervalKind)
         assert len(account.accounts.operations) == len(accounts.FUNCTIONS)
 
-    def test_time_without_a_row_is_counted_as_lost(self, waits_program: Path) -> None:
-        """Room for one row outside of calls: a thread that ends needs one for its idle time and one for its gaps."""
+    def test_time_without_a_row_is_counted_as_dropped(self, waits_program: Path) -> None:
+        """Room for one row outside calls: an ending thread needs one for its idle time and one for its gaps."""
         with tracer(capacities={"intervals": 1}) as small:
             accounts.probe(small, waits_program)
             account = accounts.run(small, waits_program, "gap", "nap", "3", "1000")
 
             assert [key.kind for key in account.accounts.intervals] == [IntervalKind.IDLE]
-            assert small.losses() == {"process intervals_full": 1}
+            assert small.drops() == {"process intervals_full": 1}
 
 
 class TestSameTid:
-    """The tid of a thread that has ended is given to another one at once."""
+    """The tid of an ended thread is reused at once."""
 
     @pytest.mark.parametrize("is_exit_seen", [True, False], ids=["exit_seen", "exit_missed"])
-    def test_two_processes_are_told_apart(self, probed: Tracer, waits_program: Path, is_exit_seen: bool) -> None:
-        """23 naps in the first process and 5 in the second, each in its own row.
+    def test_two_processes_with_one_tgid_are_separate(
+        self, probed: Tracer, waits_program: Path, is_exit_seen: bool
+    ) -> None:
+        """23 sleeps in the first process and 5 in the second, each in its own row.
 
-        An exit that was not seen leaves the tid's number behind; that one is older than the second process.
+        A missed exit leaves a process number behind, which is recognised as older than the second process.
         """
         accounts.run(probed, waits_program, "call", "nap", "23", "1000")
         ((number, first),) = probed.tables.read_processes().items()
@@ -164,10 +167,12 @@ class TestSameTid:
 
 
 class TestMoved:
-    """A program that changes its group while it runs."""
+    """A program that changes its cgroup while it runs."""
 
-    def test_sums_hold(self, probed: Tracer, waits_program: Path, cpu_group: cgroups.Group) -> None:
-        """Ten times to another group of the cpu controller and back, in which its run queue is another one."""
+    def test_sums_hold_across_moves_between_cgroups(
+        self, probed: Tracer, waits_program: Path, cpu_group: cgroups.Group
+    ) -> None:
+        """Ten times to another group of the cpu controller and back; each group has its own run queue."""
         places = (cpu_group.path, cpu_group.path.parent)
         there, back = (f"echo $P > {one}/cgroup.procs; sleep .05" for one in places)
         move = f"for i in 1 2 3 4 5; do sleep .05; {there}; {back}; done"
@@ -182,8 +187,8 @@ class TestMoved:
 class TestLateStart:
     """The exporter starts while the program runs."""
 
-    def test_what_was_before_is_unknown_and_not_invented(self, account_tracer: Tracer, waits_program: Path) -> None:
-        """A call that was open when the probes came is not told; the next ones are."""
+    def test_time_before_the_exporter_is_not_booked(self, account_tracer: Tracer, waits_program: Path) -> None:
+        """A call that was open at the attachment is not counted; later ones are."""
         command = [waits_program, "call", "nap", "400", "10000"]
         with subprocess.Popen(command, stdout=subprocess.DEVNULL) as process:
             try:
@@ -193,7 +198,7 @@ class TestLateStart:
                     threads = accounts.read(account_tracer, {}).accounts.threads
                     return any(thread.operation != OPERATION_NONE for thread in threads)
 
-                eventually(in_a_call, "an open call is told")
+                eventually(in_a_call, "a call is open")
                 (thread,) = accounts.read(account_tracer, {}).accounts.threads
             finally:
                 process.kill()
@@ -201,13 +206,13 @@ class TestLateStart:
         assert sum(thread.open_ns) <= thread.read_ns - thread.opened_ns + MS
         assert thread.victim is Victim.STEP
 
-    def test_children_from_before_are_adopted(self, account_tracer: Tracer, chains_program: Path) -> None:
-        """The worker was forked before anything was traced."""
-        command = [chains_program, "nap", "400", "10000"]
+    def test_children_from_before_are_adopted(self, account_tracer: Tracer, wakeups_program: Path) -> None:
+        """The worker was forked before tracing began."""
+        command = [wakeups_program, "nap", "400", "10000"]
         with subprocess.Popen(command, stdout=subprocess.DEVNULL) as process:
             try:
                 eventually(lambda: _children(process.pid), "the worker is there")
-                accounts.probe(account_tracer, chains_program)
+                accounts.probe(account_tracer, wakeups_program)
                 eventually(account_tracer.tables.read_processes, "the process is traced")
                 account_tracer.kernel.iterate("threads_adopt")
 

@@ -1,4 +1,4 @@
-"""Freeing memory is work, not sleep: a program whose pages do not fit into its control group."""
+"""Direct reclaim is CPU work, not sleep: a program whose pages do not fit into its cgroup."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ PASSES = 5
 
 @pytest.fixture
 def group() -> Iterator[cgroups.Group]:
-    """A control group that has half as much memory as the pages need."""
+    """A cgroup with half the memory that the pages need."""
     try:
         with cgroups.group("memory", "reclaim") as found, memory.limit(found, PAGES_BYTES // 2):
             yield found
@@ -39,13 +39,12 @@ def pages() -> Iterator[Path]:
 class TestReclaim:
     """A file of 64 MiB, mapped and read from end to end five times."""
 
-    def test_pages_beyond_the_limit_are_reclaimed_on_the_cpu(
+    def test_reclaim_time_is_on_the_cpu(
         self, account_tracer: Tracer, waits_program: Path, group: cgroups.Group, pages: Path
     ) -> None:
-        """Each pass has to free what the last one read, 32 MiB or 8,192 pages at least, at no less than 0.1 us a page.
+        """Each pass has to free pages of the last one: at least 32 MiB or 8,192 pages, at no less than 0.1 us each.
 
-        Whoever looks for that among the sleeps finds nothing: the disk is waited for, and memory is not. An empty call in
-        between frees nothing.
+        None of that time is a sleep for memory; only the disk is waited for. An empty call in between reclaims nothing.
         """
         accounts.probe(account_tracer, waits_program)
         enter = cpu.in_groups([group.path])
@@ -59,7 +58,7 @@ class TestReclaim:
         assert states_ns.get(ThreadState.MEMORY, 0) < 0.1 * states_ns[ThreadState.RECLAIM]
         assert ThreadState.RECLAIM not in account.call_ns("cudaLaunchKernel")
 
-    def test_pages_that_fit_are_not(self, account_tracer: Tracer, waits_program: Path, pages: Path) -> None:
+    def test_pages_that_fit_need_no_reclaim(self, account_tracer: Tracer, waits_program: Path, pages: Path) -> None:
         """The same program without a limit."""
         accounts.probe(account_tracer, waits_program)
         environment = {"WAITS_FILE": str(pages)}

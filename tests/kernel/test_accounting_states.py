@@ -1,4 +1,4 @@
-"""Where a thread's time goes: every nanosecond once, in the state the program was in."""
+"""States: every nanosecond of a thread is booked once, to the state that the program was in."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ pytestmark = pytest.mark.whole_machine
 
 WAITS = 23
 MS = 1_000_000
-PROBE_NS = 20_000  # what the probes of one call take outside of it, on a machine that is busy
+PROBE_NS = 20_000  # cost of the probes of one call outside it, on a busy machine
 
 Waits = Callable[..., Account]
 
 
 @pytest.fixture
 def waits(account_tracer: Tracer, waits_program: Path) -> Waits:
-    """Runs the program in one way, WAITS times, and reads the accounts."""
+    """Runs the program in one mode, WAITS times, and reads the accounts."""
     accounts.probe(account_tracer, waits_program)
 
     def run(place: str, way: str, us: int = 2000, times: int = WAITS, cpu: str = "0,1") -> Account:
@@ -36,7 +36,7 @@ def waits(account_tracer: Tracer, waits_program: Path) -> Waits:
 
 
 class TestClasses:
-    """Waits of 10 ms, each in one system call, inside a hooked call."""
+    """Waits of 10 ms, each in one system call, inside a probed call."""
 
     @pytest.mark.parametrize(
         ("way", "state"),
@@ -57,16 +57,16 @@ class TestClasses:
             ("stopped", ThreadState.STOPPED),
         ],
     )
-    def test_time_asleep_is_of_the_class_of_the_call(self, waits: Waits, way: str, state: ThreadState) -> None:
-        """Of what is neither running nor waiting for a CPU, nine tenths; the rest is the end of the child that helps."""
+    def test_sleep_has_the_state_of_its_system_call(self, waits: Waits, way: str, state: ThreadState) -> None:
+        """At least nine tenths of the sleeps; the rest is the end of a helping child."""
         states_ns = waits("call", way, us=10_000).call_ns("cudaEventRecord")
         asleep = {s: ns for s, ns in states_ns.items() if s not in (ThreadState.ON_CPU, ThreadState.RUNNABLE)}
 
         assert share(asleep, state) > 0.9
         assert asleep[state] > WAITS * 9.8 * MS
 
-    def test_reading_past_the_page_cache_is_io(self, waits: Waits) -> None:
-        """O_DIRECT; nothing else puts the thread to sleep. A virtual disk may answer before it can."""
+    def test_direct_read_is_io(self, waits: Waits) -> None:
+        """O_DIRECT; the thread sleeps for nothing else, or not at all if a virtual disk answers at once."""
         states_ns = waits("call", "reads", times=50).call_ns("cudaEventRecord")
         asleep = {s: ns for s, ns in states_ns.items() if s not in (ThreadState.ON_CPU, ThreadState.RUNNABLE)}
         if not asleep:
@@ -75,20 +75,20 @@ class TestClasses:
         assert share(asleep, ThreadState.IO) > 0.9
 
     def test_spinning_is_on_the_cpu(self, waits: Waits) -> None:
-        """Or waiting for it, where others want it too; asleep never."""
+        """Or waiting for a CPU, but never asleep."""
         states_ns = waits("call", "spin").call_ns("cudaEventRecord")
 
         assert set(states_ns) <= {ThreadState.ON_CPU, ThreadState.RUNNABLE}
 
     def test_yielding_is_no_sleep(self, waits: Waits) -> None:
-        """sched_yield() leaves the thread ready to run, and the switch counts as involuntary."""
+        """sched_yield() leaves the thread runnable, and the switch counts as involuntary."""
         account = waits("call", "yields")
 
         assert set(account.call_ns("cudaEventRecord")) <= {ThreadState.ON_CPU, ThreadState.RUNNABLE}
         assert account.switches()[0] == account.truth["voluntary"]
 
     def test_being_preempted_is_no_sleep(self, waits: Waits) -> None:
-        """Beside a hog on the same CPU: neither the flag of the switch nor the state alone tells."""
+        """Beside a hog on the same CPU: neither the flag of the switch nor the task state alone shows a preemption."""
         with accounts.hogs(1, cpu=1):
             states_ns = waits("call", "spin", 100_000, 5, cpu="1").call_ns("cudaEventRecord")
 
@@ -97,11 +97,11 @@ class TestClasses:
 
 
 class TestConservation:
-    """Against what the program measures of itself."""
+    """Against measurements of the program itself."""
 
     @pytest.mark.parametrize("way", ["spin", "nap", "pipe", "yields"])
     def test_states_add_up_to_the_time_in_the_call(self, waits: Waits, way: str) -> None:
-        """All of it but what the probes take, and what passes between them and the program's own reading of the clock."""
+        """Except the time of the probes, and the time between them and the program's own clock readings."""
         account = waits("call", way)
         beyond_ns = account.truth["wall_ns"] - sum(account.call_ns("cudaEventRecord").values())
 
@@ -117,14 +117,14 @@ class TestConservation:
 
     @pytest.mark.parametrize("way", ["nap", "pipe", "spin"])
     def test_switches_are_those_the_kernel_counts(self, waits: Waits, way: str) -> None:
-        """voluntary_ctxt_switches; one more or less for every event that this kernel did not show."""
+        """voluntary_ctxt_switches; off by at most one for each missed event."""
         account = waits("call", way)
         voluntary, _ = account.switches()
 
         assert abs(voluntary - account.truth["voluntary"]) <= account.healed
 
     @pytest.mark.hardware_speed
-    def test_waiting_for_a_cpu_is_what_the_kernel_calls_run_delay(self, waits: Waits) -> None:
+    def test_waiting_for_a_cpu_is_the_kernel_s_run_delay(self, waits: Waits) -> None:
         """Under contention without wake-ups the two agree; an event that was not shown costs a slice at most.
 
         But for what a hypervisor took, which the kernel counts for the machine alone.
@@ -136,8 +136,8 @@ class TestConservation:
 
         assert runnable_ns == pytest.approx(account.truth["run_delay_ns"], rel=0.02, abs=account.healed * 8 * MS)
 
-    def test_wake_ups_make_it_more_than_run_delay_and_never_less(self, waits: Waits) -> None:
-        """The kernel leaves out what passes from the waking to its own clock's next update."""
+    def test_wake_ups_only_add_to_run_delay(self, waits: Waits) -> None:
+        """The kernel leaves out the time from the wake-up to the next update of its clock."""
         account = waits("call", "nap")
         runnable_ns = account.call_ns("cudaEventRecord")[ThreadState.RUNNABLE]
 
@@ -145,11 +145,11 @@ class TestConservation:
 
 
 class TestIdle:
-    """A gap beyond `idle_ns` is idle from then on."""
+    """The part of a gap beyond `idle_ns` is idle."""
 
     @pytest.mark.hardware_speed
     def test_gap_is_cut_where_it_became_idle(self, waits_program: Path) -> None:
-        """Three gaps of 300 ms where 100 ms make idle: 300 ms are gap, 600 ms idle."""
+        """Three gaps of 300 ms with a limit of 100 ms: 300 ms are gap, 600 ms idle."""
         with tracer(idle_ns=100 * MS) as found:
             accounts.probe(found, waits_program)
             account = accounts.run(found, waits_program, "gap", "nap", "3", "300000")

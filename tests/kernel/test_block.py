@@ -1,4 +1,4 @@
-"""What a disk did, for whom, and who waited for it: requests of known number and size to loop devices of our own."""
+"""Disks by cgroup and process, and waits for them: requests of known number and size to private loop devices."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ MIB = 1 << 20
 
 @pytest.fixture
 def device() -> Iterator[Path]:
-    """A disk of our own."""
+    """A private loop device."""
     try:
         with disk.loop_device(8 * MIB) as found:
             yield found
@@ -45,7 +45,7 @@ def disk_group() -> Iterator[cgroups.Group]:
 
 
 def number_of(device: Path) -> int:
-    """As the kernel's programs tell it."""
+    """Rows of `disks`."""
     found = device.stat().st_rdev
     return os.major(found) << 20 | os.minor(found)
 
@@ -57,19 +57,19 @@ def copy(*words: str | Path, group: cgroups.Group | None = None) -> None:
 
 
 def rows_of(tracer: Tracer, device: Path, direction: DiskDirection) -> dict[int, DiskRow]:
-    """Control group -> what the disk did for it."""
+    """Cgroup -> row."""
     rows = read_disks(tracer.kernel.maps["disks"])
     wanted = (number_of(device), direction)
     return {key.cgroup_id: row for key, row in rows.items() if (key.device, key.direction) == wanted}
 
 
 class TestRequests:
-    """Counted to the unit."""
+    """Exact counts."""
 
     def test_23_reads_of_a_page_are_23_requests_of_their_control_group(
         self, account_tracer: Tracer, device: Path, disk_group: cgroups.Group
     ) -> None:
-        """And each has a time in the queue and one on the device."""
+        """Each has a time in the queue and one on the device."""
         copy(f"if={device}", "of=/dev/null", "iflag=direct", group=disk_group)
         rows = rows_of(account_tracer, device, DiskDirection.READ)
         row = rows[disk_group.path.stat().st_ino]
@@ -78,8 +78,8 @@ class TestRequests:
         assert row.queue_slots.total == row.device_slots.total == 23
         assert row.device_ns > 0
 
-    def test_writes_are_told_from_reads(self, account_tracer: Tracer, device: Path) -> None:
-        """Nobody reads."""
+    def test_writes_and_reads_are_separate(self, account_tracer: Tracer, device: Path) -> None:
+        """There are no reads."""
         copy("if=/dev/zero", f"of={device}", "oflag=direct")
         rows = rows_of(account_tracer, device, DiskDirection.WRITE)
 
@@ -87,8 +87,8 @@ class TestRequests:
         assert sum(row.bytes for row in rows.values()) == 23 * 4096
         assert rows_of(account_tracer, device, DiskDirection.READ) == {}
 
-    def test_who_asks_is_the_user_of_the_disk(self, account_tracer: Tracer, device: Path) -> None:
-        """Whoever carries it out."""
+    def test_user_of_the_disk_is_the_process_that_made_the_request(self, account_tracer: Tracer, device: Path) -> None:
+        """Whichever task executes it."""
         copy(f"if={device}", "of=/dev/null", "iflag=direct")
         users = read_disk_users(account_tracer.kernel.maps["disk_users"])
         of_device = {key.user.comm: use for key, use in users.items() if key.device == number_of(device)}
@@ -96,31 +96,29 @@ class TestRequests:
         assert {comm: use.requests for comm, use in of_device.items()} == {b"dd": 23}
         assert of_device[b"dd"].device_ns > 0
 
-    def test_nothing_is_lost(self, account_tracer: Tracer, device: Path) -> None:
-        """Without losses, and without requests that the programs did not see because they were busy."""
+    def test_no_record_is_dropped(self, account_tracer: Tracer, device: Path) -> None:
+        """No drops, and no runs that the kernel skipped."""
         copy(f"if={device}", "of=/dev/null", "iflag=direct")
 
-        assert account_tracer.losses() == {}
+        assert account_tracer.drops() == {}
 
-    def test_a_full_table_is_counted(self, account_tracer: Tracer, device: Path) -> None:
-        """Every row is taken by somebody else's device."""
+    def test_full_map_is_counted(self, account_tracer: Tracer, device: Path) -> None:
+        """All rows are taken by other devices."""
         table = account_tracer.kernel.maps["disks"]
-        empty = bytes(abi.DISK_SUMS.size + abi.DISK_SLOTS.size)
+        empty = bytes(abi.DISK_ROW.size)
         with suppress(KernelRefused):
             for number in range(table.capacity + 1):
                 table.put(abi.DISK_KEY.pack(number, 1, 0), empty)
         copy(f"if={device}", "of=/dev/null", "iflag=direct")
 
-        assert account_tracer.losses()["block disks_full"] >= 23
+        assert account_tracer.drops()["block disks_full"] >= 23
 
 
 class TestWaits:
-    """A traced thread that reads."""
-
     def test_sleep_is_tied_to_the_device(
         self, account_tracer: Tracer, waits_program: Path, device: Path, disk_group: cgroups.Group
     ) -> None:
-        """23 reads of a MiB, of a disk that gives it 128 MiB a second: it sleeps for nothing but this disk."""
+        """23 reads of 1 MiB from a disk limited to 128 MiB/s: the thread sleeps only for this disk."""
         accounts.probe(account_tracer, waits_program)
         command = [*in_groups([disk_group.path]), waits_program, "call", "reads", str(CALLS)]
         with disk.slow_reads(disk_group, device, 128 * MIB):

@@ -1,4 +1,4 @@
-"""Steps of a real job, found without its help."""
+"""Steps of a stand-in job, found without its help."""
 
 from __future__ import annotations
 
@@ -19,15 +19,15 @@ STEPS = 80
 
 @pytest.fixture(scope="module")
 def own_trainer(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The stand-in job and its libraries, as files that nobody else maps."""
+    """The stand-in job and its libraries, as files that no other process maps."""
     folder = tmp_path_factory.mktemp("trainer")
     for name in (*STANDIN_LIBRARIES.values(), "trainer"):
         subprocess.run(["cp", standin.build_dir() / name, folder], check=True)
     return folder / "trainer"
 
 
-def test_steps_are_those_that_the_job_made(account_tracer: Tracer, own_trainer: Path) -> None:
-    """Number and length, within the few until the rhythm is found; an evaluation comes in between."""
+def test_steps_are_those_of_the_job(account_tracer: Tracer, own_trainer: Path) -> None:
+    """Number and duration, except the first few until the period is found; one evaluation in between."""
     for api, name in STANDIN_LIBRARIES.items():
         account_tracer.attach(api, own_trainer.parent / name)
     flags = ["--ranks=1", f"--steps={STEPS}", "--pace-us=40000", "--evaluate-every=30", "--sync=block"]

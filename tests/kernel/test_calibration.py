@@ -1,4 +1,4 @@
-"""What a call costs here, measured on machine code of our own."""
+"""calibration: the cost of a call, measured on private machine code."""
 
 from __future__ import annotations
 
@@ -24,8 +24,8 @@ def test_cost_is_measured(kind: AttachKind) -> None:
     assert 0 < cost.counted_ns < 100_000
 
 
-def test_what_it_was_measured_on_can_be_forgotten() -> None:
-    """One process, which has ended: nothing of it is left."""
+def test_calibration_leaves_no_rows() -> None:
+    """Once its one process is forgotten."""
     with tracer() as traced:
         calibrate(traced.kernel)
         processes = traced.tables.read_processes()
@@ -35,7 +35,7 @@ def test_what_it_was_measured_on_can_be_forgotten() -> None:
         assert (traced.tables.read().processes, traced.tables.read().operations) == ({}, {})
 
 
-def test_without_programs_to_measure_it_is_assumed() -> None:
-    """NCCL alone is traced."""
+def test_cost_is_assumed_without_the_cuda_programs() -> None:
+    """Only nccl is loaded."""
     with tracer(subjects=("process", "nccl")) as traced:
         assert calibrate(traced.kernel) == TYPICAL

@@ -11,7 +11,7 @@ from exporter.kernel.process_rows import ProcessRow
 from exporter.units import slot_of
 from tests.support.traced import Tracer, only, tracer
 
-# Between the program's own clock readings and the probe's lie the traps; a preemption there is the machine's, not ours.
+# The traps are between the clock readings of the program and of the probe; so may be a preemption.
 TRAP_NS = 200_000
 
 
@@ -22,7 +22,7 @@ def _process_of(traced: Tracer, *orders: str, environment: Mapping[str, str] | N
 
 
 class TestCounting:
-    """By every means of attachment."""
+    """For every attachment kind."""
 
     def test_twenty_three_calls_are_counted_as_twenty_three(self, traced: Tracer) -> None:
         """One row, exact count, and every call in the histogram."""
@@ -31,11 +31,11 @@ class TestCounting:
         row = run.row("cudaEventRecord")
 
         assert (row.calls, sum(row.slots)) == (23, 23)
-        assert run.losses == {}
+        assert run.drops == {}
 
     @pytest.mark.hardware_speed
     def test_time_is_what_the_program_measures_less_the_traps(self, traced: Tracer) -> None:
-        """23 synchronisations, each waiting 2 ms for a kernel: the sum is within the traps of what the program saw."""
+        """23 synchronisations, each waiting 2 ms for a kernel: the sum differs from the program's own by at most the traps."""
         run = traced.run("--sync=block", "cudaStreamSynchronize:23:2ms")
 
         row, truth = run.row("cudaStreamSynchronize"), run.truth("runtime", "cudaStreamSynchronize")
@@ -44,8 +44,8 @@ class TestCounting:
         assert truth["sum_ns"] - row.total_ns < 23 * TRAP_NS
         assert sum(row.slots[: slot_of(1_800_000)]) == 0
 
-    def test_driver_calls_of_the_runtime_are_counted_and_not_timed(self, traced: Tracer) -> None:
-        """The runtime launches through the driver: 23 counted on both, the time only once."""
+    def test_driver_calls_of_the_runtime_are_counted_but_not_timed(self, traced: Tracer) -> None:
+        """The runtime launches through the driver: 23 calls on both, the time once."""
         run = traced.run("cudaLaunchKernel:23")
 
         driver = run.row("cuLaunchKernel")
@@ -54,7 +54,7 @@ class TestCounting:
         assert (driver.total_ns, driver.timed) == (0, 0)
 
     def test_driver_calls_of_the_program_are_timed(self, traced: Tracer) -> None:
-        """Called directly, without the runtime."""
+        """Called directly."""
         run = traced.run("cuStreamQuery:23")
 
         row = run.row("cuStreamQuery")
@@ -63,7 +63,7 @@ class TestCounting:
 
     @pytest.mark.parametrize("symbol", ["cudaLaunchKernel_ptsz", "cudaMemcpyAsync_ptsz"])
     def test_per_thread_stream_variants_count_as_the_operation(self, best_traced: Tracer, symbol: str) -> None:
-        """The suffix is no operation of its own."""
+        """The suffix is no separate operation."""
         operation = symbol.removesuffix("_ptsz")
         run = best_traced.run(f"{symbol}:23")
 
@@ -71,8 +71,6 @@ class TestCounting:
 
 
 class TestErrors:
-    """By code, in the row of the operation."""
-
     def test_errors_are_counted_by_code(self, traced: Tracer) -> None:
         """Calls 3 and 5 of 23 fail with out of memory, call 7 with invalid value."""
         run = traced.run(
@@ -84,7 +82,7 @@ class TestErrors:
         assert run.row("cudaEventRecord").calls == 23
 
     def test_not_ready_is_no_error(self, best_traced: Tracer) -> None:
-        """Polling a busy stream answers 600 and fails nothing."""
+        """Polling a busy stream returns 600."""
         run = best_traced.run("cudaLaunchKernel:1:50ms", "cudaStreamQuery:23")
 
         assert run.row("cudaStreamQuery").calls == 23
@@ -92,7 +90,7 @@ class TestErrors:
 
 
 class TestCopies:
-    """Bytes by direction, of copies that succeeded."""
+    """Bytes of successful copies by direction."""
 
     @pytest.mark.parametrize(
         ("order", "direction"),
@@ -109,7 +107,7 @@ class TestCopies:
         ],
     )
     def test_bytes_are_booked_under_the_direction(self, best_traced: Tracer, order: str, direction: Copy) -> None:
-        """23 copies of 64 KiB, and nothing under any other direction."""
+        """23 copies of 64 KiB in this direction, none in others."""
         run = best_traced.run(order)
 
         copied = only(run.reading.processes.values()).copied_bytes
@@ -117,24 +115,24 @@ class TestCopies:
         assert copied == tuple(23 * 65536 if d is direction else 0 for d in Copy)
 
     def test_two_dimensional_copies_multiply_width_and_height(self, best_traced: Tracer) -> None:
-        """The height is the sixth argument, the direction the seventh: on x86-64 it lies on the stack."""
+        """The height is the sixth argument; the direction is the seventh, on the stack on x86-64."""
         run = best_traced.run("cudaMemcpy2D:23:65536:h2d")
 
         process = only(run.reading.processes.values())
 
         assert process.copied_bytes[Copy.HOST_TO_DEVICE] == run.truths[0]["bytes"]["h2d"] == 23 * 65536
 
-    def test_copies_that_failed_moved_nothing(self, best_traced: Tracer) -> None:
-        """One of 23 fails: 22 are booked."""
+    def test_failed_copies_count_no_bytes(self, best_traced: Tracer) -> None:
+        """One of 23 fails: 22 count."""
         run = best_traced.run("cudaMemcpyAsync:23:65536:h2d", environment={"STANDIN_FAIL": "cudaMemcpyAsync:1:9"})
 
         assert only(run.reading.processes.values()).copied_bytes[Copy.HOST_TO_DEVICE] == 22 * 65536
 
 
 class TestMemory:
-    """What is live is what was allocated and not freed."""
+    """Allocated minus freed bytes."""
 
-    def test_frees_are_subtracted_by_the_size_that_was_allocated(self, traced: Tracer) -> None:
+    def test_frees_subtract_the_allocated_size(self, traced: Tracer) -> None:
         """23 blocks of 4 KiB, 20 of them freed."""
         idle, process = (
             _process_of(traced, "cudaEventRecord:1"),
@@ -145,16 +143,16 @@ class TestMemory:
         assert process.freed_bytes - idle.freed_bytes == 20 * 4096
         assert process.unknown_frees == 0
 
-    def test_frees_of_unknown_addresses_are_counted_apart(self) -> None:
-        """Only cudaFree is probed: the frees are seen, their sizes are not."""
+    def test_frees_of_unknown_addresses_are_counted_separately(self) -> None:
+        """Only cudaFree is probed: the sizes are unknown."""
         with tracer() as half_blind:
             half_blind.attach_standin(only=("cudaFree",))
             process = _process_of(half_blind, "cudaMalloc:5:4096", "cudaFree:5")
 
         assert (process.unknown_frees, process.freed_bytes) == (5, 0)
 
-    def test_a_free_that_failed_frees_nothing(self, best_traced: Tracer) -> None:
-        """The second of three frees fails and is tried again by nobody: one block stays live."""
+    def test_failed_free_frees_nothing(self, best_traced: Tracer) -> None:
+        """The second of three frees fails: one block stays live."""
         run = best_traced.run("cudaMalloc:3:4096", "cudaFree:3", environment={"STANDIN_FAIL": "cudaFree:1:2"})
 
         process = only(run.reading.processes.values())
@@ -170,8 +168,8 @@ class TestMemory:
 
         assert process.allocated_bytes - idle.allocated_bytes == 21 * 4096
 
-    def test_handles_and_addresses_do_not_meet(self, best_traced: Tracer) -> None:
-        """cuMemCreate gives handles: releasing them frees what it made."""
+    def test_handles_and_addresses_are_separate(self, best_traced: Tracer) -> None:
+        """cuMemCreate returns handles: releasing them frees its allocations."""
         idle = _process_of(best_traced, "cudaEventRecord:1")
         process = _process_of(best_traced, "cuMemCreate:5:2097152", "cuMemRelease:5")
 

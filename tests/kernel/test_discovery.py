@@ -1,4 +1,4 @@
-"""Which library files are probed, in the running kernel: wherever they lie, once each, and no longer than they are used."""
+"""Discovery of library files in the running kernel: wherever they are, once each, and only while they are mapped."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from tests.support.requirements import need_command
 from tests.support.traced import eventually
 
 PATIENCE_SECONDS = 60
-# Maps a file as code, as the loader does, says so, and stays until its input ends.
+# Maps a file as code, as the loader does, prints `ready`, and stays until its input ends.
 MAPS_AS_CODE = """
 import mmap, os, sys
 file = os.open(sys.argv[1], os.O_RDONLY)
@@ -41,11 +41,11 @@ def scene() -> Iterator[Scene]:
 
 
 class TestWhere:
-    """What matters is which file is mapped, not where its path leads."""
+    """The mapped file counts, not its path."""
 
     @pytest.mark.parametrize("kind", [AttachKind.SESSION, AttachKind.MULTI])
     def test_libraries_of_a_virtual_environment(self, kind: AttachKind, tmp_path: Path) -> None:
-        """Found in /proc by their names, attached by each kind that probes a whole library at once."""
+        """Found in /proc by name, attached by each kind that probes a whole library at once."""
         folder = copied(tmp_path / ".venv/lib/python3.11/site-packages/nvidia/lib")
         with discovering(kind) as scene, held_calls("cudaEventRecord:23", libraries=folder) as calls:
             scene.discovery.walk_all()
@@ -54,10 +54,10 @@ class TestWhere:
             assert scene.calls(calls.tgids[0]) == recorded(23)
             assert scene.probed(folder) == list(LIBRARIES)
             assert {one.attachment.kind for one in scene.discovery.probed() if one.attachment} == {kind}
-            assert scene.losses() == {}
+            assert scene.drops() == {}
 
     def test_two_copies_are_two_files(self, scene: Scene, tmp_path: Path) -> None:
-        """Two environments at once, each process's calls counted once."""
+        """Two environments at the same time; each process's calls count once."""
         one, other = copied(tmp_path / "one"), copied(tmp_path / "other")
         with (
             held_calls("cudaEventRecord:23", libraries=one) as first,
@@ -72,7 +72,7 @@ class TestWhere:
             assert (scene.probed(one), scene.probed(other)) == (list(LIBRARIES), list(LIBRARIES))
 
     def test_a_hard_link_is_the_same_file(self, scene: Scene, tmp_path: Path) -> None:
-        """Package managers link instead of copying: attached once, so that 23 calls are 23."""
+        """Package managers link instead of copying: attached once, so 23 calls are 23."""
         folder, linked = copied(tmp_path / "cache"), tmp_path / "environment"
         linked.mkdir()
         for name in LIBRARIES:
@@ -110,10 +110,10 @@ class TestWhere:
             assert sorted(scene.probed(folder) + scene.probed(mounted)) == list(LIBRARIES)
 
     @pytest.mark.parametrize("is_replaced", [False, True])
-    def test_a_file_that_was_deleted_after_it_was_mapped(
+    def test_file_deleted_after_it_was_mapped_is_probed(
         self, scene: Scene, tmp_path: Path, *, is_replaced: bool
     ) -> None:
-        """An upgrade under a running job: what is mapped is what is probed, whatever has taken its place."""
+        """An upgrade under a running job: the mapped file is probed, not its replacement."""
         folder = copied(tmp_path / "upgraded")
         with held_calls("cudaEventRecord:23", libraries=folder) as calls:
             for name in LIBRARIES:
@@ -127,10 +127,8 @@ class TestWhere:
 
 
 class TestLinkage:
-    """Where the functions are that a program calls."""
-
-    def test_the_driver_sees_a_program_with_the_runtime_inside(self, scene: Scene) -> None:
-        """libcudart_static.a is in the executable: its launches arrive at libcuda, one for each."""
+    def test_program_with_a_static_runtime_is_counted_at_the_driver(self, scene: Scene) -> None:
+        """libcudart_static.a is in the executable: each launch calls libcuda once."""
         with held_calls("cudaEventRecord:1"):  # keeps the libraries mapped until the trainer has come and gone
             scene.discovery.walk_all()
             truth = _trained("trainer-static")
@@ -143,7 +141,7 @@ class TestLinkage:
         assert "cudaLaunchKernel" not in counted
 
     def test_nccl_is_found_inside_of_libtorch_cuda(self, scene: Scene) -> None:
-        """As in PyTorch's own wheels of some versions: every NCCL operation, as often as the program made it."""
+        """As in some of PyTorch's wheels: every NCCL operation, as often as the program made it."""
         with program("trainer-torch", "--ranks=1", "--quiet") as other:
             eventually(lambda: self._attached(scene, "libtorch_cuda.so"), f"libtorch_cuda of {other.pid} is probed")
             truth = _trained("trainer-torch")
@@ -161,7 +159,7 @@ class TestLinkage:
 
 
 def _trained(trainer: str) -> dict[str, Any]:
-    """Thirty steps of one rank; returns what it counted."""
+    """Runs thirty steps of one rank; returns its own counts."""
     done = subprocess.run(
         [standin.build_dir() / trainer, "--ranks=1", "--steps=30", "--quiet"],
         env=without_rank(),
@@ -175,8 +173,6 @@ def _trained(trainer: str) -> dict[str, Any]:
 
 
 class TestImpostors:
-    """Files that have a library's name."""
-
     @pytest.mark.parametrize(
         ("content", "reason"),
         [
@@ -187,10 +183,10 @@ class TestImpostors:
             ("libc", "no_symbols"),
         ],
     )
-    def test_what_cannot_be_probed_is_counted_once(
+    def test_invalid_library_is_counted_once(
         self, scene: Scene, tmp_path: Path, content: bytes | str, reason: str
     ) -> None:
-        """By reason; not opened again at the next walk, and nothing else suffers."""
+        """By reason; the next walk does not open it again, and other files are not affected."""
         impostor, folder = tmp_path / "libcudart.so.12", copied(tmp_path / "real")
         impostor.write_bytes(self._content(content))
         with _mapped(impostor), held_calls("cudaEventRecord:23", libraries=folder) as calls:
@@ -238,10 +234,10 @@ def _mapped(file: Path) -> Iterator[subprocess.Popen[str]]:
 
 
 class TestEnd:
-    """Files nobody maps any more."""
+    """Files that are not mapped any more."""
 
     def test_two_walks_without_users_detach(self, scene: Scene, tmp_path: Path) -> None:
-        """Not one: a process may restart. What is mapped again is probed again."""
+        """One walk does not, because a process may restart. A file that is mapped again is probed again."""
         folder = copied(tmp_path / "libraries")
         with held_calls("cudaEventRecord:1", libraries=folder):
             scene.discovery.walk_all()
@@ -258,7 +254,7 @@ class TestEnd:
         assert counted == recorded(23)
 
     def test_descriptors_do_not_leak(self, scene: Scene, tmp_path: Path) -> None:
-        """Five rounds of coming and going, an impostor among them, leave as many open files as before."""
+        """Five rounds of attaching and detaching, one with an invalid library, leave as many open files as before."""
         impostor = tmp_path / "libnccl.so.2"
         impostor.write_bytes(b"\x7fELF" + bytes(8192))
         folders = [copied(tmp_path / f"round-{number}") for number in range(5)]
@@ -275,16 +271,14 @@ class TestEnd:
 
     @staticmethod
     def _ours(scene: Scene, folders: list[Path]) -> int:
-        """Open descriptors of this process, less those of libraries that other processes of this machine map."""
+        """Open descriptors of this process, without those of libraries that other processes map."""
         foreign = sum(1 for one in scene.discovery.probed() if one.attachment and Path(one.path).parent not in folders)
         return len(os.listdir("/proc/self/fd")) - foreign  # noqa: PTH208 - as short as it gets
 
 
 class TestClose:
-    """The end of the exporter."""
-
-    def test_nothing_is_probed_afterwards(self, tmp_path: Path) -> None:
-        """The process goes on, uncounted."""
+    def test_nothing_is_probed_after_close(self, tmp_path: Path) -> None:
+        """The process continues without probes."""
         folder = copied(tmp_path / "libraries")
         with discovering() as scene, held_calls("cudaEventRecord:23", libraries=folder) as calls:
             scene.discovery.walk_all()

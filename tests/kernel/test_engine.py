@@ -1,4 +1,4 @@
-"""An engine that serves, found by what it calls itself, and its pace by what it copies to the host."""
+"""Serving engines: found by their title, with steps from their copies to the host."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from tests.support.traced import STANDIN_LIBRARIES, Tracer, only, tracer
 
 TITLE = "VLLM::EngineCore"
 WAYS = ("copy", "sync", "event", "ahead")
-"""How the host gets an output: cudaMemcpy; cudaMemcpyAsync and cudaStreamSynchronize; an event; that, one iteration ahead."""
+"""How the host gets an output: cudaMemcpy; cudaMemcpyAsync and cudaStreamSynchronize; an event; an event, one iteration ahead."""
 BLOCKING = "--sync=block"
 PATIENCE_SECONDS = 60
 FIRST = 1  # number of the first process that makes a call
@@ -33,7 +33,7 @@ FIRST = 1  # number of the first process that makes a call
 
 @pytest.fixture(scope="module")
 def own_server(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The stand-in engine, a training job and their libraries, as files that nobody else maps."""
+    """The stand-in engine, a training job and their libraries, as files that no other process maps."""
     folder = tmp_path_factory.mktemp("server")
     for name in (*STANDIN_LIBRARIES.values(), "server", "trainer"):
         subprocess.run(["cp", standin.build_dir() / name, folder], check=True)
@@ -41,7 +41,7 @@ def own_server(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 class Watch:
-    """Does at every look what a tick does: who came, which engine, what it had for outputs."""
+    """Reads processes, engines and outputs as a tick does."""
 
     def __init__(self, traced: Tracer) -> None:
         self._tables = traced.tables
@@ -50,7 +50,6 @@ class Watch:
         self.idle_ns: list[int] = []
 
     def look(self) -> None:
-        """At everything."""
         self._roster.admit(self._tables.read_processes())
         self._roster.update_identities({})
         self._engines.update(self._roster.engines(), time.monotonic_ns())
@@ -63,13 +62,13 @@ class Watch:
         return self._roster.engines()
 
     def served(self) -> Served | None:
-        """Of the one process that serves; None where there is none."""
+        """The engine of the only serving process; None if there is none."""
         for known in self._engines._processes.values():
             return known.served()
         return None
 
     def metrics(self) -> set[str]:
-        """Names of all that is told."""
+        """Names of all exported metrics."""
         return {series.metric.name for of in self._engines.totals().values() for series in of}
 
 
@@ -81,7 +80,7 @@ def attach(traced: Tracer, folder: Path) -> None:
 
 @contextmanager
 def started(program: Path, *flags: str, title: str = TITLE) -> Iterator[subprocess.Popen[str]]:
-    """The program under a title; killed at the end, if it has not ended."""
+    """The program under a title; killed at the end if it still runs."""
     environment = {**os.environ, "LD_LIBRARY_PATH": str(program.parent)}
     line = [title, *flags]
     with subprocess.Popen(line, executable=program, env=environment, stdout=subprocess.PIPE, text=True) as process:
@@ -94,7 +93,7 @@ def started(program: Path, *flags: str, title: str = TITLE) -> Iterator[subproce
 def watched(
     traced: Tracer, program: Path, *flags: str, title: str = TITLE, look_every: float = 0.1
 ) -> tuple[Watch, dict[str, Any]]:
-    """The program from its beginning to its end, and what it says of itself."""
+    """Runs the program to its end; returns its own figures."""
     watch = Watch(traced)
     with started(program, *flags, title=title) as process:
         until = time.monotonic() + PATIENCE_SECONDS
@@ -108,7 +107,7 @@ def watched(
 
 
 def steps_of(watch: Watch) -> tuple[int, int]:
-    """(how many, nanoseconds together)."""
+    """(count, sum of nanoseconds)."""
     served = watch.served()
     assert served is not None
     assert served.steps is not None
@@ -117,56 +116,56 @@ def steps_of(watch: Watch) -> tuple[int, int]:
 
 @dataclass(frozen=True)
 class Service:
-    """What was seen of an engine, what it says itself, and what was lost."""
+    """Figures of an engine, its own figures, and dropped records."""
 
     watch: Watch
     truth: dict[str, Any]
-    losses: dict[str, int]
+    drops: dict[str, int]
 
 
 @pytest.fixture(scope="module", params=WAYS)
 def service(own_server: Path, request: pytest.FixtureRequest) -> Service:
-    """Two bursts of 41 iterations and a warm-up that begins the first; it gets its outputs in each way in turn."""
+    """A warm-up and two bursts of 41 iterations, for each way to get outputs."""
     flags = ("--bursts=2", "--iterations=41", "--idle-ms=1500", BLOCKING, f"--output={request.param}")
     with tracer() as traced:
         attach(traced, own_server.parent)
-        return Service(*watched(traced, own_server, *flags), traced.losses())
+        return Service(*watched(traced, own_server, *flags), traced.drops())
 
 
 class TestIterations:
-    """As many as the engine made, however it gets its outputs."""
+    """Iterations are counted exactly for each way to get outputs."""
 
-    def test_iterations_are_those_that_it_made(self, service: Service) -> None:
-        """None is missed, and nothing is lost."""
+    def test_all_iterations_are_counted(self, service: Service) -> None:
+        """None is missed, and no record is dropped."""
         served = service.watch.served()
 
         assert service.truth["iterations"] == 82
         assert steps_of(service.watch)[0] == 82
         assert served is not None
         assert served.missed == 0
-        assert service.losses == {}
+        assert service.drops == {}
 
     @pytest.mark.parametrize("way", ["copy", "sync"])
     def test_several_copies_of_an_iteration_are_one_output(
         self, account_tracer: Tracer, own_server: Path, way: str
     ) -> None:
-        """Tokens, their log probabilities, what was accepted: each is waited for by itself."""
+        """Tokens, log probabilities, accepted tokens: a wait for each of them."""
         attach(account_tracer, own_server.parent)
         flags = ("--bursts=1", "--iterations=41", "--idle-ms=600", "--copies=3", BLOCKING, f"--output={way}")
         watch, _ = watched(account_tracer, own_server, *flags)
 
         assert steps_of(watch)[0] == 41
 
-    def test_graph_is_work_as_kernels_are(self, account_tracer: Tracer, own_server: Path) -> None:
-        """An iteration is one launch."""
+    def test_graph_launch_is_work(self, account_tracer: Tracer, own_server: Path) -> None:
+        """An iteration is one graph launch."""
         attach(account_tracer, own_server.parent)
         flags = ("--bursts=1", "--iterations=41", "--idle-ms=600", "--graph", BLOCKING, "--output=event")
         watch, _ = watched(account_tracer, own_server, *flags)
 
         assert steps_of(watch)[0] == 41
 
-    def test_what_came_too_fast_is_counted_as_missed(self, account_tracer: Tracer, own_server: Path) -> None:
-        """1,009 iterations and no look before the end: of the last 127 outputs it is known how long 126 iterations took."""
+    def test_overwritten_outputs_are_counted_as_missed(self, account_tracer: Tracer, own_server: Path) -> None:
+        """1,009 iterations, read only at the end: 127 outputs are left, and so 126 durations."""
         attach(account_tracer, own_server.parent)
         flags = ("--bursts=1", "--iterations=1009", "--idle-ms=0", "--kernels=1", "--kernel-us=1", BLOCKING)
         with started(own_server, *flags) as process:
@@ -178,30 +177,30 @@ class TestIterations:
         assert (served.steps.counts.total, served.missed) == (126, 1009 - 126)
 
     def test_long_iterations_are_outliers(self, account_tracer: Tracer, own_server: Path) -> None:
-        """The 20th, the 40th and so on take 300 ms longer than the 4 ms of all others: of a hundred there are five."""
+        """Every 20th takes 300 ms longer than the 4 ms of the others: five of a hundred."""
         attach(account_tracer, own_server.parent)
         flags = ("--bursts=1", "--iterations=100", "--idle-ms=600", "--slow-every=20", "--slow-us=300000", BLOCKING)
         watch, _ = watched(account_tracer, own_server, *flags, "--prefill-kernels=4")
         served = watch.served()
 
         assert served is not None
-        assert served.outliers >= 5  # more where the machine has held it up as long
+        assert served.outliers >= 5  # more if the machine delays it as long
         assert steps_of(watch)[1] > 5 * 300_000_000
 
 
 class TestIdleness:
-    """Time in which the engine gave no work."""
+    """Time in which the engine enqueued no work."""
 
-    def test_it_is_what_the_engine_says(self, service: Service) -> None:
-        """Ours begins a moment before its own, with the return of the call, and ends a moment after it, with the next one."""
+    def test_idle_time_is_that_of_the_engine(self, service: Service) -> None:
+        """It begins just before the engine's own, at the return of a call, and ends just after it, at the next call."""
         served, truth = service.watch.served(), service.truth
 
         assert served is not None
         assert truth["idle_ns"] <= served.idle_ns <= truth["idle_ns"] * 1.1
         assert steps_of(service.watch)[1] <= truth["step_ns"]
 
-    def test_it_grows_while_it_lasts_and_never_goes_back(self, account_tracer: Tracer, own_server: Path) -> None:
-        """Two seconds, of which the first says nothing yet."""
+    def test_idle_time_grows_during_a_pause_and_never_decreases(self, account_tracer: Tracer, own_server: Path) -> None:
+        """Two seconds; the first does not count yet."""
         attach(account_tracer, own_server.parent)
         watch, _ = watched(account_tracer, own_server, "--bursts=1", "--iterations=5", "--idle-ms=2000", BLOCKING)
         while_idle = {idle_ns for idle_ns in watch.idle_ns if idle_ns > 0}
@@ -222,10 +221,10 @@ class TestIdleness:
 
 
 class TestOthers:
-    """Who is no engine."""
+    """Programs that are no engine."""
 
-    def test_training_job_has_none_of_it(self, account_tracer: Tracer, own_server: Path) -> None:
-        """It copies its loss to the host in every step."""
+    def test_training_job_has_no_engine_metrics(self, account_tracer: Tracer, own_server: Path) -> None:
+        """Although it copies its loss to the host in every step."""
         attach(account_tracer, own_server.parent)
         flags = ("--ranks=1", "--steps=30", "--pace-us=20000", "--quiet", BLOCKING)
         watch, truth = watched(account_tracer, own_server.with_name("trainer"), *flags, title="python3")
@@ -234,8 +233,8 @@ class TestOthers:
         assert watch.names() == {}
         assert watch.metrics() == set()
 
-    def test_the_same_program_without_a_title_is_none(self, account_tracer: Tracer, own_server: Path) -> None:
-        """Whatever it copies: nobody says that it serves."""
+    def test_program_without_a_title_is_no_engine(self, account_tracer: Tracer, own_server: Path) -> None:
+        """Whatever it copies."""
         attach(account_tracer, own_server.parent)
         watch, _ = watched(account_tracer, own_server, "--bursts=1", "--iterations=5", "--idle-ms=600", title="server")
 
@@ -243,7 +242,7 @@ class TestOthers:
         assert watch.metrics() == set()
 
     def test_title_makes_it_an_engine(self, account_tracer: Tracer, own_server: Path) -> None:
-        """With all that is told of one."""
+        """With all metrics of an engine."""
         attach(account_tracer, own_server.parent)
         watch, _ = watched(account_tracer, own_server, "--bursts=1", "--iterations=5", "--idle-ms=600")
 
@@ -252,14 +251,14 @@ class TestOthers:
 
 
 class TestLateStart:
-    """The engine serves when the exporter comes."""
+    """The exporter starts while the engine serves."""
 
-    def test_nothing_is_invented(self, account_tracer: Tracer, own_server: Path) -> None:
-        """Fewer iterations than it made, no more idleness, nothing lost."""
+    def test_late_start_does_not_overcount(self, account_tracer: Tracer, own_server: Path) -> None:
+        """Not more iterations than it made, not more idle time, no drops."""
         flags = ("--bursts=2", "--iterations=60", "--idle-ms=1500", "--output=event", BLOCKING)
         watch = Watch(account_tracer)
         with started(own_server, *flags) as process:
-            time.sleep(1.6)  # in the first burst, or thereabouts
+            time.sleep(1.6)  # about in the first burst
             attach(account_tracer, own_server.parent)
             while process.poll() is None:
                 time.sleep(0.1)
@@ -272,62 +271,59 @@ class TestLateStart:
         assert 59 <= count < truth["iterations"]
         assert sum_ns <= truth["step_ns"]
         assert watch.idle_ns[-1] <= truth["idle_ns"] * 1.1
-        assert account_tracer.losses() == {}
+        assert account_tracer.drops() == {}
 
 
 class TestOutputs:
-    """Calls one by one."""
-
     def outputs_of(self, traced: Tracer, *orders: str, **environment: str) -> tuple[int, int]:
-        """(there, asked for) of a program that makes these calls. It begins with the capture of a launch."""
+        """(complete, enqueued) outputs of a program that makes these calls after capturing a launch."""
         traced.run(*orders, environment=environment)
         row = traced.tables.read_outputs([FIRST]).get(FIRST)
         return (row.outputs, row.copied) if row else (0, 0)
 
     def test_copy_is_an_output_when_the_host_has_waited(self, best_traced: Tracer) -> None:
-        """By cudaStreamSynchronize, whatever was copied in a row."""
+        """By cudaStreamSynchronize; copies in a row are one output."""
         orders = ("launch:1", "memcpy_d2h:3:64", "sync:1", "memcpy_d2h:2:64", "sync:2", "launch:1", "memcpy_d2h:1:64")
 
         assert self.outputs_of(best_traced, *orders) == (1, 2)
 
     @pytest.mark.parametrize("waiting", ["cudaEventSynchronize", "cudaDeviceSynchronize", "cuStreamSynchronize"])
-    def test_host_may_wait_by_any_call(self, best_traced: Tracer, waiting: str) -> None:
+    def test_any_synchronising_call_completes_an_output(self, best_traced: Tracer, waiting: str) -> None:
         """23 launches, copies and waits."""
         orders = ("launch:1", "memcpy_d2h:1:64", f"{waiting}:1") * 23
 
         assert self.outputs_of(best_traced, *orders) == (23, 23)
 
-    def test_copy_that_blocks_is_there_at_once(self, best_traced: Tracer) -> None:
+    def test_blocking_copy_is_complete_at_once(self, best_traced: Tracer) -> None:
         """cudaMemcpy and cuMemcpyDtoH."""
         orders = ("launch:1", "cudaMemcpy:1:64:d2h", "launch:1", "cuMemcpyDtoH_v2:1:64")
 
         assert self.outputs_of(best_traced, *orders) == (2, 2)
 
-    def test_who_asks_does_not_wait(self, best_traced: Tracer) -> None:
-        """cudaStreamQuery says that all is done, and nobody has looked at the tokens."""
+    def test_query_does_not_complete_an_output(self, best_traced: Tracer) -> None:
+        """cudaStreamQuery returns 0, but the host may not have read the tokens."""
         assert self.outputs_of(best_traced, "launch:1", "memcpy_d2h:1:64", "cudaStreamQuery:5") == (0, 1)
 
-    def test_two_are_open_and_the_third_is_one_too_many(self, best_traced: Tracer) -> None:
-        """A rank whose outputs nobody looks at: of five the first three are taken to be there."""
+    def test_third_open_output_completes_the_first(self, best_traced: Tracer) -> None:
+        """A rank that never waits: the first three of five outputs count as complete."""
         assert self.outputs_of(best_traced, *("launch:1", "memcpy_d2h:1:64") * 5) == (3, 5)
 
-    def test_copies_to_the_device_are_none(self, best_traced: Tracer) -> None:
-        """Ids go there."""
+    def test_copies_to_the_gpu_are_no_output(self, best_traced: Tracer) -> None:
+        """Input ids."""
         orders = ("launch:1", "cudaMemcpyAsync:5:64:h2d", "sync:1", "cudaMemcpyAsync:5:64:d2d", "sync:1")
 
         assert self.outputs_of(best_traced, *orders) == (0, 0)
 
-    def test_copy_that_failed_is_none(self, best_traced: Tracer) -> None:
-        """Nothing has come."""
+    def test_failed_copy_is_no_output(self, best_traced: Tracer) -> None:
         orders = ("launch:1", "memcpy_d2h:1:64", "sync:1")
 
         assert self.outputs_of(best_traced, *orders, STANDIN_FAIL="cudaMemcpyAsync:719:*") == (0, 0)
 
-    def test_full_table_is_counted(self) -> None:
-        """Room for one process: of the second one no output is kept."""
+    def test_full_map_is_counted(self) -> None:
+        """Room for one process: the second one has no row."""
         with tracer(capacities={"outputs": 1}) as small:
             small.attach_standin(only=("cudaLaunchKernel", "cudaMemcpyAsync", "cudaStreamSynchronize"))
             small.run("launch:1", "memcpy_d2h:1:64", "sync:1")
             run = small.run(*("launch:1", "memcpy_d2h:1:64", "sync:1") * 5)
 
-        assert run.losses == {"cuda outputs_full": 5}
+        assert run.drops == {"cuda outputs_full": 5}

@@ -10,15 +10,15 @@ from tests.support.traced import Run, Tracer, only
 
 
 def graphs(run: Run) -> GraphRow:
-    """Of the only process."""
+    """The row of the only process."""
     return only(run.reading.gpu.graphs.values())
 
 
 class TestCaptures:
-    """From a beginning to an end."""
+    """Captures."""
 
-    def test_captures_and_graphs_made_of_them_are_counted(self, best_traced: Tracer) -> None:
-        """23 and the one before."""
+    def test_captures_and_instantiations_are_counted(self, best_traced: Tracer) -> None:
+        """23, and one at the beginning of the program."""
         run = best_traced.run("capture:23:1000:5")
 
         row = graphs(run)
@@ -26,28 +26,28 @@ class TestCaptures:
         assert row.open_captures == 0
 
     def test_capture_that_ends_with_an_error_has_failed(self, best_traced: Tracer) -> None:
-        """The third of four, as its end says; its graph is none, and so there is nothing to make executable."""
+        """The end of the third of four fails: it has no graph to instantiate."""
         run = best_traced.run("capture:3:1000", environment={"STANDIN_FAIL": "cuStreamEndCapture:901:3"})
 
         row = graphs(run)
         assert (row.captures, row.captured, row.failed) == (4, 3, 1)
 
     def test_capture_without_an_end_stays_open(self, best_traced: Tracer) -> None:
-        """Two are begun, each on a stream of its own."""
+        """Two begin, each on a stream of its own."""
         run = best_traced.run("abandon:2")
 
         row = graphs(run)
         assert (row.captures, row.captured, row.open_captures) == (3, 1, 2)
 
-    def test_work_beside_an_open_capture_is_done_all_the_same(self, best_traced: Tracer) -> None:
-        """It is on another stream: 23 kernels are launched, and none is captured but the one of the preparation."""
+    def test_work_beside_an_open_capture_is_launched(self, best_traced: Tracer) -> None:
+        """On another stream: 23 kernels are launched; only the initial one is captured."""
         run = best_traced.run("abandon:1", "cudaLaunchKernel:23:1000")
 
         assert only(run.reading.gpu.kernels.values()) == 23
 
 
 class TestKernels:
-    """Those in graphs."""
+    """Kernels in graphs."""
 
     def test_captured_kernels_count_when_the_graph_is_launched(self, best_traced: Tracer) -> None:
         """23 graphs of 5 kernels, each launched once."""
@@ -57,15 +57,15 @@ class TestKernels:
         assert (row.launches, row.kernels, row.first_launches) == (23, 115, 23)
         assert only(run.reading.gpu.kernels.values()) == 0
 
-    def test_graph_that_is_launched_again_has_its_kernels_again(self, best_traced: Tracer) -> None:
-        """The one of the preparation, of one kernel, by the runtime and by the driver."""
+    def test_each_launch_of_a_graph_counts_its_kernels(self, best_traced: Tracer) -> None:
+        """The initial graph of one kernel, launched by the runtime and by the driver."""
         run = best_traced.run("cudaGraphLaunch:17", "cuGraphLaunch:6")
 
         row = graphs(run)
         assert (row.launches, row.kernels, row.first_launches, row.never_launched) == (23, 23, 1, 0)
 
     def test_stream_that_waits_for_a_captured_event_is_captured_too(self, best_traced: Tracer) -> None:
-        """One kernel on each of two streams; a third, behind the end, is launched for real."""
+        """One kernel on each of two streams; a third, after the end, is launched directly."""
         run = best_traced.run("branch:1:1000")
 
         assert graphs(run).kernels == 2
@@ -73,17 +73,17 @@ class TestKernels:
 
 
 class TestExecutables:
-    """Those that are made and not launched."""
+    """Executable graphs that are not launched."""
 
-    def test_executable_that_was_never_launched_is_told(self, best_traced: Tracer) -> None:
-        """The one of the preparation; 23 others were destroyed before their first launch."""
+    def test_executable_that_was_never_launched_is_counted(self, best_traced: Tracer) -> None:
+        """The initial one; 23 others were destroyed before their first launch."""
         run = best_traced.run("capture:23:1000")
 
         row = graphs(run)
         assert (row.dropped, row.never_launched) == (23, 1)
 
-    def test_time_of_making_them_is_the_time_of_the_calls(self, best_traced: Tracer) -> None:
-        """To the nanosecond: both are booked from the same two readings of the clock."""
+    def test_instantiation_time_is_the_time_of_the_calls(self, best_traced: Tracer) -> None:
+        """To the nanosecond: both come from the same two clock readings."""
         run = best_traced.run("capture:23:1000")
 
         assert graphs(run).instantiate_ns == run.row("cudaGraphInstantiate").total_ns

@@ -18,7 +18,7 @@ DONE = 1 << 63
 
 
 def _durations_ns() -> list[int]:
-    """Every power of two and eighth of an octave with its neighbours, and random ones of every size."""
+    """Every power of two and eighth of an octave with its neighbours, and random numbers of every size."""
     edges = [int(2 ** (k / 8) / 1.073741824) for k in range(44 * 8)]
     around = {max(edge + off, 0) for edge in edges for off in (-1, 0, 1)} | {1 << k for k in range(63)}
     rng = random.Random(23)
@@ -26,8 +26,8 @@ def _durations_ns() -> list[int]:
     return [*sorted(around), *fill]
 
 
-def test_the_kernel_and_python_put_durations_into_the_same_slots(tmp_path: Path) -> None:
-    """4,096 durations, turned in the kernel by the product's own header at the next exec."""
+def test_kernel_and_python_use_the_same_slots(tmp_path: Path) -> None:
+    """4,096 durations; a kernel program with bpf/lib/hist.bpf.h runs at the next exec."""
     source, built = Path(__file__).with_name("hist_slots.bpf.c"), tmp_path / "hist_slots.bpf.o"
     machine = os.uname().machine
     arch = {"x86_64": "x86", "aarch64": "arm64"}[machine]

@@ -1,4 +1,4 @@
-"""Processes in control groups named as container runtimes name them, exported under those names."""
+"""Processes in cgroups named as by container runtimes, exported under those names."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from tests.support.held_calls import fresh_rank, held_calls
 from tests.support.named_cgroup import named_cgroup
 from tests.support.traced import eventually, only
 
-# The first twelve digits are what is shown; they are this process's own, so that two runs of the tests do not meet.
+# The first twelve digits are shown. They contain the tgid of this process, so that two runs do not collide.
 SHORT_ID = f"{os.getpid():012x}"
 ID = SHORT_ID + "ab" * 26
 POD_UID = f"{os.getpid():08x}-1c2d-4e5f-8a9b-0123456789ab"
@@ -24,7 +24,7 @@ UNIT = f"gpustall-test-{os.getpid()}.service"
 
 @pytest.fixture(scope="module")
 def exporter() -> Iterator[Exporter]:
-    """Probes are in place: a program that never ends keeps the libraries mapped."""
+    """A program that never ends keeps the libraries mapped and probed."""
     with running() as found, held_calls("cudaEventRecord:1"):
         path = standin.build_dir() / "libcudart.so.12"
         eventually(lambda: f"attached to {path}" in found.logs, f"{path} is probed")
@@ -32,7 +32,7 @@ def exporter() -> Iterator[Exporter]:
 
 
 def _info(exporter: Exporter, cgroup: Path) -> Sample:
-    """gpustall_workload_info of a process that was started in a control group."""
+    """gpustall_workload_info of a process started in a cgroup."""
     rank = fresh_rank()
     entered = ("sh", "-c", 'echo $$ > "$0/cgroup.procs" && exec "$@"', str(cgroup))
     with held_calls("cudaEventRecord:1", rank=rank, before=entered):
@@ -43,26 +43,26 @@ def _info(exporter: Exporter, cgroup: Path) -> Sample:
 
 @pytest.mark.parametrize("hierarchy", ["v1", "v2"])
 class TestIdentity:
-    """In either version of control groups; on a machine with both the one that says more counts."""
+    """In either version of cgroups; on a machine with both, the more specific one counts."""
 
-    def test_docker(self, exporter: Exporter, hierarchy: str) -> None:
-        """The container label is the short id, as `docker ps` shows it."""
+    def test_docker_container_has_its_short_id(self, exporter: Exporter, hierarchy: str) -> None:
+        """As `docker ps` shows it."""
         with named_cgroup(hierarchy, f"docker/{ID}") as cgroup:
             labels = _info(exporter, cgroup).labels
 
         assert labels["container"] == SHORT_ID
         assert (labels["container_id"], labels["container_runtime"]) == (ID, "docker")
 
-    def test_pod_by_cgroupfs(self, exporter: Exporter, hierarchy: str) -> None:
-        """The pod's uid is in gpustall_workload_info, to be joined with kube-state-metrics."""
+    def test_pod_by_the_cgroupfs_driver_has_its_uid(self, exporter: Exporter, hierarchy: str) -> None:
+        """To be joined with kube-state-metrics."""
         with named_cgroup(hierarchy, f"kubepods/burstable/pod{POD_UID}/{ID}") as cgroup:
             labels = _info(exporter, cgroup).labels
 
         assert (labels["container"], labels["pod_uid"]) == (SHORT_ID, POD_UID)
         assert (labels["container_runtime"], labels["namespace"], labels["pod"]) == ("kubernetes", "", "")
 
-    def test_pod_by_systemd(self, exporter: Exporter, hierarchy: str) -> None:
-        """As containerd with the systemd driver writes it: dashes of the uid become underscores."""
+    def test_pod_by_the_systemd_driver_has_its_uid(self, exporter: Exporter, hierarchy: str) -> None:
+        """containerd with the systemd driver replaces the dashes of the uid by underscores."""
         slices = "kubepods.slice/kubepods-besteffort.slice/kubepods-besteffort-pod" + POD_UID.replace("-", "_")
         with named_cgroup(hierarchy, f"{slices}.slice/cri-containerd-{ID}.scope") as cgroup:
             labels = _info(exporter, cgroup).labels
@@ -70,23 +70,20 @@ class TestIdentity:
         assert (labels["container"], labels["pod_uid"]) == (SHORT_ID, POD_UID)
         assert labels["container_runtime"] == "containerd"
 
-    def test_slurm(self, exporter: Exporter, hierarchy: str) -> None:
-        """The job's number stands for the container."""
+    def test_slurm_job_number_is_the_container(self, exporter: Exporter, hierarchy: str) -> None:
         with named_cgroup(hierarchy, "slurm/uid_1000/job_4711/step_0/task_0") as cgroup:
             labels = _info(exporter, cgroup).labels
 
         assert (labels["container"], labels["slurm_job_id"]) == ("job_4711", "4711")
 
-    def test_service(self, exporter: Exporter, hierarchy: str) -> None:
-        """A systemd unit."""
+    def test_systemd_unit_is_the_container(self, exporter: Exporter, hierarchy: str) -> None:
         with named_cgroup(hierarchy, f"system.slice/{UNIT}") as cgroup:
             labels = _info(exporter, cgroup).labels
 
         assert (labels["container"], labels["unit"]) == (UNIT, UNIT)
 
     def test_hexadecimal_digits_elsewhere_are_no_container(self, exporter: Exporter, hierarchy: str) -> None:
-        """Never guessed."""
-        with named_cgroup(hierarchy, f"somebody/{ID}") as cgroup:
+        with named_cgroup(hierarchy, f"other/{ID}") as cgroup:
             labels = _info(exporter, cgroup).labels
 
         assert labels["container_id"] != ID

@@ -1,4 +1,4 @@
-"""The exporter comes when eight threads are inside of calls: nothing is invented, and what is not known is called unknown."""
+"""The exporter starts while eight threads are inside calls: their time before is unknown, and not booked."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def program(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 class _Late:
-    """The program, its threads inside of their calls."""
+    """The program, with its threads inside their calls."""
 
     def __init__(self, process: subprocess.Popen[str]) -> None:
         self._process = process
@@ -36,7 +36,7 @@ class _Late:
         return self._process.stdout.readline().strip()
 
     def let_return(self, threads: int) -> None:
-        """So many leave their call, and make six more."""
+        """This many threads leave their call, and make six more."""
         assert self._process.stdin is not None
         self._process.stdin.write("x" * threads)
         self._process.stdin.flush()
@@ -45,14 +45,13 @@ class _Late:
 
 @pytest.fixture
 def traced(attach_kind: AttachKind) -> Iterator[Tracer]:
-    """Attached to nothing yet."""
+    """All programs, attached to nothing yet."""
     with tracer(attach_kind) as found:
         yield found
 
 
 @pytest.fixture
 def late(program: Path) -> Iterator[_Late]:
-    """The program is there before the probes."""
     with subprocess.Popen([program], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as process:
         try:
             yield _Late(process)
@@ -61,19 +60,19 @@ def late(program: Path) -> Iterator[_Late]:
 
 
 class TestLateStart:
-    """Of every kind of probes."""
+    """For every attachment kind."""
 
     def test_calls_that_began_before_are_not_counted(self, traced: Tracer, late: _Late, program: Path) -> None:
         """Eight returns without an entry; then five records and a launch of each thread."""
         accounts.probe(traced, program)
         late.let_return(THREADS)
-        run = Run([], traced.tables.read(), traced.losses())
+        run = Run([], traced.tables.read(), traced.drops())
 
         assert run.counts() == {"cudaEventRecord": 5 * THREADS, "cudaLaunchKernel": THREADS}
-        assert run.losses == {}
+        assert run.drops == {}
 
-    def test_what_a_thread_does_since_before_is_unknown(self, traced: Tracer, late: _Late, program: Path) -> None:
-        """One thread makes calls; the seven inside of theirs are in no known state, and in no call that was seen."""
+    def test_state_since_before_the_start_is_unknown(self, traced: Tracer, late: _Late, program: Path) -> None:
+        """One thread makes calls; the seven inside their calls have no known state and no open call."""
         accounts.probe(traced, program)
         late.let_return(1)
         traced.kernel.iterate("threads_adopt")
@@ -84,8 +83,8 @@ class TestLateStart:
         assert {thread.operation for thread in inside} == {OPERATION_NONE}
         assert {state for thread in inside for state in _booked(thread)} == {ThreadState.OTHER}
 
-    def test_the_time_of_such_a_call_is_no_wait_for_the_gpu(self, traced: Tracer, late: _Late, program: Path) -> None:
-        """From the adoption on every nanosecond is booked, and none of them as what was not seen to begin."""
+    def test_time_of_a_call_that_began_before_is_no_gpu_wait(self, traced: Tracer, late: _Late, program: Path) -> None:
+        """From the adoption on every nanosecond is booked, but none to a call that began before."""
         accounts.probe(traced, program)
         late.let_return(1)
         traced.kernel.iterate("threads_adopt")
@@ -98,5 +97,4 @@ class TestLateStart:
 
 
 def _booked(thread: ThreadRow) -> set[ThreadState]:
-    """The states it has spent time in."""
     return {state for state in ThreadState if thread.booked_ns[state]}

@@ -1,4 +1,4 @@
-"""launch: kernels counted once, whatever calls what, and by the size of grid and block."""
+"""launch: kernels are counted once, and by the size of grid and block."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ GRID_OF_48, BLOCK_OF_256 = 2, 3
 
 
 def geometry(run: Run) -> dict[tuple[int, int], int]:
-    """(Class of the grid, class of the block) -> launches; without the kernel that every program captures at its beginning."""
+    """(Class of the grid, class of the block) -> launches, without the kernel that every program captures first."""
     counts = list(only(run.reading.gpu.geometries.values()))
     counts[0] -= 1
     return {divmod(at, 6): count for at, count in enumerate(counts) if count}
@@ -32,7 +32,7 @@ class TestSizes:
         ],
     )
     def test_all_three_dimensions_count(self, best_traced: Tracer, call: str) -> None:
-        """6 x 4 x 2 blocks of 32 x 4 x 2 threads, as arguments, in pairs or by a structure."""
+        """6 x 4 x 2 blocks of 32 x 4 x 2 threads, as arguments, in pairs or in a struct."""
         run = best_traced.run(f"{call}:23:1000:6x4x2/32x4x2")
 
         assert geometry(run) == {(GRID_OF_48, BLOCK_OF_256): 23}
@@ -56,16 +56,15 @@ class TestSizes:
 
 
 class TestKernels:
-    """How many were given to the GPU."""
+    """Number of launched kernels."""
 
-    def test_launch_of_the_runtime_is_one_kernel_and_not_the_driver_s_as_well(self, best_traced: Tracer) -> None:
-        """23 by the runtime, which calls the driver, and 4 by the driver itself."""
+    def test_launch_of_the_runtime_is_one_kernel(self, best_traced: Tracer) -> None:
+        """23 by the runtime, which calls the driver, and 4 by the driver directly."""
         run = best_traced.run("cudaLaunchKernel:23:1000", "cuLaunchKernel:4:1000")
 
         assert only(run.reading.gpu.kernels.values()) == 27
 
     def test_copies_and_fills_are_no_kernels(self, best_traced: Tracer) -> None:
-        """They are given to the GPU in the same way."""
         run = best_traced.run("cudaMemcpyAsync:5:4096:h2d", "cudaMemsetAsync:5:4096")
 
         assert only(run.reading.gpu.kernels.values()) == 0

@@ -1,4 +1,4 @@
-"""Launches of which one in 64 is timed: every one is counted all the same."""
+"""Sampling: one launch in 64 is timed, and all are counted."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ class TestSampled:
     """From the first launch on."""
 
     def test_all_are_counted_and_one_in_64_is_timed(self, traced: Tracer) -> None:
-        """999 launches, and the one the program begins with: the first, the 65th, ..., the 961st."""
+        """999 launches and an initial one: the first, the 65th, ..., the 961st are timed."""
         traced.tables.sample_launches(FIRST, SAMPLED_MASK)
         run = traced.run("cudaLaunchKernel:999")
         row = run.row("cudaLaunchKernel")
@@ -30,22 +30,22 @@ class TestSampled:
         assert run.prepared("cudaLaunchKernel") == 1
         assert (row.calls, row.timed) == (1000, 16)
 
-    def test_driver_launch_inside_a_launch_that_is_left_out_is_counted_only(self, traced: Tracer) -> None:
-        """As it is inside one that is timed."""
+    def test_driver_launch_inside_a_left_out_launch_is_only_counted(self, traced: Tracer) -> None:
+        """As inside a timed one."""
         traced.tables.sample_launches(FIRST, SAMPLED_MASK)
         row = traced.run("cudaLaunchKernel:999").row("cuLaunchKernel")
 
         assert (row.calls, row.timed) == (1000, 0)
 
-    def test_driver_launches_by_themselves_are_sampled_too(self, traced: Tracer) -> None:
-        """A program with a static runtime makes only those. The one it begins with is the runtime's, and the first of 64."""
+    def test_direct_driver_launches_are_sampled(self, traced: Tracer) -> None:
+        """As in a program with a static runtime. The initial launch is the runtime's, and the first of 64."""
         traced.tables.sample_launches(FIRST, SAMPLED_MASK)
         row = traced.run("cuLaunchKernel:999").row("cuLaunchKernel")
 
         assert (row.calls, row.timed) == (1000, 15)
 
     def test_copies_are_not_sampled(self, best_traced: Tracer) -> None:
-        """Their returns tell how much was copied."""
+        """Their bytes are needed."""
         best_traced.tables.sample_launches(FIRST, SAMPLED_MASK)
         run = best_traced.run("cudaMemcpyAsync:23:65536:h2d")
 
@@ -53,24 +53,24 @@ class TestSampled:
         assert only(run.reading.processes.values()).copied_bytes[Copy.HOST_TO_DEVICE] == 23 * 65536
 
     def test_other_processes_are_not_sampled(self, best_traced: Tracer) -> None:
-        """The place is of the process whose number stands in it."""
+        """The place belongs to the process whose number it holds."""
         best_traced.tables.sample_launches(FIRST + 4096, SAMPLED_MASK)
 
         assert best_traced.run("cudaLaunchKernel:999").row("cudaLaunchKernel").timed == 1000
 
-    def test_nothing_is_lost(self, best_traced: Tracer) -> None:
-        """No call is left open, none abandoned."""
+    def test_sampling_drops_no_record(self, best_traced: Tracer) -> None:
+        """No call stays open or is abandoned."""
         best_traced.tables.sample_launches(FIRST, SAMPLED_MASK)
 
-        assert best_traced.run("cudaLaunchKernel:1000", "cudaStreamSynchronize:3").losses == {}
+        assert best_traced.run("cudaLaunchKernel:1000", "cudaStreamSynchronize:3").drops == {}
 
 
 class TestChanges:
     """While the program runs."""
 
     @pytest.mark.parametrize("calls", [300_000])
-    def test_change_bends_no_counter(self, best_traced: Tracer, calls: int) -> None:
-        """Sampled and not, as often as the program lasts."""
+    def test_switching_keeps_counters_exact(self, best_traced: Tracer, calls: int) -> None:
+        """On and off while the program runs."""
         program = standin.program("calls")
         assert program is not None
         command = [program, f"cudaLaunchKernel:{calls}"]
@@ -88,10 +88,10 @@ class TestChanges:
 
 
 class TestWithoutLaunches:
-    """They are not probed at all."""
+    """Launches are not probed at all."""
 
-    def test_nobody_knows_when_the_gpu_runs_dry(self, waits_program: Path) -> None:
-        """Stalls after a synchronising call may be hidden behind work that was not seen."""
+    def test_dry_gpu_is_unknown_without_launches(self, waits_program: Path) -> None:
+        """Stalls after a synchronising call may be hidden behind unprobed work."""
         with tracer(launch_mode=LaunchMode.OFF) as traced:
             accounts.probe(traced, waits_program)
             row = accounts.run(traced, waits_program, "gap", "nap", "20", "3000").feeding
@@ -100,8 +100,8 @@ class TestWithoutLaunches:
         assert row.late_ns[ThreadState.SLEEP] >= 20 * 3 * MS
 
 
-def test_place_is_free_after_the_process_is_forgotten(best_traced: Tracer) -> None:
-    """The next process with it begins with all launches timed."""
+def test_place_is_free_after_the_process_has_ended(best_traced: Tracer) -> None:
+    """The next process there begins with all launches timed."""
     best_traced.tables.sample_launches(FIRST, SAMPLED_MASK)
     best_traced.run("cudaLaunchKernel:1")
     eventually(lambda: FIRST in best_traced.tables.read_processes(), "the process is known")

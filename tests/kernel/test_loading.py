@@ -1,4 +1,4 @@
-"""What is loaded: parts of the programs, and what they learn about the exporter's own pid namespace."""
+"""Loading of single objects, and the exporter's pid namespace."""
 
 from __future__ import annotations
 
@@ -20,28 +20,28 @@ class TestSubjects:
 
     @pytest.mark.parametrize("subject", ["cuda", "nccl"])
     def test_one_collector_alone_can_be_read(self, subject: str) -> None:
-        """The tables of the other are not there; reading, losses and capacities work without them."""
+        """The maps of the other are missing; reading, drops and capacities work without them."""
         kernel = loader.load(subjects=("process", subject))
         try:
             tables = Tables(kernel.maps)
             reading = tables.read()
 
             assert (reading.operations, reading.communicators) == ({}, {})
-            assert set(tables.losses().values()) == {0}
+            assert set(tables.drops().values()) == {0}
             assert "operations" in tables.capacities()
         finally:
             kernel.close()
 
     def test_every_object_loads_here(self) -> None:
-        """Those that are loaded on request as well; of some the events are missing on some architectures."""
+        """Also those loaded on request. Some have events that are missing on some architectures."""
         kernel = loader.load(subjects=(*loader.SUBJECTS, *loader.ON_REQUEST))
         try:
             assert {loader.subject_of(name) for name in kernel.failures} <= loader.OPTIONAL.keys()
         finally:
             kernel.close()
 
-    def test_an_object_that_does_not_load_costs_only_itself(self, tmp_path: Path) -> None:
-        """The NCCL object is cut short: it stands in the failures, CUDA is loaded."""
+    def test_object_that_does_not_load_affects_no_other(self, tmp_path: Path) -> None:
+        """The NCCL object is cut short: it is in the failures, and CUDA is loaded."""
         for built in loader.OBJECTS_DIR.glob("*.bpf.o"):
             (tmp_path / built.name).write_bytes(built.read_bytes())
         (tmp_path / "nccl.bpf.o").write_bytes(b"\x7fELF")
@@ -55,10 +55,10 @@ class TestSubjects:
 
 
 class TestPidNamespace:
-    """The tgid of a row is the one that the exporter's own /proc knows."""
+    """The tgid of a row is that of the exporter's own /proc."""
 
-    def test_a_process_of_a_namespace_below_has_our_number(self, best_traced: Tracer) -> None:
-        """It calls itself 1; /proc here knows it under another number."""
+    def test_process_of_a_nested_namespace_has_the_outer_tgid(self, best_traced: Tracer) -> None:
+        """In its own namespace it is 1."""
         orders = ("cudaEventRecord:1", "sleep:1:60s")
         child = subprocess.Popen(
             ["unshare", "--pid", "--fork", "--kill-child", standin.build_dir() / "calls", *orders],
@@ -78,16 +78,16 @@ class TestPidNamespace:
 
 
 class TestLent:
-    """Programs that are lent to one test after the other."""
+    """Programs that tests share."""
 
-    def test_whoever_comes_next_finds_nothing_of_the_last(self) -> None:
-        """The same programs count 23 calls of one process, the first of its number, both times."""
+    def test_shared_programs_keep_nothing_of_the_last_test(self) -> None:
+        """The same programs count 23 calls of process number 1, both times."""
         seen = []
         for _ in range(2):
             with tracer() as found:
                 found.attach_standin({"cudaEventRecord", "ncclAllReduce"})
                 run = found.run("cudaEventRecord:23", "ncclAllReduce:3:4096")
-                seen.append((id(found.kernel), run.counts(), list(run.reading.processes), run.losses))
+                seen.append((id(found.kernel), run.counts(), list(run.reading.processes), run.drops))
 
         assert seen[0] == seen[1]
         assert seen[0][1:] == ({"cudaEventRecord": 23, "ncclAllReduce": 3}, [1], {})

@@ -1,4 +1,4 @@
-"""mapped_files: which inode a process runs code from, asked of the running kernel."""
+"""mapped_files: the inodes that a process runs code from, by the running kernel."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def mapped_files() -> Iterator[MappedFiles]:
 
 
 def _of(mapped_files: MappedFiles, path: Path) -> RealFile | None:
-    """What a path leads to."""
+    """The file at a path."""
     fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
     try:
         return mapped_files.of_descriptor(fd)
@@ -36,10 +36,8 @@ def _of(mapped_files: MappedFiles, path: Path) -> RealFile | None:
 
 
 class TestProcess:
-    """What is mapped."""
-
-    def test_every_executable_mapping_is_told(self, mapped_files: MappedFiles) -> None:
-        """At the addresses that /proc shows, with the inode numbers it shows: there is no overlay here."""
+    def test_every_executable_mapping_is_listed(self, mapped_files: MappedFiles) -> None:
+        """With the addresses and inode numbers of /proc, since there is no overlay here."""
         with held_calls() as other:
             (tgid,) = other.tgids
             shown = {(one.start, one.end): one.inode for one in parse_executable_mappings(Processes().maps(tgid))}
@@ -48,8 +46,7 @@ class TestProcess:
         assert shown
         assert {place: file.inode for place, file in found.items()} == shown
 
-    def test_a_process_that_ended_maps_nothing(self, mapped_files: MappedFiles) -> None:
-        """No error."""
+    def test_ended_process_has_no_mappings(self, mapped_files: MappedFiles) -> None:
         child = os.fork()
         if child == 0:
             os._exit(0)
@@ -59,10 +56,8 @@ class TestProcess:
 
 
 class TestOverlay:
-    """What a container maps."""
-
-    def test_the_layer_s_file_before_and_its_copy_after(self, mapped_files: MappedFiles, tmp_path: Path) -> None:
-        """Two jobs by one path, between them chmod: the first one's file is the layer's, the second one's that of the path."""
+    def test_file_of_the_layer_and_its_copy_are_two_files(self, mapped_files: MappedFiles, tmp_path: Path) -> None:
+        """Two jobs by one path with a chmod in between: the first maps the file of the layer, the second its copy."""
         layer = copied(tmp_path / "layer")
         with mount_namespace() as inside, ExitStack() as jobs:
             merged = inside.overlay("merged", layer, tmp_path)
@@ -85,10 +80,9 @@ class TestOverlay:
 
 
 class TestDescriptor:
-    """What a probe would be put into."""
+    """The file that a probe would be placed in."""
 
-    def test_two_names_and_a_copy(self, mapped_files: MappedFiles, tmp_path: Path) -> None:
-        """A hard link is the same file, a copy is another."""
+    def test_hard_link_is_the_same_file_and_a_copy_is_not(self, mapped_files: MappedFiles, tmp_path: Path) -> None:
         one, link, copy = (tmp_path / name for name in ("one", "link", "copy"))
         one.write_bytes(b"content")
         link.hardlink_to(one)
@@ -100,8 +94,8 @@ class TestDescriptor:
         assert files[0] != files[2]
         assert files[0].inode == one.stat().st_ino
 
-    def test_what_cannot_be_mapped_is_not_told(self, mapped_files: MappedFiles) -> None:
-        """A pipe."""
+    def test_pipe_is_no_file(self, mapped_files: MappedFiles) -> None:
+        """It cannot be mapped."""
         reading, writing = os.pipe()
         try:
             assert mapped_files.of_descriptor(reading) is None
@@ -110,7 +104,6 @@ class TestDescriptor:
             os.close(writing)
 
     def test_nothing_stays_mapped(self, mapped_files: MappedFiles, tmp_path: Path) -> None:
-        """The page is given back."""
         file = tmp_path / "file"
         file.write_bytes(b"content")
         _of(mapped_files, file)
@@ -119,10 +112,9 @@ class TestDescriptor:
 
 
 class TestWithoutTheProgram:
-    """A kernel that cannot load it."""
+    """A kernel that cannot load the program."""
 
-    def test_nothing_is_known(self) -> None:
-        """And nothing fails."""
+    def test_no_mapping_is_known_and_nothing_fails(self) -> None:
         with tracer(subjects=("process", "cuda")) as traced:
             mapped_files = MappedFiles(traced.kernel)
 

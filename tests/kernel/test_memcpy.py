@@ -1,4 +1,4 @@
-"""memcpy: copies by direction, by the kind of the host's memory, and by whether the call waits for them."""
+"""memcpy: copies by direction, kind of host memory, and whether the call blocks."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ from tests.support.traced import Run, Tracer, only, tracer
 
 
 def copies(run: Run) -> dict[tuple[Copy, HostMemory, bool], CopyRow]:
-    """By all but the process."""
+    """By all members of the key but the process."""
     return {(key.direction, key.memory, bool(key.is_blocking)): row for key, row in run.reading.gpu.copies.items()}
 
 
 class TestMemory:
-    """What the host's side of a copy is."""
+    """The host side of a copy."""
 
     @pytest.mark.parametrize(
         ("order", "expected"),
@@ -32,51 +32,51 @@ class TestMemory:
             ("cuMemcpyDtoHAsync_v2:23:65536", (Copy.DEVICE_TO_HOST, HostMemory.PINNED, False)),
         ],
     )
-    def test_copies_are_told_by_memory(
+    def test_copies_are_counted_by_host_memory(
         self, best_traced: Tracer, order: str, expected: tuple[Copy, HostMemory, bool]
     ) -> None:
-        """23 copies of 64 KiB, and nothing of any other kind."""
+        """23 copies of 64 KiB of this kind, none of others."""
         found = copies(best_traced.run(order))
 
         assert set(found) == {expected}
         assert (found[expected].copies, found[expected].bytes) == (23, 23 * 65536)
 
-    def test_time_is_that_of_the_calls(self, best_traced: Tracer) -> None:
-        """To the nanosecond: both are booked from the same two readings of the clock."""
+    def test_time_is_the_duration_of_the_calls(self, best_traced: Tracer) -> None:
+        """To the nanosecond: both come from the same two clock readings."""
         run = best_traced.run("cudaMemcpy:23:65536:ph2d")
 
         assert only(copies(run).values()).total_ns == run.row("cudaMemcpy").total_ns
 
-    def test_copies_within_the_gpu_have_no_host(self, best_traced: Tracer) -> None:
-        """Nor have those between GPUs, or those whose direction the addresses decide."""
+    def test_copies_within_the_gpu_have_no_row(self, best_traced: Tracer) -> None:
+        """Nor copies between GPUs, or copies whose direction the addresses decide."""
         run = best_traced.run("cudaMemcpy:5:65536:d2d", "cudaMemcpyPeer:5:65536", "cuMemcpy:5:65536")
 
         assert copies(run) == {}
 
 
 class TestPinned:
-    """Memory that is pinned lies between two addresses."""
+    """Pinned memory is a range of addresses."""
 
     @pytest.mark.parametrize("bytes_pinned", [65536, 3 * 4096, 999_424])
     @pytest.mark.parametrize("call", ["cudaHostAlloc", "cudaMallocHost", "cuMemHostAlloc", "cudaHostRegister"])
     def test_copy_from_the_middle_is_one_from_pinned_memory(
         self, best_traced: Tracer, call: str, bytes_pinned: int
     ) -> None:
-        """4 KiB from an address 4 KiB behind the first, however the memory was pinned and whatever its size."""
+        """4 KiB from an offset of 4 KiB, for each way to pin memory and each size."""
         found = copies(best_traced.run(f"{call}:1:{bytes_pinned}", "cudaMemcpy:23:4096:kh2d"))
 
         assert {kind: row.copies for kind, row in found.items()} == {(Copy.HOST_TO_DEVICE, HostMemory.PINNED, True): 23}
 
-    def test_memory_that_is_given_back_is_no_longer_pinned(self, best_traced: Tracer) -> None:
-        """All that is left are the blocks of the buffer that the program has from the beginning."""
+    def test_released_memory_is_not_pinned(self, best_traced: Tracer) -> None:
+        """Only the blocks of the program's initial buffer are left."""
         run = best_traced.run("cudaHostAlloc:7:999424", "cudaFreeHost:7")
 
         row = only(run.reading.processes.values())
         assert row.pinned_bytes == 4_096
         assert row.pinned_blocks == len(list(best_traced.kernel.maps["pinned"].items()))
 
-    def test_what_was_pinned_before_the_programs_were_loaded_is_not_known(self) -> None:
-        """A process that is older may have pinned it while nobody looked."""
+    def test_memory_of_an_older_process_is_unknown(self) -> None:
+        """It may have been pinned before the programs were loaded."""
         with held_calls("cudaMemcpy:23:65536:h2d") as program, tracer() as late:
             late.attach_standin()
             program.make()

@@ -1,4 +1,4 @@
-"""Direct reclaim and OOM kills by control group, against what the kernel counts itself."""
+"""Direct reclaim and OOM kills by cgroup, against the kernel's own counters."""
 
 from __future__ import annotations
 
@@ -32,13 +32,13 @@ WAITS_TO_BE_ENDED = "import os, signal; os.kill(os.getpid(), signal.SIGKILL)"
 
 @pytest.fixture
 def stack() -> Iterator[ExitStack]:
-    """Groups and limits of a test."""
+    """Cgroups of a test, with a memory limit."""
     with ExitStack() as found:
         yield found
 
 
 def limited(stack: ExitStack, name: str) -> cgroups.Group:
-    """A control group that may have 32 MiB, and no swap."""
+    """A cgroup limited to 32 MiB, without swap."""
     try:
         group = stack.enter_context(cgroups.group("memory", name))
         stack.enter_context(memory.limit(group, LIMIT_BYTES))
@@ -48,29 +48,27 @@ def limited(stack: ExitStack, name: str) -> cgroups.Group:
 
 
 def run_in(group: cgroups.Group, program: str) -> None:
-    """A Python program in the group, which must end by a signal."""
+    """Runs a Python program in the group, which must be killed by a signal."""
     done = subprocess.run([*cpu.in_groups([group.path]), sys.executable, "-S", "-c", program], check=False)
     assert done.returncode == -9
 
 
 def rows_of(tracer: Tracer) -> dict[int, MemoryRow]:
-    """By number of the group."""
+    """Rows by number of the group."""
     return dict(read_memory(tracer.kernel.maps["memory_groups"]))
 
 
 def row_of(tracer: Tracer, group: cgroups.Group) -> MemoryRow | None:
-    """The number of a group is the inode number of its folder."""
+    """The number of a group is the inode number of its directory."""
     return rows_of(tracer).get(group.path.stat().st_ino)
 
 
 class TestOomKills:
-    """A group that may have 32 MiB, and programs that want more."""
+    """A group limited to 32 MiB, and programs that need more."""
 
     @pytest.mark.parametrize("program", [GROWS, GROWS_IN_A_THREAD])
-    def test_each_is_counted_once_as_the_kernel_does(
-        self, account_tracer: Tracer, stack: ExitStack, program: str
-    ) -> None:
-        """However many threads it had."""
+    def test_oom_kills_are_those_of_the_kernel(self, account_tracer: Tracer, stack: ExitStack, program: str) -> None:
+        """Each process counts once, however many threads it had."""
         group = limited(stack, "kills")
         for _ in range(KILLS):
             run_in(group, program)
@@ -80,16 +78,15 @@ class TestOomKills:
         assert row.oom_kills == memory.oom_kills(group) == KILLS
         assert row.path == f"/{group.path.name}"
 
-    def test_a_kill_by_somebody_else_is_none(self, account_tracer: Tracer, stack: ExitStack) -> None:
-        """The same signal, but not for want of memory."""
+    def test_other_sigkill_is_no_oom_kill(self, account_tracer: Tracer, stack: ExitStack) -> None:
+        """The same signal from another process."""
         group = limited(stack, "others")
         run_in(group, WAITS_TO_BE_ENDED)
         row = row_of(account_tracer, group)
 
         assert row is None or row.oom_kills == 0
 
-    def test_a_row_that_was_deleted_begins_anew(self, account_tracer: Tracer, stack: ExitStack) -> None:
-        """Its room is free again."""
+    def test_deleted_row_begins_at_zero(self, account_tracer: Tracer, stack: ExitStack) -> None:
         group = limited(stack, "again")
         run_in(group, GROWS)
         forget_group(account_tracer.kernel.maps["memory_groups"], group.path.stat().st_ino)
@@ -101,23 +98,23 @@ class TestOomKills:
         assert row is not None
         assert row.oom_kills == 1
 
-    def test_a_group_beyond_the_table_is_counted_as_lost(self, stack: ExitStack) -> None:
-        """Room for one group, and two that lose a process."""
+    def test_group_beyond_the_map_is_counted_as_dropped(self, stack: ExitStack) -> None:
+        """Room for one group; two have an OOM kill."""
         groups = [limited(stack, name) for name in ("one", "two")]
         with tracer(capacities={"memory_groups": 1}) as small:
             for group in groups:
                 run_in(group, GROWS)
-            rows, losses = rows_of(small), small.losses()
+            rows, drops = rows_of(small), small.drops()
 
         assert len(rows) == 1
-        assert losses["memory memory_groups_full"] >= 1
+        assert drops["memory memory_groups_full"] >= 1
 
 
 class TestReclaim:
-    """A file of 64 MiB read from end to end five times, in a group that may have 32."""
+    """A file of 64 MiB, read five times in a group limited to 32 MiB."""
 
-    def test_what_is_freed_is_counted_for_the_group(self, account_tracer: Tracer, stack: ExitStack) -> None:
-        """Each pass has to free what the last one read: 32 MiB at least, or 8,192 pages, at no less than 50 ns each."""
+    def test_reclaim_is_counted_for_the_group(self, account_tracer: Tracer, stack: ExitStack) -> None:
+        """Each pass has to free pages of the last one: at least 32 MiB or 8,192 pages, at no less than 50 ns each."""
         group = limited(stack, "reclaims")
         path = stack.enter_context(disk.file_of(2 * LIMIT_BYTES))
         disk.forget_pages(path)
@@ -130,10 +127,10 @@ class TestReclaim:
         assert least_pages <= row.reclaimed_pages < 4 * least_pages
         assert row.reclaims.sum_ns > least_pages * 50
         assert row.reclaims.counts.total > least_pages // 1000
-        assert not account_tracer.losses()
+        assert not account_tracer.drops()
 
-    def test_a_group_without_a_limit_has_no_row(self, account_tracer: Tracer, stack: ExitStack) -> None:
-        """The same reading there."""
+    def test_group_without_a_limit_has_no_row(self, account_tracer: Tracer, stack: ExitStack) -> None:
+        """It reads the same file."""
         try:
             group = stack.enter_context(cgroups.group("memory", "free"))
         except NotPossible as reason:
@@ -147,8 +144,8 @@ class TestReclaim:
 class TestPages:
     """Pages that the kernel allocates for a traced process."""
 
-    def test_each_page_that_is_read_is_one(self, waits_program: Path, stack: ExitStack) -> None:
-        """A mapped file of 16 MiB that is not in the page cache is 4,096 pages; its process has some hundred of its own."""
+    def test_each_page_that_is_read_is_one_allocation(self, waits_program: Path, stack: ExitStack) -> None:
+        """A mapped file of 16 MiB that is not in the page cache is 4,096 pages; the process itself allocates some hundred."""
         path = stack.enter_context(disk.file_of(16 * MIB))
         disk.forget_pages(path)
         with tracer(subjects=(*loader.SUBJECTS, "pages")) as found:
@@ -158,6 +155,6 @@ class TestPages:
 
         assert 4096 <= pages < 4096 + 1024
 
-    def test_they_are_not_counted_unless_it_is_asked_for(self, account_tracer: Tracer) -> None:
+    def test_pages_are_not_counted_by_default(self, account_tracer: Tracer) -> None:
         """The program is not loaded."""
         assert "pages_alloc" not in account_tracer.kernel.programs

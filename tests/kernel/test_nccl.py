@@ -1,4 +1,4 @@
-"""NCCL calls in the running kernel: counts, bytes, communicators and ranks, whatever way a communicator is made."""
+"""NCCL calls in the running kernel: counts, bytes, communicators and ranks, for each way to create a communicator."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from tests.support.traced import Tracer, eventually, tracer
 
 
 class TestCounting:
-    """By every means of attachment."""
+    """For every attachment kind."""
 
     def test_collectives_and_their_bytes_are_counted(self, traced: Tracer) -> None:
         """23 all-reduces of 1 MiB."""
@@ -22,7 +22,7 @@ class TestCounting:
         row = run.row("ncclAllReduce")
 
         assert (row.calls, sum(row.slots), row.bytes) == (23, 23, 23 * 1048576)
-        assert run.losses == {}
+        assert run.drops == {}
 
     @pytest.mark.parametrize(
         "operation",
@@ -36,8 +36,8 @@ class TestCounting:
             "ncclScatter",
         ],
     )
-    def test_each_collective_has_its_arguments_in_its_own_places(self, best_traced: Tracer, operation: str) -> None:
-        """Bytes as the program counted them, and one communicator; ncclReduce's is its seventh argument."""
+    def test_arguments_of_each_collective_are_read(self, best_traced: Tracer, operation: str) -> None:
+        """Bytes as counted by the program, and one communicator; for ncclReduce it is the seventh argument."""
         run = best_traced.run(f"{operation}:23:65536")
 
         keys = {key.communicator for key in run.reading.operations if OPERATIONS[key.operation].name == operation}
@@ -45,7 +45,7 @@ class TestCounting:
         assert run.row(operation).bytes == run.truths[0]["nccl_bytes"][operation]
         assert keys == {1}
 
-    def test_a_call_made_by_another_nccl_call_moves_no_bytes_of_its_own(self, best_traced: Tracer) -> None:
+    def test_nested_nccl_call_counts_no_bytes(self, best_traced: Tracer) -> None:
         """ncclBcast calls ncclBroadcast: both are counted, the bytes once."""
         run = best_traced.run("ncclBcast:23:65536")
 
@@ -61,7 +61,7 @@ class TestCounting:
         assert run.errors() == {("ncclAllReduce", 2): 2}
         assert run.row("ncclAllReduce").bytes == 21 * 1024
 
-    def test_nccl_inside_libtorch_cuda_is_seen(self) -> None:
+    def test_nccl_inside_libtorch_cuda_is_traced(self) -> None:
         """PyTorch links NCCL into a library of another name."""
         with tracer() as torch:
             torch.attach(Api.NCCL, standin.build_dir() / "libtorch_cuda.so")
@@ -71,11 +71,11 @@ class TestCounting:
 
 
 class TestCommunicators:
-    """Rank, number of ranks and hash, of communicators that are alive when the tables are read."""
+    """Rank, number of ranks and hash of live communicators."""
 
     @pytest.mark.parametrize("way", ["init_rank", "config", "scalable"])
-    def test_rank_and_size_are_known_whatever_way_it_was_made(self, best_traced: Tracer, way: str) -> None:
-        """Three processes: each finds its own rank, all the same hash."""
+    def test_rank_and_size_are_known_for_each_way_to_create(self, best_traced: Tracer, way: str) -> None:
+        """Three processes: each has its own rank, all have the same hash."""
         rows = _communicators_alive(best_traced, f"--comm={way}", ranks=3)
 
         largest = [max(of_process, key=lambda row: (row.ranks, -row.created_ns)) for of_process in rows]
@@ -84,8 +84,8 @@ class TestCommunicators:
         assert len({row.hash for row in largest}) == 1
         assert largest[0].hash != 0
 
-    def test_a_shrunk_communicator_has_ranks_that_closed_up(self, best_traced: Tracer) -> None:
-        """Three ranks without the last: the other two find themselves in a communicator of two, under one new hash."""
+    def test_shrunk_communicator_has_contiguous_ranks(self, best_traced: Tracer) -> None:
+        """Three ranks without the last: the other two are in a communicator of two, with one new hash."""
         rows = _communicators_alive(best_traced, "--comm=shrink", ranks=3, collectives=2)
 
         children = [of_process[1] for of_process in rows if len(of_process) == 2]
@@ -104,8 +104,8 @@ class TestCommunicators:
         assert children[0] == children[1] != children[2] == children[3]
         assert parents.isdisjoint(children)
 
-    def test_asking_the_library_tells_rank_and_size_of_a_split(self, best_traced: Tracer) -> None:
-        """The arguments of ncclCommSplit do not say them; ncclCommCount and ncclCommUserRank do."""
+    def test_rank_and_size_of_a_split_come_from_queries(self, best_traced: Tracer) -> None:
+        """They are not in the arguments of ncclCommSplit, but in the results of ncclCommCount and ncclCommUserRank."""
         rows = _communicators_alive(best_traced, "--comm=split", "--colors=2", ranks=4)
 
         assert sorted((of_process[1].rank, of_process[1].ranks) for of_process in rows) == [
@@ -115,8 +115,8 @@ class TestCommunicators:
             (1, 2),
         ]
 
-    def test_a_process_with_several_devices_has_no_one_rank(self, best_traced: Tracer) -> None:
-        """ncclCommInitAll makes three ranks in one process: none of them is the process's."""
+    def test_process_with_several_gpus_has_several_ranks(self, best_traced: Tracer) -> None:
+        """ncclCommInitAll creates three ranks in one process."""
         (rows,) = _communicators_alive(best_traced, "--ranks-as=threads", "--comm=all", ranks=3)
 
         known = [Communicator(row.hash, row.rank, row.ranks, row.created_ns) for row in rows]
@@ -124,14 +124,14 @@ class TestCommunicators:
         assert sorted((row.rank, row.ranks) for row in rows) == [(0, 3), (1, 3), (2, 3)]
         assert rank_from_communicators(known) == ""
 
-    def test_a_destroyed_communicator_is_forgotten(self, best_traced: Tracer) -> None:
-        """Nothing is alive after a run to the end."""
+    def test_destroyed_communicator_has_no_row(self, best_traced: Tracer) -> None:
+        """After a complete run there is none."""
         run = best_traced.run("ncclAllReduce:1:1024")
 
         assert run.reading.communicators == {}
 
-    def test_a_communicator_whose_making_was_not_seen_has_no_rank(self) -> None:
-        """Only the collective is probed: it is booked under an ordinal, rank and hash unknown."""
+    def test_communicator_whose_creation_was_not_traced_has_no_rank(self) -> None:
+        """Only the collective is probed: it has an ordinal, but rank and hash are unknown."""
         with tracer() as half_blind:
             half_blind.attach_standin(only=("ncclAllReduce",))
             run = half_blind.run("ncclAllReduce:23:1024")
@@ -145,7 +145,7 @@ class TestCommunicators:
 def _communicators_alive(
     traced: Tracer, *flags: str, ranks: int, collectives: int | None = None
 ) -> list[list[CommunicatorRow]]:
-    """The communicators of each process, read after the first collective of every rank and before the end of any."""
+    """Communicators of each process, read after the first collective of every rank and before any rank ends."""
     with traced.asleep(f"--ranks={ranks}", *flags, "ncclAllReduce:1:1024", "sleep:1:60s"):
         wanted = collectives or ranks
         eventually(lambda: _collectives(traced) == wanted, f"{wanted} ranks make a collective")

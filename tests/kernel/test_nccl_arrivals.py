@@ -1,4 +1,4 @@
-"""Which rank of a node comes to a collective last, and how late: two processes in one communicator."""
+"""Lag: which rank of a node enters a collective last, and how late; two processes in one communicator."""
 
 from __future__ import annotations
 
@@ -12,12 +12,8 @@ MS = 1_000_000
 
 
 class TestArrival:
-    """Which rank of the node is the last to come."""
-
-    def test_rank_that_comes_50_ms_late_has_that_lag(
-        self, own_traced: Tracer, own_standin: Path, tmp_path: Path
-    ) -> None:
-        """Once; the other one has none. In the second collective they come in the other order, 20 ms apart."""
+    def test_rank_that_is_50_ms_late_has_that_lag(self, own_traced: Tracer, own_standin: Path, tmp_path: Path) -> None:
+        """In the second collective the other rank is late, by 20 ms."""
         with ExitStack() as stack:
             early, late = self._joined(own_standin, stack, tmp_path)
             early("gpu.all_reduce(comm, nccl)")
@@ -34,8 +30,8 @@ class TestArrival:
         assert 20 * MS <= after[0][0] <= 520 * MS
         assert after[1] == before[1]
 
-    def test_places_are_used_again(self, own_traced: Tracer, own_standin: Path, tmp_path: Path) -> None:
-        """1,100 collectives, more than there are places: to each, one of the two comes second, however close they are."""
+    def test_places_are_reused(self, own_traced: Tracer, own_standin: Path, tmp_path: Path) -> None:
+        """1,100 collectives, more than there are places: in each, one of the two is second."""
         with ExitStack() as stack:
             ranks = self._joined(own_standin, stack, tmp_path)
             for one in ranks:
@@ -49,14 +45,16 @@ class TestArrival:
         assert sum(arrivals for _, arrivals in lags) == 1_100
 
     def test_sends_are_not_compared(self, best_traced: Tracer) -> None:
-        """Two ranks; a collective of each is."""
+        """A collective of the same two ranks is compared."""
         best_traced.run("--ranks=2", "ncclSend:5:1024", "ncclAllReduce:1:1024")
         rows = [row for row in best_traced.tables.read().progress.values() if row.enqueued]
 
         assert sum(row.late_arrivals for row in rows) == 1
 
-    def test_communicator_whose_making_was_not_seen_is_not_compared(self, own_standin: Path, tmp_path: Path) -> None:
-        """Its ranks cannot be told to be of one."""
+    def test_communicator_whose_creation_was_not_traced_is_not_compared(
+        self, own_standin: Path, tmp_path: Path
+    ) -> None:
+        """It is unknown which ranks belong together."""
         with tracer() as blind, ExitStack() as stack:
             attach(blind, own_standin, only=("ncclAllReduce",))
             for one in self._joined(own_standin, stack, tmp_path):

@@ -1,4 +1,4 @@
-"""How far NCCL has come and who waits for it: collectives of known length in the running kernel."""
+"""Progress of NCCL operations, and waits for them: collectives of known duration in the running kernel."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ COLLECTIVES = (
 
 
 class Waits(NamedTuple):
-    """Of one communicator."""
+    """The row of one communicator."""
 
     count: int
     sum_ns: int
@@ -36,14 +36,14 @@ class Waits(NamedTuple):
 
 @pytest.fixture
 def child(own_traced: Tracer, own_standin: Path) -> Iterator[ScriptedProcess]:
-    """One rank that is alone in its communicator, with a stream for NCCL and one for everything else."""
+    """One rank alone in its communicator, with one stream for NCCL and one for everything else."""
     with scripted_process(own_standin) as found:
         found("comm = gpu.communicators(1)[0]", "nccl, compute = gpu.stream(), gpu.stream()")
         yield found
 
 
 def progress(tracer: Tracer, communicator: int = 1) -> ProgressRow:
-    """Of the one process that has such a communicator."""
+    """The row of the only process with such a communicator."""
     row: ProgressRow = only(
         row for key, row in tracer.tables.read().progress.items() if key.communicator == communicator
     )
@@ -63,44 +63,44 @@ def waits(tracer: Tracer) -> dict[int, Waits]:
 
 
 def frontiers(tracer: Tracer) -> int:
-    """Streams and events that something is ahead of."""
+    """Streams and events with operations ahead of them."""
     return len(list(tracer.kernel.maps["frontiers"].items()))
 
 
 class TestEnqueued:
-    """Counted when the call returns."""
+    """Counting."""
 
-    def test_collectives_are_counted_before_they_are_done(self, own_traced: Tracer, child: ScriptedProcess) -> None:
-        """23, of which nobody has asked yet."""
+    def test_collectives_are_counted_before_they_complete(self, own_traced: Tracer, child: ScriptedProcess) -> None:
+        """23, without any query."""
         child("for _ in range(23): gpu.all_reduce(comm, nccl)")
 
         assert counts(own_traced) == (23, 0)
         assert progress(own_traced).collectives == 23
-        assert own_traced.losses() == {}
+        assert own_traced.drops() == {}
 
-    def test_a_call_that_failed_enqueued_nothing(self, best_traced: Tracer) -> None:
+    def test_failed_call_enqueues_nothing(self, best_traced: Tracer) -> None:
         """Two of 23 fail."""
         failing = {"STANDIN_FAIL": "ncclAllReduce:2:3,ncclAllReduce:2:4"}
         best_traced.run("ncclAllReduce:23:1024", environment=failing)
 
         assert progress(best_traced).enqueued == 21
 
-    def test_inside_a_group_the_call_counts(self, own_traced: Tracer, child: ScriptedProcess) -> None:
-        """The group's end adds nothing."""
+    def test_call_inside_a_group_counts(self, own_traced: Tracer, child: ScriptedProcess) -> None:
+        """The end of the group adds nothing."""
         child(
             'gpu("ncclGroupStart")', "gpu.all_reduce(comm, nccl)", "gpu.all_reduce(comm, nccl)", 'gpu("ncclGroupEnd")'
         )
 
         assert counts(own_traced) == (2, 0)
 
-    def test_a_call_made_by_another_nccl_call_is_that_one(self, best_traced: Tracer) -> None:
+    def test_nested_nccl_call_is_not_counted_again(self, best_traced: Tracer) -> None:
         """ncclBcast calls ncclBroadcast."""
         best_traced.run("ncclBcast:23:65536")
 
         assert progress(best_traced).enqueued == 23
 
-    def test_what_is_captured_into_a_graph_is_not(self, own_traced: Tracer, child: ScriptedProcess) -> None:
-        """The GPU does not get it; what comes behind the capture counts again."""
+    def test_captured_operation_is_not_enqueued(self, own_traced: Tracer, child: ScriptedProcess) -> None:
+        """Operations after the capture count again."""
         child(
             'gpu("cudaStreamBeginCapture", nccl, 2)',
             "gpu.all_reduce(comm, nccl)",
@@ -111,7 +111,7 @@ class TestEnqueued:
         assert counts(own_traced) == (1, 0)
 
     def test_sends_and_receives_are_no_collectives(self, best_traced: Tracer) -> None:
-        """They are enqueued and completed like them; but ranks do not make equally many."""
+        """They are enqueued and completed alike, but not equally often on each rank."""
         best_traced.run("--ranks=2", "ncclSend:23:1024")
         rows = [row for row in best_traced.tables.read().progress.values() if row.enqueued]
 
@@ -121,7 +121,7 @@ class TestEnqueued:
 
 
 class TestCompleted:
-    """Seen done by a call that returned 0."""
+    """Completion, by calls that return 0."""
 
     @pytest.mark.parametrize(
         "call",
@@ -135,10 +135,10 @@ class TestCompleted:
         ],
         ids=["stream", "event", "device", "driver_s_stream", "driver_s_context", "stream_behind"],
     )
-    def test_all_is_done_when_a_synchronising_call_returns(
+    def test_all_are_complete_when_a_synchronising_call_returns(
         self, own_traced: Tracer, child: ScriptedProcess, call: str
     ) -> None:
-        """23 collectives, and one wait for as long as they took; made by 5 ms a call at the most, in 40 ms each."""
+        """23 collectives of 40 ms, each enqueued within 5 ms; one wait for all of them."""
         child("for _ in range(23): gpu.all_reduce(comm, nccl)", call)
 
         assert counts(own_traced) == (23, 23)
@@ -146,10 +146,8 @@ class TestCompleted:
         assert 10 * 40 * MS <= waits(own_traced)[1].sum_ns <= 23 * 40 * MS + 1_000 * MS
 
     @pytest.mark.parametrize("behind", ["nccl", "compute"], ids=["directly", "through_a_stream"])
-    def test_an_event_tells_of_what_was_before_it(
-        self, own_traced: Tracer, child: ScriptedProcess, behind: str
-    ) -> None:
-        """Recorded behind the tenth of 23; others may be done by then, but nobody has seen it."""
+    def test_event_completes_what_was_before_it(self, own_traced: Tracer, child: ScriptedProcess, behind: str) -> None:
+        """Recorded after the tenth of 23; later ones may be done as well, but that is unknown."""
         child(
             "for _ in range(10): gpu.all_reduce(comm, nccl)",
             'gpu("cudaStreamWaitEvent", compute, gpu.recorded(nccl), 0)',
@@ -160,7 +158,7 @@ class TestCompleted:
 
         assert counts(own_traced) == (23, 10)
 
-    def test_a_query_that_says_not_ready_completes_nothing(self, own_traced: Tracer, child: ScriptedProcess) -> None:
+    def test_query_that_is_not_ready_completes_nothing(self, own_traced: Tracer, child: ScriptedProcess) -> None:
         """A collective of a minute."""
         child(
             "gpu.nccl.standin_set_collective_ns(c_uint64(60_000 * MS))",
@@ -171,8 +169,8 @@ class TestCompleted:
 
         assert counts(own_traced) == (1, 0)
 
-    def test_an_event_recorded_anew_forgets_what_was_before(self, own_traced: Tracer, child: ScriptedProcess) -> None:
-        """First behind a minute of NCCL, then on a stream that has nothing to do with it: done at once, and NCCL is not."""
+    def test_event_recorded_again_replaces_what_was_ahead(self, own_traced: Tracer, child: ScriptedProcess) -> None:
+        """First after a minute of NCCL, then on an empty stream: it completes at once, NCCL does not."""
         child(
             "gpu.nccl.standin_set_collective_ns(c_uint64(60_000 * MS))",
             "gpu.all_reduce(comm, nccl)",
@@ -184,8 +182,8 @@ class TestCompleted:
         assert counts(own_traced) == (1, 0)
         assert waits(own_traced) == {}
 
-    def test_an_event_destroyed_and_made_anew_knows_nothing(self, own_traced: Tracer, child: ScriptedProcess) -> None:
-        """The new one has the address of the old one; it was never recorded, and so it is done."""
+    def test_recreated_event_has_nothing_ahead(self, own_traced: Tracer, child: ScriptedProcess) -> None:
+        """It has the address of the destroyed one and was never recorded, so it is complete."""
         child(
             "gpu.nccl.standin_set_collective_ns(c_uint64(60_000 * MS))",
             "gpu.all_reduce(comm, nccl)",
@@ -198,22 +196,22 @@ class TestCompleted:
 
         assert counts(own_traced) == (1, 0)
 
-    def test_a_destroyed_stream_is_forgotten(self, own_traced: Tracer, child: ScriptedProcess) -> None:
-        """Another one may be given its address."""
+    def test_destroyed_stream_has_no_row(self, own_traced: Tracer, child: ScriptedProcess) -> None:
+        """Another stream may get its address."""
         child("gpu.all_reduce(comm, nccl)", "gpu.all_reduce(comm, compute)")
 
         assert frontiers(own_traced) == 2
         child('gpu("cudaStreamDestroy", nccl)')
         assert frontiers(own_traced) == 1
 
-    def test_a_destroyed_communicator_has_nothing_left_to_do(self, best_traced: Tracer) -> None:
-        """Nobody has synchronised."""
+    def test_destroyed_communicator_is_complete(self, best_traced: Tracer) -> None:
+        """Without any synchronising call."""
         best_traced.run("ncclAllReduce:23:1024")
 
         assert counts(best_traced) == (23, 23)
 
-    def test_communicators_are_kept_apart(self, own_traced: Tracer, child: ScriptedProcess) -> None:
-        """Five on one, three on another; only the first one's stream is waited for."""
+    def test_communicators_are_separate(self, own_traced: Tracer, child: ScriptedProcess) -> None:
+        """Five operations on one, three on another; the program waits only for the first one's stream."""
         child(
             "second = gpu.communicators(1)[0]",
             "for _ in range(5): gpu.all_reduce(comm, nccl)",
@@ -224,8 +222,10 @@ class TestCompleted:
         assert (counts(own_traced, 1), counts(own_traced, 2)) == ((5, 5), (3, 0))
         assert list(waits(own_traced)) == [1]
 
-    def test_a_device_says_nothing_of_the_others(self, own_traced: Tracer, child: ScriptedProcess) -> None:
-        """Two ranks in one process: as soon as one collective has shown it, streams are asked and the device is not."""
+    def test_device_synchronisation_completes_nothing_with_several_ranks(
+        self, own_traced: Tracer, child: ScriptedProcess
+    ) -> None:
+        """Two ranks in one process: after the first collective only streams count."""
         child(
             "two = gpu.communicators(2)",
             "gpu.all_reduce(two[0], nccl); gpu.all_reduce(two[1], compute)",
@@ -241,8 +241,8 @@ class TestCompleted:
 class TestWaits:
     """Synchronising calls with a collective ahead of them."""
 
-    def test_wait_through_events_is_one(self, own_traced: Tracer, child: ScriptedProcess) -> None:
-        """As PyTorch does it: nobody synchronises NCCL's own stream. As long as the collective, less what came between."""
+    def test_wait_through_events_counts(self, own_traced: Tracer, child: ScriptedProcess) -> None:
+        """As PyTorch does it, without synchronising NCCL's own stream. As long as the collective, less the time in between."""
         child(
             "gpu.all_reduce(comm, nccl)",
             'gpu("cudaStreamWaitEvent", compute, gpu.recorded(nccl), 0)',
@@ -253,14 +253,14 @@ class TestWaits:
         assert waits(own_traced)[1].count == 1
         assert 10 * MS <= waits(own_traced)[1].sum_ns <= 1_000 * MS
 
-    def test_stream_that_has_nothing_to_do_with_nccl_is_none(self, own_traced: Tracer, child: ScriptedProcess) -> None:
-        """Although a collective is on its way."""
+    def test_wait_for_an_unrelated_stream_does_not_count(self, own_traced: Tracer, child: ScriptedProcess) -> None:
+        """Although a collective is running."""
         child("gpu.all_reduce(comm, nccl)", "gpu.launch(compute, MS)", 'gpu("cudaStreamSynchronize", compute)')
 
         assert (waits(own_traced), counts(own_traced)) == ({}, (1, 0))
 
-    def test_queries_are_none(self, own_traced: Tracer, child: ScriptedProcess) -> None:
-        """A watchdog asks until it is done."""
+    def test_queries_are_no_waits(self, own_traced: Tracer, child: ScriptedProcess) -> None:
+        """A watchdog polls until it is done."""
         child(
             "gpu.all_reduce(comm, nccl)",
             "event = gpu.recorded(nccl)",
@@ -270,8 +270,8 @@ class TestWaits:
 
         assert (waits(own_traced), counts(own_traced)) == ({}, (1, 1))
 
-    def test_what_has_been_seen_done_is_not_waited_for(self, own_traced: Tracer, child: ScriptedProcess) -> None:
-        """The second call finds nothing ahead of it any more."""
+    def test_complete_operation_is_not_waited_for(self, own_traced: Tracer, child: ScriptedProcess) -> None:
+        """The second call has nothing ahead of it."""
         child("gpu.all_reduce(comm, nccl)", 'gpu("cudaStreamSynchronize", nccl)', 'gpu("cudaStreamSynchronize", nccl)')
 
         assert waits(own_traced)[1].count == 1
@@ -285,13 +285,12 @@ class TestWaits:
     def test_default_stream_has_two_handles(
         self, own_traced: Tracer, child: ScriptedProcess, handle: str, call: str
     ) -> None:
-        """And a copy to the host waits for it."""
+        """A copy to the host waits for it as well."""
         child("host, device = gpu.memory(4, 'cudaHostAlloc'), gpu.memory(4)", f"gpu.all_reduce(comm, {handle})", call)
 
         assert (counts(own_traced), waits(own_traced)[1].count) == ((1, 1), 1)
 
     def test_wait_for_two_communicators_counts_for_both(self, own_traced: Tracer, child: ScriptedProcess) -> None:
-        """One call."""
         child(
             "second = gpu.communicators(1)[0]",
             "gpu.all_reduce(comm, nccl); gpu.all_reduce(second, nccl)",
@@ -304,21 +303,20 @@ class TestWaits:
         "operation",
         COLLECTIVES,
     )
-    def test_each_operation_has_its_stream_in_its_own_place(self, best_traced: Tracer, operation: str) -> None:
-        """ncclReduce's is the eighth argument; waiting for the stream is a wait for it."""
+    def test_stream_of_each_operation_is_read(self, best_traced: Tracer, operation: str) -> None:
+        """For ncclReduce it is the eighth argument."""
         run = best_traced.run("--collective-us=1000", f"{operation}:23:65536", "sync:1")
 
         assert (counts(best_traced), waits(best_traced)[1].count) == ((23, 23), 1)
-        assert run.losses == {}
+        assert run.drops == {}
 
-    def test_send_and_receive_have_their_stream_in_place(self, best_traced: Tracer) -> None:
+    def test_stream_of_send_and_receive_is_read(self, best_traced: Tracer) -> None:
         """Two ranks, which wait once each."""
         best_traced.run("--ranks=2", "--collective-us=1000", "ncclSend:23:1024", "sync:1")
 
         assert [row.calls for row in best_traced.tables.read().nccl_waits.values()] == [1, 1]
 
-    def test_they_are_found_by_every_means_of_attachment(self, traced: Tracer) -> None:
-        """Session, two links, two perf events."""
+    def test_waits_are_found_by_every_attachment_kind(self, traced: Tracer) -> None:
         run = traced.run("--collective-us=1000", "ncclAllReduce:23:1024", "sync:1")
 
         assert waits(traced)[1].count == 1
@@ -328,10 +326,10 @@ class TestWaits:
 
 
 class TestRoom:
-    """What is kept, and what happens when it is full."""
+    """Maps."""
 
-    def test_a_process_without_nccl_keeps_nothing(self, best_traced: Tracer) -> None:
-        """Whatever it records and waits for."""
+    def test_process_without_nccl_has_no_rows(self, best_traced: Tracer) -> None:
+        """Whatever events it records."""
         orders = (
             "cudaEventRecord:23",
             "cudaStreamWaitEvent:23",
@@ -343,8 +341,8 @@ class TestRoom:
 
         assert (frontiers(best_traced), best_traced.tables.read().progress) == (0, {})
 
-    def test_streams_beyond_the_table_are_a_loss(self, own_standin: Path) -> None:
-        """Room for one: the collective of the second stream is counted, and never seen done."""
+    def test_streams_beyond_the_map_are_dropped(self, own_standin: Path) -> None:
+        """Room for one: the collective of the second stream is counted, but never complete."""
         with tracer(capacities={"frontiers": 1}) as small, scripted_process(own_standin) as child:
             attach(small, own_standin)
             child("comm = gpu.communicators(1)[0]", "nccl, compute = gpu.stream(), gpu.stream()")
@@ -352,37 +350,35 @@ class TestRoom:
                 "gpu.all_reduce(comm, nccl)", "gpu.all_reduce(comm, compute)", 'gpu("cudaStreamSynchronize", compute)'
             )
 
-            assert small.losses() == {"nccl frontiers_full": 1}
+            assert small.drops() == {"nccl frontiers_full": 1}
             assert counts(small) == (2, 0)
 
-    def test_communicators_beyond_the_table_are_a_loss(self, own_standin: Path) -> None:
+    def test_communicators_beyond_the_map_are_dropped(self, own_standin: Path) -> None:
         """Room for one."""
         with tracer(capacities={"progress": 1}) as small, scripted_process(own_standin) as child:
             attach(small, own_standin)
             child("one, two, nccl = *gpu.communicators(1), *gpu.communicators(1), gpu.stream()")
             child("gpu.all_reduce(one, nccl)", "gpu.all_reduce(two, nccl)")
 
-            assert small.losses() == {"nccl progress_full": 1}
+            assert small.drops() == {"nccl progress_full": 1}
             assert counts(small) == (1, 0)
 
-    def test_a_fourth_communicator_ahead_of_a_stream_is_a_loss(
-        self, own_traced: Tracer, child: ScriptedProcess
-    ) -> None:
-        """Until one of the three has been seen done: then there is room."""
+    def test_fourth_communicator_ahead_of_a_stream_is_dropped(self, own_traced: Tracer, child: ScriptedProcess) -> None:
+        """Until one of the three is complete."""
         child(
             "comms = [comm] + [gpu.communicators(1)[0] for _ in range(3)]",
             "for one in comms: gpu.all_reduce(one, nccl)",
         )
 
-        assert own_traced.losses() == {"nccl frontier_pairs": 1}
+        assert own_traced.drops() == {"nccl frontier_pairs": 1}
         child(
             'gpu("cudaStreamSynchronize", nccl)', "gpu.all_reduce(comms[3], nccl)", 'gpu("cudaStreamSynchronize", nccl)'
         )
-        assert own_traced.losses() == {"nccl frontier_pairs": 1}
+        assert own_traced.drops() == {"nccl frontier_pairs": 1}
         assert counts(own_traced, 4) == (2, 2)
 
-    def test_an_ended_process_leaves_nothing(self, own_traced: Tracer, child: ScriptedProcess) -> None:
-        """Once user space has read it for the last time."""
+    def test_ended_process_leaves_no_rows(self, own_traced: Tracer, child: ScriptedProcess) -> None:
+        """After its last reading."""
         child("gpu.all_reduce(comm, nccl)", "event = gpu.recorded(nccl)", 'gpu("cudaEventSynchronize", event)')
         reading = own_traced.tables.read()
         own_traced.tables.forget(set(reading.processes), reading)

@@ -1,4 +1,4 @@
-"""Segments that TCP sends again are counted for the control group of the socket, as many as the kernel counts itself."""
+"""TCP segments sent again, by cgroup of the socket, against the kernel's own counters."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from tests.support.traced import Tracer, eventually, tracer
 
 ANSWERS, ANSWER_BYTES = 100, 64 << 10
 UNSHOWN_SHARE = 0.02
-"""Events that this kernel does not show a program, at most: one in some hundreds where the machine has much to do."""
+"""Upper bound of missed events: one in some hundreds on a busy machine."""
 CLIENT = f"""
 import socket, sys
 with socket.create_connection((sys.argv[1], int(sys.argv[2]))) as connection:
@@ -61,7 +61,7 @@ def _group(name: str) -> Iterator[Path]:
 
 
 def _removed(path: Path) -> bool:
-    """Whether it could be: a process that has just ended leaves it a moment later."""
+    """Whether it worked: a process leaves its group a moment after its end."""
     try:
         path.rmdir()
     except OSError:
@@ -70,7 +70,7 @@ def _removed(path: Path) -> bool:
 
 
 class Groups(NamedTuple):
-    """Control groups of the unified hierarchy: of the one that asks, and of the one that answers."""
+    """Cgroups of the unified hierarchy: of the client and of the server."""
 
     client: Path
     server: Path
@@ -78,14 +78,13 @@ class Groups(NamedTuple):
 
 @pytest.fixture
 def groups() -> Iterator[Groups]:
-    """Made for one test."""
     with _group("client") as client, _group("server") as server:
         yield Groups(client, server)
 
 
 @pytest.fixture
 def wire() -> Iterator[Wire]:
-    """Two namespaces; a packet that is sent is one segment."""
+    """Two namespaces; each sent packet is one segment."""
     try:
         with network.wire() as found:
             for name in (found.own, found.peer):
@@ -96,18 +95,18 @@ def wire() -> Iterator[Wire]:
 
 
 def rows_of(traced: Tracer, group: Path) -> dict[IpFamily, RetransmitRow]:
-    """Those of one group."""
+    """Counts of one group."""
     rows = read_retransmits(traced.kernel.maps["retransmits"])
     return {key.family: row for key, row in rows.items() if key.cgroup_id == group.stat().st_ino}
 
 
 def as_many_as(counted: int) -> range:
-    """Of the kernel's own count: never more."""
+    """Between the kernel's count and a little less."""
     return range(counted - math.ceil(counted * UNSHOWN_SHARE), counted + 1)
 
 
 def fetch(wire: Wire, groups: Groups, address: str = network.PEER_ADDRESS, one_of: int = 0) -> int:
-    """Answers through the wire; returns how many packets were dropped on their way to the client."""
+    """Sends data through the wire; returns how many packets to the client were dropped."""
     with network.server(address, wire.peer, groups.server) as peer:
         line = [
             *in_groups([groups.client]),
@@ -127,17 +126,17 @@ def fetch(wire: Wire, groups: Groups, address: str = network.PEER_ADDRESS, one_o
 
 
 class TestRetransmits:
-    """Through a wire that drops every 23rd packet with data."""
+    """A wire that drops every 23rd packet with data."""
 
     @pytest.mark.parametrize(
         ("address", "family"),
         [(network.PEER_ADDRESS, IpFamily.IPV4), (network.PEER_ADDRESS_6, IpFamily.IPV6)],
         ids=["IPv4", "IPv6"],
     )
-    def test_they_are_the_senders(
+    def test_retransmits_belong_to_the_sender(
         self, account_tracer: Tracer, wire: Wire, groups: Groups, address: str, family: IpFamily
     ) -> None:
-        """At least one for each that was dropped, as many as RetransSegs of the sender's namespace has; the client has none."""
+        """At least one for each dropped packet, as many as RetransSegs of the sender's namespace; the client has none."""
         dropped = fetch(wire, groups, address, one_of=23)
         rows = rows_of(account_tracer, groups.server)
 
@@ -146,10 +145,10 @@ class TestRetransmits:
         assert rows[family].segments in as_many_as(wire.retransmitted(wire.peer))
         assert wire.retransmitted(wire.peer) >= dropped
         assert rows_of(account_tracer, groups.client) == {}
-        assert account_tracer.losses() == {}
+        assert account_tracer.drops() == {}
 
-    def test_without_loss_there_are_hardly_any(self, account_tracer: Tracer, wire: Wire, groups: Groups) -> None:
-        """The same answers; a machine that has other work makes TCP impatient, and then the kernel has counted it too."""
+    def test_without_drops_there_are_hardly_any(self, account_tracer: Tracer, wire: Wire, groups: Groups) -> None:
+        """On a busy machine TCP may time out; the kernel counts that as well."""
         fetch(wire, groups)
         segments = sum(row.segments for row in rows_of(account_tracer, groups.server).values())
 
@@ -157,8 +156,8 @@ class TestRetransmits:
         assert segments < ANSWERS * 5  # of some fifty an answer
         assert rows_of(account_tracer, groups.client) == {}
 
-    def test_an_ipv6_socket_that_speaks_ipv4_is_ipv4(self, account_tracer: Tracer, wire: Wire, groups: Groups) -> None:
-        """As those of many servers do."""
+    def test_ipv6_socket_with_an_ipv4_peer_is_ipv4(self, account_tracer: Tracer, wire: Wire, groups: Groups) -> None:
+        """As in many servers."""
         with (
             network.server("::", wire.peer, groups.server) as peer,
             network.dropper(23) as program,
@@ -169,8 +168,8 @@ class TestRetransmits:
 
         assert [*rows_of(account_tracer, groups.server)] == [IpFamily.IPV4]
 
-    def test_calls_that_nobody_answers_are_handshakes(self, account_tracer: Tracer, wire: Wire, groups: Groups) -> None:
-        """A SYN is sent again after 1 s; nobody has the address."""
+    def test_unanswered_connections_are_handshakes(self, account_tracer: Tracer, wire: Wire, groups: Groups) -> None:
+        """A SYN to an unused address is sent again after 1 s."""
         line = [sys.executable, "-c", CALLER, "198.18.0.2", "9", "1.5"]
         subprocess.run(["ip", "-n", wire.peer, "link", "set", "wire", "arp", "off"], check=True)
         subprocess.run(["ip", "-n", wire.peer, "address", "delete", "198.18.0.2/30", "dev", "wire"], check=True)
@@ -183,8 +182,8 @@ class TestRetransmits:
         assert rows_of(account_tracer, groups.client) == {IpFamily.IPV4: RetransmitRow(1, 1)}
         assert wire.retransmitted(wire.own) == 1
 
-    def test_answers_to_calls_are_the_listeners(self, account_tracer: Tracer, wire: Wire, groups: Groups) -> None:
-        """A SYN with ACK that the caller never gets is sent again by a timer."""
+    def test_syn_ack_belongs_to_the_listener(self, account_tracer: Tracer, wire: Wire, groups: Groups) -> None:
+        """A SYN with ACK that the client never gets is sent again by a timer."""
         with network.server(network.PEER_ADDRESS, wire.peer, groups.server) as peer:
             subprocess.run(
                 [
@@ -209,8 +208,8 @@ class TestRetransmits:
         assert rows == {IpFamily.IPV4: RetransmitRow(counted, counted)}
         assert counted >= 1
 
-    def test_groups_beyond_the_table_are_lost(self, wire: Wire, groups: Groups) -> None:
-        """Room for one row, which another group has; ours are a loss, and those of whoever else is about."""
+    def test_groups_beyond_the_map_are_dropped(self, wire: Wire, groups: Groups) -> None:
+        """Room for one row, which another group has: all others are dropped."""
         with tracer(capacities={"retransmits": 1}) as small:
             table = small.kernel.maps["retransmits"]
             other = RetransmitKey(1, IpFamily.IPV4)
@@ -218,15 +217,15 @@ class TestRetransmits:
             fetch(wire, groups, one_of=23)
 
             assert [*read_retransmits(table)] == [other]
-            assert [*small.losses()] == ["network retransmits_full"]
-            assert small.losses()["network retransmits_full"] >= min(as_many_as(wire.retransmitted(wire.peer))) > 0
+            assert [*small.drops()] == ["network retransmits_full"]
+            assert small.drops()["network retransmits_full"] >= min(as_many_as(wire.retransmitted(wire.peer))) > 0
 
 
 class TestInterfaces:
-    """Of another network namespace, which is entered as --collector.network.namespaces does it."""
+    """Queues of another network namespace, entered as by --collector.network.namespaces."""
 
-    def test_drops_of_a_queue_are_as_many_as_tc_tells(self, wire: Wire) -> None:
-        """Of packets that a filter drops where they arrive; the interface itself drops none."""
+    def test_drops_of_a_queue_are_those_of_tc(self, wire: Wire) -> None:
+        """A filter drops packets on ingress; the interface itself drops none."""
         with network.server(network.PEER_ADDRESS, wire.peer) as peer, network.dropper(23) as program:
             line = [*network.inside(wire.peer), sys.executable, "-c", CLIENT, network.OWN_ADDRESS]
             with (

@@ -1,4 +1,4 @@
-"""Calls that are left in odd ways: every call that returned is counted once, no other is invented."""
+"""Calls that end in unusual ways: every call that returned is counted once."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def odd(traced: Tracer, program: Path) -> Odd:
 
     def run(way: str, times: int = 1) -> Run:
         subprocess.run([program, way, str(times)], check=True, timeout=60)
-        return Run([], traced.tables.read(), traced.losses())
+        return Run([], traced.tables.read(), traced.drops())
 
     return run
 
@@ -50,27 +50,27 @@ def odd(traced: Tracer, program: Path) -> Odd:
 class TestOddCalls:
     """With session links and with uprobe_multi links."""
 
-    def test_calls_left_by_longjmp_are_lost_and_counted_as_abandoned(self, odd: Odd) -> None:
+    def test_calls_left_by_longjmp_are_counted_as_abandoned(self, odd: Odd) -> None:
         """23 jumps out of a call, each followed by a plain call."""
         run = odd("longjmp", 23)
 
         assert run.counts() == {"cudaEventRecord": 23}
-        assert run.losses == {"cuda abandoned": 23}
+        assert run.drops == {"cuda abandoned": 23}
 
-    def test_calls_nested_deeper_than_four_are_lost_and_counted(self, odd: Odd) -> None:
-        """Six inside one another: the outer four are recorded."""
+    def test_calls_nested_deeper_than_four_are_dropped(self, odd: Odd) -> None:
+        """Six nested calls: the outer four are recorded."""
         run = odd("recurse", 5)
 
         assert run.counts() == {"cudaStreamSynchronize": 4 * 5}
-        assert run.losses == {"cuda nesting": 2 * 5}
+        assert run.drops == {"cuda nesting": 2 * 5}
 
-    def test_the_child_of_a_fork_inside_a_call_closes_nothing(self, odd: Odd) -> None:
-        """23 forks: parent and child both return through the call, it is counted once, for the parent."""
+    def test_child_of_a_fork_inside_a_call_closes_no_call(self, odd: Odd) -> None:
+        """23 forks: parent and child both return through the call; it counts once, for the parent."""
         run = odd("fork", 23)
 
         assert run.counts() == {"cudaStreamSynchronize": 23}
         assert len(run.reading.processes) == 1
-        assert run.losses == {}
+        assert run.drops == {}
 
     def test_exit_inside_a_call_counts_the_calls_before(self, odd: Odd) -> None:
         """The call that never returns is in no histogram."""
@@ -86,17 +86,17 @@ class TestOddCalls:
         assert (run.row("cuLaunchKernel").timed, run.row("cudaLaunchKernel").timed) == (0, 23)
 
     def test_a_call_in_a_signal_handler_inside_a_call_counts_both(self, odd: Odd) -> None:
-        """The handler's call lies within the interrupted one."""
+        """The handler's call is inside the interrupted one."""
         run = odd("signal", 23)
 
         assert run.counts() == {"cudaMemcpy": 23, "cudaEventRecord": 23}
-        assert run.losses == {}
+        assert run.drops == {}
 
 
 class TestProcesses:
-    """A process is a number of its own, not a tgid."""
+    """Process numbers."""
 
-    def test_exec_makes_a_new_process_of_the_same_tgid(self, traced: Tracer, odd: Odd) -> None:
+    def test_exec_begins_a_new_process_with_the_same_tgid(self, traced: Tracer, odd: Odd) -> None:
         """One call before exec, 23 after it: two processes, one tgid."""
         run = odd("exec")
 
@@ -106,8 +106,8 @@ class TestProcesses:
         assert len({process.tgid for process in run.reading.processes.values()}) == 1
         assert len(run.reading.processes) == 2
 
-    def test_start_exec_and_exit_are_announced(self, traced: Tracer, odd: Odd) -> None:
-        """Tracked, ended by exec, tracked again, ended by exit; process numbers say which."""
+    def test_start_exec_and_exit_are_events(self, traced: Tracer, odd: Odd) -> None:
+        """Tracked, ended by exec, tracked again, ended by exit, each with its process number."""
         records: list[bytes] = []
         ring = traced.kernel.open_events(records)
         try:
@@ -125,8 +125,8 @@ class TestProcesses:
             (EventKind.PROCESS_ENDED, 2),
         ]
 
-    def test_forgetting_a_process_leaves_the_others(self, traced: Tracer, odd: Odd) -> None:
-        """Two runs; the rows of the first are deleted."""
+    def test_forget_deletes_rows_of_one_process(self, traced: Tracer, odd: Odd) -> None:
+        """Two runs; the rows of the second stay."""
         odd("plain", 23)
         odd("plain", 5)
         traced.tables.forget({1}, traced.tables.read())

@@ -1,4 +1,4 @@
-"""A call that two attachments see is counted once, by each attachment kind, and the surplus one is found and removed."""
+"""A call that arrives through two attachments is counted once, and the surplus attachment is found and removed."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ CALLED = {
 
 @pytest.fixture
 def traced(attach_kind: AttachKind) -> Iterator[Tracer]:
-    """Nothing attached yet; by each kind in turn."""
+    """All programs, attached to nothing yet, for each attachment kind."""
     with tracer(attach_kind) as found:
         yield found
 
@@ -46,12 +46,12 @@ def odd_calls(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def program(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Of tests/support/forwarding_library.py."""
+    """The libraries of tests/support/forwarding_library.py."""
     return forwarding_library.compiled(tmp_path_factory.mktemp("passed"))
 
 
 def _attach_standin(traced: Tracer, times: int) -> dict[Api, list[int]]:
-    """Every library of the stand-in so often; returns the numbers of the attachments."""
+    """Attaches every library of the stand-in this often; returns the numbers of the attachments."""
     return {
         api: [traced.attach(api, standin.build_dir() / name, CALLED[api]).number for _ in range(times)]
         for api, name in STANDIN_LIBRARIES.items()
@@ -59,7 +59,7 @@ def _attach_standin(traced: Tracer, times: int) -> dict[Api, list[int]]:
 
 
 def _attach_as_two_libraries(traced: Tracer, program: Path, function: str) -> None:
-    """A function of the program, and its double, each as if it were another library's."""
+    """A function of the program and its copy, each attached as a library of its own."""
     fd = os.open(program, os.O_RDONLY | os.O_CLOEXEC)
     try:
         offsets = read_elf(fd).symbol_offsets([function, f"other_{function}"])
@@ -70,22 +70,22 @@ def _attach_as_two_libraries(traced: Tracer, program: Path, function: str) -> No
 
 
 def _number_of(traced: Tracer, tgid: int) -> int:
-    """The number that the programs have given to a process."""
+    """The number of a process."""
     (number,) = (number for number, row in traced.tables.read().processes.items() if row.tgid == tgid)
     return number
 
 
 def _surplus(traced: Tracer) -> list[tuple[int, int]]:
-    """(number that came second, number that came first) of every surplus attachment that was told of, ascending."""
+    """(second number, first number) of the event of every surplus attachment, sorted."""
     events = [event for event in new_events(traced.kernel) if event.kind is EventKind.ATTACHMENT_SURPLUS]
     return sorted((event.attachment, event.first) for event in events)
 
 
 class TestCountedOnce:
-    """The same file attached twice, or more often, by hand."""
+    """The same file attached several times."""
 
     def test_timed_and_nested_calls(self, traced: Tracer) -> None:
-        """Of the runtime, of the driver inside it, and of NCCL; each surplus attachment is told of once, not once a call."""
+        """Calls of the runtime, of the driver inside it, and of NCCL; one event for each surplus attachment."""
         numbers = _attach_standin(traced, 2)
         run = traced.run("cudaEventRecord:23", "cudaLaunchKernel:29", "ncclAllReduce:31")
 
@@ -93,11 +93,11 @@ class TestCountedOnce:
         assert run.row("cuEventRecord").calls == run.row("cudaEventRecord").calls
         assert run.row("cuEventRecord").timed == 0
         assert run.row("ncclAllReduce").timed == 31
-        assert run.losses == {}
+        assert run.drops == {}
         assert sorted(map(sorted, _surplus(traced))) == sorted(map(sorted, numbers.values()))
 
     def test_entries_alone(self, attach_kind: AttachKind) -> None:
-        """Where no return is seen, nobody knows for how long a call is open. A session is then two links' first one."""
+        """Without returns, how long a call is open is unknown. A session is then replaced by a multi link."""
         with tracer(attach_kind, with_returns=False) as traced:
             _attach_standin(traced, 3)
             run = traced.run("cudaEventRecord:23", "ncclAllReduce:31")
@@ -105,10 +105,10 @@ class TestCountedOnce:
             assert run.row("cudaEventRecord").calls == 23 + run.prepared("cudaEventRecord")
             assert run.row("cuEventRecord").calls == run.row("cudaEventRecord").calls
             assert run.row("ncclAllReduce").calls == 31
-            assert run.losses == {}
+            assert run.drops == {}
 
     def test_launches_of_which_most_are_only_counted(self, traced: Tracer) -> None:
-        """One in 64 is timed: a second attachment neither counts nor times another."""
+        """One in 64 is timed: a second attachment neither counts nor times any."""
         _attach_standin(traced, 2)
         with held_calls("cudaLaunchKernel:256") as calls:
             process = _number_of(traced, calls.tgids[0])
@@ -138,13 +138,13 @@ class TestCountedOnce:
         assert len({first for _, first in surplus}) == 1
 
     def test_calls_that_are_left_by_longjmp(self, traced: Tracer, odd_calls: Path) -> None:
-        """A call made again at the same place of the stack is a new one, also with two attachments."""
+        """A call at the same stack pointer is a new one, also with two attachments."""
         for _ in range(2):
             traced.attach(Api.RUNTIME, odd_calls, ("cudaEventRecord", "cudaStreamSynchronize"))
         subprocess.run([odd_calls, "longjmp", "23"], check=True, timeout=60)
 
         assert Run([], traced.tables.read(), {}).counts() == {"cudaEventRecord": 23}
-        assert traced.losses() == {"cuda abandoned": 23}
+        assert traced.drops() == {"cuda abandoned": 23}
 
     def test_calls_in_a_signal_handler_inside_a_call(self, traced: Tracer, odd_calls: Path) -> None:
         """The inner call is another operation further down the stack."""
@@ -153,22 +153,22 @@ class TestCountedOnce:
         subprocess.run([odd_calls, "signal", "23"], check=True, timeout=60)
 
         assert Run([], traced.tables.read(), {}).counts() == {"cudaMemcpy": 23, "cudaEventRecord": 23}
-        assert traced.losses() == {}
+        assert traced.drops() == {}
 
-    def test_a_call_that_goes_on_in_another_library(self, traced: Tracer, program: Path) -> None:
-        """By a jump, so that it has two entries and, of two libraries, two returns: the inner one's comes first."""
+    def test_call_that_jumps_into_another_library(self, traced: Tracer, program: Path) -> None:
+        """It has two entries and two returns, of which the inner one comes first."""
         for name in (forwarding_library.FIRST, forwarding_library.SECOND):
             traced.attach(Api.RUNTIME, program.parent / name)
         with forwarding_library.caller(program, 23) as caller:
             caller.make()
 
         assert Run([], traced.tables.read(), {}).counts() == {"cudaEventRecord": 23}
-        assert traced.losses() == {}
+        assert traced.drops() == {}
         assert len(_surplus(traced)) == 1
 
 
 class TestNoEcho:
-    """Calls at the place of one that another attachment saw, which are not the same call."""
+    """Different calls at one stack pointer, through two attachments."""
 
     def test_a_call_that_was_open_when_its_attachment_was_replaced(self, traced: Tracer, odd_calls: Path) -> None:
         """The next 22 at the same stack pointer are calls of their own; the open one is abandoned, unless the kernel shows its
@@ -186,19 +186,19 @@ class TestNoEcho:
         assert new.number != old.number
         counted = Run([], traced.tables.read(), {}).counts()["cudaStreamSynchronize"]
 
-        assert (counted, traced.losses()) in [(22, {"cuda abandoned": 1}), (23, {})]
+        assert (counted, traced.drops()) in [(22, {"cuda abandoned": 1}), (23, {})]
         assert _surplus(traced) == []
 
     def test_calls_of_another_library_after_one_that_was_jumped_out_of(self, traced: Tracer, odd_calls: Path) -> None:
-        """At its stack pointer, 23 of them: at most the first is taken for it."""
+        """23 at its stack pointer: at most the first counts as the same call."""
         _attach_as_two_libraries(traced, odd_calls, "cudaStreamSynchronize")
         subprocess.run([odd_calls, "longjmp-other", "23"], check=True, timeout=60)
         counted = Run([], traced.tables.read(), {}).counts()["cudaStreamSynchronize"]
 
-        assert (counted, traced.losses()) in [(22, {"cuda abandoned": 1}), (23, {})]
+        assert (counted, traced.drops()) in [(22, {"cuda abandoned": 1}), (23, {})]
 
     def test_launches_of_two_libraries_in_turn(self, traced: Tracer, odd_calls: Path) -> None:
-        """From one place of the stack, most of them only counted: 23 of each are 46."""
+        """At one stack pointer, most of them only counted: 23 of each are 46."""
         _attach_as_two_libraries(traced, odd_calls, "cudaLaunchKernel")
         traced.attach(Api.RUNTIME, odd_calls, ("cudaEventRecord",))
         process = subprocess.Popen([odd_calls, "launch-other", "23"], stdin=subprocess.PIPE, stdout=subprocess.PIPE)
@@ -209,14 +209,14 @@ class TestNoEcho:
             process.communicate(b"y", timeout=60)
 
         assert Run([], traced.tables.read(), {}).counts() == {"cudaLaunchKernel": 46, "cudaEventRecord": 46}
-        assert traced.losses() == {}
+        assert traced.drops() == {}
 
 
 class TestRemoval:
-    """What user space does about it."""
+    """User space."""
 
-    def test_a_file_under_two_names_that_the_kernel_cannot_tell(self, tmp_path: Path) -> None:
-        """Without the program that names inodes: a layer and an overlay over it are attached, and one of them removed."""
+    def test_file_under_two_names_without_the_program_on_mappings(self, tmp_path: Path) -> None:
+        """A layer and an overlay over it are both attached, and one attachment is removed."""
         with (
             discovering(apis=frozenset({Api.RUNTIME}), subjects=WITHOUT_MAPPINGS) as scene,
             mount_namespace() as inside,
@@ -241,18 +241,18 @@ class TestRemoval:
                 assert scene.calls(second.tgids[0]) == {"cudaEventRecord": 29}
                 assert scene.probed_below(tmp_path) == after
                 assert scene.discovery.surplus["runtime",] == 1
-                assert scene.losses() == {}
+                assert scene.drops() == {}
 
     @staticmethod
     def _resolve(scene: Scene) -> list[KernelEvent]:
-        """What the daemon does with its news."""
+        """Handles events as the daemon does."""
         events = [event for event in new_events(scene.kernel) if event.kind is EventKind.ATTACHMENT_SURPLUS]
         for event in events:
             scene.discovery.resolve_surplus(event.attachment, event.first)
         return events
 
-    def test_two_files_of_which_one_passes_calls_on(self, program: Path) -> None:
-        """Both see the call: it is counted once, and both stay attached."""
+    def test_two_files_of_which_one_forwards_calls(self, program: Path) -> None:
+        """The call arrives through both: it counts once, and both stay attached."""
         with discovering() as scene, forwarding_library.caller(program, 23) as caller:
             scene.discovery.walk_all()
             caller.make()
@@ -261,4 +261,4 @@ class TestRemoval:
             assert scene.calls(caller.process.pid) == {"cudaEventRecord": 23}
             assert scene.probed(program.parent) == sorted([forwarding_library.FIRST, forwarding_library.SECOND])
             assert len(events) == 1
-            assert scene.losses() == {}
+            assert scene.drops() == {}

@@ -1,4 +1,4 @@
-"""What is one file to a uprobe, and what is two: whatever mounts, links and copies make of it, each call is counted once."""
+"""One file or two for a uprobe: with any mounts, links and copies, each call is counted once."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from tests.support.held_calls import HeldCalls, held_calls
 from tests.support.mounts import MountNamespace, mount_namespace
 from tests.support.requirements import need_command
 
-# Not single ones: a kernel takes 0.1 s to remove each of the 400 that whole libraries have.
+# Not single ones: the kernel takes 0.1 s to remove each of the 400 in whole libraries.
 pytestmark = pytest.mark.parametrize("attach_kind", [AttachKind.SESSION, AttachKind.MULTI], indirect=True)
 ONCE = list(LIBRARIES)
 TWICE = sorted(LIBRARIES * 2)
@@ -25,46 +25,46 @@ TWICE = sorted(LIBRARIES * 2)
 
 @pytest.fixture
 def scene(attach_kind: AttachKind) -> Iterator[Scene]:
-    """Nothing attached yet."""
+    """All programs, attached to nothing yet."""
     with discovering(attach_kind) as found:
         yield found
 
 
 @pytest.fixture
 def inside() -> Iterator[MountNamespace]:
-    """Where file systems may be mounted."""
+    """A mount namespace."""
     with mount_namespace() as found:
         yield found
 
 
 @pytest.fixture(params=["disk", "tmpfs"])
 def base(request: pytest.FixtureRequest, inside: MountNamespace, tmp_path: Path) -> Path:
-    """A folder for layers, on a file system of each kind in turn; as seen inside."""
+    """A directory for layers, on a file system of each kind; its path inside."""
     return tmp_path if request.param == "disk" else inside.mount("tmpfs", "none", tmp_path / "memory")
 
 
 @pytest.fixture
 def jobs(inside: MountNamespace) -> Iterator[Jobs]:
-    """Ended before the namespace is."""
+    """Ends before the namespace."""
     with ExitStack() as stack:
         yield Jobs(inside, stack)
 
 
 class Jobs:
-    """Jobs that wait for a word, each with libraries from a folder inside."""
+    """Jobs on hold, each with libraries from a directory inside."""
 
     def __init__(self, inside: MountNamespace, stack: ExitStack) -> None:
         self._inside = inside
         self._stack = stack
 
     def start(self, libraries: Path, calls: int) -> HeldCalls:
-        """One that is to record so many events."""
+        """A job that will record this many events."""
         order = f"cudaEventRecord:{calls}"
         return self._stack.enter_context(held_calls(order, libraries=libraries, before=self._inside.enter))
 
 
 def _layer(inside: MountNamespace, base: Path) -> Path:
-    """A folder with the libraries, inside."""
+    """A directory with the libraries, inside."""
     copied(inside.seen(base / "layer"))
     return base / "layer"
 
@@ -84,12 +84,12 @@ class TestOneFile:
         assert scene.calls(first.tgids[0]) == recorded(23)
         assert scene.calls(second.tgids[0]) == recorded(29)
         assert scene.probed_below(base) == ONCE
-        assert scene.losses() == {}
+        assert scene.drops() == {}
 
     def test_a_layer_that_is_used_directly_as_well(
         self, scene: Scene, inside: MountNamespace, base: Path, jobs: Jobs
     ) -> None:
-        """A job on the node and one in a container: of the first the device is another, of the second the overlay's."""
+        """A job on the node and one in a container: their devices differ."""
         layer = _layer(inside, base)
         first = jobs.start(layer, 23)
         second = jobs.start(inside.overlay("merged", layer, base), 29)
@@ -104,7 +104,7 @@ class TestOneFile:
     def test_overlays_that_number_inodes_in_different_ways(
         self, scene: Scene, inside: MountNamespace, tmp_path: Path, jobs: Jobs
     ) -> None:
-        """xino puts the number of the layer into the high bits of the inode's: one file has two of them."""
+        """xino puts the number of the layer into the high bits of the inode number: one file has two numbers."""
         layer = _layer(inside, tmp_path)
         memory = inside.mount("tmpfs", "none", tmp_path / "memory")
         plain = inside.overlay("plain", layer, memory, "xino=off")
@@ -123,7 +123,7 @@ class TestOneFile:
     def test_a_copy_of_nothing_but_the_attributes(
         self, scene: Scene, inside: MountNamespace, base: Path, jobs: Jobs
     ) -> None:
-        """With metacopy, chmod in a container copies no data: another time of change, the same file below."""
+        """With metacopy, chmod in a container copies no data: a different ctime, the same file below."""
         layer = _layer(inside, base)
         merged = inside.overlay("merged", layer, base, "metacopy=on")
         inside.run("chmod", "0700", *(merged / name for name in LIBRARIES))
@@ -137,7 +137,7 @@ class TestOneFile:
         assert scene.probed_below(base) == ONCE
 
     def test_an_overlay_over_an_overlay(self, scene: Scene, inside: MountNamespace, base: Path, jobs: Jobs) -> None:
-        """A container that runs containers: both see the layer below."""
+        """A container that runs containers: both use the layer below."""
         layer = _layer(inside, base)
         merged = inside.overlay("outer", layer, base)
         upper = inside.mount("tmpfs", "none", base / "upper")
@@ -152,7 +152,7 @@ class TestOneFile:
         assert scene.probed_below(base) == ONCE
 
     def test_a_root_of_its_own(self, scene: Scene, inside: MountNamespace, tmp_path: Path, jobs: Jobs) -> None:
-        """A container's root is another one, and the node's libraries are mounted into it: the path leads nowhere outside."""
+        """A container with its own root and the node's libraries mounted: the path does not exist outside."""
         folder, root = copied(tmp_path / "host"), tmp_path / "root"
         inside.mount("tmpfs", "none", root)
         inside.run("mkdir", "-p", *(root / name for name in ("usr", "job", "driver", "old")))
@@ -180,7 +180,7 @@ class TestOneFile:
 
     @staticmethod
     def _links() -> list[str]:
-        """/lib and the like, where they lead into /usr."""
+        """Links such as /lib that lead into /usr."""
         return [f"/{name}" for name in ("lib", "lib64", "bin") if Path(f"/{name}").is_symlink()]
 
 
@@ -190,7 +190,7 @@ class TestTwoFiles:
     def test_a_library_that_a_container_has_copied_up(
         self, scene: Scene, inside: MountNamespace, base: Path, jobs: Jobs
     ) -> None:
-        """chmod in one of two containers before its job begins: its libraries are its own from then on."""
+        """chmod in one of two containers before its job begins: its libraries are then its own."""
         layer = _layer(inside, base)
         plain, changed = inside.overlay("plain", layer, base), inside.overlay("changed", layer, base)
         inside.run("chmod", "0700", *(changed / name for name in LIBRARIES))
@@ -206,7 +206,7 @@ class TestTwoFiles:
     def test_a_library_that_is_copied_up_between_two_jobs(
         self, scene: Scene, inside: MountNamespace, base: Path, jobs: Jobs
     ) -> None:
-        """Both in one container, by one path, with one device and inode number in /proc: the first one maps the layer's."""
+        """Both in one container, by one path, with one device and inode number in /proc: the first maps the file of the layer."""
         merged = inside.overlay("merged", _layer(inside, base), base)
         first = jobs.start(merged, 23)
         scene.discovery.walk_all()
@@ -223,7 +223,7 @@ class TestTwoFiles:
     def test_a_library_that_is_copied_up_under_a_running_job(
         self, scene: Scene, inside: MountNamespace, base: Path, jobs: Jobs
     ) -> None:
-        """Before the exporter looks: every path leads to the copy, and the one that the job runs is found in its layer."""
+        """Before the exporter starts: every path leads to the copy; the file that the job runs is found in its layer."""
         merged = inside.overlay("merged", _layer(inside, base), base)
         first = jobs.start(merged, 23)
         inside.run("chmod", "0700", *(merged / name for name in LIBRARIES))
@@ -239,7 +239,7 @@ class TestTwoFiles:
     def test_a_library_whose_layer_is_out_of_reach(
         self, scene: Scene, inside: MountNamespace, tmp_path: Path, jobs: Jobs
     ) -> None:
-        """Its file has been deleted: what cannot be probed is counted, once, and the copy is not taken for it."""
+        """Its file was deleted: it is counted once as not probed, and the copy is not probed instead."""
         layer = _layer(inside, tmp_path)
         merged = inside.overlay("merged", layer, tmp_path)
         first = jobs.start(merged, 23)
@@ -255,7 +255,7 @@ class TestTwoFiles:
         assert [scene.discovery.failures[kind, "hidden"] for kind in ("driver", "runtime", "nccl")] == [1, 1, 1]
 
     def test_copies_of_one_disk_image(self, scene: Scene, inside: MountNamespace, tmp_path: Path, jobs: Jobs) -> None:
-        """Each with an overlay of its own: inode number and time of change are equal, the files are not the same."""
+        """Each with an overlay of its own: inode number and ctime are equal, but the files differ."""
         need_command("mkfs.ext4", "e2fsprogs")
         if not Path("/dev/loop-control").exists():
             pytest.skip("needs loop devices, to mount a disk image")
@@ -282,7 +282,7 @@ class TestTwoFiles:
         assert scene.probed_below(tmp_path) == TWICE
 
     def test_a_new_version_under_a_running_job(self, scene: Scene, tmp_path: Path) -> None:
-        """Put in the old one's place by a rename: both are probed, the old one as long as somebody maps it."""
+        """It replaces the old one by a rename: both are probed, the old one while it is mapped."""
         folder = copied(tmp_path / "libraries")
         with held_calls("cudaEventRecord:23", libraries=folder) as old:
             scene.discovery.walk_all()
@@ -302,4 +302,4 @@ class TestTwoFiles:
                 assert scene.calls(old.tgids[0]) == recorded(23)
                 assert scene.calls(new.tgids[0]) == recorded(29)
                 assert (while_both, scene.probed(folder)) == (TWICE, ONCE)
-                assert scene.losses() == {}
+                assert scene.drops() == {}

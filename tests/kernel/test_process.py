@@ -1,4 +1,4 @@
-"""What traced processes make, and how they end."""
+"""Forks and ends of traced processes."""
 
 from __future__ import annotations
 
@@ -19,14 +19,12 @@ MIB = 1 << 20
 
 
 def exits(tracer: Tracer) -> dict[ExitKey, int]:
-    """How many have ended so."""
+    """Number of such ends."""
     return {key: row.exits for key, row in tracer.tables.read_exits().items()}
 
 
 class TestForks:
-    """Children that do nothing."""
-
-    def test_23_children_are_made_and_end(self, account_tracer: Tracer, waits_program: Path) -> None:
+    def test_23_children_are_forked_and_end(self, account_tracer: Tracer, waits_program: Path) -> None:
         """Each with exit code 0, and the program itself as well."""
         accounts.probe(account_tracer, waits_program)
         accounts.run(account_tracer, waits_program, "gap", "forks", "23")
@@ -37,10 +35,10 @@ class TestForks:
 
 
 class TestEnds:
-    """Of the traced process."""
+    """The end of the traced process."""
 
-    def test_signal_is_told(self, account_tracer: Tracer, waits_program: Path) -> None:
-        """As wait(2) tells it; the bit for a core file apart."""
+    def test_signal_is_in_the_status(self, account_tracer: Tracer, waits_program: Path) -> None:
+        """As from wait(2), except the bit for a core file."""
         accounts.probe(account_tracer, waits_program)
         with accounts.running(waits_program, "gap", "nap", "1000", "10000") as process:
             eventually(account_tracer.tables.read_processes, "a traced process")
@@ -50,8 +48,8 @@ class TestEnds:
 
         assert (key.signal, key.code, count) == (signal.SIGSEGV, 0, 1)
 
-    def test_exit_code_is_told(self, account_tracer: Tracer, own_standin: Path) -> None:
-        """Of a program that ends by itself, with whatever error it had last."""
+    def test_exit_code_is_in_the_status(self, account_tracer: Tracer, own_standin: Path) -> None:
+        """For a program that exits, with any last error."""
         scripted_process.attach(account_tracer, own_standin)
         environment = {"STANDIN_FAIL": "cudaMalloc:2:*"}
         done = subprocess.run(
@@ -63,10 +61,8 @@ class TestEnds:
         assert (key.signal, key.code) == (0, done.returncode)
         assert (OPERATIONS[last.operation].name, last.code) == ("cudaMalloc", 2)
 
-    def test_whom_the_kernel_ends_for_want_of_memory_is_its_victim(
-        self, account_tracer: Tracer, waits_program: Path
-    ) -> None:
-        """A traced process in a group that has no room for what it touches."""
+    def test_process_killed_for_lack_of_memory_is_a_victim(self, account_tracer: Tracer, waits_program: Path) -> None:
+        """A traced process that needs more memory than its cgroup has."""
         accounts.probe(account_tracer, waits_program)
         try:
             with cgroups.group("memory", "victim") as group:

@@ -1,4 +1,4 @@
-"""A job under a strict seccomp filter: probes come and go, and it makes a million calls and ends as it would have without."""
+"""A job under a strict seccomp filter makes a million calls while probes come and go, and is not affected."""
 
 from __future__ import annotations
 
@@ -33,13 +33,13 @@ def program(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def fate() -> Fate:
-    """What the experiment says of this kernel."""
+    """The result of the experiment on this kernel."""
     return hazards.fate_by_experiment()
 
 
 @pytest.fixture(params=[*AttachKind, ENTRY_LABEL])
 def traced(request: pytest.FixtureRequest, fate: Fate) -> Iterator[Tracer]:
-    """The programs of each attachment kind that this kernel has, attached to nothing yet; and of entries alone."""
+    """Programs of each attachment kind of this kernel, and of entries only, attached to nothing yet."""
     with_returns = request.param != ENTRY_LABEL
     if with_returns and fate is Fate.DIES:
         pytest.skip("this kernel ends a job under a filter at a return probe: entries alone are probed here")
@@ -64,17 +64,17 @@ def _counts(traced: Tracer) -> dict[str, int]:
 
 
 def _counted(traced: Tracer, job: FilteredJob, calls: int) -> dict[str, int]:
-    """By how much the counts grow while the job makes its calls."""
+    """Growth of the counts while the job makes its calls."""
     before = _counts(traced)
     assert job.do(calls)
     return {name: count - before.get(name, 0) for name, count in _counts(traced).items()}
 
 
 class TestJob:
-    """By every means of attachment, and with entries alone."""
+    """For every attachment kind, and with entries only."""
 
     def test_a_million_calls_while_probes_come_and_go(self, traced: Tracer, program: Path) -> None:
-        """Of each function 50,000 probed, 50,000 not, 100,000 while probes come and go, 50,000 probed: exact at both ends."""
+        """50,000 calls of each function probed, 50,000 not, 100,000 while probes come and go, 50,000 probed."""
         with filtered_job(program) as job:
             assert job.do("f")
             attachment = _attach(traced, program)
@@ -95,7 +95,7 @@ class TestJob:
         assert last == dict.fromkeys(FUNCTIONS, 50_000)
 
     def test_a_filter_set_under_probes(self, traced: Tracer, program: Path) -> None:
-        """As a sandbox does that closes itself late: 40 calls before, 40 after, all counted."""
+        """As in a sandbox: 40 calls before, 40 after, all counted."""
         _attach(traced, program)
         with filtered_job(program) as job:
             before = _counted(traced, job, 40)
@@ -106,8 +106,8 @@ class TestJob:
         assert exit_code == 0
         assert before == after == dict.fromkeys(FUNCTIONS, 10)
 
-    def test_a_call_that_is_not_allowed_ends_the_job(self, program: Path) -> None:
-        """So the filter does what the other tests rely on."""
+    def test_denied_call_kills_the_job(self, program: Path) -> None:
+        """The other tests rely on it."""
         with filtered_job(program) as job:
             assert job.do("f")
             assert not job.do("x")
@@ -115,10 +115,10 @@ class TestJob:
 
 
 class TestExperiment:
-    """What decides whether returns are probed."""
+    """The experiment that decides whether returns are probed."""
 
-    def test_it_foretells_what_becomes_of_a_job(self, program: Path, fate: Fate) -> None:
-        """On this kernel, whichever it is: a job under a filter meets its first return probe."""
+    def test_experiment_predicts_the_fate_of_a_job(self, program: Path, fate: Fate) -> None:
+        """On this kernel: a job under a filter at its first return probe."""
         with tracer() as traced, filtered_job(program) as job:
             _attach(traced, program)
             assert job.do("f")
@@ -126,8 +126,8 @@ class TestExperiment:
 
         assert fate is (Fate.SURVIVES if has_survived else Fate.DIES)
 
-    def test_its_filter_denies(self) -> None:
-        """A call of a number between, which no kernel has, ends a process that has set it."""
+    def test_filter_of_the_experiment_denies_unknown_calls(self) -> None:
+        """A call number that no kernel has kills the process."""
         script = f"""
             import ctypes, runpy
             libc = ctypes.CDLL(None)

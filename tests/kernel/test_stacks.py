@@ -1,4 +1,4 @@
-"""Stacks of threads that are stuck in known functions, with frame pointers and without; nothing is mocked."""
+"""Stacks of threads stuck in known functions, with and without frame pointers. Nothing is mocked."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ class Seen(NamedTuple):
 
 @contextmanager
 def stuck(program: Path, manner: str, threads: int = 1) -> Iterator[int]:
-    """The program, when its threads are where they stay; its tgid."""
+    """Starts the program; yields its tgid when its threads are stuck."""
     process = subprocess.Popen([program, manner], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
     assert process.stdout is not None
     try:
@@ -70,7 +70,7 @@ def stuck(program: Path, manner: str, threads: int = 1) -> Iterator[int]:
 
 
 def look(traced: Tracer, tgid: int, tid: int) -> Seen:
-    """As the collector does; functions without their offsets."""
+    """As the stack collector does it; functions without offsets."""
     stack = Stacks(traced.kernel).take(tid)
     assert stack is not None
     with FrameRules(Processes(), tgid) as rules:
@@ -84,7 +84,7 @@ def _named(tgid: int, addresses: tuple[int, ...]) -> list[str]:
 
 
 def only_own(names: list[str]) -> list[str]:
-    """Without libc's, whose names differ from one version to the next."""
+    """Without libc's functions, whose names differ between versions."""
     own = ("wait_for_a_byte", "cudaStreamSynchronize", "inner", "middle", "outer", "main", "second")
     return [name for name in names if name in own or name.startswith(("other_", "odd_", "inner_", "outer_"))]
 
@@ -94,10 +94,10 @@ needs_bcc = pytest.mark.skipif(not BCC.exists(), reason="no bcc: apt-get install
 
 @needs_bcc
 class TestCallers:
-    """Function by function, in their order, and none in between."""
+    """All functions in order."""
 
     def test_call_names_its_callers(self, program: Path, traced: Tracer) -> None:
-        """Whoever waits in cudaStreamSynchronize was sent there by inner, middle, outer and main; and where it is now."""
+        """A thread in cudaStreamSynchronize has the callers inner, middle, outer and main, and its current function."""
         with stuck(program, "call") as tgid:
             seen = look(traced, tgid, tgid)
 
@@ -107,8 +107,8 @@ class TestCallers:
         assert OPERATIONS[seen.stack.operation].name == "cudaStreamSynchronize"
         assert not seen.stack.is_running
 
-    def test_each_thread_has_its_own(self, program: Path, traced: Tracer) -> None:
-        """Two, in the same call by different ways."""
+    def test_each_thread_has_its_own_callers(self, program: Path, traced: Tracer) -> None:
+        """Two threads in the same call by different paths."""
         with stuck(program, "two", threads=2) as tgid:
             (other,) = (int(tid) for tid in os.listdir(f"/proc/{tgid}/task") if int(tid) != tgid)  # noqa: PTH208
             seen = {tid: look(traced, tgid, tid) for tid in (tgid, other)}
@@ -116,8 +116,8 @@ class TestCallers:
         assert only_own(seen[tgid].callers) == ["inner", "middle", "outer", "main"]
         assert only_own(seen[other].callers) == ["other_inner", "other_outer", "second"]
 
-    def test_thread_outside_of_calls_is_told_by_where_it_is(self, program: Path, traced: Tracer) -> None:
-        """It has made one call, and waits elsewhere."""
+    def test_thread_outside_calls_has_its_current_functions(self, program: Path, traced: Tracer) -> None:
+        """It has made one call and waits elsewhere."""
         with stuck(program, "gap") as tgid:
             seen = look(traced, tgid, tgid)
 
@@ -127,7 +127,7 @@ class TestCallers:
 
     @pytest.mark.whole_machine  # it runs on one CPU, and this test on another
     def test_thread_on_a_cpu_has_callers_too(self, program: Path, traced: Tracer) -> None:
-        """And is told to be there."""
+        """It is marked as running."""
         with stuck(program, "spin") as tgid:
             seen = eventually(
                 lambda: next((one for one in [look(traced, tgid, tgid)] if one.stack.is_running), None), "it runs"
@@ -135,8 +135,8 @@ class TestCallers:
 
         assert only_own(seen.callers) == ["inner", "middle", "outer", "main"]
 
-    def test_frame_pointers_that_lead_nowhere_end_the_way(self, program: Path, traced: Tracer) -> None:
-        """After the caller, of which no rule is known either."""
+    def test_invalid_frame_pointer_ends_the_walk(self, program: Path, traced: Tracer) -> None:
+        """After the caller, for which there is no unwinding rule either."""
         with stuck(program, "odd") as tgid:
             seen = look(traced, tgid, tgid)
 
@@ -148,7 +148,7 @@ class TestFiles:
     """Without bcc."""
 
     def test_callers_are_located(self, program: Path, traced: Tracer) -> None:
-        """In the program, at four places."""
+        """At four places of the program."""
         with stuck(program, "call") as tgid:
             stack = Stacks(traced.kernel).take(tgid)
             assert stack is not None
@@ -163,10 +163,10 @@ class TestFiles:
 
 
 class TestPrivacy:
-    """What leaves the kernel."""
+    """Privacy."""
 
-    def test_words_that_are_no_addresses_are_not_told(self, program: Path, traced: Tracer) -> None:
-        """Everything that is told lies in the stack, or in code."""
+    def test_words_that_are_no_addresses_are_zero(self, program: Path, traced: Tracer) -> None:
+        """All other words are addresses of the stack or of code."""
         with stuck(program, "call") as tgid:
             stack = Stacks(traced.kernel).take(tgid)
             assert stack is not None
@@ -184,17 +184,16 @@ class TestPrivacy:
 
 
 class TestEnds:
-    """Threads that are not there."""
+    """Missing threads."""
 
     def test_thread_that_ended_has_no_stack(self, program: Path, traced: Tracer) -> None:
-        """And no error."""
         with stuck(program, "call") as tgid:
             pass
 
         assert Stacks(traced.kernel).take(tgid) is None
 
     def test_zombie_has_no_stack(self, program: Path, traced: Tracer) -> None:
-        """It has no memory any more."""
+        """Its memory is gone."""
         process = subprocess.Popen([program, "call"], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
         assert process.stdout is not None
         assert process.stdout.readline() == "inside\n"
@@ -205,12 +204,12 @@ class TestEnds:
 
         assert stack is None
 
-    def test_thread_that_is_not_traced_has_none(self, traced: Tracer) -> None:
-        """This test itself."""
+    def test_untracked_thread_has_no_stack(self, traced: Tracer) -> None:
+        """The thread of this test."""
         assert Stacks(traced.kernel).take(os.getpid()) is None
 
-    def test_process_that_ends_while_it_is_looked_at_costs_nothing(self, program: Path, traced: Tracer) -> None:
-        """Fifty of them, killed at some moment of twenty looks; whatever is told is of that thread."""
+    def test_process_may_end_while_its_stack_is_read(self, program: Path, traced: Tracer) -> None:
+        """Fifty processes, killed at some moment of twenty readings; each stack is of that thread."""
         stacks = Stacks(traced.kernel)
         for number in range(50):
             with stuck(program, "call") as tgid:
@@ -223,10 +222,8 @@ class TestEnds:
 
 
 class TestDuration:
-    """Of the open call."""
-
-    def test_it_is_open_since_it_was_entered(self, program: Path, traced: Tracer) -> None:
-        """Between two readings of the clock."""
+    def test_opened_ns_is_the_entry_of_the_call(self, program: Path, traced: Tracer) -> None:
+        """Between two clock readings."""
         before_ns = time.monotonic_ns()
         with stuck(program, "call") as tgid:
             stack = Stacks(traced.kernel).take(tgid)
@@ -237,11 +234,10 @@ class TestDuration:
 
 
 class TestKinds:
-    """Of probes: each of them may put itself into the place of a return address."""
+    """Each attachment kind may replace return addresses."""
 
     @needs_bcc
-    def test_callers_are_the_same(self, program: Path, attach_kind: object) -> None:
-        """However the call is probed."""
+    def test_callers_are_the_same_for_every_attachment_kind(self, program: Path, attach_kind: object) -> None:
         with tracer(attach_kind) as found:  # type: ignore[arg-type]
             accounts.probe(found, program)
             with stuck(program, "call") as tgid:
@@ -251,10 +247,10 @@ class TestKinds:
 
 
 class TestWithoutTheProgram:
-    """A kernel that cannot load it."""
+    """A kernel that cannot load the program."""
 
-    def test_nothing_is_told_and_nothing_fails(self) -> None:
-        """Everything else goes on."""
+    def test_no_stack_is_read_and_nothing_fails(self) -> None:
+        """The rest works."""
         with tracer(subjects=("process", "cuda", "sched")) as found:
             assert not Stacks(found.kernel).is_possible
             assert Stacks(found.kernel).take(os.getpid()) is None

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * Waits in known ways, inside a hooked call or between two, and says in JSON what it measured of itself.
+ * Waits in known ways, inside a probed call or between two, and prints its own measurements as JSON.
  * Usage: waits PLACE WAY TIMES [MICROSECONDS]. PLACE: call (cudaEventRecord), sync (cudaStreamSynchronize), gap.
- * WAITS_TID=TID: it does it in a child of this tid, and ends with 77 when that cannot be had.
- * WAITS_WATCH=TGID[,TGID...]: it also says how long those ran meanwhile.
- * WAITS_GROUP=FOLDER: it is in this cgroup while it waits, and neither before nor afterwards.
+ * WAITS_TID=TID: it waits in a child with this tid, and exits with 77 if the tid is in use.
+ * WAITS_WATCH=TGID[,TGID...]: it also prints how long these processes ran in that time.
+ * WAITS_GROUP=FOLDER: it is in this cgroup only while it waits.
  * It exports the names it is probed under (-rdynamic). A gap follows a synchronising call and ends with a launch.
  */
 #define _GNU_SOURCE
@@ -36,8 +36,8 @@ static int pair[2];
 static char *page;
 
 enum { CROWD = 50 };
-static long long least_ns; /* of a crowd, from when each is known to be there to the last it says itself: it lived longer */
-static long long most_ns;  /* from before the start of each to after its end: it lived no longer */
+static long long least_ns; /* lower bound of the lifetimes of a crowd, measured by the threads themselves */
+static long long most_ns;  /* upper bound, from before the creation of each thread to after its join */
 
 static long long now_ns(void)
 {
@@ -76,7 +76,7 @@ static void spin(void)
 		continue;
 }
 
-/* Uses the CPU for so long, however long that takes. */
+/* Uses this much CPU time. */
 static void burn(void)
 {
 	struct timespec used;
@@ -137,7 +137,7 @@ static void in_timerfd(void)
 	close(timer);
 }
 
-static int is_polled; /* the one end, before it is read */
+static int is_polled; /* poll() before each read */
 
 static void child_naps_and_writes(int from)
 {
@@ -184,7 +184,7 @@ static void in_polled_pipe(void)
 	in_pipe();
 }
 
-/* Two sockets: nobody can say which of them it is about. */
+/* Two sockets: which one the wait is for is unknown. */
 static void in_polled_sockets(void)
 {
 	struct pollfd polled[2] = {{.events = POLLIN}, {.events = POLLIN}};
@@ -198,7 +198,7 @@ static void in_polled_sockets(void)
 	close(pair[1]);
 }
 
-/* For a client that does not come. */
+/* For a client that never connects. */
 static void in_polled_listener(void)
 {
 	struct pollfd polled = {.fd = socket(AF_INET, SOCK_STREAM, 0), .events = POLLIN};
@@ -247,11 +247,11 @@ static void forks(void)
 	pid_t child = fork();
 
 	if (child == 0)
-		return; /* and through the call's return, as the parent does later */
+		return; /* through the call's return, as the parent does later */
 	waitpid(child, NULL, 0);
 }
 
-/* Of WAITS_FILE past the page cache, and of WAITS_SCRATCH. Opened before the first call: a path that is looked up is a wait too. */
+/* WAITS_FILE with O_DIRECT, and WAITS_SCRATCH. Opened before the first call, because a path look-up may wait as well. */
 static int direct = -1, scratch = -1;
 
 static void open_files(void)
@@ -270,7 +270,7 @@ static void reads(void)
 		exit(1);
 }
 
-/* A MiB more each time, and never gives any back. */
+/* Allocates one more MiB each time, and never frees any. */
 static void eats(void)
 {
 	volatile char *more = malloc(1 << 20);
@@ -279,7 +279,7 @@ static void eats(void)
 		more[at] = 1;
 }
 
-/* What a page holds is on the disk. */
+/* fsync() of one page. */
 static void in_fsync(void)
 {
 	if (pwrite(scratch, "x", 1, 0) != 1 || fsync(scratch) < 0)
@@ -301,7 +301,7 @@ static volatile char *mapped(off_t *size)
 	return found;
 }
 
-/* From end to end, a page at a time. */
+/* The whole file, one page at a time. */
 static void maps(void)
 {
 	static off_t size;
@@ -311,7 +311,7 @@ static void maps(void)
 		(void)pages[at];
 }
 
-/* Every sixteenth page, none of them read ahead. */
+/* Every sixteenth page, without readahead. */
 static void pages(void)
 {
 	static off_t size;
@@ -358,7 +358,7 @@ static void threads(void)
 	pthread_join(one, NULL);
 }
 
-/* As many at once. */
+/* This many threads at once. */
 static void crowd(void)
 {
 	pthread_t all[CROWD];
@@ -391,7 +391,7 @@ static const struct {
 	{"eats", eats},
 };
 
-/* /proc/.../schedstat: time running, and time ready to run and not running. */
+/* /proc/.../schedstat: time running, and time runnable but not running. */
 static void read_schedstat(const char *path, long long *ran_ns, long long *waited_ns)
 {
 	FILE *file = fopen(path, "r");
@@ -401,7 +401,7 @@ static void read_schedstat(const char *path, long long *ran_ns, long long *waite
 	fclose(file);
 }
 
-/* Opened once: what passes between such a reading and a call is in the one and not in the other. */
+/* Opened once, because the time between a reading and a call is only in one of the two figures. */
 static long long run_delay_ns(void)
 {
 	static int file = -1;
@@ -415,7 +415,7 @@ static long long run_delay_ns(void)
 	return waited_ns;
 }
 
-/* Moves to the group of WAITS_GROUP, or to one beside or above it. */
+/* Moves to the cgroup WAITS_GROUP, or to one beside or above it. */
 static void enter(const char *relative)
 {
 	const char *group = getenv("WAITS_GROUP");
@@ -450,7 +450,7 @@ static int ran_of_watched_ns(long long *ran_ns)
 	return count;
 }
 
-/* Goes on in a child of this tid, as whose end the program ends. */
+/* Continues in a child with this tid; the program exits with its status. */
 static void become(pid_t tid)
 {
 	struct clone_args wanted = {.exit_signal = SIGCHLD, .set_tid = (unsigned long)&tid, .set_tid_size = 1};

@@ -1,4 +1,4 @@
-"""Which tests run in which kernels, other than the one of the machine at hand. README.md says how to add to either list."""
+"""The tests that also run in other kernels, and these kernels. README.md describes how to add to either list."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from pathlib import Path
 _KERNEL = Path(__file__).parent.parent / "kernel"
 
 KERNELS = ("6.1",)
-"""Oldest first. Of each, the newest package that Debian's lists have."""
+"""The oldest first; the newest Debian package of each."""
 
 TESTS = (
     "tests/kernel/test_loading.py",
@@ -23,4 +23,4 @@ TESTS = (
     "tests/kernel/test_engine.py::TestOutputs",
     *(f"tests/kernel/{path.name}" for path in sorted(_KERNEL.glob("test_accounting_*.py"))),
 )
-"""Files, or single tests by pytest's names. Those marked `hardware_speed` are left out."""
+"""Files, or single tests by pytest's names. Tests marked `hardware_speed` are left out."""

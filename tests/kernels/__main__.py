@@ -1,6 +1,6 @@
-"""Runs the tests of TESTS in the kernels of KERNELS, one after the other: `make test-kernels`.
+"""Runs the tests of TESTS in each kernel of KERNELS: `make test-kernels`.
 
-In: flags, see --help; what it does not know goes to the guest's pytest. Out: pytest's own words, live, and an exit status.
+In: flags, see --help; unknown ones go to the guest's pytest. Out: pytest's output, live, and an exit status.
 """
 
 from __future__ import annotations
@@ -32,14 +32,14 @@ def _run(version: str, wanted: list[str]) -> int:
 
 
 def main() -> int:
-    """Returns the exit status: 0 when every test passed in every kernel."""
+    """Returns the exit status: 0 if every test passed in every kernel."""
     parser = argparse.ArgumentParser(prog="python -m tests.kernels", description="Run tests in other kernels.")
     parser.add_argument("--kernel", help=f"a version or a package of Debian's, instead of {', '.join(KERNELS)}")
     flags, wanted = parser.parse_known_args()
     if platform.machine() != "x86_64":
-        print("kernels: left out: the guest runs this machine's own programs, and is an x86-64 machine")
+        print("kernels: skipped: the emulated machine is x86-64, and runs this machine's programs")
         return 0
-    signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))  # not without ending the emulator
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))  # also ends the emulator
     try:
         return max(_run(version, wanted) for version in ((flags.kernel,) if flags.kernel else KERNELS))
     except NotHere as reason:

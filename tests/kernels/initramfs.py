@@ -1,4 +1,4 @@
-"""Makes the small archive that a kernel unpacks into memory and starts from: init, a shell, and the modules that find a root.
+"""Makes the initramfs that a kernel boots from: init, a shell, and the modules to mount a root.
 
 In: the files of a kernel package. Out: the archive's bytes, in the format `newc` of cpio(5), which is the one kernels read.
 """
@@ -15,13 +15,13 @@ from pathlib import Path
 _OF_ROOT = ("virtio_pci", "9pnet_virtio", "9p", "overlay", "virtio_blk", "crc32c_generic", "ext4")
 _OF_NETWORK = ("veth", "sch_ingress", "cls_bpf", "tcp_diag")
 MODULES = (*_OF_ROOT, *_OF_NETWORK)
-"""What the guest's file systems and the tests of the network need, and nothing else has to load."""
+"""Modules for the guest's file systems and for the network tests."""
 
 _DEPENDS = re.compile(rb"\0depends=([^\0]*)\0")
 
 
 def is_needed(path: Path) -> bool:
-    """Whether a file of a kernel package is used: the kernel, its configuration and its modules for file systems and disks."""
+    """Whether a file of a kernel package is used: the kernel, its configuration and the modules above."""
     return path.parts[0] == "boot" or path.name == "modules.builtin" or path.name.partition(".")[0] in _CANDIDATES
 
 
@@ -34,11 +34,11 @@ _CANDIDATES = {
 
 
 EDITION = f"_{zlib.crc32(' '.join(sorted(_CANDIDATES)).encode()):08x}"
-"""Of what is kept of a kernel package: one that was unpacked when less was needed does not do."""
+"""Changes with the set of files that is kept, so that a package unpacked with fewer files is not reused."""
 
 
 def modules(folder: Path) -> Iterator[bytes]:
-    """The contents of MODULES and of what they depend on, in an order in which they load. What is built in is left out."""
+    """MODULES and their dependencies in load order, without built-in ones."""
     files = {_name(path): path for path in folder.rglob("*.ko*")}
     (builtin_list,) = folder.rglob("modules.builtin")
     builtin = {_name(Path(line)) for line in builtin_list.read_text(encoding="ascii").split()}
@@ -68,7 +68,7 @@ def _content(path: Path) -> bytes:
 
 
 def archive(files: Mapping[str, tuple[int, bytes]]) -> bytes:
-    """files: path -> permissions and content. The folders above them are made."""
+    """files: path -> permissions and content. Parent directories are added."""
     folders = {str(parent) for path in files for parent in Path(path).parents if str(parent) != "."}
     entries = [(folder, stat.S_IFDIR | 0o755, b"") for folder in sorted(folders)]
     entries += [(path, stat.S_IFREG | mode, content) for path, (mode, content) in files.items()]

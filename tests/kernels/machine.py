@@ -1,7 +1,7 @@
 """A machine of two CPUs, emulated, that boots a kernel with this machine's user space and runs one command in it.
 
-In: an unpacked kernel package and a command. Out: what the command says, live, and its exit status. The guest sees this
-machine's files as they are, without being able to change them: what it writes goes to a disk that is thrown away.
+In: an unpacked kernel package and a command. Out: the command's output, live, and its exit status. The guest has this machine's
+files, read-only: its writes go to a disk that is deleted afterwards.
 """
 
 from __future__ import annotations
@@ -22,13 +22,13 @@ DISK_BYTES = 4 << 30
 LIMIT_SECONDS = 3600
 INIT = Path(__file__).with_name("init")
 
-# rcu_expedited: else each of the hundreds of perf events of single probes takes 0.1 s to remove. tsc=reliable: what the kernel
-# would compare this clock with is emulated as well, and slower.
+# rcu_expedited: otherwise each of the hundreds of perf events of single probes takes 0.1 s to remove. tsc=reliable: the clock
+# that the kernel would compare it with is emulated as well, and slower.
 COMMAND_LINE = "console=ttyS0 quiet panic=-1 rcupdate.rcu_expedited=1 mitigations=off tsc=reliable"
 
 
 def run(kernel: Path, command: Sequence[str], folder: Path, environment: Mapping[str, str]) -> int:
-    """Boot, run `command` in `folder`, power off. Returns its exit status; NotHere when the guest does not get that far."""
+    """Boot, run `command` in `folder`, power off. Returns its exit status. Raises NotHere if the guest does not get that far."""
     with tempfile.TemporaryDirectory() as temporary:
         initrd, disk, status = (Path(temporary, name) for name in ("initramfs", "disk", "status"))
         initrd.write_bytes(_initramfs(kernel, command, folder, environment))
@@ -42,10 +42,10 @@ def run(kernel: Path, command: Sequence[str], folder: Path, environment: Mapping
             raise NotHere(f"the guest did not end within {LIMIT_SECONDS} s") from error
         except subprocess.CalledProcessError as error:
             raise NotHere(f"the emulator ended with exit status {error.returncode}") from error
-        said = status.read_text(encoding="ascii").strip() if status.exists() else ""
-        if not said.isdigit():
-            raise NotHere("the guest ended without saying how its tests came out: see above")
-        return int(said)
+        result = status.read_text(encoding="ascii").strip() if status.exists() else ""
+        if not result.isdigit():
+            raise NotHere("the guest ended without an exit status of its tests: see above")
+        return int(result)
 
 
 def _initramfs(kernel: Path, command: Sequence[str], folder: Path, environment: Mapping[str, str]) -> bytes:

@@ -1,7 +1,7 @@
 """Gets a Debian package without installing it.
 
-In: a package name, or a kernel version. Out: a folder in the user's cache that holds what was asked for of the package. The
-download is apt's, which checks it against the signed index.
+In: a package name, or a kernel version. Out: a folder in the user's cache with the wanted files of the package. apt downloads
+it and checks it against the signed index.
 """
 
 from __future__ import annotations
@@ -18,11 +18,11 @@ CACHE = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "gpu-
 
 
 class NotHere(Exception):
-    """Something that is needed is not to be had on this machine; the text says what, in one line."""
+    """This machine lacks something; the message names it."""
 
 
 def kernel_package(version: str) -> str:
-    """The newest package of a kernel such as `6.1`; anything that is no version is taken for the name of a package."""
+    """The newest package of a kernel such as `6.1`; anything else is the name of a package."""
     if not re.fullmatch(r"\d+\.\d+", version):
         return version
     names = _output("apt-cache", "pkgnames", f"linux-image-{version}.").split()
@@ -39,9 +39,9 @@ def _is_plain(name: str) -> bool:
 
 
 def unpacked(package: str, keep: Callable[[Path], bool], edition: str = "") -> Path:
-    """A folder with the files of a package for which `keep` says yes, given their paths in it.
+    """A folder with the files of a package that `keep` accepts by their paths in it.
 
-    Made once for each version; and anew for another edition, which says what is kept.
+    Created once for each version and edition; the edition names the set of files.
     """
     shown = _output("apt-cache", "show", "--no-all-versions", package)
     version = next((line.split()[1] for line in shown.splitlines() if line.startswith("Version:")), None)
@@ -78,5 +78,5 @@ def _output(*command: str, folder: str | None = None) -> str:
     except FileNotFoundError as error:
         raise NotHere(f"{command[0]} is not installed: this needs Debian") from error
     except subprocess.CalledProcessError as error:
-        said = error.stderr.strip().rpartition("\n")[2] or f"exit status {error.returncode}"
-        raise NotHere(f"`{' '.join(command)}` failed: {said}") from error
+        reason = error.stderr.strip().rpartition("\n")[2] or f"exit status {error.returncode}"
+        raise NotHere(f"`{' '.join(command)}` failed: {reason}") from error

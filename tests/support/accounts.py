@@ -1,4 +1,4 @@
-"""Programs of known waits under the scheduler programs, probed on functions of their own: nothing else is traced."""
+"""Programs with known waits, probed on functions of their own, so that no other process is traced."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from typing import Any
 from exporter.kernel.abi import Api, Culprit, IntervalKind, ThreadState, Victim
 from exporter.kernel.operations import OPERATIONS
 from exporter.kernel.readings import Accounts
-from exporter.kernel.thread_rows import ChainRow, Exposure, FeedingRow, signed
+from exporter.kernel.thread_rows import Exposure, FeedingRow, WakeupRow, signed
 from tests.support.traced import Tracer, eventually
 
 FUNCTIONS = ("cudaEventRecord", "cudaStreamSynchronize", "cudaLaunchKernel")
@@ -23,7 +23,7 @@ TIMEOUT_SECONDS = 60
 
 
 def compiled(source: Path, folder: Path) -> Path:
-    """A program of its own inode, which exports the functions it is probed on."""
+    """Compiles a program with its own inode, which exports the functions it is probed on."""
     program = folder / source.stem
     subprocess.run(["cc", "-O2", "-Wall", "-Werror", "-rdynamic", "-pthread", source, "-o", program], check=True)
     return program
@@ -31,7 +31,7 @@ def compiled(source: Path, folder: Path) -> Path:
 
 @dataclass
 class Account:
-    """What one program did: `truth` by its own word, the rest by ours."""
+    """One program: `truth` from its own output, the rest from the maps."""
 
     truth: dict[str, Any]
     accounts: Accounts
@@ -54,12 +54,12 @@ class Account:
         return found
 
     def exposure(self, operation: str) -> Exposure:
-        """Of the one process that made such calls."""
+        """The row of the only process that made such calls."""
         (row,) = (row for key, row in self.accounts.exposures.items() if OPERATIONS[key.operation].name == operation)
         return row
 
     def switches(self) -> tuple[int, int]:
-        """Voluntary and involuntary ones, of threads in gaps and calls that have ended."""
+        """Voluntary and involuntary switches of ended threads."""
         rows = [row for key, row in self.accounts.intervals.items() if key.kind is IntervalKind.GAP]
         return sum(row.voluntary for row in rows), sum(row.involuntary for row in rows)
 
@@ -72,16 +72,16 @@ class Account:
         return found
 
     def blame_by_tgid_ns(self) -> dict[int, int]:
-        """Kernel's tgid -> nanoseconds."""
+        """tgid in the machine's pid namespace -> nanoseconds."""
         found: dict[int, int] = {}
         for key, ns in self.accounts.blame.items():
             found[key.tgid] = found.get(key.tgid, 0) + ns
         return found
 
-    def chain(self, state: ThreadState) -> ChainRow:
-        """Of step threads asleep in a state, whoever woke them."""
-        rows = (row for key, row in self.accounts.chains.items() if (key.victim, key.state) == (Victim.STEP, state))
-        return reduce(ChainRow.plus, rows)
+    def wakeup_row(self, state: ThreadState) -> WakeupRow:
+        """Sleeps of step threads in a state, for all wakers."""
+        rows = (row for key, row in self.accounts.wakeups.items() if (key.victim, key.state) == (Victim.STEP, state))
+        return reduce(WakeupRow.plus, rows)
 
     @property
     def feeding(self) -> FeedingRow:
@@ -97,7 +97,7 @@ def _add(found: dict[ThreadState, int], states_ns: Sequence[int]) -> None:
 
 
 def share(states_ns: dict[ThreadState, int], *states: ThreadState) -> float:
-    """Of the whole."""
+    """Share of these states in the sum."""
     return sum(states_ns.get(state, 0) for state in states) / sum(states_ns.values())
 
 
@@ -107,7 +107,7 @@ def probe(tracer: Tracer, program: Path) -> None:
 
 
 def run(tracer: Tracer, *command: str | Path, environment: dict[str, str] | None = None) -> Account:
-    """Run a program to its end, which may be a violent one, and read the tables."""
+    """Run a program until it exits or is killed, and read the maps."""
     done = subprocess.run(
         command,
         check=False,
@@ -123,7 +123,7 @@ def run(tracer: Tracer, *command: str | Path, environment: dict[str, str] | None
 
 @contextmanager
 def running(*command: str | Path) -> Iterator[subprocess.Popen[str]]:
-    """A program beside the test; killed, and gone, when the block is left."""
+    """A program beside the test, killed at the end of the block."""
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
         try:
             yield process
@@ -132,14 +132,14 @@ def running(*command: str | Path) -> Iterator[subprocess.Popen[str]]:
 
 
 def read(tracer: Tracer, truth: dict[str, Any]) -> Account:
-    """The tables now."""
+    """Read the maps now."""
     accounts = tracer.tables.read_accounts(tracer.tables.read_processes())
     return Account(truth, accounts, tracer.tables.healed())
 
 
 @contextmanager
 def hogs(count: int, cpu: int) -> Iterator[list[int]]:
-    """Processes that do nothing but use a CPU; their tgids. They run when the block is entered."""
+    """tgids of processes that only use a CPU. They are running when the block begins."""
     started = [subprocess.Popen(["taskset", "-c", str(cpu), "sh", "-c", "while :; do :; done"]) for _ in range(count)]
     try:
         for one in started:

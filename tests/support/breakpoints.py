@@ -1,4 +1,4 @@
-"""What a probe leaves in a process: an instruction of its own at the beginning of each probed function."""
+"""Breakpoints: the instruction that a probe places at the beginning of each probed function."""
 
 from __future__ import annotations
 

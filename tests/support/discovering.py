@@ -48,9 +48,9 @@ class Scene:
         """The same of a folder and all folders in it."""
         return sorted(Path(one.path).name for one in self.discovery.probed() if folder in Path(one.path).parents)
 
-    def losses(self) -> dict[str, int]:
+    def drops(self) -> dict[str, int]:
         """Losses that are not zero."""
-        return {f"{p.name} {r.name}".lower(): count for (p, r), count in self.tables.losses().items() if count}
+        return {f"{p.name} {r.name}".lower(): count for (p, r), count in self.tables.drops().items() if count}
 
 
 @contextmanager

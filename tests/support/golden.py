@@ -126,7 +126,7 @@ def _add_waits(kernel: FakeTables) -> None:
     )
     dry_ns = {pipe: 800_000_000, runnable: 50_000_000, ThreadState.THROTTLED: 25_000_000}
     kernel.feeding(2, dry_ns=dry_ns, hits=(6_400, 64, 64), kernels=23)
-    kernel.chain(2, pipe, {on_cpu: 100_000_000, runnable: 200_000_000, ThreadState.IO: 500_000_000})
+    kernel.wakeup(2, pipe, {on_cpu: 100_000_000, runnable: 200_000_000, ThreadState.IO: 500_000_000})
     kernel.beats(2, [(120_000_000 * number, 7) for number in range(1, 17)])
     kernel.outputs(2, [(20_000_000 * number, 0) for number in range(1, 131)] + [(5_200_000_000, 2_500_000_000)])
     kernel.blame(2, 300_000_000, comm=b"stress")

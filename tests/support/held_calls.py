@@ -1,4 +1,4 @@
-"""Stand-in programs that make their calls when told to: an observer attaches first and reads last, without haste."""
+"""Stand-in programs that make their calls on request, so that a test can attach before and read after."""
 
 from __future__ import annotations
 
@@ -21,12 +21,12 @@ _ranks = itertools.count(os.getpid() % 1_000_000 * 8)
 
 
 def fresh_rank() -> str:
-    """A rank no other process has: what an exporter shows of a process is told from all else on this machine by it."""
+    """A rank that no other process has, by which a test finds its process in the exposition."""
     return str(next(_ranks))
 
 
 def without_rank() -> dict[str, str]:
-    """This process's environment, less what names a rank: a batch job may be what runs the tests."""
+    """This environment without ranks, because the tests may run in a batch job."""
     return {name: value for name, value in os.environ.items() if name not in ENVIRONMENT_NAMES}
 
 
@@ -39,25 +39,25 @@ class HeldCalls:
     truths: list[dict[str, Any]] = field(default_factory=list)
 
     def begin(self) -> None:
-        """Let it begin its calls."""
+        """Start its calls."""
         assert self.process.stdin is not None
         self.process.stdin.write("\n")
         self.process.stdin.flush()
 
     def made(self) -> dict[str, Any]:
-        """Wait until all calls are made; returns what the first rank counted. The process lives on."""
+        """Wait until all calls are made; returns the counts of the first rank. The process stays alive."""
         assert self.process.stdout is not None
         lines = [self.process.stdout.readline() for _ in self.tgids]
         self.truths = sorted(map(json.loads, lines), key=lambda truth: truth["rank"])
         return self.truths[0]
 
     def make(self) -> dict[str, Any]:
-        """Let it make all its calls."""
+        """Start its calls and wait for them."""
         self.begin()
         return self.made()
 
     def end(self) -> None:
-        """Let it end."""
+        """Let it exit."""
         self.process.communicate("\n", timeout=PATIENCE_SECONDS)
         assert self.process.returncode == 0
 
@@ -71,10 +71,10 @@ def held_calls(
     before: Sequence[str] = (),
     **more: Any,
 ) -> Iterator[HeldCalls]:
-    """`calls --hold` with orders; killed with its ranks when the block is left.
+    """`calls --hold` with orders, killed with its ranks at the end of the block.
 
-    rank: in its environment. libraries: a folder to load CUDA and NCCL from. before: a command that becomes the program.
-    more: of Popen.
+    rank: in its environment. libraries: a directory to load CUDA and NCCL from. before: a command that executes the program.
+    more: arguments of Popen.
     """
     variables = {**without_rank(), **(environment or {})}
     if rank is not None:
@@ -92,8 +92,8 @@ def held_calls(
     )
     assert process.stdout is not None
     try:
-        said, *tgids = process.stdout.readline().split()
-        assert said == "ready"
+        state, *tgids = process.stdout.readline().split()
+        assert state == "ready"
         yield HeldCalls(process, tuple(map(int, tgids)))
     finally:
         with process:
@@ -105,7 +105,7 @@ def held_calls(
 def program(
     name: str, *arguments: str, environment: Mapping[str, str] | None = None
 ) -> Iterator[subprocess.Popen[bytes]]:
-    """A program of the stand-in, running; killed with all it started when the block is left."""
+    """A running program of the stand-in, killed with its children at the end of the block."""
     process = subprocess.Popen(
         [standin.build_dir() / name, *arguments],
         env={**without_rank(), **(environment or {})},

@@ -1,7 +1,7 @@
-"""Programs that are loaded once and lent to one test after another.
+"""Programs that are loaded once and shared by tests.
 
-To verify them all takes the kernel 0.7 s, to empty their tables a hundredth of that. Between two tests they are attached to
-nothing. What a test has left in a state that is not that of freshly loaded programs is closed, and the next one loads anew.
+Verifying them takes the kernel 0.7 s, emptying their maps a hundredth of that. Between two tests they are not attached. Programs
+that a test has not left as freshly loaded are closed, and the next test loads them again.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ _free: dict[AttachKind | None, list[Kernel]] = defaultdict(list)
 def take(
     wanted: AttachKind | None = None, *, idle_ns: int = IDLE_NS, launch_mode: LaunchMode = LaunchMode.FULL
 ) -> Kernel:
-    """All programs, attached to their fixed places, their tables empty. The arguments are those of loader.load()."""
+    """All programs, attached to their fixed attach points, with empty maps. Arguments as for loader.load()."""
     if not _free[wanted]:
         return loader.load(wanted=wanted, idle_ns=idle_ns, launch_mode=launch_mode)
     kernel = _free[wanted].pop()
@@ -41,7 +41,7 @@ def take(
 
 
 def give_back(wanted: AttachKind | None, kernel: Kernel) -> None:
-    """Programs of take(), to whose probes whoever had them has seen."""
+    """Programs of take(); the test has removed its probes."""
     kernel.detach()
     if _is_as_loaded(kernel):
         _free[wanted].append(kernel)
@@ -55,7 +55,7 @@ def _facts() -> KernelFacts:
 
 
 def _is_as_loaded(kernel: Kernel) -> bool:
-    """Not closed, no probe left, and no run left out, which the kernel counts as long as a program is loaded."""
+    """Not closed, no probe left, and no skipped run, which the kernel counts as long as a program is loaded."""
     if not kernel.programs or any(kernel.recursion_misses().values()):
         return False
     rows = (abi.ATTACHMENT_ROW.unpack(row) for _, row in kernel.maps[TABLE].items())

@@ -1,4 +1,4 @@
-"""Builders of the frozen records: a snapshot from totals, an identity, a histogram."""
+"""Builders of snapshots, points and histograms."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ STARTED_UNIX_NS = 1_790_000_000_000_000_000
 
 
 def at(monotonic_seconds: float) -> Moment:
-    """A moment after the start of everything; the day does not matter."""
+    """A moment this long after an arbitrary start."""
     elapsed_ns = int(monotonic_seconds * 1e9)
     return Moment(elapsed_ns, STARTED_UNIX_NS + elapsed_ns)
 

@@ -1,4 +1,4 @@
-"""Stacks and rows of threads for tests that need one."""
+"""Builders of stacks and thread rows."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ NOTHING = (0,) * abi.THREAD_STATES
 
 
 def a_stack(**changes: Any) -> Stack:
-    """Of thread 4711, in cudaStreamSynchronize since 2.3 s; it is at 0x1000, and its stack says nothing."""
+    """Thread 4711, in cudaStreamSynchronize since 2.3 s, at address 0x1000, with an empty stack."""
     known: dict[str, Any] = {
         "tid": 4711,
         "tgid": 4700,
@@ -34,7 +34,7 @@ def a_stack(**changes: Any) -> Stack:
 
 
 def a_thread(tid: int = 4711, operation: str = "", *, for_ns: int = 0, **changes: Any) -> ThreadRow:
-    """A step thread of process 1 at 20 s. operation: its open call, or none; for_ns: since when, and in a gap likewise."""
+    """A step thread of process 1 at 20 s. operation: its open call, if any. for_ns: how long the call or gap has lasted."""
     known: dict[str, Any] = dict.fromkeys(ThreadRow._fields, 0)
     known |= dict.fromkeys(("open_ns", "gaps_ns", "idle_ns", "booked_ns"), NOTHING)
     known |= {

@@ -1,4 +1,4 @@
-"""Kernel tables without a kernel: FakeMap stands where a KernelMap does, FakeTables packs rows into it."""
+"""Kernel maps without a kernel: FakeMap replaces KernelMap, FakeTables packs rows into it."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from exporter.kernel import abi
 from exporter.kernel.gpu_rows import GraphRow
-from exporter.kernel.operation_rows import EXEMPLAR_AT, SLOTS_AT, STATES_AT
+from exporter.kernel.operation_rows import EXEMPLAR_AT, SLOTS, SLOTS_AT, STATES, STATES_AT, SUMS
 from exporter.kernel.operations import NUMBERS
 from exporter.kernel.thread_rows import THREADS_READ, feeding_place
 from exporter.units import slot_of
@@ -15,13 +15,13 @@ By = Mapping[abi.ThreadState, int]
 """Nanoseconds by state; the others are 0."""
 
 NCCL_WAIT = "NCCL wait"
-"""Stands for abi.OPERATION_NCCL_WAIT where an operation is named."""
+"""The name of abi.OPERATION_NCCL_WAIT in this module."""
 
 _NOTHING: By = {}
 
 
 def states_of(states_ns: By) -> tuple[int, ...]:
-    """As a row has them."""
+    """In the order of a row."""
     return tuple(states_ns.get(state, 0) for state in abi.ThreadState)
 
 
@@ -30,7 +30,7 @@ def _number_of(operation: str) -> int:
 
 
 class FakeMap:
-    """A MapReader over a dict. times_read: how often its entries were gone through."""
+    """A MapReader over a dict. times_read: calls of items()."""
 
     def __init__(self, capacity: int = 64) -> None:
         self.rows: dict[bytes, bytes] = {}
@@ -61,7 +61,7 @@ class FakeMap:
 
 
 class FakeTables:
-    """Builds the maps of exporter.kernel.tables.Tables call by call. Calls add up, as they do in the kernel."""
+    """Builds the maps of exporter.kernel.tables.Tables. Calls add up, as in the kernel."""
 
     def __init__(self) -> None:
         names = (
@@ -71,7 +71,7 @@ class FakeTables:
             "communicators",
             "allocations",
             "process_numbers",
-            "losses",
+            "drops",
             "exposures",
         )
         names_of_progress = ("progress", "frontiers")
@@ -79,7 +79,7 @@ class FakeTables:
         names_of_disks = ("disks", "disk_users", "disk_waits")
         names_of_memory = ("page_allocations", "memory_groups")
         names_of_gpu = ("copies", "graph_rows", "graphs", "geometries", "pinned")
-        names_of_time = ("intervals", "tail", "blame", "feeding", "groups", "chains", "cadence", "outputs", "exposures")
+        names_of_time = ("intervals", "blame", "feeding", "groups", "wakeups", "cadence", "outputs", "exposures")
         self.maps: dict[str, FakeMap] = {
             name: FakeMap()
             for names_of_subject in (
@@ -96,7 +96,7 @@ class FakeTables:
         self.threads: dict[int, bytes] = {}
 
     def iterate(self, program: str) -> bytes:
-        """What the kernel's iterator over threads would write."""
+        """Output of the kernel's iterator over threads."""
         return b"".join(self.threads.values()) if program == THREADS_READ else b""
 
     def process(
@@ -120,7 +120,7 @@ class FakeTables:
         unblamed_ns: int = 0,
         communicators: int = 0,
     ) -> None:
-        """A row of `processes`; replaces the one before. The default start is tick 4711, as in host/process_tree.py."""
+        """A row of `processes`; replaces the row. The default start is tick 4711, as in host/process_tree.py."""
         copied = [(copied_bytes or {}).get(direction, 0) for direction in abi.Copy]
         of_memory = (peak_bytes, managed_bytes, pinned_bytes, pinned_blocks, refused_bytes)
         sums = (allocated_bytes, freed_bytes, unknown_frees, live_allocations, *of_memory, unblamed_ns)
@@ -129,14 +129,14 @@ class FakeTables:
         )
 
     def forked(self, process: int, *, processes: int = 0, threads: int = 0) -> None:
-        """What the threads of a job have made so far."""
+        """Forks of a job so far."""
         for is_thread, count in ((0, processes), (1, threads)):
             self.maps["forks"].rows[abi.FORK_KEY.pack(process, is_thread)] = abi.COUNT.pack(count)
 
     def ended(
         self, process: int, *, status: int, is_worker: bool = False, is_victim: bool = False, at_ns: int = 0
     ) -> None:
-        """One more has ended so. status: as wait(2) tells it."""
+        """One more process has ended. status: as wait(2) returns it."""
         key = abi.EXIT_KEY.pack(process, status, is_worker, is_victim)
         count = abi.EXIT_ROW.unpack(self.maps["exits"].rows.get(key, bytes(abi.EXIT_ROW.size)))[0]
         self.maps["exits"].rows[key] = abi.EXIT_ROW.pack(count + 1, at_ns)
@@ -152,19 +152,17 @@ class FakeTables:
         communicator: int = 0,
         states_ns: By = _NOTHING,
     ) -> None:
-        """Calls that returned: one per duration, and `untimed` ones, which a runtime call made. operation: or NCCL_WAIT."""
+        """Calls that returned: one per duration, and `untimed` ones. operation: a name, or NCCL_WAIT."""
         key = abi.OPERATION_KEY.pack(process, _number_of(operation), communicator)
-        before = self.maps["operations"].rows.get(key, bytes(SLOTS_AT + abi.OPERATION_SLOTS.size))
-        untimed_before, total_ns, bytes_before = abi.OPERATION_SUMS.unpack_from(before)
-        slots = list(abi.OPERATION_SLOTS.unpack_from(before, SLOTS_AT))
+        before = self.maps["operations"].rows.get(key, bytes(abi.OPERATION_ROW.size))
+        untimed_before, total_ns, bytes_before = SUMS.unpack_from(before)
+        slots = list(SLOTS.unpack_from(before, SLOTS_AT))
         for duration_ns in durations_ns:
             slots[slot_of(duration_ns)] += 1
-        sums = abi.OPERATION_SUMS.pack(
-            untimed_before + untimed, total_ns + sum(durations_ns), bytes_before + moved_bytes
-        )
-        time = abi.STATES.pack(*map(int.__add__, abi.STATES.unpack_from(before, STATES_AT), states_of(states_ns)))
+        sums = SUMS.pack(untimed_before + untimed, total_ns + sum(durations_ns), bytes_before + moved_bytes)
+        time = STATES.pack(*map(int.__add__, STATES.unpack_from(before, STATES_AT), states_of(states_ns)))
         exemplar = before[EXEMPLAR_AT:SLOTS_AT]
-        self.maps["operations"].rows[key] = sums + time + exemplar + abi.OPERATION_SLOTS.pack(*slots)
+        self.maps["operations"].rows[key] = sums + time + exemplar + SLOTS.pack(*slots)
 
     def memory_group(
         self,
@@ -175,13 +173,13 @@ class FakeTables:
         reclaimed_pages: int = 0,
         oom_kills: int = 0,
     ) -> None:
-        """A row of `memory_groups`. path: folders of the group from the outside in."""
+        """A row of `memory_groups`. path: directories of the group, the outermost first."""
         slots = [0] * abi.HIST_SLOTS
         for duration_ns in reclaims_ns:
             slots[slot_of(duration_ns)] += 1
         names = b"".join(name.encode().ljust(abi.GROUP_NAME_BYTES, b"\0") for name in reversed(path))
-        sums = abi.MEMORY_SUMS.pack(sum(reclaims_ns), reclaimed_pages, oom_kills, names)
-        self.maps["memory_groups"].rows[abi.COUNT.pack(number)] = sums + abi.OPERATION_SLOTS.pack(*slots)
+        row = abi.MEMORY_ROW.pack(sum(reclaims_ns), reclaimed_pages, oom_kills, names, *slots)
+        self.maps["memory_groups"].rows[abi.COUNT.pack(number)] = row
 
     def page_allocations(self, process: int, pages: int) -> None:
         """A row of `page_allocations`."""
@@ -217,7 +215,7 @@ class FakeTables:
         communicator: int = 0,
         is_being_written: bool = False,
     ) -> None:
-        """The exemplar of an operation that has been called. is_being_written: by a program, at this very moment."""
+        """The exemplar of an operation that has calls. is_being_written: half written."""
         key = abi.OPERATION_KEY.pack(process, _number_of(operation), communicator)
         row = self.maps["operations"].rows[key]
         exemplar = abi.EXEMPLAR.pack(2, tid, duration_ns, ended_ns, tgid, 3 if is_being_written else 2)
@@ -240,7 +238,7 @@ class FakeTables:
         ranks: int = 2,
         ordinal: int = 1,
     ) -> None:
-        """A communicator alive. digest 0, rank -1, ranks 0: the making of it was not seen."""
+        """A live communicator. digest 0, rank -1, ranks 0: its creation was not traced."""
         key = abi.COMMUNICATOR_KEY.pack(process, 0, address)
         self.maps["communicators"].rows[key] = abi.COMMUNICATOR_ROW.pack(digest, created_ns, rank, ranks, ordinal, 0)
 
@@ -257,12 +255,12 @@ class FakeTables:
         lag_ns: int = 0,
         late_arrivals: int = 0,
     ) -> None:
-        """How far a communicator has come; replaces what was there."""
+        """Progress of a communicator; replaces the row."""
         sums = (enqueued, completed, enqueued_ns, completed_ns, collectives, lag_ns, late_arrivals)
         self.maps["progress"].rows[abi.PROGRESS_KEY.pack(process, communicator)] = abi.PROGRESS_ROW.pack(*sums)
 
-    def frontier(self, process: int, *, address: int, kind: abi.Frontier = abi.Frontier.EVENT) -> None:
-        """A stream or event that something is ahead of."""
+    def frontier(self, process: int, *, address: int, kind: abi.FrontierKind = abi.FrontierKind.EVENT) -> None:
+        """A stream or event with operations ahead of it."""
         self.maps["frontiers"].rows[abi.FRONTIER_KEY.pack(process, kind, address)] = bytes(24)
 
     def allocation(self, process: int, *, address: int, size_bytes: int) -> None:
@@ -282,12 +280,12 @@ class FakeTables:
         total_ns: int,
         is_blocking: bool = True,
     ) -> None:
-        """Copies between host and GPU so far; replaces what was there."""
+        """Copies between host and GPU so far; replaces the row."""
         key = abi.COPY_KEY.pack(process, direction, memory, is_blocking, 0)
         self.maps["copies"].rows[key] = abi.COPY_ROW.pack(copies, copied_bytes, total_ns)
 
     def graphs(self, process: int, row: GraphRow) -> None:
-        """What a process did with graphs so far; replaces what was there."""
+        """Graphs of a process so far; replaces the row."""
         self.maps["graph_rows"].rows[abi.NUMBER.pack(process)] = abi.GRAPH_ROW.pack(*row)
 
     def geometry(self, process: int, *, grid: int, block: int, launches: int) -> None:
@@ -297,22 +295,17 @@ class FakeTables:
         counts[grid * abi.BLOCK_CLASSES + block] = launches
         rows[place] = abi.GEOMETRY_ROW.pack(process, 0, *counts)
 
-    def loss(self, program: abi.LossProgram, reason: abi.LossReason, count: int) -> None:
-        """What a program could not record so far."""
-        index = program * len(abi.LossReason) + reason
-        self.maps["losses"].rows[abi.NUMBER.pack(index)] = abi.COUNT.pack(count)
+    def dropped(self, program: abi.DropProgram, reason: abi.DropReason, count: int) -> None:
+        """Records that a program has dropped so far."""
+        index = program * len(abi.DropReason) + reason
+        self.maps["drops"].rows[abi.NUMBER.pack(index)] = abi.COUNT.pack(count)
 
     def interval(
         self, process: int, kind: abi.IntervalKind, states_ns: By, *, voluntary: int = 0, involuntary: int = 0
     ) -> None:
-        """Time outside of calls, of threads that have ended; replaces what was there."""
+        """Time outside calls of threads that have ended; replaces the row."""
         value = abi.INTERVAL_ROW.pack(*states_of(states_ns), voluntary, involuntary)
         self.maps["intervals"].rows[abi.INTERVAL_KEY.pack(process, kind)] = value
-
-    def tail(self, process: int, operation: str, *, octave: int, calls: int, states_ns: By) -> None:
-        """Long calls of one length."""
-        key = abi.TAIL_KEY.pack(process, NUMBERS[operation], octave)
-        self.maps["tail"].rows[key] = abi.TAIL_ROW.pack(calls, *states_of(states_ns))
 
     def blame(
         self,
@@ -325,7 +318,7 @@ class FakeTables:
         tgid: int = 666,
         cgroup_id: int = 7,
     ) -> None:
-        """Waits for a CPU that somebody held; they add up."""
+        """Waits for a CPU that a culprit held; they add up."""
         key = abi.BLAME_KEY.pack(process, victim, culprit, tgid, 0, cgroup_id, comm)
         (before,) = abi.COUNT.unpack(self.maps["blame"].rows.get(key, bytes(abi.COUNT.size)))
         self.maps["blame"].rows[key] = abi.COUNT.pack(before + waited_ns)
@@ -355,7 +348,7 @@ class FakeTables:
         self.maps["feeding"].rows[feeding_place(process if place is None else place)] = value
 
     def beats(self, process: int, beats: Sequence[tuple[int, int]], *, before: int = 0) -> None:
-        """(at_ns, signature) of the last beats, behind `before` others; replaces what was there."""
+        """(at_ns, signature) of the last beats, after `before` earlier ones; replaces the row."""
         ring = [0] * (2 * abi.BEATS)
         for number, beat in enumerate(beats, before):
             ring[number % abi.BEATS * 2 : number % abi.BEATS * 2 + 2] = beat
@@ -373,7 +366,7 @@ class FakeTables:
         quiet_ns: int = 0,
         paused_ns: int = 0,
     ) -> None:
-        """(at_ns, paused_ns) of the last outputs, behind `before` others; replaces what was there. is_open: not there yet."""
+        """(at_ns, paused_ns) of the last outputs, after `before` earlier ones; replaces the row. is_open: not complete."""
         ring = [0] * (2 * abi.OUTPUTS)
         for number, output in enumerate(outputs, before):
             ring[number % abi.OUTPUTS * 2 : number % abi.OUTPUTS * 2 + 2] = output
@@ -381,7 +374,7 @@ class FakeTables:
         value = abi.OUTPUT_ROW.pack(so_far, so_far + is_open, work_ns, quiet_ns, paused_ns, *ring)
         self.maps["outputs"].rows[abi.NUMBER.pack(process)] = value
 
-    def chain(
+    def wakeup(
         self,
         process: int,
         state: abi.ThreadState,
@@ -392,10 +385,10 @@ class FakeTables:
         windows: int = 1,
         abstained_ns: int = 0,
     ) -> None:
-        """What the wakers did while threads slept in `state`; replaces what was there."""
+        """What wakers did while threads slept in `state`; replaces the row."""
         resolved_ns = sum(states_ns.values())
-        value = abi.CHAIN_ROW.pack(windows, resolved_ns, abstained_ns, *states_of(states_ns))
-        self.maps["chains"].rows[abi.CHAIN_KEY.pack(process, victim, state, waker, 0)] = value
+        value = abi.WAKEUP_ROW.pack(windows, resolved_ns, abstained_ns, *states_of(states_ns))
+        self.maps["wakeups"].rows[abi.WAKEUP_KEY.pack(process, victim, state, waker, 0)] = value
 
     def thread(
         self,
@@ -419,7 +412,7 @@ class FakeTables:
         booked_ns: By = _NOTHING,
         comm: bytes = b"python",
     ) -> None:
-        """A living thread; replaces the one with the same tid. operation: "" in a gap."""
+        """A living thread; replaces the row with the same tid. operation: "" in a gap."""
         number = NUMBERS[operation] if operation else abi.OPERATION_NONE
         counts = (calls, voluntary, involuntary, wakes, run_delay_ns)
         times = [one for by in (open_ns, gaps_ns, idle_ns, booked_ns) for one in states_of(by)]

@@ -58,7 +58,7 @@ class Run:
 
     truths: list[dict[str, Any]]
     reading: Reading
-    losses: dict[str, int]
+    drops: dict[str, int]
 
     def row(self, operation: str) -> OperationSum:
         """The row of an operation, over all processes and communicators."""
@@ -130,9 +130,9 @@ class Tracer:
         for api, name in STANDIN_LIBRARIES.items():
             self.attach(api, standin.build_dir() / name, only)
 
-    def losses(self) -> dict[str, int]:
+    def drops(self) -> dict[str, int]:
         """`program reason` -> count, of those that are not zero, recursion misses included."""
-        found = {f"{p.name} {r.name}".lower(): count for (p, r), count in self.tables.losses().items()}
+        found = {f"{p.name} {r.name}".lower(): count for (p, r), count in self.tables.drops().items()}
         found |= {f"{name} recursion": misses for name, misses in self.kernel.recursion_misses().items()}
         return {name: count for name, count in found.items() if count}
 
@@ -150,7 +150,7 @@ class Tracer:
         )
         truths = [json.loads(line) for line in finished.stdout.splitlines() if line.startswith("{")]
         finals = sorted((t for t in truths if t.get("type") == "final"), key=lambda truth: truth["rank"])
-        return Run(finals, self.tables.read(), self.losses())
+        return Run(finals, self.tables.read(), self.drops())
 
     @contextmanager
     def asleep(self, *orders: str, environment: Mapping[str, str] | None = None) -> Iterator[subprocess.Popen[bytes]]:

@@ -49,7 +49,7 @@ class TestLosses:
         """A pipe of 80 (half disk, half waiting for a CPU), a stall of 6 and a late return of 4 without one."""
         bench.kernel.feeding(1, dry_ns={PIPE: 80, RUNNABLE: 6})
         bench.kernel.exposure(1, "cudaStreamSynchronize", exact_ns=4)
-        bench.kernel.chain(1, PIPE, {IO: 500, RUNNABLE: 500})
+        bench.kernel.wakeup(1, PIPE, {IO: 500, RUNNABLE: 500})
         bench.kernel.blame(1, 10_000_000, comm=b"stress")
         bench.kernel.blame(1, 10_000_000, victim=Victim.WORKER, culprit=Culprit.OWN, comm=b"python")
 
@@ -88,7 +88,7 @@ class TestLosses:
     def test_sleeps_of_threads_that_do_not_feed_say_nothing(self, bench: Bench) -> None:
         """Neither of the loss nor of the chains."""
         bench.kernel.feeding(1, dry_ns={PIPE: 80})
-        bench.kernel.chain(1, PIPE, {IO: 500}, victim=Victim.OTHER)
+        bench.kernel.wakeup(1, PIPE, {IO: 500}, victim=Victim.OTHER)
         found = bench.tick(1)[1]
 
         assert (found.lost, found.chains) == ({(Cause.DATALOADER, ""): 80}, {})
@@ -110,21 +110,21 @@ class TestChains:
 
     def test_sleep_that_a_step_thread_ended_explains_nothing(self, bench: Bench) -> None:
         """A step thread fed the GPU in that time."""
-        bench.kernel.chain(1, PIPE, {IO: 500}, waker=Waker.STEP)
+        bench.kernel.wakeup(1, PIPE, {IO: 500}, waker=Waker.STEP)
 
         assert bench.tick(1)[1].chains == {}
 
     def test_wakers_are_added_up(self, bench: Bench) -> None:
         """A worker, another thread, and a program outside of the job."""
-        bench.kernel.chain(1, PIPE, {IO: 500}, waker=Waker.PROCESS)
-        bench.kernel.chain(1, PIPE, {IO: 20, ON_CPU: 3}, waker=Waker.THREAD)
-        bench.kernel.chain(1, PIPE, {}, waker=Waker.NOBODY, abstained_ns=7)
+        bench.kernel.wakeup(1, PIPE, {IO: 500}, waker=Waker.PROCESS)
+        bench.kernel.wakeup(1, PIPE, {IO: 20, ON_CPU: 3}, waker=Waker.THREAD)
+        bench.kernel.wakeup(1, PIPE, {}, waker=Waker.NOBODY, abstained_ns=7)
 
         assert bench.tick(1)[1].chains == {("pipe", "io"): 520, ("pipe", "on_cpu"): 3, ("pipe", "unresolved"): 7}
 
     def test_wakeups_are_summed_by_sleep_and_waker_state(self, bench: Bench) -> None:
         """And what is not known has a name."""
-        bench.kernel.chain(1, PIPE, {IO: 500, ON_CPU: 20}, abstained_ns=7)
+        bench.kernel.wakeup(1, PIPE, {IO: 500, ON_CPU: 20}, abstained_ns=7)
 
         assert bench.tick(1)[1].chains == {("pipe", "io"): 500, ("pipe", "on_cpu"): 20, ("pipe", "unresolved"): 7}
 

@@ -10,7 +10,7 @@ from exporter.accounting.attribution import CHAINED, Chains, LostTime
 from exporter.accounting.exposed import Exposed
 from exporter.accounting.sharing import Growth
 from exporter.kernel.abi import Culprit, ThreadState, Victim, Waker
-from exporter.kernel.thread_rows import BlameKey, ChainRow
+from exporter.kernel.thread_rows import BlameKey, WakeupRow
 from tests.support.tables import By, states_of
 
 SECOND = 1_000_000_000
@@ -39,7 +39,7 @@ class Books:
 
     def chain(self, state: ThreadState, states_ns: By, abstained_ns: int = 0, *, waker: Waker = Waker.PROCESS) -> None:
         """What the wakers of sleeps in `state` have done so far."""
-        row = ChainRow(1, sum(states_ns.values()), abstained_ns, states_of(states_ns))
+        row = WakeupRow(1, sum(states_ns.values()), abstained_ns, states_of(states_ns))
         self.chains[state] = {**self.chains.get(state, {}), waker: row}
 
     def book(

@@ -26,7 +26,7 @@ def kernel() -> FakeTables:
     tables.blame(1, 20_000_000, comm=b"stress")
     tables.blame(1, 10_000_000, comm=b"cc1", tgid=667)
     tables.blame(1, 7, victim=Victim.WORKER, culprit=Culprit.IRQ, comm=b"", tgid=0)
-    tables.chain(1, PIPE, {IO: 900})
+    tables.wakeup(1, PIPE, {IO: 900})
     tables.thread(1, 11, gaps_ns={ON_CPU: 5})
     tables.beats(1, [(40_000_000 * number, 7) for number in range(1, 13)])
     return tables

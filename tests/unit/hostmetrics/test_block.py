@@ -44,7 +44,7 @@ class _Scene:
         slots = [0] * (2 * abi.HIST_SLOTS)
         if device_ns:
             slots[9] = slots[abi.HIST_SLOTS + 80] = 1
-        row = abi.DISK_SUMS.pack(1, errors, size_bytes, queue_ns, device_ns) + abi.DISK_SLOTS.pack(*slots)
+        row = abi.DISK_ROW.pack(1, errors, size_bytes, queue_ns, device_ns, *slots)
         self.maps["disks"].put(abi.DISK_KEY.pack(cgroup_id, SDA, DiskDirection.READ), row)
 
     def waited(self, process: int, device: int, waits: int, wait_ns: int) -> None:

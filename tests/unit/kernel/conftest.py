@@ -1,4 +1,4 @@
-"""Tables of the kernel made by hand, and what reads them."""
+"""Fixtures: kernel maps without a kernel, and their reader."""
 
 from __future__ import annotations
 
@@ -10,11 +10,9 @@ from tests.support.tables import FakeTables
 
 @pytest.fixture
 def kernel() -> FakeTables:
-    """Empty tables."""
     return FakeTables()
 
 
 @pytest.fixture
 def tables(kernel: FakeTables) -> Tables:
-    """What reads them."""
     return Tables(kernel.maps, kernel.iterate)

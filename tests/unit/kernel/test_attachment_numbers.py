@@ -1,4 +1,4 @@
-"""attachment_numbers: one number, one attachment."""
+"""attachment_numbers: each attachment has its own number."""
 
 from __future__ import annotations
 
@@ -6,23 +6,22 @@ from exporter.kernel.attachment_numbers import AttachmentNumbers
 
 
 class TestNumbers:
-    """1 to 255: what eight bits hold, less the one that says there is none."""
+    """1 to 255: eight bits, and 0 means none."""
 
-    def test_all_are_given_once(self) -> None:
-        """Then there is none left."""
+    def test_every_number_is_taken_once(self) -> None:
+        """Then none is left."""
         numbers = AttachmentNumbers()
 
         assert [numbers.take({}) for _ in range(257)] == [*range(1, 256), 0, 0]
 
-    def test_a_number_that_was_given_back_is_the_last_to_be_given_again(self) -> None:
-        """A call that began through the old attachment may still be open."""
+    def test_released_number_is_reused_last(self) -> None:
+        """A call of the old attachment may still be open."""
         numbers = AttachmentNumbers()
         numbers.give_back(numbers.take({}), {})
 
         assert [numbers.take({}) for _ in range(256)] == [*range(2, 256), 1, 0]
 
-    def test_none_is_not_given_back(self) -> None:
-        """An attachment without a number leaves none."""
+    def test_attachment_without_a_number_releases_none(self) -> None:
         numbers = AttachmentNumbers()
         for _ in range(255):
             numbers.take({})

@@ -1,4 +1,4 @@
-"""events: records of the ring."""
+"""events: records of the event ring."""
 
 from __future__ import annotations
 
@@ -11,13 +11,10 @@ from exporter.kernel.events import KernelEvent, event_of
 
 
 class TestEvents:
-    """Records of the ring."""
-
     def test_event_is_unpacked(self) -> None:
-        """Kind, process."""
         assert event_of(struct.pack("<IIII", 3, 7, 2, 1)) == KernelEvent(EventKind.ATTACHMENT_SURPLUS, 7, 2, 1)
 
     def test_unknown_kind_is_an_error(self) -> None:
-        """Programs and user space are of one build."""
+        """Programs and user space come from one build."""
         with pytest.raises(ValueError, match="9 is not a valid EventKind"):
             event_of(struct.pack("<IIII", 9, 0, 0, 0))

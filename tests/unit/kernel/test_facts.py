@@ -1,4 +1,4 @@
-"""What the programs are told of the kernel, from the texts in which it says so."""
+"""facts: what the programs need to know about the kernel, from its own texts."""
 
 from __future__ import annotations
 
@@ -8,23 +8,21 @@ from exporter.kernel import facts
 
 
 class FakeTypes:
-    """Type information of a made-up kernel."""
+    """Type information of an invented kernel."""
 
     def __init__(self, offsets: dict[str, int], members: dict[tuple[str, str], int] | None = None) -> None:
         self._offsets = offsets
         self._members = members or {}
 
     def per_cpu_offsets(self, wanted: set[str]) -> dict[str, int]:
-        """Those of the wanted variables that there are."""
         return {name: offset for name, offset in self._offsets.items() if name in wanted}
 
     def member_offset(self, struct_name: str, member: str) -> int | None:
-        """Or None."""
         return self._members.get((struct_name, member))
 
 
 class TestPreemptCount:
-    """Its distance from the run queue of the same CPU."""
+    """The distance from the run queue of the same CPU."""
 
     def test_variable_of_its_own(self) -> None:
         """Before 6.2, and from 6.15 on."""
@@ -42,36 +40,35 @@ class TestPreemptCount:
         "offsets", [{}, {"runqueues": 1000}, {"__preempt_count": 400}, {"runqueues": 1000, "pcpu_hot": 400}]
     )
     def test_unknown_is_zero(self, offsets: dict[str, int]) -> None:
-        """On arm64, and wherever this is not so: wait chains then abstain."""
+        """On arm64, and on kernels without these symbols: no wake-up path is resolved."""
         assert facts.preempt_count_offset(FakeTypes(offsets)) == 0
 
 
 class TestCgroups:
-    """/proc/cgroups: name, hierarchy, number of groups, whether it is on."""
+    """/proc/cgroups: name, hierarchy, number of groups, whether it is enabled."""
 
     @pytest.mark.parametrize(("hierarchy", "expected"), [(3, True), (0, False)])
-    def test_controller_with_a_hierarchy_is_of_version_one(self, hierarchy: int, expected: bool) -> None:
-        """Those of version 2 share hierarchy 0."""
+    def test_controller_with_a_hierarchy_of_its_own_is_cgroup_v1(self, hierarchy: int, expected: bool) -> None:
+        """Controllers of cgroup v2 share hierarchy 0."""
         text = f"#subsys_name\thierarchy\tnum_cgroups\tenabled\ncpuset\t5\t1\t1\ncpu\t{hierarchy}\t41\t1\n"
 
         assert facts.has_cpu_cgroup_v1(text) is expected
 
-    def test_kernel_without_the_file(self) -> None:
-        """Of version 2 alone."""
+    def test_kernel_without_the_file_has_no_cgroup_v1(self) -> None:
+        """Built with cgroup v2 only."""
         assert facts.has_cpu_cgroup_v1("") is False
 
 
 class TestGpuDevices:
     """/proc/devices."""
 
-    def test_every_character_device_of_the_driver(self) -> None:
-        """And no block device, whatever it is called."""
+    def test_majors_are_all_character_devices_of_the_driver(self) -> None:
+        """No block device, whatever its name."""
         text = "Character devices:\n  1 mem\n195 nvidia\n510 nvidia-uvm\n\nBlock devices:\n  8 sd\n195 nvidia-not\n"
 
         assert facts.gpu_majors(text) == (195, 510)
 
-    def test_no_more_than_there_is_room_for(self) -> None:
-        """Four."""
+    def test_at_most_four_majors_are_kept(self) -> None:
         text = "Character devices:\n" + "".join(f"{number} nvidia-{number}\n" for number in range(300, 306))
 
         assert facts.gpu_majors(text) == (300, 301, 302, 303)
@@ -81,6 +78,6 @@ class TestCpus:
     """/sys/devices/system/cpu/possible."""
 
     @pytest.mark.parametrize(("text", "expected"), [("0-191\n", 192), ("0\n", 1), ("0-3,8-11\n", 12), ("", 1024)])
-    def test_numbers_go_up_to_the_last(self, text: str, expected: int) -> None:
-        """So that each can be an index."""
+    def test_cpus_are_counted_up_to_the_last_number(self, text: str, expected: int) -> None:
+        """Each number is an index."""
         assert facts.possible_cpus(text) == expected

@@ -1,4 +1,4 @@
-"""gpu_rows: the tables of copies, graphs and sizes, byte by byte, and what is left of them when a process has ended."""
+"""gpu_rows: copies, graphs and sizes byte by byte, and their deletion when a process has ended."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from tests.support.tables import FakeTables
 
 
 class TestLayout:
-    """As in bpf/abi.h."""
+    """In the order of bpf/abi/copies.h and graph.h."""
 
     def test_copy(self) -> None:
         """Process, direction, memory, blocking, padding; copies, bytes, nanoseconds."""
@@ -38,7 +38,7 @@ class TestLayout:
 
 
 class TestOfFew:
-    """Of a node with a thousand processes, one is asked for."""
+    """A node with a thousand processes, of which one is read."""
 
     def test_rows_of_others_are_not_read(self) -> None:
         """Copies in both directions, and the graphs."""
@@ -57,10 +57,8 @@ class TestOfFew:
 
 
 class TestForgetting:
-    """A process has ended."""
-
-    def test_nothing_is_left_of_it_and_all_of_the_others(self) -> None:
-        """Keys of the trie have the number big-endian."""
+    def test_rows_of_ended_processes_are_deleted_and_others_stay(self) -> None:
+        """Keys of the trie have the process number in big-endian order."""
         kernel = FakeTables()
         for process in (7, 8):
             kernel.copied(process, Copy.HOST_TO_DEVICE, HostMemory.PINNED, copies=1, copied_bytes=1, total_ns=1)

@@ -1,4 +1,4 @@
-"""The kernel is asked to hurry for a moment, and then no more."""
+"""grace_periods: expedited inside the block only."""
 
 from __future__ import annotations
 
@@ -10,11 +10,9 @@ from exporter.kernel.grace_periods import expedited
 
 
 class TestExpedited:
-    """The setting, a file of the kernel."""
-
     @pytest.mark.parametrize("before", ["0\n", "1\n"])
-    def test_it_is_set_within_and_as_before_afterwards(self, tmp_path: Path, before: str) -> None:
-        """Also when somebody had set it."""
+    def test_setting_is_1_inside_and_restored_after(self, tmp_path: Path, before: str) -> None:
+        """Also if it was 1 before."""
         setting = tmp_path / "rcu_expedited"
         setting.write_text(before)
 
@@ -23,8 +21,7 @@ class TestExpedited:
 
         assert (within, setting.read_text()) == ("1\n", before)
 
-    def test_it_is_as_before_after_an_error(self, tmp_path: Path) -> None:
-        """Whatever happens within."""
+    def test_setting_is_restored_after_an_error(self, tmp_path: Path) -> None:
         setting = tmp_path / "rcu_expedited"
         setting.write_text("0\n")
 
@@ -34,7 +31,7 @@ class TestExpedited:
         assert setting.read_text() == "0\n"
 
     def test_without_the_setting_nothing_changes(self, tmp_path: Path) -> None:
-        """A kernel without it, or one that may not be written to."""
+        """The file is missing, or is not writable."""
         with expedited(tmp_path / "rcu_expedited"):
             pass
 

@@ -1,4 +1,4 @@
-"""Which kernels hurt a probed process: by their version, from a table written by hand, and by experiment, which goes first."""
+"""hazards: kernels that kill a probed process, by experiment, else by a table of versions written by hand."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ DIES, SURVIVES, UNKNOWN = Fate.DIES, Fate.SURVIVES, Fate.UNKNOWN
 
 
 class TestVersion:
-    """Where the experiment cannot be made."""
+    """By the release alone."""
 
     @pytest.mark.parametrize(
         ("release", "fate"),
@@ -52,12 +52,11 @@ class TestVersion:
 
     @pytest.mark.parametrize("release", ["6.11.0-1011-aws", "6.12.1", "6.13.0"])
     def test_on_arm64_a_return_is_no_system_call(self, release: str) -> None:
-        """Whatever the version."""
         assert hazards.fate_by_version("aarch64", release) is SURVIVES
 
 
 class TestJudgement:
-    """What is made of both."""
+    """Experiment and version together."""
 
     @pytest.mark.parametrize(
         ("experiment", "release", "fate"),
@@ -70,17 +69,15 @@ class TestJudgement:
             (UNKNOWN, "custom", UNKNOWN),
         ],
     )
-    def test_the_experiment_decides_and_the_version_where_there_is_none(
-        self, experiment: Fate, release: str, fate: Fate
-    ) -> None:
-        """Only a fate that is known to be survival is safe."""
+    def test_experiment_decides_and_else_the_version(self, experiment: Fate, release: str, fate: Fate) -> None:
+        """Only SURVIVES is safe."""
         judgement = hazards.judge_returns(lambda: experiment, "x86_64", release)
 
         assert judgement.fate is fate
         assert judgement.is_safe is (fate is SURVIVES)
 
-    def test_on_arm64_nothing_is_tried(self) -> None:
-        """The fault is x86-64's."""
+    def test_on_arm64_there_is_no_experiment(self) -> None:
+        """Only x86-64 is affected."""
 
         def experiment() -> Fate:
             raise AssertionError("there was an experiment")
@@ -88,17 +85,14 @@ class TestJudgement:
         assert hazards.judge_returns(experiment, "aarch64", "6.11.0").is_safe
 
     def test_why_names_the_kernel_that_kills(self) -> None:
-        """For the log and for `check`."""
         judgement = hazards.judge_returns(lambda: DIES, "x86_64", "6.11.0-17-generic")
 
         assert judgement.why == (
-            "kernel 6.11.0-17-generic ends a process under a seccomp filter at one: a child of ours died of it"
+            "kernel 6.11.0-17-generic kills a process under a seccomp filter at one: a test child died"
         )
 
 
 class TestArm64:
-    """The single step."""
-
     def test_only_arm64_is_affected(self) -> None:
-        """No version is known to be without the fault."""
+        """No release is known to be without the fault."""
         assert (hazards.may_single_step_wrongly("aarch64"), hazards.may_single_step_wrongly("x86_64")) == (True, False)

@@ -1,4 +1,4 @@
-"""Rows of control groups that are short of memory."""
+"""memory_rows: control groups under memory pressure."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from tests.support.tables import FakeTables
 MS = 1_000_000
 
 
-def test_a_row_has_its_sums_and_its_histogram() -> None:
+def test_row_has_sums_and_a_histogram() -> None:
     """Two reclaims, of 1 ns and of more."""
     kernel = FakeTables()
     kernel.memory_group(7, path=("a",), reclaims_ns=[1, 2 * MS], reclaimed_pages=23, oom_kills=1)
@@ -24,8 +24,8 @@ def test_a_row_has_its_sums_and_its_histogram() -> None:
     )
 
 
-def test_names_are_a_path_from_the_outside_in() -> None:
-    """The kernel tells the innermost one first, and of the root an empty name or a slash."""
+def test_path_begins_with_the_outermost_directory() -> None:
+    """The row has the innermost name first; the root is an empty name or a slash."""
     kernel = FakeTables()
     kernel.memory_group(7, path=("slurm", "job_1", "step_0"))
     kernel.memory_group(1, path=())
@@ -38,8 +38,8 @@ def test_names_are_a_path_from_the_outside_in() -> None:
     }
 
 
-def test_a_name_may_fill_its_place() -> None:
-    """95 bytes and the end."""
+def test_name_of_95_bytes_is_whole() -> None:
+    """Together with its NUL it fills its place."""
     kernel = FakeTables()
     name = "x" * (abi.GROUP_NAME_BYTES - 1)
     kernel.memory_group(7, path=("outer", name))
@@ -48,8 +48,8 @@ def test_a_name_may_fill_its_place() -> None:
     assert row.path == f"/outer/{name}"
 
 
-def test_a_group_is_forgotten_alone() -> None:
-    """By its number."""
+def test_one_group_is_deleted() -> None:
+    """By its number; others stay."""
     kernel = FakeTables()
     kernel.memory_group(7)
     kernel.memory_group(8)
@@ -58,6 +58,6 @@ def test_a_group_is_forgotten_alone() -> None:
     assert [number for number, _ in read_memory(kernel.maps["memory_groups"])] == [8]
 
 
-def test_without_the_table_there_are_no_rows() -> None:
-    """Its programs did not load."""
+def test_missing_map_has_no_rows() -> None:
+    """Its programs are not loaded."""
     assert list(read_memory(None)) == []

@@ -1,4 +1,4 @@
-"""operation_rows: calls of every process, by operation."""
+"""operation_rows: calls of every process by operation."""
 
 from __future__ import annotations
 
@@ -16,8 +16,6 @@ MALLOC_OF_1 = OperationKey(1, MALLOC, 0)
 
 
 class TestCalls:
-    """Counts, sums and slots."""
-
     def test_operation_has_sums_and_slots(self, kernel: FakeTables, tables: Tables) -> None:
         """Two calls of 2 ns in slot 8, 100 bytes."""
         kernel.call(1, "ncclAllReduce", durations_ns=[2, 2], moved_bytes=100, communicator=3)
@@ -25,22 +23,22 @@ class TestCalls:
 
         assert (row.calls, row.total_ns, row.bytes, row.slots[8], len(row.slots)) == (2, 4, 100, 2, 338)
 
-    def test_calls_are_the_timed_and_the_untimed_ones(self, kernel: FakeTables, tables: Tables) -> None:
-        """A driver call may be made by the program and by the runtime."""
+    def test_calls_are_timed_plus_untimed(self, kernel: FakeTables, tables: Tables) -> None:
+        """A driver call of the program is timed, one made by the runtime is not."""
         kernel.call(1, "cuMemAlloc", durations_ns=[2, 3], untimed=5)
         row = tables.read().operations[OperationKey(1, NUMBERS["cuMemAlloc"], 0)]
 
         assert (row.untimed, row.timed, row.calls) == (5, 2, 7)
 
-    def test_operation_never_timed_has_no_slots(self, kernel: FakeTables, tables: Tables) -> None:
-        """Driver calls made by the runtime are counted only; no histogram of zeros is exported for them."""
+    def test_operation_without_timed_calls_has_no_slots(self, kernel: FakeTables, tables: Tables) -> None:
+        """Driver calls made by the runtime are only counted; no histogram of zeros is exported for them."""
         kernel.call(1, "cuMemAlloc", untimed=5)
         row = tables.read().operations[OperationKey(1, NUMBERS["cuMemAlloc"], 0)]
 
         assert (row.calls, row.timed) == (5, 0)
 
     def test_errors_are_keyed_by_code_which_may_be_negative(self, kernel: FakeTables, tables: Tables) -> None:
-        """A function that returns something else than an error code."""
+        """A function may return something other than an error code."""
         kernel.error(1, "cudaMalloc", code=2, count=3)
         kernel.error(1, "cudaMalloc", code=-1)
 
@@ -50,8 +48,8 @@ class TestCalls:
 class TestNcclWaits:
     """Rows of `operations` that count calls a second time."""
 
-    def test_they_are_kept_apart_from_the_calls(self, kernel: FakeTables, tables: Tables) -> None:
-        """Their number is no place in the list of operations."""
+    def test_nccl_waits_are_separate_from_calls(self, kernel: FakeTables, tables: Tables) -> None:
+        """Their operation number is not in OPERATIONS."""
         kernel.call(1, "cudaMalloc", durations_ns=[2])
         kernel.call(1, NCCL_WAIT, durations_ns=[2, 3], communicator=4)
         reading = tables.read()
@@ -60,8 +58,8 @@ class TestNcclWaits:
         assert {key: row.calls for key, row in reading.nccl_waits.items()} == {ProgressKey(1, 4): 2}
         assert tables.entries["operations"] == 2
 
-    def test_a_row_that_has_not_moved_is_the_same_object(self, kernel: FakeTables, tables: Tables) -> None:
-        """Its slots have been unpacked already."""
+    def test_unchanged_nccl_wait_is_the_same_object(self, kernel: FakeTables, tables: Tables) -> None:
+        """Its slots are not unpacked again."""
         kernel.call(1, NCCL_WAIT, durations_ns=[2])
         before = tables.read().nccl_waits[1, 0]
 
@@ -69,8 +67,8 @@ class TestNcclWaits:
         kernel.call(1, NCCL_WAIT, durations_ns=[2])
         assert tables.read().nccl_waits[1, 0].calls == 2
 
-    def test_they_are_forgotten_with_their_process(self, kernel: FakeTables, tables: Tables) -> None:
-        """And those of others stay."""
+    def test_nccl_waits_are_deleted_with_their_process(self, kernel: FakeTables, tables: Tables) -> None:
+        """Those of other processes stay."""
         for process in (1, 2):
             kernel.call(process, NCCL_WAIT, durations_ns=[2], communicator=1)
         tables.forget({1}, tables.read())
@@ -79,10 +77,12 @@ class TestNcclWaits:
 
 
 class TestReadingOfAFew:
-    """The last totals of processes that have ended."""
+    """The last reading of processes that have ended."""
 
-    def test_it_has_every_operation_of_theirs_and_no_other(self, kernel: FakeTables, tables: Tables) -> None:
-        """Those on communicators that are gone as well, and what they waited for collectives."""
+    def test_reading_has_all_operations_of_these_processes_and_no_others(
+        self, kernel: FakeTables, tables: Tables
+    ) -> None:
+        """Also on destroyed communicators, and their waits for collectives."""
         for process in (1, 2):
             kernel.process(process, communicators=2)
             kernel.call(process, "cudaMalloc", durations_ns=[5])
@@ -99,14 +99,13 @@ class TestReadingOfAFew:
         assert part.nccl_waits.keys() == {ProgressKey(1, 2)}
         assert part.processes.keys() == {1}
 
-    def test_more_communicators_than_have_a_number_share_one(self, kernel: FakeTables, tables: Tables) -> None:
-        """The seventeenth."""
+    def test_communicators_beyond_sixteen_share_one_number(self, kernel: FakeTables, tables: Tables) -> None:
         kernel.process(1, communicators=400)
         kernel.call(1, "ncclAllReduce", durations_ns=[5], communicator=17)
 
         assert [key.communicator for key in tables.read_of(tables.read_processes()).operations] == [17]
 
-    def test_the_whole_table_is_not_gone_through(self, kernel: FakeTables, tables: Tables) -> None:
+    def test_map_is_not_iterated(self, kernel: FakeTables, tables: Tables) -> None:
         """It has tens of thousands of rows on a full node."""
         kernel.process(1)
         tables.read_of(tables.read_processes())
@@ -115,9 +114,9 @@ class TestReadingOfAFew:
 
 
 class TestSlowestCall:
-    """The exemplar that stands in an operation's row."""
+    """The exemplar in an operation's row."""
 
-    def test_call_is_read(self, kernel: FakeTables, tables: Tables) -> None:
+    def test_exemplar_is_a_call(self, kernel: FakeTables, tables: Tables) -> None:
         """Thread, duration, end on the monotonic clock, process."""
         kernel.call(1, "cudaMalloc", durations_ns=[2_000])
         kernel.slowest(1, "cudaMalloc", duration_ns=2_000, ended_ns=47_000_000_000, tid=4031, tgid=4026)
@@ -126,8 +125,8 @@ class TestSlowestCall:
             tid=4031, duration_ns=2_000, ended_ns=47_000_000_000, tgid=4026
         )
 
-    def test_call_is_laid_out_as_in_the_header(self, kernel: FakeTables, tables: Tables) -> None:
-        """Written out byte by byte: version, thread, duration, end, process, version; behind 19 other members."""
+    def test_exemplar_has_the_layout_of_the_header(self, kernel: FakeTables, tables: Tables) -> None:
+        """Byte by byte: version, thread, duration, end, process, version; after 19 other members."""
         exemplar = struct.pack("<IIQQII", 4, 4031, 2_000, 47_000_000_000, 4026, 4)
         key = struct.pack("<IHH", 1, MALLOC, 0)
         kernel.maps["operations"].rows[key] = (
@@ -136,14 +135,14 @@ class TestSlowestCall:
 
         assert tables.read().operations[MALLOC_OF_1].slowest == Call(4031, 2_000, 47_000_000_000, 4026)
 
-    def test_operation_without_one_has_none(self, kernel: FakeTables, tables: Tables) -> None:
-        """Zeros are no call: calls that are only counted leave no exemplar."""
+    def test_operation_without_timed_calls_has_no_exemplar(self, kernel: FakeTables, tables: Tables) -> None:
+        """Zeros are no call."""
         kernel.call(1, "cudaMalloc", untimed=3)
 
         assert tables.read().operations[MALLOC_OF_1].slowest is None
 
-    def test_call_that_is_being_written_is_none(self, kernel: FakeTables, tables: Tables) -> None:
-        """The two versions differ, so what stands between them may be of two calls."""
+    def test_half_written_exemplar_is_none(self, kernel: FakeTables, tables: Tables) -> None:
+        """The two versions differ, so the contents may belong to two calls."""
         kernel.call(1, "cudaMalloc", durations_ns=[2_000])
         kernel.slowest(1, "cudaMalloc", duration_ns=2_000, ended_ns=47_000_000_000, is_being_written=True)
 
@@ -153,14 +152,14 @@ class TestSlowestCall:
 class TestUnpackingOnce:
     """The slots, which are 2,704 bytes of a row of 2,936."""
 
-    def test_row_that_did_not_move_is_the_same_object(self, kernel: FakeTables, tables: Tables) -> None:
-        """Nothing was unpacked again."""
+    def test_unchanged_row_is_the_same_object(self, kernel: FakeTables, tables: Tables) -> None:
+        """It is not unpacked again."""
         kernel.call(1, "cudaMalloc", durations_ns=[2])
         first = tables.read().operations[MALLOC_OF_1]
 
         assert tables.read().operations[MALLOC_OF_1] is first
 
-    def test_row_that_moved_is_unpacked(self, kernel: FakeTables, tables: Tables) -> None:
+    def test_changed_row_is_unpacked(self, kernel: FakeTables, tables: Tables) -> None:
         """One more call."""
         kernel.call(1, "cudaMalloc", durations_ns=[2])
         tables.read()
@@ -168,16 +167,16 @@ class TestUnpackingOnce:
 
         assert tables.read().operations[MALLOC_OF_1].slots[8] == 2
 
-    def test_bytes_that_come_after_the_count_are_not_missed(self, kernel: FakeTables, tables: Tables) -> None:
-        """The program books the time of a collective first and its bytes then; a reading may fall in between."""
+    def test_bytes_added_after_the_time_are_read(self, kernel: FakeTables, tables: Tables) -> None:
+        """The program adds the time of a collective before its bytes; a reading may happen in between."""
         kernel.call(1, "ncclAllReduce", durations_ns=[2], communicator=1)
         tables.read()
         kernel.call(1, "ncclAllReduce", moved_bytes=4096, communicator=1)
 
         assert tables.read().operations[OperationKey(1, ALL_REDUCE, 1)].bytes == 4096
 
-    def test_row_deleted_and_made_anew_is_unpacked(self, kernel: FakeTables, tables: Tables) -> None:
-        """Only what the last reading held is remembered."""
+    def test_recreated_row_is_unpacked(self, kernel: FakeTables, tables: Tables) -> None:
+        """Only rows of the last reading are kept."""
         kernel.call(1, "cudaMalloc", durations_ns=[2])
         tables.read()
         kernel.maps["operations"].rows.clear()

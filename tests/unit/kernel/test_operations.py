@@ -1,4 +1,4 @@
-"""operations: where arguments stand, against the C signatures; which symbols are wanted."""
+"""operations: positions of arguments against the C signatures, and the wanted symbols."""
 
 from __future__ import annotations
 
@@ -152,7 +152,7 @@ PARAMETERS = {
     Shape.GRAPH_DESTROY: ("graph", "", "", ""),
     Shape.EXEC_DESTROY: ("exec", "", "", ""),
 }
-"""The parameter that each of a, b, c, d is, by shape: as bpf/abi.h says beside `enum call_shape`."""
+"""Shape -> the parameters at a, b, c and d; see `enum shape` in bpf/abi/call.h."""
 
 HOOKED_BY_DESIGN = """
  cudaMalloc cudaMallocAsync cudaMallocManaged cudaHostAlloc cudaFree cudaFreeAsync cudaLaunchKernel
@@ -170,12 +170,11 @@ ncclReduce ncclSend ncclRecv ncclAlltoAll ncclGroupStart ncclGroupEnd
 
 
 def operation(name: str) -> Operation:
-    """By name."""
     return OPERATIONS[NUMBERS[name]]
 
 
 def positions() -> list[tuple[str, tuple[str, ...]]]:
-    """[("cudaMalloc", ("where", "bytes")), ...]; a struct by value is left out: it takes no register on x86-64."""
+    """[("cudaMalloc", ("where", "bytes")), ...], without structs by value, which use no register on x86-64."""
     found = []
     for line in SIGNATURES.strip().splitlines():
         name, arguments = re.fullmatch(r"(\w+)\((.*)\)", line).groups()  # type: ignore[union-attr]
@@ -185,27 +184,25 @@ def positions() -> list[tuple[str, tuple[str, ...]]]:
 
 
 class TestPositions:
-    """Arguments count from 1."""
-
     @pytest.mark.parametrize(
         ("name", "parameters"), positions(), ids=lambda value: value if isinstance(value, str) else ""
     )
-    def test_each_argument_stands_where_the_header_puts_it(self, name: str, parameters: tuple[str, ...]) -> None:
-        """Absent ones are 0."""
+    def test_positions_are_those_of_the_signature(self, name: str, parameters: tuple[str, ...]) -> None:
+        """Absent arguments are 0."""
         found = operation(name)
         wanted = PARAMETERS[found.shape]
 
         expected = tuple(parameters.index(one) + 1 if one in parameters else 0 for one in wanted)
         assert (found.a, found.b, found.c, found.d) == expected
 
-    def test_every_operation_with_a_shape_has_its_signature_here(self) -> None:
-        """The ...Config forms of collectors read like the plain ones."""
+    def test_every_operation_with_a_shape_has_a_signature_here(self) -> None:
+        """The ...Config forms of collectives have the positions of the plain ones."""
         shaped = {one.name.removesuffix("Config") for one in OPERATIONS if one.shape is not Shape.PLAIN}
 
         assert shaped == {name.removesuffix("Config") for name, _ in positions()}
 
-    def test_config_forms_read_like_the_plain_ones(self) -> None:
-        """NCCL 2.29 added a pointer behind the stream."""
+    def test_config_forms_have_the_positions_of_the_plain_ones(self) -> None:
+        """NCCL 2.29 added a pointer after the stream."""
         plain, config = operation("ncclAllReduce"), operation("ncclAllReduceConfig")
 
         assert (config.shape, config.a, config.b, config.c) == (plain.shape, plain.a, plain.b, plain.c)
@@ -226,30 +223,26 @@ class TestPositions:
             ("cuMemcpyDtoDAsync", Copy.DEVICE_TO_DEVICE),
         ],
     )
-    def test_copy_without_a_kind_has_its_direction_fixed(self, name: str, direction: Copy) -> None:
-        """By its name."""
+    def test_copy_without_a_kind_has_a_fixed_direction(self, name: str, direction: Copy) -> None:
         assert operation(name).direction is direction
 
     def test_only_physical_allocations_are_handles(self) -> None:
-        """cuMemCreate's handle may have the number of some address."""
+        """A handle of cuMemCreate may equal an address."""
         assert {one.name for one in OPERATIONS if one.is_handle} == {"cuMemCreate", "cuMemRelease"}
 
-    def test_managed_memory_is_known_by_its_function(self) -> None:
-        """It may be larger than the GPU's own."""
+    def test_only_managed_allocations_are_managed(self) -> None:
         assert {one.name for one in OPERATIONS if one.is_managed} == {"cudaMallocManaged", "cuMemAllocManaged"}
 
     def test_destination_of_every_copy_is_the_first_argument(self) -> None:
-        """As bpf/cuda.bpf.c takes it to be."""
+        """COPY_DESTINATION in bpf/cuda.bpf.c."""
         copies = [name for name, parameters in positions() if parameters and parameters[0] == "dst"]
 
         assert set(copies) == {one.name for one in OPERATIONS if one.shape in (Shape.COPY, Shape.COPY_2D)}
 
 
 class TestSymbols:
-    """Exported spellings."""
-
     def test_plain_name_comes_first(self) -> None:
-        """Of two symbols at one address the first is reported."""
+        """The first of two symbols at one address is reported."""
         assert next(operation("cuMemAlloc").symbols()) == "cuMemAlloc"
 
     @pytest.mark.parametrize(
@@ -269,25 +262,24 @@ class TestSymbols:
 
         assert symbol in spellings
 
-    def test_nccl_has_no_spellings(self) -> None:
-        """pncclAllReduce is the same address and probed once."""
+    def test_nccl_operation_has_one_symbol(self) -> None:
+        """pncclAllReduce has the same address and is probed once."""
         assert list(operation("ncclAllReduce").symbols()) == ["ncclAllReduce"]
 
     def test_no_two_operations_share_a_symbol(self) -> None:
-        """Else one of them would be counted as the other."""
+        """Otherwise one would be counted as the other."""
         symbols = list(itertools.chain.from_iterable(one.symbols() for one in OPERATIONS))
 
         assert len(symbols) == len(set(symbols))
 
     def test_wanted_symbols_are_those_of_one_library(self) -> None:
-        """libcudart does not export cuMemAlloc, and libtorch_cuda.so may export both."""
+        """libcudart does not export cuMemAlloc; libtorch_cuda.so may export both."""
         wanted = wanted_symbols(Api.RUNTIME)
 
         assert "cudaMalloc" in wanted
         assert not [symbol for symbol in wanted if not symbol.startswith("cuda")]
 
-    def test_names_follow_their_library(self) -> None:
-        """The prefix says which."""
+    def test_name_has_the_prefix_of_its_library(self) -> None:
         prefixes = {Api.RUNTIME: "cuda", Api.DRIVER: "cu", Api.NCCL: "nccl"}
 
         assert all(one.name.startswith(prefixes[one.api]) for one in OPERATIONS)
@@ -295,9 +287,9 @@ class TestSymbols:
 
 
 class TestCookies:
-    """64 bits that travel with each probe."""
+    """The attach cookie."""
 
-    def test_cookie_is_laid_out_as_in_the_header(self) -> None:
+    def test_cookie_has_the_layout_of_the_header(self) -> None:
         """Operation 0x1234, COPY_2D, driver, direction 2; a to d are 5, 7, 6, 15; a handle."""
         made = Operation(
             Api.DRIVER, "x", Shape.COPY_2D, a=5, b=7, c=6, d=15, direction=Copy.DEVICE_TO_HOST, is_handle=True
@@ -313,18 +305,17 @@ class TestCookies:
         assert max(Copy) < 1 << (Cookie.A - Cookie.DIRECTION)
         assert max(max(one.a, one.b, one.c, one.d) for one in OPERATIONS) < 1 << 4
 
-    def test_number_is_the_place(self) -> None:
-        """And the low half-word of the cookie."""
+    def test_number_is_the_place_in_operations(self) -> None:
+        """And the low 16 bits of the cookie."""
         assert [NUMBERS[one.name] for one in OPERATIONS] == list(range(len(OPERATIONS)))
         assert wanted_symbols(Api.NCCL)["ncclSend"] & 0xFFFF == NUMBERS["ncclSend"]
 
 
 class TestCoverage:
-    """What design.md promises, section 4."""
+    """Operations that users expect."""
 
     @pytest.mark.parametrize("name", HOOKED_BY_DESIGN.split())
-    def test_operation_is_hooked(self, name: str) -> None:
-        """Under the name that users see."""
+    def test_operation_is_probed(self, name: str) -> None:
         assert name in NUMBERS
 
 
@@ -344,14 +335,14 @@ ncclReduceConfig ncclAlltoAll ncclAlltoAllConfig ncclGather ncclGatherConfig ncc
 
 
 class TestRoles:
-    """What a call says about the thread that makes it."""
+    """What a call does for the GPU."""
 
     @pytest.mark.parametrize("role", ROLES, ids=lambda role: role.name)
     def test_these_have_the_role_and_no_other(self, role: Role) -> None:
-        """Written out: what is not here allocates, records, asks for a communicator, ..."""
+        """Written out; all other calls have Role.OTHER."""
         assert {one.name for one in OPERATIONS if one.role is role} == set(ROLES[role].split())
 
-    def test_role_travels_in_the_cookie(self) -> None:
+    def test_role_is_in_the_cookie(self) -> None:
         """Four bits from bit 52."""
         number = NUMBERS["cudaEventSynchronize"]
 

@@ -1,4 +1,4 @@
-"""progress_rows: bytes of the tables of NCCL progress to named numbers."""
+"""progress_rows: progress of NCCL operations."""
 
 from __future__ import annotations
 
@@ -10,21 +10,18 @@ from tests.support.tables import FakeTables
 
 
 class TestReading:
-    """The table `progress`."""
-
-    def test_row_is_laid_out_as_in_the_header(self) -> None:
-        """Written out byte by byte: counts, times, collectives, lag, late arrivals."""
+    def test_row_has_the_layout_of_the_header(self) -> None:
+        """Byte by byte: counts, times, collectives, lag, late arrivals."""
         kernel = FakeTables()
         kernel.maps["progress"].rows[struct.pack("<II", 7, 2)] = struct.pack("<7Q", 23, 22, 470, 471, 21, 50, 3)
 
         assert read_progress(kernel.maps["progress"]) == {ProgressKey(7, 2): ProgressRow(23, 22, 470, 471, 21, 50, 3)}
 
-    def test_missing_table_is_an_empty_one(self) -> None:
-        """NCCL's collector is switched off."""
+    def test_missing_map_has_no_rows(self) -> None:
+        """The collector nccl is off."""
         assert read_progress(None) == {}
 
     def test_entries_are_counted(self) -> None:
-        """The table may be full."""
         kernel = FakeTables()
         tables = Tables(kernel.maps)
         kernel.progress(1, communicator=1)
@@ -37,8 +34,8 @@ class TestReading:
 class TestForgetting:
     """Processes that have ended."""
 
-    def test_rows_of_the_ended_are_deleted_and_others_stay(self) -> None:
-        """Progress, and what was ahead of their streams and events."""
+    def test_rows_of_ended_processes_are_deleted_and_others_stay(self) -> None:
+        """Progress, and their streams and events."""
         kernel = FakeTables()
         tables = Tables(kernel.maps)
         for process in (1, 2):
@@ -49,8 +46,8 @@ class TestForgetting:
         assert list(tables.read().progress) == [ProgressKey(2, 1)]
         assert len(kernel.maps["frontiers"].rows) == 1
 
-    def test_streams_and_events_are_not_gone_through_for_a_process_without_collectives(self) -> None:
-        """There may be tens of thousands, of others."""
+    def test_streams_and_events_are_not_read_for_a_process_without_collectives(self) -> None:
+        """Other processes may have tens of thousands."""
         kernel = FakeTables()
         tables = Tables(kernel.maps)
         kernel.process(1)
@@ -59,8 +56,8 @@ class TestForgetting:
 
         assert kernel.maps["frontiers"].times_read == 0
 
-    def test_tables_that_were_never_loaded_are_no_error(self) -> None:
-        """CUDA alone: it has both tables too, but a build may lack them."""
+    def test_missing_maps_are_no_error(self) -> None:
+        """Their programs are not loaded."""
         kernel = FakeTables()
         kernel.progress(1)
         tables = Tables(kernel.maps)

@@ -1,4 +1,4 @@
-"""stacks: what the program stacks_read writes, packed by hand."""
+"""stacks: output of the program stacks_read, packed by hand."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def row(
     callers: Frames = (),
     returns: Frames = (),
 ) -> bytes:
-    """A row as C lays it out. words: by their place among all windows' words."""
+    """A row as C lays it out. words: by their index over all windows."""
     head = struct.pack(
         "=IIIIQQQQQQIIQQQ",
         tid,
@@ -48,16 +48,14 @@ def _packed(frames: Frames, room: int) -> bytes:
 
 
 def only(written: bytes) -> Stack:
-    """The one."""
+    """The only stack."""
     (found,) = stacks_of(written)
     return found
 
 
 class TestRow:
-    """One thread."""
-
-    def test_members_are_told(self) -> None:
-        """The name up to its end."""
+    def test_members_have_their_values(self) -> None:
+        """comm ends at its NUL."""
         assert only(row()) == Stack(
             tid=4711,
             tgid=4700,
@@ -73,41 +71,40 @@ class TestRow:
             memory={},
         )
 
-    def test_words_lie_where_their_window_begins(self) -> None:
-        """Each window has 1,024; one that begins nowhere was not read."""
+    def test_words_have_addresses_from_the_begin_of_their_window(self) -> None:
+        """Each window has 1,024 words; one at address 0 was not read."""
         memory = only(row(windows=(0x7000, 0x9000, 0), words={0: 1, 3: 2, 1024: 3, 2047: 4, 2048: 5})).memory
 
         assert memory == {0x7000: 1, 0x7018: 2, 0x9000: 3, 0x9000 + 1023 * 8: 4}
 
     def test_frames_are_linked(self) -> None:
-        """Below each return address stands where the next frame is."""
+        """Below each return address is the address of the next frame."""
         memory = only(row(frames=[(0x7028, 0x2005), (0x7048, 0x3005)], callers=[(0x7100, 0x4005)])).memory
 
         assert memory == {0x7028: 0x2005, 0x7020: 0x7040, 0x7048: 0x3005, 0x7100: 0x4005}
 
-    def test_what_a_probe_took_the_place_of_is_put_back(self) -> None:
-        """In a frame, and in a window; places that are not used are none."""
+    def test_return_addresses_replaced_by_probes_are_restored(self) -> None:
+        """In a frame, and in a window; unused entries are ignored."""
         memory = only(
             row(words={1: 0xFFF}, frames=[(0x7028, 0xFFF)], returns=[(0x7008, 0x2005), (0x7028, 0x3005)])
         ).memory
 
         assert memory == {0x7008: 0x2005, 0x7028: 0x3005}
 
-    def test_count_beyond_the_room_is_no_frame(self) -> None:
-        """What is written is checked as if a stranger wrote it."""
+    def test_frame_count_beyond_the_array_is_bounded(self) -> None:
+        """Kernel output is not trusted."""
         broken = bytearray(row(frames=[(0x7028, 0x2005)]))
-        struct.pack_into("=I", broken, abi.STACK_HEAD.size - 32, 4_000_000)
+        struct.pack_into("=I", broken, abi.STACK_ROW.offset("frame_count"), 4_000_000)
 
         assert 0x7028 in only(bytes(broken)).memory
 
 
 class TestRows:
-    """All that was written."""
+    """The whole output."""
 
-    def test_one_behind_the_other(self) -> None:
-        """A kernel before 6.1 tells every thread."""
+    def test_rows_are_read_one_by_one(self) -> None:
+        """A kernel before 6.1 writes every thread."""
         assert [one.tid for one in stacks_of(row(tid=1) + row(tid=2))] == [1, 2]
 
-    def test_row_that_was_cut_is_left_out(self) -> None:
-        """Nothing is raised."""
+    def test_incomplete_row_is_ignored(self) -> None:
         assert stacks_of(row()[:-1]) == []

@@ -1,29 +1,27 @@
-"""tables: all of them, read together and forgotten together."""
+"""tables: all maps, read together and pruned together."""
 
 from __future__ import annotations
 
-from exporter.kernel.abi import LossProgram, LossReason
+from exporter.kernel.abi import DropProgram, DropReason
 from exporter.kernel.tables import TABLES, Tables
 from tests.support.tables import FakeTables
 
 
 class TestReading:
-    """What is there."""
-
-    def test_empty_tables_are_an_empty_reading(self, tables: Tables) -> None:
+    def test_empty_maps_are_an_empty_reading(self, tables: Tables) -> None:
         """Before the first call of any process."""
         reading = tables.read()
 
         assert (reading.processes, reading.operations, reading.errors, reading.communicators) == ({}, {}, {}, {})
 
-    def test_losses_are_by_program_and_reason(self, kernel: FakeTables, tables: Tables) -> None:
-        """The array's index is program times reasons plus reason."""
-        kernel.loss(LossProgram.NCCL, LossReason.READ_FAULT, 4)
+    def test_drops_are_by_program_and_reason(self, kernel: FakeTables, tables: Tables) -> None:
+        """The index is program * reasons + reason."""
+        kernel.dropped(DropProgram.NCCL, DropReason.READ_FAULT, 4)
 
-        assert tables.losses() == {(LossProgram.NCCL, LossReason.READ_FAULT): 4}
+        assert tables.drops() == {(DropProgram.NCCL, DropReason.READ_FAULT): 4}
 
     def test_entries_and_capacities_are_known(self, kernel: FakeTables, tables: Tables) -> None:
-        """Entries of what was read, capacities of every table worth watching."""
+        """Entries of the maps that were read, capacities of all in TABLES."""
         kernel.process(1, live_allocations=7)
         kernel.call(1, "cudaMalloc", untimed=1)
         kernel.error(1, "cudaMalloc", code=2)
@@ -40,7 +38,7 @@ class TestForgetting:
     """Processes that have ended."""
 
     def test_every_row_of_the_process_is_deleted_and_no_other(self, kernel: FakeTables, tables: Tables) -> None:
-        """Process 2 keeps one row in each table."""
+        """Process 2 keeps one row in each map."""
         for process in (1, 2):
             kernel.process(process, live_allocations=1)
             kernel.call(process, "cudaMalloc", durations_ns=[2])
@@ -56,9 +54,9 @@ class TestForgetting:
         assert (set(reading.processes), set(reading.communicators)) == ({2}, {2})
         assert [key[:4] for key in kernel.maps["allocations"].rows] == [b"\x02\0\0\0"]
 
-    def test_losses_stay(self, kernel: FakeTables, tables: Tables) -> None:
+    def test_drops_stay(self, kernel: FakeTables, tables: Tables) -> None:
         """They belong to no process."""
-        kernel.loss(LossProgram.CUDA, LossReason.NESTING, 1)
+        kernel.dropped(DropProgram.CUDA, DropReason.NESTING, 1)
         tables.forget({0, 1}, tables.read())
 
-        assert tables.losses() == {(LossProgram.CUDA, LossReason.NESTING): 1}
+        assert tables.drops() == {(DropProgram.CUDA, DropReason.NESTING): 1}

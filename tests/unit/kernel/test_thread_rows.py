@@ -1,4 +1,4 @@
-"""thread_rows: where the time of threads went, from bytes to named numbers."""
+"""thread_rows: the time of threads, from bytes to named numbers."""
 
 from __future__ import annotations
 
@@ -15,16 +15,14 @@ from exporter.kernel.tables import Tables
 from exporter.kernel.thread_rows import (
     THREADS_READ,
     BlameKey,
-    ChainKey,
-    ChainRow,
     Exposure,
     ExposureKey,
     FeedingRow,
     IntervalKey,
     IntervalRow,
-    TailKey,
-    TailRow,
     ThreadRow,
+    WakeupKey,
+    WakeupRow,
 )
 from tests.support.tables import FakeTables
 
@@ -33,7 +31,7 @@ SIXTEEN = tuple(range(100, 116))
 
 
 class TestLayout:
-    """Written out byte by byte, as the header has it."""
+    """Byte by byte, as in the header."""
 
     def test_operation_has_states(self, kernel: FakeTables, tables: Tables) -> None:
         """Three sums, sixteen states, the exemplar, the slots."""
@@ -43,7 +41,7 @@ class TestLayout:
         assert tables.read().operations[SYNC].states_ns == SIXTEEN
 
     def test_exposure(self, kernel: FakeTables, tables: Tables) -> None:
-        """The key of an operation; eight sums, of which the last two may be below zero."""
+        """The key of an operation; eight sums, the last two of which may be negative."""
         value = struct.pack("<6Q2q", 1, 2, 3, 4, 5, 6, -7, -8)
         kernel.maps["exposures"].rows[struct.pack("<IHH", *SYNC)] = value
 
@@ -57,12 +55,6 @@ class TestLayout:
             IntervalKey(7, IntervalKind.WORKER): IntervalRow(SIXTEEN, voluntary=8, involuntary=9)
         }
 
-    def test_tail(self, kernel: FakeTables, tables: Tables) -> None:
-        """Process, operation, octave; calls, sixteen states."""
-        kernel.maps["tail"].rows[struct.pack("<IHH", 7, 3, 11)] = struct.pack("<17Q", 5, *SIXTEEN)
-
-        assert tables.read_tail() == {TailKey(7, 3, 11): TailRow(5, SIXTEEN)}
-
     def test_blame(self, kernel: FakeTables, tables: Tables) -> None:
         """Process, victim, culprit, tgid, padding, cgroup, name up to its NUL; nanoseconds."""
         key = struct.pack("<IHHIIQ16s", 7, 2, 1, 4026, 0, 99, b"stress\0left")
@@ -71,19 +63,19 @@ class TestLayout:
         assert tables.read_accounts([]).blame == {BlameKey(7, Victim.WORKER, Culprit.OWN, 4026, 99, b"stress"): 55}
 
     def test_feeding(self, kernel: FakeTables, tables: Tables) -> None:
-        """Process, threads that feed, since when it is stalled, dry, bits; two times sixteen states; eleven sums; captures."""
+        """Process, feeding threads, begin of the stall, dry, bits; two times sixteen states; eleven sums; captures."""
         late = tuple(range(200, 216))
         value = struct.pack("<IiQII32Q11QII", 7, -1, 12, 1, 0, *SIXTEEN, *late, *range(21, 32), 3, 0)
         kernel.maps["feeding"].rows[struct.pack("<I", 7)] = value
 
         assert tables.read_waits([7]).feeding == {7: FeedingRow(7, -1, 12, 1, SIXTEEN, late, *range(21, 32), 3)}
 
-    def test_chain(self, kernel: FakeTables, tables: Tables) -> None:
+    def test_wakeup(self, kernel: FakeTables, tables: Tables) -> None:
         """Process, victim, state, waker, padding; windows, resolved, abstained, sixteen states."""
-        kernel.maps["chains"].rows[struct.pack("<IHHHH", 7, 0, 9, 2, 0)] = struct.pack("<19Q", 1, 2, 3, *SIXTEEN)
+        kernel.maps["wakeups"].rows[struct.pack("<IHHHH", 7, 0, 9, 2, 0)] = struct.pack("<19Q", 1, 2, 3, *SIXTEEN)
 
-        assert tables.read_waits([]).chains == {
-            ChainKey(7, Victim.STEP, ThreadState.PIPE, Waker.PROCESS): ChainRow(
+        assert tables.read_waits([]).wakeups == {
+            WakeupKey(7, Victim.STEP, ThreadState.PIPE, Waker.PROCESS): WakeupRow(
                 windows=1, resolved_ns=2, abstained_ns=3, states_ns=SIXTEEN
             )
         }
@@ -120,17 +112,17 @@ class TestLayout:
 
 
 class TestReading:
-    """Of what is not as usual."""
+    """Unusual maps."""
 
-    def test_tables_that_are_not_there_are_empty(self) -> None:
-        """The programs that fill them did not load."""
+    def test_missing_maps_are_empty(self) -> None:
+        """Their programs are not loaded."""
         accounts = Tables({}).read_accounts([1])
 
-        assert (accounts.intervals, accounts.blame, accounts.feeding, accounts.chains) == ({}, {}, {}, {})
-        assert (accounts.threads, Tables({}).read_tail()) == ([], {})
+        assert (accounts.intervals, accounts.blame, accounts.feeding, accounts.wakeups) == ({}, {}, {}, {})
+        assert accounts.threads == []
 
     def test_iterator_is_run_by_its_name(self) -> None:
-        """And only when the threads are asked for."""
+        """Only when threads are read."""
         ran: list[str] = []
 
         def iterate(program: str) -> bytes:
@@ -144,86 +136,85 @@ class TestReading:
 
         assert (before, ran) == ([], [THREADS_READ])
 
-    def test_row_that_was_cut_short_is_left_out(self, kernel: FakeTables) -> None:
-        """What the iterator wrote is as long as it is."""
+    def test_incomplete_row_is_ignored(self, kernel: FakeTables) -> None:
         kernel.thread(1, 11)
         kernel.thread(1, 12)
         tables = Tables(kernel.maps, lambda program: kernel.iterate(program)[:-1])
 
         assert [thread.tid for thread in tables.read_accounts([1]).threads] == [11]
 
-    def test_names_that_differ_behind_their_nul_are_one_culprit(self, kernel: FakeTables, tables: Tables) -> None:
-        """Their time is added up."""
+    def test_names_that_differ_after_their_nul_are_one_culprit(self, kernel: FakeTables, tables: Tables) -> None:
+        """Their times add up."""
         kernel.blame(1, 5, comm=b"make\0x")
         kernel.blame(1, 6, comm=b"make\0y")
 
         assert list(tables.read_accounts([1]).blame.values()) == [11]
 
-    def test_place_of_another_process_is_no_row(self, kernel: FakeTables, tables: Tables) -> None:
-        """4,096 processes later the places are given again."""
+    def test_place_held_by_another_process_is_no_row(self, kernel: FakeTables, tables: Tables) -> None:
+        """4,096 processes later, places are used again."""
         kernel.feeding(1, place=1)
 
         assert tables.read_waits([1, 4097]).feeding.keys() == {1}
 
-    def test_it_is_none_either_where_the_whole_table_is_read(self, kernel: FakeTables, tables: Tables) -> None:
-        """With more processes than are worth asking for one by one."""
+    def test_place_held_by_another_process_is_no_row_of_the_whole_array(
+        self, kernel: FakeTables, tables: Tables
+    ) -> None:
+        """With more processes than are read one by one."""
         kernel.feeding(1, place=1)
         others = range(2, 1002)
 
         assert tables.read_waits([1, 4097, *others]).feeding.keys() == {1}
 
-    def test_threads_are_not_asked_for_where_they_are_of_no_use(self, kernel: FakeTables, tables: Tables) -> None:
-        """Those of processes that have ended are in the intervals."""
+    def test_threads_are_not_read_for_ended_processes(self, kernel: FakeTables, tables: Tables) -> None:
+        """Their time is in the intervals."""
         kernel.thread(1, 11)
 
         assert tables.read_accounts([1], with_threads=False).threads == []
 
     def test_entries_are_known(self, kernel: FakeTables, tables: Tables) -> None:
-        """Of the hash maps, when they were read last."""
+        """Entries of hash maps at the last reading."""
         kernel.interval(1, IntervalKind.GAP, {})
         kernel.blame(1, 5)
-        kernel.chain(1, ThreadState.PIPE, {})
+        kernel.wakeup(1, ThreadState.PIPE, {})
         tables.read_accounts([1])
 
-        assert {name: tables.entries[name] for name in ("intervals", "blame", "chains")} == {
+        assert {name: tables.entries[name] for name in ("intervals", "blame", "wakeups")} == {
             "intervals": 1,
             "blame": 1,
-            "chains": 1,
+            "wakeups": 1,
         }
 
 
 class TestReadingSeldom:
     """A tick comes four times a second."""
 
-    def test_nothing_is_read_while_the_timeline_stands_still(self, kernel: FakeTables, tables: Tables) -> None:
-        """But for the timeline itself, and at every fourth time what moves without it: of nine the first, fifth and ninth."""
+    def test_nothing_is_read_while_the_timeline_does_not_change(self, kernel: FakeTables, tables: Tables) -> None:
+        """Except the timeline, and every fourth time the rest: the first, fifth and ninth of nine ticks."""
         kernel.feeding(1)
         for _ in range(9):
             tables.read_waits([1])
 
-        assert [kernel.maps[name].times_read for name in ("chains", "blame")] == [3, 3]
+        assert [kernel.maps[name].times_read for name in ("wakeups", "blame")] == [3, 3]
 
-    def test_waits_are_the_same_object_while_the_timeline_stands_still(
+    def test_waits_are_the_same_object_while_the_timeline_does_not_change(
         self, kernel: FakeTables, tables: Tables
     ) -> None:
-        """So that nobody looks at them again."""
+        """So that they are not processed again."""
         kernel.feeding(1, clean=(1, 100))
         first, again = tables.read_waits([1]), tables.read_waits([1])
 
         assert again is first
 
-    def test_blame_is_read_at_once_when_somebody_waits_for_it(self, kernel: FakeTables, tables: Tables) -> None:
-        """A verdict does."""
+    def test_urgent_blame_is_read_at_once(self, kernel: FakeTables, tables: Tables) -> None:
+        """A verdict needs it."""
         tables.read_waits([1])
         kernel.blame(1, 5, comm=b"stress")
         before = tables.read_waits([1]).blame
 
         assert (before, list(tables.read_waits([1], is_urgent=True).blame.values())) == ({}, [5])
 
-    def test_exposures_are_not_read_while_nobody_has_waited_for_the_gpu(
-        self, kernel: FakeTables, tables: Tables
-    ) -> None:
-        """Stalls alone move nothing of them."""
+    def test_exposures_are_not_read_without_a_wait_for_the_gpu(self, kernel: FakeTables, tables: Tables) -> None:
+        """Stalls alone do not change them."""
         for stalled_ns in range(9):
             kernel.feeding(1, dry_ns={ThreadState.IO: stalled_ns}, clean=(1, 100))
             tables.read_waits([1])
@@ -234,7 +225,7 @@ class TestReadingSeldom:
     def test_exposures_are_read_when_a_wait_has_ended(
         self, kernel: FakeTables, tables: Tables, ended: dict[str, Any]
     ) -> None:
-        """At once, also when it was a wait for an event, which ends no cycle."""
+        """At once, also after a wait for an event, which ends no cycle."""
         kernel.feeding(1)
         tables.read_waits([1])
         kernel.exposure(1, "cudaStreamSynchronize", exact_ns=5)
@@ -242,16 +233,16 @@ class TestReadingSeldom:
 
         assert tables.read_waits([1]).exposures[ExposureKey(*SYNC[:2])].exact_ns == 5
 
-    def test_operations_are_too_large_to_be_read_at_a_tick(self, kernel: FakeTables, tables: Tables) -> None:
-        """They are for publications."""
+    def test_operations_are_not_read_at_a_tick(self, kernel: FakeTables, tables: Tables) -> None:
+        """They are large, and only read for a publication."""
         for waits in range(9):
             kernel.feeding(1, clean=(waits, 100))
             tables.read_waits([1])
 
         assert kernel.maps["operations"].times_read == 0
 
-    def test_many_places_are_read_at_once(self, kernel: FakeTables, tables: Tables) -> None:
-        """A hundred processes; the row of each is the very object of the last time while it has not moved."""
+    def test_many_places_are_read_from_the_whole_array(self, kernel: FakeTables, tables: Tables) -> None:
+        """A hundred processes; an unchanged row is the same object again."""
         for process in range(1, 101):
             kernel.feeding(process)
         first = tables.read_feeding(range(1, 101))
@@ -261,8 +252,8 @@ class TestReadingSeldom:
         assert kernel.maps["feeding"].times_read == 2
         assert [process for process in again if again[process] is not first[process]] == [7]
 
-    def test_table_that_did_not_move_is_the_same_object(self, kernel: FakeTables, tables: Tables) -> None:
-        """Nothing was unpacked again; with one more nanosecond it is."""
+    def test_unchanged_map_is_the_same_object(self, kernel: FakeTables, tables: Tables) -> None:
+        """With one more nanosecond it is unpacked again."""
         kernel.blame(1, 5)
         first, again = tables.read_accounts([1]).blame, tables.read_accounts([1]).blame
         kernel.blame(1, 1)
@@ -270,7 +261,7 @@ class TestReadingSeldom:
         assert again is first
         assert list(tables.read_accounts([1]).blame.values()) == [6]
 
-    def test_blame_is_read_at_every_fourth_time(self, kernel: FakeTables, tables: Tables) -> None:
+    def test_blame_is_read_every_fourth_time(self, kernel: FakeTables, tables: Tables) -> None:
         """A full node has thousands of rows."""
         tables.read_waits([1])
         kernel.blame(1, 5)
@@ -278,8 +269,8 @@ class TestReadingSeldom:
 
         assert found == [0, 0, 0, 1]
 
-    def test_culprit_that_is_charged_no_longer_is_deleted(self, kernel: FakeTables, tables: Tables) -> None:
-        """Of 129 rows the one that moved is kept."""
+    def test_culprit_without_new_charges_is_deleted(self, kernel: FakeTables, tables: Tables) -> None:
+        """The changed one of 129 rows stays."""
         for tgid in range(129):
             kernel.blame(1, 5, tgid=tgid)
         for _ in range(5):
@@ -290,8 +281,8 @@ class TestReadingSeldom:
 
         assert [key.tgid for key in tables.read_accounts([1]).blame] == [7]
 
-    def test_row_whose_states_moved_is_unpacked(self, kernel: FakeTables, tables: Tables) -> None:
-        """The program adds the time of a call to one sum after the other."""
+    def test_row_with_changed_states_is_unpacked(self, kernel: FakeTables, tables: Tables) -> None:
+        """The program adds the time of a call to one sum at a time."""
         kernel.call(1, "cudaStreamSynchronize", durations_ns=[5])
         tables.read()
         kernel.call(1, "cudaStreamSynchronize", states_ns={ThreadState.ON_CPU: 5})
@@ -307,26 +298,24 @@ class TestForgetting:
         for process in (1, 2):
             kernel.process(process)
             kernel.interval(process, IntervalKind.GAP, {})
-            kernel.tail(process, "cudaFree", octave=3, calls=1, states_ns={})
             kernel.blame(process, 5)
-            kernel.chain(process, ThreadState.PIPE, {})
+            kernel.wakeup(process, ThreadState.PIPE, {})
             kernel.feeding(process)
         tables.forget({1}, tables.read())
 
         accounts = tables.read_accounts([1, 2])
-        assert [key.process for key in (*accounts.intervals, *accounts.blame, *accounts.chains)] == [2, 2, 2]
-        assert [key.process for key in tables.read_tail()] == [2]
+        assert [key.process for key in (*accounts.intervals, *accounts.blame, *accounts.wakeups)] == [2, 2, 2]
         assert accounts.feeding.keys() == {2}
 
-    def test_place_is_given_back(self, kernel: FakeTables, tables: Tables) -> None:
-        """All zeros: the next process finds nothing of the last one in it."""
+    def test_place_is_freed(self, kernel: FakeTables, tables: Tables) -> None:
+        """All zeros, for the next process."""
         kernel.feeding(1, dry_ns={ThreadState.IO: 5})
         tables.forget({1}, tables.read())
 
         assert kernel.maps["feeding"].rows[struct.pack("<I", 1)] == bytes(abi.FEEDING_ROW.size)
 
-    def test_place_among_the_jobs_is_given_back_too(self, kernel: FakeTables, tables: Tables) -> None:
-        """Its value is the kernel programs' own, but for the number it begins with."""
+    def test_place_in_groups_is_freed(self, kernel: FakeTables, tables: Tables) -> None:
+        """Only its process number is read by user space."""
         groups = kernel.maps["groups"].rows
         groups[struct.pack("<I", 1)] = struct.pack("<II", 1, 3)
         groups[struct.pack("<I", 2)] = struct.pack("<II", 2, 3)
@@ -334,8 +323,8 @@ class TestForgetting:
 
         assert groups == {struct.pack("<I", 1): bytes(8), struct.pack("<I", 2): struct.pack("<II", 2, 3)}
 
-    def test_place_of_another_process_is_left_alone(self, kernel: FakeTables, tables: Tables) -> None:
-        """It had none."""
+    def test_place_of_another_process_stays(self, kernel: FakeTables, tables: Tables) -> None:
+        """The ended process had none."""
         kernel.feeding(1, dry_ns={ThreadState.IO: 5})
         tables.forget({4097}, tables.read())
 

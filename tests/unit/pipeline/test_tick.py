@@ -69,8 +69,8 @@ class TestLostTime:
     def test_defect_costs_these_metrics_only(self, stalled: Bench, caplog: pytest.LogCaptureFixture) -> None:
         """A state that does not exist; calls are still counted."""
         caplog.set_level(logging.CRITICAL)
-        key = abi.CHAIN_KEY.pack(1, 0, 99, 2, 0)
-        stalled.kernel.maps["chains"].rows[key] = bytes(abi.CHAIN_ROW.size)
+        key = abi.WAKEUP_KEY.pack(1, 0, 99, 2, 0)
+        stalled.kernel.maps["wakeups"].rows[key] = bytes(abi.WAKEUP_ROW.size)
         stalled.tracking.tick([])
 
         assert stalled.exported(catalog.sched.LOST) == {}

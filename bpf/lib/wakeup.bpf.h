@@ -1,18 +1,22 @@
 /* SPDX-License-Identifier: GPL-2.0 OR BSD-3-Clause */
 /*
- * A thread sleeps until another one of its job wakes it: what did that one do meanwhile? A thread that leads (one of the
- * traced process itself, asleep outside a call) opens a window by raising its epoch. Every other thread of the job compares epochs at its own next change
- * of state, and copies its account as it was when the window opened; the one that wakes the leader subtracts. Work per change
- * of state is constant, and nothing is searched for.
+ * A thread sleeps until another thread of its job wakes it: what did the waker do during the sleep? A leader (a thread of the traced
+ * process itself, asleep outside a call) opens a window by raising its epoch. Every other thread of the job compares epochs at its next
+ * change of state, and keeps its account as of the opening of the window. The waker subtracts that from its account. The work for each
+ * change of state is constant; nothing is searched.
  *
- * A helper in between (a feeder thread, a pin-memory thread) that was itself woken by a third one carries on what the third
- * one did in place of its sleep: since the window opened or, where it fell asleep later, since then.
+ * A thread in between (a feeder thread, a pin-memory thread) may itself have been woken by a third thread. Its sleep is then replaced by
+ * what the third thread did: since the window opened or, if it fell asleep later, since then.
+ * Maps written: wakeups, read by exporter/kernel/thread_rows.py; groups, only read here.
  */
-#ifndef GPUSTALL_CHAIN_BPF_H
-#define GPUSTALL_CHAIN_BPF_H
+#ifndef GPUSTALL_WAKEUP_BPF_H
+#define GPUSTALL_WAKEUP_BPF_H
 
 #include "account.bpf.h"
 #include "interval.bpf.h"
+#include "maps.bpf.h"
+#include "../abi/feeding.h"
+#include "../abi/wakeup.h"
 
 struct leader {
 	u64 epoch;
@@ -37,11 +41,11 @@ struct {
 struct {
 	__uint(type, BPF_MAP_TYPE_HASH);
 	__uint(max_entries, 8192); /* preallocated: written by scheduler programs */
-	__type(key, struct chain_key);
-	__type(value, struct chain_row);
-} chains SEC(".maps");
+	__type(key, struct wakeup_key);
+	__type(value, struct wakeup_row);
+} wakeups SEC(".maps");
 
-/* Where a split is made: the stack has no room for it beside everything else. */
+/* For a split, which does not fit on the stack. */
 struct {
 	__uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
 	__uint(max_entries, 1);
@@ -49,9 +53,9 @@ struct {
 	__type(value, struct states);
 } split_scratch SEC(".maps");
 
-static const struct chain_row empty_chain;
+static const struct wakeup_row empty_wakeup;
 
-static __always_inline struct group *group_of(u32 process)
+static __always_inline struct group *wakeup_group(u32 process)
 {
 	u32 place = process & (FEEDING_PLACES - 1);
 	struct group *group = bpf_map_lookup_elem(&groups, &place);
@@ -65,46 +69,39 @@ static __always_inline struct group *group_of(u32 process)
 	return group;
 }
 
-static __always_inline struct chain_row *chain_row(const struct thread *thread, u32 waker)
+static __always_inline struct wakeup_row *wakeup_row(const struct thread *thread, u32 waker)
 {
-	struct chain_key key = {
+	struct wakeup_key key = {
 		.process = thread->group,
 		.victim = victim_kind(thread),
 		.state = thread->account.sleep_state,
 		.waker = waker,
 	};
-	struct chain_row *row = bpf_map_lookup_elem(&chains, &key);
 
-	if (row)
-		return row;
-	bpf_map_update_elem(&chains, &key, &empty_chain, BPF_NOEXIST);
-	row = bpf_map_lookup_elem(&chains, &key);
-	if (!row)
-		lose(LOSS_CHAINS_FULL);
-	return row;
+	return lookup_or_create(&wakeups, &key, &empty_wakeup, DROP_WAKEUPS_FULL);
 }
 
-/* How far a change of state and the opening of a window may overlap on two CPUs: each has read its clock, neither saw the other. */
+/* How far a change of state and the opening of a window may overlap on two CPUs that have each read the clock. */
 #define OVERLAP_NS 10000
 
 /*
- * Before the account of a thread is booked up to until_ns: keep it as it was when a window opened, for every window opened
- * since and by then. A wake-up is booked from when it was asked for; a window that opened between that and now meets the
- * thread in the state that it has from then on, and is kept at its next change.
+ * Called before the account of a thread is booked up to until_ns: keeps the account as of the opening of each window that has opened
+ * since the last call, up to until_ns. A wake-up is booked from the moment of its request. A window that opened after that sees the
+ * thread in its new state, and is handled at the next change.
  */
-__noinline int keep_bases(struct thread *thread, u64 until_ns)
+__noinline int wakeup_keep_bases(struct thread *thread, u64 until_ns)
 {
 	if (!thread)
 		return 0;
 	struct account *account = &thread->account;
-	struct group *group = group_of(thread->group);
+	struct group *group = wakeup_group(thread->group);
 
 	if (!group)
 		return 0;
 	_Pragma("clang loop unroll(disable)") for (u32 l = 0; l < LEADERS; l++)
 	{
 		struct leader *leader = &group->leaders[l];
-		struct chain_base *base = &account->bases[l];
+		struct wakeup_base *base = &account->bases[l];
 
 		if (leader->epoch == base->epoch || (s64)(leader->since_ns - until_ns) > 0)
 			continue;
@@ -116,8 +113,8 @@ __noinline int keep_bases(struct thread *thread, u64 until_ns)
 	return 0;
 }
 
-/* A thread of the traced process fell asleep outside a call: if somebody of its job is to wake it, its window opens. */
-__noinline int begin_chain(struct thread *thread, u64 now_ns)
+/* A thread of the traced process fell asleep outside a call: opens its window if another thread may wake it. */
+__noinline int wakeup_open_window(struct thread *thread, u64 now_ns)
 {
 	if (!thread)
 		return 0;
@@ -129,7 +126,7 @@ __noinline int begin_chain(struct thread *thread, u64 now_ns)
 	if (!thread->is_inside || thread->depth ||
 	    !(state == STATE_LOCK || state == STATE_PIPE || state == STATE_SOCKET || state == STATE_POLL || state == STATE_OTHER))
 		return 0;
-	struct group *group = group_of(thread->group);
+	struct group *group = wakeup_group(thread->group);
 
 	if (!group)
 		return 0;
@@ -148,23 +145,23 @@ __noinline int begin_chain(struct thread *thread, u64 now_ns)
 	barrier();
 	leader->epoch++;
 	leader->is_open = true;
-	account->bases[place].epoch = leader->epoch; /* its own sleep is no part of anything */
+	account->bases[place].epoch = leader->epoch; /* its own sleep is not part of the split */
 	account->is_leading = true;
 	return 0;
 }
 
-/* What `waker`, which runs, has done since window `l` opened, into the scratch; returns its length, 0: not known. */
-__noinline u64 split_of(struct thread *waker, struct leader *leader, u32 l, u64 now_ns, struct states *split)
+/* Splits what `waker`, which is running, has done since window `l` opened; returns the length of the window, 0: unknown. */
+__noinline u64 wakeup_split(struct thread *waker, struct leader *leader, u32 l, u64 now_ns, struct states *split)
 {
 	if (!waker || !leader || !split)
 		return 0;
 	struct account *account = &waker->account;
-	struct chain_base *base = &account->bases[l < LEADERS ? l : 0];
+	struct wakeup_base *base = &account->bases[l < LEADERS ? l : 0];
 	bool is_based = base->epoch == leader->epoch, is_resolved = base->resolved_epoch == leader->epoch;
 	u64 window_ns = elapsed_ns(leader->since_ns, now_ns), sum_ns = 0;
 
 	if (!is_based && elapsed_ns(leader->since_ns, account->since_ns) > OVERLAP_NS)
-		return 0; /* it was not watched when the window opened */
+		return 0; /* it was not tracked when the window opened */
 	EACH_STATE(i)
 	{
 		s64 ns = is_based ? account->total_ns[i] - base->total_ns[i] : 0;
@@ -179,12 +176,12 @@ __noinline u64 split_of(struct thread *waker, struct leader *leader, u32 l, u64 
 	return sum_ns && sum_ns <= window_ns + window_ns / 64 + 1000 ? sum_ns : 0;
 }
 
-/* `sleeper` slept through window `l`, or from before it: its sleep is replaced by what its waker did. */
-__noinline int carry_on(struct thread *sleeper, struct leader *leader, u32 l, struct states *split, u32 is_by_process)
+/* `sleeper` has slept since window `l` opened, or since before: replaces its sleep by what its waker did. */
+__noinline int wakeup_replace_sleep(struct thread *sleeper, struct leader *leader, u32 l, struct states *split, u32 is_by_process)
 {
 	if (!sleeper || !leader || !split)
 		return 0;
-	struct chain_base *base = &sleeper->account.bases[l < LEADERS ? l : 0];
+	struct wakeup_base *base = &sleeper->account.bases[l < LEADERS ? l : 0];
 	u32 own = state_index(sleeper->account.state);
 
 	if (base->resolved_epoch != leader->epoch) {
@@ -203,9 +200,9 @@ __noinline int carry_on(struct thread *sleeper, struct leader *leader, u32 l, st
 	return 0;
 }
 
-static __always_inline enum chain_waker waker_kind(const struct thread *waker, const struct leader *leader, u32 l)
+static __always_inline enum waker waker_kind(const struct thread *waker, const struct leader *leader, u32 l)
 {
-	const struct chain_base *base = &waker->account.bases[l < LEADERS ? l : 0];
+	const struct wakeup_base *base = &waker->account.bases[l < LEADERS ? l : 0];
 
 	if (victim_kind(waker) == VICTIM_STEP)
 		return WAKER_STEP;
@@ -214,14 +211,14 @@ static __always_inline enum chain_waker waker_kind(const struct thread *waker, c
 }
 
 /* `waker`, the current thread, is about to wake `sleeper`, of the same job. */
-__noinline int resolve_chain(struct thread *sleeper, struct thread *waker, u64 now_ns)
+__noinline int wakeup_resolve(struct thread *sleeper, struct thread *waker, u64 now_ns)
 {
 	u32 zero = 0;
 	struct states *split = bpf_map_lookup_elem(&split_scratch, &zero);
 
 	if (!sleeper || !waker || !split)
 		return 0;
-	struct group *group = group_of(sleeper->group);
+	struct group *group = wakeup_group(sleeper->group);
 	u32 state = sleeper->account.state;
 
 	if (!group || state == STATE_ON_CPU || state == STATE_RECLAIM || state == STATE_RUNNABLE)
@@ -239,17 +236,17 @@ __noinline int resolve_chain(struct thread *sleeper, struct thread *waker, u64 n
 				continue;
 			from = own;
 		}
-		u64 sum_ns = split_of(waker, &group->leaders[from], from, now_ns, split);
+		u64 sum_ns = wakeup_split(waker, &group->leaders[from], from, now_ns, split);
 
 		if (!sum_ns)
 			continue;
-		enum chain_waker kind = waker_kind(waker, &group->leaders[from], from);
+		enum waker kind = waker_kind(waker, &group->leaders[from], from);
 
 		if (!is_own) {
-			carry_on(sleeper, leader, l, split, kind == WAKER_PROCESS);
+			wakeup_replace_sleep(sleeper, leader, l, split, kind == WAKER_PROCESS);
 			continue;
 		}
-		struct chain_row *row = sleeper->account.is_resolved || !sleeper->process ? NULL : chain_row(sleeper, kind);
+		struct wakeup_row *row = sleeper->account.is_resolved || !sleeper->process ? NULL : wakeup_row(sleeper, kind);
 
 		if (!row)
 			continue;
@@ -261,13 +258,13 @@ __noinline int resolve_chain(struct thread *sleeper, struct thread *waker, u64 n
 	return 0;
 }
 
-/* The leader wakes up: its window closes. */
-__noinline int end_chain(struct thread *thread, u64 now_ns)
+/* The leader wakes up: closes its window. */
+__noinline int wakeup_close_window(struct thread *thread, u64 now_ns)
 {
 	if (!thread)
 		return 0;
 	struct account *account = &thread->account;
-	struct group *group = group_of(thread->group);
+	struct group *group = wakeup_group(thread->group);
 	u32 place = account->leader - 1;
 
 	account->is_leading = false;
@@ -276,7 +273,7 @@ __noinline int end_chain(struct thread *thread, u64 now_ns)
 	group->leaders[place].is_open = false;
 	if (account->is_resolved || !thread->process)
 		return 0;
-	struct chain_row *row = chain_row(thread, WAKER_NOBODY);
+	struct wakeup_row *row = wakeup_row(thread, WAKER_NOBODY);
 
 	if (row)
 		__sync_fetch_and_add(&row->abstained_ns, elapsed_ns(group->leaders[place].since_ns, now_ns));

@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * A step thread that waits for data in every gap, and says in JSON how long. Usage: chains WORK TIMES MICROSECONDS [HOW...]
- * A worker process makes the data when asked through a pipe: burn (uses the CPU), nap, or both (half of the time each).
- * With `helper`, a thread of the step thread's process takes the data from the worker and hands it on, as a queue does.
- * With `alone`, a timer ends the wait: there is nobody to wait for.
+ * A step thread that waits for data in every gap, and prints how long as JSON. Usage: wakeups WORK TIMES MICROSECONDS [HOW...]
+ * A worker process makes the data on request through a pipe: burn (uses the CPU), nap (sleeps), or both (half of the time each).
+ * With `helper`, a thread of the step thread's process takes the data from the worker and passes it on, as a queue does.
+ * With `alone`, a timer ends the wait; there is no worker.
  * With `busy`, another process of the job never stops using the CPU. With `apart`, these processes run on CPU 0.
- * With `tcp`, the two talk over the loopback interface, with `unix` through a pair of sockets, instead of two pipes.
+ * With `tcp`, the two communicate over the loopback interface, with `unix` through a pair of sockets, instead of two pipes.
  * With `polled`, the step thread calls poll() before it reads.
- * With `early`, the step thread asks, computes for 1 ms, and waits then.
+ * With `early`, the step thread sends its request, computes for 1 ms, and then waits.
  */
 #define _GNU_SOURCE
 #include <arpa/inet.h>
@@ -36,8 +36,8 @@ static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static pthread_cond_t changed = PTHREAD_COND_INITIALIZER;
 static int asked, ready;
 static volatile struct {
-	long long cpu_ns; /* from having been asked to answering */
-	long long ran_ns; /* of that, by the clock on the wall: what a hypervisor takes of a CPU is in it */
+	long long cpu_ns; /* from the request to the answer */
+	long long ran_ns; /* the same in wall-clock time: includes steal */
 } *worker;
 
 HOOKED int cudaEventRecord(void)
@@ -74,7 +74,7 @@ static void burn(long long us)
 		continue;
 }
 
-/* How long this thread has waited for a CPU so far, says the kernel. */
+/* How long this thread has waited for a CPU so far, by the kernel. */
 static long long run_delay_ns(void)
 {
 	static int file = -1;
@@ -195,7 +195,7 @@ static bool has(char **words, const char *wanted)
 	return false;
 }
 
-/* One socket at either end, in place of the pipes. */
+/* One socket at either end, instead of the pipes. */
 static void connect_ends(bool is_tcp)
 {
 	struct sockaddr_in address = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
@@ -234,7 +234,7 @@ int main(int argc, char **argv)
 	worker = mmap(NULL, 4096, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
 	if (worker == MAP_FAILED)
 		return 1;
-	cudaLaunchKernel(); /* what is forked from here on belongs to the job */
+	cudaLaunchKernel(); /* processes forked after the first call belong to the job */
 	if (fork() == 0) {
 		if (has(how, "apart"))
 			move_apart();
