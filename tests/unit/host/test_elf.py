@@ -2,12 +2,8 @@
 
 from __future__ import annotations
 
-import ctypes
 import os
-import shutil
 import struct
-import subprocess
-from pathlib import Path
 
 import pytest
 
@@ -16,8 +12,6 @@ from exporter.host.elf import SEGMENTS_MAX, read_elf
 from exporter.host.symbol_hash import gnu_hash
 
 from .elf_image import DATA_SHIFT, IFUNC, OBJECT, TABLES_OFFSET, Image, Sym, opened
-
-needs_cc = pytest.mark.skipif(shutil.which("cc") is None, reason="no C compiler (cc)")
 
 
 def offsets_in(image: Image, *names: str) -> dict[str, int]:
@@ -35,13 +29,6 @@ def with_field(content: bytes, offset: int, layout: str, value: int) -> bytes:
     changed = bytearray(content)
     struct.pack_into(layout, changed, offset, value)
     return bytes(changed)
-
-
-def compiled(folder: Path, source: str, *flags: str) -> Path:
-    library = folder / "libtest.so"
-    (folder / "test.c").write_text(source)
-    subprocess.run(["cc", "-shared", "-fPIC", *flags, "-o", library, folder / "test.c"], check=True)
-    return library
 
 
 class TestHeaders:
@@ -228,52 +215,3 @@ class TestRefusals:
 
             with pytest.raises(MalformedElf, match="changed"):
                 elf.symbol_offsets(["f"])
-
-
-class TestRealLibraries:
-    """The same on libraries that real linkers made."""
-
-    def test_functions_of_libc_lie_where_the_loader_put_them(self) -> None:
-        """The bytes at the offset equal the bytes that ctypes sees in memory."""
-        with Path("/proc/self/maps").open() as maps:
-            paths = {line.split()[-1] for line in maps if "/libc.so.6" in line or "/libc-2" in line}
-        if not paths:
-            pytest.skip("this Python does not run on glibc")
-        fd = os.open(paths.pop(), os.O_RDONLY)
-        try:
-            offsets = read_elf(fd).symbol_offsets(["getpid", "malloc", "cudaLaunchKernel"])
-            code = {name: os.pread(fd, 24, offset) for name, offset in offsets.items()}
-        finally:
-            os.close(fd)
-
-        libc = ctypes.CDLL("libc.so.6")  # not CDLL(None): the interpreter may have a jump of its own to malloc
-
-        assert code == {
-            name: ctypes.string_at(ctypes.cast(getattr(libc, name), ctypes.c_void_p).value or 0, 24)
-            for name in ("getpid", "malloc")
-        }
-
-    @needs_cc
-    @pytest.mark.parametrize("style", ["gnu", "sysv", "both"])
-    def test_every_hash_style_of_the_linker_is_read(self, style: str, tmp_path: Path) -> None:
-        """A library at address 0x400000 whose function holds a number that stands nowhere else."""
-        source = "int other(void) { return 1; } long marked(void) { return 0x1122334455667788; }"
-        library = compiled(tmp_path, source, "-O1", f"-Wl,--hash-style={style}", "-Wl,-Ttext-segment=0x400000")
-
-        with opened(library.read_bytes()) as fd:
-            offsets = read_elf(fd).symbol_offsets(["marked", "printf"])
-
-        assert list(offsets) == ["marked"]
-        assert 0 <= library.read_bytes().index(bytes.fromhex("8877665544332211")) - offsets["marked"] < 16
-
-    @needs_cc
-    def test_static_program_defines_nothing(self, tmp_path: Path) -> None:
-        """A program with its CUDA runtime linked in has no dynamic hash table."""
-        source = tmp_path / "test.c"
-        source.write_text("void _start(void) {}")
-        subprocess.run(["cc", "-static", "-nostdlib", "-o", tmp_path / "program", source], check=True)
-
-        with opened((tmp_path / "program").read_bytes()) as fd:
-            elf = read_elf(fd)
-
-            assert (elf.soname, elf.symbol_offsets(["_start"])) == ("", {})

@@ -17,8 +17,7 @@ from exporter.host.eh_frame import OUTERMOST, RBP, RSP, FrameRules, Rule, rule_i
 from exporter.host.elf import ElfFile, file_offset, read_elf
 from exporter.host.mappings import parse_executable_mappings
 from exporter.host.processes import Processes
-
-from .process_tree import process
+from tests.unit.host.process_tree import process
 
 pytestmark = [
     pytest.mark.skipif(os.uname().machine != "x86_64", reason="rules are read for x86-64 alone"),
