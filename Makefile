@@ -1,14 +1,14 @@
-# Two commands for a newcomer: `make run` and `make test`. `make help` lists the rest.
+# Start with `make run` and `make test`. `make help` lists all targets.
 PYTHON  ?= python3
 SUDO    := $(if $(filter 0,$(shell id -u)),,sudo)
 VENV    := .venv
 BIN     := $(VENV)/bin
 RELEASE := build/release-venv
 PYTEST  := $(BIN)/python -m pytest
-# Much of what unit tests do is to wait.
+# Unit tests spend much of their time waiting.
 WORKERS := $(shell echo $$(($$(nproc) + 1)))
 
-# What the build needs from the distribution, and what only the tests need: "command-or-file:package".
+# Packages of the distribution for the build, and for the tests: "command-or-file:package".
 BUILD_NEEDS := clang:clang llvm-strip:llvm cc:gcc /usr/include/bpf/bpf_helpers.h:libbpf-dev \
                /usr/include/linux/bpf.h:linux-libc-dev /usr/include/stdlib.h:libc6-dev
 TEST_NEEDS  := prometheus:prometheus prometheus-alertmanager:prometheus-alertmanager unzip:unzip \
@@ -20,10 +20,10 @@ CROSS_NEEDS := $(if $(filter aarch64,$(shell uname -m)),\
 	aarch64-linux-gnu-gcc:gcc-aarch64-linux-gnu /usr/aarch64-linux-gnu/include/stdlib.h:libc6-dev-arm64-cross)
 KERNEL_NEEDS := qemu-system-x86_64:qemu-system-x86 /usr/sbin/mke2fs:e2fsprogs
 
-run: build ## Build and start the exporter at http://127.0.0.1:10478/metrics, with a stand-in job if no GPU job runs
+run: build ## Build and start the exporter on http://127.0.0.1:10478/metrics, with a stand-in job if no GPU job runs
 	$(SUDO) $(BIN)/gpu-stall-exporter-standin with-job $(BIN)/gpu-stall-exporter run $(FLAGS)
 
-test: build $(VENV)/dev test-packages $(RELEASE)/ready ## Every test, the ones in the running kernel included
+test: build $(VENV)/dev test-packages $(RELEASE)/ready ## Run all tests, including those that need root and the running kernel
 	$(MAKE) -s check-static
 	$(SUDO) $(PYTEST) -q -n $(WORKERS) tests/unit tests/contract
 	$(SUDO) $(BIN)/python -m tests.side_by_side -q tests/kernel tests/end_to_end -m "not (nvidia or soak or whole_machine or idle_machine)"
@@ -31,11 +31,11 @@ test: build $(VENV)/dev test-packages $(RELEASE)/ready ## Every test, the ones i
 	$(SUDO) $(PYTEST) -q tests/faults
 	$(SUDO) $(PYTEST) -q tests/kernel tests/end_to_end -m idle_machine
 
-build: packages $(VENV)/run ## BPF objects, stand-in GPU, virtual environment with the program
+build: packages $(VENV)/run ## Build the BPF objects, the stand-in GPU and the virtual environment
 	$(MAKE) -s -C bpf
 	$(MAKE) -s -C tests/standin
 
-check: build $(VENV)/dev check-static ## Without root, in a minute: lint, types, BPF with -Werror, unit tests
+check: build $(VENV)/dev check-static ## Lint, check types, build BPF with -Werror, run unit and contract tests; no root
 	$(PYTEST) -q -n $(WORKERS) tests/unit tests/contract
 
 check-static: $(VENV)/dev
@@ -45,36 +45,36 @@ check-static: $(VENV)/dev
 	$(MAKE) -s -C bpf
 	$(MAKE) -s -C bpf ARCH=arm64 OUT=../build/arm64
 
-test-nvidia: build $(VENV)/dev test-packages ## The probes on NVIDIA's own libraries, downloaded from the package index (350 MB)
+test-nvidia: build $(VENV)/dev test-packages ## Test the probes on NVIDIA's own libraries, downloaded from the package index (350 MB)
 	$(SUDO) $(PYTEST) tests -m nvidia
 
-# KERNEL=6.1: only that one; PYTEST_FLAGS: handed on to the guest's pytest, files to run instead of the listed ones included.
-test-kernels: build $(VENV)/dev ## Tests in the other kernels we support, emulated, no root: KERNEL=6.1 for one of them
+# KERNEL=6.1: only that kernel. PYTEST_FLAGS: arguments of the guest's pytest; files replace the default ones.
+test-kernels: build $(VENV)/dev ## Run kernel tests in the other supported kernels, emulated; KERNEL=6.1 for one; no root
 	@./deploy/packages.sh $(KERNEL_NEEDS)
 	$(BIN)/python -m tests.kernels $(if $(KERNEL),--kernel $(KERNEL)) $(PYTEST_FLAGS)
 
-soak: build $(VENV)/dev ## Tests that take minutes: half an hour of churn, and the exporter killed 200 times
+soak: build $(VENV)/dev ## Run the tests that take minutes: half an hour of churn, and the exporter killed 200 times
 	$(SUDO) $(PYTEST) -q tests -m soak --timeout=3600
 
-# Built by whoever asks, run as root: sudo has another home, so the cache is named. 3: there is no Go to build with.
-conformance: build $(VENV)/dev ## What we serve and push, checked by an OpenTelemetry Collector and Prometheus 3 (built once, needs Go)
+# Built as this user, run as root: sudo has another home, so the cache is passed on. Exit code 3: Go is missing.
+conformance: build $(VENV)/dev ## Check scrapes and pushes with an OpenTelemetry Collector and Prometheus 3; needs Go
 	@cache="$${XDG_CACHE_HOME:-$$HOME/.cache}"; $(BIN)/python -m tests.conformance.build; status=$$?; \
 	if [ $$status = 3 ]; then exit 0; elif [ $$status != 0 ]; then exit $$status; fi; \
 	$(SUDO) env XDG_CACHE_HOME="$$cache" $(PYTEST) -q tests/conformance
 
-# FLAGS=--long: 360 episodes, in two hours and more; FLAGS="--replay DIR": what --long --out DIR has kept.
-faults: build $(VENV)/dev ## Real faults, and whether the chains say so: twenty in eight minutes, with FLAGS=--long hundreds
+# FLAGS=--long: 360 episodes, in two hours or more. FLAGS="--replay DIR": replay what --long --out DIR recorded.
+faults: build $(VENV)/dev ## Inject real faults and compare the chains: 20 in eight minutes, hundreds with FLAGS=--long
 	$(SUDO) $(BIN)/python -m tests.faults.campaign $(or $(FLAGS),--short)
 
 image-steps: build ## Build the container image with Podman, and try it as a pod runs it
 	@./deploy/packages.sh podman:podman runc:runc mmdebstrap:mmdebstrap
 	$(SUDO) $(BIN)/python -m tests.image $(FLAGS)
 
-bench: build $(VENV)/dev ## The figures of docs/measurements.md, measured here and now
+bench: build $(VENV)/dev ## Measure the figures of docs/measurements.md on this machine
 	$(SUDO) $(BIN)/python -m tests.bench $(FLAGS)
 
-# OUT=folder: where to; it must be empty.
-release: packages cross-packages $(RELEASE)/ready ## Wheels, sources, bill of materials, checksums: the same bytes wherever it is made
+# OUT=folder: output, must be empty.
+release: packages cross-packages $(RELEASE)/ready ## Make wheels, source archive, bill of materials and checksums in dist/; reproducible
 	$(RELEASE)/bin/python -m deploy.release $(or $(OUT),dist)
 
 $(RELEASE)/ready: deploy/release/requirements.txt
@@ -82,13 +82,13 @@ $(RELEASE)/ready: deploy/release/requirements.txt
 	$(RELEASE)/bin/python -m pip install -q --disable-pip-version-check --root-user-action=ignore -r $<
 	@touch $@
 
-pictures: build $(VENV)/dev test-packages ## The boards of the documents, drawn from jobs under faults that run meanwhile
+pictures: build $(VENV)/dev test-packages ## Draw the pictures of the dashboards for the documentation, from jobs with faults
 	$(SUDO) $(BIN)/python -m tests.pictures
 
-golden: $(VENV)/dev ## Rewrite the golden files and the generated parts of the documents
+golden: $(VENV)/dev ## Rewrite the golden files and the generated parts of the documentation
 	GOLDEN_REWRITE=1 $(PYTEST) -q tests/unit/output/test_golden.py tests/contract/test_generated.py
 
-format: $(VENV)/dev ## Format and mend what the linter can mend
+format: $(VENV)/dev ## Format, and fix what the linter can fix
 	$(BIN)/ruff check --fix-only -q .
 	$(BIN)/ruff format -q .
 
@@ -115,12 +115,12 @@ $(VENV)/dev: $(VENV)/run
 	$(BIN)/python -m pip install -q --disable-pip-version-check --root-user-action=ignore -e '.[dev]'
 	@touch $@
 
-clean: ## Remove everything that was built
+clean: ## Remove all build results
 	$(MAKE) -s -C bpf clean
 	$(MAKE) -s -C tests/standin clean
 	rm -rf $(VENV) build dist *.egg-info tests/standin/*.egg-info tests/standin/build .pytest_cache .mypy_cache .ruff_cache .hypothesis
 
-help: ## This list
+help: ## Show this list
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/\1\t\2/p' $(MAKEFILE_LIST) | while IFS="$$(printf '\t')" read -r name text; do printf '  make %-12s %s\n' "$$name" "$$text"; done
 
 .PHONY: run test build check check-static soak test-nvidia test-kernels conformance image-steps bench release pictures golden format packages test-packages cross-packages clean help

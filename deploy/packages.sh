@@ -1,6 +1,6 @@
 #!/bin/sh
-# Installs the Debian or Ubuntu packages that are missing. Arguments: command-or-file:package, checked one by one.
-# Does nothing, and needs nothing, when all are there; says what to install by hand where there is no apt-get.
+# Installs missing Debian or Ubuntu packages. Arguments: command-or-file:package; a package is missing when the command or file is.
+# Does nothing when all are there. Where there is no apt-get, prints what to install.
 set -eu
 
 missing=""
@@ -15,13 +15,13 @@ done
 [ -n "$missing" ] || exit 0
 
 if ! command -v apt-get >/dev/null 2>&1; then
-	echo "These packages are missing, under your distribution's names:$missing" >&2
+	echo "missing packages (Debian names):$missing. Install them with your package manager" >&2
 	exit 1
 fi
 sudo=""
 if [ "$(id -u)" -ne 0 ]; then
 	command -v sudo >/dev/null 2>&1 || {
-		echo "Run as root: apt-get install$missing" >&2
+		echo "missing packages; run as root: apt-get install$missing" >&2
 		exit 1
 	}
 	sudo=sudo

@@ -1,4 +1,4 @@
-"""deploy/: containers, pods and services ask for the same rights, name the same version and ports, and know each other's names.
+"""deploy/: containers, pods and services have the same rights, versions, ports and names.
 
 tests/conformance runs Kubernetes' own code, Helm, Kustomize and Compose; these tests run without Go.
 """

@@ -51,10 +51,10 @@ tlsConfig:
 basicAuth:
   {{- toYaml . | nindent 2 }}
 {{- end }}
-honorLabels: true # node, namespace, pod and container are those of the job that waits, not of the exporter
+honorLabels: true # keep the labels node, namespace, pod and container of the traced job
 relabelings:
   - sourceLabels: [__meta_kubernetes_pod_node_name]
-    targetLabel: instance # a node keeps its series when its pod is replaced
+    targetLabel: instance # a node keeps its series when the pod is replaced
 {{- with .own.metricRelabelings }}
 metricRelabelings:
   {{- toYaml . | nindent 2 }}
