@@ -1,4 +1,4 @@
-"""`demo` live: a real job, real probes and a real fault on this machine, and what the engine says of it."""
+"""A live `demo`: a real job with a real fault and real probes on this machine."""
 
 from __future__ import annotations
 
@@ -22,10 +22,10 @@ def _possible_here() -> None:
 
 
 class TestLive:
-    """The shortest run of the fault that no other work of the machine can look like."""
+    """The shortest demo, with a fault that other load of the machine cannot resemble."""
 
-    def test_rank_that_never_comes_is_named(self) -> None:
-        """Live, and no recording: it ends in one chain, of the rank that hangs."""
+    def test_missing_rank_is_named(self) -> None:
+        """It ends with one chain, of the rank that hangs."""
         command = [*COMMAND, "demo", "hang", "--duration=22s", "--format=json"]
         done = subprocess.run(command, capture_output=True, text=True, timeout=PATIENCE_SECONDS, check=True)
         document = json.loads(done.stdout)

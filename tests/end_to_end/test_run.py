@@ -1,4 +1,4 @@
-"""`run`, as its users run it: a process that serves what other processes do."""
+"""`run` as a process of its own, traced and scraped from outside."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def exporter() -> Iterator[Exporter]:
 
 @pytest.fixture
 def libraries(tmp_path: Path) -> Path:
-    """A folder with the stand-in's libraries, which nothing has attached to before."""
+    """A folder with the stand-in's libraries, which have no probes yet."""
     for name in LIBRARIES:
         shutil.copy(standin.build_dir() / name, tmp_path)
     return tmp_path
@@ -79,7 +79,7 @@ def awaited(exporter: Exporter, count: int, operation: str, rank: str) -> Scrape
 
 
 class TestLateProcess:
-    """Started after the exporter, with libraries nobody has used before."""
+    """Started after the exporter, with libraries that no process has used before."""
 
     def test_twenty_three_calls_are_twenty_three(self, exporter: Exporter, libraries: Path) -> None:
         """Exact count; every call in the histogram; the sum below what the program measured around the probes.
@@ -169,7 +169,7 @@ class TestComingAndGoing:
     ORDERS = ("cudaEventRecord:97", "cudaMemcpyAsync:31:4096:h2d", "cudaMalloc:5:4096", "cudaFree:3")
 
     def test_no_total_goes_back_and_the_last_are_the_sums(self, exporter: Exporter) -> None:
-        """Over all scrapes in the meantime; in the end what the programs counted is what is exported."""
+        """Over all scrapes; in the end the exported totals are what the programs counted."""
         rank = fresh_rank()
         with _scraping(exporter, rank) as scrapes, ExitStack() as alive:
             ended: list[HeldCalls] = []
@@ -251,7 +251,7 @@ def _steps_back(scrapes: list[dict[object, float]]) -> list[str]:
 
 
 class TestPages:
-    """What it answers over the wire."""
+    """Responses of the web server."""
 
     def test_it_is_healthy_and_ready(self, exporter: Exporter) -> None:
         """Ready is when a tick has finished."""
@@ -259,7 +259,7 @@ class TestPages:
 
         assert (exporter.get("/healthz").status, exporter.get("/healthz").body) == (200, b"ok\n")
 
-    def test_text_is_what_a_client_without_wishes_gets(self, exporter: Exporter) -> None:
+    def test_text_is_the_default_format(self, exporter: Exporter) -> None:
         """Version 0.0.4, uncompressed."""
         response = exporter.get()
 
@@ -286,9 +286,9 @@ class TestPages:
 
 
 class TestLimits:
-    """What service managers start programs with."""
+    """Limits set by service managers."""
 
-    def test_as_many_descriptors_are_allowed_as_may_be(self) -> None:
+    def test_the_limit_of_descriptors_is_raised_to_the_hard_limit(self) -> None:
         """Without multi links a job's libraries take 500 of them: more than a soft limit of 256, not than a hard one of 4,096."""
         with running(under=("prlimit", "--nofile=256:4096")) as exporter:
             limits = Path(f"/proc/{exporter.process.pid}/limits").read_text()
@@ -297,10 +297,10 @@ class TestLimits:
 
 
 class TestStopping:
-    """What a stop does to the programs that were traced: nothing."""
+    """A stop does not affect traced programs."""
 
-    def test_a_job_that_is_traced_goes_on(self) -> None:
-        """The probes go from under a program in the middle of its calls, and it makes them all."""
+    def test_a_traced_job_continues(self) -> None:
+        """The probes are removed in the middle of its calls, and it makes them all."""
         rank = fresh_rank()
         with held_calls.held_calls("--sync=block", "cudaStreamSynchronize:997:1ms", rank=rank) as calls:
             with running() as exporter:

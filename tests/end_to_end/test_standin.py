@@ -75,8 +75,8 @@ class TestSymbols:
 class TestModel:
     """Computed times, who waits, and memory."""
 
-    def test_kernels_take_exactly_the_time_they_are_told(self, gpu: Gpu) -> None:
-        """3 ms and 4 ms behind a kernel that keeps the stream busy: 7 ms, whatever the machine does meanwhile."""
+    def test_kernels_take_exactly_their_set_time(self, gpu: Gpu) -> None:
+        """3 ms and 4 ms behind a kernel that keeps the stream busy: 7 ms, whatever load the machine has."""
         stream = gpu.stream()
         gpu.launch(stream, BUSY)
         start = gpu.recorded(stream)
@@ -96,7 +96,7 @@ class TestModel:
         assert gpu.elapsed_ns(start, gpu.recorded(stream)) == 1_001_000
 
     def test_small_copies_move_their_bytes(self, gpu: Gpu) -> None:
-        """What goes to the device comes back."""
+        """The bytes copied to the device come back."""
         stream, device = gpu.stream(), gpu.memory(16)
         back = ctypes.create_string_buffer(5)
         gpu.copy(device, ctypes.create_string_buffer(b"loss"), 5, 1, stream)
@@ -125,7 +125,7 @@ class TestModel:
         assert gpu.stream_end_ns(None) == gpu.stream_end_ns(blocking) + 5 * MS
 
     def test_a_blocking_wait_sleeps_until_the_end(self, gpu: Gpu) -> None:
-        """50 ms of kernel take 50 ms of clock and next to no CPU."""
+        """A kernel of 50 ms takes 50 ms of wall time and almost no CPU time."""
         stream = gpu.stream()
         cpu_start_ns, start_ns = time.thread_time_ns(), time.monotonic_ns()
         gpu.launch(stream, 50 * MS)
@@ -163,7 +163,7 @@ class TestModel:
         assert gpu.code("cudaStreamSynchronize", stream) == 400
         assert gpu.code("cudaEventQuery", event) == 400
 
-    def test_memory_has_an_end(self, gpu: Gpu) -> None:
+    def test_memory_is_limited(self, gpu: Gpu) -> None:
         """50 GiB of 80 fit once; the second allocation fails with code 2, and fits when the first is freed."""
         size_bytes = ctypes.c_size_t(50 << 30)
         first, second = ctypes.c_void_p(), ctypes.c_void_p()
@@ -193,7 +193,7 @@ class TestCapture:
         gpu("cudaGraphInstantiate", ctypes.byref(made), graph, ctypes.c_ulonglong(0))
         return made
 
-    def test_captured_work_is_not_carried_out(self, gpu: Gpu) -> None:
+    def test_captured_work_does_not_run(self, gpu: Gpu) -> None:
         """A second of kernel is captured and the stream is idle; launched, the graph takes its second."""
         stream, other = gpu.stream(), gpu.stream()
         graph = self.capture(gpu, stream, lambda: gpu.launch(stream, 1000 * MS))

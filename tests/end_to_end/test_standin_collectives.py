@@ -25,8 +25,8 @@ class TestCollectives:
         yield
         gpu.nccl.standin_set_collective_ns(ctypes.c_uint64(0))
 
-    def test_a_collective_ends_when_the_last_rank_has_come(self, gpu: Gpu) -> None:
-        """Both streams end 1 ms after the late rank's kernel; until it comes the end is unknown."""
+    def test_a_collective_ends_after_the_last_rank_has_arrived(self, gpu: Gpu) -> None:
+        """Both streams end 1 ms after the late rank's kernel; until it arrives the end is unknown."""
         comms, early, late = gpu.communicators(2), gpu.stream(), gpu.stream()
         gpu.all_reduce(comms[0], early)
 
@@ -37,7 +37,7 @@ class TestCollectives:
         assert [gpu.stream_end_ns(early), gpu.stream_end_ns(late)] == [kernel_end_ns + MS] * 2
 
     def test_an_unresolved_collective_is_never_ready(self, gpu: Gpu) -> None:
-        """The event behind it stays at 600 although no time is left to pass."""
+        """The event after it stays at 600, although its own work is over."""
         comms, stream, other = gpu.communicators(2), gpu.stream(), gpu.stream()
         gpu.all_reduce(comms[0], stream)
         event = gpu.recorded(stream)
@@ -49,7 +49,7 @@ class TestCollectives:
         assert gpu.code("cudaEventQuery", event) == 0
 
     def test_ends_follow_from_ends_that_were_unknown_when_enqueued(self, gpu: Gpu) -> None:
-        """Rank 0 enqueues 10 ms of work between two collectives before rank 1 has come to the first."""
+        """Rank 0 enqueues 10 ms of work between two collectives before rank 1 has reached the first."""
         comms, first, second = gpu.communicators(2), gpu.stream(), gpu.stream()
         gpu.all_reduce(comms[0], first)
         gpu.launch(first, 10 * MS)
@@ -61,7 +61,7 @@ class TestCollectives:
         assert gpu.stream_end_ns(first) == gpu.stream_end_ns(second) == between_ns + 11 * MS
 
     def test_a_rank_ready_through_another_communicator_is_waited_for(self, gpu: Gpu) -> None:
-        """What cannot be said to peers in advance is resolved when it is known."""
+        """A ready time that peers cannot compute in advance is published as soon as it is known."""
         one, other = gpu.communicators(2), gpu.communicators(2)
         first, second, third = gpu.stream(), gpu.stream(), gpu.stream()
         gpu.all_reduce(one[0], first)
@@ -73,7 +73,7 @@ class TestCollectives:
         assert gpu.stream_end_ns(second) == gpu.stream_end_ns(first) == gpu.stream_end_ns(third) + MS
 
     def test_abort_ends_a_wait(self, gpu: Gpu) -> None:
-        """A thread that waits for a rank that never comes is let go; the communicator reports ncclSystemError."""
+        """A thread that waits for a missing rank returns; the communicator reports ncclSystemError."""
         comms, stream, error = gpu.communicators(2), gpu.stream(), ctypes.c_int()
         gpu.all_reduce(comms[0], stream)
         waiting = threading.Thread(target=gpu.code, args=("cudaStreamSynchronize", stream))

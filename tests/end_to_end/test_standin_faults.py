@@ -1,4 +1,4 @@
-"""The trainer's --fault: what goes wrong, when, and in which rank."""
+"""The trainer's --fault: which fault, in which steps and ranks."""
 
 from __future__ import annotations
 
@@ -56,9 +56,9 @@ def died(*flags: str) -> tuple[int, str]:
 
 
 class TestTruth:
-    """What each step and each process says about itself."""
+    """What each step and each process reports."""
 
-    def test_a_step_tells_its_cpu_time_and_its_wait_for_a_cpu(self) -> None:
+    def test_a_step_reports_its_cpu_time_and_its_wait_for_a_cpu(self) -> None:
         """20 ms of host work are in the CPU time of each step of the window and of no other; neither is negative."""
         steps = steps_of(run("trainer", *SHORT, *WINDOW, "--ranks=1", "--fault=host"))
 
@@ -66,7 +66,7 @@ class TestTruth:
         assert all(step["cpu_ns"] + step["runnable_ns"] <= 2 * wall_ns(step) for step in steps.values())
         assert all(step["runnable_ns"] >= 0 for step in steps.values())
 
-    def test_a_final_line_tells_the_threads(self) -> None:
+    def test_a_final_line_lists_the_threads(self) -> None:
         """By name, with more CPU than none; at least as much waiting for a CPU as the steps had."""
         lines = run("trainer", *SHORT, "--ranks=1", "--steps=10")
         final = final_of(lines)
@@ -91,7 +91,7 @@ class TestWindow:
 
     @pytest.mark.parametrize("fault", ["loader-sleep", "loader-compute"])
     def test_slow_batches_are_waited_for(self, fault: str) -> None:
-        """One worker makes three batches of at least 20 ms one after the other, and step 6 has the last."""
+        """One worker makes three batches of at least 20 ms in sequence, and step 6 uses the last."""
         lines = run("trainer", *SHORT, *WINDOW, "--ranks=1", "--loader-workers=1", f"--fault={fault}")
         steps = steps_of(lines)
 
@@ -99,14 +99,14 @@ class TestWindow:
         assert len(steps) == 10
 
     def test_without_workers_the_step_thread_makes_the_slow_batches(self) -> None:
-        """Each of them is waited for to the full."""
+        """Each of them delays its step by its whole length."""
         lines = run("trainer", *SHORT, *WINDOW, "--ranks=1", "--loader-workers=0", "--fault=loader-compute")
 
         assert [n for n, step in steps_of(lines).items() if step["loader_wait_ns"] >= 20 * MS and step["cpu_ns"] >= 20 * MS] == [
             4, 5, 6
         ]  # fmt: skip
 
-    def test_only_the_rank_that_is_named_has_it(self) -> None:
+    def test_only_the_named_rank_has_the_fault(self) -> None:
         """Rank 1 uses 20 ms of CPU more, rank 0 none of it; it waits for rank 1's gradients."""
         lines = run("trainer", *SHORT, *WINDOW, "--ranks=2", "--fault=host", "--fault-rank=1")
 
@@ -114,14 +114,14 @@ class TestWindow:
         assert all(steps_of(lines, 0)[number]["cpu_ns"] < 20 * MS for number in (4, 5, 6))
         assert steps_of(lines, 0)[6]["end_ns"] - steps_of(lines, 0)[4]["start_ns"] >= 2 * 20 * MS
 
-    def test_step_0_is_never(self) -> None:
-        """A fault without its first step does not come."""
+    def test_step_0_means_never(self) -> None:
+        """A fault without a first step does not occur."""
         final = final_of(run("trainer", *SHORT, "--steps=5", "--ranks=1", "--fault=oom"))
 
         assert final["steps"] == 5
 
     def test_a_batch_is_read_in_the_window_only(self, tmp_path: Path) -> None:
-        """The file is not there: the worker of step 4 finds out, and three steps were made."""
+        """The file is missing: the worker of step 4 fails, after three steps."""
         flags = ("--ranks=1", "--fault=loader-read", "--loader-workers=1", f"--loader-file={tmp_path / 'gone'}")
         code, said = died(*WINDOW, *flags)
 
@@ -130,7 +130,7 @@ class TestWindow:
 
 
 class TestKinds:
-    """What the faults are made of."""
+    """The effects of the faults."""
 
     def test_a_phase_has_more_kernels(self) -> None:
         """Twice as many in three of ten steps, and not one call more of another kind."""
@@ -165,7 +165,7 @@ class TestKinds:
         # Three steps of at least 20 ms, on at least one CPU; half of it is left to others.
         assert final["threads"]["pt_spinner"]["cpu_ns"] >= 30 * MS
 
-    def test_switchers_give_up_the_cpu_again_and_again(self) -> None:
+    def test_switchers_give_up_the_cpu_often(self) -> None:
         """Two threads that sleep 50 us, for three steps of at least 20 ms: hundreds of switches."""
         flags = ("--ranks=1", "--fault=switches", "--fault-us=50", "--pace-us=20000")
         final = final_of(run("trainer", *SHORT, *WINDOW, *flags))
@@ -173,7 +173,7 @@ class TestKinds:
         assert final["threads"]["pt_switcher"]["nvcsw"] >= 200
 
     def test_new_and_mapped_memory_is_used_in_each_step(self, tmp_path: Path) -> None:
-        """The step thread pays for it with CPU time: more than without."""
+        """The step thread uses more CPU time than without it."""
         data = tmp_path / "data"
         data.write_bytes(bytes(1 << 20))
         flags = ("--touch-bytes=64000000", f"--map-file={data}", "--map-bytes=1000000")
@@ -185,7 +185,7 @@ class TestKinds:
         assert least_cpu_ns(*flags) > least_cpu_ns() + MS
 
     def test_out_of_memory_ends_the_process(self) -> None:
-        """At its step, with one failed allocation, a line that says so, and exit code 1."""
+        """At its step, with one failed allocation, an error message, and exit code 1."""
         code, said = died(*WINDOW, "--ranks=1", "--fault=oom")
 
         assert code == 1
@@ -200,8 +200,8 @@ class TestKinds:
         assert final["calls"]["runtime"]["cudaMalloc"]["errors"] == 1
         assert counts(final, "runtime")["cudaMalloc"] == counts(clean, "runtime")["cudaMalloc"] + 2
 
-    def test_a_rank_that_never_comes_hangs_the_others(self) -> None:
-        """Rank 1 stops before the backward pass of step 5: nobody finishes it."""
+    def test_a_missing_rank_hangs_the_others(self) -> None:
+        """Rank 1 stops before the backward pass of step 5: no rank finishes it."""
         with subprocess.Popen(
             [str(standin.build_dir() / "trainer"), *SHORT, "--fault=hang", "--fault-rank=1", "--fault-from-step=5"],
             stdout=subprocess.PIPE,
@@ -219,8 +219,8 @@ class TestKinds:
     @pytest.mark.parametrize(
         "flags", [("--fault=loader-read",), ("--fault=nonsense",), ("--fault-threads=65",), ("--fault-factor=0",)]
     )
-    def test_nonsense_is_one_line_and_exit_2(self, flags: tuple[str, ...]) -> None:
-        """What cannot be done is said before anything is."""
+    def test_invalid_flags_are_one_line_and_exit_2(self, flags: tuple[str, ...]) -> None:
+        """Before anything runs."""
         code, said = died(*flags)
 
         assert code == 2

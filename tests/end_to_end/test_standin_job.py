@@ -80,13 +80,13 @@ class TestStandinJob:
 
         assert 100 < sum(sample.labels.get("rank") == rank for sample in busy.scrape().samples) <= 600
 
-    def test_nothing_is_lost(self, busy: Exporter) -> None:
+    def test_no_record_is_dropped(self, busy: Exporter) -> None:
         """A training job at full speed."""
         eventually(lambda: busy.scrape().total("gpustall_cuda_operations_total") > 10_000, "10,000 calls")
 
         assert busy.scrape().losses() == {}
 
-    def test_promtool_has_nothing_to_say(self, busy: Exporter) -> None:
+    def test_promtool_accepts_a_scrape(self, busy: Exporter) -> None:
         """`promtool check metrics` of a live scrape: exit code 0 and silence."""
         promtool = need_command("promtool", "prometheus")
         done = subprocess.run(
@@ -107,7 +107,7 @@ class TestStandinJob:
 
 
 class TestStopping:
-    """By a signal, of which one cannot be handled."""
+    """By a signal; SIGKILL cannot be handled."""
 
     @pytest.mark.parametrize(
         ("number", "exit_code"), [(signal.SIGTERM, 0), (signal.SIGINT, 0), (signal.SIGKILL, -signal.SIGKILL)]
@@ -150,7 +150,7 @@ def _listed(folder: str) -> set[Path]:
 
 
 def _is_alive(tgid: int) -> bool:
-    """Alive, and not waiting for its parent to notice that it is not."""
+    """Whether a process exists and is no zombie."""
     try:
         return Path(f"/proc/{tgid}/stat").read_text().rpartition(")")[2].split()[0] not in ("Z", "X")
     except (FileNotFoundError, ProcessLookupError):

@@ -1,4 +1,4 @@
-"""The stand-in's programs: `calls` makes what it is told, `trainer` is a training job."""
+"""The stand-in's programs: `calls`, and the training job `trainer`."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ pytestmark = [pytest.mark.end_to_end, pytest.mark.usefixtures("build")]
 
 
 class TestCalls:
-    """The program that makes exactly the calls it is told to."""
+    """It makes exactly the calls on its command line."""
 
-    def test_the_calls_asked_for_are_made_and_reported(self) -> None:
+    def test_the_ordered_calls_are_made_and_reported(self) -> None:
         """23 copies of 65,536 bytes, 5 allocations, and nothing else after the preparation."""
         (final,) = run("calls", "memcpy_h2d:23:65536", "cudaMalloc:5:4096")
 
@@ -34,7 +34,7 @@ class TestCalls:
         assert counts(final, "runtime") == {"cudaLaunchKernel": 23, "cudaStreamSynchronize": 23}
         assert final["calls"]["runtime"]["cudaStreamSynchronize"]["sum_ns"] >= 23 * 5 * MS // 2
 
-    def test_errors_come_on_demand_and_are_counted(self) -> None:
+    def test_injected_errors_are_counted(self) -> None:
         """The fourth cudaMalloc of the process fails; two of them are preparation."""
         (final,) = run("calls", "cudaMalloc:5:4096", STANDIN_FAIL="cudaMalloc:2:4")
 
@@ -47,7 +47,7 @@ class TestCalls:
         assert final["calls"]["runtime"]["cudaMemcpyAsync"]["errors"] == 23
         assert final["bytes"]["h2d"] == 0
 
-    def test_it_holds_before_and_after(self) -> None:
+    def test_it_waits_before_and_after_the_calls(self) -> None:
         """ "ready" names the process; the calls come after the first line, the end after the second."""
         with subprocess.Popen(
             [str(standin.build_dir() / "calls"), "--hold", "launch:3:1us"],
@@ -68,8 +68,8 @@ class TestCalls:
     @pytest.mark.parametrize(
         "argument", ["--bogus", "no_such_call:1", "launch", "launch:x", "wait:1:1ms:101", "jump:1"]
     )
-    def test_nonsense_is_one_line_and_exit_2(self, build: Path, argument: str) -> None:
-        """What cannot be done is said before anything is."""
+    def test_invalid_orders_are_one_line_and_exit_2(self, build: Path, argument: str) -> None:
+        """Before anything runs."""
         done = subprocess.run([str(build / "calls"), argument], capture_output=True, text=True, check=False)
 
         assert done.returncode == 2
@@ -87,7 +87,7 @@ def descendants(tgid: int) -> list[int]:
 
 
 def is_running(tgid: int) -> bool:
-    """Neither gone nor a zombie."""
+    """Whether a process exists and is no zombie."""
     try:
         return Path(f"/proc/{tgid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
     except OSError:
@@ -105,7 +105,7 @@ def wait_until(condition: Callable[[], bool]) -> bool:
 
 
 def shared_memory_files() -> list[str]:
-    """What communicators left behind."""
+    """Files that communicators left in shared memory."""
     return [path.name for path in Path("/dev/shm").glob("standin-nccl-*")]
 
 
@@ -163,14 +163,14 @@ class TestTrainer:
         assert first[0]["ncclAllReduce"] == 80
         assert made() == first
 
-    def test_it_uses_most_of_what_is_hooked(self) -> None:
+    def test_it_uses_most_probed_functions(self) -> None:
         """At least 25 different runtime operations and 8 of NCCL."""
         final = run("trainer", *self.SHORT, "--steps=20", "--evaluate-every=10", "--quiet", "--watchdog-ms=1")[0]
 
         assert len(final["calls"]["runtime"]) >= 25
         assert len(final["calls"]["nccl"]) >= 8
 
-    def test_every_step_tells_the_truth_about_its_end(self) -> None:
+    def test_every_step_reports_its_true_end(self) -> None:
         """The GPU ends between the start of the wait and its return, and the delay is what lies behind the end."""
         lines = run("trainer", *self.SHORT, "--steps=5", "--ranks=2")
         steps = [line for line in lines if line["type"] == "step"]
@@ -194,7 +194,7 @@ class TestTrainer:
         assert workers == ["pt_data_worker", "pt_data_worker"]
 
     @pytest.mark.parametrize(("where", "seen"), [("env", ["RANK=0", "WORLD_SIZE=1"]), ("nccl", [])])
-    def test_the_rank_is_in_the_environment_only_when_asked(self, where: str, seen: list[str]) -> None:
+    def test_the_rank_is_in_the_environment_only_with_its_flag(self, where: str, seen: list[str]) -> None:
         """--rank-from=nccl leaves the communicator as the only source."""
         training = Training("--ranks=1", f"--rank-from={where}")
         (rank,) = children(training.process.pid)
@@ -204,7 +204,7 @@ class TestTrainer:
 
         assert sorted(text for text in variables if text.startswith(("RANK=", "WORLD_SIZE="))) == seen
 
-    def test_sigterm_ends_everyone_and_each_rank_reports(self) -> None:
+    def test_sigterm_ends_all_processes_and_each_rank_reports(self) -> None:
         """Exit code 0, a final line for each rank, no process and no file in shared memory left."""
         training = Training("--ranks=3")
         assert len(training.everyone) == 9
@@ -216,7 +216,7 @@ class TestTrainer:
         assert wait_until(lambda: not any(map(is_running, training.everyone)))
         assert wait_until(lambda: shared_memory_files() == [])
 
-    def test_sigkill_of_the_parent_ends_everyone(self) -> None:
+    def test_sigkill_of_the_parent_ends_all_processes(self) -> None:
         """Neither ranks nor workers outlive it, and no file is left."""
         training = Training("--ranks=2")
         training.process.kill()
@@ -225,7 +225,7 @@ class TestTrainer:
         assert wait_until(lambda: not any(map(is_running, training.everyone)))
         assert wait_until(lambda: shared_memory_files() == [])
 
-    def test_ranks_started_apart_find_each_other(self, tmp_path: Path) -> None:
+    def test_ranks_started_separately_find_each_other(self, tmp_path: Path) -> None:
         """With --id-file each rank is a process of its own, wherever it was started."""
         flags = (*self.SHORT, "--quiet", "--steps=3", "--world-size=2", f"--id-file={tmp_path / 'id'}")
         with subprocess.Popen(

@@ -1,4 +1,4 @@
-"""How the stand-in waits: asleep in poll() as a real driver is, and what its programs say about it."""
+"""How the stand-in waits: asleep in poll() like a real driver; and what its programs report about waits."""
 
 from __future__ import annotations
 
@@ -89,12 +89,12 @@ class TestBlocking:
             assert timers(process.pid) == 1
 
     def test_polling_sleeps_for_a_time(self) -> None:
-        """With STANDIN_POLL_US no descriptor is waited for."""
+        """With STANDIN_POLL_US the thread polls no descriptor."""
         with waiting(STANDIN_POLL_US="1000") as process:
             assert sleeps_in(process.pid, "nanosleep")
             assert timers(process.pid) == 0
 
-    def test_spinning_first_can_make_sleeping_needless(self) -> None:
+    def test_spinning_first_can_avoid_sleeping(self) -> None:
         """101 waits of 10 ms each sleep once; with STANDIN_SPIN_US beyond their length they do not sleep."""
         (blocked,) = run("calls", "--sync=block", "wait:101:10ms")
         (spun,) = run("calls", "--sync=block", "wait:101:10ms", STANDIN_SPIN_US="1000000")
@@ -102,14 +102,14 @@ class TestBlocking:
         assert blocked["threads"]["calls"]["nvcsw"] >= 101
         assert spun["threads"]["calls"]["nvcsw"] < 50
 
-    def test_polling_looks_again_and_again(self) -> None:
-        """5 waits of 100 ms with a look each millisecond: at least 100 sleeps, and no end is told too early."""
+    def test_polling_checks_repeatedly(self) -> None:
+        """5 waits of 100 ms with a check each millisecond: at least 100 sleeps, and no wait ends early."""
         (final,) = run("calls", "--sync=block", "wait:5:100ms", STANDIN_POLL_US="1000")
 
         assert final["threads"]["calls"]["nvcsw"] >= 100
         assert final["waits"]["delay_ns"] >= 0
 
-    def test_a_thread_takes_its_timer_with_it(self, gpu: Gpu) -> None:
+    def test_a_timer_is_closed_with_its_thread(self, gpu: Gpu) -> None:
         """Ten threads wait and end: as many descriptors as before."""
         stream = gpu.stream()
         before = timers("self")
@@ -157,8 +157,8 @@ class TestWaits:
         assert 0 <= waits["wall_ns"] - waits["delay_ns"] <= 23 * 5 * MS
         assert waits["wall_ns"] <= final["calls"]["runtime"]["cudaStreamSynchronize"]["sum_ns"] + 23 * 5 * MS
 
-    def test_a_spinning_wait_is_late_only_for_want_of_a_cpu(self) -> None:
-        """The best of five runs: below 0.2 ms each, beside the time in which the thread had no CPU."""
+    def test_a_spinning_wait_is_late_only_without_a_cpu(self) -> None:
+        """The best of five runs: below 0.2 ms per wait, apart from the time without a CPU."""
 
         def late_ns() -> int:
             (final,) = run("calls", "--sync=spin", "wait:23:2ms")
@@ -167,14 +167,14 @@ class TestWaits:
         assert min(late_ns() for _ in range(5)) < 23 * MS // 5
 
     def test_jitter_stays_within_its_percentage(self) -> None:
-        """101 kernels of 1 ms, give or take 50 %: their sum is between half and one and a half times 101 ms."""
+        """101 kernels of 1 ms, plus or minus 50 %: their sum is between half and one and a half times 101 ms."""
         (final,) = run("calls", "--sync=spin", "wait:101:1ms:50")
         gpu_ns = final["waits"]["wall_ns"] - final["waits"]["delay_ns"]
 
         assert gpu_ns <= 101 * MS * 3 // 2
 
     def test_waits_of_all_threads_are_summed(self) -> None:
-        """Three ranks in one process, five waits each; their threads are still there to be read."""
+        """Three ranks in one process, five waits each; their threads still exist."""
         (final,) = run("calls", "--ranks=3", "--ranks-as=threads", "wait:5:100us")
 
         assert final["waits"]["count"] == 15
@@ -182,7 +182,7 @@ class TestWaits:
 
 
 class TestBesideTheCalls:
-    """Orders that make no call, or leave one unusually."""
+    """Orders that make no call, or leave one without returning."""
 
     @pytest.mark.parametrize("order", ["pipe:23", "fork:5", "yield:1000", "spin:3:1ms", "sleep:3:1ms"])
     def test_they_call_nothing(self, order: str) -> None:
@@ -192,7 +192,7 @@ class TestBesideTheCalls:
         assert final["calls"] == {"runtime": {}, "driver": {}, "nccl": {}}
 
     def test_round_trips_give_up_the_cpu(self) -> None:
-        """Not each of 1,009 answers is there before it is waited for."""
+        """Not each of 1,009 answers has arrived before the thread waits for it."""
         (final,) = run("calls", "pipe:1009")
 
         assert final["threads"]["calls"]["nvcsw"] >= 23
@@ -205,7 +205,7 @@ class TestBesideTheCalls:
         assert slept["threads"]["calls"]["wall_ns"] >= 290 * MS
         assert slept["threads"]["calls"]["cpu_ns"] < 100 * MS
 
-    def test_a_call_that_is_jumped_out_of_never_returns(self) -> None:
+    def test_a_call_left_by_a_jump_never_returns(self) -> None:
         """3 launches, 3 jumps, and no synchronisation that came back; the next call works."""
         (final,) = run("calls", "--sync=block", "jump:3:500ms", "cudaMalloc:1:64")
 
@@ -231,8 +231,8 @@ class TestBesideTheCalls:
         assert held.returncode == 0
         assert json.loads(answer.splitlines()[-1])["type"] == "final"
 
-    def test_a_strange_name_is_told_as_bytes(self, tmp_path: Path) -> None:
-        """A quote, a backslash and a byte that is no text, each as \\u00XX."""
+    def test_a_name_that_is_not_text_is_reported_as_bytes(self, tmp_path: Path) -> None:
+        """A quote, a backslash and a byte that is not UTF-8, each as \\u00XX."""
         link = tmp_path / os.fsdecode(b'q"\\\xff')
         link.symlink_to(standin.build_dir() / "calls")
         done = subprocess.run(

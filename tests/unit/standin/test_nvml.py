@@ -1,4 +1,4 @@
-"""The stand-in's NVML: the file that says what it tells. What it tells then is in tests/unit/gpu/test_nvml.py."""
+"""The stand-in's NVML: the file that sets what it reports. What it reports is tested in tests/unit/gpu/test_nvml.py."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from tests.support.standin_gpu import built, output
 SCRIPT = "import pynvml; pynvml.nvmlInit(); print(pynvml.nvmlDeviceGetCount())"
 
 
-def asked(state: Path, *lines: str, **variables: str) -> subprocess.CompletedProcess[str]:
+def run_counter(state: Path, *lines: str, **variables: str) -> subprocess.CompletedProcess[str]:
     """A program that counts the GPUs. state: the file, with these lines."""
     built()
     state.write_text("".join(f"{line}\n" for line in lines))
@@ -44,16 +44,16 @@ class TestFile:
             "call nvmlInit often",
         ],
     )
-    def test_line_that_is_not_understood_ends_the_program(self, tmp_path: Path, line: str) -> None:
-        """A misspelt one would be a fault that never comes."""
-        done = asked(tmp_path / "state", line)
+    def test_line_with_a_syntax_error_ends_the_program(self, tmp_path: Path, line: str) -> None:
+        """Otherwise a misspelt fault would never occur."""
+        done = run_counter(tmp_path / "state", line)
 
         assert (done.returncode, done.stdout) == (2, "")
         assert done.stderr == f"standin: STANDIN_NVML_STATE: not understood: {line}\n"
 
-    def test_comments_and_empty_lines_say_nothing(self, tmp_path: Path) -> None:
-        """Nor do spaces at the end."""
-        done = asked(tmp_path / "state", "# two of them", "", "devices 2   # not eight", "gpu * name A B  ")
+    def test_comments_and_empty_lines_are_ignored(self, tmp_path: Path) -> None:
+        """Trailing spaces are, too."""
+        done = run_counter(tmp_path / "state", "# two of them", "", "devices 2   # not eight", "gpu * name A B  ")
 
         assert (done.stdout, done.stderr) == ("2\n", "")
 
@@ -61,8 +61,8 @@ class TestFile:
         """STANDIN_DEVICES, else eight."""
         state = tmp_path / "state"
 
-        assert asked(state, STANDIN_NVML_STATE="").stdout == "8\n"
-        assert asked(state, STANDIN_NVML_STATE="", STANDIN_DEVICES="3").stdout == "3\n"
+        assert run_counter(state, STANDIN_NVML_STATE="").stdout == "8\n"
+        assert run_counter(state, STANDIN_NVML_STATE="", STANDIN_DEVICES="3").stdout == "3\n"
 
 
 class TestOldDriver:
