@@ -53,18 +53,14 @@ EXCEPTIONS = {
 }
 
 NOT_YET_SWEPT = (
-    "Makefile",
-    "pyproject.toml",
     "README.md",
     "CONTRIBUTING.md",
     "CHANGELOG.md",
     "alerts/",
     "bpf/",
     "dashboards/",
-    "deploy/",
     "docs/",
     "exporter/catalog/",
-    "exporter/demo/",
     "exporter/kernel/",
     "exporter/output/",
     "exporter/scrape/",
