@@ -10,8 +10,9 @@ from exporter.model import Snapshot
 from exporter.output.own_metrics import OwnMetrics
 from exporter.output.web import listeners
 from exporter.output.web.access import AccessControl
+from exporter.output.web.limits import ServerLimits
 from exporter.output.web.pages import Pages
-from exporter.output.web.server import Server, ServerLimits
+from exporter.output.web.server import Server
 
 
 def web_server(

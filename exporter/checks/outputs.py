@@ -61,14 +61,14 @@ def web_config(config: Config) -> Iterator[Check]:
     if path is None:
         return
     try:
-        gate = AccessControl(path).gate()
+        rules = AccessControl(path).rules()
     except BadInput as error:
         yield Check("web config", CheckState.FAILED, str(error), error.remedy)
         return
     found = [
-        "TLS" if gate.context else "no TLS",
-        f"{len(gate.config.users)} users" if gate.config.users else "no users",
-        "a rate limit" if gate.bucket else "no rate limit",
+        "TLS" if rules.context else "no TLS",
+        f"{len(rules.config.users)} users" if rules.config.users else "no users",
+        "a rate limit" if rules.bucket else "no rate limit",
     ]
     yield Check("web config", CheckState.OK, f"{path}: {', '.join(found)}")
 

@@ -1,1 +1,1 @@
-"""One Snapshot, several readers: bytes for a scrape, and the server that hands them out."""
+"""Outputs of a Snapshot: text and protobuf for scrapes, the web server that serves them, and OTLP pushes."""

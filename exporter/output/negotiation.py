@@ -1,4 +1,4 @@
-"""Which format and which encoding does a client want? Reads Accept and Accept-Encoding with their q values. Pure.
+"""The format and encoding that a client accepts, from Accept and Accept-Encoding with their q values. Pure.
 
 Prometheus names its formats in the order of its liking: with native histograms on, protobuf comes first.
 
@@ -47,7 +47,7 @@ def _quality(text: str) -> float:
 
 
 def choose_format(accept: str) -> Format:
-    """The best format both sides know; text 0.0.4 when the client names none that is known, as every exporter does."""
+    """The client's preferred known format; text 0.0.4 if it names no known one."""
     for quality, name, parameters in offers(accept):
         if quality == 0.0:
             continue

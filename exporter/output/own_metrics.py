@@ -48,11 +48,11 @@ class OwnMetrics:
             series[labels] = series.get(labels, 0) + amount
 
     def collect(self) -> Iterator[ClientFamily]:
-        """What prometheus-client asks of a Collector."""
+        """The interface of a Collector of prometheus-client."""
         return (_family(metric, series) for metric, series in self._current())
 
     def families(self) -> tuple[Family, ...]:
-        """The same as records of our own; process_* are prometheus-client's and not among them."""
+        """The metrics as Families, without process_*, which prometheus-client adds."""
         return tuple(
             Family(metric, tuple(Point(None, labels, value) for labels, value in series.items()))
             for metric, series in self._current()
@@ -87,7 +87,7 @@ def _family(metric: Metric, series: dict[tuple[str, ...], float]) -> ClientFamil
 
 def _protobuf_family(client_family: ClientFamily) -> bytes:
     """One family of the registry, all of whose samples have one name: counters, gauges and infos."""
-    from exporter.output import protobuf  # noqa: PLC0415 - 1 MiB that few are asked for
+    from exporter.output import protobuf  # noqa: PLC0415 - 1 MiB, for clients of protobuf only
 
     type_number = protobuf.COUNTER if client_family.type == "counter" else protobuf.GAUGE
     metrics = [

@@ -91,7 +91,7 @@ def _histogram_template(name: str, edges: tuple[str, ...]) -> str:
 
 def _histogram(template: str, labels: str, point: Point, *, with_exemplars: bool) -> str:
     histogram = point.value
-    assert isinstance(histogram, Histogram)  # noqa: S101 - the kind of the metric says so
+    assert isinstance(histogram, Histogram)  # noqa: S101 - by the kind of the metric
     cumulative = histogram.counts.cumulative()
     text = (template % (*cumulative, histogram.sum_seconds, cumulative[-1])).replace(_LABELS_MARK, labels)
     if with_exemplars and histogram.exemplar:

@@ -58,7 +58,7 @@ FORBIDDEN = {
 
 EXTERNAL = {
     "bcrypt": {"output/web/users.py"},
-    "h11": {"http_client/client.py", "output/web/server.py"},
+    "h11": {"http_client/client.py", "output/web/http_exchange.py"},
     "yaml": {"config/strict_yaml.py"},
     "bcc": {"host/bcc_symbols.py"},  # run by the distribution's interpreter, and not imported
     "google": {"output/otlp/protobuf_body.py", "scrape/exposition.py"},

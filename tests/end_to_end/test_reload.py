@@ -91,13 +91,13 @@ class TestReload:
 
     def test_page_needs_a_flag(self, file: Path) -> None:
         with configured(file) as exporter:
-            assert posted(exporter) == (403, "not offered; --web.enable-lifecycle offers it\n")
+            assert posted(exporter) == (403, "disabled; --web.enable-lifecycle enables it\n")
 
     def test_page_names_what_needs_a_restart(self, file: Path) -> None:
         with configured(file, "--web.enable-lifecycle") as exporter:
             file.write_text('node = "other"\n')
 
-            assert posted(exporter) == (200, "reloaded; a restart is needed for what has changed in node\n")
+            assert posted(exporter) == (200, "reloaded; restart for the changes of node\n")
 
     def test_deeply_nested_file_is_refused(self, file: Path) -> None:
         """5,000 nested arrays exceed the recursion limit of the parser."""

@@ -176,7 +176,7 @@ class TestConfiguration:
             logs = exporter.logs
 
         assert answers == ["deny"] * 3
-        assert logs.count("the web configuration stays as it was") == 1
+        assert logs.count("cannot load the changed web configuration") == 1
         assert "X-Frame-Options must be deny or sameorigin, not 'everybody'" in logs
 
     def test_several_addresses(self) -> None:

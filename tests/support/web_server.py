@@ -1,4 +1,4 @@
-"""Our own web server on a free port of the loopback interface, without an exporter behind it."""
+"""The exporter's web server on a free port of the loopback interface, with given pages."""
 
 from __future__ import annotations
 
@@ -10,9 +10,10 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from exporter.output.web.access import AccessControl
+from exporter.output.web.limits import ServerLimits
 from exporter.output.web.listeners import listening
 from exporter.output.web.pages import Pages
-from exporter.output.web.server import Server, ServerLimits
+from exporter.output.web.server import Server
 
 PATIENCE_SECONDS = 10
 Address = tuple[str, int]
@@ -22,10 +23,10 @@ Address = tuple[str, int]
 def serving(
     pages: Pages, *, config_file: Path | None = None, is_health_open: bool = False, **limits: float
 ) -> Iterator[Address]:
-    """Its address; closed when the block is left. limits: of Limits."""
+    """The address of a running server. limits: of ServerLimits."""
     listeners = listening([("127.0.0.1", 0)])
-    told = ServerLimits(**{"max_requests": 5, **limits})  # type: ignore[arg-type]
-    server = Server(listeners, pages, AccessControl(config_file), told, is_health_open=is_health_open)
+    server_limits = ServerLimits(**{"max_requests": 5, **limits})  # type: ignore[arg-type]
+    server = Server(listeners, pages, AccessControl(config_file), server_limits, is_health_open=is_health_open)
     address = listeners[0].getsockname()
     server.start()
     try:
@@ -35,7 +36,7 @@ def serving(
 
 
 class Answer:
-    """The response to one request on a connection of its own. body: as it was sent."""
+    """The response to one request on a connection of its own. body: still compressed, if it was."""
 
     def __init__(self, response: http.client.HTTPResponse) -> None:
         self.status, self.headers, self.body = response.status, response.headers, response.read()
@@ -44,7 +45,7 @@ class Answer:
 def get(
     address: Address, path: str = "/metrics", method: str = "GET", context: ssl.SSLContext | None = None, **headers: str
 ) -> Answer:
-    """headers: Accept_Encoding="gzip". context: of a client that speaks TLS."""
+    """headers: Accept_Encoding="gzip". context: of a TLS client."""
     connection = (
         http.client.HTTPSConnection(*address, timeout=PATIENCE_SECONDS, context=context)
         if context
@@ -57,8 +58,8 @@ def get(
         connection.close()
 
 
-def said(address: Address, request: bytes) -> bytes:
-    """Everything the server says to these bytes, to the end of the connection."""
+def exchange(address: Address, request: bytes) -> bytes:
+    """All bytes that the server sends for these bytes, until it closes the connection."""
     with socket.create_connection(address, timeout=PATIENCE_SECONDS) as client:
         client.sendall(request)
         return b"".join(iter(lambda: client.recv(65536), b""))

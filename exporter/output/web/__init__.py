@@ -1,1 +1,1 @@
-"""The HTTP side: what is served (pages), to whom (gate), and how no client keeps the next one from its answer (server)."""
+"""The web server: listeners, access rules, pages, and limits that keep slow or hostile clients from delaying others."""

@@ -1,6 +1,6 @@
-"""Who may come in: the web configuration file as it is now, made into what connections and requests are judged by.
+"""Access rules from the web configuration file, which is reloaded when it or a file that it names has changed.
 
-The file, and those it names, are looked at whenever somebody comes. What cannot be used is logged once, and changes nothing.
+The files are read for each connection and request. A change that cannot be used is logged once and ignored.
 """
 
 from __future__ import annotations
@@ -27,60 +27,60 @@ WRITING_SECONDS = 1.0
 
 @dataclass(frozen=True, slots=True)
 class AccessRules:
-    """One state of the file. context: None where TLS is not spoken. bucket: None where nobody counts."""
+    """The rules of one version of the file. context: None without TLS. bucket: None without a rate limit."""
 
     config: WebConfig
     context: ssl.SSLContext | None
     users: Users
     bucket: Bucket | None
 
-    def lets_in(self, peer: ssl.SSLObject | None) -> bool:
-        """Whether the names of a client's certificate are among those that may come in."""
+    def allows(self, peer: ssl.SSLObject | None) -> bool:
+        """Whether the names in a client's certificate are allowed."""
         return self.config.tls is None or tls.is_allowed(self.config.tls, peer.getpeercert() if peer else None)
 
 
-OPEN_GATE = AccessRules(WebConfig(), None, Users({}), None)
+OPEN_RULES = AccessRules(WebConfig(), None, Users({}), None)
 
 
 class AccessControl:
-    """path: of the file; None: there is none, and everybody comes in. Raises BadInput when it cannot be used from the start."""
+    """path: None: all clients have access. Raises BadInput when the file cannot be used at the start."""
 
     def __init__(self, path: Path | None) -> None:
         self._path = path
-        self._gate = OPEN_GATE
-        self._looked_at: dict[Path, bytes | str] = {}
+        self._rules = OPEN_RULES
+        self._contents: dict[Path, bytes | str] = {}
         self._empty_since: float | None = None
         self._certificate_due_at = 0.0
         self._objection: str | None = None
         if path is not None:
-            self._gate = self._made(path)
-            self._look_at_certificate()
+            self._rules = self._load(path)
+            self._check_certificate()
 
-    def gate(self) -> AccessRules:
-        """The one in force."""
+    def rules(self) -> AccessRules:
+        """The current rules."""
         if self._path is None:
-            return self._gate
-        before = self._looked_at
+            return self._rules
+        before = self._contents
         if any(_content(path) != content for path, content in before.items()):
             try:
-                gate = self._made(self._path)
+                rules = self._load(self._path)
                 if self._is_being_written(self._path):
-                    self._looked_at = before
-                    return self._gate
-                self._gate = gate
+                    self._contents = before
+                    return self._rules
+                self._rules = rules
                 self._certificate_due_at = 0.0
-                log.info("%s has changed, and is in force", self._path)
+                log.info("%s has changed: loaded", self._path)
             except BadInput as error:
-                log.error("the web configuration stays as it was: %s", error.one_line())
+                log.error("cannot load the changed web configuration, keeping the last one: %s", error.one_line())
         if time.monotonic() >= self._certificate_due_at:
-            self._look_at_certificate()
-        return self._gate
+            self._check_certificate()
+        return self._rules
 
-    def _made(self, path: Path) -> AccessRules:
-        looked_at: dict[Path, bytes | str] = {}
+    def _load(self, path: Path) -> AccessRules:
+        contents: dict[Path, bytes | str] = {}
 
         def read(file: Path) -> bytes:
-            content = looked_at[file] = _content(file)
+            content = contents[file] = _content(file)
             return web_file.read_file(file) if isinstance(content, str) else content
 
         try:
@@ -89,15 +89,15 @@ class AccessControl:
             if config.tls:
                 tls.objection(config.tls)
         finally:
-            self._looked_at = looked_at
+            self._contents = contents
         return AccessRules(config, context, self._users(config.users), self._bucket(config.rate_limit))
 
     def _is_being_written(self, path: Path) -> bool:
-        """Empty for less than a moment: who writes a file in its place empties it first, and an empty one lets everybody in.
+        """Whether the file has been empty for less than a second: an editor may truncate it first, and empty means open access.
 
-        By our own clock: the kernel empties a file before it changes the file's time.
+        By the exporter's clock: the kernel truncates a file before it changes the file's time.
         """
-        if self._looked_at[path] != b"":
+        if self._contents[path] != b"":
             self._empty_since = None
             return False
         now = time.monotonic()
@@ -106,18 +106,18 @@ class AccessControl:
         return now - self._empty_since < WRITING_SECONDS
 
     def _users(self, users: Mapping[str, str]) -> Users:
-        """With what was found of their passwords, where they are the same."""
-        return self._gate.users if users == self._gate.config.users else Users(users)
+        """Unchanged users keep their cache of checked passwords."""
+        return self._rules.users if users == self._rules.config.users else Users(users)
 
     def _bucket(self, limit: RateLimit | None) -> Bucket | None:
-        """The one there was, as empty as it is, where the limit is the same."""
-        if limit == self._gate.config.rate_limit:
-            return self._gate.bucket
+        """An unchanged limit keeps its bucket."""
+        if limit == self._rules.config.rate_limit:
+            return self._rules.bucket
         return Bucket(limit, time.monotonic()) if limit else None
 
-    def _look_at_certificate(self) -> None:
+    def _check_certificate(self) -> None:
         self._certificate_due_at = time.monotonic() + CERTIFICATE_CHECK_SECONDS
-        config = self._gate.config
+        config = self._rules.config
         objection = tls.objection(config.tls) if config.tls else None
         if objection and objection != self._objection:
             log.warning("clients will refuse the certificate of %s: %s", self._path, objection)
@@ -125,7 +125,7 @@ class AccessControl:
 
 
 def _content(path: Path) -> bytes | str:
-    """Or why there is none."""
+    """The content, or the reason why it cannot be read."""
     try:
         return web_file.read_file(path)
     except (OSError, ValueError) as error:

@@ -1,4 +1,4 @@
-"""The sockets that clients connect to: of our own at addresses, or those that systemd holds for us."""
+"""Listening sockets: at configured addresses, or those that systemd passes."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ from collections.abc import Mapping, Sequence
 from exporter.errors import BadInput
 
 _BACKLOG = 128
-_FIRST_DESCRIPTOR = 3  # where systemd puts the first one: SD_LISTEN_FDS_START
+_FIRST_DESCRIPTOR = 3  # SD_LISTEN_FDS_START
 
 
 def listening(addresses: Sequence[tuple[str, int]]) -> list[socket.socket]:
-    """One for each address; of host "" for all of IPv4 and IPv6. Raises BadInput; none is left open then."""
+    """One socket for each address; host "" means all of IPv4 and IPv6. Raises BadInput, and then closes them all."""
     found: list[socket.socket] = []
     try:
         for address in addresses:
@@ -29,10 +29,10 @@ def listening(addresses: Sequence[tuple[str, int]]) -> list[socket.socket]:
 def _listening(address: tuple[str, int]) -> socket.socket:
     host, port = address
     if not host and socket.has_dualstack_ipv6():
-        with contextlib.suppress(OSError):  # else IPv4 alone, or it says why not
+        with contextlib.suppress(OSError):  # else IPv4 alone, or its error
             return socket.create_server(address, family=socket.AF_INET6, dualstack_ipv6=True, backlog=_BACKLOG)
     try:
-        # An address of the family IPv6 does not take the port of the same number of IPv4, which may be asked for as well.
+        # An IPv6 socket leaves the IPv4 port of the same number free, which may be configured too.
         family = socket.AF_INET6 if ":" in host else socket.AF_INET
         return socket.create_server(address, family=family, backlog=_BACKLOG)
     except (OSError, OverflowError) as error:
@@ -43,12 +43,12 @@ def _listening(address: tuple[str, int]) -> socket.socket:
 
 
 def handed_over(environment: Mapping[str, str]) -> list[socket.socket]:
-    """Those that a service manager opened before it started us. Raises BadInput if there is none that listens."""
+    """The sockets that a service manager passed. Raises BadInput if none of them listens."""
     count = environment.get("LISTEN_FDS", "")
     if environment.get("LISTEN_PID") != str(os.getpid()) or not count.isascii() or not count.isdigit():
         raise BadInput(
-            "--web.systemd-socket: no socket was handed over (LISTEN_PID and LISTEN_FDS are not of this process)",
-            remedy="start it by a systemd .socket unit, or leave the flag out",
+            "--web.systemd-socket: no socket was passed (LISTEN_PID and LISTEN_FDS are not of this process)",
+            remedy="start it by a systemd .socket unit, or omit the flag",
         )
     found: list[socket.socket] = []
     for descriptor in range(_FIRST_DESCRIPTOR, _FIRST_DESCRIPTOR + int(count)):
@@ -61,7 +61,7 @@ def handed_over(environment: Mapping[str, str]) -> list[socket.socket]:
                 one.detach()
     if not found:
         raise BadInput(
-            f"--web.systemd-socket: of {count} descriptors none is a stream socket that listens",
+            f"--web.systemd-socket: none of {count} descriptors is a listening stream socket",
             remedy="want ListenStream= in the .socket unit",
         )
     return found

@@ -1,4 +1,4 @@
-"""A request and a response, as the pages see them: no socket, no bytes of a protocol."""
+"""A request and a response without their protocol."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ Headers = tuple[tuple[str, str], ...]
 
 @dataclass(frozen=True, slots=True)
 class Request:
-    """path: without the query. headers: names in small letters; of two with one name, the values joined by a comma."""
+    """path: without the query. headers: by lower-case name; repeated ones are joined by a comma."""
 
     method: str
     path: str
@@ -19,7 +19,7 @@ class Request:
 
 @dataclass(frozen=True, slots=True)
 class Response:
-    """body: in blocks worth a system call each; never all of it in one, which may be tens of megabytes."""
+    """body: in blocks for a system call each; all of it may be tens of megabytes."""
 
     status: int
     headers: Headers
@@ -27,10 +27,10 @@ class Response:
 
     @property
     def size_bytes(self) -> int:
-        """Of the body."""
+        """The size of the body."""
         return sum(map(len, self.body))
 
 
 def plain(status: int, message: str, *headers: tuple[str, str]) -> Response:
-    """One line of text."""
+    """A response of one line of text."""
     return Response(status, (("Content-Type", "text/plain; charset=utf-8"), *headers), (message.encode(),))

@@ -1,7 +1,4 @@
-"""The pages: /, /metrics, /healthz, /readyz, /-/reload.
-
-In: a function that gives a Snapshot. Out: Responses. Knows nothing of sockets, and asks nobody who they are.
-"""
+"""The pages /, /metrics, /healthz, /readyz and /-/reload: a Request -> a Response. No sockets and no access rules here."""
 
 from __future__ import annotations
 
@@ -9,7 +6,6 @@ import html
 import time
 import zlib
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from typing import Protocol
 
 from exporter import __version__, catalog
 from exporter.errors import ExporterError
@@ -22,20 +18,17 @@ from exporter.output.web.messages import Request, Response, plain
 GZIP_LEVEL = 1  # level 9 costs 8 times the CPU for a sixth less (docs/measurements.md)
 HEALTH, READINESS, RELOAD = "/healthz", "/readyz", "/-/reload"
 _BLOCK_BYTES = 1 << 16
-_GZIP_WINDOW = 31  # zlib's way to say: gzip header, largest window
+_GZIP_WINDOW = 31  # zlib: gzip header, largest window
 
 
-class Reload(Protocol):
-    """Reads the configuration again; returns when it is in force. Raises ExporterError when it is not."""
-
-    def __call__(self) -> Sequence[str]:
-        """Now. Returns the flags whose change needs a restart."""
+Reload = Callable[[], Sequence[str]]
+"""Reloads the configuration. Returns the flags whose change needs a restart. Raises ExporterError when it keeps the old one."""
 
 
 class Pages:
-    """snapshot: gives the current numbers. is_ready: whether probes are attached and ticking. is_alive: whether ticks go on.
+    """snapshot: returns the current metrics. is_ready: whether a tick has finished. is_alive: whether ticks go on.
 
-    reload: None: not offered.
+    reload: None: disabled.
     """
 
     def __init__(
@@ -58,15 +51,15 @@ class Pages:
         self._reload = reload
 
     def work(self, request: Request) -> tuple[object, ...] | None:
-        """None for a page that is ready at once. Of two requests at a time with the same work, one is enough."""
+        """A key of the work; None for a page without work. Concurrent requests with the same key may share a response."""
         if request.path == self._telemetry_path and request.method in ("GET", "HEAD"):
             return choose_format(request.headers.get("accept", "")), accepts_gzip(request.headers)
         if request.path == RELOAD and request.method in ("POST", "PUT"):
-            return RELOAD, object()  # each on its own: the file may have changed since the last one read it
+            return RELOAD, object()  # never shared: the file may have changed since the last one read it
         return None
 
     def answer(self, request: Request) -> Response:
-        """The response to GET for HEAD too: whoever sends it leaves the body out."""
+        """The response; for HEAD that of GET, whose body is not sent."""
         if request.path == RELOAD:
             return self._reloaded(request)
         if request.method not in ("GET", "HEAD"):
@@ -74,7 +67,11 @@ class Pages:
         if request.path == self._telemetry_path:
             return self._metrics(request)
         if request.path == HEALTH:
-            return plain(200, "ok\n") if self._is_alive() else plain(503, "no tick has finished for long: it hangs\n")
+            return (
+                plain(200, "ok\n")
+                if self._is_alive()
+                else plain(503, "no tick has finished for long: the exporter hangs\n")
+            )
         if request.path == READINESS:
             return plain(200, "ready\n") if self._is_ready() else plain(503, "not ready: no tick has finished yet\n")
         if request.path == "/":
@@ -98,7 +95,7 @@ class Pages:
         if self._with_exporter_metrics:
             yield self._own.render(fmt)
         if fmt is Format.PROTOBUF:
-            from exporter.output import protobuf  # noqa: PLC0415 - 1 MiB that few are asked for
+            from exporter.output import protobuf  # noqa: PLC0415 - 1 MiB, for clients of protobuf only
 
             yield from protobuf.render(snapshot)
             return
@@ -109,14 +106,14 @@ class Pages:
 
     def _reloaded(self, request: Request) -> Response:
         if self._reload is None:
-            return plain(403, "not offered; --web.enable-lifecycle offers it\n")
+            return plain(403, "disabled; --web.enable-lifecycle enables it\n")
         if request.method not in ("POST", "PUT"):
             return plain(405, "only POST and PUT\n", ("Allow", "POST, PUT"))
         try:
             left = self._reload()
         except ExporterError as error:
-            return plain(500, f"not reloaded, all stays as it was: {error.one_line()}\n")
-        restart = f"; a restart is needed for what has changed in {', '.join(left)}" if left else ""
+            return plain(500, f"not reloaded, keeping the last configuration: {error.one_line()}\n")
+        restart = f"; restart for the changes of {', '.join(left)}" if left else ""
         return plain(200, f"reloaded{restart}\n")
 
     def _landing(self) -> Response:
@@ -124,9 +121,9 @@ class Pages:
         page = (
             '<!doctype html><html lang="en"><head><meta charset="utf-8"><title>gpu-stall-exporter</title>'
             "<style>body{font-family:sans-serif;margin:3em;max-width:40em}li{margin:.4em 0}</style></head><body>"
-            f"<h1>gpu-stall-exporter</h1><p>Says why a GPU waits. Version {__version__}.</p><ul>"
-            f'<li><a href="{path}">{path}</a>: metrics</li><li><a href="{HEALTH}">{HEALTH}</a>: the process answers</li>'
-            f'<li><a href="{READINESS}">{READINESS}</a>: probes are in place</li></ul></body></html>\n'
+            f"<h1>gpu-stall-exporter</h1><p>Why a GPU waits. Version {__version__}.</p><ul>"
+            f'<li><a href="{path}">{path}</a>: metrics</li><li><a href="{HEALTH}">{HEALTH}</a>: the exporter is alive</li>'
+            f'<li><a href="{READINESS}">{READINESS}</a>: the exporter is ready</li></ul></body></html>\n'
         )
         return Response(200, (("Content-Type", "text/html; charset=utf-8"),), (page.encode(),))
 

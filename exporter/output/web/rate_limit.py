@@ -1,4 +1,4 @@
-"""May one more request come in? A bucket of tokens: so many at once, and one more after each interval."""
+"""A token bucket: a burst of requests, then one in each interval."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from exporter.config.web_file import RateLimit
 
 
 class Bucket:
-    """Full at first. now: seconds of a clock that never goes back."""
+    """Starts full. now: CLOCK_MONOTONIC seconds."""
 
     def __init__(self, limit: RateLimit, now: float) -> None:
         self._limit = limit
@@ -14,7 +14,7 @@ class Bucket:
         self._filled_at = now
 
     def takes(self, now: float) -> bool:
-        """Whether there was a token, which is gone then."""
+        """Take a token. Returns whether there was one."""
         grown = (now - self._filled_at) / self._limit.interval_seconds
         self._tokens = min(float(self._limit.burst), self._tokens + grown)
         self._filled_at = now

@@ -1,6 +1,6 @@
-"""An SSLContext of what the web configuration says, and whom it lets in.
+"""The SSLContext of the web configuration, and the check of client certificates.
 
-A context is tried before it is used, by a handshake with ourselves in memory: key, certificate, ciphers and curve then fit.
+A context is tried before it is used, in a handshake in memory: key, certificate, ciphers and curve then fit together.
 """
 
 from __future__ import annotations
@@ -22,11 +22,11 @@ _VERIFY_MODES = {
     ClientCertificate.REQUIRED: ssl.CERT_REQUIRED,
 }
 _PLACE_IN_C = re.compile(r" \(_ssl\.c:\d+\)$")
-_ROUNDS = 10  # messages go to and fro three times at the most
+_ROUNDS = 10  # a handshake has at most three round trips
 
 
 def context_of(tls: Tls) -> ssl.SSLContext:
-    """For a server. Raises BadInput, which says what does not fit."""
+    """The context of the server. Raises BadInput, which names the part that cannot be used."""
     context = _without_clients(tls)
     if tls.client_authorities:
         try:
@@ -40,14 +40,14 @@ def context_of(tls: Tls) -> ssl.SSLContext:
 
 
 def objection(tls: Tls) -> str | None:
-    """What a client that knows the certificate will say of it: that it has expired, for one; None: nothing.
+    """Why clients will refuse the certificate, such as that it has expired; None: they will accept it.
 
-    Raises BadInput if no client could come in.
+    Raises BadInput if no handshake can succeed.
     """
     client = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
     client.minimum_version = tls.min_version
     client.check_hostname = False
-    client.verify_flags |= ssl.VERIFY_X509_PARTIAL_CHAIN  # it is trusted itself, whoever has signed it
+    client.verify_flags |= ssl.VERIFY_X509_PARTIAL_CHAIN  # the certificate itself is trusted, whatever its issuer
     try:
         client.load_verify_locations(cadata=tls.certificate.decode("ascii"))
         shake_hands(_without_clients(tls), client)
@@ -59,7 +59,7 @@ def objection(tls: Tls) -> str | None:
 
 
 def is_allowed(tls: Tls, certificate: Mapping[str, Any] | None) -> bool:
-    """Whether a client's certificate, as getpeercert() tells it, has one of the names that may come in."""
+    """Whether a client's certificate, as getpeercert() returns it, has an allowed name."""
     if not tls.allowed_names:
         return True
     names = (certificate or {}).get("subjectAltName", ())
@@ -75,7 +75,7 @@ def _canonical(kind: str, name: str) -> str:
 
 
 def _without_clients(tls: Tls) -> ssl.SSLContext:
-    """Everything but what is asked of clients."""
+    """The context without requirements for client certificates."""
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     context.minimum_version, context.maximum_version = tls.min_version, tls.max_version
     if not tls.prefers_server_ciphers:
@@ -83,7 +83,7 @@ def _without_clients(tls: Tls) -> ssl.SSLContext:
     try:
         if tls.ciphers:
             context.set_ciphers(":".join(tls.ciphers))
-        elif tls.ciphers is not None:  # only such of TLS 1.3 were named
+        elif tls.ciphers is not None:  # only ciphers of TLS 1.3 are configured
             context.minimum_version = ssl.TLSVersion.TLSv1_3
         if tls.curve:
             context.set_ecdh_curve(tls.curve)
@@ -94,12 +94,12 @@ def _without_clients(tls: Tls) -> ssl.SSLContext:
 
 
 def _load_pair(context: ssl.SSLContext, tls: Tls) -> None:
-    """ssl takes files only: these are in memory, and of this process."""
+    """Load certificate and key from memory; ssl accepts files only."""
 
     def no_password() -> str:
         raise BadInput(
-            "--web.config.file: tls_server_config: the key is encrypted, and nobody is here to type the password",
-            remedy="decrypt it with `openssl pkey`",
+            "--web.config.file: tls_server_config: the key is encrypted",
+            remedy="decrypt it with `openssl pkey`: a daemon cannot prompt for a password",
         )
 
     with _in_memory(tls.certificate) as certificate, _in_memory(tls.key) as key:
@@ -117,7 +117,7 @@ def _in_memory(content: bytes) -> Iterator[str]:
 
 
 def shake_hands(server: ssl.SSLContext, client: ssl.SSLContext) -> tuple[ssl.SSLObject, ssl.SSLObject]:
-    """Client and server, in memory, when they have come to terms. Raises ssl.SSLError when they do not."""
+    """Client and server after a handshake in memory. Raises ssl.SSLError when it fails."""
     to_server, to_client = ssl.MemoryBIO(), ssl.MemoryBIO()
     ends = client.wrap_bio(to_client, to_server), server.wrap_bio(to_server, to_client, server_side=True)
     waiting = list(ends)
@@ -127,7 +127,7 @@ def shake_hands(server: ssl.SSLContext, client: ssl.SSLContext) -> tuple[ssl.SSL
                 end.do_handshake()
                 waiting.remove(end)
     if waiting:
-        raise ValueError("a handshake with it does not end")
+        raise ValueError("the handshake does not end")
     return ends
 
 

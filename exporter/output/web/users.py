@@ -1,4 +1,4 @@
-"""Is this the password of a user? bcrypt says so, slowly; what it has said is remembered, and no password is kept for it."""
+"""Passwords, compared with bcrypt, which is slow: results are cached by a keyed hash, so that no password is kept."""
 
 from __future__ import annotations
 
@@ -17,21 +17,21 @@ _USUAL_COST = b"10"
 
 
 class Users:
-    """users: name -> bcrypt hash. check() is for one thread or many; at a time, one hash is computed."""
+    """users: name -> bcrypt hash. Thread-safe; one hash is computed at a time."""
 
     def __init__(self, users: Mapping[str, str]) -> None:
         self._hashes = {name: text.encode() for name, text in users.items()}
-        # What a user who does not exist is compared with, so that the time tells nobody who does.
+        # An unknown user is compared with this hash, so that the time does not reveal which users exist.
         cost = max((one.split(b"$")[2] for one in self._hashes.values()), default=_USUAL_COST)
-        self._nobodys_hash = b"$2b$" + cost + b"$" + b"." * 21 + b"O" + b"." * 31
+        self._unknown_user_hash = b"$2b$" + cost + b"$" + b"." * 21 + b"O" + b"." * 31
         self._secret = secrets.token_bytes(32)
         self._one_at_a_time = threading.Lock()
-        # Apart, so that no number of wrong passwords makes a right one be forgotten.
+        # Two caches, so that wrong passwords cannot evict right ones.
         self._right: OrderedDict[bytes, None] = OrderedDict()
         self._wrong: OrderedDict[bytes, None] = OrderedDict()
 
     def known(self, authorization: str) -> bool | None:
-        """What was found of an Authorization header before; None if nothing was, and check() must be asked."""
+        """The cached result for an Authorization header; None: call check()."""
         if not self._hashes:
             return True
         credentials = _basic(authorization)
@@ -41,12 +41,12 @@ class Users:
         return True if mark in self._right else False if mark in self._wrong else None
 
     def check(self, authorization: str) -> bool:
-        """Whether a header names a user with their password. Takes as long as the hash wants: 70 ms at a cost of 10."""
+        """Whether a header has a user and the user's password. Takes 70 ms at a bcrypt cost of 10."""
         if (found := self.known(authorization)) is not None:
             return found
         name, password = _basic(authorization) or ("", b"")
         with self._one_at_a_time:
-            if (found := self.known(authorization)) is not None:  # another request has asked the same meanwhile
+            if (found := self.known(authorization)) is not None:  # another request has checked the same
                 return found
             is_right = self._compare(name, password)
             remembered = self._right if is_right else self._wrong
@@ -60,16 +60,16 @@ class Users:
 
         wanted = self._hashes.get(name)
         try:
-            is_right = bcrypt.checkpw(password, wanted or self._nobodys_hash)
-        except ValueError:  # a password that bcrypt cannot have hashed: longer than 72 bytes, or with a zero in it
+            is_right = bcrypt.checkpw(password, wanted or self._unknown_user_hash)
+        except ValueError:  # longer than 72 bytes, or with a zero byte: bcrypt never hashed such a password
             return False
         return is_right and wanted is not None
 
     def _mark(self, name: str, password: bytes) -> bytes:
-        """Of name, hash and password; with a changed hash, what was found before is not found any more."""
+        """A keyed hash of name, bcrypt hash and password: a changed bcrypt hash invalidates the cache."""
         parts = (name.encode(), self._hashes.get(name, b""), password)
-        told = b"".join(len(part).to_bytes(4, "big") + part for part in parts)
-        return hmac.new(self._secret, told, hashlib.sha256).digest()
+        message = b"".join(len(part).to_bytes(4, "big") + part for part in parts)
+        return hmac.new(self._secret, message, hashlib.sha256).digest()
 
 
 def _basic(authorization: str) -> tuple[str, bytes] | None:

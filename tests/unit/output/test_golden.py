@@ -1,4 +1,4 @@
-"""Whole expositions, compared with what is kept in tests/golden. `make golden` rewrites them."""
+"""Whole expositions, compared with the files in tests/golden. `make golden` rewrites them."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ EVERY_CASE = pytest.mark.parametrize("case", CASES)
 
 
 def kept(case: str, name: str, current: str) -> str:
-    """A file of tests/golden; `make golden` first writes what is current into it."""
+    """A file of tests/golden; `make golden` first writes the current text into it."""
     path = FOLDER / case / name
     if os.environ.get("GOLDEN_REWRITE") == "1":
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -29,21 +29,21 @@ class TestGolden:
 
     @EVERY_CASE
     @pytest.mark.parametrize("fmt", FILE_OF, ids=lambda fmt: fmt.name)
-    def test_exposition_is_the_one_that_is_kept(self, case: str, fmt: Format) -> None:
+    def test_exposition_equals_the_golden_file(self, case: str, fmt: Format) -> None:
         """Byte for byte."""
         text = exposition(CASES[case](), fmt)
 
         assert kept(case, FILE_OF[fmt], text) == text
 
     @EVERY_CASE
-    def test_push_is_the_one_that_is_kept(self, case: str) -> None:
+    def test_push_equals_the_golden_file(self, case: str) -> None:
         """Every member of the JSON document, in its order."""
         document = otlp_document(CASES[case]())
 
         assert kept(case, OTLP_FILE, document) == document
 
     @EVERY_CASE
-    def test_both_formats_say_the_same(self, case: str) -> None:
+    def test_both_formats_have_the_same_samples(self, case: str) -> None:
         """Sample by sample; only `le="1"` is written 1.0 in OpenMetrics."""
         snapshot = CASES[case]()
         text = parse_text(exposition(snapshot, Format.TEXT))

@@ -1,4 +1,4 @@
-"""negotiation: what a client gets for its headers."""
+"""output.negotiation: the format and encoding for a client's headers."""
 
 from __future__ import annotations
 
@@ -122,10 +122,10 @@ class TestEncodings:
 
 
 class TestHostileHeaders:
-    """Anything may stand in a header."""
+    """Headers of any content."""
 
     @given(st.text(max_size=300))
-    def test_any_text_has_an_answer(self, header: str) -> None:
+    def test_any_text_has_a_format(self, header: str) -> None:
         """No exception."""
         assert choose_format(header) in Format
         assert accepts_gzip({"accept-encoding": header}) in (True, False)

@@ -1,4 +1,4 @@
-"""own_metrics: what the exporter says about itself."""
+"""output.own_metrics: metrics about the exporter."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ class TestValues:
         assert samples(own) == {("gpustall_exporter_attachments", labels): 1}
 
     def test_replacing_keeps_no_hold_of_the_caller_s_dict(self) -> None:
-        """Another thread renders meanwhile."""
+        """Another thread may be rendering."""
         own = OwnMetrics()
         values: dict[tuple[str, ...], float] = {("operations",): 1.0}
         own.replace(catalog.own.MAP_ENTRIES, values)
@@ -67,7 +67,6 @@ class TestValues:
         assert len(samples(own)) == 1
 
     def test_metric_without_series_is_not_exported(self) -> None:
-        """Nothing is known of it yet."""
         assert samples(OwnMetrics()) == {}
 
     def test_info_has_its_labels_and_is_1(self) -> None:
@@ -90,7 +89,7 @@ class TestFormats:
 
     @pytest.mark.parametrize("common", catalog.COMMON_LABELS)
     def test_no_metric_carries_workload_labels(self, common: str) -> None:
-        """The exporter's own pod is the scraper's business."""
+        """The scraper adds the labels of the exporter's pod."""
         assert f'{common}="' not in filled().render(Format.TEXT).decode()
 
     def test_process_metrics_are_there(self) -> None:

@@ -125,7 +125,7 @@ class TestFamilies:
             "outcome": "delivered",
         }
 
-    def test_counter_says_since_when_it_counts(self) -> None:
+    def test_counter_has_its_start(self) -> None:
         """So that Prometheus can count the first increase from zero."""
         created = metric_of(1, catalog.cuda.OPERATIONS).counter.created_timestamp
 
@@ -175,7 +175,7 @@ class TestNativeHistograms:
         assert native({100: 5, 104: 2}).buckets == {-140: 5, -136: 2}
 
     def test_histogram_without_calls_is_still_a_native_one(self) -> None:
-        """A zero threshold above 0 says so: a renamed process may leave nothing behind."""
+        """Marked by a zero threshold above 0."""
         metric = metric_of(histogram_of({}))
 
         assert native_of(metric) == Native(3, 0, 0.0, {})
@@ -266,7 +266,7 @@ class TestExemplars:
 
 
 class TestTraces:
-    """The episode that a counter grows by."""
+    """The chain in the exemplar of a counter."""
 
     def test_counter_has_it_beside_its_value(self) -> None:
         """And its start; a series without one has none."""

@@ -1,4 +1,4 @@
-"""web.gate: who comes in, over the loopback interface, while the file changes."""
+"""web.access: access over the loopback interface, while the file changes."""
 
 from __future__ import annotations
 
@@ -30,12 +30,12 @@ AUTHORITY = trustme.CA()
 
 
 def pages() -> Pages:
-    """Of one series."""
+    """Pages of one series."""
     return Pages(lambda: SNAPSHOT, OwnMetrics(), lambda: True)
 
 
 def hashed(password: str, cost: int = 4) -> str:
-    """At the least cost there is."""
+    """A bcrypt hash of the lowest cost."""
     return bcrypt.hashpw(password.encode(), bcrypt.gensalt(cost)).decode()
 
 
@@ -70,8 +70,8 @@ def put_pair(folder: Path, authority: trustme.CA = AUTHORITY, not_after: datetim
 class TestUsers:
     """basic_auth_users."""
 
-    def test_password_is_asked_for(self, file: Path) -> None:
-        """On every page, with the header that makes a browser ask."""
+    def test_password_is_required(self, file: Path) -> None:
+        """On every page, with the header that makes a browser prompt for it."""
         file.write_text(f"basic_auth_users:\n  alice: {hashed('p')}\n")
         with serving(pages(), config_file=file) as address:
             without = [get(address, path) for path in ("/metrics", "/", "/healthz", "/readyz", "/x")]
@@ -87,8 +87,8 @@ class TestUsers:
         with serving(pages(), config_file=file, is_health_open=True) as address:
             assert [get(address, path).status for path in ("/healthz", "/readyz", "/metrics")] == [200, 200, 401]
 
-    def test_changed_password_counts_from_the_next_request_on(self, file: Path) -> None:
-        """And the old one does not any more."""
+    def test_changed_password_is_used_from_the_next_request_on(self, file: Path) -> None:
+        """The old one is refused."""
         file.write_text(f"basic_auth_users:\n  alice: {hashed('old')}\n")
         with serving(pages(), config_file=file) as address:
             assert get(address, Authorization=basic("alice", "old")).status == 200
@@ -97,8 +97,8 @@ class TestUsers:
             assert get(address, Authorization=basic("alice", "old")).status == 401
             assert get(address, Authorization=basic("alice", "new")).status == 200
 
-    def test_guessers_do_not_keep_out_who_is_known(self, file: Path) -> None:
-        """300 of them, with a new wrong password each; nor does a change of the file that leaves the users alone."""
+    def test_wrong_passwords_do_not_lock_out_a_known_user(self, file: Path) -> None:
+        """300 clients, each with another wrong password; nor does a change of the file without a change of its users."""
         text = f"basic_auth_users:\n  alice: {hashed('p', 10)}\n"
         file.write_text(text)
         with serving(pages(), config_file=file, max_connections=256) as address, ExitStack() as guessers:
@@ -111,8 +111,8 @@ class TestUsers:
 
             assert get(address, Authorization=basic("alice", "p")).status == 200
 
-    def test_passwords_that_wait_are_two_of_one_address(self, file: Path) -> None:
-        """The third is told to come again, and the connection ends."""
+    def test_two_passwords_of_an_address_may_wait(self, file: Path) -> None:
+        """The third gets 503, and its connection is closed."""
         file.write_text(f"basic_auth_users:\n  alice: {hashed('p', 12)}\n")
         with serving(pages(), config_file=file) as address, ThreadPoolExecutor(8) as clients:
             guesses = [clients.submit(get, address, Authorization=basic("alice", str(number))) for number in range(8)]
@@ -142,7 +142,7 @@ class TestOthers:
             assert [get(address).status for _ in range(3)] == [200, 200, 429]
 
     def test_health_that_is_open_is_not_counted(self, file: Path) -> None:
-        """A probe never uses up what is meant for scrapes."""
+        """A probe takes no token from the scrapes."""
         file.write_text("rate_limit:\n  interval: 1h\n  burst: 1\n")
         with serving(pages(), config_file=file, is_health_open=True) as address:
             assert [get(address, "/healthz").status for _ in range(3)] == [200] * 3
@@ -153,20 +153,20 @@ class TestTls:
     """tls_server_config."""
 
     def test_scrape_over_tls(self, file: Path) -> None:
-        """By a client that knows the authority."""
+        """With a client that trusts the authority."""
         file.write_text(put_pair(file.parent))
         with serving(pages(), config_file=file) as address:
             assert get(address, context=client()).status == 200
 
     def test_plain_request_is_not_answered(self, file: Path) -> None:
-        """And the next one over TLS is."""
+        """The next one over TLS is."""
         file.write_text(put_pair(file.parent))
         with serving(pages(), config_file=file) as address:
             with pytest.raises(OSError, match=r"closed connection|reset|aborted"):
                 get(address)
             assert get(address, context=client()).status == 200
 
-    def test_new_certificate_counts_from_the_next_connection_on(self, file: Path) -> None:
+    def test_new_certificate_is_used_from_the_next_connection_on(self, file: Path) -> None:
         """Here of another authority, under the same names."""
         file.write_text(put_pair(file.parent))
         other = trustme.CA()
@@ -178,8 +178,8 @@ class TestTls:
             with pytest.raises(ssl.SSLCertVerificationError):
                 get(address, context=client())
 
-    def test_connection_of_before_is_not_answered_any_more(self, file: Path) -> None:
-        """Once TLS is spoken: whoever is connected would go on in clear for ever."""
+    def test_plain_connection_ends_when_tls_is_switched_on(self, file: Path) -> None:
+        """A connected client would stay unencrypted for ever."""
         with serving(pages(), config_file=file) as address:
             connection = http.client.HTTPConnection(*address, timeout=5)
             connection.request("GET", "/healthz")
@@ -191,7 +191,7 @@ class TestTls:
             connection.close()
 
     def test_client_certificate(self, file: Path) -> None:
-        """Of the authority, and with a name that is allowed."""
+        """It must be of the authority and have an allowed name."""
         (file.parent / "ca.crt").write_bytes(AUTHORITY.cert_pem.bytes())
         file.write_text(
             put_pair(file.parent)
@@ -207,7 +207,7 @@ class TestTls:
                 with pytest.raises(OSError, match=r"closed connection|reset|aborted|certificate required|EOF"):
                     get(address, context=refused)
 
-    def test_expired_certificate_is_said_once_and_served(self, file: Path, caplog: pytest.LogCaptureFixture) -> None:
+    def test_expired_certificate_is_logged_once_and_served(self, file: Path, caplog: pytest.LogCaptureFixture) -> None:
         """The client decides."""
         expired = datetime.datetime(2020, 1, 1, tzinfo=datetime.UTC)
         file.write_text(put_pair(file.parent, not_after=expired))
@@ -223,8 +223,8 @@ class TestTls:
         ]
 
 
-class TestGatekeeper:
-    """The file that changes."""
+class TestReload:
+    """A file that changes."""
 
     def test_bad_file_from_the_start(self, file: Path) -> None:
         """The exporter does not start."""
@@ -232,63 +232,59 @@ class TestGatekeeper:
         with pytest.raises(BadInput, match="unknown key 'tls'"):
             AccessControl(file)
 
-    def test_bad_change_leaves_all_as_it_was_and_is_said_once(
-        self, file: Path, caplog: pytest.LogCaptureFixture
-    ) -> None:
-        """However often somebody comes."""
+    def test_bad_change_is_ignored_and_logged_once(self, file: Path, caplog: pytest.LogCaptureFixture) -> None:
+        """However many requests arrive."""
         file.write_text(f"basic_auth_users:\n  alice: {hashed('p')}\n")
         keeper = AccessControl(file)
         file.write_text("basic_auth_users:\n  alice: p\n")
-        gates = [keeper.gate() for _ in range(3)]
+        gates = [keeper.rules() for _ in range(3)]
 
         assert [set(gate.config.users) for gate in gates] == [{"alice"}] * 3
         assert [record.levelname for record in caplog.records] == ["ERROR"]
-        assert "the web configuration stays as it was: --web.config.file: " in caplog.text
+        assert "cannot load the changed web configuration, keeping the last one: --web.config.file: " in caplog.text
 
-    def test_file_that_is_gone_leaves_all_as_it_was(self, file: Path, caplog: pytest.LogCaptureFixture) -> None:
-        """Until it is there again, which is said too."""
+    def test_missing_file_is_ignored(self, file: Path, caplog: pytest.LogCaptureFixture) -> None:
+        """Until it is back, which is logged too."""
         caplog.set_level(logging.INFO)
         file.write_text("rate_limit:\n  interval: 1s\n  burst: 2\n")
         keeper = AccessControl(file)
         file.unlink()
-        assert keeper.gate().config.rate_limit is not None
+        assert keeper.rules().config.rate_limit is not None
         file.write_text("# nothing\n")
 
-        assert keeper.gate().config.rate_limit is None
+        assert keeper.rules().config.rate_limit is None
         assert [record.levelname for record in caplog.records] == ["ERROR", "INFO"]
 
-    def test_file_in_the_middle_of_being_written_lets_nobody_in(
-        self, file: Path, monkeypatch: pytest.MonkeyPatch
-    ) -> None:
-        """It is emptied first. One that stays empty is believed."""
+    def test_file_that_is_being_written_gives_no_access(self, file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        """An editor truncates it first. A file that stays empty is applied."""
         file.write_text(f"basic_auth_users:\n  alice: {hashed('p')}\n")
         keeper = AccessControl(file)
         file.write_text("")
-        assert set(keeper.gate().config.users) == {"alice"}
+        assert set(keeper.rules().config.users) == {"alice"}
         monkeypatch.setattr(access, "WRITING_SECONDS", 0.0)
 
-        assert not keeper.gate().config.users
+        assert not keeper.rules().config.users
 
     def test_certificate_in_the_middle_of_a_change(self, file: Path, caplog: pytest.LogCaptureFixture) -> None:
-        """The key is there before its certificate: the pair of before is served until both are."""
+        """The key is replaced before its certificate: the old pair is served until both fit."""
         file.write_text(put_pair(file.parent))
         keeper = AccessControl(file)
-        before = keeper.gate()
+        before = keeper.rules()
         new = trustme.CA().issue_cert("127.0.0.1")
         (file.parent / "server.key").write_bytes(new.private_key_pem.bytes())
-        assert keeper.gate() is before
+        assert keeper.rules() is before
         (file.parent / "server.crt").write_bytes(b"".join(one.bytes() for one in new.cert_chain_pems))
 
-        assert keeper.gate() is not before
+        assert keeper.rules() is not before
         assert "key values mismatch" in caplog.text
 
-    def test_limit_that_has_not_changed_is_not_filled_up_again(self, file: Path) -> None:
-        """By a change of something else."""
+    def test_unchanged_limit_keeps_its_tokens(self, file: Path) -> None:
+        """When another part of the file changes."""
         text = "rate_limit:\n  interval: 1h\n  burst: 1\n"
         file.write_text(text)
         keeper = AccessControl(file)
-        bucket = keeper.gate().bucket
+        bucket = keeper.rules().bucket
         file.write_text(text + "http_server_config:\n  http2: false\n")
 
         assert bucket is not None
-        assert keeper.gate().bucket is bucket
+        assert keeper.rules().bucket is bucket

@@ -1,4 +1,4 @@
-"""web.listeners: sockets of our own, and those of a service manager."""
+"""web.listeners: sockets at addresses, and those of a service manager."""
 
 from __future__ import annotations
 
@@ -21,8 +21,8 @@ class TestListening:
         with first, second:
             assert [one.getsockname()[0] for one in (first, second)] == ["127.0.0.1", "127.0.0.2"]
 
-    def test_no_host_is_every_address(self) -> None:
-        """Of IPv4, and of IPv6 where there is one."""
+    def test_empty_host_is_every_address(self) -> None:
+        """IPv4, and IPv6 if the machine has it."""
         (found,) = listening([("", 0)])
         with found:
             port = found.getsockname()[1]
@@ -30,7 +30,7 @@ class TestListening:
                 socket.create_connection((host, port), timeout=5).close()
 
     def test_ipv6(self) -> None:
-        """Of its own: the port of the same number stays free for IPv4."""
+        """The IPv4 port of the same number stays free."""
         try:
             (found,) = listening([("::1", 0)])
         except BadInput:
@@ -41,7 +41,7 @@ class TestListening:
                 assert url_of(found, is_tls=True) == f"https://[::1]:{port}"
 
     def test_taken_port_is_bad_input(self) -> None:
-        """With what to do."""
+        """With a remedy."""
         (found,) = listening([("127.0.0.1", 0)])
         with found:
             port = found.getsockname()[1]
@@ -51,7 +51,7 @@ class TestListening:
         assert raised.value.remedy == "choose another --web.listen-address"
 
     def test_address_of_another_machine_is_bad_input(self) -> None:
-        """192.0.2.0/24 is nobody's; the socket that was opened before it is closed."""
+        """192.0.2.0/24 is reserved for documentation; the socket that was opened first is closed."""
         free = listening([("127.0.0.1", 0)])[0]
         address = free.getsockname()
         free.close()
@@ -68,13 +68,13 @@ class TestHandedOver:
         "environment",
         [{}, {"LISTEN_FDS": "1"}, {"LISTEN_FDS": "1", "LISTEN_PID": "1"}, {"LISTEN_FDS": "x", "LISTEN_PID": "me"}],
     )
-    def test_nothing_is_bad_input(self, environment: dict[str, str]) -> None:
-        """Or what was meant for another process."""
+    def test_no_socket_is_bad_input(self, environment: dict[str, str]) -> None:
+        """Or sockets for another process."""
         told = {name: str(os.getpid()) if value == "me" else value for name, value in environment.items()}
-        with pytest.raises(BadInput, match="no socket was handed over"):
+        with pytest.raises(BadInput, match="no socket was passed"):
             handed_over(told)
 
-    def test_only_what_listens_is_taken(self, tmp_path: Path) -> None:
+    def test_only_listening_sockets_are_used(self, tmp_path: Path) -> None:
         """In a process of its own, whose descriptors 3, 4 and 5 are a file, a datagram socket and one that listens."""
         told, asking = os.pipe()
         child = os.fork()

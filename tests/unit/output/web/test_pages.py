@@ -1,4 +1,4 @@
-"""web.pages: what is served, without a server."""
+"""web.pages: responses, without a server."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ SERIES = "gpustall_cuda_operations_total{"
 
 
 class Answer:
-    """What the pages say to one request."""
+    """The response to one request."""
 
     def __init__(self, pages: Pages, path: str = "/metrics", method: str = "GET", **headers: str) -> None:
         request = Request(method, path, {name.replace("_", "-"): value for name, value in headers.items()})
@@ -32,7 +32,7 @@ class Answer:
 
     @property
     def text(self) -> str:
-        """The body, unpacked."""
+        """The body, decompressed."""
         return (gzip.decompress(self.raw) if "Content-Encoding" in self.headers else self.raw).decode()
 
 
@@ -51,7 +51,7 @@ class TestPages:
         assert (answer.status, answer.headers["Content-Type"]) == (200, "text/plain; version=0.0.4; charset=utf-8")
         assert answer.text.index("process_cpu_seconds_total") < answer.text.index(SERIES)
 
-    def test_openmetrics_is_served_when_asked_for_and_ends_with_its_mark(self) -> None:
+    def test_openmetrics_is_served_on_request_and_ends_with_eof(self) -> None:
         """A strict parser reads all of it, own metrics included."""
         answer = Answer(pages(), accept="application/openmetrics-text;version=1.0.0")
 
@@ -59,8 +59,8 @@ class TestPages:
         assert answer.text.endswith("\n# EOF\n")
         assert "gpustall_cuda_operations" in {family.name for family in parse_openmetrics(answer.text)}
 
-    def test_protobuf_is_served_when_asked_for(self) -> None:
-        """As Prometheus asks with native histograms on; own metrics included."""
+    def test_protobuf_is_served_on_request(self) -> None:
+        """With the headers of Prometheus with native histograms; own metrics included."""
         wanted = "application/vnd.google.protobuf;proto=io.prometheus.client.MetricFamily;encoding=delimited"
 
         answer = Answer(pages(), accept=wanted)
@@ -68,15 +68,15 @@ class TestPages:
         assert answer.headers["Content-Type"].replace(" ", "") == wanted
         assert {"gpustall_cuda_operations_total", "process_cpu_seconds_total"} <= of_delimited(answer.raw).keys()
 
-    def test_body_is_compressed_when_allowed(self) -> None:
-        """The same text after unpacking."""
+    def test_body_is_compressed_when_accepted(self) -> None:
+        """The text is the same after decompression."""
         answer = Answer(pages(with_exporter_metrics=False), accept_encoding="gzip")
 
         assert answer.headers["Content-Encoding"] == "gzip"
         assert answer.text == Answer(pages(with_exporter_metrics=False)).text
 
-    def test_caches_are_told_what_the_body_depends_on(self) -> None:
-        """Two formats and two encodings have one address."""
+    def test_vary_names_the_headers_that_the_body_depends_on(self) -> None:
+        """Formats and encodings share one URL."""
         assert Answer(pages()).headers["Vary"] == "Accept, Accept-Encoding"
 
     def test_own_metrics_can_be_left_out(self) -> None:
@@ -87,7 +87,7 @@ class TestPages:
         assert "process_" not in text
 
     def test_metrics_path_can_be_another(self) -> None:
-        """--web.telemetry-path; the usual one is then not found, and the answer says where to look."""
+        """--web.telemetry-path; the default path is then not found, and the response names the other."""
         other = pages(telemetry_path="/gpu")
 
         assert Answer(other, "/gpu").status == 200
@@ -106,23 +106,23 @@ class TestPages:
 
     @pytest.mark.parametrize("method", ["POST", "PUT", "DELETE", "OPTIONS", "get"])
     def test_other_methods_are_405(self, method: str) -> None:
-        """Told which ones there are."""
+        """With the allowed ones."""
         answer = Answer(pages(), method=method)
 
         assert (answer.status, answer.headers["Allow"]) == (405, "GET, HEAD")
 
-    def test_healthz_answers_before_it_is_ready(self) -> None:
-        """It starts; a restart would help nobody."""
+    def test_healthz_is_ok_before_the_exporter_is_ready(self) -> None:
+        """A restart would not help while it starts."""
         assert Answer(pages(is_ready=False), "/healthz").status == 200
 
-    def test_healthz_says_when_no_tick_ends_any_more(self) -> None:
-        """A kubelet then starts it anew."""
+    def test_healthz_fails_when_no_tick_finishes(self) -> None:
+        """A kubelet then restarts it."""
         hanging = Answer(pages(is_alive=lambda: False), "/healthz")
 
-        assert (hanging.status, hanging.text) == (503, "no tick has finished for long: it hangs\n")
+        assert (hanging.status, hanging.text) == (503, "no tick has finished for long: the exporter hangs\n")
 
-    def test_readyz_says_whether_probes_are_in_place(self) -> None:
-        """503 before the first tick."""
+    def test_readyz_fails_until_the_first_tick(self) -> None:
+        """503 before it."""
         assert Answer(pages(is_ready=True), "/readyz").status == 200
         assert Answer(pages(is_ready=False), "/readyz").status == 503
 
@@ -134,7 +134,7 @@ class TestPages:
 
         assert [Answer(pages(fail), path).status for path in ("/healthz", "/readyz", "/")] == [200] * 3
 
-    def test_landing_page_leads_to_the_metrics(self) -> None:
+    def test_landing_page_links_to_the_metrics(self) -> None:
         """With the version; the path is escaped."""
         answer = Answer(pages(telemetry_path='/m"<'), "/")
 
@@ -144,10 +144,10 @@ class TestPages:
 
 
 class TestWork:
-    """What is made for several at a time."""
+    """Requests that share a response."""
 
     def test_equal_requests_for_metrics_are_one_work(self) -> None:
-        """Format and compression make the difference, not the words that ask for them."""
+        """Only format and compression differ, not the headers that select them."""
         one = Request("GET", "/metrics", {"accept": "text/plain", "accept-encoding": "gzip"})
         same = Request("HEAD", "/metrics", {"accept": "*/*", "accept-encoding": "gzip, br"})
         other = Request("GET", "/metrics", {"accept": "text/plain"})
@@ -156,16 +156,15 @@ class TestWork:
         assert pages().work(one) != pages().work(other)
 
     @pytest.mark.parametrize("path", ["/", "/healthz", "/readyz", "/x"])
-    def test_other_pages_are_ready_at_once(self, path: str) -> None:
-        """No work."""
+    def test_other_pages_need_no_work(self, path: str) -> None:
         assert pages().work(Request("GET", path, {})) is None
 
 
 class TestReload:
     """POST /-/reload."""
 
-    def test_not_offered_unless_asked_for(self) -> None:
-        """--web.enable-lifecycle."""
+    def test_disabled_by_default(self) -> None:
+        """--web.enable-lifecycle enables it."""
         assert Answer(pages(), "/-/reload", "POST").status == 403
 
     @pytest.mark.parametrize("method", ["POST", "PUT"])
@@ -176,15 +175,14 @@ class TestReload:
 
         assert (answer.status, answer.text, calls) == (200, "reloaded\n", [1])
 
-    def test_is_no_link_to_follow(self) -> None:
-        """GET changes nothing."""
+    def test_get_does_not_reload(self) -> None:
         calls: list[int] = []
         answer = Answer(pages(reload=lambda: calls.append(1) or ()), "/-/reload")
 
         assert (answer.status, answer.headers["Allow"], calls) == (405, "POST, PUT", [])
 
-    def test_says_why_not(self) -> None:
-        """500, and the line."""
+    def test_failed_reload_has_the_reason(self) -> None:
+        """Status 500."""
 
         def fail() -> None:
             raise BadInput("tick.interval in a.toml: '0s'", remedy="want a positive duration")
@@ -192,4 +190,4 @@ class TestReload:
         answer = Answer(pages(reload=fail), "/-/reload", "POST")
 
         assert answer.status == 500
-        assert "all stays as it was: tick.interval in a.toml: '0s'; want a positive duration" in answer.text
+        assert "keeping the last configuration: tick.interval in a.toml: '0s'; want a positive duration" in answer.text

@@ -9,14 +9,13 @@ from exporter.output.web.rate_limit import Bucket
 class TestBucket:
     """Three at once, one more every 10 s."""
 
-    def test_burst_is_let_in(self) -> None:
-        """And not one more."""
+    def test_burst_is_allowed(self) -> None:
+        """But no further request."""
         bucket = Bucket(RateLimit(10.0, 3), now=0.0)
 
         assert [bucket.takes(0.0) for _ in range(4)] == [True, True, True, False]
 
-    def test_one_comes_after_each_interval(self) -> None:
-        """Not before."""
+    def test_one_request_is_allowed_after_each_interval(self) -> None:
         bucket = Bucket(RateLimit(10.0, 3), now=0.0)
         for _ in range(3):
             bucket.takes(0.0)

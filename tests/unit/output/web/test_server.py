@@ -1,4 +1,4 @@
-"""web.server: over the loopback interface, with clients of all manners."""
+"""web.server: over the loopback interface, with well-behaved and hostile clients."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from exporter.output.own_metrics import OwnMetrics
 from exporter.output.web.pages import Pages
 from tests.support.records import point, snapshot_of
 from tests.support.traced import eventually
-from tests.support.web_server import PATIENCE_SECONDS, Address, get, said, serving
+from tests.support.web_server import PATIENCE_SECONDS, Address, exchange, get, serving
 
 SNAPSHOT = snapshot_of(catalog.cuda.OPERATIONS, point(12, "runtime", "cudaMalloc"))
 SERIES = b"gpustall_cuda_operations_total{"
@@ -29,22 +29,22 @@ AN_HOUR = 3600.0
 
 
 def pages(snapshot: Callable[[], Snapshot] = lambda: SNAPSHOT) -> Pages:
-    """Of one series."""
+    """Pages of one series."""
     return Pages(snapshot, OwnMetrics(), lambda: True, with_exporter_metrics=False)
 
 
 @contextmanager
 def connected(address: Address, count: int) -> Iterator[list[socket.socket]]:
-    """So many clients that have not said a word."""
+    """So many silent clients."""
     with ExitStack() as stack:
         yield [stack.enter_context(socket.create_connection(address, timeout=PATIENCE_SECONDS)) for _ in range(count)]
 
 
 class TestHttp:
-    """One request, and the next."""
+    """Requests and responses."""
 
     def test_scrape_is_answered(self) -> None:
-        """As the page says it, its length told."""
+        """With its length."""
         with serving(pages()) as address:
             answer = get(address)
 
@@ -62,7 +62,7 @@ class TestHttp:
         assert (head.body, len(found.body) > 0) == (b"", True)
 
     def test_one_connection_serves_many_requests(self) -> None:
-        """As Prometheus asks: no handshake for each."""
+        """Prometheus keeps its connection: no handshake for each scrape."""
         with serving(pages()) as address:
             connection = http.client.HTTPConnection(*address, timeout=PATIENCE_SECONDS)
             connection.connect()
@@ -73,31 +73,30 @@ class TestHttp:
             assert connection.sock.getsockname()[1] == port
             connection.close()
 
-    def test_requests_may_come_before_the_answers(self) -> None:
-        """Pipelined."""
+    def test_requests_may_be_pipelined(self) -> None:
         with serving(pages()) as address:
             asked = b"GET /healthz HTTP/1.1\r\nHost: a\r\n\r\n" * 2 + b"GET /x HTTP/1.0\r\n\r\n"
-            answers = said(address, asked)
+            answers = exchange(address, asked)
 
         assert [answers.count(status) for status in (b"HTTP/1.1 200 OK", b"HTTP/1.1 404 Not Found")] == [2, 1]
 
-    def test_old_clients_are_answered_and_let_go(self) -> None:
-        """HTTP/1.0 without a Host."""
+    def test_http_1_0_clients_are_answered(self) -> None:
+        """Without a Host header; the connection is closed."""
         with serving(pages()) as address:
-            answer = said(address, b"GET /healthz HTTP/1.0\r\n\r\n")
+            answer = exchange(address, b"GET /healthz HTTP/1.0\r\n\r\n")
 
         assert answer.startswith(b"HTTP/1.1 200 OK\r\n")
         assert answer.endswith(b"\r\n\r\nok\n")
 
     def test_target_may_name_the_server(self) -> None:
-        """As proxies are asked."""
+        """The form of requests to proxies."""
         with serving(pages()) as address:
             for target in (b"http://a:1/healthz?b=c", b"https://a/healthz"):
-                answer = said(address, b"GET " + target + b" HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n")
+                answer = exchange(address, b"GET " + target + b" HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n")
                 assert answer.endswith(b"\r\n\r\nok\n")
 
-    def test_empty_lines_before_a_request_are_no_fault(self) -> None:
-        """The first one, and the next on the same connection."""
+    def test_empty_lines_before_a_request_are_skipped(self) -> None:
+        """Before the first request and the next one."""
         with serving(pages()) as address, connected(address, 1) as (client,):
             for _ in range(2):
                 client.sendall(b"\r\n")
@@ -107,19 +106,19 @@ class TestHttp:
                     answer += client.recv(4096) or b"the end\r\n\r\nok\n"
                 assert answer.startswith(b"HTTP/1.1 200 OK")
 
-    def test_query_is_no_part_of_the_path(self) -> None:
-        """Nor are escapes."""
+    def test_query_is_not_part_of_the_path(self) -> None:
+        """Escapes are decoded."""
         with serving(pages()) as address:
             assert [get(address, path).status for path in ("/metrics?a=b", "/%6Detrics")] == [200, 200]
 
     @pytest.mark.parametrize("request_line", [b"GET /healthz HTTP/1.0", b"GET / HTTP/9.9", b"GET / x HTTP/1.1"])
-    def test_server_header_says_nothing_of_python(self, request_line: bytes) -> None:
-        """Good and bad requests alike."""
+    def test_server_header_does_not_name_python(self, request_line: bytes) -> None:
+        """For good and bad requests."""
         with serving(pages()) as address:
-            assert b"python" not in said(address, request_line + b"\r\n\r\n").lower()
+            assert b"python" not in exchange(address, request_line + b"\r\n\r\n").lower()
 
     def test_failing_page_is_a_500_and_logged_once(self, caplog: pytest.LogCaptureFixture) -> None:
-        """The body says nothing of the inside."""
+        """The body does not have the error."""
 
         def fail() -> Snapshot:
             raise RuntimeError("the tables cannot be read")
@@ -129,27 +128,31 @@ class TestHttp:
 
         assert answer.status == 500
         assert b"tables" not in answer.body
-        assert [record.getMessage() for record in caplog.records] == ["a request failed"]
+        assert [record.getMessage() for record in caplog.records] == [
+            "request for /metrics failed: defect in the exporter"
+        ]
 
-    def test_body_of_a_request_is_read_and_forgotten(self) -> None:
-        """The next request on the connection is understood."""
+    def test_body_of_a_request_is_dropped(self) -> None:
+        """The next request on the connection is served."""
         with serving(pages()) as address:
             asked = b"POST /healthz HTTP/1.1\r\nHost: a\r\nContent-Length: 40000\r\n\r\n" + b"x" * 40_000
-            answers = said(address, asked + b"GET /healthz HTTP/1.0\r\n\r\n")
+            answers = exchange(address, asked + b"GET /healthz HTTP/1.0\r\n\r\n")
 
         assert answers.startswith(b"HTTP/1.1 405 ")
         assert b"HTTP/1.1 200 " in answers
 
-    def test_client_that_waits_to_be_told_to_go_on_is_answered(self) -> None:
-        """Expect: 100-continue; no page wants its body."""
+    def test_client_that_waits_for_100_continue_is_answered(self) -> None:
+        """Without it: no page needs the body."""
         with serving(pages()) as address:
-            answer = said(address, b"POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 9\r\nExpect: 100-continue\r\n\r\n")
+            answer = exchange(
+                address, b"POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 9\r\nExpect: 100-continue\r\n\r\n"
+            )
 
         assert answer.startswith(b"HTTP/1.1 405 ")
 
 
 class TestBadRequests:
-    """What cannot be understood."""
+    """Malformed requests."""
 
     @pytest.mark.parametrize(
         ("request_bytes", "status"),
@@ -167,53 +170,52 @@ class TestBadRequests:
         ],
         ids=["no path", "four words", "no host", "two hosts", "bad name", "TLS", "HTTP/9.9", "large", "long", "body"],
     )
-    def test_told_so(self, request_bytes: bytes, status: bytes) -> None:
-        """And the next one is served."""
+    def test_status_of_a_bad_request(self, request_bytes: bytes, status: bytes) -> None:
+        """Other clients are served."""
         with serving(pages()) as address, socket.create_connection(address, timeout=PATIENCE_SECONDS) as client:
             client.sendall(request_bytes)
             assert client.recv(65536).split()[1] == status
             assert get(address).status == 200
 
 
-class TestManners:
-    """No client keeps the next one from its answer."""
+class TestHostileClients:
+    """No client delays another one."""
 
     def test_silent_client_is_dropped(self) -> None:
-        """After its patience the server closes, without a word."""
+        """After request_seconds, without a response."""
         with serving(pages(), request_seconds=0.05) as address:
-            assert said(address, b"") == b""
+            assert exchange(address, b"") == b""
 
     def test_client_that_never_ends_its_request_is_dropped(self) -> None:
-        """However often it says something: the time is that of the whole request."""
+        """However often it sends a byte: the limit is for the whole request."""
         with serving(pages(), request_seconds=0.3) as address, connected(address, 1) as (client,):
             client.sendall(b"GET /metrics HTTP/1.1\r\nA: ")
 
-            assert _is_hung_up_on(client)
+            assert _is_closed_by_server(client)
 
-    def test_connection_that_asks_no_more_is_dropped(self) -> None:
-        """Between two requests there is another patience."""
+    def test_idle_connection_is_dropped(self) -> None:
+        """Between two requests, after idle_seconds."""
         with serving(pages(), idle_seconds=0.05) as address:
-            assert said(address, b"GET /healthz HTTP/1.1\r\nHost: a\r\n\r\n").endswith(b"\r\n\r\nok\n")
+            assert exchange(address, b"GET /healthz HTTP/1.1\r\nHost: a\r\n\r\n").endswith(b"\r\n\r\nok\n")
 
     def test_silent_clients_do_not_stop_a_scrape(self) -> None:
-        """More of them than may be connected: who has been silent for longest goes."""
+        """More than max_connections: the one that has been idle for longest is closed."""
         with serving(pages(), max_connections=8) as address, connected(address, 50):
             assert get(address).status == 200
 
-    def test_clients_in_the_middle_of_a_word_do_not_stop_a_scrape(self) -> None:
-        """The same for those that have begun."""
+    def test_clients_with_half_a_request_do_not_stop_a_scrape(self) -> None:
         with serving(pages(), max_connections=8) as address, connected(address, 50) as clients:
             for client in clients:
                 client.send(b"GET /met") if client.fileno() >= 0 else None
             assert get(address).status == 200
 
     def test_thousand_sockets_do_not_stop_a_scrape(self) -> None:
-        """It comes while the server would still wait for each of them."""
+        """While the server still waits for each of them."""
         with serving(pages(), request_seconds=AN_HOUR) as address, connected(address, 1000):
             assert get(address).status == 200
 
-    def test_clients_that_take_nothing_do_not_stop_a_scrape(self) -> None:
-        """Answers larger than every socket buffer, to four times as many clients as may be served; not even the very next one."""
+    def test_clients_that_do_not_receive_do_not_stop_a_scrape(self) -> None:
+        """Responses larger than every socket buffer, to four times as many clients as max_requests."""
         with (
             serving(pages(lambda: MANY), max_requests=5, place_seconds=0.05) as address,
             connected(address, 20) as clients,
@@ -226,10 +228,8 @@ class TestManners:
 
         assert answers == [200, 200, 200]
 
-    def test_client_that_takes_nothing_is_dropped_without_a_word_in_the_log(
-        self, caplog: pytest.LogCaptureFixture
-    ) -> None:
-        """Its time to take an answer ends."""
+    def test_client_that_does_not_receive_is_dropped_and_not_logged(self, caplog: pytest.LogCaptureFixture) -> None:
+        """After response_seconds."""
         caplog.set_level(logging.DEBUG, logger="exporter")
         with serving(pages(lambda: MANY), response_seconds=0.2) as address, connected(address, 1) as (client,):
             client.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
@@ -241,7 +241,7 @@ class TestManners:
         assert caplog.records == []
 
     def test_hundred_scrapes_at_once_are_one_rendering(self) -> None:
-        """And all are answered."""
+        """All get a response."""
         may_go, is_taken, taken = threading.Event(), threading.Event(), []
 
         def slow() -> Snapshot:
@@ -261,8 +261,8 @@ class TestManners:
         assert [SERIES in answer for answer in answers] == [True] * 100
         assert len(taken) <= 3
 
-    def test_more_requests_than_places_are_told_to_come_again(self) -> None:
-        """503, after a wait for a place."""
+    def test_too_many_requests_get_retry_after(self) -> None:
+        """503, after wait_seconds."""
         may_go, is_taken = threading.Event(), threading.Event()
 
         def slow() -> Snapshot:
@@ -278,8 +278,8 @@ class TestManners:
 
         assert (answer.status, answer.headers["Retry-After"]) == (503, "1")
 
-    def test_health_is_told_whatever_the_crowd(self) -> None:
-        """It needs no place."""
+    def test_health_needs_no_place(self) -> None:
+        """It is served while all places are taken."""
         may_go = threading.Event()
 
         def slow() -> Snapshot:
@@ -292,7 +292,7 @@ class TestManners:
             may_go.set()
 
     def test_close_does_not_wait_for_silent_clients(self) -> None:
-        """Nor for slow ones, which might take an hour."""
+        """Or for slow ones, which could take an hour."""
         with ExitStack() as stack:
             limits = {"request_seconds": AN_HOUR, "response_seconds": AN_HOUR}
             with serving(pages(lambda: MANY), **limits) as address:
@@ -306,8 +306,8 @@ class TestManners:
         assert closed_at - closing_at < PATIENCE_SECONDS
 
 
-def _is_hung_up_on(client: socket.socket) -> bool:
-    """Whether a byte now and then is not taken any more, sooner or later."""
+def _is_closed_by_server(client: socket.socket) -> bool:
+    """Send bytes until the server closes the connection. Returns whether it does."""
     until = time.monotonic() + PATIENCE_SECONDS
     try:
         while time.monotonic() < until and not select.select([client], [], [], 0.02)[0]:
@@ -318,7 +318,7 @@ def _is_hung_up_on(client: socket.socket) -> bool:
 
 
 def _is_ended(client: socket.socket) -> bool:
-    """Whether the other end has closed or reset the connection; what was sent before may still be there to read."""
+    """Whether the server has closed or reset the connection; earlier data may still be readable."""
     poller = select.poll()
     poller.register(client, select.POLLRDHUP)
     return bool(poller.poll(0))

@@ -1,4 +1,4 @@
-"""web.tls: contexts of what the file says, tried against clients in memory."""
+"""web.tls: contexts of the configuration, tried with clients in memory."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ LONG_AGO = datetime.datetime(2020, 1, 1, tzinfo=datetime.UTC)
 
 
 def of_pair(pair: trustme.LeafCert) -> Tls:
-    """Nothing is asked of clients."""
+    """A server without requirements for clients."""
     return Tls(
         certificate=b"".join(one.bytes() for one in pair.cert_chain_pems),
         key=pair.private_key_pem.bytes(),
@@ -39,7 +39,7 @@ SERVER = of_pair(AUTHORITY.issue_cert("localhost"))
 
 
 def client() -> ssl.SSLContext:
-    """Trusts the authority."""
+    """A client that trusts the authority."""
     context = ssl.create_default_context()
     context.check_hostname = False
     AUTHORITY.configure_trust(context)
@@ -55,9 +55,9 @@ def spoken(server: Tls, client_context: ssl.SSLContext) -> tuple[str | None, str
 
 
 class TestContext:
-    """What the two sides agree on."""
+    """Version, cipher and curve of a handshake."""
 
-    def test_newest_version_unless_told(self) -> None:
+    def test_newest_version_is_the_default(self) -> None:
         """TLS 1.3."""
         assert spoken(SERVER, client())[0] == "TLSv1.3"
 
@@ -65,7 +65,7 @@ class TestContext:
         """Both bounds hold."""
         assert spoken(replace(SERVER, max_version=ssl.TLSVersion.TLSv1_2), client())[0] == "TLSv1.2"
 
-    def test_min_version_turns_an_old_client_away(self) -> None:
+    def test_min_version_refuses_an_old_client(self) -> None:
         """With a protocol error."""
         old = client()
         old.maximum_version = ssl.TLSVersion.TLSv1_2
@@ -73,7 +73,7 @@ class TestContext:
             spoken(replace(SERVER, min_version=ssl.TLSVersion.TLSv1_3), old)
 
     def test_ciphers(self) -> None:
-        """Of TLS 1.2, the server's order counts unless told otherwise."""
+        """For TLS 1.2, in the server's order by default."""
         names = ("ECDHE-ECDSA-AES256-GCM-SHA384", "ECDHE-ECDSA-AES128-GCM-SHA256")
         if "BEGIN RSA" in SERVER.key.decode():
             names = ("ECDHE-RSA-AES256-GCM-SHA384", "ECDHE-RSA-AES128-GCM-SHA256")
@@ -85,14 +85,14 @@ class TestContext:
         assert spoken(replace(server, prefers_server_ciphers=False), other_way)[1] == names[1]
 
     def test_only_ciphers_of_13_mean_only_13(self) -> None:
-        """There is nothing left for TLS 1.2."""
+        """No cipher is left for TLS 1.2."""
         old = client()
         old.maximum_version = ssl.TLSVersion.TLSv1_2
         with pytest.raises(ssl.SSLError):
             spoken(replace(SERVER, ciphers=()), old)
 
     def test_curve(self) -> None:
-        """A client that has another one only is turned away."""
+        """A client with another curve only is refused."""
         other = client()
         other.set_ecdh_curve("secp384r1")
         server = replace(SERVER, curve="secp521r1")
@@ -115,7 +115,7 @@ class TestClients:
             max_version=ssl.TLSVersion.TLSv1_2,  # in which a refusal comes before the handshake ends
         )
 
-    def test_known_client_comes_in(self, server: Tls) -> None:
+    def test_client_of_the_authority_is_accepted(self, server: Tls) -> None:
         """Signed by the authority."""
         known = client()
         AUTHORITY.issue_cert("scraper.example").configure_cert(known)
@@ -123,23 +123,23 @@ class TestClients:
         assert spoken(server, known)
 
     @pytest.mark.parametrize("is_stranger", [True, False], ids=["another authority's", "none"])
-    def test_unknown_client_does_not(self, server: Tls, is_stranger: bool) -> None:
-        """Whether it shows one or not."""
+    def test_unknown_client_is_refused(self, server: Tls, is_stranger: bool) -> None:
+        """With a certificate of another authority, or none."""
         unknown = client()
         if is_stranger:
             STRANGER.issue_cert("scraper.example").configure_cert(unknown)
         with pytest.raises(ssl.SSLError):
             spoken(server, unknown)
 
-    def test_expired_client_does_not(self, server: Tls) -> None:
-        """Although the authority has signed it."""
+    def test_expired_certificate_is_refused(self, server: Tls) -> None:
+        """Though the authority has signed it."""
         expired = client()
         AUTHORITY.issue_cert("scraper.example", not_after=LONG_AGO).configure_cert(expired)
         with pytest.raises(ssl.SSLError, match="expired"):
             spoken(server, expired)
 
-    def test_client_may_show_none_where_it_is_asked_only(self, server: Tls) -> None:
-        """VerifyClientCertIfGiven; what it shows must be good."""
+    def test_certificate_may_be_optional(self, server: Tls) -> None:
+        """VerifyClientCertIfGiven; a given one must be valid."""
         asked = replace(server, client_certificate=ClientCertificate.VERIFIED_IF_GIVEN)
         stranger = client()
         STRANGER.issue_cert("scraper.example").configure_cert(stranger)
@@ -148,10 +148,10 @@ class TestClients:
         with pytest.raises(ssl.SSLError):
             spoken(asked, stranger)
 
-    def test_without_an_authority_the_system_s_count(
+    def test_authorities_of_the_system_are_the_default(
         self, server: Tls, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        """Where a certificate may be left out; here the authority is the only one that the system trusts."""
+        """For an optional certificate; here the system trusts this authority only."""
         (tmp_path / "ca.crt").write_bytes(AUTHORITY.cert_pem.bytes())
         monkeypatch.setenv("SSL_CERT_FILE", str(tmp_path / "ca.crt"))
         asked = replace(server, client_authorities=b"", client_certificate=ClientCertificate.VERIFIED_IF_GIVEN)
@@ -177,23 +177,23 @@ class TestClients:
         ],
     )
     def test_allowed_names(self, name: tuple[str, str], is_in: bool) -> None:
-        """Of any kind, and exactly so."""
+        """Names of every kind, compared exactly."""
         allowed = ("scraper.example", "sre@example.com", "spiffe://example/scraper", "10.0.0.1", "::1")
         server = replace(SERVER, allowed_names=allowed)
 
         assert is_allowed(server, {"subjectAltName": (("DNS", "x.example"), name)}) is is_in
 
-    def test_nobody_is_allowed_without_a_certificate(self) -> None:
-        """Where names are wanted; where none are, everybody is."""
+    def test_client_without_a_certificate_is_refused_if_names_are_required(self) -> None:
+        """Without required names, it is accepted."""
         assert not is_allowed(replace(SERVER, allowed_names=("a",)), None)
         assert is_allowed(SERVER, None)
 
 
 class TestRefused:
-    """What cannot be used says so before a client comes."""
+    """Unusable settings are found before a client connects."""
 
     @pytest.mark.parametrize(
-        ("changed", "said"),
+        ("changed", "reason"),
         [
             ({"certificate": b"no PEM"}, "cert and key cannot be used"),
             ({"key": b"no PEM"}, "cert and key cannot be used"),
@@ -203,13 +203,13 @@ class TestRefused:
         ],
         ids=["certificate", "key", "another key", "authority", "bytes"],
     )
-    def test_pem(self, changed: dict[str, bytes], said: str) -> None:
+    def test_pem(self, changed: dict[str, bytes], reason: str) -> None:
         """In one line."""
-        with pytest.raises(BadInput, match=f"--web.config.file: tls_server_config: .*{said}"):
+        with pytest.raises(BadInput, match=f"--web.config.file: tls_server_config: .*{reason}"):
             context_of(replace(SERVER, **changed))  # type: ignore[arg-type]
 
     def test_encrypted_key(self, tmp_path: Path) -> None:
-        """Nobody is there to type the password."""
+        """A daemon cannot prompt for a password."""
         from cryptography.hazmat.primitives import serialization
 
         key = serialization.load_pem_private_key(SERVER.key, None)
@@ -223,10 +223,10 @@ class TestRefused:
 
 
 class TestObjection:
-    """What clients will say of our own certificate."""
+    """Why clients will refuse the server's certificate."""
 
     def test_none(self) -> None:
-        """To a good one."""
+        """For a valid one."""
         assert objection(SERVER) is None
 
     def test_expired(self) -> None:
@@ -235,8 +235,8 @@ class TestObjection:
 
         assert objection(expired) == "certificate has expired"
 
-    def test_nobody_could_come_in(self) -> None:
-        """Ciphers that no key of this kind can be used with."""
+    def test_handshake_that_cannot_succeed(self) -> None:
+        """The ciphers need another kind of key."""
         wrong = ("ECDHE-RSA-AES128-GCM-SHA256",) if b"EC PRIVATE" in SERVER.key else ("ECDHE-ECDSA-AES128-GCM-SHA256",)
         with pytest.raises(BadInput, match=r"cert cannot be used: .*no shared cipher"):
             objection(replace(SERVER, ciphers=wrong, max_version=ssl.TLSVersion.TLSv1_2))

@@ -14,7 +14,7 @@ HASH = bcrypt.hashpw(b"correct horse", bcrypt.gensalt(4)).decode()
 
 
 def header(name: str, password: str) -> str:
-    """What a client sends."""
+    """The Authorization header of a client."""
     return "Basic " + base64.b64encode(f"{name}:{password}".encode()).decode()
 
 
@@ -25,7 +25,7 @@ def users() -> Users:
 
 
 class TestUsers:
-    """Who may come in."""
+    """Passwords."""
 
     def test_right_password(self, users: Users) -> None:
         """Also with the prefix that htpasswd writes."""
@@ -50,25 +50,25 @@ class TestUsers:
             header("alice", "x" * 5000),
         ],
     )
-    def test_anything_else_is_turned_away(self, users: Users, authorization: str) -> None:
-        """Twice the same, the second time from memory."""
+    def test_other_credentials_are_refused(self, users: Users, authorization: str) -> None:
+        """Twice, the second time from the cache."""
         assert not users.check(authorization)
         assert not users.check(authorization)
 
-    def test_everybody_where_there_are_no_users(self) -> None:
-        """Whatever they send."""
+    def test_any_client_has_access_without_users(self) -> None:
+        """Whatever it sends."""
         assert Users({}).known("") is True
 
-    def test_what_was_found_is_known(self, users: Users) -> None:
-        """None before; without bcrypt afterwards."""
+    def test_result_is_cached(self, users: Users) -> None:
+        """None before the first check."""
         right, wrong = header("alice", "correct horse"), header("alice", "wrong")
 
         assert [users.known(right), users.known(wrong)] == [None, None]
         assert [users.check(right), users.check(wrong)] == [True, False]
         assert [users.known(right), users.known(wrong)] == [True, False]
 
-    def test_user_who_does_not_exist_costs_as_much_as_the_costliest(self) -> None:
-        """So that the time tells nobody who does."""
+    def test_unknown_user_costs_as_much_as_the_costliest(self) -> None:
+        """So that the time does not reveal which users exist."""
         users = Users({"alice": HASH, "bob": HASH.replace("$04$", "$07$")})
         compared: list[bytes] = []
         with pytest.MonkeyPatch.context() as patch:
@@ -77,8 +77,8 @@ class TestUsers:
 
         assert compared[0].startswith(b"$2b$07$")
 
-    def test_no_number_of_wrong_passwords_makes_a_right_one_forgotten(self, users: Users) -> None:
-        """A guesser does not slow the scraper down."""
+    def test_wrong_passwords_do_not_evict_a_right_one(self, users: Users) -> None:
+        """A guesser must not slow the scraper down."""
         users.check(header("alice", "correct horse"))
         for n in range(200):
             users.check(header("alice", str(n)))
@@ -87,7 +87,7 @@ class TestUsers:
         assert users.known(header("alice", "0")) is None
 
     def test_hundred_at_once_cost_one_hash(self) -> None:
-        """Of cost 10: a hundred of them would take seconds, of which each waits for the ones before."""
+        """At cost 10, a hundred hashes would take seven seconds."""
         slow = Users({"alice": bcrypt.hashpw(b"p", bcrypt.gensalt(10)).decode()})
         found: list[bool] = []
         threads = [threading.Thread(target=lambda: found.append(slow.check(header("alice", "p")))) for _ in range(100)]
