@@ -29,14 +29,14 @@ class Progress(NamedTuple):
 class LiveRun(NamedTuple):
     """A finished live demo: what its history holds at now_unix_ns, and a recording of its last minute.
 
-    capsule: None when nothing was recorded.
+    recording: None when nothing was recorded.
     """
 
     runs: Sequence[Run]
     events: Sequence[RecordedEvent]
     windows: Sequence[RecordedWindows]
     now_unix_ns: int
-    capsule: Recording | None
+    recording: Recording | None
 
 
 Watch = Callable[[Progress, Sequence[ChainEvent]], None]

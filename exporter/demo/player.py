@@ -48,11 +48,11 @@ def play_live(play: Play, scenario: Scenario, duration_seconds: float, write: Wr
 
 def save_recording(live_run: LiveRun, path: Path, write: Write) -> None:
     """Raises BadInput if the file cannot be written."""
-    if live_run.capsule is None or not live_run.capsule.compressed_ticks:
+    if live_run.recording is None or not live_run.recording.compressed_ticks:
         write("Nothing was recorded: this node produces more rows per minute than a recording keeps.")
         return
     try:
-        recording_file.write(live_run.capsule, path)
+        recording_file.write(live_run.recording, path)
     except OSError as error:
         raise BadInput(f"--save: cannot write {path}: {error.strerror}") from None
 

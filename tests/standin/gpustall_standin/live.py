@@ -83,7 +83,7 @@ def _live_run(history: Path, events: tuple[ChainEvent, ...], daemon: Daemon) -> 
             events=[RecordedEvent(runs[-1].id, event) for event in events],
             windows=list(reader.windows(0)),
             now_unix_ns=now_unix_ns,
-            capsule=daemon.recording(events),
+            recording=daemon.recording(events),
         )
 
 
@@ -92,7 +92,7 @@ def _daemon(folder: Path, history: Path, events: _JobEvents, resources: ExitStac
         {
             "web.listen-address": "127.0.0.1:0",
             "node": "demo",
-            "recording.directory": str(folder / "capsules"),
+            "recording.directory": str(folder / "recordings"),
             "history.path": str(history),
         },
         {},
