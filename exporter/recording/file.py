@@ -44,7 +44,7 @@ class RecordedProcess:
 
 @dataclass(frozen=True, slots=True)
 class Recording:
-    """version: of the exporter that made it. taken_at: time of the last tick. compressed_ticks: oldest first.
+    """version: of the exporter that made it. taken_at: just after the last tick. compressed_ticks: oldest first.
 
     processes: those alive then, by number. events: chain events as they were sent live, oldest first.
     """

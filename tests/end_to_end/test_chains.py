@@ -213,7 +213,9 @@ class TestChain:
         """With its cost and what to do."""
         first, *rest = episode.explained_open
 
-        assert re.match(r"rank 0 \(pid \d+\) loses .* lock, since .*, (high|critical)\. Still going on\.$", first)
+        assert re.match(
+            r"rank 0 \(pid \d+\) loses .* lock, since .*, severity (high|critical)\. Still going on\.$", first
+        )
         assert any("steps take" in line and "times as long" in line for line in rest)
         assert any("py-spy dump --pid" in line for line in rest)
 
@@ -222,4 +224,4 @@ class TestChain:
         first, second, *_ = episode.explained_over
 
         assert first.startswith("The exporter stopped at ")
-        assert re.match(r"Nothing is wrong now\. .* lost .* lock, from .* It recovered\.$", second)
+        assert re.match(r"Nothing is slow now\. .* lost .* lock, from .* It recovered\.$", second)

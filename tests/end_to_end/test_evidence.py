@@ -1,4 +1,4 @@
-"""A rank that never comes to a collective, under the running exporter: the log names the functions that it is stuck in."""
+"""A rank that does not join a collective, with the running exporter: the log names the functions that it is stuck in."""
 
 from __future__ import annotations
 
@@ -20,14 +20,14 @@ from tests.support.standin_gpu import built
 from tests.support.traced import eventually
 
 HANGS_AT = 600
-"""Steps of 14 ms: eight seconds in which the usual is learned."""
+"""Steps of 14 ms: eight seconds in which the baseline is learned."""
 
 PATIENCE_SECONDS = 90.0
 BCC = Path("/usr/lib/python3/dist-packages/bcc")
 
 
 class Job:
-    """Two ranks, of which rank 1 waits for a signal in fault_before_backward(), in step HANGS_AT. step: the last one told of."""
+    """Two ranks; rank 1 waits for a signal in fault_before_backward(), in step HANGS_AT. step: the last one that was printed."""
 
     def __init__(self) -> None:
         flags = ("--fault=hang", "--fault-rank=1", f"--fault-from-step={HANGS_AT}")
@@ -47,12 +47,12 @@ class Job:
 
     @property
     def hung_tgid(self) -> int:
-        """Of rank 1: the parent starts them in order."""
+        """Process id of rank 1: the parent starts ranks in order."""
         tgid = self.process.pid
         return int(Path(f"/proc/{tgid}/task/{tgid}/children").read_text().split()[1])
 
     def end(self) -> None:
-        """At once, with its ranks."""
+        """Kills the job with its ranks."""
         os.killpg(self.process.pid, signal.SIGKILL)
         self.process.wait()
         self._follower.join()
@@ -60,7 +60,7 @@ class Job:
 
 @contextmanager
 def hanging_job() -> Iterator[Job]:
-    """It begins at once. The libraries have to be probed before: the exporter must see the communicator being made."""
+    """The libraries must be probed before it starts: the exporter has to see the communicator being created."""
     built()
     job = Job()
     try:
@@ -70,30 +70,30 @@ def hanging_job() -> Iterator[Job]:
 
 
 def lines_about(exporter: Exporter, tgid: int, what: str) -> list[dict[str, str]]:
-    """Records of the log about the chains of a process, by the begin of their messages."""
+    """Log records about chains of a process whose messages begin so."""
     records = [json.loads(line) for line in exporter.logs.splitlines()]
     return [record for record in records if record.get("pid") == str(tgid) and record["msg"].startswith(what)]
 
 
 @pytest.mark.end_to_end
 class TestEvidence:
-    """Of the rank that the other one waits for."""
+    """Stacks of the rank that the other one waits for."""
 
-    @pytest.mark.skipif(os.uname().machine != "x86_64", reason="callers are known on x86-64 alone")
+    @pytest.mark.skipif(os.uname().machine != "x86_64", reason="callers are known on x86-64 only")
     @pytest.mark.skipif(not BCC.exists(), reason="no bcc: apt-get install python3-bpfcc")
     def test_hung_rank_names_its_caller(self) -> None:
-        """Backward's thread in fault_before_backward(), called by step_backward(); the step's thread waits in backward_run()."""
+        """The backward thread is in fault_before_backward(), called by step_backward(); the step thread in backward_run()."""
         with held_calls(), running("--log.format=json") as exporter, hanging_job() as job:
-            eventually(lambda: job.step >= HANGS_AT - 1, "it hangs", PATIENCE_SECONDS)
+            eventually(lambda: job.step >= HANGS_AT - 1, "the job hangs", PATIENCE_SECONDS)
             tgid = job.hung_tgid
 
-            def told() -> list[str]:
+            def evidence_of_hang() -> list[str]:
                 hangs = [one for one in lines_about(exporter, tgid, "chain ") if one["cause"] == "nccl_hang"]
                 chains = {one["chain_id"] for one in hangs}
                 evidence = lines_about(exporter, tgid, "chain evidence")
                 return [one["evidence"] for one in evidence if one["chain_id"] in chains]
 
-            evidence = "; ".join(eventually(told, "evidence of the hang", PATIENCE_SECONDS))
+            evidence = "; ".join(eventually(evidence_of_hang, "evidence of the hang", PATIENCE_SECONDS))
             named = exporter.scrape().by("result", "gpustall_exporter_stacks_total")["named"]
 
         threads = {part.split(" (")[1].partition(")")[0]: part for part in evidence.split("; thread ")}

@@ -1,4 +1,4 @@
-"""SIGKILL at any moment: of the exporter nothing is left, in the kernel, in the job, among files and processes."""
+"""SIGKILL at any moment leaves nothing of the exporter in the kernel, in the job, in files and processes."""
 
 from __future__ import annotations
 
@@ -33,20 +33,19 @@ TRACEFS_PROBES = Path("/sys/kernel/tracing/uprobe_events")
 
 @pytest.fixture(scope="module", autouse=True)
 def _possible_here() -> None:
-    """Skip, naming what is missing."""
     need_tracing()
 
 
 @dataclass
 class Job:
-    """A training job on libraries of its own. tgid: of its one rank."""
+    """A training job with its own copies of the libraries. tgid: of its only rank."""
 
     process: subprocess.Popen[str]
     tgid: int
     libraries: Path
 
     def patched(self) -> set[str]:
-        """Functions that bear a probe in its memory."""
+        """Functions with a probe in its memory."""
         return {
             symbol
             for api, name in STANDIN_LIBRARIES.items()
@@ -54,10 +53,10 @@ class Job:
         }
 
     def end(self) -> tuple[int, int]:
-        """Ask it to end; its exit code, and the calls of the runtime that failed by its own account."""
+        """Ends it. Returns its exit code, and how many calls of the runtime failed."""
         self.process.terminate()
-        said, _ = self.process.communicate(timeout=PATIENCE_SECONDS)
-        finals = [json.loads(line) for line in said.splitlines() if '"final"' in line]
+        output, _ = self.process.communicate(timeout=PATIENCE_SECONDS)
+        finals = [json.loads(line) for line in output.splitlines() if '"final"' in line]
         assert len(finals) == 1
         return self.process.returncode, sum(one["errors"] for one in finals[0]["calls"]["runtime"].values())
 
@@ -75,7 +74,7 @@ def _job(libraries: Path) -> Iterator[Job]:
         start_new_session=True,
     )
     try:
-        yield Job(process, eventually(lambda: _rank_of(process.pid, libraries), "its rank has begun"), libraries)
+        yield Job(process, eventually(lambda: _rank_of(process.pid, libraries), "its rank runs"), libraries)
     finally:
         with process:
             if process.poll() is None:
@@ -92,7 +91,7 @@ def _rank_of(tgid: int, libraries: Path) -> int | None:
 
 
 class _Killer:
-    """Starts exporters in a folder of their own and kills them. seconds: how long one takes until it serves."""
+    """Starts exporters in a folder of their own and kills them."""
 
     def __init__(self, job: Job, folder: Path) -> None:
         self._job, self._folder = job, folder
@@ -122,19 +121,19 @@ class _Killer:
             things = kernel_things(process.pid)
             process.kill()
         assert process.returncode == -signal.SIGKILL
-        self._awaited(lambda: not {thing for thing in things if exists(thing)}, f"the kernel has none of {things}")
+        self._eventually(lambda: not {thing for thing in things if exists(thing)}, f"the kernel has none of {things}")
         if _leaks() > leaks and self._job.patched():
             self._stop_another()
-        self._awaited(lambda: not self._job.patched(), "the job bears no probe")
-        self._awaited(lambda: not _session(process.pid), "it has left no process")
+        self._eventually(lambda: not self._job.patched(), "the job has no probe")
+        self._eventually(lambda: not _session(process.pid), "no process is left")
         assert list(self._folder.iterdir()) == []
         assert _names(PINNED) <= self._pins
         assert not TRACEFS_PROBES.exists() or str(self._job.libraries) not in TRACEFS_PROBES.read_text()
 
     def _stop_another(self) -> None:
-        """Killed in the middle of attaching, the kernel may fail to take out what it had put in, and says so in its log.
+        """Starts and stops another exporter, which removes probes that the kernel has left.
 
-        The next exporter finds these probes in place, and takes them out when it stops.
+        If an exporter is killed while it attaches, the kernel may fail to remove a probe, and logs it.
         """
         with self._start(subprocess.PIPE) as process:
             assert process.stderr is not None
@@ -142,11 +141,11 @@ class _Killer:
             process.terminate()
 
     @staticmethod
-    def _awaited(condition: object, what: str) -> None:
+    def _eventually(condition: object, what: str) -> None:
         eventually(condition, what, PATIENCE_SECONDS)
 
     def once(self) -> bool:
-        """At a random moment between its start and somewhat after it serves. True when the job bore probes then."""
+        """Kills an exporter at a random time, until somewhat after it serves. Returns whether the job had probes then."""
         process = self._start()
         time.sleep(self._random.uniform(0, 1.3 * self._seconds))
         had_probes = bool(self._job.patched())
@@ -155,7 +154,7 @@ class _Killer:
 
 
 def _leaks() -> int:
-    """How many probes the kernel has said so far that it failed to take out."""
+    """How many probes the kernel failed to remove, according to its log."""
     log = os.open("/dev/kmsg", os.O_RDONLY | os.O_NONBLOCK)
     found = 0
     try:
@@ -175,7 +174,7 @@ def _names(folder: Path) -> set[str]:
 
 
 def _session(session: int) -> list[int]:
-    """Processes that still belong to it."""
+    """Processes of a session that are still running."""
     found = []
     for folder in Path("/proc").iterdir():
         if folder.name.isdigit():
@@ -189,13 +188,11 @@ def _session(session: int) -> list[int]:
 
 
 class TestKilled:
-    """While a job trains that it probes."""
-
     @pytest.mark.parametrize(
         "times", [pytest.param(TIMES, id="few"), pytest.param(SOAK_TIMES, id="many", marks=pytest.mark.soak)]
     )
     def test_nothing_is_left_and_the_job_goes_on(self, tmp_path: Path, times: int) -> None:
-        """Whatever it was doing: loading, attaching, serving. The job ends as it is asked to, without a failed call."""
+        """Killed while it loads, attaches or serves. The job ends normally, without a failed call."""
         (tmp_path / "libraries").mkdir()
         (tmp_path / "folder").mkdir()
         with _job(tmp_path / "libraries") as job:

@@ -1,0 +1,69 @@
+"""headline: names of processes, and the sentence about a chain."""
+
+from __future__ import annotations
+
+from datetime import UTC
+
+import pytest
+
+from exporter.causes import Cause
+from exporter.chains.chain import End
+from exporter.chains.event import ChainEvent
+from exporter.explain.chain_summary import ChainSummary, SummaryState
+from exporter.explain.headline import one_line, process_name, verdict
+from exporter.model import Identity
+from tests.support.history import NOON, SECOND, an_event, resolved
+
+NOW_UNIX_NS = NOON + 200 * SECOND
+
+
+def open_chain(event: ChainEvent) -> ChainSummary:
+    return ChainSummary(1, event, SummaryState.OPEN, NOW_UNIX_NS)
+
+
+class TestProcessName:
+    @pytest.mark.parametrize(
+        ("identity", "tgid", "comm", "name"),
+        [
+            (Identity(rank="3", pod="trainer-0"), 100, "python", "rank 3 (pod trainer-0)"),
+            (Identity(rank="0", container="0123456789ab"), 100, "", "rank 0 (container 0123456789ab)"),
+            (Identity(rank="0"), 4027, "python", "rank 0 (pid 4027)"),
+            (Identity(rank="0"), 0, "", "rank 0"),
+            (None, 4027, "python", "pid 4027 (python)"),
+            (None, 0, "", "a process in another pid namespace"),
+        ],
+    )
+    def test_name(self, identity: Identity | None, tgid: int, comm: str, name: str) -> None:
+        assert process_name(identity, tgid, comm) == name
+
+
+class TestVerdict:
+    @pytest.mark.parametrize(
+        ("cause", "words"),
+        [
+            (Cause.CRASH, "rank 3 (pod trainer-0) crashed (crash), since"),
+            (Cause.OOM_KILLED, "was killed by the kernel because memory was full (oom_killed)"),
+            (Cause.CUDA_OOM, "ran out of GPU memory (cuda_oom)"),
+            (Cause.MEMORY_LEAK, "uses more and more GPU memory (memory_leak)"),
+            (Cause.GRAPH_ABANDONED, "started a graph capture that does not end (graph_abandoned)"),
+            (Cause.COLD_START, "had a cold start and lost 46 % of the time until its steps were steady (cold_start)"),
+            (Cause.SLOW_RANK, "the other ranks wait for rank 3 (pod trainer-0), and no host resource explains why"),
+        ],
+    )
+    def test_causes_without_lost_time_have_a_sentence_of_their_own(self, cause: Cause, words: str) -> None:
+        assert words in verdict(open_chain(an_event(cause=cause)), None, NOW_UNIX_NS, UTC)
+
+    def test_new_baseline_is_the_end_of_a_chain(self) -> None:
+        event = resolved(an_event(), 300, End.NEW_NORMAL)
+        chain = ChainSummary(1, event, SummaryState.RESOLVED, NOON + 300 * SECOND)
+
+        assert verdict(chain, None, NOW_UNIX_NS, UTC).endswith("It lasted five minutes and is now the baseline.")
+
+
+class TestOneLine:
+    def test_interrupted_chain_has_no_known_end(self) -> None:
+        chain = ChainSummary(1, an_event(), SummaryState.INTERRUPTED, NOON + 50 * SECOND)
+
+        assert one_line(chain, None) == (
+            "rank 3 (pod trainer-0) lost 46 % of its time to cpu_contention for 50 s, high, culprit stress-ng, end not known"
+        )
