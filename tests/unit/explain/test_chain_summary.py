@@ -18,7 +18,7 @@ NOW_SECONDS = 200
 def summaries(
     *events: ChainEvent, live_run: int | None = 1, since_seconds: int = -100, runs: Sequence[int] = (1,)
 ) -> list[ChainSummary]:
-    """Of events of run 1, at NOW_SECONDS."""
+    """Summaries of events of run 1, at NOW_SECONDS."""
     return chain_summaries(
         [RecordedEvent(1, event) for event in events],
         {number: a_run(seen_seconds=150.0, id=number) for number in runs},

@@ -14,7 +14,7 @@ from tests.support.history import MS, NOON, SECOND, a_run, a_window, an_event, r
 def explanation(
     *events: ChainEvent, run: Run | None = None, windows_until: int = 200, **changes: object
 ) -> Explanation:
-    """Of the 300 s before NOON + 200 s, with a window every ten seconds."""
+    """The 300 s before NOON + 200 s, with a window every ten seconds."""
     windows = [a_window(float(ended), **changes) for ended in range(-90, windows_until + 1, 10)]
     return explain(
         [run or a_run()],
