@@ -10,7 +10,7 @@ from collections.abc import Hashable, Iterable, Mapping
 from typing import Final, NamedTuple
 
 from exporter.model import Identity
-from exporter.series.accumulation import LastSeen, add, has_reset, minus
+from exporter.series.accumulation import LastSeen, add, growth
 from exporter.totals import Series, Total
 
 MAX_CONTAINERS: Final = 128
@@ -57,19 +57,19 @@ class HostTotals:
         """Add what a counter or histogram of a source gained since the last round. total: cumulative, as the source has it."""
         key = (source, series)
         earlier = self._last.get(key)
-        if earlier is not None and has_reset(total, earlier):
+        gained = total if earlier is None else growth(total, earlier)
+        if gained is None:
             self.resets += 1
-            earlier = None
-        gained = total if earlier is None else minus(total, earlier)
+            gained = total
         self._last[key] = total
-        self._sources_seen.see(key, self._now_ns)
+        self._sources_seen[key] = self._now_ns
         add(self._counters.setdefault(self._admitted(identity), {}), series, gained)
 
     def end_source(self, source: Hashable, series: Iterable[Series]) -> None:
         """Keep what the source has counted. One of the same name that comes later counts from 0."""
         for one in series:
             self._last.pop((source, one), None)
-            self._sources_seen.forget((source, one))
+            self._sources_seen.pop((source, one), None)
 
     def add_gauge(self, identity: Identity, series: Series, value: int) -> None:
         """Add to a gauge or info of this round: several sources of one identity make a sum."""
@@ -89,5 +89,5 @@ class HostTotals:
         seen = self._identities_seen
         if identity not in seen and len(seen) >= self._max_containers and identity.container:
             identity = Identity(identity.node, container=OTHER)
-        seen.see(identity, self._now_ns)
+        seen[identity] = self._now_ns
         return identity

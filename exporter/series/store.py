@@ -61,7 +61,7 @@ class SeriesStore:
     def _keep(self, process: int, identity: Identity, totals: Mapping[Series, Total]) -> None:
         kept = self._kept.setdefault(identity, {})
         # The TTL runs from the next snapshot, however long ago the last one was.
-        self._last_seen.forget(identity)
+        self._last_seen.pop(identity, None)
         for series, total in totals.items():
             if series.metric.kind in _KEPT:
                 add(kept, series, self._since_rename(process, series, total))
@@ -122,7 +122,7 @@ class SeriesStore:
         sums: dict[Identity, dict[Series, Total]] = {}
         for process, identity in identities.items():
             self._note(identity, traces.get(process, _NOTHING))
-            self._last_seen.see(identity, now.monotonic_ns)
+            self._last_seen[identity] = now.monotonic_ns
             summed = sums.setdefault(identity, {})
             for series, total in totals.get(process, {}).items():
                 add(summed, series, self._since_rename(process, series, total))
@@ -162,10 +162,12 @@ class SeriesStore:
 
     def _expire(self, now: Moment) -> None:
         ttl_ns = self.ttl_seconds * units.NANOSECONDS
-        for identity in self._last_seen.expire(now.monotonic_ns, ttl_ns, self._kept):
-            del self._kept[identity]
-            self._started_unix_ns.pop(identity, None)
-            self._expired_unix_ns[identity] = now.unix_ns
+        for identity in self._kept:
+            self._last_seen.setdefault(identity, now.monotonic_ns)
+        for identity in self._last_seen.expire(now.monotonic_ns, ttl_ns):
+            if self._kept.pop(identity, None) is not None:
+                self._started_unix_ns.pop(identity, None)
+                self._expired_unix_ns[identity] = now.unix_ns
         for identity in list(self._expired_unix_ns)[:-_MAX_EXPIRED]:
             del self._expired_unix_ns[identity]
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from exporter import catalog
-from exporter.series.accumulation import LastSeen, add, has_reset, minus
+from exporter.series.accumulation import LastSeen, add, growth, minus
 from exporter.totals import Counts, HistogramTotal, Series, Total
 
 CALLS = Series(catalog.cuda.OPERATIONS, ("runtime", "cudaMalloc"))
@@ -51,48 +51,32 @@ class TestDifference:
     def test_histogram_gained_the_calls_that_were_added(self) -> None:
         assert minus(histogram(4, 5), histogram(1, 5)) == histogram(3)
 
-    def test_equal_totals_are_no_reset(self) -> None:
-        assert not has_reset(7, 7)
-        assert not has_reset(histogram(7), histogram(7))
+    def test_growth_is_the_difference(self) -> None:
+        assert growth(10, 7) == 3
+        assert growth(histogram(4, 5), histogram(1, 5)) == histogram(3)
 
-    def test_lower_total_is_a_reset(self) -> None:
-        assert has_reset(6, 7)
-        assert has_reset(histogram(0, 6), histogram(3, 4))
+    def test_equal_totals_have_grown_by_nothing(self) -> None:
+        assert growth(7, 7) == 0
+        assert growth(histogram(7), histogram(7)) == HistogramTotal(Counts(), 0)
+
+    def test_lower_total_has_no_growth(self) -> None:
+        """Its source has started over."""
+        assert growth(6, 7) is None
+        assert growth(histogram(0, 6), histogram(3, 4)) is None
 
 
 class TestLastSeen:
     def test_key_expires_after_its_ttl(self) -> None:
-        seen: LastSeen[str] = LastSeen()
-        seen.see("a", 100)
+        """A TTL exactly is not over."""
+        seen = LastSeen({"a": 100})
 
         assert seen.expire(110, ttl_ns=10) == []
         assert seen.expire(111, ttl_ns=10) == ["a"]
         assert "a" not in seen
 
-    def test_key_that_is_seen_again_lives_on(self) -> None:
-        seen: LastSeen[str] = LastSeen()
-        seen.see("a", 100)
-        seen.see("a", 105)
+    def test_key_that_is_seen_again_stays(self) -> None:
+        seen = LastSeen({"a": 100, "b": 100})
+        seen["a"] = 105
 
-        assert seen.expire(111, ttl_ns=10) == []
-
-    def test_given_key_that_was_never_seen_counts_as_seen_now(self) -> None:
-        seen: LastSeen[str] = LastSeen()
-
-        assert seen.expire(100, 10, ["a"]) == []
-        assert seen.expire(111, 10, ["a"]) == ["a"]
-
-    def test_only_given_keys_expire(self) -> None:
-        seen: LastSeen[str] = LastSeen()
-        seen.see("a", 100)
-        seen.see("b", 100)
-
-        assert seen.expire(200, 10, ["b"]) == ["b"]
-        assert len(seen) == 1
-
-    def test_forgotten_key_is_not_returned(self) -> None:
-        seen: LastSeen[str] = LastSeen()
-        seen.see("a", 100)
-        seen.forget("a")
-
-        assert seen.expire(200, ttl_ns=10) == []
+        assert seen.expire(111, ttl_ns=10) == ["b"]
+        assert seen == {"a": 105}
