@@ -1,4 +1,4 @@
-"""Builds from source the programs that our output is checked with: a Collector, Prometheus 3, linters, helm, kustomize and more.
+"""Builds the programs that check the exporter's output from source: a Collector, Prometheus 3, linters, helm, kustomize and more.
 
 Two are ours: `manifests` is what of Kubernetes' API server looks at an object before it is stored, `compose-file` shows how
 Compose reads a file.
@@ -46,11 +46,11 @@ LEFT_OUT = 3
 
 
 class NoGo(Exception):
-    """There is no Go toolchain here that can build a partner; the text says why."""
+    """No Go toolchain here can build a partner; the text has the reason."""
 
 
 def program(name: str) -> Path:
-    """Where a partner's program is, or will be once it is built."""
+    """The path of a partner's program, also before it is built."""
     recipe = hashlib.sha256(repr((COMMANDS[name], ENVIRONMENT, platform.machine())).encode())
     for path in sorted((HERE / name).iterdir()):
         recipe.update(path.name.encode() + b"\0" + path.read_bytes())
@@ -72,7 +72,7 @@ def need_go(name: str) -> None:
 
 
 def build(name: str) -> None:
-    """Build a partner, unless it is there. Two that build at once do not disturb each other."""
+    """Build a partner, unless it is there. Two processes may build it at the same time."""
     wanted = program(name)
     if wanted.exists():
         return
@@ -91,7 +91,7 @@ def build(name: str) -> None:
         try:
             made.rename(wanted.parent)
         except OSError:
-            if not wanted.exists():  # somebody else may have been faster
+            if not wanted.exists():  # another process may have been faster
                 raise
     megabytes = wanted.stat().st_size // 1_000_000
     print(f"conformance: built {name} in {time.monotonic() - begin:.0f} s, {megabytes} MB", flush=True)

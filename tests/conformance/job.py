@@ -1,4 +1,4 @@
-"""A program that has made calls of known number and length under the eyes of an exporter, and rests: numbers stand still."""
+"""A traced program that has made a known number of calls of known length and then sleeps, so that metrics do not change."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ FAILING = {"STANDIN_FAIL": "cudaMemcpyAsync:2:3,ncclAllReduce:6:5"}
 
 @dataclass(frozen=True)
 class Job:
-    """What rests. rank: no other process has it. rested_unix_ns: from then on nothing has changed."""
+    """A program at rest. rank: unique. rested_unix_ns: since then nothing has changed."""
 
     exporter: Exporter
     rank: str
@@ -44,7 +44,7 @@ class Job:
 
 @contextmanager
 def at_rest(*flags: str) -> Iterator[Job]:
-    """An exporter, run with flags, that has seen every call of the program, those of its preparation included.
+    """An exporter, run with flags, that has traced every call of the program, those of its preparation included.
 
     A program that never begins keeps the libraries probed, so that the other is seen from its first call.
     """

@@ -1,4 +1,4 @@
-"""Programs of others that receive what the exporter sends: an OpenTelemetry Collector and Prometheus 3, built from source."""
+"""Programs that receive the exporter's data: an OpenTelemetry Collector and Prometheus 3, built from source."""
 
 from __future__ import annotations
 
@@ -75,14 +75,14 @@ class Collector:
         return f"http://{self.server.address}"
 
     def received(self, file: str = "received.jsonl") -> list[dict[str, Any]]:
-        """The export requests so far, in their order; of metrics, unless the file is that of `logs.jsonl` or `traces.jsonl`."""
+        """The export requests so far, in order; of metrics by default, or of `logs.jsonl` or `traces.jsonl`."""
         lines = (self.folder / file).read_text(encoding="utf-8").splitlines(keepends=True)
         return [json.loads(line) for line in lines if line.endswith("\n")]
 
 
 @dataclass(frozen=True)
 class Prometheus(prometheus_server.Prometheus):
-    """A running Prometheus 3 that also receives OTLP. targets_file: whom it scrapes."""
+    """A running Prometheus 3 with an OTLP receiver. targets_file: its scrape targets."""
 
     targets_file: Path
 
@@ -92,7 +92,7 @@ class Prometheus(prometheus_server.Prometheus):
         return f"{self.url}/api/v1/otlp"
 
     def scrape(self, exporter: Exporter) -> None:
-        """Scrape it from now on, and no other: an exporter that pushes to this server is started after it."""
+        """Make this address the only scrape target: an exporter that pushes to this server starts after it."""
         target = exporter.url.removeprefix("http://").removesuffix("/metrics")
         whole = self.targets_file.with_suffix(".new")
         whole.write_text(json.dumps([{"targets": [target]}]))
@@ -117,6 +117,6 @@ def collector(folder: Path) -> Iterator[Collector]:
 
 @contextmanager
 def prometheus(folder: Path) -> Iterator[Prometheus]:
-    """A Prometheus 3 with OTLP receiver, native histograms and exemplars; it scrapes every second, once told whom."""
+    """A Prometheus 3 with OTLP receiver, native histograms and exemplars; it scrapes its targets every second."""
     with prometheus_server.serving(need_partner("prometheus"), PROMETHEUS, folder, *PROMETHEUS_FLAGS) as server:
         yield Prometheus(server.server, folder / "targets.json")

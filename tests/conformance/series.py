@@ -1,4 +1,4 @@
-"""One form for what was scraped and what was pushed, so that the two can be held against each other.
+"""One form for scraped and pushed series, so that the two can be compared.
 
 In: a scrape, or points that a Collector has received. Out: name and labels of each series -> its number, as a scrape in the text
 format has them: a histogram is its classic buckets, its sum and its count.
@@ -20,7 +20,7 @@ Series = dict[tuple[str, frozenset[tuple[str, str]]], float]
 
 BY_OTEL_NAME = {metric.otel_name: metric for metric in METRICS}
 CLASSIC_EXPONENTS = (-19, -16, -13, -10, -7, -5, -3, 0)
-"""Of the classic edges, in powers of 2 s; by hand, from docs/metrics.md."""
+"""The classic edges, in powers of 2 s; by hand, from docs/metrics.md."""
 
 
 OF_THE_MACHINE = frozenset(metric for name in HOST_COLLECTORS for metric in catalog.METRICS_OF_COLLECTOR[name])
@@ -34,7 +34,7 @@ GOES_ON = OF_THE_MACHINE.union(
         catalog.sched.INTERRUPTED,
     }
 )
-"""What moves while a program rests: its threads rest in time, what was lost finds its culprit up to five seconds later, what
+"""Metrics that change while a program rests: its threads rest in time, lost time gets its culprit up to five seconds later, what
 probes cost is a mean of the last ten, and the machine does not rest. Two readings need not be the same, and are left out.
 """
 
@@ -50,7 +50,7 @@ SILENT = OF_THE_MACHINE.union(
     catalog.METRICS_OF_COLLECTOR["chains"],
     catalog.METRICS_OF_COLLECTOR["engine"],
 )
-"""What a program need not have that nobody kept from the GPU, that waits for no collective, makes no steps and serves nobody; nor
+"""Metrics that a program without lost time, collectives, steps and requests need not have; nor
 a machine without swap, limits, connections and the like.
 """
 
@@ -68,7 +68,7 @@ def of_scrape(scrape: Scrape, kind: Kind, **labels: str) -> Series:
 
 
 def of_points(points: Iterable[Received], kind: Kind, **labels: str) -> Series:
-    """The same, of points of which there is one for each series."""
+    """The series of points, one point each."""
     found: Series = {}
     for point in points:
         metric = BY_OTEL_NAME[point.name]
@@ -97,7 +97,7 @@ def _number(label: str, value: str) -> str:
 
 
 def latest(points: Iterable[Received]) -> list[Received]:
-    """Of each series the point that is the newest."""
+    """The newest point of each series."""
     found: dict[Any, Received] = {}
     for point in points:
         key = point.name, frozenset(point.attributes.items())

@@ -1,4 +1,4 @@
-"""Grafana's own types have nothing to say about the boards: a member that it does not know, or a value that it has not."""
+"""The boards fit Grafana's own types: no unknown member, no unknown value."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ def packages() -> Path:
 
 
 def typed(board: Board) -> str:
-    """The board, and the options of each of its panels, as TypeScript that compiles if they are what the types say."""
+    """The board and the options of its panels as TypeScript, which compiles if they fit the types."""
     document: dict[str, Any] = json.loads(text_of(board))
     for annotation in document["annotations"]["list"]:
         for name in OF_PROMETHEUS:
@@ -83,7 +83,7 @@ def typed(board: Board) -> str:
 
 
 def complaints(packages: Path, name: str, text: str) -> str:
-    """What the compiler says."""
+    """The output of the compiler."""
     source = packages / f"{name}.ts"
     source.write_text(text, encoding="utf-8")
     compiler = packages / "node_modules" / ".bin" / "tsc"
@@ -94,15 +94,15 @@ def complaints(packages: Path, name: str, text: str) -> str:
 
 
 class TestTypes:
-    """Of `@grafana/schema`."""
+    """Types of `@grafana/schema`."""
 
     @pytest.mark.parametrize("board", BOARDS, ids=lambda board: board.uid)
     def test_board_has_them(self, packages: Path, board: Board) -> None:
-        """The board as a whole, the options of its panels, and what they say of fields."""
+        """The board, the options of its panels, and their field options."""
         assert complaints(packages, board.uid, typed(board)) == ""
 
     def test_wrong_member_is_found(self, packages: Path) -> None:
-        """Or the test above would prove nothing."""
+        """Without this, the test above would prove nothing."""
         text = typed(BOARDS[0]).replace('"colorMode": "value"', '"colorMode": "loud"')
 
         assert "loud" in complaints(packages, "wrong", text)

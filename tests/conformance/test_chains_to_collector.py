@@ -1,4 +1,4 @@
-"""An OpenTelemetry Collector receives what is told of chains: the same log records and spans, whichever way they are written."""
+"""An OpenTelemetry Collector receives the log records and spans of chains, the same ones in both encodings."""
 
 from __future__ import annotations
 
@@ -39,16 +39,16 @@ PROTOCOLS = ("http/json", "http/protobuf")
 
 
 @dataclass(frozen=True)
-class Told:
-    """What the Collector has."""
+class Received:
+    """The records at the Collector."""
 
     logs: list[ReceivedLog]
     spans: list[ReceivedSpan]
 
 
 @pytest.fixture(scope="module", params=PROTOCOLS)
-def told(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Told:
-    """Of one episode, in either encoding."""
+def received(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Received:
+    """The records of one chain, in either encoding."""
     with partners.collector(tmp_path_factory.mktemp("collector")) as collector:
         announcer = ChainExporter([target(collector.endpoint, protocol=request.param)], OwnMetrics(), ORIGIN)
         announcer.start()
@@ -58,25 +58,25 @@ def told(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactor
         announcer.join()
         eventually(lambda: collector.received("traces.jsonl"), "a span has come", PATIENCE_SECONDS)
         eventually(lambda: collector.received("logs.jsonl"), "log records have come", PATIENCE_SECONDS)
-        return Told(
+        return Received(
             [one for document in collector.received("logs.jsonl") for one in read_logs_document(document)],
             [one for document in collector.received("traces.jsonl") for one in read_spans_document(document)],
         )
 
 
-class TestTold:
-    """Read back from what the Collector wrote."""
+class TestReceived:
+    """Read back from the files of the Collector."""
 
-    def test_log_records_are_those_that_were_sent(self, told: Told) -> None:
+    def test_log_records_are_those_that_were_sent(self, received: Received) -> None:
         """Every field."""
         sent = read_logs_json(json_records.encode_logs(map(log_record, EPISODE), ORIGIN))
 
-        assert told.logs == sent
-        assert [one.event_name.rpartition(".")[2] for one in told.logs] == ["opened", "escalated", "resolved"]
+        assert received.logs == sent
+        assert [one.event_name.rpartition(".")[2] for one in received.logs] == ["opened", "escalated", "resolved"]
 
-    def test_span_is_a_root_with_its_events(self, told: Told) -> None:
-        """Of the rank's resource, in error, 15 s long."""
-        span = only(told.spans)
+    def test_span_is_a_root_with_its_events(self, received: Received) -> None:
+        """With the rank's resource and status error, 15 s long."""
+        span = only(received.spans)
 
         assert (span.trace_id, span.span_id, span.name, span.kind) == (CHAIN_ID, SPAN_ID, "cpu_contention", 1)
         assert (span.start_unix_ns, span.end_unix_ns) == (BEGAN_UNIX_NS, BEGAN_UNIX_NS + 15 * SECOND)
@@ -86,10 +86,10 @@ class TestTold:
 
 
 class TestProbe:
-    """What `check` asks."""
+    """The requests of `check`."""
 
     @pytest.mark.parametrize("protocol", PROTOCOLS)
-    def test_request_without_a_record_is_taken(self, tmp_path: Path, protocol: str) -> None:
+    def test_request_without_records_is_accepted(self, tmp_path: Path, protocol: str) -> None:
         """At both paths."""
         with partners.collector(tmp_path) as collector:
             to = target(collector.endpoint, protocol=protocol)
@@ -99,11 +99,11 @@ class TestProbe:
 
 
 class TestExemplar:
-    """Of a counter."""
+    """The exemplar of a counter."""
 
     @pytest.mark.parametrize("body", [json_body, protobuf_body], ids=PROTOCOLS)
     def test_it_names_the_trace(self, tmp_path: Path, body: ModuleType) -> None:
-        """With both ids, and what was lost in it."""
+        """With both ids and the lost time."""
         exemplar = Exemplar((("trace_id", CHAIN_ID), ("span_id", SPAN_ID)), 0.25, at(1.0).unix_ns)
         family = Family(catalog.sched.LOST, (Point(RANK, ("lock",), 1.5),), {(RANK, ("lock",)): exemplar})
         snapshot = Snapshot(at(2.0), (family,), {RANK: at(0.0).unix_ns})

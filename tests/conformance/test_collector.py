@@ -1,4 +1,4 @@
-"""An OpenTelemetry Collector receives what the exporter pushes: the same numbers as a scrape has, under the catalogue's names."""
+"""An OpenTelemetry Collector receives pushed metrics: the same values as a scrape, under the catalogue's names."""
 
 from __future__ import annotations
 
@@ -49,11 +49,11 @@ class Pushed:
         return [point for request in self.collector.received() for point in read_document(request)]
 
     def points(self) -> list[Received]:
-        """One for each series, of what was pushed since the job rests."""
+        """One point for each series, pushed since the job came to rest."""
         return latest(point for point in self.all_points() if point.time_unix_ns > self.job.rested_unix_ns)
 
     def workload(self) -> list[Received]:
-        """Of those, the job's own."""
+        """The points of the job."""
         return [point for point in self.points() if point.attributes.get("rank") == self.job.rank]
 
     def scrape(self) -> Scrape:
@@ -63,7 +63,7 @@ class Pushed:
 
 @contextmanager
 def pushing(folder: Path, *flags: str) -> Iterator[Pushed]:
-    """A job at rest, and the second push since; what it was split into has then arrived."""
+    """A job at rest, after its second push: all requests of the first have arrived."""
     with (
         partners.collector(folder) as collector,
         at_rest(f"--otlp.endpoint={collector.endpoint}", "--otlp.interval=1s", *flags) as job,
@@ -90,7 +90,7 @@ def pushed(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFact
 
 
 class TestNumbers:
-    """Of a job at rest: pushed and scraped are the same."""
+    """A job at rest has the same values in a push and a scrape."""
 
     @EVERY_KIND
     def test_series_of_the_job_are_those_of_a_scrape(self, pushed: Pushed, kind: Kind) -> None:
@@ -103,8 +103,8 @@ class TestNumbers:
         assert scraped != {}
         assert series.of_points(pushed.workload(), kind) == pytest.approx(scraped, rel=1e-12, abs=0)
 
-    def test_calls_are_those_that_were_ordered(self, pushed: Pushed) -> None:
-        """So that it is not two empty things that are the same: 199 waits, 22 copies of 4 KiB, one error each."""
+    def test_calls_are_those_that_were_made(self, pushed: Pushed) -> None:
+        """So that two empty results do not count as equal: 199 waits, 22 copies of 4 KiB, one error each."""
         found = {
             (point.name, point.attributes.get("operation") or point.attributes.get("direction")): point.value
             for point in pushed.workload()
@@ -132,7 +132,7 @@ class TestNumbers:
         eventually(lambda: not differing(), f"the same series: {differing()}", PATIENCE_SECONDS)
 
     def test_exponential_buckets_are_the_native_ones_of_a_scrape(self, pushed: Pushed, tmp_path: Path) -> None:
-        """Of a scrape in protobuf, as Prometheus has stored it: bucket for bucket. It numbers a bucket by its upper edge."""
+        """Bucket for bucket of a scrape in protobuf, stored by Prometheus, which numbers a bucket by its upper edge."""
         sent: dict[Any, dict[float, int]] = {}
         for point in pushed.workload():
             if isinstance(point.value, HistogramValue) and "operation" in point.attributes:
@@ -179,7 +179,7 @@ class TestForm:
         assert found - set(wanted.items()) == set()
 
     def test_info_is_one(self, pushed: Pushed) -> None:
-        """What it says stands in its labels."""
+        """Its content is in the labels."""
         infos = {metric.otel_name for metric in METRICS if metric.kind is Kind.INFO}
 
         assert {point.value for point in pushed.points() if point.name in infos} == {1}
@@ -205,10 +205,10 @@ class TestForm:
 
 
 class TestTime:
-    """From when to when a number counts."""
+    """Start and time of points."""
 
     def test_start_stays_where_it_is(self, pushed: Pushed) -> None:
-        """Of what is cumulative: a start that moved would say that the count began anew."""
+        """For cumulative points: another start would mean a reset."""
         starts: dict[Any, set[int]] = {}
         for point in pushed.all_points():
             if point.temporality == "cumulative":
@@ -222,10 +222,10 @@ class TestTime:
 
 
 class TestResources:
-    """From whom it is."""
+    """The resources of points."""
 
     def test_every_resource_has_a_service(self, pushed: Pushed) -> None:
-        """With an instance of its own: a receiver tells by it what is one stream."""
+        """With an instance id of its own, by which a receiver identifies a stream."""
         resources = {tuple(sorted(point.resource.items(), key=repr)) for point in pushed.points()}
         instances = {dict(resource)["service.instance.id"] for resource in resources}
 
@@ -233,7 +233,7 @@ class TestResources:
         assert all(dict(resource)["service.name"] for resource in resources)
 
     def test_own_metrics_have_a_resource_to_themselves(self, pushed: Pushed) -> None:
-        """One, and nothing about a job hangs from it."""
+        """One resource, without metrics of a job."""
         own = {metric.otel_name for metric in OWN_METRICS}
         instances = {point.resource["service.instance.id"] for point in pushed.points() if point.name in own}
 
@@ -241,7 +241,7 @@ class TestResources:
 
 
 class TestOtherForms:
-    """What the flags change."""
+    """Flags that change the form."""
 
     @pytest.mark.parametrize("protocol", ["http/json", "http/protobuf"])
     def test_explicit_histograms_have_the_classic_buckets(self, tmp_path: Path, protocol: str) -> None:

@@ -1,4 +1,4 @@
-"""deploy/compose: Compose's own library reads the file, and Prometheus 3 takes its configuration."""
+"""deploy/compose: Compose's own library reads the file, and Prometheus 3 accepts its configuration."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ from tests.support import prometheus_server
 from tests.support.requirements import ROOT
 
 FOLDER = ROOT / "deploy" / "compose"
-TOLD = {"GRAFANA_PASSWORD": "told"}
+TOLD = {"GRAFANA_PASSWORD": "loaded"}
 
 
 def read(path: Path, **variables: str) -> tuple[bool, str]:
-    """Whether Compose takes it, and the project or the reason."""
+    """Whether Compose accepts the file, and the project or the reason."""
     environment = {key: value for key, value in os.environ.items() if key != "GRAFANA_PASSWORD"} | variables
     done = subprocess.run(
         [need_partner("compose-file"), path], env=environment, capture_output=True, text=True, timeout=60, check=False
@@ -27,7 +27,7 @@ def read(path: Path, **variables: str) -> tuple[bool, str]:
 
 
 def project() -> dict[str, Any]:
-    """As Compose sees it."""
+    """The project as Compose loads it."""
     taken, said = read(FOLDER / "compose.yaml", **TOLD)
     assert taken, said
     found: dict[str, Any] = yaml.safe_load(said)
@@ -38,7 +38,7 @@ class TestCompose:
     """compose.yaml."""
 
     def test_what_it_binds_is_there(self) -> None:
-        """But the folder of keys, which whoever has keys makes."""
+        """Except the folder of keys, which the user creates."""
         sources = {
             volume["source"]
             for service in project()["services"].values()
@@ -57,14 +57,14 @@ class TestCompose:
         assert "ports" not in services["exporter"]
 
     def test_without_a_password_it_does_not_start(self) -> None:
-        """There is none that everybody knows."""
+        """There is no default password."""
         taken, said = read(FOLDER / "compose.yaml")
 
         assert not taken
         assert "GRAFANA_PASSWORD" in said
 
     def test_an_unknown_key_is_refused(self, tmp_path: Path) -> None:
-        """So that being taken says something."""
+        """Without this, acceptance would prove nothing."""
         text = (FOLDER / "compose.yaml").read_text(encoding="utf-8")
         (tmp_path / "compose.yaml").write_text(text.replace("cap_drop:", "capabilities_drop:"), encoding="utf-8")
         taken, said = read(tmp_path / "compose.yaml", **TOLD)

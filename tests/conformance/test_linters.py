@@ -1,4 +1,4 @@
-"""The linters of the field have nothing to say: pint about the rules, Grafana's dashboard-linter about the boards."""
+"""Linters find nothing: pint in the rules, Grafana's dashboard-linter in the boards."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ BOARDS = sorted((ROOT / "dashboards" / "grafana").glob("*.json"))
 
 
 def said(*command: str | Path) -> tuple[int, str]:
-    """Exit status and words."""
+    """Exit status and output."""
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=120, check=False)
     return done.returncode, done.stdout + done.stderr
 

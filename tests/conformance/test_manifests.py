@@ -21,7 +21,7 @@ OVERLAYS = sorted(path for path in (KUSTOMIZE / "overlays").iterdir())
 COMPONENTS = sorted(path for path in (KUSTOMIZE / "components").iterdir())
 NAME = "gpu-stall-exporter"
 BY_HELM = ("app.kubernetes.io/instance", "app.kubernetes.io/version", "app.kubernetes.io/managed-by", "helm.sh/chart")
-"""Labels that Helm's people expect and Kustomize's do not."""
+"""Labels that are customary with Helm but not with Kustomize."""
 
 CAPABILITIES = '"BPF", "CHECKPOINT_RESTORE", "DAC_READ_SEARCH", "PERFMON", "SYS_PTRACE"'
 
@@ -38,7 +38,7 @@ spec:
 
 
 def output_of(*command: str | Path, given: str = "") -> str:
-    """What a program says; fails when it complains."""
+    """The output of a program; fails if the program fails."""
     done = subprocess.run(command, input=given, capture_output=True, text=True, timeout=120, check=False)
     assert done.returncode == 0, done.stdout + done.stderr
     return done.stdout
@@ -69,7 +69,7 @@ def with_components(folder: Path, components: Sequence[Path]) -> str:
 
 
 def verdict(manifests: str) -> tuple[bool, list[str]]:
-    """Whether the API server's code takes them, and what it says of each."""
+    """Whether the API server's code accepts the objects, and its message for each."""
     done = subprocess.run(
         [need_partner("manifests")], input=manifests, capture_output=True, text=True, timeout=60, check=False
     )
@@ -92,7 +92,7 @@ def bare(value: Any) -> Any:
 
 
 class TestWhatIsRefused:
-    """So that being taken says something."""
+    """Without these tests, acceptance would prove nothing."""
 
     @pytest.mark.parametrize(
         ("line", "reason"),
@@ -116,7 +116,7 @@ class TestWhatIsRefused:
         assert reason in "\n".join(said)
 
     def test_an_unknown_key_of_the_operators_kinds(self) -> None:
-        """Of which the types are known."""
+        """Their types are known."""
         monitor = (KUSTOMIZE / "components" / "pod-monitor" / "pod-monitor.yaml").read_text(encoding="utf-8")
 
         assert verdict(monitor)[0]
@@ -239,7 +239,7 @@ class TestBoth:
         assert objects(by_helm("--set=serviceMonitor.enabled=true"))[key] == expected[key]
 
     def test_pods_need_hostpid_and_five_capabilities_beyond_the_baseline(self) -> None:
-        """Of Kubernetes' Pod Security levels; neither a path of the node nor anything else."""
+        """By Kubernetes' Pod Security levels; no path of the node and nothing else."""
         for manifests in (by_helm(), by_kustomize(KUSTOMIZE / "overlays" / "node")):
             beyond = [line for line in verdict(manifests)[1] if line.startswith("beyond baseline:")]
 

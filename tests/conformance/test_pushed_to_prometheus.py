@@ -1,4 +1,4 @@
-"""Prometheus 3 receives by OTLP what it also scrapes: one query gives the same from both, so dashboards and rules serve both."""
+"""Prometheus 3 receives over OTLP what it also scrapes: a query has the same result for both, so boards and rules fit both."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ PATIENCE_SECONDS = 60
 STILL = [metric for metric in WORKLOAD_METRICS if metric not in GOES_ON]
 DURATION = "gpustall_cuda_operation_duration_seconds"
 OF_THE_WAY = ("__name__", "job", "instance")
-"""The labels that do not say what a series is about; the name is compared apart."""
+"""The labels that do not identify a series; the name is compared apart."""
 
 
 WAITS_OF = f'{DURATION}{{OF,operation="cudaDeviceSynchronize"}}'
@@ -72,7 +72,7 @@ class Both:
 
 
 def _histogram(told: dict[str, Any]) -> dict[Any, float]:
-    """Flat, to be compared with a tolerance. Edges are told with all their digits."""
+    """A flat form that can be compared with a tolerance. Edges have all their digits."""
     buckets = {(lower, upper): float(count) for _, lower, upper, count in told["buckets"]}
     return {"count": float(told["count"]), "sum": float(told["sum"]), **buckets}
 
@@ -105,8 +105,8 @@ class TestBothWays:
 
         assert pushed == pytest.approx(scraped, rel=1e-12, abs=0)
 
-    def test_calls_are_those_that_were_ordered(self, both: Both) -> None:
-        """So that it is not two empty things that are the same."""
+    def test_calls_are_those_that_were_made(self, both: Both) -> None:
+        """So that two empty results do not count as equal."""
         query = f'histogram_count({DURATION}{{{both.of(scraped=False)},operation="cudaDeviceSynchronize"}})'
 
         assert list(both.vector(query).values()) == [WAITS]
@@ -123,7 +123,7 @@ class TestBothWays:
             assert pushed[key] == pytest.approx(value, rel=1e-12, abs=0), key
 
     def test_exemplar_of_a_call_is_the_same(self, both: Both) -> None:
-        """Of one call both ways tell the same: its length, when it ended, and who made it."""
+        """Duration, end and labels of one call."""
 
         def ways() -> tuple[set[Any], set[Any]]:
             scraped, pushed = (
@@ -149,13 +149,13 @@ class TestBothWays:
         )
 
     def test_no_sample_was_refused(self, both: Both) -> None:
-        """Neither a push nor a scrape: the server says so in its log."""
+        """In a push or a scrape, by the server's log."""
         refused = [line for line in both.server.server.logs.splitlines() if " level=INFO " not in line]
 
         assert refused == []
 
     def test_type_is_that_of_the_catalogue(self, both: Both) -> None:
-        """In the server's metadata, whichever way told it last."""
+        """In the server's metadata, from a push or a scrape."""
         kinds = {Kind.COUNTER: "counter", Kind.GAUGE: "gauge", Kind.INFO: "gauge", Kind.HISTOGRAM: "histogram"}
         metadata = both.server.get("/api/v1/metadata")
 

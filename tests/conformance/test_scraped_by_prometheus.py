@@ -101,8 +101,8 @@ class TestNativeHistogram:
         assert len(found) > 5
         assert found == {key: _at(classic, native[key]) for key, classic in found.items()}
 
-    def test_median_is_the_length_that_was_ordered(self, scraped: Scraped) -> None:
-        """Within the width of a native bucket; the classic one is 8 times as wide at its top, and no more can be told."""
+    def test_median_is_the_length_of_the_calls(self, scraped: Scraped) -> None:
+        """Within the width of a native bucket; a classic one is 8 times as wide."""
         native = scraped.number(f"histogram_quantile(0.5, {scraped.waits()})")
         classic = scraped.number(f"histogram_quantile(0.5, {scraped.waits('_bucket')})")
 
@@ -111,7 +111,7 @@ class TestNativeHistogram:
         assert CLASSIC_BUCKET_OF_A_WAIT[0] <= native <= CLASSIC_BUCKET_OF_A_WAIT[1]
 
     def test_buckets_are_those_of_the_text_format(self, scraped: Scraped) -> None:
-        """What protobuf says and Prometheus stored is what a text scrape says."""
+        """A scrape in protobuf, stored by Prometheus, equals a scrape in text."""
         text = {
             (sample.labels["operation"], sample.labels["api"], float(sample.labels["le"])): sample.value
             for sample in scraped.job.exporter.scrape().matching(f"{DURATION}_bucket", rank=scraped.job.rank)
@@ -125,7 +125,7 @@ class TestNativeHistogram:
 
 
 class TestExemplars:
-    """Of the histograms."""
+    """Exemplars of histograms."""
 
     def test_exemplar_is_a_call_that_was_made(self, scraped: Scraped) -> None:
         """One of the long waits, made before the job came to rest."""

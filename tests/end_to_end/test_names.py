@@ -30,7 +30,7 @@ def _possible_here() -> None:
 
 @pytest.fixture
 def cgroup() -> Iterator[Path]:
-    """Of a container of the pod `job-0`, by the runtime containerd."""
+    """The cgroup of a container of the pod `job-0`, with the name that containerd gives it."""
     uid = uid_of("job-0").replace("-", "_")
     path = f"kubepods.slice/kubepods-pod{uid}.slice/cri-containerd-{IDENTIFIER}.scope"
     with named_cgroup("v1", path) as found:
@@ -39,7 +39,7 @@ def cgroup() -> Iterator[Path]:
 
 @contextmanager
 def naming(cluster: Cluster, folder: Path) -> Iterator[Exporter]:
-    """An exporter that asks this cluster."""
+    """An exporter that polls this cluster."""
     (folder / "token").write_text(cluster.token)
     with serving(cluster) as url:
         flags = (
@@ -74,7 +74,7 @@ class TestNames:
     """In the labels of every series."""
 
     def test_pod_s_name_from_the_first_scrape_on(self, cgroup: Path, tmp_path: Path) -> None:
-        """The process is held back until it has one."""
+        """The process is exported once it has its names."""
         cluster, rank = Cluster(), fresh_rank()
         cluster.put(pod("job-0", ("train", IDENTIFIER)))
         with naming(cluster, tmp_path) as exporter, working(exporter, cgroup, rank):
@@ -83,7 +83,7 @@ class TestNames:
         assert first == [("train", "job-0", "train")]
 
     def test_id_for_a_name_without_permission(self, cgroup: Path, tmp_path: Path) -> None:
-        """Nothing else is missing."""
+        """Everything else is exported."""
         cluster, rank = Cluster(is_forbidden=True), fresh_rank()
         with naming(cluster, tmp_path) as exporter:
             eventually(lambda: "grant list and watch of pods" in exporter.logs, "it may not ask")

@@ -1,4 +1,4 @@
-"""`run --otlp.endpoint`, as its users run it: what is pushed is what is served, whatever the receivers do."""
+"""`run --otlp.endpoint`: pushed metrics equal the served ones, whatever the receivers do."""
 
 from __future__ import annotations
 
@@ -122,7 +122,7 @@ BOTH_FORMATS = pytest.mark.parametrize("name", CUMULATIVE)
 
 
 class TestNumbers:
-    """Of a program at rest: pushed and served are the same."""
+    """A program at rest has the same values in a push and a scrape."""
 
     @EVERY_KIND
     @BOTH_FORMATS
@@ -142,8 +142,8 @@ class TestNumbers:
         return series.of_points(pushing.inboxes[name].newest(pushing.rank), kind)
 
     @BOTH_FORMATS
-    def test_calls_are_those_that_were_ordered(self, pushing: Pushing, name: str) -> None:
-        """So that it is not two empty things that are the same: 23 waits, 17 copies of 4 KiB of which one failed."""
+    def test_calls_are_those_that_were_made(self, pushing: Pushing, name: str) -> None:
+        """So that two empty results do not count as equal: 23 waits, 17 copies of 4 KiB of which one failed."""
         found = pushing.inboxes[name]
         eventually(
             lambda: calls_of(found.newest(pushing.rank), WAIT) == [23],
@@ -170,7 +170,7 @@ class TestNumbers:
         assert {(found.taken[-1].is_protobuf, point.kind) for point in durations} == {form}
 
     def test_deltas_add_up_to_what_is_served(self, pushing: Pushing) -> None:
-        """Of every counter, from the first push on."""
+        """For every counter, from the first push on."""
 
         def scraped() -> series.Series:
             found = series.of_scrape(pushing.exporter.scrape(), Kind.COUNTER, rank=pushing.rank)
@@ -194,7 +194,7 @@ class TestNumbers:
         return sums
 
     def test_a_receiver_that_is_down_is_counted(self, pushing: Pushing) -> None:
-        """And is no concern of the others."""
+        """The others are not affected."""
         down = {"receiver": "dead", "outcome": "no_answer"}
         eventually(lambda: pushing.exporter.scrape().total("gpustall_exporter_pushes_total", **down), "it is counted")
 
@@ -202,7 +202,7 @@ class TestNumbers:
 
 
 class TestToken:
-    """A header of a file."""
+    """A token in a headers file."""
 
     def test_it_reaches_its_receiver_and_no_other(self, pushing: Pushing) -> None:
         """Each receiver has headers of its own."""
@@ -210,8 +210,8 @@ class TestToken:
 
         assert sent == {"default": None, "binary": API_KEY, "delta": None}
 
-    def test_it_is_shown_nowhere(self, pushing: Pushing) -> None:
-        """Nor is the query of a URL: command line, log and metrics, of a receiver that denies."""
+    def test_token_is_not_shown(self, pushing: Pushing) -> None:
+        """Nor is the query of a URL: in command line, log and metrics, with a receiver that refuses."""
         denied = {"receiver": "denying", "outcome": "rejected"}
         eventually(lambda: pushing.exporter.scrape().total("gpustall_exporter_pushes_total", **denied), "it denies")
         shown = {
@@ -249,7 +249,7 @@ def _named(comm: bytes, rank: str, folder: Path) -> Iterator[None]:
     """A program of the stand-in that has made a call, under another name."""
     link = folder / os.fsdecode(comm)
     link.symlink_to(standin.build_dir() / "calls")
-    # The shell is told the program's own path, and starts the other.
+    # The shell gets the path of the program, and starts the other.
     renamed = ("sh", "-c", 'shift; exec "$PROGRAM" "$@"', "sh")
     with held_calls("cudaEventRecord:1", rank=rank, environment={"PROGRAM": str(link)}, before=renamed) as calls:
         calls.make()
@@ -258,7 +258,7 @@ def _named(comm: bytes, rank: str, folder: Path) -> Iterator[None]:
 
 @dataclass(frozen=True)
 class Outage:
-    """What came of 23 calls that were made while no receiver took anything.
+    """23 calls that were made while no receiver accepted anything, and their totals.
 
     starts: of a program that had made its calls before; the first is that of before.
     """
@@ -275,12 +275,12 @@ OUTAGES = {"503": answer(503), "drop": drop(), "hang": hang(), "drip": drip(0.05
 
 @pytest.fixture(scope="module")
 def outages(pushing: Pushing) -> dict[str, Outage]:
-    """Each kind of it, one after the other."""
+    """An outage of each kind, in turn."""
     return {name: _outage(pushing, entry) for name, entry in OUTAGES.items()}
 
 
 def _outage(pushing: Pushing, entry: Entry) -> Outage:
-    """Begin, make the calls, wait for two pushes that come to nothing, end; and then for two that are delivered."""
+    """Begin the outage, make the calls, wait for two failed pushes, end it, and wait for two delivered ones."""
     exporter, default, delta = pushing.exporter, pushing.inboxes["default"], pushing.inboxes["delta"]
     rank = fresh_rank()
     with held_calls("cudaEventRecord:23", rank=rank) as calls:
@@ -318,7 +318,7 @@ def _start(found: Inbox, rank: str) -> int:
 
 
 class _TimedScrapes:
-    """Scrapes, and remembers the slowest."""
+    """Scrapes repeatedly and records the slowest response."""
 
     def __init__(self, exporter: Exporter) -> None:
         self._exporter = exporter
@@ -331,7 +331,7 @@ class _TimedScrapes:
         return scrape
 
     def total(self, name: str) -> float:
-        """Of a metric."""
+        """The value of a metric."""
         return self._scrape().total(name)
 
     def failed_pushes(self) -> list[float]:
@@ -349,18 +349,18 @@ class _TimedScrapes:
 
 @pytest.mark.parametrize("outage", OUTAGES)
 class TestOutage:
-    """No receiver takes anything for some pushes."""
+    """No receiver accepts anything for some pushes."""
 
     def test_scrapes_are_answered(self, outages: dict[str, Outage], outage: str) -> None:
-        """They wait for no push."""
+        """Scrapes do not wait for pushes."""
         assert outages[outage].slowest_scrape_seconds < QUICKLY_SECONDS
 
     def test_ticks_go_on(self, outages: dict[str, Outage], outage: str) -> None:
-        """Whatever the pushes wait for."""
+        """Ticks do not wait for pushes."""
         assert outages[outage].ticks > 0
 
     def test_totals_are_right_afterwards(self, outages: dict[str, Outage], outage: str) -> None:
-        """Those of the calls that were made meanwhile included."""
+        """Those of the calls during the outage included."""
         assert outages[outage].totals == [23]
 
     def test_start_is_that_of_before(self, outages: dict[str, Outage], outage: str) -> None:
@@ -370,15 +370,15 @@ class TestOutage:
         assert after == before
 
     def test_deltas_add_up(self, outages: dict[str, Outage], outage: str) -> None:
-        """Nothing is lost, and nothing comes twice."""
+        """Nothing is lost or sent twice."""
         assert outages[outage].delta_sum == 23
 
 
 class TestMemory:
-    """Of an exporter whose receivers are down."""
+    """Memory of an exporter whose receivers are down."""
 
     def test_it_does_not_grow(self, tmp_path: Path) -> None:
-        """Nothing is queued: 60 pushes to four that come to nothing take less than 4 MiB, of deltas, too."""
+        """Nothing is queued: 60 failed pushes to four receivers take less than 4 MiB, also with deltas."""
         config = tmp_path / "exporter.toml"
         with refused() as url, held_calls(*ORDERS) as calls:
             config.write_text("".join(_table(name, url, temporality="delta", interval="200ms") for name in "abcd"))
@@ -424,7 +424,7 @@ class TestStopping:
         assert _calls(found, rank) == [23]
 
     def test_last_push_has_the_calls_of_a_process_that_has_just_begun(self) -> None:
-        """It was there for less than a tick."""
+        """It has run for less than a tick."""
         rank = fresh_rank()
         with (
             inbox() as found,
@@ -439,8 +439,8 @@ class TestStopping:
         assert exit_code == 0
         assert _calls(found, rank) == [23]
 
-    def test_receiver_that_hangs_keeps_no_one_waiting(self, tmp_path: Path) -> None:
-        """It has two seconds, and the other one gets its last push at the same time."""
+    def test_receiver_that_hangs_delays_no_other(self, tmp_path: Path) -> None:
+        """It is abandoned after two seconds; the other one gets its last push at the same time."""
         rank = fresh_rank()
         config = tmp_path / "exporter.toml"
         with (

@@ -1,4 +1,4 @@
-"""`top`, as somebody at a terminal uses it: the real program on a pseudo-terminal, against a real exporter and two ranks."""
+"""`top` on a pseudo-terminal, with a real exporter and two ranks."""
 
 from __future__ import annotations
 
@@ -26,20 +26,20 @@ NO_ACCESS_TO_ANYTHING = {"NO_PROXY": "*", "no_proxy": "*"}
 
 
 class Job(NamedTuple):
-    """An exporter, and the ranks of two processes that it sees: the first has synchronised 23 times, the second never."""
+    """An exporter, and the ranks of two traced processes: the first has synchronised 23 times, the second never."""
 
     exporter: Exporter
     busy: str
     idle: str
 
     def command(self, *flags: str) -> list[str]:
-        """`top` of this exporter, with nothing on it but the two."""
+        """`top` of this exporter, with these two ranks only."""
         return [*COMMAND, "top", f"--url={self.exporter.url}", "--interval=500ms", *flags]
 
 
 @pytest.fixture(scope="module")
 def job() -> Iterator[Job]:
-    """One for all tests: looking at it does not change it."""
+    """One for all tests, which do not change it."""
     need_tracing()
     busy = next(rank for rank in iter(fresh_rank, None) if not rank.endswith("9"))
     idle = fresh_rank()  # differs in its last digit alone: a filter holds the two together
@@ -65,7 +65,7 @@ def shows(found: Seat, job: Job) -> str:
 
 
 class TestKeys:
-    """One look, and what keys make of it."""
+    """Pictures and keys."""
 
     def test_the_first_picture_is_since_the_start_and_the_next_of_the_interval(self, job: Job) -> None:
         """The calls that were made are in the first, with how long they took."""
@@ -97,7 +97,7 @@ class TestKeys:
             found.types("\x1b")
             shows(found, job)
 
-    def test_help_pause_and_sort_are_said(self, job: Job) -> None:
+    def test_help_pause_and_sort_are_displayed(self, job: Job) -> None:
         """Each by its key."""
         with seat(job.command()) as found:
             shows(found, job)
@@ -109,7 +109,7 @@ class TestKeys:
             found.awaited("by step", without=["PAUSED"])
 
     @pytest.mark.parametrize("size", [(20, 5), (300, 80), (99, 30)])
-    def test_a_window_that_is_resized_is_drawn_anew(self, job: Job, size: tuple[int, int]) -> None:
+    def test_resized_window_is_redrawn(self, job: Job, size: tuple[int, int]) -> None:
         """Tiny, huge, and a little narrower."""
         with seat(job.command(f"--filter=rank={job.busy}")) as found:
             found.awaited("q quit")
@@ -121,7 +121,7 @@ class TestKeys:
 
 
 class TestEnd:
-    """The terminal is what it was."""
+    """The terminal is restored."""
 
     @pytest.mark.parametrize(("key", "code"), [("q", 0), ("\x03", 130)])
     def test_a_key_ends_it(self, job: Job, key: str, code: int) -> None:
@@ -136,7 +136,7 @@ class TestEnd:
 
     @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP])
     def test_a_signal_ends_it(self, job: Job, number: signal.Signals) -> None:
-        """128 and its number, as shells have it."""
+        """Exit code 128 plus its number."""
         with seat(job.command()) as found:
             shows(found, job)
             found.process.send_signal(number)
@@ -164,24 +164,24 @@ class TestEnd:
         assert ((tmp_path / "stopped").read_text(), (tmp_path / "after").read_text()) == (before, before)
 
     def test_an_unknown_terminal_is_refused(self, job: Job) -> None:
-        """With what to do, exit code 3."""
+        """With a remedy, exit code 3."""
         with seat(job.command(), size=(160, 10), environment={"TERM": "no-such-kind"}) as found:
             assert found.ends() == 3
             found.awaited("this terminal cannot be used", "set TERM to what it is")
 
 
 class TestExporterGone:
-    """While somebody looks."""
+    """An exporter that ends while `top` runs."""
 
-    def test_the_last_figures_stay_and_are_called_stale(self) -> None:
-        """The reason stands above them, and keys work."""
+    def test_last_figures_stay_and_are_marked_stale(self) -> None:
+        """The reason is displayed above them, and keys work."""
         need_tracing()
         with running() as exporter, held_calls.held_calls("ncclAllReduce:1:4096", rank=fresh_rank()) as calls:
             for name in STANDIN_LIBRARIES.values():
                 path = standin.build_dir() / name
                 eventually(lambda path=path: f"attached to {path}" in exporter.logs, f"{path} is probed")
             calls.make()
-            eventually(lambda: exporter.scrape().matching("gpustall_workload_info"), "somebody is exported")
+            eventually(lambda: exporter.scrape().matching("gpustall_workload_info"), "a process is exported")
             with seat([*COMMAND, "top", f"--url={exporter.url}", "--interval=500ms"]) as found:
                 found.awaited("RANK", "q quit")
                 exporter.stop()
@@ -192,7 +192,7 @@ class TestExporterGone:
 
 
 def printed(command: Sequence[str], **environment: str) -> subprocess.CompletedProcess[str]:
-    """What it writes into a pipe."""
+    """Output into a pipe."""
     return subprocess.run(
         command,
         capture_output=True,
@@ -216,7 +216,7 @@ class TestPlain:
         assert all(character == "\n" or " " <= character <= "~" for character in done.stdout)
 
     def test_a_pipe_gets_a_table_an_interval_and_may_close(self, job: Job) -> None:
-        """The first since the start; 141 when the reader has gone, as of SIGPIPE."""
+        """The first has the totals since the start; exit code 141 when the reader closes, as after SIGPIPE."""
         with subprocess.Popen(job.command(), stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
             assert process.stdout is not None
             titles = []

@@ -31,7 +31,7 @@ def _possible_here() -> None:
 
 @pytest.fixture(scope="module")
 def exporter() -> Iterator[Exporter]:
-    """With a job of two ranks to tell of."""
+    """An exporter with a job of two ranks."""
     with running() as found, held_calls.held_calls("ncclAllReduce:100:4096", "cudaMalloc:100") as calls:
         eventually(lambda: found.logs.count("attached to") >= len(STANDIN_LIBRARIES), "the libraries are probed")
         calls.make()
@@ -39,7 +39,7 @@ def exporter() -> Iterator[Exporter]:
 
 
 def address(exporter: Exporter) -> tuple[str, int]:
-    """Where it listens."""
+    """The address of the exporter."""
     parts = urlsplit(exporter.url)
     return parts.hostname or "", parts.port or 0
 
@@ -56,7 +56,7 @@ class TestHostileClients:
 
     @pytest.mark.parametrize("kind", hostile_clients.KINDS)
     def test_scrape_beside_them(self, exporter: Exporter, kind: str) -> None:
-        """The very next one, when they have come. The better of two such times counts: this machine does other things too."""
+        """The next scrape after they have connected. The better of two times counts, since the machine is busy."""
         seconds = []
         for _ in range(2):
             with hostile_clients.KINDS[kind](address(exporter)):
@@ -65,14 +65,14 @@ class TestHostileClients:
         assert min(seconds) < NEXT_SCRAPE_SECONDS
 
     def test_hundred_scrapes_at_once_are_answered(self, exporter: Exporter) -> None:
-        """Everyone."""
+        """All of them."""
         with hostile_clients.asking(address(exporter)) as clients:
             statuses = [b"".join(iter(lambda one=one: one.recv(1 << 16), b"")).split()[1] for one in clients]
 
         assert statuses == [b"200"] * 100
 
-    def test_rubbish(self, exporter: Exporter) -> None:
-        """Of every length, whatever it is told."""
+    def test_malformed_requests(self, exporter: Exporter) -> None:
+        """Random bytes of every length."""
         for size in (1, 100, 10_000, 1_000_000):
             with hostile_clients.silent(address(exporter), 1) as (client,):
                 try:
@@ -86,7 +86,7 @@ class TestStop:
     """SIGTERM under load."""
 
     def test_it_ends_within_two_seconds(self) -> None:
-        """With scrapes under way, silent clients, and some that take nothing."""
+        """With scrapes in progress, silent clients, and clients that do not read."""
         with running() as exporter:
             over = threading.Event()
 
@@ -116,10 +116,10 @@ class TestStop:
 
 
 class TestSystemdSocket:
-    """--web.systemd-socket, by systemd's own program that listens and starts who serves when somebody comes."""
+    """--web.systemd-socket, with systemd-socket-activate, which starts the exporter at the first connection."""
 
-    def test_it_serves_on_the_socket_it_is_handed(self) -> None:
-        """And on none of its own; the first client, who was there before it, is answered too."""
+    def test_it_serves_on_the_passed_socket(self) -> None:
+        """And on no other; the first client, which connected before it started, is answered too."""
         need_command("systemd-socket-activate", "systemd")
         with socket.create_server(("127.0.0.1", 0)) as free:
             port = free.getsockname()[1]
@@ -151,7 +151,7 @@ class TestConfiguration:
     """--web.config.file."""
 
     def test_tls_from_the_first_connection_on(self, tmp_path: Path) -> None:
-        """The address is told as https, and the certificate is the file's."""
+        """The logged address is https, and the certificate is the file's."""
         made = certificates.issue(tmp_path)
         file = tmp_path / "web.yml"
         file.write_text(f"tls_server_config:\n  cert_file: {made.server.name}\n  key_file: {made.server.name}\n")
@@ -167,22 +167,22 @@ class TestConfiguration:
         assert exporter.url.startswith("https://")
 
     def test_file_that_becomes_bad_changes_nothing(self, tmp_path: Path) -> None:
-        """And is said once, with the line that is wrong."""
+        """It is logged once, with the wrong line."""
         file = tmp_path / "web.yml"
         file.write_text("http_server_config:\n  headers:\n    X-Frame-Options: deny\n")
         with running(f"--web.config.file={file}") as exporter:
-            file.write_text("http_server_config:\n  headers:\n    X-Frame-Options: everybody\n")
+            file.write_text("http_server_config:\n  headers:\n    X-Frame-Options: allow\n")
             answers = [exporter.get("/healthz").headers["X-Frame-Options"] for _ in range(3)]
             logs = exporter.logs
 
         assert answers == ["deny"] * 3
         assert logs.count("cannot load the changed web configuration") == 1
-        assert "X-Frame-Options must be deny or sameorigin, not 'everybody'" in logs
+        assert "X-Frame-Options must be deny or sameorigin, not 'allow'" in logs
 
     def test_several_addresses(self) -> None:
-        """Each tells the same."""
+        """Each serves the same pages."""
         with running("--web.listen-address=127.0.0.2:0") as exporter:
-            urls = eventually(lambda: _urls(exporter), "both are told")
+            urls = eventually(lambda: _urls(exporter), "both are logged")
 
         assert [url.split("//")[1].split(":")[0] for url in urls] == ["127.0.0.1", "127.0.0.2"]
 
