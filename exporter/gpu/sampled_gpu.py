@@ -11,6 +11,8 @@ from collections import Counter
 from dataclasses import dataclass, field
 from typing import Final
 
+from tenacity import RetryCallState, Retrying, wait_exponential
+
 from exporter.gpu.call_timeout import CallThreads, CallTimedOut, DriverCall
 from exporter.gpu.driver_calls import DriverFailure
 from exporter.gpu.failure_log import FailureLog
@@ -24,7 +26,6 @@ log = logging.getLogger(__name__)
 SAMPLE_SECONDS: Final = 1.0
 MAX_GAP_NS: Final = 5 * NANOSECONDS
 """Longest time that a sample covers: a round in which GPUs hang takes long."""
-_MAX_DOUBLINGS: Final = 32  # a GPU that is lost for a month has failed more often than a float can double
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,9 +42,14 @@ class SamplerTiming:
     last_retry_seconds: float = 60.0
 
     def retry_ns(self, failures: int) -> int:
-        """Delay after this many failures in a row."""
-        doublings = min(failures - 1, _MAX_DOUBLINGS)
-        return int(min(self.first_retry_seconds * 2.0**doublings, self.last_retry_seconds) * NANOSECONDS)
+        """Delay after this many failures in a row.
+
+        Of tenacity only the wait strategy is used: the sampler goes on with other GPUs instead of sleeping.
+        """
+        state = RetryCallState(Retrying(), None, (), {})
+        state.attempt_number = failures
+        back_off = wait_exponential(multiplier=self.first_retry_seconds, max=self.last_retry_seconds)
+        return int(back_off(state) * NANOSECONDS)
 
 
 DEFAULT_TIMING: Final = SamplerTiming()

@@ -66,7 +66,7 @@ EXTERNAL = {
     "pynvml": {"gpu/nvml.py"},
     "pyroute2": {"host/interfaces.py"},
     "prometheus_client": {"output/own_metrics.py"},
-    "tenacity": {"output/otlp/retry.py", "workloads/orchestrators/poller.py"},
+    "tenacity": {"gpu/sampled_gpu.py", "output/otlp/retry.py", "workloads/orchestrators/poller.py"},
 }
 CTYPES = {
     "kernel/calibration.py": "machine code of our own, and where it is mapped",
