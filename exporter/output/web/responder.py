@@ -87,7 +87,7 @@ class Responder:
         return None if is_known else plain(401, "unauthorized\n", ("WWW-Authenticate", "Basic"), CLOSE)
 
     async def _has_place(self) -> bool:
-        """Wait for a place; meanwhile evict the clients that have been receiving their response for longest."""
+        """Wait for a place, and evict the clients that have been receiving their response for longest."""
         until = time.monotonic() + self._limits.wait_seconds
         while time.monotonic() < until:
             try:
