@@ -13,6 +13,8 @@ from tests.support import accounts
 from tests.support.accounts import Account
 from tests.support.traced import Tracer
 
+pytestmark = pytest.mark.whole_machine
+
 MS = 1_000_000
 GAPS = 30
 
