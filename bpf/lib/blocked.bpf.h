@@ -37,7 +37,6 @@ struct syscall_registers { /* struct pt_regs */
 	unsigned long r15, r14, r13, r12, bp, bx, r11, r10, r9, r8, ax, cx, dx, si, di;
 	long orig_ax;
 };
-#define FIRST_SYSCALL 0
 
 /* arch/x86/entry/syscalls/syscall_64.tbl */
 static const u8 sleep_class[512] = {

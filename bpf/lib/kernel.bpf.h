@@ -201,7 +201,6 @@ struct sched_entity {
 
 struct sched_info {
 	unsigned long long run_delay;
-	unsigned long long last_queued;
 };
 
 struct thread_info {
