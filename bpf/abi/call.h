@@ -41,8 +41,8 @@ enum shape {
 	SHAPE_PIN = 25,		  /* A: where the address is stored, B: bytes of host memory that the GPU can access */
 	SHAPE_PIN_AT = 26,	  /* A: address, B: bytes */
 	SHAPE_UNPIN = 27,	  /* A: address */
-	SHAPE_LAUNCH = 28,	  /* A: grid x and y, then z, then the block likewise; B: stream */
-	SHAPE_LAUNCH_SPREAD = 29, /* A: grid x, then y and z, then the block likewise; B: stream */
+	SHAPE_LAUNCH = 28,	  /* A: grid x and y, then z, then the block in the same order; B: stream */
+	SHAPE_LAUNCH_SPREAD = 29, /* A: grid x, then y and z, then the block in the same order; B: stream */
 	SHAPE_LAUNCH_CONFIG = 30, /* A: pointer to a struct that begins with grid and block, and holds the stream */
 	SHAPE_GRAPH_INSTANTIATE = 31, /* A: where the executable graph is stored, B: graph */
 	SHAPE_GRAPH_LAUNCH = 32,  /* A: executable graph, B: stream */

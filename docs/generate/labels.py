@@ -33,7 +33,7 @@ LABEL_MEANINGS = {
     "source": "`direct` for kernels launched one by one, `graph` for kernels in launched graphs.",
     "blocks": "Blocks in the grid, as an inclusive upper bound: `1`, `8`, `64`, `512`, `4096` or `+Inf`. A launch counts in one"
     " value only.",
-    "threads": "Threads in a block, likewise: `32`, `64`, `128`, `256`, `512` or `+Inf`.",
+    "threads": "Threads in a block, as an inclusive upper bound: `32`, `64`, `128`, `256`, `512` or `+Inf`.",
     "device": "A disk as in /proc/diskstats, such as `nvme0n1`; at most 64, then `other`. For waits also `unknown`.",
     "member": "`traced` for a process that made calls itself, `worker` for one that it, or another worker of it, created.",
     "family": "`ipv4` or `ipv6`: what is on the wire, also for an IPv6 socket that uses IPv4.",

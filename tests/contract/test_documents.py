@@ -195,6 +195,17 @@ class TestIndex:
         assert AUDIENCE.match(text_of(f"docs/{name}"))
 
 
+class TestExplainDocument:
+    """The fields of `explain --format=json`, in docs/history.md."""
+
+    def test_every_field_is_documented(self) -> None:
+        """Fields with a name of their own."""
+        source = (ROOT / "exporter/explain/document.py").read_text(encoding="utf-8")
+        documented = re.findall(r"`(\w+)`", text_of("docs/history.md").partition("## JSON document")[2])
+
+        assert set(re.findall(r'"(\w+)":', source)) - {"name", "share_ratio"} <= set(documented)
+
+
 class TestWords:
     """Wording."""
 

@@ -150,7 +150,7 @@ class TestAbstaining:
 
         assert (before, opened.chain.cause, opened.chain.severity) == ([], Cause.NOT_HOST, Severity.MEDIUM)
 
-    def test_host_that_explains_it_in_small_parts_is_not_acquitted(self, scene: Scene) -> None:
+    def test_host_with_several_small_causes_is_the_reason(self, scene: Scene) -> None:
         """Half of the time is lost: 0.3 to a disk, 0.2 to a hog, 0.2 to a lock. The largest, once the host could be ruled out."""
         lost = {DISK: 0.15, HOG: 0.1, (Cause.LOCK, NOBODY): 0.1}
         before = scene.go_on(2.75, step_ms=20.0, lost=lost)
@@ -159,13 +159,13 @@ class TestAbstaining:
         assert (before, opened.chain.cause) == ([], Cause.BLOCK_IO)
         assert opened.chain.contribution == pytest.approx(0.3, abs=0.02)
 
-    def test_host_that_explains_less_than_half_of_it_in_small_parts_is_acquitted(self, scene: Scene) -> None:
+    def test_host_with_less_than_half_in_small_causes_is_not_the_reason(self, scene: Scene) -> None:
         """0.15 each for three of them."""
         (opened,) = scene.go_on(5, step_ms=20.0, lost={DISK: 0.075, HOG: 0.075, (Cause.LOCK, NOBODY): 0.075})
 
         assert (opened.chain.cause, opened.chain.contribution) == (Cause.NOT_HOST, pytest.approx(0.55, abs=0.02))
 
-    def test_acquittal_that_was_too_soon_is_taken_back(self, scene: Scene) -> None:
+    def test_not_host_verdict_that_was_too_early_is_replaced(self, scene: Scene) -> None:
         """Four slow seconds without a loss, which is booked later: the same episode, with its reason."""
         scene.go_on(4, step_ms=20.0)
         scene.go_on(0.25, step_ms=20.0, lost={DISK: 10.0})
@@ -174,13 +174,13 @@ class TestAbstaining:
         assert changes(scene.transitions) == [(Change.OPENED, Cause.NOT_HOST), (Change.ESCALATED, Cause.BLOCK_IO)]
         assert len({transition.chain.id for transition in scene.transitions}) == 1
 
-    def test_burst_that_is_over_is_not_what_the_host_is_acquitted_of(self, scene: Scene) -> None:
+    def test_burst_that_is_over_opens_no_not_host_chain(self, scene: Scene) -> None:
         """A second of it, and a few that are hardly slower: steps were slow, and no longer are."""
         scene.go_on(1, step_ms=20.0)
 
         assert scene.go_on(6, step_ms=10.4) == []
 
-    def test_fault_that_has_just_begun_is_not_what_the_host_is_acquitted_of(self, scene: Scene) -> None:
+    def test_fault_that_has_just_begun_opens_no_not_host_chain(self, scene: Scene) -> None:
         """The first ticks of it, of which the reason is not known yet."""
         scene.go_on(2.75, step_ms=12.0)
         scene.jobs[0].undecided_ns = SECOND // 10
