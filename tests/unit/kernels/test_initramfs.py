@@ -26,7 +26,7 @@ class TestArchive:
         assert begin[62:] == b"0" * 32 + b"00000005" + b"0" * 8 + b"init\0\0" + b"abc\0"
 
     def test_folders_come_before_what_is_in_them_and_the_trailer_last(self) -> None:
-        """The kernel makes nothing by itself."""
+        """The kernel creates no missing folders."""
         made = initramfs.archive({"a/b/c": (0o644, b"")})
 
         assert made.index(b"a\0") < made.index(b"a/b\0") < made.index(b"a/b/c\0") < made.index(b"TRAILER!!!\0")

@@ -88,7 +88,7 @@ def posted(
 
 
 def answered_by(*script: Entry, headers: Mapping[str, str] = JSON) -> Response:
-    """What the first request is told."""
+    """The response to the first request."""
     with receiver(script) as found:
         return posted(found.url, headers=headers)
 
@@ -159,7 +159,7 @@ class TestRecording:
         assert [request.path for request in requests] == ["/v1/metrics"]
 
     def test_body_that_breaks_off_is_no_request(self) -> None:
-        """The client left; whoever comes next is served."""
+        """The client left; the next one is served."""
         with receiver() as found:
             with socket.create_connection(("127.0.0.1", urlsplit(found.url).port)) as client:
                 client.sendall(b"POST / HTTP/1.1\r\nContent-Length: 100\r\n\r\nx")
@@ -168,7 +168,7 @@ class TestRecording:
             assert [request.path for request in found.requests] == ["/v1/metrics"]
 
     def test_body_in_chunks_fails_the_test(self) -> None:
-        """The receiver would read it wrongly, and says so when the block is left."""
+        """The receiver cannot read chunks, and raises at the end of the block."""
         with pytest.raises(AssertionError, match="chunks"), receiver() as found:
             self._send_in_chunks(found.url)
 
@@ -246,7 +246,7 @@ class TestWaiting:
 
     @pytest.mark.parametrize("entry", [hang(), drip(3600), never_read()], ids=["hang", "drip", "never_read"])
     def test_no_answer_comes(self, entry: Entry) -> None:
-        """The client has to give up by itself, and the block is left at once."""
+        """The client times out, and the block ends at once."""
 
         def meet() -> None:
             with receiver([entry]) as found, pytest.raises(TimeoutError):
@@ -293,7 +293,7 @@ class TestWaiting:
             assert [request.body for request in found.awaited(1)] == [b"all of it"]
 
     def test_refused_address_refuses(self) -> None:
-        """Nobody listens."""
+        """No process listens."""
         with refused() as url, pytest.raises(ConnectionRefusedError):
             posted(url)
 
@@ -322,7 +322,7 @@ class TestTls:
 
             assert found.requests == []
 
-    def test_certificate_of_another_host_is_told_apart(self, issued: Certificates) -> None:
+    def test_certificate_of_another_host_is_refused(self, issued: Certificates) -> None:
         """The authority is the right one."""
         with (
             receiver(tls=issued.server_context(is_wrong_host=True)) as found,
@@ -331,11 +331,11 @@ class TestTls:
             posted(found.url, context=issued.client_context())
 
     def test_client_certificate_can_be_wanted(self, issued: Certificates) -> None:
-        """Who shows none, or a stranger's, is turned away."""
-        stranger = issued.client_context()
-        stranger.load_cert_chain(issued.untrusted, issued.untrusted_key)
+        """A client without one, or with one of another authority, is refused."""
+        untrusted = issued.client_context()
+        untrusted.load_cert_chain(issued.untrusted, issued.untrusted_key)
         with receiver(tls=issued.server_context(wants_client=True)) as found:
-            for context in (issued.client_context(), stranger):
+            for context in (issued.client_context(), untrusted):
                 with pytest.raises(OSError, match="alert"):
                     posted(found.url, context=context)
 
@@ -397,8 +397,8 @@ class TestProxy:
         ]
         assert [asked.authorization for asked in between.requests] == [None]
 
-    def test_target_that_refuses_is_told(self) -> None:
-        """502, as from any gateway."""
+    def test_target_that_refuses_gives_502(self) -> None:
+        """As from any gateway."""
         with refused() as url, proxy() as between, pytest.raises(urllib.error.HTTPError) as raised:
             through(between.url, url)
         raised.value.close()
