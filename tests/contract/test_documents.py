@@ -19,6 +19,8 @@ DOCUMENTS = sorted(
 )
 PAGES = sorted(path.name for path in (ROOT / "docs").glob("*.md") if path.name != "README.md")
 EVERY_PAGE = pytest.mark.parametrize("name", PAGES)
+LINKED = [*DOCUMENTS, "alerts/README.md", "alerts/runbook.md", "dashboards/README.md"]
+EVERY_LINKED = pytest.mark.parametrize("name", LINKED)
 EVERY_DOCUMENT = pytest.mark.parametrize("name", DOCUMENTS)
 
 AUDIENCE = re.compile(r"# [^\n]+\n\n(?:<!--[^\n]*-->\n\n)?For \w")
@@ -96,6 +98,13 @@ def quoted(text: str) -> str:
     return "\n".join(blocks + re.findall(r"`([^`\n]+)`", prose))
 
 
+def anchors_of(path: Path) -> set[str]:
+    """Anchors of the headings of a page."""
+    prose = re.sub(r"^```.*?^```", "", path.read_text(encoding="utf-8"), flags=re.M | re.S)
+    headings = re.findall(r"^#+ (.*)$", prose, flags=re.M)
+    return {re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-") for heading in headings}
+
+
 class TestNames:
     """Names in documents."""
 
@@ -141,7 +150,7 @@ class TestNames:
 class TestLinks:
     """[text](target) and ![picture](target)."""
 
-    @EVERY_DOCUMENT
+    @EVERY_LINKED
     def test_relative_link_leads_to_a_file(self, name: str) -> None:
         """From the folder the document is in."""
         folder = (ROOT / name).parent
@@ -150,12 +159,21 @@ class TestLinks:
 
         assert [target for target in relative if not (folder / target).exists()] == []
 
-    @EVERY_DOCUMENT
+    @EVERY_LINKED
+    def test_anchor_of_a_link_is_a_heading(self, name: str) -> None:
+        """By GitHub's rule for headings."""
+        path = ROOT / name
+        links = [target.partition("#") for target in re.findall(r"\]\(([^)\s]*#[^)\s]+)\)", text_of(name))]
+        pages = [(path.parent / page if page else path, anchor) for page, _, anchor in links if "://" not in page]
+
+        assert [anchor for page, anchor in pages if page.suffix == ".md" and anchor not in anchors_of(page)] == []
+
+    @EVERY_LINKED
     def test_document_can_be_reached(self, name: str) -> None:
         """Another document links to it; README and the changelog are found by their names."""
         linked = {
             Path(ROOT / one).parent.joinpath(target).resolve()
-            for one in DOCUMENTS
+            for one in LINKED
             for target in re.findall(r"\]\(([^)\s#]+)\)", text_of(one))
             if not target.startswith("https://")
         }
