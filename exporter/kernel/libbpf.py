@@ -12,10 +12,11 @@ import os
 import platform
 import struct
 from collections.abc import Callable, Iterator
-from ctypes import POINTER, byref, c_bool, c_char_p, c_int, c_long, c_size_t, c_uint32, c_uint64, c_void_p
+from ctypes import byref, c_bool, c_char_p, c_int, c_size_t, c_uint32, c_uint64, c_void_p
 from pathlib import Path
 
 from exporter.errors import KernelRefused, NotPossibleHere
+from exporter.kernel.libbpf_library import RING_CALLBACK, LibbpfLibrary
 
 BPF_LINK_CREATE = 28
 TRACE_UPROBE_MULTI = 48
@@ -25,10 +26,6 @@ UPROBE_MULTI_RETURN = 1 << 0
 _SYS_BPF = {"x86_64": 321, "aarch64": 280}
 _PROG_TYPE_KPROBE = 2
 _RETURN_0 = bytes.fromhex("b700000000000000 9500000000000000")  # r0 = 0; exit
-_LOG_LINES = 40
-
-_PrintCallback = ctypes.CFUNCTYPE(c_int, c_int, c_char_p, c_void_p)
-_RingCallback = ctypes.CFUNCTYPE(c_int, c_void_p, c_void_p, c_size_t)
 
 
 class _UprobeOptions(ctypes.Structure):
@@ -91,96 +88,8 @@ class _UprobeMultiAttributes(ctypes.Structure):
     )
 
 
-class Libbpf:
-    """The loaded library. One per process: libbpf's log callback is global."""
-
-    def __init__(self) -> None:
-        try:
-            self._lib = ctypes.CDLL("libbpf.so.1", use_errno=True)
-        except OSError as error:
-            raise NotPossibleHere("libbpf.so.1 is not installed", remedy="apt-get install libbpf1") from error
-        self._libc = ctypes.CDLL(None, use_errno=True)
-        self._log: list[str] = []
-        self._declare()
-        self._callback = _PrintCallback(self._on_print)
-        self._lib.libbpf_set_print(self._callback)
-
-    def _declare(self) -> None:
-        pointer, number = c_void_p, c_int
-        for name, result, arguments in (
-            ("libbpf_set_print", pointer, (_PrintCallback,)),
-            ("libbpf_version_string", c_char_p, ()),
-            ("bpf_object__open_file", pointer, (c_char_p, pointer)),
-            ("bpf_object__load", number, (pointer,)),
-            ("bpf_object__close", None, (pointer,)),
-            ("bpf_object__btf", pointer, (pointer,)),
-            ("bpf_object__next_program", pointer, (pointer, pointer)),
-            ("bpf_object__next_map", pointer, (pointer, pointer)),
-            ("bpf_program__name", c_char_p, (pointer,)),
-            ("bpf_program__fd", number, (pointer,)),
-            ("bpf_program__set_autoload", number, (pointer, c_bool)),
-            ("bpf_program__set_expected_attach_type", number, (pointer, number)),
-            ("bpf_prog_load", number, (number, c_char_p, c_char_p, c_char_p, c_size_t, pointer)),
-            ("bpf_program__attach", pointer, (pointer,)),
-            ("bpf_program__attach_uprobe_opts", pointer, (pointer, c_int, c_char_p, c_size_t, pointer)),
-            ("bpf_program__attach_perf_event", pointer, (pointer, c_int)),
-            ("bpf_link__destroy", number, (pointer,)),
-            ("bpf_map__name", c_char_p, (pointer,)),
-            ("bpf_map__fd", number, (pointer,)),
-            ("bpf_map__btf_key_type_id", c_uint32, (pointer,)),
-            ("bpf_map__btf_value_type_id", c_uint32, (pointer,)),
-            ("bpf_map__reuse_fd", number, (pointer, c_int)),
-            ("bpf_map__set_max_entries", number, (pointer, c_uint32)),
-            ("bpf_map__max_entries", c_uint32, (pointer,)),
-            ("bpf_map__key_size", c_uint32, (pointer,)),
-            ("bpf_map__value_size", c_uint32, (pointer,)),
-            ("bpf_map_lookup_elem", number, (c_int, pointer, pointer)),
-            ("bpf_map_update_elem", number, (c_int, pointer, pointer, c_uint64)),
-            ("bpf_map_delete_elem", number, (c_int, pointer)),
-            ("bpf_map_lookup_batch", number, (c_int, pointer, pointer, pointer, pointer, POINTER(c_uint32), pointer)),
-            ("bpf_obj_get_info_by_fd", number, (c_int, pointer, POINTER(c_uint32))),
-            ("bpf_program__attach_iter", pointer, (pointer, pointer)),
-            ("bpf_link__fd", number, (pointer,)),
-            ("bpf_iter_create", number, (c_int,)),
-            ("btf__load_vmlinux_btf", pointer, ()),
-            ("btf__free", None, (pointer,)),
-            ("btf__find_by_name_kind", c_int, (pointer, c_char_p, c_uint32)),
-            ("btf__type_by_id", pointer, (pointer, c_uint32)),
-            ("btf__name_by_offset", c_char_p, (pointer, c_uint32)),
-            ("ring_buffer__new", pointer, (c_int, _RingCallback, pointer, pointer)),
-            ("ring_buffer__epoll_fd", number, (pointer,)),
-            ("ring_buffer__consume", number, (pointer,)),
-            ("ring_buffer__free", None, (pointer,)),
-        ):
-            function = getattr(self._lib, name)
-            function.restype, function.argtypes = result, arguments
-        self._libc.vsnprintf.argtypes = (c_char_p, c_size_t, c_char_p, c_void_p)
-        self._libc.syscall.restype = c_long
-
-    def _on_print(self, _level: int, pattern: bytes, arguments: int) -> int:
-        buffer = ctypes.create_string_buffer(2048)
-        self._libc.vsnprintf(buffer, len(buffer), pattern, arguments)
-        self._log.extend(buffer.value.decode(errors="replace").splitlines())
-        del self._log[:-_LOG_LINES]
-        return 0
-
-    def refused(self, what: str, code: int = 0) -> KernelRefused:
-        """The error to raise for a failed call. code: positive errno; 0: that of the thread."""
-        code = code or ctypes.get_errno()
-        logged = next((line for line in reversed(self._log) if "libbpf" in line), "")
-        detail = f" ({logged.strip()})" if logged else ""
-        remedy = "run as root, or with CAP_BPF and CAP_PERFMON" if code in (errno.EPERM, errno.EACCES) else ""
-        return KernelRefused(f"{what}: {os.strerror(code)}{detail}", remedy=remedy)
-
-    def checked(self, what: str, result: int) -> int:
-        """`result`, unless it is a negative errno."""
-        if result < 0:
-            raise self.refused(what, -result if result != -1 else 0)
-        return result
-
-    def version(self) -> str:
-        """Such as `v1.1`."""
-        return str(self._lib.libbpf_version_string().decode())
+class Libbpf(LibbpfLibrary):
+    """Objects, programs, links, maps and BTF. Handles are pointers that libbpf owns until they are closed here."""
 
     # ---- objects and programs
 
@@ -481,7 +390,7 @@ class Ring:
             receive(ctypes.string_at(data, size))
             return 0
 
-        self._callback = _RingCallback(deliver)
+        self._callback = RING_CALLBACK(deliver)
         handle = self._lib.ring_buffer__new(map_fd, self._callback, None, None)
         if not handle:
             raise libbpf.refused("cannot open the event ring")

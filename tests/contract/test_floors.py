@@ -71,6 +71,7 @@ EXTERNAL = {
 CTYPES = {
     "kernel/calibration.py": "machine code of our own, and where it is mapped",
     "kernel/libbpf.py": "the binding to libbpf and bpf(2)",
+    "kernel/libbpf_library.py": "libbpf is a shared library of C",
     "kernel/mapped_files.py": "mmap(2): the module mmap hides where its mappings are",
     "kernel/maps.py": "buffers for batch look-ups",
     "kernel/filtered_child.py": "seccomp, perf_event_open(2), and machine code that is called",
