@@ -163,7 +163,7 @@ class TestHistory:
         row = only(checks(done)["history"])
 
         assert (done.returncode, row["state"]) == (0, "warning")
-        assert row["found"] == f"others may write to the directory {tmp_path}"
+        assert row["found"] == f"the directory {tmp_path} is writable by others"
 
 
 class TestReceivers:
