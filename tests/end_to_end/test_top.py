@@ -167,7 +167,7 @@ class TestEnd:
         """With a remedy, exit code 3."""
         with seat(job.command(), size=(160, 10), environment={"TERM": "no-such-kind"}) as found:
             assert found.ends() == 3
-            found.awaited("this terminal cannot be used", "set TERM to what it is")
+            found.awaited("this terminal cannot be used", "set TERM, such as")
 
 
 class TestExporterGone:
