@@ -214,14 +214,14 @@ def _chains(view: View, screen: Screen, width: int, glyphs: Glyphs) -> list[Line
                 StyledText(f"{chain.severity.name:<8}  ", style),
                 StyledText(f"{cut}{blanks}  "),
                 StyledText(f"{chain.cause} {glyphs.leads_to} longer {chain.effect}", Style.BOLD),
-                StyledText(_through(chain)),
+                StyledText(_culprits(chain)),
             )
         )
     return lines
 
 
-def _through(chain: OpenChain) -> str:
-    return f", through {', '.join(chain.culprits)}" if chain.culprits else ""
+def _culprits(chain: OpenChain) -> str:
+    return f", culprit {', '.join(chain.culprits)}" if chain.culprits else ""
 
 
 def _detail(view: View, workload: Workload, scroll: int, size: tuple[int, int], glyphs: Glyphs) -> list[Line]:
@@ -232,7 +232,7 @@ def _detail(view: View, workload: Workload, scroll: int, size: tuple[int, int], 
     for chain in view.chains:
         if chain.identity == workload.identity:
             style = SEVERITY_STYLES[chain.severity]
-            text = f"chain {chain.cause} {glyphs.leads_to} longer {chain.effect}{_through(chain)}"
+            text = f"chain {chain.cause} {glyphs.leads_to} longer {chain.effect}{_culprits(chain)}"
             lines.append((StyledText(f"{chain.severity.name:<8}  ", style), StyledText(text)))
             lines += [(StyledText(f"{'':<8}  id {chain_id}", Style.DIM),) for chain_id in chain.ids]
     for number, loss in enumerate(workload.lost or ()):

@@ -108,7 +108,7 @@ class TestText:
         written = to.detach().getvalue()  # type: ignore[attr-defined]
 
         assert all(byte == 10 or 32 <= byte < 127 for byte in written)
-        assert b"?[2J -> longer gap, through ??" in written
+        assert b"?[2J -> longer gap, culprit ??" in written
 
 
 class TestDocument:

@@ -36,7 +36,7 @@ class TestOverview:
         """Every column, with aligned bars."""
         assert screen_of(JOB, (120, 14)) == [
             "top · last 2.00s · 1 open chain · 2 workloads · node gpu7 · 03:14:15 · by lost · http://gpu7:10478/metrics",
-            "HIGH      rank 0  cpu_contention → longer gap, through stress-ng",
+            "HIGH      rank 0  cpu_contention → longer gap, culprit stress-ng",
             "",
             "RANK  PROCESS         STEP    LATE  LOST  OF ALL TIME                 WHY",
             "0     trainer 4026  19.1ms  2.40ms   46%  ██████████▓▓··············  cpu_contention 40% (stress-ng)  lock 6.0%",
@@ -55,7 +55,7 @@ class TestOverview:
         """80 columns and 24 lines: less important columns are left out for the causes."""
         assert screen_of(JOB, (80, 13), glyphs=ASCII)[:8] == [
             "top | last 2.00s | 1 open chain | 2 workloads | node gpu7 | 03:14:15 | by lost",
-            "HIGH      rank 0  cpu_contention -> longer gap, through stress-ng",
+            "HIGH      rank 0  cpu_contention -> longer gap, culprit stress-ng",
             "",
             "RANK    STEP  LOST  OF ALL TIME           WHY",
             "0     19.1ms   46%  ########=...........  cpu_contention 40% (stress-ng)  lock ~",
@@ -94,7 +94,7 @@ class TestOverview:
         view = replace(JOB, workloads=(SLOW, replace(FINE, identity=Identity(node="gpu8", rank="1"))))
         shown = screen_of(view, (100, 12))
 
-        assert shown[1] == "HIGH      rank 0 on gpu7  cpu_contention → longer gap, through stress-ng"
+        assert shown[1] == "HIGH      rank 0 on gpu7  cpu_contention → longer gap, culprit stress-ng"
         assert shown[3].startswith("RANK  NODE  PROCESS         STEP    LATE  LOST")
         assert shown[5].startswith("1     gpu8  trainer 4027  19.0ms      0s  0.1%")
 
@@ -149,7 +149,7 @@ class TestOverview:
         chains = (CHAIN, CHAIN._replace(identity=FINE.identity, cause="lock"))
         shown = screen_of(replace(JOB, chains=chains), (80, 14), Screen(filter="rank=1"))
 
-        assert shown[1:3] == ["HIGH      rank 1  lock → longer gap, through stress-ng", ""]
+        assert shown[1:3] == ["HIGH      rank 1  lock → longer gap, culprit stress-ng", ""]
 
     def test_errors_have_a_column_where_there_are_some(self) -> None:
         """Without errors the column is left out."""
@@ -206,7 +206,7 @@ class TestDetail:
             "RANK    STEP  LOST  OF ALL TIME       WHY",
             "0     19.1ms   46%  ██████▓·········  cpu_contention 40% (stress-ng) …",
             "",
-            "HIGH      chain cpu_contention → longer gap, through stress-ng",
+            "HIGH      chain cpu_contention → longer gap, culprit stress-ng",
             "          id cddab23d5395645d094238308ffe087b",
             "  40%  cpu_contention      stress-ng 38%  other 2.0%",
             " 6.0%  lock",
