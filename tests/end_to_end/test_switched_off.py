@@ -207,4 +207,4 @@ class TestEntriesAlone:
         assert kinds == {("runtime", "entry"), ("driver", "entry")}
         assert of_the_job == {OPERATIONS, "gpustall_workload_info"}
         assert scrape.total(ENABLED) == 1
-        assert "returns are not probed (--probes.returns=never): CUDA calls are counted by operation" in logs
+        assert "returns are not probed (--probes.returns=never): CUDA calls are only counted, by operation" in logs
