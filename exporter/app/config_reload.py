@@ -46,7 +46,7 @@ class Reloads:
                 requested.set_exception(error)
             except Exception as error:
                 self._failed()
-                log.exception("configuration not reloaded, the old one stays in force")
+                log.exception("configuration not reloaded, the old one stays in force: defect in the exporter")
                 requested.set_exception(ExporterError(f"{type(error).__name__}, a defect of the exporter: see its log"))
 
     def close(self) -> None:

@@ -1,4 +1,4 @@
-"""Start, loop, stop: the running exporter. The only loop, and the only place that catches everything.
+"""Start, loop, stop: the running exporter.
 
 A cycle: wait for an event or the next tick, look at fresh mappings, walk a little further through /proc, run one tick.
 """
@@ -40,7 +40,7 @@ from exporter.recording.file import Recording
 
 log = logging.getLogger(__name__)
 
-# A tick makes hundreds of system calls on a full node, and gets the interpreter back so long after each while a large scrape is
+# A tick makes hundreds of system calls on a full node; after each it waits this long for the interpreter while a large scrape is
 # rendered.
 SWITCH_SECONDS = 0.00002
 # Cycles of garbage wait so long. A full collection goes through a full node's histograms for a tenth of a second.
@@ -196,9 +196,9 @@ class Daemon:
             elif events:
                 parts.tracking.admit()
         except ExporterError as error:
-            log.error("tick failed: %s", error.one_line())
+            log.error("cannot update metrics: %s", error.one_line())
         except Exception:
-            log.exception("tick failed")
+            log.exception("cannot update metrics: defect in the exporter")
 
     def _tick(self) -> None:
         """What is done at every interval."""
@@ -251,7 +251,7 @@ class Daemon:
         parts.own.set(catalog.own.RELOAD_TIME, time.time())
         log.info("configuration reloaded")
         if needs_restart:
-            log.warning("restart the exporter for the changes of %s", ", ".join(needs_restart))
+            log.warning("restart the exporter to apply the changes to %s", ", ".join(needs_restart))
         return needs_restart
 
 

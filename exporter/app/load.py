@@ -99,9 +99,15 @@ def _report_failures(kernel: Kernel, collectors: Sequence[str], own: OwnMetrics)
     for name, failure in kernel.failures.items():
         subject = loader.subject_of(name)
         if subject in loader.OPTIONAL:
-            log.warning("%s is missing, so that %s: %s", name, loader.OPTIONAL[subject], failure.one_line())
+            log.warning(
+                "cannot load BPF program %s: %s; without it, %s", name, failure.one_line(), loader.OPTIONAL[subject]
+            )
             continue
-        log.error("%s is missing: %s", name, failure.one_line())
+        log.error(
+            "cannot load BPF program %s: %s; metrics that need it are missing or incomplete until a restart",
+            name,
+            failure.one_line(),
+        )
         collector = loader.collector_of(subject)
         if collector in collectors:  # its metrics are missing or incomplete until a restart
             own.add(catalog.own.COLLECTOR_ERRORS, 1, collector)

@@ -22,7 +22,7 @@ log = logging.getLogger(__name__)
 
 
 class Probing:
-    """Belongs to the loop, but for disable()."""
+    """Called from the loop; disable() from any thread."""
 
     def __init__(self, kernel: Kernel, discovery: Discovery, wakeups: Wakeups, own: OwnMetrics) -> None:
         self._kernel = kernel
@@ -75,7 +75,7 @@ class Probing:
             self._discovery.hurry()
 
     def resolve_surplus(self, events: Iterable[KernelEvent]) -> None:
-        """Detach what sees the calls of another attachment."""
+        """Detach attachments whose calls another attachment counts."""
         for event in events:
             if event.kind is EventKind.ATTACHMENT_SURPLUS:
                 self._discovery.resolve_surplus(event.attachment, event.first)

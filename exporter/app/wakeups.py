@@ -65,7 +65,10 @@ class Wakeups:
         try:
             mappings = MappingWatch(MARKS)
         except KernelRefused as error:
-            log.warning("libraries are found only by walking /proc, up to one interval late: %s", error.one_line())
+            log.warning(
+                "libraries are found only by scanning /proc, up to one --probes.discovery-interval late: %s",
+                error.one_line(),
+            )
             return None
         resources.callback(mappings.close)
         for fd in mappings.filenos():

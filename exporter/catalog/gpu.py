@@ -94,7 +94,7 @@ TEMPERATURE_SLOWDOWN = Metric(
     "Cel",
     Kind.GAUGE,
     ("gpu",),
-    "Temperature in degrees Celsius from which on the hardware slows the clocks of the GPU.",
+    "Temperature in degrees Celsius at which the hardware starts to slow the clocks of the GPU.",
 )
 UTILIZATION = Metric(
     "gpustall_device_utilization_ratio",

@@ -118,7 +118,9 @@ TICK_DURATION = _own(
     (),
     "Wall time of the last tick in seconds, from wake-up until all events were handled.",
 )
-TICKS = _own("ticks", "{tick}", Kind.COUNTER, (), "Ticks completed.")
+TICKS = _own(
+    "ticks", "{tick}", Kind.COUNTER, (), "Completed ticks: runs of the exporter's main loop, one per --tick.interval."
+)
 TICK_TIME = _own("tick_time", "s", Kind.COUNTER, (), "CPU time spent in ticks, in seconds.")
 PUBLISH_DURATION = _own(
     "publish_duration",

@@ -12,7 +12,7 @@ from exporter.units import NANOSECONDS
 class Cusum:
     """State of one job. began_ns: CLOCK_MONOTONIC of the onset, if it is slower; lost_ns: since then.
 
-    After attribute() the state counts from that moment.
+    After accuse() the state counts from that moment.
     """
 
     def __init__(self) -> None:
@@ -37,7 +37,7 @@ class Cusum:
 
     @property
     def is_calm(self) -> bool:
-        """Whether the sum is 0."""
+        """Whether the sum is far below an alarm."""
         return self._sum_ns < self._alarm_ns / 2
 
     @property

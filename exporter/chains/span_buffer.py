@@ -75,7 +75,7 @@ class SpanBuffer:
             self.usual.add(self._withheld.pop(0))
 
     def begin_anew(self) -> None:
-        """Forget the baseline: the past is no measure of what comes."""
+        """Forget possible onsets: what comes is not judged against what was before."""
         self._marks.clear()
         self._marks.append(self.last)
 

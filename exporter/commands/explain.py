@@ -47,7 +47,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--confirm-by",
         choices=[method.value for method in PauseMethod],
-        help="how to pause the culprit [by cgroup]",
+        help="how to pause the culprit [sched-idle if it shares the job's cgroup, else sigstop]",
     )
     parser.add_argument("--yes", action="store_true", help="skip the prompt of --confirm")
     parser.add_argument(

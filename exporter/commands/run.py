@@ -14,6 +14,7 @@ from exporter.app.daemon import Daemon
 from exporter.app.signals import handling_signals
 from exporter.history import file_guard
 from exporter.host import privileges
+from exporter.probes.discovery import Discovery
 
 log = logging.getLogger(__name__)
 
@@ -43,7 +44,7 @@ def run(arguments: argparse.Namespace) -> int:
             for url in daemon.server.urls():
                 log.info("serving %s%s", url, settings.web.telemetry_path)
             if not daemon.discovery.probed():
-                log.info("no process uses CUDA yet: libraries are probed as soon as a process loads them")
+                _report_no_library(daemon.discovery, attaches_once=settings.probes.attaches_once)
             if settings.probes.attaches_once:
                 daemon.discovery.freeze()
                 privileges.drop_after_attaching(with_network_namespaces=settings.collectors.network_namespaces)
@@ -58,3 +59,13 @@ def _allow_descriptors() -> None:
     wanted = _DESCRIPTORS if hard == resource.RLIM_INFINITY else min(_DESCRIPTORS, hard)
     if soft != resource.RLIM_INFINITY and soft < wanted:
         resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, hard))
+
+
+def _report_no_library(discovery: Discovery, *, attaches_once: bool) -> None:
+    if attaches_once:
+        log.warning(
+            "no library was probed at startup, and --probes.attach-once allows none later: start the jobs first,"
+            " then restart the exporter"
+        )
+    elif discovery.is_enabled and not discovery.failures:
+        log.info("no CUDA or NCCL library in use yet: libraries are probed as soon as a process loads them")

@@ -53,7 +53,7 @@ class Config:
         "250ms",
         parsers.duration,
         "DURATION",
-        "time between two readings of the kernel's maps",
+        "how often the exporter reads its BPF maps; shorter costs more CPU",
         is_reloadable=True,
     )
     series: SeriesSettings = group(SeriesSettings)

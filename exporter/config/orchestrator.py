@@ -51,7 +51,7 @@ class OrchestratorSettings:
         f"{_SERVICE_ACCOUNT}/ca.crt",
         absolute_path,
         "FILE",
-        "CA certificate",
+        "CA of the API",
     )
     token_file: Path = setting(
         "orchestrator.token-file",

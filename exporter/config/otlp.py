@@ -140,7 +140,7 @@ class ReceiverSettings:
         "cumulative",
         parse.temporality,
         "KIND",
-        "temporality: cumulative, delta (for Datadog) or lowmemory (as delta)",
+        "temporality: cumulative, delta (for Datadog) or lowmemory (same as delta)",
         also={"OTEL_EXPORTER_OTLP_METRICS_TEMPORALITY_PREFERENCE": in_any_case(parse.temporality)},
         is_reloadable=True,
     )
@@ -200,7 +200,7 @@ class ResourceSettings:
         None,
         name,
         "NAME",
-        f"service.name of the resource [that of the attributes, or {DEFAULT_SERVICE_NAME}]",
+        f"service.name of the resource [from the attributes, else {DEFAULT_SERVICE_NAME}]",
         also={"OTEL_SERVICE_NAME": name},
         is_reloadable=True,
     )

@@ -42,17 +42,17 @@ class ProbeSettings:
         "auto",
         choice_or_none(AttachKind, none="auto"),
         "KIND",
-        "how to attach: session (kernel 6.13), multi (6.6), single (any)",
+        "how to attach: auto, session (kernel 6.13 or newer), multi (6.6 or newer), single",
     )
     launch_mode: LaunchMode = setting(
-        "probes.launch", "full", choice(LaunchMode), "MODE", "kernel launches to time: full, sampled (1 in 64) or off"
+        "probes.launch", "full", choice(LaunchMode), "MODE", "launches to time: full, sampled (1 in 64) or off"
     )
     overhead_limit: float = setting(
         "probes.overhead-limit",
         "1%",
         share,
         "SHARE",
-        "probe overhead of a process, as share of a CPU, above which launches are sampled",
+        "share of a CPU that probes may cost a process before its launches are sampled",
         is_reloadable=True,
     )
     returns: ReturnProbes = setting(
@@ -60,7 +60,7 @@ class ProbeSettings:
         "auto",
         choice(ReturnProbes),
         "WHEN",
-        "probe function returns: auto (unless unsafe with seccomp), always or never",
+        "function returns are probed: auto (unless unsafe with seccomp), always, never",
     )
     on_arm64: bool = setting(
         "probes.on-arm64", "false", switch, "BOOL", "probe on arm64 despite a kernel bug that can crash processes"

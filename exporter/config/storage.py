@@ -35,7 +35,7 @@ class HistorySettings:
         "/var/lib/gpu-stall-exporter/history.sqlite",
         sqlite_file_or_none,
         "FILE",
-        "history for `explain`: *.sqlite or none",
+        "history file, .sqlite, or none",
     )
     max_bytes: int = setting(
         "history.max-bytes", "64MiB", size, "SIZE", "size limit of the history and its write-ahead log, 2MiB or more"
@@ -56,5 +56,5 @@ class RecordingSettings:
         "/var/lib/gpu-stall-exporter/recordings",
         path_or_none,
         "DIR",
-        "recordings of chains, 64 MiB at most, or none",
+        "directory for recordings of chains, or none",
     )

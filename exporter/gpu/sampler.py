@@ -90,7 +90,7 @@ class GpuSampler:
                 return
             except Exception as error:  # a defect here must cost the metrics of GPUs only
                 if self._defect is None:
-                    log.exception("GPUs cannot be sampled")
+                    log.exception("cannot sample GPUs, retrying: defect in the exporter")
                 self._defect = error
             else:
                 self._defect = None

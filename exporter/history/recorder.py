@@ -115,7 +115,7 @@ class Recorder:
                     self._read(read_totals)
                 self._writer.write(*self._queued())
             except Exception:  # a defect must not stop the exporter, only the history
-                log.exception("history failed")
+                log.exception("history: write failed, retrying: defect in the exporter")
                 self._writer.retry_later()
                 self._stopping.wait(1.0)
         self._writer.close(*self._queued())

@@ -199,7 +199,7 @@ class HistoryWriter:
         except (CorruptError, Unusable, sqlite3.OperationalError, OSError) as second:
             self._failed(f"{path} is damaged ({error}), and a new file cannot be created: {second}")
             return
-        log.warning("history file %s was damaged (%s): moved to %s, a new one is created", path, error, aside)
+        log.warning("history file %s was damaged (%s): moved it to %s and created a new one", path, error, aside)
 
     def _forget_store(self) -> None:
         if self._store is not None:
@@ -215,11 +215,11 @@ class HistoryWriter:
         """Logs a problem once, until it is over or another one follows."""
         self._own.set(catalog.own.HISTORY_SUCCESS, 0)
         if problem != self._problem:
-            log.warning("history is not written: %s", problem)
+            log.warning("history is not kept for now: %s", problem)
         self._problem = problem
 
     def _succeeded(self) -> None:
         self._own.set(catalog.own.HISTORY_SUCCESS, 1)
         if self._problem:
-            log.info("history is written again to %s", self._settings.path)
+            log.info("history: writing to %s has resumed", self._settings.path)
         self._problem = ""

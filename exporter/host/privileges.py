@@ -85,4 +85,4 @@ def _keep_only(wanted: set[Capability], *, with_network_namespaces: bool) -> Non
     try:
         capabilities.keep_only(wanted)
     except OSError as error:
-        log.warning("cannot drop capabilities: %s: %s; continuing with all of them", error.filename, error.strerror)
+        log.warning("cannot drop capabilities: %s: %s; keeping all of them", error.filename, error.strerror)

@@ -117,14 +117,17 @@ def judge_returns(
         return Judgement(Fate.SURVIVES, f"a return probe makes no system call on {machine}")
     fate = experiment()
     if fate is Fate.SURVIVES:
-        return Judgement(fate, "a child under a strict seccomp filter has survived one")
+        return Judgement(fate, "a child under a strict seccomp filter has survived a return probe")
     if fate is Fate.DIES:
-        return Judgement(fate, f"kernel {release} kills a process under a seccomp filter at one: a test child died")
+        return Judgement(
+            fate, f"kernel {release} kills a process under a seccomp filter at a return probe: a test child died"
+        )
     fate = fate_by_version(machine, release)
     if fate is Fate.SURVIVES:
-        return Judgement(fate, f"kernel {release} does not kill a process under a seccomp filter at one")
+        return Judgement(fate, f"kernel {release} does not kill a process under a seccomp filter at a return probe")
     return Judgement(
-        fate, f"kernel {release} may kill a process under a seccomp filter at one, and a test was not possible"
+        fate,
+        f"kernel {release} may kill a process under a seccomp filter at a return probe, and a test was not possible",
     )
 
 

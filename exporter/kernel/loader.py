@@ -37,7 +37,7 @@ SUBJECTS_OF: dict[str, tuple[str, ...]] = {
     "network": ("network",),
     "device": (),
 }
-"""Collector -> its objects, unless it has one object of the same name."""
+"""Collector -> the objects that it needs."""
 ON_REQUEST = {"pages": "memory"}
 """Expensive objects that are loaded only if requested -> the collectors they belong to."""
 ALWAYS = ("process", "mappings")
@@ -45,7 +45,7 @@ ALWAYS = ("process", "mappings")
 SUBJECTS = tuple(
     dict.fromkeys((*ALWAYS, "cuda", "nccl", *(one for subjects in SUBJECTS_OF.values() for one in subjects), "block"))
 )
-OPTIONAL = {"fault": "time in major page faults that is no sleep counts as running"}
+OPTIONAL = {"fault": "time in major page faults not spent asleep counts as running"}
 """Objects whose events not every architecture has -> what is missing without them."""
 _ON_EVENTS = {"fault_end": perf_events.MAJOR_FAULTS}
 """Programs that run at perf events, on every CPU."""

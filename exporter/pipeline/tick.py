@@ -40,7 +40,7 @@ class Rows(NamedTuple):
 
 
 class Detected(NamedTuple):
-    """One transition. tgid: of its process, 0 if not visible. culprit_tgids: of the process most to blame, by name."""
+    """One transition. tgid: of its process, 0 if not visible. culprit_tgids: processes with the first culprit's name."""
 
     transition: Transition
     tgid: int
@@ -48,7 +48,7 @@ class Detected(NamedTuple):
 
 
 class TickResult(NamedTuple):
-    """What one tick found. totals and traces: of the processes that leave, their last; reading: what these were made from."""
+    """totals, traces: the last ones of processes that end or are renamed. reading: the rows they come from."""
 
     detected: list[Detected]
     totals: Totals = _NONE  # type: ignore[assignment]

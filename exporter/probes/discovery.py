@@ -145,7 +145,7 @@ class Discovery:
                 return
         self._walk = None
         if self._unreadable and self._unreadable != self.unreadable_processes:
-            log.info("permission denied for %d of the processes in /proc: what they run is not seen", self._unreadable)
+            log.info("cannot read /proc of %d processes (permission denied): not traced", self._unreadable)
         self.unreadable_processes = self._unreadable
         self._next_walk_at = now + self.interval_seconds
         self._detach_unused()
@@ -195,7 +195,11 @@ class Discovery:
             self._remember(
                 Probed(mapping.shown_path, (mapping.inode, mapping.path), api, None), {real or _key(library)}
             )
-            self._failed(library.kind.value, "frozen", f"{mapping.shown_path}: --probes.attach-once")
+            self._failed(
+                library.kind.value,
+                "frozen",
+                f"{mapping.shown_path} was loaded after startup, and --probes.attach-once is set",
+            )
         elif file is None:
             self._examine(self._open(tgid, library, real), real)
         else:
@@ -265,7 +269,7 @@ class Discovery:
             return  # already detached
         self.surplus[(API_LABEL[file.api],)] += 1
         if file.likeness != other.likeness:
-            log.info("calls of %s go on in %s: they are counted once", other.path, file.path)
+            log.info("calls to %s are forwarded to %s: each is counted once", other.path, file.path)
             return
         file.attachment.detach()
         log.info("detached from %s: it is the same file as %s", file.path, other.path)
@@ -273,7 +277,13 @@ class Discovery:
 
     def _failed(self, library: str, reason: str, detail: str) -> None:
         if not self.failures[library, reason]:
-            log.warning("not attached (%s): %s", reason, detail)
+            log.warning(
+                "cannot probe a %s library (%s): %s; further such failures are only counted in"
+                " gpustall_exporter_attach_failures_total",
+                library,
+                reason,
+                detail,
+            )
         self.failures[library, reason] += 1
 
     def _detach_unused(self) -> None:

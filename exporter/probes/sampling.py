@@ -1,7 +1,7 @@
 """Bounds the cost of probes: a process that pays too much has only some of its kernel launches timed.
 
 In: how often the probes of each process were hit, what a call costs here, the time. Out: how often launches of each process are
-timed, and metrics of it. Launches are the hot path; all of them are counted in any case, so counters stay exact.
+timed, and metrics of it. Launches are the hot path; those that are probed are all counted, so counters stay exact.
 """
 
 from __future__ import annotations
@@ -76,7 +76,7 @@ class _Process:
 
 
 class AdaptiveSampler:
-    """Decides for every process. limit: share of one CPU that probes may cost a process. SAMPLED: all from the start."""
+    """Decides for every process. limit: share of one CPU that probes may cost a process. SAMPLED: from its first call."""
 
     def __init__(self, cost: CallCost, limit: float, launch_mode: LaunchMode = LaunchMode.FULL) -> None:
         self._cost = cost

@@ -76,7 +76,11 @@ class RecordingWriter:
         events, self._events, self._due_ns = tuple(self._events), [], 0
         recording = self.recording(events, now)
         if not recording.compressed_ticks:
-            log.warning("no recording of chain %s: row churn exceeds the recording limit", events[0].chain_id)
+            log.warning(
+                "chain %s is not recorded: the kernel tables are too large, or change too fast;"
+                " the chain itself is not affected",
+                events[0].chain_id,
+            )
             return
         self._writing = threading.Thread(target=self._write, args=(recording,), name="recording", daemon=True)
         self._writing.start()

@@ -136,7 +136,7 @@ class StackCollector:
             try:
                 self._sample(request)
             except Exception:  # a defect must not lose the next request
-                log.exception("stack sampling failed")
+                log.exception("stack sampling failed: defect in the exporter")
 
     def _sample(self, request: _Request) -> None:
         """Takes all stacks first, while the threads are stuck; naming takes a second."""

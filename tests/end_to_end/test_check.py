@@ -112,7 +112,10 @@ class TestReturnProbes:
         row = only(checks(check("--format=json"))["return probes"])
 
         if hazards.fate_by_experiment() is Fate.SURVIVES:
-            assert (row["state"], row["found"]) == ("ok", "a child under a strict seccomp filter has survived one")
+            assert (row["state"], row["found"]) == (
+                "ok",
+                "a child under a strict seccomp filter has survived a return probe",
+            )
         else:
             assert row["state"] == "warning"
             assert row["found"].endswith(hazards.WITHOUT_RETURNS)

@@ -195,7 +195,7 @@ class TestAttachOnce:
             logs = exporter.logs
 
         assert logs.count(f"attached to {folder}") == LIBRARIES
-        assert "not attached (frozen)" in logs
+        assert "library (frozen)" in logs
         left = 1 << Capability.SYS_PTRACE | 1 << Capability.DAC_READ_SEARCH
         assert len(texts) > 1
         for text in texts:

@@ -87,7 +87,7 @@ class TestReload:
         with configured(file) as exporter:
             file.write_text('node = "other"\n')
             exporter.process.send_signal(signal.SIGHUP)
-            eventually(lambda: "restart the exporter for the changes of node" in exporter.logs, "a log line")
+            eventually(lambda: "restart the exporter to apply the changes to node" in exporter.logs, "a log line")
 
     def test_page_needs_a_flag(self, file: Path) -> None:
         with configured(file) as exporter:

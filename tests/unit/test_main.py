@@ -110,4 +110,6 @@ class TestHelp:
         exit_code("run", "--help")
         text = " ".join(capsys.readouterr().out.split())
 
-        assert "--tick.interval DURATION time between two readings of the kernel's maps [250ms]" in text
+        assert (
+            "--tick.interval DURATION how often the exporter reads its BPF maps; shorter costs more CPU [250ms]" in text
+        )

@@ -98,9 +98,7 @@ class BatchQueue(Generic[R]):
         """Wait for the last push, at most FLUSH_SECONDS."""
         self._sender.join(self._thread)
         if left := len(self._queue) + self._in_flight:
-            log.warning(
-                "%s: %s not delivered before the exporter stopped: %d", self._sender.display_name, self._signal, left
-            )
+            log.warning("%s: stopped with %d undelivered records (%s)", self._sender.display_name, left, self._signal)
 
     def _run(self) -> None:
         sender = self._sender

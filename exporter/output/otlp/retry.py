@@ -134,7 +134,7 @@ class RetryingSender:
         """Log the first failure of each outcome, and the recovery."""
         if worst.outcome is PushOutcome.DELIVERED:
             if self._reported:
-                log.info("%s: %s are delivered again", self.display_name, self._what)
+                log.info("%s: delivery of %s has resumed", self.display_name, self._what)
             self._reported.clear()
             if worst.detail and worst.detail != self._last_warning:
                 log.warning("%s: delivered with a warning: %s", self.display_name, worst.detail)

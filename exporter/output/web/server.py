@@ -105,7 +105,9 @@ class Server:
                 client, peer = await self._loop.sock_accept(listener)
             except OSError as error:  # such as too many open files: a connection must end before another is accepted
                 if not is_failing:
-                    log.error("cannot accept connections: %s; closing idle ones until it works", error.strerror)
+                    log.error(
+                        "cannot accept connections: %s; closing idle connections until this succeeds", error.strerror
+                    )
                 is_failing = True
                 self._connections.evict(Stage.IDLE)
                 await asyncio.sleep(_RETRY_SECONDS)

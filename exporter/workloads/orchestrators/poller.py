@@ -148,7 +148,9 @@ class OrchestratorPoller:
             permission = self.source.permission if error.status == _FORBIDDEN else ""
             remedy = f"; grant {permission} to the exporter's service account" if permission else ""
             log.warning(
-                "cannot read pods: new containers have ids for names until it works: %s%s", error.one_line(), remedy
+                "cannot read pods, new containers are labeled with ids instead of names: %s%s",
+                error.one_line(),
+                remedy,
             )
         self._is_failing = True
         self.cache.is_worth_waiting_for = False

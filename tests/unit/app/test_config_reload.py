@@ -49,7 +49,7 @@ class TestRunRequested:
             request.result(0)
         assert failed == [True]
         assert [record.getMessage() for record in caplog.records] == [
-            "configuration not reloaded, the old one stays in force"
+            "configuration not reloaded, the old one stays in force: defect in the exporter"
         ]
 
 

@@ -88,7 +88,7 @@ class TestJudgement:
         judgement = hazards.judge_returns(lambda: DIES, "x86_64", "6.11.0-17-generic")
 
         assert judgement.why == (
-            "kernel 6.11.0-17-generic kills a process under a seccomp filter at one: a test child died"
+            "kernel 6.11.0-17-generic kills a process under a seccomp filter at a return probe: a test child died"
         )
 
 

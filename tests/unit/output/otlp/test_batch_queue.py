@@ -342,7 +342,8 @@ class TestUnsupported:
             assert sent(found.requests) == [[1], [2], [3]]
         assert [one.levelname for one in caplog.records] == ["WARNING", "INFO"]
         assert (
-            caplog.records[1].getMessage() == f"OTLP receiver default ({found.url}/v1/logs): logs are delivered again"
+            caplog.records[1].getMessage()
+            == f"OTLP receiver default ({found.url}/v1/logs): delivery of logs has resumed"
         )
 
 
@@ -379,7 +380,7 @@ class TestStop:
 
         assert seconds < FLUSH_SECONDS + MARGIN_SECONDS
         assert caplog.records[0].getMessage() == (
-            f"OTLP receiver default ({found.url}/v1/logs): logs not delivered before the exporter stopped: 2"
+            f"OTLP receiver default ({found.url}/v1/logs): stopped with 2 undelivered records (logs)"
         )
 
     def test_empty_queue_sends_no_request(self) -> None:

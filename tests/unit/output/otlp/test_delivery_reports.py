@@ -130,7 +130,7 @@ class TestLog:
             f"{shown}: rejected: status 400: no; counted in gpustall_exporter_pushes_total, logged once until a push"
             " is delivered",
         )
-        recovery = ("INFO", f"{shown}: pushes are delivered again")
+        recovery = ("INFO", f"{shown}: delivery of pushes has resumed")
 
         assert _lines(caplog) == [failure, recovery, failure, recovery]
 

@@ -100,7 +100,7 @@ class TestLog:
         pauses([RequestFailed("http://api: refused"), RequestFailed("http://api: refused"), None], 4)
 
         assert [record.getMessage() for record in caplog.records] == [
-            "cannot read pods: new containers have ids for names until it works: http://api: refused",
+            "cannot read pods, new containers are labeled with ids instead of names: http://api: refused",
             "pods can be read again: containers have their names",
         ]
 
