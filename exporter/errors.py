@@ -1,13 +1,13 @@
-"""Every exception that the program raises on purpose, and its exit code.
+"""The root of the exceptions that the program raises on purpose, those that many packages raise, and their exit codes.
 
     ExporterError               exit 1   anything below
     ├── BadInput                exit 2   a flag, an address or a configuration value the user can correct
     ├── NotPossibleHere         exit 3   this machine lacks what is needed: privilege, BTF, a library
-    ├── KernelRefused           exit 3   bpf(2) or perf_event_open(2) failed
+    │   └── KernelRefused       exit 3   bpf(2) or perf_event_open(2) failed
     ├── MalformedElf            skipped  a file that is not the ELF library it claims to be; counted
     └── ProcessGone             skipped  a process ended between two reads of its /proc directory; counted
 
-Each has a message that names the object, and a `remedy`: what the user can do next.
+Others stand beside the code that raises them. Each has a message that names the object, and a `remedy`: what the user can do next.
 """
 
 from __future__ import annotations

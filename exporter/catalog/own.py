@@ -67,7 +67,7 @@ ATTACH_FAILURES = _own(
     Kind.COUNTER,
     ("library", "reason"),
     "Library files that could not be probed, by reason: malformed, denied, vanished, hidden behind a later copy on"
-    " an overlay, refused by the kernel, or without a wanted symbol.",
+    " an overlay, refused by the kernel, frozen (loaded after startup, with --probes.attach-once), or without a wanted symbol.",
 )
 SURPLUS_ATTACHMENTS = _own(
     "surplus_attachments",
