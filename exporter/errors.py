@@ -7,7 +7,7 @@
     ├── MalformedElf            skipped  a file that is not the ELF library it claims to be; counted
     └── ProcessGone             skipped  a process ended between two reads of its /proc directory; counted
 
-Others stand beside the code that raises them. Each has a message that names the object, and a `remedy`: what the user can do next.
+Others stand beside the code that raises them. Each has a message that names the object, and a `remedy`: what to do next.
 """
 
 from __future__ import annotations

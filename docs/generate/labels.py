@@ -102,7 +102,8 @@ LABEL_MEANINGS = {
     "library": "`runtime`, `driver` or `nccl`; `unknown` where the mappings of a process could not be read.",
     "reason": "For failures to attach: `denied` (a capability is missing), `malformed` (not the ELF file its name promises),"
     " `vanished` (process or file gone), `hidden` (an overlay has a later copy in its place, and its layer is out of reach),"
-    " `no_symbols` (nothing in it to probe), `refused` (by the kernel), `frozen` (loaded after startup, with --probes.attach-once). For dropped records and for GPU clocks: see below. For"
+    " `no_symbols` (nothing in it to probe), `refused` (by the kernel),"
+    " `frozen` (loaded after startup, with --probes.attach-once). For dropped records and for GPU clocks: see below. For"
     " the history: `queue_full` (the disk is slower than the changes), `not_written` (a write failed), `too_many_processes`"
     " (more than 256 at a time). For sockets that were not read: `namespace` (it has another network namespace), `descriptors`"
     " (not examined yet, or more than 4,096), `deadline` (the kernel had more sockets than can be read in 50 ms). For NVML"

@@ -16,7 +16,7 @@ from exporter.accounting.culprits import STATE_LABEL, UNRESOLVED, Culprits, culp
 from exporter.accounting.disks import DiskBlame
 from exporter.accounting.exposed import ExposedLoss
 from exporter.accounting.feeding import FeedingLoss, OpenStall
-from exporter.accounting.progress import NOWHERE, WorkloadProgress
+from exporter.accounting.progress import NO_PROGRESS, WorkloadProgress
 from exporter.accounting.self_check import SelfCheck
 from exporter.accounting.sharing import Growth
 from exporter.accounting.thread_time import ThreadTime, Times
@@ -212,11 +212,11 @@ class Accountant:
             if of is None or number in of
         }
 
-    def standing(self, number: int) -> WorkloadProgress:
+    def progress(self, number: int) -> WorkloadProgress:
         """How far a process has come, at the last update()."""
         process, feeding = self._processes.get(number), self._feeding.get(number)
         if process is None:
-            return NOWHERE
+            return NO_PROGRESS
         calls = feeding.timed_calls + feeding.counted_calls if feeding else 0
         return WorkloadProgress(
             process.loss.lost(),

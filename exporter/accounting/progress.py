@@ -30,5 +30,5 @@ class WorkloadProgress(NamedTuple):
     stopped_ns: int = 0
 
 
-NOWHERE = WorkloadProgress({})
+NO_PROGRESS = WorkloadProgress({})
 """Progress of an unknown process."""

@@ -12,7 +12,7 @@ from exporter.units import NANOSECONDS
 class Cusum:
     """State of one job. began_ns: CLOCK_MONOTONIC of the onset, if it is slower; lost_ns: since then.
 
-    After accuse() the state counts from that moment.
+    After start_at() the state counts from that moment.
     """
 
     def __init__(self) -> None:
@@ -45,7 +45,7 @@ class Cusum:
         """Whether it is slower beyond its own variation."""
         return self._sum_ns >= self._alarm_ns
 
-    def accuse(self, began_ns: int) -> None:
+    def start_at(self, began_ns: int) -> None:
         """Other ranks have lost enough since then waiting for this job."""
         if not self.is_alarm:
             self.began_ns, self.lost_ns, self._sum_ns = began_ns, 0.0, self._alarm_ns

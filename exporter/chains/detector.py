@@ -54,7 +54,7 @@ class Detector:
         self._past = SpanBuffer()
         self._cusum = Cusum()
         self._episode: Episode | None = None
-        self._usually: Spent | None = None  # since when spending counts as baseline
+        self._baseline_spent: Spent | None = None  # since when spending counts as baseline
         self._spent: Spent | None = None  # when the alarm was raised
         self.is_undecided = False
         self.is_stuck = False
@@ -77,18 +77,18 @@ class Detector:
         """Update at a tick."""
         tick = self._past.add(seen)
         if tick is not None and self._episode is None:
-            self._try(tick)
+            self._add_to_cusum(tick)
         is_quiet = self._episode is None and self._cusum.is_calm
         self._past.learn(is_quiet=is_quiet, is_suspect=self._cusum.is_suspect)
 
     def update(
-        self, waited: Waited, missing: Missing | None, asked: Readings, *, awaited_since_ns: int = 0
+        self, waited: Waited, missing: Missing | None, readings: Readings, *, awaited_since_ns: int = 0
     ) -> Transition | None:
         """Transitions of this tick. missing: a collective that this process has not entered. awaited_since_ns: since when other
         ranks' open chains name it as the rank they wait for; 0 without one.
         """
         seen = self._past.last
-        self.is_undecided = seen.standing.undecided_ns > ALLOWANCE * WINDOW_NS
+        self.is_undecided = seen.progress.undecided_ns > ALLOWANCE * WINDOW_NS
         self.is_stuck = self._is_stuck(seen)
         if missing is not None and self._is_hang(missing, seen.now_ns):
             return self._episode.hang(missing) if self._episode else self._open_hang(missing)
@@ -97,14 +97,14 @@ class Detector:
         if missing is not None and self._has_stood_still(missing.since_ns, seen):
             return None  # it may be late or never come: the next seconds decide
         if awaited_since_ns:
-            self._cusum.accuse(awaited_since_ns)
+            self._cusum.start_at(awaited_since_ns)
         if not self._cusum.is_alarm:
             self._spent = None
-            if self._usually is None and self.has_rhythm:
-                self._usually = Spent(seen, asked.spending())
-            return self._complain(waited)
-        self._spent = self._spent or Spent(seen, asked.spending())
-        return self._suspect(waited, asked)
+            if self._baseline_spent is None and self.has_rhythm:
+                self._baseline_spent = Spent(seen, readings.spending())
+            return self._check_chronic(waited)
+        self._spent = self._spent or Spent(seen, readings.spending())
+        return self._check_alarm(waited, readings)
 
     def span(self, like: Span) -> Span:
         """The same span, as far as this process is known."""
@@ -116,11 +116,11 @@ class Detector:
 
     # ---- slow steps
 
-    def _try(self, tick: Span) -> None:
+    def _add_to_cusum(self, tick: Span) -> None:
         """Whether this tick adds to the sum."""
         self._cusum.add(tick.late_ns, tick.wall_ns, tick.now.now_ns, spread=self._past.usual.spread)
 
-    def _suspect(self, waited: Waited, asked: Readings) -> Transition | None:
+    def _check_alarm(self, waited: Waited, readings: Readings) -> Transition | None:
         """After an alarm: whether it lasts, and why."""
         past = self._past
         recent, span = past.recent(), Span(past.since(self._cusum.began_ns), past.last)
@@ -136,17 +136,17 @@ class Detector:
         if reason is not None and reason.cause is Cause.NOT_HOST:
             if not recent.steps or not self._is_steady(span):
                 return None  # a pause that goes on or is over, or a fault that begins: steps of a slow job are slow in every tick
-            side = asked.device_side(span.then.now_ns, span.now.now_ns)
-            reason = verdict.by_gpu(reason, found, self._grown(asked.spending()), side)
+            side = readings.device_side(span.then.now_ns, span.now.now_ns)
+            reason = verdict.by_gpu(reason, found, self._grown(readings.spending()), side)
         if reason is None and verdict.is_another_phase(found):
-            reason = verdict.of_own_doing(found, self._grown(asked.spending()))
+            reason = verdict.of_own_doing(found, self._grown(readings.spending()))
             if reason is not None and not verdict.is_evident(found):
                 return None  # other calls than before, and those take longer: not another phase
         if reason is None:
             # While none ends it is unknown what the open step is made of, and its lost time may not be accounted yet.
             if verdict.is_another_phase(found) and not found.lost and past.tick.steps:
                 past.usual.forget()
-                self._usually = None
+                self._baseline_spent = None
                 self._cusum.reset()
             return None
         return self._open(span, found, reason)
@@ -160,9 +160,9 @@ class Detector:
     def _grown(self, spending: Spending) -> Grown:
         """Nanoseconds since the alarm."""
         assert self._spent is not None  # noqa: S101 - there was an alarm
-        return grown(self._usually, self._spent, Spent(self._past.last, spending))
+        return grown(self._baseline_spent, self._spent, Spent(self._past.last, spending))
 
-    def _complain(self, waited: Waited) -> Transition | None:
+    def _check_chronic(self, waited: Waited) -> Transition | None:
         """It was never better, because of the host. A job without calls or steps may have nothing to do."""
         span = self._past.long
         if span.now.now_ns - span.then.now_ns < CHRONIC_NS or not (span.calls or span.steps):
@@ -182,12 +182,12 @@ class Detector:
         if not self.has_rhythm or not (self._cusum.is_alarm or self._episode is not None):
             return False
         before = self._past.since(seen.now_ns - STUCK_NS)
-        return before.standing.steps == seen.standing.steps and self._past.pace_ns * 2 < STUCK_NS
+        return before.progress.steps == seen.progress.steps and self._past.pace_ns * 2 < STUCK_NS
 
     def _has_stood_still(self, since_ns: int, seen: ProcessState) -> bool:
         """Without a step for two baseline steps or more."""
         is_long = self.has_rhythm and seen.now_ns - since_ns > 2 * self._past.pace_ns
-        return is_long and self._past.since(since_ns).standing.steps == seen.standing.steps
+        return is_long and self._past.since(since_ns).progress.steps == seen.progress.steps
 
     def _is_hang(self, missing: Missing, now_ns: int) -> bool:
         for_ns = now_ns - missing.since_ns
@@ -234,13 +234,13 @@ class Detector:
         if overtaken_ns is not None:
             transition = self._close(episode.resolve(overtaken_ns, End.RECOVERED))
             for tick in self._past.ticks(overtaken_ns):
-                self._try(tick)
+                self._add_to_cusum(tick)
             return transition
-        told = episode.follow(waited)
-        return self._close(told) if told is not None and told.change is Change.RESOLVED else told
+        followed = episode.follow(waited)
+        return self._close(followed) if followed is not None and followed.change is Change.RESOLVED else followed
 
     def _close(self, resolved: Transition) -> Transition:
-        self._episode = self._usually = None
+        self._episode = self._baseline_spent = None
         self._cusum.reset()
         self._past.begin_anew()
         if resolved.chain.end is End.NEW_NORMAL:

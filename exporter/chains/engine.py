@@ -32,7 +32,7 @@ _ID_BYTES = 16  # of a W3C trace id
 class Observation(NamedTuple):
     """A process at a tick. collectives: by hash of the communicator."""
 
-    standing: WorkloadProgress
+    progress: WorkloadProgress
     collectives: Mapping[int, Collective] = {}
     allocations: Allocations = Allocations()
     captures: Captures = Captures()
@@ -85,7 +85,7 @@ class Engine:
             if number not in self._detectors:
                 self._detectors[number] = Detector(number, self._new_id)
                 self._conditions[number] = Conditions(now_ns)
-            self._detectors[number].add(ProcessState(now_ns, observed.standing, observed.collectives))
+            self._detectors[number].add(ProcessState(now_ns, observed.progress, observed.collectives))
         missing = self._communicators.update({number: one.collectives for number, one in processes.items()}, now_ns)
         absent = {one.process: one for one in missing}
         awaited = self._awaited()
@@ -168,7 +168,7 @@ class Engine:
 
     def _look_at_conditions(self, number: int, observed: Observation, now_ns: int) -> list[Transition]:
         conditions, watch = self._conditions[number], self._detectors[number]
-        steps = observed.standing.steps
+        steps = observed.progress.steps
         conditions.update(observed.allocations, observed.captures, steps, now_ns)
         transitions: list[Transition] = []
         for wrong in conditions.all(now_ns):

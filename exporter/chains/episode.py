@@ -79,7 +79,7 @@ class Episode:
         if chain.cause is Cause.NOT_HOST and now_ns - chain.began_ns >= NEW_NORMAL_NS:
             return self.resolve(now_ns, End.NEW_NORMAL)
         whole = self._extend(whole)
-        return self._tell(whole, waited)
+        return self._update_figures(whole, waited)
 
     def resolve(self, resolved_ns: int, end: End) -> Transition:
         return self.chain.resolved(resolved_ns, end)
@@ -106,15 +106,15 @@ class Episode:
             self._core = whole
         return whole
 
-    def _tell(self, whole: Span, waited: Waited) -> Transition | None:
+    def _update_figures(self, whole: Span, waited: Waited) -> Transition | None:
         """The chain with its current figures."""
         chain = self.chain
         found, now = self._find(whole, waited), self._find(self._past.recent(RECENT_NS), waited)
         reason = verdict.judge(found)
         if chain.cause in OF_THE_GPU and reason is not None and reason.cause in HOST_CAUSES:
-            return self._convict(whole, found, reason)
-        is_told = reason is not None and (chain.cause not in OF_THE_GPU or reason.cause is chain.cause)
-        contribution = verdict.contribution_of(chain.cause, reason) if reason and is_told else chain.contribution
+            return self._replace_cause(whole, found, reason)
+        is_explained = reason is not None and (chain.cause not in OF_THE_GPU or reason.cause is chain.cause)
+        contribution = verdict.contribution_of(chain.cause, reason) if reason and is_explained else chain.contribution
         lost_share = summary.lost_share(now, chain.cause)
         severity = verdict.severity_of(chain.cause, lost_share, max(contribution, MAIN_SHARE))
         if chain.is_chronic:
@@ -128,14 +128,14 @@ class Episode:
             slowdown=summary.slowdown(core),
             lost_share=summary.lost_share(core, chain.cause),
             contribution=contribution,
-            shares=reason.shares if reason and is_told else chain.shares,
+            shares=reason.shares if reason and is_explained else chain.shares,
             culprits=chain.culprits if chain.cause in OF_THE_GPU else summary.culprits(whole, chain.cause),
             lost_ns=summary.lost_ns(whole, chain.cause),
             peer=reason.peer if reason and reason.peer else chain.peer,
         )
         return Transition(Change.ESCALATED, self.chain) if severity > chain.severity else None
 
-    def _convict(self, whole: Span, found: Findings, reason: Verdict) -> Transition:
+    def _replace_cause(self, whole: Span, found: Findings, reason: Verdict) -> Transition:
         """The host was ruled out too soon: its lost time explains the episode by now. It stays the same chain."""
         lost_share = summary.lost_share(found, reason.cause)
         severity = verdict.severity_of(reason.cause, lost_share, reason.contribution)

@@ -25,16 +25,16 @@ class ProcessState(NamedTuple):
     """
 
     now_ns: int
-    standing: WorkloadProgress
+    progress: WorkloadProgress
     collectives: Mapping[int, Collective] = {}
     late_ns: float = 0.0
 
-    def progress(self, usual_step_ns: float) -> float:
+    def fractional_steps(self, usual_step_ns: float) -> float:
         """Steps so far; the open one counts by its age, as one at most."""
-        if not self.standing.step_began_ns:
-            return float(self.standing.steps)
-        age_ns = max(self.now_ns - self.standing.step_began_ns, 0)
-        return self.standing.steps + min(age_ns / usual_step_ns, 1.0)
+        if not self.progress.step_began_ns:
+            return float(self.progress.steps)
+        age_ns = max(self.now_ns - self.progress.step_began_ns, 0)
+        return self.progress.steps + min(age_ns / usual_step_ns, 1.0)
 
 
 class Span(NamedTuple):
@@ -50,21 +50,21 @@ class Span(NamedTuple):
 
     @property
     def steps(self) -> int:
-        return self.now.standing.steps - self.then.standing.steps
+        return self.now.progress.steps - self.then.progress.steps
 
     @property
     def steps_ns(self) -> int:
         """Time that ended steps took."""
-        return self.now.standing.steps_ns - self.then.standing.steps_ns
+        return self.now.progress.steps_ns - self.then.progress.steps_ns
 
     @property
     def calls(self) -> int:
-        return self.now.standing.calls - self.then.standing.calls
+        return self.now.progress.calls - self.then.progress.calls
 
     @property
     def exposed_ns(self) -> int:
         """The part of lost time in synchronising calls."""
-        return self.now.standing.exposed_ns - self.then.standing.exposed_ns
+        return self.now.progress.exposed_ns - self.then.progress.exposed_ns
 
     @property
     def late_ns(self) -> float:
@@ -81,24 +81,24 @@ class Span(NamedTuple):
 
         Below 0 where they are faster; None if unknown.
         """
-        then, now = self.then.standing, self.now.standing
+        then, now = self.then.progress, self.now.progress
         if now.missed_beats != then.missed_beats:
             return 1.0 - usual_step_ns * self.steps / self.steps_ns if self.steps else None
         if not (now.step_began_ns and then.step_began_ns):
             return None
-        made = self.now.progress(usual_step_ns) - self.then.progress(usual_step_ns)
+        made = self.now.fractional_steps(usual_step_ns) - self.then.fractional_steps(usual_step_ns)
         return 1.0 - made * usual_step_ns / self.wall_ns
 
     def lost_ns(self) -> dict[tuple[Cause, str], int]:
         """Growth by (cause, culprit)."""
-        before, now = self.then.standing.lost_ns, self.now.standing.lost_ns
+        before, now = self.then.progress.lost_ns, self.now.progress.lost_ns
         if now is before:
             return {}
         return {key: ns - before.get(key, 0) for key, ns in now.items() if ns > before.get(key, 0)}
 
     def lost_of_all_ns(self) -> int:
         """Growth over all causes, undecided time included."""
-        return _all_lost_ns(self.now.standing) - _all_lost_ns(self.then.standing)
+        return _all_lost_ns(self.now.progress) - _all_lost_ns(self.then.progress)
 
     def lag_ns(self) -> int:
         """How long the other ranks waited for this process."""
@@ -109,5 +109,5 @@ class Span(NamedTuple):
         )
 
 
-def _all_lost_ns(standing: WorkloadProgress) -> int:
-    return sum(standing.lost_ns.values()) + standing.undecided_ns
+def _all_lost_ns(progress: WorkloadProgress) -> int:
+    return sum(progress.lost_ns.values()) + progress.undecided_ns

@@ -49,7 +49,7 @@ class SpanBuffer:
                 tick = Span(self._seen[-1], seen)
         self._keep(seen)
         if not self._marks or seen.now_ns - self._marks[-1].now_ns >= WINDOW_NS:
-            if len(self._marks) > 1 and self._marks[-2].standing.calls == seen.standing.calls:
+            if len(self._marks) > 1 and self._marks[-2].progress.calls == seen.progress.calls:
                 del self._marks[-1]  # two states are enough for an idle time
             self._marks.append(seen)
         while len(self._marks) > 2 and seen.now_ns - self._marks[1].now_ns >= CHRONIC_NS:
@@ -68,7 +68,7 @@ class SpanBuffer:
         seen = self.last
         self._learning = self._learning or seen
         window = Span(self._learning, seen)
-        if window.wall_ns >= WINDOW_NS and (window.steps or (window.calls and not seen.standing.step_began_ns)):
+        if window.wall_ns >= WINDOW_NS and (window.steps or (window.calls and not seen.progress.step_began_ns)):
             self._withheld = [*self._withheld[1 - WINDOWS_KEPT :], window]
             self._learning = seen
         while self._withheld and not is_suspect:
@@ -147,7 +147,7 @@ class SpanBuffer:
         later = self._seen[-1]
         for seen in reversed(self._seen):
             if seen.now_ns <= began_ns:
-                return _at(began_ns, seen, later) if seen.standing == later.standing else seen
+                return _at(began_ns, seen, later) if seen.progress == later.progress else seen
             later = seen
         return later
 

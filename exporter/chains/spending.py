@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import NamedTuple
 
-from exporter.accounting.progress import NOWHERE
+from exporter.accounting.progress import NO_PROGRESS
 from exporter.chains.chain import Effect
 from exporter.chains.span import ProcessState, Span
 from exporter.chains.thresholds import STEPS_NEEDED
@@ -35,7 +35,7 @@ class Spent(NamedTuple):
     spending: Spending
 
 
-_BEGINNING = Spent(ProcessState(0, NOWHERE), Spending())
+_BEGINNING = Spent(ProcessState(0, NO_PROGRESS), Spending())
 
 
 class Grown(NamedTuple):
@@ -54,7 +54,7 @@ class Grown(NamedTuple):
 
 def grown(usually: Spent | None, before: Spent, now: Spent) -> Grown:
     """Growth since a moment. usually: start of the span whose average per step is the baseline; None: from the start."""
-    if usually is None or before.at.standing.steps - usually.at.standing.steps < STEPS_NEEDED:
+    if usually is None or before.at.progress.steps - usually.at.progress.steps < STEPS_NEEDED:
         usually = _BEGINNING
     usual, span = Span(usually.at, before.at), Span(before.at, now.at)
     steps_as_usual = span.steps / max(usual.steps, 1)

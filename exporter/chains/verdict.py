@@ -135,11 +135,11 @@ def find(span: Span, usual: Baseline, peers: Mapping[str, int], *, is_chronic: b
     usually = 0.0 if is_chronic else 1.0 - max(slowness or 0.0, 0.0)
     beyond = {cause: share - usual.lost.get(cause, 0.0) * usually for cause, share in shares.items()}
     lost = {cause: beyond[cause] for cause in HOST_CAUSES if beyond.get(cause, 0.0) > 0}
-    paused = (span.now.standing.stopped_ns - span.then.standing.stopped_ns) / span.wall_ns
+    paused = (span.now.progress.stopped_ns - span.then.progress.stopped_ns) / span.wall_ns
     if paused > lost.get(Cause.PAUSED, 0.0):
         lost[Cause.PAUSED] = min(paused, 1.0)
     others = set(shares) - set(HOST_CAUSES)
-    undecided = (span.now.standing.undecided_ns - span.then.standing.undecided_ns) / span.wall_ns
+    undecided = (span.now.progress.undecided_ns - span.then.progress.undecided_ns) / span.wall_ns
     calls_per_step = span.calls / span.steps if span.steps else 0.0
     return Findings(
         span.wall_ns,

@@ -35,9 +35,9 @@ class Sched:
         waits = self._tables.read_waits(owners, is_urgent=is_urgent)
         self._accountant.update(waits, owners, now_ns, self._tables.read_threads() if with_threads else ())
 
-    def standing(self, process: int) -> WorkloadProgress:
+    def progress(self, process: int) -> WorkloadProgress:
         """Progress and lost time of a process."""
-        return self._accountant.standing(process)
+        return self._accountant.progress(process)
 
     def update(
         self, owners: Mapping[int, Hashable], now_ns: int, reading: Reading | None, *, with_threads: bool = True

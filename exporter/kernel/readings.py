@@ -1,4 +1,4 @@
-"""Rows that were read together: Waits for a tick, Accounts for the time of threads, a Reading for a publication.
+"""Rows that were read together: Waits for a tick, Accounts for the time of threads, a Reading for a snapshot.
 
 All are cumulative since the first call of a process.
 """
@@ -30,7 +30,7 @@ from exporter.kernel.thread_rows import (
 
 @dataclass(frozen=True, slots=True)
 class Reading:
-    """The maps, read one by one within one publication.
+    """The maps, read one by one within one snapshot.
 
     operations: calls. nccl_waits: rows of the same map that count some of them a second time, by the communicator they waited
     for. sees_completion: the programs on CUDA calls, which find out what is complete, are loaded.

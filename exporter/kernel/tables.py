@@ -1,6 +1,6 @@
 """The kernel's maps, read and pruned by name.
 
-In: MapReaders by map name (FakeMap in tests). Out: a Reading and Accounts for a publication, Waits for a tick.
+In: MapReaders by map name (FakeMap in tests). Out: a Reading and Accounts for a snapshot, Waits for a tick.
 """
 
 from __future__ import annotations
@@ -86,7 +86,7 @@ class Tables:
         return self._entries | {name: count for name, count in self._time.entries.items() if name in TABLES}
 
     def read(self) -> Reading:
-        """Everything that a publication needs."""
+        """Everything that a snapshot needs."""
         operations = self._read_operations()
         processes = self.read_processes()
         return Reading(

@@ -84,7 +84,7 @@ class Pipeline:
         self._are_engines_current = False
         self._rows: Mapping[int, ProcessRow] = _NONE  # of the last tick
         self._detection = (
-            Detection(tables, self._accounting.standing, devices=devices, new_id=new_id)
+            Detection(tables, self._accounting.progress, devices=devices, new_id=new_id)
             if self._accounting and _CHAINS in names
             else None
         )

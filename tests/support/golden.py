@@ -41,7 +41,7 @@ FILE_OF = {Format.TEXT: "metrics.prom", Format.OPENMETRICS: "metrics.om"}
 OTLP_FILE = "otlp.json"
 ORIGIN = Origin("gpu7", "gpu-stall-exporter", (("deployment.environment.name", "prod"),))
 _LINE_CHARACTERS = 100
-NOWHERE: TotalsByIdentity = {}
+NO_PROGRESS: TotalsByIdentity = {}
 
 Case = Callable[[], Snapshot]
 
@@ -304,7 +304,7 @@ def _snapshot(
     kernel: FakeTables,
     identities: dict[int, Identity],
     lost_ns: int = 0,
-    of_places: TotalsByIdentity = NOWHERE,
+    of_places: TotalsByIdentity = NO_PROGRESS,
     engines: dict[int, str] | None = None,
 ) -> Snapshot:
     """lost_ns: to the cause of an open chain of process 2. of_places: what collectors of the machine say. engines: by process."""
@@ -317,7 +317,7 @@ def _snapshot(
     feeding = tables.read_feeding(identities)
     governor.update({process: row._replace(timed_calls=0) for process, row in feeding.items()}, 0)
     governor.update(feeding, 1_000_000_000)
-    diagnosis = Detection(tables, sched.standing, _Scripted(lost_ns))
+    diagnosis = Detection(tables, sched.progress, _Scripted(lost_ns))
     diagnosis.tick(reading.processes, {}, frozenset(), 1_000_000_000)
     of_chains = diagnosis.totals(identities)
     of_engines = Engines(tables, ("vllm",))

@@ -194,24 +194,24 @@ class TestStanding:
         bench.kernel.exposure(1, "cudaStreamSynchronize", exact_ns=4)
         bench.tick(1)
 
-        assert bench.accountant.standing(1) == WorkloadProgress({(Cause.BLOCK_IO, ""): 3}, 4, 10, calls=64)
+        assert bench.accountant.progress(1) == WorkloadProgress({(Cause.BLOCK_IO, ""): 3}, 4, 10, calls=64)
 
     def test_losses_are_the_very_object_while_nothing_is_booked(self, bench: Bench) -> None:
         """And another one when something was; the old one stays as it is."""
         bench.kernel.feeding(1, dry_ns={IO: 3})
         bench.tick(1)
-        first = bench.accountant.standing(1).lost_ns
+        first = bench.accountant.progress(1).lost_ns
         bench.tick(1)
-        again = bench.accountant.standing(1).lost_ns
+        again = bench.accountant.progress(1).lost_ns
         bench.kernel.feeding(1, dry_ns={IO: 5})
         bench.tick(1)
 
         assert again is first == {(Cause.BLOCK_IO, ""): 3}
-        assert bench.accountant.standing(1).lost_ns == {(Cause.BLOCK_IO, ""): 5}
+        assert bench.accountant.progress(1).lost_ns == {(Cause.BLOCK_IO, ""): 5}
 
     def test_process_without_books_is_nowhere(self, bench: Bench) -> None:
         """It has not come yet."""
-        assert bench.accountant.standing(7) == WorkloadProgress({})
+        assert bench.accountant.progress(7) == WorkloadProgress({})
 
     def test_those_that_moved_are_known(self, bench: Bench) -> None:
         """Process 2 rests."""

@@ -79,7 +79,7 @@ class Job:
 
     def observation(self, rank: int | None = None) -> Observation:
         """As it is now. rank: in a communicator of two."""
-        standing = WorkloadProgress(
+        progress = WorkloadProgress(
             self.lost_ns,
             self.exposed_ns,
             self.undecided_ns,
@@ -91,7 +91,7 @@ class Job:
             self.stopped_ns,
         )
         places = {} if rank is None else {77: Collective(rank, self.arrived, self.lag_ns)}
-        return Observation(standing, places, self.allocations, self.captures)
+        return Observation(progress, places, self.allocations, self.captures)
 
 
 class Scene:

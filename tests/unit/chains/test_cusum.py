@@ -67,7 +67,7 @@ class TestBegin:
         """What it had lost before belongs to another begin."""
         test = Cusum()
         test.add(10_000_000, TICK_NS, TICK_NS, spread=0.0)
-        test.accuse(7)
+        test.start_at(7)
 
         assert (test.began_ns, test.lost_ns, test.is_alarm) == (7, 0.0, True)
 

@@ -94,7 +94,7 @@ class TestObservations:
 
     def test_progress_comes_from_the_accounting(self, bench: Bench) -> None:
         """Each process has its own."""
-        assert bench.tick(2)[2].standing.steps == 2
+        assert bench.tick(2)[2].progress.steps == 2
 
     def test_collectives_are_known_by_the_hash(self, bench: Bench) -> None:
         """The other communicator was created before the probes were attached."""
