@@ -42,7 +42,7 @@ class TestPassedOn:
             assert scrape.total(SURPLUS, library="runtime") == 1
             assert f"detached from {tmp_path}" not in exporter.logs
             assert (
-                f"calls of {tmp_path / forwarding_library.FIRST} go on in {tmp_path / forwarding_library.SECOND}"
+                f"calls to {tmp_path / forwarding_library.FIRST} are forwarded to {tmp_path / forwarding_library.SECOND}"
                 in exporter.logs
             )
 
