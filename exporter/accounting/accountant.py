@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from functools import reduce
 from typing import NamedTuple
 
-from exporter.accounting.attribution import Chains, LostTime
+from exporter.accounting.attribution import LostTime, WakeupPaths
 from exporter.accounting.cadence import Cadence
 from exporter.accounting.culprits import STATE_LABEL, UNRESOLVED, Culprits, culprit_name
 from exporter.accounting.disks import DiskBlame
@@ -42,13 +42,13 @@ _MAX_TGIDS = 5
 class ProcessTime:
     """Nanoseconds of one process since it was first seen.
 
-    threads: by (operation, state). lost: by (cause, culprit). chains: by (state of the sleeper, state of the waker). steps: their
-    durations, None while no rhythm is known. interrupted_ns: spent in interrupts, whether or not anything was lost.
+    threads: by (operation, state). lost: by (cause, culprit). wakeup_paths: by (state of the sleeper, state of the waker).
+    steps: their durations, None while no rhythm is known. interrupted_ns: spent in interrupts, whether or not anything was lost.
     """
 
     threads: Mapping[tuple[str, str], int]
     lost: Mapping[tuple[Cause, str], int]
-    chains: Mapping[tuple[str, str], int]
+    wakeup_paths: Mapping[tuple[str, str], int]
     steps: HistogramTotal | None = None
     interrupted_ns: int = 0
 
@@ -62,7 +62,7 @@ class _Changes(NamedTuple):
     exposures: list[tuple[ExposureKey, Exposure]]
     feeding: FeedingRow | None
     stall: OpenStall | None
-    chains: Chains
+    wakeup_paths: WakeupPaths
     charges: dict[BlameKey, int]
     disks: Mapping[str, int]
 
@@ -77,19 +77,19 @@ class _Process:
         self.loss = LostTime(lambda name, charged_ns: culprits.label(self.owner, name, charged_ns))
         self.threads = ThreadTime()
         self.cadence = Cadence()
-        self.chains: Chains = {}
+        self.wakeup_paths: WakeupPaths = {}
         self.exposed_ns = 0
         self.interrupted_ns = 0
 
     def update(self, changes: _Changes, now_ns: int, *, is_blame_read: bool) -> None:
-        self.chains = changes.chains
+        self.wakeup_paths = changes.wakeup_paths
         self.interrupted_ns += sum(ns for key, ns in changes.charges.items() if key.culprit is Culprit.IRQ)
         exposed = self.exposed.update(changes.exposures)
         self.exposed_ns += exposed.runnable_ns + exposed.throttled_ns
         self.loss.update(
             exposed,
             self.feeding.update(changes.feeding, changes.stall) if changes.feeding else {},
-            changes.chains,
+            changes.wakeup_paths,
             changes.charges,
             now_ns,
             disks=changes.disks,
@@ -108,8 +108,8 @@ class Accountant:
         self._disks = DiskBlame()
         self._waits: Waits | None = None
         self._exposures: Mapping[ExposureKey, Exposure] = {}
-        self._chain_rows: Mapping[WakeupKey, WakeupRow] = {}
-        self._chains: dict[int, Chains] = {}
+        self._wakeup_rows: Mapping[WakeupKey, WakeupRow] = {}
+        self._wakeup_paths: dict[int, WakeupPaths] = {}
         self._feeding: Mapping[int, FeedingRow] = {}
         self._blame: Mapping[BlameKey, int] = {}
         self._pending: set[int] = set()  # processes whose accounts change with time alone
@@ -134,8 +134,8 @@ class Accountant:
                 if exposure is not self._exposures.get(key):
                     exposures.setdefault(key.process, []).append((key, exposure))
             self._exposures = waits.exposures
-        before, self._chains = self._chains, self._chains_of(waits.wakeups)
-        chains = self._chains
+        before, self._wakeup_paths = self._wakeup_paths, self._wakeup_paths_of(waits.wakeups)
+        wakeup_paths = self._wakeup_paths
         is_blame_read = isinstance(waits, Accounts) or waits.blame is not self._blame
         self._blame = waits.blame
         charges: dict[int, dict[BlameKey, int]] = {}
@@ -151,15 +151,15 @@ class Accountant:
             self._processes[number].cadence.update(waits.cadence[number])
         # Most processes of a full node are idle.
         busy = self._pending.union(exposures, stalls, charges, disks, _moved(waits.feeding, self._feeding))
-        if chains is not before:
-            busy.update(number for number, of in chains.items() if of != before.get(number))
+        if wakeup_paths is not before:
+            busy.update(number for number, of in wakeup_paths.items() if of != before.get(number))
         self._feeding = waits.feeding
         for number in busy & owners.keys():
             changes = _Changes(
                 exposures.get(number, []),
                 waits.feeding.get(number),
                 stalls.get(number),
-                chains.get(number, {}),
+                wakeup_paths.get(number, {}),
                 charges.get(number, {}),
                 disks.get(number, {}),
             )
@@ -167,17 +167,17 @@ class Accountant:
         self.moved = frozenset(busy.union(waits.cadence))
         self._pending = {number for number in busy & owners.keys() if not self._processes[number].loss.is_at_rest}
 
-    def _chains_of(self, rows: Mapping[WakeupKey, WakeupRow]) -> dict[int, Chains]:
+    def _wakeup_paths_of(self, rows: Mapping[WakeupKey, WakeupRow]) -> dict[int, WakeupPaths]:
         """By process; the same object as last time when nothing has changed."""
-        if rows is self._chain_rows:
-            return self._chains
-        self._chain_rows = rows
-        chains: dict[int, Chains] = {}
+        if rows is self._wakeup_rows:
+            return self._wakeup_paths
+        self._wakeup_rows = rows
+        wakeup_paths: dict[int, WakeupPaths] = {}
         for key, row in rows.items():
             # A step thread was feeding the GPU: a sleep that it ended delayed nothing, and explains no stall.
             if key.victim is Victim.STEP and key.waker is not Waker.STEP:
-                chains.setdefault(key.process, {}).setdefault(key.state, {})[key.waker] = row
-        return chains
+                wakeup_paths.setdefault(key.process, {}).setdefault(key.state, {})[key.waker] = row
+        return wakeup_paths
 
     def update_threads(self, times: Mapping[int, Times], threads: Sequence[ThreadRow]) -> None:
         """Account all thread time. Only a snapshot needs it."""
@@ -204,7 +204,7 @@ class Accountant:
             number: ProcessTime(
                 process.threads.reported(),
                 process.loss.lost(),
-                _chain_times(process.chains),
+                _wakeup_path_times(process.wakeup_paths),
                 process.cadence.steps(),
                 process.interrupted_ns,
             )
@@ -270,9 +270,9 @@ def _stopped_ns(threads: Iterable[ThreadRow]) -> dict[int, int]:
     return stopped
 
 
-def _chain_times(chains: Chains) -> dict[tuple[str, str], int]:
+def _wakeup_path_times(wakeup_paths: WakeupPaths) -> dict[tuple[str, str], int]:
     times = {}
-    for slept, by_waker in chains.items():
+    for slept, by_waker in wakeup_paths.items():
         row = reduce(WakeupRow.plus, by_waker.values())
         for state in ThreadState:
             if row.states_ns[state]:

@@ -29,9 +29,8 @@ Label = Callable[[str, int], str]
 OF_DISKS = (ThreadState.IO, ThreadState.FAULT)
 """Waits for a disk, which other programs may use as well."""
 
-CHAINED = (ThreadState.LOCK, ThreadState.PIPE, ThreadState.SOCKET, ThreadState.POLL, ThreadState.OTHER)
+OF_WAKERS = (ThreadState.LOCK, ThreadState.PIPE, ThreadState.SOCKET, ThreadState.POLL, ThreadState.OTHER)
 """Sleeps that another thread ends; source: wakeup_open_window() in bpf/lib/wakeup.bpf.h."""
-
 
 PATIENCE_NS = 2 * NANOSECONDS
 """How long lost CPU waits stay undecided until charges are read: charges that did not change look as if they were not read."""
@@ -103,8 +102,8 @@ class _Blame:
         return {key: latest.get(key, 0) + self._older.get(key, 0) for key in latest.keys() | self._older.keys()}
 
 
-Chains = dict[ThreadState, dict[Waker, WakeupRow]]
-"""Cumulative wake-ups: state of the sleeping step threads -> kind of waker -> what the waker had been doing."""
+WakeupPaths = dict[ThreadState, dict[Waker, WakeupRow]]
+"""Wake-up paths, cumulative: state of the sleeping step threads -> kind of waker -> what the waker had been doing."""
 
 _Did = tuple[Waker, ThreadState]
 
@@ -145,14 +144,14 @@ class LostTime:
         self._lost: dict[tuple[Cause, str], int] = {}
         self._given: Mapping[tuple[Cause, str], int] | None = None  # a copy, until something is charged
         self._blame = {victim: _Blame() for victim in Victim}
-        self._wakers: dict[ThreadState, _Wakers] = {}  # by CHAINED state, once another thread has ended such a sleep
+        self._wakers: dict[ThreadState, _Wakers] = {}  # by OF_WAKERS state, once another thread has ended such a sleep
         self._disk_users: Weights[str] = Weights()
 
     def update(
         self,
         exposed: Exposed,
         stalled_ns: Mapping[ThreadState, int],
-        chains: Chains,
+        wakeup_paths: WakeupPaths,
         charges: Mapping[BlameKey, int],
         now_ns: int,
         *,
@@ -165,14 +164,14 @@ class LostTime:
         disks, by the program that used them, "" for the process itself.
         """
         self._see_disks(disks, now_ns)
-        self._see(chains, charges, now_ns, is_blame_read=is_blame_read)
-        runnable_ns, of_wakers_ns = exposed.runnable_ns, 0
+        self._see(wakeup_paths, charges, now_ns, is_blame_read=is_blame_read)
+        runnable_ns, wakers_runnable_ns = exposed.runnable_ns, 0
         self._book(Cause.CPU_QUOTA, exposed.throttled_ns)
         for state, lost_ns in stalled_ns.items():
             if state is ThreadState.RUNNABLE:
                 runnable_ns += lost_ns
-            elif state in CHAINED:
-                of_wakers_ns += self._book_chained(state, lost_ns)
+            elif state in OF_WAKERS:
+                wakers_runnable_ns += self._book_of_wakers(state, lost_ns)
             elif state in OF_DISKS:
                 self._book_of_disks(CAUSE_OF_STATE[state], lost_ns)
             else:
@@ -180,7 +179,7 @@ class LostTime:
         step, others, workers = (self._blame[victim] for victim in Victim)
         for (cause, culprit), part_ns in step.share(runnable_ns, now_ns).items():
             self._book(cause, part_ns, culprit)
-        for (cause, culprit), part_ns in workers.share(of_wakers_ns, now_ns, others=others).items():
+        for (cause, culprit), part_ns in workers.share(wakers_runnable_ns, now_ns, others=others).items():
             self._book(cause, part_ns, culprit)
 
     def finish(self) -> None:
@@ -208,7 +207,7 @@ class LostTime:
 
     def _see(
         self,
-        chains: Chains,
+        wakeup_paths: WakeupPaths,
         charges: Mapping[BlameKey, int],
         now_ns: int,
         *,
@@ -225,10 +224,10 @@ class LostTime:
             of_victim[charged] = of_victim.get(charged, 0) + charged_ns
         for victim, known in self._blame.items():
             known.update(by_victim[victim], now_ns, is_read=is_blame_read)
-        for state in chains.keys() & set(CHAINED) - self._wakers.keys():
+        for state in wakeup_paths.keys() & set(OF_WAKERS) - self._wakers.keys():
             self._wakers[state] = _Wakers()
         for state, wakers in self._wakers.items():
-            wakers.update(chains.get(state, {}), now_ns)
+            wakers.update(wakeup_paths.get(state, {}), now_ns)
 
     def _see_disks(self, disks: Mapping[str, int], now_ns: int) -> None:
         labelled: dict[str, int] = {}
@@ -242,7 +241,7 @@ class LostTime:
         for culprit, part_ns in shared(lost_ns, self._disk_users.current() or {NOBODY: 1}).items():
             self._book(cause, part_ns, culprit)
 
-    def _book_chained(self, state: ThreadState, lost_ns: int) -> int:
+    def _book_of_wakers(self, state: ThreadState, lost_ns: int) -> int:
         """Attribute a stall by what wakers did; returns the part in which the waker itself waited for a CPU."""
         runnable_ns = 0
         parts = self._wakers[state].share(lost_ns) if state in self._wakers else {None: lost_ns}

@@ -109,7 +109,7 @@ def _of_process(times: ProcessTime) -> dict[Series, Total]:
         Series(catalog.sched.CULPRIT, (cause.value, culprit)): lost_ns
         for (cause, culprit), lost_ns in times.lost.items()
     }
-    of_process |= {Series(catalog.sched.WAIT_CHAIN, key): ns for key, ns in times.chains.items()}
+    of_process |= {Series(catalog.sched.WAIT_CHAIN, key): ns for key, ns in times.wakeup_paths.items()}
     if times.interrupted_ns:
         of_process[Series(catalog.sched.INTERRUPTED, ())] = times.interrupted_ns
     if times.steps:

@@ -41,8 +41,8 @@ def figures() -> Iterator[Figure]:
         yield from quota(programs)
         yield from blame(programs)
         yield from exposed(programs)
-        yield chains(programs, "", "one worker process", 0.01)
-        yield chains(programs, "helper", "a worker process behind a helper thread", 0.03)
+        yield wakeup_paths(programs, "", "one worker process", 0.01)
+        yield wakeup_paths(programs, "helper", "a worker process behind a helper thread", 0.03)
 
 
 class Programs:
@@ -50,7 +50,7 @@ class Programs:
 
     def __init__(self, folder: Path) -> None:
         self.waits = accounts.compiled(KERNEL_TESTS / "waits.c", folder)
-        self.chains = accounts.compiled(KERNEL_TESTS / "wakeups.c", folder)
+        self.wakeups = accounts.compiled(KERNEL_TESTS / "wakeups.c", folder)
         self.calls = folder / "calls"
         for name in (*STANDIN_LIBRARIES.values(), "calls"):
             subprocess.run(["cp", standin.build_dir() / name, folder], check=True)
@@ -197,15 +197,15 @@ def exposed(programs: Programs) -> Iterator[Figure]:
     yield Figure("exposed in spinning waits, narrowed, against the true delay", "; ".join(parts), worst, 0.1)
 
 
-def chains(programs: Programs, how: str, name: str, bar: float) -> Figure:
+def wakeup_paths(programs: Programs, how: str, name: str, bar: float) -> Figure:
     """The worker's own clocks say how long it ran; there is no second measurement of the rest of the split.
 
     The worker has a CPU apart: on a shared one it runs before the step thread is asleep, and its clocks know nothing of that.
     """
     worst, parts = 0.0, []
     for hogs in (0, 2):
-        with accounts.hogs(hogs, cpu=0), _traced(programs.chains) as found:
-            command = ["taskset", "-c", "1", programs.chains, "burn", "25", "40000", "apart"]
+        with accounts.hogs(hogs, cpu=0), _traced(programs.wakeups) as found:
+            command = ["taskset", "-c", "1", programs.wakeups, "burn", "25", "40000", "apart"]
             account = accounts.run(found, *command, *((how,) if how else ()))
         row = account.wakeup_row(ThreadState.LOCK if how else ThreadState.PIPE)
         off = (row.states_ns[ThreadState.ON_CPU] - account.truth["worker_ran_ns"]) / row.resolved_ns

@@ -45,7 +45,7 @@ def bench() -> Bench:
 class TestLosses:
     """From the four tables that say something of them."""
 
-    def test_stall_late_return_chain_and_blame_come_together(self, bench: Bench) -> None:
+    def test_stall_late_return_wakeup_path_and_blame_come_together(self, bench: Bench) -> None:
         """A pipe of 80 (half disk, half waiting for a CPU), a stall of 6 and a late return of 4 without one."""
         bench.kernel.feeding(1, dry_ns={PIPE: 80, RUNNABLE: 6})
         bench.kernel.exposure(1, "cudaStreamSynchronize", exact_ns=4)
@@ -86,12 +86,12 @@ class TestLosses:
         assert times[2].lost == {(Cause.CPU_CONTENTION, "two"): 6}
 
     def test_sleeps_of_threads_that_do_not_feed_say_nothing(self, bench: Bench) -> None:
-        """Neither of the loss nor of the chains."""
+        """Neither of the loss nor of the wake-up paths."""
         bench.kernel.feeding(1, dry_ns={PIPE: 80})
         bench.kernel.wakeup(1, PIPE, {IO: 500}, victim=Victim.OTHER)
         found = bench.tick(1)[1]
 
-        assert (found.lost, found.chains) == ({(Cause.DATALOADER, ""): 80}, {})
+        assert (found.lost, found.wakeup_paths) == ({(Cause.DATALOADER, ""): 80}, {})
 
     def test_processes_of_one_owner_share_the_room_for_names(self, bench: Bench) -> None:
         """Sixteen for both."""
@@ -105,14 +105,14 @@ class TestLosses:
         assert (len(names), "other" in names) == (17, True)
 
 
-class TestChains:
+class TestWakeupPaths:
     """As the kernel has them."""
 
     def test_sleep_that_a_step_thread_ended_explains_nothing(self, bench: Bench) -> None:
         """A step thread fed the GPU in that time."""
         bench.kernel.wakeup(1, PIPE, {IO: 500}, waker=Waker.STEP)
 
-        assert bench.tick(1)[1].chains == {}
+        assert bench.tick(1)[1].wakeup_paths == {}
 
     def test_wakers_are_added_up(self, bench: Bench) -> None:
         """A worker, another thread, and a program outside of the job."""
@@ -120,13 +120,13 @@ class TestChains:
         bench.kernel.wakeup(1, PIPE, {IO: 20, ON_CPU: 3}, waker=Waker.THREAD)
         bench.kernel.wakeup(1, PIPE, {}, waker=Waker.NOBODY, abstained_ns=7)
 
-        assert bench.tick(1)[1].chains == {("pipe", "io"): 520, ("pipe", "on_cpu"): 3, ("pipe", "unresolved"): 7}
+        assert bench.tick(1)[1].wakeup_paths == {("pipe", "io"): 520, ("pipe", "on_cpu"): 3, ("pipe", "unresolved"): 7}
 
     def test_wakeups_are_summed_by_sleep_and_waker_state(self, bench: Bench) -> None:
         """And what is not known has a name."""
         bench.kernel.wakeup(1, PIPE, {IO: 500, ON_CPU: 20}, abstained_ns=7)
 
-        assert bench.tick(1)[1].chains == {("pipe", "io"): 500, ("pipe", "on_cpu"): 20, ("pipe", "unresolved"): 7}
+        assert bench.tick(1)[1].wakeup_paths == {("pipe", "io"): 500, ("pipe", "on_cpu"): 20, ("pipe", "unresolved"): 7}
 
 
 class TestInterrupts:

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from exporter.accounting.attribution import CHAINED, Chains, LostTime
+from exporter.accounting.attribution import OF_WAKERS, LostTime, WakeupPaths
 from exporter.accounting.exposed import Exposed
 from exporter.accounting.sharing import Growth
 from exporter.kernel.abi import Culprit, ThreadState, Victim, Waker
@@ -30,17 +30,19 @@ class Books:
         self.loss = LostTime(lambda name, _: name)
         self.blame: dict[BlameKey, int] = {}
         self._charged: Growth[BlameKey] = Growth()
-        self.chains: Chains = {}
+        self.wakeup_paths: WakeupPaths = {}
         self.disks: dict[str, int] = {}  # what was slept for disks since the last tick, by who used them
 
     def charge(self, key: BlameKey, charged_ns: int) -> None:
         """A wait for a CPU."""
         self.blame[key] = self.blame.get(key, 0) + charged_ns
 
-    def chain(self, state: ThreadState, states_ns: By, abstained_ns: int = 0, *, waker: Waker = Waker.PROCESS) -> None:
+    def wakeup_path(
+        self, state: ThreadState, states_ns: By, abstained_ns: int = 0, *, waker: Waker = Waker.PROCESS
+    ) -> None:
         """What the wakers of sleeps in `state` have done so far."""
         row = WakeupRow(1, sum(states_ns.values()), abstained_ns, states_of(states_ns))
-        self.chains[state] = {**self.chains.get(state, {}), waker: row}
+        self.wakeup_paths[state] = {**self.wakeup_paths.get(state, {}), waker: row}
 
     def book(
         self,
@@ -55,7 +57,7 @@ class Books:
         now_ns = int(at * SECOND)
         disks, self.disks = self.disks, {}
         self.loss.update(
-            exposed, stalled_ns or {}, self.chains, charged, now_ns, disks=disks, is_blame_read=is_blame_read
+            exposed, stalled_ns or {}, self.wakeup_paths, charged, now_ns, disks=disks, is_blame_read=is_blame_read
         )
         return self.lost()
 
@@ -205,18 +207,18 @@ class TestWaitsForACpu:
         assert {culprit: lost_ns for (_, culprit), lost_ns in loss.lost().items()} == {"other": 24, "": 10}
 
 
-class TestChains:
+class TestWakeupPaths:
     """What the one did that was waited for."""
 
     def test_stall_is_made_of_what_the_worker_did(self, books: Books) -> None:
         """A pipe, behind which a worker computed for a tenth of the time and read from a disk for the rest."""
-        books.chain(PIPE, {ON_CPU: 100, IO: 900})
+        books.wakeup_path(PIPE, {ON_CPU: 100, IO: 900})
 
         assert books.book({PIPE: 50}) == {("dataloader", ""): 5, ("block_io", ""): 45}
 
     def test_worker_that_waits_for_a_cpu_is_charged_to_who_held_it(self, books: Books) -> None:
         """And not to who held that of the step threads."""
-        books.chain(PIPE, {RUNNABLE: 100})
+        books.wakeup_path(PIPE, {RUNNABLE: 100})
         books.charge(STRESS, 300)
         books.charge(OWN_OF_WORKER, 300)
 
@@ -224,14 +226,14 @@ class TestChains:
 
     def test_thread_of_the_process_is_charged_where_no_worker_is(self, books: Books) -> None:
         """A thread that fetches data."""
-        books.chain(LOCK, {RUNNABLE: 100})
+        books.wakeup_path(LOCK, {RUNNABLE: 100})
         books.charge(CC_OF_OTHER, 300)
 
         assert books.book({LOCK: 50}) == {("cpu_contention", "cc1"): 50}
 
     def test_unresolved_part_keeps_the_cause_of_the_sleep(self, books: Books) -> None:
         """A socket whose writer is on another machine, half of the time."""
-        books.chain(SOCKET, {ON_CPU: 100}, abstained_ns=100)
+        books.wakeup_path(SOCKET, {ON_CPU: 100}, abstained_ns=100)
 
         assert books.book({SOCKET: 50}) == {("dataloader", ""): 25, ("network", ""): 25}
 
@@ -239,52 +241,52 @@ class TestChains:
         ("state", "cause"),
         [("PIPE", "dataloader"), ("SOCKET", "network"), ("LOCK", "lock"), ("POLL", "other"), ("OTHER", "other")],
     )
-    def test_sleep_without_a_chain_keeps_its_cause(self, books: Books, state: str, cause: str) -> None:
+    def test_sleep_without_a_wakeup_path_keeps_its_cause(self, books: Books, state: str, cause: str) -> None:
         """What comes through a pipe comes from a worker."""
         assert books.book({ThreadState[state]: 50}) == {(cause, ""): 50}
 
     def test_waker_that_slept_itself_leaves_the_cause_to_the_sleep(self, books: Books) -> None:
         """The holder of a lock, a thread of the same process, slept with it."""
-        books.chain(LOCK, {ThreadState.SLEEP: 100, ThreadState.POLL: 100}, waker=Waker.THREAD)
+        books.wakeup_path(LOCK, {ThreadState.SLEEP: 100, ThreadState.POLL: 100}, waker=Waker.THREAD)
 
         assert books.book({LOCK: 50}) == {("lock", ""): 50}
 
     def test_holder_that_computes_leaves_the_cause_to_the_sleep(self, books: Books) -> None:
         """It is no worker."""
-        books.chain(LOCK, {ON_CPU: 100}, waker=Waker.THREAD)
+        books.wakeup_path(LOCK, {ON_CPU: 100}, waker=Waker.THREAD)
 
         assert books.book({LOCK: 50}) == {("lock", ""): 50}
 
     def test_worker_behind_a_lock_is_the_dataloader(self, books: Books) -> None:
         """A thread of the process handed its data on; whether it computed or slept."""
-        books.chain(LOCK, {ON_CPU: 100, ThreadState.SLEEP: 100}, waker=Waker.PROCESS)
+        books.wakeup_path(LOCK, {ON_CPU: 100, ThreadState.SLEEP: 100}, waker=Waker.PROCESS)
 
         assert books.book({LOCK: 50}) == {("dataloader", ""): 50}
 
     def test_wakers_share_by_what_they_did(self, books: Books) -> None:
         """A worker that computed for three quarters of the time, a holder for one."""
-        books.chain(LOCK, {ON_CPU: 300}, waker=Waker.PROCESS)
-        books.chain(LOCK, {ON_CPU: 100}, waker=Waker.THREAD)
+        books.wakeup_path(LOCK, {ON_CPU: 300}, waker=Waker.PROCESS)
+        books.wakeup_path(LOCK, {ON_CPU: 100}, waker=Waker.THREAD)
 
         assert books.book({LOCK: 80}) == {("dataloader", ""): 60, ("lock", ""): 20}
 
-    def test_only_what_is_new_of_a_chain_counts(self, books: Books) -> None:
+    def test_only_what_is_new_of_a_wakeup_path_counts(self, books: Books) -> None:
         """First the disk, then the CPU."""
-        books.chain(PIPE, {IO: 900})
+        books.wakeup_path(PIPE, {IO: 900})
         books.book()
-        books.chain(PIPE, {IO: 900, ON_CPU: 100})
+        books.wakeup_path(PIPE, {IO: 900, ON_CPU: 100})
 
         assert books.book({PIPE: 50}) == {("dataloader", ""): 50}
 
-    def test_chain_of_another_state_says_nothing(self, books: Books) -> None:
+    def test_wakeup_path_of_another_state_says_nothing(self, books: Books) -> None:
         """A lock is not a pipe."""
-        books.chain(PIPE, {IO: 900})
+        books.wakeup_path(PIPE, {IO: 900})
 
         assert books.book({LOCK: 50}) == {("lock", ""): 50}
 
     def test_quota_of_a_worker_is_quota(self, books: Books) -> None:
         """Like every other state of it."""
-        books.chain(PIPE, {ThreadState.THROTTLED: 1})
+        books.wakeup_path(PIPE, {ThreadState.THROTTLED: 1})
 
         assert books.book({PIPE: 50}) == {("cpu_quota", ""): 50}
 
@@ -295,7 +297,7 @@ _TICK = st.tuples(
     _STATES,
     st.tuples(_NS, _NS),
     st.dictionaries(st.sampled_from([STRESS, IDLE, OWN_OF_WORKER, CC_OF_OTHER]), _NS, max_size=3),
-    st.dictionaries(st.sampled_from(CHAINED), st.tuples(_STATES, _NS), max_size=3),
+    st.dictionaries(st.sampled_from(OF_WAKERS), st.tuples(_STATES, _NS), max_size=3),
 )
 
 
@@ -308,11 +310,11 @@ class TestConservation:
     ) -> None:
         """To the nanosecond, when the process has ended."""
         books, given_ns, before = Books(), 0, dict[tuple[str, str], int]()
-        for number, (stalled_ns, exposed, charges, chains) in enumerate(ticks):
+        for number, (stalled_ns, exposed, charges, wakeup_paths) in enumerate(ticks):
             for key, charged_ns in charges.items():
                 books.charge(key, charged_ns)
-            for state, (states_ns, abstained_ns) in chains.items():
-                books.chain(state, states_ns, abstained_ns)
+            for state, (states_ns, abstained_ns) in wakeup_paths.items():
+                books.wakeup_path(state, states_ns, abstained_ns)
             given_ns += sum(stalled_ns.values()) + sum(exposed)
             now = books.book(stalled_ns, exposed=Exposed(*exposed), at=2.0 * number)
             assert all(now[key] >= value for key, value in before.items())
@@ -339,7 +341,7 @@ class TestDisks:
 
     def test_worker_s_sleep_for_a_disk_as_well(self, books: Books) -> None:
         """The step thread waits for the worker, the worker for the disk."""
-        books.chain(ThreadState.PIPE, {IO: 10})
+        books.wakeup_path(ThreadState.PIPE, {IO: 10})
         books.disks = {"dd": 30}
 
         assert books.book({ThreadState.PIPE: 6}) == {("block_io", "dd"): 6}
