@@ -11,7 +11,7 @@ enum settings_limits {
 
 struct settings {
 	__u32 pid_namespace; /* inode number of the exporter's own */
-	__u32 has_no_launches; /* launches are not probed: when the GPU runs dry is unknown */
+	__u32 are_launches_probed; /* 0: when the GPU runs dry is unknown */
 	__u64 idle_ns;	     /* the part of a gap beyond this length is idle */
 	__s64 preempt_count_offset; /* from this CPU's run queue to its preemption count, in the per-CPU section; 0: unknown */
 	__u32 is_cpu_cgroup_v1;	    /* the cpu controller has a hierarchy of its own */

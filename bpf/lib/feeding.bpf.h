@@ -165,7 +165,7 @@ static __always_inline void feeding_add_wait(u32 process, u64 wait_ns)
 	struct settings *own = bpf_map_lookup_elem(&settings, &zero);
 
 	row->cycle_late_ns = 0;
-	row->is_dry = own && !own->has_no_launches;
+	row->is_dry = own && own->are_launches_probed;
 }
 
 /* A synchronising call returned that ends no cycle. User space reads `exposures` again when this count changes. */

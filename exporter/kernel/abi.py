@@ -342,7 +342,7 @@ FRONTIER_KEY = Layout(
 )
 SETTINGS = Layout(
     pid_namespace="I",
-    has_no_launches="I",
+    are_launches_probed="I",
     idle_ns="Q",
     preempt_count_offset="q",
     is_cpu_cgroup_v1="I",

@@ -215,8 +215,8 @@ def _write_settings(kernel: Kernel, facts: KernelFacts, idle_ns: int, *, launch_
     pid_namespace = Path("/proc/self/ns/pid").stat().st_ino
     is_confined = pid_namespace != PID_NAMESPACE_OF_MACHINE
     majors = (*facts.gpu_majors, *(0,) * abi.GPU_MAJORS)[: abi.GPU_MAJORS]
-    has_no_launches = launch_mode is LaunchMode.OFF
-    values = (pid_namespace, has_no_launches, idle_ns, facts.preempt_count_offset, facts.is_cpu_cgroup_v1)
+    are_launches_probed = launch_mode is not LaunchMode.OFF
+    values = (pid_namespace, are_launches_probed, idle_ns, facts.preempt_count_offset, facts.is_cpu_cgroup_v1)
     loaded_ns = time.clock_gettime_ns(time.CLOCK_BOOTTIME)
     row = abi.SETTINGS.pack(*values, *majors, is_confined, loaded_ns)
     kernel.maps["settings"].put(abi.NUMBER.pack(0), row)
