@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
-from typing import Any, Protocol, Self
+from typing import Any, NamedTuple, Protocol, Self
 
 from exporter.causes import Cause
 from exporter.chains.chain import Change, Effect, End, Severity, Transition
@@ -22,6 +22,14 @@ _FIELDS = {key: field for field, key in _KEYS.items()}
 
 Parts = tuple[tuple[str, float], ...]
 """Names with their shares of one, largest first."""
+
+
+class ChainProcess(NamedTuple):
+    """The process of a chain, as it was at a transition or when its threads were sampled: it may have ended since."""
+
+    identity: Identity | None
+    tgid: int
+    culprit_tgids: tuple[int, ...]
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,11 +8,11 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Sequence
 
 from exporter.chains.chain import Chain, Change, Transition
-from exporter.chains.event import ChainEvent, ChainSink
+from exporter.chains.event import ChainEvent, ChainProcess, ChainSink
 from exporter.clock import Moment
 from exporter.host.processes import Processes
 from exporter.pipeline.process_context import process_context
-from exporter.stacks.collector import ChainProcess, StackCollector
+from exporter.stacks.collector import StackCollector
 
 
 class ChainEvents:

@@ -11,6 +11,7 @@ from functools import partial
 
 from exporter import catalog
 from exporter.chains.chain import Chain
+from exporter.chains.event import ChainProcess
 from exporter.clock import Clock
 from exporter.history.window import NO_SWITCHES, ProcessLabels, Switches
 from exporter.history.windowing import WindowSink
@@ -22,7 +23,6 @@ from exporter.pipeline.tick import Detected, Pipeline, Rows, TickResult
 from exporter.probes.sampling import AdaptiveSampler
 from exporter.series.host_totals import TracedProcess
 from exporter.series.store import SeriesStore
-from exporter.stacks.collector import ChainProcess
 from exporter.totals import Totals, merged
 from exporter.workloads.registry import WorkloadRegistry
 

@@ -12,12 +12,12 @@ from collections.abc import Callable, Collection, Iterator
 from typing import NamedTuple
 
 from exporter.chains.chain import Chain, Transition
+from exporter.chains.event import ChainProcess
 from exporter.errors import NotPossibleHere, ProcessGone
 from exporter.host.eh_frame import FrameRules
 from exporter.host.symbols import CodeAddress, Symbols
 from exporter.kernel.stacks import Stack, Stacks
 from exporter.kernel.thread_rows import ThreadRow
-from exporter.model import Identity
 from exporter.stacks.format import format_stack, format_without_names
 from exporter.stacks.selection import SampleRequest, ThreadSelection
 from exporter.stacks.unwinding import Backtrace, unwind
@@ -41,14 +41,6 @@ Count = Callable[[str], None]
 
 RulesOf = Callable[[int], FrameRules]
 """Unwind rules of a process, by its tgid."""
-
-
-class ChainProcess(NamedTuple):
-    """The process of a chain as it was when its threads were selected: it may have ended since."""
-
-    identity: Identity | None
-    tgid: int
-    culprit_tgids: tuple[int, ...]
 
 
 class Evidence(NamedTuple):

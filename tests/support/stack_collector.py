@@ -7,12 +7,13 @@ from collections.abc import Collection, Iterable
 from contextlib import AbstractContextManager, nullcontext
 
 from exporter.chains.chain import Chain, Change, Transition
+from exporter.chains.event import ChainProcess
 from exporter.errors import ProcessGone
 from exporter.host.eh_frame import Rule
 from exporter.host.symbols import AddressNames, CodeAddress
 from exporter.kernel.stacks import Stack
 from exporter.kernel.thread_rows import ThreadRow
-from exporter.stacks.collector import ChainProcess, Evidence, StackCollector
+from exporter.stacks.collector import Evidence, StackCollector
 from tests.support.stacks import SECOND, a_stack, a_thread
 from tests.support.traced import eventually
 

@@ -9,11 +9,12 @@ import pytest
 
 from exporter.causes import Cause
 from exporter.chains.chain import Change, End, Transition
+from exporter.chains.event import ChainProcess
 from exporter.clock import Moment
 from exporter.model import Identity
 from exporter.pipeline.chain_events import ChainEvents
 from exporter.pipeline.chain_log import ChainLog
-from exporter.stacks.collector import ChainProcess, Evidence
+from exporter.stacks.collector import Evidence
 from tests.support.chains import SECOND, a_chain
 from tests.unit.host.process_tree import process
 
