@@ -6,6 +6,7 @@ In: MapReaders by map name (FakeMap in tests). Out: a Reading and Accounts for a
 from __future__ import annotations
 
 from collections.abc import Collection, Container, Iterable, Iterator, Mapping
+from dataclasses import replace
 
 from exporter.kernel import abi
 from exporter.kernel.abi import DropProgram, DropReason
@@ -65,6 +66,17 @@ def _no_threads(_program: str) -> bytes:
     return b""
 
 
+def _of_some(reading: Reading) -> Reading:
+    """Without errors, communicators and progress of processes that are not in it: their maps are small, and read whole."""
+    processes = reading.processes
+    return replace(
+        reading,
+        errors={key: count for key, count in reading.errors.items() if key.process in processes},
+        communicators={process: rows for process, rows in reading.communicators.items() if process in processes},
+        progress={key: row for key, row in reading.progress.items() if key.process in processes},
+    )
+
+
 class Tables:
     """Reads and prunes the maps.
 
@@ -85,39 +97,23 @@ class Tables:
         """Map name -> entries at the last reading."""
         return self._entries | {name: count for name, count in self._time.entries.items() if name in TABLES}
 
-    def read(self) -> Reading:
-        """Everything that a snapshot needs."""
-        operations = self._read_operations()
-        processes = self.read_processes()
-        return Reading(
+    def read(self, of: Mapping[int, ProcessRow] | None = None) -> Reading:
+        """Everything that a snapshot needs. of: only these processes; large maps are then read key by key."""
+        operations = self._read_operations() if of is None else self.read_operations_of(of)
+        processes = self.read_processes() if of is None else of
+        whole = Reading(
             operations=operations.calls,
             processes=processes,
             errors=self.read_errors(),
             communicators=self.read_communicators(),
             progress=self.read_progress(),
             nccl_waits=operations.nccl_waits,
-            sees_completion=self._sees_completion,
+            sees_completion="allocations" in self._maps,
             exits=self.read_exits(),
             forks=read_forks(self._maps.get("forks")),
-            gpu=read_gpu_rows(self._maps, processes),
+            gpu=read_gpu_rows(self._maps, processes, of_few=of is not None),
         )
-
-    def read_of(self, processes: Mapping[int, ProcessRow]) -> Reading:
-        """The same for some processes, read key by key: a full node has tens of thousands of operations."""
-        operations = self.read_operations_of(processes)
-        communicators, progress = self.read_communicators(), self.read_progress()
-        return Reading(
-            operations=operations.calls,
-            processes=processes,
-            errors={key: count for key, count in self.read_errors().items() if key.process in processes},
-            communicators={process: communicators[process] for process in processes if process in communicators},
-            progress={key: row for key, row in progress.items() if key.process in processes},
-            nccl_waits=operations.nccl_waits,
-            sees_completion=self._sees_completion,
-            exits=self.read_exits(),
-            forks=read_forks(self._maps.get("forks")),
-            gpu=self.read_gpu_of(processes),
-        )
+        return whole if of is None else _of_some(whole)
 
     def read_operations_of(self, processes: Collection[int]) -> Operations:
         """Operations of some processes, and their waits for collectives."""
@@ -126,10 +122,6 @@ class Tables:
     def read_gpu_of(self, processes: Collection[int]) -> GpuRows:
         """Copies, graphs and launches of some processes."""
         return read_gpu_rows(self._maps, processes, of_few=True)
-
-    @property
-    def _sees_completion(self) -> bool:
-        return "allocations" in self._maps
 
     def read_processes(self) -> dict[int, ProcessRow]:
         """Process number -> row."""

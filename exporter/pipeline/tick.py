@@ -112,7 +112,7 @@ class Pipeline:
         if not leaving:
             self._account(owners)
             return TickResult(self._detect(rows, owners, ended))
-        reading = self.tables.read_of({number: row for number, row in rows.processes.items() if number in leaving})
+        reading = self.tables.read({number: row for number, row in rows.processes.items() if number in leaving})
         threads = self.account_all(owners, reading, ended=ended, of=reading.processes.keys())
         detected = self._detect(rows, owners, ended)
         collected = (self._collect(reading), threads, self._chain_totals(leaving), self._engine_totals(leaving))

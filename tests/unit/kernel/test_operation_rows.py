@@ -92,7 +92,7 @@ class TestReadingOfAFew:
             kernel.call(process, "ncclCommDestroy", durations_ns=[5], communicator=2)
             kernel.call(process, NCCL_WAIT, durations_ns=[7], communicator=2)
         whole = tables.read()
-        part = tables.read_of({1: whole.processes[1]})
+        part = tables.read({1: whole.processes[1]})
 
         assert part.operations.keys() == {key for key in whole.operations if key.process == 1}
         assert len(part.operations) == 5
@@ -103,12 +103,12 @@ class TestReadingOfAFew:
         kernel.process(1, communicators=400)
         kernel.call(1, "ncclAllReduce", durations_ns=[5], communicator=17)
 
-        assert [key.communicator for key in tables.read_of(tables.read_processes()).operations] == [17]
+        assert [key.communicator for key in tables.read(tables.read_processes()).operations] == [17]
 
     def test_map_is_not_iterated(self, kernel: FakeTables, tables: Tables) -> None:
         """It has tens of thousands of rows on a full node."""
         kernel.process(1)
-        tables.read_of(tables.read_processes())
+        tables.read(tables.read_processes())
 
         assert kernel.maps["operations"].times_read == 0
 

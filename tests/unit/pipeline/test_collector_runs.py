@@ -29,15 +29,9 @@ class _TablesThatBreakNccl(Tables):
 
     is_broken = True
 
-    def read(self) -> Reading:
+    def read(self, of: Mapping[int, ProcessRow] | None = None) -> Reading:
         """What Tables reads, with a trap in it."""
-        return self._trapped(super().read())
-
-    def read_of(self, processes: Mapping[int, ProcessRow]) -> Reading:
-        """So is this."""
-        return self._trapped(super().read_of(processes))
-
-    def _trapped(self, reading: Reading) -> Reading:
+        reading = super().read(of)
         return replace(reading, communicators=_BrokenCommunicators()) if self.is_broken else reading
 
 

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 from exporter import catalog
 from exporter.kernel.abi import ThreadState
+from exporter.kernel.process_rows import ProcessRow
 from exporter.kernel.readings import Accounts, Reading
 from exporter.kernel.tables import Tables
 from exporter.model import Identity, Snapshot
@@ -38,17 +39,18 @@ class _Disks:
 
 
 class _HeldTables(Tables):
-    """A reading waits until it is let go. is_reading: it waits."""
+    """A reading for a snapshot waits until it is let go. is_reading: it waits."""
 
     def __init__(self, *arguments: Any) -> None:
         super().__init__(*arguments)
         self.is_reading, self.may_go_on = threading.Event(), threading.Event()
 
-    def read(self) -> Reading:
-        """What Tables reads, a while later."""
-        reading = super().read()
-        self.is_reading.set()
-        assert self.may_go_on.wait(PATIENCE_SECONDS)
+    def read(self, of: Mapping[int, ProcessRow] | None = None) -> Reading:
+        """What Tables reads; if all processes are wanted, a while later."""
+        reading = super().read(of)
+        if of is None:
+            self.is_reading.set()
+            assert self.may_go_on.wait(PATIENCE_SECONDS)
         return reading
 
 
