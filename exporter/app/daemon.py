@@ -20,7 +20,7 @@ from contextlib import ExitStack
 from pathlib import Path
 
 from exporter import catalog
-from exporter.app import load, logs
+from exporter.app import logs, wanted_programs
 from exporter.app.config_reload import Reloads
 from exporter.app.probing import Probing
 from exporter.app.self_metrics import report_start
@@ -91,7 +91,7 @@ class Daemon:
         )
         resources.callback(self.server.close)
         report_start(parts.own, parts.kernel)
-        if not load.may_probe(config, machine):
+        if not wanted_programs.may_probe(config, machine):
             self._probing.disable()
             self._probing.remove()
         self.discovery.walk_all()

@@ -9,11 +9,12 @@ from collections.abc import Callable, Mapping
 
 from exporter import __version__, catalog
 from exporter.gpu.inventory import gpus
+from exporter.kernel.apis import API_LABEL
 from exporter.kernel.loader import Kernel
 from exporter.model import Snapshot
 from exporter.output.own_metrics import OwnMetrics
 from exporter.pipeline.tick import Pipeline
-from exporter.probes.discovery import API_LABEL, Discovery
+from exporter.probes.discovery import Discovery
 
 
 def report_start(own: OwnMetrics, kernel: Kernel) -> None:

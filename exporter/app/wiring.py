@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from exporter import catalog
-from exporter.app import load
+from exporter.app import wanted_programs
 from exporter.app.otlp_push import OtlpPush
 from exporter.app.self_metrics import report_snapshot
 from exporter.chains.event import ChainSink
@@ -97,7 +97,7 @@ def build(
     own, clock, processes = OwnMetrics(), Clock(), Processes(config.procfs)
     # When the exporter stops, the last push must hold every call: no later one makes up for it.
     otlp = OtlpPush(config, lambda: snapshots.snapshot(is_shared=not is_stopping()), own)
-    loaded = load.load(config, own, resources)
+    loaded = wanted_programs.load(config, own, resources)
     kernel, collectors = loaded.kernel, loaded.collectors
     ring = RowRing() if config.recording.directory is not None and "chains" in collectors else None
     tables = _tables(kernel, ring)

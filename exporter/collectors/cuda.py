@@ -7,17 +7,15 @@ from __future__ import annotations
 
 from exporter import catalog
 from exporter.kernel.abi import Api
+from exporter.kernel.apis import API_LABEL
 from exporter.kernel.operations import OPERATIONS
 from exporter.kernel.readings import Reading
 from exporter.totals import HistogramTotal, Series, Totals, add, error_code_label
 
-_API_LABEL = {Api.RUNTIME: "runtime", Api.DRIVER: "driver"}
-
-
 # Shared by all processes: a node may have forty thousand series.
 _SERIES = tuple(
     tuple(
-        Series(metric, (_API_LABEL.get(operation.api, ""), operation.name))
+        Series(metric, (API_LABEL[operation.api], operation.name))
         for metric in (catalog.cuda.OPERATIONS, catalog.cuda.OPERATION_DURATION)
     )
     for operation in OPERATIONS
@@ -39,6 +37,6 @@ def collect(reading: Reading) -> Totals:
     for error, count in reading.errors.items():
         operation = OPERATIONS[error.operation]
         if operation.api is not Api.NCCL:
-            labels_with_code = (_API_LABEL[operation.api], operation.name, error_code_label(error.code))
+            labels_with_code = (API_LABEL[operation.api], operation.name, error_code_label(error.code))
             add(totals, error.process, catalog.cuda.OPERATION_ERRORS, labels_with_code, count)
     return totals

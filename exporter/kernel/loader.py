@@ -15,6 +15,7 @@ from exporter.config.probes import AttachKind, LaunchMode
 from exporter.errors import KernelRefused, NotPossibleHere
 from exporter.kernel import abi, perf_events
 from exporter.kernel import libbpf as bpf
+from exporter.kernel.apis import CALL_SUBJECTS
 from exporter.kernel.attachment_numbers import AttachmentNumbers
 from exporter.kernel.facts import PID_NAMESPACE_OF_MACHINE, KernelFacts, kernel_facts
 from exporter.kernel.libbpf import Libbpf, Ring
@@ -43,7 +44,7 @@ ON_REQUEST = {"pages": "memory"}
 ALWAYS = ("process", "mappings")
 """Starts and ends of processes, and the files they run: needed by all collectors."""
 SUBJECTS = tuple(
-    dict.fromkeys((*ALWAYS, "cuda", "nccl", *(one for subjects in SUBJECTS_OF.values() for one in subjects), "block"))
+    dict.fromkeys((*ALWAYS, *CALL_SUBJECTS, *(one for subjects in SUBJECTS_OF.values() for one in subjects), "block"))
 )
 OPTIONAL = {"fault": "time in major page faults not spent asleep counts as running"}
 """Objects whose events not every architecture has -> what is missing without them."""
@@ -51,7 +52,6 @@ _ON_EVENTS = {"fault_end": perf_events.MAJOR_FAULTS}
 """Programs that run at perf events, on every CPU."""
 _ON_ONE_TASK = ("mappings_", "stacks_")
 """Prefixes of iterators that run on one task at a time."""
-CALL_SUBJECTS = ("cuda", "nccl")
 BTF = Path("/sys/kernel/btf/vmlinux")
 _BUILD = "run `make build`"
 

@@ -16,6 +16,7 @@ from exporter.config.probes import AttachKind, LaunchMode
 from exporter.errors import KernelRefused
 from exporter.kernel import libbpf as bpf
 from exporter.kernel.abi import Api, Cookie
+from exporter.kernel.apis import SUBJECT_OF
 from exporter.kernel.attachment_numbers import NO_NUMBER
 from exporter.kernel.loader import Kernel, call_programs
 from exporter.kernel.operations import wanted_symbols
@@ -23,7 +24,6 @@ from exporter.kernel.operations import wanted_symbols
 Removal = Callable[[], None]
 _RETURN = "_exit"
 """End of the names of programs on returns."""
-SUBJECT_OF = {Api.RUNTIME: "cuda", Api.DRIVER: "cuda", Api.NCCL: "nccl"}
 
 
 @dataclass(slots=True)

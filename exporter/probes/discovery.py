@@ -24,6 +24,7 @@ from exporter.host.libraries import FileId, LibraryKind, MappedLibrary, OpenedLi
 from exporter.host.processes import Processes
 from exporter.kernel import probes
 from exporter.kernel.abi import Api
+from exporter.kernel.apis import API_LABEL
 from exporter.kernel.loader import Kernel
 from exporter.kernel.mapped_files import MappedFiles, RealFile
 from exporter.kernel.operations import wanted_symbols
@@ -32,7 +33,6 @@ from exporter.kernel.probes import Attachment
 log = logging.getLogger(__name__)
 
 API_OF = {LibraryKind.RUNTIME: Api.RUNTIME, LibraryKind.DRIVER: Api.DRIVER, LibraryKind.NCCL: Api.NCCL}
-API_LABEL = {Api.RUNTIME: "runtime", Api.DRIVER: "driver", Api.NCCL: "nccl"}
 STEP_SECONDS = 0.005
 WALKS_UNUSED = 2
 

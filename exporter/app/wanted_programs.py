@@ -1,4 +1,4 @@
-"""Loads the kernel programs that the settings want, as far as this machine can run them.
+"""The kernel programs that the settings want, loaded as far as this machine can run them.
 
 In: Config. Out: a loaded Kernel and the collectors that work; what is missing is logged and counted.
 """
@@ -9,23 +9,18 @@ import logging
 from collections.abc import Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
-from typing import Final
 
 from exporter import catalog
 from exporter.config import Config
-from exporter.config.collectors import GPU_COLLECTORS
 from exporter.config.probes import ReturnProbes
 from exporter.errors import NotPossibleHere
 from exporter.kernel import hazards, loader
 from exporter.kernel.abi import Api
+from exporter.kernel.apis import SUBJECT_OF
 from exporter.kernel.loader import Kernel
 from exporter.output.own_metrics import OwnMetrics
 
 log = logging.getLogger(__name__)
-
-_CUDA: Final = (Api.RUNTIME, Api.DRIVER)
-APIS: Final = {"cuda": _CUDA, "nccl": (Api.NCCL,)} | dict.fromkeys(GPU_COLLECTORS, _CUDA)
-"""Collector -> the APIs it needs probed; the others need none."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,7 +35,8 @@ class Loaded:
     @property
     def apis(self) -> frozenset[Api]:
         """APIs that the collectors need probed."""
-        return frozenset(api for name in self.collectors for api in APIS.get(name, ()))
+        subjects = loader.subjects_of(self.collectors)
+        return frozenset(api for api, subject in SUBJECT_OF.items() if subject in subjects)
 
 
 def load(config: Config, own: OwnMetrics, resources: ExitStack) -> Loaded:
