@@ -75,21 +75,21 @@ Record = LogRecord | SpanRecord
 R = TypeVar("R", LogRecord, SpanRecord)
 
 
-def log_record(report: ChainEvent) -> LogRecord:
+def log_record(event: ChainEvent) -> LogRecord:
     """The log record of a chain event; with the remedy, unless the chain is resolved."""
-    is_over = report.change is Change.RESOLVED
-    number, text = _INFO if is_over else _SEVERITIES[report.severity]
+    is_over = event.change is Change.RESOLVED
+    number, text = _INFO if is_over else _SEVERITIES[event.severity]
     return LogRecord(
-        identity=report.identity,
-        time_unix_ns=_time_unix_ns(report),
-        observed_unix_ns=report.at_unix_ns,
+        identity=event.identity,
+        time_unix_ns=_time_unix_ns(event),
+        observed_unix_ns=event.at_unix_ns,
         severity_number=number,
         severity_text=text,
-        body=report.sentence,
-        event_name=_event_name(report),
-        attributes=_attributes(report) | ({} if is_over else _remedy(report)),
-        trace_id=report.chain_id,
-        span_id=span_id(report.chain_id),
+        body=event.sentence,
+        event_name=_event_name(event),
+        attributes=_attributes(event) | ({} if is_over else _remedy(event)),
+        trace_id=event.chain_id,
+        span_id=span_id(event.chain_id),
     )
 
 
@@ -99,11 +99,11 @@ class ChainSpans:
     def __init__(self) -> None:
         self._open: dict[str, list[ChainEvent]] = {}
 
-    def on_chain_event(self, report: ChainEvent) -> SpanRecord | None:
+    def on_chain_event(self, event: ChainEvent) -> SpanRecord | None:
         """The span of a chain that this event resolves, else None."""
-        if report.change is Change.RESOLVED:
-            return _span([*self._open.pop(report.chain_id, ()), report])
-        self._open.setdefault(report.chain_id, []).append(report)
+        if event.change is Change.RESOLVED:
+            return _span([*self._open.pop(event.chain_id, ()), event])
+        self._open.setdefault(event.chain_id, []).append(event)
         if len(self._open) > MAX_OPEN:
             del self._open[next(iter(self._open))]
         return None
@@ -147,47 +147,47 @@ def _span(events: Sequence[ChainEvent], still_open_unix_ns: int = 0) -> SpanReco
     )
 
 
-def _span_event(report: ChainEvent, last: ChainEvent) -> SpanEvent:
-    known = _attributes(report)
+def _span_event(event: ChainEvent, last: ChainEvent) -> SpanEvent:
+    known = _attributes(event)
     names = ("severity", "cause", "lost_share", "contribution")
     attributes = {f"gpustall.chain.{name}": known[f"gpustall.chain.{name}"] for name in names}
-    return SpanEvent(_time_unix_ns(report) + _clock_set_ns(report, last), _event_name(report), attributes)
+    return SpanEvent(_time_unix_ns(event) + _clock_set_ns(event, last), _event_name(event), attributes)
 
 
-def _time_unix_ns(report: ChainEvent) -> int:
+def _time_unix_ns(event: ChainEvent) -> int:
     """When it happened: a tick before it was detected, or five seconds without a stall for a resolved chain."""
-    return report.began_unix_ns + report.duration_ns
+    return event.began_unix_ns + event.duration_ns
 
 
-def _clock_set_ns(report: ChainEvent, last: ChainEvent) -> int:
+def _clock_set_ns(event: ChainEvent, last: ChainEvent) -> int:
     """By how much the time of day was set between two events: a chain has one begin, which moves with the clock."""
-    return last.began_unix_ns - report.began_unix_ns if report.cause is last.cause else 0
+    return last.began_unix_ns - event.began_unix_ns if event.cause is last.cause else 0
 
 
-def _event_name(report: ChainEvent) -> str:
-    return f"gpustall.chain.{report.change.value}"
+def _event_name(event: ChainEvent) -> str:
+    return f"gpustall.chain.{event.change.value}"
 
 
-def _attributes(report: ChainEvent) -> dict[str, Value]:
+def _attributes(event: ChainEvent) -> dict[str, Value]:
     """The five labels of the metrics, and the facts of the chain; empty ones are left out."""
-    identity = report.identity or Identity()
+    identity = event.identity or Identity()
     known: dict[str, Value] = dict(zip(COMMON_LABELS, identity.values(), strict=True))
     known |= {
-        "process.pid": report.tgid,
-        "gpustall.chain.id": report.chain_id,
-        "gpustall.chain.cause": report.cause.value,
-        "gpustall.chain.effect": report.effect.value,
-        "gpustall.chain.severity": report.severity.name.lower(),
-        "gpustall.chain.culprit": report.culprits[0][0] if report.culprits else "",
-        "gpustall.chain.peer": report.peer,
-        "gpustall.chain.end": report.end.value if report.end else "",
+        "process.pid": event.tgid,
+        "gpustall.chain.id": event.chain_id,
+        "gpustall.chain.cause": event.cause.value,
+        "gpustall.chain.effect": event.effect.value,
+        "gpustall.chain.severity": event.severity.name.lower(),
+        "gpustall.chain.culprit": event.culprits[0][0] if event.culprits else "",
+        "gpustall.chain.peer": event.peer,
+        "gpustall.chain.end": event.end.value if event.end else "",
     }
     return {name: value for name, value in known.items() if value} | {
-        "gpustall.chain.lost_share": float(report.lost_share),
-        "gpustall.chain.contribution": float(report.contribution),
-        "gpustall.chain.duration": seconds(report.duration_ns),
+        "gpustall.chain.lost_share": float(event.lost_share),
+        "gpustall.chain.contribution": float(event.contribution),
+        "gpustall.chain.duration": seconds(event.duration_ns),
     }
 
 
-def _remedy(report: ChainEvent) -> dict[str, Value]:
-    return {"gpustall.chain.remedy": report.remedy, "gpustall.chain.commands": report.commands}
+def _remedy(event: ChainEvent) -> dict[str, Value]:
+    return {"gpustall.chain.remedy": event.remedy, "gpustall.chain.commands": event.commands}
