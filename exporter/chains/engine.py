@@ -98,8 +98,8 @@ class Engine:
             )
             transitions += [transition] if transition else []
             transitions += self._look_at_conditions(number, observed, now_ns)
-        watches = self._detectors.values()
-        self.wanted = Wanted(any(one.is_undecided for one in watches), any(one.is_stuck for one in watches))
+        detectors = self._detectors.values()
+        self.wanted = Wanted(any(one.is_undecided for one in detectors), any(one.is_stuck for one in detectors))
         return transitions
 
     def end(
@@ -108,8 +108,8 @@ class Engine:
         """Resolve the chains of processes that have ended. endings: how they ended, where it is known."""
         transitions: list[Transition] = []
         for number in processes:
-            watch, conditions = self._detectors.pop(number, None), self._conditions.pop(number, None)
-            transition = watch.end(now_ns) if watch else None
+            detector, conditions = self._detectors.pop(number, None), self._conditions.pop(number, None)
+            transition = detector.end(now_ns) if detector else None
             transitions += [transition] if transition else []
             memory = conditions.out_of_memory if conditions else None
             if memory and memory.is_certain(now_ns, has_ended=True) and (number, Cause.CUDA_OOM) not in self._failures:
@@ -129,9 +129,9 @@ class Engine:
 
     def is_watched(self, number: int) -> bool:
         """Whether it has a rhythm or an open chain: for such a process no change is information, too."""
-        watch = self._detectors.get(number)
+        detector = self._detectors.get(number)
         has_failed = any(process == number for process, _ in self._failures)
-        return watch is not None and (watch.has_rhythm or watch.chain is not None or has_failed)
+        return detector is not None and (detector.has_rhythm or detector.chain is not None or has_failed)
 
     def cold_start(self, number: int) -> Cold | None:
         """Cost of the first steps of a process; None until it is known."""
@@ -139,15 +139,21 @@ class Engine:
         return conditions.cold_start.cold if conditions else None
 
     def open_chains(self) -> list[Chain]:
-        return [watch.chain for watch in self._detectors.values() if watch.chain] + list(self._failures.values())
+        return [detector.chain for detector in self._detectors.values() if detector.chain] + list(
+            self._failures.values()
+        )
 
     def _waited_by(self, number: int) -> Callable[[Span], Mapping[str, int]]:
         def waited(span: Span) -> Mapping[str, int]:
             own = span.now.collectives.keys()
             if not own:
                 return {}
-            others = (watch for other, watch in self._detectors.items() if other != number and watch.ranks.keys() & own)
-            return waited_ns(span, (watch.span(span) for watch in others))
+            others = (
+                detector
+                for other, detector in self._detectors.items()
+                if other != number and detector.ranks.keys() & own
+            )
+            return waited_ns(span, (detector.span(span) for detector in others))
 
         return waited
 
@@ -159,15 +165,15 @@ class Engine:
             if chain is None or chain.cause is not Cause.PEER_RANK:
                 continue
             own = waiting.ranks.keys()
-            for number, watch in self._detectors.items():
-                if watch is not waiting and any(
-                    str(rank) == chain.peer for at, rank in watch.ranks.items() if at in own
+            for number, detector in self._detectors.items():
+                if detector is not waiting and any(
+                    str(rank) == chain.peer for at, rank in detector.ranks.items() if at in own
                 ):
                     awaited[number] = min(awaited.get(number, chain.began_ns), chain.began_ns)
         return awaited
 
     def _look_at_conditions(self, number: int, observed: Observation, now_ns: int) -> list[Transition]:
-        conditions, watch = self._conditions[number], self._detectors[number]
+        conditions, detector = self._conditions[number], self._detectors[number]
         steps = observed.progress.steps
         conditions.update(observed.allocations, observed.captures, steps, now_ns)
         transitions: list[Transition] = []
@@ -178,7 +184,7 @@ class Engine:
             elif failure is not None and not wrong.since_ns:
                 transitions.append(self._failures.pop((number, wrong.cause)).resolved(now_ns, End.RECOVERED))
         spending = partial(self._spending, number)
-        cold = conditions.cold_start.update(now_ns, steps, spending, has_rhythm=watch.has_rhythm)
+        cold = conditions.cold_start.update(now_ns, steps, spending, has_rhythm=detector.has_rhythm)
         if cold is None or not cold.is_much:
             return transitions
         was_cold = Wrong(Cause.COLD_START, cold.effect, cold.began_ns, cold.detail, cold.lost_share)
