@@ -4,46 +4,34 @@ from __future__ import annotations
 
 import logging
 import signal
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from types import FrameType
-from typing import Protocol
 
 log = logging.getLogger(__name__)
 
 
-class SignalTarget(Protocol):
-    """The daemon, or a fake in its place; each method returns at once."""
-
-    def stop(self) -> None:
-        """SIGINT, SIGTERM."""
-
-    def reload(self) -> object:
-        """SIGHUP."""
-
-    def disable_probes(self) -> None:
-        """SIGUSR1."""
-
-
 @contextmanager
-def handling_signals(daemon: SignalTarget) -> Iterator[None]:
-    """SIGINT and SIGTERM stop the daemon, SIGHUP reloads its configuration, SIGUSR1 removes its probes, while the block lasts."""
+def handling_signals(
+    *, stop: Callable[[], object], reload: Callable[[], object], disable_probes: Callable[[], object]
+) -> Iterator[None]:
+    """While the block lasts: SIGINT and SIGTERM call stop, SIGHUP reload, SIGUSR1 disable_probes. Each must return at once."""
 
-    def stop(number: int, _frame: FrameType | None) -> None:
+    def on_stop(number: int, _frame: FrameType | None) -> None:
         log.info("stopping on %s", signal.Signals(number).name)
-        daemon.stop()
+        stop()
 
-    def disable_probes(_number: int, _frame: FrameType | None) -> None:
-        daemon.disable_probes()
+    def on_reload(_number: int, _frame: FrameType | None) -> None:
+        reload()
 
-    def reload(_number: int, _frame: FrameType | None) -> None:
-        daemon.reload()
+    def on_disable_probes(_number: int, _frame: FrameType | None) -> None:
+        disable_probes()
 
     handlers = {
-        signal.SIGINT: stop,
-        signal.SIGTERM: stop,
-        signal.SIGHUP: reload,
-        signal.SIGUSR1: disable_probes,
+        signal.SIGINT: on_stop,
+        signal.SIGTERM: on_stop,
+        signal.SIGHUP: on_reload,
+        signal.SIGUSR1: on_disable_probes,
     }
     before = {number: signal.signal(number, handler) for number, handler in handlers.items()}
     signal.pthread_sigmask(signal.SIG_UNBLOCK, handlers)

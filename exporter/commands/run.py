@@ -40,7 +40,7 @@ def run(arguments: argparse.Namespace) -> int:
     _allow_descriptors()
     with ExitStack() as resources:
         daemon = Daemon(settings, resources, read_config=read_config)
-        with handling_signals(daemon):
+        with handling_signals(stop=daemon.stop, reload=daemon.reload, disable_probes=daemon.disable_probes):
             for url in daemon.server.urls():
                 log.info("serving %s%s", url, settings.web.telemetry_path)
             if not daemon.discovery.probed():

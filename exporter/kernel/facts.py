@@ -5,9 +5,9 @@ In: the kernel's BTF, /proc and /sys. Out: KernelFacts, which the loader writes 
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Protocol
 
 from exporter.kernel.abi import GPU_MAJORS
 from exporter.kernel.libbpf import Libbpf
@@ -33,11 +33,12 @@ def kernel_facts(libbpf: Libbpf, procfs: Path = Path("/proc"), sysfs: Path = Pat
     """The facts of the running kernel. Raises KernelRefused if its type information cannot be read."""
     types = libbpf.kernel_types()
     try:
-        offset = preempt_count_offset(types)
+        per_cpu_offsets = types.per_cpu_offsets({"runqueues", "__preempt_count", "pcpu_hot"})
+        member_offset = types.member_offset("pcpu_hot", "preempt_count")
     finally:
         types.close()
     return KernelFacts(
-        preempt_count_offset=offset,
+        preempt_count_offset=preempt_count_offset(per_cpu_offsets, member_offset),
         is_cpu_cgroup_v1=has_cpu_cgroup_v1(_text(procfs / "cgroups")),
         gpu_majors=gpu_majors(_text(procfs / "devices")),
         cpus=possible_cpus(_text(sysfs / "devices/system/cpu/possible")),
@@ -51,28 +52,17 @@ def _text(path: Path) -> str:
         return ""
 
 
-class Types(Protocol):
-    """The part of the kernel's type information that is used here; see BtfTypes in libbpf.py."""
+def preempt_count_offset(per_cpu_offsets: Mapping[str, int], member_offset: int | None) -> int:
+    """From a CPU's run queue to its preemption count; 0 if unknown. member_offset: of the count in struct pcpu_hot.
 
-    def per_cpu_offsets(self, wanted: set[str]) -> dict[str, int]:
-        """Variable -> offset in the per-CPU section, for those that exist."""
-        ...
-
-    def member_offset(self, struct_name: str, member: str) -> int | None:
-        """Bytes from the beginning of a struct to a member; None if it does not exist."""
-        ...
-
-
-def preempt_count_offset(types: Types) -> int:
-    """Distance in the per-CPU section. The count is a variable of its own, or from 6.2 to 6.14 a member of struct pcpu_hot."""
-    offsets = types.per_cpu_offsets({"runqueues", "__preempt_count", "pcpu_hot"})
-    if "runqueues" not in offsets:
+    The count is a variable of its own, or from 6.2 to 6.14 a member of pcpu_hot.
+    """
+    if "runqueues" not in per_cpu_offsets:
         return 0
-    if "__preempt_count" in offsets:
-        return offsets["__preempt_count"] - offsets["runqueues"]
-    member = types.member_offset("pcpu_hot", "preempt_count")
-    if "pcpu_hot" in offsets and member is not None:
-        return offsets["pcpu_hot"] + member - offsets["runqueues"]
+    if "__preempt_count" in per_cpu_offsets:
+        return per_cpu_offsets["__preempt_count"] - per_cpu_offsets["runqueues"]
+    if "pcpu_hot" in per_cpu_offsets and member_offset is not None:
+        return per_cpu_offsets["pcpu_hot"] + member_offset - per_cpu_offsets["runqueues"]
     return 0
 
 

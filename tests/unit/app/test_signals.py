@@ -1,29 +1,14 @@
-"""app.signals: what each signal asks of the daemon."""
+"""app.signals: what each signal calls."""
 
 from __future__ import annotations
 
 import os
 import signal
+from functools import partial
 
 import pytest
 
 from exporter.app.signals import handling_signals
-
-
-class _Daemon:
-    """Notes the calls."""
-
-    def __init__(self) -> None:
-        self.calls: list[str] = []
-
-    def stop(self) -> None:
-        self.calls.append("stop")
-
-    def reload(self) -> None:
-        self.calls.append("reload")
-
-    def disable_probes(self) -> None:
-        self.calls.append("disable_probes")
 
 
 @pytest.mark.parametrize(
@@ -35,19 +20,23 @@ class _Daemon:
         (signal.SIGUSR1, "disable_probes"),
     ],
 )
-def test_signal_calls_the_daemon(number: signal.Signals, call: str) -> None:
+def test_signal_calls_its_function(number: signal.Signals, call: str) -> None:
     """Once, in the main thread."""
-    daemon = _Daemon()
-    with handling_signals(daemon):
+    calls: list[str] = []
+    with handling_signals(
+        stop=partial(calls.append, "stop"),
+        reload=partial(calls.append, "reload"),
+        disable_probes=partial(calls.append, "disable_probes"),
+    ):
         os.kill(os.getpid(), number)
 
-    assert daemon.calls == [call]
+    assert calls == [call]
 
 
 def test_handlers_are_restored() -> None:
     """After the block a signal does what it did before."""
     before = signal.getsignal(signal.SIGHUP)
-    with handling_signals(_Daemon()):
+    with handling_signals(stop=lambda: None, reload=lambda: None, disable_probes=lambda: None):
         pass
 
     assert signal.getsignal(signal.SIGHUP) is before

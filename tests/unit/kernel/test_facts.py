@@ -7,41 +7,23 @@ import pytest
 from exporter.kernel import facts
 
 
-class FakeTypes:
-    """Type information of an invented kernel."""
-
-    def __init__(self, offsets: dict[str, int], members: dict[tuple[str, str], int] | None = None) -> None:
-        self._offsets = offsets
-        self._members = members or {}
-
-    def per_cpu_offsets(self, wanted: set[str]) -> dict[str, int]:
-        return {name: offset for name, offset in self._offsets.items() if name in wanted}
-
-    def member_offset(self, struct_name: str, member: str) -> int | None:
-        return self._members.get((struct_name, member))
-
-
 class TestPreemptCount:
     """The distance from the run queue of the same CPU."""
 
     def test_variable_of_its_own(self) -> None:
         """Before 6.2, and from 6.15 on."""
-        types = FakeTypes({"runqueues": 178_752, "__preempt_count": 86_064})
-
-        assert facts.preempt_count_offset(types) == -92_688
+        assert facts.preempt_count_offset({"runqueues": 178_752, "__preempt_count": 86_064}, None) == -92_688
 
     def test_member_of_the_hot_variables(self) -> None:
         """From 6.2 to 6.14."""
-        types = FakeTypes({"runqueues": 1000, "pcpu_hot": 400}, {("pcpu_hot", "preempt_count"): 8})
-
-        assert facts.preempt_count_offset(types) == -592
+        assert facts.preempt_count_offset({"runqueues": 1000, "pcpu_hot": 400}, 8) == -592
 
     @pytest.mark.parametrize(
         "offsets", [{}, {"runqueues": 1000}, {"__preempt_count": 400}, {"runqueues": 1000, "pcpu_hot": 400}]
     )
     def test_unknown_is_zero(self, offsets: dict[str, int]) -> None:
         """On arm64, and on kernels without these symbols: no wake-up path is resolved."""
-        assert facts.preempt_count_offset(FakeTypes(offsets)) == 0
+        assert facts.preempt_count_offset(offsets, None) == 0
 
 
 class TestCgroups:
