@@ -34,9 +34,9 @@ MAPS = (*_FIRST_MAPS, *_LATER_MAPS)
 """Maps that accounting and chains need. A map that explains lost time is read after the map that has the lost time."""
 THREADS = "threads"
 """Output of the iterator over living threads, one row per thread."""
-DEVICES = "devices"
+GPUS = "gpus"
 """States of GPUs, which do not come from the kernel."""
-TABLES = (*_FIRST_MAPS, THREADS, *_LATER_MAPS, DEVICES)
+TABLES = (*_FIRST_MAPS, THREADS, *_LATER_MAPS, GPUS)
 """Numbered by position in files: new tables are appended."""
 
 Rows = Mapping[bytes, bytes]
@@ -122,17 +122,17 @@ def thread_rows(output: bytes) -> Rows:
     return {row[:_THREAD_KEY_BYTES]: row for row in rows}
 
 
-def device_rows(states: Iterable[GpuState]) -> Rows:
+def gpu_state_rows(states: Iterable[GpuState]) -> Rows:
     """States of GPUs as rows by GPU and MIG instance."""
     return {f"{one.gpu}\0{one.mig}".encode(): json.dumps(one[2:], separators=(",", ":")).encode() for one in states}
 
 
-def device_states(rows: Rows) -> tuple[GpuState, ...]:
-    """The inverse of device_rows(). Raises ValueError or TypeError for other rows."""
-    return tuple(_device_state(key, value) for key, value in rows.items())
+def gpu_states(rows: Rows) -> tuple[GpuState, ...]:
+    """The inverse of gpu_state_rows(). Raises ValueError or TypeError for other rows."""
+    return tuple(_gpu_state(key, value) for key, value in rows.items())
 
 
-def _device_state(key: bytes, value: bytes) -> GpuState:
+def _gpu_state(key: bytes, value: bytes) -> GpuState:
     gpu, _, mig = key.decode().partition("\0")
     throttled_ns, link, total_bytes, process_bytes = json.loads(value)
     used = {int(tgid): int(used_bytes) for tgid, used_bytes in process_bytes.items()}
@@ -177,28 +177,28 @@ class RowReplay:
     def __init__(self, ticks: Iterable[Tick]) -> None:
         self._ticks = ticks
         self._threads: dict[bytes, bytes] = {}
-        self._devices: dict[bytes, bytes] = {}
-        self._aside = {THREADS: self._threads, DEVICES: self._devices}
+        self._gpus: dict[bytes, bytes] = {}
+        self._other_tables = {THREADS: self._threads, GPUS: self._gpus}
         self.maps = {name: RecordedMap() for name in MAPS}
 
     def iterate(self, program: str) -> bytes:
         """Output of the iterator over threads."""
         return b"".join(self._threads.values()) if program == THREADS_READ else b""
 
-    def devices(self) -> tuple[GpuState, ...]:
+    def gpus(self) -> tuple[GpuState, ...]:
         """States of GPUs."""
-        return device_states(self._devices)
+        return gpu_states(self._gpus)
 
     def ticks(self) -> Iterator[int]:
         """Applies each tick to the tables, and yields its time. Raises ValueError if a row is deleted that does not exist."""
         for tick in self._ticks:
             if tick.is_whole:
                 self._threads.clear()
-                self._devices.clear()
+                self._gpus.clear()
                 for table in self.maps.values():
                     table.rows.clear()
             for name, changes in tick.changes.items():
-                rows = self._aside[name] if name in self._aside else self.maps[name].rows
+                rows = self._other_tables[name] if name in self._other_tables else self.maps[name].rows
                 for key, change in changes.items():
                     if change is not None:
                         rows[key] = _xor(_padded(name, change), rows.get(key, b""))

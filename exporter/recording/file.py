@@ -89,7 +89,7 @@ def write(recording: Recording, path: Path) -> None:
             }
             for number, one in recording.processes.items()
         },
-        "reports": [event.to_document() for event in recording.events],
+        "reports": [event.to_document() for event in recording.events],  # the key of FORMAT 1
         "ticks": len(recording.compressed_ticks),
     }
     ticks = b"".join(_LENGTH.pack(len(tick)) + tick for tick in recording.compressed_ticks)

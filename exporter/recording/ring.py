@@ -14,14 +14,14 @@ from exporter.gpu.model import GpuState
 from exporter.kernel.maps import MapReader
 from exporter.kernel.thread_rows import PLACED, THREADS_READ, Iterate
 from exporter.recording.codec import (
-    DEVICES,
+    GPUS,
     MAPS,
     THREADS,
     Changes,
     Rows,
     Tick,
-    device_rows,
     difference,
+    gpu_state_rows,
     thread_rows,
     without_slots,
 )
@@ -122,13 +122,13 @@ class RowRing:
 
         return iterate_and_record
 
-    def wrap_devices(self, states: Callable[[], Sequence[GpuState]]) -> Callable[[], Sequence[GpuState]]:
+    def wrap_gpus(self, states: Callable[[], Sequence[GpuState]]) -> Callable[[], Sequence[GpuState]]:
         """The same for states of GPUs."""
 
         def states_and_record() -> Sequence[GpuState]:
             found = states()
             if not self.is_paused:
-                self.record_table(DEVICES, device_rows(found))
+                self.record_table(GPUS, gpu_state_rows(found))
             return found
 
         return states_and_record

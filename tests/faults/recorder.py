@@ -22,13 +22,13 @@ from exporter.kernel.events import event_of
 from exporter.kernel.loader import Kernel
 from exporter.kernel.thread_rows import THREADS_ADOPT, THREADS_READ, feeding_place
 from exporter.recording.codec import (
-    DEVICES,
+    GPUS,
     MAPS,
     THREADS,
     Rows,
     Tick,
-    device_rows,
     difference,
+    gpu_state_rows,
     thread_rows,
     without_slots,
 )
@@ -90,7 +90,7 @@ class _Reader(threading.Thread):
         self._before: dict[str, Rows] = {}
         self._records: list[bytes] = []
         self._stopping = threading.Event()
-        self._devices: GpuSampler | None = None
+        self._gpus: GpuSampler | None = None
 
     def stop(self) -> None:
         """Returns after the last tick."""
@@ -113,8 +113,8 @@ class _Reader(threading.Thread):
                 self._tick()
             finally:
                 ring.close()
-                if self._devices:
-                    self._devices.stop()
+                if self._gpus:
+                    self._gpus.stop()
         except Exception as error:  # set by ticking()
             self.failure = error
 
@@ -129,16 +129,16 @@ class _Reader(threading.Thread):
         rows = {name: self._rows(name) for name in MAPS if name != "feeding"}
         rows["feeding"] = self._feeding(rows["processes"])
         rows[THREADS] = thread_rows(self._kernel.iterate(THREADS_READ))
-        rows[DEVICES] = device_rows(self._states())
+        rows[GPUS] = gpu_state_rows(self._states())
         self.ticks.append(Tick(now_ns, difference(self._before, rows)))
         self._before = rows
 
     def _states(self) -> Sequence[GpuState]:
         """Rows of GPUs, where the scene has any."""
-        if self._devices is None and STATE in os.environ:
-            self._devices = GpuSampler(Nvml())
-            self._devices.start()
-        return self._devices.states() if self._devices else ()
+        if self._gpus is None and STATE in os.environ:
+            self._gpus = GpuSampler(Nvml())
+            self._gpus.start()
+        return self._gpus.states() if self._gpus else ()
 
     def _rows(self, name: str) -> Rows:
         return {key: without_slots(name, value) for key, value in self._kernel.maps[name].items()}

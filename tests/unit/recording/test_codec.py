@@ -10,7 +10,7 @@ from exporter.kernel.abi import ThreadState
 from exporter.kernel.operation_rows import EXEMPLAR_AT
 from exporter.kernel.tables import Tables
 from exporter.kernel.thread_rows import THREADS_ADOPT, THREADS_READ
-from exporter.recording.codec import RowReplay, Tick, device_rows, difference, thread_rows, without_slots
+from exporter.recording.codec import RowReplay, Tick, difference, gpu_state_rows, thread_rows, without_slots
 from tests.support.tables import FakeTables
 
 ON_CPU = ThreadState.ON_CPU
@@ -90,12 +90,12 @@ class TestReplay:
         whole = GpuState("0", "", {"power": 9}, 64e9, 80, {4027: 10})
         part = GpuState("0", "3", {}, 0.0, 20, {})
         later = whole._replace(throttled_ns={"power": 1_234_567_890, "thermal_sw": 1})
-        first, second = device_rows([whole, part]), device_rows([later])
+        first, second = gpu_state_rows([whole, part]), gpu_state_rows([later])
         replay = RowReplay(
-            [Tick(0, difference({}, {"devices": first})), Tick(1, difference({"devices": first}, {"devices": second}))]
+            [Tick(0, difference({}, {"gpus": first})), Tick(1, difference({"gpus": first}, {"gpus": second}))]
         )
 
-        assert [replay.devices() for _ in replay.ticks()] == [(whole, part), (later,)]
+        assert [replay.gpus() for _ in replay.ticks()] == [(whole, part), (later,)]
 
     def test_tick_that_is_whole_replaces_everything(self) -> None:
         """Threads, too."""
