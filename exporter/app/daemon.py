@@ -140,7 +140,7 @@ class Daemon:
         if parts.gpus:
             parts.gpus.start()
         if parts.history:
-            parts.history.start(parts.snapshots.feed_windows)
+            parts.history.start(parts.snapshots.feed_history)
 
     def _stop_all(self) -> None:
         parts = self._parts

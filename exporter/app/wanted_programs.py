@@ -45,7 +45,7 @@ def load(config: Config, own: OwnMetrics, resources: ExitStack) -> Loaded:
     kernel = loader.load(
         wanted=config.probes.attach,
         subjects=loader.subjects_of(wanted, ("pages",) if config.collectors.page_allocations else ()),
-        launch_mode=config.probes.launch_mode,
+        with_launches=config.probes.with_launches,
         with_returns=with_returns,
     )
     resources.callback(kernel.close)

@@ -112,7 +112,7 @@ def build(
         processes,
         loaded.apis,
         config.probes.discovery_interval_seconds,
-        launch_mode=config.probes.launch_mode,
+        with_launches=config.probes.with_launches,
         only_in=only_in,
     )
     resources.callback(discovery.close)
@@ -128,26 +128,26 @@ def build(
         os.environ,
         lambda is_current: own.set(catalog.own.NAMES_SUCCESS, float(is_current)),
     )
-    names = poller.cache if poller else None
+    pods = poller.cache if poller else None
     gpus = GpuSampler(Nvml()) if "device" in collectors else None
     store = SeriesStore(config.series.ttl_seconds, clock.now())
     runs = CollectorRuns(own, collectors, loaded.impaired)
     pipeline = Pipeline(
-        tables, collectors, lambda: clock.now().monotonic_ns, devices=_device_states(gpus, ring), run=runs
+        tables, collectors, lambda: clock.now().monotonic_ns, read_gpus=_read_gpus(gpus, ring), run=runs
     )
     stacks = _stack_collector(kernel, tables, processes, own, resources)
     all_sinks = [*sinks, *(sink for sink in (recordings, history) if sink), otlp]
     tracking = WorkloadTracking(
         pipeline,
         registry=WorkloadRegistry(
-            processes, config.node, config.series.max_workloads, names, with_engines="engine" in collectors
+            processes, config.node, config.series.max_workloads, pods, with_engines="engine" in collectors
         ),
         store=store,
         sampler=sampler,
         events=ChainEvents(processes, all_sinks, stacks),
         own=own,
         clock=clock,
-        windows=history,
+        history=history,
     )
     snapshots = SnapshotBuilder(
         pipeline,
@@ -160,12 +160,12 @@ def build(
             kernel.maps,
             config.node,
             config.series.ttl_seconds,
-            names,
+            pods,
             processes=processes,
             with_network_namespaces=config.collectors.network_namespaces,
             read_gpus=gpus.reading if gpus else None,
         ),
-        windows=history,
+        history=history,
         report=partial(report_snapshot, own, pipeline, kernel.recursion_misses),
     )
     resources.callback(snapshots.close)
@@ -193,11 +193,11 @@ def _tables(kernel: Kernel, ring: RowRing | None) -> Tables:
     return Tables(ring.wrap_maps(kernel.maps), ring.wrap_iterator(kernel.iterate))
 
 
-def _device_states(gpus: GpuSampler | None, ring: RowRing | None) -> Callable[[], Sequence[GpuState]]:
+def _read_gpus(gpus: GpuSampler | None, ring: RowRing | None) -> Callable[[], Sequence[GpuState]]:
     """GPUs as they were sampled last."""
     if gpus is None:
         return tuple
-    return ring.wrap_devices(gpus.states) if ring else gpus.states
+    return ring.wrap_gpus(gpus.states) if ring else gpus.states
 
 
 def _recorded_processes(processes: Processes, tracking: WorkloadTracking) -> dict[int, RecordedProcess]:

@@ -76,3 +76,8 @@ class ProbeSettings:
         "time between scans of /proc for CUDA and NCCL libraries",
         is_reloadable=True,
     )
+
+    @property
+    def with_launches(self) -> bool:
+        """Whether launches are probed at all."""
+        return self.launch_mode is not LaunchMode.OFF

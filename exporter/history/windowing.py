@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections import Counter, deque
 from collections.abc import Mapping
-from typing import NamedTuple, Protocol
+from typing import NamedTuple
 
 from exporter import catalog
 from exporter.clock import Moment
@@ -36,24 +36,6 @@ class ProcessTotals(NamedTuple):
     totals: Totals
     labels: Mapping[int, ProcessLabels]
     switches: Mapping[int, Switches]
-
-
-class WindowSink(Protocol):
-    """What the pipeline sends totals to. Nothing here may block."""
-
-    def is_due(self, now: Moment) -> bool:
-        """Whether it needs the totals that are read now."""
-        ...
-
-    def on_totals(self, totals: ProcessTotals) -> None:
-        """Called in a scrape."""
-        ...
-
-    def on_process_end(
-        self, process: int, labels: ProcessLabels, totals: Mapping[Series, Total], switches: Switches
-    ) -> None:
-        """totals, switches: the last ones of the process. Called in a tick."""
-        ...
 
 
 class _Sums(NamedTuple):

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from exporter.config.probes import AttachKind, LaunchMode
+from exporter.config.probes import AttachKind
 from exporter.errors import KernelRefused, NotPossibleHere
 from exporter.kernel import abi, perf_events
 from exporter.kernel import libbpf as bpf
@@ -157,7 +157,7 @@ def load(
     subjects: Sequence[str] = SUBJECTS,
     capacities: Mapping[str, int] | None = None,
     idle_ns: int = IDLE_NS,
-    launch_mode: LaunchMode = LaunchMode.FULL,
+    with_launches: bool = True,
     with_returns: bool = True,
     objects_dir: Path = OBJECTS_DIR,
     btf: Path = BTF,
@@ -165,8 +165,8 @@ def load(
     """Load the programs of `subjects` and attach those with a fixed attach point.
 
     wanted: the attachment kind; None: the best one that loads. capacities: max_entries by map name. idle_ns: the part of a gap
-    between calls beyond this length is idle. launch_mode: which launches will be timed. with_returns: False loads programs on
-    entries only. The error of a subject goes to `failures`; the other subjects are not affected. Raises NotPossibleHere if no
+    between calls beyond this length is idle. with_launches: whether launches will be probed. with_returns: False loads programs
+    on entries only. The error of a subject goes to `failures`; the other subjects are not affected. Raises NotPossibleHere if no
     call subject loads, or if the objects were built from other sources.
     """
     if not btf.exists():
@@ -188,18 +188,16 @@ def load(
                 kernel.failures[subject] = error
         loaded = [subject for subject in subjects if subject in CALL_SUBJECTS and subject not in kernel.failures]
         if loaded:
-            start(kernel, facts, idle_ns=idle_ns, launch_mode=launch_mode)
+            start(kernel, facts, idle_ns=idle_ns, with_launches=with_launches)
             return kernel
         refusal = next(kernel.failures[subject] for subject in subjects if subject in CALL_SUBJECTS)
         kernel.close()
     raise refusal
 
 
-def start(
-    kernel: Kernel, facts: KernelFacts, *, idle_ns: int = IDLE_NS, launch_mode: LaunchMode = LaunchMode.FULL
-) -> None:
+def start(kernel: Kernel, facts: KernelFacts, *, idle_ns: int, with_launches: bool) -> None:
     """Write the settings of loaded programs, and attach those with a fixed attach point."""
-    _write_settings(kernel, facts, idle_ns, launch_mode=launch_mode)
+    _write_settings(kernel, facts, idle_ns, with_launches=with_launches)
     attach_fixed(kernel)
 
 
@@ -211,12 +209,11 @@ def _kinds(wanted: AttachKind | None, *, with_returns: bool) -> tuple[AttachKind
     return tuple(kind for kind in kinds if kind is not AttachKind.SESSION) or (AttachKind.MULTI,)
 
 
-def _write_settings(kernel: Kernel, facts: KernelFacts, idle_ns: int, *, launch_mode: LaunchMode) -> None:
+def _write_settings(kernel: Kernel, facts: KernelFacts, idle_ns: int, *, with_launches: bool) -> None:
     pid_namespace = Path("/proc/self/ns/pid").stat().st_ino
     is_confined = pid_namespace != PID_NAMESPACE_OF_MACHINE
     majors = (*facts.gpu_majors, *(0,) * abi.GPU_MAJORS)[: abi.GPU_MAJORS]
-    are_launches_probed = launch_mode is not LaunchMode.OFF
-    values = (pid_namespace, are_launches_probed, idle_ns, facts.preempt_count_offset, facts.is_cpu_cgroup_v1)
+    values = (pid_namespace, with_launches, idle_ns, facts.preempt_count_offset, facts.is_cpu_cgroup_v1)
     loaded_ns = time.clock_gettime_ns(time.CLOCK_BOOTTIME)
     row = abi.SETTINGS.pack(*values, *majors, is_confined, loaded_ns)
     kernel.maps["settings"].put(abi.NUMBER.pack(0), row)

@@ -10,7 +10,6 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from exporter.config.probes import LaunchMode
 from exporter.kernel.abi import Api, Cookie, Copy, Role, Shape
 
 # `cuMemAlloc_v2`, `cudaMemcpyAsync_ptsz`, `cuMemcpyHtoD_v2_ptds`: ABI versions, and the per-thread default stream.
@@ -246,14 +245,14 @@ OPERATIONS: tuple[Operation, ...] = _RUNTIME + _DRIVER + _NCCL
 NUMBERS: dict[str, int] = {operation.name: number for number, operation in enumerate(OPERATIONS)}
 
 
-def wanted_symbols(api: Api, *, launch_mode: LaunchMode = LaunchMode.FULL) -> dict[str, int]:
+def wanted_symbols(api: Api, *, with_launches: bool = True) -> dict[str, int]:
     """Exported symbol -> attach cookie, for every spelling of every operation of one library.
 
-    LaunchMode.OFF leaves out launches of kernels and graphs, and other calls that only enqueue work.
+    with_launches: False leaves out launches of kernels and graphs, and other calls that only enqueue work.
     """
     return {
         symbol: operation.cookie(number)
         for number, operation in enumerate(OPERATIONS)
-        if operation.api is api and (launch_mode is not LaunchMode.OFF or not operation.is_launch)
+        if operation.api is api and (with_launches or not operation.is_launch)
         for symbol in operation.symbols()
     }

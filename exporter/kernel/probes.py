@@ -12,7 +12,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from functools import partial
 
-from exporter.config.probes import AttachKind, LaunchMode
+from exporter.config.probes import AttachKind
 from exporter.errors import KernelRefused
 from exporter.kernel import libbpf as bpf
 from exporter.kernel.abi import Api, Cookie
@@ -91,9 +91,7 @@ def _run_in_parallel(removals: Sequence[Removal]) -> None:
             future.result()
 
 
-def attach(
-    kernel: Kernel, api: Api, library_fd: int, offsets: Mapping[str, int], *, launch_mode: LaunchMode = LaunchMode.FULL
-) -> Attachment:
+def attach(kernel: Kernel, api: Api, library_fd: int, offsets: Mapping[str, int]) -> Attachment:
     """Probe every wanted function of `offsets` (symbol -> file offset). On KernelRefused no probe is left.
 
     Two symbols at one address (ncclAllReduce, pncclAllReduce) are one function and probed once, under the first wanted name.
@@ -101,7 +99,7 @@ def attach(
     path = f"/proc/self/fd/{library_fd}"
     cookies: dict[int, int] = {}
     functions: list[str] = []
-    for symbol, cookie in wanted_symbols(api, launch_mode=launch_mode).items():
+    for symbol, cookie in wanted_symbols(api).items():
         offset = offsets.get(symbol)
         if offset is not None and offset not in cookies:
             cookies[offset] = cookie

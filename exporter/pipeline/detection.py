@@ -58,19 +58,19 @@ def _captures(row: GraphRow | None) -> Captures:
 
 
 class Detection:
-    """progress: of a process, from the accounting. devices: GPUs as sampled last. new_id: makes ids of chains."""
+    """progress: of a process, from the accounting. read_gpus: GPUs as sampled last. new_id: makes ids of chains."""
 
     def __init__(
         self,
         tables: Tables,
         progress: Callable[[int], WorkloadProgress],
         engine: Engine | None = None,
-        devices: Callable[[], Sequence[GpuState]] = tuple,
+        read_gpus: Callable[[], Sequence[GpuState]] = tuple,
         new_id: Callable[[], str] = random_id,
     ) -> None:
         self._tables = tables
         self._progress = progress
-        self._gpus = GpuActivity(devices)
+        self._gpus = GpuActivity(read_gpus)
         self._engine = engine or Engine(new_id, self._spending, self._gpus.side)
         self._opened: dict[int, Counter[tuple[Cause, Effect, Severity]]] = {}
         self._escalated: dict[int, Counter[tuple[Cause, Effect, Severity]]] = {}

@@ -33,7 +33,7 @@ class ReplayedRun:
             Tables(self._rows.maps, self._rows.iterate),
             ("sched", "chains"),
             lambda: self.now_ns,
-            devices=self._rows.devices,
+            read_gpus=self._rows.gpus,
             new_id=lambda: f"{next(ids):032x}",
         )
         self.processes: Mapping[int, ProcessRow] = {}

@@ -11,11 +11,11 @@ from contextlib import contextmanager
 from dataclasses import replace
 from functools import partial
 from types import MappingProxyType
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from exporter.clock import Clock, Moment
 from exporter.history.window import Switches
-from exporter.history.windowing import ProcessTotals, WindowSink
+from exporter.history.windowing import ProcessTotals
 from exporter.hostmetrics import HostCollector
 from exporter.kernel.process_rows import ProcessRow
 from exporter.model import Identity, Snapshot
@@ -27,6 +27,9 @@ from exporter.series.store import SeriesStore
 from exporter.totals import Series, Total, Totals, merged
 from exporter.units import NANOSECONDS, seconds
 
+if TYPE_CHECKING:
+    from exporter.history.recorder import Recorder  # SQLite, only for those who keep a history
+
 SHARED_SECONDS = 0.2
 _SHARED_NS = int(SHARED_SECONDS * NANOSECONDS)
 _NONE: Mapping[str, HostCollector] = MappingProxyType({})
@@ -35,8 +38,8 @@ Report = Callable[[Snapshot, float], None]
 """Called after a Snapshot was taken, with the seconds that it took."""
 
 
-class _Known(NamedTuple):
-    """The processes in the tables at a moment. identities: of those that are exported."""
+class _TracedProcesses(NamedTuple):
+    """What was read of all processes at one moment. identities: of those that are exported."""
 
     totals: Totals
     rows: Mapping[int, ProcessRow]
@@ -47,7 +50,7 @@ class _Known(NamedTuple):
 class SnapshotBuilder:
     """Its methods may be called from any thread; one Snapshot is taken at a time.
 
-    runs: guards the collectors of the machine. host_collectors: those, by name. windows: gets what was read, by process.
+    runs: guards the collectors of the machine. host_collectors: those, by name. history: gets what was read, by process.
     """
 
     def __init__(
@@ -59,7 +62,7 @@ class SnapshotBuilder:
         runs: CollectorRuns,
         *,
         host_collectors: Mapping[str, HostCollector] = _NONE,
-        windows: WindowSink | None = None,
+        history: Recorder | None = None,
         report: Report = lambda _snapshot, _seconds: None,
     ) -> None:
         self._pipeline = pipeline
@@ -68,7 +71,7 @@ class SnapshotBuilder:
         self._clock = clock
         self._runs = runs
         self._host_collectors = host_collectors
-        self._windows = windows
+        self._history = history
         self._report = report
         self._lock = threading.Lock()
         self._latest: Snapshot | None = None
@@ -87,15 +90,15 @@ class SnapshotBuilder:
                 self._report(latest, seconds(self._clock.now().monotonic_ns - now.monotonic_ns))
             return latest
 
-    def feed_windows(self) -> None:
-        """Read what a Snapshot would, for the windows of the history alone: without a scrape they would see nothing."""
+    def feed_history(self) -> None:
+        """Read what a Snapshot would, for the history alone: without a scrape it would get nothing."""
         with self._lock:
             if self._is_closed:
                 return
             now = self._clock.now()
-            with self._reading() as known:
+            with self._reading() as read:
                 pass
-            self._show(known, now)
+            self._feed_history(read, now)
 
     def close(self) -> None:
         """From now on the kernel is not read; a request still being served gets the last numbers."""
@@ -108,25 +111,25 @@ class SnapshotBuilder:
         A process that ends while this goes on is not exported from this reading: its totals have been kept by then.
         """
         host_totals = self._collect_host(now)
-        with self._reading() as known:
-            totals = merged((known.totals, self._tracking.totals()))
-            traces = self._pipeline.traces(known.rows)
-            snapshot = self._store.snapshot(totals, known.identities, now, traces, host_totals)
+        with self._reading() as read:
+            totals = merged((read.totals, self._tracking.totals()))
+            traces = self._pipeline.traces(read.rows)
+            snapshot = self._store.snapshot(totals, read.identities, now, traces, host_totals)
             self._tracking.release_unused_identities()
-        self._show(known, now)
+        self._feed_history(read, now)
         missing = self._runs.missing_metrics()
         return replace(snapshot, families=tuple(one for one in snapshot.families if one.metric not in missing))
 
     @contextmanager
-    def _reading(self) -> Iterator[_Known]:
-        """What is known now. The pipeline's lock is held while the block lasts."""
+    def _reading(self) -> Iterator[_TracedProcesses]:
+        """The processes now. The pipeline's lock is held while the block lasts."""
         reading, totals = self._pipeline.read_all()
         with self._pipeline.lock:
             rows = reading.processes
             owners, engines = self._tracking.owners(rows), self._tracking.engines()
             totals = merged((totals, self._pipeline.totals(reading, owners, engines)))
             del reading
-            yield _Known(totals, rows, self._tracking.identities(), self._pipeline.switches())
+            yield _TracedProcesses(totals, rows, self._tracking.identities(), self._pipeline.switches())
 
     def _collect_host(self, now: Moment) -> TotalsByIdentity:
         """Totals of the machine; every collector runs, whatever becomes of the others."""
@@ -136,15 +139,15 @@ class SnapshotBuilder:
         found: dict[Identity, dict[Series, Total]] = {}
         for name, collector in self._host_collectors.items():
             totals = self._runs(name, partial(collector.collect, now.monotonic_ns, traced))
-            for place, of_place in (totals or {}).items():
-                found.setdefault(place, {}).update(of_place)
+            for identity, totals_of_identity in (totals or {}).items():
+                found.setdefault(identity, {}).update(totals_of_identity)
             self._runs.set_resets(name, collector.resets)
         return found
 
-    def _show(self, known: _Known, now: Moment) -> None:
-        if self._windows is None or not self._windows.is_due(now):
+    def _feed_history(self, read: _TracedProcesses, now: Moment) -> None:
+        if self._history is None or not self._history.is_due(now):
             return
-        named = known.identities.keys() & known.rows.keys()
-        members = {number: process_labels(known.identities[number], known.rows[number]) for number in named}
-        switches = {number: Switches(*both) for number, both in known.switches.items()}
-        self._windows.on_totals(ProcessTotals(now, known.totals, members, switches))
+        named = read.identities.keys() & read.rows.keys()
+        labels = {number: process_labels(read.identities[number], read.rows[number]) for number in named}
+        switches = {number: Switches(*both) for number, both in read.switches.items()}
+        self._history.on_totals(ProcessTotals(now, read.totals, labels, switches))

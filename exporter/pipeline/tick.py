@@ -59,7 +59,7 @@ class TickResult(NamedTuple):
 class Pipeline:
     """read -> account -> detect.
 
-    collectors: names of those that run. devices: GPUs as sampled last. run: how a stage is called. new_id: makes ids of chains.
+    collectors: names of those that run. read_gpus: GPUs as sampled last. run: how a stage is called. new_id: makes ids of chains.
     lock: taken by callers around the methods that need it; it guards accounting, detection and engines.
     """
 
@@ -69,7 +69,7 @@ class Pipeline:
         collectors: Iterable[str],
         now_ns: Callable[[], int],
         *,
-        devices: Callable[[], Sequence[GpuState]] = tuple,
+        read_gpus: Callable[[], Sequence[GpuState]] = tuple,
         run: RunStage = unguarded,
         new_id: Callable[[], str] = random_id,
     ) -> None:
@@ -84,7 +84,7 @@ class Pipeline:
         self._are_engines_current = False
         self._rows: Mapping[int, ProcessRow] = _NONE  # of the last tick
         self._detection = (
-            Detection(tables, self._accounting.progress, devices=devices, new_id=new_id)
+            Detection(tables, self._accounting.progress, read_gpus=read_gpus, new_id=new_id)
             if self._accounting and _CHAINS in names
             else None
         )

@@ -8,13 +8,13 @@ from __future__ import annotations
 import threading
 from collections.abc import Collection, Hashable, Iterable, Mapping
 from functools import partial
+from typing import TYPE_CHECKING
 
 from exporter import catalog
 from exporter.chains.chain import Chain
 from exporter.chains.event import ChainProcess
 from exporter.clock import Clock
 from exporter.history.window import NO_SWITCHES, ProcessLabels, Switches
-from exporter.history.windowing import WindowSink
 from exporter.kernel.process_rows import ProcessRow
 from exporter.model import Identity, label_value
 from exporter.output.own_metrics import OwnMetrics
@@ -25,6 +25,9 @@ from exporter.series.host_totals import TracedProcess
 from exporter.series.store import SeriesStore
 from exporter.totals import Totals, merged
 from exporter.workloads.registry import WorkloadRegistry
+
+if TYPE_CHECKING:
+    from exporter.history.recorder import Recorder  # SQLite, only for those who keep a history
 
 
 class WorkloadTracking:
@@ -44,7 +47,7 @@ class WorkloadTracking:
         events: ChainEvents,
         own: OwnMetrics,
         clock: Clock,
-        windows: WindowSink | None = None,
+        history: Recorder | None = None,
     ) -> None:
         self._pipeline = pipeline
         self._registry = registry
@@ -53,7 +56,7 @@ class WorkloadTracking:
         self._events = events
         self._own = own
         self._clock = clock
-        self._windows = windows
+        self._history = history
         self._lock = threading.Lock()
         self._ended: set[int] = set()  # processes whose last totals have not been kept yet
 
@@ -137,33 +140,33 @@ class WorkloadTracking:
         """Needs both locks."""
         ended = set(self._ended)
         renames = self._registry.update_identities(rows.communicators)
-        tick = self._pipeline.tick(
+        result = self._pipeline.tick(
             rows,
             owners=self._owners(rows.processes),
             engines=self._registry.engines(),
             ended=ended,
             leaving=ended.union(process for process, _ in renames),
         )
-        self._report(tick.detected)
+        self._report(result.detected)
         for process, old in renames:
-            self._store.rename(process, old, tick.totals.get(process, {}))
-        if tick.reading is not None:
-            self._retire(ended, rows, tick)
-            self._pipeline.forget(ended, tick.reading)
+            self._store.rename(process, old, result.totals.get(process, {}))
+        if result.reading is not None:
+            self._retire(ended, rows, result)
+            self._pipeline.forget(ended, result.reading)
             self._sampler.forget(ended)
             self._ended.clear()
 
-    def _retire(self, ended: Iterable[int], rows: Rows, tick: TickResult) -> None:
+    def _retire(self, ended: Iterable[int], rows: Rows, result: TickResult) -> None:
         for process in ended:
             identity = self._registry.remove(process)
             if identity is None:
                 continue
-            totals = tick.totals.get(process, {})
-            self._store.retire(process, identity, totals, tick.traces.get(process, {}))
+            totals = result.totals.get(process, {})
+            self._store.retire(process, identity, totals, result.traces.get(process, {}))
             row = rows.processes.get(process)
-            if self._windows is not None and row is not None:
+            if self._history is not None and row is not None:
                 switches = Switches(*self._pipeline.switches().get(process, NO_SWITCHES))
-                self._windows.on_process_end(process, process_labels(identity, row), totals, switches)
+                self._history.on_process_end(process, process_labels(identity, row), totals, switches)
 
     def _report(self, detected: Collection[Detected]) -> None:
         """Chain events go out while it is still known whose they are."""

@@ -17,7 +17,6 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import NamedTuple
 
-from exporter.config.probes import LaunchMode
 from exporter.errors import KernelRefused, MalformedElf, NotPossibleHere, ProcessGone
 from exporter.host import libraries
 from exporter.host.libraries import FileId, LibraryKind, MappedLibrary, OpenedLibrary, SkippedLibrary
@@ -67,7 +66,7 @@ class Probed:
 class Discovery:
     """The library files known, and the walk that finds more.
 
-    apis: which ones to probe. launch_mode: OFF leaves out launches. only_in: the directory of those that are; None for all.
+    apis: which ones to probe. with_launches: whether launches are probed. only_in: the directory of those that are; None for all.
     """
 
     def __init__(
@@ -77,7 +76,7 @@ class Discovery:
         apis: frozenset[Api],
         interval_seconds: float,
         *,
-        launch_mode: LaunchMode = LaunchMode.FULL,
+        with_launches: bool,
         only_in: Path | None = None,
     ) -> None:
         self._only_in = only_in
@@ -85,7 +84,7 @@ class Discovery:
         self._processes = processes
         self._apis = apis
         self.interval_seconds = interval_seconds
-        self._launch_mode = launch_mode
+        self._with_launches = with_launches
         self._mapped_files = MappedFiles(kernel)
         self._files: dict[_Identity, Probed] = {}
         self._walk_number = 0
@@ -241,7 +240,7 @@ class Discovery:
         api, mapping = API_OF[opened.library.kind], opened.library.mapping
         path, first_met = mapping.shown_path, (mapping.inode, mapping.path)
         try:
-            offsets = opened.elf.symbol_offsets(wanted_symbols(api))
+            offsets = opened.elf.symbol_offsets(wanted_symbols(api, with_launches=self._with_launches))
             likeness = Likeness(opened.elf.build(), opened.elf.size_bytes, frozenset(offsets.items()))
         except MalformedElf as error:
             self._failed(API_LABEL[api], libraries.SkipReason.MALFORMED.value, f"{path}: {error.one_line()}")
@@ -250,7 +249,7 @@ class Discovery:
             self._failed(API_LABEL[api], "no_symbols", f"{path}: none of the wanted functions is in it")
             return Probed(path, first_met, api, None)
         try:
-            attachment = probes.attach(self._kernel, api, opened.fd, offsets, launch_mode=self._launch_mode)
+            attachment = probes.attach(self._kernel, api, opened.fd, offsets)
         except KernelRefused as error:
             self._failed(API_LABEL[api], "refused", f"{path}: {error.one_line()}")
             return Probed(path, first_met, api, None)

@@ -78,7 +78,7 @@ class _Process:
 class AdaptiveSampler:
     """Decides for every process. limit: share of one CPU that probes may cost a process. SAMPLED: from its first call."""
 
-    def __init__(self, cost: CallCost, limit: float, launch_mode: LaunchMode = LaunchMode.FULL) -> None:
+    def __init__(self, cost: CallCost, limit: float, launch_mode: LaunchMode) -> None:
         self._cost = cost
         self.limit = limit
         self._samples_all = launch_mode is LaunchMode.SAMPLED

@@ -132,7 +132,7 @@ def outcome(wheel: Wheel, api: Api, calls: str) -> Outcome:
     ):
         assert made.stdin is not None
         assert made.stdout is not None
-        discovery = Discovery(traced.kernel, Processes(), frozenset({api}), interval_seconds=0)
+        discovery = Discovery(traced.kernel, Processes(), frozenset({api}), interval_seconds=0, with_launches=True)
         try:
             places = json.loads(made.stdout.readline())
             discovery.walk_all()

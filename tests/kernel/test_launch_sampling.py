@@ -8,7 +8,6 @@ from pathlib import Path
 import pytest
 
 import gpustall_standin as standin
-from exporter.config.probes import LaunchMode
 from exporter.kernel.abi import Copy, ThreadState
 from exporter.probes.sampling import SAMPLED_MASK
 from tests.support import accounts
@@ -92,7 +91,7 @@ class TestWithoutLaunches:
 
     def test_dry_gpu_is_unknown_without_launches(self, waits_program: Path) -> None:
         """Stalls after a synchronising call may be hidden behind unprobed work."""
-        with tracer(launch_mode=LaunchMode.OFF) as traced:
+        with tracer(with_launches=False) as traced:
             accounts.probe(traced, waits_program)
             row = accounts.run(traced, waits_program, "gap", "nap", "20", "3000").feeding
 

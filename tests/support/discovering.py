@@ -59,7 +59,7 @@ def discovering(
 ) -> Iterator[Scene]:
     """A Scene, with nothing attached yet. apis: which ones it probes. options: of loader.load()."""
     with tracer(kind, **options) as traced:
-        discovery = Discovery(traced.kernel, Processes(), apis, interval_seconds=0)
+        discovery = Discovery(traced.kernel, Processes(), apis, interval_seconds=0, with_launches=True)
         try:
             yield Scene(traced.kernel, traced.tables, discovery)
         finally:

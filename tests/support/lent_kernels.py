@@ -10,7 +10,7 @@ from collections import defaultdict
 from functools import cache
 from pathlib import Path
 
-from exporter.config.probes import AttachKind, LaunchMode
+from exporter.config.probes import AttachKind
 from exporter.kernel import abi, loader
 from exporter.kernel.attachment_numbers import TABLE, AttachmentNumbers
 from exporter.kernel.facts import KernelFacts, kernel_facts
@@ -25,18 +25,16 @@ ARRAY, PER_CPU_ARRAY, TASK_STORAGE = 2, 6, 29
 _free: dict[AttachKind | None, list[Kernel]] = defaultdict(list)
 
 
-def take(
-    wanted: AttachKind | None = None, *, idle_ns: int = IDLE_NS, launch_mode: LaunchMode = LaunchMode.FULL
-) -> Kernel:
+def take(wanted: AttachKind | None = None, *, idle_ns: int = IDLE_NS, with_launches: bool = True) -> Kernel:
     """All programs, attached to their fixed attach points, with empty maps. Arguments as for loader.load()."""
     if not _free[wanted]:
-        return loader.load(wanted=wanted, idle_ns=idle_ns, launch_mode=launch_mode)
+        return loader.load(wanted=wanted, idle_ns=idle_ns, with_launches=with_launches)
     kernel = _free[wanted].pop()
     for table in kernel.maps.values():
         _empty(table)
     _drain(kernel)
     kernel.numbers = AttachmentNumbers()
-    loader.start(kernel, _facts(), idle_ns=idle_ns, launch_mode=launch_mode)
+    loader.start(kernel, _facts(), idle_ns=idle_ns, with_launches=with_launches)
     return kernel
 
 

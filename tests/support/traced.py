@@ -175,7 +175,7 @@ class Tracer:
 @contextmanager
 def tracer(kind: AttachKind | None = None, **options: Any) -> Iterator[Tracer]:
     """A Tracer with nothing attached yet. options: of loader.load(); those that change what is loaded have it loaded again."""
-    is_lent = options.keys() <= {"idle_ns", "launch_mode"}
+    is_lent = options.keys() <= {"idle_ns", "with_launches"}
     kernel = lent_kernels.take(kind, **options) if is_lent else loader.load(wanted=kind, **options)
     found = Tracer(kernel, Tables(kernel.maps, kernel.iterate))
     try:

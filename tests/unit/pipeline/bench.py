@@ -12,6 +12,7 @@ from exporter import catalog
 from exporter.app.self_metrics import report_snapshot
 from exporter.chains.event import ChainEvent
 from exporter.clock import Clock, Moment
+from exporter.config.probes import LaunchMode
 from exporter.history.window import ProcessLabels, Switches, Window
 from exporter.history.windowing import ProcessTotals, WindowBuilder
 from exporter.hostmetrics import HostCollector
@@ -97,11 +98,13 @@ class Bench:
             pipeline,
             registry=WorkloadRegistry(self.processes, "gpu7", 256),
             store=self.store,
-            sampler=AdaptiveSampler(CallCost(timed_ns=2000.0, counted_ns=500.0), limit=0.01),
+            sampler=AdaptiveSampler(
+                CallCost(timed_ns=2000.0, counted_ns=500.0), limit=0.01, launch_mode=LaunchMode.FULL
+            ),
             events=ChainEvents(self.processes, [self.events], self.scene.collector),
             own=self.own,
             clock=clock,
-            windows=self.windows,
+            history=self.windows,
         )
         self.snapshots = SnapshotBuilder(
             pipeline,
@@ -110,7 +113,7 @@ class Bench:
             clock,
             runs,
             host_collectors=host_collectors or {},
-            windows=self.windows,
+            history=self.windows,
             report=partial(report_snapshot, self.own, pipeline, dict),
         )
 

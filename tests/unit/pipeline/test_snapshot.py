@@ -239,7 +239,7 @@ class TestWindows:
     def test_without_scrapes_it_is_read_on_request(self, bench: Bench) -> None:
         """And no snapshot is made for it."""
         bench.tracking.tick([])
-        bench.snapshots.feed_windows()
+        bench.snapshots.feed_history()
 
         assert [one.calls for one in bench.windows.windows()[0].operations] == [2]
         assert bench.own_value("gpustall_exporter_series") is None
@@ -255,7 +255,7 @@ class TestWindows:
     def test_nothing_is_read_once_it_is_closed(self, bench: Bench) -> None:
         """The programs are gone."""
         bench.snapshots.close()
-        bench.snapshots.feed_windows()
+        bench.snapshots.feed_history()
 
         assert bench.windows.received == []
 
@@ -264,7 +264,7 @@ class TestWindows:
         bench.tracking.tick([])
         bench.kernel.call(1, "cudaMalloc", durations_ns=[500])
         bench.tracking.tick([1])
-        bench.snapshots.feed_windows()
+        bench.snapshots.feed_history()
         (window,) = bench.windows.windows()
 
         assert (window.process, window.operations[0].calls) == (1, 3)
