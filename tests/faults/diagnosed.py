@@ -8,6 +8,7 @@ from __future__ import annotations
 import argparse
 import sys
 import tempfile
+from collections.abc import Collection, Iterable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import NamedTuple
@@ -36,7 +37,7 @@ ACCEPTED = {
 """Causes of an episode that a chain may name, where they are not those of the same name."""
 
 
-class Told(NamedTuple):
+class Event(NamedTuple):
     """One transition. rank: -1 for a process that is no rank."""
 
     now_ns: int
@@ -45,13 +46,24 @@ class Told(NamedTuple):
     chain: Chain
 
 
-def diagnose(run: RecordedRun) -> list[Told]:
+def events_of(run: RecordedRun) -> list[Event]:
     """Transitions that the exporter would have reported, tick by tick."""
     ranks = {tgid: rank for rank, tgid in run.tgids.items()}
     return [
-        Told(now_ns, ranks.get(tgid, -1), transition.change, transition.chain)
+        Event(now_ns, ranks.get(tgid, -1), transition.change, transition.chain)
         for now_ns, (transition, tgid, _) in ReplayedRun(run.ticks).play()
     ]
+
+
+def first_of(opened: Collection[Event]) -> Event | None:
+    """The first chain; one of waiting for a peer only where there is no other."""
+    own = [event for event in opened if event.chain.cause is not Cause.PEER_RANK]
+    return next(iter(own or opened), None)
+
+
+def latest_of(event: Event, last: Iterable[Chain]) -> Chain:
+    """Its chain as it was when it was resolved, or else opened. last: resolved chains."""
+    return next((chain for chain in last if chain.id == event.chain.id), event.chain)
 
 
 @dataclass(frozen=True)
@@ -65,8 +77,8 @@ class Finding:
     impact: float | None
     began_ns: int
     ended_ns: int
-    opened: tuple[Told, ...]
-    false_alarms: tuple[Told, ...]
+    opened: tuple[Event, ...]
+    false_alarms: tuple[Event, ...]
 
     @property
     def is_positive(self) -> bool:
@@ -81,10 +93,9 @@ class Finding:
         return set().union(*(ACCEPTED.get(cause, {cause.value}) for cause in self.episode.causes))
 
     @property
-    def first(self) -> Told | None:
+    def first(self) -> Event | None:
         """The first chain of a rank that has the fault; one of waiting for a peer only where there is no other."""
-        mine = [one for one in self.opened if one.chain.cause.value != "peer_rank"]
-        return next(iter(mine or self.opened), None)
+        return first_of(self.opened)
 
     @property
     def detected_after_ns(self) -> int | None:
@@ -112,8 +123,8 @@ def find(episode: Episode, recording: Recording) -> Finding:
         [recording.clean.result()], recording.faulty.result(), episode.window, range(episode.ranks), episode.period
     )
     began_ns, ended_ns = _times(episode, recording.faulty, truth.window)
-    opened = [one for one in diagnose(recording.faulty) if one.change is Change.OPENED]
-    clean = [one for one in diagnose(recording.clean) if one.change is Change.OPENED]
+    opened = [one for one in events_of(recording.faulty) if one.change is Change.OPENED]
+    clean = [one for one in events_of(recording.clean) if one.change is Change.OPENED]
     of_fault = tuple(one for one in opened if began_ns <= one.now_ns <= ended_ns + episode.grace_ns)
     others = tuple(one for one in opened if one not in of_fault)
     return Finding(episode, _impact(episode, truth), began_ns, ended_ns, of_fault, (*others, *clean))

@@ -5,8 +5,7 @@ In: a Session. Out: a Case for each window, and chains while nothing was wrong.
 
 from __future__ import annotations
 
-import math
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise
 from statistics import fmean, median
@@ -18,7 +17,7 @@ from exporter.units import NANOSECONDS
 from tests.faults.campaign.co_occurrence import Alarm, alarms
 from tests.faults.campaign.plan import is_last
 from tests.faults.campaign.session import Session
-from tests.faults.diagnosed import ACCEPTED, Told, diagnose
+from tests.faults.diagnosed import ACCEPTED, Event, events_of, first_of, latest_of
 from tests.faults.episode import Episode
 from tests.faults.job import COMM, Step, Window
 from tests.faults.recording import RecordedRun
@@ -39,7 +38,6 @@ SETTLED_NS = 5 * NANOSECONDS
 DISTURBED = 0.1
 """Seconds in which nothing was injected and half of the steps were longer by this part: the machine has other work."""
 RULES_LOOK_BACK_NS = 10 * NANOSECONDS
-Z = 1.96  # 95 %, two-sided
 _OF_A_RANK = {Cause.SLOW_RANK, Cause.NCCL_HANG}
 
 
@@ -48,7 +46,7 @@ class Case:
     """One window. impact: by which part its steps were longer; None where none ended.
 
     opened: chains from its begin to the episode's grace behind its end, in order. last: the same, as they were when resolved.
-    told_impact: the impact between the moments at which the first of them says that it began and ended.
+    reported_impact: the impact between the moments at which the first of them says that it began and ended.
     alarms: of the other rules, in the same time.
     """
 
@@ -56,9 +54,9 @@ class Case:
     impact: float | None
     began_ns: int
     ended_ns: int
-    opened: tuple[Told, ...]
+    opened: tuple[Event, ...]
     last: tuple[Chain, ...]
-    told_impact: float | None
+    reported_impact: float | None
     alarms: tuple[Alarm, ...]
 
     @property
@@ -88,9 +86,9 @@ class Case:
         return set().union(*(ACCEPTED.get(cause, {cause.value}) for cause in self.episode.causes))
 
     @property
-    def first(self) -> Told | None:
+    def first(self) -> Event | None:
         """The first chain; one of waiting for a peer only where there is no other."""
-        return _first(self.opened)
+        return first_of(self.opened)
 
     @property
     def is_right(self) -> bool:
@@ -109,7 +107,7 @@ class Case:
             return None
         if self.episode.cause in _OF_A_RANK:
             return self.first.rank == self.episode.culprit_rank
-        chain = _latest(self.first, self.last)
+        chain = latest_of(self.first, self.last)
         named = (Cause.CPU_CONTENTION, Cause.GPU_CONTENTION)
         of_cause = dict.fromkeys(named, self.episode.culprit) | {Cause.CPU_OVERSUBSCRIBED: COMM}
         if chain.cause.value == Cause.BLOCK_IO and self.episode.culprit != WORKER:  # which is the job itself
@@ -122,30 +120,20 @@ class Case:
     @property
     def chains_of_a_rank(self) -> int:
         """The most that any rank has."""
-        ranks = [told.rank for told in self.opened]
+        ranks = [event.rank for event in self.opened]
         return max((ranks.count(rank) for rank in set(ranks)), default=0)
 
     @property
     def contribution_error(self) -> float | None:
         """Distance of the reported lost share from the true one; None where no step shows it."""
-        if self.first is None or self.told_impact is None or not self.is_right:
+        if self.first is None or self.reported_impact is None or not self.is_right:
             return None
-        chain = _latest(self.first, self.last)
+        chain = latest_of(self.first, self.last)
         if chain.slowdown is None:
             return None
         parts = sum(part for cause, part in chain.shares if cause in self.accepted) or chain.contribution
         said = min(parts, 1.0) * chain.slowdown / (1 + chain.slowdown)
-        return abs(said - self.told_impact / (1 + self.told_impact))
-
-
-def _first(opened: Iterable[Told]) -> Told | None:
-    found = list(opened)
-    return next(iter([told for told in found if told.chain.cause.value != "peer_rank"] or found), None)
-
-
-def _latest(told: Told, last: Iterable[Chain]) -> Chain:
-    """As it was when it was resolved, or else opened."""
-    return next((chain for chain in last if chain.id == told.chain.id), told.chain)
+        return abs(said - self.reported_impact / (1 + self.reported_impact))
 
 
 class Scored(NamedTuple):
@@ -156,8 +144,8 @@ class Scored(NamedTuple):
     """
 
     cases: tuple[Case, ...]
-    false_alarms: tuple[Told, ...]
-    disturbed: tuple[Told, ...]
+    false_alarms: tuple[Event, ...]
+    disturbed: tuple[Event, ...]
     unsettled: int
     quiet_ns: int
     noise: tuple[float, ...]
@@ -166,9 +154,9 @@ class Scored(NamedTuple):
 
 def score(session: Session) -> Scored:
     """Cases of every window."""
-    told = diagnose(session.run)
-    opened = [one for one in told if one.change is Change.OPENED]
-    resolved = {one.chain.id: one.chain for one in told if one.change is Change.RESOLVED}
+    events = events_of(session.run)
+    opened = [one for one in events if one.change is Change.OPENED]
+    resolved = {one.chain.id: one.chain for one in events if one.change is Change.RESOLVED}
     rules = list(alarms(session.gauges))
     cases = []
     for began_ns, ended_ns in _spans(session):
@@ -183,7 +171,7 @@ def score(session: Session) -> Scored:
                 ended_ns,
                 mine,
                 tuple(resolved[one.chain.id] for one in mine if one.chain.id in resolved),
-                _told_impact(session, began_ns, _first(mine), resolved),
+                _reported_impact(session, began_ns, first_of(mine), resolved),
                 tuple(rule for rule in rules if began_ns <= rule.now_ns <= until_ns),
             )
         )
@@ -236,8 +224,10 @@ def _cycles(run: RecordedRun, rank: int) -> list[Step]:
     return [*steps[:1], *(replace(after, start_ns=before.end_ns) for before, after in pairwise(steps))]
 
 
-def _told_impact(session: Session, began_ns: int, told: Told | None, resolved: Mapping[str, Chain]) -> float | None:
-    chain = told and resolved.get(told.chain.id)
+def _reported_impact(
+    session: Session, began_ns: int, event: Event | None, resolved: Mapping[str, Chain]
+) -> float | None:
+    chain = event and resolved.get(event.chain.id)
     if chain is None or not _is_measured(session.episode):
         return None
     steps = _cycles(session.run, session.episode.culprit_rank or 0)
@@ -281,22 +271,22 @@ def is_settled(session: Session, began_ns: int) -> bool:
     return all(median(walls) <= (1 + DISTURBED) * usual for walls in seconds_of if walls)
 
 
-def is_excused(session: Session, told: Told) -> bool:
+def is_excused(session: Session, event: Event) -> bool:
     """Whether an unexpected chain is true: the machine itself made steps longer.
 
     Of a decoy that is no excuse, unless it injects nothing: what it does may make steps longer, and nothing is wrong.
     """
     episode = session.episode
-    return (not episode.is_decoy or episode.injects_nothing) and is_slower(session, told)
+    return (not episode.is_decoy or episode.injects_nothing) and is_slower(session, event)
 
 
-def is_slower(session: Session, told: Told) -> bool:
+def is_slower(session: Session, event: Event) -> bool:
     """Whether the job's own steps were longer than in quiet times, between the begin of the chain and its opening.
 
     Quiet times of the whole session: what a fault leaves behind it slows steps down for a while, without an injected fault.
     """
-    steps = _cycles(session.run, max(told.rank, 0))
-    during = [step.wall_ns for step in steps if step.end_ns > told.chain.began_ns and step.start_ns < told.now_ns]
+    steps = _cycles(session.run, max(event.rank, 0))
+    during = [step.wall_ns for step in steps if step.end_ns > event.chain.began_ns and step.start_ns < event.now_ns]
     quiet = [step.wall_ns for step in _quiet(session, steps)]
     return bool(during and quiet) and fmean(during) / median(quiet) - 1 >= IMPACT
 
@@ -345,30 +335,3 @@ def _fresh(rules: Sequence[Alarm], faults: Sequence[tuple[int, int]]) -> Iterato
         in_fault = any(began_ns <= rule.now_ns <= ended_ns + RULES_LOOK_BACK_NS for began_ns, ended_ns in faults)
         if is_new and not in_fault:
             yield rule
-
-
-class Share(NamedTuple):
-    """So many of so many."""
-
-    right: int
-    of: int
-
-    @property
-    def value(self) -> float:
-        """The share itself; 1 of nothing."""
-        return self.right / self.of if self.of else 1.0
-
-    def bounds(self) -> tuple[float, float]:
-        """Wilson's, at 95 %."""
-        if not self.of:
-            return 0.0, 1.0
-        p, n = self.value, self.of
-        centre = (p + Z * Z / (2 * n)) / (1 + Z * Z / n)
-        half = Z / (1 + Z * Z / n) * math.sqrt(p * (1 - p) / n + Z * Z / (4 * n * n))
-        return max(centre - half, 0.0), min(centre + half, 1.0)
-
-
-def share(cases: Iterable[bool]) -> Share:
-    """Those that are true."""
-    found = list(cases)
-    return Share(sum(found), len(found))

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from statistics import fmean, quantiles
+from statistics import fmean
 
 from exporter.causes import Cause
 from exporter.units import NANOSECONDS, seconds
-from tests.faults.campaign.score import STRONG, WEAK, Case, Scored, Share, share
+from tests.faults.campaign.score import STRONG, WEAK, Case, Scored
+from tests.faults.figures import Share, quantiles_text, share, share_text
 
 HOUR_SECONDS = 3600
 
@@ -65,40 +66,40 @@ def figures(scored: Sequence[Scored]) -> str:
         ("episodes with an impact", str(len(cases)), ""),
         (
             "precision",
-            _text(Share(right, right + len(false_alarms))),
-            _text(share([True] * sum(map(_is_ruled, cases)) + [False] * len(rules))),
+            share_text(Share(right, right + len(false_alarms))),
+            share_text(share([True] * sum(map(_is_ruled, cases)) + [False] * len(rules))),
         ),
         (
             f"recall at {STRONG:.0%} and more",
-            _text(share(map(_is_found, strong))),
-            _text(share(map(_is_ruled, strong))),
+            share_text(share(map(_is_found, strong))),
+            share_text(share(map(_is_ruled, strong))),
         ),
         (
             f"recall from {WEAK[0]:.0%} to {WEAK[1]:.0%}",
-            _text(share(map(_is_found, weak))),
-            _text(share(map(_is_ruled, weak))),
+            share_text(share(map(_is_found, weak))),
+            share_text(share(map(_is_ruled, weak))),
         ),
         (
             "recall of what makes no step longer",
-            _text(share(map(_is_found, quiet_ones))),
-            _text(share(map(_is_ruled, quiet_ones))),
+            share_text(share(map(_is_found, quiet_ones))),
+            share_text(share(map(_is_ruled, quiet_ones))),
         ),
         (
             "right cause first",
-            _text(share(case.is_right for case in of_host if case.first)),
-            _text(share(_is_ruled_right(case) for case in of_host if case.alarms)),
+            share_text(share(case.is_right for case in of_host if case.first)),
+            share_text(share(_is_ruled_right(case) for case in of_host if case.alarms)),
         ),
         (
             "right culprit",
-            _text(share(bool(case.names_culprit) for case in cases if case.names_culprit is not None)),
+            share_text(share(bool(case.names_culprit) for case in cases if case.names_culprit is not None)),
             "names none",
         ),
         (f"time to detect at {STRONG:.0%} and more", _times(strong), _rule_times(strong)),
         (f"time to detect from {WEAK[0]:.0%} to {WEAK[1]:.0%}", _times(weak), _rule_times(weak)),
         (
             "blames no resource of the host for a slow GPU",
-            _text(share(case.first is None or case.first.chain.cause is Cause.NOT_HOST for case in of_gpu)),
-            _text(share(not case.alarms for case in of_gpu)),
+            share_text(share(case.first is None or case.first.chain.cause is Cause.NOT_HOST for case in of_gpu)),
+            share_text(share(not case.alarms for case in of_gpu)),
         ),
         (
             "chains of a rank and episode",
@@ -138,22 +139,11 @@ def _is_ruled_right(case: Case) -> bool:
     return bool(case.accepted & set(case.alarms[0].causes))
 
 
-def _text(one: Share) -> str:
-    """`0.986 (0.95 to 1.00), 142 of 144`."""
-    low, high = one.bounds()
-    return f"{one.value:.3f} ({low:.2f} to {high:.2f}), {one.right} of {one.of}"
-
-
 def _times(cases: Iterable[Case]) -> str:
-    return _quantiles([case.detected_after_ns / NANOSECONDS for case in cases if case.detected_after_ns is not None])
+    return quantiles_text(
+        [case.detected_after_ns / NANOSECONDS for case in cases if case.detected_after_ns is not None]
+    )
 
 
 def _rule_times(cases: Iterable[Case]) -> str:
-    return _quantiles([(case.alarms[0].now_ns - case.began_ns) / NANOSECONDS for case in cases if case.alarms])
-
-
-def _quantiles(values: Sequence[float]) -> str:
-    if len(values) < 2:
-        return "-"
-    cuts = quantiles(values, n=20, method="inclusive")
-    return f"p50 {cuts[9]:.2f} s, p95 {cuts[18]:.2f} s"
+    return quantiles_text([(case.alarms[0].now_ns - case.began_ns) / NANOSECONDS for case in cases if case.alarms])

@@ -15,10 +15,11 @@ from exporter.units import slot_of
 from tests.faults.campaign.co_occurrence import Alarm, alarms
 from tests.faults.campaign.gauges import Gauge
 from tests.faults.campaign.plan import QUIET_SECONDS, again, episodes_of, long_sessions, short_sessions
-from tests.faults.campaign.score import Case, Share, is_excused, is_settled, is_slower
+from tests.faults.campaign.score import Case, is_excused, is_settled, is_slower
 from tests.faults.campaign.session import Session, load, save
 from tests.faults.campaign.table import complaints
-from tests.faults.diagnosed import Told
+from tests.faults.diagnosed import Event
+from tests.faults.figures import Share
 from tests.faults.job import Step, Window
 from tests.faults.recording import RecordedRun
 from tests.faults.registry import EPISODES
@@ -28,12 +29,12 @@ LOCK = EPISODES["lock-holder-sleeps"]
 MS = 1_000_000
 
 
-def told(cause: Cause = Cause.LOCK, *, rank: int = 0, **changes: Any) -> Told:
+def event(cause: Cause = Cause.LOCK, *, rank: int = 0, **changes: Any) -> Event:
     """A chain that was opened a second after the fault began."""
-    return Told(11 * SECOND, rank, Change.OPENED, a_chain(cause=cause, **changes))
+    return Event(11 * SECOND, rank, Change.OPENED, a_chain(cause=cause, **changes))
 
 
-def case(*opened: Told, name: str = LOCK.name, impact: float | None = 1.0, rules: tuple[Alarm, ...] = ()) -> Case:
+def case(*opened: Event, name: str = LOCK.name, impact: float | None = 1.0, rules: tuple[Alarm, ...] = ()) -> Case:
     """A fault from the tenth second to the fifteenth."""
     last = tuple(one.chain for one in opened)
     return Case(EPISODES[name], impact, 10 * SECOND, 15 * SECOND, opened, last, impact, rules)
@@ -54,18 +55,18 @@ class TestCase:
 
     def test_first_cause_counts(self) -> None:
         """The rank that has the fault: a rank that waits for it has a chain as well, perhaps earlier."""
-        waits = told(Cause.PEER_RANK, rank=0)
+        waits = event(Cause.PEER_RANK, rank=0)
 
-        assert complaints(case(told(Cause.NOT_HOST), told())) == ["cause not_host", "2 chains"]
-        assert complaints(case(waits, told(Cause.SLOW_RANK, rank=1), name="slow-rank")) == []
+        assert complaints(case(event(Cause.NOT_HOST), event())) == ["cause not_host", "2 chains"]
+        assert complaints(case(waits, event(Cause.SLOW_RANK, rank=1), name="slow-rank")) == []
 
     def test_late_rank_must_be_the_right_one(self) -> None:
         """Rank 1 of 2."""
-        assert complaints(case(told(Cause.SLOW_RANK, rank=0), name="slow-rank")) == ["culprit"]
+        assert complaints(case(event(Cause.SLOW_RANK, rank=0), name="slow-rank")) == ["culprit"]
 
     def test_program_that_holds_the_cpus_must_be_named(self) -> None:
         """As it is when the chain is over: at first others may have been there as well."""
-        chain = told(Cause.CPU_CONTENTION, culprits=(("stress-ng", 1.0),))
+        chain = event(Cause.CPU_CONTENTION, culprits=(("stress-ng", 1.0),))
         over = a_chain(cause=Cause.CPU_CONTENTION, culprits=(("fault-hog", 0.8), ("stress-ng", 0.2)))
 
         assert case(chain, name="cpu-neighbour").names_culprit is False
@@ -73,13 +74,13 @@ class TestCase:
 
     def test_contribution_is_compared_as_a_share_of_the_time(self) -> None:
         """Steps took twice as long, and half of the time is reported lost, 0.9 of it to the cause: 45 % against 50."""
-        chain = told(slowdown=1.0, contribution=0.9, shares=(("lock", 0.9), ("irq", 0.1)))
+        chain = event(slowdown=1.0, contribution=0.9, shares=(("lock", 0.9), ("irq", 0.1)))
 
         assert case(chain).contribution_error == pytest.approx(0.05)
 
     def test_wrong_cause_has_no_contribution(self) -> None:
         """It is counted as wrong already."""
-        assert case(told(Cause.IRQ)).contribution_error is None
+        assert case(event(Cause.IRQ)).contribution_error is None
 
 
 def session_of(*walls_ms: tuple[int, int]) -> Session:
@@ -117,7 +118,7 @@ class TestDisturbance:
         chain = a_chain(cause=Cause.NOT_HOST, began_ns=18 * SECOND)
         session = session_of((1500, 10), (500, wall_ms))
 
-        assert is_slower(session, Told(19 * SECOND, 0, Change.OPENED, chain)) is is_so
+        assert is_slower(session, Event(19 * SECOND, 0, Change.OPENED, chain)) is is_so
 
     @pytest.mark.parametrize(
         ("name", "wall_ms", "is_so"),
@@ -128,7 +129,7 @@ class TestDisturbance:
         chain = a_chain(cause=Cause.NOT_HOST, began_ns=18 * SECOND)
         session = replace(session_of((1500, 10), (500, wall_ms)), episode=EPISODES[name])
 
-        assert is_excused(session, Told(19 * SECOND, 0, Change.OPENED, chain)) is is_so
+        assert is_excused(session, Event(19 * SECOND, 0, Change.OPENED, chain)) is is_so
 
 
 class TestOnset:
