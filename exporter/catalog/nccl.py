@@ -53,9 +53,9 @@ COMPLETED = Metric(
     "{collective}",
     Kind.COUNTER,
     ("communicator",),
-    "Enqueued NCCL operations known to be complete: all up to the last one that a CUDA call found done by querying"
-    " or waiting for an event, stream or device behind it. It lags the GPU until the next such call; absent for"
-    " communicator `other`.",
+    "Enqueued NCCL operations known to be complete. The exporter learns this when a CUDA call queries or waits for an"
+    " event, stream or device behind them and finds it done, so the counter lags the GPU until the next such call;"
+    " absent for communicator `other`.",
 )
 WAIT = Metric(
     "gpustall_nccl_wait_seconds",

@@ -164,7 +164,8 @@ COLLECTOR_ERRORS = _own(
     "{error}",
     Kind.COUNTER,
     ("collector",),
-    "Runs of a collector that failed; its metrics are missing from that scrape.",
+    "Failures of a collector: runs that raised an error, whose metrics are missing until a run succeeds, and kernel"
+    " programs of it that could not be loaded at the start.",
 )
 STACKS = _own(
     "stacks",

@@ -19,9 +19,9 @@ LOST = Metric(
     "s",
     Kind.COUNTER,
     ("cause",),
-    "GPU time lost because the host was late, in seconds, by cause: from the stop of the last step thread until one"
-    " runs again, without what the GPU's own work hid, and from the end of that work to the return of the call that"
-    " waited for it.",
+    "GPU time lost because the host was late, in seconds, by cause: time in which no thread that feeds the GPU was"
+    " running or waiting for the GPU, less the part during which the GPU still had work, plus the delay from the end"
+    " of that work to the return of the call waiting for it.",
 )
 CULPRIT = Metric(
     "gpustall_culprit_seconds_total",

@@ -45,7 +45,11 @@ class ProbeSettings:
         "how to attach: auto, session (kernel 6.13 or newer), multi (6.6 or newer), single",
     )
     launch_mode: LaunchMode = setting(
-        "probes.launch", "full", choice(LaunchMode), "MODE", "launches to time: full, sampled (1 in 64) or off"
+        "probes.launch",
+        "full",
+        choice(LaunchMode),
+        "MODE",
+        "launches to time: full, sampled (1 in 64) or off (launches are then not probed at all)",
     )
     overhead_limit: float = setting(
         "probes.overhead-limit",
