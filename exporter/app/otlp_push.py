@@ -12,7 +12,7 @@ from exporter.chains.event import ChainEvent
 from exporter.config import Config
 from exporter.model import Snapshot
 from exporter.output.otlp.points import Origin
-from exporter.output.own_metrics import OwnMetrics
+from exporter.own_metrics.store import OwnMetrics
 
 if TYPE_CHECKING:
     from exporter.output.otlp.exporters import OtlpExporters

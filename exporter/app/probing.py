@@ -15,7 +15,7 @@ from exporter.kernel.abi import EventKind
 from exporter.kernel.events import KernelEvent
 from exporter.kernel.grace_periods import expedited
 from exporter.kernel.loader import Kernel
-from exporter.output.own_metrics import OwnMetrics
+from exporter.own_metrics.store import OwnMetrics
 from exporter.probes.discovery import Discovery
 
 log = logging.getLogger(__name__)

@@ -12,7 +12,7 @@ from exporter.gpu.inventory import gpus
 from exporter.kernel.apis import API_LABEL
 from exporter.kernel.loader import Kernel
 from exporter.model import Snapshot
-from exporter.output.own_metrics import OwnMetrics
+from exporter.own_metrics.store import OwnMetrics
 from exporter.pipeline.tick import Pipeline
 from exporter.probes.discovery import Discovery
 

@@ -18,7 +18,7 @@ from exporter.kernel import hazards, loader
 from exporter.kernel.abi import Api
 from exporter.kernel.apis import SUBJECT_OF
 from exporter.kernel.loader import Kernel
-from exporter.output.own_metrics import OwnMetrics
+from exporter.own_metrics.store import OwnMetrics
 
 log = logging.getLogger(__name__)
 

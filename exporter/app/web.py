@@ -7,12 +7,12 @@ from collections.abc import Callable, Sequence
 
 from exporter.config import Config
 from exporter.model import Snapshot
-from exporter.output.own_metrics import OwnMetrics
 from exporter.output.web import listeners
 from exporter.output.web.access import AccessControl
 from exporter.output.web.limits import ServerLimits
 from exporter.output.web.pages import Pages
 from exporter.output.web.server import Server
+from exporter.own_metrics.store import OwnMetrics
 
 
 def web_server(

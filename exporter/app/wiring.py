@@ -33,7 +33,7 @@ from exporter.kernel.calibration import calibrate
 from exporter.kernel.loader import Kernel
 from exporter.kernel.stacks import Stacks
 from exporter.kernel.tables import Tables
-from exporter.output.own_metrics import OwnMetrics
+from exporter.own_metrics.store import OwnMetrics
 from exporter.pipeline.chain_events import ChainEvents
 from exporter.pipeline.collector_runs import CollectorRuns
 from exporter.pipeline.process_context import process_context

@@ -20,7 +20,7 @@ from exporter.history.store import WindowBatch
 from exporter.history.window import ProcessLabels, Switches
 from exporter.history.windowing import ProcessTotals, WindowBuilder
 from exporter.history.writer import NOT_WRITTEN, RETRY_SECONDS, HistoryWriter, Settings
-from exporter.output.own_metrics import OwnMetrics
+from exporter.own_metrics.store import OwnMetrics
 from exporter.totals import Series, Total
 from exporter.units import seconds
 

@@ -20,7 +20,7 @@ from exporter.chains.event import ChainEvent
 from exporter.clock import Clock, Moment
 from exporter.history.file_guard import Busy, LockedFile, Unusable, claim
 from exporter.history.store import CorruptError, Store, WindowBatch
-from exporter.output.own_metrics import OwnMetrics
+from exporter.own_metrics.store import OwnMetrics
 from exporter.units import NANOSECONDS
 
 log = logging.getLogger(__name__)

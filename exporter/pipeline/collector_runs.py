@@ -11,7 +11,7 @@ from collections.abc import Callable, Collection, Iterable
 from typing import Protocol, TypeVar
 
 from exporter import catalog
-from exporter.output.own_metrics import OwnMetrics
+from exporter.own_metrics.store import OwnMetrics
 
 log = logging.getLogger(__name__)
 

@@ -17,7 +17,7 @@ from exporter.clock import Clock
 from exporter.history.window import NO_SWITCHES, ProcessLabels, Switches
 from exporter.kernel.process_rows import ProcessRow
 from exporter.model import Identity, label_value
-from exporter.output.own_metrics import OwnMetrics
+from exporter.own_metrics.store import OwnMetrics
 from exporter.pipeline.chain_events import ChainEvents
 from exporter.pipeline.tick import Detected, Pipeline, Rows, TickResult
 from exporter.probes.sampling import AdaptiveSampler

@@ -17,7 +17,7 @@ from exporter.output.otlp.chain_exporter import ChainExporter, probe
 from exporter.output.otlp.chain_records import log_record
 from exporter.output.otlp.points import Form
 from exporter.output.otlp.transport import OtlpTransport
-from exporter.output.own_metrics import OwnMetrics
+from exporter.own_metrics.store import OwnMetrics
 from tests.conformance import partners
 from tests.support.otlp import read_document
 from tests.support.otlp_records import (

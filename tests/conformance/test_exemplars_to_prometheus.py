@@ -13,8 +13,8 @@ from exporter import catalog
 from exporter.clock import Clock, Moment
 from exporter.model import Exemplar, Family, Point, Snapshot
 from exporter.output.otlp.metric_exporter import MetricExporter
-from exporter.output.own_metrics import OwnMetrics
 from exporter.output.web.pages import Pages
+from exporter.own_metrics.store import OwnMetrics
 from tests.conformance import partners
 from tests.support.pushing import ORIGIN, target
 from tests.support.reports import CHAIN_ID, RANK, SPAN_ID

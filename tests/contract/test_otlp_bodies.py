@@ -13,7 +13,8 @@ from exporter.output.negotiation import Format
 from exporter.output.otlp import json_body, points, protobuf_body
 from exporter.output.otlp.deltas import Deltas
 from exporter.output.otlp.points import DataPoint, Form
-from exporter.output.own_metrics import OwnMetrics
+from exporter.output.own_exposition import OwnExposition
+from exporter.own_metrics.store import OwnMetrics
 from tests.support import translation
 from tests.support.exposition import of_openmetrics
 from tests.support.golden import CASES, ORIGIN, exposition
@@ -123,7 +124,7 @@ class TestAgainstTheScrape:
     def test_push_equals_the_scrape_of_the_exporter(self, form: Form) -> None:
         """All but process_*, which prometheus-client adds to a scrape only."""
         own = own_metrics()
-        scrape = of_openmetrics(own.render(Format.OPENMETRICS).decode() + "# EOF\n")
+        scrape = of_openmetrics(OwnExposition(own).render(Format.OPENMETRICS).decode() + "# EOF\n")
         scraped = translation.of_scrape(scrape)
         wanted = points.data_points(CASES["training"](), own.families())
 

@@ -9,7 +9,8 @@ import pytest
 
 from exporter import catalog
 from exporter.output.negotiation import Format
-from exporter.output.own_metrics import OwnMetrics
+from exporter.output.own_exposition import OwnExposition
+from exporter.own_metrics.store import OwnMetrics
 from tests.support.golden import CASES, FOLDER
 
 PROMTOOL = shutil.which("promtool")
@@ -40,7 +41,7 @@ class TestPromtool:
         for metric in catalog.OWN_METRICS:
             own.set(metric, 1, *("x" for _ in metric.labels))
 
-        assert lint(own.render(Format.TEXT)) == (0, "")
+        assert lint(OwnExposition(own).render(Format.TEXT)) == (0, "")
 
     def test_promtool_finds_a_wrong_name(self) -> None:
         """A counter without _total."""

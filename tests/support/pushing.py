@@ -23,7 +23,7 @@ from exporter.model import Family, Snapshot
 from exporter.output.otlp.metric_exporter import MetricExporter
 from exporter.output.otlp.points import Origin
 from exporter.output.otlp.response import PushOutcome
-from exporter.output.own_metrics import OwnMetrics
+from exporter.own_metrics.store import OwnMetrics
 from tests.support import receiver
 from tests.support.otlp import Received, read_json, read_protobuf
 from tests.support.receiver import PATIENCE_SECONDS, Entry, Request

@@ -8,6 +8,7 @@ from exporter import units
 from exporter.catalog import Metric
 from exporter.clock import Moment
 from exporter.model import Family, Histogram, Identity, Point, Snapshot
+from exporter.own_metrics.store import OwnMetrics
 from exporter.totals import Counts
 
 TRAINER = Identity(node="gpu7", rank="3", container="0123456789ab", namespace="", pod="")
@@ -45,3 +46,13 @@ def series_of(families: Iterable[Family], metric: Metric) -> dict[tuple[str, ...
         if family.metric is metric
         for found in family.points
     }
+
+
+def own_sample(own: OwnMetrics, name: str, **labels: str) -> float | None:
+    """The value of one series of the exporter's own metrics; None if there is none."""
+    for family in own.families():
+        for found in family.points if family.metric.name == name else ():
+            if dict(zip(family.metric.labels, found.labels, strict=True)) == labels:
+                assert not isinstance(found.value, Histogram)
+                return found.value
+    return None

@@ -20,7 +20,7 @@ from exporter.config.otlp import Target
 from exporter.output.otlp.chain_records import Record
 from exporter.output.otlp.response import PushOutcome, PushResult
 from exporter.output.otlp.retry import Codec, RetryingSender, Stopped
-from exporter.output.own_metrics import OwnMetrics
+from exporter.own_metrics.store import OwnMetrics
 
 log = logging.getLogger(__name__)
 

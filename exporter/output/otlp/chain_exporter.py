@@ -21,7 +21,7 @@ from exporter.output.otlp.points import Origin
 from exporter.output.otlp.response import PushResult
 from exporter.output.otlp.retry import compressed, send_once
 from exporter.output.otlp.transport import OtlpTransport
-from exporter.output.own_metrics import OwnMetrics
+from exporter.own_metrics.store import OwnMetrics
 
 
 def probe(target: Target, signal: str) -> PushResult:

@@ -11,7 +11,7 @@ from exporter.model import Snapshot
 from exporter.output.otlp.chain_exporter import ChainExporter
 from exporter.output.otlp.metric_exporter import MetricExporter
 from exporter.output.otlp.points import Origin
-from exporter.output.own_metrics import OwnMetrics
+from exporter.own_metrics.store import OwnMetrics
 
 
 class OtlpExporters:

@@ -23,7 +23,7 @@ from exporter.output.otlp.points import DataPoint, Form, Origin
 from exporter.output.otlp.response import PushOutcome, PushResult
 from exporter.output.otlp.retry import RetryingSender, compressed, send_once
 from exporter.output.otlp.transport import OtlpTransport
-from exporter.output.own_metrics import OwnMetrics
+from exporter.own_metrics.store import OwnMetrics
 
 
 def probe(receiver: Receiver) -> PushResult:

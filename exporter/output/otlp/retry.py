@@ -22,7 +22,7 @@ from exporter.config.otlp_parsers import Compression
 from exporter.http_client.errors import HttpFailure
 from exporter.output.otlp.response import PushOutcome, PushResult, from_failure, from_response
 from exporter.output.otlp.transport import OtlpTransport
-from exporter.output.own_metrics import OwnMetrics
+from exporter.own_metrics.store import OwnMetrics
 
 log = logging.getLogger(__name__)
 

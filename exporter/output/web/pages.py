@@ -12,8 +12,9 @@ from exporter.errors import ExporterError
 from exporter.model import Snapshot
 from exporter.output import text
 from exporter.output.negotiation import Format, accepts_gzip, choose_format
-from exporter.output.own_metrics import OwnMetrics
+from exporter.output.own_exposition import OwnExposition
 from exporter.output.web.messages import Request, Response, plain
+from exporter.own_metrics.store import OwnMetrics
 
 GZIP_LEVEL = 1  # level 9 costs 8 times the CPU for a sixth less (docs/measurements.md)
 HEALTH, READINESS, RELOAD = "/healthz", "/readyz", "/-/reload"
@@ -44,6 +45,7 @@ class Pages:
     ) -> None:
         self._snapshot = snapshot
         self._own = own
+        self._own_exposition = OwnExposition(own)
         self._is_ready = is_ready
         self._is_alive = is_alive
         self._telemetry_path = telemetry_path
@@ -93,7 +95,7 @@ class Pages:
 
     def _pieces(self, snapshot: Snapshot, fmt: Format) -> Iterator[bytes]:
         if self._with_exporter_metrics:
-            yield self._own.render(fmt)
+            yield self._own_exposition.render(fmt)
         if fmt is Format.PROTOBUF:
             from exporter.output import protobuf  # noqa: PLC0415 - 1 MiB, for clients of protobuf only
 

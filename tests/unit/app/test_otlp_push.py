@@ -10,7 +10,7 @@ from exporter.app.otlp_push import OtlpPush
 from exporter.clock import Moment
 from exporter.errors import BadInput
 from exporter.model import Snapshot
-from exporter.output.own_metrics import OwnMetrics
+from exporter.own_metrics.store import OwnMetrics
 from tests.unit.config.command_line import loaded
 
 RECEIVER = "--otlp.endpoint=http://127.0.0.1:4318"

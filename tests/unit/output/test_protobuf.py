@@ -13,8 +13,9 @@ from prometheus_client.openmetrics.parser import text_string_to_metric_families 
 from exporter import catalog, units
 from exporter.model import Exemplar, Family, Histogram, Identity, Snapshot
 from exporter.output.negotiation import Format
-from exporter.output.own_metrics import OwnMetrics
+from exporter.output.own_exposition import OwnExposition
 from exporter.output.protobuf import render, varint, zigzag
+from exporter.own_metrics.store import OwnMetrics
 from tests.support.golden import CASES, exposition
 from tests.support.prometheus_protobuf import (
     COUNTER,
@@ -316,7 +317,7 @@ class TestAgreement:
         own.set(catalog.own.BUILD_INFO, 1, "0.1", "3.11", "1.1", "6.18", "session")
         own.set(catalog.own.TICK_DURATION, 0.25)
 
-        found = of_delimited(own.render(Format.PROTOBUF))
+        found = of_delimited(OwnExposition(own).render(Format.PROTOBUF))
 
         assert only(found["gpustall_exporter_pushes_total"].metric).counter.value == 3
         assert labels_of(only(found["gpustall_exporter_build_info"].metric))["kernel"] == "6.18"

@@ -6,8 +6,6 @@ from collections.abc import Collection, Mapping
 from functools import partial
 from pathlib import Path
 
-from prometheus_client.parser import text_string_to_metric_families
-
 from exporter import catalog
 from exporter.app.self_metrics import report_snapshot
 from exporter.chains.event import ChainEvent
@@ -19,8 +17,7 @@ from exporter.hostmetrics import HostCollector
 from exporter.kernel.calibration import CallCost
 from exporter.kernel.tables import Tables
 from exporter.model import Histogram
-from exporter.output.negotiation import Format
-from exporter.output.own_metrics import OwnMetrics
+from exporter.own_metrics.store import OwnMetrics
 from exporter.pipeline.chain_events import ChainEvents
 from exporter.pipeline.collector_runs import CollectorRuns
 from exporter.pipeline.snapshot import SnapshotBuilder
@@ -30,7 +27,7 @@ from exporter.probes.sampling import AdaptiveSampler
 from exporter.series.store import SeriesStore
 from exporter.totals import Series, Total
 from exporter.workloads.registry import WorkloadRegistry
-from tests.support.records import at, series_of
+from tests.support.records import at, own_sample, series_of
 from tests.support.stack_collector import STUCK, CollectorBench
 from tests.support.tables import FakeTables
 from tests.unit.host.process_tree import process
@@ -124,8 +121,4 @@ class Bench:
 
     def own_value(self, name: str, **labels: str) -> float | None:
         """A sample of the exporter's own metrics."""
-        for family in text_string_to_metric_families(self.own.render(Format.TEXT).decode()):
-            for sample in family.samples:
-                if sample.name == name and sample.labels == labels:
-                    return sample.value
-        return None
+        return own_sample(self.own, name, **labels)

@@ -15,8 +15,8 @@ import pytest
 from exporter import catalog
 from exporter.config import Config
 from exporter.errors import BadInput
-from exporter.output.own_metrics import OwnMetrics
 from exporter.output.web.pages import Pages
+from exporter.own_metrics.store import OwnMetrics
 from exporter.support_bundle.bundle import FILE_BYTES_MAX, FOLDER, TOTAL_BYTES_MAX, BundleFile, Written
 from exporter.support_bundle.machine import Machine
 from tests.support.records import point, snapshot_of

@@ -19,7 +19,7 @@ from exporter.output.otlp import json_records, protobuf_records
 from exporter.output.otlp.batch_queue import MAX_QUEUED, RECORDS_PER_REQUEST, UNSUPPORTED_SECONDS, BatchQueue
 from exporter.output.otlp.chain_records import LogRecord, log_record
 from exporter.output.otlp.response import PushOutcome
-from exporter.output.own_metrics import OwnMetrics
+from exporter.own_metrics.store import OwnMetrics
 from tests.support import receiver as receivers
 from tests.support.otlp_records import read_logs_json, read_logs_protobuf
 from tests.support.pushing import ORIGIN, own_value, target

@@ -12,7 +12,7 @@ from exporter.chains.event import ChainEvent
 from exporter.config.otlp import Receiver
 from exporter.config.otlp_parsers import LOGS, TRACES
 from exporter.output.otlp.chain_exporter import ChainExporter, probe
-from exporter.output.own_metrics import OwnMetrics
+from exporter.own_metrics.store import OwnMetrics
 from tests.support import receiver as receivers
 from tests.support.otlp_records import read_logs_json, read_logs_protobuf, read_spans_json, read_spans_protobuf
 from tests.support.pushing import ORIGIN, target

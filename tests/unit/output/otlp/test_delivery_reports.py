@@ -11,7 +11,7 @@ import pytest
 from exporter import catalog
 from exporter.model import Snapshot
 from exporter.output.otlp.metric_exporter import MetricExporter
-from exporter.output.own_metrics import OwnMetrics
+from exporter.own_metrics.store import OwnMetrics
 from tests.support import receiver as receivers
 from tests.support.pushing import (
     AGAIN_AND_AGAIN,

@@ -13,7 +13,7 @@ import pytest
 
 from exporter import catalog
 from exporter.output.otlp.metric_exporter import MetricExporter
-from exporter.output.own_metrics import OwnMetrics
+from exporter.own_metrics.store import OwnMetrics
 from tests.support import receiver as receivers
 from tests.support.otlp import read_json, read_protobuf
 from tests.support.pushing import (

@@ -8,7 +8,7 @@ import pytest
 
 from exporter.errors import BadInput
 from exporter.output.otlp.metric_exporter import MetricExporter, probe
-from exporter.output.own_metrics import OwnMetrics
+from exporter.own_metrics.store import OwnMetrics
 from tests.support import receiver as receivers
 from tests.support.pushing import (
     ORIGIN,

@@ -18,10 +18,10 @@ import trustme
 
 from exporter import catalog
 from exporter.errors import BadInput
-from exporter.output.own_metrics import OwnMetrics
 from exporter.output.web import access
 from exporter.output.web.access import AccessControl
 from exporter.output.web.pages import Pages
+from exporter.own_metrics.store import OwnMetrics
 from tests.support.records import point, snapshot_of
 from tests.support.web_server import get, serving
 

@@ -11,9 +11,9 @@ from prometheus_client.openmetrics.parser import text_string_to_metric_families 
 from exporter import __version__, catalog
 from exporter.errors import BadInput
 from exporter.model import Snapshot
-from exporter.output.own_metrics import OwnMetrics
 from exporter.output.web.messages import Request
 from exporter.output.web.pages import Pages
+from exporter.own_metrics.store import OwnMetrics
 from tests.support.prometheus_protobuf import of_delimited
 from tests.support.records import point, snapshot_of
 

@@ -16,8 +16,8 @@ import pytest
 
 from exporter import catalog
 from exporter.model import Snapshot
-from exporter.output.own_metrics import OwnMetrics
 from exporter.output.web.pages import Pages
+from exporter.own_metrics.store import OwnMetrics
 from tests.support.records import point, snapshot_of
 from tests.support.traced import eventually
 from tests.support.web_server import PATIENCE_SECONDS, Address, exchange, get, serving
