@@ -49,7 +49,7 @@ class ProbeSettings:
         "full",
         choice(LaunchMode),
         "MODE",
-        "launches to time: full, sampled (1 in 64) or off (launches are then not probed at all)",
+        "launches to time: full, sampled (1 in 64) or off (launches are not probed at all)",
     )
     overhead_limit: float = setting(
         "probes.overhead-limit",
