@@ -5,10 +5,10 @@ from __future__ import annotations
 import enum
 from dataclasses import dataclass
 from pathlib import Path
-from urllib.parse import urlsplit
 
 from exporter.config.parsers import absolute_path, choice, switch
 from exporter.config.setting import setting
+from exporter.config.url import http_url
 
 _SERVICE_ACCOUNT = "/var/run/secrets/kubernetes.io/serviceaccount"
 
@@ -24,12 +24,10 @@ class OrchestratorKind(enum.StrEnum):
     NONE = "none"
 
 
-def _url(text: str) -> str:
-    parts = urlsplit(text)
-    is_http = parts.scheme in ("http", "https") and bool(parts.hostname)
-    if not is_http or parts.query or parts.fragment or "@" in parts.netloc:
-        raise ValueError("want a URL such as https://10.96.0.1:443")
-    return text.rstrip("/")
+def parse_url(text: str) -> str:
+    """The base URL of an API, without a slash at its end."""
+    url = http_url(text, example="https://10.96.0.1:443", credentials_flag="--orchestrator.token-file")
+    return url.rstrip("/")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -44,7 +42,7 @@ class OrchestratorSettings:
         "source of pod and container names: auto, kubernetes, kubelet, ecs, ecs-agent, none",
     )
     url: str | None = setting(
-        "orchestrator.url", None, _url, "URL", "URL of the orchestrator's API [the usual one of its kind]"
+        "orchestrator.url", None, parse_url, "URL", "URL of the orchestrator's API [the usual one of its kind]"
     )
     ca_file: Path = setting(
         "orchestrator.ca-file",

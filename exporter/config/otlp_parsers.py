@@ -10,6 +10,7 @@ from urllib.parse import unquote, urlsplit
 
 from exporter.config.parsers import choice, in_any_case, readable_file
 from exporter.config.setting import SecretValueError
+from exporter.config.url import http_url
 
 METRICS, LOGS, TRACES = "metrics", "logs", "traces"
 MIN_INTERVAL_SECONDS = 0.2
@@ -53,20 +54,8 @@ class HistogramForm(enum.StrEnum):
 
 
 def url(text: str) -> str:
-    """A URL to post to. An error repeats nothing of one that may hold a password or a key."""
-    wanted = "want a URL such as http://localhost:4318"
-    error_type = SecretValueError if {"@", "?"} & set(text) else ValueError
-    try:
-        parts = urlsplit(text)
-        has_port = parts.port is None or parts.port > 0
-    except ValueError:
-        raise error_type(wanted) from None
-    if parts.username is not None or parts.password is not None:
-        raise SecretValueError("a URL must not hold a user or a password; use --otlp.headers-file")
-    is_plain = text.isascii() and text.isprintable() and " " not in text
-    if parts.scheme not in ("http", "https") or not parts.hostname or not has_port or parts.fragment or not is_plain:
-        raise error_type(wanted)
-    return text
+    """A URL to post to."""
+    return http_url(text, example="http://localhost:4318", credentials_flag="--otlp.headers-file", with_query=True)
 
 
 def url_below(signal: str) -> Callable[[str], str]:

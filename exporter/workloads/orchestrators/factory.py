@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 
-from exporter.config.orchestrator import OrchestratorKind, OrchestratorSettings
+from exporter.config.orchestrator import OrchestratorKind, OrchestratorSettings, parse_url
 from exporter.errors import BadInput
 from exporter.workloads.orchestrators.ecs import EcsAgent, TaskMetadata
 from exporter.workloads.orchestrators.http_json import Endpoint
@@ -50,7 +50,15 @@ def _source(settings: OrchestratorSettings, node: str, environment: Mapping[str,
             f"--orchestrator.kind=ecs: {_TASK_URL} is not set, so this is not an ECS task",
             remedy="set --orchestrator.url",
         )
-    return TaskMetadata(Endpoint(url), cache)
+    return TaskMetadata(Endpoint(settings.url or _url_of(_TASK_URL, url)), cache)
+
+
+def _url_of(variable: str, text: str) -> str:
+    """A URL that an environment variable holds in whole or in part. Raises BadInput."""
+    try:
+        return parse_url(text)
+    except ValueError:
+        raise BadInput(f"{variable} does not make a valid URL", remedy="set --orchestrator.url") from None
 
 
 def _service_account_endpoint(settings: OrchestratorSettings, url: str) -> Endpoint:
@@ -68,4 +76,4 @@ def _api_url(settings: OrchestratorSettings, environment: Mapping[str, str]) -> 
             f"--orchestrator.kind=kubernetes: {_HOST} is not set, so this is not a pod", remedy="set --orchestrator.url"
         )
     port = environment.get(_PORT) or "443"
-    return f"https://[{host}]:{port}" if ":" in host else f"https://{host}:{port}"
+    return _url_of(f"{_HOST} or {_PORT}", f"https://[{host}]:{port}" if ":" in host else f"https://{host}:{port}")
