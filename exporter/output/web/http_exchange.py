@@ -34,7 +34,7 @@ class HttpExchange:
     def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         self._reader = reader
         self._writer = writer
-        self._parser = h11.Connection(h11.SERVER, max_incomplete_event_size=HEAD_BYTES)
+        self._parser = _new_parser()
 
     async def request(self) -> Request | None:
         """The next request; its body is read and dropped. None: the client has closed. Raises BadRequest."""
@@ -70,7 +70,9 @@ class HttpExchange:
         """Prepare for another request. Returns False when the connection ends with this response."""
         if self._parser.our_state is not h11.DONE or self._parser.their_state is not h11.DONE:
             return False
-        self._parser.start_next_cycle()
+        received, _is_at_end = self._parser.trailing_data
+        self._parser = _new_parser()
+        self._parse(received)
         return True
 
     async def wait_for_data(self) -> None:
@@ -98,12 +100,23 @@ class HttpExchange:
                 return request
 
     async def _receive(self) -> None:
-        """Skip empty lines before a request: RFC 9112, section 2.2."""
         data = await self._reader.read(HEAD_BYTES)
-        is_before = self._parser.their_state is h11.IDLE and not self._parser.trailing_data[0]
-        kept = data.lstrip(b"\r\n") if is_before else data
-        if kept or not data:
+        if data:
+            self._parse(data)
+        else:
+            self._parser.receive_data(b"")  # the client has closed
+
+    def _parse(self, data: bytes) -> None:
+        """Skips empty lines before a request, for which h11 would refuse it: RFC 9112, section 2.2."""
+        is_before_request = self._parser.their_state is h11.IDLE and not self._parser.trailing_data[0]
+        kept = data.lstrip(b"\r\n") if is_before_request else data
+        if kept:
             self._parser.receive_data(kept)
+
+
+def _new_parser() -> h11.Connection:
+    """Of one request: only a parser that has received nothing can be given what follows an empty line."""
+    return h11.Connection(h11.SERVER, max_incomplete_event_size=HEAD_BYTES)
 
 
 def _request_of(event: h11.Request) -> Request:

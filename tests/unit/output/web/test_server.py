@@ -106,6 +106,16 @@ class TestHttp:
                     answer += client.recv(4096) or b"the end\r\n\r\nok\n"
                 assert answer.startswith(b"HTTP/1.1 200 OK")
 
+    @pytest.mark.parametrize("lines", [b"\r\n", b"\n", b"\r\n\r\n"])
+    def test_empty_lines_after_a_request_in_the_same_segment_are_skipped(self, lines: bytes) -> None:
+        """Old clients send one after the body of a POST."""
+        with serving(pages()) as address:
+            first = b"POST /healthz HTTP/1.1\r\nHost: a\r\nContent-Length: 2\r\n\r\nxx"
+            answers = exchange(address, first + lines + b"GET /healthz HTTP/1.0\r\n\r\n")
+
+        assert answers.count(b"HTTP/1.1 405 ") == 1
+        assert answers.endswith(b"\r\n\r\nok\n")
+
     def test_query_is_not_part_of_the_path(self) -> None:
         """Escapes are decoded."""
         with serving(pages()) as address:
