@@ -3,7 +3,11 @@
 from __future__ import annotations
 
 import enum
-from typing import Final
+from collections.abc import Mapping, Sequence
+from typing import Final, TypeVar
+
+Name = TypeVar("Name", str, tuple[str, str])
+Amount = TypeVar("Amount", int, float)
 
 
 class Cause(enum.StrEnum):
@@ -51,3 +55,13 @@ CHAIN_CAUSES: Final[tuple[Cause, ...]] = tuple(
 
 HOST_CAUSES: Final[tuple[Cause, ...]] = tuple(cause for cause in LOST_TIME_CAUSES if cause in CHAIN_CAUSES)
 """Causes that are a resource of the host: time is charged to them, and a chain may have them."""
+
+
+def largest_first(lost: Mapping[Name, Amount]) -> list[tuple[Name, Amount]]:
+    """Causes or culprits with what was lost to each; equal ones by name."""
+    return sorted(lost.items(), key=lambda item: (-item[1], item[0]))
+
+
+def largest_culprit(culprits: Sequence[tuple[str, float]]) -> str:
+    """The name of the first one; "" without culprits. culprits: with their shares, largest first."""
+    return culprits[0][0] if culprits else ""

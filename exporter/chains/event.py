@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from typing import Any, NamedTuple, Protocol, Self
 
-from exporter.causes import Cause
+from exporter.causes import Cause, largest_culprit
 from exporter.chains.chain import Change, Effect, End, Severity, Transition
 from exporter.chains.remedies import ProcessContext, remedy_of
 from exporter.clock import Moment
@@ -135,7 +135,7 @@ class ChainEvent:
             "rank": self.identity.rank if self.identity else "",
             "container": self.identity.container if self.identity else "",
             "pid": str(self.tgid or ""),
-            "culprit": self.culprits[0][0] if self.culprits else "",
+            "culprit": largest_culprit(self.culprits),
             "peer": self.peer,
             "detail": self.detail,
             "lost_share": f"{self.lost_share:.3f}",

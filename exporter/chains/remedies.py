@@ -9,7 +9,7 @@ import shlex
 from typing import NamedTuple
 
 from exporter.accounting.culprits import HYPERVISOR, OTHER, OUTSIDE
-from exporter.causes import Cause
+from exporter.causes import Cause, largest_culprit
 from exporter.chains.chain import Chain
 
 
@@ -53,12 +53,12 @@ _CULPRIT_NAMES = {OUTSIDE: "A process outside this pod", OTHER: "Another program
 
 def _culprit(chain: Chain) -> str:
     """The largest culprit as the subject of a sentence."""
-    name = chain.culprits[0][0] if chain.culprits else OTHER
+    name = largest_culprit(chain.culprits) or OTHER
     return _CULPRIT_NAMES.get(name, name)
 
 
 def _contention(chain: Chain, args: _Arguments) -> Remedy:
-    if chain.culprits and chain.culprits[0][0] == HYPERVISOR:
+    if largest_culprit(chain.culprits) == HYPERVISOR:
         return Remedy(
             "The hypervisor gives this machine's CPU time to other virtual machines (steal). Nothing inside this machine helps:"
             " move it to a host that is not overcommitted, or reserve CPUs for it there.",
@@ -104,8 +104,7 @@ def _irq(_chain: Chain, args: _Arguments) -> Remedy:
 
 
 def _block_io(chain: Chain, args: _Arguments) -> Remedy:
-    if chain.culprits:
-        name = chain.culprits[0][0]
+    if name := largest_culprit(chain.culprits):
         return Remedy(
             f"{_culprit(chain)} is using the disk that the job reads. Move one of them to another disk, or limit the other"
             " program's I/O.",

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from exporter.accounting.culprits import NOBODY
-from exporter.causes import HOST_CAUSES, Cause
+from exporter.causes import HOST_CAUSES, Cause, largest_first
 from exporter.chains.span import Span
 from exporter.chains.verdict import Findings
 
@@ -38,5 +38,4 @@ def culprits(span: Span, cause: Cause) -> tuple[tuple[str, float], ...]:
     whole = sum(charged.values())
     if charged.pop(NOBODY, 0) > whole * (1 - _LEAST_SHARE):
         return ()
-    largest = sorted(charged.items(), key=lambda item: -item[1])[:_KEPT_CULPRITS]
-    return tuple((culprit, ns / whole) for culprit, ns in largest)
+    return tuple((culprit, ns / whole) for culprit, ns in largest_first(charged)[:_KEPT_CULPRITS])

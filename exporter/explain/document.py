@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from exporter.causes import largest_first
 from exporter.chains.event import ChainEvent
 from exporter.explain.chain_summary import ChainSummary
 from exporter.explain.explanation import Explanation
@@ -108,7 +109,7 @@ def _process(process: ProcessSum) -> dict[str, Any]:
         "lost_seconds": {cause: seconds(ns) for cause, ns in process.lost_ns.most_common()},
         "culprits": [
             {"cause": cause, "name": name, "lost_seconds": seconds(ns)}
-            for (cause, name), ns in process.culprits_ns.most_common()
+            for (cause, name), ns in largest_first(process.culprits_ns)
         ],
         "thread_time_seconds": {state: seconds(ns) for state, ns in process.states_ns.most_common()},
         "off_cpu_seconds": seconds(process.off_cpu_ns),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from datetime import tzinfo
 
-from exporter.causes import Cause
+from exporter.causes import Cause, largest_culprit
 from exporter.chains.chain import Effect, End
 from exporter.chains.event import ChainEvent
 from exporter.explain.chain_summary import ChainSummary, SummaryState
@@ -67,8 +67,8 @@ def one_line(chain: ChainSummary, process: ProcessSum | None) -> str:
     """A short sentence for a list that has the time in front."""
     event = chain.event
     facts = [f"{_effect(chain, process)} for {figures.duration(chain.duration_ns)}", event.severity.name.lower()]
-    if event.culprits:
-        facts.append(f"culprit {event.culprits[0][0]}")
+    if culprit := largest_culprit(event.culprits):
+        facts.append(f"culprit {culprit}")
     if chain.state is SummaryState.INTERRUPTED:
         facts.append("end not known")
     elif event.end in _SHORT_ENDS:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from typing import NamedTuple
 
+from exporter.causes import largest_first
 from exporter.chains.event import ChainEvent
 from exporter.chains.remedies import ProcessContext
 from exporter.explain.explanation import Explanation, explain
@@ -65,7 +66,7 @@ def _window(recording: Recording, replayed: ReplayedRun, number: int, span_unix_
         *span_unix_ns,
         times.steps if times and times.steps else NO_STEPS,
         lost_ns,
-        tuple((cause, culprit, ns) for (cause, culprit), ns in culprits_ns.most_common()),
+        tuple((cause, culprit, ns) for (cause, culprit), ns in largest_first(culprits_ns)),
         {},
         NO_SWITCHES,
         (),

@@ -10,6 +10,7 @@ from collections.abc import Mapping
 from typing import NamedTuple
 
 from exporter import catalog
+from exporter.causes import largest_first
 from exporter.clock import Moment
 from exporter.history.window import NO_STEPS, NO_SWITCHES, OperationTime, ProcessLabels, Switches, Window
 from exporter.totals import Counts, HistogramTotal, Series, Total, Totals
@@ -165,7 +166,7 @@ def _window(number: int, labels: ProcessLabels, before: _Sums, now: _Sums, inter
         *interval,
         steps,
         lost_ns,
-        tuple((*key, ns) for key, ns in sorted(culprits_ns.items(), key=lambda item: -item[1])[:MAX_CULPRITS]),
+        tuple((*key, ns) for key, ns in largest_first(culprits_ns)[:MAX_CULPRITS]),
         now.states_ns - before.states_ns,
         Switches(*(max(later - earlier, 0) for later, earlier in switches)),
         operations,

@@ -12,7 +12,7 @@ from operator import attrgetter
 
 from exporter import catalog
 from exporter.accounting.progress import WorkloadProgress
-from exporter.causes import Cause
+from exporter.causes import Cause, largest_culprit
 from exporter.chains import verdict
 from exporter.chains.capture import Captures
 from exporter.chains.chain import Chain, ChainState, Change, Effect, Severity, Transition, span_id
@@ -138,7 +138,7 @@ class Detection:
         totals = {number: self._of_process(number) for number in of}
         for chain in self._engine.open_chains()[:MAX_INFOS]:
             if chain.process in totals:
-                culprit = chain.peer or next((name for name, _ in chain.culprits), "")
+                culprit = chain.peer or largest_culprit(chain.culprits)
                 totals[chain.process][Series(catalog.chains.INFO, (chain.id, chain.cause.value, culprit))] = 1
         return totals
 

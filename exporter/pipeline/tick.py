@@ -13,6 +13,7 @@ from typing import Any, NamedTuple
 
 from exporter.accounting.accountant import ProcessTime
 from exporter.accounting.thread_time import times_by_process
+from exporter.causes import largest_culprit
 from exporter.chains.chain import Chain, Transition
 from exporter.chains.engine import NOTHING, random_id
 from exporter.collectors import COLLECTORS
@@ -40,7 +41,7 @@ class Rows(NamedTuple):
 
 
 class Detected(NamedTuple):
-    """One transition. tgid: of its process, 0 if not visible. culprit_tgids: processes with the first culprit's name."""
+    """One transition. tgid: of its process, 0 if not visible. culprit_tgids: processes with the largest culprit's name."""
 
     transition: Transition
     tgid: int
@@ -177,10 +178,9 @@ class Pipeline:
         return self._detection.open_chains() if self._detection else []
 
     def culprit_tgids(self, chain: Chain) -> tuple[int, ...]:
-        """Processes with the name of the chain's first culprit."""
-        if self._accounting is None or not chain.culprits:
-            return ()
-        return self._accounting.tgids_of(chain.process, chain.culprits[0][0])
+        """Processes with the name of the chain's largest culprit."""
+        culprit = largest_culprit(chain.culprits)
+        return self._accounting.tgids_of(chain.process, culprit) if self._accounting and culprit else ()
 
     def times(self) -> Mapping[int, ProcessTime]:
         """Where the time of each process went so far."""

@@ -10,6 +10,7 @@ from collections.abc import Iterable, Mapping
 
 from exporter import catalog
 from exporter.catalog import Metric
+from exporter.causes import largest_first
 from exporter.chains.chain import Severity
 from exporter.model import Identity
 from exporter.scrape.quantile import quantile_seconds
@@ -188,12 +189,12 @@ def _lost(identity: Identity, window: _Window, elapsed: float) -> tuple[CauseLos
     by_cause = window.numbers(catalog.sched.LOST, identity)
     if not by_cause:
         return None
-    culprits: dict[str, list[tuple[str, float]]] = defaultdict(list)
+    culprits: dict[str, dict[str, float]] = defaultdict(dict)
     for (cause, culprit), lost_seconds in window.numbers(catalog.sched.CULPRIT, identity).items():
         if culprit and lost_seconds > 0:
-            culprits[cause].append((culprit, lost_seconds / elapsed))
+            culprits[cause][culprit] = lost_seconds / elapsed
     found = [
-        CauseLoss(cause, lost_seconds / elapsed, tuple(sorted(culprits[cause], key=lambda one: (-one[1], one[0]))))
+        CauseLoss(cause, lost_seconds / elapsed, tuple(largest_first(culprits[cause])))
         for (cause,), lost_seconds in by_cause.items()
         if lost_seconds > 0
     ]

@@ -6,6 +6,7 @@ from bisect import bisect_right
 from collections.abc import Sequence
 from typing import Final
 
+from exporter.causes import largest_culprit
 from exporter.chains.chain import Severity
 from exporter.chains.thresholds import SEVERITY_SHARES
 from exporter.scrape.view import Workload
@@ -107,7 +108,7 @@ def _why(row: Workload, columns: int, glyphs: Glyphs) -> Line:
         if number and loss.share < SHOWN_FROM:
             break
         style = CAUSE_STYLES[min(number, len(CAUSE_STYLES) - 1)]
-        culprit = f" ({loss.culprits[0][0]})" if loss.culprits else ""
+        culprit = f" ({largest_culprit(loss.culprits)})" if loss.culprits else ""
         spans.append(StyledText(f"{'  ' if number else ''}{loss.cause}", style))
         spans.append(StyledText(f" {terminal_text.share(loss.share, glyphs)}{culprit}"))
     return clipped(tuple(spans), columns, glyphs)

@@ -10,6 +10,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import NamedTuple, TypeVar
 
 from exporter.catalog import COMMON_LABELS
+from exporter.causes import largest_culprit
 from exporter.chains.chain import Change, Severity, span_id
 from exporter.chains.event import ChainEvent
 from exporter.model import Identity
@@ -178,7 +179,7 @@ def _attributes(event: ChainEvent) -> dict[str, Value]:
         "gpustall.chain.cause": event.cause.value,
         "gpustall.chain.effect": event.effect.value,
         "gpustall.chain.severity": event.severity.name.lower(),
-        "gpustall.chain.culprit": event.culprits[0][0] if event.culprits else "",
+        "gpustall.chain.culprit": largest_culprit(event.culprits),
         "gpustall.chain.peer": event.peer,
         "gpustall.chain.end": event.end.value if event.end else "",
     }
