@@ -16,7 +16,7 @@ _NAME_COLUMNS_MIN: Final = 12
 def operations_title(workload: Workload, glyphs: Glyphs, *, with_node: bool) -> Line:
     """The workload, and its calls per second."""
     calls = f"{figures.rate(workload.calls_per_second)} calls/s"
-    sampled = f" {glyphs.dot} one launch in 64 is timed" if workload.is_sampled else ""
+    sampled = f" {glyphs.dot} sampling 1 in 64 kernel launches" if workload.is_sampled else ""
     return (
         StyledText(
             f"{terminal_text.name_of(workload.identity, with_node=with_node)} {glyphs.dot} {calls}{sampled}", Style.BOLD

@@ -74,7 +74,7 @@ class Container:
     unit: str = ""
 
 
-NO_PROGRESS: Final = Container()
+NO_CONTAINER: Final = Container()
 
 
 def parse_cgroup(text: str) -> Container:
@@ -82,7 +82,7 @@ def parse_cgroup(text: str) -> Container:
 
     Every controller of cgroup v1 has a line of its own, and so has v2; they may disagree. Among equals the first line counts.
     """
-    best = NO_PROGRESS
+    best = NO_CONTAINER
     if len(text) > TEXT_CHARACTERS_MAX:
         text = text[:TEXT_CHARACTERS_MAX].rpartition("\n")[0]  # half a path may look like a whole one
     for line in text.split("\n"):
@@ -122,7 +122,7 @@ def _information(container: Container) -> tuple[bool, bool, bool, bool]:
 
 def _of_path(path: str) -> Container:
     """Reads a path from the outside in; deeper segments replace what was found before."""
-    found = NO_PROGRESS
+    found = NO_CONTAINER
     parents: list[str] = []
     for segment in path.split("/")[: SEGMENTS_MAX + 1]:
         if not segment:

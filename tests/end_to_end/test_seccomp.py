@@ -19,7 +19,7 @@ from tests.support.under_seccomp import libseccomp
 
 pytestmark = pytest.mark.end_to_end
 PROFILE = Path(__file__).parents[2] / "deploy/security/seccomp.json"
-NO_PROGRESS = "http://127.0.0.1:9"
+UNREACHABLE_URL = "http://127.0.0.1:9"
 
 
 @pytest.fixture(scope="module", autouse=True)
@@ -41,7 +41,7 @@ class TestProfile:
     def test_exporter_does_its_work(self, tmp_path: Path) -> None:
         """Probes, serves, pushes, writes, reloads its configuration, removes the probes, and ends as it should."""
         history = tmp_path / "state" / "history.sqlite"
-        flags = (f"--history.path={history}", f"--otlp.endpoint={NO_PROGRESS}", "--web.enable-lifecycle")
+        flags = (f"--history.path={history}", f"--otlp.endpoint={UNREACHABLE_URL}", "--web.enable-lifecycle")
         rank = fresh_rank()
         with (
             held_calls.held_calls("cudaMalloc:23", rank=rank) as calls,

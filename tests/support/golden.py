@@ -41,7 +41,7 @@ FILE_OF = {Format.TEXT: "metrics.prom", Format.OPENMETRICS: "metrics.om"}
 OTLP_FILE = "otlp.json"
 ORIGIN = Origin("gpu7", "gpu-stall-exporter", (("deployment.environment.name", "prod"),))
 _LINE_CHARACTERS = 100
-NO_PROGRESS: TotalsByIdentity = {}
+NO_TOTALS: TotalsByIdentity = {}
 
 Case = Callable[[], Snapshot]
 
@@ -304,7 +304,7 @@ def _snapshot(
     kernel: FakeTables,
     identities: dict[int, Identity],
     lost_ns: int = 0,
-    of_places: TotalsByIdentity = NO_PROGRESS,
+    of_places: TotalsByIdentity = NO_TOTALS,
     engines: dict[int, str] | None = None,
 ) -> Snapshot:
     """lost_ns: to the cause of an open chain of process 2. of_places: what collectors of the machine say. engines: by process."""
