@@ -37,14 +37,14 @@ class Deltas:
 
     def __init__(self) -> None:
         self._counted: dict[_Key, _Counted] = {}
-        self._waiting: dict[_Key, DataPoint] = {}
+        self._undelivered: dict[_Key, DataPoint] = {}
         self._collected_unix_ns = 0
         self.forgotten = 0
         """Points that were dropped because too many series had ended undelivered."""
 
     def collect(self, points: Iterable[DataPoint], time_unix_ns: int) -> list[DataPoint]:
         """All points to deliver now. points: cumulative, of this moment; gauges are returned unchanged."""
-        self._set_back(time_unix_ns)
+        self._handle_clock_set_back(time_unix_ns)
         gauges, current = [], dict[_Key, _Counted]()
         for point in points:
             if point.metric.kind not in (Kind.COUNTER, Kind.HISTOGRAM):
@@ -54,19 +54,19 @@ class Deltas:
             current[key] = self._add(key, point)
         self._forget_ended(current)
         self._collected_unix_ns = time_unix_ns
-        return [*self._waiting.values(), *gauges]
+        return [*self._undelivered.values(), *gauges]
 
     def delivered(self, points: Iterable[DataPoint]) -> None:
         """Remove points that the receiver has accepted."""
         for point in points:
-            self._waiting.pop(_Key(point.metric, point.identity, point.labels), None)
+            self._undelivered.pop(_Key(point.metric, point.identity, point.labels), None)
 
-    def _set_back(self, time_unix_ns: int) -> None:
+    def _handle_clock_set_back(self, time_unix_ns: int) -> None:
         """Handle a time of day that was set back since the last collection: no point may end before it starts."""
         if time_unix_ns < self._collected_unix_ns:
             self._collected_unix_ns = time_unix_ns
-            for key, point in self._waiting.items():
-                self._waiting[key] = point._replace(start_unix_ns=min(point.start_unix_ns, time_unix_ns))
+            for key, point in self._undelivered.items():
+                self._undelivered[key] = point._replace(start_unix_ns=min(point.start_unix_ns, time_unix_ns))
 
     def _add(self, key: _Key, point: DataPoint) -> _Counted:
         """Add the increase to the pending delta. Returns the total from which the next increase is computed."""
@@ -77,25 +77,25 @@ class Deltas:
         if _is_nothing(increase):
             # The kernel adds the time of a call after it counts the call: a time without a call is sent with the next call.
             return now if before is None or _is_nothing(now.value) else before
-        waiting = self._waiting.get(key)
-        if waiting is None:
+        undelivered = self._undelivered.get(key)
+        if undelivered is None:
             # A series without a value at the last collection began to count after it.
             start_unix_ns = max(point.start_unix_ns, self._collected_unix_ns)
             is_new = point.exemplar is not None and point.exemplar.at_unix_ns >= start_unix_ns
-            self._waiting[key] = point._replace(
+            self._undelivered[key] = point._replace(
                 value=increase, start_unix_ns=start_unix_ns, exemplar=point.exemplar if is_new else None
             )
         else:
-            self._waiting[key] = waiting._replace(
-                value=_plus(waiting.value, increase), exemplar=point.exemplar or waiting.exemplar
+            self._undelivered[key] = undelivered._replace(
+                value=_plus(undelivered.value, increase), exemplar=point.exemplar or undelivered.exemplar
             )
         return now
 
     def _forget_ended(self, current: dict[_Key, _Counted]) -> None:
         """Keep at most MAX_ENDED ended series: their pending deltas, and the totals of series that may return."""
-        ended = [key for key in self._waiting if key not in current]
+        ended = [key for key in self._undelivered if key not in current]
         for key in ended[: max(len(ended) - MAX_ENDED, 0)]:
-            del self._waiting[key]
+            del self._undelivered[key]
             self.forgotten += 1
         absent = [(key, counted) for key, counted in self._counted.items() if key not in current]
         self._counted = dict(absent[-MAX_ENDED:]) | current

@@ -25,9 +25,9 @@ from exporter.output.otlp.points import (
     encodable,
     explicit_counts,
     grouped,
-    ids,
     is_sum,
     number,
+    trace_ids_and_labels,
 )
 from exporter.totals import Counts
 
@@ -110,7 +110,7 @@ class _Writer:
         """The field with its comma; "" without an exemplar."""
         if exemplar is None:
             return ""
-        trace_id, span_id, labels = ids(exemplar)
+        trace_id, span_id, labels = trace_ids_and_labels(exemplar)
         names, values = zip(*labels, strict=True) if labels else ((), ())
         trace = f',"traceId":"{trace_id}","spanId":"{span_id}"' if trace_id else ""
         return (

@@ -129,7 +129,7 @@ def attributes(point: DataPoint) -> dict[str, str]:
     return common | dict(zip(point.metric.labels, point.labels, strict=True))
 
 
-def ids(exemplar: Exemplar) -> tuple[str, str, tuple[tuple[str, str], ...]]:
+def trace_ids_and_labels(exemplar: Exemplar) -> tuple[str, str, tuple[tuple[str, str], ...]]:
     """The trace id and the span id, "" where it has none, for which the protocol has fields; and the other labels."""
     by_name = dict(exemplar.labels)
     trace_id, span_id = by_name.pop("trace_id", ""), by_name.pop("span_id", "")

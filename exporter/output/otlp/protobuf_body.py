@@ -42,9 +42,9 @@ from exporter.output.otlp.points import (
     encodable,
     explicit_counts,
     grouped,
-    ids,
     is_sum,
     number,
+    trace_ids_and_labels,
 )
 
 CONTENT_TYPE = "application/x-protobuf"
@@ -150,6 +150,6 @@ def _histogram(point: DataPoint) -> Histogram:
 def _exemplars(one: Exemplar | None) -> list[SdkExemplar]:
     if one is None:
         return []
-    trace_id, span_id, labels = ids(one)
+    trace_id, span_id, labels = trace_ids_and_labels(one)
     numbers = (int(span_id, 16), int(trace_id, 16)) if trace_id else (None, None)
     return [SdkExemplar(dict(labels), one.seconds, one.at_unix_ns, *numbers)]

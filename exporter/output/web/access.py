@@ -16,7 +16,7 @@ from exporter.config import web_file
 from exporter.config.web_file import RateLimit, WebConfig
 from exporter.errors import BadInput
 from exporter.output.web import tls
-from exporter.output.web.rate_limit import Bucket
+from exporter.output.web.rate_limit import TokenBucket
 from exporter.output.web.users import Users
 
 log = logging.getLogger(__name__)
@@ -32,7 +32,7 @@ class AccessRules:
     config: WebConfig
     context: ssl.SSLContext | None
     users: Users
-    bucket: Bucket | None
+    bucket: TokenBucket | None
 
     def allows(self, peer: ssl.SSLObject | None) -> bool:
         """Whether the names in a client's certificate are allowed."""
@@ -51,7 +51,7 @@ class AccessControl:
         self._contents: dict[Path, bytes | str] = {}
         self._empty_since: float | None = None
         self._certificate_due_at = 0.0
-        self._objection: str | None = None
+        self._certificate_problem: str | None = None
         if path is not None:
             self._rules = self._load(path)
             self._check_certificate()
@@ -87,7 +87,7 @@ class AccessControl:
             config = web_file.load(path, read)
             context = tls.context_of(config.tls) if config.tls else None
             if config.tls:
-                tls.objection(config.tls)
+                tls.certificate_problem(config.tls)
         finally:
             self._contents = contents
         return AccessRules(config, context, self._users(config.users), self._bucket(config.rate_limit))
@@ -109,19 +109,19 @@ class AccessControl:
         """Unchanged users keep their cache of checked passwords."""
         return self._rules.users if users == self._rules.config.users else Users(users)
 
-    def _bucket(self, limit: RateLimit | None) -> Bucket | None:
+    def _bucket(self, limit: RateLimit | None) -> TokenBucket | None:
         """An unchanged limit keeps its bucket."""
         if limit == self._rules.config.rate_limit:
             return self._rules.bucket
-        return Bucket(limit, time.monotonic()) if limit else None
+        return TokenBucket(limit, time.monotonic()) if limit else None
 
     def _check_certificate(self) -> None:
         self._certificate_due_at = time.monotonic() + CERTIFICATE_CHECK_SECONDS
         config = self._rules.config
-        objection = tls.objection(config.tls) if config.tls else None
-        if objection and objection != self._objection:
-            log.warning("clients will refuse the certificate of %s: %s", self._path, objection)
-        self._objection = objection
+        problem = tls.certificate_problem(config.tls) if config.tls else None
+        if problem and problem != self._certificate_problem:
+            log.warning("clients will refuse the certificate of %s: %s", self._path, problem)
+        self._certificate_problem = problem
 
 
 def _content(path: Path) -> bytes | str:

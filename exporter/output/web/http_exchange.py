@@ -115,7 +115,7 @@ class HttpExchange:
 
 
 def _new_parser() -> h11.Connection:
-    """Of one request: only a parser that has received nothing can be given what follows an empty line."""
+    """A parser of one request: h11 cannot drop an empty line that it has received."""
     return h11.Connection(h11.SERVER, max_incomplete_event_size=HEAD_BYTES)
 
 

@@ -52,8 +52,8 @@ class Pages:
         self._with_exporter_metrics = with_exporter_metrics
         self._reload = reload
 
-    def work(self, request: Request) -> tuple[object, ...] | None:
-        """A key of the work; None for a page without work. Concurrent requests with the same key may share a response."""
+    def sharing_key(self, request: Request) -> tuple[object, ...] | None:
+        """Concurrent requests with the same key may share a response; None for a page that costs nothing to make."""
         if request.path == self._telemetry_path and request.method in ("GET", "HEAD"):
             return choose_format(request.headers.get("accept", "")), accepts_gzip(request.headers)
         if request.path == RELOAD and request.method in ("POST", "PUT"):
@@ -112,10 +112,10 @@ class Pages:
         if request.method not in ("POST", "PUT"):
             return plain(405, "only POST and PUT\n", ("Allow", "POST, PUT"))
         try:
-            left = self._reload()
+            needs_restart = self._reload()
         except ExporterError as error:
             return plain(500, f"not reloaded, keeping the last configuration: {error.one_line()}\n")
-        restart = f"; restart for the changes of {', '.join(left)}" if left else ""
+        restart = f"; restart for the changes of {', '.join(needs_restart)}" if needs_restart else ""
         return plain(200, f"reloaded{restart}\n")
 
     def _landing(self) -> Response:

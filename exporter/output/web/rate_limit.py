@@ -5,7 +5,7 @@ from __future__ import annotations
 from exporter.config.web_file import RateLimit
 
 
-class Bucket:
+class TokenBucket:
     """Starts full. now: CLOCK_MONOTONIC seconds."""
 
     def __init__(self, limit: RateLimit, now: float) -> None:
@@ -13,7 +13,7 @@ class Bucket:
         self._tokens = float(limit.burst)
         self._filled_at = now
 
-    def takes(self, now: float) -> bool:
+    def take(self, now: float) -> bool:
         """Take a token. Returns whether there was one."""
         grown = (now - self._filled_at) / self._limit.interval_seconds
         self._tokens = min(float(self._limit.burst), self._tokens + grown)

@@ -1,4 +1,4 @@
-"""The response to a request: access rules first, then a page, with a limit on requests that take work.
+"""The response to a request: access rules first, then a page, with a limit on pages that are rendered or sent at a time.
 
 Pages are made in two threads; requests for the same page at a time share one rendering.
 """
@@ -39,8 +39,8 @@ class Responder:
         self._is_health_open = is_health_open
         self._page_threads = ThreadPoolExecutor(2, "page")
         self._password_thread = ThreadPoolExecutor(1, "password")
-        self._places = asyncio.Semaphore(limits.max_requests)
-        self._in_work: dict[tuple[object, ...], asyncio.Future[Response]] = {}
+        self._slots = asyncio.Semaphore(limits.max_requests)
+        self._renderings: dict[tuple[object, ...], asyncio.Future[Response]] = {}
 
     def close(self) -> None:
         """Wait for the threads."""
@@ -51,28 +51,28 @@ class Responder:
     async def response(
         self, rules: AccessRules, connection: ClientConnection, request: Request
     ) -> AsyncIterator[Response]:
-        """The response, to be sent within the block: a page that takes work keeps a place until then."""
+        """The response, to be sent within the block: a page that must be rendered keeps a slot until then."""
         headers = rules.config.headers
         refusal = await self._refusal(rules, connection, request)
         if refusal is not None:
             yield _with_headers(refusal, headers)
             return
-        work = self._pages.work(request)
-        if work is None:
+        key = self._pages.sharing_key(request)
+        if key is None:
             yield _with_headers(self._page(request), headers)
             return
-        if not await self._has_place():
+        if not await self._acquire_slot():
             yield plain(503, "too many requests\n", ("Retry-After", "1"), *headers)
             return
         try:
-            yield _with_headers(await self._shared(work, request), headers)
+            yield _with_headers(await self._shared_page(key, request), headers)
         finally:
-            self._places.release()
+            self._slots.release()
 
     async def _refusal(self, rules: AccessRules, connection: ClientConnection, request: Request) -> Response | None:
         if self._is_health_open and request.path in _HEALTH_PAGES:
             return None
-        if rules.bucket and not rules.bucket.takes(time.monotonic()):
+        if rules.bucket and not rules.bucket.take(time.monotonic()):
             return plain(429, "too many requests\n")
         authorization = request.headers.get("authorization", "")
         is_known = rules.users.known(authorization)
@@ -86,26 +86,26 @@ class Responder:
             connection.enter(Stage.RESPONDING)
         return None if is_known else plain(401, "unauthorized\n", ("WWW-Authenticate", "Basic"), CLOSE)
 
-    async def _has_place(self) -> bool:
-        """Wait for a place, and evict the clients that have been receiving their response for longest."""
-        until = time.monotonic() + self._limits.wait_seconds
+    async def _acquire_slot(self) -> bool:
+        """Wait for a slot, and evict the clients that have been receiving their response for longest."""
+        until = time.monotonic() + self._limits.slot_wait_seconds
         while time.monotonic() < until:
             try:
                 async with asyncio.timeout(_RETRY_SECONDS):
-                    await self._places.acquire()
+                    await self._slots.acquire()
             except TimeoutError:
-                self._connections.evict(Stage.SENDING, self._limits.place_seconds)
+                self._connections.evict(Stage.SENDING, self._limits.guaranteed_seconds)
             else:
                 return True
         return False
 
-    async def _shared(self, work: tuple[object, ...], request: Request) -> Response:
-        """The page, whose rendering is shared with requests for the same work that arrive before it is ready."""
-        if work not in self._in_work:
+    async def _shared_page(self, key: tuple[object, ...], request: Request) -> Response:
+        """The page, whose rendering is shared with requests with the same key that arrive before it is ready."""
+        if key not in self._renderings:
             made = asyncio.get_running_loop().run_in_executor(self._page_threads, self._page, request)
-            self._in_work[work] = made
-            made.add_done_callback(lambda _: self._in_work.pop(work))
-        return await asyncio.shield(self._in_work[work])
+            self._renderings[key] = made
+            made.add_done_callback(lambda _: self._renderings.pop(key))
+        return await asyncio.shield(self._renderings[key])
 
     def _page(self, request: Request) -> Response:
         try:

@@ -39,7 +39,7 @@ def context_of(tls: Tls) -> ssl.SSLContext:
     return context
 
 
-def objection(tls: Tls) -> str | None:
+def certificate_problem(tls: Tls) -> str | None:
     """Why clients will refuse the certificate, such as that it has expired; None: they will accept it.
 
     Raises BadInput if no handshake can succeed.

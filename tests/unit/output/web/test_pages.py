@@ -152,12 +152,12 @@ class TestWork:
         same = Request("HEAD", "/metrics", {"accept": "*/*", "accept-encoding": "gzip, br"})
         other = Request("GET", "/metrics", {"accept": "text/plain"})
 
-        assert pages().work(one) == pages().work(same)
-        assert pages().work(one) != pages().work(other)
+        assert pages().sharing_key(one) == pages().sharing_key(same)
+        assert pages().sharing_key(one) != pages().sharing_key(other)
 
     @pytest.mark.parametrize("path", ["/", "/healthz", "/readyz", "/x"])
     def test_other_pages_need_no_work(self, path: str) -> None:
-        assert pages().work(Request("GET", path, {})) is None
+        assert pages().sharing_key(Request("GET", path, {})) is None
 
 
 class TestReload:

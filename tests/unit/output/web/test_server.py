@@ -227,7 +227,7 @@ class TestHostileClients:
     def test_clients_that_do_not_receive_do_not_stop_a_scrape(self) -> None:
         """Responses larger than every socket buffer, to four times as many clients as max_requests."""
         with (
-            serving(pages(lambda: MANY), max_requests=5, place_seconds=0.05) as address,
+            serving(pages(lambda: MANY), max_requests=5, guaranteed_seconds=0.05) as address,
             connected(address, 20) as clients,
         ):
             for client in clients:
@@ -272,7 +272,7 @@ class TestHostileClients:
         assert len(taken) <= 3
 
     def test_too_many_requests_get_retry_after(self) -> None:
-        """503, after wait_seconds."""
+        """503, after slot_wait_seconds."""
         may_go, is_taken = threading.Event(), threading.Event()
 
         def slow() -> Snapshot:
@@ -280,7 +280,10 @@ class TestHostileClients:
             may_go.wait(PATIENCE_SECONDS)
             return SNAPSHOT
 
-        with serving(pages(slow), max_requests=1, wait_seconds=0.05) as address, connected(address, 1) as (client,):
+        with (
+            serving(pages(slow), max_requests=1, slot_wait_seconds=0.05) as address,
+            connected(address, 1) as (client,),
+        ):
             client.sendall(b"GET /metrics HTTP/1.0\r\n\r\n")
             assert is_taken.wait(PATIENCE_SECONDS)
             answer = get(address)
