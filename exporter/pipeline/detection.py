@@ -70,8 +70,8 @@ class Detection:
     ) -> None:
         self._tables = tables
         self._progress = progress
-        self._gpus = GpuActivity(read_gpus)
-        self._engine = engine or Engine(new_id, self._spending, self._gpus.side)
+        self._gpu_activity = GpuActivity(read_gpus)
+        self._engine = engine or Engine(new_id, self._spending, self._gpu_activity.side)
         self._opened: dict[int, Counter[tuple[Cause, Effect, Severity]]] = {}
         self._escalated: dict[int, Counter[tuple[Cause, Effect, Severity]]] = {}
         self._chains: dict[int, dict[tuple[Cause, Effect], Chain]] = {}  # the last of each kind
@@ -92,23 +92,23 @@ class Detection:
         failed = self._failed_allocations()
         collectives = self._collectives(communicators)
         graphs = self._tables.read_graphs()
-        self._gpus.tick(processes, partial(self._kernels, graphs), now_ns)
+        self._gpu_activity.tick(processes, partial(self._kernels, graphs), now_ns)
         capturing = {number for number, row in graphs.items() if row.open_captures}
-        news = moved | collectives.keys() | failed.keys() | capturing
+        changed = moved | collectives.keys() | failed.keys() | capturing
         observed = {
             number: Observation(
                 self._progress(number),
                 collectives.get(number, {}),
-                _allocations(row, failed[number])._replace(gpu_bytes=self._gpus.gpu_bytes(number)),
+                _allocations(row, failed[number])._replace(gpu_bytes=self._gpu_activity.gpu_bytes(number)),
                 _captures(graphs.get(number)),
             )
             for number, row in processes.items()
-            if number in news or self._engine.is_watched(number)
+            if number in changed or self._engine.is_watched(number)
         }
         return self._counted(self._engine.update(observed, now_ns))
 
     def _spending(self, number: int) -> Spending:
-        return spending(self._tables, number, self._gpus.link_bytes_per_second(number))
+        return spending(self._tables, number, self._gpu_activity.link_bytes_per_second(number))
 
     def _kernels(self, graphs: Mapping[int, GraphRow]) -> dict[int, int]:
         feeding = self._tables.waits.feeding
@@ -135,7 +135,7 @@ class Detection:
 
     def totals(self, of: Collection[int]) -> Totals:
         """Chain metrics of these processes."""
-        totals = {number: self._of_process(number) for number in of}
+        totals = {number: self._totals_of(number) for number in of}
         for chain in self._engine.open_chains()[:MAX_INFOS]:
             if chain.process in totals:
                 culprit = chain.peer or largest_culprit(chain.culprits)
@@ -159,7 +159,7 @@ class Detection:
             for known in (self._opened, self._escalated, self._chains):
                 known.pop(number, None)
 
-    def _of_process(self, number: int) -> dict[Series, Total]:
+    def _totals_of(self, number: int) -> dict[Series, Total]:
         # Only once the engine watches it: a node may have a thousand processes that make no steps.
         series: dict[Series, Total] = dict.fromkeys(_POSSIBLE, 0) if self._engine.is_watched(number) else {}
         for metric, counts in ((catalog.chains.CHAINS, self._opened), (catalog.chains.ESCALATIONS, self._escalated)):

@@ -16,12 +16,12 @@ from exporter.gpu.model import GpuState
 from exporter.kernel.process_rows import ProcessRow
 from exporter.units import NANOSECONDS
 
-KEPT = 90
+MAX_SAMPLES = 90
 """Samples: a minute before an episode, and the episode until it is reported."""
 _SAMPLE_NS = NANOSECONDS
 
 
-_Part = tuple[str, str]
+_GpuPart = tuple[str, str]
 """GPU and MIG instance."""
 
 
@@ -29,8 +29,8 @@ class _Sample(NamedTuple):
     """throttled_ns: by reason. kernels: by process number."""
 
     now_ns: int
-    throttled_ns: Mapping[_Part, Mapping[str, int]]
-    tgids: Mapping[_Part, frozenset[int]]
+    throttled_ns: Mapping[_GpuPart, Mapping[str, int]]
+    tgids: Mapping[_GpuPart, frozenset[int]]
     kernels: Mapping[int, int]
 
 
@@ -40,7 +40,7 @@ class GpuActivity:
     def __init__(self, read: Callable[[], Sequence[GpuState]]) -> None:
         self._read = read
         self._states: Sequence[GpuState] = ()  # of the last sample
-        self._samples: deque[_Sample] = deque(maxlen=KEPT)
+        self._samples: deque[_Sample] = deque(maxlen=MAX_SAMPLES)
         self._processes: Mapping[int, ProcessRow] = {}
 
     def tick(self, processes: Mapping[int, ProcessRow], kernels: Callable[[], Mapping[int, int]], now_ns: int) -> None:
@@ -66,10 +66,10 @@ class GpuActivity:
     def side(self, process: int, then_ns: int, now_ns: int) -> DeviceSide:
         """Throttling and neighbours between two moments of the last minute, and before them."""
         own = {(one.gpu, one.mig) for one in self._states_of(process)}
-        during = _Between(self._since(then_ns), self._at(now_ns))
+        during = _SamplePair(self._since(then_ns), self._at(now_ns))
         if not own or not during.is_known:
             return DeviceSide()
-        before = _Between(self._samples[0], self._at(then_ns))
+        before = _SamplePair(self._samples[0], self._at(then_ns))
         worst = max(
             (_throttled(gpu, before, during) for gpu in own), key=lambda one: one.throttled - one.throttled_before
         )
@@ -88,52 +88,52 @@ class GpuActivity:
         return next((one for one in reversed(self._samples) if one.now_ns <= moment_ns), None)
 
     def _neighbours(
-        self, process: int, own: Iterable[_Part], before: _Between, during: _Between
+        self, process: int, own: Iterable[_GpuPart], before: _SamplePair, during: _SamplePair
     ) -> Iterator[Neighbour]:
-        here, there = _tgids(during.now, own), _tgids(before.now, own)
+        tgids, tgids_before = _tgids(during.last, own), _tgids(before.last, own)
         known = {row.tgid: number for number, row in self._processes.items() if row.tgid}
-        for tgid in here - {self._processes[process].tgid}:
+        for tgid in tgids - {self._processes[process].tgid}:
             number = known.get(tgid)
             if number is not None:
                 name = program_name(self._processes[number].comm)
                 yield Neighbour(name, during.kernels_per_second(number), before.kernels_per_second(number))
-            elif tgid not in there:  # its kernels are not seen
+            elif tgid not in tgids_before:  # its kernels are not seen
                 yield Neighbour(OUTSIDE, NEIGHBOUR_KERNELS, 0.0)
 
 
-class _Between(NamedTuple):
+class _SamplePair(NamedTuple):
     """Two samples; nothing is known where no time has passed between them."""
 
-    then: _Sample | None
-    now: _Sample | None
+    first: _Sample | None
+    last: _Sample | None
 
     @property
     def passed_ns(self) -> int:
-        return max(self.now.now_ns - self.then.now_ns, 0) if self.then and self.now else 0
+        return max(self.last.now_ns - self.first.now_ns, 0) if self.first and self.last else 0
 
     @property
     def is_known(self) -> bool:
         return self.passed_ns > 0
 
-    def throttled(self, gpu: _Part) -> dict[str, float]:
+    def throttled(self, gpu: _GpuPart) -> dict[str, float]:
         """Reason -> share of the time."""
-        if not (self.then and self.now and self.passed_ns):
+        if not (self.first and self.last and self.passed_ns):
             return {}
-        then, now = self.then.throttled_ns.get(gpu, {}), self.now.throttled_ns.get(gpu, {})
-        return {reason: min((ns - then.get(reason, 0)) / self.passed_ns, 1.0) for reason, ns in now.items()}
+        first, last = self.first.throttled_ns.get(gpu, {}), self.last.throttled_ns.get(gpu, {})
+        return {reason: min((ns - first.get(reason, 0)) / self.passed_ns, 1.0) for reason, ns in last.items()}
 
     def kernels_per_second(self, process: int) -> float:
-        if not (self.then and self.now and self.passed_ns):
+        if not (self.first and self.last and self.passed_ns):
             return 0.0
-        grown = self.now.kernels.get(process, 0) - self.then.kernels.get(process, 0)
+        grown = self.last.kernels.get(process, 0) - self.first.kernels.get(process, 0)
         return grown * NANOSECONDS / self.passed_ns
 
 
-def _tgids(sample: _Sample | None, gpus: Iterable[_Part]) -> frozenset[int]:
+def _tgids(sample: _Sample | None, gpus: Iterable[_GpuPart]) -> frozenset[int]:
     return frozenset().union(*(sample.tgids.get(gpu, frozenset()) for gpu in gpus)) if sample else frozenset()
 
 
-def _throttled(gpu: _Part, before: _Between, during: _Between) -> DeviceSide:
+def _throttled(gpu: _GpuPart, before: _SamplePair, during: _SamplePair) -> DeviceSide:
     shares, earlier = during.throttled(gpu), before.throttled(gpu)
     reason = max(shares, key=lambda one: shares[one] - earlier.get(one, 0.0), default="")
     return DeviceSide(shares.get(reason, 0.0), earlier.get(reason, 0.0), reason)

@@ -83,7 +83,7 @@ class Pipeline:
         self._accounting = Sched(tables) if _SCHED in names else None
         self._engines = Engines(tables, SERVING) if _ENGINE in names else None
         self._are_engines_current = False
-        self._rows: Mapping[int, ProcessRow] = _NONE  # of the last tick
+        self._last_rows: Mapping[int, ProcessRow] = _NONE
         self._detection = (
             Detection(tables, self._accounting.progress, read_gpus=read_gpus, new_id=new_id)
             if self._accounting and _CHAINS in names
@@ -124,7 +124,7 @@ class Pipeline:
         if self._detection is None:
             return []
         found = self.run(_CHAINS, partial(self._detection.end, processes, self._now_ns()))
-        return list(self._attributed(found or (), self._rows))
+        return list(self._with_processes(found or (), self._last_rows))
 
     def forget(self, ended: Collection[int], reading: Reading) -> None:
         """Their last totals have been kept. reading: of the tick that gave them."""
@@ -211,15 +211,17 @@ class Pipeline:
         if ended:
             stages.append(partial(self._detection.end, ended, self._now_ns()))
         found = (transition for stage in stages for transition in self.run(_CHAINS, stage) or ())
-        detected = list(self._attributed(found, rows.processes))
-        self._rows = rows.processes
+        detected = list(self._with_processes(found, rows.processes))
+        self._last_rows = rows.processes
         return detected
 
-    def _attributed(self, transitions: Iterable[Transition], rows: Mapping[int, ProcessRow]) -> Iterator[Detected]:
+    def _with_processes(self, transitions: Iterable[Transition], rows: Mapping[int, ProcessRow]) -> Iterator[Detected]:
         """With the process it is about and the culprits, while both are known."""
         for transition in transitions:
             process = transition.chain.process
-            row = rows.get(process) or self._rows.get(process)  # a recording does not show a process that has ended
+            row = rows.get(process) or self._last_rows.get(
+                process
+            )  # a recording does not show a process that has ended
             yield Detected(transition, row.tgid if row else 0, self.culprit_tgids(transition.chain))
 
     def _collect(self, reading: Reading) -> Totals:

@@ -56,7 +56,7 @@ _OPERATION_BYTES = abi.OPERATION_ROW.size
 
 _HEAD = struct.Struct("<Q?I")  # now_ns, is_whole, changes
 _CHANGE = struct.Struct("<BHI")  # number of the table, bytes of the key, of the value
-_GONE = 0xFFFFFFFF
+_DELETED = 0xFFFFFFFF
 
 
 @dataclass(frozen=True)
@@ -69,7 +69,7 @@ class Tick:
 
     def encoded(self) -> bytes:
         rows = [
-            _CHANGE.pack(TABLES.index(name), len(key), _GONE if value is None else len(value)) + key + (value or b"")
+            _CHANGE.pack(TABLES.index(name), len(key), _DELETED if value is None else len(value)) + key + (value or b"")
             for name, changes in self.changes.items()
             for key, value in changes.items()
         ]
@@ -85,12 +85,12 @@ class Tick:
             for _ in range(count):
                 table, key_bytes, value_bytes = _CHANGE.unpack_from(raw, at)
                 at += _CHANGE.size
-                is_gone = value_bytes == _GONE
-                end = at + key_bytes + (0 if is_gone else value_bytes)
+                is_deleted = value_bytes == _DELETED
+                end = at + key_bytes + (0 if is_deleted else value_bytes)
                 if end > len(raw):
                     raise ValueError("a row reaches beyond its tick")
                 key = raw[at : at + key_bytes]
-                changes.setdefault(TABLES[table], {})[key] = None if is_gone else raw[at + key_bytes : end]
+                changes.setdefault(TABLES[table], {})[key] = None if is_deleted else raw[at + key_bytes : end]
                 at = end
         except (struct.error, IndexError) as error:
             raise ValueError(f"not a tick: {error}") from None
@@ -139,7 +139,7 @@ def _gpu_state(key: bytes, value: bytes) -> GpuState:
     return GpuState(gpu, mig, throttled_ns, link, total_bytes, used)
 
 
-def without_slots(name: str, value: bytes) -> bytes:
+def without_histogram(name: str, value: bytes) -> bytes:
     """A row as it is recorded: without histograms and exemplars, which are most of the bytes and not needed for accounting."""
     return value[:EXEMPLAR_AT] if name == "operations" else value
 

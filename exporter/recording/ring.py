@@ -23,7 +23,7 @@ from exporter.recording.codec import (
     difference,
     gpu_state_rows,
     thread_rows,
-    without_slots,
+    without_histogram,
 )
 from exporter.units import NANOSECONDS
 
@@ -36,7 +36,7 @@ MAX_TICK_BYTES = 512 << 10
 MAX_WHOLE_BYTES = 2 << 20
 """Limits for the rows that changed between two ticks, and for all rows. Beyond them recording would slow down ticks: it pauses
 for a minute."""
-_LEVEL = 1  # of zlib: most bytes are zeros
+_ZLIB_LEVEL = 1  # most bytes are zeros
 
 _NOT_RECORDED = ("operations", "intervals")
 """Scrapes iterate over these maps. Ticks read single rows of operations."""
@@ -83,7 +83,7 @@ class _RecordingMap:
         value = self._table.get(key)
         if self._ring.is_paused:
             return value
-        self._ring.record_rows(self._name, {key: None if value is None else without_slots(self._name, value)})
+        self._ring.record_rows(self._name, {key: None if value is None else without_histogram(self._name, value)})
         return value
 
     def put(self, key: bytes, value: bytes) -> None:
@@ -98,13 +98,13 @@ class RowRing:
 
     def __init__(self) -> None:
         self._lock = threading.RLock()  # for everything below
-        self._whole: dict[str, Rows] = {}  # tables read since the last tick
-        self._single: dict[str, dict[bytes, bytes | None]] = {}  # single rows read since the last tick
-        self._known: dict[str, Rows] = {}  # tables as of the last tick
+        self._tables_read: dict[str, Rows] = {}  # whole tables, since the last tick
+        self._rows_read: dict[str, dict[bytes, bytes | None]] = {}  # single rows, since the last tick
+        self._last_tables: dict[str, Rows] = {}  # as of the last tick
         self._segments: deque[list[bytes]] = deque()
         self._segment_began_ns = 0
         self.is_paused = False  # because of too many rows
-        self._is_too_much = False  # since the last tick
+        self._is_too_large = False  # since the last tick
         self._paused_until_ns = 0
 
     def wrap_maps(self, maps: Mapping[str, MapReader]) -> dict[str, MapReader]:
@@ -136,47 +136,47 @@ class RowRing:
     def mark_too_large(self) -> None:
         """One table alone is larger than the limit."""
         with self._lock:
-            self._is_too_much = True
-            self._whole.clear()
-            self._single.clear()
+            self._is_too_large = True
+            self._tables_read.clear()
+            self._rows_read.clear()
 
     def record_table(self, name: str, rows: Rows) -> None:
         """A whole table has been read."""
         with self._lock:
-            if not self._is_too_much:
-                self._whole[name] = rows
+            if not self._is_too_large:
+                self._tables_read[name] = rows
 
     def record_rows(self, name: str, rows: Mapping[bytes, bytes | None]) -> None:
         """Some rows of a table have been read. None: there is no row of that key."""
         with self._lock:
-            if not self._is_too_much:
-                self._single.setdefault(name, {}).update(rows)
+            if not self._is_too_large:
+                self._rows_read.setdefault(name, {}).update(rows)
 
     def tick(self, now_ns: int) -> None:
         """Ends a tick: everything that was read since the last one belongs to it."""
         with self._lock:
-            whole, self._whole = self._whole, {}
-            single, self._single = self._single, {}
-            is_too_much, self._is_too_much = self._is_too_much, False
+            tables_read, self._tables_read = self._tables_read, {}
+            rows_read, self._rows_read = self._rows_read, {}
+            is_too_large, self._is_too_large = self._is_too_large, False
         if self.is_paused:
             self.is_paused = now_ns < self._paused_until_ns
             return
-        if is_too_much:
+        if is_too_large:
             self._pause(now_ns)
             return
-        now = self._known | whole
-        for name, rows in single.items():
+        now = self._last_tables | tables_read
+        for name, rows in rows_read.items():
             # An array has a row at every index: rows of zeros are unused.
             used = {key: value for key, value in rows.items() if value is not None and value.strip(b"\0")}
             now[name] = {key: row for key, row in now.get(name, {}).items() if key not in rows} | used
-        changes = difference(self._known, now)
-        self._known = now
+        changes = difference(self._last_tables, now)
+        self._last_tables = now
         is_whole = not self._segments or now_ns - self._segment_began_ns >= SEGMENT_SECONDS * NANOSECONDS
         if _row_bytes(now if is_whole else changes) > (MAX_WHOLE_BYTES if is_whole else MAX_TICK_BYTES):
             self._pause(now_ns)
             return
         tick = Tick(now_ns, difference({}, now) if is_whole else changes, is_whole)
-        compressed = zlib.compress(tick.encoded(), _LEVEL)
+        compressed = zlib.compress(tick.encoded(), _ZLIB_LEVEL)
         with self._lock:
             if is_whole:
                 self._segments.append([])
@@ -192,7 +192,7 @@ class RowRing:
     def _pause(self, now_ns: int) -> None:
         with self._lock:
             self._segments.clear()
-        self._known = {}
+        self._last_tables = {}
         self.is_paused, self._paused_until_ns = True, now_ns + KEPT_SECONDS * NANOSECONDS
 
     def _make_room(self) -> None:

@@ -57,7 +57,7 @@ class RecordingWriter:
             self._due_ns = now.monotonic_ns + AFTER_SECONDS * NANOSECONDS
         is_idle = self._writing is None or not self._writing.is_alive()
         if self._events and now.monotonic_ns >= self._due_ns and is_idle:
-            self._take(now)
+            self._start_writing(now)
 
     def recording(self, events: tuple[ChainEvent, ...], now: Moment) -> Recording:
         """The last minute; without ticks if rows change faster than the limit of the ring."""
@@ -68,11 +68,11 @@ class RecordingWriter:
         if self._writing is not None:
             self._writing.join()
         if self._events:
-            self._take(now)
+            self._start_writing(now)
         if self._writing is not None:
             self._writing.join()
 
-    def _take(self, now: Moment) -> None:
+    def _start_writing(self, now: Moment) -> None:
         events, self._events, self._due_ns = tuple(self._events), [], 0
         recording = self.recording(events, now)
         if not recording.compressed_ticks:

@@ -58,7 +58,8 @@ class Workload:
 
     steps: that ended in the window. step_seconds: their mean length, else the last known one (is_step_old).
     lost: the largest first; None without accounting in the exporter. late_seconds: mean time by which it enters a collective
-    after the first rank. operations: the most time first. is_sampled: 1 in 64 kernel launches is timed, in at least one of its processes.
+    after the first rank. operations: the most time first.
+    is_sampled: 1 in 64 kernel launches is timed, in at least one of its processes.
     """
 
     identity: Identity

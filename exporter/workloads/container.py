@@ -89,15 +89,10 @@ def parse_cgroup(text: str) -> Container:
         parts = line.split(":", 2)
         if len(parts) != 3 or not parts[0].isdecimal() or not parts[2].startswith("/"):
             continue
-        container = _of_path(parts[2].removesuffix(" (deleted)"))
-        if _information(container) > _information(best):
+        container = container_of_path(parts[2].removesuffix(" (deleted)"))
+        if _specificity(container) > _specificity(best):
             best = container
     return best
-
-
-def container_of_path(path: str) -> Container:
-    """The container of one cgroup path, `/` for the root."""
-    return _of_path(path)
 
 
 def container_label(container: Container) -> str:
@@ -116,12 +111,12 @@ def container_label(container: Container) -> str:
     return ""
 
 
-def _information(container: Container) -> tuple[bool, bool, bool, bool]:
+def _specificity(container: Container) -> tuple[bool, bool, bool, bool]:
     return bool(container.id), bool(container.pod_uid), bool(container.slurm_job_id), bool(container.unit)
 
 
-def _of_path(path: str) -> Container:
-    """Reads a path from the outside in; deeper segments replace what was found before."""
+def container_of_path(path: str) -> Container:
+    """The container of one cgroup path, `/` for the root. Deeper segments replace what was found before."""
     found = NO_CONTAINER
     parents: list[str] = []
     for segment in path.split("/")[: SEGMENTS_MAX + 1]:

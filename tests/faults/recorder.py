@@ -30,7 +30,7 @@ from exporter.recording.codec import (
     difference,
     gpu_state_rows,
     thread_rows,
-    without_slots,
+    without_histogram,
 )
 from tests.faults.episode import Episode
 from tests.faults.injectors.gpu import STATE
@@ -141,7 +141,7 @@ class _Reader(threading.Thread):
         return self._gpus.states() if self._gpus else ()
 
     def _rows(self, name: str) -> Rows:
-        return {key: without_slots(name, value) for key, value in self._kernel.maps[name].items()}
+        return {key: without_histogram(name, value) for key, value in self._kernel.maps[name].items()}
 
     def _feeding(self, processes: Rows) -> Rows:
         """Only the places of processes: the array has thousands."""

@@ -55,7 +55,7 @@ class _Stopped(Exception):
     """stop() was called."""
 
 
-class _Ending(enum.Enum):
+class _SyncEnd(enum.Enum):
     """How a sync ended."""
 
     LASTED = enum.auto()
@@ -81,7 +81,7 @@ class OrchestratorPoller:
         self._back_off = wait_exponential(multiplier=delays.first_retry_seconds, max=delays.last_retry_seconds)
         self._stopping = threading.Event()
         self._is_failing = False
-        self._thread = threading.Thread(target=self._run, name="names", daemon=True)
+        self._thread = threading.Thread(target=self._run, name="orchestrator", daemon=True)
 
     def start(self) -> None:
         """Begin to fill the cache."""
@@ -99,7 +99,7 @@ class OrchestratorPoller:
 
     def _run(self) -> None:
         until_it_lasts = Retrying(
-            retry=retry_if_result(lambda ending: ending is not _Ending.LASTED),
+            retry=retry_if_result(lambda ending: ending is not _SyncEnd.LASTED),
             wait=self._pause_seconds,
             sleep=self._sleep,
         )
@@ -113,14 +113,14 @@ class OrchestratorPoller:
             raise _Stopped
 
     def _pause_seconds(self, state: RetryCallState) -> float:
-        ending = state.outcome.result() if state.outcome else _Ending.SHORT
-        if ending is _Ending.FORBIDDEN:
+        ending = state.outcome.result() if state.outcome else _SyncEnd.SHORT
+        if ending is _SyncEnd.FORBIDDEN:
             return _jittered(self._delays.denied_retry_seconds)
-        if ending is _Ending.DEFECT:
+        if ending is _SyncEnd.DEFECT:
             return _jittered(self._delays.last_retry_seconds)
         return _jittered(self._back_off(state))
 
-    def _sync(self) -> _Ending:
+    def _sync(self) -> _SyncEnd:
         began_at = time.monotonic()
         try:
             self.source.sync(self._stopping, self._synced)
@@ -129,12 +129,12 @@ class OrchestratorPoller:
                 raise _Stopped from error  # its request was cancelled
             self._failed(error)
             if error.status == _FORBIDDEN:
-                return _Ending.FORBIDDEN
+                return _SyncEnd.FORBIDDEN
         except Exception:
             log.exception("cannot read pods: defect in the exporter")
-            return _Ending.DEFECT
+            return _SyncEnd.DEFECT
         lasted_seconds = time.monotonic() - began_at
-        return _Ending.LASTED if lasted_seconds >= self._delays.long_seconds else _Ending.SHORT
+        return _SyncEnd.LASTED if lasted_seconds >= self._delays.long_seconds else _SyncEnd.SHORT
 
     def _synced(self) -> None:
         if self._is_failing:

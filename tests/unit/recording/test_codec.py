@@ -10,7 +10,7 @@ from exporter.kernel.abi import ThreadState
 from exporter.kernel.operation_rows import EXEMPLAR_AT
 from exporter.kernel.tables import Tables
 from exporter.kernel.thread_rows import THREADS_ADOPT, THREADS_READ
-from exporter.recording.codec import RowReplay, Tick, difference, gpu_state_rows, thread_rows, without_slots
+from exporter.recording.codec import RowReplay, Tick, difference, gpu_state_rows, thread_rows, without_histogram
 from tests.support.tables import FakeTables
 
 ON_CPU = ThreadState.ON_CPU
@@ -54,7 +54,7 @@ class TestReplay:
         """Two calls of 40 ns, on the CPU for 9."""
         fake = FakeTables()
         fake.call(1, "cudaStreamSynchronize", durations_ns=[40, 40], states_ns={ON_CPU: 9})
-        rows = {key: without_slots("operations", value) for key, value in fake.maps["operations"].items()}
+        rows = {key: without_histogram("operations", value) for key, value in fake.maps["operations"].items()}
         replay = RowReplay([Tick(0, difference({}, {"operations": rows}))])
         list(replay.ticks())
         (row,) = Tables(replay.maps, replay.iterate).read_accounts([]).operations.values()
