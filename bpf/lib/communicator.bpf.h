@@ -83,11 +83,11 @@ static __always_inline s32 rank_after_shrink(s32 rank, u64 excluded, u32 exclude
 
 static __always_inline struct communicator_row *add_communicator(u32 process, u64 address, u64 hash, s32 rank, u32 ranks)
 {
-	struct process_row *owner = bpf_map_lookup_elem(&processes, &process);
+	struct process_row *of_process = bpf_map_lookup_elem(&processes, &process);
 
-	if (!owner)
+	if (!of_process)
 		return NULL;
-	u32 ordinal = __sync_fetch_and_add(&owner->communicators, 1) + 1;
+	u32 ordinal = __sync_fetch_and_add(&of_process->communicators, 1) + 1;
 	struct communicator_key key = {.process = process, .address = address};
 	struct communicator_row row = {
 		.hash = hash,

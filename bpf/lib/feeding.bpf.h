@@ -29,9 +29,9 @@ static __always_inline struct feeding_row *feeding_row(u32 process)
 	if (!row || !process)
 		return NULL;
 	if (row->process != process) {
-		u32 owner = __sync_val_compare_and_swap(&row->process, 0, process);
+		u32 holder = __sync_val_compare_and_swap(&row->process, 0, process);
 
-		if (owner && owner != process) { /* another thread of the same process may have taken it */
+		if (holder && holder != process) { /* another thread of the same process may have taken it */
 			drop(DROP_GROUPS_FULL);
 			return NULL;
 		}

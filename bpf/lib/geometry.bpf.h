@@ -36,9 +36,9 @@ static __always_inline void geometry_add(u32 process, u64 blocks, u64 threads)
 	if (!row)
 		return;
 	if (row->process != process) {
-		u32 owner = __sync_val_compare_and_swap(&row->process, 0, process);
+		u32 holder = __sync_val_compare_and_swap(&row->process, 0, process);
 
-		if (owner && owner != process)
+		if (holder && holder != process)
 			return;
 	}
 	u32 at = grid_class(blocks) * BLOCK_CLASSES + block_class(threads);

@@ -355,16 +355,16 @@ __noinline int progress_found_complete(struct frontier *pending, u32 process, u6
 __noinline u64 progress_pending(u32 process)
 {
 	struct feeding_row *place = feeding_row(process);
-	struct process_row *owner = bpf_map_lookup_elem(&processes, &process);
+	struct process_row *of_process = bpf_map_lookup_elem(&processes, &process);
 	u64 pending = 0;
 
-	if (!owner || (place && place->has_collectives & HAS_SEVERAL_RANKS))
+	if (!of_process || (place && place->has_collectives & HAS_SEVERAL_RANKS))
 		return 0;
 	_Pragma("clang loop unroll(disable)") for (u32 communicator = 1; communicator <= COMMUNICATOR_OTHER; communicator++)
 	{
 		struct progress_row *row;
 
-		if (communicator > owner->communicators)
+		if (communicator > of_process->communicators)
 			break;
 		row = known_progress(process, communicator);
 		if (row && row->completed < row->enqueued)

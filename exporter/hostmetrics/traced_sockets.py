@@ -44,11 +44,11 @@ _NEVER: Final = _Descriptors(float("-inf"), 0, frozenset(), is_whole=False)
 
 
 @dataclass(slots=True)
-class _Owner:
-    """A process whose sockets are wanted: a traced one, or one that it has started. process: number of the traced one."""
+class _Process:
+    """A process whose sockets are wanted. traced: number of the traced process: this one, or the one that has started it."""
 
     tgid: int
-    process: int
+    traced: int
 
 
 class TracedSockets:
@@ -66,12 +66,12 @@ class TracedSockets:
     def __call__(self, traced: Sequence[TracedProcess]) -> SocketsRead:
         """Raises NotPossibleHere where the kernel has no dump of sockets."""
         deadline = self._clock() + DEADLINE_SECONDS
-        owners = list(self._owners([one for one in traced if one.tgid]))
-        self._read_descriptors(owners, deadline)
+        processes = list(self._wanted([one for one in traced if one.tgid]))
+        self._read_descriptors(processes, deadline)
         own = network_namespace("/proc", "self")
         found: dict[int, list[TcpSocket]] = {}
         is_whole = True
-        by_namespace = self._by_namespace(owners)
+        by_namespace = self._by_namespace(processes)
         others = sorted(by_namespace.keys() - {own})
         for namespace in (own, *others):
             inside = by_namespace.get(namespace, [])
@@ -92,50 +92,50 @@ class TracedSockets:
                 is_whole = False
         return SocketsRead(found, is_whole, dict(self._unread))
 
-    def _owners(self, traced: Sequence[TracedProcess]) -> Iterator[_Owner]:
+    def _wanted(self, traced: Sequence[TracedProcess]) -> Iterator[_Process]:
         for one in traced:
-            yield _Owner(one.tgid, one.process)
+            yield _Process(one.tgid, one.process)
         for one in traced:
-            yield from (_Owner(tgid, one.process) for tgid in children(self._proc, one.tgid)[:WORKERS_MAX])
+            yield from (_Process(tgid, one.process) for tgid in children(self._proc, one.tgid)[:WORKERS_MAX])
 
-    def _read_descriptors(self, owners: Sequence[_Owner], deadline: float) -> None:
+    def _read_descriptors(self, processes: Sequence[_Process], deadline: float) -> None:
         """Read descriptors of the processes whose last reading is oldest; traced processes before their workers."""
         now = self._clock()
-        known = {owner.tgid for owner in owners}
+        known = {process.tgid for process in processes}
         self._descriptors = {tgid: one for tgid, one in self._descriptors.items() if tgid in known}
-        due = [one for one in owners if now - self._read_at(one) >= FRESH_SECONDS]
+        due = [one for one in processes if now - self._read_at(one) >= FRESH_SECONDS]
         due.sort(key=self._read_at)  # stable: among equals the traced ones come first
-        for owner in due[:SCANS_AT_ONCE]:
+        for process in due[:SCANS_AT_ONCE]:
             if self._clock() >= deadline:
                 return
-            namespace = network_namespace(self._proc, owner.tgid)
-            self._descriptors[owner.tgid] = _Descriptors(now, namespace, *socket_inodes(self._proc, owner.tgid))
+            namespace = network_namespace(self._proc, process.tgid)
+            self._descriptors[process.tgid] = _Descriptors(now, namespace, *socket_inodes(self._proc, process.tgid))
 
-    def _read_at(self, owner: _Owner) -> float:
-        return self._descriptors.get(owner.tgid, _NEVER).read_at
+    def _read_at(self, process: _Process) -> float:
+        return self._descriptors.get(process.tgid, _NEVER).read_at
 
-    def _by_namespace(self, owners: Sequence[_Owner]) -> dict[int, list[_Owner]]:
+    def _by_namespace(self, processes: Sequence[_Process]) -> dict[int, list[_Process]]:
         """Those that have sockets; counts those whose descriptors are not all known."""
-        found: dict[int, list[_Owner]] = {}
-        for owner in owners:
-            descriptors = self._descriptors.get(owner.tgid, _NEVER)
+        found: dict[int, list[_Process]] = {}
+        for process in processes:
+            descriptors = self._descriptors.get(process.tgid, _NEVER)
             if not descriptors.is_whole:
                 self._unread["descriptors"] += 1
             if descriptors.sockets:
-                found.setdefault(descriptors.namespace, []).append(owner)
+                found.setdefault(descriptors.namespace, []).append(process)
         return found
 
     def _dump(
-        self, owners: Sequence[_Owner], found: dict[int, list[TcpSocket]], deadline: float, *, is_own: bool
+        self, processes: Sequence[_Process], found: dict[int, list[TcpSocket]], deadline: float, *, is_own: bool
     ) -> None:
-        process_of: dict[int, int] = {}
-        for owner in owners:
-            for inode in self._descriptors[owner.tgid].sockets:
-                process_of.setdefault(inode, owner.process)
-        opened = netlink.diag_socket() if is_own else opened_inside(self._proc, owners[0].tgid, netlink.diag_socket)
+        traced_of: dict[int, int] = {}
+        for process in processes:
+            for inode in self._descriptors[process.tgid].sockets:
+                traced_of.setdefault(inode, process.traced)
+        opened = netlink.diag_socket() if is_own else opened_inside(self._proc, processes[0].tgid, netlink.diag_socket)
         with closing(opened) as one:
-            for socket in tcp_sockets(one, process_of.keys(), deadline):
-                found.setdefault(process_of[socket.inode], []).append(socket)
+            for socket in tcp_sockets(one, traced_of.keys(), deadline):
+                found.setdefault(traced_of[socket.inode], []).append(socket)
 
 
 def read_interfaces() -> tuple[Sequence[interfaces.InterfaceCounts], Sequence[interfaces.QueueCounts]]:

@@ -23,25 +23,25 @@ class ChainEvents:
         self._sinks = tuple(sinks)
         self._stacks = stacks
 
-    def transition(self, transition: Transition, owner: ChainProcess, now: Moment) -> None:
+    def transition(self, transition: Transition, process: ChainProcess, now: Moment) -> None:
         """A chain has opened, changed or ended."""
-        self._send(transition, owner, now)
+        self._send(transition, process, now)
 
     def evidence(
         self,
         open_chains: Collection[Chain],
         transitions: Collection[Transition],
-        owner_of: Callable[[Chain], ChainProcess],
+        process_of: Callable[[Chain], ChainProcess],
         now: Moment,
     ) -> None:
         """Have threads of open chains sampled, and send what has been found since the last tick."""
         if self._stacks is None:
             return
-        for found in self._stacks.tick(open_chains, transitions, owner_of, now.monotonic_ns):
+        for found in self._stacks.tick(open_chains, transitions, process_of, now.monotonic_ns):
             self._send(Transition(Change.EVIDENCE, found.chain), found.process, now, found.lines)
 
-    def _send(self, transition: Transition, owner: ChainProcess, now: Moment, evidence: tuple[str, ...] = ()) -> None:
-        identity, tgid, culprit_tgids = owner
+    def _send(self, transition: Transition, process: ChainProcess, now: Moment, evidence: tuple[str, ...] = ()) -> None:
+        identity, tgid, culprit_tgids = process
         context = process_context(self._processes, tgid)._replace(culprit_tgids=culprit_tgids)
         event = ChainEvent.from_transition(transition, identity, context, now, evidence)
         for sink in self._sinks:

@@ -171,12 +171,12 @@ class WorkloadTracking:
     def _report(self, detected: Collection[Detected]) -> None:
         """Chain events go out while it is still known whose they are."""
         for transition, _, culprit_tgids in detected:
-            self._events.transition(transition, self._owner(transition.chain, culprit_tgids), self._clock.now())
+            self._events.transition(transition, self._chain_process(transition.chain, culprit_tgids), self._clock.now())
         transitions = [one.transition for one in detected]
         chains, now = self._pipeline.open_chains(), self._clock.now()
-        self._pipeline.run("chains", partial(self._events.evidence, chains, transitions, self._owner, now))
+        self._pipeline.run("chains", partial(self._events.evidence, chains, transitions, self._chain_process, now))
 
-    def _owner(self, chain: Chain, culprit_tgids: tuple[int, ...] | None = None) -> ChainProcess:
+    def _chain_process(self, chain: Chain, culprit_tgids: tuple[int, ...] | None = None) -> ChainProcess:
         if culprit_tgids is None:
             culprit_tgids = self._pipeline.culprit_tgids(chain)
         identity = self._registry.identities().get(chain.process)

@@ -55,8 +55,8 @@ def _started(proc: Path, tgid: int, *children: int) -> None:
     (proc / str(tgid) / "task" / str(tgid) / "children").write_text(" ".join(map(str, children)))
 
 
-class TestOwners:
-    """Sockets and the processes that own them."""
+class TestProcesses:
+    """Sockets and the processes that have them open."""
 
     def test_sockets_of_a_traced_process_are_read(self, tmp_path: Path, connection: socket.socket) -> None:
         """By its number, not by its tgid."""
