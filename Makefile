@@ -19,6 +19,9 @@ CROSS_NEEDS := $(if $(filter aarch64,$(shell uname -m)),\
 	x86_64-linux-gnu-gcc:gcc-x86-64-linux-gnu /usr/x86_64-linux-gnu/include/stdlib.h:libc6-dev-amd64-cross,\
 	aarch64-linux-gnu-gcc:gcc-aarch64-linux-gnu /usr/aarch64-linux-gnu/include/stdlib.h:libc6-dev-arm64-cross)
 KERNEL_NEEDS := qemu-system-x86_64:qemu-system-x86 /usr/sbin/mke2fs:e2fsprogs
+# Jobs of other shapes run real PyTorch, under Debian's interpreter: the environment above has none.
+FAULT_NEEDS := /usr/lib/python3/dist-packages/torch/__init__.py:python3-torch \
+               /usr/lib/python3/dist-packages/numpy/__init__.py:python3-numpy g++:g++
 
 run: build ## Build and start the exporter on http://127.0.0.1:10478/metrics, with a stand-in job if no GPU job runs
 	$(SUDO) $(BIN)/gpu-stall-exporter-standin with-job $(BIN)/gpu-stall-exporter run $(FLAGS)
@@ -64,6 +67,7 @@ conformance: build $(VENV)/dev ## Check scrapes and pushes with an OpenTelemetry
 
 # FLAGS=--long: 360 episodes, in two hours or more. FLAGS="--replay DIR": replay what --long --out DIR recorded.
 faults: build $(VENV)/dev ## Inject real faults and compare the chains: 20 in eight minutes, hundreds with FLAGS=--long
+	@./deploy/packages.sh $(FAULT_NEEDS)
 	$(SUDO) $(BIN)/python -m tests.faults.campaign $(or $(FLAGS),--short)
 
 image-steps: build ## Build the container image with Podman, and try it as a pod runs it
