@@ -68,7 +68,8 @@ def parse_target(text: str) -> ScrapeTarget:
         host, port = url.hostname, url.port
     except ValueError:
         raise BadInput("--url is not a URL", remedy=WANTED) from None
-    if url.scheme not in ("http", "https") or not host or not text.isascii() or not text.isprintable() or " " in text:
+    is_plain = text.isascii() and text.isprintable() and " " not in text
+    if url.scheme not in ("http", "https") or not host or port == 0 or not is_plain:
         raise BadInput("--url is not an http or https URL", remedy=WANTED)
     where = f"[{host}]" if ":" in host else host
     plain = SplitResult(

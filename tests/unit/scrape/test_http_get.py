@@ -43,7 +43,10 @@ class TestParseTarget:
 
     @pytest.mark.parametrize(
         "text",
-        ["", "ftp://gpu7/", "file:///etc/passwd", "http://", "http://[::1", "gpu7:port", "http://gpu7/\x1b[2J", "a b"],
+        [
+            *("", "ftp://gpu7/", "file:///etc/passwd", "http://", "http://[::1", "http://gpu7/\x1b[2J", "a b"),
+            *("gpu7:port", "gpu7:0", "gpu7:65536"),
+        ],
     )
     def test_other_text_is_refused_with_an_example(self, text: str) -> None:
         """The message does not repeat it: it may hold a password."""

@@ -85,3 +85,19 @@ class TestSettings:
             source_of(kind, {})
 
         assert refused.value.remedy == "set --orchestrator.url"
+
+    @pytest.mark.parametrize(
+        ("kind", "environment", "variable"),
+        [
+            ("kubernetes", IN_A_POD | {"KUBERNETES_SERVICE_PORT": "65536"}, "KUBERNETES_SERVICE_PORT"),
+            ("ecs", {"ECS_CONTAINER_METADATA_URI_V4": "http://169.254.170.2:0/v4/1"}, "ECS_CONTAINER_METADATA_URI_V4"),
+        ],
+    )
+    def test_port_that_does_not_exist_is_refused(
+        self, kind: str, environment: Mapping[str, str], variable: str
+    ) -> None:
+        """At the start, by the name of the variable."""
+        with pytest.raises(BadInput, match=f"{variable} does not make a valid URL") as refused:
+            source_of(kind, environment)
+
+        assert refused.value.remedy == "set --orchestrator.url"
