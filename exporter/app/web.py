@@ -36,7 +36,7 @@ def web_server(
         is_alive=is_alive,
     )
     sockets = (
-        listeners.handed_over(os.environ)
+        listeners.from_systemd(os.environ)
         if config.web.with_systemd_sockets
         else listeners.listening(config.web.listen_addresses)
     )

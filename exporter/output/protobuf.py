@@ -107,7 +107,7 @@ class _Writer:
 
     def __init__(self, started_unix_ns: Mapping[Identity | None, int]) -> None:
         self._started_unix_ns = started_unix_ns
-        self._written: dict[tuple[Sequence[str], Sequence[str]], bytes] = {}
+        self._label_cache: dict[tuple[Sequence[str], Sequence[str]], bytes] = {}
 
     def family(self, one: Family) -> bytes:
         """A delimited MetricFamily."""
@@ -125,9 +125,9 @@ class _Writer:
         return family(of.name, of.help, type_number, metrics)
 
     def _labels(self, names: tuple[str, ...], values: tuple[str, ...]) -> bytes:
-        written = self._written.get((names, values))
+        written = self._label_cache.get((names, values))
         if written is None:
-            written = self._written[names, values] = label_pairs(names, values)
+            written = self._label_cache[names, values] = label_pairs(names, values)
         return written
 
     def _value(self, type_number: int, value: float | Histogram, created: bytes, exemplar: bytes) -> bytes:

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
 SHARED_SECONDS = 0.2
 _SHARED_NS = int(SHARED_SECONDS * NANOSECONDS)
-_NONE: Mapping[str, HostCollector] = MappingProxyType({})
+_NO_COLLECTORS: Mapping[str, HostCollector] = MappingProxyType({})
 
 Report = Callable[[Snapshot, float], None]
 """Called after a Snapshot was taken, with the seconds that it took."""
@@ -61,7 +61,7 @@ class SnapshotBuilder:
         clock: Clock,
         runs: CollectorRuns,
         *,
-        host_collectors: Mapping[str, HostCollector] = _NONE,
+        host_collectors: Mapping[str, HostCollector] = _NO_COLLECTORS,
         history: Recorder | None = None,
         report: Report = lambda _snapshot, _seconds: None,
     ) -> None:
@@ -98,7 +98,7 @@ class SnapshotBuilder:
             now = self._clock.now()
             with self._reading() as read:
                 pass
-            self._feed_history(read, now)
+            self._hand_to_history(read, now)
 
     def close(self) -> None:
         """From now on the kernel is not read; a request still being served gets the last numbers."""
@@ -116,7 +116,7 @@ class SnapshotBuilder:
             traces = self._pipeline.traces(read.rows)
             snapshot = self._store.snapshot(totals, read.identities, now, traces, host_totals)
             self._tracking.release_unused_identities()
-        self._feed_history(read, now)
+        self._hand_to_history(read, now)
         missing = self._runs.missing_metrics()
         return replace(snapshot, families=tuple(one for one in snapshot.families if one.metric not in missing))
 
@@ -144,7 +144,7 @@ class SnapshotBuilder:
             self._runs.set_resets(name, collector.resets)
         return found
 
-    def _feed_history(self, read: _TracedProcesses, now: Moment) -> None:
+    def _hand_to_history(self, read: _TracedProcesses, now: Moment) -> None:
         if self._history is None or not self._history.is_due(now):
             return
         named = read.identities.keys() & read.rows.keys()

@@ -133,7 +133,7 @@ class BatchQueue(Generic[R]):
                 self._pause()
                 advice = f"it accepts no {self._signal}: retrying in an hour, --otlp.{self._signal}=false stops that"
                 result = result._replace(detail=f"{result.detail}: {advice}")
-            worst = max(result, worst, key=lambda one: one.rank)
+            worst = max(result, worst, key=lambda one: one.outcome_index)
             if result.outcome in _UNREAD:
                 break  # the other batches would wait for the same receiver
         return worst

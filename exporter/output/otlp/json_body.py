@@ -72,7 +72,7 @@ class _Writer:
         self._form = form
         self._time = f'"timeUnixNano":"{time_unix_ns}"'
         self._temporality = f'"aggregationTemporality":{DELTA if form.is_delta else CUMULATIVE}'
-        self._written: dict[tuple[tuple[str, ...], tuple[str, ...]], str] = {}
+        self._label_cache: dict[tuple[tuple[str, ...], tuple[str, ...]], str] = {}
 
     def metric(self, metric: Metric, points: Iterable[DataPoint]) -> str:
         """One metric with its points."""
@@ -127,9 +127,9 @@ class _Writer:
         return f'"attributes":[{common}{"," if own else ""}{own}]'
 
     def _cached(self, names: tuple[str, ...], values: tuple[str, ...]) -> str:
-        written = self._written.get((names, values))
+        written = self._label_cache.get((names, values))
         if written is None:
-            written = self._written[names, values] = _key_values(zip(names, values, strict=True))
+            written = self._label_cache[names, values] = _key_values(zip(names, values, strict=True))
         return written
 
 

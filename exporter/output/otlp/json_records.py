@@ -26,7 +26,7 @@ def encode_logs(records: Iterable[LogRecord], origin: Origin) -> bytes:
         }
         for identity, of in by_identity(records)
     ]
-    return _written({"resourceLogs": resources})
+    return _serialized({"resourceLogs": resources})
 
 
 def encode_spans(spans: Iterable[SpanRecord], origin: Origin) -> bytes:
@@ -38,7 +38,7 @@ def encode_spans(spans: Iterable[SpanRecord], origin: Origin) -> bytes:
         }
         for identity, of in by_identity(spans)
     ]
-    return _written({"resourceSpans": resources})
+    return _serialized({"resourceSpans": resources})
 
 
 def _log_record(record: LogRecord) -> dict[str, Any]:
@@ -89,5 +89,5 @@ def _value(value: Value) -> dict[str, Any]:
     return {"intValue": str(value)} if isinstance(value, int) else {"doubleValue": value}
 
 
-def _written(document: dict[str, Any]) -> bytes:
+def _serialized(document: dict[str, Any]) -> bytes:
     return json.dumps(document, separators=(",", ":"), allow_nan=False).encode("ascii")

@@ -106,7 +106,7 @@ class MetricExporter:
             result = self._sender.send(body, retry_until)
             if result.is_accepted:
                 self._accepted(request, min(result.rejected, len(request)))
-            worst = max(result, worst, key=lambda one: one.rank)
+            worst = max(result, worst, key=lambda one: one.outcome_index)
             if result.is_retryable:
                 break  # the other requests would wait for the same receiver
         return worst

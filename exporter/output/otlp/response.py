@@ -50,8 +50,8 @@ class PushResult(NamedTuple):
     is_unsupported: bool = False
 
     @property
-    def rank(self) -> int:
-        """A larger rank is a worse result."""
+    def outcome_index(self) -> int:
+        """A larger index is a worse outcome."""
         return list(PushOutcome).index(self.outcome)
 
     @property

@@ -42,7 +42,7 @@ def _listening(address: tuple[str, int]) -> socket.socket:
         ) from error
 
 
-def handed_over(environment: Mapping[str, str]) -> list[socket.socket]:
+def from_systemd(environment: Mapping[str, str]) -> list[socket.socket]:
     """The sockets that a service manager passed. Raises BadInput if none of them listens."""
     count = environment.get("LISTEN_FDS", "")
     if environment.get("LISTEN_PID") != str(os.getpid()) or not count.isascii() or not count.isdigit():

@@ -75,7 +75,7 @@ class Responder:
         if rules.bucket and not rules.bucket.take(time.monotonic()):
             return plain(429, "too many requests\n")
         authorization = request.headers.get("authorization", "")
-        is_known = rules.users.known(authorization)
+        is_known = rules.users.cached_result(authorization)
         if is_known is None:
             checking = self._connections.peers(Stage.CHECKING)
             if len(checking) >= _MAX_CHECKS or checking.count(connection.peer) >= _MAX_CHECKS_PER_PEER:

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from exporter.errors import BadInput
-from exporter.output.web.listeners import handed_over, listening, url_of
+from exporter.output.web.listeners import from_systemd, listening, url_of
 
 
 class TestListening:
@@ -72,7 +72,7 @@ class TestHandedOver:
         """Or sockets for another process."""
         told = {name: str(os.getpid()) if value == "me" else value for name, value in environment.items()}
         with pytest.raises(BadInput, match="no socket was passed"):
-            handed_over(told)
+            from_systemd(told)
 
     def test_only_listening_sockets_are_used(self, tmp_path: Path) -> None:
         """In a process of its own, whose descriptors 3, 4 and 5 are a file, a datagram socket and one that listens."""
@@ -100,7 +100,7 @@ def _as_started_by_systemd(folder: Path, asking: int) -> None:
         ]
         for n, one in enumerate(sources):
             os.dup2(one, 3 + n)
-        found = handed_over({"LISTEN_FDS": "3", "LISTEN_PID": str(os.getpid())})
+        found = from_systemd({"LISTEN_FDS": "3", "LISTEN_PID": str(os.getpid())})
         os.write(asking, ",".join(url_of(one, is_tls=False) for one in found).encode())
     finally:
         os._exit(0)

@@ -57,15 +57,15 @@ class TestUsers:
 
     def test_any_client_has_access_without_users(self) -> None:
         """Whatever it sends."""
-        assert Users({}).known("") is True
+        assert Users({}).cached_result("") is True
 
     def test_result_is_cached(self, users: Users) -> None:
         """None before the first check."""
         right, wrong = header("alice", "correct horse"), header("alice", "wrong")
 
-        assert [users.known(right), users.known(wrong)] == [None, None]
+        assert [users.cached_result(right), users.cached_result(wrong)] == [None, None]
         assert [users.check(right), users.check(wrong)] == [True, False]
-        assert [users.known(right), users.known(wrong)] == [True, False]
+        assert [users.cached_result(right), users.cached_result(wrong)] == [True, False]
 
     def test_unknown_user_costs_as_much_as_the_costliest(self) -> None:
         """So that the time does not reveal which users exist."""
@@ -83,8 +83,8 @@ class TestUsers:
         for n in range(200):
             users.check(header("alice", str(n)))
 
-        assert users.known(header("alice", "correct horse")) is True
-        assert users.known(header("alice", "0")) is None
+        assert users.cached_result(header("alice", "correct horse")) is True
+        assert users.cached_result(header("alice", "0")) is None
 
     def test_hundred_at_once_cost_one_hash(self) -> None:
         """At cost 10, a hundred hashes would take seven seconds."""
