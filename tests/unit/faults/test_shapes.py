@@ -50,6 +50,11 @@ class TestShapes:
 
         assert [need for need in shape.needs if need not in makefile] == []
 
+    @pytest.mark.parametrize("kind", InsideFault)
+    def test_every_fault_is_offered_by_a_tuned_and_by_a_held_out_shape(self, kind: InsideFault) -> None:
+        """So that the two halves can be compared."""
+        assert {shape.is_held_out for shape in SHAPES.values() if kind in shape.offers} == {False, True}
+
 
 class TestNeeds:
     """A missing package is one clear line."""

@@ -6,7 +6,7 @@ import hashlib
 import threading
 import time
 
-from gpu import TO_DEVICE, Gpu
+from gpu import Gpu
 
 PAGEABLE_BYTES_PER_SECOND = 6e9  # tests/standin/src/driver/copy.c
 _GARBAGE_OBJECTS = 10_000
@@ -112,7 +112,7 @@ class Recompilation:
             compile(self._SOURCE, "kernels", "exec")
 
     def close(self) -> None:
-        self._gpu.call("cudaStreamDestroy", self._stream)
+        self._gpu.destroy_stream(self._stream)
 
 
 class Churn:
@@ -127,7 +127,7 @@ class Churn:
 
     def step(self, seconds: float) -> None:
         for _ in range(max(round(seconds / (2 * self._CALL_SECONDS)), 1)):
-            self._gpu.call("cudaFree", self._gpu.memory(8 << 20))
+            self._gpu.free(self._gpu.memory(8 << 20))
 
     def close(self) -> None:
         for function in ("cuMemAlloc", "cuMemFree"):
@@ -148,7 +148,7 @@ class PageableCopy:
     def step(self, seconds: float) -> None:
         self._size_bytes = self._size_bytes or min(int(seconds * PAGEABLE_BYTES_PER_SECOND), self._LARGEST_BYTES)
         size_bytes = max(self._size_bytes, 128 << 10)
-        self._gpu.copy_and_wait(self._device.value, ctypes.addressof(self._host), size_bytes, TO_DEVICE)
+        self._gpu.copy_in_and_wait(self._device, ctypes.addressof(self._host), size_bytes)
 
     def close(self) -> None:
-        self._gpu.call("cudaFree", self._device)
+        self._gpu.free(self._device)

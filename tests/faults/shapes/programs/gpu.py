@@ -39,14 +39,15 @@ def kernel_arguments(duration_ns: int) -> "ctypes.Array[ctypes.c_void_p]":
 class Gpu:
     """Device 0, or the one of this rank.
 
-    scale: factor on the length of every kernel launched from now on. busy_ns: the sum of all kernels launched so far.
+    scale, stretch: factors on the length of every kernel launched from now on; a fault from inside sets the scale, the program
+    the other. busy_ns: the sum of all kernels launched so far.
     """
 
     def __init__(self, wait: int = SPIN, device: int = 0) -> None:
         """wait: how a thread waits for the GPU; PyTorch's default is to spin."""
         self.driver = ctypes.CDLL("libcuda.so.1", ctypes.RTLD_GLOBAL)
         self.runtime = ctypes.CDLL("libcudart.so.12", ctypes.RTLD_GLOBAL)
-        self.scale = 1.0
+        self.scale = self.stretch = 1.0
         self.busy_ns = 0
         self._lock = threading.Lock()
         self._kernel = ctypes.c_void_p(ctypes.addressof(ctypes.c_char.in_dll(self.driver, "standin_timed_kernel_mark")))
@@ -70,7 +71,7 @@ class Gpu:
 
     def launch(self, microseconds: float, stream: ctypes.c_void_p | None = None, count: int = 1) -> None:
         """So many kernels of this length."""
-        duration_ns = int(microseconds * self.scale * 10) * 100
+        duration_ns = int(microseconds * self.scale * self.stretch * 10) * 100
         arguments = kernel_arguments(duration_ns)
         for _ in range(count):
             code = self._launch(self._kernel, GRID, BLOCK_SIZE, arguments, 0, stream)
@@ -83,6 +84,10 @@ class Gpu:
         """Memory of the GPU."""
         return self._made("cudaMalloc", ctypes.c_size_t(size_bytes))
 
+    def free(self, memory: ctypes.c_void_p) -> None:
+        """Free memory of the GPU."""
+        self.call("cudaFree", memory)
+
     def pinned(self, size_bytes: int) -> ctypes.c_void_p:
         """Pinned memory of the host."""
         return self._made("cudaHostAlloc", ctypes.c_size_t(size_bytes), 0)
@@ -90,6 +95,10 @@ class Gpu:
     def stream(self) -> ctypes.c_void_p:
         """A new non-blocking stream."""
         return self._made("cudaStreamCreateWithFlags", 1)
+
+    def destroy_stream(self, stream: ctypes.c_void_p) -> None:
+        """Close a stream."""
+        self.call("cudaStreamDestroy", stream)
 
     def event(self) -> ctypes.c_void_p:
         """A new event."""
@@ -112,19 +121,15 @@ class Gpu:
         """Wait for the work of a stream."""
         self.call("cudaStreamSynchronize", stream)
 
-    def synchronize_event(self, event: ctypes.c_void_p) -> None:
-        """Wait for an event."""
-        self.call("cudaEventSynchronize", event)
-
     def copy(
         self, to: int | None, source: int | None, size_bytes: int, kind: int, stream: ctypes.c_void_p | None = None
     ) -> None:
         """An asynchronous copy. to, source: addresses."""
         self.call("cudaMemcpyAsync", to, source, size_bytes, kind, stream)
 
-    def copy_and_wait(self, to: int | None, source: int | None, size_bytes: int, kind: int) -> None:
-        """A synchronous copy."""
-        self.call("cudaMemcpy", to, source, size_bytes, kind)
+    def copy_in_and_wait(self, to: ctypes.c_void_p, source: int, size_bytes: int) -> None:
+        """A synchronous copy to the GPU. source: an address."""
+        self.call("cudaMemcpy", to.value, source, size_bytes, TO_DEVICE)
 
     @contextmanager
     def captured(self, stream: ctypes.c_void_p, graph: ctypes.c_void_p) -> Iterator[None]:
@@ -162,12 +167,10 @@ class Buffers:
         self._pinned, self._batch = gpu.pinned(batch_bytes), gpu.memory(batch_bytes)
         self._result, self._loss = gpu.pinned(4096), gpu.memory(4096)
 
-    def copy_in(
-        self, source: int | None = None, size_bytes: int | None = None, stream: ctypes.c_void_p | None = None
-    ) -> None:
-        """Copy a batch to the GPU. source: an address; None: the pinned memory."""
+    def copy_in(self, size_bytes: int | None = None, stream: ctypes.c_void_p | None = None) -> None:
+        """Copy a batch to the GPU from pinned memory. size_bytes: of a smaller one."""
         size_bytes = min(size_bytes or self._batch_bytes, self._batch_bytes)
-        self._gpu.copy(self._batch.value, source or self._pinned.value, size_bytes, TO_DEVICE, stream)
+        self._gpu.copy(self._batch.value, self._pinned.value, size_bytes, TO_DEVICE, stream)
 
     def read_back(self, size_bytes: int = 4, stream: ctypes.c_void_p | None = None) -> None:
         """What `loss.item()` does: a copy, and a wait for the stream."""

@@ -68,10 +68,15 @@ class Inside:
         self._version: tuple[int, int] | None = None
         self._since = 0.0
         self._bringing: Any = None
-        self._busy = (0, 0)  # number of a step, busy_ns at its start
+        self._seen = (0, 0)  # steps, and time of the GPU, up to the last look
+        self._usual = (0, 0)  # the same, of the time without a fault
 
     def look(self) -> None:
         """At the start of each step."""
+        seen = (self.steps.number, self.gpu.busy_ns)
+        if not self.kind:
+            self._usual = (self._usual[0] + seen[0] - self._seen[0], self._usual[1] + seen[1] - self._seen[1])
+        self._seen = seen
         try:
             status = os.stat(self._path)  # noqa: PTH116 - in each step
             version = (status.st_ino, status.st_mtime_ns)
@@ -80,8 +85,6 @@ class Inside:
         if version != self._version:
             self._version = version
             self._change(read_fault(self._path, self.steps.rank) if version else None)
-        if not self.kind:
-            self._busy = (self._busy[0] + 1, self.gpu.busy_ns)
         if self.kind == "longer-sequences":
             self.gpu.scale = 1 + DRIFT_PER_SECOND * (time.monotonic() - self._since)
 
@@ -103,7 +106,7 @@ class Inside:
 
     def _longer_kernels(self) -> float:
         """The factor on all kernels that makes a step longer by the share."""
-        steps, busy_ns = self._busy
+        steps, busy_ns = self._usual
         return 1 + self.share * self.steps.usual_seconds * steps * 1e9 / max(busy_ns, 1)
 
     def host(self, hidden_seconds: float = 0.0) -> None:
@@ -119,7 +122,9 @@ class Inside:
             time.sleep(HANG_POLL_SECONDS)
             self.look()
 
-    @property
-    def is_evaluating(self) -> bool:
-        """Whether the steps are those of an evaluation."""
-        return self.kind == "evaluation" and time.monotonic() - self._since < EVALUATION_SECONDS
+    def evaluate(self, run: Callable[[], None]) -> None:
+        """After look(): an evaluation, which is no part of a step. run: evaluates a batch."""
+        while self.kind == "evaluation" and time.monotonic() - self._since < EVALUATION_SECONDS:
+            run()
+            self.look()
+            self.steps.begin_again()

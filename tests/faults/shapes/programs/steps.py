@@ -68,15 +68,28 @@ class Steps:
         self._recent: deque[int] = deque(maxlen=_RECENT_STEPS)
         self._usual = mmap.mmap(-1, 8)  # shared with processes forked from this one
         self._lock = threading.Lock()
-        if "RANK" in os.environ:
+        self._start_ns = 0
+        if "LAUNCHER" in os.environ:
             die_with_parent()
+            if os.getppid() != int(os.environ["LAUNCHER"]):
+                os._exit(0)
         end_at_sigterm()
 
     def __iter__(self) -> Iterator[int]:
         while True:
-            start_ns = time.monotonic_ns()
+            self.begin_again()
             yield self.number
-            self.add(start_ns)
+            if self._start_ns:
+                self.end()
+
+    def begin_again(self) -> None:
+        """What was done since the last step is not part of this one."""
+        self._start_ns = time.monotonic_ns()
+
+    def end(self) -> None:
+        """What is done until the next step is not part of this one."""
+        self.add(self._start_ns)
+        self._start_ns = 0
 
     def add(self, start_ns: int) -> None:
         """Log a step that ends now."""

@@ -15,20 +15,21 @@ _READ_BYTES = 256 << 10
 
 
 class Disturbance:
-    """A worker's faults. workers: how many make batches at the same time."""
+    """A worker's faults. workers: how many make batches at the same time; 0: each batch is waited for from its request on."""
 
-    def __init__(self, steps: Steps, workers: int) -> None:
+    def __init__(self, steps: Steps, workers: int = 0) -> None:
         self._steps = steps
         self._workers = workers
         self._random = random.Random(steps.seed)
         self._file: int | None = None
 
-    def disturb(self, started_at: float) -> None:
-        """Call when a batch is ready. started_at: time.monotonic() when it was begun."""
+    def disturb(self, started_at: float = 0.0) -> None:
+        """Call when a batch is ready. started_at: time.monotonic() when it was begun; only used with workers."""
         fault = read_fault(os.environ.get("FAULT_FILE", ""), self._steps.rank)
         if fault is None or fault["kind"] not in WORKERS:
             return
-        until = started_at + self._workers * self._steps.usual_seconds * (1 + fault["share"])
+        usual, share = self._steps.usual_seconds, fault["share"]
+        until = started_at + self._workers * usual * (1 + share) if self._workers else time.monotonic() + share * usual
         seconds = max(until - time.monotonic(), 0)
         if fault["kind"] == "worker-sleeps":
             time.sleep(seconds)

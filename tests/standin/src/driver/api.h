@@ -17,6 +17,7 @@ typedef struct event *CUevent;
 typedef struct graph *CUgraph;
 typedef struct graph_exec *CUgraphExec;
 typedef struct standin_function *CUfunction;
+typedef struct module *CUmodule;
 typedef struct {
     char bytes[16];
 } CUuuid;
@@ -118,6 +119,11 @@ CUresult cuMemHostRegister_v2(void *pointer, size_t bytes, unsigned int flags);
 CUresult cuMemHostUnregister(void *pointer);
 CUresult cuMemCreate(uint64_t *handle, size_t bytes, const void *properties, unsigned long long flags);
 CUresult cuMemRelease(uint64_t handle);
+
+CUresult cuModuleLoadData(CUmodule *module, const void *image);
+CUresult cuModuleLoadDataEx(CUmodule *module, const void *image, unsigned int options, int *option, void **values);
+CUresult cuModuleGetFunction(CUfunction *function, CUmodule module, const char *name);
+CUresult cuModuleUnload(CUmodule module);
 
 CUresult cuLaunchKernel(CUfunction function, unsigned int grid_x, unsigned int grid_y, unsigned int grid_z,
                         unsigned int block_x, unsigned int block_y, unsigned int block_z, unsigned int shared_bytes,

@@ -90,7 +90,7 @@ extern struct settings {
 } settings;
 
 // The files, from the bottom up; each calls only those above it:
-//     context.c, capture.c, stream.c, then event.c, graph.c, launch.c, memory.c, copy.c, device.c
+//     context.c, capture.c, stream.c, then event.c, graph.c, launch.c, memory.c, copy.c, module.c, device.c
 
 // context.c
 bool is_initialised(void);
