@@ -155,3 +155,8 @@ def workload(request: Request) -> list[Received]:
 def totals(requests: Sequence[Request]) -> list[list[object]]:
     """The values of the workload's points in each request."""
     return [[point.value for point in workload(request)] for request in requests]
+
+
+def push_threads() -> list[threading.Thread]:
+    """The threads of exporters to the receiver `default` that have not ended."""
+    return [thread for thread in threading.enumerate() if thread.name == "push default"]

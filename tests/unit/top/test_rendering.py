@@ -13,7 +13,7 @@ from exporter.top.layout import Style, StyledText, text_of
 from exporter.top.rendering import ScrapeStatus, lines_of, plain_lines_of
 from exporter.top.screen import Screen
 from exporter.top.terminal_text import ASCII, UNICODE, Glyphs, width_of
-from tests.support.views import CHAIN, FINE, JOB, LAUNCH, RANK_0, SLOW
+from tests.support.views import CHAIN, FINE, JOB, RANK_0, SLOW
 
 STATUS = ScrapeStatus("http://gpu7:10478/metrics", "03:14:15")
 
@@ -98,22 +98,6 @@ class TestOverview:
         assert shown[3].startswith("RANK  NODE  PROCESS         STEP    LATE  LOST")
         assert shown[5].startswith("1     gpu8  trainer 4027  19.0ms      0s  0.1%")
 
-    def test_pod_and_container_have_columns_where_they_differ(self) -> None:
-        """Names that all rows share are left out."""
-        rows = [
-            replace(SLOW, identity=Identity("gpu7", rank, "0123456789ab", "ml", f"trainer-{rank}"))
-            for rank in ("0", "1")
-        ]
-        shown = screen_of(replace(JOB, workloads=tuple(rows)), (140, 12))
-
-        assert shown[3].startswith("RANK  POD          STEP    LATE  LOST")
-
-    def test_step_length_of_an_earlier_interval_is_marked(self) -> None:
-        """None has ended in the interval."""
-        shown = screen_of(replace(JOB, workloads=(replace(SLOW, is_step_old=True),)), (60, 12))
-
-        assert shown[4].startswith("0     ~19.1ms   46%")
-
     def test_unknown_figures_are_dashes(self) -> None:
         """Without accounting, and without a rank."""
         shown = screen_of(View(0.0, None, (Workload(Identity(), (), 9.0),), ()), (60, 12))
@@ -150,20 +134,6 @@ class TestOverview:
         shown = screen_of(replace(JOB, chains=chains), (80, 14), Screen(filter="rank=1"))
 
         assert shown[1:3] == ["HIGH      rank 1  lock → longer gap, culprit stress-ng", ""]
-
-    def test_errors_have_a_column_where_there_are_some(self) -> None:
-        """Without errors the column is left out."""
-        failing = replace(SLOW, operations=(LAUNCH._replace(errors_per_second=2.0),))
-        shown = screen_of(replace(JOB, workloads=(failing,)), (90, 12))
-
-        assert shown[7] == "OPERATION         CALLS/S   TIME     P50     P95     P99  ERRORS/S"
-        assert shown[8] == "cudaLaunchKernel    6.91k  <0.1%  2.08µs  3.72µs  5.82µs      2.00"
-
-    def test_communicator_follows_its_operation(self) -> None:
-        """The same call on two of them has two rows."""
-        reducing = replace(SLOW, operations=(LAUNCH._replace(name="ncclAllReduce", communicator="1"),))
-
-        assert screen_of(replace(JOB, workloads=(reducing,)), (90, 12))[8].startswith("ncclAllReduce [1]")
 
 
 class TestMessages:
@@ -235,28 +205,6 @@ class TestStyles:
 
         assert {span.style for span in row} == {Style.SELECTED}
         assert width_of(text_of(row)) == 80
-
-    def test_lost_time_has_the_style_of_a_chain_of_that_share(self) -> None:
-        """5 % low, 10 % medium, 25 % high, 50 % critical."""
-        shares = (0.04, 0.05, 0.10, 0.25, 0.50)
-        rows = tuple(
-            replace(
-                SLOW,
-                identity=Identity(rank=str(rank)),
-                lost=(SLOW.lost or ())[:1] and ((SLOW.lost or ())[0]._replace(share=part),),
-            )
-            for rank, part in enumerate(shares)
-        )
-        shown = lines_of(View(0.0, 2.0, (*rows, FINE), ()), Screen(selected=FINE.identity), STATUS, (80, 30), UNICODE)
-        styles = {span.text.strip(): span.style for line in shown for span in line if span.text.strip().endswith("%")}
-
-        assert [styles[text] for text in ("4.0%", "5.0%", "10%", "25%", "50%")] == [
-            Style.PLAIN,
-            Style.LOW,
-            Style.MEDIUM,
-            Style.HIGH,
-            Style.CRITICAL,
-        ]
 
     @pytest.mark.parametrize("severity", [Severity.LOW, Severity.MEDIUM, Severity.HIGH, Severity.CRITICAL])
     def test_a_chain_has_the_style_of_its_severity(self, severity: Severity) -> None:

@@ -1,18 +1,18 @@
-"""otlp.metric_exporter: content and time of pushes, to receivers with scripts."""
+"""otlp.metric_exporter: content, time and counters of pushes to receivers with scripts, and the check of a receiver."""
 
 from __future__ import annotations
 
 import gzip
-import threading
+import json
 import time
-from contextlib import ExitStack
-from dataclasses import dataclass, replace
-from itertools import chain, pairwise
+from dataclasses import replace
+from itertools import chain
 
 import pytest
 
 from exporter import catalog
-from exporter.output.otlp.metric_exporter import MetricExporter
+from exporter.errors import BadInput
+from exporter.output.otlp.metric_exporter import MetricExporter, probe
 from exporter.own_metrics.store import OwnMetrics
 from tests.support import receiver as receivers
 from tests.support.otlp import read_json, read_protobuf
@@ -23,20 +23,21 @@ from tests.support.pushing import (
     ORIGIN,
     Source,
     delivering,
+    own_value,
     points,
+    push_threads,
     pushing,
     snapshot,
     target,
     totals,
     workload,
 )
-from tests.support.receiver import PROTOBUF, Entry, Request, answer, drop, hang, html, partial, redirect, refused
+from tests.support.receiver import PROTOBUF, Entry, answer, drop, hang, html, partial, redirect, refused
 from tests.support.records import STARTED_UNIX_NS
 from tests.support.traced import eventually, only
 
 FLUSH_SECONDS = 2.0
 MARGIN_SECONDS = 3.0  # for a busy machine
-NOT_FOR_AN_HOUR = {"Retry-After": "3600"}
 
 
 class TestInterval:
@@ -133,191 +134,6 @@ class TestRequest:
             assert (push.value(catalog.own.PUSH_ATTEMPTS), push.pushes()) == (3, {"delivered": 1})
 
 
-@dataclass(frozen=True)
-class Retried:
-    """One push with retries: its requests, the snapshots taken by its end, and its counters."""
-
-    requests: list[Request]
-    begun: int
-    pushes: dict[str, float]
-    attempts: float
-    pushed_bytes: float
-    duration_seconds: float
-
-    @property
-    def waits_seconds(self) -> list[float]:
-        """The time between two requests."""
-        return [later.arrived_seconds - one.arrived_seconds for one, later in pairwise(self.requests)]
-
-
-RETRIES = {
-    "429": [answer(429)],
-    "502": [answer(502)],
-    "503": [answer(503)],
-    "504": [answer(504)],
-    "drop": [drop()],
-    "hang": [hang()],
-    "503 twice": [answer(503), answer(503)],
-    "a second": [answer(503, headers={"Retry-After": "1"})],
-}
-"""The responses of each receiver before it accepts a request."""
-
-
-@pytest.fixture(scope="module")
-def retried() -> dict[str, Retried]:
-    """All pushes run at the same time, since their back-offs take seconds."""
-    with pytest.MonkeyPatch.context() as environment, ExitStack() as running:
-        environment.setenv("no_proxy", "*")
-        sources = {name: Source(1, 2) for name in RETRIES}
-        pushes = {
-            name: running.enter_context(pushing([*script, answer()], sources[name], "15s", timeout=_timeout(name)))
-            for name, script in RETRIES.items()
-        }
-        done = {}
-        for name, (found, push) in pushes.items():
-            eventually(lambda push=push: push.value(catalog.own.PUSH_LAST_SUCCESS), f"{name}: a push is delivered")
-            counted = (catalog.own.PUSH_ATTEMPTS, catalog.own.PUSHED_BYTES, catalog.own.PUSH_DURATION)
-            done[name] = Retried(found.requests, sources[name].taken, push.pushes(), *map(push.value, counted))
-    return done
-
-
-def _timeout(name: str) -> str:
-    return "3s" if name == "hang" else "10s"
-
-
-class TestRetry:
-    """Retryable failures, within one push."""
-
-    @pytest.mark.parametrize("first", ["429", "502", "503", "504", "drop", "hang"])
-    def test_second_attempt_delivers(self, retried: dict[str, Retried], first: str) -> None:
-        """The same request: four statuses by OpenTelemetry's specification, and connections that a restart may have broken."""
-        push = retried[first]
-
-        assert (push.begun, push.attempts, push.pushes) == (1, 2, {"delivered": 1})
-        assert [request.body for request in push.requests] == [push.requests[0].body] * 2
-
-    def test_back_off_grows(self, retried: dict[str, Retried]) -> None:
-        """At least half a second, then a second."""
-        first, second = retried["503 twice"].waits_seconds
-
-        assert first > 0.5
-        assert second > 1.0
-
-    def test_wait_is_as_long_as_retry_after(self, retried: dict[str, Retried]) -> None:
-        """Retry-After: 1, where the back-off is half a second."""
-        assert only(retried["a second"].waits_seconds) > 1.0
-
-    def test_bytes_of_every_attempt_are_counted(self, retried: dict[str, Retried]) -> None:
-        """The size of the compressed body."""
-        push = retried["503"]
-
-        assert push.pushed_bytes == 2 * len(push.requests[0].body)
-
-    def test_duration_includes_the_waits(self, retried: dict[str, Retried]) -> None:
-        """From the snapshot to the end of the last response."""
-        assert retried["503 twice"].duration_seconds > 1.5
-
-    def test_retries_end_when_the_next_push_is_due(self) -> None:
-        """It has newer totals: each request here is a push of its own."""
-        with pushing([answer(503)], Source(1, 2, 3), AGAIN_AND_AGAIN) as (found, _):
-            requests = found.awaited(3)[:3]
-
-        assert totals(requests) == [[1], [2], [3]]
-
-    def test_other_requests_of_the_push_do_not_wait_for_the_same_receiver(self) -> None:
-        """The first retryable failure ends the push."""
-        with pushing([answer(503, headers=NOT_FOR_AN_HOUR)], lambda: snapshot(*range(2500))) as (found, push):
-            push.awaited("unavailable")
-
-            assert [len(points(request)) for request in found.requests] == [1000]
-
-    def test_refused_connection_is_retried(self) -> None:
-        """The receiver may be restarting."""
-        with refused() as url, delivering(target(url, interval=ONCE)) as push:
-            eventually(lambda: push.value(catalog.own.PUSH_ATTEMPTS) >= 2, "it is tried again")
-            push.stop()
-
-            assert set(push.pushes()) == {"no_answer"}
-
-
-class TestNoRetry:
-    """Other failures are not retried before the next push is due."""
-
-    @pytest.mark.parametrize(
-        ("entry", "outcome"),
-        [
-            (answer(400), "rejected"),
-            (answer(401), "rejected"),
-            (answer(404), "rejected"),
-            (answer(413), "rejected"),
-            (answer(500), "rejected"),
-            (answer(501), "rejected"),
-            (redirect("http://127.0.0.1:1/v1/metrics"), "redirected"),
-            (html(), "not_otlp"),
-            (partial(3), "partial"),
-        ],
-        ids=["400", "401", "404", "413", "500", "501", "redirect", "page", "partial success"],
-    )
-    def test_there_is_one_request(self, entry: Entry, outcome: str) -> None:
-        """A push is counted at its end, so all of its requests have been sent by then."""
-        with pushing([entry]) as (found, push):
-            push.awaited(outcome)
-
-            assert len(found.requests) == 1
-            assert (push.value(catalog.own.PUSH_ATTEMPTS), push.pushes()) == (1, {outcome: 1})
-
-    def test_redirect_is_not_followed(self) -> None:
-        with receivers.receiver() as elsewhere:
-            with pushing([redirect(elsewhere.url)]) as (_, push):
-                push.awaited("redirected")
-
-            assert elsewhere.connections == 0
-
-    def test_next_push_is_sent_when_it_is_due(self) -> None:
-        """The receiver may have been repaired."""
-        with pushing([answer(400), answer()], interval=AGAIN_AND_AGAIN) as (_, push):
-            push.awaited("delivered")
-
-            assert push.pushes()["rejected"] == 1
-
-    def test_worst_of_several_requests_is_the_outcome(self) -> None:
-        """All requests are sent: the receiver may accept another one."""
-        with pushing([answer(), answer(400), partial(1), answer()], lambda: snapshot(*range(3500))) as (found, push):
-            push.awaited("rejected")
-
-            assert len(found.requests) == 4
-            assert push.pushes() == {"rejected": 1}
-
-
-class TestRetryAfter:
-    """No request is sent before the time in Retry-After."""
-
-    def test_it_delays_the_next_pushes(self) -> None:
-        """Across many intervals; then one push has the current totals."""
-        script = [answer(429, headers={"Retry-After": "1"}), answer()]
-        with pushing(script, Source(1, 2), AGAIN_AND_AGAIN) as (found, _):
-            first, second = found.awaited(2)[:2]
-
-        assert second.arrived_seconds - first.arrived_seconds > 1.0
-        assert totals([first, second]) == [[1], [2]]
-
-    def test_it_prevents_the_last_push(self) -> None:
-        """The exporter stops at once."""
-        with pushing([answer(503, headers=NOT_FOR_AN_HOUR)]) as (found, push):
-            push.awaited("unavailable")
-            push.stop()
-
-            assert (_push_threads(), len(found.requests)) == ([], 1)
-
-    def test_push_that_waits_for_it_ends_when_the_exporter_stops(self) -> None:
-        """It would have waited for half a minute; nothing more is sent."""
-        with pushing([answer(503, headers={"Retry-After": "30"})]) as (found, push):
-            found.awaited(1)
-            push.stop()
-
-            assert (_push_threads(), len(found.requests)) == ([], 1)
-
-
 class TestStop:
     """The last push."""
 
@@ -344,7 +160,7 @@ class TestStop:
         with pushing() as (_, push):
             push.stop()
 
-            assert _push_threads() == []
+            assert push_threads() == []
 
     def test_last_push_replaces_a_waiting_retry(self) -> None:
         """At once, with newer totals."""
@@ -381,10 +197,6 @@ class TestStop:
 
             assert seconds < FLUSH_SECONDS + MARGIN_SECONDS
             assert (len(already.requests), len(at_last.requests)) == (1, 2)
-
-
-def _push_threads() -> list[threading.Thread]:
-    return [thread for thread in threading.enumerate() if thread.name == "push default"]
 
 
 class TestDelta:
@@ -449,3 +261,136 @@ class TestDelta:
 
         assert (len(first), len(second)) == (1000, 500)
         assert third == second
+
+
+class TestCounters:
+    """Metrics about pushes."""
+
+    def test_every_counter_starts_at_zero(self) -> None:
+        """A rate over the first failure needs the 0 before it."""
+        own = OwnMetrics()
+        MetricExporter(target("http://127.0.0.1:4318"), Source(1), own, ORIGIN)
+        counters = (
+            catalog.own.PUSH_ATTEMPTS,
+            catalog.own.PUSHED_POINTS,
+            catalog.own.REJECTED_POINTS,
+            catalog.own.FORGOTTEN_POINTS,
+            catalog.own.PUSHED_BYTES,
+            catalog.own.PUSH_LAST_SUCCESS,
+        )
+
+        assert [own_value(own, counter) for counter in counters] == [0] * 6
+
+    @pytest.mark.parametrize(
+        "outcome",
+        [
+            "delivered",
+            "partial",
+            "rejected",
+            "redirected",
+            "not_otlp",
+            "unavailable",
+            "not_trusted",
+            "timed_out",
+            "no_answer",
+            "failed",
+        ],
+    )
+    def test_every_outcome_starts_at_zero(self, outcome: str) -> None:
+        own = OwnMetrics()
+        MetricExporter(target("http://127.0.0.1:4318"), Source(1), own, ORIGIN)
+
+        assert own_value(own, catalog.own.PUSHES, outcome) == 0
+
+    def test_accepted_points(self) -> None:
+        """100 of the workload and the exporter's own."""
+        with pushing([], lambda: snapshot(*range(100))) as (_, push):
+            push.awaited("delivered")
+
+            assert push.value(catalog.own.PUSHED_POINTS) == 100 + FIRST_OWN_POINTS
+            assert push.value(catalog.own.REJECTED_POINTS) == 0
+
+    def test_rejected_points(self) -> None:
+        """By the number in the response to a partly accepted request."""
+        with pushing([partial(30)], lambda: snapshot(*range(100))) as (_, push):
+            push.awaited("partial")
+
+            assert push.value(catalog.own.PUSHED_POINTS) == 70 + FIRST_OWN_POINTS
+            assert push.value(catalog.own.REJECTED_POINTS) == 30
+
+    def test_undelivered_points_are_not_counted(self) -> None:
+        """They are in the next push."""
+        with pushing([answer(400)]) as (_, push):
+            push.awaited("rejected")
+
+            assert (push.value(catalog.own.PUSHED_POINTS), push.value(catalog.own.REJECTED_POINTS)) == (0, 0)
+
+    def test_bytes_are_those_of_the_compressed_bodies(self) -> None:
+        with pushing() as (found, push):
+            push.awaited("delivered")
+
+            assert push.value(catalog.own.PUSHED_BYTES) == len(only(found.requests).body)
+
+    def test_last_success_is_a_time_of_day(self) -> None:
+        """For an alert on receivers without a push."""
+        before = time.time()
+        with pushing() as (_, push):
+            eventually(lambda: push.value(catalog.own.PUSH_LAST_SUCCESS), "the time is set")
+
+            assert before <= push.value(catalog.own.PUSH_LAST_SUCCESS) <= time.time()
+
+    def test_partial_success_does_not_set_the_last_success(self) -> None:
+        with pushing([partial(1)]) as (_, push):
+            push.awaited("partial")
+            push.stop()
+
+            assert push.value(catalog.own.PUSH_LAST_SUCCESS) == 0
+
+
+class TestProbe:
+    """A request without points, which checks a receiver."""
+
+    @pytest.mark.parametrize("protocol", ["http/json", "http/protobuf"])
+    def test_receiver_accepts_it(self, protocol: str) -> None:
+        """In the configured format."""
+        with receivers.receiver() as found:
+            result = probe(target(found.url, protocol=protocol))
+            request = only(found.requests)
+
+        assert result.is_accepted
+        assert (request.path, request.is_protobuf) == ("/v1/metrics", protocol == "http/protobuf")
+        assert request.content == b"" if request.is_protobuf else json.loads(request.content) == {"resourceMetrics": []}
+
+    @pytest.mark.parametrize(
+        ("entry", "outcome"),
+        [(answer(401), "rejected"), (html(), "not_otlp"), (answer(503), "unavailable")],
+        ids=["401", "page", "503"],
+    )
+    def test_receiver_refuses_it(self, entry: Entry, outcome: str) -> None:
+        """One request, no retry."""
+        with receivers.receiver([entry]) as found:
+            result = probe(target(found.url))
+
+            assert (result.outcome, result.is_accepted) == (outcome, False)
+            assert len(found.requests) == 1
+
+    def test_refused_connection(self) -> None:
+        with refused() as url:
+            result = probe(target(url))
+
+        assert (result.outcome, result.detail) == ("no_answer", "connection refused")
+
+    def test_receiver_that_hangs_times_out(self) -> None:
+        """After --otlp.timeout."""
+        with receivers.receiver([hang()]) as found:
+            assert probe(target(found.url, timeout="100ms")).outcome == "timed_out"
+
+
+class TestBadInput:
+    """Settings that cannot work."""
+
+    def test_unusable_proxy(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        """The exporter does not start."""
+        monkeypatch.setenv("http_proxy", "socks5://127.0.0.1:1080")
+        with pytest.raises(BadInput, match=r"^HTTP_PROXY does not name a proxy that can be used$"):
+            MetricExporter(target("http://collector.invalid:4318"), Source(1), OwnMetrics(), ORIGIN)

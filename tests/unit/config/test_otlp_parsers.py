@@ -1,4 +1,4 @@
-"""otlp: headers of every request. Most are tokens, so no message may contain them."""
+"""otlp_parsers: headers of every request. Most are tokens, so no message may contain them."""
 
 from __future__ import annotations
 
