@@ -2,24 +2,25 @@
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from prometheus_client.parser import text_string_to_metric_families
 
 from exporter import catalog
 from exporter.chains.event import ChainEvent
 from exporter.clock import Clock
 from exporter.errors import NotPossibleHere
 from exporter.history import reader
-from exporter.history.recorder import QUEUE_FULL, QUEUE_MAX, SCRAPE_WINDOW_SECONDS, Recorder
+from exporter.history.recorder import QUEUE_FULL, QUEUE_MAX, Recorder
 from exporter.history.windowing import ProcessTotals
-from exporter.history.writer import NOT_WRITTEN, Settings
+from exporter.history.writer import Settings
+from exporter.output.negotiation import Format
 from exporter.own_metrics.store import OwnMetrics
 from exporter.totals import Series
 from tests.support.history import SECOND, an_event, process_labels
-from tests.support.records import STARTED_UNIX_NS, at, own_sample
+from tests.support.records import STARTED_UNIX_NS, at
 from tests.support.traced import eventually
 
 CALLS = Series(catalog.cuda.OPERATIONS, ("runtime", "cudaMalloc"))
@@ -33,13 +34,9 @@ class Bench:
         self.now_seconds = 0.0
         self.readings = 0
         self.own = OwnMetrics()
-        self.recorder = self.another()
-
-    def another(self) -> Recorder:
-        """A recorder of another exporter on the same file."""
         clock = Clock(lambda: at(self.now_seconds).monotonic_ns, lambda: at(self.now_seconds).unix_ns)
-        settings = Settings(self.path, 4 << 20, 3600.0, has_chains=True)
-        return Recorder(settings, self.own, clock, retry_seconds=0.0)
+        settings = Settings(path, 4 << 20, 3600.0, has_chains=True)
+        self.recorder = Recorder(settings, self.own, clock, retry_seconds=0.0)
 
     def read_totals(self) -> None:
         self.readings += 1
@@ -64,7 +61,11 @@ class Bench:
             return sum(len(one.windows) for one in history.windows(0))
 
     def own_value(self, name: str, **labels: str) -> float | None:
-        return own_sample(self.own, name, **labels)
+        for family in text_string_to_metric_families(self.own.render(Format.TEXT).decode()):
+            for sample in family.samples:
+                if sample.name == name and sample.labels == labels:
+                    return sample.value
+        return None
 
     def dropped(self, reason: str) -> float | None:
         """Windows and events."""
@@ -108,14 +109,6 @@ class TestWriting:
         with reader.opened(bench.path) as history:
             assert history.runs()[0].ended_unix_ns == STARTED_UNIX_NS
 
-    def test_own_metrics_show_success_and_size(self, bench: Bench) -> None:
-        bench.recorder.start(bench.read_totals)
-        bench.wait_for(an_event(chain_id="f" * 32))
-        bench.recorder.stop()
-
-        assert bench.own_value("gpustall_exporter_history_success") == 1
-        assert (bench.own_value("gpustall_exporter_history_bytes") or 0) > 4096
-
 
 class TestWindows:
     """They end with a scrape, or without scrapes with a reading of the recorder."""
@@ -141,6 +134,15 @@ class TestWindows:
 
         assert (bench.readings, bench.windows()) == (1, 1)
 
+    def test_windows_begin_and_end_with_readings(self, bench: Bench) -> None:
+        bench.recorder.start(bench.read_totals)
+        bench.now_seconds = 11.0
+        bench.wait_for(an_event(chain_id="f" * 32))
+        with reader.opened(bench.path) as history:
+            (window,) = history.windows(0)
+
+        assert (window.began_unix_ns, window.ended_unix_ns) == (STARTED_UNIX_NS, STARTED_UNIX_NS + 11 * SECOND)
+
     def test_reading_that_fails_is_logged_once_and_events_are_written(
         self, bench: Bench, caplog: pytest.LogCaptureFixture
     ) -> None:
@@ -162,111 +164,3 @@ class TestQueue:
             bench.recorder.on_chain_event(an_event())
 
         assert bench.dropped(QUEUE_FULL) == 7
-
-
-class TestProblems:
-    """Each is logged once."""
-
-    def test_damaged_file_is_moved_aside(self, bench: Bench, caplog: pytest.LogCaptureFixture) -> None:
-        """A new file is created."""
-        bench.path.parent.mkdir(0o750)
-        bench.path.write_bytes(b"garbage" * 1000)
-        bench.recorder.start(bench.read_totals)
-        bench.recorder.on_chain_event(an_event())
-        eventually(lambda: bench.events() == [an_event()], "it is written")
-        (aside,) = bench.path.parent.glob("*.corrupt-*")
-
-        assert aside.read_bytes() == b"garbage" * 1000
-        (line,) = history_lines(caplog)
-        assert "was damaged" in line
-        assert aside.name in line
-
-    def test_file_damaged_while_it_runs_is_replaced(self, bench: Bench, caplog: pytest.LogCaptureFixture) -> None:
-        """The next event is in the new file."""
-        bench.recorder.start(bench.read_totals)
-        bench.wait_for(an_event(chain_id="f" * 32))
-        log = bench.path.with_name(bench.path.name + "-wal")
-        for file in (bench.path, log, bench.path.with_name(bench.path.name + "-shm")):
-            with file.open("r+b") as damaged:
-                damaged.write(b"\xa5" * file.stat().st_size)
-
-        def written() -> bool:
-            bench.recorder.on_chain_event(an_event(chain_id="2" * 32))
-            return any(event.chain_id == "2" * 32 for event in bench.events())
-
-        eventually(written, "the next event is written")
-
-        assert any("was damaged" in line for line in history_lines(caplog))
-
-    def test_removed_file_is_created_again(self, bench: Bench, caplog: pytest.LogCaptureFixture) -> None:
-        """Its directory, too."""
-        bench.recorder.start(bench.read_totals)
-        bench.wait_for(an_event(chain_id="f" * 32))
-        for file in bench.path.parent.iterdir():
-            file.unlink()
-        bench.path.parent.rmdir()
-        bench.wait_for(an_event(chain_id="f" * 32))
-
-        (line,) = history_lines(caplog)
-        assert "removed or replaced" in line
-
-    def test_directory_in_place_of_the_file_is_logged_once(
-        self, bench: Bench, caplog: pytest.LogCaptureFixture
-    ) -> None:
-        """However often the recorder retries."""
-        bench.path.mkdir(parents=True)
-        bench.path.parent.chmod(0o750)
-        bench.recorder.start(bench.read_totals)
-        for times in range(1, 6):
-            bench.now_seconds += SCRAPE_WINDOW_SECONDS
-            bench.scrape()
-            eventually(lambda times=times: bench.dropped(NOT_WRITTEN) == times, "the window could not be written")
-
-        (line,) = history_lines(caplog)
-        assert line == f"history is not kept for now: {bench.path} is not a regular file"
-        assert bench.own_value("gpustall_exporter_history_success") == 0
-
-    def test_windows_that_are_not_written_are_counted(self, bench: Bench) -> None:
-        """One for each process."""
-        bench.path.mkdir(parents=True)
-        bench.now_seconds = 11.0
-        bench.recorder.start(bench.read_totals)
-
-        eventually(lambda: bench.dropped(NOT_WRITTEN) == 1, "the window is counted")
-
-    def test_event_waits_until_it_can_be_written(self, bench: Bench, caplog: pytest.LogCaptureFixture) -> None:
-        caplog.set_level(logging.INFO)
-        bench.path.parent.mkdir()
-        bench.path.parent.chmod(0o777)
-        bench.recorder.start(bench.read_totals)
-        bench.recorder.on_chain_event(an_event())
-        eventually(lambda: history_lines(caplog), "the problem is logged")
-        bench.path.parent.chmod(0o750)
-        bench.wait_for(an_event())
-
-        assert len(history_lines(caplog)) == 2
-        assert "has resumed" in history_lines(caplog)[1]
-
-    def test_second_exporter_writes_once_the_first_has_stopped(
-        self, bench: Bench, caplog: pytest.LogCaptureFixture
-    ) -> None:
-        bench.recorder.start(bench.read_totals)
-        bench.wait_for(an_event(chain_id="f" * 32))
-        first, bench.recorder = bench.recorder, bench.another()
-        bench.recorder.start(bench.read_totals)
-        bench.recorder.on_chain_event(an_event())
-        eventually(lambda: history_lines(caplog), "the second logs it")
-        assert an_event() not in bench.events()
-        first.stop()
-        bench.wait_for(an_event())
-
-        assert "another exporter writes to" in history_lines(caplog)[0]
-
-    def test_windows_begin_and_end_with_readings(self, bench: Bench) -> None:
-        bench.recorder.start(bench.read_totals)
-        bench.now_seconds = 11.0
-        bench.wait_for(an_event(chain_id="f" * 32))
-        with reader.opened(bench.path) as history:
-            (window,) = history.windows(0)
-
-        assert (window.began_unix_ns, window.ended_unix_ns) == (STARTED_UNIX_NS, STARTED_UNIX_NS + 11 * SECOND)

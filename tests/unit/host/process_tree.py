@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 from exporter.host.processes import Processes
@@ -20,3 +21,22 @@ def process(proc: Path, tgid: int, **files: bytes) -> Processes:
     for name, content in {"stat": stat_line(tgid), **files}.items():
         (folder / name).write_bytes(content)
     return Processes(proc)
+
+
+def mapping_process(proc: Path, tgid: int, path: str, content: bytes) -> Processes:
+    """Adds one process that maps a file of its own, which has this path in its root."""
+    processes = process(proc, tgid)
+    file = proc / str(tgid) / "root" / path.lstrip("/")
+    file.parent.mkdir(parents=True)
+    file.write_bytes(content)
+    (proc / str(tgid) / "map_files").mkdir()
+    (proc / str(tgid) / "map_files" / "1000-2000").symlink_to(file)
+    status = file.stat()
+    device = f"{os.major(status.st_dev):02x}:{os.minor(status.st_dev):02x}"
+    (proc / str(tgid) / "maps").write_text(f"1000-2000 r-xp 00000000 {device} {status.st_ino} {path}\n")
+    return processes
+
+
+def unmap(proc: Path, tgid: int) -> None:
+    """The process goes on without its library."""
+    (proc / str(tgid) / "maps").write_text("")
