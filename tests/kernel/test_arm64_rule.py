@@ -10,8 +10,6 @@ import pytest
 import gpustall_standin as standin
 from exporter import config
 from exporter.app.daemon import Daemon
-from exporter.checks import programs
-from exporter.checks.check import CheckState
 from exporter.host.libraries import LibraryKind
 from tests.support import held_calls
 
@@ -45,22 +43,3 @@ class TestRun:
 
         assert "libcuda.so.1" in _probed(daemon)
         assert "although on arm64, a kernel fault" in caplog.text
-
-
-class TestCheck:
-    @pytest.mark.parametrize(
-        ("flags", "found"),
-        [
-            (FLAGS, "nothing is probed: on arm64, a kernel fault has been reported to"),
-            (ON_ARM64, "on arm64, a kernel fault has been reported to"),
-        ],
-    )
-    def test_arm64_has_a_warning(self, flags: dict[str, str], found: str) -> None:
-        """`run` can start."""
-        (check,) = programs.arm64_probes(config.load(flags), "aarch64")
-
-        assert check.state is CheckState.WARNING
-        assert check.found.startswith(found)
-
-    def test_x86_64_has_no_such_check(self) -> None:
-        assert list(programs.arm64_probes(config.load(FLAGS), "x86_64")) == []

@@ -82,7 +82,7 @@ class FakeLibbpf:
     def lookup_batch(
         self, _fd: int, _position: object, *, is_first: bool, keys: Any, values: Any, room: int
     ) -> tuple[int, bool]:
-        """The next of `batches`; none is larger than `room`, or the reader is told so."""
+        """The next of `batches`; none is larger than `room`, or the result is -1."""
         if is_first:
             self.rooms.append(room)
         if len(self.batches[0]) > room:

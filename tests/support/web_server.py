@@ -5,18 +5,26 @@ from __future__ import annotations
 import http.client
 import socket
 import ssl
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
+from exporter import catalog
+from exporter.model import Snapshot
 from exporter.output.web.access import AccessControl
 from exporter.output.web.limits import ServerLimits
 from exporter.output.web.listeners import listening
 from exporter.output.web.pages import Pages
 from exporter.output.web.server import Server
+from exporter.own_metrics.store import OwnMetrics
+from tests.support.records import point, snapshot_of
 
 PATIENCE_SECONDS = 10
 Address = tuple[str, int]
+SNAPSHOT = snapshot_of(catalog.cuda.OPERATIONS, point(12, "runtime", "cudaMalloc"))
+SERIES = b"gpustall_cuda_operations_total{"
+MANY = snapshot_of(catalog.cuda.OPERATIONS, *(point(n, "runtime", f"{n:0100}") for n in range(40_000)))
+"""So many series that a response is larger than every socket buffer."""
 
 
 @contextmanager
@@ -63,3 +71,15 @@ def exchange(address: Address, request: bytes) -> bytes:
     with socket.create_connection(address, timeout=PATIENCE_SECONDS) as client:
         client.sendall(request)
         return b"".join(iter(lambda: client.recv(65536), b""))
+
+
+def pages(snapshot: Callable[[], Snapshot] = lambda: SNAPSHOT) -> Pages:
+    """Pages of one series."""
+    return Pages(snapshot, OwnMetrics(), lambda: True, with_exporter_metrics=False)
+
+
+@contextmanager
+def connected(address: Address, count: int) -> Iterator[list[socket.socket]]:
+    """So many silent clients."""
+    with ExitStack() as stack:
+        yield [stack.enter_context(socket.create_connection(address, timeout=PATIENCE_SECONDS)) for _ in range(count)]

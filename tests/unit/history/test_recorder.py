@@ -6,7 +6,6 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from prometheus_client.parser import text_string_to_metric_families
 
 from exporter import catalog
 from exporter.chains.event import ChainEvent
@@ -16,11 +15,10 @@ from exporter.history import reader
 from exporter.history.recorder import QUEUE_FULL, QUEUE_MAX, Recorder
 from exporter.history.windowing import ProcessTotals
 from exporter.history.writer import Settings
-from exporter.output.negotiation import Format
 from exporter.own_metrics.store import OwnMetrics
 from exporter.totals import Series
 from tests.support.history import SECOND, an_event, process_labels
-from tests.support.records import STARTED_UNIX_NS, at
+from tests.support.records import STARTED_UNIX_NS, at, own_sample
 from tests.support.traced import eventually
 
 CALLS = Series(catalog.cuda.OPERATIONS, ("runtime", "cudaMalloc"))
@@ -60,16 +58,9 @@ class Bench:
         with reader.opened(self.path) as history:
             return sum(len(one.windows) for one in history.windows(0))
 
-    def own_value(self, name: str, **labels: str) -> float | None:
-        for family in text_string_to_metric_families(self.own.render(Format.TEXT).decode()):
-            for sample in family.samples:
-                if sample.name == name and sample.labels == labels:
-                    return sample.value
-        return None
-
     def dropped(self, reason: str) -> float | None:
         """Windows and events."""
-        return self.own_value("gpustall_exporter_history_dropped_total", reason=reason)
+        return own_sample(self.own, "gpustall_exporter_history_dropped_total", reason=reason)
 
     def wait_for(self, event: ChainEvent) -> None:
         """Until it is in the file. Each further event wakes the thread."""

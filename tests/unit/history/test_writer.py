@@ -61,7 +61,7 @@ class Bench:
                     damaged.write(b"\xa5" * file.stat().st_size)
 
     def block(self) -> None:
-        """Make the directory unusable: everybody may write to it."""
+        """Make the directory unusable: every user may write to it."""
         self.path.parent.mkdir(exist_ok=True)
         self.path.parent.chmod(0o777)
 

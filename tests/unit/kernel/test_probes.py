@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import pytest
 
-from exporter.config.probes import AttachKind, LaunchMode
+from exporter.config.probes import AttachKind
 from exporter.errors import KernelRefused
 from exporter.kernel.abi import Api, Cookie
 from exporter.kernel.attachment_numbers import NO_NUMBER
 from exporter.kernel.probes import attach, detach_all
 from tests.support.fake_libbpf import FakeLibbpf, kernel_of
 
-MALLOC, FREE, LAUNCH = "cudaMalloc", "cudaFree", "cudaLaunchKernel"
+MALLOC, FREE = "cudaMalloc", "cudaFree"
 
 
 def programs(libbpf: FakeLibbpf) -> list[tuple[str, int]]:
@@ -51,9 +51,9 @@ class TestAttach:
     def test_two_symbols_at_one_address_are_one_function(self) -> None:
         """Under the first wanted name."""
         libbpf = FakeLibbpf()
-        attachment = attach(kernel_of(libbpf), Api.NCCL, 3, {"pncclAllReduce": 0x100, "ncclAllReduce": 0x100})
+        attachment = attach(kernel_of(libbpf), Api.RUNTIME, 3, {"cudaFree_ptsz": 0x100, FREE: 0x100})
 
-        assert attachment.functions == ("ncclAllReduce",)
+        assert attachment.functions == (FREE,)
         assert len(libbpf.uprobes) == 2
 
     def test_unwanted_symbol_is_not_probed(self) -> None:
@@ -62,16 +62,8 @@ class TestAttach:
 
         assert (attachment.functions, attachment.number, libbpf.uprobes) == ((), NO_NUMBER, {})
 
-    def test_launches_are_left_out_when_they_are_off(self) -> None:
-        libbpf = FakeLibbpf()
-        attachment = attach(
-            kernel_of(libbpf), Api.RUNTIME, 3, {MALLOC: 0x100, LAUNCH: 0x200}, launch_mode=LaunchMode.OFF
-        )
-
-        assert attachment.functions == (MALLOC,)
-
     def test_cookie_carries_the_number_of_the_attachment(self) -> None:
-        """So that the calls of two attachments can be told apart."""
+        """It distinguishes the calls of two attachments."""
         libbpf = FakeLibbpf()
         kernel = kernel_of(libbpf)
         for library_fd in (3, 4):

@@ -5,7 +5,6 @@ from __future__ import annotations
 import logging
 import shutil
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -31,8 +30,12 @@ class Node:
         self.processes = process(proc, 1, maps=b"")
         self.discovery = self.discover()
 
-    def discover(self, apis: frozenset[Api] = frozenset(Api), **options: Any) -> Discovery:
-        self.discovery = Discovery(kernel_of(self.libbpf), self.processes, apis, 0.0, **options)
+    def discover(
+        self, apis: frozenset[Api] = frozenset(Api), *, with_launches: bool = True, only_in: Path | None = None
+    ) -> Discovery:
+        self.discovery = Discovery(
+            kernel_of(self.libbpf), self.processes, apis, 0.0, with_launches=with_launches, only_in=only_in
+        )
         return self.discovery
 
     def run(self, tgid: int, path: str = RUNTIME, content: bytes = CUDART) -> None:
@@ -85,6 +88,15 @@ class TestAttaching:
 
         assert node.walk() == [NCCL]
 
+    def test_launches_are_left_out_when_they_are_off(self, node: Node) -> None:
+        node.discover(with_launches=False)
+        node.run(7, content=Image([Sym("cudaMalloc"), Sym("cudaLaunchKernel", 0x401010)]).content())
+        node.walk()
+        (file,) = node.discovery.probed()
+
+        assert file.attachment is not None
+        assert file.attachment.functions == ("cudaMalloc",)
+
     def test_library_is_expected_before_a_process_maps_it(self, node: Node, tmp_path: Path) -> None:
         file = tmp_path / "libcudart.so.12"
         file.write_bytes(CUDART)
@@ -107,9 +119,9 @@ class TestFailures:
         assert node.failures() == {("runtime", "no_symbols"): 1}
 
     def test_malformed_library_is_counted(self, node: Node) -> None:
-        node.run(7, content=CUDART[:400])
+        node.run(7, content=b"not an ELF file")
 
-        assert node.walk() == []
+        assert node.walk(2) == []
         assert node.failures() == {("runtime", "malformed"): 1}
 
     def test_refusal_of_the_kernel_is_counted(self, node: Node) -> None:
