@@ -18,6 +18,7 @@ from exporter.kernel.mapping_watch import Mapped
 from exporter.own_metrics.store import OwnMetrics
 from exporter.probes.discovery import Discovery
 from tests.support.fake_libbpf import FakeLibbpf, kernel_of
+from tests.support.records import own_sample
 from tests.unit.host.elf_image import Image, Sym
 from tests.unit.host.process_tree import mapping_process, process
 
@@ -66,9 +67,8 @@ class Bench:
         assert self.wakeups.mappings is not None
         self.wakeups.mappings.fresh = {Mapped(tgid, 26, PATH.encode())}
 
-    def value(self, metric: Metric, *labels: str) -> object:
-        (value,) = (p.value for f in self.own.families() if f.metric is metric for p in f.points if p.labels == labels)
-        return value
+    def value(self, metric: Metric, **labels: str) -> float | None:
+        return own_sample(self.own, metric.name, **labels)
 
 
 @pytest.fixture
@@ -91,7 +91,7 @@ class TestFreshMappings:
         bench.probing.look_at_fresh_mappings()
         bench.discovery.step(60.0)
 
-        assert bench.value(catalog.own.LOSSES, "mapping_watch", "ring_full") == 5
+        assert bench.value(catalog.own.LOSSES, program="mapping_watch", reason="ring_full") == 5
         assert [file.path for file in bench.discovery.probed()] == [PATH]
 
     def test_nothing_happens_without_news_of_mappings(self, bench: Bench) -> None:

@@ -18,7 +18,7 @@ from exporter.history.store import WindowBatch
 from exporter.history.writer import BACKLOG_MAX, NOT_WRITTEN, HistoryWriter, Settings
 from exporter.own_metrics.store import OwnMetrics
 from tests.support.history import NOON, SECOND, a_window, an_event, resolved
-from tests.support.records import STARTED_UNIX_NS, at
+from tests.support.records import STARTED_UNIX_NS, at, own_sample
 
 FIRST, SECOND_ONE, THIRD = (an_event(chain_id=digit * 32) for digit in "123")
 
@@ -48,10 +48,8 @@ class Bench:
         except NotPossibleHere:
             return []
 
-    def value(self, metric: Metric, *labels: str) -> float:
-        (value,) = (p.value for f in self.own.families() if f.metric is metric for p in f.points if p.labels == labels)
-        assert isinstance(value, int | float)
-        return value
+    def value(self, metric: Metric, **labels: str) -> float | None:
+        return own_sample(self.own, metric.name, **labels)
 
     def damage(self) -> None:
         """Overwrite the file and what SQLite keeps beside it."""
@@ -149,7 +147,7 @@ class TestBacklog:
         bench.unblock()
         bench.write()
 
-        assert bench.value(catalog.own.HISTORY_DROPPED, NOT_WRITTEN) == 3
+        assert bench.value(catalog.own.HISTORY_DROPPED, reason=NOT_WRITTEN) == 3
         assert bench.events() == events[3:]
 
     def test_windows_do_not_wait(self, bench: Bench) -> None:
@@ -157,7 +155,7 @@ class TestBacklog:
         bench.block()
         bench.writer.write([], [WindowBatch(NOON, NOON + 10 * SECOND, [a_window(), a_window(process=2)])])
 
-        assert bench.value(catalog.own.HISTORY_DROPPED, NOT_WRITTEN) == 2
+        assert bench.value(catalog.own.HISTORY_DROPPED, reason=NOT_WRITTEN) == 2
 
     def test_no_attempt_is_made_before_the_retry(self, bench: Bench) -> None:
         """An hour after the first one, which failed."""
