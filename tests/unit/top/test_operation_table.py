@@ -53,4 +53,4 @@ class TestTitle:
     def test_sampled_launches_are_mentioned(self) -> None:
         title = operations_title(replace(SLOW, is_sampled=True), UNICODE, with_node=True)
 
-        assert text_of(title) == "rank 0 on gpu7 · 8.50k calls/s · one launch in 64 is timed"
+        assert text_of(title) == "rank 0 on gpu7 · 8.50k calls/s · sampling 1 in 64 kernel launches"

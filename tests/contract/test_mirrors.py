@@ -1,0 +1,76 @@
+"""Unit tests of a module: in the same folder below tests/unit, in the file of its name."""
+
+from __future__ import annotations
+
+import ast
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+PACKAGE = ROOT / "exporter"
+MAX_BRANCHES_WITHOUT_TESTS = 3
+_BRANCHES = (
+    *(ast.If, ast.IfExp, ast.For, ast.AsyncFor, ast.While),
+    *(ast.match_case, ast.ExceptHandler, ast.comprehension),
+)
+
+TESTED_ELSEWHERE = {
+    "app/daemon.py": "tests/end_to_end/test_run.py",
+    "app/wakeups.py": "tests/end_to_end/test_run.py",
+    "app/wiring.py": "tests/end_to_end/test_run.py",
+    "commands/run.py": "tests/end_to_end/test_run.py",
+    "host/eh_frame.py": "tests/contract/test_eh_frame.py",
+    "kernel/calibration.py": "tests/kernel/test_calibration.py",
+    "kernel/filtered_child.py": "tests/kernel/test_seccomp.py",
+    "kernel/libbpf.py": "tests/kernel/test_loading.py",
+    "kernel/libbpf_library.py": "tests/kernel/test_loading.py",
+    "kernel/mapping_watch.py": "tests/end_to_end/test_run.py",
+    "output/otlp/json_records.py": "tests/contract/test_otlp_records.py",
+    "output/otlp/protobuf_body.py": "tests/contract/test_otlp_bodies.py",
+    "output/otlp/protobuf_records.py": "tests/contract/test_otlp_records.py",
+    "top/terminal.py": "tests/end_to_end/test_top.py",
+}
+"""Module -> its tests, where it needs a whole exporter, a kernel, a terminal, or a second implementation to compare with."""
+
+NOT_YET = {
+    *("chains/conditions.py", "chains/detector.py", "chains/episode.py", "chains/gpu.py", "chains/ranks.py"),
+    *("chains/span.py", "chains/span_buffer.py", "chains/summary.py", "chains/verdict.py"),
+}
+"""Tested through the package by tests/unit/chains, under the names of what they detect."""
+
+
+def modules() -> list[Path]:
+    """Every module, relative to the package, without those of a package itself."""
+    found = (path.relative_to(PACKAGE) for path in PACKAGE.rglob("*.py"))
+    return sorted(path for path in found if not path.name.startswith("__"))
+
+
+def branches(module: Path) -> int:
+    """Conditions, loops, cases and handlers of exceptions."""
+    return sum(isinstance(node, _BRANCHES) for node in ast.walk(ast.parse((PACKAGE / module).read_text())))
+
+
+def mirror_of(module: Path) -> Path:
+    """`history/writer.py` -> `tests/unit/history/test_writer.py`."""
+    return ROOT / "tests/unit" / module.parent / f"test_{module.name}"
+
+
+def without_mirror() -> set[str]:
+    return {
+        str(module)
+        for module in modules()
+        if branches(module) > MAX_BRANCHES_WITHOUT_TESTS and not mirror_of(module).exists()
+    }
+
+
+class TestMirrors:
+    """A module that decides something has its unit tests where one looks for them."""
+
+    def test_module_with_branches_has_a_file_of_unit_tests(self) -> None:
+        """An exception ends when the file exists."""
+        assert without_mirror() == {*TESTED_ELSEWHERE, *NOT_YET}
+
+    @pytest.mark.parametrize("tests", sorted(set(TESTED_ELSEWHERE.values())))
+    def test_tests_elsewhere_exist(self, tests: str) -> None:
+        assert (ROOT / tests).is_file()
