@@ -36,7 +36,7 @@ from tests.faults.episode import Episode
 from tests.faults.injectors.gpu import STATE
 from tests.faults.recording import RecordedRun, Recording
 from tests.faults.truth import make
-from tests.support.traced import STANDIN_LIBRARIES, tracer
+from tests.support.traced import STANDIN_LIBRARIES, Tracer, tracer
 
 TICK_SECONDS = 0.25
 
@@ -55,15 +55,21 @@ def record(episode: Episode, folder: Path) -> Recording:
 
 
 def _recorded(episode: Episode, folder: Path, *, is_faulty: bool) -> RecordedRun:
-    with tracer() as traced:
-        for api, name in STANDIN_LIBRARIES.items():
-            traced.attach(api, folder / name)
-        with ticking(traced.kernel) as ticks:
-            result = make(episode, is_faulty=is_faulty, folder=folder)
+    with attached(folder) as traced, ticking(traced.kernel) as ticks:
+        result = make(episode, is_faulty=is_faulty, folder=folder)
     tgids = {final["rank"]: final["tgid"] for final in result.finals}
     # What Step has beyond its times is not recorded.
     steps = tuple(replace(step, loader_wait_ns=0, delay_ns=0, cpu_ns=0, runnable_ns=0) for step in result.steps)
     return RecordedRun(steps, result.injections_ns, tgids, tuple(ticks))
+
+
+@contextmanager
+def attached(folder: Path) -> Iterator[Tracer]:
+    """The kernel's programs, attached to the libraries of private_standin()."""
+    with tracer() as traced:
+        for api, name in STANDIN_LIBRARIES.items():
+            traced.attach(api, folder / name)
+        yield traced
 
 
 @contextmanager

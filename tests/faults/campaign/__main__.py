@@ -2,6 +2,7 @@
 
 `--out DIR` keeps the sessions. Exit code of --short: 1 when there was a false alarm, a wrong cause, or more than one miss. A
 session with a wrong result is played again when the machine had other work, which shows in the steps outside of the faults.
+--short goes on with some trials of other jobs (tests/faults/trials), of which only a failure of the rig counts.
 """
 
 from __future__ import annotations
@@ -20,8 +21,10 @@ from tests.faults.campaign.table import CASE_HEAD, case_row, figures
 from tests.faults.episode import Episode
 from tests.faults.injectors import NotPossible
 from tests.faults.recorder import private_standin
+from tests.faults.trials import __main__ as trials
 
 MISSES_ALLOWED = 1
+SHORT_TRIALS = 6
 PLAYS = 3
 """Plays of a session on a machine that has other work."""
 
@@ -70,15 +73,26 @@ def replayed(plan: Plan, folder: Path) -> Iterator[Session]:
 
 
 def main() -> int:
-    """Prints the tables."""
+    """Prints the tables of the episodes, then those of the trials."""
     parser = argparse.ArgumentParser(prog="python -m tests.faults.campaign", description=__doc__)
-    which = parser.add_mutually_exclusive_group(required=True)
-    which.add_argument("--short", action="store_true", help="about twenty episodes, in eight minutes")
+    which = parser.add_mutually_exclusive_group()
+    which.add_argument("--short", action="store_true", help="about twenty episodes, and trials, in 14 minutes")
     which.add_argument("--long", action="store_true", help="360 and more, in two hours and more")
     which.add_argument("--replay", type=Path, metavar="DIR", help="sessions that --long has kept")
     parser.add_argument("--out", type=Path, metavar="DIR", help="keep the sessions there")
     parser.add_argument("--only", metavar="NAME", help="sessions of this episode")
+    parser.add_argument("--trials", type=int, metavar="N", help=f"trials of other jobs ({SHORT_TRIALS} with --short)")
+    parser.add_argument("--seed", type=int, default=trials.any_seed(), help="chooses the trials (at random)")
     asked = parser.parse_args()
+    if not (asked.short or asked.long or asked.replay or asked.trials):
+        parser.error("--short, --long, --replay or --trials")
+    code = sessions_of(asked) if asked.short or asked.long or asked.replay else 0
+    count = SHORT_TRIALS if asked.trials is None and asked.short and asked.only is None else asked.trials or 0
+    return trials.run(asked.seed, count, out=asked.out) or code if count else code
+
+
+def sessions_of(asked: argparse.Namespace) -> int:
+    """Prints the tables of the episodes."""
     if asked.out is not None:
         asked.out.mkdir(parents=True, exist_ok=True)
     plan = planned(short_sessions() if asked.short else long_sessions(), asked.only)

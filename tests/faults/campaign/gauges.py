@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping, Sequence
+import threading
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import NamedTuple
 
@@ -13,6 +16,7 @@ from exporter.totals import Counts
 
 _TICKS = os.sysconf("SC_CLK_TCK")
 _PROC = Path("/proc")
+GAUGE_SECONDS = 1.0
 
 
 class Gauge(NamedTuple):
@@ -62,6 +66,25 @@ def read(tables: Tables, now_ns: int) -> Gauge:
         switches,
         {name: (counts.begin, counts.held) for name, counts in calls.items()},
     )
+
+
+@contextmanager
+def gauging(tables: Tables) -> Iterator[list[Gauge]]:
+    """Values of each second of the block."""
+    gauges: list[Gauge] = []
+    stopping = threading.Event()
+
+    def gauge() -> None:
+        while not stopping.wait(GAUGE_SECONDS):
+            gauges.append(read(tables, time.monotonic_ns()))
+
+    thread = threading.Thread(target=gauge, name="gauges", daemon=True)
+    thread.start()
+    try:
+        yield gauges
+    finally:
+        stopping.set()
+        thread.join()
 
 
 def _cpu_seconds(text: str) -> tuple[float, float]:

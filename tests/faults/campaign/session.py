@@ -4,25 +4,18 @@ from __future__ import annotations
 
 import json
 import lzma
-import threading
-import time
-from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from exporter.kernel.tables import Tables
-from tests.faults.campaign.gauges import Gauge, read
+from tests.faults.campaign.gauges import Gauge, gauging
 from tests.faults.episode import Episode
 from tests.faults.job import Window
-from tests.faults.recorder import ticking
+from tests.faults.recorder import attached, ticking
 from tests.faults.recording import RecordedRun, run_of, written
 from tests.faults.truth import make
 from tests.support.standin_gpu import built
-from tests.support.traced import STANDIN_LIBRARIES, Tracer, tracer
 
 SUFFIX = ".session.xz"
-GAUGE_SECONDS = 1.0
 
 
 @dataclass(frozen=True)
@@ -37,34 +30,12 @@ class Session:
 def play(episode: Episode, folder: Path) -> Session:
     """folder: of private_standin(). Raises what truth.make() does."""
     built()
-    with tracer() as traced:
-        for api, name in STANDIN_LIBRARIES.items():
-            traced.attach(api, folder / name)
-        with ticking(traced.kernel) as ticks, _gauging(traced) as gauges:
-            result = make(episode, is_faulty=True, folder=folder)
+    with attached(folder) as traced, ticking(traced.kernel) as ticks, gauging(traced.tables) as gauges:
+        result = make(episode, is_faulty=True, folder=folder)
     tgids = {final["rank"]: final["tgid"] for final in result.finals}
     steps = tuple(replace(step, loader_wait_ns=0, delay_ns=0, cpu_ns=0, runnable_ns=0) for step in result.steps)
     run = RecordedRun(steps, result.injections_ns, tgids, tuple(ticks))
     return Session(episode, run, tuple(gauges))
-
-
-@contextmanager
-def _gauging(traced: Tracer) -> Iterator[list[Gauge]]:
-    tables = Tables(traced.kernel.maps, traced.kernel.iterate)
-    gauges: list[Gauge] = []
-    stopping = threading.Event()
-
-    def gauge() -> None:
-        while not stopping.wait(GAUGE_SECONDS):
-            gauges.append(read(tables, time.monotonic_ns()))
-
-    thread = threading.Thread(target=gauge, name="gauges", daemon=True)
-    thread.start()
-    try:
-        yield gauges
-    finally:
-        stopping.set()
-        thread.join()
 
 
 def save(session: Session, path: Path) -> None:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -14,6 +14,7 @@ from tests.faults.injectors import NotPossible
 MOUNTS = Path("/proc/self/mounts")
 PREFIX = "gpu-stall-fault"
 PATIENCE_SECONDS = 10.0
+_NAME_IN_VERSION_2 = {"blkio": "io", "freezer": "cpu"}  # every group of version 2 can be frozen
 
 
 @dataclass(frozen=True)
@@ -59,19 +60,27 @@ def group(controller: str, purpose: str) -> Iterator[Group]:
 
     controller: the name of version 1; `blkio` is `io` in version 2.
     """
+    with groups((controller,), purpose) as found:
+        yield found[controller]
+
+
+@contextmanager
+def groups(controllers: Sequence[str], purpose: str) -> Iterator[dict[str, Group]]:
+    """A new, empty group for each controller, or one for all of those that are in one hierarchy; see group()."""
     if os.geteuid() != 0:
         raise NotPossible("control groups are made by root")
-    root, version = _root_of(controller)
-    path = root / f"{_own_prefix()}-{purpose}"
-    with _delegated(root, version, "io" if controller == "blkio" else controller):
-        try:
-            path.mkdir()
-        except OSError as error:
-            raise NotPossible(f"cannot make {path}: {error.strerror}") from error
-        try:
-            yield Group(path, version)
-        finally:
-            _remove(path, root)
+    roots = {controller: _root_of(controller) for controller in controllers}
+    with ExitStack() as stack:
+        for controller, (root, version) in roots.items():
+            stack.enter_context(_delegated(root, version, _NAME_IN_VERSION_2.get(controller, controller)))
+        paths = {root: root / f"{_own_prefix()}-{purpose}" for root, _ in roots.values()}
+        for root, path in paths.items():
+            try:
+                path.mkdir()
+            except OSError as error:
+                raise NotPossible(f"cannot make {path}: {error.strerror}") from error
+            stack.callback(_remove, path, root)
+        yield {controller: Group(paths[root], version) for controller, (root, version) in roots.items()}
 
 
 def left_behind() -> list[Path]:
@@ -91,12 +100,12 @@ def _own_prefix() -> str:
 
 
 def _root_of(controller: str) -> tuple[Path, int]:
-    if controller != "blkio":
-        return hierarchy(controller)
     try:
-        return hierarchy("blkio")
+        return hierarchy(controller)
     except NotPossible:
-        return hierarchy("io")
+        if controller not in _NAME_IN_VERSION_2:
+            raise
+        return hierarchy(_NAME_IN_VERSION_2[controller])
 
 
 def _words(path: Path) -> list[str]:

@@ -1,0 +1,1 @@
+"""Faults and decoys from outside of a job, by subject."""

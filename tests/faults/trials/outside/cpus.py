@@ -1,0 +1,153 @@
+"""Neighbours that take CPU time, as they are found on real machines."""
+
+from __future__ import annotations
+
+import shutil
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import gpustall_standin as standin
+from tests.faults.trials.fault import Bring, OutsideFault
+from tests.faults.trials.job import TrialJob
+from tests.faults.trials.outside.neighbour import beside, program, scratch, weight_for
+
+CONTENTION = frozenset({"cpu_contention"})
+STRESS = ("stress-ng:stress-ng",)
+FOR_EVER = "while :; do {}; done"
+BIG_FILES = Path(sys.base_prefix, "bin")
+MANY_FILES = Path("/usr/share")
+NICE_PER_WEIGHT, NICE_MOST = 1024 / 110, 24
+"""Programs with nice 10 that weigh as much as a usual group."""
+
+
+def _stressor(name: str, says: str, *flags: str, per_cpu: int = 2, strength: float = 1.0) -> OutsideFault:
+    """So many instances for each CPU of the job. strength: below 1 where it takes more than its weight."""
+
+    @contextmanager
+    def bring(job: TrialJob, share: float) -> Iterator[None]:
+        count = str(per_cpu * job.cpu_count)
+        words = [count if flag == "N" else flag for flag in flags]
+        with (
+            scratch() as folder,
+            beside(job, share * strength, "stress-ng", "--quiet", "--temp-path", str(folder), *words),
+        ):
+            yield
+
+    return OutsideFault(name, says, CONTENTION, bring, ("stress-ng",), needs=STRESS)
+
+
+def _shell(script: str) -> Bring:
+    """A script in a folder of its own, for ever."""
+
+    @contextmanager
+    def bring(job: TrialJob, share: float) -> Iterator[None]:
+        with scratch() as folder, beside(job, share, "sh", "-c", script, folder=folder):
+            yield
+
+    return bring
+
+
+@contextmanager
+def _compiler(job: TrialJob, share: float) -> Iterator[None]:
+    """The C sources of the stand-in GPU, again and again."""
+    with scratch() as folder:
+        shutil.copytree(standin.source_dir() / "src", folder / "src")
+        makefile = (
+            "OBJECTS := $(patsubst %.c,%.o,$(shell find src -name '*.c'))\n"
+            "all: $(OBJECTS)\n"
+            "%.o: %.c\n\t-@cc -O2 -Isrc -c $< -o $@ 2>/dev/null\n"
+        )
+        (folder / "Makefile").write_text(makefile)
+        script = FOR_EVER.format(f"make -B -j{4 * job.cpu_count}")
+        with beside(job, share, "sh", "-c", script, folder=folder):
+            yield
+
+
+@contextmanager
+def _second_job(job: TrialJob, share: float) -> Iterator[None]:
+    """Another training job that spins while it waits for its GPU."""
+    libraries = {"LD_LIBRARY_PATH": str(standin.build_dir())}
+    flags = (f"--ranks={2 * job.cpu_count}", "--sync=spin", "--quiet", "--evaluate-every=0")
+    with beside(job, share, str(standin.build_dir() / "trainer"), *flags, environment=libraries):
+        yield
+
+
+@contextmanager
+def _nice_neighbours(job: TrialJob, share: float) -> Iterator[None]:
+    """Polite, but many, and in no group of their own, whose weight would count instead."""
+    count = min(max(round(weight_for(job, share) * NICE_PER_WEIGHT), 1), NICE_MOST)
+    with program("stress-ng", "--quiet", "--cpu", str(count * job.cpu_count), cpus=job.cpus, nice=10):
+        yield
+
+
+@contextmanager
+def _real_time(job: TrialJob, share: float) -> Iterator[None]:
+    """It runs whenever it wants to: in bursts."""
+    percent = min(round(100 * share / (1 + share)), 80)
+    line = ("chrt", "--rr", "1", "stress-ng", "--quiet", "--cpu", str(job.cpu_count), "--cpu-load", str(percent))
+    with program(*line, cpus=job.cpus):
+        yield
+
+
+FAULTS = (
+    _stressor("cpu-stressor", "programs that compute", "--cpu", "N"),
+    _stressor(
+        "switching-stressor",
+        "programs that pass messages and switch all the time",
+        "--switch",
+        "N",
+        per_cpu=1,
+        strength=0.2,
+    ),
+    _stressor("memory-stressor", "programs that write to memory", "--vm", "N", "--vm-bytes", "64M", "--vm-keep"),
+    _stressor("cache-stressor", "programs that empty the caches of the CPU", "--cache", "N"),
+    _stressor("forking-stressor", "programs that start processes all the time", "--fork", "N", per_cpu=1, strength=0.5),
+    OutsideFault(
+        "compiler",
+        "make -j of a small tree in C",
+        CONTENTION,
+        _compiler,
+        ("cc1", "make", "as", "cc", "gcc", "sh"),
+        needs=("make:make", "cc:gcc"),
+    ),
+    OutsideFault(
+        "compressor",
+        "xz with a thread for each CPU",
+        CONTENTION,
+        _shell(FOR_EVER.format(f"tar -C {BIG_FILES} -c . 2>/dev/null | xz -T4 --block-size=1MiB -6 >/dev/null")),
+        ("xz",),
+        needs=("xz:xz-utils",),
+    ),
+    OutsideFault(
+        "archiver",
+        "tar and gzip of many small files, four times",
+        CONTENTION,
+        _shell(f"for n in 1 2 3 4; do {FOR_EVER.format(f'tar -C {MANY_FILES} -cz . >/dev/null 2>&1')} & done; wait"),
+        ("tar", "gzip"),
+    ),
+    OutsideFault(
+        "copying",
+        "rsync of many small files, with checksums",
+        CONTENTION | {"block_io"},
+        _shell(
+            f"for n in 1 2 3 4; do {FOR_EVER.format(f'rsync -an --checksum --ignore-times {MANY_FILES}/ ./ >/dev/null 2>&1')}"
+            " & done; wait"
+        ),
+        ("rsync",),
+        needs=("rsync:rsync",),
+    ),
+    OutsideFault("second-job", "another training job on the same CPUs", CONTENTION, _second_job, ("trainer",)),
+    OutsideFault(
+        "nice-neighbours", "many programs with nice 10", CONTENTION, _nice_neighbours, ("stress-ng",), needs=STRESS
+    ),
+    OutsideFault(
+        "real-time-neighbour",
+        "a program with real-time priority, in bursts",
+        CONTENTION,
+        _real_time,
+        ("stress-ng",),
+        needs=STRESS,
+    ),
+)

@@ -1,0 +1,194 @@
+"""Compares what was reported in a trial with what its step log shows.
+
+In: a Trial. Out: a Case: whether there was a fault at all, its chains, and the alarms while nothing was wrong.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from statistics import median
+from typing import NamedTuple
+
+from exporter.causes import HOST_CAUSES
+from exporter.chains.chain import Chain, Change
+from exporter.units import NANOSECONDS
+from tests.faults.books import Entry, books, first_after, last_before
+from tests.faults.campaign.co_occurrence import Alarm, alarms
+from tests.faults.diagnosed import Event, first_of, latest_of
+from tests.faults.job import Step
+from tests.faults.recording import RecordedRun
+from tests.faults.trials.fault import OutsideFault
+from tests.faults.trials.outside.neighbour import GROUP
+from tests.faults.trials.outside.registry import OUTSIDE
+from tests.faults.trials.plan import PlannedTrial, accepted
+from tests.faults.trials.trial import Trial, first_ns
+from tests.faults.trials.truth import StepTruth, spans_of, truth_of
+
+GRACE_NS = 5 * NANOSECONDS
+"""Behind a fault, in which a chain may still open for it."""
+BEFORE_NS = NANOSECONDS
+SLOWER = 0.1
+"""Steps that are longer by this part are slow, whether or not something was done to them."""
+HOST = frozenset(cause.value for cause in HOST_CAUSES)
+OWN, DEVICE = frozenset({"own_code", "own_wait"}), frozenset({"gpu", "gpu_throttled", "gpu_contention"})
+
+
+class Booked(NamedTuple):
+    """Seconds lost during a fault: by the accounting, beyond as much time before it; and by the step log."""
+
+    booked_ns: float
+    lost_ns: float
+    wall_ns: int
+
+    @property
+    def error_of_wall(self) -> float:
+        """As a share of the time."""
+        return abs(self.booked_ns - self.lost_ns) / self.wall_ns
+
+    @property
+    def error_of_lost(self) -> float:
+        """As a share of what was lost."""
+        return abs(self.booked_ns - self.lost_ns) / self.lost_ns if self.lost_ns > 0 else 0.0
+
+
+@dataclass(frozen=True)
+class Case:
+    """A trial that was compared.
+
+    accepted: causes that are right; none of a decoy. opened: chains from the begin of the fault to its grace. last: the same,
+    when they were resolved. false_alarms: chains while steps were as long as ever. disturbed: those while they were longer
+    without a fault. quiet_ns: in which no chain was to be opened. rules, false_rules: alarms of rules of co-occurrence.
+    booked: None without a recording or a fault.
+    """
+
+    planned: PlannedTrial
+    truth: StepTruth
+    accepted: frozenset[str]
+    on_ns: int
+    opened: tuple[Event, ...]
+    last: tuple[Chain, ...]
+    false_alarms: tuple[Event, ...]
+    disturbed: tuple[Event, ...]
+    quiet_ns: int
+    rules: tuple[Alarm, ...] = ()
+    false_rules: tuple[Alarm, ...] = ()
+    booked: Booked | None = None
+
+    @property
+    def is_fault(self) -> bool:
+        """Whether something was wrong: it was meant to be, and steps show it."""
+        return bool(self.accepted) and self.truth.is_real
+
+    @property
+    def is_harmful_decoy(self) -> bool:
+        """Whether what should make no step longer did so all the same: it proves nothing."""
+        return not self.accepted and self.truth.is_real
+
+    @property
+    def first(self) -> Event | None:
+        """The first chain; one of waiting for a peer only where there is no other."""
+        return first_of(self.opened)
+
+    @property
+    def is_right(self) -> bool:
+        """Whether the first chain has a right cause."""
+        return self.first is not None and self.is_right_event(self.first)
+
+    def is_right_event(self, event: Event) -> bool:
+        """Whether a chain of the fault has a right cause."""
+        return event.chain.cause.value in self.accepted
+
+    @property
+    def detected_after_ns(self) -> int | None:
+        """Since the first slow step."""
+        return max(self.first.now_ns - (self.truth.first_slow_ns or self.on_ns), 0) if self.first else None
+
+    @property
+    def names_culprit(self) -> bool | None:
+        """Whether the first culprit is the right one; None where there is none to name, or no right chain."""
+        known = [OUTSIDE[fault.name] for fault in self.planned.faults if not fault.is_inside]
+        wanted = [name for fault in known for name in fault.culprits]
+        if not wanted or self.first is None or not self.is_right:
+            return None
+        culprits = latest_of(self.first, self.last).culprits
+        return bool(culprits) and is_named(culprits[0][0], wanted)
+
+    @property
+    def is_told_apart(self) -> bool | None:
+        """Whether the job's own work is not taken for a slow GPU, nor the other way round; None for other faults."""
+        if self.first is None or not (self.accepted & (OWN | DEVICE)):
+            return None
+        return self.first.chain.cause.value in (OWN if self.accepted & OWN else DEVICE)
+
+
+def is_named(culprit: str, wanted: Iterable[str]) -> bool:
+    """By its program, cut to 15 characters as the kernel does, or by its control group."""
+    return GROUP in culprit or any(culprit.startswith(name[:15]) for name in wanted)
+
+
+def score(trial: Trial, outside: Mapping[str, OutsideFault] = OUTSIDE) -> Case:
+    """The case of a trial. Raises ValueError when its job made no steps before the fault."""
+    on_ns = min(begin for begin, _ in trial.run.injections_ns)
+    off_ns = max(end for _, end in trial.run.injections_ns)
+    truth = truth_of(trial.run.steps, on_ns, off_ns)
+    right = accepted(trial.planned.faults, outside)
+    events = trial.events
+    opened = [event for event in events if event.change is Change.OPENED]
+    resolved = {event.chain.id: event.chain for event in events if event.change is Change.RESOLVED}
+    is_fault = bool(right) and truth.is_real
+    mine = [event for event in opened if is_fault and _is_of(event, on_ns, off_ns)]
+    others = [event for event in opened if event not in mine]
+    is_excused = [is_slow(trial.run.steps, event, on_ns, off_ns) or _is_start(trial, event) for event in others]
+    rules = list(alarms(trial.gauges))
+    end_ns = max(step.end_ns for step in trial.run.steps)
+    whole_ns = end_ns - first_ns(trial)
+    return Case(
+        trial.planned,
+        truth,
+        right,
+        on_ns,
+        tuple(mine),
+        tuple(resolved[event.chain.id] for event in mine if event.chain.id in resolved),
+        tuple(event for event, excused in zip(others, is_excused, strict=True) if not excused),
+        tuple(event for event, excused in zip(others, is_excused, strict=True) if excused),
+        whole_ns - (off_ns + GRACE_NS - on_ns if is_fault else 0),
+        tuple(rule for rule in rules if is_fault and on_ns <= rule.now_ns <= off_ns + GRACE_NS),
+        tuple(rule for rule in rules if not (is_fault and on_ns <= rule.now_ns)),
+        booked(trial.run, truth, on_ns, off_ns) if is_fault and trial.run.ticks else None,
+    )
+
+
+def _is_of(event: Event, on_ns: int, off_ns: int) -> bool:
+    return on_ns <= event.now_ns <= off_ns + GRACE_NS and event.chain.began_ns >= on_ns - BEFORE_NS
+
+
+def _is_start(trial: Trial, event: Event) -> bool:
+    """While the job had no rhythm yet: its libraries and page tables are new."""
+    return event.now_ns < first_ns(trial)
+
+
+def is_slow(steps: Iterable[Step], event: Event, on_ns: int, off_ns: int) -> bool:
+    """Whether the rank's steps were longer than in quiet times while the chain came up, whatever the reason."""
+    spans = spans_of(step for step in steps if step.rank == max(event.rank, 0))
+    during = [span.wall_ns for span in spans if span.end_ns > event.chain.began_ns and span.start_ns < event.now_ns]
+    quiet = [span.wall_ns for span in spans if span.end_ns <= on_ns or span.start_ns >= off_ns + GRACE_NS]
+    return bool(during and quiet) and sum(during) / len(during) / median(quiet) - 1 >= SLOWER
+
+
+def booked(run: RecordedRun, truth: StepTruth, on_ns: int, off_ns: int) -> Booked:
+    """Of the rank to which most was booked."""
+    before_ns = on_ns - (off_ns - on_ns)
+    numbers = [last_before(run, moment) for moment in (before_ns, on_ns)]
+    numbers.append(min(first_after(run, off_ns) + 1, len(run.ticks) - 1))
+    entries = [books(run, numbers)[number] for number in numbers]
+    moments = [run.ticks[number].now_ns for number in numbers]
+    sums = [_beyond(entries, moments, tgid) for tgid in run.tgids.values()]
+    return Booked(max(sums, default=0.0), truth.lost_ns, truth.wall_ns)
+
+
+def _beyond(entries: Sequence[Entry], moments: Sequence[int], tgid: int) -> float:
+    """Lost during the fault, less what is lost in as much time without it."""
+    before, on, off = (sum(entry.get(tgid, {}).values()) for entry in entries)
+    usual = (on - before) / (moments[1] - moments[0]) if moments[1] > moments[0] else 0.0
+    return off - on - usual * (moments[2] - moments[1])
