@@ -21,7 +21,8 @@ CROSS_NEEDS := $(if $(filter aarch64,$(shell uname -m)),\
 KERNEL_NEEDS := qemu-system-x86_64:qemu-system-x86 /usr/sbin/mke2fs:e2fsprogs
 # Jobs of other shapes run real PyTorch, under Debian's interpreter: the environment above has none.
 FAULT_NEEDS := /usr/lib/python3/dist-packages/torch/__init__.py:python3-torch \
-               /usr/lib/python3/dist-packages/numpy/__init__.py:python3-numpy g++:g++
+               /usr/lib/python3/dist-packages/numpy/__init__.py:python3-numpy g++:g++ \
+               stress-ng:stress-ng fio:fio cpulimit:cpulimit rsync:rsync xz:xz-utils make:make cc:gcc strace:strace
 
 run: build ## Build and start the exporter on http://127.0.0.1:10478/metrics, with a stand-in job if no GPU job runs
 	$(SUDO) $(BIN)/gpu-stall-exporter-standin with-job $(BIN)/gpu-stall-exporter run $(FLAGS)
@@ -66,7 +67,8 @@ conformance: build $(VENV)/dev ## Check scrapes and pushes with an OpenTelemetry
 	$(SUDO) env XDG_CACHE_HOME="$$cache" $(PYTEST) -q tests/conformance
 
 # FLAGS=--long: 360 episodes, in two hours or more. FLAGS="--replay DIR": replay what --long --out DIR recorded.
-faults: build $(VENV)/dev ## Inject real faults and compare the chains: 20 in eight minutes, hundreds with FLAGS=--long
+# FLAGS="--trials 40 --seed 7": only trials of other jobs, which the seed chooses.
+faults: build $(VENV)/dev ## Inject real faults and compare the chains, in 14 minutes; hundreds with FLAGS=--long or "--trials N"
 	@./deploy/packages.sh $(FAULT_NEEDS)
 	$(SUDO) $(BIN)/python -m tests.faults.campaign $(or $(FLAGS),--short)
 

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import json
+import os
 import signal
 import subprocess
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import NamedTuple
@@ -90,22 +91,35 @@ class Running:
 
 
 @contextmanager
-def running(shape: Shape, folder: Path, *, libraries: Path | None = None, seed: int = 1) -> Iterator[Running]:
-    """Start a shape's program; it is killed with the block. folder: empty. libraries: the stand-in's. Raises NotPossible."""
+def running(
+    shape: Shape,
+    folder: Path,
+    *,
+    libraries: Path | None = None,
+    seed: int = 1,
+    before: Sequence[str] = (),
+    variables: Mapping[str, str] | None = None,
+    output: int | None = None,
+) -> Iterator[Running]:
+    """Start a shape's program; it is killed with the block, and all that it has started.
+
+    folder: empty. libraries: the stand-in's. before: the beginning of the command line. variables: of its environment, besides.
+    output: where it writes; None for a file in the folder. Raises NotPossible.
+    """
     libraries = libraries or built()
     ready(shape)
-    with (folder / "output.txt").open("wb") as output:
+    with (folder / "output.txt").open("wb") as said:
         process = subprocess.Popen(
-            shape.command,
-            env=environment(folder, libraries, seed),
+            [*before, *shape.command],
+            env=environment(folder, libraries, seed) | dict(variables or {}),
             stdin=subprocess.DEVNULL,
-            stdout=output,
-            stderr=subprocess.STDOUT,
+            stdout=said if output is None else output,
+            stderr=said,
             start_new_session=True,
         )
     try:
         yield Running(shape, process, folder)
     finally:
-        if process.poll() is None:
-            process.kill()
-            process.wait()
+        with suppress(ProcessLookupError):
+            os.killpg(process.pid, signal.SIGKILL)
+        process.wait()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from contextlib import nullcontext
+from pathlib import Path
 
 from tests.faults.shapes.shape import InsideFault, Shape
 from tests.faults.trials.extra import Extra
@@ -85,6 +86,12 @@ class TestPlanner:
 
 class TestRegistry:
     """Faults and decoys from outside."""
+
+    def test_make_faults_installs_what_they_need(self) -> None:
+        """FAULT_NEEDS of the Makefile names it."""
+        makefile = (Path(__file__).parents[3] / "Makefile").read_text(encoding="utf-8")
+
+        assert [need for fault in OUTSIDE.values() for need in fault.needs if need not in makefile] == []
 
     def test_as_many_decoys_as_faults(self) -> None:
         """Within a few."""

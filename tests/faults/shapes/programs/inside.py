@@ -13,6 +13,7 @@ from typing import Any
 
 import busy
 import waiting
+from extra import Extra
 from gpu import Gpu
 from steps import Steps
 
@@ -64,6 +65,7 @@ class Inside:
         self.gpu = gpu
         self.kind = ""
         self.share = 0.0
+        self._extra = Extra(steps.seed)
         self._path = os.environ.get("FAULT_FILE", "")
         self._version: tuple[int, int] | None = None
         self._since = 0.0
@@ -73,6 +75,7 @@ class Inside:
 
     def look(self) -> None:
         """At the start of each step."""
+        self._extra.do()
         seen = (self.steps.number, self.gpu.busy_ns)
         if not self.kind:
             self._usual = (self._usual[0] + seen[0] - self._seen[0], self._usual[1] + seen[1] - self._seen[1])
