@@ -67,7 +67,18 @@ OTHER_FLAGS = {
     "support-bundle",
     *(f"no-collector.{name}" for name in COLLECTORS),
 }
-FOREIGN_FLAGS = {"long", "only", "pid", "variant", "write", "web.enable-otlp-receiver"} | {
+FOREIGN_FLAGS = {
+    "long",
+    "only",
+    "trials",
+    "seed",
+    "help",
+    "live",
+    "pid",
+    "variant",
+    "write",
+    "web.enable-otlp-receiver",
+} | {
     *("build", "build-arg", "cap-add", "cap-drop", "name", "no-healthcheck", "platform", "read-only", "secret"),
     *(
         "architecture",

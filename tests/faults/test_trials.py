@@ -64,7 +64,7 @@ def marked() -> set[int]:
 
 
 def mounts() -> list[str]:
-    """Of this namespace."""
+    """Mounts in this namespace."""
     return Path("/proc/self/mounts").read_text().splitlines()
 
 

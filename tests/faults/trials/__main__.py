@@ -145,7 +145,7 @@ def end(*_: object) -> NoReturn:
 
 
 def arguments() -> argparse.Namespace:
-    """Of the command line."""
+    """Parses the command line."""
     parser = argparse.ArgumentParser(prog="python -m tests.faults.trials", description=__doc__)
     parser.add_argument("--seed", type=int, default=any_seed(), help="chooses the trials (at random)")
     parser.add_argument("--count", type=int, default=COUNT, metavar="N", help=f"how many trials ({COUNT})")

@@ -27,7 +27,7 @@ ANY_EXTRA = (Extra.NONE, Extra.NONE, Extra.NONE, Extra.FILE, Extra.SERVER, Extra
 
 @dataclass(frozen=True)
 class PlannedFault:
-    """share: by which part steps should take longer. rank: whose fault it is, if it comes from inside."""
+    """share: by which part steps should take longer. rank: that has the fault, if it comes from inside."""
 
     name: str
     share: float
@@ -49,7 +49,7 @@ class PlannedTrial:
 
     @property
     def name(self) -> str:
-        """Of its file."""
+        """Name of its file."""
         return f"{self.number:03}-{self.shape}-{'+'.join(fault.name for fault in self.faults) or 'nothing'}"
 
 

@@ -115,7 +115,7 @@ class Case:
         return bool(culprits) and is_named(culprits[0][0], wanted)
 
     @property
-    def is_told_apart(self) -> bool | None:
+    def is_distinguished(self) -> bool | None:
         """Whether the job's own work is not taken for a slow GPU, nor the other way round; None for other faults."""
         if self.first is None or not (self.accepted & (OWN | DEVICE)):
             return None
@@ -177,7 +177,7 @@ def is_slow(steps: Iterable[Step], event: Event, on_ns: int, off_ns: int) -> boo
 
 
 def booked(run: RecordedRun, truth: StepTruth, on_ns: int, off_ns: int) -> Booked:
-    """Of the rank to which most was booked."""
+    """Sums of the rank to which most was booked."""
     before_ns = on_ns - (off_ns - on_ns)
     numbers = [last_before(run, moment) for moment in (before_ns, on_ns)]
     numbers.append(min(first_after(run, off_ns) + 1, len(run.ticks) - 1))

@@ -91,8 +91,8 @@ def _column(cases: Sequence[Case]) -> dict[str, str]:
         "right culprit": share_text(
             share(bool(case.names_culprit) for case in faults if case.names_culprit is not None)
         ),
-        "own work and GPU told apart": share_text(
-            share(bool(case.is_told_apart) for case in faults if case.is_told_apart is not None)
+        "own work and GPU distinguished": share_text(
+            share(bool(case.is_distinguished) for case in faults if case.is_distinguished is not None)
         ),
         "false alarms in an hour": f"{false_alarms / hours:.1f} ({false_alarms} in {hours:.2f} h)" if hours else "-",
         "chains while steps were longer without a fault": str(sum(len(case.disturbed) for case in cases)),

@@ -58,7 +58,7 @@ class StepTruth:
 
     @property
     def slowdown(self) -> float:
-        """Of the median step, or of the mean where few steps are much longer."""
+        """Slowdown of the median step, or of the mean where few steps are much longer."""
         share = min(max(self.lost_share, 0.0), 0.999)
         return max(
             self.impact, share / (1 - share) if self.lost_share > NOISE_FACTOR * max(self.noise_share, 0) else 0.0

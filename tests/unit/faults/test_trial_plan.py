@@ -100,7 +100,7 @@ class TestRegistry:
         assert abs(kinds[True] - kinds[False]) <= 3
 
     def test_decoy_has_no_culprit(self) -> None:
-        """Nobody is to be named."""
+        """No program is to be named."""
         assert not any(fault.culprits for fault in OUTSIDE.values() if fault.is_decoy)
 
     def test_no_name_is_that_of_a_fault_from_inside(self) -> None:

@@ -102,10 +102,10 @@ class TestFault:
 
         assert complaints(case(early)) == ["false alarm: cpu_contention", "missed"]
 
-    def test_own_work_is_told_apart_from_the_gpu(self) -> None:
+    def test_own_work_is_distinguished_from_the_gpu(self) -> None:
         """A sleep in the step is no slow GPU."""
-        assert case(event(2, Cause.NOT_HOST), fault=SLEEP).is_told_apart is False
-        assert case(event(2)).is_told_apart is None
+        assert case(event(2, Cause.NOT_HOST), fault=SLEEP).is_distinguished is False
+        assert case(event(2)).is_distinguished is None
 
 
 class TestDecoy:
@@ -159,7 +159,7 @@ class TestNames:
 class TestFigures:
     """The table."""
 
-    def test_error_of_the_books_is_a_share_of_the_loss_and_of_the_time(self) -> None:
+    def test_error_of_booked_time_is_a_share_of_the_loss_and_of_the_time(self) -> None:
         """2 s booked, 4 lost, in 10."""
         entry = Booked(2 * SECOND, 4 * SECOND, 10 * SECOND)
 

@@ -138,7 +138,7 @@ def _wide_memory(job: TrialJob, share: float) -> Iterator[None]:
 
 @contextmanager
 def _orders(job: TrialJob, share: float) -> Iterator[None]:
-    """It answers later, by as much as nobody notices."""
+    """It answers a little later."""
     assert job.extra.program is not None
     with job.extra.program.order(HARDLY):
         yield
@@ -163,7 +163,7 @@ def _idle_connections(job: TrialJob, share: float) -> Iterator[None]:
 
 @contextmanager
 def _tracer(job: TrialJob, share: float) -> Iterator[None]:
-    """Of a process that sleeps."""
+    """It traces a process that sleeps."""
     with program("sleep", "600") as sleeper, program("strace", "-f", "-p", str(sleeper.pid)):
         yield
 

@@ -1,4 +1,4 @@
-"""Limits of the job itself: quotas, memory, and whoever stops its processes."""
+"""Limits of the job itself: quotas, memory, and what stops its processes."""
 
 from __future__ import annotations
 

@@ -83,7 +83,7 @@ def weighted(weight: float, purpose: str = GROUP) -> Iterator[Group]:
 
 
 def kill_all(group: Group) -> None:
-    """Also those that have left the session of their parent, and those that are started meanwhile."""
+    """Also those in another session than their parent, and those that are started in the meantime."""
     deadline = time.monotonic() + PATIENCE_SECONDS
     while (tgids := group.tgids()) and time.monotonic() < deadline:
         for tgid in tgids:

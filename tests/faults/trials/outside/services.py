@@ -1,4 +1,4 @@
-"""What a job talks to: servers, names, and whoever reads its log."""
+"""What a job talks to: servers, names, and the reader of its log."""
 
 from __future__ import annotations
 

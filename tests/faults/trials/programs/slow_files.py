@@ -93,7 +93,7 @@ class SlowFiles:
         self._answer(unique, bytes(max(min(size_bytes, self._size_bytes - offset), 0)))
 
     def _answer(self, unique: int, body: bytes, error: int = 0) -> None:
-        with suppress(FileNotFoundError):  # nobody waits for it any more
+        with suppress(FileNotFoundError):  # the request was given up
             os.write(self._device, OUT_HEADER.pack(OUT_HEADER.size + len(body), -error, unique) + body)
 
 
