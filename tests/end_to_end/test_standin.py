@@ -181,6 +181,34 @@ class TestModel:
         assert final["calls"]["runtime"]["cudaStreamSynchronize"]["sum_ns"] >= 20 * MS
 
 
+class TestModules:
+    """Code that a compiler's runtime loads."""
+
+    def test_the_timed_kernel_of_a_module_takes_its_set_time(self, gpu: Gpu) -> None:
+        """5 ms behind a kernel that keeps the stream busy."""
+        module, kernel, stream = ctypes.c_void_p(), ctypes.c_void_p(), gpu.stream()
+        duration = ctypes.c_uint64(5 * MS)
+        arguments = (ctypes.c_void_p * 1)(ctypes.addressof(duration))
+
+        assert gpu.cuda.cuModuleLoadData(ctypes.byref(module), b"code") == 0
+        assert gpu.cuda.cuModuleGetFunction(ctypes.byref(kernel), module, b"standin_timed_kernel") == 0
+        gpu.launch(stream, BUSY)
+        start = gpu.recorded(stream)
+        assert gpu.cuda.cuLaunchKernel(kernel, 1, 1, 1, 1, 1, 1, 0, stream, arguments, None) == 0
+        assert gpu.elapsed_ns(start, gpu.recorded(stream)) == 5 * MS
+
+    def test_another_kernel_has_a_handle_of_its_own(self, gpu: Gpu) -> None:
+        """It can be launched, and the module is unloaded afterwards."""
+        module, kernel, timed = ctypes.c_void_p(), ctypes.c_void_p(), ctypes.c_void_p()
+
+        assert gpu.cuda.cuModuleLoadDataEx(ctypes.byref(module), b"code", 0, None, None) == 0
+        assert gpu.cuda.cuModuleGetFunction(ctypes.byref(kernel), module, b"softmax") == 0
+        assert gpu.cuda.cuModuleGetFunction(ctypes.byref(timed), module, b"standin_timed_kernel") == 0
+        assert kernel.value not in (None, timed.value)
+        assert gpu.cuda.cuLaunchKernel(kernel, 1, 1, 1, 1, 1, 1, 0, gpu.stream(), None, None) == 0
+        assert gpu.cuda.cuModuleUnload(module) == 0
+
+
 class TestCapture:
     """Capture and graphs."""
 

@@ -126,7 +126,8 @@ class Churn:
             gpu.delay(function, self._CALL_SECONDS)
 
     def step(self, seconds: float) -> None:
-        for _ in range(max(round(seconds / (2 * self._CALL_SECONDS)), 1)):
+        end = time.monotonic() + seconds
+        while time.monotonic() < end:
             self._gpu.free(self._gpu.memory(8 << 20))
 
     def close(self) -> None:

@@ -269,7 +269,7 @@ private:
 
     void churn(double seconds)
     {
-        for (int i = 0; i < std::max(1, static_cast<int>(lround(seconds / 400e-6))); i++) {
+        for (double until = now_seconds() + seconds; now_seconds() < until;) {
             void *memory;
 
             check(cudaMalloc(&memory, 8 << 20));
