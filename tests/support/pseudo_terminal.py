@@ -213,6 +213,13 @@ class Seat:
                     return
 
 
+def _log_in(terminal: int) -> None:
+    """A session on the terminal. A shell that runs the tests in the background has them ignore what Ctrl-C sends."""
+    os.login_tty(terminal)
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
+    signal.signal(signal.SIGQUIT, signal.SIG_DFL)
+
+
 @contextmanager
 def seat(
     command: Sequence[str], size: tuple[int, int] = (100, 30), environment: Mapping[str, str] | None = None
@@ -226,7 +233,7 @@ def seat(
     process = subprocess.Popen(
         command,
         env=variables,
-        preexec_fn=lambda: os.login_tty(theirs),  # noqa: PLW1509 - a session of its own, as at login
+        preexec_fn=lambda: _log_in(theirs),  # noqa: PLW1509 - login_tty() is for the process itself
         pass_fds=(theirs,),
     )
     os.close(theirs)
