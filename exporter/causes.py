@@ -25,6 +25,9 @@ class Cause(enum.StrEnum):
     NETWORK = "network"
     DATALOADER = "dataloader"
     PAUSED = "paused"
+    BLOCKED_OUTPUT = "blocked_output"  # what reads the job's output is slow
+    EXPORTER = "exporter"  # this program holds the CPU
+    OWN_WAIT = "own_wait"  # the job sleeps, waits for a child process or for an event
     OTHER = "other"
     UNKNOWN = "unknown"
     PEER_RANK = "peer_rank"  # this rank waits for another one
@@ -42,7 +45,10 @@ class Cause(enum.StrEnum):
     COLD_START = "cold_start"
     CRASH = "crash"
     OOM_KILLED = "oom_killed"  # by the kernel: memory of the host, not of the GPU
-    NOT_HOST = "not_host"
+    OWN_CODE = "own_code"  # the job computes on the CPU while the GPU waits
+    GPU = "gpu"  # kernels, copies or the library take longer
+    STALLED = "stalled"  # no progress at all
+    CHANGED = "changed"  # steps are different for good
 
 
 LOST_TIME_CAUSES: Final[tuple[Cause, ...]] = tuple(Cause)[: tuple(Cause).index(Cause.UNKNOWN) + 1]
@@ -53,9 +59,13 @@ CHAIN_CAUSES: Final[tuple[Cause, ...]] = tuple(
 )
 """Causes that a chain may have: `gpustall_chain_active{cause}`."""
 
-HOST_CAUSES: Final[tuple[Cause, ...]] = tuple(cause for cause in LOST_TIME_CAUSES if cause in CHAIN_CAUSES)
+HOST_CAUSES: Final[tuple[Cause, ...]] = tuple(
+    cause for cause in LOST_TIME_CAUSES if cause in CHAIN_CAUSES and cause is not Cause.OWN_WAIT
+)
 """Causes that are a resource of the host: time is charged to them, and a chain may have them."""
 
+JOB_CAUSES: Final[tuple[Cause, ...]] = (Cause.OWN_CODE, Cause.OWN_WAIT, Cause.GPU)
+"""Causes of slow steps that no resource of the host explains, and no single kind of call of the job."""
 
 def largest_first(lost: Mapping[Name, Amount]) -> list[tuple[Name, Amount]]:
     """Causes or culprits with what was lost to each; equal ones by name."""

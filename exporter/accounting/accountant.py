@@ -16,12 +16,13 @@ from exporter.accounting.culprits import STATE_LABEL, UNRESOLVED, Culprits, culp
 from exporter.accounting.disks import DiskBlame
 from exporter.accounting.exposed import ExposedLoss
 from exporter.accounting.feeding import FeedingLoss, OpenStall
-from exporter.accounting.progress import NO_PROGRESS, WorkloadProgress
+from exporter.accounting.progress import NO_PROGRESS, Standing, WorkloadProgress
 from exporter.accounting.self_check import SelfCheck
 from exporter.accounting.sharing import Growth
 from exporter.accounting.thread_time import ThreadTime, Times
 from exporter.causes import Cause
 from exporter.kernel.abi import OPERATION_NONE, Culprit, ThreadState, Victim, Waker
+from exporter.kernel.operations import OPERATIONS
 from exporter.kernel.readings import Accounts, Waits
 from exporter.kernel.thread_rows import (
     IDLE_NS,
@@ -114,6 +115,7 @@ class Accountant:
         self._blame: Mapping[BlameKey, int] = {}
         self._pending: set[int] = set()  # processes whose accounts change with time alone
         self._stopped: Mapping[int, int] = {}
+        self._standing: Mapping[int, Standing] = {}
         self.moved: frozenset[int] = frozenset()  # by the last update
 
     def update(
@@ -125,6 +127,7 @@ class Accountant:
         """
         self.moved = frozenset()
         self._stopped = _stopped_ns(threads)
+        self._standing = _standing(threads)
         if waits is self._waits and not threads:  # nothing has changed
             return
         self._waits = waits
@@ -225,6 +228,8 @@ class Accountant:
             *process.cadence.rhythm(),
             calls,
             self._stopped.get(number, 0),
+            feeding.kernels if feeding else 0,
+            self._standing.get(number),
         )
 
     def tgids_of(self, number: int, culprit: str) -> tuple[int, ...]:
@@ -256,6 +261,24 @@ def _open_stalls(threads: Iterable[ThreadRow]) -> dict[int, OpenStall]:
     return {
         process: OpenStall(
             ThreadState(thread.state), thread.open_ns[thread.state], min(thread.read_ns, thread.opened_ns + IDLE_NS)
+        )
+        for process, thread in latest.items()
+    }
+
+
+def _standing(threads: Iterable[ThreadRow]) -> dict[int, Standing]:
+    """Process -> what its step thread with the latest call does."""
+    latest: dict[int, ThreadRow] = {}
+    for thread in threads:
+        known = latest.get(thread.process)
+        if thread.victim is Victim.STEP and (known is None or thread.opened_ns > known.opened_ns):
+            latest[thread.process] = thread
+    return {
+        process: Standing(
+            thread.tid,
+            "" if thread.operation == OPERATION_NONE else OPERATIONS[thread.operation].name,
+            ThreadState(thread.state),
+            thread.read_ns - thread.opened_ns,
         )
         for process, thread in latest.items()
     }

@@ -6,6 +6,18 @@ from collections.abc import Mapping
 from typing import NamedTuple
 
 from exporter.causes import Cause
+from exporter.kernel.abi import ThreadState
+
+
+class Standing(NamedTuple):
+    """The thread that fed the GPU last, at this moment. operation: of its open call, "" outside of calls. for_ns: how long that
+    call, or its time outside of calls, has lasted.
+    """
+
+    tid: int
+    operation: str
+    state: ThreadState
+    for_ns: int
 
 
 class WorkloadProgress(NamedTuple):
@@ -16,7 +28,7 @@ class WorkloadProgress(NamedTuple):
     steps: that were seen to end. steps_ns: their durations. step_began_ns: CLOCK_MONOTONIC when the open step began, 0
     while no rhythm is known. missed_beats: steps went unseen where this has grown. calls: that hit a probe, in whole dozens.
     stopped_ns: how long the thread that feeds the GPU has been stopped by a signal in its open call or gap; 0 when threads were
-    not read.
+    not read. kernels: launched, in graphs or not. standing: None when threads were not read.
     """
 
     lost_ns: Mapping[tuple[Cause, str], int]
@@ -28,6 +40,8 @@ class WorkloadProgress(NamedTuple):
     missed_beats: int = 0
     calls: int = 0
     stopped_ns: int = 0
+    kernels: int = 0
+    standing: Standing | None = None
 
 
 NO_PROGRESS = WorkloadProgress({})

@@ -22,6 +22,7 @@ class Effect(enum.StrEnum):
     GRAPH = "graph"
     COLLECTIVE = "collective"
     GAP = "gap"  # between two calls
+    STEP = "step"  # the step as a whole
     EXIT = "exit"  # nothing: the process has ended
 
 
@@ -45,7 +46,7 @@ class End(enum.StrEnum):
 
     RECOVERED = "recovered"
     JOB_ENDED = "job_ended"
-    NEW_NORMAL = "new_normal"  # it has lasted for long, without a cause on the host
+    CHANGED = "changed"  # it has lasted for a minute without a cause on the host: steps are like this now
 
 
 def span_id(chain_id: str) -> str:

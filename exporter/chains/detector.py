@@ -1,6 +1,6 @@
-"""Detects slow, stuck and hanging steps of one process, one episode at a time.
+"""Detects slow steps of one process, and follows its open chains: one for each cause.
 
-In: the state of the process at every tick. Out: Transitions of its chain.
+In: the state of the process at every tick. Out: Transitions of its chains.
 """
 
 from __future__ import annotations
@@ -8,31 +8,32 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import NamedTuple
 
-from exporter.causes import Cause
 from exporter.chains import summary, verdict
+from exporter.chains.baseline import LastingChange
 from exporter.chains.chain import Chain, Change, End, Severity, Transition
 from exporter.chains.cusum import Cusum
-from exporter.chains.episode import Episode, Waited, hang_of
+from exporter.chains.episode import Episode, Waited
 from exporter.chains.gpu import DeviceSide
-from exporter.chains.ranks import Missing
+from exporter.chains.hitches import Hitches
 from exporter.chains.span import ProcessState, Span
 from exporter.chains.span_buffer import SpanBuffer
-from exporter.chains.spending import Grown, Spending, Spent, grown
+from exporter.chains.spending import Grown, Spending, Spent, SpentBefore
 from exporter.chains.thresholds import (
     ALLOWANCE,
     CHRONIC_NS,
     CHRONIC_SHARE,
     FADED_SHARE,
-    HANG_NS,
-    HANG_STEPS,
     LASTING_NS,
+    MAIN_SHARE,
+    NEW_NORMAL_NS,
+    NOT_HOST_SHARE,
     STUCK_NS,
-    UNKNOWN_HANG_NS,
     UNSTEADY_ABOVE,
     UNSTEADY_BELOW,
     WINDOW_NS,
 )
 from exporter.chains.verdict import Findings, Verdict
+from exporter.chains.window import Level
 
 
 class Readings(NamedTuple):
@@ -53,15 +54,17 @@ class Detector:
         self._new_id = new_id
         self._past = SpanBuffer()
         self._cusum = Cusum()
-        self._episode: Episode | None = None
-        self._baseline_spent: Spent | None = None  # since when spending counts as baseline
-        self._spent: Spent | None = None  # when the alarm was raised
+        self._hitches = Hitches()
+        self._spent = SpentBefore()
+        self._episodes: list[Episode] = []  # oldest first
+        self._expected: Level | None = None  # what the job is like without anything new; None until that is known
         self.is_undecided = False
         self.is_stuck = False
 
     @property
-    def chain(self) -> Chain | None:
-        return self._episode.chain if self._episode else None
+    def chains(self) -> list[Chain]:
+        """The open ones."""
+        return [episode.chain for episode in self._episodes]
 
     @property
     def has_rhythm(self) -> bool:
@@ -69,140 +72,182 @@ class Detector:
         return self._past.has_rhythm
 
     @property
+    def last(self) -> ProcessState:
+        return self._past.last
+
+    @property
+    def pace_ns(self) -> int:
+        """Baseline of a step; 0 without a rhythm."""
+        return self._past.pace_ns
+
+    @property
     def ranks(self) -> Mapping[int, int]:
         """Its rank in each communicator, by hash."""
         return self._past.ranks
-
-    def add(self, seen: ProcessState) -> None:
-        """Update at a tick."""
-        tick = self._past.add(seen)
-        if tick is not None and self._episode is None:
-            self._add_to_cusum(tick)
-        is_quiet = self._episode is None and self._cusum.is_calm
-        self._past.learn(is_quiet=is_quiet, is_suspect=self._cusum.is_suspect)
-
-    def update(
-        self, waited: Waited, missing: Missing | None, readings: Readings, *, awaited_since_ns: int = 0
-    ) -> Transition | None:
-        """Transitions of this tick. missing: a collective that this process has not entered. awaited_since_ns: since when other
-        ranks' open chains name it as the rank they wait for; 0 without one.
-        """
-        seen = self._past.last
-        self.is_undecided = seen.progress.undecided_ns > ALLOWANCE * WINDOW_NS
-        self.is_stuck = self._is_stuck(seen)
-        if missing is not None and self._is_hang(missing, seen.now_ns):
-            return self._episode.hang(missing) if self._episode else self._open_hang(missing)
-        if self._episode is not None:
-            return self._follow(self._episode, waited)
-        if missing is not None and self._has_stood_still(missing.since_ns, seen):
-            return None  # it may be late or never come: the next seconds decide
-        if awaited_since_ns:
-            self._cusum.start_at(awaited_since_ns)
-        if not self._cusum.is_alarm:
-            self._spent = None
-            if self._baseline_spent is None and self.has_rhythm:
-                self._baseline_spent = Spent(seen, readings.spending())
-            return self._check_chronic(waited)
-        self._spent = self._spent or Spent(seen, readings.spending())
-        return self._check_alarm(waited, readings)
 
     def span(self, like: Span) -> Span:
         """The same span, as far as this process is known."""
         return Span(self._past.since(like.then.now_ns), self._past.since(like.now.now_ns))
 
-    def end(self, now_ns: int) -> Transition | None:
-        """Resolve the open chain: the process has ended."""
-        return None if self._episode is None else self._close(self._episode.resolve(now_ns, End.JOB_ENDED))
+    def add(self, seen: ProcessState) -> None:
+        """Update at a tick."""
+        past = self._past
+        tick = past.add(seen)
+        self._expected = past.baseline.level_before(seen.now_ns) if self._episodes else Level()
+        if tick is not None and self._expected is not None:
+            excess_ns = tick.late_ns - self._expected.late * tick.wall_ns
+            self._cusum.add(excess_ns, tick.wall_ns, seen.now_ns, spread=self._spread)
+        is_quiet = not self._episodes and self._cusum.is_calm
+        past.learn(is_quiet=is_quiet, is_suspect=self._cusum.is_suspect)
+
+    def update(
+        self, waited: Waited, readings: Readings, *, is_in_doubt: bool = False, awaited_since_ns: int = 0
+    ) -> list[Transition]:
+        """Transitions of this tick. is_in_doubt: it stands still, or may do so. awaited_since_ns: since when other ranks' open
+        chains name it as the rank they wait for; 0 without one.
+        """
+        seen = self._past.last
+        self.is_undecided = seen.progress.undecided_ns > ALLOWANCE * WINDOW_NS
+        self.is_stuck = self._is_stuck(seen)
+        transitions = self._follow(waited)
+        if is_in_doubt:
+            return transitions
+        if awaited_since_ns and not self._episodes:
+            self._cusum.start_at(awaited_since_ns)
+        if self._cusum.is_alarm:
+            self._spent.alarm(seen, readings.spending)
+            return transitions + self._check_alarm(waited, readings)
+        if self.has_rhythm and not self._episodes:
+            self._spent.quiet(seen, readings.spending)
+        return transitions + (self._check_hitches(waited, readings) or self._check_chronic(waited))
+
+    def lasting_change(self) -> LastingChange | None:
+        """At the one tick at which another regime has lasted for a minute."""
+        return None if self._episodes else self._past.baseline.lasting_change(self._past.last.now_ns)
+
+    def end(self, now_ns: int) -> list[Transition]:
+        """Resolve the open chains: the process has ended."""
+        return [episode.resolve(now_ns, End.JOB_ENDED) for episode in self._episodes]
 
     # ---- slow steps
 
-    def _add_to_cusum(self, tick: Span) -> None:
-        """Whether this tick adds to the sum."""
-        self._cusum.add(tick.late_ns, tick.wall_ns, tick.now.now_ns, spread=self._past.usual.spread)
+    @property
+    def _spread(self) -> float:
+        expected = self._expected.spread if self._expected else 0.0
+        return max(self._past.usual.spread, expected)
 
-    def _check_alarm(self, waited: Waited, readings: Readings) -> Transition | None:
+    def _check_alarm(self, waited: Waited, readings: Readings) -> list[Transition]:
         """After an alarm: whether it lasts, and why."""
-        past = self._past
+        past, late_before = self._past, self._expected.late if self._expected else 0.0
         recent, span = past.recent(), Span(past.since(self._cusum.began_ns), past.last)
-        if recent.late_share < past.allowed:
-            if recent.late_share < FADED_SHARE * span.late_share:
+        if recent.late_share - late_before < past.allowed(self._spread):
+            if recent.late_share - late_before < FADED_SHARE * (span.late_share - late_before):
+                self._hitches.add(span.then, past.last.now_ns)
                 self._cusum.reset()
-            return None
-        if max(span.late_ns, self._cusum.lost_ns) < LASTING_NS:
-            return None
-        span = Span(past.begin(span.then, past.last.now_ns), past.last)
-        found = verdict.find(span, past.usual, waited(span))
+            return []
+        if max(span.late_ns - late_before * span.wall_ns, self._cusum.lost_ns) < LASTING_NS:
+            return []
+        span = Span(past.onset(span.then, past.last.now_ns, late_before), past.last)
+        before = past.baseline.level_before(span.then.now_ns) or (None if not self._episodes else self._expected)
+        found = verdict.find(span, past.usual, waited(span), before)
         reason = verdict.judge(found)
-        if reason is not None and reason.cause is Cause.NOT_HOST:
-            if not recent.steps or not self._is_steady(span):
-                return None  # a pause that goes on or is over, or a fault that begins: steps of a slow job are slow in every tick
-            side = readings.device_side(span.then.now_ns, span.now.now_ns)
-            reason = verdict.by_gpu(reason, found, self._grown(readings.spending()), side)
-        if reason is None and verdict.is_another_phase(found):
-            reason = verdict.of_own_doing(found, self._grown(readings.spending()))
+        if reason is not None and reason.cause is verdict.UNDETERMINED:
+            if not past.recent().steps or not self._is_steady(span, late_before):
+                return self._check_regime(span, found)
+            reason = self._judge_job(span, found, reason, readings)
+        elif reason is None and verdict.is_another_phase(found):
+            reason = verdict.of_own_doing(found, self._grown(readings))
             if reason is not None and not verdict.is_evident(found):
-                return None  # other calls than before, and those take longer: not another phase
+                return []  # other calls than before, and those take longer: not another phase
         if reason is None:
-            # While none ends it is unknown what the open step is made of, and its lost time may not be accounted yet.
-            if verdict.is_another_phase(found) and not found.lost and past.tick.steps:
-                past.usual.forget()
-                self._baseline_spent = None
-                self._cusum.reset()
-            return None
-        return self._open(span, found, reason)
+            return self._check_regime(span, found)
+        if any(episode.chain.cause is reason.cause for episode in self._episodes):
+            self._cusum.reset()  # the open chain of this cause has become worse, and says so
+            past.baseline.restart(span.then.now_ns)
+            return []
+        return [self._open(span, found, reason, before)]
 
-    def _is_steady(self, span: Span) -> bool:
+    def _judge_job(self, span: Span, found: Findings, reason: Verdict, readings: Readings) -> Verdict | None:
+        """The host is ruled out. None where the job was like this before, or where it is too early."""
+        if not self._episodes and self._past.baseline.switch(*_pace_of(span)):
+            self._restart()
+            return None
+        side = readings.device_side(span.then.now_ns, span.now.now_ns)
+        of_job = verdict.of_the_job(reason, found, self._grown(readings), side)
+        if of_job is not None and of_job.cause is verdict.UNDETERMINED and self._episodes:
+            return None  # beside another fault, what is left unexplained is no evidence
+        return of_job
+
+    def _check_regime(self, span: Span, found: Findings) -> list[Transition]:
+        """No fault explains the steps up to now: they may be what is normal from now on. Never a transition."""
+        past = self._past
+        if self._episodes or not past.tick.steps:
+            return []  # while none ends it is unknown what the open step is made of, and its lost time may not be accounted yet
+        if verdict.is_another_phase(found) and sum(found.lost.values()) < MAIN_SHARE * found.total:
+            if not past.baseline.switch(*_pace_of(span)):
+                past.baseline.forget()
+            self._restart()
+        elif past.last.now_ns - self._cusum.began_ns >= NEW_NORMAL_NS and past.baseline.adopt():
+            self._restart()
+        return []
+
+    def _is_steady(self, span: Span, late_before: float) -> bool:
         """Whether it is as slow now, and in the later half, as over the whole span."""
         middle = self._past.since(span.then.now_ns + span.wall_ns // 2)
-        parts = (self._past.tick, Span(middle, span.now))
-        return all(UNSTEADY_BELOW <= part.late_share / span.late_share <= UNSTEADY_ABOVE for part in parts)
+        whole = span.late_share - late_before
+        parts = (part.late_share - late_before for part in (self._past.tick, Span(middle, span.now)))
+        return whole > 0 and all(UNSTEADY_BELOW <= part / whole <= UNSTEADY_ABOVE for part in parts)
 
-    def _grown(self, spending: Spending) -> Grown:
-        """Nanoseconds since the alarm."""
-        assert self._spent is not None  # noqa: S101 - there was an alarm
-        return grown(self._baseline_spent, self._spent, Spent(self._past.last, spending))
+    def _grown(self, readings: Readings) -> Grown:
+        return self._spent.grown(Spent(self._past.last, readings.spending()))
 
-    def _check_chronic(self, waited: Waited) -> Transition | None:
+    def _check_hitches(self, waited: Waited, readings: Readings) -> list[Transition]:
+        """Pauses that come again and again, each over before a verdict."""
+        past, first = self._past, self._hitches.since(self._past.last.now_ns)
+        if first is None or self._episodes or not self.has_rhythm:
+            return []
+        span = Span(first, past.last)
+        found = verdict.find(span, past.usual, waited(span))
+        if found.slower is None or found.slower < NOT_HOST_SHARE:
+            return []
+        reason = verdict.judge(found)
+        if reason is not None and reason.cause is verdict.UNDETERMINED:
+            side = readings.device_side(span.then.now_ns, span.now.now_ns)
+            reason = verdict.of_the_job(reason, found, self._grown(readings), side)
+        return [self._open(span, found, reason, None, rest_ns=2 * self._hitches.rest_ns)] if reason else []
+
+    def _check_chronic(self, waited: Waited) -> list[Transition]:
         """It was never better, because of the host. A job without calls or steps may have nothing to do."""
         span = self._past.long
-        if span.now.now_ns - span.then.now_ns < CHRONIC_NS or not (span.calls or span.steps):
-            return None
+        if self._episodes or span.now.now_ns - span.then.now_ns < CHRONIC_NS or not (span.calls or span.steps):
+            return []
         if span.lost_of_all_ns() < CHRONIC_SHARE * span.wall_ns:
-            return None
+            return []
         found = verdict.find(span, self._past.usual, waited(span), is_chronic=True)
         reason = verdict.judge(found)
         if reason is None or found.lost.get(reason.cause, 0.0) < CHRONIC_SHARE:
-            return None
-        return self._open(span, found, reason, is_chronic=True)
-
-    # ---- stuck steps
+            return []
+        return [self._open(span, found, reason, None, is_chronic=True)]
 
     def _is_stuck(self, seen: ProcessState) -> bool:
         """Whether no step has ended for two ticks in a job that makes many: states of threads are accounted when they end."""
-        if not self.has_rhythm or not (self._cusum.is_alarm or self._episode is not None):
+        if not self.has_rhythm or not (self._cusum.is_alarm or self._episodes):
             return False
         before = self._past.since(seen.now_ns - STUCK_NS)
         return before.progress.steps == seen.progress.steps and self._past.pace_ns * 2 < STUCK_NS
 
-    def _has_stood_still(self, since_ns: int, seen: ProcessState) -> bool:
-        """Without a step for two baseline steps or more."""
-        is_long = self.has_rhythm and seen.now_ns - since_ns > 2 * self._past.pace_ns
-        return is_long and self._past.since(since_ns).progress.steps == seen.progress.steps
+    # ---- chains
 
-    def _is_hang(self, missing: Missing, now_ns: int) -> bool:
-        for_ns = now_ns - missing.since_ns
-        if not self.has_rhythm:
-            return for_ns >= UNKNOWN_HANG_NS
-        return for_ns >= max(HANG_NS, HANG_STEPS * self._past.pace_ns)
-
-    # ---- the chain
-
-    def _open_hang(self, missing: Missing) -> Transition:
-        chain = hang_of(self._new_id(), self._past, missing, opened_ns=self._past.last.now_ns)
-        self._episode = Episode(self._past, chain, self._past.since(missing.since_ns))
-        return Transition(Change.OPENED, chain)
-
-    def _open(self, span: Span, found: Findings, reason: Verdict, *, is_chronic: bool = False) -> Transition:
+    def _open(
+        self,
+        span: Span,
+        found: Findings,
+        reason: Verdict,
+        before: Level | None,
+        *,
+        is_chronic: bool = False,
+        rest_ns: int = 0,
+    ) -> Transition:
         lost_share = summary.lost_share(found, reason.cause)
         severity = verdict.severity_of(reason.cause, lost_share, reason.contribution)
         chain = Chain(
@@ -225,24 +270,39 @@ class Detector:
             is_chronic=is_chronic,
             lost_ns=summary.lost_ns(span, reason.cause),
         )
-        self._episode = Episode(self._past, chain, span.then)
+        is_on_top = bool(self._episodes)
+        self._episodes.append(Episode(self._past, chain, span.then, before, is_on_top=is_on_top, rest_ns=rest_ns))
+        self._cusum.reset()
+        self._hitches.clear()
+        self._past.baseline.restart(span.then.now_ns)
         return Transition(Change.OPENED, chain)
 
-    def _follow(self, episode: Episode, waited: Waited) -> Transition | None:
-        """The open chain, or one that replaces it, counted from its own onset."""
-        overtaken_ns = episode.overtaken_at(waited)
-        if overtaken_ns is not None:
-            transition = self._close(episode.resolve(overtaken_ns, End.RECOVERED))
-            for tick in self._past.ticks(overtaken_ns):
-                self._add_to_cusum(tick)
-            return transition
-        followed = episode.follow(waited)
-        return self._close(followed) if followed is not None and followed.change is Change.RESOLVED else followed
+    def _follow(self, waited: Waited) -> list[Transition]:
+        """Transitions of the open chains."""
+        transitions: list[Transition] = []
+        for episode in list(self._episodes):
+            followed = episode.follow(waited, is_alone=len(self._episodes) == 1)
+            if followed is None:
+                continue
+            if followed.change is Change.RESOLVED:
+                self._close(episode, followed.chain.end)
+            transitions.append(followed)
+        return transitions
 
-    def _close(self, resolved: Transition) -> Transition:
-        self._episode = self._baseline_spent = None
+    def _close(self, episode: Episode, end: End | None) -> None:
+        self._episodes.remove(episode)
+        if end is End.CHANGED:
+            self._past.baseline.adopt(is_fault=True)
+        self._restart()
+
+    def _restart(self) -> None:
+        """What comes is not judged against what was before."""
         self._cusum.reset()
-        self._past.begin_anew()
-        if resolved.chain.end is End.NEW_NORMAL:
-            self._past.usual.forget()
-        return resolved
+        self._spent.restart()
+        self._past.restart()
+
+
+def _pace_of(span: Span) -> tuple[float, float]:
+    """Length of a step in nanoseconds, calls in a step."""
+    steps = max(span.steps, 1)
+    return span.steps_ns / steps, span.calls / steps

@@ -24,6 +24,7 @@ from exporter.chains.memory import Allocations
 from exporter.chains.ranks import Communicators, waited_ns
 from exporter.chains.span import Collective, ProcessState, Span
 from exporter.chains.spending import Spending
+from exporter.chains.standstill import Standstill
 from exporter.chains.verdict import severity_of
 
 _ID_BYTES = 16  # of a W3C trace id
@@ -73,6 +74,7 @@ class Engine:
         self._spending = spending
         self._device_side = device_side
         self._detectors: dict[int, Detector] = {}
+        self._standstills: dict[int, Standstill] = {}
         self._conditions: dict[int, Conditions] = {}
         self._communicators = Communicators()
         self._failures: dict[tuple[int, Cause], Chain] = {}  # conditions that make no step slower
@@ -84,22 +86,30 @@ class Engine:
         for number, observed in processes.items():
             if number not in self._detectors:
                 self._detectors[number] = Detector(number, self._new_id)
+                self._standstills[number] = Standstill(number, self._new_id)
                 self._conditions[number] = Conditions(now_ns)
             self._detectors[number].add(ProcessState(now_ns, observed.progress, observed.collectives))
         missing = self._communicators.update({number: one.collectives for number, one in processes.items()}, now_ns)
         absent = {one.process: one for one in missing}
         awaited = self._awaited()
         for number, observed in processes.items():
-            transition = self._detectors[number].update(
+            detector, standstill = self._detectors[number], self._standstills[number]
+            has_chain = bool(detector.chains)
+            transitions += standstill.update(
+                detector.last, absent.get(number), detector.pace_ns, has_other_chain=has_chain
+            )
+            transitions += detector.update(
                 self._waited_by(number),
-                absent.get(number),
                 Readings(partial(self._spending, number), partial(self._device_side, number)),
+                is_in_doubt=standstill.is_in_doubt,
                 awaited_since_ns=awaited.get(number, 0),
             )
-            transitions += [transition] if transition else []
             transitions += self._look_at_conditions(number, observed, now_ns)
-        detectors = self._detectors.values()
-        self.wanted = Wanted(any(one.is_undecided for one in detectors), any(one.is_stuck for one in detectors))
+        needs_threads = any(one.is_stuck for one in self._detectors.values())
+        self.wanted = Wanted(
+            any(one.is_undecided for one in self._detectors.values()),
+            needs_threads or any(one.needs_threads for one in self._standstills.values()),
+        )
         return transitions
 
     def end(
@@ -109,8 +119,8 @@ class Engine:
         transitions: list[Transition] = []
         for number in processes:
             detector, conditions = self._detectors.pop(number, None), self._conditions.pop(number, None)
-            transition = detector.end(now_ns) if detector else None
-            transitions += [transition] if transition else []
+            if detector is not None:
+                transitions += self._standstills.pop(number).end(now_ns) + detector.end(now_ns)
             memory = conditions.out_of_memory if conditions else None
             if memory and memory.is_certain(now_ns, has_ended=True) and (number, Cause.CUDA_OOM) not in self._failures:
                 transitions.append(self._fail(number, out_of_memory(memory, memory.since_ns), now_ns))
@@ -131,7 +141,9 @@ class Engine:
         """Whether it has a rhythm or an open chain: for such a process no change is information, too."""
         detector = self._detectors.get(number)
         has_failed = any(process == number for process, _ in self._failures)
-        return detector is not None and (detector.has_rhythm or detector.chain is not None or has_failed)
+        return detector is not None and (
+            detector.has_rhythm or bool(detector.chains) or bool(self._standstills[number].chains) or has_failed
+        )
 
     def cold_start(self, number: int) -> Cold | None:
         """Cost of the first steps of a process; None until it is known."""
@@ -139,9 +151,8 @@ class Engine:
         return conditions.cold_start.cold if conditions else None
 
     def open_chains(self) -> list[Chain]:
-        return [detector.chain for detector in self._detectors.values() if detector.chain] + list(
-            self._failures.values()
-        )
+        sources: list[Detector | Standstill] = [*self._detectors.values(), *self._standstills.values()]
+        return [chain for source in sources for chain in source.chains] + list(self._failures.values())
 
     def _waited_by(self, number: int) -> Callable[[Span], Mapping[str, int]]:
         def waited(span: Span) -> Mapping[str, int]:
@@ -161,8 +172,8 @@ class Engine:
         """Process -> since when an open chain of another process names it as the rank it waits for."""
         awaited: dict[int, int] = {}
         for waiting in self._detectors.values():
-            chain = waiting.chain
-            if chain is None or chain.cause is not Cause.PEER_RANK:
+            chain = next((one for one in waiting.chains if one.cause is Cause.PEER_RANK), None)
+            if chain is None:
                 continue
             own = waiting.ranks.keys()
             for number, detector in self._detectors.items():
@@ -185,10 +196,14 @@ class Engine:
                 transitions.append(self._failures.pop((number, wrong.cause)).resolved(now_ns, End.RECOVERED))
         spending = partial(self._spending, number)
         cold = conditions.cold_start.update(now_ns, steps, spending, has_rhythm=detector.has_rhythm)
-        if cold is None or not cold.is_much:
-            return transitions
-        was_cold = Wrong(Cause.COLD_START, cold.effect, cold.began_ns, cold.detail, cold.lost_share)
-        return transitions + self._at_once(number, was_cold, now_ns, End.RECOVERED)
+        if cold is not None and cold.is_much:
+            was_cold = Wrong(Cause.COLD_START, cold.effect, cold.began_ns, cold.detail, cold.lost_share)
+            transitions += self._at_once(number, was_cold, now_ns, End.RECOVERED)
+        change = detector.lasting_change()
+        if change is not None:
+            changed = Wrong(Cause.CHANGED, Effect.STEP, change.began_ns, change.detail)
+            transitions += self._at_once(number, changed, now_ns, End.CHANGED)
+        return transitions
 
     def _at_once(self, number: int, wrong: Wrong, now_ns: int, end: End) -> list[Transition]:
         """A chain that is resolved as soon as it is opened."""

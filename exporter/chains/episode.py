@@ -8,10 +8,9 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 
-from exporter.causes import HOST_CAUSES, Cause
+from exporter.causes import HOST_CAUSES
 from exporter.chains import change_point, summary, verdict
-from exporter.chains.chain import Chain, Change, Effect, End, Severity, Transition
-from exporter.chains.ranks import Missing
+from exporter.chains.chain import Chain, Change, End, Severity, Transition
 from exporter.chains.span import ProcessState, Span
 from exporter.chains.span_buffer import SpanBuffer
 from exporter.chains.thresholds import (
@@ -21,99 +20,103 @@ from exporter.chains.thresholds import (
     LASTING_NS,
     MAIN_SHARE,
     NEW_NORMAL_NS,
+    NEW_NORMAL_STEPS,
     OVER_SHARE,
-    OVERTAKING,
     RECENT_NS,
 )
-from exporter.chains.verdict import OF_THE_GPU, Findings, Verdict
+from exporter.chains.verdict import OF_THE_JOB, Findings, Verdict
+from exporter.chains.window import Level
 
 Waited = Callable[[Span], Mapping[str, int]]
 """(span, ...) -> rank -> nanoseconds that the process waited for it."""
 
 
 class Episode:
-    """The open chain of one process. chain: its current state."""
+    """An open chain of one process. chain: its current state. before: what the job was like before its onset; None for as usual.
 
-    def __init__(self, past: SpanBuffer, chain: Chain, began: ProcessState) -> None:
+    is_on_top: another chain was open at its onset. rest_ns: how long its losses may pause without being over.
+    """
+
+    def __init__(
+        self,
+        past: SpanBuffer,
+        chain: Chain,
+        began: ProcessState,
+        before: Level | None = None,
+        *,
+        is_on_top: bool = False,
+        rest_ns: int = 0,
+    ) -> None:
         self.chain = chain
         self._past = past
         self._began = began
+        self._before = before
+        self._late_before = before.late if before else 0.0
+        self._is_on_top = is_on_top
+        self._rest_ns = rest_ns
         self._core = Span(began, past.last)  # while it is as severe as over the whole episode
         self._calm_since_ns = 0
 
-    def hang(self, missing: Missing) -> Transition | None:
-        """Other ranks wait for this process in a collective that it does not enter: the chain becomes that hang."""
-        now_ns = self._past.last.now_ns
-        self._calm_since_ns = 0
-        if self.chain.cause is Cause.NCCL_HANG:
-            self.chain = replace(self.chain, updated_ns=now_ns)
-            return None
-        self.chain = hang_of(self.chain.id, self._past, missing, opened_ns=self.chain.opened_ns)
-        return Transition(Change.ESCALATED, self.chain)
-
-    def overtaken_at(self, waited: Waited) -> int | None:
-        """Onset of another episode, where the job is much slower than before and for another reason."""
-        latest = self._past.recent(RECENT_NS)
-        before = Span(self._began, latest.then)
-        if self.chain.is_chronic or before.now.now_ns <= before.then.now_ns:
-            return None
-        if latest.late_share < OVERTAKING * before.late_share:
-            return None
-        reason = verdict.judge(self._find(latest, waited))
-        if reason is None or reason.cause not in set(HOST_CAUSES) - {self.chain.cause}:
-            return None
-        moments = [latest.then, *(tick.then for tick in self._past.ticks(latest.then.now_ns))]
-        return change_point.begin(moments, latest.now, 0).now_ns
-
-    def follow(self, waited: Waited) -> Transition | None:
-        """Update at a tick."""
+    def follow(self, waited: Waited, *, is_alone: bool) -> Transition | None:
+        """Update at a tick. is_alone: no other chain of the process is open."""
         past, chain, now_ns = self._past, self.chain, self._past.last.now_ns
         whole = Span(self._began, past.last)
         recent = min(past.recent(), whole, key=lambda span: span.wall_ns)
-        if self._is_calm(recent, waited):
+        if self._is_calm(recent, waited, is_alone=is_alone):
             self._calm_since_ns = self._calm_since_ns or max(recent.then.now_ns, self._core.now.now_ns)
-            if now_ns - self._calm_since_ns >= max(CALM_NS, 2 * past.pace_ns):
+            if now_ns - self._calm_since_ns >= max(CALM_NS, 2 * past.pace_ns, self._rest_ns):
                 return self.resolve(self._calm_since_ns, End.RECOVERED)
             return None
         self._calm_since_ns = 0
-        if chain.cause is Cause.NOT_HOST and now_ns - chain.began_ns >= NEW_NORMAL_NS:
-            return self.resolve(now_ns, End.NEW_NORMAL)
-        whole = self._extend(whole)
-        return self._update_figures(whole, waited)
+        lasting_ns = max(NEW_NORMAL_NS, NEW_NORMAL_STEPS * past.pace_ns)
+        if chain.cause in OF_THE_JOB and now_ns - chain.opened_ns >= lasting_ns and is_alone and recent.steps:
+            return self.resolve(now_ns, End.CHANGED)
+        return self._update_figures(self._extend(whole) if is_alone else whole, waited, is_alone=is_alone)
 
     def resolve(self, resolved_ns: int, end: End) -> Transition:
         return self.chain.resolved(resolved_ns, end)
 
     def _find(self, span: Span, waited: Waited) -> Findings:
-        return verdict.find(span, self._past.usual, waited(span), is_chronic=self.chain.is_chronic)
+        return verdict.find(span, self._past.usual, waited(span), self._before, is_chronic=self.chain.is_chronic)
 
-    def _is_calm(self, recent: Span, waited: Waited) -> bool:
+    def _is_calm(self, recent: Span, waited: Waited, *, is_alone: bool) -> bool:
         """Whether it is over, or has another cause by now."""
         if self.chain.is_chronic:
             return recent.lost_of_all_ns() < CHRONIC_SHARE / 2 * recent.wall_ns
-        if recent.late_share < max(self._past.allowed, FADED_SHARE * self._core.late_share):
+        past = self._past
+        if recent.late_share < past.allowed(past.usual.spread):
             return True
-        found = self._find(recent, waited)
-        return verdict.part_of(self.chain.cause, found) < OVER_SHARE * found.total
+        found, core = self._find(recent, waited), self._find(self._core, waited)
+        if self.chain.cause in HOST_CAUSES and (self._is_on_top or not is_alone):
+            # By its own cause alone: others may have come or gone meanwhile, and have changed the pace.
+            slower = min(found.pace / core.pace, 1.0) if core.pace > 0 else 1.0
+            least = FADED_SHARE * slower * verdict.part_of(self.chain.cause, core)
+            return verdict.part_of(self.chain.cause, found) < least
+        if recent.late_beyond(self._late_before) < FADED_SHARE * self._core.late_beyond(self._late_before):
+            return True
+        return is_alone and verdict.part_of(self.chain.cause, found) < OVER_SHARE * found.total
 
     def _extend(self, whole: Span) -> Span:
         """The episode up to now. While earlier samples are kept, its onset may be found more exactly than when it was opened."""
+        late_before = self._late_before
         is_young = self._past.first.now_ns <= whole.then.now_ns and whole.late_ns >= LASTING_NS
         if is_young and not self.chain.is_chronic:
-            self._began = self._past.begin(self._began, self.chain.opened_ns)
+            self._began = self._past.onset(self._began, self.chain.opened_ns, late_before)
             whole, self._core = Span(self._began, whole.now), Span(self._began, self._core.now)
-        if self.chain.is_chronic or change_point.likelihood(whole) >= change_point.likelihood(self._core):
+        if self.chain.is_chronic or change_point.likelihood(whole, late_before) >= change_point.likelihood(
+            self._core, late_before
+        ):
             self._core = whole
         return whole
 
-    def _update_figures(self, whole: Span, waited: Waited) -> Transition | None:
+    def _update_figures(self, whole: Span, waited: Waited, *, is_alone: bool) -> Transition | None:
         """The chain with its current figures."""
         chain = self.chain
         found, now = self._find(whole, waited), self._find(self._past.recent(RECENT_NS), waited)
         reason = verdict.judge(found)
-        if chain.cause in OF_THE_GPU and reason is not None and reason.cause in HOST_CAUSES:
+        if is_alone and chain.cause in OF_THE_JOB and reason is not None and reason.cause in HOST_CAUSES:
             return self._replace_cause(whole, found, reason)
-        is_explained = reason is not None and (chain.cause not in OF_THE_GPU or reason.cause is chain.cause)
+        is_explained = reason is not None and (chain.cause not in OF_THE_JOB or reason.cause is chain.cause)
         contribution = verdict.contribution_of(chain.cause, reason) if reason and is_explained else chain.contribution
         lost_share = summary.lost_share(now, chain.cause)
         severity = verdict.severity_of(chain.cause, lost_share, max(contribution, MAIN_SHARE))
@@ -129,7 +132,7 @@ class Episode:
             lost_share=summary.lost_share(core, chain.cause),
             contribution=contribution,
             shares=reason.shares if reason and is_explained else chain.shares,
-            culprits=chain.culprits if chain.cause in OF_THE_GPU else summary.culprits(whole, chain.cause),
+            culprits=chain.culprits if chain.cause in OF_THE_JOB else summary.culprits(whole, chain.cause),
             lost_ns=summary.lost_ns(whole, chain.cause),
             peer=reason.peer if reason and reason.peer else chain.peer,
         )
@@ -154,22 +157,3 @@ class Episode:
             detail="",
         )
         return Transition(Change.ESCALATED, self.chain)
-
-
-def hang_of(chain_id: str, past: SpanBuffer, missing: Missing, *, opened_ns: int) -> Chain:
-    """The hang of a collective that other ranks have entered since missing.since_ns."""
-    return Chain(
-        id=chain_id,
-        process=missing.process,
-        cause=Cause.NCCL_HANG,
-        effect=Effect.COLLECTIVE,
-        severity=Severity.CRITICAL,
-        began_ns=missing.since_ns,
-        opened_ns=opened_ns,
-        updated_ns=past.last.now_ns,
-        slowdown=None,
-        usual_step_ns=round(past.usual.step_ns),
-        lost_share=1.0,
-        contribution=1.0,
-        peer=str(missing.rank),
-    )

@@ -344,13 +344,75 @@ def _paused(_chain: Chain, args: _Arguments) -> Remedy:
     )
 
 
-def _not_host(_chain: Chain, _args: _Arguments) -> Remedy:
+def _gpu(_chain: Chain, _args: _Arguments) -> Remedy:
     return Remedy(
-        "No host resource explains the slowdown. Check the GPU, the libraries and the job's own code.",
+        "Calls that wait for the GPU take longer, and no host resource explains it: kernels or copies are slower, or there are"
+        " more of them. Check the GPU's clocks and errors, and what changed in the model or its input.",
         (
             "nvidia-smi --query-gpu=index,clocks.sm,temperature.gpu,clocks_event_reasons.active --format=csv",
             "dmesg | grep -i xid",
         ),
+    )
+
+
+def _own_code(_chain: Chain, args: _Arguments) -> Remedy:
+    return Remedy(
+        "The job computes on the CPU between its CUDA calls, and the GPU waits for that. Find the Python or C++ code, and move it"
+        " to a worker process or out of the step.",
+        (
+            f"py-spy record --pid {args.tgid} --duration 10 --format speedscope --output step.json",
+            f"perf record -g -p {args.tgid} -- sleep 10",
+        ),
+    )
+
+
+def _own_wait(_chain: Chain, args: _Arguments) -> Remedy:
+    return Remedy(
+        "The job waits between its CUDA calls: it sleeps, waits for a child process, or for an event. Find the call, and move it"
+        " out of the step.",
+        (
+            f"py-spy dump --pid {args.tgid}",
+            f"strace -f -c -w -p {args.tgid} -e trace=nanosleep,clock_nanosleep,wait4,epoll_wait,poll",
+        ),
+    )
+
+
+def _blocked_output(chain: Chain, args: _Arguments) -> Remedy:
+    reader = (
+        f"{_culprit(chain)} does not read"
+        if chain.culprits
+        else "What is at the other end of a pipe or terminal does not read"
+    )
+    return Remedy(
+        f"{reader} does not read the job's output fast enough, so writing blocks. Write less to the log, write it to a file, or"
+        " repair the reader.",
+        (f"ls -l /proc/{args.tgid}/fd/1 /proc/{args.tgid}/fd/2", f"cat /proc/{args.tgid}/task/*/wchan"),
+    )
+
+
+def _exporter(_chain: Chain, _args: _Arguments) -> Remedy:
+    return Remedy(
+        "gpu-stall-exporter itself is using the job's CPUs. Sample launches, scrape less often, or pin it to other CPUs.",
+        ("gpu-stall-exporter run --probes.launch=sampled", "systemctl set-property gpu-stall-exporter AllowedCPUs=0"),
+    )
+
+
+def _stalled(chain: Chain, args: _Arguments) -> Remedy:
+    return Remedy(
+        f"The job makes no progress ({chain.detail}). Look where its threads are stuck.",
+        (
+            f"py-spy dump --pid {args.tgid}",
+            f"cat /proc/{args.tgid}/task/*/stack",
+            f"gdb -p {args.tgid} -batch -ex 'thread apply all bt'",
+        ),
+    )
+
+
+def _changed(chain: Chain, _args: _Arguments) -> Remedy:
+    return Remedy(
+        f"The job's steps have changed for good ({chain.detail}), and no host resource is the reason. This is the baseline from"
+        " now on: check whether the batch size, the model or the input was meant to change.",
+        ("gpu-stall-exporter explain --since 10m",),
     )
 
 
@@ -381,5 +443,11 @@ _REMEDIES = {
     Cause.PAUSED: _paused,
     Cause.CRASH: _crash,
     Cause.OOM_KILLED: _oom_killed,
-    Cause.NOT_HOST: _not_host,
+    Cause.OWN_CODE: _own_code,
+    Cause.OWN_WAIT: _own_wait,
+    Cause.GPU: _gpu,
+    Cause.BLOCKED_OUTPUT: _blocked_output,
+    Cause.EXPORTER: _exporter,
+    Cause.STALLED: _stalled,
+    Cause.CHANGED: _changed,
 }

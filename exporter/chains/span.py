@@ -8,6 +8,9 @@ from typing import NamedTuple
 from exporter.accounting.progress import WorkloadProgress
 from exporter.causes import Cause
 
+LATE_MAX = 0.99
+"""A job that makes no step at all is late by 1: what comes on top of that cannot be seen."""
+
 
 class Collective(NamedTuple):
     """A process in a communicator. arrived: collectives entered so far; lag_ns: total time behind the node's first rank."""
@@ -75,6 +78,10 @@ class Span(NamedTuple):
     def late_share(self) -> float:
         """The same as a share of wall time."""
         return self.late_ns / self.wall_ns
+
+    def late_beyond(self, before: float) -> float:
+        """Share of the span by which the job was slower than at a time when `before` of it was lost against the baseline."""
+        return 1.0 - (1.0 - self.late_share) / (1.0 - min(before, LATE_MAX))
 
     def slower(self, usual_step_ns: float) -> float | None:
         """Share of the span that the same progress does not take at the baseline: 0.5 where steps take twice as long.

@@ -5,11 +5,9 @@ In: a ProcessState at every tick. Out: Spans.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from itertools import pairwise
-
 from exporter.chains import change_point
 from exporter.chains.baseline import Baseline
+from exporter.chains.regime import Regime
 from exporter.chains.span import ProcessState, Span
 from exporter.chains.thresholds import (
     ALLOWANCE,
@@ -23,18 +21,20 @@ from exporter.chains.thresholds import (
     WINDOW_NS,
     WINDOWS_KEPT,
 )
+from exporter.chains.window import Window, window_of
 
 
 class SpanBuffer:
     """States of one process. Before the first add() only ranks() may be called."""
 
     def __init__(self) -> None:
-        self.usual = Baseline()
+        self.baseline = Baseline()
         # Lists, since a node may have a thousand idle processes, and an empty deque takes 0.7 KiB.
         self._seen: list[ProcessState] = []
         self._marks: list[ProcessState] = []  # one a second, the last CHRONIC_NS
-        self._learning: ProcessState | None = None  # start of the current baseline window
-        self._withheld: list[Span] = []  # windows that may be the onset of an episode
+        self._opened: ProcessState | None = None  # when the current window was opened
+        self._is_quiet = True  # since then
+        self._withheld: list[Window] = []  # windows that may be the onset of an episode
 
     # ---- adding
 
@@ -57,27 +57,31 @@ class SpanBuffer:
         return tick
 
     def learn(self, *, is_quiet: bool, is_suspect: bool) -> None:
-        """Add windows to the baseline while nothing is wrong: of at least a second, and a step where there are steps, else some
-        calls, since idle time shows nothing of work. Suspicious windows are withheld until they prove harmless, or slowness
-        that comes gradually would become the baseline itself.
+        """Close windows: of at least a second, and a step where there are steps, else some calls, since idle time shows nothing
+        of work. Quiet ones are added to the regime. Suspicious ones are withheld until they prove harmless, or slowness that
+        comes gradually would become the baseline itself.
         """
-        if not is_quiet:
-            self._learning = None
-            self._withheld.clear()
-            return
+        self._is_quiet = self._is_quiet and is_quiet
         seen = self.last
-        self._learning = self._learning or seen
-        window = Span(self._learning, seen)
-        if window.wall_ns >= WINDOW_NS and (window.steps or (window.calls and not seen.progress.step_began_ns)):
-            self._withheld = [*self._withheld[1 - WINDOWS_KEPT :], window]
-            self._learning = seen
+        span = Span(self._opened or seen, seen)
+        if self._opened is None:
+            self._opened, self._is_quiet = seen, is_quiet
+        elif span.wall_ns >= WINDOW_NS and (span.steps or (span.calls and not seen.progress.step_began_ns)):
+            window = window_of(span)
+            self.baseline.record(window)
+            if self._is_quiet:
+                self._withheld = [*self._withheld[1 - WINDOWS_KEPT :], window]
+            self._opened, self._is_quiet = seen, is_quiet
+        if not is_quiet:
+            self._withheld.clear()
         while self._withheld and not is_suspect:
-            self.usual.add(self._withheld.pop(0))
+            self.baseline.learn(self._withheld.pop(0))
 
-    def begin_anew(self) -> None:
+    def restart(self) -> None:
         """Forget possible onsets: what comes is not judged against what was before."""
-        self._marks.clear()
-        self._marks.append(self.last)
+        self._marks[:] = [self.last]
+        self._opened = None
+        self.baseline.restart(self.last.now_ns)
 
     def _keep(self, seen: ProcessState) -> None:
         """Keep what a verdict needs, in at most JUDGED_MOMENTS states: steps may take minutes."""
@@ -102,6 +106,11 @@ class SpanBuffer:
     # ---- baseline
 
     @property
+    def usual(self) -> Regime:
+        """The regime that the job is in."""
+        return self.baseline.usual
+
+    @property
     def has_rhythm(self) -> bool:
         """Whether the baseline of its steps is known."""
         return self.usual.is_known and self.usual.step_ns > 0
@@ -111,10 +120,9 @@ class SpanBuffer:
         """Baseline of a step; 0 without a rhythm."""
         return round(self.usual.step_ns) if self.has_rhythm else 0
 
-    @property
-    def allowed(self) -> float:
-        """Share of the time that may be lost without an alarm."""
-        return max(ALLOWANCE, SPREADS_ALLOWED * self.usual.spread)
+    def allowed(self, spread: float) -> float:
+        """Share of the time that may be lost without an alarm. spread: standard deviation of that share in a second."""
+        return max(ALLOWANCE, SPREADS_ALLOWED * spread)
 
     @property
     def ranks(self) -> dict[int, int]:
@@ -155,19 +163,14 @@ class SpanBuffer:
         """The last so many nanoseconds, and at least two steps."""
         return Span(self.since(self.last.now_ns - max(least_ns, 2 * self.pace_ns)), self.last)
 
-    def begin(self, earliest: ProcessState, latest_ns: int) -> ProcessState:
-        """The likeliest onset of what has been lost up to now, between these two.
+    def onset(self, earliest: ProcessState, latest_ns: int, late_before: float) -> ProcessState:
+        """The likeliest onset of what has been lost up to now, between these two, where late_before of the time was lost before.
 
         At whole steps: half of a step loses nothing, or all of it.
         """
         latest_ns = min(latest_ns, self.last.now_ns - max(2 * self.pace_ns, 1))
         later = [one for one in self._seen if earliest.now_ns < one.now_ns <= latest_ns]
-        return change_point.begin([earliest, *later], self.last, LASTING_NS)
-
-    def ticks(self, began_ns: int) -> Iterator[Span]:
-        """From then to now."""
-        for then, now in pairwise(one for one in self._seen if one.now_ns >= began_ns):
-            yield Span(then, now)
+        return change_point.onset([earliest, *later], self.last, LASTING_NS, late_before)
 
 
 def _at(now_ns: int, before: ProcessState, after: ProcessState) -> ProcessState:

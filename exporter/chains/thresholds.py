@@ -10,7 +10,7 @@ WINDOW_NS = NANOSECONDS
 """Length of a baseline window: long enough for CPU culprits, which are read once a second."""
 
 WINDOWS_KEPT = 60
-"""A minute: a job that gets slower over hours has a new baseline, one that does over seconds has not."""
+"""A minute: a job that gets slower by a percent a minute has a new baseline, one that does over seconds has not."""
 
 WINDOWS_NEEDED = 5
 """With fewer the spread is unknown."""
@@ -19,8 +19,32 @@ STEPS_NEEDED = 10
 """Within these windows: first steps differ from those that follow, and a median of a few is chance."""
 
 FASTER = 0.10
-"""A job that is faster than its baseline by this share has ended its warm-up: only WINDOWS_NEEDED windows are kept, so that a few
-such windows become the baseline."""
+"""A job that is faster than its baseline by this share, in most of WINDOWS_NEEDED windows in a row, has ended its warm-up or is
+in another phase: these windows are the baseline."""
+
+REGIMES_KEPT = 4
+WINDOWS_TO_REMEMBER = 10
+"""A job alternates between few phases: training, evaluation, two lengths of sequences."""
+
+SAME_LENGTH = 0.05
+SAME_LENGTH_SPREADS = 2.0
+"""Steps that differ by less than this, or by so many standard deviations of a window, may belong to one regime."""
+
+BEFORE_NS = 30 * NANOSECONDS
+WINDOWS_BEFORE = 3
+"""An episode is judged against the time before its own onset, where so many windows of it are known: a job may have drifted."""
+
+NEW_NORMAL_NS = 60 * NANOSECONDS
+NEW_NORMAL_STEPS = 30
+"""A job that has been slower for so long and so many baseline steps, without a cause on the host, has another model, batch or
+clock."""
+
+SPENDING_NS = 30 * NANOSECONDS
+"""How often a quiet job's spending is read: what it spends in a step is compared with the last half minute or two."""
+
+CHANGE_REPORTED = 0.05
+CHANGE_SPREADS = 3.0
+"""A change of the length of a step becomes the baseline whatever its size; one of so much is reported."""
 
 # ---- is it slower
 
@@ -92,9 +116,6 @@ begun. In neither case is the host ruled out."""
 PHASE_CHANGE = 0.10
 """Calls per step more or fewer by this share: the job is in another phase, which is no fault."""
 
-NEW_NORMAL_NS = 300 * NANOSECONDS
-"""A job that is slower for so long without a cause on the host has another model, batch or clock."""
-
 CHRONIC_NS = 30 * NANOSECONDS
 CHRONIC_SHARE = 0.25
 """A job that was never better: this share of the time, lost to one cause of the host over half a minute."""
@@ -140,8 +161,14 @@ FADED_SHARE = 0.3
 """Share of the episode's cost per second below which it has faded: a job that was three times as slow and is a little slower has
 recovered. In a job that is hardly slower at all one good second means little for the others."""
 
-OVERTAKING = 1.5
-"""When this many times as much is lost as before, and the host is the reason now, a new episode begins."""
+HITCHES = 3
+HITCHES_WITHIN_NS = 30 * NANOSECONDS
+"""So many short losses, each over before a verdict, and none so long after the one before, are one episode of pauses."""
+
+STALLED_NS = 5 * NANOSECONDS
+STALLED_STEPS = 10
+STALLED_CRITICAL_NS = 60 * NANOSECONDS
+"""Time and baseline steps without any progress: both. And how long until it is critical: a checkpoint takes a while."""
 
 CALM_NS = 5 * NANOSECONDS
 """An episode is over after so long without lost time. Contention comes in waves, and a wave is not an episode of its own."""

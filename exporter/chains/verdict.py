@@ -9,9 +9,9 @@ from collections.abc import Mapping
 from typing import NamedTuple
 
 from exporter.causes import HOST_CAUSES, Cause
-from exporter.chains.baseline import Baseline, lost_shares
 from exporter.chains.chain import Effect, Severity
 from exporter.chains.gpu import DeviceSide
+from exporter.chains.regime import Regime
 from exporter.chains.span import Span
 from exporter.chains.spending import Grown
 from exporter.chains.thresholds import (
@@ -28,12 +28,15 @@ from exporter.chains.thresholds import (
     TWO_SHARES,
     UNDECIDED_SHARE,
 )
+from exporter.chains.window import Level, lost_shares
 
 _OF_CPUS = {Cause.CPU_CONTENTION, Cause.CPU_OVERSUBSCRIBED, Cause.CPU_QUOTA, Cause.IRQ}
 
-OF_THE_GPU = frozenset(
+OF_THE_JOB = frozenset(
     (
-        Cause.NOT_HOST,
+        Cause.OWN_CODE,
+        Cause.OWN_WAIT,
+        Cause.GPU,
         Cause.ALLOCATION_CHURN,
         Cause.PAGEABLE_COPY,
         Cause.PCIE,
@@ -42,20 +45,27 @@ OF_THE_GPU = frozenset(
         Cause.GPU_CONTENTION,
     )
 )
-"""Causes of slow steps where no resource of the host is the reason."""
+"""Causes of slow steps where no resource of the host is the reason: the job's own work, or its GPU."""
+
+UNDETERMINED = Cause.GPU
+"""Cause of slow steps while only the host is ruled out."""
 
 # A rank that waits for another one of its node is covered by that one's own chain. The state of a GPU is observed beside the lost
 # time, not charged to it.
 _ONLY_SO_BAD = {
-    Cause.NOT_HOST: Severity.MEDIUM,
+    Cause.OWN_CODE: Severity.MEDIUM,
+    Cause.OWN_WAIT: Severity.MEDIUM,
+    Cause.GPU: Severity.MEDIUM,
     Cause.PEER_RANK: Severity.MEDIUM,
     Cause.GPU_THROTTLED: Severity.HIGH,
     Cause.GPU_CONTENTION: Severity.HIGH,
+    Cause.STALLED: Severity.HIGH,  # until it has lasted for STALLED_CRITICAL_NS
 }
 _ALWAYS = dict.fromkeys((Cause.NCCL_HANG, Cause.CUDA_OOM, Cause.CRASH, Cause.OOM_KILLED), Severity.CRITICAL) | {
     Cause.MEMORY_LEAK: Severity.MEDIUM,
     Cause.GRAPH_ABANDONED: Severity.MEDIUM,
     Cause.COLD_START: Severity.LOW,
+    Cause.CHANGED: Severity.LOW,
 }
 _EFFECTS = dict.fromkeys(HOST_CAUSES, (Effect.GAP, Effect.SYNC)) | {
     Cause.PEER_RANK: (Effect.COLLECTIVE,),
@@ -73,15 +83,20 @@ _EFFECTS = dict.fromkeys(HOST_CAUSES, (Effect.GAP, Effect.SYNC)) | {
     Cause.COLD_START: (Effect.LAUNCH, Effect.ALLOC, Effect.GRAPH),
     Cause.CRASH: (Effect.EXIT,),
     Cause.OOM_KILLED: (Effect.EXIT,),
-    Cause.NOT_HOST: (Effect.SYNC, Effect.MEMCPY, Effect.LAUNCH, Effect.ALLOC, Effect.COLLECTIVE),
+    Cause.OWN_CODE: (Effect.GAP,),
+    Cause.OWN_WAIT: (Effect.GAP,),
+    Cause.GPU: (Effect.SYNC, Effect.MEMCPY, Effect.LAUNCH, Effect.ALLOC, Effect.GRAPH, Effect.COLLECTIVE),
+    Cause.STALLED: (Effect.STEP,),
+    Cause.CHANGED: (Effect.STEP,),
 }
 
 
 class Findings(NamedTuple):
-    """Lost in a span beyond the baseline, as shares of its wall time.
+    """Lost in a span beyond what was lost before, as shares of its wall time.
 
-    slower: 0.5 where the job takes twice as long; None without a rhythm of steps. lost: by cause of the host. other: lost to what
-    is no cause of the host. undecided: CPU waits without a culprit yet. exposed: the part of all that in synchronising calls.
+    slower: 0.5 where the job takes twice as long; None without a rhythm of steps. pace: steps made, of those that the baseline
+    would make; 1 without a rhythm. lost: by cause of the host. own_wait: sleeps of the job's own. other: lost to what is no cause
+    at all. undecided: CPU waits without a culprit yet. exposed: the part of all that in synchronising calls.
     calls: per step, relative to the baseline. peers: by rank, how long this one waited for it. lateness: how long the others
     waited for this one.
     """
@@ -89,7 +104,9 @@ class Findings(NamedTuple):
     wall_ns: int
     steps: int
     slower: float | None
+    pace: float
     lost: Mapping[Cause, float]
+    own_wait: float
     other: float
     undecided: float
     exposed: float
@@ -100,7 +117,7 @@ class Findings(NamedTuple):
     @property
     def lost_of_all(self) -> float:
         """Lost for any reason."""
-        return sum(self.lost.values()) + self.other + max(self.undecided, 0.0)
+        return sum(self.lost.values()) + self.own_wait + self.other + max(self.undecided, 0.0)
 
     @property
     def total(self) -> float:
@@ -123,33 +140,37 @@ class Verdict(NamedTuple):
     detail: str = ""
 
 
-def find(span: Span, usual: Baseline, peers: Mapping[str, int], *, is_chronic: bool = False) -> Findings:
-    """Findings of a span. peers: by rank, nanoseconds that this process waited for it.
+def find(
+    span: Span, usual: Regime, peers: Mapping[str, int], before: Level | None = None, *, is_chronic: bool = False
+) -> Findings:
+    """Findings of a span. peers: by rank, nanoseconds that this process waited for it. before: the time that the span is compared
+    with; None for the regime.
 
     is_chronic: there is no baseline; the job was never better.
     """
+    before = before or Level(lost=usual.lost, lost_of_all=usual.lost_of_all, calls_per_step=usual.calls_per_step)
     shares = lost_shares(span)
     is_paced = not is_chronic and usual.step_ns and span.slower(usual.step_ns) is not None
-    slowness = span.late_share if is_paced else None
+    slower = span.late_beyond(before.late) if is_paced else None
     # The baseline is lost step by step: a job that makes fewer steps loses less of it.
-    usually = 0.0 if is_chronic else 1.0 - max(slowness or 0.0, 0.0)
-    beyond = {cause: share - usual.lost.get(cause, 0.0) * usually for cause, share in shares.items()}
-    lost = {cause: beyond[cause] for cause in HOST_CAUSES if beyond.get(cause, 0.0) > 0}
+    as_before = 0.0 if is_chronic else 1.0 - max(slower or 0.0, 0.0)
+    beyond = {cause: max(share - before.lost.get(cause, 0.0) * as_before, 0.0) for cause, share in shares.items()}
+    lost = {cause: beyond[cause] for cause in HOST_CAUSES if beyond.get(cause)}
     paused = (span.now.progress.stopped_ns - span.then.progress.stopped_ns) / span.wall_ns
     if paused > lost.get(Cause.PAUSED, 0.0):
         lost[Cause.PAUSED] = min(paused, 1.0)
-    others = set(shares) - set(HOST_CAUSES)
-    undecided = (span.now.progress.undecided_ns - span.then.progress.undecided_ns) / span.wall_ns
     calls_per_step = span.calls / span.steps if span.steps else 0.0
     return Findings(
         span.wall_ns,
         span.steps,
-        slowness,
+        slower,
+        1.0 - span.late_share if is_paced else 1.0,
         lost,
-        sum(max(beyond[cause], 0.0) for cause in others),
-        undecided,
+        beyond.pop(Cause.OWN_WAIT, 0.0),
+        sum(part for cause, part in beyond.items() if cause not in HOST_CAUSES and cause is not Cause.OWN_WAIT),
+        (span.now.progress.undecided_ns - span.then.progress.undecided_ns) / span.wall_ns,
         span.exposed_ns / span.wall_ns,
-        calls_per_step / usual.calls_per_step if calls_per_step and usual.calls_per_step else 1.0,
+        calls_per_step / before.calls_per_step if calls_per_step and before.calls_per_step else 1.0,
         {rank: ns / span.wall_ns for rank, ns in peers.items()},
         span.lag_ns() / span.wall_ns,
     )
@@ -178,23 +199,30 @@ def judge(found: Findings) -> Verdict | None:
     if found.undecided / total >= UNDECIDED_SHARE and found.wall_ns < RULED_OUT_NS:
         return None
     unexplained = max(1.0 - sum(part for _, part in shares), 0.0)
-    return Verdict(Cause.NOT_HOST, Effect.SYNC, unexplained, _named(shares, found, total))
+    return Verdict(UNDETERMINED, Effect.SYNC, unexplained, _named(shares, found, total))
 
 
-def by_gpu(reason: Verdict, found: Findings, grown: Grown, side: DeviceSide) -> Verdict | None:
-    """A verdict that rules out the host, with the effect and its reason: the job's own calls, or the GPU. None: too early for one
-    without a reason.
-    """
+def of_the_job(reason: Verdict, found: Findings, grown: Grown, side: DeviceSide) -> Verdict | None:
+    """A verdict that rules out the host, with its reason: the job's own calls, code or waits, or the GPU. None: too early."""
     own = of_own_doing(found, grown)
     if own is not None:
         return own._replace(shares=(*own.shares, *reason.shares))
-    part = min(grown.calls.get(grown.effect, 0.0) / found.total, 1.0)
+    parts = {
+        Cause.GPU: max(grown.calls.get(grown.effect, 0.0), 0.0),
+        Cause.OWN_CODE: max(grown.computing, 0.0),
+        Cause.OWN_WAIT: found.own_wait,
+    }
+    cause = max(parts, key=lambda one: parts[one])
+    part = min(parts[cause] / found.total, 1.0)
+    if cause is not Cause.GPU and parts[cause] > 0:
+        shares = ((cause.value, part), *(one for one in reason.shares if one[0] != cause.value))
+        return Verdict(cause, Effect.GAP, part, shares) if found.wall_ns >= NOT_HOST_NS else None
     if part >= MAIN_SHARE:
         reason = reason._replace(effect=grown.effect)
-    cause = side.cause
-    if cause is not None and reason.effect in _EFFECTS[cause]:
-        shares = ((cause.value, reason.contribution), *reason.shares)
-        return reason._replace(cause=cause, shares=shares, culprits=side.culprits, detail=side.detail)
+    device_cause = side.cause
+    if device_cause is not None and reason.effect in _EFFECTS[device_cause]:
+        shares = ((device_cause.value, reason.contribution), *reason.shares)
+        return reason._replace(cause=device_cause, shares=shares, culprits=side.culprits, detail=side.detail)
     return reason if found.wall_ns >= NOT_HOST_NS else None
 
 
@@ -221,7 +249,7 @@ def is_evident(found: Findings) -> bool:
 
 
 def contribution_of(cause: Cause, reason: Verdict) -> float:
-    """Share of a cause, which need not be the verdict's; NOT_HOST has no share of its own."""
+    """Share of a cause, which need not be the verdict's."""
     return reason.contribution if cause is reason.cause else dict(reason.shares).get(cause.value, 0.0)
 
 
@@ -233,7 +261,9 @@ def part_of(cause: Cause, found: Findings) -> float:
         return found.lateness
     if cause in HOST_CAUSES:
         return found.lost.get(cause, 0.0) + (max(found.undecided, 0.0) if cause in _OF_CPUS else 0.0)
-    return max(found.total - sum(found.lost.values()), 0.0)
+    if cause is Cause.OWN_WAIT:
+        return found.own_wait
+    return max(found.total - sum(found.lost.values()) - found.own_wait, 0.0)
 
 
 def is_another_phase(found: Findings) -> bool:
@@ -272,14 +302,17 @@ def _shares(found: Findings, total: float) -> list[tuple[Cause, float]]:
 
 def _named(shares: list[tuple[Cause, float]], found: Findings, total: float) -> tuple[tuple[str, float], ...]:
     named = [(cause.value, part) for cause, part in shares]
-    if found.other > 0:
-        named.append(("other", min(found.other / total, 1.0)))
+    named += [
+        (name, min(part / total, 1.0))
+        for name, part in ((Cause.OWN_WAIT.value, found.own_wait), (Cause.OTHER.value, found.other))
+        if part > 0
+    ]
     return tuple(sorted(named, key=lambda item: -item[1]))
 
 
 def _effect(cause: Cause, found: Findings) -> Effect:
-    usual, *other = _EFFECTS[cause]
-    return other[0] if other and found.exposed > found.lost_of_all / 2 else usual
+    first, *other = _EFFECTS[cause]
+    return other[0] if other and found.exposed > found.lost_of_all / 2 else first
 
 
 def _peer(cause: Cause, found: Findings) -> str:

@@ -6,7 +6,7 @@ import enum
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 
-from exporter.causes import Cause
+from exporter.causes import JOB_CAUSES, Cause
 from exporter.chains.chain import Change
 from exporter.chains.event import ChainEvent
 from exporter.history.run import RecordedEvent, Run
@@ -105,7 +105,7 @@ def _badness(summary: ChainSummary) -> tuple[object, ...]:
     return (
         summary.state is SummaryState.RESOLVED,
         -event.severity,
-        event.cause in (Cause.PEER_RANK, Cause.NOT_HOST),
+        event.cause in (Cause.PEER_RANK, *JOB_CAUSES, Cause.CHANGED),
         -len(summary.waiting),
         -event.lost_share * max(event.contribution, 0.1),
         -event.began_unix_ns,

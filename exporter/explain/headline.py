@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from datetime import tzinfo
 
-from exporter.causes import Cause, largest_culprit
+from exporter.causes import JOB_CAUSES, Cause, largest_culprit
 from exporter.chains.chain import Effect, End
 from exporter.chains.event import ChainEvent
 from exporter.explain.chain_summary import ChainSummary, SummaryState
@@ -32,16 +32,23 @@ _FAILURES = {
     Cause.OOM_KILLED: "was killed by the kernel because memory was full",
     Cause.CUDA_OOM: "ran out of GPU memory",
     Cause.MEMORY_LEAK: "uses more and more GPU memory",
+    Cause.STALLED: "makes no progress",
     Cause.GRAPH_ABANDONED: "started a graph capture that does not end",
 }
 """What the process did, for causes that are not charged with lost time."""
 
+_BECAUSE = {
+    Cause.OWN_CODE: "because its own code computes while the GPU waits",
+    Cause.OWN_WAIT: "because it sleeps or waits for its own child processes or events",
+    Cause.GPU: "because calls that wait for the GPU take longer; no host resource explains it",
+}
+
 _ENDS = {
     End.RECOVERED: "It recovered.",
     End.JOB_ENDED: "It ended with the process.",
-    End.NEW_NORMAL: "It lasted five minutes and is now the baseline.",
+    End.CHANGED: "It lasted for a minute without a cause on the host and is now the baseline.",
 }
-_SHORT_ENDS = {End.JOB_ENDED: "ended with the process", End.NEW_NORMAL: "became the baseline"}
+_SHORT_ENDS = {End.JOB_ENDED: "ended with the process", End.CHANGED: "became the baseline"}
 
 
 def process_name(identity: Identity | None, tgid: int, comm: str = "") -> str:
@@ -96,9 +103,11 @@ def _effect(chain: ChainSummary, process: ProcessSum | None) -> str:
     if event.cause is Cause.SLOW_RANK:
         verb = "wait" if is_open else "waited"
         return f"the other ranks {verb} for {name}, and no host resource explains why ({cause})"
-    if event.cause is Cause.NOT_HOST:
+    if event.cause is Cause.CHANGED:
+        return f"{name} has changed for good: {event.detail} ({cause})"
+    if event.cause in JOB_CAUSES:
         times = f" {1 + event.slowdown:.1f} times" if event.slowdown is not None else ""
-        return f"{name} {'is' if is_open else 'was'}{times} slower, and the host is NOT the cause ({cause})"
+        return f"{name} {'is' if is_open else 'was'}{times} slower {_BECAUSE[event.cause]} ({cause})"
     part = "" if event.contribution >= _MOSTLY else f", {percent(event.contribution)} of that"
     return f"{name} {'loses' if is_open else 'lost'} {share} of its time{part} to {cause}"
 

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from datetime import tzinfo
 from typing import NamedTuple
 
-from exporter.causes import Cause
+from exporter.causes import JOB_CAUSES, Cause
 from exporter.chains.event import ChainEvent
 from exporter.explain.chain_summary import ChainSummary, SummaryState
 from exporter.explain.explanation import Explanation, Gap, Status
@@ -172,15 +172,21 @@ def _cost(chain: ChainSummary, process: ProcessSum | None) -> str:
     return "; ".join(costs)
 
 
+_OWN = {
+    Cause.OWN_CODE: "code of the job computes on the CPU between CUDA calls",
+    Cause.OWN_WAIT: "the job sleeps, waits for a child process or for an event between CUDA calls",
+}
+
+
 def _reasons(event: ChainEvent) -> Iterator[str]:
-    if event.cause is Cause.NOT_HOST:
-        yield (
-            f"{slower_calls(event)} take longer; CPUs, memory, disks, locks and input of this host explain"
-            f" {percent(max(1 - event.contribution, 0.0))} of it"
-        )
+    if event.cause in JOB_CAUSES:
+        what = f"{slower_calls(event)} take longer" if event.cause is Cause.GPU else _OWN[event.cause]
+        yield f"{what}: {percent(event.contribution)} of the slowdown"
         if shares := figures.named_shares(event.shares):
-            yield f"of which {shares}"
-        yield "check the GPU (clocks, errors, other programs on it), the library, ranks on other nodes, and the job's own code"
+            yield f"shares by cause: {shares}"
+        return
+    if event.cause in (Cause.STALLED, Cause.CHANGED):
+        yield event.detail
         return
     if event.cause is Cause.NCCL_HANG:
         yield f"all other ranks of the communicator wait in a collective that rank {event.peer} has not joined"

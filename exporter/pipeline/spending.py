@@ -5,16 +5,17 @@ In: Tables, a process number, what its link to the GPU carries. Out: Spending, f
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 
 from exporter.chains.chain import Effect
 from exporter.chains.spending import Spending
 from exporter.chains.thresholds import PAGEABLE_BYTES_PER_NS
-from exporter.kernel.abi import Api, HostMemory, Role, Shape
+from exporter.kernel.abi import Api, HostMemory, Role, Shape, ThreadState, Victim
 from exporter.kernel.gpu_rows import GpuRows
 from exporter.kernel.operation_rows import OperationKey, OperationRow
 from exporter.kernel.operations import OPERATIONS, Operation
 from exporter.kernel.tables import Tables
+from exporter.kernel.thread_rows import ThreadRow
 from exporter.units import NANOSECONDS
 
 _OF_ROLE = {
@@ -42,6 +43,7 @@ def spending(tables: Tables, number: int, link_bytes_per_second: float = 0.0) ->
         _pageable_ns(gpu),
         graphs.capture_ns + graphs.instantiate_ns if graphs else 0,
         round(copied_bytes / link_bytes_per_second * NANOSECONDS) if link_bytes_per_second else 0,
+        _computing_ns(tables.read_threads((number,))),
     )
 
 
@@ -52,6 +54,11 @@ def _calls_ns(operations: Mapping[OperationKey, OperationRow]) -> dict[Effect, i
         if effect is not None:
             times[effect] = times.get(effect, 0) + operation.total_ns
     return times
+
+
+def _computing_ns(threads: Iterable[ThreadRow]) -> int:
+    """Of living threads: one that gives the GPU work in every step lives as long as the job."""
+    return sum(thread.gaps_ns[ThreadState.ON_CPU] for thread in threads if thread.victim is Victim.STEP)
 
 
 def _pageable_ns(gpu: GpuRows) -> int:

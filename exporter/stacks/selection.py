@@ -28,7 +28,19 @@ CHECK_NS = NANOSECONDS
 CHECK_LATER = 10
 """Threads are checked for stuck calls every second; later every tenth of the time that the chain has been open."""
 
-FEEDER_CAUSES = frozenset({Cause.NCCL_HANG, Cause.SLOW_RANK, Cause.LOCK, Cause.PAUSED, Cause.NOT_HOST})
+FEEDER_CAUSES = frozenset(
+    {
+        Cause.NCCL_HANG,
+        Cause.STALLED,
+        Cause.SLOW_RANK,
+        Cause.LOCK,
+        Cause.BLOCKED_OUTPUT,
+        Cause.PAUSED,
+        Cause.OWN_CODE,
+        Cause.OWN_WAIT,
+        Cause.GPU,
+    }
+)
 """Causes that the stack of the thread that feeds the GPU helps to explain, even if it is not in a call."""
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from exporter.accounting.progress import WorkloadProgress
+from exporter.accounting.progress import Standing, WorkloadProgress
 from exporter.causes import Cause
 from exporter.chains.capture import Captures
 from exporter.chains.chain import Change, Effect, Transition
@@ -38,6 +38,8 @@ class Job:
         self.call_times_ns: dict[Effect, int] = {}
         self.pageable_ns = self.capture_ns = self.link_ns = 0
         self.device_side = UNSEEN
+        self.computing_ns = 0
+        self.standing: Standing | None = None
         self._has_rhythm = has_rhythm
         self._steps_ns = 0
         self._began_ns = 1
@@ -55,10 +57,12 @@ class Job:
         pageable: float = 0.0,
         capture: float = 0.0,
         link: float = 0.0,
+        computing: float = 0.0,
+        standing: Standing | None = None,
     ) -> None:
         """A quarter of a second in which steps take so long; None for no step at all. late: the others wait so long for it.
 
-        in_calls, pageable, capture, link: time spent so, as a share of the wall time.
+        in_calls, pageable, capture, link, computing: time spent so, as a share of the wall time.
         """
         if step_ms is not None:
             step_ns, made = step_ms * 1e6, TICK_NS / (step_ms * 1e6)
@@ -72,6 +76,8 @@ class Job:
         self.pageable_ns += round(pageable * TICK_NS)
         self.capture_ns += round(capture * TICK_NS)
         self.link_ns += round(link * TICK_NS)
+        self.computing_ns += round(computing * TICK_NS)
+        self.standing = standing
         self.exposed_ns += round(exposed * TICK_NS)
         self.lag_ns += round(late * TICK_NS)
         for effect, share in (in_calls or {}).items():
@@ -89,6 +95,8 @@ class Job:
             0,
             int(self.calls),
             self.stopped_ns,
+            int(self.steps),
+            self.standing,
         )
         places = {} if rank is None else {77: Collective(rank, self.arrived, self.lag_ns)}
         return Observation(progress, places, self.allocations, self.captures)
@@ -107,7 +115,7 @@ class Scene:
 
     def _spending(self, process: int) -> Spending:
         job = self.jobs[process - 1]
-        return Spending(dict(job.call_times_ns), job.pageable_ns, job.capture_ns, job.link_ns)
+        return Spending(dict(job.call_times_ns), job.pageable_ns, job.capture_ns, job.link_ns, job.computing_ns)
 
     def _device_side(self, process: int, _then_ns: int, _now_ns: int) -> DeviceSide:
         return self.jobs[process - 1].device_side

@@ -34,7 +34,7 @@ class TestOwnDoing:
         """As many bytes as before: the call returns later because the kernels before it take longer."""
         (opened,) = scene.go_on(5, step_ms=20.0, in_calls={Effect.MEMCPY: 0.5})
 
-        assert (opened.chain.cause, opened.chain.effect) == (Cause.NOT_HOST, Effect.MEMCPY)
+        assert (opened.chain.cause, opened.chain.effect) == (Cause.GPU, Effect.MEMCPY)
 
     def test_full_link_is_the_cause_where_copies_are_pinned(self, scene: Scene) -> None:
         """The wait is in a synchronising call, and the link was busy for four fifths of the time."""
@@ -46,7 +46,7 @@ class TestOwnDoing:
         """There was room for more."""
         (opened,) = scene.go_on(5, step_ms=20.0, in_calls=IN_SYNC, link=0.5)
 
-        assert opened.chain.cause is Cause.NOT_HOST
+        assert opened.chain.cause is Cause.GPU
 
     def test_captures_in_every_step_are_a_cause(self, scene: Scene) -> None:
         """They make a step of more calls than before, which is else taken for another phase of the job."""
@@ -119,7 +119,7 @@ class TestDevice:
         scene.jobs[0].device_side = DeviceSide(0.95, 0.9, "power")
         (opened,) = scene.go_on(5, step_ms=20.0, in_calls=IN_SYNC)
 
-        assert opened.chain.cause is Cause.NOT_HOST
+        assert opened.chain.cause is Cause.GPU
 
     def test_neighbour_that_has_come_is_the_culprit(self, scene: Scene) -> None:
         """It launched nothing before; the other one was there all the time."""

@@ -1,0 +1,185 @@
+"""Finds jobs that make no progress at all: no step ends, and no kernel is launched.
+
+In: the state of a process at every tick, and collectives that it has not entered. Out: Transitions of a chain.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+
+from exporter.accounting.progress import Standing
+from exporter.causes import Cause
+from exporter.chains.chain import Chain, Change, Effect, End, Severity, Transition
+from exporter.chains.ranks import Missing
+from exporter.chains.span import ProcessState
+from exporter.chains.thresholds import (
+    HANG_NS,
+    HANG_STEPS,
+    STALLED_CRITICAL_NS,
+    STALLED_NS,
+    STALLED_STEPS,
+    UNKNOWN_HANG_NS,
+)
+from exporter.chains.verdict import severity_of
+from exporter.kernel.abi import ThreadState
+from exporter.units import NANOSECONDS
+
+_WAITS_FOR_INPUT = (ThreadState.POLL, ThreadState.OTHER)
+"""Outside of calls: a notebook waits for its user, an interpreter for its terminal, a server for a request."""
+
+_DOES = {
+    ThreadState.ON_CPU: "computes",
+    ThreadState.RECLAIM: "frees memory",
+    ThreadState.RUNNABLE: "waits for a CPU",
+    ThreadState.THROTTLED: "is throttled by the quota of its cgroup",
+    ThreadState.IO: "waits for a disk",
+    ThreadState.MEMORY: "waits for memory",
+    ThreadState.FAULT: "waits for a page",
+    ThreadState.LOCK: "waits for a lock",
+    ThreadState.PIPE: "waits for a pipe",
+    ThreadState.SOCKET: "waits for a socket",
+    ThreadState.POLL: "waits for an event",
+    ThreadState.SLEEP: "sleeps",
+    ThreadState.CHILD: "waits for a child process",
+    ThreadState.STOPPED: "is stopped by a signal",
+}
+
+
+class Standstill:
+    """Standstill of one process: an open chain for a collective that it does not enter, or for any other reason.
+
+    is_in_doubt: it may stand still, so that slow steps are not judged. needs_threads: what its threads do has to be read.
+    """
+
+    def __init__(self, process: int, new_id: Callable[[], str]) -> None:
+        self._process = process
+        self._new_id = new_id
+        self._since_ns = 0  # of its last progress
+        self._progress = (-1, -1)
+        self._chain: Chain | None = None
+        self.is_in_doubt = False
+        self.needs_threads = False
+
+    @property
+    def chains(self) -> list[Chain]:
+        """The open one, if there is one."""
+        return [self._chain] if self._chain else []
+
+    def update(
+        self, seen: ProcessState, missing: Missing | None, pace_ns: int, *, has_other_chain: bool
+    ) -> list[Transition]:
+        """Update at a tick. missing: a collective that this process has not entered. pace_ns: length of a step, 0 if unknown."""
+        progress = (seen.progress.steps, seen.progress.kernels)
+        if progress != self._progress:
+            self._progress, self._since_ns = progress, seen.now_ns
+        for_ns = seen.now_ns - self._since_ns
+        is_long = bool(pace_ns) and for_ns >= max(STALLED_NS, STALLED_STEPS * pace_ns)
+        is_hang = missing is not None and _is_hang(missing, seen.now_ns, pace_ns)
+        self.needs_threads = is_long
+        self.is_in_doubt = is_hang or self._chain is not None or _is_late(missing, seen, self._since_ns, pace_ns)
+        if missing is not None and is_hang:
+            return self._hang(missing, seen, pace_ns)
+        if self._chain is not None:
+            return self._go_on(seen, for_ns, is_long=is_long)
+        standing = seen.progress.standing
+        if is_long and standing is not None and not has_other_chain and _has_work(standing):
+            return [
+                self._open(Cause.STALLED, Effect.STEP, self._since_ns, seen, pace_ns, detail=_detail(standing, for_ns))
+            ]
+        return []
+
+    def end(self, now_ns: int) -> list[Transition]:
+        """Resolve the open chain: the process has ended."""
+        return [self._chain.resolved(now_ns, End.JOB_ENDED)] if self._chain else []
+
+    def _hang(self, missing: Missing, seen: ProcessState, pace_ns: int) -> list[Transition]:
+        if self._chain is None:
+            effect = Effect.COLLECTIVE
+            return [self._open(Cause.NCCL_HANG, effect, missing.since_ns, seen, pace_ns, peer=str(missing.rank))]
+        if self._chain.cause is Cause.NCCL_HANG:
+            self._chain = replace(self._chain, updated_ns=seen.now_ns)
+            return []
+        self._chain = replace(
+            self._chain,
+            cause=Cause.NCCL_HANG,
+            effect=Effect.COLLECTIVE,
+            severity=Severity.CRITICAL,
+            updated_ns=seen.now_ns,
+            peer=str(missing.rank),
+        )
+        return [Transition(Change.ESCALATED, self._chain)]
+
+    def _go_on(self, seen: ProcessState, for_ns: int, *, is_long: bool) -> list[Transition]:
+        assert self._chain is not None  # noqa: S101 - it is open
+        if self._chain.cause is Cause.NCCL_HANG or not is_long:
+            resolved, self._chain = (
+                self._chain.resolved(max(self._since_ns, self._chain.opened_ns), End.RECOVERED),
+                None,
+            )
+            return [resolved]
+        self._chain = replace(self._chain, updated_ns=seen.now_ns)
+        if for_ns < STALLED_CRITICAL_NS or self._chain.severity is Severity.CRITICAL:
+            return []
+        self._chain = replace(self._chain, severity=Severity.CRITICAL)
+        return [Transition(Change.ESCALATED, self._chain)]
+
+    def _open(
+        self,
+        cause: Cause,
+        effect: Effect,
+        began_ns: int,
+        seen: ProcessState,
+        pace_ns: int,
+        *,
+        peer: str = "",
+        detail: str = "",
+    ) -> Transition:
+        self._chain = Chain(
+            id=self._new_id(),
+            process=self._process,
+            cause=cause,
+            effect=effect,
+            severity=severity_of(cause, 1.0, 1.0),
+            began_ns=began_ns,
+            opened_ns=seen.now_ns,
+            updated_ns=seen.now_ns,
+            slowdown=None,
+            usual_step_ns=pace_ns,
+            lost_share=1.0,
+            contribution=1.0,
+            peer=peer,
+            detail=detail,
+        )
+        return Transition(Change.OPENED, self._chain)
+
+
+def _is_hang(missing: Missing, now_ns: int, pace_ns: int) -> bool:
+    for_ns = now_ns - missing.since_ns
+    return for_ns >= (max(HANG_NS, HANG_STEPS * pace_ns) if pace_ns else UNKNOWN_HANG_NS)
+
+
+def _is_late(missing: Missing | None, seen: ProcessState, since_ns: int, pace_ns: int) -> bool:
+    """Whether it may never enter the collective: two steps have passed without one."""
+    if missing is None or not pace_ns:
+        return False
+    return seen.now_ns - missing.since_ns > 2 * pace_ns and since_ns <= missing.since_ns
+
+
+def _has_work(standing: Standing) -> bool:
+    """Whether the job should make progress, and does not merely wait for something to do."""
+    return bool(standing.operation) or standing.state not in _WAITS_FOR_INPUT
+
+
+def _detail(standing: Standing, for_ns: int) -> str:
+    """`no step has ended for 12 s: thread 4711 has been in cudaStreamSynchronize for 11.8 s`"""
+    seconds = standing.for_ns / NANOSECONDS
+    does = (
+        f"has been in {standing.operation}"
+        if standing.operation
+        else _DOES.get(standing.state, "is in an unknown state")
+    )
+    about = f"{does} for {seconds:.1f} s" if standing.operation else f"{does} outside of CUDA and NCCL calls"
+    return (
+        f"no step has ended and no kernel was launched for {for_ns / NANOSECONDS:.0f} s: thread {standing.tid} {about}"
+    )

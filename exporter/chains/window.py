@@ -1,0 +1,89 @@
+"""A second of a job in a few figures, and what several of them have in common.
+
+In: a Span of a second or a step. Out: a Window; a Level, which an episode is judged against.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import NamedTuple
+
+from exporter.causes import Cause
+from exporter.chains.span import Span
+
+_DEVIATION_OF_MAD = 1.4826  # standard deviations of a normal distribution, in median absolute deviations
+
+
+class Window(NamedTuple):
+    """step_ns, calls_per_step: 0 where no step ended. lost: shares of the wall time. late: share of it by which the job was
+    slower than its baseline at that time; 0 without a baseline.
+    """
+
+    ended_ns: int
+    wall_ns: int
+    steps: int
+    step_ns: float
+    calls_per_step: float
+    lost: Mapping[Cause, float]
+    lost_of_all: float
+    late: float = 0.0
+
+
+class Level(NamedTuple):
+    """How slow a job is over a while, and what it loses. late, lost: shares of the wall time; spread: standard deviation of
+    `late` from window to window.
+    """
+
+    late: float = 0.0
+    lost: Mapping[Cause, float] = {}
+    lost_of_all: float = 0.0
+    calls_per_step: float = 0.0
+    spread: float = 0.0
+
+
+def window_of(span: Span) -> Window:
+    steps = span.steps
+    return Window(
+        span.now.now_ns,
+        span.wall_ns,
+        steps,
+        span.steps_ns / steps if steps else 0.0,
+        span.calls / steps if steps else 0.0,
+        lost_shares(span),
+        span.lost_of_all_ns() / span.wall_ns,
+        span.late_share,
+    )
+
+
+def level_of(windows: Sequence[Window]) -> Level:
+    """Means over at least one window, weighted by their length: what is lost now and then counts as much as it costs."""
+    wall_ns = sum(window.wall_ns for window in windows)
+    causes = {cause for window in windows for cause in window.lost}
+    late = sum(window.late * window.wall_ns for window in windows) / wall_ns
+    return Level(
+        late,
+        {cause: sum(one.lost.get(cause, 0.0) * one.wall_ns for one in windows) / wall_ns for cause in causes},
+        sum(window.lost_of_all * window.wall_ns for window in windows) / wall_ns,
+        median(window.calls_per_step for window in windows if window.steps),
+        deviation(window.late - late for window in windows),
+    )
+
+
+def lost_shares(span: Span) -> dict[Cause, float]:
+    """Shares of wall time, by cause."""
+    shares: dict[Cause, float] = {}
+    for (cause, _), ns in span.lost_ns().items():
+        shares[cause] = shares.get(cause, 0.0) + ns / span.wall_ns
+    return shares
+
+
+def deviation(differences: Iterable[float]) -> float:
+    """Standard deviation by the median of absolute differences, which a few outliers do not move."""
+    return _DEVIATION_OF_MAD * median(map(abs, differences))
+
+
+def median(values: Iterable[float]) -> float:
+    """0 of nothing. statistics.median imports decimals and fractions: 0.8 MiB."""
+    found = sorted(values)
+    middle = len(found) // 2
+    return (found[middle] + found[~middle]) / 2 if found else 0.0
