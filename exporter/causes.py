@@ -67,6 +67,7 @@ HOST_CAUSES: Final[tuple[Cause, ...]] = tuple(
 JOB_CAUSES: Final[tuple[Cause, ...]] = (Cause.OWN_CODE, Cause.OWN_WAIT, Cause.GPU)
 """Causes of slow steps that no resource of the host explains, and no single kind of call of the job."""
 
+
 def largest_first(lost: Mapping[Name, Amount]) -> list[tuple[Name, Amount]]:
     """Causes or culprits with what was lost to each; equal ones by name."""
     return sorted(lost.items(), key=lambda item: (-item[1], item[0]))

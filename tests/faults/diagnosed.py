@@ -29,7 +29,7 @@ IMPACT = 0.04
 """A step must be longer by this part, or the fault is none: whatever was injected."""
 
 ACCEPTED = {
-    Cause.NOT_HOST: {"not_host"},
+    Cause.GPU: {"gpu"},
     Cause.SLOW_RANK: {"slow_rank"},
     Cause.NCCL_HANG: {"nccl_hang"},
     Cause.CUDA_OOM: {"cuda_oom"},
@@ -108,7 +108,7 @@ class Finding:
         if not self.is_positive:
             return found + [f"not silent: {one.chain.cause.value}" for one in self.opened]
         if self.first is None:
-            return found if self.episode.cause is Cause.NOT_HOST else [*found, "missed"]
+            return found if self.episode.cause is Cause.GPU else [*found, "missed"]
         if self.first.chain.cause.value not in self.accepted:
             found.append(f"cause {self.first.chain.cause.value}")
         by_rank = [one.rank for one in self.opened]

@@ -23,7 +23,7 @@ from tests.support.standin_gpu import MS, built
 
 NOT_OF_THE_HOST = {
     None,
-    Cause.NOT_HOST,
+    Cause.GPU,
     Cause.ALLOCATION_CHURN,
     Cause.MEMORY_LEAK,
     Cause.PAGEABLE_COPY,

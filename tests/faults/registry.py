@@ -214,7 +214,7 @@ _GPU = (
     Episode(
         name="slow-gpu",
         says="the GPU itself takes twice as long",
-        cause=Cause.NOT_HOST,
+        cause=Cause.GPU,
         flags=GPU_BOUND,
         fault=("--fault=gpu", "--fault-factor=2"),
     ),

@@ -78,7 +78,7 @@ class Case:
     @property
     def is_of_the_host(self) -> bool:
         """Whether silence would be a miss."""
-        return self.is_positive and self.episode.cause is not Cause.NOT_HOST
+        return self.is_positive and self.episode.cause is not Cause.GPU
 
     @property
     def accepted(self) -> set[str]:

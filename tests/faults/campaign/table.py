@@ -57,7 +57,7 @@ def figures(scored: Sequence[Scored]) -> str:
     disturbed = sum(len(one.disturbed) for one in scored)
     unsettled = sum(one.unsettled for one in scored)
     quiet_hours = seconds(sum(one.quiet_ns for one in scored)) / HOUR_SECONDS
-    of_gpu = [case for case in cases if case.episode.cause is Cause.NOT_HOST]
+    of_gpu = [case for case in cases if case.episode.cause is Cause.GPU]
     right = sum(len(case.opened) > 0 for case in cases)
     noise = [share for one in scored for share in one.noise]
     errors = [case.contribution_error for case in strong if case.contribution_error is not None]
@@ -98,7 +98,7 @@ def figures(scored: Sequence[Scored]) -> str:
         (f"time to detect from {WEAK[0]:.0%} to {WEAK[1]:.0%}", _times(weak), _rule_times(weak)),
         (
             "blames no resource of the host for a slow GPU",
-            share_text(share(case.first is None or case.first.chain.cause is Cause.NOT_HOST for case in of_gpu)),
+            share_text(share(case.first is None or case.first.chain.cause is Cause.GPU for case in of_gpu)),
             share_text(share(not case.alarms for case in of_gpu)),
         ),
         (

@@ -57,7 +57,7 @@ class TestCase:
         """The rank that has the fault: a rank that waits for it has a chain as well, perhaps earlier."""
         waits = event(Cause.PEER_RANK, rank=0)
 
-        assert complaints(case(event(Cause.NOT_HOST), event())) == ["cause not_host", "2 chains"]
+        assert complaints(case(event(Cause.GPU), event())) == ["cause gpu", "2 chains"]
         assert complaints(case(waits, event(Cause.SLOW_RANK, rank=1), name="slow-rank")) == []
 
     def test_late_rank_must_be_the_right_one(self) -> None:
@@ -115,7 +115,7 @@ class TestDisturbance:
     @pytest.mark.parametrize(("wall_ms", "is_so"), [(10, False), (11, True)])
     def test_steps_are_compared_with_all_quiet_times(self, wall_ms: int, is_so: bool) -> None:
         """Ten seconds of 10 ms, then ten in which a chain is opened, also where those just before it were slow as well."""
-        chain = a_chain(cause=Cause.NOT_HOST, began_ns=18 * SECOND)
+        chain = a_chain(cause=Cause.GPU, began_ns=18 * SECOND)
         session = session_of((1500, 10), (500, wall_ms))
 
         assert is_slower(session, Event(19 * SECOND, 0, Change.OPENED, chain)) is is_so
@@ -126,7 +126,7 @@ class TestDisturbance:
     )
     def test_only_a_session_without_any_injection_is_excused(self, name: str, wall_ms: int, is_so: bool) -> None:
         """Steps are a tenth longer, or as long as ever; what a decoy injects must not be blamed on anything."""
-        chain = a_chain(cause=Cause.NOT_HOST, began_ns=18 * SECOND)
+        chain = a_chain(cause=Cause.GPU, began_ns=18 * SECOND)
         session = replace(session_of((1500, 10), (500, wall_ms)), episode=EPISODES[name])
 
         assert is_excused(session, Event(19 * SECOND, 0, Change.OPENED, chain)) is is_so

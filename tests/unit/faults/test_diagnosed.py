@@ -53,13 +53,13 @@ class TestComplaints:
         """However slow the job is."""
         decoy = replace(DISK, cause=None, also=(), is_decoy=True)
 
-        assert finding(event(Cause.NOT_HOST), episode=decoy).complaints() == ["not silent: not_host"]
+        assert finding(event(Cause.GPU), episode=decoy).complaints() == ["not silent: gpu"]
 
     def test_host_is_not_to_be_blamed_for_the_gpu(self) -> None:
         """Silence is an abstention, too."""
-        gpu = replace(DISK, cause=Cause.NOT_HOST, also=())
+        gpu = replace(DISK, cause=Cause.GPU, also=())
 
-        assert finding(episode=gpu).complaints() == finding(event(Cause.NOT_HOST), episode=gpu).complaints() == []
+        assert finding(episode=gpu).complaints() == finding(event(Cause.GPU), episode=gpu).complaints() == []
         assert finding(event(Cause.BLOCK_IO), episode=gpu).complaints() == ["cause block_io"]
 
     def test_second_chain_of_a_rank_is_one_too_many(self) -> None:
