@@ -39,11 +39,13 @@ from exporter.chains.window import Level
 class Readings(NamedTuple):
     """Readings of a process that are made only when a verdict needs them.
 
-    spending: so far. device_side: state of its GPUs between two moments of CLOCK_MONOTONIC.
+    spending: so far. device_side: state of its GPUs between two moments of CLOCK_MONOTONIC. slow_peer: a rank of its
+    communicators that has an open chain, "" without one.
     """
 
     spending: Callable[[], Spending]
     device_side: Callable[[int, int], DeviceSide]
+    slow_peer: Callable[[], str]
 
 
 class Detector:
@@ -174,9 +176,12 @@ class Detector:
             return None
         side = readings.device_side(span.then.now_ns, span.now.now_ns)
         of_job = verdict.of_the_job(reason, found, self._grown(readings), side)
-        if of_job is not None and of_job.cause is verdict.UNDETERMINED and self._episodes:
-            return None  # beside another fault, what is left unexplained is no evidence
-        return of_job
+        if of_job is None or of_job.cause is not verdict.UNDETERMINED:
+            return of_job
+        peer = readings.slow_peer()
+        if peer:
+            return verdict.of_peer(of_job, peer)
+        return None if self._episodes else of_job  # beside another fault, what is left unexplained is no evidence
 
     def _check_regime(self, span: Span, found: Findings) -> list[Transition]:
         """No fault explains the steps up to now: they may be what is normal from now on. Never a transition."""

@@ -100,7 +100,11 @@ class Engine:
             )
             transitions += detector.update(
                 self._waited_by(number),
-                Readings(partial(self._spending, number), partial(self._device_side, number)),
+                Readings(
+                    partial(self._spending, number),
+                    partial(self._device_side, number),
+                    partial(self._slow_peer, number),
+                ),
                 is_in_doubt=standstill.is_in_doubt,
                 awaited_since_ns=awaited.get(number, 0),
             )
@@ -167,6 +171,18 @@ class Engine:
             return waited_ns(span, (detector.span(span) for detector in others))
 
         return waited
+
+    def _slow_peer(self, number: int) -> str:
+        """The rank with the worst open chain of its own, of those in a communicator of this process."""
+        own = self._detectors[number].ranks.keys()
+        slow = [
+            (chain.lost_share, str(rank))
+            for other, detector in self._detectors.items()
+            for chain in detector.chains
+            for communicator, rank in detector.ranks.items()
+            if other != number and communicator in own and chain.cause is not Cause.PEER_RANK
+        ]
+        return max(slow, default=(0.0, ""))[1]
 
     def _awaited(self) -> dict[int, int]:
         """Process -> since when an open chain of another process names it as the rank it waits for."""

@@ -226,6 +226,12 @@ def of_the_job(reason: Verdict, found: Findings, grown: Grown, side: DeviceSide)
     return reason if found.wall_ns >= NOT_HOST_NS else None
 
 
+def of_peer(reason: Verdict, rank: str) -> Verdict:
+    """Nothing of this rank explains the slowdown, but another rank of its communicator is known to be slow, too."""
+    shares = ((Cause.PEER_RANK.value, reason.contribution), *reason.shares)
+    return Verdict(Cause.PEER_RANK, Effect.COLLECTIVE, reason.contribution, shares, rank)
+
+
 def of_own_doing(found: Findings, grown: Grown) -> Verdict | None:
     """A verdict on the job's own work besides kernels: captures, allocations, copies. None unless that is most of it."""
     parts = (

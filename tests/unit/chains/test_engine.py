@@ -634,6 +634,17 @@ class TestRanks:
 
         assert {chain.process: chain.cause for _, chain in scene.transitions} == {1: Cause.PEER_RANK, 2: Cause.BLOCK_IO}
 
+    def test_rank_that_is_slow_together_with_another_waits_for_it(self) -> None:
+        """Work that is queued on the GPU hides how late rank 1 arrives; but its disk is known to be slow."""
+        scene = Scene(Job(1), Job(2), has_ranks=True)
+        scene.go_on(20)
+        scene.go_on(5, {"step_ms": 20.0}, {"step_ms": 20.0, "lost": {DISK: 0.5}})
+
+        assert sorted((chain.process, chain.cause, chain.peer) for _, chain in scene.opened()) == [
+            (1, Cause.PEER_RANK, "1"),
+            (2, Cause.BLOCK_IO, ""),
+        ]
+
     def test_rank_that_never_arrives_is_named(self) -> None:
         """Rank 0 has entered one more collective, and neither goes on: one chain, of rank 1."""
         scene = Scene(Job(1), Job(2), has_ranks=True)
