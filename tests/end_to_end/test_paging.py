@@ -56,7 +56,7 @@ class TestPage:
 
 CHAIN = {"alertname": CRITICAL, "severity": "critical", "node": "a", "container": "c", "cause": "lock"}
 BURNS = {"alertname": "GpuStallLostTime", "severity": "critical", "node": "a", "container": "c"}
-NOT_HOST = {"alertname": "GpuStallNotHost", "severity": "warning", "node": "b", "container": "c", "cause": "not_host"}
+SLOW_GPU = {"alertname": "GpuStallSlowGpu", "severity": "warning", "node": "b", "container": "c", "cause": "gpu"}
 BURNS_ELSEWHERE = BURNS | {"node": "b"}
 
 
@@ -70,9 +70,9 @@ class TestConfiguration:
     """alerts/alertmanager.yaml."""
 
     def test_chain_inhibits_the_page_of_its_own_burn_rate(self, tmp_path: Path) -> None:
-        """And no other: that of another node pages, although a chain there has the cause not_host."""
+        """And no other: that of another node pages, although a GPU there is slow."""
         with receiver() as found, alerting(found, tmp_path / "alertmanager") as server:
-            fire(server, CHAIN, NOT_HOST)  # a chain is known long before an hour's mean is
+            fire(server, CHAIN, SLOW_GPU)  # a chain is known long before an hour's mean is
             fire(server, BURNS, BURNS_ELSEWHERE)
             paged = eventually(lambda: both(notifications(found)), "the chain and the other one are paged")
 
