@@ -10,8 +10,8 @@ CHAINS = Metric(
     "{chain}",
     Kind.COUNTER,
     ("cause", "effect", "severity"),
-    "Causal chains opened: incidents in which a workload was slower than its baseline, by cause, by effect (what"
-    " takes longer) and by severity at opening.",
+    "Causal chains opened: incidents in which a workload was slower than its baseline, stood still, failed or changed"
+    " for good, by cause, by effect (what takes longer) and by severity at opening.",
 )
 ESCALATIONS = Metric(
     "gpustall_chain_escalations_total",
@@ -27,7 +27,7 @@ ACTIVE = Metric(
     "",
     Kind.GAUGE,
     ("cause", "effect"),
-    "1 while a causal chain is open; 0 from its end until the process ends.",
+    "1 while a causal chain is open; 0 from its end until the process ends. Several may be open, one for each cause.",
 )
 SEVERITY = Metric(
     "gpustall_chain_severity",
@@ -43,8 +43,8 @@ INFO = Metric(
     "",
     Kind.INFO,
     ("chain_id", "cause", "culprit"),
-    "Open causal chains, at most 64: the chain id, which is also the trace id, and the program or rank most to"
-    " blame, empty if none is known.",
+    "Open causal chains, at most 64, the worst ones: the chain id, which is also the trace id, and the program or rank"
+    " most to blame, empty if none is known. A workload has one for each cause.",
 )
 COLD_START = Metric(
     "gpustall_cold_start_seconds",

@@ -378,11 +378,7 @@ def _own_wait(_chain: Chain, args: _Arguments) -> Remedy:
 
 
 def _blocked_output(chain: Chain, args: _Arguments) -> Remedy:
-    reader = (
-        f"{_culprit(chain)} does not read"
-        if chain.culprits
-        else "What is at the other end of a pipe or terminal does not read"
-    )
+    reader = _culprit(chain) if chain.culprits else "The program at the other end of a pipe, socket or terminal"
     return Remedy(
         f"{reader} does not read the job's output fast enough, so writing blocks. Write less to the log, write it to a file, or"
         " repair the reader.",

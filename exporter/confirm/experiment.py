@@ -72,7 +72,14 @@ def run_experiment(
     with paused(plan.processes, plan.method, pause_seconds):
         during = _measure(event, target, wait, pause_seconds)
     after = _measure(event, target, wait, pause_seconds)
-    return judge(before, during, after, seconds(event.usual_step_ns))
+    return judge(before, during, after, seconds_without(event, before))
+
+
+def seconds_without(event: ChainEvent, before: Steps) -> float:
+    """What a step takes without this chain: more than the baseline while another chain of the job is open, too."""
+    if before.mean_seconds is None or event.slowdown is None:
+        return seconds(event.usual_step_ns)
+    return max(seconds(event.usual_step_ns), before.mean_seconds / (1 + event.slowdown))
 
 
 def _measure(event: ChainEvent, target: ScrapeTarget, wait: Callable[[float], None], for_seconds: float) -> Steps:

@@ -34,7 +34,7 @@ class ConfirmResult(NamedTuple):
 
 
 def judge(before: Steps, paused: Steps, after: Steps, baseline_seconds: float) -> ConfirmResult:
-    """baseline_seconds: normal duration of a step."""
+    """baseline_seconds: duration of a step without the chain."""
     measured = (
         f"steps took {_ms(before)} before, {_ms(paused)} during the pause, {_ms(after)} after it;"
         f" baseline {baseline_seconds * 1000:.3g} ms"

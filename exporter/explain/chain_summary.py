@@ -139,9 +139,10 @@ def _root_of(summary: ChainSummary, summaries: list[ChainSummary]) -> ChainSumma
 
 
 def _is_of_peer(one: ChainSummary, waiting: ChainSummary) -> bool:
-    """Whether it is a chain of the rank that `waiting` waits for, at the same time."""
+    """Whether it is a chain of the rank that `waiting` waits for, at the same time. A lasting change delays no other rank."""
     overlaps = (
         one.event.began_unix_ns <= waiting.known_until_unix_ns
         and waiting.event.began_unix_ns <= one.known_until_unix_ns
     )
-    return one.run == waiting.run and one.rank == waiting.event.peer != "" and overlaps
+    is_reason = one.event.cause is not Cause.CHANGED
+    return one.run == waiting.run and one.rank == waiting.event.peer != "" and overlaps and is_reason

@@ -84,6 +84,7 @@ def _chain(chain: ChainSummary) -> dict[str, Any]:
         "culprits": [{"name": name, "share_ratio": share} for name, share in event.culprits],
         "culprit_pids": list(event.culprit_tgids),
         "peer_rank": event.peer,
+        "detail": event.detail,
         "remedy": event.remedy,
         "commands": list(chain.commands),
         "evidence": list(chain.evidence),

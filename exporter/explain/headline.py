@@ -24,6 +24,7 @@ _SLOWER_CALLS = {
     Effect.GRAPH: "captures of graphs",
     Effect.COLLECTIVE: "collectives",
     Effect.GAP: "the times between calls",
+    Effect.STEP: "steps",
     Effect.EXIT: "the end of the process",
 }
 _FAILURES = {

@@ -128,7 +128,8 @@ def _waiting(chain: ChainSummary) -> str:
 def _details(view: _View, chain: ChainSummary) -> Iterator[str]:
     event, process = chain.event, view.of.process_of(chain)
     yield ""
-    yield _field("cost", _cost(chain, process))
+    if cost := _cost(chain, process):
+        yield _field("cost", cost)
     waiting = _waiting(chain)
     if waiting:
         yield _field("waiting", waiting)
@@ -150,6 +151,7 @@ def _field(name: str, text: str) -> str:
 
 
 def _cost(chain: ChainSummary, process: ProcessSum | None) -> str:
+    """ "" for a chain that costs nothing by itself, such as a crash or a lasting change."""
     event, is_open = chain.event, chain.state is SummaryState.OPEN
     costs = []
     if event.is_chronic:
@@ -161,8 +163,9 @@ def _cost(chain: ChainSummary, process: ProcessSum | None) -> str:
         )
     elif event.usual_step_ns:
         costs.append(f"no step has ended since then; the baseline is {figures.duration(event.usual_step_ns)} a step")
-    else:
-        costs.append(f"{percent(event.lost_share)} of the time lost; the job has no recurring steps")
+    elif event.lost_share:
+        without_steps = "" if event.cause is Cause.COLD_START else "; the job has no recurring steps"
+        costs.append(f"{percent(event.lost_share)} of the time lost{without_steps}")
     if is_open and process is not None:
         covered_ns, steps, lost_share = process.since(event.began_unix_ns)
         step_ns = mean_ns(steps)

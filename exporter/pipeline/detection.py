@@ -35,6 +35,7 @@ from exporter.pipeline.spending import spending
 from exporter.totals import Series, Total, Totals, Trace
 
 MAX_INFOS = 64
+"""Open chains with a series of their own, the worst ones: a workload may have several, and a node many workloads."""
 _OUT_OF_MEMORY = 2  # cudaErrorMemoryAllocation, CUDA_ERROR_OUT_OF_MEMORY
 # A rate needs a 0 to start from.
 _POSSIBLE = tuple(
@@ -136,7 +137,8 @@ class Detection:
     def totals(self, of: Collection[int]) -> Totals:
         """Chain metrics of these processes."""
         totals = {number: self._totals_of(number) for number in of}
-        for chain in self._engine.open_chains()[:MAX_INFOS]:
+        worst_first = sorted(self._engine.open_chains(), key=lambda one: -one.severity)
+        for chain in worst_first[:MAX_INFOS]:
             if chain.process in totals:
                 culprit = chain.peer or largest_culprit(chain.culprits)
                 totals[chain.process][Series(catalog.chains.INFO, (chain.id, chain.cause.value, culprit))] = 1

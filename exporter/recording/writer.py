@@ -11,6 +11,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 
 from exporter import __version__
+from exporter.causes import Cause
 from exporter.chains.chain import Change
 from exporter.chains.event import ChainEvent
 from exporter.clock import Moment
@@ -46,8 +47,11 @@ class RecordingWriter:
         self._has_failed = False
 
     def on_chain_event(self, event: ChainEvent) -> None:
-        """An opening starts a recording; later events until it is written are added to it."""
-        if event.change is Change.OPENED or self._events:
+        """An opening starts a recording; later events until it is written are added to it, those of other chains as well.
+
+        A lasting change is reported when the rows of its onset are gone.
+        """
+        if (event.change is Change.OPENED and event.cause is not Cause.CHANGED) or self._events:
             self._events.append(event)
 
     def tick(self, now: Moment) -> None:
@@ -97,7 +101,7 @@ class RecordingWriter:
             self._has_failed = True
             return
         self._has_failed = False
-        log.info("recording of chain %s: %s", recording.events[0].chain_id, path)
+        log.info("recording of chain %s: %s", ", ".join(_opened(recording)), path)
 
     def _make_room(self, wanted_bytes: int) -> None:
         """Deletes recordings only, oldest first."""
@@ -106,3 +110,8 @@ class RecordingWriter:
         while files and (len(files) >= MAX_FILES or sum(sizes) + wanted_bytes > MAX_BYTES):
             files.pop(0).unlink(missing_ok=True)
             del sizes[0]
+
+
+def _opened(recording: Recording) -> list[str]:
+    """Ids of the chains that opened in it."""
+    return [event.chain_id for event in recording.events if event.change is Change.OPENED]

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Final, NamedTuple
 
+from exporter.chains.chain import Effect
 from exporter.scrape.view import OpenChain, View, Workload
 from exporter.top import terminal_text
 from exporter.top.layout import Line, Style, StyledText, clipped, padded, restyled, text_of
@@ -21,6 +22,7 @@ _LOW_SCREEN: Final = 10  # with fewer lines there is no blank between tables, an
 _LINES_WITH_FOOTER: Final = 8
 _OPERATION_LINES: Final = 5  # heading, names of columns, three rows
 _KEYS: Final = "q quit  s sort  / filter  Enter detail  p pause  h help"
+_NO_EFFECTS: Final = (Effect.STEP, Effect.EXIT)  # the step as a whole, or the end of the process
 _HELP: Final = (
     "Up Down j k     select a workload, or scroll its operations",
     "PgUp PgDn g G   ten at a time; first, last",
@@ -213,11 +215,16 @@ def _chains(view: View, screen: Screen, width: int, glyphs: Glyphs) -> list[Line
             (
                 StyledText(f"{chain.severity.name:<8}  ", style),
                 StyledText(f"{cut}{blanks}  "),
-                StyledText(f"{chain.cause} {glyphs.leads_to} longer {chain.effect}", Style.BOLD),
+                StyledText(_what(chain, glyphs), Style.BOLD),
                 StyledText(_culprits(chain)),
             )
         )
     return lines
+
+
+def _what(chain: OpenChain, glyphs: Glyphs) -> str:
+    """`lock → longer gap`; the cause alone where nothing in particular takes longer."""
+    return chain.cause if chain.effect in _NO_EFFECTS else f"{chain.cause} {glyphs.leads_to} longer {chain.effect}"
 
 
 def _culprits(chain: OpenChain) -> str:
@@ -232,7 +239,7 @@ def _detail(view: View, workload: Workload, scroll: int, size: tuple[int, int], 
     for chain in view.chains:
         if chain.identity == workload.identity:
             style = SEVERITY_STYLES[chain.severity]
-            text = f"chain {chain.cause} {glyphs.leads_to} longer {chain.effect}{_culprits(chain)}"
+            text = f"chain {_what(chain, glyphs)}{_culprits(chain)}"
             lines.append((StyledText(f"{chain.severity.name:<8}  ", style), StyledText(text)))
             lines += [(StyledText(f"{'':<8}  id {chain_id}", Style.DIM),) for chain_id in chain.ids]
     for number, loss in enumerate(workload.lost or ()):

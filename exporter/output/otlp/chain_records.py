@@ -20,7 +20,7 @@ EXPORTER_STOPPED = "exporter_stopped"
 """gpustall.chain.end of a chain that was open when the exporter stopped."""
 
 MAX_OPEN = 1000
-"""Open chains whose events are kept; a node has fewer processes."""
+"""Open chains whose events are kept; a node has fewer, also with several for a process."""
 
 _INFO = (9, "INFO")
 _SEVERITIES = {

@@ -8,8 +8,9 @@ from pathlib import Path
 import pytest
 
 from exporter.confirm.eligibility import ProcessFacts
-from exporter.confirm.experiment import Plan, consent_lines, make_plan, names
+from exporter.confirm.experiment import Plan, consent_lines, make_plan, names, seconds_without
 from exporter.confirm.intervention import PauseMethod
+from exporter.confirm.outcome import Steps
 from exporter.errors import BadInput, ProcessGone
 from exporter.host.processes import Processes
 from tests.support.history import an_event
@@ -79,3 +80,22 @@ class TestConsent:
             "stress-ng (777) will be stopped (SIGSTOP) for 2 s and then resume, whatever happens to this command.",
             "Not paused: cron (778): it is a system service.",
         )
+
+
+class TestSecondsWithout:
+    """How long a step is expected to take while the culprit is paused; the baseline is 14 ms."""
+
+    def test_only_chain_leaves_the_baseline(self) -> None:
+        """28 ms, since steps take twice as long."""
+        assert seconds_without(an_event(slowdown=1.0), Steps(50, 0.028)) == pytest.approx(0.014)
+
+    def test_chain_on_top_leaves_what_the_other_one_costs(self) -> None:
+        """Steps took 28 ms before it began, and take 42 ms now: half as long again."""
+        assert seconds_without(an_event(slowdown=0.5), Steps(50, 0.042)) == pytest.approx(0.028)
+
+    def test_chain_that_was_worse_leaves_no_less_than_the_baseline(self) -> None:
+        """The slowdown of a chain is that of its worst time."""
+        assert seconds_without(an_event(slowdown=3.0), Steps(50, 0.021)) == pytest.approx(0.014)
+
+    def test_without_steps_it_is_the_baseline(self) -> None:
+        assert seconds_without(an_event(slowdown=None), Steps(0, None)) == pytest.approx(0.014)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 from exporter.causes import Cause
 from exporter.chains.chain import Change, Severity
@@ -28,11 +29,15 @@ def summaries(
     )
 
 
-def of_rank(rank: str, peer: str = "", **changes: object) -> ChainEvent:
+def of_rank(rank: str, peer: str = "", **changes: Any) -> ChainEvent:
     """A chain of a rank, which waits for `peer` if there is one."""
-    cause = Cause.PEER_RANK if peer else Cause.LOCK
-    identity = Identity(node="gpu7", rank=rank)
-    return an_event(identity=identity, chain_id=rank * 32, cause=cause, peer=peer, **changes)
+    known: dict[str, Any] = {
+        "identity": Identity(node="gpu7", rank=rank),
+        "chain_id": rank * 32,
+        "cause": Cause.PEER_RANK if peer else Cause.LOCK,
+        "peer": peer,
+    }
+    return an_event(**(known | changes))
 
 
 class TestState:
@@ -115,3 +120,16 @@ class TestWaiting:
         chains = summaries(resolved(of_rank("1"), 24), of_rank("2", peer="1", began_seconds=100.0))
 
         assert [len(one.waiting) for one in chains] == [0, 0]
+
+    def test_lasting_change_of_the_peer_is_no_reason_to_wait(self) -> None:
+        """It costs nothing, so the rank that waits has a verdict of its own."""
+        chains = summaries(of_rank("1", cause=Cause.CHANGED), of_rank("2", peer="1"))
+
+        assert [(one.rank, len(one.waiting)) for one in chains] == [("2", 0), ("1", 0)]
+
+    def test_rank_that_waits_stands_below_the_worst_of_several_chains(self) -> None:
+        """Rank 1 has two at a time."""
+        lock, disk = of_rank("1"), of_rank("1", cause=Cause.BLOCK_IO, severity=Severity.CRITICAL, chain_id="d" * 32)
+        chains = summaries(lock, disk, of_rank("2", peer="1"))
+
+        assert [(one.event.cause, len(one.waiting)) for one in chains] == [(Cause.BLOCK_IO, 1), (Cause.LOCK, 0)]

@@ -44,6 +44,7 @@ class TestDocument:
         assert (chain["pid"], chain["culprit_pids"]) == (100, [777])
         assert chain["culprits"][0] == {"name": "stress-ng", "share_ratio": 0.94}
         assert chain["baseline_step_seconds"] == 0.014
+        assert chain["detail"] == ""
         assert chain["confirmation"]["result"] == "confirmed"
         assert chain["confirmation"]["measured"] == ["steps took 30 ms before"]
 

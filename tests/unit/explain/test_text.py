@@ -105,10 +105,11 @@ class TestOpenChain:
 
         assert sum("(peer_rank)" in line for line in lines) == 2
 
-    def test_not_host_names_what_to_check_instead(self) -> None:
+    def test_slow_gpu_is_explained_by_its_calls(self) -> None:
+        """And by what little the host explains."""
         lines = lines_of(
             an_event(
-                cause=Cause.NOT_HOST,
+                cause=Cause.GPU,
                 effect=Effect.SYNC,
                 severity=Severity.MEDIUM,
                 culprits=(),
@@ -118,14 +119,74 @@ class TestOpenChain:
         )
 
         assert lines[0] == (
-            "rank 3 (pod trainer-0) is 1.9 times slower, and the host is NOT the cause (not_host), since 08:00:00 UTC"
-            " (3 min 20 s), severity medium. Still going on."
+            "rank 3 (pod trainer-0) is 1.9 times slower because calls that wait for the GPU take longer; no host resource"
+            " explains it (gpu), since 08:00:00 UTC (3 min 20 s), severity medium. Still going on."
         )
-        assert (
-            "  why     waits for the GPU take longer; CPUs, memory, disks, locks and input of this host explain 7.0 % of it"
-            in lines
+        assert "  why     waits for the GPU take longer: 93 % of the slowdown" in lines
+        assert "          shares by cause: lock 4.0 %" in lines
+
+    def test_own_code_and_own_waits_are_told_apart(self) -> None:
+        """In a sentence each."""
+        (code,) = (line for line in lines_of(an_event(cause=Cause.OWN_CODE)) if line.startswith("  why"))
+        (wait,) = (line for line in lines_of(an_event(cause=Cause.OWN_WAIT)) if line.startswith("  why"))
+
+        assert code == "  why     code of the job computes on the CPU between CUDA calls: 97 % of the slowdown"
+        assert wait == (
+            "  why     the job sleeps, waits for a child process or for an event between CUDA calls: 97 % of the slowdown"
         )
-        assert any("check the GPU (clocks, errors, other programs on it)" in line for line in lines)
+
+    def test_several_chains_of_one_rank_are_all_listed(self) -> None:
+        """A disk on top of a neighbour: the worse one in full, the other one in a line."""
+        lines = lines_of(
+            of_rank("3", "2", cause=Cause.BLOCK_IO, severity=Severity.CRITICAL, culprits=()),
+            of_rank("3", "3", cause=Cause.CPU_CONTENTION, severity=Severity.MEDIUM, lost_share=0.12),
+        )
+
+        assert lines[0].startswith("rank 3 (pid 103) loses 46 % of its time to block_io")
+        assert lines[lines.index("Other open chains:") + 1].startswith(
+            "  rank 3 (pid 103) loses 12 % of its time to cpu_contention"
+        )
+
+    def test_standstill_shows_what_its_thread_does(self) -> None:
+        """There are no steps to compare."""
+        detail = "no step has ended and no kernel was launched for 12 s: thread 4711 has been in cudaStreamSynchronize for 11.8 s"
+        lines = lines_of(
+            an_event(cause=Cause.STALLED, effect=Effect.STEP, slowdown=None, culprits=(), shares=(), detail=detail),
+            windows=[],
+        )
+
+        assert lines[0].startswith("rank 3 (pod trainer-0) makes no progress (stalled), since")
+        assert lines[2:4] == [
+            "  cost    no step has ended since then; the baseline is 14.0 ms a step",
+            f"  why     {detail}",
+        ]
+
+    def test_lasting_change_has_no_cost(self) -> None:
+        """It is what the job is like now."""
+        detail = "steps take 47.1 ms (+12 %) with 130 calls for the last minute, 42.0 ms with 130 calls before"
+        event = an_event(
+            cause=Cause.CHANGED,
+            effect=Effect.STEP,
+            severity=Severity.LOW,
+            slowdown=None,
+            usual_step_ns=0,
+            lost_share=0.0,
+            culprits=(),
+            shares=(),
+            detail=detail,
+        )
+        lines = lines_of(resolved(event, 60, End.CHANGED))
+
+        assert lines[2] == f"  why     {detail}"
+        assert not any(line.startswith("  cost") for line in lines)
+
+    def test_cold_start_costs_the_time_until_steps_were_steady(self) -> None:
+        """No step is its baseline yet."""
+        event = an_event(
+            cause=Cause.COLD_START, slowdown=None, usual_step_ns=0, lost_share=0.34, culprits=(), detail="3.1 s of 9 s"
+        )
+
+        assert lines_of(resolved(event, 9))[2] == "  cost    34 % of the time lost"
 
     def test_hang_names_the_missing_rank(self) -> None:
         """There are no steps to compare."""

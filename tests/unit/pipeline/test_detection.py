@@ -164,7 +164,7 @@ class TestMetrics:
 
     def test_chain_that_lost_nothing_to_a_cause_of_the_host_is_no_trace(self, bench: Bench) -> None:
         """There is no counter that it could be found by."""
-        bench.engine.open = [a_chain(cause=Cause.NOT_HOST)]
+        bench.engine.open = [a_chain(cause=Cause.GPU)]
 
         assert bench.detection.traces([1]) == {}
 
@@ -195,13 +195,13 @@ class TestMetrics:
         assert active == {("nccl_hang", "gap"): 1}
 
     def test_watched_process_begins_at_zero(self, bench: Bench) -> None:
-        """A rate needs that. Causes of the host, of four severities; others that are never so bad, or always; the GPU's."""
+        """A rate needs that. Causes of the host and four of the job, of four severities; others that are never so bad, or always."""
         bench.engine.watched = {1}
         bench.tick()
         totals = bench.totals()
 
         assert totals[Series(catalog.chains.CHAINS, ("block_io", "gap", "critical"))] == 0
-        assert len(totals) == 11 * 4 + 2 + 4 + 1 + 1 + 1 + 1 + 4 + 2 + (3 * 4 + 2 * 3 + 3)
+        assert len(totals) == (13 + 4) * 4 + (2 + 4 + 4 * 1) + (3 * 2 + 2 * 3) + 3 * 1 + (3 + 1)
         assert bench.totals(2) == {}
 
     def test_cold_start_is_what_the_first_steps_cost(self, bench: Bench) -> None:
@@ -219,6 +219,43 @@ class TestMetrics:
         bench.engine.open = [a_chain(id=f"{number:032x}") for number in range(100)]
 
         assert len([key for key in bench.totals() if key.metric is catalog.chains.INFO]) == MAX_INFOS == 64
+
+    def test_worst_chains_have_ids(self, bench: Bench) -> None:
+        """Where there are more than that."""
+        low = [a_chain(id=f"{number:032x}", severity=Severity.LOW) for number in range(MAX_INFOS)]
+        bench.engine.open = [*low, a_chain(id="f" * 32, severity=Severity.CRITICAL)]
+        ids = [key.labels[0] for key in bench.totals() if key.metric is catalog.chains.INFO]
+
+        assert ids == ["f" * 32, *(f"{number:032x}" for number in range(MAX_INFOS - 1))]
+
+    def test_chains_of_several_causes_are_active_side_by_side(self, bench: Bench) -> None:
+        """A disk on top of a neighbour: two series, and two ids. The end of one leaves the other."""
+        hog, disk = a_chain(), a_chain(id="2" * 32, cause=Cause.BLOCK_IO, severity=Severity.CRITICAL, culprits=())
+        bench.engine.open = [hog, disk]
+        bench.tick(says=(Transition(Change.OPENED, hog), Transition(Change.OPENED, disk)))
+        both = bench.totals()
+        bench.engine.open = [disk]
+        bench.tick(says=(hog.resolved(12 * SECOND, End.RECOVERED),))
+        one = bench.totals()
+
+        severity = {
+            "hog": Series(catalog.chains.SEVERITY, GAP),
+            "disk": Series(catalog.chains.SEVERITY, ("block_io", "gap")),
+        }
+        assert (both[severity["hog"]], both[severity["disk"]]) == (3, 4)
+        assert both[Series(catalog.chains.INFO, ("1" * 32, "cpu_contention", "stress-ng"))] == 1
+        assert both[Series(catalog.chains.INFO, ("2" * 32, "block_io", ""))] == 1
+        assert (one[severity["hog"]], one[severity["disk"]]) == (0, 4)
+
+    def test_chains_of_several_causes_are_traces_of_their_own(self, bench: Bench) -> None:
+        """What is lost to each cause leads to its chain."""
+        bench.engine.open = [a_chain(lost_ns=1), a_chain(id="2" * 32, cause=Cause.OWN_WAIT, lost_ns=2)]
+        found = bench.detection.traces([1])[1]
+
+        assert {key.labels: trace.trace_id for key, trace in found.items()} == {
+            ("cpu_contention",): "1" * 32,
+            ("own_wait",): "2" * 32,
+        }
 
     def test_forgotten_process_has_no_metrics(self, bench: Bench) -> None:
         """Its number is not given again."""

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from exporter.causes import Cause
 from exporter.chains.chain import Change, End, Transition
 from exporter.chains.event import ChainEvent
 from exporter.chains.remedies import ProcessContext
@@ -32,8 +33,10 @@ class Bench:
             self.now = Moment(self.now.monotonic_ns + SECOND, self.now.unix_ns + SECOND)
             self.writer.tick(self.now)
 
-    def send(self, chain_id: str = "1" * 32, change: Change = Change.OPENED) -> None:
-        chain = a_chain(id=chain_id)
+    def send(
+        self, chain_id: str = "1" * 32, change: Change = Change.OPENED, cause: Cause = Cause.CPU_CONTENTION
+    ) -> None:
+        chain = a_chain(id=chain_id, cause=cause)
         transition = Transition(change, chain) if change is not Change.RESOLVED else chain.resolved(1, End.RECOVERED)
         self.writer.on_chain_event(ChainEvent.from_transition(transition, None, ProcessContext(100), self.now))
 
@@ -59,8 +62,11 @@ class TestWriter:
         assert len(list(found.ticks())) == 20 + 1 + AFTER_SECONDS
         assert found.processes == {1: RecordedProcess(None, 100)}
 
-    def test_chains_that_open_together_share_a_recording(self, tmp_path: Path) -> None:
-        """It has the id of the first."""
+    def test_chains_that_open_together_share_a_recording(
+        self, tmp_path: Path, caplog: pytest.LogCaptureFixture
+    ) -> None:
+        """It has the id of the first; the log has both."""
+        caplog.set_level("INFO")
         bench = Bench(tmp_path)
         bench.pass_seconds(1)
         bench.send("1" * 32)
@@ -71,6 +77,17 @@ class TestWriter:
 
         assert [one.name for one in tmp_path.iterdir()] == [f"{'1' * 32}.capsule"]
         assert len(read(tmp_path / f"{'1' * 32}.capsule").events) == 2
+        assert f"recording of chain {'1' * 32}, {'2' * 32}: " in caplog.text
+
+    def test_lasting_change_writes_no_recording(self, tmp_path: Path) -> None:
+        """Its onset was more than a minute ago."""
+        bench = Bench(tmp_path)
+        bench.pass_seconds(1)
+        bench.send(cause=Cause.CHANGED)
+        bench.pass_seconds(2 * AFTER_SECONDS)
+        bench.close()
+
+        assert list(tmp_path.iterdir()) == []
 
     def test_escalation_and_end_of_an_old_chain_write_no_recording(self, tmp_path: Path) -> None:
         """Its recording has been written."""

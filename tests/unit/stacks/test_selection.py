@@ -8,7 +8,7 @@ from exporter.causes import Cause
 from exporter.chains.chain import Chain, Change, End, Transition
 from exporter.kernel.abi import Victim
 from exporter.kernel.thread_rows import ThreadRow
-from exporter.stacks.selection import ThreadSelection
+from exporter.stacks.selection import FEEDER_CAUSES, ThreadSelection
 from tests.support.chains import a_chain
 from tests.support.stacks import SECOND, a_thread
 
@@ -74,12 +74,12 @@ class TestStuckCalls:
 class TestFeeders:
     """Threads that feed the GPU, in a call or not."""
 
-    @pytest.mark.parametrize("cause", ["nccl_hang", "slow_rank", "lock", "paused", "not_host"])
-    def test_they_are_sampled_when_a_chain_of_such_a_cause_opens(self, cause: str) -> None:
+    @pytest.mark.parametrize("cause", sorted(FEEDER_CAUSES))
+    def test_they_are_sampled_when_a_chain_of_such_a_cause_opens(self, cause: Cause) -> None:
         """Other threads of the process are not."""
         rows = [a_thread(1), a_thread(2, victim=Victim.OTHER), a_thread(3, victim=Victim.WORKER)]
 
-        assert sampled(ThreadSelection(), a_chain(cause=Cause(cause)), rows) == (1,)
+        assert sampled(ThreadSelection(), a_chain(cause=cause), rows) == (1,)
 
     def test_they_are_not_sampled_for_cpu_contention(self) -> None:
         """The culprit is known already."""

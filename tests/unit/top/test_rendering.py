@@ -135,6 +135,16 @@ class TestOverview:
 
         assert shown[1:3] == ["HIGH      rank 1  lock → longer gap, culprit stress-ng", ""]
 
+    def test_several_chains_of_a_workload_have_a_line_each(self) -> None:
+        """A standstill has no call that takes longer."""
+        chains = (
+            CHAIN._replace(cause="stalled", effect="step", culprits=()),
+            CHAIN._replace(cause="lock", culprits=()),
+        )
+        shown = screen_of(replace(JOB, chains=chains), (80, 14))
+
+        assert shown[1:3] == ["HIGH      rank 0  stalled", "HIGH      rank 0  lock → longer gap"]
+
 
 class TestMessages:
     """Reasons why figures are incomplete or old."""
