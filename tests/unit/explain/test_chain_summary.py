@@ -123,7 +123,7 @@ class TestWaiting:
 
     def test_lasting_change_of_the_peer_is_no_reason_to_wait(self) -> None:
         """It costs nothing, so the rank that waits has a verdict of its own."""
-        chains = summaries(of_rank("1", cause=Cause.CHANGED), of_rank("2", peer="1"))
+        chains = summaries(of_rank("1", cause=Cause.CHANGED, severity=Severity.LOW), of_rank("2", peer="1"))
 
         assert [(one.rank, len(one.waiting)) for one in chains] == [("2", 0), ("1", 0)]
 

@@ -195,7 +195,7 @@ class TestMetrics:
         assert active == {("nccl_hang", "gap"): 1}
 
     def test_watched_process_begins_at_zero(self, bench: Bench) -> None:
-        """A rate needs that. Causes of the host and four of the job, of four severities; others that are never so bad, or always."""
+        """A rate needs that. Causes of the host, and four of the job, of four severities; others are never so bad, or always."""
         bench.engine.watched = {1}
         bench.tick()
         totals = bench.totals()
