@@ -8,6 +8,10 @@ from dashboards.panels import Column, Query, bars, graph, severities, stat, tabl
 _CHAINS = workload_series("gpustall_chains_total")
 _PROCESSES = workload_series("gpustall_workload_info")
 _SEVERITY = workload_series("gpustall_chain_severity")
+_NO_PROGRESS = 'cause=~"nccl_hang|stalled"'
+_OF_THE_JOB = (
+    'cause=~"own_code|own_wait|gpu|allocation_churn|pageable_copy|pcie|graph_recapture|gpu_throttled|gpu_contention"'
+)
 
 _NUMBERS = (
     stat(
@@ -18,9 +22,20 @@ _NUMBERS = (
     ),
     stat(
         "Critical",
-        "Open chains that cost more than half of a rank's time, hangs, and out of memory.",
+        "Open chains that cost more than half of a rank's time, hangs, standstills of a minute, and out of memory.",
         or_zero(f"sum({_SEVERITY} >= bool 4)", _PROCESSES),
         thresholds=((None, "green"), (1, "red")),
+    ),
+    stat(
+        "No progress",
+        "Jobs that stand still: a collective hangs, or no step ends for another reason.",
+        or_zero(f"sum({workload_series('gpustall_chain_active', _NO_PROGRESS)})", _PROCESSES),
+        thresholds=((None, "green"), (1, "red")),
+    ),
+    stat(
+        "Job or GPU",
+        "Open chains of the job's own code, calls or waits, or of its GPU: no resource of the host explains them.",
+        or_zero(f"sum({workload_series('gpustall_chain_active', _OF_THE_JOB)})", _PROCESSES),
     ),
     stat(
         "Opened",
@@ -33,12 +48,6 @@ _NUMBERS = (
         "Chains that became worse in the time range.",
         or_zero(f"sum(increase({workload_series('gpustall_chain_escalations_total')}[$__range]))", _PROCESSES),
         decimals=0,
-    ),
-    stat(
-        "Not the host",
-        "Open chains whose slowdown no resource of the host explains.",
-        or_zero(f"""sum({workload_series("gpustall_chain_active", 'cause="not_host"')})""", _PROCESSES),
-        width=8,
     ),
 )
 
@@ -75,7 +84,7 @@ _OPEN = (
 _PAST = (
     table(
         "Chains opened, by cause",
-        "Number in the time range, and severity at opening.",
+        "Number in the time range, and severity at opening. `changed` is a lasting change of the job's steps, not a fault.",
         [Query(f"sum by (cause, effect, severity) (increase({_CHAINS}[$__range])) > 0")],
         [
             Column("Value", "Chains", "short"),

@@ -52,12 +52,13 @@ LABEL_MEANINGS = {
     " `poll`, a time-out (`sleep`), a `child`; `stopped`; `other`. In a wake-up path also `unresolved`. For a GPU's memory"
     " `used`, `free`, or `reserved` by the driver; for its repair `pending` or `failed`.",
     "cause": "Why the GPU had to wait: see [accounting.md](accounting.md). For a chain also `peer_rank`, this rank waits for"
-    " another one; `slow_rank`, the others wait for this one; `nccl_hang`, it never arrives; `cuda_oom`; `crash`; `oom_killed`,"
-    " by the kernel; `not_host`, no resource of the host explains it; as special cases of these `allocation_churn`,"
-    " `pageable_copy`, `pcie` (the link is full) and `graph_recapture`, which the job itself causes, and `gpu_throttled` and"
-    " `gpu_contention`, which its GPU causes. Without longer steps: `memory_leak`, `graph_abandoned` and `cold_start`.",
+    " another one; `slow_rank`, the others wait for this one; `nccl_hang`, it never arrives; `stalled`, there is no progress at"
+    " all; `cuda_oom`; `crash`; `oom_killed`, by the kernel. Where no resource of the host explains it: `own_code` computes and"
+    " `own_wait` sleeps between calls, `gpu`, calls take longer; as special cases `allocation_churn`, `pageable_copy`, `pcie`"
+    " (the link is full) and `graph_recapture`, which the job itself causes, and `gpu_throttled` and `gpu_contention`, which its"
+    " GPU causes. Without longer steps: `memory_leak`, `graph_abandoned`, `cold_start`, and `changed`, steps are others for good.",
     "effect": "What takes longer: `gap`, the time between two calls; `sync`; `launch`; `memcpy`; `collective`; `alloc`; `graph`,"
-    " captures and instantiations; `exit`, the process has ended.",
+    " captures and instantiations; `step`, the step as a whole; `exit`, the process has ended.",
     "severity": "`low`, `medium`, `high` or `critical`: from 5, 10, 25 and 50 % of the time lost, as far as the cause explains"
     " it.",
     "engine": "`vllm`, `sglang`, `tgi` (Text Generation Inference) or `triton` (the inference server, not the compiler) for a"

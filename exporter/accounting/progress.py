@@ -7,6 +7,27 @@ from typing import NamedTuple
 
 from exporter.causes import Cause
 from exporter.kernel.abi import ThreadState
+from exporter.units import NANOSECONDS
+
+_WAITS_FOR_INPUT = (ThreadState.POLL, ThreadState.OTHER)
+"""Outside of calls: a notebook waits for its user, an interpreter for its terminal, a server for a request."""
+
+_DOES = {
+    ThreadState.ON_CPU: "computes",
+    ThreadState.RECLAIM: "frees memory",
+    ThreadState.RUNNABLE: "waits for a CPU",
+    ThreadState.THROTTLED: "is throttled by the quota of its cgroup",
+    ThreadState.IO: "waits for a disk",
+    ThreadState.MEMORY: "waits for memory",
+    ThreadState.FAULT: "waits for a page",
+    ThreadState.LOCK: "waits for a lock",
+    ThreadState.PIPE: "waits for a pipe",
+    ThreadState.SOCKET: "waits for a socket",
+    ThreadState.POLL: "waits for an event",
+    ThreadState.SLEEP: "sleeps",
+    ThreadState.CHILD: "waits for a child process",
+    ThreadState.STOPPED: "is stopped by a signal",
+}
 
 
 class Standing(NamedTuple):
@@ -18,6 +39,19 @@ class Standing(NamedTuple):
     operation: str
     state: ThreadState
     for_ns: int
+
+    @property
+    def has_work(self) -> bool:
+        """Whether it should make progress, and does not merely wait for something to do."""
+        return bool(self.operation) or self.state not in _WAITS_FOR_INPUT
+
+    @property
+    def sentence(self) -> str:
+        """`thread 4711 has been in cudaStreamSynchronize for 11.8 s`, `thread 4711 sleeps outside of CUDA and NCCL calls`"""
+        if self.operation:
+            return f"thread {self.tid} has been in {self.operation} for {self.for_ns / NANOSECONDS:.1f} s"
+        does = _DOES.get(self.state, "is in an unknown state")
+        return f"thread {self.tid} {does} outside of CUDA and NCCL calls"
 
 
 class WorkloadProgress(NamedTuple):

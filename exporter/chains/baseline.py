@@ -13,11 +13,11 @@ from exporter.chains.thresholds import (
     BEFORE_NS,
     CHANGE_REPORTED,
     CHANGE_SPREADS,
-    NEW_NORMAL_NS,
+    LASTING_CHANGE_NS,
     REGIMES_KEPT,
     WINDOWS_BEFORE,
 )
-from exporter.chains.window import Level, Window, level_of
+from exporter.chains.window import BaselineWindow, Level, level_of
 
 
 class LastingChange(NamedTuple):
@@ -52,14 +52,14 @@ class Baseline:
     def __init__(self) -> None:
         self.usual = Regime()
         self._others: list[Regime] = []  # the most recently used last
-        self._recent: list[Window] = []  # since the last restart()
-        self._faster: list[Window] = []  # the last quiet windows, while each of them is faster
+        self._recent: list[BaselineWindow] = []  # since the last restart()
+        self._faster: list[BaselineWindow] = []  # the last quiet windows, while each of them is faster
         self._settled: Regime | None = None  # the last one that lasted
         self._settled_step_ns = self._settled_calls = 0.0
 
     # ---- the regime
 
-    def learn(self, window: Window) -> None:
+    def learn(self, window: BaselineWindow) -> None:
         """Add a second in which nothing was wrong."""
         self._faster = [*self._faster, window] if self.usual.is_faster(window) else []
         self.usual.add(window)
@@ -102,7 +102,7 @@ class Baseline:
 
     # ---- what was before a moment
 
-    def record(self, window: Window) -> None:
+    def record(self, window: BaselineWindow) -> None:
         """Add any second, slow or not."""
         self._recent.append(window)
         while window.ended_ns - self._recent[0].ended_ns > BEFORE_NS:
@@ -122,7 +122,7 @@ class Baseline:
     def lasting_change(self, now_ns: int) -> LastingChange | None:
         """The change, at the one tick at which another regime has lasted for a minute. Slow drift is none."""
         usual = self.usual
-        if not usual.step_ns or now_ns - usual.began_ns < NEW_NORMAL_NS:
+        if not usual.step_ns or now_ns - usual.began_ns < LASTING_CHANGE_NS:
             return None
         before = LastingChange(
             usual.began_ns, self._settled_step_ns, usual.step_ns, self._settled_calls, usual.calls_per_step
@@ -139,7 +139,7 @@ class Baseline:
         )
 
 
-def _is_drift(windows: Sequence[Window]) -> bool:
+def _is_drift(windows: Sequence[BaselineWindow]) -> bool:
     """Whether the job still becomes slower or faster: the last third differs from the first by half of what all differ by."""
     third = max(len(windows) // 3, 1)
     first, last, whole = (level_of(part).late for part in (windows[:third], windows[-third:], windows))

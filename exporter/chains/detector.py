@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 from exporter.chains import summary, verdict
 from exporter.chains.baseline import LastingChange
-from exporter.chains.chain import Chain, Change, End, Severity, Transition
+from exporter.chains.chain import Chain, Change, End, Transition
 from exporter.chains.cusum import Cusum
 from exporter.chains.episode import Episode, Waited
 from exporter.chains.gpu import DeviceSide
@@ -23,10 +23,10 @@ from exporter.chains.thresholds import (
     CHRONIC_NS,
     CHRONIC_SHARE,
     FADED_SHARE,
+    JOB_CAUSE_SHARE,
     LASTING_NS,
     MAIN_SHARE,
-    NEW_NORMAL_NS,
-    NOT_HOST_SHARE,
+    LASTING_CHANGE_NS,
     STUCK_NS,
     UNSTEADY_ABOVE,
     UNSTEADY_BELOW,
@@ -164,7 +164,7 @@ class Detector:
         if reason is None:
             return self._check_regime(span, found)
         if any(episode.chain.cause is reason.cause for episode in self._episodes):
-            self._cusum.reset()  # the open chain of this cause has become worse, and says so
+            self._cusum.reset()  # the open chain of this cause has become worse, and is escalated
             past.baseline.restart(span.then.now_ns)
             return []
         return [self._open(span, found, reason, before)]
@@ -192,7 +192,7 @@ class Detector:
             if not past.baseline.switch(*_pace_of(span)):
                 past.baseline.forget()
             self._restart()
-        elif past.last.now_ns - self._cusum.began_ns >= NEW_NORMAL_NS and past.baseline.adopt():
+        elif past.last.now_ns - self._cusum.began_ns >= LASTING_CHANGE_NS and past.baseline.adopt():
             self._restart()
         return []
 
@@ -213,7 +213,7 @@ class Detector:
             return []
         span = Span(first, past.last)
         found = verdict.find(span, past.usual, waited(span))
-        if found.slower is None or found.slower < NOT_HOST_SHARE:
+        if found.slower is None or found.slower < JOB_CAUSE_SHARE:
             return []
         reason = verdict.judge(found)
         if reason is not None and reason.cause is verdict.UNDETERMINED:
@@ -253,27 +253,9 @@ class Detector:
         is_chronic: bool = False,
         rest_ns: int = 0,
     ) -> Transition:
-        lost_share = summary.lost_share(found, reason.cause)
-        severity = verdict.severity_of(reason.cause, lost_share, reason.contribution)
-        chain = Chain(
-            id=self._new_id(),
-            process=self._process,
-            cause=reason.cause,
-            effect=reason.effect,
-            severity=min(severity, Severity.MEDIUM) if is_chronic else severity,
-            began_ns=span.then.now_ns,
-            opened_ns=span.now.now_ns,
-            updated_ns=span.now.now_ns,
-            slowdown=summary.slowdown(found),
-            usual_step_ns=round(self._past.usual.step_ns),
-            lost_share=lost_share,
-            contribution=reason.contribution,
-            shares=reason.shares,
-            culprits=reason.culprits or summary.culprits(span, reason.cause),
-            peer=reason.peer,
-            detail=reason.detail,
-            is_chronic=is_chronic,
-            lost_ns=summary.lost_ns(span, reason.cause),
+        usual_step_ns = self._past.usual.step_ns
+        chain = summary.opened(
+            self._new_id(), self._process, span, found, reason, usual_step_ns=usual_step_ns, is_chronic=is_chronic
         )
         is_on_top = bool(self._episodes)
         self._episodes.append(Episode(self._past, chain, span.then, before, is_on_top=is_on_top, rest_ns=rest_ns))

@@ -94,9 +94,11 @@ class Engine:
         awaited = self._awaited()
         for number, observed in processes.items():
             detector, standstill = self._detectors[number], self._standstills[number]
-            has_chain = bool(detector.chains)
+            is_explained = bool(detector.chains) or any(
+                one.is_awaited_by(number, observed.collectives) for one in missing
+            )
             transitions += standstill.update(
-                detector.last, absent.get(number), detector.pace_ns, has_other_chain=has_chain
+                detector.last, absent.get(number), detector.pace_ns, is_explained=is_explained
             )
             transitions += detector.update(
                 self._waited_by(number),

@@ -19,8 +19,8 @@ from exporter.chains.thresholds import (
     FADED_SHARE,
     LASTING_NS,
     MAIN_SHARE,
-    NEW_NORMAL_NS,
-    NEW_NORMAL_STEPS,
+    LASTING_CHANGE_NS,
+    LASTING_CHANGE_STEPS,
     OVER_SHARE,
     RECENT_NS,
 )
@@ -68,7 +68,7 @@ class Episode:
                 return self.resolve(self._calm_since_ns, End.RECOVERED)
             return None
         self._calm_since_ns = 0
-        lasting_ns = max(NEW_NORMAL_NS, NEW_NORMAL_STEPS * past.pace_ns)
+        lasting_ns = max(LASTING_CHANGE_NS, LASTING_CHANGE_STEPS * past.pace_ns)
         if chain.cause in OF_THE_JOB and now_ns - chain.opened_ns >= lasting_ns and is_alone and recent.steps:
             return self.resolve(now_ns, End.CHANGED)
         return self._update_figures(self._extend(whole) if is_alone else whole, waited, is_alone=is_alone)
@@ -88,7 +88,7 @@ class Episode:
             return True
         found, core = self._find(recent, waited), self._find(self._core, waited)
         if self.chain.cause in HOST_CAUSES and (self._is_on_top or not is_alone):
-            # By its own cause alone: others may have come or gone meanwhile, and have changed the pace.
+            # By its own cause alone: other chains may have opened or ended since, and have changed the pace.
             slower = min(found.pace / core.pace, 1.0) if core.pace > 0 else 1.0
             least = FADED_SHARE * slower * verdict.part_of(self.chain.cause, core)
             return verdict.part_of(self.chain.cause, found) < least

@@ -5,18 +5,26 @@ In: the Collectives of every process. Out: nanoseconds waited for each rank, and
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Container, Iterable, Mapping
 from typing import NamedTuple
 
 from exporter.chains.span import Collective, Span
 
 
 class Missing(NamedTuple):
-    """A rank that has not entered a collective in which the others of its node wait. since_ns: the last arrival of all."""
+    """A rank that has not entered a collective in which the others of its node wait. since_ns: the last arrival of all.
+
+    communicator: its hash.
+    """
 
     process: int
     rank: int
     since_ns: int
+    communicator: int = 0
+
+    def is_awaited_by(self, process: int, communicators: Container[int]) -> bool:
+        """Whether a process of these communicators is among the others."""
+        return process != self.process and self.communicator in communicators
 
 
 class _Arrivals(NamedTuple):
@@ -48,7 +56,7 @@ class Communicators:
             last, first = min(arrived.values()), max(arrived.values())
             if last < first:
                 late = [process for process, count in arrived.items() if count == last]
-                missing += [Missing(process, of_communicator[process].rank, since_ns) for process in late]
+                missing += [Missing(process, of_communicator[process].rank, since_ns, number) for process in late]
         return missing
 
 

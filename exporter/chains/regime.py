@@ -18,14 +18,14 @@ from exporter.chains.thresholds import (
     WINDOWS_NEEDED,
     WINDOWS_TO_REMEMBER,
 )
-from exporter.chains.window import Window, deviation, median
+from exporter.chains.window import BaselineWindow, deviation, median
 
 
 class Regime:
     """A way in which a job works: a batch size, a phase, a model. began_ns: CLOCK_MONOTONIC of its first window; 0 before."""
 
-    def __init__(self, windows: Iterable[Window] = (), *, is_fault: bool = False) -> None:
-        self._windows: list[Window] = list(windows)[-WINDOWS_KEPT:]
+    def __init__(self, windows: Iterable[BaselineWindow] = (), *, is_fault: bool = False) -> None:
+        self._windows: list[BaselineWindow] = list(windows)[-WINDOWS_KEPT:]
         self._is_fault = is_fault
         self.began_ns = self._windows[0].ended_ns - self._windows[0].wall_ns if self._windows else 0
         self.step_ns = 0.0
@@ -35,7 +35,7 @@ class Regime:
         self.spread = 0.0
         self._sum_up()
 
-    def add(self, window: Window) -> None:
+    def add(self, window: BaselineWindow) -> None:
         """Add a second in which nothing was wrong: the last minute counts, so that slow changes are followed both ways."""
         self.began_ns = self.began_ns or window.ended_ns - window.wall_ns
         self._windows.append(window)
@@ -51,11 +51,11 @@ class Regime:
         """Whether the job may come back to it."""
         return self.step_ns > 0 and len(self._windows) >= WINDOWS_TO_REMEMBER and not self._is_fault
 
-    def is_faster(self, window: Window) -> bool:
+    def is_faster(self, window: BaselineWindow) -> bool:
         """Whether a window is faster by so much that it belongs to another regime."""
         return bool(self.step_ns and window.steps and window.step_ns < self.step_ns * (1 - FASTER))
 
-    def newer_part(self, faster: Collection[Window]) -> Regime | None:
+    def newer_part(self, faster: Collection[BaselineWindow]) -> Regime | None:
         """A regime of the last windows alone, where `faster` ones are the larger part of as many as are needed."""
         if 2 * len(faster) <= WINDOWS_NEEDED:
             return None
@@ -89,7 +89,7 @@ class Regime:
             self.spread = deviation(window.lost_of_all - self.lost_of_all for window in windows)
 
 
-def _is_enough(windows: Collection[Window]) -> bool:
+def _is_enough(windows: Collection[BaselineWindow]) -> bool:
     if len(windows) < WINDOWS_NEEDED:
         return False
     steps = sum(window.steps for window in windows)

@@ -12,16 +12,16 @@ from exporter.chains.span import ProcessState, Span
 from exporter.chains.thresholds import (
     ALLOWANCE,
     CHRONIC_NS,
+    JOB_CAUSE_STEPS,
     JUDGED_MAX_NS,
     JUDGED_MOMENTS,
     JUDGED_NS,
     LASTING_NS,
-    NOT_HOST_STEPS,
     SPREADS_ALLOWED,
     WINDOW_NS,
     WINDOWS_KEPT,
 )
-from exporter.chains.window import Window, window_of
+from exporter.chains.window import BaselineWindow, window_of
 
 
 class SpanBuffer:
@@ -34,7 +34,7 @@ class SpanBuffer:
         self._marks: list[ProcessState] = []  # one a second, the last CHRONIC_NS
         self._opened: ProcessState | None = None  # when the current window was opened
         self._is_quiet = True  # since then
-        self._withheld: list[Window] = []  # windows that may be the onset of an episode
+        self._withheld: list[BaselineWindow] = []  # windows that may be the onset of an episode
 
     # ---- adding
 
@@ -85,7 +85,7 @@ class SpanBuffer:
 
     def _keep(self, seen: ProcessState) -> None:
         """Keep what a verdict needs, in at most JUDGED_MOMENTS states: steps may take minutes."""
-        judged_ns = max(JUDGED_NS, min(4 * NOT_HOST_STEPS * self.pace_ns, JUDGED_MAX_NS))
+        judged_ns = max(JUDGED_NS, min(4 * JOB_CAUSE_STEPS * self.pace_ns, JUDGED_MAX_NS))
         if len(self._seen) > 1:
             last, before = self._seen[-1], self._seen[-2]
             # Two states are enough for an idle time.

@@ -22,28 +22,7 @@ from exporter.chains.thresholds import (
     UNKNOWN_HANG_NS,
 )
 from exporter.chains.verdict import severity_of
-from exporter.kernel.abi import ThreadState
 from exporter.units import NANOSECONDS
-
-_WAITS_FOR_INPUT = (ThreadState.POLL, ThreadState.OTHER)
-"""Outside of calls: a notebook waits for its user, an interpreter for its terminal, a server for a request."""
-
-_DOES = {
-    ThreadState.ON_CPU: "computes",
-    ThreadState.RECLAIM: "frees memory",
-    ThreadState.RUNNABLE: "waits for a CPU",
-    ThreadState.THROTTLED: "is throttled by the quota of its cgroup",
-    ThreadState.IO: "waits for a disk",
-    ThreadState.MEMORY: "waits for memory",
-    ThreadState.FAULT: "waits for a page",
-    ThreadState.LOCK: "waits for a lock",
-    ThreadState.PIPE: "waits for a pipe",
-    ThreadState.SOCKET: "waits for a socket",
-    ThreadState.POLL: "waits for an event",
-    ThreadState.SLEEP: "sleeps",
-    ThreadState.CHILD: "waits for a child process",
-    ThreadState.STOPPED: "is stopped by a signal",
-}
 
 
 class Standstill:
@@ -67,9 +46,12 @@ class Standstill:
         return [self._chain] if self._chain else []
 
     def update(
-        self, seen: ProcessState, missing: Missing | None, pace_ns: int, *, has_other_chain: bool
+        self, seen: ProcessState, missing: Missing | None, pace_ns: int, *, is_explained: bool
     ) -> list[Transition]:
-        """Update at a tick. missing: a collective that this process has not entered. pace_ns: length of a step, 0 if unknown."""
+        """Update at a tick. missing: a collective that this process has not entered. pace_ns: length of a step, 0 if unknown.
+
+        is_explained: it has an open chain for slow steps, or waits for another rank of this node.
+        """
         progress = (seen.progress.steps, seen.progress.kernels)
         if progress != self._progress:
             self._progress, self._since_ns = progress, seen.now_ns
@@ -83,7 +65,7 @@ class Standstill:
         if self._chain is not None:
             return self._go_on(seen, for_ns, is_long=is_long)
         standing = seen.progress.standing
-        if is_long and standing is not None and not has_other_chain and _has_work(standing):
+        if is_long and standing is not None and not is_explained and standing.has_work:
             return [
                 self._open(Cause.STALLED, Effect.STEP, self._since_ns, seen, pace_ns, detail=_detail(standing, for_ns))
             ]
@@ -166,20 +148,6 @@ def _is_late(missing: Missing | None, seen: ProcessState, since_ns: int, pace_ns
     return seen.now_ns - missing.since_ns > 2 * pace_ns and since_ns <= missing.since_ns
 
 
-def _has_work(standing: Standing) -> bool:
-    """Whether the job should make progress, and does not merely wait for something to do."""
-    return bool(standing.operation) or standing.state not in _WAITS_FOR_INPUT
-
-
 def _detail(standing: Standing, for_ns: int) -> str:
-    """`no step has ended for 12 s: thread 4711 has been in cudaStreamSynchronize for 11.8 s`"""
-    seconds = standing.for_ns / NANOSECONDS
-    does = (
-        f"has been in {standing.operation}"
-        if standing.operation
-        else _DOES.get(standing.state, "is in an unknown state")
-    )
-    about = f"{does} for {seconds:.1f} s" if standing.operation else f"{does} outside of CUDA and NCCL calls"
-    return (
-        f"no step has ended and no kernel was launched for {for_ns / NANOSECONDS:.0f} s: thread {standing.tid} {about}"
-    )
+    """`no step has ended and no kernel was launched for 12 s: thread 4711 has been in cudaStreamSynchronize for 11.8 s`"""
+    return f"no step has ended and no kernel was launched for {for_ns / NANOSECONDS:.0f} s: {standing.sentence}"

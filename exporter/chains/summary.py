@@ -4,11 +4,40 @@ from __future__ import annotations
 
 from exporter.accounting.culprits import NOBODY
 from exporter.causes import HOST_CAUSES, Cause, largest_first
+from exporter.chains.chain import Chain, Severity
 from exporter.chains.span import Span
-from exporter.chains.verdict import Findings
+from exporter.chains.verdict import Findings, Verdict, severity_of
 
 _KEPT_CULPRITS = 5
 _LEAST_SHARE = 0.2  # share of a cause's time that programs must have to be named as culprits
+
+
+def opened(
+    chain_id: str, process: int, span: Span, found: Findings, reason: Verdict, *, usual_step_ns: float, is_chronic: bool
+) -> Chain:
+    """The chain of a span with this reason."""
+    share = lost_share(found, reason.cause)
+    severity = severity_of(reason.cause, share, reason.contribution)
+    return Chain(
+        id=chain_id,
+        process=process,
+        cause=reason.cause,
+        effect=reason.effect,
+        severity=min(severity, Severity.MEDIUM) if is_chronic else severity,
+        began_ns=span.then.now_ns,
+        opened_ns=span.now.now_ns,
+        updated_ns=span.now.now_ns,
+        slowdown=slowdown(found),
+        usual_step_ns=round(usual_step_ns),
+        lost_share=share,
+        contribution=reason.contribution,
+        shares=reason.shares,
+        culprits=reason.culprits or culprits(span, reason.cause),
+        peer=reason.peer,
+        detail=reason.detail,
+        is_chronic=is_chronic,
+        lost_ns=lost_ns(span, reason.cause),
+    )
 
 
 def lost_share(found: Findings, cause: Cause) -> float:

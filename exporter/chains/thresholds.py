@@ -34,8 +34,8 @@ BEFORE_NS = 30 * NANOSECONDS
 WINDOWS_BEFORE = 3
 """An episode is judged against the time before its own onset, where so many windows of it are known: a job may have drifted."""
 
-NEW_NORMAL_NS = 60 * NANOSECONDS
-NEW_NORMAL_STEPS = 30
+LASTING_CHANGE_NS = 60 * NANOSECONDS
+LASTING_CHANGE_STEPS = 30
 """A job that has been slower for so long and so many baseline steps, without a cause on the host, has another model, batch or
 clock."""
 
@@ -86,11 +86,12 @@ RULED_OUT_NS = 10 * NANOSECONDS
 STUCK_NS = 400_000_000
 """Time without a step whose baseline is less than half of this: then threads are read, which costs milliseconds."""
 
-NOT_HOST_NS = 3 * NANOSECONDS
-NOT_HOST_STEPS = 8
-NOT_HOST_SHARE = 0.10
-"""Before the host is ruled out: late stalls are decided when the waits after them are over. A job that makes no more steps at all
-has ended or evaluates. A job that is slower by less than this share, for no reason on the host, is not reported."""
+JOB_CAUSE_NS = 3 * NANOSECONDS
+JOB_CAUSE_STEPS = 8
+JOB_CAUSE_SHARE = 0.10
+"""Before a cause of the job or its GPU is reported: late stalls are decided when the waits after them are over. A job that makes
+no more steps at all has ended or evaluates. A job that is slower by less than this share, for no reason on the host, is not
+reported."""
 
 EVIDENT_NS = 5 * NANOSECONDS // 2
 """The job's own work and its GPU's state are measured, not inferred, so they are reported sooner. Yet a second or two in which a

@@ -16,11 +16,11 @@ from exporter.chains.span import Span
 from exporter.chains.spending import Grown
 from exporter.chains.thresholds import (
     EVIDENT_NS,
+    JOB_CAUSE_NS,
+    JOB_CAUSE_SHARE,
+    JOB_CAUSE_STEPS,
     LINK_SHARE,
     MAIN_SHARE,
-    NOT_HOST_NS,
-    NOT_HOST_SHARE,
-    NOT_HOST_STEPS,
     PATIENCE_NS,
     PHASE_CHANGE,
     RULED_OUT_NS,
@@ -189,12 +189,12 @@ def judge(found: Findings) -> Verdict | None:
         return None
     if found.slower is None or is_another_phase(found):
         return None
-    if found.wall_ns < EVIDENT_NS or found.steps < NOT_HOST_STEPS:
+    if found.wall_ns < EVIDENT_NS or found.steps < JOB_CAUSE_STEPS:
         return None
     if first in HOST_CAUSES and sum(part for cause, part in shares if cause in HOST_CAUSES) >= MAIN_SHARE:
-        is_long = found.wall_ns >= NOT_HOST_NS
+        is_long = found.wall_ns >= JOB_CAUSE_NS
         return Verdict(first, _effect(first, found), share, _named(shares, found, total)) if is_long else None
-    if found.slower < NOT_HOST_SHARE:
+    if found.slower < JOB_CAUSE_SHARE:
         return None
     if found.undecided / total >= UNDECIDED_SHARE and found.wall_ns < RULED_OUT_NS:
         return None
@@ -216,14 +216,14 @@ def of_the_job(reason: Verdict, found: Findings, grown: Grown, side: DeviceSide)
     part = min(parts[cause] / found.total, 1.0)
     if cause is not Cause.GPU and parts[cause] > 0:
         shares = ((cause.value, part), *(one for one in reason.shares if one[0] != cause.value))
-        return Verdict(cause, Effect.GAP, part, shares) if found.wall_ns >= NOT_HOST_NS else None
+        return Verdict(cause, Effect.GAP, part, shares) if found.wall_ns >= JOB_CAUSE_NS else None
     if part >= MAIN_SHARE:
         reason = reason._replace(effect=grown.effect)
     device_cause = side.cause
     if device_cause is not None and reason.effect in _EFFECTS[device_cause]:
         shares = ((device_cause.value, reason.contribution), *reason.shares)
         return reason._replace(cause=device_cause, shares=shares, culprits=side.culprits, detail=side.detail)
-    return reason if found.wall_ns >= NOT_HOST_NS else None
+    return reason if found.wall_ns >= JOB_CAUSE_NS else None
 
 
 def of_peer(reason: Verdict, rank: str) -> Verdict:
@@ -250,8 +250,8 @@ def of_own_doing(found: Findings, grown: Grown) -> Verdict | None:
 
 def is_evident(found: Findings) -> bool:
     """Whether a job has been slower for so long, and by so much, that its own work is the cause."""
-    is_long = found.wall_ns >= EVIDENT_NS and found.steps >= NOT_HOST_STEPS
-    return is_long and found.slower is not None and found.slower >= NOT_HOST_SHARE
+    is_long = found.wall_ns >= EVIDENT_NS and found.steps >= JOB_CAUSE_STEPS
+    return is_long and found.slower is not None and found.slower >= JOB_CAUSE_SHARE
 
 
 def contribution_of(cause: Cause, reason: Verdict) -> float:

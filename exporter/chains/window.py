@@ -1,6 +1,6 @@
 """A second of a job in a few figures, and what several of them have in common.
 
-In: a Span of a second or a step. Out: a Window; a Level, which an episode is judged against.
+In: a Span of a second or a step. Out: a BaselineWindow; a Level, which an episode is judged against.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from exporter.chains.span import Span
 _DEVIATION_OF_MAD = 1.4826  # standard deviations of a normal distribution, in median absolute deviations
 
 
-class Window(NamedTuple):
+class BaselineWindow(NamedTuple):
     """step_ns, calls_per_step: 0 where no step ended. lost: shares of the wall time. late: share of it by which the job was
     slower than its baseline at that time; 0 without a baseline.
     """
@@ -41,9 +41,9 @@ class Level(NamedTuple):
     spread: float = 0.0
 
 
-def window_of(span: Span) -> Window:
+def window_of(span: Span) -> BaselineWindow:
     steps = span.steps
-    return Window(
+    return BaselineWindow(
         span.now.now_ns,
         span.wall_ns,
         steps,
@@ -55,7 +55,7 @@ def window_of(span: Span) -> Window:
     )
 
 
-def level_of(windows: Sequence[Window]) -> Level:
+def level_of(windows: Sequence[BaselineWindow]) -> Level:
     """Means over at least one window, weighted by their length: what is lost now and then counts as much as it costs."""
     wall_ns = sum(window.wall_ns for window in windows)
     causes = {cause for window in windows for cause in window.lost}

@@ -151,7 +151,7 @@ def _field(name: str, text: str) -> str:
 
 
 def _cost(chain: ChainSummary, process: ProcessSum | None) -> str:
-    """ "" for a chain that costs nothing by itself, such as a crash or a lasting change."""
+    """ "" for a chain without a cost of its own, such as a crash or a lasting change."""
     event, is_open = chain.event, chain.state is SummaryState.OPEN
     costs = []
     if event.is_chronic:

@@ -57,7 +57,7 @@ def _calls_ns(operations: Mapping[OperationKey, OperationRow]) -> dict[Effect, i
 
 
 def _computing_ns(threads: Iterable[ThreadRow]) -> int:
-    """Of living threads: one that gives the GPU work in every step lives as long as the job."""
+    """Sum over living threads: one that gives the GPU work in every step lives as long as the job."""
     return sum(thread.gaps_ns[ThreadState.ON_CPU] for thread in threads if thread.victim is Victim.STEP)
 
 

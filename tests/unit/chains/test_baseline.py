@@ -6,14 +6,14 @@ import pytest
 
 from exporter.causes import Cause
 from exporter.chains.baseline import Baseline
-from exporter.chains.window import Window
+from exporter.chains.window import BaselineWindow
 from tests.unit.chains.job import SECOND
 
 
-def window(second: int, step_ms: float, *, calls: float = 50.0, lost: float = 0.0, late: float = 0.0) -> Window:
+def window(second: int, step_ms: float, *, calls: float = 50.0, lost: float = 0.0, late: float = 0.0) -> BaselineWindow:
     """One second in which steps took so long; it ends at this second."""
     steps = round(1000 / step_ms)
-    return Window(second * SECOND, SECOND, steps, step_ms * 1e6, calls, {Cause.BLOCK_IO: lost}, lost, late)
+    return BaselineWindow(second * SECOND, SECOND, steps, step_ms * 1e6, calls, {Cause.BLOCK_IO: lost}, lost, late)
 
 
 def learned(*step_ms: float, lost: float = 0.0) -> Baseline:

@@ -168,7 +168,7 @@ class TestAbstaining:
 
         assert (opened.chain.cause, opened.chain.contribution) == (Cause.GPU, pytest.approx(0.55, abs=0.02))
 
-    def test_not_host_verdict_that_was_too_early_is_replaced(self, scene: Scene) -> None:
+    def test_cause_of_the_job_that_was_found_too_early_is_replaced(self, scene: Scene) -> None:
         """Four slow seconds without a loss, which is booked later: the same episode, with its reason."""
         scene.go_on(4, step_ms=20.0)
         scene.go_on(0.25, step_ms=20.0, lost={DISK: 10.0})
@@ -177,13 +177,13 @@ class TestAbstaining:
         assert changes(scene.transitions) == [(Change.OPENED, Cause.GPU), (Change.ESCALATED, Cause.BLOCK_IO)]
         assert len({transition.chain.id for transition in scene.transitions}) == 1
 
-    def test_burst_that_is_over_opens_no_not_host_chain(self, scene: Scene) -> None:
+    def test_burst_that_is_over_opens_no_chain_of_the_job(self, scene: Scene) -> None:
         """A second of it, and a few that are hardly slower: steps were slow, and no longer are."""
         scene.go_on(1, step_ms=20.0)
 
         assert scene.go_on(6, step_ms=10.4) == []
 
-    def test_fault_that_has_just_begun_opens_no_not_host_chain(self, scene: Scene) -> None:
+    def test_fault_that_has_just_begun_opens_no_chain_of_the_job(self, scene: Scene) -> None:
         """The first ticks of it, of which the reason is not known yet."""
         scene.go_on(2.75, step_ms=12.0)
         scene.jobs[0].undecided_ns = SECOND // 10
@@ -260,7 +260,7 @@ class TestAbstaining:
         """The first seconds have nothing to be compared with."""
         assert Scene().go_on(4, step_ms=20.0, lost={DISK: 0.5}) == []
 
-    def test_what_stays_so_is_a_new_normal(self, scene: Scene) -> None:
+    def test_what_stays_so_is_the_baseline(self, scene: Scene) -> None:
         """Five minutes slower, and no resource of the host is the reason."""
         scene.go_on(310, step_ms=20.0)
         scene.go_on(60, step_ms=20.0)
@@ -433,7 +433,7 @@ class TestLongSteps:
         changes = [change for change, _ in slow.transitions if change is not Change.ESCALATED]
         assert changes == [Change.OPENED, Change.RESOLVED]
 
-    def test_not_host_is_reported_after_eight_steps(self, slow: Scene) -> None:
+    def test_cause_of_the_job_is_reported_after_eight_steps(self, slow: Scene) -> None:
         """Not before."""
         before = slow.go_on(150, step_ms=20_000.0)
         (opened,) = slow.go_on(50, step_ms=20_000.0)

@@ -18,7 +18,7 @@ OPENED = {
     "memcpy-bottleneck": ("chain opened: pageable_copy",),
     "periodic-spike": ("chain opened: cpu_contention",),
     "cpu-contention": ("chain opened: cpu_contention",),
-    "gpu-steal": ("chain opened: not_host",),
+    "gpu-steal": ("chain opened: gpu",),
     "dataloader": ("chain opened: dataloader",),
     "straggler": ("chain opened: slow_rank", "chain opened: peer_rank"),
     "hang": ("chain opened: nccl_hang",),

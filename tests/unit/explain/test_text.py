@@ -125,7 +125,7 @@ class TestOpenChain:
         assert "  why     waits for the GPU take longer: 93 % of the slowdown" in lines
         assert "          shares by cause: lock 4.0 %" in lines
 
-    def test_own_code_and_own_waits_are_told_apart(self) -> None:
+    def test_own_code_and_own_waits_have_reasons_of_their_own(self) -> None:
         """In a sentence each."""
         (code,) = (line for line in lines_of(an_event(cause=Cause.OWN_CODE)) if line.startswith("  why"))
         (wait,) = (line for line in lines_of(an_event(cause=Cause.OWN_WAIT)) if line.startswith("  why"))
