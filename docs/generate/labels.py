@@ -56,7 +56,7 @@ LABEL_MEANINGS = {
     " all; `cuda_oom`; `crash`; `oom_killed`, by the kernel. Where no resource of the host explains it: `own_code` computes and"
     " `own_wait` sleeps between calls, `gpu`, calls take longer; as special cases `allocation_churn`, `pageable_copy`, `pcie`"
     " (the link is full) and `graph_recapture`, which the job itself causes, and `gpu_throttled` and `gpu_contention`, which its"
-    " GPU causes. Without longer steps: `memory_leak`, `graph_abandoned`, `cold_start`, and `changed`, steps are others for good.",
+    " GPU causes. Without longer steps: `memory_leak`, `graph_abandoned`, `cold_start`, and `changed`, steps differ for good.",
     "effect": "What takes longer: `gap`, the time between two calls; `sync`; `launch`; `memcpy`; `collective`; `alloc`; `graph`,"
     " captures and instantiations; `step`, the step as a whole; `exit`, the process has ended.",
     "severity": "`low`, `medium`, `high` or `critical`: from 5, 10, 25 and 50 % of the time lost, as far as the cause explains"

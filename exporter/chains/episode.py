@@ -17,10 +17,10 @@ from exporter.chains.thresholds import (
     CALM_NS,
     CHRONIC_SHARE,
     FADED_SHARE,
-    LASTING_NS,
-    MAIN_SHARE,
     LASTING_CHANGE_NS,
     LASTING_CHANGE_STEPS,
+    LASTING_NS,
+    MAIN_SHARE,
     OVER_SHARE,
     RECENT_NS,
 )

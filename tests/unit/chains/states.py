@@ -35,6 +35,6 @@ def a_window(
 
 
 def a_regime(*step_ms: float, calls: float = 50.0, lost: float = 0.0, is_fault: bool = False) -> Regime:
-    """Of a window each in which steps took so long."""
+    """From a window each, in which steps took so long."""
     windows = [a_window(second, took, calls=calls, lost=lost) for second, took in enumerate(step_ms, start=101)]
     return Regime(windows, is_fault=is_fault)

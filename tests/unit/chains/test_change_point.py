@@ -22,7 +22,7 @@ def samples(*late_shares: float) -> list[ProcessState]:
 
 
 def onset_second(*late_shares: float, before: float = 0.0) -> int:
-    """Of the likeliest onset, after the first sample."""
+    """The second of the likeliest onset, after the first sample."""
     *earlier, now = samples(*late_shares)
     return change_point.onset(earlier, now, LEAST_NS, before).now_ns // SECOND - 100
 

@@ -665,6 +665,28 @@ class TestRanks:
 
         assert [(chain.process, chain.cause) for _, chain in scene.transitions] == [(2, Cause.NCCL_HANG)]
 
+    def test_rank_that_waits_for_a_hanging_one_has_not_stalled(self) -> None:
+        """Rank 0 stands in a call for half a minute: the chain of rank 1 is the only one."""
+        scene = Scene(Job(1), Job(2), has_ranks=True)
+        scene.go_on(20)
+        scene.jobs[0].arrived += 1
+        standing = Standing(4711, "cudaStreamSynchronize", ThreadState.ON_CPU, 5 * SECOND)
+        scene.go_on(30, step_ms=None, standing=standing)
+
+        assert [(chain.process, chain.cause) for _, chain in scene.transitions] == [(2, Cause.NCCL_HANG)]
+
+    def test_rank_that_waits_for_another_node_has_stalled(self) -> None:
+        """Both ranks of this node have entered the same collectives."""
+        scene = Scene(Job(1), Job(2), has_ranks=True)
+        scene.go_on(20)
+        standing = Standing(4711, "cudaStreamSynchronize", ThreadState.ON_CPU, 5 * SECOND)
+        scene.go_on(6, step_ms=None, standing=standing)
+
+        assert [(chain.process, chain.cause) for _, chain in scene.transitions] == [
+            (1, Cause.STALLED),
+            (2, Cause.STALLED),
+        ]
+
     def test_rank_that_comes_after_all_ends_the_hang(self) -> None:
         """Everything goes on."""
         scene = Scene(Job(1), Job(2), has_ranks=True)

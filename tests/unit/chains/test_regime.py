@@ -86,7 +86,7 @@ class TestFaster:
         assert not a_regime(*[10.0] * 5).is_faster(a_window(9, 0.0))
 
     def test_most_of_five_windows_are_a_newer_regime(self) -> None:
-        """Of the last five: two of before, and three that are faster."""
+        """The last five: two of before, and three that are faster."""
         regime = a_regime(*[20.0] * 20, *[10.0] * 3)
         newer = regime.newer_part([a_window(second, 10.0) for second in (21, 22, 23)])
 

@@ -27,7 +27,7 @@ class TestGrown:
 
         assert found.calls == {Effect.SYNC: pytest.approx(0.3), Effect.ALLOC: pytest.approx(0.02)}
 
-    def test_copies_captures_and_computing_count_likewise(self) -> None:
+    def test_copies_captures_and_computing_count_in_the_same_way(self) -> None:
         """Each 1 ms in a baseline step, then 2, 3 and 4 ms."""
         before = dict.fromkeys(("pageable_ns", "capture_ns", "computing_ns"), 100 * MS)
         now = {"pageable_ns": 200 * MS, "capture_ns": 250 * MS, "computing_ns": 300 * MS}

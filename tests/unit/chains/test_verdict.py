@@ -9,7 +9,7 @@ import pytest
 from exporter.causes import CHAIN_CAUSES, Cause
 from exporter.chains import verdict
 from exporter.chains.chain import Effect, Severity
-from exporter.chains.gpu import DeviceSide, Neighbour
+from exporter.chains.gpu import UNSEEN, DeviceSide, Neighbour
 from exporter.chains.regime import Regime
 from exporter.chains.span import Collective, Span
 from exporter.chains.spending import Grown
@@ -41,7 +41,7 @@ def found(**changes: Any) -> Findings:
 
 
 def cause_of(**changes: Any) -> Cause | None:
-    """Of the verdict; None while it is too early for one."""
+    """The cause of the verdict; None while it is too early for one."""
     reason = verdict.judge(found(**changes))
     return reason.cause if reason else None
 
@@ -178,7 +178,7 @@ class TestOfTheJob:
     """The host is ruled out; half of the time is to be explained."""
 
     @staticmethod
-    def _verdict(grown: Grown, side: DeviceSide = DeviceSide(), **changes: Any) -> Verdict | None:
+    def _verdict(grown: Grown, side: DeviceSide = UNSEEN, **changes: Any) -> Verdict | None:
         return verdict.of_the_job(UNEXPLAINED, found(**changes), grown, side)
 
     def test_computing_between_calls_is_own_code(self) -> None:
