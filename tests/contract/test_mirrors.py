@@ -33,12 +33,6 @@ TESTED_ELSEWHERE = {
 }
 """Module -> its tests, where it needs a whole exporter, a kernel, a terminal, or a second implementation to compare with."""
 
-NOT_YET = {
-    *("chains/conditions.py", "chains/detector.py", "chains/episode.py", "chains/gpu.py", "chains/ranks.py"),
-    *("chains/span.py", "chains/span_buffer.py", "chains/summary.py", "chains/verdict.py"),
-}
-"""Tested through the package by tests/unit/chains, under the names of what they detect."""
-
 
 def modules() -> list[Path]:
     """Every module, relative to the package, without those of a package itself."""
@@ -69,7 +63,7 @@ class TestMirrors:
 
     def test_module_with_branches_has_a_file_of_unit_tests(self) -> None:
         """An exception ends when the file exists."""
-        assert without_mirror() == {*TESTED_ELSEWHERE, *NOT_YET}
+        assert without_mirror() == set(TESTED_ELSEWHERE)
 
     @pytest.mark.parametrize("tests", sorted(set(TESTED_ELSEWHERE.values())))
     def test_tests_elsewhere_exist(self, tests: str) -> None:

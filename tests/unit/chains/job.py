@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from exporter.accounting.culprits import NOBODY
 from exporter.accounting.progress import Standing, WorkloadProgress
 from exporter.causes import Cause
 from exporter.chains.capture import Captures
@@ -18,6 +19,10 @@ TICKS = 4  # a second
 SECOND = 1_000_000_000
 TICK_NS = SECOND // TICKS
 Loss = Mapping[tuple[Cause, str], float]
+HOG = (Cause.CPU_CONTENTION, "stress-ng")
+DISK = (Cause.BLOCK_IO, NOBODY)
+OWN_SLEEP = (Cause.OTHER, NOBODY)
+SLEEP = (Cause.OWN_WAIT, NOBODY)
 
 
 class Job:
@@ -140,3 +145,8 @@ class Scene:
     def opened(self) -> list[Transition]:
         """Changes and causes of all transitions so far."""
         return [transition for transition in self.transitions if transition.change is Change.OPENED]
+
+
+def changes(transitions: list[Transition]) -> list[tuple[Change, Cause]]:
+    """What happened to which chains."""
+    return [(change, chain.cause) for change, chain in transitions]

@@ -7,7 +7,7 @@ import pytest
 from exporter.causes import Cause
 from exporter.chains.chain import Change, Effect, Severity
 from exporter.chains.gpu import DeviceSide, Neighbour
-from tests.unit.chains.job import Scene
+from tests.unit.chains.job import DISK, Scene
 
 IN_SYNC = {Effect.SYNC: 0.5}
 
@@ -140,36 +140,12 @@ class TestDevice:
 
     def test_loss_of_the_host_that_is_known_later_is_the_reason_after_all(self, scene: Scene) -> None:
         """The same chain, without the figures of the GPU."""
-        from exporter.accounting.culprits import NOBODY
-        from exporter.causes import Cause
-
         scene.jobs[0].device_side = DeviceSide(0.9, 0.0, "power")
         scene.go_on(4, step_ms=20.0, in_calls=IN_SYNC)
-        scene.go_on(0.25, step_ms=20.0, lost={(Cause.BLOCK_IO, NOBODY): 10.0})
+        scene.go_on(0.25, step_ms=20.0, lost={DISK: 10.0})
         scene.go_on(2, step_ms=20.0)
 
         assert [(change, chain.cause, chain.detail != "") for change, chain in scene.transitions] == [
             (Change.OPENED, Cause.GPU_THROTTLED, True),
             (Change.ESCALATED, Cause.BLOCK_IO, False),
         ]
-
-
-class TestThresholds:
-    """A neighbour and throttling together."""
-
-    @pytest.mark.parametrize(
-        ("kernels", "before", "has_come"),
-        [(9.0, 0.0, False), (10.0, 0.0, True), (299.0, 100.0, False), (300.0, 100.0, True)],
-    )
-    def test_neighbour_has_come_when_it_launches_three_times_as_many(
-        self, kernels: float, before: float, *, has_come: bool
-    ) -> None:
-        """And ten a second at the least."""
-        assert Neighbour("x", kernels, before).has_come is has_come
-
-    @pytest.mark.parametrize(("share", "before", "cause"), [(0.3, 0.0, Cause.GPU_THROTTLED), (0.6, 0.4, None)])
-    def test_throttling_counts_when_it_takes_a_third_more_of_the_time(
-        self, share: float, before: float, cause: Cause | None
-    ) -> None:
-        """0.3, exactly."""
-        assert DeviceSide(share, before, "power").cause is cause

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import pytest
 
+from exporter.causes import Cause
 from exporter.chains.hitches import Hitches
-from tests.unit.chains.job import SECOND
+from tests.unit.chains.job import SECOND, SLEEP, Scene
 from tests.unit.chains.states import a_state
 
 
@@ -56,3 +57,24 @@ class TestHitches:
         found.add(a_state(125), 126 * SECOND)
 
         assert found.since(127 * SECOND) is None
+
+
+class TestChain:
+    """Pauses that come again and again."""
+
+    def test_pauses_that_cost_a_tenth_are_a_chain(self, scene: Scene) -> None:
+        """0.75 s of sleep after every 2 s."""
+        for _ in range(6):
+            scene.go_on(2)
+            scene.go_on(0.75, step_ms=None, lost={SLEEP: 1.0})
+
+        assert [one.chain.cause for one in scene.opened()] == [Cause.OWN_WAIT]
+
+    def test_two_pauses_are_none(self, scene: Scene) -> None:
+        """They may be chance."""
+        for _ in range(2):
+            scene.go_on(2)
+            scene.go_on(0.75, step_ms=None, lost={SLEEP: 1.0})
+        scene.go_on(60)
+
+        assert scene.transitions == []

@@ -10,7 +10,7 @@ from exporter.chains.chain import Change, Effect, End, Severity, Transition
 from exporter.chains.ranks import Missing
 from exporter.chains.standstill import Standstill
 from exporter.kernel.abi import ThreadState
-from tests.unit.chains.job import SECOND
+from tests.unit.chains.job import SECOND, Scene, changes
 from tests.unit.chains.states import MS, a_state
 
 IN_CALL = Standing(4711, "cudaStreamSynchronize", ThreadState.ON_CPU, 5 * SECOND)
@@ -199,3 +199,31 @@ class TestHang:
         watched.at(1.25, missing_for=0.5, steps=101)
 
         assert (within_two_steps, later, watched.standstill.is_in_doubt) == (False, True, False)
+
+
+class TestInAJob:
+    """No step, no kernel."""
+
+    def test_job_stuck_in_a_call_has_stalled_after_five_seconds(self, scene: Scene) -> None:
+        """Nothing is lost by the accounting: the call waits for the GPU."""
+        standing = Standing(4711, "cudaStreamSynchronize", ThreadState.ON_CPU, 5 * SECOND)
+        scene.go_on(4.75, step_ms=None, standing=standing)
+        assert scene.transitions == []
+        (opened,) = scene.go_on(1, step_ms=None, standing=standing)
+        scene.go_on(1)
+
+        assert (opened.chain.cause, opened.chain.severity) == (Cause.STALLED, Severity.HIGH)
+        assert opened.chain.detail == (
+            "no step has ended and no kernel was launched for 5 s: thread 4711 has been in cudaStreamSynchronize for 5.0 s"
+        )
+        assert changes(scene.transitions) == [(Change.OPENED, Cause.STALLED), (Change.RESOLVED, Cause.STALLED)]
+
+    def test_it_is_critical_after_a_minute(self, scene: Scene) -> None:
+        """A checkpoint takes a while."""
+        scene.go_on(70, step_ms=None, standing=Standing(4711, "", ThreadState.LOCK, SECOND))
+
+        assert scene.engine.open_chains()[0].severity is Severity.CRITICAL
+
+    def test_job_that_waits_for_input_has_not_stalled(self, scene: Scene) -> None:
+        """A notebook between two cells."""
+        assert scene.go_on(60, step_ms=None, standing=Standing(4711, "", ThreadState.POLL, SECOND)) == []

@@ -104,7 +104,7 @@ class TestFault:
 
     def test_own_work_is_distinguished_from_the_gpu(self) -> None:
         """A sleep in the step is no slow GPU."""
-        assert case(event(2, Cause.NOT_HOST), fault=SLEEP).is_distinguished is False
+        assert case(event(2, Cause.GPU), fault=SLEEP).is_distinguished is False
         assert case(event(2)).is_distinguished is None
 
 
