@@ -29,7 +29,7 @@ class TestConditions:
         ]
 
     def test_allocation_that_failed_is_out_of_memory_after_five_seconds(self) -> None:
-        """Since the failure, with what was asked for."""
+        """Since the failure, with the size of the request."""
         conditions = Conditions(0)
         conditions.update(Allocations(failed=1, refused_bytes=64 * MIB), Captures(), 0, 10 * SECOND)
 

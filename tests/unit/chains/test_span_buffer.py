@@ -164,7 +164,7 @@ class TestKept:
         assert (span.now.now_ns - span.then.now_ns) / SECOND == pytest.approx(30, abs=1)
 
     def test_recent_spans_hold_two_steps(self) -> None:
-        """Of four seconds each: eight seconds, not one."""
+        """Steps of four seconds each: eight seconds, not one."""
         buffer = Buffer()
         buffer.go_on(100, 4000.0)
 
