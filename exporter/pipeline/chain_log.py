@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Iterable
 
+from exporter.causes import Cause
 from exporter.chains.chain import Change
 from exporter.chains.event import ChainEvent
 
@@ -15,13 +16,14 @@ class ChainLog:
     """Adds the remedy when a chain opens, and stacks once they are known."""
 
     def on_chain_event(self, event: ChainEvent) -> None:
-        """Writes it."""
+        """Writes it. A lasting change is no warning."""
         fields = event.fields()
         if event.change is Change.EVIDENCE:
             fields["evidence"] = _on_one_line(event.evidence)
         if event.change is Change.OPENED:
             fields |= {"remedy": event.remedy, "commands": "; ".join(event.commands)}
-        level = logging.INFO if event.change is Change.RESOLVED else logging.WARNING
+        is_information = event.change is Change.RESOLVED or event.cause is Cause.CHANGED
+        level = logging.INFO if is_information else logging.WARNING
         log.log(level, f"chain {event.change.value}: %s", event.sentence, extra={"fields": fields})
 
 

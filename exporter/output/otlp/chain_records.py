@@ -10,7 +10,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import NamedTuple, TypeVar
 
 from exporter.catalog import COMMON_LABELS
-from exporter.causes import largest_culprit
+from exporter.causes import Cause, largest_culprit
 from exporter.chains.chain import Change, Severity, span_id
 from exporter.chains.event import ChainEvent
 from exporter.model import Identity
@@ -77,9 +77,9 @@ R = TypeVar("R", LogRecord, SpanRecord)
 
 
 def log_record(event: ChainEvent) -> LogRecord:
-    """The log record of a chain event; with the remedy, unless the chain is resolved."""
+    """The log record of a chain event; with the remedy, unless the chain is resolved. A lasting change is information."""
     is_over = event.change is Change.RESOLVED
-    number, text = _INFO if is_over else _SEVERITIES[event.severity]
+    number, text = _INFO if is_over or event.cause is Cause.CHANGED else _SEVERITIES[event.severity]
     return LogRecord(
         identity=event.identity,
         time_unix_ns=_time_unix_ns(event),
@@ -181,6 +181,7 @@ def _attributes(event: ChainEvent) -> dict[str, Value]:
         "gpustall.chain.severity": event.severity.name.lower(),
         "gpustall.chain.culprit": largest_culprit(event.culprits),
         "gpustall.chain.peer": event.peer,
+        "gpustall.chain.detail": event.detail,
         "gpustall.chain.end": event.end.value if event.end else "",
     }
     return {name: value for name, value in known.items() if value} | {

@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from exporter.causes import Cause
 from exporter.chains.chain import Change
 from exporter.chains.event import ChainEvent
 from exporter.pipeline.chain_log import ChainLog
@@ -82,3 +83,13 @@ class TestChainLog:
         assert level == "INFO"
         assert (fields["open_seconds"], fields["end"]) == ("15.00", "recovered")
         assert not {"remedy", "commands"} & fields.keys()
+
+    def test_lasting_change_is_information(self, logged: Any) -> None:
+        """Nothing has to be done about it."""
+        level, message, _ = logged(
+            an_event(
+                cause=Cause.CHANGED, slowdown=None, lost_share=0.0, culprits=(), detail="steps take 12.0 ms (+20 %)"
+            )
+        )
+
+        assert (level, message) == ("INFO", "chain opened: changed: steps take 12.0 ms (+20 %)")

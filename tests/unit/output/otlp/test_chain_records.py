@@ -33,6 +33,7 @@ KEYS_OF_FIELDS = {
     "pid": "process.pid",
     "culprit": "gpustall.chain.culprit",
     "peer": "gpustall.chain.peer",
+    "detail": "gpustall.chain.detail",
     "lost_share": "gpustall.chain.lost_share",
     "contribution": "gpustall.chain.contribution",
     "open_seconds": "gpustall.chain.duration",
@@ -81,7 +82,9 @@ class TestLogRecord:
             "gpustall.chain.commands": COMMANDS,
         }
 
-    @pytest.mark.parametrize("report", [a_report(), a_report(RESOLVED, peer="3")], ids=["opened", "resolved"])
+    @pytest.mark.parametrize(
+        "report", [a_report(), a_report(RESOLVED, peer="3", detail="a sentence")], ids=["opened", "resolved"]
+    )
     def test_every_field_of_the_json_log_is_there(self, report: ChainEvent) -> None:
         """Each field of the log has an attribute."""
         attributes = log_record(report).attributes
@@ -111,6 +114,13 @@ class TestLogRecord:
         assert (record.severity_number, record.severity_text) == (9, "INFO")
         assert record.attributes["gpustall.chain.end"] == "recovered"
         assert not {"gpustall.chain.remedy", "gpustall.chain.commands"} & record.attributes.keys()
+
+    def test_lasting_change_is_information(self) -> None:
+        """With what has changed."""
+        record = log_record(a_report(cause=Cause.CHANGED, severity=Severity.LOW, detail="steps take 12.0 ms"))
+
+        assert (record.severity_number, record.severity_text) == (9, "INFO")
+        assert record.attributes["gpustall.chain.detail"] == "steps take 12.0 ms"
 
     def test_process_without_an_identity_has_no_labels(self) -> None:
         """Its name is not known yet."""
