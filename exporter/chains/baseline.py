@@ -61,11 +61,15 @@ class Baseline:
 
     def learn(self, window: BaselineWindow) -> None:
         """Add a second in which nothing was wrong."""
-        self._faster = [*self._faster, window] if self.usual.is_faster(window) else []
-        self.usual.add(window)
-        newer = self.usual.newer_part(self._faster)
-        if newer is not None:
-            self._replace(newer)
+        if self.usual.is_faster(window):
+            self._faster.append(window)
+            newer = Regime(self._faster)
+            if newer.is_known:
+                self._replace(newer)
+            return
+        for known in (*self._faster, window):
+            self.usual.add(known)
+        self._faster.clear()
 
     def adopt(self, *, is_fault: bool = False) -> bool:
         """What the job was like since restart(), or in the last half minute, is its regime from now on. False while too little is

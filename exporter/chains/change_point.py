@@ -19,8 +19,6 @@ def likelihood(span: Span, late_before: float = 0.0) -> float:
     return max(span.late_ns - late_before * span.wall_ns, 0.0) ** 2 / span.wall_ns
 
 
-def onset(moments: Iterable[ProcessState], now: ProcessState, least_ns: float, late_before: float) -> ProcessState:
-    """The likeliest onset among samples since which least_ns were lost; the first sample where there is none."""
-    spans = [Span(then, now) for then in moments]
-    enough = [span for span in spans if span.late_ns - late_before * span.wall_ns >= least_ns]
-    return max(enough, key=lambda span: likelihood(span, late_before), default=spans[0]).then
+def onset(moments: Iterable[ProcessState], now: ProcessState, late_before: float) -> ProcessState:
+    """The likeliest onset among these samples; the first where nothing was lost since any of them."""
+    return max((Span(then, now) for then in moments), key=lambda span: likelihood(span, late_before)).then

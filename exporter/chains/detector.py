@@ -95,7 +95,7 @@ class Detector:
         """Update at a tick."""
         past = self._past
         tick = past.add(seen)
-        self._expected = past.baseline.level_before(seen.now_ns) if self._episodes else Level()
+        self._expected = self._level_until_now() if self._episodes else past.usual.level
         if tick is not None and self._expected is not None:
             excess_ns = tick.late_ns - self._expected.late * tick.wall_ns
             self._cusum.add(excess_ns, tick.wall_ns, seen.now_ns, spread=self._spread)
@@ -133,6 +133,12 @@ class Detector:
 
     # ---- slow steps
 
+    def _level_until_now(self) -> Level | None:
+        """What the job is like with the open chains, without what may have come on top; None while that is unknown."""
+        baseline, now_ns = self._past.baseline, self._past.last.now_ns
+        before = baseline.level_before(self._cusum.began_ns) if self._cusum.is_suspect else None
+        return before or baseline.level_before(now_ns)
+
     @property
     def _spread(self) -> float:
         expected = self._expected.spread if self._expected else 0.0
@@ -147,9 +153,11 @@ class Detector:
                 self._hitches.add(span.then, past.last.now_ns)
                 self._cusum.reset()
             return []
-        if max(span.late_ns - late_before * span.wall_ns, self._cusum.lost_ns) < LASTING_NS:
+        whole, span = span, Span(past.onset(span.then, past.last.now_ns, late_before), past.last)
+        # In a job that is a little slower, this takes longer than a verdict looks back.
+        lost_ns = self._cusum.lost_ns if span.wall_ns > whole.wall_ns / 2 else 0.0
+        if max(span.late_ns - late_before * span.wall_ns, lost_ns) < LASTING_NS:
             return []
-        span = Span(past.onset(span.then, past.last.now_ns, late_before), past.last)
         before = past.baseline.level_before(span.then.now_ns) or (None if not self._episodes else self._expected)
         found = verdict.find(span, past.usual, waited(span), before)
         reason = verdict.judge(found)

@@ -14,15 +14,21 @@ from exporter.chains.thresholds import (
     SAME_LENGTH,
     SAME_LENGTH_SPREADS,
     STEPS_NEEDED,
+    VARIED,
     WINDOWS_KEPT,
     WINDOWS_NEEDED,
+    WINDOWS_NEEDED_VARIED,
     WINDOWS_TO_REMEMBER,
 )
-from exporter.chains.window import BaselineWindow, deviation, median
+from exporter.chains.window import Level, BaselineWindow, deviation, mean, median
 
 
 class Regime:
-    """A way in which a job works: a batch size, a phase, a model. began_ns: CLOCK_MONOTONIC of its first window; 0 before."""
+    """A way in which a job works: a batch size, a phase, a model.
+
+    began_ns: CLOCK_MONOTONIC of its first window; 0 before. late: mean share of a second by which steps are longer than their
+    median: 0 for a steady job, more for one that pauses now and then. spread: standard deviation of that share.
+    """
 
     def __init__(self, windows: Iterable[BaselineWindow] = (), *, is_fault: bool = False) -> None:
         self._windows: list[BaselineWindow] = list(windows)[-WINDOWS_KEPT:]
@@ -32,6 +38,7 @@ class Regime:
         self.calls_per_step = 0.0
         self.lost: Mapping[Cause, float] = {}
         self.lost_of_all = 0.0
+        self.late = 0.0
         self.spread = 0.0
         self._sum_up()
 
@@ -44,25 +51,22 @@ class Regime:
 
     @property
     def is_known(self) -> bool:
-        return _is_enough(self._windows)
+        """A job whose seconds differ takes longer to know."""
+        return _is_enough(self._windows) and (self.spread < VARIED or len(self._windows) >= WINDOWS_NEEDED_VARIED)
 
     @property
     def is_worth_keeping(self) -> bool:
         """Whether the job may come back to it."""
         return self.step_ns > 0 and len(self._windows) >= WINDOWS_TO_REMEMBER and not self._is_fault
 
+    @property
+    def level(self) -> Level:
+        """The same, for comparison with a time."""
+        return Level(self.late, self.lost, self.lost_of_all, self.calls_per_step, self.spread)
+
     def is_faster(self, window: BaselineWindow) -> bool:
         """Whether a window is faster by so much that it belongs to another regime."""
         return bool(self.step_ns and window.steps and window.step_ns < self.step_ns * (1 - FASTER))
-
-    def newer_part(self, faster: Collection[BaselineWindow]) -> Regime | None:
-        """A regime of the last windows alone, where `faster` ones are the larger part of as many as are needed."""
-        if 2 * len(faster) <= WINDOWS_NEEDED:
-            return None
-        for count in range(WINDOWS_NEEDED, len(self._windows) + 1):
-            if _is_enough(self._windows[-count:]):
-                return Regime(self._windows[-count:])
-        return None
 
     def is_like(self, other: Regime) -> bool:
         """Whether both are one, by length and by calls of a step."""
@@ -83,10 +87,9 @@ class Regime:
         causes = {cause for window in windows for cause in window.lost}
         self.lost = {cause: median(window.lost.get(cause, 0.0) for window in windows) for cause in causes}
         self.lost_of_all = median(window.lost_of_all for window in windows)
-        if self.step_ns:
-            self.spread = deviation(1 - self.step_ns / window.step_ns for window in stepped)
-        else:
-            self.spread = deviation(window.lost_of_all - self.lost_of_all for window in windows)
+        late = [1 - self.step_ns / window.step_ns for window in stepped]
+        self.late = mean(late)
+        self.spread = deviation(late or [window.lost_of_all for window in windows])
 
 
 def _is_enough(windows: Collection[BaselineWindow]) -> bool:

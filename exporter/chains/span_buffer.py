@@ -16,7 +16,6 @@ from exporter.chains.thresholds import (
     JUDGED_MAX_NS,
     JUDGED_MOMENTS,
     JUDGED_NS,
-    LASTING_NS,
     SPREADS_ALLOWED,
     WINDOW_NS,
     WINDOWS_KEPT,
@@ -170,7 +169,7 @@ class SpanBuffer:
         """
         latest_ns = min(latest_ns, self.last.now_ns - max(2 * self.pace_ns, 1))
         later = [one for one in self._seen if earliest.now_ns < one.now_ns <= latest_ns]
-        return change_point.onset([earliest, *later], self.last, LASTING_NS, late_before)
+        return change_point.onset([earliest, *later], self.last, late_before)
 
 
 def _at(now_ns: int, before: ProcessState, after: ProcessState) -> ProcessState:

@@ -13,14 +13,16 @@ WINDOWS_KEPT = 60
 """A minute: a job that gets slower by a percent a minute has a new baseline, one that does over seconds has not."""
 
 WINDOWS_NEEDED = 5
-"""With fewer the spread is unknown."""
+VARIED = 0.1
+WINDOWS_NEEDED_VARIED = 20
+"""With fewer the spread is unknown; where it is larger than this, a few seconds say little of those that come."""
 
 STEPS_NEEDED = 10
 """Within these windows: first steps differ from those that follow, and a median of a few is chance."""
 
 FASTER = 0.10
-"""A job that is faster than its baseline by this share, in most of WINDOWS_NEEDED windows in a row, has ended its warm-up or is
-in another phase: these windows are the baseline."""
+"""A job that is faster than its baseline by this share, in WINDOWS_NEEDED windows in a row, has ended its warm-up or is in
+another phase: these windows are the baseline."""
 
 REGIMES_KEPT = 4
 WINDOWS_TO_REMEMBER = 10

@@ -148,7 +148,7 @@ def find(
 
     is_chronic: there is no baseline; the job was never better.
     """
-    before = before or Level(lost=usual.lost, lost_of_all=usual.lost_of_all, calls_per_step=usual.calls_per_step)
+    before = before or usual.level
     shares = lost_shares(span)
     is_paced = not is_chronic and usual.step_ns and span.slower(usual.step_ns) is not None
     slower = span.late_beyond(before.late) if is_paced else None
@@ -214,7 +214,9 @@ def of_the_job(reason: Verdict, found: Findings, grown: Grown, side: DeviceSide)
     }
     cause = max(parts, key=lambda one: parts[one])
     part = min(parts[cause] / found.total, 1.0)
-    if cause is not Cause.GPU and parts[cause] > 0:
+    if 0 < part < MAIN_SHARE and found.wall_ns < RULED_OUT_NS:
+        return None  # none of them explains half of it yet
+    if part and cause is not Cause.GPU:
         shares = ((cause.value, part), *(one for one in reason.shares if one[0] != cause.value))
         return Verdict(cause, Effect.GAP, part, shares) if found.wall_ns >= JOB_CAUSE_NS else None
     if part >= MAIN_SHARE:

@@ -11,7 +11,7 @@ from typing import NamedTuple
 from exporter.causes import Cause
 from exporter.chains.span import Span
 
-_DEVIATION_OF_MAD = 1.4826  # standard deviations of a normal distribution, in median absolute deviations
+_DEVIATION_OF_MEAN = 1.2533  # standard deviations of a normal distribution, in mean absolute deviations
 
 
 class BaselineWindow(NamedTuple):
@@ -65,7 +65,7 @@ def level_of(windows: Sequence[BaselineWindow]) -> Level:
         {cause: sum(one.lost.get(cause, 0.0) * one.wall_ns for one in windows) / wall_ns for cause in causes},
         sum(window.lost_of_all * window.wall_ns for window in windows) / wall_ns,
         median(window.calls_per_step for window in windows if window.steps),
-        deviation(window.late - late for window in windows),
+        deviation(window.late for window in windows),
     )
 
 
@@ -77,9 +77,22 @@ def lost_shares(span: Span) -> dict[Cause, float]:
     return shares
 
 
-def deviation(differences: Iterable[float]) -> float:
-    """Standard deviation by the median of absolute differences, which a few outliers do not move."""
-    return _DEVIATION_OF_MAD * median(map(abs, differences))
+def deviation(values: Iterable[float]) -> float:
+    """Standard deviation by the mean absolute difference from the mean, without the value that differs most: one odd second is no
+    habit, but a job that pauses in every fourth second has one, which a median of differences does not see.
+    """
+    found = sorted(values)
+    center = mean(found)
+    if len(found) > 2:
+        found.remove(max(found[0], found[-1], key=lambda value: abs(value - center)))
+        center = mean(found)
+    return _DEVIATION_OF_MEAN * mean(abs(value - center) for value in found)
+
+
+def mean(values: Iterable[float]) -> float:
+    """0 of nothing."""
+    found = list(values)
+    return sum(found) / len(found) if found else 0.0
 
 
 def median(values: Iterable[float]) -> float:
