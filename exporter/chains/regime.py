@@ -20,7 +20,7 @@ from exporter.chains.thresholds import (
     WINDOWS_NEEDED_VARIED,
     WINDOWS_TO_REMEMBER,
 )
-from exporter.chains.window import Level, BaselineWindow, deviation, mean, median
+from exporter.chains.window import BaselineWindow, Level, deviation, mean, median
 
 
 class Regime:

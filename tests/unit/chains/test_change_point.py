@@ -7,9 +7,7 @@ import pytest
 from exporter.chains import change_point
 from exporter.chains.span import ProcessState, Span
 from tests.unit.chains.job import SECOND
-from tests.unit.chains.states import MS, a_span, a_state
-
-LEAST_NS = 400 * MS
+from tests.unit.chains.states import a_span, a_state
 
 
 def samples(*late_shares: float) -> list[ProcessState]:
@@ -24,7 +22,7 @@ def samples(*late_shares: float) -> list[ProcessState]:
 def onset_second(*late_shares: float, before: float = 0.0) -> int:
     """The second of the likeliest onset, after the first sample."""
     *earlier, now = samples(*late_shares)
-    return change_point.onset(earlier, now, LEAST_NS, before).now_ns // SECOND - 100
+    return change_point.onset(earlier, now, before).now_ns // SECOND - 100
 
 
 class TestLikelihood:
@@ -55,11 +53,11 @@ class TestOnset:
         """A fifth was lost all the time, and more for two seconds."""
         assert onset_second(0.2, 0.2, 0.5, 0.5, before=0.2) == 2
 
-    def test_too_little_is_no_onset(self) -> None:
-        """The last second is the likeliest (0.3² against 0.42² / 2), but 0.3 s are less than 0.4."""
-        assert onset_second(0.0, 0.12, 0.3) == 1
+    def test_loss_that_grows_begins_where_it_is_most(self) -> None:
+        """The last second is the likeliest: 0.3² against 0.42² / 2."""
+        assert onset_second(0.0, 0.12, 0.3) == 2
 
-    def test_without_enough_anywhere_it_is_the_first_sample(self) -> None:
+    def test_even_loss_begins_with_the_first_sample(self) -> None:
         assert onset_second(0.1, 0.1, 0.1) == 0
 
 
@@ -67,6 +65,6 @@ class TestSpans:
     def test_the_sample_itself_is_returned(self) -> None:
         """With its figures, from which the span of the episode begins."""
         *earlier, now = samples(0.0, 0.5, 0.5)
-        found = change_point.onset(earlier, now, LEAST_NS, 0.0)
+        found = change_point.onset(earlier, now, 0.0)
 
         assert Span(found, now).late_ns == SECOND

@@ -59,10 +59,10 @@ class TestLevelOf:
         assert level.calls_per_step == 51.0
 
     def test_spread_is_that_of_the_windows(self) -> None:
-        """0 and 0.2 in turn: 0.1 from their mean."""
+        """0 and 0.2 in turn, one left out: 0.099 from the mean of the nine others."""
         level = level_of([a_window(second, 10.0, late=0.2 * (second % 2)) for second in range(10)])
 
-        assert level.spread == pytest.approx(0.14826)
+        assert level.spread == pytest.approx(1.2533 * 0.2 * 2 * (4 / 9) * (5 / 9))
 
 
 class TestMedian:
@@ -72,6 +72,10 @@ class TestMedian:
     def test_median(self, values: tuple[float, ...], middle: float) -> None:
         assert median(values) == middle
 
-    def test_deviation_ignores_an_outlier(self) -> None:
-        """The median of 1, 1, 1 and 100 is 1."""
-        assert deviation([1.0, -1.0, 1.0, 100.0]) == 1.4826
+    def test_deviation_ignores_one_outlier(self) -> None:
+        """1, -1 and 1 remain, with a mean of 1/3: 8/9 from it."""
+        assert deviation([1.0, -1.0, 1.0, 100.0]) == pytest.approx(1.2533 * 8 / 9)
+
+    def test_deviation_sees_a_habit(self) -> None:
+        """A pause in every fourth second: of eight, one of two is left."""
+        assert deviation([0.0, 0.0, 0.0, 1.0] * 2) == pytest.approx(1.2533 * 2 * (1 / 7) * (6 / 7))
